@@ -1,0 +1,34 @@
+#pragma once
+// Counter-based random numbers: a value depends on (seed, stream, index) alone, never on how many
+// were drawn before. Every plan, rank and interpreter therefore draws the same numbers.
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+namespace rehearsal {
+
+/// 64 well-mixed bits of (seed, stream, index).
+/// Reference: the SplitMix64 finalizer (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), applied twice.
+[[nodiscard]] constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  constexpr auto mix = [](std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+  };
+  return mix(mix(seed + 0x9E3779B97F4A7C15ULL * (stream + 1)) + 0x9E3779B97F4A7C15ULL * (index + 1));
+}
+
+/// Uniform in [0, 1).
+[[nodiscard]] constexpr double random_uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  return static_cast<double>(random_bits(seed, stream, index) >> 11) * 0x1.0p-53;
+}
+
+/// Standard normal (Box and Muller 1958; one of the pair).
+[[nodiscard]] inline double random_normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  const double u = 1.0 - random_uniform(seed, stream, 2 * index);
+  const double v = random_uniform(seed, stream, 2 * index + 1);
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+}  // namespace rehearsal

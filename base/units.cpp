@@ -1,0 +1,104 @@
+#include "base/units.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <span>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace rehearsal {
+namespace {
+
+struct UnitName {
+  std::string_view name;
+  double factor;
+};
+
+constexpr std::array kSecondNames{UnitName{"s", 1.0},     UnitName{"ms", 1e-3}, UnitName{"us", 1e-6}, UnitName{"µs", 1e-6},
+                                  UnitName{"ns", 1e-9},   UnitName{"min", 60},  UnitName{"h", 3600},  UnitName{"d", 86400}};
+constexpr std::array kByteNames{UnitName{"B", 1.0},        UnitName{"kB", 1e3},          UnitName{"MB", 1e6},
+                                UnitName{"GB", 1e9},       UnitName{"TB", 1e12},         UnitName{"KiB", 1024.0},
+                                UnitName{"MiB", 1048576.}, UnitName{"GiB", 1073741824.}, UnitName{"TiB", 1099511627776.}};
+constexpr std::array kFlopRateNames{UnitName{"FLOP/s", 1.0},  UnitName{"MFLOP/s", 1e6},  UnitName{"GFLOP/s", 1e9},
+                                    UnitName{"TFLOP/s", 1e12}, UnitName{"PFLOP/s", 1e15}};
+constexpr std::array kByteRateNames{UnitName{"B/s", 1.0},      UnitName{"kB/s", 1e3},          UnitName{"MB/s", 1e6},
+                                    UnitName{"GB/s", 1e9},     UnitName{"TB/s", 1e12},         UnitName{"MiB/s", 1048576.},
+                                    UnitName{"GiB/s", 1073741824.}, UnitName{"Mbit/s", 125e3}, UnitName{"Gbit/s", 125e6},
+                                    UnitName{"Tbit/s", 125e9}};
+constexpr std::array kWattNames{UnitName{"W", 1.0}, UnitName{"mW", 1e-3}, UnitName{"kW", 1e3}, UnitName{"MW", 1e6}};
+constexpr std::array kJouleNames{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6}, UnitName{"pJ", 1e-12}, UnitName{"kWh", 3.6e6}};
+constexpr std::array kPriceNames{UnitName{"$/h", 1.0}, UnitName{"$/d", 1.0 / 24}};
+constexpr std::array kHertzNames{UnitName{"Hz", 1.0}, UnitName{"kHz", 1e3}, UnitName{"MHz", 1e6}, UnitName{"GHz", 1e9}};
+
+std::string accepted(std::span<const UnitName> units) {
+  std::string text;
+  for (const auto& unit : units) text += (text.empty() ? "" : ", ") + std::string(unit.name);
+  return text;
+}
+
+double parse(const std::string& text, std::span<const UnitName> units) {
+  std::size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::exception&) {
+    throw BadInput("\"" + text + "\" is not a number with a unit; write for example \"1.5 " + std::string(units.front().name) + "\"");
+  }
+  const auto start = text.find_first_not_of(' ', used);
+  const std::string_view name = start == std::string::npos ? std::string_view{} : std::string_view(text).substr(start);
+  for (const auto& unit : units) {
+    if (unit.name != name) continue;
+    const double value = number * unit.factor;
+    if (!std::isfinite(value)) throw BadInput("\"" + text + "\" is not a finite value");
+    return value;
+  }
+  throw BadInput((name.empty() ? "\"" + text + "\" has no unit" : "\"" + text + "\" has an unknown unit \"" + std::string(name) + "\"") +
+                 "; accepted: " + accepted(units));
+}
+
+std::string scaled(double value, std::span<const UnitName> units) {
+  // The largest unit that leaves at least one digit before the point; the smallest one otherwise.
+  const UnitName* best = nullptr;
+  for (const auto& unit : units) {
+    const bool fits = std::fabs(value) >= unit.factor;
+    const bool better = best == nullptr || (fits ? unit.factor > best->factor || std::fabs(value) < best->factor : unit.factor < best->factor && std::fabs(value) < best->factor);
+    if (better) best = &unit;
+  }
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.3g %.*s", value / best->factor, static_cast<int>(best->name.size()), best->name.data());
+  return buffer;
+}
+
+constexpr std::array kSecondText{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, UnitName{"ms", 1e-3}, UnitName{"s", 1.0}};
+constexpr std::array kByteText{UnitName{"B", 1.0}, UnitName{"kB", 1e3}, UnitName{"MB", 1e6}, UnitName{"GB", 1e9}, UnitName{"TB", 1e12}};
+constexpr std::array kFlopText{UnitName{"FLOP", 1.0}, UnitName{"MFLOP", 1e6}, UnitName{"GFLOP", 1e9}, UnitName{"TFLOP", 1e12}, UnitName{"PFLOP", 1e15}};
+constexpr std::array kByteRateText{UnitName{"B/s", 1.0}, UnitName{"kB/s", 1e3}, UnitName{"MB/s", 1e6}, UnitName{"GB/s", 1e9}, UnitName{"TB/s", 1e12}};
+constexpr std::array kJouleText{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6}};
+
+}  // namespace
+
+std::string to_text(Seconds q) { return scaled(q.value(), kSecondText); }
+std::string to_text(Bytes q) { return scaled(q.value(), kByteText); }
+std::string to_text(Flops q) { return scaled(q.value(), kFlopText); }
+std::string to_text(FlopsPerSecond q) { return scaled(q.value(), kFlopRateNames); }
+std::string to_text(BytesPerSecond q) { return scaled(q.value(), kByteRateText); }
+std::string to_text(Watts q) { return scaled(q.value(), kWattNames); }
+std::string to_text(Joules q) { return scaled(q.value(), kJouleText); }
+std::string to_text(Dollars q) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, q.value() < 0.01 ? "$%.3g" : "$%.2f", q.value());
+  return buffer;
+}
+
+template <> Seconds parse_quantity<Seconds>(const std::string& t) { return Seconds(parse(t, kSecondNames)); }
+template <> Bytes parse_quantity<Bytes>(const std::string& t) { return Bytes(parse(t, kByteNames)); }
+template <> FlopsPerSecond parse_quantity<FlopsPerSecond>(const std::string& t) { return FlopsPerSecond(parse(t, kFlopRateNames)); }
+template <> BytesPerSecond parse_quantity<BytesPerSecond>(const std::string& t) { return BytesPerSecond(parse(t, kByteRateNames)); }
+template <> Watts parse_quantity<Watts>(const std::string& t) { return Watts(parse(t, kWattNames)); }
+template <> Joules parse_quantity<Joules>(const std::string& t) { return Joules(parse(t, kJouleNames)); }
+template <> DollarsPerHour parse_quantity<DollarsPerHour>(const std::string& t) { return DollarsPerHour(parse(t, kPriceNames)); }
+template <> Hertz parse_quantity<Hertz>(const std::string& t) { return Hertz(parse(t, kHertzNames)); }
+
+}  // namespace rehearsal
