@@ -1,0 +1,158 @@
+#pragma once
+// What training runs on, as plain values: devices, nodes, topology, power, price. Every figure keeps
+// where it comes from. A rank is a device: rank r runs on the r-th device, nodes being filled in order.
+// Reading and writing: platforms/json.hpp. Links and routes: platforms/fabric.hpp. Real machines: platforms/catalog.hpp.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace rehearsal::platforms {
+
+/// A figure and where it comes from (datasheet, measurement, estimate). The text may be empty in a user's own file.
+template <class T>
+struct Sourced {
+  T value{};
+  std::string source;
+
+  Sourced() = default;
+  Sourced(T v, std::string where = {}) : value(v), source(std::move(where)) {}  // NOLINT: a bare value is a figure without source
+  [[nodiscard]] T operator*() const { return value; }
+  friend bool operator==(const Sourced&, const Sourced&) = default;
+};
+
+enum class DeviceKind : std::uint8_t { Cpu, Gpu, Accelerator };
+[[nodiscard]] std::string_view name(DeviceKind);  ///< "cpu", "gpu", "accelerator"
+
+/// One processor that a rank occupies: a GPU, or one CPU core or group of cores.
+struct Device {
+  std::string name;        ///< "A100-SXM4-80GB"
+  DeviceKind kind = DeviceKind::Gpu;
+  std::string generation;  ///< family that shares efficiencies, lower case: "ampere", "hopper", "x86"
+  int compute_units = 1;   ///< multiprocessors of a GPU, threads that a rank on a CPU device may use
+  /// Dense peak of the arithmetic named "f64", "f32", "tf32", "f16", "bf16", "fp8" (matrix units where the device has them).
+  std::map<std::string, Sourced<FlopsPerSecond>, std::less<>> peaks;
+  Sourced<Bytes> memory;                       ///< capacity that one rank may use
+  Sourced<BytesPerSecond> memory_bandwidth;
+  Sourced<Watts> idle_power;
+  Sourced<Watts> busy_power;                   ///< sustained maximum (TDP)
+  Sourced<Seconds> launch_overhead;            ///< gap that starting one kernel leaves on the device
+  std::optional<Sourced<BytesPerSecond>> host_bandwidth;  ///< to host memory, per direction; absent: device memory is host memory
+  friend bool operator==(const Device&, const Device&) = default;
+
+  /// Peak of an arithmetic; nothing where the device does not have it.
+  [[nodiscard]] std::optional<FlopsPerSecond> peak(std::string_view arithmetic) const;
+};
+
+enum class IntraKind : std::uint8_t {
+  SharedMemory,  ///< ranks copy through one memory bus
+  Pcie,          ///< device — bridge — device
+  NvlinkMesh,    ///< point-to-point wires, listed in `wires`
+  Nvswitch,      ///< every device to a crossbar
+};
+[[nodiscard]] std::string_view name(IntraKind);  ///< "shared-memory", "pcie", "nvlink-mesh", "nvswitch"
+
+/// Parallel wires between two devices of a node.
+struct Wire {
+  int a = 0, b = 0;
+  int count = 1;
+  friend bool operator==(const Wire&, const Wire&) = default;
+};
+
+/// How the devices of one node reach each other.
+struct IntraLink {
+  IntraKind kind = IntraKind::SharedMemory;
+  Sourced<BytesPerSecond> bandwidth;  ///< per direction: of a device's port; of one wire for nvlink-mesh
+  Sourced<Seconds> latency;           ///< one way from device to device (per wire crossed for nvlink-mesh)
+  /// All ports together (memory bus, host bridge, crossbar). Absent: `bandwidth` for shared-memory, else no limit.
+  std::optional<Sourced<BytesPerSecond>> total_bandwidth;
+  std::vector<Wire> wires;            ///< nvlink-mesh only
+  Sourced<Watts> idle_power, busy_power;  ///< of one port or wire and direction, beyond what the device's own figures hold
+  friend bool operator==(const IntraLink&, const IntraLink&) = default;
+};
+
+/// The network cards of one node. Device d of D uses card floor(d·count/D); more cards than devices are bundled per device.
+struct Nic {
+  int count = 0;                      ///< 0: the node has no network
+  Sourced<BytesPerSecond> bandwidth;  ///< one card, per direction
+  Sourced<Seconds> latency;           ///< device memory to the wire (or back), one way
+  Sourced<Watts> idle_power, busy_power;  ///< one card and direction
+  friend bool operator==(const Nic&, const Nic&) = default;
+};
+
+/// A group of identical nodes.
+struct NodeGroup {
+  std::string name;
+  int count = 1;               ///< nodes of this kind
+  int devices = 1;             ///< devices of one node
+  Device device;
+  IntraLink intra;
+  Nic nic;
+  int host_cores = 1;          ///< physical cores of the host
+  Sourced<Bytes> host_memory;
+  Sourced<Watts> host_power;   ///< everything in the node but the devices
+  Sourced<DollarsPerHour> price;  ///< the whole node
+  friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
+};
+
+/// One cable of a topology given link by link ("links"). Ends are "node0", "node1", …; any other name is a switch.
+struct Cable {
+  std::string from, to;
+  Sourced<BytesPerSecond> bandwidth;  ///< per direction
+  Sourced<Seconds> latency;           ///< one way, the switch at its end included
+  friend bool operator==(const Cable&, const Cable&) = default;
+};
+
+/// How nodes reach each other. `kind` is the name of a row of platforms/topology.hpp, which says which parameters it has.
+struct Topology {
+  std::string kind = "single";
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> parameters;
+  Sourced<BytesPerSecond> bandwidth;  ///< one link between switches, per direction
+  Sourced<Seconds> latency;           ///< crossing one switch
+  Sourced<Watts> idle_power, busy_power;  ///< one switch-to-switch link and direction
+  std::vector<Cable> cables;          ///< kind "links" only
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+struct Platform {
+  std::string name;
+  std::string description;
+  std::vector<NodeGroup> nodes;       ///< at least one group; ranks fill the groups in order
+  std::optional<int> device_limit;    ///< use only the first so many devices (set by with_devices)
+  Topology topology;
+  Sourced<KilogramsPerJoule> carbon_intensity;  ///< of the electricity, CO2 equivalent
+  Sourced<double> pue{1.0};                     ///< power of the building over power of the machines, at least 1
+  Sourced<DollarsPerJoule> electricity_price;
+  friend bool operator==(const Platform&, const Platform&) = default;
+};
+
+/// Where a rank runs.
+struct Placement {
+  int group = 0;  ///< index into Platform::nodes
+  int node = 0;   ///< counted over all groups
+  int local = 0;  ///< device of that node
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+[[nodiscard]] int node_count(const Platform&);
+/// Devices that ranks may occupy: all devices of all nodes, or `device_limit`.
+[[nodiscard]] int device_count(const Platform&);
+/// Throws InternalError when `rank` is not below device_count.
+[[nodiscard]] Placement place(const Platform&, int rank);
+[[nodiscard]] const NodeGroup& node_of(const Platform&, int rank);
+[[nodiscard]] const Device& device_of(const Platform&, int rank);
+
+/// The same platform with `nodes` nodes. One group grows to what the topology holds, several shrink from the end.
+/// Throws BadInput for less than one, or more than the platform can have.
+[[nodiscard]] Platform with_nodes(const Platform&, std::int64_t nodes);
+/// The same platform with the first `devices` devices, on as few nodes as hold them. Throws BadInput like with_nodes.
+[[nodiscard]] Platform with_devices(const Platform&, std::int64_t devices);
+
+}  // namespace rehearsal::platforms
