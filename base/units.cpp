@@ -1,6 +1,7 @@
 #include "base/units.hpp"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <span>
@@ -30,6 +31,8 @@ constexpr std::array kByteRateNames{UnitName{"B/s", 1.0},      UnitName{"kB/s", 
 constexpr std::array kWattNames{UnitName{"W", 1.0}, UnitName{"mW", 1e-3}, UnitName{"kW", 1e3}, UnitName{"MW", 1e6}};
 constexpr std::array kJouleNames{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6}, UnitName{"pJ", 1e-12}, UnitName{"kWh", 3.6e6}};
 constexpr std::array kPriceNames{UnitName{"$/h", 1.0}, UnitName{"$/d", 1.0 / 24}};
+constexpr std::array kCarbonNames{UnitName{"kg/kWh", 1 / 3.6e6}, UnitName{"g/kWh", 1e-3 / 3.6e6}, UnitName{"kg/J", 1.0}};
+constexpr std::array kEnergyPriceNames{UnitName{"$/kWh", 1 / 3.6e6}, UnitName{"$/MWh", 1e-3 / 3.6e6}, UnitName{"$/J", 1.0}};
 constexpr std::array kHertzNames{UnitName{"Hz", 1.0}, UnitName{"kHz", 1e3}, UnitName{"MHz", 1e6}, UnitName{"GHz", 1e9}};
 
 std::string accepted(std::span<const UnitName> units) {
@@ -56,6 +59,25 @@ double parse(const std::string& text, std::span<const UnitName> units) {
   }
   throw BadInput((name.empty() ? "\"" + text + "\" has no unit" : "\"" + text + "\" has an unknown unit \"" + std::string(name) + "\"") +
                  "; accepted: " + accepted(units));
+}
+
+std::string shortest(double number) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number).ptr;
+  return {buffer, end};
+}
+
+std::string exact(double value, std::span<const UnitName> units) {
+  // Dividing and multiplying again may lose the last bit: only units that give the value back are candidates.
+  // Every table has a unit of factor 1, which always does.
+  std::string best;
+  for (const auto& unit : units) {
+    const double number = value / unit.factor;
+    if (number * unit.factor != value) continue;
+    auto text = shortest(number) + " " + std::string(unit.name);
+    if (best.empty() || text.size() < best.size()) best = std::move(text);
+  }
+  return best;
 }
 
 std::string scaled(double value, std::span<const UnitName> units) {
@@ -92,6 +114,15 @@ std::string to_text(Dollars q) {
   return buffer;
 }
 
+std::string to_exact_text(Seconds q) { return exact(q.value(), kSecondNames); }
+std::string to_exact_text(Bytes q) { return exact(q.value(), kByteNames); }
+std::string to_exact_text(FlopsPerSecond q) { return exact(q.value(), kFlopRateNames); }
+std::string to_exact_text(BytesPerSecond q) { return exact(q.value(), kByteRateNames); }
+std::string to_exact_text(Watts q) { return exact(q.value(), kWattNames); }
+std::string to_exact_text(DollarsPerHour q) { return exact(q.value(), kPriceNames); }
+std::string to_exact_text(KilogramsPerJoule q) { return exact(q.value(), kCarbonNames); }
+std::string to_exact_text(DollarsPerJoule q) { return exact(q.value(), kEnergyPriceNames); }
+
 template <> Seconds parse_quantity<Seconds>(const std::string& t) { return Seconds(parse(t, kSecondNames)); }
 template <> Bytes parse_quantity<Bytes>(const std::string& t) { return Bytes(parse(t, kByteNames)); }
 template <> FlopsPerSecond parse_quantity<FlopsPerSecond>(const std::string& t) { return FlopsPerSecond(parse(t, kFlopRateNames)); }
@@ -99,6 +130,8 @@ template <> BytesPerSecond parse_quantity<BytesPerSecond>(const std::string& t) 
 template <> Watts parse_quantity<Watts>(const std::string& t) { return Watts(parse(t, kWattNames)); }
 template <> Joules parse_quantity<Joules>(const std::string& t) { return Joules(parse(t, kJouleNames)); }
 template <> DollarsPerHour parse_quantity<DollarsPerHour>(const std::string& t) { return DollarsPerHour(parse(t, kPriceNames)); }
+template <> KilogramsPerJoule parse_quantity<KilogramsPerJoule>(const std::string& t) { return KilogramsPerJoule(parse(t, kCarbonNames)); }
+template <> DollarsPerJoule parse_quantity<DollarsPerJoule>(const std::string& t) { return DollarsPerJoule(parse(t, kEnergyPriceNames)); }
 template <> Hertz parse_quantity<Hertz>(const std::string& t) { return Hertz(parse(t, kHertzNames)); }
 
 }  // namespace rehearsal

@@ -41,6 +41,9 @@ using Watts = Quantity<struct WattsUnit>;
 using Joules = Quantity<struct JoulesUnit>;
 using Dollars = Quantity<struct DollarsUnit>;
 using DollarsPerHour = Quantity<struct DollarsPerHourUnit>;
+using Kilograms = Quantity<struct KilogramsUnit>;
+using KilogramsPerJoule = Quantity<struct KilogramsPerJouleUnit>;  ///< carbon intensity of electricity
+using DollarsPerJoule = Quantity<struct DollarsPerJouleUnit>;      ///< price of electricity
 using Hertz = Quantity<struct HertzUnit>;
 
 constexpr Seconds operator/(Flops work, FlopsPerSecond rate) { return Seconds(work.value() / rate.value()); }
@@ -49,6 +52,9 @@ constexpr FlopsPerSecond operator/(Flops work, Seconds time) { return FlopsPerSe
 constexpr BytesPerSecond operator/(Bytes size, Seconds time) { return BytesPerSecond(size.value() / time.value()); }
 constexpr Joules operator*(Watts power, Seconds time) { return Joules(power.value() * time.value()); }
 constexpr Dollars operator*(DollarsPerHour price, Seconds time) { return Dollars(price.value() * time.value() / 3600.0); }
+
+constexpr Kilograms operator*(KilogramsPerJoule intensity, Joules energy) { return Kilograms(intensity.value() * energy.value()); }
+constexpr Dollars operator*(DollarsPerJoule price, Joules energy) { return Dollars(price.value() * energy.value()); }
 
 /// Human-readable, three significant digits, with the unit that suits the size: "1.25 ms", "24.5 GB".
 [[nodiscard]] std::string to_text(Seconds);
@@ -60,7 +66,18 @@ constexpr Dollars operator*(DollarsPerHour price, Seconds time) { return Dollars
 [[nodiscard]] std::string to_text(Joules);
 [[nodiscard]] std::string to_text(Dollars);
 
-/// Parses "25 GB/s", "1.5 us", "400 W", "80 GiB", "2.5 $/h", "312 TFLOP/s", "2.4 GHz".
+/// The shortest text that parse_quantity reads back as exactly this value: "25 GB/s", "1.5 us".
+[[nodiscard]] std::string to_exact_text(Seconds);
+[[nodiscard]] std::string to_exact_text(Bytes);
+[[nodiscard]] std::string to_exact_text(FlopsPerSecond);
+[[nodiscard]] std::string to_exact_text(BytesPerSecond);
+[[nodiscard]] std::string to_exact_text(Watts);
+[[nodiscard]] std::string to_exact_text(DollarsPerHour);
+[[nodiscard]] std::string to_exact_text(KilogramsPerJoule);
+[[nodiscard]] std::string to_exact_text(DollarsPerJoule);
+
+/// Parses "25 GB/s", "1.5 us", "400 W", "80 GiB", "2.5 $/h", "312 TFLOP/s", "2.4 GHz",
+/// "0.35 kg/kWh", "0.12 $/kWh".
 /// Throws BadInput naming the accepted units when the text has no number, no unit, another
 /// unit, or a value that is not finite. Signs are accepted here: a reader decides what may be negative.
 template <class Q>
@@ -73,6 +90,8 @@ template <> BytesPerSecond parse_quantity<BytesPerSecond>(const std::string&);
 template <> Watts parse_quantity<Watts>(const std::string&);
 template <> Joules parse_quantity<Joules>(const std::string&);
 template <> DollarsPerHour parse_quantity<DollarsPerHour>(const std::string&);
+template <> KilogramsPerJoule parse_quantity<KilogramsPerJoule>(const std::string&);
+template <> DollarsPerJoule parse_quantity<DollarsPerJoule>(const std::string&);
 template <> Hertz parse_quantity<Hertz>(const std::string&);
 
 }  // namespace rehearsal

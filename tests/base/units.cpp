@@ -32,3 +32,19 @@ TEST_CASE("quantities print with three digits and a fitting unit") {
   CHECK(to_text(Bytes(0)) == "0 B");
   CHECK(to_text(Seconds(120)) == "120 s");
 }
+
+TEST_CASE("electricity has a carbon intensity and a price") {
+  // 0.36 kg/kWh is 1e-7 kg/J; 10 kWh = 36 MJ at 0.36 kg/kWh = 3.6 kg; at 0.12 $/kWh = 1.2 $.
+  CHECK(parse_quantity<KilogramsPerJoule>("0.36 kg/kWh").value() == Approx(1e-7));
+  CHECK((parse_quantity<KilogramsPerJoule>("360 g/kWh") * Joules(36e6)).value() == Approx(3.6));
+  CHECK((parse_quantity<DollarsPerJoule>("0.12 $/kWh") * Joules(36e6)).value() == Approx(1.2));
+}
+
+TEST_CASE("exact text reads back as the same value") {
+  CHECK(to_exact_text(BytesPerSecond(25e9)) == "25 GB/s");
+  CHECK(to_exact_text(Seconds(1.5e-6)) == "1.5 us");
+  for (const double value : {1.0 / 3, 2.0391e12, 1e-9, 80.0 * (1 << 30), 7.0 / 3.6e6})
+    CHECK(parse_quantity<Bytes>(to_exact_text(Bytes(value))).value() == value);
+  for (const double value : {1.0 / 3, 1.7e-6, 2.9e-7})
+    CHECK(parse_quantity<Seconds>(to_exact_text(Seconds(value))).value() == value);
+}
