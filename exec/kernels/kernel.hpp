@@ -1,0 +1,65 @@
+#pragma once
+// What the executor runs: kernels made once from local types, run many times.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_schema.hpp"
+#include "plan/format.hpp"
+
+namespace rehearsal::exec {
+
+/// One operand or result of a kernel at run time. `data` is nullptr for an absent optional one.
+struct TensorView {
+  void* data = nullptr;
+  const graph::TensorType* type = nullptr;       ///< local type
+  plan::Format format = plan::Format::Plain;
+  const graph::Shape* origin = nullptr;          ///< first index of this block in the unsplit tensor; nullptr: the tensor is whole
+  const graph::Shape* global_shape = nullptr;    ///< of the unsplit tensor; nullptr: as `type`
+
+  template <class T>
+  [[nodiscard]] T* as() const { return static_cast<T*>(data); }
+};
+
+/// What changes from run to run.
+struct RunContext {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;   ///< 0-based
+  void* workspace = nullptr;
+};
+
+/// What a kernel is made for.
+struct KernelRequest {
+  const graph::OpSchema& schema;
+  const graph::Attributes& attributes;
+  std::span<const std::optional<graph::TensorType>> inputs, outputs;  ///< local types
+  std::span<const plan::Format> input_formats, output_formats;        ///< one per operand / result
+  std::uint64_t stream = 0;  ///< identifies the node for random numbers: the same in every plan
+  int threads = 1;
+
+  [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) = 0;
+};
+
+/// One implementation of one operator. Tables are ordered lists of rows; the first that accepts wins.
+struct KernelRow {
+  std::string_view op;              ///< name of the operator row
+  std::string_view implementation;  ///< printable: "reference:any", "onednn:conv"
+  /// Makes the kernel, or returns nullptr and says in `reason` why it refuses.
+  std::unique_ptr<Kernel> (*make)(const KernelRequest& request, std::string& reason);
+};
+
+/// The portable kernels in f32 and f64 that define the meaning of every operator: the oracle of all others.
+[[nodiscard]] std::span<const KernelRow> reference_kernels();
+
+}  // namespace rehearsal::exec

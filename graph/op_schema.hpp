@@ -1,0 +1,93 @@
+#pragma once
+// The operator table: one row per operator kind says everything that graph/ knows about it.
+// To add an operator: one row in ops/<family>.cpp (and, unless it is composite, one kernel row in exec/kernels/reference).
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "graph/graph.hpp"
+#include "graph/split_rule.hpp"
+
+namespace rehearsal::graph {
+
+class GradientContext;
+
+/// A node as its row sees it: on global shapes while a graph is built, on local shapes when a plan is lowered.
+struct NodeView {
+  std::span<const std::optional<TensorType>> inputs;   ///< nullopt: absent optional input
+  std::span<const std::optional<TensorType>> outputs;  ///< nullopt: unused optional output; empty while inferring
+  const Attributes& attributes;
+
+  [[nodiscard]] const TensorType& input(std::size_t i) const { return *inputs[i]; }
+  [[nodiscard]] const TensorType& output(std::size_t i = 0) const { return *outputs[i]; }
+  [[nodiscard]] bool has_input(std::size_t i) const { return i < inputs.size() && inputs[i].has_value(); }
+  [[nodiscard]] bool has_output(std::size_t i) const { return i < outputs.size() && outputs[i].has_value(); }
+};
+
+/// What an operator costs on any machine. FLOPs count a multiply-add as two; bytes are the least traffic to memory.
+struct Work {
+  Flops flops;
+  Bytes bytes;
+};
+
+/// How the cost model groups operators that behave alike on hardware.
+enum class CostFamily : std::uint8_t { Convolution, MatMul, Normalization, Pooling, Elementwise, Reduction, Movement, Gather, View, Optimizer, Count };
+
+enum class Trait : std::uint32_t {
+  None = 0,
+  View = 1,           ///< the result is the operand's memory under another shape: no kernel
+  Elementwise = 2,    ///< result element i depends on (broadcast) operand elements i only
+  InPlace = 4,        ///< output 0 may overwrite input 0
+  Random = 8,         ///< draws numbers from (seed, step, node, global index)
+  DataDependent = 16, ///< the output shape depends on values: only allowed when folded at import
+  BarrierInTime = 32, ///< reserved
+};
+[[nodiscard]] constexpr Trait operator|(Trait a, Trait b) { return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b)); }
+[[nodiscard]] constexpr bool has(Trait set, Trait one) { return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(one)) != 0; }
+
+struct OpSchema {
+  std::string_view name;         ///< our name; ONNX's where the meaning is ONNX's newest
+  std::string_view description;  ///< one sentence
+  CostFamily family = CostFamily::Elementwise;
+  Trait traits = Trait::None;
+  DimsRule dims = DimsRule::Labels;
+
+  /// Types of all outputs from types of inputs and attributes. Throws BadInput saying which operand is wrong and what would be right.
+  std::vector<TensorType> (*infer)(const NodeView&) = nullptr;
+  /// Labels of every operand and result; nullptr for structural or opaque rows.
+  SplitRule (*labels)(const NodeView&) = nullptr;
+  /// nullptr: no FLOPs, and bytes are those of operands and results.
+  Work (*work)(const NodeView&) = nullptr;
+  /// Emits the backward nodes of a forward node; nullptr: no gradient flows through, because of `no_gradient`.
+  void (*gradient)(GradientContext&) = nullptr;
+  std::string_view no_gradient;  ///< the printable reason when `gradient` is nullptr ("integer result", ...)
+  /// Values of all outputs when all (present) inputs are known small tensors; nullptr: never folded.
+  std::vector<Value> (*evaluate)(const NodeView&, std::span<const Value* const> inputs) = nullptr;
+};
+
+/// All rows, in a fixed order (the order of the families' files).
+[[nodiscard]] std::span<const OpSchema> op_table();
+[[nodiscard]] inline const OpSchema& schema(OpIndex op) { return op_table()[op]; }
+[[nodiscard]] inline const OpSchema& schema(const Node& node) { return op_table()[node.op]; }
+/// nullopt when no row has that name.
+[[nodiscard]] std::optional<OpIndex> find_op(std::string_view name);
+/// Throws InternalError when no row has that name: for names written in our own code.
+[[nodiscard]] OpIndex op(std::string_view name);
+
+/// Work of a node, with the default of a missing `work`.
+[[nodiscard]] Work work_of(const OpSchema&, const NodeView&);
+
+/// The types of a node's operands and results in a graph, kept alive together.
+class NodeTypes {
+ public:
+  NodeTypes(const Graph& graph, const Node& node);
+  [[nodiscard]] NodeView view() const { return {inputs_, outputs_, attributes_}; }
+
+ private:
+  std::vector<std::optional<TensorType>> inputs_, outputs_;
+  const Attributes& attributes_;
+};
+
+}  // namespace rehearsal::graph

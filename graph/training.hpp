@@ -1,0 +1,82 @@
+#pragma once
+// From a model to one training step: loss, gradients, optimizer, running statistics.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/gradient.hpp"
+#include "graph/graph.hpp"
+
+namespace rehearsal::graph {
+
+/// A loss row builds nodes from the model's output and the target; its result is (weighted sum, weight), both f64 scalars of the whole
+/// batch, and loss = sum / weight: so that every split of the batch over ranks or micro-batches gives the same loss.
+struct LossRow {
+  std::string_view name;         ///< as in --loss
+  std::string_view description;
+  DType target_dtype(const TensorType& prediction) const { return target_type(prediction).dtype; }
+  TensorType (*target_type)(const TensorType& prediction);  ///< what `--data` must hold under the target's name
+  TensorId (*build)(GraphBuilder&, TensorId prediction, TensorId target);  ///< scalar loss
+};
+[[nodiscard]] std::span<const LossRow> loss_table();
+
+/// Hyperparameters by name ("lr", "momentum", "weight_decay", "beta1", "beta2", "eps", "nesterov", "trust"): each row lists what it takes.
+struct OptimizerSettings {
+  std::string name = "sgd";
+  std::map<std::string, double> values;
+};
+struct OptimizerParameter {
+  std::string_view name;
+  double otherwise;  ///< PyTorch's default
+};
+struct OptimizerRow {
+  std::string_view name;
+  std::string_view description;
+  std::string_view op;                                   ///< operator row of its update node: (parameter, gradient, step, slots...) -> (parameter, slots...)
+  std::span<const OptimizerParameter> parameters;
+  std::span<const std::string_view> slots;               ///< names of the per-parameter state, same shape as the parameter
+};
+[[nodiscard]] std::span<const OptimizerRow> optimizer_table();
+
+struct TrainingOptions {
+  std::string loss;                   ///< a row of loss_table(), "none", an output's name, or "" (what the graph ends in, else cross-entropy on output 0)
+  std::string target_name = "target";
+  OptimizerSettings optimizer;
+  std::vector<std::string> freeze;    ///< globs of tensor names that are not trained
+  std::vector<std::string> train;     ///< globs that are, whatever the rule says
+  bool dropout = true;
+};
+
+struct TrainedParameter {
+  TensorId value;
+  TensorId gradient;             ///< of the mean loss over the global batch
+  NodeId update;
+  std::vector<TensorId> slots;
+};
+
+/// One step of training. `graph` holds forward, backward and update nodes.
+struct TrainingGraph {
+  Graph graph;
+  TensorId loss = TensorId::None;         ///< scalar f64, mean over the global batch, before the update
+  TensorId target = TensorId::None;       ///< None when the loss is an output of the model
+  TensorId step = TensorId::None;         ///< Slot, int64 scalar: 1 in the first step (Adam's bias correction); None if unused
+  std::vector<TrainedParameter> parameters;
+  std::vector<Untrainable> untrainable;
+  std::vector<std::string> warnings;
+  std::int64_t batch = 0;                 ///< size of the batch dimension of the inputs
+  OptimizerSettings optimizer;            ///< with all defaults filled in
+};
+
+/// Throws Refusal when nothing can be trained, listing the nodes in the way.
+[[nodiscard]] TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options);
+
+/// Replaces every f32 activation, parameter, slot and constant type by `dtype` (f64 for exact comparisons). Integers stay.
+[[nodiscard]] Graph with_float_type(const Graph& graph, DType dtype);
+
+/// Initial values of parameters that the model does not bring: normal(0, sqrt(2/fan_in)) for convolutions and matrices with a ReLU family
+/// activation... stated per case in initialization.cpp. Replaces unknown contents; deterministic by tensor name.
+[[nodiscard]] Graph with_initial_values(const Graph& graph);
+
+}  // namespace rehearsal::graph

@@ -1,0 +1,105 @@
+#include "platforms/platform.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "platforms/topology.hpp"
+
+namespace rehearsal::platforms {
+namespace {
+
+constexpr std::array kDeviceKinds{std::string_view("cpu"), std::string_view("gpu"), std::string_view("accelerator")};
+constexpr std::array kIntraKinds{std::string_view("shared-memory"), std::string_view("pcie"), std::string_view("nvlink-mesh"),
+                                 std::string_view("nvswitch")};
+
+std::int64_t node_capacity(const Platform& platform) {
+  if (platform.nodes.size() > 1) return node_count(platform);
+  return topology_row(platform.topology.kind).capacity(platform.topology);
+}
+
+std::int64_t device_capacity(const Platform& platform) {
+  if (platform.nodes.size() == 1) return node_capacity(platform) * platform.nodes.front().devices;
+  std::int64_t devices = 0;
+  for (const auto& group : platform.nodes) devices += std::int64_t{group.count} * group.devices;
+  return devices;
+}
+
+void check_wanted(const Platform& platform, std::int64_t wanted, std::int64_t capacity, const std::string& what) {
+  if (wanted >= 1 && wanted <= capacity) return;
+  throw BadInput("platform " + platform.name, std::to_string(wanted) + " " + what + " asked for; it can have 1 to " +
+                                                  std::to_string(capacity) + " (topology " + platform.topology.kind + ")");
+}
+
+}  // namespace
+
+std::string_view name(DeviceKind kind) { return kDeviceKinds[static_cast<std::size_t>(kind)]; }
+std::string_view name(IntraKind kind) { return kIntraKinds[static_cast<std::size_t>(kind)]; }
+
+std::optional<FlopsPerSecond> Device::peak(std::string_view arithmetic) const {
+  const auto found = peaks.find(arithmetic);
+  if (found == peaks.end()) return std::nullopt;
+  return found->second.value;
+}
+
+int node_count(const Platform& platform) {
+  int nodes = 0;
+  for (const auto& group : platform.nodes) nodes += group.count;
+  return nodes;
+}
+
+int device_count(const Platform& platform) {
+  int devices = 0;
+  for (const auto& group : platform.nodes) devices += group.count * group.devices;
+  return std::min(devices, platform.device_limit.value_or(devices));
+}
+
+Placement place(const Platform& platform, int rank) {
+  ensure(rank >= 0 && rank < device_count(platform), "a rank is placed beyond the devices of its platform");
+  int first_node = 0;
+  for (int group = 0;; ++group) {
+    const auto& nodes = platform.nodes[static_cast<std::size_t>(group)];
+    if (rank < nodes.count * nodes.devices) return {group, first_node + rank / nodes.devices, rank % nodes.devices};
+    rank -= nodes.count * nodes.devices;
+    first_node += nodes.count;
+  }
+}
+
+const NodeGroup& node_of(const Platform& platform, int rank) { return platform.nodes[static_cast<std::size_t>(place(platform, rank).group)]; }
+const Device& device_of(const Platform& platform, int rank) { return node_of(platform, rank).device; }
+
+Platform with_nodes(const Platform& platform, std::int64_t nodes) {
+  check_wanted(platform, nodes, node_capacity(platform), "nodes");
+  Platform result = platform;
+  result.device_limit.reset();
+  if (result.nodes.size() == 1) {
+    result.nodes.front().count = static_cast<int>(nodes);
+    return result;
+  }
+  for (auto& group : result.nodes) {
+    group.count = static_cast<int>(std::min<std::int64_t>(group.count, nodes));
+    nodes -= group.count;
+  }
+  std::erase_if(result.nodes, [](const NodeGroup& group) { return group.count == 0; });
+  return result;
+}
+
+Platform with_devices(const Platform& platform, std::int64_t devices) {
+  check_wanted(platform, devices, device_capacity(platform), "devices");
+  std::int64_t nodes = 0;
+  std::int64_t left = devices;
+  if (platform.nodes.size() == 1) {
+    nodes = (devices + platform.nodes.front().devices - 1) / platform.nodes.front().devices;
+  } else {
+    for (const auto& group : platform.nodes) {
+      const auto used = std::min<std::int64_t>(group.count, (left + group.devices - 1) / group.devices);
+      nodes += used;
+      left -= std::min(left, used * group.devices);
+    }
+  }
+  Platform result = with_nodes(platform, nodes);
+  if (device_count(result) != devices) result.device_limit = static_cast<int>(devices);
+  return result;
+}
+
+}  // namespace rehearsal::platforms
