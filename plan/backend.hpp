@@ -1,0 +1,55 @@
+#pragma once
+// What one kind of device can run. Lowering asks a Backend, so that the simulated Program is the executed one:
+// layouts, reorders, fused groups and workspaces are decided here and nowhere else.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_schema.hpp"
+#include "plan/format.hpp"
+
+namespace rehearsal::plan {
+
+/// One node as it will run on one rank: local types, and the formats its operands have now.
+struct LocalNode {
+  const graph::OpSchema& schema;
+  const graph::Attributes& attributes;
+  std::span<const std::optional<graph::TensorType>> inputs, outputs;
+  std::span<const Format> input_formats;  ///< as produced; the offer may ask for others
+  int threads = 1;
+
+  [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }
+};
+
+/// How a backend would run a node.
+struct KernelOffer {
+  std::string implementation;           ///< printable: "onednn:convolution", "reference:any"
+  std::vector<Format> input_formats;    ///< asked for; lowering inserts reorders where they differ
+  std::vector<Format> output_formats;   ///< produced
+  Bytes workspace;                      ///< scratch memory during the kernel
+  std::string why;                      ///< why a faster implementation refused; empty when none did
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Throws Refusal naming operator, types and reasons when no implementation accepts.
+  [[nodiscard]] virtual KernelOffer offer(const LocalNode&) const = 0;
+  /// True when a reorder between the two formats exists for this type.
+  [[nodiscard]] virtual bool reorders(const graph::TensorType&, Format from, Format to) const = 0;
+};
+
+/// For devices that are not here: every operator in plain layout, no workspace beyond its results, element-wise chains fused or not
+/// according to the execution profile.
+class TableBackend final : public Backend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "table"; }
+  [[nodiscard]] KernelOffer offer(const LocalNode&) const override;
+  [[nodiscard]] bool reorders(const graph::TensorType&, Format, Format) const override { return true; }
+};
+
+}  // namespace rehearsal::plan

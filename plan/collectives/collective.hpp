@@ -1,0 +1,49 @@
+#pragma once
+// Collective algorithms as tables of rows. A row gives the message steps of every rank, which sim/ replays and exec/ performs,
+// and a closed form of its time; a test holds both together.
+// Symbols: P ranks, S bytes (of the full vector), a = latency of a message, B = bandwidth, g = time to reduce a byte.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/units.hpp"
+#include "plan/program.hpp"
+
+namespace rehearsal::plan {
+
+/// One message of one rank. A step of a rank begins when its previous step has ended; `element` ranges refer to the vector.
+struct CollectiveStep {
+  std::int32_t send_to = -1;               ///< rank within the group; -1: nothing is sent
+  std::int64_t send_first = 0, send_count = 0;
+  std::int32_t receive_from = -1;
+  std::int64_t receive_first = 0, receive_count = 0;
+  bool reduce = false;                     ///< received elements are added to the own ones; otherwise they replace them
+};
+
+/// Links as a collective sees them: ranks of one node share `inner` links, nodes are joined by `outer` ones.
+struct CollectiveLinks {
+  Seconds inner_latency, outer_latency;
+  BytesPerSecond inner_bandwidth, outer_bandwidth;  ///< per rank and direction
+  BytesPerSecond reduction;                         ///< rate at which a rank adds received bytes
+  int ranks_per_node = 1;                           ///< of this group
+};
+
+struct CollectiveRow {
+  std::string_view name;                   ///< "ring"
+  CollectiveKind kind;
+  std::string_view description;            ///< with the source of the algorithm
+  /// Steps of one rank for a vector of `count` elements. Any number of ranks >= 1, uneven blocks.
+  std::vector<CollectiveStep> (*steps)(int rank, int ranks, std::int64_t count, int ranks_per_node);
+  /// Time with all ranks starting together and no other traffic.
+  Seconds (*closed_form)(int ranks, Bytes size, const CollectiveLinks&);
+};
+
+[[nodiscard]] std::span<const CollectiveRow> collective_table();
+/// Throws BadInput naming the algorithm and listing those of this kind.
+[[nodiscard]] const CollectiveRow& collective(CollectiveKind, std::string_view name);
+/// The row of least closed form.
+[[nodiscard]] const CollectiveRow& best_collective(CollectiveKind, int ranks, Bytes size, const CollectiveLinks&);
+
+}  // namespace rehearsal::plan

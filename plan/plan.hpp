@@ -1,0 +1,65 @@
+#pragma once
+// Who computes what, when: the answer of a search, the input of a run. A Plan names dimensions, never numbers of one import.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.hpp"
+
+namespace rehearsal::plan {
+
+/// Compact text: "dp=8,pp=2,micro_batch=1,schedule=1f1b". What is left out takes its neutral value, "auto" is searched.
+struct Plan {
+  int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  std::array<int, 3> spatial{1, 1, 1};        ///< depth, height, width
+  std::optional<std::int64_t> micro_batch;    ///< samples per pipeline slot of one replica; nullopt: the replica's whole batch
+  std::string schedule = "1f1b";              ///< a row of schedule_table()
+  int interleave = 1;
+  int zero = 0;
+  std::string recompute = "none";
+  bool sequence_parallel = false;
+  std::string offload = "none", compression = "none";
+  std::string allreduce = "auto";             ///< a row of the all-reduce table, or "auto": the one whose closed form is least
+  bool overlap = true;                        ///< gradient all-reduce during the backward pass
+  std::string bn = "batch";                   ///< BatchNormalization's statistics: batch | local | sync
+  std::string order = "tp.cp.ep.dp.pp";       ///< innermost first
+  std::vector<std::string> cuts;              ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost
+  std::vector<std::string> searched;          ///< keys given as "auto"
+
+  [[nodiscard]] int ranks() const { return dp * tp * pp * cp * ep * spatial[0] * spatial[1] * spatial[2]; }
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// What a plan was made for; a stored plan refuses to run on anything else.
+struct PlanContext {
+  std::string model;       ///< file or zoo: reference as given
+  std::string model_hash;  ///< Graph::hash() of the training graph
+  std::int64_t batch = 0;  ///< global samples of one optimizer step
+  std::string loss;
+  DType dtype = DType::F32;
+};
+
+/// Throws BadInput naming the key: unknown, doubled, without value, or out of range, and what would be right.
+[[nodiscard]] Plan parse_plan(const std::string& text);
+/// Canonical compact text: neutral values left out except dp; parse_plan(to_text(p)) == p.
+[[nodiscard]] std::string to_text(const Plan&);
+
+struct PlanFile {
+  Plan plan;
+  PlanContext context;
+};
+/// Reads plan.json. Throws BadInput naming file and key.
+[[nodiscard]] PlanFile read_plan_file(const std::string& path);
+/// Writes atomically (temporary file, then rename). Throws EnvironmentFailure when the disk is full.
+void write_plan_file(const std::string& path, const PlanFile&);
+
+/// One thing that is wrong with a plan and what would mend it.
+struct Violation {
+  std::string key, problem, remedy;
+};
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,204 @@
+#pragma once
+// What every rank does in one training step, once. sim/ plays it on a modelled cluster, exec/ on MPI ranks.
+// Plain data: numbers and names, no pointers into tables, so that it can be stored and sent.
+//
+// A Program has roles (classes of ranks that do the same on blocks of the same size). A role has bodies: straight lists of
+// instructions, run once per micro-batch (forward, backward) or once per step (prologue, update), in the order of its slots.
+// Loops over micro-batches thus stay loops.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "plan/format.hpp"
+#include "plan/plan.hpp"
+
+namespace rehearsal::plan {
+
+enum class InstructionKind : std::uint8_t {
+  Kernel,      ///< one node's kernel
+  Reorder,     ///< inputs[0] in another format to outputs[0]
+  Accumulate,  ///< outputs[0] += inputs[0]; the first micro-batch copies instead
+  Send,        ///< inputs[0] to another rank
+  Receive,     ///< outputs[0] from another rank
+  Collective,  ///< in place on outputs[0] (= inputs[0]) within a group of ranks
+  Load,        ///< outputs[0] from the data loader: this rank's block of this micro-batch
+  Report,      ///< inputs[0], one f64, is this step's loss
+};
+[[nodiscard]] std::string_view name(InstructionKind);
+
+/// Instructions of one stream run in order; streams run beside each other.
+enum class Stream : std::uint8_t { Compute, Collective, Send, Receive, Count };
+[[nodiscard]] std::string_view name(Stream);
+
+/// In which of a role's micro-batches an instruction of a per-micro-batch body runs.
+enum class When : std::uint8_t { Always, FirstMicroBatch, LastMicroBatch };
+
+enum class BodyKind : std::uint8_t {
+  Prologue,  ///< once per step, before the first micro-batch
+  Forward,
+  Backward,
+  Update,    ///< once per step, after the last micro-batch
+};
+[[nodiscard]] constexpr bool per_micro_batch(BodyKind kind) { return kind == BodyKind::Forward || kind == BodyKind::Backward; }
+[[nodiscard]] std::string_view name(BodyKind);
+
+/// Where the bytes of a buffer go in a memory report.
+enum class MemoryCategory : std::uint8_t { Parameters, Gradients, OptimizerState, Statistics, Activations, Inputs, Workspace, Communication, Count };
+[[nodiscard]] std::string_view name(MemoryCategory);
+
+enum class Lifetime : std::uint8_t {
+  Persistent,  ///< from step to step: parameters, slots, running statistics, constants
+  Step,        ///< within one step: accumulated gradients, sums over micro-batches
+  Saved,       ///< from a micro-batch's forward to its backward body: one instance per micro-batch in flight
+  Transient,   ///< within one body
+};
+
+using BufferIndex = std::uint32_t;
+inline constexpr BufferIndex kNoBuffer = 0xFFFFFFFFU;
+
+/// A local tensor of a role. Micro-batches of two sizes (an uneven split) give two variants of shapes; there is one otherwise.
+struct Buffer {
+  graph::TensorId tensor = graph::TensorId::None;  ///< None: bucket, workspace
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<graph::Shape> shapes;        ///< by variant, logical order
+  Format format = Format::Plain;
+  MemoryCategory category = MemoryCategory::Activations;
+  Lifetime lifetime = Lifetime::Transient;
+  std::int64_t bytes = 0;                  ///< of the largest variant
+  BufferIndex part_of = kNoBuffer;         ///< a view into another buffer (a gradient in its bucket, a reshaped tensor)
+  std::int64_t part_offset = 0;            ///< bytes into `part_of`
+  std::int64_t offset = -1;                ///< into the arena, set by the memory planner; Saved: of slot 0
+  int batch_dim = -1;                      ///< dimension split by data parallelism and micro-batches; -1: none
+};
+
+/// Refers to an earlier instruction of the same rank. Between two per-micro-batch bodies: of the same micro-batch;
+/// otherwise the latest run of that instruction.
+struct Dependency {
+  std::uint16_t body = 0;
+  std::uint32_t instruction = 0;
+  friend bool operator==(const Dependency&, const Dependency&) = default;
+};
+
+struct KernelInfo {
+  std::string implementation;              ///< as the Backend named it
+  std::vector<Format> input_formats, output_formats;
+  std::int64_t workspace_bytes = 0;
+};
+
+struct MessageInfo {
+  std::int32_t stage_offset = 0;           ///< +1: the next pipeline stage, -1: the previous one (same coordinates otherwise)
+  std::uint32_t channel = 0;               ///< pairs a Send with its Receive on the other side
+};
+
+enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce };
+[[nodiscard]] std::string_view name(CollectiveKind);
+
+struct CollectiveInfo {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  std::string algorithm;                   ///< a row of the collective table
+  std::uint8_t axis = 0;                   ///< mesh axis whose group takes part
+};
+
+struct Instruction {
+  InstructionKind kind = InstructionKind::Kernel;
+  Stream stream = Stream::Compute;
+  When when = When::Always;
+  graph::Phase phase = graph::Phase::Forward;
+  graph::NodeId node = graph::NodeId::None;        ///< Kernel: the node; others: None
+  graph::TensorId tensor = graph::TensorId::None;  ///< Reorder, Send, Receive, Collective, Load: the (first) logical tensor
+  std::vector<BufferIndex> inputs, outputs;        ///< kNoBuffer for absent optional ones
+  BufferIndex workspace = kNoBuffer;
+  std::vector<Dependency> after;                   ///< on other streams; order within a stream is implied
+  std::int32_t kernel = -1;                        ///< into Role::kernels
+  std::int32_t message = -1;                       ///< into Role::messages
+  std::int32_t collective = -1;                    ///< into Role::collectives
+};
+
+struct Body {
+  BodyKind kind = BodyKind::Forward;
+  std::uint16_t chunk = 0;                 ///< model chunk of interleaved schedules
+  std::vector<Instruction> instructions;
+};
+
+/// One entry of a role's timetable.
+struct Slot {
+  std::uint16_t body = 0;
+  std::int32_t micro_batch = 0;            ///< 0 for bodies that run once
+};
+
+/// Peak of a role's arena and what it is made of at the peak.
+struct MemoryPlan {
+  std::int64_t arena_bytes = 0;
+  std::int64_t lower_bound_bytes = 0;      ///< largest live set: no layout can be smaller
+  std::int64_t saved_stride = 0;           ///< bytes between the Saved instances of two micro-batches in flight
+  std::int32_t in_flight = 1;              ///< Saved instances
+  std::vector<std::int64_t> by_category;   ///< bytes, indexed by MemoryCategory; sums to arena_bytes with `Workspace` taking gaps
+};
+
+struct Role {
+  int stage = 0;
+  std::vector<Buffer> buffers;
+  std::vector<KernelInfo> kernels;
+  std::vector<MessageInfo> messages;
+  std::vector<CollectiveInfo> collectives;
+  std::vector<Body> bodies;
+  std::vector<Slot> slots;
+  std::vector<std::int64_t> variant_samples;      ///< samples per micro-batch, by variant
+  std::vector<std::uint8_t> variant_of;           ///< by micro-batch
+  MemoryPlan memory;
+};
+
+struct MeshAxisInfo {
+  std::string name;                        ///< "dp", "pp"
+  int size = 1;
+  int stride = 1;                          ///< ranks between neighbours along the axis
+};
+
+struct Program {
+  std::string model_hash;
+  Plan plan;
+  DType dtype = DType::F32;
+  std::int64_t batch = 0;                  ///< global samples per step
+  int ranks = 1;
+  int micro_batches = 1;                   ///< per replica
+  std::vector<MeshAxisInfo> axes;          ///< innermost first; the product of sizes is `ranks`
+  std::vector<Role> roles;
+  std::vector<std::uint32_t> role_of;      ///< by rank
+  std::vector<std::string> warnings;       ///< operators that replicate, statistics that differ
+
+  [[nodiscard]] const Role& role(int rank) const { return roles[role_of[static_cast<std::size_t>(rank)]]; }
+};
+
+/// Coordinate of a rank along an axis.
+[[nodiscard]] int coordinate(const Program&, int rank, std::size_t axis);
+/// Ranks of the group of `rank` along an axis, in order of coordinate.
+[[nodiscard]] std::vector<int> group(const Program&, int rank, std::size_t axis);
+/// First sample and number of samples of a micro-batch of a rank, in the global batch.
+struct SampleRange {
+  std::int64_t first = 0, count = 0;
+};
+[[nodiscard]] SampleRange samples(const Program&, int rank, int micro_batch);
+/// The rank that a message of `rank` goes to or comes from.
+[[nodiscard]] int peer(const Program&, int rank, const MessageInfo&);
+/// Bytes that an instruction moves in a variant: of the sent, received or reduced buffer.
+[[nodiscard]] std::int64_t message_bytes(const Role&, const Instruction&, std::size_t variant);
+
+/// Identity of an instruction across interpreters, plans' imports and machines: what a Trace event is keyed by.
+struct Identity {
+  InstructionKind kind = InstructionKind::Kernel;
+  graph::Phase phase = graph::Phase::Forward;
+  BodyKind body = BodyKind::Forward;
+  std::int32_t node = -1, tensor = -1;
+  std::int32_t micro_batch = 0;
+  std::uint32_t ordinal = 0;               ///< position in its body: two reorders of one tensor differ
+  friend auto operator<=>(const Identity&, const Identity&) = default;
+};
+[[nodiscard]] Identity identity(const Role&, std::uint16_t body, std::uint32_t instruction, int micro_batch);
+
+/// True when the instruction runs for this micro-batch (see When).
+[[nodiscard]] bool runs(const Program&, const Instruction&, int micro_batch);
+
+}  // namespace rehearsal::plan
