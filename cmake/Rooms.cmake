@@ -1,6 +1,17 @@
 # One static library per room. `DEPENDS` names the rooms above it; `VENDOR` the libraries whose headers
 # may appear in this room's sources only (linked PRIVATE, so they never reach a public header).
 
+# The rooms, in the order of docs/design.md: a room may only use rooms that stand before it.
+set(REHEARSAL_ROOMS base platforms graph formats costmodel plan traces sim exec cli)
+
+# Vendors that leave nothing to link: whoever links an installed room does not need to have them.
+set(REHEARSAL_HEADER_ONLY_VENDORS nlohmann_json::nlohmann_json Eigen3::Eigen CLI11::CLI11 valijson)
+
+# What a test needs so that `mpirun` works in a container, as root, with more ranks than cores (Open MPI 4, then 5).
+set(REHEARSAL_MPI_ENVIRONMENT
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
+
 function(rehearsal_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor)
   if(REHEARSAL_WARNINGS_AS_ERRORS)
@@ -8,25 +19,66 @@ function(rehearsal_warnings target)
   endif()
 endfunction()
 
+# Stops the configuration when `room` asks for a room that does not stand above it.
+function(rehearsal_check_order room)
+  foreach(needed ${ARGN})
+    list(FIND REHEARSAL_ROOMS ${room} here)
+    list(FIND REHEARSAL_ROOMS ${needed} there)
+    if(there LESS 0 OR NOT there LESS here OR ("${room}" STREQUAL "exec" AND "${needed}" STREQUAL "sim"))
+      message(FATAL_ERROR "room '${room}' may not depend on '${needed}': see the order of rooms in docs/design.md")
+    endif()
+  endforeach()
+endfunction()
+
+# Links libraries whose headers only `target`'s own sources may include.
+function(rehearsal_vendors target)
+  foreach(vendor ${ARGN})
+    if(vendor IN_LIST REHEARSAL_HEADER_ONLY_VENDORS)
+      target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${vendor}>)
+    else()
+      target_link_libraries(${target} PRIVATE ${vendor})
+      set_property(TARGET ${target} APPEND PROPERTY REHEARSAL_LINKED_VENDORS ${vendor})
+    endif()
+  endforeach()
+endfunction()
+
+# While rooms are being written side by side: a listed source that is not there yet is left out, aloud.
+function(rehearsal_existing list)
+  set(kept "")
+  foreach(source ${${list}})
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source} OR source MATCHES "^/|^\\$<")
+      list(APPEND kept ${source})
+    else()
+      message(WARNING "${CMAKE_CURRENT_SOURCE_DIR}/${source} does not exist")
+      set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR})
+    endif()
+  endforeach()
+  set(${list} ${kept} PARENT_SCOPE)
+endfunction()
+
 function(rehearsal_room room)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;VENDOR" ${ARGN})
+  rehearsal_check_order(${room} ${ARG_DEPENDS})
+  rehearsal_existing(ARG_SOURCES)
+  if(NOT ARG_SOURCES)
+    return()
+  endif()
   add_library(rehearsal_${room} STATIC ${ARG_SOURCES})
   add_library(rehearsal::${room} ALIAS rehearsal_${room})
-  set_target_properties(rehearsal_${room} PROPERTIES EXPORT_NAME ${room})
+  set_target_properties(rehearsal_${room} PROPERTIES EXPORT_NAME ${room} REHEARSAL_DEPENDS "${ARG_DEPENDS}")
   target_compile_features(rehearsal_${room} PUBLIC cxx_std_20)
   target_include_directories(rehearsal_${room} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/rehearsal>)
   rehearsal_warnings(rehearsal_${room})
   foreach(needed ${ARG_DEPENDS})
     target_link_libraries(rehearsal_${room} PUBLIC rehearsal_${needed})
   endforeach()
-  foreach(vendor ${ARG_VENDOR})
-    target_link_libraries(rehearsal_${room} PRIVATE ${vendor})
-  endforeach()
+  rehearsal_vendors(rehearsal_${room} ${ARG_VENDOR})
 endfunction()
 
 # A test executable `test_<name>` of Catch2 cases, linked against the rooms it names.
 function(rehearsal_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ROOMS;VENDOR" ${ARGN})
+  rehearsal_existing(ARG_SOURCES)
   add_executable(test_${name} ${ARG_SOURCES})
   rehearsal_warnings(test_${name})
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -35,5 +87,5 @@ function(rehearsal_test name)
   endforeach()
   target_link_libraries(test_${name} PRIVATE rehearsal_test_main ${ARG_VENDOR})
   add_test(NAME ${name} COMMAND test_${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} ENVIRONMENT "${REHEARSAL_MPI_ENVIRONMENT}")
 endfunction()

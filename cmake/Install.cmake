@@ -1,0 +1,74 @@
+# Install and export. Each room is a component of the package `rehearsal`: find_package(rehearsal COMPONENTS costmodel) finds that
+# room, the rooms above it, and only the libraries which those need when linked. `rehearse` and the simulator module stand apart.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# Where the program and the module it opens lie: side by side in the build, bin/ and lib/ of one prefix when installed.
+set(REHEARSAL_SIM_TARGET "")
+foreach(candidate rehearsal_sim_module rehearsal_sim)
+  if(TARGET ${candidate})
+    get_target_property(type ${candidate} TYPE)
+    if(type STREQUAL "MODULE_LIBRARY" OR type STREQUAL "SHARED_LIBRARY")
+      set(REHEARSAL_SIM_TARGET ${candidate})
+      set_target_properties(${candidate} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} OUTPUT_NAME rehearsal_sim)
+      install(TARGETS ${candidate} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT program)
+      break()
+    endif()
+  endif()
+endforeach()
+
+add_custom_target(product COMMENT "rehearse and what it opens")  # what scripts/build makes
+if(TARGET rehearse)
+  set_target_properties(rehearse PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  install(TARGETS rehearse RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  rehearsal_guard(rehearse)
+  add_dependencies(product rehearse ${REHEARSAL_SIM_TARGET})
+endif()
+
+# The package that a vendor's target comes from; an installed room names it only where something of it remains to be linked.
+set(package_of_Ceres::ceres Ceres)
+set(package_of_protobuf::libprotobuf Protobuf)
+set(package_of_MPI::MPI_CXX MPI)
+set(package_of_Threads::Threads Threads)
+set(package_of_OpenMP::OpenMP_CXX OpenMP)
+set(package_of_dnnl::dnnl dnnl)
+set(package_of_DNNL::dnnl dnnl)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rehearsal)
+set(REHEARSAL_ROOM_TABLE "")
+foreach(room ${REHEARSAL_ROOMS})
+  set(target rehearsal_${room})
+  if(NOT TARGET ${target})
+    continue()
+  endif()
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "STATIC_LIBRARY" OR room STREQUAL "cli" OR room STREQUAL "sim")
+    continue()
+  endif()
+  get_target_property(depends ${target} REHEARSAL_DEPENDS)
+  get_target_property(vendors ${target} REHEARSAL_LINKED_VENDORS)
+  set(packages "")
+  foreach(vendor ${vendors})
+    if(DEFINED package_of_${vendor})
+      list(APPEND packages ${package_of_${vendor}})
+    elseif(vendor MATCHES "^PkgConfig::(.+)$")
+      list(APPEND packages "pkg-config:${CMAKE_MATCH_1}=${${CMAKE_MATCH_1}_MODULE_NAME}")
+    endif()
+  endforeach()
+  string(REPLACE ";" " " depends "${depends}")
+  string(REPLACE ";" " " packages "${packages}")
+  string(APPEND REHEARSAL_ROOM_TABLE "set(_rehearsal_${room}_rooms ${depends})\nset(_rehearsal_${room}_packages ${packages})\n")
+
+  install(TARGETS ${target} EXPORT rehearsal-${room} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  install(EXPORT rehearsal-${room} NAMESPACE rehearsal:: DESTINATION ${package_folder} COMPONENT development)
+  # Headers in subfolders are private to the room unless it is one of those that other rooms read.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rehearsal COMPONENT development
+    FILES_MATCHING PATTERN "*.hpp" PATTERN "kernels/*" EXCLUDE PATTERN "onnx" EXCLUDE)
+endforeach()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/rehearsal-config.cmake.in ${PROJECT_BINARY_DIR}/rehearsal-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/rehearsal-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/rehearsal-config.cmake ${PROJECT_BINARY_DIR}/rehearsal-config-version.cmake
+  DESTINATION ${package_folder} COMPONENT development)

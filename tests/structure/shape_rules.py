@@ -1,0 +1,141 @@
+"""Sizes, names and words: what keeps a file readable and the tree free of leftovers."""
+import re
+
+from sources import bare, without_directives
+
+FUNCTION_LINES = 60
+FILE_LINES = 500
+PARAMETERS = 5
+CONTROL = re.compile(r"\b(if|for|while|switch|catch|do|else|return)\b")
+CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
+NAME = re.compile(r"([\w:~]+|operator\s*\S+)\s*\($")
+LEFTOVERS = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "HA" + "CK", r"\bXX" + "X" + r"\b"]))
+MACHINE_PATHS = re.compile("|".join(r"(?<![\w.~}/])/" + top + "/" for top in ["work", "root", "home"]))
+PRINTING = re.compile(r"\bstd::(cout|cerr|clog|printf|puts|exit|abort)\b|(?<![\w.:>])(printf|puts|exit|abort)\s*\(")
+VAGUE = re.compile(r"(?:^|_)(utils?|helpers?|manager|misc|common|stuff)(?:_|$)", re.IGNORECASE)
+VAGUE_TYPE = re.compile(r"\b(?:class|struct)\s+(\w*(?:Utils?|Helper|Manager))\b")
+
+
+def functions_of(text):
+    """[(name, first line, lines, number of parameters)] of every function body outside other functions.
+
+    A brace whose head (the text since the last ';', '{' or '}') has parentheses and is no class or namespace opens a function."""
+    code = without_directives(bare(text))
+    found, head, depth, start = [], "", 0, 0  # depth: open braces of the body that we are in, 0 outside of one
+    line, pending = 1, None
+    for i, c in enumerate(code):
+        line += c == "\n"
+        if depth:
+            depth += (c == "{") - (c == "}")
+            if depth == 0:
+                rest = code[i + 1:i + 200].lstrip()
+                if pending and not rest.startswith((",", "{")):  # else that was a brace in a constructor's list
+                    found.append((pending[0], start, line - start + 1, pending[1]))
+                    pending, head = None, ""
+        elif c == "{":
+            if not pending:
+                pending = opened_by(head)
+                start = line - head[head.find("("):].count("\n")
+            if pending or not CONTAINER.search(head):
+                depth = 1
+            if not pending:
+                head = ""
+        elif c in ";}":
+            head, pending = "", None
+        else:
+            head += c
+    return found
+
+
+def opened_by(head):
+    """(name, number of parameters) of the function that `head` declares, or None."""
+    head = re.sub(r"\b(public|private|protected)\s*:", "", head).strip()
+    head = re.sub(r"^template\s*<[^{]*?>\s*(?=[\w\[])", "", head)
+    if "(" not in head or (CONTAINER.match(head) and not re.search(r"\)\s*(const|noexcept|override|->.*)?$", head)) or "= " in head.split("(")[0]:
+        return None
+    match = NAME.search(head[:head.index("(") + 1])
+    if not match or CONTROL.match(match.group(1)):
+        return None
+    return match.group(1), count_parameters(head[head.index("("):])
+
+
+def count_parameters(text):
+    """Parameters in the first pair of parentheses of `text`."""
+    depth, commas, inside = 0, 0, ""
+    for c in text:
+        depth += (c in "(<[") - (c in ")>]")
+        if depth == 0:
+            break
+        commas += c == "," and depth == 1
+        inside += c
+    return commas + 1 if inside.strip("( \n") else 0
+
+
+def check_functions(root, files, sources):
+    for s in sources:
+        if s.in_tests:
+            continue
+        for name, first, lines, parameters in functions_of(s.text):
+            if lines > FUNCTION_LINES:
+                yield f"{s.path}:{first}: {name} has {lines} lines, more than {FUNCTION_LINES}"
+            if parameters > PARAMETERS:
+                yield f"{s.path}:{first}: {name} has {parameters} parameters, more than {PARAMETERS}"
+
+
+def check_files(root, files, sources):
+    for s in sources:
+        lines = s.text.count("\n")
+        if lines > FILE_LINES:
+            yield f"{s.path}:1: {lines} lines, more than {FILE_LINES}"
+
+
+def check_names(root, files, sources):
+    for s in sources:
+        for part in s.parts:
+            if VAGUE.search(part.rsplit(".", 1)[0]):
+                yield f"{s.path}:1: '{part}' does not say what is inside"
+        for match in VAGUE_TYPE.finditer(bare(s.text)):
+            yield f"{s.path}:{line_of(s.text, match)}: the name {match.group(1)} does not say what it does"
+
+
+def check_headers(root, files, sources):
+    for s in sources:
+        if not s.is_header:
+            continue
+        code = bare(s.text)
+        for match in re.finditer(r"^\s*using\s+namespace\b", code, re.MULTILINE):
+            yield f"{s.path}:{code.count(chr(10), 0, match.end()) + 1}: 'using namespace' in a header"
+        if "#pragma once" not in s.text:
+            yield f"{s.path}:1: a header starts with #pragma once"
+
+
+def check_printing(root, files, sources):
+    """Library code neither prints nor ends the process: that is the command line's part."""
+    for s in sources:
+        if s.in_tests or s.room == "cli":
+            continue
+        code = bare(s.text)
+        for match in PRINTING.finditer(code):
+            yield f"{s.path}:{code.count(chr(10), 0, match.start()) + 1}: library code neither prints nor exits ({match.group(0).strip(' (')})"
+
+
+def check_words(root, files, sources):
+    """No path of one machine and no unfinished note, in any text file."""
+    for path in files:
+        try:
+            with open(f"{root}/{path}", encoding="utf-8") as f:
+                lines = f.read().splitlines()
+        except (UnicodeDecodeError, OSError):
+            continue  # not text
+        for number, line in enumerate(lines, 1):
+            for match in [m for m in (LEFTOVERS.search(line), MACHINE_PATHS.search(line)) if m]:
+                yield f"{path}:{number}: '{match.group(0)}' does not belong here"
+
+
+def line_of(text, match):
+    position = text.find(match.group(1))
+    return text.count("\n", 0, max(position, 0)) + 1
+
+
+RULES = {"function": check_functions, "file-length": check_files, "name": check_names, "header": check_headers,
+         "printing": check_printing, "word": check_words}
