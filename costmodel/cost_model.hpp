@@ -1,0 +1,51 @@
+#pragma once
+// What a kernel, a message, a joule costs: exact sample, else fitted, else roofline from the datasheet.
+
+#include <memory>
+#include <string>
+
+#include "costmodel/calibration.hpp"
+#include "costmodel/estimate.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::costmodel {
+
+/// How a job is run on a kind of device: costmodel/profiles/*.json. Not constants per record: what a framework does.
+struct ExecutionProfile {
+  std::string name = "rehearse";
+  std::string description;
+  bool fused_elementwise = false;     ///< element-wise chains are folded into their producers
+  Seconds launch_gap;                 ///< device idle between two kernels; zero: from the device
+  double overlap = 0.9;               ///< share of communication that can hide behind computation
+  double bucket_bytes = 25e6;         ///< gradient bucket
+  bool host_progressed = false;       ///< messages are moved by the computing cores themselves
+  double allocator_factor = 1.0;      ///< device memory ÷ bytes asked for
+  Bytes allocator_fixed;
+};
+[[nodiscard]] const ExecutionProfile& profile(const std::string& name);  ///< Throws BadInput listing the known ones.
+
+class CostModel {
+ public:
+  /// `calibration` may be empty: everything then rests on the datasheet.
+  CostModel(const platforms::Device& device, Calibration calibration, ExecutionProfile profile, std::string peak_key);
+
+  [[nodiscard]] Estimate kernel(const KernelCase&) const;
+  /// Relative error of a link's latency and bandwidth.
+  [[nodiscard]] double link_log_error() const;
+  /// Factor on simulated or closed-form communication time learned from traces.
+  [[nodiscard]] double communication_factor() const;
+  /// Factor on the composed step (what the sum of kernels leaves out), and its error.
+  [[nodiscard]] Estimate composition(Seconds step) const;
+  [[nodiscard]] BytesPerSecond reduction_rate() const;
+  [[nodiscard]] const ExecutionProfile& profile() const { return profile_; }
+
+ private:
+  platforms::Device device_;
+  Calibration calibration_;
+  ExecutionProfile profile_;
+  std::string peak_key_;  ///< which peak applies: "f32", "tf32", "f16", "bf16", "fp8"
+  struct Index;
+  std::shared_ptr<const Index> index_;
+};
+
+}  // namespace rehearsal::costmodel

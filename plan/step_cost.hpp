@@ -1,0 +1,75 @@
+#pragma once
+// What the instructions of a Program cost on a platform, and what a step of it costs: the interface that search, estimate and
+// simulate share. Closed form and simulation are two StepEvaluators.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "costmodel/cost_model.hpp"
+#include "graph/training.hpp"
+#include "plan/collectives/collective.hpp"
+#include "plan/program.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::plan {
+
+/// Estimated duration of every instruction that computes, by role, body and position; [variant] innermost.
+/// Communication instructions have zero here: their time depends on the other ranks.
+struct RoleCosts {
+  std::vector<std::vector<std::vector<costmodel::Estimate>>> seconds;  ///< [body][instruction][variant]
+};
+struct ProgramCosts {
+  std::vector<RoleCosts> roles;
+};
+
+/// The cost model's question for a Kernel or Reorder instruction.
+[[nodiscard]] costmodel::KernelCase kernel_case(const Program&, const graph::TrainingGraph&, const Role&, const Instruction&, std::size_t variant, int threads);
+
+[[nodiscard]] ProgramCosts cost_of(const Program&, const graph::TrainingGraph&, const costmodel::CostModel&, int threads);
+
+/// Where a step's time goes, on the rank that ends last. Sums to the step.
+struct Breakdown {
+  Seconds compute, exposed_communication, bubble, recompute, optimizer, io;
+};
+
+struct TimedInstruction {
+  std::uint16_t body = 0;
+  std::uint32_t instruction = 0;
+  std::int32_t micro_batch = 0;
+  double begin = 0, end = 0;
+};
+
+struct StepCost {
+  costmodel::Total total;              ///< critical rank's step
+  Seconds step;
+  Breakdown breakdown;
+  Joules devices_energy, links_energy; ///< of one step, all devices and links; hosts and PUE are added by costmodel/money
+  std::vector<double> busy_seconds;    ///< by rank, of the compute stream (one entry per role when folded)
+  std::int64_t events = 0;
+  std::vector<std::vector<TimedInstruction>> timeline;  ///< by rank; only when asked for, empty else
+};
+
+struct EvaluationRequest {
+  const Program& program;
+  const ProgramCosts& costs;
+  const platforms::Platform& platform;
+  const costmodel::CostModel& model;
+  bool keep_timeline = false;
+};
+
+class StepEvaluator {
+ public:
+  virtual ~StepEvaluator() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual StepCost evaluate(const EvaluationRequest&) = 0;
+};
+
+/// Plays every role's streams with closed forms for messages and collectives: no contention between different messages.
+[[nodiscard]] std::unique_ptr<StepEvaluator> closed_form_evaluator();
+
+/// Links that the group of a collective uses on a platform.
+[[nodiscard]] CollectiveLinks collective_links(const Program&, const platforms::Platform&, const costmodel::CostModel&, std::size_t axis, int rank);
+
+}  // namespace rehearsal::plan
