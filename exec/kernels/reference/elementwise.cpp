@@ -1,0 +1,7 @@
+#include "exec/kernels/reference/families.hpp"
+
+namespace rehearsal::exec::reference {
+
+std::span<const KernelRow> elementwise_kernels() { return {}; }
+
+}  // namespace rehearsal::exec::reference

@@ -1,0 +1,24 @@
+#pragma once
+// The families of reference kernels, in the order of their table. A family is one file and one line here and in table.cpp.
+
+#include <span>
+
+#include "exec/kernels/kernel.hpp"
+
+namespace rehearsal::exec::reference {
+
+[[nodiscard]] std::span<const KernelRow> elementwise_kernels();
+[[nodiscard]] std::span<const KernelRow> matmul_kernels();
+[[nodiscard]] std::span<const KernelRow> reduction_kernels();
+[[nodiscard]] std::span<const KernelRow> movement_kernels();
+[[nodiscard]] std::span<const KernelRow> gather_kernels();
+[[nodiscard]] std::span<const KernelRow> softmax_kernels();
+[[nodiscard]] std::span<const KernelRow> convolution_kernels();
+[[nodiscard]] std::span<const KernelRow> pooling_kernels();
+[[nodiscard]] std::span<const KernelRow> normalization_kernels();
+[[nodiscard]] std::span<const KernelRow> resize_kernels();
+[[nodiscard]] std::span<const KernelRow> dropout_kernels();
+[[nodiscard]] std::span<const KernelRow> loss_kernels();
+[[nodiscard]] std::span<const KernelRow> optimizer_kernels();
+
+}  // namespace rehearsal::exec::reference

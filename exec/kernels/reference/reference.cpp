@@ -1,0 +1,42 @@
+#include "exec/kernels/reference/reference.hpp"
+
+namespace rehearsal::exec::reference {
+
+namespace {
+
+class BodyKernel final : public Kernel {
+ public:
+  BodyKernel(const KernelRequest& request, Body body) : problem_(request), body_(body) {}
+  void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
+    body_({problem_, inputs, outputs, context});
+  }
+
+ private:
+  Problem problem_;
+  Body body_;
+};
+
+bool all_plain(std::span<const plan::Format> formats) {
+  return std::all_of(formats.begin(), formats.end(), [](plan::Format f) { return f == plan::Format::Plain; });
+}
+
+}  // namespace
+
+Problem::Problem(const KernelRequest& request)
+    : schema(request.schema), attributes(request.attributes), inputs(request.inputs.begin(), request.inputs.end()),
+      outputs(request.outputs.begin(), request.outputs.end()), stream(request.stream), threads(request.threads) {}
+
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::string& reason) {
+  if (!all_plain(request.input_formats) || !all_plain(request.output_formats)) {
+    reason = "reference kernels take plain tensors only";
+    return nullptr;
+  }
+  return std::make_unique<BodyKernel>(request, body);
+}
+
+std::unique_ptr<Kernel> refuse_type(const KernelRequest& request, DType type, std::string& reason) {
+  reason = std::string(request.schema.name) + ": no reference kernel for elements of type " + std::string(name(type));
+  return nullptr;
+}
+
+}  // namespace rehearsal::exec::reference
