@@ -1,0 +1,2 @@
+#include "graph/builder.hpp"
+namespace rehearsal::graph {}

@@ -1,0 +1,2 @@
+#include "graph/gradient.hpp"
+namespace rehearsal::graph {}

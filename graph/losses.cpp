@@ -1,0 +1,3 @@
+#include "graph/training.hpp"
+
+namespace rehearsal::graph {}
