@@ -1,7 +1,7 @@
 #pragma once
 // The links of a platform and the way between any two ranks, for the closed form and the simulator alike.
 // A Link is one direction of a cable (full duplex = two links); a memory bus is one link for both directions.
-// Routes are computed, not stored: 16,384 devices cost some megabytes of links and no table of pairs.
+// Links and routes are computed from their numbers, never stored: no table grows with the machine.
 
 #include <cstdint>
 #include <memory>
@@ -40,14 +40,17 @@ struct Path {
 /// All links of a platform, numbered from 0, in an order that depends on the platform alone.
 class Fabric {
  public:
-  /// Throws BadInput when the topology cannot hold the nodes.
+  /// Throws BadInput when check(platform) does (platforms/check.hpp).
   explicit Fabric(const Platform&);
   ~Fabric();
   Fabric(Fabric&&) noexcept;
   Fabric& operator=(Fabric&&) noexcept;
 
-  [[nodiscard]] const std::vector<Link>& links() const { return links_; }
-  /// "node3.gpu2.out", "node0.bus", "node1.nic0.in", "leaf4.up2": unique.
+  [[nodiscard]] std::uint32_t link_count() const;
+  /// Throws InternalError when `link` is not below link_count().
+  [[nodiscard]] Link link(std::uint32_t link) const;
+  [[nodiscard]] std::vector<Link> links() const;  ///< all of them, for who needs a table
+  /// "node3.device2.out", "node0.bus", "node1.nic0.in", "level1.switch4.up2": unique.
   [[nodiscard]] std::string link_name(std::uint32_t link) const;
 
   /// Deterministic. Empty for a == b. Ranks count all devices of the platform's nodes (device_limit is not looked at).
@@ -58,7 +61,6 @@ class Fabric {
 
  private:
   struct Layout;
-  std::vector<Link> links_;
   std::unique_ptr<Layout> layout_;
 };
 

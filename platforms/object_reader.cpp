@@ -1,0 +1,212 @@
+#include "platforms/object_reader.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+
+namespace rehearsal::platforms {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongestQuantity = 64;
+constexpr std::size_t kLongestText = 4000;
+constexpr std::string_view kSources = "sources";
+
+std::string quoted(const json& value) {
+  auto text = value.is_structured() ? std::string(value.type_name()) : value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > kLongestQuantity) text = text.substr(0, kLongestQuantity) + "…";
+  return text;
+}
+
+std::string joined(std::span<const std::string_view> names) {
+  std::string text;
+  for (const auto name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+template <class Q>
+constexpr std::string_view kExample = "";
+template <> constexpr std::string_view kExample<Seconds> = "1.5 us";
+template <> constexpr std::string_view kExample<Bytes> = "80 GB";
+template <> constexpr std::string_view kExample<FlopsPerSecond> = "312 TFLOP/s";
+template <> constexpr std::string_view kExample<BytesPerSecond> = "25 GB/s";
+template <> constexpr std::string_view kExample<Watts> = "400 W";
+template <> constexpr std::string_view kExample<DollarsPerHour> = "2.5 $/h";
+template <> constexpr std::string_view kExample<KilogramsPerJoule> = "0.35 kg/kWh";
+template <> constexpr std::string_view kExample<DollarsPerJoule> = "0.12 $/kWh";
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const auto replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> nearest_name(std::string_view wrong, std::span<const std::string> names) {
+  std::optional<std::string> best;
+  std::size_t least = std::min<std::size_t>(4, wrong.size() / 2 + 1);  // at least half of the letters must be right
+  if (wrong.size() > kLongestQuantity) return best;
+  for (const auto& name : names) {
+    const auto distance = edit_distance(wrong, name);
+    if (distance >= least) continue;
+    least = distance;
+    best = name;
+  }
+  return best;
+}
+
+ObjectReader::ObjectReader(const json& value, std::string where, std::string path) : value_(&value), where_(std::move(where)), path_(std::move(path)) {
+  if (!value.is_object()) {
+    const auto what = "is " + quoted(value) + "; an object with keys in braces is needed";
+    throw BadInput(where_, path_.empty() ? "the document " + what : path_ + ": " + what);
+  }
+  const auto sources = value.find(kSources);
+  if (sources == value.end()) return;
+  if (!sources->is_object()) refuse(kSources, "must be an object of texts, key by key");
+  for (const auto& [key, source] : sources->items()) {
+    if (!source.is_string()) refuse("sources." + key, "must be a text that says where the figure comes from");
+    sources_[key] = source.get<std::string>();
+  }
+}
+
+std::string ObjectReader::path_of(std::string_view key) const { return (path_.empty() ? "" : path_ + ".") + std::string(key); }
+
+void ObjectReader::refuse(std::string_view key, const std::string& what) const { throw BadInput(where_, path_of(key) + ": " + what); }
+
+bool ObjectReader::has(std::string_view key) {
+  known_.emplace_back(key);
+  return value_->contains(key);
+}
+
+const json& ObjectReader::at(std::string_view key, std::string_view example) {
+  if (!has(key)) refuse(key, "is missing; write for example \"" + std::string(key) + "\": " + std::string(example));
+  return value_->at(std::string(key));
+}
+
+std::string ObjectReader::source_of(std::string_view key) const {
+  const auto found = sources_.find(key);
+  return found == sources_.end() ? std::string() : found->second;
+}
+
+std::string ObjectReader::text(std::string_view key) {
+  const auto& value = at(key, "\"a text\"");
+  if (!value.is_string()) refuse(key, "is " + quoted(value) + "; a text is needed");
+  auto text = value.get<std::string>();
+  if (text.empty() || text.size() > kLongestText) refuse(key, "must have 1 to " + std::to_string(kLongestText) + " characters");
+  return text;
+}
+
+std::string ObjectReader::text_or(std::string_view key, std::string fallback) { return has(key) ? text(key) : std::move(fallback); }
+
+std::size_t ObjectReader::choice(std::string_view key, std::span<const std::string_view> names) {
+  const auto chosen = text(key);
+  const auto found = std::find(names.begin(), names.end(), chosen);
+  if (found == names.end()) refuse(key, "is " + quoted(chosen) + "; must be one of " + joined(names));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+std::int64_t ObjectReader::checked_integer(const json& value, std::string_view key, std::int64_t low, std::int64_t high) const {
+  const auto range = "a whole number from " + std::to_string(low) + " to " + std::to_string(high) + " is needed";
+  if (!value.is_number_integer()) refuse(key, "is " + quoted(value) + "; " + range);
+  const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(high);
+  if (huge || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) refuse(key, "is " + quoted(value) + "; " + range);
+  return value.get<std::int64_t>();
+}
+
+std::int64_t ObjectReader::integer(std::string_view key, std::int64_t low, std::int64_t high) {
+  return checked_integer(at(key, std::to_string(low)), key, low, high);
+}
+
+std::vector<std::int64_t> ObjectReader::integers(std::string_view key, std::int64_t low, std::int64_t high, int most) {
+  const auto& value = at(key, most == 1 ? std::to_string(low) : "[" + std::to_string(low) + "]");
+  if (most == 1) return {checked_integer(value, key, low, high)};
+  if (!value.is_array() || value.empty() || value.size() > static_cast<std::size_t>(most))
+    refuse(key, "is " + quoted(value) + "; a list of 1 to " + std::to_string(most) + " whole numbers is needed");
+  std::vector<std::int64_t> numbers;
+  for (const auto& element : value) numbers.push_back(checked_integer(element, key, low, high));
+  return numbers;
+}
+
+Sourced<double> ObjectReader::number(std::string_view key, double low, double high) {
+  const auto& value = at(key, "1.5");
+  char range[80];
+  std::snprintf(range, sizeof range, "a number from %g to %g is needed", low, high);
+  if (!value.is_number() || !(value.get<double>() >= low && value.get<double>() <= high)) refuse(key, "is " + quoted(value) + "; " + range);
+  return {value.get<double>(), source_of(key)};
+}
+
+template <class Q>
+Sourced<Q> ObjectReader::quantity(std::string_view key, Bounds<Q> bounds) {
+  const auto example = "\"" + std::string(kExample<Q>) + "\"";
+  const auto& value = at(key, example);
+  if (!value.is_string()) refuse(key, "is " + quoted(value) + "; a text of a number and a unit is needed, for example " + example);
+  const auto text = value.get<std::string>();
+  if (text.size() > kLongestQuantity) refuse(key, "is " + quoted(value) + "; write for example " + example);
+  Q result;
+  try {
+    result = parse_quantity<Q>(text);
+  } catch (const BadInput& refusal) {
+    refuse(key, refusal.what());
+  }
+  if (!(result >= bounds.low && result <= bounds.high))
+    refuse(key, "is " + quoted(value) + "; must be from " + to_exact_text(bounds.low) + " to " + to_exact_text(bounds.high));
+  return {result, source_of(key)};
+}
+
+template Sourced<Seconds> ObjectReader::quantity(std::string_view, Bounds<Seconds>);
+template Sourced<Bytes> ObjectReader::quantity(std::string_view, Bounds<Bytes>);
+template Sourced<FlopsPerSecond> ObjectReader::quantity(std::string_view, Bounds<FlopsPerSecond>);
+template Sourced<BytesPerSecond> ObjectReader::quantity(std::string_view, Bounds<BytesPerSecond>);
+template Sourced<Watts> ObjectReader::quantity(std::string_view, Bounds<Watts>);
+template Sourced<DollarsPerHour> ObjectReader::quantity(std::string_view, Bounds<DollarsPerHour>);
+template Sourced<KilogramsPerJoule> ObjectReader::quantity(std::string_view, Bounds<KilogramsPerJoule>);
+template Sourced<DollarsPerJoule> ObjectReader::quantity(std::string_view, Bounds<DollarsPerJoule>);
+
+ObjectReader ObjectReader::object(std::string_view key) { return {at(key, "{ … }"), where_, path_of(key)}; }
+
+std::vector<ObjectReader> ObjectReader::objects(std::string_view key, std::size_t least, std::size_t most) {
+  const auto& value = at(key, "[ … ]");
+  if (!value.is_array() || value.size() < least || value.size() > most)
+    refuse(key, (value.is_array() ? "has " + std::to_string(value.size()) + " elements" : "is " + quoted(value)) + "; a list of " +
+                    std::to_string(least) + " to " + std::to_string(most) + " objects is needed");
+  std::vector<ObjectReader> readers;
+  for (std::size_t i = 0; i < value.size(); ++i) readers.emplace_back(value[i], where_, path_of(key) + "[" + std::to_string(i) + "]");
+  return readers;
+}
+
+std::vector<std::string> ObjectReader::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [key, ignored] : value_->items())
+    if (key != kSources) names.push_back(key);
+  return names;
+}
+
+void ObjectReader::refuse_unknown(const std::string& key) const {
+  if (std::find(known_.begin(), known_.end(), key) != known_.end()) return;
+  const auto near = nearest_name(key, known_);
+  std::string known;
+  for (const auto& name : known_) known += (known.empty() ? "" : ", ") + name;
+  const auto here = path_.empty() ? std::string() : path_ + ": ";
+  throw BadInput(where_, here + "unknown key " + quoted(key) + (near ? "; did you mean \"" + *near + "\"?" : "; keys here are " + known));
+}
+
+void ObjectReader::finish() const {
+  for (const auto& [key, ignored] : value_->items())
+    if (key != kSources) refuse_unknown(key);
+  for (const auto& [key, ignored] : sources_) refuse_unknown(key);
+}
+
+}  // namespace rehearsal::platforms

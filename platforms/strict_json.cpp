@@ -1,0 +1,119 @@
+#include "platforms/strict_json.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace rehearsal::platforms {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongestQuote = 200;
+
+std::string shortened(std::string text) {
+  if (text.size() > kLongestQuote) text = text.substr(0, kLongestQuote) + "…";
+  return text;
+}
+
+/// Builds the document from parser events, which arrive without recursion.
+class StrictBuilder final : public nlohmann::json_sax<json> {
+ public:
+  explicit StrictBuilder(const std::string& where) : where_(where) {}
+  [[nodiscard]] json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { throw InternalError("JSON text holds no binary values"); }
+
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    if (open_.back()->contains(name)) throw BadInput(where_, "the key \"" + shortened(name) + "\" is given twice in one object; keep one");
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+    std::string reason = error.what();
+    if (const auto start = reason.find("] "); start != std::string::npos) reason = reason.substr(start + 2);
+    throw BadInput(where_, "is not JSON: " + shortened(reason));
+  }
+
+ private:
+  json* place(json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    auto& parent = *open_.back();
+    if (parent.is_object()) return &(parent[key_] = std::move(value));
+    parent.push_back(std::move(value));
+    return &parent.back();
+  }
+
+  template <class T>
+  bool add(T&& value) {
+    place(json(std::forward<T>(value)));
+    return true;
+  }
+
+  bool open(json container) {
+    if (open_.size() >= static_cast<std::size_t>(kDeepestJson))
+      throw BadInput(where_, "is nested deeper than " + std::to_string(kDeepestJson) + " levels");
+    open_.push_back(place(std::move(container)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& where_;
+  json root_;
+  std::vector<json*> open_;  ///< containers being filled; each is the last element of the one before, so none of them moves
+  std::string key_;
+};
+
+std::string read_limited(std::ifstream& file, const std::string& path) {
+  std::string text;
+  std::vector<char> block(std::size_t{1} << 16);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kLargestJson) throw BadInput(path, "is larger than " + std::to_string(kLargestJson >> 20) + " MiB");
+  }
+  if (file.bad()) throw BadInput(path, "cannot be read to its end");
+  return text;
+}
+
+}  // namespace
+
+json parse_strict_json(const std::string& text, const std::string& where) {
+  StrictBuilder builder(where);
+  json::sax_parse(text, &builder);
+  return builder.take();
+}
+
+json read_json_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw BadInput(path, "is a folder; a JSON file is needed");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw BadInput(path, std::string("cannot be opened: ") + std::strerror(errno));
+  return parse_strict_json(read_limited(file, path), path);
+}
+
+}  // namespace rehearsal::platforms

@@ -1,0 +1,21 @@
+#pragma once
+// JSON as users may hand it to us: depth and size are limited, a key given twice is refused, every refusal names the file.
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace rehearsal::platforms {
+
+/// Nesting beyond this is refused; real files of ours stay below 20.
+inline constexpr int kDeepestJson = 100;
+/// Larger files are refused unread.
+inline constexpr std::size_t kLargestJson = std::size_t{256} << 20;
+
+/// Throws BadInput naming `where` (a file name) and the line and column, or the key that is given twice.
+[[nodiscard]] nlohmann::json parse_strict_json(const std::string& text, const std::string& where);
+
+/// Throws BadInput when the file is missing, a folder, unreadable, larger than kLargestJson, or no JSON.
+[[nodiscard]] nlohmann::json read_json_file(const std::string& path);
+
+}  // namespace rehearsal::platforms
