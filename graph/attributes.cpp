@@ -27,7 +27,10 @@ std::string text_of(const std::string& value) { return value; }
 template <class T>
 std::string text_of(const std::vector<T>& values) {
   std::string text = "[";
-  for (std::size_t i = 0; i < values.size(); ++i) text += (i == 0 ? "" : ",") + text_of(values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) text += ',';
+    text += text_of(values[i]);
+  }
   return text + "]";
 }
 
@@ -87,7 +90,10 @@ std::vector<double> Attributes::numbers(std::string_view key, std::vector<double
 std::string Attributes::to_text() const {
   std::string text;
   for (const auto& [key, value] : items_) {
-    text += (text.empty() ? "" : ";") + key + "=" + std::visit([](const auto& v) { return text_of(v); }, value);
+    if (!text.empty()) text += ';';
+    text += key;
+    text += '=';
+    text += std::visit([](const auto& v) { return text_of(v); }, value);
   }
   return text;
 }

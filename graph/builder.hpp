@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -35,12 +37,13 @@ class GraphBuilder {
   /// value is known and the row can evaluate it (the outputs are then constants and no node is stored).
   /// Throws BadInput naming the node when the operands do not fit.
   std::vector<TensorId> add(std::string_view op, std::vector<TensorId> inputs, Attributes attributes, NodeOptions options);
-  std::vector<TensorId> add(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {}) { return add(op, std::move(inputs), std::move(attributes), NodeOptions{}); }
+  std::vector<TensorId> add(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {});
   /// add() for rows with one result.
   TensorId add1(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {}) { return add(op, std::move(inputs), std::move(attributes)).front(); }
 
   [[nodiscard]] const Tensor& operator[](TensorId t) const { return graph_.tensors_[index(t)]; }
-  [[nodiscard]] const TensorType& type(TensorId t) const { return (*this)[t].type; }
+  /// By value: what lies in the graph moves when nodes are added.
+  [[nodiscard]] TensorType type(TensorId t) const { return (*this)[t].type; }
   [[nodiscard]] const Node& operator[](NodeId n) const { return graph_.nodes_[index(n)]; }
   [[nodiscard]] std::size_t node_count() const { return graph_.nodes_.size(); }
   [[nodiscard]] const Graph& so_far() const { return graph_; }
@@ -51,19 +54,30 @@ class GraphBuilder {
   [[nodiscard]] std::string fresh_name(std::string_view base);
 
   void set_role(TensorId t, Role role) { graph_.tensors_[index(t)].role = role; }
+  /// `updated` is the new value of `storage` and overwrites it at the end of the step. Both must have one type.
   void set_stored_in(TensorId updated, TensorId storage);
+  /// Gives a tensor another name, made unique from `base`.
+  void rename(TensorId t, std::string_view base);
+  /// build() keeps this tensor and what computes it.
+  void keep(TensorId t) { kept_.push_back(t); }
   void set_outputs(std::vector<TensorId> outputs) { graph_.outputs_ = std::move(outputs); }
 
-  /// Drops nodes and tensors that no output, update or kept tensor needs, renumbers, and returns the graph.
+  /// Drops nodes and tensors that no output, update or kept tensor needs (inputs stay), puts the phases in order,
+  /// renumbers, and returns the graph.
   [[nodiscard]] Graph build() &&;
 
  private:
   TensorId add_tensor(Tensor tensor);
-  std::optional<std::vector<Value>> fold(const OpSchema&, const NodeView&, const std::vector<TensorId>& inputs) const;
+  [[nodiscard]] std::vector<std::optional<TensorType>> types_of(const std::vector<TensorId>& ids) const;
+  [[nodiscard]] std::optional<std::vector<Value>> fold(const OpSchema& row, const NodeView& node, const std::vector<TensorId>& inputs) const;
+  [[nodiscard]] std::vector<TensorId> store_results(const Node& node, const std::vector<TensorType>& types, const NodeOptions& options, std::vector<Value>* values);
+  [[nodiscard]] std::string fresh_node_name(std::string_view base);
 
   Graph graph_;
-  std::unordered_map<std::int32_t, Value> values_;
-  std::size_t names_ = 0;
+  std::unordered_map<TensorId, Value> values_;
+  std::unordered_set<std::string> node_names_;
+  std::unordered_map<std::string, std::size_t> tensor_numbers_, node_numbers_;  ///< by base name: the last number appended to it
+  std::vector<TensorId> kept_;
 };
 
 /// Results with more elements than this are computed at run time rather than folded.

@@ -15,10 +15,10 @@ class GradientContext {
  public:
   GradientContext(GraphBuilder& builder, NodeId forward, std::vector<TensorId> output_gradients, std::vector<bool> wanted);
 
-  [[nodiscard]] const Node& node() const;
+  [[nodiscard]] const Node& node() const { return node_; }
   [[nodiscard]] TensorId input(std::size_t i) const;        ///< None when absent
   [[nodiscard]] TensorId output(std::size_t i = 0) const;   ///< None when unused
-  [[nodiscard]] const TensorType& type(TensorId t) const { return builder_.type(t); }
+  [[nodiscard]] TensorType type(TensorId t) const { return builder_.type(t); }
   [[nodiscard]] const Attributes& attributes() const { return node().attributes; }
   /// Gradient of the loss with respect to result i; None when nothing flows into it.
   [[nodiscard]] TensorId gradient_of_output(std::size_t i = 0) const { return output_gradients_[i]; }
@@ -39,6 +39,7 @@ class GradientContext {
  private:
   GraphBuilder& builder_;
   NodeId forward_;
+  Node node_;  ///< a copy: the builder's nodes move when some are added
   std::vector<TensorId> output_gradients_, input_gradients_;
   std::vector<bool> wanted_;
 };

@@ -49,7 +49,7 @@ enum class Trait : std::uint32_t {
 
 struct OpSchema {
   std::string_view name;         ///< our name; ONNX's where the meaning is ONNX's newest
-  std::string_view description;  ///< one sentence
+  std::string_view description = {};  ///< one sentence
   CostFamily family = CostFamily::Elementwise;
   Trait traits = Trait::None;
   DimsRule dims = DimsRule::Labels;
@@ -62,7 +62,7 @@ struct OpSchema {
   Work (*work)(const NodeView&) = nullptr;
   /// Emits the backward nodes of a forward node; nullptr: no gradient flows through, because of `no_gradient`.
   void (*gradient)(GradientContext&) = nullptr;
-  std::string_view no_gradient;  ///< the printable reason when `gradient` is nullptr ("integer result", ...)
+  std::string_view no_gradient = {};  ///< the printable reason when `gradient` is nullptr ("integer result", ...)
   /// Values of all outputs when all (present) inputs are known small tensors; nullptr: never folded.
   std::vector<Value> (*evaluate)(const NodeView&, std::span<const Value* const> inputs) = nullptr;
 };

@@ -16,7 +16,10 @@ std::int64_t element_count(const Shape& shape) {
 
 std::string to_text(const Shape& shape) {
   std::string text = "[";
-  for (std::size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ",") + std::to_string(shape[d]);
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d > 0) text += ',';
+    text += std::to_string(shape[d]);
+  }
   return text + "]";
 }
 
