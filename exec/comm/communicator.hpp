@@ -1,0 +1,121 @@
+#pragma once
+// Ranks and messages. The only room that knows MPI, and only in its .cpp files.
+// Every wait in here ends: a rank that awaits a peer for longer than the stall time throws EnvironmentFailure naming the peer.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace rehearsal::exec {
+
+/// Messages of one channel never match those of another, whatever their tags.
+enum class Channel : std::uint8_t { Pipeline, Collective, Service };
+
+/// A message under way. Moves as plain data; must be asked for with Communicator::done until it is.
+struct Request {
+  std::uint64_t handle = 0;
+  int peer = -1;
+  std::size_t bytes = 0;
+  bool receives = false;
+  bool active = false;
+};
+
+/// What one clock reading of this rank is on rank 0's clock: rank 0's = own + offset, give or take `uncertainty`.
+struct ClockOffset {
+  double offset_seconds = 0.0;
+  double uncertainty_seconds = 0.0;  ///< half of the shortest round trip
+};
+
+/// Seconds of the steady clock that every time in this room is given in.
+[[nodiscard]] inline double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// The ranks that were started together. Made by MpiSession; used from one thread at a time.
+class Communicator {
+ public:
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(node_of_.size()); }
+  [[nodiscard]] int local_rank() const { return local_rank_; }   ///< among the ranks of this node
+  [[nodiscard]] int local_size() const { return local_size_; }   ///< ranks on this node
+  /// Nodes are numbered in the order of their lowest rank.
+  [[nodiscard]] int node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int nodes() const;
+  /// Size of the largest runs of one length that `group` (world ranks) falls into by node: what the collectives' tables call
+  /// ranks_per_node. 1 when the runs differ in length.
+  [[nodiscard]] int ranks_per_node(std::span<const int> group) const;
+
+  // Nonblocking messages. The memory must stay (and, when sending, stay unchanged) until done. 0 <= tag < 32768; messages of equal
+  // peer, channel and tag arrive in the order in which they were sent. At most 2^31-1 bytes each.
+  [[nodiscard]] Request send(int peer, const void* data, std::size_t bytes, Channel, int tag);
+  [[nodiscard]] Request receive(int peer, void* data, std::size_t bytes, Channel, int tag);
+  /// Lets messages advance. Throws EnvironmentFailure when the transport failed, InternalError when the sizes do not match.
+  [[nodiscard]] bool done(Request&);
+  /// Waits, yielding the core. `what` says what is awaited, for the message of a stall.
+  void wait(Request&, std::string_view what);
+
+  // For all ranks together. Small and rare: set-up, reports, agreement.
+  void barrier(std::string_view what = "a barrier");
+  [[nodiscard]] double sum(double value);
+  [[nodiscard]] double min(double value);
+  [[nodiscard]] double max(double value);
+  /// Rank 0 gets every rank's bytes in order of rank; the others an empty vector.
+  [[nodiscard]] std::vector<std::string> gather(std::string_view bytes);
+  /// Every rank gets rank 0's bytes.
+  [[nodiscard]] std::string broadcast(std::string_view bytes);
+  /// Against rank 0, from `rounds` round trips; collective.
+  [[nodiscard]] ClockOffset clock_offset(int rounds = 32);
+
+  /// Seconds without progress after which a wait gives up: REHEARSAL_STALL_SECONDS, or 60.
+  [[nodiscard]] double stall_seconds() const { return stall_seconds_; }
+  void set_stall_seconds(double seconds) { stall_seconds_ = seconds; }
+
+  /// Ends every rank with this status, after `sentence` was written to `out` ("rank 3: …" unless rank 0). When several ranks fail of
+  /// one cause, the lowest speaks and the others are ended before they do.
+  [[noreturn]] void end_all(const std::string& sentence, ExitStatus, std::ostream& out);
+
+ private:
+  friend class MpiSession;
+  struct Mpi;
+  Communicator();
+  ~Communicator();
+  double reduce(double value, int operation);
+  void poll_until(const std::function<bool()>& finished, std::string_view what);
+
+  std::unique_ptr<Mpi> mpi_;
+  int rank_ = 0, local_rank_ = 0, local_size_ = 1;
+  std::vector<int> node_of_{0};
+  double stall_seconds_ = 60.0;
+};
+
+/// MPI from construction to destruction; one per process. Works under mpirun and, as one rank, without it.
+/// Destroyed while an exception is under way it leaves MPI unfinished, so that mpirun ends the other ranks.
+class MpiSession {
+ public:
+  /// Throws EnvironmentFailure when MPI cannot start, BadInput when REHEARSAL_STALL_SECONDS is not a positive number.
+  MpiSession();
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+  [[nodiscard]] Communicator& world() { return *world_; }
+  /// True when this process was started as one of several by a launcher.
+  [[nodiscard]] static bool launched();
+
+ private:
+  std::unique_ptr<Communicator, void (*)(Communicator*)> world_;
+  int exceptions_at_start_;
+};
+
+/// Runs `body` as one rank and returns its exit status. What it throws is written to `out` once and ends every rank.
+int run_as_rank(MpiSession&, const std::function<int(Communicator&)>& body, std::ostream& out);
+
+}  // namespace rehearsal::exec
