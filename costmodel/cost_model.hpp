@@ -32,9 +32,10 @@ class CostModel {
   [[nodiscard]] Estimate kernel(const KernelCase&) const;
   /// Relative error of a link's latency and bandwidth.
   [[nodiscard]] double link_log_error() const;
+  [[nodiscard]] Evidence link_evidence() const;
   /// Factor on simulated or closed-form communication time learned from traces.
   [[nodiscard]] double communication_factor() const;
-  /// Factor on the composed step (what the sum of kernels leaves out), and its error.
+  /// What the sum of kernels and messages leaves out of a step (may be negative), and how far it is wrong.
   [[nodiscard]] Estimate composition(Seconds step) const;
   [[nodiscard]] BytesPerSecond reduction_rate() const;
   [[nodiscard]] const ExecutionProfile& profile() const { return profile_; }

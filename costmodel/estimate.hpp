@@ -41,6 +41,7 @@ struct Interval {
 class Total {
  public:
   void add(const Estimate&, double times = 1.0);
+  void add(const Total& other, double times = 1.0);
   [[nodiscard]] Seconds seconds() const { return seconds_; }
   /// Standard deviation of log(total): sqrt(sum over mechanisms of (sum of seconds·error / total)²).
   [[nodiscard]] double log_error() const;

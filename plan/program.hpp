@@ -20,6 +20,7 @@ enum class InstructionKind : std::uint8_t {
   Kernel,      ///< one node's kernel
   Reorder,     ///< inputs[0] in another format to outputs[0]
   Accumulate,  ///< outputs[0] += inputs[0]; the first micro-batch copies instead
+  Slice,       ///< outputs[0] = this rank's block of inputs[0], which is whole: no message
   Send,        ///< inputs[0] to another rank
   Receive,     ///< outputs[0] from another rank
   Collective,  ///< in place on outputs[0] (= inputs[0]) within a group of ranks
@@ -72,6 +73,8 @@ struct Buffer {
   std::int64_t part_offset = 0;            ///< bytes into `part_of`
   std::int64_t offset = -1;                ///< into the arena, set by the memory planner; Saved: of slot 0
   int batch_dim = -1;                      ///< dimension split by data parallelism and micro-batches; -1: none
+  std::int64_t batch_dim_size = 0;         ///< of that dimension in the unsplit tensor
+  bool sent = false;                       ///< read by an asynchronous Send: kept until its micro-batch has ended
 };
 
 /// Refers to an earlier instruction of the same rank. Between two per-micro-batch bodies: of the same micro-batch;

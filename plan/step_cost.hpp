@@ -11,6 +11,7 @@
 #include "graph/training.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/program.hpp"
+#include "platforms/fabric.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::plan {
@@ -69,7 +70,11 @@ class StepEvaluator {
 /// Plays every role's streams with closed forms for messages and collectives: no contention between different messages.
 [[nodiscard]] std::unique_ptr<StepEvaluator> closed_form_evaluator();
 
-/// Links that the group of a collective uses on a platform.
-[[nodiscard]] CollectiveLinks collective_links(const Program&, const platforms::Platform&, const costmodel::CostModel&, std::size_t axis, int rank);
+/// Links that the group of `rank` along a mesh axis uses on a platform.
+struct GroupMember {
+  std::size_t axis = 0;
+  int rank = 0;
+};
+[[nodiscard]] CollectiveLinks collective_links(const Program&, const platforms::Platform&, const platforms::Fabric&, const costmodel::CostModel&, GroupMember);
 
 }  // namespace rehearsal::plan

@@ -10,6 +10,7 @@
 
 #include "graph/dims/dims.hpp"
 #include "graph/training.hpp"
+#include "plan/block.hpp"
 
 namespace rehearsal::plan {
 
@@ -96,14 +97,6 @@ struct AxisUse {
   double flops_replicated = 0;       ///< of nodes not split on this axis
   std::vector<Replica> replicas;     ///< nodes with work that are not split on this axis, in order
 };
-
-/// Half-open range of indices.
-struct Range {
-  std::int64_t begin = 0, end = 0;
-  friend bool operator==(const Range&, const Range&) = default;
-};
-/// Block r of n elements over p: sizes differ by one at most.
-[[nodiscard]] constexpr Range block(std::int64_t n, std::int64_t p, std::int64_t r) { return {r * n / p, (r + 1) * n / p}; }
 
 /// Position on every mesh axis.
 using Coordinates = std::vector<std::int64_t>;

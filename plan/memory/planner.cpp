@@ -1,0 +1,199 @@
+#include "plan/memory/planner.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/error.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
+
+bool overlap(const MemoryRequest& a, const MemoryRequest& b) { return a.begin <= b.end && b.begin <= a.end; }
+
+/// Lowest offset at which `request` fits beside the placed ones (sorted by offset).
+std::int64_t lowest_fit(const MemoryRequest& request, const std::vector<const MemoryRequest*>& placed) {
+  std::int64_t at = 0;
+  for (const auto* other : placed) {
+    if (!overlap(request, *other)) continue;
+    if (at + request.bytes <= other->offset) break;
+    at = std::max(at, other->offset + other->bytes);
+  }
+  return at;
+}
+
+/// Instructions of a role's bodies on one time axis: a body's instructions follow each other, bodies follow in slot order.
+struct Timeline {
+  std::vector<std::int32_t> body_start;
+  std::int32_t length = 0;
+};
+
+Timeline timeline_of(const Role& role) {
+  Timeline t;
+  for (const auto& body : role.bodies) {
+    t.body_start.push_back(t.length);
+    t.length += static_cast<std::int32_t>(body.instructions.size()) + 1;
+  }
+  return t;
+}
+
+struct Life {
+  std::int32_t begin = std::numeric_limits<std::int32_t>::max(), end = -1;
+  void touch(std::int32_t when) { begin = std::min(begin, when), end = std::max(end, when); }
+  [[nodiscard]] bool used() const { return end >= 0; }
+};
+
+BufferIndex base_of(const Role& role, BufferIndex b) {
+  while (role.buffers[b].part_of != kNoBuffer) b = role.buffers[b].part_of;
+  return b;
+}
+
+std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
+  std::vector<Life> lives(role.buffers.size());
+  for (std::size_t b = 0; b < role.bodies.size(); ++b) {
+    const auto& instructions = role.bodies[b].instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const auto when = timeline.body_start[b] + static_cast<std::int32_t>(i);
+      const auto touch = [&](BufferIndex buffer) {
+        if (buffer != kNoBuffer) lives[base_of(role, buffer)].touch(when);
+      };
+      for (auto buffer : instructions[i].inputs) touch(buffer);
+      for (auto buffer : instructions[i].outputs) touch(buffer);
+      touch(instructions[i].workspace);
+    }
+  }
+  return lives;
+}
+
+/// Lifetime on the planning timeline. Saved buffers of several micro-batches in flight are kept apart from everything else.
+Life planned_life(const Role& role, const Buffer& buffer, Life life, const Timeline& timeline) {
+  const bool whole = buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
+  if (whole) return {0, timeline.length};
+  // A message is on its way until its micro-batch has ended: its buffer may not be reused before.
+  if (buffer.sent)
+    for (std::size_t b = role.bodies.size(); b-- > 0;)
+      if (role.bodies[b].kind == BodyKind::Backward) {
+        life.end = std::max(life.end, timeline.body_start[b] + static_cast<std::int32_t>(role.bodies[b].instructions.size()));
+        break;
+      }
+  return life;
+}
+
+}  // namespace
+
+std::int64_t lay_out(std::vector<MemoryRequest>& requests) {
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const auto &x = requests[a], &y = requests[b];
+    if (x.bytes != y.bytes) return x.bytes > y.bytes;
+    return x.end - x.begin > y.end - y.begin;
+  });
+  std::vector<const MemoryRequest*> placed;
+  std::int64_t height = 0;
+  for (auto i : order) {
+    auto& request = requests[i];
+    request.offset = lowest_fit(request, placed);
+    height = std::max(height, request.offset + request.bytes);
+    const auto at = std::upper_bound(placed.begin(), placed.end(), request.offset, [](std::int64_t offset, const MemoryRequest* r) { return offset < r->offset; });
+    placed.insert(at, &request);
+  }
+  return height;
+}
+
+std::int64_t largest_live_set(const std::vector<MemoryRequest>& requests) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> changes;
+  for (const auto& r : requests) {
+    changes.emplace_back(std::int64_t{2} * r.begin, r.bytes);
+    changes.emplace_back(std::int64_t{2} * r.end + 1, -r.bytes);
+  }
+  std::sort(changes.begin(), changes.end());
+  std::int64_t live = 0, most = 0;
+  for (const auto& [when, bytes] : changes) most = std::max(most, live += bytes);
+  return most;
+}
+
+namespace {
+
+/// Places the base buffers chosen by `belongs`; returns the height of their layout. Offsets are relative to `origin`.
+template <class Belongs>
+std::int64_t place(Role& role, const Timeline& timeline, std::int64_t origin, Belongs belongs) {
+  const auto lives = lives_of(role, timeline);
+  std::vector<MemoryRequest> requests;
+  std::vector<std::size_t> owners;
+  for (std::size_t b = 0; b < role.buffers.size(); ++b) {
+    const auto& buffer = role.buffers[b];
+    const bool needed = lives[b].used() || buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
+    if (buffer.part_of != kNoBuffer || !needed || !belongs(buffer)) continue;
+    const auto life = planned_life(role, buffer, lives[b], timeline);
+    requests.push_back({aligned(buffer.bytes), life.begin, life.end});
+    owners.push_back(b);
+  }
+  const auto height = lay_out(requests);
+  role.memory.lower_bound_bytes += largest_live_set(requests);
+  for (std::size_t i = 0; i < owners.size(); ++i) role.buffers[owners[i]].offset = origin + requests[i].offset;
+  return height;
+}
+
+void resolve_parts(Role& role) {
+  for (auto& buffer : role.buffers) {
+    std::int64_t extra = 0;
+    const Buffer* b = &buffer;
+    while (b->part_of != kNoBuffer) extra += b->part_offset, b = &role.buffers[b->part_of];
+    if (b != &buffer) buffer.offset = b->offset < 0 ? -1 : b->offset + extra;
+  }
+}
+
+/// What the arena holds when it is fullest: long-lived categories by their bytes, the rest by what is alive at the peak.
+void count_categories(Role& role, const Timeline& timeline) {
+  auto& memory = role.memory;
+  memory.by_category.assign(static_cast<std::size_t>(MemoryCategory::Count), 0);
+  const auto lives = lives_of(role, timeline);
+  std::vector<std::int64_t> live(static_cast<std::size_t>(timeline.length) + 2, 0);
+  const auto each = [&](auto&& use) {
+    for (std::size_t b = 0; b < role.buffers.size(); ++b) {
+      const auto& buffer = role.buffers[b];
+      if (buffer.part_of == kNoBuffer && buffer.offset >= 0) use(buffer, planned_life(role, buffer, lives[b], timeline));
+    }
+  };
+  each([&](const Buffer& buffer, Life life) {
+    for (auto t = life.begin; t <= life.end; ++t) live[static_cast<std::size_t>(t)] += aligned(buffer.bytes);
+  });
+  const auto peak = static_cast<std::int32_t>(std::max_element(live.begin(), live.end()) - live.begin());
+  std::int64_t counted = 0;
+  each([&](const Buffer& buffer, Life life) {
+    const bool saved = buffer.lifetime == Lifetime::Saved;
+    const std::int64_t instances = saved ? memory.in_flight : 1;
+    if (!(saved && instances > 1) && (life.begin > peak || life.end < peak)) return;
+    memory.by_category[static_cast<std::size_t>(buffer.category)] += aligned(buffer.bytes) * instances;
+    counted += aligned(buffer.bytes) * instances;
+  });
+  // What the layout could not close up between blocks counts as workspace.
+  memory.by_category[static_cast<std::size_t>(MemoryCategory::Workspace)] += memory.arena_bytes - counted;
+}
+
+}  // namespace
+
+void plan_memory(Role& role, int in_flight) {
+  ensure(in_flight >= 1, "a role holds at least one micro-batch");
+  const auto timeline = timeline_of(role);
+  role.memory = {};
+  role.memory.in_flight = in_flight;
+  if (in_flight == 1) {
+    role.memory.arena_bytes = place(role, timeline, 0, [](const Buffer&) { return true; });
+  } else {
+    // Micro-batches interleave: what one saves may meet any moment of another, so a block of saved buffers per micro-batch in flight
+    // stands beside a common area in which a body's transients share memory over time.
+    const auto common = place(role, timeline, 0, [](const Buffer& b) { return b.lifetime != Lifetime::Saved; });
+    const auto saved = place(role, timeline, common, [](const Buffer& b) { return b.lifetime == Lifetime::Saved; });
+    role.memory.saved_stride = aligned(saved);
+    role.memory.arena_bytes = common + role.memory.saved_stride * in_flight;
+    role.memory.lower_bound_bytes += saved * (in_flight - 1);
+  }
+  resolve_parts(role);
+  count_categories(role, timeline);
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,28 @@
+#pragma once
+// Lays out the arena of a role. exec/ allocates exactly these bytes, so the predicted peak of a run is its real arena.
+
+#include "plan/program.hpp"
+
+namespace rehearsal::plan {
+
+/// One block of memory that is needed during [begin, end] of a timeline.
+struct MemoryRequest {
+  std::int64_t bytes = 0;
+  std::int32_t begin = 0, end = 0;  ///< inclusive
+  std::int64_t offset = -1;         ///< result
+};
+
+/// Gives every request an offset such that requests with overlapping times do not overlap in memory. Returns the height of the layout.
+/// Requests that live longest and are largest are placed first, each at the lowest offset that fits.
+/// Reference: "greedy by size" (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2), with ties by lifetime.
+std::int64_t lay_out(std::vector<MemoryRequest>& requests);
+
+/// The largest sum of bytes alive at one time.
+[[nodiscard]] std::int64_t largest_live_set(const std::vector<MemoryRequest>& requests);
+
+/// Sets Buffer::offset of all buffers and Role::memory. `in_flight`: micro-batches whose Saved buffers exist at once.
+void plan_memory(Role& role, int in_flight);
+
+inline constexpr std::int64_t kBufferAlignment = 64;
+
+}  // namespace rehearsal::plan

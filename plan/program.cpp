@@ -1,0 +1,93 @@
+#include "plan/program.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "plan/block.hpp"
+
+namespace rehearsal::plan {
+
+std::string_view name(InstructionKind kind) {
+  static constexpr std::array<std::string_view, 9> kNames{"kernel", "reorder", "accumulate", "slice", "send", "receive", "collective", "load", "report"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(Stream stream) {
+  static constexpr std::array<std::string_view, 4> kNames{"compute", "collective", "send", "receive"};
+  return kNames[static_cast<std::size_t>(stream)];
+}
+
+std::string_view name(BodyKind kind) {
+  static constexpr std::array<std::string_view, 4> kNames{"prologue", "forward", "backward", "update"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(MemoryCategory category) {
+  static constexpr std::array<std::string_view, 8> kNames{"parameters", "gradients", "optimizer_state", "statistics", "activations", "inputs", "workspace", "communication"};
+  return kNames[static_cast<std::size_t>(category)];
+}
+
+std::string_view name(CollectiveKind kind) {
+  static constexpr std::array<std::string_view, 6> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+int coordinate(const Program& program, int rank, std::size_t axis) {
+  const auto& a = program.axes[axis];
+  return rank / a.stride % a.size;
+}
+
+std::vector<int> group(const Program& program, int rank, std::size_t axis) {
+  const auto& a = program.axes[axis];
+  const int first = rank - coordinate(program, rank, axis) * a.stride;
+  std::vector<int> ranks;
+  for (int i = 0; i < a.size; ++i) ranks.push_back(first + i * a.stride);
+  return ranks;
+}
+
+namespace {
+
+/// Size and coordinate of a named axis; {1, 0} when the program does not have it.
+std::pair<int, int> axis_position(const Program& program, int rank, std::string_view axis) {
+  for (std::size_t i = 0; i < program.axes.size(); ++i)
+    if (program.axes[i].name == axis) return {program.axes[i].size, coordinate(program, rank, i)};
+  return {1, 0};
+}
+
+}  // namespace
+
+SampleRange samples(const Program& program, int rank, int micro_batch) {
+  const auto [replicas, replica] = axis_position(program, rank, "dp");
+  const auto own = block(program.batch, replicas, replica);
+  const auto part = block(own.count(), program.micro_batches, micro_batch);
+  return {own.begin + part.begin, part.count()};
+}
+
+int peer(const Program& program, int rank, const MessageInfo& message) {
+  for (const auto& axis : program.axes)
+    if (axis.name == "pp") return rank + message.stage_offset * axis.stride;
+  throw InternalError("a message without a pipeline axis");
+}
+
+std::int64_t message_bytes(const Role& role, const Instruction& instruction, std::size_t variant) {
+  const auto index = instruction.outputs.empty() ? instruction.inputs.front() : instruction.outputs.front();
+  const auto& buffer = role.buffers[index];
+  return graph::element_count(buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]) * static_cast<std::int64_t>(size_of(buffer.dtype));
+}
+
+Identity identity(const Role& role, std::uint16_t body, std::uint32_t instruction, int micro_batch) {
+  const auto& i = role.bodies[body].instructions[instruction];
+  return {i.kind, i.phase, role.bodies[body].kind, static_cast<std::int32_t>(i.node), static_cast<std::int32_t>(i.tensor), micro_batch, instruction};
+}
+
+bool runs(const Program& program, const Instruction& instruction, int micro_batch) {
+  switch (instruction.when) {
+    case When::Always: return true;
+    case When::FirstMicroBatch: return micro_batch == 0;
+    case When::LastMicroBatch: return micro_batch == program.micro_batches - 1;
+  }
+  return true;
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,142 @@
+#include "plan/step_cost.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+std::optional<graph::TensorType> local_type(const Role& role, BufferIndex index, std::size_t variant) {
+  if (index == kNoBuffer) return std::nullopt;
+  const auto& b = role.buffers[index];
+  return graph::TensorType{b.dtype, b.shapes[std::min(variant, b.shapes.size() - 1)]};
+}
+
+std::vector<std::optional<graph::TensorType>> local_types(const Role& role, const std::vector<BufferIndex>& buffers, std::size_t variant) {
+  std::vector<std::optional<graph::TensorType>> types;
+  for (auto b : buffers) types.push_back(local_type(role, b, variant));
+  return types;
+}
+
+std::string signature_of(const graph::Attributes& attributes, const graph::NodeView& view, const KernelInfo& info) {
+  graph::Attributes relevant = attributes;
+  relevant.erase("stream");  // which random numbers are drawn does not change the time
+  std::string text = relevant.to_text();
+  const auto add = [&](std::span<const std::optional<graph::TensorType>> types, const std::vector<Format>& formats) {
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      text += '|';
+      if (!types[i]) continue;
+      text += std::string(name(types[i]->dtype)) + graph::to_text(types[i]->shape);
+      if (i < formats.size() && formats[i] != Format::Plain) text += std::string(name(formats[i]));
+    }
+    text += '>';
+  };
+  add(view.inputs, info.input_formats);
+  add(view.outputs, info.output_formats);
+  return text;
+}
+
+DType compute_type(const Program& program, const graph::NodeView& view) {
+  for (const auto& type : view.outputs)
+    if (type && is_float(type->dtype)) return type->dtype;
+  return program.dtype;
+}
+
+costmodel::KernelCase copy_case(const Program& program, const Role& role, const Instruction& i, std::size_t variant) {
+  const auto type = *local_type(role, i.outputs.front(), variant);
+  const auto bytes = graph::size_of(type);
+  costmodel::KernelCase kernel;
+  const bool adds = i.kind == InstructionKind::Accumulate;
+  kernel.op = std::string(name(i.kind));
+  kernel.family = graph::CostFamily::Movement;
+  kernel.work = {Flops(adds ? static_cast<double>(graph::element_count(type.shape)) : 0.0), bytes * (adds ? 3.0 : 2.0)};
+  kernel.dtype = program.dtype;
+  if (i.kernel >= 0) {
+    const auto& info = role.kernels[static_cast<std::size_t>(i.kernel)];
+    kernel.implementation = info.implementation;
+    kernel.signature = std::string(name(info.input_formats.front())) + ">" + std::string(name(info.output_formats.front()));
+  }
+  kernel.signature += std::string(name(type.dtype)) + graph::to_text(type.shape);
+  return kernel;
+}
+
+}  // namespace
+
+costmodel::KernelCase kernel_case(const Program& program, const graph::TrainingGraph& training, const Role& role, const Instruction& i, std::size_t variant, int threads) {
+  costmodel::KernelCase kernel;
+  if (i.kind == InstructionKind::Kernel) {
+    const auto& node = training.graph[i.node];
+    const auto& row = graph::schema(node);
+    const auto inputs = local_types(role, i.inputs, variant);
+    const auto outputs = local_types(role, i.outputs, variant);
+    const graph::NodeView view{inputs, outputs, node.attributes};
+    const auto& info = role.kernels[static_cast<std::size_t>(i.kernel)];
+    kernel.op = std::string(row.name);
+    kernel.implementation = info.implementation;
+    kernel.signature = signature_of(node.attributes, view, info);
+    kernel.family = row.family;
+    kernel.work = graph::work_of(row, view);
+    kernel.dtype = compute_type(program, view);
+  } else {
+    kernel = copy_case(program, role, i, variant);
+  }
+  kernel.threads = threads;
+  return kernel;
+}
+
+namespace {
+
+bool computes(const Instruction& i) {
+  return i.kind == InstructionKind::Kernel || i.kind == InstructionKind::Reorder || i.kind == InstructionKind::Accumulate || i.kind == InstructionKind::Load;
+}
+
+}  // namespace
+
+ProgramCosts cost_of(const Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model, int threads) {
+  ProgramCosts costs;
+  for (const auto& role : program.roles) {
+    RoleCosts of_role;
+    for (const auto& body : role.bodies) {
+      auto& of_body = of_role.seconds.emplace_back(body.instructions.size());
+      const std::size_t variants = per_micro_batch(body.kind) ? role.variant_samples.size() : 1;
+      for (std::size_t n = 0; n < body.instructions.size(); ++n)
+        for (std::size_t v = 0; v < variants; ++v) {
+          const auto& i = body.instructions[n];
+          of_body[n].push_back(computes(i) ? model.kernel(kernel_case(program, training, role, i, v, threads)) : costmodel::Estimate{});
+        }
+    }
+    costs.roles.push_back(std::move(of_role));
+  }
+  return costs;
+}
+
+CollectiveLinks collective_links(const Program& program, const platforms::Platform& platform, const platforms::Fabric& fabric, const costmodel::CostModel& model, GroupMember member) {
+  const int rank = member.rank;
+  const auto members = group(program, rank, member.axis);
+  const int home = platforms::place(platform, rank).node;
+  int inside = 0;
+  for (int r : members) inside += platforms::place(platform, r).node == home ? 1 : 0;
+  CollectiveLinks links;
+  links.ranks_per_node = inside;
+  links.reduction = model.reduction_rate();
+  const auto measure = [&](int a, int b, Seconds& latency, BytesPerSecond& bandwidth) {
+    const auto path = fabric.path(a, b);
+    latency = path.latency;
+    bandwidth = path.bandwidth;
+  };
+  int neighbour = -1, stranger = -1;
+  for (int r : members) {
+    if (r == rank) continue;
+    const bool near = platforms::place(platform, r).node == home;
+    if (near && neighbour < 0) neighbour = r;
+    if (!near && stranger < 0) stranger = r;
+  }
+  if (neighbour >= 0) measure(rank, neighbour, links.inner_latency, links.inner_bandwidth);
+  if (stranger >= 0) measure(rank, stranger, links.outer_latency, links.outer_bandwidth);
+  if (neighbour < 0) links.inner_latency = links.outer_latency, links.inner_bandwidth = links.outer_bandwidth;
+  if (stranger < 0) links.outer_latency = links.inner_latency, links.outer_bandwidth = links.inner_bandwidth;
+  return links;
+}
+
+}  // namespace rehearsal::plan
