@@ -63,10 +63,12 @@ class Atoms {
   [[nodiscard]] const Atom& at(AtomId a) const { return atoms_[static_cast<std::size_t>(find(a))]; }
   AtomId add(std::int64_t size);
   void append_leaves(AtomId, Factors& out) const;
+  [[nodiscard]] std::vector<AtomId> inside(AtomId sum) const;
   [[nodiscard]] std::vector<Factors> flat_segments(AtomId sum) const;
   bool split(AtomId, std::int64_t outer);
   bool split_sum(AtomId, std::int64_t outer);
   bool cut_sum_at(AtomId sum, std::int64_t position);
+  void make_sum(AtomId leaf, std::int64_t low, std::int64_t high);
   bool merge(AtomId, AtomId);
   bool merge_sums(AtomId, AtomId);
   void adopt(AtomId keep, AtomId gone);

@@ -1,0 +1,154 @@
+// What logical dimensions are called, and what stands in the way of splitting them.
+
+#include <algorithm>
+#include <array>
+
+#include "graph/dims/inference.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+constexpr std::array<std::string_view, 3> kImageAxes = {"width", "height", "depth"};  // from the innermost
+
+class Namer {
+ public:
+  Namer(const Atoms& atoms, std::vector<std::string>& names) : atoms_(atoms), names_(names) {}
+
+  void dimension(const Factors& leaves, const std::string& base) {
+    for (std::size_t k = 0; k < leaves.size(); ++k) {
+      const std::string name = leaves.size() == 1 ? base : base + "/" + std::to_string(k);
+      const bool is_new = give(leaves[k], name);
+      if (!is_new || !atoms_.is_sum(leaves[k])) continue;
+      const std::vector<Factors>& segments = atoms_.segments(leaves[k]);
+      for (std::size_t s = 0; s < segments.size(); ++s) dimension(atoms_.leaves(segments[s]), name + "+" + std::to_string(s));
+    }
+  }
+
+ private:
+  bool give(AtomId a, const std::string& name) {
+    std::string& mine = names_[static_cast<std::size_t>(atoms_.find(a))];
+    if (!mine.empty()) return false;
+    mine = name;
+    return true;
+  }
+
+  const Atoms& atoms_;
+  std::vector<std::string>& names_;
+};
+
+}  // namespace
+
+void DimsInference::find_batch() {
+  std::int64_t size = 0;
+  for (const TensorId t : graph_.inputs()) {
+    const Shape& shape = graph_[t].type.shape;
+    if (shape.empty() || shape[0] == 1) continue;
+    if (size == 0) size = shape[0];
+    if (shape[0] != size) continue;
+    for (const AtomId leaf : dims_.of(t)[0]) {
+      for (const AtomId a : atoms_.splits_of(leaf)) {
+        if (std::find(dims_.batch_.begin(), dims_.batch_.end(), a) == dims_.batch_.end()) dims_.batch_.push_back(a);
+      }
+    }
+  }
+}
+
+void DimsInference::name_atoms() {
+  dims_.names_.resize(atoms_.count());
+  Namer namer(atoms_, dims_.names_);
+  const auto whole_tensor = [&](const TensorDims& dims, const std::string& base) {
+    for (std::size_t d = 0; d < dims.size(); ++d) namer.dimension(dims[d], base + "." + std::to_string(d));
+  };
+  for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
+    const TensorDims& dims = dims_.of(graph_.inputs()[i]);
+    const std::string base = "in" + std::to_string(i);
+    if (!dims.empty()) namer.dimension(dims[0], base + ".batch");
+    for (std::size_t d = 1; d < dims.size(); ++d) {
+      const std::size_t from_end = dims.size() - 1 - d;
+      const bool image = d >= 2 && from_end < kImageAxes.size() && !dims[d].empty() && atoms_.is_window(dims[d].front());
+      namer.dimension(dims[d], base + "." + (image ? std::string(kImageAxes[from_end]) : std::to_string(d)));
+    }
+  }
+  for (const bool stored : {true, false}) {
+    for (std::size_t i = 0; i < graph_.tensors().size(); ++i) {
+      const Tensor& t = graph_.tensors()[i];
+      if ((t.producer == NodeId::None) == stored) whole_tensor(dims_.tensors_[i], t.name);
+    }
+  }
+  for (std::size_t n = 0; n < dims_.constants_.size(); ++n) {
+    for (std::size_t i = 0; i < dims_.constants_[n].size(); ++i) {
+      whole_tensor(dims_.constants_[n][i], graph_.nodes()[n].name + ":" + std::to_string(i));
+    }
+  }
+}
+
+namespace {
+
+/// Atoms by which the operands and results of a node could be split, without repetition.
+std::vector<AtomId> atoms_of(const Graph& graph, const LogicalDims& dims, NodeId id) {
+  std::vector<AtomId> all;
+  const auto add = [&](const TensorDims& tensor) {
+    for (const Factors& dim : tensor) {
+      for (const AtomId leaf : dim) {
+        const std::vector<AtomId> splits = dims.atoms().splits_of(leaf);
+        all.insert(all.end(), splits.begin(), splits.end());
+      }
+    }
+  };
+  const Node& node = graph[id];
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] != TensorId::None) add(dims.of_operand(id, i));
+  }
+  for (const TensorId t : node.outputs) {
+    if (t != TensorId::None) add(dims.of(t));
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+std::string reason_at(const Graph& graph, const LogicalDims& dims, NodeId id) {
+  for (const Misfit& m : dims.misfits()) {
+    if (m.node == id) return m.reason;
+  }
+  return std::string(schema(graph[id]).name) + " needs it whole";
+}
+
+}  // namespace
+
+std::vector<DimReport> report_dims(const Graph& graph, const LogicalDims& dims) {
+  const std::size_t count = dims.atoms().count();
+  std::vector<bool> usable(count);
+  std::vector<std::vector<NodeId>> blocking(count);
+  std::vector<AtomId> order;
+  std::vector<bool> seen(count);
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const auto id = static_cast<NodeId>(n);
+    if (graph[id].phase != Phase::Forward) break;
+    std::vector<bool> here;
+    const std::vector<AtomId> atoms = atoms_of(graph, dims, id);
+    for (const AtomId a : atoms) {
+      const std::size_t at = static_cast<std::size_t>(a);
+      const auto& ways = dims.iteration(id);
+      const bool ok = std::any_of(ways.begin(), ways.end(), [&](const IterDim& w) {
+        const auto has = [&](const std::vector<Place>& places) { return std::any_of(places.begin(), places.end(), [&](const Place& p) { return p.atom == a; }); };
+        return w.atom == a || has(w.inputs) || has(w.outputs);
+      });
+      if (ok) usable[at] = true;
+      if (!ok) blocking[at].push_back(id);
+      if (!seen[at]) order.push_back(a);
+      seen[at] = true;
+    }
+  }
+  std::vector<DimReport> report;
+  for (const AtomId a : order) {
+    const std::size_t at = static_cast<std::size_t>(a);
+    if (!usable[at]) continue;
+    DimReport one{dims.name(a), dims.atoms().size(a), dims.atoms().size(a), {}};
+    for (const NodeId n : blocking[at]) one.blocked_by.push_back({n, reason_at(graph, dims, n)});
+    report.push_back(std::move(one));
+  }
+  return report;
+}
+
+}  // namespace rehearsal::graph
