@@ -15,7 +15,7 @@ constexpr std::size_t kLongestQuantity = 64;
 constexpr std::size_t kLongestText = 4000;
 constexpr std::string_view kSources = "sources";
 
-std::string quoted(const json& value) {
+std::string shown(const json& value) {
   auto text = value.is_structured() ? std::string(value.type_name()) : value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > kLongestQuantity) text = text.substr(0, kLongestQuantity) + "…";
   return text;
@@ -70,7 +70,7 @@ std::optional<std::string> nearest_name(std::string_view wrong, std::span<const 
 
 ObjectReader::ObjectReader(const json& value, std::string where, std::string path) : value_(&value), where_(std::move(where)), path_(std::move(path)) {
   if (!value.is_object()) {
-    const auto what = "is " + quoted(value) + "; an object with keys in braces is needed";
+    const auto what = "is " + shown(value) + "; an object with keys in braces is needed";
     throw BadInput(where_, path_.empty() ? "the document " + what : path_ + ": " + what);
   }
   const auto sources = value.find(kSources);
@@ -103,7 +103,7 @@ std::string ObjectReader::source_of(std::string_view key) const {
 
 std::string ObjectReader::text(std::string_view key) {
   const auto& value = at(key, "\"a text\"");
-  if (!value.is_string()) refuse(key, "is " + quoted(value) + "; a text is needed");
+  if (!value.is_string()) refuse(key, "is " + shown(value) + "; a text is needed");
   auto text = value.get<std::string>();
   if (text.empty() || text.size() > kLongestText) refuse(key, "must have 1 to " + std::to_string(kLongestText) + " characters");
   return text;
@@ -114,15 +114,15 @@ std::string ObjectReader::text_or(std::string_view key, std::string fallback) { 
 std::size_t ObjectReader::choice(std::string_view key, std::span<const std::string_view> names) {
   const auto chosen = text(key);
   const auto found = std::find(names.begin(), names.end(), chosen);
-  if (found == names.end()) refuse(key, "is " + quoted(chosen) + "; must be one of " + joined(names));
+  if (found == names.end()) refuse(key, "is " + shown(chosen) + "; must be one of " + joined(names));
   return static_cast<std::size_t>(found - names.begin());
 }
 
 std::int64_t ObjectReader::checked_integer(const json& value, std::string_view key, std::int64_t low, std::int64_t high) const {
   const auto range = "a whole number from " + std::to_string(low) + " to " + std::to_string(high) + " is needed";
-  if (!value.is_number_integer()) refuse(key, "is " + quoted(value) + "; " + range);
+  if (!value.is_number_integer()) refuse(key, "is " + shown(value) + "; " + range);
   const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(high);
-  if (huge || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) refuse(key, "is " + quoted(value) + "; " + range);
+  if (huge || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) refuse(key, "is " + shown(value) + "; " + range);
   return value.get<std::int64_t>();
 }
 
@@ -134,7 +134,7 @@ std::vector<std::int64_t> ObjectReader::integers(std::string_view key, std::int6
   const auto& value = at(key, most == 1 ? std::to_string(low) : "[" + std::to_string(low) + "]");
   if (most == 1) return {checked_integer(value, key, low, high)};
   if (!value.is_array() || value.empty() || value.size() > static_cast<std::size_t>(most))
-    refuse(key, "is " + quoted(value) + "; a list of 1 to " + std::to_string(most) + " whole numbers is needed");
+    refuse(key, "is " + shown(value) + "; a list of 1 to " + std::to_string(most) + " whole numbers is needed");
   std::vector<std::int64_t> numbers;
   for (const auto& element : value) numbers.push_back(checked_integer(element, key, low, high));
   return numbers;
@@ -144,7 +144,7 @@ Sourced<double> ObjectReader::number(std::string_view key, double low, double hi
   const auto& value = at(key, "1.5");
   char range[80];
   std::snprintf(range, sizeof range, "a number from %g to %g is needed", low, high);
-  if (!value.is_number() || !(value.get<double>() >= low && value.get<double>() <= high)) refuse(key, "is " + quoted(value) + "; " + range);
+  if (!value.is_number() || !(value.get<double>() >= low && value.get<double>() <= high)) refuse(key, "is " + shown(value) + "; " + range);
   return {value.get<double>(), source_of(key)};
 }
 
@@ -152,9 +152,9 @@ template <class Q>
 Sourced<Q> ObjectReader::quantity(std::string_view key, Bounds<Q> bounds) {
   const auto example = "\"" + std::string(kExample<Q>) + "\"";
   const auto& value = at(key, example);
-  if (!value.is_string()) refuse(key, "is " + quoted(value) + "; a text of a number and a unit is needed, for example " + example);
+  if (!value.is_string()) refuse(key, "is " + shown(value) + "; a text of a number and a unit is needed, for example " + example);
   const auto text = value.get<std::string>();
-  if (text.size() > kLongestQuantity) refuse(key, "is " + quoted(value) + "; write for example " + example);
+  if (text.size() > kLongestQuantity) refuse(key, "is " + shown(value) + "; write for example " + example);
   Q result;
   try {
     result = parse_quantity<Q>(text);
@@ -162,7 +162,7 @@ Sourced<Q> ObjectReader::quantity(std::string_view key, Bounds<Q> bounds) {
     refuse(key, refusal.what());
   }
   if (!(result >= bounds.low && result <= bounds.high))
-    refuse(key, "is " + quoted(value) + "; must be from " + to_exact_text(bounds.low) + " to " + to_exact_text(bounds.high));
+    refuse(key, "is " + shown(value) + "; must be from " + to_exact_text(bounds.low) + " to " + to_exact_text(bounds.high));
   return {result, source_of(key)};
 }
 
@@ -180,7 +180,7 @@ ObjectReader ObjectReader::object(std::string_view key) { return {at(key, "{ …
 std::vector<ObjectReader> ObjectReader::objects(std::string_view key, std::size_t least, std::size_t most) {
   const auto& value = at(key, "[ … ]");
   if (!value.is_array() || value.size() < least || value.size() > most)
-    refuse(key, (value.is_array() ? "has " + std::to_string(value.size()) + " elements" : "is " + quoted(value)) + "; a list of " +
+    refuse(key, (value.is_array() ? "has " + std::to_string(value.size()) + " elements" : "is " + shown(value)) + "; a list of " +
                     std::to_string(least) + " to " + std::to_string(most) + " objects is needed");
   std::vector<ObjectReader> readers;
   for (std::size_t i = 0; i < value.size(); ++i) readers.emplace_back(value[i], where_, path_of(key) + "[" + std::to_string(i) + "]");
@@ -200,7 +200,7 @@ void ObjectReader::refuse_unknown(const std::string& key) const {
   std::string known;
   for (const auto& name : known_) known += (known.empty() ? "" : ", ") + name;
   const auto here = path_.empty() ? std::string() : path_ + ": ";
-  throw BadInput(where_, here + "unknown key " + quoted(key) + (near ? "; did you mean \"" + *near + "\"?" : "; keys here are " + known));
+  throw BadInput(where_, here + "unknown key " + shown(key) + (near ? "; did you mean \"" + *near + "\"?" : "; keys here are " + known));
 }
 
 void ObjectReader::finish() const {

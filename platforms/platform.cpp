@@ -1,17 +1,12 @@
 #include "platforms/platform.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "platforms/topology.hpp"
 
 namespace rehearsal::platforms {
 namespace {
-
-constexpr std::array kDeviceKinds{std::string_view("cpu"), std::string_view("gpu"), std::string_view("accelerator")};
-constexpr std::array kIntraKinds{std::string_view("shared-memory"), std::string_view("pcie"), std::string_view("nvlink-mesh"),
-                                 std::string_view("nvswitch")};
 
 std::int64_t node_capacity(const Platform& platform) {
   if (platform.nodes.size() > 1) return node_count(platform);
@@ -32,9 +27,6 @@ void check_wanted(const Platform& platform, std::int64_t wanted, std::int64_t ca
 }
 
 }  // namespace
-
-std::string_view name(DeviceKind kind) { return kDeviceKinds[static_cast<std::size_t>(kind)]; }
-std::string_view name(IntraKind kind) { return kIntraKinds[static_cast<std::size_t>(kind)]; }
 
 std::optional<FlopsPerSecond> Device::peak(std::string_view arithmetic) const {
   const auto found = peaks.find(arithmetic);

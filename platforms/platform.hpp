@@ -3,6 +3,8 @@
 // where it comes from. A rank is a device: rank r runs on the r-th device, nodes being filled in order.
 // Reading and writing: platforms/json.hpp. Links and routes: platforms/fabric.hpp. Real machines: platforms/catalog.hpp.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,13 +31,14 @@ struct Sourced {
 };
 
 enum class DeviceKind : std::uint8_t { Cpu, Gpu, Accelerator };
-[[nodiscard]] std::string_view name(DeviceKind);  ///< "cpu", "gpu", "accelerator"
+inline constexpr std::array<std::string_view, 3> kDeviceKindNames{"cpu", "gpu", "accelerator"};
+[[nodiscard]] constexpr std::string_view name(DeviceKind kind) { return kDeviceKindNames[static_cast<std::size_t>(kind)]; }
 
 /// One processor that a rank occupies: a GPU, or one CPU core or group of cores.
 struct Device {
   std::string name;        ///< "A100-SXM4-80GB"
   DeviceKind kind = DeviceKind::Gpu;
-  std::string generation;  ///< family that shares efficiencies, lower case: "ampere", "hopper", "x86"
+  std::string generation;  ///< family that shares efficiencies, lower case: "ampere", "hopper", "x86"; empty where unknown
   int compute_units = 1;   ///< multiprocessors of a GPU, threads that a rank on a CPU device may use
   /// Dense peak of the arithmetic named "f64", "f32", "tf32", "f16", "bf16", "fp8" (matrix units where the device has them).
   std::map<std::string, Sourced<FlopsPerSecond>, std::less<>> peaks;
@@ -57,7 +60,8 @@ enum class IntraKind : std::uint8_t {
   NvlinkMesh,    ///< point-to-point wires, listed in `wires`
   Nvswitch,      ///< every device to a crossbar
 };
-[[nodiscard]] std::string_view name(IntraKind);  ///< "shared-memory", "pcie", "nvlink-mesh", "nvswitch"
+inline constexpr std::array<std::string_view, 4> kIntraKindNames{"shared-memory", "pcie", "nvlink-mesh", "nvswitch"};
+[[nodiscard]] constexpr std::string_view name(IntraKind kind) { return kIntraKindNames[static_cast<std::size_t>(kind)]; }
 
 /// Parallel wires between two devices of a node.
 struct Wire {

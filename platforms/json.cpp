@@ -1,0 +1,177 @@
+#include "platforms/json.hpp"
+
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "platforms/check.hpp"
+#include "platforms/embedded.hpp"
+#include "platforms/object_reader.hpp"
+#include "platforms/schema_check.hpp"
+#include "platforms/strict_json.hpp"
+#include "platforms/topology.hpp"
+
+namespace rehearsal::platforms {
+namespace {
+
+using nlohmann::json;
+
+// What is plausible: generous to machines of the next decades, tight enough to catch a wrong prefix.
+constexpr Bounds<FlopsPerSecond> kPeaks{FlopsPerSecond(1e6), FlopsPerSecond(1e18)};
+constexpr Bounds<Bytes> kMemory{Bytes(1e6), Bytes(1e15)};
+constexpr Bounds<BytesPerSecond> kBandwidths{BytesPerSecond(1e3), BytesPerSecond(1e15)};
+constexpr Bounds<Seconds> kLatencies{Seconds(0), Seconds(10)};
+constexpr Bounds<Watts> kPowers{Watts(0), Watts(1e6)};
+constexpr Bounds<DollarsPerHour> kPrices{DollarsPerHour(0), DollarsPerHour(1e6)};
+constexpr Bounds<KilogramsPerJoule> kCarbon{KilogramsPerJoule(0), KilogramsPerJoule(10 / 3.6e6)};
+constexpr Bounds<DollarsPerJoule> kElectricityPrices{DollarsPerJoule(0), DollarsPerJoule(100 / 3.6e6)};
+constexpr std::size_t kMostGroups = 1000, kMostWires = 100'000, kMostCables = 1'000'000;
+
+constexpr std::array kArithmetics{std::string_view("f64"), std::string_view("f32"),  std::string_view("tf32"),
+                                  std::string_view("f16"), std::string_view("bf16"), std::string_view("fp8")};
+
+template <class Part>
+void check_powers(const ObjectReader& reader, const Part& part) {
+  if (*part.idle_power > *part.busy_power) reader.refuse("idle_power", "is larger than busy_power");
+}
+
+/// Powers of a part that may leave them out.
+template <class Part>
+void read_powers(ObjectReader& reader, Part& part) {
+  part.idle_power = reader.quantity_or("idle_power", kPowers, Watts(0));
+  part.busy_power = reader.quantity_or("busy_power", kPowers, *part.idle_power);
+  check_powers(reader, part);
+}
+
+auto read_peaks(ObjectReader reader) {
+  decltype(Device::peaks) peaks;
+  for (const auto arithmetic : kArithmetics)
+    if (reader.has(arithmetic)) peaks.emplace(arithmetic, reader.quantity(arithmetic, kPeaks));
+  reader.finish();
+  return peaks;
+}
+
+Device read_device(ObjectReader reader) {
+  Device device;
+  device.name = reader.text("name");
+  device.kind = static_cast<DeviceKind>(reader.choice("kind", kDeviceKindNames));
+  device.generation = reader.text_or("generation", "");
+  device.compute_units = static_cast<int>(reader.integer("compute_units", 1, 1'000'000));
+  device.peaks = read_peaks(reader.object("peaks"));
+  if (!device.peak("f32")) reader.refuse("peaks", "f32 is missing; every device needs the peak of f32, for example \"f32\": \"19.5 TFLOP/s\"");
+  device.memory = reader.quantity("memory", kMemory);
+  device.memory_bandwidth = reader.quantity("memory_bandwidth", kBandwidths);
+  device.idle_power = reader.quantity("idle_power", kPowers);
+  device.busy_power = reader.quantity("busy_power", kPowers);
+  check_powers(reader, device);
+  device.launch_overhead = reader.quantity("launch_overhead", kLatencies);
+  if (reader.has("host_bandwidth")) device.host_bandwidth = reader.quantity("host_bandwidth", kBandwidths);
+  reader.finish();
+  return device;
+}
+
+IntraLink read_intra(ObjectReader reader) {
+  IntraLink intra;
+  intra.kind = static_cast<IntraKind>(reader.choice("kind", kIntraKindNames));
+  intra.bandwidth = reader.quantity("bandwidth", kBandwidths);
+  intra.latency = reader.quantity("latency", kLatencies);
+  if (reader.has("total_bandwidth")) intra.total_bandwidth = reader.quantity("total_bandwidth", kBandwidths);
+  read_powers(reader, intra);
+  if (reader.has("wires"))
+    for (auto& wire : reader.objects("wires", 1, kMostWires)) {
+      intra.wires.push_back({static_cast<int>(wire.integer("a", 0, 1'000'000)), static_cast<int>(wire.integer("b", 0, 1'000'000)),
+                             static_cast<int>(wire.integer("count", 1, 1000))});
+      wire.finish();
+    }
+  reader.finish();
+  return intra;
+}
+
+Nic read_nic(ObjectReader reader) {
+  Nic nic;
+  nic.count = static_cast<int>(reader.integer("count", 1, 100'000));
+  nic.bandwidth = reader.quantity("bandwidth", kBandwidths);
+  nic.latency = reader.quantity("latency", kLatencies);
+  read_powers(reader, nic);
+  reader.finish();
+  return nic;
+}
+
+NodeGroup read_group(ObjectReader reader) {
+  NodeGroup group;
+  group.name = reader.text("name");
+  group.count = static_cast<int>(reader.integer("count", 1, kMostDevices));
+  group.devices = static_cast<int>(reader.integer("devices", 1, kMostDevices));
+  group.device = read_device(reader.object("device"));
+  group.intra = read_intra(reader.object("intra"));
+  if (reader.has("nic")) group.nic = read_nic(reader.object("nic"));
+  group.host_cores = static_cast<int>(reader.integer("host_cores", 1, 1'000'000));
+  group.host_memory = reader.quantity("host_memory", kMemory);
+  group.host_power = reader.quantity("host_power", kPowers);
+  group.price = reader.quantity("price", kPrices);
+  reader.finish();
+  return group;
+}
+
+Topology read_topology(ObjectReader reader) {
+  std::vector<std::string_view> kinds;
+  for (const auto* row : topology_rows()) kinds.push_back(row->kind);
+  const auto& row = *topology_rows()[reader.choice("kind", kinds)];
+  Topology topology;
+  topology.kind = row.kind;
+  for (const auto& parameter : row.parameters)
+    if (reader.has(parameter.key) || parameter.fallback == 0)
+      topology.parameters.emplace(parameter.key, reader.integers(parameter.key, parameter.low, parameter.high, parameter.most));
+  if (row.has_latency) topology.latency = reader.quantity("latency", kLatencies);
+  if (row.has_links) {
+    topology.bandwidth = reader.quantity("bandwidth", kBandwidths);
+    read_powers(reader, topology);
+  }
+  if (row.has_cables)
+    for (auto& cable : reader.objects("cables", 1, kMostCables)) {
+      topology.cables.push_back({cable.text("from"), cable.text("to"), cable.quantity("bandwidth", kBandwidths), cable.quantity("latency", kLatencies)});
+      cable.finish();
+    }
+  reader.finish();
+  return topology;
+}
+
+Platform read_document(ObjectReader reader) {
+  Platform platform;
+  if (reader.integer("schema", 1, std::numeric_limits<int>::max()) != kPlatformSchema)
+    reader.refuse("schema", "is of a version that this program cannot read; it reads " + std::to_string(kPlatformSchema));
+  platform.name = reader.text("name");
+  platform.description = reader.text_or("description", "");
+  for (auto& group : reader.objects("nodes", 1, kMostGroups)) platform.nodes.push_back(read_group(std::move(group)));
+  if (reader.has("device_limit")) platform.device_limit = static_cast<int>(reader.integer("device_limit", 1, kMostDevices));
+  platform.topology = read_topology(reader.object("topology"));
+  platform.carbon_intensity = reader.quantity("carbon_intensity", kCarbon);
+  platform.pue = reader.number("pue", 1, 10);
+  platform.electricity_price = reader.quantity("electricity_price", kElectricityPrices);
+  reader.finish();
+  return platform;
+}
+
+}  // namespace
+
+Platform read_platform(const json& value, const std::string& where) {
+  const bool inside = value.is_object() && value.contains("platform");
+  const auto& document = inside ? value.at("platform") : value;
+  auto platform = read_document(ObjectReader(document, where, inside ? "platform" : ""));
+  try {
+    check(platform);
+  } catch (const BadInput& refusal) {
+    throw BadInput(where, (inside ? "platform." : "") + std::string(refusal.what()));
+  }
+  check_against_schema(document, where);
+  return platform;
+}
+
+Platform read_platform_text(const std::string& text, const std::string& where) { return read_platform(parse_strict_json(text, where), where); }
+
+Platform read_platform_file(const std::string& path) { return read_platform(read_json_file(path), path); }
+
+std::string_view platform_schema() { return embedded_schema(); }
+
+}  // namespace rehearsal::platforms

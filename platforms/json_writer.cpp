@@ -1,0 +1,163 @@
+#include <nlohmann/json.hpp>
+
+#include "platforms/json.hpp"
+#include "platforms/topology.hpp"
+
+namespace rehearsal::platforms {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+/// One object; the sources of its figures are collected and come last.
+class ObjectWriter {
+ public:
+  template <class Value>
+  void plain(const std::string& key, Value&& value) {
+    object_[key] = std::forward<Value>(value);
+  }
+  template <class Q>
+  void quantity(const std::string& key, const Sourced<Q>& figure) {
+    object_[key] = to_exact_text(figure.value);
+    source(key, figure.source);
+  }
+  template <class Q>
+  void quantity(const std::string& key, const std::optional<Sourced<Q>>& figure) {
+    if (figure) quantity(key, *figure);
+  }
+  void number(const std::string& key, const Sourced<double>& figure) {
+    object_[key] = figure.value;
+    source(key, figure.source);
+  }
+  /// Left out where nothing is known of them.
+  template <class Part>
+  void powers(const Part& part) {
+    if (part.idle_power == Sourced<Watts>{} && part.busy_power == Sourced<Watts>{}) return;
+    quantity("idle_power", part.idle_power);
+    quantity("busy_power", part.busy_power);
+  }
+  [[nodiscard]] Ordered take() {
+    if (!sources_.empty()) object_["sources"] = std::move(sources_);
+    return std::move(object_);
+  }
+
+ private:
+  void source(const std::string& key, const std::string& text) {
+    if (!text.empty()) sources_[key] = text;
+  }
+
+  Ordered object_ = Ordered::object();
+  Ordered sources_ = Ordered::object();
+};
+
+Ordered peaks_json(const Device& device) {
+  ObjectWriter writer;
+  for (const auto& [arithmetic, peak] : device.peaks) writer.quantity(arithmetic, peak);
+  return writer.take();
+}
+
+Ordered device_json(const Device& device) {
+  ObjectWriter writer;
+  writer.plain("name", device.name);
+  writer.plain("kind", std::string(name(device.kind)));
+  if (!device.generation.empty()) writer.plain("generation", device.generation);
+  writer.plain("compute_units", device.compute_units);
+  writer.plain("peaks", peaks_json(device));
+  writer.quantity("memory", device.memory);
+  writer.quantity("memory_bandwidth", device.memory_bandwidth);
+  writer.quantity("idle_power", device.idle_power);
+  writer.quantity("busy_power", device.busy_power);
+  writer.quantity("launch_overhead", device.launch_overhead);
+  writer.quantity("host_bandwidth", device.host_bandwidth);
+  return writer.take();
+}
+
+Ordered intra_json(const IntraLink& intra) {
+  ObjectWriter writer;
+  writer.plain("kind", std::string(name(intra.kind)));
+  writer.quantity("bandwidth", intra.bandwidth);
+  writer.quantity("latency", intra.latency);
+  writer.quantity("total_bandwidth", intra.total_bandwidth);
+  writer.powers(intra);
+  if (intra.wires.empty()) return writer.take();
+  auto wires = Ordered::array();
+  for (const auto& wire : intra.wires) wires.push_back({{"a", wire.a}, {"b", wire.b}, {"count", wire.count}});
+  writer.plain("wires", std::move(wires));
+  return writer.take();
+}
+
+Ordered nic_json(const Nic& nic) {
+  ObjectWriter writer;
+  writer.plain("count", nic.count);
+  writer.quantity("bandwidth", nic.bandwidth);
+  writer.quantity("latency", nic.latency);
+  writer.powers(nic);
+  return writer.take();
+}
+
+Ordered group_json(const NodeGroup& group) {
+  ObjectWriter writer;
+  writer.plain("name", group.name);
+  writer.plain("count", group.count);
+  writer.plain("devices", group.devices);
+  writer.plain("device", device_json(group.device));
+  writer.plain("intra", intra_json(group.intra));
+  if (group.nic.count > 0) writer.plain("nic", nic_json(group.nic));
+  writer.plain("host_cores", group.host_cores);
+  writer.quantity("host_memory", group.host_memory);
+  writer.quantity("host_power", group.host_power);
+  writer.quantity("price", group.price);
+  return writer.take();
+}
+
+Ordered cables_json(const std::vector<Cable>& cables) {
+  auto list = Ordered::array();
+  for (const auto& cable : cables) {
+    ObjectWriter writer;
+    writer.plain("from", cable.from);
+    writer.plain("to", cable.to);
+    writer.quantity("bandwidth", cable.bandwidth);
+    writer.quantity("latency", cable.latency);
+    list.push_back(writer.take());
+  }
+  return list;
+}
+
+Ordered topology_json(const Topology& topology) {
+  const auto& row = topology_row(topology.kind);
+  ObjectWriter writer;
+  writer.plain("kind", topology.kind);
+  for (const auto& parameter : row.parameters)
+    if (const auto found = topology.parameters.find(parameter.key); found != topology.parameters.end())
+      writer.plain(std::string(parameter.key), parameter.most == 1 ? Ordered(found->second.front()) : Ordered(found->second));
+  if (row.has_latency) writer.quantity("latency", topology.latency);
+  if (row.has_links) {
+    writer.quantity("bandwidth", topology.bandwidth);
+    writer.powers(topology);
+  }
+  if (row.has_cables) writer.plain("cables", cables_json(topology.cables));
+  return writer.take();
+}
+
+Ordered platform_json(const Platform& platform) {
+  ObjectWriter writer;
+  writer.plain("schema", kPlatformSchema);
+  writer.plain("name", platform.name);
+  if (!platform.description.empty()) writer.plain("description", platform.description);
+  auto nodes = Ordered::array();
+  for (const auto& group : platform.nodes) nodes.push_back(group_json(group));
+  writer.plain("nodes", std::move(nodes));
+  if (platform.device_limit) writer.plain("device_limit", *platform.device_limit);
+  writer.plain("topology", topology_json(platform.topology));
+  writer.quantity("carbon_intensity", platform.carbon_intensity);
+  writer.number("pue", platform.pue);
+  writer.quantity("electricity_price", platform.electricity_price);
+  return writer.take();
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Platform& platform) { return nlohmann::json::parse(platform_json(platform).dump()); }
+
+std::string to_json_text(const Platform& platform) { return platform_json(platform).dump(2) + "\n"; }
+
+}  // namespace rehearsal::platforms
