@@ -6,6 +6,7 @@ from sources import bare, without_directives
 FUNCTION_LINES = 60
 FILE_LINES = 500
 PARAMETERS = 5
+REPEATED_LINES = 10
 CONTROL = re.compile(r"\b(if|for|while|switch|catch|do|else|return)\b")
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 NAME = re.compile(r"([\w:~]+|operator\s*\S+)\s*\($")
@@ -89,6 +90,24 @@ def check_files(root, files, sources):
             yield f"{s.path}:1: {lines} lines, more than {FILE_LINES}"
 
 
+def check_repetition(root, files, sources):
+    """No run of lines of code stands in two places: the second one should be a call, or both a row."""
+    first_seen, ends = {}, {}
+    for s in sources:
+        if s.in_tests:
+            continue
+        code = [(n, line.strip()) for n, line in enumerate(bare(s.text).splitlines(), 1) if len(line.strip()) > 2 and not line.startswith("#")]
+        for i in range(len(code) - REPEATED_LINES + 1):
+            block = tuple(line for _, line in code[i:i + REPEATED_LINES])
+            path, line = first_seen.setdefault(block, (s.path, code[i][0]))
+            if (path, line) == (s.path, code[i][0]):
+                continue
+            pair = (path, s.path)
+            if i > ends.get(pair, -1):
+                yield f"{s.path}:{code[i][0]}: the {REPEATED_LINES} lines from here also stand at {path}:{line}"
+            ends[pair] = i + REPEATED_LINES  # one sentence for a longer run
+
+
 def check_names(root, files, sources):
     for s in sources:
         for part in s.parts:
@@ -137,5 +156,5 @@ def line_of(text, match):
     return text.count("\n", 0, max(position, 0)) + 1
 
 
-RULES = {"function": check_functions, "file-length": check_files, "name": check_names, "header": check_headers,
+RULES = {"function": check_functions, "file-length": check_files, "repetition": check_repetition, "name": check_names, "header": check_headers,
          "printing": check_printing, "word": check_words}

@@ -22,7 +22,8 @@ CLEAN = {
     "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "exec/execute.hpp"\nint main() { std::exit(0); }\n',
     "tests/graph/graph.cpp": '#include "exec/execute.hpp"\n#include "tests/catch.hpp"\n',
 }
-LONG = "int g() {\n" + "  f();\n" * 60 + "}\n"  # 62 lines, from the name to the closing brace
+LONG = "int g() {\n" + "".join(f"  f({i});\n" for i in range(60)) + "}\n"  # 62 lines, from the name to the closing brace
+TWICE = "int {}() {{\n" + "".join(f"  value += {i} * value;\n" for i in range(12)) + "}}\n"
 
 # (rules that must fire, path, text added there); a cycle always holds an upward include
 FAULTS = [
@@ -52,6 +53,7 @@ FAULTS = [
     ("function", "graph/long.cpp", LONG),
     ("function", "graph/wide.cpp", "int h(int a, std::map<int, int> b, int c, int d, int e, int f) { return a; }\n"),
     ("file-length", "graph/endless.cpp", "\n" * 501),
+    ("repetition", "graph/twice.cpp", TWICE.format("a") + TWICE.format("b")),
     ("name", "graph/utils.cpp", ""),
     ("name", "graph/shape_helper.cpp", ""),
     ("name", "graph/manager.cpp", "class PlanManager {};\n"),
