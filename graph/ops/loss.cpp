@@ -1,7 +1,170 @@
+// Losses as (sum over the batch, weight of the batch), so that parts of a batch add up exactly.
+
+#include <string>
+
+#include "base/error.hpp"
+#include "graph/gradient.hpp"
 #include "graph/ops/families.hpp"
+#include "graph/ops/labels.hpp"
 
 namespace rehearsal::graph {
+namespace {
 
-std::span<const OpSchema> loss_ops() { return {}; }
+const TensorType kScalar{DType::F64, {}};
+constexpr double kFlopsOfLogit = 5;    ///< subtract the maximum, exponential, add, and the choice
+constexpr double kFlopsOfElement = 4;  ///< difference, its function, add
+
+int class_axis(const NodeView& node) { return normalize_axis(node.attributes.integer("axis", 1), node.input(0).shape.size()); }
+
+void require_labels(const TensorType& target, const Shape& expected, const std::string& operand) {
+  if (!is_integer(target.dtype) || target.dtype == DType::Bool) {
+    throw BadInput(operand + " is " + std::string(name(target.dtype)) + ", class labels must be integers");
+  }
+  if (target.shape != expected) throw BadInput(operand + " has shape " + to_text(target.shape) + ", it must be the logits' without the class axis, " + to_text(expected));
+}
+
+Shape without(Shape shape, int axis) {
+  shape.erase(shape.begin() + axis);
+  return shape;
+}
+
+void require_scores(const NodeView& node, std::size_t weights) {
+  require_float(node, 0);
+  require_rank(node, 0, 1, 8);
+  const int axis = class_axis(node);
+  const std::int64_t classes = node.input(0).shape[static_cast<std::size_t>(axis)];
+  require_labels(node.input(1), without(node.input(0).shape, axis), "operand 1");
+  if (node.has_input(weights) && node.input(weights).shape != Shape{classes}) {
+    throw BadInput("operand " + std::to_string(weights) + " has shape " + to_text(node.input(weights).shape) + ", class weights must have shape " + to_text(Shape{classes}));
+  }
+}
+
+std::vector<TensorType> infer_cross_entropy(const NodeView& node) {
+  require_inputs(node, 2, 3);
+  require_scores(node, 2);
+  return {kScalar};
+}
+
+std::vector<TensorType> infer_cross_entropy_gradient(const NodeView& node) {
+  require_inputs(node, 3, 4);
+  require_scores(node, 3);
+  return {node.input(0)};
+}
+
+std::vector<TensorType> infer_label_weight(const NodeView& node) {
+  require_inputs(node, 1, 2);
+  require_labels(node.input(0), node.input(0).shape, "operand 0");
+  return {kScalar};
+}
+
+/// Labels of scores: those of the target in order, the class axis last and opaque. `kind` is that of the target's dimensions.
+SplitRule class_labels(const NodeView& node, LabelKind kind) {
+  const Shape& scores = node.input(0).shape;
+  const auto axis = static_cast<std::size_t>(class_axis(node));
+  SplitRule rule;
+  rule.inputs.assign(node.inputs.size(), {});
+  rule.inputs[0] = unlabelled(scores);
+  for (std::size_t d = 0, label = 0; d < scores.size(); ++d) {
+    if (d == axis) continue;
+    rule.inputs[0][d] = whole(static_cast<int>(label), scores[d]);
+    rule.inputs[1].push_back(whole(static_cast<int>(label), scores[d]));
+    ++label;
+  }
+  const std::size_t classes = scores.size() - 1;
+  rule.inputs[0][axis] = whole(static_cast<int>(classes), scores[axis]);
+  const std::size_t weights = node.inputs.size() - 1;
+  if (weights >= 2 && node.has_input(weights) && node.input(weights).shape.size() == 1) rule.inputs[weights] = {whole(static_cast<int>(classes), scores[axis])};
+  rule.kinds.assign(classes, kind);
+  rule.kinds.push_back(LabelKind::Opaque);
+  return rule;
+}
+
+SplitRule labels_cross_entropy(const NodeView& node) {
+  SplitRule rule = class_labels(node, LabelKind::Sum);
+  rule.outputs = {{}};
+  return rule;
+}
+
+SplitRule labels_cross_entropy_gradient(const NodeView& node) {
+  SplitRule rule = class_labels(node, LabelKind::Parallel);
+  rule.outputs = {rule.inputs[0]};
+  return rule;
+}
+
+/// Every dimension of operand 0 is summed away; operands of its shape share its labels.
+SplitRule labels_sum(const NodeView& node) {
+  const Shape& full = node.input(0).shape;
+  SplitRule rule;
+  for (const auto& type : node.inputs) rule.inputs.push_back(type && type->shape == full ? aligned_labels(full, full) : unlabelled(type ? type->shape : Shape{}));
+  rule.outputs = {{}};
+  rule.kinds.assign(full.size(), LabelKind::Sum);
+  return rule;
+}
+
+Work work_per_score(const NodeView& node) { return {Flops(kFlopsOfLogit * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
+Work work_per_element(const NodeView& node) { return {Flops(kFlopsOfElement * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
+
+void gradient_cross_entropy(GradientContext& c) {
+  if (!c.wants(0)) return;
+  std::vector<TensorId> operands = {c.input(0), c.input(1), c.gradient_of_output()};
+  if (c.input(2) != TensorId::None) operands.push_back(c.input(2));
+  c.set(0, c.emit1("CrossEntropyGrad", std::move(operands), c.attributes()));
+}
+
+std::vector<TensorType> infer_element_loss(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_float(node, 0);
+  require_same_type(node, 0, 1);
+  if (node.input(0).shape != node.input(1).shape) {
+    throw BadInput("the target has shape " + to_text(node.input(1).shape) + ", the prediction " + to_text(node.input(0).shape) + "; they must be equal");
+  }
+  return {kScalar};
+}
+
+std::vector<TensorType> infer_element_loss_gradient(const NodeView& node) {
+  require_inputs(node, 3, 3);
+  return {node.input(0)};
+}
+
+/// "SquaredErrorSum" is differentiated by "SquaredErrorGrad".
+void gradient_element_loss(GradientContext& c) {
+  const std::string_view sum = schema(c.node()).name;
+  const std::string row = std::string(sum.substr(0, sum.size() - std::string_view("Sum").size())) + "Grad";
+  if (c.wants(1)) throw Refusal("node '" + c.node().name + "': the target of a loss is not trained");
+  if (c.wants(0)) c.set(0, c.emit1(row, {c.input(0), c.input(1), c.gradient_of_output()}, c.attributes()));
+}
+
+OpSchema element_loss(std::string_view name, std::string_view description) {
+  return {.name = name, .description = description, .family = CostFamily::Reduction, .infer = infer_element_loss, .labels = labels_sum,
+          .work = work_per_element, .gradient = gradient_element_loss};
+}
+
+OpSchema element_loss_gradient(std::string_view name, std::string_view description) {
+  return {.name = name, .description = description, .family = CostFamily::Elementwise, .traits = Trait::Elementwise, .infer = infer_element_loss_gradient,
+          .labels = elementwise_labels, .work = work_per_element, .no_gradient = "second derivatives are not built"};
+}
+
+const OpSchema kRows[] = {
+    {.name = "CrossEntropySum", .description = "Sum over all labels t of -w[t] log softmax(x)[t], ignored labels left out; 'log_probabilities' 1: x is log softmax already.",
+     .family = CostFamily::Reduction, .infer = infer_cross_entropy, .labels = labels_cross_entropy, .work = work_per_score, .gradient = gradient_cross_entropy},
+    {.name = "CrossEntropyGrad", .description = "Derivative of CrossEntropySum by the scores, times operand 2.", .family = CostFamily::Elementwise,
+     .infer = infer_cross_entropy_gradient, .labels = labels_cross_entropy_gradient, .work = work_per_score, .no_gradient = "second derivatives are not built"},
+    {.name = "CrossEntropyWeight", .description = "Sum of the class weights of all labels that are not ignored (their count without class weights).",
+     .family = CostFamily::Reduction, .infer = infer_label_weight, .labels = labels_sum, .no_gradient = "it depends on integer labels only"},
+    element_loss("SquaredErrorSum", "Sum of (x - t)^2."),
+    element_loss_gradient("SquaredErrorGrad", "2 (x - t), times operand 2."),
+    element_loss("AbsoluteErrorSum", "Sum of |x - t|."),
+    element_loss_gradient("AbsoluteErrorGrad", "sign(x - t), times operand 2."),
+    element_loss("HuberSum", "Sum of Huber's function of x - t: d^2/2 up to |d| = 'delta', then delta (|d| - delta/2)."),
+    element_loss_gradient("HuberGrad", "x - t clipped to 'delta', times operand 2."),
+    element_loss("BceWithLogitsSum", "Sum of the binary cross-entropy of sigmoid(x) and t: max(x,0) - x t + log(1 + exp(-|x|))."),
+    element_loss_gradient("BceWithLogitsGrad", "sigmoid(x) - t, times operand 2."),
+    element_loss("KlDivergenceSum", "Sum of t (log t - x) for log-probabilities x; terms with t = 0 are 0."),
+    element_loss_gradient("KlDivergenceGrad", "-t, times operand 2."),
+};
+
+}  // namespace
+
+std::span<const OpSchema> loss_ops() { return kRows; }
 
 }  // namespace rehearsal::graph
