@@ -1,7 +1,341 @@
+// Rows generated from the functions of scalar_functions.hpp, and the two that are none: Where and Cast.
+
+#include <string>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "graph/gradient.hpp"
 #include "graph/ops/families.hpp"
+#include "graph/ops/labels.hpp"
+#include "graph/ops/scalar_functions.hpp"
+#include "graph/ops/strided.hpp"
 
 namespace rehearsal::graph {
+namespace {
 
-std::span<const OpSchema> elementwise_ops() { return {}; }
+using scalar::Saved;
+using Operands = std::span<const Value* const>;
+
+template <class F>
+std::vector<TensorType> infer(const NodeView& node) {
+  require_inputs(node, F::arity, F::arity);
+  auto types = infer_broadcast(node);
+  if (F::predicate) types[0].dtype = DType::Bool;
+  return types;
+}
+
+template <class F>
+std::vector<TensorType> infer_float(const NodeView& node) {
+  auto types = infer<F>(node);
+  require_float(node, 0);
+  return types;
+}
+
+std::vector<TensorType> infer_connective(const NodeView& node) {
+  auto types = infer_broadcast(node);
+  if (node.input(0).dtype != DType::Bool) throw BadInput("operands are " + std::string(name(node.input(0).dtype)) + ", they must be bool");
+  return types;
+}
+
+template <class F>
+Work work(const NodeView& node) { return elementwise_work(node, F::flops); }
+
+/// Number of element i of a tensor of shape `full` in an operand of shape `shape` that broadcasts to it.
+std::vector<std::int64_t> broadcast_elements(const Shape& shape, const Shape& full) {
+  std::vector<std::int64_t> own(static_cast<std::size_t>(element_count(shape))), all(static_cast<std::size_t>(element_count(full)));
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int64_t>(i);
+  copy_strided(own.data(), broadcast_view(shape, full), all.data());
+  return all;
+}
+
+/// Single-precision results are rounded, so that a folded scale gives the size that the exporting framework got.
+double rounded(double x, DType type) { return type == DType::F32 ? static_cast<double>(static_cast<float>(x)) : x; }
+
+/// Calls set(i, number of element i in each operand) for every element of a result of type `type`.
+template <class Set>
+Value filled(const TensorType& type, Operands inputs, const Set& set) {
+  Value result;
+  result.type = type;
+  const auto count = static_cast<std::size_t>(element_count(type.shape));
+  (is_integer(type.dtype) ? result.integers.resize(count) : result.reals.resize(count));
+  std::vector<std::vector<std::int64_t>> elements;
+  for (const Value* input : inputs) elements.push_back(broadcast_elements(input->type.shape, type.shape));
+  std::vector<std::int64_t> at(inputs.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t k = 0; k < at.size(); ++k) at[k] = elements[k][i];
+    set(result, i, at);
+  }
+  return result;
+}
+
+template <class T, class F>
+auto apply(const F& function, Operands inputs, const std::vector<std::int64_t>& at) {
+  const auto element = [&](std::size_t k) {
+    if constexpr (std::is_integral_v<T>) {
+      return inputs[k]->integer(at[k]);
+    } else {
+      return inputs[k]->real(at[k]);
+    }
+  };
+  if constexpr (F::arity == 1) {
+    return function.value(element(0));
+  } else {
+    return function.value(element(0), element(1));
+  }
+}
+
+template <class F>
+std::vector<Value> evaluate(const NodeView& node, Operands inputs) {
+  const F function{node.attributes};
+  const TensorType type = node.output();
+  return {filled(type, inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
+    if constexpr (F::integers) {
+      if (inputs[0]->integral()) {
+        result.integers[i] = static_cast<std::int64_t>(apply<std::int64_t>(function, inputs, at));
+        return;
+      }
+    }
+    const auto y = apply<double>(function, inputs, at);
+    (result.integral() ? void(result.integers[i] = static_cast<std::int64_t>(y)) : void(result.reals[i] = rounded(static_cast<double>(y), type.dtype)));
+  })};
+}
+
+template <class F>
+void unary_gradient(GradientContext& g) {
+  if constexpr (F::saved == Saved::Nothing) {
+    g.set(0, g.emit1(F::name, {g.gradient_of_output()}, g.attributes()));
+  } else {
+    g.set(0, g.emit1(scalar::gradient_name<F>(), {g.gradient_of_output(), F::saved == Saved::Result ? g.output() : g.input(0)}, g.attributes()));
+  }
+}
+
+template <class F>
+OpSchema row_of() {
+  OpSchema row{.name = F::name, .description = F::description, .traits = Trait::Elementwise | Trait::InPlace};
+  row.infer = F::integers || F::predicate ? infer<F> : infer_float<F>;
+  row.labels = elementwise_labels;
+  row.work = work<F>;
+  row.evaluate = evaluate<F>;
+  if (F::predicate) row.no_gradient = "truth values have no gradient";
+  return row;
+}
+
+template <class F>
+OpSchema unary_row() {
+  OpSchema row = row_of<F>();
+  if constexpr (F::saved == Saved::Never) {
+    row.no_gradient = F::predicate ? "truth values have no gradient" : "piecewise constant: its derivative is 0";
+  } else {
+    row.gradient = unary_gradient<F>;
+  }
+  return row;
+}
+
+constexpr std::string_view kSecondOrder = "part of a gradient; second derivatives are not supported";
+
+template <class F>
+OpSchema gradient_row(std::string_view name, std::string_view description) {
+  OpSchema row{.name = name, .description = description, .traits = Trait::Elementwise | Trait::InPlace};
+  row.infer = infer_float<F>;
+  row.labels = elementwise_labels;
+  row.work = work<F>;
+  row.no_gradient = kSecondOrder;
+  return row;
+}
+
+// Gradients of functions of two operands: each wanted operand gets its part, summed over the dimensions it was broadcast along.
+
+void add_gradient(GradientContext& g) {
+  if (g.wants(0)) g.set_broadcast(0, g.gradient_of_output());
+  if (g.wants(1)) g.set_broadcast(1, g.gradient_of_output());
+}
+
+void sub_gradient(GradientContext& g) {
+  if (g.wants(0)) g.set_broadcast(0, g.gradient_of_output());
+  if (g.wants(1)) g.set_broadcast(1, g.emit1("Neg", {g.gradient_of_output()}));
+}
+
+void mul_gradient(GradientContext& g) {
+  if (g.wants(0)) g.set_broadcast(0, g.emit1("Mul", {g.gradient_of_output(), g.input(1)}));
+  if (g.wants(1)) g.set_broadcast(1, g.emit1("Mul", {g.gradient_of_output(), g.input(0)}));
+}
+
+void div_gradient(GradientContext& g) {
+  const TensorId over = g.emit1("Div", {g.gradient_of_output(), g.input(1)});
+  if (g.wants(0)) g.set_broadcast(0, over);
+  if (g.wants(1)) g.set_broadcast(1, g.emit1("Neg", {g.emit1("Mul", {over, g.output()})}));
+}
+
+/// d(a^b) = b a^(b-1) da + a^b log(a) db
+void pow_gradient(GradientContext& g) {
+  if (g.wants(0)) {
+    const TensorId less_one = g.emit1("Sub", {g.input(1), g.constant(1.0, g.type(g.input(1)).dtype)});
+    const TensorId slope = g.emit1("Mul", {g.emit1("Pow", {g.input(0), less_one}), g.input(1)});
+    g.set_broadcast(0, g.emit1("Mul", {g.gradient_of_output(), slope}));
+  }
+  if (g.wants(1)) {
+    const TensorId slope = g.emit1("Mul", {g.output(), g.emit1("Log", {g.input(0)})});
+    g.set_broadcast(1, g.emit1("Mul", {g.gradient_of_output(), slope}));
+  }
+}
+
+template <class Part>
+void extremum_gradient(GradientContext& g) {
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    if (g.wants(i)) g.set_broadcast(i, g.emit1(Part::name, {g.gradient_of_output(), g.input(i), g.input(1 - i)}));
+  }
+}
+
+void prelu_gradient(GradientContext& g) {
+  if (g.wants(0)) g.set_broadcast(0, g.emit1(scalar::PReluGrad::name, {g.gradient_of_output(), g.input(0), g.input(1)}));
+  if (g.wants(1)) g.set_broadcast(1, g.emit1(scalar::PReluSlopeGrad::name, {g.gradient_of_output(), g.input(0)}));
+}
+
+struct BinaryGradient {
+  std::string_view op;
+  void (*gradient)(GradientContext&);
+};
+constexpr BinaryGradient kBinaryGradients[] = {{"Add", add_gradient}, {"Sub", sub_gradient}, {"Mul", mul_gradient},
+                                               {"Div", div_gradient}, {"Pow", pow_gradient}, {"Max", extremum_gradient<scalar::MaxGrad>},
+                                               {"Min", extremum_gradient<scalar::MinGrad>},  {"PRelu", prelu_gradient}};
+
+template <class F>
+OpSchema binary_row() {
+  OpSchema row = row_of<F>();
+  for (const auto& known : kBinaryGradients) {
+    if (known.op == F::name) row.gradient = known.gradient;
+  }
+  if (!row.gradient && row.no_gradient.empty()) row.no_gradient = "remainders jump: no gradient is defined";
+  return row;
+}
+
+template <class F>
+OpSchema connective_row() {
+  OpSchema row = row_of<F>();
+  row.infer = infer_connective;
+  return row;
+}
+
+// Where(condition, a, b)
+
+std::vector<TensorType> infer_where(const NodeView& node) {
+  require_inputs(node, 3, 3);
+  require_same_type(node, 1, 2);
+  if (node.input(0).dtype != DType::Bool) throw BadInput("operand 0 is " + std::string(name(node.input(0).dtype)) + ", the condition must be bool");
+  const Shape either = broadcast(node.input(1).shape, node.input(2).shape);
+  return {{node.input(1).dtype, broadcast(node.input(0).shape, either)}};
+}
+
+void where_gradient(GradientContext& g) {
+  const TensorId zero = g.constant(0.0, g.type(g.output()).dtype);
+  if (g.wants(1)) g.set_broadcast(1, g.emit1("Where", {g.input(0), g.gradient_of_output(), zero}));
+  if (g.wants(2)) g.set_broadcast(2, g.emit1("Where", {g.input(0), zero, g.gradient_of_output()}));
+}
+
+std::vector<Value> evaluate_where(const NodeView& node, Operands inputs) {
+  return {filled(node.output(), inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
+    const std::size_t chosen = inputs[0]->integer(at[0]) != 0 ? 1 : 2;
+    (result.integral() ? void(result.integers[i] = inputs[chosen]->integer(at[chosen])) : void(result.reals[i] = inputs[chosen]->real(at[chosen])));
+  })};
+}
+
+// Cast: attribute to, the name of an element type
+
+std::vector<TensorType> infer_cast(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  const std::string to = node.attributes.text("to", "");
+  const auto type = dtype_from_name(to);
+  if (!type || size_of(*type) == 0) throw BadInput("attribute to", "'" + to + "' is no numeric element type; it must be a name such as f32 or i64");
+  return {{*type, node.input(0).shape}};
+}
+
+void cast_gradient(GradientContext& g) {
+  const DType from = g.type(g.input(0)).dtype, to = g.type(g.output()).dtype;
+  if (!is_float(from) || !is_float(to)) return;  // through integers nothing flows
+  g.set(0, g.emit1("Cast", {g.gradient_of_output()}, {{"to", std::string(name(from))}}));
+}
+
+std::int64_t wrapped_to(std::int64_t x, DType type) {
+  switch (type) {
+    case DType::Bool: return x != 0;
+    case DType::I8: return static_cast<std::int8_t>(x);
+    case DType::U8: return static_cast<std::uint8_t>(x);
+    case DType::I16: return static_cast<std::int16_t>(x);
+    case DType::U16: return static_cast<std::uint16_t>(x);
+    case DType::I32: return static_cast<std::int32_t>(x);
+    case DType::U32: return static_cast<std::uint32_t>(x);
+    default: return x;
+  }
+}
+
+std::vector<Value> evaluate_cast(const NodeView& node, Operands inputs) {
+  const DType to = node.output().dtype;
+  return {filled(node.output(), inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
+    const bool truth = to == DType::Bool && !inputs[0]->integral();
+    if (result.integral()) {
+      result.integers[i] = truth ? inputs[0]->real(at[0]) != 0 : wrapped_to(inputs[0]->integer(at[0]), to);
+    } else {
+      result.reals[i] = rounded(inputs[0]->real(at[0]), to);
+    }
+  })};
+}
+
+Work no_flops(const NodeView& node) { return elementwise_work(node, 0); }
+
+OpSchema where_row() {
+  OpSchema row{.name = "Where", .description = "a where the condition holds, else b", .traits = Trait::Elementwise};
+  row.infer = infer_where;
+  row.labels = elementwise_labels;
+  row.work = no_flops;
+  row.gradient = where_gradient;
+  row.evaluate = evaluate_where;
+  return row;
+}
+
+OpSchema cast_row() {
+  OpSchema row{.name = "Cast", .description = "x as elements of the type that the attribute to names", .traits = Trait::Elementwise};
+  row.infer = infer_cast;
+  row.labels = elementwise_labels;
+  row.work = no_flops;
+  row.gradient = cast_gradient;
+  row.evaluate = evaluate_cast;
+  return row;
+}
+
+template <class F>
+void add_unary(std::vector<OpSchema>& rows) {
+  rows.push_back(unary_row<F>());
+  if constexpr (F::saved == Saved::Operand || F::saved == Saved::Result) {
+    rows.push_back(gradient_row<scalar::SlopeOf<F>>(scalar::gradient_name<F>(), "gradient of the function of the same name: (gradient, operand or result)"));
+  }
+}
+
+template <class... F>
+void add_unaries(std::vector<OpSchema>& rows, scalar::List<F...>) { (add_unary<F>(rows), ...); }
+template <class... F>
+void add_binaries(std::vector<OpSchema>& rows, scalar::List<F...>) { (rows.push_back(binary_row<F>()), ...); }
+template <class... F>
+void add_connectives(std::vector<OpSchema>& rows, scalar::List<F...>) { (rows.push_back(connective_row<F>()), ...); }
+template <class... F>
+void add_operand_gradients(std::vector<OpSchema>& rows, scalar::List<F...>) { (rows.push_back(gradient_row<F>(F::name, F::description)), ...); }
+
+std::vector<OpSchema> make_rows() {
+  std::vector<OpSchema> rows;
+  add_unaries(rows, scalar::Unaries{});
+  add_binaries(rows, scalar::Binaries{});
+  add_binaries(rows, scalar::Comparisons{});
+  add_connectives(rows, scalar::Connectives{});
+  add_operand_gradients(rows, scalar::OperandGradients{});
+  rows.push_back(where_row());
+  rows.push_back(cast_row());
+  return rows;
+}
+
+}  // namespace
+
+std::span<const OpSchema> elementwise_ops() {
+  static const std::vector<OpSchema> kRows = make_rows();
+  return kRows;
+}
 
 }  // namespace rehearsal::graph

@@ -1,7 +1,51 @@
+#include "graph/gradient.hpp"
+#include "graph/ops/axes.hpp"
 #include "graph/ops/families.hpp"
 
 namespace rehearsal::graph {
+namespace {
 
-std::span<const OpSchema> softmax_ops() { return {}; }
+std::vector<TensorType> infer_softmax(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  require_float(node, 0);
+  (void)axis_of(node, -1);
+  return infer_same(node);
+}
+
+std::vector<TensorType> infer_softmax_gradient(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_float(node, 0);
+  (void)axis_of(node, -1);
+  return infer_broadcast(node);
+}
+
+SplitRule softmax_labels(const NodeView& node) { return labels_with_whole_axis(node, axis_of(node, -1)); }
+
+/// Maximum, difference, exponential (4), sum, quotient.
+Work softmax_work(const NodeView& node) { return elementwise_work(node, 8); }
+Work softmax_gradient_work(const NodeView& node) { return elementwise_work(node, 4); }
+
+template <const char* kName>
+void softmax_gradient(GradientContext& g) {
+  g.set(0, g.emit1(kName, {g.gradient_of_output(), g.output()}, g.attributes()));
+}
+
+constexpr char kSoftmaxGrad[] = "SoftmaxGrad", kLogSoftmaxGrad[] = "LogSoftmaxGrad";
+constexpr std::string_view kSecondOrder = "part of a gradient; second derivatives are not supported";
+
+constexpr OpSchema kRows[] = {
+    {.name = "Softmax", .description = "exp(x) over its sum along the attribute axis (default: the last)", .family = CostFamily::Normalization,
+     .infer = infer_softmax, .labels = softmax_labels, .work = softmax_work, .gradient = softmax_gradient<kSoftmaxGrad>},
+    {.name = "LogSoftmax", .description = "logarithm of Softmax", .family = CostFamily::Normalization,
+     .infer = infer_softmax, .labels = softmax_labels, .work = softmax_work, .gradient = softmax_gradient<kLogSoftmaxGrad>},
+    {.name = kSoftmaxGrad, .description = "gradient of Softmax: (gradient, result)", .family = CostFamily::Normalization,
+     .infer = infer_softmax_gradient, .labels = softmax_labels, .work = softmax_gradient_work, .no_gradient = kSecondOrder},
+    {.name = kLogSoftmaxGrad, .description = "gradient of LogSoftmax: (gradient, result)", .family = CostFamily::Normalization,
+     .infer = infer_softmax_gradient, .labels = softmax_labels, .work = softmax_gradient_work, .no_gradient = kSecondOrder},
+};
+
+}  // namespace
+
+std::span<const OpSchema> softmax_ops() { return kRows; }
 
 }  // namespace rehearsal::graph
