@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/op_schema.hpp"
-#include "plan/format.hpp"
+#include "plan/backend.hpp"
 
 namespace rehearsal::exec {
 
@@ -49,6 +49,8 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) = 0;
+  /// Scratch memory that RunContext::workspace must point to, 64-byte aligned.
+  [[nodiscard]] virtual std::int64_t workspace_bytes() const { return 0; }
 };
 
 /// One implementation of one operator. Tables are ordered lists of rows; the first that accepts wins.
@@ -57,6 +59,9 @@ struct KernelRow {
   std::string_view implementation;  ///< printable: "reference:any", "onednn:conv"
   /// Makes the kernel, or returns nullptr and says in `reason` why it refuses.
   std::unique_ptr<Kernel> (*make)(const KernelRequest& request, std::string& reason);
+  /// Formats that this implementation wants and produces, given those in which its operands are now; false: it does not suit this node.
+  /// nullptr: everything plain.
+  bool (*formats)(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) = nullptr;
 };
 
 /// The portable kernels in f32 and f64 that define the meaning of every operator: the oracle of all others.

@@ -1,0 +1,62 @@
+#pragma once
+// Plays a Program for real: one rank's slots, kernels in line, messages nonblocking and advanced between kernels.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/comm/communicator.hpp"
+#include "exec/data.hpp"
+#include "exec/kernels/cpu_backend.hpp"
+#include "plan/program.hpp"
+
+namespace rehearsal::exec {
+
+/// What one rank did in one instruction, on the steady clock (seconds).
+struct PlayedInstruction {
+  std::uint16_t body = 0;
+  std::uint32_t instruction = 0;
+  std::int32_t micro_batch = 0;
+  double begin = 0, end = 0;
+  double busy = 0;  ///< thread CPU seconds
+};
+
+struct StepResult {
+  double loss = 0;            ///< of ranks that own it; the others NaN until shared
+  double begin = 0, end = 0;  ///< steady clock
+  std::vector<PlayedInstruction> played;  ///< when recording
+};
+
+struct ExecutorOptions {
+  int threads = 1;
+  std::uint64_t seed = 0;
+};
+
+/// One rank's memory and kernels for one Program. `program`, `training`, `backend` and `world` must outlive it.
+class Executor {
+ public:
+  /// Allocates the arena, makes every kernel, sets parameters, states, constants and slots to their initial values.
+  /// Throws EnvironmentFailure when memory is lacking, Refusal when a kernel cannot be made.
+  Executor(const plan::Program& program, const graph::TrainingGraph& training, const CpuBackend& backend, Communicator& world, const ExecutorOptions& options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /// One optimizer step. `record`: keep the times of every instruction.
+  StepResult step(std::int64_t step, DataSource& data, bool record);
+
+  /// Bytes that were allocated: the program's arena.
+  [[nodiscard]] std::int64_t arena_bytes() const;
+  /// The local block of a persistent tensor on this rank; empty when this stage does not hold it. For checkpoints and export.
+  [[nodiscard]] std::span<std::byte> stored(graph::TensorId tensor);
+  /// Tensors that stored() has.
+  [[nodiscard]] std::vector<graph::TensorId> stored_tensors() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rehearsal::exec

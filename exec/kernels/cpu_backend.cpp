@@ -1,0 +1,131 @@
+#include "exec/kernels/cpu_backend.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "exec/kernels/fast.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+std::string signature_of(const plan::LocalNode& node) {
+  std::string text(node.schema.name);
+  text += '{' + node.attributes.to_text() + '}';
+  const auto add = [&](std::span<const std::optional<graph::TensorType>> types) {
+    for (const auto& t : types) text += t ? std::string(rehearsal::name(t->dtype)) + graph::to_text(t->shape) + '|' : "-|";
+    text += '>';
+  };
+  add(node.inputs);
+  add(node.outputs);
+  for (auto f : node.input_formats) text += static_cast<char>('0' + static_cast<int>(f));
+  return text + 't' + std::to_string(node.threads);
+}
+
+KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& offer) {
+  return {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, 0, node.threads};
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const std::string& wanted) : name_(wanted == "auto" ? "onednn" : wanted) {
+  if (name_ != "onednn" && name_ != "reference") throw BadInput("--backend", "\"" + wanted + "\" is not a backend of this machine; use auto, onednn or reference");
+  if (name_ == "onednn") tables_.push_back(fast_kernels());
+  tables_.push_back(reference_kernels());
+}
+
+plan::KernelOffer CpuBackend::offer(const plan::LocalNode& node) const {
+  const auto signature = signature_of(node);
+  if (const auto known = known_.find(signature); known != known_.end()) return known->second;
+  std::string reasons;
+  for (const auto& table : tables_)
+    for (const auto& row : table) {
+      if (row.op != node.schema.name) continue;
+      plan::KernelOffer offer;
+      offer.implementation = std::string(row.implementation);
+      offer.input_formats.assign(node.inputs.size(), plan::Format::Plain);
+      offer.output_formats.assign(node.outputs.size(), plan::Format::Plain);
+      std::string reason = "formats";
+      const bool suits = row.formats == nullptr || row.formats(node, offer.input_formats, offer.output_formats);
+      const auto kernel = suits ? row.make(request_of(node, offer), reason) : nullptr;
+      if (kernel == nullptr) {
+        reasons += (reasons.empty() ? "" : "; ") + std::string(row.implementation) + ": " + reason;
+        continue;
+      }
+      offer.workspace = Bytes(static_cast<double>(kernel->workspace_bytes()));
+      offer.why = reasons;
+      known_[signature] = offer;
+      return offer;
+    }
+  throw Refusal("operator " + std::string(node.schema.name) + " has no kernel for these operands" + (reasons.empty() ? "" : " (" + reasons + ")"));
+}
+
+bool CpuBackend::reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const {
+  const bool image = type.shape.size() >= 3 && type.shape.size() <= 5;
+  return from == to || (image && from != plan::Format::Packed && to != plan::Format::Packed);
+}
+
+std::unique_ptr<Kernel> CpuBackend::make(const std::string& implementation, const KernelRequest& request) const {
+  std::string reason = "unknown implementation";
+  for (const auto& table : tables_)
+    for (const auto& row : table) {
+      if (row.op != request.schema.name || row.implementation != implementation) continue;
+      if (auto kernel = row.make(request, reason)) return kernel;
+    }
+  throw Refusal("operator " + std::string(request.schema.name) + " cannot run as " + implementation + ": " + reason);
+}
+
+namespace {
+
+/// (outer, a, b) -> (outer, b, a) for elements of one size.
+template <class T>
+void transpose_blocks(const ReorderTask& task, std::int64_t outer, std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kTile = 16;
+  const auto* from = static_cast<const T*>(task.from);
+  auto* to = static_cast<T*>(task.to);
+#pragma omp parallel for collapse(2) schedule(static)
+  for (std::int64_t n = 0; n < outer; ++n)
+    for (std::int64_t i0 = 0; i0 < a; i0 += kTile)
+      for (std::int64_t j0 = 0; j0 < b; j0 += kTile)
+        for (std::int64_t j = j0; j < std::min(j0 + kTile, b); ++j)
+          for (std::int64_t i = i0; i < std::min(i0 + kTile, a); ++i) to[n * a * b + j * a + i] = from[n * a * b + i * b + j];
+}
+
+}  // namespace
+
+void reorder(const ReorderTask& task, const graph::TensorType& type, int threads) {
+  (void)threads;
+  const auto count = graph::element_count(type.shape);
+  if (task.from_format == task.to_format || type.shape.size() < 3) {
+    std::memcpy(task.to, task.from, static_cast<std::size_t>(count) * size_of(type.dtype));
+    return;
+  }
+  const auto outer = type.shape[0], channels = type.shape[1];
+  const auto spatial = count == 0 ? 0 : count / (outer * channels);
+  const bool to_last = task.to_format == plan::Format::ChannelsLast;
+  const auto a = to_last ? channels : spatial, b = to_last ? spatial : channels;
+  switch (size_of(type.dtype)) {
+    case 1: return transpose_blocks<std::uint8_t>(task, outer, a, b);
+    case 2: return transpose_blocks<std::uint16_t>(task, outer, a, b);
+    case 4: return transpose_blocks<std::uint32_t>(task, outer, a, b);
+    case 8: return transpose_blocks<std::uint64_t>(task, outer, a, b);
+    default: throw InternalError("a reorder of elements without a size");
+  }
+}
+
+void accumulate(void* sum, const void* addend, const graph::TensorType& type, int threads) {
+  (void)threads;
+  const auto count = graph::element_count(type.shape);
+  const auto add = [count](auto* to, const auto* from) {
+#pragma omp parallel for simd schedule(static)
+    for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+  };
+  if (type.dtype == DType::F32)
+    add(static_cast<float*>(sum), static_cast<const float*>(addend));
+  else if (type.dtype == DType::F64)
+    add(static_cast<double*>(sum), static_cast<const double*>(addend));
+  else
+    throw Refusal("gradients of type " + std::string(name(type.dtype)) + " cannot be summed");
+}
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,44 @@
+#pragma once
+// The CPU as a plan::Backend: what lowering asks, and the kernels that the executor then runs, from the same tables.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "exec/kernels/kernel.hpp"
+#include "plan/backend.hpp"
+
+namespace rehearsal::exec {
+
+/// Kernel tables in order of preference. "reference": the portable ones only; "onednn": oneDNN and our own fast ones first.
+class CpuBackend final : public plan::Backend {
+ public:
+  /// Throws BadInput for a name other than "auto", "onednn", "reference".
+  explicit CpuBackend(const std::string& name);
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;
+  [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override;
+  /// The kernel that was offered under this name. Throws Refusal naming operator and reason when it does not accept.
+  [[nodiscard]] std::unique_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const;
+
+ private:
+  std::string name_;
+  std::vector<std::span<const KernelRow>> tables_;
+  mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
+};
+
+/// Copies between formats: plain <-> channels-last, any element type, rank 3 to 5; plain copies otherwise.
+struct ReorderTask {
+  const void* from;
+  void* to;
+  plan::Format from_format, to_format;
+};
+void reorder(const ReorderTask&, const graph::TensorType&, int threads);
+
+/// sum += addend, element by element (f32, f64).
+void accumulate(void* sum, const void* addend, const graph::TensorType&, int threads);
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,13 @@
+#include "plan/backend.hpp"
+
+namespace rehearsal::plan {
+
+KernelOffer TableBackend::offer(const LocalNode& node) const {
+  KernelOffer offer;
+  offer.implementation = "table";
+  offer.input_formats.assign(node.inputs.size(), Format::Plain);
+  offer.output_formats.assign(node.outputs.size(), Format::Plain);
+  return offer;
+}
+
+}  // namespace rehearsal::plan

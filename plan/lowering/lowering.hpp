@@ -1,0 +1,32 @@
+#pragma once
+// From a training graph and a plan to the Program that every rank plays.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "graph/training.hpp"
+#include "plan/backend.hpp"
+#include "plan/collectives/collective.hpp"
+#include "plan/program.hpp"
+#include "plan/sharding/sharding.hpp"
+
+namespace rehearsal::plan {
+
+struct LoweringOptions {
+  int threads = 1;                          ///< of one rank
+  std::int64_t bucket_bytes = 25'000'000;   ///< gradients are reduced in buckets of about this size
+  std::optional<CollectiveLinks> links;     ///< chooses the algorithm of `allreduce=auto`; absent: a ring
+  std::shared_ptr<const graph::LogicalDims> dims;  ///< of this graph, when already inferred
+  /// Relative cost of a forward node with its backward nodes, to balance stages; absent: by FLOPs and bytes.
+  std::function<double(graph::NodeId)> node_cost;
+};
+
+/// Every reason why the plan does not suit the graph; empty when it does.
+[[nodiscard]] std::vector<Violation> validate(const graph::TrainingGraph&, const Plan&);
+
+/// Throws BadInput when validate() finds something, Refusal when the model cannot use the plan (naming the node in the way).
+[[nodiscard]] Program lower(const graph::TrainingGraph&, const Plan&, const Backend&, const LoweringOptions&);
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,105 @@
+// Tensors that cross from one pipeline stage to another.
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+#include "plan/lowering/role_builder.hpp"
+
+namespace rehearsal::plan {
+
+using graph::NodeId;
+using graph::Phase;
+using graph::TensorId;
+
+int RoleBuilder::stage_of_tensor(TensorId t) const {
+  const auto producer = g_[t].producer;
+  return producer == NodeId::None ? kAnyStage : c_.stages[producer];
+}
+
+std::vector<int> RoleBuilder::stages_reading(TensorId t) const {
+  std::set<int> stages;
+  for (auto n : c_.consumers[graph::index(t)]) {
+    const int s = c_.stages[n];
+    if (s != kAnyStage && s != stage_of_tensor(t)) stages.insert(s);
+  }
+  return {stages.begin(), stages.end()};
+}
+
+std::uint32_t RoleBuilder::channel(TensorId t, int to_stage) const {
+  return static_cast<std::uint32_t>(graph::index(t)) * static_cast<std::uint32_t>(c_.plan.pp) + static_cast<std::uint32_t>(to_stage);
+}
+
+void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
+  if (c_.plan.pp == 1 || c_.stages[n] == kAnyStage) return;
+  for (auto t : g_[n].outputs) {
+    if (t == TensorId::None || g_[t].role == graph::Role::Updated) continue;
+    for (int to : stages_reading(t)) {
+      Key found{t};
+      BufferIndex b = kNoBuffer;
+      for (auto format : {Format::Plain, Format::ChannelsLast})
+        if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end() && b == kNoBuffer) b = at->second, found.format = format;
+      ensure(b != kNoBuffer, "a result is in memory when it is sent");
+      Instruction send;
+      send.kind = InstructionKind::Send;
+      send.stream = Stream::Send;
+      send.phase = g_[n].phase;
+      send.tensor = t;
+      send.inputs = {in_format(b, found, Format::Plain, body)};
+      role_.buffers[base(send.inputs.front())].sent = true;
+      send.message = static_cast<std::int32_t>(role_.messages.size());
+      role_.messages.push_back({to - stage_, channel(t, to)});
+      emit(body, std::move(send));
+      // The micro-batch has not ended before its backward pass: the buffer must outlive the body it was filled in.
+      auto& lifetime = role_.buffers[base(role_.bodies[body].instructions.back().inputs.front())].lifetime;
+      if (lifetime == Lifetime::Transient && per_micro_batch(role_.bodies[body].kind)) lifetime = Lifetime::Saved;
+    }
+  }
+}
+
+BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
+  const int from = stage_of_tensor(t);
+  ensure(from != kAnyStage && from != stage_, "an operand is computed before it is used");
+  // A message is received in the body of the kind that sent it, so that both sides meet in the same slot of the schedule.
+  const auto where = std::min(body, body_of(g_[t].producer));
+  const Key key{t, -1, Format::Plain, false};
+  const auto b = new_buffer(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), where), &key);
+  role_.buffers[b].category = g_[t].role == graph::Role::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;
+  Instruction receive;
+  receive.kind = InstructionKind::Receive;
+  receive.stream = Stream::Receive;
+  receive.phase = g_[g_[t].producer].phase;
+  receive.tensor = t;
+  receive.outputs = {b};
+  receive.message = static_cast<std::int32_t>(role_.messages.size());
+  role_.messages.push_back({from - stage_, channel(t, stage_)});
+  emit(where, std::move(receive));
+  if (per_micro_batch(role_.bodies[where].kind) && time_summed_.contains(t)) accumulated(t, b, where);
+  return b;
+}
+
+void RoleBuilder::exchange_updated_parameters() {
+  if (c_.plan.pp == 1) return;
+  for (const auto& p : c_.training.parameters) {
+    if (p.update == NodeId::None) continue;
+    const int owner = c_.stages[p.update];
+    std::set<int> readers;
+    for (auto n : c_.consumers[graph::index(p.value)])
+      if (c_.stages[n] != kAnyStage && c_.stages[n] != owner) readers.insert(c_.stages[n]);
+    for (int reader : readers) {
+      if (stage_ != owner && stage_ != reader) continue;
+      Instruction i;
+      const bool sends = stage_ == owner;
+      i.kind = sends ? InstructionKind::Send : InstructionKind::Receive;
+      i.stream = sends ? Stream::Send : Stream::Receive;
+      i.phase = Phase::Update;
+      i.tensor = p.value;
+      (sends ? i.inputs : i.outputs) = {stored_buffer(p.value)};
+      i.message = static_cast<std::int32_t>(role_.messages.size());
+      role_.messages.push_back({sends ? reader - stage_ : owner - stage_, channel(p.value, reader)});
+      emit(update_, std::move(i));
+    }
+  }
+}
+
+}  // namespace rehearsal::plan

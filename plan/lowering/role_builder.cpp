@@ -1,0 +1,294 @@
+#include "plan/lowering/role_builder.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/memory/planner.hpp"
+#include "plan/schedules/schedule.hpp"
+
+namespace rehearsal::plan {
+
+using graph::NodeId;
+using graph::Phase;
+using graph::TensorId;
+
+RoleBuilder::RoleBuilder(const LoweringContext& context, int stage, int replica) : c_(context), g_(context.training.graph), stage_(stage) {
+  role_.stage = stage;
+  const auto& program = c_.program;
+  const auto own = block(program.batch, program.plan.dp, replica);
+  for (int m = 0; m < program.micro_batches; ++m) {
+    const auto count = block(own.count(), program.micro_batches, m).count();
+    auto known = std::find(role_.variant_samples.begin(), role_.variant_samples.end(), count);
+    if (known == role_.variant_samples.end()) {
+      Coordinates at(c_.sharding.axes.size(), 0);
+      if (c_.data_axis < at.size()) at[c_.data_axis] = replica;
+      if (c_.time_axis < at.size()) at[c_.time_axis] = m;
+      at_.push_back(std::move(at));
+      role_.variant_samples.push_back(count);
+      known = role_.variant_samples.end() - 1;
+    }
+    role_.variant_of.push_back(static_cast<std::uint8_t>(known - role_.variant_samples.begin()));
+  }
+}
+
+Role RoleBuilder::build() && {
+  open_bodies();
+  plan_buckets();
+  for (const auto& conversion : c_.sharding.conversions)
+    for (const auto& step : conversion.steps)
+      if (step.axis == c_.time_axis && step.kind == ConversionKind::AllReduce) time_summed_.insert(conversion.tensor);
+  lower_nodes();
+  exchange_updated_parameters();
+  emit_report();
+  emit_slots();
+  const auto in_flight = schedule(c_.plan.schedule).in_flight(stage_, c_.plan.pp, c_.program.micro_batches);
+  plan_memory(role_, c_.plan.pp == 1 ? 1 : in_flight);
+  return std::move(role_);
+}
+
+void RoleBuilder::open_bodies() {
+  for (auto kind : {BodyKind::Prologue, BodyKind::Forward, BodyKind::Backward, BodyKind::Update}) role_.bodies.push_back({kind, 0, {}});
+}
+
+bool RoleBuilder::runs_here(NodeId n) const { return c_.stages[n] == stage_; }
+
+std::uint16_t RoleBuilder::body_of(NodeId n) const {
+  const auto part = c_.sharding.parts[graph::index(n)];
+  if (part == LoopPart::Before) return prologue_;
+  if (part == LoopPart::After || g_[n].phase == Phase::Update) return update_;
+  return g_[n].phase == Phase::Forward ? forward_ : backward_;
+}
+
+void RoleBuilder::lower_nodes() {
+  for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
+    const auto id = static_cast<NodeId>(n);
+    if (runs_here(id)) lower_node(id, body_of(id));
+  }
+}
+
+void RoleBuilder::lower_node(NodeId n, std::uint16_t body) {
+  if (graph::has(graph::schema(g_[n]).traits, graph::Trait::View))
+    lower_view(n, body);
+  else
+    lower_kernel(n, body);
+  after_production(n, body);
+}
+
+void RoleBuilder::lower_view(NodeId n, std::uint16_t body) {
+  const auto out = g_[n].outputs.front();
+  const Key key{g_[n].inputs.front(), -1, Format::Plain, false};
+  const auto source = in_format(operand(n, 0, body), key, Format::Plain, body);
+  auto buffer = describe(out, c_.sharding.layout(out), shapes_of(out, c_.sharding.layout(out)), body);
+  buffer.part_of = source;
+  buffer.category = role_.buffers[base(source)].category;
+  const Key out_key{out, -1, Format::Plain, false};
+  new_buffer(std::move(buffer), &out_key);
+}
+
+namespace {
+
+std::vector<std::optional<graph::TensorType>> types_of(const Role& role, const std::vector<BufferIndex>& buffers, std::size_t variant) {
+  std::vector<std::optional<graph::TensorType>> types;
+  for (auto b : buffers) {
+    if (b == kNoBuffer)
+      types.emplace_back();
+    else
+      types.push_back(graph::TensorType{role.buffers[b].dtype, role.buffers[b].shapes[std::min(variant, role.buffers[b].shapes.size() - 1)]});
+  }
+  return types;
+}
+
+std::vector<Format> formats_of(const Role& role, const std::vector<BufferIndex>& buffers) {
+  std::vector<Format> formats;
+  for (auto b : buffers) formats.push_back(b == kNoBuffer ? Format::Plain : role.buffers[b].format);
+  return formats;
+}
+
+}  // namespace
+
+void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
+  const auto& node = g_[n];
+  Instruction instruction;
+  instruction.kind = InstructionKind::Kernel;
+  instruction.phase = node.phase;
+  instruction.node = n;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) instruction.inputs.push_back(node.inputs[i] == TensorId::None ? kNoBuffer : operand(n, i, body));
+  std::vector<Buffer> results;
+  for (auto t : node.outputs)
+    if (t != TensorId::None) results.push_back(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body));
+
+  // The backend sees the largest variant; kernels of the other one are made from its shapes at run time.
+  std::vector<std::optional<graph::TensorType>> output_types;
+  for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == TensorId::None) output_types.emplace_back();
+    else output_types.push_back(graph::TensorType{results[r].dtype, results[r].shapes.front()}), ++r;
+  }
+  const auto input_types = types_of(role_, instruction.inputs, 0);
+  const auto now = formats_of(role_, instruction.inputs);
+  const auto offer = c_.backend.offer({graph::schema(node), node.attributes, input_types, output_types, now, c_.options.threads});
+  for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
+    if (instruction.inputs[i] == kNoBuffer) continue;
+    const bool whole = g_[node.inputs[i]].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
+    const Key key{node.inputs[i], c_.sharding.fed_by[graph::index(n)][i], offer.input_formats[i], whole};
+    instruction.inputs[i] = in_format(instruction.inputs[i], key, offer.input_formats[i], body);
+  }
+  for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
+    const auto t = node.outputs[i];
+    if (t == TensorId::None) {
+      instruction.outputs.push_back(kNoBuffer);
+      continue;
+    }
+    auto& buffer = results[r++];
+    buffer.format = offer.output_formats[i];
+    if (g_[t].role == graph::Role::Updated) {
+      instruction.outputs.push_back(stored_buffer(g_[t].stored_in));
+      continue;
+    }
+    const auto part = part_of_bucket_.find(t);
+    const Key key{t, -1, buffer.format, false};
+    if (part != part_of_bucket_.end() && c_.program.micro_batches == 1 && buffer.format == Format::Plain) {
+      buffers_[key] = part->second;  // the kernel writes straight into its bucket
+      instruction.outputs.push_back(part->second);
+    } else {
+      instruction.outputs.push_back(new_buffer(std::move(buffer), &key));
+    }
+  }
+  if (offer.workspace.value() > 0) {
+    Buffer workspace;
+    workspace.name = node.name + ":workspace";
+    workspace.dtype = DType::U8;
+    workspace.bytes = static_cast<std::int64_t>(offer.workspace.value());
+    workspace.shapes = {{workspace.bytes}};
+    workspace.category = MemoryCategory::Workspace;
+    instruction.workspace = new_buffer(std::move(workspace), nullptr);
+  }
+  instruction.kernel = static_cast<std::int32_t>(role_.kernels.size());
+  role_.kernels.push_back({offer.implementation, offer.input_formats, offer.output_formats, static_cast<std::int64_t>(offer.workspace.value())});
+  emit(body, std::move(instruction));
+}
+
+std::uint32_t RoleBuilder::emit(std::uint16_t body, Instruction instruction) {
+  add_dependencies(instruction);
+  auto& list = role_.bodies[body].instructions;
+  const auto at = static_cast<std::uint32_t>(list.size());
+  for (auto b : instruction.inputs)
+    if (b != kNoBuffer) note_cross_body_use(b, body);
+  for (auto b : instruction.outputs)
+    if (b != kNoBuffer) {
+      note_cross_body_use(b, body);
+      writers_[base(b)] = {body, at, instruction.stream, true};
+    }
+  list.push_back(std::move(instruction));
+  return at;
+}
+
+void RoleBuilder::add_dependencies(Instruction& instruction) const {
+  const auto depend = [&](BufferIndex b) {
+    if (b == kNoBuffer) return;
+    const auto& writer = writers_[base(b)];
+    if (!writer.known || writer.stream == instruction.stream) return;
+    const Dependency d{writer.body, writer.instruction};
+    if (std::find(instruction.after.begin(), instruction.after.end(), d) == instruction.after.end()) instruction.after.push_back(d);
+  };
+  for (auto b : instruction.inputs) depend(b);
+  for (auto b : instruction.outputs) depend(b);
+}
+
+void RoleBuilder::emit_report() {
+  const auto loss = c_.training.loss;
+  if (stage_of_tensor(loss) != stage_) return;
+  const auto at = buffers_.find({loss, -1, Format::Plain, false});
+  ensure(at != buffers_.end(), "the loss is computed on the stage that owns it");
+  BufferIndex result = at->second;
+  const auto& conversions = c_.sharding.conversions;
+  for (std::size_t i = 0; i < conversions.size(); ++i)
+    if (conversions[i].tensor == loss && conversions[i].consumers.empty()) result = converted(static_cast<int>(i), result, update_);
+  Instruction report;
+  report.kind = InstructionKind::Report;
+  report.phase = Phase::Update;
+  report.tensor = loss;
+  report.inputs = {result};
+  emit(update_, std::move(report));
+}
+
+void RoleBuilder::emit_slots() {
+  const auto add = [&](std::uint16_t body, int micro_batch) {
+    if (!role_.bodies[body].instructions.empty()) role_.slots.push_back({body, micro_batch});
+  };
+  add(prologue_, 0);
+  for (const auto& slot : schedule(c_.plan.pp == 1 ? "1f1b" : c_.plan.schedule).slots(stage_, c_.plan.pp, c_.program.micro_batches)) add(slot.backward ? backward_ : forward_, slot.micro_batch);
+  add(update_, 0);
+}
+
+// ---- buffers
+
+BufferIndex RoleBuilder::new_buffer(Buffer buffer, const Key* key) {
+  const auto index = static_cast<BufferIndex>(role_.buffers.size());
+  role_.buffers.push_back(std::move(buffer));
+  writers_.emplace_back();
+  home_.push_back(0xFFFF);
+  if (key != nullptr) buffers_[*key] = index;
+  return index;
+}
+
+BufferIndex RoleBuilder::base(BufferIndex b) const {
+  while (role_.buffers[b].part_of != kNoBuffer) b = role_.buffers[b].part_of;
+  return b;
+}
+
+std::vector<graph::Shape> RoleBuilder::shapes_of(TensorId t, const Layout& layout) const {
+  std::vector<graph::Shape> shapes;
+  for (const auto& at : at_) shapes.push_back(c_.sharding.local_shape(t, layout, at));
+  return shapes;
+}
+
+namespace {
+
+MemoryCategory category_of(graph::Role role) {
+  switch (role) {
+    case graph::Role::Parameter: return MemoryCategory::Parameters;
+    case graph::Role::Constant: return MemoryCategory::Parameters;
+    case graph::Role::Slot: return MemoryCategory::OptimizerState;
+    case graph::Role::State: return MemoryCategory::Statistics;
+    case graph::Role::Input: return MemoryCategory::Inputs;
+    case graph::Role::Gradient: return MemoryCategory::Gradients;
+    default: return MemoryCategory::Activations;
+  }
+}
+
+}  // namespace
+
+Lifetime RoleBuilder::lifetime_in(std::uint16_t body) const { return body == prologue_ ? Lifetime::Step : Lifetime::Transient; }
+
+Buffer RoleBuilder::describe(TensorId t, const Layout& layout, const std::vector<graph::Shape>& shapes, std::uint16_t body) const {
+  Buffer b;
+  b.tensor = t;
+  b.name = g_[t].name;
+  b.dtype = g_[t].type.dtype;
+  b.shapes = shapes;
+  b.category = category_of(g_[t].role);
+  b.lifetime = lifetime_in(body);
+  for (const auto& s : shapes) b.bytes = std::max(b.bytes, graph::element_count(s) * static_cast<std::int64_t>(size_of(b.dtype)));
+  for (const auto& axis : layout)
+    if (axis.split()) b.batch_dim = axis.dim, b.batch_dim_size = g_[t].type.shape[static_cast<std::size_t>(axis.dim)];
+  return b;
+}
+
+BufferIndex RoleBuilder::stored_buffer(TensorId t) {
+  const Key key{t, -1, Format::Plain, false};
+  if (const auto known = buffers_.find(key); known != buffers_.end()) return known->second;
+  auto buffer = describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), prologue_);
+  buffer.lifetime = Lifetime::Persistent;
+  return new_buffer(std::move(buffer), &key);
+}
+
+void RoleBuilder::note_cross_body_use(BufferIndex b, std::uint16_t body) {
+  const auto owner = base(b);
+  if (home_[owner] == 0xFFFF) home_[owner] = body;
+  auto& lifetime = role_.buffers[owner].lifetime;
+  if (home_[owner] == body || lifetime != Lifetime::Transient) return;
+  // From forward to backward of the same micro-batch, or (with a single micro-batch) from either to the update.
+  lifetime = Lifetime::Saved;
+}
+
+}  // namespace rehearsal::plan

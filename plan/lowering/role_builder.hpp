@@ -1,0 +1,119 @@
+#pragma once
+// Builds one Role: the nodes of one pipeline stage, on the block of one replica.
+
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "plan/lowering/lowering.hpp"
+#include "plan/lowering/stages.hpp"
+
+namespace rehearsal::plan {
+
+/// What all roles of a program are built from.
+struct LoweringContext {
+  const graph::TrainingGraph& training;
+  const Plan& plan;
+  const Backend& backend;
+  const LoweringOptions& options;
+  const Sharding& sharding;
+  const StageAssignment& stages;
+  const Program& program;                       ///< batch, axes and micro-batches are set
+  std::vector<std::vector<graph::NodeId>> consumers;
+  std::size_t data_axis = 0, time_axis = 0;     ///< into sharding.axes; sharding.axes.size() when there is none
+  std::size_t data_mesh_axis = 0;               ///< into program.axes
+};
+
+class RoleBuilder {
+ public:
+  /// `replica`: a coordinate along dp that stands for the role.
+  RoleBuilder(const LoweringContext& context, int stage, int replica);
+  [[nodiscard]] Role build() &&;
+
+ private:
+  /// A tensor in one of its layouts and formats. `conversion` -1: as produced; `whole`: of all micro-batches (inputs before the loop).
+  struct Key {
+    graph::TensorId tensor;
+    int conversion = -1;
+    Format format = Format::Plain;
+    bool whole = false;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  struct Writer {
+    std::uint16_t body = 0;
+    std::uint32_t instruction = 0;
+    Stream stream = Stream::Compute;
+    bool known = false;
+  };
+  struct Bucket {
+    std::vector<graph::TensorId> gradients;
+    BufferIndex buffer = kNoBuffer;
+    std::size_t missing = 0;
+  };
+
+  // Bodies and instructions (role_builder.cpp)
+  void open_bodies();
+  void lower_nodes();
+  [[nodiscard]] std::uint16_t body_of(graph::NodeId) const;
+  [[nodiscard]] bool runs_here(graph::NodeId) const;
+  void lower_node(graph::NodeId, std::uint16_t body);
+  void lower_view(graph::NodeId, std::uint16_t body);
+  void lower_kernel(graph::NodeId, std::uint16_t body);
+  std::uint32_t emit(std::uint16_t body, Instruction instruction);
+  void add_dependencies(Instruction& instruction) const;
+  void emit_report();
+  void emit_slots();
+
+  // Operands (operands.cpp)
+  [[nodiscard]] BufferIndex operand(graph::NodeId, std::size_t index, std::uint16_t body);
+  [[nodiscard]] BufferIndex in_format(BufferIndex, const Key&, Format, std::uint16_t body);
+  BufferIndex input_block(graph::TensorId, graph::NodeId user, std::size_t index, std::uint16_t body);
+  BufferIndex converted(int conversion, BufferIndex source, std::uint16_t body);
+  BufferIndex apply_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
+  BufferIndex accumulated(graph::TensorId, BufferIndex source, std::uint16_t body);
+  void after_production(graph::NodeId, std::uint16_t body);
+  void all_reduce(BufferIndex, graph::TensorId, std::uint16_t body, When when);
+
+  // Buffers
+  BufferIndex new_buffer(Buffer buffer, const Key* key);
+  [[nodiscard]] Buffer describe(graph::TensorId, const Layout&, const std::vector<graph::Shape>& shapes, std::uint16_t body) const;
+  [[nodiscard]] std::vector<graph::Shape> shapes_of(graph::TensorId, const Layout&) const;
+  [[nodiscard]] BufferIndex stored_buffer(graph::TensorId);
+  [[nodiscard]] BufferIndex base(BufferIndex) const;
+  [[nodiscard]] Lifetime lifetime_in(std::uint16_t body) const;
+  void note_cross_body_use(BufferIndex, std::uint16_t body);
+
+  // Gradients (gradients.cpp)
+  void plan_buckets();
+  [[nodiscard]] bool is_bucketed(graph::TensorId) const;
+  [[nodiscard]] bool is_summed_everywhere(const graph::TrainedParameter&) const;
+  void gradient_produced(graph::TensorId, BufferIndex, std::uint16_t body);
+  void reduce_bucket(std::size_t bucket, std::uint16_t body);
+  [[nodiscard]] std::string allreduce_algorithm(std::int64_t bytes) const;
+
+  // Messages between stages (messages.cpp)
+  void send_results(graph::NodeId, std::uint16_t body);
+  BufferIndex receive(graph::TensorId, std::uint16_t body);
+  void exchange_updated_parameters();
+  [[nodiscard]] std::vector<int> stages_reading(graph::TensorId) const;
+  [[nodiscard]] int stage_of_tensor(graph::TensorId) const;
+  [[nodiscard]] std::uint32_t channel(graph::TensorId, int to_stage) const;
+
+  const LoweringContext& c_;
+  const graph::Graph& g_;
+  int stage_;
+  std::vector<Coordinates> at_;                 ///< coordinates that stand for every variant
+  Role role_;
+  std::uint16_t prologue_ = 0, forward_ = 1, backward_ = 2, update_ = 3;
+  std::map<Key, BufferIndex> buffers_;
+  std::vector<Writer> writers_;                 ///< by base buffer
+  std::vector<std::uint16_t> home_;             ///< body in which a base buffer is first written
+  std::vector<Bucket> buckets_;
+  std::map<graph::TensorId, std::size_t> bucket_of_;
+  std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
+  std::set<graph::TensorId> time_summed_;       ///< tensors that some consumer wants summed over micro-batches
+  std::set<int> lowered_;                       ///< any-stage nodes already emitted
+};
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,140 @@
+#include "plan/lowering/stages.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "graph/op_schema.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::Phase;
+using graph::Role;
+using graph::TensorId;
+
+/// True for nodes computed from constants alone.
+std::vector<bool> free_nodes(const Graph& g) {
+  std::vector<bool> is_free(g.nodes().size(), false);
+  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
+    const auto& node = g.nodes()[n];
+    is_free[n] = node.phase != Phase::Update && std::all_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) {
+      if (t == TensorId::None || g[t].role == Role::Constant) return true;
+      return g[t].producer != NodeId::None && is_free[graph::index(g[t].producer)];
+    });
+  }
+  return is_free;
+}
+
+/// Bytes that cross a cut before the i-th of `order`: results of earlier forward nodes that later ones read.
+std::vector<double> crossing_bytes(const Graph& g, const std::vector<NodeId>& order) {
+  std::vector<std::int32_t> position(g.nodes().size(), -1);
+  for (std::size_t i = 0; i < order.size(); ++i) position[graph::index(order[i])] = static_cast<std::int32_t>(i);
+  std::vector<double> change(order.size() + 2, 0.0);
+  std::vector<std::int32_t> last(g.tensors().size(), -1);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (auto t : g[order[i]].inputs)
+      if (t != TensorId::None) last[graph::index(t)] = static_cast<std::int32_t>(i);
+  for (std::size_t t = 0; t < g.tensors().size(); ++t) {
+    const auto producer = g.tensors()[t].producer;
+    if (producer == NodeId::None || position[graph::index(producer)] < 0 || last[t] < 0) continue;
+    const auto bytes = graph::size_of(g.tensors()[t].type).value();
+    change[static_cast<std::size_t>(position[graph::index(producer)]) + 1] += bytes;
+    change[static_cast<std::size_t>(last[t]) + 1] -= bytes;
+  }
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  return change;
+}
+
+/// Cut positions (index of the first node of stages 1, 2, ...) nearest to equal shares of cost, moved to where few bytes cross.
+std::vector<std::size_t> balanced_cuts(const std::vector<double>& cost, const std::vector<double>& crossing, int stages) {
+  std::vector<double> prefix(cost.size() + 1, 0.0);
+  std::partial_sum(cost.begin(), cost.end(), prefix.begin() + 1);
+  const double share = prefix.back() / stages;
+  const double tolerance = 0.1 * share;
+  std::vector<std::size_t> cuts;
+  for (int s = 1; s < stages; ++s) {
+    const std::size_t first = cuts.empty() ? 1 : cuts.back() + 1;
+    const std::size_t last = cost.size() - static_cast<std::size_t>(stages - s);
+    std::size_t best = first;
+    const auto badness = [&](std::size_t i) {
+      const double off = std::abs(prefix[i] - share * s);
+      return std::pair{off <= tolerance ? 0.0 : off, off <= tolerance ? crossing[i] : 0.0};
+    };
+    for (std::size_t i = first; i <= last; ++i)
+      if (badness(i) < badness(best)) best = i;
+    cuts.push_back(best);
+  }
+  return cuts;
+}
+
+std::vector<std::size_t> named_cuts(const Graph& g, const std::vector<NodeId>& order, const Plan& plan) {
+  if (static_cast<int>(plan.cuts.size()) != plan.pp - 1)
+    throw BadInput("plan: cuts", std::to_string(plan.cuts.size()) + " cuts for pp=" + std::to_string(plan.pp) + "; there must be " + std::to_string(plan.pp - 1));
+  std::vector<std::size_t> cuts;
+  for (const auto& name : plan.cuts) {
+    const auto at = std::find_if(order.begin(), order.end(), [&](NodeId n) { return g[n].name == name; });
+    if (at == order.end()) throw BadInput("plan: cuts", "the model has no node \"" + name + "\"");
+    cuts.push_back(static_cast<std::size_t>(at - order.begin()));
+    if (cuts.back() == 0 || (cuts.size() > 1 && cuts.back() <= cuts[cuts.size() - 2])) throw BadInput("plan: cuts", "\"" + name + "\" is not after the cut before it");
+  }
+  return cuts;
+}
+
+/// Stages of nodes outside the forward pass: of the forward node they belong to, else where their operands come from.
+void assign_others(const Graph& g, const Plan& plan, StageAssignment& stages) {
+  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
+    const auto& node = g.nodes()[n];
+    if (stages.of_node[n] != std::numeric_limits<int>::max()) continue;
+    const bool has_forward = node.phase == Phase::Backward && node.forward != NodeId::None;
+    if (has_forward && stages[node.forward] != kAnyStage) {
+      stages.of_node[n] = stages[node.forward];
+      continue;
+    }
+    int earliest = std::numeric_limits<int>::max();
+    for (auto t : node.inputs) {
+      if (t == TensorId::None || g[t].producer == NodeId::None) continue;
+      const int of_operand = stages[g[t].producer];
+      if (of_operand != kAnyStage) earliest = std::min(earliest, of_operand);
+    }
+    stages.of_node[n] = earliest == std::numeric_limits<int>::max() ? plan.pp - 1 : earliest;
+  }
+}
+
+}  // namespace
+
+double roofline_cost(const Graph& g, NodeId n) {
+  const graph::NodeTypes types(g, g[n]);
+  const auto work = graph::work_of(graph::schema(g[n]), types.view());
+  return std::max(work.flops.value(), 100.0 * work.bytes.value());
+}
+
+StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& plan, const std::function<double(NodeId)>& node_cost) {
+  const auto& g = training.graph;
+  const auto is_free = free_nodes(g);
+  StageAssignment stages;
+  stages.of_node.assign(g.nodes().size(), plan.pp == 1 ? 0 : std::numeric_limits<int>::max());
+  for (std::size_t n = 0; n < g.nodes().size(); ++n)
+    if (is_free[n]) stages.of_node[n] = kAnyStage;
+  if (plan.pp == 1) return stages;
+  std::vector<NodeId> order;
+  std::vector<double> cost;
+  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
+    const auto id = static_cast<NodeId>(n);
+    if (g[id].phase != Phase::Forward || is_free[n]) continue;
+    order.push_back(id);
+    cost.push_back(node_cost ? node_cost(id) : roofline_cost(g, id));
+  }
+  if (order.size() < static_cast<std::size_t>(plan.pp))
+    throw Refusal("plan: pp=" + std::to_string(plan.pp) + " stages, but the model has only " + std::to_string(order.size()) + " operators");
+  const auto cuts = plan.cuts.empty() ? balanced_cuts(cost, crossing_bytes(g, order), plan.pp) : named_cuts(g, order, plan);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    stages.of_node[graph::index(order[i])] = static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), i) - cuts.begin());
+  assign_others(g, plan, stages);
+  return stages;
+}
+
+}  // namespace rehearsal::plan
