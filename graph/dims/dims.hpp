@@ -62,6 +62,8 @@ class LogicalDims {
   [[nodiscard]] const std::vector<AtomId>& batch() const { return batch_; }
   /// Stable across imports: from the first input, parameter or result where the atom appears ("in0.batch", "fc1.weight.0", "qkv.weight.0+1/0").
   [[nodiscard]] const std::string& name(AtomId a) const { return names_[static_cast<std::size_t>(atoms_.find(a))]; }
+  /// Atoms of that name; empty when there is none.
+  [[nodiscard]] std::vector<AtomId> named(const std::string& name) const;
 
  private:
   friend class DimsInference;

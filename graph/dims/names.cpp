@@ -38,6 +38,14 @@ class Namer {
 
 }  // namespace
 
+std::vector<AtomId> LogicalDims::named(const std::string& name) const {
+  std::vector<AtomId> found;
+  for (std::size_t a = 0; a < names_.size(); ++a) {
+    if (names_[a] == name) found.push_back(static_cast<AtomId>(a));
+  }
+  return found;
+}
+
 void DimsInference::find_batch() {
   std::int64_t size = 0;
   for (const TensorId t : graph_.inputs()) {
