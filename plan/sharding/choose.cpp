@@ -1,0 +1,121 @@
+// One iteration dimension per forward node and axis, by the axis' rules.
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/sharding/passes.hpp"
+
+namespace rehearsal::plan {
+
+using graph::AtomId;
+using graph::IterDim;
+using graph::NodeId;
+using graph::Place;
+using graph::TensorId;
+
+namespace {
+
+bool matches(const graph::Atoms& atoms, const std::vector<AtomId>& rule, const IterDim& way) {
+  if (std::binary_search(rule.begin(), rule.end(), way.atom)) return true;
+  if (way.kind != graph::LabelKind::Window) return false;
+  // A window has its axis at several resolutions: any member of the family will do.
+  return std::any_of(rule.begin(), rule.end(), [&](AtomId a) { return atoms.family(a) == atoms.family(way.atom); });
+}
+
+bool share_a_place(const std::vector<Place>& a, const std::vector<Place>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Place& p) {
+    return std::any_of(b.begin(), b.end(), [&](const Place& q) { return p.operand == q.operand && p.dim == q.dim && p.factor == q.factor; });
+  });
+}
+
+std::int64_t smallest_place(const graph::Atoms& atoms, const IterDim& way) {
+  std::int64_t least = atoms.size(way.atom);
+  for (const std::vector<Place>* side : {&way.inputs, &way.outputs}) {
+    for (const Place& p : *side) least = std::min(least, atoms.size(p.atom));
+  }
+  return least;
+}
+
+}  // namespace
+
+std::vector<AxisRules> resolve_rules(const graph::LogicalDims& dims, const std::vector<MeshAxis>& axes) {
+  std::vector<AxisRules> rules;
+  for (const MeshAxis& axis : axes) {
+    AxisRules resolved;
+    for (const std::string& name : axis.dims) {
+      std::vector<AtomId> atoms = name == "batch" ? dims.batch() : dims.named(name);
+      if (atoms.empty() && name != "batch") {
+        throw BadInput("mesh axis '" + axis.name + "'", "the model has no logical dimension '" + name + "'; 'inspect --dims' lists them, 'batch' is the inputs' first");
+      }
+      std::sort(atoms.begin(), atoms.end());
+      resolved.atoms.push_back(std::move(atoms));
+    }
+    rules.push_back(std::move(resolved));
+  }
+  return rules;
+}
+
+ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDims& d, const std::vector<MeshAxis>& a)
+    : training(t), graph(t.graph), dims(d), axes(a), rules(resolve_rules(d, a)), use_count(t.graph.tensors().size()), hoisted(t.graph.nodes().size()) {
+  for (const graph::Node& node : graph.nodes()) {
+    for (const TensorId i : node.inputs) {
+      if (i != TensorId::None) ++use_count[graph::index(i)];
+    }
+  }
+}
+
+std::size_t ShardingTask::axis_in_time() const {
+  std::size_t a = 0;
+  while (a < axes.size() && !(axes[a].in_time && axes[a].size > 1)) ++a;
+  return a;
+}
+
+Miss obstacle(const ShardingTask& task, NodeId node, std::size_t axis, const IterDim& way, const std::vector<const IterDim*>& chosen) {
+  const graph::Node& n = task.graph[node];
+  if (task.axes[axis].in_time && task.hoisted[graph::index(node)]) return Miss::NoSuchDimension;
+  if (!way.reduces() && !(way.kind == graph::LabelKind::Window && way.outputs.empty())) {
+    const bool unused = std::all_of(n.outputs.begin(), n.outputs.end(), [&](TensorId t) { return t == TensorId::None || task.use_count[graph::index(t)] == 0; });
+    for (std::size_t o = 0; o < n.outputs.size(); ++o) {
+      const TensorId t = n.outputs[o];
+      const bool needed = t != TensorId::None && (unused || task.use_count[graph::index(t)] > 0);
+      if (needed && !way.output(o)) return Miss::ResultLacksIt;
+    }
+  }
+  std::int64_t parts = task.axes[axis].size;
+  for (std::size_t a = 0; a < chosen.size(); ++a) {
+    if (!chosen[a]) continue;
+    if (chosen[a] == &way) {
+      parts *= task.axes[a].size;
+    } else if (share_a_place(chosen[a]->inputs, way.inputs) || share_a_place(chosen[a]->outputs, way.outputs)) {
+      return Miss::PlaceTaken;
+    }
+  }
+  return smallest_place(task.dims.atoms(), way) < parts ? Miss::TooSmall : Miss::None;
+}
+
+void choose_forward(const ShardingTask& task, Sharding& result) {
+  const std::size_t axes = task.axes.size();
+  result.choices.assign(task.graph.nodes().size() * axes, -1);
+  for (std::size_t n = 0; n < task.graph.nodes().size(); ++n) {
+    const auto id = static_cast<NodeId>(n);
+    if (task.graph[id].phase != graph::Phase::Forward) continue;
+    const std::vector<IterDim>& ways = task.dims.iteration(id);
+    std::vector<std::size_t> order(ways.size());
+    for (std::size_t w = 0; w < ways.size(); ++w) order[w] = w;
+    std::stable_partition(order.begin(), order.end(), [&](std::size_t w) { return !ways[w].reduces(); });
+    std::vector<const IterDim*> chosen(axes);
+    for (std::size_t a = 0; a < axes; ++a) {
+      if (task.axes[a].size == 1) continue;
+      for (const std::vector<AtomId>& rule : task.rules[a].atoms) {
+        const auto fits = [&](std::size_t w) { return matches(task.dims.atoms(), rule, ways[w]) && obstacle(task, id, a, ways[w], chosen) == Miss::None; };
+        const auto way = std::find_if(order.begin(), order.end(), fits);
+        if (way == order.end()) continue;
+        chosen[a] = &ways[*way];
+        result.choices[n * axes + a] = static_cast<int>(*way);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace rehearsal::plan

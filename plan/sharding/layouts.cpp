@@ -1,0 +1,238 @@
+// Layouts of stored tensors, operands and results, in one topological sweep. Backward nodes take the atom that their forward node was split by;
+// update nodes and sums of gradients follow the layouts of what they read.
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "graph/op_schema.hpp"
+#include "plan/sharding/linear.hpp"
+#include "plan/sharding/passes.hpp"
+
+namespace rehearsal::plan {
+
+using graph::AtomId;
+using graph::IterDim;
+using graph::NodeId;
+using graph::Phase;
+using graph::Place;
+using graph::Role;
+using graph::TensorId;
+
+namespace {
+
+AxisLayout split_at(const Place& p, bool halo) {
+  AxisLayout l;
+  l.kind = LayoutKind::Split;
+  l.halo = halo;
+  l.dim = static_cast<std::int16_t>(p.dim);
+  l.factor = static_cast<std::int16_t>(p.factor);
+  l.atom = p.atom;
+  return l;
+}
+
+AxisLayout partial(graph::LabelKind reduction) {
+  AxisLayout l;
+  l.kind = LayoutKind::Partial;
+  l.reduction = reduction;
+  return l;
+}
+
+AxisLayout operand_layout(const IterDim* way, std::size_t i) {
+  const Place* p = way ? way->input(i) : nullptr;
+  return p ? split_at(*p, way->kind == graph::LabelKind::Window) : AxisLayout{};
+}
+
+AxisLayout result_layout(const IterDim* way, std::size_t o) {
+  if (!way) return {};
+  if (const Place* p = way->output(o)) return split_at(*p, false);
+  if (way->reduces()) return partial(way->kind);
+  return way->kind == graph::LabelKind::Window ? partial(graph::LabelKind::Sum) : AxisLayout{};
+}
+
+bool is_stored(Role r) { return r == Role::Parameter || r == Role::State || r == Role::Slot; }
+
+class LayoutPass {
+ public:
+  LayoutPass(const ShardingTask& task, Sharding& result) : task_(task), graph_(task.graph), s_(result), axes_(task.axes.size()) {}
+
+  void run() {
+    s_.layouts.assign(graph_.tensors().size(), Layout(axes_));
+    s_.wanted.assign(graph_.nodes().size(), {});
+    settled_.assign(graph_.tensors().size(), false);
+    store_as_wanted();
+    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) visit(static_cast<NodeId>(n));
+    load_whole_where_needed();
+  }
+
+ private:
+  const ShardingTask& task_;
+  const graph::Graph& graph_;
+  Sharding& s_;
+  std::size_t axes_;
+  std::vector<bool> settled_;  ///< [tensor]: its stored layout is fixed
+
+  /// Parameters, states and inputs lie as all their forward readers want them, replicated on the axes where these differ.
+  void store_as_wanted() {
+    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const auto id = static_cast<NodeId>(n);
+      const graph::Node& node = graph_[id];
+      if (node.phase != Phase::Forward) break;
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const TensorId t = node.inputs[i];
+        if (t != TensorId::None && graph_[t].producer == NodeId::None && graph_[t].role != Role::Constant) agree(t, id, i);
+      }
+    }
+  }
+
+  void agree(TensorId t, NodeId id, std::size_t operand) {
+    Layout& stored = s_.layouts[graph::index(t)];
+    for (std::size_t a = 0; a < axes_; ++a) {
+      AxisLayout want = operand_layout(s_.choice(id, a), operand);
+      want.halo = false;
+      if (!settled_[graph::index(t)]) {
+        stored[a] = want;
+      } else if (stored[a] != want) {
+        stored[a] = AxisLayout{};
+      }
+    }
+    settled_[graph::index(t)] = true;
+  }
+
+  void visit(NodeId id) {
+    const graph::Node& node = graph_[id];
+    if (node.phase != Phase::Forward) {
+      std::vector<const IterDim*> chosen(axes_);
+      for (std::size_t a = 0; a < axes_; ++a) {
+        const int way = task_.axes[a].size == 1 ? -1 : inherited(id, a, chosen);
+        s_.choices[graph::index(id) * axes_ + a] = way;
+        chosen[a] = s_.choice(id, a);
+      }
+    }
+    want_operands(id);
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) {
+      const TensorId t = node.outputs[o];
+      if (t == TensorId::None) continue;
+      for (std::size_t a = 0; a < axes_; ++a) {
+        s_.layouts[graph::index(t)][a] = passes_on(id, a) ? partial(graph::LabelKind::Sum) : result_layout(s_.choice(id, a), o);
+      }
+    }
+  }
+
+  void want_operands(NodeId id) {
+    const graph::Node& node = graph_[id];
+    std::vector<Layout>& wanted = s_.wanted[graph::index(id)];
+    wanted.assign(node.inputs.size(), Layout(axes_));
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorId t = node.inputs[i];
+      if (t == TensorId::None) continue;
+      const bool unsettled = graph_[t].producer == NodeId::None && graph_[t].role != Role::Constant && !settled_[graph::index(t)];
+      for (std::size_t a = 0; a < axes_; ++a) {
+        wanted[i][a] = passes_on(id, a) && (i == 0 || all_operands_sum(id)) ? partial(graph::LabelKind::Sum) : operand_layout(s_.choice(id, a), i);
+      }
+      if (unsettled) agree(t, id, i);  // optimizer state: first read by the update
+    }
+  }
+
+  /// The way that suits what is read best: most operands already lie so, and nothing reduced if there is a tie. -1: none of `ways` is possible.
+  template <class Suits>
+  int best_way(NodeId id, std::size_t axis, const std::vector<const IterDim*>& chosen, const Suits& suits) const {
+    const std::vector<IterDim>& ways = task_.dims.iteration(id);
+    int best = -1;
+    int best_score = -1;
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      const int agreeing = agreement(id, axis, ways[w]);
+      if (!suits(ways[w], agreeing) || obstacle(task_, id, axis, ways[w], chosen) != Miss::None) continue;
+      const int score = 2 * agreeing + (ways[w].reduces() ? 0 : 1);
+      if (score > best_score) {
+        best = static_cast<int>(w);
+        best_score = score;
+      }
+    }
+    return best;
+  }
+
+  /// Operands that lie on `axis` as `way` wants them.
+  int agreement(NodeId id, std::size_t axis, const IterDim& way) const {
+    int count = 0;
+    for (const Place& p : way.inputs) {
+      const AxisLayout& l = s_.layouts[graph::index(graph_[id].inputs[static_cast<std::size_t>(p.operand)])][axis];
+      count += l.split() && l == split_at(p, false);
+    }
+    return count;
+  }
+
+  int inherited(NodeId id, std::size_t axis, const std::vector<const IterDim*>& chosen) const {
+    const graph::Node& node = graph_[id];
+    if (node.phase == Phase::Backward && node.forward != NodeId::None) {
+      const IterDim* before = s_.choice(node.forward, axis);
+      if (!before) return -1;
+      return best_way(id, axis, chosen, [&](const IterDim& way, int) { return same_axis(*before, way); });
+    }
+    if (node.phase == Phase::Update && reads_stored(node)) {
+      return best_way(id, axis, chosen, [&](const IterDim& way, int) { return lies_stored(node, axis, way); });
+    }
+    return best_way(id, axis, chosen, [](const IterDim&, int agreeing) { return agreeing > 0; });
+  }
+
+  bool reads_stored(const graph::Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && is_stored(graph_[t].role); });
+  }
+
+  /// Does a stored operand lie as `way` wants it?
+  bool lies_stored(const graph::Node& node, std::size_t axis, const IterDim& way) const {
+    return std::any_of(way.inputs.begin(), way.inputs.end(), [&](const Place& p) {
+      const TensorId t = node.inputs[static_cast<std::size_t>(p.operand)];
+      return is_stored(graph_[t].role) && s_.layouts[graph::index(t)][axis] == split_at(p, false);
+    });
+  }
+
+  bool same_axis(const IterDim& before, const IterDim& way) const {
+    if (before.atom == way.atom) return true;
+    if (before.kind != graph::LabelKind::Window && way.kind != graph::LabelKind::Window) return false;
+    return task_.dims.atoms().family(before.atom) == task_.dims.atoms().family(way.atom);
+  }
+
+  bool all_operands_sum(NodeId id) const { return linear_in(graph::schema(graph_[id]).name) == LinearIn::All; }
+
+  /// May pending sums over `axis` pass through this node unresolved? Not in time: summing over micro-batches costs no message, and what
+  /// follows the sum runs once instead of once per micro-batch.
+  bool passes_on(NodeId id, std::size_t axis) const {
+    if (s_.choice(id, axis) || task_.axes[axis].in_time) return false;
+    const graph::Node& node = graph_[id];
+    const auto linear = linear_in(graph::schema(node).name);
+    if (!linear) return false;
+    const std::size_t count = *linear == LinearIn::First ? 1 : node.inputs.size();
+    double in = 0, out = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const TensorId t = node.inputs[i];
+      if (t == TensorId::None || task_.use_count[graph::index(t)] != 1) return false;
+      if (s_.layouts[graph::index(t)][axis] != partial(graph::LabelKind::Sum)) return false;
+      in += graph::size_of(graph_[t].type).value();
+    }
+    for (const TensorId t : node.outputs) out += t == TensorId::None ? 0 : graph::size_of(graph_[t].type).value();
+    return out <= in;
+  }
+
+  /// Inputs come from the data loader: when some reader needs one whole, it is loaded whole instead of gathered.
+  void load_whole_where_needed() {
+    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const graph::Node& node = graph_.nodes()[n];
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const TensorId t = node.inputs[i];
+        if (t == TensorId::None || graph_[t].role != Role::Input) continue;
+        Layout& loaded = s_.layouts[graph::index(t)];
+        for (std::size_t a = 0; a < axes_; ++a) {
+          AxisLayout want = s_.wanted[n][i][a];
+          want.halo = false;
+          if (loaded[a] != want) loaded[a] = AxisLayout{};
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void lay_out(const ShardingTask& task, Sharding& result) { LayoutPass(task, result).run(); }
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace rehearsal::plan {
+
+/// Through which operands a pending sum may pass: f(sum of parts) = sum of f(part).
+enum class LinearIn : std::uint8_t {
+  First,  ///< in operand 0 alone
+  All,    ///< in all operands together
+};
+
+/// nullopt for operators through which no pending sum may pass. Operators that enlarge or convert are left out: resolving before them moves fewer bytes.
+[[nodiscard]] std::optional<LinearIn> linear_in(std::string_view op);
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,49 @@
+#pragma once
+// The passes behind shard(), in the order in which they run. Each reads what the earlier ones wrote into the Sharding.
+
+#include <string>
+#include <vector>
+
+#include "plan/sharding/sharding.hpp"
+
+namespace rehearsal::plan {
+
+/// What an axis may split, resolved from names; rules in order of preference.
+struct AxisRules {
+  std::vector<std::vector<graph::AtomId>> atoms;  ///< [rule]: sorted
+};
+/// Throws BadInput when a name is none of a dimension.
+[[nodiscard]] std::vector<AxisRules> resolve_rules(const graph::LogicalDims& dims, const std::vector<MeshAxis>& axes);
+
+/// What all passes share.
+struct ShardingTask {
+  const graph::TrainingGraph& training;
+  const graph::Graph& graph;
+  const graph::LogicalDims& dims;
+  const std::vector<MeshAxis>& axes;
+  std::vector<AxisRules> rules;
+  std::vector<int> use_count;   ///< [tensor]: operands that read it
+  std::vector<bool> hoisted;    ///< [node]: never split in time
+
+  ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDims& d, const std::vector<MeshAxis>& a);
+  [[nodiscard]] std::size_t axis_in_time() const;  ///< axes.size() when there is none with more than one micro-batch
+};
+
+/// Why a node is not split on an axis.
+enum class Miss : std::uint8_t { None, NoSuchDimension, ResultLacksIt, TooSmall, PlaceTaken, ForwardNotSplit };
+
+/// May the node be split by `way` on `axis`, given what `chosen` (one per axis, nullptr: nothing) says for the other axes?
+[[nodiscard]] Miss obstacle(const ShardingTask& task, graph::NodeId node, std::size_t axis, const graph::IterDim& way, const std::vector<const graph::IterDim*>& chosen);
+
+/// Choices of the forward nodes, by the rules.
+void choose_forward(const ShardingTask& task, Sharding& result);
+/// Layouts of stored tensors, then of every operand and result in topological order, with the choices of backward and update nodes.
+void lay_out(const ShardingTask& task, Sharding& result);
+/// Parts of the loop over micro-batches, barriers, and nodes that must be hoisted: true when there are new ones (then choose again).
+[[nodiscard]] bool place_in_time(ShardingTask& task, Sharding& result);
+/// The list of conversions.
+void find_conversions(const ShardingTask& task, Sharding& result);
+/// How well each axis is used. Throws Refusal when no operator can use one.
+void report_use(const ShardingTask& task, Sharding& result);
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,165 @@
+// What a coordinate owns: index sets and shapes of local tensors.
+
+#include <algorithm>
+#include <functional>
+
+#include "plan/sharding/sharding.hpp"
+
+namespace rehearsal::plan {
+
+using graph::AtomId;
+using graph::Atoms;
+using graph::Factors;
+
+namespace {
+
+/// One split of one dimension: `leaf` of its factors is cut by `atom`; the owned block of that atom is `mine`.
+struct Cut {
+  int leaf;
+  AtomId atom;
+  Range mine;
+};
+
+/// The splits of dimension `dim`, with axes that share a place nested in mesh order.
+std::vector<Cut> cuts_of(const Sharding& s, const Layout& layout, const Coordinates& at, int dim) {
+  std::vector<Cut> cuts;
+  for (std::size_t a = 0; a < layout.size(); ++a) {
+    const AxisLayout& l = layout[a];
+    if (!l.split() || l.dim != dim) continue;
+    auto same = std::find_if(cuts.begin(), cuts.end(), [&](const Cut& c) { return c.leaf == l.factor; });
+    if (same == cuts.end()) {
+      cuts.push_back({l.factor, l.atom, {0, s.dims->atoms().size(l.atom)}});
+      same = cuts.end() - 1;
+    }
+    const Range inner = block(same->mine.end - same->mine.begin, s.axes[a].size, at[a]);
+    same->mine = {same->mine.begin + inner.begin, same->mine.begin + inner.end};
+  }
+  return cuts;
+}
+
+void append(IndexSet& set, Range r) {
+  if (r.begin >= r.end) return;
+  if (!set.empty() && set.back().end == r.begin) {
+    set.back().end = r.end;
+  } else {
+    set.push_back(r);
+  }
+}
+
+/// Index set of a list of factors, where atom `atom` owns `mine` and leaf number `leaf` (-1: any) is the one that is cut.
+class IndexSets {
+ public:
+  explicit IndexSets(const Atoms& atoms) : atoms_(atoms) {}
+
+  [[nodiscard]] IndexSet of(const Factors& leaves, const std::vector<Cut>& cuts) const {
+    IndexSet set = {{0, 1}};
+    std::int64_t size = 1;
+    for (std::size_t k = leaves.size(); k-- > 0;) {
+      const auto cut = std::find_if(cuts.begin(), cuts.end(), [&](const Cut& c) { return c.leaf == static_cast<int>(k); });
+      const std::int64_t n = atoms_.size(leaves[k]);
+      const IndexSet outer = cut == cuts.end() ? IndexSet{{0, n}} : of_leaf(leaves[k], *cut);
+      set = product(outer, set, size);
+      size *= n;
+    }
+    return set;
+  }
+
+ private:
+  [[nodiscard]] IndexSet of_leaf(AtomId leaf, const Cut& cut) const {
+    if (atoms_.find(leaf) == atoms_.find(cut.atom)) return cut.mine.begin < cut.mine.end ? IndexSet{cut.mine} : IndexSet{};
+    if (!atoms_.is_sum(leaf)) return {{0, atoms_.size(leaf)}};
+    IndexSet set;
+    std::int64_t begin = 0;
+    for (const Factors& segment : atoms_.segments(leaf)) {
+      const Factors leaves = atoms_.leaves(segment);
+      std::vector<Cut> everywhere;  // the atom stands once in each segment: at whichever leaf that is
+      for (std::size_t k = 0; k < leaves.size(); ++k) everywhere.push_back({static_cast<int>(k), cut.atom, cut.mine});
+      for (const Range& r : of(leaves, everywhere)) append(set, {begin + r.begin, begin + r.end});
+      begin += atoms_.size(segment);
+    }
+    return set;
+  }
+
+  /// {o * size + i : o in outer, i in inner}, inner within [0, size).
+  static IndexSet product(const IndexSet& outer, const IndexSet& inner, std::int64_t size) {
+    if (inner.size() == 1 && inner[0].begin == 0 && inner[0].end == size) {
+      IndexSet scaled;
+      for (const Range& r : outer) append(scaled, {r.begin * size, r.end * size});
+      return scaled;
+    }
+    IndexSet all;
+    for (const Range& r : outer) {
+      for (std::int64_t o = r.begin; o < r.end; ++o) {
+        for (const Range& i : inner) append(all, {o * size + i.begin, o * size + i.end});
+      }
+    }
+    return all;
+  }
+
+  const Atoms& atoms_;
+};
+
+/// Length of a leaf in which `atom` keeps `length` elements.
+std::int64_t length_of(const Atoms& atoms, AtomId leaf, AtomId atom, std::int64_t length) {
+  if (atoms.find(leaf) == atoms.find(atom)) return length;
+  if (!atoms.is_sum(leaf)) return atoms.size(leaf);
+  std::int64_t sum = 0;
+  for (const Factors& segment : atoms.segments(leaf)) {
+    std::int64_t product = 1;
+    for (const AtomId inner : atoms.leaves(segment)) product *= length_of(atoms, inner, atom, length);
+    sum += product;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<IndexSet> Sharding::region(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const {
+  std::vector<IndexSet> sets;
+  const IndexSets indices(dims->atoms());
+  for (std::size_t d = 0; d < tensor.size(); ++d) sets.push_back(indices.of(tensor[d], cuts_of(*this, layout, at, static_cast<int>(d))));
+  return sets;
+}
+
+graph::Shape Sharding::shape(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const {
+  graph::Shape sizes;
+  const Atoms& atoms = dims->atoms();
+  for (std::size_t d = 0; d < tensor.size(); ++d) {
+    const std::vector<Cut> cuts = cuts_of(*this, layout, at, static_cast<int>(d));
+    std::int64_t product = 1;
+    for (std::size_t k = 0; k < tensor[d].size(); ++k) {
+      const auto cut = std::find_if(cuts.begin(), cuts.end(), [&](const Cut& c) { return c.leaf == static_cast<int>(k); });
+      product *= cut == cuts.end() ? atoms.size(tensor[d][k]) : length_of(atoms, tensor[d][k], cut->atom, cut->mine.end - cut->mine.begin);
+    }
+    sizes.push_back(product);
+  }
+  return sizes;
+}
+
+graph::Shape Sharding::operand_shape(graph::NodeId node, std::size_t operand, const Coordinates& at) const {
+  return shape(dims->of_operand(node, operand), wanted[graph::index(node)][operand], at);
+}
+
+graph::Shape Sharding::origin(graph::TensorId t, const Layout& layout, const Coordinates& at) const {
+  graph::Shape first;
+  for (const IndexSet& set : region(dims->of(t), layout, at)) first.push_back(set.empty() ? 0 : set.front().begin);
+  return first;
+}
+
+std::int64_t Sharding::coordinates_count() const {
+  std::int64_t product = 1;
+  for (const MeshAxis& a : axes) product *= a.size;
+  return product;
+}
+
+const graph::IterDim* Sharding::choice(graph::NodeId node, std::size_t axis) const {
+  const int i = choices[graph::index(node) * axes.size() + axis];
+  return i < 0 ? nullptr : &dims->iteration(node)[static_cast<std::size_t>(i)];
+}
+
+const Conversion* Sharding::conversion(graph::NodeId node, std::size_t operand) const {
+  const int i = fed_by[graph::index(node)][operand];
+  return i < 0 ? nullptr : &conversions[static_cast<std::size_t>(i)];
+}
+
+}  // namespace rehearsal::plan
