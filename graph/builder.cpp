@@ -160,7 +160,7 @@ void GraphBuilder::rename(TensorId t, std::string_view base) {
 
 namespace {
 
-/// What of a graph build() keeps.
+/// What of a graph build() keeps. A result that nobody reads stays with its node: most kernels compute it anyway.
 struct Live {
   std::vector<bool> tensors, nodes;
 
@@ -176,6 +176,9 @@ struct Live {
       const NodeId producer = graph[t].producer;
       if (producer == NodeId::None || nodes[index(producer)]) continue;
       nodes[index(producer)] = true;
+      for (const TensorId result : graph[producer].outputs) {
+        if (result != TensorId::None) tensors[index(result)] = true;
+      }
       wanted.insert(wanted.end(), graph[producer].inputs.begin(), graph[producer].inputs.end());
     }
   }
@@ -183,10 +186,10 @@ struct Live {
 
 /// Old number -> new number; None for what is dropped.
 template <class Id>
-std::vector<Id> renumber(const std::vector<std::size_t>& order, std::size_t count) {
-  std::vector<Id> renumbered(count, Id::None);
-  for (std::size_t next = 0; next < order.size(); ++next) renumbered[order[next]] = static_cast<Id>(next);
-  return renumbered;
+std::vector<Id> renumbered(const std::vector<std::size_t>& order, std::size_t count) {
+  std::vector<Id> numbers(count, Id::None);
+  for (std::size_t next = 0; next < order.size(); ++next) numbers[order[next]] = static_cast<Id>(next);
+  return numbers;
 }
 
 std::vector<std::size_t> kept_indices(const std::vector<bool>& live) {
@@ -197,14 +200,9 @@ std::vector<std::size_t> kept_indices(const std::vector<bool>& live) {
   return order;
 }
 
-template <class Id>
-void translate(Id& id, const std::vector<Id>& renumbered) {
-  if (id != Id::None) id = renumbered[index(id)];
-}
-
 }  // namespace
 
-Graph GraphBuilder::build() && {
+Graph GraphBuilder::build(Renumbering* renumbering) && {
   Live live(graph_);
   std::vector<TensorId> wanted = kept_;
   wanted.insert(wanted.end(), graph_.outputs_.begin(), graph_.outputs_.end());
@@ -216,24 +214,28 @@ Graph GraphBuilder::build() && {
   std::vector<std::size_t> nodes = kept_indices(live.nodes);
   std::stable_sort(nodes.begin(), nodes.end(), [&](std::size_t a, std::size_t b) { return graph_.nodes_[a].phase < graph_.nodes_[b].phase; });
   const std::vector<std::size_t> tensors = kept_indices(live.tensors);
-  const auto new_tensor = renumber<TensorId>(tensors, graph_.tensors_.size());
-  const auto new_node = renumber<NodeId>(nodes, graph_.nodes_.size());
+  Renumbering numbers{renumbered<TensorId>(tensors, graph_.tensors_.size()), renumbered<NodeId>(nodes, graph_.nodes_.size())};
+  Graph result = rearranged(tensors, nodes, numbers);
+  if (renumbering) *renumbering = std::move(numbers);
+  return result;
+}
 
+Graph GraphBuilder::rearranged(const std::vector<std::size_t>& tensors, const std::vector<std::size_t>& nodes, const Renumbering& numbers) {
   Graph result;
   for (const std::size_t t : tensors) {
     Tensor& tensor = result.tensors_.emplace_back(std::move(graph_.tensors_[t]));
-    translate(tensor.producer, new_node);
-    translate(tensor.stored_in, new_tensor);
-    result.by_name_.emplace(tensor.name, new_tensor[t]);
+    tensor.producer = numbers(tensor.producer);
+    tensor.stored_in = numbers(tensor.stored_in);
+    result.by_name_.emplace(tensor.name, numbers.tensors[t]);
   }
   for (const std::size_t n : nodes) {
     Node& node = result.nodes_.emplace_back(std::move(graph_.nodes_[n]));
-    translate(node.forward, new_node);
-    for (TensorId& t : node.inputs) translate(t, new_tensor);
-    for (TensorId& t : node.outputs) translate(t, new_tensor);
+    node.forward = numbers(node.forward);
+    for (TensorId& t : node.inputs) t = numbers(t);
+    for (TensorId& t : node.outputs) t = numbers(t);
   }
-  for (const TensorId t : graph_.inputs_) result.inputs_.push_back(new_tensor[index(t)]);
-  for (const TensorId t : graph_.outputs_) result.outputs_.push_back(new_tensor[index(t)]);
+  for (const TensorId t : graph_.inputs_) result.inputs_.push_back(numbers(t));
+  for (const TensorId t : graph_.outputs_) result.outputs_.push_back(numbers(t));
   return result;
 }
 

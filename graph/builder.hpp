@@ -14,6 +14,14 @@
 
 namespace rehearsal::graph {
 
+/// New numbers by old number after GraphBuilder::build(); None for what was dropped.
+struct Renumbering {
+  std::vector<TensorId> tensors;
+  std::vector<NodeId> nodes;
+  [[nodiscard]] TensorId operator()(TensorId t) const { return t == TensorId::None ? t : tensors[index(t)]; }
+  [[nodiscard]] NodeId operator()(NodeId n) const { return n == NodeId::None ? n : nodes[index(n)]; }
+};
+
 class GraphBuilder {
  public:
   GraphBuilder() = default;
@@ -63,14 +71,15 @@ class GraphBuilder {
   void set_outputs(std::vector<TensorId> outputs) { graph_.outputs_ = std::move(outputs); }
 
   /// Drops nodes and tensors that no output, update or kept tensor needs (inputs stay), puts the phases in order,
-  /// renumbers, and returns the graph.
-  [[nodiscard]] Graph build() &&;
+  /// renumbers, and returns the graph. `renumbering`, when given, tells the new numbers.
+  [[nodiscard]] Graph build(Renumbering* renumbering = nullptr) &&;
 
  private:
   TensorId add_tensor(Tensor tensor);
   [[nodiscard]] std::vector<std::optional<TensorType>> types_of(const std::vector<TensorId>& ids) const;
   [[nodiscard]] std::optional<std::vector<Value>> fold(const OpSchema& row, const NodeView& node, const std::vector<TensorId>& inputs) const;
   [[nodiscard]] std::vector<TensorId> store_results(const Node& node, const std::vector<TensorType>& types, const NodeOptions& options, std::vector<Value>* values);
+  [[nodiscard]] Graph rearranged(const std::vector<std::size_t>& tensors, const std::vector<std::size_t>& nodes, const Renumbering& numbers);
   [[nodiscard]] std::string fresh_node_name(std::string_view base);
 
   Graph graph_;

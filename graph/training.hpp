@@ -1,7 +1,9 @@
 #pragma once
 // From a model to one training step: loss, gradients, optimizer, running statistics.
 
+#include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,14 +33,33 @@ struct OptimizerParameter {
   std::string_view name;
   double otherwise;  ///< PyTorch's default
 };
+/// State of a parameter, of the parameter's shape, zero before the first step.
+struct OptimizerSlot {
+  std::string_view name;            ///< PyTorch's: "momentum_buffer", "exp_avg"
+  std::string_view only_with = {};  ///< kept only when this hyperparameter is not 0
+};
+/// Operands of an update that are known before its state: one TensorId per purpose.
+struct UpdateOperands {
+  TensorId parameter, gradient, step;  ///< step: None for optimizers that do not count
+  std::vector<TensorId> slots;
+};
 struct OptimizerRow {
   std::string_view name;
   std::string_view description;
-  std::string_view op;                                   ///< operator row of its update node: (parameter, gradient, step, slots...) -> (parameter, slots...)
+  std::string_view op;  ///< operator row of its update node: (parameter, gradient, step, slots...) -> (parameter, slots...)
   std::span<const OptimizerParameter> parameters;
-  std::span<const std::string_view> slots;               ///< names of the per-parameter state, same shape as the parameter
+  std::span<const OptimizerSlot> slots;
+  bool counts_steps = false;
+  Attributes fixed = {};  ///< attributes of the update node besides the hyperparameters
+  /// Adds the nodes of one parameter's update and returns (new parameter, new slots...); nullptr: one node of row `op`.
+  std::vector<TensorId> (*build)(GraphBuilder&, const UpdateOperands&, const Attributes&, const std::string& name) = nullptr;
 };
 [[nodiscard]] std::span<const OptimizerRow> optimizer_table();
+/// Throws BadInput listing the names when there is no such optimizer.
+[[nodiscard]] const OptimizerRow& optimizer_row(std::string_view name);
+/// `settings` with every default filled in. Throws BadInput naming a hyperparameter that the optimizer does not take (and those it takes),
+/// or a value outside its range.
+[[nodiscard]] OptimizerSettings completed(const OptimizerSettings& settings);
 
 struct TrainingOptions {
   std::string loss;                   ///< a row of loss_table(), "none", an output's name, or "" (what the graph ends in, else cross-entropy on output 0)
@@ -78,5 +99,8 @@ struct TrainingGraph {
 /// Initial values of parameters that the model does not bring: normal(0, sqrt(2/fan_in)) for convolutions and matrices with a ReLU family
 /// activation... stated per case in initialization.cpp. Replaces unknown contents; deterministic by tensor name.
 [[nodiscard]] Graph with_initial_values(const Graph& graph);
+
+/// The stream of random numbers from which a tensor's initial values are drawn: the same wherever the tensor lives and in every plan.
+[[nodiscard]] std::uint64_t initial_stream(std::string_view tensor_name);
 
 }  // namespace rehearsal::graph
