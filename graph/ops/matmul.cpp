@@ -87,7 +87,7 @@ struct ProductGradient {
   }
   /// One matrix B for a whole batch of A: the sum over the batch is part of one large product.
   void join_batch() {
-    const Shape &x = g.type(a).shape, &y = g.type(dy).shape;
+    const Shape x = g.type(a).shape, y = g.type(dy).shape;
     if (g.type(b).shape.size() != 2 || x.size() == 2 || ta) return;
     a = reshaped(g, a, {element_count(x) / x.back(), x.back()});
     dy = reshaped(g, dy, {element_count(y) / y.back(), y.back()});
@@ -95,7 +95,7 @@ struct ProductGradient {
 };
 
 void set_reshaped(GradientContext& g, std::size_t i, TensorId gradient, const Shape& padded) {
-  const Shape& own = g.type(g.input(i)).shape;
+  const Shape own = g.type(g.input(i)).shape;
   if (own == padded) return g.set_broadcast(i, gradient);
   // a vector operand: sum over the batch first, then drop the dimension of size 1
   const auto rank = static_cast<std::int64_t>(g.type(gradient).shape.size());
