@@ -111,10 +111,9 @@ void Fabric::Layout::route_between(const Place& from, const Place& to, Route& ou
   ensure(from.group->lanes > 0 && to.group->lanes > 0, "a route leaves a node that has no network card");
   const auto sending = lane(from);
   const auto receiving = lane(to);
-  std::vector<std::uint64_t> between;
-  network->route({from.node, sending}, {to.node, receiving}, between);
   out.links.push_back(static_cast<std::uint32_t>(from.base + from.group->nics + 2 * static_cast<std::uint64_t>(sending)));
-  for (const auto link : between) out.links.push_back(static_cast<std::uint32_t>(first_network_link + link));
+  network->route({from.node, sending}, {to.node, receiving}, out.links);
+  for (auto link = out.links.begin() + 1; link != out.links.end(); ++link) *link += static_cast<std::uint32_t>(first_network_link);
   out.links.push_back(static_cast<std::uint32_t>(to.base + to.group->nics + 2 * static_cast<std::uint64_t>(receiving) + 1));
 }
 

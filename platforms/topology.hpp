@@ -29,7 +29,7 @@ struct NetworkSize {
   std::int64_t ports = 1;  ///< cards per node, the most of any group
 };
 
-/// The links between network cards. Every link leaves a switch and holds the latency of crossing it.
+/// The links between network cards, numbered from 0; a Fabric has fewer than 2^32 of them. Every link leaves a switch and holds the latency of crossing it.
 class Network {
  public:
   virtual ~Network() = default;
@@ -37,7 +37,7 @@ class Network {
   [[nodiscard]] virtual Link link(std::uint64_t link) const = 0;
   [[nodiscard]] virtual std::string link_name(std::uint64_t link) const = 0;
   /// Appends what lies between the sending card and the receiving card of two different nodes.
-  virtual void route(Endpoint from, Endpoint to, std::vector<std::uint64_t>& links) const = 0;
+  virtual void route(Endpoint from, Endpoint to, std::vector<std::uint32_t>& links) const = 0;
   /// Of the last switch, which the receiving card's own link leaves.
   [[nodiscard]] virtual Seconds exit_latency() const = 0;
 };

@@ -37,14 +37,14 @@ class Dragonfly final : public Network {
            std::to_string(link % routers);
   }
 
-  void route(Endpoint from, Endpoint to, std::vector<std::uint64_t>& links) const override {
+  void route(Endpoint from, Endpoint to, std::vector<std::uint32_t>& links) const override {
     const auto source = from.node / nodes_;
     const auto target = to.node / nodes_;
     const auto source_group = source / routers_;
     const auto target_group = target / routers_;
     if (source_group == target_group) return local_hop(source_group, source % routers_, target % routers_, links);
     local_hop(source_group, source % routers_, gateway(source_group, target_group), links);
-    links.push_back(locals() + static_cast<std::uint64_t>(source_group * groups_ + target_group));
+    links.push_back(static_cast<std::uint32_t>(locals() + static_cast<std::uint64_t>(source_group * groups_ + target_group)));
     local_hop(target_group, gateway(target_group, source_group), target % routers_, links);
   }
 
@@ -54,8 +54,8 @@ class Dragonfly final : public Network {
   [[nodiscard]] std::uint64_t locals() const { return static_cast<std::uint64_t>(groups_ * routers_ * routers_); }
   /// Router of group `from` that holds the cables to group `to`.
   [[nodiscard]] std::int64_t gateway(std::int64_t from, std::int64_t to) const { return (to - from - 1 + groups_) % groups_ % routers_; }
-  void local_hop(std::int64_t group, std::int64_t a, std::int64_t b, std::vector<std::uint64_t>& links) const {
-    if (a != b) links.push_back(static_cast<std::uint64_t>((group * routers_ + a) * routers_ + b));
+  void local_hop(std::int64_t group, std::int64_t a, std::int64_t b, std::vector<std::uint32_t>& links) const {
+    if (a != b) links.push_back(static_cast<std::uint32_t>((group * routers_ + a) * routers_ + b));
   }
 
   std::int64_t groups_, routers_, nodes_;

@@ -47,7 +47,7 @@ class FatTree final : public Network {
            std::to_string(lane % ups);
   }
 
-  void route(Endpoint from, Endpoint to, std::vector<std::uint64_t>& links) const override {
+  void route(Endpoint from, Endpoint to, std::vector<std::uint32_t>& links) const override {
     const auto destination = to.node * ports_ + to.port;
     std::size_t climbs = 0;
     while (climbs < levels_.size() && from.node / levels_[climbs].nodes != to.node / levels_[climbs].nodes) ++climbs;
@@ -64,9 +64,9 @@ class FatTree final : public Network {
     std::uint64_t first_link;
   };
 
-  [[nodiscard]] std::uint64_t number(std::size_t level, std::int64_t node, std::int64_t lane) const {
+  [[nodiscard]] std::uint32_t number(std::size_t level, std::int64_t node, std::int64_t lane) const {
     const auto& at = levels_[level];
-    return at.first_link + static_cast<std::uint64_t>(node / at.nodes * 2 * at.up + lane);
+    return static_cast<std::uint32_t>(at.first_link + static_cast<std::uint64_t>(node / at.nodes * 2 * at.up + lane));
   }
 
   Link link_;

@@ -135,15 +135,15 @@ class CableTree final : public Network {
     return "cable" + std::to_string(link / 2) + (link % 2 == 0 ? "." + cable.from + ".to." + cable.to : "." + cable.to + ".to." + cable.from);
   }
 
-  void route(Endpoint from, Endpoint to, std::vector<std::uint64_t>& links) const override {
+  void route(Endpoint from, Endpoint to, std::vector<std::uint32_t>& links) const override {
     auto a = tree_.nodes[static_cast<std::size_t>(from.node)];
     auto b = tree_.nodes[static_cast<std::size_t>(to.node)];
-    std::vector<std::uint64_t> descent;
+    std::vector<std::uint32_t> descent;
     while (a != b) {
       const bool climb = tree_.vertices[a].depth >= tree_.vertices[b].depth;
       auto& end = climb ? a : b;
       const auto& vertex = tree_.vertices[end];
-      (climb ? links : descent).push_back(2 * vertex.cable + (vertex.forwards == climb ? 0 : 1));
+      (climb ? links : descent).push_back(static_cast<std::uint32_t>(2 * vertex.cable + (vertex.forwards == climb ? 0 : 1)));
       end = vertex.parent;
     }
     links.insert(links.end(), descent.rbegin(), descent.rend());

@@ -15,7 +15,7 @@ class Crossbar final : public Network {
   [[nodiscard]] std::uint64_t link_count() const override { return 0; }
   [[nodiscard]] Link link(std::uint64_t) const override { throw InternalError("a crossbar has no links"); }
   [[nodiscard]] std::string link_name(std::uint64_t) const override { throw InternalError("a crossbar has no links"); }
-  void route(Endpoint, Endpoint, std::vector<std::uint64_t>&) const override {}
+  void route(Endpoint, Endpoint, std::vector<std::uint32_t>&) const override {}
   [[nodiscard]] Seconds exit_latency() const override { return latency_; }
 
  private:

@@ -31,7 +31,7 @@ class Torus final : public Network {
     return "router" + std::to_string(link / 2 / dims_.size()) + ".dim" + std::to_string(link / 2 % dims_.size()) + (link % 2 == 0 ? ".up" : ".down");
   }
 
-  void route(Endpoint from, Endpoint to, std::vector<std::uint64_t>& links) const override {
+  void route(Endpoint from, Endpoint to, std::vector<std::uint32_t>& links) const override {
     std::int64_t at = from.node;
     std::int64_t stride = 1;
     for (std::size_t d = 0; d < dims_.size(); stride *= dims_[d], ++d) {
@@ -41,7 +41,7 @@ class Torus final : public Network {
       const bool up = 2 * ahead <= size;
       auto position = here;
       for (auto hops = up ? ahead : size - ahead; hops > 0; --hops) {
-        links.push_back((static_cast<std::uint64_t>(at) * dims_.size() + d) * 2 + (up ? 0 : 1));
+        links.push_back(static_cast<std::uint32_t>((static_cast<std::uint64_t>(at) * dims_.size() + d) * 2 + (up ? 0 : 1)));
         const auto next = (position + (up ? 1 : size - 1)) % size;
         at += (next - position) * stride;
         position = next;

@@ -1,0 +1,228 @@
+// Every file that is wrong is refused in one sentence that names the file and the key.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "platforms/catalog.hpp"
+#include "platforms/embedded.hpp"
+#include "platforms/json.hpp"
+#include "platforms/schema_check.hpp"
+#include "platforms/strict_json.hpp"
+#include "tests/catch.hpp"
+#include "tests/platforms/sample.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::platforms;
+using namespace rehearsal::platforms::sample;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+json catalog_document(const std::string& name) {
+  for (const auto& file : embedded_catalog())
+    if (file.name == name) return json::parse(file.text);
+  throw InternalError("no such file in the catalogue");
+}
+
+/// The sentence that refuses `document`, empty where it is accepted.
+std::string refusal(const json& document) {
+  try {
+    (void)read_platform(document, "file.json");
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string refusal_of_text(const std::string& text) {
+  try {
+    (void)read_platform_text(text, "file.json");
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// A document with the value at `pointer` replaced.
+json with(const std::string& pointer, json value, const std::string& name = "dgx-a100") {
+  auto document = catalog_document(name);
+  document.at(json::json_pointer(pointer)) = std::move(value);
+  return document;
+}
+
+/// Paths of every text that is a number and a unit.
+void collect_quantities(const json& value, const std::string& path, std::vector<std::string>& out) {
+  if (value.is_object()) {
+    for (const auto& [key, child] : value.items())
+      if (key != "sources" && key != "name" && key != "description" && key != "kind" && key != "generation") collect_quantities(child, path + "/" + key, out);
+  } else if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) collect_quantities(value[i], path + "/" + std::to_string(i), out);
+  } else if (value.is_string()) {
+    out.push_back(path);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every quantity of every machine is refused when it is broken, by its key") {
+  int tried = 0;
+  for (const auto& file : embedded_catalog()) {
+    const auto document = json::parse(file.text);
+    std::vector<std::string> quantities;
+    collect_quantities(document, "", quantities);
+    CHECK(quantities.size() > 12);
+    for (const auto& path : quantities) {
+      const auto text = document.at(json::json_pointer(path)).get<std::string>();
+      const auto number = text.substr(0, text.find(' '));
+      const auto unit = text.substr(text.find(' ') + 1);
+      const std::vector<json> broken{"-" + number + " " + unit, number + " bananas",       number, "",     "nan " + unit, "inf " + unit,
+                                     "1e999 " + unit,           text + " " + text + " ", nullptr, json::array(), json::object(), 5.0,  true,
+                                     std::string(100'000, '9')};
+      for (const auto& value : broken) {
+        auto wrong = document;
+        wrong.at(json::json_pointer(path)) = value;
+        const auto message = refusal(wrong);
+        INFO(file.name << " " << path << " = " << value.dump().substr(0, 40) << " gave: " << message);
+        CHECK(message.starts_with("file.json: "));
+        CHECK(message.find(path.substr(path.rfind('/') + 1)) != std::string::npos);
+        CHECK(message.size() < 500);
+        ++tried;
+      }
+    }
+  }
+  CHECK(tried > 1000);
+}
+
+TEST_CASE("figures beyond any machine are refused") {
+  CHECK_THAT(refusal(with("/nodes/0/device/memory_bandwidth", "2000 TB/s")), Contains("must be from 1 kB/s to 1000 TB/s"));
+  CHECK_THAT(refusal(with("/nodes/0/device/memory", "80 B")), Contains("device.memory"));
+  CHECK_THAT(refusal(with("/nodes/0/intra/bandwidth", "0 GB/s")), Contains("intra.bandwidth"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 100'000'000)), Contains("nodes[0].count") && Contains("10000000"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 0)), Contains("nodes[0].count"));
+  CHECK_THAT(refusal(with("/nodes/0/count", -3)), Contains("nodes[0].count"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 2.5)), Contains("nodes[0].count") && Contains("whole number"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 18446744073709551615ULL)), Contains("nodes[0].count"));
+  CHECK_THAT(refusal(with("/nodes/0/devices", 9'000'000)), Contains("devices"));
+  CHECK_THAT(refusal(with("/pue", 0.5)), Contains("pue") && Contains("from 1 to 10"));
+  CHECK_THAT(refusal(with("/pue", "1.5")), Contains("pue"));
+  CHECK_THAT(refusal(with("/nodes/0/device/idle_power", "500 W")), Contains("idle_power") && Contains("busy_power"));
+}
+
+TEST_CASE("an unknown key is named, with the nearest right one") {
+  auto document = catalog_document("dgx-a100");
+  document["bandwith"] = "1 GB/s";
+  CHECK_THAT(refusal(document), Contains("unknown key \"bandwith\""));
+  document = catalog_document("dgx-a100");
+  document["nodes"][0]["nic"]["bandwith"] = "1 GB/s";
+  CHECK_THAT(refusal(document), Contains("nodes[0].nic: unknown key \"bandwith\"; did you mean \"bandwidth\"?"));
+  document = catalog_document("dgx-a100");
+  document["topology"]["ports"] = 4;  // a switch has ports, a fat tree has not
+  CHECK_THAT(refusal(document), Contains("topology") && Contains("\"ports\""));
+  document = catalog_document("dgx-a100");
+  document["nodes"][0]["sources"]["prize"] = "a shop";
+  CHECK_THAT(refusal(document), Contains("\"prize\"") && Contains("did you mean \"price\"?"));
+  document["nodes"][0]["sources"] = {{"price", 5}};
+  CHECK_THAT(refusal(document), Contains("sources.price"));
+}
+
+TEST_CASE("a missing key is named, with an example") {
+  for (const auto* path : {"/nodes", "/topology", "/name", "/schema", "/carbon_intensity", "/nodes/0/device", "/nodes/0/device/memory", "/nodes/0/count",
+                           "/nodes/0/device/peaks/f32", "/nodes/0/intra/latency", "/nodes/0/nic/count", "/topology/arity", "/topology/kind"}) {
+    auto document = catalog_document("dgx-a100");
+    const json::json_pointer pointer(path);
+    document.at(pointer.parent_pointer()).erase(pointer.back());
+    if (auto& parent = document.at(pointer.parent_pointer()); parent.contains("sources")) parent.erase("sources");
+    INFO(path << ": " << refusal(document));
+    CHECK_THAT(refusal(document), Contains(pointer.back()) && Contains("missing"));
+  }
+}
+
+TEST_CASE("what is no platform at all is refused") {
+  for (const auto* text : {"", "{", "[]", "null", "{}", "5", "\"text\"", "{\"nodes\": 1}", "{\"platform\": 3}", "\xff\xfe", "{\"schema\": 1}x", "[1e999]"}) {
+    INFO(text);
+    CHECK_THAT(refusal_of_text(text), Contains("file.json"));
+  }
+  CHECK_THAT(refusal_of_text("{\"a\":1,\"a\":2}"), Contains("\"a\" is given twice"));
+  CHECK_THAT(refusal_of_text("{\"n\": [{\"count\": 1, \"count\": 1}]}"), Contains("\"count\" is given twice"));
+  CHECK_THAT(refusal_of_text(std::string(100'000, '[')), Contains("nested deeper"));
+  std::string objects;
+  for (int i = 0; i < 50'000; ++i) objects += "{\"a\":";
+  CHECK_THAT(refusal_of_text(objects), Contains("nested deeper"));
+  CHECK_THAT(refusal(with("/schema", 2)), Contains("schema"));
+}
+
+TEST_CASE("parts that contradict each other are refused by the file's name") {
+  CHECK_THAT(refusal(with("/nodes/0/count", 8001)), Contains("file.json: nodes.count") && Contains("holds 8000"));
+  CHECK_THAT(refusal(with("/topology/arity", 1)), Contains("topology.arity"));
+  CHECK_THAT(refusal(with("/topology/kind", "fattree")), Contains("topology.kind") && Contains("fat-tree"));
+  CHECK_THAT(refusal(with("/nodes/0/device/kind", "npu")), Contains("cpu, gpu, accelerator"));
+  CHECK_THAT(refusal(with("/nodes/0/intra/wires/0/b", 8, "dgx1-v100")), Contains("nodes[0].intra.wires[0]") && Contains("from 0 to 7"));
+  CHECK_THAT(refusal(with("/nodes/0/intra/wires/1/b", 1, "dgx1-v100")), Contains("wires[1]") && Contains("same devices"));
+  CHECK_THAT(refusal(with("/nodes/0/intra/kind", "nvswitch", "dgx1-v100")), Contains("wires"));
+
+  auto document = catalog_document("xeon-2s-10gbe");
+  const json leaf{{"from", "node0"}, {"to", "rack"}, {"bandwidth", "1 GB/s"}, {"latency", "1 us"}};
+  document["nodes"][0]["count"] = 1;
+  document["topology"] = {{"kind", "links"}, {"cables", {leaf}}};
+  CHECK(refusal(document).empty());
+  document["topology"]["cables"].push_back(leaf);
+  CHECK_THAT(refusal(document), Contains("file.json: topology.cables[1]") && Contains("cycle"));
+  document["topology"]["cables"][1] = {{"from", "node1"}, {"to", "cellar"}, {"bandwidth", "1 GB/s"}, {"latency", "1 us"}};
+  CHECK_THAT(refusal(document), Contains("topology.cables") && Contains("cannot be reached"));
+}
+
+TEST_CASE("a calibrated machine holds a platform beside other parts") {
+  auto machine = to_json(cluster(1, 2, 0, "single", {}));
+  machine["sources"] = json::object();
+  const json file{{"schema", 7}, {"platform", machine}, {"calibration", {{"anything", "goes"}}}};
+  CHECK(device_count(read_platform(file, "machine.json")) == 2);
+  auto broken = file;
+  broken["platform"]["nodes"][0]["host_power"] = "5";
+  CHECK_THAT(refusal(broken), Contains("file.json: platform.nodes[0].host_power"));
+  broken = file;
+  broken["platform"]["nodes"][0]["count"] = 2;
+  CHECK_THAT(refusal(broken), Contains("file.json: platform.nodes.count"));
+}
+
+TEST_CASE("what is written reads back the same") {
+  std::vector<Platform> platforms{
+      cluster(1, 2, 0, "single", {}),
+      with_devices(cluster(8, 4, 2, "fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {2}}}), 30),
+      cluster(4, 2, 1, "torus", {{"dims", {2, 2, 3}}}),
+      cluster(4, 2, 1, "dragonfly", {{"groups", {2}}, {"routers", {2}}, {"nodes_per_router", {2}}}),
+      tree(2, 1, {cable("node0", "rack", 1e9 / 3, 1.1e-6), cable("rack", "node1", 1e9, 0)}),
+  };
+  platforms[0].topology.bandwidth = {};  // a single node has none to write
+  platforms[0].topology.latency = {};
+  platforms[0].nodes[0].device.host_bandwidth = Sourced<BytesPerSecond>(BytesPerSecond(1.0 / 3 * 1e10), "measured");
+  platforms[0].nodes[0].device.peaks["f32"] = {FlopsPerSecond(123456789012.345), "measured twice"};
+  platforms[0].pue = {1.25, "the bill"};
+  for (const auto& file : embedded_catalog()) platforms.push_back(load(std::string(file.name), {}));
+  for (const auto& platform : platforms) {
+    const auto text = to_json_text(platform);
+    INFO(text);
+    CHECK(read_platform_text(text, "copy.json") == platform);
+    CHECK(to_json(platform) == json::parse(text));
+  }
+}
+
+TEST_CASE("files are found, and refused by their name") {
+  const auto folder = std::filesystem::temp_directory_path() / ("rehearsal-platforms-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "mine.json") << to_json_text(cluster(1, 3, 0, "single", {}));
+  CHECK(device_count(load((folder / "mine.json").string(), {})) == 3);
+  CHECK(device_count(load("mine", {folder})) == 3);
+  CHECK_THAT(catalog_names({folder}), Catch::Matchers::VectorContains(std::string("mine")) && Catch::Matchers::VectorContains(std::string("dgx-a100")));
+  CHECK_THROWS_WITH(load("mine", {}), Contains("\"mine\"") && Contains("dgx-a100"));
+  CHECK_THROWS_WITH(load("dgx-a10", {}), Contains("did you mean \"dgx-a100\"?"));
+  CHECK_THROWS_WITH(load("", {}), Contains("catalogue"));
+  CHECK_THROWS_WITH(load((folder / "no.json").string(), {}), Contains("no.json") && Contains("cannot be opened"));
+  CHECK_THROWS_WITH(load(folder.string() + "/", {}), Contains("is a folder"));
+  CHECK_THROWS_AS(load("/dev/null", {}), BadInput);
+  std::filesystem::remove_all(folder);
+}

@@ -1,0 +1,238 @@
+#include <chrono>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "platforms/catalog.hpp"
+#include "platforms/topology.hpp"
+#include "tests/catch.hpp"
+#include "tests/platforms/sample.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::platforms;
+using namespace rehearsal::platforms::sample;
+
+TEST_CASE("inside a node a message leaves one port and enters another") {
+  const Fabric fabric(cluster(1, 4, 0, "single", {}));
+  CHECK(way(fabric, 1, 3) == Way{"node0.device1.out", "node0.device3.in"});
+  // Half of the 2 us belongs to each port.
+  CHECK(fabric.route(1, 3).latency.value() == Approx(2e-6));
+  CHECK(fabric.path(1, 3).bandwidth.value() == kPort);
+  CHECK(fabric.link_count() == 8);
+  CHECK(fabric.route(2, 2).links.empty());
+  CHECK(fabric.route(2, 2).latency.value() == 0);
+}
+
+TEST_CASE("shared memory is one bus for all ranks of a node") {
+  auto platform = cluster(1, 2, 0, "single", {});
+  platform.nodes[0].intra.kind = IntraKind::SharedMemory;
+  const Fabric fabric(platform);
+  CHECK(way(fabric, 0, 1) == Way{"node0.device0.out", "node0.bus", "node0.device1.in"});
+  CHECK(way(fabric, 1, 0) == Way{"node0.device1.out", "node0.bus", "node0.device0.in"});
+  CHECK(fabric.path(0, 1).bandwidth.value() == kPort);
+
+  platform.nodes[0].intra.total_bandwidth = BytesPerSecond(30e9);
+  CHECK(Fabric(platform).path(0, 1).bandwidth.value() == 30e9);
+}
+
+TEST_CASE("over a switch only the cards limit") {
+  // 4 devices share 2 cards: devices 0 and 1 card 0, devices 2 and 3 card 1.
+  const Fabric fabric(cluster(3, 4, 2, "switch", {{"ports", {8}}}));
+  CHECK(way(fabric, 1, 10) == Way{"node0.nic0.out", "node2.nic1.in"});
+  // 1 us at each card and 0.5 us in the switch.
+  CHECK(fabric.path(1, 10).latency.value() == Approx(2.5e-6));
+  CHECK(fabric.path(1, 10).bandwidth.value() == kCard);
+  CHECK(fabric.link_count() == 3 * (4 * 2 + 2 * 2));
+}
+
+TEST_CASE("more cards than devices are bundled") {
+  // 2 devices, 5 cards: 2.5 cards of 10 GB/s each.
+  const Fabric fabric(cluster(2, 2, 5, "switch", {{"ports", {2}}}));
+  CHECK(fabric.path(0, 3).bandwidth.value() == Approx(25e9));
+}
+
+TEST_CASE("wires of a mesh carry what joins them, others forward") {
+  // A square 0-1-2-3 with a double wire 1-2: from 0 to 2 there are 0-1-2 and 0-3-2, both as narrow as their single wires; 1 is lower.
+  auto platform = cluster(1, 4, 0, "single", {});
+  platform.nodes[0].intra.kind = IntraKind::NvlinkMesh;
+  platform.nodes[0].intra.wires = {{0, 1, 1}, {1, 2, 2}, {2, 3, 1}, {0, 3, 1}};
+  const Fabric square(platform);
+  CHECK(way(square, 0, 1) == Way{"node0.wire0.0.to.1"});
+  CHECK(way(square, 2, 1) == Way{"node0.wire1.2.to.1"});
+  CHECK(way(square, 0, 2) == Way{"node0.wire0.0.to.1", "node0.wire1.1.to.2"});
+  CHECK(square.path(1, 2).bandwidth.value() == 2 * kPort);
+  CHECK(square.path(0, 2).latency.value() == Approx(4e-6));  // two wires of 2 us
+
+  // With a double wire 0-3 and 2-3 the way over 3 is wider.
+  platform.nodes[0].intra.wires = {{0, 1, 1}, {1, 2, 2}, {2, 3, 2}, {0, 3, 2}};
+  CHECK(way(Fabric(platform), 0, 2) == Way{"node0.wire3.0.to.3", "node0.wire2.3.to.2"});
+}
+
+TEST_CASE("the hybrid cube of a DGX-1 needs at most two wires") {
+  const auto platform = load("dgx1-v100", {});
+  const Fabric fabric(with_nodes(platform, 1));
+  std::vector<int> wires(8, 0);
+  for (const auto& wire : platform.nodes[0].intra.wires) {
+    wires[static_cast<std::size_t>(wire.a)] += wire.count;
+    wires[static_cast<std::size_t>(wire.b)] += wire.count;
+  }
+  for (const int count : wires) CHECK(count == 6);  // a V100 has six NVLinks, all of them used
+  for (int a = 0; a < 8; ++a)
+    for (int b = 0; b < 8; ++b) CHECK(fabric.route(a, b).links.size() <= 2);
+  CHECK(fabric.path(0, 3).bandwidth.value() == Approx(50e9));  // two wires of 25 GB/s
+  CHECK(fabric.path(0, 1).bandwidth.value() == Approx(25e9));
+  // 0 to 5: over 1 (1 wire, then 2), 4 (2, then 1); both carry one wire, the lower device wins.
+  CHECK(fabric.path(0, 5).bandwidth.value() == Approx(25e9));
+}
+
+TEST_CASE("a fat tree climbs to the lowest common level and picks links by the receiver") {
+  // 2 nodes a leaf, 2 leaves a pod, 2 pods: 8 nodes of one device and one card. A leaf has 2 links up, a pod 4.
+  const Fabric fabric(cluster(8, 1, 1, "fat-tree", {{"arity", {2}}, {"levels", {3}}}));
+  CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "node1.nic0.in"});
+  CHECK(way(fabric, 0, 3) == Way{"node0.nic0.out", "level1.switch0.up1", "level1.switch1.down1", "node3.nic0.in"});
+  // To node 6: link 6 mod 2 = 0 of the leaf, 6 mod 4 = 2 of the pod.
+  CHECK(way(fabric, 1, 6) == Way{"node1.nic0.out", "level1.switch0.up0", "level2.switch0.up2", "level2.switch1.down2", "level1.switch3.down0",
+                                 "node6.nic0.in"});
+  // Cards 2 x 1 us; five switches of 0.5 us: leaf, pod, root, pod, leaf.
+  CHECK(fabric.path(1, 6).latency.value() == Approx(2e-6 + 5 * 0.5e-6));
+  CHECK(fabric.path(1, 6).bandwidth.value() == kCard);
+  // 8 x (2 ports + 2 of the card) + 4 leaves x 2 x 2 + 2 pods x 2 x 4.
+  CHECK(fabric.link_count() == 8 * 4 + 16 + 16);
+}
+
+TEST_CASE("an oversubscribed fat tree has fewer links up") {
+  // 4 nodes a leaf and 2:1: 2 links up. All four nodes of leaf 0 to their partner in leaf 1 share two links.
+  const Fabric fabric(cluster(8, 1, 1, "fat-tree", {{"arity", {4}}, {"levels", {2}}, {"oversubscription", {2}}}));
+  std::set<std::uint32_t> up;
+  for (int node = 0; node < 4; ++node) up.insert(fabric.route(node, node + 4).links[1]);
+  CHECK(up.size() == 2);
+}
+
+TEST_CASE("a fat tree with full bisection carries every shift without sharing a link") {
+  // Zahavi et al. 2012: d-mod-k routing has no contention for shift permutations on a full fat tree.
+  const int ranks = 16;
+  const Fabric fabric(cluster(ranks, 1, 1, "fat-tree", {{"arity", {4}}, {"levels", {2}}}));
+  for (int shift = 1; shift < ranks; ++shift) {
+    std::multiset<std::uint32_t> used;
+    for (int rank = 0; rank < ranks; ++rank)
+      for (const auto link : fabric.route(rank, (rank + shift) % ranks).links) used.insert(link);
+    for (const auto link : used) CHECK(used.count(link) == 1);
+  }
+}
+
+TEST_CASE("a torus goes the short way round, dimension by dimension") {
+  // 4 x 3 nodes; node = x + 4·y. From (0,0) to (3,2): one step down in x, one step down in y (2 is 1 below 0 in a ring of 3).
+  const Fabric fabric(cluster(12, 1, 1, "torus", {{"dims", {4, 3}}}));
+  CHECK(way(fabric, 0, 11) == Way{"node0.nic0.out", "router0.dim0.down", "router3.dim1.down", "node11.nic0.in"});
+  // (1,0) to (3,0): two steps either way; up wins.
+  CHECK(way(fabric, 1, 3) == Way{"node1.nic0.out", "router1.dim0.up", "router2.dim0.up", "node3.nic0.in"});
+  // Three routers of 0.5 us and two cards of 1 us.
+  CHECK(fabric.path(1, 3).latency.value() == Approx(2e-6 + 1.5e-6));
+  CHECK(fabric.link_count() == 12 * (2 + 2) + 12 * 2 * 2);
+}
+
+TEST_CASE("a dragonfly takes at most one local, one global and one local hop") {
+  // 3 groups of 2 routers with 2 nodes each. Group 0 reaches group 1 over router 0 and group 2 over router 1;
+  // group 2 reaches group 0 over router (0-2-1+3) mod 3 mod 2 = 0.
+  const Fabric fabric(cluster(12, 1, 1, "dragonfly", {{"groups", {3}}, {"routers", {2}}, {"nodes_per_router", {2}}, {"global_width", {3}}}));
+  CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "node1.nic0.in"});
+  CHECK(way(fabric, 0, 2) == Way{"node0.nic0.out", "group0.router0.to-router1", "node2.nic0.in"});
+  // Node 0 is on router 0 of group 0, node 11 on router 1 of group 2.
+  CHECK(way(fabric, 0, 11) == Way{"node0.nic0.out", "group0.router0.to-router1", "group0.to-group2", "group2.router0.to-router1", "node11.nic0.in"});
+  CHECK(fabric.path(0, 11).latency.value() == Approx(2e-6 + 4 * 0.5e-6));  // four routers
+  CHECK(fabric.link(fabric.route(0, 11).links[2]).bandwidth.value() == Approx(3 * kTrunk));
+}
+
+TEST_CASE("a dragonfly may have more groups than routers in a group") {
+  // 40 groups of 4 routers: every pair of the 160 nodes has a way of at most three hops.
+  const Fabric fabric(cluster(160, 1, 1, "dragonfly", {{"groups", {40}}, {"routers", {4}}, {"nodes_per_router", {1}}}));
+  for (int a = 0; a < 160; ++a)
+    for (int b = 0; b < 160; ++b)
+      if (a != b && fabric.route(a, b).links.size() > 5) FAIL("too long from " << a << " to " << b);
+}
+
+TEST_CASE("cables of a tree have one way, with their own figures") {
+  // node0 - left - root - right - node2, node1 at left, node3 at right.
+  const Fabric fabric(tree(4, 1, {cable("node0", "left", 5e9, 1e-6), cable("left", "node1", 5e9, 1e-6), cable("left", "root", 3e9, 2e-6),
+                                  cable("right", "root", 4e9, 2e-6), cable("node2", "right", 5e9, 1e-6), cable("node3", "right", 5e9, 1e-6)}));
+  CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "cable0.node0.to.left", "cable1.left.to.node1", "node1.nic0.in"});
+  CHECK(way(fabric, 1, 2) == Way{"node1.nic0.out", "cable1.node1.to.left", "cable2.left.to.root", "cable3.root.to.right", "cable4.right.to.node2",
+                                 "node2.nic0.in"});
+  CHECK(fabric.path(1, 2).bandwidth.value() == 3e9);
+  CHECK(fabric.path(1, 2).latency.value() == Approx(2e-6 + 1e-6 + 2e-6 + 2e-6 + 1e-6));  // two cards, four cables
+}
+
+TEST_CASE("every route is connected, named and as long as its links say") {
+  const auto platform = cluster(48, 3, 2, "fat-tree", {{"arity", {4}}, {"levels", {3}}, {"oversubscription", {2}}});
+  const Fabric fabric(platform);
+  std::set<std::string> names;
+  for (std::uint32_t i = 0; i < fabric.link_count(); ++i) names.insert(fabric.link_name(i));
+  CHECK(names.size() == fabric.link_count());
+  for (int a = 0; a < device_count(platform); a += 5)
+    for (int b = 0; b < device_count(platform); b += 7) {
+      const auto route = fabric.route(a, b);
+      Seconds sum;
+      for (const auto link : route.links) sum += fabric.link(link).latency;
+      CHECK(sum == route.latency);
+      CHECK(route.links.empty() == (a == b));
+      CHECK(route.links.size() == fabric.route(b, a).links.size());
+    }
+}
+
+TEST_CASE("groups of different nodes reach each other") {
+  auto platform = cluster(2, 4, 1, "switch", {{"ports", {3}}});
+  platform.nodes.push_back(group(1, 2, 2));
+  const Fabric fabric(platform);
+  CHECK(device_count(platform) == 10);
+  CHECK(way(fabric, 5, 9) == Way{"node1.nic0.out", "node2.nic1.in"});
+  CHECK(way(fabric, 8, 9) == Way{"node2.device0.out", "node2.device1.in"});
+}
+
+TEST_CASE("16384 devices are routed without tables") {
+  const auto platform = with_devices(load("dgx-a100", {}), 16384);
+  CHECK(node_count(platform) == 2048);
+  const auto start = std::chrono::steady_clock::now();
+  const Fabric fabric(platform);
+  Route route;
+  std::size_t crossed = 0;
+  const int routes = 200'000;
+  for (int i = 0; i < routes; ++i) {
+    const auto pick = random_bits(7, 0, static_cast<std::uint64_t>(i));
+    fabric.route(static_cast<int>(pick % 16384), static_cast<int>((pick >> 20) % 16384), route);
+    crossed += route.links.size();
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  CHECK(crossed > 2u * routes);
+  CHECK(seconds < 10);  // takes about 0.05 s; the limit only catches a table of all pairs
+}
+
+TEST_CASE("a platform that contradicts itself has no fabric") {
+  using Catch::Matchers::Contains;
+  auto without_card = cluster(2, 1, 0, "switch", {{"ports", {2}}});
+  CHECK_THROWS_WITH(Fabric(without_card), Contains("nodes[0].nic"));
+  CHECK_THROWS_WITH(Fabric(cluster(9, 1, 1, "torus", {{"dims", {2, 4}}})), Contains("9 nodes do not fit") && Contains("holds 8"));
+  CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "switch", {})), Contains("topology.ports"));
+  CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "switch", {{"ports", {2}}, {"arity", {2}}})), Contains("topology.arity"));
+  CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "mesh", {})), Contains("topology.kind") && Contains("fat-tree"));
+  CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "torus", {{"dims", {60000, 60000}}})), Contains("topology.dims"));
+  CHECK_THROWS_WITH(Fabric(cluster(1, 1, 1, "dragonfly", {{"groups", {65536}}, {"routers", {4096}}, {"nodes_per_router", {1}}})),
+                    Contains("4 billion links"));
+
+  auto split = cluster(1, 3, 0, "single", {});
+  split.nodes[0].intra.kind = IntraKind::NvlinkMesh;
+  split.nodes[0].intra.wires = {{0, 1, 1}};
+  CHECK_THROWS_WITH(Fabric(split), Contains("nodes[0].intra.wires") && Contains("device 2 cannot be reached"));
+  split.nodes[0].intra.wires = {{0, 1, 1}, {1, 3, 1}};
+  CHECK_THROWS_WITH(Fabric(split), Contains("wires[1]") && Contains("from 0 to 2"));
+}
+
+TEST_CASE("cables must form one tree") {
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "a", 1e9, 0), cable("node1", "b", 1e9, 0)})), Contains("\"node1\" cannot be reached"));
+  CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "a", 1e9, 0), cable("a", "b", 1e9, 0), cable("b", "node1", 1e9, 0), cable("node1", "node0", 1e9, 0)})),
+                    Contains("closes the cycle") && Contains("node1") && Contains("a - "));
+  CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "node1", 1e9, 0), cable("node1", "node0", 1e9, 0)})), Contains("closes the cycle"));
+  CHECK_THROWS_WITH(Fabric(tree(1, 1, {cable("node0", "node0", 1e9, 0)})), Contains("both ends"));
+  CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "a", 1e9, 0), cable("a", "node2", 1e9, 0)})), Contains("\"node1\" has no cable"));
+  CHECK_THROWS_WITH(Fabric(tree(3, 1, {cable("node0", "node1", 1e9, 0)})), Contains("3 nodes do not fit"));
+}
