@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -75,7 +76,8 @@ std::string exact(double value, std::span<const UnitName> units) {
     const double number = value / unit.factor;
     if (number * unit.factor != value) continue;
     auto text = shortest(number) + " " + std::string(unit.name);
-    if (best.empty() || text.size() < best.size()) best = std::move(text);
+    const auto rank = [](const std::string& t) { return std::pair(t.find("e+") != t.npos || t.find("e-") != t.npos, t.size()); };
+    if (best.empty() || rank(text) < rank(best)) best = std::move(text);
   }
   return best;
 }

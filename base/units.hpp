@@ -66,7 +66,7 @@ constexpr Dollars operator*(DollarsPerJoule price, Joules energy) { return Dolla
 [[nodiscard]] std::string to_text(Joules);
 [[nodiscard]] std::string to_text(Dollars);
 
-/// The shortest text that parse_quantity reads back as exactly this value: "25 GB/s", "1.5 us".
+/// The shortest text, without an exponent where one unit allows, that parse_quantity reads back as exactly this value: "25 GB/s", "1.5 us".
 [[nodiscard]] std::string to_exact_text(Seconds);
 [[nodiscard]] std::string to_exact_text(Bytes);
 [[nodiscard]] std::string to_exact_text(FlopsPerSecond);
