@@ -158,6 +158,10 @@ void GraphBuilder::rename(TensorId t, std::string_view base) {
   graph_.by_name_.emplace(name, t);
 }
 
+void GraphBuilder::keep_all() {
+  for (std::size_t t = 0; t < graph_.tensors_.size(); ++t) keep(static_cast<TensorId>(t));
+}
+
 namespace {
 
 /// What of a graph build() keeps. A result that nobody reads stays with its node: most kernels compute it anyway.

@@ -68,6 +68,12 @@ class GraphBuilder {
   void rename(TensorId t, std::string_view base);
   /// build() keeps this tensor and what computes it.
   void keep(TensorId t) { kept_.push_back(t); }
+  /// Everything there is, so that build() keeps all numbers.
+  void keep_all();
+  /// For rewriting a whole graph: the caller answers for the types of the neighbours.
+  void set_dtype(TensorId t, DType dtype) { graph_.tensors_[index(t)].type.dtype = dtype; }
+  void set_contents(TensorId t, Contents contents) { graph_.tensors_[index(t)].contents = std::move(contents); }
+  void set_attribute(NodeId n, std::string_view key, AttributeValue value) { graph_.nodes_[index(n)].attributes.set(key, std::move(value)); }
   void set_outputs(std::vector<TensorId> outputs) { graph_.outputs_ = std::move(outputs); }
 
   /// Drops nodes and tensors that no output, update or kept tensor needs (inputs stay), puts the phases in order,
