@@ -1,0 +1,34 @@
+#include <array>
+
+#include "base/error.hpp"
+#include "graph/builder.hpp"
+#include "graph/training.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+/// Attributes that name the element type of a result.
+constexpr std::array<std::string_view, 2> kTypeAttributes = {"to", "dtype"};
+
+}  // namespace
+
+Graph with_float_type(const Graph& graph, DType dtype) {
+  if (!is_float(dtype)) throw BadInput("'" + std::string(name(dtype)) + "' is no floating-point type");
+  GraphBuilder builder(graph);
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    if (graph.tensors()[t].type.dtype == DType::F32) builder.set_dtype(static_cast<TensorId>(t), dtype);
+  }
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    if (node.inputs.empty() && graph[node.outputs.front()].type.dtype == DType::F32) builder.set_attribute(static_cast<NodeId>(n), "dtype", std::string(name(dtype)));
+    for (const std::string_view key : kTypeAttributes) {
+      const auto* value = node.attributes.find(key);
+      const auto* text = value ? std::get_if<std::string>(value) : nullptr;
+      if (text != nullptr && dtype_from_name(*text) == DType::F32) builder.set_attribute(static_cast<NodeId>(n), key, std::string(name(dtype)));
+    }
+  }
+  builder.keep_all();
+  return std::move(builder).build();
+}
+
+}  // namespace rehearsal::graph
