@@ -1,0 +1,100 @@
+#pragma once
+// Small networks of the usual families, built by hand.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/builder.hpp"
+#include "graph/composites.hpp"
+#include "graph/training.hpp"
+
+namespace rehearsal::graph::test {
+
+/// A GraphBuilder with the layers that the models below are made of. Parameters have no values: shapes are all that matters here.
+class Net {
+ public:
+  GraphBuilder b;
+
+  TensorId input(const std::string& name, Shape shape, DType type = DType::F32) { return b.add_input(name, {type, std::move(shape)}); }
+  TensorId parameter(const std::string& name, Shape shape) { return b.add_stored(name, {DType::F32, std::move(shape)}, Role::Parameter, {}); }
+  TensorId constant(const std::string& name, Shape shape) { return b.add_stored(name, {DType::F32, std::move(shape)}, Role::Constant, {}); }
+  TensorId op(std::string_view row, std::vector<TensorId> inputs, Attributes attributes = {}) { return b.add(row, std::move(inputs), std::move(attributes)).front(); }
+  TensorId reshape(TensorId x, Shape shape) { return op("Reshape", {x}, {{"shape", std::move(shape)}}); }
+  TensorId transpose(TensorId x, std::vector<std::int64_t> perm) { return op("Transpose", {x}, {{"perm", std::move(perm)}}); }
+
+  /// x W + bias over the last dimension.
+  TensorId linear(TensorId x, const std::string& name, std::int64_t out) {
+    const TensorId w = parameter(name + ".weight", {b.type(x).shape.back(), out});
+    return op("Add", {op("MatMul", {x, w}), parameter(name + ".bias", {out})});
+  }
+  TensorId conv(TensorId x, const std::string& name, std::int64_t out, std::int64_t stride = 1) {
+    const TensorId w = parameter(name + ".weight", {out, b.type(x).shape[1], 3, 3});
+    return op("Conv", {x, w}, {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}, {"strides", std::vector<std::int64_t>{stride, stride}}});
+  }
+  TensorId batch_norm(TensorId x, const std::string& name) {
+    const std::int64_t c = b.type(x).shape[1];
+    const auto state = [&](const std::string& s) { return b.add_stored(name + s, {DType::F32, {c}}, Role::State, {}); };
+    return add_batch_norm(b, {x, parameter(name + ".weight", {c}), parameter(name + ".bias", {c}), state(".mean"), state(".var")}, name);
+  }
+  TensorId layer_norm(TensorId x, const std::string& name) {
+    const std::int64_t c = b.type(x).shape.back();
+    return b.add("LayerNormalization", {x, parameter(name + ".weight", {c}), parameter(name + ".bias", {c})}).front();
+  }
+
+  Graph model(TensorId output) {
+    b.set_outputs({output});
+    return std::move(b).build();
+  }
+};
+
+inline TrainingGraph trained(Graph model, const std::string& loss = "", const std::string& optimizer = "sgd") {
+  TrainingOptions options;
+  options.loss = loss;
+  options.optimizer.name = optimizer;
+  return build_training_graph(model, options);
+}
+
+/// 2 layers: 4 parameters.
+inline TrainingGraph mlp(std::int64_t batch = 6, const std::string& loss = "", const std::string& optimizer = "sgd") {
+  Net n;
+  const TensorId h = n.op("Relu", {n.linear(n.input("x", {batch, 8}), "fc1", 12)});
+  return trained(n.model(n.linear(h, "fc2", 3)), loss, optimizer);
+}
+
+/// 2 convolutions, each with a batch normalization, global average, classifier: 2 + 4 + 2 parameters.
+inline TrainingGraph cnn(std::int64_t batch = 6, bool normalized = true) {
+  Net n;
+  TensorId x = n.conv(n.input("x", {batch, 3, 8, 8}), "conv1", 4);
+  x = n.op("Relu", {normalized ? n.batch_norm(x, "bn1") : x});
+  x = n.op("MaxPool", {x}, {{"kernel_shape", std::vector<std::int64_t>{2, 2}}, {"strides", std::vector<std::int64_t>{2, 2}}});
+  x = n.conv(x, "conv2", 8, 2);
+  x = n.op("Relu", {normalized ? n.batch_norm(x, "bn2") : x});
+  x = n.op("ReduceMean", {x}, {{"axes", std::vector<std::int64_t>{2, 3}}, {"keepdims", std::int64_t{1}}});
+  return trained(n.model(n.linear(n.reshape(x, {batch, 8}), "fc", 5)));
+}
+
+struct GptSizes {
+  std::int64_t batch = 6, sequence = 10, heads = 4, width = 16, vocabulary = 21, layers = 1;
+};
+
+/// A GPT-2-style decoder: fused query-key-value, causal mask, tied embedding. 12 parameters a layer, 4 besides.
+inline TrainingGraph gpt(const GptSizes& s = {}) {
+  Net n;
+  const std::int64_t B = s.batch, T = s.sequence, H = s.heads, D = s.width / s.heads, C = s.width;
+  const TensorId table = n.parameter("wte", {s.vocabulary, C});
+  TensorId x = n.op("Add", {n.op("Gather", {table, n.input("ids", {B, T}, DType::I64)}), n.parameter("wpe", {T, C})});
+  const TensorId mask = n.constant("mask", {T, T});
+  for (std::int64_t layer = 0; layer < s.layers; ++layer) {
+    const std::string h = "h." + std::to_string(layer);
+    const auto qkv = n.b.add("Split", {n.linear(n.layer_norm(x, h + ".ln1"), h + ".qkv", 3 * C)}, {{"axis", std::int64_t{2}}, {"split", std::vector<std::int64_t>{C, C, C}}});
+    const auto heads = [&](TensorId t) { return n.transpose(n.reshape(t, {B, T, H, D}), {0, 2, 1, 3}); };
+    const TensorId scores = n.op("Add", {n.op("MatMul", {heads(qkv[0]), heads(qkv[1])}, {{"trans_b", std::int64_t{1}}}), mask});
+    const TensorId mixed = n.op("MatMul", {n.op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), heads(qkv[2])});
+    x = n.op("Add", {x, n.linear(n.reshape(n.transpose(mixed, {0, 2, 1, 3}), {B, T, C}), h + ".proj", C)});
+    x = n.op("Add", {x, n.linear(n.op("Relu", {n.linear(n.layer_norm(x, h + ".ln2"), h + ".up", 4 * C)}), h + ".down", C)});
+  }
+  return trained(n.model(n.op("MatMul", {n.layer_norm(x, "ln_f"), table}, {{"trans_b", std::int64_t{1}}})));
+}
+
+}  // namespace rehearsal::graph::test
