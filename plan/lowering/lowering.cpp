@@ -42,24 +42,6 @@ std::string sentence(const std::vector<Violation>& violations) {
   return text;
 }
 
-/// Mesh of ranks, innermost first as plan.order says; axes of size 1 other than dp are left out.
-std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
-  const std::map<std::string, int> sizes{{"dp", plan.dp}, {"pp", plan.pp}};
-  std::vector<MeshAxisInfo> axes;
-  int stride = 1;
-  std::size_t start = 0;
-  while (start <= plan.order.size()) {
-    const auto dot = std::min(plan.order.find('.', start), plan.order.size());
-    const auto name = plan.order.substr(start, dot - start);
-    start = dot + 1;
-    const auto size = sizes.find(name);
-    if (size == sizes.end() || (size->second == 1 && name != "dp")) continue;
-    axes.push_back({name, size->second, stride});
-    stride *= size->second;
-  }
-  return axes;
-}
-
 std::size_t axis_named(const std::vector<MeshAxisInfo>& axes, std::string_view name) {
   const auto at = std::find_if(axes.begin(), axes.end(), [&](const MeshAxisInfo& a) { return a.name == name; });
   return static_cast<std::size_t>(at - axes.begin());
@@ -90,6 +72,23 @@ void build_roles(LoweringContext& context, Program& program) {
 }
 
 }  // namespace
+
+std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
+  const std::map<std::string, int> sizes{{"dp", plan.dp}, {"pp", plan.pp}};
+  std::vector<MeshAxisInfo> axes;
+  int stride = 1;
+  std::size_t start = 0;
+  while (start <= plan.order.size()) {
+    const auto dot = std::min(plan.order.find('.', start), plan.order.size());
+    const auto name = plan.order.substr(start, dot - start);
+    start = dot + 1;
+    const auto size = sizes.find(name);
+    if (size == sizes.end() || (size->second == 1 && name != "dp")) continue;
+    axes.push_back({name, size->second, stride});
+    stride *= size->second;
+  }
+  return axes;
+}
 
 std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan& plan) {
   std::vector<Violation> violations;

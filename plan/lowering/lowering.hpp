@@ -23,6 +23,9 @@ struct LoweringOptions {
   std::function<double(graph::NodeId)> node_cost;
 };
 
+/// Mesh of a plan's ranks, innermost first as plan.order says; axes of size 1 other than dp are left out.
+[[nodiscard]] std::vector<MeshAxisInfo> mesh_of(const Plan&);
+
 /// Every reason why the plan does not suit the graph; empty when it does.
 [[nodiscard]] std::vector<Violation> validate(const graph::TrainingGraph&, const Plan&);
 

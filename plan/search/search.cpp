@@ -1,0 +1,157 @@
+#include "plan/search/search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+
+#include "base/error.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+constexpr std::array kObjectives{
+    ObjectiveRow{"time", "seconds of a step", [](const Assessment& a) { return a.step.value(); }, "time"},
+    ObjectiveRow{"energy", "joules of a step at the meter", [](const Assessment& a) { return a.cost.energy.value(); }, "energy"},
+    ObjectiveRow{"cost", "dollars of a step", [](const Assessment& a) { return a.cost.money.value(); }, "money"},
+    ObjectiveRow{"memory", "bytes of the fullest rank", [](const Assessment& a) { return static_cast<double>(a.memory_bytes); }, "memory"},
+};
+
+const ObjectiveRow& objective(const std::string& name) {
+  for (const auto& row : kObjectives)
+    if (row.name == name) return row;
+  throw BadInput("--objective", "\"" + name + "\" is unknown; use time, energy, cost, memory or pareto");
+}
+
+bool dominates(const Assessment& a, const Assessment& b) {
+  bool better = false;
+  for (const auto& row : kObjectives) {
+    if (row.value(a) > row.value(b)) return false;
+    better = better || row.value(a) < row.value(b);
+  }
+  return better;
+}
+
+/// The part of the step in which the plan loses most against the winner.
+std::string largest_loss(const Assessment& a, const Assessment& winner) {
+  const std::pair<const char*, double> parts[] = {
+      {"more computing per rank", a.breakdown.compute.value() - winner.breakdown.compute.value()},
+      {"exposed communication", a.breakdown.exposed_communication.value() - winner.breakdown.exposed_communication.value()},
+      {"pipeline bubble", a.breakdown.bubble.value() - winner.breakdown.bubble.value()},
+      {"optimizer", a.breakdown.optimizer.value() - winner.breakdown.optimizer.value()},
+  };
+  const auto most = std::max_element(std::begin(parts), std::end(parts), [](const auto& x, const auto& y) { return x.second < y.second; });
+  if (most->second <= 0) return "";
+  return ": " + to_text(Seconds(most->second)) + " a step more of " + most->first;
+}
+
+std::string why_not(const Assessment& a, const Assessment& winner, const ObjectiveRow& by) {
+  const double ratio = by.value(a) / by.value(winner);
+  char text[160];
+  std::snprintf(text, sizeof text, "%.1f %% more %.*s", 100 * (ratio - 1), static_cast<int>(by.unit.size()), by.unit.data());
+  return text + largest_loss(a, winner);
+}
+
+/// Assesses plans one by one and keeps account.
+class Searching {
+ public:
+  Searching(const Job& job, const SearchOptions& options) : job_(job), options_(options), evaluator_(closed_form_evaluator()), start_(std::chrono::steady_clock::now()) {}
+
+  void run(Progress& progress) {
+    const auto plans = enumerate_plans(job_, options_);
+    result_.exhausted = true;
+    for (const auto& plan : plans) {
+      if (progress.stop_requested() || over_budget()) {
+        result_.exhausted = false;
+        break;
+      }
+      try_plan(plan);
+      progress.advance("plans", static_cast<double>(++tried_), static_cast<double>(plans.size()));
+    }
+  }
+
+  SearchResult finish() && {
+    if (good_.empty()) throw Refusal("no plan can run: " + (nearest_.empty() ? (last_refusal_.empty() ? std::string("the space is empty") : last_refusal_) : nearest_));
+    options_.objective == "pareto" ? keep_front() : rank_by(objective(options_.objective));
+    result_.seconds = elapsed();
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  [[nodiscard]] bool over_budget() const { return (options_.seconds && elapsed() > *options_.seconds) || (options_.plans && result_.searched >= *options_.plans); }
+
+  void prune(const std::string& reason) { ++result_.pruned[reason]; }
+
+  void try_plan(const Plan& plan) {
+    if (const auto violations = validate(job_.training, plan); !violations.empty()) return prune(violations.front().key + ": " + violations.front().remedy);
+    const auto floor = static_cast<double>(weights_floor()) / plan.pp;
+    if (floor > platforms::device_of(job_.platform, 0).memory.value.value()) return prune("parameters alone exceed the memory");
+    try {
+      auto a = assess(job_, plan, *evaluator_);
+      ++result_.searched;
+      if (a.fits()) {
+        good_.push_back(std::move(a));
+      } else {
+        prune("does not fit in memory");
+        note_nearest(a);
+      }
+    } catch (const Refusal& refusal) {
+      last_refusal_ = refusal.what();
+      prune("cannot run");
+    }
+  }
+
+  /// Bytes that every plan of one stage must hold: parameters, slots, states.
+  [[nodiscard]] std::int64_t weights_floor() const {
+    double bytes = 0;
+    for (const auto& t : job_.training.graph.tensors())
+      if (t.role == graph::Role::Parameter || t.role == graph::Role::Slot) bytes += graph::size_of(t.type).value();
+    return static_cast<std::int64_t>(bytes * 0.5);  // stages need not be equal: half a share is a safe bound
+  }
+
+  void note_nearest(const Assessment& a) {
+    const auto missing = a.memory_bytes - a.memory_capacity;
+    if (!nearest_.empty() && missing >= nearest_missing_) return;
+    nearest_missing_ = missing;
+    nearest_ = "the nearest is " + to_text(a.plan) + ", which " + shortage(a);
+  }
+
+  void rank_by(const ObjectiveRow& by) {
+    std::stable_sort(good_.begin(), good_.end(), [&](const Assessment& a, const Assessment& b) { return by.value(a) < by.value(b); });
+    if (good_.size() > options_.top) good_.resize(std::max<std::size_t>(1, options_.top));
+    for (std::size_t i = 1; i < good_.size(); ++i) good_[i].why_not = why_not(good_[i], good_[0], by);
+    result_.plans = std::move(good_);
+  }
+
+  void keep_front() {
+    for (const auto& a : good_) {
+      const bool beaten = std::any_of(good_.begin(), good_.end(), [&](const Assessment& b) { return dominates(b, a); });
+      if (!beaten) result_.plans.push_back(a);
+    }
+    std::stable_sort(result_.plans.begin(), result_.plans.end(), [](const Assessment& a, const Assessment& b) { return a.step < b.step; });
+    for (std::size_t i = 1; i < result_.plans.size(); ++i) result_.plans[i].why_not = "on the front: " + why_not(result_.plans[i], result_.plans[0], kObjectives[0]);
+  }
+
+  const Job& job_;
+  const SearchOptions& options_;
+  std::unique_ptr<StepEvaluator> evaluator_;
+  std::chrono::steady_clock::time_point start_;
+  std::vector<Assessment> good_;
+  SearchResult result_;
+  std::int64_t tried_ = 0, nearest_missing_ = 0;
+  std::string nearest_, last_refusal_;
+};
+
+}  // namespace
+
+std::span<const ObjectiveRow> objective_table() { return kObjectives; }
+
+SearchResult search(const Job& job, const SearchOptions& options, Progress& progress) {
+  if (options.objective != "pareto") (void)objective(options.objective);
+  Searching searching(job, options);
+  searching.run(progress);
+  return std::move(searching).finish();
+}
+
+}  // namespace rehearsal::plan
