@@ -1,0 +1,210 @@
+#include "graph/training.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "graph/op_schema.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::graph;
+
+namespace {
+
+/// x [4, 3] times w [3, 2] plus b [2]; a mask constant; an unused branch from `spare`.
+Graph linear_model(bool loss_output = false) {
+  GraphBuilder builder;
+  const TensorId x = builder.add_input("x", {DType::F32, {4, 3}});
+  const TensorId w = builder.add_stored("fc.weight", {DType::F32, {3, 2}}, Role::Parameter, {}), b = builder.add_stored("fc.bias", {DType::F32, {2}}, Role::Parameter, {});
+  const TensorId y = builder.add("Add", {builder.add1("MatMul", {x, w}), b}, {}, {"out", Phase::Forward, NodeId::None, {"y"}}).front();
+  std::vector<TensorId> outputs = {y};
+  if (loss_output) {
+    outputs.push_back(builder.add("ReduceSum", {y}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}}, {"sum", Phase::Forward, NodeId::None, {"my_loss"}}).front());
+  }
+  builder.set_outputs(outputs);
+  return std::move(builder).build();
+}
+
+TrainingOptions with_loss(std::string loss) {
+  TrainingOptions options;
+  options.loss = std::move(loss);
+  return options;
+}
+
+std::vector<std::string> trained_names(const TrainingGraph& training) {
+  std::vector<std::string> names;
+  for (const TrainedParameter& p : training.parameters) names.push_back(training.graph[p.value].name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the default loss is cross-entropy on the first output") {
+  const TrainingGraph training = build_training_graph(linear_model(), {});
+  CHECK(trained_names(training) == Names{"fc.weight", "fc.bias"});
+  CHECK(training.batch == 4);
+  CHECK(training.graph[training.target].name == "target");
+  CHECK(training.graph[training.target].type == TensorType{DType::I64, {4}});
+  CHECK(training.graph[training.loss].type == TensorType{DType::F64, {}});
+  CHECK(training.graph[training.loss].name == "loss");
+  CHECK(training.step == TensorId::None);
+  for (const TrainedParameter& p : training.parameters) {
+    CHECK(training.graph[p.gradient].type == training.graph[p.value].type);
+    CHECK(training.graph[p.gradient].name == training.graph[p.value].name + ".grad");
+    CHECK(schema(training.graph[p.update]).name == "SgdUpdate");
+    CHECK(p.slots.empty());  // no momentum, no buffer
+    CHECK(training.graph[training.graph[p.update].outputs[0]].stored_in == p.value);
+  }
+}
+
+TEST_CASE("a scalar output named like a loss is the loss") {
+  const TrainingGraph training = build_training_graph(linear_model(true), {});
+  CHECK(training.target == TensorId::None);
+  CHECK(training.graph[training.loss].type == TensorType{DType::F64, {}});
+  CHECK(build_training_graph(linear_model(true), with_loss("my_loss")).target == TensorId::None);
+  CHECK(build_training_graph(linear_model(true), with_loss("mse")).target != TensorId::None);
+}
+
+TEST_CASE("every loss builds and asks for the target it needs") {
+  for (const LossRow& row : loss_table()) {
+    INFO(row.name);
+    GraphBuilder builder;
+    const TensorId x = builder.add_input("x", {DType::F32, {2, 3, 4, 4}}), w = builder.add_stored("w", {DType::F32, {1}}, Role::Parameter, {});
+    builder.set_outputs({builder.add1("Mul", {x, w})});
+    const TrainingGraph training = build_training_graph(std::move(builder).build(), with_loss(std::string(row.name)));
+    const TensorType target = training.graph[training.target].type;
+    const bool classes = row.name == "cross-entropy" || row.name == "nll";
+    CHECK(target == (classes ? TensorType{DType::I64, {2, 4, 4}} : TensorType{DType::F32, {2, 3, 4, 4}}));
+    CHECK(training.parameters.size() == 1);
+  }
+}
+
+TEST_CASE("rank-3 outputs have their classes last") {
+  GraphBuilder builder;
+  const TensorId x = builder.add_input("x", {DType::F32, {2, 5, 7}}), w = builder.add_stored("w", {DType::F32, {1}}, Role::Parameter, {});
+  builder.set_outputs({builder.add1("Mul", {x, w})});
+  const TrainingGraph training = build_training_graph(std::move(builder).build(), {});
+  CHECK(training.graph[training.target].type.shape == Shape{2, 5});
+}
+
+TEST_CASE("globs freeze and train") {
+  TrainingOptions options;
+  options.freeze = {"fc.b*", "nothing*"};
+  const TrainingGraph training = build_training_graph(linear_model(), options);
+  CHECK(trained_names(training) == Names{"fc.weight"});
+  CHECK(training.graph[training.graph.find("fc.bias")].role == Role::Constant);
+  REQUIRE(training.warnings.size() == 1);
+  CHECK_THAT(training.warnings[0], contains("nothing*"));
+  options.train = {"fc.bias"};
+  CHECK(trained_names(build_training_graph(linear_model(), options)) == Names{"fc.weight", "fc.bias"});
+}
+
+TEST_CASE("slots follow the optimizer and its hyperparameters") {
+  const auto slots_of = [](const std::string& name, std::map<std::string, double> values) {
+    TrainingOptions options;
+    options.optimizer = {name, std::move(values)};
+    const TrainingGraph training = build_training_graph(linear_model(), options);
+    Names names;
+    for (const TensorId slot : training.parameters[0].slots) {
+      names.push_back(training.graph[slot].name);
+      CHECK(training.graph[slot].role == Role::Slot);
+      CHECK(training.graph[slot].type == training.graph[training.parameters[0].value].type);
+    }
+    CHECK((training.step != TensorId::None) == (name.substr(0, 4) == "adam" || name == "lamb"));
+    return names;
+  };
+  CHECK(slots_of("sgd", {}) == Names{});
+  CHECK(slots_of("sgd", {{"momentum", 0.9}}) == Names{"fc.weight.momentum_buffer"});
+  CHECK(slots_of("adam", {}) == Names{"fc.weight.exp_avg", "fc.weight.exp_avg_sq"});
+  CHECK(slots_of("adamw", {}) == Names{"fc.weight.exp_avg", "fc.weight.exp_avg_sq"});
+  CHECK(slots_of("rmsprop", {}) == Names{"fc.weight.square_avg"});
+  CHECK(slots_of("rmsprop", {{"momentum", 0.5}}) == Names{"fc.weight.square_avg", "fc.weight.momentum_buffer"});
+  CHECK(slots_of("adagrad", {}) == Names{"fc.weight.sum"});
+  CHECK(slots_of("lars", {{"momentum", 0.9}}) == Names{"fc.weight.momentum_buffer"});
+  CHECK(slots_of("lamb", {}) == Names{"fc.weight.exp_avg", "fc.weight.exp_avg_sq"});
+}
+
+TEST_CASE("the step counter starts at 1 and is stored over itself") {
+  TrainingOptions options;
+  options.optimizer.name = "adam";
+  const TrainingGraph training = build_training_graph(linear_model(), options);
+  REQUIRE(training.step != TensorId::None);
+  CHECK(read_integers(training.graph[training.step].contents, {}) == std::vector<std::int64_t>{1});
+  const auto& tensors = training.graph.tensors();
+  CHECK(std::count_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.stored_in == training.step; }) == 1);
+}
+
+TEST_CASE("hyperparameters are checked and completed") {
+  CHECK(completed({"adamw", {{"lr", 0.5}}}).values == std::map<std::string, double>{{"lr", 0.5}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}});
+  CHECK_THROWS_WITH(completed({"sgd", {{"beta1", 0.9}}}), contains("beta1") && contains("momentum"));
+  CHECK_THROWS_WITH(completed({"adams", {}}), contains("adams") && contains("adamw"));
+  CHECK_THROWS_AS(completed({"sgd", {{"lr", -1.0}}}), BadInput);
+  CHECK_THROWS_AS(completed({"adam", {{"beta2", 1.0}}}), BadInput);
+}
+
+TEST_CASE("a parameter without a path to the loss is not updated, with a warning") {
+  GraphBuilder builder(linear_model());
+  const TensorId spare = builder.add_stored("spare", {DType::F32, {2}}, Role::Parameter, {});
+  const TensorId aside = builder.add1("Exp", {spare});
+  builder.set_outputs({builder.find("y"), aside});
+  const TrainingGraph training = build_training_graph(std::move(builder).build(), with_loss("mse"));
+  CHECK(trained_names(training) == Names{"fc.weight", "fc.bias"});
+  REQUIRE(training.warnings.size() == 1);
+  CHECK_THAT(training.warnings[0], contains("'spare'"));
+}
+
+TEST_CASE("when nothing can be trained, the answer is no, with the reason") {
+  TrainingOptions options;
+  options.freeze = {"*"};
+  CHECK_THROWS_AS(build_training_graph(linear_model(), options), Refusal);
+  GraphBuilder builder;
+  const TensorId w = builder.add_stored("w", {DType::F32, {2, 3}}, Role::Parameter, {}), labels = builder.add_input("labels", {DType::I64, {2}});
+  const TensorId one = builder.add_constant("one", Value::scalar(1, DType::F64));
+  builder.set_outputs({builder.add("CrossEntropyGrad", {w, labels, one}, {}, {"wall", Phase::Forward, NodeId::None, {}}).front()});
+  CHECK_THROWS_WITH(build_training_graph(std::move(builder).build(), with_loss("mse")), contains("wall") && contains("second derivatives"));
+}
+
+TEST_CASE("losses that are not there are refused with what there is") {
+  CHECK_THROWS_WITH(build_training_graph(linear_model(), with_loss("hinge")), contains("hinge") && contains("cross-entropy") && contains("'y'"));
+  CHECK_THROWS_WITH(build_training_graph(linear_model(), with_loss("y")), contains("[4,2]"));
+  TrainingOptions options;
+  options.target_name = "fc.weight";
+  CHECK_THROWS_WITH(build_training_graph(linear_model(), options), contains("fc.weight"));
+}
+
+TEST_CASE("loss none gives the forward pass alone") {
+  const TrainingGraph training = build_training_graph(linear_model(), with_loss("none"));
+  CHECK(training.loss == TensorId::None);
+  CHECK(training.parameters.empty());
+  CHECK(std::all_of(training.graph.nodes().begin(), training.graph.nodes().end(), [](const Node& n) { return n.phase == Phase::Forward; }));
+}
+
+TEST_CASE("a graph in f64 keeps integers, numbers and contents") {
+  const TrainingGraph training = build_training_graph(linear_model(true), {});
+  const Graph wide = with_float_type(training.graph, DType::F64);
+  REQUIRE(wide.tensors().size() == training.graph.tensors().size());
+  for (std::size_t t = 0; t < wide.tensors().size(); ++t) {
+    CHECK(wide.tensors()[t].name == training.graph.tensors()[t].name);
+    CHECK(wide.tensors()[t].type.dtype != DType::F32);
+  }
+  // every row still infers the types that stand in the graph
+  for (const Node& node : wide.nodes()) {
+    const NodeTypes types(wide, node);
+    const NodeView view = types.view();
+    const auto inferred = schema(node).infer({view.inputs, {}, node.attributes});
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) CHECK(inferred[i] == view.output(i));
+  }
+}
+
+TEST_CASE("parameters without values get them by what reads them") {
+  const Graph graph = with_initial_values(linear_model());
+  const auto& weight = graph[graph.find("fc.weight")].contents;
+  REQUIRE(std::holds_alternative<RandomNormal>(weight.source));
+  CHECK(std::get<RandomNormal>(weight.source).deviation == Approx(std::sqrt(2.0 / 3.0)));  // fan-in 3
+  REQUIRE(std::holds_alternative<Fill>(graph[graph.find("fc.bias")].contents.source));
+  CHECK(std::get<Fill>(graph[graph.find("fc.bias")].contents.source).value == 0);
+  CHECK(initial_stream("a") != initial_stream("b"));
+}
