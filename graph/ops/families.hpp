@@ -10,6 +10,8 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> convolution_ops();
 [[nodiscard]] std::span<const OpSchema> pooling_ops();
 [[nodiscard]] std::span<const OpSchema> normalization_ops();
+[[nodiscard]] std::span<const OpSchema> layer_normalization_ops();
+[[nodiscard]] std::span<const OpSchema> group_normalization_ops();
 [[nodiscard]] std::span<const OpSchema> resize_ops();
 [[nodiscard]] std::span<const OpSchema> dropout_ops();
 [[nodiscard]] std::span<const OpSchema> elementwise_ops();

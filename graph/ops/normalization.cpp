@@ -1,7 +1,217 @@
+// Batch normalization as sums over the batch, and an elementwise use of them. Formulas: Ioffe, Szegedy, "Batch Normalization", ICML 2015.
+
+#include "graph/ops/statistics.hpp"
+
+#include <string>
+
+#include "base/error.hpp"
+#include "graph/gradient.hpp"
 #include "graph/ops/families.hpp"
+#include "graph/ops/labels.hpp"
 
 namespace rehearsal::graph {
 
-std::span<const OpSchema> normalization_ops() { return {}; }
+std::int64_t statistic_count(const Attributes& attributes) {
+  const std::int64_t count = attributes.integer("count", 0);
+  if (count < 1) throw BadInput("attribute 'count' is " + std::to_string(count) + ", it must be the number of elements of one statistic");
+  return count;
+}
+
+void require_shape(const NodeView& node, std::size_t i, const Shape& expected, std::string_view what) {
+  if (node.input(i).shape == expected) return;
+  throw BadInput("operand " + std::to_string(i) + " (" + std::string(what) + ") has shape " + to_text(node.input(i).shape) + ", it must be " + to_text(expected));
+}
+
+void require_sums(const NodeView& node, std::size_t i, const Shape& expected) {
+  require_shape(node, i, expected, "statistics");
+  if (node.input(i).dtype != DType::F64) throw BadInput("operand " + std::to_string(i) + " (statistics) must be f64");
+}
+
+Work per_element(const NodeView& node, double flops) { return {Flops(flops * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
+
+namespace {
+
+/// What an operand or result is; labels follow from it. Label d is dimension d of the image; 1 is the channel.
+enum class Part : std::uint8_t { Image, Sums, Channel };
+using Parts = std::initializer_list<Part>;
+
+TensorLabels labels_of(Part part, const Shape& shape) {
+  if (part == Part::Channel) return {whole(1, shape[0])};
+  if (part == Part::Sums) return {DimLabels{}, whole(1, shape[1])};
+  TensorLabels labels;
+  for (std::size_t d = 0; d < shape.size(); ++d) labels.push_back(whole(static_cast<int>(d), shape[d]));
+  return labels;
+}
+
+std::vector<TensorLabels> labels_of(Parts parts, std::span<const std::optional<TensorType>> types) {
+  std::vector<TensorLabels> labels;
+  for (const Part part : parts) {
+    const auto& type = types[labels.size()];
+    labels.push_back(type ? labels_of(part, type->shape) : TensorLabels{});
+  }
+  return labels;
+}
+
+/// `others`: what batch and spatial dimensions are.
+SplitRule rule(const NodeView& node, Parts inputs, Parts outputs, LabelKind others) {
+  SplitRule result{labels_of(inputs, node.inputs), labels_of(outputs, node.outputs), std::vector<LabelKind>(std::max<std::size_t>(2, node.input(0).shape.size()), others)};
+  result.kinds[1] = LabelKind::Parallel;
+  return result;
+}
+
+constexpr auto kImage = Part::Image;
+constexpr auto kSums = Part::Sums;
+constexpr auto kChannel = Part::Channel;
+
+SplitRule sums_labels(const NodeView& node) { return rule(node, {kImage}, {kSums}, LabelKind::Sum); }
+SplitRule apply_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kChannel}, {kImage}, LabelKind::Parallel); }
+SplitRule grad_sums_labels(const NodeView& node) { return rule(node, {kImage, kSums, kImage}, {kSums}, LabelKind::Sum); }
+SplitRule grad_input_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kImage, kSums}, {kImage}, LabelKind::Parallel); }
+SplitRule grad_parameters_labels(const NodeView& node) { return rule(node, {kSums, kChannel}, {kChannel, kChannel}, LabelKind::Parallel); }
+SplitRule running_labels(const NodeView& node) { return rule(node, {kSums, kChannel, kChannel}, {kChannel, kChannel}, LabelKind::Parallel); }
+SplitRule inference_labels(const NodeView& node) { return rule(node, {kImage, kChannel, kChannel, kChannel, kChannel}, {kImage}, LabelKind::Parallel); }
+SplitRule inference_grad_labels(const NodeView& node) { return rule(node, {kImage, kChannel, kChannel}, {kImage}, LabelKind::Parallel); }
+SplitRule inference_parameters_labels(const NodeView& node) {
+  return rule(node, {kImage, kChannel, kChannel, kImage}, {kChannel, kChannel}, LabelKind::Sum);
+}
+
+std::int64_t require_image(const NodeView& node, std::size_t operands) {
+  require_inputs(node, operands, operands);
+  require_float(node, 0);
+  require_rank(node, 0, 2, 5);
+  return node.input(0).shape[1];
+}
+
+void require_channels(const NodeView& node, std::size_t i, std::int64_t channels, std::string_view what) {
+  require_shape(node, i, {channels}, what);
+  require_same_type(node, 0, i);
+}
+
+TensorType sums_type(std::int64_t channels) { return {DType::F64, {2, channels}}; }
+
+std::vector<TensorType> infer_sums(const NodeView& node) { return {sums_type(require_image(node, 1))}; }
+
+std::vector<TensorType> infer_apply(const NodeView& node) {
+  const std::int64_t channels = require_image(node, 4);
+  require_sums(node, 1, {2, channels});
+  require_channels(node, 2, channels, "scale");
+  require_channels(node, 3, channels, "bias");
+  (void)statistic_count(node.attributes);
+  return {node.input(0)};
+}
+
+std::vector<TensorType> infer_grad_sums(const NodeView& node) {
+  const std::int64_t channels = require_image(node, 3);
+  require_sums(node, 1, {2, channels});
+  require_shape(node, 2, node.input(0).shape, "gradient");
+  (void)statistic_count(node.attributes);
+  return {sums_type(channels)};
+}
+
+std::vector<TensorType> infer_grad_input(const NodeView& node) {
+  const std::int64_t channels = require_image(node, 5);
+  require_sums(node, 1, {2, channels});
+  require_channels(node, 2, channels, "scale");
+  require_shape(node, 3, node.input(0).shape, "gradient");
+  require_sums(node, 4, {2, channels});
+  (void)statistic_count(node.attributes);
+  return {node.input(0)};
+}
+
+std::vector<TensorType> infer_grad_parameters(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_float(node, 1);
+  require_rank(node, 1, 1, 1);
+  require_sums(node, 0, {2, node.input(1).shape[0]});
+  return {node.input(1), node.input(1)};
+}
+
+std::vector<TensorType> infer_running(const NodeView& node) {
+  require_inputs(node, 3, 3);
+  require_float(node, 1);
+  require_rank(node, 1, 1, 1);
+  require_sums(node, 0, {2, node.input(1).shape[0]});
+  require_shape(node, 2, node.input(1).shape, "running variance");
+  require_same_type(node, 1, 2);
+  (void)statistic_count(node.attributes);
+  return {node.input(1), node.input(2)};
+}
+
+std::vector<TensorType> infer_inference(const NodeView& node) {
+  const std::int64_t channels = require_image(node, 5);
+  require_channels(node, 1, channels, "scale");
+  require_channels(node, 2, channels, "bias");
+  require_channels(node, 3, channels, "mean");
+  require_channels(node, 4, channels, "variance");
+  return {node.input(0)};
+}
+
+std::vector<TensorType> infer_inference_grad(const NodeView& node) {
+  const std::int64_t channels = require_image(node, 3);
+  require_channels(node, 1, channels, "scale");
+  require_channels(node, 2, channels, "variance");
+  return {node.input(0)};
+}
+
+std::vector<TensorType> infer_inference_parameters(const NodeView& node) {
+  const std::int64_t channels = require_image(node, 4);
+  require_channels(node, 1, channels, "mean");
+  require_channels(node, 2, channels, "variance");
+  require_shape(node, 3, node.input(0).shape, "gradient");
+  return {node.input(1), node.input(1)};
+}
+
+/// The path through the sums is inside BatchNormGradInput, so operand 1 gets no gradient of its own.
+void apply_gradient(GradientContext& context) {
+  const TensorId x = context.input(0), sums = context.input(1), scale = context.input(2), dy = context.gradient_of_output();
+  const TensorId grad_sums = context.emit1("BatchNormGradSums", {x, sums, dy}, context.attributes());
+  if (context.wants(0)) context.set(0, context.emit1("BatchNormGradInput", {x, sums, scale, dy, grad_sums}, context.attributes()));
+  if (!context.wants(2) && !context.wants(3)) return;
+  const std::vector<TensorId> gradients = context.emit("BatchNormGradParameters", {grad_sums, scale});
+  context.set(2, gradients[0]);
+  context.set(3, gradients[1]);
+}
+
+void inference_gradient(GradientContext& context) {
+  const TensorId scale = context.input(1), mean = context.input(3), variance = context.input(4), dy = context.gradient_of_output();
+  if (context.wants(0)) context.set(0, context.emit1("BatchNormInferenceGradInput", {dy, scale, variance}, context.attributes()));
+  if (!context.wants(1) && !context.wants(2)) return;
+  const std::vector<TensorId> gradients = context.emit("BatchNormInferenceGradParameters", {context.input(0), mean, variance, dy}, context.attributes());
+  context.set(1, gradients[0]);
+  context.set(2, gradients[1]);
+}
+
+Work sums_work(const NodeView& node) { return per_element(node, 3); }
+Work apply_work(const NodeView& node) { return per_element(node, 2); }
+Work grad_sums_work(const NodeView& node) { return per_element(node, 5); }
+Work grad_input_work(const NodeView& node) { return per_element(node, 6); }
+Work inference_grad_work(const NodeView& node) { return per_element(node, 1); }
+
+constexpr auto kFamily = CostFamily::Normalization;
+
+const OpSchema kRows[] = {
+    {.name = "BatchNormSums", .description = "Sum and sum of squares of each channel over batch and spatial axes: [2, c] in f64.", .family = kFamily,
+     .infer = infer_sums, .labels = sums_labels, .work = sums_work, .no_gradient = "the gradient through the statistics is part of BatchNormApply's"},
+    {.name = "BatchNormApply", .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var from the sums over 'count' elements.", .family = kFamily,
+     .traits = Trait::InPlace, .infer = infer_apply, .labels = apply_labels, .work = apply_work, .gradient = apply_gradient},
+    {.name = "BatchNormGradSums", .description = "Per channel: sum of dY, and of dY times the normalized X: [2, c] in f64.", .family = kFamily,
+     .infer = infer_grad_sums, .labels = grad_sums_labels, .work = grad_sums_work, .no_gradient = kSecondDerivative},
+    {.name = "BatchNormGradInput", .description = "Gradient of batch normalization for X, including the path through its statistics.", .family = kFamily,
+     .infer = infer_grad_input, .labels = grad_input_labels, .work = grad_input_work, .no_gradient = kSecondDerivative},
+    {.name = "BatchNormGradParameters", .description = "Gradients for scale and bias from the sums of BatchNormGradSums, in the type of scale.", .family = kFamily,
+     .infer = infer_grad_parameters, .labels = grad_parameters_labels, .no_gradient = kSecondDerivative},
+    {.name = "BatchNormRunning", .description = "running * momentum + batch * (1 - momentum), for the mean and the unbiased variance.", .family = kFamily,
+     .infer = infer_running, .labels = running_labels, .no_gradient = "running statistics are not trained"},
+    {.name = "BatchNormInference", .description = "(X - mean) / sqrt(var + epsilon) * scale + bias with given statistics.", .family = kFamily,
+     .traits = Trait::InPlace, .infer = infer_inference, .labels = inference_labels, .work = apply_work, .gradient = inference_gradient},
+    {.name = "BatchNormInferenceGradInput", .description = "dY * scale / sqrt(var + epsilon).", .family = kFamily,
+     .infer = infer_inference_grad, .labels = inference_grad_labels, .work = inference_grad_work, .no_gradient = kSecondDerivative},
+    {.name = "BatchNormInferenceGradParameters", .description = "Gradients for scale and bias with given statistics: sums over batch and spatial axes.",
+     .family = kFamily, .infer = infer_inference_parameters, .labels = inference_parameters_labels, .work = grad_sums_work, .no_gradient = kSecondDerivative},
+};
+
+}  // namespace
+
+std::span<const OpSchema> normalization_ops() { return kRows; }
 
 }  // namespace rehearsal::graph

@@ -1,0 +1,158 @@
+// Group and instance normalization as sums per sample and group, and an elementwise use of them.
+// Formulas: Wu, He, "Group Normalization", ECCV 2018.
+
+#include <initializer_list>
+#include <string>
+
+#include "base/error.hpp"
+#include "graph/gradient.hpp"
+#include "graph/ops/families.hpp"
+#include "graph/ops/labels.hpp"
+#include "graph/ops/statistics.hpp"
+#include "graph/ops/window.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+enum Label : std::int16_t { Batch, Group, Channel, Spatial };
+enum class Part : std::uint8_t { Image, Sums, PerChannel };
+using Parts = std::initializer_list<Part>;
+
+constexpr auto kImage = Part::Image;
+constexpr auto kSums = Part::Sums;
+constexpr auto kChannel = Part::PerChannel;
+
+TensorLabels labels_of(Part part, const Shape& shape, std::int64_t groups) {
+  if (part == Part::Sums) return {DimLabels{}, whole(Batch, shape[1]), whole(Group, shape[2])};
+  const std::int64_t channels = shape[part == Part::Image ? 1 : 0];
+  const DimLabels channel = nested({Group, groups}, {Channel, channels / groups});
+  if (part == Part::PerChannel) return {channel};
+  TensorLabels labels{whole(Batch, shape[0]), channel};
+  labels.resize(shape.size());
+  label_spatial(labels, shape, Spatial);
+  return labels;
+}
+
+/// What the channels of a group, the batch and the spatial dimensions are.
+struct Kinds {
+  LabelKind batch, channel, spatial;
+};
+constexpr Kinds kElementwise{LabelKind::Parallel, LabelKind::Parallel, LabelKind::Parallel};
+constexpr Kinds kPerGroup{LabelKind::Parallel, LabelKind::Sum, LabelKind::Sum};
+constexpr Kinds kPerChannel{LabelKind::Sum, LabelKind::Parallel, LabelKind::Sum};
+
+/// Groups of the block at hand, which may have fewer than the whole tensor.
+std::int64_t local_groups(const NodeView& node) { return node.has_input(1) ? node.input(1).shape[2] : node.output().shape[2]; }
+
+SplitRule rule(const NodeView& node, Parts inputs, Parts outputs, Kinds kinds) {
+  SplitRule result;
+  for (const Part part : inputs) result.inputs.push_back(labels_of(part, node.input(result.inputs.size()).shape, local_groups(node)));
+  for (const Part part : outputs) {
+    const std::size_t i = result.outputs.size();
+    result.outputs.push_back(node.has_output(i) ? labels_of(part, node.output(i).shape, local_groups(node)) : TensorLabels{});
+  }
+  result.kinds.assign(node.input(0).shape.size() + 1, kinds.spatial);
+  result.kinds[Batch] = kinds.batch;
+  result.kinds[Group] = LabelKind::Parallel;
+  result.kinds[Channel] = kinds.channel;
+  return result;
+}
+
+SplitRule sums_labels(const NodeView& node) { return rule(node, {kImage}, {kSums}, kPerGroup); }
+SplitRule apply_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kChannel}, {kImage}, kElementwise); }
+SplitRule grad_sums_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kImage}, {kSums}, kPerGroup); }
+SplitRule grad_input_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kImage, kSums}, {kImage}, kElementwise); }
+SplitRule grad_parameters_labels(const NodeView& node) { return rule(node, {kImage, kSums, kImage}, {kChannel, kChannel}, kPerChannel); }
+
+TensorType require_image(const NodeView& node, std::size_t operands) {
+  require_inputs(node, operands, operands);
+  require_float(node, 0);
+  require_rank(node, 0, 2, 5);
+  const Shape& x = node.input(0).shape;
+  const std::int64_t groups = node.attributes.integer("num_groups", 0);
+  if (groups < 1 || x[1] % groups != 0) {
+    throw BadInput("attribute 'num_groups' is " + std::to_string(groups) + ", it must divide the " + std::to_string(x[1]) + " channels");
+  }
+  return {DType::F64, {2, x[0], groups}};
+}
+
+void require_channels(const NodeView& node, std::size_t i, std::string_view what) {
+  require_shape(node, i, {node.input(0).shape[1]}, what);
+  require_same_type(node, 0, i);
+}
+
+std::vector<TensorType> infer_sums(const NodeView& node) { return {require_image(node, 1)}; }
+
+std::vector<TensorType> infer_apply(const NodeView& node) {
+  require_sums(node, 1, require_image(node, 4).shape);
+  require_channels(node, 2, "scale");
+  require_channels(node, 3, "bias");
+  (void)statistic_count(node.attributes);
+  return {node.input(0)};
+}
+
+std::vector<TensorType> infer_grad_sums(const NodeView& node) {
+  const TensorType sums = require_image(node, 4);
+  require_sums(node, 1, sums.shape);
+  require_channels(node, 2, "scale");
+  require_shape(node, 3, node.input(0).shape, "gradient");
+  (void)statistic_count(node.attributes);
+  return {sums};
+}
+
+std::vector<TensorType> infer_grad_input(const NodeView& node) {
+  const TensorType sums = require_image(node, 5);
+  require_sums(node, 1, sums.shape);
+  require_channels(node, 2, "scale");
+  require_shape(node, 3, node.input(0).shape, "gradient");
+  require_sums(node, 4, sums.shape);
+  (void)statistic_count(node.attributes);
+  return {node.input(0)};
+}
+
+std::vector<TensorType> infer_grad_parameters(const NodeView& node) {
+  require_sums(node, 1, require_image(node, 3).shape);
+  require_shape(node, 2, node.input(0).shape, "gradient");
+  (void)statistic_count(node.attributes);
+  const TensorType parameter{node.input(0).dtype, {node.input(0).shape[1]}};
+  return {parameter, parameter};
+}
+
+/// The path through the sums is inside GroupNormGradInput, so operand 1 gets no gradient of its own.
+void apply_gradient(GradientContext& context) {
+  const TensorId x = context.input(0), sums = context.input(1), scale = context.input(2), dy = context.gradient_of_output();
+  const Attributes& attributes = context.attributes();
+  if (context.wants(0)) {
+    const TensorId grad_sums = context.emit1("GroupNormGradSums", {x, sums, scale, dy}, attributes);
+    context.set(0, context.emit1("GroupNormGradInput", {x, sums, scale, dy, grad_sums}, attributes));
+  }
+  if (!context.wants(2) && !context.wants(3)) return;
+  const std::vector<TensorId> gradients = context.emit("GroupNormGradParameters", {x, sums, dy}, attributes);
+  context.set(2, gradients[0]);
+  context.set(3, gradients[1]);
+}
+
+Work sums_work(const NodeView& node) { return per_element(node, 3); }
+Work apply_work(const NodeView& node) { return per_element(node, 2); }
+Work gradient_work(const NodeView& node) { return per_element(node, 6); }
+
+constexpr auto kFamily = CostFamily::Normalization;
+
+const OpSchema kRows[] = {
+    {.name = "GroupNormSums", .description = "Sum and sum of squares of each sample's channel groups over their channels and spatial axes: [2, n, groups] in f64.",
+     .family = kFamily, .infer = infer_sums, .labels = sums_labels, .work = sums_work, .no_gradient = "the gradient through the statistics is part of GroupNormApply's"},
+    {.name = "GroupNormApply", .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var of X's sample and channel group.", .family = kFamily,
+     .traits = Trait::InPlace, .infer = infer_apply, .labels = apply_labels, .work = apply_work, .gradient = apply_gradient},
+    {.name = "GroupNormGradSums", .description = "Per sample and group: sum of scale * dY, and of that times the normalized X: [2, n, groups] in f64.", .family = kFamily,
+     .infer = infer_grad_sums, .labels = grad_sums_labels, .work = gradient_work, .no_gradient = kSecondDerivative},
+    {.name = "GroupNormGradInput", .description = "Gradient of group normalization for X, including the path through its statistics.", .family = kFamily,
+     .infer = infer_grad_input, .labels = grad_input_labels, .work = gradient_work, .no_gradient = kSecondDerivative},
+    {.name = "GroupNormGradParameters", .description = "Gradients of group normalization for scale and bias: sums over batch and spatial axes.", .family = kFamily,
+     .infer = infer_grad_parameters, .labels = grad_parameters_labels, .work = gradient_work, .no_gradient = kSecondDerivative},
+};
+
+}  // namespace
+
+std::span<const OpSchema> group_normalization_ops() { return kRows; }
+
+}  // namespace rehearsal::graph
