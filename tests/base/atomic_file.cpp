@@ -1,0 +1,74 @@
+#include "base/atomic_file.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+
+namespace {
+
+struct Folder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("rehearsal_atomic_" + std::to_string(::getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  [[nodiscard]] std::string file(const char* name) const { return (path / name).string(); }
+  [[nodiscard]] auto entries() const { return std::distance(std::filesystem::directory_iterator(path), std::filesystem::directory_iterator()); }
+};
+
+std::string content(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// No file may grow beyond `bytes` while this lives: the kernel then fails writes as it does on a full disk.
+struct FullDisk {
+  rlimit before{};
+  void (*signal_before)(int);
+  explicit FullDisk(rlim_t bytes) : signal_before(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit small{bytes, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, signal_before);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a file is written as a whole, over what was there") {
+  const Folder folder;
+  const std::string bytes("a\0b\n", 4);
+  write_file_atomically(folder.file("x"), "a longer text that was there before");
+  write_file_atomically(folder.file("x"), bytes);
+  CHECK(content(folder.file("x")) == bytes);
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a disk that fills up leaves the old file and nothing else") {
+  const Folder folder;
+  write_file_atomically(folder.file("x"), "old");
+  {
+    const FullDisk full(1000);
+    CHECK_THROWS_AS(write_file_atomically(folder.file("x"), std::string(100'000, 'n')), EnvironmentFailure);
+    CHECK_THROWS_WITH(write_file_atomically(folder.file("x"), std::string(100'000, 'n')), contains(folder.file("x")));
+  }
+  CHECK(content(folder.file("x")) == "old");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a folder in the way, or none, is refused by name") {
+  const Folder folder;
+  CHECK_THROWS_AS(write_file_atomically(folder.path.string(), "x"), BadInput);
+  CHECK_THROWS_WITH(write_file_atomically(folder.file("nowhere/plan.json"), "x"), contains("nowhere/plan.json") && contains("does not exist"));
+  CHECK_THROWS_AS(write_file_atomically("", "x"), BadInput);
+}
