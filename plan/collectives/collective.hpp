@@ -13,7 +13,10 @@
 
 namespace rehearsal::plan {
 
-/// One message of one rank. A step of a rank begins when its previous step has ended; `element` ranges refer to the vector.
+/// What one rank sends and receives at the same time. A step begins when the rank's previous step has ended, and ends when both of its
+/// messages have ended and what was received has been added. Ranges are elements of the vector. What is sent is the vector as it was
+/// when the step began: the ranges of one step overlap only where `reduce` is set. Messages without elements do not appear; every
+/// pair of ranks sees its messages in the same order.
 struct CollectiveStep {
   std::int32_t send_to = -1;               ///< rank within the group; -1: nothing is sent
   std::int64_t send_first = 0, send_count = 0;
@@ -26,17 +29,20 @@ struct CollectiveStep {
 struct CollectiveLinks {
   Seconds inner_latency, outer_latency;
   BytesPerSecond inner_bandwidth, outer_bandwidth;  ///< per rank and direction
-  BytesPerSecond reduction;                         ///< rate at which a rank adds received bytes
-  int ranks_per_node = 1;                           ///< of this group
+  BytesPerSecond reduction;                         ///< rate at which a rank adds received bytes; positive
+  int ranks_per_node = 1;                           ///< of this group: neighbouring ranks fill one node after the other
 };
 
 struct CollectiveRow {
   std::string_view name;                   ///< "ring"
   CollectiveKind kind;
   std::string_view description;            ///< with the source of the algorithm
-  /// Steps of one rank for a vector of `count` elements. Any number of ranks >= 1, uneven blocks.
+  /// Steps of one rank for a vector of `count` elements. Any number of ranks >= 1, uneven blocks: rank r's block is block(count, ranks, r).
+  /// AllReduce: all end with the sum. ReduceScatter: each ends with its block of the sum, the rest is scratch. AllGather: each begins
+  /// with its block. Broadcast: rank 0 begins with the vector.
   std::vector<CollectiveStep> (*steps)(int rank, int ranks, std::int64_t count, int ranks_per_node);
-  /// Time with all ranks starting together and no other traffic.
+  /// Time with all ranks starting together and no other traffic. Exact where the blocks are of one size and ranks_per_node is 1, not
+  /// less than `ranks`, or (recursive algorithms) a power of two that divides `ranks`; otherwise each step counts its slowest link.
   Seconds (*closed_form)(int ranks, Bytes size, const CollectiveLinks&);
 };
 
