@@ -1,0 +1,235 @@
+#include "plan/plan_keys.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include "base/error.hpp"
+#include "plan/collectives/collective.hpp"
+#include "plan/schedules/schedule.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+std::int64_t whole_number(const std::string& text, std::int64_t low, std::int64_t high) {
+  std::int64_t value = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc{} && stop == end && value >= low && value <= high) return value;
+  const std::string hint = text.find_first_of("; ") != std::string::npos ? "; keys are separated by commas" : "";
+  throw BadInput("must be a whole number from " + std::to_string(low) + " to " + std::to_string(high) + hint);
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts{""};
+  for (const char c : text) {
+    if (c == separator) parts.emplace_back();
+    else parts.back() += c;
+  }
+  return parts;
+}
+
+std::string join(std::span<const std::string_view> names, const char* separator) {
+  std::string text;
+  for (const auto n : names) text += (text.empty() ? "" : separator) + std::string(n);
+  return text;
+}
+
+std::string one_of(const std::string& value, std::span<const std::string_view> names) {
+  if (std::ranges::find(names, value) == names.end()) throw BadInput("must be one of " + join(names, ", "));
+  return value;
+}
+
+template <int Plan::*member>
+void parse_degree(Plan& plan, const std::string& value) { plan.*member = static_cast<int>(whole_number(value, 1, kMostRanks)); }
+template <int Plan::*member>
+std::string print_number(const Plan& plan) { return std::to_string(plan.*member); }
+
+template <bool Plan::*member>
+void parse_switch(Plan& plan, const std::string& value) {
+  static constexpr std::array<std::string_view, 2> kNames{"on", "off"};
+  plan.*member = one_of(value, kNames) == "on";
+}
+template <bool Plan::*member>
+std::string print_switch(const Plan& plan) { return plan.*member ? "on" : "off"; }
+
+template <std::string Plan::*member>
+std::string print_text(const Plan& plan) { return plan.*member; }
+
+void parse_zero(Plan& plan, const std::string& value) { plan.zero = static_cast<int>(whole_number(value, 0, 3)); }
+
+void parse_micro_batch(Plan& plan, const std::string& value) {
+  plan.micro_batch = whole_number(value, 1, std::numeric_limits<std::int32_t>::max());
+}
+std::string print_micro_batch(const Plan& plan) { return plan.micro_batch ? std::to_string(*plan.micro_batch) : ""; }
+
+void parse_spatial(Plan& plan, const std::string& value) {
+  const auto parts = split(value, 'x');
+  std::array<int, 3> degrees{1, 1, 1};
+  if (parts.size() > 3) throw BadInput("has more than three degrees; write DxHxW, HxW or W");
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    degrees[3 - parts.size() + i] = static_cast<int>(whole_number(parts[i], 1, kMostRanks));
+  plan.spatial = degrees;
+}
+std::string print_spatial(const Plan& plan) {
+  return std::to_string(plan.spatial[0]) + "x" + std::to_string(plan.spatial[1]) + "x" + std::to_string(plan.spatial[2]);
+}
+
+void parse_schedule(Plan& plan, const std::string& value) {
+  std::vector<std::string_view> names;
+  for (const auto& row : schedule_table()) names.push_back(row.name);
+  plan.schedule = one_of(value, names);
+}
+
+void parse_allreduce(Plan& plan, const std::string& value) {
+  std::vector<std::string_view> names{"auto"};
+  for (const auto& row : collective_table())
+    if (row.kind == CollectiveKind::AllReduce) names.push_back(row.name);
+  plan.allreduce = one_of(value, names);
+}
+
+void parse_recompute(Plan& plan, const std::string& value) {
+  static constexpr std::array<std::string_view, 3> kNames{"none", "selective", "full"};
+  plan.recompute = one_of(value, kNames);
+}
+void parse_offload(Plan& plan, const std::string& value) {
+  static constexpr std::array<std::string_view, 3> kNames{"none", "optimizer", "activations"};
+  plan.offload = one_of(value, kNames);
+}
+void parse_compression(Plan& plan, const std::string& value) {
+  static constexpr std::array<std::string_view, 3> kNames{"none", "bf16", "f16"};
+  plan.compression = one_of(value, kNames);
+}
+void parse_bn(Plan& plan, const std::string& value) {
+  static constexpr std::array<std::string_view, 3> kNames{"batch", "local", "sync"};
+  plan.bn = one_of(value, kNames);
+}
+
+void parse_order(Plan& plan, const std::string& value) {
+  static constexpr std::array<std::string_view, 5> kAxes{"tp", "cp", "ep", "dp", "pp"};
+  auto parts = split(value, '.');
+  std::erase(parts, "spatial");
+  const bool complete = parts.size() == kAxes.size() && std::ranges::all_of(kAxes, [&](auto a) { return std::ranges::count(parts, a) == 1; });
+  if (!complete || std::ranges::count(split(value, '.'), "spatial") > 1)
+    throw BadInput("must name tp, cp, ep, dp and pp once each, innermost first, and spatial at most once: tp.cp.ep.dp.pp");
+  plan.order = value;
+}
+
+// Node names may hold any character; those that the compact text needs for itself are written as % and two hexadecimal digits.
+constexpr std::string_view kReserved = ",|% \t\r\n";
+constexpr std::string_view kHexadecimal = "0123456789ABCDEF";
+
+std::string escaped(const std::string& name) {
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (kReserved.find(c) == std::string_view::npos) text += c;
+    else (text += '%', text += kHexadecimal[byte >> 4], text += kHexadecimal[byte & 15]);
+  }
+  return text;
+}
+
+std::string unescaped(const std::string& text) {
+  std::string name;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      name += text[i];
+      continue;
+    }
+    const auto high = i + 1 < text.size() ? kHexadecimal.find(text[i + 1]) : std::string_view::npos;
+    const auto low = i + 2 < text.size() ? kHexadecimal.find(text[i + 2]) : std::string_view::npos;
+    if (high == std::string_view::npos || low == std::string_view::npos)
+      throw BadInput("has a % that no two hexadecimal digits (0-9, A-F) follow");
+    name += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return name;
+}
+
+void parse_cuts(Plan& plan, const std::string& value) {
+  std::vector<std::string> cuts;
+  for (const auto& part : split(value, '|')) cuts.push_back(unescaped(part));
+  for (const auto& cut : cuts)
+    if (cut.empty() || std::ranges::count(cuts, cut) > 1)
+      throw BadInput("must be the names of the first nodes of the second stage, the third, ..., separated by |, none empty or twice");
+  plan.cuts = std::move(cuts);
+}
+
+std::string print_cuts(const Plan& plan) {
+  std::string text;
+  for (const auto& cut : plan.cuts) text += (text.empty() ? "" : "|") + escaped(cut);
+  return text;
+}
+
+constexpr auto kInteger = KeyKind::Integer;
+constexpr auto kSwitch = KeyKind::Switch;
+constexpr auto kText = KeyKind::Text;
+
+constexpr std::array kTable{
+    PlanKey{"dp", "mesh", kInteger, true, parse_degree<&Plan::dp>, print_number<&Plan::dp>, "data parallel replicas"},
+    PlanKey{"tp", "mesh", kInteger, true, parse_degree<&Plan::tp>, print_number<&Plan::tp>, "tensor parallel ranks"},
+    PlanKey{"pp", "mesh", kInteger, true, parse_degree<&Plan::pp>, print_number<&Plan::pp>, "pipeline stages"},
+    PlanKey{"cp", "mesh", kInteger, true, parse_degree<&Plan::cp>, print_number<&Plan::cp>, "context (sequence) parallel ranks"},
+    PlanKey{"ep", "mesh", kInteger, true, parse_degree<&Plan::ep>, print_number<&Plan::ep>, "expert parallel ranks"},
+    PlanKey{"spatial", "mesh", kText, true, parse_spatial, print_spatial, "parts of an image: DxHxW, HxW or W"},
+    PlanKey{"micro_batch", "pipeline", kInteger, true, parse_micro_batch, print_micro_batch,
+            "samples per pipeline slot of one replica; left out: the replica's whole batch"},
+    PlanKey{"schedule", "pipeline", kText, true, parse_schedule, print_text<&Plan::schedule>, "order of forward and backward passes"},
+    PlanKey{"interleave", "pipeline", kInteger, true, parse_degree<&Plan::interleave>, print_number<&Plan::interleave>,
+            "model chunks per pipeline stage"},
+    PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
+            "shared among replicas: 1 optimizer state, 2 and gradients, 3 and parameters"},
+    PlanKey{"recompute", "rules", kText, true, parse_recompute, print_text<&Plan::recompute>, "activations computed again: none, selective, full"},
+    PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
+            "splits along the sequence what tensor parallelism would replicate: on, off"},
+    PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>, "kept in the host's memory: none, optimizer, activations"},
+    PlanKey{"compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,
+            "element type of gradients on their way: none, bf16, f16"},
+    // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
+    PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>, "algorithm of gradient sums; auto: the quickest"},
+    PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,
+            "gradients are summed during the backward pass: on, off"},
+    PlanKey{"bn", "rules", kText, true, parse_bn, print_text<&Plan::bn>, "statistics of BatchNormalization: batch, local, sync"},
+    PlanKey{"order", "placement", kText, true, parse_order, print_text<&Plan::order>, "axes of the mesh from neighbouring ranks to distant ones"},
+    PlanKey{"cuts", "pipeline", KeyKind::Names, true, parse_cuts, print_cuts,
+            "first node of every stage but the first, separated by |; left out: balanced by cost"},
+};
+
+}  // namespace
+
+std::span<const PlanKey> plan_keys() { return kTable; }
+
+const PlanKey* find_plan_key(std::string_view key) {
+  const auto* row = std::ranges::find(kTable, key, &PlanKey::key);
+  return row == kTable.end() ? nullptr : row;
+}
+
+std::string known_plan_keys() {
+  std::string text;
+  for (const auto& row : kTable) text += (text.empty() ? "" : ", ") + std::string(row.key);
+  return text;
+}
+
+void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
+  if (row.searchable && value == "auto") {
+    plan.searched.emplace_back(row.key);
+    return;
+  }
+  try {
+    row.parse(plan, value);
+  } catch (const BadInput& problem) {
+    throw BadInput(std::string(row.key) + "=" + value, problem.what());
+  }
+}
+
+void check_whole_plan(const Plan& plan) {
+  std::int64_t ranks = 1;
+  for (const int degree : {plan.dp, plan.tp, plan.pp, plan.cp, plan.ep, plan.spatial[0], plan.spatial[1], plan.spatial[2]}) {
+    ranks *= degree;  // both factors are at most kMostRanks: no overflow
+    if (ranks > kMostRanks)
+      throw BadInput("the degrees dp, tp, pp, cp, ep and spatial multiply to more than " + std::to_string(kMostRanks) + " ranks");
+  }
+}
+
+}  // namespace rehearsal::plan

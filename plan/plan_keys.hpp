@@ -1,0 +1,41 @@
+#pragma once
+// The keys of a plan, one row each: what plan.cpp reads and writes as compact text and plan_json.cpp as a file.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plan/plan.hpp"
+
+namespace rehearsal::plan {
+
+/// More ranks than any machine has; the product of the degrees may not exceed it.
+inline constexpr std::int64_t kMostRanks = 10'000'000;
+
+enum class KeyKind : std::uint8_t { Integer, Switch, Text, Names };  ///< in JSON: number, boolean, text, list of texts
+
+struct PlanKey {
+  std::string_view key;
+  std::string_view section;      ///< of plan.json
+  KeyKind kind;
+  bool searchable;               ///< "auto" leaves it to the search
+  /// Throws BadInput saying what would be right; the caller puts key and value before it.
+  void (*parse)(Plan&, const std::string& value);
+  std::string (*print)(const Plan&);  ///< empty: has no text, takes its neutral value
+  std::string_view description;
+};
+
+/// In the order of the canonical text.
+[[nodiscard]] std::span<const PlanKey> plan_keys();
+/// Null when there is no such key.
+[[nodiscard]] const PlanKey* find_plan_key(std::string_view key);
+/// "dp, tp, pp, ..."
+[[nodiscard]] std::string known_plan_keys();
+/// Sets one key from its text, "auto" included. Throws BadInput naming key and value.
+void set_plan_key(Plan&, const PlanKey&, const std::string& value);
+/// Throws BadInput when the keys contradict each other: more than kMostRanks ranks.
+void check_whole_plan(const Plan&);
+
+}  // namespace rehearsal::plan

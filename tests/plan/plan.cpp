@@ -1,0 +1,220 @@
+#include "plan/plan.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "plan/collectives/collective.hpp"
+#include "plan/plan_keys.hpp"
+#include "plan/schedules/schedule.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+
+namespace {
+
+/// Draws from one seeded sequence.
+struct Draw {
+  std::uint64_t seed, next = 0;
+  int below(int n) { return static_cast<int>(random_uniform(seed, 0, next++) * n); }
+  template <class T>
+  T of(std::initializer_list<T> values) { return values.begin()[below(static_cast<int>(values.size()))]; }
+};
+
+Plan any_plan(std::uint64_t seed) {
+  Draw draw{seed};
+  Plan p;
+  for (int* degree : {&p.dp, &p.tp, &p.pp, &p.cp, &p.ep, &p.spatial[0], &p.spatial[1], &p.spatial[2]}) *degree = 1 + draw.below(7);
+  if (draw.below(2)) p.micro_batch = 1 + draw.below(1000);
+  p.schedule = draw.of({"gpipe", "1f1b"});
+  p.interleave = 1 + draw.below(4);
+  p.zero = draw.below(4);
+  p.recompute = draw.of({"none", "selective", "full"});
+  p.sequence_parallel = draw.below(2);
+  p.offload = draw.of({"none", "optimizer"});
+  p.compression = draw.of({"none", "bf16"});
+  p.allreduce = draw.of({"auto", "ring", "hierarchical"});
+  p.overlap = draw.below(2);
+  p.bn = draw.of({"batch", "local", "sync"});
+  p.order = draw.of({"tp.cp.ep.dp.pp", "dp.tp.pp.ep.cp", "spatial.tp.cp.ep.dp.pp"});
+  if (draw.below(2)) p.cuts = {"conv/1", draw.of({"a,b", "x|y", "100%", "two words", "k=v", "gr\xC3\xB6\xC3\x9F\x65"})};
+  if (draw.below(3) == 0) p.dp = 1, p.searched.push_back("dp");
+  if (draw.below(3) == 0) p.spatial = {1, 1, 1}, p.searched.push_back("spatial");
+  if (draw.below(3) == 0) p.micro_batch.reset(), p.searched.push_back("micro_batch");
+  if (draw.below(3) == 0) p.overlap = true, p.searched.push_back("overlap");
+  if (draw.below(3) == 0) p.cuts.clear(), p.searched.push_back("cuts");
+  return p;
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    (void)parse_plan(text);
+  } catch (const BadInput& problem) {
+    return problem.what();
+  }
+  return "accepted";
+}
+
+struct TemporaryFile {
+  std::string path = (std::filesystem::temp_directory_path() / ("rehearsal_plan_" + std::to_string(::getpid()) + ".json")).string();
+  explicit TemporaryFile(const std::string& text = "") {
+    if (!text.empty()) std::ofstream(path) << text;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path); }
+};
+
+const PlanContext kContext{"zoo:gpt?layers=2", "0123456789abcdef", 64, "cross-entropy", DType::BF16};
+
+/// Reads plan.json with one value changed; the refusal's message.
+std::string file_refusal(const std::string& pointer, const nlohmann::json& value) {
+  const TemporaryFile file;
+  write_plan_file(file.path, {parse_plan("dp=2"), kContext});
+  nlohmann::json document;
+  std::ifstream(file.path) >> document;
+  document[nlohmann::json::json_pointer(pointer)] = value;
+  std::ofstream(file.path) << document;
+  try {
+    (void)read_plan_file(file.path);
+  } catch (const BadInput& problem) {
+    CHECK_THAT(problem.what(), contains(file.path));
+    return problem.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a compact text is read key by key") {
+  const Plan p = parse_plan("dp=8, tp=4,pp=2,micro_batch=1,schedule=gpipe,zero=1,sequence_parallel=on,overlap=off,allreduce=ring,spatial=2x3");
+  CHECK(p.dp == 8);
+  CHECK(p.tp == 4);
+  CHECK(p.pp == 2);
+  CHECK(p.micro_batch == 1);
+  CHECK(p.schedule == "gpipe");
+  CHECK(p.zero == 1);
+  CHECK(p.sequence_parallel);
+  CHECK_FALSE(p.overlap);
+  CHECK(p.allreduce == "ring");
+  CHECK(p.spatial == std::array<int, 3>{1, 2, 3});
+  CHECK(p.ranks() == 8 * 4 * 2 * 2 * 3);
+  CHECK(parse_plan("spatial=5").spatial == std::array<int, 3>{1, 1, 5});
+  CHECK(parse_plan("spatial=4x5x6").spatial == std::array<int, 3>{4, 5, 6});
+}
+
+TEST_CASE("neutral values are left out, all but dp") {
+  CHECK(to_text(Plan{}) == "dp=1");
+  CHECK(to_text(parse_plan("zero=0,dp=1,schedule=1f1b,overlap=on,order=tp.cp.ep.dp.pp")) == "dp=1");
+  CHECK(to_text(parse_plan("pp=2,dp=4,micro_batch=1")) == "dp=4,pp=2,micro_batch=1");
+}
+
+TEST_CASE("auto is recorded as searched, in one order") {
+  const Plan p = parse_plan("micro_batch=auto,tp=2,dp=auto");
+  CHECK(p.searched == std::vector<std::string>{"dp", "micro_batch"});
+  CHECK(p == parse_plan("dp=auto,micro_batch=auto,tp=2"));
+  CHECK(to_text(p) == "dp=auto,tp=2,micro_batch=auto");
+  CHECK(parse_plan("allreduce=auto").searched.empty());  // a choice by closed form, not a search
+}
+
+TEST_CASE("text and file give back every plan") {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const Plan p = any_plan(seed);
+    INFO(to_text(p));
+    REQUIRE(parse_plan(to_text(p)) == p);
+    if (seed % 25 != 0) continue;  // files are flushed to the disk: fewer of them
+    const TemporaryFile file;
+    write_plan_file(file.path, {p, kContext});
+    const auto read = read_plan_file(file.path);
+    REQUIRE(read.plan == p);
+    CHECK(read.context.model == kContext.model);
+    CHECK(read.context.model_hash == kContext.model_hash);
+    CHECK(read.context.batch == 64);
+    CHECK(read.context.loss == "cross-entropy");
+    CHECK(read.context.dtype == DType::BF16);
+  }
+}
+
+TEST_CASE("a wrong plan is refused by key, with what would be right") {
+  const std::string degree = "must be a whole number from 1 to 10000000";
+  for (const std::string bad : {"dp=0", "dp=-1", "dp=1e9", "dp=99999999999999999999", "dp=2.5", "dp=two", "dp=+2", "dp=0x2", "tp=100000003"})
+    CHECK(refusal(bad) == "plan: " + bad + ": " + degree);
+  CHECK(refusal("dp=2;tp=2") == "plan: dp=2;tp=2: " + degree + "; keys are separated by commas");
+  CHECK_THAT(refusal("xx=2"), contains("'xx' is no key") && contains("dp, tp, pp, cp, ep, spatial, micro_batch, schedule"));
+  CHECK_THAT(refusal("dp"), contains("dp needs a value: dp=..."));
+  CHECK_THAT(refusal("dp="), contains("dp needs a value"));
+  CHECK(refusal("dp=2,dp=4") == "plan: dp is given 2 times");
+  CHECK(refusal("schedule=foo") == "plan: schedule=foo: must be one of gpipe, 1f1b");
+  CHECK_THAT(refusal("micro_batch=0"), contains("micro_batch=0: must be a whole number from 1 to"));
+  CHECK_THAT(refusal("zero=4"), contains("from 0 to 3"));
+  CHECK_THAT(refusal("allreduce=tree"), contains("must be one of auto, ring, recursive-doubling, halving-doubling, hierarchical"));
+  CHECK_THAT(refusal("overlap=yes"), contains("must be one of on, off"));
+  CHECK_THAT(refusal("order=tp.dp"), contains("must name tp, cp, ep, dp and pp once each"));
+  CHECK_THAT(refusal("order=tp.cp.ep.dp.dp"), contains("once each"));
+  CHECK_THAT(refusal("spatial=1x2x3x4"), contains("more than three degrees"));
+  CHECK_THAT(refusal("spatial=2x"), contains("spatial=2x: must be a whole number"));
+  CHECK_THAT(refusal("cuts=a|a"), contains("none empty or twice"));
+  CHECK_THAT(refusal("cuts=a%2"), contains("hexadecimal"));
+  for (const std::string empty : {"", ",,,", "dp=2,", ",dp=2", "=2", " "}) CHECK_THAT(refusal(empty), contains("an entry is empty"));
+}
+
+TEST_CASE("more ranks than any machine has are refused without overflow") {
+  CHECK(parse_plan("dp=1000,tp=10,pp=1000").ranks() == 10'000'000);
+  CHECK_THAT(refusal("dp=1000,tp=10,pp=1001"), contains("plan: the degrees dp, tp, pp, cp, ep and spatial multiply to more than 10000000 ranks"));
+  CHECK_THAT(refusal("dp=10000000,tp=10000000,pp=10000000,cp=10000000,spatial=10000000x10000000x10000000"), contains("multiply to more than"));
+}
+
+TEST_CASE("a plan file with a wrong value is refused by file and key") {
+  CHECK_THAT(file_refusal("/schema", 2), contains("schema: must be 1"));
+  CHECK_THAT(file_refusal("/bandwith", 2), contains("bandwith: is no key here"));
+  CHECK_THAT(file_refusal("/mesh/zz", 2), contains("mesh.zz: is no key here; known keys: dp, tp, pp, cp, ep, spatial"));
+  CHECK_THAT(file_refusal("/mesh/zero", 2), contains("mesh.zero: is no key here"));
+  CHECK_THAT(file_refusal("/mesh/dp", 0), contains("mesh.dp: dp=0: must be a whole number from 1"));
+  CHECK_THAT(file_refusal("/mesh/dp", 1.5), contains("mesh.dp: must be a whole number, or \"auto\""));
+  CHECK_THAT(file_refusal("/mesh/dp", "2"), contains("mesh.dp: must be a whole number, or \"auto\""));
+  CHECK_THAT(file_refusal("/mesh/dp", 100000000), contains("mesh.dp"));
+  CHECK_THAT(file_refusal("/mesh", nullptr), contains("mesh: must be an object"));
+  CHECK_THAT(file_refusal("/rules/overlap", "on"), contains("rules.overlap: must be true or false"));
+  CHECK_THAT(file_refusal("/pipeline/cuts", nlohmann::json::array({1})), contains("pipeline.cuts: must be a list of names"));
+  CHECK_THAT(file_refusal("/pipeline/schedule", "foo"), contains("must be one of gpipe, 1f1b"));
+  CHECK_THAT(file_refusal("/context/batch", 0), contains("context.batch: must be a whole number of at least 1"));
+  CHECK_THAT(file_refusal("/context/batch", 18446744073709551615ULL), contains("context.batch"));
+  CHECK_THAT(file_refusal("/context/dtype", "i32"), contains("context.dtype: must be one of f32, f64, f16, bf16"));
+  CHECK_THAT(file_refusal("/context/model_hash", "short"), contains("context.model_hash: must be 16 hexadecimal digits"));
+  CHECK_THAT(file_refusal("/context/extra", 1), contains("context.extra: is no key here"));
+  CHECK_THAT(file_refusal("/mesh/tp", 10000000), contains("mesh: the degrees"));  // 2 times 10 million
+  CHECK(file_refusal("/mesh/tp", 3) == "accepted");
+}
+
+TEST_CASE("a plan file that is cut, empty or no object is refused by name") {
+  for (const std::string text : {"{", "[]", "null", "{}", "{\"schema\":1}", "{\"schema\":1,\"schema\":1}", "plan"}) {
+    const TemporaryFile file(text);
+    INFO(text);
+    CHECK_THROWS_AS(read_plan_file(file.path), BadInput);
+    CHECK_THROWS_WITH(read_plan_file(file.path), contains(file.path));
+  }
+  CHECK_THROWS_WITH(read_plan_file("nowhere/plan.json"), contains("nowhere/plan.json"));
+}
+
+TEST_CASE("the published schema knows the keys and names that the program knows") {
+  nlohmann::json schema;
+  std::ifstream("plan/schema/plan.schema.json") >> schema;
+  std::set<std::string> published, known;
+  for (const std::string section : {"mesh", "pipeline", "rules", "placement"})
+    for (const auto& [key, rule] : schema["properties"][section]["properties"].items()) published.insert(section + "." + key);
+  for (const auto& row : plan_keys()) known.insert(std::string(row.section) + "." + std::string(row.key));
+  CHECK(published == known);
+  std::set<std::string> schedules{"auto"}, algorithms{"auto"};
+  for (const auto& row : schedule_table()) schedules.emplace(row.name);
+  for (const auto& row : collective_table())
+    if (row.kind == CollectiveKind::AllReduce) algorithms.emplace(row.name);
+  CHECK(schema["properties"]["pipeline"]["properties"]["schedule"]["enum"].get<std::set<std::string>>() == schedules);
+  CHECK(schema["properties"]["rules"]["properties"]["allreduce"]["enum"].get<std::set<std::string>>() == algorithms);
+}
