@@ -12,10 +12,8 @@ struct LinearRow {
 };
 
 constexpr LinearRow kLinear[] = {
-    {"Reshape", LinearIn::First},   {"Flatten", LinearIn::First}, {"Squeeze", LinearIn::First}, {"Unsqueeze", LinearIn::First},
-    {"Transpose", LinearIn::First}, {"Identity", LinearIn::First}, {"Neg", LinearIn::First},    {"ReduceSum", LinearIn::First},
-    {"Slice", LinearIn::First},     {"Add", LinearIn::All},        {"Sub", LinearIn::All},      {"Sum", LinearIn::All},
-    {"Concat", LinearIn::All},
+    {"Reshape", LinearIn::First}, {"Transpose", LinearIn::First}, {"Identity", LinearIn::First}, {"Neg", LinearIn::First}, {"Scale", LinearIn::First},
+    {"ReduceSum", LinearIn::First}, {"Slice", LinearIn::First}, {"Add", LinearIn::All}, {"Sub", LinearIn::All}, {"Concat", LinearIn::All},
 };
 
 }  // namespace
@@ -23,6 +21,12 @@ constexpr LinearRow kLinear[] = {
 std::optional<LinearIn> linear_in(std::string_view op) {
   const auto row = std::find_if(std::begin(kLinear), std::end(kLinear), [&](const LinearRow& r) { return r.op == op; });
   return row == std::end(kLinear) ? std::nullopt : std::optional(row->in);
+}
+
+std::vector<std::string_view> linear_operators() {
+  std::vector<std::string_view> names;
+  for (const LinearRow& row : kLinear) names.push_back(row.op);
+  return names;
 }
 
 }  // namespace rehearsal::plan

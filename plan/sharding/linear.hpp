@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace rehearsal::plan {
 
@@ -13,5 +14,6 @@ enum class LinearIn : std::uint8_t {
 
 /// nullopt for operators through which no pending sum may pass. Operators that enlarge or convert are left out: resolving before them moves fewer bytes.
 [[nodiscard]] std::optional<LinearIn> linear_in(std::string_view op);
+[[nodiscard]] std::vector<std::string_view> linear_operators();
 
 }  // namespace rehearsal::plan

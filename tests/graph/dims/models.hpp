@@ -62,7 +62,7 @@ inline TrainingGraph mlp(std::int64_t batch = 6, const std::string& loss = "", c
   return trained(n.model(n.linear(h, "fc2", 3)), loss, optimizer);
 }
 
-/// 2 convolutions, each with a batch normalization, global average, classifier: 2 + 4 + 2 parameters.
+/// 2 convolutions, each with a batch normalization, global sum, classifier: 2 + 4 + 2 parameters.
 inline TrainingGraph cnn(std::int64_t batch = 6, bool normalized = true) {
   Net n;
   TensorId x = n.conv(n.input("x", {batch, 3, 8, 8}), "conv1", 4);
@@ -70,7 +70,7 @@ inline TrainingGraph cnn(std::int64_t batch = 6, bool normalized = true) {
   x = n.op("MaxPool", {x}, {{"kernel_shape", std::vector<std::int64_t>{2, 2}}, {"strides", std::vector<std::int64_t>{2, 2}}});
   x = n.conv(x, "conv2", 8, 2);
   x = n.op("Relu", {normalized ? n.batch_norm(x, "bn2") : x});
-  x = n.op("ReduceMean", {x}, {{"axes", std::vector<std::int64_t>{2, 3}}, {"keepdims", std::int64_t{1}}});
+  x = n.op("ReduceSum", {x}, {{"axes", std::vector<std::int64_t>{2, 3}}, {"keepdims", std::int64_t{1}}});
   return trained(n.model(n.linear(n.reshape(x, {batch, 8}), "fc", 5)));
 }
 
