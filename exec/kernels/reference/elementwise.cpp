@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -21,9 +22,13 @@ constexpr std::int64_t kGrain = 1 << 14;  ///< elements worth a thread
 template <class F>
 using Elements = std::conditional_t<F::integers, Numbers, Floats>;
 
-/// Calls body(first element of the result, offsets into the operands, steps of the operands, how many) for pieces of rows.
-template <std::size_t N, class Row>
-void for_each_piece(const Call& call, const Row& body) {
+/// Piece of a row: offsets and steps of the result and then of the operands, and how many elements.
+template <std::size_t N>
+using Piece = std::function<void(const std::array<std::int64_t, N + 1>& at, const std::array<std::int64_t, N + 1>& steps, std::int64_t count)>;
+
+/// Calls body for pieces of rows. The body is erased so that the walk is compiled once per number of operands, not per function.
+template <std::size_t N>
+void for_each_piece(const Call& call, const Piece<N>& body) {
   std::array<StridedView, N + 1> views;
   const graph::Shape& shape = call.out_shape();
   views[0] = graph::whole_view(shape);
@@ -110,13 +115,15 @@ struct CastFrom {
 template <class... From>
 Body cast_body(DType from, DType to, Types<From...>) {
   Body body = nullptr;
-  ((from == kTypeOf<From> ? void(body = body_for<CastFrom<From>>(to, Everything{})) : void()), ...);
+  ((from == kTypeOf<From> ? void(body = body_for<CastFrom<From>>(to, Types<From...>{})) : void()), ...);
   return body;
 }
 
+using Castable = Types<float, double, std::int32_t, std::int64_t, bool, std::int8_t, std::uint8_t>;
+
 std::unique_ptr<Kernel> make_cast(const KernelRequest& request, std::string& reason) {
   const DType from = request.view().input(0).dtype, to = request.view().output().dtype;
-  if (const Body body = cast_body(from, to, Everything{})) return make_kernel(request, body, reason);
+  if (const Body body = cast_body(from, to, Castable{})) return make_kernel(request, body, reason);
   return refuse_type(request, from, reason);
 }
 
