@@ -16,6 +16,7 @@ namespace rehearsal::exec::reference {
 [[nodiscard]] std::span<const KernelRow> convolution_kernels();
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> normalization_kernels();
+[[nodiscard]] std::span<const KernelRow> layer_normalization_kernels();
 [[nodiscard]] std::span<const KernelRow> resize_kernels();
 [[nodiscard]] std::span<const KernelRow> dropout_kernels();
 [[nodiscard]] std::span<const KernelRow> loss_kernels();

@@ -1,7 +1,163 @@
+#include <cmath>
+#include <limits>
+
 #include "exec/kernels/reference/families.hpp"
+#include "exec/kernels/reference/reference.hpp"
+#include "exec/kernels/reference/window.hpp"
 
 namespace rehearsal::exec::reference {
+namespace {
 
-std::span<const KernelRow> pooling_kernels() { return {}; }
+/// The planes (batch * channels) of a pool between an image and its windows.
+struct Planes {
+  Plane plane;
+  graph::Window window;
+  std::int64_t count;
+
+  Planes(const Call& call, const graph::Shape& image, const graph::Shape& windows)
+      : window(graph::window_of(call.attributes(), call.attributes().integers("kernel_shape"))), count(image[0] * image[1]) {
+    plane = plane_of(window, image, windows);
+  }
+};
+
+/// As PyTorch: a NaN wins over everything, and among equals the first.
+template <class T>
+bool beats(T candidate, T best) {
+  return candidate > best || std::isnan(candidate);
+}
+
+struct MaxPool {
+  template <class T>
+  static void run(const Call& call) {
+    const Planes p(call, call.in_shape(0), call.out_shape());
+    parallel_items(call.threads(), p.count, 1, [&](std::int64_t item) {
+      const T* x = call.in<T>(0) + item * p.plane.image_size();
+      T* y = call.out<T>() + item * p.plane.windows_size();
+      std::fill_n(y, p.plane.windows_size(), -std::numeric_limits<T>::infinity());
+      for (std::int64_t tap = 0; tap < p.plane.taps(); ++tap) {
+        for_rows_of_tap(p.plane, tap, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+          for (std::int64_t i = 0; i < count; ++i) {
+            const T candidate = x[from + i * p.plane.stride[2]];
+            if (beats(candidate, y[to + i])) y[to + i] = candidate;
+          }
+        });
+      }
+    });
+  }
+};
+
+/// Image position of the first largest element of each window of one plane; -1 where a window sees padding only.
+template <class T>
+void find_winners(const Plane& plane, const T* x, std::vector<std::int64_t>& winners) {
+  winners.assign(static_cast<std::size_t>(plane.windows_size()), -1);
+  for (std::int64_t tap = 0; tap < plane.taps(); ++tap) {
+    for_rows_of_tap(plane, tap, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::int64_t& winner = winners[static_cast<std::size_t>(to + i)];
+        const std::int64_t candidate = from + i * plane.stride[2];
+        if (winner < 0 || beats(x[candidate], x[winner])) winner = candidate;
+      }
+    });
+  }
+}
+
+struct MaxPoolGrad {
+  template <class T>
+  static void run(const Call& call) {
+    const Planes p(call, call.in_shape(0), call.in_shape(1));
+    parallel_ranges(call.threads(), p.count, 1, [&](std::int64_t first, std::int64_t last) {
+      std::vector<std::int64_t> winners;
+      for (std::int64_t item = first; item < last; ++item) {
+        find_winners(p.plane, call.in<T>(0) + item * p.plane.image_size(), winners);
+        const T* dy = call.in<T>(1) + item * p.plane.windows_size();
+        T* dx = call.out<T>() + item * p.plane.image_size();
+        std::fill_n(dx, p.plane.image_size(), T(0));
+        for (std::size_t i = 0; i < winners.size(); ++i) {
+          if (winners[i] >= 0) dx[winners[i]] += dy[i];
+        }
+      }
+    });
+  }
+};
+
+/// How many elements count in every window of axis `a`. Windows that ceil_mode lets reach beyond the high padding do not count what lies there.
+std::vector<double> counted(const Planes& p, std::size_t a, bool include_pad) {
+  const std::size_t rank = p.window.rank();
+  const std::int64_t high = a + rank >= 3 ? p.window.high[a + rank - 3] : 0;
+  const std::int64_t low_end = include_pad ? -p.plane.low[a] : 0, high_end = p.plane.image[a] + (include_pad ? high : 0);
+  std::vector<double> counts(static_cast<std::size_t>(p.plane.windows[a]), 0.0);
+  for (std::size_t w = 0; w < counts.size(); ++w) {
+    for (std::int64_t k = 0; k < p.plane.kernel[a]; ++k) {
+      const std::int64_t at = static_cast<std::int64_t>(w) * p.plane.stride[a] - p.plane.low[a] + k * p.plane.dilation[a];
+      if (at >= low_end && at < high_end) counts[w] += 1;
+    }
+  }
+  return counts;
+}
+
+/// 1 / (elements that count) of every window: a window's count is the product of its axes' counts.
+std::vector<double> window_weights(const Planes& p, bool include_pad) {
+  const std::vector<double> z = counted(p, 0, include_pad), y = counted(p, 1, include_pad), x = counted(p, 2, include_pad);
+  std::vector<double> weights;
+  weights.reserve(static_cast<std::size_t>(p.plane.windows_size()));
+  for (const double depth : z) {
+    for (const double height : y) {
+      for (const double width : x) weights.push_back(1.0 / std::max(1.0, depth * height * width));
+    }
+  }
+  return weights;
+}
+
+bool includes_pad(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
+
+struct AveragePool {
+  template <class T>
+  static void run(const Call& call) {
+    const Planes p(call, call.in_shape(0), call.out_shape());
+    const std::vector<double> weights = window_weights(p, includes_pad(call));
+    parallel_items(call.threads(), p.count, 1, [&](std::int64_t item) {
+      const T* x = call.in<T>(0) + item * p.plane.image_size();
+      T* y = call.out<T>() + item * p.plane.windows_size();
+      std::fill_n(y, p.plane.windows_size(), T(0));
+      for (std::int64_t tap = 0; tap < p.plane.taps(); ++tap) {
+        for_rows_of_tap(p.plane, tap, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+          for (std::int64_t i = 0; i < count; ++i) y[to + i] += x[from + i * p.plane.stride[2]];
+        });
+      }
+      for (std::size_t i = 0; i < weights.size(); ++i) y[i] = static_cast<T>(static_cast<double>(y[i]) * weights[i]);
+    });
+  }
+};
+
+struct AveragePoolGrad {
+  template <class T>
+  static void run(const Call& call) {
+    const Planes p(call, call.out_shape(), call.in_shape(0));
+    const std::vector<double> weights = window_weights(p, includes_pad(call));
+    parallel_items(call.threads(), p.count, 1, [&](std::int64_t item) {
+      const T* dy = call.in<T>(0) + item * p.plane.windows_size();
+      T* dx = call.out<T>() + item * p.plane.image_size();
+      std::fill_n(dx, p.plane.image_size(), T(0));
+      for (std::int64_t tap = 0; tap < p.plane.taps(); ++tap) {
+        for_rows_of_tap(p.plane, tap, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+          for (std::int64_t i = 0; i < count; ++i) {
+            dx[to + i * p.plane.stride[2]] += static_cast<T>(static_cast<double>(dy[from + i]) * weights[static_cast<std::size_t>(from + i)]);
+          }
+        });
+      }
+    });
+  }
+};
+
+const KernelRow kRows[] = {
+    {"MaxPool", "reference:any", make_by_output<MaxPool, Floats>},
+    {"MaxPoolGrad", "reference:any", make_by_output<MaxPoolGrad, Floats>},
+    {"AveragePool", "reference:any", make_by_output<AveragePool, Floats>},
+    {"AveragePoolGrad", "reference:any", make_by_output<AveragePoolGrad, Floats>},
+};
+
+}  // namespace
+
+std::span<const KernelRow> pooling_kernels() { return kRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -1,0 +1,95 @@
+#include "tests/exec/kernels/one_node.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "exec/kernels/kernel.hpp"
+#include "tests/catch.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+using Types = std::vector<std::optional<graph::TensorType>>;
+
+std::vector<std::byte> bytes_of(const Array& array, DType dtype) {
+  std::vector<std::byte> bytes(array.values.size() * size_of(dtype));
+  for (std::size_t i = 0; i < array.values.size(); ++i) {
+    if (dtype == DType::F64) reinterpret_cast<double*>(bytes.data())[i] = array.values[i];
+    if (dtype == DType::F32) reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(array.values[i]);
+  }
+  return bytes;
+}
+
+Array array_of(const std::vector<std::byte>& bytes, const graph::TensorType& type) {
+  Array array{type.shape, std::vector<double>(static_cast<std::size_t>(graph::element_count(type.shape))), type.dtype};
+  for (std::size_t i = 0; i < array.values.size(); ++i) {
+    array.values[i] = type.dtype == DType::F64 ? reinterpret_cast<const double*>(bytes.data())[i] : static_cast<double>(reinterpret_cast<const float*>(bytes.data())[i]);
+  }
+  return array;
+}
+
+std::unique_ptr<Kernel> make(const KernelRequest& request) {
+  std::string reason = "no row";
+  for (const KernelRow& row : reference_kernels()) {
+    if (row.op != request.schema.name) continue;
+    if (auto kernel = row.make(request, reason)) return kernel;
+  }
+  throw InternalError("no reference kernel for " + std::string(request.schema.name) + ": " + reason);
+}
+
+/// Buffers of all operands or results, and views of them. Results start as NaN, so that an element nobody writes shows.
+struct Buffers {
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<TensorView> views;
+
+  void add(const std::optional<graph::TensorType>& type, const std::optional<Array>& array) {
+    if (!type) {
+      bytes.emplace_back();
+      views.emplace_back();
+      return;
+    }
+    const auto count = static_cast<std::size_t>(graph::element_count(type->shape));
+    bytes.push_back(bytes_of(array ? *array : Array{type->shape, std::vector<double>(count, std::nan(""))}, type->dtype));
+    views.push_back({bytes.back().data(), &*type});
+  }
+};
+
+}  // namespace
+
+Array Array::range(graph::Shape shape, double first, double step) {
+  Array array{std::move(shape), {}};
+  for (std::int64_t i = 0; i < graph::element_count(array.shape); ++i) array.values.push_back(first + static_cast<double>(i) * step);
+  return array;
+}
+
+std::vector<Array> run(const OneNode& node, DType dtype) {
+  const graph::OpSchema& schema = graph::op_table()[graph::op(node.op)];
+  Types inputs, outputs;
+  for (const auto& input : node.inputs) inputs.push_back(input ? std::optional(graph::TensorType{input->dtype.value_or(dtype), input->shape}) : std::nullopt);
+  for (auto& type : schema.infer({inputs, {}, node.attributes})) outputs.emplace_back(std::move(type));
+  const std::vector<plan::Format> plain(std::max(inputs.size(), outputs.size()), plan::Format::Plain);
+  const auto kernel = make({schema, node.attributes, inputs, outputs, std::span(plain).first(inputs.size()), std::span(plain).first(outputs.size())});
+  Buffers from, to;
+  for (std::size_t i = 0; i < inputs.size(); ++i) from.add(inputs[i], node.inputs[i]);
+  for (const auto& type : outputs) to.add(type, std::nullopt);
+  kernel->run(from.views, to.views, {});
+  std::vector<Array> results;
+  for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(array_of(to.bytes[i], *outputs[i]));
+  return results;
+}
+
+Array result_of(const OneNode& node) {
+  Array result = run(node).front();
+  CHECK(close(run(node, DType::F32).front().values, result.values, 1e-5));
+  return result;
+}
+
+bool close(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  double largest = 1e-300;
+  for (const double v : b) largest = std::isfinite(v) ? std::max(largest, std::abs(v)) : largest;
+  const auto agree = [&](double x, double y) { return std::abs(x - y) <= tolerance * largest || x == y; };
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), agree);
+}
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,37 @@
+#pragma once
+// Runs one node with its reference kernel.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/op_schema.hpp"
+
+namespace rehearsal::exec {
+
+/// A whole tensor of doubles; the node sees it in `dtype`.
+struct Array {
+  graph::Shape shape;
+  std::vector<double> values;
+  std::optional<DType> dtype = std::nullopt;  ///< default: the type that the node is run in
+
+  /// first, first + step, ... in row-major order.
+  static Array range(graph::Shape shape, double first = 0, double step = 1);
+};
+
+struct OneNode {
+  std::string op;
+  graph::Attributes attributes;
+  std::vector<std::optional<Array>> inputs;
+};
+
+/// All results. Throws BadInput from the row's `infer`, and fails when no reference kernel takes the node.
+std::vector<Array> run(const OneNode& node, DType dtype = DType::F64);
+
+/// Result 0 in f64, after checking that f32 gives the same to 1e-5 of the largest element.
+Array result_of(const OneNode& node);
+
+/// True when all elements agree to `tolerance` of the largest.
+bool close(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-12);
+
+}  // namespace rehearsal::exec

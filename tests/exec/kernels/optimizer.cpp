@@ -1,0 +1,107 @@
+#include <cmath>
+#include <span>
+
+#include "exec/interpreter.hpp"
+#include "graph/training.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::exec;
+using graph::Phase, graph::TensorId;
+
+namespace {
+
+/// Trains p = {1, -2} in f64 on the loss a0 p0 + a1 p1, whose gradient is a = {0.5, 1}; p after each step.
+std::vector<std::vector<double>> train(const std::string& optimizer, std::map<std::string, double> values, int steps) {
+  graph::GraphBuilder builder;
+  const TensorId a = builder.add_input("a", {DType::F64, {2}});
+  const TensorId p = builder.add_stored("p", {DType::F64, {2}}, graph::Role::Parameter, graph::contents_of(graph::Value::of_reals({1, -2}, {2}, DType::F64)));
+  const TensorId product = builder.add1("Mul", {a, p});
+  builder.set_outputs({builder.add("ReduceSum", {product}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{0}}}, {"", Phase::Forward, graph::NodeId::None, {"loss"}}).front()});
+  graph::TrainingOptions options;
+  options.optimizer = {optimizer, std::move(values)};
+  const auto training = graph::build_training_graph(std::move(builder).build(), options);
+  Interpreter interpreter(training.graph);
+  interpreter.set_reals(training.graph.find("a"), std::vector<double>{0.5, 1});
+  std::vector<std::vector<double>> history;
+  for (int step = 0; step < steps; ++step) {
+    interpreter.run(step);
+    history.push_back(interpreter.get_reals(training.graph.find("p")));
+  }
+  return history;
+}
+
+void check(const std::vector<double>& got, double first, double second) {
+  CHECK(got[0] == Approx(first).epsilon(1e-12));
+  CHECK(got[1] == Approx(second).epsilon(1e-12));
+}
+
+}  // namespace
+
+TEST_CASE("SGD with momentum and weight decay") {
+  // decay 0.1: g = {0.5 + 0.1, 1 - 0.2} = {0.6, 0.8}; buffer = g; p = {1 - 0.06, -2 - 0.08}
+  const auto p = train("sgd", {{"lr", 0.1}, {"momentum", 0.5}, {"weight_decay", 0.1}}, 2);
+  check(p[0], 0.94, -2.08);
+  // g = {0.594, 0.792}; buffer = {0.3 + 0.594, 0.4 + 0.792} = {0.894, 1.192}
+  check(p[1], 0.94 - 0.0894, -2.08 - 0.1192);
+}
+
+TEST_CASE("SGD with Nesterov momentum looks ahead") {
+  // step 1: buffer = g = {0.5, 1}; direction g + 0.5 buffer = {0.75, 1.5}
+  const auto p = train("sgd", {{"lr", 0.1}, {"momentum", 0.5}, {"nesterov", 1}}, 2);
+  check(p[0], 0.925, -2.15);
+  // step 2: buffer = {0.75, 1.5}; direction = {0.875, 1.75}
+  check(p[1], 0.925 - 0.0875, -2.15 - 0.175);
+}
+
+TEST_CASE("Adam corrects the bias of its moments") {
+  // constant gradient g: m / (1 - b1^t) = g and v / (1 - b2^t) = g^2 in every step, so each step is lr g / (|g| + eps)
+  const auto p = train("adam", {{"lr", 0.1}, {"eps", 0.5}}, 3);
+  for (int t = 0; t < 3; ++t) check(p[t], 1 - (t + 1) * 0.1 * 0.5 / (0.5 + 0.5), -2 - (t + 1) * 0.1 * 1 / (1 + 0.5));
+}
+
+TEST_CASE("Adam adds the decay to the gradient, AdamW to the parameter") {
+  // adam, one step: g = {0.5 + 0.1, 1 - 0.2} = {0.6, 0.8}: p - 0.1 g / (g + 0.4)
+  check(train("adam", {{"lr", 0.1}, {"eps", 0.4}, {"weight_decay", 0.1}}, 1)[0], 1 - 0.1 * 0.6 / 1.0, -2 - 0.1 * 0.8 / 1.2);
+  // adamw: p (1 - 0.01) - 0.1 g / (g + 0.5), g = {0.5, 1}
+  check(train("adamw", {{"lr", 0.1}, {"eps", 0.5}, {"weight_decay", 0.1}}, 1)[0], 0.99 - 0.05, -1.98 - 0.1 / 1.5);
+}
+
+TEST_CASE("Adam's moments forget at their own rates") {
+  // with decay the gradient changes: step 2 of p = 1, a = 0.5, lr 0.1, b1 0.5, b2 0.75, eps 0, decay 1.
+  // step 1: g 1.5; m 0.75, v 0.25 * 2.25 = 0.5625; m/0.5 = 1.5, v/0.25 = 2.25: p = 1 - 0.1 = 0.9
+  // step 2: g 1.4; m 0.375 + 0.7 = 1.075, v 0.421875 + 0.49 = 0.911875; m/0.75 = 1.4333.., v/0.4375 = 2.084285714..
+  const auto p = train("adam", {{"lr", 0.1}, {"beta1", 0.5}, {"beta2", 0.75}, {"eps", 0}, {"weight_decay", 1}}, 2);
+  CHECK(p[1][0] == Approx(0.9 - 0.1 * (1.075 / 0.75) / std::sqrt(0.911875 / 0.4375)).epsilon(1e-12));
+}
+
+TEST_CASE("RMSprop divides by the root and then adds epsilon") {
+  // square = 0.01 g^2, root 0.1 g: step 0.1 g / (0.1 g + 0.05): {0.05 / 0.1, 0.1 / 0.15}
+  const auto p = train("rmsprop", {{"lr", 0.1}, {"eps", 0.05}, {"momentum", 0.5}}, 2);
+  check(p[0], 1 - 0.5, -2 - 0.1 / 0.15);
+  // step 2: square = 0.0199 g^2; buffer = half the last plus g / (sqrt(0.0199) g + 0.05)
+  const double root = std::sqrt(0.0199);
+  check(p[1], 0.5 - 0.1 * (0.5 * 5 + 0.5 / (0.5 * root + 0.05)), -2 - 0.1 / 0.15 - 0.1 * (0.5 / 0.15 + 1 / (root + 0.05)));
+}
+
+TEST_CASE("Adagrad sums squares") {
+  // step t: g / (g sqrt(t))
+  const auto p = train("adagrad", {{"lr", 0.1}, {"eps", 0}}, 2);
+  check(p[0], 0.9, -2.1);
+  check(p[1], 0.9 - 0.1 / std::sqrt(2.0), -2.1 - 0.1 / std::sqrt(2.0));
+}
+
+TEST_CASE("LARS scales the rate by the ratio of norms") {
+  // |p| = sqrt 5, |g| = sqrt 1.25 = |p| / 2; local = 0.2 |p| / (|p|/2 + 0.5 |p|) = 0.2
+  // v = 1 * 0.2 * (g + 0.5 p) = 0.2 {0.5 + 0.5, 1 - 1} = {0.2, 0}
+  const auto p = train("lars", {{"lr", 1}, {"trust", 0.2}, {"momentum", 0.9}, {"weight_decay", 0.5}}, 2);
+  check(p[0], 0.8, -2);
+  // v2 = 0.9 {0.2, 0} + local2 (g + 0.5 p): local2 = 0.2 |p| / (|g| + 0.5 |p|), p = {0.8, -2}
+  const double norm = std::sqrt(0.64 + 4), local = 0.2 * norm / (std::sqrt(1.25) + 0.5 * norm);
+  check(p[1], 0.8 - 0.18 - local * 0.9, -2 - local * 0);
+}
+
+TEST_CASE("LAMB scales Adam's direction to the parameter's norm") {
+  // step 1, eps 0: u = sign(g) + 0.5 p = {1 + 0.5, 1 - 1} = {1.5, 0}; |p| / |u| = sqrt 5 / 1.5
+  check(train("lamb", {{"lr", 0.1}, {"eps", 0}, {"weight_decay", 0.5}}, 1)[0], 1 - 0.1 * std::sqrt(5.0), -2);
+}
