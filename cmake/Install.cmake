@@ -29,6 +29,7 @@ endif()
 # The package that a vendor's target comes from; an installed room names it only where something of it remains to be linked.
 set(package_of_Ceres::ceres Ceres)
 set(package_of_protobuf::libprotobuf Protobuf)
+set(package_of_protobuf::libprotobuf-lite Protobuf)
 set(package_of_MPI::MPI_CXX MPI)
 set(package_of_Threads::Threads Threads)
 set(package_of_OpenMP::OpenMP_CXX OpenMP)
