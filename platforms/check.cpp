@@ -1,7 +1,9 @@
 #include "platforms/check.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "platforms/mesh.hpp"
@@ -22,15 +24,17 @@ void check_wires(const NodeGroup& group, const std::string& key) {
   if (group.devices > kMostMeshDevices)
     throw BadInput(key + ".kind: an nvlink-mesh joins at most " + std::to_string(kMostMeshDevices) + " devices of a node, not " +
                    std::to_string(group.devices));
+  std::map<std::pair<int, int>, std::size_t> seen;
   for (std::size_t i = 0; i < wires.size(); ++i) {
     const auto here = key + ".wires[" + std::to_string(i) + "]";
-    const auto [low, high] = std::minmax(wires[i].a, wires[i].b);
+    const int low = std::min(wires[i].a, wires[i].b);
+    const int high = std::max(wires[i].a, wires[i].b);
     if (low < 0 || high >= group.devices || low == high)
       throw BadInput(here + ": joins devices " + std::to_string(wires[i].a) + " and " + std::to_string(wires[i].b) +
                      "; it must join two different devices from 0 to " + std::to_string(group.devices - 1));
-    for (std::size_t j = 0; j < i; ++j)
-      if (std::minmax(wires[j].a, wires[j].b) == std::minmax(wires[i].a, wires[i].b))
-        throw BadInput(here + ": joins the same devices as wires[" + std::to_string(j) + "]; give parallel wires as one with their number");
+    const auto [first, is_new] = seen.try_emplace({low, high}, i);
+    if (!is_new)
+      throw BadInput(here + ": joins the same devices as wires[" + std::to_string(first->second) + "]; give parallel wires as one with their number");
     if (wires[i].count < 1) throw BadInput(here + ": the number of parallel wires must be at least 1");
   }
   try {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "platforms/check.hpp"
 #include "platforms/embedded.hpp"
+#include "platforms/fabric.hpp"
 #include "platforms/object_reader.hpp"
 #include "platforms/schema_check.hpp"
 #include "platforms/strict_json.hpp"
@@ -160,7 +160,7 @@ Platform read_platform(const json& value, const std::string& where) {
   const auto& document = inside ? value.at("platform") : value;
   auto platform = read_document(ObjectReader(document, where, inside ? "platform" : ""));
   try {
-    check(platform);
+    const Fabric whole(platform);  // its parts fit together, and its links can be numbered
   } catch (const BadInput& refusal) {
     throw BadInput(where, (inside ? "platform." : "") + std::string(refusal.what()));
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/embedded.hpp"
 #include "platforms/json.hpp"
@@ -165,6 +166,9 @@ TEST_CASE("parts that contradict each other are refused by the file's name") {
   CHECK_THAT(refusal(with("/nodes/0/intra/wires/1/b", 1, "dgx1-v100")), Contains("wires[1]") && Contains("same devices"));
   CHECK_THAT(refusal(with("/nodes/0/intra/kind", "nvswitch", "dgx1-v100")), Contains("wires"));
 
+  auto endless = with("/topology", {{"kind", "dragonfly"}, {"groups", 65536}, {"routers", 4096}, {"nodes_per_router", 1}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
+  CHECK_THAT(refusal(endless), Contains("file.json: topology") && Contains("4 billion links"));
+
   auto document = catalog_document("xeon-2s-10gbe");
   const json leaf{{"from", "node0"}, {"to", "rack"}, {"bandwidth", "1 GB/s"}, {"latency", "1 us"}};
   document["nodes"][0]["count"] = 1;
@@ -174,6 +178,28 @@ TEST_CASE("parts that contradict each other are refused by the file's name") {
   CHECK_THAT(refusal(document), Contains("file.json: topology.cables[1]") && Contains("cycle"));
   document["topology"]["cables"][1] = {{"from", "node1"}, {"to", "cellar"}, {"bandwidth", "1 GB/s"}, {"latency", "1 us"}};
   CHECK_THAT(refusal(document), Contains("topology.cables") && Contains("cannot be reached"));
+}
+
+TEST_CASE("files with broken bytes are read or refused, never worse") {
+  int accepted = 0;
+  for (const auto& file : embedded_catalog())
+    for (std::uint64_t i = 0; i < 300; ++i) {
+      std::string text(file.text);
+      for (std::uint64_t flip = 0; flip <= i % 4; ++flip) {
+        const auto bits = random_bits(11, i, flip);
+        text[bits % text.size()] = static_cast<char>(text[bits % text.size()] ^ (1 << (bits >> 40) % 8));
+      }
+      if (i % 10 == 0) text.resize(random_bits(12, i, 0) % text.size());
+      try {
+        const auto platform = read_platform_text(text, "file.json");
+        const Fabric fabric(platform);
+        CHECK(fabric.route(0, device_count(platform) - 1).latency >= Seconds(0));
+        ++accepted;
+      } catch (const BadInput& error) {
+        CHECK(std::string(error.what()).find("file.json") == 0);
+      }
+    }
+  CHECK(accepted > 100);  // flips inside sources and names
 }
 
 TEST_CASE("a calibrated machine holds a platform beside other parts") {
