@@ -1,7 +1,42 @@
+// Dropout (Srivastava et al., JMLR 2014), inverted: kept elements grow by 1 / (1 - ratio). The mask is never stored: it is drawn again
+// from (seed, step, attribute "stream", index in the unsplit tensor), so it is the same in both directions and under every plan.
+
+#include <string>
+
+#include "base/error.hpp"
+#include "graph/gradient.hpp"
 #include "graph/ops/families.hpp"
+#include "graph/ops/labels.hpp"
 
 namespace rehearsal::graph {
+namespace {
 
-std::span<const OpSchema> dropout_ops() { return {}; }
+std::vector<TensorType> infer_dropout(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  require_float(node, 0);
+  const double ratio = node.attributes.number("ratio", 0.5);
+  if (!(ratio >= 0 && ratio <= 1)) throw BadInput("attribute 'ratio' is " + std::to_string(ratio) + ", it must lie in [0, 1]");
+  if (!node.attributes.has("stream")) throw BadInput("attribute 'stream' is missing: it must be a number that no other dropout of the model has");
+  return {node.input(0)};
+}
+
+Work dropout_work(const NodeView& node) { return elementwise_work(node, 2); }
+
+void dropout_gradient(GradientContext& context) {
+  context.set(0, context.emit1("DropoutGrad", {context.gradient_of_output()}, context.attributes()));
+}
+
+constexpr Trait kTraits = Trait::Elementwise | Trait::Random | Trait::InPlace;
+
+const OpSchema kRows[] = {
+    {.name = "Dropout", .description = "Zeroes each element with probability 'ratio' and divides the others by 1 - ratio.", .traits = kTraits,
+     .infer = infer_dropout, .labels = elementwise_labels, .work = dropout_work, .gradient = dropout_gradient},
+    {.name = "DropoutGrad", .description = "Gradient of Dropout: the same mask, drawn again.", .traits = kTraits,
+     .infer = infer_dropout, .labels = elementwise_labels, .work = dropout_work, .no_gradient = "second derivatives are not taken"},
+};
+
+}  // namespace
+
+std::span<const OpSchema> dropout_ops() { return kRows; }
 
 }  // namespace rehearsal::graph

@@ -17,7 +17,8 @@ namespace {
 using graph::TensorId;
 using Kind = GradientOperand::Kind;
 
-constexpr GradientCases (*kFamilies[])() = {elementwise_cases, matrix_cases, reduction_cases, movement_cases, gather_cases, softmax_cases};
+constexpr GradientCases (*kFamilies[])() = {elementwise_cases, matrix_cases, reduction_cases, movement_cases, gather_cases, softmax_cases,
+                                          convolution_cases, pooling_cases, normalization_cases, resize_cases, dropout_cases};
 
 GradientCases all_cases() {
   GradientCases cases;

@@ -49,5 +49,10 @@ using GradientCases = std::vector<GradientCase>;
 [[nodiscard]] GradientCases movement_cases();
 [[nodiscard]] GradientCases gather_cases();
 [[nodiscard]] GradientCases softmax_cases();
+[[nodiscard]] GradientCases convolution_cases();
+[[nodiscard]] GradientCases pooling_cases();
+[[nodiscard]] GradientCases normalization_cases();
+[[nodiscard]] GradientCases resize_cases();
+[[nodiscard]] GradientCases dropout_cases();
 
 }  // namespace rehearsal::exec
