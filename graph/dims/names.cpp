@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "graph/dims/inference.hpp"
 
@@ -115,45 +116,49 @@ std::vector<AtomId> atoms_of(const Graph& graph, const LogicalDims& dims, NodeId
   return all;
 }
 
-std::string reason_at(const Graph& graph, const LogicalDims& dims, NodeId id) {
-  for (const Misfit& m : dims.misfits()) {
-    if (m.node == id) return m.reason;
-  }
-  return std::string(schema(graph[id]).name) + " needs it whole";
+/// The first misfit of each node.
+std::unordered_map<std::size_t, const std::string*> reasons_of(const LogicalDims& dims) {
+  std::unordered_map<std::size_t, const std::string*> reasons;
+  for (const Misfit& m : dims.misfits()) reasons.emplace(index(m.node), &m.reason);
+  return reasons;
+}
+
+bool can_split(const std::vector<IterDim>& ways, AtomId atom) {
+  const auto is_there = [&](const std::vector<Place>& places) { return std::any_of(places.begin(), places.end(), [&](const Place& p) { return p.atom == atom; }); };
+  return std::any_of(ways.begin(), ways.end(), [&](const IterDim& w) { return w.atom == atom || is_there(w.inputs) || is_there(w.outputs); });
 }
 
 }  // namespace
 
 std::vector<DimReport> report_dims(const Graph& graph, const LogicalDims& dims) {
   const std::size_t count = dims.atoms().count();
-  std::vector<bool> usable(count);
+  std::vector<bool> usable(count), seen(count);
   std::vector<std::vector<NodeId>> blocking(count);
   std::vector<AtomId> order;
-  std::vector<bool> seen(count);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const auto id = static_cast<NodeId>(n);
     if (graph[id].phase != Phase::Forward) break;
-    std::vector<bool> here;
-    const std::vector<AtomId> atoms = atoms_of(graph, dims, id);
-    for (const AtomId a : atoms) {
-      const std::size_t at = static_cast<std::size_t>(a);
-      const auto& ways = dims.iteration(id);
-      const bool ok = std::any_of(ways.begin(), ways.end(), [&](const IterDim& w) {
-        const auto has = [&](const std::vector<Place>& places) { return std::any_of(places.begin(), places.end(), [&](const Place& p) { return p.atom == a; }); };
-        return w.atom == a || has(w.inputs) || has(w.outputs);
-      });
-      if (ok) usable[at] = true;
-      if (!ok) blocking[at].push_back(id);
+    for (const AtomId a : atoms_of(graph, dims, id)) {
+      const auto at = static_cast<std::size_t>(a);
+      if (can_split(dims.iteration(id), a)) {
+        usable[at] = true;
+      } else {
+        blocking[at].push_back(id);
+      }
       if (!seen[at]) order.push_back(a);
       seen[at] = true;
     }
   }
+  const auto reasons = reasons_of(dims);
   std::vector<DimReport> report;
   for (const AtomId a : order) {
-    const std::size_t at = static_cast<std::size_t>(a);
-    if (!usable[at]) continue;
+    const auto at = static_cast<std::size_t>(a);
+    if (!usable[at]) continue;  // kernel sizes, normalized axes: no operator could ever split them
     DimReport one{dims.name(a), dims.atoms().size(a), dims.atoms().size(a), {}};
-    for (const NodeId n : blocking[at]) one.blocked_by.push_back({n, reason_at(graph, dims, n)});
+    for (const NodeId n : blocking[at]) {
+      const auto known = reasons.find(index(n));
+      one.blocked_by.push_back({n, known != reasons.end() ? *known->second : std::string(schema(graph[n]).name) + " needs it whole"});
+    }
     report.push_back(std::move(one));
   }
   return report;

@@ -89,7 +89,9 @@ double flops_of(const graph::Graph& graph, const graph::Node& node) {
   std::string message = "mesh axis '" + task.axes[axis].name + "' of size " + std::to_string(task.axes[axis].size) + ": no operator can be split by " + dims;
   const auto named = std::find_if(use.replicas.begin(), use.replicas.end(), [](const Replica& r) { return !r.reason.empty(); });
   if (named != use.replicas.end()) message += "; node '" + task.graph[named->node].name + "': " + named->reason;
-  if (named == use.replicas.end()) message += "; no node has such a dimension";
+  if (named == use.replicas.end()) {
+    message += task.dims.batch().empty() ? "; the inputs hold " + std::to_string(task.training.batch) + " sample(s)" : "; no node has such a dimension";
+  }
   throw Refusal(message);
 }
 

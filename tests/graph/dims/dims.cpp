@@ -178,6 +178,32 @@ TEST_CASE("report: what can be split, and what blocks it") {
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
 }
 
+TEST_CASE("degenerate shapes: scalars, ones, nothing at all") {
+  Net n;
+  const TensorId one = n.input("one", {1, 1});
+  const TensorId scalar = n.reshape(one, {});
+  const TensorId none = n.op("Slice", {n.input("x", {6, 4})}, {{"starts", Sizes{2}}, {"ends", Sizes{2}}, {"axes", Sizes{1}}});
+  const TensorId empty = n.reshape(none, {0, 3});
+  n.b.set_outputs({scalar, empty});
+  const Graph g = std::move(n.b).build();
+  const LogicalDims dims(g);
+  CHECK(dims.of(g.outputs()[0]).empty());
+  CHECK(dims.atoms().size(dims.of(g.outputs()[1])[0]) == 0);
+  CHECK(dims.name(dims.batch().front()) == "in1.batch");
+}
+
+TEST_CASE("Concat of a single operand and of empty pieces") {
+  Net n;
+  const TensorId x = n.input("x", {6, 4});
+  const auto parts = n.b.add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", Sizes{4, 0}}});
+  const TensorId again = n.op("Concat", {parts[0], parts[1]}, {{"axis", std::int64_t{1}}});
+  const TensorId alone = n.op("Concat", {again}, {{"axis", std::int64_t{0}}});
+  n.b.set_outputs({alone});
+  const Graph g = std::move(n.b).build();
+  const LogicalDims dims(g);
+  CHECK(dims.of(g.outputs()[0]) == dims.of(g.inputs()[0]));
+}
+
 TEST_CASE("thousands of nodes take a fraction of a second") {
   // 96 layers: about 96 x 60 nodes, forward and backward.
   const TrainingGraph t = graph::test::gpt({.layers = 96});

@@ -2,6 +2,7 @@
 // Small networks of the usual families, built by hand.
 
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,32 @@ inline TrainingGraph gpt(const GptSizes& s = {}) {
     x = n.op("Add", {x, n.linear(n.op("Relu", {n.linear(n.layer_norm(x, h + ".ln2"), h + ".up", 4 * C)}), h + ".down", C)});
   }
   return trained(n.model(n.op("MatMul", {n.layer_norm(x, "ln_f"), table}, {{"trans_b", std::int64_t{1}}})));
+}
+
+/// A random chain of layers on [batch, 12]: matrices, reshapes and back, transposes, splits, sums, residuals.
+inline TrainingGraph random_network(std::mt19937& random, std::int64_t batch) {
+  Net n;
+  std::vector<TensorId> wide = {n.input("x", {batch, 12})};
+  const auto pick = [&] { return wide[random() % wide.size()]; };
+  const int layers = 2 + static_cast<int>(random() % 6);
+  for (int i = 0; i < layers; ++i) {
+    const std::string name = "l" + std::to_string(i);
+    const TensorId x = wide.back();
+    switch (random() % 7) {
+      case 0: wide.push_back(n.linear(x, name, 12)); break;
+      case 1: wide.push_back(n.op("Relu", {x})); break;
+      case 2: wide.push_back(n.op("Add", {x, pick()})); break;
+      case 3: wide.push_back(n.reshape(n.transpose(n.reshape(x, {batch, 3, 4}), {0, 2, 1}), {batch, 12})); break;
+      case 4: {
+        const auto parts = n.b.add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", std::vector<std::int64_t>{4, 8}}});
+        wide.push_back(n.op("Concat", {parts[1], n.op("Relu", {parts[0]})}, {{"axis", std::int64_t{1}}}));
+        break;
+      }
+      case 5: wide.push_back(n.transpose(n.op("Relu", {n.transpose(x, {1, 0})}), {1, 0})); break;
+      default: wide.push_back(n.reshape(n.linear(n.reshape(x, {batch * 3, 4}), name, 4), {batch, 12})); break;
+    }
+  }
+  return trained(n.model(n.linear(wide.back(), "head", 5)));
 }
 
 }  // namespace rehearsal::graph::test

@@ -104,32 +104,6 @@ void check_all(const TrainingGraph& t, const std::vector<MeshAxis>& axes) {
   }
 }
 
-/// A random chain of layers on [batch, 12]: matrices, reshapes and back, transposes, splits, sums, residuals.
-TrainingGraph random_network(std::mt19937& random, std::int64_t batch) {
-  Net n;
-  std::vector<TensorId> wide = {n.input("x", {batch, 12})};
-  const auto pick = [&] { return wide[random() % wide.size()]; };
-  const int layers = 2 + static_cast<int>(random() % 6);
-  for (int i = 0; i < layers; ++i) {
-    const std::string name = "l" + std::to_string(i);
-    const TensorId x = wide.back();
-    switch (random() % 7) {
-      case 0: wide.push_back(n.linear(x, name, 12)); break;
-      case 1: wide.push_back(n.op("Relu", {x})); break;
-      case 2: wide.push_back(n.op("Add", {x, pick()})); break;
-      case 3: wide.push_back(n.reshape(n.transpose(n.reshape(x, {batch, 3, 4}), {0, 2, 1}), {batch, 12})); break;
-      case 4: {
-        const auto parts = n.b.add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", std::vector<std::int64_t>{4, 8}}});
-        wide.push_back(n.op("Concat", {parts[1], n.op("Relu", {parts[0]})}, {{"axis", std::int64_t{1}}}));
-        break;
-      }
-      case 5: wide.push_back(n.transpose(n.op("Relu", {n.transpose(x, {1, 0})}), {1, 0})); break;
-      default: wide.push_back(n.reshape(n.linear(n.reshape(x, {batch * 3, 4}), name, 4), {batch, 12})); break;
-    }
-  }
-  return graph::test::trained(n.model(n.linear(wide.back(), "head", 5)));
-}
-
 }  // namespace
 
 TEST_CASE("small networks: shares cover, local shapes fit, conversions arrive") {
@@ -148,7 +122,7 @@ TEST_CASE("random networks: shares cover, local shapes fit, conversions arrive")
   std::mt19937 random(7);
   for (int i = 0; i < 60; ++i) {
     const std::int64_t batch = 5 + static_cast<std::int64_t>(random() % 8);
-    const TrainingGraph t = random_network(random, batch);
+    const TrainingGraph t = graph::test::random_network(random, batch);
     INFO("network " << i << ", batch " << batch);
     check_all(t, {{"dp", 1 + static_cast<std::int64_t>(random() % 5), {"batch"}, false}});
     check_all(t, {{"dp", 2, {"batch"}, false}, {"time", 2, {"batch"}, true}});
@@ -159,7 +133,7 @@ TEST_CASE("random networks: any single dimension can be split, as far as operato
   std::mt19937 random(11);
   int split = 0;
   for (int i = 0; i < 25; ++i) {
-    const TrainingGraph t = random_network(random, 6);
+    const TrainingGraph t = graph::test::random_network(random, 6);
     const LogicalDims dims(t.graph);
     for (const DimReport& d : report_dims(t.graph, dims)) {
       INFO("network " << i << ", dimension " << d.name);
