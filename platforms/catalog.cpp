@@ -46,8 +46,9 @@ Platform load(const std::string& name_or_path, const Folders& folders) {
   const auto near = nearest_name(name_or_path, names);
   std::string known;
   for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
-  throw BadInput("platform \"" + name_or_path + "\"", (near ? "is not in the catalogue; did you mean \"" + *near + "\"?" : "is not in the catalogue.") +
-                                                          " It has " + known + "; a file is named with its .json");
+  throw BadInput("platform \"" + name_or_path + "\"",
+                 (near ? "is not in the catalogue; did you mean \"" + *near + "\"?" : "is not in the catalogue.") + " It has " + known +
+                     "; a file is named with its .json");
 }
 
 }  // namespace rehearsal::platforms

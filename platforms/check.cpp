@@ -34,7 +34,8 @@ void check_wires(const NodeGroup& group, const std::string& key) {
                      "; it must join two different devices from 0 to " + std::to_string(group.devices - 1));
     const auto [first, is_new] = seen.try_emplace({low, high}, i);
     if (!is_new)
-      throw BadInput(here + ": joins the same devices as wires[" + std::to_string(first->second) + "]; give parallel wires as one with their number");
+      throw BadInput(here + ": joins the same devices as wires[" + std::to_string(first->second) +
+                     "]; give parallel wires as one with their number");
     if (wires[i].count < 1) throw BadInput(here + ": the number of parallel wires must be at least 1");
   }
   try {
@@ -46,14 +47,16 @@ void check_wires(const NodeGroup& group, const std::string& key) {
 
 void check_parameters(const Topology& topology, const TopologyRow& row) {
   for (const auto& [key, values] : topology.parameters) {
-    const auto found = std::find_if(row.parameters.begin(), row.parameters.end(), [&, &k = key](const ParameterRow& p) { return p.key == k; });
+    const auto found =
+        std::find_if(row.parameters.begin(), row.parameters.end(), [&, &k = key](const ParameterRow& p) { return p.key == k; });
     const auto here = "topology." + key;
     if (found == row.parameters.end()) throw BadInput(here + ": a " + topology.kind + " has no such parameter");
     if (values.empty() || values.size() > static_cast<std::size_t>(found->most))
       throw BadInput(here + ": must hold 1 to " + std::to_string(found->most) + " numbers");
     for (const auto value : values)
       if (value < found->low || value > found->high)
-        throw BadInput(here + ": is " + std::to_string(value) + "; must be from " + std::to_string(found->low) + " to " + std::to_string(found->high));
+        throw BadInput(here + ": is " + std::to_string(value) + "; must be from " + std::to_string(found->low) + " to " +
+                       std::to_string(found->high));
   }
   if (!row.has_cables && !topology.cables.empty()) throw BadInput("topology.cables: a " + topology.kind + " has no cables of its own");
 }
@@ -62,7 +65,8 @@ void check_group(const NodeGroup& group, const std::string& key, bool networked)
   if (group.count < 1) throw BadInput(key + ".count: must be at least 1");
   if (group.devices < 1) throw BadInput(key + ".devices: must be at least 1");
   check_wires(group, key + ".intra");
-  if (networked && group.nic.count < 1) throw BadInput(key + ".nic: nodes of a network need at least one network card; topology \"single\" needs none");
+  if (networked && group.nic.count < 1)
+    throw BadInput(key + ".nic: nodes of a network need at least one network card; topology \"single\" needs none");
 }
 
 }  // namespace
@@ -81,7 +85,8 @@ void check(const Platform& platform) {
     devices += std::int64_t{group.count} * group.devices;
   }
   if (nodes > capacity)
-    throw BadInput("nodes.count: " + std::to_string(nodes) + " nodes do not fit; topology " + platform.topology.kind + " holds " + std::to_string(capacity));
+    throw BadInput("nodes.count: " + std::to_string(nodes) + " nodes do not fit; topology " + platform.topology.kind + " holds " +
+                   std::to_string(capacity));
   if (devices > kMostDevices)
     throw BadInput("nodes.devices: " + std::to_string(devices) + " devices; a platform has at most " + std::to_string(kMostDevices));
   if (platform.device_limit && (*platform.device_limit < 1 || *platform.device_limit > devices))

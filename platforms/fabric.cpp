@@ -13,8 +13,9 @@
 namespace rehearsal::platforms {
 namespace {
 
-constexpr std::array kRoles{std::string_view("device-out"), std::string_view("device-in"), std::string_view("bus"), std::string_view("wire"),
-                            std::string_view("nic-out"), std::string_view("nic-in"), std::string_view("network")};
+constexpr std::array kRoles{std::string_view("device-out"), std::string_view("device-in"), std::string_view("bus"),
+                            std::string_view("wire"),       std::string_view("nic-out"),   std::string_view("nic-in"),
+                            std::string_view("network")};
 
 /// The links of one node, in this order: ports of devices (out, in) or wires (both ways); the bus; cards (out, in).
 struct NodeLayout {
@@ -23,7 +24,7 @@ struct NodeLayout {
   std::uint64_t first_link = 0;
   std::uint64_t bus = 0, nics = 0, size = 0;  ///< offsets inside a node, and the number of its links
   std::optional<BytesPerSecond> bus_bandwidth;
-  int lanes = 0;                              ///< cards as ranks see them: bundled where there are more than devices
+  int lanes = 0;  ///< cards as ranks see them: bundled where there are more than devices
   std::optional<Mesh> mesh;
 };
 
@@ -36,8 +37,10 @@ NodeLayout layout_of(const NodeGroup& group) {
     layout.bus = 2 * intra.wires.size();
   } else {
     layout.bus = 2 * static_cast<std::uint64_t>(group.devices);
-    if (intra.total_bandwidth) layout.bus_bandwidth = intra.total_bandwidth->value;
-    else if (intra.kind == IntraKind::SharedMemory) layout.bus_bandwidth = *intra.bandwidth;
+    if (intra.total_bandwidth)
+      layout.bus_bandwidth = intra.total_bandwidth->value;
+    else if (intra.kind == IntraKind::SharedMemory)
+      layout.bus_bandwidth = *intra.bandwidth;
   }
   layout.nics = layout.bus + (layout.bus_bandwidth ? 1 : 0);
   layout.lanes = std::min(group.nic.count, group.devices);
@@ -58,8 +61,8 @@ struct Fabric::Layout {
 
   struct Place {
     const NodeLayout* group;
-    std::int64_t node;    ///< over all groups
-    std::uint64_t base;   ///< first link of the node
+    std::int64_t node;   ///< over all groups
+    std::uint64_t base;  ///< first link of the node
     int device;
   };
 
@@ -88,15 +91,16 @@ Link Fabric::Layout::node_link(const NodeLayout& group, std::uint64_t local) con
   if (local >= group.nics) {
     const bool in = (local - group.nics) % 2 == 1;
     const double cards = static_cast<double>(nic.count) / group.lanes;
-    return {*nic.bandwidth * cards, *nic.latency + (in ? network->exit_latency() : Seconds(0)), *nic.idle_power * cards, *nic.busy_power * cards,
-            in ? LinkRole::NicIn : LinkRole::NicOut};
+    return {*nic.bandwidth * cards, *nic.latency + (in ? network->exit_latency() : Seconds(0)), *nic.idle_power * cards,
+            *nic.busy_power * cards, in ? LinkRole::NicIn : LinkRole::NicOut};
   }
   if (local == group.bus) return {*group.bus_bandwidth, Seconds(0), Watts(0), Watts(0), LinkRole::Bus};
   if (group.mesh) {
     const double wires = intra.wires[local / 2].count;
     return {*intra.bandwidth * wires, *intra.latency, *intra.idle_power * wires, *intra.busy_power * wires, LinkRole::Wire};
   }
-  return {*intra.bandwidth, *intra.latency / 2.0, *intra.idle_power, *intra.busy_power, local % 2 == 0 ? LinkRole::DeviceOut : LinkRole::DeviceIn};
+  return {*intra.bandwidth, *intra.latency / 2.0, *intra.idle_power, *intra.busy_power,
+          local % 2 == 0 ? LinkRole::DeviceOut : LinkRole::DeviceIn};
 }
 
 void Fabric::Layout::route_inside(const Place& from, const Place& to, Route& out) const {
@@ -167,7 +171,8 @@ std::string Fabric::link_name(std::uint32_t link) const {
   while (group->first_link > link) ++group;
   const auto local = (link - group->first_link) % group->size;
   const auto node = "node" + std::to_string(group->first_node + static_cast<std::int64_t>((link - group->first_link) / group->size));
-  if (local >= group->nics) return node + ".nic" + std::to_string((local - group->nics) / 2) + ((local - group->nics) % 2 == 0 ? ".out" : ".in");
+  if (local >= group->nics)
+    return node + ".nic" + std::to_string((local - group->nics) / 2) + ((local - group->nics) % 2 == 0 ? ".out" : ".in");
   if (local == group->bus) return node + ".bus";
   if (!group->mesh) return node + ".device" + std::to_string(local / 2) + (local % 2 == 0 ? ".out" : ".in");
   const auto& wire = group->group->intra.wires[local / 2];
@@ -181,8 +186,10 @@ void Fabric::route(int a, int b, Route& out) const {
   const auto from = layout_->place(a);
   const auto to = layout_->place(b);
   if (a == b) return;
-  if (from.node == to.node) layout_->route_inside(from, to, out);
-  else layout_->route_between(from, to, out);
+  if (from.node == to.node)
+    layout_->route_inside(from, to, out);
+  else
+    layout_->route_between(from, to, out);
   for (const auto crossed : out.links) out.latency += link(crossed).latency;
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -59,7 +60,8 @@ Device read_device(ObjectReader reader) {
   device.generation = reader.text_or("generation", "");
   device.compute_units = static_cast<int>(reader.integer("compute_units", 1, 1'000'000));
   device.peaks = read_peaks(reader.object("peaks"));
-  if (!device.peak("f32")) reader.refuse("peaks", "f32 is missing; every device needs the peak of f32, for example \"f32\": \"19.5 TFLOP/s\"");
+  if (!device.peak("f32"))
+    reader.refuse("peaks", "f32 is missing; every device needs the peak of f32, for example \"f32\": \"19.5 TFLOP/s\"");
   device.memory = reader.quantity("memory", kMemory);
   device.memory_bandwidth = reader.quantity("memory_bandwidth", kBandwidths);
   device.idle_power = reader.quantity("idle_power", kPowers);
@@ -130,7 +132,8 @@ Topology read_topology(ObjectReader reader) {
   }
   if (row.has_cables)
     for (auto& cable : reader.objects("cables", 1, kMostCables)) {
-      topology.cables.push_back({cable.text("from"), cable.text("to"), cable.quantity("bandwidth", kBandwidths), cable.quantity("latency", kLatencies)});
+      topology.cables.push_back(
+          {cable.text("from"), cable.text("to"), cable.quantity("bandwidth", kBandwidths), cable.quantity("latency", kLatencies)});
       cable.finish();
     }
   reader.finish();
@@ -168,7 +171,9 @@ Platform read_platform(const json& value, const std::string& where) {
   return platform;
 }
 
-Platform read_platform_text(const std::string& text, const std::string& where) { return read_platform(parse_strict_json(text, where), where); }
+Platform read_platform_text(const std::string& text, const std::string& where) {
+  return read_platform(parse_strict_json(text, where), where);
+}
 
 Platform read_platform_file(const std::string& path) { return read_platform(read_json_file(path), path); }
 

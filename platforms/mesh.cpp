@@ -7,7 +7,8 @@
 
 namespace rehearsal::platforms {
 
-Mesh::Mesh(const std::vector<Wire>& wires, int devices) : devices_(devices), hops_(static_cast<std::size_t>(devices) * static_cast<std::size_t>(devices)) {
+Mesh::Mesh(const std::vector<Wire>& wires, int devices)
+    : devices_(devices), hops_(static_cast<std::size_t>(devices) * static_cast<std::size_t>(devices)) {
   std::vector<std::vector<Edge>> edges(static_cast<std::size_t>(devices));
   for (std::uint32_t w = 0; w < wires.size(); ++w) {
     edges[static_cast<std::size_t>(wires[w].a)].push_back({wires[w].b, wires[w].count, 2 * w});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -29,14 +30,22 @@ std::string joined(std::span<const std::string_view> names) {
 
 template <class Q>
 constexpr std::string_view kExample = "";
-template <> constexpr std::string_view kExample<Seconds> = "1.5 us";
-template <> constexpr std::string_view kExample<Bytes> = "80 GB";
-template <> constexpr std::string_view kExample<FlopsPerSecond> = "312 TFLOP/s";
-template <> constexpr std::string_view kExample<BytesPerSecond> = "25 GB/s";
-template <> constexpr std::string_view kExample<Watts> = "400 W";
-template <> constexpr std::string_view kExample<DollarsPerHour> = "2.5 $/h";
-template <> constexpr std::string_view kExample<KilogramsPerJoule> = "0.35 kg/kWh";
-template <> constexpr std::string_view kExample<DollarsPerJoule> = "0.12 $/kWh";
+template <>
+constexpr std::string_view kExample<Seconds> = "1.5 us";
+template <>
+constexpr std::string_view kExample<Bytes> = "80 GB";
+template <>
+constexpr std::string_view kExample<FlopsPerSecond> = "312 TFLOP/s";
+template <>
+constexpr std::string_view kExample<BytesPerSecond> = "25 GB/s";
+template <>
+constexpr std::string_view kExample<Watts> = "400 W";
+template <>
+constexpr std::string_view kExample<DollarsPerHour> = "2.5 $/h";
+template <>
+constexpr std::string_view kExample<KilogramsPerJoule> = "0.35 kg/kWh";
+template <>
+constexpr std::string_view kExample<DollarsPerJoule> = "0.12 $/kWh";
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -68,7 +77,8 @@ std::optional<std::string> nearest_name(std::string_view wrong, std::span<const 
   return best;
 }
 
-ObjectReader::ObjectReader(const json& value, std::string where, std::string path) : value_(&value), where_(std::move(where)), path_(std::move(path)) {
+ObjectReader::ObjectReader(const json& value, std::string where, std::string path)
+    : value_(&value), where_(std::move(where)), path_(std::move(path)) {
   if (!value.is_object()) {
     const auto what = "is " + shown(value) + "; an object with keys in braces is needed";
     throw BadInput(where_, path_.empty() ? "the document " + what : path_ + ": " + what);

@@ -57,7 +57,9 @@ Placement place(const Platform& platform, int rank) {
   }
 }
 
-const NodeGroup& node_of(const Platform& platform, int rank) { return platform.nodes[static_cast<std::size_t>(place(platform, rank).group)]; }
+const NodeGroup& node_of(const Platform& platform, int rank) {
+  return platform.nodes[static_cast<std::size_t>(place(platform, rank).group)];
+}
 const Device& device_of(const Platform& platform, int rank) { return node_of(platform, rank).device; }
 
 Platform with_nodes(const Platform& platform, std::int64_t nodes) {

@@ -29,7 +29,8 @@ struct NetworkSize {
   std::int64_t ports = 1;  ///< cards per node, the most of any group
 };
 
-/// The links between network cards, numbered from 0; a Fabric has fewer than 2^32 of them. Every link leaves a switch and holds the latency of crossing it.
+/// The links between network cards, numbered from 0; a Fabric has fewer than 2^32 of them. Every link leaves a switch and holds the
+/// latency of crossing it.
 class Network {
  public:
   virtual ~Network() = default;

@@ -22,7 +22,9 @@ constexpr std::array kParameters{
 class Dragonfly final : public Network {
  public:
   explicit Dragonfly(const Topology& topology)
-      : groups_(parameter(topology, "groups")), routers_(parameter(topology, "routers")), nodes_(parameter(topology, "nodes_per_router")),
+      : groups_(parameter(topology, "groups")),
+        routers_(parameter(topology, "routers")),
+        nodes_(parameter(topology, "nodes_per_router")),
         local_(network_link(topology, static_cast<double>(parameter(topology, "local_width")))),
         global_(network_link(topology, static_cast<double>(parameter(topology, "global_width")))) {}
 
@@ -32,7 +34,8 @@ class Dragonfly final : public Network {
   [[nodiscard]] std::string link_name(std::uint64_t link) const override {
     const auto routers = static_cast<std::uint64_t>(routers_);
     const auto groups = static_cast<std::uint64_t>(groups_);
-    if (link >= locals()) return "group" + std::to_string((link - locals()) / groups) + ".to-group" + std::to_string((link - locals()) % groups);
+    if (link >= locals())
+      return "group" + std::to_string((link - locals()) / groups) + ".to-group" + std::to_string((link - locals()) % groups);
     return "group" + std::to_string(link / routers / routers) + ".router" + std::to_string(link / routers % routers) + ".to-router" +
            std::to_string(link % routers);
   }
@@ -63,14 +66,20 @@ class Dragonfly final : public Network {
 };
 
 std::int64_t capacity(const Topology& topology) {
-  return saturated_product(saturated_product(parameter(topology, "groups"), parameter(topology, "routers")), parameter(topology, "nodes_per_router"));
+  return saturated_product(saturated_product(parameter(topology, "groups"), parameter(topology, "routers")),
+                           parameter(topology, "nodes_per_router"));
 }
 
 std::unique_ptr<Network> build(const Topology& topology, NetworkSize) { return std::make_unique<Dragonfly>(topology); }
 
 }  // namespace
 
-constinit const TopologyRow kDragonfly{.kind = "dragonfly", .meaning = "fully connected groups of fully connected routers",
-                                       .parameters = kParameters, .has_links = true, .has_latency = true, .capacity = capacity, .build = build};
+constinit const TopologyRow kDragonfly{.kind = "dragonfly",
+                                       .meaning = "fully connected groups of fully connected routers",
+                                       .parameters = kParameters,
+                                       .has_links = true,
+                                       .has_latency = true,
+                                       .capacity = capacity,
+                                       .build = build};
 
 }  // namespace rehearsal::platforms

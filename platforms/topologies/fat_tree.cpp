@@ -85,7 +85,12 @@ std::unique_ptr<Network> build(const Topology& topology, NetworkSize size) { ret
 
 }  // namespace
 
-constinit const TopologyRow kFatTree{.kind = "fat-tree", .meaning = "levels of switches, wider towards the root", .parameters = kParameters,
-                                     .has_links = true, .has_latency = true, .capacity = capacity, .build = build};
+constinit const TopologyRow kFatTree{.kind = "fat-tree",
+                                     .meaning = "levels of switches, wider towards the root",
+                                     .parameters = kParameters,
+                                     .has_links = true,
+                                     .has_latency = true,
+                                     .capacity = capacity,
+                                     .build = build};
 
 }  // namespace rehearsal::platforms

@@ -16,7 +16,7 @@ struct Vertex {
   std::size_t parent = kNone;
   std::size_t cable = kNone;  ///< to the parent
   std::size_t depth = 0;
-  bool forwards = true;       ///< the cable's `from` is this vertex, its `to` the parent
+  bool forwards = true;  ///< the cable's `from` is this vertex, its `to` the parent
 };
 
 /// Names, and the cables at every vertex.
@@ -43,7 +43,8 @@ std::size_t other_end(CableGraph& graph, const Cable& cable, std::size_t end) {
 }
 
 /// Says which cables close a cycle: the way from one end of `cable` back to its other end.
-[[noreturn]] void refuse_cycle(const CableGraph& graph, const std::vector<Vertex>& tree, std::size_t cable, std::pair<std::size_t, std::size_t> ends) {
+[[noreturn]] void refuse_cycle(const CableGraph& graph, const std::vector<Vertex>& tree, std::size_t cable,
+                               std::pair<std::size_t, std::size_t> ends) {
   std::string way = graph.names[ends.first];
   std::vector<std::size_t> back{ends.second};
   auto [a, b] = ends;
@@ -96,7 +97,8 @@ bool is_node_name(std::string_view name) {
 void refuse_gap(const Tree& tree) {
   const auto found = static_cast<std::size_t>(std::count_if(tree.graph.names.begin(), tree.graph.names.end(), is_node_name));
   if (found == tree.nodes.size() && found != 0) return;
-  throw BadInput("topology.cables: \"node" + std::to_string(tree.nodes.size()) + "\" has no cable; nodes are called node0, node1, … without gaps");
+  throw BadInput("topology.cables: \"node" + std::to_string(tree.nodes.size()) +
+                 "\" has no cable; nodes are called node0, node1, … without gaps");
 }
 
 Tree tree_of(const Topology& topology) {
@@ -132,7 +134,8 @@ class CableTree final : public Network {
   }
   [[nodiscard]] std::string link_name(std::uint64_t link) const override {
     const auto& cable = cables_[link / 2];
-    return "cable" + std::to_string(link / 2) + (link % 2 == 0 ? "." + cable.from + ".to." + cable.to : "." + cable.to + ".to." + cable.from);
+    return "cable" + std::to_string(link / 2) +
+           (link % 2 == 0 ? "." + cable.from + ".to." + cable.to : "." + cable.to + ".to." + cable.from);
   }
 
   void route(Endpoint from, Endpoint to, std::vector<std::uint32_t>& links) const override {
@@ -162,7 +165,11 @@ std::unique_ptr<Network> build(const Topology& topology, NetworkSize) { return s
 
 }  // namespace
 
-constinit const TopologyRow kLinks{.kind = "links", .meaning = "a tree of nodes and switches, cable by cable", .parameters = {},
-                                   .has_cables = true, .capacity = capacity, .build = build};
+constinit const TopologyRow kLinks{.kind = "links",
+                                   .meaning = "a tree of nodes and switches, cable by cable",
+                                   .parameters = {},
+                                   .has_cables = true,
+                                   .capacity = capacity,
+                                   .build = build};
 
 }  // namespace rehearsal::platforms

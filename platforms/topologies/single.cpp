@@ -31,7 +31,11 @@ constexpr std::array kSwitchParameters{ParameterRow{.key = "ports", .meaning = "
 }  // namespace
 
 constinit const TopologyRow kSingle{.kind = "single", .meaning = "one node, no network", .parameters = {}, .capacity = one, .build = build};
-constinit const TopologyRow kSwitch{.kind = "switch", .meaning = "every node on one non-blocking switch", .parameters = kSwitchParameters,
-                                    .has_latency = true, .capacity = ports, .build = build};
+constinit const TopologyRow kSwitch{.kind = "switch",
+                                    .meaning = "every node on one non-blocking switch",
+                                    .parameters = kSwitchParameters,
+                                    .has_latency = true,
+                                    .capacity = ports,
+                                    .build = build};
 
 }  // namespace rehearsal::platforms

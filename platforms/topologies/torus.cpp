@@ -9,7 +9,8 @@
 namespace rehearsal::platforms {
 namespace {
 
-constexpr std::array kParameters{ParameterRow{.key = "dims", .meaning = "nodes along each dimension, innermost first", .high = 65536, .most = 6}};
+constexpr std::array kParameters{
+    ParameterRow{.key = "dims", .meaning = "nodes along each dimension, innermost first", .high = 65536, .most = 6}};
 
 const std::vector<std::int64_t>& dims_of(const Topology& topology) {
   const auto found = topology.parameters.find("dims");
@@ -28,7 +29,8 @@ class Torus final : public Network {
   [[nodiscard]] Link link(std::uint64_t) const override { return link_; }
 
   [[nodiscard]] std::string link_name(std::uint64_t link) const override {
-    return "router" + std::to_string(link / 2 / dims_.size()) + ".dim" + std::to_string(link / 2 % dims_.size()) + (link % 2 == 0 ? ".up" : ".down");
+    return "router" + std::to_string(link / 2 / dims_.size()) + ".dim" + std::to_string(link / 2 % dims_.size()) +
+           (link % 2 == 0 ? ".up" : ".down");
   }
 
   void route(Endpoint from, Endpoint to, std::vector<std::uint32_t>& links) const override {
@@ -70,7 +72,12 @@ std::unique_ptr<Network> build(const Topology& topology, NetworkSize) { return s
 
 }  // namespace
 
-constinit const TopologyRow kTorus{.kind = "torus", .meaning = "a ring of nodes along every dimension", .parameters = kParameters,
-                                   .has_links = true, .has_latency = true, .capacity = capacity, .build = build};
+constinit const TopologyRow kTorus{.kind = "torus",
+                                   .meaning = "a ring of nodes along every dimension",
+                                   .parameters = kParameters,
+                                   .has_links = true,
+                                   .has_latency = true,
+                                   .capacity = capacity,
+                                   .build = build};
 
 }  // namespace rehearsal::platforms

@@ -4,8 +4,9 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "platforms/catalog.hpp"
@@ -21,7 +22,9 @@ using nlohmann::json;
 
 namespace {
 
-bool is_quantity(const json& value) { return value.is_string() && std::isdigit(static_cast<unsigned char>(value.get<std::string>()[0])) != 0; }
+bool is_quantity(const json& value) {
+  return value.is_string() && std::isdigit(static_cast<unsigned char>(value.get<std::string>()[0])) != 0;
+}
 
 /// Paths of quantities that no "sources" beside them explains.
 void collect_unsourced(const json& value, const std::string& path, std::vector<std::string>& out) {
@@ -95,11 +98,22 @@ TEST_CASE("machines of the catalogue are plausible") {
 TEST_CASE("the schema and the reader agree on what is wrong") {
   const auto good = json::parse(embedded_catalog().front().text);
   CHECK_NOTHROW(check_against_schema(good, "good.json"));
-  const std::vector<std::pair<std::string, json>> changes{
-      {"/nodes/0/device/memory", "80 bananas"}, {"/nodes/0/device/memory_bandwidth", 5},      {"/nodes/0/count", 0},     {"/nodes/0/count", "8"},
-      {"/nodes/0/device/kind", "npu"},          {"/topology/kind", "star"},                   {"/pue", 0.9},             {"/schema", 2},
-      {"/nodes", json::array()},                {"/nodes/0/intra/latency", "-1 us"},          {"/nodes/0/sources", 3},   {"/nodes/0/device/peaks", {{"f16", "1 TFLOP/s"}}},
-      {"/nodes/0/price", "5 $"},                {"/carbon_intensity", "0.4 kg"},              {"/nodes/0/nic/count", 0}, {"/nodes/0/unknown", 1}};
+  const std::vector<std::pair<std::string, json>> changes{{"/nodes/0/device/memory", "80 bananas"},
+                                                          {"/nodes/0/device/memory_bandwidth", 5},
+                                                          {"/nodes/0/count", 0},
+                                                          {"/nodes/0/count", "8"},
+                                                          {"/nodes/0/device/kind", "npu"},
+                                                          {"/topology/kind", "star"},
+                                                          {"/pue", 0.9},
+                                                          {"/schema", 2},
+                                                          {"/nodes", json::array()},
+                                                          {"/nodes/0/intra/latency", "-1 us"},
+                                                          {"/nodes/0/sources", 3},
+                                                          {"/nodes/0/device/peaks", {{"f16", "1 TFLOP/s"}}},
+                                                          {"/nodes/0/price", "5 $"},
+                                                          {"/carbon_intensity", "0.4 kg"},
+                                                          {"/nodes/0/nic/count", 0},
+                                                          {"/nodes/0/unknown", 1}};
   for (const auto& [path, value] : changes) {
     auto wrong = good;
     wrong[json::json_pointer(path)] = value;

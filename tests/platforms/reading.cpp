@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -60,7 +61,8 @@ json with(const std::string& pointer, json value, const std::string& name = "dgx
 void collect_quantities(const json& value, const std::string& path, std::vector<std::string>& out) {
   if (value.is_object()) {
     for (const auto& [key, child] : value.items())
-      if (key != "sources" && key != "name" && key != "description" && key != "kind" && key != "generation") collect_quantities(child, path + "/" + key, out);
+      if (key != "sources" && key != "name" && key != "description" && key != "kind" && key != "generation")
+        collect_quantities(child, path + "/" + key, out);
   } else if (value.is_array()) {
     for (std::size_t i = 0; i < value.size(); ++i) collect_quantities(value[i], path + "/" + std::to_string(i), out);
   } else if (value.is_string()) {
@@ -81,8 +83,19 @@ TEST_CASE("every quantity of every machine is refused when it is broken, by its 
       const auto text = document.at(json::json_pointer(path)).get<std::string>();
       const auto number = text.substr(0, text.find(' '));
       const auto unit = text.substr(text.find(' ') + 1);
-      const std::vector<json> broken{"-" + number + " " + unit, number + " bananas",       number, "",     "nan " + unit, "inf " + unit,
-                                     "1e999 " + unit,           text + " " + text + " ", nullptr, json::array(), json::object(), 5.0,  true,
+      const std::vector<json> broken{"-" + number + " " + unit,
+                                     number + " bananas",
+                                     number,
+                                     "",
+                                     "nan " + unit,
+                                     "inf " + unit,
+                                     "1e999 " + unit,
+                                     text + " " + text + " ",
+                                     nullptr,
+                                     json::array(),
+                                     json::object(),
+                                     5.0,
+                                     true,
                                      std::string(100'000, '9')};
       for (const auto& value : broken) {
         auto wrong = document;
@@ -132,8 +145,9 @@ TEST_CASE("an unknown key is named, with the nearest right one") {
 }
 
 TEST_CASE("a missing key is named, with an example") {
-  for (const auto* path : {"/nodes", "/topology", "/name", "/schema", "/carbon_intensity", "/nodes/0/device", "/nodes/0/device/memory", "/nodes/0/count",
-                           "/nodes/0/device/peaks/f32", "/nodes/0/intra/latency", "/nodes/0/nic/count", "/topology/arity", "/topology/kind"}) {
+  for (const auto* path :
+       {"/nodes", "/topology", "/name", "/schema", "/carbon_intensity", "/nodes/0/device", "/nodes/0/device/memory", "/nodes/0/count",
+        "/nodes/0/device/peaks/f32", "/nodes/0/intra/latency", "/nodes/0/nic/count", "/topology/arity", "/topology/kind"}) {
     auto document = catalog_document("dgx-a100");
     const json::json_pointer pointer(path);
     document.at(pointer.parent_pointer()).erase(pointer.back());
@@ -144,7 +158,8 @@ TEST_CASE("a missing key is named, with an example") {
 }
 
 TEST_CASE("what is no platform at all is refused") {
-  for (const auto* text : {"", "{", "[]", "null", "{}", "5", "\"text\"", "{\"nodes\": 1}", "{\"platform\": 3}", "\xff\xfe", "{\"schema\": 1}x", "[1e999]"}) {
+  for (const auto* text :
+       {"", "{", "[]", "null", "{}", "5", "\"text\"", "{\"nodes\": 1}", "{\"platform\": 3}", "\xff\xfe", "{\"schema\": 1}x", "[1e999]"}) {
     INFO(text);
     CHECK_THAT(refusal_of_text(text), Contains("file.json"));
   }
@@ -166,7 +181,9 @@ TEST_CASE("parts that contradict each other are refused by the file's name") {
   CHECK_THAT(refusal(with("/nodes/0/intra/wires/1/b", 1, "dgx1-v100")), Contains("wires[1]") && Contains("same devices"));
   CHECK_THAT(refusal(with("/nodes/0/intra/kind", "nvswitch", "dgx1-v100")), Contains("wires"));
 
-  auto endless = with("/topology", {{"kind", "dragonfly"}, {"groups", 65536}, {"routers", 4096}, {"nodes_per_router", 1}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
+  auto endless = with(
+      "/topology",
+      {{"kind", "dragonfly"}, {"groups", 65536}, {"routers", 4096}, {"nodes_per_router", 1}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
   CHECK_THAT(refusal(endless), Contains("file.json: topology") && Contains("4 billion links"));
 
   auto document = catalog_document("xeon-2s-10gbe");
@@ -243,7 +260,8 @@ TEST_CASE("files are found, and refused by their name") {
   std::ofstream(folder / "mine.json") << to_json_text(cluster(1, 3, 0, "single", {}));
   CHECK(device_count(load((folder / "mine.json").string(), {})) == 3);
   CHECK(device_count(load("mine", {folder})) == 3);
-  CHECK_THAT(catalog_names({folder}), Catch::Matchers::VectorContains(std::string("mine")) && Catch::Matchers::VectorContains(std::string("dgx-a100")));
+  CHECK_THAT(catalog_names({folder}),
+             Catch::Matchers::VectorContains(std::string("mine")) && Catch::Matchers::VectorContains(std::string("dgx-a100")));
   CHECK_THROWS_WITH(load("mine", {}), Contains("\"mine\"") && Contains("dgx-a100"));
   CHECK_THROWS_WITH(load("dgx-a10", {}), Contains("did you mean \"dgx-a100\"?"));
   CHECK_THROWS_WITH(load("", {}), Contains("catalogue"));

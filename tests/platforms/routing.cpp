@@ -91,8 +91,8 @@ TEST_CASE("a fat tree climbs to the lowest common level and picks links by the r
   CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "node1.nic0.in"});
   CHECK(way(fabric, 0, 3) == Way{"node0.nic0.out", "level1.switch0.up1", "level1.switch1.down1", "node3.nic0.in"});
   // To node 6: link 6 mod 2 = 0 of the leaf, 6 mod 4 = 2 of the pod.
-  CHECK(way(fabric, 1, 6) == Way{"node1.nic0.out", "level1.switch0.up0", "level2.switch0.up2", "level2.switch1.down2", "level1.switch3.down0",
-                                 "node6.nic0.in"});
+  CHECK(way(fabric, 1, 6) ==
+        Way{"node1.nic0.out", "level1.switch0.up0", "level2.switch0.up2", "level2.switch1.down2", "level1.switch3.down0", "node6.nic0.in"});
   // Cards 2 x 1 us; five switches of 0.5 us: leaf, pod, root, pod, leaf.
   CHECK(fabric.path(1, 6).latency.value() == Approx(2e-6 + 5 * 0.5e-6));
   CHECK(fabric.path(1, 6).bandwidth.value() == kCard);
@@ -134,11 +134,13 @@ TEST_CASE("a torus goes the short way round, dimension by dimension") {
 TEST_CASE("a dragonfly takes at most one local, one global and one local hop") {
   // 3 groups of 2 routers with 2 nodes each. Group 0 reaches group 1 over router 0 and group 2 over router 1;
   // group 2 reaches group 0 over router (0-2-1+3) mod 3 mod 2 = 0.
-  const Fabric fabric(cluster(12, 1, 1, "dragonfly", {{"groups", {3}}, {"routers", {2}}, {"nodes_per_router", {2}}, {"global_width", {3}}}));
+  const Fabric fabric(
+      cluster(12, 1, 1, "dragonfly", {{"groups", {3}}, {"routers", {2}}, {"nodes_per_router", {2}}, {"global_width", {3}}}));
   CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "node1.nic0.in"});
   CHECK(way(fabric, 0, 2) == Way{"node0.nic0.out", "group0.router0.to-router1", "node2.nic0.in"});
   // Node 0 is on router 0 of group 0, node 11 on router 1 of group 2.
-  CHECK(way(fabric, 0, 11) == Way{"node0.nic0.out", "group0.router0.to-router1", "group0.to-group2", "group2.router0.to-router1", "node11.nic0.in"});
+  CHECK(way(fabric, 0, 11) ==
+        Way{"node0.nic0.out", "group0.router0.to-router1", "group0.to-group2", "group2.router0.to-router1", "node11.nic0.in"});
   CHECK(fabric.path(0, 11).latency.value() == Approx(2e-6 + 4 * 0.5e-6));  // four routers
   CHECK(fabric.link(fabric.route(0, 11).links[2]).bandwidth.value() == Approx(3 * kTrunk));
 }
@@ -153,11 +155,12 @@ TEST_CASE("a dragonfly may have more groups than routers in a group") {
 
 TEST_CASE("cables of a tree have one way, with their own figures") {
   // node0 - left - root - right - node2, node1 at left, node3 at right.
-  const Fabric fabric(tree(4, 1, {cable("node0", "left", 5e9, 1e-6), cable("left", "node1", 5e9, 1e-6), cable("left", "root", 3e9, 2e-6),
-                                  cable("right", "root", 4e9, 2e-6), cable("node2", "right", 5e9, 1e-6), cable("node3", "right", 5e9, 1e-6)}));
+  const Fabric fabric(tree(4, 1,
+                           {cable("node0", "left", 5e9, 1e-6), cable("left", "node1", 5e9, 1e-6), cable("left", "root", 3e9, 2e-6),
+                            cable("right", "root", 4e9, 2e-6), cable("node2", "right", 5e9, 1e-6), cable("node3", "right", 5e9, 1e-6)}));
   CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "cable0.node0.to.left", "cable1.left.to.node1", "node1.nic0.in"});
-  CHECK(way(fabric, 1, 2) == Way{"node1.nic0.out", "cable1.node1.to.left", "cable2.left.to.root", "cable3.root.to.right", "cable4.right.to.node2",
-                                 "node2.nic0.in"});
+  CHECK(way(fabric, 1, 2) == Way{"node1.nic0.out", "cable1.node1.to.left", "cable2.left.to.root", "cable3.root.to.right",
+                                 "cable4.right.to.node2", "node2.nic0.in"});
   CHECK(fabric.path(1, 2).bandwidth.value() == 3e9);
   CHECK(fabric.path(1, 2).latency.value() == Approx(2e-6 + 1e-6 + 2e-6 + 2e-6 + 1e-6));  // two cards, four cables
 }
@@ -228,9 +231,12 @@ TEST_CASE("a platform that contradicts itself has no fabric") {
 
 TEST_CASE("cables must form one tree") {
   using Catch::Matchers::Contains;
-  CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "a", 1e9, 0), cable("node1", "b", 1e9, 0)})), Contains("\"node1\" cannot be reached"));
-  CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "a", 1e9, 0), cable("a", "b", 1e9, 0), cable("b", "node1", 1e9, 0), cable("node1", "node0", 1e9, 0)})),
-                    Contains("closes the cycle") && Contains("node1") && Contains("a - "));
+  CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "a", 1e9, 0), cable("node1", "b", 1e9, 0)})),
+                    Contains("\"node1\" cannot be reached"));
+  CHECK_THROWS_WITH(
+      Fabric(
+          tree(2, 1, {cable("node0", "a", 1e9, 0), cable("a", "b", 1e9, 0), cable("b", "node1", 1e9, 0), cable("node1", "node0", 1e9, 0)})),
+      Contains("closes the cycle") && Contains("node1") && Contains("a - "));
   CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "node1", 1e9, 0), cable("node1", "node0", 1e9, 0)})), Contains("closes the cycle"));
   CHECK_THROWS_WITH(Fabric(tree(1, 1, {cable("node0", "node0", 1e9, 0)})), Contains("both ends"));
   CHECK_THROWS_WITH(Fabric(tree(2, 1, {cable("node0", "a", 1e9, 0), cable("a", "node2", 1e9, 0)})), Contains("\"node1\" has no cable"));

@@ -9,11 +9,11 @@
 
 namespace rehearsal::platforms::sample {
 
-inline constexpr double kPort = 100e9;      // B/s, a device's port inside its node
-inline constexpr double kInside = 2e-6;     // s, device to device inside a node
-inline constexpr double kCard = 10e9;       // B/s, a network card
-inline constexpr double kCardTime = 1e-6;   // s, memory to wire
-inline constexpr double kTrunk = 40e9;      // B/s, between switches
+inline constexpr double kPort = 100e9;         // B/s, a device's port inside its node
+inline constexpr double kInside = 2e-6;        // s, device to device inside a node
+inline constexpr double kCard = 10e9;          // B/s, a network card
+inline constexpr double kCardTime = 1e-6;      // s, memory to wire
+inline constexpr double kTrunk = 40e9;         // B/s, between switches
 inline constexpr double kSwitchTime = 0.5e-6;  // s
 
 inline NodeGroup group(int nodes, int devices, int cards) {
