@@ -41,7 +41,7 @@ Source transposed_convolution(const Shape& shape, const Attributes& attributes) 
 }
 Source left_factor(const Shape& shape, const Attributes&) { return he_normal(static_cast<double>(shape.back())); }
 Source right_factor(const Shape& shape, const Attributes&) { return he_normal(static_cast<double>(shape[shape.size() < 2 ? 0 : shape.size() - 2])); }
-Source gemm_right(const Shape& shape, const Attributes& attributes) { return he_normal(static_cast<double>(shape[attributes.integer("transB", 0) != 0 ? 1 : 0])); }
+Source gemm_right(const Shape& shape, const Attributes& attributes) { return he_normal(static_cast<double>(shape[attributes.integer("trans_b", 0) != 0 ? 1 : 0])); }
 /// A position embedding, or a bias.
 Source addend(const Shape& shape, const Attributes& attributes) {
   const bool table = std::count_if(shape.begin(), shape.end(), [](std::int64_t d) { return d > 1; }) >= 2;
@@ -64,7 +64,7 @@ constexpr Rule kRules[] = {
 };
 
 /// Rows that only hand their operand on.
-bool passes_on(std::string_view op) { return op == "Reshape" || op == "Transpose" || op == "Cast" || op == "Expand"; }
+bool passes_on(std::string_view op) { return op == "Reshape" || op == "Transpose" || op == "Cast" || op == "Expand" || op == "Identity"; }
 
 Source without_rule(const Shape& shape) { return shape.size() < 2 ? all_elements(0) : he_normal(share_of(shape, 0)); }
 

@@ -1,0 +1,101 @@
+#include "graph/zoo/zoo.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "base/error.hpp"
+#include "graph/zoo/models.hpp"
+
+namespace rehearsal::graph::zoo {
+namespace {
+
+constexpr std::string_view kPrefix = "zoo:";
+
+template <class Rows>
+std::string names_of(const Rows& rows) {
+  std::string text;
+  for (const auto& row : rows) {
+    if (!text.empty()) text += ", ";
+    text += row.name;
+  }
+  return text;
+}
+
+const ZooParameter& parameter_named(const ZooRow& row, std::string_view name) {
+  const auto found = std::find_if(row.parameters.begin(), row.parameters.end(), [&](const ZooParameter& p) { return p.name == name; });
+  if (found == row.parameters.end()) {
+    throw BadInput("zoo:" + std::string(row.name), "takes no '" + std::string(name) + "'; it takes " + names_of(row.parameters));
+  }
+  return *found;
+}
+
+void check_range(const ZooRow& row, const ZooParameter& parameter, std::int64_t value) {
+  if (value >= parameter.least && value <= parameter.most) return;
+  throw BadInput("zoo:" + std::string(row.name), std::string(parameter.name) + "=" + std::to_string(value) + " is outside " + std::to_string(parameter.least) + " to " +
+                                                     std::to_string(parameter.most));
+}
+
+std::int64_t number(const ZooRow& row, const ZooParameter& parameter, std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) {
+    throw BadInput("zoo:" + std::string(row.name), std::string(parameter.name) + "=" + std::string(text) + " is no whole number from " + std::to_string(parameter.least) +
+                                                       " to " + std::to_string(parameter.most));
+  }
+  check_range(row, parameter, value);
+  return value;
+}
+
+/// Takes the text up to the next '&' off `rest`.
+std::string_view next_assignment(std::string_view& rest) {
+  const std::size_t end = std::min(rest.find('&'), rest.size());
+  const std::string_view item = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return item;
+}
+
+}  // namespace
+
+std::span<const ZooRow> zoo_table() {
+  static const std::vector<ZooRow> kRows = [] {
+    std::vector<ZooRow> rows;
+    for (const auto family : {resnets, vggs, unets, transformers}) {
+      const auto more = family();
+      rows.insert(rows.end(), more.begin(), more.end());
+    }
+    return rows;
+  }();
+  return kRows;
+}
+
+ZooChoice parse(std::string_view reference) {
+  if (reference.substr(0, kPrefix.size()) == kPrefix) reference.remove_prefix(kPrefix.size());
+  const std::size_t question = std::min(reference.find('?'), reference.size());
+  const std::string_view name = reference.substr(0, question);
+  const auto rows = zoo_table();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const ZooRow& r) { return r.name == name; });
+  if (row == rows.end()) throw BadInput("zoo:" + std::string(name), "there is no such model; there are " + names_of(rows));
+  ZooChoice choice{&*row, {}};
+  for (const ZooParameter& p : row->parameters) choice.values.emplace(p.name, p.otherwise);
+  std::string_view rest = reference.substr(std::min(question + 1, reference.size()));
+  while (!rest.empty()) {
+    const std::string_view item = next_assignment(rest);
+    const std::size_t equals = item.find('=');
+    if (equals == std::string_view::npos) throw BadInput("zoo:" + std::string(name), "'" + std::string(item) + "' must be a parameter and a number, as in batch=8");
+    const ZooParameter& parameter = parameter_named(*row, item.substr(0, equals));
+    choice.values[std::string(parameter.name)] = number(*row, parameter, item.substr(equals + 1));
+  }
+  return choice;
+}
+
+Graph build(std::string_view reference, std::optional<std::int64_t> batch) {
+  ZooChoice choice = parse(reference);
+  if (batch) {
+    check_range(*choice.row, parameter_named(*choice.row, "batch"), *batch);
+    choice.values["batch"] = *batch;
+  }
+  return choice.row->build(choice.values);
+}
+
+}  // namespace rehearsal::graph::zoo
