@@ -158,6 +158,11 @@ void GraphBuilder::rename(TensorId t, std::string_view base) {
   graph_.by_name_.emplace(name, t);
 }
 
+void GraphBuilder::replace_uses(TensorId t, TensorId other) {
+  ensure(type(t) == type(other), "a tensor is only replaced by one of its type");
+  for (Node& node : graph_.nodes_) std::replace(node.inputs.begin(), node.inputs.end(), t, other);
+}
+
 void GraphBuilder::keep_all() {
   for (std::size_t t = 0; t < graph_.tensors_.size(); ++t) keep(static_cast<TensorId>(t));
 }

@@ -73,6 +73,8 @@ class GraphBuilder {
   /// For rewriting a whole graph: the caller answers for the types of the neighbours.
   void set_dtype(TensorId t, DType dtype) { graph_.tensors_[index(t)].type.dtype = dtype; }
   void set_contents(TensorId t, Contents contents) { graph_.tensors_[index(t)].contents = std::move(contents); }
+  /// Nodes that read `t` read `other` instead; the model's outputs keep `t`.
+  void replace_uses(TensorId t, TensorId other);
   void set_attribute(NodeId n, std::string_view key, AttributeValue value) { graph_.nodes_[index(n)].attributes.set(key, std::move(value)); }
   void set_outputs(std::vector<TensorId> outputs) { graph_.outputs_ = std::move(outputs); }
 

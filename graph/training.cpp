@@ -56,6 +56,7 @@ class Step {
 
   TrainingGraph build() && {
     result_.optimizer = completed(options_.optimizer);
+    if (!options_.dropout) remove_dropout();
     result_.batch = batch_size();
     choose_parameters();
     choose_loss();
@@ -79,6 +80,17 @@ class Step {
       }
     }
     return batch.value_or(0);
+  }
+
+  /// Readers of a Dropout read its operand; the node stays, keeping everything, where it is an output of the model.
+  void remove_dropout() {
+    const OpIndex dropout = op("Dropout");
+    for (std::size_t n = 0; n < model_.nodes().size(); ++n) {
+      if (model_.nodes()[n].op != dropout) continue;
+      const Node node = builder_[static_cast<NodeId>(n)];  // not the model's: its operand may be a Dropout that is gone
+      builder_.replace_uses(node.outputs[0], node.inputs[0]);
+      builder_.set_attribute(static_cast<NodeId>(n), "ratio", 0.0);
+    }
   }
 
   void choose_parameters() {

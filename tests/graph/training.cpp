@@ -182,6 +182,27 @@ TEST_CASE("loss none gives the forward pass alone") {
   CHECK(std::all_of(training.graph.nodes().begin(), training.graph.nodes().end(), [](const Node& n) { return n.phase == Phase::Forward; }));
 }
 
+TEST_CASE("dropout is left out on request") {
+  GraphBuilder builder;
+  const TensorId x = builder.add_input("x", {DType::F32, {4, 2}}), w = builder.add_stored("w", {DType::F32, {2}}, Role::Parameter, {});
+  const auto dropped = [&](TensorId t, std::int64_t stream) { return builder.add1("Dropout", {t}, {{"ratio", 0.5}, {"stream", stream}}); };
+  const TensorId twice = dropped(dropped(builder.add1("Mul", {x, w}), 0), 1);
+  builder.set_outputs({dropped(builder.add1("Tanh", {twice}), 2)});
+  const Graph model = std::move(builder).build();
+  TrainingOptions options = with_loss("mse");
+  const auto dropouts_of = [&] {
+    std::vector<double> ratios;
+    const TrainingGraph training = build_training_graph(model, options);
+    for (const Node& node : training.graph.nodes()) {
+      if (schema(node).name == "Dropout") ratios.push_back(node.attributes.number("ratio", -1));
+    }
+    return ratios;
+  };
+  CHECK(dropouts_of() == std::vector<double>{0.5, 0.5, 0.5});
+  options.dropout = false;
+  CHECK(dropouts_of() == std::vector<double>{0});  // the model's output is a result of Dropout: the node stays and keeps everything
+}
+
 TEST_CASE("a graph in f64 keeps integers, numbers and contents") {
   const TrainingGraph training = build_training_graph(linear_model(true), {});
   const Graph wide = with_float_type(training.graph, DType::F64);
