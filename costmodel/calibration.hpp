@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -85,6 +86,8 @@ struct Calibration {
   std::vector<Correction> corrections;
   [[nodiscard]] bool empty() const { return samples.empty() && fits.empty(); }
 };
+
+[[nodiscard]] std::string_view family_name(graph::CostFamily);  ///< "convolution"
 
 /// Reads the "calibration" part of machine.json. Throws BadInput naming file and key.
 [[nodiscard]] Calibration read_calibration(const std::string& path);

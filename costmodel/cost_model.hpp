@@ -35,14 +35,21 @@ class CostModel {
   [[nodiscard]] Evidence link_evidence() const;
   /// Factor on simulated or closed-form communication time learned from traces.
   [[nodiscard]] double communication_factor() const;
-  /// What the sum of kernels and messages leaves out of a step (may be negative), and how far it is wrong.
-  [[nodiscard]] Estimate composition(Seconds step) const;
+  /// What the sum of kernels and messages leaves out of a step, as a factor on it (1: nothing), and its error.
+  [[nodiscard]] double composition_factor() const;
+  [[nodiscard]] double composition_log_error() const;
   [[nodiscard]] BytesPerSecond reduction_rate() const;
   [[nodiscard]] const ExecutionProfile& profile() const { return profile_; }
 
  private:
+  [[nodiscard]] Estimate exact(const Sample&) const;
+  [[nodiscard]] Estimate fitted(const KernelCase&, const FamilyFit&) const;
+  [[nodiscard]] Estimate roofline(const KernelCase&) const;
+  [[nodiscard]] Estimate corrected(const KernelCase&, Estimate) const;
+  [[nodiscard]] const Correction* correction(const std::string& scope, int threads) const;
+
   platforms::Device device_;
-  Calibration calibration_;
+  std::shared_ptr<const Calibration> calibration_;  ///< the index points into it
   ExecutionProfile profile_;
   std::string peak_key_;  ///< which peak applies: "f32", "tf32", "f16", "bf16", "fp8"
   struct Index;

@@ -27,6 +27,13 @@ void Total::add(const Total& other, double times) {
   for (std::size_t e = 0; e < by_evidence_.size(); ++e) by_evidence_[e] += other.by_evidence_[e] * times;
 }
 
+void Total::scale(double factor, Mechanism mechanism, double log_error) {
+  seconds_ *= factor;
+  for (double& w : weighted_error_) w *= factor;
+  for (double& e : by_evidence_) e *= factor;
+  weighted_error_[static_cast<std::size_t>(mechanism)] += seconds_.value() * log_error;
+}
+
 double Total::log_error() const {
   if (seconds_.value() <= 0) return 0;
   double square = 0;

@@ -42,6 +42,8 @@ class Total {
  public:
   void add(const Estimate&, double times = 1.0);
   void add(const Total& other, double times = 1.0);
+  /// Multiplies the whole by a factor that is itself uncertain.
+  void scale(double factor, Mechanism, double log_error);
   [[nodiscard]] Seconds seconds() const { return seconds_; }
   /// Standard deviation of log(total): sqrt(sum over mechanisms of (sum of seconds·error / total)²).
   [[nodiscard]] double log_error() const;

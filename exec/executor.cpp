@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
@@ -166,7 +167,7 @@ class Executor::Impl {
       if (b.lifetime != plan::Lifetime::Persistent || b.part_of != plan::kNoBuffer || b.tensor == TensorId::None) continue;
       const auto& tensor = g_[b.tensor];
       if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
-      graph::read_into(tensor.contents, b.shapes.front(), b.dtype, options_.seed, Hasher().add(tensor.name).value(), arena_.at(b.offset));
+      graph::read_into(tensor.contents, b.shapes.front(), b.dtype, options_.seed, graph::initial_stream(tensor.name), arena_.at(b.offset));
     }
   }
 
@@ -348,6 +349,8 @@ class Executor::Impl {
   std::vector<TensorView> inputs_, outputs_;
   std::vector<graph::Shape> origins_;
 };
+
+int threads_per_rank(const Communicator& world) { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world.local_size()); }
 
 Executor::Executor(const plan::Program& program, const graph::TrainingGraph& training, const CpuBackend& backend, Communicator& world, const ExecutorOptions& options)
     : impl_(std::make_unique<Impl>(program, training, backend, world, options)) {}

@@ -10,24 +10,18 @@
 #include "exec/comm/communicator.hpp"
 #include "exec/data.hpp"
 #include "exec/kernels/cpu_backend.hpp"
-#include "plan/program.hpp"
+#include "plan/step_cost.hpp"
 
 namespace rehearsal::exec {
-
-/// What one rank did in one instruction, on the steady clock (seconds).
-struct PlayedInstruction {
-  std::uint16_t body = 0;
-  std::uint32_t instruction = 0;
-  std::int32_t micro_batch = 0;
-  double begin = 0, end = 0;
-  double busy = 0;  ///< thread CPU seconds
-};
 
 struct StepResult {
   double loss = 0;            ///< of ranks that own it; the others NaN until shared
   double begin = 0, end = 0;  ///< steady clock
-  std::vector<PlayedInstruction> played;  ///< when recording
+  std::vector<plan::TimedInstruction> played;  ///< when recording
 };
+
+/// Cores of this machine ÷ ranks of this job on it, at least 1.
+[[nodiscard]] int threads_per_rank(const Communicator& world);
 
 struct ExecutorOptions {
   int threads = 1;

@@ -95,7 +95,7 @@ class Player {
     stream_free_[static_cast<std::size_t>(stream)] = end;
     finished_[role_.slots[slot_].body][instruction_][static_cast<std::size_t>(micro_batch())] = end;
     ++events_;
-    if (play_.request.keep_timeline) timeline_.push_back({role_.slots[slot_].body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end});
+    if (play_.request.keep_timeline) timeline_.push_back({role_.slots[slot_].body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end, end - begin});
   }
 
   bool play_one(const Instruction& i) {
@@ -239,7 +239,7 @@ class ClosedForm final : public StepEvaluator {
     const double computed = std::max(critical.compute_busy(), 1e-30);
     cost.total.add(critical.computed(), (computed + cost.breakdown.bubble.value()) / computed);
     cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(), request.model.link_evidence()});
-    cost.total.add(request.model.composition(cost.step));
+    cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());
     cost.step = cost.total.seconds();
   }
 

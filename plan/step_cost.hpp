@@ -35,11 +35,13 @@ struct Breakdown {
   Seconds compute, exposed_communication, bubble, recompute, optimizer, io;
 };
 
+/// When one instruction of one rank ran: what both interpreters report.
 struct TimedInstruction {
   std::uint16_t body = 0;
   std::uint32_t instruction = 0;
   std::int32_t micro_batch = 0;
-  double begin = 0, end = 0;
+  double begin = 0, end = 0;  ///< seconds
+  double busy = 0;            ///< thread CPU seconds where measured, else end - begin
 };
 
 struct StepCost {

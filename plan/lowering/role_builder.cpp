@@ -62,7 +62,8 @@ std::uint16_t RoleBuilder::body_of(NodeId n) const {
 void RoleBuilder::lower_nodes() {
   for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
     const auto id = static_cast<NodeId>(n);
-    if (runs_here(id)) lower_node(id, body_of(id));
+    const bool everywhere = c_.stages[id] == kAnyStage && g_[id].phase == Phase::Update;
+    if (runs_here(id) || everywhere) lower_node(id, everywhere ? update_ : body_of(id));
   }
 }
 

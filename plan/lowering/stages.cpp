@@ -16,13 +16,14 @@ using graph::Phase;
 using graph::Role;
 using graph::TensorId;
 
-/// True for nodes computed from constants alone.
+/// True for nodes computed from constants alone, and for updates of what every stage keeps for itself (the step counter).
 std::vector<bool> free_nodes(const Graph& g) {
   std::vector<bool> is_free(g.nodes().size(), false);
   for (std::size_t n = 0; n < g.nodes().size(); ++n) {
     const auto& node = g.nodes()[n];
-    is_free[n] = node.phase != Phase::Update && std::all_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) {
-      if (t == TensorId::None || g[t].role == Role::Constant) return true;
+    const bool counter = node.phase == Phase::Update;
+    is_free[n] = std::all_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) {
+      if (t == TensorId::None || g[t].role == Role::Constant || (counter && g[t].role == Role::Slot)) return true;
       return g[t].producer != NodeId::None && is_free[graph::index(g[t].producer)];
     });
   }

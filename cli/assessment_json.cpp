@@ -1,0 +1,75 @@
+#include "cli/assessment_json.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+
+namespace rehearsal::cli {
+
+using Json = nlohmann::ordered_json;
+
+double steps_of(const Extent& extent, std::int64_t batch) {
+  const int given = (extent.steps ? 1 : 0) + (extent.epochs ? 1 : 0) + (extent.tokens ? 1 : 0);
+  if (given > 1) throw BadInput("--steps, --epochs and --tokens", "give one of them");
+  if (extent.steps) {
+    if (*extent.steps < 1) throw BadInput("--steps " + std::to_string(*extent.steps), "must be at least 1");
+    return static_cast<double>(*extent.steps);
+  }
+  if (extent.epochs) {
+    if (!extent.dataset || *extent.dataset < 1) throw BadInput("--epochs", "needs --dataset N, the samples of an epoch");
+    return std::ceil(*extent.epochs * static_cast<double>(*extent.dataset) / static_cast<double>(batch));
+  }
+  if (extent.tokens) return std::ceil(*extent.tokens / static_cast<double>(batch * extent.tokens_per_sample));
+  return 1;
+}
+
+Json to_json(const costmodel::Interval& i) { return {{"value", i.value}, {"low", i.low}, {"high", i.high}}; }
+
+Json interval_json(double value, double log_error) {
+  const double factor = std::exp(costmodel::kNinetyPercent * log_error);
+  return {{"value", value}, {"low", value / factor}, {"high", value * factor}};
+}
+
+namespace {
+
+Json scaled(const costmodel::Interval& step, double quantity) {
+  const double by = step.value > 0 ? quantity / step.value : 0;
+  return {{"value", quantity}, {"low", step.low * by}, {"high", step.high * by}};
+}
+
+Json memory_json(const plan::Assessment& a) {
+  Json memory{{"value", a.memory_bytes}, {"low", a.memory_bytes}, {"high", a.memory_bytes}, {"capacity", a.memory_capacity}, {"worst_rank", a.worst_rank}};
+  Json categories = Json::object();
+  for (std::size_t c = 0; c < a.memory_by_category.size(); ++c)
+    if (a.memory_by_category[c] != 0) categories[std::string(plan::name(static_cast<plan::MemoryCategory>(c)))] = a.memory_by_category[c];
+  memory["by_category"] = categories;
+  return memory;
+}
+
+}  // namespace
+
+Json to_json(const plan::Assessment& a, double steps) {
+  Json j;
+  j["plan"] = plan::to_text(a.plan);
+  j["ranks"] = a.ranks;
+  j["step_seconds"] = to_json(a.step_seconds);
+  j["total_seconds"] = scaled(a.step_seconds, a.step_seconds.value * steps);
+  j["steps"] = steps;
+  j["samples_per_second"] = Json{{"value", a.samples_per_second},
+                                 {"low", a.samples_per_second * a.step_seconds.value / a.step_seconds.high},
+                                 {"high", a.samples_per_second * a.step_seconds.value / a.step_seconds.low}};
+  j["memory_bytes"] = memory_json(a);
+  j["energy_joules"] = scaled(a.step_seconds, a.cost.energy.value() * steps);
+  j["cost_dollars"] = scaled(a.step_seconds, a.cost.money.value() * steps);
+  j["carbon_kg"] = scaled(a.step_seconds, a.cost.carbon_kg * steps);
+  j["mfu"] = a.mfu;
+  const auto& b = a.breakdown;
+  j["breakdown"] = Json{{"compute", b.compute.value()}, {"exposed_communication", b.exposed_communication.value()}, {"bubble", b.bubble.value()},
+                        {"recompute", b.recompute.value()}, {"optimizer", b.optimizer.value()}, {"io", b.io.value()}};
+  j["bottleneck"] = a.bottleneck;
+  j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};
+  return j;
+}
+
+}  // namespace rehearsal::cli

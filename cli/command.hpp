@@ -1,0 +1,35 @@
+#pragma once
+// A subcommand is one file in cli/commands and one row in the table of main.cpp.
+
+#include <functional>
+#include <string_view>
+
+#include "cli/terminal.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace rehearsal::cli {
+
+/// Runs the command with the options that were parsed; returns the exit status.
+using Action = std::function<int(Terminal&)>;
+
+struct CommandRow {
+  std::string_view name, description, example;
+  /// Adds the command's options to its parser and returns what to do once they are parsed.
+  Action (*add)(CLI::App& parser);
+};
+
+Action add_inspect(CLI::App&);
+Action add_zoo(CLI::App&);
+Action add_platform(CLI::App&);
+Action add_calibrate(CLI::App&);
+Action add_estimate(CLI::App&);
+Action add_search(CLI::App&);
+Action add_simulate(CLI::App&);
+Action add_run(CLI::App&);
+Action add_compare(CLI::App&);
+Action add_learn(CLI::App&);
+
+}  // namespace rehearsal::cli

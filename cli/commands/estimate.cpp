@@ -1,0 +1,50 @@
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/assessment_json.hpp"
+#include "cli/command.hpp"
+#include "cli/platform_options.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  PlatformOptions platform;
+  Extent extent;
+};
+
+int estimate(const Options& o, Terminal& terminal) {
+  const JobSetup setup(o.model, o.platform);
+  for (const auto& w : setup.warnings()) terminal.warn(w);
+  const auto evaluator = plan::closed_form_evaluator();
+  std::string sentence;
+  const auto plan = setup.plan(o.platform, *evaluator, sentence);
+  if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
+  const auto job = setup.job();
+  const auto program = plan::lower_for(job, plan);
+  for (const auto& w : program.warnings) terminal.warn(w);
+  const auto assessment = plan::assess(job, program, *evaluator, false, nullptr);
+  nlohmann::ordered_json result{{"schema", 1}, {"model", o.model.model}, {"platform", setup.platform().name}, {"batch", setup.training().batch}};
+  result.update(to_json(assessment, steps_of(o.extent, setup.training().batch)));
+  if (!assessment.fits()) result["fits"] = plan::shortage(assessment);
+  terminal.print(result);
+  if (!assessment.fits()) throw Refusal("plan " + plan::to_text(plan) + " " + plan::shortage(assessment));
+  return 0;
+}
+
+}  // namespace
+
+Action add_estimate(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->model.add_to(app);
+  o->platform.add_to(app);
+  app.add_option("--steps", o->extent.steps, "optimizer steps of the whole training");
+  app.add_option("--epochs", o->extent.epochs);
+  app.add_option("--dataset", o->extent.dataset, "samples of an epoch");
+  app.add_option("--tokens", o->extent.tokens, "tokens of the whole training");
+  return [o](Terminal& terminal) { return estimate(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,147 @@
+#include <CLI/CLI.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "cli/model_options.hpp"
+#include "graph/dims/dims.hpp"
+#include "graph/op_schema.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  ModelOptions model;
+  bool tensors = false, dims = false;
+};
+
+Json type_json(const graph::TensorType& type) { return {{"dtype", std::string(row(type.dtype).numpy_name)}, {"shape", type.shape}}; }
+
+Json list_json(const graph::Graph& g, const std::vector<graph::TensorId>& ids) {
+  Json list = Json::array();
+  for (auto t : ids) {
+    Json entry{{"name", g[t].name}};
+    entry.update(type_json(g[t].type));
+    list.push_back(entry);
+  }
+  return list;
+}
+
+/// Parameters, whether trained or not.
+void add_parameters(const graph::Graph& model, Json& result) {
+  std::int64_t parameters = 0;
+  for (const auto& t : model.tensors())
+    if (t.role == graph::Role::Parameter) parameters += graph::element_count(t.type.shape);
+  result["parameters"] = parameters;
+}
+
+void add_costs(const graph::TrainingGraph& training, Json& result) {
+  const auto& g = training.graph;
+  double flops[3] = {0, 0, 0}, activations = 0;
+  for (const auto& node : g.nodes()) {
+    const graph::NodeTypes types(g, node);
+    flops[static_cast<int>(node.phase)] += graph::work_of(graph::schema(node), types.view()).flops.value();
+  }
+  // What the backward pass reads of the forward pass must be kept.
+  std::vector<bool> kept(g.tensors().size(), false);
+  for (const auto& node : g.nodes())
+    if (node.phase == graph::Phase::Backward)
+      for (auto t : node.inputs)
+        if (t != graph::TensorId::None && g[t].role == graph::Role::Activation && g[t].producer != graph::NodeId::None && g[g[t].producer].phase == graph::Phase::Forward) kept[graph::index(t)] = true;
+  for (std::size_t t = 0; t < kept.size(); ++t)
+    if (kept[t]) activations += graph::size_of(g.tensors()[t].type).value();
+  std::int64_t trainable = 0;
+  for (const auto& p : training.parameters) trainable += graph::element_count(g[p.value].type.shape);
+  result["trainable_parameters"] = trainable;
+  result["flops"] = Json{{"forward", flops[0]}, {"backward", flops[1]}};
+  result["activation_bytes"] = activations;
+}
+
+Json dims_json(const graph::TrainingGraph& training) {
+  const graph::LogicalDims dims(training.graph);
+  Json list = Json::array();
+  for (const auto& d : graph::report_dims(training.graph, dims)) {
+    std::string blocked;
+    for (const auto& m : d.blocked_by) {
+      if (blocked.size() > 300) {
+        blocked += " ...";
+        break;
+      }
+      blocked += (blocked.empty() ? "" : "; ") + training.graph[m.node].name + ": " + m.reason;
+    }
+    list.push_back({{"name", d.name}, {"size", d.size}, {"splittable", d.splittable}, {"blocked_by", blocked}});
+  }
+  return list;
+}
+
+Json untrainable_json(const LoadedModel& loaded, const graph::TrainingGraph* training) {
+  Json list = Json::array();
+  for (const auto& text : loaded.unknown_text) {
+    std::istringstream in(text);
+    std::string node, op, reason;
+    std::getline(in, node);
+    std::getline(in, op);
+    std::getline(in, reason);
+    list.push_back({{"node", node}, {"op", op}, {"reason", reason}});
+  }
+  if (training != nullptr)
+    for (const auto& u : training->untrainable)
+      list.push_back({{"node", training->graph[u.node].name}, {"op", std::string(graph::schema(training->graph[u.node]).name)}, {"reason", u.reason}});
+  return list;
+}
+
+int inspect(const Options& o, Terminal& terminal) {
+  const auto loaded = load_model(o.model, true);
+  auto warnings = loaded.warnings;
+  Json result{{"schema", 1}, {"model", o.model.model}};
+  result["inputs"] = list_json(loaded.graph, loaded.graph.inputs());
+  result["outputs"] = list_json(loaded.graph, loaded.graph.outputs());
+  add_parameters(loaded.graph, result);
+  std::map<std::string, std::int64_t> operators;
+  for (const auto& node : loaded.graph.nodes()) ++operators[std::string(graph::schema(node).name)];
+  std::optional<graph::TrainingGraph> training;
+  std::string refusal;
+  if (loaded.unknown_text.empty()) {
+    try {
+      graph::TrainingOptions options;
+      options.loss = o.model.loss;
+      options.freeze = o.model.freeze;
+      options.train = o.model.train;
+      training = graph::build_training_graph(graph::with_initial_values(loaded.graph), options);
+      warnings.insert(warnings.end(), training->warnings.begin(), training->warnings.end());
+    } catch (const Error& error) {
+      if (error.status() == ExitStatus::Internal) throw;
+      refusal = error.what();
+      warnings.push_back("no training graph: " + refusal);
+    }
+  }
+  if (training) add_costs(*training, result);
+  result["operators"] = operators;
+  result["untrainable"] = untrainable_json(loaded, training ? &*training : nullptr);
+  result["unresolved"] = loaded.unresolved;
+  result["warnings"] = warnings;
+  if (o.tensors) {
+    Json tensors = Json::object();
+    for (const auto& [name, type] : loaded.tensors) tensors[name] = type_json(type);
+    result["tensors"] = tensors;
+  }
+  if (o.dims && training) result["dims"] = dims_json(*training);
+  terminal.print(result);
+  return 0;
+}
+
+}  // namespace
+
+Action add_inspect(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->model.add_to(app);
+  app.add_flag("--tensors", o->tensors, "type of every tensor");
+  app.add_flag("--dims", o->dims, "logical dimensions, how far each can be split, and what blocks it");
+  return [o](Terminal& terminal) { return inspect(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli

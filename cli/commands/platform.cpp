@@ -1,0 +1,51 @@
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.hpp"
+#include "platforms/catalog.hpp"
+#include "platforms/json.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int list(Terminal& terminal) {
+  auto rows = Json::array();
+  for (const auto& name : platforms::catalog_names()) {
+    const auto p = platforms::load(name);
+    rows.push_back({{"name", name}, {"nodes", platforms::node_count(p)}, {"devices", platforms::device_count(p)}, {"device", platforms::device_of(p, 0).name}, {"description", p.description}});
+  }
+  terminal.print({{"schema", 1}, {"platforms", rows}});
+  return 0;
+}
+
+int show(const std::string& name, Terminal& terminal) {
+  terminal.out() << platforms::to_json_text(platforms::load(name)) << '\n';
+  return 0;
+}
+
+int check(const std::string& path, Terminal& terminal) {
+  const auto p = platforms::read_platform_file(path);
+  terminal.print({{"schema", 1}, {"file", path}, {"name", p.name}, {"nodes", platforms::node_count(p)}, {"devices", platforms::device_count(p)}, {"valid", true}});
+  return 0;
+}
+
+}  // namespace
+
+Action add_platform(CLI::App& app) {
+  app.require_subcommand(1);
+  auto what = std::make_shared<std::string>();
+  auto* lists = app.add_subcommand("list", "the catalogue");
+  auto* shows = app.add_subcommand("show", "a platform as JSON");
+  shows->add_option("NAME", *what)->required();
+  auto* checks = app.add_subcommand("check", "is a platform file right?");
+  checks->add_option("FILE", *what)->required();
+  for (auto* sub : {lists, shows, checks}) sub->fallthrough();
+  return [=](Terminal& terminal) {
+    if (lists->parsed()) return list(terminal);
+    return shows->parsed() ? show(*what, terminal) : check(*what, terminal);
+  };
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,154 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "cli/platform_options.hpp"
+#include "exec/trainer.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  ModelOptions model;
+  std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume;
+  std::optional<std::int64_t> steps;
+  std::optional<double> epochs;
+  std::int64_t checkpoint_every = 0;
+};
+
+/// One line a step; a line is written whole, so that an interrupted run leaves what was finished.
+class Metrics {
+ public:
+  Metrics(const std::string& path, bool f64) : path_(path), f64_(f64) {
+    if (path.empty()) return;
+    file_.open(path, std::ios::app);
+    if (!file_) throw BadInput("--metrics " + path, "cannot be written");
+  }
+  void add(const exec::StepReport& r) {
+    if (path_.empty()) return;
+    char line[160];
+    std::snprintf(line, sizeof line, f64_ ? "{\"step\": %lld, \"loss\": %.17g, \"seconds\": %.6g}\n" : "{\"step\": %lld, \"loss\": %.9g, \"seconds\": %.6g}\n", static_cast<long long>(r.step),
+                  r.loss, r.seconds);
+    file_ << line << std::flush;
+    if (!file_) throw EnvironmentFailure("--metrics " + path_ + ": could not be written (is the disk full?)");
+  }
+
+ private:
+  std::string path_;
+  bool f64_;
+  std::ofstream file_;
+};
+
+plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int ranks) {
+  if (o.plan.empty()) {
+    plan::Plan plan;
+    plan.dp = ranks;
+    return plan;
+  }
+  const auto file = plan_argument(o.plan);
+  if (!file.context.model_hash.empty() && file.context.model_hash != training.graph.hash())
+    throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) + "), not for this one; search again");
+  return file.plan;
+}
+
+std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64_t batch) {
+  if (o.steps && o.epochs) throw BadInput("--steps and --epochs", "give one of them");
+  if (o.epochs) {
+    if (data.samples() == 0) throw BadInput("--epochs", "synthetic data has no end; use --steps");
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(*o.epochs * static_cast<double>(data.samples()) / static_cast<double>(batch)));
+  }
+  const auto steps = o.steps.value_or(10);
+  if (steps < 1) throw BadInput("--steps " + std::to_string(steps), "must be at least 1");
+  return steps;
+}
+
+std::unique_ptr<exec::DataSource> data_of(const Options& o, const graph::TrainingGraph& training) {
+  if (o.data == "synthetic") return exec::synthetic_data(training, o.model.seed);
+  if (o.shuffle != "on" && o.shuffle != "off") throw BadInput("--shuffle " + o.shuffle, "use on or off");
+  return exec::npz_data(o.data, training, {o.shuffle == "on", o.model.seed});
+}
+
+Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& program) {
+  Json j;
+  j["schema"] = 1;
+  j["plan"] = plan::to_text(program.plan);
+  j["ranks"] = program.ranks;
+  j["steps"] = outcome.losses.size();
+  j["first_step"] = outcome.first_step;
+  j["losses"] = outcome.losses;
+  j["samples_per_second"] = outcome.samples_per_second;
+  Json memory = Json::array();
+  for (const auto& m : outcome.memory) memory.push_back({{"predicted_bytes", m.predicted}, {"allocated_bytes", m.allocated}, {"resident_bytes", m.resident}});
+  j["memory_bytes"] = Json{{"predicted", outcome.memory.empty() ? 0 : outcome.memory[0].predicted},
+                           {"allocated", outcome.memory.empty() ? 0 : outcome.memory[0].allocated},
+                           {"resident", outcome.memory.empty() ? 0 : outcome.memory[0].resident},
+                           {"per_rank", memory}};
+  return j;
+}
+
+int train_as_rank(const Options& o, exec::Communicator& world, Terminal& terminal) {
+  std::vector<std::string> warnings;
+  const auto training = load_training(o.model, warnings);
+  const auto plan = plan_of(o, training, world.size());
+  if (plan.ranks() != world.size())
+    throw BadInput("plan " + plan::to_text(plan), "is for " + std::to_string(plan.ranks()) + " ranks, but " + std::to_string(world.size()) + " were started; use mpirun -n " + std::to_string(plan.ranks()));
+  const exec::CpuBackend backend(element_type(o.model) == DType::F32 ? o.backend : "reference");
+  plan::LoweringOptions lowering;
+  lowering.threads = exec::threads_per_rank(world);
+  const auto program = plan::lower(training, plan, backend, lowering);
+  if (world.rank() == 0)
+    for (const auto* list : {&warnings, &program.warnings})
+      for (const auto& w : *list) terminal.warn(w);
+  const auto data = data_of(o, training);
+  exec::Executor executor(program, training, backend, world, {lowering.threads, o.model.seed});
+  Metrics metrics(world.rank() == 0 ? o.metrics : "", program.dtype == DType::F64);
+  exec::TrainerOptions options;
+  options.steps = steps_of(o, *data, training.batch);
+  options.seed = o.model.seed;
+  options.threads = lowering.threads;
+  options.record = !o.trace.empty();
+  options.checkpoint = o.checkpoint;
+  options.checkpoint_every = o.checkpoint_every;
+  options.resume = o.resume;
+  options.on_step = [&](const exec::StepReport& r) { metrics.add(r); };
+  const auto progress = world.rank() == 0 ? terminal.progress("training") : std::make_unique<Progress>();
+  auto outcome = exec::train(executor, program, training, world, *data, options, *progress);
+  if (world.rank() != 0) return 0;
+  auto result = result_of(outcome, program);
+  if (outcome.trace) {
+    outcome.trace->model = o.model.model;
+    traces::write_trace(o.trace, *outcome.trace);
+    result["trace"] = o.trace;
+  }
+  terminal.print(result);
+  return 0;
+}
+
+}  // namespace
+
+Action add_run(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->model.add_to(app);
+  app.add_option("--data", o->data, "an .npz file, or synthetic");
+  app.add_option("--shuffle", o->shuffle, "on or off");
+  app.add_option("--plan", o->plan, "compact text or a plan file; default: data parallel over the ranks started");
+  app.add_option("--steps", o->steps, "optimizer steps (default 10)");
+  app.add_option("--epochs", o->epochs);
+  app.add_option("--backend", o->backend, "auto, onednn or reference");
+  app.add_option("--metrics", o->metrics, "JSON lines, one a step");
+  app.add_option("--trace", o->trace, "where to write what was measured");
+  app.add_option("--checkpoint", o->checkpoint, "folder to save to");
+  app.add_option("--checkpoint-every", o->checkpoint_every, "steps between checkpoints (default: only the end)");
+  app.add_option("--resume", o->resume, "folder of a checkpoint to continue from");
+  return [o](Terminal& terminal) {
+    exec::MpiSession mpi;
+    return exec::run_as_rank(mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); }, terminal.err());
+  };
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,88 @@
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/assessment_json.hpp"
+#include "cli/command.hpp"
+#include "cli/platform_options.hpp"
+#include "plan/search/search.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  PlatformOptions platform;
+  std::string objective = "time", budget, output;
+  std::size_t top = 5;
+};
+
+/// "30s" is a time, "2000plans" a count.
+void set_budget(const std::string& text, plan::SearchOptions& options) {
+  if (text.empty()) return;
+  std::size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const auto unit = text.substr(used);
+  const bool good = used > 0 && std::isfinite(number) && number > 0;
+  if (good && unit == "plans")
+    options.plans = static_cast<std::int64_t>(number);
+  else if (good && (unit == "s" || unit == "ms" || unit == "min"))
+    options.seconds = number * (unit == "ms" ? 1e-3 : unit == "min" ? 60 : 1);
+  else
+    throw BadInput("--budget " + text, "write a time such as 30s, or a count such as 2000plans");
+}
+
+int search(const Options& o, Terminal& terminal) {
+  const JobSetup setup(o.model, o.platform);
+  for (const auto& w : setup.warnings()) terminal.warn(w);
+  plan::SearchOptions options;
+  options.objective = o.objective;
+  options.top = o.top;
+  set_budget(o.budget, options);
+  if (!o.platform.plan.empty()) {
+    // Keys given as "auto" are searched, the others are fixed.
+    options.fixed = plan_argument(o.platform.plan).plan;
+    options.free = options.fixed.searched;
+  }
+  const auto progress = terminal.progress("searching");
+  const auto found = plan::search(setup.job(), options, *progress);
+  nlohmann::ordered_json result{{"schema", 1}, {"model", o.model.model}, {"platform", setup.platform().name}, {"batch", setup.training().batch}, {"objective", o.objective}};
+  auto plans = nlohmann::ordered_json::array();
+  for (const auto& a : found.plans) {
+    auto entry = to_json(a, 1);
+    entry["why_not"] = a.why_not;
+    plans.push_back(std::move(entry));
+  }
+  result["plans"] = plans;
+  result["searched"] = found.searched;
+  result["pruned"] = found.pruned;
+  result["exhausted"] = found.exhausted;
+  result["seconds"] = found.seconds;
+  if (!o.output.empty()) {
+    plan::write_plan_file(o.output, {found.plans.front().plan, setup.context(o.model)});
+    result["written"] = o.output;
+  }
+  terminal.print(result);
+  return 0;
+}
+
+}  // namespace
+
+Action add_search(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->model.add_to(app);
+  o->platform.add_to(app);
+  app.add_option("--objective", o->objective, "time, energy, cost, memory or pareto");
+  app.add_option("--budget", o->budget, "30s, or 2000plans to be reproducible");
+  app.add_option("--top", o->top, "plans to show")->check(CLI::Range(1, 1000));
+  app.add_option("-o,--output", o->output, "where to write the best plan");
+  return [o](Terminal& terminal) { return search(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli

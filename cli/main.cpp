@@ -1,0 +1,77 @@
+#include <CLI/CLI.hpp>
+#include <array>
+#include <iostream>
+#include <new>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+
+namespace {
+
+using namespace rehearsal;
+using namespace rehearsal::cli;
+
+constexpr std::array kCommands{
+    CommandRow{"inspect", "what a model is: parameters, FLOPs, memory, operators, and what cannot be trained", "rehearse inspect zoo:resnet50 --batch 32", add_inspect},
+    CommandRow{"zoo", "models that Rehearsal writes itself", "rehearse zoo resnet50 -o resnet50.onnx", add_zoo},
+    CommandRow{"platform", "the catalogue of machines, and checks of platform files", "rehearse platform show dgx-a100", add_platform},
+    CommandRow{"calibrate", "measures this machine", "rehearse calibrate --quick -o machine.json", add_calibrate},
+    CommandRow{"estimate", "what training will cost on a platform", "rehearse estimate zoo:resnet50 --platform dgx-a100 --batch 2048", add_estimate},
+    CommandRow{"search", "the plan that costs least", "rehearse search zoo:resnet50 --platform dgx-a100 --batch 2048 --top 3", add_search},
+    CommandRow{"simulate", "plays a plan on a modelled cluster", "rehearse simulate zoo:resnet50 --platform dgx-a100 --batch 2048 --plan dp=64", add_simulate},
+    CommandRow{"run", "trains for real, under mpirun when on several ranks", "rehearse run zoo:resnet18?image=64 --batch 4 --data synthetic --steps 2", add_run},
+    CommandRow{"compare", "a predicted trace against a measured one", "rehearse compare predicted.json measured.json", add_compare},
+    CommandRow{"learn", "measurements back into the calibration", "rehearse learn trace.json --into machine.json", add_learn},
+};
+
+struct Parsed {
+  CLI::App* parser = nullptr;
+  Action action;
+  std::string format = "text";
+};
+
+int run_command(const Parsed& parsed, Terminal& terminal) {
+  try {
+    terminal.set_json(parsed.format == "json");
+    return parsed.action(terminal);
+  } catch (const Error& error) {
+    terminal.error(error.what());
+    return static_cast<int>(error.status());
+  } catch (const std::bad_alloc&) {
+    terminal.error("memory ran out; use a smaller model or batch, or fewer ranks on this machine");
+    return static_cast<int>(ExitStatus::Environment);
+  } catch (const std::exception& error) {
+    terminal.error(std::string("internal error: ") + error.what());
+    return static_cast<int>(ExitStatus::Internal);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  install_interrupt_handler();
+  Terminal terminal(std::cout, std::cerr);
+  CLI::App app{"Rehearsal: what training a neural network on a cluster will cost, the plan that costs least, and its real run."};
+  app.name("rehearse");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", REHEARSAL_VERSION);
+  std::array<Parsed, kCommands.size()> parsed;
+  for (std::size_t i = 0; i < kCommands.size(); ++i) {
+    const auto& row = kCommands[i];
+    auto* parser = app.add_subcommand(std::string(row.name), std::string(row.description));
+    parser->footer("Example:\n  " + std::string(row.example));
+    parser->add_option("--format", parsed[i].format, "text or json")->check(CLI::IsMember({"text", "json"}));
+    parsed[i].parser = parser;
+    parsed[i].action = row.add(*parser);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    app.exit(error, std::cout, std::cerr);
+    return static_cast<int>(ExitStatus::Usage);
+  }
+  for (const auto& p : parsed)
+    if (p.parser->parsed()) return run_command(p, terminal);
+  return static_cast<int>(ExitStatus::Usage);
+}

@@ -1,0 +1,145 @@
+#include "cli/model_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "formats/onnx/import.hpp"
+#include "graph/zoo/zoo.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+std::int64_t bind_value(const std::string& text, std::string& name) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos) throw BadInput("--bind " + text, "write NAME=VALUE, for example --bind seq=128");
+  name = text.substr(0, equals);
+  try {
+    std::size_t used = 0;
+    const auto value = std::stoll(text.substr(equals + 1), &used);
+    if (used == text.size() - equals - 1 && value > 0) return value;
+  } catch (const std::exception&) {
+  }
+  throw BadInput("--bind " + text, "the value must be a whole number above 0");
+}
+
+void set_betas(const std::string& betas, std::map<std::string, double>& values) {
+  double first = 0, second = 0;
+  char comma = 0;
+  std::istringstream in(betas);
+  if (!(in >> first >> comma >> second) || comma != ',' || !(in >> std::ws).eof()) throw BadInput("--betas " + betas, "write two numbers, for example --betas 0.9,0.999");
+  values["beta1"] = first;
+  values["beta2"] = second;
+}
+
+bool on(const std::string& flag, const std::string& value) {
+  if (value == "on") return true;
+  if (value == "off") return false;
+  throw BadInput(flag + " " + value, "use on or off");
+}
+
+graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
+  graph::OptimizerSettings settings{o.optimizer, {}};
+  const auto takes = [&](std::string_view name) {
+    for (const auto& p : graph::optimizer_row(o.optimizer).parameters)
+      if (p.name == name) return true;
+    return false;
+  };
+  const auto set = [&](const char* name, const std::optional<double>& value) {
+    // A momentum of 0 for an optimizer without momentum says nothing.
+    if (value && (takes(name) || *value != 0)) settings.values[name] = *value;
+  };
+  set("lr", o.lr);
+  set("momentum", o.momentum);
+  set("weight_decay", o.weight_decay);
+  set("trust", o.trust);
+  set("eps", o.eps);
+  if (on("--nesterov", o.nesterov)) settings.values["nesterov"] = 1;
+  if (!o.betas.empty()) set_betas(o.betas, settings.values);
+  return settings;
+}
+
+}  // namespace
+
+void ModelOptions::add_reference_to(CLI::App& app) {
+  app.add_option("MODEL", model, "an ONNX file, or zoo:NAME?key=value&...")->required();
+  app.add_option("--batch", batch, "global samples of one optimizer step");
+  app.add_option("--bind", binds, "NAME=VALUE of another symbol of the model")->take_all();
+}
+
+void ModelOptions::add_to(CLI::App& app) {
+  add_reference_to(app);
+  app.add_option("--loss", loss, "cross-entropy, mse, l1, huber, bce, dice, nll, kl, none, or the name of an output");
+  app.add_option("--target", target, "name of the target in the data");
+  app.add_option("--freeze", freeze, "glob of tensor names that are not trained")->take_all();
+  app.add_option("--train", train, "glob of tensor names that are trained whatever the rule says")->take_all();
+  app.add_option("--dropout", dropout, "on or off");
+  app.add_option("--optimizer", optimizer, "sgd, adam, adamw, ...");
+  app.add_option("--lr", lr, "learning rate");
+  app.add_option("--momentum", momentum);
+  app.add_option("--nesterov", nesterov, "on or off");
+  app.add_option("--betas", betas, "A,B");
+  app.add_option("--trust", trust, "trust coefficient of LARS");
+  app.add_option("--eps", eps);
+  app.add_option("--weight-decay", weight_decay);
+  app.add_option("--dtype", dtype, "f32, f64, tf32, f16, bf16 or fp8");
+  app.add_option("--seed", seed, "of everything random");
+}
+
+LoadedModel load_model(const ModelOptions& o, bool inspect) {
+  if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000)) throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
+  LoadedModel loaded;
+  if (o.model.rfind("zoo:", 0) == 0) {
+    loaded.graph = graph::zoo::build(o.model, o.batch);
+    for (const auto& t : loaded.graph.tensors()) loaded.tensors[t.name] = t.type;
+    return loaded;
+  }
+  formats::ImportOptions options;
+  options.batch = o.batch;
+  options.collect_unknown = inspect;
+  options.allow_missing_weights = inspect;
+  for (const auto& bind : o.binds) {
+    std::string name;
+    const auto value = bind_value(bind, name);
+    options.binds[name] = value;
+  }
+  auto imported = formats::import_onnx(o.model, options);
+  loaded.graph = std::move(imported.graph);
+  loaded.warnings = std::move(imported.warnings);
+  loaded.unresolved = std::move(imported.unresolved);
+  loaded.tensors = std::move(imported.tensors);
+  for (const auto& u : imported.unknown) loaded.unknown_text.push_back(u.node + "\n" + u.op + "\n" + u.reason);
+  return loaded;
+}
+
+DType element_type(const ModelOptions& o) {
+  if (o.dtype == "tf32") return DType::F32;
+  if (o.dtype == "fp8") return DType::BF16;  // matrices in fp8, everything else as in bf16
+  const auto type = dtype_from_name(o.dtype);
+  if (!type || !is_float(*type)) throw BadInput("--dtype " + o.dtype, "use f32, f64, tf32, f16, bf16 or fp8");
+  return *type;
+}
+
+std::string peak_key(const ModelOptions& o) { return o.dtype; }
+
+graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings) {
+  auto loaded = load_model(o);
+  warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
+  auto model = graph::with_initial_values(loaded.graph);
+  if (element_type(o) != DType::F32) model = graph::with_float_type(model, element_type(o));
+  graph::TrainingOptions options;
+  options.loss = o.loss;
+  options.target_name = o.target;
+  options.optimizer = optimizer_of(o);
+  options.freeze = o.freeze;
+  options.train = o.train;
+  options.dropout = on("--dropout", o.dropout);
+  auto training = graph::build_training_graph(model, options);
+  warnings.insert(warnings.end(), training.warnings.begin(), training.warnings.end());
+  if (o.batch && training.batch != *o.batch)
+    throw BadInput(o.model, "the model is written for a batch of " + std::to_string(training.batch) + ", not " + std::to_string(*o.batch) + "; export it with a dynamic batch, or use --batch " + std::to_string(training.batch));
+  return training;
+}
+
+}  // namespace rehearsal::cli

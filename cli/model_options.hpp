@@ -1,0 +1,47 @@
+#pragma once
+// The options by which every command names a model and how it is trained.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "graph/training.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace rehearsal::cli {
+
+struct ModelOptions {
+  std::string model;
+  std::optional<std::int64_t> batch;
+  std::vector<std::string> binds, freeze, train;
+  std::string loss, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32";
+  std::optional<double> lr, momentum, weight_decay, trust, eps;
+  std::uint64_t seed = 0;
+
+  void add_to(CLI::App&);              ///< MODEL, --batch, --bind, --loss ... of commands that train or predict training
+  void add_reference_to(CLI::App&);    ///< MODEL, --batch, --bind only
+};
+
+struct LoadedModel {
+  graph::Graph graph;
+  std::vector<std::string> warnings;
+  std::vector<std::string> unresolved;
+  std::vector<std::string> unknown_text;                  ///< node, operator and reason of operators without a row, a line each
+  std::map<std::string, graph::TensorType> tensors;       ///< every tensor of the file, by the file's name
+};
+
+/// A file or a zoo: reference. `inspect`: goes on after unknown operators.
+[[nodiscard]] LoadedModel load_model(const ModelOptions&, bool inspect = false);
+/// The training graph in the element type of --dtype (f64, or f32; f16 and bf16 for predictions).
+[[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings);
+/// The arithmetic whose peak applies, as platforms name it; and the element type in memory.
+[[nodiscard]] std::string peak_key(const ModelOptions&);
+[[nodiscard]] DType element_type(const ModelOptions&);
+
+}  // namespace rehearsal::cli

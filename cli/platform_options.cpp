@@ -1,0 +1,69 @@
+#include "cli/platform_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "exec/kernels/cpu_backend.hpp"
+#include "platforms/catalog.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+platforms::Platform load_platform(const PlatformOptions& o) {
+  auto platform = platforms::load(o.platform);
+  if (o.nodes) platform = platforms::with_nodes(platform, *o.nodes);
+  if (o.devices) platform = platforms::with_devices(platform, *o.devices);
+  return platform;
+}
+
+std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device) {
+  if (device.kind == platforms::DeviceKind::Cpu) return std::make_unique<exec::CpuBackend>("auto");
+  return std::make_unique<plan::TableBackend>();
+}
+
+}  // namespace
+
+void PlatformOptions::add_to(CLI::App& app) {
+  app.add_option("--platform", platform, "a platform file, or a name of the catalogue (rehearse platform list)")->required();
+  app.add_option("--nodes", nodes, "how many nodes of it");
+  app.add_option("--devices", devices, "how many devices of it");
+  app.add_option("--machine", machine, "measurements: machine.json as calibrate and learn write it");
+  app.add_option("--framework", framework, "how the job is run");
+  app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
+}
+
+JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : training_(load_training(model, warnings_)), platform_(load_platform(o)) {
+  dims_ = std::make_shared<const graph::LogicalDims>(training_.graph);
+  const auto& device = platforms::device_of(platform_, 0);
+  backend_ = backend_for(device);
+  peak_key_ = peak_key(model);
+  if (!device.peak(peak_key_)) throw BadInput("--dtype " + model.dtype, "device " + device.name + " has no peak for " + peak_key_ + " in platform " + platform_.name);
+  auto calibration = o.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.machine);
+  model_ = std::make_unique<costmodel::CostModel>(device, std::move(calibration), costmodel::profile(o.framework), peak_key_);
+}
+
+plan::Job JobSetup::job() const { return {training_, dims_, platform_, *backend_, *model_, peak_key_}; }
+
+plan::Plan JobSetup::plan(const PlatformOptions& o, plan::StepEvaluator& evaluator, std::string& sentence) const {
+  if (o.plan.empty()) {
+    sentence = "no --plan: data parallel over all devices with the largest micro-batch that fits";
+    return plan::default_plan(job(), evaluator);
+  }
+  const auto file = plan_argument(o.plan);
+  if (!file.context.model_hash.empty() && file.context.model_hash != training_.graph.hash())
+    throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) + "), not for this one; search again");
+  return file.plan;
+}
+
+plan::PlanContext JobSetup::context(const ModelOptions& model) const {
+  return {model.model, training_.graph.hash(), training_.batch, model.loss, element_type(model)};
+}
+
+plan::PlanFile plan_argument(const std::string& text) {
+  const bool is_file = text.size() > 5 && text.compare(text.size() - 5, 5, ".json") == 0;
+  if (is_file || (text.find('=') == std::string::npos && std::filesystem::exists(text))) return plan::read_plan_file(text);
+  return {plan::parse_plan(text), {}};
+}
+
+}  // namespace rehearsal::cli

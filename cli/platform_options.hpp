@@ -1,0 +1,46 @@
+#pragma once
+// The options by which commands name machines, their calibration and how jobs run on them.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/model_options.hpp"
+#include "plan/assessment.hpp"
+
+namespace rehearsal::cli {
+
+struct PlatformOptions {
+  std::string platform, machine, framework = "rehearse", plan;
+  std::optional<std::int64_t> nodes, devices;
+
+  void add_to(CLI::App&);
+};
+
+/// What estimate, search and simulate work on, kept alive together.
+class JobSetup {
+ public:
+  JobSetup(const ModelOptions&, const PlatformOptions&);
+  [[nodiscard]] plan::Job job() const;
+  [[nodiscard]] const graph::TrainingGraph& training() const { return training_; }
+  [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
+  [[nodiscard]] const costmodel::CostModel& model() const { return *model_; }
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  /// The plan given by --plan (text or file), or the default one; the sentence says which.
+  [[nodiscard]] plan::Plan plan(const PlatformOptions&, plan::StepEvaluator&, std::string& sentence) const;
+  [[nodiscard]] plan::PlanContext context(const ModelOptions&) const;
+
+ private:
+  std::vector<std::string> warnings_;
+  graph::TrainingGraph training_;
+  platforms::Platform platform_;
+  std::shared_ptr<const graph::LogicalDims> dims_;
+  std::unique_ptr<plan::Backend> backend_;
+  std::unique_ptr<costmodel::CostModel> model_;
+  std::string peak_key_;
+};
+
+/// A plan by compact text or by file name (ending in .json, or an existing file).
+[[nodiscard]] plan::PlanFile plan_argument(const std::string& text);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,151 @@
+#include "cli/terminal.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "base/units.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+volatile std::sig_atomic_t interrupts = 0;
+
+void on_interrupt(int) {
+  ++interrupts;
+  if (interrupts > 1) _exit(130);
+}
+
+class Bar final : public Progress {
+ public:
+  Bar(std::ostream& err, std::string label) : err_(err), label_(std::move(label)), shown_(isatty(STDERR_FILENO) != 0) {}
+  ~Bar() override {
+    if (shown_ && drawn_) err_ << "\r\033[K" << std::flush;
+  }
+  void advance(std::string_view what, double done, double total) override {
+    if (!shown_ || total <= 0) return;
+    const int filled = static_cast<int>(30 * done / total);
+    err_ << '\r' << label_ << " [" << std::string(static_cast<std::size_t>(filled), '#') << std::string(static_cast<std::size_t>(30 - filled), '.') << "] " << done << " of " << total << ' ' << what
+         << "\033[K" << std::flush;
+    drawn_ = true;
+  }
+  [[nodiscard]] bool stop_requested() const override { return interrupted(); }
+
+ private:
+  std::ostream& err_;
+  std::string label_;
+  bool shown_, drawn_ = false;
+};
+
+bool ends_with(const std::string& text, std::string_view end) { return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0; }
+
+std::string number_text(double value) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, value == static_cast<double>(static_cast<long long>(value)) && value < 1e15 && value > -1e15 ? "%.0f" : "%.4g", value);
+  return buffer;
+}
+
+/// A number under a key such as "step_seconds" with the unit that the key's end names.
+std::string with_unit(const std::string& key, double value) {
+  if (ends_with(key, "seconds")) return rehearsal::to_text(Seconds(value));
+  if (ends_with(key, "bytes")) return rehearsal::to_text(Bytes(value));
+  if (ends_with(key, "joules")) return rehearsal::to_text(Joules(value));
+  if (ends_with(key, "dollars")) return rehearsal::to_text(Dollars(value));
+  if (ends_with(key, "flops")) return rehearsal::to_text(Flops(value));
+  if (ends_with(key, "_kg")) return number_text(value) + " kg";
+  return number_text(value);
+}
+
+bool is_interval(const Json& v) { return v.is_object() && v.contains("value") && v.contains("low") && v.contains("high"); }
+
+std::string scalar_text(const std::string& key, const Json& v) {
+  if (is_interval(v)) {
+    std::string text = with_unit(key, v["value"].get<double>()) + "  (90 %: " + with_unit(key, v["low"].get<double>()) + " to " + with_unit(key, v["high"].get<double>()) + ")";
+    if (v.contains("capacity")) text += " of " + with_unit(key, v["capacity"].get<double>());
+    return text;
+  }
+  if (v.is_number()) return with_unit(key, v.get<double>());
+  if (v.is_string()) return v.get<std::string>();
+  if (v.is_boolean()) return v.get<bool>() ? "yes" : "no";
+  if (v.is_array()) {
+    std::string text;
+    for (const auto& item : v) text += (text.empty() ? "" : ", ") + scalar_text(key, item);
+    return text.empty() ? "none" : text;
+  }
+  return v.is_null() ? "unknown" : v.dump();
+}
+
+std::string title(std::string key) {
+  for (const char* unit : {"_seconds", "_bytes", "_joules", "_dollars", "_kg"})
+    if (ends_with(key, unit)) key.resize(key.size() - std::string_view(unit).size());
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
+}
+
+bool is_table(const Json& v) { return v.is_array() && !v.empty() && v.front().is_object(); }
+
+void append_table(std::string& text, const Json& rows, const std::string& indent) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : rows.front().items())
+    if (!value.is_object() || is_interval(value)) keys.push_back(key);
+  std::vector<std::vector<std::string>> cells(1);
+  for (const auto& key : keys) cells[0].push_back(title(key));
+  for (const auto& row : rows) {
+    auto& line = cells.emplace_back();
+    for (const auto& key : keys) line.push_back(row.contains(key) ? (is_interval(row[key]) ? with_unit(key, row[key]["value"].get<double>()) : scalar_text(key, row[key])) : "");
+  }
+  for (const auto& line : cells) {
+    text += indent;
+    for (std::size_t c = 0; c < line.size(); ++c) {
+      std::size_t width = 0;
+      for (const auto& other : cells) width = std::max(width, c < other.size() ? other[c].size() : 0);
+      text += line[c] + (c + 1 < line.size() ? std::string(width - line[c].size() + 2, ' ') : "");
+    }
+    text += '\n';
+  }
+}
+
+void append(std::string& text, const Json& object, const std::string& indent) {
+  std::size_t width = 0;
+  for (const auto& [key, value] : object.items())
+    if (!value.is_object() || is_interval(value)) width = std::max(width, title(key).size());
+  for (const auto& [key, value] : object.items()) {
+    if (key == "schema") continue;
+    if (is_table(value)) {
+      text += indent + title(key) + ":\n";
+      append_table(text, value, indent + "  ");
+    } else if (value.is_object() && !is_interval(value)) {
+      text += indent + title(key) + ":\n";
+      append(text, value, indent + "  ");
+    } else {
+      text += indent + title(key) + std::string(width - title(key).size() + 2, ' ') + scalar_text(key, value) + '\n';
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_text(const Json& result) {
+  std::string text;
+  append(text, result, "");
+  return text;
+}
+
+void Terminal::print(const Json& result) const {
+  out_ << (json_ ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : to_text(result)) << std::flush;
+}
+
+void Terminal::warn(const std::string& sentence) const { err_ << "rehearse: warning: " << sentence << '\n' << std::flush; }
+void Terminal::error(const std::string& sentence) const { err_ << "rehearse: error: " << sentence << '\n' << std::flush; }
+std::unique_ptr<Progress> Terminal::progress(const std::string& label) const { return std::make_unique<Bar>(err_, label); }
+
+void install_interrupt_handler() { std::signal(SIGINT, on_interrupt); }
+bool interrupted() { return interrupts > 0; }
+
+}  // namespace rehearsal::cli

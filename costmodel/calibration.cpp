@@ -1,0 +1,193 @@
+#include "costmodel/calibration.hpp"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kFamilyNames[] = {"convolution", "matmul", "normalization", "pooling", "elementwise", "reduction", "movement", "gather", "view", "optimizer"};
+static_assert(std::size(kFamilyNames) == static_cast<std::size_t>(graph::CostFamily::Count));
+
+/// Reads keys of one object; a missing or wrong one is reported with the path to it.
+class Reader {
+ public:
+  Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) throw BadInput(where_, "must be an object");
+  }
+  template <class T>
+  [[nodiscard]] T get(const char* key) const {
+    const auto at = object_.find(key);
+    if (at == object_.end()) throw BadInput(where_, std::string("key \"") + key + "\" is missing");
+    try {
+      return at->get<T>();
+    } catch (const nlohmann::json::exception&) {
+      throw BadInput(where_ + "." + key, "has the wrong type");
+    }
+  }
+  [[nodiscard]] double number(const char* key) const {
+    const auto value = get<double>(key);
+    if (!(value >= 0)) throw BadInput(where_ + "." + key, "must not be negative");
+    return value;
+  }
+  [[nodiscard]] Reader child(const char* key) const { return Reader(get<Json>(key), where_ + "." + key, 0); }
+  template <class Each>
+  void each(const char* key, Each&& use) const {
+    const auto at = object_.find(key);
+    if (at == object_.end() || !at->is_array()) throw BadInput(where_, std::string("key \"") + key + "\" must be a list");
+    std::size_t n = 0;
+    for (const auto& item : *at) use(Reader(item, where_ + "." + key + "[" + std::to_string(n++) + "]"));
+  }
+  [[nodiscard]] const std::string& where() const { return where_; }
+
+ private:
+  Reader(Json object, std::string where, int) : owned_(std::make_shared<Json>(std::move(object))), object_(*owned_), where_(std::move(where)) {}
+  std::shared_ptr<Json> owned_;
+  const Json& object_;
+  std::string where_;
+};
+
+graph::CostFamily family_of(const std::string& name, const std::string& where) {
+  for (std::size_t i = 0; i < std::size(kFamilyNames); ++i)
+    if (kFamilyNames[i] == name) return static_cast<graph::CostFamily>(i);
+  throw BadInput(where + ".family", "\"" + name + "\" is no family of operators");
+}
+
+DType dtype_of(const std::string& text, const std::string& where) {
+  const auto type = dtype_from_name(text);
+  if (!type) throw BadInput(where + ".dtype", "\"" + text + "\" is no element type");
+  return *type;
+}
+
+Json json_of(const KernelCase& k) {
+  return {{"op", k.op}, {"implementation", k.implementation}, {"signature", k.signature}, {"family", kFamilyNames[static_cast<std::size_t>(k.family)]}, {"flops", k.work.flops.value()},
+          {"bytes", k.work.bytes.value()}, {"dtype", name(k.dtype)}, {"threads", k.threads}};
+}
+
+KernelCase kernel_of(const Reader& r) {
+  KernelCase k;
+  k.op = r.get<std::string>("op");
+  k.implementation = r.get<std::string>("implementation");
+  k.signature = r.get<std::string>("signature");
+  k.family = family_of(r.get<std::string>("family"), r.where());
+  k.work = {Flops(r.number("flops")), Bytes(r.number("bytes"))};
+  k.dtype = dtype_of(r.get<std::string>("dtype"), r.where());
+  k.threads = r.get<int>("threads");
+  return k;
+}
+
+Json json_of(const Sample& s) {
+  Json j = json_of(s.kernel);
+  j.update({{"count", s.count}, {"cpu_min_seconds", s.cpu_min.value()}, {"cpu_quartile_seconds", s.cpu_quartile.value()}, {"cpu_median_seconds", s.cpu_median.value()},
+            {"wall_min_seconds", s.wall_min.value()}, {"wall_median_seconds", s.wall_median.value()}, {"spread", s.spread}, {"from_training", s.from_training}});
+  return j;
+}
+
+Sample sample_of(const Reader& r) {
+  Sample s;
+  s.kernel = kernel_of(r);
+  s.count = r.get<std::int64_t>("count");
+  s.cpu_min = Seconds(r.number("cpu_min_seconds"));
+  s.cpu_quartile = Seconds(r.number("cpu_quartile_seconds"));
+  s.cpu_median = Seconds(r.number("cpu_median_seconds"));
+  s.wall_min = Seconds(r.number("wall_min_seconds"));
+  s.wall_median = Seconds(r.number("wall_median_seconds"));
+  s.spread = r.number("spread");
+  s.from_training = r.get<bool>("from_training");
+  return s;
+}
+
+Json json_of(const FamilyFit& f) {
+  return {{"op", f.op}, {"implementation", f.implementation}, {"family", kFamilyNames[static_cast<std::size_t>(f.family)]}, {"dtype", name(f.dtype)}, {"threads", f.threads},
+          {"flops_per_second", f.flop_rate.value()}, {"bytes_per_second", f.byte_rate.value()}, {"overhead_seconds", f.overhead.value()}, {"log_error", f.log_error}, {"samples", f.samples}};
+}
+
+FamilyFit fit_of(const Reader& r) {
+  FamilyFit f;
+  f.op = r.get<std::string>("op");
+  f.implementation = r.get<std::string>("implementation");
+  f.family = family_of(r.get<std::string>("family"), r.where());
+  f.dtype = dtype_of(r.get<std::string>("dtype"), r.where());
+  f.threads = r.get<int>("threads");
+  f.flop_rate = FlopsPerSecond(r.number("flops_per_second"));
+  f.byte_rate = BytesPerSecond(r.number("bytes_per_second"));
+  f.overhead = Seconds(r.number("overhead_seconds"));
+  f.log_error = r.number("log_error");
+  f.samples = r.get<std::int64_t>("samples");
+  return f;
+}
+
+Json json_of(const LinkSample& s) { return {{"what", s.what}, {"ranks", s.ranks}, {"bytes", s.size.value()}, {"seconds", s.seconds.value()}, {"spread", s.spread}}; }
+
+LinkSample link_sample_of(const Reader& r) {
+  return {r.get<std::string>("what"), r.get<int>("ranks"), Bytes(r.number("bytes")), Seconds(r.number("seconds")), r.number("spread")};
+}
+
+Json json_of(const Correction& c) { return {{"scope", c.scope}, {"threads", c.threads}, {"factor", c.factor}, {"log_error", c.log_error}, {"observations", c.observations}}; }
+
+Correction correction_of(const Reader& r) { return {r.get<std::string>("scope"), r.get<int>("threads"), r.number("factor"), r.number("log_error"), r.get<std::int64_t>("observations")}; }
+
+template <class T>
+Json list_of(const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(json_of(item));
+  return list;
+}
+
+Json json_of(const Calibration& c) {
+  Json j{{"schema", c.schema}, {"context", c.context.items}};
+  j["link"] = Json{{"latency_seconds", c.link.latency.value()}, {"bytes_per_second", c.link.bandwidth.value()}, {"reduction_bytes_per_second", c.link.reduction.value()}, {"log_error", c.link.log_error}};
+  j["link_samples"] = list_of(c.link_samples);
+  j["corrections"] = list_of(c.corrections);
+  j["fits"] = list_of(c.fits);
+  j["samples"] = list_of(c.samples);
+  return j;
+}
+
+Calibration calibration_of(const Json& json, const std::string& where) {
+  const Reader r(json, where);
+  Calibration c;
+  c.schema = r.get<int>("schema");
+  if (c.schema != 1) throw BadInput(where + ".schema", "is version " + std::to_string(c.schema) + "; this program reads version 1");
+  c.context.items = r.get<std::map<std::string, std::string>>("context");
+  const auto link = r.child("link");
+  c.link = {Seconds(link.number("latency_seconds")), BytesPerSecond(link.number("bytes_per_second")), BytesPerSecond(link.number("reduction_bytes_per_second")), link.number("log_error")};
+  r.each("link_samples", [&](const Reader& item) { c.link_samples.push_back(link_sample_of(item)); });
+  r.each("corrections", [&](const Reader& item) { c.corrections.push_back(correction_of(item)); });
+  r.each("fits", [&](const Reader& item) { c.fits.push_back(fit_of(item)); });
+  r.each("samples", [&](const Reader& item) { c.samples.push_back(sample_of(item)); });
+  return c;
+}
+
+Json parse(const std::string& text, const std::string& where) {
+  try {
+    return Json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    throw BadInput(where, std::string("is not JSON: ") + error.what());
+  }
+}
+
+}  // namespace
+
+std::string_view family_name(graph::CostFamily family) { return kFamilyNames[static_cast<std::size_t>(family)]; }
+
+Calibration read_calibration(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw BadInput(path, "cannot be read; `rehearse calibrate -o " + path + "` writes it");
+  std::ostringstream text;
+  text << in.rdbuf();
+  const auto json = parse(text.str(), path);
+  if (!json.is_object() || !json.contains("calibration")) throw BadInput(path, "holds no key \"calibration\"; give a file that `rehearse calibrate` wrote");
+  return calibration_of(json["calibration"], path + ": calibration");
+}
+
+std::string to_json_text(const Calibration& c) { return json_of(c).dump(1); }
+
+Calibration calibration_from_json_text(const std::string& text, const std::string& where) { return calibration_of(parse(text, where), where); }
+
+}  // namespace rehearsal::costmodel

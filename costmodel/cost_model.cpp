@@ -1,0 +1,146 @@
+#include "costmodel/cost_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "base/error.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+/// Share of a datasheet's peak that a family reaches in practice, and how uncertain that is (standard deviation of the logarithm).
+/// Sources: the project's study of published runs (docs/accuracy.md): GEMM 0.55-0.75 of peak, memory-bound work 0.75-0.9 of bandwidth.
+struct Efficiency {
+  graph::CostFamily family;
+  double flops, bytes, log_error;
+  Mechanism mechanism;
+};
+constexpr Efficiency kEfficiencies[] = {
+    {graph::CostFamily::Convolution, 0.5, 0.8, 0.3, Mechanism::ConvolutionRate}, {graph::CostFamily::MatMul, 0.6, 0.8, 0.25, Mechanism::MatrixRate},
+    {graph::CostFamily::Normalization, 0.1, 0.75, 0.3, Mechanism::MemoryRate},   {graph::CostFamily::Pooling, 0.1, 0.6, 0.3, Mechanism::MemoryRate},
+    {graph::CostFamily::Elementwise, 0.1, 0.8, 0.25, Mechanism::MemoryRate},     {graph::CostFamily::Reduction, 0.1, 0.7, 0.3, Mechanism::MemoryRate},
+    {graph::CostFamily::Movement, 0.1, 0.7, 0.3, Mechanism::MemoryRate},         {graph::CostFamily::Gather, 0.1, 0.4, 0.4, Mechanism::MemoryRate},
+    {graph::CostFamily::View, 1, 1, 0.1, Mechanism::Launch},                     {graph::CostFamily::Optimizer, 0.1, 0.8, 0.2, Mechanism::MemoryRate},
+};
+static_assert(std::size(kEfficiencies) == static_cast<std::size_t>(graph::CostFamily::Count));
+
+const Efficiency& efficiency(graph::CostFamily family) {
+  return *std::find_if(std::begin(kEfficiencies), std::end(kEfficiencies), [&](const Efficiency& e) { return e.family == family; });
+}
+
+std::string key_of(const KernelCase& k) {
+  return k.op + '\n' + k.implementation + '\n' + k.signature + '\n' + std::string(name(k.dtype)) + '\n' + std::to_string(k.threads);
+}
+
+std::string key_of(std::string_view op, std::string_view implementation, graph::CostFamily family, DType dtype, int threads) {
+  return std::string(op) + '\n' + std::string(implementation) + '\n' + std::to_string(static_cast<int>(family)) + '\n' + std::string(name(dtype)) + '\n' + std::to_string(threads);
+}
+
+}  // namespace
+
+struct CostModel::Index {
+  std::unordered_map<std::string, const Sample*> samples;
+  std::unordered_map<std::string, const FamilyFit*> fits;
+  std::unordered_map<std::string, const Correction*> corrections;
+};
+
+CostModel::CostModel(const platforms::Device& device, Calibration calibration, ExecutionProfile profile, std::string peak_key)
+    : device_(device), calibration_(std::make_shared<const Calibration>(std::move(calibration))), profile_(std::move(profile)), peak_key_(std::move(peak_key)) {
+  auto index = std::make_shared<Index>();
+  for (const auto& s : calibration_->samples) {
+    auto& known = index->samples[key_of(s.kernel)];
+    if (known == nullptr || s.from_training) known = &s;
+  }
+  for (const auto& f : calibration_->fits) index->fits[key_of(f.op, f.implementation, f.family, f.dtype, f.threads)] = &f;
+  for (const auto& c : calibration_->corrections) index->corrections[c.scope + '@' + std::to_string(c.threads)] = &c;
+  index_ = std::move(index);
+  if (device_.kind == platforms::DeviceKind::Cpu) profile_.host_progressed = true;
+}
+
+Estimate CostModel::kernel(const KernelCase& k) const {
+  if (const auto at = index_->samples.find(key_of(k)); at != index_->samples.end()) return exact(*at->second);
+  auto estimate = roofline(k);
+  for (const bool of_op : {true, false}) {
+    const auto at = index_->fits.find(of_op ? key_of(k.op, k.implementation, k.family, k.dtype, k.threads) : key_of("", "", k.family, k.dtype, k.threads));
+    if (at == index_->fits.end()) continue;
+    estimate = fitted(k, *at->second);
+    break;
+  }
+  return corrected(k, estimate);
+}
+
+Estimate CostModel::exact(const Sample& s) const {
+  const bool wall = s.from_training || s.kernel.threads > 1;
+  const auto seconds = wall ? s.wall_median : s.cpu_median;
+  // The median of n runs is surer than one run, but what all runs share (clock, neighbours) is not averaged away.
+  const double log_error = std::max(0.02, s.spread / std::sqrt(std::max<double>(1.0, std::min<double>(static_cast<double>(s.count), 4.0))));
+  return {seconds, efficiency(s.kernel.family).mechanism, log_error, Evidence::Exact};
+}
+
+Estimate CostModel::fitted(const KernelCase& k, const FamilyFit& f) const {
+  double seconds = f.overhead.value();
+  if (f.flop_rate.value() > 0) seconds += (k.work.flops / f.flop_rate).value();
+  if (f.byte_rate.value() > 0) seconds += (k.work.bytes / f.byte_rate).value();
+  return {Seconds(seconds), efficiency(k.family).mechanism, f.log_error, Evidence::Fitted};
+}
+
+Estimate CostModel::roofline(const KernelCase& k) const {
+  const auto& e = efficiency(k.family);
+  const auto peak = device_.peak(peak_key_).value_or(device_.peak("f32").value_or(FlopsPerSecond(1e9)));
+  // A CPU device's figures are of one core; a rank with several threads has several.
+  const double lanes = device_.kind == platforms::DeviceKind::Cpu ? std::max(1, k.threads) : 1;
+  const bool matrix = k.family == graph::CostFamily::Convolution || k.family == graph::CostFamily::MatMul;
+  const auto flop_time = matrix ? k.work.flops / (peak * (e.flops * lanes)) : Seconds(0);
+  const auto byte_time = k.work.bytes / (device_.memory_bandwidth.value * e.bytes);
+  const auto gap = profile_.launch_gap.value() > 0 ? profile_.launch_gap : device_.launch_overhead.value;
+  const auto busy = std::max(flop_time, byte_time);
+  const bool launch_bound = gap > busy;
+  return {busy + gap, launch_bound ? Mechanism::Launch : flop_time > byte_time ? e.mechanism : Mechanism::MemoryRate, launch_bound ? 0.5 : e.log_error, Evidence::Datasheet};
+}
+
+Estimate CostModel::corrected(const KernelCase& k, Estimate estimate) const {
+  for (const auto& scope : {"op:" + k.op, "family:" + std::string(family_name(k.family))}) {
+    const auto* c = correction(scope, k.threads);
+    if (c == nullptr) continue;
+    estimate.seconds *= c->factor;
+    estimate.log_error = std::max(0.03, std::min(estimate.log_error, c->log_error));
+    break;
+  }
+  return estimate;
+}
+
+const Correction* CostModel::correction(const std::string& scope, int threads) const {
+  for (int t : {threads, 0})
+    if (const auto at = index_->corrections.find(scope + '@' + std::to_string(t)); at != index_->corrections.end()) return at->second;
+  return nullptr;
+}
+
+double CostModel::link_log_error() const {
+  if (const auto* c = correction("communication", 0)) return c->log_error;
+  return calibration_->link_samples.empty() ? 0.3 : calibration_->link.log_error;
+}
+
+Evidence CostModel::link_evidence() const { return calibration_->link_samples.empty() ? Evidence::Datasheet : Evidence::Fitted; }
+
+double CostModel::communication_factor() const {
+  const auto* c = correction("communication", 0);
+  return c == nullptr ? 1.0 : c->factor;
+}
+
+double CostModel::composition_factor() const {
+  const auto* c = correction("step", 0);
+  return c == nullptr ? 1.0 : c->factor;
+}
+
+double CostModel::composition_log_error() const {
+  const auto* c = correction("step", 0);
+  return c == nullptr ? (calibration_->empty() ? 0.1 : 0.15) : c->log_error;
+}
+
+BytesPerSecond CostModel::reduction_rate() const {
+  if (calibration_->link.reduction.value() > 0) return calibration_->link.reduction;
+  return device_.memory_bandwidth.value / 3.0;  // two reads and a write
+}
+
+}  // namespace rehearsal::costmodel

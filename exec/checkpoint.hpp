@@ -1,0 +1,25 @@
+#pragma once
+// A checkpoint is a folder: parameters, optimizer slots, running statistics, step and seed, by tensor name, so that it can be read by
+// another plan. Written beside the old one and renamed, so that a crash leaves the old one whole.
+
+#include <cstdint>
+#include <string>
+
+#include "exec/executor.hpp"
+
+namespace rehearsal::exec {
+
+struct CheckpointHeader {
+  std::string model_hash;
+  std::int64_t step = 0;       ///< steps that are done
+  std::uint64_t seed = 0;
+  std::int64_t batch = 0;
+  std::string dtype;
+};
+
+/// Collective. Throws EnvironmentFailure naming the file when the disk is full, BadInput when `folder` is a file.
+void save_checkpoint(const std::string& folder, const CheckpointHeader&, Executor&, const plan::Program&, const graph::TrainingGraph&, Communicator&);
+/// Collective. Sets every stored tensor; returns the header. Throws BadInput naming file and tensor when the checkpoint is missing, half written or of another model.
+CheckpointHeader load_checkpoint(const std::string& folder, Executor&, const plan::Program&, const graph::TrainingGraph&, Communicator&);
+
+}  // namespace rehearsal::exec

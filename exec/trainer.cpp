@@ -1,0 +1,122 @@
+#include "exec/trainer.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "exec/checkpoint.hpp"
+#include "traces/build.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<plan::TimedInstruction>);
+
+std::string bytes_of(const std::vector<plan::TimedInstruction>& played) {
+  return {reinterpret_cast<const char*>(played.data()), played.size() * sizeof(plan::TimedInstruction)};
+}
+
+std::vector<plan::TimedInstruction> played_of(const std::string& bytes) {
+  std::vector<plan::TimedInstruction> played(bytes.size() / sizeof(plan::TimedInstruction));
+  std::memcpy(played.data(), bytes.data(), bytes.size());
+  return played;
+}
+
+/// The stage that owns the loss has it; everyone learns it.
+double shared_loss(Communicator& world, double own) { return world.size() == 1 ? own : world.max(std::isnan(own) ? -HUGE_VAL : own); }
+
+std::vector<RankMemory> gather_memory(Communicator& world, const plan::Program& program, const Executor& executor) {
+  const RankMemory own{program.role(world.rank()).memory.arena_bytes, executor.arena_bytes(), resident_bytes()};
+  std::vector<RankMemory> all;
+  for (const auto& bytes : world.gather({reinterpret_cast<const char*>(&own), sizeof own})) {
+    RankMemory m;
+    std::memcpy(&m, bytes.data(), sizeof m);
+    all.push_back(m);
+  }
+  return all;
+}
+
+/// Collects every rank's instructions on rank 0, on rank 0's clock from the beginning of the first recorded step.
+class Recorder {
+ public:
+  Recorder(const plan::Program& program, const graph::TrainingGraph& training, Communicator& world, int threads)
+      : builder_(program, training, "measured", threads), world_(world), shift_(world.clock_offset().offset_seconds) {}
+
+  void add(std::int64_t step, const StepResult& result, const StepReport& report, bool warm_up) {
+    if (step == first_) zero_ = world_.min(result.begin + shift_);
+    const auto shift = shift_ - zero_;
+    const double begin = world_.min(result.begin + shift), end = world_.max(result.end + shift);
+    auto shifted = result.played;
+    for (auto& p : shifted) p.begin += shift, p.end += shift;
+    const auto all = world_.gather(bytes_of(shifted));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) builder_.add(static_cast<int>(rank), static_cast<int>(step - first_), played_of(all[rank]), 0.0);
+    builder_.add_step({static_cast<std::int32_t>(step - first_), begin, end, report.loss, warm_up});
+  }
+  void set_first(std::int64_t step) { first_ = step; }
+  [[nodiscard]] traces::Trace finish() && { return std::move(builder_).finish(); }
+
+ private:
+  traces::TraceBuilder builder_;
+  Communicator& world_;
+  double shift_ = 0, zero_ = 0;
+  std::int64_t first_ = 1;
+};
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+std::int64_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  in >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TrainingOutcome train(Executor& executor, const plan::Program& program, const graph::TrainingGraph& training, Communicator& world, DataSource& data, const TrainerOptions& options,
+                      Progress& progress) {
+  if (world.size() != program.ranks)
+    throw BadInput("plan " + plan::to_text(program.plan), "is for " + std::to_string(program.ranks) + " ranks, but " + std::to_string(world.size()) + " were started; use mpirun -n " +
+                                                              std::to_string(program.ranks));
+  constexpr std::int64_t kWarmUp = 2;
+  TrainingOutcome outcome;
+  CheckpointHeader header{program.model_hash, 0, options.seed, program.batch, std::string(name(program.dtype))};
+  if (!options.resume.empty()) header.step = load_checkpoint(options.resume, executor, program, training, world).step;
+  outcome.first_step = header.step + 1;
+  std::optional<Recorder> recorder;
+  if (options.record) recorder.emplace(program, training, world, options.threads);
+  if (recorder) recorder->set_first(outcome.first_step);
+  std::vector<double> seconds;
+  for (std::int64_t n = 0; n < options.steps; ++n) {
+    const auto step = header.step + 1;
+    const auto result = executor.step(step - 1, data, options.record);
+    StepReport report{step, shared_loss(world, result.loss), world.size() == 1 ? result.end - result.begin : world.max(result.end - result.begin)};
+    outcome.losses.push_back(report.loss);
+    seconds.push_back(report.seconds);
+    const bool warm_up = n < kWarmUp && options.steps > kWarmUp;
+    if (recorder) recorder->add(step, result, report, warm_up);
+    if (world.rank() == 0 && options.on_step) options.on_step(report);
+    header.step = step;
+    progress.advance("steps", static_cast<double>(n + 1), static_cast<double>(options.steps));
+    const bool stop = world.max(progress.stop_requested() ? 1 : 0) > 0;
+    const bool last = stop || n + 1 == options.steps;
+    const bool due = options.checkpoint_every > 0 && step % options.checkpoint_every == 0;
+    if (!options.checkpoint.empty() && (last || due)) save_checkpoint(options.checkpoint, header, executor, program, training, world);
+    if (last) break;
+  }
+  if (seconds.size() > static_cast<std::size_t>(kWarmUp)) seconds.erase(seconds.begin(), seconds.begin() + kWarmUp);
+  outcome.samples_per_second = seconds.empty() ? 0 : static_cast<double>(program.batch) / median(seconds);
+  outcome.memory = gather_memory(world, program, executor);
+  if (recorder && world.rank() == 0) outcome.trace = std::move(*recorder).finish();
+  return outcome;
+}
+
+}  // namespace rehearsal::exec

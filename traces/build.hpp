@@ -1,0 +1,40 @@
+#pragma once
+// From what an interpreter reports to a Trace. Both interpreters use this, so that their traces differ in times only.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/training.hpp"
+#include "plan/step_cost.hpp"
+#include "traces/trace.hpp"
+
+namespace rehearsal::traces {
+
+class TraceBuilder {
+ public:
+  /// `kind`: "simulated" or "measured". `threads`: of one rank.
+  TraceBuilder(const plan::Program& program, const graph::TrainingGraph& training, std::string kind, int threads);
+
+  void add_step(const StepRecord& step) { trace_.steps.push_back(step); }
+  /// One rank's instructions of one step; times are shifted by `shift` seconds onto the common clock.
+  void add(int rank, int step, std::span<const plan::TimedInstruction> played, double shift);
+  /// What the cost model says about an event kind's kernel, embedded for comparison.
+  void set_costs(const plan::ProgramCosts* costs) { costs_ = costs; }
+  [[nodiscard]] Trace& trace() { return trace_; }  ///< to set model, platform, calibration, context
+  [[nodiscard]] Trace finish() && { return std::move(trace_); }
+
+ private:
+  struct Kinds;
+  std::uint32_t kind_of(RankTrace&, const plan::TimedInstruction&);
+  [[nodiscard]] EventKind describe(int rank, const plan::TimedInstruction&) const;
+
+  const plan::Program& program_;
+  const graph::TrainingGraph& training_;
+  const plan::ProgramCosts* costs_ = nullptr;
+  int threads_;
+  Trace trace_;
+  std::vector<std::vector<std::pair<std::uint64_t, std::uint32_t>>> known_;  ///< by rank: (body, instruction, variant) -> kind, sorted
+};
+
+}  // namespace rehearsal::traces
