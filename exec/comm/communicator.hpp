@@ -75,6 +75,8 @@ class Communicator {
   /// Against rank 0, from `rounds` round trips; collective.
   [[nodiscard]] ClockOffset clock_offset(int rounds = 32);
 
+  /// What a wait that gives up throws: nothing came of `awaited` ("rank 3 to send fc1.weight") for the stall time.
+  [[nodiscard]] EnvironmentFailure stalled(std::string_view awaited) const;
   /// Seconds without progress after which a wait gives up: REHEARSAL_STALL_SECONDS, or 60.
   [[nodiscard]] double stall_seconds() const { return stall_seconds_; }
   void set_stall_seconds(double seconds) { stall_seconds_ = seconds; }
@@ -88,7 +90,12 @@ class Communicator {
   struct Mpi;
   Communicator();
   ~Communicator();
-  double reduce(double value, int operation);
+  /// Every rank's value, in order of rank: what is computed from it has the same bits everywhere.
+  std::vector<double> gather_everywhere(double value, std::string_view what);
+  void send_text(int peer, std::string_view bytes, std::string_view what);
+  std::string receive_text(int peer, std::string_view what);
+  double ask_clock(int peer);
+  void answer_clock(int peer);
   void poll_until(const std::function<bool()>& finished, std::string_view what);
 
   std::unique_ptr<Mpi> mpi_;

@@ -3,10 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +34,7 @@ class Transfers {
  public:
   /// Messages longer than `segment_bytes` travel in pieces, and a piece is added while the next one arrives.
   explicit Transfers(Communicator&, std::size_t segment_bytes = 256 * 1024);
+  /// While anything is under way, its memory is not given back: only right for a rank that is about to end.
   ~Transfers();
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
@@ -61,9 +60,6 @@ class Transfers {
   void forget();
 
  private:
-  struct Message;
-  struct Collective;
-  struct Record;
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

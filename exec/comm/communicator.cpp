@@ -1,0 +1,261 @@
+#include "exec/comm/communicator.hpp"
+
+#include <mpi.h>
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <ostream>
+
+#include "exec/comm/mpi_error.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+static_assert(sizeof(MPI_Request) <= sizeof(Request::handle));
+
+MPI_Request unpacked(const Request& request) {
+  MPI_Request handle;
+  std::memcpy(&handle, &request.handle, sizeof handle);
+  return handle;
+}
+
+void pack(Request& request, MPI_Request handle) { std::memcpy(&request.handle, &handle, sizeof handle); }
+
+constexpr int kServiceTag = 1;
+constexpr std::size_t kLargestMessage = std::numeric_limits<int>::max();
+
+Request message(int peer, std::size_t bytes, bool receives) {
+  ensure(bytes <= kLargestMessage, "a message is at most 2^31-1 bytes");
+  Request request;
+  request.peer = peer;
+  request.bytes = bytes;
+  request.receives = receives;
+  request.active = true;
+  return request;
+}
+
+bool tested(MPI_Request& handle, std::string_view what) {
+  int finished = 0;
+  check_mpi(MPI_Test(&handle, &finished, MPI_STATUS_IGNORE), what);
+  return finished != 0;
+}
+
+}  // namespace
+
+struct Communicator::Mpi {
+  std::array<MPI_Comm, 3> channels{};
+  [[nodiscard]] MPI_Comm of(Channel channel) const { return channels[static_cast<std::size_t>(channel)]; }
+};
+
+Communicator::Communicator() : mpi_(std::make_unique<Mpi>()) {
+  for (auto& channel : mpi_->channels) {
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &channel), "making a communicator");
+    MPI_Comm_set_errhandler(channel, MPI_ERRORS_RETURN);
+  }
+  int size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "finding the ranks of this node");
+  MPI_Comm_rank(node, &local_rank_);
+  MPI_Comm_size(node, &local_size_);
+  int lowest = rank_;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, node), "finding the ranks of this node");
+  MPI_Comm_free(&node);
+  std::vector<int> lowest_of(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, lowest_of.data(), 1, MPI_INT, MPI_COMM_WORLD), "finding the nodes");
+  std::map<int, int> number_of;
+  for (const int l : lowest_of) number_of.emplace(l, 0);
+  int next = 0;
+  for (auto& [l, number] : number_of) number = next++;
+  node_of_.clear();
+  for (const int l : lowest_of) node_of_.push_back(number_of.at(l));
+}
+
+Communicator::~Communicator() {
+  for (auto& channel : mpi_->channels) MPI_Comm_free(&channel);
+}
+
+int Communicator::nodes() const { return *std::ranges::max_element(node_of_) + 1; }
+
+int Communicator::ranks_per_node(std::span<const int> group) const {
+  std::vector<int> runs;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    if (i == 0 || node_of(group[i]) != node_of(group[i - 1])) runs.push_back(0);
+    ++runs.back();
+  }
+  const bool even = std::ranges::all_of(runs, [&](int run) { return run == runs.front(); });
+  return even && !runs.empty() ? runs.front() : 1;
+}
+
+Request Communicator::send(int peer, const void* data, std::size_t bytes, Channel channel, int tag) {
+  Request request = message(peer, bytes, false);
+  MPI_Request handle = MPI_REQUEST_NULL;
+  check_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, mpi_->of(channel), &handle), "sending to rank " + std::to_string(peer));
+  pack(request, handle);
+  return request;
+}
+
+Request Communicator::receive(int peer, void* data, std::size_t bytes, Channel channel, int tag) {
+  Request request = message(peer, bytes, true);
+  MPI_Request handle = MPI_REQUEST_NULL;
+  check_mpi(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, mpi_->of(channel), &handle), "receiving from rank " + std::to_string(peer));
+  pack(request, handle);
+  return request;
+}
+
+bool Communicator::done(Request& request) {
+  if (!request.active) return true;
+  MPI_Request handle = unpacked(request);
+  MPI_Status status;
+  int finished = 0;
+  const int code = MPI_Test(&handle, &finished, &status);
+  if (code != MPI_SUCCESS) check_mpi(code, (request.receives ? "receiving from rank " : "sending to rank ") + std::to_string(request.peer));
+  pack(request, handle);
+  if (finished == 0) return false;
+  request.active = false;
+  int received = 0;
+  if (request.receives) MPI_Get_count(&status, MPI_BYTE, &received);
+  if (request.receives && static_cast<std::size_t>(received) != request.bytes)
+    throw InternalError("rank " + std::to_string(request.peer) + " sent " + std::to_string(received) + " bytes where rank " +
+                        std::to_string(rank_) + " awaits " + std::to_string(request.bytes));
+  return true;
+}
+
+EnvironmentFailure Communicator::stalled(std::string_view awaited) const {
+  std::array<char, 32> number{};
+  std::snprintf(number.data(), number.size(), "%.3g", stall_seconds_);
+  return EnvironmentFailure("rank " + std::to_string(rank_) + " has waited " + number.data() + " s for " + std::string(awaited) +
+                            " without progress; either it has stopped, or it computes for longer than REHEARSAL_STALL_SECONDS");
+}
+
+void Communicator::poll_until(const std::function<bool()>& finished, std::string_view what) {
+  const double start = now_seconds();
+  while (!finished()) {
+    ::sched_yield();
+    if (now_seconds() - start > stall_seconds_) throw stalled(what);
+  }
+}
+
+void Communicator::wait(Request& request, std::string_view what) {
+  const std::string awaited = "rank " + std::to_string(request.peer) + (request.receives ? " to send " : " to take ") + std::string(what);
+  poll_until([&] { return done(request); }, awaited);
+}
+
+void Communicator::barrier(std::string_view what) {
+  MPI_Request handle = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(mpi_->of(Channel::Service), &handle), what);
+  poll_until([&] { return tested(handle, what); }, "all ranks to reach " + std::string(what));
+}
+
+std::vector<double> Communicator::gather_everywhere(double value, std::string_view what) {
+  std::vector<double> all(node_of_.size());
+  MPI_Request handle = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgather(&value, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, mpi_->of(Channel::Service), &handle), what);
+  poll_until([&] { return tested(handle, what); }, "all ranks to reach " + std::string(what));
+  return all;
+}
+
+double Communicator::sum(double value) {
+  double total = 0.0;
+  for (const double v : gather_everywhere(value, "a sum")) total += v;
+  return total;
+}
+
+double Communicator::min(double value) { return std::ranges::min(gather_everywhere(value, "a minimum")); }
+double Communicator::max(double value) { return std::ranges::max(gather_everywhere(value, "a maximum")); }
+
+void Communicator::send_text(int peer, std::string_view bytes, std::string_view what) {
+  std::uint64_t size = bytes.size();
+  auto announced = send(peer, &size, sizeof size, Channel::Service, kServiceTag);
+  wait(announced, what);
+  for (std::size_t at = 0; at < bytes.size(); at += kLargestMessage) {
+    auto piece = send(peer, bytes.data() + at, std::min(kLargestMessage, bytes.size() - at), Channel::Service, kServiceTag);
+    wait(piece, what);
+  }
+}
+
+std::string Communicator::receive_text(int peer, std::string_view what) {
+  std::uint64_t size = 0;
+  auto announced = receive(peer, &size, sizeof size, Channel::Service, kServiceTag);
+  wait(announced, what);
+  std::string bytes(size, '\0');
+  for (std::size_t at = 0; at < size; at += kLargestMessage) {
+    auto piece = receive(peer, bytes.data() + at, std::min(kLargestMessage, bytes.size() - at), Channel::Service, kServiceTag);
+    wait(piece, what);
+  }
+  return bytes;
+}
+
+std::vector<std::string> Communicator::gather(std::string_view bytes) {
+  if (rank_ != 0) {
+    send_text(0, bytes, "what rank 0 gathers");
+    return {};
+  }
+  std::vector<std::string> all{std::string(bytes)};
+  for (int peer = 1; peer < size(); ++peer) all.push_back(receive_text(peer, "what rank 0 gathers"));
+  return all;
+}
+
+std::string Communicator::broadcast(std::string_view bytes) {
+  if (rank_ != 0) return receive_text(0, "what it tells all ranks");
+  for (int peer = 1; peer < size(); ++peer) send_text(peer, bytes, "what rank 0 tells all ranks");
+  return std::string(bytes);
+}
+
+double Communicator::ask_clock(int peer) {
+  double mine = 0.0, theirs = 0.0;
+  auto in = receive(peer, &theirs, sizeof theirs, Channel::Service, kServiceTag);
+  auto out = send(peer, &mine, sizeof mine, Channel::Service, kServiceTag);
+  wait(out, "a clock reading");
+  wait(in, "a clock reading");
+  return theirs;
+}
+
+ClockOffset Communicator::clock_offset(int rounds) {
+  ClockOffset best;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int peer = 1; peer < size(); ++peer) {
+    barrier("the comparison of clocks");  // one pair at a time, else rank 0 answers late
+    for (int i = 0; i < rounds && rank_ == 0; ++i) answer_clock(peer);
+    for (int i = 0; i < rounds && rank_ == peer; ++i) {
+      const double asked = now_seconds();
+      const double theirs = ask_clock(0);
+      const double trip = now_seconds() - asked;
+      if (trip >= shortest) continue;
+      shortest = trip;
+      best = {theirs - (asked + trip / 2), trip / 2};
+    }
+  }
+  barrier("the comparison of clocks");
+  return best;
+}
+
+void Communicator::answer_clock(int peer) {
+  double asked = 0.0;
+  auto in = receive(peer, &asked, sizeof asked, Channel::Service, kServiceTag);
+  wait(in, "a clock reading");
+  const double mine = now_seconds();
+  auto out = send(peer, &mine, sizeof mine, Channel::Service, kServiceTag);
+  wait(out, "a clock reading");
+}
+
+void Communicator::end_all(const std::string& sentence, ExitStatus status, std::ostream& out) {
+  // What one cause does to several ranks is said by the lowest: its end reaches the others while they still sleep here.
+  const long milliseconds = rank_ == 0 ? 0 : std::min(200L + 20L * rank_, 2000L);
+  const timespec pause{milliseconds / 1000, milliseconds % 1000 * 1'000'000};
+  ::nanosleep(&pause, nullptr);
+  const std::string speaker = size() > 1 && rank_ != 0 ? "rank " + std::to_string(rank_) + ": " : "";
+  out << speaker + sentence + "\n" << std::flush;
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
+  std::_Exit(static_cast<int>(status));  // MPI_Abort does not return; the compiler cannot know
+}
+
+}  // namespace rehearsal::exec

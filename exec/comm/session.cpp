@@ -1,0 +1,97 @@
+#include <mpi.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <ostream>
+
+#include "exec/comm/communicator.hpp"
+#include "exec/comm/mpi_error.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+/// A container may forbid reading another process's memory, which Open MPI's shared-memory transport finds out only by failing messages.
+bool memory_of_processes_is_readable() {
+  int from = 1, to = 0;
+  const iovec local{&to, sizeof to}, remote{&from, sizeof from};
+  return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof from);
+}
+
+/// Settings of Open MPI that the user has not made. Other implementations ignore them.
+void prefer_settings() {
+  constexpr int kKeep = 0;
+  ::setenv("OMPI_MCA_btl_tcp_links", "2", kKeep);  // with one, control messages queue behind bulk data and a pair becomes half duplex
+  if (!MpiSession::launched()) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeep);  // needs no daemon, which may refuse root
+  if (!memory_of_processes_is_readable()) ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", kKeep);
+}
+
+double stall_seconds_of_environment() {
+  constexpr double kNeutral = 60.0;
+  const char* text = std::getenv("REHEARSAL_STALL_SECONDS");
+  if (text == nullptr) return kNeutral;
+  double seconds = 0.0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, seconds);
+  if (error != std::errc{} || stop != end || !std::isfinite(seconds) || seconds <= 0.0)
+    throw BadInput("REHEARSAL_STALL_SECONDS=" + std::string(text), "must be a positive number of seconds");
+  return seconds;
+}
+
+}  // namespace
+
+void check_mpi(int code, std::string_view what) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw EnvironmentFailure("MPI failed while " + std::string(what) + ": " + std::string(text.data(), static_cast<std::size_t>(length)));
+}
+
+bool MpiSession::launched() {
+  static constexpr std::array kSetByLaunchers{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
+  for (const char* variable : kSetByLaunchers)
+    if (std::getenv(variable) != nullptr) return true;
+  return false;
+}
+
+MpiSession::MpiSession() : world_(nullptr, [](Communicator* c) { delete c; }), exceptions_at_start_(std::uncaught_exceptions()) {
+  const double stall_seconds = stall_seconds_of_environment();
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  ensure(initialized == 0, "one MpiSession per process");
+  prefer_settings();
+  int provided = 0;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "starting MPI");
+  world_.reset(new Communicator());
+  world_->set_stall_seconds(stall_seconds);
+}
+
+MpiSession::~MpiSession() {
+  if (std::uncaught_exceptions() > exceptions_at_start_) {
+    static_cast<void>(world_.release());  // finishing MPI would wait for ranks that wait for this one
+    return;
+  }
+  world_.reset();
+  MPI_Finalize();
+}
+
+int run_as_rank(MpiSession& session, const std::function<int(Communicator&)>& body, std::ostream& out) {
+  auto& world = session.world();
+  try {
+    return body(world);
+  } catch (const Error& error) {
+    world.end_all(error.what(), error.status(), out);
+  } catch (const std::bad_alloc&) {
+    world.end_all("out of memory", ExitStatus::Environment, out);
+  } catch (const std::exception& error) {
+    world.end_all(error.what(), ExitStatus::Internal, out);
+  }
+}
+
+}  // namespace rehearsal::exec
