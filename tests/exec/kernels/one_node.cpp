@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 
 #include "base/error.hpp"
-#include "exec/kernels/kernel.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::exec {
@@ -12,21 +13,18 @@ namespace {
 
 using Types = std::vector<std::optional<graph::TensorType>>;
 
+graph::Contents stored_as(DType dtype, std::span<const std::byte> bytes) {
+  return {dtype, graph::InlineBytes{std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())}};
+}
+
 std::vector<std::byte> bytes_of(const Array& array, DType dtype) {
   std::vector<std::byte> bytes(array.values.size() * size_of(dtype));
-  for (std::size_t i = 0; i < array.values.size(); ++i) {
-    if (dtype == DType::F64) reinterpret_cast<double*>(bytes.data())[i] = array.values[i];
-    if (dtype == DType::F32) reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(array.values[i]);
-  }
+  graph::read_into(stored_as(DType::F64, std::as_bytes(std::span(array.values))), {static_cast<std::int64_t>(array.values.size())}, dtype, 0, 0, bytes.data());
   return bytes;
 }
 
 Array array_of(const std::vector<std::byte>& bytes, const graph::TensorType& type) {
-  Array array{type.shape, std::vector<double>(static_cast<std::size_t>(graph::element_count(type.shape))), type.dtype};
-  for (std::size_t i = 0; i < array.values.size(); ++i) {
-    array.values[i] = type.dtype == DType::F64 ? reinterpret_cast<const double*>(bytes.data())[i] : static_cast<double>(reinterpret_cast<const float*>(bytes.data())[i]);
-  }
-  return array;
+  return {type.shape, graph::read_reals(stored_as(type.dtype, bytes), type.shape, 0, 0), type.dtype};
 }
 
 std::unique_ptr<Kernel> make(const KernelRequest& request) {
@@ -53,6 +51,13 @@ struct Buffers {
     bytes.push_back(bytes_of(array ? *array : Array{type->shape, std::vector<double>(count, std::nan(""))}, type->dtype));
     views.push_back({bytes.back().data(), &*type});
   }
+
+  void place(const std::vector<Block>& blocks) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      views[i].origin = &blocks[i].origin;
+      views[i].global_shape = &blocks[i].global;
+    }
+  }
 };
 
 }  // namespace
@@ -67,13 +72,18 @@ std::vector<Array> run(const OneNode& node, DType dtype) {
   const graph::OpSchema& schema = graph::op_table()[graph::op(node.op)];
   Types inputs, outputs;
   for (const auto& input : node.inputs) inputs.push_back(input ? std::optional(graph::TensorType{input->dtype.value_or(dtype), input->shape}) : std::nullopt);
-  for (auto& type : schema.infer({inputs, {}, node.attributes})) outputs.emplace_back(std::move(type));
+  for (const auto& shape : node.output_shapes) outputs.emplace_back(graph::TensorType{dtype, shape});
+  if (outputs.empty()) {
+    for (auto& type : schema.infer({inputs, {}, node.attributes})) outputs.emplace_back(std::move(type));
+  }
   const std::vector<plan::Format> plain(std::max(inputs.size(), outputs.size()), plan::Format::Plain);
   const auto kernel = make({schema, node.attributes, inputs, outputs, std::span(plain).first(inputs.size()), std::span(plain).first(outputs.size())});
   Buffers from, to;
   for (std::size_t i = 0; i < inputs.size(); ++i) from.add(inputs[i], node.inputs[i]);
   for (const auto& type : outputs) to.add(type, std::nullopt);
-  kernel->run(from.views, to.views, {});
+  from.place(node.input_blocks);
+  to.place(node.output_blocks);
+  kernel->run(from.views, to.views, node.context);
   std::vector<Array> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(array_of(to.bytes[i], *outputs[i]));
   return results;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/kernels/kernel.hpp"
 #include "graph/op_schema.hpp"
 
 namespace rehearsal::exec {
@@ -19,10 +20,19 @@ struct Array {
   static Array range(graph::Shape shape, double first = 0, double step = 1);
 };
 
+/// Where a local tensor lies in the unsplit one.
+struct Block {
+  graph::Shape origin, global;
+};
+
 struct OneNode {
   std::string op;
   graph::Attributes attributes;
   std::vector<std::optional<Array>> inputs;
+  RunContext context = {};
+  std::vector<Block> input_blocks = {};   ///< of all operands, or none: the tensors are whole
+  std::vector<Block> output_blocks = {};  ///< of all results, or none
+  std::vector<graph::Shape> output_shapes = {};  ///< of local results, where they do not follow from local operands
 };
 
 /// All results. Throws BadInput from the row's `infer`, and fails when no reference kernel takes the node.
