@@ -9,7 +9,7 @@ namespace rehearsal::graph::zoo {
 namespace {
 
 constexpr ZooParameter kParameters[] = {
-    {"image", 224, 16, 8192, "height and width, a multiple of 2^depth"},
+    {"image", 224, 2, 8192, "height and width, a multiple of 2^depth"},
     {"classes", 2, 1, 100'000, "channels of the result"},
     {"in_channels", 3, 1, 10'000, "channels of the image"},
     {"channels", 64, 1, 4096, "channels of the first level, doubled at each deeper one"},

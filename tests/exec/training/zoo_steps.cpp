@@ -1,0 +1,142 @@
+// Whole training steps of the zoo's models in f64: gradients against differences of the loss, and losses that fall.
+
+#include <cmath>
+
+#include "base/random.hpp"
+#include "exec/interpreter.hpp"
+#include "graph/training.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::exec;
+using graph::TensorId;
+using Values = std::vector<double>;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 5;
+
+graph::TrainingGraph training_of(const std::string& reference, const std::string& loss, double lr) {
+  graph::TrainingOptions options;
+  options.loss = loss;
+  options.dropout = false;
+  options.optimizer.values["lr"] = lr;
+  return graph::build_training_graph(graph::with_float_type(graph::with_initial_values(graph::zoo::build(reference)), DType::F64), options);
+}
+
+double norm(const Values& v) {
+  double sum = 0;
+  for (const double x : v) sum += x * x;
+  return std::sqrt(sum);
+}
+
+double dot(const Values& a, const Values& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+class Rehearsal {
+ public:
+  /// Inputs are normal, or below `classes` where they are integers.
+  Rehearsal(const graph::TrainingGraph& training, std::int64_t classes) : training_(training), interpreter_(training.graph, kSeed) {
+    std::uint64_t stream = 0;
+    for (const TensorId t : training.graph.inputs()) {
+      const auto& type = training.graph[t].type;
+      Values values(static_cast<std::size_t>(graph::element_count(type.shape)));
+      ++stream;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = is_float(type.dtype) ? random_normal(kSeed, stream, i) : std::floor(random_uniform(kSeed, stream, i) * static_cast<double>(classes));
+      }
+      interpreter_.set_reals(t, values);
+    }
+  }
+
+  double loss() {
+    interpreter_.run();
+    return interpreter_.get_reals(training_.loss)[0];
+  }
+  Values gradient(std::size_t p) const { return interpreter_.get_reals(training_.parameters[p].gradient); }
+
+  /// The loss after a step of `size` along `direction` of every parameter that has one.
+  double loss_along(const std::vector<Values>& direction, double size) {
+    std::vector<Values> before;
+    for (std::size_t p = 0; p < direction.size(); ++p) {
+      const TensorId t = training_.parameters[p].value;
+      before.push_back(interpreter_.get_reals(t));
+      Values moved = before.back();
+      for (std::size_t i = 0; i < direction[p].size(); ++i) moved[i] += size * direction[p][i];
+      interpreter_.set_reals(t, moved);
+    }
+    const double result = loss();
+    for (std::size_t p = 0; p < direction.size(); ++p) interpreter_.set_reals(training_.parameters[p].value, before[p]);
+    return result;
+  }
+
+ private:
+  const graph::TrainingGraph& training_;
+  Interpreter interpreter_;
+};
+
+/// The gradient's direction and a random one, each of length 1: sees errors along and across the gradient.
+Values probe(const Values& gradient, std::uint64_t stream) {
+  Values random(gradient.size()), sum(gradient.size());
+  for (std::size_t i = 0; i < random.size(); ++i) random[i] = random_normal(kSeed + 1, stream, i);
+  const double g = std::max(norm(gradient), 1e-300), r = norm(random);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = gradient[i] / g + random[i] / r;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("every gradient of GPT is the slope of the loss") {
+  const auto training = training_of("gpt?layers=2&hidden=8&heads=2&seq=6&vocab=11&batch=2", "cross-entropy", 0);
+  Rehearsal rehearsal(training, 11);
+  rehearsal.loss();
+  std::vector<Values> gradients;
+  double largest = 0;
+  for (std::size_t p = 0; p < training.parameters.size(); ++p) {
+    gradients.push_back(rehearsal.gradient(p));
+    largest = std::max(largest, norm(gradients.back()));
+  }
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    INFO(training.graph[training.parameters[p].value].name);
+    std::vector<Values> direction(gradients.size());
+    direction[p] = probe(gradients[p], p);
+    constexpr double kStep = 1e-6;
+    const double slope = (rehearsal.loss_along(direction, kStep) - rehearsal.loss_along(direction, -kStep)) / (2 * kStep);
+    // the difference quotient is good to step^2 and to 1e-16 / step
+    CHECK(slope == Approx(dot(gradients[p], direction[p])).epsilon(1e-6).margin(1e-9 * largest + 1e-10));
+  }
+}
+
+TEST_CASE("the gradients of convolutional models are the slope of the loss") {
+  const auto [reference, loss] = GENERATE(std::pair<std::string, std::string>{"unet2d?image=16&channels=3&depth=2&batch=2", "cross-entropy"},
+                                          std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "dice"},
+                                          std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "bce"});
+  INFO(reference << " " << loss);
+  const auto training = training_of(reference, loss, 0);
+  Rehearsal rehearsal(training, 2);
+  rehearsal.loss();
+  std::vector<Values> direction;
+  double expected = 0;
+  for (std::size_t p = 0; p < training.parameters.size(); ++p) {
+    const Values gradient = rehearsal.gradient(p);
+    direction.push_back(probe(gradient, p));
+    expected += dot(gradient, direction.back());
+  }
+  constexpr double kStep = 1e-7;  // small: ReLU and pooling have kinks
+  const double slope = (rehearsal.loss_along(direction, kStep) - rehearsal.loss_along(direction, -kStep)) / (2 * kStep);
+  CHECK(slope == Approx(expected).epsilon(1e-5));
+}
+
+TEST_CASE("losses fall") {
+  const auto training = training_of("gpt?layers=1&hidden=16&heads=2&seq=8&vocab=13&batch=4", "", 0.5);
+  Rehearsal rehearsal(training, 13);
+  const double first = rehearsal.loss();
+  double last = first;
+  for (int step = 0; step < 30; ++step) last = rehearsal.loss();
+  CHECK(first == Approx(std::log(13.0)).epsilon(0.2));  // nothing is known yet: about uniform
+  CHECK(last < 0.75 * first);
+}
