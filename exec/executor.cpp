@@ -167,7 +167,7 @@ class Executor::Impl {
       if (b.lifetime != plan::Lifetime::Persistent || b.part_of != plan::kNoBuffer || b.tensor == TensorId::None) continue;
       const auto& tensor = g_[b.tensor];
       if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
-      graph::read_into(tensor.contents, b.shapes.front(), b.dtype, options_.seed, graph::initial_stream(tensor.name), arena_.at(b.offset));
+      graph::read_into(tensor.contents, b.shapes.front(), b.dtype, {options_.seed, graph::initial_stream(tensor.name)}, arena_.at(b.offset));
     }
   }
 

@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> kernel_of(const graph::Node& node, const graph::NodeView
 Interpreter::Interpreter(const graph::Graph& graph, std::uint64_t seed) : graph_(graph), seed_(seed) {
   for (const graph::Tensor& tensor : graph.tensors()) {
     auto& bytes = values_.emplace_back(static_cast<std::size_t>(graph::element_count(tensor.type.shape)) * size_of(tensor.type.dtype));
-    if (tensor.contents.known()) graph::read_into(tensor.contents, tensor.type.shape, tensor.type.dtype, seed, graph::initial_stream(tensor.name), bytes.data());
+    if (tensor.contents.known()) graph::read_into(tensor.contents, tensor.type.shape, tensor.type.dtype, {seed, graph::initial_stream(tensor.name)}, bytes.data());
   }
   const auto view_of = [&](TensorId t) { return t == TensorId::None ? TensorView{} : TensorView{.data = values_[index(t)].data(), .type = &graph[t].type}; };
   for (const graph::Node& node : graph.nodes()) {
@@ -72,7 +72,7 @@ void Interpreter::set_reals(TensorId tensor, std::span<const double> values) {
   const graph::TensorType& type = graph_[tensor].type;
   const auto stored = std::as_bytes(values);
   const graph::Contents contents{DType::F64, graph::InlineBytes{std::make_shared<const std::vector<std::byte>>(stored.begin(), stored.end())}};
-  graph::read_into(contents, type.shape, type.dtype, 0, 0, values_[index(tensor)].data());
+  graph::read_into(contents, type.shape, type.dtype, {}, values_[index(tensor)].data());
 }
 
 void Interpreter::run(std::int64_t step) {

@@ -138,16 +138,16 @@ void copy_stored(const Contents& contents, std::size_t bytes, std::byte* out) {
 }
 
 struct Draw {
-  std::uint64_t seed, stream;
+  RandomStream random;
   double operator()(const std::monostate&, std::int64_t) const { throw InternalError("values are asked of a tensor whose contents are not known"); }
   double operator()(const FileRegion&, std::int64_t) const { throw InternalError("a file region is read as bytes"); }
   double operator()(const InlineBytes&, std::int64_t) const { throw InternalError("inline bytes are read as bytes"); }
   double operator()(const Fill& fill, std::int64_t) const { return fill.value; }
   double operator()(const RandomNormal& normal, std::int64_t i) const {
-    return normal.mean + normal.deviation * random_normal(seed, stream, static_cast<std::uint64_t>(i));
+    return normal.mean + normal.deviation * random_normal(random.seed, random.stream, static_cast<std::uint64_t>(i));
   }
   double operator()(const RandomUniform& uniform, std::int64_t i) const {
-    return uniform.low + (uniform.high - uniform.low) * random_uniform(seed, stream, static_cast<std::uint64_t>(i));
+    return uniform.low + (uniform.high - uniform.low) * random_uniform(random.seed, random.stream, static_cast<std::uint64_t>(i));
   }
 };
 
@@ -215,27 +215,27 @@ Contents contents_of(const Value& value) {
 std::vector<double> read_reals(const Contents& contents, const Shape& shape, std::uint64_t seed, std::uint64_t stream) {
   check_stored(contents, shape);
   std::vector<double> values(static_cast<std::size_t>(element_count(shape)));
-  each_element(contents, shape, Draw{seed, stream}, [&](std::int64_t i, double real, std::int64_t, bool) { values[static_cast<std::size_t>(i)] = real; });
+  each_element(contents, shape, Draw{{seed, stream}}, [&](std::int64_t i, double real, std::int64_t, bool) { values[static_cast<std::size_t>(i)] = real; });
   return values;
 }
 
 std::vector<std::int64_t> read_integers(const Contents& contents, const Shape& shape) {
   check_stored(contents, shape);
   std::vector<std::int64_t> values(static_cast<std::size_t>(element_count(shape)));
-  each_element(contents, shape, Draw{0, 0}, [&](std::int64_t i, double real, std::int64_t integer, bool integral) {
+  each_element(contents, shape, Draw{}, [&](std::int64_t i, double real, std::int64_t integer, bool integral) {
     values[static_cast<std::size_t>(i)] = integral ? integer : to_integer(real);
   });
   return values;
 }
 
-void read_into(const Contents& contents, const Shape& shape, DType target, std::uint64_t seed, std::uint64_t stream, void* out) {
+void read_into(const Contents& contents, const Shape& shape, DType target, RandomStream random, void* out) {
   check_stored(contents, shape);
   auto* to = static_cast<std::byte*>(out);
   if (has_bytes(contents) && contents.stored == target) return copy_stored(contents, bytes_of(contents, shape), to);
   const auto write = codec(target).write;
   if (!write) throw BadInput("values cannot be converted to " + std::string(name(target)));
   const std::size_t step = size_of(target);
-  each_element(contents, shape, Draw{seed, stream}, [&](std::int64_t i, double real, std::int64_t integer, bool integral) {
+  each_element(contents, shape, Draw{random}, [&](std::int64_t i, double real, std::int64_t integer, bool integral) {
     write(real, integral ? integer : to_integer(real), to + static_cast<std::size_t>(i) * step);
   });
 }

@@ -65,7 +65,11 @@ struct Contents {
 /// Throws BadInput naming the file when a region lies outside its file or a file is missing.
 [[nodiscard]] std::vector<double> read_reals(const Contents&, const Shape&, std::uint64_t seed, std::uint64_t stream);
 [[nodiscard]] std::vector<std::int64_t> read_integers(const Contents&, const Shape&);
+/// What random contents are drawn from.
+struct RandomStream {
+  std::uint64_t seed = 0, stream = 0;
+};
 /// Writes the elements in `target` type to `out` (element_count(shape) elements); fast path when stored == target.
-void read_into(const Contents&, const Shape&, DType target, std::uint64_t seed, std::uint64_t stream, void* out);
+void read_into(const Contents&, const Shape&, DType target, RandomStream random, void* out);
 
 }  // namespace rehearsal::graph

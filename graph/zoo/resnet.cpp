@@ -43,23 +43,22 @@ class Network {
     return layers_.batch_norm(norm, layers_.conv(conv, x, channels, window, false));
   }
 
-  /// "x.conv2" and "x.bn2", and a ReLU behind them.
-  TensorId step(const std::string& name, int number, TensorId x, std::int64_t channels, Square window, bool activate = true) {
+  /// "x.conv2" and "x.bn2".
+  TensorId step(const std::string& name, int number, TensorId x, std::int64_t channels, Square window) {
     const std::string n = std::to_string(number);
-    const TensorId y = conv_norm(name + ".conv" + n, name + ".bn" + n, x, channels, window);
-    return activate ? layers_.relu(name + ".relu" + n, y) : y;
+    return conv_norm(name + ".conv" + n, name + ".bn" + n, x, channels, window);
   }
 
   TensorId block(const std::string& name, TensorId x, std::int64_t channels, std::int64_t stride) {
     const std::int64_t result = bottleneck_ ? 4 * channels : channels;
     TensorId y;
     if (bottleneck_) {
-      y = step(name, 1, x, channels, {1, 1, 0});
-      y = step(name, 2, y, channels, {3, stride, 1});
-      y = step(name, 3, y, result, {1, 1, 0}, false);
+      y = layers_.relu(name + ".relu1", step(name, 1, x, channels, {1, 1, 0}));
+      y = layers_.relu(name + ".relu2", step(name, 2, y, channels, {3, stride, 1}));
+      y = step(name, 3, y, result, {1, 1, 0});
     } else {
-      y = step(name, 1, x, channels, {3, stride, 1});
-      y = step(name, 2, y, channels, {3, 1, 1}, false);
+      y = layers_.relu(name + ".relu1", step(name, 1, x, channels, {3, stride, 1}));
+      y = step(name, 2, y, channels, {3, 1, 1});
     }
     const bool projected = stride != 1 || layers_.shape(x)[1] != result;
     const TensorId shortcut = projected ? conv_norm(name + ".downsample.0", name + ".downsample.1", x, result, {1, stride, 0}) : x;

@@ -48,7 +48,7 @@ TEST_CASE("16-bit floats decode by their definition") {
 TEST_CASE("16-bit floats are written rounded to nearest even, and overflow to infinity") {
   const auto half = [](double v) {
     std::uint16_t bits = 0;
-    read_into({DType::F64, Fill{v}}, {1}, DType::F16, 0, 0, &bits);
+    read_into({DType::F64, Fill{v}}, {1}, DType::F16, {}, &bits);
     return bits;
   };
   CHECK(half(1) == 0x3C00);
@@ -66,7 +66,7 @@ TEST_CASE("large integers stay exact") {
   const std::int64_t large = (std::int64_t{1} << 53) + 1;
   CHECK(read_integers(contents_of(Value::vector({large, -large})), {2}) == std::vector<std::int64_t>{large, -large});
   std::int64_t copy = 0;
-  read_into(contents_of(Value::vector({large})), {1}, DType::I64, 0, 0, &copy);
+  read_into(contents_of(Value::vector({large})), {1}, DType::I64, {}, &copy);
   CHECK(copy == large);
 }
 
