@@ -19,7 +19,8 @@ graph::Contents stored_as(DType dtype, std::span<const std::byte> bytes) {
 
 std::vector<std::byte> bytes_of(const Array& array, DType dtype) {
   std::vector<std::byte> bytes(array.values.size() * size_of(dtype));
-  graph::read_into(stored_as(DType::F64, std::as_bytes(std::span(array.values))), {static_cast<std::int64_t>(array.values.size())}, dtype, 0, 0, bytes.data());
+  graph::read_into(stored_as(DType::F64, std::as_bytes(std::span(array.values))), {static_cast<std::int64_t>(array.values.size())}, dtype,
+                   {}, bytes.data());
   return bytes;
 }
 
@@ -71,13 +72,15 @@ Array Array::range(graph::Shape shape, double first, double step) {
 std::vector<Array> run(const OneNode& node, DType dtype) {
   const graph::OpSchema& schema = graph::op_table()[graph::op(node.op)];
   Types inputs, outputs;
-  for (const auto& input : node.inputs) inputs.push_back(input ? std::optional(graph::TensorType{input->dtype.value_or(dtype), input->shape}) : std::nullopt);
+  for (const auto& input : node.inputs)
+    inputs.push_back(input ? std::optional(graph::TensorType{input->dtype.value_or(dtype), input->shape}) : std::nullopt);
   for (const auto& shape : node.output_shapes) outputs.emplace_back(graph::TensorType{dtype, shape});
   if (outputs.empty()) {
     for (auto& type : schema.infer({inputs, {}, node.attributes})) outputs.emplace_back(std::move(type));
   }
   const std::vector<plan::Format> plain(std::max(inputs.size(), outputs.size()), plan::Format::Plain);
-  const auto kernel = make({schema, node.attributes, inputs, outputs, std::span(plain).first(inputs.size()), std::span(plain).first(outputs.size())});
+  const auto kernel =
+      make({schema, node.attributes, inputs, outputs, std::span(plain).first(inputs.size()), std::span(plain).first(outputs.size())});
   Buffers from, to;
   for (std::size_t i = 0; i < inputs.size(); ++i) from.add(inputs[i], node.inputs[i]);
   for (const auto& type : outputs) to.add(type, std::nullopt);
