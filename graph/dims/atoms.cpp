@@ -223,6 +223,7 @@ std::optional<Factors> Atoms::segment(const Factors& dimension, std::int64_t low
 
 void Atoms::adopt(AtomId keep, AtomId gone) {
   relate(keep, gone);
+  if (family(keep) == gone) at(keep).family = AtomId::None;  // it now stands for the family in place of the other
   at(keep).window = at(keep).window || at(gone).window;
   atoms_[static_cast<std::size_t>(gone)].parent = keep;
 }

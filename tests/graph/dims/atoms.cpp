@@ -149,6 +149,19 @@ TEST_CASE("families join the outer factor and other resolutions") {
   CHECK(atoms.family((*parts)[1][0]) != atoms.family(half[0]));
 }
 
+TEST_CASE("uniting members of one family leaves a family") {
+  for (const bool first_stands : {true, false}) {
+    Atoms atoms;
+    const Factors a = atoms.fresh(8), b = atoms.fresh(8), half = atoms.fresh(4);
+    atoms.relate(a[0], half[0]);
+    atoms.relate(half[0], b[0]);
+    CHECK((first_stands ? atoms.unify(a, b) : atoms.unify(b, a)));
+    CHECK(atoms.family(a[0]) == atoms.family(half[0]));
+    CHECK(atoms.family(b[0]) == atoms.family(half[0]));
+    CHECK(atoms.find(a[0]) == atoms.find(b[0]));
+  }
+}
+
 TEST_CASE("empty dimensions stay opaque") {
   Atoms atoms;
   const Factors none = atoms.fresh(0);

@@ -75,6 +75,22 @@ inline TrainingGraph cnn(std::int64_t batch = 6, bool normalized = true) {
   return trained(n.model(n.linear(n.reshape(x, {batch, 8}), "fc", 5)));
 }
 
+/// One level of a U-Net: down by a strided pool, up by a transposed convolution, skip by concatenation; dropout in the middle.
+inline TrainingGraph unet(std::int64_t batch = 6, const std::string& loss = "dice", bool normalized = true) {
+  Net n;
+  const auto block = [&](TensorId x, const std::string& name, std::int64_t c) {
+    const TensorId y = n.conv(x, name, c);
+    return n.op("Relu", {normalized ? n.batch_norm(y, name + ".bn") : y});
+  };
+  const TensorId top = block(n.input("x", {batch, 2, 8, 8}), "down", 4);
+  const std::vector<std::int64_t> two = {2, 2};
+  TensorId x = block(n.op("MaxPool", {top}, {{"kernel_shape", two}, {"strides", two}}), "middle", 6);
+  x = n.op("Dropout", {x}, {{"ratio", 0.3}, {"stream", std::int64_t{1}}});
+  x = n.op("ConvTranspose", {x, n.parameter("up.weight", {6, 4, 2, 2}), n.parameter("up.bias", {4})}, {{"strides", two}});
+  x = block(n.op("Concat", {x, top}, {{"axis", std::int64_t{1}}}), "merge", 4);
+  return trained(n.model(n.conv(x, "head", 2)), loss);
+}
+
 struct GptSizes {
   std::int64_t batch = 6, sequence = 10, heads = 4, width = 16, vocabulary = 21, layers = 1;
 };

@@ -300,6 +300,25 @@ TEST_CASE("tensor parallel attention equals one rank, even and uneven") {
   check_equal(t, {megatron(t, 4, true)}, 21);
 }
 
+TEST_CASE("U-Net with dropout, for losses with and without a sum over samples") {
+  for (const std::string loss : {"dice", "bce", "mse"}) {
+    INFO(loss);
+    check_equal(graph::test::unet(5, loss), {by_batch(2)}, 2);
+    check_equal(graph::test::unet(5, loss, false), {by_batch(2), {"time", 2, {"batch"}, true}}, 2);
+  }
+  check_equal(graph::test::unet(4), {by_batch(2), {"tp", 2, {"down.weight.0", "middle.weight.0"}, false}}, 2);
+}
+
+TEST_CASE("optimizers with state and with norms of whole tensors") {
+  for (const std::string optimizer : {"adam", "adamw", "lamb", "lars", "rmsprop", "adagrad"}) {
+    INFO(optimizer);
+    const TrainingGraph t = graph::test::mlp(6, "", optimizer);
+    check_equal(t, {by_batch(2)}, 3);
+    check_equal(t, {by_batch(2), {"tp", 3, {"fc1.weight.1"}, false}}, 3);  // norms of split parameters are sums over their ranks
+    check_equal(t, {by_batch(2), {"time", 3, {"batch"}, true}}, 3);
+  }
+}
+
 TEST_CASE("random networks: batch and any other dimension, even and uneven, equal one rank") {
   std::mt19937 random(5);
   int played = 0;
