@@ -1,0 +1,55 @@
+#pragma once
+// An ONNX file as a Graph. Symbols are bound first, then one topological pass infers shapes and folds constants
+// (graph/builder.hpp). Operators are rows of formats/onnx/ops/<family>.cpp.
+//
+// What is trained. ONNX does not tell parameters from buffers. A float tensor stored in the file is
+//   1. what the exporter's InputSpec.kind metadata says, where there is some: PARAMETER, BUFFER (constant) or USER_INPUT (data);
+//   2. State, when BatchNormalization reads it as running mean or variance;
+//   3. a Constant, when only operands read it that nobody trains (scales of Resize, bounds of Clip, ratio of Dropout, class weights of a loss),
+//      when it has rank 0, when it has one element, no operand that holds weights reads it and its name is one that exporters make
+//      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask);
+//   4. a Parameter otherwise.
+// Float graph inputs of fixed shape that operands for weights read, or whose name has a dot, are stored tensors too (a file
+// exported without its weights), and so are names that only value_info declares, and ConstantOfShape, RandomNormal and RandomUniform nodes
+// that feed operands for weights. Integers and booleans are Constants. Whoever builds the training graph may override all of it by name.
+// Identity(stored tensor) is a stored tensor of its own: exporters merge equal values, which would tie unrelated parameters.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace rehearsal::formats {
+
+struct ImportOptions {
+  std::optional<std::int64_t> batch;          ///< binds the symbolic first dimension of every data input
+  std::map<std::string, std::int64_t> binds;  ///< other symbols; an anonymous dimension is named "<input>.<axis>"
+  bool training_form = true;                  ///< BatchNormalization by batch statistics, Dropout drops; false: as in inference
+  bool collect_unknown = false;               ///< go on after an operator without a row, and list it in `unknown`
+  bool allow_missing_weights = false;         ///< external data that is not there becomes unknown contents, with a warning
+};
+
+struct UnknownOperator {
+  std::string node, op, reason;
+};
+
+struct ImportedModel {
+  graph::Graph graph;
+  std::map<std::string, graph::TensorType> tensors;  ///< every tensor of the file whose type is known, by the file's name, folded ones included
+  std::vector<std::string> unresolved;               ///< tensors of the file whose type is not known: only behind unknown operators
+  std::vector<UnknownOperator> unknown;              ///< only with collect_unknown
+  std::vector<std::string> warnings;
+  std::map<std::string, std::int64_t> operators;     ///< nodes of the file by operator
+  std::map<std::string, std::string> metadata;       ///< of the model and its graph
+  std::string producer;                              ///< "pytorch 2.1"
+  std::int64_t opset = 1;                            ///< of the default domain
+};
+
+/// Throws BadInput naming the file and the byte, node or tensor when the model cannot be read, an operator is not supported, a symbol is not
+/// bound (the message lists all of them), or shapes do not fit.
+[[nodiscard]] ImportedModel import_onnx(const std::string& path, const ImportOptions& options);
+
+}  // namespace rehearsal::formats

@@ -1,0 +1,327 @@
+#include "formats/onnx/importer.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "formats/onnx/ops/rows.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Role;
+using graph::TensorId;
+
+constexpr int kDeepestScope = 32;
+constexpr std::size_t kMostInlined = 1U << 20;  ///< nodes of function bodies: a bound for functions that call each other
+
+OpsetVersions versions_of(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
+  OpsetVersions versions;
+  for (const auto& set : imports) versions[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+  return versions;
+}
+
+}  // namespace
+
+Importer::Importer(const ModelFile& file, const ImportOptions& options)
+    : file_(file), options_(options), declarations_(file.model), opsets_(versions_of(file.model.opset_import())) {
+  for (const auto& function : file.model.functions()) {
+    functions_[function_key(function.domain(), function.name())] = &function;
+    function_opsets_[&function] = versions_of(function.opset_import());
+  }
+  main_.opsets = &opsets_;
+}
+
+ImportedModel Importer::run() && {
+  const onnx::GraphProto& graph = file_.model.graph();
+  const NodeList nodes = in_topological_order(graph.node(), file_.path);
+  main_.usage = usage_of(nodes, functions_);
+  for (const auto& tensor : graph.initializer()) {
+    if (!main_.initializers.emplace(tensor.name(), &tensor).second) throw BadInput(file_.path, "two initializers have the name '" + tensor.name() + "'");
+  }
+  for (const auto& node : graph.node()) {
+    for (const std::string& name : node.output()) {
+      if (!produced_.insert(name).second && !name.empty()) throw BadInput(file_.path, "tensor '" + name + "' is produced twice");
+      if (main_.initializers.contains(name)) throw BadInput(file_.path, described(node) + " produces '" + name + "', which is an initializer too; names must be unique");
+    }
+  }
+  try {
+    bind_symbols();
+    add_inputs();
+    run_nodes(nodes, main_);
+    add_outputs();
+  } catch (const BadInput& error) {
+    const std::string what = error.what();
+    throw BadInput(what.starts_with(file_.path) ? what : file_.path + ": " + what);
+  }
+  record_declared();
+  warn_of_missing();
+  warn_of_damage();
+  result_.graph = std::move(builder_).build();
+  return std::move(result_);
+}
+
+// Inputs and outputs
+
+void Importer::add_inputs() {
+  for (const auto& info : file_.model.graph().input()) {
+    if (main_.initializers.contains(info.name())) continue;  // IR 3 lists initializers as inputs too
+    if (produced_.contains(info.name())) throw BadInput("input '" + info.name() + "'", "a node produces it too; names must be unique");
+    if (!info.type().has_tensor_type()) throw BadInput("input '" + info.name() + "'", "is no tensor; sequences, maps and optionals cannot be fed");
+    const graph::TensorType type = bound_type(info);
+    const bool data = is_data_input(info);
+    const TensorId t = data ? builder_.add_input(info.name(), type)
+                            : builder_.add_stored(info.name(), type, role_of_stored(candidate(info.name(), type, main_), {}), {type.dtype, {}});
+    if (!main_.meanings.emplace(info.name(), t).second) throw BadInput("input '" + info.name() + "'", "is listed twice");
+  }
+}
+
+void Importer::add_outputs() {
+  std::vector<TensorId> outputs;
+  for (const auto& info : file_.model.graph().output()) {
+    const auto produced = main_.meanings.find(info.name());
+    if (produced == main_.meanings.end() && produced_.contains(info.name())) continue;  // running statistics: state, no output
+    const Meaning meaning = look_up(info.name(), main_);
+    const auto* t = std::get_if<TensorId>(&meaning);
+    if (!t) {
+      if (std::holds_alternative<std::monostate>(meaning) && options_.collect_unknown) continue;
+      throw BadInput("output '" + info.name() + "'", "is a sequence; outputs must be tensors");
+    }
+    // An alias (Identity of an input, a folded constant) becomes a node, so that the output can be found by its name.
+    const bool own = builder_[*t].name == info.name() && builder_[*t].producer != graph::NodeId::None;
+    if (own) {
+      outputs.push_back(*t);
+      continue;
+    }
+    if (builder_.find(info.name()) != TensorId::None && builder_[*t].role == Role::Constant) builder_.rename(*t, info.name() + "/constant");
+    graph::GraphBuilder::NodeOptions options;
+    options.name = info.name();
+    const graph::TensorType type = builder_.type(*t);
+    const TensorId alias = builder_.find(info.name()) == *t ? *t : builder_.add("Reshape", {*t}, {{"shape", type.shape}}, options).front();
+    if (alias != *t) builder_.rename(alias, info.name());
+    outputs.push_back(alias);
+  }
+  if (outputs.empty() && !options_.collect_unknown) throw BadInput("the graph", "has no outputs");
+  builder_.set_outputs(std::move(outputs));
+}
+
+void Importer::record_declared() {
+  const auto& model = file_.model;
+  for (const auto& entry : model.metadata_props()) result_.metadata[entry.key()] = entry.value();
+  for (const auto& entry : model.graph().metadata_props()) result_.metadata[entry.key()] = entry.value();
+  result_.producer = model.producer_name() + (model.producer_version().empty() ? "" : " " + model.producer_version());
+  result_.opset = version_of("", main_);
+  for (const auto& node : model.graph().node()) ++result_.operators[node.op_type()];
+  for (const auto& [name, meaning] : main_.meanings) {
+    if (const auto* t = std::get_if<TensorId>(&meaning)) result_.tensors[name] = builder_.type(*t);
+    if (std::holds_alternative<std::monostate>(meaning) && !result_.tensors.contains(name)) result_.unresolved.push_back(name);
+  }
+  for (const auto& [name, tensor] : main_.initializers) {
+    if (result_.tensors.contains(name)) continue;
+    const auto type = dtype_from_onnx(tensor->data_type());
+    if (type) result_.tensors[name] = {*type, {tensor->dims().begin(), tensor->dims().end()}};
+  }
+  std::sort(result_.unresolved.begin(), result_.unresolved.end());
+}
+
+// Nodes
+
+void Importer::run_nodes(const NodeList& nodes, Scope& scope) {
+  for (const onnx::NodeProto* node : nodes) run_node(*node, scope);
+}
+
+void Importer::run_node(const onnx::NodeProto& node, Scope& scope) {
+  try {
+    if (reads_unknown(node, scope)) return skip(node, scope, "");
+    const auto function = functions_.find(function_key(node.domain(), node.op_type()));
+    if (function != functions_.end()) return call(node, *function->second, scope);
+    import_row(node, scope);
+  } catch (const UnsupportedOperator& error) {
+    if (!options_.collect_unknown) throw;
+    skip(node, scope, error.what());
+  }
+}
+
+void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
+  const std::int64_t version = version_of(node.domain(), scope);
+  NodeImport view(*this, node, version);
+  Scope* const previous = std::exchange(scope_, &scope);
+  const ImportRow* row = find_import_row(node.domain(), node.op_type(), version);
+  if (!row) view.unsupported("this operator is not supported");
+  for (const std::string& name : node.input()) view.inputs_.push_back(name.empty() ? Meaning{} : look_up(name, scope));
+  const std::size_t first_new = builder_.so_far().tensors().size();
+  row->import(view);
+  scope_ = previous;
+  for (int i = 0; i < node.output_size(); ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    if (node.output(i).empty()) continue;
+    if (std::holds_alternative<std::monostate>(view.outputs_[k])) {
+      if (const auto use = scope.usage.find(node.output(i)); use != scope.usage.end() && use->second != 0) view.unsupported("its result " + std::to_string(i) + " is read, and is not supported");
+      continue;
+    }
+    bind_result(node.output(i), std::move(view.outputs_[k]), first_new, scope);
+  }
+}
+
+void Importer::bind_result(const std::string& name, Meaning meaning, std::size_t first_new, Scope& scope) {
+  if (const auto* t = std::get_if<TensorId>(&meaning); t && graph::index(*t) >= first_new) {
+    const std::string full = scope.prefix + name;
+    if (builder_[*t].name != full) builder_.rename(*t, full);
+  }
+  scope.meanings[name] = std::move(meaning);
+}
+
+bool Importer::reads_unknown(const onnx::NodeProto& node, Scope& scope) {
+  if (!options_.collect_unknown) return false;
+  const auto names = node.input();
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return !name.empty() && std::holds_alternative<std::monostate>(look_up(name, scope)); });
+}
+
+/// Results of a node that cannot be imported: of the type that the file declares, or unknown.
+void Importer::skip(const onnx::NodeProto& node, Scope& scope, const std::string& reason) {
+  scope_ = nullptr;
+  if (!reason.empty()) {
+    const std::string name = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
+    result_.unknown.push_back({scope.prefix + name, node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type(), reason});
+  }
+  for (const std::string& name : node.output()) {
+    if (name.empty()) continue;
+    scope.meanings[name] = Meaning{};
+    const auto* info = &scope == &main_ ? declarations_.value_info(name) : nullptr;
+    if (!info || !info->type().tensor_type().has_shape()) continue;
+    try {
+      const graph::TensorType type = bound_type(*info);
+      scope.meanings[name] = builder_.add_stored(builder_.fresh_name(name), type, Role::Constant, {type.dtype, {}});
+    } catch (const BadInput&) {
+      continue;  // a declaration in symbols that are not bound says nothing
+    }
+  }
+}
+
+void Importer::call(const onnx::NodeProto& node, const onnx::FunctionProto& function, Scope& scope) {
+  inlined_ += static_cast<std::size_t>(function.node_size());
+  if (scope.depth >= kDeepestScope || inlined_ > kMostInlined) throw BadInput(described(node), "its functions call each other too deeply");
+  Scope inner;
+  inner.depth = scope.depth + 1;
+  inner.opsets = &function_opsets_[&function];
+  inner.prefix = scope.prefix + (node.name().empty() ? node.op_type() + "_" + std::to_string(++calls_) : node.name()) + "/";
+  for (int i = 0; i < function.input_size(); ++i) {
+    inner.meanings[function.input(i)] = i < node.input_size() && !node.input(i).empty() ? look_up(node.input(i), scope) : Meaning{};
+  }
+  // attributes of the call stand in for the references to them in the body
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> body = function.node();
+  for (auto& inside : body) {
+    for (int a = inside.attribute_size() - 1; a >= 0; --a) {
+      auto& attribute = *inside.mutable_attribute(a);
+      if (attribute.ref_attr_name().empty()) continue;
+      const auto same = [&](const onnx::AttributeProto& given) { return given.name() == attribute.ref_attr_name(); };
+      const auto given = std::find_if(node.attribute().begin(), node.attribute().end(), same);
+      const auto otherwise = std::find_if(function.attribute_proto().begin(), function.attribute_proto().end(), same);
+      const bool found = given != node.attribute().end() || otherwise != function.attribute_proto().end();
+      const std::string name = attribute.name();
+      if (found) {
+        attribute = given != node.attribute().end() ? *given : *otherwise;
+        attribute.set_name(name);
+      } else {
+        inside.mutable_attribute()->DeleteSubrange(a, 1);
+      }
+    }
+  }
+  const NodeList nodes = in_topological_order(body, described(node));
+  inner.usage = usage_of(nodes, functions_);
+  run_nodes(nodes, inner);
+  for (int i = 0; i < std::min(node.output_size(), function.output_size()); ++i) {
+    if (!node.output(i).empty()) bind_result(node.output(i), look_up(function.output(i), inner), 0, scope);
+  }
+}
+
+std::vector<Meaning> Importer::run_graph(const onnx::GraphProto& body, Scope& scope) {
+  if (scope.depth >= kDeepestScope) throw BadInput("the graph '" + body.name() + "'", "is nested too deeply");
+  Scope inner;
+  inner.depth = scope.depth + 1;
+  inner.outer = &scope;
+  inner.opsets = scope.opsets;
+  inner.prefix = scope.prefix;
+  for (const auto& tensor : body.initializer()) inner.initializers[tensor.name()] = &tensor;
+  const NodeList nodes = in_topological_order(body.node(), "the graph '" + body.name() + "'");
+  inner.usage = usage_of(nodes, functions_);
+  run_nodes(nodes, inner);
+  std::vector<Meaning> results;
+  for (const auto& output : body.output()) results.push_back(look_up(output.name(), inner));
+  return results;
+}
+
+// Names
+
+std::int64_t Importer::version_of(const std::string& domain, const Scope& scope) const {
+  const auto found = scope.opsets->find(domain == "ai.onnx" ? "" : domain);
+  return found == scope.opsets->end() ? 1 : found->second;
+}
+
+Candidate Importer::candidate(const std::string& name, const graph::TensorType& type, const Scope& scope) const {
+  const auto usage = scope.usage.find(name);
+  const DeclaredKind declared = &scope == &main_ ? declarations_.kind(name) : DeclaredKind::Unknown;
+  return {name, type, usage == scope.usage.end() ? 0U : usage->second, declared};
+}
+
+Meaning Importer::look_up(const std::string& name, Scope& scope) {
+  const auto found = scope.meanings.find(name);
+  if (found != scope.meanings.end()) return found->second;
+  const auto initializer = scope.initializers.find(name);
+  if (initializer != scope.initializers.end()) return scope.meanings[name] = add_initializer(name, *initializer->second, scope);
+  if (scope.outer) return look_up(name, *scope.outer);
+  return scope.meanings[name] = dangling(name, scope);
+}
+
+/// A name that nothing produces: with export_params=False the weights are only declared.
+Meaning Importer::dangling(const std::string& name, Scope& scope) {
+  const auto* info = &scope == &main_ ? declarations_.value_info(name) : nullptr;
+  if (!info || !info->type().tensor_type().has_shape()) throw BadInput("tensor '" + name + "'", "is read, but no node produces it and the file neither stores nor declares it");
+  const graph::TensorType type = bound_type(*info);
+  if (!is_float(type.dtype)) {
+    warn("tensor '" + name + "' is declared, but its values are missing: export with optimize=False when exporting without parameters");
+    return builder_.add_stored(name, type, Role::Constant, {type.dtype, {}});
+  }
+  return builder_.add_stored(name, type, role_of_stored(candidate(name, type, scope), {}), {type.dtype, {}});
+}
+
+TensorId Importer::add_initializer(const std::string& name, const onnx::TensorProto& tensor, const Scope& scope) {
+  const StoredTensor stored = stored_tensor(file_, tensor, name);
+  if (!stored.missing.empty()) {
+    if (!options_.allow_missing_weights) throw BadInput(stored.missing, "this file with the values of tensor '" + name + "' does not exist");
+    missing_[stored.missing].push_back(name);
+  }
+  return add_stored(scope.prefix + name, stored, role_of_stored(candidate(name, stored.type, scope), stored.contents));
+}
+
+TensorId Importer::add_stored(const std::string& name, const StoredTensor& stored, Role role) {
+  const std::string fresh = builder_.fresh_name(name);
+  const bool readable = role == Role::Constant && stored.contents.known() && graph::element_count(stored.type.shape) <= graph::kLargestFolded;
+  if (readable && stored.type.dtype != DType::String) return builder_.add_constant(fresh, value_of(stored));
+  return builder_.add_stored(fresh, stored.type, role, stored.contents);
+}
+
+TensorId Importer::copy_of_stored(TensorId t, const std::string& name, const Candidate& candidate) {
+  const graph::Tensor original = builder_[t];
+  const StoredTensor stored{original.type, original.contents, {}};
+  return add_stored(name, stored, role_of_stored(candidate, original.contents));
+}
+
+bool Importer::is_output(const std::string& name) const {
+  const auto& outputs = file_.model.graph().output();
+  return std::any_of(outputs.begin(), outputs.end(), [&](const onnx::ValueInfoProto& info) { return info.name() == name; });
+}
+
+void Importer::warn(const std::string& sentence) { result_.warnings.push_back(sentence); }
+
+void Importer::warn_of_missing() {
+  for (const auto& [path, tensors] : missing_) {
+    warn(path + " does not exist: the values of " + std::to_string(tensors.size()) + " tensors ('" + tensors.front() + "', ...) are not known");
+  }
+}
+
+ImportedModel import_onnx(const std::string& path, const ImportOptions& options) {
+  const ModelFile file = read_model(path);
+  return Importer(file, options).run();
+}
+
+}  // namespace rehearsal::formats

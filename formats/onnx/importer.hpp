@@ -1,0 +1,90 @@
+#pragma once
+// The pass over a file's nodes. NodeImport is its face to the import rows.
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_file.hpp"
+#include "formats/onnx/node_import.hpp"
+#include "formats/onnx/stored.hpp"
+#include "formats/onnx/symbols.hpp"
+#include "formats/onnx/usage.hpp"
+
+namespace rehearsal::formats {
+
+using OpsetVersions = std::map<std::string, std::int64_t>;
+
+class Importer {
+ public:
+  Importer(const ModelFile& file, const ImportOptions& options);
+  [[nodiscard]] ImportedModel run() &&;
+
+ private:
+  friend class NodeImport;
+
+  /// The names that nodes of one graph, body or function call see.
+  struct Scope {
+    std::unordered_map<std::string, Meaning> meanings;
+    std::unordered_map<std::string, const onnx::TensorProto*> initializers;
+    UsageByName usage;
+    Scope* outer = nullptr;
+    std::string prefix;            ///< of the names that its tensors get in the graph; empty for the main graph
+    const OpsetVersions* opsets = nullptr;
+    int depth = 0;
+  };
+
+  void bind_symbols();
+  void bind_first_dimensions();
+  [[nodiscard]] std::vector<std::string> dimension_texts(const onnx::ValueInfoProto& info) const;
+  [[nodiscard]] graph::TensorType bound_type(const onnx::ValueInfoProto& info) const;
+  [[nodiscard]] bool is_data_input(const onnx::ValueInfoProto& info) const;
+  void add_inputs();
+  void add_outputs();
+  void record_declared();
+
+  void run_nodes(const NodeList& nodes, Scope& scope);
+  void run_node(const onnx::NodeProto& node, Scope& scope);
+  void import_row(const onnx::NodeProto& node, Scope& scope);
+  void call(const onnx::NodeProto& node, const onnx::FunctionProto& function, Scope& scope);
+  std::vector<Meaning> run_graph(const onnx::GraphProto& body, Scope& scope);
+  void skip(const onnx::NodeProto& node, Scope& scope, const std::string& reason);
+  void bind_result(const std::string& name, Meaning meaning, std::size_t first_new, Scope& scope);
+  [[nodiscard]] bool reads_unknown(const onnx::NodeProto& node, Scope& scope);
+
+  [[nodiscard]] Meaning look_up(const std::string& name, Scope& scope);
+  [[nodiscard]] Meaning dangling(const std::string& name, Scope& scope);
+  graph::TensorId add_initializer(const std::string& name, const onnx::TensorProto& tensor, const Scope& scope);
+  graph::TensorId add_stored(const std::string& name, const StoredTensor& stored, graph::Role role);
+  [[nodiscard]] Candidate candidate(const std::string& name, const graph::TensorType& type, const Scope& scope) const;
+  [[nodiscard]] std::int64_t version_of(const std::string& domain, const Scope& scope) const;
+
+  [[nodiscard]] bool is_output(const std::string& name) const;
+  graph::TensorId copy_of_stored(graph::TensorId t, const std::string& name, const Candidate& candidate);
+  void warn(const std::string& sentence);
+  void warn_of_damage();
+  void warn_of_missing();
+
+  const ModelFile& file_;
+  const ImportOptions& options_;
+  Declarations declarations_;
+  FunctionsByName functions_;
+  OpsetVersions opsets_;
+  std::map<const onnx::FunctionProto*, OpsetVersions> function_opsets_;
+  Bindings bindings_;
+  std::set<std::string> produced_;  ///< by nodes of the main graph
+  graph::GraphBuilder builder_;
+  std::unordered_set<graph::TensorId> running_;  ///< storage of running statistics that a node updates
+  std::map<std::string, std::vector<std::string>> missing_;  ///< tensors by external file that is not there
+  Scope main_;
+  Scope* scope_ = nullptr;  ///< of the node being imported
+  ImportedModel result_;
+  std::size_t calls_ = 0, inlined_ = 0, streams_ = 0;
+};
+
+}  // namespace rehearsal::formats

@@ -1,0 +1,148 @@
+// Convolutions and pools: padding rules become explicit padding.
+
+#include <algorithm>
+#include <numeric>
+
+#include "formats/onnx/ops/rows.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Attributes;
+using graph::Shape;
+using graph::TensorId;
+using Sizes = std::vector<std::int64_t>;
+
+Sizes or_ones(Sizes sizes, std::size_t count) { return sizes.empty() ? Sizes(count, 1) : sizes; }
+
+void require_spatial(const NodeImport& n, const Sizes& sizes, const char* key) {
+  const std::size_t spatial = n.rank(0) < 2 ? 0 : n.rank(0) - 2;
+  if (sizes.size() != spatial) n.fail(std::string(key) + " has " + std::to_string(sizes.size()) + " entries, operand 0 of shape " + graph::to_text(n.shape(0)) + " has " + std::to_string(spatial) + " spatial axes");
+}
+
+/// Low and high padding that give ceil(size / stride) windows; an odd one goes to the end for SAME_UPPER.
+Sizes same_padding(const NodeImport& n, const Sizes& kernel, const Sizes& strides, const Sizes& dilations) {
+  const std::size_t rank = kernel.size();
+  Sizes pads(2 * rank);
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t size = n.shape(0)[d + 2], windows = (size + strides[d] - 1) / strides[d];
+    const std::int64_t total = std::max<std::int64_t>(0, (windows - 1) * strides[d] + (kernel[d] - 1) * dilations[d] + 1 - size);
+    const bool upper = n.text("auto_pad", "NOTSET") == "SAME_UPPER";
+    pads[d] = upper ? total / 2 : total - total / 2;
+    pads[d + rank] = total - pads[d];
+  }
+  return pads;
+}
+
+struct WindowAttributes {
+  Sizes kernel, strides, dilations, pads;
+};
+
+WindowAttributes window_attributes(const NodeImport& n, Sizes kernel) {
+  require_spatial(n, kernel, "kernel_shape");
+  const std::size_t rank = kernel.size();
+  WindowAttributes w{std::move(kernel), or_ones(n.integers("strides"), rank), or_ones(n.integers("dilations"), rank), n.integers("pads")};
+  require_spatial(n, w.strides, "strides");
+  require_spatial(n, w.dilations, "dilations");
+  for (const std::int64_t s : w.strides) {
+    if (s < 1) n.fail("strides must be at least 1");
+  }
+  if (n.text("auto_pad", "NOTSET").starts_with("SAME")) w.pads = same_padding(n, w.kernel, w.strides, w.dilations);
+  if (w.pads.empty() || n.text("auto_pad", "NOTSET") == "VALID") w.pads.assign(2 * rank, 0);
+  return w;
+}
+
+Sizes kernel_of_weight(const NodeImport& n) {
+  if (n.rank(1) < 3) n.fail("the weight has shape " + graph::to_text(n.shape(1)) + ", it must have a kernel of one or more axes");
+  const Shape shape = n.shape(1);
+  return {shape.begin() + 2, shape.end()};
+}
+
+/// Exporters of today write a bias of zeros in a wrong shape for an unbiased convolution: it adds nothing.
+bool is_broken_zero_bias(NodeImport& n, std::int64_t channels) {
+  if (!n.has(2) || n.shape(2) == Shape{channels}) return false;
+  const graph::Tensor& bias = n.builder()[n.input(2)];
+  if (bias.producer != graph::NodeId::None || !bias.contents.known() || graph::element_count(bias.type.shape) > graph::kLargestFolded) return false;
+  const auto values = graph::read_reals(bias.contents, bias.type.shape, 0, 0);
+  if (std::any_of(values.begin(), values.end(), [](double x) { return x != 0; })) return false;
+  n.warn("its bias of zeros has shape " + graph::to_text(bias.type.shape) + " instead of [" + std::to_string(channels) + "]; it is left out");
+  return true;
+}
+
+std::vector<TensorId> weighted_operands(NodeImport& n, std::int64_t channels) {
+  std::vector<TensorId> operands{n.input(0), n.input(1)};
+  if (n.has(2) && !is_broken_zero_bias(n, channels)) operands.push_back(n.input(2));
+  return operands;
+}
+
+void conv(NodeImport& n) {
+  const WindowAttributes w = window_attributes(n, kernel_of_weight(n));
+  Attributes attributes{{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", n.integer("group", 1)}};
+  n.set(0, n.emit("Conv", weighted_operands(n, n.shape(1)[0]), std::move(attributes)));
+}
+
+/// Padding of a transposed convolution whose result has the sizes in "output_shape", or size times stride for SAME.
+void pad_to_output(const NodeImport& n, WindowAttributes& w, const Sizes& output_padding) {
+  const std::string mode = n.text("auto_pad", "NOTSET");
+  const std::size_t rank = w.kernel.size();
+  Sizes wanted = n.integers("output_shape");
+  if (wanted.size() == rank + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+  if (wanted.empty() && !mode.starts_with("SAME")) return;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t size = n.shape(0)[d + 2];
+    const std::int64_t result = wanted.empty() ? size * w.strides[d] : wanted.at(d);
+    const std::int64_t total = std::max<std::int64_t>(0, (size - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 + output_padding[d] - result);
+    w.pads[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    w.pads[d + rank] = total - w.pads[d];
+  }
+}
+
+void conv_transpose(NodeImport& n) {
+  WindowAttributes w = window_attributes(n, kernel_of_weight(n));
+  Sizes output_padding = n.integers("output_padding");
+  if (output_padding.empty()) output_padding.assign(w.kernel.size(), 0);
+  pad_to_output(n, w, output_padding);
+  const std::int64_t group = n.integer("group", 1);
+  Attributes attributes{{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", group}};
+  if (std::any_of(output_padding.begin(), output_padding.end(), [](std::int64_t p) { return p != 0; })) attributes.set("output_padding", output_padding);
+  n.set(0, n.emit("ConvTranspose", weighted_operands(n, n.shape(1)[1] * group), std::move(attributes)));
+}
+
+void pool(NodeImport& n) {
+  const WindowAttributes w = window_attributes(n, n.integers("kernel_shape"));
+  const bool same = n.text("auto_pad", "NOTSET").starts_with("SAME");
+  Attributes attributes{{"kernel_shape", w.kernel}, {"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}};
+  if (n.integer("ceil_mode", 0) != 0 && !same) attributes.set("ceil_mode", std::int64_t{1});
+  if (n.op() == "AveragePool") attributes.set("count_include_pad", n.integer("count_include_pad", 0));
+  if (n.integer("storage_order", 0) != 0 || n.reads(1)) n.unsupported("positions of the maxima (second result) are not supported");
+  n.set(0, n.emit(n.op(), {n.input(0)}, std::move(attributes)));
+  if (n.wants(1)) n.declare(1, {DType::I64, n.builder().type(n.result(0)).shape});
+}
+
+void global_pool(NodeImport& n) {
+  if (n.rank(0) < 3) n.fail("operand 0 has shape " + graph::to_text(n.shape(0)) + ", it must have spatial axes");
+  Sizes axes(n.rank(0) - 2);
+  std::iota(axes.begin(), axes.end(), 2);
+  Attributes attributes{{"axes", axes}, {"keepdims", std::int64_t{1}}};
+  if (n.op() == "GlobalMaxPool") return n.set(0, n.emit("ReduceMax", {n.input(0)}, attributes));
+  std::int64_t count = 1;
+  for (const std::int64_t axis : axes) count *= n.shape(0)[static_cast<std::size_t>(axis)];
+  if (count == 0) n.fail("the mean of no elements is not defined");
+  if (count != 1) attributes.set("scale", 1.0 / static_cast<double>(count));
+  n.set(0, n.emit("ReduceSum", {n.input(0)}, attributes));
+}
+
+constexpr ImportRow kRows[] = {
+    {kDefaultDomain, "Conv", 1, kNewest, conv},
+    {kDefaultDomain, "ConvTranspose", 1, kNewest, conv_transpose},
+    {kDefaultDomain, "MaxPool", 1, kNewest, pool},
+    {kDefaultDomain, "AveragePool", 1, kNewest, pool},
+    {kDefaultDomain, "GlobalAveragePool", 1, kNewest, global_pool},
+    {kDefaultDomain, "GlobalMaxPool", 1, kNewest, global_pool},
+};
+
+}  // namespace
+
+std::span<const ImportRow> convolution_rows() { return kRows; }
+
+}  // namespace rehearsal::formats

@@ -1,0 +1,109 @@
+// Rows that move elements.
+
+#include <algorithm>
+
+#include "formats/onnx/ops/rows.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Attributes;
+using graph::Shape;
+using graph::TensorId;
+
+void transpose(NodeImport& n) {
+  Attributes attributes;
+  if (n.has_attribute("perm")) attributes.set("perm", n.integers("perm"));
+  n.set(0, n.emit("Transpose", {n.input(0)}, attributes));
+}
+
+void emit_slice(NodeImport& n, std::vector<std::int64_t> starts, std::vector<std::int64_t> ends, std::vector<std::int64_t> axes, std::vector<std::int64_t> steps) {
+  Attributes attributes{{"starts", std::move(starts)}, {"ends", std::move(ends)}};
+  if (!axes.empty()) attributes.set("axes", std::move(axes));
+  if (!steps.empty()) attributes.set("steps", std::move(steps));
+  n.set(0, n.emit("Slice", {n.input(0)}, std::move(attributes)));
+}
+
+void slice_attributes(NodeImport& n) { emit_slice(n, n.integers("starts"), n.integers("ends"), n.integers("axes"), {}); }
+
+void slice_operands(NodeImport& n) {
+  const auto optional = [&](std::size_t i, const char* what) { return n.has(i) ? n.known_integers(i, what) : std::vector<std::int64_t>{}; };
+  emit_slice(n, n.known_integers(1, "where it starts"), n.known_integers(2, "where it ends"), optional(3, "its axes"), optional(4, "its steps"));
+}
+
+void concat(NodeImport& n) {
+  const std::int64_t axis = n.integer("axis", 1);  // 1 was the default before version 4
+  std::vector<TensorId> parts;
+  for (std::size_t i = 0; i < n.input_count(); ++i) {
+    // exporters join with an empty vector of another rank: it adds nothing
+    if (n.shape(i) == Shape{0} && n.rank(i) != n.rank(0)) continue;
+    parts.push_back(n.input(i));
+  }
+  n.set(0, parts.size() == 1 ? parts[0] : n.emit("Concat", std::move(parts), {{"axis", axis}}));
+}
+
+std::int64_t size_along(const NodeImport& n, std::int64_t axis) { return n.shape(0)[static_cast<std::size_t>(graph::normalize_axis(axis, n.rank(0)))]; }
+
+void split(NodeImport& n) {
+  const std::int64_t axis = n.integer("axis", 0), whole = size_along(n, axis);
+  std::vector<std::int64_t> sizes = n.integers_from("split", 1);
+  if (sizes.empty()) {
+    const auto parts = n.integer("num_outputs", static_cast<std::int64_t>(n.output_count()));
+    if (parts < 1 || parts > static_cast<std::int64_t>(n.output_count())) n.fail("num_outputs is " + std::to_string(parts) + ", the node has " + std::to_string(n.output_count()) + " results");
+    const std::int64_t each = (whole + parts - 1) / parts;
+    for (std::int64_t i = 0; i < parts; ++i) sizes.push_back(std::max<std::int64_t>(0, std::min(each, whole - i * each)));
+  }
+  const auto parts = n.emit_all("Split", {n.input(0)}, {{"axis", axis}, {"split", sizes}});
+  if (parts.size() < n.output_count()) n.fail("splits into " + std::to_string(parts.size()) + " parts, the node has " + std::to_string(n.output_count()) + " results");
+  for (std::size_t i = 0; i < n.output_count(); ++i) n.set(i, parts[i]);
+}
+
+void tile(NodeImport& n) {
+  if (n.version() < 6) n.unsupported("Tile before version 6 is not supported");
+  n.set(0, n.emit("Tile", {n.input(0)}, {{"repeats", n.known_integers(1, "how often each dimension is repeated")}}));
+}
+
+void trilu(NodeImport& n) {
+  const std::int64_t k = n.has(1) ? n.known_integers(1, "the diagonal").at(0) : 0;
+  n.set(0, n.emit("Trilu", {n.input(0)}, {{"upper", n.integer("upper", 1)}, {"k", k}}));
+}
+
+/// [n, c, h, w] with blocks of channels and pixels exchanged: Reshape, Transpose, Reshape, so that dimensions can be followed through it.
+void exchange(NodeImport& n, const Shape& apart, const std::vector<std::int64_t>& perm, const Shape& together) {
+  n.set(0, n.reshape(n.emit("Transpose", {n.reshape(n.input(0), apart)}, {{"perm", perm}}), together));
+}
+
+std::int64_t block_size(const NodeImport& n) {
+  const std::int64_t b = n.integer("blocksize", 0);
+  if (n.rank(0) != 4 || b < 1) n.fail("needs an operand [n, c, h, w] and a positive blocksize; it has shape " + graph::to_text(n.shape(0)) + " and blocksize " + std::to_string(b));
+  return b;
+}
+
+void depth_to_space(NodeImport& n) {
+  const std::int64_t b = block_size(n);
+  const Shape x = n.shape(0);
+  if (x[1] % (b * b) != 0) n.fail("the " + std::to_string(x[1]) + " channels do not divide by blocksize squared, " + std::to_string(b * b));
+  const std::int64_t c = x[1] / (b * b);
+  const Shape result{x[0], c, x[2] * b, x[3] * b};
+  if (n.text("mode", "DCR") == "CRD") return exchange(n, {x[0], c, b, b, x[2], x[3]}, {0, 1, 4, 2, 5, 3}, result);
+  exchange(n, {x[0], b, b, c, x[2], x[3]}, {0, 3, 4, 1, 5, 2}, result);
+}
+
+void space_to_depth(NodeImport& n) {
+  const std::int64_t b = block_size(n);
+  const Shape x = n.shape(0);
+  if (x[2] % b != 0 || x[3] % b != 0) n.fail("the image " + graph::to_text(x) + " does not divide by blocksize " + std::to_string(b));
+  exchange(n, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4}, {x[0], x[1] * b * b, x[2] / b, x[3] / b});
+}
+
+constexpr ImportRow kRows[] = {
+    {kDefaultDomain, "Transpose", 1, kNewest, transpose}, {kDefaultDomain, "Slice", 1, 9, slice_attributes}, {kDefaultDomain, "Slice", 10, kNewest, slice_operands},
+    {kDefaultDomain, "Concat", 1, kNewest, concat}, {kDefaultDomain, "Split", 1, kNewest, split}, {kDefaultDomain, "Tile", 1, kNewest, tile},
+    {kDefaultDomain, "Trilu", 14, kNewest, trilu}, {kDefaultDomain, "DepthToSpace", 1, kNewest, depth_to_space}, {kDefaultDomain, "SpaceToDepth", 1, kNewest, space_to_depth},
+};
+
+}  // namespace
+
+std::span<const ImportRow> movement_rows() { return kRows; }
+
+}  // namespace rehearsal::formats

@@ -1,0 +1,107 @@
+// Reductions along axes. Means and norms are composed of sums.
+
+#include <algorithm>
+#include <numeric>
+
+#include "formats/onnx/ops/rows.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Attributes;
+using graph::TensorId;
+
+/// Axes counted from the front; no axes reduce everything, or nothing when the node says so.
+struct Reduction {
+  std::vector<std::int64_t> axes;
+  std::int64_t keepdims = 1, elements = 1;
+};
+
+Reduction reduction_of(const NodeImport& n) {
+  Reduction r;
+  r.keepdims = n.integer("keepdims", 1);
+  for (const std::int64_t axis : n.integers_from("axes", 1)) r.axes.push_back(graph::normalize_axis(axis, n.rank(0)));
+  if (r.axes.empty() && n.integer("noop_with_empty_axes", 0) == 0) {
+    r.axes.resize(n.rank(0));
+    std::iota(r.axes.begin(), r.axes.end(), 0);
+  }
+  for (const std::int64_t axis : r.axes) r.elements *= n.shape(0)[static_cast<std::size_t>(axis)];
+  return r;
+}
+
+TensorId reduced(NodeImport& n, std::string_view row, TensorId x, const Reduction& r, double scale = 1) {
+  Attributes attributes{{"axes", r.axes}, {"keepdims", r.keepdims}};
+  if (scale != 1) attributes.set("scale", scale);
+  return n.emit(row, {x}, std::move(attributes));
+}
+
+void plain(NodeImport& n) {
+  const Reduction r = reduction_of(n);
+  n.set(0, r.axes.empty() && n.rank(0) > 0 ? n.input(0) : reduced(n, n.op(), n.input(0), r));
+}
+
+void mean(NodeImport& n) {
+  const Reduction r = reduction_of(n);
+  if (r.elements == 0) n.fail("the mean of no elements is not defined; operand 0 has shape " + graph::to_text(n.shape(0)));
+  if (!is_float(n.type(0).dtype)) {
+    const TensorId sum = reduced(n, "ReduceSum", n.input(0), r);
+    return n.set(0, n.emit("Div", {sum, n.scalar(static_cast<double>(r.elements), n.type(0).dtype)}));
+  }
+  n.set(0, r.axes.empty() ? n.input(0) : reduced(n, "ReduceSum", n.input(0), r, 1.0 / static_cast<double>(r.elements)));
+}
+
+void sum_of_squares(NodeImport& n) { n.set(0, reduced(n, "ReduceSum", n.emit("Mul", {n.input(0), n.input(0)}), reduction_of(n))); }
+void norm1(NodeImport& n) { n.set(0, reduced(n, "ReduceSum", n.emit("Abs", {n.input(0)}), reduction_of(n))); }
+void norm2(NodeImport& n) { n.set(0, n.emit("Sqrt", {reduced(n, "ReduceSum", n.emit("Mul", {n.input(0), n.input(0)}), reduction_of(n))})); }
+void log_sum(NodeImport& n) { n.set(0, n.emit("Log", {reduced(n, "ReduceSum", n.input(0), reduction_of(n))})); }
+
+/// max + log sum exp(x - max), which cannot overflow.
+void log_sum_exp(NodeImport& n) {
+  Reduction r = reduction_of(n);
+  Reduction kept = r;
+  kept.keepdims = 1;
+  const TensorId top = reduced(n, "ReduceMax", n.input(0), kept);
+  const TensorId sum = reduced(n, "ReduceSum", n.emit("Exp", {n.emit("Sub", {n.input(0), top})}), kept);
+  const TensorId result = n.emit("Add", {n.emit("Log", {sum}), top});
+  if (r.keepdims != 0) return n.set(0, result);
+  graph::Shape shape;
+  for (std::size_t d = 0; d < n.rank(0); ++d) {
+    if (std::find(r.axes.begin(), r.axes.end(), static_cast<std::int64_t>(d)) == r.axes.end()) shape.push_back(n.shape(0)[d]);
+  }
+  n.set(0, n.reshape(result, shape));
+}
+
+void position(NodeImport& n) {
+  n.set(0, n.emit(n.op(), {n.input(0)}, {{"axis", n.integer("axis", 0)}, {"keepdims", n.integer("keepdims", 1)}, {"select_last_index", n.integer("select_last_index", 0)}}));
+}
+
+void cumulative_sum(NodeImport& n) {
+  const std::int64_t axis = n.known_integers(1, "the axis").at(0);
+  n.set(0, n.emit("CumSum", {n.input(0)}, {{"axis", axis}, {"exclusive", n.integer("exclusive", 0)}, {"reverse", n.integer("reverse", 0)}}));
+}
+
+/// From version 13 on along one axis; before, over all dimensions from "axis" on, flattened.
+void softmax(NodeImport& n) {
+  if (n.version() >= 13) return n.set(0, n.emit(n.op(), {n.input(0)}, {{"axis", n.integer("axis", -1)}}));
+  const graph::Shape shape = n.shape(0);
+  const auto axis = static_cast<std::size_t>(graph::normalize_axis(n.integer("axis", 1), shape.size()));
+  if (axis + 1 == shape.size()) return n.set(0, n.emit(n.op(), {n.input(0)}, {{"axis", std::int64_t{-1}}}));
+  const auto middle = shape.begin() + static_cast<std::ptrdiff_t>(axis);
+  const TensorId flat = n.reshape(n.input(0), {graph::element_count({shape.begin(), middle}), graph::element_count({middle, shape.end()})});
+  n.set(0, n.reshape(n.emit(n.op(), {flat}, {{"axis", std::int64_t{-1}}}), shape));
+}
+
+constexpr ImportRow kRows[] = {
+    {kDefaultDomain, "ReduceSum", 1, kNewest, plain}, {kDefaultDomain, "ReduceMax", 1, kNewest, plain}, {kDefaultDomain, "ReduceMin", 1, kNewest, plain},
+    {kDefaultDomain, "ReduceProd", 1, kNewest, plain}, {kDefaultDomain, "ReduceMean", 1, kNewest, mean},
+    {kDefaultDomain, "ReduceSumSquare", 1, kNewest, sum_of_squares}, {kDefaultDomain, "ReduceL1", 1, kNewest, norm1}, {kDefaultDomain, "ReduceL2", 1, kNewest, norm2},
+    {kDefaultDomain, "ReduceLogSum", 1, kNewest, log_sum}, {kDefaultDomain, "ReduceLogSumExp", 1, kNewest, log_sum_exp},
+    {kDefaultDomain, "ArgMax", 1, kNewest, position}, {kDefaultDomain, "ArgMin", 1, kNewest, position}, {kDefaultDomain, "CumSum", 11, kNewest, cumulative_sum},
+    {kDefaultDomain, "Softmax", 1, kNewest, softmax}, {kDefaultDomain, "LogSoftmax", 1, kNewest, softmax},
+};
+
+}  // namespace
+
+std::span<const ImportRow> reduction_rows() { return kRows; }
+
+}  // namespace rehearsal::formats

@@ -1,0 +1,158 @@
+// Interpolation and padding: both become statements about trailing axes.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "formats/onnx/ops/rows.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Attributes;
+using graph::Shape;
+using graph::TensorId;
+using Sizes = std::vector<std::int64_t>;
+
+struct Target {
+  Sizes sizes;
+  std::vector<double> scales;  ///< as the file gives them; empty when it gives sizes
+};
+
+/// Sizes for the named axes under "keep_aspect_ratio_policy".
+void keep_aspect(const NodeImport& n, Sizes& wanted, const Sizes& axes) {
+  const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch") return;
+  double scale = policy == "not_larger" ? std::numeric_limits<double>::infinity() : 0;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const double own = static_cast<double>(wanted[i]) / static_cast<double>(n.shape(0)[static_cast<std::size_t>(axes[i])]);
+    scale = policy == "not_larger" ? std::min(scale, own) : std::max(scale, own);
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    wanted[i] = static_cast<std::int64_t>(std::floor(scale * static_cast<double>(n.shape(0)[static_cast<std::size_t>(axes[i])]) + 0.5));
+  }
+}
+
+std::vector<double> known_scales(NodeImport& n, std::size_t i) {
+  const graph::Value& value = n.known(i, "the scales");
+  std::vector<double> scales;
+  for (std::int64_t k = 0; k < value.count(); ++k) scales.push_back(value.real(k));
+  return scales;
+}
+
+Target target_of(NodeImport& n, std::vector<double> scales, Sizes wanted) {
+  const std::size_t rank = n.rank(0);
+  Sizes axes = n.integers("axes");
+  if (axes.empty()) {
+    for (std::size_t d = 0; d < rank; ++d) axes.push_back(static_cast<std::int64_t>(d));
+  }
+  for (std::int64_t& axis : axes) axis = graph::normalize_axis(axis, rank);
+  if ((wanted.empty() ? scales.size() : wanted.size()) != axes.size()) n.fail("gives sizes or scales of " + std::to_string(wanted.empty() ? scales.size() : wanted.size()) + " axes, it needs " + std::to_string(axes.size()));
+  if (!wanted.empty()) keep_aspect(n, wanted, axes);
+  Target target{n.shape(0), wanted.empty() ? std::vector<double>(rank, 1.0) : std::vector<double>{}};
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto d = static_cast<std::size_t>(axes[i]);
+    if (!wanted.empty()) {
+      target.sizes[d] = wanted[i];
+      continue;
+    }
+    const double size = std::floor(static_cast<double>(n.shape(0)[d]) * scales[i]);
+    if (!(size >= 0 && size < 0x1p53)) n.fail("the scale " + std::to_string(scales[i]) + " is not possible");
+    target.sizes[d] = static_cast<std::int64_t>(size);
+    target.scales[d] = scales[i];
+  }
+  return target;
+}
+
+void emit_resize(NodeImport& n, const Target& target, Attributes attributes) {
+  std::size_t first = 0;
+  while (first < target.sizes.size() && target.sizes[first] == n.shape(0)[first]) ++first;
+  if (first == target.sizes.size()) return n.set(0, n.input(0));
+  const auto skip = static_cast<std::ptrdiff_t>(first);
+  attributes.set("sizes", Sizes(target.sizes.begin() + skip, target.sizes.end()));
+  if (!target.scales.empty()) attributes.set("scales", std::vector<double>(target.scales.begin() + skip, target.scales.end()));
+  n.set(0, n.emit("Resize", {n.input(0)}, std::move(attributes)));
+}
+
+/// Versions 7 to 9, and Resize 10: corners of pixels, and the pixel before.
+void upsample(NodeImport& n) {
+  std::vector<double> scales = n.has_attribute("scales") ? n.numbers("scales") : known_scales(n, 1);
+  emit_resize(n, target_of(n, std::move(scales), {}), {{"mode", n.text("mode", "nearest")}, {"coordinate_transformation_mode", std::string("asymmetric")}, {"nearest_mode", std::string("floor")}});
+}
+
+void resize(NodeImport& n) {
+  const std::string coordinates = n.text("coordinate_transformation_mode", "half_pixel");
+  if (coordinates == "tf_crop_and_resize") n.unsupported("cropping while resizing is not supported");
+  if (coordinates == "tf_half_pixel_for_nn") n.unsupported("tf_half_pixel_for_nn is not supported");
+  if (n.integer("antialias", 0) != 0) n.unsupported("antialiasing is not supported");
+  Sizes wanted = n.has(3) ? n.known_integers(3, "the sizes") : Sizes{};
+  std::vector<double> scales = wanted.empty() && n.has(2) ? known_scales(n, 2) : std::vector<double>{};
+  Attributes attributes{{"mode", n.text("mode", "nearest")}, {"coordinate_transformation_mode", coordinates}, {"nearest_mode", n.text("nearest_mode", "round_prefer_floor")}};
+  if (n.has_attribute("cubic_coeff_a")) attributes.set("cubic_coeff_a", n.number("cubic_coeff_a", -0.75));
+  if (n.integer("exclude_outside", 0) != 0) attributes.set("exclude_outside", std::int64_t{1});
+  emit_resize(n, target_of(n, std::move(scales), std::move(wanted)), std::move(attributes));
+}
+
+/// Padding of all axes, low sides then high sides.
+Sizes pads_of_all_axes(const NodeImport& n, Sizes pads) {
+  const std::size_t rank = n.rank(0);
+  if (n.version() >= 18 && n.has(3)) {
+    const Sizes axes = n.known_integers(3, "the axes");
+    if (pads.size() != 2 * axes.size()) n.fail("pads has " + std::to_string(pads.size()) + " entries, " + std::to_string(axes.size()) + " axes need two each");
+    Sizes all(2 * rank, 0);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const auto d = static_cast<std::size_t>(graph::normalize_axis(axes[i], rank));
+      all[d] = pads[i];
+      all[d + rank] = pads[i + axes.size()];
+    }
+    return all;
+  }
+  if (pads.size() != 2 * rank) n.fail("pads has " + std::to_string(pads.size()) + " entries, a tensor of " + std::to_string(rank) + " dimensions needs " + std::to_string(2 * rank));
+  return pads;
+}
+
+/// Integers and truth values are padded by joining: such tensors are small, and mostly known.
+TensorId joined(NodeImport& n, const Sizes& pads, double value) {
+  if (n.text("mode", "constant") != "constant") n.unsupported("padding of integers by reflection is not supported");
+  const std::size_t rank = n.rank(0);
+  const DType type = n.type(0).dtype;
+  TensorId x = n.input(0);
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (pads[d] < 0 || pads[d + rank] < 0) n.unsupported("negative padding of integers is not supported");
+    const auto block = [&](std::int64_t size) {
+      Shape shape = n.builder().type(x).shape;
+      shape[d] = size;
+      return n.emit("ConstantOfShape", {}, {{"shape", shape}, {"dtype", std::string(name(type))}, {"value", value}});
+    };
+    if (pads[d] == 0 && pads[d + rank] == 0) continue;
+    x = n.emit("Concat", {block(pads[d]), x, block(pads[d + rank])}, {{"axis", static_cast<std::int64_t>(d)}});
+  }
+  return x;
+}
+
+void emit_pad(NodeImport& n, const Sizes& pads, double value) {
+  const std::size_t rank = n.rank(0);
+  std::size_t first = 0;
+  while (first < rank && pads[first] == 0 && pads[first + rank] == 0) ++first;
+  if (first == rank) return n.set(0, n.input(0));
+  Sizes trailing(pads.begin() + static_cast<std::ptrdiff_t>(first), pads.begin() + static_cast<std::ptrdiff_t>(rank));
+  trailing.insert(trailing.end(), pads.begin() + static_cast<std::ptrdiff_t>(rank + first), pads.end());
+  if (!is_float(n.type(0).dtype)) return n.set(0, joined(n, pads, value));
+  n.set(0, n.emit("Pad", {n.input(0)}, {{"pads", trailing}, {"mode", n.text("mode", "constant")}, {"value", value}}));
+}
+
+void pad(NodeImport& n) {
+  if (n.version() < 11) return emit_pad(n, pads_of_all_axes(n, n.has_attribute("pads") ? n.integers("pads") : n.integers("paddings")), n.number("value", 0));
+  emit_pad(n, pads_of_all_axes(n, n.known_integers(1, "the padding")), n.has(2) ? n.known_number(2, "the padding's value") : 0);
+}
+
+constexpr ImportRow kRows[] = {
+    {kDefaultDomain, "Upsample", 7, 9, upsample}, {kDefaultDomain, "Resize", 10, 10, upsample}, {kDefaultDomain, "Resize", 11, kNewest, resize},
+    {kDefaultDomain, "Pad", 1, kNewest, pad},
+};
+
+}  // namespace
+
+std::span<const ImportRow> resize_rows() { return kRows; }
+
+}  // namespace rehearsal::formats

@@ -1,0 +1,96 @@
+#include "formats/onnx/stored.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "graph/builder.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+constexpr double kMasked = -1e4;  ///< additive masks hide with this or less
+constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+
+/// Names that exporters make up for constants: "val_12", "const_fold_opt__7", "onnx::Gemm_63", "412".
+bool is_made_up(const std::string& name) {
+  const bool digits = std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return digits || name.starts_with("val_") || name.starts_with("onnx::") || name.find("const") != std::string::npos || name.find("Const") != std::string::npos;
+}
+
+/// Values are 0 and one number that hides.
+bool is_additive_mask(const graph::TensorType& type, const graph::Contents& contents) {
+  if (type.shape.size() < 2 || graph::element_count(type.shape) > graph::kLargestFolded || !contents.known()) return false;
+  if (std::holds_alternative<graph::Fill>(contents.source) || std::holds_alternative<graph::RandomNormal>(contents.source)) return false;
+  double hidden = 0;
+  for (const double x : graph::read_reals(contents, type.shape, 0, 0)) {
+    if (x == 0) continue;
+    if (!(x <= kMasked) || (hidden != 0 && x != hidden)) return false;
+    hidden = x;
+  }
+  return hidden != 0;
+}
+
+DeclaredKind kind_of(std::string_view text) {
+  if (text == "PARAMETER") return DeclaredKind::Parameter;
+  if (text == "BUFFER" || text == "CONSTANT_TENSOR") return DeclaredKind::Buffer;
+  return text == "USER_INPUT" ? DeclaredKind::UserInput : DeclaredKind::Unknown;
+}
+
+}  // namespace
+
+graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& contents) {
+  using graph::Role;
+  if (!is_float(candidate.type.dtype)) return Role::Constant;
+  const unsigned usage = candidate.usage;
+  const bool state = (usage & kStateUse) != 0 && (usage & kWeightUse) == 0;
+  if (candidate.declared == DeclaredKind::Parameter) return Role::Parameter;
+  if (state) return Role::State;
+  if (candidate.declared == DeclaredKind::Buffer) return Role::Constant;
+  const bool holds_weights = (usage & (kWeightUse | kMatrixUse)) != 0;
+  if (candidate.type.shape.empty() || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0)) return Role::Constant;
+  if (graph::element_count(candidate.type.shape) == 1 && !holds_weights && is_made_up(candidate.name)) return Role::Constant;
+  return is_additive_mask(candidate.type, contents) ? Role::Constant : Role::Parameter;
+}
+
+bool is_weight_input(const Candidate& candidate, bool fixed) {
+  if (candidate.declared != DeclaredKind::Unknown) return candidate.declared != DeclaredKind::UserInput;
+  if (!fixed || !is_float(candidate.type.dtype)) return false;
+  const unsigned usage = candidate.usage | candidate.usage >> kThroughIdentity;
+  return (usage & (kWeightUse | kStateUse)) != 0 || candidate.name.find('.') != std::string::npos;
+}
+
+bool is_generated_weight(const Candidate& candidate, const std::string& shape_name) {
+  if (!is_float(candidate.type.dtype) || candidate.type.shape.empty()) return false;
+  // the convention of ONNX's weightless test models: the shape is an initializer named after the tensor
+  if ((candidate.usage & (kWeightUse | kStateUse)) != 0 || shape_name == candidate.name + "__SHAPE") return true;
+  return (candidate.usage & kMatrixUse) != 0 && candidate.type.shape.size() == 2;
+}
+
+Declarations::Declarations(const onnx::ModelProto& model) {
+  for (const auto* list : {&model.graph().value_info(), &model.graph().input()}) {
+    for (const auto& info : *list) {
+      infos_.emplace(info.name(), &info);
+      for (const auto& entry : info.metadata_props()) {
+        if (entry.key() == kKindKey) kinds_[info.name()] = kind_of(entry.value());
+      }
+    }
+  }
+  for (const auto& entry : model.metadata_props()) {
+    if (entry.key() != "weights") continue;  // a list of inputs that stand for weights, one per line
+    std::istringstream lines(entry.value());
+    for (std::string line; std::getline(lines, line);) kinds_[line] = DeclaredKind::Parameter;
+  }
+}
+
+DeclaredKind Declarations::kind(const std::string& name) const {
+  const auto found = kinds_.find(name);
+  return found == kinds_.end() ? DeclaredKind::Unknown : found->second;
+}
+
+const onnx::ValueInfoProto* Declarations::value_info(const std::string& name) const {
+  const auto found = infos_.find(name);
+  return found == infos_.end() ? nullptr : found->second;
+}
+
+}  // namespace rehearsal::formats

@@ -1,0 +1,48 @@
+#pragma once
+// The tensors that a graph of a file stores, and the decision which of them are trained (the rule of import.hpp).
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "formats/onnx/import.hpp"
+#include "formats/onnx/model_file.hpp"
+#include "formats/onnx/usage.hpp"
+
+namespace rehearsal::formats {
+
+/// What the exporter says about a tensor (torch.export's InputSpec.kind).
+enum class DeclaredKind : std::uint8_t { Unknown, Parameter, Buffer, UserInput };
+
+/// A tensor of the file with the facts that decide its role.
+struct Candidate {
+  std::string name;
+  graph::TensorType type;
+  unsigned usage = 0;
+  DeclaredKind declared = DeclaredKind::Unknown;
+};
+
+/// Whether a float tensor that is stored anyway holds weights.
+[[nodiscard]] graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& contents);
+/// Whether an input without a value is a weight rather than data. `fixed`: its shape has no symbol.
+[[nodiscard]] bool is_weight_input(const Candidate& candidate, bool fixed);
+/// Whether a node without operands (ConstantOfShape, RandomNormal) stands for a weight. `shape_name`: where its shape comes from, may be empty.
+[[nodiscard]] bool is_generated_weight(const Candidate& candidate, const std::string& shape_name);
+
+/// Declarations of a graph by tensor name.
+class Declarations {
+ public:
+  Declarations(const onnx::ModelProto& model);
+
+  [[nodiscard]] DeclaredKind kind(const std::string& name) const;
+  /// nullptr when value_info does not mention the name.
+  [[nodiscard]] const onnx::ValueInfoProto* value_info(const std::string& name) const;
+
+ private:
+  std::unordered_map<std::string, DeclaredKind> kinds_;
+  std::unordered_map<std::string, const onnx::ValueInfoProto*> infos_;
+};
+
+}  // namespace rehearsal::formats
