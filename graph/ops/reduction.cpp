@@ -199,6 +199,7 @@ void cumsum_gradient(GradientContext& g) {
 
 template <class T>
 std::vector<T> cumulated(const std::vector<T>& x, const NodeView& node) {
+  if (x.empty()) return {};  // the values are in the other one of a Value's two vectors
   const auto [outer, size, inner] = split_at(node.input(0).shape, axis_of(node, 0));
   const bool exclusive = node.attributes.integer("exclusive", 0) != 0, reverse = node.attributes.integer("reverse", 0) != 0;
   std::vector<T> y(x.size());
