@@ -1,6 +1,6 @@
 #pragma once
 // Every gradient of the operator table is held against central differences in double precision. A family of operators adds
-// its cases in a file of its own and a line in gradients.cpp; a row with a gradient and without a case fails the test.
+// its cases in a file of its own and a line in gradient_problem.cpp; a row with a gradient and without a case fails the test.
 
 #include <cstdint>
 #include <string>
@@ -54,5 +54,6 @@ using GradientCases = std::vector<GradientCase>;
 [[nodiscard]] GradientCases normalization_cases();
 [[nodiscard]] GradientCases resize_cases();
 [[nodiscard]] GradientCases dropout_cases();
+[[nodiscard]] GradientCases loss_cases();
 
 }  // namespace rehearsal::exec

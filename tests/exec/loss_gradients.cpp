@@ -1,0 +1,23 @@
+// Cases of the losses.
+
+#include "tests/exec/gradients.hpp"
+
+namespace rehearsal::exec {
+
+GradientCases loss_cases() {
+  const std::int64_t ignored = -100, last = -1, yes = 1;
+  GradientCases cases = {
+      {"CrossEntropySum", {drawn({3, 4}, -2, 2), indices({0, 3, 1}, {3})}, {}},
+      {"CrossEntropySum", {drawn({2, 3, 2}, -2, 2), indices({0, 2, ignored, 1}, {2, 2}), fixed({3}, 0.5, 2)}, {{"ignore_index", ignored}}},
+      {"CrossEntropySum", {drawn({2, 3, 4}, -2, 2), indices({0, 3, 1, 2, 2, 0}, {2, 3})}, {{"axis", last}}},
+      {"CrossEntropySum", {drawn({3, 4}, -2, 0), indices({0, 3, 1}, {3})}, {{"log_probabilities", yes}}},
+      {"HuberSum", {drawn({4, 5}, -2, 2), fixed({4, 5}, 3, 4)}, {{"delta", 3.5}}},  // differences on both sides of delta
+      {"BceWithLogitsSum", {drawn({2, 5}, -3, 3), fixed({2, 5}, 0, 1)}, {}},
+      {"KlDivergenceSum", {drawn({2, 5}, -3, 0), fixed({2, 5}, 0.1, 1)}, {}},
+      {"SquaredErrorSum", {drawn({2, 5}), fixed({2, 5})}, {}},
+      {"AbsoluteErrorSum", {drawn({2, 5}, -1, 0), fixed({2, 5}, 0.1, 1)}, {}},
+  };
+  return cases;
+}
+
+}  // namespace rehearsal::exec
