@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 
 #include "base/error.hpp"
+#include "graph/clipping.hpp"
 #include "graph/op_schema.hpp"
 
 namespace rehearsal::graph {
@@ -67,7 +68,7 @@ class Step {
  private:
   struct Trained {
     UpdateOperands operands;
-    TensorId updated;
+    TensorId gradient, updated;
   };
 
   std::int64_t batch_size() {
@@ -155,6 +156,8 @@ class Step {
 
   void add_updates() {
     const std::vector<TensorId> gradients = differentiate(builder_, loss_, wanted_, result_.untrainable);
+    name_gradients(gradients);
+    const std::vector<TensorId> clipped = options_.clip_norm > 0 ? add_clipping(builder_, gradients, options_.clip_norm) : gradients;
     const OptimizerRow& row = optimizer_row(result_.optimizer.name);
     Attributes attributes = row.fixed;
     for (const auto& [key, value] : result_.optimizer.values) attributes.set(key, value);
@@ -162,27 +165,38 @@ class Step {
       if (gradients[i] == TensorId::None) {
         result_.warnings.push_back("parameter '" + builder_[wanted_[i]].name + "' is not updated: no gradient reaches it from the loss");
       } else {
-        update(row, attributes, wanted_[i], gradients[i]);
+        const UpdateOperands operands = state_of(row, wanted_[i], clipped[i]);
+        trained_.push_back({operands, gradients[i], update(row, attributes, operands)});
       }
     }
     if (trained_.empty()) refuse();
     if (step_ != TensorId::None) count_step();
   }
 
-  void update(const OptimizerRow& row, const Attributes& attributes, TensorId parameter, TensorId gradient) {
-    const std::string name = builder_[parameter].name;
-    const TensorType type = builder_.type(parameter);
-    if (builder_[gradient].role == Role::Gradient) builder_.rename(gradient, name + ".grad");
+  void name_gradients(const std::vector<TensorId>& gradients) {
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const bool ours = gradients[i] != TensorId::None && builder_[gradients[i]].role == Role::Gradient;
+      if (ours) builder_.rename(gradients[i], builder_[wanted_[i]].name + ".grad");
+    }
+  }
+
+  UpdateOperands state_of(const OptimizerRow& row, TensorId parameter, TensorId gradient) {
+    const Tensor tensor = builder_[parameter];
     UpdateOperands operands{parameter, gradient, row.counts_steps ? step() : TensorId::None, {}};
     for (const OptimizerSlot& slot : row.slots) {
       if (!slot.only_with.empty() && result_.optimizer.values.at(std::string(slot.only_with)) == 0) continue;
-      const std::string slot_name = builder_.fresh_name(name + "." + std::string(slot.name));
-      operands.slots.push_back(builder_.add_stored(slot_name, type, Role::Slot, {type.dtype, Fill{0}}));
+      const std::string slot_name = builder_.fresh_name(tensor.name + "." + std::string(slot.name));
+      operands.slots.push_back(builder_.add_stored(slot_name, tensor.type, Role::Slot, {tensor.type.dtype, Fill{0}}));
     }
-    const std::vector<TensorId> updated = update_nodes(row, attributes, operands, name + ".update");
-    builder_.set_stored_in(updated[0], parameter);
+    return operands;
+  }
+
+  /// Returns the new parameter.
+  TensorId update(const OptimizerRow& row, const Attributes& attributes, const UpdateOperands& operands) {
+    const std::vector<TensorId> updated = update_nodes(row, attributes, operands, builder_[operands.parameter].name + ".update");
+    builder_.set_stored_in(updated[0], operands.parameter);
     for (std::size_t s = 0; s < operands.slots.size(); ++s) builder_.set_stored_in(updated[s + 1], operands.slots[s]);
-    trained_.push_back({std::move(operands), updated[0]});
+    return updated[0];
   }
 
   std::vector<TensorId> update_nodes(const OptimizerRow& row, const Attributes& attributes, const UpdateOperands& operands, const std::string& name) {
@@ -221,7 +235,7 @@ class Step {
     result_.target = renumber(result_.target);
     result_.step = renumber(step_);
     for (const Trained& trained : trained_) {
-      TrainedParameter parameter{renumber(trained.operands.parameter), renumber(trained.operands.gradient), result_.graph[renumber(trained.updated)].producer, {}};
+      TrainedParameter parameter{renumber(trained.operands.parameter), renumber(trained.gradient), result_.graph[renumber(trained.updated)].producer, {}};
       for (const TensorId slot : trained.operands.slots) parameter.slots.push_back(renumber(slot));
       result_.parameters.push_back(std::move(parameter));
     }

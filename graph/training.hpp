@@ -67,12 +67,13 @@ struct TrainingOptions {
   OptimizerSettings optimizer;
   std::vector<std::string> freeze;    ///< globs of tensor names that are not trained
   std::vector<std::string> train;     ///< globs that are, whatever the rule says
-  bool dropout = true;
+  bool dropout = true;                ///< off: every Dropout keeps everything
+  double clip_norm = 0;               ///< largest norm of all gradients together; 0: not clipped
 };
 
 struct TrainedParameter {
   TensorId value;
-  TensorId gradient;             ///< of the mean loss over the global batch
+  TensorId gradient;             ///< of the mean loss over the global batch, before clipping
   NodeId update;
   std::vector<TensorId> slots;
 };

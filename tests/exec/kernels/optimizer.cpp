@@ -12,7 +12,7 @@ using graph::Phase, graph::TensorId;
 namespace {
 
 /// Trains p = {1, -2} in f64 on the loss a0 p0 + a1 p1, whose gradient is a = {0.5, 1}; p after each step.
-std::vector<std::vector<double>> train(const std::string& optimizer, std::map<std::string, double> values, int steps) {
+std::vector<std::vector<double>> train(const std::string& optimizer, std::map<std::string, double> values, int steps, double clip_norm = 0) {
   graph::GraphBuilder builder;
   const TensorId a = builder.add_input("a", {DType::F64, {2}});
   const TensorId p = builder.add_stored("p", {DType::F64, {2}}, graph::Role::Parameter, graph::contents_of(graph::Value::of_reals({1, -2}, {2}, DType::F64)));
@@ -20,6 +20,7 @@ std::vector<std::vector<double>> train(const std::string& optimizer, std::map<st
   builder.set_outputs({builder.add("ReduceSum", {product}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{0}}}, {"", Phase::Forward, graph::NodeId::None, {"loss"}}).front()});
   graph::TrainingOptions options;
   options.optimizer = {optimizer, std::move(values)};
+  options.clip_norm = clip_norm;
   const auto training = graph::build_training_graph(std::move(builder).build(), options);
   Interpreter interpreter(training.graph);
   interpreter.set_reals(training.graph.find("a"), std::vector<double>{0.5, 1});
@@ -104,4 +105,12 @@ TEST_CASE("LARS scales the rate by the ratio of norms") {
 TEST_CASE("LAMB scales Adam's direction to the parameter's norm") {
   // step 1, eps 0: u = sign(g) + 0.5 p = {1 + 0.5, 1 - 1} = {1.5, 0}; |p| / |u| = sqrt 5 / 1.5
   check(train("lamb", {{"lr", 0.1}, {"eps", 0}, {"weight_decay", 0.5}}, 1)[0], 1 - 0.1 * std::sqrt(5.0), -2);
+}
+
+TEST_CASE("gradients are clipped to a norm of all parameters together") {
+  // |g| = sqrt 1.25; to 0.5: g times 0.5 / (sqrt 1.25 + 1e-6)
+  const double factor = 0.5 / (std::sqrt(1.25) + 1e-6);
+  check(train("sgd", {{"lr", 0.1}}, 1, 0.5)[0], 1 - 0.05 * factor, -2 - 0.1 * factor);
+  // a norm below the limit stays
+  check(train("sgd", {{"lr", 0.1}}, 1, 2)[0], 0.95, -2.1);
 }
