@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exec/comm/communicator.hpp"
-#include "exec/data.hpp"
+#include "exec/data/data.hpp"
 #include "exec/kernels/cpu_backend.hpp"
 #include "plan/step_cost.hpp"
 

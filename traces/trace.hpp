@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "costmodel/calibration.hpp"
+#include "costmodel/estimate.hpp"
 #include "plan/program.hpp"
 
 namespace rehearsal::traces {

@@ -1,0 +1,51 @@
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "formats/onnx/export.hpp"
+#include "graph/zoo/zoo.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string name, output;
+  std::optional<std::int64_t> batch;
+};
+
+int list(Terminal& terminal) {
+  auto rows = Json::array();
+  for (const auto& row : graph::zoo::zoo_table()) {
+    std::string parameters;
+    for (const auto& p : row.parameters) parameters += (parameters.empty() ? "" : " ") + std::string(p.name) + "=" + std::to_string(p.otherwise);
+    rows.push_back({{"name", std::string(row.name)}, {"parameters", parameters}, {"description", std::string(row.description)}});
+  }
+  terminal.print({{"schema", 1}, {"models", rows}});
+  return 0;
+}
+
+int write(const Options& o, Terminal& terminal) {
+  if (o.output.empty()) throw BadInput("zoo " + o.name, "give a file to write it to: -o " + o.name + ".onnx");
+  const auto graph = graph::zoo::build(o.name, o.batch);
+  formats::export_onnx(graph, o.output);
+  std::int64_t parameters = 0;
+  for (const auto& t : graph.tensors())
+    if (t.role == graph::Role::Parameter) parameters += graph::element_count(t.type.shape);
+  terminal.print({{"schema", 1}, {"model", o.name}, {"written", o.output}, {"parameters", parameters}});
+  return 0;
+}
+
+}  // namespace
+
+Action add_zoo(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("NAME", o->name, "a model with parameters, such as resnet50?image=128; none: list them all");
+  app.add_option("-o,--output", o->output, "where to write it as ONNX, without weights");
+  app.add_option("--batch", o->batch, "samples in a batch");
+  return [o](Terminal& terminal) { return o->name.empty() ? list(terminal) : write(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/random.hpp"
+#include "exec/data/data.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+using graph::TensorId;
+
+/// Largest value that an integer input may take: rows of the table it looks up, or classes of the loss it is compared with.
+std::int64_t classes_of(const graph::TrainingGraph& training, TensorId input) {
+  const auto& g = training.graph;
+  std::int64_t classes = 0;
+  const auto limit = [&](std::int64_t n) { classes = classes == 0 ? n : std::min(classes, n); };
+  for (const auto& node : g.nodes()) {
+    const auto name = graph::schema(node).name;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != input) continue;
+      const auto& first = g[node.inputs.front()].type.shape;
+      if (name == "Gather" && i == 1) limit(first[static_cast<std::size_t>(graph::normalize_axis(node.attributes.integer("axis", 0), first.size()))]);
+      if (name == "CrossEntropySum" && i == 1) limit(first[static_cast<std::size_t>(graph::normalize_axis(node.attributes.integer("axis", 1), first.size()))]);
+    }
+  }
+  return classes == 0 ? 2 : classes;
+}
+
+class Synthetic final : public DataSource {
+ public:
+  Synthetic(const graph::TrainingGraph& training, std::uint64_t seed) : seed_(seed), batch_(training.batch) {
+    for (auto t : training.graph.inputs()) classes_[training.graph[t].name] = classes_of(training, t);
+    if (training.target != TensorId::None) classes_[training.graph[training.target].name] = classes_of(training, training.target);
+  }
+
+  [[nodiscard]] std::int64_t samples() const override { return 0; }
+
+  void read(const SampleRequest& r, void* out) override {
+    const auto elements = graph::element_count(r.type.shape);
+    const auto per_sample = r.count > 0 ? elements / r.count : elements;
+    const auto stream = Hasher().add(r.input).value();
+    const auto at = (r.step * batch_ + r.first) * per_sample;
+    const auto bits = [&](std::int64_t i) { return static_cast<std::uint64_t>(at + i); };
+    switch (r.type.dtype) {
+      case DType::F32: return fill<float>(out, elements, [&](std::int64_t i) { return static_cast<float>(random_normal(seed_, stream, bits(i))); });
+      case DType::F64: return fill<double>(out, elements, [&](std::int64_t i) { return static_cast<float>(random_normal(seed_, stream, bits(i))); });
+      case DType::I64: return fill<std::int64_t>(out, elements, [&](std::int64_t i) { return whole(r.input, stream, bits(i)); });
+      case DType::I32: return fill<std::int32_t>(out, elements, [&](std::int64_t i) { return static_cast<std::int32_t>(whole(r.input, stream, bits(i))); });
+      case DType::Bool: return fill<std::uint8_t>(out, elements, [&](std::int64_t i) { return static_cast<std::uint8_t>(random_bits(seed_, stream, bits(i)) & 1U); });
+      default: throw Refusal("input " + r.input + ": synthetic data of type " + std::string(name(r.type.dtype)) + " is not made; give --data FILE.npz");
+    }
+  }
+
+ private:
+  template <class T, class Draw>
+  static void fill(void* out, std::int64_t count, Draw draw) {
+    auto* to = static_cast<T*>(out);
+#pragma omp parallel for schedule(static)
+    for (std::int64_t i = 0; i < count; ++i) to[i] = draw(i);
+  }
+  [[nodiscard]] std::int64_t whole(const std::string& input, std::uint64_t stream, std::uint64_t i) const {
+    const auto at = classes_.find(input);
+    const auto classes = at == classes_.end() ? 2 : at->second;
+    return static_cast<std::int64_t>(random_uniform(seed_, stream, i) * static_cast<double>(classes));
+  }
+
+  std::uint64_t seed_;
+  std::int64_t batch_;
+  std::map<std::string, std::int64_t> classes_;
+};
+
+}  // namespace
+
+std::unique_ptr<DataSource> synthetic_data(const graph::TrainingGraph& training, std::uint64_t seed) { return std::make_unique<Synthetic>(training, seed); }
+
+}  // namespace rehearsal::exec
