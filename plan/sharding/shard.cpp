@@ -30,9 +30,10 @@ class MissReport {
     std::sort(selected_.begin(), selected_.end());
   }
 
-  /// "" when the node has none of the axis' dimensions.
+  /// "" when the node has none of the axis' dimensions, or is hoisted out of the loop on purpose.
   std::string reason(NodeId id) const {
     const graph::Node& node = task_.graph[id];
+    if (!concerned(id) || (task_.axes[axis_].in_time && task_.hoisted[graph::index(id)])) return "";
     if (node.phase == graph::Phase::Backward && node.forward != NodeId::None && !s_.choice(node.forward, axis_)) {
       return "its forward node '" + task_.graph[node.forward].name + "' is not split";
     }
@@ -45,24 +46,24 @@ class MissReport {
         case Miss::TooSmall: return dim + " has too few elements for " + std::to_string(task_.axes[axis_].size) + " parts";
         case Miss::PlaceTaken: return dim + " stands where another axis splits";
         case Miss::ResultLacksIt: return "not every result has " + dim;
-        default: return "taken out of the loop over micro-batches";
+        default: return dim + " was not chosen";
       }
     }
-    return blocked(id);
-  }
-
- private:
-  std::string blocked(NodeId id) const {
-    const graph::Node& node = task_.graph[id];
-    const auto has = [&](const graph::TensorDims& dims) { return std::any_of(dims.begin(), dims.end(), [&](const graph::Factors& f) { return has_selected(f); }); };
-    bool any = false;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) any = any || (node.inputs[i] != TensorId::None && has(task_.dims.of_operand(id, i)));
-    for (const TensorId t : node.outputs) any = any || (t != TensorId::None && has(task_.dims.of(t)));
-    if (!any) return "";
     for (const graph::Misfit& m : task_.dims.misfits()) {
       if (m.node == id) return m.reason;
     }
     return std::string(graph::schema(node).name) + " needs the dimension whole";
+  }
+
+ private:
+  /// Does an operand or result have one of the axis' dimensions?
+  bool concerned(NodeId id) const {
+    const graph::Node& node = task_.graph[id];
+    const auto has = [&](const graph::TensorDims& dims) { return std::any_of(dims.begin(), dims.end(), [&](const graph::Factors& f) { return has_selected(f); }); };
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != TensorId::None && has(task_.dims.of_operand(id, i))) return true;
+    }
+    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId t) { return t != TensorId::None && has(task_.dims.of(t)); });
   }
 
   bool has_selected(const graph::Factors& leaves) const {
