@@ -48,9 +48,6 @@ std::vector<std::int64_t> broadcast_elements(const Shape& shape, const Shape& fu
   return all;
 }
 
-/// Single-precision results are rounded, so that a folded scale gives the size that the exporting framework got.
-double rounded(double x, DType type) { return type == DType::F32 ? static_cast<double>(static_cast<float>(x)) : x; }
-
 /// Calls set(i, number of element i in each operand) for every element of a result of type `type`.
 template <class Set>
 Value filled(const TensorType& type, Operands inputs, const Set& set) {
@@ -96,7 +93,7 @@ std::vector<Value> evaluate(const NodeView& node, Operands inputs) {
       }
     }
     const auto y = apply<double>(function, inputs, at);
-    (result.integral() ? void(result.integers[i] = static_cast<std::int64_t>(y)) : void(result.reals[i] = rounded(static_cast<double>(y), type.dtype)));
+    (result.integral() ? void(result.integers[i] = static_cast<std::int64_t>(y)) : void(result.reals[i] = scalar::rounded(static_cast<double>(y), type.dtype)));
   })};
 }
 
@@ -275,7 +272,7 @@ std::vector<Value> evaluate_cast(const NodeView& node, Operands inputs) {
     if (result.integral()) {
       result.integers[i] = truth ? inputs[0]->real(at[0]) != 0 : wrapped_to(inputs[0]->integer(at[0]), to);
     } else {
-      result.reals[i] = rounded(inputs[0]->real(at[0]), to);
+      result.reals[i] = scalar::rounded(inputs[0]->real(at[0]), to);
     }
   })};
 }

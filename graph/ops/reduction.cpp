@@ -9,6 +9,7 @@
 #include "graph/gradient.hpp"
 #include "graph/ops/axes.hpp"
 #include "graph/ops/families.hpp"
+#include "graph/ops/scalar_functions.hpp"
 
 namespace rehearsal::graph {
 namespace {
@@ -144,7 +145,7 @@ std::vector<Value> evaluate_with(const NodeView& node, Operands inputs, std::pai
   } else {
     result.reals = reduce<double>(inputs[0]->reals, node, start.second, combine);
     const double scale = node.attributes.number("scale", 1.0);
-    for (double& x : result.reals) x *= scale;
+    for (double& x : result.reals) x = scalar::rounded(x * scale, result.type.dtype);
   }
   return {std::move(result)};
 }

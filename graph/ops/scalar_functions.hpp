@@ -13,12 +13,16 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/dtype.hpp"
 #include "graph/attributes.hpp"
 
 namespace rehearsal::graph::scalar {
 
 template <class... F>
 struct List {};
+
+/// Folded single-precision results are rounded, so that a folded scale gives the size that the exporting framework got.
+[[nodiscard]] inline double rounded(double x, DType type) { return type == DType::F32 ? static_cast<double>(static_cast<float>(x)) : x; }
 
 /// What the gradient of a function of one operand needs.
 enum class Saved : std::uint8_t {
