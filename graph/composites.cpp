@@ -13,7 +13,8 @@ std::string suffixed(const std::string& name, const char* suffix) { return name.
 std::int64_t elements_each(const GraphBuilder& builder, TensorId x, std::int64_t statistics, const std::string& name) {
   const Shape& shape = builder.type(x).shape;
   if (shape.size() < 2 || element_count(shape) == 0 || element_count(shape) % statistics != 0) {
-    throw BadInput("node '" + name + "'", "operand 0 has shape " + to_text(shape) + ", normalization needs [batch, channels, ...] without empty dimensions");
+    throw BadInput("node '" + name + "'",
+                   "operand 0 has shape " + to_text(shape) + ", normalization needs [batch, channels, ...] without empty dimensions");
   }
   return element_count(shape) / statistics;
 }
@@ -23,13 +24,16 @@ void add_running(GraphBuilder& builder, const BatchNorm& norm, TensorId sums, co
   attributes.erase("epsilon");
   attributes.set("momentum", norm.momentum);
   GraphBuilder::NodeOptions options{suffixed(name, ".running"), Phase::Update, NodeId::None, {}};
-  const std::vector<TensorId> updated = builder.add("BatchNormRunning", {sums, norm.running_mean, norm.running_var}, std::move(attributes), std::move(options));
+  const std::vector<TensorId> updated =
+      builder.add("BatchNormRunning", {sums, norm.running_mean, norm.running_var}, std::move(attributes), std::move(options));
   builder.set_stored_in(updated[0], norm.running_mean);
   builder.set_stored_in(updated[1], norm.running_var);
 }
 
-TensorId add_named(GraphBuilder& builder, std::string_view op, std::vector<TensorId> inputs, Attributes attributes, const std::string& name) {
-  return builder.add(op, std::move(inputs), std::move(attributes), GraphBuilder::NodeOptions{name, Phase::Forward, NodeId::None, {}}).front();
+TensorId add_named(GraphBuilder& builder, std::string_view op, std::vector<TensorId> inputs, Attributes attributes,
+                   const std::string& name) {
+  return builder.add(op, std::move(inputs), std::move(attributes), GraphBuilder::NodeOptions{name, Phase::Forward, NodeId::None, {}})
+      .front();
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct BatchNorm {
   TensorId running_mean = TensorId::None;  ///< [c], role State; None: no running statistics are kept
   TensorId running_var = TensorId::None;   ///< [c], role State, unbiased as PyTorch keeps it
   double epsilon = 1e-5;
-  double momentum = 0.9;                   ///< ONNX's: running = running momentum + batch (1 - momentum); 1 - PyTorch's
+  double momentum = 0.9;  ///< ONNX's: running = running momentum + batch (1 - momentum); 1 - PyTorch's
 };
 /// Adds BatchNormSums, BatchNormApply and (when running statistics are given) BatchNormRunning. The first node is named `name`.sums.
 /// Returns the normalized tensor, named `name` unless that is empty. Throws BadInput when operands do not fit.

@@ -17,7 +17,6 @@ namespace {
 using Sizes = std::vector<std::int64_t>;
 enum Label : std::int16_t { Batch, Group, In, Out, Spatial };
 
-
 void require_operands(const NodeView& node, std::size_t least, std::size_t most) {
   require_inputs(node, least, most);
   require_float(node, 0);
@@ -29,7 +28,8 @@ void require_operands(const NodeView& node, std::size_t least, std::size_t most)
 
 void require_weight_rank(const NodeView& node) {
   if (node.input(1).shape.size() == node.input(0).shape.size()) return;
-  throw BadInput("operand 1 has shape " + to_text(node.input(1).shape) + " and operand 0 has shape " + to_text(node.input(0).shape) + "; they must have the same rank");
+  throw BadInput("operand 1 has shape " + to_text(node.input(1).shape) + " and operand 0 has shape " + to_text(node.input(0).shape) +
+                 "; they must have the same rank");
 }
 
 std::int64_t groups_of(const NodeView& node, std::int64_t channels, const char* what) {
@@ -42,7 +42,8 @@ std::int64_t groups_of(const NodeView& node, std::int64_t channels, const char* 
 
 void require_channels(const NodeView& node, std::int64_t expected, const char* why) {
   if (node.input(0).shape[1] == expected) return;
-  throw BadInput("operand 0 has " + std::to_string(node.input(0).shape[1]) + " channels, it must have " + std::to_string(expected) + ": " + why);
+  throw BadInput("operand 0 has " + std::to_string(node.input(0).shape[1]) + " channels, it must have " + std::to_string(expected) + ": " +
+                 why);
 }
 
 void require_bias(const NodeView& node, std::int64_t channels) {
@@ -84,7 +85,8 @@ SplitRule conv_labels(const NodeView& node) {
   const Shape &x = node.input(0).shape, &w = node.input(1).shape, &y = node.output().shape;
   const std::int64_t group = x[1] / w[1];
   SplitRule rule{{image_labels(x, group, In), weight_labels(w, group, Out, In)}, {image_labels(y, group, Out)}, kinds_of(x.size(), In)};
-  if (node.inputs.size() > 2) rule.inputs.push_back(node.has_input(2) ? TensorLabels{nested({Group, group}, {Out, y[1] / group})} : TensorLabels{});
+  if (node.inputs.size() > 2)
+    rule.inputs.push_back(node.has_input(2) ? TensorLabels{nested({Group, group}, {Out, y[1] / group})} : TensorLabels{});
   if (node.has_input(2)) rule.kinds[In] = LabelKind::Opaque;
   return rule;
 }
@@ -93,7 +95,8 @@ SplitRule conv_labels(const NodeView& node) {
 SplitRule transposed_labels(const NodeView& node) {
   const Shape &from = node.input(0).shape, &w = node.input(1).shape, &to = node.output().shape;
   const std::int64_t group = to[1] / w[1];
-  SplitRule rule{{image_labels(from, group, Out), weight_labels(w, group, Out, In)}, {image_labels(to, group, In)}, kinds_of(from.size(), Out)};
+  SplitRule rule{
+      {image_labels(from, group, Out), weight_labels(w, group, Out, In)}, {image_labels(to, group, In)}, kinds_of(from.size(), Out)};
   if (node.inputs.size() > 2) rule.inputs.push_back(node.has_input(2) ? TensorLabels{nested({Group, group}, {In, w[1]})} : TensorLabels{});
   if (node.has_input(2)) rule.kinds[Out] = LabelKind::Opaque;
   return rule;
@@ -153,10 +156,12 @@ std::vector<TensorType> infer_transposed(const NodeView& node) {
   const Window window = window_of(node.attributes, spatial_of(w));
   Sizes padding = node.attributes.integers("output_padding");
   if (padding.empty()) padding.assign(window.rank(), 0);
-  if (padding.size() != window.rank()) throw BadInput("attribute 'output_padding' needs one entry per spatial axis: " + std::to_string(window.rank()));
+  if (padding.size() != window.rank())
+    throw BadInput("attribute 'output_padding' needs one entry per spatial axis: " + std::to_string(window.rank()));
   for (std::size_t d = 0; d < padding.size(); ++d) {
     if (padding[d] < 0 || padding[d] >= std::max(window.strides[d], window.dilations[d])) {
-      throw BadInput("attribute 'output_padding' is " + std::to_string(padding[d]) + " on spatial axis " + std::to_string(d) + ", it must be less than the stride or the dilation");
+      throw BadInput("attribute 'output_padding' is " + std::to_string(padding[d]) + " on spatial axis " + std::to_string(d) +
+                     ", it must be less than the stride or the dilation");
     }
   }
   return {{node.input(0).dtype, joined(x[0], w[1] * group, windows_from(spatial_of(x), window, padding))}};
@@ -169,7 +174,8 @@ std::vector<TensorType> infer_input_gradient(const NodeView& node) {
   const std::int64_t group = groups_of(node, w[0], "output channels");
   require_channels(node, w[0], "the weight's dimension 0");
   const Sizes spatial = node.attributes.integers("shape");
-  if (spatial.size() != dy.size() - 2) throw BadInput("attribute 'shape' needs the " + std::to_string(dy.size() - 2) + " spatial sizes of the result");
+  if (spatial.size() != dy.size() - 2)
+    throw BadInput("attribute 'shape' needs the " + std::to_string(dy.size() - 2) + " spatial sizes of the result");
   require_spatial(windows_in(spatial, window_of(node.attributes, spatial_of(w))), spatial_of(dy), "operand 0");
   return {{node.input(0).dtype, joined(dy[0], w[1] * group, spatial)}};
 }
@@ -201,8 +207,10 @@ Attributes with(Attributes attributes, const char* key, Sizes values) {
 void conv_gradient(GradientContext& context) {
   const TensorId x = context.input(0), w = context.input(1), dy = context.gradient_of_output();
   const Attributes& attributes = context.attributes();
-  if (context.wants(0)) context.set(0, context.emit1("ConvGradInput", {dy, w}, with(attributes, "shape", spatial_of(context.type(x).shape))));
-  if (context.wants(1)) context.set(1, context.emit1("ConvGradWeight", {x, dy}, with(attributes, "kernel_shape", spatial_of(context.type(w).shape))));
+  if (context.wants(0))
+    context.set(0, context.emit1("ConvGradInput", {dy, w}, with(attributes, "shape", spatial_of(context.type(x).shape))));
+  if (context.wants(1))
+    context.set(1, context.emit1("ConvGradWeight", {x, dy}, with(attributes, "kernel_shape", spatial_of(context.type(w).shape))));
   if (context.wants(2)) context.set(2, context.emit1("ConvGradBias", {dy}));
 }
 
@@ -222,7 +230,8 @@ Attributes convolution_behind(const Attributes& transposed, const Shape& x, cons
 void transposed_gradient(GradientContext& context) {
   const TensorId x = context.input(0), w = context.input(1), dy = context.gradient_of_output();
   const Shape& kernel = context.type(w).shape;
-  const Attributes attributes = convolution_behind(context.attributes(), context.type(x).shape, context.type(context.output()).shape, kernel);
+  const Attributes attributes =
+      convolution_behind(context.attributes(), context.type(x).shape, context.type(context.output()).shape, kernel);
   if (context.wants(0)) context.set(0, context.emit1("Conv", {dy, w}, attributes));
   if (context.wants(1)) context.set(1, context.emit1("ConvGradWeight", {dy, x}, with(attributes, "kernel_shape", spatial_of(kernel))));
   if (context.wants(2)) context.set(2, context.emit1("ConvGradBias", {dy}));
@@ -231,16 +240,41 @@ void transposed_gradient(GradientContext& context) {
 constexpr std::string_view kOnce = "second derivatives are not taken";
 
 const OpSchema kRows[] = {
-    {.name = "Conv", .description = "Cross-correlation of X [n, c, spatial] with W [o, c / group, kernel], plus an optional bias [o].", .family = CostFamily::Convolution,
-     .infer = infer_conv, .labels = conv_labels, .work = conv_work, .gradient = conv_gradient},
-    {.name = "ConvGradInput", .description = "Gradient of Conv for X, from dY and W; attribute 'shape' has X's spatial sizes.", .family = CostFamily::Convolution,
-     .infer = infer_input_gradient, .labels = transposed_labels, .work = transposed_work, .no_gradient = kOnce},
-    {.name = "ConvGradWeight", .description = "Gradient of Conv for W, from X and dY; attribute 'kernel_shape' has W's spatial sizes.", .family = CostFamily::Convolution,
-     .infer = infer_weight_gradient, .labels = weight_gradient_labels, .work = weight_gradient_work, .no_gradient = kOnce},
-    {.name = "ConvGradBias", .description = "Sum of dY over batch and spatial axes: the gradient of a bias per channel.", .family = CostFamily::Reduction,
-     .infer = infer_bias_gradient, .labels = bias_gradient_labels, .work = bias_gradient_work, .no_gradient = kOnce},
-    {.name = "ConvTranspose", .description = "Transposed convolution of X [n, c, spatial] with W [c, o / group, kernel], plus an optional bias [o].",
-     .family = CostFamily::Convolution, .infer = infer_transposed, .labels = transposed_labels, .work = transposed_work, .gradient = transposed_gradient},
+    {.name = "Conv",
+     .description = "Cross-correlation of X [n, c, spatial] with W [o, c / group, kernel], plus an optional bias [o].",
+     .family = CostFamily::Convolution,
+     .infer = infer_conv,
+     .labels = conv_labels,
+     .work = conv_work,
+     .gradient = conv_gradient},
+    {.name = "ConvGradInput",
+     .description = "Gradient of Conv for X, from dY and W; attribute 'shape' has X's spatial sizes.",
+     .family = CostFamily::Convolution,
+     .infer = infer_input_gradient,
+     .labels = transposed_labels,
+     .work = transposed_work,
+     .no_gradient = kOnce},
+    {.name = "ConvGradWeight",
+     .description = "Gradient of Conv for W, from X and dY; attribute 'kernel_shape' has W's spatial sizes.",
+     .family = CostFamily::Convolution,
+     .infer = infer_weight_gradient,
+     .labels = weight_gradient_labels,
+     .work = weight_gradient_work,
+     .no_gradient = kOnce},
+    {.name = "ConvGradBias",
+     .description = "Sum of dY over batch and spatial axes: the gradient of a bias per channel.",
+     .family = CostFamily::Reduction,
+     .infer = infer_bias_gradient,
+     .labels = bias_gradient_labels,
+     .work = bias_gradient_work,
+     .no_gradient = kOnce},
+    {.name = "ConvTranspose",
+     .description = "Transposed convolution of X [n, c, spatial] with W [c, o / group, kernel], plus an optional bias [o].",
+     .family = CostFamily::Convolution,
+     .infer = infer_transposed,
+     .labels = transposed_labels,
+     .work = transposed_work,
+     .gradient = transposed_gradient},
 };
 
 }  // namespace

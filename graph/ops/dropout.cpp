@@ -16,7 +16,8 @@ std::vector<TensorType> infer_dropout(const NodeView& node) {
   require_float(node, 0);
   const double ratio = node.attributes.number("ratio", 0.5);
   if (!(ratio >= 0 && ratio <= 1)) throw BadInput("attribute 'ratio' is " + std::to_string(ratio) + ", it must lie in [0, 1]");
-  if (!node.attributes.has("stream")) throw BadInput("attribute 'stream' is missing: it must be a number that no other dropout of the model has");
+  if (!node.attributes.has("stream"))
+    throw BadInput("attribute 'stream' is missing: it must be a number that no other dropout of the model has");
   return {node.input(0)};
 }
 
@@ -29,10 +30,20 @@ void dropout_gradient(GradientContext& context) {
 constexpr Trait kTraits = Trait::Elementwise | Trait::Random | Trait::InPlace;
 
 const OpSchema kRows[] = {
-    {.name = "Dropout", .description = "Zeroes each element with probability 'ratio' and divides the others by 1 - ratio.", .traits = kTraits,
-     .infer = infer_dropout, .labels = elementwise_labels, .work = dropout_work, .gradient = dropout_gradient},
-    {.name = "DropoutGrad", .description = "Gradient of Dropout: the same mask, drawn again.", .traits = kTraits,
-     .infer = infer_dropout, .labels = elementwise_labels, .work = dropout_work, .no_gradient = "second derivatives are not taken"},
+    {.name = "Dropout",
+     .description = "Zeroes each element with probability 'ratio' and divides the others by 1 - ratio.",
+     .traits = kTraits,
+     .infer = infer_dropout,
+     .labels = elementwise_labels,
+     .work = dropout_work,
+     .gradient = dropout_gradient},
+    {.name = "DropoutGrad",
+     .description = "Gradient of Dropout: the same mask, drawn again.",
+     .traits = kTraits,
+     .infer = infer_dropout,
+     .labels = elementwise_labels,
+     .work = dropout_work,
+     .no_gradient = "second derivatives are not taken"},
 };
 
 }  // namespace

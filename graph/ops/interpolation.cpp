@@ -37,11 +37,16 @@ double half_pixel_symmetric(const ResizedAxis& a, double o) {
   return static_cast<double>(a.in) / 2 * (1 - adjustment) + half_pixel(a, o);
 }
 
+/// A stated scale gives a length that need not be whole, as in ONNX's reference.
+double align_corners(const ResizedAxis& a, double o) {
+  return a.out > 1 ? o * static_cast<double>(a.in - 1) / (a.scale * static_cast<double>(a.in) - 1) : 0.0;
+}
+
 constexpr Named<Coordinate> kCoordinates[] = {
     {"half_pixel", half_pixel},
     {"half_pixel_symmetric", half_pixel_symmetric},
     {"pytorch_half_pixel", [](const ResizedAxis& a, double o) { return a.out > 1 ? half_pixel(a, o) : 0.0; }},
-    {"align_corners", [](const ResizedAxis& a, double o) { return a.out > 1 ? o * static_cast<double>(a.in - 1) / static_cast<double>(a.out - 1) : 0.0; }},
+    {"align_corners", align_corners},
     {"asymmetric", [](const ResizedAxis& a, double o) { return o / a.scale; }},
 };
 
@@ -118,7 +123,8 @@ constexpr Named<Place> kPlaces[] = {
 std::vector<Tap> resize_taps(const Attributes& attributes, const ResizedAxis& axis, std::int64_t o) {
   if (axis.in == axis.out && axis.scale == 1) return {{o, 1.0}};
   const Mode mode = named(kModes, "mode", attributes.text("mode", "nearest"));
-  const Coordinate coordinate = named(kCoordinates, "coordinate_transformation_mode", attributes.text("coordinate_transformation_mode", "half_pixel"));
+  const Coordinate coordinate =
+      named(kCoordinates, "coordinate_transformation_mode", attributes.text("coordinate_transformation_mode", "half_pixel"));
   Taps taps = mode(attributes, coordinate(axis, static_cast<double>(o)));
   keep_inside(taps, axis.in, attributes.integer("exclude_outside", 0) != 0);
   return taps;

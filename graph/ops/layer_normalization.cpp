@@ -13,7 +13,9 @@
 namespace rehearsal::graph {
 namespace {
 
-std::size_t axis_of(const NodeView& node) { return static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", -1), node.input(0).shape.size())); }
+std::size_t axis_of(const NodeView& node) {
+  return static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", -1), node.input(0).shape.size()));
+}
 
 Shape normalized_part(const Shape& x, std::size_t axis) { return {x.begin() + static_cast<std::ptrdiff_t>(axis), x.end()}; }
 
@@ -35,7 +37,9 @@ void require_parameter(const NodeView& node, std::size_t i, std::size_t axis, st
   require_same_type(node, 0, i);
 }
 
-void require_statistic(const NodeView& node, std::size_t i, std::size_t axis) { require_shape(node, i, statistics_shape(node.input(0).shape, axis), "statistics"); }
+void require_statistic(const NodeView& node, std::size_t i, std::size_t axis) {
+  require_shape(node, i, statistics_shape(node.input(0).shape, axis), "statistics");
+}
 
 std::vector<TensorType> infer_layer(const NodeView& node) {
   const std::size_t axis = require_image(node, 1, 3);
@@ -114,7 +118,8 @@ std::vector<TensorId> results_of(GradientContext& context, std::size_t count) {
   std::vector<TensorId> results;
   for (std::size_t i = 0; i < count; ++i) results.push_back(context.output(i));
   for (std::size_t i = 1; i < count; ++i) {
-    if (results[i] != TensorId::None && context.gradient_of_output(i) != TensorId::None) throw Refusal("node '" + context.node().name + "': no gradient flows through its statistics");
+    if (results[i] != TensorId::None && context.gradient_of_output(i) != TensorId::None)
+      throw Refusal("node '" + context.node().name + "': no gradient flows through its statistics");
     if (results[i] == TensorId::None) return context.emit(schema(context.node()).name, context.node().inputs, context.attributes());
   }
   return results;
@@ -124,9 +129,11 @@ void layer_gradient(GradientContext& context) {
   const std::vector<TensorId> saved = results_of(context, 3);
   const TensorId x = context.input(0), dy = context.gradient_of_output();
   if (dy == TensorId::None) return;
-  if (context.wants(0)) context.set(0, context.emit1("LayerNormalizationGradInput", {x, saved[1], saved[2], dy, context.input(1)}, context.attributes()));
+  if (context.wants(0))
+    context.set(0, context.emit1("LayerNormalizationGradInput", {x, saved[1], saved[2], dy, context.input(1)}, context.attributes()));
   if (!context.wants(1) && !context.wants(2)) return;
-  const std::vector<TensorId> gradients = context.emit("LayerNormalizationGradParameters", {x, saved[1], saved[2], dy}, context.attributes());
+  const std::vector<TensorId> gradients =
+      context.emit("LayerNormalizationGradParameters", {x, saved[1], saved[2], dy}, context.attributes());
   if (context.wants(1)) context.set(1, gradients[0]);
   if (context.wants(2)) context.set(2, gradients[1]);
 }
@@ -135,7 +142,8 @@ void rms_gradient(GradientContext& context) {
   const std::vector<TensorId> saved = results_of(context, 2);
   const TensorId x = context.input(0), dy = context.gradient_of_output();
   if (dy == TensorId::None) return;
-  if (context.wants(0)) context.set(0, context.emit1("RMSNormalizationGradInput", {x, saved[1], dy, context.input(1)}, context.attributes()));
+  if (context.wants(0))
+    context.set(0, context.emit1("RMSNormalizationGradInput", {x, saved[1], dy, context.input(1)}, context.attributes()));
   if (context.wants(1)) context.set(1, context.emit1("RMSNormalizationGradParameters", {x, saved[1], dy}, context.attributes()));
 }
 
@@ -147,18 +155,49 @@ Work parameters_work(const NodeView& node) { return per_element(node, 5); }
 constexpr auto kFamily = CostFamily::Normalization;
 
 const OpSchema kRows[] = {
-    {.name = "LayerNormalization", .description = "(X - mean) / sqrt(var + epsilon) * scale + bias over the axes from 'axis' on; also the mean and 1 / sqrt(var + epsilon).",
-     .family = kFamily, .infer = infer_layer, .labels = row_labels, .work = layer_work, .gradient = layer_gradient},
-    {.name = "LayerNormalizationGradInput", .description = "Gradient of LayerNormalization for X.", .family = kFamily,
-     .infer = infer_layer_gradient, .labels = row_labels, .work = gradient_work, .no_gradient = kSecondDerivative},
-    {.name = "LayerNormalizationGradParameters", .description = "Gradients of LayerNormalization for scale and bias: sums over the leading axes.", .family = kFamily,
-     .infer = infer_layer_parameters, .labels = parameter_labels, .work = parameters_work, .no_gradient = kSecondDerivative},
-    {.name = "RMSNormalization", .description = "X / sqrt(mean of X^2 + epsilon) * scale over the axes from 'axis' on; also that inverse root.", .family = kFamily,
-     .infer = infer_rms, .labels = row_labels, .work = rms_work, .gradient = rms_gradient},
-    {.name = "RMSNormalizationGradInput", .description = "Gradient of RMSNormalization for X.", .family = kFamily,
-     .infer = infer_rms_gradient, .labels = row_labels, .work = gradient_work, .no_gradient = kSecondDerivative},
-    {.name = "RMSNormalizationGradParameters", .description = "Gradient of RMSNormalization for scale: a sum over the leading axes.", .family = kFamily,
-     .infer = infer_rms_parameters, .labels = parameter_labels, .work = parameters_work, .no_gradient = kSecondDerivative},
+    {.name = "LayerNormalization",
+     .description =
+         "(X - mean) / sqrt(var + epsilon) * scale + bias over the axes from 'axis' on; also the mean and 1 / sqrt(var + epsilon).",
+     .family = kFamily,
+     .infer = infer_layer,
+     .labels = row_labels,
+     .work = layer_work,
+     .gradient = layer_gradient},
+    {.name = "LayerNormalizationGradInput",
+     .description = "Gradient of LayerNormalization for X.",
+     .family = kFamily,
+     .infer = infer_layer_gradient,
+     .labels = row_labels,
+     .work = gradient_work,
+     .no_gradient = kSecondDerivative},
+    {.name = "LayerNormalizationGradParameters",
+     .description = "Gradients of LayerNormalization for scale and bias: sums over the leading axes.",
+     .family = kFamily,
+     .infer = infer_layer_parameters,
+     .labels = parameter_labels,
+     .work = parameters_work,
+     .no_gradient = kSecondDerivative},
+    {.name = "RMSNormalization",
+     .description = "X / sqrt(mean of X^2 + epsilon) * scale over the axes from 'axis' on; also that inverse root.",
+     .family = kFamily,
+     .infer = infer_rms,
+     .labels = row_labels,
+     .work = rms_work,
+     .gradient = rms_gradient},
+    {.name = "RMSNormalizationGradInput",
+     .description = "Gradient of RMSNormalization for X.",
+     .family = kFamily,
+     .infer = infer_rms_gradient,
+     .labels = row_labels,
+     .work = gradient_work,
+     .no_gradient = kSecondDerivative},
+    {.name = "RMSNormalizationGradParameters",
+     .description = "Gradient of RMSNormalization for scale: a sum over the leading axes.",
+     .family = kFamily,
+     .infer = infer_rms_parameters,
+     .labels = parameter_labels,
+     .work = parameters_work,
+     .no_gradient = kSecondDerivative},
 };
 
 }  // namespace

@@ -1,13 +1,12 @@
 // Batch normalization as sums over the batch, and an elementwise use of them. Formulas: Ioffe, Szegedy, "Batch Normalization", ICML 2015.
 
-#include "graph/ops/statistics.hpp"
-
 #include <string>
 
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
 #include "graph/ops/families.hpp"
 #include "graph/ops/labels.hpp"
+#include "graph/ops/statistics.hpp"
 
 namespace rehearsal::graph {
 
@@ -19,7 +18,8 @@ std::int64_t statistic_count(const Attributes& attributes) {
 
 void require_shape(const NodeView& node, std::size_t i, const Shape& expected, std::string_view what) {
   if (node.input(i).shape == expected) return;
-  throw BadInput("operand " + std::to_string(i) + " (" + std::string(what) + ") has shape " + to_text(node.input(i).shape) + ", it must be " + to_text(expected));
+  throw BadInput("operand " + std::to_string(i) + " (" + std::string(what) + ") has shape " + to_text(node.input(i).shape) +
+                 ", it must be " + to_text(expected));
 }
 
 void require_sums(const NodeView& node, std::size_t i, const Shape& expected) {
@@ -27,7 +27,9 @@ void require_sums(const NodeView& node, std::size_t i, const Shape& expected) {
   if (node.input(i).dtype != DType::F64) throw BadInput("operand " + std::to_string(i) + " (statistics) must be f64");
 }
 
-Work per_element(const NodeView& node, double flops) { return {Flops(flops * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
+Work per_element(const NodeView& node, double flops) {
+  return {Flops(flops * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
+}
 
 namespace {
 
@@ -54,7 +56,8 @@ std::vector<TensorLabels> labels_of(Parts parts, std::span<const std::optional<T
 
 /// `others`: what batch and spatial dimensions are.
 SplitRule rule(const NodeView& node, Parts inputs, Parts outputs, LabelKind others) {
-  SplitRule result{labels_of(inputs, node.inputs), labels_of(outputs, node.outputs), std::vector<LabelKind>(std::max<std::size_t>(2, node.input(0).shape.size()), others)};
+  SplitRule result{labels_of(inputs, node.inputs), labels_of(outputs, node.outputs),
+                   std::vector<LabelKind>(std::max<std::size_t>(2, node.input(0).shape.size()), others)};
   result.kinds[1] = LabelKind::Parallel;
   return result;
 }
@@ -63,13 +66,21 @@ constexpr auto kImage = Part::Image;
 constexpr auto kSums = Part::Sums;
 constexpr auto kChannel = Part::Channel;
 
-SplitRule sums_labels(const NodeView& node) { return rule(node, {kImage}, {kSums}, LabelKind::Sum); }
-SplitRule apply_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kChannel}, {kImage}, LabelKind::Parallel); }
+SplitRule batch_sums_labels(const NodeView& node) { return rule(node, {kImage}, {kSums}, LabelKind::Sum); }
+SplitRule batch_apply_labels(const NodeView& node) {
+  return rule(node, {kImage, kSums, kChannel, kChannel}, {kImage}, LabelKind::Parallel);
+}
 SplitRule grad_sums_labels(const NodeView& node) { return rule(node, {kImage, kSums, kImage}, {kSums}, LabelKind::Sum); }
-SplitRule grad_input_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kImage, kSums}, {kImage}, LabelKind::Parallel); }
+SplitRule grad_input_labels(const NodeView& node) {
+  return rule(node, {kImage, kSums, kChannel, kImage, kSums}, {kImage}, LabelKind::Parallel);
+}
 SplitRule grad_parameters_labels(const NodeView& node) { return rule(node, {kSums, kChannel}, {kChannel, kChannel}, LabelKind::Parallel); }
-SplitRule running_labels(const NodeView& node) { return rule(node, {kSums, kChannel, kChannel}, {kChannel, kChannel}, LabelKind::Parallel); }
-SplitRule inference_labels(const NodeView& node) { return rule(node, {kImage, kChannel, kChannel, kChannel, kChannel}, {kImage}, LabelKind::Parallel); }
+SplitRule running_labels(const NodeView& node) {
+  return rule(node, {kSums, kChannel, kChannel}, {kChannel, kChannel}, LabelKind::Parallel);
+}
+SplitRule inference_labels(const NodeView& node) {
+  return rule(node, {kImage, kChannel, kChannel, kChannel, kChannel}, {kImage}, LabelKind::Parallel);
+}
 SplitRule inference_grad_labels(const NodeView& node) { return rule(node, {kImage, kChannel, kChannel}, {kImage}, LabelKind::Parallel); }
 SplitRule inference_parameters_labels(const NodeView& node) {
   return rule(node, {kImage, kChannel, kChannel, kImage}, {kChannel, kChannel}, LabelKind::Sum);
@@ -89,9 +100,9 @@ void require_channels(const NodeView& node, std::size_t i, std::int64_t channels
 
 TensorType sums_type(std::int64_t channels) { return {DType::F64, {2, channels}}; }
 
-std::vector<TensorType> infer_sums(const NodeView& node) { return {sums_type(require_image(node, 1))}; }
+std::vector<TensorType> infer_batch_sums(const NodeView& node) { return {sums_type(require_image(node, 1))}; }
 
-std::vector<TensorType> infer_apply(const NodeView& node) {
+std::vector<TensorType> infer_batch_apply(const NodeView& node) {
   const std::int64_t channels = require_image(node, 4);
   require_sums(node, 1, {2, channels});
   require_channels(node, 2, channels, "scale");
@@ -162,7 +173,7 @@ std::vector<TensorType> infer_inference_parameters(const NodeView& node) {
 }
 
 /// The path through the sums is inside BatchNormGradInput, so operand 1 gets no gradient of its own.
-void apply_gradient(GradientContext& context) {
+void batch_apply_gradient(GradientContext& context) {
   const TensorId x = context.input(0), sums = context.input(1), scale = context.input(2), dy = context.gradient_of_output();
   const TensorId grad_sums = context.emit1("BatchNormGradSums", {x, sums, dy}, context.attributes());
   if (context.wants(0)) context.set(0, context.emit1("BatchNormGradInput", {x, sums, scale, dy, grad_sums}, context.attributes()));
@@ -176,7 +187,8 @@ void inference_gradient(GradientContext& context) {
   const TensorId scale = context.input(1), mean = context.input(3), variance = context.input(4), dy = context.gradient_of_output();
   if (context.wants(0)) context.set(0, context.emit1("BatchNormInferenceGradInput", {dy, scale, variance}, context.attributes()));
   if (!context.wants(1) && !context.wants(2)) return;
-  const std::vector<TensorId> gradients = context.emit("BatchNormInferenceGradParameters", {context.input(0), mean, variance, dy}, context.attributes());
+  const std::vector<TensorId> gradients =
+      context.emit("BatchNormInferenceGradParameters", {context.input(0), mean, variance, dy}, context.attributes());
   context.set(1, gradients[0]);
   context.set(2, gradients[1]);
 }
@@ -190,24 +202,69 @@ Work inference_grad_work(const NodeView& node) { return per_element(node, 1); }
 constexpr auto kFamily = CostFamily::Normalization;
 
 const OpSchema kRows[] = {
-    {.name = "BatchNormSums", .description = "Sum and sum of squares of each channel over batch and spatial axes: [2, c] in f64.", .family = kFamily,
-     .infer = infer_sums, .labels = sums_labels, .work = sums_work, .no_gradient = "the gradient through the statistics is part of BatchNormApply's"},
-    {.name = "BatchNormApply", .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var from the sums over 'count' elements.", .family = kFamily,
-     .traits = Trait::InPlace, .infer = infer_apply, .labels = apply_labels, .work = apply_work, .gradient = apply_gradient},
-    {.name = "BatchNormGradSums", .description = "Per channel: sum of dY, and of dY times the normalized X: [2, c] in f64.", .family = kFamily,
-     .infer = infer_grad_sums, .labels = grad_sums_labels, .work = grad_sums_work, .no_gradient = kSecondDerivative},
-    {.name = "BatchNormGradInput", .description = "Gradient of batch normalization for X, including the path through its statistics.", .family = kFamily,
-     .infer = infer_grad_input, .labels = grad_input_labels, .work = grad_input_work, .no_gradient = kSecondDerivative},
-    {.name = "BatchNormGradParameters", .description = "Gradients for scale and bias from the sums of BatchNormGradSums, in the type of scale.", .family = kFamily,
-     .infer = infer_grad_parameters, .labels = grad_parameters_labels, .no_gradient = kSecondDerivative},
-    {.name = "BatchNormRunning", .description = "running * momentum + batch * (1 - momentum), for the mean and the unbiased variance.", .family = kFamily,
-     .infer = infer_running, .labels = running_labels, .no_gradient = "running statistics are not trained"},
-    {.name = "BatchNormInference", .description = "(X - mean) / sqrt(var + epsilon) * scale + bias with given statistics.", .family = kFamily,
-     .traits = Trait::InPlace, .infer = infer_inference, .labels = inference_labels, .work = apply_work, .gradient = inference_gradient},
-    {.name = "BatchNormInferenceGradInput", .description = "dY * scale / sqrt(var + epsilon).", .family = kFamily,
-     .infer = infer_inference_grad, .labels = inference_grad_labels, .work = inference_grad_work, .no_gradient = kSecondDerivative},
-    {.name = "BatchNormInferenceGradParameters", .description = "Gradients for scale and bias with given statistics: sums over batch and spatial axes.",
-     .family = kFamily, .infer = infer_inference_parameters, .labels = inference_parameters_labels, .work = grad_sums_work, .no_gradient = kSecondDerivative},
+    {.name = "BatchNormSums",
+     .description = "Sum and sum of squares of each channel over batch and spatial axes: [2, c] in f64.",
+     .family = kFamily,
+     .infer = infer_batch_sums,
+     .labels = batch_sums_labels,
+     .work = sums_work,
+     .no_gradient = "the gradient through the statistics is part of BatchNormApply's"},
+    {.name = "BatchNormApply",
+     .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var from the sums over 'count' elements.",
+     .family = kFamily,
+     .traits = Trait::InPlace,
+     .infer = infer_batch_apply,
+     .labels = batch_apply_labels,
+     .work = apply_work,
+     .gradient = batch_apply_gradient},
+    {.name = "BatchNormGradSums",
+     .description = "Per channel: sum of dY, and of dY times the normalized X: [2, c] in f64.",
+     .family = kFamily,
+     .infer = infer_grad_sums,
+     .labels = grad_sums_labels,
+     .work = grad_sums_work,
+     .no_gradient = kSecondDerivative},
+    {.name = "BatchNormGradInput",
+     .description = "Gradient of batch normalization for X, including the path through its statistics.",
+     .family = kFamily,
+     .infer = infer_grad_input,
+     .labels = grad_input_labels,
+     .work = grad_input_work,
+     .no_gradient = kSecondDerivative},
+    {.name = "BatchNormGradParameters",
+     .description = "Gradients for scale and bias from the sums of BatchNormGradSums, in the type of scale.",
+     .family = kFamily,
+     .infer = infer_grad_parameters,
+     .labels = grad_parameters_labels,
+     .no_gradient = kSecondDerivative},
+    {.name = "BatchNormRunning",
+     .description = "running * momentum + batch * (1 - momentum), for the mean and the unbiased variance.",
+     .family = kFamily,
+     .infer = infer_running,
+     .labels = running_labels,
+     .no_gradient = "running statistics are not trained"},
+    {.name = "BatchNormInference",
+     .description = "(X - mean) / sqrt(var + epsilon) * scale + bias with given statistics.",
+     .family = kFamily,
+     .traits = Trait::InPlace,
+     .infer = infer_inference,
+     .labels = inference_labels,
+     .work = apply_work,
+     .gradient = inference_gradient},
+    {.name = "BatchNormInferenceGradInput",
+     .description = "dY * scale / sqrt(var + epsilon).",
+     .family = kFamily,
+     .infer = infer_inference_grad,
+     .labels = inference_grad_labels,
+     .work = inference_grad_work,
+     .no_gradient = kSecondDerivative},
+    {.name = "BatchNormInferenceGradParameters",
+     .description = "Gradients for scale and bias with given statistics: sums over batch and spatial axes.",
+     .family = kFamily,
+     .infer = infer_inference_parameters,
+     .labels = inference_parameters_labels,
+     .work = grad_sums_work,
+     .no_gradient = kSecondDerivative},
 };
 
 }  // namespace

@@ -15,11 +15,13 @@ Window pool_window(const NodeView& node) {
   const Window window = window_of(node.attributes, node.attributes.integers("kernel_shape"));
   const std::size_t spatial = node.input(0).shape.size() - 2;
   if (window.rank() != spatial) {
-    throw BadInput("attribute 'kernel_shape' has " + std::to_string(window.rank()) + " entries, operand 0 has " + std::to_string(spatial) + " spatial axes");
+    throw BadInput("attribute 'kernel_shape' has " + std::to_string(window.rank()) + " entries, operand 0 has " + std::to_string(spatial) +
+                   " spatial axes");
   }
   for (std::size_t d = 0; d < window.rank(); ++d) {
     if (window.low[d] >= window.span(d) || window.high[d] >= window.span(d)) {
-      throw BadInput("attribute 'pads' on spatial axis " + std::to_string(d) + " must be less than the window's span of " + std::to_string(window.span(d)));
+      throw BadInput("attribute 'pads' on spatial axis " + std::to_string(d) + " must be less than the window's span of " +
+                     std::to_string(window.span(d)));
     }
   }
   return window;
@@ -40,7 +42,8 @@ std::vector<TensorType> infer_pool(const NodeView& node) {
 
 void require_gradient_shape(const NodeView& node, std::size_t operand, const Shape& expected) {
   if (node.input(operand).shape == expected) return;
-  throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(node.input(operand).shape) + ", the pool's result has " + to_text(expected));
+  throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(node.input(operand).shape) + ", the pool's result has " +
+                 to_text(expected));
 }
 
 std::vector<TensorType> infer_max_gradient(const NodeView& node) {
@@ -56,7 +59,8 @@ std::vector<TensorType> infer_average_gradient(const NodeView& node) {
   require_rank(node, 0, 3, 5);
   const Shape& dy = node.input(0).shape;
   const std::vector<std::int64_t> spatial = node.attributes.integers("shape");
-  if (spatial.size() != dy.size() - 2) throw BadInput("attribute 'shape' needs the " + std::to_string(dy.size() - 2) + " spatial sizes of the result");
+  if (spatial.size() != dy.size() - 2)
+    throw BadInput("attribute 'shape' needs the " + std::to_string(dy.size() - 2) + " spatial sizes of the result");
   require_gradient_shape(node, 0, joined(dy[0], dy[1], pooled(node, spatial)));
   return {{node.input(0).dtype, joined(dy[0], dy[1], spatial)}};
 }
@@ -98,14 +102,34 @@ void average_gradient(GradientContext& context) {
 constexpr std::string_view kOnce = "second derivatives are not taken";
 
 const OpSchema kRows[] = {
-    {.name = "MaxPool", .description = "Largest element of each window; padding never wins.", .family = CostFamily::Pooling,
-     .infer = infer_pool, .labels = pool_labels, .work = pool_work, .gradient = max_gradient},
-    {.name = "MaxPoolGrad", .description = "Sends dY to the first largest element of each window of X.", .family = CostFamily::Pooling,
-     .infer = infer_max_gradient, .labels = pool_labels, .work = gradient_work, .no_gradient = kOnce},
-    {.name = "AveragePool", .description = "Mean of each window, over the elements in the tensor or (count_include_pad) also its padding.",
-     .family = CostFamily::Pooling, .infer = infer_pool, .labels = pool_labels, .work = pool_work, .gradient = average_gradient},
-    {.name = "AveragePoolGrad", .description = "Spreads dY evenly over each window; attribute 'shape' has the spatial sizes of the result.",
-     .family = CostFamily::Pooling, .infer = infer_average_gradient, .labels = pool_labels, .work = gradient_work, .no_gradient = kOnce},
+    {.name = "MaxPool",
+     .description = "Largest element of each window; padding never wins.",
+     .family = CostFamily::Pooling,
+     .infer = infer_pool,
+     .labels = pool_labels,
+     .work = pool_work,
+     .gradient = max_gradient},
+    {.name = "MaxPoolGrad",
+     .description = "Sends dY to the first largest element of each window of X.",
+     .family = CostFamily::Pooling,
+     .infer = infer_max_gradient,
+     .labels = pool_labels,
+     .work = gradient_work,
+     .no_gradient = kOnce},
+    {.name = "AveragePool",
+     .description = "Mean of each window, over the elements in the tensor or (count_include_pad) also its padding.",
+     .family = CostFamily::Pooling,
+     .infer = infer_pool,
+     .labels = pool_labels,
+     .work = pool_work,
+     .gradient = average_gradient},
+    {.name = "AveragePoolGrad",
+     .description = "Spreads dY evenly over each window; attribute 'shape' has the spatial sizes of the result.",
+     .family = CostFamily::Pooling,
+     .infer = infer_average_gradient,
+     .labels = pool_labels,
+     .work = gradient_work,
+     .no_gradient = kOnce},
 };
 
 }  // namespace

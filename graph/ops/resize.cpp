@@ -16,12 +16,14 @@ using Sizes = std::vector<std::int64_t>;
 
 void require_trailing(std::size_t count, const Shape& shape, const char* key) {
   if (count > 0 && count <= shape.size()) return;
-  throw BadInput(std::string("attribute '") + key + "' is about " + std::to_string(count) + " trailing axes, the operand has " + std::to_string(shape.size()));
+  throw BadInput(std::string("attribute '") + key + "' is about " + std::to_string(count) + " trailing axes, the operand has " +
+                 std::to_string(shape.size()));
 }
 
 void require_positive(const Sizes& sizes, const char* key) {
   for (const std::int64_t size : sizes) {
-    if (size < 1) throw BadInput(std::string("attribute '") + key + "' has a size of " + std::to_string(size) + ", each must be at least 1");
+    if (size < 1)
+      throw BadInput(std::string("attribute '") + key + "' has a size of " + std::to_string(size) + ", each must be at least 1");
   }
 }
 
@@ -45,7 +47,8 @@ Sizes require_image(const NodeView& node, const char* key) {
 /// Checks modes and scales by asking for the taps of the first element of each axis.
 void require_resizable(const Attributes& attributes, const Sizes& from, const Sizes& to) {
   const std::vector<double> scales = attributes.numbers("scales");
-  if (!scales.empty() && scales.size() != to.size()) throw BadInput("attribute 'scales' must have one entry per entry of 'sizes': " + std::to_string(to.size()));
+  if (!scales.empty() && scales.size() != to.size())
+    throw BadInput("attribute 'scales' must have one entry per entry of 'sizes': " + std::to_string(to.size()));
   require_positive(from, "shape");
   for (const double scale : scales) {
     if (!(scale > 0)) throw BadInput("attribute 'scales' has an entry that is not positive");
@@ -61,7 +64,8 @@ std::vector<TensorType> infer_resize(const NodeView& node) {
 
 std::vector<TensorType> infer_resize_gradient(const NodeView& node) {
   const Sizes shape = require_image(node, "shape"), sizes = node.attributes.integers("sizes");
-  if (sizes != trailing(node.input(0).shape, shape.size())) throw BadInput("attribute 'sizes' must be the trailing sizes of operand 0, " + to_text(node.input(0).shape));
+  if (sizes != trailing(node.input(0).shape, shape.size()))
+    throw BadInput("attribute 'sizes' must be the trailing sizes of operand 0, " + to_text(node.input(0).shape));
   require_resizable(node.attributes, shape, sizes);
   return {{node.input(0).dtype, with_trailing(node.input(0).shape, shape)}};
 }
@@ -140,14 +144,33 @@ void pad_gradient(GradientContext& context) { emit_transposed(context, "PadGrad"
 constexpr std::string_view kOnce = "second derivatives are not taken";
 
 const OpSchema kRows[] = {
-    {.name = "Resize", .description = "Interpolates the trailing axes to 'sizes' (nearest, linear, cubic).", .family = CostFamily::Movement,
-     .infer = infer_resize, .labels = window_labels, .work = resize_work, .gradient = resize_gradient},
-    {.name = "ResizeGrad", .description = "Gradient of Resize: each element goes back to those it was made of; 'shape' has the trailing sizes of the result.",
-     .family = CostFamily::Movement, .infer = infer_resize_gradient, .labels = window_labels, .work = resize_work, .no_gradient = kOnce},
-    {.name = "Pad", .description = "Puts elements around the trailing axes: a constant 'value', or reflected, edge or wrapped ones; negative 'pads' cut off.",
-     .family = CostFamily::Movement, .infer = infer_pad, .labels = window_labels, .gradient = pad_gradient},
-    {.name = "PadGrad", .description = "Gradient of Pad: padding goes back to the element it repeated; 'shape' has the trailing sizes of the result.",
-     .family = CostFamily::Movement, .infer = infer_pad_gradient, .labels = window_labels, .no_gradient = kOnce},
+    {.name = "Resize",
+     .description = "Interpolates the trailing axes to 'sizes' (nearest, linear, cubic).",
+     .family = CostFamily::Movement,
+     .infer = infer_resize,
+     .labels = window_labels,
+     .work = resize_work,
+     .gradient = resize_gradient},
+    {.name = "ResizeGrad",
+     .description = "Gradient of Resize: each element goes back to those it was made of; 'shape' has the trailing sizes of the result.",
+     .family = CostFamily::Movement,
+     .infer = infer_resize_gradient,
+     .labels = window_labels,
+     .work = resize_work,
+     .no_gradient = kOnce},
+    {.name = "Pad",
+     .description =
+         "Puts elements around the trailing axes: a constant 'value', or reflected, edge or wrapped ones; negative 'pads' cut off.",
+     .family = CostFamily::Movement,
+     .infer = infer_pad,
+     .labels = window_labels,
+     .gradient = pad_gradient},
+    {.name = "PadGrad",
+     .description = "Gradient of Pad: padding goes back to the element it repeated; 'shape' has the trailing sizes of the result.",
+     .family = CostFamily::Movement,
+     .infer = infer_pad_gradient,
+     .labels = window_labels,
+     .no_gradient = kOnce},
 };
 
 }  // namespace

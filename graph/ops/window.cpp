@@ -13,7 +13,8 @@ std::vector<std::int64_t> per_axis(const Attributes& attributes, const char* key
   std::vector<std::int64_t> values = attributes.integers(key);
   if (values.empty()) values.assign(count, otherwise);
   if (values.size() != count) {
-    throw BadInput(std::string("attribute '") + key + "' has " + std::to_string(values.size()) + " entries, the operands need " + std::to_string(count));
+    throw BadInput(std::string("attribute '") + key + "' has " + std::to_string(values.size()) + " entries, the operands need " +
+                   std::to_string(count));
   }
   return values;
 }
@@ -30,7 +31,11 @@ Window window_of(const Attributes& attributes, std::vector<std::int64_t> kernel)
   const std::size_t rank = kernel.size();
   const std::vector<std::int64_t> pads = per_axis(attributes, "pads", 2 * rank, 0);
   const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(rank);
-  Window window{std::move(kernel), per_axis(attributes, "strides", rank, 1), per_axis(attributes, "dilations", rank, 1), {pads.begin(), middle}, {middle, pads.end()}};
+  Window window{std::move(kernel),
+                per_axis(attributes, "strides", rank, 1),
+                per_axis(attributes, "dilations", rank, 1),
+                {pads.begin(), middle},
+                {middle, pads.end()}};
   require_positive(window.kernel, "the kernel's shape");
   require_positive(window.strides, "attribute 'strides'");
   require_positive(window.dilations, "attribute 'dilations'");
@@ -44,8 +49,8 @@ std::vector<std::int64_t> windows_in(const std::vector<std::int64_t>& spatial, c
   for (std::size_t d = 0; d < window.rank(); ++d) {
     const std::int64_t stride = window.strides[d], room = spatial[d] + window.low[d] + window.high[d] - window.span(d);
     if (room < 0) {
-      throw BadInput("the window spans " + std::to_string(window.span(d)) + " on spatial axis " + std::to_string(d) + ", but the padded operand has only " +
-                     std::to_string(room + window.span(d)));
+      throw BadInput("the window spans " + std::to_string(window.span(d)) + " on spatial axis " + std::to_string(d) +
+                     ", but the padded operand has only " + std::to_string(room + window.span(d)));
     }
     std::int64_t size = (ceil_mode ? room + stride - 1 : room) / stride + 1;
     if (ceil_mode && (size - 1) * stride >= spatial[d] + window.low[d]) --size;
@@ -54,11 +59,13 @@ std::vector<std::int64_t> windows_in(const std::vector<std::int64_t>& spatial, c
   return sizes;
 }
 
-std::vector<std::int64_t> windows_from(const std::vector<std::int64_t>& spatial, const Window& window, const std::vector<std::int64_t>& output_padding) {
+std::vector<std::int64_t> windows_from(const std::vector<std::int64_t>& spatial, const Window& window,
+                                       const std::vector<std::int64_t>& output_padding) {
   std::vector<std::int64_t> sizes;
   for (std::size_t d = 0; d < window.rank(); ++d) {
     const std::int64_t size = (spatial[d] - 1) * window.strides[d] + window.span(d) + output_padding[d] - window.low[d] - window.high[d];
-    if (size < 1) throw BadInput("'pads' leave nothing of spatial axis " + std::to_string(d) + ": its size would be " + std::to_string(size));
+    if (size < 1)
+      throw BadInput("'pads' leave nothing of spatial axis " + std::to_string(d) + ": its size would be " + std::to_string(size));
     sizes.push_back(size);
   }
   return sizes;

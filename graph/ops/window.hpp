@@ -29,7 +29,8 @@ struct Window {
 [[nodiscard]] std::vector<std::int64_t> windows_in(const std::vector<std::int64_t>& spatial, const Window&, bool ceil_mode = false);
 
 /// (size - 1) stride + span + output_padding - low - high per axis: the sizes of a transposed convolution.
-[[nodiscard]] std::vector<std::int64_t> windows_from(const std::vector<std::int64_t>& spatial, const Window&, const std::vector<std::int64_t>& output_padding);
+[[nodiscard]] std::vector<std::int64_t> windows_from(const std::vector<std::int64_t>& spatial, const Window&,
+                                                     const std::vector<std::int64_t>& output_padding);
 
 /// Dimensions (batch, channels, spatial...).
 [[nodiscard]] Shape joined(std::int64_t batch, std::int64_t channels, const std::vector<std::int64_t>& spatial);

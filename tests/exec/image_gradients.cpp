@@ -44,13 +44,19 @@ GradientCases convolution_cases() {
   return {
       {"Conv", {drawn({2, 3, 5, 5}), drawn({4, 3, 3, 3}), drawn({4})}, {{"pads", Integers{1, 1, 1, 1}}}},
       {"Conv", {drawn({1, 4, 6, 7}), drawn({6, 2, 3, 2})}, with(uneven, "group", std::int64_t{2})},
-      {"Conv", {drawn({2, 3, 4, 4}), drawn({3, 1, 2, 2}), drawn({3})}, {{"group", std::int64_t{3}}, {"strides", Integers{2, 2}}}},  // depthwise
-      {"Conv", {drawn({2, 2, 7}), drawn({3, 2, 2})}, {{"strides", Integers{3}}}},                                                   // the last element is in no window
+      {"Conv",
+       {drawn({2, 3, 4, 4}), drawn({3, 1, 2, 2}), drawn({3})},
+       {{"group", std::int64_t{3}}, {"strides", Integers{2, 2}}}},                 // depthwise
+      {"Conv", {drawn({2, 2, 7}), drawn({3, 2, 2})}, {{"strides", Integers{3}}}},  // the last element is in no window
       {"Conv", {drawn({1, 2, 3, 4, 3}), drawn({2, 2, 2, 3, 1})}, {{"pads", Integers{0, 1, 0, 1, 0, 0}}}},
       {"Conv", {drawn({1, 1, 2}), drawn({1, 1, 3})}, {{"pads", Integers{4, 3}}}},  // whole windows of padding
       {"ConvTranspose", {drawn({2, 3, 4, 3}), drawn({3, 2, 2, 2}), drawn({2})}, {{"strides", Integers{2, 2}}}},
-      {"ConvTranspose", {drawn({1, 4, 3, 4}), drawn({4, 3, 3, 2})}, with(with(uneven, "group", std::int64_t{2}), "output_padding", Integers{1, 0})},
-      {"ConvTranspose", {drawn({1, 2, 5}), drawn({2, 3, 3})}, {{"dilations", Integers{3}}, {"output_padding", Integers{2}}, {"pads", Integers{1, 2}}}},  // >= stride
+      {"ConvTranspose",
+       {drawn({1, 4, 3, 4}), drawn({4, 3, 3, 2})},
+       with(with(uneven, "group", std::int64_t{2}), "output_padding", Integers{1, 0})},
+      {"ConvTranspose",
+       {drawn({1, 2, 5}), drawn({2, 3, 3})},
+       {{"dilations", Integers{3}}, {"output_padding", Integers{2}}, {"pads", Integers{1, 2}}}},  // >= stride
       {"ConvTranspose", {drawn({1, 2, 2, 3, 2}), drawn({2, 1, 2, 2, 2})}, {{"strides", Integers{2, 1, 2}}}},
   };
 }
@@ -76,7 +82,11 @@ GradientCases normalization_cases() {
       {"BatchNormApply", {drawn({5, 3}), drawn({3}), drawn({3})}, {}, 1e-6, batch_norm},
       {"BatchNormInference", {drawn({2, 3, 4}), drawn({3}), drawn({3}), fixed({3}), fixed({3}, 0.5, 2)}, {}},
       {"GroupNormApply", {drawn({2, 6, 3}), drawn({6}), drawn({6})}, {{"num_groups", std::int64_t{2}}}, 1e-6, group_norm},
-      {"GroupNormApply", {drawn({2, 3, 2, 2}), drawn({3}), drawn({3})}, {{"num_groups", std::int64_t{3}}}, 1e-6, group_norm},  // instance normalization
+      {"GroupNormApply",
+       {drawn({2, 3, 2, 2}), drawn({3}), drawn({3})},
+       {{"num_groups", std::int64_t{3}}},
+       1e-6,
+       group_norm},  // instance normalization
       {"LayerNormalization", {drawn({2, 3, 5}), drawn({5}), drawn({5})}, last, 1e-6, layer_norm},
       {"LayerNormalization", {drawn({2, 3, 4}), drawn({3, 4})}, inner, 1e-6, layer_norm},
       {"LayerNormalization", {drawn({2, 4})}, last, 1e-6, layer_norm_alone},
@@ -90,11 +100,17 @@ GradientCases resize_cases() {
   GradientCases cases;
   for (const char* mode : {"nearest", "linear", "cubic"}) {
     for (const char* coordinates : {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"}) {
-      cases.push_back({"Resize", {drawn({1, 2, 3, 5})}, {{"mode", std::string(mode)}, {"coordinate_transformation_mode", std::string(coordinates)}, {"sizes", Integers{7, 4}}}});
+      cases.push_back(
+          {"Resize",
+           {drawn({1, 2, 3, 5})},
+           {{"mode", std::string(mode)}, {"coordinate_transformation_mode", std::string(coordinates)}, {"sizes", Integers{7, 4}}}});
     }
   }
   cases.push_back({"Resize", {drawn({2, 3, 2, 3, 2})}, {{"mode", std::string("linear")}, {"sizes", Integers{4, 6, 4}}}});
-  cases.push_back({"Resize", {drawn({1, 1, 4})}, {{"mode", std::string("cubic")}, {"exclude_outside", kYes}, {"sizes", Integers{7}}, {"scales", std::vector<double>{1.8}}}});
+  cases.push_back(
+      {"Resize",
+       {drawn({1, 1, 4})},
+       {{"mode", std::string("cubic")}, {"exclude_outside", kYes}, {"sizes", Integers{7}}, {"scales", std::vector<double>{1.8}}}});
   for (const char* mode : {"constant", "reflect", "edge", "wrap"}) {
     cases.push_back({"Pad", {drawn({2, 3, 4})}, {{"mode", std::string(mode)}, {"pads", Integers{2, 1, 0, 3}}, {"value", 0.5}}});
     cases.push_back({"Pad", {drawn({1, 5, 4})}, {{"mode", std::string(mode)}, {"pads", Integers{-1, 2, 1, -2}}}});

@@ -14,10 +14,16 @@ struct Geometry {
   std::int64_t batch, group, in, out;
 
   Geometry(const Call& call, const graph::Shape& x, const graph::Shape& w, const graph::Shape& y)
-      : plane(plane_of(graph::window_of(call.attributes(), graph::spatial_of(w)), x, y)), batch(x[0]), group(x[1] / w[1]), in(w[1]), out(w[0] / group) {}
+      : plane(plane_of(graph::window_of(call.attributes(), graph::spatial_of(w)), x, y)),
+        batch(x[0]),
+        group(x[1] / w[1]),
+        in(w[1]),
+        out(w[0] / group) {}
 
   [[nodiscard]] std::int64_t image(std::int64_t n, std::int64_t channel) const { return (n * group * in + channel) * plane.image_size(); }
-  [[nodiscard]] std::int64_t windows(std::int64_t n, std::int64_t channel) const { return (n * group * out + channel) * plane.windows_size(); }
+  [[nodiscard]] std::int64_t windows(std::int64_t n, std::int64_t channel) const {
+    return (n * group * out + channel) * plane.windows_size();
+  }
   [[nodiscard]] std::int64_t weight(std::int64_t o, std::int64_t i) const { return (o * in + i) * plane.taps(); }
 };
 
@@ -67,7 +73,9 @@ struct Conv {
         const T* x = call.in<T>(0) + g.image(n, o / g.out * g.in + i);
         const T* w = call.in<T>(1) + g.weight(o, i);
         for (std::int64_t tap = 0; tap < g.plane.taps(); ++tap) {
-          for_rows_of_tap(g.plane, tap, [&](std::int64_t from, std::int64_t to, std::int64_t count) { add_gathered(y + to, x + from, g.plane.stride[2], w[tap], count); });
+          for_rows_of_tap(g.plane, tap, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+            add_gathered(y + to, x + from, g.plane.stride[2], w[tap], count);
+          });
         }
       }
     });
@@ -88,7 +96,9 @@ struct ConvTransposed {
         const T* y = call.in<T>(0) + g.windows(n, o);
         const T* w = call.in<T>(1) + g.weight(o, c % g.in);
         for (std::int64_t tap = 0; tap < g.plane.taps(); ++tap) {
-          for_rows_of_tap(g.plane, tap, [&](std::int64_t to, std::int64_t from, std::int64_t count) { add_scattered(x + to, y + from, g.plane.stride[2], w[tap], count); });
+          for_rows_of_tap(g.plane, tap, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+            add_scattered(x + to, y + from, g.plane.stride[2], w[tap], count);
+          });
         }
       }
     });
@@ -120,7 +130,8 @@ struct ConvGradBias {
   template <class T>
   static void run(const Call& call) {
     const graph::Shape& shape = call.in_shape(0);
-    const std::int64_t channels = shape[1], plane = channels > 0 ? graph::element_count(shape) / std::max<std::int64_t>(1, shape[0] * channels) : 0;
+    const std::int64_t channels = shape[1],
+                       plane = channels > 0 ? graph::element_count(shape) / std::max<std::int64_t>(1, shape[0] * channels) : 0;
     parallel_items(call.threads(), channels, 8, [&](std::int64_t c) {
       double sum = 0;
       for (std::int64_t n = 0; n < shape[0]; ++n) {

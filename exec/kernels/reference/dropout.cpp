@@ -36,7 +36,8 @@ struct Dropout {
       const auto first = static_cast<std::uint64_t>(global_row(call, row));
       const T* x = call.in<T>(0) + row * length;
       T* y = call.out<T>() + row * length;
-      for (std::int64_t i = 0; i < length; ++i) y[i] = random_uniform(seed, stream, first + static_cast<std::uint64_t>(i)) >= ratio ? x[i] * scale : T(0);
+      for (std::int64_t i = 0; i < length; ++i)
+        y[i] = random_uniform(seed, stream, first + static_cast<std::uint64_t>(i)) >= ratio ? x[i] * scale : T(0);
     });
   }
 };

@@ -104,7 +104,9 @@ struct GradParameters {
           dbias[i] += static_cast<double>(dy[i]);
         }
       }
-      const auto store = [&](T* to, const std::vector<double>& from) { std::transform(from.begin(), from.end(), to + first, [](double v) { return static_cast<T>(v); }); };
+      const auto store = [&](T* to, const std::vector<double>& from) {
+        std::transform(from.begin(), from.end(), to + first, [](double v) { return static_cast<T>(v); });
+      };
       if (call.has_output(0)) store(call.out<T>(0), dscale);
       if (Centered && call.has_output(1)) store(call.out<T>(1), dbias);
     });

@@ -15,7 +15,8 @@ struct Layout {
   std::int64_t batch, channels, length = 1, groups;
   bool per_sample;
 
-  Layout(const graph::Shape& image, const graph::Shape& sums) : batch(image[0]), channels(image[1]), groups(sums.back()), per_sample(sums.size() == 3) {
+  Layout(const graph::Shape& image, const graph::Shape& sums)
+      : batch(image[0]), channels(image[1]), groups(sums.back()), per_sample(sums.size() == 3) {
     for (std::size_t d = 2; d < image.size(); ++d) length *= image[d];
   }
 
@@ -44,7 +45,9 @@ Moments moments_of(const double* sums, std::int64_t statistics, std::int64_t s, 
   const double count = static_cast<double>(attributes.integer("count", 1)), mean = sums[s] / count;
   return {mean, std::max(0.0, sums[statistics + s] / count - mean * mean)};
 }
-double inverse_deviation(double variance, const graph::Attributes& attributes) { return 1.0 / std::sqrt(variance + attributes.number("epsilon", 1e-5)); }
+double inverse_deviation(double variance, const graph::Attributes& attributes) {
+  return 1.0 / std::sqrt(variance + attributes.number("epsilon", 1e-5));
+}
 
 /// x * slope + offset for one row.
 template <class T>
@@ -80,7 +83,8 @@ struct Apply {
       const Moments m = moments_of(call.in<double>(1), layout.statistics(), layout.statistic_of(row), call.attributes());
       const std::int64_t c = row % layout.channels;
       const double slope = static_cast<double>(call.in<T>(2)[c]) * inverse_deviation(m.variance, call.attributes());
-      apply_row(call.out<T>() + row * layout.length, call.in<T>(0) + row * layout.length, layout.length, slope, static_cast<double>(call.in<T>(3)[c]) - m.mean * slope);
+      apply_row(call.out<T>() + row * layout.length, call.in<T>(0) + row * layout.length, layout.length, slope,
+                static_cast<double>(call.in<T>(3)[c]) - m.mean * slope);
     });
   }
 };
@@ -130,7 +134,8 @@ struct GradInput {
     parallel_items(call.threads(), layout.rows(), 4, [&](std::int64_t row) {
       const std::int64_t s = layout.statistic_of(row), at = row * layout.length;
       const Moments m = moments_of(call.in<double>(1), layout.statistics(), s, call.attributes());
-      const double inverse = inverse_deviation(m.variance, call.attributes()), slope = inverse * static_cast<double>(call.in<T>(2)[row % layout.channels]);
+      const double inverse = inverse_deviation(m.variance, call.attributes()),
+                   slope = inverse * static_cast<double>(call.in<T>(2)[row % layout.channels]);
       const double factor = (Scaled ? inverse : slope) / count;
       const double constant = factor * gradients[s], linear = factor * gradients[layout.statistics() + s] * inverse;
       const T *x = call.in<T>(0) + at, *dy = call.in<T>(3) + at;
@@ -180,7 +185,8 @@ struct GroupNormGradParameters {
       for (std::int64_t row = c; row < layout.rows(); row += layout.channels) {
         const Moments m = moments_of(call.in<double>(1), layout.statistics(), layout.statistic_of(row), call.attributes());
         const std::int64_t at = row * layout.length;
-        const RowGradient r = row_gradient(call.in<T>(0) + at, call.in<T>(2) + at, layout.length, m, inverse_deviation(m.variance, call.attributes()));
+        const RowGradient r =
+            row_gradient(call.in<T>(0) + at, call.in<T>(2) + at, layout.length, m, inverse_deviation(m.variance, call.attributes()));
         total.dy += r.dy;
         total.dy_normalized += r.dy_normalized;
       }
@@ -197,8 +203,10 @@ struct Inference {
     const Layout layout(call.in_shape(0), call.in_shape(1));
     parallel_items(call.threads(), layout.rows(), 4, [&](std::int64_t row) {
       const std::int64_t c = row % layout.channels, at = row * layout.length;
-      const double slope = static_cast<double>(call.in<T>(1)[c]) * inverse_deviation(static_cast<double>(call.in<T>(4)[c]), call.attributes());
-      apply_row(call.out<T>() + at, call.in<T>(0) + at, layout.length, slope, static_cast<double>(call.in<T>(2)[c]) - static_cast<double>(call.in<T>(3)[c]) * slope);
+      const double slope =
+          static_cast<double>(call.in<T>(1)[c]) * inverse_deviation(static_cast<double>(call.in<T>(4)[c]), call.attributes());
+      apply_row(call.out<T>() + at, call.in<T>(0) + at, layout.length, slope,
+                static_cast<double>(call.in<T>(2)[c]) - static_cast<double>(call.in<T>(3)[c]) * slope);
     });
   }
 };
@@ -210,7 +218,8 @@ struct InferenceGradInput {
     const Layout layout(call.in_shape(0), call.in_shape(1));
     parallel_items(call.threads(), layout.rows(), 4, [&](std::int64_t row) {
       const std::int64_t c = row % layout.channels, at = row * layout.length;
-      const double slope = static_cast<double>(call.in<T>(1)[c]) * inverse_deviation(static_cast<double>(call.in<T>(2)[c]), call.attributes());
+      const double slope =
+          static_cast<double>(call.in<T>(1)[c]) * inverse_deviation(static_cast<double>(call.in<T>(2)[c]), call.attributes());
       apply_row(call.out<T>() + at, call.in<T>(0) + at, layout.length, slope, 0.0);
     });
   }
@@ -226,7 +235,8 @@ struct InferenceGradParameters {
       RowGradient total{0, 0};
       for (std::int64_t row = c; row < layout.rows(); row += layout.channels) {
         const std::int64_t at = row * layout.length;
-        const RowGradient r = row_gradient(call.in<T>(0) + at, call.in<T>(3) + at, layout.length, m, inverse_deviation(m.variance, call.attributes()));
+        const RowGradient r =
+            row_gradient(call.in<T>(0) + at, call.in<T>(3) + at, layout.length, m, inverse_deviation(m.variance, call.attributes()));
         total.dy += r.dy;
         total.dy_normalized += r.dy_normalized;
       }

@@ -80,7 +80,8 @@ struct MaxPoolGrad {
   }
 };
 
-/// How many elements count in every window of axis `a`. Windows that ceil_mode lets reach beyond the high padding do not count what lies there.
+/// How many elements count in every window of axis `a`. Windows that ceil_mode lets reach beyond the high padding do not count what lies
+/// there.
 std::vector<double> counted(const Planes& p, std::size_t a, bool include_pad) {
   const std::size_t rank = p.window.rank();
   const std::int64_t high = a + rank >= 3 ? p.window.high[a + rank - 3] : 0;
@@ -141,7 +142,8 @@ struct AveragePoolGrad {
       for (std::int64_t tap = 0; tap < p.plane.taps(); ++tap) {
         for_rows_of_tap(p.plane, tap, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
           for (std::int64_t i = 0; i < count; ++i) {
-            dx[to + i * p.plane.stride[2]] += static_cast<T>(static_cast<double>(dy[from + i]) * weights[static_cast<std::size_t>(from + i)]);
+            dx[to + i * p.plane.stride[2]] +=
+                static_cast<T>(static_cast<double>(dy[from + i]) * weights[static_cast<std::size_t>(from + i)]);
           }
         });
       }

@@ -41,7 +41,8 @@ std::vector<AxisMap> maps_between(const Side& from, const Side& to, std::size_t 
   for (std::size_t a = 0; a < axes; ++a) {
     const std::size_t d = from.local.size() - axes + a;
     AxisMap map{from.local[d], to.local[d], {}};
-    for (std::int64_t o = 0; o < map.out; ++o) map.taps.push_back(taps_of(a, graph::ResizedAxis{from.global[d], to.global[d], 1.0}, to.first(d) + o));
+    for (std::int64_t o = 0; o < map.out; ++o)
+      map.taps.push_back(taps_of(a, graph::ResizedAxis{from.global[d], to.global[d], 1.0}, to.first(d) + o));
     make_local(map, from.first(d), transposed);
     maps.push_back(std::move(map));
   }
@@ -126,7 +127,9 @@ struct Pad {
   static void run(const Call& call) {
     const Side from = Transposed ? output_side(call) : input_side(call), to = Transposed ? input_side(call) : output_side(call);
     const std::vector<std::int64_t> pads = call.attributes().integers("pads");
-    const auto taps_of = [&](std::size_t a, const graph::ResizedAxis& axis, std::int64_t o) { return graph::pad_taps(call.attributes(), axis.in, pads[a], o); };
+    const auto taps_of = [&](std::size_t a, const graph::ResizedAxis& axis, std::int64_t o) {
+      return graph::pad_taps(call.attributes(), axis.in, pads[a], o);
+    };
     run_maps<T>(call, maps_between(from, to, pads.size() / 2, Transposed, taps_of), Transposed, call.attributes().number("value", 0.0));
   }
 };

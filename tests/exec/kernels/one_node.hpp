@@ -30,8 +30,8 @@ struct OneNode {
   graph::Attributes attributes;
   std::vector<std::optional<Array>> inputs;
   RunContext context = {};
-  std::vector<Block> input_blocks = {};   ///< of all operands, or none: the tensors are whole
-  std::vector<Block> output_blocks = {};  ///< of all results, or none
+  std::vector<Block> input_blocks = {};          ///< of all operands, or none: the tensors are whole
+  std::vector<Block> output_blocks = {};         ///< of all results, or none
   std::vector<graph::Shape> output_shapes = {};  ///< of local results, where they do not follow from local operands
 };
 

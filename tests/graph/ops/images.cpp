@@ -12,7 +12,9 @@ namespace {
 const Attributes kSame3{{"pads", Sizes{1, 1, 1, 1}}};
 const Attributes kHalve{{"pads", Sizes{3, 3, 3, 3}}, {"strides", Sizes{2, 2}}};
 
-Attributes pool(Sizes kernel, Sizes strides, Sizes pads) { return {{"kernel_shape", std::move(kernel)}, {"strides", std::move(strides)}, {"pads", std::move(pads)}}; }
+Attributes pool(Sizes kernel, Sizes strides, Sizes pads) {
+  return {{"kernel_shape", std::move(kernel)}, {"strides", std::move(strides)}, {"pads", std::move(pads)}};
+}
 
 Attributes with(Attributes attributes, const char* key, AttributeValue value) {
   attributes.set(key, std::move(value));
@@ -24,10 +26,13 @@ Attributes with(Attributes attributes, const char* key, AttributeValue value) {
 TEST_CASE("sizes of convolutions") {
   CHECK(RowOn("Conv", {{{2, 3, 224, 224}}, {{64, 3, 7, 7}}}, kHalve).shape() == Shape{2, 64, 112, 112});  // floor((224 + 6 - 7) / 2) + 1
   CHECK(RowOn("Conv", {{{2, 3, 45, 37}}, {{8, 3, 7, 7}}}, kHalve).shape() == Shape{2, 8, 23, 19});
-  CHECK(RowOn("Conv", {{{1, 4, 9}}, {{6, 2, 3}}}, {{"group", std::int64_t{2}}, {"dilations", Sizes{3}}}).shape() == Shape{1, 6, 3});  // 9 - (2 * 3 + 1) + 1
-  CHECK(RowOn("ConvTranspose", {{{1, 8, 5, 5}}, {{8, 3, 2, 2}}}, {{"strides", Sizes{2, 2}}}).shape() == Shape{1, 3, 10, 10});         // (5 - 1) * 2 + 2
+  CHECK(RowOn("Conv", {{{1, 4, 9}}, {{6, 2, 3}}}, {{"group", std::int64_t{2}}, {"dilations", Sizes{3}}}).shape() ==
+        Shape{1, 6, 3});  // 9 - (2 * 3 + 1) + 1
+  CHECK(RowOn("ConvTranspose", {{{1, 8, 5, 5}}, {{8, 3, 2, 2}}}, {{"strides", Sizes{2, 2}}}).shape() ==
+        Shape{1, 3, 10, 10});  // (5 - 1) * 2 + 2
   // (5 - 1) * 2 + 3 + 1 - 2 = 10
-  CHECK(RowOn("ConvTranspose", {{{1, 8, 5}}, {{8, 3, 3}}}, {{"strides", Sizes{2}}, {"pads", Sizes{1, 1}}, {"output_padding", Sizes{1}}}).shape() == Shape{1, 3, 10});
+  CHECK(RowOn("ConvTranspose", {{{1, 8, 5}}, {{8, 3, 3}}}, {{"strides", Sizes{2}}, {"pads", Sizes{1, 1}}, {"output_padding", Sizes{1}}})
+            .shape() == Shape{1, 3, 10});
 }
 
 TEST_CASE("work of a convolution and of its gradients is the same product") {
@@ -35,7 +40,8 @@ TEST_CASE("work of a convolution and of its gradients is the same product") {
   CHECK(conv.work().flops.value() == 2 * 2 * 8 * 8 * 6 * 4 * 9);  // twice batch * pixels * out * in * taps
   CHECK(conv.work().bytes.value() == 4 * (2 * 4 * 64 + 6 * 4 * 9 + 2 * 6 * 64));
   CHECK(RowOn("ConvGradInput", {{{2, 6, 8, 8}}, {{6, 4, 3, 3}}}, with(kSame3, "shape", Sizes{8, 8})).work().flops == conv.work().flops);
-  CHECK(RowOn("ConvGradWeight", {{{2, 4, 8, 8}}, {{2, 6, 8, 8}}}, with(kSame3, "kernel_shape", Sizes{3, 3})).work().flops == conv.work().flops);
+  CHECK(RowOn("ConvGradWeight", {{{2, 4, 8, 8}}, {{2, 6, 8, 8}}}, with(kSame3, "kernel_shape", Sizes{3, 3})).work().flops ==
+        conv.work().flops);
   // 2 groups: each result channel sees half of the channels; a bias adds once per element
   const RowOn grouped("Conv", {{{2, 4, 8, 8}}, {{6, 2, 3, 3}}, {{6}}}, with(kSame3, "group", std::int64_t{2}));
   CHECK(grouped.work().flops.value() == 2 * 2 * 64 * 6 * 2 * 9 + 2 * 6 * 64);
@@ -84,7 +90,8 @@ TEST_CASE("what convolutions refuse") {
 
 TEST_CASE("sizes and labels of pools") {
   CHECK(RowOn("MaxPool", {{{2, 64, 112, 112}}}, pool({3, 3}, {2, 2}, {1, 1, 1, 1})).shape() == Shape{2, 64, 56, 56});
-  CHECK(RowOn("MaxPool", {{{1, 1, 6, 6}}}, with(pool({3, 3}, {2, 2}, {0, 0, 0, 0}), "ceil_mode", std::int64_t{1})).shape() == Shape{1, 1, 3, 3});  // ceil(3 / 2) + 1
+  CHECK(RowOn("MaxPool", {{{1, 1, 6, 6}}}, with(pool({3, 3}, {2, 2}, {0, 0, 0, 0}), "ceil_mode", std::int64_t{1})).shape() ==
+        Shape{1, 1, 3, 3});  // ceil(3 / 2) + 1
   const RowOn gradient("MaxPoolGrad", {{{2, 3, 6, 6}}, {{2, 3, 3, 3}}}, pool({2, 2}, {2, 2}, {0, 0, 0, 0}));
   CHECK(gradient.shape() == Shape{2, 3, 6, 6});
   CHECK(gradient.work().flops.value() == 2 * 3 * 9 * 4);

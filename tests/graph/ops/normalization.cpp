@@ -1,6 +1,5 @@
-#include "graph/composites.hpp"
-
 #include "base/error.hpp"
+#include "graph/composites.hpp"
 #include "graph/gradient.hpp"
 #include "tests/catch.hpp"
 #include "tests/graph/ops/rows.hpp"
@@ -38,11 +37,13 @@ TEST_CASE("statistics sum over batch and space, their use is elementwise") {
   CHECK(text_of(sums.inputs[0]) == "0 1 2 3");
   CHECK(text_of(sums.outputs[0]) == "- 1");
   CHECK(text_of(sums.kinds) == "SPSS");
-  const SplitRule apply = RowOn("BatchNormApply", Types{f32({4, 3, 5}), f64({2, 3}), f32({3}), f32({3})}, {{"count", std::int64_t{20}}}).labels();
+  const SplitRule apply =
+      RowOn("BatchNormApply", Types{f32({4, 3, 5}), f64({2, 3}), f32({3}), f32({3})}, {{"count", std::int64_t{20}}}).labels();
   CHECK(text_of(apply.inputs[1]) == "- 1");
   CHECK(text_of(apply.inputs[3]) == "1");
   CHECK(text_of(apply.kinds) == "PPP");
-  const SplitRule gradient = RowOn("BatchNormGradSums", Types{f32({4, 3}), f64({2, 3}), f32({4, 3})}, {{"count", std::int64_t{4}}}).labels();
+  const SplitRule gradient =
+      RowOn("BatchNormGradSums", Types{f32({4, 3}), f64({2, 3}), f32({4, 3})}, {{"count", std::int64_t{4}}}).labels();
   CHECK(text_of(gradient.kinds) == "SP");
 }
 
@@ -51,8 +52,9 @@ TEST_CASE("group statistics sum over the channels of a group and space") {
   CHECK(text_of(sums.inputs[0]) == "0 1.2 3");
   CHECK(text_of(sums.outputs[0]) == "- 0 1");
   CHECK(text_of(sums.kinds) == "PPSS");
-  const SplitRule parameters =
-      RowOn("GroupNormGradParameters", Types{f32({4, 6, 5}), f64({2, 4, 2}), f32({4, 6, 5})}, {{"num_groups", std::int64_t{2}}, {"count", std::int64_t{15}}}).labels();
+  const SplitRule parameters = RowOn("GroupNormGradParameters", Types{f32({4, 6, 5}), f64({2, 4, 2}), f32({4, 6, 5})},
+                                     {{"num_groups", std::int64_t{2}}, {"count", std::int64_t{15}}})
+                                   .labels();
   CHECK(text_of(parameters.outputs[0]) == "1.2");
   CHECK(text_of(parameters.kinds) == "SPPS");
 }

@@ -16,7 +16,8 @@ std::vector<std::optional<TensorType>> f32(const std::vector<std::optional<Shape
 
 }  // namespace
 
-RowOn::RowOn(const std::string& name, std::vector<std::optional<Shape>> shapes, Attributes attributes) : RowOn(name, f32(shapes), std::move(attributes)) {}
+RowOn::RowOn(const std::string& name, std::vector<std::optional<Shape>> shapes, Attributes attributes)
+    : RowOn(name, f32(shapes), std::move(attributes)) {}
 
 RowOn::RowOn(const std::string& name, std::vector<std::optional<TensorType>> inputs, Attributes attributes)
     : schema_(op_table()[op(name)]), attributes_(std::move(attributes)), inputs_(std::move(inputs)) {
