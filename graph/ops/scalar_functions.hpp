@@ -201,6 +201,46 @@ struct Atan : Unary<Saved::Operand, 6> {
   template <class T> T value(T x) const { return std::atan(x); }
   template <class T> T slope(T x) const { return T(1) / (T(1) + x * x); }
 };
+struct Tan : Unary<Saved::Operand, 6> {
+  static constexpr std::string_view name = "Tan", description = "tangent";
+  template <class T> T value(T x) const { return std::tan(x); }
+  template <class T> T slope(T x) const { return T(1) + std::tan(x) * std::tan(x); }
+};
+struct Asin : Unary<Saved::Operand, 6> {
+  static constexpr std::string_view name = "Asin", description = "inverse sine";
+  template <class T> T value(T x) const { return std::asin(x); }
+  template <class T> T slope(T x) const { return T(1) / std::sqrt(T(1) - x * x); }
+};
+struct Acos : Unary<Saved::Operand, 6> {
+  static constexpr std::string_view name = "Acos", description = "inverse cosine";
+  template <class T> T value(T x) const { return std::acos(x); }
+  template <class T> T slope(T x) const { return T(-1) / std::sqrt(T(1) - x * x); }
+};
+struct Sinh : Unary<Saved::Operand, 6> {
+  static constexpr std::string_view name = "Sinh", description = "hyperbolic sine";
+  template <class T> T value(T x) const { return std::sinh(x); }
+  template <class T> T slope(T x) const { return std::cosh(x); }
+};
+struct Cosh : Unary<Saved::Operand, 6> {
+  static constexpr std::string_view name = "Cosh", description = "hyperbolic cosine";
+  template <class T> T value(T x) const { return std::cosh(x); }
+  template <class T> T slope(T x) const { return std::sinh(x); }
+};
+struct Asinh : Unary<Saved::Operand, 6> {
+  static constexpr std::string_view name = "Asinh", description = "inverse hyperbolic sine";
+  template <class T> T value(T x) const { return std::asinh(x); }
+  template <class T> T slope(T x) const { return T(1) / std::sqrt(x * x + T(1)); }
+};
+struct Acosh : Unary<Saved::Operand, 6> {
+  static constexpr std::string_view name = "Acosh", description = "inverse hyperbolic cosine";
+  template <class T> T value(T x) const { return std::acosh(x); }
+  template <class T> T slope(T x) const { return T(1) / std::sqrt(x * x - T(1)); }
+};
+struct Atanh : Unary<Saved::Operand, 6> {
+  static constexpr std::string_view name = "Atanh", description = "inverse hyperbolic tangent";
+  template <class T> T value(T x) const { return std::atanh(x); }
+  template <class T> T slope(T x) const { return T(1) / (T(1) - x * x); }
+};
 struct Identity : Unary<Saved::Nothing, 0, true> {
   static constexpr std::string_view name = "Identity", description = "x";
   template <class T> T value(T x) const { return x; }
@@ -391,7 +431,7 @@ struct PReluSlopeGrad : Several<2, 2, false> {
 };
 
 using Unaries = List<Relu, Sigmoid, Tanh, Exp, Log, Sqrt, Neg, Abs, Erf, Reciprocal, Gelu, LeakyRelu, Elu, Selu, Celu, Softplus, Softsign, HardSigmoid,
-                     HardSwish, Mish, Sin, Cos, Atan, Identity, Scale, Clip, Floor, Ceil, Round, Sign, IsNaN, IsInf>;
+                     HardSwish, Mish, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Identity, Scale, Clip, Floor, Ceil, Round, Sign, IsNaN, IsInf>;
 using Binaries = List<Add, Sub, Mul, Div, Pow, Max, Min, Mod, PRelu>;
 using Comparisons = List<Equal, Less, Greater, LessOrEqual, GreaterOrEqual>;
 using Connectives = List<Not, And, Or, Xor>;

@@ -23,7 +23,8 @@ GradientCases elementwise_cases() {
       smooth("Gelu", -3, 3, {{"approximate", std::string("tanh")}}), kinked("LeakyRelu", {0}), kinked("LeakyRelu", {0}, {{"alpha", 0.3}}),
       kinked("Elu", {0}, {{"alpha", 0.7}}), kinked("Selu", {0}), kinked("Celu", {0}, {{"alpha", 0.5}}), smooth("Softplus", -3, 3),
       kinked("Softsign", {0}), kinked("HardSigmoid", {-2.5, 2.5}), kinked("HardSwish", {-3, 3}), smooth("Mish", -3, 3), smooth("Sin", -3, 3),
-      smooth("Cos", -3, 3), smooth("Atan", -3, 3), smooth("Identity", -1, 1), smooth("Scale", -1, 1, {{"factor", -2.5}}),
+      smooth("Cos", -3, 3), smooth("Atan", -3, 3), smooth("Tan", -1, 1), smooth("Asin", -0.9, 0.9), smooth("Acos", -0.9, 0.9), smooth("Sinh", -2, 2),
+      smooth("Cosh", -2, 2), smooth("Asinh", -2, 2), smooth("Acosh", 1.2, 3), smooth("Atanh", -0.8, 0.8), smooth("Identity", -1, 1), smooth("Scale", -1, 1, {{"factor", -2.5}}),
       kinked("Clip", {-1, 2}, {{"min", -1.0}, {"max", 2.0}}), kinked("Clip", {0.5}, {{"min", 0.5}}),
   };
   for (const char* op : {"Add", "Sub", "Mul", "Max", "Min"}) {
