@@ -55,24 +55,9 @@ std::vector<AxisRules> resolve_rules(const graph::LogicalDims& dims, const std::
   return rules;
 }
 
-ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDims& d, const std::vector<MeshAxis>& a)
-    : training(t), graph(t.graph), dims(d), axes(a), rules(resolve_rules(d, a)), use_count(t.graph.tensors().size()), hoisted(t.graph.nodes().size()) {
-  for (const graph::Node& node : graph.nodes()) {
-    for (const TensorId i : node.inputs) {
-      if (i != TensorId::None) ++use_count[graph::index(i)];
-    }
-  }
-}
-
-std::size_t ShardingTask::axis_in_time() const {
-  std::size_t a = 0;
-  while (a < axes.size() && !(axes[a].in_time && axes[a].size > 1)) ++a;
-  return a;
-}
-
 Miss obstacle(const ShardingTask& task, NodeId node, std::size_t axis, const IterDim& way, const std::vector<const IterDim*>& chosen) {
   const graph::Node& n = task.graph[node];
-  if (task.axes[axis].in_time && task.hoisted[graph::index(node)]) return Miss::NoSuchDimension;
+  if (task.is_whole(node, axis)) return Miss::NoSuchDimension;
   if (!way.reduces() && !(way.kind == graph::LabelKind::Window && way.outputs.empty())) {
     const bool unused = std::all_of(n.outputs.begin(), n.outputs.end(), [&](TensorId t) { return t == TensorId::None || task.use_count[graph::index(t)] == 0; });
     for (std::size_t o = 0; o < n.outputs.size(); ++o) {

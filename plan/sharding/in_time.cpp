@@ -17,16 +17,12 @@ namespace {
 class TimePass {
  public:
   TimePass(ShardingTask& task, Sharding& result)
-      : task_(task), graph_(task.graph), s_(result), axis_(task.axis_in_time()), data_only_(graph_.tensors().size()), bad_root_(graph_.tensors().size(), TensorId::None) {}
+      : task_(task), graph_(task.graph), s_(result), axis_(task.axis_in_time()), bad_root_(graph_.tensors().size(), TensorId::None) {}
 
   bool run() {
     s_.parts.assign(graph_.nodes().size(), axis_ < task_.axes.size() ? LoopPart::Before : LoopPart::Inside);
     s_.barriers.clear();
     if (axis_ == task_.axes.size()) return false;
-    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) {
-      const Role role = graph_.tensors()[t].role;
-      data_only_[t] = graph_.tensors()[t].producer == NodeId::None && (role == Role::Input || role == Role::Constant);
-    }
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) visit(static_cast<NodeId>(n));
     return changed_;
   }
@@ -36,30 +32,25 @@ class TimePass {
   const graph::Graph& graph_;
   Sharding& s_;
   std::size_t axis_;
-  std::vector<bool> data_only_;       ///< [tensor]: computed from data inputs and constants alone
   std::vector<TensorId> bad_root_;    ///< [tensor]: of results after the loop: a total that cannot be taken before it
   bool changed_ = false;
 
   void visit(NodeId id) {
     const graph::Node& node = graph_[id];
     const bool inside = s_.choice(id, axis_) != nullptr;
-    bool after = false, only_data = true;
+    bool after = false;
     TensorId root = TensorId::None;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const TensorId t = node.inputs[i];
-      if (t == TensorId::None) continue;
-      only_data = only_data && data_only_[graph::index(t)];
-      if (!is_total(id, i)) continue;
+      if (t == TensorId::None || !is_total(id, i)) continue;
       after = true;
-      const TensorId cause = comes_after(t) ? bad_root_[graph::index(t)] : (data_only_[graph::index(t)] ? TensorId::None : t);
+      const TensorId cause = comes_after(t) ? bad_root_[graph::index(t)] : (task_.data_only[graph::index(t)] ? TensorId::None : t);
       if (cause != TensorId::None) root = cause;
       if (inside) resolve(id, t, cause);
     }
     s_.parts[graph::index(id)] = inside ? LoopPart::Inside : after ? LoopPart::After : LoopPart::Before;
     for (const TensorId t : node.outputs) {
-      if (t == TensorId::None) continue;
-      data_only_[graph::index(t)] = only_data;
-      if (!inside) bad_root_[graph::index(t)] = root;
+      if (t != TensorId::None && !inside) bad_root_[graph::index(t)] = root;
     }
   }
 
@@ -87,27 +78,21 @@ class TimePass {
     s_.barriers.push_back({id, needed, bad_root, what + " must be summed over all micro-batches before the first can go on"});
   }
 
-  /// Takes the producers of the totals behind `t` out of the loop.
+  /// Takes the totals behind `t` out of the loop. What runs after the loop runs before it once the totals that it reads do.
   void hoist(TensorId t) {
     std::vector<TensorId> open = {t};
     while (!open.empty()) {
-      const NodeId producer = graph_[open.back()].producer;
+      const TensorId next = open.back();
       open.pop_back();
-      if (producer == NodeId::None || task_.hoisted[graph::index(producer)]) continue;
-      // What runs after the loop runs before it once the totals that it reads do.
-      if (s_.parts[graph::index(producer)] == LoopPart::Inside) {
-        task_.hoisted[graph::index(producer)] = true;
-        changed_ = true;
-      }
-      for (const TensorId i : graph_[producer].inputs) {
-        if (i != TensorId::None && data_dependent(i)) open.push_back(i);
+      if (task_.data_only[graph::index(next)]) {
+        changed_ = task_.compute_whole(s_, next, axis_) || changed_;
+      } else if (comes_after(next)) {
+        const graph::Node& node = graph_[graph_[next].producer];
+        for (const TensorId i : node.inputs) {
+          if (i != TensorId::None) open.push_back(i);
+        }
       }
     }
-  }
-
-  bool data_dependent(TensorId t) const {
-    const NodeId producer = graph_[t].producer;
-    return producer != NodeId::None && s_.parts[graph::index(producer)] != LoopPart::Before;
   }
 };
 
@@ -115,10 +100,9 @@ class TimePass {
 
 bool place_in_time(ShardingTask& task, Sharding& result) {
   const bool changed = TimePass(task, result).run();
-  result.hoisted.clear();
-  for (std::size_t n = 0; n < task.hoisted.size(); ++n) {
-    if (task.hoisted[n]) result.hoisted.push_back(static_cast<NodeId>(n));
-  }
+  const std::size_t axis = task.axis_in_time();
+  result.hoisted = axis < task.axes.size() ? task.unsplit[axis] : std::vector<NodeId>{};
+  std::sort(result.hoisted.begin(), result.hoisted.end());
   return changed;
 }
 

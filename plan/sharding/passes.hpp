@@ -23,10 +23,15 @@ struct ShardingTask {
   const std::vector<MeshAxis>& axes;
   std::vector<AxisRules> rules;
   std::vector<int> use_count;   ///< [tensor]: operands that read it
-  std::vector<bool> hoisted;    ///< [node]: never split in time
+  std::vector<bool> data_only;  ///< [tensor]: computed from inputs and constants alone
+  std::vector<bool> whole;      ///< [node * axes + axis]: on data alone, and wanted whole: every coordinate computes all of it
+  std::vector<std::vector<graph::NodeId>> unsplit;  ///< [axis]: the nodes among these that would otherwise be split
 
   ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDims& d, const std::vector<MeshAxis>& a);
   [[nodiscard]] std::size_t axis_in_time() const;  ///< axes.size() when there is none with more than one micro-batch
+  [[nodiscard]] bool is_whole(graph::NodeId node, std::size_t axis) const { return whole[graph::index(node) * axes.size() + axis]; }
+  /// Stops splitting on `axis` whatever computes `t`, which must be computed from data alone. True when that changes something.
+  bool compute_whole(const Sharding& sharding, graph::TensorId t, std::size_t axis);
 };
 
 /// Why a node is not split on an axis.
@@ -41,6 +46,8 @@ void choose_forward(const ShardingTask& task, Sharding& result);
 void lay_out(const ShardingTask& task, Sharding& result);
 /// Parts of the loop over micro-batches, barriers, and nodes that must be hoisted: true when there are new ones (then choose again).
 [[nodiscard]] bool place_in_time(ShardingTask& task, Sharding& result);
+/// Instead of gathering what is computed from data alone, every coordinate loads and computes the whole: true when there is more of that.
+[[nodiscard]] bool spare_gathers(ShardingTask& task, const Sharding& result);
 /// The list of conversions.
 void find_conversions(const ShardingTask& task, Sharding& result);
 /// How well each axis is used. Throws Refusal when no operator can use one.

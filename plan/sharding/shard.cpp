@@ -30,20 +30,23 @@ class MissReport {
     std::sort(selected_.begin(), selected_.end());
   }
 
-  /// "" when the node has none of the axis' dimensions, or is hoisted out of the loop on purpose.
+  /// "" when the node has none of the axis' dimensions, or computes all of it on purpose.
   std::string reason(NodeId id) const {
     const graph::Node& node = task_.graph[id];
-    if (!concerned(id) || (task_.axes[axis_].in_time && task_.hoisted[graph::index(id)])) return "";
+    if (!concerned(id) || task_.is_whole(id, axis_)) return "";
     if (node.phase == graph::Phase::Backward && node.forward != NodeId::None && !s_.choice(node.forward, axis_)) {
       return "its forward node '" + task_.graph[node.forward].name + "' is not split";
     }
     std::vector<const IterDim*> chosen;
+    std::int64_t parts = task_.axes[axis_].size;
     for (std::size_t a = 0; a < axis_; ++a) chosen.push_back(s_.choice(id, a));
     for (const IterDim& way : task_.dims.iteration(id)) {
       if (!std::binary_search(selected_.begin(), selected_.end(), way.atom)) continue;
       const std::string dim = task_.dims.name(way.atom) + " of size " + std::to_string(task_.dims.atoms().size(way.atom));
       switch (obstacle(task_, id, axis_, way, chosen)) {
-        case Miss::TooSmall: return dim + " has too few elements for " + std::to_string(task_.axes[axis_].size) + " parts";
+        case Miss::TooSmall:
+          for (std::size_t a = 0; a < axis_; ++a) parts *= chosen[a] == &way ? task_.axes[a].size : 1;
+          return dim + " has too few elements for " + std::to_string(parts) + " parts";
         case Miss::PlaceTaken: return dim + " stands where another axis splits";
         case Miss::ResultLacksIt: return "not every result has " + dim;
         default: return dim + " was not chosen";
@@ -131,7 +134,7 @@ Sharding shard(const graph::TrainingGraph& training, std::shared_ptr<const graph
   do {
     choose_forward(task, result);
     lay_out(task, result);
-  } while (place_in_time(task, result));
+  } while (place_in_time(task, result) || spare_gathers(task, result));
   find_conversions(task, result);
   report_use(task, result);
   return result;

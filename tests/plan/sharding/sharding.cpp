@@ -194,6 +194,29 @@ TEST_CASE("a plan of several axes keeps what does not depend on the batch out of
   }
 }
 
+TEST_CASE("what is computed from data alone is computed whole rather than gathered") {
+  // A padding mask that an operator without a split rule picks from: every rank loads all of it.
+  Net n;
+  const TensorId mask = n.op("Cast", {n.input("mask", {6, 4}, DType::I64)}, {{"to", std::string("f32")}});
+  std::vector<std::int64_t> where;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    for (std::int64_t j = 0; j < 4; ++j) where.insert(where.end(), {i, j});
+  }
+  const TensorId indices = n.b.add_constant("where", Value::of_integers(where, {6, 4, 2}));
+  const TensorId picked = n.op("GatherND", {mask, indices});
+  const TensorId x = n.op("Mul", {n.op("Mul", {n.input("x", {6, 4}), picked}), mask});
+  const TrainingGraph t = graph::test::trained(n.model(n.linear(x, "fc", 3)));
+  for (const auto& axes : {std::vector<MeshAxis>{kTwo}, {kTwo, kThreeInTime}}) {
+    const Sharding s = shard(t, axes);
+    auto found = steps(t, s);
+    CHECK(count(found, "dp all-gather") == 0);
+    CHECK(count(found, "time all-gather") == 0);
+    CHECK(s.layout(t.graph.find("mask"))[0].replicated());
+    CHECK(found["dp slice"].size() == 2);  // of the picked values and of the mask, for the products
+    CHECK(s.barriers.empty());
+  }
+}
+
 TEST_CASE("uneven shares, more ranks than samples") {
   const TrainingGraph t = graph::test::mlp(3);
   CHECK(shard(t, {kTwo}).use[0].flops_replicated < shard(t, {kTwo}).use[0].flops_total / 100);

@@ -1,0 +1,70 @@
+#include "plan/sharding/passes.hpp"
+
+namespace rehearsal::plan {
+
+using graph::NodeId;
+using graph::Role;
+using graph::TensorId;
+
+ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDims& d, const std::vector<MeshAxis>& a)
+    : training(t), graph(t.graph), dims(d), axes(a), rules(resolve_rules(d, a)), use_count(t.graph.tensors().size()), data_only(t.graph.tensors().size()),
+      whole(t.graph.nodes().size() * a.size()), unsplit(a.size()) {
+  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
+    const graph::Tensor& tensor = graph.tensors()[i];
+    data_only[i] = tensor.producer == NodeId::None && (tensor.role == Role::Input || tensor.role == Role::Constant);
+  }
+  for (const graph::Node& node : graph.nodes()) {
+    bool from_data = true;
+    for (const TensorId i : node.inputs) {
+      if (i == TensorId::None) continue;
+      ++use_count[graph::index(i)];
+      from_data = from_data && data_only[graph::index(i)];
+    }
+    for (const TensorId o : node.outputs) {
+      if (o != TensorId::None) data_only[graph::index(o)] = from_data;
+    }
+  }
+}
+
+std::size_t ShardingTask::axis_in_time() const {
+  std::size_t a = 0;
+  while (a < axes.size() && !(axes[a].in_time && axes[a].size > 1)) ++a;
+  return a;
+}
+
+bool ShardingTask::compute_whole(const Sharding& sharding, TensorId t, std::size_t axis) {
+  bool changed = false;
+  std::vector<TensorId> open = {t};
+  while (!open.empty()) {
+    const NodeId producer = graph[open.back()].producer;
+    open.pop_back();
+    if (producer == NodeId::None || is_whole(producer, axis)) continue;
+    if (sharding.choice(producer, axis)) {
+      unsplit[axis].push_back(producer);
+      changed = true;
+    }
+    whole[graph::index(producer) * axes.size() + axis] = true;
+    for (const TensorId i : graph[producer].inputs) {
+      if (i != TensorId::None && data_only[graph::index(i)]) open.push_back(i);
+    }
+  }
+  return changed;
+}
+
+bool spare_gathers(ShardingTask& task, const Sharding& result) {
+  bool changed = false;
+  for (std::size_t n = 0; n < task.graph.nodes().size(); ++n) {
+    const graph::Node& node = task.graph.nodes()[n];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorId t = node.inputs[i];
+      if (t == TensorId::None || !task.data_only[graph::index(t)]) continue;
+      for (std::size_t a = 0; a < task.axes.size(); ++a) {
+        const AxisLayout& have = result.layout(t)[a];
+        if (have.split() && result.wanted[n][i][a].replicated()) changed = task.compute_whole(result, t, a) || changed;
+      }
+    }
+  }
+  return changed;
+}
+
+}  // namespace rehearsal::plan
