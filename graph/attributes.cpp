@@ -9,7 +9,8 @@
 namespace rehearsal::graph {
 namespace {
 
-constexpr std::array<std::string_view, std::variant_size_v<AttributeValue>> kKinds = {"an integer", "a number", "a text", "a list of integers", "a list of numbers"};
+constexpr std::array<std::string_view, std::variant_size_v<AttributeValue>> kKinds = {"an integer", "a number", "a text",
+                                                                                      "a list of integers", "a list of numbers"};
 
 template <class T>
 const T& expect(std::string_view key, const AttributeValue& value, std::size_t kind) {

@@ -12,7 +12,8 @@ namespace {
 constexpr std::int64_t kLargestReread = std::int64_t{1} << 16;
 
 bool is_small_constant(const Tensor& tensor) {
-  const bool in_memory = std::holds_alternative<InlineBytes>(tensor.contents.source) || std::holds_alternative<Fill>(tensor.contents.source);
+  const bool in_memory =
+      std::holds_alternative<InlineBytes>(tensor.contents.source) || std::holds_alternative<Fill>(tensor.contents.source);
   return tensor.role == Role::Constant && in_memory && element_count(tensor.type.shape) <= kLargestReread;
 }
 
@@ -81,7 +82,8 @@ std::vector<TensorId> GraphBuilder::add(std::string_view op, std::vector<TensorI
   return add(op, std::move(inputs), std::move(attributes), NodeOptions{});
 }
 
-std::vector<TensorId> GraphBuilder::add(std::string_view op_name, std::vector<TensorId> inputs, Attributes attributes, NodeOptions options) {
+std::vector<TensorId> GraphBuilder::add(std::string_view op_name, std::vector<TensorId> inputs, Attributes attributes,
+                                        NodeOptions options) {
   Node node{op(op_name), {}, options.phase, options.forward, std::move(inputs), {}, std::move(attributes)};
   const OpSchema& row = schema(node);
   node.name = fresh_node_name(options.name.empty() ? op_name : options.name);
@@ -93,7 +95,8 @@ std::vector<TensorId> GraphBuilder::add(std::string_view op_name, std::vector<Te
     }
     const std::vector<std::optional<TensorType>> output_types(types.begin(), types.end());
     auto values = fold(row, {input_types, output_types, node.attributes}, node.inputs);
-    if (!values && has(row.traits, Trait::DataDependent)) throw BadInput("the shape of its result depends on values that are not known before the run");
+    if (!values && has(row.traits, Trait::DataDependent))
+      throw BadInput("the shape of its result depends on values that are not known before the run");
     node.outputs = store_results(node, types, options, values ? &*values : nullptr);
     if (!values) graph_.nodes_.push_back(node);
   } catch (const BadInput& error) {
@@ -114,7 +117,8 @@ std::optional<std::vector<Value>> GraphBuilder::fold(const OpSchema& row, const 
   return row.evaluate(node, known);
 }
 
-std::vector<TensorId> GraphBuilder::store_results(const Node& node, const std::vector<TensorType>& types, const NodeOptions& options, std::vector<Value>* values) {
+std::vector<TensorId> GraphBuilder::store_results(const Node& node, const std::vector<TensorType>& types, const NodeOptions& options,
+                                                  std::vector<Value>* values) {
   const auto& names = options.output_names;
   const auto producer = values ? NodeId::None : static_cast<NodeId>(graph_.nodes_.size());
   std::vector<TensorId> outputs;
@@ -124,8 +128,10 @@ std::vector<TensorId> GraphBuilder::store_results(const Node& node, const std::v
       continue;
     }
     std::string tensor_name = names.empty() ? fresh_name(types.size() == 1 ? node.name : node.name + "." + std::to_string(i)) : names[i];
-    outputs.push_back(values ? add_constant(std::move(tensor_name), std::move((*values)[i]))
-                             : add_tensor({std::move(tensor_name), types[i], kRoleOfPhase[static_cast<std::size_t>(node.phase)], producer, {}, TensorId::None}));
+    outputs.push_back(
+        values ? add_constant(std::move(tensor_name), std::move((*values)[i]))
+               : add_tensor(
+                     {std::move(tensor_name), types[i], kRoleOfPhase[static_cast<std::size_t>(node.phase)], producer, {}, TensorId::None}));
   }
   return outputs;
 }
@@ -140,7 +146,8 @@ std::string GraphBuilder::fresh_name(std::string_view base) {
 }
 
 std::string GraphBuilder::fresh_node_name(std::string_view base) {
-  std::string name = unused_name(base, node_numbers_[std::string(base)], [&](const std::string& candidate) { return node_names_.contains(candidate); });
+  std::string name =
+      unused_name(base, node_numbers_[std::string(base)], [&](const std::string& candidate) { return node_names_.contains(candidate); });
   node_names_.insert(name);
   return name;
 }
@@ -221,7 +228,8 @@ Graph GraphBuilder::build(Renumbering* renumbering) && {
   }
   live.mark(graph_, std::move(wanted));
   std::vector<std::size_t> nodes = kept_indices(live.nodes);
-  std::stable_sort(nodes.begin(), nodes.end(), [&](std::size_t a, std::size_t b) { return graph_.nodes_[a].phase < graph_.nodes_[b].phase; });
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [&](std::size_t a, std::size_t b) { return graph_.nodes_[a].phase < graph_.nodes_[b].phase; });
   const std::vector<std::size_t> tensors = kept_indices(live.tensors);
   Renumbering numbers{renumbered<TensorId>(tensors, graph_.tensors_.size()), renumbered<NodeId>(nodes, graph_.nodes_.size())};
   Graph result = rearranged(tensors, nodes, numbers);

@@ -36,7 +36,7 @@ class GraphBuilder {
   TensorId add_constant(std::string name, Value value);
 
   struct NodeOptions {
-    std::string name;                       ///< default: the operator's name and a number
+    std::string name;  ///< default: the operator's name and a number
     Phase phase = Phase::Forward;
     NodeId forward = NodeId::None;
     std::vector<std::string> output_names;  ///< default: from the node's name; "" for an unused optional output
@@ -47,7 +47,9 @@ class GraphBuilder {
   std::vector<TensorId> add(std::string_view op, std::vector<TensorId> inputs, Attributes attributes, NodeOptions options);
   std::vector<TensorId> add(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {});
   /// add() for rows with one result.
-  TensorId add1(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {}) { return add(op, std::move(inputs), std::move(attributes)).front(); }
+  TensorId add1(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {}) {
+    return add(op, std::move(inputs), std::move(attributes)).front();
+  }
 
   [[nodiscard]] const Tensor& operator[](TensorId t) const { return graph_.tensors_[index(t)]; }
   /// By value: what lies in the graph moves when nodes are added.
@@ -75,7 +77,9 @@ class GraphBuilder {
   void set_contents(TensorId t, Contents contents) { graph_.tensors_[index(t)].contents = std::move(contents); }
   /// Nodes that read `t` read `other` instead; the model's outputs keep `t`.
   void replace_uses(TensorId t, TensorId other);
-  void set_attribute(NodeId n, std::string_view key, AttributeValue value) { graph_.nodes_[index(n)].attributes.set(key, std::move(value)); }
+  void set_attribute(NodeId n, std::string_view key, AttributeValue value) {
+    graph_.nodes_[index(n)].attributes.set(key, std::move(value));
+  }
   void set_outputs(std::vector<TensorId> outputs) { graph_.outputs_ = std::move(outputs); }
 
   /// Drops nodes and tensors that no output, update or kept tensor needs (inputs stay), puts the phases in order,
@@ -85,9 +89,12 @@ class GraphBuilder {
  private:
   TensorId add_tensor(Tensor tensor);
   [[nodiscard]] std::vector<std::optional<TensorType>> types_of(const std::vector<TensorId>& ids) const;
-  [[nodiscard]] std::optional<std::vector<Value>> fold(const OpSchema& row, const NodeView& node, const std::vector<TensorId>& inputs) const;
-  [[nodiscard]] std::vector<TensorId> store_results(const Node& node, const std::vector<TensorType>& types, const NodeOptions& options, std::vector<Value>* values);
-  [[nodiscard]] Graph rearranged(const std::vector<std::size_t>& tensors, const std::vector<std::size_t>& nodes, const Renumbering& numbers);
+  [[nodiscard]] std::optional<std::vector<Value>> fold(const OpSchema& row, const NodeView& node,
+                                                       const std::vector<TensorId>& inputs) const;
+  [[nodiscard]] std::vector<TensorId> store_results(const Node& node, const std::vector<TensorType>& types, const NodeOptions& options,
+                                                    std::vector<Value>* values);
+  [[nodiscard]] Graph rearranged(const std::vector<std::size_t>& tensors, const std::vector<std::size_t>& nodes,
+                                 const Renumbering& numbers);
   [[nodiscard]] std::string fresh_node_name(std::string_view base);
 
   Graph graph_;

@@ -9,7 +9,9 @@ TensorId add_update(GraphBuilder& builder, std::string_view op, std::vector<Tens
   return builder.add(op, std::move(inputs), std::move(attributes), {"clip." + std::string(op), Phase::Update, NodeId::None, {}}).front();
 }
 
-TensorId number(GraphBuilder& builder, double value) { return builder.add_constant(builder.fresh_name("clip.constant"), Value::scalar(value, DType::F64)); }
+TensorId number(GraphBuilder& builder, double value) {
+  return builder.add_constant(builder.fresh_name("clip.constant"), Value::scalar(value, DType::F64));
+}
 
 TensorId squared_norm_of_all(GraphBuilder& builder, std::span<const TensorId> gradients) {
   TensorId sum = TensorId::None;

@@ -20,11 +20,13 @@ Graph with_float_type(const Graph& graph, DType dtype) {
   }
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
-    if (node.inputs.empty() && graph[node.outputs.front()].type.dtype == DType::F32) builder.set_attribute(static_cast<NodeId>(n), "dtype", std::string(name(dtype)));
+    if (node.inputs.empty() && graph[node.outputs.front()].type.dtype == DType::F32)
+      builder.set_attribute(static_cast<NodeId>(n), "dtype", std::string(name(dtype)));
     for (const std::string_view key : kTypeAttributes) {
       const auto* value = node.attributes.find(key);
       const auto* text = value ? std::get_if<std::string>(value) : nullptr;
-      if (text != nullptr && dtype_from_name(*text) == DType::F32) builder.set_attribute(static_cast<NodeId>(n), key, std::string(name(dtype)));
+      if (text != nullptr && dtype_from_name(*text) == DType::F32)
+        builder.set_attribute(static_cast<NodeId>(n), key, std::string(name(dtype)));
     }
   }
   builder.keep_all();

@@ -22,7 +22,8 @@ std::vector<bool> depends_on(const Graph& graph, std::span<const TensorId> wante
   std::vector<bool> depends(graph.tensors().size());
   for (const TensorId t : wanted) depends[index(t)] = true;
   for (const Node& node : graph.nodes()) {
-    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && depends[index(t)]; });
+    const bool any =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && depends[index(t)]; });
     for (const TensorId t : node.outputs) {
       if (any && t != TensorId::None && is_float(graph[t].type.dtype)) depends[index(t)] = true;
     }
@@ -38,7 +39,8 @@ class Sweep {
 
   void seed(TensorId loss) {
     const TensorType type = builder_.type(loss);
-    const Value one = Value::of_reals(std::vector<double>(static_cast<std::size_t>(element_count(type.shape)), 1.0), type.shape, type.dtype);
+    const Value one =
+        Value::of_reals(std::vector<double>(static_cast<std::size_t>(element_count(type.shape)), 1.0), type.shape, type.dtype);
     parts_[index(loss)].push_back(builder_.add_constant(builder_.fresh_name("one"), one));
   }
 
@@ -47,7 +49,8 @@ class Sweep {
     std::vector<bool> wants;
     for (const TensorId t : node.inputs) wants.push_back(t != TensorId::None && depends_[index(t)]);
     if (std::none_of(wants.begin(), wants.end(), [](bool w) { return w; })) return;
-    const bool reached = std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId t) { return t != TensorId::None && !parts_[index(t)].empty(); });
+    const bool reached =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId t) { return t != TensorId::None && !parts_[index(t)].empty(); });
     if (!reached) return;
     const OpSchema& row = schema(node);
     if (!row.gradient) {
@@ -80,14 +83,16 @@ class Sweep {
       if (!wants[i] || gradient == TensorId::None) continue;
       const TensorId input = context.input(i);
       if (builder_.type(gradient) != builder_.type(input)) {
-        throw InternalError("the gradient of operand " + std::to_string(i) + " of '" + context.node().name + "' (" + std::string(schema(context.node()).name) + ") is " +
-                            describe(gradient) + ", the operand " + describe(input));
+        throw InternalError("the gradient of operand " + std::to_string(i) + " of '" + context.node().name + "' (" +
+                            std::string(schema(context.node()).name) + ") is " + describe(gradient) + ", the operand " + describe(input));
       }
       parts_[index(input)].push_back(gradient);
     }
   }
 
-  [[nodiscard]] std::string describe(TensorId t) const { return std::string(name(builder_.type(t).dtype)) + to_text(builder_.type(t).shape); }
+  [[nodiscard]] std::string describe(TensorId t) const {
+    return std::string(name(builder_.type(t).dtype)) + to_text(builder_.type(t).shape);
+  }
 
   GraphBuilder& builder_;
   std::vector<bool> depends_;
@@ -97,8 +102,12 @@ class Sweep {
 }  // namespace
 
 GradientContext::GradientContext(GraphBuilder& builder, NodeId forward, std::vector<TensorId> output_gradients, std::vector<bool> wanted)
-    : builder_(builder), forward_(forward), node_(builder[forward]), output_gradients_(std::move(output_gradients)),
-      input_gradients_(node_.inputs.size(), TensorId::None), wanted_(std::move(wanted)) {}
+    : builder_(builder),
+      forward_(forward),
+      node_(builder[forward]),
+      output_gradients_(std::move(output_gradients)),
+      input_gradients_(node_.inputs.size(), TensorId::None),
+      wanted_(std::move(wanted)) {}
 
 TensorId GradientContext::input(std::size_t i) const { return i < node_.inputs.size() ? node_.inputs[i] : TensorId::None; }
 TensorId GradientContext::output(std::size_t i) const { return i < node_.outputs.size() ? node_.outputs[i] : TensorId::None; }
@@ -122,8 +131,10 @@ void GradientContext::set_broadcast(std::size_t i, TensorId gradient) {
   set(i, gradient);
 }
 
-std::vector<TensorId> differentiate(GraphBuilder& builder, TensorId loss, std::span<const TensorId> wanted, std::vector<Untrainable>& blocked) {
-  ensure(element_count(builder.type(loss).shape) == 1 && is_float(builder.type(loss).dtype), "only a floating-point loss of one element can be differentiated");
+std::vector<TensorId> differentiate(GraphBuilder& builder, TensorId loss, std::span<const TensorId> wanted,
+                                    std::vector<Untrainable>& blocked) {
+  ensure(element_count(builder.type(loss).shape) == 1 && is_float(builder.type(loss).dtype),
+         "only a floating-point loss of one element can be differentiated");
   const std::size_t forward_nodes = builder.node_count();
   Sweep sweep(builder, wanted);
   sweep.seed(loss);

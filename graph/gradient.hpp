@@ -16,8 +16,8 @@ class GradientContext {
   GradientContext(GraphBuilder& builder, NodeId forward, std::vector<TensorId> output_gradients, std::vector<bool> wanted);
 
   [[nodiscard]] const Node& node() const { return node_; }
-  [[nodiscard]] TensorId input(std::size_t i) const;        ///< None when absent
-  [[nodiscard]] TensorId output(std::size_t i = 0) const;   ///< None when unused
+  [[nodiscard]] TensorId input(std::size_t i) const;       ///< None when absent
+  [[nodiscard]] TensorId output(std::size_t i = 0) const;  ///< None when unused
   [[nodiscard]] TensorType type(TensorId t) const { return builder_.type(t); }
   [[nodiscard]] const Attributes& attributes() const { return node().attributes; }
   /// Gradient of the loss with respect to result i; None when nothing flows into it.
@@ -27,7 +27,9 @@ class GradientContext {
 
   /// Adds backward nodes.
   std::vector<TensorId> emit(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {});
-  TensorId emit1(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {}) { return emit(op, std::move(inputs), std::move(attributes)).front(); }
+  TensorId emit1(std::string_view op, std::vector<TensorId> inputs, Attributes attributes = {}) {
+    return emit(op, std::move(inputs), std::move(attributes)).front();
+  }
   TensorId constant(double value, DType dtype);
   /// Sums `gradient` down to the shape of operand i (undoes broadcasting), and sets it.
   void set_broadcast(std::size_t i, TensorId gradient);
@@ -51,7 +53,9 @@ struct Untrainable {
 };
 
 /// Adds backward nodes for d`loss`/d`wanted[i]` (loss: one element). Returns one gradient per wanted tensor; None where no path leads
-/// from it to the loss. Gradients of several consumers are added in the order of the forward nodes. Nodes that block a path are appended to `blocked`.
-std::vector<TensorId> differentiate(GraphBuilder& builder, TensorId loss, std::span<const TensorId> wanted, std::vector<Untrainable>& blocked);
+/// from it to the loss. Gradients of several consumers are added in the order of the forward nodes. Nodes that block a path are appended to
+/// `blocked`.
+std::vector<TensorId> differentiate(GraphBuilder& builder, TensorId loss, std::span<const TensorId> wanted,
+                                    std::vector<Untrainable>& blocked);
 
 }  // namespace rehearsal::graph

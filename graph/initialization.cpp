@@ -25,7 +25,9 @@ using Source = Contents::Source;
 Source he_normal(double fan_in) { return RandomNormal{0, std::sqrt(2.0 / std::max(1.0, fan_in))}; }
 Source all_elements(double value) { return Fill{value}; }
 
-double share_of(const Shape& shape, std::size_t axis) { return static_cast<double>(element_count(shape)) / static_cast<double>(std::max<std::int64_t>(1, shape.at(axis))); }
+double share_of(const Shape& shape, std::size_t axis) {
+  return static_cast<double>(element_count(shape)) / static_cast<double>(std::max<std::int64_t>(1, shape.at(axis)));
+}
 
 Source ones(const Shape&, const Attributes&) { return all_elements(1); }
 Source zeros(const Shape&, const Attributes&) { return all_elements(0); }
@@ -40,8 +42,12 @@ Source transposed_convolution(const Shape& shape, const Attributes& attributes) 
   return he_normal(fan_in);
 }
 Source left_factor(const Shape& shape, const Attributes&) { return he_normal(static_cast<double>(shape.back())); }
-Source right_factor(const Shape& shape, const Attributes&) { return he_normal(static_cast<double>(shape[shape.size() < 2 ? 0 : shape.size() - 2])); }
-Source gemm_right(const Shape& shape, const Attributes& attributes) { return he_normal(static_cast<double>(shape[attributes.integer("trans_b", 0) != 0 ? 1 : 0])); }
+Source right_factor(const Shape& shape, const Attributes&) {
+  return he_normal(static_cast<double>(shape[shape.size() < 2 ? 0 : shape.size() - 2]));
+}
+Source gemm_right(const Shape& shape, const Attributes& attributes) {
+  return he_normal(static_cast<double>(shape[attributes.integer("trans_b", 0) != 0 ? 1 : 0]));
+}
 /// A position embedding, or a bias.
 Source addend(const Shape& shape, const Attributes& attributes) {
   const bool table = std::count_if(shape.begin(), shape.end(), [](std::int64_t d) { return d > 1; }) >= 2;
@@ -54,13 +60,36 @@ struct Rule {
   Source (*source)(const Shape&, const Attributes&);
 };
 constexpr Rule kRules[] = {
-    {"Conv", 1, convolution}, {"Conv", 2, zeros}, {"ConvTranspose", 1, transposed_convolution}, {"ConvTranspose", 2, zeros},
-    {"MatMul", 0, left_factor}, {"MatMul", 1, right_factor}, {"Gemm", 1, gemm_right}, {"Gemm", 2, zeros}, {"Gather", 0, embedding},
-    {"BatchNormApply", 2, ones}, {"BatchNormApply", 3, zeros}, {"BatchNormRunning", 1, zeros}, {"BatchNormRunning", 2, ones},
-    {"BatchNormInference", 1, ones}, {"BatchNormInference", 2, zeros}, {"BatchNormInference", 3, zeros}, {"BatchNormInference", 4, ones},
-    {"GroupNormApply", 2, ones}, {"GroupNormApply", 3, zeros}, {"LayerNormalization", 1, ones}, {"LayerNormalization", 2, zeros},
-    {"RMSNormalization", 1, ones}, {"Mul", 0, ones}, {"Mul", 1, ones}, {"Div", 1, ones}, {"PRelu", 1, quarter},
-    {"Add", 0, addend}, {"Add", 1, addend}, {"Sub", 0, addend}, {"Sub", 1, addend},
+    {"Conv", 1, convolution},
+    {"Conv", 2, zeros},
+    {"ConvTranspose", 1, transposed_convolution},
+    {"ConvTranspose", 2, zeros},
+    {"MatMul", 0, left_factor},
+    {"MatMul", 1, right_factor},
+    {"Gemm", 1, gemm_right},
+    {"Gemm", 2, zeros},
+    {"Gather", 0, embedding},
+    {"BatchNormApply", 2, ones},
+    {"BatchNormApply", 3, zeros},
+    {"BatchNormRunning", 1, zeros},
+    {"BatchNormRunning", 2, ones},
+    {"BatchNormInference", 1, ones},
+    {"BatchNormInference", 2, zeros},
+    {"BatchNormInference", 3, zeros},
+    {"BatchNormInference", 4, ones},
+    {"GroupNormApply", 2, ones},
+    {"GroupNormApply", 3, zeros},
+    {"LayerNormalization", 1, ones},
+    {"LayerNormalization", 2, zeros},
+    {"RMSNormalization", 1, ones},
+    {"Mul", 0, ones},
+    {"Mul", 1, ones},
+    {"Div", 1, ones},
+    {"PRelu", 1, quarter},
+    {"Add", 0, addend},
+    {"Add", 1, addend},
+    {"Sub", 0, addend},
+    {"Sub", 1, addend},
 };
 
 /// Rows that only hand their operand on.
@@ -105,7 +134,8 @@ Graph with_initial_values(const Graph& graph) {
   GraphBuilder builder(graph);
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
     const Tensor& tensor = graph.tensors()[i];
-    if (tensor.contents.known() || (tensor.role != Role::Parameter && tensor.role != Role::State && tensor.role != Role::Constant)) continue;
+    if (tensor.contents.known() || (tensor.role != Role::Parameter && tensor.role != Role::State && tensor.role != Role::Constant))
+      continue;
     builder.set_contents(static_cast<TensorId>(i), {tensor.type.dtype, readers.source(static_cast<TensorId>(i))});
   }
   builder.keep_all();

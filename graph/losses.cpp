@@ -20,7 +20,8 @@ TensorType label_type(const TensorType& prediction) {
 }
 
 TensorType same_type(const TensorType& prediction) {
-  if (!is_float(prediction.dtype)) throw BadInput("the model's output is " + std::string(name(prediction.dtype)) + "; the loss needs a floating-point output");
+  if (!is_float(prediction.dtype))
+    throw BadInput("the model's output is " + std::string(name(prediction.dtype)) + "; the loss needs a floating-point output");
   return prediction;
 }
 
@@ -33,7 +34,8 @@ TensorId build_cross_entropy(GraphBuilder& builder, TensorId prediction, TensorI
 }
 
 TensorId build_nll(GraphBuilder& builder, TensorId prediction, TensorId target) {
-  return add_cross_entropy(builder, {.scores = prediction, .target = target, .axis = class_axis_of(builder.type(prediction)), .log_probabilities = true});
+  return add_cross_entropy(
+      builder, {.scores = prediction, .target = target, .axis = class_axis_of(builder.type(prediction)), .log_probabilities = true});
 }
 
 /// The mean over all elements: their number is known, so it is a constant of the graph.
@@ -52,7 +54,8 @@ constexpr char kDivergence[] = "KlDivergenceSum";
 
 TensorId build_dice(GraphBuilder& builder, TensorId prediction, TensorId target) {
   const TensorType type = builder.type(prediction);
-  if (type.shape.size() < 3) throw BadInput("the model's output has shape " + to_text(type.shape) + "; dice needs [batch, channels, space...]");
+  if (type.shape.size() < 3)
+    throw BadInput("the model's output has shape " + to_text(type.shape) + "; dice needs [batch, channels, space...]");
   std::vector<std::int64_t> space;
   for (std::size_t d = 2; d < type.shape.size(); ++d) space.push_back(static_cast<std::int64_t>(d));
   const auto over_space = [&](TensorId x) { return builder.add1("ReduceSum", {x}, {{"axes", space}, {"keepdims", std::int64_t{0}}}); };
@@ -70,13 +73,15 @@ TensorId build_dice(GraphBuilder& builder, TensorId prediction, TensorId target)
 }
 
 constexpr LossRow kRows[] = {
-    {"cross-entropy", "softmax cross-entropy of logits; class axis 1, the last for rank 3; label -100 is ignored; mean over the others", label_type, build_cross_entropy},
+    {"cross-entropy", "softmax cross-entropy of logits; class axis 1, the last for rank 3; label -100 is ignored; mean over the others",
+     label_type, build_cross_entropy},
     {"nll", "as cross-entropy, of log-probabilities", label_type, build_nll},
     {"mse", "mean of the squared differences", same_type, build_mean<kSquaredError>},
     {"l1", "mean of the absolute differences", same_type, build_mean<kAbsoluteError>},
     {"huber", "mean of Huber's function of the differences, delta 1", same_type, build_mean<kHuber>},
     {"bce", "binary cross-entropy of logits, mean over all elements", same_type, build_mean<kBce>},
-    {"dice", "1 - (2 sum(pt) + 1e-5) / (sum(p) + sum(t) + 1e-5), p = sigmoid(output), sums over space, mean over samples and channels", same_type, build_dice},
+    {"dice", "1 - (2 sum(pt) + 1e-5) / (sum(p) + sum(t) + 1e-5), p = sigmoid(output), sums over space, mean over samples and channels",
+     same_type, build_dice},
     {"kl", "t (log t - x) of log-probabilities x, mean over all elements", same_type, build_mean<kDivergence>},
 };
 
@@ -90,7 +95,9 @@ TensorId add_cross_entropy(GraphBuilder& builder, const CrossEntropy& loss, Loss
     operands.push_back(loss.class_weights);
     weight_operands.push_back(loss.class_weights);
   }
-  const Attributes attributes = {{"axis", std::int64_t{loss.axis}}, {"ignore_index", loss.ignore_index}, {"label_smoothing", loss.label_smoothing},
+  const Attributes attributes = {{"axis", std::int64_t{loss.axis}},
+                                 {"ignore_index", loss.ignore_index},
+                                 {"label_smoothing", loss.label_smoothing},
                                  {"log_probabilities", std::int64_t{loss.log_probabilities}}};
   const TensorId sum = builder.add1("CrossEntropySum", std::move(operands), attributes);
   if (reduction == LossReduction::Sum) return sum;

@@ -9,9 +9,21 @@
 namespace rehearsal::graph {
 namespace {
 
-constexpr std::span<const OpSchema> (*kFamilies[])() = {convolution_ops, pooling_ops, normalization_ops, layer_normalization_ops, group_normalization_ops,
-                                                        resize_ops, dropout_ops, elementwise_ops, matmul_ops,
-                                                        reduction_ops, movement_ops, gather_ops, softmax_ops, loss_ops, optimizer_ops};
+constexpr std::span<const OpSchema> (*kFamilies[])() = {convolution_ops,
+                                                        pooling_ops,
+                                                        normalization_ops,
+                                                        layer_normalization_ops,
+                                                        group_normalization_ops,
+                                                        resize_ops,
+                                                        dropout_ops,
+                                                        elementwise_ops,
+                                                        matmul_ops,
+                                                        reduction_ops,
+                                                        movement_ops,
+                                                        gather_ops,
+                                                        softmax_ops,
+                                                        loss_ops,
+                                                        optimizer_ops};
 
 struct Table {
   std::vector<OpSchema> rows;

@@ -26,10 +26,13 @@ constexpr OptimizerSlot kAdagradSlots[] = {{"sum"}};
 
 GraphBuilder::NodeOptions update_named(const std::string& name) { return {name, Phase::Update, NodeId::None, {}}; }
 
-TensorId squared_norm(GraphBuilder& builder, TensorId x, const std::string& name) { return builder.add("SquaredNorm", {x}, {}, update_named(name)).front(); }
+TensorId squared_norm(GraphBuilder& builder, TensorId x, const std::string& name) {
+  return builder.add("SquaredNorm", {x}, {}, update_named(name)).front();
+}
 
 std::vector<TensorId> build_lars(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
-  std::vector<TensorId> operands = {o.parameter, o.gradient, squared_norm(builder, o.parameter, name + ".norm"), squared_norm(builder, o.gradient, name + ".gradient_norm")};
+  std::vector<TensorId> operands = {o.parameter, o.gradient, squared_norm(builder, o.parameter, name + ".norm"),
+                                    squared_norm(builder, o.gradient, name + ".gradient_norm")};
   operands.insert(operands.end(), o.slots.begin(), o.slots.end());
   return builder.add("LarsUpdate", std::move(operands), attributes, update_named(name));
 }
@@ -39,8 +42,12 @@ std::vector<TensorId> build_lamb(GraphBuilder& builder, const UpdateOperands& o,
   operands.insert(operands.end(), o.slots.begin(), o.slots.end());
   std::vector<TensorId> results = builder.add("LambDirection", std::move(operands), attributes, update_named(name + ".direction"));
   const TensorId direction = results[0];
-  results[0] = builder.add("LambUpdate", {o.parameter, direction, squared_norm(builder, o.parameter, name + ".norm"), squared_norm(builder, direction, name + ".direction_norm")},
-                           attributes, update_named(name)).front();
+  results[0] = builder
+                   .add("LambUpdate",
+                        {o.parameter, direction, squared_norm(builder, o.parameter, name + ".norm"),
+                         squared_norm(builder, direction, name + ".direction_norm")},
+                        attributes, update_named(name))
+                   .front();
   return results;
 }
 
@@ -88,7 +95,8 @@ OptimizerSettings completed(const OptimizerSettings& settings) {
   for (const auto& parameter : row.parameters) all.values.emplace(parameter.name, parameter.otherwise);
   for (const auto& [name, value] : settings.values) {
     const auto known = all.values.find(name);
-    if (known == all.values.end()) throw BadInput("optimizer " + settings.name, "takes no '" + name + "'; it takes " + names_of(row.parameters));
+    if (known == all.values.end())
+      throw BadInput("optimizer " + settings.name, "takes no '" + name + "'; it takes " + names_of(row.parameters));
     check_value(settings.name, name, value);
     known->second = value;
   }

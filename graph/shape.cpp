@@ -9,7 +9,8 @@ namespace rehearsal::graph {
 std::int64_t element_count(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t d : shape) {
-    if (d < 0 || __builtin_mul_overflow(count, d, &count)) throw BadInput("shape " + to_text(shape) + " has no element count: sizes must be known and fit 63 bits");
+    if (d < 0 || __builtin_mul_overflow(count, d, &count))
+      throw BadInput("shape " + to_text(shape) + " has no element count: sizes must be known and fit 63 bits");
   }
   return count;
 }
@@ -37,11 +38,14 @@ Shape broadcast(const Shape& a, const Shape& b) {
 int normalize_axis(std::int64_t axis, std::size_t rank) {
   const auto size = static_cast<std::int64_t>(rank);
   if (axis < -size || axis >= size) {
-    throw BadInput("axis " + std::to_string(axis) + " lies outside [" + std::to_string(-size) + "," + std::to_string(size) + ") of a tensor of rank " + std::to_string(size));
+    throw BadInput("axis " + std::to_string(axis) + " lies outside [" + std::to_string(-size) + "," + std::to_string(size) +
+                   ") of a tensor of rank " + std::to_string(size));
   }
   return static_cast<int>(axis < 0 ? axis + size : axis);
 }
 
-Bytes size_of(const TensorType& type) { return Bytes(static_cast<double>(element_count(type.shape)) * static_cast<double>(size_of(type.dtype))); }
+Bytes size_of(const TensorType& type) {
+  return Bytes(static_cast<double>(element_count(type.shape)) * static_cast<double>(size_of(type.dtype)));
+}
 
 }  // namespace rehearsal::graph

@@ -1,10 +1,10 @@
 #include "graph/training.hpp"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
-
-#include <fnmatch.h>
 
 #include "base/error.hpp"
 #include "graph/clipping.hpp"
@@ -27,9 +27,11 @@ Role trained_role(const Tensor& tensor, const TrainingOptions& options) {
   return trainable && !matches_any(tensor.name, options.freeze) ? Role::Parameter : Role::Constant;
 }
 
-void warn_of_unused_globs(const Graph& model, const std::vector<std::string>& globs, const std::string& flag, std::vector<std::string>& warnings) {
+void warn_of_unused_globs(const Graph& model, const std::vector<std::string>& globs, const std::string& flag,
+                          std::vector<std::string>& warnings) {
   for (const std::string& glob : globs) {
-    const bool used = std::any_of(model.tensors().begin(), model.tensors().end(), [&](const Tensor& t) { return is_stored(t.role) && matches_any(t.name, {glob}); });
+    const bool used = std::any_of(model.tensors().begin(), model.tensors().end(),
+                                  [&](const Tensor& t) { return is_stored(t.role) && matches_any(t.name, {glob}); });
     if (!used) warnings.push_back(flag + " '" + glob + "' matches no stored tensor of the model");
   }
 }
@@ -77,7 +79,8 @@ class Step {
       const Shape& shape = model_[t].type.shape;
       if (!batch && !shape.empty()) batch = shape[0];
       if (batch && !shape.empty() && shape[0] != *batch) {
-        result_.warnings.push_back("input '" + model_[t].name + "' has " + std::to_string(shape[0]) + " rows where the batch is " + std::to_string(*batch));
+        result_.warnings.push_back("input '" + model_[t].name + "' has " + std::to_string(shape[0]) + " rows where the batch is " +
+                                   std::to_string(*batch));
       }
     }
     return batch.value_or(0);
@@ -139,14 +142,15 @@ class Step {
     const TensorId there = builder_.find(name);
     if (there == TensorId::None) return builder_.add_input(name, type);
     if (builder_[there].role == Role::Input && builder_.type(there) == type) return there;
-    throw BadInput("the model has a tensor '" + name + "' that cannot be the target, which is " + std::string(rehearsal::name(type.dtype)) + to_text(type.shape) +
-                   "; name the target otherwise");
+    throw BadInput("the model has a tensor '" + name + "' that cannot be the target, which is " + std::string(rehearsal::name(type.dtype)) +
+                   to_text(type.shape) + "; name the target otherwise");
   }
 
   void use_output(TensorId output) {
     const TensorType type = builder_.type(output);
     if (!is_float(type.dtype) || element_count(type.shape) != 1) {
-      throw BadInput("output '" + model_[output].name + "' is " + std::string(name(type.dtype)) + to_text(type.shape) + "; a loss is one floating-point number");
+      throw BadInput("output '" + model_[output].name + "' is " + std::string(name(type.dtype)) + to_text(type.shape) +
+                     "; a loss is one floating-point number");
     }
     loss_ = output;
     if (!type.shape.empty()) loss_ = builder_.add1("Reshape", {loss_}, {{"shape", Shape{}}});
@@ -199,7 +203,8 @@ class Step {
     return updated[0];
   }
 
-  std::vector<TensorId> update_nodes(const OptimizerRow& row, const Attributes& attributes, const UpdateOperands& operands, const std::string& name) {
+  std::vector<TensorId> update_nodes(const OptimizerRow& row, const Attributes& attributes, const UpdateOperands& operands,
+                                     const std::string& name) {
     if (row.build) return row.build(builder_, operands, attributes, name);
     std::vector<TensorId> inputs = {operands.parameter, operands.gradient, operands.step};
     inputs.insert(inputs.end(), operands.slots.begin(), operands.slots.end());
@@ -207,7 +212,8 @@ class Step {
   }
 
   TensorId step() {
-    if (step_ == TensorId::None) step_ = builder_.add_stored(builder_.fresh_name("optimizer.step"), {DType::I64, {}}, Role::Slot, {DType::I64, Fill{1}});
+    if (step_ == TensorId::None)
+      step_ = builder_.add_stored(builder_.fresh_name("optimizer.step"), {DType::I64, {}}, Role::Slot, {DType::I64, Fill{1}});
     return step_;
   }
 
@@ -235,7 +241,8 @@ class Step {
     result_.target = renumber(result_.target);
     result_.step = renumber(step_);
     for (const Trained& trained : trained_) {
-      TrainedParameter parameter{renumber(trained.operands.parameter), renumber(trained.gradient), result_.graph[renumber(trained.updated)].producer, {}};
+      TrainedParameter parameter{
+          renumber(trained.operands.parameter), renumber(trained.gradient), result_.graph[renumber(trained.updated)].producer, {}};
       for (const TensorId slot : trained.operands.slots) parameter.slots.push_back(renumber(slot));
       result_.parameters.push_back(std::move(parameter));
     }

@@ -16,10 +16,10 @@ namespace rehearsal::graph {
 /// A loss row builds nodes from the model's output and the target; its result is (weighted sum, weight), both f64 scalars of the whole
 /// batch, and loss = sum / weight: so that every split of the batch over ranks or micro-batches gives the same loss.
 struct LossRow {
-  std::string_view name;         ///< as in --loss
+  std::string_view name;  ///< as in --loss
   std::string_view description;
   DType target_dtype(const TensorType& prediction) const { return target_type(prediction).dtype; }
-  TensorType (*target_type)(const TensorType& prediction);  ///< what `--data` must hold under the target's name
+  TensorType (*target_type)(const TensorType& prediction);                 ///< what `--data` must hold under the target's name
   TensorId (*build)(GraphBuilder&, TensorId prediction, TensorId target);  ///< scalar loss
 };
 [[nodiscard]] std::span<const LossRow> loss_table();
@@ -62,18 +62,18 @@ struct OptimizerRow {
 [[nodiscard]] OptimizerSettings completed(const OptimizerSettings& settings);
 
 struct TrainingOptions {
-  std::string loss;                   ///< a row of loss_table(), "none", an output's name, or "" (what the graph ends in, else cross-entropy on output 0)
+  std::string loss;  ///< a row of loss_table(), "none", an output's name, or "" (what the graph ends in, else cross-entropy on output 0)
   std::string target_name = "target";
   OptimizerSettings optimizer;
-  std::vector<std::string> freeze;    ///< globs of tensor names that are not trained
-  std::vector<std::string> train;     ///< globs that are, whatever the rule says
-  bool dropout = true;                ///< off: every Dropout keeps everything
-  double clip_norm = 0;               ///< largest norm of all gradients together; 0: not clipped
+  std::vector<std::string> freeze;  ///< globs of tensor names that are not trained
+  std::vector<std::string> train;   ///< globs that are, whatever the rule says
+  bool dropout = true;              ///< off: every Dropout keeps everything
+  double clip_norm = 0;             ///< largest norm of all gradients together; 0: not clipped
 };
 
 struct TrainedParameter {
   TensorId value;
-  TensorId gradient;             ///< of the mean loss over the global batch, before clipping
+  TensorId gradient;  ///< of the mean loss over the global batch, before clipping
   NodeId update;
   std::vector<TensorId> slots;
 };
@@ -81,14 +81,14 @@ struct TrainedParameter {
 /// One step of training. `graph` holds forward, backward and update nodes.
 struct TrainingGraph {
   Graph graph;
-  TensorId loss = TensorId::None;         ///< scalar f64, mean over the global batch, before the update
-  TensorId target = TensorId::None;       ///< None when the loss is an output of the model
-  TensorId step = TensorId::None;         ///< Slot, int64 scalar: 1 in the first step (Adam's bias correction); None if unused
+  TensorId loss = TensorId::None;    ///< scalar f64, mean over the global batch, before the update
+  TensorId target = TensorId::None;  ///< None when the loss is an output of the model
+  TensorId step = TensorId::None;    ///< Slot, int64 scalar: 1 in the first step (Adam's bias correction); None if unused
   std::vector<TrainedParameter> parameters;
   std::vector<Untrainable> untrainable;
   std::vector<std::string> warnings;
-  std::int64_t batch = 0;                 ///< size of the batch dimension of the inputs
-  OptimizerSettings optimizer;            ///< with all defaults filled in
+  std::int64_t batch = 0;       ///< size of the batch dimension of the inputs
+  OptimizerSettings optimizer;  ///< with all defaults filled in
 };
 
 /// Throws Refusal when nothing can be trained, listing the nodes in the way.

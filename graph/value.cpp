@@ -30,7 +30,8 @@ T load(const std::byte* at) {
 
 template <class T>
 constexpr Codec plain_codec() {
-  return {[](const std::byte* at) { return static_cast<double>(load<T>(at)); }, [](const std::byte* at) { return static_cast<std::int64_t>(load<T>(at)); },
+  return {[](const std::byte* at) { return static_cast<double>(load<T>(at)); },
+          [](const std::byte* at) { return static_cast<std::int64_t>(load<T>(at)); },
           [](double real, std::int64_t integer, std::byte* at) {
             const T value = std::is_floating_point_v<T> ? static_cast<T>(real) : static_cast<T>(integer);
             std::memcpy(at, &value, sizeof value);
@@ -40,7 +41,8 @@ constexpr Codec plain_codec() {
 /// A binary float of `exponent` and `mantissa` bits with IEEE bias and subnormals. `infinite`: the all-ones exponent means
 /// infinity and NaN; without it (F8E4M3, OCP 8-bit floating point specification 1.0) only all ones are NaN.
 double decode_float(std::uint32_t bits, int exponent, int mantissa, bool infinite) {
-  const std::uint32_t fraction = bits & ((1U << mantissa) - 1), power = (bits >> mantissa) & ((1U << exponent) - 1), top = (1U << exponent) - 1;
+  const std::uint32_t fraction = bits & ((1U << mantissa) - 1), power = (bits >> mantissa) & ((1U << exponent) - 1),
+                      top = (1U << exponent) - 1;
   const double sign = (bits >> (exponent + mantissa)) & 1U ? -1.0 : 1.0;
   const int bias = (1 << (exponent - 1)) - 1;
   if (power == top && infinite) return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::nan("");
@@ -50,7 +52,9 @@ double decode_float(std::uint32_t bits, int exponent, int mantissa, bool infinit
 }
 
 template <class Storage, int kExponent, int kMantissa, bool kInfinite>
-double decode(const std::byte* at) { return decode_float(load<Storage>(at), kExponent, kMantissa, kInfinite); }
+double decode(const std::byte* at) {
+  return decode_float(load<Storage>(at), kExponent, kMantissa, kInfinite);
+}
 
 /// Rounds to nearest even; beyond the largest finite value lies infinity.
 template <int kExponent, int kMantissa>
@@ -74,7 +78,9 @@ void encode(double real, std::int64_t, std::byte* at) {
 }
 
 template <auto kDecode>
-std::int64_t truncated(const std::byte* at) { return static_cast<std::int64_t>(kDecode(at)); }
+std::int64_t truncated(const std::byte* at) {
+  return static_cast<std::int64_t>(kDecode(at));
+}
 
 constexpr auto kHalf = decode<std::uint16_t, 5, 10, true>;
 constexpr auto kBrain = decode<std::uint16_t, 8, 7, true>;
@@ -83,11 +89,22 @@ constexpr auto kEighth52 = decode<std::uint8_t, 5, 2, true>;
 constexpr Codec kBool = {[](const std::byte* at) { return *at == std::byte{0} ? 0.0 : 1.0; },
                          [](const std::byte* at) { return *at == std::byte{0} ? std::int64_t{0} : std::int64_t{1}; },
                          [](double, std::int64_t integer, std::byte* at) { *at = std::byte{integer != 0}; }};
-constexpr std::array<Codec, static_cast<std::size_t>(DType::Count)> kCodecs = {
-    plain_codec<float>(), plain_codec<double>(), Codec{kHalf, truncated<kHalf>, encode<5, 10>}, Codec{kBrain, truncated<kBrain>, encode<8, 7>},
-    plain_codec<std::int8_t>(), plain_codec<std::int16_t>(), plain_codec<std::int32_t>(), plain_codec<std::int64_t>(),
-    plain_codec<std::uint8_t>(), plain_codec<std::uint16_t>(), plain_codec<std::uint32_t>(), plain_codec<std::uint64_t>(), kBool, Codec{},
-    Codec{kEighth43, truncated<kEighth43>, nullptr}, Codec{kEighth52, truncated<kEighth52>, nullptr}};
+constexpr std::array<Codec, static_cast<std::size_t>(DType::Count)> kCodecs = {plain_codec<float>(),
+                                                                               plain_codec<double>(),
+                                                                               Codec{kHalf, truncated<kHalf>, encode<5, 10>},
+                                                                               Codec{kBrain, truncated<kBrain>, encode<8, 7>},
+                                                                               plain_codec<std::int8_t>(),
+                                                                               plain_codec<std::int16_t>(),
+                                                                               plain_codec<std::int32_t>(),
+                                                                               plain_codec<std::int64_t>(),
+                                                                               plain_codec<std::uint8_t>(),
+                                                                               plain_codec<std::uint16_t>(),
+                                                                               plain_codec<std::uint32_t>(),
+                                                                               plain_codec<std::uint64_t>(),
+                                                                               kBool,
+                                                                               Codec{},
+                                                                               Codec{kEighth43, truncated<kEighth43>, nullptr},
+                                                                               Codec{kEighth52, truncated<kEighth52>, nullptr}};
 
 const Codec& codec(DType type) { return kCodecs[static_cast<std::size_t>(type)]; }
 
@@ -96,14 +113,17 @@ std::size_t bytes_of(const Contents& contents, const Shape& shape) {
   return static_cast<std::size_t>(element_count(shape)) * size_of(contents.stored);
 }
 
-bool has_bytes(const Contents& contents) { return std::holds_alternative<FileRegion>(contents.source) || std::holds_alternative<InlineBytes>(contents.source); }
+bool has_bytes(const Contents& contents) {
+  return std::holds_alternative<FileRegion>(contents.source) || std::holds_alternative<InlineBytes>(contents.source);
+}
 
 void check_region(const FileRegion& region, std::size_t bytes) {
   std::error_code failure;
   const std::uintmax_t size = std::filesystem::file_size(region.path, failure);
   if (failure) throw BadInput(region.path, "cannot be read (" + failure.message() + "); it holds the values of a tensor");
   if (region.bytes != bytes) {
-    throw BadInput(region.path, "a tensor of " + std::to_string(bytes) + " bytes is stored in a region of " + std::to_string(region.bytes) + " bytes");
+    throw BadInput(region.path,
+                   "a tensor of " + std::to_string(bytes) + " bytes is stored in a region of " + std::to_string(region.bytes) + " bytes");
   }
   if (region.offset > size || region.bytes > size - region.offset) {
     throw BadInput(region.path, "the region of " + std::to_string(region.bytes) + " bytes at offset " + std::to_string(region.offset) +
@@ -118,8 +138,8 @@ void check_stored(const Contents& contents, const Shape& shape) {
   if (const auto* region = std::get_if<FileRegion>(&contents.source)) return check_region(*region, bytes);
   const std::size_t there = std::get<InlineBytes>(contents.source).data->size();
   if (there != bytes) {
-    throw BadInput("a tensor of shape " + to_text(shape) + " and type " + std::string(name(contents.stored)) + " needs " + std::to_string(bytes) +
-                   " bytes, its values have " + std::to_string(there));
+    throw BadInput("a tensor of shape " + to_text(shape) + " and type " + std::string(name(contents.stored)) + " needs " +
+                   std::to_string(bytes) + " bytes, its values have " + std::to_string(there));
   }
 }
 
@@ -134,12 +154,16 @@ void copy_stored(const Contents& contents, std::size_t bytes, std::byte* out) {
   std::ifstream file(region.path, std::ios::binary);
   file.seekg(static_cast<std::streamoff>(region.offset));
   file.read(reinterpret_cast<char*>(out), static_cast<std::streamsize>(bytes));
-  if (!file) throw BadInput(region.path, "ended before " + std::to_string(bytes) + " bytes at offset " + std::to_string(region.offset) + " were read");
+  if (!file)
+    throw BadInput(region.path,
+                   "ended before " + std::to_string(bytes) + " bytes at offset " + std::to_string(region.offset) + " were read");
 }
 
 struct Draw {
   RandomStream random;
-  double operator()(const std::monostate&, std::int64_t) const { throw InternalError("values are asked of a tensor whose contents are not known"); }
+  double operator()(const std::monostate&, std::int64_t) const {
+    throw InternalError("values are asked of a tensor whose contents are not known");
+  }
   double operator()(const FileRegion&, std::int64_t) const { throw InternalError("a file region is read as bytes"); }
   double operator()(const InlineBytes&, std::int64_t) const { throw InternalError("inline bytes are read as bytes"); }
   double operator()(const Fill& fill, std::int64_t) const { return fill.value; }
@@ -167,7 +191,11 @@ void each_element(const Contents& contents, const Shape& shape, Draw draw, const
     }
     return;
   }
-  std::visit([&](const auto& source) { for (std::int64_t i = 0; i < count; ++i) take(i, draw(source, i), std::int64_t{0}, false); }, contents.source);
+  std::visit(
+      [&](const auto& source) {
+        for (std::int64_t i = 0; i < count; ++i) take(i, draw(source, i), std::int64_t{0}, false);
+      },
+      contents.source);
 }
 
 /// Casting a float outside int64 is undefined in C++: saturate.
@@ -179,8 +207,12 @@ std::int64_t to_integer(double real) {
 
 }  // namespace
 
-double Value::real(std::int64_t i) const { return integral() ? static_cast<double>(integers[static_cast<std::size_t>(i)]) : reals[static_cast<std::size_t>(i)]; }
-std::int64_t Value::integer(std::int64_t i) const { return integral() ? integers[static_cast<std::size_t>(i)] : to_integer(reals[static_cast<std::size_t>(i)]); }
+double Value::real(std::int64_t i) const {
+  return integral() ? static_cast<double>(integers[static_cast<std::size_t>(i)]) : reals[static_cast<std::size_t>(i)];
+}
+std::int64_t Value::integer(std::int64_t i) const {
+  return integral() ? integers[static_cast<std::size_t>(i)] : to_integer(reals[static_cast<std::size_t>(i)]);
+}
 
 Value Value::of_integers(std::vector<std::int64_t> values, Shape shape, DType dtype) {
   ensure(static_cast<std::int64_t>(values.size()) == element_count(shape) && is_integer(dtype), "a value's elements must fit its type");
@@ -207,7 +239,8 @@ Contents contents_of(const Value& value) {
   const std::size_t step = size_of(value.type.dtype);
   auto data = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(value.count()) * step);
   for (std::int64_t i = 0; i < value.count(); ++i) {
-    to.write(value.integral() ? 0 : value.real(i), value.integral() ? value.integer(i) : 0, data->data() + static_cast<std::size_t>(i) * step);
+    to.write(value.integral() ? 0 : value.real(i), value.integral() ? value.integer(i) : 0,
+             data->data() + static_cast<std::size_t>(i) * step);
   }
   return {value.type.dtype, InlineBytes{std::move(data)}};
 }
@@ -215,7 +248,8 @@ Contents contents_of(const Value& value) {
 std::vector<double> read_reals(const Contents& contents, const Shape& shape, std::uint64_t seed, std::uint64_t stream) {
   check_stored(contents, shape);
   std::vector<double> values(static_cast<std::size_t>(element_count(shape)));
-  each_element(contents, shape, Draw{{seed, stream}}, [&](std::int64_t i, double real, std::int64_t, bool) { values[static_cast<std::size_t>(i)] = real; });
+  each_element(contents, shape, Draw{{seed, stream}},
+               [&](std::int64_t i, double real, std::int64_t, bool) { values[static_cast<std::size_t>(i)] = real; });
   return values;
 }
 

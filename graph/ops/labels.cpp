@@ -43,19 +43,21 @@ void require_inputs(const NodeView& node, std::size_t least, std::size_t most) {
     throw BadInput("has " + std::to_string(node.inputs.size()) + " operands, the operator takes at most " + std::to_string(most));
   }
   for (std::size_t i = 0; i < least; ++i) {
-    if (!node.has_input(i)) throw BadInput("operand " + std::to_string(i) + " is missing; the operator needs at least " + std::to_string(least));
+    if (!node.has_input(i))
+      throw BadInput("operand " + std::to_string(i) + " is missing; the operator needs at least " + std::to_string(least));
   }
 }
 
 void require_same_type(const NodeView& node, std::size_t a, std::size_t b) {
   if (node.input(a).dtype == node.input(b).dtype) return;
-  throw BadInput("operand " + std::to_string(b) + " is " + std::string(name(node.input(b).dtype)) + ", operand " + std::to_string(a) + " is " +
-                 std::string(name(node.input(a).dtype)) + "; they must have one element type");
+  throw BadInput("operand " + std::to_string(b) + " is " + std::string(name(node.input(b).dtype)) + ", operand " + std::to_string(a) +
+                 " is " + std::string(name(node.input(a).dtype)) + "; they must have one element type");
 }
 
 void require_float(const NodeView& node, std::size_t operand) {
   if (is_float(node.input(operand).dtype)) return;
-  throw BadInput("operand " + std::to_string(operand) + " is " + std::string(name(node.input(operand).dtype)) + ", it must be floating point");
+  throw BadInput("operand " + std::to_string(operand) + " is " + std::string(name(node.input(operand).dtype)) +
+                 ", it must be floating point");
 }
 
 void require_rank(const NodeView& node, std::size_t operand, std::size_t least, std::size_t most) {

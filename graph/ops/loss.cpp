@@ -20,7 +20,9 @@ void require_labels(const TensorType& target, const Shape& expected, const std::
   if (!is_integer(target.dtype) || target.dtype == DType::Bool) {
     throw BadInput(operand + " is " + std::string(name(target.dtype)) + ", class labels must be integers");
   }
-  if (target.shape != expected) throw BadInput(operand + " has shape " + to_text(target.shape) + ", it must be the logits' without the class axis, " + to_text(expected));
+  if (target.shape != expected)
+    throw BadInput(operand + " has shape " + to_text(target.shape) + ", it must be the logits' without the class axis, " +
+                   to_text(expected));
 }
 
 Shape without(Shape shape, int axis) {
@@ -35,7 +37,8 @@ void require_scores(const NodeView& node, std::size_t weights) {
   const std::int64_t classes = node.input(0).shape[static_cast<std::size_t>(axis)];
   require_labels(node.input(1), without(node.input(0).shape, axis), "operand 1");
   if (node.has_input(weights) && node.input(weights).shape != Shape{classes}) {
-    throw BadInput("operand " + std::to_string(weights) + " has shape " + to_text(node.input(weights).shape) + ", class weights must have shape " + to_text(Shape{classes}));
+    throw BadInput("operand " + std::to_string(weights) + " has shape " + to_text(node.input(weights).shape) +
+                   ", class weights must have shape " + to_text(Shape{classes}));
   }
 }
 
@@ -73,7 +76,8 @@ SplitRule class_labels(const NodeView& node, LabelKind kind) {
   const std::size_t classes = scores.size() - 1;
   rule.inputs[0][axis] = whole(static_cast<int>(classes), scores[axis]);
   const std::size_t weights = node.inputs.size() - 1;
-  if (weights >= 2 && node.has_input(weights) && node.input(weights).shape.size() == 1) rule.inputs[weights] = {whole(static_cast<int>(classes), scores[axis])};
+  if (weights >= 2 && node.has_input(weights) && node.input(weights).shape.size() == 1)
+    rule.inputs[weights] = {whole(static_cast<int>(classes), scores[axis])};
   rule.kinds.assign(classes, kind);
   rule.kinds.push_back(LabelKind::Opaque);
   return rule;
@@ -95,14 +99,19 @@ SplitRule labels_cross_entropy_gradient(const NodeView& node) {
 SplitRule labels_sum(const NodeView& node) {
   const Shape& full = node.input(0).shape;
   SplitRule rule;
-  for (const auto& type : node.inputs) rule.inputs.push_back(type && type->shape == full ? aligned_labels(full, full) : unlabelled(type ? type->shape : Shape{}));
+  for (const auto& type : node.inputs)
+    rule.inputs.push_back(type && type->shape == full ? aligned_labels(full, full) : unlabelled(type ? type->shape : Shape{}));
   rule.outputs = {{}};
   rule.kinds.assign(full.size(), LabelKind::Sum);
   return rule;
 }
 
-Work work_per_score(const NodeView& node) { return {Flops(kFlopsOfLogit * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
-Work work_per_element(const NodeView& node) { return {Flops(kFlopsOfElement * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
+Work work_per_score(const NodeView& node) {
+  return {Flops(kFlopsOfLogit * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
+}
+Work work_per_element(const NodeView& node) {
+  return {Flops(kFlopsOfElement * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
+}
 
 void gradient_cross_entropy(GradientContext& c) {
   if (!c.wants(0)) return;
@@ -116,7 +125,8 @@ std::vector<TensorType> infer_element_loss(const NodeView& node) {
   require_float(node, 0);
   require_same_type(node, 0, 1);
   if (node.input(0).shape != node.input(1).shape) {
-    throw BadInput("the target has shape " + to_text(node.input(1).shape) + ", the prediction " + to_text(node.input(0).shape) + "; they must be equal");
+    throw BadInput("the target has shape " + to_text(node.input(1).shape) + ", the prediction " + to_text(node.input(0).shape) +
+                   "; they must be equal");
   }
   return {kScalar};
 }
@@ -135,22 +145,48 @@ void gradient_element_loss(GradientContext& c) {
 }
 
 OpSchema element_loss(std::string_view name, std::string_view description) {
-  return {.name = name, .description = description, .family = CostFamily::Reduction, .infer = infer_element_loss, .labels = labels_sum,
-          .work = work_per_element, .gradient = gradient_element_loss};
+  return {.name = name,
+          .description = description,
+          .family = CostFamily::Reduction,
+          .infer = infer_element_loss,
+          .labels = labels_sum,
+          .work = work_per_element,
+          .gradient = gradient_element_loss};
 }
 
 OpSchema element_loss_gradient(std::string_view name, std::string_view description) {
-  return {.name = name, .description = description, .family = CostFamily::Elementwise, .traits = Trait::Elementwise, .infer = infer_element_loss_gradient,
-          .labels = elementwise_labels, .work = work_per_element, .no_gradient = "second derivatives are not built"};
+  return {.name = name,
+          .description = description,
+          .family = CostFamily::Elementwise,
+          .traits = Trait::Elementwise,
+          .infer = infer_element_loss_gradient,
+          .labels = elementwise_labels,
+          .work = work_per_element,
+          .no_gradient = "second derivatives are not built"};
 }
 
 const OpSchema kRows[] = {
-    {.name = "CrossEntropySum", .description = "Sum over all labels t of -w[t] log softmax(x)[t], ignored labels left out; 'log_probabilities' 1: x is log softmax already.",
-     .family = CostFamily::Reduction, .infer = infer_cross_entropy, .labels = labels_cross_entropy, .work = work_per_score, .gradient = gradient_cross_entropy},
-    {.name = "CrossEntropyGrad", .description = "Derivative of CrossEntropySum by the scores, times operand 2.", .family = CostFamily::Elementwise,
-     .infer = infer_cross_entropy_gradient, .labels = labels_cross_entropy_gradient, .work = work_per_score, .no_gradient = "second derivatives are not built"},
-    {.name = "CrossEntropyWeight", .description = "Sum of the class weights of all labels that are not ignored (their count without class weights).",
-     .family = CostFamily::Reduction, .infer = infer_label_weight, .labels = labels_sum, .no_gradient = "it depends on integer labels only"},
+    {.name = "CrossEntropySum",
+     .description =
+         "Sum over all labels t of -w[t] log softmax(x)[t], ignored labels left out; 'log_probabilities' 1: x is log softmax already.",
+     .family = CostFamily::Reduction,
+     .infer = infer_cross_entropy,
+     .labels = labels_cross_entropy,
+     .work = work_per_score,
+     .gradient = gradient_cross_entropy},
+    {.name = "CrossEntropyGrad",
+     .description = "Derivative of CrossEntropySum by the scores, times operand 2.",
+     .family = CostFamily::Elementwise,
+     .infer = infer_cross_entropy_gradient,
+     .labels = labels_cross_entropy_gradient,
+     .work = work_per_score,
+     .no_gradient = "second derivatives are not built"},
+    {.name = "CrossEntropyWeight",
+     .description = "Sum of the class weights of all labels that are not ignored (their count without class weights).",
+     .family = CostFamily::Reduction,
+     .infer = infer_label_weight,
+     .labels = labels_sum,
+     .no_gradient = "it depends on integer labels only"},
     element_loss("SquaredErrorSum", "Sum of (x - t)^2."),
     element_loss_gradient("SquaredErrorGrad", "2 (x - t), times operand 2."),
     element_loss("AbsoluteErrorSum", "Sum of |x - t|."),

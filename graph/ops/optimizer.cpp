@@ -13,7 +13,8 @@ constexpr std::size_t kFirstState = 3;
 void require_step(const NodeView& node, std::size_t operand) {
   if (!node.has_input(operand)) return;
   const TensorType expected{DType::I64, {}};
-  if (node.input(operand) != expected) throw BadInput("operand " + std::to_string(operand) + " must be an int64 scalar, the number of the step from 1");
+  if (node.input(operand) != expected)
+    throw BadInput("operand " + std::to_string(operand) + " must be an int64 scalar, the number of the step from 1");
 }
 
 void require_scalar(const NodeView& node, std::size_t operand) {
@@ -27,7 +28,9 @@ std::vector<TensorType> infer_update(const NodeView& node) {
   std::vector<TensorType> results = {node.input(0)};
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     if (i == 2) continue;
-    if (node.input(i) != node.input(0)) throw BadInput("operand " + std::to_string(i) + " has shape " + to_text(node.input(i).shape) + ", it must be like the parameter " + to_text(node.input(0).shape));
+    if (node.input(i) != node.input(0))
+      throw BadInput("operand " + std::to_string(i) + " has shape " + to_text(node.input(i).shape) + ", it must be like the parameter " +
+                     to_text(node.input(0).shape));
     if (i >= kFirstState) results.push_back(node.input(i));
   }
   return results;
@@ -54,15 +57,23 @@ SplitRule labels_norm(const NodeView& node) {
 }
 
 template <int kFlops>
-Work work_per_parameter(const NodeView& node) { return elementwise_work(node, kFlops); }
+Work work_per_parameter(const NodeView& node) {
+  return elementwise_work(node, kFlops);
+}
 
 Work work_norm(const NodeView& node) { return {Flops(2 * static_cast<double>(element_count(node.input(0).shape))), traffic(node)}; }
 
 template <int kFlops>
 OpSchema update(std::string_view name, std::string_view description, std::vector<TensorType> (*infer)(const NodeView&) = infer_update,
                 Trait traits = Trait::Elementwise | Trait::InPlace) {
-  return {.name = name, .description = description, .family = CostFamily::Optimizer, .traits = traits, .infer = infer,
-          .labels = elementwise_labels, .work = work_per_parameter<kFlops>, .no_gradient = kNotDifferentiated};
+  return {.name = name,
+          .description = description,
+          .family = CostFamily::Optimizer,
+          .traits = traits,
+          .infer = infer,
+          .labels = elementwise_labels,
+          .work = work_per_parameter<kFlops>,
+          .no_gradient = kNotDifferentiated};
 }
 
 const OpSchema kRows[] = {
@@ -70,12 +81,18 @@ const OpSchema kRows[] = {
     update<14>("AdamUpdate", "Adam (Kingma, Ba 2015); 'decoupled' 1: AdamW (Loshchilov, Hutter 2019)."),
     update<10>("RmspropUpdate", "RMSprop with the root before epsilon, and momentum."),
     update<7>("AdagradUpdate", "Adagrad (Duchi, Hazan, Singer 2011)."),
-    update<8>("LarsUpdate", "Layer-wise adaptive rate scaling (You, Gitman, Ginsburg 2017): momentum over the scaled gradient.", infer_scaled_update),
-    update<14>("LambDirection", "Direction of LAMB (You et al. 2020): Adam's plus the decay; result 0 is the direction, not the parameter.", infer_update,
-               Trait::Elementwise),
+    update<8>("LarsUpdate", "Layer-wise adaptive rate scaling (You, Gitman, Ginsburg 2017): momentum over the scaled gradient.",
+              infer_scaled_update),
+    update<14>("LambDirection", "Direction of LAMB (You et al. 2020): Adam's plus the decay; result 0 is the direction, not the parameter.",
+               infer_update, Trait::Elementwise),
     update<3>("LambUpdate", "parameter - lr (|parameter| / |direction|) direction.", infer_scaled_update),
-    {.name = "SquaredNorm", .description = "Sum of squares of all elements, in f64.", .family = CostFamily::Reduction, .infer = infer_norm, .labels = labels_norm,
-     .work = work_norm, .no_gradient = kNotDifferentiated},
+    {.name = "SquaredNorm",
+     .description = "Sum of squares of all elements, in f64.",
+     .family = CostFamily::Reduction,
+     .infer = infer_norm,
+     .labels = labels_norm,
+     .work = work_norm,
+     .no_gradient = kNotDifferentiated},
 };
 
 }  // namespace

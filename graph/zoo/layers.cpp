@@ -12,9 +12,13 @@ Attributes window_attributes(const Square& window) {
 
 }  // namespace
 
-TensorId Layers::image(std::int64_t batch, std::int64_t channels, std::int64_t size) { return builder_.add_input("input", {dtype_, {batch, channels, size, size}}); }
+TensorId Layers::image(std::int64_t batch, std::int64_t channels, std::int64_t size) {
+  return builder_.add_input("input", {dtype_, {batch, channels, size, size}});
+}
 
-TensorId Layers::parameter(const std::string& name, Shape shape) { return builder_.add_stored(name, {dtype_, std::move(shape)}, Role::Parameter, {}); }
+TensorId Layers::parameter(const std::string& name, Shape shape) {
+  return builder_.add_stored(name, {dtype_, std::move(shape)}, Role::Parameter, {});
+}
 
 TensorId Layers::node(const std::string& name, std::string_view op, std::vector<TensorId> inputs, Attributes attributes) {
   return builder_.add(op, std::move(inputs), std::move(attributes), {name, Phase::Forward, NodeId::None, {}}).front();
@@ -27,7 +31,8 @@ TensorId Layers::conv(const std::string& name, TensorId x, std::int64_t channels
 }
 
 TensorId Layers::conv_transpose(const std::string& name, TensorId x, std::int64_t channels, Square window) {
-  const TensorId weight = parameter(name + ".weight", {shape(x)[1], channels, window.kernel, window.kernel}), bias = parameter(name + ".bias", {channels});
+  const TensorId weight = parameter(name + ".weight", {shape(x)[1], channels, window.kernel, window.kernel}),
+                 bias = parameter(name + ".bias", {channels});
   return node(name, "ConvTranspose", {x, weight, bias}, window_attributes(window));
 }
 
@@ -42,7 +47,9 @@ TensorId Layers::batch_norm(const std::string& name, TensorId x) {
   return add_batch_norm(builder_, norm, name);
 }
 
-TensorId Layers::max_pool(const std::string& name, TensorId x, Square window) { return node(name, "MaxPool", {x}, window_attributes(window)); }
+TensorId Layers::max_pool(const std::string& name, TensorId x, Square window) {
+  return node(name, "MaxPool", {x}, window_attributes(window));
+}
 
 TensorId Layers::global_average(const std::string& name, TensorId x) {
   const Shape size = shape(x);
@@ -55,7 +62,9 @@ TensorId Layers::flatten(const std::string& name, TensorId x) {
   return node(name, "Reshape", {x}, {{"shape", Shape{size[0], element_count(size) / size[0]}}});
 }
 
-TensorId Layers::dropout(const std::string& name, TensorId x, double ratio) { return node(name, "Dropout", {x}, {{"ratio", ratio}, {"stream", dropouts_++}}); }
+TensorId Layers::dropout(const std::string& name, TensorId x, double ratio) {
+  return node(name, "Dropout", {x}, {{"ratio", ratio}, {"stream", dropouts_++}});
+}
 
 TensorId Layers::linear(const std::string& name, TensorId x, std::int64_t features) {
   const TensorId weight = parameter(name + ".weight", {features, shape(x)[1]}), bias = parameter(name + ".bias", {features});
@@ -64,7 +73,8 @@ TensorId Layers::linear(const std::string& name, TensorId x, std::int64_t featur
 
 TensorId Layers::layer_norm(const std::string& name, TensorId x) {
   const Shape features = {shape(x).back()};
-  return node(name, "LayerNormalization", {x, parameter(name + ".weight", features), parameter(name + ".bias", features)}, {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}});
+  return node(name, "LayerNormalization", {x, parameter(name + ".weight", features), parameter(name + ".bias", features)},
+              {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}});
 }
 
 Graph Layers::finish(TensorId result, const std::string& name) && {

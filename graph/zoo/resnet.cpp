@@ -70,7 +70,9 @@ class Network {
 };
 
 template <int k1, int k2, int k3, int k4, bool kBottleneck>
-Graph resnet(const ZooValues& values) { return Network(kBottleneck).build({{k1, k2, k3, k4}, kBottleneck}, values); }
+Graph resnet(const ZooValues& values) {
+  return Network(kBottleneck).build({{k1, k2, k3, k4}, kBottleneck}, values);
+}
 
 constexpr ZooRow kRows[] = {
     {"resnet18", "ResNet-18 (He et al. 2016)", kParameters, resnet<2, 2, 2, 2, false>},

@@ -28,7 +28,8 @@ TensorId double_convolution(Layers& layers, const std::string& name, TensorId x,
 Graph unet(const ZooValues& values) {
   const std::int64_t depth = values.at("depth"), channels = values.at("channels"), image = values.at("image");
   if (image % (std::int64_t{1} << depth) != 0) {
-    throw BadInput("zoo:unet2d", "image=" + std::to_string(image) + " cannot be halved depth=" + std::to_string(depth) + " times; it must be a multiple of " + std::to_string(std::int64_t{1} << depth));
+    throw BadInput("zoo:unet2d", "image=" + std::to_string(image) + " cannot be halved depth=" + std::to_string(depth) +
+                                     " times; it must be a multiple of " + std::to_string(std::int64_t{1} << depth));
   }
   Layers layers;
   TensorId x = double_convolution(layers, "down.0", layers.image(values.at("batch"), values.at("in_channels"), image), channels);
@@ -41,7 +42,8 @@ Graph unet(const ZooValues& values) {
   for (std::int64_t level = depth; level-- > 0;) {
     const std::string name = "up." + std::to_string(level);
     const TensorId larger = layers.conv_transpose(name + ".transpose", x, channels << level, {2, 2, 0});
-    const TensorId joined = layers.node(name + ".concat", "Concat", {skips[static_cast<std::size_t>(level)], larger}, {{"axis", std::int64_t{1}}});
+    const TensorId joined =
+        layers.node(name + ".concat", "Concat", {skips[static_cast<std::size_t>(level)], larger}, {{"axis", std::int64_t{1}}});
     x = double_convolution(layers, name, joined, channels << level);
   }
   return std::move(layers).finish(layers.conv("head", x, values.at("classes"), {1, 1, 0}, true), "logits");

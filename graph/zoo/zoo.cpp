@@ -32,16 +32,16 @@ const ZooParameter& parameter_named(const ZooRow& row, std::string_view name) {
 
 void check_range(const ZooRow& row, const ZooParameter& parameter, std::int64_t value) {
   if (value >= parameter.least && value <= parameter.most) return;
-  throw BadInput("zoo:" + std::string(row.name), std::string(parameter.name) + "=" + std::to_string(value) + " is outside " + std::to_string(parameter.least) + " to " +
-                                                     std::to_string(parameter.most));
+  throw BadInput("zoo:" + std::string(row.name), std::string(parameter.name) + "=" + std::to_string(value) + " is outside " +
+                                                     std::to_string(parameter.least) + " to " + std::to_string(parameter.most));
 }
 
 std::int64_t number(const ZooRow& row, const ZooParameter& parameter, std::string_view text) {
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc() || end != text.data() + text.size()) {
-    throw BadInput("zoo:" + std::string(row.name), std::string(parameter.name) + "=" + std::string(text) + " is no whole number from " + std::to_string(parameter.least) +
-                                                       " to " + std::to_string(parameter.most));
+    throw BadInput("zoo:" + std::string(row.name), std::string(parameter.name) + "=" + std::string(text) + " is no whole number from " +
+                                                       std::to_string(parameter.least) + " to " + std::to_string(parameter.most));
   }
   check_range(row, parameter, value);
   return value;
@@ -82,7 +82,8 @@ ZooChoice parse(std::string_view reference) {
   while (!rest.empty()) {
     const std::string_view item = next_assignment(rest);
     const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos) throw BadInput("zoo:" + std::string(name), "'" + std::string(item) + "' must be a parameter and a number, as in batch=8");
+    if (equals == std::string_view::npos)
+      throw BadInput("zoo:" + std::string(name), "'" + std::string(item) + "' must be a parameter and a number, as in batch=8");
     const ZooParameter& parameter = parameter_named(*row, item.substr(0, equals));
     choice.values[std::string(parameter.name)] = number(*row, parameter, item.substr(equals + 1));
   }

@@ -22,7 +22,8 @@ GraphBuilder::NodeOptions named(std::string name, Phase phase = Phase::Forward) 
 
 TEST_CASE("nodes of known small operands are folded and leave no node") {
   GraphBuilder builder;
-  const TensorId a = builder.add_constant("a", Value::of_integers({1, 2}, {2})), b = builder.add_constant("b", Value::of_integers({10, 20}, {2}));
+  const TensorId a = builder.add_constant("a", Value::of_integers({1, 2}, {2})),
+                 b = builder.add_constant("b", Value::of_integers({10, 20}, {2}));
   const TensorId sum = builder.add1("Add", {a, b});
   REQUIRE(builder.value(sum) != nullptr);
   CHECK(builder.value(sum)->integers == std::vector<std::int64_t>{11, 22});
@@ -55,7 +56,8 @@ TEST_CASE("a continued graph folds with its small constants") {
 TEST_CASE("build drops what nothing needs and renumbers the rest") {
   GraphBuilder builder;
   const TensorId unused_input = builder.add_input("unused", kPair), x = builder.add_input("x", kPair);
-  const TensorId dead_weight = builder.add_stored("dead_weight", kPair, Role::Parameter, {}), w = builder.add_stored("w", kPair, Role::Parameter, {});
+  const TensorId dead_weight = builder.add_stored("dead_weight", kPair, Role::Parameter, {}),
+                 w = builder.add_stored("w", kPair, Role::Parameter, {});
   builder.add("Mul", {x, dead_weight}, {}, named("dead"));
   const TensorId y = builder.add("Mul", {x, w}, {}, named("live")).front();
   builder.set_outputs({y});
@@ -99,14 +101,16 @@ TEST_CASE("names are made unique for nodes, and refused twice for tensors") {
 TEST_CASE("an operand that does not fit is reported with its node") {
   GraphBuilder builder;
   const TensorId x = builder.add_input("x", kPair), y = builder.add_input("y", {DType::F32, {3}});
-  CHECK_THROWS_WITH(builder.add("Add", {x, y}, {}, named("encoder/add")), contains("encoder/add") && contains("Add") && contains("[2]") && contains("[3]"));
+  CHECK_THROWS_WITH(builder.add("Add", {x, y}, {}, named("encoder/add")),
+                    contains("encoder/add") && contains("Add") && contains("[2]") && contains("[3]"));
   CHECK_THROWS_AS(builder.add_input("huge", {DType::F32, {std::int64_t{1} << 40, std::int64_t{1} << 40}}), BadInput);
 }
 
 TEST_CASE("the hash follows the computation, not the values") {
   const auto graph_of = [](double value, const char* op, std::int64_t size) {
     GraphBuilder builder;
-    const TensorId x = builder.add_input("x", {DType::F32, {size}}), w = builder.add_stored("w", {DType::F32, {size}}, Role::Parameter, {DType::F32, Fill{value}});
+    const TensorId x = builder.add_input("x", {DType::F32, {size}}),
+                   w = builder.add_stored("w", {DType::F32, {size}}, Role::Parameter, {DType::F32, Fill{value}});
     builder.set_outputs({builder.add1(op, {x, w})});
     return std::move(builder).build().hash();
   };

@@ -16,7 +16,8 @@ TensorId sum_of(GraphBuilder& builder, TensorId x) {
   return builder.add1("ReduceSum", {x}, {{"axes", axes}, {"keepdims", std::int64_t{0}}});
 }
 
-std::vector<TensorId> gradients(GraphBuilder& builder, TensorId loss, std::vector<TensorId> wanted, std::vector<Untrainable>* blocked = nullptr) {
+std::vector<TensorId> gradients(GraphBuilder& builder, TensorId loss, std::vector<TensorId> wanted,
+                                std::vector<Untrainable>* blocked = nullptr) {
   std::vector<Untrainable> reasons;
   const auto result = differentiate(builder, loss, wanted, reasons);
   if (blocked) *blocked = reasons;
@@ -58,7 +59,8 @@ TEST_CASE("backward nodes carry their phase and their forward node") {
 TEST_CASE("a gradient of a broadcast operand has the operand's shape") {
   GraphBuilder builder;
   const TensorId x = builder.add_input("x", {DType::F32, {4, 3, 5}});
-  const TensorId row = builder.add_stored("row", {DType::F32, {5}}, Role::Parameter, {}), column = builder.add_stored("column", {DType::F32, {3, 1}}, Role::Parameter, {}),
+  const TensorId row = builder.add_stored("row", {DType::F32, {5}}, Role::Parameter, {}),
+                 column = builder.add_stored("column", {DType::F32, {3, 1}}, Role::Parameter, {}),
                  scalar = builder.add_stored("scalar", {DType::F32, {}}, Role::Parameter, {});
   const TensorId y = builder.add1("Add", {builder.add1("Mul", {builder.add1("Mul", {x, row}), column}), scalar});
   const auto result = gradients(builder, sum_of(builder, y), {row, column, scalar});
@@ -80,7 +82,8 @@ TEST_CASE("no gradient where no path leads to the loss") {
 
 TEST_CASE("nodes in the way of a gradient are named with their reason") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", {DType::F32, {2, 3}}, Role::Parameter, {}), labels = builder.add_input("labels", {DType::I64, {2}});
+  const TensorId x = builder.add_stored("x", {DType::F32, {2, 3}}, Role::Parameter, {}),
+                 labels = builder.add_input("labels", {DType::I64, {2}});
   // the second derivative of the loss is not built: a gradient through CrossEntropyGrad ends there
   const TensorId one = builder.add_constant("one", Value::scalar(1, DType::F64));
   const TensorId loss = sum_of(builder, builder.add1("CrossEntropyGrad", {x, labels, one}));

@@ -16,11 +16,15 @@ namespace {
 Graph linear_model(bool loss_output = false) {
   GraphBuilder builder;
   const TensorId x = builder.add_input("x", {DType::F32, {4, 3}});
-  const TensorId w = builder.add_stored("fc.weight", {DType::F32, {3, 2}}, Role::Parameter, {}), b = builder.add_stored("fc.bias", {DType::F32, {2}}, Role::Parameter, {});
+  const TensorId w = builder.add_stored("fc.weight", {DType::F32, {3, 2}}, Role::Parameter, {}),
+                 b = builder.add_stored("fc.bias", {DType::F32, {2}}, Role::Parameter, {});
   const TensorId y = builder.add("Add", {builder.add1("MatMul", {x, w}), b}, {}, {"out", Phase::Forward, NodeId::None, {"y"}}).front();
   std::vector<TensorId> outputs = {y};
   if (loss_output) {
-    outputs.push_back(builder.add("ReduceSum", {y}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}}, {"sum", Phase::Forward, NodeId::None, {"my_loss"}}).front());
+    outputs.push_back(builder
+                          .add("ReduceSum", {y}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}},
+                               {"sum", Phase::Forward, NodeId::None, {"my_loss"}})
+                          .front());
   }
   builder.set_outputs(outputs);
   return std::move(builder).build();
@@ -72,7 +76,8 @@ TEST_CASE("every loss builds and asks for the target it needs") {
   for (const LossRow& row : loss_table()) {
     INFO(row.name);
     GraphBuilder builder;
-    const TensorId x = builder.add_input("x", {DType::F32, {2, 3, 4, 4}}), w = builder.add_stored("w", {DType::F32, {1}}, Role::Parameter, {});
+    const TensorId x = builder.add_input("x", {DType::F32, {2, 3, 4, 4}}),
+                   w = builder.add_stored("w", {DType::F32, {1}}, Role::Parameter, {});
     builder.set_outputs({builder.add1("Mul", {x, w})});
     const TrainingGraph training = build_training_graph(std::move(builder).build(), with_loss(std::string(row.name)));
     const TensorType target = training.graph[training.target].type;
@@ -138,7 +143,8 @@ TEST_CASE("the step counter starts at 1 and is stored over itself") {
 }
 
 TEST_CASE("hyperparameters are checked and completed") {
-  CHECK(completed({"adamw", {{"lr", 0.5}}}).values == std::map<std::string, double>{{"lr", 0.5}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}});
+  CHECK(completed({"adamw", {{"lr", 0.5}}}).values ==
+        std::map<std::string, double>{{"lr", 0.5}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}});
   CHECK_THROWS_WITH(completed({"sgd", {{"beta1", 0.9}}}), contains("beta1") && contains("momentum"));
   CHECK_THROWS_WITH(completed({"adams", {}}), contains("adams") && contains("adamw"));
   CHECK_THROWS_AS(completed({"sgd", {{"lr", -1.0}}}), BadInput);
@@ -161,14 +167,16 @@ TEST_CASE("when nothing can be trained, the answer is no, with the reason") {
   options.freeze = {"*"};
   CHECK_THROWS_AS(build_training_graph(linear_model(), options), Refusal);
   GraphBuilder builder;
-  const TensorId w = builder.add_stored("w", {DType::F32, {2, 3}}, Role::Parameter, {}), labels = builder.add_input("labels", {DType::I64, {2}});
+  const TensorId w = builder.add_stored("w", {DType::F32, {2, 3}}, Role::Parameter, {}),
+                 labels = builder.add_input("labels", {DType::I64, {2}});
   const TensorId one = builder.add_constant("one", Value::scalar(1, DType::F64));
   builder.set_outputs({builder.add("CrossEntropyGrad", {w, labels, one}, {}, {"wall", Phase::Forward, NodeId::None, {}}).front()});
   CHECK_THROWS_WITH(build_training_graph(std::move(builder).build(), with_loss("mse")), contains("wall") && contains("second derivatives"));
 }
 
 TEST_CASE("losses that are not there are refused with what there is") {
-  CHECK_THROWS_WITH(build_training_graph(linear_model(), with_loss("hinge")), contains("hinge") && contains("cross-entropy") && contains("'y'"));
+  CHECK_THROWS_WITH(build_training_graph(linear_model(), with_loss("hinge")),
+                    contains("hinge") && contains("cross-entropy") && contains("'y'"));
   CHECK_THROWS_WITH(build_training_graph(linear_model(), with_loss("y")), contains("[4,2]"));
   TrainingOptions options;
   options.target_name = "fc.weight";

@@ -52,12 +52,12 @@ TEST_CASE("16-bit floats are written rounded to nearest even, and overflow to in
     return bits;
   };
   CHECK(half(1) == 0x3C00);
-  CHECK(half(1 + 0x1p-11) == 0x3C00);          // halfway between 1 and 1 + 2^-10: the even one
-  CHECK(half(1 + 3 * 0x1p-11) == 0x3C02);      // halfway between 1 + 2^-10 and 1 + 2^-9: the even one
-  CHECK(half(2 - 0x1p-11) == 0x4000);          // rounding carries into the exponent
+  CHECK(half(1 + 0x1p-11) == 0x3C00);      // halfway between 1 and 1 + 2^-10: the even one
+  CHECK(half(1 + 3 * 0x1p-11) == 0x3C02);  // halfway between 1 + 2^-10 and 1 + 2^-9: the even one
+  CHECK(half(2 - 0x1p-11) == 0x4000);      // rounding carries into the exponent
   CHECK(half(0x1p-24) == 0x0001);
   CHECK(half(-0.0) == 0x8000);
-  CHECK(half(65519) == 0x7BFF);                // below the middle between 65504 and 65536
+  CHECK(half(65519) == 0x7BFF);  // below the middle between 65504 and 65536
   CHECK(half(65520) == 0x7C00);
   CHECK(half(1e30) == 0x7C00);
 }
@@ -73,7 +73,8 @@ TEST_CASE("large integers stay exact") {
 TEST_CASE("a file region is read where it lies, and refused where it does not") {
   const FloatFile file;
   CHECK(read_reals({DType::F32, FileRegion{file.path, 4, 8}}, {2}, 0, 0) == std::vector<double>{2, 3});
-  CHECK_THROWS_WITH(read_reals({DType::F32, FileRegion{file.path, 12, 8}}, {2}, 0, 0), contains(file.path) && contains("outside the file of 16 bytes"));
+  CHECK_THROWS_WITH(read_reals({DType::F32, FileRegion{file.path, 12, 8}}, {2}, 0, 0),
+                    contains(file.path) && contains("outside the file of 16 bytes"));
   CHECK_THROWS_AS(read_reals({DType::F32, FileRegion{file.path, std::numeric_limits<std::uint64_t>::max(), 8}}, {2}, 0, 0), BadInput);
   CHECK_THROWS_WITH(read_reals({DType::F32, FileRegion{file.path, 0, 8}}, {3}, 0, 0), contains("12 bytes") && contains("8 bytes"));
   CHECK_THROWS_WITH(read_reals({DType::F32, FileRegion{file.path + ".missing", 0, 8}}, {2}, 0, 0), contains(".missing"));

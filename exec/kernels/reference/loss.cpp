@@ -28,8 +28,11 @@ double ordered_sum(int threads, std::int64_t count, F&& item) {
 /// Class labels of either width.
 class ClassLabels {
  public:
-  ClassLabels(const Call& call, std::size_t operand) : data_(call.inputs[operand].data), wide_(size_of(call.problem.inputs[operand]->dtype) == 8) {}
-  std::int64_t operator[](std::int64_t i) const { return wide_ ? static_cast<const std::int64_t*>(data_)[i] : static_cast<const std::int32_t*>(data_)[i]; }
+  ClassLabels(const Call& call, std::size_t operand)
+      : data_(call.inputs[operand].data), wide_(size_of(call.problem.inputs[operand]->dtype) == 8) {}
+  std::int64_t operator[](std::int64_t i) const {
+    return wide_ ? static_cast<const std::int64_t*>(data_)[i] : static_cast<const std::int32_t*>(data_)[i];
+  }
 
  private:
   const void* data_;
@@ -86,8 +89,8 @@ struct Scores {
   void check_labels() const {
     for (std::int64_t i = 0; i < count(); ++i) {
       if (labels[i] != ignored && (labels[i] < 0 || labels[i] >= classes)) {
-        throw BadInput("label " + std::to_string(labels[i]) + " of the target is not one of " + std::to_string(classes) + " classes, nor " + std::to_string(ignored) +
-                       ", which is ignored");
+        throw BadInput("label " + std::to_string(labels[i]) + " of the target is not one of " + std::to_string(classes) + " classes, nor " +
+                       std::to_string(ignored) + ", which is ignored");
       }
     }
   }
@@ -202,19 +205,28 @@ struct ElementGrad {
 };
 
 template <class Loss>
-constexpr KernelRow sum_row(std::string_view op) { return {op, "reference:any", make_by_input<ElementSum<Loss>, Floats>}; }
+constexpr KernelRow sum_row(std::string_view op) {
+  return {op, "reference:any", make_by_input<ElementSum<Loss>, Floats>};
+}
 template <class Loss>
-constexpr KernelRow gradient_row(std::string_view op) { return {op, "reference:any", make_by_output<ElementGrad<Loss>, Floats>}; }
+constexpr KernelRow gradient_row(std::string_view op) {
+  return {op, "reference:any", make_by_output<ElementGrad<Loss>, Floats>};
+}
 
 constexpr KernelRow kRows[] = {
     {"CrossEntropySum", "reference:any", make_by_input<CrossEntropySum, Floats>},
     {"CrossEntropyGrad", "reference:any", make_by_output<CrossEntropyGrad, Floats>},
     {"CrossEntropyWeight", "reference:any", make_by_output<CrossEntropyWeight, Floats>},
-    sum_row<SquaredError>("SquaredErrorSum"), gradient_row<SquaredError>("SquaredErrorGrad"),
-    sum_row<AbsoluteError>("AbsoluteErrorSum"), gradient_row<AbsoluteError>("AbsoluteErrorGrad"),
-    sum_row<Huber>("HuberSum"), gradient_row<Huber>("HuberGrad"),
-    sum_row<BceWithLogits>("BceWithLogitsSum"), gradient_row<BceWithLogits>("BceWithLogitsGrad"),
-    sum_row<KlDivergence>("KlDivergenceSum"), gradient_row<KlDivergence>("KlDivergenceGrad"),
+    sum_row<SquaredError>("SquaredErrorSum"),
+    gradient_row<SquaredError>("SquaredErrorGrad"),
+    sum_row<AbsoluteError>("AbsoluteErrorSum"),
+    gradient_row<AbsoluteError>("AbsoluteErrorGrad"),
+    sum_row<Huber>("HuberSum"),
+    gradient_row<Huber>("HuberGrad"),
+    sum_row<BceWithLogits>("BceWithLogitsSum"),
+    gradient_row<BceWithLogits>("BceWithLogitsGrad"),
+    sum_row<KlDivergence>("KlDivergenceSum"),
+    gradient_row<KlDivergence>("KlDivergenceGrad"),
 };
 
 }  // namespace

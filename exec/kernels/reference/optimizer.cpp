@@ -19,7 +19,8 @@ void each_parameter(const Call& call, std::size_t first_state, F&& update) {
   T* out = call.out<T>(0);
   parallel_items(call.threads(), graph::element_count(call.in_shape(0)), kGrain, [&](std::int64_t i) {
     double state[kStates + 1] = {};
-    for (std::size_t s = 0; s < kStates; ++s) state[s] = call.has_input(first_state + s) ? static_cast<double>(call.in<T>(first_state + s)[i]) : 0.0;
+    for (std::size_t s = 0; s < kStates; ++s)
+      state[s] = call.has_input(first_state + s) ? static_cast<double>(call.in<T>(first_state + s)[i]) : 0.0;
     out[i] = static_cast<T>(update(static_cast<double>(p[i]), static_cast<double>(g[i]), state));
     for (std::size_t s = 0; s < kStates; ++s) {
       if (call.has_output(s + 1)) call.out<T>(s + 1)[i] = static_cast<T>(state[s]);
@@ -44,7 +45,9 @@ struct Sgd {
 /// Adam's moments after a step, with their bias corrections.
 struct Moments {
   explicit Moments(const Call& call)
-      : beta1(call.attributes().number("beta1", 0.9)), beta2(call.attributes().number("beta2", 0.999)), eps(call.attributes().number("eps", 1e-8)),
+      : beta1(call.attributes().number("beta1", 0.9)),
+        beta2(call.attributes().number("beta2", 0.999)),
+        eps(call.attributes().number("eps", 1e-8)),
         correction1(1 - std::pow(beta1, static_cast<double>(*call.in<std::int64_t>(2)))),
         correction2(1 - std::pow(beta2, static_cast<double>(*call.in<std::int64_t>(2)))) {}
   double direction(double g, double* state) const {
@@ -102,7 +105,8 @@ struct Lars {
   template <class T>
   static void run(const Call& call) {
     const auto& a = call.attributes();
-    const double lr = a.number("lr", 1e-3), trust = a.number("trust", 1e-3), momentum = a.number("momentum", 0), decay = a.number("weight_decay", 0);
+    const double lr = a.number("lr", 1e-3), trust = a.number("trust", 1e-3), momentum = a.number("momentum", 0),
+                 decay = a.number("weight_decay", 0);
     const double p_norm = std::sqrt(*call.in<double>(2)), g_norm = std::sqrt(*call.in<double>(3));
     const double local = p_norm > 0 && g_norm > 0 ? trust * p_norm / (g_norm + decay * p_norm) : 1.0;
     each_parameter<T, 1>(call, 4, [=](double p, double g, double* state) {

@@ -50,9 +50,11 @@ TEST_CASE("cross-entropy is the mean over the labels that are not ignored") {
 
 TEST_CASE("cross-entropy takes classes on axis 1 of images and last of sequences") {
   // [1, 2, 1, 2]: pixel 0 has scores {0, ln 3}, pixel 1 {ln 3, 0}; labels 1, 1
-  check(evaluate("cross-entropy", {1, 2, 1, 2}, {0, kLog3, kLog3, 0}, {1, 1}), (std::log(4.0 / 3) + std::log(4.0)) / 2, {0.125, 0.375, -0.125, -0.375});
+  check(evaluate("cross-entropy", {1, 2, 1, 2}, {0, kLog3, kLog3, 0}, {1, 1}), (std::log(4.0 / 3) + std::log(4.0)) / 2,
+        {0.125, 0.375, -0.125, -0.375});
   // [1, 2, 2]: token 0 has scores {0, ln 3}, token 1 {ln 3, 0}
-  check(evaluate("cross-entropy", {1, 2, 2}, {0, kLog3, kLog3, 0}, {1, 1}), (std::log(4.0 / 3) + std::log(4.0)) / 2, {0.125, -0.125, 0.375, -0.375});
+  check(evaluate("cross-entropy", {1, 2, 2}, {0, kLog3, kLog3, 0}, {1, 1}), (std::log(4.0 / 3) + std::log(4.0)) / 2,
+        {0.125, -0.125, 0.375, -0.375});
 }
 
 TEST_CASE("cross-entropy survives large scores") {

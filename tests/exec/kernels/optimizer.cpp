@@ -12,12 +12,17 @@ using graph::Phase, graph::TensorId;
 namespace {
 
 /// Trains p = {1, -2} in f64 on the loss a0 p0 + a1 p1, whose gradient is a = {0.5, 1}; p after each step.
-std::vector<std::vector<double>> train(const std::string& optimizer, std::map<std::string, double> values, int steps, double clip_norm = 0) {
+std::vector<std::vector<double>> train(const std::string& optimizer, std::map<std::string, double> values, int steps,
+                                       double clip_norm = 0) {
   graph::GraphBuilder builder;
   const TensorId a = builder.add_input("a", {DType::F64, {2}});
-  const TensorId p = builder.add_stored("p", {DType::F64, {2}}, graph::Role::Parameter, graph::contents_of(graph::Value::of_reals({1, -2}, {2}, DType::F64)));
+  const TensorId p = builder.add_stored("p", {DType::F64, {2}}, graph::Role::Parameter,
+                                        graph::contents_of(graph::Value::of_reals({1, -2}, {2}, DType::F64)));
   const TensorId product = builder.add1("Mul", {a, p});
-  builder.set_outputs({builder.add("ReduceSum", {product}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{0}}}, {"", Phase::Forward, graph::NodeId::None, {"loss"}}).front()});
+  builder.set_outputs({builder
+                           .add("ReduceSum", {product}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{0}}},
+                                {"", Phase::Forward, graph::NodeId::None, {"loss"}})
+                           .front()});
   graph::TrainingOptions options;
   options.optimizer = {optimizer, std::move(values)};
   options.clip_norm = clip_norm;

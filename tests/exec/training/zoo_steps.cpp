@@ -47,7 +47,8 @@ class Rehearsal {
       Values values(static_cast<std::size_t>(graph::element_count(type.shape)));
       ++stream;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] = is_float(type.dtype) ? random_normal(kSeed, stream, i) : std::floor(random_uniform(kSeed, stream, i) * static_cast<double>(classes));
+        values[i] = is_float(type.dtype) ? random_normal(kSeed, stream, i)
+                                         : std::floor(random_uniform(kSeed, stream, i) * static_cast<double>(classes));
       }
       interpreter_.set_reals(t, values);
     }
@@ -112,9 +113,10 @@ TEST_CASE("every gradient of GPT is the slope of the loss") {
 }
 
 TEST_CASE("the gradients of convolutional models are the slope of the loss") {
-  const auto [reference, loss] = GENERATE(std::pair<std::string, std::string>{"unet2d?image=16&channels=3&depth=2&batch=2", "cross-entropy"},
-                                          std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "dice"},
-                                          std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "bce"});
+  const auto [reference, loss] =
+      GENERATE(std::pair<std::string, std::string>{"unet2d?image=16&channels=3&depth=2&batch=2", "cross-entropy"},
+               std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "dice"},
+               std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "bce"});
   INFO(reference << " " << loss);
   const auto training = training_of(reference, loss, 0);
   Rehearsal rehearsal(training, 2);

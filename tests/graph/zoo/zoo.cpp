@@ -32,7 +32,9 @@ double flops_of(const Graph& graph, const std::vector<std::string_view>& ops) {
 /// Small enough to build quickly, with the same structure.
 std::string small(std::string_view name) {
   const std::string text(name);
-  return text == "gpt" ? "gpt?layers=2&hidden=16&heads=2&seq=8&vocab=11&batch=2" : text == "unet2d" ? "unet2d?image=32&channels=4&batch=2" : text + "?image=32&batch=2";
+  return text == "gpt"      ? "gpt?layers=2&hidden=16&heads=2&seq=8&vocab=11&batch=2"
+         : text == "unet2d" ? "unet2d?image=32&channels=4&batch=2"
+                            : text + "?image=32&batch=2";
 }
 
 }  // namespace
@@ -112,7 +114,9 @@ TEST_CASE("running statistics are updated in training") {
   const TrainingGraph training = build_training_graph(zoo::build("resnet18?image=32"), {});
   const auto& tensors = training.graph.tensors();
   const auto states = std::count_if(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.role == Role::State; });
-  const auto updated = std::count_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.stored_in != TensorId::None && training.graph[t.stored_in].role == Role::State; });
+  const auto updated = std::count_if(tensors.begin(), tensors.end(), [&](const Tensor& t) {
+    return t.stored_in != TensorId::None && training.graph[t.stored_in].role == Role::State;
+  });
   CHECK(states == 2 * 20);  // 20 normalizations
   CHECK(updated == states);
 }
