@@ -42,11 +42,9 @@ Source transposed_convolution(const Shape& shape, const Attributes& attributes) 
   return he_normal(fan_in);
 }
 Source left_factor(const Shape& shape, const Attributes&) { return he_normal(static_cast<double>(shape.back())); }
-Source right_factor(const Shape& shape, const Attributes&) {
-  return he_normal(static_cast<double>(shape[shape.size() < 2 ? 0 : shape.size() - 2]));
-}
-Source gemm_right(const Shape& shape, const Attributes& attributes) {
-  return he_normal(static_cast<double>(shape[attributes.integer("trans_b", 0) != 0 ? 1 : 0]));
+Source right_factor(const Shape& shape, const Attributes& attributes) {
+  const bool transposed = shape.size() < 2 || attributes.integer("trans_b", 0) != 0;
+  return he_normal(static_cast<double>(transposed ? shape.back() : shape[shape.size() - 2]));
 }
 /// A position embedding, or a bias.
 Source addend(const Shape& shape, const Attributes& attributes) {
@@ -66,7 +64,7 @@ constexpr Rule kRules[] = {
     {"ConvTranspose", 2, zeros},
     {"MatMul", 0, left_factor},
     {"MatMul", 1, right_factor},
-    {"Gemm", 1, gemm_right},
+    {"Gemm", 1, right_factor},
     {"Gemm", 2, zeros},
     {"Gather", 0, embedding},
     {"BatchNormApply", 2, ones},
