@@ -34,7 +34,8 @@ namespace {
 std::unique_ptr<Kernel> kernel_of(const graph::Node& node, const graph::NodeView& view) {
   const std::vector<plan::Format> inputs(view.inputs.size(), plan::Format::Plain), outputs(view.outputs.size(), plan::Format::Plain);
   try {
-    return make_reference_kernel({graph::schema(node), node.attributes, view.inputs, view.outputs, inputs, outputs, Hasher().add(node.name).value(), 1});
+    return make_reference_kernel(
+        {graph::schema(node), node.attributes, view.inputs, view.outputs, inputs, outputs, Hasher().add(node.name).value(), 1});
   } catch (const Refusal& refusal) {
     throw Refusal("node '" + node.name + "': " + refusal.what());
   }
@@ -45,9 +46,12 @@ std::unique_ptr<Kernel> kernel_of(const graph::Node& node, const graph::NodeView
 Interpreter::Interpreter(const graph::Graph& graph, std::uint64_t seed) : graph_(graph), seed_(seed) {
   for (const graph::Tensor& tensor : graph.tensors()) {
     auto& bytes = values_.emplace_back(static_cast<std::size_t>(graph::element_count(tensor.type.shape)) * size_of(tensor.type.dtype));
-    if (tensor.contents.known()) graph::read_into(tensor.contents, tensor.type.shape, tensor.type.dtype, {seed, graph::initial_stream(tensor.name)}, bytes.data());
+    if (tensor.contents.known())
+      graph::read_into(tensor.contents, tensor.type.shape, tensor.type.dtype, {seed, graph::initial_stream(tensor.name)}, bytes.data());
   }
-  const auto view_of = [&](TensorId t) { return t == TensorId::None ? TensorView{} : TensorView{.data = values_[index(t)].data(), .type = &graph[t].type}; };
+  const auto view_of = [&](TensorId t) {
+    return t == TensorId::None ? TensorView{} : TensorView{.data = values_[index(t)].data(), .type = &graph[t].type};
+  };
   for (const graph::Node& node : graph.nodes()) {
     const graph::NodeTypes types(graph, node);
     auto task = std::make_unique<Task>();
@@ -63,7 +67,8 @@ Interpreter::~Interpreter() = default;
 void Interpreter::set(TensorId tensor, std::span<const std::byte> elements) {
   auto& bytes = values_[index(tensor)];
   if (bytes.size() != elements.size()) {
-    throw BadInput("tensor '" + graph_[tensor].name + "'", "has " + std::to_string(bytes.size()) + " bytes, was given " + std::to_string(elements.size()));
+    throw BadInput("tensor '" + graph_[tensor].name + "'",
+                   "has " + std::to_string(bytes.size()) + " bytes, was given " + std::to_string(elements.size()));
   }
   std::copy(elements.begin(), elements.end(), bytes.begin());
 }
@@ -71,7 +76,8 @@ void Interpreter::set(TensorId tensor, std::span<const std::byte> elements) {
 void Interpreter::set_reals(TensorId tensor, std::span<const double> values) {
   const graph::TensorType& type = graph_[tensor].type;
   const auto stored = std::as_bytes(values);
-  const graph::Contents contents{DType::F64, graph::InlineBytes{std::make_shared<const std::vector<std::byte>>(stored.begin(), stored.end())}};
+  const graph::Contents contents{DType::F64,
+                                 graph::InlineBytes{std::make_shared<const std::vector<std::byte>>(stored.begin(), stored.end())}};
   graph::read_into(contents, type.shape, type.dtype, {}, values_[index(tensor)].data());
 }
 

@@ -38,7 +38,9 @@ std::vector<TensorType> infer_connective(const NodeView& node) {
 }
 
 template <class F>
-Work work(const NodeView& node) { return elementwise_work(node, F::flops); }
+Work work(const NodeView& node) {
+  return elementwise_work(node, F::flops);
+}
 
 /// Number of element i of a tensor of shape `full` in an operand of shape `shape` that broadcasts to it.
 std::vector<std::int64_t> broadcast_elements(const Shape& shape, const Shape& full) {
@@ -93,7 +95,8 @@ std::vector<Value> evaluate(const NodeView& node, Operands inputs) {
       }
     }
     const auto y = apply<double>(function, inputs, at);
-    (result.integral() ? void(result.integers[i] = static_cast<std::int64_t>(y)) : void(result.reals[i] = scalar::rounded(static_cast<double>(y), type.dtype)));
+    (result.integral() ? void(result.integers[i] = static_cast<std::int64_t>(y))
+                       : void(result.reals[i] = scalar::rounded(static_cast<double>(y), type.dtype)));
   })};
 }
 
@@ -102,7 +105,8 @@ void unary_gradient(GradientContext& g) {
   if constexpr (F::saved == Saved::Nothing) {
     g.set(0, g.emit1(F::name, {g.gradient_of_output()}, g.attributes()));
   } else {
-    g.set(0, g.emit1(scalar::gradient_name<F>(), {g.gradient_of_output(), F::saved == Saved::Result ? g.output() : g.input(0)}, g.attributes()));
+    g.set(0, g.emit1(scalar::gradient_name<F>(), {g.gradient_of_output(), F::saved == Saved::Result ? g.output() : g.input(0)},
+                     g.attributes()));
   }
 }
 
@@ -192,9 +196,14 @@ struct BinaryGradient {
   std::string_view op;
   void (*gradient)(GradientContext&);
 };
-constexpr BinaryGradient kBinaryGradients[] = {{"Add", add_gradient}, {"Sub", sub_gradient}, {"Mul", mul_gradient},
-                                               {"Div", div_gradient}, {"Pow", pow_gradient}, {"Max", extremum_gradient<scalar::MaxGrad>},
-                                               {"Min", extremum_gradient<scalar::MinGrad>},  {"PRelu", prelu_gradient}};
+constexpr BinaryGradient kBinaryGradients[] = {{"Add", add_gradient},
+                                               {"Sub", sub_gradient},
+                                               {"Mul", mul_gradient},
+                                               {"Div", div_gradient},
+                                               {"Pow", pow_gradient},
+                                               {"Max", extremum_gradient<scalar::MaxGrad>},
+                                               {"Min", extremum_gradient<scalar::MinGrad>},
+                                               {"PRelu", prelu_gradient}};
 
 template <class F>
 OpSchema binary_row() {
@@ -218,7 +227,8 @@ OpSchema connective_row() {
 std::vector<TensorType> infer_where(const NodeView& node) {
   require_inputs(node, 3, 3);
   require_same_type(node, 1, 2);
-  if (node.input(0).dtype != DType::Bool) throw BadInput("operand 0 is " + std::string(name(node.input(0).dtype)) + ", the condition must be bool");
+  if (node.input(0).dtype != DType::Bool)
+    throw BadInput("operand 0 is " + std::string(name(node.input(0).dtype)) + ", the condition must be bool");
   const Shape either = broadcast(node.input(1).shape, node.input(2).shape);
   return {{node.input(1).dtype, broadcast(node.input(0).shape, either)}};
 }
@@ -232,7 +242,8 @@ void where_gradient(GradientContext& g) {
 std::vector<Value> evaluate_where(const NodeView& node, Operands inputs) {
   return {filled(node.output(), inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
     const std::size_t chosen = inputs[0]->integer(at[0]) != 0 ? 1 : 2;
-    (result.integral() ? void(result.integers[i] = inputs[chosen]->integer(at[chosen])) : void(result.reals[i] = inputs[chosen]->real(at[chosen])));
+    (result.integral() ? void(result.integers[i] = inputs[chosen]->integer(at[chosen]))
+                       : void(result.reals[i] = inputs[chosen]->real(at[chosen])));
   })};
 }
 
@@ -242,7 +253,8 @@ std::vector<TensorType> infer_cast(const NodeView& node) {
   require_inputs(node, 1, 1);
   const std::string to = node.attributes.text("to", "");
   const auto type = dtype_from_name(to);
-  if (!type || size_of(*type) == 0) throw BadInput("attribute to", "'" + to + "' is no numeric element type; it must be a name such as f32 or i64");
+  if (!type || size_of(*type) == 0)
+    throw BadInput("attribute to", "'" + to + "' is no numeric element type; it must be a name such as f32 or i64");
   return {{*type, node.input(0).shape}};
 }
 
@@ -254,14 +266,22 @@ void cast_gradient(GradientContext& g) {
 
 std::int64_t wrapped_to(std::int64_t x, DType type) {
   switch (type) {
-    case DType::Bool: return x != 0;
-    case DType::I8: return static_cast<std::int8_t>(x);
-    case DType::U8: return static_cast<std::uint8_t>(x);
-    case DType::I16: return static_cast<std::int16_t>(x);
-    case DType::U16: return static_cast<std::uint16_t>(x);
-    case DType::I32: return static_cast<std::int32_t>(x);
-    case DType::U32: return static_cast<std::uint32_t>(x);
-    default: return x;
+    case DType::Bool:
+      return x != 0;
+    case DType::I8:
+      return static_cast<std::int8_t>(x);
+    case DType::U8:
+      return static_cast<std::uint8_t>(x);
+    case DType::I16:
+      return static_cast<std::int16_t>(x);
+    case DType::U16:
+      return static_cast<std::uint16_t>(x);
+    case DType::I32:
+      return static_cast<std::int32_t>(x);
+    case DType::U32:
+      return static_cast<std::uint32_t>(x);
+    default:
+      return x;
   }
 }
 
@@ -303,18 +323,27 @@ template <class F>
 void add_unary(std::vector<OpSchema>& rows) {
   rows.push_back(unary_row<F>());
   if constexpr (F::saved == Saved::Operand || F::saved == Saved::Result) {
-    rows.push_back(gradient_row<scalar::SlopeOf<F>>(scalar::gradient_name<F>(), "gradient of the function of the same name: (gradient, operand or result)"));
+    rows.push_back(gradient_row<scalar::SlopeOf<F>>(scalar::gradient_name<F>(),
+                                                    "gradient of the function of the same name: (gradient, operand or result)"));
   }
 }
 
 template <class... F>
-void add_unaries(std::vector<OpSchema>& rows, scalar::List<F...>) { (add_unary<F>(rows), ...); }
+void add_unaries(std::vector<OpSchema>& rows, scalar::List<F...>) {
+  (add_unary<F>(rows), ...);
+}
 template <class... F>
-void add_binaries(std::vector<OpSchema>& rows, scalar::List<F...>) { (rows.push_back(binary_row<F>()), ...); }
+void add_binaries(std::vector<OpSchema>& rows, scalar::List<F...>) {
+  (rows.push_back(binary_row<F>()), ...);
+}
 template <class... F>
-void add_connectives(std::vector<OpSchema>& rows, scalar::List<F...>) { (rows.push_back(connective_row<F>()), ...); }
+void add_connectives(std::vector<OpSchema>& rows, scalar::List<F...>) {
+  (rows.push_back(connective_row<F>()), ...);
+}
 template <class... F>
-void add_operand_gradients(std::vector<OpSchema>& rows, scalar::List<F...>) { (rows.push_back(gradient_row<F>(F::name, F::description)), ...); }
+void add_operand_gradients(std::vector<OpSchema>& rows, scalar::List<F...>) {
+  (rows.push_back(gradient_row<F>(F::name, F::description)), ...);
+}
 
 std::vector<OpSchema> make_rows() {
   std::vector<OpSchema> rows;

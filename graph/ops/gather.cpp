@@ -24,7 +24,9 @@ Shape data_shape(const NodeView& node) {
   return node.attributes.integers("shape");
 }
 
-std::size_t data_axis(const NodeView& node, const Shape& data) { return static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", 0), data.size())); }
+std::size_t data_axis(const NodeView& node, const Shape& data) {
+  return static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", 0), data.size()));
+}
 
 /// `data` with dimension `axis` replaced by the dimensions of `indices`.
 Shape gathered_shape(const Shape& data, const Shape& indices, std::size_t axis) {
@@ -84,7 +86,8 @@ void gather_gradient(GradientContext& g) {
 }
 
 std::int64_t resolved_index(std::int64_t index, std::int64_t size) {
-  if (index < -size || index >= size) throw BadInput("index " + std::to_string(index) + " lies outside a dimension of size " + std::to_string(size));
+  if (index < -size || index >= size)
+    throw BadInput("index " + std::to_string(index) + " lies outside a dimension of size " + std::to_string(size));
   return index < 0 ? index + size : index;
 }
 
@@ -113,7 +116,8 @@ std::vector<TensorType> infer_gather_gradient(const NodeView& node) {
   require_float(node, 0);
   require_indices(node, 1);
   const Shape data = data_shape(node), expected = gathered_shape(data, node.input(1).shape, data_axis(node, data));
-  if (node.input(0).shape != expected) throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", it must be " + to_text(expected));
+  if (node.input(0).shape != expected)
+    throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", it must be " + to_text(expected));
   return {{node.input(0).dtype, data}};
 }
 
@@ -129,7 +133,8 @@ SplitRule gather_gradient_labels(const NodeView& node) {
 }
 
 Work gather_gradient_work(const NodeView& node) {
-  return {Flops(static_cast<double>(element_count(node.input(0).shape))), size_of(node.input(0)) * 2.0 + size_of(node.input(1)) + size_of(node.output())};
+  return {Flops(static_cast<double>(element_count(node.input(0).shape))),
+          size_of(node.input(0)) * 2.0 + size_of(node.input(1)) + size_of(node.output())};
 }
 
 // GatherElements(data, indices): result[i][j] = data[indices[i][j]][j] for axis 0
@@ -141,13 +146,17 @@ std::vector<TensorType> infer_elements(const NodeView& node) {
   const std::size_t axis = data_axis(node, data);
   bool fits = data.size() == indices.size();
   for (std::size_t d = 0; fits && d < data.size(); ++d) fits = d == axis || indices[d] <= data[d];
-  if (!fits) throw BadInput("operand 1 has shape " + to_text(indices) + ", it must fit into " + to_text(data) + " except along axis " + std::to_string(axis));
+  if (!fits)
+    throw BadInput("operand 1 has shape " + to_text(indices) + ", it must fit into " + to_text(data) + " except along axis " +
+                   std::to_string(axis));
   return {{node.input(0).dtype, indices}};
 }
 
 /// Dimensions of one size in both are parallel; the axis, and a dimension of which only a part is picked from, are whole.
 SplitRule elements_rule(const Shape& data, const Shape& indices, std::size_t axis) {
-  SplitRule rule{{TensorLabels(data.size()), TensorLabels(data.size())}, {TensorLabels(data.size())}, std::vector<LabelKind>(data.size(), LabelKind::Parallel)};
+  SplitRule rule{{TensorLabels(data.size()), TensorLabels(data.size())},
+                 {TensorLabels(data.size())},
+                 std::vector<LabelKind>(data.size(), LabelKind::Parallel)};
   for (std::size_t d = 0; d < data.size(); ++d) {
     const bool opaque = d == axis || data[d] != indices[d];
     if (opaque) rule.kinds[d] = LabelKind::Opaque;
@@ -193,7 +202,8 @@ std::vector<TensorType> infer_nd(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_indices(node, 1);
   const Shape &data = node.input(0).shape, &indices = node.input(1).shape;
-  if (node.attributes.integer("batch_dims", 0) != 0) throw BadInput("attribute batch_dims", "must be 0: batch dimensions are not supported");
+  if (node.attributes.integer("batch_dims", 0) != 0)
+    throw BadInput("attribute batch_dims", "must be 0: batch dimensions are not supported");
   if (indices.empty() || indices.back() < 1 || indices.back() > static_cast<std::int64_t>(data.size())) {
     throw BadInput("operand 1 has shape " + to_text(indices) + ", its last dimension must be 1 to " + std::to_string(data.size()));
   }
@@ -209,7 +219,8 @@ std::pair<std::vector<std::int64_t>, std::int64_t> addressed(const Shape& data, 
   std::vector<std::int64_t> first;
   for (std::int64_t i = 0; i < indices.count(); i += depth) {
     std::int64_t at = 0;
-    for (std::int64_t d = 0; d < depth; ++d) at += resolved_index(indices.integer(i + d), data[static_cast<std::size_t>(d)]) * strides[static_cast<std::size_t>(d)];
+    for (std::int64_t d = 0; d < depth; ++d)
+      at += resolved_index(indices.integer(i + d), data[static_cast<std::size_t>(d)]) * strides[static_cast<std::size_t>(d)];
     first.push_back(at);
   }
   return {first, strides[static_cast<std::size_t>(depth - 1)]};
@@ -235,7 +246,8 @@ std::vector<TensorType> infer_scatter(const NodeView& node) {
   require_inputs(node, 3, 3);
   require_same_type(node, 0, 2);
   const auto expected = infer_nd({node.inputs.first(2), {}, node.attributes})[0];
-  if (node.input(2).shape != expected.shape) throw BadInput("operand 2 has shape " + to_text(node.input(2).shape) + ", it must be " + to_text(expected.shape));
+  if (node.input(2).shape != expected.shape)
+    throw BadInput("operand 2 has shape " + to_text(node.input(2).shape) + ", it must be " + to_text(expected.shape));
   return {node.input(0)};
 }
 
@@ -259,18 +271,50 @@ constexpr std::string_view kSecondOrder = "part of a gradient; second derivative
 constexpr CostFamily kGather = CostFamily::Gather;
 
 constexpr OpSchema kRows[] = {
-    {.name = "Gather", .description = "slices of the data along the attribute axis, picked by index", .family = kGather, .infer = infer_gather,
-     .labels = gather_labels, .work = gather_work, .gradient = gather_gradient, .evaluate = evaluate_gather},
-    {.name = "GatherGrad", .description = "gradient of Gather: (gradient, indices), added up into the attribute shape", .family = kGather,
-     .infer = infer_gather_gradient, .labels = gather_gradient_labels, .work = gather_gradient_work, .no_gradient = kSecondOrder},
-    {.name = "GatherElements", .description = "elements of the data along the attribute axis, one per index", .family = kGather, .infer = infer_elements,
-     .labels = elements_labels, .work = gather_work, .gradient = elements_gradient},
-    {.name = "GatherElementsGrad", .description = "gradient of GatherElements: (gradient, indices), added up into the attribute shape", .family = kGather,
-     .infer = infer_elements_gradient, .labels = elements_gradient_labels, .work = gather_gradient_work, .no_gradient = kSecondOrder},
-    {.name = "GatherND", .description = "slices of the data, addressed by the last dimension of the indices", .family = kGather, .dims = DimsRule::Opaque,
-     .infer = infer_nd, .work = gather_work, .no_gradient = "not supported yet: it is only used on constants", .evaluate = evaluate_nd},
-    {.name = "ScatterND", .description = "the data with slices replaced where the indices say", .family = kGather, .dims = DimsRule::Opaque,
-     .infer = infer_scatter, .no_gradient = "not supported yet: it is only used on constants", .evaluate = evaluate_scatter},
+    {.name = "Gather",
+     .description = "slices of the data along the attribute axis, picked by index",
+     .family = kGather,
+     .infer = infer_gather,
+     .labels = gather_labels,
+     .work = gather_work,
+     .gradient = gather_gradient,
+     .evaluate = evaluate_gather},
+    {.name = "GatherGrad",
+     .description = "gradient of Gather: (gradient, indices), added up into the attribute shape",
+     .family = kGather,
+     .infer = infer_gather_gradient,
+     .labels = gather_gradient_labels,
+     .work = gather_gradient_work,
+     .no_gradient = kSecondOrder},
+    {.name = "GatherElements",
+     .description = "elements of the data along the attribute axis, one per index",
+     .family = kGather,
+     .infer = infer_elements,
+     .labels = elements_labels,
+     .work = gather_work,
+     .gradient = elements_gradient},
+    {.name = "GatherElementsGrad",
+     .description = "gradient of GatherElements: (gradient, indices), added up into the attribute shape",
+     .family = kGather,
+     .infer = infer_elements_gradient,
+     .labels = elements_gradient_labels,
+     .work = gather_gradient_work,
+     .no_gradient = kSecondOrder},
+    {.name = "GatherND",
+     .description = "slices of the data, addressed by the last dimension of the indices",
+     .family = kGather,
+     .dims = DimsRule::Opaque,
+     .infer = infer_nd,
+     .work = gather_work,
+     .no_gradient = "not supported yet: it is only used on constants",
+     .evaluate = evaluate_nd},
+    {.name = "ScatterND",
+     .description = "the data with slices replaced where the indices say",
+     .family = kGather,
+     .dims = DimsRule::Opaque,
+     .infer = infer_scatter,
+     .no_gradient = "not supported yet: it is only used on constants",
+     .evaluate = evaluate_scatter},
 };
 
 }  // namespace

@@ -114,8 +114,12 @@ void matmul_gradient(GradientContext& g) {
   };
   Shape product = broadcast(p.a.batch, p.b.batch);
   product.insert(product.end(), {p.m, p.n});
-  ProductGradient parts{g, reshaped(g, g.gradient_of_output(), product), reshaped(g, g.input(0), padded(0)), reshaped(g, g.input(1), padded(1)),
-                        p.a.transposed, p.b.transposed};
+  ProductGradient parts{g,
+                        reshaped(g, g.gradient_of_output(), product),
+                        reshaped(g, g.input(0), padded(0)),
+                        reshaped(g, g.input(1), padded(1)),
+                        p.a.transposed,
+                        p.b.transposed};
   if (g.wants(0)) set_reshaped(g, 0, parts.of_a(), padded(0));
   if (!g.wants(1)) return;
   parts.join_batch();
@@ -160,18 +164,28 @@ void gemm_gradient(GradientContext& g) {
   const double alpha = g.attributes().number("alpha", 1.0), beta = g.attributes().number("beta", 1.0);
   const TensorId dy = g.gradient_of_output();
   const auto scaled = [&](TensorId t, double factor) { return factor == 1.0 ? t : g.emit1("Scale", {t}, {{"factor", factor}}); };
-  const ProductGradient parts{g, scaled(dy, alpha), g.input(0), g.input(1), g.attributes().integer("trans_a", 0) != 0,
-                              g.attributes().integer("trans_b", 0) != 0};
+  const ProductGradient parts{
+      g, scaled(dy, alpha), g.input(0), g.input(1), g.attributes().integer("trans_a", 0) != 0, g.attributes().integer("trans_b", 0) != 0};
   if (g.wants(0)) g.set(0, parts.of_a());
   if (g.wants(1)) g.set(1, parts.of_b());
   if (g.wants(2)) g.set_broadcast(2, scaled(dy, beta));
 }
 
 constexpr OpSchema kRows[] = {
-    {.name = "MatMul", .description = "matrix product of the last two dimensions, broadcast over the others; attributes trans_a, trans_b",
-     .family = CostFamily::MatMul, .infer = infer_matmul, .labels = matmul_labels, .work = matmul_work, .gradient = matmul_gradient},
-    {.name = "Gemm", .description = "alpha op(A) op(B) + beta C of matrices; attributes alpha, beta, trans_a, trans_b",
-     .family = CostFamily::MatMul, .infer = infer_gemm, .labels = gemm_labels, .work = gemm_work, .gradient = gemm_gradient},
+    {.name = "MatMul",
+     .description = "matrix product of the last two dimensions, broadcast over the others; attributes trans_a, trans_b",
+     .family = CostFamily::MatMul,
+     .infer = infer_matmul,
+     .labels = matmul_labels,
+     .work = matmul_work,
+     .gradient = matmul_gradient},
+    {.name = "Gemm",
+     .description = "alpha op(A) op(B) + beta C of matrices; attributes alpha, beta, trans_a, trans_b",
+     .family = CostFamily::MatMul,
+     .infer = infer_gemm,
+     .labels = gemm_labels,
+     .work = gemm_work,
+     .gradient = gemm_gradient},
 };
 
 }  // namespace

@@ -14,7 +14,8 @@ struct Read {
 };
 
 Read read_factor(const Shape& shape, bool transposed, bool is_first) {
-  if (shape.empty()) throw BadInput("operand " + std::to_string(is_first ? 0 : 1) + " is a scalar, a factor of a matrix product must have a dimension");
+  if (shape.empty())
+    throw BadInput("operand " + std::to_string(is_first ? 0 : 1) + " is a scalar, a factor of a matrix product must have a dimension");
   if (shape.size() == 1) {
     StoredMatrix vector{{}, false, is_first};
     return is_first ? Read{vector, 1, shape[0]} : Read{vector, shape[0], 1};

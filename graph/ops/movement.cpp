@@ -45,7 +45,8 @@ std::vector<TensorType> infer_reshape(const NodeView& node) {
   require_inputs(node, 1, 1);
   const Shape shape = shape_attribute(node);
   if (element_count(shape) != element_count(node.input(0).shape)) {
-    throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", it cannot become " + to_text(shape) + " with another number of elements");
+    throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", it cannot become " + to_text(shape) +
+                   " with another number of elements");
   }
   return {{node.input(0).dtype, shape}};
 }
@@ -126,7 +127,8 @@ std::vector<Value> evaluate_slice(const NodeView& node, Operands inputs) {
 std::vector<TensorType> infer_slice_gradient(const NodeView& node) {
   require_inputs(node, 1, 1);
   const Shape shape = shape_attribute(node), piece = sliced_view(shape, slice_ranges(node.attributes, shape)).shape;
-  if (piece != node.input(0).shape) throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", the slice has " + to_text(piece));
+  if (piece != node.input(0).shape)
+    throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", the slice has " + to_text(piece));
   return {{node.input(0).dtype, shape}};
 }
 
@@ -149,7 +151,8 @@ std::vector<TensorType> infer_split(const NodeView& node) {
   const std::int64_t whole_size = node.input(0).shape[axis];
   if (sizes.empty() || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t s) { return s < 0; }) ||
       std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != whole_size) {
-    throw BadInput("attribute split", "is " + to_text(sizes) + "; its sizes must add up to " + std::to_string(whole_size) + ", the size of axis " + std::to_string(axis));
+    throw BadInput("attribute split", "is " + to_text(sizes) + "; its sizes must add up to " + std::to_string(whole_size) +
+                                          ", the size of axis " + std::to_string(axis));
   }
   std::vector<TensorType> types(sizes.size(), node.input(0));
   for (std::size_t i = 0; i < sizes.size(); ++i) types[i].shape[axis] = sizes[i];
@@ -203,8 +206,8 @@ std::vector<TensorType> infer_concat(const NodeView& node) {
     const std::int64_t size = axis < other.size() ? other[axis] : 0;
     if (axis < other.size()) other[axis] = node.input(0).shape[axis];
     if (other != node.input(0).shape) {
-      throw BadInput("operand " + std::to_string(i) + " has shape " + to_text(node.input(i).shape) + ", it must be like " + to_text(node.input(0).shape) +
-                     " except along axis " + std::to_string(axis));
+      throw BadInput("operand " + std::to_string(i) + " has shape " + to_text(node.input(i).shape) + ", it must be like " +
+                     to_text(node.input(0).shape) + " except along axis " + std::to_string(axis));
     }
     result.shape[axis] += size;
   }
@@ -270,7 +273,8 @@ SplitRule tile_labels(const NodeView& node) {
   const Shape& full = node.output().shape;
   SplitRule rule{{aligned_labels(shape, full)}, {TensorLabels(full.size())}, std::vector<LabelKind>(full.size(), LabelKind::Parallel)};
   for (std::size_t d = 0; d < full.size(); ++d) {
-    if (shape[d] == full[d]) rule.outputs[0][d] = rule.inputs[0][d];
+    if (shape[d] == full[d])
+      rule.outputs[0][d] = rule.inputs[0][d];
     else if (shape[d] != 1) {
       rule.inputs[0][d] = whole(static_cast<int>(d), shape[d]);
       rule.kinds[d] = LabelKind::Opaque;
@@ -283,7 +287,8 @@ void tile_gradient(GradientContext& g) {
   const Shape& shape = g.type(g.input(0)).shape;
   std::vector<std::int64_t> axes;
   for (std::size_t d = 0; d < shape.size(); ++d) axes.push_back(static_cast<std::int64_t>(2 * d));
-  const TensorId apart = g.emit1("Reshape", {g.gradient_of_output()}, {{"shape", tiled_view(shape, repeats_of(g.attributes(), shape)).shape}});
+  const TensorId apart =
+      g.emit1("Reshape", {g.gradient_of_output()}, {{"shape", tiled_view(shape, repeats_of(g.attributes(), shape)).shape}});
   g.set(0, g.emit1("ReduceSum", {apart}, {{"axes", axes}, {"keepdims", std::int64_t{0}}}));
 }
 
@@ -296,7 +301,8 @@ std::vector<Value> evaluate_tile(const NodeView& node, Operands inputs) {
 
 std::vector<TensorType> infer_trilu(const NodeView& node) {
   require_inputs(node, 1, 1);
-  if (node.input(0).shape.size() < 2) throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", a triangle needs two dimensions");
+  if (node.input(0).shape.size() < 2)
+    throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", a triangle needs two dimensions");
   return infer_same(node);
 }
 
@@ -327,7 +333,8 @@ std::vector<Value> evaluate_trilu(const NodeView& node, Operands inputs) {
 DType dtype_attribute(const NodeView& node, std::string_view otherwise) {
   const std::string text = node.attributes.text("dtype", otherwise);
   const auto type = dtype_from_name(text);
-  if (!type || size_of(*type) == 0) throw BadInput("attribute dtype", "'" + text + "' is no numeric element type; it must be a name such as f32 or i64");
+  if (!type || size_of(*type) == 0)
+    throw BadInput("attribute dtype", "'" + text + "' is no numeric element type; it must be a name such as f32 or i64");
   return *type;
 }
 
@@ -349,11 +356,14 @@ Value sequence(const TensorType& type, double start, double step) {
   return result;
 }
 
-std::vector<Value> evaluate_constant(const NodeView& node, Operands) { return {sequence(node.output(), node.attributes.number("value", 0.0), 0.0)}; }
+std::vector<Value> evaluate_constant(const NodeView& node, Operands) {
+  return {sequence(node.output(), node.attributes.number("value", 0.0), 0.0)};
+}
 
 std::vector<TensorType> infer_range(const NodeView& node) {
   require_inputs(node, 0, 0);
-  const double start = node.attributes.number("start", 0), limit = node.attributes.number("limit", 0), delta = node.attributes.number("delta", 1);
+  const double start = node.attributes.number("start", 0), limit = node.attributes.number("limit", 0),
+               delta = node.attributes.number("delta", 1);
   if (delta == 0) throw BadInput("attribute delta", "is 0; a range needs a step");
   const double count = std::max(0.0, std::ceil((limit - start) / delta));
   if (!(count <= 0x1p40)) throw BadInput("attribute limit", "makes a range of " + std::to_string(count) + " elements");
@@ -368,28 +378,83 @@ constexpr std::string_view kNoOperands = "it has no operands";
 constexpr CostFamily kMove = CostFamily::Movement;
 
 constexpr OpSchema kRows[] = {
-    {.name = "Reshape", .description = "the same elements under the shape of the attribute", .family = CostFamily::View, .traits = Trait::View,
-     .dims = DimsRule::View, .infer = infer_reshape, .gradient = reshape_gradient, .evaluate = evaluate_reshape},
-    {.name = "Transpose", .description = "dimensions permuted by the attribute perm (default: reversed)", .family = kMove, .dims = DimsRule::Transpose,
-     .infer = infer_transpose, .gradient = transpose_gradient, .evaluate = evaluate_transpose},
-    {.name = "Expand", .description = "broadcast with the attribute shape", .family = kMove, .infer = infer_expand, .labels = elementwise_labels,
-     .gradient = expand_gradient, .evaluate = evaluate_expand},
-    {.name = "Slice", .description = "a part: attributes starts, ends, axes, steps", .family = kMove, .dims = DimsRule::Pieces, .infer = infer_slice,
-     .gradient = slice_gradient, .evaluate = evaluate_slice},
-    {.name = "SliceGrad", .description = "zeros of the attribute shape with the operand where the slice was taken", .family = kMove,
-     .infer = infer_slice_gradient, .labels = slice_gradient_labels, .no_gradient = "part of a gradient; second derivatives are not supported"},
-    {.name = "Split", .description = "consecutive parts along the attribute axis, of the sizes in split", .family = kMove, .dims = DimsRule::Pieces,
-     .infer = infer_split, .gradient = split_gradient, .evaluate = evaluate_split},
-    {.name = "Concat", .description = "operands one after another along the attribute axis", .family = kMove, .dims = DimsRule::Concat,
-     .infer = infer_concat, .gradient = concat_gradient, .evaluate = evaluate_concat},
-    {.name = "Tile", .description = "the operand repeated along each dimension as the attribute repeats says", .family = kMove, .infer = infer_tile,
-     .labels = tile_labels, .gradient = tile_gradient, .evaluate = evaluate_tile},
-    {.name = "Trilu", .description = "the upper (attribute upper = 1) or lower triangle of the last two dimensions, from diagonal k; the rest is 0",
-     .family = kMove, .infer = infer_trilu, .labels = trilu_labels, .gradient = trilu_gradient, .evaluate = evaluate_trilu},
-    {.name = "ConstantOfShape", .description = "the attribute value everywhere in a tensor of attributes shape and dtype", .family = kMove,
-     .infer = infer_constant, .labels = constant_labels, .no_gradient = kNoOperands, .evaluate = evaluate_constant},
-    {.name = "Range", .description = "start, start + delta, ... before limit, of element type dtype", .family = kMove, .dims = DimsRule::Opaque,
-     .infer = infer_range, .no_gradient = kNoOperands, .evaluate = evaluate_range},
+    {.name = "Reshape",
+     .description = "the same elements under the shape of the attribute",
+     .family = CostFamily::View,
+     .traits = Trait::View,
+     .dims = DimsRule::View,
+     .infer = infer_reshape,
+     .gradient = reshape_gradient,
+     .evaluate = evaluate_reshape},
+    {.name = "Transpose",
+     .description = "dimensions permuted by the attribute perm (default: reversed)",
+     .family = kMove,
+     .dims = DimsRule::Transpose,
+     .infer = infer_transpose,
+     .gradient = transpose_gradient,
+     .evaluate = evaluate_transpose},
+    {.name = "Expand",
+     .description = "broadcast with the attribute shape",
+     .family = kMove,
+     .infer = infer_expand,
+     .labels = elementwise_labels,
+     .gradient = expand_gradient,
+     .evaluate = evaluate_expand},
+    {.name = "Slice",
+     .description = "a part: attributes starts, ends, axes, steps",
+     .family = kMove,
+     .dims = DimsRule::Pieces,
+     .infer = infer_slice,
+     .gradient = slice_gradient,
+     .evaluate = evaluate_slice},
+    {.name = "SliceGrad",
+     .description = "zeros of the attribute shape with the operand where the slice was taken",
+     .family = kMove,
+     .infer = infer_slice_gradient,
+     .labels = slice_gradient_labels,
+     .no_gradient = "part of a gradient; second derivatives are not supported"},
+    {.name = "Split",
+     .description = "consecutive parts along the attribute axis, of the sizes in split",
+     .family = kMove,
+     .dims = DimsRule::Pieces,
+     .infer = infer_split,
+     .gradient = split_gradient,
+     .evaluate = evaluate_split},
+    {.name = "Concat",
+     .description = "operands one after another along the attribute axis",
+     .family = kMove,
+     .dims = DimsRule::Concat,
+     .infer = infer_concat,
+     .gradient = concat_gradient,
+     .evaluate = evaluate_concat},
+    {.name = "Tile",
+     .description = "the operand repeated along each dimension as the attribute repeats says",
+     .family = kMove,
+     .infer = infer_tile,
+     .labels = tile_labels,
+     .gradient = tile_gradient,
+     .evaluate = evaluate_tile},
+    {.name = "Trilu",
+     .description = "the upper (attribute upper = 1) or lower triangle of the last two dimensions, from diagonal k; the rest is 0",
+     .family = kMove,
+     .infer = infer_trilu,
+     .labels = trilu_labels,
+     .gradient = trilu_gradient,
+     .evaluate = evaluate_trilu},
+    {.name = "ConstantOfShape",
+     .description = "the attribute value everywhere in a tensor of attributes shape and dtype",
+     .family = kMove,
+     .infer = infer_constant,
+     .labels = constant_labels,
+     .no_gradient = kNoOperands,
+     .evaluate = evaluate_constant},
+    {.name = "Range",
+     .description = "start, start + delta, ... before limit, of element type dtype",
+     .family = kMove,
+     .dims = DimsRule::Opaque,
+     .infer = infer_range,
+     .no_gradient = kNoOperands,
+     .evaluate = evaluate_range},
 };
 
 }  // namespace

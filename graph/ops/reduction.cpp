@@ -36,7 +36,8 @@ std::vector<TensorType> infer_extremum(const NodeView& node) {
   require_inputs(node, 1, 1);
   const auto reduced = reduced_dimensions(node);
   for (std::size_t d = 0; d < reduced.size(); ++d) {
-    if (reduced[d] && node.input(0).shape[d] == 0) throw BadInput("operand 0 has no elements along axis " + std::to_string(d) + ", nothing is the largest or smallest of them");
+    if (reduced[d] && node.input(0).shape[d] == 0)
+      throw BadInput("operand 0 has no elements along axis " + std::to_string(d) + ", nothing is the largest or smallest of them");
   }
   return {{node.input(0).dtype, reduced_shape(node, reduced)}};
 }
@@ -119,7 +120,8 @@ SplitRule product_gradient_labels(const NodeView& node) {
 /// Number of the result's element to which element i of the operand contributes.
 std::vector<std::int64_t> targets_of(const NodeView& node) {
   const Shape kept = kept_shape(node.input(0).shape, reduced_dimensions(node));
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(element_count(kept))), targets(static_cast<std::size_t>(element_count(node.input(0).shape)));
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(element_count(kept))),
+      targets(static_cast<std::size_t>(element_count(node.input(0).shape)));
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i);
   copy_strided(numbers.data(), broadcast_view(kept, node.input(0).shape), targets.data());
   return targets;
@@ -151,12 +153,16 @@ std::vector<Value> evaluate_with(const NodeView& node, Operands inputs, std::pai
 }
 
 std::vector<Value> evaluate_sum(const NodeView& node, Operands inputs) { return evaluate_with(node, inputs, {0, 0.0}, std::plus<>()); }
-std::vector<Value> evaluate_product(const NodeView& node, Operands inputs) { return evaluate_with(node, inputs, {1, 1.0}, std::multiplies<>()); }
+std::vector<Value> evaluate_product(const NodeView& node, Operands inputs) {
+  return evaluate_with(node, inputs, {1, 1.0}, std::multiplies<>());
+}
 std::vector<Value> evaluate_max(const NodeView& node, Operands inputs) {
-  return evaluate_with(node, inputs, {std::numeric_limits<std::int64_t>::min(), -std::numeric_limits<double>::infinity()}, [](auto a, auto b) { return std::max(a, b); });
+  return evaluate_with(node, inputs, {std::numeric_limits<std::int64_t>::min(), -std::numeric_limits<double>::infinity()},
+                       [](auto a, auto b) { return std::max(a, b); });
 }
 std::vector<Value> evaluate_min(const NodeView& node, Operands inputs) {
-  return evaluate_with(node, inputs, {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<double>::infinity()}, [](auto a, auto b) { return std::min(a, b); });
+  return evaluate_with(node, inputs, {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<double>::infinity()},
+                       [](auto a, auto b) { return std::min(a, b); });
 }
 
 // ArgMax, ArgMin: position of the (first) extremum along the attribute axis
@@ -221,25 +227,64 @@ std::vector<Value> evaluate_cumsum(const NodeView& node, Operands inputs) {
   return {{node.output(), cumulated(inputs[0]->integers, node), cumulated(inputs[0]->reals, node)}};
 }
 
-constexpr std::string_view kPosition = "a position has no gradient";
+constexpr OpSchema position_row(std::string_view name, std::string_view description) {
+  return {.name = name,
+          .description = description,
+          .family = CostFamily::Reduction,
+          .infer = infer_position,
+          .labels = position_labels,
+          .work = reduction_work,
+          .no_gradient = "a position has no gradient"};
+}
 
 constexpr OpSchema kRows[] = {
-    {.name = "ReduceSum", .description = "sum over the attribute axes (default: all), times scale; keepdims keeps them as 1", .family = CostFamily::Reduction,
-     .infer = infer_sum, .labels = reduction_labels<LabelKind::Sum>, .work = reduction_work, .gradient = sum_gradient, .evaluate = evaluate_sum},
-    {.name = "ReduceMax", .description = "maximum over axes", .family = CostFamily::Reduction,
-     .infer = infer_extremum, .labels = reduction_labels<LabelKind::Max>, .work = reduction_work, .gradient = extremum_gradient, .evaluate = evaluate_max},
-    {.name = "ReduceMin", .description = "minimum over axes", .family = CostFamily::Reduction,
-     .infer = infer_extremum, .labels = reduction_labels<LabelKind::Min>, .work = reduction_work, .gradient = extremum_gradient, .evaluate = evaluate_min},
-    {.name = "ReduceProd", .description = "product over axes", .family = CostFamily::Reduction,
-     .infer = infer_sum, .labels = reduction_labels<LabelKind::Opaque>, .work = reduction_work, .gradient = product_gradient, .evaluate = evaluate_product},
-    {.name = "ReduceProdGrad", .description = "gradient of ReduceProd: (gradient with the reduced dimensions 1, operand)", .family = CostFamily::Reduction,
-     .infer = infer_product_gradient, .labels = product_gradient_labels, .no_gradient = "part of a gradient; second derivatives are not supported"},
-    {.name = "ArgMax", .description = "position of the maximum along the attribute axis; select_last_index picks the last of equals", .family = CostFamily::Reduction,
-     .infer = infer_position, .labels = position_labels, .work = reduction_work, .no_gradient = kPosition},
-    {.name = "ArgMin", .description = "position of the minimum along the attribute axis; select_last_index picks the last of equals", .family = CostFamily::Reduction,
-     .infer = infer_position, .labels = position_labels, .work = reduction_work, .no_gradient = kPosition},
-    {.name = "CumSum", .description = "running sum along the attribute axis; exclusive leaves out the element itself, reverse starts at the end",
-     .family = CostFamily::Reduction, .infer = infer_cumsum, .labels = cumsum_labels, .work = reduction_work, .gradient = cumsum_gradient,
+    {.name = "ReduceSum",
+     .description = "sum over the attribute axes (default: all), times scale; keepdims keeps them as 1",
+     .family = CostFamily::Reduction,
+     .infer = infer_sum,
+     .labels = reduction_labels<LabelKind::Sum>,
+     .work = reduction_work,
+     .gradient = sum_gradient,
+     .evaluate = evaluate_sum},
+    {.name = "ReduceMax",
+     .description = "maximum over axes",
+     .family = CostFamily::Reduction,
+     .infer = infer_extremum,
+     .labels = reduction_labels<LabelKind::Max>,
+     .work = reduction_work,
+     .gradient = extremum_gradient,
+     .evaluate = evaluate_max},
+    {.name = "ReduceMin",
+     .description = "minimum over axes",
+     .family = CostFamily::Reduction,
+     .infer = infer_extremum,
+     .labels = reduction_labels<LabelKind::Min>,
+     .work = reduction_work,
+     .gradient = extremum_gradient,
+     .evaluate = evaluate_min},
+    {.name = "ReduceProd",
+     .description = "product over axes",
+     .family = CostFamily::Reduction,
+     .infer = infer_sum,
+     .labels = reduction_labels<LabelKind::Opaque>,
+     .work = reduction_work,
+     .gradient = product_gradient,
+     .evaluate = evaluate_product},
+    {.name = "ReduceProdGrad",
+     .description = "gradient of ReduceProd: (gradient with the reduced dimensions 1, operand)",
+     .family = CostFamily::Reduction,
+     .infer = infer_product_gradient,
+     .labels = product_gradient_labels,
+     .no_gradient = "part of a gradient; second derivatives are not supported"},
+    position_row("ArgMax", "position of the maximum along the attribute axis; select_last_index picks the last of equals"),
+    position_row("ArgMin", "position of the minimum along the attribute axis; select_last_index picks the last of equals"),
+    {.name = "CumSum",
+     .description = "running sum along the attribute axis; exclusive leaves out the element itself, reverse starts at the end",
+     .family = CostFamily::Reduction,
+     .infer = infer_cumsum,
+     .labels = cumsum_labels,
+     .work = reduction_work,
+     .gradient = cumsum_gradient,
      .evaluate = evaluate_cumsum},
 };
 

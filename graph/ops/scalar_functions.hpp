@@ -1,255 +1,239 @@
 #pragma once
 // The elementwise functions, once: the operator rows (folding, gradients) and the reference kernels are both generated from
 // these structs. To add a function: one struct and its name in the list at the end.
-//   value(x)   the function; for integers too where `integers` is set
-//   slope(s)   its derivative, from the operand or the result, as `saved` says
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <numbers>
-#include <string>
 #include <string_view>
 #include <type_traits>
 
-#include "base/dtype.hpp"
-#include "graph/attributes.hpp"
+#include "graph/ops/activations.hpp"
+#include "graph/ops/scalar.hpp"
 
 namespace rehearsal::graph::scalar {
 
-template <class... F>
-struct List {};
-
-/// Folded single-precision results are rounded, so that a folded scale gives the size that the exporting framework got.
-[[nodiscard]] inline double rounded(double x, DType type) { return type == DType::F32 ? static_cast<double>(static_cast<float>(x)) : x; }
-
-/// What the gradient of a function of one operand needs.
-enum class Saved : std::uint8_t {
-  Operand,
-  Result,
-  Nothing,  ///< the function is linear: its gradient is itself
-  Never,    ///< piecewise constant, or not of real numbers: no gradient
-};
-
-template <Saved kSaved, int kFlops, bool kIntegers = false>
-struct Unary {
-  static constexpr int arity = 1;
-  static constexpr Saved saved = kSaved;
-  static constexpr int flops = kFlops;
-  static constexpr bool integers = kIntegers;
-  static constexpr bool predicate = false;  ///< the result is Bool
-  Unary() = default;
-  Unary(const Attributes&) {}
-};
-
-/// f(a, b) where integers wrap around instead of overflowing.
-template <class T, class F>
-T wrapped(T a, T b, F f) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(f(static_cast<U>(a), static_cast<U>(b)));
-  } else {
-    return f(a, b);
-  }
-}
-
-template <class T>
-T logistic(T x) { return T(1) / (T(1) + std::exp(-x)); }
-template <class T>
-T log_one_plus_exp(T x) { return (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::abs(x))); }
-
-struct Relu : Unary<Saved::Result, 1, true> {
-  static constexpr std::string_view name = "Relu", description = "max(x, 0)";
-  template <class T> T value(T x) const { return x < 0 ? T(0) : x; }
-  template <class T> T slope(T y) const { return y > 0 ? T(1) : T(0); }
-};
-struct Sigmoid : Unary<Saved::Result, 4> {
-  static constexpr std::string_view name = "Sigmoid", description = "1 / (1 + exp(-x))";
-  template <class T> T value(T x) const { return logistic(x); }
-  template <class T> T slope(T y) const { return y * (T(1) - y); }
-};
 struct Tanh : Unary<Saved::Result, 6> {
   static constexpr std::string_view name = "Tanh", description = "hyperbolic tangent";
-  template <class T> T value(T x) const { return std::tanh(x); }
-  template <class T> T slope(T y) const { return T(1) - y * y; }
+  template <class T>
+  T value(T x) const {
+    return std::tanh(x);
+  }
+  template <class T>
+  T slope(T y) const {
+    return T(1) - y * y;
+  }
 };
 struct Exp : Unary<Saved::Result, 4> {
   static constexpr std::string_view name = "Exp", description = "exp(x)";
-  template <class T> T value(T x) const { return std::exp(x); }
-  template <class T> T slope(T y) const { return y; }
+  template <class T>
+  T value(T x) const {
+    return std::exp(x);
+  }
+  template <class T>
+  T slope(T y) const {
+    return y;
+  }
 };
 struct Log : Unary<Saved::Operand, 4> {
   static constexpr std::string_view name = "Log", description = "natural logarithm";
-  template <class T> T value(T x) const { return std::log(x); }
-  template <class T> T slope(T x) const { return T(1) / x; }
+  template <class T>
+  T value(T x) const {
+    return std::log(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(1) / x;
+  }
 };
 struct Sqrt : Unary<Saved::Result, 2> {
   static constexpr std::string_view name = "Sqrt", description = "square root";
-  template <class T> T value(T x) const { return std::sqrt(x); }
-  template <class T> T slope(T y) const { return T(0.5) / y; }
+  template <class T>
+  T value(T x) const {
+    return std::sqrt(x);
+  }
+  template <class T>
+  T slope(T y) const {
+    return T(0.5) / y;
+  }
 };
 struct Neg : Unary<Saved::Nothing, 1, true> {
   static constexpr std::string_view name = "Neg", description = "-x";
-  template <class T> T value(T x) const { return wrapped(T(0), x, std::minus<>()); }
+  template <class T>
+  T value(T x) const {
+    return wrapped(T(0), x, std::minus<>());
+  }
 };
 struct Abs : Unary<Saved::Operand, 1, true> {
   static constexpr std::string_view name = "Abs", description = "|x|";
-  template <class T> T value(T x) const { return x < 0 ? wrapped(T(0), x, std::minus<>()) : x; }
-  template <class T> T slope(T x) const { return x > 0 ? T(1) : x < 0 ? T(-1) : T(0); }
+  template <class T>
+  T value(T x) const {
+    return x < 0 ? wrapped(T(0), x, std::minus<>()) : x;
+  }
+  template <class T>
+  T slope(T x) const {
+    return x > 0 ? T(1) : x < 0 ? T(-1) : T(0);
+  }
 };
 struct Erf : Unary<Saved::Operand, 8> {
   static constexpr std::string_view name = "Erf", description = "error function";
-  template <class T> T value(T x) const { return std::erf(x); }
-  template <class T> T slope(T x) const { return T(2 * std::numbers::inv_sqrtpi) * std::exp(-x * x); }
+  template <class T>
+  T value(T x) const {
+    return std::erf(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(2 * std::numbers::inv_sqrtpi) * std::exp(-x * x);
+  }
 };
 struct Reciprocal : Unary<Saved::Result, 1> {
   static constexpr std::string_view name = "Reciprocal", description = "1 / x";
-  template <class T> T value(T x) const { return T(1) / x; }
-  template <class T> T slope(T y) const { return -y * y; }
-};
-/// Reference: Hendrycks and Gimpel, "Gaussian error linear units", arXiv 1606.08415: x Phi(x), or its tanh form.
-struct Gelu : Unary<Saved::Operand, 10> {
-  static constexpr std::string_view name = "Gelu", description = "x times the normal distribution function; attribute approximate: none or tanh";
-  bool tanh = false;
-  explicit Gelu(const Attributes& a) : tanh(a.text("approximate", "none") == "tanh") {}
-  static constexpr double kScale = 0.79788456080286535588, kCubic = 0.044715;  // sqrt(2 / pi)
-  template <class T> T value(T x) const {
-    if (tanh) return T(0.5) * x * (T(1) + std::tanh(T(kScale) * (x + T(kCubic) * x * x * x)));
-    return T(0.5) * x * (T(1) + std::erf(x * T(1 / std::numbers::sqrt2)));
+  template <class T>
+  T value(T x) const {
+    return T(1) / x;
   }
-  template <class T> T slope(T x) const {
-    if (!tanh) {
-      const T density = T(kScale / 2) * std::exp(T(-0.5) * x * x);
-      return T(0.5) * (T(1) + std::erf(x * T(1 / std::numbers::sqrt2))) + x * density;
-    }
-    const T t = std::tanh(T(kScale) * (x + T(kCubic) * x * x * x));
-    return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * T(kScale) * (T(1) + T(3 * kCubic) * x * x);
-  }
-};
-struct LeakyRelu : Unary<Saved::Operand, 1> {
-  static constexpr std::string_view name = "LeakyRelu", description = "x for x > 0, else alpha x";
-  double alpha;
-  explicit LeakyRelu(const Attributes& a) : alpha(a.number("alpha", 0.01)) {}
-  template <class T> T value(T x) const { return x < 0 ? T(alpha) * x : x; }
-  template <class T> T slope(T x) const { return x > 0 ? T(1) : T(alpha); }
-};
-struct Elu : Unary<Saved::Operand, 5> {
-  static constexpr std::string_view name = "Elu", description = "x for x > 0, else alpha (exp(x) - 1)";
-  double alpha;
-  explicit Elu(const Attributes& a) : alpha(a.number("alpha", 1.0)) {}
-  template <class T> T value(T x) const { return x < 0 ? T(alpha) * std::expm1(x) : x; }
-  template <class T> T slope(T x) const { return x > 0 ? T(1) : T(alpha) * std::exp(x); }
-};
-/// Reference: Klambauer et al., "Self-normalizing neural networks", arXiv 1706.02515, for the two constants.
-struct Selu : Unary<Saved::Operand, 6> {
-  static constexpr std::string_view name = "Selu", description = "gamma x for x > 0, else gamma alpha (exp(x) - 1)";
-  double alpha, gamma;
-  explicit Selu(const Attributes& a) : alpha(a.number("alpha", 1.6732632423543772848)), gamma(a.number("gamma", 1.0507009873554804934)) {}
-  template <class T> T value(T x) const { return T(gamma) * (x < 0 ? T(alpha) * std::expm1(x) : x); }
-  template <class T> T slope(T x) const { return T(gamma) * (x > 0 ? T(1) : T(alpha) * std::exp(x)); }
-};
-struct Celu : Unary<Saved::Operand, 6> {
-  static constexpr std::string_view name = "Celu", description = "x for x > 0, else alpha (exp(x / alpha) - 1)";
-  double alpha;
-  explicit Celu(const Attributes& a) : alpha(a.number("alpha", 1.0)) {}
-  template <class T> T value(T x) const { return x < 0 ? T(alpha) * std::expm1(x / T(alpha)) : x; }
-  template <class T> T slope(T x) const { return x > 0 ? T(1) : std::exp(x / T(alpha)); }
-};
-struct Softplus : Unary<Saved::Operand, 8> {
-  static constexpr std::string_view name = "Softplus", description = "log(1 + exp(x))";
-  template <class T> T value(T x) const { return log_one_plus_exp(x); }
-  template <class T> T slope(T x) const { return logistic(x); }
-};
-struct Softsign : Unary<Saved::Operand, 2> {
-  static constexpr std::string_view name = "Softsign", description = "x / (1 + |x|)";
-  template <class T> T value(T x) const { return x / (T(1) + std::abs(x)); }
-  template <class T> T slope(T x) const { return T(1) / ((T(1) + std::abs(x)) * (T(1) + std::abs(x))); }
-};
-struct HardSigmoid : Unary<Saved::Operand, 3> {
-  static constexpr std::string_view name = "HardSigmoid", description = "alpha x + beta, limited to [0, 1]";
-  double alpha, beta;
-  explicit HardSigmoid(const Attributes& a) : alpha(a.number("alpha", 0.2)), beta(a.number("beta", 0.5)) {}
-  template <class T> T value(T x) const { return std::fmin(T(1), std::fmax(T(0), T(alpha) * x + T(beta))); }
-  template <class T> T slope(T x) const { return T(alpha) * x + T(beta) > 0 && T(alpha) * x + T(beta) < 1 ? T(alpha) : T(0); }
-};
-struct HardSwish : Unary<Saved::Operand, 4> {
-  static constexpr std::string_view name = "HardSwish", description = "x times (x / 6 + 1/2 limited to [0, 1])";
-  template <class T> T value(T x) const { return x * std::fmin(T(1), std::fmax(T(0), x / T(6) + T(0.5))); }
-  template <class T> T slope(T x) const { return x < -3 ? T(0) : x <= 3 ? x / T(3) + T(0.5) : T(1); }
-};
-struct Mish : Unary<Saved::Operand, 15> {
-  static constexpr std::string_view name = "Mish", description = "x tanh(log(1 + exp(x)))";
-  template <class T> T value(T x) const { return x * std::tanh(log_one_plus_exp(x)); }
-  template <class T> T slope(T x) const {
-    const T t = std::tanh(log_one_plus_exp(x));
-    return t + x * (T(1) - t * t) * logistic(x);
+  template <class T>
+  T slope(T y) const {
+    return -y * y;
   }
 };
 struct Sin : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Sin", description = "sine";
-  template <class T> T value(T x) const { return std::sin(x); }
-  template <class T> T slope(T x) const { return std::cos(x); }
+  template <class T>
+  T value(T x) const {
+    return std::sin(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return std::cos(x);
+  }
 };
 struct Cos : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Cos", description = "cosine";
-  template <class T> T value(T x) const { return std::cos(x); }
-  template <class T> T slope(T x) const { return -std::sin(x); }
+  template <class T>
+  T value(T x) const {
+    return std::cos(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return -std::sin(x);
+  }
 };
 struct Atan : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Atan", description = "inverse tangent";
-  template <class T> T value(T x) const { return std::atan(x); }
-  template <class T> T slope(T x) const { return T(1) / (T(1) + x * x); }
+  template <class T>
+  T value(T x) const {
+    return std::atan(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(1) / (T(1) + x * x);
+  }
 };
 struct Tan : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Tan", description = "tangent";
-  template <class T> T value(T x) const { return std::tan(x); }
-  template <class T> T slope(T x) const { return T(1) + std::tan(x) * std::tan(x); }
+  template <class T>
+  T value(T x) const {
+    return std::tan(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(1) + std::tan(x) * std::tan(x);
+  }
 };
 struct Asin : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Asin", description = "inverse sine";
-  template <class T> T value(T x) const { return std::asin(x); }
-  template <class T> T slope(T x) const { return T(1) / std::sqrt(T(1) - x * x); }
+  template <class T>
+  T value(T x) const {
+    return std::asin(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(1) / std::sqrt(T(1) - x * x);
+  }
 };
 struct Acos : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Acos", description = "inverse cosine";
-  template <class T> T value(T x) const { return std::acos(x); }
-  template <class T> T slope(T x) const { return T(-1) / std::sqrt(T(1) - x * x); }
+  template <class T>
+  T value(T x) const {
+    return std::acos(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(-1) / std::sqrt(T(1) - x * x);
+  }
 };
 struct Sinh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Sinh", description = "hyperbolic sine";
-  template <class T> T value(T x) const { return std::sinh(x); }
-  template <class T> T slope(T x) const { return std::cosh(x); }
+  template <class T>
+  T value(T x) const {
+    return std::sinh(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return std::cosh(x);
+  }
 };
 struct Cosh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Cosh", description = "hyperbolic cosine";
-  template <class T> T value(T x) const { return std::cosh(x); }
-  template <class T> T slope(T x) const { return std::sinh(x); }
+  template <class T>
+  T value(T x) const {
+    return std::cosh(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return std::sinh(x);
+  }
 };
 struct Asinh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Asinh", description = "inverse hyperbolic sine";
-  template <class T> T value(T x) const { return std::asinh(x); }
-  template <class T> T slope(T x) const { return T(1) / std::sqrt(x * x + T(1)); }
+  template <class T>
+  T value(T x) const {
+    return std::asinh(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(1) / std::sqrt(x * x + T(1));
+  }
 };
 struct Acosh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Acosh", description = "inverse hyperbolic cosine";
-  template <class T> T value(T x) const { return std::acosh(x); }
-  template <class T> T slope(T x) const { return T(1) / std::sqrt(x * x - T(1)); }
+  template <class T>
+  T value(T x) const {
+    return std::acosh(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(1) / std::sqrt(x * x - T(1));
+  }
 };
 struct Atanh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Atanh", description = "inverse hyperbolic tangent";
-  template <class T> T value(T x) const { return std::atanh(x); }
-  template <class T> T slope(T x) const { return T(1) / (T(1) - x * x); }
+  template <class T>
+  T value(T x) const {
+    return std::atanh(x);
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(1) / (T(1) - x * x);
+  }
 };
 struct Identity : Unary<Saved::Nothing, 0, true> {
   static constexpr std::string_view name = "Identity", description = "x";
-  template <class T> T value(T x) const { return x; }
+  template <class T>
+  T value(T x) const {
+    return x;
+  }
 };
 struct Scale : Unary<Saved::Nothing, 1> {
   static constexpr std::string_view name = "Scale", description = "x times the attribute factor";
   double factor;
   explicit Scale(const Attributes& a) : factor(a.number("factor", 1.0)) {}
-  template <class T> T value(T x) const { return T(factor) * x; }
+  template <class T>
+  T value(T x) const {
+    return T(factor) * x;
+  }
 };
 struct Clip : Unary<Saved::Operand, 2, true> {
   static constexpr std::string_view name = "Clip", description = "x limited to the attributes [min, max]";
@@ -257,77 +241,86 @@ struct Clip : Unary<Saved::Operand, 2, true> {
   explicit Clip(const Attributes& a)
       : min(a.number("min", -std::numeric_limits<double>::infinity())), max(a.number("max", std::numeric_limits<double>::infinity())) {}
   // ONNX: with min > max every element becomes max.
-  template <class T> T value(T x) const { return static_cast<double>(x) > max || min > max ? T(max) : static_cast<double>(x) < min ? T(min) : x; }
-  template <class T> T slope(T x) const { return static_cast<double>(x) >= min && static_cast<double>(x) <= max ? T(1) : T(0); }
+  template <class T>
+  T value(T x) const {
+    return static_cast<double>(x) > max || min > max ? T(max) : static_cast<double>(x) < min ? T(min) : x;
+  }
+  template <class T>
+  T slope(T x) const {
+    return static_cast<double>(x) >= min && static_cast<double>(x) <= max ? T(1) : T(0);
+  }
 };
 struct Floor : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Floor", description = "the largest integer not above x";
-  template <class T> T value(T x) const { return std::floor(x); }
+  template <class T>
+  T value(T x) const {
+    return std::floor(x);
+  }
 };
 struct Ceil : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Ceil", description = "the smallest integer not below x";
-  template <class T> T value(T x) const { return std::ceil(x); }
+  template <class T>
+  T value(T x) const {
+    return std::ceil(x);
+  }
 };
 struct Round : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Round", description = "the nearest integer, halves to even";
-  template <class T> T value(T x) const { return std::nearbyint(x); }
+  template <class T>
+  T value(T x) const {
+    return std::nearbyint(x);
+  }
 };
 struct Sign : Unary<Saved::Never, 1, true> {
   static constexpr std::string_view name = "Sign", description = "-1, 0 or 1";
-  template <class T> T value(T x) const { return x > 0 ? T(1) : x < 0 ? T(-1) : x; }
+  template <class T>
+  T value(T x) const {
+    return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+  }
 };
 struct IsNaN : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "IsNaN", description = "whether x is not a number";
   static constexpr bool predicate = true;
-  template <class T> bool value(T x) const { return std::isnan(x); }
+  template <class T>
+  bool value(T x) const {
+    return std::isnan(x);
+  }
 };
 struct IsInf : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "IsInf", description = "whether x is infinite";
   static constexpr bool predicate = true;
-  template <class T> bool value(T x) const { return std::isinf(x); }
-};
-
-/// Name of the row and kernel of a function's gradient: "ReluGrad".
-template <class F>
-std::string_view gradient_name() {
-  static const std::string kName = std::string(F::name) + "Grad";
-  return kName;
-}
-
-/// The gradient of F with respect to its operand: (gradient of the result, what was saved).
-template <class F>
-struct SlopeOf {
-  static constexpr int arity = 2, flops = F::flops + 1;
-  static constexpr bool integers = false, predicate = false;
-  F function;
-  SlopeOf(const Attributes& a) : function(a) {}
-  template <class T> T value(T gradient, T saved) const { return gradient * function.slope(saved); }
-};
-
-/// Functions of two operands (three, where a gradient needs both operands).
-template <int kArity, int kFlops, bool kIntegers, bool kPredicate = false>
-struct Several {
-  static constexpr int arity = kArity, flops = kFlops;
-  static constexpr bool integers = kIntegers, predicate = kPredicate;
-  Several() = default;
-  Several(const Attributes&) {}
+  template <class T>
+  bool value(T x) const {
+    return std::isinf(x);
+  }
 };
 
 struct Add : Several<2, 1, true> {
   static constexpr std::string_view name = "Add", description = "a + b";
-  template <class T> T value(T a, T b) const { return wrapped(a, b, std::plus<>()); }
+  template <class T>
+  T value(T a, T b) const {
+    return wrapped(a, b, std::plus<>());
+  }
 };
 struct Sub : Several<2, 1, true> {
   static constexpr std::string_view name = "Sub", description = "a - b";
-  template <class T> T value(T a, T b) const { return wrapped(a, b, std::minus<>()); }
+  template <class T>
+  T value(T a, T b) const {
+    return wrapped(a, b, std::minus<>());
+  }
 };
 struct Mul : Several<2, 1, true> {
   static constexpr std::string_view name = "Mul", description = "a b";
-  template <class T> T value(T a, T b) const { return wrapped(a, b, std::multiplies<>()); }
+  template <class T>
+  T value(T a, T b) const {
+    return wrapped(a, b, std::multiplies<>());
+  }
 };
 struct Div : Several<2, 1, true> {
-  static constexpr std::string_view name = "Div", description = "a / b; integers truncate towards zero, and anything divided by an integer 0 is 0";
-  template <class T> T value(T a, T b) const {
+  static constexpr std::string_view name = "Div",
+                                    description = "a / b; integers truncate towards zero, and anything divided by an integer 0 is 0";
+  template <class T>
+  T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == 0) return T(0);
       return b == static_cast<T>(-1) ? wrapped(T(0), a, std::minus<>()) : static_cast<T>(a / b);  // the smallest integer over -1 would trap
@@ -338,7 +331,8 @@ struct Div : Several<2, 1, true> {
 };
 struct Pow : Several<2, 10, true> {
   static constexpr std::string_view name = "Pow", description = "a to the power b";
-  template <class T> T value(T a, T b) const {
+  template <class T>
+  T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
     } else {
@@ -348,17 +342,24 @@ struct Pow : Several<2, 10, true> {
 };
 struct Max : Several<2, 1, true> {
   static constexpr std::string_view name = "Max", description = "the larger of a and b; NaN wins";
-  template <class T> T value(T a, T b) const { return a > b || a != a ? a : b; }
+  template <class T>
+  T value(T a, T b) const {
+    return a > b || a != a ? a : b;
+  }
 };
 struct Min : Several<2, 1, true> {
   static constexpr std::string_view name = "Min", description = "the smaller of a and b; NaN wins";
-  template <class T> T value(T a, T b) const { return a < b || a != a ? a : b; }
+  template <class T>
+  T value(T a, T b) const {
+    return a < b || a != a ? a : b;
+  }
 };
 struct Mod : Several<2, 3, true> {
   static constexpr std::string_view name = "Mod", description = "remainder with the sign of the divisor, of the dividend with fmod = 1";
   bool truncated;
   explicit Mod(const Attributes& a) : truncated(a.integer("fmod", 0) != 0) {}
-  template <class T> T value(T a, T b) const {
+  template <class T>
+  T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == 0 || b == static_cast<T>(-1)) return T(0);
       const T rest = static_cast<T>(a % b);
@@ -370,68 +371,112 @@ struct Mod : Several<2, 3, true> {
 };
 struct PRelu : Several<2, 1, false> {
   static constexpr std::string_view name = "PRelu", description = "x for x > 0, else slope x";
-  template <class T> T value(T x, T slope) const { return x < 0 ? slope * x : x; }
+  template <class T>
+  T value(T x, T slope) const {
+    return x < 0 ? slope * x : x;
+  }
 };
 struct Equal : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Equal", description = "a = b";
-  template <class T> bool value(T a, T b) const { return a == b; }
+  template <class T>
+  bool value(T a, T b) const {
+    return a == b;
+  }
 };
 struct Less : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Less", description = "a < b";
-  template <class T> bool value(T a, T b) const { return a < b; }
+  template <class T>
+  bool value(T a, T b) const {
+    return a < b;
+  }
 };
 struct Greater : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Greater", description = "a > b";
-  template <class T> bool value(T a, T b) const { return a > b; }
+  template <class T>
+  bool value(T a, T b) const {
+    return a > b;
+  }
 };
 struct LessOrEqual : Several<2, 1, true, true> {
   static constexpr std::string_view name = "LessOrEqual", description = "a <= b";
-  template <class T> bool value(T a, T b) const { return a <= b; }
+  template <class T>
+  bool value(T a, T b) const {
+    return a <= b;
+  }
 };
 struct GreaterOrEqual : Several<2, 1, true, true> {
   static constexpr std::string_view name = "GreaterOrEqual", description = "a >= b";
-  template <class T> bool value(T a, T b) const { return a >= b; }
+  template <class T>
+  bool value(T a, T b) const {
+    return a >= b;
+  }
 };
 
 /// Functions of truth values.
 struct Not : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Not", description = "whether a does not hold";
   static constexpr bool predicate = true;
-  template <class T> bool value(T a) const { return !static_cast<bool>(a); }
+  template <class T>
+  bool value(T a) const {
+    return !static_cast<bool>(a);
+  }
 };
 struct And : Several<2, 1, false, true> {
   static constexpr std::string_view name = "And", description = "whether both hold";
-  template <class T> bool value(T a, T b) const { return static_cast<bool>(a) && static_cast<bool>(b); }
+  template <class T>
+  bool value(T a, T b) const {
+    return static_cast<bool>(a) && static_cast<bool>(b);
+  }
 };
 struct Or : Several<2, 1, false, true> {
   static constexpr std::string_view name = "Or", description = "whether one or both hold";
-  template <class T> bool value(T a, T b) const { return static_cast<bool>(a) || static_cast<bool>(b); }
+  template <class T>
+  bool value(T a, T b) const {
+    return static_cast<bool>(a) || static_cast<bool>(b);
+  }
 };
 struct Xor : Several<2, 1, false, true> {
   static constexpr std::string_view name = "Xor", description = "whether exactly one holds";
-  template <class T> bool value(T a, T b) const { return static_cast<bool>(a) != static_cast<bool>(b); }
+  template <class T>
+  bool value(T a, T b) const {
+    return static_cast<bool>(a) != static_cast<bool>(b);
+  }
 };
 
 /// Gradients that need both operands: (gradient of the result, the operand it is for, the other).
 struct MaxGrad : Several<3, 2, false> {
   static constexpr std::string_view name = "MaxGrad", description = "gradient of Max for its second argument; ties share it";
-  template <class T> T value(T gradient, T own, T other) const { return own > other ? gradient : own == other ? T(0.5) * gradient : T(0); }
+  template <class T>
+  T value(T gradient, T own, T other) const {
+    return own > other ? gradient : own == other ? T(0.5) * gradient : T(0);
+  }
 };
 struct MinGrad : Several<3, 2, false> {
   static constexpr std::string_view name = "MinGrad", description = "gradient of Min for its second argument; ties share it";
-  template <class T> T value(T gradient, T own, T other) const { return own < other ? gradient : own == other ? T(0.5) * gradient : T(0); }
+  template <class T>
+  T value(T gradient, T own, T other) const {
+    return own < other ? gradient : own == other ? T(0.5) * gradient : T(0);
+  }
 };
 struct PReluGrad : Several<3, 2, false> {
   static constexpr std::string_view name = "PReluGrad", description = "gradient of PRelu for x: (gradient, x, slope)";
-  template <class T> T value(T gradient, T x, T slope) const { return x > 0 ? gradient : slope * gradient; }
+  template <class T>
+  T value(T gradient, T x, T slope) const {
+    return x > 0 ? gradient : slope * gradient;
+  }
 };
 struct PReluSlopeGrad : Several<2, 2, false> {
-  static constexpr std::string_view name = "PReluSlopeGrad", description = "gradient of PRelu for the slope, element by element: (gradient, x)";
-  template <class T> T value(T gradient, T x) const { return x > 0 ? T(0) : x * gradient; }
+  static constexpr std::string_view name = "PReluSlopeGrad",
+                                    description = "gradient of PRelu for the slope, element by element: (gradient, x)";
+  template <class T>
+  T value(T gradient, T x) const {
+    return x > 0 ? T(0) : x * gradient;
+  }
 };
 
-using Unaries = List<Relu, Sigmoid, Tanh, Exp, Log, Sqrt, Neg, Abs, Erf, Reciprocal, Gelu, LeakyRelu, Elu, Selu, Celu, Softplus, Softsign, HardSigmoid,
-                     HardSwish, Mish, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Identity, Scale, Clip, Floor, Ceil, Round, Sign, IsNaN, IsInf>;
+using Unaries = List<Relu, Sigmoid, Tanh, Exp, Log, Sqrt, Neg, Abs, Erf, Reciprocal, Gelu, LeakyRelu, Elu, Selu, Celu, Softplus, Softsign,
+                     HardSigmoid, HardSwish, Mish, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Identity, Scale, Clip,
+                     Floor, Ceil, Round, Sign, IsNaN, IsInf>;
 using Binaries = List<Add, Sub, Mul, Div, Pow, Max, Min, Mod, PRelu>;
 using Comparisons = List<Equal, Less, Greater, LessOrEqual, GreaterOrEqual>;
 using Connectives = List<Not, And, Or, Xor>;

@@ -41,7 +41,9 @@ class RowWalk {
   template <class F>
   void each(std::int64_t first, std::int64_t last, F&& body) const;
   template <class F>
-  void each(F&& body) const { each(0, rows_, body); }
+  void each(F&& body) const {
+    each(0, rows_, body);
+  }
 
  private:
   using Strides = std::array<std::int64_t, N>;
@@ -126,6 +128,8 @@ void copy_strided(const T* from, const StridedView& source, T* to, const Strided
 
 /// Writes the elements of `source` one after another.
 template <class T>
-void copy_strided(const T* from, const StridedView& source, T* to) { copy_strided(from, source, to, whole_view(source.shape)); }
+void copy_strided(const T* from, const StridedView& source, T* to) {
+  copy_strided(from, source, to, whole_view(source.shape));
+}
 
 }  // namespace rehearsal::graph

@@ -9,7 +9,9 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 const std::int64_t kYes = 1, kNo = 0;
 
-GradientCase smooth(const std::string& op, double low, double high, graph::Attributes attributes = {}) { return {op, {drawn({2, 3}, low, high)}, std::move(attributes)}; }
+GradientCase smooth(const std::string& op, double low, double high, graph::Attributes attributes = {}) {
+  return {op, {drawn({2, 3}, low, high)}, std::move(attributes)};
+}
 GradientCase kinked(const std::string& op, std::vector<double> kinks, graph::Attributes attributes = {}) {
   return {op, {away_from(std::move(kinks), {3, 4}, -4, 4)}, std::move(attributes)};
 }
@@ -18,14 +20,43 @@ GradientCase kinked(const std::string& op, std::vector<double> kinks, graph::Att
 
 GradientCases elementwise_cases() {
   GradientCases cases = {
-      kinked("Relu", {0}), smooth("Sigmoid", -3, 3), smooth("Tanh", -2, 2), smooth("Exp", -2, 2), smooth("Log", 0.5, 3), smooth("Sqrt", 0.5, 3),
-      smooth("Neg", -1, 1), kinked("Abs", {0}), smooth("Erf", -2, 2), smooth("Reciprocal", 0.5, 2), smooth("Gelu", -3, 3),
-      smooth("Gelu", -3, 3, {{"approximate", std::string("tanh")}}), kinked("LeakyRelu", {0}), kinked("LeakyRelu", {0}, {{"alpha", 0.3}}),
-      kinked("Elu", {0}, {{"alpha", 0.7}}), kinked("Selu", {0}), kinked("Celu", {0}, {{"alpha", 0.5}}), smooth("Softplus", -3, 3),
-      kinked("Softsign", {0}), kinked("HardSigmoid", {-2.5, 2.5}), kinked("HardSwish", {-3, 3}), smooth("Mish", -3, 3), smooth("Sin", -3, 3),
-      smooth("Cos", -3, 3), smooth("Atan", -3, 3), smooth("Tan", -1, 1), smooth("Asin", -0.9, 0.9), smooth("Acos", -0.9, 0.9), smooth("Sinh", -2, 2),
-      smooth("Cosh", -2, 2), smooth("Asinh", -2, 2), smooth("Acosh", 1.2, 3), smooth("Atanh", -0.8, 0.8), smooth("Identity", -1, 1), smooth("Scale", -1, 1, {{"factor", -2.5}}),
-      kinked("Clip", {-1, 2}, {{"min", -1.0}, {"max", 2.0}}), kinked("Clip", {0.5}, {{"min", 0.5}}),
+      kinked("Relu", {0}),
+      smooth("Sigmoid", -3, 3),
+      smooth("Tanh", -2, 2),
+      smooth("Exp", -2, 2),
+      smooth("Log", 0.5, 3),
+      smooth("Sqrt", 0.5, 3),
+      smooth("Neg", -1, 1),
+      kinked("Abs", {0}),
+      smooth("Erf", -2, 2),
+      smooth("Reciprocal", 0.5, 2),
+      smooth("Gelu", -3, 3),
+      smooth("Gelu", -3, 3, {{"approximate", std::string("tanh")}}),
+      kinked("LeakyRelu", {0}),
+      kinked("LeakyRelu", {0}, {{"alpha", 0.3}}),
+      kinked("Elu", {0}, {{"alpha", 0.7}}),
+      kinked("Selu", {0}),
+      kinked("Celu", {0}, {{"alpha", 0.5}}),
+      smooth("Softplus", -3, 3),
+      kinked("Softsign", {0}),
+      kinked("HardSigmoid", {-2.5, 2.5}),
+      kinked("HardSwish", {-3, 3}),
+      smooth("Mish", -3, 3),
+      smooth("Sin", -3, 3),
+      smooth("Cos", -3, 3),
+      smooth("Atan", -3, 3),
+      smooth("Tan", -1, 1),
+      smooth("Asin", -0.9, 0.9),
+      smooth("Acos", -0.9, 0.9),
+      smooth("Sinh", -2, 2),
+      smooth("Cosh", -2, 2),
+      smooth("Asinh", -2, 2),
+      smooth("Acosh", 1.2, 3),
+      smooth("Atanh", -0.8, 0.8),
+      smooth("Identity", -1, 1),
+      smooth("Scale", -1, 1, {{"factor", -2.5}}),
+      kinked("Clip", {-1, 2}, {{"min", -1.0}, {"max", 2.0}}),
+      kinked("Clip", {0.5}, {{"min", 0.5}}),
   };
   for (const char* op : {"Add", "Sub", "Mul", "Max", "Min"}) {
     cases.push_back({op, {drawn({2, 3, 4}), drawn({2, 3, 4})}, {}});
@@ -49,7 +80,8 @@ GradientCases matrix_cases() {
   for (const std::int64_t ta : {kNo, kYes}) {
     for (const std::int64_t tb : {kNo, kYes}) {
       const graph::Shape a = ta ? graph::Shape{4, 3} : graph::Shape{3, 4}, b = tb ? graph::Shape{5, 4} : graph::Shape{4, 5};
-      const graph::Shape batch_a = ta ? graph::Shape{2, 1, 4, 3} : graph::Shape{2, 1, 3, 4}, batch_b = tb ? graph::Shape{3, 5, 4} : graph::Shape{3, 4, 5};
+      const graph::Shape batch_a = ta ? graph::Shape{2, 1, 4, 3} : graph::Shape{2, 1, 3, 4},
+                         batch_b = tb ? graph::Shape{3, 5, 4} : graph::Shape{3, 4, 5};
       const graph::Attributes flags = {{"trans_a", ta}, {"trans_b", tb}};
       cases.push_back({"MatMul", {drawn(a), drawn(b)}, flags});
       cases.push_back({"MatMul", {drawn(batch_a), drawn(batch_b)}, flags});
@@ -78,7 +110,8 @@ GradientCases reduction_cases() {
   }
   cases.push_back({"ReduceSum", {drawn({2, 3, 4})}, {{"axes", Integers{0, 2}}, {"keepdims", kNo}, {"scale", 0.125}}});
   for (const std::int64_t exclusive : {kNo, kYes}) {
-    for (const std::int64_t reverse : {kNo, kYes}) cases.push_back({"CumSum", {drawn({2, 3, 2})}, {{"axis", std::int64_t{1}}, {"exclusive", exclusive}, {"reverse", reverse}}});
+    for (const std::int64_t reverse : {kNo, kYes})
+      cases.push_back({"CumSum", {drawn({2, 3, 2})}, {{"axis", std::int64_t{1}}, {"exclusive", exclusive}, {"reverse", reverse}}});
   }
   return cases;
 }
@@ -91,7 +124,9 @@ GradientCases movement_cases() {
       {"Expand", {drawn({3, 1})}, {{"shape", Integers{2, 3, 4}}}},
       {"Expand", {drawn({2, 3})}, {{"shape", Integers{1, 1}}}},
       {"Slice", {drawn({4, 5})}, {{"starts", Integers{1}}, {"ends", Integers{-1}}, {"axes", Integers{1}}}},
-      {"Slice", {drawn({4, 5})}, {{"starts", Integers{-1, 0}}, {"ends", Integers{-100, 100}}, {"axes", Integers{0, 1}}, {"steps", Integers{-2, 3}}}},
+      {"Slice",
+       {drawn({4, 5})},
+       {{"starts", Integers{-1, 0}}, {"ends", Integers{-100, 100}}, {"axes", Integers{0, 1}}, {"steps", Integers{-2, 3}}}},
       {"Split", {drawn({2, 6})}, {{"axis", std::int64_t{1}}, {"split", Integers{1, 2, 3}}}},
       {"Concat", {drawn({2, 1, 2}), drawn({2, 3, 2}), drawn({2, 2, 2})}, {{"axis", std::int64_t{-2}}}},
       {"Concat", {drawn({2, 1}), fixed({2, 3})}, {{"axis", std::int64_t{1}}}},

@@ -39,7 +39,8 @@ void check_node(const graph::Graph& graph, const graph::Node& node, const Interp
     const auto expected = values.get_reals(node.outputs[i]);
     REQUIRE(results[i].type == graph[node.outputs[i]].type);
     REQUIRE((results[i].integral() ? results[i].integers.size() : results[i].reals.size()) == expected.size());
-    for (std::size_t e = 0; e < expected.size(); ++e) CHECK(results[i].real(static_cast<std::int64_t>(e)) == Approx(expected[e]).epsilon(1e-12).margin(1e-14));
+    for (std::size_t e = 0; e < expected.size(); ++e)
+      CHECK(results[i].real(static_cast<std::int64_t>(e)) == Approx(expected[e]).epsilon(1e-12).margin(1e-14));
   }
 }
 
@@ -63,18 +64,42 @@ struct OtherCase {
 
 const std::vector<OtherCase>& other_cases() {
   static const std::vector<OtherCase> kCases = {
-      {"Div", {{7, -7, 8, 0}, {2}}},        {"Mod", {{7, -7, 8, 0}, {-3}}},          {"Pow", {{2, -3}, {3}}},
-      {"Add", {{1, 2}, {3, 4}}},            {"Neg", {{1, -2}}},                      {"Abs", {{1, -2}}},
-      {"Max", {{1, 5}, {3}}},               {"Min", {{1, 5}, {3}}},                  {"Clip", {{-9, 1, 9}}, DType::I64, {{"min", -2.0}, {"max", 3.0}}},
-      {"Equal", {{1, 5}, {5}}},             {"Less", {{1, 5}, {5}}},                 {"Greater", {{1, 6}, {5}}},
-      {"LessOrEqual", {{1, 5, 6}, {5}}},    {"GreaterOrEqual", {{1, 5, 6}, {5}}},    {"Equal", {{1, 0}, {1}}, DType::Bool},
-      {"Not", {{1, 0}}, DType::Bool},       {"And", {{1, 0}, {1, 1}}, DType::Bool},  {"Or", {{1, 0}, {0, 0}}, DType::Bool},
-      {"Xor", {{1, 0}, {1, 1}}, DType::Bool}, {"Floor", {{1.5, -1.5}}, DType::F64},  {"Ceil", {{1.5, -1.5}}, DType::F64},
-      {"Round", {{1.5, -2.5}}, DType::F64}, {"Sign", {{1.5, -2.5, 0}}, DType::F64},  {"IsNaN", {{1.5, NAN}}, DType::F64},
-      {"IsInf", {{1.5, INFINITY}}, DType::F64}, {"Mod", {{5.5, -5.5}, {2}}, DType::F32}, {"Mul", {{0.1, 0.7}, {0.3}}, DType::F32},
-      {"ReduceSum", {{1, 2, 3}}},           {"ReduceProd", {{2, 3, 4}}},             {"ReduceMax", {{-2, -3, -4}}},
-      {"ReduceMin", {{2, 3, 4}}},           {"CumSum", {{2, 3, 4}}},                 {"Cast", {{1.9, -1.9, 300}}, DType::F64, {{"to", std::string("i32")}}},
-      {"Cast", {{0, 0.5}}, DType::F64, {{"to", std::string("bool")}}}, {"Concat", {{1, 2}, {3, 4}}}, {"Gather", {{5, 6, 7}, {2, -3}}},
+      {"Div", {{7, -7, 8, 0}, {2}}},
+      {"Mod", {{7, -7, 8, 0}, {-3}}},
+      {"Pow", {{2, -3}, {3}}},
+      {"Add", {{1, 2}, {3, 4}}},
+      {"Neg", {{1, -2}}},
+      {"Abs", {{1, -2}}},
+      {"Max", {{1, 5}, {3}}},
+      {"Min", {{1, 5}, {3}}},
+      {"Clip", {{-9, 1, 9}}, DType::I64, {{"min", -2.0}, {"max", 3.0}}},
+      {"Equal", {{1, 5}, {5}}},
+      {"Less", {{1, 5}, {5}}},
+      {"Greater", {{1, 6}, {5}}},
+      {"LessOrEqual", {{1, 5, 6}, {5}}},
+      {"GreaterOrEqual", {{1, 5, 6}, {5}}},
+      {"Equal", {{1, 0}, {1}}, DType::Bool},
+      {"Not", {{1, 0}}, DType::Bool},
+      {"And", {{1, 0}, {1, 1}}, DType::Bool},
+      {"Or", {{1, 0}, {0, 0}}, DType::Bool},
+      {"Xor", {{1, 0}, {1, 1}}, DType::Bool},
+      {"Floor", {{1.5, -1.5}}, DType::F64},
+      {"Ceil", {{1.5, -1.5}}, DType::F64},
+      {"Round", {{1.5, -2.5}}, DType::F64},
+      {"Sign", {{1.5, -2.5, 0}}, DType::F64},
+      {"IsNaN", {{1.5, NAN}}, DType::F64},
+      {"IsInf", {{1.5, INFINITY}}, DType::F64},
+      {"Mod", {{5.5, -5.5}, {2}}, DType::F32},
+      {"Mul", {{0.1, 0.7}, {0.3}}, DType::F32},
+      {"ReduceSum", {{1, 2, 3}}},
+      {"ReduceProd", {{2, 3, 4}}},
+      {"ReduceMax", {{-2, -3, -4}}},
+      {"ReduceMin", {{2, 3, 4}}},
+      {"CumSum", {{2, 3, 4}}},
+      {"Cast", {{1.9, -1.9, 300}}, DType::F64, {{"to", std::string("i32")}}},
+      {"Cast", {{0, 0.5}}, DType::F64, {{"to", std::string("bool")}}},
+      {"Concat", {{1, 2}, {3, 4}}},
+      {"Gather", {{5, 6, 7}, {2, -3}}},
   };
   return kCases;
 }
@@ -121,7 +146,8 @@ TEST_CASE("slices of constants are picked and replaced by index") {
   CHECK(builder.value(builder.add1("GatherND", {x, at}))->integers == std::vector<std::int64_t>{4, 5, 0, 1});
   const TensorId rows = builder.add_constant("rows", Value::of_integers({7, 8, 9, 10}, {2, 2}));
   CHECK(builder.value(builder.add1("ScatterND", {x, at, rows}))->integers == std::vector<std::int64_t>{9, 10, 2, 3, 7, 8});
-  CHECK(builder.value(builder.add1("Range", {}, {{"start", 5.0}, {"limit", -1.0}, {"delta", -2.0}}))->integers == std::vector<std::int64_t>{5, 3, 1});
+  CHECK(builder.value(builder.add1("Range", {}, {{"start", 5.0}, {"limit", -1.0}, {"delta", -2.0}}))->integers ==
+        std::vector<std::int64_t>{5, 3, 1});
 }
 
 }  // namespace rehearsal::exec

@@ -13,8 +13,9 @@ using Kind = GradientOperand::Kind;
 
 namespace {
 
-constexpr GradientCases (*kFamilies[])() = {elementwise_cases, matrix_cases, reduction_cases, movement_cases, gather_cases, softmax_cases,
-                                          convolution_cases, pooling_cases, normalization_cases, resize_cases, dropout_cases, loss_cases};
+constexpr GradientCases (*kFamilies[])() = {elementwise_cases,   matrix_cases,  reduction_cases,   movement_cases,
+                                            gather_cases,        softmax_cases, convolution_cases, pooling_cases,
+                                            normalization_cases, resize_cases,  dropout_cases,     loss_cases};
 
 /// Numbers that depend on the stream only.
 std::vector<double> draw(const GradientOperand& operand, std::uint64_t stream) {
@@ -45,7 +46,8 @@ GradientProblem::GradientProblem(const GradientCase& one) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (one.operands[i].kind == Kind::Drawn) wanted.push_back(operands[i]);
   }
-  const TensorId loss = add_loss(builder, one.build ? one.build(builder, operands, one.attributes) : builder.add(one.op, operands, one.attributes));
+  const TensorId loss =
+      add_loss(builder, one.build ? one.build(builder, operands, one.attributes) : builder.add(one.op, operands, one.attributes));
   std::vector<graph::Untrainable> blocked;
   std::vector<TensorId> outputs = differentiate(builder, loss, wanted, blocked);
   REQUIRE(blocked.empty());

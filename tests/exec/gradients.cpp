@@ -1,5 +1,3 @@
-#include "tests/exec/gradient_problem.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -7,6 +5,7 @@
 
 #include "exec/interpreter.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/gradient_problem.hpp"
 
 namespace rehearsal::exec {
 namespace {

@@ -19,8 +19,12 @@ struct GradientOperand {
   std::vector<std::int64_t> integers;  ///< for Integers and Truths
   std::vector<double> kinks;           ///< drawn values keep a distance of 0.05 from these
 };
-[[nodiscard]] inline GradientOperand drawn(graph::Shape shape, double low = -1, double high = 1) { return {std::move(shape), low, high, GradientOperand::Kind::Drawn, {}, {}}; }
-[[nodiscard]] inline GradientOperand fixed(graph::Shape shape, double low = -1, double high = 1) { return {std::move(shape), low, high, GradientOperand::Kind::Fixed, {}, {}}; }
+[[nodiscard]] inline GradientOperand drawn(graph::Shape shape, double low = -1, double high = 1) {
+  return {std::move(shape), low, high, GradientOperand::Kind::Drawn, {}, {}};
+}
+[[nodiscard]] inline GradientOperand fixed(graph::Shape shape, double low = -1, double high = 1) {
+  return {std::move(shape), low, high, GradientOperand::Kind::Fixed, {}, {}};
+}
 [[nodiscard]] inline GradientOperand away_from(std::vector<double> kinks, graph::Shape shape, double low = -1, double high = 1) {
   return {std::move(shape), low, high, GradientOperand::Kind::Drawn, {}, std::move(kinks)};
 }
@@ -39,7 +43,8 @@ struct GradientCase {
   graph::Attributes attributes;
   double tolerance = 1e-6;  ///< of the largest entry of the operand's gradient, at least 1
   /// When not empty, built instead of the single node `op`: for rows that only make sense together. Returns the results.
-  std::vector<graph::TensorId> (*build)(graph::GraphBuilder&, const std::vector<graph::TensorId>& operands, const graph::Attributes&) = nullptr;
+  std::vector<graph::TensorId> (*build)(graph::GraphBuilder&, const std::vector<graph::TensorId>& operands,
+                                        const graph::Attributes&) = nullptr;
 };
 
 using GradientCases = std::vector<GradientCase>;

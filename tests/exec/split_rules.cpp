@@ -46,7 +46,9 @@ std::vector<std::int64_t> kept_indices(const graph::DimLabels& factors, std::int
 }
 
 bool has_label(const graph::TensorLabels& labels, int label) {
-  return std::any_of(labels.begin(), labels.end(), [label](const auto& dim) { return std::any_of(dim.begin(), dim.end(), [label](const auto& f) { return f.label == label; }); });
+  return std::any_of(labels.begin(), labels.end(), [label](const auto& dim) {
+    return std::any_of(dim.begin(), dim.end(), [label](const auto& f) { return f.label == label; });
+  });
 }
 
 /// The block of a tensor, and the numbers of its elements in the whole.
@@ -78,9 +80,11 @@ struct Whole {
   std::vector<std::optional<Labelled>> inputs, outputs;
 
   Whole(const graph::Graph& graph, const graph::Node& n, const graph::SplitRule& rule, const Interpreter& values) : node(n) {
-    const auto add = [&](std::vector<std::optional<Labelled>>& to, const std::vector<TensorId>& ids, const std::vector<graph::TensorLabels>& labels) {
+    const auto add = [&](std::vector<std::optional<Labelled>>& to, const std::vector<TensorId>& ids,
+                         const std::vector<graph::TensorLabels>& labels) {
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        to.push_back(ids[i] == TensorId::None ? std::nullopt : std::optional(Labelled{graph[ids[i]].type, labels[i], values.get_reals(ids[i])}));
+        to.push_back(ids[i] == TensorId::None ? std::nullopt
+                                              : std::optional(Labelled{graph[ids[i]].type, labels[i], values.get_reals(ids[i])}));
       }
     };
     REQUIRE(rule.inputs.size() == n.inputs.size());
@@ -97,7 +101,8 @@ struct Local {
   std::vector<std::vector<std::byte>> bytes;
   std::vector<TensorView> views;
 
-  Local(const std::vector<std::optional<Labelled>>& wholes, const Cut& cut) : types(wholes.size()), blocks(wholes.size()), bytes(wholes.size()), views(wholes.size()) {
+  Local(const std::vector<std::optional<Labelled>>& wholes, const Cut& cut)
+      : types(wholes.size()), blocks(wholes.size()), bytes(wholes.size()), views(wholes.size()) {
     for (std::size_t i = 0; i < wholes.size(); ++i) {
       if (!wholes[i]) continue;
       blocks[i].emplace(*wholes[i], cut);
@@ -119,7 +124,9 @@ struct Local {
   }
 };
 
-double combined(LabelKind kind, double a, double b) { return kind == LabelKind::Sum ? a + b : kind == LabelKind::Max ? std::max(a, b) : std::min(a, b); }
+double combined(LabelKind kind, double a, double b) {
+  return kind == LabelKind::Sum ? a + b : kind == LabelKind::Max ? std::max(a, b) : std::min(a, b);
+}
 
 /// Results of one block joined to those of the blocks before it; `filled` counts the blocks before.
 void join(std::vector<Numbers>& joined, const Local& results, const Whole& whole, std::pair<const Cut&, LabelKind> how, int filled) {
@@ -145,8 +152,9 @@ std::vector<Numbers> run_in_blocks(const Whole& whole, int label, LabelKind kind
     Local inputs(whole.inputs, cut), outputs(whole.outputs, cut);
     outputs.clear();
     const std::vector<plan::Format> plain(std::max(inputs.types.size(), outputs.types.size()), plan::Format::Plain);
-    const auto kernel = make_reference_kernel({graph::schema(whole.node), whole.node.attributes, inputs.types, outputs.types, std::span(plain).first(inputs.types.size()),
-                                               std::span(plain).first(outputs.types.size()), Hasher().add(whole.node.name).value(), 1});
+    const auto kernel = make_reference_kernel({graph::schema(whole.node), whole.node.attributes, inputs.types, outputs.types,
+                                               std::span(plain).first(inputs.types.size()), std::span(plain).first(outputs.types.size()),
+                                               Hasher().add(whole.node.name).value(), 1});
     kernel->run(inputs.views, outputs.views, {});
     join(joined, outputs, whole, {cut, kind}, filled++);
   }

@@ -24,7 +24,8 @@ using Elements = std::conditional_t<F::integers, Numbers, Floats>;
 
 /// Piece of a row: offsets and steps of the result and then of the operands, and how many elements.
 template <std::size_t N>
-using Piece = std::function<void(const std::array<std::int64_t, N + 1>& at, const std::array<std::int64_t, N + 1>& steps, std::int64_t count)>;
+using Piece =
+    std::function<void(const std::array<std::int64_t, N + 1>& at, const std::array<std::int64_t, N + 1>& steps, std::int64_t count)>;
 
 /// Calls body for pieces of rows. The body is erased so that the walk is compiled once per number of operands, not per function.
 template <std::size_t N>
@@ -37,7 +38,9 @@ void for_each_piece(const Call& call, const Piece<N>& body) {
   const auto steps = walk.steps();
   if (walk.rows() != 1) {
     parallel_ranges(call.threads(), walk.rows(), kGrain / std::max<std::int64_t>(1, walk.length()) + 1,
-                    [&](std::int64_t first, std::int64_t last) { walk.each(first, last, [&](std::int64_t, const auto& at) { body(at, steps, walk.length()); }); });
+                    [&](std::int64_t first, std::int64_t last) {
+                      walk.each(first, last, [&](std::int64_t, const auto& at) { body(at, steps, walk.length()); });
+                    });
     return;
   }
   parallel_ranges(call.threads(), walk.length(), kGrain, [&](std::int64_t first, std::int64_t last) {
@@ -91,7 +94,8 @@ To converted(From x) {
   if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    constexpr double kLow = static_cast<double>(std::numeric_limits<To>::min()), kHigh = static_cast<double>(std::numeric_limits<To>::max());
+    constexpr double kLow = static_cast<double>(std::numeric_limits<To>::min()),
+                     kHigh = static_cast<double>(std::numeric_limits<To>::max());
     const auto wide = static_cast<double>(x);
     if (std::isnan(wide)) return To(0);
     return wide <= kLow ? std::numeric_limits<To>::min() : wide >= kHigh ? std::numeric_limits<To>::max() : static_cast<To>(wide);
@@ -138,11 +142,17 @@ void add_unary(std::vector<KernelRow>& rows) {
 }
 
 template <class... F>
-void add_unaries(std::vector<KernelRow>& rows, scalar::List<F...>) { (add_unary<F>(rows), ...); }
+void add_unaries(std::vector<KernelRow>& rows, scalar::List<F...>) {
+  (add_unary<F>(rows), ...);
+}
 template <class... F>
-void add_numeric(std::vector<KernelRow>& rows, scalar::List<F...>) { (rows.push_back({F::name, kAny, make_by_input<Map<F>, Elements<F>>}), ...); }
+void add_numeric(std::vector<KernelRow>& rows, scalar::List<F...>) {
+  (rows.push_back({F::name, kAny, make_by_input<Map<F>, Elements<F>>}), ...);
+}
 template <class... F>
-void add_connectives(std::vector<KernelRow>& rows, scalar::List<F...>) { (rows.push_back({F::name, kAny, make_by_input<Map<F>, Types<bool>>}), ...); }
+void add_connectives(std::vector<KernelRow>& rows, scalar::List<F...>) {
+  (rows.push_back({F::name, kAny, make_by_input<Map<F>, Types<bool>>}), ...);
+}
 
 std::vector<KernelRow> make_rows() {
   std::vector<KernelRow> rows;

@@ -19,7 +19,8 @@ struct Rows {
 
   /// Row within the block, -1 when it lies in another one. Throws BadInput when it lies nowhere.
   [[nodiscard]] std::int64_t find(std::int64_t index) const {
-    if (index < -global || index >= global) throw BadInput("index " + std::to_string(index) + " lies outside a dimension of size " + std::to_string(global));
+    if (index < -global || index >= global)
+      throw BadInput("index " + std::to_string(index) + " lies outside a dimension of size " + std::to_string(global));
     const std::int64_t local = (index < 0 ? index + global : index) - first;
     return local >= 0 && local < count ? local : -1;
   }
@@ -35,7 +36,9 @@ std::vector<std::int64_t> read_rows(const Call& call, const Rows& rows) {
   return found;
 }
 
-std::size_t axis_in(const Call& call, const graph::Shape& data) { return static_cast<std::size_t>(graph::normalize_axis(call.attributes().integer("axis", 0), data.size())); }
+std::size_t axis_in(const Call& call, const graph::Shape& data) {
+  return static_cast<std::size_t>(graph::normalize_axis(call.attributes().integer("axis", 0), data.size()));
+}
 
 struct Gather {
   template <class T>
@@ -99,7 +102,8 @@ struct GatherElements {
   static void run(const Call& call) {
     const std::size_t axis = axis_in(call, call.in_shape(0));
     const Rows rows{call.in_origin(0, axis), call.in_shape(0)[axis], call.in_global(0)[axis]};
-    for_each_element(call, call.in_shape(0), rows, [&](std::int64_t index, std::int64_t at) { call.out<T>()[index] = at < 0 ? T(0) : call.in<T>(0)[at]; });
+    for_each_element(call, call.in_shape(0), rows,
+                     [&](std::int64_t index, std::int64_t at) { call.out<T>()[index] = at < 0 ? T(0) : call.in<T>(0)[at]; });
   }
 };
 

@@ -105,7 +105,8 @@ struct MatMul {
     const graph::MatrixProduct p = graph::matrix_product(call.in_shape(0), call.in_shape(1), call.attributes());
     std::fill_n(call.out<T>(), graph::element_count(call.out_shape()), T(0));
     const graph::Shape batch = graph::broadcast(p.a.batch, p.b.batch);
-    const graph::RowWalk<3> walk({batch_view(batch, batch, p.m * p.n), batch_view(p.a.batch, batch, p.m * p.k), batch_view(p.b.batch, batch, p.k * p.n)});
+    const graph::RowWalk<3> walk(
+        {batch_view(batch, batch, p.m * p.n), batch_view(p.a.batch, batch, p.m * p.k), batch_view(p.b.batch, batch, p.k * p.n)});
     const auto steps = walk.steps();
     walk.each([&](std::int64_t, std::array<std::int64_t, 3> at) {
       for (std::int64_t i = 0; i < walk.length(); ++i) {

@@ -32,7 +32,9 @@ struct Transpose {
 
 struct Expand {
   template <class T>
-  static void run(const Call& call) { graph::copy_strided(call.in<T>(0), graph::broadcast_view(call.in_shape(0), call.out_shape()), call.out<T>()); }
+  static void run(const Call& call) {
+    graph::copy_strided(call.in<T>(0), graph::broadcast_view(call.in_shape(0), call.out_shape()), call.out<T>());
+  }
 };
 
 /// Where the slice of `whole` of which `piece` is a block lies. The attributes speak of the unsplit tensor; dimensions that are
@@ -58,7 +60,9 @@ struct Slice {
   static void run(const Call& call) {
     const auto whole_origin = [&](std::size_t d) { return call.in_origin(0, d); };
     const auto piece_origin = [&](std::size_t d) { return call.out_origin(0, d); };
-    graph::copy_strided(call.in<T>(0), slice_block(call, {call.in_shape(0), call.in_global(0), call.out_shape()}, whole_origin, piece_origin), call.out<T>());
+    graph::copy_strided(call.in<T>(0),
+                        slice_block(call, {call.in_shape(0), call.in_global(0), call.out_shape()}, whole_origin, piece_origin),
+                        call.out<T>());
   }
 };
 
@@ -109,7 +113,9 @@ struct Concat {
 
 struct Tile {
   template <class T>
-  static void run(const Call& call) { graph::copy_strided(call.in<T>(0), graph::tiled_view(call.in_shape(0), call.attributes().integers("repeats")), call.out<T>()); }
+  static void run(const Call& call) {
+    graph::copy_strided(call.in<T>(0), graph::tiled_view(call.in_shape(0), call.attributes().integers("repeats")), call.out<T>());
+  }
 };
 
 struct Trilu {
@@ -129,7 +135,9 @@ struct Trilu {
 
 struct ConstantOfShape {
   template <class T>
-  static void run(const Call& call) { std::fill_n(call.out<T>(), count_of(call.out_shape()), static_cast<T>(call.attributes().number("value", 0.0))); }
+  static void run(const Call& call) {
+    std::fill_n(call.out<T>(), count_of(call.out_shape()), static_cast<T>(call.attributes().number("value", 0.0)));
+  }
 };
 
 struct Range {

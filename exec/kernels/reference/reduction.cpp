@@ -19,21 +19,45 @@ template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, T, double>;
 
 struct Sum {
-  template <class T> static Wide<T> start() { return 0; }
-  template <class T> static Wide<T> combine(Wide<T> a, T b) { return a + b; }
+  template <class T>
+  static Wide<T> start() {
+    return 0;
+  }
+  template <class T>
+  static Wide<T> combine(Wide<T> a, T b) {
+    return a + b;
+  }
 };
 struct Product {
-  template <class T> static Wide<T> start() { return 1; }
-  template <class T> static Wide<T> combine(Wide<T> a, T b) { return a * b; }
+  template <class T>
+  static Wide<T> start() {
+    return 1;
+  }
+  template <class T>
+  static Wide<T> combine(Wide<T> a, T b) {
+    return a * b;
+  }
 };
 /// NaN wins, as in the elementwise functions.
 struct Maximum {
-  template <class T> static Wide<T> start() { return std::is_integral_v<T> ? std::numeric_limits<Wide<T>>::min() : -std::numeric_limits<Wide<T>>::infinity(); }
-  template <class T> static Wide<T> combine(Wide<T> a, T b) { return a > b || a != a ? a : Wide<T>(b); }
+  template <class T>
+  static Wide<T> start() {
+    return std::is_integral_v<T> ? std::numeric_limits<Wide<T>>::min() : -std::numeric_limits<Wide<T>>::infinity();
+  }
+  template <class T>
+  static Wide<T> combine(Wide<T> a, T b) {
+    return a > b || a != a ? a : Wide<T>(b);
+  }
 };
 struct Minimum {
-  template <class T> static Wide<T> start() { return std::is_integral_v<T> ? std::numeric_limits<Wide<T>>::max() : std::numeric_limits<Wide<T>>::infinity(); }
-  template <class T> static Wide<T> combine(Wide<T> a, T b) { return a < b || a != a ? a : Wide<T>(b); }
+  template <class T>
+  static Wide<T> start() {
+    return std::is_integral_v<T> ? std::numeric_limits<Wide<T>>::max() : std::numeric_limits<Wide<T>>::infinity();
+  }
+  template <class T>
+  static Wide<T> combine(Wide<T> a, T b) {
+    return a < b || a != a ? a : Wide<T>(b);
+  }
 };
 
 /// The operand walked together with the accumulator that each element goes into (stride 0 along reduced dimensions).
@@ -48,7 +72,9 @@ template <class R, class T>
 Wide<T> reduce_row(const T* x, std::int64_t count) {
   Wide<T> lanes[4] = {R::template start<T>(), R::template start<T>(), R::template start<T>(), R::template start<T>()};
   for (std::int64_t i = 0; i < count; ++i) lanes[i & 3] = R::template combine<T>(lanes[i & 3], x[i]);
-  return lanes[0] == lanes[0] ? R::template combine<Wide<T>>(R::template combine<Wide<T>>(lanes[0], lanes[1]), R::template combine<Wide<T>>(lanes[2], lanes[3])) : lanes[0];
+  return lanes[0] == lanes[0] ? R::template combine<Wide<T>>(R::template combine<Wide<T>>(lanes[0], lanes[1]),
+                                                             R::template combine<Wide<T>>(lanes[2], lanes[3]))
+                              : lanes[0];
 }
 
 template <class R>
@@ -94,7 +120,9 @@ struct ReduceProdGrad {
       });
     };
     const T* x = call.in<T>(1);
-    each([&](std::int64_t i, std::size_t target) { x[i] == T(0) ? void(++zeros[target]) : void(product[target] *= static_cast<double>(x[i])); });
+    each([&](std::int64_t i, std::size_t target) {
+      x[i] == T(0) ? void(++zeros[target]) : void(product[target] *= static_cast<double>(x[i]));
+    });
     each([&](std::int64_t i, std::size_t target) {
       const std::int64_t others = zeros[target] - (x[i] == T(0) ? 1 : 0);
       const double slope = others > 0 ? 0.0 : x[i] == T(0) ? product[target] : product[target] / static_cast<double>(x[i]);
@@ -141,14 +169,10 @@ struct CumSum {
 
 constexpr std::string_view kAny = "reference:any";
 constexpr KernelRow kRows[] = {
-    {"ReduceSum", kAny, make_by_output<Reduce<Sum>, Numbers>},
-    {"ReduceMax", kAny, make_by_output<Reduce<Maximum>, Numbers>},
-    {"ReduceMin", kAny, make_by_output<Reduce<Minimum>, Numbers>},
-    {"ReduceProd", kAny, make_by_output<Reduce<Product>, Numbers>},
-    {"ReduceProdGrad", kAny, make_by_output<ReduceProdGrad, Floats>},
-    {"ArgMax", kAny, make_by_input<Position<true>, Numbers>},
-    {"ArgMin", kAny, make_by_input<Position<false>, Numbers>},
-    {"CumSum", kAny, make_by_output<CumSum, Numbers>},
+    {"ReduceSum", kAny, make_by_output<Reduce<Sum>, Numbers>},        {"ReduceMax", kAny, make_by_output<Reduce<Maximum>, Numbers>},
+    {"ReduceMin", kAny, make_by_output<Reduce<Minimum>, Numbers>},    {"ReduceProd", kAny, make_by_output<Reduce<Product>, Numbers>},
+    {"ReduceProdGrad", kAny, make_by_output<ReduceProdGrad, Floats>}, {"ArgMax", kAny, make_by_input<Position<true>, Numbers>},
+    {"ArgMin", kAny, make_by_input<Position<false>, Numbers>},        {"CumSum", kAny, make_by_output<CumSum, Numbers>},
 };
 
 }  // namespace

@@ -23,8 +23,12 @@ bool all_plain(std::span<const plan::Format> formats) {
 }  // namespace
 
 Problem::Problem(const KernelRequest& request)
-    : schema(request.schema), attributes(request.attributes), inputs(request.inputs.begin(), request.inputs.end()),
-      outputs(request.outputs.begin(), request.outputs.end()), stream(request.stream), threads(request.threads) {}
+    : schema(request.schema),
+      attributes(request.attributes),
+      inputs(request.inputs.begin(), request.inputs.end()),
+      outputs(request.outputs.begin(), request.outputs.end()),
+      stream(request.stream),
+      threads(request.threads) {}
 
 std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::string& reason) {
   if (!all_plain(request.input_formats) || !all_plain(request.output_formats)) {

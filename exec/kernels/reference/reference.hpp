@@ -37,17 +37,25 @@ struct Call {
   [[nodiscard]] bool has_input(std::size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
   [[nodiscard]] bool has_output(std::size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
   template <class T>
-  [[nodiscard]] const T* in(std::size_t i) const { return inputs[i].as<const T>(); }
+  [[nodiscard]] const T* in(std::size_t i) const {
+    return inputs[i].as<const T>();
+  }
   template <class T>
-  [[nodiscard]] T* out(std::size_t i = 0) const { return outputs[i].as<T>(); }
+  [[nodiscard]] T* out(std::size_t i = 0) const {
+    return outputs[i].as<T>();
+  }
   [[nodiscard]] const graph::Shape& in_shape(std::size_t i) const { return problem.inputs[i]->shape; }
   [[nodiscard]] const graph::Shape& out_shape(std::size_t i = 0) const { return problem.outputs[i]->shape; }
   /// First index of this block in the unsplit operand or result along `dim`; 0 when it is whole.
   [[nodiscard]] std::int64_t in_origin(std::size_t i, std::size_t dim) const { return inputs[i].origin ? (*inputs[i].origin)[dim] : 0; }
   [[nodiscard]] std::int64_t out_origin(std::size_t i, std::size_t dim) const { return outputs[i].origin ? (*outputs[i].origin)[dim] : 0; }
   /// Shape of the unsplit operand or result.
-  [[nodiscard]] const graph::Shape& in_global(std::size_t i) const { return inputs[i].global_shape ? *inputs[i].global_shape : in_shape(i); }
-  [[nodiscard]] const graph::Shape& out_global(std::size_t i = 0) const { return outputs[i].global_shape ? *outputs[i].global_shape : out_shape(i); }
+  [[nodiscard]] const graph::Shape& in_global(std::size_t i) const {
+    return inputs[i].global_shape ? *inputs[i].global_shape : in_shape(i);
+  }
+  [[nodiscard]] const graph::Shape& out_global(std::size_t i = 0) const {
+    return outputs[i].global_shape ? *outputs[i].global_shape : out_shape(i);
+  }
 };
 
 using Body = void (*)(const Call&);
@@ -61,21 +69,33 @@ struct Types {};
 using Floats = Types<float, double>;
 using Numbers = Types<float, double, std::int32_t, std::int64_t>;
 using Integers = Types<std::int32_t, std::int64_t>;
-using Everything = Types<float, double, std::int32_t, std::int64_t, bool, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t, std::uint64_t>;
+using Everything = Types<float, double, std::int32_t, std::int64_t, bool, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t,
+                         std::uint32_t, std::uint64_t>;
 
 template <class T>
 inline constexpr DType kTypeOf = DType::Count;
-template <> inline constexpr DType kTypeOf<float> = DType::F32;
-template <> inline constexpr DType kTypeOf<double> = DType::F64;
-template <> inline constexpr DType kTypeOf<std::int32_t> = DType::I32;
-template <> inline constexpr DType kTypeOf<std::int64_t> = DType::I64;
-template <> inline constexpr DType kTypeOf<bool> = DType::Bool;
-template <> inline constexpr DType kTypeOf<std::int8_t> = DType::I8;
-template <> inline constexpr DType kTypeOf<std::uint8_t> = DType::U8;
-template <> inline constexpr DType kTypeOf<std::int16_t> = DType::I16;
-template <> inline constexpr DType kTypeOf<std::uint16_t> = DType::U16;
-template <> inline constexpr DType kTypeOf<std::uint32_t> = DType::U32;
-template <> inline constexpr DType kTypeOf<std::uint64_t> = DType::U64;
+template <>
+inline constexpr DType kTypeOf<float> = DType::F32;
+template <>
+inline constexpr DType kTypeOf<double> = DType::F64;
+template <>
+inline constexpr DType kTypeOf<std::int32_t> = DType::I32;
+template <>
+inline constexpr DType kTypeOf<std::int64_t> = DType::I64;
+template <>
+inline constexpr DType kTypeOf<bool> = DType::Bool;
+template <>
+inline constexpr DType kTypeOf<std::int8_t> = DType::I8;
+template <>
+inline constexpr DType kTypeOf<std::uint8_t> = DType::U8;
+template <>
+inline constexpr DType kTypeOf<std::int16_t> = DType::I16;
+template <>
+inline constexpr DType kTypeOf<std::uint16_t> = DType::U16;
+template <>
+inline constexpr DType kTypeOf<std::uint32_t> = DType::U32;
+template <>
+inline constexpr DType kTypeOf<std::uint64_t> = DType::U64;
 
 /// The instantiation of B::run for `type`; nullptr when it is not among T.
 template <class B, class... T>
@@ -108,11 +128,16 @@ template <class B>
 [[nodiscard]] std::unique_ptr<Kernel> make_by_size(const KernelRequest& request, std::string& reason) {
   const DType type = request.view().output().dtype;
   switch (size_of(type)) {
-    case 1: return make_kernel(request, &B::template run<std::uint8_t>, reason);
-    case 2: return make_kernel(request, &B::template run<std::uint16_t>, reason);
-    case 4: return make_kernel(request, &B::template run<std::uint32_t>, reason);
-    case 8: return make_kernel(request, &B::template run<std::uint64_t>, reason);
-    default: return refuse_type(request, type, reason);
+    case 1:
+      return make_kernel(request, &B::template run<std::uint8_t>, reason);
+    case 2:
+      return make_kernel(request, &B::template run<std::uint16_t>, reason);
+    case 4:
+      return make_kernel(request, &B::template run<std::uint32_t>, reason);
+    case 8:
+      return make_kernel(request, &B::template run<std::uint64_t>, reason);
+    default:
+      return refuse_type(request, type, reason);
   }
 }
 
@@ -125,7 +150,7 @@ void parallel_ranges(int threads, std::int64_t count, std::int64_t grain, F&& bo
     return;
   }
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static)
+#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static)
 #endif
   for (std::int64_t p = 0; p < parts; ++p) body(p * count / parts, (p + 1) * count / parts);
 }

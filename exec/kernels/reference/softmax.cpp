@@ -36,7 +36,8 @@ struct Softmax {
       T* y = call.out<T>() + first;
       const T max = largest(x, step, size);
       for (std::int64_t s = 0; s < size; ++s) y[s * step] = kLog ? x[s * step] - max : std::exp(x[s * step] - max);
-      const double sum = sum_of(size, [&](std::int64_t s) { return kLog ? static_cast<double>(std::exp(y[s * step])) : static_cast<double>(y[s * step]); });
+      const double sum = sum_of(
+          size, [&](std::int64_t s) { return kLog ? static_cast<double>(std::exp(y[s * step])) : static_cast<double>(y[s * step]); });
       const T shift = static_cast<T>(std::log(sum)), factor = static_cast<T>(1.0 / sum);
       for (std::int64_t s = 0; s < size; ++s) y[s * step] = kLog ? y[s * step] - shift : y[s * step] * factor;
     });
@@ -51,7 +52,8 @@ struct SoftmaxGrad {
     for_each_line(call, [&](std::int64_t first, std::int64_t step, std::int64_t size) {
       const T *dy = call.in<T>(0) + first, *y = call.in<T>(1) + first;
       T* dx = call.out<T>() + first;
-      const T sum = static_cast<T>(sum_of(size, [&](std::int64_t s) { return static_cast<double>(dy[s * step]) * (kLog ? 1.0 : static_cast<double>(y[s * step])); }));
+      const T sum = static_cast<T>(sum_of(
+          size, [&](std::int64_t s) { return static_cast<double>(dy[s * step]) * (kLog ? 1.0 : static_cast<double>(y[s * step])); }));
       for (std::int64_t s = 0; s < size; ++s) {
         const std::int64_t i = s * step;
         dx[i] = kLog ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);

@@ -26,16 +26,16 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = st
 
 TEST_CASE("functions of one operand have their textbook values") {
   CHECK(of("Relu", {-1, 0, 2}) == Values{0, 0, 2});
-  CHECK(close(of("Sigmoid", {0, std::log(3.0)}), {0.5, 0.75}));             // 1 / (1 + 1/3)
-  CHECK(close(of("Softplus", {0, 1000}), {std::log(2.0), 1000}));            // no overflow
-  CHECK(close(of("Gelu", {0, 1, -1}), {0, 0.8413447460685429, -0.15865525393145707}));  // the normal distribution function of 1
+  CHECK(close(of("Sigmoid", {0, std::log(3.0)}), {0.5, 0.75}));                                 // 1 / (1 + 1/3)
+  CHECK(close(of("Softplus", {0, 1000}), {std::log(2.0), 1000}));                               // no overflow
+  CHECK(close(of("Gelu", {0, 1, -1}), {0, 0.8413447460685429, -0.15865525393145707}));          // the normal distribution function of 1
   CHECK(close(of("Gelu", {1}, {{"approximate", std::string("tanh")}}), {0.8411919906082768}));  // torch 2: gelu(1, approximate='tanh')
   CHECK(of("LeakyRelu", {-2, 2}, {{"alpha", 0.25}}) == Values{-0.5, 2});
   CHECK(close(of("Elu", {-1, 2}, {{"alpha", 2.0}}), {2 * (std::exp(-1.0) - 1), 2}));
   CHECK(close(of("Celu", {-1, 2}, {{"alpha", 2.0}}), {2 * (std::exp(-0.5) - 1), 2}));
   CHECK(of("HardSwish", {-4, 0, 3, 6}) == Values{0, 0, 3, 6});
-  CHECK(close(of("HardSigmoid", {-4, 0, 1, 6}), {0, 0.5, 0.7, 1}));          // x / 5 + 1/2
-  CHECK(of("Round", {0.5, 1.5, 2.5, -0.5}) == Values{0, 2, 2, 0});           // halves to even
+  CHECK(close(of("HardSigmoid", {-4, 0, 1, 6}), {0, 0.5, 0.7, 1}));  // x / 5 + 1/2
+  CHECK(of("Round", {0.5, 1.5, 2.5, -0.5}) == Values{0, 2, 2, 0});   // halves to even
   CHECK(of("Clip", {-2, 0, 5}, {{"min", -1.0}, {"max", 3.0}}) == Values{-1, 0, 3});
   CHECK(of("Scale", {3}, {{"factor", -0.5}}) == Values{-1.5});
   CHECK(of("Sign", {-2, 0, 5}) == Values{-1, 0, 1});

@@ -31,7 +31,8 @@ TEST_CASE("one element for every index") {
   const Array x = Array::range({2, 3});
   CHECK(result_of({"GatherElements", {{"axis", std::int64_t{1}}}, {x, ids({2, 0, 1, 1}, {2, 2})}}).values == Values{2, 0, 4, 4});
   const Array dy{{2, 2}, {1, 2, 3, 4}};
-  CHECK(result_of({"GatherElementsGrad", {{"axis", std::int64_t{1}}, {"shape", Integers{2, 3}}}, {dy, ids({2, 0, 1, 1}, {2, 2})}}).values == Values{2, 0, 1, 0, 7, 0});
+  CHECK(result_of({"GatherElementsGrad", {{"axis", std::int64_t{1}}, {"shape", Integers{2, 3}}}, {dy, ids({2, 0, 1, 1}, {2, 2})}}).values ==
+        Values{2, 0, 1, 0, 7, 0});
 }
 
 TEST_CASE("softmax by hand, and far from overflow") {
@@ -42,7 +43,8 @@ TEST_CASE("softmax by hand, and far from overflow") {
   CHECK(close(result_of({"Softmax", {}, {Array{{2}, {1e4, 1e4}}}}).values, {0.5, 0.5}));
   CHECK(close(result_of({"Softmax", {}, {Array{{2}, {-1e30, 0}}}}).values, {0, 1}));
   // along the first axis of [2,2]: columns (0, ln 3) and (0, 0)
-  CHECK(close(result_of({"Softmax", {{"axis", std::int64_t{0}}}, {Array{{2, 2}, {0, 0, std::log(3.0), 0}}}}).values, {0.25, 0.5, 0.75, 0.5}));
+  CHECK(
+      close(result_of({"Softmax", {{"axis", std::int64_t{0}}}, {Array{{2, 2}, {0, 0, std::log(3.0), 0}}}}).values, {0.25, 0.5, 0.75, 0.5}));
 }
 
 }  // namespace rehearsal::exec

@@ -14,7 +14,9 @@ Values product(const Array& a, const Array& b) {
   Values c(static_cast<std::size_t>(m * n));
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
-      for (std::int64_t p = 0; p < k; ++p) c[static_cast<std::size_t>(i * n + j)] += a.values[static_cast<std::size_t>(i * k + p)] * b.values[static_cast<std::size_t>(p * n + j)];
+      for (std::int64_t p = 0; p < k; ++p)
+        c[static_cast<std::size_t>(i * n + j)] +=
+            a.values[static_cast<std::size_t>(i * k + p)] * b.values[static_cast<std::size_t>(p * n + j)];
     }
   }
   return c;

@@ -37,7 +37,8 @@ TEST_CASE("slices clamp as ONNX does, also backwards") {
 
 TEST_CASE("the gradient of a slice is zero around it") {
   const Array dy{{2}, {7, 8}};
-  CHECK(result_of({"SliceGrad", {{"starts", Integers{3}}, {"ends", Integers{0}}, {"steps", Integers{-2}}, {"shape", Integers{5}}}, {dy}}).values == Values{0, 8, 0, 7, 0});
+  CHECK(result_of({"SliceGrad", {{"starts", Integers{3}}, {"ends", Integers{0}}, {"steps", Integers{-2}}, {"shape", Integers{5}}}, {dy}})
+            .values == Values{0, 8, 0, 7, 0});
 }
 
 TEST_CASE("split and concat undo each other") {
