@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "platforms/fabric.hpp"
-#include "plan/step_cost.hpp"
+#include "plan/playing.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -44,7 +44,7 @@ class Player {
   bool advance() {
     bool moved = false;
     while (slot_ < role_.slots.size()) {
-      const auto& body = role_.bodies[role_.slots[slot_].body];
+      const auto& body = role_.bodies[slot().body];
       while (instruction_ < body.instructions.size()) {
         if (!play_one(body.instructions[instruction_])) return moved;
         ++instruction_;
@@ -58,34 +58,18 @@ class Player {
 
   [[nodiscard]] bool ended() const { return slot_ == role_.slots.size(); }
   [[nodiscard]] double end() const { return *std::max_element(stream_free_.begin(), stream_free_.end()); }
-  [[nodiscard]] double compute_busy() const { return compute_busy_; }
-  [[nodiscard]] double waited_for_messages() const { return waited_; }
-  [[nodiscard]] double optimizer() const { return optimizer_; }
-  [[nodiscard]] double loading() const { return loading_; }
-  [[nodiscard]] double communication() const { return communication_; }
-  [[nodiscard]] const costmodel::Total& computed() const { return computed_; }
+  [[nodiscard]] const RankAccount& account() const { return account_; }
   [[nodiscard]] std::vector<TimedInstruction> take_timeline() { return std::move(timeline_); }
   [[nodiscard]] std::int64_t events() const { return events_; }
-  [[nodiscard]] double pipeline_wait() const { return pipeline_wait_; }
 
  private:
-  [[nodiscard]] int micro_batch() const { return role_.slots[slot_].micro_batch; }
-  [[nodiscard]] std::size_t variant() const {
-    const auto& body = role_.bodies[role_.slots[slot_].body];
-    return per_micro_batch(body.kind) ? role_.variant_of[static_cast<std::size_t>(micro_batch())] : 0;
-  }
-
-  /// Messages moved by the computing cores themselves occupy the compute stream.
-  [[nodiscard]] Stream stream_of(const Instruction& i) const {
-    const bool communicates = i.kind == InstructionKind::Collective || i.kind == InstructionKind::Send;
-    return communicates && play_.request.model.profile().host_progressed ? Stream::Compute : i.stream;
-  }
+  [[nodiscard]] const Slot& slot() const { return role_.slots[slot_]; }
+  [[nodiscard]] int micro_batch() const { return slot().micro_batch; }
 
   [[nodiscard]] double ready(const Instruction& i, Stream stream) const {
     double at = stream_free_[static_cast<std::size_t>(stream)];
     for (const auto& d : i.after) {
-      const bool same = per_micro_batch(role_.bodies[d.body].kind) && per_micro_batch(role_.bodies[role_.slots[slot_].body].kind);
-      const auto m = same ? micro_batch() : per_micro_batch(role_.bodies[d.body].kind) ? play_.request.program.micro_batches - 1 : 0;
+      const auto m = micro_batch_of(play_.request.program, role_, slot(), d);
       at = std::max(at, finished_[d.body][d.instruction][static_cast<std::size_t>(m)]);
     }
     return at;
@@ -93,9 +77,9 @@ class Player {
 
   void finish(Stream stream, double begin, double end) {
     stream_free_[static_cast<std::size_t>(stream)] = end;
-    finished_[role_.slots[slot_].body][instruction_][static_cast<std::size_t>(micro_batch())] = end;
+    finished_[slot().body][instruction_][static_cast<std::size_t>(micro_batch())] = end;
     ++events_;
-    if (play_.request.keep_timeline) timeline_.push_back({role_.slots[slot_].body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end, end - begin});
+    if (play_.request.keep_timeline) timeline_.push_back({slot().body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end, end - begin});
   }
 
   bool play_one(const Instruction& i) {
@@ -110,48 +94,35 @@ class Player {
 
   void compute(const Instruction& i) {
     const auto role_index = play_.request.program.role_of[static_cast<std::size_t>(rank_)];
-    const auto& by_variant = play_.request.costs.roles[role_index].seconds[role_.slots[slot_].body][instruction_];
-    const auto& estimate = by_variant[std::min(variant(), by_variant.size() - 1)];
-    const double free = stream_free_[static_cast<std::size_t>(Stream::Compute)];
+    const auto& estimate = estimate_in(play_.request.costs.roles[role_index], role_, slot(), instruction_);
     const double begin = ready(i, Stream::Compute);
-    waited_ += begin - free;
-    if (begin > free && waits_for_stage(i)) pipeline_wait_ += begin - free;
-    const double seconds = estimate.seconds.value();
-    compute_busy_ += seconds;
-    if (role_.bodies[role_.slots[slot_].body].kind == BodyKind::Update && i.phase == graph::Phase::Update) optimizer_ += seconds;
-    if (i.kind == InstructionKind::Load) loading_ += seconds;
-    computed_.add(estimate);
-    finish(Stream::Compute, begin, begin + seconds);
-  }
-
-  [[nodiscard]] bool waits_for_stage(const Instruction& i) const {
-    return std::any_of(i.after.begin(), i.after.end(), [&](const Dependency& d) { return role_.bodies[d.body].instructions[d.instruction].kind == InstructionKind::Receive; });
+    account_.waited(role_, i, begin - stream_free_[static_cast<std::size_t>(Stream::Compute)]);
+    account_.ran(role_.bodies[slot().body], i, estimate);
+    finish(Stream::Compute, begin, begin + estimate.seconds.value());
   }
 
   void collect(const Instruction& i) {
     const auto& r = play_.request;
     const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
     const auto links = collective_links(r.program, r.platform, play_.fabric, r.model, {info.axis, rank_});
-    const Bytes size(static_cast<double>(message_bytes(role_, i, variant())));
+    const Bytes size(static_cast<double>(message_bytes(role_, i, variant_in(role_, slot()))));
     const auto seconds = collective(info.kind, info.algorithm).closed_form(r.program.axes[info.axis].size, size, links).value() * r.model.communication_factor();
-    const auto stream = stream_of(i);
+    const auto stream = stream_on(play_.request.model, i);
     const double begin = ready(i, stream);
-    communication_ += seconds;
     finish(stream, begin, begin + seconds);
   }
 
   [[nodiscard]] double transfer_seconds(const Instruction& i, int other) const {
     const auto path = play_.fabric.path(rank_, other);
-    const Bytes size(static_cast<double>(message_bytes(role_, i, variant())));
+    const Bytes size(static_cast<double>(message_bytes(role_, i, variant_in(role_, slot()))));
     return (path.latency + size / path.bandwidth).value() * play_.request.model.communication_factor();
   }
 
   void send(const Instruction& i) {
     const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
-    const auto stream = stream_of(i);
+    const auto stream = stream_on(play_.request.model, i);
     const double begin = ready(i, stream);
     const double seconds = transfer_seconds(i, peer(play_.request.program, rank_, info));
-    communication_ += seconds;
     play_.messages[{role_.stage, role_.stage + info.stage_offset, info.channel, micro_batch()}] = {begin, begin + seconds};
     finish(stream, begin, begin + seconds);
   }
@@ -171,25 +142,10 @@ class Player {
   std::size_t slot_ = 0, instruction_ = 0;
   std::array<double, static_cast<std::size_t>(Stream::Count)> stream_free_{};
   std::vector<std::vector<std::vector<double>>> finished_;  ///< [body][instruction][micro-batch]
-  double compute_busy_ = 0, waited_ = 0, pipeline_wait_ = 0, optimizer_ = 0, loading_ = 0, communication_ = 0;
-  costmodel::Total computed_;
+  RankAccount account_;
   std::vector<TimedInstruction> timeline_;
   std::int64_t events_ = 0;
 };
-
-/// One rank per stage, of the replica with most samples.
-std::vector<int> representatives(const Program& program) {
-  std::map<int, std::pair<std::int64_t, int>> best;
-  for (int rank = 0; rank < program.ranks; ++rank) {
-    std::int64_t own = 0;
-    for (int m = 0; m < program.micro_batches; ++m) own += samples(program, rank, m).count;
-    auto& entry = best.try_emplace(program.role(rank).stage, own, rank).first->second;
-    if (own > entry.first) entry = {own, rank};
-  }
-  std::vector<int> ranks;
-  for (const auto& [stage, entry] : best) ranks.push_back(entry.second);
-  return ranks;
-}
 
 void play_all(std::vector<Player>& players) {
   for (bool moved = true; moved;) {
@@ -197,16 +153,6 @@ void play_all(std::vector<Player>& players) {
     for (auto& p : players) moved = p.advance() || moved;
   }
   for (const auto& p : players) ensure(p.ended(), "a program whose messages do not match was played");
-}
-
-Breakdown breakdown_of(const Player& critical, double step) {
-  Breakdown b;
-  b.bubble = Seconds(critical.pipeline_wait());
-  b.optimizer = Seconds(critical.optimizer());
-  b.io = Seconds(critical.loading());
-  b.compute = Seconds(critical.compute_busy() - critical.optimizer() - critical.loading());
-  b.exposed_communication = Seconds(std::max(0.0, step - critical.compute_busy() - critical.pipeline_wait()));
-  return b;
 }
 
 class ClosedForm final : public StepEvaluator {
@@ -221,38 +167,20 @@ class ClosedForm final : public StepEvaluator {
     const auto last = std::max_element(players.begin(), players.end(), [](const Player& a, const Player& b) { return a.end() < b.end(); });
     // Every rank of a step waits for the slowest one: a stage that ends early is not the critical one, but the busiest is what fills the time.
     StepCost cost;
-    cost.step = Seconds(last->end());
-    cost.breakdown = breakdown_of(*last, last->end());
-    add_errors(request, *last, cost);
+    set_step(request, last->account(), last->end(), cost);
     for (auto& p : players) {
-      cost.busy_seconds.push_back(p.compute_busy());
+      cost.busy_seconds.push_back(p.account().busy());
       cost.events += p.events();
       if (request.keep_timeline) cost.timeline.push_back(p.take_timeline());
     }
-    cost.devices_energy = device_energy(request, play, cost);
+    set_device_energy(request, [&](int rank) { return cost.busy_seconds[stage_index(request.program, play, rank)]; }, cost);
     return cost;
   }
 
  private:
-  static void add_errors(const EvaluationRequest& request, const Player& critical, StepCost& cost) {
-    // The bubble is other stages' computation: it is as wrong as this stage's.
-    const double computed = std::max(critical.compute_busy(), 1e-30);
-    cost.total.add(critical.computed(), (computed + cost.breakdown.bubble.value()) / computed);
-    cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(), request.model.link_evidence()});
-    cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());
-    cost.step = cost.total.seconds();
-  }
-
-  static Joules device_energy(const EvaluationRequest& request, const Play& play, const StepCost& cost) {
-    Joules total;
-    const auto& program = request.program;
-    for (int rank = 0; rank < program.ranks; ++rank) {
-      const auto& device = platforms::device_of(request.platform, rank);
-      const auto stage = std::find_if(play.rank_of_stage.begin(), play.rank_of_stage.end(), [&](int r) { return program.role(r).stage == program.role(rank).stage; });
-      const Seconds busy(cost.busy_seconds[static_cast<std::size_t>(stage - play.rank_of_stage.begin())]);
-      total += device.idle_power.value * cost.step + (device.busy_power.value - device.idle_power.value) * busy;
-    }
-    return total;
+  static std::size_t stage_index(const Program& program, const Play& play, int rank) {
+    const auto same = [&](int other) { return program.role(other).stage == program.role(rank).stage; };
+    return static_cast<std::size_t>(std::find_if(play.rank_of_stage.begin(), play.rank_of_stage.end(), same) - play.rank_of_stage.begin());
   }
 };
 

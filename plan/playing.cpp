@@ -1,0 +1,85 @@
+#include "plan/playing.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace rehearsal::plan {
+
+Stream stream_on(const costmodel::CostModel& model, const Instruction& i) {
+  switch (i.kind) {
+    case InstructionKind::Receive: return i.stream;
+    case InstructionKind::Send:
+    case InstructionKind::Collective: return model.profile().host_progressed ? Stream::Compute : i.stream;
+    default: return Stream::Compute;
+  }
+}
+
+int micro_batch_of(const Program& program, const Role& role, const Slot& slot, const Dependency& d) {
+  if (!per_micro_batch(role.bodies[d.body].kind)) return 0;
+  return per_micro_batch(role.bodies[slot.body].kind) ? slot.micro_batch : program.micro_batches - 1;
+}
+
+std::size_t variant_in(const Role& role, const Slot& slot) {
+  return per_micro_batch(role.bodies[slot.body].kind) ? role.variant_of[static_cast<std::size_t>(slot.micro_batch)] : 0;
+}
+
+const costmodel::Estimate& estimate_in(const RoleCosts& costs, const Role& role, const Slot& slot, std::size_t instruction) {
+  const auto& by_variant = costs.seconds[slot.body][instruction];
+  return by_variant[std::min(variant_in(role, slot), by_variant.size() - 1)];
+}
+
+void RankAccount::ran(const Body& body, const Instruction& i, const costmodel::Estimate& estimate) {
+  const double seconds = estimate.seconds.value();
+  busy_ += seconds;
+  if (body.kind == BodyKind::Update && i.phase == graph::Phase::Update) optimizer_ += seconds;
+  if (i.kind == InstructionKind::Load) loading_ += seconds;
+  computed_.add(estimate);
+}
+
+void RankAccount::waited(const Role& role, const Instruction& i, double seconds) {
+  const auto receives = [&](const Dependency& d) { return role.bodies[d.body].instructions[d.instruction].kind == InstructionKind::Receive; };
+  if (seconds > 0 && std::any_of(i.after.begin(), i.after.end(), receives)) for_stages_ += seconds;
+}
+
+Breakdown RankAccount::breakdown(double step) const {
+  Breakdown b;
+  b.bubble = Seconds(for_stages_);
+  b.optimizer = Seconds(optimizer_);
+  b.io = Seconds(loading_);
+  b.compute = Seconds(busy_ - optimizer_ - loading_);
+  b.exposed_communication = Seconds(std::max(0.0, step - busy_ - for_stages_));
+  return b;
+}
+
+void set_step(const EvaluationRequest& request, const RankAccount& last, double end, StepCost& cost) {
+  cost.breakdown = last.breakdown(end);
+  // The bubble is other stages' computation: it is as wrong as this stage's.
+  const double computed = std::max(last.busy(), 1e-30);
+  cost.total.add(last.computed(), (computed + cost.breakdown.bubble.value()) / computed);
+  cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(), request.model.link_evidence()});
+  cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());
+  cost.step = cost.total.seconds();
+}
+
+void set_device_energy(const EvaluationRequest& request, const std::function<double(int rank)>& busy_seconds, StepCost& cost) {
+  for (int rank = 0; rank < request.program.ranks; ++rank) {
+    const auto& device = platforms::device_of(request.platform, rank);
+    const Seconds busy(busy_seconds(rank));
+    cost.devices_energy += device.idle_power.value * cost.step + (device.busy_power.value - device.idle_power.value) * busy;
+  }
+}
+
+std::vector<int> representatives(const Program& program) {
+  std::map<int, std::pair<std::int64_t, int>> best;
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    std::int64_t own = 0;
+    for (int m = 0; m < program.micro_batches; ++m) own += samples(program, rank, m).count;
+    auto& entry = best.try_emplace(program.role(rank).stage, own, rank).first->second;
+    if (own > entry.first) entry = {own, rank};
+  }
+  std::vector<int> ranks;
+  for (const auto& [stage, entry] : best) ranks.push_back(entry.second);
+  return ranks;
+}
+
+}  // namespace rehearsal::plan
