@@ -1,0 +1,79 @@
+#pragma once
+// Collectives in progress: every rank goes through its steps; a message starts when its sender and its receiver have both reached the
+// steps that name it, since it is received in place.
+
+#include <map>
+#include <memory>
+
+#include "plan/collectives/collective.hpp"
+#include "sim/messages.hpp"
+
+namespace rehearsal::sim {
+
+/// The steps of all members, each message known at both of its ends.
+struct StepPattern {
+  struct Step {
+    std::int32_t to = -1, from = -1;
+    double send_count = 0, receive_count = 0;  ///< elements
+    std::uint32_t received_in = 0, sent_in = 0;  ///< step of the member `to` that receives; step of the member `from` that sends
+    bool reduce = false;
+  };
+  std::vector<std::vector<Step>> members;
+};
+
+/// Throws InternalError when a message is sent that is not received.
+[[nodiscard]] StepPattern match_steps(const plan::CollectiveRow&, int ranks, std::int64_t count, int ranks_per_node);
+
+/// One collective of one group, as each of its members asks for it.
+struct CollectiveCall {
+  const plan::CollectiveRow* row = nullptr;
+  std::uint32_t axis = 0, sequence = 0;  ///< the how-many-th collective of the group
+  std::int64_t count = 0;                ///< elements
+  double element_bytes = 0;
+  int ranks_per_node = 1;
+};
+
+class Collectives {
+ public:
+  Collectives(Messages& messages, Network& network, BytesPerSecond reduction) : messages_(messages), network_(network), reduction_(reduction) {}
+
+  /// A member of `group` arrives. True when it has nothing to do and has ended already.
+  bool join(const CollectiveCall&, const std::vector<int>& group, int position);
+  /// A message has arrived. Ranks that have ended are added to `ended`.
+  void arrived(const Purpose&, std::vector<int>& ended);
+  void reduced(std::uint64_t number, std::vector<int>& ended);
+
+ private:
+  struct Member {
+    bool joined = false;
+    std::uint32_t step = 0;
+    int unfinished = 0;  ///< messages of the step
+  };
+  struct Active {
+    std::shared_ptr<const StepPattern> pattern;
+    CollectiveCall call;
+    std::vector<int> group;
+    std::vector<Member> members;
+    std::size_t left = 0;
+  };
+  using PatternKey = std::tuple<const plan::CollectiveRow*, int, std::int64_t, int>;
+
+  std::uint32_t find_or_open(const CollectiveCall&, const std::vector<int>& group);
+  std::shared_ptr<const StepPattern> pattern(const CollectiveCall&, int ranks);
+  /// True when there is no step left.
+  bool begin_step(std::uint32_t which, std::uint32_t position);
+  [[nodiscard]] bool is_at(const Active&, int position, std::uint32_t step) const;
+  void send(std::uint32_t which, std::uint32_t sender, std::uint32_t receiver);
+  void part_ended(std::uint32_t which, std::uint32_t position, std::vector<int>& ended);
+  void leave(std::uint32_t which);
+
+  Messages& messages_;
+  Network& network_;
+  BytesPerSecond reduction_;
+  std::vector<Active> active_;
+  std::vector<std::uint32_t> unused_;
+  std::map<std::tuple<std::uint32_t, int, std::uint32_t>, std::uint32_t> open_;  ///< axis, first rank, sequence
+  std::map<PatternKey, std::weak_ptr<const StepPattern>> patterns_;
+};
+
+}  // namespace rehearsal::sim

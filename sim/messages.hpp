@@ -1,0 +1,51 @@
+#pragma once
+// Messages between ranks: first the latency of the route, then the bytes.
+
+#include <array>
+
+#include "sim/network.hpp"
+
+namespace rehearsal::sim {
+
+/// What a token names.
+enum class Occasion : std::uint8_t { RunEnded, LatencyPassed, Arrived, Reduced };
+[[nodiscard]] constexpr Token token_of(Occasion occasion, std::uint64_t number) { return static_cast<Token>(occasion) << 60 | number; }
+[[nodiscard]] constexpr Occasion occasion_of(Token token) { return static_cast<Occasion>(token >> 60); }
+[[nodiscard]] constexpr std::uint64_t number_of(Token token) { return token & ((Token{1} << 60) - 1); }
+
+/// What is to be done when a message has arrived: three numbers that its sender knows how to read.
+struct Purpose {
+  bool of_collective = false;
+  std::uint32_t which = 0, sender = 0, receiver = 0;
+};
+
+class Messages {
+ public:
+  /// `factor`: on the time that communication takes.
+  Messages(Routes& routes, Network& network, double factor) : routes_(routes), network_(network), factor_(factor) {}
+
+  void send(int from, int to, double bytes, const Purpose&);
+  void latency_passed(std::uint64_t number);
+  /// The message does not exist any more.
+  [[nodiscard]] Purpose arrived(std::uint64_t number);
+
+  [[nodiscard]] double factor() const { return factor_; }
+  [[nodiscard]] double joules() const { return joules_; }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+
+ private:
+  struct Message {
+    Flow flow;
+    Purpose purpose;
+  };
+
+  Routes& routes_;
+  Network& network_;
+  double factor_;
+  std::vector<Message> messages_;
+  std::vector<std::uint64_t> unused_;
+  double joules_ = 0;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace rehearsal::sim

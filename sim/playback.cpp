@@ -1,0 +1,249 @@
+#include "sim/playback.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::sim {
+
+using plan::InstructionKind;
+
+Playback::Playback(const plan::EvaluationRequest& request, PlaybackOptions options, Routes& routes, Network& network)
+    : request_(request), options_(std::move(options)), routes_(routes), network_(network), messages_(routes, network, request.model.communication_factor()),
+      collectives_(messages_, network, request.model.reduction_rate()), tables_(request.program.roles.size()), slot_of_(static_cast<std::size_t>(request.program.ranks), -1) {
+  for (const int rank : options_.ranks) {
+    const auto role = request.program.role_of[static_cast<std::size_t>(rank)];
+    if (tables_[role].role == nullptr) tables_[role] = timetable_of(request, role);
+    slot_of_[static_cast<std::size_t>(rank)] = static_cast<int>(ranks_.size());
+    auto& state = ranks_.emplace_back();
+    state.table = &tables_[role];
+    state.ended.resize(state.table->runs.size());
+    state.collectives.resize(request.program.axes.size());
+    if (std::ranges::find(options_.recorded, rank) != options_.recorded.end()) state.times.resize(state.table->runs.size());
+  }
+}
+
+void Playback::play() {
+  for (const int rank : options_.ranks) advance(rank);
+  network_.run(*this);
+  for (const auto& r : ranks_)
+    for (std::size_t s = 0; s < kStreams; ++s) ensure(r.streams[s].next == r.table->streams[s].size(), "a program whose messages do not match was played");
+}
+
+const Run& Playback::head(const RankState& r, std::size_t stream) const { return r.table->runs[r.table->streams[stream][r.streams[stream].next]]; }
+
+void Playback::advance(int rank) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t stream = 0; stream < kStreams; ++stream) moved = advance_stream({rank, stream}) || moved;
+  }
+}
+
+bool Playback::advance_stream(Place at) {
+  auto& r = state(at.rank);
+  auto& stream = r.streams[at.stream];
+  bool moved = false;
+  while (!stream.busy && stream.next < r.table->streams[at.stream].size() && ready(r, head(r, at.stream))) {
+    begin(at, head(r, at.stream));
+    moved = true;
+  }
+  return moved;
+}
+
+bool Playback::ready(const RankState& r, const Run& run) const {
+  return std::ranges::all_of(r.table->needs(run), [&](std::uint32_t needed) { return r.ended[needed]; });
+}
+
+void Playback::begin(Place at, const Run& run) {
+  switch (state(at.rank).table->instruction(run).kind) {
+    case InstructionKind::Send: return send(at, run);
+    case InstructionKind::Receive: return receive(at, run);
+    case InstructionKind::Collective: return collect(at, run);
+    default: return compute(at, run);
+  }
+}
+
+// Computation runs ahead of the network's clock until something else wants to know when it ends.
+void Playback::compute(Place at, const Run& run) {
+  auto& r = state(at.rank);
+  auto& stream = r.streams[at.stream];
+  const double begin = std::max(stream.free, network_.now());
+  const double end = begin + run.seconds;
+  r.waits.waited(*r.table->role, r.table->instruction(run), begin - stream.free);
+  stream.began = begin;
+  stream.free = end;
+  stream.busy = true;
+  if (run.awaited && end > network_.now())
+    network_.alarm(end, token_of(Occasion::RunEnded, static_cast<std::uint64_t>(at.rank) * kStreams + at.stream));
+  else
+    end_run(at);
+}
+
+void Playback::send(Place at, const Run& run) {
+  auto& r = state(at.rank);
+  const auto& i = r.table->instruction(run);
+  const auto& info = r.table->role->messages[static_cast<std::size_t>(i.message)];
+  const int other = plan::peer(request_.program, at.rank, info);
+  const Address address{at.rank, other, info.channel, r.table->slot(run).micro_batch};
+  ensure(other >= 0 && other < request_.program.ranks && slot_of_[static_cast<std::size_t>(other)] >= 0, "a message goes to a rank that is played");
+  auto& letter = letters_[address];
+  r.streams[at.stream].busy = true;
+  r.streams[at.stream].began = network_.now();
+  if (letter.expected) {
+    auto& receiving = state(other).streams[*letter.expected];
+    receiving.began = std::max(receiving.began, network_.now());
+  }
+  if (unused_addresses_.empty()) {
+    unused_addresses_.push_back(static_cast<std::uint32_t>(addresses_.size()));
+    addresses_.emplace_back();
+  }
+  const auto which = unused_addresses_.back();
+  unused_addresses_.pop_back();
+  addresses_[which] = address;
+  messages_.send(at.rank, other, bytes_of(r, run), {false, which, static_cast<std::uint32_t>(at.stream), 0});
+}
+
+void Playback::receive(Place at, const Run& run) {
+  auto& r = state(at.rank);
+  const auto& info = r.table->role->messages[static_cast<std::size_t>(r.table->instruction(run).message)];
+  const Address address{plan::peer(request_.program, at.rank, info), at.rank, info.channel, r.table->slot(run).micro_batch};
+  auto& letter = letters_[address];
+  letter.expected = at.stream;
+  auto& stream = r.streams[at.stream];
+  stream.began = network_.now();
+  stream.busy = true;
+  if (!letter.arrived) return;
+  letters_.erase(address);
+  stream.free = network_.now();
+  end_run(at);
+}
+
+void Playback::letter_arrived(const Purpose& purpose) {
+  const auto address = addresses_[purpose.which];
+  unused_addresses_.push_back(purpose.which);
+  const int from = std::get<0>(address), to = std::get<1>(address);
+  auto& letter = letters_[address];
+  letter.arrived = true;
+  if (letter.expected) {
+    const Place receiving{to, *letter.expected};
+    letters_.erase(address);
+    state(to).streams[receiving.stream].free = network_.now();
+    end_run(receiving);
+    advance(to);
+  }
+  state(from).streams[purpose.sender].free = network_.now();
+  end_run({from, purpose.sender});
+  advance(from);
+}
+
+void Playback::collect(Place at, const Run& run) {
+  auto& r = state(at.rank);
+  const auto& i = r.table->instruction(run);
+  const auto& info = r.table->role->collectives[static_cast<std::size_t>(i.collective)];
+  const double bytes = bytes_of(r, run);
+  auto& stream = r.streams[at.stream];
+  stream.began = network_.now();
+  stream.busy = true;
+  if (options_.closed_form_collectives) {
+    stream.free = network_.now() + closed_form_seconds(at.rank, info, bytes);
+    return network_.alarm(stream.free, token_of(Occasion::RunEnded, static_cast<std::uint64_t>(at.rank) * kStreams + at.stream));
+  }
+  r.collective_stream = at.stream;
+  const auto& members = group(at.rank, info.axis);
+  const auto element = static_cast<double>(size_of(r.table->role->buffers[i.outputs.empty() ? i.inputs.front() : i.outputs.front()].dtype));
+  CollectiveCall call{&plan::collective(info.kind, info.algorithm), info.axis, r.collectives[info.axis]++, static_cast<std::int64_t>(bytes / element), element, ranks_per_node(members)};
+  if (!collectives_.join(call, members, plan::coordinate(request_.program, at.rank, info.axis))) return;
+  stream.free = network_.now();
+  end_run(at);
+}
+
+double Playback::closed_form_seconds(int rank, const plan::CollectiveInfo& info, double bytes) const {
+  const auto links = plan::collective_links(request_.program, request_.platform, routes_.fabric(), request_.model, {info.axis, rank});
+  return plan::collective(info.kind, info.algorithm).closed_form(request_.program.axes[info.axis].size, Bytes(bytes), links).value() * messages_.factor();
+}
+
+void Playback::end_run(Place at) {
+  auto& r = state(at.rank);
+  auto& stream = r.streams[at.stream];
+  const auto run = r.table->streams[at.stream][stream.next];
+  r.ended[run] = true;
+  if (!r.times.empty()) r.times[run] = {stream.began, stream.free};
+  stream.busy = false;
+  ++stream.next;
+  ++events_;
+}
+
+void Playback::happened(Token token) {
+  const auto number = number_of(token);
+  ended_.clear();
+  switch (occasion_of(token)) {
+    case Occasion::LatencyPassed: return messages_.latency_passed(number);
+    case Occasion::RunEnded: {
+      const Place at{static_cast<int>(number / kStreams), number % kStreams};
+      end_run(at);
+      return advance(at.rank);
+    }
+    case Occasion::Arrived: {
+      const auto purpose = messages_.arrived(number);
+      if (!purpose.of_collective) return letter_arrived(purpose);
+      collectives_.arrived(purpose, ended_);
+      break;
+    }
+    case Occasion::Reduced: collectives_.reduced(number, ended_); break;
+  }
+  for (const int rank : ended_) collective_ended(rank);
+}
+
+void Playback::collective_ended(int rank) {
+  const auto own = state(rank).collective_stream;
+  state(rank).streams[own].free = network_.now();
+  end_run({rank, own});
+  advance(rank);
+}
+
+double Playback::bytes_of(const RankState& r, const Run& run) const {
+  return static_cast<double>(plan::message_bytes(*r.table->role, r.table->instruction(run), plan::variant_in(*r.table->role, r.table->slot(run))));
+}
+
+const std::vector<int>& Playback::group(int rank, std::size_t axis) {
+  const int first = rank - plan::coordinate(request_.program, rank, axis) * request_.program.axes[axis].stride;
+  auto& members = groups_[{axis, first}];
+  if (members.empty()) members = plan::group(request_.program, rank, axis);
+  return members;
+}
+
+int Playback::ranks_per_node(const std::vector<int>& members) const {
+  const int home = platforms::place(request_.platform, members.front()).node;
+  return static_cast<int>(std::ranges::count_if(members, [&](int rank) { return platforms::place(request_.platform, rank).node == home; }));
+}
+
+double Playback::end(int rank) const {
+  double end = 0;
+  for (const auto& stream : state(rank).streams) end = std::max(end, stream.free);
+  return end;
+}
+
+plan::RankAccount Playback::account(int rank) const {
+  const auto& r = state(rank);
+  const auto& costs = request_.costs.roles[request_.program.role_of[static_cast<std::size_t>(rank)]];
+  auto account = r.waits;
+  for (const auto& run : r.table->runs) {
+    if (run.communicates) continue;
+    const auto& slot = r.table->slot(run);
+    account.ran(r.table->role->bodies[slot.body], r.table->instruction(run), plan::estimate_in(costs, *r.table->role, slot, run.instruction));
+  }
+  return account;
+}
+
+std::vector<plan::TimedInstruction> Playback::timeline(int rank) const {
+  const auto& r = state(rank);
+  std::vector<plan::TimedInstruction> timeline;
+  for (std::size_t n = 0; n < r.times.size(); ++n) {
+    const auto& run = r.table->runs[n];
+    const auto& slot = r.table->slot(run);
+    timeline.push_back({slot.body, run.instruction, slot.micro_batch, r.times[n].begin, r.times[n].end, r.times[n].end - r.times[n].begin});
+  }
+  return timeline;
+}
+
+}  // namespace rehearsal::sim

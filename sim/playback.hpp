@@ -1,0 +1,106 @@
+#pragma once
+// A Program played rank by rank on a network, with the meaning that the closed form gives it: the instructions of a stream run in
+// order, each begins when those that it names have ended. A point-to-point message leaves as soon as its Send begins (the receiver
+// keeps a buffer for it); the steps of a collective wait for each other (see sim/collectives.hpp).
+
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "plan/playing.hpp"
+#include "sim/collectives.hpp"
+#include "sim/timetable.hpp"
+
+namespace rehearsal::sim {
+
+struct PlaybackOptions {
+  std::vector<int> ranks;               ///< those that are played
+  std::vector<int> recorded;            ///< those of them whose timeline is kept
+  bool closed_form_collectives = false; ///< collectives take the time of their formula: for when their groups are not all played
+};
+
+/// Plays once.
+class Playback final : public Listener {
+ public:
+  Playback(const plan::EvaluationRequest&, PlaybackOptions, Routes&, Network&);
+
+  /// Throws InternalError when instructions wait for each other.
+  void play();
+
+  [[nodiscard]] double end(int rank) const;
+  /// Of a rank that was played: what it computed, and what it waited for.
+  [[nodiscard]] plan::RankAccount account(int rank) const;
+  [[nodiscard]] std::vector<plan::TimedInstruction> timeline(int rank) const;
+  [[nodiscard]] std::int64_t events() const { return events_ + messages_.count(); }
+  [[nodiscard]] double message_joules() const { return messages_.joules(); }
+
+  void happened(Token) override;
+
+ private:
+  struct Times {
+    double begin = 0, end = 0;
+  };
+  struct StreamState {
+    std::size_t next = 0;  ///< into the role's queue
+    double free = 0;       ///< when its last run ends
+    double began = 0;      ///< the run at `next`, where `busy`
+    bool busy = false;     ///< until something happens
+  };
+  struct RankState {
+    const Timetable* table = nullptr;
+    std::array<StreamState, kStreams> streams;
+    std::vector<bool> ended;                 ///< by run; of awaited ones
+    std::vector<std::uint32_t> collectives;  ///< begun so far, by axis
+    std::size_t collective_stream = 0;       ///< of the one in progress
+    plan::RankAccount waits;
+    std::vector<Times> times;                ///< by run; only where recorded
+  };
+  /// Sender, receiver, channel, micro-batch.
+  using Address = std::tuple<int, int, std::uint32_t, int>;
+  struct Letter {
+    bool arrived = false;
+    std::optional<std::size_t> expected;  ///< its Receive is next on this stream and has nothing else to wait for
+  };
+  struct Place {
+    int rank;
+    std::size_t stream;
+  };
+
+  [[nodiscard]] RankState& state(int rank) { return ranks_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(rank)])]; }
+  [[nodiscard]] const RankState& state(int rank) const { return ranks_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(rank)])]; }
+  [[nodiscard]] const Run& head(const RankState&, std::size_t stream) const;
+  void advance(int rank);
+  bool advance_stream(Place);
+  [[nodiscard]] bool ready(const RankState&, const Run&) const;
+  void begin(Place, const Run&);
+  void compute(Place, const Run&);
+  void send(Place, const Run&);
+  void receive(Place, const Run&);
+  void collect(Place, const Run&);
+  void end_run(Place);
+  void letter_arrived(const Purpose&);
+  void collective_ended(int rank);
+  [[nodiscard]] double bytes_of(const RankState&, const Run&) const;
+  [[nodiscard]] const std::vector<int>& group(int rank, std::size_t axis);
+  [[nodiscard]] int ranks_per_node(const std::vector<int>& group) const;
+  [[nodiscard]] double closed_form_seconds(int rank, const plan::CollectiveInfo&, double bytes) const;
+
+  const plan::EvaluationRequest& request_;
+  PlaybackOptions options_;
+  Routes& routes_;
+  Network& network_;
+  Messages messages_;
+  Collectives collectives_;
+  std::vector<Timetable> tables_;     ///< by role; empty where no rank of it is played
+  std::vector<RankState> ranks_;      ///< in order of PlaybackOptions::ranks
+  std::vector<int> slot_of_;          ///< by rank, -1 where not played
+  std::map<Address, Letter> letters_;
+  std::vector<Address> addresses_;    ///< of letters on their way, by Purpose::which
+  std::vector<std::uint32_t> unused_addresses_;
+  std::map<std::pair<std::size_t, int>, std::vector<int>> groups_;  ///< by axis and first rank
+  std::vector<int> ended_;
+  std::int64_t events_ = 0;
+};
+
+}  // namespace rehearsal::sim

@@ -1,0 +1,37 @@
+#pragma once
+// What differs between the versions of SimGrid, from 3.32 on.
+
+#include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
+#include <xbt/log.h>
+
+namespace rehearsal::sim::compat {
+
+#if SIMGRID_VERSION >= 33400
+using Ended = simgrid::s4u::Comm;
+inline void on_communication_end(const std::function<void(const Ended&)>& told) { simgrid::s4u::Comm::on_completion_cb(told); }
+/// Starts a communication that waits for nothing.
+inline void start(simgrid::s4u::Comm& communication) { communication.start(); }
+#else
+using Ended = simgrid::s4u::Activity;
+inline void on_communication_end(const std::function<void(const Ended&)>& told) { simgrid::s4u::Activity::on_completion_cb(told); }
+inline void start(simgrid::s4u::Comm& communication) { communication.vetoable_start(); }
+#endif
+
+/// Exact seconds = latency + bytes ÷ bandwidth, and max-min fair sharing: no TCP window, no traffic of acknowledgements.
+inline void configure(const simgrid::s4u::Engine&) {
+  using simgrid::s4u::Engine;
+  xbt_log_control_set("root.thres:error");
+  Engine::set_config("network/model:CM02");
+  Engine::set_config("network/crosstraffic:0");
+  Engine::set_config("network/TCP-gamma:1e30");
+#if SIMGRID_VERSION >= 33500
+  Engine::set_config("precision/timing:1e-12");
+  Engine::set_config("precision/work-amount:1e-9");
+#else
+  Engine::set_config("surf/precision:1e-12");
+  Engine::set_config("maxmin/precision:1e-9");
+#endif
+}
+
+}  // namespace rehearsal::sim::compat
