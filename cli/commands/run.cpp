@@ -101,9 +101,9 @@ int train_as_rank(const Options& o, exec::Communicator& world, Terminal& termina
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
   const auto program = plan::lower(training, plan, backend, lowering);
+  warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   if (world.rank() == 0)
-    for (const auto* list : {&warnings, &program.warnings})
-      for (const auto& w : *list) terminal.warn(w);
+    for (const auto& w : warnings) terminal.warn(w);
   const auto data = data_of(o, training);
   exec::Executor executor(program, training, backend, world, {lowering.threads, o.model.seed});
   Metrics metrics(world.rank() == 0 ? o.metrics : "", program.dtype == DType::F64);

@@ -120,7 +120,8 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
     return sum->second;
   }
   if (step.kind == ConversionKind::AllReduce) {
-    all_reduce(source, t, body, When::Always);
+    // What is computed once before the loop is summed there, whoever asks first: nodes before the loop may ask later.
+    all_reduce(source, t, home_[base(source)] == prologue_ ? prologue_ : body, When::Always);
     return source;
   }
   if (step.kind == ConversionKind::Slice) {
