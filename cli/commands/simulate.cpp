@@ -1,0 +1,101 @@
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/assessment_json.hpp"
+#include "cli/command.hpp"
+#include "cli/platform_options.hpp"
+#include "platforms/json.hpp"
+#include "plan/playing.hpp"
+#include "plan/simulation.hpp"
+#include "traces/build.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  PlatformOptions platform;
+  Extent extent;
+  std::string fidelity = "full", trace;
+};
+
+struct Simulated {
+  plan::Program program;
+  plan::StepCost cost;
+  plan::Assessment assessment;
+  double wall_seconds = 0;
+};
+
+std::unique_ptr<plan::StepEvaluator> evaluator_of(const std::string& fidelity) {
+  if (fidelity == "closed") return plan::closed_form_evaluator();
+  if (fidelity == "folded" || fidelity == "full") return plan::open_simulator(fidelity);
+  throw BadInput("--fidelity " + fidelity, "use closed, folded or full");
+}
+
+Simulated simulate_plan(const Options& o, const JobSetup& setup, Terminal& terminal) {
+  const auto evaluator = evaluator_of(o.fidelity);
+  const auto closed_form = plan::closed_form_evaluator();
+  std::string sentence;
+  const auto plan = setup.plan(o.platform, *closed_form, sentence);
+  if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
+  const auto job = setup.job();
+  Simulated s{plan::lower_for(job, plan), {}, {}, 0};
+  for (const auto& w : s.program.warnings) terminal.warn(w);
+  const auto begin = std::chrono::steady_clock::now();
+  s.assessment = plan::assess(job, s.program, *evaluator, !o.trace.empty(), &s.cost);
+  s.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return s;
+}
+
+void write_trace(const Options& o, const JobSetup& setup, const Simulated& s) {
+  const int threads = plan::threads_per_rank(setup.platform(), s.program.ranks);
+  const auto costs = plan::cost_of(s.program, setup.training(), setup.model(), threads);
+  traces::TraceBuilder builder(s.program, setup.training(), "simulated", threads);
+  builder.set_costs(&costs);
+  builder.add_step({0, 0.0, s.cost.step.value(), 0.0, false});
+  // Evaluators that let one replica stand for all report its stages instead of the ranks.
+  const auto representatives = plan::representatives(s.program);
+  const bool by_rank = s.cost.timeline.size() == static_cast<std::size_t>(s.program.ranks);
+  for (std::size_t n = 0; n < s.cost.timeline.size(); ++n)
+    if (!s.cost.timeline[n].empty()) builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, s.cost.timeline[n], 0.0);
+  auto& trace = builder.trace();
+  trace.model = o.model.model;
+  trace.platform = platforms::to_json_text(setup.platform());
+  if (!o.platform.machine.empty()) trace.calibration = costmodel::to_json_text(costmodel::read_calibration(o.platform.machine));
+  traces::write_trace(o.trace, trace);
+}
+
+int simulate(const Options& o, Terminal& terminal) {
+  const JobSetup setup(o.model, o.platform);
+  for (const auto& w : setup.warnings()) terminal.warn(w);
+  const auto s = simulate_plan(o, setup, terminal);
+  if (!o.trace.empty()) write_trace(o, setup, s);
+  nlohmann::ordered_json result{{"schema", 1}, {"model", o.model.model}, {"platform", setup.platform().name}, {"batch", setup.training().batch}, {"fidelity", o.fidelity}};
+  result.update(to_json(s.assessment, steps_of(o.extent, setup.training().batch)));
+  result["events"] = s.cost.events;
+  result["wall_seconds"] = s.wall_seconds;
+  if (!o.trace.empty()) result["trace"] = o.trace;
+  if (!s.assessment.fits()) result["fits"] = plan::shortage(s.assessment);
+  terminal.print(result);
+  if (!s.assessment.fits()) throw Refusal("plan " + plan::to_text(s.program.plan) + " " + plan::shortage(s.assessment));
+  return 0;
+}
+
+}  // namespace
+
+Action add_simulate(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->model.add_to(app);
+  o->platform.add_to(app);
+  app.add_option("--fidelity", o->fidelity, "closed (formulas), folded (one replica played), full (every rank played)");
+  app.add_option("--trace", o->trace, "where to write what was simulated");
+  app.add_option("--steps", o->extent.steps, "optimizer steps of the whole training");
+  app.add_option("--epochs", o->extent.epochs);
+  app.add_option("--dataset", o->extent.dataset, "samples of an epoch");
+  app.add_option("--tokens", o->extent.tokens, "tokens of the whole training");
+  return [o](Terminal& terminal) { return simulate(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli
