@@ -84,7 +84,9 @@ void read_tensor(const Entry& entry, const graph::Tensor& tensor, std::span<std:
 
 }  // namespace
 
-void save_checkpoint(const std::string& folder, const CheckpointHeader& header, Executor& executor, const plan::Program& program, const graph::TrainingGraph& training, Communicator& world) {
+void save_checkpoint(const std::string& folder, const CheckpointHeader& header, Executor& executor, const Training& training) {
+  const auto& program = training.program;
+  auto& world = training.world;
   const fs::path final_place(folder), fresh(folder + ".new"), old(folder + ".old");
   if (world.rank() == 0) {
     if (fs::exists(final_place) && !fs::is_directory(final_place)) throw BadInput("--checkpoint " + folder, "is a file; give a folder");
@@ -95,7 +97,7 @@ void save_checkpoint(const std::string& folder, const CheckpointHeader& header, 
   }
   world.barrier("the folder of the checkpoint");
   Json part;
-  if (writes(program, world.rank())) part = write_part(fresh / part_name(program.role(world.rank()).stage), executor, training);
+  if (writes(program, world.rank())) part = write_part(fresh / part_name(program.role(world.rank()).stage), executor, training.graph);
   const auto parts = world.gather(part.is_null() ? std::string() : part.dump());
   if (world.rank() == 0) {
     Json manifest{{"schema", 1}, {"model_hash", header.model_hash}, {"step", header.step}, {"seed", header.seed}, {"batch", header.batch}, {"dtype", header.dtype}, {"parts", Json::array()}};
@@ -112,8 +114,7 @@ void save_checkpoint(const std::string& folder, const CheckpointHeader& header, 
   world.barrier("the checkpoint");
 }
 
-CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const plan::Program& program, const graph::TrainingGraph& training, Communicator& world) {
-  (void)world;
+CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training) {
   fs::path place(folder);
   if (!fs::exists(place) && fs::exists(folder + ".old")) place = folder + ".old";
   if (!fs::exists(place)) throw BadInput("--resume " + folder, "does not exist");
@@ -121,11 +122,11 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
   try {
     CheckpointHeader header{manifest.at("model_hash").get<std::string>(), manifest.at("step").get<std::int64_t>(), manifest.at("seed").get<std::uint64_t>(), manifest.at("batch").get<std::int64_t>(),
                             manifest.at("dtype").get<std::string>()};
-    if (header.model_hash != program.model_hash)
-      throw BadInput("--resume " + folder, "is of another model or batch (hash " + header.model_hash + ", this is " + program.model_hash + ")");
+    if (header.model_hash != training.program.model_hash)
+      throw BadInput("--resume " + folder, "is of another model or batch (hash " + header.model_hash + ", this is " + training.program.model_hash + ")");
     const auto entries = entries_of(manifest, place);
     for (auto t : executor.stored_tensors()) {
-      const auto& tensor = training.graph[t];
+      const auto& tensor = training.graph.graph[t];
       if (!is_state(tensor.role)) continue;
       const auto at = entries.find(tensor.name);
       if (at == entries.end()) throw BadInput("--resume " + folder, "holds no tensor " + tensor.name);

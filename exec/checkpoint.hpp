@@ -18,8 +18,8 @@ struct CheckpointHeader {
 };
 
 /// Collective. Throws EnvironmentFailure naming the file when the disk is full, BadInput when `folder` is a file.
-void save_checkpoint(const std::string& folder, const CheckpointHeader&, Executor&, const plan::Program&, const graph::TrainingGraph&, Communicator&);
+void save_checkpoint(const std::string& folder, const CheckpointHeader&, Executor&, const Training&);
 /// Collective. Sets every stored tensor; returns the header. Throws BadInput naming file and tensor when the checkpoint is missing, half written or of another model.
-CheckpointHeader load_checkpoint(const std::string& folder, Executor&, const plan::Program&, const graph::TrainingGraph&, Communicator&);
+CheckpointHeader load_checkpoint(const std::string& folder, Executor&, const Training&);
 
 }  // namespace rehearsal::exec

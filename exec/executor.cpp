@@ -64,9 +64,9 @@ struct Prepared {
 
 class Executor::Impl {
  public:
-  Impl(const plan::Program& program, const graph::TrainingGraph& training, const CpuBackend& backend, Communicator& world, const ExecutorOptions& options)
-      : program_(program), training_(training), g_(training.graph), backend_(backend), world_(world), options_(options), role_(program.role(world.rank())),
-        arena_(role_.memory.arena_bytes), transfers_(world) {
+  Impl(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
+      : program_(training.program), g_(training.graph.graph), backend_(backend), world_(training.world), options_(options), role_(program_.role(world_.rank())),
+        arena_(role_.memory.arena_bytes), transfers_(world_) {
     prepare();
     set_initial_values();
   }
@@ -330,7 +330,6 @@ class Executor::Impl {
 
   inline static const std::string kNothing;
   const plan::Program& program_;
-  const graph::TrainingGraph& training_;
   const graph::Graph& g_;
   const CpuBackend& backend_;
   Communicator& world_;
@@ -352,8 +351,7 @@ class Executor::Impl {
 
 int threads_per_rank(const Communicator& world) { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world.local_size()); }
 
-Executor::Executor(const plan::Program& program, const graph::TrainingGraph& training, const CpuBackend& backend, Communicator& world, const ExecutorOptions& options)
-    : impl_(std::make_unique<Impl>(program, training, backend, world, options)) {}
+Executor::Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options) : impl_(std::make_unique<Impl>(training, backend, options)) {}
 Executor::~Executor() = default;
 StepResult Executor::step(std::int64_t step, DataSource& data, bool record) { return impl_->step(step, data, record); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }

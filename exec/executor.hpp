@@ -28,12 +28,19 @@ struct ExecutorOptions {
   std::uint64_t seed = 0;
 };
 
-/// One rank's memory and kernels for one Program. `program`, `training`, `backend` and `world` must outlive it.
+/// What one rank trains, and with whom: everything outlives the training.
+struct Training {
+  const plan::Program& program;
+  const graph::TrainingGraph& graph;
+  Communicator& world;
+};
+
+/// One rank's memory and kernels for one Program. The training and the backend must outlive it.
 class Executor {
  public:
   /// Allocates the arena, makes every kernel, sets parameters, states, constants and slots to their initial values.
   /// Throws EnvironmentFailure when memory is lacking, Refusal when a kernel cannot be made.
-  Executor(const plan::Program& program, const graph::TrainingGraph& training, const CpuBackend& backend, Communicator& world, const ExecutorOptions& options);
+  Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -81,18 +81,19 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-TrainingOutcome train(Executor& executor, const plan::Program& program, const graph::TrainingGraph& training, Communicator& world, DataSource& data, const TrainerOptions& options,
-                      Progress& progress) {
+TrainingOutcome train(Executor& executor, const Training& training, DataSource& data, const TrainerOptions& options, Progress& progress) {
+  const auto& program = training.program;
+  auto& world = training.world;
   if (world.size() != program.ranks)
     throw BadInput("plan " + plan::to_text(program.plan), "is for " + std::to_string(program.ranks) + " ranks, but " + std::to_string(world.size()) + " were started; use mpirun -n " +
                                                               std::to_string(program.ranks));
   constexpr std::int64_t kWarmUp = 2;
   TrainingOutcome outcome;
   CheckpointHeader header{program.model_hash, 0, options.seed, program.batch, std::string(name(program.dtype))};
-  if (!options.resume.empty()) header.step = load_checkpoint(options.resume, executor, program, training, world).step;
+  if (!options.resume.empty()) header.step = load_checkpoint(options.resume, executor, training).step;
   outcome.first_step = header.step + 1;
   std::optional<Recorder> recorder;
-  if (options.record) recorder.emplace(program, training, world, options.threads);
+  if (options.record) recorder.emplace(program, training.graph, world, options.threads);
   if (recorder) recorder->set_first(outcome.first_step);
   std::vector<double> seconds;
   for (std::int64_t n = 0; n < options.steps; ++n) {
@@ -109,7 +110,7 @@ TrainingOutcome train(Executor& executor, const plan::Program& program, const gr
     const bool stop = world.max(progress.stop_requested() ? 1 : 0) > 0;
     const bool last = stop || n + 1 == options.steps;
     const bool due = options.checkpoint_every > 0 && step % options.checkpoint_every == 0;
-    if (!options.checkpoint.empty() && (last || due)) save_checkpoint(options.checkpoint, header, executor, program, training, world);
+    if (!options.checkpoint.empty() && (last || due)) save_checkpoint(options.checkpoint, header, executor, training);
     if (last) break;
   }
   if (seconds.size() > static_cast<std::size_t>(kWarmUp)) seconds.erase(seconds.begin(), seconds.begin() + kWarmUp);

@@ -63,7 +63,8 @@ costmodel::KernelCase copy_case(const Program& program, const Role& role, const 
 
 }  // namespace
 
-costmodel::KernelCase kernel_case(const Program& program, const graph::TrainingGraph& training, const Role& role, const Instruction& i, std::size_t variant, int threads) {
+costmodel::KernelCase kernel_case(const Program& program, const graph::TrainingGraph& training, const PlacedInstruction& placed) {
+  const auto& [role, i, variant, threads] = placed;
   costmodel::KernelCase kernel;
   if (i.kind == InstructionKind::Kernel) {
     const auto& node = training.graph[i.node];
@@ -103,7 +104,7 @@ ProgramCosts cost_of(const Program& program, const graph::TrainingGraph& trainin
       for (std::size_t n = 0; n < body.instructions.size(); ++n)
         for (std::size_t v = 0; v < variants; ++v) {
           const auto& i = body.instructions[n];
-          of_body[n].push_back(computes(i) ? model.kernel(kernel_case(program, training, role, i, v, threads)) : costmodel::Estimate{});
+          of_body[n].push_back(computes(i) ? model.kernel(kernel_case(program, training, {role, i, v, threads})) : costmodel::Estimate{});
         }
     }
     costs.roles.push_back(std::move(of_role));

@@ -25,8 +25,15 @@ struct ProgramCosts {
   std::vector<RoleCosts> roles;
 };
 
-/// The cost model's question for a Kernel or Reorder instruction.
-[[nodiscard]] costmodel::KernelCase kernel_case(const Program&, const graph::TrainingGraph&, const Role&, const Instruction&, std::size_t variant, int threads);
+/// One instruction of a role, for micro-batches of one variant, on a rank with so many threads.
+struct PlacedInstruction {
+  const Role& role;
+  const Instruction& instruction;
+  std::size_t variant = 0;
+  int threads = 1;
+};
+/// The cost model's question for an instruction that computes.
+[[nodiscard]] costmodel::KernelCase kernel_case(const Program&, const graph::TrainingGraph&, const PlacedInstruction&);
 
 [[nodiscard]] ProgramCosts cost_of(const Program&, const graph::TrainingGraph&, const costmodel::CostModel&, int threads);
 

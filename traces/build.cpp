@@ -76,7 +76,7 @@ EventKind TraceBuilder::describe(int rank, const plan::TimedInstruction& p) cons
       kind.message_bytes = plan::message_bytes(role, i, variant);
       break;
     case InstructionKind::Report: kind.kernel.op = "report"; break;
-    default: kind.kernel = plan::kernel_case(program_, training_, role, i, variant, threads_);
+    default: kind.kernel = plan::kernel_case(program_, training_, {role, i, variant, threads_});
   }
   if (costs_ != nullptr) {
     const auto& by_variant = costs_->roles[program_.role_of[static_cast<std::size_t>(rank)]].seconds[p.body][p.instruction];

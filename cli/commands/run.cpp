@@ -105,7 +105,8 @@ int train_as_rank(const Options& o, exec::Communicator& world, Terminal& termina
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
   const auto data = data_of(o, training);
-  exec::Executor executor(program, training, backend, world, {lowering.threads, o.model.seed});
+  const exec::Training job{program, training, world};
+  exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
   Metrics metrics(world.rank() == 0 ? o.metrics : "", program.dtype == DType::F64);
   exec::TrainerOptions options;
   options.steps = steps_of(o, *data, training.batch);
@@ -117,7 +118,7 @@ int train_as_rank(const Options& o, exec::Communicator& world, Terminal& termina
   options.resume = o.resume;
   options.on_step = [&](const exec::StepReport& r) { metrics.add(r); };
   const auto progress = world.rank() == 0 ? terminal.progress("training") : std::make_unique<Progress>();
-  auto outcome = exec::train(executor, program, training, world, *data, options, *progress);
+  auto outcome = exec::train(executor, job, *data, options, *progress);
   if (world.rank() != 0) return 0;
   auto result = result_of(outcome, program);
   if (outcome.trace) {
