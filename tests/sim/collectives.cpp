@@ -1,0 +1,91 @@
+// The steps of every collective, played message by message, against hand calculations and the closed form.
+#include "sim/collectives.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/sim/sample.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::sim;
+using namespace rehearsal::sim::sample;
+using plan::CollectiveKind;
+
+namespace {
+
+void check_both(const Job& job, const platforms::Platform& platform, double expected) {
+  CHECK(job.simulated(platform) == Approx(expected).epsilon(1e-9));
+  CHECK(job.closed_form(platform) == Approx(expected).epsilon(1e-9));
+}
+
+constexpr double us = 1e-6;
+
+}  // namespace
+
+// Inside a node a message takes 2 us + bytes / 100 GB/s, adding takes bytes / 1 TB/s.
+TEST_CASE("a ring passes blocks around and adds half of the time") {
+  // 4 ranks, 4 MB: blocks of 1 MB take 2 + 10 us, adding one 1 us. 2·3·12 + 3·1 = 75 us.
+  check_both(one_collective(4, "ring", CollectiveKind::AllReduce, 1'000'000), cluster(1, 4, 0), 75 * us);
+  check_both(one_collective(4, "ring", CollectiveKind::ReduceScatter, 1'000'000), cluster(1, 4, 0), 39 * us);
+  check_both(one_collective(4, "ring", CollectiveKind::AllGather, 1'000'000), cluster(1, 4, 0), 36 * us);
+  // The same over 4 nodes of one device: messages take 4 + 100 us. 2·3·104 + 3 = 627 us.
+  check_both(one_collective(4, "ring", CollectiveKind::AllReduce, 1'000'000), cluster(4, 1, 1), 627 * us);
+}
+
+TEST_CASE("halving and doubling exchange halves and quarters") {
+  // 4 MB: 2 MB out (22) and added (2), 1 MB (12) and added (1), 1 MB back (12), 2 MB back (22): 71 us.
+  check_both(one_collective(4, "halving-doubling", CollectiveKind::AllReduce, 1'000'000), cluster(1, 4, 0), 71 * us);
+  // Whole vectors twice: 2·(2 + 40 + 4) = 92 us.
+  check_both(one_collective(4, "recursive-doubling", CollectiveKind::AllReduce, 1'000'000), cluster(1, 4, 0), 92 * us);
+  // 6 ranks: two of them hand 4 MB over (42 + 4) and get it back (42) around the 4 ranks' 71 us.
+  check_both(one_collective(6, "halving-doubling", CollectiveKind::AllReduce, 1'000'000), cluster(1, 6, 0), 159 * us);
+}
+
+TEST_CASE("a hierarchy adds inside nodes first and uses every card") {
+  // 2 nodes of 4 ranks, 4 cards, 8 MB. Inside: 3·(2 + 20 + 2) = 72; across: 2 MB in halves of 1 MB, 4 + 100 + 1 = 105 and 104; inside 3·22 = 66.
+  check_both(one_collective(8, "hierarchical", CollectiveKind::AllReduce, 2'000'000), cluster(2, 4, 4), 347 * us);
+  // One card for four ranks: the two messages across take 4 + 4·100 us. 72 + 405 + 404 + 66 = 947. The closed form knows no contention.
+  const auto job = one_collective(8, "hierarchical", CollectiveKind::AllReduce, 2'000'000);
+  CHECK(job.simulated(cluster(2, 4, 1)) == Approx(947 * us).epsilon(1e-9));
+  CHECK(job.closed_form(cluster(2, 4, 1)) == Approx(347 * us).epsilon(1e-9));
+}
+
+TEST_CASE("a binomial tree sends the vector once per level") {
+  // 4 MB over 4 ranks: two levels of 2 + 40 us.
+  check_both(one_collective(4, "binomial", CollectiveKind::Broadcast, 1'000'000), cluster(1, 4, 0), 84 * us);
+}
+
+TEST_CASE("every algorithm equals its closed form where blocks are even") {
+  for (const auto& row : plan::collective_table())
+    for (const int ranks : {1, 2, 4, 8, 16}) {
+      INFO(row.name << " of " << plan::name(row.kind) << " on " << ranks);
+      const auto job = one_collective(ranks, std::string(row.name), row.kind, 1 << 20);
+      CHECK(job.simulated(cluster(1, 16, 0)) == Approx(job.closed_form(cluster(1, 16, 0))).epsilon(1e-9).margin(1e-15));
+      if (ranks > 1) CHECK(job.simulated(cluster(ranks, 1, 1)) == Approx(job.closed_form(cluster(ranks, 1, 1))).epsilon(1e-9));
+    }
+}
+
+TEST_CASE("the messages of a collective are matched end to end") {
+  for (const auto& row : plan::collective_table())
+    for (const int ranks : {2, 3, 5, 8, 12}) {
+      const auto pattern = match_steps(row, ranks, 103, 4);
+      for (int r = 0; r < ranks; ++r)
+        for (const auto& step : pattern.members[static_cast<std::size_t>(r)]) {
+          if (step.to < 0) continue;
+          const auto& other = pattern.members[static_cast<std::size_t>(step.to)][step.received_in];
+          CHECK(other.from == r);
+          CHECK(other.receive_count == step.send_count);
+        }
+    }
+}
+
+TEST_CASE("a late rank delays the others by no more than its lateness") {
+  Job job({{"dp", 4, 1}}, 1);
+  const auto early = job.add_role(0, {}), late = job.add_role(0, {3});
+  for (const auto role : {early, late}) {
+    const auto body = job.add_body(role, plan::BodyKind::Update);
+    const auto kernel = job.add_kernel(role, body, role == late ? 1.0 : 0.5);
+    job.add_collective(role, body, {CollectiveKind::AllReduce, "ring", 0}, 1'000'000, {{body, kernel}});
+    job.role(role).slots = {{body, 0}};
+  }
+  // Every block passes through the late rank: 1 s and the 75 us of the ring.
+  CHECK(job.simulated(cluster(1, 4, 0)) == Approx(1 + 75 * us).epsilon(1e-9));
+}

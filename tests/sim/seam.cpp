@@ -1,0 +1,86 @@
+// How the module is opened: plan/simulation.hpp, with the real module and with ones that misbehave.
+#include "plan/simulation.hpp"
+
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/sample.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::sim::sample;
+
+namespace {
+
+/// Names a module, and what the broken one is to do, as long as it lives.
+class Module {
+ public:
+  explicit Module(const char* path, const char* behaviour = "") {
+    setenv("REHEARSAL_SIM_MODULE", path, 1);
+    setenv("REHEARSAL_BROKEN_MODULE", behaviour, 1);
+  }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  ~Module() { unsetenv("REHEARSAL_SIM_MODULE"); }
+};
+
+Job job() { return pipeline({"1f1b", 2, 3, 1e-3, 2e-3, 1000}); }
+
+void check_failure(const char* behaviour, const std::string& sentence, Seconds limit = Seconds(60)) {
+  const Module module(REHEARSAL_BROKEN_MODULE_FILE, behaviour);
+  const auto simulator = plan::open_simulator("full", limit);
+  try {
+    (void)job().play(*simulator, chain(2));
+    FAIL("the broken module gave an answer");
+  } catch (const EnvironmentFailure& failure) {
+    CHECK_THAT(failure.what(), contains(sentence));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the simulator in its own process answers as the one in this process") {
+  const Module module(REHEARSAL_SIM_MODULE_FILE);
+  for (const auto* fidelity : {"full", "folded"}) {
+    const auto simulator = plan::open_simulator(fidelity);
+    CHECK(simulator->name() == fidelity);
+    for (int again = 0; again < 2; ++again) {
+      const auto far = job().play(*simulator, chain(2), true), near = job().play(*sim::full_evaluator(), chain(2), true);
+      CHECK(far.step == near.step);
+      CHECK(far.busy_seconds == near.busy_seconds);
+      CHECK(far.devices_energy == near.devices_energy);
+      CHECK(far.total.interval().high == near.total.interval().high);
+      REQUIRE(far.timeline.size() == 2);
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        REQUIRE(far.timeline[rank].size() == near.timeline[rank].size());
+        for (std::size_t n = 0; n < far.timeline[rank].size(); ++n) CHECK(far.timeline[rank][n].end == near.timeline[rank][n].end);
+      }
+    }
+  }
+}
+
+TEST_CASE("errors of a simulation keep their kind and sentence") {
+  const Module module(REHEARSAL_SIM_MODULE_FILE);
+  auto broken = job();
+  broken.role(1).bodies[0].instructions.front().message = 1;  // receives on the other channel, which nobody sends on forward
+  CHECK_THROWS_AS(broken.play(*plan::open_simulator(), chain(2)), InternalError);
+}
+
+TEST_CASE("a module that is missing or no module is the environment's fault") {
+  {
+    const Module module("/nowhere/librehearsal_sim.so");
+    CHECK_THROWS_AS(job().play(*plan::open_simulator(), chain(2)), EnvironmentFailure);
+    CHECK_THROWS_WITH(job().play(*plan::open_simulator(), chain(2)), contains("/nowhere/librehearsal_sim.so does not exist") && contains("--fidelity closed"));
+  }
+  const Module module(__FILE__);
+  CHECK_THROWS_WITH(job().play(*plan::open_simulator(), chain(2)), contains("cannot be opened"));
+}
+
+TEST_CASE("a worker that dies, hangs or breaks off is told from its last words") {
+  check_failure("abort", "its last line: the sky is falling");
+  check_failure("exit", "ended early");
+  check_failure("hang", "did not end within", Seconds(0.3));
+  check_failure("none", "belongs to another version");
+}
+
+TEST_CASE("only known fidelities are opened") { CHECK_THROWS_AS(plan::open_simulator("exact"), BadInput); }
