@@ -71,13 +71,8 @@ std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
 Life planned_life(const Role& role, const Buffer& buffer, Life life, const Timeline& timeline) {
   const bool whole = buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
   if (whole) return {0, timeline.length};
-  // A message is on its way until its micro-batch has ended: its buffer may not be reused before.
-  if (buffer.sent)
-    for (std::size_t b = role.bodies.size(); b-- > 0;)
-      if (role.bodies[b].kind == BodyKind::Backward) {
-        life.end = std::max(life.end, timeline.body_start[b] + static_cast<std::int32_t>(role.bodies[b].instructions.size()));
-        break;
-      }
+  // A message may be on its way until the next use of its micro-batch's memory, or the end of the step: nothing may take its place before.
+  if (buffer.sent) life.end = timeline.length;
   return life;
 }
 
