@@ -3,8 +3,7 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "formats/onnx/import.hpp"
-namespace rehearsal::formats { void export_onnx(const graph::Graph&, const std::string&); }
+#include "formats/onnx/export.hpp"
 #include "graph/zoo/zoo.hpp"
 
 namespace rehearsal::cli {
