@@ -20,13 +20,22 @@ class World::Zone final : public simgrid::kernel::routing::NetZoneImpl {
   std::vector<simgrid::kernel::resource::StandardLinkImpl*> links;
 };
 
+namespace {
+
+/// SimGrid would abort.
+void refuse_second_engine() {
+  if (simgrid::s4u::Engine::has_instance()) throw EnvironmentFailure("this process simulates with SimGrid already; a process has room for one simulator");
+}
+
+}  // namespace
+
 World& World::of_process(int ranks, int links) {
   static World world(ranks, links);
   ensure(world.hosts_.size() >= static_cast<std::size_t>(ranks) && world.links_.size() >= static_cast<std::size_t>(links), "the reference network comes first in a process");
   return world;
 }
 
-World::World(int ranks, int links) : engine_("rehearsal") {
+World::World(int ranks, int links) : engine_((refuse_second_engine(), "rehearsal")) {
   compat::configure(engine_);
   zone_ = new Zone("world");  // the engine deletes it
   auto* zone = zone_->get_iface();
