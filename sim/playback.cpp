@@ -151,8 +151,8 @@ void Playback::collect(Place at, const Run& run) {
   r.collective_stream = at.stream;
   const auto& members = group(at.rank, info.axis);
   const auto element = static_cast<double>(size_of(r.table->role->buffers[i.outputs.empty() ? i.inputs.front() : i.outputs.front()].dtype));
-  CollectiveCall call{&plan::collective(info.kind, info.algorithm), info.axis, r.collectives[info.axis]++, static_cast<std::int64_t>(bytes / element), element, ranks_per_node(members)};
-  if (!collectives_.join(call, members, plan::coordinate(request_.program, at.rank, info.axis))) return;
+  CollectiveCall call{&plan::collective(info.kind, info.algorithm), info.axis, r.collectives[info.axis]++, static_cast<std::int64_t>(bytes / element), element, members.per_node};
+  if (!collectives_.join(call, members.ranks, plan::coordinate(request_.program, at.rank, info.axis))) return;
   stream.free = network_.now();
   end_run(at);
 }
@@ -205,16 +205,15 @@ double Playback::bytes_of(const RankState& r, const Run& run) const {
   return static_cast<double>(plan::message_bytes(*r.table->role, r.table->instruction(run), plan::variant_in(*r.table->role, r.table->slot(run))));
 }
 
-const std::vector<int>& Playback::group(int rank, std::size_t axis) {
+const Playback::Group& Playback::group(int rank, std::size_t axis) {
   const int first = rank - plan::coordinate(request_.program, rank, axis) * request_.program.axes[axis].stride;
-  auto& members = groups_[{axis, first}];
-  if (members.empty()) members = plan::group(request_.program, rank, axis);
-  return members;
-}
-
-int Playback::ranks_per_node(const std::vector<int>& members) const {
-  const int home = platforms::place(request_.platform, members.front()).node;
-  return static_cast<int>(std::ranges::count_if(members, [&](int rank) { return platforms::place(request_.platform, rank).node == home; }));
+  auto& group = groups_[{axis, first}];
+  if (!group.ranks.empty()) return group;
+  group.ranks = plan::group(request_.program, rank, axis);
+  const auto node = [&](int member) { return platforms::place(request_.platform, member).node; };
+  const int home = node(first);
+  group.per_node = static_cast<int>(std::ranges::count_if(group.ranks, [&](int member) { return node(member) == home; }));
+  return group;
 }
 
 double Playback::end(int rank) const {

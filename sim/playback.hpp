@@ -62,6 +62,10 @@ class Playback final : public Listener {
     bool arrived = false;
     std::optional<std::size_t> expected;  ///< its Receive is next on this stream and has nothing else to wait for
   };
+  struct Group {
+    std::vector<int> ranks;
+    int per_node = 0;  ///< ranks on the node of the first one
+  };
   struct Place {
     int rank;
     std::size_t stream;
@@ -82,8 +86,7 @@ class Playback final : public Listener {
   void letter_arrived(const Purpose&);
   void collective_ended(int rank);
   [[nodiscard]] double bytes_of(const RankState&, const Run&) const;
-  [[nodiscard]] const std::vector<int>& group(int rank, std::size_t axis);
-  [[nodiscard]] int ranks_per_node(const std::vector<int>& group) const;
+  [[nodiscard]] const Group& group(int rank, std::size_t axis);
   [[nodiscard]] double closed_form_seconds(int rank, const plan::CollectiveInfo&, double bytes) const;
 
   const plan::EvaluationRequest& request_;
@@ -98,7 +101,7 @@ class Playback final : public Listener {
   std::map<Address, Letter> letters_;
   std::vector<Address> addresses_;    ///< of letters on their way, by Purpose::which
   std::vector<std::uint32_t> unused_addresses_;
-  std::map<std::pair<std::size_t, int>, std::vector<int>> groups_;  ///< by axis and first rank
+  std::map<std::pair<std::size_t, int>, Group> groups_;  ///< by axis and first rank
   std::vector<int> ended_;
   std::int64_t events_ = 0;
 };
