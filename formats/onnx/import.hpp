@@ -3,8 +3,8 @@
 // (graph/builder.hpp). Operators are rows of formats/onnx/ops/<family>.cpp.
 //
 // What is trained. ONNX does not tell parameters from buffers. A float tensor stored in the file is
-//   1. what the exporter's InputSpec.kind metadata says, where there is some: PARAMETER, BUFFER (constant) or USER_INPUT (data);
-//   2. State, when BatchNormalization reads it as running mean or variance;
+//   1. State, when BatchNormalization reads it as running mean or variance, and no operand for weights;
+//   2. what the exporter's InputSpec.kind metadata says, where there is some: PARAMETER, BUFFER (constant) or USER_INPUT (data);
 //   3. a Constant, when only operands read it that nobody trains (scales of Resize, bounds of Clip, ratio of Dropout, class weights of a loss),
 //      when it has rank 0, when it has one element, no operand that holds weights reads it and its name is one that exporters make
 //      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask);

@@ -130,6 +130,7 @@ void Importer::run_nodes(const NodeList& nodes, Scope& scope) {
 }
 
 void Importer::run_node(const onnx::NodeProto& node, Scope& scope) {
+  if (node.output_size() == 0) return;  // nothing can come of it
   try {
     if (reads_unknown(node, scope)) return skip(node, scope, "");
     const auto function = functions_.find(function_key(node.domain(), node.op_type()));
@@ -138,6 +139,10 @@ void Importer::run_node(const onnx::NodeProto& node, Scope& scope) {
   } catch (const UnsupportedOperator& error) {
     if (!options_.collect_unknown) throw;
     skip(node, scope, error.what());
+  } catch (const BadInput&) {
+    // behind an unknown operator the declared shapes may be wrong: the fault is named already
+    if (!options_.collect_unknown || result_.unknown.empty()) throw;
+    skip(node, scope, "");
   }
 }
 
@@ -148,6 +153,9 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
   const ImportRow* row = find_import_row(node.domain(), node.op_type(), version);
   if (!row) view.unsupported("this operator is not supported");
   for (const std::string& name : node.input()) view.inputs_.push_back(name.empty() ? Meaning{} : look_up(name, scope));
+  for (std::size_t i = 0; i < view.input_count(); ++i) {
+    if (view.is_noise(i) && node.op_type() != "Less" && node.op_type() != "Shape") view.unsupported("fresh random numbers are supported only where they are compared with a probability");
+  }
   const std::size_t first_new = builder_.so_far().tensors().size();
   row->import(view);
   scope_ = previous;
@@ -272,10 +280,16 @@ Meaning Importer::look_up(const std::string& name, Scope& scope) {
   return scope.meanings[name] = dangling(name, scope);
 }
 
+/// Torch lists its parameters even when it leaves them out.
+bool Importer::declared_by_exporter(const std::string& name) const {
+  const auto& entries = file_.model.graph().metadata_props();
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.value().find("target='" + name + "'") != std::string::npos; });
+}
+
 /// A name that nothing produces: with export_params=False the weights are only declared.
 Meaning Importer::dangling(const std::string& name, Scope& scope) {
   const auto* info = &scope == &main_ ? declarations_.value_info(name) : nullptr;
-  if (!info || !info->type().tensor_type().has_shape()) throw BadInput("tensor '" + name + "'", "is read, but no node produces it and the file neither stores nor declares it");
+  if (!info || !info->type().tensor_type().has_shape()) throw BadInput("tensor '" + name + "'", "is read, but no node produces it, and the file neither stores it nor declares its shape" + std::string(declared_by_exporter(name) ? ": export with keep_initializers_as_inputs=True when leaving out the weights" : ""));
   const graph::TensorType type = bound_type(*info);
   if (!is_float(type.dtype)) {
     warn("tensor '" + name + "' is declared, but its values are missing: export with optimize=False when exporting without parameters");

@@ -58,6 +58,7 @@ class Importer {
   [[nodiscard]] bool reads_unknown(const onnx::NodeProto& node, Scope& scope);
 
   [[nodiscard]] Meaning look_up(const std::string& name, Scope& scope);
+  [[nodiscard]] bool declared_by_exporter(const std::string& name) const;
   [[nodiscard]] Meaning dangling(const std::string& name, Scope& scope);
   graph::TensorId add_initializer(const std::string& name, const onnx::TensorProto& tensor, const Scope& scope);
   graph::TensorId add_stored(const std::string& name, const StoredTensor& stored, graph::Role role);
@@ -80,6 +81,7 @@ class Importer {
   std::set<std::string> produced_;  ///< by nodes of the main graph
   graph::GraphBuilder builder_;
   std::unordered_set<graph::TensorId> running_;  ///< storage of running statistics that a node updates
+  std::unordered_set<graph::TensorId> noise_;    ///< placeholders of fresh random numbers
   std::map<std::string, std::vector<std::string>> missing_;  ///< tensors by external file that is not there
   Scope main_;
   Scope* scope_ = nullptr;  ///< of the node being imported

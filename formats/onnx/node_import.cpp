@@ -67,6 +67,12 @@ std::vector<std::int64_t> NodeImport::known_integers(std::size_t i, std::string_
   return integers;
 }
 
+std::int64_t NodeImport::known_integer(std::size_t i, std::string_view what) const {
+  const auto values = known_integers(i, what);
+  if (values.size() != 1) fail("operand " + std::to_string(i) + " gives " + std::string(what) + ", so it must have one element; it has " + std::to_string(values.size()));
+  return values[0];
+}
+
 double NodeImport::known_number(std::size_t i, std::string_view what) const {
   const graph::Value& values = known(i, what);
   if (values.count() != 1) fail("operand " + std::to_string(i) + " gives " + std::string(what) + ", so it must have one element; it has " + std::to_string(values.count()));
@@ -105,6 +111,11 @@ std::vector<std::int64_t> NodeImport::integers(std::string_view key) const {
 std::vector<double> NodeImport::numbers(std::string_view key) const {
   const auto* a = attribute(key);
   return a ? std::vector<double>(a->floats().begin(), a->floats().end()) : std::vector<double>{};
+}
+
+std::vector<std::string> NodeImport::texts(std::string_view key) const {
+  const auto* a = attribute(key);
+  return a ? std::vector<std::string>(a->strings().begin(), a->strings().end()) : std::vector<std::string>{};
 }
 
 std::optional<graph::Value> NodeImport::tensor(std::string_view key) const {
@@ -192,6 +203,9 @@ void NodeImport::set_weight(std::size_t i, const graph::TensorType& type, const 
   const auto facts = importer_.candidate(output_name(i), type, *importer_.scope_);
   set(i, importer_.add_stored(importer_.scope_->prefix + output_name(i), {type, contents, {}}, role_of_stored(facts, contents)));
 }
+
+void NodeImport::mark_noise(TensorId t) { importer_.noise_.insert(t); }
+bool NodeImport::is_noise(std::size_t i) const { return has(i) && std::holds_alternative<TensorId>(inputs_[i]) && importer_.noise_.contains(input(i)); }
 
 std::int64_t NodeImport::next_stream() { return static_cast<std::int64_t>(importer_.streams_++); }
 

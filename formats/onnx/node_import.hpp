@@ -55,6 +55,7 @@ class NodeImport {
   /// The values of an operand that must be known now. Throws BadInput saying `what` they are.
   [[nodiscard]] const graph::Value& known(std::size_t i, std::string_view what) const;
   [[nodiscard]] std::vector<std::int64_t> known_integers(std::size_t i, std::string_view what) const;
+  [[nodiscard]] std::int64_t known_integer(std::size_t i, std::string_view what) const;  ///< of one element
   [[nodiscard]] double known_number(std::size_t i, std::string_view what) const;
 
   // Attributes
@@ -64,6 +65,7 @@ class NodeImport {
   [[nodiscard]] std::string text(std::string_view key, std::string_view otherwise) const;
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key) const;
   [[nodiscard]] std::vector<double> numbers(std::string_view key) const;
+  [[nodiscard]] std::vector<std::string> texts(std::string_view key) const;
   /// A tensor attribute's values; nullopt when there is none.
   [[nodiscard]] std::optional<graph::Value> tensor(std::string_view key) const;
   /// From attribute `key`, or from operand i (as newer versions have it); empty when neither is there.
@@ -74,9 +76,13 @@ class NodeImport {
   [[nodiscard]] bool wants(std::size_t i) const;  ///< the file names it
   [[nodiscard]] bool reads(std::size_t i) const;  ///< something in the file reads it
   [[nodiscard]] const std::string& output_name(std::size_t i) const;
-  [[nodiscard]] graph::TensorId result(std::size_t i) const { return std::get<graph::TensorId>(outputs_[i]); }
-  void set(std::size_t i, graph::TensorId t) { outputs_[i] = t; }
-  void set_sequence(std::size_t i, std::vector<graph::TensorId> parts) { outputs_[i] = std::move(parts); }
+  /// Results beyond those that the file names are dropped.
+  void set(std::size_t i, graph::TensorId t) {
+    if (i < outputs_.size()) outputs_[i] = t;
+  }
+  void set_sequence(std::size_t i, std::vector<graph::TensorId> parts) {
+    if (i < outputs_.size()) outputs_[i] = std::move(parts);
+  }
 
   // Nodes of the graph. Throw UnsupportedOperator when the operator table has no such row.
   graph::TensorId emit(std::string_view row, std::vector<graph::TensorId> operands, graph::Attributes attributes = {});
@@ -93,6 +99,9 @@ class NodeImport {
   /// Whether result 0, of this type and made of nothing, stands for a weight (stored.hpp).
   [[nodiscard]] bool stands_for_weight(const graph::TensorType& type) const;
   void set_weight(std::size_t i, const graph::TensorType& type, const graph::Contents& contents);
+  /// Marks a tensor of fresh uniform noise, which only a comparison may read; and asks for that.
+  void mark_noise(graph::TensorId t);
+  [[nodiscard]] bool is_noise(std::size_t i) const;
   /// A number that no other random node of the model has.
   [[nodiscard]] std::int64_t next_stream();
   /// The storage of running statistics: operand i itself, or a copy when something else has it already; None when it is not stored.

@@ -44,8 +44,8 @@ graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& co
   if (!is_float(candidate.type.dtype)) return Role::Constant;
   const unsigned usage = candidate.usage;
   const bool state = (usage & kStateUse) != 0 && (usage & kWeightUse) == 0;
-  if (candidate.declared == DeclaredKind::Parameter) return Role::Parameter;
   if (state) return Role::State;
+  if (candidate.declared == DeclaredKind::Parameter) return Role::Parameter;
   if (candidate.declared == DeclaredKind::Buffer) return Role::Constant;
   const bool holds_weights = (usage & (kWeightUse | kMatrixUse)) != 0;
   if (candidate.type.shape.empty() || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0)) return Role::Constant;

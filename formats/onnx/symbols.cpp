@@ -44,8 +44,11 @@ class Parser {
 
   [[noreturn]] void fail(const std::string& what) const { throw BadInput("size '" + std::string(text_) + "'", what); }
 
-  Size checked(bool overflow, std::int64_t value) const {
-    if (overflow) fail("its value does not fit into 64 bits");
+  /// `overflows(result)` computes the result and says whether it does not fit.
+  template <class Operation>
+  Size checked(const Operation& overflows) const {
+    std::int64_t value = 0;
+    if (overflows(value)) fail("its value does not fit into 64 bits");
     return value;
   }
 
@@ -56,9 +59,11 @@ class Parser {
       const bool add = take("+");
       if (!add && !take("-")) break;
       const Size right = product();
-      std::int64_t value = 0;
-      if (!left || !right) left = std::nullopt;
-      else left = checked(add ? __builtin_add_overflow(*left, *right, &value) : __builtin_sub_overflow(*left, *right, &value), value);
+      if (left && right) {
+        left = checked([&](std::int64_t& value) { return add ? __builtin_add_overflow(*left, *right, &value) : __builtin_sub_overflow(*left, *right, &value); });
+      } else {
+        left = std::nullopt;
+      }
     }
     --depth_;
     return left;
@@ -78,8 +83,8 @@ class Parser {
     ++at_;
     if (peek() == '*') throw NotAnExpression{};
     const Size right = factor();
-    std::int64_t value = 0;
-    return left && right ? checked(__builtin_mul_overflow(*left, *right, &value), value) : std::nullopt;
+    if (!left || !right) return std::nullopt;
+    return checked([&](std::int64_t& value) { return __builtin_mul_overflow(*left, *right, &value); });
   }
 
   Size divided(Size left) {
@@ -100,7 +105,8 @@ class Parser {
       if (++depth_ > kDeepest) throw NotAnExpression{};
       const Size value = factor();
       --depth_;
-      return value ? checked(*value == INT64_MIN, -*value) : std::nullopt;
+      if (!value) return std::nullopt;
+      return checked([&](std::int64_t& negative) { return __builtin_sub_overflow(std::int64_t{0}, *value, &negative); });
     }
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) return number();
     if (starts_name(c)) return symbol();

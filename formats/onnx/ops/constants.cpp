@@ -57,15 +57,24 @@ void random(NodeImport& n) {
   n.set_weight(0, {type, shape}, distribution(n, type));
 }
 
-/// Fresh noise of every step, uniform: what a dropout of zeros' complement gives. Stochastic depth compares it with a probability.
-void random_like(NodeImport& n) { n.unsupported("fresh noise in every step is not supported"); }
+/// Fresh noise of every step. Stochastic depth compares it with a probability, which is a dropout of ones (elementwise.cpp, "Less");
+/// until then a placeholder stands for it.
+void uniform_like(NodeImport& n) {
+  if (n.number("low", 0) != 0 || n.number("high", 1) != 1) n.unsupported("fresh random numbers outside [0, 1) are not supported");
+  const DType type = declared_type(n, n.type(0).dtype);
+  const graph::TensorId noise = n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}});
+  n.mark_noise(noise);
+  n.set(0, noise);
+}
+
+void normal_like(NodeImport& n) { n.unsupported("fresh normal noise in every step is not supported"); }
 
 void range(NodeImport& n) {
   const DType type = n.type(0).dtype;
   Attributes attributes{{"dtype", std::string(name(type))}};
   const char* keys[] = {"start", "limit", "delta"};
   for (std::size_t i = 0; i < 3; ++i) {
-    if (is_integer(type)) attributes.set(keys[i], n.known_integers(i, keys[i]).at(0));
+    if (is_integer(type)) attributes.set(keys[i], n.known_integer(i, keys[i]));
     else attributes.set(keys[i], n.known_number(i, keys[i]));
   }
   n.set(0, n.emit("Range", {}, std::move(attributes)));
@@ -88,7 +97,7 @@ void eye_like(NodeImport& n) {
 constexpr ImportRow kRows[] = {
     {kDefaultDomain, "Constant", 1, kNewest, constant}, {kDefaultDomain, "ConstantOfShape", 9, kNewest, constant_of_shape},
     {kDefaultDomain, "RandomNormal", 1, kNewest, random}, {kDefaultDomain, "RandomUniform", 1, kNewest, random},
-    {kDefaultDomain, "RandomNormalLike", 1, kNewest, random_like}, {kDefaultDomain, "RandomUniformLike", 1, kNewest, random_like},
+    {kDefaultDomain, "RandomNormalLike", 1, kNewest, normal_like}, {kDefaultDomain, "RandomUniformLike", 1, kNewest, uniform_like},
     {kDefaultDomain, "Range", 11, kNewest, range}, {kDefaultDomain, "EyeLike", 9, kNewest, eye_like},
 };
 

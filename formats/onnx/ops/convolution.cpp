@@ -13,6 +13,8 @@ using graph::Shape;
 using graph::TensorId;
 using Sizes = std::vector<std::int64_t>;
 
+constexpr std::int64_t kLargest = std::int64_t{1} << 30;  ///< of a kernel, stride or dilation: products of two cannot overflow
+
 Sizes or_ones(Sizes sizes, std::size_t count) { return sizes.empty() ? Sizes(count, 1) : sizes; }
 
 void require_spatial(const NodeImport& n, const Sizes& sizes, const char* key) {
@@ -25,7 +27,9 @@ Sizes same_padding(const NodeImport& n, const Sizes& kernel, const Sizes& stride
   const std::size_t rank = kernel.size();
   Sizes pads(2 * rank);
   for (std::size_t d = 0; d < rank; ++d) {
-    const std::int64_t size = n.shape(0)[d + 2], windows = (size + strides[d] - 1) / strides[d];
+    const std::int64_t size = n.shape(0)[d + 2];
+    if (size > kLargest) n.fail("an image axis of " + std::to_string(size) + " is not possible");
+    const std::int64_t windows = (size + strides[d] - 1) / strides[d];
     const std::int64_t total = std::max<std::int64_t>(0, (windows - 1) * strides[d] + (kernel[d] - 1) * dilations[d] + 1 - size);
     const bool upper = n.text("auto_pad", "NOTSET") == "SAME_UPPER";
     pads[d] = upper ? total / 2 : total - total / 2;
@@ -44,8 +48,8 @@ WindowAttributes window_attributes(const NodeImport& n, Sizes kernel) {
   WindowAttributes w{std::move(kernel), or_ones(n.integers("strides"), rank), or_ones(n.integers("dilations"), rank), n.integers("pads")};
   require_spatial(n, w.strides, "strides");
   require_spatial(n, w.dilations, "dilations");
-  for (const std::int64_t s : w.strides) {
-    if (s < 1) n.fail("strides must be at least 1");
+  for (const Sizes* sizes : {&w.kernel, &w.strides, &w.dilations}) {
+    if (std::any_of(sizes->begin(), sizes->end(), [](std::int64_t s) { return s < 1 || s > kLargest; })) n.fail("kernel sizes, strides and dilations must be at least 1, and not absurd");
   }
   if (n.text("auto_pad", "NOTSET").starts_with("SAME")) w.pads = same_padding(n, w.kernel, w.strides, w.dilations);
   if (w.pads.empty() || n.text("auto_pad", "NOTSET") == "VALID") w.pads.assign(2 * rank, 0);
@@ -88,9 +92,12 @@ void pad_to_output(const NodeImport& n, WindowAttributes& w, const Sizes& output
   Sizes wanted = n.integers("output_shape");
   if (wanted.size() == rank + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   if (wanted.empty() && !mode.starts_with("SAME")) return;
+  if (!wanted.empty()) require_spatial(n, wanted, "output_shape");
+  require_spatial(n, output_padding, "output_padding");
   for (std::size_t d = 0; d < rank; ++d) {
     const std::int64_t size = n.shape(0)[d + 2];
-    const std::int64_t result = wanted.empty() ? size * w.strides[d] : wanted.at(d);
+    if (size > kLargest) n.fail("an image axis of " + std::to_string(size) + " is not possible");
+    const std::int64_t result = wanted.empty() ? size * w.strides[d] : wanted[d];
     const std::int64_t total = std::max<std::int64_t>(0, (size - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 + output_padding[d] - result);
     w.pads[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
     w.pads[d + rank] = total - w.pads[d];
@@ -115,8 +122,9 @@ void pool(NodeImport& n) {
   if (n.integer("ceil_mode", 0) != 0 && !same) attributes.set("ceil_mode", std::int64_t{1});
   if (n.op() == "AveragePool") attributes.set("count_include_pad", n.integer("count_include_pad", 0));
   if (n.integer("storage_order", 0) != 0 || n.reads(1)) n.unsupported("positions of the maxima (second result) are not supported");
-  n.set(0, n.emit(n.op(), {n.input(0)}, std::move(attributes)));
-  if (n.wants(1)) n.declare(1, {DType::I64, n.builder().type(n.result(0)).shape});
+  const TensorId result = n.emit(n.op(), {n.input(0)}, std::move(attributes));
+  n.set(0, result);
+  if (n.wants(1)) n.declare(1, {DType::I64, n.builder().type(result).shape});
 }
 
 void global_pool(NodeImport& n) {

@@ -30,6 +30,25 @@ TensorId aligned_operand(NodeImport& n) {
 
 void binary(NodeImport& n) { n.set(0, n.emit(n.op(), {n.input(0), aligned_operand(n)})); }
 
+/// Noise below p is true with probability p: where a dropout of ones keeps its element.
+void less(NodeImport& n) {
+  if (!n.is_noise(0)) return binary(n);
+  const double p = n.known_number(1, "the probability");
+  const DType type = n.type(0).dtype;
+  const TensorId ones = n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}, {"value", 1.0}});
+  const TensorId kept = n.training() && p < 1 ? n.emit("Dropout", {ones}, {{"ratio", std::clamp(1 - p, 0.0, 1.0)}, {"stream", n.next_stream()}}) : ones;
+  n.set(0, n.emit("Greater", {kept, n.scalar(0, type)}));
+}
+
+/// torch writes Add(scores, truth values) for attention with a boolean mask: true stands for 0, false for minus infinity.
+void add(NodeImport& n) {
+  if (n.type(1).dtype != DType::Bool || !is_float(n.type(0).dtype)) return binary(n);
+  n.warn("adds truth values to numbers, which ONNX does not allow; they are taken for an attention mask");
+  const DType type = n.type(0).dtype;
+  const TensorId mask = n.emit("Where", {n.input(1), n.scalar(0, type), n.scalar(-std::numeric_limits<double>::infinity(), type)});
+  n.set(0, n.emit("Add", {n.input(0), mask}));
+}
+
 void fold_operands(NodeImport& n) {
   TensorId result = n.input(0);
   const std::string row = n.op() == "Sum" || n.op() == "Mean" ? "Add" : n.op();
@@ -157,11 +176,11 @@ void identity(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "Add", 1, kNewest, binary}, {kDefaultDomain, "Sub", 1, kNewest, binary}, {kDefaultDomain, "Mul", 1, kNewest, binary},
+    {kDefaultDomain, "Add", 1, kNewest, add}, {kDefaultDomain, "Sub", 1, kNewest, binary}, {kDefaultDomain, "Mul", 1, kNewest, binary},
     {kDefaultDomain, "Div", 1, kNewest, binary}, {kDefaultDomain, "Pow", 1, kNewest, power}, {kDefaultDomain, "Mod", 10, kNewest, modulo},
     {kDefaultDomain, "Sum", 1, kNewest, fold_operands}, {kDefaultDomain, "Mean", 1, kNewest, fold_operands},
     {kDefaultDomain, "Max", 1, kNewest, fold_operands}, {kDefaultDomain, "Min", 1, kNewest, fold_operands},
-    {kDefaultDomain, "Equal", 1, kNewest, binary}, {kDefaultDomain, "Less", 1, kNewest, binary}, {kDefaultDomain, "Greater", 1, kNewest, binary},
+    {kDefaultDomain, "Equal", 1, kNewest, binary}, {kDefaultDomain, "Less", 1, kNewest, less}, {kDefaultDomain, "Greater", 1, kNewest, binary},
     {kDefaultDomain, "LessOrEqual", 12, kNewest, same}, {kDefaultDomain, "GreaterOrEqual", 12, kNewest, same},
     {kDefaultDomain, "And", 1, kNewest, binary}, {kDefaultDomain, "Or", 1, kNewest, binary}, {kDefaultDomain, "Xor", 1, kNewest, binary},
     {kDefaultDomain, "Not", 1, kNewest, same}, {kDefaultDomain, "Where", 9, kNewest, same},

@@ -25,14 +25,14 @@ void scatter_elements(NodeImport& n) {
 }
 
 void top_k(NodeImport& n) {
-  const std::int64_t k = n.version() < 10 ? n.integer("k", 0) : n.known_integers(1, "how many").at(0);
+  const std::int64_t k = n.version() < 10 ? n.integer("k", 0) : n.known_integer(1, "how many");
   const auto results = n.emit_all("TopK", {n.input(0)}, {{"axis", n.integer("axis", -1)}, {"k", k}, {"largest", n.integer("largest", 1)}, {"sorted", n.integer("sorted", 1)}});
   for (std::size_t i = 0; i < n.output_count() && i < results.size(); ++i) n.set(i, results[i]);
 }
 
 /// on where the class index equals the label, off elsewhere; negative labels count from the end.
 void one_hot(NodeImport& n) {
-  const std::int64_t depth = n.known_integers(1, "the number of classes").at(0);
+  const std::int64_t depth = n.known_integer(1, "the number of classes");
   const graph::Value values = n.known(2, "the two values");
   if (depth < 1 || values.count() != 2) n.fail("needs at least one class and two values; it has " + std::to_string(depth) + " and " + std::to_string(values.count()));
   const DType type = n.type(0).dtype;

@@ -12,6 +12,7 @@ using graph::TensorId;
 TensorId unreduced(NodeImport& n, TensorId log_probabilities, std::int64_t ignored) {
   const DType type = n.type(0).dtype, index = n.type(1).dtype;
   graph::Shape column = n.shape(1);
+  if (column.empty() || column.size() + 1 != n.rank(0)) n.fail("labels of shape " + graph::to_text(column) + " do not fit scores of shape " + graph::to_text(n.shape(0)));
   column.insert(column.begin() + 1, 1);
   const TensorId counts = n.emit("Equal", {n.input(1), n.scalar(static_cast<double>(ignored), index)});
   const TensorId label = n.emit("Where", {counts, n.scalar(0, index), n.input(1)});

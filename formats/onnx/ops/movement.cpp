@@ -64,7 +64,7 @@ void tile(NodeImport& n) {
 }
 
 void trilu(NodeImport& n) {
-  const std::int64_t k = n.has(1) ? n.known_integers(1, "the diagonal").at(0) : 0;
+  const std::int64_t k = n.has(1) ? n.known_integer(1, "the diagonal") : 0;
   n.set(0, n.emit("Trilu", {n.input(0)}, {{"upper", n.integer("upper", 1)}, {"k", k}}));
 }
 
@@ -75,7 +75,7 @@ void exchange(NodeImport& n, const Shape& apart, const std::vector<std::int64_t>
 
 std::int64_t block_size(const NodeImport& n) {
   const std::int64_t b = n.integer("blocksize", 0);
-  if (n.rank(0) != 4 || b < 1) n.fail("needs an operand [n, c, h, w] and a positive blocksize; it has shape " + graph::to_text(n.shape(0)) + " and blocksize " + std::to_string(b));
+  if (n.rank(0) != 4 || b < 1 || b > 1 << 15) n.fail("needs an operand [n, c, h, w] and a positive blocksize; it has shape " + graph::to_text(n.shape(0)) + " and blocksize " + std::to_string(b));
   return b;
 }
 

@@ -25,6 +25,9 @@ Reduction reduction_of(const NodeImport& n) {
     r.axes.resize(n.rank(0));
     std::iota(r.axes.begin(), r.axes.end(), 0);
   }
+  auto sorted = r.axes;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) n.fail("its axes name one dimension twice");
   for (const std::int64_t axis : r.axes) r.elements *= n.shape(0)[static_cast<std::size_t>(axis)];
   return r;
 }
@@ -76,7 +79,7 @@ void position(NodeImport& n) {
 }
 
 void cumulative_sum(NodeImport& n) {
-  const std::int64_t axis = n.known_integers(1, "the axis").at(0);
+  const std::int64_t axis = n.known_integer(1, "the axis");
   n.set(0, n.emit("CumSum", {n.input(0)}, {{"axis", axis}, {"exclusive", n.integer("exclusive", 0)}, {"reverse", n.integer("reverse", 0)}}));
 }
 

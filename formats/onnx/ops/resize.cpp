@@ -29,6 +29,7 @@ void keep_aspect(const NodeImport& n, Sizes& wanted, const Sizes& axes) {
     scale = policy == "not_larger" ? std::min(scale, own) : std::max(scale, own);
   }
   for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (!(scale < 0x1p31)) n.fail("its sizes cannot keep the aspect ratio of " + graph::to_text(n.shape(0)));
     wanted[i] = static_cast<std::int64_t>(std::floor(scale * static_cast<double>(n.shape(0)[static_cast<std::size_t>(axes[i])]) + 0.5));
   }
 }

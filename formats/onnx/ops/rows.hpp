@@ -22,6 +22,7 @@ struct ImportRow {
 /// nullptr when the operator has no row for this version.
 [[nodiscard]] const ImportRow* find_import_row(std::string_view domain, std::string_view op, std::int64_t version);
 
+[[nodiscard]] std::span<const ImportRow> attention_rows();
 [[nodiscard]] std::span<const ImportRow> constant_rows();
 [[nodiscard]] std::span<const ImportRow> convolution_rows();
 [[nodiscard]] std::span<const ImportRow> elementwise_rows();
@@ -30,6 +31,7 @@ struct ImportRow {
 [[nodiscard]] std::span<const ImportRow> matrix_rows();
 [[nodiscard]] std::span<const ImportRow> movement_rows();
 [[nodiscard]] std::span<const ImportRow> normalization_rows();
+[[nodiscard]] std::span<const ImportRow> recurrent_rows();
 [[nodiscard]] std::span<const ImportRow> reduction_rows();
 [[nodiscard]] std::span<const ImportRow> resize_rows();
 [[nodiscard]] std::span<const ImportRow> sequence_rows();

@@ -8,7 +8,7 @@ namespace {
 using graph::TensorId;
 
 std::size_t position(NodeImport& n, std::size_t operand, std::size_t size) {
-  const std::int64_t at = n.known_integers(operand, "the position").at(0);
+  const std::int64_t at = n.known_integer(operand, "the position");
   const auto count = static_cast<std::int64_t>(size);
   if (at < -count || at >= count) n.fail("position " + std::to_string(at) + " lies outside a sequence of " + std::to_string(count));
   return static_cast<std::size_t>(at < 0 ? at + count : at);
@@ -22,7 +22,7 @@ void split_to_sequence(NodeImport& n) {
   if (n.has(1) && !scalar) {
     sizes = n.known_integers(1, "the sizes");
   } else {
-    const std::int64_t each = scalar ? n.known_integers(1, "the size").at(0) : 1;
+    const std::int64_t each = scalar ? n.known_integer(1, "the size") : 1;
     if (each < 1) n.fail("splits into parts of " + std::to_string(each) + ", each must have at least 1");
     if (whole / each > 1 << 16) n.fail("splits into more than 65536 parts");
     for (std::int64_t start = 0; start < whole; start += each) sizes.push_back(std::min(each, whole - start));

@@ -29,7 +29,7 @@ void size_of_tensor(NodeImport& n) { n.set(0, n.constant(Value::of_integers({gra
 void reshape(NodeImport& n) {
   Shape target = n.has_attribute("shape") ? n.integers("shape") : n.known_integers(1, "the new shape");
   const Shape from = n.shape(0);
-  std::int64_t known = 1, open = -1;
+  std::int64_t open = -1;
   for (std::size_t d = 0; d < target.size(); ++d) {
     if (target[d] == 0 && n.integer("allowzero", 0) == 0) {
       if (d >= from.size()) n.fail("the new shape copies dimension " + std::to_string(d) + ", which operand 0 of shape " + graph::to_text(from) + " does not have");
@@ -38,13 +38,14 @@ void reshape(NodeImport& n) {
     if (target[d] == -1) {
       if (open >= 0) n.fail("the new shape " + graph::to_text(target) + " leaves more than one dimension open");
       open = static_cast<std::int64_t>(d);
-    } else {
-      if (target[d] < 0) n.fail("the new shape " + graph::to_text(target) + " has a negative dimension");
-      known *= target[d];
+    } else if (target[d] < 0) {
+      n.fail("the new shape " + graph::to_text(target) + " has a negative dimension");
     }
   }
   if (open >= 0) {
-    const std::int64_t count = graph::element_count(from);
+    Shape others = target;
+    others[static_cast<std::size_t>(open)] = 1;
+    const std::int64_t count = graph::element_count(from), known = graph::element_count(others);
     if (known == 0 || count % known != 0) n.fail("operand 0 of shape " + graph::to_text(from) + " cannot become " + graph::to_text(target));
     target[static_cast<std::size_t>(open)] = count / known;
   }

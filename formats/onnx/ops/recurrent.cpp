@@ -1,0 +1,180 @@
+// Recurrent layers, unrolled over time: every step is matrix products and elementwise operators, whose gradients and splits are known.
+
+#include <algorithm>
+#include <optional>
+
+#include "formats/onnx/ops/rows.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Shape;
+using graph::TensorId;
+
+constexpr std::int64_t kLongestUnrolled = 2048;
+
+struct Sizes {
+  std::int64_t time = 0, batch = 0, hidden = 0;
+};
+
+/// Operand i without its leading dimension of directions, for direction d.
+TensorId of_direction(NodeImport& n, std::size_t i, std::int64_t d) {
+  Shape shape = n.shape(i);
+  if (shape.empty()) n.fail("operand " + std::to_string(i) + " must have a dimension of directions");
+  TensorId t = n.input(i);
+  if (shape[0] != 1) t = n.emit("Slice", {t}, {{"starts", Shape{d}}, {"ends", Shape{d + 1}}, {"axes", Shape{0}}});
+  shape.erase(shape.begin());
+  return n.reshape(t, shape);
+}
+
+TensorId part(NodeImport& n, TensorId t, std::int64_t axis, std::int64_t start, std::int64_t size) {
+  return n.emit("Slice", {t}, {{"starts", Shape{start}}, {"ends", Shape{start + size}}, {"axes", Shape{axis}}});
+}
+
+TensorId times_transposed(NodeImport& n, TensorId x, TensorId weight) { return n.emit("MatMul", {x, weight}, {{"trans_b", std::int64_t{1}}}); }
+
+/// What one direction of a layer works with. Matrices [gates * hidden, ...] have the gates in ONNX's order.
+struct Direction {
+  std::vector<TensorId> inputs;  ///< [batch, gates * hidden] by time: products of the data with W, biases added where they can be
+  TensorId recurrence = TensorId::None;      ///< R
+  TensorId recurrent_bias = TensorId::None;  ///< of GRU's last gate with linear_before_reset: [hidden]
+  TensorId h = TensorId::None, c = TensorId::None;  ///< None: zero
+};
+
+std::vector<TensorId> gates_of(NodeImport& n, TensorId joined, const Sizes& s, std::int64_t count) {
+  return n.emit_all("Split", {joined}, {{"axis", std::int64_t{1}}, {"split", Shape(static_cast<std::size_t>(count), s.hidden)}});
+}
+
+TensorId with_recurrence(NodeImport& n, const Direction& d, TensorId input) {
+  return d.h == TensorId::None ? input : n.emit("Add", {input, times_transposed(n, d.h, d.recurrence)});
+}
+
+/// Gates i, o, f, c (Hochreiter, Schmidhuber 1997; ONNX operator LSTM).
+void lstm_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
+  const auto gates = gates_of(n, with_recurrence(n, d, input), s, 4);
+  const TensorId in = n.emit("Mul", {n.emit("Sigmoid", {gates[0]}), n.emit("Tanh", {gates[3]})});
+  d.c = d.c == TensorId::None ? in : n.emit("Add", {n.emit("Mul", {n.emit("Sigmoid", {gates[2]}), d.c}), in});
+  d.h = n.emit("Mul", {n.emit("Sigmoid", {gates[1]}), n.emit("Tanh", {d.c})});
+}
+
+TensorId zero_state(NodeImport& n, const Sizes& s) {
+  return n.emit("ConstantOfShape", {}, {{"shape", Shape{s.batch, s.hidden}}, {"dtype", std::string(name(n.type(0).dtype))}});
+}
+
+/// Gates z, r, h (Cho et al. 2014; ONNX operator GRU).
+void gru_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
+  if (d.h == TensorId::None) d.h = zero_state(n, s);
+  const auto x = gates_of(n, input, s, 3);
+  const TensorId zr_weight = part(n, d.recurrence, 0, 0, 2 * s.hidden), h_weight = part(n, d.recurrence, 0, 2 * s.hidden, s.hidden);
+  const auto zr = gates_of(n, times_transposed(n, d.h, zr_weight), s, 2);
+  const TensorId z = n.emit("Sigmoid", {n.emit("Add", {x[0], zr[0]})}), r = n.emit("Sigmoid", {n.emit("Add", {x[1], zr[1]})});
+  TensorId recurrent;
+  if (n.integer("linear_before_reset", 0) != 0) {
+    recurrent = times_transposed(n, d.h, h_weight);
+    if (d.recurrent_bias != TensorId::None) recurrent = n.emit("Add", {recurrent, d.recurrent_bias});
+    recurrent = n.emit("Mul", {r, recurrent});
+  } else {
+    recurrent = times_transposed(n, n.emit("Mul", {r, d.h}), h_weight);
+  }
+  const TensorId candidate = n.emit("Tanh", {n.emit("Add", {x[2], recurrent})});
+  const TensorId kept = n.emit("Sub", {n.scalar(1, n.type(0).dtype), z});
+  d.h = n.emit("Add", {n.emit("Mul", {kept, candidate}), n.emit("Mul", {z, d.h})});
+}
+
+void rnn_step(NodeImport& n, Direction& d, TensorId input, const Sizes&) { d.h = n.emit("Tanh", {with_recurrence(n, d, input)}); }
+
+struct Cell {
+  std::int64_t gates;
+  void (*step)(NodeImport&, Direction&, TensorId, const Sizes&);
+};
+
+void require_plain(NodeImport& n, const Sizes& s) {
+  if (n.has_attribute("activations")) {
+    const auto given = n.texts("activations");
+    const std::vector<std::string> plain = n.op() == "LSTM" ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"} : n.op() == "GRU" ? std::vector<std::string>{"Sigmoid", "Tanh"} : std::vector<std::string>{"Tanh"};
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (given[i] != plain[i % plain.size()]) n.unsupported("the activation " + given[i] + " is not supported here");
+    }
+  }
+  if (n.has_attribute("clip")) n.unsupported("clipped gates are not supported");
+  if (n.integer("input_forget", 0) != 0) n.unsupported("coupled input and forget gates are not supported");
+  if (n.has(7)) n.unsupported("peepholes are not supported");
+  if (n.has(4)) {
+    const auto lengths = n.known_integers(4, "the lengths of the sequences");
+    if (std::any_of(lengths.begin(), lengths.end(), [&](std::int64_t l) { return l != s.time; })) n.unsupported("sequences of different lengths are not supported");
+  }
+  if (s.time > kLongestUnrolled) n.unsupported("sequences longer than " + std::to_string(kLongestUnrolled) + " are not supported");
+}
+
+/// The biases of W and R that can be added at once: [gates * hidden].
+TensorId joined_bias(NodeImport& n, Direction& d, std::int64_t direction, const Sizes& s, std::int64_t gates) {
+  const TensorId both = of_direction(n, 3, direction);
+  const std::int64_t half = gates * s.hidden;
+  const TensorId of_w = part(n, both, 0, 0, half), of_r = part(n, both, 0, half, half);
+  if (n.op() != "GRU" || n.integer("linear_before_reset", 0) == 0) return n.emit("Add", {of_w, of_r});
+  d.recurrent_bias = part(n, of_r, 0, 2 * s.hidden, s.hidden);
+  const TensorId added = n.emit("Add", {part(n, of_w, 0, 0, 2 * s.hidden), part(n, of_r, 0, 0, 2 * s.hidden)});
+  return n.emit("Concat", {added, part(n, of_w, 0, 2 * s.hidden, s.hidden)}, {{"axis", std::int64_t{0}}});
+}
+
+Direction direction_of(NodeImport& n, TensorId x, std::int64_t direction, const Sizes& s, std::int64_t gates) {
+  Direction d;
+  TensorId products = times_transposed(n, x, of_direction(n, 1, direction));
+  if (n.has(3)) products = n.emit("Add", {products, joined_bias(n, d, direction, s, gates)});
+  const auto steps = n.emit_all("Split", {products}, {{"axis", std::int64_t{0}}, {"split", Shape(static_cast<std::size_t>(s.time), 1)}});
+  for (const TensorId step : steps) d.inputs.push_back(n.reshape(step, {s.batch, gates * s.hidden}));
+  d.recurrence = of_direction(n, 2, direction);
+  if (n.has(5)) d.h = of_direction(n, 5, direction);
+  if (n.has(6)) d.c = of_direction(n, 6, direction);
+  return d;
+}
+
+TensorId joined(NodeImport& n, std::vector<TensorId> parts, std::int64_t axis) { return parts.size() == 1 ? parts[0] : n.emit("Concat", std::move(parts), {{"axis", axis}}); }
+
+bool weights_differ(const NodeImport& n) { return n.shape(2)[0] != n.shape(1)[0] || n.shape(2)[1] != n.shape(1)[1]; }
+
+void recurrent(NodeImport& n, const Cell& cell) {
+  if (n.integer("layout", 0) != 0) n.unsupported("layout 1 (batch first) is not supported");
+  if (n.rank(0) != 3 || n.rank(1) != 3 || n.rank(2) != 3) n.fail("operands X, W and R must have three dimensions");
+  if (n.shape(1)[0] < 1 || n.shape(1)[0] > 2 || weights_differ(n)) n.fail("W and R must have one or two directions, and as many gates");
+  const Sizes s{n.shape(0)[0], n.shape(0)[1], n.shape(2)[2]};
+  require_plain(n, s);
+  if (s.time < 1) n.fail("needs a sequence of at least one step");
+  const std::string mode = n.text("direction", "forward");
+  std::vector<TensorId> all, last_h, last_c;
+  for (std::int64_t direction = 0; direction < n.shape(1)[0]; ++direction) {
+    const bool reverse = mode == "reverse" || direction == 1;
+    Direction d = direction_of(n, n.input(0), direction, s, cell.gates);
+    std::vector<TensorId> states(d.inputs.size());
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const std::size_t t = reverse ? states.size() - 1 - i : i;
+      cell.step(n, d, d.inputs[t], s);
+      states[t] = n.reshape(d.h, {1, 1, s.batch, s.hidden});
+    }
+    all.push_back(joined(n, std::move(states), 0));
+    last_h.push_back(n.reshape(d.h, {1, s.batch, s.hidden}));
+    if (d.c != TensorId::None) last_c.push_back(n.reshape(d.c, {1, s.batch, s.hidden}));
+  }
+  const auto set = [&](std::size_t i, std::vector<TensorId> parts, std::int64_t axis) {
+    if (n.wants(i)) n.set(i, joined(n, std::move(parts), axis));
+  };
+  set(0, all, 1);
+  set(1, last_h, 0);
+  set(2, last_c, 0);
+}
+
+void lstm(NodeImport& n) { recurrent(n, {4, lstm_step}); }
+void gru(NodeImport& n) { recurrent(n, {3, gru_step}); }
+void rnn(NodeImport& n) { recurrent(n, {1, rnn_step}); }
+
+constexpr ImportRow kRows[] = {
+    {kDefaultDomain, "LSTM", 7, kNewest, lstm},
+    {kDefaultDomain, "GRU", 7, kNewest, gru},
+    {kDefaultDomain, "RNN", 7, kNewest, rnn},
+};
+
+}  // namespace
+
+std::span<const ImportRow> recurrent_rows() { return kRows; }
+
+}  // namespace rehearsal::formats

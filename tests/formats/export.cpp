@@ -1,0 +1,120 @@
+// A graph written and read again is the same graph.
+
+#include "formats/onnx/export.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "graph/op_schema.hpp"
+#include "graph/training.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "tests/catch.hpp"
+#include "tests/formats/model_builder.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Role;
+using testing::bad_input;
+using testing::TemporaryFolder;
+
+/// Stored tensors as "role name type", in a set: their order is of no meaning.
+std::set<std::string> stored(const graph::Graph& graph) {
+  std::set<std::string> rows;
+  for (const graph::Tensor& tensor : graph.tensors()) {
+    if (tensor.role != Role::Parameter && tensor.role != Role::State) continue;
+    rows.insert((tensor.role == Role::State ? "state " : "parameter ") + tensor.name + " " + graph::to_text(tensor.type.shape));
+  }
+  return rows;
+}
+
+std::multiset<std::string> operators(const graph::Graph& graph) {
+  std::multiset<std::string> names;
+  for (const graph::Node& node : graph.nodes()) names.emplace(graph::schema(node).name);
+  return names;
+}
+
+TEST_CASE("a model of the zoo keeps its operators, parameters and state", "[export]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"zoo:resnet18?image=32&classes=10", "zoo:unet2d?image=32", "zoo:gpt?layers=2&hidden=16&heads=2&seq=8&vocab=20"}) {
+    CAPTURE(name);
+    const graph::Graph model = graph::zoo::build(name);
+    export_onnx(model, folder.file("m.onnx"));
+    const ImportedModel read = import_onnx(folder.file("m.onnx"), {});
+    CHECK(stored(read.graph) == stored(model));
+    CHECK(operators(read.graph) == operators(model));
+    REQUIRE(read.graph.outputs().size() == model.outputs().size());
+    CHECK(read.graph[read.graph.outputs()[0]].type == model[model.outputs()[0]].type);
+    CHECK(read.warnings.empty());
+    for (const graph::Tensor& tensor : read.graph.tensors()) {
+      if (tensor.role == Role::Parameter) CHECK_FALSE(tensor.contents.known());
+    }
+  }
+}
+
+TEST_CASE("contents that follow a rule are written as rules", "[export]") {
+  const TemporaryFolder folder;
+  graph::GraphBuilder builder;
+  const auto x = builder.add_input("x", {DType::F32, {2, 3}});
+  const auto w = builder.add_stored("w", {DType::F32, {3, 4}}, Role::Parameter, {DType::F32, graph::RandomNormal{0.5, 0.25}});
+  const auto b = builder.add_stored("b", {DType::F32, {4}}, Role::Parameter, {DType::F32, graph::Fill{0.5}});
+  builder.set_outputs({builder.add1("Gemm", {x, w, b})});
+  export_onnx(std::move(builder).build(), folder.file("m.onnx"));
+  const ImportedModel read = import_onnx(folder.file("m.onnx"), {});
+  const auto contents = [&](const char* name) { return read.graph[read.graph.find(name)].contents.source; };
+  REQUIRE(std::holds_alternative<graph::RandomNormal>(contents("w")));
+  CHECK(std::get<graph::RandomNormal>(contents("w")).deviation == 0.25);
+  REQUIRE(std::holds_alternative<graph::Fill>(contents("b")));
+  CHECK(std::get<graph::Fill>(contents("b")).value == 0.5);
+}
+
+TEST_CASE("weights are stored with the values that are given", "[export]") {
+  const TemporaryFolder folder;
+  const graph::Graph model = graph::zoo::build("zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=11");
+  std::vector<std::byte> buffer;
+  ExportOptions options;
+  options.weights = true;
+  // every element of the tensor is the tensor's number
+  options.values = [&](graph::TensorId t) -> const std::byte* {
+    if (model[t].role != Role::Parameter) return nullptr;
+    const auto count = static_cast<std::size_t>(graph::element_count(model[t].type.shape));
+    const std::vector<float> values(count, static_cast<float>(graph::index(t)));
+    buffer.resize(count * sizeof(float));
+    std::memcpy(buffer.data(), values.data(), buffer.size());
+    return buffer.data();
+  };
+  export_onnx(model, folder.file("m.onnx"), options);
+  const ImportedModel read = import_onnx(folder.file("m.onnx"), {});
+  CHECK(stored(read.graph) == stored(model));
+  for (std::size_t i = 0; i < model.tensors().size(); ++i) {
+    const graph::Tensor& tensor = model.tensors()[i];
+    if (tensor.role != Role::Parameter) continue;
+    const graph::Tensor& again = read.graph[read.graph.find(tensor.name)];
+    CHECK(graph::read_reals(again.contents, again.type.shape, 0, 0).back() == static_cast<double>(i));
+  }
+}
+
+TEST_CASE("frozen floats stay frozen, and means stay means", "[export]") {
+  const TemporaryFolder folder;
+  graph::GraphBuilder builder;
+  const auto x = builder.add_input("x", {DType::F32, {2, 4}});
+  const auto frozen = builder.add_constant("frozen", graph::Value::of_reals({1, 2, 3, 4}, {4}));
+  const auto product = builder.add1("Mul", {x, frozen});
+  builder.set_outputs({builder.add1("ReduceSum", {product}, {{"axes", std::vector<std::int64_t>{1}}, {"scale", 0.25}})});
+  export_onnx(std::move(builder).build(), folder.file("m.onnx"));
+  const ImportedModel read = import_onnx(folder.file("m.onnx"), {});
+  CHECK(read.graph[read.graph.find("frozen")].role == Role::Constant);
+  CHECK(read.operators.at("ReduceMean") == 1);  // 1/4 of the sum of 4 elements
+}
+
+TEST_CASE("a file that cannot be written leaves nothing behind", "[export]") {
+  const TemporaryFolder folder;
+  const graph::Graph model = graph::zoo::build("zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=11");
+  const std::string message = bad_input([&] { export_onnx(model, folder.file("no/such/folder/m.onnx")); });
+  CHECK(message.find("m.onnx") != std::string::npos);
+  CHECK(std::filesystem::is_empty(folder.file("")));
+}
+
+}  // namespace
+}  // namespace rehearsal::formats

@@ -1,0 +1,435 @@
+// What the importer makes of small files: versions of operators, symbols, weights, errors.
+
+#include <algorithm>
+
+#include "graph/op_schema.hpp"
+#include "tests/catch.hpp"
+#include "tests/formats/model_builder.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Role;
+using graph::Shape;
+using testing::bad_input;
+using testing::ModelBuilder;
+using testing::set;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::string> operators(const ImportedModel& model) {
+  std::vector<std::string> names;
+  for (const auto& node : model.graph.nodes()) names.emplace_back(graph::schema(node).name);
+  return names;
+}
+
+Role role_of(const ImportedModel& model, const std::string& name) {
+  const graph::TensorId t = model.graph.find(name);
+  REQUIRE(t != graph::TensorId::None);
+  return model.graph[t].role;
+}
+
+std::string refusal_of(ModelBuilder& model, const ImportOptions& options = {}) {
+  return bad_input([&] { (void)model.import(options); });
+}
+
+// Symbols
+
+TEST_CASE("--batch binds first dimensions, --bind the others, and the rest is listed", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"batch", "seq"}).input("y", {"batch", "2*seq"}).output("z");
+  model.node("Concat", {"x", "y"}, {"z"});
+  set(model.graph().mutable_node()->at(0), "axis", std::int64_t{1});
+  const std::string nothing = refusal_of(model);
+  CAPTURE(nothing);
+  CHECK(contains(nothing, "'batch', 'seq'"));
+  CHECK(contains(nothing, "--bind"));
+  CHECK(contains(nothing, "--batch"));
+  ImportOptions options;
+  options.batch = 3;
+  options.binds["seq"] = 5;
+  CHECK(model.import(options).tensors.at("z").shape == Shape{3, 15});  // 5 + 2 * 5
+  options.binds["sequence"] = 7;
+  const auto warnings = model.import(options).warnings;
+  CHECK(std::any_of(warnings.begin(), warnings.end(), [](const std::string& w) { return contains(w, "sequence=7"); }));
+}
+
+TEST_CASE("a dimension without a name is bound by input and axis", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"", ""}).output("y");
+  model.node("Relu", {"x"}, {"y"});
+  ImportOptions options;
+  options.batch = 2;
+  CHECK(contains(refusal_of(model, options), "'x.1'"));
+  options.binds["x.1"] = 7;
+  CHECK(model.import(options).tensors.at("y").shape == Shape{2, 7});
+}
+
+// Versions of operators
+
+TEST_CASE("old and new forms of Slice, Squeeze, Split and ReduceSum give the same graph", "[import]") {
+  ModelBuilder old(9), fresh(13);
+  for (ModelBuilder* model : {&old, &fresh}) model->input("x", {"4", "1", "6"}).output("y").output("q").output("r");
+  auto& slice = old.node("Slice", {"x"}, {"s"});
+  set(slice, "starts", std::vector<std::int64_t>{1});
+  set(slice, "ends", std::vector<std::int64_t>{1000});
+  set(slice, "axes", std::vector<std::int64_t>{-1});
+  set(old.node("Squeeze", {"s"}, {"t"}), "axes", std::vector<std::int64_t>{1});
+  auto& split = old.node("Split", {"t"}, {"q", "r"});
+  set(split, "split", std::vector<std::int64_t>{2, 3});
+  set(split, "axis", std::int64_t{1});
+  set(old.node("ReduceSum", {"t"}, {"y"}), "axes", std::vector<std::int64_t>{0});
+
+  fresh.integers("starts", {1}).integers("ends", {1000}).integers("axes", {-1}).integers("one", {1}).integers("sizes", {2, 3}).integers("zero", {0});
+  fresh.node("Slice", {"x", "starts", "ends", "axes"}, {"s"});
+  fresh.node("Squeeze", {"s", "one"}, {"t"});
+  set(fresh.node("Split", {"t", "sizes"}, {"q", "r"}), "axis", std::int64_t{1});
+  fresh.node("ReduceSum", {"t", "zero"}, {"y"});
+  const ImportedModel a = old.import(), b = fresh.import();
+  CHECK(a.graph.hash() == b.graph.hash());
+  CHECK(a.tensors.at("q").shape == Shape{4, 2});
+  CHECK(a.tensors.at("y").shape == Shape{1, 5});  // 6 - 1 columns
+}
+
+TEST_CASE("Reshape resolves 0 and -1", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3", "4"}).output("y").integers("shape", {0, -1});
+  model.node("Reshape", {"x", "shape"}, {"y"});
+  CHECK(model.import().tensors.at("y").shape == Shape{2, 12});
+  model.graph().mutable_initializer(0)->set_int64_data(1, 5);
+  CHECK(contains(refusal_of(model), "the_Reshape"));
+}
+
+TEST_CASE("a chain of shape arithmetic folds away", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"batch", "6", "4"}).output("y").integers("zero", {0}).integers("minus", {-1});
+  model.node("Shape", {"x"}, {"s"});
+  model.node("Gather", {"s", "zero"}, {"b"});
+  set(model.node("Concat", {"b", "minus"}, {"target"}), "axis", std::int64_t{0});
+  model.node("Reshape", {"x", "target"}, {"y"});
+  ImportOptions options;
+  options.batch = 5;
+  const ImportedModel imported = model.import(options);
+  CHECK(operators(imported) == std::vector<std::string>{"Reshape"});
+  CHECK(imported.tensors.at("y").shape == Shape{5, 24});
+  CHECK(imported.tensors.at("target").shape == Shape{2});  // folded tensors keep their type in the listing
+}
+
+TEST_CASE("Softmax before version 13 runs over all dimensions from its axis on", "[import]") {
+  ModelBuilder model(11);
+  model.input("x", {"2", "3", "4"}).output("y");
+  model.node("Softmax", {"x"}, {"y"});
+  const ImportedModel imported = model.import();
+  CHECK(operators(imported) == std::vector<std::string>{"Reshape", "Softmax", "Reshape"});
+  CHECK(imported.graph.tensors()[graph::index(imported.graph.nodes()[1].outputs[0])].type.shape == Shape{2, 12});
+}
+
+TEST_CASE("Dropout drops in training whatever form the file has", "[import]") {
+  ModelBuilder model(13);
+  model.input("x", {"2", "3"}).output("y").floats("ratio", {}, {0.25F});
+  model.node("Dropout", {"x", "ratio"}, {"y"});  // two operands: no training flag
+  const ImportedModel imported = model.import();
+  REQUIRE(operators(imported) == std::vector<std::string>{"Dropout"});
+  CHECK(imported.graph.nodes()[0].attributes.number("ratio", 0) == 0.25);
+  ImportOptions inference;
+  inference.training_form = false;
+  CHECK(operators(model.import(inference)) != std::vector<std::string>{"Dropout"});
+  model.graph().mutable_initializer(0)->set_float_data(0, 0);
+  CHECK(operators(model.import()) != std::vector<std::string>{"Dropout"});
+}
+
+TEST_CASE("SAME padding is written out", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"1", "1", "5"}).output("y").floats("w", {1, 1, 2}, {1, 1});
+  auto& conv = model.node("Conv", {"x", "w"}, {"y"});
+  auto& mode = *conv.add_attribute();
+  mode.set_name("auto_pad");
+  mode.set_s("SAME_LOWER");
+  set(conv, "strides", std::vector<std::int64_t>{2});
+  // 5 / 2 rounded up: 3 windows, which cover (3 - 1) * 2 + 2 = 6 positions, 1 more than there are; LOWER puts it first
+  const ImportedModel imported = model.import();
+  CHECK(imported.graph.nodes()[0].attributes.integers("pads") == std::vector<std::int64_t>{1, 0});
+  CHECK(imported.tensors.at("y").shape == Shape{1, 1, 3});
+}
+
+TEST_CASE("a mean is a scaled sum", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3", "4", "5"}).output("y");
+  model.node("GlobalAveragePool", {"x"}, {"y"});
+  const ImportedModel imported = model.import();
+  REQUIRE(operators(imported) == std::vector<std::string>{"ReduceSum"});
+  CHECK(imported.graph.nodes()[0].attributes.number("scale", 0) == Approx(1.0 / 20));  // 4 * 5 pixels
+}
+
+TEST_CASE("Einsum becomes products of matrices", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3", "4"}).input("y", {"5", "4"}).output("z");
+  auto& equation = *model.node("Einsum", {"x", "y"}, {"z"}).add_attribute();
+  equation.set_name("equation");
+  equation.set_s("bij, kj -> bik");
+  const ImportedModel imported = model.import();
+  CHECK(imported.tensors.at("z").shape == Shape{2, 3, 5});
+  const auto names = operators(imported);
+  CHECK(std::count(names.begin(), names.end(), "MatMul") == 1);
+  equation.set_s("bij,kj->bkx");
+  CHECK(contains(refusal_of(model), "the_Einsum"));
+}
+
+TEST_CASE("a recurrent layer is unrolled, both ways", "[import]") {
+  ModelBuilder model;
+  // 3 steps, batch 2, 4 features, 5 hidden units, 2 directions
+  model.input("x", {"3", "2", "4"}).output("y").output("h");
+  model.floats("w", {2, 20, 4}, std::vector<float>(160, 0.1F)).floats("r", {2, 20, 5}, std::vector<float>(200, 0.1F)).floats("b", {2, 40}, std::vector<float>(80, 0.F));
+  auto& lstm = model.node("LSTM", {"x", "w", "r", "b"}, {"y", "h", ""});
+  set(lstm, "hidden_size", std::int64_t{5});
+  auto& direction = *lstm.add_attribute();
+  direction.set_name("direction");
+  direction.set_s("bidirectional");
+  const ImportedModel imported = model.import();
+  CHECK(imported.tensors.at("y").shape == Shape{3, 2, 2, 5});
+  CHECK(imported.tensors.at("h").shape == Shape{2, 2, 5});
+  const auto names = operators(imported);
+  // per direction one product with W for all steps, and one with R for every step but the first, whose state is zero: 2 * (1 + 2)
+  CHECK(std::count(names.begin(), names.end(), "MatMul") == 6);
+  CHECK(role_of(imported, "r") == Role::Parameter);
+}
+
+// Weights
+
+TEST_CASE("roles of stored tensors", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3", "4", "4"}).output("y");
+  model.floats("conv.weight", {3, 3, 1, 1}, std::vector<float>(9, 0.5F)).floats("mean", {3}, {0, 0, 0}).floats("var", {3}, {1, 1, 1});
+  model.floats("gain", {3}, {1, 1, 1}).floats("shift", {3}, {0, 0, 0}).floats("temperature", {}, {2}).floats("val_7", {1}, {3}).floats("scale", {1, 1}, {3});
+  model.floats("mask", {4, 4}, {0, -1e9F, -1e9F, -1e9F, 0, 0, -1e9F, -1e9F, 0, 0, 0, -1e9F, 0, 0, 0, 0}).floats("position", {4, 4}, std::vector<float>(16, 0.1F));
+  model.node("Conv", {"x", "conv.weight"}, {"c"});
+  model.node("BatchNormalization", {"c", "gain", "shift", "mean", "var"}, {"n"});
+  std::string last = "n";
+  for (const char* name : {"temperature", "val_7", "scale", "mask", "position"}) {
+    const std::string next = std::string(name) == "position" ? "y" : std::string("with_") + name;
+    model.node("Add", {last, name}, {next});
+    last = next;
+  }
+  const ImportedModel imported = model.import();
+  for (const char* name : {"conv.weight", "gain", "shift", "scale", "position"}) CHECK(role_of(imported, name) == Role::Parameter);
+  for (const char* name : {"temperature", "val_7", "mask"}) CHECK(role_of(imported, name) == Role::Constant);
+  for (const char* name : {"mean", "var"}) CHECK(role_of(imported, name) == Role::State);
+}
+
+TEST_CASE("what the exporter says about a tensor stands above the rule", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3"}).output("y").floats("buffer", {3}, {1, 2, 3}).floats("logit_scale", {}, {1}).declare("buffer", {"3"}).declare("logit_scale", {});
+  const char* kinds[] = {"BUFFER", "PARAMETER"};
+  for (int i = 0; i < 2; ++i) {
+    auto& entry = *model.graph().mutable_value_info(i)->add_metadata_props();
+    entry.set_key("pkg.torch.export.graph_signature.InputSpec.kind");
+    entry.set_value(kinds[i]);
+  }
+  model.node("Mul", {"x", "buffer"}, {"a"});
+  model.node("Mul", {"a", "logit_scale"}, {"y"});
+  const ImportedModel imported = model.import();
+  CHECK(role_of(imported, "buffer") == Role::Constant);
+  CHECK(role_of(imported, "logit_scale") == Role::Parameter);
+}
+
+TEST_CASE("Identity of a stored tensor is a parameter of its own", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3"}).output("y").floats("shared", {3}, {1, 2, 3});
+  model.node("Identity", {"shared"}, {"b.weight"});
+  model.node("Mul", {"x", "shared"}, {"a"});
+  model.node("Mul", {"a", "b.weight"}, {"y"});
+  const ImportedModel imported = model.import();
+  CHECK(role_of(imported, "shared") == Role::Parameter);
+  CHECK(role_of(imported, "b.weight") == Role::Parameter);
+  const graph::Tensor& copy = imported.graph[imported.graph.find("b.weight")];
+  CHECK(graph::read_reals(copy.contents, copy.type.shape, 0, 0) == std::vector<double>{1, 2, 3});
+}
+
+TEST_CASE("running statistics never share storage", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3"}).output("y").floats("ones", {3}, {1, 1, 1}).floats("zeros", {3}, {0, 0, 0});
+  model.node("BatchNormalization", {"x", "ones", "zeros", "zeros", "ones"}, {"a"}).set_name("first");
+  model.node("BatchNormalization", {"a", "ones", "zeros", "zeros", "ones"}, {"y"}).set_name("second");
+  const ImportedModel imported = model.import();
+  std::size_t states = 0;
+  for (const auto& tensor : imported.graph.tensors()) states += tensor.role == Role::State;
+  CHECK(states == 4);  // mean and variance of each
+  CHECK(role_of(imported, "first.running_mean") == Role::State);
+  CHECK(role_of(imported, "second.running_var") == Role::State);
+  CHECK(role_of(imported, "ones") == Role::Parameter);
+  CHECK_FALSE(imported.warnings.empty());
+}
+
+TEST_CASE("files without weights: inputs, declared names, generated tensors", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"batch", "3"}).input("a.weight", {"4", "3"}).declare("b.weight", {"5", "4"}).output("y").integers("shape", {6, 5});
+  set(model.node("Gemm", {"x", "a.weight"}, {"h"}), "transB", std::int64_t{1});
+  set(model.node("Gemm", {"h", "b.weight"}, {"g"}), "transB", std::int64_t{1});
+  model.node("ConstantOfShape", {"shape"}, {"c.weight"});
+  set(model.node("Gemm", {"g", "c.weight"}, {"y"}), "transB", std::int64_t{1});
+  ImportOptions options;
+  options.batch = 2;
+  const ImportedModel imported = model.import(options);
+  for (const char* name : {"a.weight", "b.weight", "c.weight"}) CHECK(role_of(imported, name) == Role::Parameter);
+  CHECK(imported.graph.inputs().size() == 1);
+  CHECK(imported.tensors.at("y").shape == Shape{2, 6});
+  CHECK_FALSE(imported.graph[imported.graph.find("a.weight")].contents.known());
+  CHECK(imported.graph[imported.graph.find("c.weight")].contents.known());
+}
+
+TEST_CASE("external data", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"3"}).output("y");
+  auto& w = model.tensor("w", {3}, 1);
+  w.set_data_location(onnx::TensorProto::EXTERNAL);
+  auto& location = *w.add_external_data();
+  location.set_key("location");
+  location.set_value("weights.bin");
+  auto& offset = *w.add_external_data();
+  offset.set_key("offset");
+  offset.set_value("4");
+  model.node("Add", {"x", "w"}, {"y"});
+  const TemporaryFolder folder;
+  const std::string path = folder.file("model.onnx");
+  const auto refusal = [&](const ImportOptions& options = {}) {
+    write_bytes(path, model.bytes());
+    return bad_input([&] { (void)import_onnx(path, options); });
+  };
+
+  const std::string absent = refusal();
+  CHECK(contains(absent, "weights.bin"));
+  CHECK(contains(absent, "'w'"));
+  ImportOptions lenient;
+  lenient.allow_missing_weights = true;
+  CHECK(refusal(lenient).empty());
+
+  const float values[] = {9, 1, 2, 3};
+  write_bytes(folder.file("weights.bin"), std::string(reinterpret_cast<const char*>(values), sizeof values));
+  CHECK(refusal().empty());
+  const ImportedModel imported = import_onnx(path, {});
+  const graph::Tensor& tensor = imported.graph[imported.graph.find("w")];
+  CHECK(graph::read_reals(tensor.contents, tensor.type.shape, 0, 0) == std::vector<double>{1, 2, 3});
+
+  offset.set_value("8");  // 8 + 12 bytes of 16
+  CHECK(contains(refusal(), "outside the file"));
+  offset.set_value("4");
+  for (const char* outside : {"../weights.bin", "/etc/passwd", "a/../../weights.bin"}) {
+    location.set_value(outside);
+    CHECK(contains(refusal(), "folder of the model"));
+  }
+}
+
+// Structure
+
+TEST_CASE("a branch with a known condition, a function and a sequence disappear", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"4", "6"}).output("y").integers("one", {1});
+  model.node("SplitToSequence", {"x"}, {"parts"});  // 4 parts of [1, 6]
+  model.node("SequenceAt", {"parts", "one"}, {"second"});
+  auto& condition = model.tensor("yes", {}, 9);
+  condition.add_int32_data(1);
+  auto& branch = model.node("If", {"yes"}, {"b"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto& attribute = *branch.add_attribute();
+    attribute.set_name(name);
+    auto& body = *attribute.mutable_g();
+    auto& inner = *body.add_node();
+    inner.set_op_type(std::string(name) == "then_branch" ? "Tanh" : "Relu");
+    inner.add_input("second");  // captured from outside
+    inner.add_output("inner");
+    body.add_output()->set_name("inner");
+  }
+  auto& function = *model.model().add_functions();
+  function.set_name("Twice");
+  function.set_domain("custom");
+  function.add_input("a");
+  function.add_output("r");
+  auto& add = *function.add_node();
+  add.set_op_type("Add");
+  add.add_input("a");
+  add.add_input("a");
+  add.add_output("r");
+  auto& import = *function.add_opset_import();
+  import.set_domain("");
+  import.set_version(17);
+  model.node("Twice", {"b"}, {"y"}).set_domain("custom");
+  const ImportedModel imported = model.import();
+  CHECK(imported.tensors.at("y").shape == Shape{1, 6});
+  const auto names = operators(imported);
+  CHECK(std::count(names.begin(), names.end(), "Tanh") == 1);
+  CHECK(std::count(names.begin(), names.end(), "Relu") == 0);
+  CHECK(std::count(names.begin(), names.end(), "Add") == 1);
+}
+
+TEST_CASE("outputs keep their names even when they alias something", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2"}).output("y").output("z");
+  model.node("Relu", {"x"}, {"h"});
+  model.node("Identity", {"h"}, {"y"});
+  model.node("Identity", {"h"}, {"z"});
+  const ImportedModel imported = model.import();
+  REQUIRE(imported.graph.outputs().size() == 2);
+  CHECK(imported.graph[imported.graph.outputs()[0]].name == "y");
+  CHECK(imported.graph[imported.graph.outputs()[1]].name == "z");
+}
+
+TEST_CASE("faults name the node or the tensor", "[import]") {
+  SECTION("an operator without a row") {
+    ModelBuilder model;
+    model.input("x", {"2"}).output("y");
+    model.node("Frobnicate", {"x"}, {"f"}).set_domain("com.example");
+    model.node("Relu", {"f"}, {"y"});
+    const std::string message = refusal_of(model);
+    CAPTURE(message);
+    for (const char* part : {"the_Frobnicate", "com.example", "opset 1", "not supported", "model.onnx"}) CHECK(contains(message, part));
+    ImportOptions options;
+    options.collect_unknown = true;
+    const ImportedModel imported = model.import(options);
+    REQUIRE(imported.unknown.size() == 1);
+    CHECK(imported.unknown[0].op == "com.example.Frobnicate");
+    CHECK(imported.unresolved == std::vector<std::string>{"f", "y"});
+  }
+  SECTION("a cycle") {
+    ModelBuilder model;
+    model.input("x", {"2"}).output("b");
+    model.node("Add", {"x", "b"}, {"a"});
+    model.node("Relu", {"a"}, {"b"});
+    const std::string message = refusal_of(model);
+    CHECK(contains(message, "cycle"));
+    CHECK(contains(message, "the_Add"));
+  }
+  SECTION("a tensor that nothing produces") {
+    ModelBuilder model;
+    model.input("x", {"2"}).output("y");
+    model.node("Add", {"x", "ghost"}, {"y"});
+    CHECK(contains(refusal_of(model), "'ghost'"));
+  }
+  SECTION("two producers") {
+    ModelBuilder model;
+    model.input("x", {"2"}).output("y");
+    model.node("Relu", {"x"}, {"y"});
+    model.node("Tanh", {"x"}, {"y"});
+    CHECK(contains(refusal_of(model), "the_Tanh"));
+  }
+  SECTION("operands that do not fit") {
+    ModelBuilder model;
+    model.input("x", {"2", "3"}).input("z", {"4"}).output("y");
+    model.node("Add", {"x", "z"}, {"y"});
+    const std::string message = refusal_of(model);
+    CHECK(contains(message, "the_Add"));
+    CHECK(contains(message, "[4]"));
+  }
+}
+
+TEST_CASE("nodes out of order are put in order", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2"}).output("y");
+  model.node("Tanh", {"h"}, {"y"});
+  model.node("Relu", {"x"}, {"h"});
+  CHECK(operators(model.import()) == std::vector<std::string>{"Relu", "Tanh"});
+}
+
+}  // namespace
+}  // namespace rehearsal::formats
