@@ -113,6 +113,36 @@ double roofline_cost(const Graph& g, NodeId n) {
   return std::max(work.flops.value(), 100.0 * work.bytes.value());
 }
 
+namespace {
+
+/// Forward nodes that stages share out, and what each costs.
+struct Chain {
+  std::vector<NodeId> order;
+  std::vector<double> cost;
+};
+
+Chain chain_of(const Graph& g, const std::vector<bool>& is_free, const std::function<double(NodeId)>& node_cost) {
+  Chain chain;
+  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
+    const auto id = static_cast<NodeId>(n);
+    if (g[id].phase != Phase::Forward || is_free[n]) continue;
+    chain.order.push_back(id);
+    chain.cost.push_back(node_cost ? node_cost(id) : roofline_cost(g, id));
+  }
+  return chain;
+}
+
+}  // namespace
+
+std::vector<std::string> balanced_cut_names(const graph::TrainingGraph& training, int stages, const std::function<double(NodeId)>& node_cost) {
+  const auto& g = training.graph;
+  const auto chain = chain_of(g, free_nodes(g), node_cost);
+  std::vector<std::string> names;
+  if (chain.order.size() < static_cast<std::size_t>(stages)) return names;
+  for (auto i : balanced_cuts(chain.cost, crossing_bytes(g, chain.order), stages)) names.push_back(g[chain.order[i]].name);
+  return names;
+}
+
 StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& plan, const std::function<double(NodeId)>& node_cost) {
   const auto& g = training.graph;
   const auto is_free = free_nodes(g);
@@ -121,14 +151,7 @@ StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& 
   for (std::size_t n = 0; n < g.nodes().size(); ++n)
     if (is_free[n]) stages.of_node[n] = kAnyStage;
   if (plan.pp == 1) return stages;
-  std::vector<NodeId> order;
-  std::vector<double> cost;
-  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
-    const auto id = static_cast<NodeId>(n);
-    if (g[id].phase != Phase::Forward || is_free[n]) continue;
-    order.push_back(id);
-    cost.push_back(node_cost ? node_cost(id) : roofline_cost(g, id));
-  }
+  const auto [order, cost] = chain_of(g, is_free, node_cost);
   if (order.size() < static_cast<std::size_t>(plan.pp))
     throw Refusal("plan: pp=" + std::to_string(plan.pp) + " stages, but the model has only " + std::to_string(order.size()) + " operators");
   const auto cuts = plan.cuts.empty() ? balanced_cuts(cost, crossing_bytes(g, order), plan.pp) : named_cuts(g, order, plan);

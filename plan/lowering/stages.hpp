@@ -21,6 +21,9 @@ struct StageAssignment {
 /// Throws BadInput when a cut names no node or cuts are not in order, Refusal when there are fewer nodes than stages.
 [[nodiscard]] StageAssignment assign_stages(const graph::TrainingGraph&, const Plan&, const std::function<double(graph::NodeId)>& node_cost);
 
+/// Names of the nodes at which assign_stages() cuts, as Plan::cuts wants them.
+[[nodiscard]] std::vector<std::string> balanced_cut_names(const graph::TrainingGraph&, int stages, const std::function<double(graph::NodeId)>& node_cost);
+
 /// Time of a forward node with its backward on a machine of 100 FLOP per byte, in arbitrary units: enough to balance stages.
 [[nodiscard]] double roofline_cost(const graph::Graph&, graph::NodeId);
 

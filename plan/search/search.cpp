@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/error.hpp"
+#include "plan/lowering/stages.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -83,7 +84,8 @@ class Searching {
 
   void prune(const std::string& reason) { ++result_.pruned[reason]; }
 
-  void try_plan(const Plan& plan) {
+  void try_plan(Plan plan) {
+    if (plan.pp > 1 && plan.cuts.empty()) plan.cuts = cuts(plan);
     if (const auto violations = validate(job_.training, plan); !violations.empty()) return prune(violations.front().key + ": " + violations.front().remedy);
     const auto floor = static_cast<double>(weights_floor()) / plan.pp;
     if (floor > platforms::device_of(job_.platform, 0).memory.value.value()) return prune("parameters alone exceed the memory");
@@ -100,6 +102,34 @@ class Searching {
       last_refusal_ = refusal.what();
       prune("cannot run");
     }
+  }
+
+  /// Stages of equal predicted time. Written into the plan, so that a run cuts where the search did.
+  std::vector<std::string> cuts(const Plan& plan) {
+    auto& known = cuts_[{plan.dp, plan.pp}];
+    if (!known.empty()) return known;
+    std::vector<double> seconds(job_.training.graph.nodes().size(), 0.0);
+    const int threads = threads_per_rank(job_.platform, plan.ranks());
+    for (std::size_t n = 0; n < seconds.size(); ++n) {
+      const auto& node = job_.training.graph.nodes()[n];
+      const auto owner = node.phase == graph::Phase::Forward ? static_cast<graph::NodeId>(n) : node.forward;
+      if (owner != graph::NodeId::None && node.phase != graph::Phase::Update) seconds[graph::index(owner)] += share_seconds(node, plan, threads);
+    }
+    known = balanced_cut_names(job_.training, plan.pp, [&](graph::NodeId n) { return seconds[graph::index(n)]; });
+    return known;
+  }
+
+  /// Time of a node on one replica's share of the batch.
+  [[nodiscard]] double share_seconds(const graph::Node& node, const Plan& plan, int threads) const {
+    const graph::NodeTypes types(job_.training.graph, node);
+    const auto& row = graph::schema(node);
+    const auto work = graph::work_of(row, types.view());
+    costmodel::KernelCase kernel;
+    kernel.op = std::string(row.name);
+    kernel.family = row.family;
+    kernel.work = {work.flops / plan.dp, work.bytes / plan.dp};
+    kernel.threads = threads;
+    return job_.model.kernel(kernel).seconds.value();
   }
 
   /// Bytes that every plan of one stage must hold: parameters, slots, states.
@@ -139,6 +169,7 @@ class Searching {
   std::chrono::steady_clock::time_point start_;
   std::vector<Assessment> good_;
   SearchResult result_;
+  std::map<std::pair<int, int>, std::vector<std::string>> cuts_;
   std::int64_t tried_ = 0, nearest_missing_ = 0;
   std::string nearest_, last_refusal_;
 };
