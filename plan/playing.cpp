@@ -7,10 +7,13 @@ namespace rehearsal::plan {
 
 Stream stream_on(const costmodel::CostModel& model, const Instruction& i) {
   switch (i.kind) {
-    case InstructionKind::Receive: return i.stream;
+    case InstructionKind::Receive:
+      return i.stream;
     case InstructionKind::Send:
-    case InstructionKind::Collective: return model.profile().host_progressed ? Stream::Compute : i.stream;
-    default: return Stream::Compute;
+    case InstructionKind::Collective:
+      return model.profile().host_progressed ? Stream::Compute : i.stream;
+    default:
+      return Stream::Compute;
   }
 }
 
@@ -37,7 +40,9 @@ void RankAccount::ran(const Body& body, const Instruction& i, const costmodel::E
 }
 
 void RankAccount::waited(const Role& role, const Instruction& i, double seconds) {
-  const auto receives = [&](const Dependency& d) { return role.bodies[d.body].instructions[d.instruction].kind == InstructionKind::Receive; };
+  const auto receives = [&](const Dependency& d) {
+    return role.bodies[d.body].instructions[d.instruction].kind == InstructionKind::Receive;
+  };
   if (seconds > 0 && std::any_of(i.after.begin(), i.after.end(), receives)) for_stages_ += seconds;
 }
 
@@ -56,7 +61,8 @@ void set_step(const EvaluationRequest& request, const RankAccount& last, double 
   // The bubble is other stages' computation: it is as wrong as this stage's.
   const double computed = std::max(last.busy(), 1e-30);
   cost.total.add(last.computed(), (computed + cost.breakdown.bubble.value()) / computed);
-  cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(), request.model.link_evidence()});
+  cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(),
+                  request.model.link_evidence()});
   cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());
   cost.step = cost.total.seconds();
 }

@@ -44,7 +44,8 @@ fs::path find_module() {
   for (const auto& place : places)
     if (fs::exists(place, ignored)) return place;
   throw EnvironmentFailure("the simulator is not installed: " + places.front().string() +
-                           " does not exist. It is built where SimGrid 3.32 or later is (libsimgrid-dev on Debian); the environment variable REHEARSAL_SIM_MODULE names it elsewhere. The closed form needs none "
+                           " does not exist. It is built where SimGrid 3.32 or later is (libsimgrid-dev on Debian); the environment "
+                           "variable REHEARSAL_SIM_MODULE names it elsewhere. The closed form needs none "
                            "of this: --fidelity closed");
 }
 
@@ -55,7 +56,8 @@ std::unique_ptr<StepEvaluator> load(const std::string& fidelity) {
   const auto factory = reinterpret_cast<Factory>(dlsym(module, kFactory));
   if (factory == nullptr) throw EnvironmentFailure(place.string() + " is no simulator of this program: " + dlerror());
   std::unique_ptr<StepEvaluator> evaluator(factory(fidelity.c_str()));
-  if (!evaluator) throw EnvironmentFailure(place.string() + " has no fidelity '" + fidelity + "': it belongs to another version of this program");
+  if (!evaluator)
+    throw EnvironmentFailure(place.string() + " has no fidelity '" + fidelity + "': it belongs to another version of this program");
   return evaluator;
 }
 
@@ -252,10 +254,14 @@ class Worker {
 
 [[noreturn]] void rethrow(ExitStatus status, const std::string& message) {
   switch (status) {
-    case ExitStatus::BadInput: throw BadInput(message);
-    case ExitStatus::Refused: throw Refusal(message);
-    case ExitStatus::Environment: throw EnvironmentFailure(message);
-    default: throw InternalError(message);
+    case ExitStatus::BadInput:
+      throw BadInput(message);
+    case ExitStatus::Refused:
+      throw Refusal(message);
+    case ExitStatus::Environment:
+      throw EnvironmentFailure(message);
+    default:
+      throw InternalError(message);
   }
 }
 
@@ -281,7 +287,8 @@ class Simulator final : public StepEvaluator {
 }  // namespace
 
 std::unique_ptr<StepEvaluator> open_simulator(std::string_view fidelity, Seconds limit) {
-  if (fidelity != "full" && fidelity != "folded") throw BadInput("fidelity '" + std::string(fidelity) + "'", "the simulator knows full and folded");
+  if (fidelity != "full" && fidelity != "folded")
+    throw BadInput("fidelity '" + std::string(fidelity) + "'", "the simulator knows full and folded");
   return std::make_unique<Simulator>(fidelity, limit);
 }
 

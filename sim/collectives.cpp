@@ -1,35 +1,43 @@
 #include "sim/collectives.hpp"
 
-#include <deque>
-#include <unordered_map>
+#include <algorithm>
 
 #include "base/error.hpp"
 
 namespace rehearsal::sim {
 
+namespace {
+
+/// One end of a message: which step of which member. Sorted, the ends of a pair of members come in the order of their steps.
+struct MessageEnd {
+  int from, to;
+  std::uint32_t step;
+  friend auto operator<=>(const MessageEnd&, const MessageEnd&) = default;
+};
+
+}  // namespace
+
 StepPattern match_steps(const plan::CollectiveRow& row, int ranks, std::int64_t count, int ranks_per_node) {
   StepPattern pattern;
-  std::unordered_map<std::uint64_t, std::deque<std::uint32_t>> sent;
-  const auto pair = [](int from, int to) { return static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to); };
+  std::vector<MessageEnd> sent, received;
   for (int rank = 0; rank < ranks; ++rank) {
     auto& steps = pattern.members.emplace_back();
     for (const auto& s : row.steps(rank, ranks, count, ranks_per_node)) {
-      if (s.send_to >= 0) sent[pair(rank, s.send_to)].push_back(static_cast<std::uint32_t>(steps.size()));
+      const auto number = static_cast<std::uint32_t>(steps.size());
+      if (s.send_to >= 0) sent.push_back({rank, s.send_to, number});
+      if (s.receive_from >= 0) received.push_back({s.receive_from, rank, number});
       steps.push_back({s.send_to, s.receive_from, static_cast<double>(s.send_count), static_cast<double>(s.receive_count), 0, 0, s.reduce});
     }
   }
-  for (int rank = 0; rank < ranks; ++rank) {
-    auto& steps = pattern.members[static_cast<std::size_t>(rank)];
-    for (std::uint32_t s = 0; s < steps.size(); ++s) {
-      if (steps[s].from < 0) continue;
-      auto& waiting = sent[pair(steps[s].from, rank)];
-      ensure(!waiting.empty(), "a collective receives what nobody sends");
-      steps[s].sent_in = waiting.front();
-      pattern.members[static_cast<std::size_t>(steps[s].from)][waiting.front()].received_in = s;
-      waiting.pop_front();
-    }
+  ensure(sent.size() == received.size(), "a collective receives what it sends");
+  std::ranges::sort(sent);
+  std::ranges::sort(received);
+  for (std::size_t n = 0; n < sent.size(); ++n) {
+    const auto &s = sent[n], &r = received[n];
+    ensure(s.from == r.from && s.to == r.to, "a collective receives from whom it sends to");
+    pattern.members[static_cast<std::size_t>(s.from)][s.step].received_in = r.step;
+    pattern.members[static_cast<std::size_t>(r.to)][r.step].sent_in = s.step;
   }
-  for (const auto& [key, waiting] : sent) ensure(waiting.empty(), "a collective sends what nobody receives");
   return pattern;
 }
 
@@ -94,7 +102,8 @@ void Collectives::arrived(const Purpose& purpose, std::vector<int>& ended) {
   if (step.reduce) {
     const Bytes received(step.receive_count * a.call.element_bytes);
     const double seconds = (received / reduction_).value() * messages_.factor();
-    network_.alarm(network_.now() + seconds, token_of(Occasion::Reduced, static_cast<std::uint64_t>(purpose.which) << 32 | purpose.receiver));
+    network_.alarm(network_.now() + seconds,
+                   token_of(Occasion::Reduced, static_cast<std::uint64_t>(purpose.which) << 32 | purpose.receiver));
   } else {
     part_ended(purpose.which, purpose.receiver, ended);
   }

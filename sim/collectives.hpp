@@ -14,7 +14,7 @@ namespace rehearsal::sim {
 struct StepPattern {
   struct Step {
     std::int32_t to = -1, from = -1;
-    double send_count = 0, receive_count = 0;  ///< elements
+    double send_count = 0, receive_count = 0;    ///< elements
     std::uint32_t received_in = 0, sent_in = 0;  ///< step of the member `to` that receives; step of the member `from` that sends
     bool reduce = false;
   };
@@ -35,7 +35,8 @@ struct CollectiveCall {
 
 class Collectives {
  public:
-  Collectives(Messages& messages, Network& network, BytesPerSecond reduction) : messages_(messages), network_(network), reduction_(reduction) {}
+  Collectives(Messages& messages, Network& network, BytesPerSecond reduction)
+      : messages_(messages), network_(network), reduction_(reduction) {}
 
   /// A member of `group` arrives. True when it has nothing to do and has ended already.
   bool join(const CollectiveCall&, const std::vector<int>& group, int position);

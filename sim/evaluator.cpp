@@ -64,7 +64,8 @@ class Full final : public plan::StepEvaluator {
     options.ranks = all_ranks(program);
     if (request.keep_timeline) options.recorded = program.ranks <= kRecordedRanks ? options.ranks : first_of_roles(program);
     auto cost = play(request, std::move(options), network_);
-    plan::set_device_energy(request, [&](int rank) { return cost.busy_seconds[static_cast<std::size_t>(rank)]; }, cost);
+    plan::set_device_energy(
+        request, [&](int rank) { return cost.busy_seconds[static_cast<std::size_t>(rank)]; }, cost);
     return cost;
   }
 
@@ -85,11 +86,15 @@ class Folded final : public plan::StepEvaluator {
   [[nodiscard]] plan::StepCost evaluate(const plan::EvaluationRequest& request) override {
     const auto& program = request.program;
     const auto ranks = plan::representatives(program);
-    const auto alike = [&](int rank) { return program.role_of[static_cast<std::size_t>(rank)] == program.role_of[static_cast<std::size_t>(ranks[stage_index(program, ranks, rank)])]; };
+    const auto alike = [&](int rank) {
+      return program.role_of[static_cast<std::size_t>(rank)] ==
+             program.role_of[static_cast<std::size_t>(ranks[stage_index(program, ranks, rank)])];
+    };
     if (!std::ranges::all_of(all_ranks(program), alike)) return full_evaluator()->evaluate(request);
     PlaybackOptions options{ranks, request.keep_timeline ? ranks : std::vector<int>{}, true};
     auto cost = play(request, std::move(options), fluid_network);
-    plan::set_device_energy(request, [&](int rank) { return cost.busy_seconds[stage_index(program, ranks, rank)]; }, cost);
+    plan::set_device_energy(
+        request, [&](int rank) { return cost.busy_seconds[stage_index(program, ranks, rank)]; }, cost);
     return cost;
   }
 };

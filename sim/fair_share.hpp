@@ -27,17 +27,17 @@ class FairShare {
     const KnownRoute* route = nullptr;
     double left = 0, rate = 0, since = 0, next_rate = 0;
     Token token = 0;
-    std::uint32_t version = 0;              ///< of its end in `ends_`: older ones are void
+    std::uint32_t version = 0;  ///< of its end in `ends_`: older ones are void
     std::uint64_t seen = 0;
-    std::vector<std::uint32_t> positions;   ///< in the lists of its links
+    std::vector<std::uint32_t> positions;  ///< in the lists of its links
   };
   struct Crossing {
     std::uint32_t flow, hop;
   };
   struct LinkState {
     std::vector<Crossing> flows;
-    double left = 0;                        ///< bandwidth not given yet
-    std::size_t open = 0;                   ///< flows without a rate yet
+    double left = 0;       ///< bandwidth not given yet
+    std::size_t open = 0;  ///< flows without a rate yet
     std::uint64_t seen = 0;
     bool changed = false;
   };

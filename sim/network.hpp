@@ -40,8 +40,8 @@ class Network {
 /// Own max-min solver in SimGrid's event loop. `routes` must outlive the network; one network at a time.
 [[nodiscard]] std::unique_ptr<Network> fluid_network(const Routes& routes);
 
-/// SimGrid's communications. Bytes are rounded to whole ones. For at most kReferenceRanks ranks and kReferenceLinks links in use; must be the
-/// first network of its process.
+/// SimGrid's communications. Bytes are rounded to whole ones. For at most kReferenceRanks ranks and kReferenceLinks links in use; must be
+/// the first network of its process.
 inline constexpr int kReferenceRanks = 256;
 inline constexpr int kReferenceLinks = 4096;
 [[nodiscard]] std::unique_ptr<Network> reference_network(const Routes& routes);

@@ -9,8 +9,14 @@ namespace rehearsal::sim {
 using plan::InstructionKind;
 
 Playback::Playback(const plan::EvaluationRequest& request, PlaybackOptions options, Routes& routes, Network& network)
-    : request_(request), options_(std::move(options)), routes_(routes), network_(network), messages_(routes, network, request.model.communication_factor()),
-      collectives_(messages_, network, request.model.reduction_rate()), tables_(request.program.roles.size()), slot_of_(static_cast<std::size_t>(request.program.ranks), -1) {
+    : request_(request),
+      options_(std::move(options)),
+      routes_(routes),
+      network_(network),
+      messages_(routes, network, request.model.communication_factor()),
+      collectives_(messages_, network, request.model.reduction_rate()),
+      tables_(request.program.roles.size()),
+      slot_of_(static_cast<std::size_t>(request.program.ranks), -1) {
   for (const int rank : options_.ranks) {
     const auto role = request.program.role_of[static_cast<std::size_t>(rank)];
     if (tables_[role].role == nullptr) tables_[role] = timetable_of(request, role);
@@ -27,10 +33,13 @@ void Playback::play() {
   for (const int rank : options_.ranks) advance(rank);
   network_.run(*this);
   for (const auto& r : ranks_)
-    for (std::size_t s = 0; s < kStreams; ++s) ensure(r.streams[s].next == r.table->streams[s].size(), "a program whose messages do not match was played");
+    for (std::size_t s = 0; s < kStreams; ++s)
+      ensure(r.streams[s].next == r.table->streams[s].size(), "a program whose messages do not match was played");
 }
 
-const Run& Playback::head(const RankState& r, std::size_t stream) const { return r.table->runs[r.table->streams[stream][r.streams[stream].next]]; }
+const Run& Playback::head(const RankState& r, std::size_t stream) const {
+  return r.table->runs[r.table->streams[stream][r.streams[stream].next]];
+}
 
 void Playback::advance(int rank) {
   for (bool moved = true; moved;) {
@@ -56,10 +65,14 @@ bool Playback::ready(const RankState& r, const Run& run) const {
 
 void Playback::begin(Place at, const Run& run) {
   switch (state(at.rank).table->instruction(run).kind) {
-    case InstructionKind::Send: return send(at, run);
-    case InstructionKind::Receive: return receive(at, run);
-    case InstructionKind::Collective: return collect(at, run);
-    default: return compute(at, run);
+    case InstructionKind::Send:
+      return send(at, run);
+    case InstructionKind::Receive:
+      return receive(at, run);
+    case InstructionKind::Collective:
+      return collect(at, run);
+    default:
+      return compute(at, run);
   }
 }
 
@@ -85,7 +98,8 @@ void Playback::send(Place at, const Run& run) {
   const auto& info = r.table->role->messages[static_cast<std::size_t>(i.message)];
   const int other = plan::peer(request_.program, at.rank, info);
   const Address address{at.rank, other, info.channel, r.table->slot(run).micro_batch};
-  ensure(other >= 0 && other < request_.program.ranks && slot_of_[static_cast<std::size_t>(other)] >= 0, "a message goes to a rank that is played");
+  ensure(other >= 0 && other < request_.program.ranks && slot_of_[static_cast<std::size_t>(other)] >= 0,
+         "a message goes to a rank that is played");
   auto& letter = letters_[address];
   r.streams[at.stream].busy = true;
   r.streams[at.stream].began = network_.now();
@@ -151,7 +165,8 @@ void Playback::collect(Place at, const Run& run) {
   r.collective_stream = at.stream;
   const auto& members = group(at.rank, info.axis);
   const auto element = static_cast<double>(size_of(r.table->role->buffers[i.outputs.empty() ? i.inputs.front() : i.outputs.front()].dtype));
-  CollectiveCall call{&plan::collective(info.kind, info.algorithm), info.axis, r.collectives[info.axis]++, static_cast<std::int64_t>(bytes / element), element, members.per_node};
+  CollectiveCall call{&plan::collective(info.kind, info.algorithm), info.axis, r.collectives[info.axis]++,
+                      static_cast<std::int64_t>(bytes / element),   element,   members.per_node};
   if (!collectives_.join(call, members.ranks, plan::coordinate(request_.program, at.rank, info.axis))) return;
   stream.free = network_.now();
   end_run(at);
@@ -159,7 +174,8 @@ void Playback::collect(Place at, const Run& run) {
 
 double Playback::closed_form_seconds(int rank, const plan::CollectiveInfo& info, double bytes) const {
   const auto links = plan::collective_links(request_.program, request_.platform, routes_.fabric(), request_.model, {info.axis, rank});
-  return plan::collective(info.kind, info.algorithm).closed_form(request_.program.axes[info.axis].size, Bytes(bytes), links).value() * messages_.factor();
+  return plan::collective(info.kind, info.algorithm).closed_form(request_.program.axes[info.axis].size, Bytes(bytes), links).value() *
+         messages_.factor();
 }
 
 void Playback::end_run(Place at) {
@@ -177,7 +193,8 @@ void Playback::happened(Token token) {
   const auto number = number_of(token);
   ended_.clear();
   switch (occasion_of(token)) {
-    case Occasion::LatencyPassed: return messages_.latency_passed(number);
+    case Occasion::LatencyPassed:
+      return messages_.latency_passed(number);
     case Occasion::RunEnded: {
       const Place at{static_cast<int>(number / kStreams), number % kStreams};
       end_run(at);
@@ -189,7 +206,9 @@ void Playback::happened(Token token) {
       collectives_.arrived(purpose, ended_);
       break;
     }
-    case Occasion::Reduced: collectives_.reduced(number, ended_); break;
+    case Occasion::Reduced:
+      collectives_.reduced(number, ended_);
+      break;
   }
   for (const int rank : ended_) collective_ended(rank);
 }
@@ -202,7 +221,8 @@ void Playback::collective_ended(int rank) {
 }
 
 double Playback::bytes_of(const RankState& r, const Run& run) const {
-  return static_cast<double>(plan::message_bytes(*r.table->role, r.table->instruction(run), plan::variant_in(*r.table->role, r.table->slot(run))));
+  return static_cast<double>(
+      plan::message_bytes(*r.table->role, r.table->instruction(run), plan::variant_in(*r.table->role, r.table->slot(run))));
 }
 
 const Playback::Group& Playback::group(int rank, std::size_t axis) {
@@ -229,7 +249,8 @@ plan::RankAccount Playback::account(int rank) const {
   for (const auto& run : r.table->runs) {
     if (run.communicates) continue;
     const auto& slot = r.table->slot(run);
-    account.ran(r.table->role->bodies[slot.body], r.table->instruction(run), plan::estimate_in(costs, *r.table->role, slot, run.instruction));
+    account.ran(r.table->role->bodies[slot.body], r.table->instruction(run),
+                plan::estimate_in(costs, *r.table->role, slot, run.instruction));
   }
   return account;
 }

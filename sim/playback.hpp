@@ -15,9 +15,9 @@
 namespace rehearsal::sim {
 
 struct PlaybackOptions {
-  std::vector<int> ranks;               ///< those that are played
-  std::vector<int> recorded;            ///< those of them whose timeline is kept
-  bool closed_form_collectives = false; ///< collectives take the time of their formula: for when their groups are not all played
+  std::vector<int> ranks;                ///< those that are played
+  std::vector<int> recorded;             ///< those of them whose timeline is kept
+  bool closed_form_collectives = false;  ///< collectives take the time of their formula: for when their groups are not all played
 };
 
 /// Plays once.
@@ -54,7 +54,7 @@ class Playback final : public Listener {
     std::vector<std::uint32_t> collectives;  ///< begun so far, by axis
     std::size_t collective_stream = 0;       ///< of the one in progress
     plan::RankAccount waits;
-    std::vector<Times> times;                ///< by run; only where recorded
+    std::vector<Times> times;  ///< by run; only where recorded
   };
   /// Sender, receiver, channel, micro-batch.
   using Address = std::tuple<int, int, std::uint32_t, int>;
@@ -72,7 +72,9 @@ class Playback final : public Listener {
   };
 
   [[nodiscard]] RankState& state(int rank) { return ranks_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(rank)])]; }
-  [[nodiscard]] const RankState& state(int rank) const { return ranks_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(rank)])]; }
+  [[nodiscard]] const RankState& state(int rank) const {
+    return ranks_[static_cast<std::size_t>(slot_of_[static_cast<std::size_t>(rank)])];
+  }
   [[nodiscard]] const Run& head(const RankState&, std::size_t stream) const;
   void advance(int rank);
   bool advance_stream(Place);
@@ -95,11 +97,11 @@ class Playback final : public Listener {
   Network& network_;
   Messages messages_;
   Collectives collectives_;
-  std::vector<Timetable> tables_;     ///< by role; empty where no rank of it is played
-  std::vector<RankState> ranks_;      ///< in order of PlaybackOptions::ranks
-  std::vector<int> slot_of_;          ///< by rank, -1 where not played
+  std::vector<Timetable> tables_;  ///< by role; empty where no rank of it is played
+  std::vector<RankState> ranks_;   ///< in order of PlaybackOptions::ranks
+  std::vector<int> slot_of_;       ///< by rank, -1 where not played
   std::map<Address, Letter> letters_;
-  std::vector<Address> addresses_;    ///< of letters on their way, by Purpose::which
+  std::vector<Address> addresses_;  ///< of letters on their way, by Purpose::which
   std::vector<std::uint32_t> unused_addresses_;
   std::map<std::pair<std::size_t, int>, Group> groups_;  ///< by axis and first rank
   std::vector<int> ended_;

@@ -20,7 +20,9 @@ class Index {
       runs_.resize(runs_.size() + body.instructions.size() * micro_batches_, kNever);
     }
   }
-  std::uint32_t& at(std::size_t body, std::size_t instruction, int micro_batch) { return runs_[first_[body] + instruction * micro_batches_ + static_cast<std::size_t>(micro_batch)]; }
+  std::uint32_t& at(std::size_t body, std::size_t instruction, int micro_batch) {
+    return runs_[first_[body] + instruction * micro_batches_ + static_cast<std::size_t>(micro_batch)];
+  }
 
  private:
   std::size_t micro_batches_;

@@ -16,19 +16,21 @@ struct Run {
   std::uint32_t first_dependency = 0, dependencies = 0;  ///< into Timetable::dependencies
   plan::Stream stream = plan::Stream::Compute;
   bool communicates = false;
-  bool awaited = false;                                  ///< another stream, or a message after it, begins when this has ended
-  double seconds = 0;                                    ///< of runs that compute
+  bool awaited = false;  ///< another stream, or a message after it, begins when this has ended
+  double seconds = 0;    ///< of runs that compute
 };
 
 struct Timetable {
   const plan::Role* role = nullptr;
-  std::vector<Run> runs;                                 ///< in order of slots
-  std::vector<std::uint32_t> dependencies;               ///< runs on other streams
+  std::vector<Run> runs;                                     ///< in order of slots
+  std::vector<std::uint32_t> dependencies;                   ///< runs on other streams
   std::array<std::vector<std::uint32_t>, kStreams> streams;  ///< runs by stream, in order
 
   [[nodiscard]] const plan::Slot& slot(const Run& r) const { return role->slots[r.slot]; }
   [[nodiscard]] const plan::Instruction& instruction(const Run& r) const { return role->bodies[slot(r).body].instructions[r.instruction]; }
-  [[nodiscard]] std::span<const std::uint32_t> needs(const Run& r) const { return {dependencies.data() + r.first_dependency, r.dependencies}; }
+  [[nodiscard]] std::span<const std::uint32_t> needs(const Run& r) const {
+    return {dependencies.data() + r.first_dependency, r.dependencies};
+  }
 };
 
 [[nodiscard]] Timetable timetable_of(const plan::EvaluationRequest&, std::size_t role);

@@ -1,14 +1,15 @@
-#include <CLI/CLI.hpp>
 #include <chrono>
+
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
-#include "platforms/json.hpp"
 #include "plan/playing.hpp"
 #include "plan/simulation.hpp"
+#include "platforms/json.hpp"
 #include "traces/build.hpp"
 
 namespace rehearsal::cli {
@@ -72,7 +73,11 @@ int simulate(const Options& o, Terminal& terminal) {
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto s = simulate_plan(o, setup, terminal);
   if (!o.trace.empty()) write_trace(o, setup, s);
-  nlohmann::ordered_json result{{"schema", 1}, {"model", o.model.model}, {"platform", setup.platform().name}, {"batch", setup.training().batch}, {"fidelity", o.fidelity}};
+  nlohmann::ordered_json result{{"schema", 1},
+                                {"model", o.model.model},
+                                {"platform", setup.platform().name},
+                                {"batch", setup.training().batch},
+                                {"fidelity", o.fidelity}};
   result.update(to_json(s.assessment, steps_of(o.extent, setup.training().batch)));
   result["events"] = s.cost.events;
   result["wall_seconds"] = s.wall_seconds;

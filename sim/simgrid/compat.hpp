@@ -1,9 +1,10 @@
 #pragma once
 // What differs between the versions of SimGrid, from 3.32 on.
 
-#include <simgrid/s4u.hpp>
 #include <simgrid/version.h>
 #include <xbt/log.h>
+
+#include <simgrid/s4u.hpp>
 
 namespace rehearsal::sim::compat {
 

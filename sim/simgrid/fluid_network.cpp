@@ -1,9 +1,9 @@
 // The network that simulations use: alarms and max-min fair flows as one SimGrid model, so that SimGrid's loop keeps the clock while
 // nothing is paid for what it does per communication (hosts, activities, one list of all that live).
-#include <simgrid/kernel/resource/Model.hpp>
-
 #include <algorithm>
 #include <queue>
+
+#include <simgrid/kernel/resource/Model.hpp>
 
 #include "base/error.hpp"
 #include "sim/fair_share.hpp"

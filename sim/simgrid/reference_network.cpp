@@ -1,9 +1,9 @@
 // SimGrid's own communications on links without latency, alarms as kernel timers. Flows of one instant that share links are right
 // only because their links have no latency: with it, the lazy update of 3.32 and later gives 2.0 s where max-min fairness gives 4.0 s.
-#include <simgrid/kernel/Timer.hpp>
-
 #include <cmath>
 #include <unordered_map>
+
+#include <simgrid/kernel/Timer.hpp>
 
 #include "base/error.hpp"
 #include "sim/simgrid/world.hpp"
@@ -24,7 +24,8 @@ ReferenceNetwork*& current() {
 
 class ReferenceNetwork final : public Network {
  public:
-  explicit ReferenceNetwork(const Routes& routes) : routes_(routes), world_(World::of_process(kReferenceRanks, kReferenceLinks)), base_(simgrid::s4u::Engine::get_clock()) {
+  explicit ReferenceNetwork(const Routes& routes)
+      : routes_(routes), world_(World::of_process(kReferenceRanks, kReferenceLinks)), base_(simgrid::s4u::Engine::get_clock()) {
     ensure(current() == nullptr, "one reference network at a time");
     static const bool connected = [] {
       compat::on_communication_end([](const compat::Ended& ended) { current()->communication_ended(&ended); });

@@ -11,7 +11,8 @@ class World::Zone final : public simgrid::kernel::routing::NetZoneImpl {
  public:
   explicit Zone(const std::string& name) : NetZoneImpl(name) {}
 
-  void get_local_route(const simgrid::kernel::routing::NetPoint*, const simgrid::kernel::routing::NetPoint*, simgrid::kernel::routing::Route* out, double*) override {
+  void get_local_route(const simgrid::kernel::routing::NetPoint*, const simgrid::kernel::routing::NetPoint*,
+                       simgrid::kernel::routing::Route* out, double*) override {
     ensure(route != nullptr, "a communication starts when its route is set");
     for (const auto link : route->links) out->link_list_.push_back(links[link]);
   }
@@ -24,14 +25,16 @@ namespace {
 
 /// SimGrid would abort.
 void refuse_second_engine() {
-  if (simgrid::s4u::Engine::has_instance()) throw EnvironmentFailure("this process simulates with SimGrid already; a process has room for one simulator");
+  if (simgrid::s4u::Engine::has_instance())
+    throw EnvironmentFailure("this process simulates with SimGrid already; a process has room for one simulator");
 }
 
 }  // namespace
 
 World& World::of_process(int ranks, int links) {
   static World world(ranks, links);
-  ensure(world.hosts_.size() >= static_cast<std::size_t>(ranks) && world.links_.size() >= static_cast<std::size_t>(links), "the reference network comes first in a process");
+  ensure(world.hosts_.size() >= static_cast<std::size_t>(ranks) && world.links_.size() >= static_cast<std::size_t>(links),
+         "the reference network comes first in a process");
   return world;
 }
 

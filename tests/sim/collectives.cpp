@@ -40,7 +40,8 @@ TEST_CASE("halving and doubling exchange halves and quarters") {
 }
 
 TEST_CASE("a hierarchy adds inside nodes first and uses every card") {
-  // 2 nodes of 4 ranks, 4 cards, 8 MB. Inside: 3·(2 + 20 + 2) = 72; across: 2 MB in halves of 1 MB, 4 + 100 + 1 = 105 and 104; inside 3·22 = 66.
+  // 2 nodes of 4 ranks, 4 cards, 8 MB. Inside: 3·(2 + 20 + 2) = 72; across: 2 MB in halves of 1 MB, 4 + 100 + 1 = 105 and 104; inside 3·22
+  // = 66.
   check_both(one_collective(8, "hierarchical", CollectiveKind::AllReduce, 2'000'000), cluster(2, 4, 4), 347 * us);
   // One card for four ranks: the two messages across take 4 + 4·100 us. 72 + 405 + 404 + 66 = 947. The closed form knows no contention.
   const auto job = one_collective(8, "hierarchical", CollectiveKind::AllReduce, 2'000'000);

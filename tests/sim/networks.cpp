@@ -1,9 +1,8 @@
 // Flows that share links: hand calculations, and the fluid network against SimGrid's own.
-#include "sim/network.hpp"
-
 #include <map>
 
 #include "base/random.hpp"
+#include "sim/network.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sample.hpp"
 
@@ -20,7 +19,8 @@ struct Sent {
 /// Starts flows at their times and writes down when each ends.
 class Clock final : public Listener {
  public:
-  Clock(Routes& routes, Network& network, const std::vector<Sent>& flows) : routes_(routes), network_(network), flows_(flows), ends(flows.size(), -1.0) {
+  Clock(Routes& routes, Network& network, const std::vector<Sent>& flows)
+      : routes_(routes), network_(network), flows_(flows), ends(flows.size(), -1.0) {
     for (std::size_t n = 0; n < flows.size(); ++n) network.alarm(flows[n].start, n);
     network.run(*this);
   }
@@ -78,8 +78,8 @@ TEST_CASE("directions of a cable do not disturb each other") {
 }
 
 TEST_CASE("four senders to one receiver share its card") {
-  // Each of 4 nodes sends 1 GB to a node of its own and 1 GB to a common one. The common card gives each 0.25 GB/s: 4 s; the private flows get the
-  // other 0.75 GB/s: 4/3 s. (SimGrid's default settings say 2 s for the common flows.)
+  // Each of 4 nodes sends 1 GB to a node of its own and 1 GB to a common one. The common card gives each 0.25 GB/s: 4 s; the private flows
+  // get the other 0.75 GB/s: 4/3 s. (SimGrid's default settings say 2 s for the common flows.)
   std::vector<Sent> flows;
   for (int source = 0; source < 4; ++source) {
     flows.push_back({source, 4 + source, 1e9});
@@ -113,7 +113,8 @@ TEST_CASE("the fluid network gives the times of SimGrid's communications") {
     for (int n = 0; n < 150; ++n) {
       const auto from = static_cast<int>(roll(32)), to = static_cast<int>((static_cast<std::uint64_t>(from) + 1 + roll(31)) % 32);
       // Many begin at once, many have the same size: what comes of ties must not matter.
-      flows.push_back({from, to, static_cast<double>(roll(4) == 0 ? 1'000'000 : 1 + roll(5'000'000)), static_cast<double>(roll(20)) * 1e-4});
+      flows.push_back(
+          {from, to, static_cast<double>(roll(4) == 0 ? 1'000'000 : 1 + roll(5'000'000)), static_cast<double>(roll(20)) * 1e-4});
     }
     const auto reference = ends_of(platform, flows, reference_network), fluid = ends_of(platform, flows, fluid_network);
     for (std::size_t n = 0; n < flows.size(); ++n) {

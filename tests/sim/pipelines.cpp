@@ -13,7 +13,8 @@ TEST_CASE("pipelines of equal stages have the bubble of their schedule") {
       for (const int micro_batches : {1, 3, 8}) {
         INFO(row.name << " " << stages << " stages, " << micro_batches << " micro-batches");
         const auto job = pipeline({std::string(row.name), stages, micro_batches, 1.0, 2.0, 0});
-        // Messages of no bytes take 2 us, so that steps are a little longer than m(f+b)(1 + bubble); closed form and simulation agree on that little.
+        // Messages of no bytes take 2 us, so that steps are a little longer than m(f+b)(1 + bubble); closed form and simulation agree on
+        // that little.
         const double ideal = micro_batches * 3.0;
         const double expected = ideal * (1 + row.bubble(stages, micro_batches));
         CHECK(job.simulated(chain(stages)) == Approx(expected).epsilon(1e-4));
@@ -52,7 +53,8 @@ TEST_CASE("where a step goes is told as the closed form tells it") {
 }
 
 TEST_CASE("energy is idle power for the whole step and the rest while busy") {
-  // 2 stages busy 3 s each in a step of 6 s: 2·(50 W·6 s + 250 W·3 s) = 2100 J. The two wires: 4 W idle for 6 s, 6 W more while 0.1 s of bytes cross each.
+  // 2 stages busy 3 s each in a step of 6 s: 2·(50 W·6 s + 250 W·3 s) = 2100 J. The two wires: 4 W idle for 6 s, 6 W more while 0.1 s of
+  // bytes cross each.
   auto platform = chain(2);
   platform.nodes.front().intra.idle_power = Watts(4);
   platform.nodes.front().intra.busy_power = Watts(10);
@@ -108,9 +110,11 @@ void add_kernels(Job& job, std::uint32_t role, std::uint16_t body, Dice& dice) {
   for (int n = dice.below(4); n >= 0; --n) {
     auto& instructions = job.role(role).bodies[body].instructions;
     std::vector<plan::Dependency> after;
-    if (!instructions.empty() && dice.below(2) == 0) after = {{body, static_cast<std::uint32_t>(dice.below(static_cast<int>(instructions.size())))}};
+    if (!instructions.empty() && dice.below(2) == 0)
+      after = {{body, static_cast<std::uint32_t>(dice.below(static_cast<int>(instructions.size())))}};
     const auto added = job.add_kernel(role, body, dice.below(5) == 0 ? 0.0 : dice.seconds(), after);
-    if (dice.below(4) == 0) job.role(role).bodies[body].instructions[added].when = dice.below(2) == 0 ? plan::When::FirstMicroBatch : plan::When::LastMicroBatch;
+    if (dice.below(4) == 0)
+      job.role(role).bodies[body].instructions[added].when = dice.below(2) == 0 ? plan::When::FirstMicroBatch : plan::When::LastMicroBatch;
   }
 }
 
@@ -131,7 +135,8 @@ Job random_pipeline(Dice& dice) {
       for (std::uint32_t c = 0; c < 2; ++c) {
         const auto channel = static_cast<std::uint32_t>(2 * direction) + c;
         std::vector<plan::Dependency> input;
-        if (source >= 0 && source < stages) input = {{body, job.add_message(role, body, {false, source - stage, channel, floats[channel]})}};
+        if (source >= 0 && source < stages)
+          input = {{body, job.add_message(role, body, {false, source - stage, channel, floats[channel]})}};
         const auto kernel = job.add_kernel(role, body, dice.seconds(), input);
         add_kernels(job, role, body, dice);
         if (target >= 0 && target < stages) job.add_message(role, body, {true, target - stage, channel, floats[channel]}, {{body, kernel}});
@@ -140,7 +145,8 @@ Job random_pipeline(Dice& dice) {
     }
     const auto update = job.add_body(role, BodyKind::Update);
     job.add_kernel(role, update, dice.seconds(), {{bodies[1], 0}});
-    for (const auto& slot : schedule.slots(stage, stages, micro_batches)) job.role(role).slots.push_back({bodies[slot.backward ? 1 : 0], slot.micro_batch});
+    for (const auto& slot : schedule.slots(stage, stages, micro_batches))
+      job.role(role).slots.push_back({bodies[slot.backward ? 1 : 0], slot.micro_batch});
     job.role(role).slots.push_back({update, 0});
   }
   return job;
@@ -158,7 +164,8 @@ Job random_data_parallel(Dice& dice) {
     add_kernels(job, role, backward, dice);
     const auto last = static_cast<std::uint32_t>(job.role(role).bodies[backward].instructions.size() - 1);
     const auto& row = plan::collective_table()[static_cast<std::size_t>(dice.below(static_cast<int>(plan::collective_table().size())))];
-    reduced.push_back({backward, job.add_collective(role, backward, {row.kind, std::string(row.name), 0}, std::int64_t{1 + dice.below(1000)} << 10, {{backward, last}})});
+    reduced.push_back({backward, job.add_collective(role, backward, {row.kind, std::string(row.name), 0},
+                                                    std::int64_t{1 + dice.below(1000)} << 10, {{backward, last}})});
     if (dice.below(2) == 0) job.role(role).bodies[backward].instructions[reduced.back().instruction].when = plan::When::LastMicroBatch;
   }
   for (const auto& d : reduced) job.add_kernel(role, update, dice.seconds(), {d});

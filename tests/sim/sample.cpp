@@ -83,7 +83,8 @@ std::uint32_t Job::add_kernel(std::uint32_t index, std::uint16_t body, double se
   return add(index, body, std::move(i), seconds);
 }
 
-std::uint32_t Job::add_collective(std::uint32_t index, std::uint16_t body, const CollectiveInfo& info, std::int64_t floats, std::vector<Dependency> after) {
+std::uint32_t Job::add_collective(std::uint32_t index, std::uint16_t body, const CollectiveInfo& info, std::int64_t floats,
+                                  std::vector<Dependency> after) {
   Instruction i;
   i.kind = InstructionKind::Collective;
   i.stream = Stream::Collective;

@@ -17,7 +17,7 @@ inline constexpr double kInside = 2e-6;   // s, device to device inside a node
 inline constexpr double kCard = 10e9;     // B/s, a network card
 inline constexpr double kBetween = 4e-6;  // s, device to device of another node: two cards of 1.5 us, a switch of 1 us
 
-inline constexpr double kAdd = 1e12;      // B/s, rate of additions
+inline constexpr double kAdd = 1e12;  // B/s, rate of additions
 
 /// `nodes` boxes of `devices` chips and `cards` cards behind one switch that is never full.
 platforms::Platform cluster(int nodes, int devices, int cards);
@@ -36,7 +36,8 @@ class Job {
   std::uint16_t add_body(std::uint32_t role, plan::BodyKind);
   /// Returns the position in the body.
   std::uint32_t add_kernel(std::uint32_t role, std::uint16_t body, double seconds, std::vector<plan::Dependency> after = {});
-  std::uint32_t add_collective(std::uint32_t role, std::uint16_t body, const plan::CollectiveInfo&, std::int64_t floats, std::vector<plan::Dependency> after = {});
+  std::uint32_t add_collective(std::uint32_t role, std::uint16_t body, const plan::CollectiveInfo&, std::int64_t floats,
+                               std::vector<plan::Dependency> after = {});
   struct Message {
     bool sends = true;
     std::int32_t stage_offset = 1;

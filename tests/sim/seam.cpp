@@ -1,9 +1,8 @@
 // How the module is opened: plan/simulation.hpp, with the real module and with ones that misbehave.
-#include "plan/simulation.hpp"
-
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "plan/simulation.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sample.hpp"
 
@@ -75,7 +74,8 @@ TEST_CASE("a module that is missing or no module is the environment's fault") {
   {
     const Module module("/nowhere/librehearsal_sim.so");
     CHECK_THROWS_AS(job().play(*plan::open_simulator(), chain(2)), EnvironmentFailure);
-    CHECK_THROWS_WITH(job().play(*plan::open_simulator(), chain(2)), contains("/nowhere/librehearsal_sim.so does not exist") && contains("--fidelity closed"));
+    CHECK_THROWS_WITH(job().play(*plan::open_simulator(), chain(2)),
+                      contains("/nowhere/librehearsal_sim.so does not exist") && contains("--fidelity closed"));
   }
   const Module module(__FILE__);
   CHECK_THROWS_WITH(job().play(*plan::open_simulator(), chain(2)), contains("cannot be opened"));
