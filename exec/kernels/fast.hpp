@@ -5,7 +5,7 @@
 
 namespace rehearsal::exec {
 
-/// Kernels through oneDNN, and our own vectorised ones, in order of preference. Empty when built without oneDNN.
+/// Kernels through oneDNN (where built with it), and our own vectorised ones, in order of preference.
 [[nodiscard]] std::span<const KernelRow> fast_kernels();
 
 }  // namespace rehearsal::exec

@@ -1,0 +1,178 @@
+// Moving 4-byte elements: transposes, joins and splits.
+
+#include <cstring>
+
+#include "exec/kernels/native/families.hpp"
+#include "exec/kernels/native/native.hpp"
+#include "graph/ops/axes.hpp"
+
+namespace rehearsal::exec::native {
+namespace {
+
+using graph::Shape;
+using Element = std::uint32_t;
+
+/// The axes of a transpose, those that stay neighbours joined: result sizes, and strides in the operand.
+struct Axes {
+  std::vector<std::int64_t> sizes, strides;
+};
+
+Axes joined_axes(const Call& call) {
+  const Shape& shape = call.in_shape(0);
+  std::vector<std::int64_t> perm(shape.size());
+  for (std::size_t d = 0; d < perm.size(); ++d) perm[d] = static_cast<std::int64_t>(perm.size() - 1 - d);
+  const auto view = graph::transposed_view(shape, call.attributes().integers("perm", perm));
+  Axes axes;
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    if (view.shape[d] == 1) continue;
+    if (!axes.sizes.empty() && axes.strides.back() == view.shape[d] * view.strides[d]) {
+      axes.sizes.back() *= view.shape[d];
+      axes.strides.back() = view.strides[d];
+    } else {
+      axes.sizes.push_back(view.shape[d]);
+      axes.strides.push_back(view.strides[d]);
+    }
+  }
+  return axes;
+}
+
+constexpr std::int64_t kTile = 16;
+
+/// Result rows along `columns` (stride in the operand `stride`) and along the axis that is contiguous in the operand.
+struct Exchange {
+  std::int64_t rows, columns, row_stride, stride;  ///< rows: contiguous in the operand; row_stride: in the result
+
+  void run(const Element* from, Element* to) const {
+    for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
+      const std::int64_t r1 = std::min(rows, r0 + kTile);
+      for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
+        const std::int64_t c1 = std::min(columns, c0 + kTile);
+        for (std::int64_t r = r0; r < r1; ++r)
+          for (std::int64_t c = c0; c < c1; ++c) to[r * row_stride + c] = from[c * stride + r];
+      }
+    }
+  }
+};
+
+/// Offsets in operand and result of number `i` of the axes that `skip` does not name.
+struct Offsets {
+  std::int64_t from = 0, to = 0;
+};
+Offsets offsets_of(const Axes& axes, const std::vector<std::int64_t>& result_strides, const std::vector<bool>& skip, std::int64_t i) {
+  Offsets o;
+  for (std::size_t d = axes.sizes.size(); d-- > 0;) {
+    if (skip[d]) continue;
+    const std::int64_t at = i % axes.sizes[d];
+    i /= axes.sizes[d];
+    o.from += at * axes.strides[d];
+    o.to += at * result_strides[d];
+  }
+  return o;
+}
+
+void run_transpose(const Call& call) {
+  const Axes axes = joined_axes(call);
+  const auto* from = call.in<Element>(0);
+  auto* to = call.out<Element>();
+  const std::int64_t count = graph::element_count(call.out_shape());
+  if (axes.sizes.size() <= 1) return void(std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(Element)));
+  const auto result_strides = graph::row_major_strides(Shape(axes.sizes.begin(), axes.sizes.end()));
+  const std::size_t last = axes.sizes.size() - 1;
+  std::vector<bool> skip(axes.sizes.size(), false);
+  skip[last] = true;
+  if (axes.strides[last] == 1) {
+    const std::int64_t length = axes.sizes[last];
+    return parallel_items(call.threads(), count / length, kElementsWorthAThread / length + 1, [&](std::int64_t i) {
+      const auto at = offsets_of(axes, result_strides, skip, i);
+      std::memcpy(to + at.to, from + at.from, static_cast<std::size_t>(length) * sizeof(Element));
+    });
+  }
+  const auto unit = static_cast<std::size_t>(std::find(axes.strides.begin(), axes.strides.end(), 1) - axes.strides.begin());
+  skip[unit] = true;
+  // Blocks of rows, so that a single large matrix is shared among threads too.
+  const std::int64_t rows = axes.sizes[unit], blocks = (rows + 63) / 64, others = count / (rows * axes.sizes[last]);
+  parallel_items(call.threads(), others * blocks, kElementsWorthAThread / (64 * axes.sizes[last]) + 1, [&](std::int64_t i) {
+    const auto at = offsets_of(axes, result_strides, skip, i / blocks);
+    const std::int64_t first = i % blocks * 64;
+    const Exchange block{std::min<std::int64_t>(64, rows - first), axes.sizes[last], result_strides[unit], axes.strides[last]};
+    block.run(from + at.from + first, to + at.to + first * result_strides[unit]);
+  });
+}
+
+bool four_bytes(const KernelRequest& request, std::string& reason) {
+  if (size_of(request.view().input(0).dtype) == sizeof(Element) && graph::element_count(request.view().input(0).shape) > 0) return true;
+  reason = "only elements of 4 bytes";
+  return false;
+}
+
+std::unique_ptr<Kernel> make_transpose(const KernelRequest& request, std::string& reason) { return four_bytes(request, reason) ? make_kernel(request, run_transpose) : nullptr; }
+
+/// A part of a tensor along `axis` in memory order: `outer` runs of `run` elements, `pitch` apart in the whole.
+struct Runs {
+  std::int64_t outer, run, pitch, start;
+};
+std::size_t axis_in_memory(const Call& call, std::size_t rank, plan::Format format) {
+  const auto axis = graph::axis_of(call.problem.view(), 0);
+  if (format != plan::Format::ChannelsLast || axis == 0) return axis;
+  return axis == 1 ? rank - 1 : axis - 1;
+}
+Runs runs_of(const Call& call, const Shape& whole, const Shape& part, std::int64_t start, plan::Format format) {
+  const std::size_t axis = axis_in_memory(call, whole.size(), format);
+  const auto split = graph::split_at(in_memory_order(whole, format), axis);
+  const std::int64_t own = in_memory_order(part, format)[axis];
+  return {split.outer, own * split.inner, split.size * split.inner, start * split.inner};
+}
+
+/// Copies between a part, whose runs follow each other, and its place in the whole.
+void copy_runs(const Call& call, const Runs& r, Element* part, Element* whole, bool into_part) {
+  parallel_items(call.threads(), r.outer, kElementsWorthAThread / std::max<std::int64_t>(1, r.run) + 1, [&](std::int64_t o) {
+    Element *in_part = part + o * r.run, *in_whole = whole + o * r.pitch + r.start;
+    std::memcpy(into_part ? in_part : in_whole, into_part ? in_whole : in_part, static_cast<std::size_t>(r.run) * sizeof(Element));
+  });
+}
+
+void run_concat(const Call& call) {
+  const auto format = call.outputs[0].format;
+  const auto axis = graph::axis_of(call.problem.view(), 0);
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    copy_runs(call, runs_of(call, call.out_shape(), call.in_shape(i), start, format), call.inputs[i].as<Element>(), call.out<Element>(), false);
+    start += call.in_shape(i)[axis];
+  }
+}
+
+void run_split(const Call& call) {
+  const auto format = call.inputs[0].format;
+  const auto axis = graph::axis_of(call.problem.view(), 0);
+  const auto sizes = call.attributes().integers("split");
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const bool present = call.has_output(i);
+    if (present) copy_runs(call, runs_of(call, call.in_shape(0), call.out_shape(i), start, format), call.out<Element>(i), call.inputs[0].as<Element>(), true);
+    start += present ? call.out_shape(i)[axis] : sizes[i];
+  }
+}
+
+template <Body kBody>
+std::unique_ptr<Kernel> make_runs(const KernelRequest& request, std::string& reason) { return four_bytes(request, reason) ? make_kernel(request, kBody) : nullptr; }
+
+/// All images channels-last when one operand is.
+bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+  const bool any = std::find(node.input_formats.begin(), node.input_formats.end(), plan::Format::ChannelsLast) != node.input_formats.end();
+  if (!any || !is_image(node.inputs[0]->shape)) return true;
+  std::fill(inputs.begin(), inputs.end(), plan::Format::ChannelsLast);
+  std::fill(outputs.begin(), outputs.end(), plan::Format::ChannelsLast);
+  return true;
+}
+
+constexpr KernelRow kRows[] = {
+    {"Transpose", "native:transpose", make_transpose},
+    {"Concat", "native:copy", make_runs<run_concat>, images},
+    {"Split", "native:copy", make_runs<run_split>, images},
+};
+
+}  // namespace
+
+std::span<const KernelRow> movement_kernels() { return kRows; }
+
+}  // namespace rehearsal::exec::native

@@ -1,0 +1,73 @@
+#include "exec/kernels/native/native.hpp"
+
+namespace rehearsal::exec::native {
+namespace {
+
+class NativeKernel final : public Kernel {
+ public:
+  NativeKernel(const KernelRequest& request, Body body, std::int64_t bytes) : problem_(request), body_(body), bytes_(bytes) {}
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_; }
+  void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
+    body_({problem_, inputs, outputs, context});
+  }
+
+ private:
+  reference::Problem problem_;
+  Body body_;
+  std::int64_t bytes_;
+};
+
+constexpr std::int64_t kElementsOfPart = 1 << 16, kMostParts = 64;
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::int64_t workspace_bytes) {
+  return std::make_unique<NativeKernel>(request, body, workspace_bytes);
+}
+
+bool takes(const KernelRequest& request, std::string& reason) {
+  const auto wrong = [&](const std::optional<graph::TensorType>& type) { return type && is_float(type->dtype) && type->dtype != DType::F32 && type->dtype != DType::F64; };
+  for (const auto& type : request.inputs) {
+    if (!type) continue;
+    if (graph::element_count(type->shape) == 0) reason = "an empty tensor";
+    else if (wrong(type)) reason = "only f32";
+    else continue;
+    return false;
+  }
+  const auto& first = request.inputs.empty() ? std::nullopt : request.inputs[0];
+  if (first && first->dtype != DType::F32) {
+    reason = "only f32, not " + std::string(name(first->dtype));
+    return false;
+  }
+  return true;
+}
+
+bool follow(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+  const auto& shape = node.inputs[0]->shape;
+  if (!is_image(shape)) return true;
+  const auto like = [&](const std::optional<graph::TensorType>& type) { return type && type->shape == shape; };
+  bool any = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) any = any || (like(node.inputs[i]) && node.input_formats[i] == plan::Format::ChannelsLast);
+  if (!any) return true;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (like(node.inputs[i])) inputs[i] = plan::Format::ChannelsLast;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (like(node.outputs[i])) outputs[i] = plan::Format::ChannelsLast;
+  return true;
+}
+
+graph::Shape in_memory_order(graph::Shape shape, plan::Format format) {
+  if (format == plan::Format::ChannelsLast) std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return shape;
+}
+
+Image::Image(const graph::Shape& shape) : batch(shape[0]), channels(shape[1]), pixels(1) {
+  for (std::size_t d = 2; d < shape.size(); ++d) pixels *= shape[d];
+}
+
+std::int64_t rows_of_part(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t least = std::max<std::int64_t>(8, kElementsOfPart / std::max<std::int64_t>(1, columns));
+  return std::max(least, (rows + kMostParts - 1) / kMostParts);
+}
+
+}  // namespace rehearsal::exec::native

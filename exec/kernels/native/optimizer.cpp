@@ -1,0 +1,66 @@
+#include <cmath>
+
+#include "exec/kernels/native/families.hpp"
+#include "exec/kernels/native/native.hpp"
+
+namespace rehearsal::exec::native {
+namespace {
+
+std::int64_t count_of(const Call& call) { return graph::element_count(call.in_shape(0)); }
+
+/// Operands: parameter, gradient, step, momentum?
+void run_sgd(const Call& call) {
+  const auto& a = call.attributes();
+  const SgdStep step{static_cast<float>(a.number("lr", 1e-3)), static_cast<float>(a.number("momentum", 0)), static_cast<float>(a.number("weight_decay", 0)), a.number("nesterov", 0) != 0};
+  const bool momentum = call.has_output(1);
+  parallel_ranges(call.threads(), count_of(call), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
+    loops().sgd(call.out<float>(0) + first, call.in<float>(0) + first, call.in<float>(1) + first, momentum ? call.out<float>(1) + first : nullptr,
+                momentum ? call.in<float>(3) + first : nullptr, last - first, step);
+  });
+}
+
+/// Operands: parameter, gradient, step, first and second moment.
+void run_adam(const Call& call) {
+  const auto& a = call.attributes();
+  const double beta1 = a.number("beta1", 0.9), beta2 = a.number("beta2", 0.999), t = static_cast<double>(*call.in<std::int64_t>(2));
+  const AdamStep step{static_cast<float>(a.number("lr", 1e-3)),     static_cast<float>(beta1), static_cast<float>(1 - beta1), static_cast<float>(beta2), static_cast<float>(1 - beta2),
+                      static_cast<float>(a.number("eps", 1e-8)),    static_cast<float>(a.number("weight_decay", 0)),
+                      static_cast<float>(1 - std::pow(beta1, t)),   static_cast<float>(1 - std::pow(beta2, t)), a.number("decoupled", 0) != 0};
+  parallel_ranges(call.threads(), count_of(call), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
+    float* moments[] = {call.out<float>(1) + first, call.out<float>(2) + first};
+    const float* old[] = {call.in<float>(3) + first, call.in<float>(4) + first};
+    loops().adam(call.out<float>(0) + first, call.in<float>(0) + first, call.in<float>(1) + first, moments, old, last - first, step);
+  });
+}
+
+std::unique_ptr<Kernel> make_sgd(const KernelRequest& request, std::string& reason) {
+  if (!takes(request, reason)) return nullptr;
+  const auto view = request.view();
+  const bool state = view.has_input(3) && view.has_output(1), momentum = request.attributes.number("momentum", 0) != 0;
+  if (state != momentum) {
+    reason = "momentum needs its state, and only it";
+    return nullptr;
+  }
+  return make_kernel(request, run_sgd);
+}
+
+std::unique_ptr<Kernel> make_adam(const KernelRequest& request, std::string& reason) {
+  if (!takes(request, reason)) return nullptr;
+  const auto view = request.view();
+  if (!view.has_input(3) || !view.has_input(4) || !view.has_output(1) || !view.has_output(2)) {
+    reason = "needs both moments";
+    return nullptr;
+  }
+  return make_kernel(request, run_adam);
+}
+
+constexpr KernelRow kRows[] = {
+    {"SgdUpdate", "native:optimizer", make_sgd},
+    {"AdamUpdate", "native:optimizer", make_adam},
+};
+
+}  // namespace
+
+std::span<const KernelRow> optimizer_kernels() { return kRows; }
+
+}  // namespace rehearsal::exec::native

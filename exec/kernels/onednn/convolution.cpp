@@ -1,0 +1,121 @@
+// Convolutions on images in channels-last order. Weights are plain in the arena: the primitive's own layout of them is made in the workspace.
+
+#include "exec/kernels/onednn/compat.hpp"
+#include "exec/kernels/onednn/families.hpp"
+#include "exec/kernels/onednn/primitive.hpp"
+#include "graph/ops/window.hpp"
+
+namespace rehearsal::exec::onednn {
+namespace {
+
+using dnnl::memory;
+
+/// The three tensors of a convolution, whichever of them is the result.
+struct Tensors {
+  const graph::Shape &image, &weights, &windows;
+};
+
+/// [group * o, i, kernel...] as [group, o, i, kernel...].
+memory::desc grouped(const graph::Shape& weights, std::int64_t group) {
+  graph::Shape shape = weights;
+  if (group > 1) {
+    shape[0] /= group;
+    shape.insert(shape.begin(), group);
+  }
+  return described(shape, plan::Format::Plain);
+}
+
+/// Padding that makes the windows exactly as many as there are: a block of a split image may have fewer than would fit.
+std::int64_t high_padding(const Tensors& t, const graph::Window& window, std::size_t d) {
+  const std::int64_t image = t.image[d + 2], windows = t.windows[d + 2], room = image + window.low[d] + window.high[d] - window.span(d);
+  if (room >= 0 && room / window.strides[d] + 1 == windows) return window.high[d];
+  return (windows - 1) * window.strides[d] + window.span(d) - image - window.low[d];
+}
+
+ConvolutionShape shape_of(const Tensors& t, const graph::Attributes& attributes, bool bias) {
+  const auto window = graph::window_of(attributes, graph::spatial_of(t.weights));
+  ConvolutionShape s;
+  s.image = described(t.image, plan::Format::ChannelsLast);
+  s.windows = described(t.windows, plan::Format::ChannelsLast);
+  s.weights = any_layout(grouped(t.weights, t.image[1] / t.weights[1]));
+  if (bias) s.bias = described({t.windows[1]}, plan::Format::Plain);
+  for (std::size_t d = 0; d < window.rank(); ++d) {
+    s.strides.push_back(window.strides[d]);
+    s.dilations.push_back(window.dilations[d] - 1);
+    s.low.push_back(window.low[d]);
+    s.high.push_back(high_padding(t, window, d));
+  }
+  return s;
+}
+
+memory::desc plain_weights(const Tensors& t) { return grouped(t.weights, t.image[1] / t.weights[1]); }
+
+std::unique_ptr<Kernel> make_forward(const KernelRequest& r) {
+  const auto view = r.view();
+  const Tensors t{view.input(0).shape, view.input(1).shape, view.output().shape};
+  const bool bias = view.has_input(2);
+  const auto s = shape_of(t, r.attributes, bias);
+  const auto pd = forward(s, with_scratchpad(), cpu());
+  PrimitivePlan plan{[pd] { return dnnl::convolution_forward(pd); }, pd.scratchpad_desc(), {}, r.threads};
+  plan.bindings = {{DNNL_ARG_SRC, false, 0, s.image, pd.src_desc()},
+                   {DNNL_ARG_WEIGHTS, false, 1, plain_weights(t), pd.weights_desc()},
+                   {DNNL_ARG_DST, true, 0, s.windows, pd.dst_desc()}};
+  if (bias) plan.bindings.push_back({DNNL_ARG_BIAS, false, 2, s.bias, pd.bias_desc()});
+  return make_kernel(std::move(plan));
+}
+
+/// dY, W -> dX.
+std::unique_ptr<Kernel> make_backward_data(const KernelRequest& r) {
+  const auto view = r.view();
+  const Tensors t{view.output().shape, view.input(1).shape, view.input(0).shape};
+  const auto s = shape_of(t, r.attributes, false);
+  const auto pd = backward_data(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu());
+  PrimitivePlan plan{[pd] { return dnnl::convolution_backward_data(pd); }, pd.scratchpad_desc(), {}, r.threads};
+  plan.bindings = {{DNNL_ARG_DIFF_DST, false, 0, s.windows, pd.diff_dst_desc()},
+                   {DNNL_ARG_WEIGHTS, false, 1, plain_weights(t), pd.weights_desc()},
+                   {DNNL_ARG_DIFF_SRC, true, 0, s.image, pd.diff_src_desc()}};
+  return make_kernel(std::move(plan));
+}
+
+/// X, dY -> dW.
+std::unique_ptr<Kernel> make_backward_weights(const KernelRequest& r) {
+  const auto view = r.view();
+  const Tensors t{view.input(0).shape, view.output().shape, view.input(1).shape};
+  const auto s = shape_of(t, r.attributes, false);
+  const auto pd = backward_weights(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu());
+  PrimitivePlan plan{[pd] { return dnnl::convolution_backward_weights(pd); }, pd.scratchpad_desc(), {}, r.threads};
+  plan.bindings = {{DNNL_ARG_SRC, false, 0, s.image, pd.src_desc()},
+                   {DNNL_ARG_DIFF_DST, false, 1, s.windows, pd.diff_dst_desc()},
+                   {DNNL_ARG_DIFF_WEIGHTS, true, 0, plain_weights(t), pd.diff_weights_desc()}};
+  return make_kernel(std::move(plan));
+}
+
+using Make = std::unique_ptr<Kernel> (*)(const KernelRequest&);
+
+template <Make kMake>
+std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+  if (!all_f32(request, reason)) return nullptr;
+  return or_refuse(request.threads, reason, [&] { return kMake(request); });
+}
+
+/// Everything that is an image in channels-last order.
+bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+  const auto rank = node.inputs[0]->shape.size();
+  if (rank < 3 || rank > 5) return false;
+  const bool weight_result = node.schema.name == "ConvGradWeight";
+  inputs[0] = plan::Format::ChannelsLast;
+  (weight_result ? inputs[1] : outputs[0]) = plan::Format::ChannelsLast;
+  return true;
+}
+
+constexpr KernelRow kRows[] = {
+    {"Conv", "onednn:convolution", make<make_forward>, images},
+    {"ConvGradInput", "onednn:convolution", make<make_backward_data>, images},
+    {"ConvGradWeight", "onednn:convolution", make<make_backward_weights>, images},
+};
+
+}  // namespace
+
+std::span<const KernelRow> convolution_kernels() { return kRows; }
+
+}  // namespace rehearsal::exec::onednn

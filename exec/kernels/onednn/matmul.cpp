@@ -1,0 +1,99 @@
+// Matrix products, batched and broadcast, with either factor stored transposed.
+
+#include <algorithm>
+
+#include "exec/kernels/onednn/compat.hpp"
+#include "exec/kernels/onednn/families.hpp"
+#include "exec/kernels/onednn/primitive.hpp"
+#include "graph/ops/matrix.hpp"
+
+namespace rehearsal::exec::onednn {
+namespace {
+
+using dnnl::memory;
+
+/// From here on, a second factor is packed before it is used: measured on AVX-512, packing costs less than it gains.
+constexpr std::int64_t kRowsWorthPacking = 256, kElementsWorthPacking = std::int64_t{1} << 21;
+
+/// `batch` and then a matrix of rows x columns; exchanged in memory when transposed.
+struct Factor {
+  graph::Shape batch;
+  std::int64_t rows, columns;
+  bool transposed;
+
+  [[nodiscard]] memory::desc description(std::size_t batch_rank) const {
+    memory::dims dims(batch_rank - batch.size(), 1);
+    dims.insert(dims.end(), batch.begin(), batch.end());
+    memory::dims strides(dims.size());
+    std::int64_t step = rows * columns;
+    for (std::size_t d = dims.size(); d-- > 0;) strides[d] = step, step *= dims[d];
+    dims.insert(dims.end(), {rows, columns});
+    strides.push_back(transposed ? 1 : columns);
+    strides.push_back(transposed ? rows : 1);
+    return {dims, memory::data_type::f32, strides};
+  }
+};
+
+struct Product {
+  Factor a, b;
+  graph::Shape batch;
+};
+
+Product product_of(const graph::NodeView& view) {
+  const auto p = graph::matrix_product(view.input(0).shape, view.input(1).shape, view.attributes);
+  Product product{{p.a.batch, p.m, p.k, p.a.transposed}, {p.b.batch, p.k, p.n, p.b.transposed}, graph::broadcast(p.a.batch, p.b.batch)};
+  // One matrix for a whole batch: its rows lie one after another, a single large product.
+  if (graph::element_count(p.b.batch) == 1 && !p.a.transposed && p.a.batch == product.batch) {
+    product.a = {{}, graph::element_count(p.a.batch) * p.m, p.k, false};
+    product.b.batch = {};
+    product.batch = {};
+  }
+  return product;
+}
+
+std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {
+  const auto p = product_of(r.view());
+  const std::size_t rank = p.batch.size();
+  const auto a = p.a.description(rank), b = p.b.description(rank), c = Factor{p.batch, p.a.rows, p.b.columns, false}.description(rank);
+  const bool packs = rank == 0 && p.a.rows >= kRowsWorthPacking && p.b.rows * p.b.columns >= kElementsWorthPacking;
+  memory::desc addend;
+  if (bias) addend = Factor{{}, 1, p.b.columns, false}.description(0);
+  const auto pd = bias ? product(a, packs ? any_layout(b) : b, addend, c, with_scratchpad(), cpu())
+                       : product(a, packs ? any_layout(b) : b, c, with_scratchpad(), cpu());
+  PrimitivePlan plan{[pd] { return dnnl::matmul(pd); }, pd.scratchpad_desc(), {}, r.threads};
+  plan.bindings = {{DNNL_ARG_SRC, false, 0, a, a}, {DNNL_ARG_WEIGHTS, false, 1, b, pd.weights_desc()}, {DNNL_ARG_DST, true, 0, c, c}};
+  if (bias) plan.bindings.push_back({DNNL_ARG_BIAS, false, 2, addend, addend});
+  return make_kernel(std::move(plan));
+}
+
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& request, std::string& reason) {
+  if (!all_f32(request, reason)) return nullptr;
+  return or_refuse(request.threads, reason, [&] { return make_product(request, false); });
+}
+
+std::unique_ptr<Kernel> make_gemm(const KernelRequest& request, std::string& reason) {
+  if (!all_f32(request, reason)) return nullptr;
+  const auto view = request.view();
+  const bool bias = view.has_input(2);
+  if (request.attributes.number("alpha", 1.0) != 1.0 || (bias && request.attributes.number("beta", 1.0) != 1.0)) {
+    reason = "alpha and beta must be 1";
+    return nullptr;
+  }
+  const auto columns = view.output().shape[1];
+  if (bias && (graph::element_count(view.input(2).shape) != columns || view.input(2).shape.empty() || view.input(2).shape.back() != columns)) {
+    reason = "the addend must be one row";
+    return nullptr;
+  }
+  return or_refuse(request.threads, reason, [&] { return make_product(request, bias); });
+}
+
+constexpr KernelRow kRows[] = {
+    {"MatMul", "onednn:matmul", make_matmul},
+    {"Gemm", "onednn:matmul", make_gemm},
+};
+
+}  // namespace
+
+std::span<const KernelRow> matmul_kernels() { return kRows; }
+
+}  // namespace rehearsal::exec::onednn

@@ -1,0 +1,161 @@
+#include "exec/kernels/onednn/primitive.hpp"
+
+#include <omp.h>
+
+#include <optional>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "graph/shape.hpp"
+
+namespace rehearsal::exec::onednn {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+/// oneDNN reads the number of threads from OpenMP, both when a primitive is described and when it runs.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~ThreadScope() { omp_set_num_threads(before_); }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int before_;
+};
+
+/// A binding with its memory, and how it gets into the primitive's layout and back.
+struct Operand {
+  Binding binding;
+  dnnl::memory given, wanted;
+  std::optional<dnnl::reorder> packing;
+  std::size_t workspace_offset = 0, scratchpad_offset = 0;
+  dnnl::memory scratchpad;
+};
+
+std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+class PrimitiveKernel final : public Kernel {
+ public:
+  explicit PrimitiveKernel(PrimitivePlan plan) : plan_(std::move(plan)), stream_(cpu()) {
+    scratchpad_ = dnnl::memory(plan_.scratchpad, cpu(), nullptr);
+    bytes_ = padded(plan_.scratchpad.get_size());
+    for (const auto& binding : plan_.bindings) add(binding);
+  }
+
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return static_cast<std::int64_t>(bytes_); }
+
+  void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
+    try {
+      const ThreadScope threads(plan_.threads);
+      if (!primitive_) primitive_ = plan_.build();
+      auto* workspace = static_cast<std::byte*>(context.workspace);
+      scratchpad_.set_data_handle(workspace);
+      for (auto& o : operands_) place(o, o.binding.result ? outputs[o.binding.index] : inputs[o.binding.index], workspace);
+      for (auto& o : operands_)
+        if (!o.binding.result) pack(o, o.given, o.wanted);
+      primitive_.execute(stream_, arguments_);
+      for (auto& o : operands_)
+        if (o.binding.result) pack(o, o.wanted, o.given);
+      stream_.wait();
+    } catch (const dnnl::error& error) {
+      throw EnvironmentFailure(std::string("oneDNN failed while computing: ") + error.what());
+    }
+  }
+
+ private:
+  void add(const Binding& binding) {
+    Operand o{binding, dnnl::memory(binding.given, cpu(), nullptr), {}, std::nullopt, 0, 0, {}};
+    if (binding.given == binding.wanted) {
+      o.wanted = o.given;
+    } else {
+      o.wanted = dnnl::memory(binding.wanted, cpu(), nullptr);
+      o.workspace_offset = bytes_;
+      bytes_ += padded(binding.wanted.get_size());
+      const auto& from = binding.result ? binding.wanted : binding.given;
+      const auto& to = binding.result ? binding.given : binding.wanted;
+      const dnnl::reorder::primitive_desc description(cpu(), from, cpu(), to, with_scratchpad());
+      o.scratchpad = dnnl::memory(description.scratchpad_desc(), cpu(), nullptr);
+      o.scratchpad_offset = bytes_;
+      bytes_ += padded(description.scratchpad_desc().get_size());
+      o.packing = dnnl::reorder(description);
+    }
+    arguments_[binding.argument] = o.wanted;
+    arguments_[DNNL_ARG_SCRATCHPAD] = scratchpad_;
+    operands_.push_back(std::move(o));
+  }
+
+  static void place(Operand& o, const TensorView& view, std::byte* workspace) {
+    o.given.set_data_handle(view.data);
+    if (!o.packing) return;
+    o.wanted.set_data_handle(workspace + o.workspace_offset);
+    o.scratchpad.set_data_handle(workspace + o.scratchpad_offset);
+  }
+
+  void pack(Operand& o, dnnl::memory& from, dnnl::memory& to) {
+    if (o.packing) o.packing->execute(stream_, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, o.scratchpad}});
+  }
+
+  PrimitivePlan plan_;
+  dnnl::stream stream_;
+  dnnl::primitive primitive_;
+  dnnl::memory scratchpad_;
+  std::vector<Operand> operands_;
+  std::unordered_map<int, dnnl::memory> arguments_;  // share their memory objects with the operands
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+const dnnl::engine& cpu() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::primitive_attr with_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+dnnl::memory::desc described(const graph::Shape& shape, plan::Format format) {
+  dnnl::memory::dims strides(shape.size(), 1);
+  const std::size_t rank = shape.size();
+  if (format == plan::Format::ChannelsLast) {
+    std::int64_t step = shape[1];
+    for (std::size_t d = rank; d-- > 2;) strides[d] = step, step *= shape[d];
+    strides[0] = step;
+  } else {
+    for (std::size_t d = rank; d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  }
+  return {dnnl::memory::dims(shape.begin(), shape.end()), dnnl::memory::data_type::f32, strides};
+}
+
+dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) { return {desc.dims(), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any}; }
+
+std::unique_ptr<Kernel> make_kernel(PrimitivePlan plan) { return std::make_unique<PrimitiveKernel>(std::move(plan)); }
+
+std::unique_ptr<Kernel> or_refuse(int threads, std::string& reason, const std::function<std::unique_ptr<Kernel>()>& make) {
+  try {
+    const ThreadScope scope(threads);
+    return make();
+  } catch (const dnnl::error& error) {
+    reason = std::string("oneDNN: ") + error.what();
+    return nullptr;
+  }
+}
+
+bool all_f32(const KernelRequest& request, std::string& reason) {
+  for (const auto* types : {&request.inputs, &request.outputs})
+    for (const auto& type : *types) {
+      if (!type) continue;
+      if (type->dtype != DType::F32) reason = "only f32, not " + std::string(name(type->dtype));
+      else if (graph::element_count(type->shape) == 0) reason = "an empty tensor";
+      else continue;
+      return false;
+    }
+  return true;
+}
+
+}  // namespace rehearsal::exec::onednn

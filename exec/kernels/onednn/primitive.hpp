@@ -1,0 +1,46 @@
+#pragma once
+// A oneDNN primitive as a kernel: operands in the caller's layouts, packed into the primitive's own in the workspace where they differ.
+
+#include <dnnl.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/kernels/kernel.hpp"
+
+namespace rehearsal::exec::onednn {
+
+[[nodiscard]] const dnnl::engine& cpu();
+/// Scratch memory comes from the kernel's workspace, so that a plan knows all memory.
+[[nodiscard]] dnnl::primitive_attr with_scratchpad();
+
+/// f32 memory of a local tensor, as it lies in the arena.
+[[nodiscard]] dnnl::memory::desc described(const graph::Shape& shape, plan::Format format);
+/// The same shape in whichever layout the primitive likes best.
+[[nodiscard]] dnnl::memory::desc any_layout(const dnnl::memory::desc& desc);
+
+/// One argument of the primitive.
+struct Binding {
+  int argument;                      ///< DNNL_ARG_...
+  bool result;                       ///< of the kernel: results[index], else operands[index]
+  std::size_t index;
+  dnnl::memory::desc given, wanted;  ///< as it lies in the arena; as the primitive takes it
+};
+
+struct PrimitivePlan {
+  std::function<dnnl::primitive()> build;  ///< called at the first run: it compiles machine code
+  dnnl::memory::desc scratchpad;
+  std::vector<Binding> bindings;
+  int threads = 1;
+};
+
+[[nodiscard]] std::unique_ptr<Kernel> make_kernel(PrimitivePlan plan);
+
+/// Runs `make`; what oneDNN throws becomes a refusal.
+[[nodiscard]] std::unique_ptr<Kernel> or_refuse(int threads, std::string& reason, const std::function<std::unique_ptr<Kernel>()>& make);
+
+/// True when every operand and result is f32.
+[[nodiscard]] bool all_f32(const KernelRequest& request, std::string& reason);
+
+}  // namespace rehearsal::exec::onednn

@@ -1,0 +1,302 @@
+// Every fast kernel against the reference kernel of the same node, in every order of images that it takes, and with no more
+// workspace than it asked for.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/hash.hpp"
+#include "exec/interpreter.hpp"
+#include "exec/kernels/cpu_backend.hpp"
+#include "exec/kernels/fast.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::exec;
+using graph::Shape;
+using plan::Format;
+using Sizes = std::vector<std::int64_t>;
+using Types = std::vector<std::optional<graph::TensorType>>;
+
+namespace {
+
+struct Case {
+  std::string op;
+  graph::Attributes attributes;
+  std::vector<Shape> shapes;            ///< of operands
+  std::vector<DType> types = {};        ///< default f32
+  std::vector<double> constants = {};   ///< operand i is constant where not 0: counts, labels
+};
+
+/// Memory of exactly so many bytes, 64-byte aligned, with a guard behind it.
+class Memory {
+ public:
+  explicit Memory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, (bytes_ + 127) / 64 * 64)));
+    std::memset(data_.get(), 0x5A, (bytes_ + 127) / 64 * 64);
+  }
+  [[nodiscard]] std::byte* data() const { return data_.get(); }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+  [[nodiscard]] bool guarded() const {
+    return std::all_of(data_.get() + bytes_, data_.get() + (bytes_ + 127) / 64 * 64, [](std::byte b) { return b == std::byte{0x5A}; });
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::size_t bytes_;
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+Memory zeroed(const graph::TensorType& type) {
+  Memory m(static_cast<std::int64_t>(graph::size_of(type).value()));
+  std::memset(m.data(), 0, m.size());
+  return m;
+}
+
+double draw(std::uint64_t operand, std::int64_t i) { return 2.0 * static_cast<double>(Hasher().add(operand).add(i).value() % 100003) / 100003.0 - 1.0; }
+
+void fill(const Memory& m, const graph::TensorType& type, std::uint64_t operand, double constant) {
+  const auto count = graph::element_count(type.shape);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double v = constant != 0 ? constant : draw(operand, i);
+    switch (type.dtype) {
+      case DType::F32: reinterpret_cast<float*>(m.data())[i] = static_cast<float>(v); break;
+      case DType::F64: reinterpret_cast<double*>(m.data())[i] = v; break;
+      case DType::I64: reinterpret_cast<std::int64_t*>(m.data())[i] = constant != 0 ? static_cast<std::int64_t>(constant) : i % 3; break;
+      case DType::Bool: reinterpret_cast<bool*>(m.data())[i] = v > 0; break;
+      default: FAIL("a type that this test does not fill");
+    }
+  }
+}
+
+/// One node with its operands in plain order.
+struct Node {
+  explicit Node(const Case& c) : schema(graph::op_table()[graph::op(c.op)]), attributes(c.attributes) {
+    for (std::size_t i = 0; i < c.shapes.size(); ++i) inputs.emplace_back(graph::TensorType{i < c.types.size() ? c.types[i] : DType::F32, c.shapes[i]});
+    for (auto& type : schema.infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      operands.push_back(zeroed(*inputs[i]));
+      fill(operands.back(), *inputs[i], i + 1, i < c.constants.size() ? c.constants[i] : 0.0);
+    }
+  }
+  const graph::OpSchema& schema;
+  graph::Attributes attributes;
+  Types inputs, outputs;
+  std::vector<Memory> operands;
+};
+
+std::vector<Memory> run(const Node& node, Kernel& kernel, std::span<const Format> from, std::span<const Format> to) {
+  std::vector<Memory> own, results;
+  std::vector<TensorView> in, out;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    own.push_back(zeroed(*node.inputs[i]));
+    reorder({node.operands[i].data(), own.back().data(), Format::Plain, from[i]}, *node.inputs[i], 1);
+    in.push_back({own.back().data(), &*node.inputs[i], from[i]});
+  }
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    results.emplace_back(static_cast<std::int64_t>(graph::size_of(*node.outputs[i]).value()));
+    out.push_back({results.back().data(), &*node.outputs[i], to[i]});
+  }
+  const Memory workspace(kernel.workspace_bytes());
+  for (int repetition = 0; repetition < 2; ++repetition) kernel.run(in, out, {0, 0, workspace.data()});
+  CHECK(workspace.guarded());
+  std::vector<Memory> plain;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    CHECK(results[i].guarded());
+    plain.push_back(zeroed(*node.outputs[i]));
+    reorder({results[i].data(), plain.back().data(), to[i], Format::Plain}, *node.outputs[i], 1);
+  }
+  return plain;
+}
+
+double element(const Memory& m, DType type, std::int64_t i) {
+  return type == DType::F64 ? reinterpret_cast<const double*>(m.data())[i] : static_cast<double>(reinterpret_cast<const float*>(m.data())[i]);
+}
+
+/// Largest difference over the largest element.
+double difference(const Memory& a, const Memory& b, const graph::TensorType& type) {
+  double largest = 1e-30, apart = 0;
+  for (std::int64_t i = 0; i < graph::element_count(type.shape); ++i) {
+    const double x = element(a, type.dtype, i), y = element(b, type.dtype, i);
+    largest = std::max(largest, std::fabs(y));
+    apart = std::max(apart, std::isfinite(x) ? std::fabs(x - y) : HUGE_VAL);
+  }
+  return apart / largest;
+}
+
+/// Runs the kernel that the backend offers when images are in order `now`. `wants` is the implementation expected.
+void check(const Case& c, Format now, std::string_view wants, int threads = 1) {
+  INFO(c.op << " {" << c.attributes.to_text() << "} operand 0 " << graph::to_text(c.shapes[0]) << ' ' << name(now) << " threads " << threads);
+  const Node node(c);
+  std::vector<Format> formats;
+  for (const auto& type : node.inputs) formats.push_back(type->shape.size() >= 3 && type->shape == node.inputs[0]->shape ? now : Format::Plain);
+  const CpuBackend backend("onednn");
+  const auto offer = backend.offer({node.schema, node.attributes, node.inputs, node.outputs, formats, threads});
+  CHECK(offer.implementation == wants);
+  const auto kernel = backend.make(offer.implementation, {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, 0, threads});
+  CHECK(static_cast<double>(kernel->workspace_bytes()) <= offer.workspace.value());
+  const std::vector<Format> plain(std::max(node.inputs.size(), node.outputs.size()), Format::Plain);
+  const auto oracle = make_reference_kernel(
+      {node.schema, node.attributes, node.inputs, node.outputs, std::span(plain).first(node.inputs.size()), std::span(plain).first(node.outputs.size()), 0, 1});
+  const auto fast = run(node, *kernel, offer.input_formats, offer.output_formats), slow = run(node, *oracle, plain, plain);
+  for (std::size_t i = 0; i < fast.size(); ++i) CHECK(difference(fast[i], slow[i], *node.outputs[i]) < 1e-5);
+}
+
+void check_orders(const Case& c, std::string_view wants) {
+  for (const auto now : {Format::Plain, Format::ChannelsLast})
+    for (const int threads : {1, 2}) check(c, now, wants, threads);
+}
+
+}  // namespace
+
+TEST_CASE("fast convolutions agree with the reference in any shape") {
+  struct Shapes {
+    Shape x, w, y;
+    graph::Attributes attributes;
+    Sizes spatial, kernel;
+  };
+  const std::vector<Shapes> all = {
+      {{2, 3, 9, 8}, {17, 3, 3, 3}, {2, 17, 9, 8}, {{"pads", Sizes{1, 1, 1, 1}}}, {9, 8}, {3, 3}},
+      {{2, 16, 9, 9}, {32, 16, 1, 1}, {2, 32, 5, 5}, {{"strides", Sizes{2, 2}}}, {9, 9}, {1, 1}},
+      {{1, 8, 7, 7}, {8, 4, 3, 3}, {1, 8, 5, 5}, {{"group", std::int64_t{2}}}, {7, 7}, {3, 3}},
+      {{1, 17, 9, 9}, {17, 1, 3, 3}, {1, 17, 9, 9}, {{"group", std::int64_t{17}}, {"pads", Sizes{1, 1, 1, 1}}}, {9, 9}, {3, 3}},
+      {{1, 5, 11, 10}, {7, 5, 3, 2}, {1, 7, 7, 10}, {{"dilations", Sizes{2, 1}}, {"pads", Sizes{0, 1, 0, 0}}}, {11, 10}, {3, 2}},
+      {{2, 4, 10}, {6, 4, 3}, {2, 6, 10}, {{"pads", Sizes{1, 1}}}, {10}, {3}},
+      {{1, 3, 5, 6, 7}, {4, 3, 3, 3, 3}, {1, 4, 3, 4, 5}, {}, {5, 6, 7}, {3, 3, 3}},
+  };
+  for (const auto& s : all) {
+    auto gradient_input = s.attributes, gradient_weight = s.attributes;
+    gradient_input.set("shape", s.spatial);
+    gradient_weight.set("kernel_shape", s.kernel);
+    check_orders({"Conv", s.attributes, {s.x, s.w}}, "onednn:convolution");
+    check_orders({"Conv", s.attributes, {s.x, s.w, {s.w[0]}}}, "onednn:convolution");
+    check_orders({"ConvGradInput", gradient_input, {s.y, s.w}}, "onednn:convolution");
+    check_orders({"ConvGradWeight", gradient_weight, {s.x, s.y}}, "onednn:convolution");
+  }
+}
+
+TEST_CASE("fast matrix products agree with the reference") {
+  const std::int64_t one = 1;
+  const graph::Attributes tb{{"trans_b", one}}, ta{{"trans_a", one}}, both{{"trans_a", one}, {"trans_b", one}};
+  const std::vector<Case> cases = {
+      {"MatMul", {}, {{17, 5}, {5, 9}}},          {"MatMul", tb, {{17, 5}, {9, 5}}},       {"MatMul", ta, {{5, 17}, {5, 9}}},
+      {"MatMul", both, {{5, 17}, {9, 5}}},        {"MatMul", {}, {{2, 3, 7, 5}, {2, 3, 5, 9}}}, {"MatMul", tb, {{2, 3, 7, 5}, {2, 3, 9, 5}}},
+      {"MatMul", {}, {{2, 7, 5}, {5, 9}}},        {"MatMul", ta, {{2, 5, 7}, {5, 9}}},     {"MatMul", {}, {{1, 7, 5}, {3, 5, 9}}},
+      {"Gemm", tb, {{17, 5}, {9, 5}, {9}}},       {"Gemm", {}, {{17, 5}, {5, 9}}},         {"MatMul", {}, {{300, 1500}, {1500, 1500}}},
+      {"MatMul", {}, {{5}, {5, 9}}},              {"MatMul", {}, {{7, 5}, {5}}},
+  };
+  for (const auto& c : cases)
+    for (const int threads : {1, 2}) check(c, Format::Plain, "onednn:matmul", threads);
+  check({"Gemm", {{"alpha", 0.5}}, {{17, 5}, {5, 9}}}, Format::Plain, "reference:any");
+  check({"Gemm", {}, {{9, 5}, {5, 9}, {9, 1}}}, Format::Plain, "reference:any");
+}
+
+TEST_CASE("fast element-wise kernels agree with the reference") {
+  for (const auto* op : {"Relu", "Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Identity", "LeakyRelu", "Gelu", "Scale", "Reciprocal"})
+    check_orders({op, op == std::string("Scale") ? graph::Attributes{{"factor", 0.3}} : graph::Attributes{}, {{2, 17, 3, 5}}}, "native:elementwise");
+  check({"Sqrt", {}, {{40}}, {}, {2.0}}, Format::Plain, "native:elementwise");
+  check_orders({"Gelu", {{"approximate", std::string("tanh")}}, {{2, 3, 3, 5}}}, "native:elementwise");
+  check_orders({"GeluGrad", {{"approximate", std::string("tanh")}}, {{2, 3, 3, 5}, {2, 3, 3, 5}}}, "native:elementwise");
+  for (const auto* op : {"ReluGrad", "SigmoidGrad", "TanhGrad", "GeluGrad", "LeakyReluGrad", "ExpGrad", "Add", "Sub", "Mul", "Div", "Max", "Min"})
+    for (const auto channels : {1, 3, 17}) check_orders({op, {}, {{2, channels, 3, 5}, {2, channels, 3, 5}}}, "native:elementwise");
+  for (const auto& shape : std::vector<Shape>{{1}, {17, 1, 1}, {1, 17, 1, 1}, {2, 17, 1, 1}, {2, 1, 3, 5}, {}}) check_orders({"Add", {}, {{2, 17, 3, 5}, shape}}, "native:elementwise");
+  check_orders({"Mul", {}, {{2, 17, 3, 5}, {3, 5}}}, "native:elementwise");
+  check_orders({"Mul", {}, {{2, 17, 3, 5}, {17, 1, 5}}}, "native:elementwise");
+  check({"Sub", {}, {{5}, {2, 17, 5}}}, Format::Plain, "native:elementwise");
+  check({"Where", {}, {{7, 7}, {2, 3, 7, 7}, {}}, {DType::Bool}}, Format::Plain, "native:elementwise");
+  check({"Where", {}, {{7, 7}, {2, 3, 7, 7}, {1, 3, 1, 7}}, {DType::Bool}}, Format::Plain, "native:elementwise");
+}
+
+TEST_CASE("the fast functions are accurate over their whole range") {
+  const CpuBackend backend("onednn");
+  for (const auto* op : {"Exp", "Tanh", "Sigmoid"}) {
+    const auto& schema = graph::op_table()[graph::op(op)];
+    const Types type{graph::TensorType{DType::F32, {4001}}};
+    const std::vector<Format> plain{Format::Plain};
+    const graph::Attributes none;
+    const auto kernel = backend.make("native:elementwise", {schema, none, type, type, plain, plain, 0, 1});
+    std::vector<float> x(4001), y(4001);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.02F * static_cast<float>(i) - 40.0F;
+    kernel->run(std::vector<TensorView>{{x.data(), &*type[0]}}, std::vector<TensorView>{{y.data(), &*type[0]}}, {});
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double v = static_cast<double>(x[i]);
+      const double truth = op == std::string("Exp") ? std::exp(v) : op == std::string("Tanh") ? std::tanh(v) : 1 / (1 + std::exp(-v));
+      if (truth != 0) worst = std::max(worst, std::fabs(static_cast<double>(y[i]) / truth - 1));
+    }
+    INFO(op);
+    CHECK(worst < 5e-7);
+  }
+}
+
+TEST_CASE("fast normalizations agree with the reference") {
+  for (const std::int64_t channels : {1, 3, 17, 64}) {
+    const Shape x{2, channels, 5, 7}, sums{2, channels}, vector{channels};
+    const graph::Attributes count{{"count", std::int64_t{70}}};
+    // sums of 35: mean 0.5, variance 0.25
+    check_orders({"BatchNormSums", count, {x}}, "native:normalization");
+    check_orders({"BatchNormApply", count, {x, sums, vector, vector}, {DType::F32, DType::F64}, {0, 35}}, "native:normalization");
+    check_orders({"BatchNormGradSums", count, {x, sums, x}, {DType::F32, DType::F64}, {0, 35}}, "native:normalization");
+    check_orders({"BatchNormGradInput", count, {x, sums, vector, x, sums}, {DType::F32, DType::F64, DType::F32, DType::F32, DType::F64}, {0, 35}}, "native:normalization");
+  }
+  for (const std::int64_t length : {1, 3, 17, 130}) {
+    const Shape x{2, 5, length}, v{length}, rows{2, 5, 1};
+    const graph::Attributes last{{"axis", std::int64_t{-1}}};
+    check({"LayerNormalization", last, {x, v, v}}, Format::Plain, "native:layer-normalization");
+    check({"LayerNormalization", last, {x, v}}, Format::Plain, "native:layer-normalization", 2);
+    check({"LayerNormalizationGradInput", last, {x, rows, rows, x, v}, {}, {0, 0.1, 1.5}}, Format::Plain, "native:layer-normalization");
+    check({"LayerNormalizationGradParameters", last, {x, rows, rows, x}, {}, {0, 0.1, 1.5}}, Format::Plain, "native:layer-normalization", 2);
+  }
+}
+
+TEST_CASE("fast pools, sums and copies agree with the reference") {
+  const graph::Attributes pool{{"kernel_shape", Sizes{3, 3}}, {"strides", Sizes{2, 2}}, {"pads", Sizes{1, 1, 1, 1}}};
+  for (const std::int64_t channels : {1, 3, 17, 70}) {
+    for (const int threads : {1, 2}) {
+      check({"MaxPool", pool, {{2, channels, 9, 8}}}, Format::ChannelsLast, "native:pooling", threads);
+      check({"MaxPoolGrad", pool, {{2, channels, 9, 8}, {2, channels, 5, 4}}}, Format::ChannelsLast, "native:pooling", threads);
+    }
+    check_orders({"ReduceSum", {{"axes", Sizes{2, 3}}, {"keepdims", std::int64_t{0}}, {"scale", 0.25}}, {{2, channels, 9, 8}}}, "native:reduction");
+    check({"ConvGradBias", {}, {{2, channels, 9, 8}}}, Format::ChannelsLast, "native:reduction", 2);
+    check_orders({"Concat", {{"axis", std::int64_t{1}}}, {{2, channels, 3, 4}, {2, channels, 3, 4}}}, "native:copy");
+    check_orders({"Split", {{"axis", std::int64_t{1}}, {"split", Sizes{channels, 2 * channels}}}, {{2, 3 * channels, 3, 4}}}, "native:copy");
+  }
+  for (const auto& axes : std::vector<Sizes>{{0}, {0, 1}, {1}, {2}, {1, 2}, {0, 1, 2}})
+    for (const int threads : {1, 2}) check({"ReduceSum", {{"axes", axes}}, {{6, 17, 300}}}, Format::Plain, "native:reduction", threads);
+  check({"ReduceSum", {{"axes", Sizes{0, 2}}}, {{6, 17, 300}}}, Format::Plain, "reference:any");
+  for (const auto& perm : std::vector<Sizes>{{0, 2, 1, 3}, {0, 2, 3, 1}, {3, 2, 1, 0}, {0, 1, 3, 2}, {0, 1, 2, 3}, {2, 3, 0, 1}})
+    for (const int threads : {1, 2}) check({"Transpose", {{"perm", perm}}, {{3, 20, 4, 33}}}, Format::Plain, "native:transpose", threads);
+  check({"Transpose", {}, {{70, 130}}}, Format::Plain, "native:transpose", 2);
+}
+
+TEST_CASE("fast softmax and cross entropy agree with the reference") {
+  for (const std::int64_t classes : {1, 3, 17, 130}) {
+    check({"Softmax", {{"axis", std::int64_t{-1}}}, {{2, 5, classes}}}, Format::Plain, "native:softmax", 2);
+    check({"SoftmaxGrad", {{"axis", std::int64_t{-1}}}, {{2, 5, classes}, {2, 5, classes}}}, Format::Plain, "native:softmax");
+  }
+  const graph::Attributes last{{"axis", std::int64_t{-1}}};
+  check({"CrossEntropySum", last, {{9, 7}, {9}}, {DType::F32, DType::I64}}, Format::Plain, "native:cross-entropy", 2);
+  check({"CrossEntropyGrad", last, {{9, 7}, {9}, {}}, {DType::F32, DType::I64, DType::F64}, {0, 0, 0.125}}, Format::Plain, "native:cross-entropy");
+  check({"Softmax", {{"axis", std::int64_t{1}}}, {{2, 5, 3}}}, Format::Plain, "reference:any");
+}
+
+TEST_CASE("fast optimizer steps agree with the reference") {
+  const Shape p{5, 70};
+  const std::vector<DType> types{DType::F32, DType::F32, DType::I64, DType::F32, DType::F32};
+  // Step 3; second moments must not be negative, so all states are 0.5.
+  check({"SgdUpdate", {{"lr", 0.1}, {"momentum", 0.9}, {"weight_decay", 0.01}}, {p, p, {}, p}, types, {0, 0, 3, 0.5}}, Format::Plain, "native:optimizer", 2);
+  check({"SgdUpdate", {{"lr", 0.1}, {"momentum", 0.9}, {"nesterov", 1.0}}, {p, p, {}, p}, types, {0, 0, 3, 0.5}}, Format::Plain, "native:optimizer");
+  check({"SgdUpdate", {{"lr", 0.1}}, {p, p, {}}, types, {0, 0, 3}}, Format::Plain, "native:optimizer");
+  for (const double decoupled : {0.0, 1.0})
+    check({"AdamUpdate", {{"lr", 0.1}, {"weight_decay", 0.01}, {"decoupled", decoupled}}, {p, p, {}, p, p}, types, {0, 0, 3, 0.5, 0.5}}, Format::Plain, "native:optimizer", 2);
+}
+
+TEST_CASE("fast kernels leave f64 to the reference") {
+  check({"Relu", {}, {{4, 4}}, {DType::F64}}, Format::Plain, "reference:any");
+  check({"MatMul", {}, {{4, 4}, {4, 4}}, {DType::F64, DType::F64}}, Format::Plain, "reference:any");
+  check({"BatchNormSums", {}, {{2, 3, 4, 4}}, {DType::F64}}, Format::ChannelsLast, "reference:any");
+}
