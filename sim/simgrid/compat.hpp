@@ -1,10 +1,11 @@
 #pragma once
 // What differs between the versions of SimGrid, from 3.32 on.
 
+// clang-format off: the C headers need what s4u.hpp brings
+#include <simgrid/s4u.hpp>
 #include <simgrid/version.h>
 #include <xbt/log.h>
-
-#include <simgrid/s4u.hpp>
+// clang-format on
 
 namespace rehearsal::sim::compat {
 
