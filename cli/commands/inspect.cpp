@@ -119,6 +119,8 @@ int inspect(const Options& o, Terminal& terminal) {
       warnings.push_back("no training graph: " + refusal);
     }
   }
+  if (training && o.model.batch && training->batch != *o.model.batch)
+    throw BadInput(o.model.model, "the model is written for a batch of " + std::to_string(training->batch) + ", not " + std::to_string(*o.model.batch) + "; export it with a dynamic batch");
   if (training) add_costs(*training, result);
   result["operators"] = operators;
   result["untrainable"] = untrainable_json(loaded, training ? &*training : nullptr);

@@ -30,7 +30,14 @@ int list(Terminal& terminal) {
 int write(const Options& o, Terminal& terminal) {
   if (o.output.empty()) throw BadInput("zoo " + o.name, "give a file to write it to: -o " + o.name + ".onnx");
   const auto graph = graph::zoo::build(o.name, o.batch);
-  formats::export_onnx(graph, o.output);
+  formats::ExportOptions options;
+  std::optional<graph::Graph> other;  // without --batch the file takes any batch
+  if (!o.batch) {
+    const auto now = graph[graph.inputs().front()].type.shape.front();
+    other = graph::zoo::build(o.name, now + 1);
+    options.other_batch = &*other;
+  }
+  formats::export_onnx(graph, o.output, options);
   std::int64_t parameters = 0;
   for (const auto& t : graph.tensors())
     if (t.role == graph::Role::Parameter) parameters += graph::element_count(t.type.shape);

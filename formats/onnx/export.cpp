@@ -20,12 +20,19 @@ bool is_stored(const graph::Tensor& tensor) {
   return tensor.producer == graph::NodeId::None && (tensor.role == Role::Parameter || tensor.role == Role::State || tensor.role == Role::Constant);
 }
 
-void fill_value_info(onnx::ValueInfoProto& info, const graph::Tensor& tensor) {
+void fill_value_info(onnx::ValueInfoProto& info, const graph::Tensor& tensor, const graph::Graph* other_batch) {
   info.set_name(tensor.name);
   auto& type = *info.mutable_type()->mutable_tensor_type();
   type.set_elem_type(row(tensor.type.dtype).onnx_code);
   type.mutable_shape();
-  for (const std::int64_t d : tensor.type.shape) type.mutable_shape()->add_dim()->set_dim_value(d);
+  const auto other = other_batch == nullptr ? TensorId::None : other_batch->find(tensor.name);
+  for (std::size_t d = 0; d < tensor.type.shape.size(); ++d) {
+    auto& dim = *type.mutable_shape()->add_dim();
+    if (other != TensorId::None && (*other_batch)[other].type.shape[d] != tensor.type.shape[d])
+      dim.set_dim_param("batch");
+    else
+      dim.set_dim_value(tensor.type.shape[d]);
+  }
 }
 
 void set_entry(onnx::StringStringEntryProto& entry, const std::string& key, const std::string& value) {
@@ -41,17 +48,17 @@ std::int64_t ir_version_of(std::int64_t opset) { return opset <= 18 ? 8 : opset 
 class Exporter {
  public:
   Exporter(const graph::Graph& graph, const std::string& path, const ExportOptions& options)
-      : file_{graph, graph.consumers(), {}, 18, 0}, path_(path), options_(options), external_(options.weights && stored_bytes(graph) > kLargestInlineWeights) {}
+      : file_{graph, graph.consumers(), {}, 18, options.other_batch, 0}, path_(path), options_(options), external_(options.weights && stored_bytes(graph) > kLargestInlineWeights) {}
 
   void run() {
     auto& graph = *file_.model.mutable_graph();
     graph.set_name(std::filesystem::path(path_).stem().string());
-    for (const TensorId t : file_.graph.inputs()) fill_value_info(*graph.add_input(), file_.graph[t]);
+    for (const TensorId t : file_.graph.inputs()) fill_value_info(*graph.add_input(), file_.graph[t], options_.other_batch);
     for (std::size_t i = 0; i < file_.graph.tensors().size(); ++i) {
       if (is_stored(file_.graph.tensors()[i]) && is_read(static_cast<TensorId>(i))) add_stored(static_cast<TensorId>(i));
     }
     for (const graph::Node& node : file_.graph.nodes()) add_node(node);
-    for (const TensorId t : file_.graph.outputs()) fill_value_info(*graph.add_output(), file_.graph[t]);
+    for (const TensorId t : file_.graph.outputs()) fill_value_info(*graph.add_output(), file_.graph[t], options_.other_batch);
     if (!weights_.empty()) set_entry(*file_.model.add_metadata_props(), "weights", weights_);
     finish();
   }
@@ -94,7 +101,7 @@ class Exporter {
     if (const auto* normal = std::get_if<graph::RandomNormal>(&source)) return add_random(tensor, "RandomNormal", {"mean", normal->mean}, {"scale", normal->deviation});
     if (const auto* uniform = std::get_if<graph::RandomUniform>(&source)) return add_random(tensor, "RandomUniform", {"low", uniform->low}, {"high", uniform->high});
     auto& info = *file_.model.mutable_graph()->add_input();
-    fill_value_info(info, tensor);
+    fill_value_info(info, tensor, nullptr);
     declare_kind(info, tensor.role);
     if (tensor.role != Role::Constant) weights_ += (weights_.empty() ? "" : "\n") + tensor.name;
   }
@@ -117,7 +124,7 @@ class Exporter {
     // a float constant would be taken for a parameter otherwise
     if (tensor.role == Role::Constant && is_float(tensor.type.dtype) && !tensor.type.shape.empty()) {
       auto& info = *file_.model.mutable_graph()->add_value_info();
-      fill_value_info(info, tensor);
+      fill_value_info(info, tensor, nullptr);
       declare_kind(info, tensor.role);
     }
     if (!external_ || bytes.size() < 1024) return proto.set_raw_data(std::move(bytes));

@@ -82,7 +82,7 @@ void gemm(NodeExport& n) {
 // Shapes and movement
 
 void reshape(NodeExport& n) {
-  n.add("Reshape", {n.input(0), n.integers(n.result_type().shape)}, {n.output()});
+  n.add("Reshape", {n.input(0), n.integers(n.free_shape(n.node().outputs.at(0)))}, {n.output()});
   const auto& shape = n.result_type().shape;
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) n.set("allowzero", std::int64_t{1});
 }

@@ -6,6 +6,19 @@
 
 namespace rehearsal::formats {
 
+std::vector<std::int64_t> NodeExport::free_shape(graph::TensorId t) const {
+  auto shape = file_.graph[t].type.shape;
+  if (file_.other_batch == nullptr) return shape;
+  const auto other = file_.other_batch->find(file_.graph[t].name);
+  if (other == graph::TensorId::None) return shape;
+  const auto& there = (*file_.other_batch)[other].type.shape;
+  int free = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != there[d]) shape[d] = -1, ++free;
+  if (free > 1) refuse("two dimensions of its shape hold the batch; write it for a fixed batch");
+  return shape;
+}
+
 NodeExport& NodeExport::add(std::string_view op, std::vector<std::string> inputs, std::vector<std::string> outputs) {
   last_ = file_.model.mutable_graph()->add_node();
   last_->set_op_type(std::string(op));

@@ -19,6 +19,7 @@ struct ExportFile {
   std::vector<std::vector<graph::NodeId>> consumers;
   onnx::ModelProto model;
   std::int64_t opset = 18;  ///< raised by rows that need a newer one
+  const graph::Graph* other_batch = nullptr;  ///< dimensions that differ in this graph are the batch, and written as a symbol
   std::size_t names = 0;
 };
 
@@ -38,6 +39,8 @@ class NodeExport {
   [[nodiscard]] std::string name(graph::TensorId t) const { return t == graph::TensorId::None ? std::string() : file_.graph[t].name; }
   [[nodiscard]] const std::vector<graph::NodeId>& readers(graph::TensorId t) const { return file_.consumers[graph::index(t)]; }
   [[nodiscard]] const graph::Graph& graph() const { return file_.graph; }
+  /// Dimensions of a tensor with -1 for the one that holds the batch, where the batch is a symbol. Refuses two of them.
+  [[nodiscard]] std::vector<std::int64_t> free_shape(graph::TensorId t) const;
 
   /// Adds an operator; attributes follow through set().
   NodeExport& add(std::string_view op, std::vector<std::string> inputs, std::vector<std::string> outputs);
