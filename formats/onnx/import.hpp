@@ -5,9 +5,11 @@
 // What is trained. ONNX does not tell parameters from buffers. A float tensor stored in the file is
 //   1. State, when BatchNormalization reads it as running mean or variance, and no operand for weights;
 //   2. what the exporter's InputSpec.kind metadata says, where there is some: PARAMETER, BUFFER (constant) or USER_INPUT (data);
+//      and where it lists all of them, what is not listed is a Constant unless operands that hold weights read it (a transposed copy);
 //   3. a Constant, when only operands read it that nobody trains (scales of Resize, bounds of Clip, ratio of Dropout, class weights of a loss),
 //      when it has rank 0, when it has one element, no operand that holds weights reads it and its name is one that exporters make
-//      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask);
+//      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask), or when it is the ones and zeros with which exporters write group
+//      normalization as InstanceNormalization;
 //   4. a Parameter otherwise.
 // Float graph inputs of fixed shape that operands for weights read, or whose name has a dot, are stored tensors too (a file
 // exported without its weights), and so are names that only value_info declares, and ConstantOfShape, RandomNormal and RandomUniform nodes

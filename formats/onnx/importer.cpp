@@ -268,7 +268,7 @@ std::int64_t Importer::version_of(const std::string& domain, const Scope& scope)
 Candidate Importer::candidate(const std::string& name, const graph::TensorType& type, const Scope& scope) const {
   const auto usage = scope.usage.find(name);
   const DeclaredKind declared = &scope == &main_ ? declarations_.kind(name) : DeclaredKind::Unknown;
-  return {name, type, usage == scope.usage.end() ? 0U : usage->second, declared};
+  return {name, type, usage == scope.usage.end() ? 0U : usage->second, declared, &scope == &main_ && declarations_.left_out(name)};
 }
 
 Meaning Importer::look_up(const std::string& name, Scope& scope) {
@@ -280,16 +280,10 @@ Meaning Importer::look_up(const std::string& name, Scope& scope) {
   return scope.meanings[name] = dangling(name, scope);
 }
 
-/// Torch lists its parameters even when it leaves them out.
-bool Importer::declared_by_exporter(const std::string& name) const {
-  const auto& entries = file_.model.graph().metadata_props();
-  return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.value().find("target='" + name + "'") != std::string::npos; });
-}
-
 /// A name that nothing produces: with export_params=False the weights are only declared.
 Meaning Importer::dangling(const std::string& name, Scope& scope) {
   const auto* info = &scope == &main_ ? declarations_.value_info(name) : nullptr;
-  if (!info || !info->type().tensor_type().has_shape()) throw BadInput("tensor '" + name + "'", "is read, but no node produces it, and the file neither stores it nor declares its shape" + std::string(declared_by_exporter(name) ? ": export with keep_initializers_as_inputs=True when leaving out the weights" : ""));
+  if (!info || !info->type().tensor_type().has_shape()) throw BadInput("tensor '" + name + "'", "is read, but no node produces it, and the file neither stores it nor declares its shape" + std::string(declarations_.parameters().contains(name) ? ": export with keep_initializers_as_inputs=True when leaving out the weights" : ""));
   const graph::TensorType type = bound_type(*info);
   if (!is_float(type.dtype)) {
     warn("tensor '" + name + "' is declared, but its values are missing: export with optimize=False when exporting without parameters");

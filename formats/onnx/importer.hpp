@@ -58,7 +58,6 @@ class Importer {
   [[nodiscard]] bool reads_unknown(const onnx::NodeProto& node, Scope& scope);
 
   [[nodiscard]] Meaning look_up(const std::string& name, Scope& scope);
-  [[nodiscard]] bool declared_by_exporter(const std::string& name) const;
   [[nodiscard]] Meaning dangling(const std::string& name, Scope& scope);
   graph::TensorId add_initializer(const std::string& name, const onnx::TensorProto& tensor, const Scope& scope);
   graph::TensorId add_stored(const std::string& name, const StoredTensor& stored, graph::Role role);
@@ -69,6 +68,7 @@ class Importer {
   graph::TensorId copy_of_stored(graph::TensorId t, const std::string& name, const Candidate& candidate);
   void warn(const std::string& sentence);
   void warn_of_damage();
+  void warn_of_unread_parameters();
   void warn_of_missing();
 
   const ModelFile& file_;

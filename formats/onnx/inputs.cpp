@@ -96,7 +96,20 @@ void Importer::bind_symbols() {
                  (first.empty() || options_.batch ? "" : ", and the first dimension of the inputs (" + joined(first) + ") with --batch"));
 }
 
+/// Optimizing exporters drop biases of zeros, merge equal weights and rename transposed ones: a model fresh from its initialization is full of them.
+void Importer::warn_of_unread_parameters() {
+  std::vector<std::string> lost;
+  for (const std::string& name : declarations_.parameters()) {
+    const auto usage = main_.usage.find(name);
+    if (usage == main_.usage.end() || usage->second == 0) lost.push_back(name);
+  }
+  if (lost.empty()) return;
+  warn("the exporter lists " + std::to_string(declarations_.parameters().size()) + " parameters, and no node reads " + std::to_string(lost.size()) + " of them under their names ('" +
+       lost.front() + "', ...): they were folded, renamed or merged with equal ones, and then train as one; export with optimize=False to keep them apart");
+}
+
 void Importer::warn_of_damage() {
+  warn_of_unread_parameters();
   const auto listed = result_.metadata.find("pkg.torch.export.ExportedProgram.graph_signature");
   const auto& graph = file_.model.graph();
   const auto uses = [&](const char* op) { return result_.operators.contains(op); };

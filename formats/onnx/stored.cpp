@@ -10,6 +10,7 @@ namespace rehearsal::formats {
 namespace {
 
 constexpr double kMasked = -1e4;  ///< additive masks hide with this or less
+constexpr std::string_view kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
 constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 
 /// Names that exporters make up for constants: "val_12", "const_fold_opt__7", "onnx::Gemm_63", "412".
@@ -31,6 +32,14 @@ bool is_additive_mask(const graph::TensorType& type, const graph::Contents& cont
   return hidden != 0;
 }
 
+/// All elements are 0, or all are 1.
+bool is_uniform(const graph::Contents& contents, const graph::TensorType& type) {
+  if (!contents.known() || graph::element_count(type.shape) > graph::kLargestFolded) return false;
+  const auto values = graph::read_reals(contents, type.shape, 0, 0);
+  const double first = values.empty() ? 0 : values[0];
+  return (first == 0 || first == 1) && std::all_of(values.begin(), values.end(), [&](double x) { return x == first; });
+}
+
 DeclaredKind kind_of(std::string_view text) {
   if (text == "PARAMETER") return DeclaredKind::Parameter;
   if (text == "BUFFER" || text == "CONSTANT_TENSOR") return DeclaredKind::Buffer;
@@ -48,16 +57,20 @@ graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& co
   if (candidate.declared == DeclaredKind::Parameter) return Role::Parameter;
   if (candidate.declared == DeclaredKind::Buffer) return Role::Constant;
   const bool holds_weights = (usage & (kWeightUse | kMatrixUse)) != 0;
+  if (candidate.declared == DeclaredKind::Unlisted && !holds_weights) return Role::Constant;  // a folded mask or position, no folded weight
+  if (usage == kInstanceUse && is_made_up(candidate.name) && is_uniform(contents, candidate.type)) return Role::Constant;
   if (candidate.type.shape.empty() || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0)) return Role::Constant;
   if (graph::element_count(candidate.type.shape) == 1 && !holds_weights && is_made_up(candidate.name)) return Role::Constant;
   return is_additive_mask(candidate.type, contents) ? Role::Constant : Role::Parameter;
 }
 
 bool is_weight_input(const Candidate& candidate, bool fixed) {
-  if (candidate.declared != DeclaredKind::Unknown) return candidate.declared != DeclaredKind::UserInput;
+  if (candidate.left_out) return true;
+  if (candidate.declared == DeclaredKind::UserInput) return false;
+  if (candidate.declared == DeclaredKind::Parameter || candidate.declared == DeclaredKind::Buffer) return true;
   if (!fixed || !is_float(candidate.type.dtype)) return false;
   const unsigned usage = candidate.usage | candidate.usage >> kThroughIdentity;
-  return (usage & (kWeightUse | kStateUse)) != 0 || candidate.name.find('.') != std::string::npos;
+  return (usage & (kWeightUse | kStateUse | kInstanceUse)) != 0 || candidate.name.find('.') != std::string::npos;
 }
 
 bool is_generated_weight(const Candidate& candidate, const std::string& shape_name) {
@@ -77,15 +90,33 @@ Declarations::Declarations(const onnx::ModelProto& model) {
     }
   }
   for (const auto& entry : model.metadata_props()) {
-    if (entry.key() != "weights") continue;  // a list of inputs that stand for weights, one per line
+    if (entry.key() != "weights") continue;  // inputs that stand for stored tensors, one per line
     std::istringstream lines(entry.value());
-    for (std::string line; std::getline(lines, line);) kinds_[line] = DeclaredKind::Parameter;
+    for (std::string line; std::getline(lines, line);) left_out_.insert(line);
+  }
+  for (const auto& entry : model.graph().metadata_props()) {
+    if (entry.key() == kSignatureKey) read_signature(entry.value());
+  }
+}
+
+/// Lines such as "p_fc_weight: PARAMETER target='fc.weight'", then those of the outputs.
+void Declarations::read_signature(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line) && line != "# outputs";) {
+    const std::size_t colon = line.find(": "), target = line.find(" target='");
+    if (colon == std::string::npos || target == std::string::npos || target < colon) continue;
+    const std::size_t start = target + std::string_view(" target='").size(), end = line.find('\'', start);
+    const DeclaredKind kind = kind_of(std::string_view(line).substr(colon + 2, target - colon - 2));
+    const std::string name = line.substr(start, end - start);
+    kinds_.emplace(name, kind);
+    if (kind == DeclaredKind::Parameter) parameters_.insert(name);
   }
 }
 
 DeclaredKind Declarations::kind(const std::string& name) const {
   const auto found = kinds_.find(name);
-  return found == kinds_.end() ? DeclaredKind::Unknown : found->second;
+  if (found != kinds_.end()) return found->second;
+  return parameters_.empty() ? DeclaredKind::Unknown : DeclaredKind::Unlisted;
 }
 
 const onnx::ValueInfoProto* Declarations::value_info(const std::string& name) const {

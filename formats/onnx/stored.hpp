@@ -2,7 +2,7 @@
 // The tensors that a graph of a file stores, and the decision which of them are trained (the rule of import.hpp).
 
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -13,8 +13,8 @@
 
 namespace rehearsal::formats {
 
-/// What the exporter says about a tensor (torch.export's InputSpec.kind).
-enum class DeclaredKind : std::uint8_t { Unknown, Parameter, Buffer, UserInput };
+/// What the exporter says about a tensor (torch.export's InputSpec.kind). Unlisted: it listed all parameters and buffers, this is none of them.
+enum class DeclaredKind : std::uint8_t { Unknown, Parameter, Buffer, UserInput, Unlisted };
 
 /// A tensor of the file with the facts that decide its role.
 struct Candidate {
@@ -22,6 +22,7 @@ struct Candidate {
   graph::TensorType type;
   unsigned usage = 0;
   DeclaredKind declared = DeclaredKind::Unknown;
+  bool left_out = false;  ///< the model's metadata says that this input stands for a tensor whose values were left out
 };
 
 /// Whether a float tensor that is stored anyway holds weights.
@@ -37,11 +38,18 @@ class Declarations {
   Declarations(const onnx::ModelProto& model);
 
   [[nodiscard]] DeclaredKind kind(const std::string& name) const;
+  [[nodiscard]] bool left_out(const std::string& name) const { return left_out_.contains(name); }
+  /// The parameters that the exporter lists, whether or not they are in the file.
+  [[nodiscard]] const std::set<std::string>& parameters() const { return parameters_; }
   /// nullptr when value_info does not mention the name.
   [[nodiscard]] const onnx::ValueInfoProto* value_info(const std::string& name) const;
 
  private:
+  void read_signature(const std::string& text);
+
   std::unordered_map<std::string, DeclaredKind> kinds_;
+  std::unordered_set<std::string> left_out_;
+  std::set<std::string> parameters_;
   std::unordered_map<std::string, const onnx::ValueInfoProto*> infos_;
 };
 

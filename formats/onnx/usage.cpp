@@ -21,7 +21,7 @@ constexpr unsigned kAllOperands = ~0U;
 constexpr unsigned kAfterFirst = kAllOperands << 1;
 constexpr OperandUse kOperandUses[] = {
     {"Conv", 0b110}, {"ConvTranspose", 0b110}, {"DeformConv", 0b1010}, {"Gemm", 0b110}, {"Gather", 0b1, 0, 0b10}, {"PRelu", 0b10},
-    {"BatchNormalization", 0b110, 0b11000}, {"LayerNormalization", 0b110}, {"InstanceNormalization", 0b110}, {"GroupNormalization", 0b110},
+    {"BatchNormalization", 0b110, 0b11000}, {"LayerNormalization", 0b110}, {"GroupNormalization", 0b110},
     {"RMSNormalization", 0b10}, {"LSTM", 0b10001110}, {"GRU", 0b1110}, {"RNN", 0b1110},
     {"Resize", 0, 0, kAfterFirst}, {"Upsample", 0, 0, kAfterFirst}, {"Pad", 0, 0, kAfterFirst}, {"Clip", 0, 0, kAfterFirst},
     {"Dropout", 0, 0, kAfterFirst}, {"SoftmaxCrossEntropyLoss", 0, 0, kAfterFirst}, {"NegativeLogLikelihoodLoss", 0, 0, kAfterFirst},
@@ -44,6 +44,7 @@ unsigned use_of(const onnx::NodeProto& node, int operand) {
     if (has_operand(row->state, operand)) return kStateUse;
     if (has_operand(row->untrained, operand)) return kUntrainedUse;
   }
+  if (op == "InstanceNormalization" && operand > 0) return kInstanceUse;
   return op == "MatMul" && operand == 1 ? kMatrixUse : kNeutralUse;
 }
 

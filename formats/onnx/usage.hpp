@@ -16,6 +16,7 @@ enum Usage : unsigned {
   kStateUse = 4,       ///< running statistics
   kUntrainedUse = 8,   ///< a scale, a bound, a mask, a shape: nobody trains it
   kNeutralUse = 16,    ///< any other
+  kInstanceUse = 32,   ///< scale and bias of InstanceNormalization: weights, or the ones and zeros that group normalization is written with
 };
 /// The same bits of what is read through Identity stand this much higher.
 inline constexpr unsigned kThroughIdentity = 8;
