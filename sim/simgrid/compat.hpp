@@ -1,7 +1,8 @@
 #pragma once
 // What differs between the versions of SimGrid, from 3.32 on.
 
-// clang-format off: the C headers need what s4u.hpp brings
+// The C headers need what s4u.hpp brings.
+// clang-format off
 #include <simgrid/s4u.hpp>
 #include <simgrid/version.h>
 #include <xbt/log.h>
