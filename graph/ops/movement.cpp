@@ -68,11 +68,9 @@ std::vector<std::int64_t> permutation(const NodeView& node) {
   perm = node.attributes.integers("perm", perm);
   auto sorted = perm;
   std::sort(sorted.begin(), sorted.end());
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (perm.size() != rank || sorted[d] != static_cast<std::int64_t>(d)) {
-      throw BadInput("attribute perm", "is " + to_text(perm) + "; it must hold each of the " + std::to_string(rank) + " axes once");
-    }
-  }
+  std::vector<std::int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (sorted != axes) throw BadInput("attribute perm", "is " + to_text(perm) + "; it must hold each of the " + std::to_string(rank) + " axes once");
   return perm;
 }
 
