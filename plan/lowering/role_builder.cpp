@@ -107,6 +107,29 @@ std::vector<Format> formats_of(const Role& role, const std::vector<BufferIndex>&
 
 }  // namespace
 
+/// Implementation and formats are those of the largest variant. A smaller one may want more workspace: it is shared out over threads differently.
+KernelOffer RoleBuilder::offer_for(NodeId n, const std::vector<BufferIndex>& inputs, const std::vector<Buffer>& results) const {
+  const auto& node = g_[n];
+  const auto now = formats_of(role_, inputs);
+  std::optional<KernelOffer> chosen;
+  for (std::size_t v = 0; v < at_.size(); ++v) {
+    std::vector<std::optional<graph::TensorType>> output_types;
+    for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == TensorId::None)
+        output_types.emplace_back();
+      else
+        output_types.push_back(graph::TensorType{results[r].dtype, results[r].shapes[v]}), ++r;
+    }
+    const auto input_types = types_of(role_, inputs, v);
+    auto offer = c_.backend.offer({graph::schema(node), node.attributes, input_types, output_types, now, c_.options.threads});
+    if (!chosen)
+      chosen = std::move(offer);
+    else
+      chosen->workspace = std::max(chosen->workspace, offer.workspace);
+  }
+  return *chosen;
+}
+
 void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
   const auto& node = g_[n];
   Instruction instruction;
@@ -118,15 +141,7 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
   for (auto t : node.outputs)
     if (t != TensorId::None) results.push_back(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body));
 
-  // The backend sees the largest variant; kernels of the other one are made from its shapes at run time.
-  std::vector<std::optional<graph::TensorType>> output_types;
-  for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i] == TensorId::None) output_types.emplace_back();
-    else output_types.push_back(graph::TensorType{results[r].dtype, results[r].shapes.front()}), ++r;
-  }
-  const auto input_types = types_of(role_, instruction.inputs, 0);
-  const auto now = formats_of(role_, instruction.inputs);
-  const auto offer = c_.backend.offer({graph::schema(node), node.attributes, input_types, output_types, now, c_.options.threads});
+  const auto offer = offer_for(n, instruction.inputs, results);
   for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
     if (instruction.inputs[i] == kNoBuffer) continue;
     const bool whole = g_[node.inputs[i]].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;

@@ -60,6 +60,7 @@ class RoleBuilder {
   void lower_node(graph::NodeId, std::uint16_t body);
   void lower_view(graph::NodeId, std::uint16_t body);
   void lower_kernel(graph::NodeId, std::uint16_t body);
+  [[nodiscard]] KernelOffer offer_for(graph::NodeId, const std::vector<BufferIndex>& inputs, const std::vector<Buffer>& results) const;
   std::uint32_t emit(std::uint16_t body, Instruction instruction);
   void add_dependencies(Instruction& instruction) const;
   void emit_report();
