@@ -37,51 +37,51 @@ std::string signature_of(const graph::Attributes& attributes, const graph::NodeV
   return text;
 }
 
-DType compute_type(const Program& program, const graph::NodeView& view) {
+DType compute_type(const graph::NodeView& view, DType otherwise) {
   for (const auto& type : view.outputs)
     if (type && is_float(type->dtype)) return type->dtype;
-  return program.dtype;
+  return otherwise;
 }
 
-costmodel::KernelCase copy_case(const Program& program, const Role& role, const Instruction& i, std::size_t variant) {
-  const auto type = *local_type(role, i.outputs.front(), variant);
+}  // namespace
+
+costmodel::KernelCase copy_case(InstructionKind kind, const graph::TensorType& type, const KernelInfo* info, DType otherwise) {
   const auto bytes = graph::size_of(type);
   costmodel::KernelCase kernel;
-  const bool adds = i.kind == InstructionKind::Accumulate;
-  kernel.op = std::string(name(i.kind));
+  const bool adds = kind == InstructionKind::Accumulate;
+  kernel.op = std::string(name(kind));
   kernel.family = graph::CostFamily::Movement;
   kernel.work = {Flops(adds ? static_cast<double>(graph::element_count(type.shape)) : 0.0), bytes * (adds ? 3.0 : 2.0)};
-  kernel.dtype = program.dtype;
-  if (i.kernel >= 0) {
-    const auto& info = role.kernels[static_cast<std::size_t>(i.kernel)];
-    kernel.implementation = info.implementation;
-    kernel.signature = std::string(name(info.input_formats.front())) + ">" + std::string(name(info.output_formats.front()));
+  kernel.dtype = otherwise;
+  if (info != nullptr) {
+    kernel.implementation = info->implementation;
+    kernel.signature = std::string(name(info->input_formats.front())) + ">" + std::string(name(info->output_formats.front()));
   }
   kernel.signature += std::string(name(type.dtype)) + graph::to_text(type.shape);
   return kernel;
 }
 
-}  // namespace
+costmodel::KernelCase kernel_case(const KernelCall& call, int threads) {
+  costmodel::KernelCase kernel;
+  kernel.op = std::string(call.schema.name);
+  kernel.implementation = call.kernel.implementation;
+  kernel.signature = signature_of(call.view.attributes, call.view, call.kernel);
+  kernel.family = call.schema.family;
+  kernel.work = graph::work_of(call.schema, call.view);
+  kernel.dtype = compute_type(call.view, call.otherwise);
+  kernel.threads = threads;
+  return kernel;
+}
 
 costmodel::KernelCase kernel_case(const Program& program, const graph::TrainingGraph& training, const PlacedInstruction& placed) {
   const auto& [role, i, variant, threads] = placed;
-  costmodel::KernelCase kernel;
+  const auto* info = i.kernel >= 0 ? &role.kernels[static_cast<std::size_t>(i.kernel)] : nullptr;
   if (i.kind == InstructionKind::Kernel) {
     const auto& node = training.graph[i.node];
-    const auto& row = graph::schema(node);
-    const auto inputs = local_types(role, i.inputs, variant);
-    const auto outputs = local_types(role, i.outputs, variant);
-    const graph::NodeView view{inputs, outputs, node.attributes};
-    const auto& info = role.kernels[static_cast<std::size_t>(i.kernel)];
-    kernel.op = std::string(row.name);
-    kernel.implementation = info.implementation;
-    kernel.signature = signature_of(node.attributes, view, info);
-    kernel.family = row.family;
-    kernel.work = graph::work_of(row, view);
-    kernel.dtype = compute_type(program, view);
-  } else {
-    kernel = copy_case(program, role, i, variant);
+    const auto inputs = local_types(role, i.inputs, variant), outputs = local_types(role, i.outputs, variant);
+    return kernel_case({graph::schema(node), {inputs, outputs, node.attributes}, *info, program.dtype}, threads);
   }
+  auto kernel = copy_case(i.kind, *local_type(role, i.outputs.front(), variant), info, program.dtype);
   kernel.threads = threads;
   return kernel;
 }

@@ -25,6 +25,18 @@ struct ProgramCosts {
   std::vector<RoleCosts> roles;
 };
 
+/// One kernel call as a benchmark makes it, without a Program.
+struct KernelCall {
+  const graph::OpSchema& schema;
+  graph::NodeView view;          ///< local types
+  const KernelInfo& kernel;
+  DType otherwise = DType::F32;  ///< type of the computation where no result is of floating point
+};
+/// The same identity as an instruction of a Program that calls this kernel has.
+[[nodiscard]] costmodel::KernelCase kernel_case(const KernelCall&, int threads);
+/// Of a Reorder or Accumulate of tensors of this type. `kernel` says the formats of a Reorder; nullptr else.
+[[nodiscard]] costmodel::KernelCase copy_case(InstructionKind, const graph::TensorType&, const KernelInfo* kernel, DType otherwise);
+
 /// One instruction of a role, for micro-batches of one variant, on a rank with so many threads.
 struct PlacedInstruction {
   const Role& role;
