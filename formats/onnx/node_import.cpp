@@ -121,7 +121,9 @@ std::vector<std::string> NodeImport::texts(std::string_view key) const {
 std::optional<graph::Value> NodeImport::tensor(std::string_view key) const {
   const auto* a = attribute(key);
   if (!a || !a->has_t()) return std::nullopt;
-  return value_of(stored_tensor(importer_.file_, a->t(), name_));
+  const StoredTensor stored = stored_tensor(importer_.file_, a->t(), name_);
+  if (!stored.contents.known()) fail("attribute " + std::string(key) + " is a tensor without numbers");
+  return value_of(stored);
 }
 
 std::vector<std::int64_t> NodeImport::integers_from(std::string_view key, std::size_t i) const {
