@@ -1,0 +1,78 @@
+#include "tests/exec/executor/models.hpp"
+
+#include <sstream>
+
+#include "base/error.hpp"
+#include "graph/zoo/layers.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "plan/lowering/lowering.hpp"
+
+namespace rehearsal::exec::sample {
+namespace {
+
+using graph::zoo::Layers;
+
+graph::Graph mlp(std::int64_t batch) {
+  Layers layers;
+  auto x = layers.builder().add_input("input", {DType::F32, {batch, 12}});
+  for (int n = 0; n < 4; ++n) {
+    const auto name = "layer" + std::to_string(n);
+    x = layers.relu(name + ".relu", layers.linear(name, x, 16));
+  }
+  return std::move(layers).finish(layers.linear("last", x, 5), "output");
+}
+
+graph::Graph cnn(std::int64_t batch) {
+  Layers layers;
+  auto x = layers.image(batch, 3, 8);
+  x = layers.relu("stem.relu", layers.batch_norm("stem.bn", layers.conv("stem", x, 8, {}, false)));
+  x = layers.max_pool("pool", x, {2, 2, 0});
+  auto inner = layers.relu("block.relu", layers.batch_norm("block.bn1", layers.conv("block.conv1", x, 8, {}, false)));
+  inner = layers.batch_norm("block.bn2", layers.conv("block.conv2", inner, 8, {}, false));
+  x = layers.relu("sum.relu", layers.node("sum", "Add", {inner, x}));
+  return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 4), "output");
+}
+
+graph::Graph build(const Case& c) {
+  if (c.model == "mlp") return mlp(c.batch);
+  if (c.model == "cnn") return cnn(c.batch);
+  if (c.model == "gpt") return graph::zoo::build("gpt?layers=2&hidden=16&heads=2&seq=6&vocab=24", c.batch);
+  throw BadInput("model " + c.model, "use mlp, cnn or gpt");
+}
+
+}  // namespace
+
+std::string to_text(const Case& c) { return c.model + "/" + std::to_string(c.batch) + "/" + c.plan + "/" + c.dtype; }
+
+Case parse_case(const std::string& text) {
+  std::istringstream in(text);
+  Case c;
+  std::string batch;
+  std::getline(in, c.model, '/');
+  std::getline(in, batch, '/');
+  std::getline(in, c.plan, '/');
+  std::getline(in, c.dtype, '/');
+  c.batch = std::stoll(batch);
+  return c;
+}
+
+graph::TrainingGraph training_of(const Case& c, const std::string& optimizer) {
+  graph::TrainingOptions options;
+  options.loss = "cross-entropy";
+  options.optimizer.name = optimizer;
+  options.optimizer.values["lr"] = 0.05;
+  if (optimizer == "sgd") options.optimizer.values["momentum"] = 0.9;
+  auto model = graph::with_initial_values(build(c));
+  if (c.dtype == "f64") model = graph::with_float_type(model, DType::F64);
+  return graph::build_training_graph(model, options);
+}
+
+CpuBackend backend_of(const Case& c) { return CpuBackend(c.dtype == "f64" ? "reference" : "auto"); }
+
+plan::Program program_of(const Case& c, const graph::TrainingGraph& training) {
+  plan::LoweringOptions options;
+  options.bucket_bytes = 2000;  // several buckets, small as the models are
+  return plan::lower(training, plan::parse_plan(c.plan), backend_of(c), options);
+}
+
+}  // namespace rehearsal::exec::sample

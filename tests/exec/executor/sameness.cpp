@@ -1,0 +1,163 @@
+// One Program, two interpreters: what ranks under mpirun do and what the simulator (and the closed form) plays is the same, instruction
+// by instruction; and the comparison sees it when one of them is given another Program.
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <tuple>
+#include <vector>
+
+#include "costmodel/cost_model.hpp"
+#include "plan/playing.hpp"
+#include "plan/simulation.hpp"
+#include "platforms/catalog.hpp"
+#include "tests/catch.hpp"
+#include "tests/exec/executor/models.hpp"
+#include "tests/process.hpp"
+#include "traces/build.hpp"
+
+using namespace rehearsal;
+using exec::sample::Case;
+
+namespace {
+
+/// An event without its times.
+struct Done {
+  plan::Identity identity;
+  int micro_batch = 0;
+  std::string name, op, implementation;
+  std::int64_t bytes = 0;
+  bool operator==(const Done&) const = default;
+};
+
+std::string to_text(const Done& d) {
+  std::ostringstream out;
+  out << plan::name(d.identity.kind) << " " << d.name << " (" << plan::name(d.identity.body) << " #" << d.identity.ordinal << ", micro-batch " << d.micro_batch << ", " << d.op << " " << d.implementation
+      << ", " << d.bytes << " bytes)";
+  return out.str();
+}
+
+/// What one stream of a rank did in a step, in the order of the beginnings.
+std::vector<Done> done_on(const traces::RankTrace& rank, plan::Stream stream, int step) {
+  std::vector<const traces::Event*> events;
+  for (const auto& e : rank.events)
+    if (e.stream == stream && e.step == step) events.push_back(&e);
+  std::stable_sort(events.begin(), events.end(), [](const auto* a, const auto* b) { return a->begin < b->begin; });
+  std::vector<Done> done;
+  for (const auto* e : events) {
+    const auto& kind = rank.kinds[e->kind];
+    done.push_back({kind.identity, e->micro_batch, kind.name, kind.kernel.op, kind.kernel.implementation, kind.message_bytes});
+  }
+  return done;
+}
+
+/// The first thing in which the ranks of `some` differ from those of `all`; none when they did the same.
+std::optional<std::string> difference(const traces::Trace& some, const traces::Trace& all) {
+  if (some.model_hash != all.model_hash) return "the models differ";
+  for (const auto& rank : some.ranks) {
+    const auto other = std::find_if(all.ranks.begin(), all.ranks.end(), [&](const auto& r) { return r.rank == rank.rank; });
+    if (other == all.ranks.end()) return "rank " + std::to_string(rank.rank) + " is in one trace only";
+    for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive}) {
+      const auto a = done_on(rank, stream, 0), b = done_on(*other, stream, 0);
+      const auto where = "rank " + std::to_string(rank.rank) + ", " + std::string(plan::name(stream)) + " stream, ";
+      for (std::size_t n = 0; n < std::min(a.size(), b.size()); ++n)
+        if (!(a[n] == b[n])) return where + "event " + std::to_string(n) + ": " + to_text(a[n]) + " against " + to_text(b[n]);
+      if (a.size() != b.size()) return where + std::to_string(a.size()) + " events against " + std::to_string(b.size());
+    }
+  }
+  return std::nullopt;
+}
+
+/// The traces of ranks that really train.
+std::vector<traces::Trace> measured(int ranks, const std::vector<Case>& cases) {
+  const TemporaryFolder folder;
+  std::string command = REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " " REHEARSAL_TRAIN_PLANS " 1 " + (folder / "");
+  for (const auto& c : cases) command += " '" + exec::sample::to_text(c) + "'";
+  const auto ended = run_shell(command);
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  std::vector<traces::Trace> found;
+  for (std::size_t n = 0; n < cases.size(); ++n) found.push_back(traces::read_trace(folder / (std::to_string(n) + ".json")));
+  return found;
+}
+
+/// The trace of the case's Program on a modelled machine.
+traces::Trace simulated(const Case& c, plan::StepEvaluator& evaluator) {
+  const auto training = exec::sample::training_of(c);
+  const auto program = exec::sample::program_of(c, training);
+  const auto platform = platforms::with_devices(platforms::load("dgx-a100"), program.ranks);
+  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32");
+  const auto costs = plan::cost_of(program, training, model, 1);
+  const auto cost = evaluator.evaluate({program, costs, platform, model, true});
+  const auto representatives = plan::representatives(program);
+  const bool by_rank = cost.timeline.size() == static_cast<std::size_t>(program.ranks);
+  traces::TraceBuilder builder(program, training, "simulated", 1);
+  for (std::size_t n = 0; n < cost.timeline.size(); ++n) builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, cost.timeline[n], 0.0);
+  return std::move(builder).finish();
+}
+
+std::unique_ptr<plan::StepEvaluator> simulator() {
+#ifdef REHEARSAL_SIM_MODULE_FILE
+  ::setenv("REHEARSAL_SIM_MODULE", REHEARSAL_SIM_MODULE_FILE, 1);
+  return plan::open_simulator("full", Seconds(60));
+#else
+  WARN("SimGrid is not here: the closed form alone stands for the simulator");
+  return plan::closed_form_evaluator();
+#endif
+}
+
+std::size_t events_of(const traces::Trace& trace, plan::Stream stream) {
+  std::size_t count = 0;
+  for (const auto& rank : trace.ranks) count += done_on(rank, stream, 0).size();
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("both interpreters do the same") {
+  const auto [ranks, cases] = GENERATE(std::pair<int, std::vector<Case>>{2,
+                                                                         {{"mlp", 8, "dp=2"},
+                                                                          {"mlp", 6, "dp=2,micro_batch=2,overlap=off"},
+                                                                          {"cnn", 5, "dp=2", "f32"},
+                                                                          {"gpt", 4, "dp=2,micro_batch=1", "f32"},
+                                                                          {"mlp", 7, "pp=2,micro_batch=2"},
+                                                                          {"mlp", 8, "pp=2,micro_batch=2,schedule=gpipe", "f32"},
+                                                                          {"gpt", 4, "pp=2,micro_batch=1", "f32"}}},
+                                       std::pair<int, std::vector<Case>>{4, {{"mlp", 7, "dp=2,pp=2,micro_batch=2"}, {"gpt", 4, "dp=2,pp=2,micro_batch=1", "f32"}}});
+  const auto played = measured(ranks, cases);
+  for (std::size_t n = 0; n < cases.size(); ++n) {
+    INFO(exec::sample::to_text(cases[n]));
+    const auto by_simulation = simulated(cases[n], *simulator()), by_formula = simulated(cases[n], *plan::closed_form_evaluator());
+    CHECK(by_formula.ranks.size() >= 1);
+    CHECK(by_simulation.ranks.size() == (by_simulation.ranks.size() == by_formula.ranks.size() ? by_formula.ranks.size() : static_cast<std::size_t>(ranks)));
+    CHECK(difference(by_simulation, played[n]).value_or("") == "");
+    CHECK(difference(by_formula, played[n]).value_or("") == "");
+    const bool replicas = cases[n].plan.find("dp=2") != std::string::npos, stages = cases[n].plan.find("pp=2") != std::string::npos;
+    CHECK(events_of(played[n], plan::Stream::Compute) > 20);
+    CHECK((events_of(played[n], plan::Stream::Collective) > 0) == replicas);
+    CHECK((events_of(played[n], plan::Stream::Send) > 0) == stages);
+    CHECK(events_of(played[n], plan::Stream::Send) == events_of(played[n], plan::Stream::Receive));
+  }
+}
+
+TEST_CASE("another Program is found out") {
+  struct Pair {
+    Case here, there;
+  };
+  const std::vector<Pair> pairs{
+      {{"mlp", 8, "pp=2,micro_batch=2,schedule=1f1b"}, {"mlp", 8, "pp=2,micro_batch=2,schedule=gpipe"}},  // the same instructions in another order
+      {{"mlp", 8, "dp=2,allreduce=ring"}, {"mlp", 8, "dp=2,allreduce=halving-doubling"}},                        // one algorithm for another
+      {{"mlp", 8, "dp=2"}, {"mlp", 8, "dp=2,micro_batch=2"}},
+      {{"mlp", 8, "dp=2"}, {"mlp", 8, "dp=2", "f32"}},                                                    // half the bytes
+      {{"mlp", 8, "dp=2"}, {"cnn", 8, "dp=2"}},
+  };
+  std::vector<Case> cases;
+  for (const auto& p : pairs) cases.push_back(p.there);
+  const auto played = measured(2, cases);
+  for (std::size_t n = 0; n < pairs.size(); ++n) {
+    INFO(exec::sample::to_text(pairs[n].here));
+    const auto found = difference(simulated(pairs[n].here, *simulator()), played[n]);
+    REQUIRE(found);
+    CHECK_THAT(*found, contains("rank ") || contains("model"));
+  }
+}
