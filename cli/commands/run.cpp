@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
+#include "exec/data/npz.hpp"
 #include "exec/trainer.hpp"
 
 namespace rehearsal::cli {
@@ -92,6 +93,7 @@ Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& progra
 }
 
 int train_as_rank(const Options& o, exec::Communicator& world, Terminal& terminal) {
+  if (o.data != "synthetic") exec::require_npz(o.data);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings);
   const auto plan = plan_of(o, training, world.size());

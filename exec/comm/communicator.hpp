@@ -122,7 +122,8 @@ class MpiSession {
   int exceptions_at_start_;
 };
 
-/// Runs `body` as one rank and returns its exit status. What it throws is written to `out` once and ends every rank.
+/// Runs `body` as one rank and returns its exit status. What it throws is written to `out` once and ends every rank; a rank that is alone
+/// passes it on to the caller.
 int run_as_rank(MpiSession&, const std::function<int(Communicator&)>& body, std::ostream& out);
 
 }  // namespace rehearsal::exec

@@ -109,11 +109,22 @@ std::string npy_bytes(const NpyArray& array) {
   return bytes;
 }
 
-std::map<std::string, NpyArray> read_npz(const std::string& path) {
+namespace {
+
+std::unique_ptr<zip_t, ZipCloser> open_archive(const std::string& path) {
   if (!std::filesystem::exists(path)) throw BadInput(path, "does not exist");
   int code = 0;
-  const std::unique_ptr<zip_t, ZipCloser> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  std::unique_ptr<zip_t, ZipCloser> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (archive == nullptr) throw BadInput(path, "is no .npz file (a zip archive of arrays, as numpy.savez writes it)");
+  return archive;
+}
+
+}  // namespace
+
+void require_npz(const std::string& path) { (void)open_archive(path); }
+
+std::map<std::string, NpyArray> read_npz(const std::string& path) {
+  const auto archive = open_archive(path);
   std::map<std::string, NpyArray> arrays;
   const auto entries = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < entries; ++i) {

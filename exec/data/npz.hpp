@@ -17,6 +17,8 @@ struct NpyArray {
 
 /// All arrays of a file by name. Throws BadInput naming the file and the array when it is no .npz, truncated, or of a type or order that is not read.
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::string& path);
+/// Throws BadInput naming the file when it is missing or no .npz; reads no array.
+void require_npz(const std::string& path);
 /// Writes arrays uncompressed, atomically. Throws EnvironmentFailure when the disk is full.
 void write_npz(const std::string& path, const std::map<std::string, NpyArray>& arrays);
 
