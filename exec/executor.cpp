@@ -1,5 +1,6 @@
 #include "exec/executor.hpp"
 
+#include <omp.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -67,6 +68,7 @@ class Executor::Impl {
   Impl(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
       : program_(training.program), g_(training.graph.graph), backend_(backend), world_(training.world), options_(options), role_(program_.role(world_.rank())),
         arena_(role_.memory.arena_bytes), transfers_(world_) {
+    omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     prepare();
     set_initial_values();
   }
