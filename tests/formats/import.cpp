@@ -163,6 +163,17 @@ TEST_CASE("a mean is a scaled sum", "[import]") {
   CHECK(imported.graph.nodes()[0].attributes.number("scale", 0) == Approx(1.0 / 20));  // 4 * 5 pixels
 }
 
+TEST_CASE("a bound written in f64 keeps its digits", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2"}).output("y");
+  model.tensor("low", {}, 11).add_double_data(-0.8);
+  set(model.node("Cast", {"low"}, {"single"}), "to", std::int64_t{1});
+  model.node("Clip", {"x", "single"}, {"y"});
+  const ImportedModel imported = model.import();
+  REQUIRE(operators(imported) == std::vector<std::string>{"Clip"});
+  CHECK(imported.graph.nodes()[0].attributes.number("min", 0) == -0.8);  // as a float it would be -0.800000012
+}
+
 TEST_CASE("Einsum becomes products of matrices", "[import]") {
   ModelBuilder model;
   model.input("x", {"2", "3", "4"}).input("y", {"5", "4"}).output("z");

@@ -123,6 +123,11 @@ void cast(NodeImport& n) {
   const auto type = dtype_from_onnx(static_cast<int>(n.integer("to", 0)));
   if (n.version() < 6) n.unsupported("Cast with a type written as text is not supported");
   if (!type) n.unsupported("element type " + std::to_string(n.integer("to", 0)) + " is not supported");
+  // a bound written in f64 keeps its digits, so that a run in f64 uses the number that the author wrote
+  const graph::Value* value = n.value(0);
+  if (value && n.rank(0) == 0 && value->type.dtype == DType::F64 && *type == DType::F32) {
+    return n.set(0, n.constant({{DType::F32, {}}, {}, value->reals}));
+  }
   n.set(0, cast_to(n, n.input(0), *type));
 }
 
