@@ -176,6 +176,14 @@ Json parse(const std::string& text, const std::string& where) {
 
 std::string_view family_name(graph::CostFamily family) { return kFamilyNames[static_cast<std::size_t>(family)]; }
 
+const Correction* correction_for(const Calibration& c, const KernelCase& k) {
+  for (const auto& scope : {"op:" + k.op, "family:" + std::string(family_name(k.family))})
+    for (int threads : {k.threads, 0})
+      for (const auto& correction : c.corrections)
+        if (correction.scope == scope && correction.threads == threads) return &correction;
+  return nullptr;
+}
+
 Calibration read_calibration(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw BadInput(path, "cannot be read; `rehearse calibrate -o " + path + "` writes it");

@@ -65,7 +65,7 @@ struct LinkFit {
 
 /// Corrections that were learned from traces: factors on what the fits say, by mechanism and operator kind.
 struct Correction {
-  std::string scope;              ///< "op:Conv", "family:convolution", "collective", "step": what it applies to
+  std::string scope;              ///< "op:Conv", "family:convolution", "communication", "step": what it applies to
   int threads = 0;                ///< 0: any
   double factor = 1.0;
   double log_error = 0.1;         ///< what is left after correcting
@@ -89,13 +89,17 @@ struct Calibration {
 
 [[nodiscard]] std::string_view family_name(graph::CostFamily);  ///< "convolution"
 
+/// What applies to a kernel that was not itself seen in training: its operator's correction, else its family's; null: none.
+[[nodiscard]] const Correction* correction_for(const Calibration&, const KernelCase&);
+
 /// Reads the "calibration" part of machine.json. Throws BadInput naming file and key.
 [[nodiscard]] Calibration read_calibration(const std::string& path);
 /// JSON text of the calibration part alone.
 [[nodiscard]] std::string to_json_text(const Calibration&);
 [[nodiscard]] Calibration calibration_from_json_text(const std::string& text, const std::string& where);
 
-/// Fits `fits` and `link` to the samples (robust least squares in log time).
+/// Fits `fits` and `link` to the samples (robust least squares of relative errors). Samples from training are first divided by the
+/// correction of their operator, so that fits speak of micro-benchmarks throughout and corrections apply to all that is fitted.
 void fit(Calibration&);
 
 }  // namespace rehearsal::costmodel

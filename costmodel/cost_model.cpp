@@ -59,7 +59,7 @@ CostModel::CostModel(const platforms::Device& device, Calibration calibration, E
 }
 
 Estimate CostModel::kernel(const KernelCase& k) const {
-  if (const auto at = index_->samples.find(key_of(k)); at != index_->samples.end()) return exact(*at->second);
+  if (const auto at = index_->samples.find(key_of(k)); at != index_->samples.end()) return at->second->from_training ? exact(*at->second) : corrected(k, exact(*at->second));
   auto estimate = roofline(k);
   for (const bool of_op : {true, false}) {
     const auto at = index_->fits.find(of_op ? key_of(k.op, k.implementation, k.family, k.dtype, k.threads) : key_of("", "", k.family, k.dtype, k.threads));
@@ -100,13 +100,15 @@ Estimate CostModel::roofline(const KernelCase& k) const {
 }
 
 Estimate CostModel::corrected(const KernelCase& k, Estimate estimate) const {
-  for (const auto& scope : {"op:" + k.op, "family:" + std::string(family_name(k.family))}) {
-    const auto* c = correction(scope, k.threads);
-    if (c == nullptr) continue;
-    estimate.seconds *= c->factor;
+  const auto* c = correction("op:" + k.op, k.threads);
+  if (c == nullptr) c = correction("family:" + std::string(family_name(k.family)), k.threads);
+  if (c == nullptr) return estimate;
+  estimate.seconds *= c->factor;
+  // Micro-benchmarks of this shape are surer than the correction; a fit is as sure as training showed it to be.
+  if (estimate.evidence == Evidence::Exact)
+    estimate.log_error = std::hypot(estimate.log_error, c->log_error);
+  else
     estimate.log_error = std::max(0.03, std::min(estimate.log_error, c->log_error));
-    break;
-  }
   return estimate;
 }
 

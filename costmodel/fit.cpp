@@ -101,10 +101,12 @@ FamilyFit fit_points(const std::vector<Point>& points) {
 
 using Group = std::tuple<std::string, std::string, graph::CostFamily, DType, int>;  // op, implementation, family, dtype, threads
 
-/// The time that a sample stands for: of the wall clock in training, of the thread in micro-benchmarks, which others may interrupt.
-double seconds_of(const Sample& s) {
-  if (s.from_training || s.kernel.threads > 1) return s.wall_median.value();
-  return s.cpu_median.value();
+/// The time that a sample stands for at the level of micro-benchmarks: of the wall clock where training or several threads were
+/// measured, of the thread alone otherwise, which others may interrupt.
+double seconds_of(const Calibration& c, const Sample& s) {
+  if (!s.from_training) return s.kernel.threads > 1 ? s.wall_median.value() : s.cpu_median.value();
+  const auto* correction = correction_for(c, s.kernel);
+  return s.wall_median.value() / (correction == nullptr ? 1.0 : correction->factor);
 }
 
 void fit_links(Calibration& c) {
@@ -123,7 +125,7 @@ void fit_links(Calibration& c) {
 void fit(Calibration& c) {
   std::map<Group, std::vector<Point>> groups;
   for (const auto& s : c.samples) {
-    const double seconds = seconds_of(s);
+    const double seconds = seconds_of(c, s);
     if (!(seconds > 0)) continue;
     const Point point{s.kernel.work.flops.value(), s.kernel.work.bytes.value(), seconds, s.from_training ? 3.0 : 1.0};
     const auto& k = s.kernel;

@@ -1,0 +1,163 @@
+#include "costmodel/learning.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "costmodel/cost_model.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+constexpr double kPriorKernels = 3;
+constexpr double kPriorError = 0.15;
+
+bool same_kernel(const KernelCase& a, const KernelCase& b) {
+  return a.op == b.op && a.implementation == b.implementation && a.signature == b.signature && a.dtype == b.dtype && a.threads == b.threads;
+}
+
+/// Geometric mean of two durations; a missing one (zero) leaves the other.
+Seconds blend(Seconds a, double weight_a, Seconds b, double weight_b) {
+  if (!(a.value() > 0)) return b;
+  if (!(b.value() > 0)) return a;
+  return Seconds(std::exp((weight_a * std::log(a.value()) + weight_b * std::log(b.value())) / (weight_a + weight_b)));
+}
+
+/// log(training / predicted) of one kernel and how much it counts.
+struct Ratio {
+  double log_ratio = 0, weight = 0;
+};
+
+struct Mean {
+  double value = 0, variance = 0, kernels = 0;
+};
+
+double middle(std::vector<Ratio> ratios) {
+  std::sort(ratios.begin(), ratios.end(), [](const Ratio& a, const Ratio& b) { return a.log_ratio < b.log_ratio; });
+  double total = 0, passed = 0;
+  for (const auto& r : ratios) total += r.weight;
+  for (const auto& r : ratios)
+    if ((passed += r.weight) >= total / 2) return r.log_ratio;
+  return 0;
+}
+
+Mean robust_mean(const std::vector<Ratio>& ratios) {
+  const double centre = middle(ratios);
+  double weight = 0, weighted = 0, square = 0, weights_square = 0;
+  for (const auto& r : ratios) {
+    const double x = std::clamp(r.log_ratio, centre - 1.0, centre + 1.0);
+    weight += r.weight;
+    weighted += r.weight * x;
+    square += r.weight * x * x;
+    weights_square += r.weight * r.weight;
+  }
+  if (!(weight > 0)) return {};
+  const double mean = weighted / weight;
+  return {mean, std::max(0.0, square / weight - mean * mean), weight * weight / weights_square};
+}
+
+/// The robust mean drawn towards `centre` while kernels are few.
+Correction correction_of(const std::string& scope, int threads, const Mean& mean, double centre) {
+  const double share = mean.kernels / (mean.kernels + kPriorKernels);
+  Correction c;
+  c.scope = scope;
+  c.threads = threads;
+  c.factor = std::exp(centre + share * (mean.value - centre));
+  c.log_error = std::sqrt(share * mean.variance + (1 - share) * kPriorError * kPriorError);
+  c.observations = static_cast<std::int64_t>(std::lround(mean.kernels));
+  return c;
+}
+
+bool of_kernels(const Correction& c) { return c.scope.rfind("family:", 0) == 0 || c.scope.rfind("op:", 0) == 0; }
+
+using OfFamily = std::pair<graph::CostFamily, int>;                ///< threads
+using OfOp = std::tuple<std::string, graph::CostFamily, int>;
+
+struct Ratios {
+  std::map<OfFamily, std::vector<Ratio>> families;
+  std::map<OfOp, std::vector<Ratio>> ops;
+};
+
+Ratios ratios_of(const std::vector<Sample>& samples, const CostModel& benchmarks) {
+  Ratios ratios;
+  for (const auto& s : samples) {
+    const double predicted = benchmarks.kernel(s.kernel).seconds.value();
+    const double measured = s.wall_median.value();
+    if (!s.from_training || !(measured > 0) || !(predicted > 0)) continue;
+    const Ratio ratio{std::log(measured / predicted), measured * static_cast<double>(std::max<std::int64_t>(1, s.count))};
+    ratios.families[{s.kernel.family, s.kernel.threads}].push_back(ratio);
+    ratios.ops[{s.kernel.op, s.kernel.family, s.kernel.threads}].push_back(ratio);
+  }
+  return ratios;
+}
+
+Calibration without_training(const Calibration& c) {
+  Calibration result;
+  for (const auto& s : c.samples)
+    if (!s.from_training) result.samples.push_back(s);
+  fit(result);
+  return result;
+}
+
+}  // namespace
+
+bool merge_sample(Calibration& c, const Sample& fresh) {
+  const auto at = std::find_if(c.samples.begin(), c.samples.end(), [&](const Sample& s) { return s.from_training && same_kernel(s.kernel, fresh.kernel); });
+  if (at == c.samples.end()) {
+    c.samples.push_back(fresh);
+    return true;
+  }
+  auto& old = *at;
+  const auto fresh_weight = static_cast<double>(std::max<std::int64_t>(1, fresh.count));
+  const double old_weight = std::min(static_cast<double>(old.count), fresh_weight);
+  const auto mix = [&](Seconds a, Seconds b) { return blend(a, old_weight, b, fresh_weight); };
+  const double apart = old.wall_median.value() > 0 && fresh.wall_median.value() > 0 ? std::log(fresh.wall_median / old.wall_median) : 0;
+  const double share = old_weight / (old_weight + fresh_weight);
+  old.spread = std::sqrt(share * old.spread * old.spread + (1 - share) * fresh.spread * fresh.spread + share * (1 - share) * apart * apart);
+  old.cpu_min = mix(old.cpu_min, fresh.cpu_min);
+  old.cpu_quartile = mix(old.cpu_quartile, fresh.cpu_quartile);
+  old.cpu_median = mix(old.cpu_median, fresh.cpu_median);
+  old.wall_min = mix(old.wall_min, fresh.wall_min);
+  old.wall_median = mix(old.wall_median, fresh.wall_median);
+  old.count += fresh.count;
+  return false;
+}
+
+void learn_kernel_corrections(Calibration& c, const platforms::Device& device, const std::string& peak_key) {
+  const CostModel benchmarks(device, without_training(c), profile("rehearse"), peak_key);
+  const auto ratios = ratios_of(c.samples, benchmarks);
+  c.corrections.erase(std::remove_if(c.corrections.begin(), c.corrections.end(), of_kernels), c.corrections.end());
+  std::map<OfFamily, double> centres;
+  for (const auto& [key, of_family] : ratios.families) {
+    c.corrections.push_back(correction_of("family:" + std::string(family_name(key.first)), key.second, robust_mean(of_family), 0.0));
+    centres[key] = std::log(c.corrections.back().factor);
+  }
+  for (const auto& [key, of_op] : ratios.ops) {
+    const auto& [op, family, threads] = key;
+    c.corrections.push_back(correction_of("op:" + op, threads, robust_mean(of_op), centres[{family, threads}]));
+  }
+  fit(c);
+}
+
+void merge_factor(Calibration& c, const std::string& scope, const FactorObservation& seen, double prior_error) {
+  if (seen.count <= 0) return;
+  auto at = std::find_if(c.corrections.begin(), c.corrections.end(), [&](const Correction& k) { return k.scope == scope && k.threads == 0; });
+  if (at == c.corrections.end()) at = c.corrections.insert(c.corrections.end(), {scope, 0, 1.0, prior_error, 0});
+  const auto old_count = static_cast<double>(at->observations), fresh_count = static_cast<double>(seen.count);
+  double mean = seen.log_factor, variance = seen.variance;
+  const double count = old_count + fresh_count;
+  if (old_count > 0) {
+    const double old_mean = std::log(at->factor) * (old_count + kPriorSteps) / old_count;
+    const double old_variance = std::max(0.0, (at->log_error * at->log_error * (old_count + kPriorSteps) - kPriorSteps * prior_error * prior_error) / old_count);
+    const double apart = seen.log_factor - old_mean;
+    mean = (old_count * old_mean + fresh_count * seen.log_factor) / count;
+    variance = (old_count * old_variance + fresh_count * seen.variance) / count + old_count * fresh_count / (count * count) * apart * apart;
+  }
+  at->factor = std::exp(mean * count / (count + kPriorSteps));
+  at->log_error = std::sqrt((count * variance + kPriorSteps * prior_error * prior_error) / (count + kPriorSteps));
+  at->observations = seen.count + at->observations;
+}
+
+}  // namespace rehearsal::costmodel
