@@ -1,0 +1,209 @@
+#include <cmath>
+
+#include "base/error.hpp"
+#include "costmodel/cost_model.hpp"
+#include "costmodel/learning.hpp"
+#include "tests/catch.hpp"
+#include "tests/traces/sample.hpp"
+#include "traces/composition.hpp"
+#include "traces/learn.hpp"
+
+namespace rehearsal::traces {
+namespace {
+
+using costmodel::Calibration;
+using costmodel::CostModel;
+using costmodel::KernelCase;
+using sample::kernel;
+
+/// What a micro-benchmark of the imagined machine says: 100 GFLOP/s, 10 GB/s, 1 us.
+double benchmark_seconds(const KernelCase& k) { return k.work.flops.value() / 100e9 + k.work.bytes.value() / 10e9 + 1e-6; }
+
+/// In training, products take 1.3 times as long as alone, what is memory-bound 1.6 times.
+double training_seconds(const KernelCase& k) { return benchmark_seconds(k) * (k.family == graph::CostFamily::MatMul ? 1.3 : 1.6); }
+
+KernelCase product(double n) { return kernel("MatMul", graph::CostFamily::MatMul, 2 * n * n * n, 12 * n * n); }
+KernelCase sum(double n) { return kernel("Add", graph::CostFamily::Elementwise, n * n, 12 * n * n); }
+
+/// A network of layers of these widths, each a product and a sum, on two ranks for `steps` steps after a warm-up; time after
+/// the last kernel goes to one all-reduce of `exposed` seconds. Noise of a few percent, the same in every run.
+Trace trained(const std::vector<double>& widths, int steps, double exposed) {
+  auto t = sample::empty_trace("measured");
+  t.model_hash = std::to_string(widths.size()) + "/" + std::to_string(widths.front());
+  for (int rank : {0, 1}) {
+    RankTrace r{rank, {}, {}};
+    for (double n : widths)
+      for (const auto& k : {product(n), sum(n)}) r.kinds.push_back(sample::computing(k, plan::BodyKind::Forward, static_cast<std::uint32_t>(r.kinds.size())));
+    r.kinds.push_back(sample::all_reduce(1 << 20, static_cast<std::uint32_t>(r.kinds.size())));
+    t.ranks.push_back(r);
+  }
+  double at = 0;
+  for (int step = 0; step <= steps; ++step) {
+    const double begin = at, noise = (step == 0 ? 5.0 : 1.0) * (1 + 0.02 * (step % 3 - 1));
+    for (auto& r : t.ranks) {
+      at = begin;
+      for (std::uint32_t n = 0; n < r.kinds.size(); ++n) {
+        const bool message = n + 1 == r.kinds.size();
+        const double seconds = (message ? exposed : training_seconds(r.kinds[n].kernel)) * noise;
+        r.events.push_back({n, 0, step, message ? plan::Stream::Collective : plan::Stream::Compute, at, at + seconds, seconds});
+        at += seconds;
+      }
+    }
+    t.steps.push_back({step, begin, at, 0, step == 0});
+  }
+  return t;
+}
+
+costmodel::Sample benchmark(const KernelCase& k) {
+  costmodel::Sample s;
+  s.kernel = k;
+  s.count = 20;
+  s.cpu_min = s.cpu_quartile = s.cpu_median = s.wall_min = s.wall_median = Seconds(benchmark_seconds(k));
+  return s;
+}
+
+Calibration benchmarks() {
+  Calibration c;
+  for (const double n : {16.0, 64.0, 200.0, 500.0, 900.0}) {
+    c.samples.push_back(benchmark(product(n)));
+    c.samples.push_back(benchmark(sum(n)));
+  }
+  costmodel::fit(c);
+  return c;
+}
+
+CostModel model(const Calibration& c) { return {sample::machine().nodes.front().device, c, costmodel::profile("rehearse"), "f32"}; }
+
+const costmodel::Correction& correction(const Calibration& c, const std::string& scope) {
+  for (const auto& k : c.corrections)
+    if (k.scope == scope) return k;
+  FAIL("no correction " << scope);
+  return c.corrections.front();
+}
+
+double step_error(const Calibration& c, const Trace& trace) {
+  return compose(trace, sample::machine(), model(c)).step(model(c)) / median_step_seconds(trace) - 1;
+}
+
+TEST_CASE("factors per family and operator are learned and shrunk while few") {
+  Calibration c = benchmarks();
+  auto s = benchmark(product(64));
+  s.from_training = true;
+  s.wall_median = s.wall_median * 2.0;
+  REQUIRE(costmodel::merge_sample(c, s));
+  costmodel::learn_kernel_corrections(c, sample::machine().nodes.front().device, "f32");
+  // One kernel that takes twice as long: family 2^(1/(1+3)) = 1.189; operator half way from there in the same proportion,
+  // log2 = 0.25 + 0.25 · (1 - 0.25) = 0.4375.
+  CHECK(correction(c, "family:matmul").factor == Approx(std::exp2(0.25)));
+  CHECK(correction(c, "op:MatMul").factor == Approx(std::exp2(0.4375)));
+  // The kernel itself was measured, another shape is corrected.
+  CHECK(model(c).kernel(product(64)).seconds.value() == Approx(2 * benchmark_seconds(product(64))));
+  CHECK(model(c).kernel(product(300)).seconds.value() == Approx(std::exp2(0.4375) * benchmark_seconds(product(300))).epsilon(0.08));
+  CHECK(model(c).kernel(sum(64)).seconds.value() == Approx(benchmark_seconds(sum(64))));
+}
+
+TEST_CASE("samples of one kernel merge by repetitions") {
+  Calibration c;
+  auto s = benchmark(product(64));
+  s.from_training = true;
+  s.wall_median = Seconds(1);
+  s.count = 100;
+  CHECK(costmodel::merge_sample(c, s));
+  s.wall_median = Seconds(4);
+  s.count = 10;
+  CHECK_FALSE(costmodel::merge_sample(c, s));
+  // The older one's 100 repetitions count as 10: the geometric mean of 1 s and 4 s.
+  REQUIRE(c.samples.size() == 1);
+  CHECK(c.samples[0].wall_median.value() == Approx(2));
+  CHECK(c.samples[0].count == 110);
+  CHECK(c.samples[0].spread == Approx(std::log(4) / 2));  // equal weights: half the distance
+}
+
+TEST_CASE("observations of a mechanism merge in any order") {
+  Calibration one, other;
+  costmodel::merge_factor(one, "step", {std::log(2), 0, 4}, 0.15);
+  CHECK(correction(one, "step").factor == Approx(std::sqrt(2)));           // 4 / (4 + 4)
+  CHECK(correction(one, "step").log_error == Approx(0.15 / std::sqrt(2)));  // sqrt(4 · 0.15² / 8)
+  costmodel::merge_factor(one, "step", {std::log(1.5), 0.01, 12}, 0.15);
+  costmodel::merge_factor(other, "step", {std::log(1.5), 0.01, 12}, 0.15);
+  costmodel::merge_factor(other, "step", {std::log(2), 0, 4}, 0.15);
+  CHECK(correction(one, "step").factor == Approx(correction(other, "step").factor));
+  CHECK(correction(one, "step").log_error == Approx(correction(other, "step").log_error));
+  CHECK(correction(one, "step").observations == 16);
+  // Mean (4 · 0.6931 + 12 · 0.4055) / 16 = 0.4774, shrunk by 16/20 to 0.3819.
+  CHECK(std::log(correction(one, "step").factor) == Approx(0.3819).epsilon(1e-3));
+}
+
+TEST_CASE("what is learned from two networks carries over to a third") {
+  const auto machine = sample::machine();
+  auto c = benchmarks();
+  const auto third = trained({150, 350, 450, 250}, 12, 0);
+  const double before = std::fabs(step_error(c, third));
+  CHECK(before > 0.2);
+  const std::vector<Trace> seen{trained({100, 300, 700, 800}, 12, 0), trained({64, 120, 256, 512, 600}, 12, 0)};
+  const auto outcome = learn(c, machine, seen);
+  CHECK(std::fabs(step_error(c, third)) < 0.05);
+  REQUIRE(outcome.traces.size() == 2);
+  for (const auto& t : outcome.traces) {
+    CHECK(std::fabs(t.error_before()) > 0.2);
+    CHECK(std::fabs(t.error_after()) < 0.02);
+  }
+  CHECK(outcome.samples_added == 2 * 9);
+  CHECK_FALSE(outcome.corrections.empty());
+  CHECK(correction(c, "op:MatMul").factor == Approx(1.3).epsilon(0.08));
+  CHECK(correction(c, "op:Add").factor == Approx(1.6).epsilon(0.12));
+}
+
+TEST_CASE("learning a trace again changes nothing") {
+  const auto machine = sample::machine();
+  auto c = benchmarks();
+  const std::vector<Trace> seen{trained({100, 300, 700}, 12, 1e-3)};
+  learn(c, machine, seen);
+  const auto text = costmodel::to_json_text(c);
+  const auto again = learn(c, machine, seen);
+  CHECK(again.traces[0].known);
+  CHECK(again.samples_added + again.samples_merged == 0);
+  CHECK(costmodel::to_json_text(c) == text);
+}
+
+TEST_CASE("a second run of the same training moves the estimate little") {
+  const auto machine = sample::machine();
+  auto c = benchmarks();
+  const auto first = trained({100, 300, 700}, 12, 1e-3);
+  const auto second = trained({100, 300, 700}, 11, 1e-3);
+  learn(c, machine, {&first, 1});
+  const double once = step_error(c, first);
+  learn(c, machine, {&second, 1});
+  CHECK(step_error(c, first) == Approx(once).margin(0.02));
+}
+
+TEST_CASE("communication is learned against its closed form") {
+  const auto machine = sample::machine();
+  auto c = benchmarks();
+  c.link.reduction = BytesPerSecond(1e12);
+  const auto t = trained({100}, 12, 1e-4);
+  // Ring of two ranks: twice half the vector, 2 · (2 us + 524288 B / 100 GB/s) + 524288 B / 1 TB/s = 15.01 us.
+  CHECK(compose(t, machine, model(c)).communication == Approx(15.01e-6).epsilon(1e-3));
+  learn(c, machine, {&t, 1});
+  // 100 us in the median step: log(100 / 15.01) = 1.8965, shrunk by 12 / 16.
+  CHECK(std::log(correction(c, "communication").factor) == Approx(1.8965 * 0.75).epsilon(0.01));
+}
+
+TEST_CASE("only measured traces with steps on this machine teach") {
+  const auto machine = sample::machine();
+  auto c = benchmarks();
+  const auto text = costmodel::to_json_text(c);
+  auto t = trained({100}, 3, 0);
+  t.kind = "simulated";
+  CHECK_THROWS_WITH(learn(c, machine, {&t, 1}), contains("was simulated"));
+  t = trained({100}, 3, 0);
+  t.steps.clear();
+  CHECK_THROWS_AS(learn(c, machine, {&t, 1}), BadInput);
+  t = trained({100}, 3, 0);
+  t.plan = "dp=4";
+  CHECK_THROWS_WITH(learn(c, machine, {&t, 1}), contains("4 ranks"));
+  CHECK(costmodel::to_json_text(c) == text);
+}
+
+}  // namespace
+}  // namespace rehearsal::traces

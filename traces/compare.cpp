@@ -1,0 +1,124 @@
+#include "traces/compare.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.hpp"
+#include "traces/timeline.hpp"
+
+namespace rehearsal::traces {
+namespace {
+
+/// Predicted and measured, in this order.
+using Pair = std::array<double, 2>;
+
+struct Instruction {
+  std::string phase, op, name;
+  Pair seconds{};
+  std::array<bool, 2> known{};
+};
+
+using Instructions = std::map<plan::Identity, Instruction>;
+
+void refuse_unless_equal(const std::string& what, const std::string& predicted, const std::string& measured) {
+  if (predicted == measured) return;
+  throw BadInput("the two traces", "are of different " + what + " (" + predicted + " and " + measured + "); compare traces of the same model, plan and batch");
+}
+
+void check_alike(const Trace& predicted, const Trace& measured) {
+  refuse_unless_equal("models", predicted.model_hash, measured.model_hash);
+  refuse_unless_equal("plans", predicted.plan, measured.plan);
+  refuse_unless_equal("batches", std::to_string(predicted.batch), std::to_string(measured.batch));
+  refuse_unless_equal("element types", predicted.dtype, measured.dtype);
+}
+
+std::set<int> common_ranks(const Trace& predicted, const Trace& measured) {
+  std::set<int> ranks;
+  for (const auto& a : predicted.ranks)
+    for (const auto& b : measured.ranks)
+      if (a.rank == b.rank) ranks.insert(a.rank);
+  if (ranks.empty()) throw BadInput("the two traces", "hold no rank in common");
+  return ranks;
+}
+
+/// One trace's share: seconds of every instruction, and of what is none, in the mean of steps and ranks.
+struct Side {
+  const Trace& trace;
+  std::size_t which;
+  double step = 0, exposed = 0, idle = 0;
+};
+
+void add_rank(Side& side, const RankTrace& rank, double ranks, Instructions& instructions) {
+  const auto steps = central_steps(side.trace);
+  const double share = 1.0 / (static_cast<double>(steps.size()) * ranks);
+  std::set<std::int32_t> counted;
+  for (const auto& s : steps) counted.insert(s.step);
+  for (const auto& kind : rank.kinds) {
+    if (communicates(kind)) continue;
+    auto& i = instructions[kind.identity];
+    i.phase = std::string(plan::name(kind.identity.body));
+    i.op = kind.kernel.op;
+    i.name = kind.name;
+    i.known[side.which] = true;
+  }
+  for (const auto& e : rank.events)
+    if (counted.count(e.step) != 0 && !communicates(rank.kinds[e.kind])) instructions[rank.kinds[e.kind].identity].seconds[side.which] += (e.end - e.begin) * share;
+  for (const auto& a : accounts(rank, steps)) {
+    side.step += a.seconds * share;
+    side.exposed += a.exposed * share;
+    side.idle += a.idle * share;
+  }
+}
+
+Side side_of(const Trace& trace, std::size_t which, const std::set<int>& ranks, Instructions& instructions) {
+  Side side{trace, which};
+  for (const auto& rank : trace.ranks)
+    if (ranks.count(rank.rank) != 0) add_rank(side, rank, static_cast<double>(ranks.size()), instructions);
+  return side;
+}
+
+template <class Row>
+void largest_error_first(std::vector<Row>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return std::fabs(a.error()) > std::fabs(b.error()); });
+}
+
+void add_rows(const Instructions& instructions, Comparison& result) {
+  std::map<std::pair<std::string, std::string>, ComparedRow> rows;
+  for (const auto& [identity, i] : instructions) {
+    auto& row = rows[{i.phase, i.op}];
+    row.phase = i.phase;
+    row.op = i.op;
+    row.predicted += i.seconds[0];
+    row.measured += i.seconds[1];
+    ++row.instructions;
+    result.only_predicted += i.known[0] && !i.known[1] ? 1 : 0;
+    result.only_measured += i.known[1] && !i.known[0] ? 1 : 0;
+    result.instructions.push_back({i.phase, i.op, i.name, i.seconds[0], i.seconds[1]});
+  }
+  for (auto& [key, row] : rows) result.rows.push_back(std::move(row));
+}
+
+}  // namespace
+
+Comparison compare(const Trace& predicted, const Trace& measured) {
+  check_alike(predicted, measured);
+  const auto ranks = common_ranks(predicted, measured);
+  Instructions instructions;
+  const auto left = side_of(predicted, 0, ranks, instructions);
+  const auto right = side_of(measured, 1, ranks, instructions);
+  Comparison result;
+  result.predicted_step = left.step;
+  result.measured_step = right.step;
+  add_rows(instructions, result);
+  result.rows.push_back({"step", "exposed communication", left.exposed, right.exposed, 0});
+  result.rows.push_back({"step", "idle", left.idle, right.idle, 0});
+  largest_error_first(result.rows);
+  largest_error_first(result.instructions);
+  return result;
+}
+
+}  // namespace rehearsal::traces

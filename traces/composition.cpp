@@ -1,0 +1,84 @@
+#include "traces/composition.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/collectives/collective.hpp"
+#include "plan/lowering/lowering.hpp"
+#include "plan/step_cost.hpp"
+#include "traces/timeline.hpp"
+
+namespace rehearsal::traces {
+namespace {
+
+/// What the closed forms need to know about the ranks of a trace.
+class Links {
+ public:
+  Links(const Trace& trace, const platforms::Platform& platform, const costmodel::CostModel& model) : platform_(platform), fabric_(platform), model_(model) {
+    const auto plan = plan::parse_plan(trace.plan);
+    mesh_.plan = plan;
+    mesh_.ranks = plan.ranks();
+    mesh_.axes = plan::mesh_of(plan);
+    if (mesh_.ranks > platforms::device_count(platform))
+      throw BadInput("plan " + trace.plan + " of the trace", "is for " + std::to_string(mesh_.ranks) + " ranks; platform " + platform.name + " has " + std::to_string(platforms::device_count(platform)));
+  }
+
+  [[nodiscard]] double seconds(const EventKind& kind, int rank) const {
+    const Bytes size(static_cast<double>(kind.message_bytes));
+    if (kind.identity.kind == plan::InstructionKind::Receive) return 0;  // the other side's Send has it
+    if (kind.identity.kind == plan::InstructionKind::Send) {
+      const auto path = fabric_.path(rank, rank + 1 < mesh_.ranks ? rank + 1 : rank - 1);
+      return (path.latency + size / path.bandwidth).value();
+    }
+    const auto links = plan::collective_links(mesh_, platform_, fabric_, model_, {axis_of(kind), rank});
+    return row_of(kind).closed_form(kind.message_ranks, size, links).value();
+  }
+
+ private:
+  [[nodiscard]] std::size_t axis_of(const EventKind& kind) const {
+    for (std::size_t a = 0; a < mesh_.axes.size(); ++a)
+      if (mesh_.axes[a].size == kind.message_ranks) return a;
+    throw BadInput("trace", "collective " + kind.name + " of " + std::to_string(kind.message_ranks) + " ranks fits no axis of plan " + plan::to_text(mesh_.plan));
+  }
+
+  static const plan::CollectiveRow& row_of(const EventKind& kind) {
+    for (const auto& row : plan::collective_table())
+      if (row.name == kind.kernel.implementation && plan::name(row.kind) == kind.kernel.op) return row;
+    throw BadInput("trace", "collective " + kind.kernel.op + " by " + kind.kernel.implementation + " is unknown");
+  }
+
+  const platforms::Platform& platform_;
+  platforms::Fabric fabric_;
+  const costmodel::CostModel& model_;
+  plan::Program mesh_;
+};
+
+/// Seconds of one event of every kind; messages are marked by their place.
+std::vector<double> seconds_of_kinds(const RankTrace& rank, const Links& links, const costmodel::CostModel& model) {
+  std::vector<double> seconds;
+  for (const auto& kind : rank.kinds) {
+    if (communicates(kind))
+      seconds.push_back(links.seconds(kind, rank.rank));
+    else
+      seconds.push_back(kind.identity.kind == plan::InstructionKind::Report ? 0.0 : model.kernel(kind.kernel).seconds.value());
+  }
+  return seconds;
+}
+
+}  // namespace
+
+Composition compose(const Trace& trace, const platforms::Platform& platform, const costmodel::CostModel& model) {
+  const Links links(trace, platform, model);
+  const auto step = counted_steps(trace).front().step;
+  Composition worst;
+  for (const auto& rank : trace.ranks) {
+    const auto seconds = seconds_of_kinds(rank, links, model);
+    Composition own;
+    for (const auto& e : rank.events)
+      if (e.step == step) (communicates(rank.kinds[e.kind]) ? own.communication : own.kernels) += seconds[e.kind];
+    if (own.uncomposed(model) > worst.uncomposed(model)) worst = own;
+  }
+  return worst;
+}
+
+}  // namespace rehearsal::traces

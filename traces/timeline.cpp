@@ -1,0 +1,115 @@
+#include "traces/timeline.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+
+namespace rehearsal::traces {
+namespace {
+
+struct Span {
+  double begin = 0, end = 0;
+};
+
+/// Spans in order of time, overlapping ones joined.
+std::vector<Span> joined(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::vector<Span> result;
+  for (const auto& s : spans) {
+    if (!result.empty() && s.begin <= result.back().end)
+      result.back().end = std::max(result.back().end, s.end);
+    else
+      result.push_back(s);
+  }
+  return result;
+}
+
+/// Seconds of [begin, end) that are covered by joined spans.
+double covered(const std::vector<Span>& spans, double begin, double end) {
+  double seconds = 0;
+  auto at = std::lower_bound(spans.begin(), spans.end(), begin, [](const Span& s, double t) { return s.end <= t; });
+  for (; at != spans.end() && at->begin < end; ++at) seconds += std::max(0.0, std::min(at->end, end) - std::max(at->begin, begin));
+  return seconds;
+}
+
+/// Events of one rank in one step, sorted out.
+struct StepEvents {
+  std::vector<const Event*> computing;  ///< in order of time
+  std::vector<Span> messages;           ///< joined
+};
+
+StepEvents sorted_out(const RankTrace& rank, const std::vector<const Event*>& events) {
+  StepEvents result;
+  for (const auto* e : events) {
+    if (communicates(rank.kinds[e->kind]))
+      result.messages.push_back({e->begin, e->end});
+    else
+      result.computing.push_back(e);
+  }
+  std::stable_sort(result.computing.begin(), result.computing.end(), [](const Event* a, const Event* b) { return a->begin < b->begin; });
+  result.messages = joined(std::move(result.messages));
+  return result;
+}
+
+StepAccount account_of(const StepEvents& events, const StepRecord& step) {
+  StepAccount account;
+  account.seconds = step.end - step.begin;
+  double at = step.begin;
+  const auto stood_still = [&](double until) {
+    if (until <= at) return 0.0;
+    const double waited = covered(events.messages, at, until);
+    account.exposed += waited;
+    account.idle += until - at - waited;
+    return until - at - waited;
+  };
+  for (const auto* e : events.computing) {
+    const double dispatch = stood_still(e->begin);
+    if (!account.charged.empty()) account.charged.back().seconds += dispatch;
+    account.compute += std::max(0.0, e->end - std::max(at, e->begin));
+    account.charged.push_back({e->kind, e->end - e->begin, e->busy});
+    at = std::max(at, e->end);
+  }
+  stood_still(step.end);
+  return account;
+}
+
+}  // namespace
+
+bool communicates(const EventKind& kind) {
+  return kind.identity.kind == plan::InstructionKind::Send || kind.identity.kind == plan::InstructionKind::Receive || kind.identity.kind == plan::InstructionKind::Collective;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::vector<StepRecord> counted_steps(const Trace& trace) {
+  if (trace.steps.empty()) throw BadInput("trace of " + trace.model, "holds no step");
+  std::vector<StepRecord> steps;
+  for (const auto& s : trace.steps)
+    if (!s.warm_up) steps.push_back(s);
+  return steps.empty() ? trace.steps : steps;
+}
+
+std::vector<StepRecord> central_steps(const Trace& trace) {
+  auto steps = counted_steps(trace);
+  std::stable_sort(steps.begin(), steps.end(), [](const StepRecord& a, const StepRecord& b) { return a.end - a.begin < b.end - b.begin; });
+  const auto quarter = static_cast<std::ptrdiff_t>(steps.size() / 4);
+  steps = {steps.begin() + quarter, steps.end() - quarter};
+  std::sort(steps.begin(), steps.end(), [](const StepRecord& a, const StepRecord& b) { return a.step < b.step; });
+  return steps;
+}
+
+std::vector<StepAccount> accounts(const RankTrace& rank, const std::vector<StepRecord>& steps) {
+  std::map<std::int32_t, std::vector<const Event*>> by_step;
+  for (const auto& e : rank.events) by_step[e.step].push_back(&e);
+  std::vector<StepAccount> result;
+  for (const auto& step : steps) result.push_back(account_of(sorted_out(rank, by_step[step.step]), step));
+  return result;
+}
+
+}  // namespace rehearsal::traces
