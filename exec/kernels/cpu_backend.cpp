@@ -79,11 +79,11 @@ namespace {
 
 /// (outer, a, b) -> (outer, b, a) for elements of one size.
 template <class T>
-void transpose_blocks(const ReorderTask& task, std::int64_t outer, std::int64_t a, std::int64_t b) {
+void transpose_blocks(const ReorderTask& task, int threads, std::int64_t outer, std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kTile = 16;
   const auto* from = static_cast<const T*>(task.from);
   auto* to = static_cast<T*>(task.to);
-#pragma omp parallel for collapse(2) schedule(static)
+#pragma omp parallel for collapse(2) schedule(static) num_threads(threads)
   for (std::int64_t n = 0; n < outer; ++n)
     for (std::int64_t i0 = 0; i0 < a; i0 += kTile)
       for (std::int64_t j0 = 0; j0 < b; j0 += kTile)
@@ -94,7 +94,6 @@ void transpose_blocks(const ReorderTask& task, std::int64_t outer, std::int64_t 
 }  // namespace
 
 void reorder(const ReorderTask& task, const graph::TensorType& type, int threads) {
-  (void)threads;
   const auto count = graph::element_count(type.shape);
   if (task.from_format == task.to_format || type.shape.size() < 3) {
     std::memcpy(task.to, task.from, static_cast<std::size_t>(count) * size_of(type.dtype));
@@ -105,19 +104,18 @@ void reorder(const ReorderTask& task, const graph::TensorType& type, int threads
   const bool to_last = task.to_format == plan::Format::ChannelsLast;
   const auto a = to_last ? channels : spatial, b = to_last ? spatial : channels;
   switch (size_of(type.dtype)) {
-    case 1: return transpose_blocks<std::uint8_t>(task, outer, a, b);
-    case 2: return transpose_blocks<std::uint16_t>(task, outer, a, b);
-    case 4: return transpose_blocks<std::uint32_t>(task, outer, a, b);
-    case 8: return transpose_blocks<std::uint64_t>(task, outer, a, b);
+    case 1: return transpose_blocks<std::uint8_t>(task, threads, outer, a, b);
+    case 2: return transpose_blocks<std::uint16_t>(task, threads, outer, a, b);
+    case 4: return transpose_blocks<std::uint32_t>(task, threads, outer, a, b);
+    case 8: return transpose_blocks<std::uint64_t>(task, threads, outer, a, b);
     default: throw InternalError("a reorder of elements without a size");
   }
 }
 
 void accumulate(void* sum, const void* addend, const graph::TensorType& type, int threads) {
-  (void)threads;
   const auto count = graph::element_count(type.shape);
-  const auto add = [count](auto* to, const auto* from) {
-#pragma omp parallel for simd schedule(static)
+  const auto add = [count, threads](auto* to, const auto* from) {
+#pragma omp parallel for simd schedule(static) num_threads(threads)
     for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
   };
   if (type.dtype == DType::F32)

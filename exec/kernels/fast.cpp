@@ -25,4 +25,12 @@ std::span<const KernelRow> fast_kernels() {
   return kRows;
 }
 
+std::string kernel_libraries() {
+#ifdef REHEARSAL_HAS_ONEDNN
+  return onednn::library_version();
+#else
+  return "none";
+#endif
+}
+
 }  // namespace rehearsal::exec

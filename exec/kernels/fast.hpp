@@ -1,5 +1,6 @@
 #pragma once
 #include <span>
+#include <string>
 
 #include "exec/kernels/kernel.hpp"
 
@@ -7,5 +8,7 @@ namespace rehearsal::exec {
 
 /// Kernels through oneDNN (where built with it), and our own vectorised ones, in order of preference.
 [[nodiscard]] std::span<const KernelRow> fast_kernels();
+/// The libraries that they use, with versions: "oneDNN 2.6.3".
+[[nodiscard]] std::string kernel_libraries();
 
 }  // namespace rehearsal::exec

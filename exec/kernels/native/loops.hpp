@@ -88,7 +88,13 @@ struct Loops {
 
   void (*sgd)(float* p, const float* p_old, const float* g, float* m, const float* m_old, std::int64_t count, const SgdStep& step);
   void (*adam)(float* p, const float* p_old, const float* g, float* const* moments, const float* const* moments_old, std::int64_t count, const AdamStep& step);
+
+  // Peak arithmetic of one core: independent multiply-adds. Returns something that depends on all of them.
+  double (*multiply_add_f32)(std::int64_t rounds);
+  double (*multiply_add_f64)(std::int64_t rounds);
+  int multiply_add_bytes;  ///< width of a vector; a round is kMultiplyAdds vectors
 };
+inline constexpr int kMultiplyAdds = 12;
 
 /// For the instruction set of this machine.
 [[nodiscard]] const Loops& loops();

@@ -398,8 +398,35 @@ REHEARSAL_FLATTEN void adam(float* p, const float* p_old, const float* g, float*
   }
 }
 
+// ---- peak
+
+#ifdef __AVX512F__
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <class T>
+static double multiply_add(I rounds) {
+  typedef T Vector __attribute__((vector_size(kVectorBytes)));
+  Vector a[kMultiplyAdds], factor, addend;
+  for (unsigned long l = 0; l < kVectorBytes / sizeof(T); ++l) factor[l] = T(0.999), addend[l] = T(0.001);
+#pragma GCC unroll 16
+  for (int k = 0; k < kMultiplyAdds; ++k) a[k] = addend * T(k);
+  for (I r = 0; r < rounds; ++r) {
+#pragma GCC unroll 16
+    for (int k = 0; k < kMultiplyAdds; ++k) a[k] = a[k] * factor + addend;
+  }
+  double sum = 0;
+  for (int k = 0; k < kMultiplyAdds; ++k) sum += double(a[k][0]);
+  return sum;
+}
+
 static const Loops kLoops = {
     kElementwise, int(sizeof(kElementwise) / sizeof(kElementwise[0])), where, column_sums, column_moments, column_gradient, column_affine, column_line,
     row_sum, row_squares, row_product, row_affine, row_line, normalize_row, scaled_sums, scaled_line, parameter_row,
     softmax_row, softmax_gradient_row, log_sum_exp, scaled_exp, largest, add, add_scaled, sgd, adam,
+    multiply_add<float>, multiply_add<double>, kVectorBytes,
 };

@@ -1,5 +1,6 @@
 #pragma once
 #include <span>
+#include <string>
 
 #include "exec/kernels/kernel.hpp"
 
@@ -7,5 +8,7 @@ namespace rehearsal::exec::onednn {
 
 [[nodiscard]] std::span<const KernelRow> convolution_kernels();
 [[nodiscard]] std::span<const KernelRow> matmul_kernels();
+/// "oneDNN 2.6.3", of the library that is loaded.
+[[nodiscard]] std::string library_version();
 
 }  // namespace rehearsal::exec::onednn

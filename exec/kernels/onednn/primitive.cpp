@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "exec/kernels/onednn/families.hpp"
 #include "graph/shape.hpp"
 
 namespace rehearsal::exec::onednn {
@@ -133,6 +134,11 @@ dnnl::memory::desc described(const graph::Shape& shape, plan::Format format) {
 }
 
 dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) { return {desc.dims(), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any}; }
+
+std::string library_version() {
+  const auto* v = dnnl::version();
+  return "oneDNN " + std::to_string(v->major) + '.' + std::to_string(v->minor) + '.' + std::to_string(v->patch);
+}
 
 std::unique_ptr<Kernel> make_kernel(PrimitivePlan plan) { return std::make_unique<PrimitiveKernel>(std::move(plan)); }
 

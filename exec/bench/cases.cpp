@@ -1,0 +1,171 @@
+#include "exec/bench/cases.hpp"
+
+#include <algorithm>
+
+namespace rehearsal::exec::bench {
+namespace {
+
+using graph::Shape;
+using graph::TensorType;
+using Sizes = std::vector<std::int64_t>;
+
+TensorType f32(Shape shape) { return {DType::F32, std::move(shape)}; }
+TensorType f64(Shape shape) { return {DType::F64, std::move(shape)}; }
+TensorType i64(Shape shape) { return {DType::I64, std::move(shape)}; }
+
+struct ConvolutionSize {
+  std::int64_t in, out, image, kernel, stride;
+};
+constexpr ConvolutionSize kConvolutions[] = {
+    {3, 64, 64, 7, 2},    {3, 64, 64, 3, 1},    {64, 64, 16, 3, 1},   {64, 128, 32, 3, 1},  {128, 128, 8, 3, 1},  {64, 128, 16, 1, 2},
+    {128, 256, 16, 3, 1}, {256, 256, 4, 3, 1},  {256, 256, 16, 3, 1}, {256, 512, 8, 3, 1},  {512, 512, 8, 3, 1},  {512, 512, 2, 3, 1},
+    {64, 128, 16, 3, 2},  {256, 512, 4, 3, 2},  {512, 512, 4, 3, 1},  {256, 64, 28, 1, 1},  {64, 256, 28, 1, 1},  {1024, 256, 7, 1, 1},
+};
+constexpr std::size_t kQuickConvolutions = 15;
+
+void add_convolutions(std::vector<Case>& cases, std::int64_t batch, bool thorough) {
+  const std::size_t count = thorough ? std::size(kConvolutions) : kQuickConvolutions;
+  for (const auto& c : std::span(kConvolutions).first(count)) {
+    const auto pad = c.kernel / 2, windows = (c.image + 2 * pad - c.kernel) / c.stride + 1;
+    const graph::Attributes window{{"pads", Sizes(4, pad)}, {"strides", Sizes(2, c.stride)}, {"kernel_shape", Sizes(2, c.kernel)}};
+    auto input = window;
+    input.set("shape", Sizes(2, c.image));
+    const auto x = f32({batch, c.in, c.image, c.image}), w = f32({c.out, c.in, c.kernel, c.kernel}), y = f32({batch, c.out, windows, windows});
+    cases.push_back({"Conv", window, {x, w}, true});
+    cases.push_back({"ConvGradWeight", window, {x, y}, true});
+    if (c.in > 3) cases.push_back({"ConvGradInput", input, {y, w}, true});
+  }
+}
+
+struct ImageSize {
+  std::int64_t batch, channels, image;
+};
+constexpr ImageSize kImages[] = {{4, 64, 32}, {4, 512, 2}, {8, 128, 16}, {4, 256, 4}, {8, 64, 64}, {4, 128, 8}, {8, 256, 28}};
+constexpr std::size_t kQuickImages = 5;
+
+void add_normalizations(std::vector<Case>& cases, const ImageSize& i) {
+  const auto x = f32({i.batch, i.channels, i.image, i.image}), v = f32({i.channels});
+  const auto sums = f64({2, i.channels});
+  const graph::Attributes count{{"count", i.batch * i.image * i.image}, {"epsilon", 1e-5}};
+  cases.push_back({"BatchNormSums", count, {x}, true});
+  cases.push_back({"BatchNormApply", count, {x, sums, v, v}, true});
+  cases.push_back({"BatchNormGradSums", count, {x, sums, x}, true});
+  cases.push_back({"BatchNormGradInput", count, {x, sums, v, x, sums}, true});
+  cases.push_back({"BatchNormGradParameters", {}, {sums, v}});
+  auto running = count;
+  running.set("momentum", 0.9);
+  cases.push_back({"BatchNormRunning", running, {sums, v, v}});
+}
+
+void add_image_work(std::vector<Case>& cases, const ImageSize& i) {
+  const auto x = f32({i.batch, i.channels, i.image, i.image}), y = f32({i.batch, i.channels, i.image / 2, i.image / 2});
+  const graph::Attributes pool{{"kernel_shape", Sizes{2, 2}}, {"strides", Sizes{2, 2}}};
+  cases.push_back({"Relu", {}, {x}, true});
+  cases.push_back({"ReluGrad", {}, {x, x}, true});
+  cases.push_back({"Add", {}, {x, x}, true});
+  cases.push_back({"MaxPool", pool, {x}, true});
+  cases.push_back({"MaxPoolGrad", pool, {x, y}, true});
+  cases.push_back({"ReduceSum", {{"axes", Sizes{2, 3}}, {"keepdims", std::int64_t{0}}, {"scale", 0.25}}, {x}, true});
+  cases.push_back({"ConvGradBias", {}, {x}, true});
+  cases.push_back({"Concat", {{"axis", std::int64_t{1}}}, {x, x}, true});
+  cases.push_back({"reorder", {}, {x}, true});
+  cases.push_back({"reorder", {}, {x}, false});
+}
+
+void add_products(std::vector<Case>& cases, std::int64_t tokens, std::int64_t hidden) {
+  const std::int64_t one = 1;
+  for (const std::int64_t wide : {hidden, 3 * hidden, 4 * hidden}) {
+    cases.push_back({"MatMul", {}, {f32({tokens, hidden}), f32({hidden, wide})}});
+    cases.push_back({"MatMul", {{"trans_b", one}}, {f32({tokens, wide}), f32({hidden, wide})}});
+    cases.push_back({"MatMul", {{"trans_a", one}}, {f32({tokens, hidden}), f32({tokens, wide})}});
+  }
+}
+
+void add_heads(std::vector<Case>& cases, std::int64_t batch, std::int64_t heads, std::int64_t length) {
+  const std::int64_t one = 1, size = 64;
+  const auto q = f32({batch, heads, length, size}), p = f32({batch, heads, length, length});
+  const graph::Attributes last{{"axis", std::int64_t{-1}}};
+  cases.push_back({"MatMul", {}, {p, q}});
+  cases.push_back({"MatMul", {{"trans_b", one}}, {q, q}});
+  cases.push_back({"MatMul", {{"trans_a", one}}, {p, q}});
+  cases.push_back({"Softmax", last, {p}});
+  cases.push_back({"SoftmaxGrad", last, {p, p}});
+  cases.push_back({"Mul", {}, {p, f32({})}});
+  cases.push_back({"Where", {}, {{DType::Bool, {length, length}}, p, f32({})}});
+  cases.push_back({"Transpose", {{"perm", Sizes{0, 2, 1, 3}}}, {f32({batch, length, heads, size})}});
+  cases.push_back({"Transpose", {{"perm", Sizes{0, 2, 3, 1}}}, {f32({batch, length, heads, size})}});
+  cases.push_back({"Split", {{"axis", std::int64_t{2}}, {"split", Sizes(3, heads * size)}}, {f32({batch, length, 3 * heads * size})}});
+  cases.push_back({"Concat", {{"axis", std::int64_t{2}}}, std::vector<TensorType>(3, f32({batch, length, heads * size}))});
+}
+
+void add_tokens(std::vector<Case>& cases, std::int64_t batch, std::int64_t length, std::int64_t hidden) {
+  const auto x = f32({batch, length, hidden}), wide = f32({batch, length, 4 * hidden}), v = f32({hidden}), rows = f32({batch, length, 1});
+  const graph::Attributes last{{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}}, tanh{{"approximate", std::string("tanh")}};
+  cases.push_back({"LayerNormalization", last, {x, v, v}});
+  cases.push_back({"LayerNormalizationGradInput", last, {x, rows, rows, x, v}});
+  cases.push_back({"LayerNormalizationGradParameters", last, {x, rows, rows, x}});
+  cases.push_back({"Gelu", tanh, {wide}});
+  cases.push_back({"GeluGrad", tanh, {wide, wide}});
+  cases.push_back({"Add", {}, {x, x}});
+  cases.push_back({"Add", {}, {wide, f32({4 * hidden})}});
+  cases.push_back({"ReduceSum", {{"axes", Sizes{0, 1}}, {"keepdims", std::int64_t{0}}}, {wide}});
+  cases.push_back({"Gather", {{"axis", std::int64_t{0}}}, {f32({1000, hidden}), i64({batch, length})}});
+  cases.push_back({"GatherGrad", {{"axis", std::int64_t{0}}, {"shape", Sizes{1000, hidden}}, {"size", std::int64_t{1000}}}, {x, i64({batch, length})}});
+}
+
+void add_losses(std::vector<Case>& cases, std::int64_t rows, std::int64_t classes) {
+  const graph::Attributes last{{"axis", std::int64_t{1}}};
+  cases.push_back({"CrossEntropySum", last, {f32({rows, classes}), i64({rows})}});
+  cases.push_back({"CrossEntropyGrad", last, {f32({rows, classes}), i64({rows}), f64({})}});
+}
+
+void add_dense(std::vector<Case>& cases, std::int64_t batch, std::int64_t in, std::int64_t out) {
+  const std::int64_t one = 1;
+  cases.push_back({"Gemm", {{"trans_b", one}}, {f32({batch, in}), f32({out, in}), f32({out})}});
+  cases.push_back({"MatMul", {}, {f32({batch, out}), f32({out, in})}});
+  cases.push_back({"MatMul", {{"trans_a", one}}, {f32({batch, out}), f32({batch, in})}});
+  cases.push_back({"Relu", {}, {f32({batch, out})}});
+  cases.push_back({"ReduceSum", {{"axes", Sizes{0}}, {"keepdims", std::int64_t{0}}}, {f32({batch, out})}});
+}
+
+void add_updates(std::vector<Case>& cases, std::int64_t elements) {
+  const auto p = f32({elements});
+  const graph::Attributes sgd{{"lr", 1e-3}}, momentum{{"lr", 1e-3}, {"momentum", 0.9}}, adam{{"lr", 1e-3}};
+  cases.push_back({"SgdUpdate", sgd, {p, p, i64({})}});
+  cases.push_back({"SgdUpdate", momentum, {p, p, i64({}), p}});
+  cases.push_back({"AdamUpdate", adam, {p, p, i64({}), p, p}});
+  cases.push_back({"accumulate", {}, {p}});
+}
+
+/// Deals the cases out so that those of one family are far apart.
+std::vector<Case> dealt(std::vector<Case> cases) {
+  constexpr std::size_t kStride = 37;
+  std::vector<Case> result;
+  for (std::size_t first = 0; first < kStride; ++first)
+    for (std::size_t i = first; i < cases.size(); i += kStride) result.push_back(std::move(cases[i]));
+  return result;
+}
+
+}  // namespace
+
+std::vector<Case> sweep(bool thorough) {
+  std::vector<Case> cases;
+  for (const std::int64_t batch : thorough ? Sizes{4, 8, 16} : Sizes{4, 8}) add_convolutions(cases, batch, thorough);
+  for (const auto& i : std::span(kImages).first(thorough ? std::size(kImages) : kQuickImages)) {
+    add_normalizations(cases, i);
+    add_image_work(cases, i);
+  }
+  for (const std::int64_t tokens : thorough ? Sizes{128, 256, 512, 1024} : Sizes{128, 256, 512})
+    for (const std::int64_t hidden : thorough ? Sizes{128, 256, 512, 768} : Sizes{256, 512}) add_products(cases, tokens, hidden);
+  for (const std::int64_t batch : {2, 4, 8}) add_heads(cases, batch, 4, 64);
+  add_heads(cases, 1, 8, 128);
+  for (const std::int64_t batch : {2, 4, 8}) add_tokens(cases, batch, 64, 256);
+  add_tokens(cases, 2, 128, 512);
+  for (const std::int64_t rows : {8, 128, 512}) add_losses(cases, rows, 1000);
+  for (const std::int64_t in : {512, 2048, 4096})
+    for (const std::int64_t out : {1000, 4096}) add_dense(cases, 8, in, out);
+  for (const std::int64_t elements : {256, 16384, 262144, 2359296, 8388608}) add_updates(cases, elements);
+  return dealt(std::move(cases));
+}
+
+}  // namespace rehearsal::exec::bench

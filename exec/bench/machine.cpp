@@ -1,0 +1,159 @@
+#include "exec/bench/machine.hpp"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/comm/communicator.hpp"
+#include "exec/kernels/fast.hpp"
+#include "exec/kernels/native/loops.hpp"
+
+namespace rehearsal::exec::bench {
+namespace {
+
+double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+/// Least thread CPU seconds of `work` over bursts within `seconds` of wall time.
+template <class Work>
+double least(double seconds, const Work& work) {
+  const double end = now_seconds() + seconds;
+  double best = 1e300;
+  do {
+    const double begin = thread_seconds();
+    work();
+    best = std::min(best, thread_seconds() - begin);
+  } while (now_seconds() < end);
+  return best;
+}
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// The value after "key : " in /proc/cpuinfo or /proc/meminfo.
+std::string proc_value(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(key, 0) != 0) continue;
+    const auto at = line.find_first_not_of(" \t", line.find(':') + 1);
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return "";
+}
+
+std::string caches() {
+  std::string text;
+  for (int i = 0; i < 8; ++i) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + '/';
+    const auto size = first_line(folder + "size"), type = first_line(folder + "type");
+    if (size.empty() || type == "Instruction") continue;
+    text += (text.empty() ? "L" : ", L") + first_line(folder + "level") + ' ' + size;
+  }
+  return text;
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+constexpr double kBusyWattsOfCore = 10, kIdleWattsOfCore = 3;
+
+}  // namespace
+
+CoreLimits measure_core(double seconds) {
+  constexpr std::int64_t kRounds = 200000, kElements = 12 << 20, kCached = 32 << 10;
+  const auto& l = native::loops();
+  double sink = 0;
+  const double flops = 2.0 * kRounds * native::kMultiplyAdds * l.multiply_add_bytes;  // divided by the size of an element
+  const double single = least(seconds / 4, [&] { sink += l.multiply_add_f32(kRounds); });
+  const double wide = least(seconds / 4, [&] { sink += l.multiply_add_f64(kRounds); });
+  std::vector<float> a(kElements, 1.0F), b(kElements, 0.5F);
+  const double stream = least(seconds / 4, [&] { l.add(a.data(), b.data(), kElements); });
+  const double cached = least(seconds / 4, [&] {
+    for (int i = 0; i < 16; ++i) l.add(a.data(), b.data(), kCached);
+  });
+  if (sink == 0) return {};  // never: keeps the sums alive
+  return {FlopsPerSecond(flops / 4 / single), FlopsPerSecond(flops / 8 / wide), BytesPerSecond(12.0 * kElements / stream), BytesPerSecond(16.0 * 4 * kCached / cached)};
+}
+
+int physical_cores() {
+  std::set<std::string> cores;
+  const int processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  for (int c = 0; c < processors; ++c) {
+    const auto siblings = first_line("/sys/devices/system/cpu/cpu" + std::to_string(c) + "/topology/thread_siblings_list");
+    cores.insert(siblings.empty() ? std::to_string(c) : siblings);
+  }
+  return static_cast<int>(cores.size());
+}
+
+costmodel::MachineContext describe_machine() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  costmodel::MachineContext c;
+  c.items["host"] = host;
+  c.items["cpu"] = proc_value("/proc/cpuinfo", "model name");
+  c.items["cores"] = std::to_string(physical_cores());
+  c.items["caches"] = caches();
+  c.items["memory"] = proc_value("/proc/meminfo", "MemTotal");
+  c.items["load"] = first_line("/proc/loadavg");
+  c.items["date"] = now_text();
+  c.items["build"] = "release";
+  c.items["libraries"] = kernel_libraries();
+  return c;
+}
+
+platforms::Platform platform_of(const CoreLimits& limits, const costmodel::LinkFit& link) {
+  const auto cores = physical_cores();
+  const double memory = 1024.0 * std::stod("0" + proc_value("/proc/meminfo", "MemTotal"));
+  const std::string measured = "measured by rehearse calibrate, all cores busy", estimate = "estimate: not measured on this machine";
+  platforms::Device d;
+  d.name = "core";
+  d.kind = platforms::DeviceKind::Cpu;
+  d.generation = "x86";
+  d.peaks["f32"] = {limits.f32, measured + ": independent multiply-adds"};
+  d.peaks["f64"] = {limits.f64, measured + ": independent multiply-adds"};
+  d.memory = {Bytes(memory / cores), "/proc/meminfo divided by the cores"};
+  d.memory_bandwidth = {limits.memory, measured + ": a += b beyond the last-level cache"};
+  d.idle_power = {Watts(kIdleWattsOfCore), estimate};
+  d.busy_power = {Watts(kBusyWattsOfCore), estimate};
+  d.launch_overhead = {Seconds(1e-6), estimate};
+  platforms::NodeGroup node;
+  node.name = "this machine";
+  node.devices = cores;
+  node.device = d;
+  node.intra.kind = platforms::IntraKind::SharedMemory;
+  node.intra.bandwidth = {link.bandwidth, measured + ": messages between two ranks"};
+  node.intra.latency = {link.latency, measured + ": messages between two ranks"};
+  node.host_cores = cores;
+  node.host_memory = {Bytes(memory), "/proc/meminfo"};
+  node.host_power = {Watts(0), "within the cores' figures"};
+  node.price = {DollarsPerHour(0), "the user's own machine"};
+  platforms::Platform p;
+  p.name = "here";
+  p.description = proc_value("/proc/cpuinfo", "model name") + ", one device per physical core";
+  p.nodes.push_back(std::move(node));
+  p.carbon_intensity = {KilogramsPerJoule(0.4 / 3.6e6), "estimate: 0.4 kg/kWh"};
+  p.electricity_price = {DollarsPerJoule(0.15 / 3.6e6), "estimate: 0.15 $/kWh"};
+  return p;
+}
+
+}  // namespace rehearsal::exec::bench

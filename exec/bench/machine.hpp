@@ -1,0 +1,26 @@
+#pragma once
+// What one core and the memory of this machine can do, and what the machine is.
+
+#include "base/units.hpp"
+#include "costmodel/calibration.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::exec::bench {
+
+/// Of one core while the others do the same.
+struct CoreLimits {
+  FlopsPerSecond f32, f64;
+  BytesPerSecond memory;     ///< a[i] = b[i] + c[i] on arrays larger than the last-level cache
+  BytesPerSecond reduction;  ///< bytes added into what is in cache: what adding a received message takes
+};
+
+/// Best of short bursts of thread CPU time within `seconds`.
+[[nodiscard]] CoreLimits measure_core(double seconds);
+
+[[nodiscard]] int physical_cores();
+[[nodiscard]] costmodel::MachineContext describe_machine();
+
+/// One device per physical core; links as measured.
+[[nodiscard]] platforms::Platform platform_of(const CoreLimits& limits, const costmodel::LinkFit& link);
+
+}  // namespace rehearsal::exec::bench

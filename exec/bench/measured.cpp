@@ -1,0 +1,174 @@
+#include "exec/bench/measured.hpp"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "exec/comm/communicator.hpp"
+#include "plan/step_cost.hpp"
+
+namespace rehearsal::exec::bench {
+namespace {
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+using Memory = std::unique_ptr<void, Free>;
+
+Memory memory_of(std::int64_t bytes) {
+  const auto whole = static_cast<std::size_t>((std::max<std::int64_t>(bytes, 1) + 63) / 64 * 64);
+  Memory m(std::aligned_alloc(64, whole));
+  if (!m) throw EnvironmentFailure("memory ran out while measuring kernels");
+  return m;
+}
+
+/// Ordinary numbers: labels below 8, flags of both kinds, reals between 1/4 and 1.
+void fill(const Memory& m, const graph::TensorType& type) {
+  const auto count = graph::element_count(type.shape);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double v = 0.25 + 0.75 * static_cast<double>((i * 7919) % 1021) / 1021.0;
+    switch (type.dtype) {
+      case DType::F32: static_cast<float*>(m.get())[i] = static_cast<float>(v); break;
+      case DType::F64: static_cast<double*>(m.get())[i] = v; break;
+      case DType::I64: static_cast<std::int64_t*>(m.get())[i] = 1 + i % 7; break;
+      case DType::Bool: static_cast<bool*>(m.get())[i] = i % 2 == 0; break;
+      default: throw InternalError("the sweep has no operands of this type");
+    }
+  }
+}
+
+double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+long interruptions() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
+/// Brings what lies there into the cache, as far as it fits.
+double read_through(const void* data, std::int64_t bytes) {
+  const auto* words = static_cast<const float*>(data);
+  double sum = 0;
+  for (std::int64_t i = 0; i < bytes / 4; i += 16) sum += static_cast<double>(words[i]);
+  return sum;
+}
+
+}  // namespace
+
+struct Measured::Buffers {
+  const graph::OpSchema* schema = nullptr;
+  graph::Attributes attributes;
+  std::vector<std::optional<graph::TensorType>> inputs, outputs;
+  std::vector<Memory> memory;
+  std::vector<TensorView> in, out;
+  std::unique_ptr<Kernel> kernel;
+  ReorderTask reorder{};
+  bool accumulates = false;
+  int threads = 1;
+  Memory workspace;
+  std::int64_t bytes = 0;
+  double read = 0;
+
+  void* add(const graph::TensorType& type) {
+    const auto size = static_cast<std::int64_t>(graph::size_of(type).value());
+    memory.push_back(memory_of(size));
+    fill(memory.back(), type);
+    bytes += size;
+    return memory.back().get();
+  }
+
+  costmodel::KernelCase copy(const Case& c) {
+    const auto from = c.channels_last ? plan::Format::ChannelsLast : plan::Format::Plain;
+    const auto to = c.channels_last ? plan::Format::Plain : plan::Format::ChannelsLast;
+    accumulates = c.op == "accumulate";
+    inputs = {c.inputs[0]};
+    reorder = {add(c.inputs[0]), add(c.inputs[0]), from, to};
+    const plan::KernelInfo info{"reorder", {from}, {to}, 0};
+    return plan::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, c.inputs[0], accumulates ? nullptr : &info, DType::F32);
+  }
+
+  costmodel::KernelCase node(const Case& c, const CpuBackend& backend) {
+    schema = &graph::op_table()[graph::op(c.op)];
+    attributes = c.attributes;
+    std::vector<plan::Format> formats;
+    for (const auto& type : c.inputs) {
+      inputs.emplace_back(type);
+      formats.push_back(c.channels_last && type.shape.size() == 4 ? plan::Format::ChannelsLast : plan::Format::Plain);
+    }
+    for (auto& type : schema->infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
+    const auto offer = backend.offer({*schema, attributes, inputs, outputs, formats, threads});
+    kernel = backend.make(offer.implementation, {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, 0, threads});
+    workspace = memory_of(kernel->workspace_bytes());
+    for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back({add(*inputs[i]), &*inputs[i], offer.input_formats[i]});
+    for (std::size_t i = 0; i < outputs.size(); ++i) out.push_back({add(*outputs[i]), &*outputs[i], offer.output_formats[i]});
+    const plan::KernelInfo info{offer.implementation, offer.input_formats, offer.output_formats, kernel->workspace_bytes()};
+    return plan::kernel_case(plan::KernelCall{*schema, {inputs, outputs, attributes}, info}, threads);
+  }
+};
+
+Measured::Measured(const Case& c, const CpuBackend& backend, int threads) : buffers_(std::make_unique<Buffers>()) {
+  buffers_->threads = threads;
+  kernel_ = c.op == "reorder" || c.op == "accumulate" ? buffers_->copy(c) : buffers_->node(c, backend);
+  kernel_.threads = threads;
+}
+Measured::~Measured() = default;
+Measured::Measured(Measured&&) noexcept = default;
+
+std::int64_t Measured::bytes() const { return buffers_->bytes; }
+
+void Measured::call() {
+  auto& b = *buffers_;
+  if (b.kernel) return b.kernel->run(b.in, b.out, {0, 0, b.workspace.get()});
+  b.accumulates ? accumulate(b.reorder.to, b.reorder.from, *b.inputs[0], b.threads) : reorder(b.reorder, *b.inputs[0], b.threads);
+}
+
+void Measured::run() {
+  auto& b = *buffers_;
+  b.read += read_through(b.memory.front().get(), static_cast<std::int64_t>(graph::size_of(*b.inputs[0]).value()));
+  const long before = interruptions();
+  const double wall = now_seconds(), cpu = thread_seconds();
+  call();
+  Run r{thread_seconds() - cpu, now_seconds() - wall, true};
+  r.quiet = interruptions() == before;
+  runs_.push_back(r);
+}
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  const auto at = std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())));
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
+  return values[at];
+}
+
+costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const Run> runs) {
+  constexpr std::size_t kEnough = 3;
+  std::vector<double> cpu, wall, quiet;
+  for (const auto& r : runs) {
+    cpu.push_back(r.cpu);
+    wall.push_back(r.wall);
+    if (r.quiet) quiet.push_back(r.wall);
+  }
+  if (quiet.size() >= kEnough) wall = quiet;
+  costmodel::Sample s;
+  s.kernel = kernel;
+  s.count = static_cast<std::int64_t>(runs.size());
+  s.cpu_min = Seconds(quantile(cpu, 0));
+  s.cpu_quartile = Seconds(quantile(cpu, 0.25));
+  s.cpu_median = Seconds(quantile(cpu, 0.5));
+  s.wall_min = Seconds(quantile(wall, 0));
+  s.wall_median = Seconds(quantile(wall, 0.5));
+  const auto& told = kernel.threads > 1 ? wall : cpu;
+  const double low = quantile(told, 0.25), high = quantile(told, 0.75);
+  s.spread = low > 0 ? std::log(high / low) / 1.349 : 0;  // the quartiles of a normal distribution are 1.349 deviations apart
+  return s;
+}
+
+}  // namespace rehearsal::exec::bench

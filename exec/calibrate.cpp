@@ -1,0 +1,158 @@
+#include "exec/calibrate.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "exec/bench/links.hpp"
+#include "exec/bench/machine.hpp"
+#include "exec/bench/measured.hpp"
+#include "platforms/json.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+/// Shares of the budget.
+constexpr double kCoreShare = 0.06, kLinkShare = 0.12, kKernelShare = 0.55, kThreadShare = 0.2;
+constexpr double kShareOfMemory = 0.25;
+
+void refuse_debug_build() {
+#ifndef NDEBUG
+  throw Refusal("calibrate: this build is not optimised, its kernels would be measured wrongly; use the release build");
+#endif
+}
+
+/// Makes the kernels of the sweep, as many as fit into `bytes`.
+std::vector<bench::Measured> prepared(const CpuBackend& backend, const CalibrationBudget& budget, int threads, double bytes) {
+  std::vector<bench::Measured> kernels;
+  for (const auto& c : bench::sweep(budget.thorough)) {
+    kernels.emplace_back(c, backend, threads);
+    bytes -= static_cast<double>(kernels.back().bytes());
+    if (bytes < 0) break;
+  }
+  return kernels;
+}
+
+/// Rounds through all kernels until the time is over: repetitions of one kernel lie far apart, and between them the caches are
+/// overwritten. `over(seconds so far)` decides, so that all ranks stop together.
+template <class Over>
+void measure(std::vector<bench::Measured>& kernels, Progress& progress, double seconds, const Over& over) {
+  const double begin = now_seconds();
+  do {
+    for (auto& k : kernels) k.run();
+    progress.advance("s of kernels", std::min(seconds, now_seconds() - begin), seconds);
+  } while (!over(now_seconds() - begin) && !progress.stop_requested());
+}
+
+/// All ranks' runs of every kernel, on rank 0.
+std::vector<costmodel::Sample> gathered(Communicator& world, const std::vector<bench::Measured>& kernels) {
+  std::vector<costmodel::Sample> samples;
+  for (const auto& k : kernels) {
+    const auto own = std::span(k.runs()).subspan(std::min<std::size_t>(1, k.runs().size()));  // the first makes machine code
+    std::vector<bench::Run> all;
+    for (const auto& bytes : world.gather({reinterpret_cast<const char*>(own.data()), own.size_bytes()})) {
+      const auto at = all.size();
+      all.resize(at + bytes.size() / sizeof(bench::Run));
+      if (!bytes.empty()) std::memcpy(all.data() + at, bytes.data(), bytes.size());
+    }
+    if (!all.empty()) samples.push_back(bench::sample_of(k.kernel(), all));
+  }
+  return samples;
+}
+
+double memory_of_machine() { return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)); }
+
+}  // namespace
+
+CalibrationResult calibrate_together(Communicator& world, const CalibrationBudget& budget, Progress& progress) {
+  refuse_debug_build();
+  CalibrationResult result;
+  auto& c = result.calibration;
+  c.context = bench::describe_machine();
+  world.barrier();
+  const auto limits = bench::measure_core(budget.seconds * kCoreShare);
+  c.link_samples = bench::measure_links(world, budget.seconds * kLinkShare);
+  const CpuBackend backend("onednn");
+  auto kernels = prepared(backend, budget, 1, memory_of_machine() * kShareOfMemory / world.local_size());
+  world.barrier();
+  const double seconds = budget.seconds * kKernelShare;
+  measure(kernels, progress, seconds, [&](double elapsed) { return world.max(elapsed) >= seconds; });
+  c.samples = gathered(world, kernels);
+  c.link.reduction = limits.reduction;
+  if (world.size() < 2) c.link.latency = Seconds(1e-6), c.link.bandwidth = limits.memory / 2.0;
+  costmodel::fit(c);
+  result.platform = bench::platform_of(limits, c.link);
+  return result;
+}
+
+void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBudget& budget, Progress& progress) {
+  refuse_debug_build();
+  const int threads = bench::physical_cores();
+  if (threads < 2) return;
+  const CpuBackend backend("onednn");
+  auto kernels = prepared(backend, {budget.seconds, false}, threads, memory_of_machine() * kShareOfMemory);
+  const double seconds = budget.seconds * kThreadShare;
+  measure(kernels, progress, seconds, [&](double elapsed) { return elapsed >= seconds; });
+  for (const auto& k : kernels)
+    if (k.runs().size() > 1) calibration.samples.push_back(bench::sample_of(k.kernel(), std::span(k.runs()).subspan(1)));
+  costmodel::fit(calibration);
+}
+
+namespace {
+
+[[noreturn]] void become(const std::vector<std::string>& command) {
+  for (const auto* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_mpi_yield_when_idle"})
+    setenv(name, "1", 1);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  std::vector<char*> words;
+  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  _exit(127);
+}
+
+/// Status of the process, which is ended when the time is over.
+int wait_for(pid_t child, double limit_seconds) {
+  const double end = now_seconds() + limit_seconds;
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (now_seconds() > end) {
+      kill(child, SIGTERM);
+      waitpid(child, &status, 0);
+      throw EnvironmentFailure("calibrate: the ranks started with mpirun took longer than " + to_text(Seconds(limit_seconds)));
+    }
+    usleep(20000);
+  }
+  return status;
+}
+
+}  // namespace
+
+void run_on_all_cores(const std::string& program, const std::vector<std::string>& arguments, double limit_seconds) {
+  std::vector<std::string> command = {"mpirun", "--oversubscribe", "-n", std::to_string(bench::physical_cores()), program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const pid_t child = fork();
+  if (child < 0) throw EnvironmentFailure(std::string("calibrate: no process could be started: ") + std::strerror(errno));
+  if (child == 0) become(command);
+  const int status = wait_for(child, limit_seconds);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) throw EnvironmentFailure("calibrate: mpirun is not on the PATH; install an MPI such as Open MPI");
+  throw EnvironmentFailure("calibrate: the ranks started with mpirun failed; what they said stands above");
+}
+
+std::string machine_json_text(const CalibrationResult& result) {
+  nlohmann::ordered_json j;
+  j["schema"] = 1;
+  j["platform"] = nlohmann::ordered_json::parse(platforms::to_json_text(result.platform));
+  j["calibration"] = nlohmann::ordered_json::parse(costmodel::to_json_text(result.calibration));
+  return j.dump(1) + '\n';
+}
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,40 @@
+#pragma once
+// Measures this machine through the same kernels, messages and collectives that training uses.
+
+#include <string>
+#include <vector>
+
+#include "base/progress.hpp"
+#include "costmodel/calibration.hpp"
+#include "exec/comm/communicator.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::exec {
+
+/// How long, and how much. What does not fit into the time has fewer repetitions.
+struct CalibrationBudget {
+  double seconds = 150;
+  bool thorough = true;  ///< more sizes of every family of kernels
+};
+[[nodiscard]] constexpr CalibrationBudget quick_calibration() { return {34, false}; }
+
+/// What ranks on all cores measure together: kernels with one thread each while every core is busy, messages, memory.
+struct CalibrationResult {
+  platforms::Platform platform;
+  costmodel::Calibration calibration;
+};
+
+/// As one rank per core; rank 0's result counts. Throws Refusal in a build without optimisation.
+[[nodiscard]] CalibrationResult calibrate_together(Communicator& world, const CalibrationBudget& budget, Progress& progress);
+
+/// Kernels of one process with a thread per core, added to `calibration`.
+void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBudget& budget, Progress& progress);
+
+/// Starts `program arguments...` with mpirun as one rank per core, its results to stderr, and waits for it.
+/// Throws EnvironmentFailure when it cannot be started, fails, or takes longer than `limit_seconds`.
+void run_on_all_cores(const std::string& program, const std::vector<std::string>& arguments, double limit_seconds);
+
+/// {"schema", "platform", "calibration"}: a platform file that holds its measurements.
+[[nodiscard]] std::string machine_json_text(const CalibrationResult& result);
+
+}  // namespace rehearsal::exec
