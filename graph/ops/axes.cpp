@@ -34,6 +34,7 @@ namespace {
 
 Range1 clamped(std::int64_t start, std::int64_t end, std::int64_t step, std::int64_t size) {
   if (step == 0) throw BadInput("attribute steps", "holds a step of 0; a step must be positive or negative");
+  step = std::clamp<std::int64_t>(step, -size - 1, size + 1);  // a larger one takes the same single element, and strides cannot overflow
   if (start < 0) start += size;
   if (end < 0) end = std::max<std::int64_t>(end, -size - 1) + size;
   if (step > 0) {
