@@ -1,0 +1,93 @@
+// What a calibration rests on: statistics, the sweep, and that a measured kernel has the identity that a plan asks for.
+
+#include <cmath>
+#include <set>
+
+#include "costmodel/cost_model.hpp"
+#include "exec/bench/machine.hpp"
+#include "exec/bench/measured.hpp"
+#include "exec/calibrate.hpp"
+#include "platforms/json.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::exec;
+using Sizes = std::vector<std::int64_t>;
+
+TEST_CASE("statistics of runs are of the quiet ones where there are enough") {
+  // CPU 1..8: quartile at index 2 is 3, median at index 4 is 5. Wall 10 disturbed, else 2, 3, 4: least 2, median at index 1 of three is 3.
+  std::vector<bench::Run> runs;
+  for (int i = 1; i <= 8; ++i) runs.push_back({static_cast<double>(i), i <= 3 ? 1.0 + i : 10.0, i <= 3});
+  const auto s = bench::sample_of({}, runs);
+  CHECK(s.count == 8);
+  CHECK(s.cpu_min.value() == 1);
+  CHECK(s.cpu_quartile.value() == 3);
+  CHECK(s.cpu_median.value() == 5);
+  CHECK(s.wall_min.value() == 2);
+  CHECK(s.wall_median.value() == 3);
+  // Quartiles 3 and 7 of the CPU times, 1.349 deviations apart.
+  CHECK(s.spread == Approx(std::log(7.0 / 3.0) / 1.349));
+  // With two quiet runs only, all wall times count: 2 3 10 10 10 10 10 10, median 10.
+  runs[2].quiet = false;
+  CHECK(bench::sample_of({}, runs).wall_median.value() == 10);
+}
+
+TEST_CASE("every kernel of the sweep runs and is fast where it costs") {
+  const CpuBackend backend("onednn");
+  std::set<std::string> slow, identities;
+  std::size_t count = 0;
+  for (const auto& c : bench::sweep(false)) {
+    if (graph::element_count(c.inputs[0].shape) > (1 << 17)) continue;  // the small ones, to be quick
+    INFO(c.op << ' ' << c.attributes.to_text() << ' ' << graph::to_text(c.inputs[0].shape));
+    bench::Measured measured(c, backend, 1);
+    measured.run();
+    REQUIRE(measured.runs().size() == 1);
+    CHECK(measured.runs()[0].wall > 0);
+    const auto& k = measured.kernel();
+    identities.insert(k.op + k.implementation + k.signature);
+    if (k.implementation.rfind("reference", 0) == 0) slow.insert(k.op);
+    ++count;
+  }
+  CHECK(count > 100);
+  CHECK(identities.size() > count * 3 / 4);
+  CHECK(slow == std::set<std::string>{"BatchNormGradParameters", "BatchNormRunning", "GatherGrad"});
+}
+
+TEST_CASE("a measured convolution answers exactly for the same layer of a plan") {
+  const graph::Attributes window{{"kernel_shape", Sizes{3, 3}}, {"pads", Sizes{1, 1, 1, 1}}, {"strides", Sizes{1, 1}}};
+  const bench::Case c{"Conv", window, {{DType::F32, {2, 4, 8, 8}}, {DType::F32, {8, 4, 3, 3}}}, true};
+  bench::Measured measured(c, CpuBackend("onednn"), 1);
+  // The text that plan::kernel_case builds of an instruction: attributes, operands with formats, results with formats.
+  CHECK(measured.kernel().signature == "kernel_shape=[3,3];pads=[1,1,1,1];strides=[1,1]|f32[2,4,8,8]channels-last|f32[8,4,3,3]>|f32[2,8,8,8]channels-last>");
+  // 2 FLOP * 2 samples * 64 positions * 8 * 4 * 9 weights
+  CHECK(measured.kernel().work.flops.value() == 2.0 * 2 * 64 * 8 * 4 * 9);
+  for (int i = 0; i < 4; ++i) measured.run();
+  costmodel::Calibration calibration;
+  calibration.samples.push_back(bench::sample_of(measured.kernel(), measured.runs()));
+  const auto platform = bench::platform_of({FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)}, {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1});
+  const costmodel::CostModel model(platform.nodes[0].device, calibration, costmodel::profile("rehearse"), "f32");
+  const auto estimate = model.kernel(measured.kernel());
+  CHECK(estimate.evidence == costmodel::Evidence::Exact);
+  CHECK(estimate.seconds == calibration.samples[0].cpu_median);
+}
+
+TEST_CASE("the file of a machine is a platform and its measurements") {
+  CalibrationResult r;
+  r.platform = bench::platform_of({FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)}, {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1});
+  r.calibration.context = bench::describe_machine();
+  const auto platform = platforms::read_platform_text(machine_json_text(r), "machine.json");
+  CHECK(platforms::device_count(platform) == bench::physical_cores());
+  CHECK(platform == r.platform);
+  CHECK(r.calibration.context.items.at("cores") == std::to_string(bench::physical_cores()));
+  CHECK(r.calibration.context.items.count("libraries") == 1);
+}
+
+TEST_CASE("the limits of a core are physical") {
+  const auto limits = bench::measure_core(0.2);
+  // No processor of today adds fewer than 10^8 or more than 10^12 times a second per core, or moves more than 10^12 bytes.
+  CHECK(limits.f32.value() > 1e8);
+  CHECK(limits.f32.value() < 1e12);
+  CHECK(limits.f64.value() < limits.f32.value() * 1.5);
+  CHECK(limits.memory.value() > 1e8);
+  CHECK(limits.memory.value() < 1e12);
+}
