@@ -57,7 +57,7 @@ plan::Plan JobSetup::plan(const PlatformOptions& o, plan::StepEvaluator& evaluat
 }
 
 plan::PlanContext JobSetup::context(const ModelOptions& model) const {
-  return {model.model, training_.graph.hash(), training_.batch, model.loss, element_type(model)};
+  return {model.model, training_.graph.hash(), training_.batch, model.loss.empty() ? "auto" : model.loss, element_type(model)};
 }
 
 plan::PlanFile plan_argument(const std::string& text) {

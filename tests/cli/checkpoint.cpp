@@ -1,0 +1,116 @@
+// rehearse run --checkpoint, --resume: training goes on bit for bit, and a checkpoint is whole or refused.
+#include <filesystem>
+
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Losses = std::vector<double>;
+
+std::string run(const std::string& options) { return std::string("run ") + kGpt + " --batch 4 --optimizer adam --lr 0.01 --format json " + options; }
+
+/// A folder with a checkpoint after two steps.
+class Saved {
+ public:
+  Saved() { CHECK(losses_of(rehearse(run("--steps 2 --checkpoint " + place()))).size() == 2); }
+  [[nodiscard]] std::string place() const { return folder_ / "checkpoint"; }
+  [[nodiscard]] std::string file(const std::string& name) const { return place() + "/" + name; }
+  [[nodiscard]] Ended resumed(const std::string& more = "") const { return rehearse(run("--steps 1 --resume " + place() + " " + more)); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("six steps are three steps and three more") {
+  const auto [ranks, options] = GENERATE(std::pair{0, "--dtype f64"}, std::pair{0, "--dtype f32"}, std::pair{2, "--plan dp=2 --dtype f32"}, std::pair{2, "--plan pp=2,micro_batch=1 --dtype f64"});
+  INFO(options);
+  const TemporaryFolder folder;
+  const auto training = [&](const std::string& more) { return rehearse(run(std::string(options) + " " + more), ranks); };
+  const auto whole = losses_of(training("--steps 6"));
+  const auto first = losses_of(training("--steps 3 --checkpoint " + (folder / "c")));
+  const auto rest = result_of(training("--steps 3 --resume " + (folder / "c") + " --checkpoint " + (folder / "c")));
+  Losses together = first;
+  for (const double loss : rest.at("losses")) together.push_back(loss);
+  CHECK(whole.size() == 6);
+  CHECK(together == whole);
+  CHECK(rest.at("first_step") == 4);
+  CHECK(whole[5] != whole[2]);  // a resume that forgot the step would repeat losses
+}
+
+TEST_CASE("another plan goes on with the same checkpoint") {
+  const TemporaryFolder folder;
+  const auto whole = losses_of(rehearse(run("--dtype f64 --steps 3")));
+  (void)losses_of(rehearse(run("--dtype f64 --steps 2 --plan pp=2 --checkpoint " + (folder / "c")), 2));
+  const auto rest = losses_of(rehearse(run("--dtype f64 --steps 1 --plan dp=2 --resume " + (folder / "c")), 2));
+  REQUIRE(rest.size() == 1);
+  CHECK(std::abs(rest[0] - whole[2]) < 1e-12);
+}
+
+TEST_CASE("checkpoints that are not whole are refused by name") {
+  const Saved saved;
+  CHECK(losses_of(saved.resumed()).size() == 1);
+  const auto part = saved.file("stage-0.bin"), manifest = saved.file("manifest.json");
+  const auto text = text_of(manifest);
+  SECTION("a part is cut short") {
+    fs::resize_file(part, fs::file_size(part) - 1);
+    check_failure(saved.resumed(), 1, {"stage-0.bin", "incomplete"});
+  }
+  SECTION("a part is gone") {
+    fs::remove(part);
+    check_failure(saved.resumed(), 1, {"stage-0.bin"});
+  }
+  SECTION("the manifest is cut short") {
+    write_text(manifest, text.substr(0, text.size() / 2));
+    check_failure(saved.resumed(), 1, {"manifest.json", "damaged"});
+  }
+  SECTION("the manifest is another document") {
+    write_text(manifest, "{\"schema\": 1}");
+    check_failure(saved.resumed(), 1, {"manifest.json", "damaged"});
+  }
+  SECTION("the manifest points beyond the part") {
+    auto wrong = nlohmann::json::parse(text);
+    wrong["parts"][0]["tensors"][0]["offset"] = 1'000'000'000;
+    write_text(manifest, wrong.dump());
+    check_failure(saved.resumed(), 1, {"stage-0.bin", wrong["parts"][0]["tensors"][0]["name"].get<std::string>()});
+  }
+  SECTION("the manifest is gone") {
+    fs::remove(manifest);
+    check_failure(saved.resumed(), 1, {"manifest.json"});
+  }
+  SECTION("a tensor is missing") {
+    auto wrong = nlohmann::json::parse(text);
+    const auto name = wrong["parts"][0]["tensors"][0]["name"].get<std::string>();
+    wrong["parts"][0]["tensors"].erase(0);
+    write_text(manifest, wrong.dump());
+    check_failure(saved.resumed(), 1, {name});
+  }
+}
+
+TEST_CASE("a checkpoint of another model or type is refused") {
+  const Saved saved;
+  check_failure(rehearse("run 'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11' --batch 4 --optimizer adam --lr 0.01 --format json --resume " + saved.place()), 1, {"another model"});
+  check_failure(saved.resumed("--dtype f64"), 1, {saved.place()});
+}
+
+TEST_CASE("places where no checkpoint can be") {
+  const TemporaryFolder folder;
+  check_failure(rehearse(run("--steps 1 --resume " + (folder / "nothing"))), 1, {"nothing", "does not exist"});
+  write_text(folder / "file", "mine");
+  check_failure(rehearse(run("--steps 1 --checkpoint " + (folder / "file"))), 1, {"is a file"});
+  CHECK(text_of(folder / "file") == "mine");
+}
+
+TEST_CASE("a full disk leaves the checkpoint that was there") {
+  const Saved saved;
+  const auto before = text_of(saved.file("manifest.json")), part = text_of(saved.file("stage-0.bin"));
+  REQUIRE(part.size() > 4096);
+  // No file may grow beyond 2 kB, and the signal that says so is ignored: writing fails as on a full disk.
+  const auto ended = rehearse(run("--steps 1 --checkpoint " + saved.place()), 0, "trap '' XFSZ; ulimit -f 4; ");
+  check_failure(ended, 4, {"stage-0.bin"});
+  CHECK(text_of(saved.file("manifest.json")) == before);
+  CHECK(text_of(saved.file("stage-0.bin")) == part);
+  CHECK(losses_of(saved.resumed()).size() == 1);
+}

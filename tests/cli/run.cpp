@@ -1,0 +1,63 @@
+// rehearse run: plans that cannot be started, and ranks that die.
+#include <csignal>
+
+#include "tests/cli/rehearse.hpp"
+
+TEST_CASE("a plan for other ranks than started") {
+  const std::string command = std::string("run ") + kGpt + " --batch 6 --steps 1 --format json --plan dp=3";
+  check_failure(rehearse(command), 1, {"is for 3 ranks", "1 were started", "mpirun -n 3"});
+  check_failure(rehearse(command, 2), 1, {"is for 3 ranks", "2 were started"});
+}
+
+TEST_CASE("plans that the model cannot use") {
+  const std::string resnet = std::string("run ") + kResnet + " --batch 4 --steps 1 --format json ";
+  // Statistics of a whole batch need all micro-batches at once: the node is named.
+  check_failure(rehearse(resnet + "--plan micro_batch=1"), 3, {"bn1", "micro-batch"});
+  check_failure(rehearse(resnet + "--plan micro_batch=9"), 3, {"micro_batch", "4"});
+  check_failure(rehearse(resnet + "--plan zero=1"), 3, {"zero"});
+  check_failure(rehearse(resnet + "--plan tp=2", 2), 3, {"tp"});
+  check_failure(rehearse(resnet + "--plan nonsense=2"), 1, {"nonsense"});
+  check_failure(rehearse(std::string("run ") + kGpt + " --batch 1 --steps 1 --format json --plan dp=2", 2), 3, {"dp", "batch of 1"});
+}
+
+TEST_CASE("a stored plan runs on its own model only") {
+  const TemporaryFolder folder;
+  const auto file = folder / "plan.json";
+  (void)result_of(rehearse(std::string("search ") + kGpt + " --batch 4 --platform dgx-a100 --devices 2 --plan dp=2,pp=1,micro_batch=auto --format json -o " + file));
+  const auto found = result_of(rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1 --format json --plan " + file, 2));
+  CHECK(found.at("ranks") == 2);
+  check_failure(rehearse(std::string("run 'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11' --batch 4 --steps 1 --format json --plan ") + file, 2), 1, {"plan.json", "was made for"});
+}
+
+TEST_CASE("a rank killed in the middle ends the others, who name it") {
+  const TemporaryFolder folder;
+  // The last rank of a training without end is killed as soon as the first steps are done.
+  const auto metrics = folder / "metrics.jsonl";
+  const std::string killer = "( while [ ! -s " + metrics + " ]; do sleep 0.1; done; kill -9 $(cat " + (folder / "pid") + ") ) & ";
+  const std::string rank = "sh -c 'if [ \"$OMPI_COMM_WORLD_RANK$PMIX_RANK\" = 00 ]; then :; else echo $$ > " + (folder / "pid") + "; fi; exec " REHEARSAL_COMMAND " \"$@\"' rank run " + kGpt +
+                           " --batch 4 --steps 100000000 --metrics " + metrics;
+  const auto ended = run_shell(killer + "REHEARSAL_STALL_SECONDS=5 " REHEARSAL_MPIRUN " -n 2 " + rank);
+  INFO(ended.err);
+  CHECK(ended.status != 0);
+  CHECK(ended.status != 124);  // the runner's own limit
+  CHECK(ended.seconds < 60);   // a second on a machine that does nothing else
+  CHECK_THAT(ended.err, contains("rank 1"));
+}
+
+TEST_CASE("metrics have a line a step and the result's losses") {
+  const TemporaryFolder folder;
+  const auto ended = rehearse(std::string("run ") + kGpt + " --batch 4 --steps 3 --dtype f64 --format json --metrics " + (folder / "m.jsonl"));
+  const auto losses = losses_of(ended);
+  std::istringstream lines(text_of(folder / "m.jsonl"));
+  std::vector<double> found;
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    found.push_back(entry.at("loss"));
+    CHECK(entry.at("step") == found.size());
+    CHECK(entry.at("seconds") > 0);
+  }
+  CHECK(found == losses);
+  const auto memory = result_of(ended).at("memory_bytes");
+  CHECK(memory.at("predicted") == memory.at("allocated"));
+  CHECK(memory.at("resident") > 0);
+}
