@@ -1,0 +1,247 @@
+// What a plan makes of a model: who reduces, sends and receives what.
+#include "plan/lowering/lowering.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.hpp"
+#include "graph/training.hpp"
+#include "graph/zoo/layers.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+
+namespace {
+
+constexpr const char* kGpt = "gpt?layers=2&hidden=16&heads=2&seq=8&vocab=24";
+constexpr const char* kResnet = "resnet18?image=32&classes=10";
+
+graph::TrainingGraph training_of(const std::string& model, std::int64_t batch) {
+  return graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, batch)), {});
+}
+
+/// Four layers of 8x8 weights and 8 biases: 4 (64 + 8) = 288 parameters, 1152 bytes.
+graph::TrainingGraph mlp(std::int64_t batch) {
+  graph::zoo::Layers layers;
+  auto x = layers.builder().add_input("input", {DType::F32, {batch, 8}});
+  for (const auto* name : {"a", "b", "c"}) x = layers.relu(std::string(name) + ".relu", layers.linear(name, x, 8));
+  return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(layers.linear("d", x, 8), "output")), {});
+}
+
+Program lowered(const graph::TrainingGraph& training, const std::string& plan, std::int64_t bucket_bytes = 25'000'000) {
+  LoweringOptions options;
+  options.bucket_bytes = bucket_bytes;
+  return lower(training, parse_plan(plan), TableBackend(), options);
+}
+
+struct Played {
+  const Body* body;
+  const Instruction* instruction;
+  int micro_batch;
+};
+
+/// Every run of an instruction in a step of this rank.
+std::vector<Played> played_by(const Program& program, int rank) {
+  std::vector<Played> played;
+  const auto& role = program.role(rank);
+  for (const auto& slot : role.slots)
+    for (const auto& i : role.bodies[slot.body].instructions)
+      if (runs(program, i, slot.micro_batch)) played.push_back({&role.bodies[slot.body], &i, slot.micro_batch});
+  return played;
+}
+
+std::size_t variant_of(const Role& role, const Played& p) { return per_micro_batch(p.body->kind) ? role.variant_of[static_cast<std::size_t>(p.micro_batch)] : 0; }
+
+struct Reduced {
+  std::map<graph::TensorId, int> gradients;  ///< how often each is in a bucket that is reduced
+  std::int64_t gradient_bytes = 0;           ///< of buckets
+  std::int64_t other_bytes = 0;              ///< of the loss's and BatchNormalization's sums
+  int buckets = 0;
+};
+
+Reduced reduced_by(const Program& program, int rank) {
+  Reduced reduced;
+  const auto& role = program.role(rank);
+  for (const auto& p : played_by(program, rank)) {
+    if (p.instruction->kind != InstructionKind::Collective) continue;
+    const auto target = p.instruction->outputs.front();
+    const auto bytes = message_bytes(role, *p.instruction, variant_of(role, p));
+    bool bucket = false;
+    for (const auto& b : role.buffers)
+      if (b.part_of == target && b.category == MemoryCategory::Gradients) ++reduced.gradients[b.tensor], bucket = true;
+    (bucket ? reduced.gradient_bytes : reduced.other_bytes) += bytes;
+    reduced.buckets += bucket ? 1 : 0;
+  }
+  return reduced;
+}
+
+/// What buckets must hold. Scale and shift of BatchNormalization are not among them: their gradients are the sums that its backward pass
+/// reduces over the whole batch anyway.
+std::set<graph::TensorId> bucketed_gradients_of(const graph::TrainingGraph& training) {
+  std::set<graph::TensorId> gradients;
+  for (const auto& p : training.parameters) {
+    const auto& name = training.graph[p.value].name;
+    if (name.find("bn") == std::string::npos && name.find("downsample.1") == std::string::npos) gradients.insert(p.gradient);
+  }
+  return gradients;
+}
+
+/// (sender, receiver, channel, micro-batch) -> bytes of what is sent, or of what is received, by all ranks.
+using Letters = std::multimap<std::tuple<int, int, std::uint32_t, int>, std::int64_t>;
+Letters letters(const Program& program, InstructionKind kind) {
+  Letters found;
+  for (int rank = 0; rank < program.ranks; ++rank)
+    for (const auto& p : played_by(program, rank)) {
+      if (p.instruction->kind != kind) continue;
+      const auto& role = program.role(rank);
+      const auto& info = role.messages[static_cast<std::size_t>(p.instruction->message)];
+      const int other = peer(program, rank, info);
+      const auto ends = kind == InstructionKind::Send ? std::pair{rank, other} : std::pair{other, rank};
+      found.insert({{ends.first, ends.second, info.channel, p.micro_batch}, message_bytes(role, *p.instruction, variant_of(role, p))});
+    }
+  return found;
+}
+
+void check_refused(const graph::TrainingGraph& training, const std::string& plan, const std::string& word) {
+  INFO(plan);
+  try {
+    (void)lowered(training, plan);
+    FAIL("the plan was lowered");
+  } catch (const Refusal& refusal) {
+    CHECK_THAT(refusal.what(), contains(word));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("replicas reduce every gradient once") {
+  const auto [model, plan] = GENERATE(table<std::string, std::string>({{kResnet, "dp=2"}, {kResnet, "dp=2,overlap=off"}, {kResnet, "dp=2,pp=2"}, {kGpt, "dp=2"}, {kGpt, "dp=4,micro_batch=1"}}));
+  INFO(model << " " << plan);
+  const auto training = training_of(model, 8);
+  const auto program = lowered(training, plan, 50'000);
+  std::map<graph::TensorId, int> together;
+  for (int stage = 0; stage < program.plan.pp; ++stage)
+    for (int rank = 0; rank < program.ranks; ++rank) {
+      if (program.role(rank).stage != stage || coordinate(program, rank, 0) != 0) continue;
+      for (const auto& [gradient, times] : reduced_by(program, rank).gradients) together[gradient] += times;
+    }
+  const auto wanted = bucketed_gradients_of(training);
+  CHECK(together.size() == wanted.size());
+  for (const auto gradient : wanted) {
+    INFO(training.graph[gradient].name);
+    CHECK(together[gradient] == 1);
+  }
+}
+
+TEST_CASE("bytes that replicas reduce, by hand") {
+  // Every gradient is padded to 64 bytes: 8x8 floats are 256, 8 floats are 32 and become 64. 4 (256 + 64) = 1280 in one bucket.
+  // The loss is reduced as its sum and its weight, f64 each: 16 bytes.
+  const auto training = mlp(8);
+  const auto one = reduced_by(lowered(training, "dp=2"), 0);
+  CHECK(one.buckets == 1);
+  CHECK(one.gradient_bytes == 1280);
+  CHECK(one.other_bytes == 16);
+  // At most 640 bytes each: two layers to a bucket. With micro-batches they are still reduced once a step.
+  for (const auto* plan : {"dp=2", "dp=2,micro_batch=1", "dp=2,overlap=off"}) {
+    const auto many = reduced_by(lowered(training, plan, 640), 1);
+    CHECK(many.buckets == 2);
+    CHECK(many.gradient_bytes == 1280);
+  }
+  CHECK(reduced_by(lowered(training, "dp=1"), 0).buckets == 0);
+}
+
+TEST_CASE("reductions overlap with the backward pass only when they may") {
+  const auto training = mlp(8);
+  for (const bool overlap : {true, false}) {
+    const auto program = lowered(training, overlap ? "dp=2" : "dp=2,overlap=off", 640);
+    for (const auto& p : played_by(program, 0))
+      if (p.instruction->kind == InstructionKind::Collective && program.role(0).buffers[p.instruction->outputs.front()].category == MemoryCategory::Gradients)
+        CHECK((p.body->kind == BodyKind::Backward) == overlap);
+  }
+}
+
+TEST_CASE("BatchNormalization's sums are reduced in both passes") {
+  // ResNet-18 has 20 of them; each sums twice per channel forward (sum, sum of squares) and backward.
+  const auto training = training_of(kResnet, 4);
+  const auto program = lowered(training, "dp=2");
+  std::map<BodyKind, int> sums;
+  for (const auto& p : played_by(program, 0)) {
+    if (p.instruction->kind != InstructionKind::Collective) continue;
+    const auto& buffer = program.role(0).buffers[p.instruction->outputs.front()];
+    if (buffer.category != MemoryCategory::Gradients && buffer.bytes > 16) ++sums[p.body->kind];
+  }
+  CHECK(sums[BodyKind::Forward] >= 20);
+}
+
+TEST_CASE("what is sent is received") {
+  const auto [model, batch, plan] = GENERATE(table<std::string, std::int64_t, std::string>({
+      {kResnet, 4, "pp=2"},
+      {kResnet, 8, "dp=2,pp=2"},
+      {kGpt, 6, "pp=2,micro_batch=1"},
+      {kGpt, 7, "pp=3,micro_batch=2,schedule=gpipe"},  // 2 2 2 1
+      {kGpt, 7, "dp=2,pp=2,micro_batch=2"},            // 2 2 and 2 1
+      {kGpt, 8, "dp=2,pp=4,micro_batch=1,order=pp.tp.cp.ep.dp"},
+  }));
+  INFO(model << " " << plan);
+  const auto program = lowered(training_of(model, batch), plan);
+  const auto sent = letters(program, InstructionKind::Send), received = letters(program, InstructionKind::Receive);
+  CHECK(sent.size() >= static_cast<std::size_t>(2 * program.micro_batches));  // an activation there, a gradient back
+  CHECK(sent == received);
+  for (auto at = sent.begin(); at != sent.end(); at = sent.upper_bound(at->first)) CHECK(sent.count(at->first) == 1);
+}
+
+TEST_CASE("a matrix shared by two stages has one gradient and one update") {
+  const auto training = training_of(kGpt, 4);
+  const auto program = lowered(training, "pp=2,micro_batch=1");
+  // The embedding is on the first stage, the last layer on the last one: both hold the matrix, one updates it and sends it.
+  for (const auto& p : training.parameters) {
+    int holders = 0, updates = 0;
+    for (const auto& role : program.roles) {
+      holders += std::any_of(role.buffers.begin(), role.buffers.end(), [&](const Buffer& b) { return b.tensor == p.value && b.lifetime == Lifetime::Persistent; }) ? 1 : 0;
+      for (const auto& body : role.bodies) updates += static_cast<int>(std::count_if(body.instructions.begin(), body.instructions.end(), [&](const Instruction& i) { return i.node == p.update; }));
+    }
+    INFO(training.graph[p.value].name);
+    CHECK(updates == 1);
+    CHECK(holders == (training.graph[p.value].name.find("wte") == std::string::npos ? 1 : 2));
+  }
+}
+
+TEST_CASE("uneven shares cover the batch once") {
+  for (const auto* plan : {"dp=2", "dp=2,micro_batch=2", "dp=3"}) {
+    INFO(plan);
+    const auto program = lowered(mlp(5), plan);
+    std::vector<int> seen(5, 0);
+    for (int rank = 0; rank < program.ranks; ++rank)
+      for (int m = 0; m < program.micro_batches; ++m) {
+        const auto range = samples(program, rank, m);
+        CHECK(range.count == program.role(rank).variant_samples[program.role(rank).variant_of[static_cast<std::size_t>(m)]]);
+        for (auto s = range.first; s < range.first + range.count; ++s) ++seen[static_cast<std::size_t>(s)];
+      }
+    CHECK(seen == std::vector<int>(5, 1));
+  }
+}
+
+TEST_CASE("dependencies name what happened before") {
+  const auto program = lowered(training_of(kGpt, 8), "dp=2,pp=2,micro_batch=1");
+  for (const auto& role : program.roles)
+    for (std::size_t b = 0; b < role.bodies.size(); ++b)
+      for (std::size_t n = 0; n < role.bodies[b].instructions.size(); ++n)
+        for (const auto& d : role.bodies[b].instructions[n].after) {
+          CHECK((d.body < b || (d.body == b && d.instruction < n)));
+          CHECK(role.bodies[d.body].instructions[d.instruction].stream != role.bodies[b].instructions[n].stream);
+        }
+}
+
+TEST_CASE("plans that do not suit are refused with the reason") {
+  const auto resnet = training_of(kResnet, 4);
+  check_refused(resnet, "micro_batch=1", "bn1");
+  check_refused(resnet, "dp=5", "dp=4");
+  check_refused(resnet, "pp=1000", "stages");
+  check_refused(resnet, "micro_batch=5", "micro_batch");
+  check_refused(mlp(5), "dp=2,micro_batch=1", "micro_batch");  // 3 and 2 samples, 3 micro-batches
+  for (const auto* key : {"tp=2", "cp=2", "ep=2", "spatial=2", "interleave=2", "zero=1", "recompute=full", "sequence_parallel=on"}) check_refused(resnet, key, std::string(key).substr(0, std::string(key).find('=')));
+  check_refused(resnet, "dp=auto", "auto");
+}
