@@ -10,7 +10,7 @@ namespace rehearsal::costmodel {
 namespace {
 
 /// Share of a datasheet's peak that a family reaches in practice, and how uncertain that is (standard deviation of the logarithm).
-/// Sources: the project's study of published runs (docs/accuracy.md): GEMM 0.55-0.75 of peak, memory-bound work 0.75-0.9 of bandwidth.
+/// Assumptions (docs/accuracy.md): large matrix products reach 0.55 to 0.75 of peak, memory-bound work 0.75 to 0.9 of bandwidth.
 struct Efficiency {
   graph::CostFamily family;
   double flops, bytes, log_error;
