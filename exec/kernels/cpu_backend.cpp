@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "exec/kernels/fast.hpp"
+#include "exec/kernels/native/transpose.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -80,15 +81,13 @@ namespace {
 /// (outer, a, b) -> (outer, b, a) for elements of one size.
 template <class T>
 void transpose_blocks(const ReorderTask& task, int threads, std::int64_t outer, std::int64_t a, std::int64_t b) {
-  constexpr std::int64_t kTile = 16;
-  const auto* from = static_cast<const T*>(task.from);
-  auto* to = static_cast<T*>(task.to);
-#pragma omp parallel for collapse(2) schedule(static) num_threads(threads)
-  for (std::int64_t n = 0; n < outer; ++n)
-    for (std::int64_t i0 = 0; i0 < a; i0 += kTile)
-      for (std::int64_t j0 = 0; j0 < b; j0 += kTile)
-        for (std::int64_t j = j0; j < std::min(j0 + kTile, b); ++j)
-          for (std::int64_t i = i0; i < std::min(i0 + kTile, a); ++i) to[n * a * b + j * a + i] = from[n * a * b + i * b + j];
+  constexpr std::int64_t kColumns = 256;
+  const std::int64_t blocks = (b + kColumns - 1) / kColumns;
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (std::int64_t i = 0; i < outer * blocks; ++i) {
+    const std::int64_t base = i / blocks * a * b, first = i % blocks * kColumns;
+    native::MatrixTranspose<T>{static_cast<const T*>(task.from) + base + first, static_cast<T*>(task.to) + base + first * a, a, std::min(kColumns, b - first), b, a}.run();
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
+#include "exec/kernels/native/transpose.hpp"
 #include "graph/ops/axes.hpp"
 
 namespace rehearsal::exec::native {
@@ -35,24 +36,6 @@ Axes joined_axes(const Call& call) {
   }
   return axes;
 }
-
-constexpr std::int64_t kTile = 16;
-
-/// Result rows along `columns` (stride in the operand `stride`) and along the axis that is contiguous in the operand.
-struct Exchange {
-  std::int64_t rows, columns, row_stride, stride;  ///< rows: contiguous in the operand; row_stride: in the result
-
-  void run(const Element* from, Element* to) const {
-    for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
-      const std::int64_t r1 = std::min(rows, r0 + kTile);
-      for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
-        const std::int64_t c1 = std::min(columns, c0 + kTile);
-        for (std::int64_t r = r0; r < r1; ++r)
-          for (std::int64_t c = c0; c < c1; ++c) to[r * row_stride + c] = from[c * stride + r];
-      }
-    }
-  }
-};
 
 /// Offsets in operand and result of number `i` of the axes that `skip` does not name.
 struct Offsets {
@@ -94,8 +77,9 @@ void run_transpose(const Call& call) {
   parallel_items(call.threads(), others * blocks, kElementsWorthAThread / (64 * axes.sizes[last]) + 1, [&](std::int64_t i) {
     const auto at = offsets_of(axes, result_strides, skip, i / blocks);
     const std::int64_t first = i % blocks * 64;
-    const Exchange block{std::min<std::int64_t>(64, rows - first), axes.sizes[last], result_strides[unit], axes.strides[last]};
-    block.run(from + at.from + first, to + at.to + first * result_strides[unit]);
+    MatrixTranspose<Element>{from + at.from + first, to + at.to + first * result_strides[unit], axes.sizes[last], std::min<std::int64_t>(64, rows - first), axes.strides[last],
+                             result_strides[unit]}
+        .run();
   });
 }
 
