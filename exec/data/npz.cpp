@@ -71,6 +71,8 @@ std::string entry_bytes(zip_t* archive, zip_uint64_t index, const std::string& w
     if (n <= 0) throw BadInput(where, "is truncated or damaged");
     done += static_cast<std::size_t>(n);
   }
+  char beyond = 0;  // the checksum is compared when the end is read
+  if (zip_fread(file.get(), &beyond, 1) != 0) throw BadInput(where, "is damaged: its checksum is wrong");
   return bytes;
 }
 

@@ -60,6 +60,7 @@ struct Reduced {
   std::int64_t gradient_bytes = 0;           ///< of buckets
   std::int64_t other_bytes = 0;              ///< of the loss's and BatchNormalization's sums
   int buckets = 0;
+  std::map<graph::TensorId, int> others;     ///< reduced on their own
 };
 
 Reduced reduced_by(const Program& program, int rank) {
@@ -74,6 +75,7 @@ Reduced reduced_by(const Program& program, int rank) {
       if (b.part_of == target && b.category == MemoryCategory::Gradients) ++reduced.gradients[b.tensor], bucket = true;
     (bucket ? reduced.gradient_bytes : reduced.other_bytes) += bytes;
     reduced.buckets += bucket ? 1 : 0;
+    if (!bucket) ++reduced.others[p.instruction->tensor];
   }
   return reduced;
 }
@@ -122,13 +124,17 @@ TEST_CASE("replicas reduce every gradient once") {
   INFO(model << " " << plan);
   const auto training = training_of(model, 8);
   const auto program = lowered(training, plan, 50'000);
+  const auto wanted = bucketed_gradients_of(training);
   std::map<graph::TensorId, int> together;
   for (int stage = 0; stage < program.plan.pp; ++stage)
     for (int rank = 0; rank < program.ranks; ++rank) {
       if (program.role(rank).stage != stage || coordinate(program, rank, 0) != 0) continue;
-      for (const auto& [gradient, times] : reduced_by(program, rank).gradients) together[gradient] += times;
+      const auto reduced = reduced_by(program, rank);
+      for (const auto& [gradient, times] : reduced.gradients) together[gradient] += times;
+      // The sum of a shared matrix's two gradients is built after the loop over micro-batches, and reduced there on its own.
+      for (const auto& [tensor, times] : reduced.others)
+        if (wanted.contains(tensor)) together[tensor] += times;
     }
-  const auto wanted = bucketed_gradients_of(training);
   CHECK(together.size() == wanted.size());
   for (const auto gradient : wanted) {
     INFO(training.graph[gradient].name);
