@@ -32,5 +32,6 @@ Action add_run(CLI::App&);
 Action add_explain(CLI::App&);
 Action add_compare(CLI::App&);
 Action add_learn(CLI::App&);
+Action add_report(CLI::App&);
 
 }  // namespace rehearsal::cli

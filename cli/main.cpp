@@ -23,6 +23,7 @@ constexpr std::array kCommands{
     CommandRow{"explain", "what a plan makes every stage do and send", "rehearse explain dp=2 --model zoo:resnet18 --batch 8 --platform xeon-2s-10gbe", add_explain},
     CommandRow{"compare", "a predicted trace against a measured one", "rehearse compare predicted.json measured.json", add_compare},
     CommandRow{"learn", "measurements back into the calibration", "rehearse learn trace.json --into machine.json", add_learn},
+    CommandRow{"report", "traces as one page, or for other programs", "rehearse report trace.json -o page.html", add_report},
 };
 
 struct Parsed {

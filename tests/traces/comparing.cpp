@@ -1,5 +1,5 @@
-#include "tests/catch.hpp"
 #include "base/error.hpp"
+#include "tests/catch.hpp"
 #include "tests/traces/sample.hpp"
 #include "traces/compare.hpp"
 #include "traces/timeline.hpp"
@@ -18,7 +18,9 @@ const auto kSum = kernel("Add", graph::CostFamily::Elementwise, 10, 100);
 void add_rank(Trace& t, int rank, double product, double gap, double end) {
   RankTrace r{rank, {computing(kProduct, plan::BodyKind::Forward, 0), computing(kSum, plan::BodyKind::Backward, 1), all_reduce(8, 2)}, {}};
   const auto compute = plan::Stream::Compute, collective = plan::Stream::Collective;
-  r.events = {{0, 0, 0, compute, 0, product, product}, {1, 0, 0, compute, product + gap, product + gap + 1, 1}, {2, 0, 0, collective, product + gap + 0.5, end, 0}};
+  r.events = {{0, 0, 0, compute, 0, product, product},
+              {1, 0, 0, compute, product + gap, product + gap + 1, 1},
+              {2, 0, 0, collective, product + gap + 0.5, end, 0}};
   t.ranks.push_back(std::move(r));
 }
 
@@ -78,7 +80,8 @@ TEST_CASE("comparison of two traces by phase and operator") {
 TEST_CASE("warm-up and the outer quarters of steps do not count") {
   auto t = trace("measured", 4, 0, 6);
   t.steps.clear();
-  for (const double seconds : {50.0, 9.0, 6.0, 5.0, 5.0, 1.0}) t.steps.push_back({static_cast<std::int32_t>(t.steps.size()), 0, seconds, 0, t.steps.empty()});
+  for (const double seconds : {50.0, 9.0, 6.0, 5.0, 5.0, 1.0})
+    t.steps.push_back({static_cast<std::int32_t>(t.steps.size()), 0, seconds, 0, t.steps.empty()});
   // Without the warm-up 9, 6, 5, 5, 1: five steps, one goes at either end.
   const auto central = central_steps(t);
   REQUIRE(central.size() == 3);

@@ -1,8 +1,9 @@
+#include "costmodel/learning.hpp"
+
 #include <cmath>
 
 #include "base/error.hpp"
 #include "costmodel/cost_model.hpp"
-#include "costmodel/learning.hpp"
 #include "tests/catch.hpp"
 #include "tests/traces/sample.hpp"
 #include "traces/composition.hpp"
@@ -33,7 +34,8 @@ Trace trained(const std::vector<double>& widths, int steps, double exposed) {
   for (int rank : {0, 1}) {
     RankTrace r{rank, {}, {}};
     for (double n : widths)
-      for (const auto& k : {product(n), sum(n)}) r.kinds.push_back(sample::computing(k, plan::BodyKind::Forward, static_cast<std::uint32_t>(r.kinds.size())));
+      for (const auto& k : {product(n), sum(n)})
+        r.kinds.push_back(sample::computing(k, plan::BodyKind::Forward, static_cast<std::uint32_t>(r.kinds.size())));
     r.kinds.push_back(sample::all_reduce(1 << 20, static_cast<std::uint32_t>(r.kinds.size())));
     t.ranks.push_back(r);
   }
@@ -122,7 +124,7 @@ TEST_CASE("samples of one kernel merge by repetitions") {
 TEST_CASE("observations of a mechanism merge in any order") {
   Calibration one, other;
   costmodel::merge_factor(one, "step", {std::log(2), 0, 4}, 0.15);
-  CHECK(correction(one, "step").factor == Approx(std::sqrt(2)));           // 4 / (4 + 4)
+  CHECK(correction(one, "step").factor == Approx(std::sqrt(2)));            // 4 / (4 + 4)
   CHECK(correction(one, "step").log_error == Approx(0.15 / std::sqrt(2)));  // sqrt(4 · 0.15² / 8)
   costmodel::merge_factor(one, "step", {std::log(1.5), 0.01, 12}, 0.15);
   costmodel::merge_factor(other, "step", {std::log(1.5), 0.01, 12}, 0.15);

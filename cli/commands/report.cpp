@@ -1,0 +1,46 @@
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.hpp"
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "traces/chrome.hpp"
+#include "traces/page.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> traces;
+  std::string page, chrome, csv;
+};
+
+int report(const Options& o, Terminal& terminal) {
+  if (o.page.empty() && o.chrome.empty() && o.csv.empty())
+    throw BadInput("report", "nothing to write; use -o page.html, --chrome trace.json or --csv trace.csv");
+  std::vector<traces::Trace> all;
+  for (const auto& path : o.traces) all.push_back(traces::read_trace(path));
+  nlohmann::ordered_json result{{"schema", 1}};
+  const std::tuple<const char*, const std::string&, std::string (*)(std::span<const traces::Trace>)> outputs[] = {
+      {"page", o.page, traces::to_page}, {"chrome", o.chrome, traces::to_chrome_json}, {"csv", o.csv, traces::to_csv}};
+  for (const auto& [name, path, write] : outputs) {
+    if (path.empty()) continue;
+    write_file_atomically(path, write(all));
+    result[name] = path;
+  }
+  terminal.print(result);
+  return 0;
+}
+
+}  // namespace
+
+Action add_report(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("TRACE", o->traces, "traces of run or simulate; two of one program are compared")->required();
+  app.add_option("-o,--output", o->page, "one self-contained HTML page");
+  app.add_option("--chrome", o->chrome, "for chrome://tracing and Perfetto");
+  app.add_option("--csv", o->csv, "a line an event");
+  return [o](Terminal& terminal) { return report(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli
