@@ -1,6 +1,7 @@
 #include "cli/comparison_json.hpp"
 
 #include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 namespace rehearsal::cli {

@@ -2,6 +2,7 @@
 // A comparison of two traces as commands print it.
 
 #include <cstddef>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "traces/compare.hpp"

@@ -72,7 +72,7 @@ Correction correction_of(const std::string& scope, int threads, const Mean& mean
 
 bool of_kernels(const Correction& c) { return c.scope.rfind("family:", 0) == 0 || c.scope.rfind("op:", 0) == 0; }
 
-using OfFamily = std::pair<graph::CostFamily, int>;                ///< threads
+using OfFamily = std::pair<graph::CostFamily, int>;  ///< threads
 using OfOp = std::tuple<std::string, graph::CostFamily, int>;
 
 struct Ratios {
@@ -104,7 +104,8 @@ Calibration without_training(const Calibration& c) {
 }  // namespace
 
 bool merge_sample(Calibration& c, const Sample& fresh) {
-  const auto at = std::find_if(c.samples.begin(), c.samples.end(), [&](const Sample& s) { return s.from_training && same_kernel(s.kernel, fresh.kernel); });
+  const auto at = std::find_if(c.samples.begin(), c.samples.end(),
+                               [&](const Sample& s) { return s.from_training && same_kernel(s.kernel, fresh.kernel); });
   if (at == c.samples.end()) {
     c.samples.push_back(fresh);
     return true;
@@ -143,14 +144,16 @@ void learn_kernel_corrections(Calibration& c, const platforms::Device& device, c
 
 void merge_factor(Calibration& c, const std::string& scope, const FactorObservation& seen, double prior_error) {
   if (seen.count <= 0) return;
-  auto at = std::find_if(c.corrections.begin(), c.corrections.end(), [&](const Correction& k) { return k.scope == scope && k.threads == 0; });
+  auto at =
+      std::find_if(c.corrections.begin(), c.corrections.end(), [&](const Correction& k) { return k.scope == scope && k.threads == 0; });
   if (at == c.corrections.end()) at = c.corrections.insert(c.corrections.end(), {scope, 0, 1.0, prior_error, 0});
   const auto old_count = static_cast<double>(at->observations), fresh_count = static_cast<double>(seen.count);
   double mean = seen.log_factor, variance = seen.variance;
   const double count = old_count + fresh_count;
   if (old_count > 0) {
     const double old_mean = std::log(at->factor) * (old_count + kPriorSteps) / old_count;
-    const double old_variance = std::max(0.0, (at->log_error * at->log_error * (old_count + kPriorSteps) - kPriorSteps * prior_error * prior_error) / old_count);
+    const double old_variance =
+        std::max(0.0, (at->log_error * at->log_error * (old_count + kPriorSteps) - kPriorSteps * prior_error * prior_error) / old_count);
     const double apart = seen.log_factor - old_mean;
     mean = (old_count * old_mean + fresh_count * seen.log_factor) / count;
     variance = (old_count * old_variance + fresh_count * seen.variance) / count + old_count * fresh_count / (count * count) * apart * apart;

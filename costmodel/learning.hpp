@@ -17,16 +17,16 @@ bool merge_sample(Calibration&, const Sample&);
 
 /// Recomputes the corrections "family:…" and "op:…" from the samples, then the fits. A factor says how much longer kernels take in
 /// training than micro-benchmarks of this machine (or, without any, the datasheet) say: mean of log(training / predicted without any
-/// training sample) over kernels, weighted by the time that they were seen to take, outliers beyond a factor e of the median clipped. With n
-/// kernels (effective number, (sum of weights)² / sum of squares) it is shrunk by n / (n + 3): a family's towards 1, an operator's
+/// training sample) over kernels, weighted by the time that they were seen to take, outliers beyond a factor e of the median clipped. With
+/// n kernels (effective number, (sum of weights)² / sum of squares) it is shrunk by n / (n + 3): a family's towards 1, an operator's
 /// towards its family's. The result depends on the samples alone, not on the order in which they were learned.
 void learn_kernel_corrections(Calibration&, const platforms::Device&, const std::string& peak_key);
 
 /// An observation of a mechanism: how long something took against what was predicted without the mechanism's correction.
 struct FactorObservation {
-  double log_factor = 0;      ///< mean of log(measured / predicted)
-  double variance = 0;        ///< of it between repetitions
-  std::int64_t count = 0;     ///< repetitions (steps)
+  double log_factor = 0;   ///< mean of log(measured / predicted)
+  double variance = 0;     ///< of it between repetitions
+  std::int64_t count = 0;  ///< repetitions (steps)
 };
 
 /// Merges an observation into the correction `scope` (threads 0). The stored factor is exp(m · n / (n + kPriorSteps)), its error

@@ -1,6 +1,7 @@
 #include "traces/chrome.hpp"
 
 #include <cstdio>
+
 #include <nlohmann/json.hpp>
 
 #include "traces/timeline.hpp"
@@ -23,9 +24,18 @@ Json event_of(const RankTrace& rank, const Event& e, int process) {
   if (communicates(kind))
     args.update({{"bytes", kind.message_bytes}, {"ranks", kind.message_ranks}});
   else
-    args.update({{"implementation", kind.kernel.implementation}, {"signature", kind.kernel.signature}, {"flops", kind.kernel.work.flops.value()}, {"bytes", kind.kernel.work.bytes.value()}});
-  return {{"name", kind.kernel.op}, {"cat", plan::name(kind.identity.body)}, {"ph", "X"}, {"pid", process}, {"tid", static_cast<int>(e.stream)}, {"ts", e.begin * kMicroseconds},
-          {"dur", (e.end - e.begin) * kMicroseconds}, {"args", args}};
+    args.update({{"implementation", kind.kernel.implementation},
+                 {"signature", kind.kernel.signature},
+                 {"flops", kind.kernel.work.flops.value()},
+                 {"bytes", kind.kernel.work.bytes.value()}});
+  return {{"name", kind.kernel.op},
+          {"cat", plan::name(kind.identity.body)},
+          {"ph", "X"},
+          {"pid", process},
+          {"tid", static_cast<int>(e.stream)},
+          {"ts", e.begin * kMicroseconds},
+          {"dur", (e.end - e.begin) * kMicroseconds},
+          {"args", args}};
 }
 
 std::string quoted(const std::string& text) {
@@ -46,8 +56,17 @@ std::string number(double value) {
 
 std::string line_of(std::size_t trace, const RankTrace& rank, const Event& e) {
   const auto& kind = rank.kinds[e.kind];
-  const std::string fields[] = {std::to_string(trace), std::to_string(rank.rank), std::to_string(e.step), std::to_string(e.micro_batch), std::string(plan::name(e.stream)),
-                                std::string(plan::name(kind.identity.body)), quoted(kind.kernel.op), quoted(kind.name), number(e.begin), number(e.end), number(e.busy),
+  const std::string fields[] = {std::to_string(trace),
+                                std::to_string(rank.rank),
+                                std::to_string(e.step),
+                                std::to_string(e.micro_batch),
+                                std::string(plan::name(e.stream)),
+                                std::string(plan::name(kind.identity.body)),
+                                quoted(kind.kernel.op),
+                                quoted(kind.name),
+                                number(e.begin),
+                                number(e.end),
+                                number(e.busy),
                                 std::to_string(kind.message_bytes)};
   std::string line;
   for (const auto& f : fields) line += (line.empty() ? "" : ",") + f;
@@ -61,7 +80,8 @@ std::string to_chrome_json(std::span<const Trace> traces) {
   for (std::size_t n = 0; n < traces.size(); ++n)
     for (const auto& rank : traces[n].ranks) {
       const int process = kProcessesPerTrace * static_cast<int>(n) + rank.rank;
-      events.push_back(metadata("process_name", process, 0, traces[n].kind + " " + traces[n].model + ", rank " + std::to_string(rank.rank)));
+      events.push_back(
+          metadata("process_name", process, 0, traces[n].kind + " " + traces[n].model + ", rank " + std::to_string(rank.rank)));
       for (int stream = 0; stream < static_cast<int>(plan::Stream::Count); ++stream)
         events.push_back(metadata("thread_name", process, stream, std::string(plan::name(static_cast<plan::Stream>(stream)))));
       for (const auto& e : rank.events) events.push_back(event_of(rank, e, process));

@@ -26,7 +26,8 @@ using Instructions = std::map<plan::Identity, Instruction>;
 
 void refuse_unless_equal(const std::string& what, const std::string& predicted, const std::string& measured) {
   if (predicted == measured) return;
-  throw BadInput("the two traces", "are of different " + what + " (" + predicted + " and " + measured + "); compare traces of the same model, plan and batch");
+  throw BadInput("the two traces", "are of different " + what + " (" + predicted + " and " + measured +
+                                       "); compare traces of the same model, plan and batch");
 }
 
 void check_alike(const Trace& predicted, const Trace& measured) {
@@ -66,7 +67,8 @@ void add_rank(Side& side, const RankTrace& rank, double ranks, Instructions& ins
     i.known[side.which] = true;
   }
   for (const auto& e : rank.events)
-    if (counted.count(e.step) != 0 && !communicates(rank.kinds[e.kind])) instructions[rank.kinds[e.kind].identity].seconds[side.which] += (e.end - e.begin) * share;
+    if (counted.count(e.step) != 0 && !communicates(rank.kinds[e.kind]))
+      instructions[rank.kinds[e.kind].identity].seconds[side.which] += (e.end - e.begin) * share;
   for (const auto& a : accounts(rank, steps)) {
     side.step += a.seconds * share;
     side.exposed += a.exposed * share;

@@ -11,8 +11,8 @@ namespace rehearsal::traces {
 
 /// Seconds of a step, mean over the central steps (see central_steps) and over the ranks that both traces hold.
 struct ComparedRow {
-  std::string phase;          ///< "prologue", "forward", "backward", "update"; "step" for what is no operator
-  std::string op;             ///< operator kind; "exposed communication" and "idle" in phase "step"
+  std::string phase;  ///< "prologue", "forward", "backward", "update"; "step" for what is no operator
+  std::string op;     ///< operator kind; "exposed communication" and "idle" in phase "step"
   double predicted = 0, measured = 0;
   std::int64_t instructions = 0;  ///< of one rank's program: kinds of events of this row
   [[nodiscard]] double error() const { return predicted - measured; }
@@ -26,9 +26,9 @@ struct ComparedInstruction {
 };
 
 struct Comparison {
-  double predicted_step = 0, measured_step = 0;  ///< seconds; the rows sum to them
-  std::vector<ComparedRow> rows;                 ///< largest absolute error first
-  std::vector<ComparedInstruction> instructions; ///< those that compute, largest absolute error first
+  double predicted_step = 0, measured_step = 0;        ///< seconds; the rows sum to them
+  std::vector<ComparedRow> rows;                       ///< largest absolute error first
+  std::vector<ComparedInstruction> instructions;       ///< those that compute, largest absolute error first
   std::int64_t only_predicted = 0, only_measured = 0;  ///< instructions of one rank without a counterpart
   /// predicted / measured - 1
   [[nodiscard]] double step_error() const { return measured_step > 0 ? predicted_step / measured_step - 1 : 0; }

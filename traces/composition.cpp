@@ -14,13 +14,15 @@ namespace {
 /// What the closed forms need to know about the ranks of a trace.
 class Links {
  public:
-  Links(const Trace& trace, const platforms::Platform& platform, const costmodel::CostModel& model) : platform_(platform), fabric_(platform), model_(model) {
+  Links(const Trace& trace, const platforms::Platform& platform, const costmodel::CostModel& model)
+      : platform_(platform), fabric_(platform), model_(model) {
     const auto plan = plan::parse_plan(trace.plan);
     mesh_.plan = plan;
     mesh_.ranks = plan.ranks();
     mesh_.axes = plan::mesh_of(plan);
     if (mesh_.ranks > platforms::device_count(platform))
-      throw BadInput("plan " + trace.plan + " of the trace", "is for " + std::to_string(mesh_.ranks) + " ranks; platform " + platform.name + " has " + std::to_string(platforms::device_count(platform)));
+      throw BadInput("plan " + trace.plan + " of the trace", "is for " + std::to_string(mesh_.ranks) + " ranks; platform " + platform.name +
+                                                                 " has " + std::to_string(platforms::device_count(platform)));
   }
 
   [[nodiscard]] double seconds(const EventKind& kind, int rank) const {
@@ -38,7 +40,8 @@ class Links {
   [[nodiscard]] std::size_t axis_of(const EventKind& kind) const {
     for (std::size_t a = 0; a < mesh_.axes.size(); ++a)
       if (mesh_.axes[a].size == kind.message_ranks) return a;
-    throw BadInput("trace", "collective " + kind.name + " of " + std::to_string(kind.message_ranks) + " ranks fits no axis of plan " + plan::to_text(mesh_.plan));
+    throw BadInput("trace", "collective " + kind.name + " of " + std::to_string(kind.message_ranks) + " ranks fits no axis of plan " +
+                                plan::to_text(mesh_.plan));
   }
 
   static const plan::CollectiveRow& row_of(const EventKind& kind) {

@@ -12,7 +12,9 @@ namespace rehearsal::traces {
 struct Composition {
   double kernels = 0;        ///< seconds: every computing event of one step at what the model says about its kernel
   double communication = 0;  ///< seconds: closed forms of collectives and messages, uncorrected
-  [[nodiscard]] double uncomposed(const costmodel::CostModel& model) const { return kernels + communication * model.communication_factor(); }
+  [[nodiscard]] double uncomposed(const costmodel::CostModel& model) const {
+    return kernels + communication * model.communication_factor();
+  }
   [[nodiscard]] double step(const costmodel::CostModel& model) const { return uncomposed(model) * model.composition_factor(); }
 };
 

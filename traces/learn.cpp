@@ -167,7 +167,8 @@ std::vector<CorrectionChange> changes(const Calibration& before, const Calibrati
 }
 
 void check(const Trace& trace) {
-  if (trace.kind != "measured") throw BadInput("trace of " + trace.model, "was " + trace.kind + "; only what `rehearse run --trace` measured can be learned from");
+  if (trace.kind != "measured")
+    throw BadInput("trace of " + trace.model, "was " + trace.kind + "; only what `rehearse run --trace` measured can be learned from");
   if (!(median_step_seconds(trace) > 0)) throw BadInput("trace of " + trace.model, "holds no step after its warm-up; run at least 3 steps");
 }
 

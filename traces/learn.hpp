@@ -27,8 +27,8 @@ struct CorrectionChange {
 };
 
 struct LearnOutcome {
-  std::vector<Learned> traces;                 ///< in the order given
-  std::vector<CorrectionChange> corrections;   ///< that changed by more than 0.1 %, largest change first
+  std::vector<Learned> traces;                ///< in the order given
+  std::vector<CorrectionChange> corrections;  ///< that changed by more than 0.1 %, largest change first
   std::int64_t samples_added = 0, samples_merged = 0;
 };
 

@@ -77,7 +77,8 @@ StepAccount account_of(const StepEvents& events, const StepRecord& step) {
 }  // namespace
 
 bool communicates(const EventKind& kind) {
-  return kind.identity.kind == plan::InstructionKind::Send || kind.identity.kind == plan::InstructionKind::Receive || kind.identity.kind == plan::InstructionKind::Collective;
+  return kind.identity.kind == plan::InstructionKind::Send || kind.identity.kind == plan::InstructionKind::Receive ||
+         kind.identity.kind == plan::InstructionKind::Collective;
 }
 
 double median(std::vector<double> values) {

@@ -20,16 +20,16 @@ namespace rehearsal::traces {
 /// A computing event and the time until the next one can begin, as far as no message was under way: what the executor adds to a kernel.
 struct ChargedEvent {
   std::uint32_t kind = 0;
-  double seconds = 0;   ///< with that dispatch
-  double busy = 0;      ///< thread CPU seconds of the kernel alone
+  double seconds = 0;  ///< with that dispatch
+  double busy = 0;     ///< thread CPU seconds of the kernel alone
 };
 
 /// One rank's step. compute + exposed + idle = seconds.
 struct StepAccount {
   double seconds = 0;
-  double compute = 0;   ///< at least one event computes
-  double exposed = 0;   ///< nothing computes and a message is under way
-  double idle = 0;      ///< neither
+  double compute = 0;  ///< at least one event computes
+  double exposed = 0;  ///< nothing computes and a message is under way
+  double idle = 0;     ///< neither
   std::vector<ChargedEvent> charged;
 };
 

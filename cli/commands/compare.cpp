@@ -18,8 +18,13 @@ int compare(const Options& o, Terminal& terminal) {
   const auto predicted = traces::read_trace(o.predicted), measured = traces::read_trace(o.measured);
   const auto comparison = traces::compare(predicted, measured);
   if (comparison.only_predicted + comparison.only_measured > 0)
-    terminal.warn(std::to_string(comparison.only_predicted) + " instructions are in " + o.predicted + " alone, " + std::to_string(comparison.only_measured) + " in " + o.measured + " alone");
-  nlohmann::ordered_json result{{"schema", 1}, {"model", measured.model}, {"plan", measured.plan}, {"batch", measured.batch}, {"kinds", {predicted.kind, measured.kind}}};
+    terminal.warn(std::to_string(comparison.only_predicted) + " instructions are in " + o.predicted + " alone, " +
+                  std::to_string(comparison.only_measured) + " in " + o.measured + " alone");
+  nlohmann::ordered_json result{{"schema", 1},
+                                {"model", measured.model},
+                                {"plan", measured.plan},
+                                {"batch", measured.batch},
+                                {"kinds", {predicted.kind, measured.kind}}};
   result.update(to_json(comparison, o.top));
   terminal.print(result);
   return 0;

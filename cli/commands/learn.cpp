@@ -1,7 +1,8 @@
 #include "traces/learn.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fstream>
+
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
@@ -36,7 +37,8 @@ std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths) {
   std::vector<traces::Trace> result;
   for (const auto& path : paths) {
     if (!std::ifstream(path)) throw BadInput(path, "cannot be read");
-    if (!traces::is_trace_file(path)) throw Refusal(path + ": is no trace; learning from records is not possible yet, only from traces of `rehearse run --trace`");
+    if (!traces::is_trace_file(path))
+      throw Refusal(path + ": is no trace; learning from records is not possible yet, only from traces of `rehearse run --trace`");
     result.push_back(traces::read_trace(path));
   }
   return result;
@@ -47,12 +49,21 @@ Json json_of(const traces::LearnOutcome& outcome, const Options& o) {
   result["learned"] = Json::array();
   for (std::size_t n = 0; n < o.traces.size(); ++n) {
     const auto& t = outcome.traces[n];
-    result["learned"].push_back({{"trace", o.traces[n]}, {"known_before", t.known}, {"measured_step_seconds", t.measured}, {"predicted_before_seconds", t.before},
-                                 {"predicted_after_seconds", t.after}, {"error_before", t.error_before()}, {"error_after", t.error_after()}});
+    result["learned"].push_back({{"trace", o.traces[n]},
+                                 {"known_before", t.known},
+                                 {"measured_step_seconds", t.measured},
+                                 {"predicted_before_seconds", t.before},
+                                 {"predicted_after_seconds", t.after},
+                                 {"error_before", t.error_before()},
+                                 {"error_after", t.error_after()}});
   }
   result["corrections"] = Json::array();
   for (const auto& c : outcome.corrections)
-    result["corrections"].push_back({{"scope", c.after.scope}, {"threads", c.after.threads}, {"factor_before", c.before.factor}, {"factor", c.after.factor}, {"log_error", c.after.log_error},
+    result["corrections"].push_back({{"scope", c.after.scope},
+                                     {"threads", c.after.threads},
+                                     {"factor_before", c.before.factor},
+                                     {"factor", c.after.factor},
+                                     {"log_error", c.after.log_error},
                                      {"observations", c.after.observations}});
   result["samples_added"] = outcome.samples_added;
   result["samples_merged"] = outcome.samples_merged;
