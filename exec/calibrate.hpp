@@ -16,7 +16,7 @@ struct CalibrationBudget {
   double seconds = 150;
   bool thorough = true;  ///< more sizes of every family of kernels
 };
-[[nodiscard]] constexpr CalibrationBudget quick_calibration() { return {34, false}; }
+[[nodiscard]] constexpr CalibrationBudget quick_calibration() { return {28, false}; }
 
 /// What ranks on all cores measure together: kernels with one thread each while every core is busy, messages, memory.
 struct CalibrationResult {
