@@ -1,0 +1,161 @@
+// What a search finds is what trying everything finds.
+#include "plan/search/search.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "costmodel/cost_model.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "plan/schedules/schedule.hpp"
+#include "platforms/catalog.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+
+namespace {
+
+/// A small GPT on four devices of the catalogue, whose memory can be set.
+struct Setting {
+  graph::TrainingGraph training = graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=32&vocab=96", 4)), {});
+  std::shared_ptr<const graph::LogicalDims> dims = std::make_shared<const graph::LogicalDims>(training.graph);
+  platforms::Platform platform = platforms::with_devices(platforms::load("dgx-a100"), 4);
+  TableBackend backend;
+  costmodel::CostModel model{platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32"};
+
+  [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
+  void set_memory(double bytes) { platform.nodes.front().device.memory = Bytes(bytes); }
+};
+
+SearchResult found(const Setting& setting, const std::string& objective) {
+  SearchOptions options;
+  options.objective = objective;
+  options.top = 1000;
+  Progress progress;
+  return search(setting.job(), options, progress);
+}
+
+/// Every plan written down by loops of its own, assessed; those that can run and fit.
+std::vector<Assessment> brute_force(const Setting& setting) {
+  std::vector<Assessment> all;
+  const auto job = setting.job();
+  const auto evaluator = closed_form_evaluator();
+  // Where stages begin is not searched: it follows from the operators' costs.
+  std::map<std::pair<int, int>, std::vector<std::string>> cuts;
+  for (const auto& a : found(setting, "memory").plans) cuts[{a.plan.dp, a.plan.pp}] = a.plan.cuts;
+  const auto try_plan = [&](const std::string& text) {
+    auto plan = parse_plan(text);
+    plan.cuts = cuts[{plan.dp, plan.pp}];
+    if (!validate(setting.training, plan).empty()) return;
+    auto a = assess(job, plan, *evaluator);
+    if (a.fits()) all.push_back(std::move(a));
+  };
+  for (const int dp : {1, 2, 4})
+    for (const int pp : {1, 2, 4})
+      for (const auto* size : {"", ",micro_batch=1", ",micro_batch=2", ",micro_batch=4"})
+        for (const auto* order : {"1f1b", "gpipe"}) {
+          const bool whole = std::string(size).empty() || std::stoi(std::string(size).substr(13)) == 4 / dp;
+          if (dp * pp > 4 || (pp == 1 && std::string(order) != "1f1b")) continue;
+          if (whole && std::string(size).empty() != (pp == 1)) continue;  // a replica's whole batch is written in one way
+          try_plan("dp=" + std::to_string(dp) + ",pp=" + std::to_string(pp) + size + ",schedule=" + order);
+        }
+  return all;
+}
+
+std::vector<std::string> texts(const std::vector<Assessment>& plans) {
+  std::vector<std::string> out;
+  for (const auto& a : plans) out.push_back(to_text(a.plan));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a search finds what trying every plan finds") {
+  const Setting setting;
+  const auto all = brute_force(setting);
+  REQUIRE(all.size() > 10);
+  for (const auto& row : objective_table()) {
+    INFO(row.name);
+    const auto result = found(setting, std::string(row.name));
+    CHECK(result.exhausted);
+    auto ours = texts(result.plans), theirs = texts(all);
+    std::sort(ours.begin(), ours.end());
+    std::sort(theirs.begin(), theirs.end());
+    CHECK(ours == theirs);
+    const auto best = std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) { return row.value(a) < row.value(b); });
+    CHECK(row.value(result.plans.front()) == row.value(*best));
+    CHECK(std::is_sorted(result.plans.begin(), result.plans.end(), [&](const auto& a, const auto& b) { return row.value(a) < row.value(b); }));
+    CHECK(result.plans.front().why_not.empty());
+    for (std::size_t n = 1; n < result.plans.size(); ++n) CHECK_THAT(result.plans[n].why_not, contains("%"));
+  }
+}
+
+TEST_CASE("the front holds what nothing beats in everything") {
+  const Setting setting;
+  const auto front = found(setting, "pareto").plans;
+  const auto all = brute_force(setting);
+  const auto beats = [](const Assessment& a, const Assessment& b) {
+    bool better = false;
+    for (const auto& row : objective_table()) {
+      if (row.value(a) > row.value(b)) return false;
+      better = better || row.value(a) < row.value(b);
+    }
+    return better;
+  };
+  REQUIRE(!front.empty());
+  std::size_t unbeaten = 0;
+  for (const auto& a : all) unbeaten += std::none_of(all.begin(), all.end(), [&](const auto& b) { return beats(b, a); }) ? 1 : 0;
+  CHECK(front.size() == unbeaten);
+  for (const auto& a : front)
+    for (const auto& b : all) CHECK_FALSE(beats(b, a));
+}
+
+TEST_CASE("the same search gives the same plans") {
+  const Setting setting;
+  for (const auto* objective : {"time", "pareto"}) CHECK(texts(found(setting, objective).plans) == texts(found(setting, objective).plans));
+  SearchOptions options;
+  options.plans = 3;
+  Progress progress;
+  const auto some = search(setting.job(), options, progress);
+  CHECK(some.searched == 3);
+  CHECK_FALSE(some.exhausted);
+}
+
+TEST_CASE("when nothing fits the search says by how much") {
+  Setting setting;
+  const auto least = found(setting, "memory").plans.front();
+  // One byte less than the leanest plan needs: it alone is the nearest, and misses by that byte.
+  setting.set_memory(static_cast<double>(least.memory_bytes - 1));
+  try {
+    (void)found(setting, "time");
+    FAIL("a plan was found");
+  } catch (const Refusal& refusal) {
+    INFO(refusal.what());
+    CHECK_THAT(refusal.what(), contains("no plan can run"));
+    CHECK_THAT(refusal.what(), contains("1 B more"));
+  }
+  // One byte more, and it is found.
+  setting.set_memory(static_cast<double>(least.memory_bytes));
+  const auto result = found(setting, "time");
+  CHECK(result.plans.front().memory_bytes == least.memory_bytes);
+  CHECK(result.pruned.at("does not fit in memory") > 0);
+}
+
+TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
+  const Setting setting;
+  SearchOptions options;
+  options.fixed = parse_plan("dp=2,pp=2,allreduce=ring,micro_batch=1");
+  options.free = {"schedule"};
+  options.top = 100;
+  Progress progress;
+  const auto result = search(setting.job(), options, progress);
+  CHECK(result.plans.size() == schedule_table().size());
+  for (const auto& a : result.plans) {
+    CHECK(a.plan.dp == 2);
+    CHECK(a.plan.micro_batch == 1);
+    CHECK(a.plan.allreduce == "ring");
+  }
+  options.objective = "beauty";
+  CHECK_THROWS_WITH(search(setting.job(), options, progress), contains("beauty"));
+}
