@@ -45,6 +45,19 @@ class Metrics {
   std::ofstream file_;
 };
 
+/// `rehearse run plan.json`: the plan file stands for the model, batch, loss and type that it was made for; flags stand over it.
+void take_model_of_plan(Options& o) {
+  const auto& path = o.model.model;
+  if (!o.plan.empty() || path.size() < 5 || path.compare(path.size() - 5, 5, ".json") != 0) return;
+  const auto context = plan::read_plan_file(path).context;
+  if (context.model.empty()) throw BadInput(path, "names no model; write rehearse run MODEL --plan " + path);
+  o.plan = path;
+  o.model.model = context.model;
+  if (!o.model.batch && context.batch > 0) o.model.batch = context.batch;
+  if (o.model.loss.empty()) o.model.loss = context.loss;
+  if (o.model.dtype == ModelOptions{}.dtype) o.model.dtype = std::string(name(context.dtype));
+}
+
 plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int ranks) {
   if (o.plan.empty()) {
     plan::Plan plan;
@@ -92,7 +105,8 @@ Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& progra
   return j;
 }
 
-int train_as_rank(const Options& o, exec::Communicator& world, Terminal& terminal) {
+int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
+  take_model_of_plan(o);
   if (o.data != "synthetic") exec::require_npz(o.data);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings);
