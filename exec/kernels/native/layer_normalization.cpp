@@ -55,7 +55,7 @@ void run_gradient_parameters(const Call& call) {
   const Rows rows(call.in_shape(0), call.attributes());
   const std::int64_t length = rows.length;
   std::vector<double> total(static_cast<std::size_t>(2 * length));
-  sum_parts(call, rows.count, length, 2 * length, total.data(), [&](std::int64_t first, std::int64_t count, double* sums) {
+  sum_parts(call, {rows.count, length, 2 * length}, total.data(), [&](std::int64_t first, std::int64_t count, double* sums) {
     for (std::int64_t row = first; row < first + count; ++row) {
       const float mean = call.in<float>(1)[row], inverse = call.in<float>(2)[row];
       loops().parameter_row(call.in<float>(0) + row * length, call.in<float>(3) + row * length, length, {mean, inverse}, sums, sums + length);

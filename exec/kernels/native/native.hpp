@@ -48,8 +48,13 @@ inline constexpr std::int64_t kElementsWorthAThread = 1 << 14;
 
 /// Adds up rows by column, `width` sums in all: part(first row, rows, sums) adds one part to zeroed sums in the workspace, and
 /// the parts are then added in order into `total`. The workspace holds parts_of(rows, columns) * width doubles.
+struct ColumnSums {
+  std::int64_t rows = 0, columns = 0;  ///< of what is added up
+  std::int64_t width = 0;
+};
 template <class F>
-void sum_parts(const Call& call, std::int64_t rows, std::int64_t columns, std::int64_t width, double* total, const F& part) {
+void sum_parts(const Call& call, const ColumnSums& shape, double* total, const F& part) {
+  const auto [rows, columns, width] = shape;
   const std::int64_t each = rows_of_part(rows, columns), parts = parts_of(rows, columns);
   auto* sums = static_cast<double*>(call.context.workspace);
   parallel_items(call.threads(), parts, 1, [&](std::int64_t p) {

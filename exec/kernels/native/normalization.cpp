@@ -50,7 +50,7 @@ void run_sums(const Call& call) {
   double* out = call.out<double>();
   const auto channels = image.channels;
   if (channels_last(call.inputs[0])) {
-    return sum_parts(call, image.batch * image.pixels, channels, 2 * channels, out, [&](std::int64_t first, std::int64_t rows, double* sums) {
+    return sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out, [&](std::int64_t first, std::int64_t rows, double* sums) {
       loops().column_moments(x + first * channels, rows, channels, sums, sums + channels);
     });
   }
@@ -89,7 +89,7 @@ void run_gradient_sums(const Call& call) {
   double* out = call.out<double>();
   const auto channels = image.channels;
   if (channels_last(call.inputs[0])) {
-    sum_parts(call, image.batch * image.pixels, channels, 2 * channels, out, [&](std::int64_t first, std::int64_t rows, double* sums) {
+    sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out, [&](std::int64_t first, std::int64_t rows, double* sums) {
       loops().column_gradient(x + first * channels, dy + first * channels, rows, channels, m.mean.data(), sums, sums + channels);
     });
   } else {

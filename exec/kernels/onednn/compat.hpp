@@ -18,6 +18,11 @@ using Matmul = dnnl::matmul::primitive_desc;
 
 inline constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
+/// c = a · b + bias; an empty description where there is no bias.
+struct ProductShape {
+  dnnl::memory::desc a, b, bias, c;
+};
+
 #if DNNL_VERSION_MAJOR >= 3
 
 inline Forward forward(const ConvolutionShape& s, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
@@ -30,12 +35,8 @@ inline BackwardData backward_data(const ConvolutionShape& s, const Forward& hint
 inline BackwardWeights backward_weights(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
   return {engine, kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high, hint, attributes};
 }
-inline Matmul product(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
-  return {engine, a, b, c, attributes};
-}
-inline Matmul product(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias, const dnnl::memory::desc& c,
-                      const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
-  return {engine, a, b, bias, c, attributes};
+inline Matmul product(const ProductShape& s, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
+  return s.bias.get_size() == 0 ? Matmul(engine, s.a, s.b, s.c, attributes) : Matmul(engine, s.a, s.b, s.bias, s.c, attributes);
 }
 
 #else
@@ -50,12 +51,8 @@ inline BackwardData backward_data(const ConvolutionShape& s, const Forward& hint
 inline BackwardWeights backward_weights(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
   return {dnnl::convolution_backward_weights::desc(kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high), attributes, engine, hint};
 }
-inline Matmul product(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
-  return {dnnl::matmul::desc(a, b, c), attributes, engine};
-}
-inline Matmul product(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& bias, const dnnl::memory::desc& c,
-                      const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
-  return {dnnl::matmul::desc(a, b, bias, c), attributes, engine};
+inline Matmul product(const ProductShape& s, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
+  return s.bias.get_size() == 0 ? Matmul({s.a, s.b, s.c}, attributes, engine) : Matmul({s.a, s.b, s.bias, s.c}, attributes, engine);
 }
 
 #endif

@@ -58,8 +58,7 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {
   const bool packs = rank == 0 && p.a.rows >= kRowsWorthPacking && p.b.rows * p.b.columns >= kElementsWorthPacking;
   memory::desc addend;
   if (bias) addend = Factor{{}, 1, p.b.columns, false}.description(0);
-  const auto pd = bias ? product(a, packs ? any_layout(b) : b, addend, c, with_scratchpad(), cpu())
-                       : product(a, packs ? any_layout(b) : b, c, with_scratchpad(), cpu());
+  const auto pd = product({a, packs ? any_layout(b) : b, addend, c}, with_scratchpad(), cpu());
   PrimitivePlan plan{[pd] { return dnnl::matmul(pd); }, pd.scratchpad_desc(), {}, r.threads};
   plan.bindings = {{DNNL_ARG_SRC, false, 0, a, a}, {DNNL_ARG_WEIGHTS, false, 1, b, pd.weights_desc()}, {DNNL_ARG_DST, true, 0, c, c}};
   if (bias) plan.bindings.push_back({DNNL_ARG_BIAS, false, 2, addend, addend});
