@@ -105,10 +105,11 @@ void save_checkpoint(const std::string& folder, const CheckpointHeader& header, 
       if (!text.empty()) manifest["parts"].push_back(Json::parse(text));
     write_file_atomically((fresh / kManifest).string(), manifest.dump(1) + "\n");
     // The old checkpoint stands until the new one is whole; a crash between the two renames leaves it under ".old".
-    std::error_code ignored;
+    std::error_code ignored, failed;
     fs::remove_all(old, ignored);
-    if (fs::exists(final_place)) fs::rename(final_place, old);
-    fs::rename(fresh, final_place);
+    if (fs::exists(final_place)) fs::rename(final_place, old, failed);
+    if (!failed) fs::rename(fresh, final_place, failed);
+    if (failed) throw EnvironmentFailure("--checkpoint " + folder + ": cannot be put in place: " + failed.message());
     fs::remove_all(old, ignored);
   }
   world.barrier("the checkpoint");

@@ -90,7 +90,12 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   constexpr std::int64_t kWarmUp = 2;
   TrainingOutcome outcome;
   CheckpointHeader header{program.model_hash, 0, options.seed, program.batch, std::string(name(program.dtype))};
-  if (!options.resume.empty()) header.step = load_checkpoint(options.resume, executor, training).step;
+  if (!options.resume.empty()) {
+    const auto stored = load_checkpoint(options.resume, executor, training);
+    if (stored.seed != options.seed)
+      throw BadInput("--seed " + std::to_string(options.seed), "checkpoint " + options.resume + " was made with --seed " + std::to_string(stored.seed) + "; give the same to continue it");
+    header.step = stored.step;
+  }
   outcome.first_step = header.step + 1;
   std::optional<Recorder> recorder;
   if (options.record) recorder.emplace(program, training.graph, world, options.threads);

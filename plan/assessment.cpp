@@ -20,7 +20,8 @@ double flops_of(const graph::Graph& g) {
 
 std::optional<CollectiveLinks> links_of(const Job& job, const Plan& plan) {
   // Only ranks and strides matter for links: a program without roles has them.
-  if (plan.dp == 1) return std::nullopt;
+  // Ranks on CPUs are started without knowing their network: what they would choose is what is predicted.
+  if (plan.dp == 1 || platforms::device_of(job.platform, 0).kind == platforms::DeviceKind::Cpu) return std::nullopt;
   Program mesh;
   mesh.ranks = plan.ranks();
   mesh.axes = mesh_of(plan);
