@@ -27,7 +27,6 @@ if(TARGET rehearse)
 endif()
 
 # The package that a vendor's target comes from; an installed room names it only where something of it remains to be linked.
-set(package_of_Ceres::ceres Ceres)
 set(package_of_protobuf::libprotobuf Protobuf)
 set(package_of_protobuf::libprotobuf-lite Protobuf)
 set(package_of_MPI::MPI_C MPI)
