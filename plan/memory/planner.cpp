@@ -68,7 +68,7 @@ std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
 }
 
 /// Lifetime on the planning timeline. Saved buffers of several micro-batches in flight are kept apart from everything else.
-Life planned_life(const Role& role, const Buffer& buffer, Life life, const Timeline& timeline) {
+Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
   const bool whole = buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
   if (whole) return {0, timeline.length};
   // A message may be on its way until the next use of its micro-batch's memory, or the end of the step: nothing may take its place before.
@@ -122,7 +122,7 @@ std::int64_t place(Role& role, const Timeline& timeline, std::int64_t origin, Be
     const auto& buffer = role.buffers[b];
     const bool needed = lives[b].used() || buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
     if (buffer.part_of != kNoBuffer || !needed || !belongs(buffer)) continue;
-    const auto life = planned_life(role, buffer, lives[b], timeline);
+    const auto life = planned_life(buffer, lives[b], timeline);
     requests.push_back({aligned(buffer.bytes), life.begin, life.end});
     owners.push_back(b);
   }
@@ -150,7 +150,7 @@ void count_categories(Role& role, const Timeline& timeline) {
   const auto each = [&](auto&& use) {
     for (std::size_t b = 0; b < role.buffers.size(); ++b) {
       const auto& buffer = role.buffers[b];
-      if (buffer.part_of == kNoBuffer && buffer.offset >= 0) use(buffer, planned_life(role, buffer, lives[b], timeline));
+      if (buffer.part_of == kNoBuffer && buffer.offset >= 0) use(buffer, planned_life(buffer, lives[b], timeline));
     }
   };
   each([&](const Buffer& buffer, Life life) {
