@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -11,8 +12,12 @@
 namespace rehearsal::costmodel {
 namespace {
 
-constexpr double kPriorKernels = 3;
-constexpr double kPriorError = 0.15;
+/// How much evidence the assumption beneath a correction counts as, and how wrong it usually is (standard deviation of the logarithm).
+/// Operators of a family differ more than shapes of an operator.
+struct Prior {
+  double count, error;
+};
+constexpr Prior kOfFamily{3, 0.3}, kOfOperator{1, 0.15};
 
 bool same_kernel(const KernelCase& a, const KernelCase& b) {
   return a.op == b.op && a.implementation == b.implementation && a.signature == b.signature && a.dtype == b.dtype && a.threads == b.threads;
@@ -31,7 +36,7 @@ struct Ratio {
 };
 
 struct Mean {
-  double value = 0, variance = 0, kernels = 0;
+  double value = 0, variance = 0, count = 0;
 };
 
 double middle(std::vector<Ratio> ratios) {
@@ -58,27 +63,20 @@ Mean robust_mean(const std::vector<Ratio>& ratios) {
   return {mean, std::max(0.0, square / weight - mean * mean), weight * weight / weights_square};
 }
 
-/// The robust mean drawn towards `centre` while kernels are few.
-Correction correction_of(const std::string& scope, int threads, const Mean& mean, double centre) {
-  const double share = mean.kernels / (mean.kernels + kPriorKernels);
-  Correction c;
-  c.scope = scope;
-  c.threads = threads;
-  c.factor = std::exp(centre + share * (mean.value - centre));
-  c.log_error = std::sqrt(share * mean.variance + (1 - share) * kPriorError * kPriorError);
-  c.observations = static_cast<std::int64_t>(std::lround(mean.kernels));
-  return c;
+/// The robust mean drawn towards `centre` while it rests on little.
+Correction correction_of(Correction scope, const Mean& mean, double centre, const Prior& prior) {
+  const double share = mean.count / (mean.count + prior.count);
+  scope.factor = std::exp(centre + share * (mean.value - centre));
+  scope.log_error = std::sqrt(share * mean.variance + (1 - share) * prior.error * prior.error);
+  scope.observations = static_cast<std::int64_t>(std::lround(mean.count));
+  return scope;
 }
 
 bool of_kernels(const Correction& c) { return c.scope.rfind("family:", 0) == 0 || c.scope.rfind("op:", 0) == 0; }
 
 using OfFamily = std::pair<graph::CostFamily, int>;  ///< threads
 using OfOp = std::tuple<std::string, graph::CostFamily, int>;
-
-struct Ratios {
-  std::map<OfFamily, std::vector<Ratio>> families;
-  std::map<OfOp, std::vector<Ratio>> ops;
-};
+using Ratios = std::map<OfOp, std::vector<Ratio>>;
 
 Ratios ratios_of(const std::vector<Sample>& samples, const CostModel& benchmarks) {
   Ratios ratios;
@@ -86,11 +84,29 @@ Ratios ratios_of(const std::vector<Sample>& samples, const CostModel& benchmarks
     const double predicted = benchmarks.kernel(s.kernel).seconds.value();
     const double measured = s.wall_median.value();
     if (!s.from_training || !(measured > 0) || !(predicted > 0)) continue;
-    const Ratio ratio{std::log(measured / predicted), measured * static_cast<double>(std::max<std::int64_t>(1, s.count))};
-    ratios.families[{s.kernel.family, s.kernel.threads}].push_back(ratio);
-    ratios.ops[{s.kernel.op, s.kernel.family, s.kernel.threads}].push_back(ratio);
+    const double weight = measured * static_cast<double>(std::max<std::int64_t>(1, s.count));
+    ratios[{s.kernel.op, s.kernel.family, s.kernel.threads}].push_back({std::log(measured / predicted), weight});
   }
   return ratios;
+}
+
+/// One vote for every operator. Operators that no benchmark measured tell about themselves only: what was predicted for them came from
+/// others of their family, so they count where that holds for all.
+std::map<OfFamily, Mean> family_means(const Ratios& ratios, const Calibration& benchmarks) {
+  std::set<OfOp> measured_ops;
+  std::set<OfFamily> measured_families;
+  for (const auto& s : benchmarks.samples) {
+    measured_ops.insert({s.kernel.op, s.kernel.family, s.kernel.threads});
+    measured_families.insert({s.kernel.family, s.kernel.threads});
+  }
+  std::map<OfFamily, std::vector<Ratio>> votes;
+  for (const auto& [key, of_op] : ratios) {
+    const OfFamily family{std::get<1>(key), std::get<2>(key)};
+    if (measured_ops.count(key) != 0 || measured_families.count(family) == 0) votes[family].push_back({robust_mean(of_op).value, 1.0});
+  }
+  std::map<OfFamily, Mean> means;
+  for (const auto& [family, of_family] : votes) means[family] = robust_mean(of_family);
+  return means;
 }
 
 Calibration without_training(const Calibration& c) {
@@ -127,17 +143,18 @@ bool merge_sample(Calibration& c, const Sample& fresh) {
 }
 
 void learn_kernel_corrections(Calibration& c, const platforms::Device& device, const std::string& peak_key) {
-  const CostModel benchmarks(device, without_training(c), profile("rehearse"), peak_key);
+  const auto alone = without_training(c);
+  const CostModel benchmarks(device, alone, profile("rehearse"), peak_key);
   const auto ratios = ratios_of(c.samples, benchmarks);
   c.corrections.erase(std::remove_if(c.corrections.begin(), c.corrections.end(), of_kernels), c.corrections.end());
   std::map<OfFamily, double> centres;
-  for (const auto& [key, of_family] : ratios.families) {
-    c.corrections.push_back(correction_of("family:" + std::string(family_name(key.first)), key.second, robust_mean(of_family), 0.0));
+  for (const auto& [key, mean] : family_means(ratios, alone)) {
+    c.corrections.push_back(correction_of({"family:" + std::string(family_name(key.first)), key.second}, mean, 0.0, kOfFamily));
     centres[key] = std::log(c.corrections.back().factor);
   }
-  for (const auto& [key, of_op] : ratios.ops) {
+  for (const auto& [key, of_op] : ratios) {
     const auto& [op, family, threads] = key;
-    c.corrections.push_back(correction_of("op:" + op, threads, robust_mean(of_op), centres[{family, threads}]));
+    c.corrections.push_back(correction_of({"op:" + op, threads}, robust_mean(of_op), centres[{family, threads}], kOfOperator));
   }
   fit(c);
 }

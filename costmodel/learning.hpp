@@ -16,10 +16,11 @@ namespace rehearsal::costmodel {
 bool merge_sample(Calibration&, const Sample&);
 
 /// Recomputes the corrections "family:…" and "op:…" from the samples, then the fits. A factor says how much longer kernels take in
-/// training than micro-benchmarks of this machine (or, without any, the datasheet) say: mean of log(training / predicted without any
-/// training sample) over kernels, weighted by the time that they were seen to take, outliers beyond a factor e of the median clipped. With
-/// n kernels (effective number, (sum of weights)² / sum of squares) it is shrunk by n / (n + 3): a family's towards 1, an operator's
-/// towards its family's. The result depends on the samples alone, not on the order in which they were learned.
+/// training than micro-benchmarks of this machine (or, without any, the datasheet) say. Of an operator: mean of
+/// log(training / predicted without any training sample) over its kernels, weighted by the time that they were seen to take, outliers
+/// beyond a factor e of the median clipped; with n kernels (effective number, (sum of weights)² / sum of squares) shrunk by n / (n + 1)
+/// towards its family's. Of a family: the same mean over its operators, each counting once, shrunk by n / (n + 3) towards 1.
+/// The result depends on the samples alone, not on the order in which they were learned.
 void learn_kernel_corrections(Calibration&, const platforms::Device&, const std::string& peak_key);
 
 /// An observation of a mechanism: how long something took against what was predicted without the mechanism's correction.

@@ -156,7 +156,9 @@ void learn_composition(Calibration& c, const platforms::Platform& platform, cons
 std::vector<CorrectionChange> changes(const Calibration& before, const Calibration& after) {
   std::vector<CorrectionChange> result;
   for (const auto& now : after.corrections) {
-    CorrectionChange change{{now.scope, now.threads, 1.0, 0.0, 0}, now};
+    CorrectionChange change;
+    change.after = now;
+    change.before.log_error = 0;
     for (const auto& old : before.corrections)
       if (old.scope == now.scope && old.threads == now.threads) change.before = old;
     if (std::fabs(std::log(now.factor / change.before.factor)) > 0.001) result.push_back(change);

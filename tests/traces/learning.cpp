@@ -94,14 +94,27 @@ TEST_CASE("factors per family and operator are learned and shrunk while few") {
   s.wall_median = s.wall_median * 2.0;
   REQUIRE(costmodel::merge_sample(c, s));
   costmodel::learn_kernel_corrections(c, sample::machine().nodes.front().device, "f32");
-  // One kernel that takes twice as long: family 2^(1/(1+3)) = 1.189; operator half way from there in the same proportion,
-  // log2 = 0.25 + 0.25 · (1 - 0.25) = 0.4375.
+  // One kernel that takes twice as long: family 2^(1/(1+3)) = 1.189; operator half way from there,
+  // log2 = 0.25 + (1 - 0.25) / 2 = 0.625.
   CHECK(correction(c, "family:matmul").factor == Approx(std::exp2(0.25)));
-  CHECK(correction(c, "op:MatMul").factor == Approx(std::exp2(0.4375)));
+  CHECK(correction(c, "op:MatMul").factor == Approx(std::exp2(0.625)));
   // The kernel itself was measured, another shape is corrected.
   CHECK(model(c).kernel(product(64)).seconds.value() == Approx(2 * benchmark_seconds(product(64))));
-  CHECK(model(c).kernel(product(300)).seconds.value() == Approx(std::exp2(0.4375) * benchmark_seconds(product(300))).epsilon(0.08));
+  CHECK(model(c).kernel(product(300)).seconds.value() == Approx(std::exp2(0.625) * benchmark_seconds(product(300))).epsilon(0.08));
   CHECK(model(c).kernel(sum(64)).seconds.value() == Approx(benchmark_seconds(sum(64))));
+}
+
+TEST_CASE("an operator that no benchmark measured does not speak for its family") {
+  Calibration c = benchmarks();
+  auto s = benchmark(sum(64));
+  s.from_training = true;
+  s.kernel.op = "load";
+  s.wall_median = s.wall_median * 16.0;
+  costmodel::merge_sample(c, s);
+  costmodel::learn_kernel_corrections(c, sample::machine().nodes.front().device, "f32");
+  CHECK(correction(c, "op:load").factor == Approx(4).epsilon(0.03));  // 16^(1/2), towards 1
+  CHECK(model(c).kernel(sum(300)).seconds.value() == Approx(benchmark_seconds(sum(300))).epsilon(0.1));
+  for (const auto& k : c.corrections) CHECK(k.scope != "family:elementwise");
 }
 
 TEST_CASE("samples of one kernel merge by repetitions") {
