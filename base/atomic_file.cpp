@@ -20,7 +20,8 @@ namespace {
 /// A temporary file that disappears unless it was renamed.
 class Temporary {
  public:
-  explicit Temporary(const std::string& target) : target_(target), path_(target + ".XXXXXX"), descriptor_(::mkostemp(path_.data(), O_CLOEXEC)) {
+  explicit Temporary(const std::string& target)
+      : target_(target), path_(target + ".XXXXXX"), descriptor_(::mkostemp(path_.data(), O_CLOEXEC)) {
     if (descriptor_ < 0) refuse(target_, errno);
   }
   Temporary(const Temporary&) = delete;
@@ -69,7 +70,8 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   const std::filesystem::path target(path);
   const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
   std::error_code error;
-  if (path.empty() || std::filesystem::is_directory(target, error)) throw BadInput(path.empty() ? "''" : path, "is a folder or no name; name a file");
+  if (path.empty() || std::filesystem::is_directory(target, error))
+    throw BadInput(path.empty() ? "''" : path, "is a folder or no name; name a file");
   if (!std::filesystem::is_directory(folder, error)) throw BadInput(path, "the folder " + folder.string() + " does not exist");
   Temporary file(path);
   file.write(bytes);

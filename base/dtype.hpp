@@ -23,7 +23,7 @@ struct DTypeRow {
 [[nodiscard]] inline std::size_t size_of(DType t) { return row(t).bytes; }
 [[nodiscard]] bool is_float(DType);
 [[nodiscard]] inline bool is_integer(DType t) { return !is_float(t) && t != DType::String; }  ///< bool included
-[[nodiscard]] std::optional<DType> dtype_from_name(std::string_view);  ///< our name or numpy's
+[[nodiscard]] std::optional<DType> dtype_from_name(std::string_view);                         ///< our name or numpy's
 [[nodiscard]] std::optional<DType> dtype_from_onnx(int code);
 
 }  // namespace rehearsal

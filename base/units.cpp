@@ -18,19 +18,20 @@ struct UnitName {
   double factor;
 };
 
-constexpr std::array kSecondNames{UnitName{"s", 1.0},     UnitName{"ms", 1e-3}, UnitName{"us", 1e-6}, UnitName{"µs", 1e-6},
-                                  UnitName{"ns", 1e-9},   UnitName{"min", 60},  UnitName{"h", 3600},  UnitName{"d", 86400}};
+constexpr std::array kSecondNames{UnitName{"s", 1.0},   UnitName{"ms", 1e-3}, UnitName{"us", 1e-6}, UnitName{"µs", 1e-6},
+                                  UnitName{"ns", 1e-9}, UnitName{"min", 60},  UnitName{"h", 3600},  UnitName{"d", 86400}};
 constexpr std::array kByteNames{UnitName{"B", 1.0},        UnitName{"kB", 1e3},          UnitName{"MB", 1e6},
                                 UnitName{"GB", 1e9},       UnitName{"TB", 1e12},         UnitName{"KiB", 1024.0},
                                 UnitName{"MiB", 1048576.}, UnitName{"GiB", 1073741824.}, UnitName{"TiB", 1099511627776.}};
-constexpr std::array kFlopRateNames{UnitName{"FLOP/s", 1.0},  UnitName{"MFLOP/s", 1e6},  UnitName{"GFLOP/s", 1e9},
-                                    UnitName{"TFLOP/s", 1e12}, UnitName{"PFLOP/s", 1e15}};
-constexpr std::array kByteRateNames{UnitName{"B/s", 1.0},      UnitName{"kB/s", 1e3},          UnitName{"MB/s", 1e6},
-                                    UnitName{"GB/s", 1e9},     UnitName{"TB/s", 1e12},         UnitName{"MiB/s", 1048576.},
+constexpr std::array kFlopRateNames{UnitName{"FLOP/s", 1.0}, UnitName{"MFLOP/s", 1e6}, UnitName{"GFLOP/s", 1e9}, UnitName{"TFLOP/s", 1e12},
+                                    UnitName{"PFLOP/s", 1e15}};
+constexpr std::array kByteRateNames{UnitName{"B/s", 1.0},           UnitName{"kB/s", 1e3},     UnitName{"MB/s", 1e6},
+                                    UnitName{"GB/s", 1e9},          UnitName{"TB/s", 1e12},    UnitName{"MiB/s", 1048576.},
                                     UnitName{"GiB/s", 1073741824.}, UnitName{"Mbit/s", 125e3}, UnitName{"Gbit/s", 125e6},
                                     UnitName{"Tbit/s", 125e9}};
 constexpr std::array kWattNames{UnitName{"W", 1.0}, UnitName{"mW", 1e-3}, UnitName{"kW", 1e3}, UnitName{"MW", 1e6}};
-constexpr std::array kJouleNames{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6}, UnitName{"pJ", 1e-12}, UnitName{"kWh", 3.6e6}};
+constexpr std::array kJouleNames{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6}, UnitName{"pJ", 1e-12},
+                                 UnitName{"kWh", 3.6e6}};
 constexpr std::array kPriceNames{UnitName{"$/h", 1.0}, UnitName{"$/d", 1.0 / 24}};
 constexpr std::array kCarbonNames{UnitName{"kg/kWh", 1 / 3.6e6}, UnitName{"g/kWh", 1e-3 / 3.6e6}, UnitName{"kg/J", 1.0}};
 constexpr std::array kEnergyPriceNames{UnitName{"$/kWh", 1 / 3.6e6}, UnitName{"$/MWh", 1e-3 / 3.6e6}, UnitName{"$/J", 1.0}};
@@ -87,7 +88,8 @@ std::string scaled(double value, std::span<const UnitName> units) {
   const UnitName* best = nullptr;
   for (const auto& unit : units) {
     const bool fits = std::fabs(value) >= unit.factor;
-    const bool better = best == nullptr || (fits ? unit.factor > best->factor || std::fabs(value) < best->factor : unit.factor < best->factor && std::fabs(value) < best->factor);
+    const bool better = best == nullptr || (fits ? unit.factor > best->factor || std::fabs(value) < best->factor
+                                                 : unit.factor < best->factor && std::fabs(value) < best->factor);
     if (better) best = &unit;
   }
   char buffer[64];
@@ -97,8 +99,10 @@ std::string scaled(double value, std::span<const UnitName> units) {
 
 constexpr std::array kSecondText{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, UnitName{"ms", 1e-3}, UnitName{"s", 1.0}};
 constexpr std::array kByteText{UnitName{"B", 1.0}, UnitName{"kB", 1e3}, UnitName{"MB", 1e6}, UnitName{"GB", 1e9}, UnitName{"TB", 1e12}};
-constexpr std::array kFlopText{UnitName{"FLOP", 1.0}, UnitName{"MFLOP", 1e6}, UnitName{"GFLOP", 1e9}, UnitName{"TFLOP", 1e12}, UnitName{"PFLOP", 1e15}};
-constexpr std::array kByteRateText{UnitName{"B/s", 1.0}, UnitName{"kB/s", 1e3}, UnitName{"MB/s", 1e6}, UnitName{"GB/s", 1e9}, UnitName{"TB/s", 1e12}};
+constexpr std::array kFlopText{UnitName{"FLOP", 1.0}, UnitName{"MFLOP", 1e6}, UnitName{"GFLOP", 1e9}, UnitName{"TFLOP", 1e12},
+                               UnitName{"PFLOP", 1e15}};
+constexpr std::array kByteRateText{UnitName{"B/s", 1.0}, UnitName{"kB/s", 1e3}, UnitName{"MB/s", 1e6}, UnitName{"GB/s", 1e9},
+                                   UnitName{"TB/s", 1e12}};
 constexpr std::array kJouleText{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6}};
 
 }  // namespace
@@ -125,15 +129,45 @@ std::string to_exact_text(DollarsPerHour q) { return exact(q.value(), kPriceName
 std::string to_exact_text(KilogramsPerJoule q) { return exact(q.value(), kCarbonNames); }
 std::string to_exact_text(DollarsPerJoule q) { return exact(q.value(), kEnergyPriceNames); }
 
-template <> Seconds parse_quantity<Seconds>(const std::string& t) { return Seconds(parse(t, kSecondNames)); }
-template <> Bytes parse_quantity<Bytes>(const std::string& t) { return Bytes(parse(t, kByteNames)); }
-template <> FlopsPerSecond parse_quantity<FlopsPerSecond>(const std::string& t) { return FlopsPerSecond(parse(t, kFlopRateNames)); }
-template <> BytesPerSecond parse_quantity<BytesPerSecond>(const std::string& t) { return BytesPerSecond(parse(t, kByteRateNames)); }
-template <> Watts parse_quantity<Watts>(const std::string& t) { return Watts(parse(t, kWattNames)); }
-template <> Joules parse_quantity<Joules>(const std::string& t) { return Joules(parse(t, kJouleNames)); }
-template <> DollarsPerHour parse_quantity<DollarsPerHour>(const std::string& t) { return DollarsPerHour(parse(t, kPriceNames)); }
-template <> KilogramsPerJoule parse_quantity<KilogramsPerJoule>(const std::string& t) { return KilogramsPerJoule(parse(t, kCarbonNames)); }
-template <> DollarsPerJoule parse_quantity<DollarsPerJoule>(const std::string& t) { return DollarsPerJoule(parse(t, kEnergyPriceNames)); }
-template <> Hertz parse_quantity<Hertz>(const std::string& t) { return Hertz(parse(t, kHertzNames)); }
+template <>
+Seconds parse_quantity<Seconds>(const std::string& t) {
+  return Seconds(parse(t, kSecondNames));
+}
+template <>
+Bytes parse_quantity<Bytes>(const std::string& t) {
+  return Bytes(parse(t, kByteNames));
+}
+template <>
+FlopsPerSecond parse_quantity<FlopsPerSecond>(const std::string& t) {
+  return FlopsPerSecond(parse(t, kFlopRateNames));
+}
+template <>
+BytesPerSecond parse_quantity<BytesPerSecond>(const std::string& t) {
+  return BytesPerSecond(parse(t, kByteRateNames));
+}
+template <>
+Watts parse_quantity<Watts>(const std::string& t) {
+  return Watts(parse(t, kWattNames));
+}
+template <>
+Joules parse_quantity<Joules>(const std::string& t) {
+  return Joules(parse(t, kJouleNames));
+}
+template <>
+DollarsPerHour parse_quantity<DollarsPerHour>(const std::string& t) {
+  return DollarsPerHour(parse(t, kPriceNames));
+}
+template <>
+KilogramsPerJoule parse_quantity<KilogramsPerJoule>(const std::string& t) {
+  return KilogramsPerJoule(parse(t, kCarbonNames));
+}
+template <>
+DollarsPerJoule parse_quantity<DollarsPerJoule>(const std::string& t) {
+  return DollarsPerJoule(parse(t, kEnergyPriceNames));
+}
+template <>
+Hertz parse_quantity<Hertz>(const std::string& t) {
+  return Hertz(parse(t, kHertzNames));
+}
 
 }  // namespace rehearsal

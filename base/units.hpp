@@ -17,9 +17,18 @@ class Quantity {
   constexpr explicit Quantity(double value) : value_(value) {}
   [[nodiscard]] constexpr double value() const { return value_; }
 
-  constexpr Quantity& operator+=(Quantity other) { value_ += other.value_; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { value_ -= other.value_; return *this; }
-  constexpr Quantity& operator*=(double factor) { value_ *= factor; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    value_ += other.value_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value_ -= other.value_;
+    return *this;
+  }
+  constexpr Quantity& operator*=(double factor) {
+    value_ *= factor;
+    return *this;
+  }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value_ + b.value_); }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value_ - b.value_); }
   friend constexpr Quantity operator*(Quantity a, double k) { return Quantity(a.value_ * k); }
@@ -33,8 +42,8 @@ class Quantity {
 };
 
 using Seconds = Quantity<struct SecondsUnit>;
-using Flops = Quantity<struct FlopsUnit>;                    ///< floating-point operations (a multiply-add is two)
-using Bytes = Quantity<struct BytesUnit>;                    ///< exact below 2^53
+using Flops = Quantity<struct FlopsUnit>;  ///< floating-point operations (a multiply-add is two)
+using Bytes = Quantity<struct BytesUnit>;  ///< exact below 2^53
 using FlopsPerSecond = Quantity<struct FlopsPerSecondUnit>;
 using BytesPerSecond = Quantity<struct BytesPerSecondUnit>;
 using Watts = Quantity<struct WattsUnit>;
@@ -83,15 +92,25 @@ constexpr Dollars operator*(DollarsPerJoule price, Joules energy) { return Dolla
 template <class Q>
 [[nodiscard]] Q parse_quantity(const std::string& text);
 
-template <> Seconds parse_quantity<Seconds>(const std::string&);
-template <> Bytes parse_quantity<Bytes>(const std::string&);
-template <> FlopsPerSecond parse_quantity<FlopsPerSecond>(const std::string&);
-template <> BytesPerSecond parse_quantity<BytesPerSecond>(const std::string&);
-template <> Watts parse_quantity<Watts>(const std::string&);
-template <> Joules parse_quantity<Joules>(const std::string&);
-template <> DollarsPerHour parse_quantity<DollarsPerHour>(const std::string&);
-template <> KilogramsPerJoule parse_quantity<KilogramsPerJoule>(const std::string&);
-template <> DollarsPerJoule parse_quantity<DollarsPerJoule>(const std::string&);
-template <> Hertz parse_quantity<Hertz>(const std::string&);
+template <>
+Seconds parse_quantity<Seconds>(const std::string&);
+template <>
+Bytes parse_quantity<Bytes>(const std::string&);
+template <>
+FlopsPerSecond parse_quantity<FlopsPerSecond>(const std::string&);
+template <>
+BytesPerSecond parse_quantity<BytesPerSecond>(const std::string&);
+template <>
+Watts parse_quantity<Watts>(const std::string&);
+template <>
+Joules parse_quantity<Joules>(const std::string&);
+template <>
+DollarsPerHour parse_quantity<DollarsPerHour>(const std::string&);
+template <>
+KilogramsPerJoule parse_quantity<KilogramsPerJoule>(const std::string&);
+template <>
+DollarsPerJoule parse_quantity<DollarsPerJoule>(const std::string&);
+template <>
+Hertz parse_quantity<Hertz>(const std::string&);
 
 }  // namespace rehearsal

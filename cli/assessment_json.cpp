@@ -1,6 +1,7 @@
 #include "cli/assessment_json.hpp"
 
 #include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -39,7 +40,11 @@ Json scaled(const costmodel::Interval& step, double quantity) {
 }
 
 Json memory_json(const plan::Assessment& a) {
-  Json memory{{"value", a.memory_bytes}, {"low", a.memory_bytes}, {"high", a.memory_bytes}, {"capacity", a.memory_capacity}, {"worst_rank", a.worst_rank}};
+  Json memory{{"value", a.memory_bytes},
+              {"low", a.memory_bytes},
+              {"high", a.memory_bytes},
+              {"capacity", a.memory_capacity},
+              {"worst_rank", a.worst_rank}};
   Json categories = Json::object();
   for (std::size_t c = 0; c < a.memory_by_category.size(); ++c)
     if (a.memory_by_category[c] != 0) categories[std::string(plan::name(static_cast<plan::MemoryCategory>(c)))] = a.memory_by_category[c];
@@ -65,8 +70,9 @@ Json to_json(const plan::Assessment& a, double steps) {
   j["carbon_kg"] = scaled(a.step_seconds, a.cost.carbon_kg * steps);
   j["mfu"] = a.mfu;
   const auto& b = a.breakdown;
-  j["breakdown"] = Json{{"compute", b.compute.value()}, {"exposed_communication", b.exposed_communication.value()}, {"bubble", b.bubble.value()},
-                        {"recompute", b.recompute.value()}, {"optimizer", b.optimizer.value()}, {"io", b.io.value()}};
+  j["breakdown"] = Json{{"compute", b.compute.value()},     {"exposed_communication", b.exposed_communication.value()},
+                        {"bubble", b.bubble.value()},       {"recompute", b.recompute.value()},
+                        {"optimizer", b.optimizer.value()}, {"io", b.io.value()}};
   j["bottleneck"] = a.bottleneck;
   j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};
   return j;

@@ -12,7 +12,7 @@ namespace rehearsal::cli {
 struct Extent {
   std::optional<std::int64_t> steps;
   std::optional<double> epochs, tokens;
-  std::optional<std::int64_t> dataset;   ///< samples of an epoch
+  std::optional<std::int64_t> dataset;  ///< samples of an epoch
   std::int64_t tokens_per_sample = 1;
 };
 /// Steps of the extent; 1 when nothing is given. Throws BadInput for --epochs without --dataset.

@@ -1,7 +1,8 @@
-#include <CLI/CLI.hpp>
 #include <array>
 #include <iostream>
 #include <new>
+
+#include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
@@ -12,15 +13,20 @@ using namespace rehearsal;
 using namespace rehearsal::cli;
 
 constexpr std::array kCommands{
-    CommandRow{"inspect", "what a model is: parameters, FLOPs, memory, operators, and what cannot be trained", "rehearse inspect zoo:resnet50 --batch 32", add_inspect},
+    CommandRow{"inspect", "what a model is: parameters, FLOPs, memory, operators, and what cannot be trained",
+               "rehearse inspect zoo:resnet50 --batch 32", add_inspect},
     CommandRow{"zoo", "models that Rehearsal writes itself", "rehearse zoo resnet50 -o resnet50.onnx", add_zoo},
     CommandRow{"platform", "the catalogue of machines, and checks of platform files", "rehearse platform show dgx-a100", add_platform},
     CommandRow{"calibrate", "measures this machine", "rehearse calibrate --quick -o machine.json", add_calibrate},
-    CommandRow{"estimate", "what training will cost on a platform", "rehearse estimate zoo:resnet50 --platform dgx-a100 --batch 2048", add_estimate},
+    CommandRow{"estimate", "what training will cost on a platform", "rehearse estimate zoo:resnet50 --platform dgx-a100 --batch 2048",
+               add_estimate},
     CommandRow{"search", "the plan that costs least", "rehearse search zoo:resnet50 --platform dgx-a100 --batch 2048 --top 3", add_search},
-    CommandRow{"simulate", "plays a plan on a modelled cluster", "rehearse simulate zoo:resnet50 --platform dgx-a100 --batch 2048 --plan dp=64", add_simulate},
-    CommandRow{"run", "trains for real, under mpirun when on several ranks", "rehearse run zoo:resnet18?image=64 --batch 4 --data synthetic --steps 2", add_run},
-    CommandRow{"explain", "what a plan makes every stage do and send", "rehearse explain dp=2 --model zoo:resnet18 --batch 8 --platform xeon-2s-10gbe", add_explain},
+    CommandRow{"simulate", "plays a plan on a modelled cluster",
+               "rehearse simulate zoo:resnet50 --platform dgx-a100 --batch 2048 --plan dp=64", add_simulate},
+    CommandRow{"run", "trains for real, under mpirun when on several ranks",
+               "rehearse run zoo:resnet18?image=64 --batch 4 --data synthetic --steps 2", add_run},
+    CommandRow{"explain", "what a plan makes every stage do and send",
+               "rehearse explain dp=2 --model zoo:resnet18 --batch 8 --platform xeon-2s-10gbe", add_explain},
     CommandRow{"compare", "a predicted trace against a measured one", "rehearse compare predicted.json measured.json", add_compare},
     CommandRow{"learn", "measurements back into the calibration", "rehearse learn trace.json --into machine.json", add_learn},
     CommandRow{"report", "traces as one page, or for other programs", "rehearse report trace.json -o page.html", add_report},

@@ -1,8 +1,9 @@
 #include "cli/model_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <sstream>
+
+#include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
 #include "formats/onnx/import.hpp"
@@ -28,7 +29,8 @@ void set_betas(const std::string& betas, std::map<std::string, double>& values) 
   double first = 0, second = 0;
   char comma = 0;
   std::istringstream in(betas);
-  if (!(in >> first >> comma >> second) || comma != ',' || !(in >> std::ws).eof()) throw BadInput("--betas " + betas, "write two numbers, for example --betas 0.9,0.999");
+  if (!(in >> first >> comma >> second) || comma != ',' || !(in >> std::ws).eof())
+    throw BadInput("--betas " + betas, "write two numbers, for example --betas 0.9,0.999");
   values["beta1"] = first;
   values["beta2"] = second;
 }
@@ -88,7 +90,8 @@ void ModelOptions::add_to(CLI::App& app) {
 }
 
 LoadedModel load_model(const ModelOptions& o, bool inspect) {
-  if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000)) throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
+  if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
+    throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
   LoadedModel loaded;
   if (o.model.rfind("zoo:", 0) == 0) {
     loaded.graph = graph::zoo::build(o.model, o.batch);
@@ -138,7 +141,8 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   auto training = graph::build_training_graph(model, options);
   warnings.insert(warnings.end(), training.warnings.begin(), training.warnings.end());
   if (o.batch && training.batch != *o.batch)
-    throw BadInput(o.model, "the model is written for a batch of " + std::to_string(training.batch) + ", not " + std::to_string(*o.batch) + "; export it with a dynamic batch, or use --batch " + std::to_string(training.batch));
+    throw BadInput(o.model, "the model is written for a batch of " + std::to_string(training.batch) + ", not " + std::to_string(*o.batch) +
+                                "; export it with a dynamic batch, or use --batch " + std::to_string(training.batch));
   return training;
 }
 

@@ -24,16 +24,16 @@ struct ModelOptions {
   std::optional<double> lr, momentum, weight_decay, trust, eps;
   std::uint64_t seed = 0;
 
-  void add_to(CLI::App&);              ///< MODEL, --batch, --bind, --loss ... of commands that train or predict training
-  void add_reference_to(CLI::App&);    ///< MODEL, --batch, --bind only
+  void add_to(CLI::App&);            ///< MODEL, --batch, --bind, --loss ... of commands that train or predict training
+  void add_reference_to(CLI::App&);  ///< MODEL, --batch, --bind only
 };
 
 struct LoadedModel {
   graph::Graph graph;
   std::vector<std::string> warnings;
   std::vector<std::string> unresolved;
-  std::vector<std::string> unknown_text;                  ///< node, operator and reason of operators without a row, a line each
-  std::map<std::string, graph::TensorType> tensors;       ///< every tensor of the file, by the file's name
+  std::vector<std::string> unknown_text;             ///< node, operator and reason of operators without a row, a line each
+  std::map<std::string, graph::TensorType> tensors;  ///< every tensor of the file, by the file's name
 };
 
 /// A file or a zoo: reference. `inspect`: goes on after unknown operators.

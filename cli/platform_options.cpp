@@ -1,7 +1,8 @@
 #include "cli/platform_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
+
+#include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
 #include "exec/kernels/cpu_backend.hpp"
@@ -33,12 +34,14 @@ void PlatformOptions::add_to(CLI::App& app) {
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
 }
 
-JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : training_(load_training(model, warnings_)), platform_(load_platform(o)) {
+JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o)
+    : training_(load_training(model, warnings_)), platform_(load_platform(o)) {
   dims_ = std::make_shared<const graph::LogicalDims>(training_.graph);
   const auto& device = platforms::device_of(platform_, 0);
   backend_ = backend_for(device);
   peak_key_ = peak_key(model);
-  if (!device.peak(peak_key_)) throw BadInput("--dtype " + model.dtype, "device " + device.name + " has no peak for " + peak_key_ + " in platform " + platform_.name);
+  if (!device.peak(peak_key_))
+    throw BadInput("--dtype " + model.dtype, "device " + device.name + " has no peak for " + peak_key_ + " in platform " + platform_.name);
   auto calibration = o.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.machine);
   model_ = std::make_unique<costmodel::CostModel>(device, std::move(calibration), costmodel::profile(o.framework), peak_key_);
 }
@@ -52,7 +55,8 @@ plan::Plan JobSetup::plan(const PlatformOptions& o, plan::StepEvaluator& evaluat
   }
   const auto file = plan_argument(o.plan);
   if (!file.context.model_hash.empty() && file.context.model_hash != training_.graph.hash())
-    throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) + "), not for this one; search again");
+    throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) +
+                               "), not for this one; search again");
   return file.plan;
 }
 

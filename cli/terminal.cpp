@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <ostream>
+
+#include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
 
@@ -31,8 +32,9 @@ class Bar final : public Progress {
   void advance(std::string_view what, double done, double total) override {
     if (!shown_ || total <= 0) return;
     const int filled = static_cast<int>(30 * done / total);
-    err_ << '\r' << label_ << " [" << std::string(static_cast<std::size_t>(filled), '#') << std::string(static_cast<std::size_t>(30 - filled), '.') << "] " << done << " of " << total << ' ' << what
-         << "\033[K" << std::flush;
+    err_ << '\r' << label_ << " [" << std::string(static_cast<std::size_t>(filled), '#')
+         << std::string(static_cast<std::size_t>(30 - filled), '.') << "] " << done << " of " << total << ' ' << what << "\033[K"
+         << std::flush;
     drawn_ = true;
   }
   [[nodiscard]] bool stop_requested() const override { return interrupted(); }
@@ -43,11 +45,14 @@ class Bar final : public Progress {
   bool shown_, drawn_ = false;
 };
 
-bool ends_with(const std::string& text, std::string_view end) { return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0; }
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
 
 std::string number_text(double value) {
   char buffer[40];
-  std::snprintf(buffer, sizeof buffer, value == static_cast<double>(static_cast<long long>(value)) && value < 1e15 && value > -1e15 ? "%.0f" : "%.4g", value);
+  std::snprintf(buffer, sizeof buffer,
+                value == static_cast<double>(static_cast<long long>(value)) && value < 1e15 && value > -1e15 ? "%.0f" : "%.4g", value);
   return buffer;
 }
 
@@ -66,7 +71,8 @@ bool is_interval(const Json& v) { return v.is_object() && v.contains("value") &&
 
 std::string scalar_text(const std::string& key, const Json& v) {
   if (is_interval(v)) {
-    std::string text = with_unit(key, v["value"].get<double>()) + "  (90 %: " + with_unit(key, v["low"].get<double>()) + " to " + with_unit(key, v["high"].get<double>()) + ")";
+    std::string text = with_unit(key, v["value"].get<double>()) + "  (90 %: " + with_unit(key, v["low"].get<double>()) + " to " +
+                       with_unit(key, v["high"].get<double>()) + ")";
     if (v.contains("capacity")) text += " of " + with_unit(key, v["capacity"].get<double>());
     return text;
   }
@@ -98,7 +104,9 @@ void append_table(std::string& text, const Json& rows, const std::string& indent
   for (const auto& key : keys) cells[0].push_back(title(key));
   for (const auto& row : rows) {
     auto& line = cells.emplace_back();
-    for (const auto& key : keys) line.push_back(row.contains(key) ? (is_interval(row[key]) ? with_unit(key, row[key]["value"].get<double>()) : scalar_text(key, row[key])) : "");
+    for (const auto& key : keys)
+      line.push_back(
+          row.contains(key) ? (is_interval(row[key]) ? with_unit(key, row[key]["value"].get<double>()) : scalar_text(key, row[key])) : "");
   }
   for (const auto& line : cells) {
     text += indent;

@@ -1,8 +1,9 @@
 #include "costmodel/calibration.hpp"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 
@@ -11,7 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFamilyNames[] = {"convolution", "matmul", "normalization", "pooling", "elementwise", "reduction", "movement", "gather", "view", "optimizer"};
+constexpr std::string_view kFamilyNames[] = {"convolution", "matmul",   "normalization", "pooling", "elementwise",
+                                             "reduction",   "movement", "gather",        "view",    "optimizer"};
 static_assert(std::size(kFamilyNames) == static_cast<std::size_t>(graph::CostFamily::Count));
 
 /// Reads keys of one object; a missing or wrong one is reported with the path to it.
@@ -46,7 +48,8 @@ class Reader {
   [[nodiscard]] const std::string& where() const { return where_; }
 
  private:
-  Reader(Json object, std::string where, int) : owned_(std::make_shared<Json>(std::move(object))), object_(*owned_), where_(std::move(where)) {}
+  Reader(Json object, std::string where, int)
+      : owned_(std::make_shared<Json>(std::move(object))), object_(*owned_), where_(std::move(where)) {}
   std::shared_ptr<Json> owned_;
   const Json& object_;
   std::string where_;
@@ -65,8 +68,14 @@ DType dtype_of(const std::string& text, const std::string& where) {
 }
 
 Json json_of(const KernelCase& k) {
-  return {{"op", k.op}, {"implementation", k.implementation}, {"signature", k.signature}, {"family", kFamilyNames[static_cast<std::size_t>(k.family)]}, {"flops", k.work.flops.value()},
-          {"bytes", k.work.bytes.value()}, {"dtype", name(k.dtype)}, {"threads", k.threads}};
+  return {{"op", k.op},
+          {"implementation", k.implementation},
+          {"signature", k.signature},
+          {"family", kFamilyNames[static_cast<std::size_t>(k.family)]},
+          {"flops", k.work.flops.value()},
+          {"bytes", k.work.bytes.value()},
+          {"dtype", name(k.dtype)},
+          {"threads", k.threads}};
 }
 
 KernelCase kernel_of(const Reader& r) {
@@ -83,8 +92,14 @@ KernelCase kernel_of(const Reader& r) {
 
 Json json_of(const Sample& s) {
   Json j = json_of(s.kernel);
-  j.update({{"count", s.count}, {"cpu_min_seconds", s.cpu_min.value()}, {"cpu_quartile_seconds", s.cpu_quartile.value()}, {"cpu_median_seconds", s.cpu_median.value()},
-            {"wall_min_seconds", s.wall_min.value()}, {"wall_median_seconds", s.wall_median.value()}, {"spread", s.spread}, {"from_training", s.from_training}});
+  j.update({{"count", s.count},
+            {"cpu_min_seconds", s.cpu_min.value()},
+            {"cpu_quartile_seconds", s.cpu_quartile.value()},
+            {"cpu_median_seconds", s.cpu_median.value()},
+            {"wall_min_seconds", s.wall_min.value()},
+            {"wall_median_seconds", s.wall_median.value()},
+            {"spread", s.spread},
+            {"from_training", s.from_training}});
   return j;
 }
 
@@ -103,8 +118,16 @@ Sample sample_of(const Reader& r) {
 }
 
 Json json_of(const FamilyFit& f) {
-  return {{"op", f.op}, {"implementation", f.implementation}, {"family", kFamilyNames[static_cast<std::size_t>(f.family)]}, {"dtype", name(f.dtype)}, {"threads", f.threads},
-          {"flops_per_second", f.flop_rate.value()}, {"bytes_per_second", f.byte_rate.value()}, {"overhead_seconds", f.overhead.value()}, {"log_error", f.log_error}, {"samples", f.samples}};
+  return {{"op", f.op},
+          {"implementation", f.implementation},
+          {"family", kFamilyNames[static_cast<std::size_t>(f.family)]},
+          {"dtype", name(f.dtype)},
+          {"threads", f.threads},
+          {"flops_per_second", f.flop_rate.value()},
+          {"bytes_per_second", f.byte_rate.value()},
+          {"overhead_seconds", f.overhead.value()},
+          {"log_error", f.log_error},
+          {"samples", f.samples}};
 }
 
 FamilyFit fit_of(const Reader& r) {
@@ -122,15 +145,22 @@ FamilyFit fit_of(const Reader& r) {
   return f;
 }
 
-Json json_of(const LinkSample& s) { return {{"what", s.what}, {"ranks", s.ranks}, {"bytes", s.size.value()}, {"seconds", s.seconds.value()}, {"spread", s.spread}}; }
+Json json_of(const LinkSample& s) {
+  return {{"what", s.what}, {"ranks", s.ranks}, {"bytes", s.size.value()}, {"seconds", s.seconds.value()}, {"spread", s.spread}};
+}
 
 LinkSample link_sample_of(const Reader& r) {
   return {r.get<std::string>("what"), r.get<int>("ranks"), Bytes(r.number("bytes")), Seconds(r.number("seconds")), r.number("spread")};
 }
 
-Json json_of(const Correction& c) { return {{"scope", c.scope}, {"threads", c.threads}, {"factor", c.factor}, {"log_error", c.log_error}, {"observations", c.observations}}; }
+Json json_of(const Correction& c) {
+  return {{"scope", c.scope}, {"threads", c.threads}, {"factor", c.factor}, {"log_error", c.log_error}, {"observations", c.observations}};
+}
 
-Correction correction_of(const Reader& r) { return {r.get<std::string>("scope"), r.get<int>("threads"), r.number("factor"), r.number("log_error"), r.get<std::int64_t>("observations")}; }
+Correction correction_of(const Reader& r) {
+  return {r.get<std::string>("scope"), r.get<int>("threads"), r.number("factor"), r.number("log_error"),
+          r.get<std::int64_t>("observations")};
+}
 
 template <class T>
 Json list_of(const std::vector<T>& items) {
@@ -141,7 +171,10 @@ Json list_of(const std::vector<T>& items) {
 
 Json json_of(const Calibration& c) {
   Json j{{"schema", c.schema}, {"context", c.context.items}};
-  j["link"] = Json{{"latency_seconds", c.link.latency.value()}, {"bytes_per_second", c.link.bandwidth.value()}, {"reduction_bytes_per_second", c.link.reduction.value()}, {"log_error", c.link.log_error}};
+  j["link"] = Json{{"latency_seconds", c.link.latency.value()},
+                   {"bytes_per_second", c.link.bandwidth.value()},
+                   {"reduction_bytes_per_second", c.link.reduction.value()},
+                   {"log_error", c.link.log_error}};
   j["link_samples"] = list_of(c.link_samples);
   j["corrections"] = list_of(c.corrections);
   j["fits"] = list_of(c.fits);
@@ -156,7 +189,8 @@ Calibration calibration_of(const Json& json, const std::string& where) {
   if (c.schema != 1) throw BadInput(where + ".schema", "is version " + std::to_string(c.schema) + "; this program reads version 1");
   c.context.items = r.get<std::map<std::string, std::string>>("context");
   const auto link = r.child("link");
-  c.link = {Seconds(link.number("latency_seconds")), BytesPerSecond(link.number("bytes_per_second")), BytesPerSecond(link.number("reduction_bytes_per_second")), link.number("log_error")};
+  c.link = {Seconds(link.number("latency_seconds")), BytesPerSecond(link.number("bytes_per_second")),
+            BytesPerSecond(link.number("reduction_bytes_per_second")), link.number("log_error")};
   r.each("link_samples", [&](const Reader& item) { c.link_samples.push_back(link_sample_of(item)); });
   r.each("corrections", [&](const Reader& item) { c.corrections.push_back(correction_of(item)); });
   r.each("fits", [&](const Reader& item) { c.fits.push_back(fit_of(item)); });
@@ -190,12 +224,15 @@ Calibration read_calibration(const std::string& path) {
   std::ostringstream text;
   text << in.rdbuf();
   const auto json = parse(text.str(), path);
-  if (!json.is_object() || !json.contains("calibration")) throw BadInput(path, "holds no key \"calibration\"; give a file that `rehearse calibrate` wrote");
+  if (!json.is_object() || !json.contains("calibration"))
+    throw BadInput(path, "holds no key \"calibration\"; give a file that `rehearse calibrate` wrote");
   return calibration_of(json["calibration"], path + ": calibration");
 }
 
 std::string to_json_text(const Calibration& c) { return json_of(c).dump(1); }
 
-Calibration calibration_from_json_text(const std::string& text, const std::string& where) { return calibration_of(parse(text, where), where); }
+Calibration calibration_from_json_text(const std::string& text, const std::string& where) {
+  return calibration_of(parse(text, where), where);
+}
 
 }  // namespace rehearsal::costmodel

@@ -15,9 +15,9 @@ namespace rehearsal::costmodel {
 
 /// What identifies a kernel's cost: everything that its time depends on, and nothing of the model it comes from.
 struct KernelCase {
-  std::string op;                 ///< operator row
-  std::string implementation;     ///< as the Backend named it; "" on devices that are not here
-  std::string signature;          ///< attributes, local shapes and formats: two kernels with equal signature take equal time
+  std::string op;              ///< operator row
+  std::string implementation;  ///< as the Backend named it; "" on devices that are not here
+  std::string signature;       ///< attributes, local shapes and formats: two kernels with equal signature take equal time
   graph::CostFamily family = graph::CostFamily::Elementwise;
   graph::Work work;
   DType dtype = DType::F32;
@@ -27,16 +27,16 @@ struct KernelCase {
 /// Robust statistics of repeated measurements of one kernel: of thread CPU time (per thread) and of the wall clock.
 struct Sample {
   KernelCase kernel;
-  std::int64_t count = 0;         ///< repetitions, over all bursts
+  std::int64_t count = 0;  ///< repetitions, over all bursts
   Seconds cpu_min, cpu_quartile, cpu_median;
   Seconds wall_min, wall_median;
-  double spread = 0;              ///< standard deviation of log(time), robust (from quartiles)
-  bool from_training = false;     ///< learned from a trace rather than from a micro-benchmark
+  double spread = 0;           ///< standard deviation of log(time), robust (from quartiles)
+  bool from_training = false;  ///< learned from a trace rather than from a micro-benchmark
 };
 
 /// t = max(flops / flop_rate, bytes / byte_rate) + overhead, times exp(N(0, log_error)): fitted per family, type and threads.
 struct FamilyFit {
-  std::string op;                 ///< "" for the family's general fit, else of one operator row
+  std::string op;  ///< "" for the family's general fit, else of one operator row
   std::string implementation;
   graph::CostFamily family = graph::CostFamily::Elementwise;
   DType dtype = DType::F32;
@@ -44,13 +44,13 @@ struct FamilyFit {
   FlopsPerSecond flop_rate;
   BytesPerSecond byte_rate;
   Seconds overhead;
-  double log_error = 0;           ///< residual of the fit
+  double log_error = 0;  ///< residual of the fit
   std::int64_t samples = 0;
 };
 
 /// Messages between two ranks of the machine, and all-reduces, as measured.
 struct LinkSample {
-  std::string what;               ///< "point-to-point" or an all-reduce algorithm
+  std::string what;  ///< "point-to-point" or an all-reduce algorithm
   int ranks = 2;
   Bytes size;
   Seconds seconds;
@@ -59,14 +59,14 @@ struct LinkSample {
 struct LinkFit {
   Seconds latency;
   BytesPerSecond bandwidth;
-  BytesPerSecond reduction;       ///< adding received bytes
+  BytesPerSecond reduction;  ///< adding received bytes
   double log_error = 0.3;
 };
 
 /// Corrections that were learned from traces: factors on what the fits say, by mechanism and operator kind.
 struct Correction {
-  std::string scope;              ///< "op:Conv", "family:convolution", "communication", "step": what it applies to
-  int threads = 0;                ///< 0: any
+  std::string scope;  ///< "op:Conv", "family:convolution", "communication", "step": what it applies to
+  int threads = 0;    ///< 0: any
   double factor = 1.0;
   double log_error = 0.1;         ///< what is left after correcting
   std::int64_t observations = 0;  ///< shrunk towards 1 while few

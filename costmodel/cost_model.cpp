@@ -17,11 +17,16 @@ struct Efficiency {
   Mechanism mechanism;
 };
 constexpr Efficiency kEfficiencies[] = {
-    {graph::CostFamily::Convolution, 0.5, 0.8, 0.3, Mechanism::ConvolutionRate}, {graph::CostFamily::MatMul, 0.6, 0.8, 0.25, Mechanism::MatrixRate},
-    {graph::CostFamily::Normalization, 0.1, 0.75, 0.3, Mechanism::MemoryRate},   {graph::CostFamily::Pooling, 0.1, 0.6, 0.3, Mechanism::MemoryRate},
-    {graph::CostFamily::Elementwise, 0.1, 0.8, 0.25, Mechanism::MemoryRate},     {graph::CostFamily::Reduction, 0.1, 0.7, 0.3, Mechanism::MemoryRate},
-    {graph::CostFamily::Movement, 0.1, 0.7, 0.3, Mechanism::MemoryRate},         {graph::CostFamily::Gather, 0.1, 0.4, 0.4, Mechanism::MemoryRate},
-    {graph::CostFamily::View, 1, 1, 0.1, Mechanism::Launch},                     {graph::CostFamily::Optimizer, 0.1, 0.8, 0.2, Mechanism::MemoryRate},
+    {graph::CostFamily::Convolution, 0.5, 0.8, 0.3, Mechanism::ConvolutionRate},
+    {graph::CostFamily::MatMul, 0.6, 0.8, 0.25, Mechanism::MatrixRate},
+    {graph::CostFamily::Normalization, 0.1, 0.75, 0.3, Mechanism::MemoryRate},
+    {graph::CostFamily::Pooling, 0.1, 0.6, 0.3, Mechanism::MemoryRate},
+    {graph::CostFamily::Elementwise, 0.1, 0.8, 0.25, Mechanism::MemoryRate},
+    {graph::CostFamily::Reduction, 0.1, 0.7, 0.3, Mechanism::MemoryRate},
+    {graph::CostFamily::Movement, 0.1, 0.7, 0.3, Mechanism::MemoryRate},
+    {graph::CostFamily::Gather, 0.1, 0.4, 0.4, Mechanism::MemoryRate},
+    {graph::CostFamily::View, 1, 1, 0.1, Mechanism::Launch},
+    {graph::CostFamily::Optimizer, 0.1, 0.8, 0.2, Mechanism::MemoryRate},
 };
 static_assert(std::size(kEfficiencies) == static_cast<std::size_t>(graph::CostFamily::Count));
 
@@ -34,7 +39,8 @@ std::string key_of(const KernelCase& k) {
 }
 
 std::string key_of(std::string_view op, std::string_view implementation, graph::CostFamily family, DType dtype, int threads) {
-  return std::string(op) + '\n' + std::string(implementation) + '\n' + std::to_string(static_cast<int>(family)) + '\n' + std::string(name(dtype)) + '\n' + std::to_string(threads);
+  return std::string(op) + '\n' + std::string(implementation) + '\n' + std::to_string(static_cast<int>(family)) + '\n' +
+         std::string(name(dtype)) + '\n' + std::to_string(threads);
 }
 
 }  // namespace
@@ -46,7 +52,10 @@ struct CostModel::Index {
 };
 
 CostModel::CostModel(const platforms::Device& device, Calibration calibration, ExecutionProfile profile, std::string peak_key)
-    : device_(device), calibration_(std::make_shared<const Calibration>(std::move(calibration))), profile_(std::move(profile)), peak_key_(std::move(peak_key)) {
+    : device_(device),
+      calibration_(std::make_shared<const Calibration>(std::move(calibration))),
+      profile_(std::move(profile)),
+      peak_key_(std::move(peak_key)) {
   auto index = std::make_shared<Index>();
   for (const auto& s : calibration_->samples) {
     auto& known = index->samples[key_of(s.kernel)];
@@ -59,10 +68,12 @@ CostModel::CostModel(const platforms::Device& device, Calibration calibration, E
 }
 
 Estimate CostModel::kernel(const KernelCase& k) const {
-  if (const auto at = index_->samples.find(key_of(k)); at != index_->samples.end()) return at->second->from_training ? exact(*at->second) : corrected(k, exact(*at->second));
+  if (const auto at = index_->samples.find(key_of(k)); at != index_->samples.end())
+    return at->second->from_training ? exact(*at->second) : corrected(k, exact(*at->second));
   auto estimate = roofline(k);
   for (const bool of_op : {true, false}) {
-    const auto at = index_->fits.find(of_op ? key_of(k.op, k.implementation, k.family, k.dtype, k.threads) : key_of("", "", k.family, k.dtype, k.threads));
+    const auto at = index_->fits.find(of_op ? key_of(k.op, k.implementation, k.family, k.dtype, k.threads)
+                                            : key_of("", "", k.family, k.dtype, k.threads));
     if (at == index_->fits.end()) continue;
     estimate = fitted(k, *at->second);
     break;
@@ -96,7 +107,11 @@ Estimate CostModel::roofline(const KernelCase& k) const {
   const auto gap = profile_.launch_gap.value() > 0 ? profile_.launch_gap : device_.launch_overhead.value;
   const auto busy = std::max(flop_time, byte_time);
   const bool launch_bound = gap > busy;
-  return {busy + gap, launch_bound ? Mechanism::Launch : flop_time > byte_time ? e.mechanism : Mechanism::MemoryRate, launch_bound ? 0.5 : e.log_error, Evidence::Datasheet};
+  return {busy + gap,
+          launch_bound            ? Mechanism::Launch
+          : flop_time > byte_time ? e.mechanism
+                                  : Mechanism::MemoryRate,
+          launch_bound ? 0.5 : e.log_error, Evidence::Datasheet};
 }
 
 Estimate CostModel::corrected(const KernelCase& k, Estimate estimate) const {

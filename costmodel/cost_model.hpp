@@ -14,12 +14,12 @@ namespace rehearsal::costmodel {
 struct ExecutionProfile {
   std::string name = "rehearse";
   std::string description;
-  bool fused_elementwise = false;     ///< element-wise chains are folded into their producers
-  Seconds launch_gap;                 ///< device idle between two kernels; zero: from the device
-  double overlap = 0.9;               ///< share of communication that can hide behind computation
-  double bucket_bytes = 25e6;         ///< gradient bucket
-  bool host_progressed = false;       ///< messages are moved by the computing cores themselves
-  double allocator_factor = 1.0;      ///< device memory ÷ bytes asked for
+  bool fused_elementwise = false;  ///< element-wise chains are folded into their producers
+  Seconds launch_gap;              ///< device idle between two kernels; zero: from the device
+  double overlap = 0.9;            ///< share of communication that can hide behind computation
+  double bucket_bytes = 25e6;      ///< gradient bucket
+  bool host_progressed = false;    ///< messages are moved by the computing cores themselves
+  double allocator_factor = 1.0;   ///< device memory ÷ bytes asked for
   Bytes allocator_fixed;
 };
 [[nodiscard]] const ExecutionProfile& profile(const std::string& name);  ///< Throws BadInput listing the known ones.

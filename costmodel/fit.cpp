@@ -1,11 +1,12 @@
-// Fits t = flops / F + bytes / B + c to measured kernels, with F, B, c >= 0, by least squares of relative errors (each sample counts the same,
-// however long it takes), reweighted so that outliers count less.
+// Fits t = flops / F + bytes / B + c to measured kernels, with F, B, c >= 0, by least squares of relative errors (each sample counts the
+// same, however long it takes), reweighted so that outliers count less.
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
+
+#include <Eigen/Dense>
 
 #include "costmodel/calibration.hpp"
 

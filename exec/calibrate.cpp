@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -117,7 +118,8 @@ void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBud
 namespace {
 
 [[noreturn]] void become(const std::vector<std::string>& command) {
-  for (const auto* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_mpi_yield_when_idle"})
+  for (const auto* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT",
+                           "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_mpi_yield_when_idle"})
     setenv(name, "1", 1);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   std::vector<char*> words;
@@ -152,7 +154,8 @@ void run_on_all_cores(const std::string& program, const std::vector<std::string>
   if (child == 0) become(command);
   const int status = wait_for(child, limit_seconds);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) throw EnvironmentFailure("calibrate: mpirun is not on the PATH; install an MPI such as Open MPI");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    throw EnvironmentFailure("calibrate: mpirun is not on the PATH; install an MPI such as Open MPI");
   throw EnvironmentFailure("calibrate: the ranks started with mpirun failed; what they said stands above");
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
@@ -36,7 +37,11 @@ Json write_part(const fs::path& path, Executor& executor, const graph::TrainingG
     const auto& tensor = training.graph[t];
     if (!is_state(tensor.role)) continue;
     const auto data = executor.stored(t);
-    tensors.push_back({{"name", tensor.name}, {"dtype", std::string(name(tensor.type.dtype))}, {"shape", tensor.type.shape}, {"offset", bytes.size()}, {"bytes", data.size()}});
+    tensors.push_back({{"name", tensor.name},
+                       {"dtype", std::string(name(tensor.type.dtype))},
+                       {"shape", tensor.type.shape},
+                       {"offset", bytes.size()},
+                       {"bytes", data.size()}});
     bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
   }
   write_file_atomically(path.string(), bytes);
@@ -66,20 +71,24 @@ std::map<std::string, Entry> entries_of(const Json& manifest, const fs::path& fo
     const auto file = folder / part.at("file").get<std::string>();
     std::error_code missing;
     if (fs::file_size(file, missing) != part.at("bytes").get<std::uintmax_t>() || missing)
-      throw BadInput(file.string(), "is missing or has not the " + std::to_string(part.at("bytes").get<std::int64_t>()) + " bytes that the manifest says; the checkpoint is incomplete");
+      throw BadInput(file.string(), "is missing or has not the " + std::to_string(part.at("bytes").get<std::int64_t>()) +
+                                        " bytes that the manifest says; the checkpoint is incomplete");
     for (const auto& t : part.at("tensors"))
-      entries[t.at("name").get<std::string>()] = {file, t.at("offset").get<std::int64_t>(), t.at("bytes").get<std::int64_t>(), t.at("dtype").get<std::string>()};
+      entries[t.at("name").get<std::string>()] = {file, t.at("offset").get<std::int64_t>(), t.at("bytes").get<std::int64_t>(),
+                                                  t.at("dtype").get<std::string>()};
   }
   return entries;
 }
 
 void read_tensor(const Entry& entry, const graph::Tensor& tensor, std::span<std::byte> to) {
   if (entry.dtype != name(tensor.type.dtype) || entry.bytes != static_cast<std::int64_t>(to.size()))
-    throw BadInput(entry.file.string(), "tensor " + tensor.name + " is " + entry.dtype + " of " + std::to_string(entry.bytes) + " bytes, the model wants " + std::string(name(tensor.type.dtype)) +
-                                            " of " + std::to_string(to.size()));
+    throw BadInput(entry.file.string(), "tensor " + tensor.name + " is " + entry.dtype + " of " + std::to_string(entry.bytes) +
+                                            " bytes, the model wants " + std::string(name(tensor.type.dtype)) + " of " +
+                                            std::to_string(to.size()));
   std::ifstream in(entry.file, std::ios::binary);
   in.seekg(entry.offset);
-  if (!in.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size()))) throw BadInput(entry.file.string(), "tensor " + tensor.name + " cannot be read");
+  if (!in.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size())))
+    throw BadInput(entry.file.string(), "tensor " + tensor.name + " cannot be read");
 }
 
 }  // namespace
@@ -100,7 +109,8 @@ void save_checkpoint(const std::string& folder, const CheckpointHeader& header, 
   if (writes(program, world.rank())) part = write_part(fresh / part_name(program.role(world.rank()).stage), executor, training.graph);
   const auto parts = world.gather(part.is_null() ? std::string() : part.dump());
   if (world.rank() == 0) {
-    Json manifest{{"schema", 1}, {"model_hash", header.model_hash}, {"step", header.step}, {"seed", header.seed}, {"batch", header.batch}, {"dtype", header.dtype}, {"parts", Json::array()}};
+    Json manifest{{"schema", 1},           {"model_hash", header.model_hash}, {"step", header.step},   {"seed", header.seed},
+                  {"batch", header.batch}, {"dtype", header.dtype},           {"parts", Json::array()}};
     for (const auto& text : parts)
       if (!text.empty()) manifest["parts"].push_back(Json::parse(text));
     write_file_atomically((fresh / kManifest).string(), manifest.dump(1) + "\n");
@@ -121,10 +131,12 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
   if (!fs::exists(place)) throw BadInput("--resume " + folder, "does not exist");
   const auto manifest = read_manifest(place);
   try {
-    CheckpointHeader header{manifest.at("model_hash").get<std::string>(), manifest.at("step").get<std::int64_t>(), manifest.at("seed").get<std::uint64_t>(), manifest.at("batch").get<std::int64_t>(),
+    CheckpointHeader header{manifest.at("model_hash").get<std::string>(), manifest.at("step").get<std::int64_t>(),
+                            manifest.at("seed").get<std::uint64_t>(), manifest.at("batch").get<std::int64_t>(),
                             manifest.at("dtype").get<std::string>()};
     if (header.model_hash != training.program.model_hash)
-      throw BadInput("--resume " + folder, "is of another model or batch (hash " + header.model_hash + ", this is " + training.program.model_hash + ")");
+      throw BadInput("--resume " + folder,
+                     "is of another model or batch (hash " + header.model_hash + ", this is " + training.program.model_hash + ")");
     const auto entries = entries_of(manifest, place);
     for (auto t : executor.stored_tensors()) {
       const auto& tensor = training.graph.graph[t];

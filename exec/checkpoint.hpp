@@ -11,7 +11,7 @@ namespace rehearsal::exec {
 
 struct CheckpointHeader {
   std::string model_hash;
-  std::int64_t step = 0;       ///< steps that are done
+  std::int64_t step = 0;  ///< steps that are done
   std::uint64_t seed = 0;
   std::int64_t batch = 0;
   std::string dtype;
@@ -19,7 +19,8 @@ struct CheckpointHeader {
 
 /// Collective. Throws EnvironmentFailure naming the file when the disk is full, BadInput when `folder` is a file.
 void save_checkpoint(const std::string& folder, const CheckpointHeader&, Executor&, const Training&);
-/// Collective. Sets every stored tensor; returns the header. Throws BadInput naming file and tensor when the checkpoint is missing, half written or of another model.
+/// Collective. Sets every stored tensor; returns the header. Throws BadInput naming file and tensor when the checkpoint is missing, half
+/// written or of another model.
 CheckpointHeader load_checkpoint(const std::string& folder, Executor&, const Training&);
 
 }  // namespace rehearsal::exec

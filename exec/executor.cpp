@@ -29,7 +29,9 @@ class Arena {
  public:
   explicit Arena(std::int64_t bytes) : bytes_(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))) {
     void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) throw EnvironmentFailure("memory: " + to_text(Bytes(static_cast<double>(bytes_))) + " for the arena of this rank could not be had; use a plan that needs less");
+    if (p == MAP_FAILED)
+      throw EnvironmentFailure("memory: " + to_text(Bytes(static_cast<double>(bytes_))) +
+                               " for the arena of this rank could not be had; use a plan that needs less");
     madvise(p, bytes_, MADV_HUGEPAGE);
     data_ = static_cast<std::byte*>(p);
   }
@@ -50,13 +52,15 @@ double thread_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-bool communicates(const Instruction& i) { return i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive || i.kind == InstructionKind::Collective; }
+bool communicates(const Instruction& i) {
+  return i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive || i.kind == InstructionKind::Collective;
+}
 
 /// A kernel instruction made ready: kernels and operand types by variant.
 struct Prepared {
-  std::vector<std::unique_ptr<Kernel>> kernels;                 ///< by variant
-  std::vector<std::vector<graph::TensorType>> types;            ///< by variant: inputs then outputs
-  std::vector<plan::CollectiveStep> steps;                      ///< of collectives
+  std::vector<std::unique_ptr<Kernel>> kernels;       ///< by variant
+  std::vector<std::vector<graph::TensorType>> types;  ///< by variant: inputs then outputs
+  std::vector<plan::CollectiveStep> steps;            ///< of collectives
   std::vector<int> group;
   bool random = false;
 };
@@ -66,8 +70,14 @@ struct Prepared {
 class Executor::Impl {
  public:
   Impl(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
-      : program_(training.program), g_(training.graph.graph), backend_(backend), world_(training.world), options_(options), role_(program_.role(world_.rank())),
-        arena_(role_.memory.arena_bytes), transfers_(world_) {
+      : program_(training.program),
+        g_(training.graph.graph),
+        backend_(backend),
+        world_(training.world),
+        options_(options),
+        role_(program_.role(world_.rank())),
+        arena_(role_.memory.arena_bytes),
+        transfers_(world_) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     prepare();
     set_initial_values();
@@ -93,14 +103,16 @@ class Executor::Impl {
 
   std::span<std::byte> stored(TensorId t) {
     for (const auto& b : role_.buffers)
-      if (b.tensor == t && b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer) return {arena_.at(b.offset), static_cast<std::size_t>(b.bytes)};
+      if (b.tensor == t && b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer)
+        return {arena_.at(b.offset), static_cast<std::size_t>(b.bytes)};
     return {};
   }
 
   [[nodiscard]] std::vector<TensorId> stored_tensors() const {
     std::vector<TensorId> tensors;
     for (const auto& b : role_.buffers)
-      if (b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer && b.tensor != TensorId::None) tensors.push_back(b.tensor);
+      if (b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer && b.tensor != TensorId::None)
+        tensors.push_back(b.tensor);
     return tensors;
   }
 
@@ -144,11 +156,14 @@ class Executor::Impl {
   std::unique_ptr<Kernel> make_kernel(const Instruction& i, const std::vector<graph::TensorType>& types) {
     const auto& node = g_[i.node];
     std::vector<std::optional<graph::TensorType>> inputs, outputs;
-    for (std::size_t n = 0; n < i.inputs.size(); ++n) inputs.push_back(i.inputs[n] == plan::kNoBuffer ? std::nullopt : std::optional(types[n]));
-    for (std::size_t n = 0; n < i.outputs.size(); ++n) outputs.push_back(i.outputs[n] == plan::kNoBuffer ? std::nullopt : std::optional(types[i.inputs.size() + n]));
+    for (std::size_t n = 0; n < i.inputs.size(); ++n)
+      inputs.push_back(i.inputs[n] == plan::kNoBuffer ? std::nullopt : std::optional(types[n]));
+    for (std::size_t n = 0; n < i.outputs.size(); ++n)
+      outputs.push_back(i.outputs[n] == plan::kNoBuffer ? std::nullopt : std::optional(types[i.inputs.size() + n]));
     const auto& info = role_.kernels[static_cast<std::size_t>(i.kernel)];
     const auto stream = Hasher().add(node.name).value();
-    const KernelRequest request{graph::schema(node), node.attributes, inputs, outputs, info.input_formats, info.output_formats, stream, options_.threads};
+    const KernelRequest request{graph::schema(node), node.attributes,     inputs, outputs,
+                                info.input_formats,  info.output_formats, stream, options_.threads};
     auto kernel = backend_.make(info.implementation, request);
     if (kernel->workspace_bytes() > info.workspace_bytes)
       throw InternalError("kernel " + info.implementation + " of " + node.name + " wants more workspace than the plan gave it");
@@ -161,7 +176,8 @@ class Executor::Impl {
     const auto& buffer = role_.buffers[i.outputs.front()];
     const auto count = graph::element_count(buffer.shapes.front());
     const int me = plan::coordinate(program_, world_.rank(), info.axis);
-    p.steps = plan::collective(info.kind, info.algorithm).steps(me, static_cast<int>(p.group.size()), count, world_.ranks_per_node(p.group));
+    p.steps =
+        plan::collective(info.kind, info.algorithm).steps(me, static_cast<int>(p.group.size()), count, world_.ranks_per_node(p.group));
   }
 
   void set_initial_values() {
@@ -169,7 +185,8 @@ class Executor::Impl {
       if (b.lifetime != plan::Lifetime::Persistent || b.part_of != plan::kNoBuffer || b.tensor == TensorId::None) continue;
       const auto& tensor = g_[b.tensor];
       if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
-      graph::read_into(tensor.contents, b.shapes.front(), b.dtype, {options_.seed, graph::initial_stream(tensor.name)}, arena_.at(b.offset));
+      graph::read_into(tensor.contents, b.shapes.front(), b.dtype, {options_.seed, graph::initial_stream(tensor.name)},
+                       arena_.at(b.offset));
     }
   }
 
@@ -224,19 +241,26 @@ class Executor::Impl {
     const auto v = variant();
     const auto& types = p.types[std::min<std::size_t>(v, p.types.size() - 1)];
     switch (i.kind) {
-      case InstructionKind::Kernel: return run_kernel(i, p, types);
+      case InstructionKind::Kernel:
+        return run_kernel(i, p, types);
       case InstructionKind::Reorder:
-        return reorder({data(i.inputs[0]), data(i.outputs[0]), role_.buffers[i.inputs[0]].format, role_.buffers[i.outputs[0]].format}, types[0], options_.threads);
+        return reorder({data(i.inputs[0]), data(i.outputs[0]), role_.buffers[i.inputs[0]].format, role_.buffers[i.outputs[0]].format},
+                       types[0], options_.threads);
       case InstructionKind::Accumulate:
         if (micro_batch_ == 0)
           std::memcpy(data(i.outputs[0]), data(i.inputs[0]), static_cast<std::size_t>(graph::size_of(types[0]).value()));
         else
           accumulate(data(i.outputs[0]), data(i.inputs[0]), types[0], options_.threads);
         return;
-      case InstructionKind::Load: return load(i, types.back());
-      case InstructionKind::Slice: return slice(i, types);
-      case InstructionKind::Report: result_.loss = *static_cast<const double*>(data(i.inputs[0])); return;
-      default: throw InternalError("an instruction that does not compute");
+      case InstructionKind::Load:
+        return load(i, types.back());
+      case InstructionKind::Slice:
+        return slice(i, types);
+      case InstructionKind::Report:
+        result_.loss = *static_cast<const double*>(data(i.inputs[0]));
+        return;
+      default:
+        throw InternalError("an instruction that does not compute");
     }
   }
 
@@ -271,7 +295,9 @@ class Executor::Impl {
     return all;
   }
 
-  [[nodiscard]] std::int64_t first_row(const plan::Buffer& buffer) const { return own_samples().first * buffer.batch_dim_size / program_.batch; }
+  [[nodiscard]] std::int64_t first_row(const plan::Buffer& buffer) const {
+    return own_samples().first * buffer.batch_dim_size / program_.batch;
+  }
 
   void load(const Instruction& i, const graph::TensorType& type) {
     const auto range = own_samples();
@@ -284,13 +310,15 @@ class Executor::Impl {
     const auto& buffer = role_.buffers[i.outputs[0]];
     ensure(buffer.batch_dim >= 0, "a slice along the batch");
     const auto dim = static_cast<std::size_t>(buffer.batch_dim);
-    const auto inner = graph::element_count(graph::Shape(from.shape.begin() + buffer.batch_dim + 1, from.shape.end())) * static_cast<std::int64_t>(size_of(from.dtype));
+    const auto inner = graph::element_count(graph::Shape(from.shape.begin() + buffer.batch_dim + 1, from.shape.end())) *
+                       static_cast<std::int64_t>(size_of(from.dtype));
     const auto outer = graph::element_count(graph::Shape(from.shape.begin(), from.shape.begin() + buffer.batch_dim));
     const auto first = first_row(buffer);
     const auto* source = static_cast<const std::byte*>(data(i.inputs[0]));
     auto* target = static_cast<std::byte*>(data(i.outputs[0]));
     for (std::int64_t o = 0; o < outer; ++o)
-      std::memcpy(target + o * to.shape[dim] * inner, source + (o * from.shape[dim] + first) * inner, static_cast<std::size_t>(to.shape[dim] * inner));
+      std::memcpy(target + o * to.shape[dim] * inner, source + (o * from.shape[dim] + first) * inner,
+                  static_cast<std::size_t>(to.shape[dim] * inner));
   }
 
   void start(const Instruction& i, std::uint32_t n) {
@@ -303,8 +331,10 @@ class Executor::Impl {
       const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
       const int other = plan::peer(program_, world_.rank(), info);
       const auto bytes = static_cast<std::size_t>(plan::message_bytes(role_, i, variant()));
-      const int tag = static_cast<int>(info.channel % 32749U);  // messages of equal tag keep their order, so a clash is harmless within one micro-batch order
-      s.ticket = i.kind == InstructionKind::Send ? transfers_.start_send(other, data(i.inputs[0]), bytes, tag, name) : transfers_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
+      const int tag = static_cast<int>(
+          info.channel % 32749U);  // messages of equal tag keep their order, so a clash is harmless within one micro-batch order
+      s.ticket = i.kind == InstructionKind::Send ? transfers_.start_send(other, data(i.inputs[0]), bytes, tag, name)
+                                                 : transfers_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
     }
     tickets_[{slot_.body, n, micro_batch_}] = s;
   }
@@ -351,9 +381,12 @@ class Executor::Impl {
   std::vector<graph::Shape> origins_;
 };
 
-int threads_per_rank(const Communicator& world) { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world.local_size()); }
+int threads_per_rank(const Communicator& world) {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world.local_size());
+}
 
-Executor::Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options) : impl_(std::make_unique<Impl>(training, backend, options)) {}
+Executor::Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
+    : impl_(std::make_unique<Impl>(training, backend, options)) {}
 Executor::~Executor() = default;
 StepResult Executor::step(std::int64_t step, DataSource& data, bool record) { return impl_->step(step, data, record); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }

@@ -15,8 +15,8 @@
 namespace rehearsal::exec {
 
 struct StepResult {
-  double loss = 0;            ///< of ranks that own it; the others NaN until shared
-  double begin = 0, end = 0;  ///< steady clock
+  double loss = 0;                             ///< of ranks that own it; the others NaN until shared
+  double begin = 0, end = 0;                   ///< steady clock
   std::vector<plan::TimedInstruction> played;  ///< when recording
 };
 

@@ -53,7 +53,8 @@ class Recorder {
     auto shifted = result.played;
     for (auto& p : shifted) p.begin += shift, p.end += shift;
     const auto all = world_.gather(bytes_of(shifted));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) builder_.add(static_cast<int>(rank), static_cast<int>(step - first_), played_of(all[rank]), 0.0);
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      builder_.add(static_cast<int>(rank), static_cast<int>(step - first_), played_of(all[rank]), 0.0);
     builder_.add_step({static_cast<std::int32_t>(step - first_), begin, end, report.loss, warm_up});
   }
   void set_first(std::int64_t step) { first_ = step; }
@@ -85,7 +86,8 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   const auto& program = training.program;
   auto& world = training.world;
   if (world.size() != program.ranks)
-    throw BadInput("plan " + plan::to_text(program.plan), "is for " + std::to_string(program.ranks) + " ranks, but " + std::to_string(world.size()) + " were started; use mpirun -n " +
+    throw BadInput("plan " + plan::to_text(program.plan), "is for " + std::to_string(program.ranks) + " ranks, but " +
+                                                              std::to_string(world.size()) + " were started; use mpirun -n " +
                                                               std::to_string(program.ranks));
   constexpr std::int64_t kWarmUp = 2;
   TrainingOutcome outcome;
@@ -93,7 +95,8 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   if (!options.resume.empty()) {
     const auto stored = load_checkpoint(options.resume, executor, training);
     if (stored.seed != options.seed)
-      throw BadInput("--seed " + std::to_string(options.seed), "checkpoint " + options.resume + " was made with --seed " + std::to_string(stored.seed) + "; give the same to continue it");
+      throw BadInput("--seed " + std::to_string(options.seed), "checkpoint " + options.resume + " was made with --seed " +
+                                                                   std::to_string(stored.seed) + "; give the same to continue it");
     header.step = stored.step;
   }
   outcome.first_step = header.step + 1;
@@ -104,7 +107,8 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   for (std::int64_t n = 0; n < options.steps; ++n) {
     const auto step = header.step + 1;
     const auto result = executor.step(step - 1, data, options.record);
-    StepReport report{step, shared_loss(world, result.loss), world.size() == 1 ? result.end - result.begin : world.max(result.end - result.begin)};
+    StepReport report{step, shared_loss(world, result.loss),
+                      world.size() == 1 ? result.end - result.begin : world.max(result.end - result.begin)};
     outcome.losses.push_back(report.loss);
     seconds.push_back(report.seconds);
     const bool warm_up = n < kWarmUp && options.steps > kWarmUp;

@@ -22,10 +22,10 @@ struct TrainerOptions {
   std::int64_t steps = 1;
   std::uint64_t seed = 0;
   int threads = 1;
-  bool record = false;                   ///< keep a trace of all steps
-  std::string checkpoint;                ///< folder; empty: none
-  std::int64_t checkpoint_every = 0;     ///< steps; 0: at the end only
-  std::string resume;                    ///< folder of a checkpoint; empty: from the beginning
+  bool record = false;                             ///< keep a trace of all steps
+  std::string checkpoint;                          ///< folder; empty: none
+  std::int64_t checkpoint_every = 0;               ///< steps; 0: at the end only
+  std::string resume;                              ///< folder of a checkpoint; empty: from the beginning
   std::function<void(const StepReport&)> on_step;  ///< on rank 0
 };
 
@@ -35,10 +35,10 @@ struct RankMemory {
 
 struct TrainingOutcome {
   std::int64_t first_step = 1;
-  std::vector<double> losses;            ///< of the steps of this run; on every rank
-  double samples_per_second = 0;         ///< median over the steps after two warm-up steps, where there are as many
-  std::vector<RankMemory> memory;        ///< by rank; on rank 0
-  std::optional<traces::Trace> trace;    ///< on rank 0, when recording
+  std::vector<double> losses;          ///< of the steps of this run; on every rank
+  double samples_per_second = 0;       ///< median over the steps after two warm-up steps, where there are as many
+  std::vector<RankMemory> memory;      ///< by rank; on rank 0
+  std::optional<traces::Trace> trace;  ///< on rank 0, when recording
 };
 
 /// Throws BadInput when the program is for another number of ranks than were started.

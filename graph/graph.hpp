@@ -38,7 +38,7 @@ struct Tensor {
   TensorType type;
   Role role = Role::Activation;
   NodeId producer = NodeId::None;
-  Contents contents;              ///< of inputs never; of parameters, constants, states and slots where known
+  Contents contents;                    ///< of inputs never; of parameters, constants, states and slots where known
   TensorId stored_in = TensorId::None;  ///< role Updated: the parameter, state or slot whose storage this overwrites
 };
 

@@ -33,22 +33,36 @@ struct Work {
 };
 
 /// How the cost model groups operators that behave alike on hardware.
-enum class CostFamily : std::uint8_t { Convolution, MatMul, Normalization, Pooling, Elementwise, Reduction, Movement, Gather, View, Optimizer, Count };
+enum class CostFamily : std::uint8_t {
+  Convolution,
+  MatMul,
+  Normalization,
+  Pooling,
+  Elementwise,
+  Reduction,
+  Movement,
+  Gather,
+  View,
+  Optimizer,
+  Count
+};
 
 enum class Trait : std::uint32_t {
   None = 0,
-  View = 1,           ///< the result is the operand's memory under another shape: no kernel
-  Elementwise = 2,    ///< result element i depends on (broadcast) operand elements i only
-  InPlace = 4,        ///< output 0 may overwrite input 0
-  Random = 8,         ///< draws numbers from (seed, step, node, global index)
-  DataDependent = 16, ///< the output shape depends on values: only allowed when folded at import
-  BarrierInTime = 32, ///< reserved
+  View = 1,            ///< the result is the operand's memory under another shape: no kernel
+  Elementwise = 2,     ///< result element i depends on (broadcast) operand elements i only
+  InPlace = 4,         ///< output 0 may overwrite input 0
+  Random = 8,          ///< draws numbers from (seed, step, node, global index)
+  DataDependent = 16,  ///< the output shape depends on values: only allowed when folded at import
+  BarrierInTime = 32,  ///< reserved
 };
-[[nodiscard]] constexpr Trait operator|(Trait a, Trait b) { return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b)); }
+[[nodiscard]] constexpr Trait operator|(Trait a, Trait b) {
+  return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
 [[nodiscard]] constexpr bool has(Trait set, Trait one) { return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(one)) != 0; }
 
 struct OpSchema {
-  std::string_view name;         ///< our name; ONNX's where the meaning is ONNX's newest
+  std::string_view name;              ///< our name; ONNX's where the meaning is ONNX's newest
   std::string_view description = {};  ///< one sentence
   CostFamily family = CostFamily::Elementwise;
   Trait traits = Trait::None;

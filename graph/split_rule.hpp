@@ -12,8 +12,8 @@ enum class LabelKind : std::uint8_t {
   Sum,       ///< reduced by addition: the result is a partial sum
   Max,       ///< reduced by maximum
   Min,
-  Window,    ///< a sliding window: operands need a halo of neighbouring rows
-  Opaque,    ///< the operator needs it whole: operands are replicated on it
+  Window,  ///< a sliding window: operands need a halo of neighbouring rows
+  Opaque,  ///< the operator needs it whole: operands are replicated on it
 };
 
 /// One factor of a tensor dimension, outer to inner: `label` names an iteration dimension of the operator, -1 none.
@@ -22,8 +22,8 @@ struct LabelFactor {
   std::int16_t label = -1;
   std::int64_t size = 1;
 };
-using DimLabels = std::vector<LabelFactor>;    ///< of one dimension; empty: no label (size 1, or constant)
-using TensorLabels = std::vector<DimLabels>;   ///< of all dimensions of one operand or result
+using DimLabels = std::vector<LabelFactor>;   ///< of one dimension; empty: no label (size 1, or constant)
+using TensorLabels = std::vector<DimLabels>;  ///< of all dimensions of one operand or result
 
 /// The labels of one node. `structural` operators (views, slices, concatenation) have none: logical dimensions follow
 /// from their shapes and attributes (graph/dims).

@@ -47,8 +47,10 @@ void set_memory(const Job& job, const Program& program, Assessment& a) {
 }
 
 std::string bottleneck_of(const Breakdown& b) {
-  const std::pair<const char*, double> parts[] = {{"compute", b.compute.value()},     {"exposed communication", b.exposed_communication.value()}, {"pipeline bubble", b.bubble.value()},
-                                                  {"recomputation", b.recompute.value()}, {"optimizer", b.optimizer.value()},                         {"input", b.io.value()}};
+  const std::pair<const char*, double> parts[] = {
+      {"compute", b.compute.value()},        {"exposed communication", b.exposed_communication.value()},
+      {"pipeline bubble", b.bubble.value()}, {"recomputation", b.recompute.value()},
+      {"optimizer", b.optimizer.value()},    {"input", b.io.value()}};
   return std::max_element(std::begin(parts), std::end(parts), [](const auto& x, const auto& y) { return x.second < y.second; })->first;
 }
 
@@ -62,8 +64,8 @@ int threads_per_rank(const platforms::Platform& platform, int ranks) {
 
 Program lower_for(const Job& job, const Plan& plan) {
   if (plan.ranks() > platforms::device_count(job.platform))
-    throw Refusal("plan " + to_text(plan) + " needs " + std::to_string(plan.ranks()) + " devices, platform " + job.platform.name + " has " + std::to_string(platforms::device_count(job.platform)) +
-                  "; use fewer ranks or --nodes N");
+    throw Refusal("plan " + to_text(plan) + " needs " + std::to_string(plan.ranks()) + " devices, platform " + job.platform.name + " has " +
+                  std::to_string(platforms::device_count(job.platform)) + "; use fewer ranks or --nodes N");
   LoweringOptions options;
   options.threads = threads_per_rank(job.platform, plan.ranks());
   options.bucket_bytes = static_cast<std::int64_t>(job.model.profile().bucket_bytes);
@@ -87,18 +89,22 @@ Assessment assess(const Job& job, const Program& program, StepEvaluator& evaluat
   a.events = cost.events;
   a.cost = costmodel::job_cost(job.platform, program.ranks, a.step, cost.devices_energy + cost.links_energy);
   double peak = 0;
-  for (int rank = 0; rank < program.ranks; ++rank) peak += platforms::device_of(job.platform, rank).peak(job.peak_key).value_or(FlopsPerSecond(0)).value();
+  for (int rank = 0; rank < program.ranks; ++rank)
+    peak += platforms::device_of(job.platform, rank).peak(job.peak_key).value_or(FlopsPerSecond(0)).value();
   a.mfu = peak > 0 ? flops_of(job.training.graph) / a.step.value() / peak : 0;
   set_memory(job, program, a);
   if (cost_out != nullptr) *cost_out = std::move(cost);
   return a;
 }
 
-Assessment assess(const Job& job, const Plan& plan, StepEvaluator& evaluator) { return assess(job, lower_for(job, plan), evaluator, false, nullptr); }
+Assessment assess(const Job& job, const Plan& plan, StepEvaluator& evaluator) {
+  return assess(job, lower_for(job, plan), evaluator, false, nullptr);
+}
 
 std::string shortage(const Assessment& a) {
   return "needs " + to_text(Bytes(static_cast<double>(a.memory_bytes))) + " on rank " + std::to_string(a.worst_rank) + ", " +
-         to_text(Bytes(static_cast<double>(a.memory_bytes - a.memory_capacity))) + " more than the " + to_text(Bytes(static_cast<double>(a.memory_capacity))) + " that its device has";
+         to_text(Bytes(static_cast<double>(a.memory_bytes - a.memory_capacity))) + " more than the " +
+         to_text(Bytes(static_cast<double>(a.memory_capacity))) + " that its device has";
 }
 
 Plan default_plan(const Job& job, StepEvaluator& evaluator) {
@@ -112,10 +118,13 @@ Plan default_plan(const Job& job, StepEvaluator& evaluator) {
     try {
       assessment = assess(job, plan, evaluator);
     } catch (const Refusal& refusal) {
-      throw Refusal("data parallelism over " + std::to_string(plan.dp) + " devices " + shortage(assessment) + ", and smaller micro-batches are no way out: " + refusal.what());
+      throw Refusal("data parallelism over " + std::to_string(plan.dp) + " devices " + shortage(assessment) +
+                    ", and smaller micro-batches are no way out: " + refusal.what());
     }
   }
-  if (!assessment.fits()) throw Refusal("data parallelism over " + std::to_string(plan.dp) + " devices " + shortage(assessment) + ", even with micro-batches of one sample; try `rehearse search`");
+  if (!assessment.fits())
+    throw Refusal("data parallelism over " + std::to_string(plan.dp) + " devices " + shortage(assessment) +
+                  ", even with micro-batches of one sample; try `rehearse search`");
   return plan;
 }
 

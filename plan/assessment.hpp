@@ -21,7 +21,7 @@ struct Job {
   const platforms::Platform& platform;
   const Backend& backend;
   const costmodel::CostModel& model;
-  std::string peak_key = "f32";     ///< arithmetic whose peak MFU refers to
+  std::string peak_key = "f32";  ///< arithmetic whose peak MFU refers to
 };
 
 /// Threads of one rank when `ranks` ranks run on the platform: cores of the node ÷ ranks of the node on CPUs, 1 elsewhere.
@@ -34,20 +34,21 @@ struct Assessment {
   Seconds step;
   double samples_per_second = 0;
   Breakdown breakdown;
-  std::string bottleneck;           ///< "compute", "exposed communication", "bubble", "memory", ...
+  std::string bottleneck;  ///< "compute", "exposed communication", "bubble", "memory", ...
   std::array<double, static_cast<std::size_t>(costmodel::Evidence::Count)> evidence{};
   double mfu = 0;
-  std::int64_t memory_bytes = 0;    ///< of the worst rank: arena, and what the profile's allocator adds
+  std::int64_t memory_bytes = 0;  ///< of the worst rank: arena, and what the profile's allocator adds
   std::int64_t memory_capacity = 0;
   int worst_rank = 0;
   std::vector<std::int64_t> memory_by_category;
-  costmodel::JobCost cost;          ///< of one step
+  costmodel::JobCost cost;  ///< of one step
   std::int64_t events = 0;
-  std::string why_not;              ///< of runners-up: why the winner won
+  std::string why_not;  ///< of runners-up: why the winner won
   [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
 };
 
-/// Lowers and evaluates. Throws Refusal when the plan cannot be used at all; a plan that does not fit in memory is assessed (fits() is false).
+/// Lowers and evaluates. Throws Refusal when the plan cannot be used at all; a plan that does not fit in memory is assessed (fits() is
+/// false).
 [[nodiscard]] Assessment assess(const Job&, const Plan&, StepEvaluator&);
 /// The same for a Program at hand.
 [[nodiscard]] Assessment assess(const Job&, const Program&, StepEvaluator&, bool keep_timeline, StepCost* cost_out);

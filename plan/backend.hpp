@@ -26,11 +26,11 @@ struct LocalNode {
 
 /// How a backend would run a node.
 struct KernelOffer {
-  std::string implementation;           ///< printable: "onednn:convolution", "reference:any"
-  std::vector<Format> input_formats;    ///< asked for; lowering inserts reorders where they differ
-  std::vector<Format> output_formats;   ///< produced
-  Bytes workspace;                      ///< scratch memory during the kernel
-  std::string why;                      ///< why a faster implementation refused; empty when none did
+  std::string implementation;          ///< printable: "onednn:convolution", "reference:any"
+  std::vector<Format> input_formats;   ///< asked for; lowering inserts reorders where they differ
+  std::vector<Format> output_formats;  ///< produced
+  Bytes workspace;                     ///< scratch memory during the kernel
+  std::string why;                     ///< why a faster implementation refused; empty when none did
 };
 
 class Backend {

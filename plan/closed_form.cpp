@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "platforms/fabric.hpp"
 #include "plan/playing.hpp"
+#include "platforms/fabric.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -37,7 +37,9 @@ struct Play {
 class Player {
  public:
   Player(Play& play, int rank) : play_(play), rank_(rank), role_(play.request.program.role(rank)) {
-    for (const auto& body : role_.bodies) finished_.emplace_back(body.instructions.size(), std::vector<double>(static_cast<std::size_t>(play.request.program.micro_batches), 0.0));
+    for (const auto& body : role_.bodies)
+      finished_.emplace_back(body.instructions.size(),
+                             std::vector<double>(static_cast<std::size_t>(play.request.program.micro_batches), 0.0));
   }
 
   /// Runs until the end or until a message is missing. True when something was done.
@@ -79,16 +81,24 @@ class Player {
     stream_free_[static_cast<std::size_t>(stream)] = end;
     finished_[slot().body][instruction_][static_cast<std::size_t>(micro_batch())] = end;
     ++events_;
-    if (play_.request.keep_timeline) timeline_.push_back({slot().body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end, end - begin});
+    if (play_.request.keep_timeline)
+      timeline_.push_back({slot().body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end, end - begin});
   }
 
   bool play_one(const Instruction& i) {
     if (!runs(play_.request.program, i, micro_batch())) return true;
     switch (i.kind) {
-      case InstructionKind::Send: send(i); return true;
-      case InstructionKind::Receive: return receive(i);
-      case InstructionKind::Collective: collect(i); return true;
-      default: compute(i); return true;
+      case InstructionKind::Send:
+        send(i);
+        return true;
+      case InstructionKind::Receive:
+        return receive(i);
+      case InstructionKind::Collective:
+        collect(i);
+        return true;
+      default:
+        compute(i);
+        return true;
     }
   }
 
@@ -106,7 +116,8 @@ class Player {
     const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
     const auto links = collective_links(r.program, r.platform, play_.fabric, r.model, {info.axis, rank_});
     const Bytes size(static_cast<double>(message_bytes(role_, i, variant_in(role_, slot()))));
-    const auto seconds = collective(info.kind, info.algorithm).closed_form(r.program.axes[info.axis].size, size, links).value() * r.model.communication_factor();
+    const auto seconds = collective(info.kind, info.algorithm).closed_form(r.program.axes[info.axis].size, size, links).value() *
+                         r.model.communication_factor();
     const auto stream = stream_on(play_.request.model, i);
     const double begin = ready(i, stream);
     finish(stream, begin, begin + seconds);
@@ -165,7 +176,8 @@ class ClosedForm final : public StepEvaluator {
     for (int rank : play.rank_of_stage) players.emplace_back(play, rank);
     play_all(players);
     const auto last = std::max_element(players.begin(), players.end(), [](const Player& a, const Player& b) { return a.end() < b.end(); });
-    // Every rank of a step waits for the slowest one: a stage that ends early is not the critical one, but the busiest is what fills the time.
+    // Every rank of a step waits for the slowest one: a stage that ends early is not the critical one, but the busiest is what fills the
+    // time.
     StepCost cost;
     set_step(request, last->account(), last->end(), cost);
     for (auto& p : players) {
@@ -173,7 +185,8 @@ class ClosedForm final : public StepEvaluator {
       cost.events += p.events();
       if (request.keep_timeline) cost.timeline.push_back(p.take_timeline());
     }
-    set_device_energy(request, [&](int rank) { return cost.busy_seconds[stage_index(request.program, play, rank)]; }, cost);
+    set_device_energy(
+        request, [&](int rank) { return cost.busy_seconds[stage_index(request.program, play, rank)]; }, cost);
     return cost;
   }
 

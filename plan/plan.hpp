@@ -15,20 +15,20 @@ namespace rehearsal::plan {
 /// Compact text: "dp=8,pp=2,micro_batch=1,schedule=1f1b". What is left out takes its neutral value, "auto" is searched.
 struct Plan {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  std::array<int, 3> spatial{1, 1, 1};        ///< depth, height, width
-  std::optional<std::int64_t> micro_batch;    ///< samples per pipeline slot of one replica; nullopt: the replica's whole batch
-  std::string schedule = "1f1b";              ///< a row of schedule_table()
+  std::array<int, 3> spatial{1, 1, 1};      ///< depth, height, width
+  std::optional<std::int64_t> micro_batch;  ///< samples per pipeline slot of one replica; nullopt: the replica's whole batch
+  std::string schedule = "1f1b";            ///< a row of schedule_table()
   int interleave = 1;
   int zero = 0;
   std::string recompute = "none";
   bool sequence_parallel = false;
   std::string offload = "none", compression = "none";
-  std::string allreduce = "auto";             ///< a row of the all-reduce table, or "auto": the one whose closed form is least
-  bool overlap = true;                        ///< gradient all-reduce during the backward pass
-  std::string bn = "batch";                   ///< BatchNormalization's statistics: batch | local | sync
-  std::string order = "tp.cp.ep.dp.pp";       ///< innermost first
-  std::vector<std::string> cuts;              ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost
-  std::vector<std::string> searched;          ///< keys given as "auto"
+  std::string allreduce = "auto";        ///< a row of the all-reduce table, or "auto": the one whose closed form is least
+  bool overlap = true;                   ///< gradient all-reduce during the backward pass
+  std::string bn = "batch";              ///< BatchNormalization's statistics: batch | local | sync
+  std::string order = "tp.cp.ep.dp.pp";  ///< innermost first
+  std::vector<std::string> cuts;         ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost
+  std::vector<std::string> searched;     ///< keys given as "auto"
 
   [[nodiscard]] int ranks() const { return dp * tp * pp * cp * ep * spatial[0] * spatial[1] * spatial[2]; }
   friend bool operator==(const Plan&, const Plan&) = default;

@@ -1,5 +1,6 @@
 // plan.json: the keys of the compact text in sections, and what the plan was made for. Its schema is plan/schema/plan.schema.json.
 #include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
@@ -19,10 +20,14 @@ json value_in_json(const PlanKey& row, const Plan& plan) {
   if (std::ranges::find(plan.searched, row.key) != plan.searched.end()) return "auto";
   const std::string text = row.print(plan);
   switch (row.kind) {
-    case KeyKind::Integer: return text.empty() ? json() : json(std::stoll(text));
-    case KeyKind::Switch: return text == "on";
-    case KeyKind::Names: return plan.cuts.empty() ? json() : json(plan.cuts);
-    case KeyKind::Text: break;
+    case KeyKind::Integer:
+      return text.empty() ? json() : json(std::stoll(text));
+    case KeyKind::Switch:
+      return text == "on";
+    case KeyKind::Names:
+      return plan.cuts.empty() ? json() : json(plan.cuts);
+    case KeyKind::Text:
+      break;
   }
   return text;
 }
@@ -37,7 +42,8 @@ std::string text_of(const PlanKey& row, const json& value) {
     case KeyKind::Switch:
       if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
       throw BadInput("must be true or false" + std::string(row.searchable ? ", or \"auto\"" : ""));
-    default: throw BadInput("must be a text");
+    default:
+      throw BadInput("must be a text");
   }
 }
 
@@ -50,7 +56,9 @@ void read_cuts(Plan& plan, const PlanKey& row, const json& value) {
   set_plan_key(plan, row, row.print(named));
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& key, const std::string& what) { throw BadInput(path + ": " + key, what); }
+[[noreturn]] void refuse(const std::string& path, const std::string& key, const std::string& what) {
+  throw BadInput(path + ": " + key, what);
+}
 
 void read_section(Plan& plan, const std::string& path, const std::string& section, const json& values) {
   if (!values.is_object()) refuse(path, section, "must be an object of keys and values");
@@ -61,8 +69,10 @@ void read_section(Plan& plan, const std::string& path, const std::string& sectio
     const auto* row = find_plan_key(key);
     if (row == nullptr || row->section != section) refuse(path, section + "." + key, "is no key here; known keys: " + known);
     try {
-      if (row->kind == KeyKind::Names) read_cuts(plan, *row, value);
-      else set_plan_key(plan, *row, text_of(*row, value));
+      if (row->kind == KeyKind::Names)
+        read_cuts(plan, *row, value);
+      else
+        set_plan_key(plan, *row, text_of(*row, value));
     } catch (const BadInput& problem) {
       refuse(path, section + "." + key, problem.what());
     }
@@ -84,7 +94,8 @@ PlanContext read_context(const json& context, const std::string& path) {
   static constexpr std::array<std::string_view, 5> kKeys{"model", "model_hash", "batch", "loss", "dtype"};
   if (!context.is_object()) refuse(path, "context", "must be an object with model, model_hash, batch, loss and dtype");
   for (const auto& [key, value] : context.items())
-    if (std::ranges::find(kKeys, key) == kKeys.end()) refuse(path, "context." + key, "is no key here; known keys: model, model_hash, batch, loss, dtype");
+    if (std::ranges::find(kKeys, key) == kKeys.end())
+      refuse(path, "context." + key, "is no key here; known keys: model, model_hash, batch, loss, dtype");
   PlanContext result;
   result.model = required_text(context, path, "model");
   result.model_hash = required_text(context, path, "model_hash");
@@ -92,7 +103,8 @@ PlanContext read_context(const json& context, const std::string& path) {
     refuse(path, "context.model_hash", "must be 16 hexadecimal digits (0-9, a-f)");
   result.loss = required_text(context, path, "loss");
   const auto& batch = required(context, path, "batch");
-  if (!batch.is_number_integer() || batch < 1 || batch > std::numeric_limits<std::int64_t>::max()) refuse(path, "context.batch", "must be a whole number of at least 1");
+  if (!batch.is_number_integer() || batch < 1 || batch > std::numeric_limits<std::int64_t>::max())
+    refuse(path, "context.batch", "must be a whole number of at least 1");
   result.batch = batch.get<std::int64_t>();
   const auto dtype = dtype_from_name(required_text(context, path, "dtype"));
   static constexpr std::array kTypes{DType::F32, DType::F64, DType::F16, DType::BF16};
@@ -111,7 +123,8 @@ void sort_searched(Plan& plan) {
 PlanFile read_plan_file(const std::string& path) {
   const json document = platforms::read_json_file(path);
   if (!document.is_object()) throw BadInput(path, "a plan is an object with schema, context, mesh, pipeline, rules and placement");
-  if (!document.contains("schema") || document.at("schema") != kSchema) refuse(path, "schema", "must be 1, the version that this program reads");
+  if (!document.contains("schema") || document.at("schema") != kSchema)
+    refuse(path, "schema", "must be 1, the version that this program reads");
   if (!document.contains("context")) refuse(path, "context", "is missing: model, model_hash, batch, loss and dtype");
   PlanFile result;
   result.context = read_context(document.at("context"), path);
@@ -134,8 +147,11 @@ void write_plan_file(const std::string& path, const PlanFile& file) {
   const auto& context = file.context;
   nlohmann::ordered_json document;
   document["schema"] = kSchema;
-  document["context"] = {{"model", context.model}, {"model_hash", context.model_hash}, {"batch", context.batch},
-                         {"loss", context.loss}, {"dtype", std::string(name(context.dtype))}};
+  document["context"] = {{"model", context.model},
+                         {"model_hash", context.model_hash},
+                         {"batch", context.batch},
+                         {"loss", context.loss},
+                         {"dtype", std::string(name(context.dtype))}};
   for (const auto& row : plan_keys()) {
     const json value = value_in_json(row, file.plan);
     if (!value.is_null()) document[std::string(row.section)][std::string(row.key)] = value;

@@ -24,8 +24,10 @@ std::int64_t whole_number(const std::string& text, std::int64_t low, std::int64_
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts{""};
   for (const char c : text) {
-    if (c == separator) parts.emplace_back();
-    else parts.back() += c;
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
   }
   return parts;
 }
@@ -42,9 +44,13 @@ std::string one_of(const std::string& value, std::span<const std::string_view> n
 }
 
 template <int Plan::*member>
-void parse_degree(Plan& plan, const std::string& value) { plan.*member = static_cast<int>(whole_number(value, 1, kMostRanks)); }
+void parse_degree(Plan& plan, const std::string& value) {
+  plan.*member = static_cast<int>(whole_number(value, 1, kMostRanks));
+}
 template <int Plan::*member>
-std::string print_number(const Plan& plan) { return std::to_string(plan.*member); }
+std::string print_number(const Plan& plan) {
+  return std::to_string(plan.*member);
+}
 
 template <bool Plan::*member>
 void parse_switch(Plan& plan, const std::string& value) {
@@ -52,10 +58,14 @@ void parse_switch(Plan& plan, const std::string& value) {
   plan.*member = one_of(value, kNames) == "on";
 }
 template <bool Plan::*member>
-std::string print_switch(const Plan& plan) { return plan.*member ? "on" : "off"; }
+std::string print_switch(const Plan& plan) {
+  return plan.*member ? "on" : "off";
+}
 
 template <std::string Plan::*member>
-std::string print_text(const Plan& plan) { return plan.*member; }
+std::string print_text(const Plan& plan) {
+  return plan.*member;
+}
 
 void parse_zero(Plan& plan, const std::string& value) { plan.zero = static_cast<int>(whole_number(value, 0, 3)); }
 
@@ -68,8 +78,7 @@ void parse_spatial(Plan& plan, const std::string& value) {
   const auto parts = split(value, 'x');
   std::array<int, 3> degrees{1, 1, 1};
   if (parts.size() > 3) throw BadInput("has more than three degrees; write DxHxW, HxW or W");
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    degrees[3 - parts.size() + i] = static_cast<int>(whole_number(parts[i], 1, kMostRanks));
+  for (std::size_t i = 0; i < parts.size(); ++i) degrees[3 - parts.size() + i] = static_cast<int>(whole_number(parts[i], 1, kMostRanks));
   plan.spatial = degrees;
 }
 std::string print_spatial(const Plan& plan) {
@@ -110,7 +119,8 @@ void parse_order(Plan& plan, const std::string& value) {
   static constexpr std::array<std::string_view, 5> kAxes{"tp", "cp", "ep", "dp", "pp"};
   auto parts = split(value, '.');
   std::erase(parts, "spatial");
-  const bool complete = parts.size() == kAxes.size() && std::ranges::all_of(kAxes, [&](auto a) { return std::ranges::count(parts, a) == 1; });
+  const bool complete =
+      parts.size() == kAxes.size() && std::ranges::all_of(kAxes, [&](auto a) { return std::ranges::count(parts, a) == 1; });
   if (!complete || std::ranges::count(split(value, '.'), "spatial") > 1)
     throw BadInput("must name tp, cp, ep, dp and pp once each, innermost first, and spatial at most once: tp.cp.ep.dp.pp");
   plan.order = value;
@@ -124,8 +134,10 @@ std::string escaped(const std::string& name) {
   std::string text;
   for (const char c : name) {
     const auto byte = static_cast<unsigned char>(c);
-    if (kReserved.find(c) == std::string_view::npos) text += c;
-    else (text += '%', text += kHexadecimal[byte >> 4], text += kHexadecimal[byte & 15]);
+    if (kReserved.find(c) == std::string_view::npos)
+      text += c;
+    else
+      (text += '%', text += kHexadecimal[byte >> 4], text += kHexadecimal[byte & 15]);
   }
   return text;
 }
@@ -180,18 +192,22 @@ constexpr std::array kTable{
             "model chunks per pipeline stage"},
     PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
             "shared among replicas: 1 optimizer state, 2 and gradients, 3 and parameters"},
-    PlanKey{"recompute", "rules", kText, true, parse_recompute, print_text<&Plan::recompute>, "activations computed again: none, selective, full"},
+    PlanKey{"recompute", "rules", kText, true, parse_recompute, print_text<&Plan::recompute>,
+            "activations computed again: none, selective, full"},
     PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
-    PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>, "kept in the host's memory: none, optimizer, activations"},
+    PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>,
+            "kept in the host's memory: none, optimizer, activations"},
     PlanKey{"compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,
             "element type of gradients on their way: none, bf16, f16"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
-    PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>, "algorithm of gradient sums; auto: the quickest"},
+    PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
+            "algorithm of gradient sums; auto: the quickest"},
     PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,
             "gradients are summed during the backward pass: on, off"},
     PlanKey{"bn", "rules", kText, true, parse_bn, print_text<&Plan::bn>, "statistics of BatchNormalization: batch, local, sync"},
-    PlanKey{"order", "placement", kText, true, parse_order, print_text<&Plan::order>, "axes of the mesh from neighbouring ranks to distant ones"},
+    PlanKey{"order", "placement", kText, true, parse_order, print_text<&Plan::order>,
+            "axes of the mesh from neighbouring ranks to distant ones"},
     PlanKey{"cuts", "pipeline", KeyKind::Names, true, parse_cuts, print_cuts,
             "first node of every stage but the first, separated by |; left out: balanced by cost"},
 };

@@ -18,9 +18,9 @@ enum class KeyKind : std::uint8_t { Integer, Switch, Text, Names };  ///< in JSO
 
 struct PlanKey {
   std::string_view key;
-  std::string_view section;      ///< of plan.json
+  std::string_view section;  ///< of plan.json
   KeyKind kind;
-  bool searchable;               ///< "auto" leaves it to the search
+  bool searchable;  ///< "auto" leaves it to the search
   /// Throws BadInput saying what would be right; the caller puts key and value before it.
   void (*parse)(Plan&, const std::string& value);
   std::string (*print)(const Plan&);  ///< empty: has no text, takes its neutral value

@@ -9,7 +9,8 @@
 namespace rehearsal::plan {
 
 std::string_view name(InstructionKind kind) {
-  static constexpr std::array<std::string_view, 9> kNames{"kernel", "reorder", "accumulate", "slice", "send", "receive", "collective", "load", "report"};
+  static constexpr std::array<std::string_view, 9> kNames{"kernel",  "reorder",    "accumulate", "slice", "send",
+                                                          "receive", "collective", "load",       "report"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -24,12 +25,14 @@ std::string_view name(BodyKind kind) {
 }
 
 std::string_view name(MemoryCategory category) {
-  static constexpr std::array<std::string_view, 8> kNames{"parameters", "gradients", "optimizer_state", "statistics", "activations", "inputs", "workspace", "communication"};
+  static constexpr std::array<std::string_view, 8> kNames{"parameters",  "gradients", "optimizer_state", "statistics",
+                                                          "activations", "inputs",    "workspace",       "communication"};
   return kNames[static_cast<std::size_t>(category)];
 }
 
 std::string_view name(CollectiveKind kind) {
-  static constexpr std::array<std::string_view, 6> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce"};
+  static constexpr std::array<std::string_view, 6> kNames{"all-reduce", "all-gather", "reduce-scatter",
+                                                          "all-to-all", "broadcast",  "reduce"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -73,19 +76,24 @@ int peer(const Program& program, int rank, const MessageInfo& message) {
 std::int64_t message_bytes(const Role& role, const Instruction& instruction, std::size_t variant) {
   const auto index = instruction.outputs.empty() ? instruction.inputs.front() : instruction.outputs.front();
   const auto& buffer = role.buffers[index];
-  return graph::element_count(buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]) * static_cast<std::int64_t>(size_of(buffer.dtype));
+  return graph::element_count(buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]) *
+         static_cast<std::int64_t>(size_of(buffer.dtype));
 }
 
 Identity identity(const Role& role, std::uint16_t body, std::uint32_t instruction, int micro_batch) {
   const auto& i = role.bodies[body].instructions[instruction];
-  return {i.kind, i.phase, role.bodies[body].kind, static_cast<std::int32_t>(i.node), static_cast<std::int32_t>(i.tensor), micro_batch, instruction};
+  return {i.kind,      i.phase,    role.bodies[body].kind, static_cast<std::int32_t>(i.node), static_cast<std::int32_t>(i.tensor),
+          micro_batch, instruction};
 }
 
 bool runs(const Program& program, const Instruction& instruction, int micro_batch) {
   switch (instruction.when) {
-    case When::Always: return true;
-    case When::FirstMicroBatch: return micro_batch == 0;
-    case When::LastMicroBatch: return micro_batch == program.micro_batches - 1;
+    case When::Always:
+      return true;
+    case When::FirstMicroBatch:
+      return micro_batch == 0;
+    case When::LastMicroBatch:
+      return micro_batch == program.micro_batches - 1;
   }
   return true;
 }

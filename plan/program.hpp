@@ -40,13 +40,23 @@ enum class BodyKind : std::uint8_t {
   Prologue,  ///< once per step, before the first micro-batch
   Forward,
   Backward,
-  Update,    ///< once per step, after the last micro-batch
+  Update,  ///< once per step, after the last micro-batch
 };
 [[nodiscard]] constexpr bool per_micro_batch(BodyKind kind) { return kind == BodyKind::Forward || kind == BodyKind::Backward; }
 [[nodiscard]] std::string_view name(BodyKind);
 
 /// Where the bytes of a buffer go in a memory report.
-enum class MemoryCategory : std::uint8_t { Parameters, Gradients, OptimizerState, Statistics, Activations, Inputs, Workspace, Communication, Count };
+enum class MemoryCategory : std::uint8_t {
+  Parameters,
+  Gradients,
+  OptimizerState,
+  Statistics,
+  Activations,
+  Inputs,
+  Workspace,
+  Communication,
+  Count
+};
 [[nodiscard]] std::string_view name(MemoryCategory);
 
 enum class Lifetime : std::uint8_t {
@@ -64,17 +74,17 @@ struct Buffer {
   graph::TensorId tensor = graph::TensorId::None;  ///< None: bucket, workspace
   std::string name;
   DType dtype = DType::F32;
-  std::vector<graph::Shape> shapes;        ///< by variant, logical order
+  std::vector<graph::Shape> shapes;  ///< by variant, logical order
   Format format = Format::Plain;
   MemoryCategory category = MemoryCategory::Activations;
   Lifetime lifetime = Lifetime::Transient;
-  std::int64_t bytes = 0;                  ///< of the largest variant
-  BufferIndex part_of = kNoBuffer;         ///< a view into another buffer (a gradient in its bucket, a reshaped tensor)
-  std::int64_t part_offset = 0;            ///< bytes into `part_of`
-  std::int64_t offset = -1;                ///< into the arena, set by the memory planner; Saved: of slot 0
-  int batch_dim = -1;                      ///< dimension split by data parallelism and micro-batches; -1: none
-  std::int64_t batch_dim_size = 0;         ///< of that dimension in the unsplit tensor
-  bool sent = false;                       ///< read by an asynchronous Send: kept until its micro-batch has ended
+  std::int64_t bytes = 0;           ///< of the largest variant
+  BufferIndex part_of = kNoBuffer;  ///< a view into another buffer (a gradient in its bucket, a reshaped tensor)
+  std::int64_t part_offset = 0;     ///< bytes into `part_of`
+  std::int64_t offset = -1;         ///< into the arena, set by the memory planner; Saved: of slot 0
+  int batch_dim = -1;               ///< dimension split by data parallelism and micro-batches; -1: none
+  std::int64_t batch_dim_size = 0;  ///< of that dimension in the unsplit tensor
+  bool sent = false;                ///< read by an asynchronous Send: kept until its micro-batch has ended
 };
 
 /// Refers to an earlier instruction of the same rank. Between two per-micro-batch bodies: of the same micro-batch;
@@ -86,14 +96,14 @@ struct Dependency {
 };
 
 struct KernelInfo {
-  std::string implementation;              ///< as the Backend named it
+  std::string implementation;  ///< as the Backend named it
   std::vector<Format> input_formats, output_formats;
   std::int64_t workspace_bytes = 0;
 };
 
 struct MessageInfo {
-  std::int32_t stage_offset = 0;           ///< +1: the next pipeline stage, -1: the previous one (same coordinates otherwise)
-  std::uint32_t channel = 0;               ///< pairs a Send with its Receive on the other side
+  std::int32_t stage_offset = 0;  ///< +1: the next pipeline stage, -1: the previous one (same coordinates otherwise)
+  std::uint32_t channel = 0;      ///< pairs a Send with its Receive on the other side
 };
 
 enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce };
@@ -101,8 +111,8 @@ enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, 
 
 struct CollectiveInfo {
   CollectiveKind kind = CollectiveKind::AllReduce;
-  std::string algorithm;                   ///< a row of the collective table
-  std::uint8_t axis = 0;                   ///< mesh axis whose group takes part
+  std::string algorithm;  ///< a row of the collective table
+  std::uint8_t axis = 0;  ///< mesh axis whose group takes part
 };
 
 struct Instruction {
@@ -114,31 +124,31 @@ struct Instruction {
   graph::TensorId tensor = graph::TensorId::None;  ///< Reorder, Send, Receive, Collective, Load: the (first) logical tensor
   std::vector<BufferIndex> inputs, outputs;        ///< kNoBuffer for absent optional ones
   BufferIndex workspace = kNoBuffer;
-  std::vector<Dependency> after;                   ///< on other streams; order within a stream is implied
-  std::int32_t kernel = -1;                        ///< into Role::kernels
-  std::int32_t message = -1;                       ///< into Role::messages
-  std::int32_t collective = -1;                    ///< into Role::collectives
+  std::vector<Dependency> after;  ///< on other streams; order within a stream is implied
+  std::int32_t kernel = -1;       ///< into Role::kernels
+  std::int32_t message = -1;      ///< into Role::messages
+  std::int32_t collective = -1;   ///< into Role::collectives
 };
 
 struct Body {
   BodyKind kind = BodyKind::Forward;
-  std::uint16_t chunk = 0;                 ///< model chunk of interleaved schedules
+  std::uint16_t chunk = 0;  ///< model chunk of interleaved schedules
   std::vector<Instruction> instructions;
 };
 
 /// One entry of a role's timetable.
 struct Slot {
   std::uint16_t body = 0;
-  std::int32_t micro_batch = 0;            ///< 0 for bodies that run once
+  std::int32_t micro_batch = 0;  ///< 0 for bodies that run once
 };
 
 /// Peak of a role's arena and what it is made of at the peak.
 struct MemoryPlan {
   std::int64_t arena_bytes = 0;
-  std::int64_t lower_bound_bytes = 0;      ///< largest live set: no layout can be smaller
-  std::int64_t saved_stride = 0;           ///< bytes between the Saved instances of two micro-batches in flight
-  std::int32_t in_flight = 1;              ///< Saved instances
-  std::vector<std::int64_t> by_category;   ///< bytes, indexed by MemoryCategory; sums to arena_bytes with `Workspace` taking gaps
+  std::int64_t lower_bound_bytes = 0;     ///< largest live set: no layout can be smaller
+  std::int64_t saved_stride = 0;          ///< bytes between the Saved instances of two micro-batches in flight
+  std::int32_t in_flight = 1;             ///< Saved instances
+  std::vector<std::int64_t> by_category;  ///< bytes, indexed by MemoryCategory; sums to arena_bytes with `Workspace` taking gaps
 };
 
 struct Role {
@@ -149,28 +159,28 @@ struct Role {
   std::vector<CollectiveInfo> collectives;
   std::vector<Body> bodies;
   std::vector<Slot> slots;
-  std::vector<std::int64_t> variant_samples;      ///< samples per micro-batch, by variant
-  std::vector<std::uint8_t> variant_of;           ///< by micro-batch
+  std::vector<std::int64_t> variant_samples;  ///< samples per micro-batch, by variant
+  std::vector<std::uint8_t> variant_of;       ///< by micro-batch
   MemoryPlan memory;
 };
 
 struct MeshAxisInfo {
-  std::string name;                        ///< "dp", "pp"
+  std::string name;  ///< "dp", "pp"
   int size = 1;
-  int stride = 1;                          ///< ranks between neighbours along the axis
+  int stride = 1;  ///< ranks between neighbours along the axis
 };
 
 struct Program {
   std::string model_hash;
   Plan plan;
   DType dtype = DType::F32;
-  std::int64_t batch = 0;                  ///< global samples per step
+  std::int64_t batch = 0;  ///< global samples per step
   int ranks = 1;
-  int micro_batches = 1;                   ///< per replica
-  std::vector<MeshAxisInfo> axes;          ///< innermost first; the product of sizes is `ranks`
+  int micro_batches = 1;           ///< per replica
+  std::vector<MeshAxisInfo> axes;  ///< innermost first; the product of sizes is `ranks`
   std::vector<Role> roles;
-  std::vector<std::uint32_t> role_of;      ///< by rank
-  std::vector<std::string> warnings;       ///< operators that replicate, statistics that differ
+  std::vector<std::uint32_t> role_of;  ///< by rank
+  std::vector<std::string> warnings;   ///< operators that replicate, statistics that differ
 
   [[nodiscard]] const Role& role(int rank) const { return roles[role_of[static_cast<std::size_t>(rank)]]; }
 };
@@ -196,7 +206,7 @@ struct Identity {
   BodyKind body = BodyKind::Forward;
   std::int32_t node = -1, tensor = -1;
   std::int32_t micro_batch = 0;
-  std::uint32_t ordinal = 0;               ///< position in its body: two reorders of one tensor differ
+  std::uint32_t ordinal = 0;  ///< position in its body: two reorders of one tensor differ
   friend auto operator<=>(const Identity&, const Identity&) = default;
 };
 [[nodiscard]] Identity identity(const Role&, std::uint16_t body, std::uint32_t instruction, int micro_batch);

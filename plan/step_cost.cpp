@@ -89,7 +89,8 @@ costmodel::KernelCase kernel_case(const Program& program, const graph::TrainingG
 namespace {
 
 bool computes(const Instruction& i) {
-  return i.kind == InstructionKind::Kernel || i.kind == InstructionKind::Reorder || i.kind == InstructionKind::Accumulate || i.kind == InstructionKind::Load;
+  return i.kind == InstructionKind::Kernel || i.kind == InstructionKind::Reorder || i.kind == InstructionKind::Accumulate ||
+         i.kind == InstructionKind::Load;
 }
 
 }  // namespace
@@ -112,7 +113,8 @@ ProgramCosts cost_of(const Program& program, const graph::TrainingGraph& trainin
   return costs;
 }
 
-CollectiveLinks collective_links(const Program& program, const platforms::Platform& platform, const platforms::Fabric& fabric, const costmodel::CostModel& model, GroupMember member) {
+CollectiveLinks collective_links(const Program& program, const platforms::Platform& platform, const platforms::Fabric& fabric,
+                                 const costmodel::CostModel& model, GroupMember member) {
   const int rank = member.rank;
   const auto members = group(program, rank, member.axis);
   const int home = platforms::place(platform, rank).node;

@@ -28,7 +28,7 @@ struct ProgramCosts {
 /// One kernel call as a benchmark makes it, without a Program.
 struct KernelCall {
   const graph::OpSchema& schema;
-  graph::NodeView view;          ///< local types
+  graph::NodeView view;  ///< local types
   const KernelInfo& kernel;
   DType otherwise = DType::F32;  ///< type of the computation where no result is of floating point
 };
@@ -64,11 +64,11 @@ struct TimedInstruction {
 };
 
 struct StepCost {
-  costmodel::Total total;              ///< critical rank's step
+  costmodel::Total total;  ///< critical rank's step
   Seconds step;
   Breakdown breakdown;
-  Joules devices_energy, links_energy; ///< of one step, all devices and links; hosts and PUE are added by costmodel/money
-  std::vector<double> busy_seconds;    ///< by rank, of the compute stream (one entry per role when folded)
+  Joules devices_energy, links_energy;  ///< of one step, all devices and links; hosts and PUE are added by costmodel/money
+  std::vector<double> busy_seconds;     ///< by rank, of the compute stream (one entry per role when folded)
   std::int64_t events = 0;
   std::vector<std::vector<TimedInstruction>> timeline;  ///< by rank; only when asked for, empty else
 };
@@ -96,6 +96,7 @@ struct GroupMember {
   std::size_t axis = 0;
   int rank = 0;
 };
-[[nodiscard]] CollectiveLinks collective_links(const Program&, const platforms::Platform&, const platforms::Fabric&, const costmodel::CostModel&, GroupMember);
+[[nodiscard]] CollectiveLinks collective_links(const Program&, const platforms::Platform&, const platforms::Fabric&,
+                                               const costmodel::CostModel&, GroupMember);
 
 }  // namespace rehearsal::plan

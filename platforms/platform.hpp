@@ -36,17 +36,17 @@ inline constexpr std::array<std::string_view, 3> kDeviceKindNames{"cpu", "gpu", 
 
 /// One processor that a rank occupies: a GPU, or one CPU core or group of cores.
 struct Device {
-  std::string name;        ///< "A100-SXM4-80GB"
+  std::string name;  ///< "A100-SXM4-80GB"
   DeviceKind kind = DeviceKind::Gpu;
   std::string generation;  ///< family that shares efficiencies, lower case: "ampere", "hopper", "x86"; empty where unknown
   int compute_units = 1;   ///< multiprocessors of a GPU, threads that a rank on a CPU device may use
   /// Dense peak of the arithmetic named "f64", "f32", "tf32", "f16", "bf16", "fp8" (matrix units where the device has them).
   std::map<std::string, Sourced<FlopsPerSecond>, std::less<>> peaks;
-  Sourced<Bytes> memory;                       ///< capacity that one rank may use
+  Sourced<Bytes> memory;  ///< capacity that one rank may use
   Sourced<BytesPerSecond> memory_bandwidth;
   Sourced<Watts> idle_power;
-  Sourced<Watts> busy_power;                   ///< sustained maximum (TDP)
-  Sourced<Seconds> launch_overhead;            ///< gap that starting one kernel leaves on the device
+  Sourced<Watts> busy_power;                              ///< sustained maximum (TDP)
+  Sourced<Seconds> launch_overhead;                       ///< gap that starting one kernel leaves on the device
   std::optional<Sourced<BytesPerSecond>> host_bandwidth;  ///< to host memory, per direction; absent: device memory is host memory
   friend bool operator==(const Device&, const Device&) = default;
 
@@ -77,16 +77,16 @@ struct IntraLink {
   Sourced<Seconds> latency;           ///< one way from device to device (per wire crossed for nvlink-mesh)
   /// All ports together (memory bus, host bridge, crossbar). Absent: `bandwidth` for shared-memory, else no limit.
   std::optional<Sourced<BytesPerSecond>> total_bandwidth;
-  std::vector<Wire> wires;            ///< nvlink-mesh only
+  std::vector<Wire> wires;                ///< nvlink-mesh only
   Sourced<Watts> idle_power, busy_power;  ///< of one port or wire and direction, beyond what the device's own figures hold
   friend bool operator==(const IntraLink&, const IntraLink&) = default;
 };
 
 /// The network cards of one node. Device d of D uses card floor(d·count/D); more cards than devices are bundled per device.
 struct Nic {
-  int count = 0;                      ///< 0: the node has no network
-  Sourced<BytesPerSecond> bandwidth;  ///< one card, per direction
-  Sourced<Seconds> latency;           ///< device memory to the wire (or back), one way
+  int count = 0;                          ///< 0: the node has no network
+  Sourced<BytesPerSecond> bandwidth;      ///< one card, per direction
+  Sourced<Seconds> latency;               ///< device memory to the wire (or back), one way
   Sourced<Watts> idle_power, busy_power;  ///< one card and direction
   friend bool operator==(const Nic&, const Nic&) = default;
 };
@@ -94,14 +94,14 @@ struct Nic {
 /// A group of identical nodes.
 struct NodeGroup {
   std::string name;
-  int count = 1;               ///< nodes of this kind
-  int devices = 1;             ///< devices of one node
+  int count = 1;    ///< nodes of this kind
+  int devices = 1;  ///< devices of one node
   Device device;
   IntraLink intra;
   Nic nic;
-  int host_cores = 1;          ///< physical cores of the host
+  int host_cores = 1;  ///< physical cores of the host
   Sourced<Bytes> host_memory;
-  Sourced<Watts> host_power;   ///< everything in the node but the devices
+  Sourced<Watts> host_power;      ///< everything in the node but the devices
   Sourced<DollarsPerHour> price;  ///< the whole node
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
@@ -118,18 +118,18 @@ struct Cable {
 struct Topology {
   std::string kind = "single";
   std::map<std::string, std::vector<std::int64_t>, std::less<>> parameters;
-  Sourced<BytesPerSecond> bandwidth;  ///< one link between switches, per direction
-  Sourced<Seconds> latency;           ///< crossing one switch
+  Sourced<BytesPerSecond> bandwidth;      ///< one link between switches, per direction
+  Sourced<Seconds> latency;               ///< crossing one switch
   Sourced<Watts> idle_power, busy_power;  ///< one switch-to-switch link and direction
-  std::vector<Cable> cables;          ///< kind "links" only
+  std::vector<Cable> cables;              ///< kind "links" only
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
 struct Platform {
   std::string name;
   std::string description;
-  std::vector<NodeGroup> nodes;       ///< at least one group; ranks fill the groups in order
-  std::optional<int> device_limit;    ///< use only the first so many devices (set by with_devices)
+  std::vector<NodeGroup> nodes;     ///< at least one group; ranks fill the groups in order
+  std::optional<int> device_limit;  ///< use only the first so many devices (set by with_devices)
   Topology topology;
   Sourced<KilogramsPerJoule> carbon_intensity;  ///< of the electricity, CO2 equivalent
   Sourced<double> pue{1.0};                     ///< power of the building over power of the machines, at least 1

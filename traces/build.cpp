@@ -67,7 +67,9 @@ EventKind TraceBuilder::describe(int rank, const plan::TimedInstruction& p) cons
     case InstructionKind::Send:
     case InstructionKind::Receive:
     case InstructionKind::Collective:
-      kind.kernel.op = i.kind == InstructionKind::Collective ? std::string(plan::name(role.collectives[static_cast<std::size_t>(i.collective)].kind)) : std::string(plan::name(i.kind));
+      kind.kernel.op = i.kind == InstructionKind::Collective
+                           ? std::string(plan::name(role.collectives[static_cast<std::size_t>(i.collective)].kind))
+                           : std::string(plan::name(i.kind));
       if (i.kind == InstructionKind::Collective) {
         const auto& info = role.collectives[static_cast<std::size_t>(i.collective)];
         kind.kernel.implementation = info.algorithm;
@@ -75,8 +77,11 @@ EventKind TraceBuilder::describe(int rank, const plan::TimedInstruction& p) cons
       }
       kind.message_bytes = plan::message_bytes(role, i, variant);
       break;
-    case InstructionKind::Report: kind.kernel.op = "report"; break;
-    default: kind.kernel = plan::kernel_case(program_, training_, {role, i, variant, threads_});
+    case InstructionKind::Report:
+      kind.kernel.op = "report";
+      break;
+    default:
+      kind.kernel = plan::kernel_case(program_, training_, {role, i, variant, threads_});
   }
   if (costs_ != nullptr) {
     const auto& by_variant = costs_->roles[program_.role_of[static_cast<std::size_t>(rank)]].seconds[p.body][p.instruction];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
@@ -15,7 +16,14 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kMark = "rehearsal-trace";
 
 Json json_of(const costmodel::KernelCase& k) {
-  return {k.op, k.implementation, k.signature, static_cast<int>(k.family), k.work.flops.value(), k.work.bytes.value(), std::string(name(k.dtype)), k.threads};
+  return {k.op,
+          k.implementation,
+          k.signature,
+          static_cast<int>(k.family),
+          k.work.flops.value(),
+          k.work.bytes.value(),
+          std::string(name(k.dtype)),
+          k.threads};
 }
 
 costmodel::KernelCase kernel_of(const Json& j) {
@@ -24,7 +32,8 @@ costmodel::KernelCase kernel_of(const Json& j) {
   k.implementation = j.at(1).get<std::string>();
   k.signature = j.at(2).get<std::string>();
   const int family = j.at(3).get<int>();
-  if (family < 0 || family >= static_cast<int>(graph::CostFamily::Count)) throw BadInput("kernel family " + std::to_string(family) + " is unknown");
+  if (family < 0 || family >= static_cast<int>(graph::CostFamily::Count))
+    throw BadInput("kernel family " + std::to_string(family) + " is unknown");
   k.family = static_cast<graph::CostFamily>(family);
   k.work = {Flops(j.at(4).get<double>()), Bytes(j.at(5).get<double>())};
   const auto dtype = dtype_from_name(j.at(6).get<std::string>());
@@ -40,7 +49,9 @@ Json json_of(const EventKind& k) {
           {"name", k.name},
           {"kernel", json_of(k.kernel)},
           {"message", {k.message_bytes, k.message_ranks}},
-          {"predicted", {k.predicted.seconds.value(), static_cast<int>(k.predicted.mechanism), k.predicted.log_error, static_cast<int>(k.predicted.evidence)}}};
+          {"predicted",
+           {k.predicted.seconds.value(), static_cast<int>(k.predicted.mechanism), k.predicted.log_error,
+            static_cast<int>(k.predicted.evidence)}}};
 }
 
 template <class Enum>
@@ -63,8 +74,9 @@ EventKind kind_of(const Json& j) {
   k.message_bytes = j.at("message").at(0).get<std::int64_t>();
   k.message_ranks = j.at("message").at(1).get<int>();
   const auto& p = j.at("predicted");
-  k.predicted = {Seconds(p.at(0).get<double>()), checked<costmodel::Mechanism>(p.at(1).get<int>(), static_cast<int>(costmodel::kMechanisms), "mechanism"), p.at(2).get<double>(),
-                 checked<costmodel::Evidence>(p.at(3).get<int>(), 3, "evidence")};
+  k.predicted = {Seconds(p.at(0).get<double>()),
+                 checked<costmodel::Mechanism>(p.at(1).get<int>(), static_cast<int>(costmodel::kMechanisms), "mechanism"),
+                 p.at(2).get<double>(), checked<costmodel::Evidence>(p.at(3).get<int>(), 3, "evidence")};
   return k;
 }
 
@@ -72,7 +84,10 @@ Json json_of(const RankTrace& r) {
   Json kinds = Json::array(), events = Json::array();
   for (const auto& k : r.kinds) kinds.push_back(json_of(k));
   for (const auto& e : r.events) events.push_back({e.kind, e.micro_batch, e.step, static_cast<int>(e.stream), e.begin, e.end, e.busy});
-  return {{"rank", r.rank}, {"kinds", kinds}, {"event_keys", {"kind", "micro_batch", "step", "stream", "begin_seconds", "end_seconds", "busy_seconds"}}, {"events", events}};
+  return {{"rank", r.rank},
+          {"kinds", kinds},
+          {"event_keys", {"kind", "micro_batch", "step", "stream", "begin_seconds", "end_seconds", "busy_seconds"}},
+          {"events", events}};
 }
 
 RankTrace rank_of(const Json& j) {
@@ -80,21 +95,35 @@ RankTrace rank_of(const Json& j) {
   r.rank = j.at("rank").get<int>();
   for (const auto& k : j.at("kinds")) r.kinds.push_back(kind_of(k));
   for (const auto& e : j.at("events")) {
-    Event event{e.at(0).get<std::uint32_t>(), e.at(1).get<std::int32_t>(), e.at(2).get<std::int32_t>(), checked<plan::Stream>(e.at(3).get<int>(), 4, "stream"),
-                e.at(4).get<double>(), e.at(5).get<double>(), e.at(6).get<double>()};
-    if (event.kind >= r.kinds.size()) throw BadInput("an event refers to kind " + std::to_string(event.kind) + " of " + std::to_string(r.kinds.size()));
+    Event event{e.at(0).get<std::uint32_t>(), e.at(1).get<std::int32_t>(),
+                e.at(2).get<std::int32_t>(),  checked<plan::Stream>(e.at(3).get<int>(), 4, "stream"),
+                e.at(4).get<double>(),        e.at(5).get<double>(),
+                e.at(6).get<double>()};
+    if (event.kind >= r.kinds.size())
+      throw BadInput("an event refers to kind " + std::to_string(event.kind) + " of " + std::to_string(r.kinds.size()));
     r.events.push_back(event);
   }
   return r;
 }
 
 Json json_of(const Trace& t) {
-  Json j{{"trace", kMark}, {"schema", t.schema}, {"kind", t.kind}, {"model", t.model}, {"model_hash", t.model_hash}, {"plan", t.plan}, {"batch", t.batch}, {"dtype", t.dtype}, {"threads", t.threads},
-         {"arena_bytes", t.arena_bytes}, {"platform", t.platform}, {"calibration", t.calibration}};
+  Json j{{"trace", kMark},
+         {"schema", t.schema},
+         {"kind", t.kind},
+         {"model", t.model},
+         {"model_hash", t.model_hash},
+         {"plan", t.plan},
+         {"batch", t.batch},
+         {"dtype", t.dtype},
+         {"threads", t.threads},
+         {"arena_bytes", t.arena_bytes},
+         {"platform", t.platform},
+         {"calibration", t.calibration}};
   j["context"] = Json::object();
   for (const auto& [key, value] : t.context) j["context"][key] = value;
   j["steps"] = Json::array();
-  for (const auto& s : t.steps) j["steps"].push_back({{"step", s.step}, {"begin_seconds", s.begin}, {"end_seconds", s.end}, {"loss", s.loss}, {"warm_up", s.warm_up}});
+  for (const auto& s : t.steps)
+    j["steps"].push_back({{"step", s.step}, {"begin_seconds", s.begin}, {"end_seconds", s.end}, {"loss", s.loss}, {"warm_up", s.warm_up}});
   j["ranks"] = Json::array();
   for (const auto& r : t.ranks) j["ranks"].push_back(json_of(r));
   return j;
@@ -116,8 +145,8 @@ Trace trace_of(const Json& j) {
   t.calibration = j.at("calibration").get<std::string>();
   for (const auto& [key, value] : j.at("context").items()) t.context.emplace_back(key, value.get<std::string>());
   for (const auto& s : j.at("steps"))
-    t.steps.push_back({s.at("step").get<std::int32_t>(), s.at("begin_seconds").get<double>(), s.at("end_seconds").get<double>(), s.at("loss").is_null() ? 0.0 : s.at("loss").get<double>(),
-                       s.at("warm_up").get<bool>()});
+    t.steps.push_back({s.at("step").get<std::int32_t>(), s.at("begin_seconds").get<double>(), s.at("end_seconds").get<double>(),
+                       s.at("loss").is_null() ? 0.0 : s.at("loss").get<double>(), s.at("warm_up").get<bool>()});
   for (const auto& r : j.at("ranks")) t.ranks.push_back(rank_of(r));
   return t;
 }
@@ -136,7 +165,8 @@ Json parse_file(const std::string& path) {
 
 Trace read_trace(const std::string& path) {
   const auto json = parse_file(path);
-  if (!json.is_object() || json.value("trace", "") != kMark) throw BadInput(path, "is no trace; `rehearse run --trace` and `rehearse simulate --trace` write traces");
+  if (!json.is_object() || json.value("trace", "") != kMark)
+    throw BadInput(path, "is no trace; `rehearse run --trace` and `rehearse simulate --trace` write traces");
   try {
     return trace_of(json);
   } catch (const nlohmann::json::exception& error) {

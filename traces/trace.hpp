@@ -14,50 +14,50 @@ namespace rehearsal::traces {
 
 /// What an instruction is, apart from when it ran: stored once, referred to by events.
 struct EventKind {
-  plan::Identity identity;             ///< micro_batch 0
-  std::string name;                    ///< node or tensor name
-  costmodel::KernelCase kernel;        ///< kernels and reorders: what the cost model is asked for; op "all-reduce", "send" ... otherwise
-  std::int64_t message_bytes = 0;      ///< of communication
-  int message_ranks = 0;               ///< of collectives
-  costmodel::Estimate predicted;       ///< what the cost model said (seconds 0 when nobody asked)
+  plan::Identity identity;         ///< micro_batch 0
+  std::string name;                ///< node or tensor name
+  costmodel::KernelCase kernel;    ///< kernels and reorders: what the cost model is asked for; op "all-reduce", "send" ... otherwise
+  std::int64_t message_bytes = 0;  ///< of communication
+  int message_ranks = 0;           ///< of collectives
+  costmodel::Estimate predicted;   ///< what the cost model said (seconds 0 when nobody asked)
   friend bool operator==(const EventKind& a, const EventKind& b) { return a.identity == b.identity && a.name == b.name; }
 };
 
 struct Event {
-  std::uint32_t kind = 0;              ///< into RankTrace::kinds
+  std::uint32_t kind = 0;  ///< into RankTrace::kinds
   std::int32_t micro_batch = 0;
   std::int32_t step = 0;
   plan::Stream stream = plan::Stream::Compute;
-  double begin = 0, end = 0;           ///< seconds since the beginning of step 0 of the trace, on a clock common to the ranks
-  double busy = 0;                     ///< thread CPU seconds of the instruction where measured, else end - begin
+  double begin = 0, end = 0;  ///< seconds since the beginning of step 0 of the trace, on a clock common to the ranks
+  double busy = 0;            ///< thread CPU seconds of the instruction where measured, else end - begin
 };
 
 struct RankTrace {
   int rank = 0;
   std::vector<EventKind> kinds;
-  std::vector<Event> events;           ///< in the order in which they were issued
+  std::vector<Event> events;  ///< in the order in which they were issued
 };
 
 struct StepRecord {
   std::int32_t step = 0;
-  double begin = 0, end = 0;           ///< over all ranks
-  double loss = 0;                     ///< measured traces only
-  bool warm_up = false;                ///< excluded from statistics
+  double begin = 0, end = 0;  ///< over all ranks
+  double loss = 0;            ///< measured traces only
+  bool warm_up = false;       ///< excluded from statistics
 };
 
 struct Trace {
   int schema = 1;
-  std::string kind;                    ///< "simulated" or "measured"
+  std::string kind;  ///< "simulated" or "measured"
   std::string model, model_hash;
-  std::string plan;                    ///< compact text
+  std::string plan;  ///< compact text
   std::int64_t batch = 0;
   std::string dtype;
-  std::string platform;                ///< JSON text of the platform
-  std::string calibration;             ///< JSON text of the calibration that predicted it, may be empty
-  int threads = 1;                     ///< per rank
+  std::string platform;                                      ///< JSON text of the platform
+  std::string calibration;                                   ///< JSON text of the calibration that predicted it, may be empty
+  int threads = 1;                                           ///< per rank
   std::vector<std::pair<std::string, std::string>> context;  ///< machine, date, load: of measured traces
   std::vector<StepRecord> steps;
-  std::vector<RankTrace> ranks;        ///< simulated traces of large jobs may hold one rank per role
+  std::vector<RankTrace> ranks;  ///< simulated traces of large jobs may hold one rank per role
   std::int64_t arena_bytes = 0;
 };
 

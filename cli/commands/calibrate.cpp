@@ -1,13 +1,15 @@
-#include <CLI/CLI.hpp>
+#include "exec/calibrate.hpp"
+
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "exec/calibrate.hpp"
 #include "exec/comm/communicator.hpp"
 #include "platforms/json.hpp"
 
@@ -58,7 +60,11 @@ Json families(const costmodel::Calibration& c) {
   auto rows = Json::array();
   for (const auto& fit : c.fits) {
     if (!fit.op.empty()) continue;
-    rows.push_back({{"family", costmodel::family_name(fit.family)}, {"dtype", name(fit.dtype)}, {"threads", fit.threads}, {"samples", fit.samples}, {"residual", fit.log_error}});
+    rows.push_back({{"family", costmodel::family_name(fit.family)},
+                    {"dtype", name(fit.dtype)},
+                    {"threads", fit.threads},
+                    {"samples", fit.samples},
+                    {"residual", fit.log_error}});
   }
   return rows;
 }
@@ -68,10 +74,18 @@ Json result_of(const Options& o, const exec::CalibrationResult& r, double second
   for (const auto& [key, value] : r.calibration.context.items) context[key] = value;
   const auto& link = r.calibration.link;
   const auto& device = r.platform.nodes.front().device;
-  return {{"schema", 1}, {"written", o.output}, {"context", context}, {"devices", platforms::device_count(r.platform)},
-          {"peak_f32_flops_per_second", device.peak("f32")->value()}, {"memory_bytes_per_second", device.memory_bandwidth.value.value()},
+  return {{"schema", 1},
+          {"written", o.output},
+          {"context", context},
+          {"devices", platforms::device_count(r.platform)},
+          {"peak_f32_flops_per_second", device.peak("f32")->value()},
+          {"memory_bytes_per_second", device.memory_bandwidth.value.value()},
           {"families", families(r.calibration)},
-          {"link", {{"latency_seconds", link.latency.value()}, {"bandwidth_bytes_per_second", link.bandwidth.value()}, {"reduction_bytes_per_second", link.reduction.value()}, {"residual", link.log_error}}},
+          {"link",
+           {{"latency_seconds", link.latency.value()},
+            {"bandwidth_bytes_per_second", link.bandwidth.value()},
+            {"reduction_bytes_per_second", link.reduction.value()},
+            {"residual", link.log_error}}},
           {"seconds", seconds}};
 }
 

@@ -26,7 +26,8 @@ int estimate(const Options& o, Terminal& terminal) {
   const auto program = plan::lower_for(job, plan);
   for (const auto& w : program.warnings) terminal.warn(w);
   const auto assessment = plan::assess(job, program, *evaluator, false, nullptr);
-  nlohmann::ordered_json result{{"schema", 1}, {"model", o.model.model}, {"platform", setup.platform().name}, {"batch", setup.training().batch}};
+  nlohmann::ordered_json result{
+      {"schema", 1}, {"model", o.model.model}, {"platform", setup.platform().name}, {"batch", setup.training().batch}};
   result.update(to_json(assessment, steps_of(o.extent, setup.training().batch)));
   if (!assessment.fits()) result["fits"] = plan::shortage(assessment);
   terminal.print(result);

@@ -22,18 +22,24 @@ struct Options {
 Json communication_json(const plan::Program& program, const plan::Role& role, const JobSetup& setup) {
   Json list = Json::array();
   const platforms::Fabric fabric(setup.platform());
-  const auto rank = static_cast<int>(std::find_if(program.role_of.begin(), program.role_of.end(), [&](auto r) { return &program.roles[r] == &role; }) - program.role_of.begin());
+  const auto rank =
+      static_cast<int>(std::find_if(program.role_of.begin(), program.role_of.end(), [&](auto r) { return &program.roles[r] == &role; }) -
+                       program.role_of.begin());
   for (const auto& body : role.bodies)
     for (const auto& i : body.instructions) {
       if (i.kind != plan::InstructionKind::Collective && i.kind != plan::InstructionKind::Send) continue;
       const auto bytes = plan::message_bytes(role, i, 0);
       const int times = plan::per_micro_batch(body.kind) && i.when == plan::When::Always ? program.micro_batches : 1;
-      Json entry{{"tensor", setup.training().graph[i.tensor].name}, {"phase", std::string(plan::name(body.kind))}, {"bytes", bytes}, {"times", times}};
+      Json entry{{"tensor", setup.training().graph[i.tensor].name},
+                 {"phase", std::string(plan::name(body.kind))},
+                 {"bytes", bytes},
+                 {"times", times}};
       double seconds = 0;
       if (i.kind == plan::InstructionKind::Collective) {
         const auto& c = role.collectives[static_cast<std::size_t>(i.collective)];
         const auto links = plan::collective_links(program, setup.platform(), fabric, setup.model(), {c.axis, rank});
-        seconds = plan::collective(c.kind, c.algorithm).closed_form(program.axes[c.axis].size, Bytes(static_cast<double>(bytes)), links).value();
+        seconds =
+            plan::collective(c.kind, c.algorithm).closed_form(program.axes[c.axis].size, Bytes(static_cast<double>(bytes)), links).value();
         entry["what"] = std::string(plan::name(c.kind)) + " (" + c.algorithm + ") over " + program.axes[c.axis].name;
       } else {
         const auto path = fabric.path(rank, plan::peer(program, rank, role.messages[static_cast<std::size_t>(i.message)]));
@@ -60,7 +66,12 @@ int explain(const Options& o, Terminal& terminal) {
     for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.training().graph);
     return 0;
   }
-  Json result{{"schema", 1}, {"model", model.model}, {"plan", plan::to_text(file.plan)}, {"ranks", program.ranks}, {"micro_batches", program.micro_batches}, {"warnings", program.warnings}};
+  Json result{{"schema", 1},
+              {"model", model.model},
+              {"plan", plan::to_text(file.plan)},
+              {"ranks", program.ranks},
+              {"micro_batches", program.micro_batches},
+              {"warnings", program.warnings}};
   auto roles = Json::array();
   for (const auto& role : program.roles) {
     Json entry{{"stage", role.stage}, {"arena_bytes", role.memory.arena_bytes}, {"in_flight", role.memory.in_flight}};

@@ -1,7 +1,8 @@
-#include <CLI/CLI.hpp>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
@@ -51,7 +52,9 @@ void add_costs(const graph::TrainingGraph& training, Json& result) {
   for (const auto& node : g.nodes())
     if (node.phase == graph::Phase::Backward)
       for (auto t : node.inputs)
-        if (t != graph::TensorId::None && g[t].role == graph::Role::Activation && g[t].producer != graph::NodeId::None && g[g[t].producer].phase == graph::Phase::Forward) kept[graph::index(t)] = true;
+        if (t != graph::TensorId::None && g[t].role == graph::Role::Activation && g[t].producer != graph::NodeId::None &&
+            g[g[t].producer].phase == graph::Phase::Forward)
+          kept[graph::index(t)] = true;
   for (std::size_t t = 0; t < kept.size(); ++t)
     if (kept[t]) activations += graph::size_of(g.tensors()[t].type).value();
   std::int64_t trainable = 0;
@@ -90,7 +93,8 @@ Json untrainable_json(const LoadedModel& loaded, const graph::TrainingGraph* tra
   }
   if (training != nullptr)
     for (const auto& u : training->untrainable)
-      list.push_back({{"node", training->graph[u.node].name}, {"op", std::string(graph::schema(training->graph[u.node]).name)}, {"reason", u.reason}});
+      list.push_back(
+          {{"node", training->graph[u.node].name}, {"op", std::string(graph::schema(training->graph[u.node]).name)}, {"reason", u.reason}});
   return list;
 }
 
@@ -120,7 +124,8 @@ int inspect(const Options& o, Terminal& terminal) {
     }
   }
   if (training && o.model.batch && training->batch != *o.model.batch)
-    throw BadInput(o.model.model, "the model is written for a batch of " + std::to_string(training->batch) + ", not " + std::to_string(*o.model.batch) + "; export it with a dynamic batch");
+    throw BadInput(o.model.model, "the model is written for a batch of " + std::to_string(training->batch) + ", not " +
+                                      std::to_string(*o.model.batch) + "; export it with a dynamic batch");
   if (training) add_costs(*training, result);
   result["operators"] = operators;
   result["untrainable"] = untrainable_json(loaded, training ? &*training : nullptr);

@@ -14,7 +14,11 @@ int list(Terminal& terminal) {
   auto rows = Json::array();
   for (const auto& name : platforms::catalog_names()) {
     const auto p = platforms::load(name);
-    rows.push_back({{"name", name}, {"nodes", platforms::node_count(p)}, {"devices", platforms::device_count(p)}, {"device", platforms::device_of(p, 0).name}, {"description", p.description}});
+    rows.push_back({{"name", name},
+                    {"nodes", platforms::node_count(p)},
+                    {"devices", platforms::device_count(p)},
+                    {"device", platforms::device_of(p, 0).name},
+                    {"description", p.description}});
   }
   terminal.print({{"schema", 1}, {"platforms", rows}});
   return 0;
@@ -27,7 +31,12 @@ int show(const std::string& name, Terminal& terminal) {
 
 int check(const std::string& path, Terminal& terminal) {
   const auto p = platforms::read_platform_file(path);
-  terminal.print({{"schema", 1}, {"file", path}, {"name", p.name}, {"nodes", platforms::node_count(p)}, {"devices", platforms::device_count(p)}, {"valid", true}});
+  terminal.print({{"schema", 1},
+                  {"file", path},
+                  {"name", p.name},
+                  {"nodes", platforms::node_count(p)},
+                  {"devices", platforms::device_count(p)},
+                  {"valid", true}});
   return 0;
 }
 

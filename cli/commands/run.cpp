@@ -1,6 +1,7 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
+
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -33,8 +34,9 @@ class Metrics {
   void add(const exec::StepReport& r) {
     if (path_.empty()) return;
     char line[160];
-    std::snprintf(line, sizeof line, f64_ ? "{\"step\": %lld, \"loss\": %.17g, \"seconds\": %.6g}\n" : "{\"step\": %lld, \"loss\": %.9g, \"seconds\": %.6g}\n", static_cast<long long>(r.step),
-                  r.loss, r.seconds);
+    std::snprintf(line, sizeof line,
+                  f64_ ? "{\"step\": %lld, \"loss\": %.17g, \"seconds\": %.6g}\n" : "{\"step\": %lld, \"loss\": %.9g, \"seconds\": %.6g}\n",
+                  static_cast<long long>(r.step), r.loss, r.seconds);
     file_ << line << std::flush;
     if (!file_) throw EnvironmentFailure("--metrics " + path_ + ": could not be written (is the disk full?)");
   }
@@ -66,7 +68,8 @@ plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int r
   }
   const auto file = plan_argument(o.plan);
   if (!file.context.model_hash.empty() && file.context.model_hash != training.graph.hash())
-    throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) + "), not for this one; search again");
+    throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) +
+                               "), not for this one; search again");
   return file.plan;
 }
 
@@ -74,7 +77,8 @@ std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64
   if (o.steps && o.epochs) throw BadInput("--steps and --epochs", "give one of them");
   if (o.epochs) {
     if (data.samples() == 0) throw BadInput("--epochs", "synthetic data has no end; use --steps");
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(*o.epochs * static_cast<double>(data.samples()) / static_cast<double>(batch)));
+    return std::max<std::int64_t>(1,
+                                  static_cast<std::int64_t>(*o.epochs * static_cast<double>(data.samples()) / static_cast<double>(batch)));
   }
   const auto steps = o.steps.value_or(10);
   if (steps < 1) throw BadInput("--steps " + std::to_string(steps), "must be at least 1");
@@ -97,7 +101,8 @@ Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& progra
   j["losses"] = outcome.losses;
   j["samples_per_second"] = outcome.samples_per_second;
   Json memory = Json::array();
-  for (const auto& m : outcome.memory) memory.push_back({{"predicted_bytes", m.predicted}, {"allocated_bytes", m.allocated}, {"resident_bytes", m.resident}});
+  for (const auto& m : outcome.memory)
+    memory.push_back({{"predicted_bytes", m.predicted}, {"allocated_bytes", m.allocated}, {"resident_bytes", m.resident}});
   j["memory_bytes"] = Json{{"predicted", outcome.memory.empty() ? 0 : outcome.memory[0].predicted},
                            {"allocated", outcome.memory.empty() ? 0 : outcome.memory[0].allocated},
                            {"resident", outcome.memory.empty() ? 0 : outcome.memory[0].resident},
@@ -112,7 +117,8 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const auto training = load_training(o.model, warnings);
   const auto plan = plan_of(o, training, world.size());
   if (plan.ranks() != world.size())
-    throw BadInput("plan " + plan::to_text(plan), "is for " + std::to_string(plan.ranks()) + " ranks, but " + std::to_string(world.size()) + " were started; use mpirun -n " + std::to_string(plan.ranks()));
+    throw BadInput("plan " + plan::to_text(plan), "is for " + std::to_string(plan.ranks()) + " ranks, but " + std::to_string(world.size()) +
+                                                      " were started; use mpirun -n " + std::to_string(plan.ranks()));
   const exec::CpuBackend backend(element_type(o.model) == DType::F32 ? o.backend : "reference");
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
@@ -164,7 +170,8 @@ Action add_run(CLI::App& app) {
   app.add_option("--resume", o->resume, "folder of a checkpoint to continue from");
   return [o](Terminal& terminal) {
     exec::MpiSession mpi;
-    return exec::run_as_rank(mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); }, terminal.err());
+    return exec::run_as_rank(
+        mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); }, terminal.err());
   };
 }
 

@@ -1,12 +1,14 @@
-#include <CLI/CLI.hpp>
+#include "plan/search/search.hpp"
+
 #include <cmath>
+
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
-#include "plan/search/search.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -52,7 +54,11 @@ int search(const Options& o, Terminal& terminal) {
   }
   const auto progress = terminal.progress("searching");
   const auto found = plan::search(setup.job(), options, *progress);
-  nlohmann::ordered_json result{{"schema", 1}, {"model", o.model.model}, {"platform", setup.platform().name}, {"batch", setup.training().batch}, {"objective", o.objective}};
+  nlohmann::ordered_json result{{"schema", 1},
+                                {"model", o.model.model},
+                                {"platform", setup.platform().name},
+                                {"batch", setup.training().batch},
+                                {"objective", o.objective}};
   auto plans = nlohmann::ordered_json::array();
   for (const auto& a : found.plans) {
     auto entry = to_json(a, 1);

@@ -1,10 +1,11 @@
+#include "graph/zoo/zoo.hpp"
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "formats/onnx/export.hpp"
-#include "graph/zoo/zoo.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -20,7 +21,8 @@ int list(Terminal& terminal) {
   auto rows = Json::array();
   for (const auto& row : graph::zoo::zoo_table()) {
     std::string parameters;
-    for (const auto& p : row.parameters) parameters += (parameters.empty() ? "" : " ") + std::string(p.name) + "=" + std::to_string(p.otherwise);
+    for (const auto& p : row.parameters)
+      parameters += (parameters.empty() ? "" : " ") + std::string(p.name) + "=" + std::to_string(p.otherwise);
     rows.push_back({{"name", std::string(row.name)}, {"parameters", parameters}, {"description", std::string(row.description)}});
   }
   terminal.print({{"schema", 1}, {"models", rows}});

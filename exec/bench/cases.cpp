@@ -17,9 +17,9 @@ struct ConvolutionSize {
   std::int64_t in, out, image, kernel, stride;
 };
 constexpr ConvolutionSize kConvolutions[] = {
-    {3, 64, 64, 7, 2},    {3, 64, 64, 3, 1},    {64, 64, 16, 3, 1},   {64, 128, 32, 3, 1},  {128, 128, 8, 3, 1},  {64, 128, 16, 1, 2},
-    {128, 256, 16, 3, 1}, {256, 256, 4, 3, 1},  {256, 256, 16, 3, 1}, {256, 512, 8, 3, 1},  {512, 512, 8, 3, 1},  {512, 512, 2, 3, 1},
-    {64, 128, 16, 3, 2},  {256, 512, 4, 3, 2},  {512, 512, 4, 3, 1},  {256, 64, 28, 1, 1},  {64, 256, 28, 1, 1},  {1024, 256, 7, 1, 1},
+    {3, 64, 64, 7, 2},    {3, 64, 64, 3, 1},   {64, 64, 16, 3, 1},   {64, 128, 32, 3, 1}, {128, 128, 8, 3, 1}, {64, 128, 16, 1, 2},
+    {128, 256, 16, 3, 1}, {256, 256, 4, 3, 1}, {256, 256, 16, 3, 1}, {256, 512, 8, 3, 1}, {512, 512, 8, 3, 1}, {512, 512, 2, 3, 1},
+    {64, 128, 16, 3, 2},  {256, 512, 4, 3, 2}, {512, 512, 4, 3, 1},  {256, 64, 28, 1, 1}, {64, 256, 28, 1, 1}, {1024, 256, 7, 1, 1},
 };
 constexpr std::size_t kQuickConvolutions = 15;
 
@@ -30,7 +30,8 @@ void add_convolutions(std::vector<Case>& cases, std::int64_t batch, bool thoroug
     const graph::Attributes window{{"pads", Sizes(4, pad)}, {"strides", Sizes(2, c.stride)}, {"kernel_shape", Sizes(2, c.kernel)}};
     auto input = window;
     input.set("shape", Sizes(2, c.image));
-    const auto x = f32({batch, c.in, c.image, c.image}), w = f32({c.out, c.in, c.kernel, c.kernel}), y = f32({batch, c.out, windows, windows});
+    const auto x = f32({batch, c.in, c.image, c.image}), w = f32({c.out, c.in, c.kernel, c.kernel}),
+               y = f32({batch, c.out, windows, windows});
     cases.push_back({"Conv", window, {x, w}, true});
     cases.push_back({"ConvGradWeight", window, {x, y}, true});
     if (c.in > 3) cases.push_back({"ConvGradInput", input, {y, w}, true});
@@ -110,7 +111,8 @@ void add_tokens(std::vector<Case>& cases, std::int64_t batch, std::int64_t lengt
   cases.push_back({"Add", {}, {wide, f32({4 * hidden})}});
   cases.push_back({"ReduceSum", {{"axes", Sizes{0, 1}}, {"keepdims", std::int64_t{0}}}, {wide}});
   cases.push_back({"Gather", {{"axis", std::int64_t{0}}}, {f32({1000, hidden}), i64({batch, length})}});
-  cases.push_back({"GatherGrad", {{"axis", std::int64_t{0}}, {"shape", Sizes{1000, hidden}}, {"size", std::int64_t{1000}}}, {x, i64({batch, length})}});
+  cases.push_back(
+      {"GatherGrad", {{"axis", std::int64_t{0}}, {"shape", Sizes{1000, hidden}}, {"size", std::int64_t{1000}}}, {x, i64({batch, length})}});
 }
 
 void add_losses(std::vector<Case>& cases, std::int64_t rows, std::int64_t classes) {

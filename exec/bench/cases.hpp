@@ -11,10 +11,10 @@ namespace rehearsal::exec::bench {
 
 /// A node to be measured.
 struct Case {
-  std::string op;                       ///< an operator row, or "reorder" or "accumulate" of operand 0
+  std::string op;  ///< an operator row, or "reorder" or "accumulate" of operand 0
   graph::Attributes attributes = {};
   std::vector<graph::TensorType> inputs = {};
-  bool channels_last = false;           ///< how image operands lie before the kernel is offered
+  bool channels_last = false;  ///< how image operands lie before the kernel is offered
 };
 
 /// In an order in which neighbours are of different families. `thorough`: more sizes of every family.

@@ -15,7 +15,8 @@ constexpr std::size_t kLarge = 1 << 20;
 void exchange(Communicator& world, std::vector<std::byte>& data) {
   const int peer = 1 - world.rank();
   for (const bool sends : {world.rank() == 0, world.rank() != 0}) {
-    auto request = sends ? world.send(peer, data.data(), data.size(), Channel::Service, kTag) : world.receive(peer, data.data(), data.size(), Channel::Service, kTag);
+    auto request = sends ? world.send(peer, data.data(), data.size(), Channel::Service, kTag)
+                         : world.receive(peer, data.data(), data.size(), Channel::Service, kTag);
     while (!world.done(request)) {
     }
   }

@@ -92,7 +92,8 @@ CoreLimits measure_core(double seconds) {
     for (int i = 0; i < 16; ++i) l.add(a.data(), b.data(), kCached);
   });
   if (sink == 0) return {};  // never: keeps the sums alive
-  return {FlopsPerSecond(flops / 4 / single), FlopsPerSecond(flops / 8 / wide), BytesPerSecond(12.0 * kElements / stream), BytesPerSecond(16.0 * 4 * kCached / cached)};
+  return {FlopsPerSecond(flops / 4 / single), FlopsPerSecond(flops / 8 / wide), BytesPerSecond(12.0 * kElements / stream),
+          BytesPerSecond(16.0 * 4 * kCached / cached)};
 }
 
 int physical_cores() {

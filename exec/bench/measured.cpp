@@ -32,11 +32,20 @@ void fill(const Memory& m, const graph::TensorType& type) {
   for (std::int64_t i = 0; i < count; ++i) {
     const double v = 0.25 + 0.75 * static_cast<double>((i * 7919) % 1021) / 1021.0;
     switch (type.dtype) {
-      case DType::F32: static_cast<float*>(m.get())[i] = static_cast<float>(v); break;
-      case DType::F64: static_cast<double*>(m.get())[i] = v; break;
-      case DType::I64: static_cast<std::int64_t*>(m.get())[i] = 1 + i % 7; break;
-      case DType::Bool: static_cast<bool*>(m.get())[i] = i % 2 == 0; break;
-      default: throw InternalError("the sweep has no operands of this type");
+      case DType::F32:
+        static_cast<float*>(m.get())[i] = static_cast<float>(v);
+        break;
+      case DType::F64:
+        static_cast<double*>(m.get())[i] = v;
+        break;
+      case DType::I64:
+        static_cast<std::int64_t*>(m.get())[i] = 1 + i % 7;
+        break;
+      case DType::Bool:
+        static_cast<bool*>(m.get())[i] = i % 2 == 0;
+        break;
+      default:
+        throw InternalError("the sweep has no operands of this type");
     }
   }
 }
@@ -92,7 +101,8 @@ struct Measured::Buffers {
     inputs = {c.inputs[0]};
     reorder = {add(c.inputs[0]), add(c.inputs[0]), from, to};
     const plan::KernelInfo info{"reorder", {from}, {to}, 0};
-    return plan::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, c.inputs[0], accumulates ? nullptr : &info, DType::F32);
+    return plan::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, c.inputs[0],
+                           accumulates ? nullptr : &info, DType::F32);
   }
 
   costmodel::KernelCase node(const Case& c, const CpuBackend& backend) {
@@ -105,7 +115,8 @@ struct Measured::Buffers {
     }
     for (auto& type : schema->infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
     const auto offer = backend.offer({*schema, attributes, inputs, outputs, formats, threads});
-    kernel = backend.make(offer.implementation, {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, 0, threads});
+    kernel =
+        backend.make(offer.implementation, {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, 0, threads});
     workspace = memory_of(kernel->workspace_bytes());
     for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back({add(*inputs[i]), &*inputs[i], offer.input_formats[i]});
     for (std::size_t i = 0; i < outputs.size(); ++i) out.push_back({add(*outputs[i]), &*outputs[i], offer.output_formats[i]});

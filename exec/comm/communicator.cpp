@@ -98,7 +98,8 @@ int Communicator::ranks_per_node(std::span<const int> group) const {
 Request Communicator::send(int peer, const void* data, std::size_t bytes, Channel channel, int tag) {
   Request request = message(peer, bytes, false);
   MPI_Request handle = MPI_REQUEST_NULL;
-  check_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, mpi_->of(channel), &handle), "sending to rank " + std::to_string(peer));
+  check_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, mpi_->of(channel), &handle),
+            "sending to rank " + std::to_string(peer));
   pack(request, handle);
   return request;
 }
@@ -106,7 +107,8 @@ Request Communicator::send(int peer, const void* data, std::size_t bytes, Channe
 Request Communicator::receive(int peer, void* data, std::size_t bytes, Channel channel, int tag) {
   Request request = message(peer, bytes, true);
   MPI_Request handle = MPI_REQUEST_NULL;
-  check_mpi(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, mpi_->of(channel), &handle), "receiving from rank " + std::to_string(peer));
+  check_mpi(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, mpi_->of(channel), &handle),
+            "receiving from rank " + std::to_string(peer));
   pack(request, handle);
   return request;
 }

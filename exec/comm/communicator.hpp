@@ -45,8 +45,8 @@ class Communicator {
  public:
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(node_of_.size()); }
-  [[nodiscard]] int local_rank() const { return local_rank_; }   ///< among the ranks of this node
-  [[nodiscard]] int local_size() const { return local_size_; }   ///< ranks on this node
+  [[nodiscard]] int local_rank() const { return local_rank_; }  ///< among the ranks of this node
+  [[nodiscard]] int local_size() const { return local_size_; }  ///< ranks on this node
   /// Nodes are numbered in the order of their lowest rank.
   [[nodiscard]] int node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int nodes() const;

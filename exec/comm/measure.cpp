@@ -36,9 +36,12 @@ CollectiveTimes measure_collective(Communicator& world, std::string_view algorit
   Transfers transfers(world);
   CollectiveTimes times;
   for (int i = 0; i < kWarmUp + repetitions; ++i) {
-    const double ours = slowest(world, [&] { transfers.wait(transfers.start_collective({&steps, group, vector.data(), DType::F32}, "a measured vector")); });
+    const double ours = slowest(world, [&] {
+      transfers.wait(transfers.start_collective({&steps, group, vector.data(), DType::F32}, "a measured vector"));
+    });
     const double mpi = slowest(world, [&] {
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, vector.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "measuring MPI_Allreduce");
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, vector.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
+                "measuring MPI_Allreduce");
     });
     transfers.forget();
     if (i < kWarmUp) continue;

@@ -5,8 +5,8 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr int kTag = 0;                   // order alone pairs the messages of collectives
-constexpr std::size_t kMostPieces = 64;   // of one message: more of them cost more than they overlap
+constexpr int kTag = 0;                  // order alone pairs the messages of collectives
+constexpr std::size_t kMostPieces = 64;  // of one message: more of them cost more than they overlap
 constexpr std::size_t kLargestPiece = std::size_t{1} << 30;
 
 template <class T>
@@ -43,7 +43,8 @@ void RunningCollective::post(CollectiveWorkspace& workspace) {
   sends_ = s.send_to < 0 ? std::vector<Piece>{} : pieces(s.send_first, s.send_count, workspace.segment_bytes);
   receives_ = s.receive_from < 0 ? std::vector<Piece>{} : pieces(s.receive_first, s.receive_count, workspace.segment_bytes);
   sent_ = taken_ = 0;
-  overlap_.any = !sends_.empty() && !receives_.empty() && s.send_first < s.receive_first + s.receive_count && s.receive_first < s.send_first + s.send_count;
+  overlap_.any = !sends_.empty() && !receives_.empty() && s.send_first < s.receive_first + s.receive_count &&
+                 s.receive_first < s.send_first + s.send_count;
   overlap_.same = s.send_first == s.receive_first && s.send_count == s.receive_count;
   if (s.reduce) workspace.received.resize(std::max(workspace.received.size(), static_cast<std::size_t>(s.receive_count) * element_bytes_));
   for (auto& piece : receives_) {
@@ -68,8 +69,10 @@ void RunningCollective::take(const CollectiveWorkspace& workspace, const Piece& 
   if (!step().reduce) return;
   auto* own = static_cast<std::byte*>(call_.data) + static_cast<std::size_t>(piece.first) * element_bytes_;
   const auto* other = workspace.received.data() + static_cast<std::size_t>(piece.first - step().receive_first) * element_bytes_;
-  if (call_.dtype == DType::F32) add<float>(own, other, piece.count);
-  else add<double>(own, other, piece.count);
+  if (call_.dtype == DType::F32)
+    add<float>(own, other, piece.count);
+  else
+    add<double>(own, other, piece.count);
 }
 
 bool RunningCollective::advance(CollectiveWorkspace& workspace) {
@@ -91,8 +94,9 @@ std::string RunningCollective::awaited() const {
   if (done()) return "nothing";
   const bool receiving = taken_ < receives_.size();
   const int peer = receiving ? step().receive_from : step().send_to;
-  return "rank " + std::to_string(group_[static_cast<std::size_t>(peer)]) + (receiving ? " to send" : " to take") + " a part of a collective (step " +
-         std::to_string(at_ + 1) + " of " + std::to_string(call_.steps->size()) + ", " + std::to_string(group_.size()) + " ranks)";
+  return "rank " + std::to_string(group_[static_cast<std::size_t>(peer)]) + (receiving ? " to send" : " to take") +
+         " a part of a collective (step " + std::to_string(at_ + 1) + " of " + std::to_string(call_.steps->size()) + ", " +
+         std::to_string(group_.size()) + " ranks)";
 }
 
 }  // namespace rehearsal::exec

@@ -43,8 +43,8 @@ class RunningCollective {
   CollectiveCall call_;
   std::vector<int> group_;
   std::size_t element_bytes_, at_ = 0;
-  std::vector<Piece> sends_, receives_;      ///< of this step, in order
-  std::size_t sent_ = 0, taken_ = 0;         ///< leading ones that are done
+  std::vector<Piece> sends_, receives_;  ///< of this step, in order
+  std::size_t sent_ = 0, taken_ = 0;     ///< leading ones that are done
   Overlap overlap_;
 };
 

@@ -11,10 +11,10 @@ namespace rehearsal::exec {
 
 /// Rows [first, first + count) of one input, in the order in which training sees them.
 struct SampleRequest {
-  const std::string& input;            ///< the graph's input, or the target
-  const graph::TensorType& type;       ///< local type: dimension 0 is `count` samples
-  std::int64_t step = 0;               ///< 0-based optimizer step
-  std::int64_t first = 0, count = 0;   ///< within the global batch of the step
+  const std::string& input;           ///< the graph's input, or the target
+  const graph::TensorType& type;      ///< local type: dimension 0 is `count` samples
+  std::int64_t step = 0;              ///< 0-based optimizer step
+  std::int64_t first = 0, count = 0;  ///< within the global batch of the step
 };
 
 class DataSource {
@@ -30,11 +30,12 @@ class DataSource {
 [[nodiscard]] std::unique_ptr<DataSource> synthetic_data(const graph::TrainingGraph& training, std::uint64_t seed);
 
 struct NpzOptions {
-  bool shuffle = true;      ///< a new order every epoch, from the seed
+  bool shuffle = true;  ///< a new order every epoch, from the seed
   std::uint64_t seed = 0;
 };
-/// Arrays of a NumPy .npz file, named as the graph's inputs (and the target's name). Checked against the graph: throws BadInput naming the file,
-/// the array and the input that do not fit together.
-[[nodiscard]] std::unique_ptr<DataSource> npz_data(const std::string& path, const graph::TrainingGraph& training, const NpzOptions& options);
+/// Arrays of a NumPy .npz file, named as the graph's inputs (and the target's name). Checked against the graph: throws BadInput naming the
+/// file, the array and the input that do not fit together.
+[[nodiscard]] std::unique_ptr<DataSource> npz_data(const std::string& path, const graph::TrainingGraph& training,
+                                                   const NpzOptions& options);
 
 }  // namespace rehearsal::exec

@@ -18,11 +18,13 @@ struct NpyType {
   const char* code;  ///< after the byte order mark
   DType dtype;
 };
-constexpr NpyType kTypes[] = {{"f4", DType::F32}, {"f8", DType::F64}, {"f2", DType::F16}, {"i8", DType::I64}, {"i4", DType::I32}, {"i2", DType::I16},
-                              {"i1", DType::I8},  {"u1", DType::U8},  {"u2", DType::U16}, {"u4", DType::U32}, {"u8", DType::U64}, {"b1", DType::Bool}};
+constexpr NpyType kTypes[] = {{"f4", DType::F32}, {"f8", DType::F64}, {"f2", DType::F16}, {"i8", DType::I64},
+                              {"i4", DType::I32}, {"i2", DType::I16}, {"i1", DType::I8},  {"u1", DType::U8},
+                              {"u2", DType::U16}, {"u4", DType::U32}, {"u8", DType::U64}, {"b1", DType::Bool}};
 
 DType dtype_of(const std::string& descr, const std::string& where) {
-  if (!descr.empty() && descr[0] == '>' && descr.size() > 2 && descr[2] != '1') throw BadInput(where, "is big-endian; store it little-endian");
+  if (!descr.empty() && descr[0] == '>' && descr.size() > 2 && descr[2] != '1')
+    throw BadInput(where, "is big-endian; store it little-endian");
   for (const auto& t : kTypes)
     if (descr.size() == 3 && descr.substr(1) == t.code) return t.dtype;
   throw BadInput(where, "has element type \"" + descr + "\", which is not read; use float32, float64 or an integer type");
@@ -48,7 +50,8 @@ graph::Shape shape_of(const std::string& text, const std::string& where) {
     const auto digits = it->str();
     if (digits.size() > 15) throw BadInput(where, "has an absurd shape (" + text + ")");
     shape.push_back(std::stoll(digits));
-    if (shape.back() != 0 && count > (std::int64_t{1} << 50) / std::max<std::int64_t>(shape.back(), 1)) throw BadInput(where, "has an absurd shape (" + text + ")");
+    if (shape.back() != 0 && count > (std::int64_t{1} << 50) / std::max<std::int64_t>(shape.back(), 1))
+      throw BadInput(where, "has an absurd shape (" + text + ")");
     count *= shape.back();
   }
   return shape;
@@ -61,7 +64,8 @@ struct ZipCloser {
 
 std::string entry_bytes(zip_t* archive, zip_uint64_t index, const std::string& where) {
   zip_stat_t stat;
-  if (zip_stat_index(archive, index, 0, &stat) != 0 || stat.size > (zip_uint64_t{1} << 40)) throw BadInput(where, "cannot be read from the archive");
+  if (zip_stat_index(archive, index, 0, &stat) != 0 || stat.size > (zip_uint64_t{1} << 40))
+    throw BadInput(where, "cannot be read from the archive");
   const std::unique_ptr<zip_file_t, ZipCloser> file(zip_fopen_index(archive, index, 0));
   if (file == nullptr) throw BadInput(where, "cannot be read: " + std::string(zip_strerror(archive)));
   std::string bytes(stat.size, '\0');
@@ -88,10 +92,12 @@ NpyArray parse_npy(const std::string& bytes, const std::string& where) {
   const auto header = bytes.substr(start, length);
   NpyArray array;
   array.type.dtype = dtype_of(field(header, "'descr'\\s*:\\s*'([^']*)'", where), where);
-  if (field(header, "'fortran_order'\\s*:\\s*(True|False)", where) == "True") throw BadInput(where, "is stored column by column; store it in C order (numpy.ascontiguousarray)");
+  if (field(header, "'fortran_order'\\s*:\\s*(True|False)", where) == "True")
+    throw BadInput(where, "is stored column by column; store it in C order (numpy.ascontiguousarray)");
   array.type.shape = shape_of(field(header, "'shape'\\s*:\\s*\\(([^)]*)\\)", where), where);
   const auto size = static_cast<std::size_t>(graph::size_of(array.type).value());
-  if (bytes.size() - start - length < size) throw BadInput(where, "is truncated: " + std::to_string(bytes.size() - start - length) + " of " + std::to_string(size) + " bytes");
+  if (bytes.size() - start - length < size)
+    throw BadInput(where, "is truncated: " + std::to_string(bytes.size() - start - length) + " of " + std::to_string(size) + " bytes");
   array.bytes.resize(size);
   std::memcpy(array.bytes.data(), bytes.data() + start + length, size);
   return array;

@@ -15,7 +15,8 @@ struct NpyArray {
   std::vector<std::byte> bytes;  ///< row-major, little-endian
 };
 
-/// All arrays of a file by name. Throws BadInput naming the file and the array when it is no .npz, truncated, or of a type or order that is not read.
+/// All arrays of a file by name. Throws BadInput naming the file and the array when it is no .npz, truncated, or of a type or order that is
+/// not read.
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::string& path);
 /// Throws BadInput naming the file when it is missing or no .npz; reads no array.
 void require_npz(const std::string& path);

@@ -22,26 +22,40 @@ using Converter = void (*)(const std::byte*, std::byte*, std::int64_t);
 template <class To>
 Converter converter_to(DType from) {
   switch (from) {
-    case DType::F32: return convert<To, float>;
-    case DType::F64: return convert<To, double>;
-    case DType::I64: return convert<To, std::int64_t>;
-    case DType::I32: return convert<To, std::int32_t>;
-    case DType::I16: return convert<To, std::int16_t>;
-    case DType::I8: return convert<To, std::int8_t>;
+    case DType::F32:
+      return convert<To, float>;
+    case DType::F64:
+      return convert<To, double>;
+    case DType::I64:
+      return convert<To, std::int64_t>;
+    case DType::I32:
+      return convert<To, std::int32_t>;
+    case DType::I16:
+      return convert<To, std::int16_t>;
+    case DType::I8:
+      return convert<To, std::int8_t>;
     case DType::U8:
-    case DType::Bool: return convert<To, std::uint8_t>;
-    default: return nullptr;
+    case DType::Bool:
+      return convert<To, std::uint8_t>;
+    default:
+      return nullptr;
   }
 }
 
 Converter converter(DType from, DType to) {
   switch (to) {
-    case DType::F32: return converter_to<float>(from);
-    case DType::F64: return converter_to<double>(from);
-    case DType::I64: return is_float(from) ? nullptr : converter_to<std::int64_t>(from);
-    case DType::I32: return is_float(from) ? nullptr : converter_to<std::int32_t>(from);
-    case DType::Bool: return from == DType::Bool ? converter_to<std::uint8_t>(from) : nullptr;
-    default: return nullptr;
+    case DType::F32:
+      return converter_to<float>(from);
+    case DType::F64:
+      return converter_to<double>(from);
+    case DType::I64:
+      return is_float(from) ? nullptr : converter_to<std::int64_t>(from);
+    case DType::I32:
+      return is_float(from) ? nullptr : converter_to<std::int32_t>(from);
+    case DType::Bool:
+      return from == DType::Bool ? converter_to<std::uint8_t>(from) : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -54,13 +68,16 @@ struct Column {
 
 class NpzData final : public DataSource {
  public:
-  NpzData(const std::string& path, const graph::TrainingGraph& training, const NpzOptions& options) : options_(options), batch_(training.batch) {
+  NpzData(const std::string& path, const graph::TrainingGraph& training, const NpzOptions& options)
+      : options_(options), batch_(training.batch) {
     auto arrays = read_npz(path);
     const auto& g = training.graph;
     for (auto t : g.inputs()) add(path, arrays, g[t], training.batch);
-    if (training.target != graph::TensorId::None && !columns_.contains(g[training.target].name)) add(path, arrays, g[training.target], training.batch);
+    if (training.target != graph::TensorId::None && !columns_.contains(g[training.target].name))
+      add(path, arrays, g[training.target], training.batch);
     if (samples_ < batch_)
-      throw BadInput(path, "holds " + std::to_string(samples_) + " samples, fewer than the batch of " + std::to_string(batch_) + "; use --batch " + std::to_string(samples_) + " or less");
+      throw BadInput(path, "holds " + std::to_string(samples_) + " samples, fewer than the batch of " + std::to_string(batch_) +
+                               "; use --batch " + std::to_string(samples_) + " or less");
   }
 
   [[nodiscard]] std::int64_t samples() const override { return samples_; }
@@ -68,11 +85,13 @@ class NpzData final : public DataSource {
   void read(const SampleRequest& r, void* out) override {
     const auto& column = columns_.at(r.input);
     auto* to = static_cast<std::byte*>(out);
-    const auto in_size = static_cast<std::int64_t>(size_of(column.array.type.dtype)), out_size = static_cast<std::int64_t>(size_of(r.type.dtype));
+    const auto in_size = static_cast<std::int64_t>(size_of(column.array.type.dtype)),
+               out_size = static_cast<std::int64_t>(size_of(r.type.dtype));
     if (!column.per_sample) return column.convert(column.array.bytes.data(), to, graph::element_count(r.type.shape));
     for (std::int64_t i = 0; i < r.count; ++i) {
       const auto row = sample(r.step * batch_ + r.first + i);
-      column.convert(column.array.bytes.data() + row * column.row_elements * in_size, to + i * column.row_elements * out_size, column.row_elements);
+      column.convert(column.array.bytes.data() + row * column.row_elements * in_size, to + i * column.row_elements * out_size,
+                     column.row_elements);
     }
   }
 
@@ -90,14 +109,20 @@ class NpzData final : public DataSource {
     auto wanted = tensor.type.shape;
     column.per_sample = !wanted.empty() && wanted.front() == batch;
     const bool same_rank = shape.size() == wanted.size();
-    const bool fits = same_rank && std::equal(shape.begin() + (column.per_sample ? 1 : 0), shape.end(), wanted.begin() + (column.per_sample ? 1 : 0));
-    if (!fits) throw BadInput(path, "array \"" + tensor.name + "\" has shape " + graph::to_text(shape) + ", the model's input " + graph::to_text(wanted) + " (first dimension: samples)");
+    const bool fits =
+        same_rank && std::equal(shape.begin() + (column.per_sample ? 1 : 0), shape.end(), wanted.begin() + (column.per_sample ? 1 : 0));
+    if (!fits)
+      throw BadInput(path, "array \"" + tensor.name + "\" has shape " + graph::to_text(shape) + ", the model's input " +
+                               graph::to_text(wanted) + " (first dimension: samples)");
     column.convert = converter(column.array.type.dtype, tensor.type.dtype);
     if (column.convert == nullptr)
-      throw BadInput(path, "array \"" + tensor.name + "\" is " + std::string(row(column.array.type.dtype).numpy_name) + ", the model wants " + std::string(row(tensor.type.dtype).numpy_name));
+      throw BadInput(path, "array \"" + tensor.name + "\" is " + std::string(row(column.array.type.dtype).numpy_name) +
+                               ", the model wants " + std::string(row(tensor.type.dtype).numpy_name));
     if (column.per_sample) {
       column.row_elements = shape[0] == 0 ? 0 : graph::element_count(shape) / shape[0];
-      if (samples_ >= 0 && shape[0] != samples_) throw BadInput(path, "array \"" + tensor.name + "\" has " + std::to_string(shape[0]) + " samples, another array " + std::to_string(samples_));
+      if (samples_ >= 0 && shape[0] != samples_)
+        throw BadInput(
+            path, "array \"" + tensor.name + "\" has " + std::to_string(shape[0]) + " samples, another array " + std::to_string(samples_));
       samples_ = shape[0];
     }
     columns_[tensor.name] = std::move(column);
@@ -112,7 +137,9 @@ class NpzData final : public DataSource {
       order_.resize(static_cast<std::size_t>(samples_));
       std::iota(order_.begin(), order_.end(), std::int64_t{0});
       for (auto i = samples_ - 1; i > 0; --i) {
-        const auto j = static_cast<std::int64_t>(random_uniform(options_.seed, 0x5A0FF1EULL + static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(i)) * static_cast<double>(i + 1));
+        const auto j = static_cast<std::int64_t>(
+            random_uniform(options_.seed, 0x5A0FF1EULL + static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(i)) *
+            static_cast<double>(i + 1));
         std::swap(order_[static_cast<std::size_t>(i)], order_[static_cast<std::size_t>(j)]);
       }
     }

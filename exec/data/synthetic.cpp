@@ -21,8 +21,10 @@ std::int64_t classes_of(const graph::TrainingGraph& training, TensorId input) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != input) continue;
       const auto& first = g[node.inputs.front()].type.shape;
-      if (name == "Gather" && i == 1) limit(first[static_cast<std::size_t>(graph::normalize_axis(node.attributes.integer("axis", 0), first.size()))]);
-      if (name == "CrossEntropySum" && i == 1) limit(first[static_cast<std::size_t>(graph::normalize_axis(node.attributes.integer("axis", 1), first.size()))]);
+      if (name == "Gather" && i == 1)
+        limit(first[static_cast<std::size_t>(graph::normalize_axis(node.attributes.integer("axis", 0), first.size()))]);
+      if (name == "CrossEntropySum" && i == 1)
+        limit(first[static_cast<std::size_t>(graph::normalize_axis(node.attributes.integer("axis", 1), first.size()))]);
     }
   }
   return classes == 0 ? 2 : classes;
@@ -44,12 +46,21 @@ class Synthetic final : public DataSource {
     const auto at = (r.step * batch_ + r.first) * per_sample;
     const auto bits = [&](std::int64_t i) { return static_cast<std::uint64_t>(at + i); };
     switch (r.type.dtype) {
-      case DType::F32: return fill<float>(out, elements, [&](std::int64_t i) { return static_cast<float>(random_normal(seed_, stream, bits(i))); });
-      case DType::F64: return fill<double>(out, elements, [&](std::int64_t i) { return static_cast<float>(random_normal(seed_, stream, bits(i))); });
-      case DType::I64: return fill<std::int64_t>(out, elements, [&](std::int64_t i) { return whole(r.input, stream, bits(i)); });
-      case DType::I32: return fill<std::int32_t>(out, elements, [&](std::int64_t i) { return static_cast<std::int32_t>(whole(r.input, stream, bits(i))); });
-      case DType::Bool: return fill<std::uint8_t>(out, elements, [&](std::int64_t i) { return static_cast<std::uint8_t>(random_bits(seed_, stream, bits(i)) & 1U); });
-      default: throw Refusal("input " + r.input + ": synthetic data of type " + std::string(name(r.type.dtype)) + " is not made; give --data FILE.npz");
+      case DType::F32:
+        return fill<float>(out, elements, [&](std::int64_t i) { return static_cast<float>(random_normal(seed_, stream, bits(i))); });
+      case DType::F64:
+        return fill<double>(out, elements, [&](std::int64_t i) { return static_cast<float>(random_normal(seed_, stream, bits(i))); });
+      case DType::I64:
+        return fill<std::int64_t>(out, elements, [&](std::int64_t i) { return whole(r.input, stream, bits(i)); });
+      case DType::I32:
+        return fill<std::int32_t>(out, elements,
+                                  [&](std::int64_t i) { return static_cast<std::int32_t>(whole(r.input, stream, bits(i))); });
+      case DType::Bool:
+        return fill<std::uint8_t>(out, elements,
+                                  [&](std::int64_t i) { return static_cast<std::uint8_t>(random_bits(seed_, stream, bits(i)) & 1U); });
+      default:
+        throw Refusal("input " + r.input + ": synthetic data of type " + std::string(name(r.type.dtype)) +
+                      " is not made; give --data FILE.npz");
     }
   }
 
@@ -73,6 +84,8 @@ class Synthetic final : public DataSource {
 
 }  // namespace
 
-std::unique_ptr<DataSource> synthetic_data(const graph::TrainingGraph& training, std::uint64_t seed) { return std::make_unique<Synthetic>(training, seed); }
+std::unique_ptr<DataSource> synthetic_data(const graph::TrainingGraph& training, std::uint64_t seed) {
+  return std::make_unique<Synthetic>(training, seed);
+}
 
 }  // namespace rehearsal::exec

@@ -30,7 +30,8 @@ KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& o
 }  // namespace
 
 CpuBackend::CpuBackend(const std::string& wanted) : name_(wanted == "auto" ? "onednn" : wanted) {
-  if (name_ != "onednn" && name_ != "reference") throw BadInput("--backend", "\"" + wanted + "\" is not a backend of this machine; use auto, onednn or reference");
+  if (name_ != "onednn" && name_ != "reference")
+    throw BadInput("--backend", "\"" + wanted + "\" is not a backend of this machine; use auto, onednn or reference");
   if (name_ == "onednn") tables_.push_back(fast_kernels());
   tables_.push_back(reference_kernels());
 }
@@ -58,7 +59,8 @@ plan::KernelOffer CpuBackend::offer(const plan::LocalNode& node) const {
       known_[signature] = offer;
       return offer;
     }
-  throw Refusal("operator " + std::string(node.schema.name) + " has no kernel for these operands" + (reasons.empty() ? "" : " (" + reasons + ")"));
+  throw Refusal("operator " + std::string(node.schema.name) + " has no kernel for these operands" +
+                (reasons.empty() ? "" : " (" + reasons + ")"));
 }
 
 bool CpuBackend::reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const {
@@ -86,7 +88,13 @@ void transpose_blocks(const ReorderTask& task, int threads, std::int64_t outer, 
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (std::int64_t i = 0; i < outer * blocks; ++i) {
     const std::int64_t base = i / blocks * a * b, first = i % blocks * kColumns;
-    native::MatrixTranspose<T>{static_cast<const T*>(task.from) + base + first, static_cast<T*>(task.to) + base + first * a, a, std::min(kColumns, b - first), b, a}.run();
+    native::MatrixTranspose<T>{static_cast<const T*>(task.from) + base + first,
+                               static_cast<T*>(task.to) + base + first * a,
+                               a,
+                               std::min(kColumns, b - first),
+                               b,
+                               a}
+        .run();
   }
 }
 
@@ -103,11 +111,16 @@ void reorder(const ReorderTask& task, const graph::TensorType& type, int threads
   const bool to_last = task.to_format == plan::Format::ChannelsLast;
   const auto a = to_last ? channels : spatial, b = to_last ? spatial : channels;
   switch (size_of(type.dtype)) {
-    case 1: return transpose_blocks<std::uint8_t>(task, threads, outer, a, b);
-    case 2: return transpose_blocks<std::uint16_t>(task, threads, outer, a, b);
-    case 4: return transpose_blocks<std::uint32_t>(task, threads, outer, a, b);
-    case 8: return transpose_blocks<std::uint64_t>(task, threads, outer, a, b);
-    default: throw InternalError("a reorder of elements without a size");
+    case 1:
+      return transpose_blocks<std::uint8_t>(task, threads, outer, a, b);
+    case 2:
+      return transpose_blocks<std::uint16_t>(task, threads, outer, a, b);
+    case 4:
+      return transpose_blocks<std::uint32_t>(task, threads, outer, a, b);
+    case 8:
+      return transpose_blocks<std::uint64_t>(task, threads, outer, a, b);
+    default:
+      throw InternalError("a reorder of elements without a size");
   }
 }
 

@@ -17,19 +17,21 @@ namespace rehearsal::exec {
 /// One operand or result of a kernel at run time. `data` is nullptr for an absent optional one.
 struct TensorView {
   void* data = nullptr;
-  const graph::TensorType* type = nullptr;       ///< local type
+  const graph::TensorType* type = nullptr;  ///< local type
   plan::Format format = plan::Format::Plain;
-  const graph::Shape* origin = nullptr;          ///< first index of this block in the unsplit tensor; nullptr: the tensor is whole
-  const graph::Shape* global_shape = nullptr;    ///< of the unsplit tensor; nullptr: as `type`
+  const graph::Shape* origin = nullptr;        ///< first index of this block in the unsplit tensor; nullptr: the tensor is whole
+  const graph::Shape* global_shape = nullptr;  ///< of the unsplit tensor; nullptr: as `type`
 
   template <class T>
-  [[nodiscard]] T* as() const { return static_cast<T*>(data); }
+  [[nodiscard]] T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 /// What changes from run to run.
 struct RunContext {
   std::uint64_t seed = 0;
-  std::int64_t step = 0;   ///< 0-based
+  std::int64_t step = 0;  ///< 0-based
   void* workspace = nullptr;
 };
 
@@ -39,7 +41,7 @@ struct KernelRequest {
   const graph::Attributes& attributes;
   std::span<const std::optional<graph::TensorType>> inputs, outputs;  ///< local types
   std::span<const plan::Format> input_formats, output_formats;        ///< one per operand / result
-  std::uint64_t stream = 0;  ///< identifies the node for random numbers: the same in every plan
+  std::uint64_t stream = 0;                                           ///< identifies the node for random numbers: the same in every plan
   int threads = 1;
 
   [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }

@@ -17,7 +17,8 @@ using graph::TensorId;
 constexpr const char* kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 
 bool is_stored(const graph::Tensor& tensor) {
-  return tensor.producer == graph::NodeId::None && (tensor.role == Role::Parameter || tensor.role == Role::State || tensor.role == Role::Constant);
+  return tensor.producer == graph::NodeId::None &&
+         (tensor.role == Role::Parameter || tensor.role == Role::State || tensor.role == Role::Constant);
 }
 
 void fill_value_info(onnx::ValueInfoProto& info, const graph::Tensor& tensor, const graph::Graph* other_batch) {
@@ -40,7 +41,9 @@ void set_entry(onnx::StringStringEntryProto& entry, const std::string& key, cons
   entry.set_value(value);
 }
 
-void declare_kind(onnx::ValueInfoProto& info, Role role) { set_entry(*info.add_metadata_props(), kKindKey, role == Role::Parameter ? "PARAMETER" : "BUFFER"); }
+void declare_kind(onnx::ValueInfoProto& info, Role role) {
+  set_entry(*info.add_metadata_props(), kKindKey, role == Role::Parameter ? "PARAMETER" : "BUFFER");
+}
 
 /// The newest format that readers of this opset know.
 std::int64_t ir_version_of(std::int64_t opset) { return opset <= 18 ? 8 : opset <= 20 ? 9 : opset <= 22 ? 10 : 11; }
@@ -48,7 +51,10 @@ std::int64_t ir_version_of(std::int64_t opset) { return opset <= 18 ? 8 : opset 
 class Exporter {
  public:
   Exporter(const graph::Graph& graph, const std::string& path, const ExportOptions& options)
-      : file_{graph, graph.consumers(), {}, 18, options.other_batch, 0}, path_(path), options_(options), external_(options.weights && stored_bytes(graph) > kLargestInlineWeights) {}
+      : file_{graph, graph.consumers(), {}, 18, options.other_batch, 0},
+        path_(path),
+        options_(options),
+        external_(options.weights && stored_bytes(graph) > kLargestInlineWeights) {}
 
   void run() {
     auto& graph = *file_.model.mutable_graph();
@@ -98,8 +104,10 @@ class Exporter {
     if (known) return add_initializer(t);
     const graph::Contents::Source& source = tensor.contents.source;
     if (const auto* fill = std::get_if<graph::Fill>(&source)) return add_fill(tensor, fill->value);
-    if (const auto* normal = std::get_if<graph::RandomNormal>(&source)) return add_random(tensor, "RandomNormal", {"mean", normal->mean}, {"scale", normal->deviation});
-    if (const auto* uniform = std::get_if<graph::RandomUniform>(&source)) return add_random(tensor, "RandomUniform", {"low", uniform->low}, {"high", uniform->high});
+    if (const auto* normal = std::get_if<graph::RandomNormal>(&source))
+      return add_random(tensor, "RandomNormal", {"mean", normal->mean}, {"scale", normal->deviation});
+    if (const auto* uniform = std::get_if<graph::RandomUniform>(&source))
+      return add_random(tensor, "RandomUniform", {"low", uniform->low}, {"high", uniform->high});
     auto& info = *file_.model.mutable_graph()->add_input();
     fill_value_info(info, tensor, nullptr);
     declare_kind(info, tensor.role);
@@ -119,8 +127,11 @@ class Exporter {
     auto& proto = named_initializer(tensor.name, tensor.type);
     std::string bytes(static_cast<std::size_t>(graph::size_of(tensor.type).value()), '\0');
     const std::byte* values = options_.weights && options_.values ? options_.values(t) : nullptr;
-    if (values) std::copy_n(reinterpret_cast<const char*>(values), bytes.size(), bytes.begin());
-    else graph::read_into(tensor.contents, tensor.type.shape, tensor.type.dtype, {options_.seed, graph::initial_stream(tensor.name)}, bytes.data());
+    if (values)
+      std::copy_n(reinterpret_cast<const char*>(values), bytes.size(), bytes.begin());
+    else
+      graph::read_into(tensor.contents, tensor.type.shape, tensor.type.dtype, {options_.seed, graph::initial_stream(tensor.name)},
+                       bytes.data());
     // a float constant would be taken for a parameter otherwise
     if (tensor.role == Role::Constant && is_float(tensor.type.dtype) && !tensor.type.shape.empty()) {
       auto& info = *file_.model.mutable_graph()->add_value_info();
@@ -139,7 +150,8 @@ class Exporter {
     const std::string shape_name = tensor.name + "__SHAPE";
     const graph::Contents shape = graph::contents_of(graph::Value::vector(tensor.type.shape));
     const auto& bytes = *std::get<graph::InlineBytes>(shape.source).data;
-    named_initializer(shape_name, {DType::I64, {static_cast<std::int64_t>(tensor.type.shape.size())}}).set_raw_data(bytes.data(), bytes.size());
+    named_initializer(shape_name, {DType::I64, {static_cast<std::int64_t>(tensor.type.shape.size())}})
+        .set_raw_data(bytes.data(), bytes.size());
     auto& node = generator(tensor, "ConstantOfShape");
     node.add_input(shape_name);
     auto& attribute = *node.add_attribute();
@@ -147,7 +159,10 @@ class Exporter {
     attribute.set_type(onnx::AttributeProto::TENSOR);
     attribute.mutable_t()->set_data_type(row(tensor.type.dtype).onnx_code);
     attribute.mutable_t()->add_dims(1);
-    const graph::Contents one = graph::contents_of(graph::Value{{tensor.type.dtype, {1}}, is_float(tensor.type.dtype) ? std::vector<std::int64_t>{} : std::vector{static_cast<std::int64_t>(value)}, is_float(tensor.type.dtype) ? std::vector{value} : std::vector<double>{}});
+    const graph::Contents one = graph::contents_of(
+        graph::Value{{tensor.type.dtype, {1}},
+                     is_float(tensor.type.dtype) ? std::vector<std::int64_t>{} : std::vector{static_cast<std::int64_t>(value)},
+                     is_float(tensor.type.dtype) ? std::vector{value} : std::vector<double>{}});
     const auto& element = *std::get<graph::InlineBytes>(one.source).data;
     attribute.mutable_t()->set_raw_data(element.data(), element.size());
   }

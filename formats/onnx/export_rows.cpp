@@ -20,13 +20,15 @@ Names inputs_of(const NodeExport& n) {
 /// ONNX's operator has the same name and attributes, and one result.
 void same(NodeExport& n) {
   n.add(n.op(), inputs_of(n), {n.output()});
-  n.copy({"alpha", "beta", "gamma", "axis", "perm", "fmod", "keepdims", "select_last_index", "batch_dims", "strides", "dilations", "pads", "group", "output_padding",
-          "kernel_shape", "ceil_mode", "count_include_pad", "k", "largest", "sorted", "reduction"});
+  n.copy({"alpha",   "beta",      "gamma",    "axis",  "perm",           "fmod",         "keepdims",  "select_last_index", "batch_dims",
+          "strides", "dilations", "pads",     "group", "output_padding", "kernel_shape", "ceil_mode", "count_include_pad", "k",
+          "largest", "sorted",    "reduction"});
 }
 
 void several_results(NodeExport& n) {
   Names outputs;
-  for (std::size_t i = 0; i < n.node().outputs.size(); ++i) outputs.push_back(n.readers(n.node().outputs[i]).empty() && i > 0 ? std::string() : n.output(i));
+  for (std::size_t i = 0; i < n.node().outputs.size(); ++i)
+    outputs.push_back(n.readers(n.node().outputs[i]).empty() && i > 0 ? std::string() : n.output(i));
   while (outputs.size() > 1 && outputs.back().empty()) outputs.pop_back();
   if (n.op() == "RMSNormalization") n.need_opset(23);
   n.add(n.op(), inputs_of(n), outputs).copy({"axis", "epsilon"});
@@ -41,7 +43,8 @@ void scale(NodeExport& n) { n.add("Mul", {n.input(0), n.scalar(n.attributes().nu
 
 void clip(NodeExport& n) {
   Names inputs{n.input(0)};
-  for (const char* key : {"min", "max"}) inputs.push_back(n.attributes().has(key) ? n.scalar(n.attributes().number(key, 0), n.type(0).dtype) : std::string());
+  for (const char* key : {"min", "max"})
+    inputs.push_back(n.attributes().has(key) ? n.scalar(n.attributes().number(key, 0), n.type(0).dtype) : std::string());
   n.add("Clip", inputs, {n.output()});
 }
 
@@ -121,7 +124,8 @@ void constant_of_shape(NodeExport& n) {
 void range(NodeExport& n) {
   const auto& a = n.attributes();
   const DType type = n.result_type().dtype;
-  n.add("Range", {n.scalar(a.number("start", 0), type), n.scalar(a.number("limit", 0), type), n.scalar(a.number("delta", 1), type)}, {n.output()});
+  n.add("Range", {n.scalar(a.number("start", 0), type), n.scalar(a.number("limit", 0), type), n.scalar(a.number("delta", 1), type)},
+        {n.output()});
 }
 
 /// Pads and sizes of the trailing axes, completed with what leaves the leading ones alone.
@@ -133,7 +137,8 @@ void pad(NodeExport& n) {
   std::copy_n(own.begin() + static_cast<std::ptrdiff_t>(axes), axes, pads.end() - static_cast<std::ptrdiff_t>(axes));
   const std::string mode = n.attributes().text("mode", "constant");
   if (mode == "wrap") n.need_opset(19);
-  n.add("Pad", {n.input(0), n.integers(pads), n.scalar(n.attributes().number("value", 0), n.type(0).dtype)}, {n.output()}).set("mode", mode);
+  n.add("Pad", {n.input(0), n.integers(pads), n.scalar(n.attributes().number("value", 0), n.type(0).dtype)}, {n.output()})
+      .set("mode", mode);
 }
 
 void resize(NodeExport& n) {
@@ -146,7 +151,8 @@ void resize(NodeExport& n) {
 void reduce_sum(NodeExport& n) {
   const auto& a = n.attributes();
   const double scale_factor = a.number("scale", 1);
-  const auto count = static_cast<double>(graph::element_count(n.type(0).shape)), left = static_cast<double>(graph::element_count(n.result_type().shape));
+  const auto count = static_cast<double>(graph::element_count(n.type(0).shape)),
+             left = static_cast<double>(graph::element_count(n.result_type().shape));
   const bool is_mean = a.has("scale") && count > 0 && std::abs(scale_factor * count / left - 1) < 1e-12;
   Names inputs{n.input(0)};
   if (a.has("axes")) inputs.push_back(n.integers(a.integers("axes")));
@@ -185,7 +191,8 @@ void batch_norm(NodeExport& n) {
   };
   const std::string mean = statistic(1, 0), variance = statistic(2, 1);
   Names outputs{n.output()};
-  for (std::size_t i = 0; i < 2; ++i) outputs.push_back(running ? n.name(running->outputs[i]) : n.output() + (i == 0 ? "/mean" : "/variance"));
+  for (std::size_t i = 0; i < 2; ++i)
+    outputs.push_back(running ? n.name(running->outputs[i]) : n.output() + (i == 0 ? "/mean" : "/variance"));
   n.add("BatchNormalization", {n.input(0), n.input(2), n.input(3), mean, variance}, outputs).copy({"epsilon"});
   if (running) n.set("momentum", running->attributes.number("momentum", 0.9));
   n.set("training_mode", std::int64_t{1});
@@ -235,19 +242,101 @@ void label_weight(NodeExport& n) {
 }
 
 constexpr ExportRow kRows[] = {
-    {"Add", same}, {"Sub", same}, {"Mul", same}, {"Div", same}, {"Pow", same}, {"Max", same}, {"Min", same}, {"Mod", same}, {"PRelu", same},
-    {"Equal", same}, {"Less", same}, {"Greater", same}, {"LessOrEqual", same}, {"GreaterOrEqual", same}, {"Not", same}, {"And", same}, {"Or", same}, {"Xor", same},
-    {"Where", same}, {"Relu", same}, {"Sigmoid", same}, {"Tanh", same}, {"Exp", same}, {"Log", same}, {"Sqrt", same}, {"Neg", same}, {"Abs", same}, {"Erf", same},
-    {"Reciprocal", same}, {"LeakyRelu", same}, {"Elu", same}, {"Selu", same}, {"Celu", same}, {"Softplus", same}, {"Softsign", same}, {"HardSigmoid", same},
-    {"HardSwish", same}, {"Mish", same}, {"Sin", same}, {"Cos", same}, {"Atan", same}, {"Identity", same}, {"Floor", same}, {"Ceil", same}, {"Round", same},
-    {"Sign", same}, {"IsNaN", same}, {"IsInf", same}, {"Softmax", same}, {"LogSoftmax", same}, {"Concat", same}, {"Transpose", same}, {"Gather", same},
-    {"GatherElements", same}, {"GatherND", same}, {"ScatterND", same}, {"ScatterElements", same}, {"Conv", same}, {"ConvTranspose", same}, {"MaxPool", same},
-    {"AveragePool", same}, {"ArgMax", same}, {"ArgMin", same}, {"Gelu", gelu}, {"Scale", scale}, {"Clip", clip}, {"Cast", cast}, {"Dropout", dropout},
-    {"MatMul", matmul}, {"Gemm", gemm}, {"Reshape", reshape}, {"Expand", expand}, {"Tile", tile}, {"Slice", slice}, {"Split", split}, {"Trilu", trilu},
-    {"CumSum", cumulative_sum}, {"ConstantOfShape", constant_of_shape}, {"Range", range}, {"Pad", pad}, {"Resize", resize}, {"ReduceSum", reduce_sum},
-    {"ReduceMax", reduce}, {"ReduceMin", reduce}, {"ReduceProd", reduce}, {"LayerNormalization", several_results}, {"RMSNormalization", several_results},
-    {"BatchNormSums", part_of_another}, {"BatchNormApply", batch_norm}, {"BatchNormRunning", part_of_another}, {"BatchNormInference", batch_norm_inference},
-    {"GroupNormSums", part_of_another}, {"GroupNormApply", group_norm}, {"CrossEntropySum", cross_entropy}, {"CrossEntropyWeight", label_weight},
+    {"Add", same},
+    {"Sub", same},
+    {"Mul", same},
+    {"Div", same},
+    {"Pow", same},
+    {"Max", same},
+    {"Min", same},
+    {"Mod", same},
+    {"PRelu", same},
+    {"Equal", same},
+    {"Less", same},
+    {"Greater", same},
+    {"LessOrEqual", same},
+    {"GreaterOrEqual", same},
+    {"Not", same},
+    {"And", same},
+    {"Or", same},
+    {"Xor", same},
+    {"Where", same},
+    {"Relu", same},
+    {"Sigmoid", same},
+    {"Tanh", same},
+    {"Exp", same},
+    {"Log", same},
+    {"Sqrt", same},
+    {"Neg", same},
+    {"Abs", same},
+    {"Erf", same},
+    {"Reciprocal", same},
+    {"LeakyRelu", same},
+    {"Elu", same},
+    {"Selu", same},
+    {"Celu", same},
+    {"Softplus", same},
+    {"Softsign", same},
+    {"HardSigmoid", same},
+    {"HardSwish", same},
+    {"Mish", same},
+    {"Sin", same},
+    {"Cos", same},
+    {"Atan", same},
+    {"Identity", same},
+    {"Floor", same},
+    {"Ceil", same},
+    {"Round", same},
+    {"Sign", same},
+    {"IsNaN", same},
+    {"IsInf", same},
+    {"Softmax", same},
+    {"LogSoftmax", same},
+    {"Concat", same},
+    {"Transpose", same},
+    {"Gather", same},
+    {"GatherElements", same},
+    {"GatherND", same},
+    {"ScatterND", same},
+    {"ScatterElements", same},
+    {"Conv", same},
+    {"ConvTranspose", same},
+    {"MaxPool", same},
+    {"AveragePool", same},
+    {"ArgMax", same},
+    {"ArgMin", same},
+    {"Gelu", gelu},
+    {"Scale", scale},
+    {"Clip", clip},
+    {"Cast", cast},
+    {"Dropout", dropout},
+    {"MatMul", matmul},
+    {"Gemm", gemm},
+    {"Reshape", reshape},
+    {"Expand", expand},
+    {"Tile", tile},
+    {"Slice", slice},
+    {"Split", split},
+    {"Trilu", trilu},
+    {"CumSum", cumulative_sum},
+    {"ConstantOfShape", constant_of_shape},
+    {"Range", range},
+    {"Pad", pad},
+    {"Resize", resize},
+    {"ReduceSum", reduce_sum},
+    {"ReduceMax", reduce},
+    {"ReduceMin", reduce},
+    {"ReduceProd", reduce},
+    {"LayerNormalization", several_results},
+    {"RMSNormalization", several_results},
+    {"BatchNormSums", part_of_another},
+    {"BatchNormApply", batch_norm},
+    {"BatchNormRunning", part_of_another},
+    {"BatchNormInference", batch_norm_inference},
+    {"GroupNormSums", part_of_another},
+    {"GroupNormApply", group_norm},
+    {"CrossEntropySum", cross_entropy},
+    {"CrossEntropyWeight", label_weight},
 };
 
 }  // namespace

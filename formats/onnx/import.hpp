@@ -6,10 +6,11 @@
 //   1. State, when BatchNormalization reads it as running mean or variance, and no operand for weights;
 //   2. what the exporter's InputSpec.kind metadata says, where there is some: PARAMETER, BUFFER (constant) or USER_INPUT (data);
 //      and where it lists all of them, what is not listed is a Constant unless operands that hold weights read it (a transposed copy);
-//   3. a Constant, when only operands read it that nobody trains (scales of Resize, bounds of Clip, ratio of Dropout, class weights of a loss),
+//   3. a Constant, when only operands read it that nobody trains (scales of Resize, bounds of Clip, ratio of Dropout, class weights of a
+//   loss),
 //      when it has rank 0, when it has one element, no operand that holds weights reads it and its name is one that exporters make
-//      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask), or when it is the ones and zeros with which exporters write group
-//      normalization as InstanceNormalization;
+//      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask), or when it is the ones and zeros with which
+//      exporters write group normalization as InstanceNormalization;
 //   4. a Parameter otherwise.
 // Float graph inputs of fixed shape that operands for weights read, or whose name has a dot, are stored tensors too (a file
 // exported without its weights), and so are names that only value_info declares, and ConstantOfShape, RandomNormal and RandomUniform nodes
@@ -40,18 +41,19 @@ struct UnknownOperator {
 
 struct ImportedModel {
   graph::Graph graph;
-  std::map<std::string, graph::TensorType> tensors;  ///< every tensor of the file whose type is known, by the file's name, folded ones included
-  std::vector<std::string> unresolved;               ///< tensors of the file whose type is not known: only behind unknown operators
-  std::vector<UnknownOperator> unknown;              ///< only with collect_unknown
+  std::map<std::string, graph::TensorType>
+      tensors;                           ///< every tensor of the file whose type is known, by the file's name, folded ones included
+  std::vector<std::string> unresolved;   ///< tensors of the file whose type is not known: only behind unknown operators
+  std::vector<UnknownOperator> unknown;  ///< only with collect_unknown
   std::vector<std::string> warnings;
-  std::map<std::string, std::int64_t> operators;     ///< nodes of the file by operator
-  std::map<std::string, std::string> metadata;       ///< of the model and its graph
-  std::string producer;                              ///< "pytorch 2.1"
-  std::int64_t opset = 1;                            ///< of the default domain
+  std::map<std::string, std::int64_t> operators;  ///< nodes of the file by operator
+  std::map<std::string, std::string> metadata;    ///< of the model and its graph
+  std::string producer;                           ///< "pytorch 2.1"
+  std::int64_t opset = 1;                         ///< of the default domain
 };
 
-/// Throws BadInput naming the file and the byte, node or tensor when the model cannot be read, an operator is not supported, a symbol is not
-/// bound (the message lists all of them), or shapes do not fit.
+/// Throws BadInput naming the file and the byte, node or tensor when the model cannot be read, an operator is not supported, a symbol is
+/// not bound (the message lists all of them), or shapes do not fit.
 [[nodiscard]] ImportedModel import_onnx(const std::string& path, const ImportOptions& options);
 
 }  // namespace rehearsal::formats

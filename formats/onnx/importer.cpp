@@ -36,12 +36,14 @@ ImportedModel Importer::run() && {
   const NodeList nodes = in_topological_order(graph.node(), file_.path);
   main_.usage = usage_of(nodes, functions_);
   for (const auto& tensor : graph.initializer()) {
-    if (!main_.initializers.emplace(tensor.name(), &tensor).second) throw BadInput(file_.path, "two initializers have the name '" + tensor.name() + "'");
+    if (!main_.initializers.emplace(tensor.name(), &tensor).second)
+      throw BadInput(file_.path, "two initializers have the name '" + tensor.name() + "'");
   }
   for (const auto& node : graph.node()) {
     for (const std::string& name : node.output()) {
       if (!produced_.insert(name).second && !name.empty()) throw BadInput(file_.path, "tensor '" + name + "' is produced twice");
-      if (main_.initializers.contains(name)) throw BadInput(file_.path, described(node) + " produces '" + name + "', which is an initializer too; names must be unique");
+      if (main_.initializers.contains(name))
+        throw BadInput(file_.path, described(node) + " produces '" + name + "', which is an initializer too; names must be unique");
     }
   }
   try {
@@ -66,11 +68,13 @@ void Importer::add_inputs() {
   for (const auto& info : file_.model.graph().input()) {
     if (main_.initializers.contains(info.name())) continue;  // IR 3 lists initializers as inputs too
     if (produced_.contains(info.name())) throw BadInput("input '" + info.name() + "'", "a node produces it too; names must be unique");
-    if (!info.type().has_tensor_type()) throw BadInput("input '" + info.name() + "'", "is no tensor; sequences, maps and optionals cannot be fed");
+    if (!info.type().has_tensor_type())
+      throw BadInput("input '" + info.name() + "'", "is no tensor; sequences, maps and optionals cannot be fed");
     const graph::TensorType type = bound_type(info);
     const bool data = is_data_input(info);
-    const TensorId t = data ? builder_.add_input(info.name(), type)
-                            : builder_.add_stored(info.name(), type, role_of_stored(candidate(info.name(), type, main_), {}), {type.dtype, {}});
+    const TensorId t =
+        data ? builder_.add_input(info.name(), type)
+             : builder_.add_stored(info.name(), type, role_of_stored(candidate(info.name(), type, main_), {}), {type.dtype, {}});
     if (!main_.meanings.emplace(info.name(), t).second) throw BadInput("input '" + info.name() + "'", "is listed twice");
   }
 }
@@ -154,7 +158,8 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
   if (!row) view.unsupported("this operator is not supported");
   for (const std::string& name : node.input()) view.inputs_.push_back(name.empty() ? Meaning{} : look_up(name, scope));
   for (std::size_t i = 0; i < view.input_count(); ++i) {
-    if (view.is_noise(i) && node.op_type() != "Less" && node.op_type() != "Shape") view.unsupported("fresh random numbers are supported only where they are compared with a probability");
+    if (view.is_noise(i) && node.op_type() != "Less" && node.op_type() != "Shape")
+      view.unsupported("fresh random numbers are supported only where they are compared with a probability");
   }
   const std::size_t first_new = builder_.so_far().tensors().size();
   row->import(view);
@@ -163,7 +168,8 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
     const auto k = static_cast<std::size_t>(i);
     if (node.output(i).empty()) continue;
     if (std::holds_alternative<std::monostate>(view.outputs_[k])) {
-      if (const auto use = scope.usage.find(node.output(i)); use != scope.usage.end() && use->second != 0) view.unsupported("its result " + std::to_string(i) + " is read, and is not supported");
+      if (const auto use = scope.usage.find(node.output(i)); use != scope.usage.end() && use->second != 0)
+        view.unsupported("its result " + std::to_string(i) + " is read, and is not supported");
       continue;
     }
     bind_result(node.output(i), std::move(view.outputs_[k]), first_new, scope);
@@ -181,7 +187,9 @@ void Importer::bind_result(const std::string& name, Meaning meaning, std::size_t
 bool Importer::reads_unknown(const onnx::NodeProto& node, Scope& scope) {
   if (!options_.collect_unknown) return false;
   const auto names = node.input();
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return !name.empty() && std::holds_alternative<std::monostate>(look_up(name, scope)); });
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return !name.empty() && std::holds_alternative<std::monostate>(look_up(name, scope));
+  });
 }
 
 /// Results of a node that cannot be imported: of the type that the file declares, or unknown.
@@ -283,7 +291,12 @@ Meaning Importer::look_up(const std::string& name, Scope& scope) {
 /// A name that nothing produces: with export_params=False the weights are only declared.
 Meaning Importer::dangling(const std::string& name, Scope& scope) {
   const auto* info = &scope == &main_ ? declarations_.value_info(name) : nullptr;
-  if (!info || !info->type().tensor_type().has_shape()) throw BadInput("tensor '" + name + "'", "is read, but no node produces it, and the file neither stores it nor declares its shape" + std::string(declarations_.parameters().contains(name) ? ": export with keep_initializers_as_inputs=True when leaving out the weights" : ""));
+  if (!info || !info->type().tensor_type().has_shape())
+    throw BadInput("tensor '" + name + "'",
+                   "is read, but no node produces it, and the file neither stores it nor declares its shape" +
+                       std::string(declarations_.parameters().contains(name)
+                                       ? ": export with keep_initializers_as_inputs=True when leaving out the weights"
+                                       : ""));
   const graph::TensorType type = bound_type(*info);
   if (!is_float(type.dtype)) {
     warn("tensor '" + name + "' is declared, but its values are missing: export with optimize=False when exporting without parameters");
@@ -295,7 +308,8 @@ Meaning Importer::dangling(const std::string& name, Scope& scope) {
 TensorId Importer::add_initializer(const std::string& name, const onnx::TensorProto& tensor, const Scope& scope) {
   const StoredTensor stored = stored_tensor(file_, tensor, name);
   if (!stored.missing.empty()) {
-    if (!options_.allow_missing_weights) throw BadInput(stored.missing, "this file with the values of tensor '" + name + "' does not exist");
+    if (!options_.allow_missing_weights)
+      throw BadInput(stored.missing, "this file with the values of tensor '" + name + "' does not exist");
     missing_[stored.missing].push_back(name);
   }
   return add_stored(scope.prefix + name, stored, role_of_stored(candidate(name, stored.type, scope), stored.contents));
@@ -303,7 +317,8 @@ TensorId Importer::add_initializer(const std::string& name, const onnx::TensorPr
 
 TensorId Importer::add_stored(const std::string& name, const StoredTensor& stored, Role role) {
   const std::string fresh = builder_.fresh_name(name);
-  const bool readable = role == Role::Constant && stored.contents.known() && graph::element_count(stored.type.shape) <= graph::kLargestFolded;
+  const bool readable =
+      role == Role::Constant && stored.contents.known() && graph::element_count(stored.type.shape) <= graph::kLargestFolded;
   if (readable && stored.type.dtype != DType::String) return builder_.add_constant(fresh, value_of(stored));
   return builder_.add_stored(fresh, stored.type, role, stored.contents);
 }
@@ -323,7 +338,8 @@ void Importer::warn(const std::string& sentence) { result_.warnings.push_back(se
 
 void Importer::warn_of_missing() {
   for (const auto& [path, tensors] : missing_) {
-    warn(path + " does not exist: the values of " + std::to_string(tensors.size()) + " tensors ('" + tensors.front() + "', ...) are not known");
+    warn(path + " does not exist: the values of " + std::to_string(tensors.size()) + " tensors ('" + tensors.front() +
+         "', ...) are not known");
   }
 }
 

@@ -34,7 +34,7 @@ class Importer {
     std::unordered_map<std::string, const onnx::TensorProto*> initializers;
     UsageByName usage;
     Scope* outer = nullptr;
-    std::string prefix;            ///< of the names that its tensors get in the graph; empty for the main graph
+    std::string prefix;  ///< of the names that its tensors get in the graph; empty for the main graph
     const OpsetVersions* opsets = nullptr;
     int depth = 0;
   };
@@ -80,8 +80,8 @@ class Importer {
   Bindings bindings_;
   std::set<std::string> produced_;  ///< by nodes of the main graph
   graph::GraphBuilder builder_;
-  std::unordered_set<graph::TensorId> running_;  ///< storage of running statistics that a node updates
-  std::unordered_set<graph::TensorId> noise_;    ///< placeholders of fresh random numbers
+  std::unordered_set<graph::TensorId> running_;              ///< storage of running statistics that a node updates
+  std::unordered_set<graph::TensorId> noise_;                ///< placeholders of fresh random numbers
   std::map<std::string, std::vector<std::string>> missing_;  ///< tensors by external file that is not there
   Scope main_;
   Scope* scope_ = nullptr;  ///< of the node being imported

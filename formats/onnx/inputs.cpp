@@ -32,8 +32,10 @@ graph::TensorType Importer::bound_type(const onnx::ValueInfoProto& info) const {
   for (const std::string& text : dimension_texts(info)) {
     std::set<std::string> unbound;
     const auto size = evaluate_size(text, bindings_, &unbound);
-    if (!size) throw BadInput("tensor '" + info.name() + "'", "its size '" + text + "' depends on " + joined(unbound) + ", which has no value");
-    if (*size < 0) throw BadInput("tensor '" + info.name() + "'", "its size '" + text + "' is " + std::to_string(*size) + "; it must not be negative");
+    if (!size)
+      throw BadInput("tensor '" + info.name() + "'", "its size '" + text + "' depends on " + joined(unbound) + ", which has no value");
+    if (*size < 0)
+      throw BadInput("tensor '" + info.name() + "'", "its size '" + text + "' is " + std::to_string(*size) + "; it must not be negative");
     type.shape.push_back(*size);
   }
   return type;
@@ -62,7 +64,8 @@ void Importer::bind_first_dimensions() {
     if (!size && unbound.size() == 1 && *unbound.begin() == texts[0]) {
       bindings_[texts[0]] = *options_.batch;
     } else if (size && *size != *options_.batch && options_.binds.count(texts[0]) == 0) {
-      warn("input '" + info.name() + "' has " + std::to_string(*size) + " rows in the file, not the batch of " + std::to_string(*options_.batch));
+      warn("input '" + info.name() + "' has " + std::to_string(*size) + " rows in the file, not the batch of " +
+           std::to_string(*options_.batch));
     }
   }
 }
@@ -88,7 +91,9 @@ void Importer::bind_symbols() {
     }
   }
   for (const auto& [name, value] : options_.binds) {
-    if (!known.contains(name)) warn("--bind " + name + "=" + std::to_string(value) + ": no input has a size of this name" + (known.empty() ? "" : "; there are " + joined(known)));
+    if (!known.contains(name))
+      warn("--bind " + name + "=" + std::to_string(value) + ": no input has a size of this name" +
+           (known.empty() ? "" : "; there are " + joined(known)));
   }
   if (unbound.empty()) return;
   const std::string example = *unbound.begin();
@@ -96,7 +101,8 @@ void Importer::bind_symbols() {
                  (first.empty() || options_.batch ? "" : ", and the first dimension of the inputs (" + joined(first) + ") with --batch"));
 }
 
-/// Optimizing exporters drop biases of zeros, merge equal weights and rename transposed ones: a model fresh from its initialization is full of them.
+/// Optimizing exporters drop biases of zeros, merge equal weights and rename transposed ones: a model fresh from its initialization is full
+/// of them.
 void Importer::warn_of_unread_parameters() {
   std::vector<std::string> lost;
   for (const std::string& name : declarations_.parameters()) {
@@ -104,8 +110,10 @@ void Importer::warn_of_unread_parameters() {
     if (usage == main_.usage.end() || usage->second == 0) lost.push_back(name);
   }
   if (lost.empty()) return;
-  warn("the exporter lists " + std::to_string(declarations_.parameters().size()) + " parameters, and no node reads " + std::to_string(lost.size()) + " of them under their names ('" +
-       lost.front() + "', ...): they were folded, renamed or merged with equal ones, and then train as one; export with optimize=False to keep them apart");
+  warn(
+      "the exporter lists " + std::to_string(declarations_.parameters().size()) + " parameters, and no node reads " +
+      std::to_string(lost.size()) + " of them under their names ('" + lost.front() +
+      "', ...): they were folded, renamed or merged with equal ones, and then train as one; export with optimize=False to keep them apart");
 }
 
 void Importer::warn_of_damage() {
@@ -118,8 +126,10 @@ void Importer::warn_of_damage() {
     return node.op_type() == "Conv" && node.input_size() > 2 && node.input(1).starts_with("onnx::Conv_");
   });
   if (!uses("BatchNormalization") && (had_norm || (anonymous && uses("Conv")))) {
-    warn("the exporter folded BatchNormalization into convolutions: it cannot be trained as the original network; export with the model in training mode, "
-         "and with optimize=False or do_constant_folding=False");
+    warn(
+        "the exporter folded BatchNormalization into convolutions: it cannot be trained as the original network; export with the model in "
+        "training mode, "
+        "and with optimize=False or do_constant_folding=False");
   }
 }
 

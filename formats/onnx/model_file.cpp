@@ -1,13 +1,13 @@
 #include "formats/onnx/model_file.hpp"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <optional>
-
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "base/error.hpp"
 #include "formats/onnx/wire.hpp"
@@ -65,8 +65,9 @@ files::path external_path(const std::string& model, const std::string& location,
 void require_bytes(const StoredTensor& stored, std::uint64_t found, const std::string& name) {
   const auto needed = static_cast<std::uint64_t>(graph::size_of(stored.type).value());
   if (found == needed) return;
-  throw BadInput("tensor '" + name + "'", "its values have " + std::to_string(found) + " bytes, shape " + graph::to_text(stored.type.shape) + " of " +
-                                              std::string(rehearsal::name(stored.type.dtype)) + " needs " + std::to_string(needed));
+  throw BadInput("tensor '" + name + "'", "its values have " + std::to_string(found) + " bytes, shape " +
+                                              graph::to_text(stored.type.shape) + " of " + std::string(rehearsal::name(stored.type.dtype)) +
+                                              " needs " + std::to_string(needed));
 }
 
 void read_external(const ModelFile& file, const onnx::TensorProto& tensor, const std::string& name, StoredTensor& stored) {
@@ -80,8 +81,8 @@ void read_external(const ModelFile& file, const onnx::TensorProto& tensor, const
   }
   const std::uint64_t length = external.length.value_or(static_cast<std::uint64_t>(graph::size_of(stored.type).value()));
   if (external.offset > size || length > size - external.offset) {
-    throw BadInput(path.string(), "tensor '" + name + "' has " + std::to_string(length) + " bytes at offset " + std::to_string(external.offset) +
-                                      ", outside the file of " + std::to_string(size) + " bytes");
+    throw BadInput(path.string(), "tensor '" + name + "' has " + std::to_string(length) + " bytes at offset " +
+                                      std::to_string(external.offset) + ", outside the file of " + std::to_string(size) + " bytes");
   }
   require_bytes(stored, length, name);
   stored.contents.source = graph::FileRegion{path.string(), external.offset, length};
@@ -105,13 +106,20 @@ std::shared_ptr<const std::vector<std::byte>> narrowed(const Field& field) {
 /// Values in the field that the format assigns to the element type (TensorProto: "int32_data holds ... float16, bool ...").
 std::shared_ptr<const std::vector<std::byte>> typed_data(const onnx::TensorProto& t, DType type) {
   switch (type) {
-    case DType::F32: return narrowed<float>(t.float_data());
-    case DType::F64: return narrowed<double>(t.double_data());
-    case DType::I64: return narrowed<std::int64_t>(t.int64_data());
-    case DType::U64: return narrowed<std::uint64_t>(t.uint64_data());
-    case DType::U32: return narrowed<std::uint32_t>(t.uint64_data());
-    case DType::I32: return narrowed<std::int32_t>(t.int32_data());
-    default: break;
+    case DType::F32:
+      return narrowed<float>(t.float_data());
+    case DType::F64:
+      return narrowed<double>(t.double_data());
+    case DType::I64:
+      return narrowed<std::int64_t>(t.int64_data());
+    case DType::U64:
+      return narrowed<std::uint64_t>(t.uint64_data());
+    case DType::U32:
+      return narrowed<std::uint32_t>(t.uint64_data());
+    case DType::I32:
+      return narrowed<std::int32_t>(t.int32_data());
+    default:
+      break;
   }
   return size_of(type) == 2 ? narrowed<std::uint16_t>(t.int32_data()) : narrowed<std::uint8_t>(t.int32_data());
 }
@@ -124,7 +132,8 @@ ModelFile read_model(const std::string& path) {
   const std::string small = without_payloads(mapped.bytes(), path);
   google::protobuf::io::ArrayInputStream stream(small.data(), static_cast<int>(small.size()));
   google::protobuf::io::CodedInputStream coded(&stream);
-  if (!file.model.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage()) throw BadInput(path, "not a readable ONNX model: its fields do not follow the format");
+  if (!file.model.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
+    throw BadInput(path, "not a readable ONNX model: its fields do not follow the format");
   if (!file.model.has_graph()) throw BadInput(path, "holds no graph: this is no ONNX model");
   return file;
 }
@@ -146,11 +155,13 @@ StoredTensor stored_tensor(const ModelFile& file, const onnx::TensorProto& tenso
   if (stored.type.dtype == DType::String) return stored;
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
     read_external(file, tensor, name, stored);
-  } else if (tensor.has_payload_bytes() && !tensor.has_raw_data()) {  // raw_data of any type, or float_data/double_data: sizes tell a misfit
+  } else if (tensor.has_payload_bytes() &&
+             !tensor.has_raw_data()) {  // raw_data of any type, or float_data/double_data: sizes tell a misfit
     require_bytes(stored, tensor.payload_bytes(), name);
     stored.contents.source = graph::FileRegion{file.path, tensor.payload_offset(), tensor.payload_bytes()};
   } else {
-    auto data = tensor.has_raw_data() ? bytes_of(tensor.raw_data().data(), tensor.raw_data().size()) : typed_data(tensor, stored.type.dtype);
+    auto data =
+        tensor.has_raw_data() ? bytes_of(tensor.raw_data().data(), tensor.raw_data().size()) : typed_data(tensor, stored.type.dtype);
     const bool none = data->empty() && !tensor.has_raw_data() && graph::element_count(stored.type.shape) > 0;
     if (none) return stored;  // a tensor without data: a weight whose values are not known
     require_bytes(stored, data->size(), name);

@@ -27,7 +27,8 @@ struct StoredTensor {
   graph::Contents contents;
   std::string missing;  ///< the external file that holds the values when it does not exist, else empty
 };
-/// `name` is what messages call the tensor. Throws BadInput naming it when the payload does not fit its type, or lies outside the model's folder.
+/// `name` is what messages call the tensor. Throws BadInput naming it when the payload does not fit its type, or lies outside the model's
+/// folder.
 [[nodiscard]] StoredTensor stored_tensor(const ModelFile& file, const onnx::TensorProto& tensor, const std::string& name);
 
 /// All values of a stored tensor.

@@ -18,7 +18,7 @@ struct ExportFile {
   const graph::Graph& graph;
   std::vector<std::vector<graph::NodeId>> consumers;
   onnx::ModelProto model;
-  std::int64_t opset = 18;  ///< raised by rows that need a newer one
+  std::int64_t opset = 18;                    ///< raised by rows that need a newer one
   const graph::Graph* other_batch = nullptr;  ///< dimensions that differ in this graph are the batch, and written as a symbol
   std::size_t names = 0;
 };

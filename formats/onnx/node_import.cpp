@@ -10,12 +10,18 @@ using graph::TensorId;
 
 namespace {
 
-std::string display_name(const onnx::NodeProto& node) { return !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0); }
+std::string display_name(const onnx::NodeProto& node) {
+  return !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
+}
 
 }  // namespace
 
 NodeImport::NodeImport(Importer& importer, const onnx::NodeProto& node, std::int64_t version)
-    : importer_(importer), node_(node), version_(version), name_(display_name(node)), outputs_(static_cast<std::size_t>(node.output_size())) {}
+    : importer_(importer),
+      node_(node),
+      version_(version),
+      name_(display_name(node)),
+      outputs_(static_cast<std::size_t>(node.output_size())) {}
 
 const std::string& NodeImport::op() const { return node_.op_type(); }
 bool NodeImport::training() const { return importer_.options_.training_form; }
@@ -24,7 +30,8 @@ void NodeImport::warn(const std::string& sentence) const { importer_.warn(descri
 void NodeImport::fail(const std::string& what) const { throw BadInput(described(node_), what); }
 
 void NodeImport::unsupported(const std::string& what) const {
-  throw UnsupportedOperator(described(node_), what + " (domain '" + (node_.domain().empty() ? "ai.onnx" : node_.domain()) + "', opset " + std::to_string(version_) + ")");
+  throw UnsupportedOperator(described(node_), what + " (domain '" + (node_.domain().empty() ? "ai.onnx" : node_.domain()) + "', opset " +
+                                                  std::to_string(version_) + ")");
 }
 
 // Operands
@@ -55,7 +62,8 @@ const graph::Value* NodeImport::value(std::size_t i) const { return builder().va
 const graph::Value& NodeImport::known(std::size_t i, std::string_view what) const {
   const graph::Value* values = value(i);
   if (!values) {
-    fail("operand " + std::to_string(i) + " ('" + builder()[input(i)].name + "') gives " + std::string(what) + ", so it must follow from shapes and constants; it depends on data");
+    fail("operand " + std::to_string(i) + " ('" + builder()[input(i)].name + "') gives " + std::string(what) +
+         ", so it must follow from shapes and constants; it depends on data");
   }
   return *values;
 }
@@ -69,13 +77,17 @@ std::vector<std::int64_t> NodeImport::known_integers(std::size_t i, std::string_
 
 std::int64_t NodeImport::known_integer(std::size_t i, std::string_view what) const {
   const auto values = known_integers(i, what);
-  if (values.size() != 1) fail("operand " + std::to_string(i) + " gives " + std::string(what) + ", so it must have one element; it has " + std::to_string(values.size()));
+  if (values.size() != 1)
+    fail("operand " + std::to_string(i) + " gives " + std::string(what) + ", so it must have one element; it has " +
+         std::to_string(values.size()));
   return values[0];
 }
 
 double NodeImport::known_number(std::size_t i, std::string_view what) const {
   const graph::Value& values = known(i, what);
-  if (values.count() != 1) fail("operand " + std::to_string(i) + " gives " + std::string(what) + ", so it must have one element; it has " + std::to_string(values.count()));
+  if (values.count() != 1)
+    fail("operand " + std::to_string(i) + " gives " + std::string(what) + ", so it must have one element; it has " +
+         std::to_string(values.count()));
   return values.real(0);
 }
 
@@ -162,7 +174,8 @@ TensorId NodeImport::reshape(TensorId t, graph::Shape shape) { return emit("Resh
 
 TensorId NodeImport::copy_of_stored(TensorId t, std::size_t output) {
   Importer::Scope& scope = *importer_.scope_;
-  return importer_.copy_of_stored(t, scope.prefix + output_name(output), importer_.candidate(output_name(output), builder().type(t), scope));
+  return importer_.copy_of_stored(t, scope.prefix + output_name(output),
+                                  importer_.candidate(output_name(output), builder().type(t), scope));
 }
 
 TensorId NodeImport::state(std::size_t i, std::string_view suffix) {
@@ -207,7 +220,9 @@ void NodeImport::set_weight(std::size_t i, const graph::TensorType& type, const 
 }
 
 void NodeImport::mark_noise(TensorId t) { importer_.noise_.insert(t); }
-bool NodeImport::is_noise(std::size_t i) const { return has(i) && std::holds_alternative<TensorId>(inputs_[i]) && importer_.noise_.contains(input(i)); }
+bool NodeImport::is_noise(std::size_t i) const {
+  return has(i) && std::holds_alternative<TensorId>(inputs_[i]) && importer_.noise_.contains(input(i));
+}
 
 std::int64_t NodeImport::next_stream() { return static_cast<std::int64_t>(importer_.streams_++); }
 

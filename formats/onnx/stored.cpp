@@ -16,7 +16,8 @@ constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpe
 /// Names that exporters make up for constants: "val_12", "const_fold_opt__7", "onnx::Gemm_63", "412".
 bool is_made_up(const std::string& name) {
   const bool digits = std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  return digits || name.starts_with("val_") || name.starts_with("onnx::") || name.find("const") != std::string::npos || name.find("Const") != std::string::npos;
+  return digits || name.starts_with("val_") || name.starts_with("onnx::") || name.find("const") != std::string::npos ||
+         name.find("Const") != std::string::npos;
 }
 
 /// Values are 0 and one number that hides.

@@ -13,7 +13,8 @@
 
 namespace rehearsal::formats {
 
-/// What the exporter says about a tensor (torch.export's InputSpec.kind). Unlisted: it listed all parameters and buffers, this is none of them.
+/// What the exporter says about a tensor (torch.export's InputSpec.kind). Unlisted: it listed all parameters and buffers, this is none of
+/// them.
 enum class DeclaredKind : std::uint8_t { Unknown, Parameter, Buffer, UserInput, Unlisted };
 
 /// A tensor of the file with the facts that decide its role.
@@ -29,7 +30,8 @@ struct Candidate {
 [[nodiscard]] graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& contents);
 /// Whether an input without a value is a weight rather than data. `fixed`: its shape has no symbol.
 [[nodiscard]] bool is_weight_input(const Candidate& candidate, bool fixed);
-/// Whether a node without operands (ConstantOfShape, RandomNormal) stands for a weight. `shape_name`: where its shape comes from, may be empty.
+/// Whether a node without operands (ConstantOfShape, RandomNormal) stands for a weight. `shape_name`: where its shape comes from, may be
+/// empty.
 [[nodiscard]] bool is_generated_weight(const Candidate& candidate, const std::string& shape_name);
 
 /// Declarations of a graph by tensor name.

@@ -20,7 +20,8 @@ struct NotAnExpression {};
 /// Recursive descent; a value is nullopt once a symbol without one took part.
 class Parser {
  public:
-  Parser(std::string_view text, const Bindings& bindings, std::set<std::string>& unbound) : text_(text), bindings_(bindings), unbound_(unbound) {}
+  Parser(std::string_view text, const Bindings& bindings, std::set<std::string>& unbound)
+      : text_(text), bindings_(bindings), unbound_(unbound) {}
 
   std::optional<std::int64_t> whole() {
     const auto value = sum();
@@ -60,7 +61,9 @@ class Parser {
       if (!add && !take("-")) break;
       const Size right = product();
       if (left && right) {
-        left = checked([&](std::int64_t& value) { return add ? __builtin_add_overflow(*left, *right, &value) : __builtin_sub_overflow(*left, *right, &value); });
+        left = checked([&](std::int64_t& value) {
+          return add ? __builtin_add_overflow(*left, *right, &value) : __builtin_sub_overflow(*left, *right, &value);
+        });
       } else {
         left = std::nullopt;
       }
@@ -73,9 +76,12 @@ class Parser {
     Size left = factor();
     while (true) {
       const char c = peek();
-      if (c == '*') left = multiplied(left);
-      else if (c == '/' || c == '%') left = divided(left);
-      else return left;
+      if (c == '*')
+        left = multiplied(left);
+      else if (c == '/' || c == '%')
+        left = divided(left);
+      else
+        return left;
     }
   }
 
@@ -123,7 +129,8 @@ class Parser {
   Size number() {
     std::int64_t value = 0;
     for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0; ++at_) {
-      if (__builtin_mul_overflow(value, std::int64_t{10}, &value) || __builtin_add_overflow(value, std::int64_t{text_[at_] - '0'}, &value)) fail("its value does not fit into 64 bits");
+      if (__builtin_mul_overflow(value, std::int64_t{10}, &value) || __builtin_add_overflow(value, std::int64_t{text_[at_] - '0'}, &value))
+        fail("its value does not fit into 64 bits");
     }
     if (at_ < text_.size() && starts_name(text_[at_])) throw NotAnExpression{};
     return value;
@@ -147,8 +154,10 @@ class Parser {
     Size result = sum();
     while (take(",")) {
       const Size other = sum();
-      if (!result || !other) result = std::nullopt;
-      else result = name == "max" ? std::max(*result, *other) : std::min(*result, *other);
+      if (!result || !other)
+        result = std::nullopt;
+      else
+        result = name == "max" ? std::max(*result, *other) : std::min(*result, *other);
     }
     if (!take(")")) throw NotAnExpression{};
     return result;

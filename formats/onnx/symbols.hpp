@@ -16,7 +16,8 @@ using Bindings = std::map<std::string, std::int64_t>;
 /// The value of an expression of + - * // % / Min Max floor, parentheses, integers and symbols.
 /// nullopt when a symbol has no value (it is added to `unbound` when given). A text that is no expression is one symbol.
 /// Throws BadInput naming the expression when it overflows or divides by zero.
-[[nodiscard]] std::optional<std::int64_t> evaluate_size(std::string_view expression, const Bindings& bindings, std::set<std::string>* unbound = nullptr);
+[[nodiscard]] std::optional<std::int64_t> evaluate_size(std::string_view expression, const Bindings& bindings,
+                                                        std::set<std::string>* unbound = nullptr);
 
 /// Whether the text is a name alone, not an expression.
 [[nodiscard]] bool is_symbol(std::string_view expression);

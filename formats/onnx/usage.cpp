@@ -20,19 +20,49 @@ struct OperandUse {
 constexpr unsigned kAllOperands = ~0U;
 constexpr unsigned kAfterFirst = kAllOperands << 1;
 constexpr OperandUse kOperandUses[] = {
-    {"Conv", 0b110}, {"ConvTranspose", 0b110}, {"DeformConv", 0b1010}, {"Gemm", 0b110}, {"Gather", 0b1, 0, 0b10}, {"PRelu", 0b10},
-    {"BatchNormalization", 0b110, 0b11000}, {"LayerNormalization", 0b110}, {"GroupNormalization", 0b110},
-    {"RMSNormalization", 0b10}, {"LSTM", 0b10001110}, {"GRU", 0b1110}, {"RNN", 0b1110},
-    {"Resize", 0, 0, kAfterFirst}, {"Upsample", 0, 0, kAfterFirst}, {"Pad", 0, 0, kAfterFirst}, {"Clip", 0, 0, kAfterFirst},
-    {"Dropout", 0, 0, kAfterFirst}, {"SoftmaxCrossEntropyLoss", 0, 0, kAfterFirst}, {"NegativeLogLikelihoodLoss", 0, 0, kAfterFirst},
-    {"Pow", 0, 0, 0b10}, {"Where", 0, 0, 0b1}, {"Range", 0, 0, kAllOperands}, {"ConstantOfShape", 0, 0, kAllOperands},
-    {"Mod", 0, 0, kAllOperands}, {"Equal", 0, 0, kAllOperands}, {"Less", 0, 0, kAllOperands}, {"Greater", 0, 0, kAllOperands},
-    {"LessOrEqual", 0, 0, kAllOperands}, {"GreaterOrEqual", 0, 0, kAllOperands}, {"OneHot", 0, 0, kAllOperands}, {"CastLike", 0, 0, 0b10},
-    {"Shape", 0, 0, kAllOperands}, {"Size", 0, 0, kAllOperands}, {"RandomUniformLike", 0, 0, kAllOperands}, {"RandomNormalLike", 0, 0, kAllOperands},
-    {"QuantizeLinear", 0, 0, kAfterFirst}, {"DequantizeLinear", 0, 0, kAfterFirst}, {"RotaryEmbedding", 0, 0, kAfterFirst},
+    {"Conv", 0b110},
+    {"ConvTranspose", 0b110},
+    {"DeformConv", 0b1010},
+    {"Gemm", 0b110},
+    {"Gather", 0b1, 0, 0b10},
+    {"PRelu", 0b10},
+    {"BatchNormalization", 0b110, 0b11000},
+    {"LayerNormalization", 0b110},
+    {"GroupNormalization", 0b110},
+    {"RMSNormalization", 0b10},
+    {"LSTM", 0b10001110},
+    {"GRU", 0b1110},
+    {"RNN", 0b1110},
+    {"Resize", 0, 0, kAfterFirst},
+    {"Upsample", 0, 0, kAfterFirst},
+    {"Pad", 0, 0, kAfterFirst},
+    {"Clip", 0, 0, kAfterFirst},
+    {"Dropout", 0, 0, kAfterFirst},
+    {"SoftmaxCrossEntropyLoss", 0, 0, kAfterFirst},
+    {"NegativeLogLikelihoodLoss", 0, 0, kAfterFirst},
+    {"Pow", 0, 0, 0b10},
+    {"Where", 0, 0, 0b1},
+    {"Range", 0, 0, kAllOperands},
+    {"ConstantOfShape", 0, 0, kAllOperands},
+    {"Mod", 0, 0, kAllOperands},
+    {"Equal", 0, 0, kAllOperands},
+    {"Less", 0, 0, kAllOperands},
+    {"Greater", 0, 0, kAllOperands},
+    {"LessOrEqual", 0, 0, kAllOperands},
+    {"GreaterOrEqual", 0, 0, kAllOperands},
+    {"OneHot", 0, 0, kAllOperands},
+    {"CastLike", 0, 0, 0b10},
+    {"Shape", 0, 0, kAllOperands},
+    {"Size", 0, 0, kAllOperands},
+    {"RandomUniformLike", 0, 0, kAllOperands},
+    {"RandomNormalLike", 0, 0, kAllOperands},
+    {"QuantizeLinear", 0, 0, kAfterFirst},
+    {"DequantizeLinear", 0, 0, kAfterFirst},
+    {"RotaryEmbedding", 0, 0, kAfterFirst},
 };
-constexpr std::array<std::string_view, 13> kPassThrough = {"Cast", "CastLike", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten",
-                                                           "Slice", "Concat", "Split", "Expand", "SplitToSequence", "Tile"};
+constexpr std::array<std::string_view, 13> kPassThrough = {"Cast",    "CastLike",        "Reshape", "Transpose", "Unsqueeze",
+                                                           "Squeeze", "Flatten",         "Slice",   "Concat",    "Split",
+                                                           "Expand",  "SplitToSequence", "Tile"};
 
 bool has_operand(unsigned mask, int i) { return (mask >> std::min(i, 31) & 1U) != 0; }
 
@@ -70,10 +100,14 @@ class UsageWalk {
     for (int i = 0; i < node.input_size(); ++i) {
       unsigned& bits = usage[node.input(i)];
       const auto k = static_cast<std::size_t>(i);
-      if (k < of_call.size()) bits |= of_call[k];
-      else if (node.op_type() == "Identity") bits |= results << kThroughIdentity;
-      else if (passes && use_of(node, i) == kNeutralUse) bits |= results != 0 ? results : static_cast<unsigned>(kNeutralUse);
-      else bits |= use_of(node, i);
+      if (k < of_call.size())
+        bits |= of_call[k];
+      else if (node.op_type() == "Identity")
+        bits |= results << kThroughIdentity;
+      else if (passes && use_of(node, i) == kNeutralUse)
+        bits |= results != 0 ? results : static_cast<unsigned>(kNeutralUse);
+      else
+        bits |= use_of(node, i);
     }
     for (const auto& attribute : node.attribute()) {
       if (attribute.has_g()) add_body(attribute.g(), usage);
@@ -152,7 +186,8 @@ NodeList in_topological_order(const google::protobuf::RepeatedPtrField<onnx::Nod
   for (int n = 0; n < nodes.size(); ++n) {
     for (const std::string& name : nodes[n].output()) {
       if (name.empty() || producer.emplace(name, n).second) continue;
-      throw BadInput(where, described(nodes[n]) + " produces '" + name + "', which " + described(nodes[producer[name]]) + " produces already; names must be unique");
+      throw BadInput(where, described(nodes[n]) + " produces '" + name + "', which " + described(nodes[producer[name]]) +
+                                " produces already; names must be unique");
     }
   }
   std::vector<std::vector<int>> readers(static_cast<std::size_t>(nodes.size()));
@@ -178,7 +213,8 @@ NodeList in_topological_order(const google::protobuf::RepeatedPtrField<onnx::Nod
     }
   }
   for (int n = 0; n < nodes.size(); ++n) {
-    if (waiting[static_cast<std::size_t>(n)] > 0) throw BadInput(where, described(nodes[n]) + " reads, directly or not, what it produces: the graph has a cycle");
+    if (waiting[static_cast<std::size_t>(n)] > 0)
+      throw BadInput(where, described(nodes[n]) + " reads, directly or not, what it produces: the graph has a cycle");
   }
   return order;
 }

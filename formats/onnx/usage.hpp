@@ -11,12 +11,12 @@ namespace rehearsal::formats {
 
 /// Bits: how operands that read a tensor (directly, or through views and casts) see it.
 enum Usage : unsigned {
-  kWeightUse = 1,      ///< an operand that holds weights: Conv's W, Gemm's B, a table of Gather
-  kMatrixUse = 2,      ///< the second factor of MatMul: weights or data
-  kStateUse = 4,       ///< running statistics
-  kUntrainedUse = 8,   ///< a scale, a bound, a mask, a shape: nobody trains it
-  kNeutralUse = 16,    ///< any other
-  kInstanceUse = 32,   ///< scale and bias of InstanceNormalization: weights, or the ones and zeros that group normalization is written with
+  kWeightUse = 1,     ///< an operand that holds weights: Conv's W, Gemm's B, a table of Gather
+  kMatrixUse = 2,     ///< the second factor of MatMul: weights or data
+  kStateUse = 4,      ///< running statistics
+  kUntrainedUse = 8,  ///< a scale, a bound, a mask, a shape: nobody trains it
+  kNeutralUse = 16,   ///< any other
+  kInstanceUse = 32,  ///< scale and bias of InstanceNormalization: weights, or the ones and zeros that group normalization is written with
 };
 /// The same bits of what is read through Identity stand this much higher.
 inline constexpr unsigned kThroughIdentity = 8;

@@ -1,5 +1,10 @@
 #include "formats/onnx/wire.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -7,40 +12,68 @@
 #include <optional>
 #include <string_view>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "base/error.hpp"
 
 namespace rehearsal::formats {
 namespace {
 
 /// Messages on the way to a tensor, and those that can nest; all others are checked as flat fields.
-enum class Kind : std::uint8_t { Flat, Model, Graph, Node, Attribute, Tensor, Sparse, Training, Function, ValueInfo, Type, TensorType, Shape, InnerType, MapType, Count };
+enum class Kind : std::uint8_t {
+  Flat,
+  Model,
+  Graph,
+  Node,
+  Attribute,
+  Tensor,
+  Sparse,
+  Training,
+  Function,
+  ValueInfo,
+  Type,
+  TensorType,
+  Shape,
+  InnerType,
+  MapType,
+  Count
+};
 
 struct Child {
   std::uint32_t field;
   Kind kind;
 };
 constexpr Child kModel[] = {{7, Kind::Graph}, {8, Kind::Flat}, {14, Kind::Flat}, {20, Kind::Training}, {25, Kind::Function}};
-constexpr Child kGraph[] = {{1, Kind::Node}, {5, Kind::Tensor}, {11, Kind::ValueInfo}, {12, Kind::ValueInfo}, {13, Kind::ValueInfo}, {15, Kind::Sparse}, {16, Kind::Flat}};
+constexpr Child kGraph[] = {{1, Kind::Node},       {5, Kind::Tensor},  {11, Kind::ValueInfo}, {12, Kind::ValueInfo},
+                            {13, Kind::ValueInfo}, {15, Kind::Sparse}, {16, Kind::Flat}};
 constexpr Child kNode[] = {{5, Kind::Attribute}, {9, Kind::Flat}};
-constexpr Child kAttribute[] = {{5, Kind::Tensor}, {6, Kind::Graph}, {10, Kind::Tensor}, {11, Kind::Graph}, {14, Kind::Type}, {15, Kind::Type}, {22, Kind::Sparse}, {23, Kind::Sparse}};
+constexpr Child kAttribute[] = {{5, Kind::Tensor}, {6, Kind::Graph}, {10, Kind::Tensor}, {11, Kind::Graph},
+                                {14, Kind::Type},  {15, Kind::Type}, {22, Kind::Sparse}, {23, Kind::Sparse}};
 constexpr Child kTensor[] = {{13, Kind::Flat}, {16, Kind::Flat}};
 constexpr Child kSparse[] = {{1, Kind::Tensor}, {2, Kind::Tensor}};
 constexpr Child kTraining[] = {{1, Kind::Graph}, {2, Kind::Graph}, {3, Kind::Flat}, {4, Kind::Flat}};
 constexpr Child kFunction[] = {{7, Kind::Node}, {9, Kind::Flat}, {11, Kind::Attribute}, {12, Kind::ValueInfo}, {14, Kind::Flat}};
 constexpr Child kValueInfo[] = {{2, Kind::Type}, {4, Kind::Flat}};
-constexpr Child kType[] = {{1, Kind::TensorType}, {4, Kind::InnerType}, {5, Kind::MapType}, {7, Kind::Flat}, {8, Kind::TensorType}, {9, Kind::InnerType}};
+constexpr Child kType[] = {{1, Kind::TensorType}, {4, Kind::InnerType},  {5, Kind::MapType},
+                           {7, Kind::Flat},       {8, Kind::TensorType}, {9, Kind::InnerType}};
 constexpr Child kTensorType[] = {{2, Kind::Shape}};
 constexpr Child kShape[] = {{1, Kind::Flat}};
 constexpr Child kInnerType[] = {{1, Kind::Type}};
 constexpr Child kMapType[] = {{2, Kind::Type}};
 
-constexpr std::array<std::span<const Child>, static_cast<std::size_t>(Kind::Count)> kChildren = {
-    std::span<const Child>{}, kModel, kGraph, kNode, kAttribute, kTensor, kSparse, kTraining, kFunction, kValueInfo, kType, kTensorType, kShape, kInnerType, kMapType};
+constexpr std::array<std::span<const Child>, static_cast<std::size_t>(Kind::Count)> kChildren = {std::span<const Child>{},
+                                                                                                 kModel,
+                                                                                                 kGraph,
+                                                                                                 kNode,
+                                                                                                 kAttribute,
+                                                                                                 kTensor,
+                                                                                                 kSparse,
+                                                                                                 kTraining,
+                                                                                                 kFunction,
+                                                                                                 kValueInfo,
+                                                                                                 kType,
+                                                                                                 kTensorType,
+                                                                                                 kShape,
+                                                                                                 kInnerType,
+                                                                                                 kMapType};
 
 constexpr int kDeepest = 96;  ///< below the limit of 100 of Protobuf's own parser, which says no more than "failed"
 constexpr std::uint32_t kFloatData = 4, kRawData = 9, kDoubleData = 10;  ///< of a TensorProto: bytes as they are in memory
@@ -72,12 +105,13 @@ class Walker {
  private:
   struct Field {
     std::uint32_t number = 0, wire = 0;
-    std::size_t tag = 0;               ///< offset of the tag
-    std::size_t begin = 0, end = 0;    ///< of the value; of a delimited one without its length
+    std::size_t tag = 0;             ///< offset of the tag
+    std::size_t begin = 0, end = 0;  ///< of the value; of a delimited one without its length
   };
 
   [[noreturn]] void fail(std::size_t offset, const std::string& what) const {
-    throw BadInput(name_, "not a readable ONNX model: " + what + " at byte " + std::to_string(offset) + " of " + std::to_string(file_.size()));
+    throw BadInput(name_,
+                   "not a readable ONNX model: " + what + " at byte " + std::to_string(offset) + " of " + std::to_string(file_.size()));
   }
 
   std::uint64_t varint(std::size_t& at, std::size_t end) const {
@@ -101,16 +135,23 @@ class Walker {
     if (tag >> 3 == 0 || tag >> 3 > 0x1FFFFFFF) fail(f.tag, "a field has the impossible number " + std::to_string(tag >> 3));
     f.begin = at;
     switch (f.wire) {
-      case Varint: (void)varint(at, end); break;
-      case Fixed64: at = skipped(at, 8, end); break;
-      case Fixed32: at = skipped(at, 4, end); break;
+      case Varint:
+        (void)varint(at, end);
+        break;
+      case Fixed64:
+        at = skipped(at, 8, end);
+        break;
+      case Fixed32:
+        at = skipped(at, 4, end);
+        break;
       case Delimited: {
         const std::uint64_t length = varint(at, end);
         f.begin = at;
         at = skipped(at, length, end);
         break;
       }
-      default: fail(f.tag, "field " + std::to_string(f.number) + " has wire type " + std::to_string(f.wire) + ", which ONNX does not use");
+      default:
+        fail(f.tag, "field " + std::to_string(f.number) + " has wire type " + std::to_string(f.wire) + ", which ONNX does not use");
     }
     f.end = at;
     return f;
@@ -186,13 +227,17 @@ constexpr Lookalike kLookalikes[] = {
     {"PK\x03\x04", "a zip archive, perhaps a PyTorch checkpoint: export the model with torch.onnx.export"},
     {"\x89HDF", "an HDF5 file, perhaps a Keras model: export it with model.export(format=\"onnx\")"},
     {"\x1f\x8b", "compressed with gzip: unpack it first"},
-    {"<", "a text"}, {"{", "a text"}, {"#", "a text"}, {"ir_version", "ONNX written as text: the binary form is needed"},
+    {"<", "a text"},
+    {"{", "a text"},
+    {"#", "a text"},
+    {"ir_version", "ONNX written as text: the binary form is needed"},
 };
 
 void refuse_lookalikes(std::span<const std::byte> file, const std::string& name) {
   const std::string_view start(reinterpret_cast<const char*>(file.data()), std::min<std::size_t>(file.size(), 64));
   for (const Lookalike& look : kLookalikes) {
-    if (start.substr(0, look.start.size()) == look.start) throw BadInput(name, std::string("this is ") + look.meaning + "; an ONNX model (a binary ModelProto) is needed");
+    if (start.substr(0, look.start.size()) == look.start)
+      throw BadInput(name, std::string("this is ") + look.meaning + "; an ONNX model (a binary ModelProto) is needed");
   }
   for (const char c : start) {
     const bool text = (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t';
@@ -213,7 +258,8 @@ struct Descriptor {
 MappedFile::MappedFile(const std::string& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat status {};
-  if (file.number < 0 || ::fstat(file.number, &status) != 0) throw BadInput(path, std::string("the model cannot be opened: ") + std::strerror(errno));
+  if (file.number < 0 || ::fstat(file.number, &status) != 0)
+    throw BadInput(path, std::string("the model cannot be opened: ") + std::strerror(errno));
   if (S_ISDIR(status.st_mode)) throw BadInput(path, "this is a folder; an ONNX model is a file");
   if (!S_ISREG(status.st_mode)) throw BadInput(path, "this is no regular file; an ONNX model must be one");
   if (status.st_size == 0) throw BadInput(path, "the file is empty; an ONNX model (a binary ModelProto) is needed");

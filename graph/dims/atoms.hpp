@@ -29,7 +29,7 @@ class Atoms {
   [[nodiscard]] std::int64_t size(AtomId) const;
   [[nodiscard]] std::int64_t size(const Factors&) const;
   [[nodiscard]] bool is_sum(AtomId) const;
-  [[nodiscard]] bool is_window(AtomId) const;                      ///< a sliding window runs along it
+  [[nodiscard]] bool is_window(AtomId) const;                        ///< a sliding window runs along it
   [[nodiscard]] const std::vector<Factors>& segments(AtomId) const;  ///< of a sum
   /// The list with products replaced by their factors: leaves and sums only.
   [[nodiscard]] Factors leaves(const Factors&) const;
@@ -55,8 +55,8 @@ class Atoms {
     AtomId parent = AtomId::None, family = AtomId::None;
     Kind kind = Kind::Leaf;
     bool window = false;
-    Factors factors;                 ///< of a product
-    std::vector<Factors> segments;   ///< of a sum
+    Factors factors;                ///< of a product
+    std::vector<Factors> segments;  ///< of a sum
   };
 
   [[nodiscard]] Atom& at(AtomId a) { return atoms_[static_cast<std::size_t>(find(a))]; }

@@ -18,7 +18,7 @@ using TensorDims = std::vector<Factors>;  ///< one per dimension; leaves and sum
 struct Place {
   int operand = 0;  ///< index among the node's inputs (or outputs)
   int dim = 0;
-  int factor = 0;   ///< index among the leaves of that dimension
+  int factor = 0;              ///< index among the leaves of that dimension
   AtomId atom = AtomId::None;  ///< what is split there: the leaf itself, or an atom of every segment when the leaf is a sum
 };
 
@@ -60,7 +60,8 @@ class LogicalDims {
   [[nodiscard]] const std::vector<Misfit>& misfits() const { return misfits_; }
   /// The batch: dimension 0 of every input that shares the first input's batch size, outer factor first.
   [[nodiscard]] const std::vector<AtomId>& batch() const { return batch_; }
-  /// Stable across imports: from the first input, parameter or result where the atom appears ("in0.batch", "fc1.weight.0", "qkv.weight.0+1/0").
+  /// Stable across imports: from the first input, parameter or result where the atom appears ("in0.batch", "fc1.weight.0",
+  /// "qkv.weight.0+1/0").
   [[nodiscard]] const std::string& name(AtomId a) const { return names_[static_cast<std::size_t>(atoms_.find(a))]; }
   /// Atoms of that name; empty when there is none.
   [[nodiscard]] std::vector<AtomId> named(const std::string& name) const;
@@ -81,8 +82,8 @@ class LogicalDims {
 struct DimReport {
   std::string name;
   std::int64_t size = 0;
-  std::int64_t splittable = 1;          ///< the most ways it can be split in some operator; 1: nowhere
-  std::vector<Misfit> blocked_by;       ///< forward nodes that have this dimension and need it whole
+  std::int64_t splittable = 1;     ///< the most ways it can be split in some operator; 1: nowhere
+  std::vector<Misfit> blocked_by;  ///< forward nodes that have this dimension and need it whole
 };
 [[nodiscard]] std::vector<DimReport> report_dims(const Graph&, const LogicalDims&);
 

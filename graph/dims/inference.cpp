@@ -22,12 +22,24 @@ void DimsInference::run() {
     const auto id = static_cast<NodeId>(i);
     find_operands(id);
     switch (schema(graph_[id]).dims) {
-      case DimsRule::View: view(id); break;
-      case DimsRule::Transpose: transpose(id); break;
-      case DimsRule::Pieces: graph_[id].outputs.size() > 1 || !graph_[id].attributes.has("starts") ? split_pieces(id) : slice(id); break;
-      case DimsRule::Concat: concat(id); break;
-      case DimsRule::Labels: labels(id); break;
-      case DimsRule::Opaque: opaque(graph_[id]); break;
+      case DimsRule::View:
+        view(id);
+        break;
+      case DimsRule::Transpose:
+        transpose(id);
+        break;
+      case DimsRule::Pieces:
+        graph_[id].outputs.size() > 1 || !graph_[id].attributes.has("starts") ? split_pieces(id) : slice(id);
+        break;
+      case DimsRule::Concat:
+        concat(id);
+        break;
+      case DimsRule::Labels:
+        labels(id);
+        break;
+      case DimsRule::Opaque:
+        opaque(graph_[id]);
+        break;
     }
   }
   resolve_leaves();
@@ -137,7 +149,9 @@ void DimsInference::split_pieces(NodeId id) {
     if (t == TensorId::None) continue;
     const std::int64_t length = graph_[t].type.shape[axis];
     const auto piece = atoms_.segment(in[axis], begin, begin + length);
-    if (!piece) block(id, static_cast<int>(axis), "a piece [" + std::to_string(begin) + ", " + std::to_string(begin + length) + ") cuts through factors");
+    if (!piece)
+      block(id, static_cast<int>(axis),
+            "a piece [" + std::to_string(begin) + ", " + std::to_string(begin + length) + ") cuts through factors");
     TensorDims out = in;
     out[axis] = piece ? *piece : atoms_.fresh(length);
     set(t, std::move(out));
@@ -149,14 +163,17 @@ void DimsInference::slice(NodeId id) {
   const Node& node = graph_[id];
   TensorDims out = dims_.of_operand(id, 0);
   const Shape &from = graph_[node.inputs[0]].type.shape, &to = graph_[node.outputs[0]].type.shape;
-  const std::vector<std::int64_t> starts = node.attributes.integers("starts"), axes = node.attributes.integers("axes"), steps = node.attributes.integers("steps");
+  const std::vector<std::int64_t> starts = node.attributes.integers("starts"), axes = node.attributes.integers("axes"),
+                                  steps = node.attributes.integers("steps");
   for (std::size_t k = 0; k < starts.size(); ++k) {
     const std::size_t d = axes.empty() ? k : static_cast<std::size_t>(normalize_axis(axes[k], from.size()));
     const std::int64_t step = steps.empty() ? 1 : steps[k];
     if (to[d] == from[d] && step == 1) continue;
     const std::int64_t begin = std::clamp(starts[k] < 0 ? starts[k] + from[d] : starts[k], std::int64_t{0}, from[d]);
     const auto piece = step == 1 ? atoms_.segment(out[d], begin, begin + to[d]) : std::nullopt;
-    if (!piece) block(id, static_cast<int>(d), step == 1 ? "the slice of dimension " + std::to_string(d) + " cuts through factors" : "a slice with a step");
+    if (!piece)
+      block(id, static_cast<int>(d),
+            step == 1 ? "the slice of dimension " + std::to_string(d) + " cuts through factors" : "a slice with a step");
     out[d] = piece ? *piece : atoms_.fresh(to[d]);
   }
   set(node.outputs[0], std::move(out));
@@ -171,7 +188,8 @@ void DimsInference::concat(NodeId id) {
     if (node.inputs[i] == TensorId::None) continue;
     const TensorDims& in = dims_.of_operand(id, i);
     for (std::size_t d = 0; d < out.size(); ++d) {
-      if (d != axis && !atoms_.unify(out[d], in[d])) block(id, static_cast<int>(d), "dimension " + std::to_string(d) + " has other factors in operand " + std::to_string(i));
+      if (d != axis && !atoms_.unify(out[d], in[d]))
+        block(id, static_cast<int>(d), "dimension " + std::to_string(d) + " has other factors in operand " + std::to_string(i));
     }
     segments.push_back(in[axis]);
   }

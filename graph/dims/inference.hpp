@@ -32,7 +32,9 @@ class DimsInference {
   [[nodiscard]] TensorDims labelled_result(NodeId, const TensorLabels&, const SplitRule&, const Shape&, Meanings&);
   [[nodiscard]] Factors window_result(NodeId, int label, const Factors& operand, std::int64_t size);
   [[nodiscard]] TensorDims fresh(const Shape&);
-  void set(TensorId t, TensorDims d) { if (t != TensorId::None) dims_.tensors_[index(t)] = std::move(d); }
+  void set(TensorId t, TensorDims d) {
+    if (t != TensorId::None) dims_.tensors_[index(t)] = std::move(d);
+  }
   void block(NodeId node, int key, std::string reason);
   [[nodiscard]] bool blocked(NodeId node, int key) const;
 

@@ -16,18 +16,25 @@ void DimsInference::resolve_leaves() {
 
 void DimsInference::iterate(NodeId id) {
   switch (schema(graph_[id]).dims) {
-    case DimsRule::View: return iterate_view(id);
-    case DimsRule::Transpose: return iterate_transpose(id);
-    case DimsRule::Pieces: return iterate_pieces(id, false);
-    case DimsRule::Concat: return iterate_pieces(id, true);
-    case DimsRule::Labels: return iterate_labels(id);
-    case DimsRule::Opaque: return;
+    case DimsRule::View:
+      return iterate_view(id);
+    case DimsRule::Transpose:
+      return iterate_transpose(id);
+    case DimsRule::Pieces:
+      return iterate_pieces(id, false);
+    case DimsRule::Concat:
+      return iterate_pieces(id, true);
+    case DimsRule::Labels:
+      return iterate_labels(id);
+    case DimsRule::Opaque:
+      return;
   }
 }
 
 void DimsInference::add_candidates(int operand, int dim, const Factors& leaves, int first, Candidates& out) const {
   for (std::size_t k = 0; k < leaves.size(); ++k) {
-    for (const AtomId a : atoms_.splits_of(leaves[k])) out.push_back({Place{operand, dim, first + static_cast<int>(k), a}, static_cast<int>(k)});
+    for (const AtomId a : atoms_.splits_of(leaves[k]))
+      out.push_back({Place{operand, dim, first + static_cast<int>(k), a}, static_cast<int>(k)});
   }
 }
 
@@ -119,7 +126,8 @@ void DimsInference::iterate_labels(NodeId id) {
   }
 }
 
-void DimsInference::candidates_of_labels(const TensorLabels& labels, const TensorDims& dims, int operand, std::vector<Candidates>& by_label) const {
+void DimsInference::candidates_of_labels(const TensorLabels& labels, const TensorDims& dims, int operand,
+                                         std::vector<Candidates>& by_label) const {
   for (std::size_t d = 0; d < labels.size() && d < dims.size(); ++d) {
     std::size_t begin = 0;
     for (const LabelFactor& f : labels[d]) {
@@ -139,7 +147,7 @@ void DimsInference::candidates_of_labels(const TensorLabels& labels, const Tenso
 void DimsInference::pair_up(LabelKind kind, const Candidates& inputs, const Candidates& outputs, std::vector<IterDim>& found) const {
   const std::size_t first = found.size();
   std::vector<int> leaf_of;
-  const auto put = [&](const Candidate& c, std::vector<Place> IterDim::* side) {
+  const auto put = [&](const Candidate& c, std::vector<Place> IterDim::*side) {
     std::size_t i = first;
     while (i < found.size() && (found[i].atom != c.place.atom || leaf_of[i - first] != c.leaf)) ++i;
     if (i == found.size()) {

@@ -70,7 +70,8 @@ std::vector<std::int64_t> permutation(const NodeView& node) {
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
-  if (sorted != axes) throw BadInput("attribute perm", "is " + to_text(perm) + "; it must hold each of the " + std::to_string(rank) + " axes once");
+  if (sorted != axes)
+    throw BadInput("attribute perm", "is " + to_text(perm) + "; it must hold each of the " + std::to_string(rank) + " axes once");
   return perm;
 }
 

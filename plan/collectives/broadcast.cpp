@@ -34,7 +34,8 @@ bool crosses(int ranks, int distance, int per_node) {
 /// ceil(log2 P) (a + S/B): one message per level of the tree
 Seconds broadcast_time(int ranks, Bytes size, const CollectiveLinks& links) {
   Seconds total;
-  for (int distance = 1; distance < ranks; distance *= 2) total += message_time(links, crosses(ranks, distance, links.ranks_per_node), size);
+  for (int distance = 1; distance < ranks; distance *= 2)
+    total += message_time(links, crosses(ranks, distance, links.ranks_per_node), size);
   return total;
 }
 

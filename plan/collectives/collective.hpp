@@ -18,11 +18,11 @@ namespace rehearsal::plan {
 /// when the step began: the ranges of one step overlap only where `reduce` is set. Messages without elements do not appear; every
 /// pair of ranks sees its messages in the same order.
 struct CollectiveStep {
-  std::int32_t send_to = -1;               ///< rank within the group; -1: nothing is sent
+  std::int32_t send_to = -1;  ///< rank within the group; -1: nothing is sent
   std::int64_t send_first = 0, send_count = 0;
   std::int32_t receive_from = -1;
   std::int64_t receive_first = 0, receive_count = 0;
-  bool reduce = false;                     ///< received elements are added to the own ones; otherwise they replace them
+  bool reduce = false;  ///< received elements are added to the own ones; otherwise they replace them
 };
 
 /// Links as a collective sees them: ranks of one node share `inner` links, nodes are joined by `outer` ones.
@@ -34,9 +34,9 @@ struct CollectiveLinks {
 };
 
 struct CollectiveRow {
-  std::string_view name;                   ///< "ring"
+  std::string_view name;  ///< "ring"
   CollectiveKind kind;
-  std::string_view description;            ///< with the source of the algorithm
+  std::string_view description;  ///< with the source of the algorithm
   /// Steps of one rank for a vector of `count` elements. Any number of ranks >= 1, uneven blocks: rank r's block is block(count, ranks, r).
   /// AllReduce: all end with the sum. ReduceScatter: each ends with its block of the sum, the rest is scratch. AllGather: each begins
   /// with its block. Broadcast: rank 0 begins with the vector.

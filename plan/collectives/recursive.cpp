@@ -76,7 +76,8 @@ void add_halving_and_doubling(std::vector<CollectiveStep>& steps, const Fold& fo
     range = levels.back().kept;
   }
   for (const auto& level : levels) add_step(steps, exchange(level.partner, level.given, level.kept, true));
-  for (auto level = levels.rbegin(); level != levels.rend(); ++level) add_step(steps, exchange(level->partner, level->kept, level->given, false));
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level)
+    add_step(steps, exchange(level->partner, level->kept, level->given, false));
 }
 
 /// Whether two positions `distance` apart are on different nodes for some pair.
@@ -134,7 +135,8 @@ CollectiveRow recursive_doubling_all_reduce() {
 
 CollectiveRow halving_doubling_all_reduce() {
   return {"halving-doubling", CollectiveKind::AllReduce,
-          "halves, quarters, ... are exchanged and added, then collected back (Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005, section 4.5)",
+          "halves, quarters, ... are exchanged and added, then collected back (Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005, "
+          "section 4.5)",
           halving_doubling_steps, halving_doubling_time};
 }
 

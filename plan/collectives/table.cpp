@@ -18,8 +18,9 @@ Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size) {
 }
 
 std::span<const CollectiveRow> collective_table() {
-  static const std::array kTable{ring_all_reduce(),     recursive_doubling_all_reduce(), halving_doubling_all_reduce(), hierarchical_all_reduce(),
-                                 ring_reduce_scatter(), ring_all_gather(),               binomial_broadcast()};
+  static const std::array kTable{ring_all_reduce(),         recursive_doubling_all_reduce(), halving_doubling_all_reduce(),
+                                 hierarchical_all_reduce(), ring_reduce_scatter(),           ring_all_gather(),
+                                 binomial_broadcast()};
   return kTable;
 }
 
@@ -30,7 +31,8 @@ const CollectiveRow& collective(CollectiveKind kind, std::string_view name_of_ro
     if (row.name == name_of_row) return row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  throw BadInput(std::string(name(kind)), "'" + std::string(name_of_row) + "' is not known; known algorithms: " + (known.empty() ? "none" : known));
+  throw BadInput(std::string(name(kind)),
+                 "'" + std::string(name_of_row) + "' is not known; known algorithms: " + (known.empty() ? "none" : known));
 }
 
 const CollectiveRow& best_collective(CollectiveKind kind, int ranks, Bytes size, const CollectiveLinks& links) {

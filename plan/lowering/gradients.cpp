@@ -22,8 +22,8 @@ void RoleBuilder::plan_buckets() {
   // In the order in which the backward pass produces them.
   std::vector<TensorId> gradients;
   for (const auto& p : c_.training.parameters)
-    if (p.gradient != TensorId::None && g_[p.gradient].producer != NodeId::None && runs_here(g_[p.gradient].producer) && body_of(g_[p.gradient].producer) == backward_ &&
-        is_summed_everywhere(p))
+    if (p.gradient != TensorId::None && g_[p.gradient].producer != NodeId::None && runs_here(g_[p.gradient].producer) &&
+        body_of(g_[p.gradient].producer) == backward_ && is_summed_everywhere(p))
       gradients.push_back(p.gradient);
   std::stable_sort(gradients.begin(), gradients.end(), [&](TensorId a, TensorId b) { return g_[a].producer < g_[b].producer; });
   gradients.erase(std::unique(gradients.begin(), gradients.end()), gradients.end());
@@ -60,7 +60,8 @@ void RoleBuilder::plan_buckets() {
   }
 }
 
-/// True when the update wants the gradient summed over every axis that splits the batch (a gradient that does not depend on the samples is not).
+/// True when the update wants the gradient summed over every axis that splits the batch (a gradient that does not depend on the samples is
+/// not).
 bool RoleBuilder::is_summed_everywhere(const graph::TrainedParameter& p) const {
   const auto& layout = c_.sharding.layout(p.gradient);
   return std::all_of(layout.begin(), layout.end(), [](const AxisLayout& axis) { return axis.partial(); });

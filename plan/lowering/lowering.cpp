@@ -19,7 +19,10 @@ constexpr Unsupported kUnsupported[] = {
     {"tp", [](const Plan& p) { return p.tp > 1; }},
     {"cp", [](const Plan& p) { return p.cp > 1; }},
     {"ep", [](const Plan& p) { return p.ep > 1; }},
-    {"spatial", [](const Plan& p) { return p.spatial != std::array<int, 3>{1, 1, 1}; }},
+    {"spatial",
+     [](const Plan& p) {
+       return p.spatial != std::array<int, 3>{1, 1, 1};
+     }},
     {"interleave", [](const Plan& p) { return p.interleave > 1; }},
     {"zero", [](const Plan& p) { return p.zero > 0; }},
     {"recompute", [](const Plan& p) { return p.recompute != "none"; }},
@@ -51,8 +54,9 @@ void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Progra
   for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
     const auto& use = sharding.use[a];
     if (use.flops_total <= 0 || use.flops_replicated < 0.01 * use.flops_total || use.replicas.empty()) continue;
-    program.warnings.push_back(std::to_string(static_cast<int>(100 * use.flops_replicated / use.flops_total + 0.5)) + " % of the FLOPs are computed by every coordinate of " +
-                               sharding.axes[a].name + ", for example by " + g[use.replicas.front().node].name + ": " + use.replicas.front().reason);
+    program.warnings.push_back(std::to_string(static_cast<int>(100 * use.flops_replicated / use.flops_total + 0.5)) +
+                               " % of the FLOPs are computed by every coordinate of " + sharding.axes[a].name + ", for example by " +
+                               g[use.replicas.front().node].name + ": " + use.replicas.front().reason);
   }
 }
 
@@ -96,11 +100,16 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   for (const auto& row : kUnsupported)
     if (row.used(p)) violations.push_back({std::string(row.key), "is not lowered by this version", "leave it at its neutral value"});
   if (training.batch < p.dp)
-    violations.push_back({"dp", std::to_string(p.dp) + " replicas of a batch of " + std::to_string(training.batch), "use at most dp=" + std::to_string(training.batch) + " or a larger batch"});
+    violations.push_back({"dp", std::to_string(p.dp) + " replicas of a batch of " + std::to_string(training.batch),
+                          "use at most dp=" + std::to_string(training.batch) + " or a larger batch"});
   else if (p.micro_batch && *p.micro_batch > largest_replica(training.batch, p.dp))
-    violations.push_back({"micro_batch", std::to_string(*p.micro_batch) + " samples, but a replica has " + std::to_string(largest_replica(training.batch, p.dp)), "use at most that"});
+    violations.push_back(
+        {"micro_batch",
+         std::to_string(*p.micro_batch) + " samples, but a replica has " + std::to_string(largest_replica(training.batch, p.dp)),
+         "use at most that"});
   else if (training.batch / p.dp < micro_batches_of(training.batch, p))
-    violations.push_back({"micro_batch", "the smallest replica has fewer samples than there are micro-batches", "use a larger micro_batch or a batch that dp divides"});
+    violations.push_back({"micro_batch", "the smallest replica has fewer samples than there are micro-batches",
+                          "use a larger micro_batch or a batch that dp divides"});
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
 }

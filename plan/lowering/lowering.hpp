@@ -15,9 +15,9 @@
 namespace rehearsal::plan {
 
 struct LoweringOptions {
-  int threads = 1;                          ///< of one rank
-  std::int64_t bucket_bytes = 25'000'000;   ///< gradients are reduced in buckets of about this size
-  std::optional<CollectiveLinks> links;     ///< chooses the algorithm of `allreduce=auto`; absent: a ring
+  int threads = 1;                                 ///< of one rank
+  std::int64_t bucket_bytes = 25'000'000;          ///< gradients are reduced in buckets of about this size
+  std::optional<CollectiveLinks> links;            ///< chooses the algorithm of `allreduce=auto`; absent: a ring
   std::shared_ptr<const graph::LogicalDims> dims;  ///< of this graph, when already inferred
   /// Relative cost of a forward node with its backward nodes, to balance stages; absent: by FLOPs and bytes.
   std::function<double(graph::NodeId)> node_cost;

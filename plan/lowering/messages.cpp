@@ -38,7 +38,8 @@ void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
       Key found{t};
       BufferIndex b = kNoBuffer;
       for (auto format : {Format::Plain, Format::ChannelsLast})
-        if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end() && b == kNoBuffer) b = at->second, found.format = format;
+        if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end() && b == kNoBuffer)
+          b = at->second, found.format = format;
       ensure(b != kNoBuffer, "a result is in memory when it is sent");
       Instruction send;
       send.kind = InstructionKind::Send;

@@ -13,7 +13,9 @@ using graph::TensorId;
 
 namespace {
 
-bool is_stored(graph::Role role) { return role == graph::Role::Parameter || role == graph::Role::Constant || role == graph::Role::State || role == graph::Role::Slot; }
+bool is_stored(graph::Role role) {
+  return role == graph::Role::Parameter || role == graph::Role::Constant || role == graph::Role::State || role == graph::Role::Slot;
+}
 
 /// Both formats put the elements in the same order.
 bool same_order(const graph::Shape& shape, Format a, Format b) {
@@ -75,7 +77,8 @@ BufferIndex RoleBuilder::in_format(BufferIndex source, const Key& key, Format fo
   for (const auto& shape : role_.buffers[source].shapes) same = same && same_order(shape, from, format);
   if (from == format) return source;
   const Key wanted{key.tensor, key.conversion, format, key.whole};
-  if (const auto known = buffers_.find(wanted); known != buffers_.end() && home_[base(known->second)] <= body && format != Format::Packed) return known->second;
+  if (const auto known = buffers_.find(wanted); known != buffers_.end() && home_[base(known->second)] <= body && format != Format::Packed)
+    return known->second;
   Buffer copy = role_.buffers[source];
   copy.format = format;
   copy.offset = -1;
@@ -113,7 +116,8 @@ BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t 
 BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
   const auto t = conversion.tensor;
   const auto bucketed = part_of_bucket_.find(t);
-  if (step.kind == ConversionKind::AllReduce && bucketed != part_of_bucket_.end()) return bucketed->second;  // gradients: done by their bucket
+  if (step.kind == ConversionKind::AllReduce && bucketed != part_of_bucket_.end())
+    return bucketed->second;  // gradients: done by their bucket
   if (step.kind == ConversionKind::AllReduce && step.axis == c_.time_axis) {
     const auto sum = accumulators_.find(t);
     ensure(sum != accumulators_.end(), "a sum over micro-batches is accumulated where it is produced");
@@ -130,7 +134,8 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
     for (std::size_t v = 0; v < at_.size() && !conversion.consumers.empty(); ++v)
       buffer.shapes[v] = c_.sharding.operand_shape(conversion.consumers.front().node, conversion.consumers.front().operand, at_[v]);
     buffer.bytes = 0;
-    for (const auto& s : buffer.shapes) buffer.bytes = std::max(buffer.bytes, graph::element_count(s) * static_cast<std::int64_t>(size_of(buffer.dtype)));
+    for (const auto& s : buffer.shapes)
+      buffer.bytes = std::max(buffer.bytes, graph::element_count(s) * static_cast<std::int64_t>(size_of(buffer.dtype)));
     const auto b = new_buffer(std::move(buffer), nullptr);
     Instruction slice;
     slice.kind = InstructionKind::Slice;
@@ -142,7 +147,8 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
     return b;
   }
   const auto user = conversion.consumers.empty() ? std::string("the result") : "node " + g_[conversion.consumers.front().node].name;
-  throw Refusal("plan: " + user + " needs tensor " + g_[t].name + " by " + std::string(name(step.kind)) + " along " + c_.sharding.axes[step.axis].name +
+  throw Refusal("plan: " + user + " needs tensor " + g_[t].name + " by " + std::string(name(step.kind)) + " along " +
+                c_.sharding.axes[step.axis].name +
                 ", which this version cannot run; use dp=1 for this model, or a batch that its operators can split");
 }
 
@@ -156,7 +162,8 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, std::uint16_t body,
   collective.inputs = {buffer};
   collective.outputs = {buffer};
   collective.collective = static_cast<std::int32_t>(role_.collectives.size());
-  role_.collectives.push_back({CollectiveKind::AllReduce, allreduce_algorithm(role_.buffers[buffer].bytes), static_cast<std::uint8_t>(c_.data_mesh_axis)});
+  role_.collectives.push_back(
+      {CollectiveKind::AllReduce, allreduce_algorithm(role_.buffers[buffer].bytes), static_cast<std::uint8_t>(c_.data_mesh_axis)});
   emit(body, std::move(collective));
 }
 

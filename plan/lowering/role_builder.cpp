@@ -94,7 +94,8 @@ std::vector<std::optional<graph::TensorType>> types_of(const Role& role, const s
     if (b == kNoBuffer)
       types.emplace_back();
     else
-      types.push_back(graph::TensorType{role.buffers[b].dtype, role.buffers[b].shapes[std::min(variant, role.buffers[b].shapes.size() - 1)]});
+      types.push_back(
+          graph::TensorType{role.buffers[b].dtype, role.buffers[b].shapes[std::min(variant, role.buffers[b].shapes.size() - 1)]});
   }
   return types;
 }
@@ -107,7 +108,8 @@ std::vector<Format> formats_of(const Role& role, const std::vector<BufferIndex>&
 
 }  // namespace
 
-/// Implementation and formats are those of the largest variant. A smaller one may want more workspace: it is shared out over threads differently.
+/// Implementation and formats are those of the largest variant. A smaller one may want more workspace: it is shared out over threads
+/// differently.
 KernelOffer RoleBuilder::offer_for(NodeId n, const std::vector<BufferIndex>& inputs, const std::vector<Buffer>& results) const {
   const auto& node = g_[n];
   const auto now = formats_of(role_, inputs);
@@ -136,7 +138,8 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
   instruction.kind = InstructionKind::Kernel;
   instruction.phase = node.phase;
   instruction.node = n;
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) instruction.inputs.push_back(node.inputs[i] == TensorId::None ? kNoBuffer : operand(n, i, body));
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    instruction.inputs.push_back(node.inputs[i] == TensorId::None ? kNoBuffer : operand(n, i, body));
   std::vector<Buffer> results;
   for (auto t : node.outputs)
     if (t != TensorId::None) results.push_back(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body));
@@ -144,7 +147,8 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
   const auto offer = offer_for(n, instruction.inputs, results);
   for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
     if (instruction.inputs[i] == kNoBuffer) continue;
-    const bool whole = g_[node.inputs[i]].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
+    const bool whole =
+        g_[node.inputs[i]].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
     const Key key{node.inputs[i], c_.sharding.fed_by[graph::index(n)][i], offer.input_formats[i], whole};
     instruction.inputs[i] = in_format(instruction.inputs[i], key, offer.input_formats[i], body);
   }
@@ -179,7 +183,8 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
     instruction.workspace = new_buffer(std::move(workspace), nullptr);
   }
   instruction.kernel = static_cast<std::int32_t>(role_.kernels.size());
-  role_.kernels.push_back({offer.implementation, offer.input_formats, offer.output_formats, static_cast<std::int64_t>(offer.workspace.value())});
+  role_.kernels.push_back(
+      {offer.implementation, offer.input_formats, offer.output_formats, static_cast<std::int64_t>(offer.workspace.value())});
   emit(body, std::move(instruction));
 }
 
@@ -232,7 +237,8 @@ void RoleBuilder::emit_slots() {
     if (!role_.bodies[body].instructions.empty()) role_.slots.push_back({body, micro_batch});
   };
   add(prologue_, 0);
-  for (const auto& slot : schedule(c_.plan.pp == 1 ? "1f1b" : c_.plan.schedule).slots(stage_, c_.plan.pp, c_.program.micro_batches)) add(slot.backward ? backward_ : forward_, slot.micro_batch);
+  for (const auto& slot : schedule(c_.plan.pp == 1 ? "1f1b" : c_.plan.schedule).slots(stage_, c_.plan.pp, c_.program.micro_batches))
+    add(slot.backward ? backward_ : forward_, slot.micro_batch);
   add(update_, 0);
 }
 
@@ -262,13 +268,20 @@ namespace {
 
 MemoryCategory category_of(graph::Role role) {
   switch (role) {
-    case graph::Role::Parameter: return MemoryCategory::Parameters;
-    case graph::Role::Constant: return MemoryCategory::Parameters;
-    case graph::Role::Slot: return MemoryCategory::OptimizerState;
-    case graph::Role::State: return MemoryCategory::Statistics;
-    case graph::Role::Input: return MemoryCategory::Inputs;
-    case graph::Role::Gradient: return MemoryCategory::Gradients;
-    default: return MemoryCategory::Activations;
+    case graph::Role::Parameter:
+      return MemoryCategory::Parameters;
+    case graph::Role::Constant:
+      return MemoryCategory::Parameters;
+    case graph::Role::Slot:
+      return MemoryCategory::OptimizerState;
+    case graph::Role::State:
+      return MemoryCategory::Statistics;
+    case graph::Role::Input:
+      return MemoryCategory::Inputs;
+    case graph::Role::Gradient:
+      return MemoryCategory::Gradients;
+    default:
+      return MemoryCategory::Activations;
   }
 }
 

@@ -19,10 +19,10 @@ struct LoweringContext {
   const LoweringOptions& options;
   const Sharding& sharding;
   const StageAssignment& stages;
-  const Program& program;                       ///< batch, axes and micro-batches are set
+  const Program& program;  ///< batch, axes and micro-batches are set
   std::vector<std::vector<graph::NodeId>> consumers;
-  std::size_t data_axis = 0, time_axis = 0;     ///< into sharding.axes; sharding.axes.size() when there is none
-  std::size_t data_mesh_axis = 0;               ///< into program.axes
+  std::size_t data_axis = 0, time_axis = 0;  ///< into sharding.axes; sharding.axes.size() when there is none
+  std::size_t data_mesh_axis = 0;            ///< into program.axes
 };
 
 class RoleBuilder {
@@ -104,17 +104,17 @@ class RoleBuilder {
   const LoweringContext& c_;
   const graph::Graph& g_;
   int stage_;
-  std::vector<Coordinates> at_;                 ///< coordinates that stand for every variant
+  std::vector<Coordinates> at_;  ///< coordinates that stand for every variant
   Role role_;
   std::uint16_t prologue_ = 0, forward_ = 1, backward_ = 2, update_ = 3;
   std::map<Key, BufferIndex> buffers_;
-  std::vector<Writer> writers_;                 ///< by base buffer
-  std::vector<std::uint16_t> home_;             ///< body in which a base buffer is first written
+  std::vector<Writer> writers_;      ///< by base buffer
+  std::vector<std::uint16_t> home_;  ///< body in which a base buffer is first written
   std::vector<Bucket> buckets_;
   std::map<graph::TensorId, std::size_t> bucket_of_;
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
-  std::set<graph::TensorId> time_summed_;       ///< tensors that some consumer wants summed over micro-batches
-  std::set<int> lowered_;                       ///< any-stage nodes already emitted
+  std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
+  std::set<int> lowered_;                  ///< any-stage nodes already emitted
 };
 
 }  // namespace rehearsal::plan

@@ -74,13 +74,15 @@ std::vector<std::size_t> balanced_cuts(const std::vector<double>& cost, const st
 
 std::vector<std::size_t> named_cuts(const Graph& g, const std::vector<NodeId>& order, const Plan& plan) {
   if (static_cast<int>(plan.cuts.size()) != plan.pp - 1)
-    throw BadInput("plan: cuts", std::to_string(plan.cuts.size()) + " cuts for pp=" + std::to_string(plan.pp) + "; there must be " + std::to_string(plan.pp - 1));
+    throw BadInput("plan: cuts", std::to_string(plan.cuts.size()) + " cuts for pp=" + std::to_string(plan.pp) + "; there must be " +
+                                     std::to_string(plan.pp - 1));
   std::vector<std::size_t> cuts;
   for (const auto& name : plan.cuts) {
     const auto at = std::find_if(order.begin(), order.end(), [&](NodeId n) { return g[n].name == name; });
     if (at == order.end()) throw BadInput("plan: cuts", "the model has no node \"" + name + "\"");
     cuts.push_back(static_cast<std::size_t>(at - order.begin()));
-    if (cuts.back() == 0 || (cuts.size() > 1 && cuts.back() <= cuts[cuts.size() - 2])) throw BadInput("plan: cuts", "\"" + name + "\" is not after the cut before it");
+    if (cuts.back() == 0 || (cuts.size() > 1 && cuts.back() <= cuts[cuts.size() - 2]))
+      throw BadInput("plan: cuts", "\"" + name + "\" is not after the cut before it");
   }
   return cuts;
 }
@@ -134,7 +136,8 @@ Chain chain_of(const Graph& g, const std::vector<bool>& is_free, const std::func
 
 }  // namespace
 
-std::vector<std::string> balanced_cut_names(const graph::TrainingGraph& training, int stages, const std::function<double(NodeId)>& node_cost) {
+std::vector<std::string> balanced_cut_names(const graph::TrainingGraph& training, int stages,
+                                            const std::function<double(NodeId)>& node_cost) {
   const auto& g = training.graph;
   const auto chain = chain_of(g, free_nodes(g), node_cost);
   std::vector<std::string> names;

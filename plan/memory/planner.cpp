@@ -92,7 +92,8 @@ std::int64_t lay_out(std::vector<MemoryRequest>& requests) {
     auto& request = requests[i];
     request.offset = lowest_fit(request, placed);
     height = std::max(height, request.offset + request.bytes);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), request.offset, [](std::int64_t offset, const MemoryRequest* r) { return offset < r->offset; });
+    const auto at = std::upper_bound(placed.begin(), placed.end(), request.offset,
+                                     [](std::int64_t offset, const MemoryRequest* r) { return offset < r->offset; });
     placed.insert(at, &request);
   }
   return height;

@@ -14,7 +14,8 @@ struct MemoryRequest {
 
 /// Gives every request an offset such that requests with overlapping times do not overlap in memory. Returns the height of the layout.
 /// Requests that live longest and are largest are placed first, each at the lowest offset that fits.
-/// Reference: "greedy by size" (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2), with ties by lifetime.
+/// Reference: "greedy by size" (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2), with
+/// ties by lifetime.
 std::int64_t lay_out(std::vector<MemoryRequest>& requests);
 
 /// The largest sum of bytes alive at one time.

@@ -7,7 +7,9 @@
 namespace rehearsal::plan {
 namespace {
 
-bool searches(const SearchOptions& options, std::string_view key) { return std::find(options.free.begin(), options.free.end(), key) != options.free.end(); }
+bool searches(const SearchOptions& options, std::string_view key) {
+  return std::find(options.free.begin(), options.free.end(), key) != options.free.end();
+}
 
 /// Numbers of ranks worth trying: powers of two, divisors of all devices, and all devices.
 std::vector<int> rank_counts(int devices) {

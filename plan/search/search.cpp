@@ -56,7 +56,8 @@ std::string why_not(const Assessment& a, const Assessment& winner, const Objecti
 /// Assesses plans one by one and keeps account.
 class Searching {
  public:
-  Searching(const Job& job, const SearchOptions& options) : job_(job), options_(options), evaluator_(closed_form_evaluator()), start_(std::chrono::steady_clock::now()) {}
+  Searching(const Job& job, const SearchOptions& options)
+      : job_(job), options_(options), evaluator_(closed_form_evaluator()), start_(std::chrono::steady_clock::now()) {}
 
   void run(Progress& progress) {
     const auto plans = enumerate_plans(job_, options_);
@@ -72,7 +73,9 @@ class Searching {
   }
 
   SearchResult finish() && {
-    if (good_.empty()) throw Refusal("no plan can run: " + (nearest_.empty() ? (last_refusal_.empty() ? std::string("the space is empty") : last_refusal_) : nearest_));
+    if (good_.empty())
+      throw Refusal("no plan can run: " +
+                    (nearest_.empty() ? (last_refusal_.empty() ? std::string("the space is empty") : last_refusal_) : nearest_));
     options_.objective == "pareto" ? keep_front() : rank_by(objective(options_.objective));
     result_.seconds = elapsed();
     return std::move(result_);
@@ -80,13 +83,16 @@ class Searching {
 
  private:
   [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  [[nodiscard]] bool over_budget() const { return (options_.seconds && elapsed() > *options_.seconds) || (options_.plans && result_.searched >= *options_.plans); }
+  [[nodiscard]] bool over_budget() const {
+    return (options_.seconds && elapsed() > *options_.seconds) || (options_.plans && result_.searched >= *options_.plans);
+  }
 
   void prune(const std::string& reason) { ++result_.pruned[reason]; }
 
   void try_plan(Plan plan) {
     if (plan.pp > 1 && plan.cuts.empty()) plan.cuts = cuts(plan);
-    if (const auto violations = validate(job_.training, plan); !violations.empty()) return prune(violations.front().key + ": " + violations.front().remedy);
+    if (const auto violations = validate(job_.training, plan); !violations.empty())
+      return prune(violations.front().key + ": " + violations.front().remedy);
     const auto floor = static_cast<double>(weights_floor()) / plan.pp;
     if (floor > platforms::device_of(job_.platform, 0).memory.value.value()) return prune("parameters alone exceed the memory");
     try {
@@ -113,7 +119,8 @@ class Searching {
     for (std::size_t n = 0; n < seconds.size(); ++n) {
       const auto& node = job_.training.graph.nodes()[n];
       const auto owner = node.phase == graph::Phase::Forward ? static_cast<graph::NodeId>(n) : node.forward;
-      if (owner != graph::NodeId::None && node.phase != graph::Phase::Update) seconds[graph::index(owner)] += share_seconds(node, plan, threads);
+      if (owner != graph::NodeId::None && node.phase != graph::Phase::Update)
+        seconds[graph::index(owner)] += share_seconds(node, plan, threads);
     }
     known = balanced_cut_names(job_.training, plan.pp, [&](graph::NodeId n) { return seconds[graph::index(n)]; });
     return known;
@@ -160,7 +167,8 @@ class Searching {
       if (!beaten) result_.plans.push_back(a);
     }
     std::stable_sort(result_.plans.begin(), result_.plans.end(), [](const Assessment& a, const Assessment& b) { return a.step < b.step; });
-    for (std::size_t i = 1; i < result_.plans.size(); ++i) result_.plans[i].why_not = "on the front: " + why_not(result_.plans[i], result_.plans[0], kObjectives[0]);
+    for (std::size_t i = 1; i < result_.plans.size(); ++i)
+      result_.plans[i].why_not = "on the front: " + why_not(result_.plans[i], result_.plans[0], kObjectives[0]);
   }
 
   const Job& job_;

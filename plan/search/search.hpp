@@ -16,28 +16,28 @@ namespace rehearsal::plan {
 
 /// One row per objective: what a smaller value of is better.
 struct ObjectiveRow {
-  std::string_view name;          ///< as in --objective
+  std::string_view name;  ///< as in --objective
   std::string_view description;
   double (*value)(const Assessment&);
-  std::string_view unit;          ///< of the sentence that says why a plan lost: "s", "J", "$", "B"
+  std::string_view unit;  ///< of the sentence that says why a plan lost: "s", "J", "$", "B"
 };
 /// time, energy, cost, memory.
 [[nodiscard]] std::span<const ObjectiveRow> objective_table();
 
 struct SearchOptions {
-  std::string objective = "time";            ///< a row of objective_table(), or "pareto" (time, energy, cost and memory)
-  std::optional<double> seconds;             ///< budget of wall-clock time
-  std::optional<std::int64_t> plans;         ///< budget of assessed plans: reproducible
+  std::string objective = "time";     ///< a row of objective_table(), or "pareto" (time, energy, cost and memory)
+  std::optional<double> seconds;      ///< budget of wall-clock time
+  std::optional<std::int64_t> plans;  ///< budget of assessed plans: reproducible
   std::size_t top = 5;
-  Plan fixed;                                ///< what the user fixed; keys in `fixed.searched` and those in `free` are searched
+  Plan fixed;  ///< what the user fixed; keys in `fixed.searched` and those in `free` are searched
   std::vector<std::string> free{"dp", "pp", "micro_batch", "schedule"};
 };
 
 struct SearchResult {
-  std::vector<Assessment> plans;             ///< best first; those on the front for "pareto"
-  std::int64_t searched = 0;                 ///< plans assessed
-  std::map<std::string, std::int64_t> pruned;///< reason -> plans that were not assessed, or did not fit
-  bool exhausted = false;                    ///< every plan of the space was assessed or pruned
+  std::vector<Assessment> plans;               ///< best first; those on the front for "pareto"
+  std::int64_t searched = 0;                   ///< plans assessed
+  std::map<std::string, std::int64_t> pruned;  ///< reason -> plans that were not assessed, or did not fit
+  bool exhausted = false;                      ///< every plan of the space was assessed or pruned
   double seconds = 0;
 };
 

@@ -24,7 +24,8 @@ bool matches(const graph::Atoms& atoms, const std::vector<AtomId>& rule, const I
 
 bool share_a_place(const std::vector<Place>& a, const std::vector<Place>& b) {
   return std::any_of(a.begin(), a.end(), [&](const Place& p) {
-    return std::any_of(b.begin(), b.end(), [&](const Place& q) { return p.operand == q.operand && p.dim == q.dim && p.factor == q.factor; });
+    return std::any_of(b.begin(), b.end(),
+                       [&](const Place& q) { return p.operand == q.operand && p.dim == q.dim && p.factor == q.factor; });
   });
 }
 
@@ -45,7 +46,8 @@ std::vector<AxisRules> resolve_rules(const graph::LogicalDims& dims, const std::
     for (const std::string& name : axis.dims) {
       std::vector<AtomId> atoms = name == "batch" ? dims.batch() : dims.named(name);
       if (atoms.empty() && name != "batch") {
-        throw BadInput("mesh axis '" + axis.name + "'", "the model has no logical dimension '" + name + "'; 'inspect --dims' lists them, 'batch' is the inputs' first");
+        throw BadInput("mesh axis '" + axis.name + "'",
+                       "the model has no logical dimension '" + name + "'; 'inspect --dims' lists them, 'batch' is the inputs' first");
       }
       std::sort(atoms.begin(), atoms.end());
       resolved.atoms.push_back(std::move(atoms));
@@ -59,7 +61,8 @@ Miss obstacle(const ShardingTask& task, NodeId node, std::size_t axis, const Ite
   const graph::Node& n = task.graph[node];
   if (task.is_whole(node, axis)) return Miss::NoSuchDimension;
   if (!way.reduces() && !(way.kind == graph::LabelKind::Window && way.outputs.empty())) {
-    const bool unused = std::all_of(n.outputs.begin(), n.outputs.end(), [&](TensorId t) { return t == TensorId::None || task.use_count[graph::index(t)] == 0; });
+    const bool unused = std::all_of(n.outputs.begin(), n.outputs.end(),
+                                    [&](TensorId t) { return t == TensorId::None || task.use_count[graph::index(t)] == 0; });
     for (std::size_t o = 0; o < n.outputs.size(); ++o) {
       const TensorId t = n.outputs[o];
       const bool needed = t != TensorId::None && (unused || task.use_count[graph::index(t)] > 0);
@@ -92,7 +95,9 @@ void choose_forward(const ShardingTask& task, Sharding& result) {
     for (std::size_t a = 0; a < axes; ++a) {
       if (task.axes[a].size == 1) continue;
       for (const std::vector<AtomId>& rule : task.rules[a].atoms) {
-        const auto fits = [&](std::size_t w) { return matches(task.dims.atoms(), rule, ways[w]) && obstacle(task, id, a, ways[w], chosen) == Miss::None; };
+        const auto fits = [&](std::size_t w) {
+          return matches(task.dims.atoms(), rule, ways[w]) && obstacle(task, id, a, ways[w], chosen) == Miss::None;
+        };
         const auto way = std::find_if(order.begin(), order.end(), fits);
         if (way == order.end()) continue;
         chosen[a] = &ways[*way];

@@ -32,7 +32,7 @@ class TimePass {
   const graph::Graph& graph_;
   Sharding& s_;
   std::size_t axis_;
-  std::vector<TensorId> bad_root_;    ///< [tensor]: of results after the loop: a total that cannot be taken before it
+  std::vector<TensorId> bad_root_;  ///< [tensor]: of results after the loop: a total that cannot be taken before it
   bool changed_ = false;
 
   void visit(NodeId id) {
@@ -115,8 +115,8 @@ void refuse_barriers(const graph::Graph& graph, const Sharding& sharding) {
   std::sort(roots.begin(), roots.end());
   roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
   const std::string others = roots.size() > 1 ? " (and " + std::to_string(roots.size() - 1) + " more such sums)" : "";
-  throw Refusal("micro-batches: node '" + node.name + "' (" + std::string(graph::schema(node).name) + ") cannot run in the loop: " + first.reason + others +
-                "; let a micro-batch be the replica's whole batch");
+  throw Refusal("micro-batches: node '" + node.name + "' (" + std::string(graph::schema(node).name) +
+                ") cannot run in the loop: " + first.reason + others + "; let a micro-batch be the replica's whole batch");
 }
 
 }  // namespace rehearsal::plan

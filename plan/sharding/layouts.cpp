@@ -1,5 +1,5 @@
-// Layouts of stored tensors, operands and results, in one topological sweep. Backward nodes take the atom that their forward node was split by;
-// update nodes and sums of gradients follow the layouts of what they read.
+// Layouts of stored tensors, operands and results, in one topological sweep. Backward nodes take the atom that their forward node was split
+// by; update nodes and sums of gradients follow the layouts of what they read.
 
 #include <algorithm>
 
@@ -127,13 +127,15 @@ class LayoutPass {
       if (t == TensorId::None) continue;
       const bool unsettled = graph_[t].producer == NodeId::None && graph_[t].role != Role::Constant && !settled_[graph::index(t)];
       for (std::size_t a = 0; a < axes_; ++a) {
-        wanted[i][a] = passes_on(id, a) && (i == 0 || all_operands_sum(id)) ? partial(graph::LabelKind::Sum) : operand_layout(s_.choice(id, a), i);
+        wanted[i][a] =
+            passes_on(id, a) && (i == 0 || all_operands_sum(id)) ? partial(graph::LabelKind::Sum) : operand_layout(s_.choice(id, a), i);
       }
       if (unsettled) agree(t, id, i);  // optimizer state: first read by the update
     }
   }
 
-  /// The way that suits what is read best: most operands already lie so, and nothing reduced if there is a tie. -1: none of `ways` is possible.
+  /// The way that suits what is read best: most operands already lie so, and nothing reduced if there is a tie. -1: none of `ways` is
+  /// possible.
   template <class Suits>
   int best_way(NodeId id, std::size_t axis, const std::vector<const IterDim*>& chosen, const Suits& suits) const {
     const std::vector<IterDim>& ways = task_.dims.iteration(id);
@@ -175,7 +177,8 @@ class LayoutPass {
   }
 
   bool reads_stored(const graph::Node& node) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && is_stored(graph_[t].role); });
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](TensorId t) { return t != TensorId::None && is_stored(graph_[t].role); });
   }
 
   /// Does a stored operand lie as `way` wants it?

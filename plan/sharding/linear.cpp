@@ -12,9 +12,9 @@ struct LinearRow {
 };
 
 constexpr LinearRow kLinear[] = {
-    {"Reshape", LinearIn::First}, {"Transpose", LinearIn::First}, {"Identity", LinearIn::First},  {"Neg", LinearIn::First},
-    {"Scale", LinearIn::First},   {"ReduceSum", LinearIn::First}, {"Slice", LinearIn::First},     {"SliceGrad", LinearIn::First},
-    {"GatherGrad", LinearIn::First}, {"Add", LinearIn::All},      {"Sub", LinearIn::All},         {"Concat", LinearIn::All},
+    {"Reshape", LinearIn::First},    {"Transpose", LinearIn::First}, {"Identity", LinearIn::First}, {"Neg", LinearIn::First},
+    {"Scale", LinearIn::First},      {"ReduceSum", LinearIn::First}, {"Slice", LinearIn::First},    {"SliceGrad", LinearIn::First},
+    {"GatherGrad", LinearIn::First}, {"Add", LinearIn::All},         {"Sub", LinearIn::All},        {"Concat", LinearIn::All},
 };
 
 }  // namespace

@@ -12,7 +12,8 @@ enum class LinearIn : std::uint8_t {
   All,    ///< in all operands together
 };
 
-/// nullopt for operators through which no pending sum may pass. Operators that enlarge or convert are left out: resolving before them moves fewer bytes.
+/// nullopt for operators through which no pending sum may pass. Operators that enlarge or convert are left out: resolving before them moves
+/// fewer bytes.
 [[nodiscard]] std::optional<LinearIn> linear_in(std::string_view op);
 [[nodiscard]] std::vector<std::string_view> linear_operators();
 

@@ -38,7 +38,8 @@ struct ShardingTask {
 enum class Miss : std::uint8_t { None, NoSuchDimension, ResultLacksIt, TooSmall, PlaceTaken, ForwardNotSplit };
 
 /// May the node be split by `way` on `axis`, given what `chosen` (one per axis, nullptr: nothing) says for the other axes?
-[[nodiscard]] Miss obstacle(const ShardingTask& task, graph::NodeId node, std::size_t axis, const graph::IterDim& way, const std::vector<const graph::IterDim*>& chosen);
+[[nodiscard]] Miss obstacle(const ShardingTask& task, graph::NodeId node, std::size_t axis, const graph::IterDim& way,
+                            const std::vector<const graph::IterDim*>& chosen);
 
 /// Choices of the forward nodes, by the rules.
 void choose_forward(const ShardingTask& task, Sharding& result);

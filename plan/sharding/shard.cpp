@@ -47,9 +47,12 @@ class MissReport {
         case Miss::TooSmall:
           for (std::size_t a = 0; a < axis_; ++a) parts *= chosen[a] == &way ? task_.axes[a].size : 1;
           return dim + " has too few elements for " + std::to_string(parts) + " parts";
-        case Miss::PlaceTaken: return dim + " stands where another axis splits";
-        case Miss::ResultLacksIt: return "not every result has " + dim;
-        default: return dim + " was not chosen";
+        case Miss::PlaceTaken:
+          return dim + " stands where another axis splits";
+        case Miss::ResultLacksIt:
+          return "not every result has " + dim;
+        default:
+          return dim + " was not chosen";
       }
     }
     for (const graph::Misfit& m : task_.dims.misfits()) {
@@ -62,7 +65,9 @@ class MissReport {
   /// Does an operand or result have one of the axis' dimensions?
   bool concerned(NodeId id) const {
     const graph::Node& node = task_.graph[id];
-    const auto has = [&](const graph::TensorDims& dims) { return std::any_of(dims.begin(), dims.end(), [&](const graph::Factors& f) { return has_selected(f); }); };
+    const auto has = [&](const graph::TensorDims& dims) {
+      return std::any_of(dims.begin(), dims.end(), [&](const graph::Factors& f) { return has_selected(f); });
+    };
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != TensorId::None && has(task_.dims.of_operand(id, i))) return true;
     }
@@ -90,11 +95,13 @@ double flops_of(const graph::Graph& graph, const graph::Node& node) {
 [[noreturn]] void refuse(const ShardingTask& task, std::size_t axis, const AxisUse& use) {
   std::string dims;
   for (const std::string& d : task.axes[axis].dims) dims += (dims.empty() ? "" : ", ") + d;
-  std::string message = "mesh axis '" + task.axes[axis].name + "' of size " + std::to_string(task.axes[axis].size) + ": no operator can be split by " + dims;
+  std::string message =
+      "mesh axis '" + task.axes[axis].name + "' of size " + std::to_string(task.axes[axis].size) + ": no operator can be split by " + dims;
   const auto named = std::find_if(use.replicas.begin(), use.replicas.end(), [](const Replica& r) { return !r.reason.empty(); });
   if (named != use.replicas.end()) message += "; node '" + task.graph[named->node].name + "': " + named->reason;
   if (named == use.replicas.end()) {
-    message += task.dims.batch().empty() ? "; the inputs hold " + std::to_string(task.training.batch) + " sample(s)" : "; no node has such a dimension";
+    message += task.dims.batch().empty() ? "; the inputs hold " + std::to_string(task.training.batch) + " sample(s)"
+                                         : "; no node has such a dimension";
   }
   throw Refusal(message);
 }

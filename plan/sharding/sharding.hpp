@@ -16,10 +16,10 @@ namespace rehearsal::plan {
 
 /// One axis of the mesh. Axes are ordered outer to inner: two axes that split the same dimension nest in this order.
 struct MeshAxis {
-  std::string name;                   ///< "dp", "tp", ...
-  std::int64_t size = 1;              ///< ranks along it, or micro-batches of a step when `in_time`
-  std::vector<std::string> dims;      ///< what it splits, first match wins: "batch", or the name of a logical dimension
-  bool in_time = false;               ///< coordinates are micro-batches, played one after the other by the same rank
+  std::string name;               ///< "dp", "tp", ...
+  std::int64_t size = 1;          ///< ranks along it, or micro-batches of a step when `in_time`
+  std::vector<std::string> dims;  ///< what it splits, first match wins: "batch", or the name of a logical dimension
+  bool in_time = false;           ///< coordinates are micro-batches, played one after the other by the same rank
 };
 
 enum class LayoutKind : std::uint8_t { Replicated, Split, Partial };
@@ -28,16 +28,16 @@ enum class LayoutKind : std::uint8_t { Replicated, Split, Partial };
 struct AxisLayout {
   LayoutKind kind = LayoutKind::Replicated;
   graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of Partial: Sum, Max or Min
-  bool halo = false;                                    ///< of Split, only wanted, never produced: with the neighbours' rows a window needs
-  std::int16_t dim = 0, factor = 0;                     ///< of Split
-  graph::AtomId atom = graph::AtomId::None;             ///< of Split
+  bool halo = false;                                   ///< of Split, only wanted, never produced: with the neighbours' rows a window needs
+  std::int16_t dim = 0, factor = 0;                    ///< of Split
+  graph::AtomId atom = graph::AtomId::None;            ///< of Split
   friend bool operator==(const AxisLayout&, const AxisLayout&) = default;
 
   [[nodiscard]] bool replicated() const { return kind == LayoutKind::Replicated; }
   [[nodiscard]] bool split() const { return kind == LayoutKind::Split; }
   [[nodiscard]] bool partial() const { return kind == LayoutKind::Partial; }
 };
-using Layout = std::vector<AxisLayout>;  ///< one per mesh axis
+using Layout = std::vector<AxisLayout>;                ///< one per mesh axis
 [[nodiscard]] std::string to_text(const AxisLayout&);  ///< "R", "S0", "S1.2", "P"
 
 enum class ConversionKind : std::uint8_t {
@@ -66,9 +66,9 @@ struct Use {
 struct Conversion {
   graph::TensorId tensor = graph::TensorId::None;
   Layout from, to;
-  std::vector<ConversionStep> steps;                  ///< in the order in which they must happen
-  graph::Phase phase = graph::Phase::Forward;         ///< of the first consumer
-  std::vector<Use> consumers;                         ///< empty: the result itself must be so (the loss, a stored parameter)
+  std::vector<ConversionStep> steps;           ///< in the order in which they must happen
+  graph::Phase phase = graph::Phase::Forward;  ///< of the first consumer
+  std::vector<Use> consumers;                  ///< empty: the result itself must be so (the loss, a stored parameter)
 };
 
 /// Where a node runs relative to the loop over micro-batches.
@@ -93,9 +93,9 @@ struct Replica {
 };
 /// How well the model uses one axis.
 struct AxisUse {
-  double flops_total = 0;            ///< of the unsplit step
-  double flops_replicated = 0;       ///< of nodes not split on this axis
-  std::vector<Replica> replicas;     ///< nodes with work that are not split on this axis, in order
+  double flops_total = 0;         ///< of the unsplit step
+  double flops_replicated = 0;    ///< of nodes not split on this axis
+  std::vector<Replica> replicas;  ///< nodes with work that are not split on this axis, in order
 };
 
 /// Position on every mesh axis.
@@ -106,15 +106,15 @@ using IndexSet = std::vector<Range>;
 struct Sharding {
   std::vector<MeshAxis> axes;
   std::shared_ptr<const graph::LogicalDims> dims;
-  std::vector<int> choices;                ///< [node * axes + axis]: index into dims->iteration(node), or -1
-  std::vector<Layout> layouts;             ///< [tensor]: as produced, or as stored for inputs, parameters, states, slots, constants
-  std::vector<std::vector<Layout>> wanted; ///< [node][operand]: what the node's kernel expects
-  std::vector<std::vector<int>> fed_by;    ///< [node][operand]: index into conversions, or -1 when the tensor is already as wanted
-  std::vector<Conversion> conversions;     ///< in the order of their first consumer
-  std::vector<LoopPart> parts;             ///< [node]; all Inside without an axis in time
+  std::vector<int> choices;                 ///< [node * axes + axis]: index into dims->iteration(node), or -1
+  std::vector<Layout> layouts;              ///< [tensor]: as produced, or as stored for inputs, parameters, states, slots, constants
+  std::vector<std::vector<Layout>> wanted;  ///< [node][operand]: what the node's kernel expects
+  std::vector<std::vector<int>> fed_by;     ///< [node][operand]: index into conversions, or -1 when the tensor is already as wanted
+  std::vector<Conversion> conversions;      ///< in the order of their first consumer
+  std::vector<LoopPart> parts;              ///< [node]; all Inside without an axis in time
   std::vector<TimeBarrier> barriers;
-  std::vector<graph::NodeId> hoisted;      ///< nodes on data inputs only, taken out of the loop because it needs their total
-  std::vector<AxisUse> use;                ///< [axis]
+  std::vector<graph::NodeId> hoisted;  ///< nodes on data inputs only, taken out of the loop because it needs their total
+  std::vector<AxisUse> use;            ///< [axis]
 
   [[nodiscard]] const graph::IterDim* choice(graph::NodeId node, std::size_t axis) const;  ///< nullptr: not split there
   [[nodiscard]] const Layout& layout(graph::TensorId t) const { return layouts[graph::index(t)]; }
@@ -125,7 +125,9 @@ struct Sharding {
   /// What of a tensor with dimensions `dims` (of(tensor), or of_operand(node, i) for constants) a coordinate owns under `layout`.
   [[nodiscard]] std::vector<IndexSet> region(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const;
   [[nodiscard]] graph::Shape shape(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const;
-  [[nodiscard]] graph::Shape local_shape(graph::TensorId t, const Layout& layout, const Coordinates& at) const { return shape(dims->of(t), layout, at); }
+  [[nodiscard]] graph::Shape local_shape(graph::TensorId t, const Layout& layout, const Coordinates& at) const {
+    return shape(dims->of(t), layout, at);
+  }
   /// Local shape of an operand as the node's kernel gets it, and of a result as it leaves it.
   [[nodiscard]] graph::Shape operand_shape(graph::NodeId node, std::size_t operand, const Coordinates& at) const;
   [[nodiscard]] graph::Shape result_shape(graph::TensorId t, const Coordinates& at) const { return local_shape(t, layout(t), at); }
@@ -133,11 +135,12 @@ struct Sharding {
   [[nodiscard]] graph::Shape origin(graph::TensorId t, const Layout& layout, const Coordinates& at) const;
 };
 
-/// Throws BadInput when a rule names no dimension of this graph, an axis size is below 1 or two axes are in time; Refusal when no operator can use an axis
-/// (naming what stands in the way).
+/// Throws BadInput when a rule names no dimension of this graph, an axis size is below 1 or two axes are in time; Refusal when no operator
+/// can use an axis (naming what stands in the way).
 [[nodiscard]] Sharding shard(const graph::TrainingGraph& training, const std::vector<MeshAxis>& axes);
 /// The same with dimensions already inferred: a search shards one graph many times.
-[[nodiscard]] Sharding shard(const graph::TrainingGraph& training, std::shared_ptr<const graph::LogicalDims> dims, const std::vector<MeshAxis>& axes);
+[[nodiscard]] Sharding shard(const graph::TrainingGraph& training, std::shared_ptr<const graph::LogicalDims> dims,
+                             const std::vector<MeshAxis>& axes);
 
 /// Throws Refusal naming the nodes that need all micro-batches at once, if there are any.
 void refuse_barriers(const graph::Graph& graph, const Sharding& sharding);

@@ -7,8 +7,15 @@ using graph::Role;
 using graph::TensorId;
 
 ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDims& d, const std::vector<MeshAxis>& a)
-    : training(t), graph(t.graph), dims(d), axes(a), rules(resolve_rules(d, a)), use_count(t.graph.tensors().size()), data_only(t.graph.tensors().size()),
-      whole(t.graph.nodes().size() * a.size()), unsplit(a.size()) {
+    : training(t),
+      graph(t.graph),
+      dims(d),
+      axes(a),
+      rules(resolve_rules(d, a)),
+      use_count(t.graph.tensors().size()),
+      data_only(t.graph.tensors().size()),
+      whole(t.graph.nodes().size() * a.size()),
+      unsplit(a.size()) {
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
     const graph::Tensor& tensor = graph.tensors()[i];
     data_only[i] = tensor.producer == NodeId::None && (tensor.role == Role::Input || tensor.role == Role::Constant);

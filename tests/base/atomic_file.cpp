@@ -20,7 +20,9 @@ struct Folder {
   Folder() { std::filesystem::create_directories(path); }
   ~Folder() { std::filesystem::remove_all(path); }
   [[nodiscard]] std::string file(const char* name) const { return (path / name).string(); }
-  [[nodiscard]] auto entries() const { return std::distance(std::filesystem::directory_iterator(path), std::filesystem::directory_iterator()); }
+  [[nodiscard]] auto entries() const {
+    return std::distance(std::filesystem::directory_iterator(path), std::filesystem::directory_iterator());
+  }
 };
 
 std::string content(const std::string& path) {
@@ -69,6 +71,7 @@ TEST_CASE("a disk that fills up leaves the old file and nothing else") {
 TEST_CASE("a folder in the way, or none, is refused by name") {
   const Folder folder;
   CHECK_THROWS_AS(write_file_atomically(folder.path.string(), "x"), BadInput);
-  CHECK_THROWS_WITH(write_file_atomically(folder.file("nowhere/plan.json"), "x"), contains("nowhere/plan.json") && contains("does not exist"));
+  CHECK_THROWS_WITH(write_file_atomically(folder.file("nowhere/plan.json"), "x"),
+                    contains("nowhere/plan.json") && contains("does not exist"));
   CHECK_THROWS_AS(write_file_atomically("", "x"), BadInput);
 }

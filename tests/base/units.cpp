@@ -46,6 +46,5 @@ TEST_CASE("exact text reads back as the same value") {
   CHECK(to_exact_text(BytesPerSecond(1e15)) == "1000 TB/s");
   for (const double value : {1.0 / 3, 2.0391e12, 1e-9, 80.0 * (1 << 30), 7.0 / 3.6e6})
     CHECK(parse_quantity<Bytes>(to_exact_text(Bytes(value))).value() == value);
-  for (const double value : {1.0 / 3, 1.7e-6, 2.9e-7})
-    CHECK(parse_quantity<Seconds>(to_exact_text(Seconds(value))).value() == value);
+  for (const double value : {1.0 / 3, 1.7e-6, 2.9e-7}) CHECK(parse_quantity<Seconds>(to_exact_text(Seconds(value))).value() == value);
 }

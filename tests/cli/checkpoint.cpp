@@ -8,7 +8,9 @@ namespace {
 namespace fs = std::filesystem;
 using Losses = std::vector<double>;
 
-std::string run(const std::string& options) { return std::string("run ") + kGpt + " --batch 4 --optimizer adam --lr 0.01 --format json " + options; }
+std::string run(const std::string& options) {
+  return std::string("run ") + kGpt + " --batch 4 --optimizer adam --lr 0.01 --format json " + options;
+}
 
 /// A folder with a checkpoint after two steps.
 class Saved {
@@ -25,7 +27,8 @@ class Saved {
 }  // namespace
 
 TEST_CASE("six steps are three steps and three more") {
-  const auto [ranks, options] = GENERATE(std::pair{0, "--dtype f64"}, std::pair{0, "--dtype f32"}, std::pair{2, "--plan dp=2 --dtype f32"}, std::pair{2, "--plan pp=2,micro_batch=1 --dtype f64"});
+  const auto [ranks, options] = GENERATE(std::pair{0, "--dtype f64"}, std::pair{0, "--dtype f32"}, std::pair{2, "--plan dp=2 --dtype f32"},
+                                         std::pair{2, "--plan pp=2,micro_batch=1 --dtype f64"});
   INFO(options);
   const TemporaryFolder folder;
   const auto training = [&](const std::string& more) { return rehearse(run(std::string(options) + " " + more), ranks); };
@@ -91,7 +94,10 @@ TEST_CASE("checkpoints that are not whole are refused by name") {
 
 TEST_CASE("a checkpoint of another model or type is refused") {
   const Saved saved;
-  check_failure(rehearse("run 'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11' --batch 4 --optimizer adam --lr 0.01 --format json --resume " + saved.place()), 1, {"another model"});
+  check_failure(
+      rehearse("run 'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11' --batch 4 --optimizer adam --lr 0.01 --format json --resume " +
+               saved.place()),
+      1, {"another model"});
   check_failure(saved.resumed("--dtype f64"), 1, {saved.place()});
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 // The command as a user starts it.
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/catch.hpp"
 #include "tests/process.hpp"

@@ -23,10 +23,13 @@ TEST_CASE("plans that the model cannot use") {
 TEST_CASE("a stored plan runs on its own model only") {
   const TemporaryFolder folder;
   const auto file = folder / "plan.json";
-  (void)result_of(rehearse(std::string("search ") + kGpt + " --batch 4 --platform dgx-a100 --devices 2 --plan dp=2,pp=1,micro_batch=auto --format json -o " + file));
+  (void)result_of(rehearse(std::string("search ") + kGpt +
+                           " --batch 4 --platform dgx-a100 --devices 2 --plan dp=2,pp=1,micro_batch=auto --format json -o " + file));
   const auto found = result_of(rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1 --format json --plan " + file, 2));
   CHECK(found.at("ranks") == 2);
-  check_failure(rehearse(std::string("run 'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11' --batch 4 --steps 1 --format json --plan ") + file, 2), 1, {"plan.json", "was made for"});
+  check_failure(
+      rehearse(std::string("run 'zoo:gpt?layers=2&hidden=8&heads=2&seq=4&vocab=11' --batch 4 --steps 1 --format json --plan ") + file, 2),
+      1, {"plan.json", "was made for"});
 }
 
 TEST_CASE("a rank killed in the middle ends the others, who name it") {
@@ -34,8 +37,9 @@ TEST_CASE("a rank killed in the middle ends the others, who name it") {
   // The last rank of a training without end is killed as soon as the first steps are done.
   const auto metrics = folder / "metrics.jsonl";
   const std::string killer = "( while [ ! -s " + metrics + " ]; do sleep 0.1; done; kill -9 $(cat " + (folder / "pid") + ") ) & ";
-  const std::string rank = "sh -c 'if [ \"$OMPI_COMM_WORLD_RANK$PMIX_RANK\" = 00 ]; then :; else echo $$ > " + (folder / "pid") + "; fi; exec " REHEARSAL_COMMAND " \"$@\"' rank run " + kGpt +
-                           " --batch 4 --steps 100000000 --metrics " + metrics;
+  const std::string rank = "sh -c 'if [ \"$OMPI_COMM_WORLD_RANK$PMIX_RANK\" = 00 ]; then :; else echo $$ > " + (folder / "pid") +
+                           "; fi; exec " REHEARSAL_COMMAND " \"$@\"' rank run " + kGpt + " --batch 4 --steps 100000000 --metrics " +
+                           metrics;
   const auto ended = run_shell(killer + "REHEARSAL_STALL_SECONDS=5 " REHEARSAL_MPIRUN " -n 2 " + rank);
   INFO(ended.err);
   CHECK(ended.status != 0);
@@ -46,7 +50,8 @@ TEST_CASE("a rank killed in the middle ends the others, who name it") {
 
 TEST_CASE("metrics have a line a step and the result's losses") {
   const TemporaryFolder folder;
-  const auto ended = rehearse(std::string("run ") + kGpt + " --batch 4 --steps 3 --dtype f64 --format json --metrics " + (folder / "m.jsonl"));
+  const auto ended =
+      rehearse(std::string("run ") + kGpt + " --batch 4 --steps 3 --dtype f64 --format json --metrics " + (folder / "m.jsonl"));
   const auto losses = losses_of(ended);
   std::istringstream lines(text_of(folder / "m.jsonl"));
   std::vector<double> found;

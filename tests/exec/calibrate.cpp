@@ -1,12 +1,13 @@
 // What a calibration rests on: statistics, the sweep, and that a measured kernel has the identity that a plan asks for.
 
+#include "exec/calibrate.hpp"
+
 #include <cmath>
 #include <set>
 
 #include "costmodel/cost_model.hpp"
 #include "exec/bench/machine.hpp"
 #include "exec/bench/measured.hpp"
-#include "exec/calibrate.hpp"
 #include "platforms/json.hpp"
 #include "tests/catch.hpp"
 
@@ -58,13 +59,15 @@ TEST_CASE("a measured convolution answers exactly for the same layer of a plan")
   const bench::Case c{"Conv", window, {{DType::F32, {2, 4, 8, 8}}, {DType::F32, {8, 4, 3, 3}}}, true};
   bench::Measured measured(c, CpuBackend("onednn"), 1);
   // The text that plan::kernel_case builds of an instruction: attributes, operands with formats, results with formats.
-  CHECK(measured.kernel().signature == "kernel_shape=[3,3];pads=[1,1,1,1];strides=[1,1]|f32[2,4,8,8]channels-last|f32[8,4,3,3]>|f32[2,8,8,8]channels-last>");
+  CHECK(measured.kernel().signature ==
+        "kernel_shape=[3,3];pads=[1,1,1,1];strides=[1,1]|f32[2,4,8,8]channels-last|f32[8,4,3,3]>|f32[2,8,8,8]channels-last>");
   // 2 FLOP * 2 samples * 64 positions * 8 * 4 * 9 weights
   CHECK(measured.kernel().work.flops.value() == 2.0 * 2 * 64 * 8 * 4 * 9);
   for (int i = 0; i < 4; ++i) measured.run();
   costmodel::Calibration calibration;
   calibration.samples.push_back(bench::sample_of(measured.kernel(), measured.runs()));
-  const auto platform = bench::platform_of({FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)}, {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1});
+  const auto platform = bench::platform_of({FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)},
+                                           {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1});
   const costmodel::CostModel model(platform.nodes[0].device, calibration, costmodel::profile("rehearse"), "f32");
   const auto estimate = model.kernel(measured.kernel());
   CHECK(estimate.evidence == costmodel::Evidence::Exact);
@@ -73,7 +76,8 @@ TEST_CASE("a measured convolution answers exactly for the same layer of a plan")
 
 TEST_CASE("the file of a machine is a platform and its measurements") {
   CalibrationResult r;
-  r.platform = bench::platform_of({FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)}, {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1});
+  r.platform = bench::platform_of({FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)},
+                                  {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1});
   r.calibration.context = bench::describe_machine();
   const auto platform = platforms::read_platform_text(machine_json_text(r), "machine.json");
   CHECK(platforms::device_count(platform) == bench::physical_cores());

@@ -37,7 +37,8 @@ std::multiset<std::string> operators(const graph::Graph& graph) {
 
 TEST_CASE("a model of the zoo keeps its operators, parameters and state", "[export]") {
   const TemporaryFolder folder;
-  for (const char* name : {"zoo:resnet18?image=32&classes=10", "zoo:unet2d?image=32", "zoo:gpt?layers=2&hidden=16&heads=2&seq=8&vocab=20"}) {
+  for (const char* name :
+       {"zoo:resnet18?image=32&classes=10", "zoo:unet2d?image=32", "zoo:gpt?layers=2&hidden=16&heads=2&seq=8&vocab=20"}) {
     CAPTURE(name);
     const graph::Graph model = graph::zoo::build(name);
     export_onnx(model, folder.file("m.onnx"));

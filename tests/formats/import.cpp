@@ -82,7 +82,12 @@ TEST_CASE("old and new forms of Slice, Squeeze, Split and ReduceSum give the sam
   set(split, "axis", std::int64_t{1});
   set(old.node("ReduceSum", {"t"}, {"y"}), "axes", std::vector<std::int64_t>{0});
 
-  fresh.integers("starts", {1}).integers("ends", {1000}).integers("axes", {-1}).integers("one", {1}).integers("sizes", {2, 3}).integers("zero", {0});
+  fresh.integers("starts", {1})
+      .integers("ends", {1000})
+      .integers("axes", {-1})
+      .integers("one", {1})
+      .integers("sizes", {2, 3})
+      .integers("zero", {0});
   fresh.node("Slice", {"x", "starts", "ends", "axes"}, {"s"});
   fresh.node("Squeeze", {"s", "one"}, {"t"});
   set(fresh.node("Split", {"t", "sizes"}, {"q", "r"}), "axis", std::int64_t{1});
@@ -192,7 +197,9 @@ TEST_CASE("a recurrent layer is unrolled, both ways", "[import]") {
   ModelBuilder model;
   // 3 steps, batch 2, 4 features, 5 hidden units, 2 directions
   model.input("x", {"3", "2", "4"}).output("y").output("h");
-  model.floats("w", {2, 20, 4}, std::vector<float>(160, 0.1F)).floats("r", {2, 20, 5}, std::vector<float>(200, 0.1F)).floats("b", {2, 40}, std::vector<float>(80, 0.F));
+  model.floats("w", {2, 20, 4}, std::vector<float>(160, 0.1F))
+      .floats("r", {2, 20, 5}, std::vector<float>(200, 0.1F))
+      .floats("b", {2, 40}, std::vector<float>(80, 0.F));
   auto& lstm = model.node("LSTM", {"x", "w", "r", "b"}, {"y", "h", ""});
   set(lstm, "hidden_size", std::int64_t{5});
   auto& direction = *lstm.add_attribute();
@@ -213,8 +220,13 @@ TEST_CASE("roles of stored tensors", "[import]") {
   ModelBuilder model;
   model.input("x", {"2", "3", "4", "4"}).output("y");
   model.floats("conv.weight", {3, 3, 1, 1}, std::vector<float>(9, 0.5F)).floats("mean", {3}, {0, 0, 0}).floats("var", {3}, {1, 1, 1});
-  model.floats("gain", {3}, {1, 1, 1}).floats("shift", {3}, {0, 0, 0}).floats("temperature", {}, {2}).floats("val_7", {1}, {3}).floats("scale", {1, 1}, {3});
-  model.floats("mask", {4, 4}, {0, -1e9F, -1e9F, -1e9F, 0, 0, -1e9F, -1e9F, 0, 0, 0, -1e9F, 0, 0, 0, 0}).floats("position", {4, 4}, std::vector<float>(16, 0.1F));
+  model.floats("gain", {3}, {1, 1, 1})
+      .floats("shift", {3}, {0, 0, 0})
+      .floats("temperature", {}, {2})
+      .floats("val_7", {1}, {3})
+      .floats("scale", {1, 1}, {3});
+  model.floats("mask", {4, 4}, {0, -1e9F, -1e9F, -1e9F, 0, 0, -1e9F, -1e9F, 0, 0, 0, -1e9F, 0, 0, 0, 0})
+      .floats("position", {4, 4}, std::vector<float>(16, 0.1F));
   model.node("Conv", {"x", "conv.weight"}, {"c"});
   model.node("BatchNormalization", {"c", "gain", "shift", "mean", "var"}, {"n"});
   std::string last = "n";
@@ -231,7 +243,12 @@ TEST_CASE("roles of stored tensors", "[import]") {
 
 TEST_CASE("what the exporter says about a tensor stands above the rule", "[import]") {
   ModelBuilder model;
-  model.input("x", {"2", "3"}).output("y").floats("buffer", {3}, {1, 2, 3}).floats("logit_scale", {}, {1}).declare("buffer", {"3"}).declare("logit_scale", {});
+  model.input("x", {"2", "3"})
+      .output("y")
+      .floats("buffer", {3}, {1, 2, 3})
+      .floats("logit_scale", {}, {1})
+      .declare("buffer", {"3"})
+      .declare("logit_scale", {});
   const char* kinds[] = {"BUFFER", "PARAMETER"};
   for (int i = 0; i < 2; ++i) {
     auto& entry = *model.graph().mutable_value_info(i)->add_metadata_props();

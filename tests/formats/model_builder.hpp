@@ -1,13 +1,13 @@
 #pragma once
 // Small ONNX files for tests, written with the same messages that the importer reads.
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 #include "base/error.hpp"
 #include "formats/onnx/import.hpp"
@@ -18,7 +18,9 @@ namespace rehearsal::formats::testing {
 /// A folder of this test process that goes away with it.
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(std::filesystem::temp_directory_path() / ("rehearsal-formats-" + std::to_string(::getpid()) + "-" + std::to_string(counter_++))) {
+  TemporaryFolder()
+      : path_(std::filesystem::temp_directory_path() /
+              ("rehearsal-formats-" + std::to_string(::getpid()) + "-" + std::to_string(counter_++))) {
     std::filesystem::create_directories(path_);
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
@@ -99,8 +101,10 @@ class ModelBuilder {
     tensor.mutable_shape();
     for (const std::string& dim : dims) {
       auto& d = *tensor.mutable_shape()->add_dim();
-      if (dim.find_first_not_of("0123456789") == std::string::npos && !dim.empty()) d.set_dim_value(std::stoll(dim));
-      else if (!dim.empty()) d.set_dim_param(dim);
+      if (dim.find_first_not_of("0123456789") == std::string::npos && !dim.empty())
+        d.set_dim_value(std::stoll(dim));
+      else if (!dim.empty())
+        d.set_dim_param(dim);
     }
   }
 

@@ -10,12 +10,12 @@ TEST_CASE("expressions of sizes", "[symbols]") {
   const Bindings b{{"batch", 4}, {"seq", 12}, {"DynamicDimension.0", 3}};
   CHECK(evaluate_size("batch", b) == 4);
   CHECK(evaluate_size("seq + 1", b) == 13);
-  CHECK(evaluate_size("2*seq*batch", b) == 96);                  // 2 * 12 * 4
+  CHECK(evaluate_size("2*seq*batch", b) == 96);  // 2 * 12 * 4
   CHECK(evaluate_size("((batch*seq)//batch)", b) == 12);
   CHECK(evaluate_size("Min(512, seq)", b) == 12);
-  CHECK(evaluate_size("Max(batch, seq - 10)", b) == 4);          // max(4, 2)
+  CHECK(evaluate_size("Max(batch, seq - 10)", b) == 4);  // max(4, 2)
   CHECK(evaluate_size("DynamicDimension.0", b) == 3);
-  CHECK(evaluate_size("-(2 - seq) % 7", b) == 3);                // 10 mod 7
+  CHECK(evaluate_size("-(2 - seq) % 7", b) == 3);  // 10 mod 7
   CHECK(evaluate_size("224", b) == 224);
 }
 

@@ -22,7 +22,8 @@ nlohmann::json read_json(const files::path& path) { return nlohmann::json::parse
 std::set<std::string> trained(const graph::Graph& graph, const std::vector<std::string>& frozen) {
   std::set<std::string> names;
   for (const graph::Tensor& tensor : graph.tensors()) {
-    const bool out = std::any_of(frozen.begin(), frozen.end(), [&](const std::string& glob) { return fnmatch(glob.c_str(), tensor.name.c_str(), 0) == 0; });
+    const bool out = std::any_of(frozen.begin(), frozen.end(),
+                                 [&](const std::string& glob) { return fnmatch(glob.c_str(), tensor.name.c_str(), 0) == 0; });
     if (tensor.role == graph::Role::Parameter && !out) names.insert(tensor.name);
   }
   return names;

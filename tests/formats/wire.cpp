@@ -1,8 +1,9 @@
 // Files that are no models, or broken ones: always a message that names the file, never a crash.
 
+#include "formats/onnx/wire.hpp"
+
 #include "base/random.hpp"
 #include "formats/onnx/export.hpp"
-#include "formats/onnx/wire.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "tests/catch.hpp"
 #include "tests/formats/model_builder.hpp"
@@ -139,8 +140,10 @@ TEST_CASE("500 bit flips and truncations of a model end in a model or a message"
   for (std::uint64_t trial = 0; trial < 500; ++trial) {
     const std::size_t at = random_bits(7, 0, trial) % good.size();
     std::string broken = good;
-    if (trial % 5 == 0) broken.resize(at);
-    else broken[at] = static_cast<char>(broken[at] ^ static_cast<char>(1U << (trial % 8)));
+    if (trial % 5 == 0)
+      broken.resize(at);
+    else
+      broken[at] = static_cast<char>(broken[at] ^ static_cast<char>(1U << (trial % 8)));
     survive(path, broken);
   }
 }

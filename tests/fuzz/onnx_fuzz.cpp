@@ -2,12 +2,12 @@
 //   cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DREHEARSAL_FUZZ=ON && ninja -C build/fuzz onnx_fuzz
 //   build/fuzz/tests/fuzz/onnx_fuzz -max_total_time=60 -max_len=4096 corpus/
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <string>
-
-#include <unistd.h>
 
 #include "base/error.hpp"
 #include "formats/onnx/import.hpp"

@@ -1,6 +1,4 @@
 // Plays the steps of all ranks of every collective: on data, and on a clock that knows latency, bandwidth and the rate of additions.
-#include "plan/collectives/collective.hpp"
-
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -9,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "plan/block.hpp"
+#include "plan/collectives/collective.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -72,7 +71,9 @@ class Play {
     std::vector<double> outgoing, incoming;
   };
 
-  [[nodiscard]] const CollectiveStep* step(std::size_t r) const { return ranks_[r].next < steps_[r].size() ? &steps_[r][ranks_[r].next] : nullptr; }
+  [[nodiscard]] const CollectiveStep* step(std::size_t r) const {
+    return ranks_[r].next < steps_[r].size() ? &steps_[r][ranks_[r].next] : nullptr;
+  }
 
   void begin_step(std::size_t r) {
     auto& me = ranks_[r];
@@ -81,7 +82,8 @@ class Play {
     me.sent = s->send_to < 0;
     me.received = s->receive_from < 0;
     me.ends = me.clock;
-    if (!vectors.empty() && !me.sent) me.outgoing.assign(vectors[r].begin() + s->send_first, vectors[r].begin() + s->send_first + s->send_count);
+    if (!vectors.empty() && !me.sent)
+      me.outgoing.assign(vectors[r].begin() + s->send_first, vectors[r].begin() + s->send_first + s->send_count);
   }
 
   bool send(std::size_t r) {
@@ -93,7 +95,8 @@ class Play {
     REQUIRE(other->receive_count == s->send_count);
     const bool outer = static_cast<int>(r) / links_.ranks_per_node != s->send_to / links_.ranks_per_node;
     const Bytes size(static_cast<double>(s->send_count) * bytes_);
-    const Seconds message = outer ? links_.outer_latency + size / links_.outer_bandwidth : links_.inner_latency + size / links_.inner_bandwidth;
+    const Seconds message =
+        outer ? links_.outer_latency + size / links_.outer_bandwidth : links_.inner_latency + size / links_.inner_bandwidth;
     const double arrives = std::max(ranks_[r].clock, ranks_[to].clock) + message.value();
     const double added = arrives + (other->reduce ? (size / links_.reduction).value() : 0.0);
     ranks_[to].incoming = ranks_[r].outgoing;
@@ -135,16 +138,24 @@ double initial(int rank, std::int64_t element) { return static_cast<double>((ele
 std::optional<double> expected(CollectiveKind kind, int rank, int ranks, std::int64_t element, std::int64_t count) {
   double sum = 0.0;
   for (int r = 0; r < ranks; ++r) sum += initial(r, element);
-  const auto holds = [&](int r) { const Range b = block(count, ranks, r); return element >= b.begin && element < b.end; };
+  const auto holds = [&](int r) {
+    const Range b = block(count, ranks, r);
+    return element >= b.begin && element < b.end;
+  };
   switch (kind) {
-    case CollectiveKind::AllReduce: return sum;
-    case CollectiveKind::Broadcast: return initial(0, element);
-    case CollectiveKind::ReduceScatter: return holds(rank) ? std::optional(sum) : std::nullopt;
+    case CollectiveKind::AllReduce:
+      return sum;
+    case CollectiveKind::Broadcast:
+      return initial(0, element);
+    case CollectiveKind::ReduceScatter:
+      return holds(rank) ? std::optional(sum) : std::nullopt;
     case CollectiveKind::AllGather:
       for (int r = 0; r < ranks; ++r)
         if (holds(r)) return initial(r, element);
       [[fallthrough]];
-    default: FAIL("no expectation for this kind"); return {};
+    default:
+      FAIL("no expectation for this kind");
+      return {};
   }
 }
 
@@ -190,7 +201,8 @@ TEST_CASE("steps take exactly the time of the closed form where blocks are of on
         const std::int64_t count = 32 * 3 * 5 * 7 * 9;  // divisible by every number of ranks above
         const auto links = links_with(ranks_per_node);
         INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node");
-        CHECK(row.closed_form(ranks, Bytes(4.0 * count), links).value() == Approx(played_seconds(row, ranks, count, links)).epsilon(1e-9).margin(1e-15));
+        CHECK(row.closed_form(ranks, Bytes(4.0 * count), links).value() ==
+              Approx(played_seconds(row, ranks, count, links)).epsilon(1e-9).margin(1e-15));
       }
 }
 
@@ -201,7 +213,8 @@ TEST_CASE("uneven blocks and nodes stay between the closed form of one element l
         for (const int ranks_per_node : {1, 64}) {
           const auto links = links_with(ranks_per_node);
           const double played = played_seconds(row, ranks, count, links);
-          INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node, " << count << " elements");
+          INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node, " << count
+                        << " elements");
           // halving rounds once per level, every other algorithm once in all: `ranks` elements more or less cover both
           CHECK(played <= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count + ranks)), links).value() * (1 + 1e-12));
           CHECK(played >= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count - ranks)), links).value() * (1 - 1e-12));
@@ -233,7 +246,8 @@ TEST_CASE("closed forms by hand") {
   // 2 MB then 1 MB, there and back: 4 x 7 + 2 x (1000 + 500) + (400 + 200) us
   CHECK(collective(CollectiveKind::AllReduce, "halving-doubling").closed_form(4, size, links).value() == Approx(3628e-6));
   // 2 ranks on each of 2 nodes: inside 2 x (1 + 2 MB / 9 GB/s = 222.222) + 400; across 2 x (7 + 1 MB / 2 GB/s = 500) + 200 us
-  CHECK(collective(CollectiveKind::AllReduce, "hierarchical").closed_form(4, size, links_with(2)).value() == Approx(2060.444e-6).epsilon(1e-6));
+  CHECK(collective(CollectiveKind::AllReduce, "hierarchical").closed_form(4, size, links_with(2)).value() ==
+        Approx(2060.444e-6).epsilon(1e-6));
   // 3 ranks: 2 levels of 7 us + 2000 us
   CHECK(collective(CollectiveKind::Broadcast, "binomial").closed_form(3, size, links).value() == Approx(4014e-6));
 }
@@ -250,6 +264,7 @@ TEST_CASE("the best all-reduce follows size and levels") {
 
 TEST_CASE("an unknown algorithm is refused with the known ones of its kind") {
   CHECK_THROWS_AS(collective(CollectiveKind::AllReduce, "tree"), BadInput);
-  CHECK_THROWS_WITH(collective(CollectiveKind::AllReduce, "binomial"), contains("ring, recursive-doubling, halving-doubling, hierarchical"));
+  CHECK_THROWS_WITH(collective(CollectiveKind::AllReduce, "binomial"),
+                    contains("ring, recursive-doubling, halving-doubling, hierarchical"));
   CHECK_THROWS_WITH(collective(CollectiveKind::AllToAll, "ring"), contains("known algorithms: none"));
 }

@@ -27,7 +27,9 @@ struct Draw {
   std::uint64_t seed, next = 0;
   int below(int n) { return static_cast<int>(random_uniform(seed, 0, next++) * n); }
   template <class T>
-  T of(std::initializer_list<T> values) { return values.begin()[below(static_cast<int>(values.size()))]; }
+  T of(std::initializer_list<T> values) {
+    return values.begin()[below(static_cast<int>(values.size()))];
+  }
 };
 
 Plan any_plan(std::uint64_t seed) {
@@ -94,7 +96,8 @@ std::string file_refusal(const std::string& pointer, const nlohmann::json& value
 }  // namespace
 
 TEST_CASE("a compact text is read key by key") {
-  const Plan p = parse_plan("dp=8, tp=4,pp=2,micro_batch=1,schedule=gpipe,zero=1,sequence_parallel=on,overlap=off,allreduce=ring,spatial=2x3");
+  const Plan p =
+      parse_plan("dp=8, tp=4,pp=2,micro_batch=1,schedule=gpipe,zero=1,sequence_parallel=on,overlap=off,allreduce=ring,spatial=2x3");
   CHECK(p.dp == 8);
   CHECK(p.tp == 4);
   CHECK(p.pp == 2);
@@ -144,7 +147,8 @@ TEST_CASE("text and file give back every plan") {
 
 TEST_CASE("a wrong plan is refused by key, with what would be right") {
   const std::string degree = "must be a whole number from 1 to 10000000";
-  for (const std::string bad : {"dp=0", "dp=-1", "dp=1e9", "dp=99999999999999999999", "dp=2.5", "dp=two", "dp=+2", "dp=0x2", "tp=100000003"})
+  for (const std::string bad :
+       {"dp=0", "dp=-1", "dp=1e9", "dp=99999999999999999999", "dp=2.5", "dp=two", "dp=+2", "dp=0x2", "tp=100000003"})
     CHECK(refusal(bad) == "plan: " + bad + ": " + degree);
   CHECK(refusal("dp=2;tp=2") == "plan: dp=2;tp=2: " + degree + "; keys are separated by commas");
   CHECK_THAT(refusal("xx=2"), contains("'xx' is no key") && contains("dp, tp, pp, cp, ep, spatial, micro_batch, schedule"));
@@ -167,8 +171,10 @@ TEST_CASE("a wrong plan is refused by key, with what would be right") {
 
 TEST_CASE("more ranks than any machine has are refused without overflow") {
   CHECK(parse_plan("dp=1000,tp=10,pp=1000").ranks() == 10'000'000);
-  CHECK_THAT(refusal("dp=1000,tp=10,pp=1001"), contains("plan: the degrees dp, tp, pp, cp, ep and spatial multiply to more than 10000000 ranks"));
-  CHECK_THAT(refusal("dp=10000000,tp=10000000,pp=10000000,cp=10000000,spatial=10000000x10000000x10000000"), contains("multiply to more than"));
+  CHECK_THAT(refusal("dp=1000,tp=10,pp=1001"),
+             contains("plan: the degrees dp, tp, pp, cp, ep and spatial multiply to more than 10000000 ranks"));
+  CHECK_THAT(refusal("dp=10000000,tp=10000000,pp=10000000,cp=10000000,spatial=10000000x10000000x10000000"),
+             contains("multiply to more than"));
 }
 
 TEST_CASE("a plan file with a wrong value is refused by file and key") {

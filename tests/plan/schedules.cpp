@@ -1,11 +1,10 @@
-#include "plan/schedules/schedule.hpp"
-
 #include <algorithm>
 #include <map>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "plan/schedules/schedule.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -44,7 +43,7 @@ class Play {
   struct Stage {
     std::vector<PipelineSlot> slots;
     std::size_t next = 0;
-    std::optional<PipelineSlot> result;           ///< of the previous slot, not handed over yet
+    std::optional<PipelineSlot> result;            ///< of the previous slot, not handed over yet
     std::map<std::pair<bool, int>, double> input;  ///< when the input of a slot came
     double clock = 0.0;
   };
@@ -132,10 +131,12 @@ TEST_CASE("stages that wait for each other always come to an end") {
 
 TEST_CASE("the play notices stages that wait for each other for ever") {
   // stage 1 begins with micro-batch 1, which stage 0 starts only after micro-batch 0 has come back
-  const ScheduleRow crossed{"crossed", "", [](int stage, int, int) {
-    if (stage == 0) return std::vector<PipelineSlot>{{false, 0}, {true, 0}, {false, 1}, {true, 1}};
-    return std::vector<PipelineSlot>{{false, 1}, {false, 0}, {true, 1}, {true, 0}};
-  }, nullptr, nullptr};
+  const ScheduleRow crossed{"crossed", "",
+                            [](int stage, int, int) {
+                              if (stage == 0) return std::vector<PipelineSlot>{{false, 0}, {true, 0}, {false, 1}, {true, 1}};
+                              return std::vector<PipelineSlot>{{false, 1}, {false, 0}, {true, 1}, {true, 0}};
+                            },
+                            nullptr, nullptr};
   CHECK_FALSE(Play(crossed, 2, 2, Sends::Buffered).run().has_value());
 }
 

@@ -63,12 +63,14 @@ void for_each_piece(const Call& call, const F& body) {
     });
     return;
   }
-  parallel_ranges(call.threads(), walk.rows(), kElementsWorthAThread / walk.length() + 1,
-                  [&](std::int64_t first, std::int64_t last) { walk.each(first, last, [&](std::int64_t, const auto& at) { body(at, steps, walk.length()); }); });
+  parallel_ranges(call.threads(), walk.rows(), kElementsWorthAThread / walk.length() + 1, [&](std::int64_t first, std::int64_t last) {
+    walk.each(first, last, [&](std::int64_t, const auto& at) { body(at, steps, walk.length()); });
+  });
 }
 
 FunctionParameters parameters_of(const graph::Attributes& a) {
-  return {static_cast<float>(a.number("factor", 1.0)), static_cast<float>(a.number("alpha", 0.01)), a.text("approximate", "none") == "tanh"};
+  return {static_cast<float>(a.number("factor", 1.0)), static_cast<float>(a.number("alpha", 0.01)),
+          a.text("approximate", "none") == "tanh"};
 }
 
 const ElementwiseRow* find(std::string_view op, bool tanh) {
@@ -97,7 +99,8 @@ std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) 
 
 void run_where(const Call& call) {
   for_each_piece<3>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
-    loops().where(call.out<float>() + at[0], call.in<std::uint8_t>(0) + at[1], call.in<float>(1) + at[2], call.in<float>(2) + at[3], steps.data() + 1, count);
+    loops().where(call.out<float>() + at[0], call.in<std::uint8_t>(0) + at[1], call.in<float>(1) + at[2], call.in<float>(2) + at[3],
+                  steps.data() + 1, count);
   });
 }
 

@@ -28,7 +28,8 @@ void run_forward(const Call& call) {
     const float* x = call.in<float>(0) + row * rows.length;
     const double mean = loops().row_sum(x, rows.length) / count;
     const double inverse = 1.0 / std::sqrt(loops().row_squares(x, rows.length, mean) / count + epsilon);
-    loops().normalize_row(call.out<float>() + row * rows.length, x, rows.length, {static_cast<float>(mean), static_cast<float>(inverse)}, scale, bias);
+    loops().normalize_row(call.out<float>() + row * rows.length, x, rows.length, {static_cast<float>(mean), static_cast<float>(inverse)},
+                          scale, bias);
     if (call.has_output(1)) call.out<float>(1)[row] = static_cast<float>(mean);
     if (call.has_output(2)) call.out<float>(2)[row] = static_cast<float>(inverse);
   });
@@ -58,7 +59,8 @@ void run_gradient_parameters(const Call& call) {
   sum_parts(call, {rows.count, length, 2 * length}, total.data(), [&](std::int64_t first, std::int64_t count, double* sums) {
     for (std::int64_t row = first; row < first + count; ++row) {
       const float mean = call.in<float>(1)[row], inverse = call.in<float>(2)[row];
-      loops().parameter_row(call.in<float>(0) + row * length, call.in<float>(3) + row * length, length, {mean, inverse}, sums, sums + length);
+      loops().parameter_row(call.in<float>(0) + row * length, call.in<float>(3) + row * length, length, {mean, inverse}, sums,
+                            sums + length);
     }
   });
   for (std::int64_t i = 0; i < length; ++i) {
@@ -68,12 +70,15 @@ void run_gradient_parameters(const Call& call) {
 }
 
 template <Body kBody>
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) { return takes(request, reason) ? make_kernel(request, kBody) : nullptr; }
+std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+  return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
+}
 
 std::unique_ptr<Kernel> make_gradient_parameters(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
   const Rows rows(request.view().input(0).shape, request.attributes);
-  return make_kernel(request, run_gradient_parameters, parts_of(rows.count, rows.length) * 2 * rows.length * static_cast<std::int64_t>(sizeof(double)));
+  return make_kernel(request, run_gradient_parameters,
+                     parts_of(rows.count, rows.length) * 2 * rows.length * static_cast<std::int64_t>(sizeof(double)));
 }
 
 constexpr std::string_view kName = "native:layer-normalization";

@@ -6,7 +6,8 @@ namespace {
 const Loops& best() {
 #ifdef REHEARSAL_X86_LEVELS
   __builtin_cpu_init();
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
   if (avx512) return loops_avx512();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return loops_avx2();
 #endif

@@ -54,9 +54,11 @@ struct Loops {
   void (*column_sums)(const float* x, std::int64_t rows, std::int64_t columns, double* sums);
   void (*column_moments)(const float* x, std::int64_t rows, std::int64_t columns, double* sums, double* squares);
   /// sums += dy; products += dy * (x - mean[column])
-  void (*column_gradient)(const float* x, const float* dy, std::int64_t rows, std::int64_t columns, const double* mean, double* sums, double* products);
+  void (*column_gradient)(const float* x, const float* dy, std::int64_t rows, std::int64_t columns, const double* mean, double* sums,
+                          double* products);
   void (*column_affine)(float* y, const float* x, std::int64_t rows, std::int64_t columns, const float* slope, const float* offset);
-  void (*column_line)(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t columns, const float* dy_factor, const float* x_factor, const float* constant);
+  void (*column_line)(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t columns, const float* dy_factor,
+                      const float* x_factor, const float* constant);
 
   // One contiguous row of one channel.
   double (*row_sum)(const float* x, std::int64_t count);
@@ -87,7 +89,8 @@ struct Loops {
   void (*add_scaled)(float* sum, const float* x, std::int64_t count, float factor);
 
   void (*sgd)(float* p, const float* p_old, const float* g, float* m, const float* m_old, std::int64_t count, const SgdStep& step);
-  void (*adam)(float* p, const float* p_old, const float* g, float* const* moments, const float* const* moments_old, std::int64_t count, const AdamStep& step);
+  void (*adam)(float* p, const float* p_old, const float* g, float* const* moments, const float* const* moments_old, std::int64_t count,
+               const AdamStep& step);
 
   // Peak arithmetic of one core: independent multiply-adds. Returns something that depends on all of them.
   double (*multiply_add_f32)(std::int64_t rounds);

@@ -77,8 +77,9 @@ void run_transpose(const Call& call) {
   parallel_items(call.threads(), others * blocks, kElementsWorthAThread / (64 * axes.sizes[last]) + 1, [&](std::int64_t i) {
     const auto at = offsets_of(axes, result_strides, skip, i / blocks);
     const std::int64_t first = i % blocks * 64;
-    MatrixTranspose<Element>{from + at.from + first, to + at.to + first * result_strides[unit], axes.sizes[last], std::min<std::int64_t>(64, rows - first), axes.strides[last],
-                             result_strides[unit]}
+    MatrixTranspose<Element>{from + at.from + first, to + at.to + first * result_strides[unit],
+                             axes.sizes[last],       std::min<std::int64_t>(64, rows - first),
+                             axes.strides[last],     result_strides[unit]}
         .run();
   });
 }
@@ -89,7 +90,9 @@ bool four_bytes(const KernelRequest& request, std::string& reason) {
   return false;
 }
 
-std::unique_ptr<Kernel> make_transpose(const KernelRequest& request, std::string& reason) { return four_bytes(request, reason) ? make_kernel(request, run_transpose) : nullptr; }
+std::unique_ptr<Kernel> make_transpose(const KernelRequest& request, std::string& reason) {
+  return four_bytes(request, reason) ? make_kernel(request, run_transpose) : nullptr;
+}
 
 /// A part of a tensor along `axis` in memory order: `outer` runs of `run` elements, `pitch` apart in the whole.
 struct Runs {
@@ -120,7 +123,8 @@ void run_concat(const Call& call) {
   const auto axis = graph::axis_of(call.problem.view(), 0);
   std::int64_t start = 0;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    copy_runs(call, runs_of(call, call.out_shape(), call.in_shape(i), start, format), call.inputs[i].as<Element>(), call.out<Element>(), false);
+    copy_runs(call, runs_of(call, call.out_shape(), call.in_shape(i), start, format), call.inputs[i].as<Element>(), call.out<Element>(),
+              false);
     start += call.in_shape(i)[axis];
   }
 }
@@ -132,13 +136,17 @@ void run_split(const Call& call) {
   std::int64_t start = 0;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const bool present = call.has_output(i);
-    if (present) copy_runs(call, runs_of(call, call.in_shape(0), call.out_shape(i), start, format), call.out<Element>(i), call.inputs[0].as<Element>(), true);
+    if (present)
+      copy_runs(call, runs_of(call, call.in_shape(0), call.out_shape(i), start, format), call.out<Element>(i), call.inputs[0].as<Element>(),
+                true);
     start += present ? call.out_shape(i)[axis] : sizes[i];
   }
 }
 
 template <Body kBody>
-std::unique_ptr<Kernel> make_runs(const KernelRequest& request, std::string& reason) { return four_bytes(request, reason) ? make_kernel(request, kBody) : nullptr; }
+std::unique_ptr<Kernel> make_runs(const KernelRequest& request, std::string& reason) {
+  return four_bytes(request, reason) ? make_kernel(request, kBody) : nullptr;
+}
 
 /// All images channels-last when one operand is.
 bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {

@@ -26,12 +26,17 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std
 }
 
 bool takes(const KernelRequest& request, std::string& reason) {
-  const auto wrong = [&](const std::optional<graph::TensorType>& type) { return type && is_float(type->dtype) && type->dtype != DType::F32 && type->dtype != DType::F64; };
+  const auto wrong = [&](const std::optional<graph::TensorType>& type) {
+    return type && is_float(type->dtype) && type->dtype != DType::F32 && type->dtype != DType::F64;
+  };
   for (const auto& type : request.inputs) {
     if (!type) continue;
-    if (graph::element_count(type->shape) == 0) reason = "an empty tensor";
-    else if (wrong(type)) reason = "only f32";
-    else continue;
+    if (graph::element_count(type->shape) == 0)
+      reason = "an empty tensor";
+    else if (wrong(type))
+      reason = "only f32";
+    else
+      continue;
     return false;
   }
   const auto& first = request.inputs.empty() ? std::nullopt : request.inputs[0];
@@ -47,7 +52,8 @@ bool follow(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
   if (!is_image(shape)) return true;
   const auto like = [&](const std::optional<graph::TensorType>& type) { return type && type->shape == shape; };
   bool any = false;
-  for (std::size_t i = 0; i < inputs.size(); ++i) any = any || (like(node.inputs[i]) && node.input_formats[i] == plan::Format::ChannelsLast);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    any = any || (like(node.inputs[i]) && node.input_formats[i] == plan::Format::ChannelsLast);
   if (!any) return true;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (like(node.inputs[i])) inputs[i] = plan::Format::ChannelsLast;

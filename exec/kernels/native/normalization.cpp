@@ -37,9 +37,11 @@ void for_channels(const Call& call, const Image& image, const F& body) {
 template <class Row, class Block>
 void for_elements(const Call& call, const Image& image, const Row& row, const Block& block) {
   if (channels_last(call.inputs[0])) {
-    parallel_ranges(call.threads(), image.batch * image.pixels, kElementsWorthAThread / image.channels + 1, [&](std::int64_t first, std::int64_t last) { block(first, last - first); });
+    parallel_ranges(call.threads(), image.batch * image.pixels, kElementsWorthAThread / image.channels + 1,
+                    [&](std::int64_t first, std::int64_t last) { block(first, last - first); });
   } else {
-    parallel_items(call.threads(), image.batch * image.channels, kElementsWorthAThread / image.pixels + 1, [&](std::int64_t i) { row(i % image.channels, i * image.pixels); });
+    parallel_items(call.threads(), image.batch * image.channels, kElementsWorthAThread / image.pixels + 1,
+                   [&](std::int64_t i) { row(i % image.channels, i * image.pixels); });
   }
 }
 
@@ -50,9 +52,10 @@ void run_sums(const Call& call) {
   double* out = call.out<double>();
   const auto channels = image.channels;
   if (channels_last(call.inputs[0])) {
-    return sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out, [&](std::int64_t first, std::int64_t rows, double* sums) {
-      loops().column_moments(x + first * channels, rows, channels, sums, sums + channels);
-    });
+    return sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out,
+                     [&](std::int64_t first, std::int64_t rows, double* sums) {
+                       loops().column_moments(x + first * channels, rows, channels, sums, sums + channels);
+                     });
   }
   std::fill_n(out, 2 * channels, 0.0);
   for_channels(call, image, [&](std::int64_t c, std::int64_t at) {
@@ -75,7 +78,9 @@ void run_apply(const Call& call) {
   float* y = call.out<float>();
   for_elements(
       call, image,
-      [&](std::int64_t c, std::int64_t at) { loops().row_affine(y + at, x + at, image.pixels, {slope[static_cast<std::size_t>(c)], offset[static_cast<std::size_t>(c)]}); },
+      [&](std::int64_t c, std::int64_t at) {
+        loops().row_affine(y + at, x + at, image.pixels, {slope[static_cast<std::size_t>(c)], offset[static_cast<std::size_t>(c)]});
+      },
       [&](std::int64_t first, std::int64_t rows) {
         loops().column_affine(y + first * image.channels, x + first * image.channels, rows, image.channels, slope.data(), offset.data());
       });

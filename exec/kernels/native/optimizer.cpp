@@ -11,11 +11,12 @@ std::int64_t count_of(const Call& call) { return graph::element_count(call.in_sh
 /// Operands: parameter, gradient, step, momentum?
 void run_sgd(const Call& call) {
   const auto& a = call.attributes();
-  const SgdStep step{static_cast<float>(a.number("lr", 1e-3)), static_cast<float>(a.number("momentum", 0)), static_cast<float>(a.number("weight_decay", 0)), a.number("nesterov", 0) != 0};
+  const SgdStep step{static_cast<float>(a.number("lr", 1e-3)), static_cast<float>(a.number("momentum", 0)),
+                     static_cast<float>(a.number("weight_decay", 0)), a.number("nesterov", 0) != 0};
   const bool momentum = call.has_output(1);
   parallel_ranges(call.threads(), count_of(call), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
-    loops().sgd(call.out<float>(0) + first, call.in<float>(0) + first, call.in<float>(1) + first, momentum ? call.out<float>(1) + first : nullptr,
-                momentum ? call.in<float>(3) + first : nullptr, last - first, step);
+    loops().sgd(call.out<float>(0) + first, call.in<float>(0) + first, call.in<float>(1) + first,
+                momentum ? call.out<float>(1) + first : nullptr, momentum ? call.in<float>(3) + first : nullptr, last - first, step);
   });
 }
 
@@ -23,9 +24,16 @@ void run_sgd(const Call& call) {
 void run_adam(const Call& call) {
   const auto& a = call.attributes();
   const double beta1 = a.number("beta1", 0.9), beta2 = a.number("beta2", 0.999), t = static_cast<double>(*call.in<std::int64_t>(2));
-  const AdamStep step{static_cast<float>(a.number("lr", 1e-3)),     static_cast<float>(beta1), static_cast<float>(1 - beta1), static_cast<float>(beta2), static_cast<float>(1 - beta2),
-                      static_cast<float>(a.number("eps", 1e-8)),    static_cast<float>(a.number("weight_decay", 0)),
-                      static_cast<float>(1 - std::pow(beta1, t)),   static_cast<float>(1 - std::pow(beta2, t)), a.number("decoupled", 0) != 0};
+  const AdamStep step{static_cast<float>(a.number("lr", 1e-3)),
+                      static_cast<float>(beta1),
+                      static_cast<float>(1 - beta1),
+                      static_cast<float>(beta2),
+                      static_cast<float>(1 - beta2),
+                      static_cast<float>(a.number("eps", 1e-8)),
+                      static_cast<float>(a.number("weight_decay", 0)),
+                      static_cast<float>(1 - std::pow(beta1, t)),
+                      static_cast<float>(1 - std::pow(beta2, t)),
+                      a.number("decoupled", 0) != 0};
   parallel_ranges(call.threads(), count_of(call), kElementsWorthAThread, [&](std::int64_t first, std::int64_t last) {
     float* moments[] = {call.out<float>(1) + first, call.out<float>(2) + first};
     const float* old[] = {call.in<float>(3) + first, call.in<float>(4) + first};

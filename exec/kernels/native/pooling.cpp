@@ -27,7 +27,8 @@ void for_taps(const Plane& p, std::int64_t window, const F& visit) {
     for (std::int64_t h = 0; h < p.kernel[1]; ++h) {
       for (std::int64_t w = 0; w < p.kernel[2]; ++w, ++tap) {
         const std::int64_t z = start[0] + d * p.dilation[0], y = start[1] + h * p.dilation[1], x = start[2] + w * p.dilation[2];
-        if (z >= 0 && z < p.image[0] && y >= 0 && y < p.image[1] && x >= 0 && x < p.image[2]) visit(tap, (z * p.image[1] + y) * p.image[2] + x);
+        if (z >= 0 && z < p.image[0] && y >= 0 && y < p.image[1] && x >= 0 && x < p.image[2])
+          visit(tap, (z * p.image[1] + y) * p.image[2] + x);
       }
     }
   }
@@ -104,7 +105,9 @@ void run_gradient(const Call& call) {
 }
 
 template <Body kBody>
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) { return takes(request, reason) ? make_kernel(request, kBody) : nullptr; }
+std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+  return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
+}
 
 /// Everything channels-last, when one operand is.
 bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {

@@ -54,12 +54,15 @@ void run(const Call& call) {
   };
   auto* sums = static_cast<double*>(call.context.workspace);
   if (b.inner == 1 && b.outer > 1) {
-    parallel_items(call.threads(), b.outer, kElementsWorthAThread / b.summed + 1, [&](std::int64_t o) { y[o] = static_cast<float>(loops().row_sum(x + o * b.summed, b.summed) * scale); });
+    parallel_items(call.threads(), b.outer, kElementsWorthAThread / b.summed + 1,
+                   [&](std::int64_t o) { y[o] = static_cast<float>(loops().row_sum(x + o * b.summed, b.summed) * scale); });
   } else if (b.outer == 1) {
     double* total = sums + parts_of(b.summed, b.inner) * b.inner;
     sum_parts(call, {b.summed, b.inner, b.inner}, total, [&](std::int64_t first, std::int64_t rows, double* part) {
-      if (b.inner == 1) part[0] += loops().row_sum(x + first, rows);
-      else loops().column_sums(x + first * b.inner, rows, b.inner, part);
+      if (b.inner == 1)
+        part[0] += loops().row_sum(x + first, rows);
+      else
+        loops().column_sums(x + first * b.inner, rows, b.inner, part);
     });
     store(y, total, b.inner);
   } else {

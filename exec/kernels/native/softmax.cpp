@@ -13,8 +13,9 @@ namespace {
 
 void run_softmax(const Call& call) {
   const std::int64_t length = call.out_shape().back(), rows = graph::element_count(call.out_shape()) / length;
-  parallel_items(call.threads(), rows, kElementsWorthAThread / (8 * length) + 1,
-                 [&](std::int64_t row) { loops().softmax_row(call.out<float>() + row * length, call.in<float>(0) + row * length, length); });
+  parallel_items(call.threads(), rows, kElementsWorthAThread / (8 * length) + 1, [&](std::int64_t row) {
+    loops().softmax_row(call.out<float>() + row * length, call.in<float>(0) + row * length, length);
+  });
 }
 
 /// dY, Y -> dX.
@@ -39,11 +40,17 @@ std::unique_ptr<Kernel> make_softmax(const KernelRequest& request, std::string& 
 /// One score row per label.
 struct Scores {
   explicit Scores(const Call& call)
-      : wide(size_of(call.problem.inputs[1]->dtype) == 8), labels(call.inputs[1].data), classes(call.in_shape(0).back()),
-        rows(graph::element_count(call.in_shape(0)) / classes), ignored(call.attributes().integer("ignore_index", -100)), x(call.in<float>(0)) {
+      : wide(size_of(call.problem.inputs[1]->dtype) == 8),
+        labels(call.inputs[1].data),
+        classes(call.in_shape(0).back()),
+        rows(graph::element_count(call.in_shape(0)) / classes),
+        ignored(call.attributes().integer("ignore_index", -100)),
+        x(call.in<float>(0)) {
     for (std::int64_t i = 0; i < rows; ++i) check(label(i));
   }
-  [[nodiscard]] std::int64_t label(std::int64_t i) const { return wide ? static_cast<const std::int64_t*>(labels)[i] : static_cast<const std::int32_t*>(labels)[i]; }
+  [[nodiscard]] std::int64_t label(std::int64_t i) const {
+    return wide ? static_cast<const std::int64_t*>(labels)[i] : static_cast<const std::int32_t*>(labels)[i];
+  }
   [[nodiscard]] const float* row(std::int64_t i) const { return x + i * classes; }
 
   bool wide;
@@ -54,7 +61,8 @@ struct Scores {
  private:
   void check(std::int64_t l) const {
     if (l == ignored || (l >= 0 && l < classes)) return;
-    throw BadInput("label " + std::to_string(l) + " of the target is not one of " + std::to_string(classes) + " classes, nor " + std::to_string(ignored) + ", which is ignored");
+    throw BadInput("label " + std::to_string(l) + " of the target is not one of " + std::to_string(classes) + " classes, nor " +
+                   std::to_string(ignored) + ", which is ignored");
   }
 };
 
@@ -87,8 +95,10 @@ std::unique_ptr<Kernel> make_loss(const KernelRequest& request, std::string& rea
   const auto view = request.view();
   const auto& shape = view.input(0).shape;
   const auto axis = static_cast<std::size_t>(graph::normalize_axis(request.attributes.integer("axis", 1), shape.size()));
-  if (axis + 1 != shape.size()) reason = "only with classes last";
-  else if (view.has_input(kWeights) || request.attributes.number("label_smoothing", 0.0) != 0.0 || request.attributes.integer("log_probabilities", 0) != 0)
+  if (axis + 1 != shape.size())
+    reason = "only with classes last";
+  else if (view.has_input(kWeights) || request.attributes.number("label_smoothing", 0.0) != 0.0 ||
+           request.attributes.integer("log_probabilities", 0) != 0)
     reason = "only without weights and smoothing, on scores";
   else
     return make_kernel(request, kBody, graph::element_count(shape) / shape.back() * static_cast<std::int64_t>(sizeof(double)));

@@ -29,10 +29,12 @@ inline Forward forward(const ConvolutionShape& s, const dnnl::primitive_attr& at
   const auto kind = dnnl::prop_kind::forward_training;
   return {engine, kind, kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high, attributes};
 }
-inline BackwardData backward_data(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
+inline BackwardData backward_data(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes,
+                                  const dnnl::engine& engine) {
   return {engine, kDirect, s.image, s.weights, s.windows, s.strides, s.dilations, s.low, s.high, hint, attributes};
 }
-inline BackwardWeights backward_weights(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
+inline BackwardWeights backward_weights(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes,
+                                        const dnnl::engine& engine) {
   return {engine, kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high, hint, attributes};
 }
 inline Matmul product(const ProductShape& s, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
@@ -43,13 +45,18 @@ inline Matmul product(const ProductShape& s, const dnnl::primitive_attr& attribu
 
 inline Forward forward(const ConvolutionShape& s, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
   const auto kind = dnnl::prop_kind::forward_training;
-  return {dnnl::convolution_forward::desc(kind, kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high), attributes, engine};
+  return {dnnl::convolution_forward::desc(kind, kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high),
+          attributes, engine};
 }
-inline BackwardData backward_data(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
-  return {dnnl::convolution_backward_data::desc(kDirect, s.image, s.weights, s.windows, s.strides, s.dilations, s.low, s.high), attributes, engine, hint};
+inline BackwardData backward_data(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes,
+                                  const dnnl::engine& engine) {
+  return {dnnl::convolution_backward_data::desc(kDirect, s.image, s.weights, s.windows, s.strides, s.dilations, s.low, s.high), attributes,
+          engine, hint};
 }
-inline BackwardWeights backward_weights(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
-  return {dnnl::convolution_backward_weights::desc(kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high), attributes, engine, hint};
+inline BackwardWeights backward_weights(const ConvolutionShape& s, const Forward& hint, const dnnl::primitive_attr& attributes,
+                                        const dnnl::engine& engine) {
+  return {dnnl::convolution_backward_weights::desc(kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high),
+          attributes, engine, hint};
 }
 inline Matmul product(const ProductShape& s, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
   return s.bias.get_size() == 0 ? Matmul({s.a, s.b, s.c}, attributes, engine) : Matmul({s.a, s.b, s.bias, s.c}, attributes, engine);

@@ -1,4 +1,5 @@
-// Convolutions on images in channels-last order. Weights are plain in the arena: the primitive's own layout of them is made in the workspace.
+// Convolutions on images in channels-last order. Weights are plain in the arena: the primitive's own layout of them is made in the
+// workspace.
 
 #include "exec/kernels/onednn/compat.hpp"
 #include "exec/kernels/onednn/families.hpp"

@@ -79,7 +79,8 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request, std::string& rea
     return nullptr;
   }
   const auto columns = view.output().shape[1];
-  if (bias && (graph::element_count(view.input(2).shape) != columns || view.input(2).shape.empty() || view.input(2).shape.back() != columns)) {
+  if (bias &&
+      (graph::element_count(view.input(2).shape) != columns || view.input(2).shape.empty() || view.input(2).shape.back() != columns)) {
     reason = "the addend must be one row";
     return nullptr;
   }

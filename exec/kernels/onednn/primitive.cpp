@@ -133,7 +133,9 @@ dnnl::memory::desc described(const graph::Shape& shape, plan::Format format) {
   return {dnnl::memory::dims(shape.begin(), shape.end()), dnnl::memory::data_type::f32, strides};
 }
 
-dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) { return {desc.dims(), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any}; }
+dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
+  return {desc.dims(), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+}
 
 std::string library_version() {
   const auto* v = dnnl::version();
@@ -156,9 +158,12 @@ bool all_f32(const KernelRequest& request, std::string& reason) {
   for (const auto* types : {&request.inputs, &request.outputs})
     for (const auto& type : *types) {
       if (!type) continue;
-      if (type->dtype != DType::F32) reason = "only f32, not " + std::string(name(type->dtype));
-      else if (graph::element_count(type->shape) == 0) reason = "an empty tensor";
-      else continue;
+      if (type->dtype != DType::F32)
+        reason = "only f32, not " + std::string(name(type->dtype));
+      else if (graph::element_count(type->shape) == 0)
+        reason = "an empty tensor";
+      else
+        continue;
       return false;
     }
   return true;

@@ -1,11 +1,12 @@
 #pragma once
 // A oneDNN primitive as a kernel: operands in the caller's layouts, packed into the primitive's own in the workspace where they differ.
 
-#include <dnnl.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <dnnl.hpp>
 
 #include "exec/kernels/kernel.hpp"
 
@@ -22,8 +23,8 @@ namespace rehearsal::exec::onednn {
 
 /// One argument of the primitive.
 struct Binding {
-  int argument;                      ///< DNNL_ARG_...
-  bool result;                       ///< of the kernel: results[index], else operands[index]
+  int argument;  ///< DNNL_ARG_...
+  bool result;   ///< of the kernel: results[index], else operands[index]
   std::size_t index;
   dnnl::memory::desc given, wanted;  ///< as it lies in the arena; as the primitive takes it
 };

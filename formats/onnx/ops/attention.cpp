@@ -15,7 +15,9 @@ using graph::TensorId;
 TensorId by_heads(NodeImport& n, std::size_t i, std::int64_t heads) {
   const Shape shape = n.shape(i);
   if (shape.size() == 4) return n.input(i);
-  if (shape.size() != 3 || heads < 1 || shape[2] % heads != 0) n.fail("operand " + std::to_string(i) + " has shape " + graph::to_text(shape) + ", which " + std::to_string(heads) + " heads do not divide");
+  if (shape.size() != 3 || heads < 1 || shape[2] % heads != 0)
+    n.fail("operand " + std::to_string(i) + " has shape " + graph::to_text(shape) + ", which " + std::to_string(heads) +
+           " heads do not divide");
   return n.emit("Transpose", {n.reshape(n.input(i), {shape[0], shape[1], heads, shape[2] / heads})}, {{"perm", Shape{0, 2, 1, 3}}});
 }
 
@@ -23,10 +25,12 @@ TensorId by_heads(NodeImport& n, std::size_t i, std::int64_t heads) {
 TensorId repeated(NodeImport& n, TensorId t, std::int64_t heads) {
   const Shape shape = n.builder().type(t).shape;
   if (shape[1] == heads) return t;
-  if (shape[1] < 1 || heads % shape[1] != 0) n.fail(std::to_string(shape[1]) + " heads of keys do not divide " + std::to_string(heads) + " heads of queries");
+  if (shape[1] < 1 || heads % shape[1] != 0)
+    n.fail(std::to_string(shape[1]) + " heads of keys do not divide " + std::to_string(heads) + " heads of queries");
   const std::int64_t group = heads / shape[1];
   const TensorId apart = n.reshape(t, {shape[0], shape[1], 1, shape[2], shape[3]});
-  return n.reshape(n.emit("Expand", {apart}, {{"shape", Shape{shape[0], shape[1], group, shape[2], shape[3]}}}), {shape[0], heads, shape[2], shape[3]});
+  return n.reshape(n.emit("Expand", {apart}, {{"shape", Shape{shape[0], shape[1], group, shape[2], shape[3]}}}),
+                   {shape[0], heads, shape[2], shape[3]});
 }
 
 TensorId additive(NodeImport& n, TensorId mask, DType type) {
@@ -45,12 +49,14 @@ void attention(NodeImport& n) {
   if (n.number("softcap", 0) != 0) n.unsupported("softcap is not supported");
   const TensorId q = by_heads(n, 0, n.integer("q_num_heads", 0));
   const Shape queries = n.builder().type(q).shape;
-  const TensorId k = repeated(n, by_heads(n, 1, n.integer("kv_num_heads", 0)), queries[1]), v = repeated(n, by_heads(n, 2, n.integer("kv_num_heads", 0)), queries[1]);
+  const TensorId k = repeated(n, by_heads(n, 1, n.integer("kv_num_heads", 0)), queries[1]),
+                 v = repeated(n, by_heads(n, 2, n.integer("kv_num_heads", 0)), queries[1]);
   const std::int64_t keys = n.builder().type(k).shape[2];
   const DType type = n.type(0).dtype;
   // the scale is split between both factors, which keeps the products of half precision in range (as the specification has it)
   const double scale = std::sqrt(n.number("scale", 1.0 / std::sqrt(static_cast<double>(queries[3]))));
-  TensorId scores = n.emit("MatMul", {n.emit("Scale", {q}, {{"factor", scale}}), n.emit("Scale", {k}, {{"factor", scale}})}, {{"trans_b", std::int64_t{1}}});
+  TensorId scores = n.emit("MatMul", {n.emit("Scale", {q}, {{"factor", scale}}), n.emit("Scale", {k}, {{"factor", scale}})},
+                           {{"trans_b", std::int64_t{1}}});
   if (n.integer("is_causal", 0) != 0) scores = n.emit("Add", {scores, causal_mask(n, queries[2], keys, type)});
   if (n.has(3)) scores = n.emit("Add", {scores, additive(n, n.input(3), type)});
   const TensorId result = n.emit("MatMul", {n.emit("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), v});
@@ -88,7 +94,8 @@ void rotary_embedding(NodeImport& n) {
   TensorId result;
   if (interleaved) {
     const Shape column{shape[0], shape[1], shape[2], half, 1};
-    result = n.reshape(n.emit("Concat", {n.reshape(first, column), n.reshape(second, column)}, {{"axis", std::int64_t{4}}}), {shape[0], shape[1], shape[2], turned});
+    result = n.reshape(n.emit("Concat", {n.reshape(first, column), n.reshape(second, column)}, {{"axis", std::int64_t{4}}}),
+                       {shape[0], shape[1], shape[2], turned});
   } else {
     result = n.emit("Concat", {first, second}, {{"axis", std::int64_t{3}}});
   }

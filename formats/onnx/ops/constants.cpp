@@ -23,7 +23,8 @@ void constant(NodeImport& n) {
 }
 
 Shape checked_shape(NodeImport& n, Shape shape) {
-  if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < 0; })) n.fail("the shape " + graph::to_text(shape) + " has a negative dimension");
+  if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < 0; }))
+    n.fail("the shape " + graph::to_text(shape) + " has a negative dimension");
   (void)graph::element_count(shape);
   return shape;
 }
@@ -41,7 +42,8 @@ void constant_of_shape(NodeImport& n) {
 DType declared_type(NodeImport& n, DType otherwise) {
   if (!n.has_attribute("dtype")) return otherwise;
   const auto type = dtype_from_onnx(static_cast<int>(n.integer("dtype", 0)));
-  if (!type || !is_float(*type)) n.unsupported("random numbers of element type " + std::to_string(n.integer("dtype", 0)) + " are not supported");
+  if (!type || !is_float(*type))
+    n.unsupported("random numbers of element type " + std::to_string(n.integer("dtype", 0)) + " are not supported");
   return *type;
 }
 
@@ -74,8 +76,10 @@ void range(NodeImport& n) {
   Attributes attributes{{"dtype", std::string(name(type))}};
   const char* keys[] = {"start", "limit", "delta"};
   for (std::size_t i = 0; i < 3; ++i) {
-    if (is_integer(type)) attributes.set(keys[i], n.known_integer(i, keys[i]));
-    else attributes.set(keys[i], n.known_number(i, keys[i]));
+    if (is_integer(type))
+      attributes.set(keys[i], n.known_integer(i, keys[i]));
+    else
+      attributes.set(keys[i], n.known_number(i, keys[i]));
   }
   n.set(0, n.emit("Range", {}, std::move(attributes)));
 }
@@ -95,10 +99,14 @@ void eye_like(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "Constant", 1, kNewest, constant}, {kDefaultDomain, "ConstantOfShape", 9, kNewest, constant_of_shape},
-    {kDefaultDomain, "RandomNormal", 1, kNewest, random}, {kDefaultDomain, "RandomUniform", 1, kNewest, random},
-    {kDefaultDomain, "RandomNormalLike", 1, kNewest, normal_like}, {kDefaultDomain, "RandomUniformLike", 1, kNewest, uniform_like},
-    {kDefaultDomain, "Range", 11, kNewest, range}, {kDefaultDomain, "EyeLike", 9, kNewest, eye_like},
+    {kDefaultDomain, "Constant", 1, kNewest, constant},
+    {kDefaultDomain, "ConstantOfShape", 9, kNewest, constant_of_shape},
+    {kDefaultDomain, "RandomNormal", 1, kNewest, random},
+    {kDefaultDomain, "RandomUniform", 1, kNewest, random},
+    {kDefaultDomain, "RandomNormalLike", 1, kNewest, normal_like},
+    {kDefaultDomain, "RandomUniformLike", 1, kNewest, uniform_like},
+    {kDefaultDomain, "Range", 11, kNewest, range},
+    {kDefaultDomain, "EyeLike", 9, kNewest, eye_like},
 };
 
 }  // namespace

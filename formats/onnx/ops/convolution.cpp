@@ -19,7 +19,9 @@ Sizes or_ones(Sizes sizes, std::size_t count) { return sizes.empty() ? Sizes(cou
 
 void require_spatial(const NodeImport& n, const Sizes& sizes, const char* key) {
   const std::size_t spatial = n.rank(0) < 2 ? 0 : n.rank(0) - 2;
-  if (sizes.size() != spatial) n.fail(std::string(key) + " has " + std::to_string(sizes.size()) + " entries, operand 0 of shape " + graph::to_text(n.shape(0)) + " has " + std::to_string(spatial) + " spatial axes");
+  if (sizes.size() != spatial)
+    n.fail(std::string(key) + " has " + std::to_string(sizes.size()) + " entries, operand 0 of shape " + graph::to_text(n.shape(0)) +
+           " has " + std::to_string(spatial) + " spatial axes");
 }
 
 /// Low and high padding that give ceil(size / stride) windows; an odd one goes to the end for SAME_UPPER.
@@ -49,7 +51,8 @@ WindowAttributes window_attributes(const NodeImport& n, Sizes kernel) {
   require_spatial(n, w.strides, "strides");
   require_spatial(n, w.dilations, "dilations");
   for (const Sizes* sizes : {&w.kernel, &w.strides, &w.dilations}) {
-    if (std::any_of(sizes->begin(), sizes->end(), [](std::int64_t s) { return s < 1 || s > kLargest; })) n.fail("kernel sizes, strides and dilations must be at least 1, and not absurd");
+    if (std::any_of(sizes->begin(), sizes->end(), [](std::int64_t s) { return s < 1 || s > kLargest; }))
+      n.fail("kernel sizes, strides and dilations must be at least 1, and not absurd");
   }
   if (n.text("auto_pad", "NOTSET").starts_with("SAME")) w.pads = same_padding(n, w.kernel, w.strides, w.dilations);
   if (w.pads.empty() || n.text("auto_pad", "NOTSET") == "VALID") w.pads.assign(2 * rank, 0);
@@ -66,10 +69,12 @@ Sizes kernel_of_weight(const NodeImport& n) {
 bool is_broken_zero_bias(NodeImport& n, std::int64_t channels) {
   if (!n.has(2) || n.shape(2) == Shape{channels}) return false;
   const graph::Tensor& bias = n.builder()[n.input(2)];
-  if (bias.producer != graph::NodeId::None || !bias.contents.known() || graph::element_count(bias.type.shape) > graph::kLargestFolded) return false;
+  if (bias.producer != graph::NodeId::None || !bias.contents.known() || graph::element_count(bias.type.shape) > graph::kLargestFolded)
+    return false;
   const auto values = graph::read_reals(bias.contents, bias.type.shape, 0, 0);
   if (std::any_of(values.begin(), values.end(), [](double x) { return x != 0; })) return false;
-  n.warn("its bias of zeros has shape " + graph::to_text(bias.type.shape) + " instead of [" + std::to_string(channels) + "]; it is left out");
+  n.warn("its bias of zeros has shape " + graph::to_text(bias.type.shape) + " instead of [" + std::to_string(channels) +
+         "]; it is left out");
   return true;
 }
 
@@ -98,7 +103,8 @@ void pad_to_output(const NodeImport& n, WindowAttributes& w, const Sizes& output
     const std::int64_t size = n.shape(0)[d + 2];
     if (size > kLargest) n.fail("an image axis of " + std::to_string(size) + " is not possible");
     const std::int64_t result = wanted.empty() ? size * w.strides[d] : wanted[d];
-    const std::int64_t total = std::max<std::int64_t>(0, (size - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 + output_padding[d] - result);
+    const std::int64_t total =
+        std::max<std::int64_t>(0, (size - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 + output_padding[d] - result);
     w.pads[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
     w.pads[d + rank] = total - w.pads[d];
   }
@@ -111,7 +117,8 @@ void conv_transpose(NodeImport& n) {
   pad_to_output(n, w, output_padding);
   const std::int64_t group = n.integer("group", 1);
   Attributes attributes{{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", group}};
-  if (std::any_of(output_padding.begin(), output_padding.end(), [](std::int64_t p) { return p != 0; })) attributes.set("output_padding", output_padding);
+  if (std::any_of(output_padding.begin(), output_padding.end(), [](std::int64_t p) { return p != 0; }))
+    attributes.set("output_padding", output_padding);
   n.set(0, n.emit("ConvTranspose", weighted_operands(n, n.shape(1)[1] * group), std::move(attributes)));
 }
 

@@ -62,13 +62,16 @@ class Summation {
       const std::size_t count = rank == std::string::npos ? ellipsis_ : rank - std::min(rank, letters.size());
       ellipsis_ = std::max(ellipsis_, count);
       std::string digits;
-      for (std::size_t i = 0; i < count; ++i) digits.push_back(static_cast<char>(kFirstEllipsis + static_cast<char>(ellipsis_ - count + i)));
+      for (std::size_t i = 0; i < count; ++i)
+        digits.push_back(static_cast<char>(kFirstEllipsis + static_cast<char>(ellipsis_ - count + i)));
       letters.insert(dots, digits);
     }
-    if (rank != std::string::npos && letters.size() != rank) n_.fail("the term '" + term + "' does not fit an operand of " + std::to_string(rank) + " dimensions");
+    if (rank != std::string::npos && letters.size() != rank)
+      n_.fail("the term '" + term + "' does not fit an operand of " + std::to_string(rank) + " dimensions");
     std::string sorted = letters;
     std::sort(sorted.begin(), sorted.end());
-    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) n_.unsupported("a letter that stands twice in one term ('" + term + "') is not supported");
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+      n_.unsupported("a letter that stands twice in one term ('" + term + "') is not supported");
     return letters;
   }
 
@@ -78,7 +81,8 @@ class Summation {
       const auto [known, fresh] = sizes_.emplace(term.letters[d], shape[d]);
       if (!fresh && known->second == 1) known->second = shape[d];
       if (known->second != shape[d] && shape[d] != 1) {
-        n_.fail(std::string("the letter '") + term.letters[d] + "' has sizes " + std::to_string(known->second) + " and " + std::to_string(shape[d]));
+        n_.fail(std::string("the letter '") + term.letters[d] + "' has sizes " + std::to_string(known->second) + " and " +
+                std::to_string(shape[d]));
       }
     }
   }
@@ -120,8 +124,10 @@ class Summation {
     std::vector<std::int64_t> axes;
     std::string kept;
     for (std::size_t d = 0; d < term.letters.size(); ++d) {
-      if (in(wanted, term.letters[d])) kept.push_back(term.letters[d]);
-      else axes.push_back(static_cast<std::int64_t>(d));
+      if (in(wanted, term.letters[d]))
+        kept.push_back(term.letters[d]);
+      else
+        axes.push_back(static_cast<std::int64_t>(d));
     }
     if (axes.empty()) return term;
     return {n_.emit("ReduceSum", {term.tensor}, {{"axes", axes}, {"keepdims", std::int64_t{0}}}), kept};

@@ -23,7 +23,9 @@ TensorId aligned_operand(NodeImport& n) {
   if (n.version() >= 7 || n.integer("broadcast", 0) == 0 || axis < 0) return n.input(1);
   Shape shape = n.shape(1);
   const auto end = static_cast<std::size_t>(axis) + shape.size();
-  if (end > rank) n.fail("operand 1 has shape " + graph::to_text(shape) + ", which from axis " + std::to_string(axis) + " on does not fit into " + graph::to_text(n.shape(0)));
+  if (end > rank)
+    n.fail("operand 1 has shape " + graph::to_text(shape) + ", which from axis " + std::to_string(axis) + " on does not fit into " +
+           graph::to_text(n.shape(0)));
   shape.insert(shape.end(), rank - end, 1);
   return n.reshape(n.input(1), shape);
 }
@@ -36,7 +38,8 @@ void less(NodeImport& n) {
   const double p = n.known_number(1, "the probability");
   const DType type = n.type(0).dtype;
   const TensorId ones = n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}, {"value", 1.0}});
-  const TensorId kept = n.training() && p < 1 ? n.emit("Dropout", {ones}, {{"ratio", std::clamp(1 - p, 0.0, 1.0)}, {"stream", n.next_stream()}}) : ones;
+  const TensorId kept =
+      n.training() && p < 1 ? n.emit("Dropout", {ones}, {{"ratio", std::clamp(1 - p, 0.0, 1.0)}, {"stream", n.next_stream()}}) : ones;
   n.set(0, n.emit("Greater", {kept, n.scalar(0, type)}));
 }
 
@@ -109,8 +112,10 @@ void clip_operands(NodeImport& n) {
   const std::pair<const char*, const char*> bounds[] = {{"min", "Max"}, {"max", "Min"}};
   for (std::size_t i = 1; i <= 2; ++i) {
     if (!n.has(i)) continue;
-    if (const graph::Value* bound = n.value(i); bound && bound->count() == 1) attributes.set(bounds[i - 1].first, bound->real(0));
-    else x = n.emit(bounds[i - 1].second, {x, n.input(i)});
+    if (const graph::Value* bound = n.value(i); bound && bound->count() == 1)
+      attributes.set(bounds[i - 1].first, bound->real(0));
+    else
+      x = n.emit(bounds[i - 1].second, {x, n.input(i)});
   }
   n.set(0, attributes.items().empty() ? x : n.emit("Clip", {x}, attributes));
 }
@@ -149,9 +154,7 @@ void power(NodeImport& n) {
 void modulo(NodeImport& n) { n.set(0, n.emit("Mod", {n.input(0), n.input(1)}, {{"fmod", n.integer("fmod", 0)}})); }
 
 /// tf2onnx writes an operator that ONNX does not have, meaning 1 - Erf.
-void complementary_erf(NodeImport& n) {
-  n.set(0, n.emit("Sub", {n.scalar(1, n.type(0).dtype), n.emit("Erf", {n.input(0)})}));
-}
+void complementary_erf(NodeImport& n) { n.set(0, n.emit("Sub", {n.scalar(1, n.type(0).dtype), n.emit("Erf", {n.input(0)})})); }
 
 void swish(NodeImport& n) {
   const double alpha = n.number("alpha", 1.0);
@@ -176,37 +179,82 @@ void thresholded_relu(NodeImport& n) {
 void identity(NodeImport& n) {
   if (n.input_count() == 1 && !n.has(0)) return;
   const graph::Tensor tensor = n.builder()[n.input(0)];
-  const bool stored = tensor.producer == graph::NodeId::None && (tensor.role == graph::Role::Parameter || tensor.role == graph::Role::State);
+  const bool stored =
+      tensor.producer == graph::NodeId::None && (tensor.role == graph::Role::Parameter || tensor.role == graph::Role::State);
   n.set(0, stored ? n.copy_of_stored(n.input(0), 0) : n.input(0));
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "Add", 1, kNewest, add}, {kDefaultDomain, "Sub", 1, kNewest, binary}, {kDefaultDomain, "Mul", 1, kNewest, binary},
-    {kDefaultDomain, "Div", 1, kNewest, binary}, {kDefaultDomain, "Pow", 1, kNewest, power}, {kDefaultDomain, "Mod", 10, kNewest, modulo},
-    {kDefaultDomain, "Sum", 1, kNewest, fold_operands}, {kDefaultDomain, "Mean", 1, kNewest, fold_operands},
-    {kDefaultDomain, "Max", 1, kNewest, fold_operands}, {kDefaultDomain, "Min", 1, kNewest, fold_operands},
-    {kDefaultDomain, "Equal", 1, kNewest, binary}, {kDefaultDomain, "Less", 1, kNewest, less}, {kDefaultDomain, "Greater", 1, kNewest, binary},
-    {kDefaultDomain, "LessOrEqual", 12, kNewest, same}, {kDefaultDomain, "GreaterOrEqual", 12, kNewest, same},
-    {kDefaultDomain, "And", 1, kNewest, binary}, {kDefaultDomain, "Or", 1, kNewest, binary}, {kDefaultDomain, "Xor", 1, kNewest, binary},
-    {kDefaultDomain, "Not", 1, kNewest, same}, {kDefaultDomain, "Where", 9, kNewest, same},
-    {kDefaultDomain, "Relu", 1, kNewest, same}, {kDefaultDomain, "Sigmoid", 1, kNewest, same}, {kDefaultDomain, "Tanh", 1, kNewest, same},
-    {kDefaultDomain, "Exp", 1, kNewest, same}, {kDefaultDomain, "Log", 1, kNewest, same}, {kDefaultDomain, "Sqrt", 1, kNewest, same},
-    {kDefaultDomain, "Neg", 1, kNewest, same}, {kDefaultDomain, "Abs", 1, kNewest, same}, {kDefaultDomain, "Erf", 9, kNewest, same},
-    {kDefaultDomain, "Erfc", 1, kNewest, complementary_erf}, {kDefaultDomain, "Reciprocal", 1, kNewest, same},
-    {kDefaultDomain, "Sin", 7, kNewest, same}, {kDefaultDomain, "Cos", 7, kNewest, same}, {kDefaultDomain, "Atan", 7, kNewest, same},
-    {kDefaultDomain, "Tan", 7, kNewest, same}, {kDefaultDomain, "Asin", 7, kNewest, same}, {kDefaultDomain, "Acos", 7, kNewest, same},
-    {kDefaultDomain, "Sinh", 9, kNewest, same}, {kDefaultDomain, "Cosh", 9, kNewest, same}, {kDefaultDomain, "Asinh", 9, kNewest, same},
-    {kDefaultDomain, "Acosh", 9, kNewest, same}, {kDefaultDomain, "Atanh", 9, kNewest, same},
-    {kDefaultDomain, "Floor", 1, kNewest, same}, {kDefaultDomain, "Ceil", 1, kNewest, same}, {kDefaultDomain, "Round", 11, kNewest, same},
-    {kDefaultDomain, "Sign", 9, kNewest, same}, {kDefaultDomain, "IsNaN", 9, kNewest, same}, {kDefaultDomain, "IsInf", 10, kNewest, same},
-    {kDefaultDomain, "Softplus", 1, kNewest, same}, {kDefaultDomain, "Softsign", 1, kNewest, same}, {kDefaultDomain, "HardSwish", 14, kNewest, same},
-    {kDefaultDomain, "Mish", 18, kNewest, same}, {kDefaultDomain, "LeakyRelu", 1, kNewest, leaky_relu}, {kDefaultDomain, "Elu", 1, kNewest, with_alpha_of_one},
-    {kDefaultDomain, "Celu", 12, kNewest, with_alpha_of_one}, {kDefaultDomain, "Selu", 1, kNewest, selu}, {kDefaultDomain, "HardSigmoid", 1, kNewest, hard_sigmoid},
-    {kDefaultDomain, "ThresholdedRelu", 10, kNewest, thresholded_relu}, {kDefaultDomain, "Shrink", 9, kNewest, shrink}, {kDefaultDomain, "Swish", 24, kNewest, swish},
-    {kDefaultDomain, "PRelu", 1, kNewest, prelu}, {kDefaultDomain, "Gelu", 20, kNewest, gelu}, {kDefaultDomain, "Clip", 1, 10, clip_attributes},
-    {kDefaultDomain, "Clip", 11, kNewest, clip_operands}, {kDefaultDomain, "Cast", 1, kNewest, cast}, {kDefaultDomain, "CastLike", 15, kNewest, cast_like},
+    {kDefaultDomain, "Add", 1, kNewest, add},
+    {kDefaultDomain, "Sub", 1, kNewest, binary},
+    {kDefaultDomain, "Mul", 1, kNewest, binary},
+    {kDefaultDomain, "Div", 1, kNewest, binary},
+    {kDefaultDomain, "Pow", 1, kNewest, power},
+    {kDefaultDomain, "Mod", 10, kNewest, modulo},
+    {kDefaultDomain, "Sum", 1, kNewest, fold_operands},
+    {kDefaultDomain, "Mean", 1, kNewest, fold_operands},
+    {kDefaultDomain, "Max", 1, kNewest, fold_operands},
+    {kDefaultDomain, "Min", 1, kNewest, fold_operands},
+    {kDefaultDomain, "Equal", 1, kNewest, binary},
+    {kDefaultDomain, "Less", 1, kNewest, less},
+    {kDefaultDomain, "Greater", 1, kNewest, binary},
+    {kDefaultDomain, "LessOrEqual", 12, kNewest, same},
+    {kDefaultDomain, "GreaterOrEqual", 12, kNewest, same},
+    {kDefaultDomain, "And", 1, kNewest, binary},
+    {kDefaultDomain, "Or", 1, kNewest, binary},
+    {kDefaultDomain, "Xor", 1, kNewest, binary},
+    {kDefaultDomain, "Not", 1, kNewest, same},
+    {kDefaultDomain, "Where", 9, kNewest, same},
+    {kDefaultDomain, "Relu", 1, kNewest, same},
+    {kDefaultDomain, "Sigmoid", 1, kNewest, same},
+    {kDefaultDomain, "Tanh", 1, kNewest, same},
+    {kDefaultDomain, "Exp", 1, kNewest, same},
+    {kDefaultDomain, "Log", 1, kNewest, same},
+    {kDefaultDomain, "Sqrt", 1, kNewest, same},
+    {kDefaultDomain, "Neg", 1, kNewest, same},
+    {kDefaultDomain, "Abs", 1, kNewest, same},
+    {kDefaultDomain, "Erf", 9, kNewest, same},
+    {kDefaultDomain, "Erfc", 1, kNewest, complementary_erf},
+    {kDefaultDomain, "Reciprocal", 1, kNewest, same},
+    {kDefaultDomain, "Sin", 7, kNewest, same},
+    {kDefaultDomain, "Cos", 7, kNewest, same},
+    {kDefaultDomain, "Atan", 7, kNewest, same},
+    {kDefaultDomain, "Tan", 7, kNewest, same},
+    {kDefaultDomain, "Asin", 7, kNewest, same},
+    {kDefaultDomain, "Acos", 7, kNewest, same},
+    {kDefaultDomain, "Sinh", 9, kNewest, same},
+    {kDefaultDomain, "Cosh", 9, kNewest, same},
+    {kDefaultDomain, "Asinh", 9, kNewest, same},
+    {kDefaultDomain, "Acosh", 9, kNewest, same},
+    {kDefaultDomain, "Atanh", 9, kNewest, same},
+    {kDefaultDomain, "Floor", 1, kNewest, same},
+    {kDefaultDomain, "Ceil", 1, kNewest, same},
+    {kDefaultDomain, "Round", 11, kNewest, same},
+    {kDefaultDomain, "Sign", 9, kNewest, same},
+    {kDefaultDomain, "IsNaN", 9, kNewest, same},
+    {kDefaultDomain, "IsInf", 10, kNewest, same},
+    {kDefaultDomain, "Softplus", 1, kNewest, same},
+    {kDefaultDomain, "Softsign", 1, kNewest, same},
+    {kDefaultDomain, "HardSwish", 14, kNewest, same},
+    {kDefaultDomain, "Mish", 18, kNewest, same},
+    {kDefaultDomain, "LeakyRelu", 1, kNewest, leaky_relu},
+    {kDefaultDomain, "Elu", 1, kNewest, with_alpha_of_one},
+    {kDefaultDomain, "Celu", 12, kNewest, with_alpha_of_one},
+    {kDefaultDomain, "Selu", 1, kNewest, selu},
+    {kDefaultDomain, "HardSigmoid", 1, kNewest, hard_sigmoid},
+    {kDefaultDomain, "ThresholdedRelu", 10, kNewest, thresholded_relu},
+    {kDefaultDomain, "Shrink", 9, kNewest, shrink},
+    {kDefaultDomain, "Swish", 24, kNewest, swish},
+    {kDefaultDomain, "PRelu", 1, kNewest, prelu},
+    {kDefaultDomain, "Gelu", 20, kNewest, gelu},
+    {kDefaultDomain, "Clip", 1, 10, clip_attributes},
+    {kDefaultDomain, "Clip", 11, kNewest, clip_operands},
+    {kDefaultDomain, "Cast", 1, kNewest, cast},
+    {kDefaultDomain, "CastLike", 15, kNewest, cast_like},
     {kDefaultDomain, "Identity", 1, kNewest, identity},
-    {kMicrosoft, "Gelu", 1, kNewest, microsoft_gelu}, {kMicrosoft, "FastGelu", 1, kNewest, microsoft_gelu}, {kMicrosoft, "BiasGelu", 1, kNewest, microsoft_gelu},
+    {kMicrosoft, "Gelu", 1, kNewest, microsoft_gelu},
+    {kMicrosoft, "FastGelu", 1, kNewest, microsoft_gelu},
+    {kMicrosoft, "BiasGelu", 1, kNewest, microsoft_gelu},
 };
 
 }  // namespace

@@ -21,12 +21,15 @@ void scatter_nd(NodeImport& n) {
 }
 
 void scatter_elements(NodeImport& n) {
-  n.set(0, n.emit("ScatterElements", {n.input(0), n.input(1), n.input(2)}, {{"axis", n.integer("axis", 0)}, {"reduction", reduction_of(n)}}));
+  n.set(0,
+        n.emit("ScatterElements", {n.input(0), n.input(1), n.input(2)}, {{"axis", n.integer("axis", 0)}, {"reduction", reduction_of(n)}}));
 }
 
 void top_k(NodeImport& n) {
   const std::int64_t k = n.version() < 10 ? n.integer("k", 0) : n.known_integer(1, "how many");
-  const auto results = n.emit_all("TopK", {n.input(0)}, {{"axis", n.integer("axis", -1)}, {"k", k}, {"largest", n.integer("largest", 1)}, {"sorted", n.integer("sorted", 1)}});
+  const auto results =
+      n.emit_all("TopK", {n.input(0)},
+                 {{"axis", n.integer("axis", -1)}, {"k", k}, {"largest", n.integer("largest", 1)}, {"sorted", n.integer("sorted", 1)}});
   for (std::size_t i = 0; i < n.output_count() && i < results.size(); ++i) n.set(i, results[i]);
 }
 
@@ -34,23 +37,31 @@ void top_k(NodeImport& n) {
 void one_hot(NodeImport& n) {
   const std::int64_t depth = n.known_integer(1, "the number of classes");
   const graph::Value values = n.known(2, "the two values");
-  if (depth < 1 || values.count() != 2) n.fail("needs at least one class and two values; it has " + std::to_string(depth) + " and " + std::to_string(values.count()));
+  if (depth < 1 || values.count() != 2)
+    n.fail("needs at least one class and two values; it has " + std::to_string(depth) + " and " + std::to_string(values.count()));
   const DType type = n.type(0).dtype;
   const std::int64_t axis = graph::normalize_axis(n.integer("axis", -1), n.rank(0) + 1);
   graph::Shape column = n.shape(0), classes(n.rank(0) + 1, 1);
   column.insert(column.begin() + axis, 1);
   classes[static_cast<std::size_t>(axis)] = depth;
-  const TensorId range = n.emit("Range", {}, {{"start", std::int64_t{0}}, {"limit", depth}, {"delta", std::int64_t{1}}, {"dtype", std::string(name(type))}});
+  const TensorId range =
+      n.emit("Range", {}, {{"start", std::int64_t{0}}, {"limit", depth}, {"delta", std::int64_t{1}}, {"dtype", std::string(name(type))}});
   TensorId labels = n.reshape(n.input(0), column);
-  labels = n.emit("Where", {n.emit("Less", {labels, n.scalar(0, type)}), n.emit("Add", {labels, n.scalar(static_cast<double>(depth), type)}), labels});
+  labels = n.emit(
+      "Where", {n.emit("Less", {labels, n.scalar(0, type)}), n.emit("Add", {labels, n.scalar(static_cast<double>(depth), type)}), labels});
   const TensorId equal = n.emit("Equal", {labels, n.reshape(range, classes)});
   n.set(0, n.emit("Where", {equal, n.scalar(values.real(1), values.type.dtype), n.scalar(values.real(0), values.type.dtype)}));
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "Gather", 1, kNewest, gather}, {kDefaultDomain, "GatherElements", 11, kNewest, gather_elements}, {kDefaultDomain, "GatherND", 11, kNewest, gather_nd},
-    {kDefaultDomain, "ScatterND", 11, kNewest, scatter_nd}, {kDefaultDomain, "ScatterElements", 11, kNewest, scatter_elements},
-    {kDefaultDomain, "Scatter", 9, 10, scatter_elements}, {kDefaultDomain, "TopK", 1, kNewest, top_k}, {kDefaultDomain, "OneHot", 9, kNewest, one_hot},
+    {kDefaultDomain, "Gather", 1, kNewest, gather},
+    {kDefaultDomain, "GatherElements", 11, kNewest, gather_elements},
+    {kDefaultDomain, "GatherND", 11, kNewest, gather_nd},
+    {kDefaultDomain, "ScatterND", 11, kNewest, scatter_nd},
+    {kDefaultDomain, "ScatterElements", 11, kNewest, scatter_elements},
+    {kDefaultDomain, "Scatter", 9, 10, scatter_elements},
+    {kDefaultDomain, "TopK", 1, kNewest, top_k},
+    {kDefaultDomain, "OneHot", 9, kNewest, one_hot},
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ void gemm(NodeImport& n) {
 void fused_matmul(NodeImport& n) {
   if (n.integer("transBatchA", 0) != 0 || n.integer("transBatchB", 0) != 0) n.unsupported("transposed batches are not supported");
   const double alpha = n.number("alpha", 1.0);
-  const TensorId product = n.emit("MatMul", {n.input(0), n.input(1)}, {{"trans_a", n.integer("transA", 0)}, {"trans_b", n.integer("transB", 0)}});
+  const TensorId product =
+      n.emit("MatMul", {n.input(0), n.input(1)}, {{"trans_a", n.integer("transA", 0)}, {"trans_b", n.integer("transB", 0)}});
   n.set(0, alpha == 1 ? product : n.emit("Scale", {product}, {{"factor", alpha}}));
 }
 

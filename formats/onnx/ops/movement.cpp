@@ -17,7 +17,8 @@ void transpose(NodeImport& n) {
   n.set(0, n.emit("Transpose", {n.input(0)}, attributes));
 }
 
-void emit_slice(NodeImport& n, std::vector<std::int64_t> starts, std::vector<std::int64_t> ends, std::vector<std::int64_t> axes, std::vector<std::int64_t> steps) {
+void emit_slice(NodeImport& n, std::vector<std::int64_t> starts, std::vector<std::int64_t> ends, std::vector<std::int64_t> axes,
+                std::vector<std::int64_t> steps) {
   Attributes attributes{{"starts", std::move(starts)}, {"ends", std::move(ends)}};
   if (!axes.empty()) attributes.set("axes", std::move(axes));
   if (!steps.empty()) attributes.set("steps", std::move(steps));
@@ -28,7 +29,8 @@ void slice_attributes(NodeImport& n) { emit_slice(n, n.integers("starts"), n.int
 
 void slice_operands(NodeImport& n) {
   const auto optional = [&](std::size_t i, const char* what) { return n.has(i) ? n.known_integers(i, what) : std::vector<std::int64_t>{}; };
-  emit_slice(n, n.known_integers(1, "where it starts"), n.known_integers(2, "where it ends"), optional(3, "its axes"), optional(4, "its steps"));
+  emit_slice(n, n.known_integers(1, "where it starts"), n.known_integers(2, "where it ends"), optional(3, "its axes"),
+             optional(4, "its steps"));
 }
 
 void concat(NodeImport& n) {
@@ -42,19 +44,23 @@ void concat(NodeImport& n) {
   n.set(0, parts.size() == 1 ? parts[0] : n.emit("Concat", std::move(parts), {{"axis", axis}}));
 }
 
-std::int64_t size_along(const NodeImport& n, std::int64_t axis) { return n.shape(0)[static_cast<std::size_t>(graph::normalize_axis(axis, n.rank(0)))]; }
+std::int64_t size_along(const NodeImport& n, std::int64_t axis) {
+  return n.shape(0)[static_cast<std::size_t>(graph::normalize_axis(axis, n.rank(0)))];
+}
 
 void split(NodeImport& n) {
   const std::int64_t axis = n.integer("axis", 0), whole = size_along(n, axis);
   std::vector<std::int64_t> sizes = n.integers_from("split", 1);
   if (sizes.empty()) {
     const auto parts = n.integer("num_outputs", static_cast<std::int64_t>(n.output_count()));
-    if (parts < 1 || parts > static_cast<std::int64_t>(n.output_count())) n.fail("num_outputs is " + std::to_string(parts) + ", the node has " + std::to_string(n.output_count()) + " results");
+    if (parts < 1 || parts > static_cast<std::int64_t>(n.output_count()))
+      n.fail("num_outputs is " + std::to_string(parts) + ", the node has " + std::to_string(n.output_count()) + " results");
     const std::int64_t each = (whole + parts - 1) / parts;
     for (std::int64_t i = 0; i < parts; ++i) sizes.push_back(std::max<std::int64_t>(0, std::min(each, whole - i * each)));
   }
   const auto parts = n.emit_all("Split", {n.input(0)}, {{"axis", axis}, {"split", sizes}});
-  if (parts.size() < n.output_count()) n.fail("splits into " + std::to_string(parts.size()) + " parts, the node has " + std::to_string(n.output_count()) + " results");
+  if (parts.size() < n.output_count())
+    n.fail("splits into " + std::to_string(parts.size()) + " parts, the node has " + std::to_string(n.output_count()) + " results");
   for (std::size_t i = 0; i < n.output_count(); ++i) n.set(i, parts[i]);
 }
 
@@ -75,7 +81,9 @@ void exchange(NodeImport& n, const Shape& apart, const std::vector<std::int64_t>
 
 std::int64_t block_size(const NodeImport& n) {
   const std::int64_t b = n.integer("blocksize", 0);
-  if (n.rank(0) != 4 || b < 1 || b > 1 << 15) n.fail("needs an operand [n, c, h, w] and a positive blocksize; it has shape " + graph::to_text(n.shape(0)) + " and blocksize " + std::to_string(b));
+  if (n.rank(0) != 4 || b < 1 || b > 1 << 15)
+    n.fail("needs an operand [n, c, h, w] and a positive blocksize; it has shape " + graph::to_text(n.shape(0)) + " and blocksize " +
+           std::to_string(b));
   return b;
 }
 
@@ -97,9 +105,15 @@ void space_to_depth(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "Transpose", 1, kNewest, transpose}, {kDefaultDomain, "Slice", 1, 9, slice_attributes}, {kDefaultDomain, "Slice", 10, kNewest, slice_operands},
-    {kDefaultDomain, "Concat", 1, kNewest, concat}, {kDefaultDomain, "Split", 1, kNewest, split}, {kDefaultDomain, "Tile", 1, kNewest, tile},
-    {kDefaultDomain, "Trilu", 14, kNewest, trilu}, {kDefaultDomain, "DepthToSpace", 1, kNewest, depth_to_space}, {kDefaultDomain, "SpaceToDepth", 1, kNewest, space_to_depth},
+    {kDefaultDomain, "Transpose", 1, kNewest, transpose},
+    {kDefaultDomain, "Slice", 1, 9, slice_attributes},
+    {kDefaultDomain, "Slice", 10, kNewest, slice_operands},
+    {kDefaultDomain, "Concat", 1, kNewest, concat},
+    {kDefaultDomain, "Split", 1, kNewest, split},
+    {kDefaultDomain, "Tile", 1, kNewest, tile},
+    {kDefaultDomain, "Trilu", 14, kNewest, trilu},
+    {kDefaultDomain, "DepthToSpace", 1, kNewest, depth_to_space},
+    {kDefaultDomain, "SpaceToDepth", 1, kNewest, space_to_depth},
 };
 
 }  // namespace

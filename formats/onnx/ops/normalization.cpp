@@ -17,7 +17,8 @@ void batch_norm(NodeImport& n) {
   if (!n.training()) {
     n.set(0, n.emit("BatchNormInference", {n.input(0), n.input(1), n.input(2), n.input(3), n.input(4)}, {{"epsilon", epsilon}}));
   } else {
-    const graph::BatchNorm norm{n.input(0), n.input(1), n.input(2), n.state(3, ".running_mean"), n.state(4, ".running_var"), epsilon, n.number("momentum", 0.9)};
+    const graph::BatchNorm norm{
+        n.input(0), n.input(1), n.input(2), n.state(3, ".running_mean"), n.state(4, ".running_var"), epsilon, n.number("momentum", 0.9)};
     n.set(0, graph::add_batch_norm(n.builder(), norm, n.name()));
   }
   for (std::size_t i = 1; i < n.output_count(); ++i) {
@@ -26,12 +27,14 @@ void batch_norm(NodeImport& n) {
 }
 
 void instance_norm(NodeImport& n) {
-  n.set(0, graph::add_group_norm(n.builder(), {n.input(0), n.input(1), n.input(2), n.rank(0) < 2 ? 1 : n.shape(0)[1], n.number("epsilon", 1e-5)}, n.name()));
+  n.set(0, graph::add_group_norm(
+               n.builder(), {n.input(0), n.input(1), n.input(2), n.rank(0) < 2 ? 1 : n.shape(0)[1], n.number("epsilon", 1e-5)}, n.name()));
 }
 
 void group_norm(NodeImport& n) {
   if (n.version() < 21) n.unsupported("scale and bias per group are not supported");
-  n.set(0, graph::add_group_norm(n.builder(), {n.input(0), n.input(1), n.input(2), n.integer("num_groups", 1), n.number("epsilon", 1e-5)}, n.name()));
+  n.set(0, graph::add_group_norm(n.builder(), {n.input(0), n.input(1), n.input(2), n.integer("num_groups", 1), n.number("epsilon", 1e-5)},
+                                 n.name()));
 }
 
 std::int64_t first_axis(const NodeImport& n) { return graph::normalize_axis(n.integer("axis", -1), n.rank(0)); }
@@ -54,10 +57,12 @@ void layer_norm(NodeImport& n) {
 
 void rms_norm(NodeImport& n) {
   const std::int64_t axis = first_axis(n);
-  n.set(0, n.emit("RMSNormalization", {n.input(0), trailing_operand(n, 1, axis)}, {{"axis", axis}, {"epsilon", n.number("epsilon", 1e-5)}}));
+  n.set(0,
+        n.emit("RMSNormalization", {n.input(0), trailing_operand(n, 1, axis)}, {{"axis", axis}, {"epsilon", n.number("epsilon", 1e-5)}}));
 }
 
-/// x / (bias + alpha / size * sum of squares over `size` neighbouring channels)^beta: the sum is an average pool over channels as an image axis.
+/// x / (bias + alpha / size * sum of squares over `size` neighbouring channels)^beta: the sum is an average pool over channels as an image
+/// axis.
 void local_response(NodeImport& n) {
   const std::int64_t size = n.integer("size", 1);
   const Shape shape = n.shape(0);
@@ -66,7 +71,11 @@ void local_response(NodeImport& n) {
   const TensorId squares = n.emit("Mul", {n.input(0), n.input(0)});
   const std::int64_t pixels = graph::element_count(shape) / std::max<std::int64_t>(1, shape[0] * shape[1]);
   const TensorId image = n.reshape(squares, {shape[0], 1, shape[1], pixels});
-  const TensorId mean = n.emit("AveragePool", {image}, {{"kernel_shape", Shape{size, 1}}, {"strides", Shape{1, 1}}, {"pads", Shape{low, 0, high, 0}}, {"count_include_pad", std::int64_t{1}}});
+  const TensorId mean = n.emit("AveragePool", {image},
+                               {{"kernel_shape", Shape{size, 1}},
+                                {"strides", Shape{1, 1}},
+                                {"pads", Shape{low, 0, high, 0}},
+                                {"count_include_pad", std::int64_t{1}}});
   const TensorId scaled = n.emit("Scale", {n.reshape(mean, shape)}, {{"factor", n.number("alpha", 1e-4)}});
   const DType type = n.type(0).dtype;
   const TensorId base = n.emit("Add", {scaled, n.scalar(n.number("bias", 1.0), type)});

@@ -31,13 +31,15 @@ TensorId part(NodeImport& n, TensorId t, std::int64_t axis, std::int64_t start, 
   return n.emit("Slice", {t}, {{"starts", Shape{start}}, {"ends", Shape{start + size}}, {"axes", Shape{axis}}});
 }
 
-TensorId times_transposed(NodeImport& n, TensorId x, TensorId weight) { return n.emit("MatMul", {x, weight}, {{"trans_b", std::int64_t{1}}}); }
+TensorId times_transposed(NodeImport& n, TensorId x, TensorId weight) {
+  return n.emit("MatMul", {x, weight}, {{"trans_b", std::int64_t{1}}});
+}
 
 /// What one direction of a layer works with. Matrices [gates * hidden, ...] have the gates in ONNX's order.
 struct Direction {
-  std::vector<TensorId> inputs;  ///< [batch, gates * hidden] by time: products of the data with W, biases added where they can be
-  TensorId recurrence = TensorId::None;      ///< R
-  TensorId recurrent_bias = TensorId::None;  ///< of GRU's last gate with linear_before_reset: [hidden]
+  std::vector<TensorId> inputs;          ///< [batch, gates * hidden] by time: products of the data with W, biases added where they can be
+  TensorId recurrence = TensorId::None;  ///< R
+  TensorId recurrent_bias = TensorId::None;         ///< of GRU's last gate with linear_before_reset: [hidden]
   TensorId h = TensorId::None, c = TensorId::None;  ///< None: zero
 };
 
@@ -91,7 +93,9 @@ struct Cell {
 void require_plain(NodeImport& n, const Sizes& s) {
   if (n.has_attribute("activations")) {
     const auto given = n.texts("activations");
-    const std::vector<std::string> plain = n.op() == "LSTM" ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"} : n.op() == "GRU" ? std::vector<std::string>{"Sigmoid", "Tanh"} : std::vector<std::string>{"Tanh"};
+    const std::vector<std::string> plain = n.op() == "LSTM"  ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+                                           : n.op() == "GRU" ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                                                             : std::vector<std::string>{"Tanh"};
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (given[i] != plain[i % plain.size()]) n.unsupported("the activation " + given[i] + " is not supported here");
     }
@@ -101,7 +105,8 @@ void require_plain(NodeImport& n, const Sizes& s) {
   if (n.has(7)) n.unsupported("peepholes are not supported");
   if (n.has(4)) {
     const auto lengths = n.known_integers(4, "the lengths of the sequences");
-    if (std::any_of(lengths.begin(), lengths.end(), [&](std::int64_t l) { return l != s.time; })) n.unsupported("sequences of different lengths are not supported");
+    if (std::any_of(lengths.begin(), lengths.end(), [&](std::int64_t l) { return l != s.time; }))
+      n.unsupported("sequences of different lengths are not supported");
   }
   if (s.time > kLongestUnrolled) n.unsupported("sequences longer than " + std::to_string(kLongestUnrolled) + " are not supported");
 }
@@ -129,7 +134,9 @@ Direction direction_of(NodeImport& n, TensorId x, std::int64_t direction, const 
   return d;
 }
 
-TensorId joined(NodeImport& n, std::vector<TensorId> parts, std::int64_t axis) { return parts.size() == 1 ? parts[0] : n.emit("Concat", std::move(parts), {{"axis", axis}}); }
+TensorId joined(NodeImport& n, std::vector<TensorId> parts, std::int64_t axis) {
+  return parts.size() == 1 ? parts[0] : n.emit("Concat", std::move(parts), {{"axis", axis}});
+}
 
 bool weights_differ(const NodeImport& n) { return n.shape(2)[0] != n.shape(1)[0] || n.shape(2)[1] != n.shape(1)[1]; }
 

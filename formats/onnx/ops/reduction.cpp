@@ -75,12 +75,16 @@ void log_sum_exp(NodeImport& n) {
 }
 
 void position(NodeImport& n) {
-  n.set(0, n.emit(n.op(), {n.input(0)}, {{"axis", n.integer("axis", 0)}, {"keepdims", n.integer("keepdims", 1)}, {"select_last_index", n.integer("select_last_index", 0)}}));
+  n.set(0, n.emit(n.op(), {n.input(0)},
+                  {{"axis", n.integer("axis", 0)},
+                   {"keepdims", n.integer("keepdims", 1)},
+                   {"select_last_index", n.integer("select_last_index", 0)}}));
 }
 
 void cumulative_sum(NodeImport& n) {
   const std::int64_t axis = n.known_integer(1, "the axis");
-  n.set(0, n.emit("CumSum", {n.input(0)}, {{"axis", axis}, {"exclusive", n.integer("exclusive", 0)}, {"reverse", n.integer("reverse", 0)}}));
+  n.set(0,
+        n.emit("CumSum", {n.input(0)}, {{"axis", axis}, {"exclusive", n.integer("exclusive", 0)}, {"reverse", n.integer("reverse", 0)}}));
 }
 
 /// From version 13 on along one axis; before, over all dimensions from "axis" on, flattened.
@@ -95,12 +99,14 @@ void softmax(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "ReduceSum", 1, kNewest, plain}, {kDefaultDomain, "ReduceMax", 1, kNewest, plain}, {kDefaultDomain, "ReduceMin", 1, kNewest, plain},
-    {kDefaultDomain, "ReduceProd", 1, kNewest, plain}, {kDefaultDomain, "ReduceMean", 1, kNewest, mean},
-    {kDefaultDomain, "ReduceSumSquare", 1, kNewest, sum_of_squares}, {kDefaultDomain, "ReduceL1", 1, kNewest, norm1}, {kDefaultDomain, "ReduceL2", 1, kNewest, norm2},
-    {kDefaultDomain, "ReduceLogSum", 1, kNewest, log_sum}, {kDefaultDomain, "ReduceLogSumExp", 1, kNewest, log_sum_exp},
-    {kDefaultDomain, "ArgMax", 1, kNewest, position}, {kDefaultDomain, "ArgMin", 1, kNewest, position}, {kDefaultDomain, "CumSum", 11, kNewest, cumulative_sum},
-    {kDefaultDomain, "Softmax", 1, kNewest, softmax}, {kDefaultDomain, "LogSoftmax", 1, kNewest, softmax},
+    {kDefaultDomain, "ReduceSum", 1, kNewest, plain},        {kDefaultDomain, "ReduceMax", 1, kNewest, plain},
+    {kDefaultDomain, "ReduceMin", 1, kNewest, plain},        {kDefaultDomain, "ReduceProd", 1, kNewest, plain},
+    {kDefaultDomain, "ReduceMean", 1, kNewest, mean},        {kDefaultDomain, "ReduceSumSquare", 1, kNewest, sum_of_squares},
+    {kDefaultDomain, "ReduceL1", 1, kNewest, norm1},         {kDefaultDomain, "ReduceL2", 1, kNewest, norm2},
+    {kDefaultDomain, "ReduceLogSum", 1, kNewest, log_sum},   {kDefaultDomain, "ReduceLogSumExp", 1, kNewest, log_sum_exp},
+    {kDefaultDomain, "ArgMax", 1, kNewest, position},        {kDefaultDomain, "ArgMin", 1, kNewest, position},
+    {kDefaultDomain, "CumSum", 11, kNewest, cumulative_sum}, {kDefaultDomain, "Softmax", 1, kNewest, softmax},
+    {kDefaultDomain, "LogSoftmax", 1, kNewest, softmax},
 };
 
 }  // namespace

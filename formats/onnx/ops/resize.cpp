@@ -48,7 +48,9 @@ Target target_of(NodeImport& n, std::vector<double> scales, Sizes wanted) {
     for (std::size_t d = 0; d < rank; ++d) axes.push_back(static_cast<std::int64_t>(d));
   }
   for (std::int64_t& axis : axes) axis = graph::normalize_axis(axis, rank);
-  if ((wanted.empty() ? scales.size() : wanted.size()) != axes.size()) n.fail("gives sizes or scales of " + std::to_string(wanted.empty() ? scales.size() : wanted.size()) + " axes, it needs " + std::to_string(axes.size()));
+  if ((wanted.empty() ? scales.size() : wanted.size()) != axes.size())
+    n.fail("gives sizes or scales of " + std::to_string(wanted.empty() ? scales.size() : wanted.size()) + " axes, it needs " +
+           std::to_string(axes.size()));
   if (!wanted.empty()) keep_aspect(n, wanted, axes);
   Target target{n.shape(0), wanted.empty() ? std::vector<double>(rank, 1.0) : std::vector<double>{}};
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -78,7 +80,10 @@ void emit_resize(NodeImport& n, const Target& target, Attributes attributes) {
 /// Versions 7 to 9, and Resize 10: corners of pixels, and the pixel before.
 void upsample(NodeImport& n) {
   std::vector<double> scales = n.has_attribute("scales") ? n.numbers("scales") : known_scales(n, 1);
-  emit_resize(n, target_of(n, std::move(scales), {}), {{"mode", n.text("mode", "nearest")}, {"coordinate_transformation_mode", std::string("asymmetric")}, {"nearest_mode", std::string("floor")}});
+  emit_resize(n, target_of(n, std::move(scales), {}),
+              {{"mode", n.text("mode", "nearest")},
+               {"coordinate_transformation_mode", std::string("asymmetric")},
+               {"nearest_mode", std::string("floor")}});
 }
 
 void resize(NodeImport& n) {
@@ -88,7 +93,9 @@ void resize(NodeImport& n) {
   if (n.integer("antialias", 0) != 0) n.unsupported("antialiasing is not supported");
   Sizes wanted = n.has(3) ? n.known_integers(3, "the sizes") : Sizes{};
   std::vector<double> scales = wanted.empty() && n.has(2) ? known_scales(n, 2) : std::vector<double>{};
-  Attributes attributes{{"mode", n.text("mode", "nearest")}, {"coordinate_transformation_mode", coordinates}, {"nearest_mode", n.text("nearest_mode", "round_prefer_floor")}};
+  Attributes attributes{{"mode", n.text("mode", "nearest")},
+                        {"coordinate_transformation_mode", coordinates},
+                        {"nearest_mode", n.text("nearest_mode", "round_prefer_floor")}};
   if (n.has_attribute("cubic_coeff_a")) attributes.set("cubic_coeff_a", n.number("cubic_coeff_a", -0.75));
   if (n.integer("exclude_outside", 0) != 0) attributes.set("exclude_outside", std::int64_t{1});
   emit_resize(n, target_of(n, std::move(scales), std::move(wanted)), std::move(attributes));
@@ -99,7 +106,8 @@ Sizes pads_of_all_axes(const NodeImport& n, Sizes pads) {
   const std::size_t rank = n.rank(0);
   if (n.version() >= 18 && n.has(3)) {
     const Sizes axes = n.known_integers(3, "the axes");
-    if (pads.size() != 2 * axes.size()) n.fail("pads has " + std::to_string(pads.size()) + " entries, " + std::to_string(axes.size()) + " axes need two each");
+    if (pads.size() != 2 * axes.size())
+      n.fail("pads has " + std::to_string(pads.size()) + " entries, " + std::to_string(axes.size()) + " axes need two each");
     Sizes all(2 * rank, 0);
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const auto d = static_cast<std::size_t>(graph::normalize_axis(axes[i], rank));
@@ -108,7 +116,9 @@ Sizes pads_of_all_axes(const NodeImport& n, Sizes pads) {
     }
     return all;
   }
-  if (pads.size() != 2 * rank) n.fail("pads has " + std::to_string(pads.size()) + " entries, a tensor of " + std::to_string(rank) + " dimensions needs " + std::to_string(2 * rank));
+  if (pads.size() != 2 * rank)
+    n.fail("pads has " + std::to_string(pads.size()) + " entries, a tensor of " + std::to_string(rank) + " dimensions needs " +
+           std::to_string(2 * rank));
   return pads;
 }
 
@@ -143,12 +153,15 @@ void emit_pad(NodeImport& n, const Sizes& pads, double value) {
 }
 
 void pad(NodeImport& n) {
-  if (n.version() < 11) return emit_pad(n, pads_of_all_axes(n, n.has_attribute("pads") ? n.integers("pads") : n.integers("paddings")), n.number("value", 0));
+  if (n.version() < 11)
+    return emit_pad(n, pads_of_all_axes(n, n.has_attribute("pads") ? n.integers("pads") : n.integers("paddings")), n.number("value", 0));
   emit_pad(n, pads_of_all_axes(n, n.known_integers(1, "the padding")), n.has(2) ? n.known_number(2, "the padding's value") : 0);
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "Upsample", 7, 9, upsample}, {kDefaultDomain, "Resize", 10, 10, upsample}, {kDefaultDomain, "Resize", 11, kNewest, resize},
+    {kDefaultDomain, "Upsample", 7, 9, upsample},
+    {kDefaultDomain, "Resize", 10, 10, upsample},
+    {kDefaultDomain, "Resize", 11, kNewest, resize},
     {kDefaultDomain, "Pad", 1, kNewest, pad},
 };
 

@@ -41,7 +41,9 @@ void split_to_sequence(NodeImport& n) {
 void sequence_at(NodeImport& n) { n.set(0, n.sequence(0)[position(n, 1, n.sequence(0).size())]); }
 void sequence_construct(NodeImport& n) { n.set_sequence(0, n.inputs()); }
 void sequence_empty(NodeImport& n) { n.set_sequence(0, {}); }
-void sequence_length(NodeImport& n) { n.set(0, n.constant(graph::Value::of_integers({static_cast<std::int64_t>(n.sequence(0).size())}, {}))); }
+void sequence_length(NodeImport& n) {
+  n.set(0, n.constant(graph::Value::of_integers({static_cast<std::int64_t>(n.sequence(0).size())}, {})));
+}
 
 void sequence_insert(NodeImport& n) {
   auto parts = n.sequence(0);
@@ -71,10 +73,14 @@ void branch(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "SplitToSequence", 11, kNewest, split_to_sequence}, {kDefaultDomain, "SequenceAt", 11, kNewest, sequence_at},
-    {kDefaultDomain, "SequenceConstruct", 11, kNewest, sequence_construct}, {kDefaultDomain, "SequenceEmpty", 11, kNewest, sequence_empty},
-    {kDefaultDomain, "SequenceLength", 11, kNewest, sequence_length}, {kDefaultDomain, "SequenceInsert", 11, kNewest, sequence_insert},
-    {kDefaultDomain, "ConcatFromSequence", 11, kNewest, concat_from_sequence}, {kDefaultDomain, "If", 1, kNewest, branch},
+    {kDefaultDomain, "SplitToSequence", 11, kNewest, split_to_sequence},
+    {kDefaultDomain, "SequenceAt", 11, kNewest, sequence_at},
+    {kDefaultDomain, "SequenceConstruct", 11, kNewest, sequence_construct},
+    {kDefaultDomain, "SequenceEmpty", 11, kNewest, sequence_empty},
+    {kDefaultDomain, "SequenceLength", 11, kNewest, sequence_length},
+    {kDefaultDomain, "SequenceInsert", 11, kNewest, sequence_insert},
+    {kDefaultDomain, "ConcatFromSequence", 11, kNewest, concat_from_sequence},
+    {kDefaultDomain, "If", 1, kNewest, branch},
 };
 
 }  // namespace

@@ -12,7 +12,8 @@ using graph::Value;
 
 std::size_t axis_in(const NodeImport& n, std::int64_t axis, std::size_t rank) {
   const auto count = static_cast<std::int64_t>(rank);
-  if (axis < -count || axis >= count) n.fail("axis " + std::to_string(axis) + " lies outside a tensor of " + std::to_string(rank) + " dimensions");
+  if (axis < -count || axis >= count)
+    n.fail("axis " + std::to_string(axis) + " lies outside a tensor of " + std::to_string(rank) + " dimensions");
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
 
@@ -32,7 +33,9 @@ void reshape(NodeImport& n) {
   std::int64_t open = -1;
   for (std::size_t d = 0; d < target.size(); ++d) {
     if (target[d] == 0 && n.integer("allowzero", 0) == 0) {
-      if (d >= from.size()) n.fail("the new shape copies dimension " + std::to_string(d) + ", which operand 0 of shape " + graph::to_text(from) + " does not have");
+      if (d >= from.size())
+        n.fail("the new shape copies dimension " + std::to_string(d) + ", which operand 0 of shape " + graph::to_text(from) +
+               " does not have");
       target[d] = from[d];
     }
     if (target[d] == -1) {
@@ -56,7 +59,8 @@ void flatten(NodeImport& n) {
   const Shape shape = n.shape(0);
   const auto rank = static_cast<std::int64_t>(shape.size());
   const std::int64_t axis = n.integer("axis", 1);
-  if (axis < -rank || axis > rank) n.fail("axis " + std::to_string(axis) + " lies outside a tensor of " + std::to_string(rank) + " dimensions");
+  if (axis < -rank || axis > rank)
+    n.fail("axis " + std::to_string(axis) + " lies outside a tensor of " + std::to_string(rank) + " dimensions");
   const auto middle = shape.begin() + (axis < 0 ? axis + rank : axis);
   n.set(0, n.reshape(n.input(0), {graph::element_count({shape.begin(), middle}), graph::element_count({middle, shape.end()})}));
 }
@@ -99,9 +103,10 @@ void expand(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "Shape", 1, kNewest, shape_of}, {kDefaultDomain, "Size", 1, kNewest, size_of_tensor}, {kDefaultDomain, "Reshape", 1, kNewest, reshape},
-    {kDefaultDomain, "Flatten", 1, kNewest, flatten}, {kDefaultDomain, "Squeeze", 1, kNewest, squeeze},
-    {kDefaultDomain, "Unsqueeze", 1, kNewest, unsqueeze}, {kDefaultDomain, "Expand", 8, kNewest, expand},
+    {kDefaultDomain, "Shape", 1, kNewest, shape_of},  {kDefaultDomain, "Size", 1, kNewest, size_of_tensor},
+    {kDefaultDomain, "Reshape", 1, kNewest, reshape}, {kDefaultDomain, "Flatten", 1, kNewest, flatten},
+    {kDefaultDomain, "Squeeze", 1, kNewest, squeeze}, {kDefaultDomain, "Unsqueeze", 1, kNewest, unsqueeze},
+    {kDefaultDomain, "Expand", 8, kNewest, expand},
 };
 
 }  // namespace

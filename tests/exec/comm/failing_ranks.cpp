@@ -1,8 +1,9 @@
 // A program of which one rank fails in the way that its argument names; failures.cpp runs it under mpirun and reads what comes of it.
+#include <unistd.h>
+
 #include <csignal>
 #include <iostream>
 #include <string>
-#include <unistd.h>
 
 #include "exec/comm/transfers.hpp"
 
@@ -38,5 +39,6 @@ int train(Communicator& world, const std::string& failure) {
 
 int main(int, char** arguments) {
   MpiSession session;
-  return run_as_rank(session, [&](Communicator& world) { return train(world, arguments[1]); }, std::cerr);
+  return run_as_rank(
+      session, [&](Communicator& world) { return train(world, arguments[1]); }, std::cerr);
 }

@@ -57,7 +57,8 @@ std::vector<T> collected(const plan::CollectiveRow& row, std::int64_t count, std
 
 template <class T>
 void check_all_reduce(const plan::CollectiveRow& row, std::int64_t count, std::size_t segment_bytes, int ranks_per_node) {
-  INFO(row.name << " of " << count << " " << name(kType<T>) << " in segments of " << segment_bytes << ", " << ranks_per_node << " per node");
+  INFO(row.name << " of " << count << " " << name(kType<T>) << " in segments of " << segment_bytes << ", " << ranks_per_node
+                << " per node");
   const auto ours = collected<T>(row, count, segment_bytes, ranks_per_node);
   auto theirs = values<T>(world().rank(), count);
   MPI_Allreduce(MPI_IN_PLACE, theirs.data(), static_cast<int>(count), sizeof(T) == 4 ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -101,7 +102,8 @@ TEST_CASE("the other kinds of collectives keep their promises") {
   }
   const auto scattered = collected<double>(plan::collective(CollectiveKind::ReduceScatter, "ring"), kCount, 128, 1);
   double worst = 0.0;
-  for (auto i = static_cast<std::size_t>(mine.begin); i < static_cast<std::size_t>(mine.end); ++i) worst = std::max(worst, std::abs(scattered[i] - sum[i]));
+  for (auto i = static_cast<std::size_t>(mine.begin); i < static_cast<std::size_t>(mine.end); ++i)
+    worst = std::max(worst, std::abs(scattered[i] - sum[i]));
   CHECK(worst < 1e-14 * 6 * p * p);
   CHECK(collected<double>(plan::collective(CollectiveKind::AllGather, "ring"), kCount, 128, 1) == gathered);
   CHECK(collected<double>(plan::collective(CollectiveKind::Broadcast, "binomial"), kCount, 128, 1) == values<double>(0, kCount));
@@ -196,7 +198,8 @@ TEST_CASE("a collective whose peer does not come names the peer and the step") {
     w.set_stall_seconds(0.2);
     ticket = transfers.start_collective({&steps, group, v.data(), DType::F32}, "fc.weight");
     const std::string last = std::to_string(w.size() - 1);
-    CHECK_THROWS_WITH(transfers.wait(ticket), contains("for rank " + last + " to send a part of a collective (step 1 of ") && contains("for 'fc.weight'"));
+    CHECK_THROWS_WITH(transfers.wait(ticket),
+                      contains("for rank " + last + " to send a part of a collective (step 1 of ") && contains("for 'fc.weight'"));
     w.set_stall_seconds(before);
   }
   w.barrier();

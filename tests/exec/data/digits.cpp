@@ -8,9 +8,11 @@ TEST_CASE("two ranks learn the digits to 95 % accuracy") {
   const TemporaryFolder folder;
   const auto file = folder / "digits.npz";
   const auto script = folder / "digits.py";
-  write_text(script, "import sklearn.datasets, numpy\n"
-                     "d = sklearn.datasets.load_digits()\n"
-                     "numpy.savez('" + file + "', input=(d.data / 16).astype('float32'), target=d.target.astype('int64'))\n");
+  write_text(script,
+             "import sklearn.datasets, numpy\n"
+             "d = sklearn.datasets.load_digits()\n"
+             "numpy.savez('" +
+                 file + "', input=(d.data / 16).astype('float32'), target=d.target.astype('int64'))\n");
   const auto made = run_shell("/usr/bin/python3 " + script + " || python3 " + script);  // the system's package, else the user's
   if (made.status != 0) {
     WARN("skipped: Python's scikit-learn, which ships the digits, is not here");

@@ -119,12 +119,21 @@ TEST_CASE("a flipped byte of an array is seen") {
 TEST_CASE("arrays that are not read are refused with what would be") {
   const std::string four(16, '\0');
   CHECK(parse_npy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }\n", four), "f").type.shape == graph::Shape{4});
-  check_refused([&] { (void)parse_npy(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (4,), }\n", four), "f: array a"); }, {"f: array a", "big-endian"});
-  check_refused([&] { (void)parse_npy(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }\n", four), "f: array a"); }, {"f: array a", "C order"});
-  check_refused([&] { (void)parse_npy(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }\n", four), "f: array a"); }, {"f: array a", "<c8"});
-  check_refused([&] { (void)parse_npy(npy("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }\n", four), "f: array a"); }, {"f: array a", "|O"});
-  check_refused([&] { (void)parse_npy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }\n", four), "f: array a"); }, {"f: array a", "16 of 20"});
-  check_refused([&] { (void)parse_npy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999, 99999999), }\n", four), "f: array a"); }, {"f: array a", "absurd"});
+  check_refused([&] { (void)parse_npy(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (4,), }\n", four), "f: array a"); },
+                {"f: array a", "big-endian"});
+  check_refused([&] { (void)parse_npy(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }\n", four), "f: array a"); },
+                {"f: array a", "C order"});
+  check_refused([&] { (void)parse_npy(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }\n", four), "f: array a"); },
+                {"f: array a", "<c8"});
+  check_refused([&] { (void)parse_npy(npy("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }\n", four), "f: array a"); },
+                {"f: array a", "|O"});
+  check_refused([&] { (void)parse_npy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }\n", four), "f: array a"); },
+                {"f: array a", "16 of 20"});
+  check_refused(
+      [&] {
+        (void)parse_npy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999, 99999999), }\n", four), "f: array a");
+      },
+      {"f: array a", "absurd"});
   check_refused([&] { (void)parse_npy(npy("{'shape': (4,)}\n", four), "f: array a"); }, {"f: array a", "header"});
   check_refused([&] { (void)parse_npy("\x93NUMPY", "f: array a"); }, {"f: array a"});
   check_refused([&] { (void)parse_npy(npy("{'descr': '<f4'", "").substr(0, 14), "f: array a"); }, {"f: array a"});

@@ -1,5 +1,6 @@
 #pragma once
-// Small models of three families, and the Programs that plans make of them: what the ranks under mpirun and the test beside them both build.
+// Small models of three families, and the Programs that plans make of them: what the ranks under mpirun and the test beside them both
+// build.
 
 #include <string>
 #include <vector>

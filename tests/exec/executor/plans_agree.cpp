@@ -18,16 +18,16 @@ namespace {
 /// Every plan runs in f64 and in f32.
 const std::vector<Case> kCases{
     {"mlp", 8, "dp=1,micro_batch=2"},
-    {"mlp", 7, "dp=1,micro_batch=2"},                            // 2 2 2 1
+    {"mlp", 7, "dp=1,micro_batch=2"},  // 2 2 2 1
     {"gpt", 4, "dp=1,micro_batch=1"},
     {"mlp", 8, "dp=2"},
     {"mlp", 8, "dp=2,overlap=off"},
-    {"mlp", 5, "dp=2"},                                          // 3 and 2
-    {"mlp", 7, "dp=2,micro_batch=2"},                            // 2 2 and 2 1
+    {"mlp", 5, "dp=2"},                // 3 and 2
+    {"mlp", 7, "dp=2,micro_batch=2"},  // 2 2 and 2 1
     {"mlp", 8, "pp=2"},
     {"mlp", 8, "pp=2,micro_batch=2"},
     {"mlp", 8, "pp=2,micro_batch=1,schedule=gpipe"},
-    {"mlp", 7, "pp=2,micro_batch=3"},                            // 3 2 2
+    {"mlp", 7, "pp=2,micro_batch=3"},  // 3 2 2
     {"cnn", 8, "dp=2"},
     {"cnn", 5, "dp=2"},
     {"cnn", 8, "pp=2"},
@@ -36,7 +36,7 @@ const std::vector<Case> kCases{
     {"gpt", 4, "pp=2"},
     {"gpt", 4, "pp=2,micro_batch=1"},
     {"gpt", 4, "pp=2,micro_batch=2,schedule=gpipe"},
-    {"mlp", 8, "dp=3"},                                          // 3 3 2
+    {"mlp", 8, "dp=3"},  // 3 3 2
     {"mlp", 8, "pp=3,micro_batch=2"},
     {"cnn", 8, "dp=3,allreduce=ring"},
     {"cnn", 8, "pp=3"},
@@ -47,7 +47,7 @@ const std::vector<Case> kCases{
     {"mlp", 7, "dp=2,pp=2,micro_batch=2,schedule=gpipe"},
     {"mlp", 8, "dp=2,pp=2,micro_batch=2,order=pp.tp.cp.ep.dp"},
     {"mlp", 8, "pp=4,micro_batch=1"},
-    {"cnn", 6, "dp=4"},                                          // 2 2 1 1
+    {"cnn", 6, "dp=4"},  // 2 2 1 1
     {"cnn", 8, "dp=2,pp=2"},
     {"gpt", 4, "dp=2,pp=2,micro_batch=1"},
     {"gpt", 4, "pp=4,micro_batch=1,schedule=gpipe"},
@@ -108,6 +108,7 @@ TEST_CASE("every plan gives the losses of one rank") {
     REQUIRE(many.size() == 3);
     CHECK(one[2] != one[0]);  // something is learned
     // The design's bounds: sums in another order in f64, the same and other kernels in f32.
-    for (std::size_t n = 0; n < one.size(); ++n) CHECK(std::abs(many[n] - one[n]) <= (c.dtype == "f64" ? 1e-12 : 1e-5) * std::max(1.0, std::abs(one[n])));
+    for (std::size_t n = 0; n < one.size(); ++n)
+      CHECK(std::abs(many[n] - one[n]) <= (c.dtype == "f64" ? 1e-12 : 1e-5) * std::max(1.0, std::abs(one[n])));
   }
 }

@@ -32,8 +32,8 @@ struct Done {
 
 std::string to_text(const Done& d) {
   std::ostringstream out;
-  out << plan::name(d.identity.kind) << " " << d.name << " (" << plan::name(d.identity.body) << " #" << d.identity.ordinal << ", micro-batch " << d.micro_batch << ", " << d.op << " " << d.implementation
-      << ", " << d.bytes << " bytes)";
+  out << plan::name(d.identity.kind) << " " << d.name << " (" << plan::name(d.identity.body) << " #" << d.identity.ordinal
+      << ", micro-batch " << d.micro_batch << ", " << d.op << " " << d.implementation << ", " << d.bytes << " bytes)";
   return out.str();
 }
 
@@ -92,7 +92,8 @@ traces::Trace simulated(const Case& c, plan::StepEvaluator& evaluator) {
   const auto representatives = plan::representatives(program);
   const bool by_rank = cost.timeline.size() == static_cast<std::size_t>(program.ranks);
   traces::TraceBuilder builder(program, training, "simulated", 1);
-  for (std::size_t n = 0; n < cost.timeline.size(); ++n) builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, cost.timeline[n], 0.0);
+  for (std::size_t n = 0; n < cost.timeline.size(); ++n)
+    builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, cost.timeline[n], 0.0);
   return std::move(builder).finish();
 }
 
@@ -115,15 +116,16 @@ std::size_t events_of(const traces::Trace& trace, plan::Stream stream) {
 }  // namespace
 
 TEST_CASE("both interpreters do the same") {
-  const auto [ranks, cases] = GENERATE(std::pair<int, std::vector<Case>>{2,
-                                                                         {{"mlp", 8, "dp=2"},
-                                                                          {"mlp", 6, "dp=2,micro_batch=2,overlap=off"},
-                                                                          {"cnn", 5, "dp=2", "f32"},
-                                                                          {"gpt", 4, "dp=2,micro_batch=1", "f32"},
-                                                                          {"mlp", 7, "pp=2,micro_batch=2"},
-                                                                          {"mlp", 8, "pp=2,micro_batch=2,schedule=gpipe", "f32"},
-                                                                          {"gpt", 4, "pp=2,micro_batch=1", "f32"}}},
-                                       std::pair<int, std::vector<Case>>{4, {{"mlp", 7, "dp=2,pp=2,micro_batch=2"}, {"gpt", 4, "dp=2,pp=2,micro_batch=1", "f32"}}});
+  const auto [ranks, cases] =
+      GENERATE(std::pair<int, std::vector<Case>>{2,
+                                                 {{"mlp", 8, "dp=2"},
+                                                  {"mlp", 6, "dp=2,micro_batch=2,overlap=off"},
+                                                  {"cnn", 5, "dp=2", "f32"},
+                                                  {"gpt", 4, "dp=2,micro_batch=1", "f32"},
+                                                  {"mlp", 7, "pp=2,micro_batch=2"},
+                                                  {"mlp", 8, "pp=2,micro_batch=2,schedule=gpipe", "f32"},
+                                                  {"gpt", 4, "pp=2,micro_batch=1", "f32"}}},
+               std::pair<int, std::vector<Case>>{4, {{"mlp", 7, "dp=2,pp=2,micro_batch=2"}, {"gpt", 4, "dp=2,pp=2,micro_batch=1", "f32"}}});
   const auto played = measured(ranks, cases);
   for (std::size_t n = 0; n < cases.size(); ++n) {
     INFO(exec::sample::to_text(cases[n]));
@@ -131,7 +133,8 @@ TEST_CASE("both interpreters do the same") {
     CHECK(played[n].ranks.size() == static_cast<std::size_t>(ranks));
     CHECK(events_of(by_formula, plan::Stream::Compute) > 20);
 #ifdef REHEARSAL_SIM_MODULE_FILE
-    for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive}) CHECK(events_of(by_simulation, stream) == events_of(played[n], stream));
+    for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive})
+      CHECK(events_of(by_simulation, stream) == events_of(played[n], stream));
 #endif
     CHECK(difference(by_simulation, played[n]).value_or("") == "");
     CHECK(difference(by_formula, played[n]).value_or("") == "");
@@ -148,10 +151,11 @@ TEST_CASE("another Program is found out") {
     Case here, there;
   };
   const std::vector<Pair> pairs{
-      {{"mlp", 8, "pp=2,micro_batch=2,schedule=1f1b"}, {"mlp", 8, "pp=2,micro_batch=2,schedule=gpipe"}},  // the same instructions in another order
-      {{"mlp", 8, "dp=2,allreduce=ring"}, {"mlp", 8, "dp=2,allreduce=halving-doubling"}},                        // one algorithm for another
+      {{"mlp", 8, "pp=2,micro_batch=2,schedule=1f1b"},
+       {"mlp", 8, "pp=2,micro_batch=2,schedule=gpipe"}},                                   // the same instructions in another order
+      {{"mlp", 8, "dp=2,allreduce=ring"}, {"mlp", 8, "dp=2,allreduce=halving-doubling"}},  // one algorithm for another
       {{"mlp", 8, "dp=2"}, {"mlp", 8, "dp=2,micro_batch=2"}},
-      {{"mlp", 8, "dp=2"}, {"mlp", 8, "dp=2", "f32"}},                                                    // half the bytes
+      {{"mlp", 8, "dp=2"}, {"mlp", 8, "dp=2", "f32"}},  // half the bytes
       {{"mlp", 8, "dp=2"}, {"cnn", 8, "dp=2"}},
   };
   std::vector<Case> cases;

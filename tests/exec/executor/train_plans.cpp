@@ -39,7 +39,8 @@ void train_case(Communicator& world, const sample::Case& c, const Request& reque
 
 int train_all(Communicator& world, int count, char** arguments) {
   const Request request{std::stoll(arguments[1]), arguments[2]};
-  for (int n = 3; n < count; ++n) train_case(world, sample::parse_case(arguments[n]), request, request.traces + "/" + std::to_string(n - 3) + ".json");
+  for (int n = 3; n < count; ++n)
+    train_case(world, sample::parse_case(arguments[n]), request, request.traces + "/" + std::to_string(n - 3) + ".json");
   return 0;
 }
 
@@ -47,5 +48,6 @@ int train_all(Communicator& world, int count, char** arguments) {
 
 int main(int count, char** arguments) {
   MpiSession session;
-  return run_as_rank(session, [&](Communicator& world) { return train_all(world, count, arguments); }, std::cerr);
+  return run_as_rank(
+      session, [&](Communicator& world) { return train_all(world, count, arguments); }, std::cerr);
 }

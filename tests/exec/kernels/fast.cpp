@@ -1,6 +1,8 @@
 // Every fast kernel against the reference kernel of the same node, in every order of images that it takes, and with no more
 // workspace than it asked for.
 
+#include "exec/kernels/fast.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -10,7 +12,6 @@
 #include "base/hash.hpp"
 #include "exec/interpreter.hpp"
 #include "exec/kernels/cpu_backend.hpp"
-#include "exec/kernels/fast.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -25,9 +26,9 @@ namespace {
 struct Case {
   std::string op;
   graph::Attributes attributes;
-  std::vector<Shape> shapes;            ///< of operands
-  std::vector<DType> types = {};        ///< default f32
-  std::vector<double> constants = {};   ///< operand i is constant where not 0: counts, labels
+  std::vector<Shape> shapes;           ///< of operands
+  std::vector<DType> types = {};       ///< default f32
+  std::vector<double> constants = {};  ///< operand i is constant where not 0: counts, labels
 };
 
 /// Memory of exactly so many bytes, 64-byte aligned, with a guard behind it.
@@ -57,18 +58,29 @@ Memory zeroed(const graph::TensorType& type) {
   return m;
 }
 
-double draw(std::uint64_t operand, std::int64_t i) { return 2.0 * static_cast<double>(Hasher().add(operand).add(i).value() % 100003) / 100003.0 - 1.0; }
+double draw(std::uint64_t operand, std::int64_t i) {
+  return 2.0 * static_cast<double>(Hasher().add(operand).add(i).value() % 100003) / 100003.0 - 1.0;
+}
 
 void fill(const Memory& m, const graph::TensorType& type, std::uint64_t operand, double constant) {
   const auto count = graph::element_count(type.shape);
   for (std::int64_t i = 0; i < count; ++i) {
     const double v = constant != 0 ? constant : draw(operand, i);
     switch (type.dtype) {
-      case DType::F32: reinterpret_cast<float*>(m.data())[i] = static_cast<float>(v); break;
-      case DType::F64: reinterpret_cast<double*>(m.data())[i] = v; break;
-      case DType::I64: reinterpret_cast<std::int64_t*>(m.data())[i] = constant != 0 ? static_cast<std::int64_t>(constant) : i % 3; break;
-      case DType::Bool: reinterpret_cast<bool*>(m.data())[i] = v > 0; break;
-      default: FAIL("a type that this test does not fill");
+      case DType::F32:
+        reinterpret_cast<float*>(m.data())[i] = static_cast<float>(v);
+        break;
+      case DType::F64:
+        reinterpret_cast<double*>(m.data())[i] = v;
+        break;
+      case DType::I64:
+        reinterpret_cast<std::int64_t*>(m.data())[i] = constant != 0 ? static_cast<std::int64_t>(constant) : i % 3;
+        break;
+      case DType::Bool:
+        reinterpret_cast<bool*>(m.data())[i] = v > 0;
+        break;
+      default:
+        FAIL("a type that this test does not fill");
     }
   }
 }
@@ -76,7 +88,8 @@ void fill(const Memory& m, const graph::TensorType& type, std::uint64_t operand,
 /// One node with its operands in plain order.
 struct Node {
   explicit Node(const Case& c) : schema(graph::op_table()[graph::op(c.op)]), attributes(c.attributes) {
-    for (std::size_t i = 0; i < c.shapes.size(); ++i) inputs.emplace_back(graph::TensorType{i < c.types.size() ? c.types[i] : DType::F32, c.shapes[i]});
+    for (std::size_t i = 0; i < c.shapes.size(); ++i)
+      inputs.emplace_back(graph::TensorType{i < c.types.size() ? c.types[i] : DType::F32, c.shapes[i]});
     for (auto& type : schema.infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       operands.push_back(zeroed(*inputs[i]));
@@ -114,7 +127,8 @@ std::vector<Memory> run(const Node& node, Kernel& kernel, std::span<const Format
 }
 
 double element(const Memory& m, DType type, std::int64_t i) {
-  return type == DType::F64 ? reinterpret_cast<const double*>(m.data())[i] : static_cast<double>(reinterpret_cast<const float*>(m.data())[i]);
+  return type == DType::F64 ? reinterpret_cast<const double*>(m.data())[i]
+                            : static_cast<double>(reinterpret_cast<const float*>(m.data())[i]);
 }
 
 /// Largest difference over the largest element.
@@ -130,18 +144,22 @@ double difference(const Memory& a, const Memory& b, const graph::TensorType& typ
 
 /// Runs the kernel that the backend offers when images are in order `now`. `wants` is the implementation expected.
 void check(const Case& c, Format now, std::string_view wants, int threads = 1) {
-  INFO(c.op << " {" << c.attributes.to_text() << "} operand 0 " << graph::to_text(c.shapes[0]) << ' ' << name(now) << " threads " << threads);
+  INFO(c.op << " {" << c.attributes.to_text() << "} operand 0 " << graph::to_text(c.shapes[0]) << ' ' << name(now) << " threads "
+            << threads);
   const Node node(c);
   std::vector<Format> formats;
-  for (const auto& type : node.inputs) formats.push_back(type->shape.size() >= 3 && type->shape == node.inputs[0]->shape ? now : Format::Plain);
+  for (const auto& type : node.inputs)
+    formats.push_back(type->shape.size() >= 3 && type->shape == node.inputs[0]->shape ? now : Format::Plain);
   const CpuBackend backend("onednn");
   const auto offer = backend.offer({node.schema, node.attributes, node.inputs, node.outputs, formats, threads});
   CHECK(offer.implementation == wants);
-  const auto kernel = backend.make(offer.implementation, {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, 0, threads});
+  const auto kernel = backend.make(offer.implementation, {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats,
+                                                          offer.output_formats, 0, threads});
   CHECK(static_cast<double>(kernel->workspace_bytes()) <= offer.workspace.value());
   const std::vector<Format> plain(std::max(node.inputs.size(), node.outputs.size()), Format::Plain);
-  const auto oracle = make_reference_kernel(
-      {node.schema, node.attributes, node.inputs, node.outputs, std::span(plain).first(node.inputs.size()), std::span(plain).first(node.outputs.size()), 0, 1});
+  const auto oracle =
+      make_reference_kernel({node.schema, node.attributes, node.inputs, node.outputs, std::span(plain).first(node.inputs.size()),
+                             std::span(plain).first(node.outputs.size()), 0, 1});
   const auto fast = run(node, *kernel, offer.input_formats, offer.output_formats), slow = run(node, *oracle, plain, plain);
   for (std::size_t i = 0; i < fast.size(); ++i) CHECK(difference(fast[i], slow[i], *node.outputs[i]) < 1e-5);
 }
@@ -183,11 +201,20 @@ TEST_CASE("fast matrix products agree with the reference") {
   const std::int64_t one = 1;
   const graph::Attributes tb{{"trans_b", one}}, ta{{"trans_a", one}}, both{{"trans_a", one}, {"trans_b", one}};
   const std::vector<Case> cases = {
-      {"MatMul", {}, {{17, 5}, {5, 9}}},          {"MatMul", tb, {{17, 5}, {9, 5}}},       {"MatMul", ta, {{5, 17}, {5, 9}}},
-      {"MatMul", both, {{5, 17}, {9, 5}}},        {"MatMul", {}, {{2, 3, 7, 5}, {2, 3, 5, 9}}}, {"MatMul", tb, {{2, 3, 7, 5}, {2, 3, 9, 5}}},
-      {"MatMul", {}, {{2, 7, 5}, {5, 9}}},        {"MatMul", ta, {{2, 5, 7}, {5, 9}}},     {"MatMul", {}, {{1, 7, 5}, {3, 5, 9}}},
-      {"Gemm", tb, {{17, 5}, {9, 5}, {9}}},       {"Gemm", {}, {{17, 5}, {5, 9}}},         {"MatMul", {}, {{300, 1500}, {1500, 1500}}},
-      {"MatMul", {}, {{5}, {5, 9}}},              {"MatMul", {}, {{7, 5}, {5}}},
+      {"MatMul", {}, {{17, 5}, {5, 9}}},
+      {"MatMul", tb, {{17, 5}, {9, 5}}},
+      {"MatMul", ta, {{5, 17}, {5, 9}}},
+      {"MatMul", both, {{5, 17}, {9, 5}}},
+      {"MatMul", {}, {{2, 3, 7, 5}, {2, 3, 5, 9}}},
+      {"MatMul", tb, {{2, 3, 7, 5}, {2, 3, 9, 5}}},
+      {"MatMul", {}, {{2, 7, 5}, {5, 9}}},
+      {"MatMul", ta, {{2, 5, 7}, {5, 9}}},
+      {"MatMul", {}, {{1, 7, 5}, {3, 5, 9}}},
+      {"Gemm", tb, {{17, 5}, {9, 5}, {9}}},
+      {"Gemm", {}, {{17, 5}, {5, 9}}},
+      {"MatMul", {}, {{300, 1500}, {1500, 1500}}},
+      {"MatMul", {}, {{5}, {5, 9}}},
+      {"MatMul", {}, {{7, 5}, {5}}},
   };
   for (const auto& c : cases)
     for (const int threads : {1, 2}) check(c, Format::Plain, "onednn:matmul", threads);
@@ -197,13 +224,16 @@ TEST_CASE("fast matrix products agree with the reference") {
 
 TEST_CASE("fast element-wise kernels agree with the reference") {
   for (const auto* op : {"Relu", "Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Identity", "LeakyRelu", "Gelu", "Scale", "Reciprocal"})
-    check_orders({op, op == std::string("Scale") ? graph::Attributes{{"factor", 0.3}} : graph::Attributes{}, {{2, 17, 3, 5}}}, "native:elementwise");
+    check_orders({op, op == std::string("Scale") ? graph::Attributes{{"factor", 0.3}} : graph::Attributes{}, {{2, 17, 3, 5}}},
+                 "native:elementwise");
   check({"Sqrt", {}, {{40}}, {}, {2.0}}, Format::Plain, "native:elementwise");
   check_orders({"Gelu", {{"approximate", std::string("tanh")}}, {{2, 3, 3, 5}}}, "native:elementwise");
   check_orders({"GeluGrad", {{"approximate", std::string("tanh")}}, {{2, 3, 3, 5}, {2, 3, 3, 5}}}, "native:elementwise");
-  for (const auto* op : {"ReluGrad", "SigmoidGrad", "TanhGrad", "GeluGrad", "LeakyReluGrad", "ExpGrad", "Add", "Sub", "Mul", "Div", "Max", "Min"})
+  for (const auto* op :
+       {"ReluGrad", "SigmoidGrad", "TanhGrad", "GeluGrad", "LeakyReluGrad", "ExpGrad", "Add", "Sub", "Mul", "Div", "Max", "Min"})
     for (const auto channels : {1, 3, 17}) check_orders({op, {}, {{2, channels, 3, 5}, {2, channels, 3, 5}}}, "native:elementwise");
-  for (const auto& shape : std::vector<Shape>{{1}, {17, 1, 1}, {1, 17, 1, 1}, {2, 17, 1, 1}, {2, 1, 3, 5}, {}}) check_orders({"Add", {}, {{2, 17, 3, 5}, shape}}, "native:elementwise");
+  for (const auto& shape : std::vector<Shape>{{1}, {17, 1, 1}, {1, 17, 1, 1}, {2, 17, 1, 1}, {2, 1, 3, 5}, {}})
+    check_orders({"Add", {}, {{2, 17, 3, 5}, shape}}, "native:elementwise");
   check_orders({"Mul", {}, {{2, 17, 3, 5}, {3, 5}}}, "native:elementwise");
   check_orders({"Mul", {}, {{2, 17, 3, 5}, {17, 1, 5}}}, "native:elementwise");
   check({"Sub", {}, {{5}, {2, 17, 5}}}, Format::Plain, "native:elementwise");
@@ -241,7 +271,9 @@ TEST_CASE("fast normalizations agree with the reference") {
     check_orders({"BatchNormSums", count, {x}}, "native:normalization");
     check_orders({"BatchNormApply", count, {x, sums, vector, vector}, {DType::F32, DType::F64}, {0, 35}}, "native:normalization");
     check_orders({"BatchNormGradSums", count, {x, sums, x}, {DType::F32, DType::F64}, {0, 35}}, "native:normalization");
-    check_orders({"BatchNormGradInput", count, {x, sums, vector, x, sums}, {DType::F32, DType::F64, DType::F32, DType::F32, DType::F64}, {0, 35}}, "native:normalization");
+    check_orders(
+        {"BatchNormGradInput", count, {x, sums, vector, x, sums}, {DType::F32, DType::F64, DType::F32, DType::F32, DType::F64}, {0, 35}},
+        "native:normalization");
   }
   for (const std::int64_t length : {1, 3, 17, 130}) {
     const Shape x{2, 5, length}, v{length}, rows{2, 5, 1};
@@ -249,7 +281,8 @@ TEST_CASE("fast normalizations agree with the reference") {
     check({"LayerNormalization", last, {x, v, v}}, Format::Plain, "native:layer-normalization");
     check({"LayerNormalization", last, {x, v}}, Format::Plain, "native:layer-normalization", 2);
     check({"LayerNormalizationGradInput", last, {x, rows, rows, x, v}, {}, {0, 0.1, 1.5}}, Format::Plain, "native:layer-normalization");
-    check({"LayerNormalizationGradParameters", last, {x, rows, rows, x}, {}, {0, 0.1, 1.5}}, Format::Plain, "native:layer-normalization", 2);
+    check({"LayerNormalizationGradParameters", last, {x, rows, rows, x}, {}, {0, 0.1, 1.5}}, Format::Plain, "native:layer-normalization",
+          2);
   }
 }
 
@@ -260,10 +293,12 @@ TEST_CASE("fast pools, sums and copies agree with the reference") {
       check({"MaxPool", pool, {{2, channels, 9, 8}}}, Format::ChannelsLast, "native:pooling", threads);
       check({"MaxPoolGrad", pool, {{2, channels, 9, 8}, {2, channels, 5, 4}}}, Format::ChannelsLast, "native:pooling", threads);
     }
-    check_orders({"ReduceSum", {{"axes", Sizes{2, 3}}, {"keepdims", std::int64_t{0}}, {"scale", 0.25}}, {{2, channels, 9, 8}}}, "native:reduction");
+    check_orders({"ReduceSum", {{"axes", Sizes{2, 3}}, {"keepdims", std::int64_t{0}}, {"scale", 0.25}}, {{2, channels, 9, 8}}},
+                 "native:reduction");
     check({"ConvGradBias", {}, {{2, channels, 9, 8}}}, Format::ChannelsLast, "native:reduction", 2);
     check_orders({"Concat", {{"axis", std::int64_t{1}}}, {{2, channels, 3, 4}, {2, channels, 3, 4}}}, "native:copy");
-    check_orders({"Split", {{"axis", std::int64_t{1}}, {"split", Sizes{channels, 2 * channels}}}, {{2, 3 * channels, 3, 4}}}, "native:copy");
+    check_orders({"Split", {{"axis", std::int64_t{1}}, {"split", Sizes{channels, 2 * channels}}}, {{2, 3 * channels, 3, 4}}},
+                 "native:copy");
   }
   for (const auto& axes : std::vector<Sizes>{{0}, {0, 1}, {1}, {2}, {1, 2}, {0, 1, 2}})
     for (const int threads : {1, 2}) check({"ReduceSum", {{"axes", axes}}, {{6, 17, 300}}}, Format::Plain, "native:reduction", threads);
@@ -280,7 +315,8 @@ TEST_CASE("fast softmax and cross entropy agree with the reference") {
   }
   const graph::Attributes last{{"axis", std::int64_t{-1}}};
   check({"CrossEntropySum", last, {{9, 7}, {9}}, {DType::F32, DType::I64}}, Format::Plain, "native:cross-entropy", 2);
-  check({"CrossEntropyGrad", last, {{9, 7}, {9}, {}}, {DType::F32, DType::I64, DType::F64}, {0, 0, 0.125}}, Format::Plain, "native:cross-entropy");
+  check({"CrossEntropyGrad", last, {{9, 7}, {9}, {}}, {DType::F32, DType::I64, DType::F64}, {0, 0, 0.125}}, Format::Plain,
+        "native:cross-entropy");
   check({"Softmax", {{"axis", std::int64_t{1}}}, {{2, 5, 3}}}, Format::Plain, "reference:any");
 }
 
@@ -288,11 +324,14 @@ TEST_CASE("fast optimizer steps agree with the reference") {
   const Shape p{5, 70};
   const std::vector<DType> types{DType::F32, DType::F32, DType::I64, DType::F32, DType::F32};
   // Step 3; second moments must not be negative, so all states are 0.5.
-  check({"SgdUpdate", {{"lr", 0.1}, {"momentum", 0.9}, {"weight_decay", 0.01}}, {p, p, {}, p}, types, {0, 0, 3, 0.5}}, Format::Plain, "native:optimizer", 2);
-  check({"SgdUpdate", {{"lr", 0.1}, {"momentum", 0.9}, {"nesterov", 1.0}}, {p, p, {}, p}, types, {0, 0, 3, 0.5}}, Format::Plain, "native:optimizer");
+  check({"SgdUpdate", {{"lr", 0.1}, {"momentum", 0.9}, {"weight_decay", 0.01}}, {p, p, {}, p}, types, {0, 0, 3, 0.5}}, Format::Plain,
+        "native:optimizer", 2);
+  check({"SgdUpdate", {{"lr", 0.1}, {"momentum", 0.9}, {"nesterov", 1.0}}, {p, p, {}, p}, types, {0, 0, 3, 0.5}}, Format::Plain,
+        "native:optimizer");
   check({"SgdUpdate", {{"lr", 0.1}}, {p, p, {}}, types, {0, 0, 3}}, Format::Plain, "native:optimizer");
   for (const double decoupled : {0.0, 1.0})
-    check({"AdamUpdate", {{"lr", 0.1}, {"weight_decay", 0.01}, {"decoupled", decoupled}}, {p, p, {}, p, p}, types, {0, 0, 3, 0.5, 0.5}}, Format::Plain, "native:optimizer", 2);
+    check({"AdamUpdate", {{"lr", 0.1}, {"weight_decay", 0.01}, {"decoupled", decoupled}}, {p, p, {}, p, p}, types, {0, 0, 3, 0.5, 0.5}},
+          Format::Plain, "native:optimizer", 2);
 }
 
 TEST_CASE("fast kernels leave f64 to the reference") {

@@ -1,6 +1,7 @@
 // Unifying, cutting and slicing dimensions, each case by hand.
 
 #include "graph/dims/atoms.hpp"
+
 #include "tests/catch.hpp"
 
 using namespace rehearsal::graph;

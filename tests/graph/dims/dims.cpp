@@ -1,9 +1,10 @@
 // Logical dimensions of whole training graphs.
 
+#include "graph/dims/dims.hpp"
+
 #include <algorithm>
 #include <chrono>
 
-#include "graph/dims/dims.hpp"
 #include "graph/op_schema.hpp"
 #include "tests/catch.hpp"
 #include "tests/graph/dims/models.hpp"
@@ -78,7 +79,8 @@ TEST_CASE("the batch is found through attention, and heads reach the fused weigh
   const Factors& columns = dims.of(weight)[1];
   REQUIRE(columns.size() == 1);
   REQUIRE(dims.atoms().is_sum(columns[0]));
-  const auto softmax = std::find_if(t.graph.nodes().begin(), t.graph.nodes().end(), [](const Node& n) { return schema(n).name == "Softmax"; });
+  const auto softmax =
+      std::find_if(t.graph.nodes().begin(), t.graph.nodes().end(), [](const Node& n) { return schema(n).name == "Softmax"; });
   const Factors& heads = dims.of(softmax->outputs[0])[1];
   REQUIRE(sizes(dims, heads) == Sizes{4});
   const auto splits = dims.atoms().splits_of(columns[0]);
@@ -98,9 +100,9 @@ TEST_CASE("gradients and optimizer state have the dimensions of their parameter"
 TEST_CASE("Reshape and Transpose carry factors; a misfit is a barrier for its group alone") {
   Net n;
   const TensorId x = n.input("x", {6, 4, 5});
-  const TensorId flat = n.reshape(x, {24, 5});          // [6*4, 5]
-  const TensorId turned = n.transpose(flat, {1, 0});    // [5, 6*4]
-  const TensorId odd = n.reshape(turned, {5, 8, 3});    // 6 x 4 does not align with 8 x 3; the 5 does
+  const TensorId flat = n.reshape(x, {24, 5});        // [6*4, 5]
+  const TensorId turned = n.transpose(flat, {1, 0});  // [5, 6*4]
+  const TensorId odd = n.reshape(turned, {5, 8, 3});  // 6 x 4 does not align with 8 x 3; the 5 does
   n.b.set_outputs({odd});
   const Graph g = std::move(n.b).build();
   const LogicalDims dims(g);
@@ -133,8 +135,9 @@ TEST_CASE("Split and Concat: pieces of a dimension are its segments") {
 TEST_CASE("a Slice of rows and of a factored dimension") {
   Net n;
   const TensorId x = n.reshape(n.input("x", {6, 4, 5}), {6, 20});
-  const TensorId half = n.op("Slice", {x}, {{"starts", Sizes{10}}, {"ends", Sizes{20}}, {"axes", Sizes{1}}});       // two of the four groups of 5
-  const TensorId through = n.op("Slice", {x}, {{"starts", Sizes{3}}, {"ends", Sizes{9}}, {"axes", Sizes{1}}});      // cuts groups
+  const TensorId half =
+      n.op("Slice", {x}, {{"starts", Sizes{10}}, {"ends", Sizes{20}}, {"axes", Sizes{1}}});  // two of the four groups of 5
+  const TensorId through = n.op("Slice", {x}, {{"starts", Sizes{3}}, {"ends", Sizes{9}}, {"axes", Sizes{1}}});  // cuts groups
   n.b.set_outputs({half, through});
   const Graph g = std::move(n.b).build();
   const LogicalDims dims(g);

@@ -18,9 +18,13 @@ class Net {
   GraphBuilder b;
 
   TensorId input(const std::string& name, Shape shape, DType type = DType::F32) { return b.add_input(name, {type, std::move(shape)}); }
-  TensorId parameter(const std::string& name, Shape shape) { return b.add_stored(name, {DType::F32, std::move(shape)}, Role::Parameter, {}); }
+  TensorId parameter(const std::string& name, Shape shape) {
+    return b.add_stored(name, {DType::F32, std::move(shape)}, Role::Parameter, {});
+  }
   TensorId constant(const std::string& name, Shape shape) { return b.add_stored(name, {DType::F32, std::move(shape)}, Role::Constant, {}); }
-  TensorId op(std::string_view row, std::vector<TensorId> inputs, Attributes attributes = {}) { return b.add(row, std::move(inputs), std::move(attributes)).front(); }
+  TensorId op(std::string_view row, std::vector<TensorId> inputs, Attributes attributes = {}) {
+    return b.add(row, std::move(inputs), std::move(attributes)).front();
+  }
   TensorId reshape(TensorId x, Shape shape) { return op("Reshape", {x}, {{"shape", std::move(shape)}}); }
   TensorId transpose(TensorId x, std::vector<std::int64_t> perm) { return op("Transpose", {x}, {{"perm", std::move(perm)}}); }
 
@@ -104,7 +108,8 @@ inline TrainingGraph gpt(const GptSizes& s = {}) {
   const TensorId mask = n.constant("mask", {T, T});
   for (std::int64_t layer = 0; layer < s.layers; ++layer) {
     const std::string h = "h." + std::to_string(layer);
-    const auto qkv = n.b.add("Split", {n.linear(n.layer_norm(x, h + ".ln1"), h + ".qkv", 3 * C)}, {{"axis", std::int64_t{2}}, {"split", std::vector<std::int64_t>{C, C, C}}});
+    const auto qkv = n.b.add("Split", {n.linear(n.layer_norm(x, h + ".ln1"), h + ".qkv", 3 * C)},
+                             {{"axis", std::int64_t{2}}, {"split", std::vector<std::int64_t>{C, C, C}}});
     const auto heads = [&](TensorId t) { return n.transpose(n.reshape(t, {B, T, H, D}), {0, 2, 1, 3}); };
     const TensorId scores = n.op("Add", {n.op("MatMul", {heads(qkv[0]), heads(qkv[1])}, {{"trans_b", std::int64_t{1}}}), mask});
     const TensorId mixed = n.op("MatMul", {n.op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), heads(qkv[2])});
@@ -124,17 +129,29 @@ inline TrainingGraph random_network(std::mt19937& random, std::int64_t batch) {
     const std::string name = "l" + std::to_string(i);
     const TensorId x = wide.back();
     switch (random() % 7) {
-      case 0: wide.push_back(n.linear(x, name, 12)); break;
-      case 1: wide.push_back(n.op("Relu", {x})); break;
-      case 2: wide.push_back(n.op("Add", {x, pick()})); break;
-      case 3: wide.push_back(n.reshape(n.transpose(n.reshape(x, {batch, 3, 4}), {0, 2, 1}), {batch, 12})); break;
+      case 0:
+        wide.push_back(n.linear(x, name, 12));
+        break;
+      case 1:
+        wide.push_back(n.op("Relu", {x}));
+        break;
+      case 2:
+        wide.push_back(n.op("Add", {x, pick()}));
+        break;
+      case 3:
+        wide.push_back(n.reshape(n.transpose(n.reshape(x, {batch, 3, 4}), {0, 2, 1}), {batch, 12}));
+        break;
       case 4: {
         const auto parts = n.b.add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", std::vector<std::int64_t>{4, 8}}});
         wide.push_back(n.op("Concat", {parts[1], n.op("Relu", {parts[0]})}, {{"axis", std::int64_t{1}}}));
         break;
       }
-      case 5: wide.push_back(n.transpose(n.op("Relu", {n.transpose(x, {1, 0})}), {1, 0})); break;
-      default: wide.push_back(n.reshape(n.linear(n.reshape(x, {batch * 3, 4}), name, 4), {batch, 12})); break;
+      case 5:
+        wide.push_back(n.transpose(n.op("Relu", {n.transpose(x, {1, 0})}), {1, 0}));
+        break;
+      default:
+        wide.push_back(n.reshape(n.linear(n.reshape(x, {batch * 3, 4}), name, 4), {batch, 12}));
+        break;
     }
   }
   return trained(n.model(n.linear(wide.back(), "head", 5)));

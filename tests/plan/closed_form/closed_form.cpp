@@ -103,12 +103,15 @@ Written pipeline(const std::string& name, int stages, int micro_batches, double 
     if (s + 1 < stages) arrived = {{1, w.message(s, 1, false, +1, 1)}};
     const auto b = w.compute(s, 1, backward, arrived);
     if (s > 0) w.message(s, 1, true, -1, 1, {{1, b}});
-    for (const auto& slot : schedule(name).slots(s, stages, micro_batches)) w.program.roles[static_cast<std::size_t>(s)].slots.push_back({static_cast<std::uint16_t>(slot.backward ? 1 : 0), slot.micro_batch});
+    for (const auto& slot : schedule(name).slots(s, stages, micro_batches))
+      w.program.roles[static_cast<std::size_t>(s)].slots.push_back({static_cast<std::uint16_t>(slot.backward ? 1 : 0), slot.micro_batch});
   }
   return w;
 }
 
-double sum(const Breakdown& b) { return b.compute.value() + b.exposed_communication.value() + b.bubble.value() + b.recompute.value() + b.optimizer.value() + b.io.value(); }
+double sum(const Breakdown& b) {
+  return b.compute.value() + b.exposed_communication.value() + b.bubble.value() + b.recompute.value() + b.optimizer.value() + b.io.value();
+}
 
 }  // namespace
 

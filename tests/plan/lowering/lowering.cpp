@@ -53,14 +53,16 @@ std::vector<Played> played_by(const Program& program, int rank) {
   return played;
 }
 
-std::size_t variant_of(const Role& role, const Played& p) { return per_micro_batch(p.body->kind) ? role.variant_of[static_cast<std::size_t>(p.micro_batch)] : 0; }
+std::size_t variant_of(const Role& role, const Played& p) {
+  return per_micro_batch(p.body->kind) ? role.variant_of[static_cast<std::size_t>(p.micro_batch)] : 0;
+}
 
 struct Reduced {
   std::map<graph::TensorId, int> gradients;  ///< how often each is in a bucket that is reduced
   std::int64_t gradient_bytes = 0;           ///< of buckets
   std::int64_t other_bytes = 0;              ///< of the loss's and BatchNormalization's sums
   int buckets = 0;
-  std::map<graph::TensorId, int> others;     ///< reduced on their own
+  std::map<graph::TensorId, int> others;  ///< reduced on their own
 };
 
 Reduced reduced_by(const Program& program, int rank) {
@@ -120,7 +122,8 @@ void check_refused(const graph::TrainingGraph& training, const std::string& plan
 }  // namespace
 
 TEST_CASE("replicas reduce every gradient once") {
-  const auto [model, plan] = GENERATE(table<std::string, std::string>({{kResnet, "dp=2"}, {kResnet, "dp=2,overlap=off"}, {kResnet, "dp=2,pp=2"}, {kGpt, "dp=2"}, {kGpt, "dp=4,micro_batch=1"}}));
+  const auto [model, plan] = GENERATE(table<std::string, std::string>(
+      {{kResnet, "dp=2"}, {kResnet, "dp=2,overlap=off"}, {kResnet, "dp=2,pp=2"}, {kGpt, "dp=2"}, {kGpt, "dp=4,micro_batch=1"}}));
   INFO(model << " " << plan);
   const auto training = training_of(model, 8);
   const auto program = lowered(training, plan, 50'000);
@@ -164,7 +167,8 @@ TEST_CASE("reductions overlap with the backward pass only when they may") {
   for (const bool overlap : {true, false}) {
     const auto program = lowered(training, overlap ? "dp=2" : "dp=2,overlap=off", 640);
     for (const auto& p : played_by(program, 0))
-      if (p.instruction->kind == InstructionKind::Collective && program.role(0).buffers[p.instruction->outputs.front()].category == MemoryCategory::Gradients)
+      if (p.instruction->kind == InstructionKind::Collective &&
+          program.role(0).buffers[p.instruction->outputs.front()].category == MemoryCategory::Gradients)
         CHECK((p.body->kind == BodyKind::Backward) == overlap);
   }
 }
@@ -206,8 +210,13 @@ TEST_CASE("a matrix shared by two stages has one gradient and one update") {
   for (const auto& p : training.parameters) {
     int holders = 0, updates = 0;
     for (const auto& role : program.roles) {
-      holders += std::any_of(role.buffers.begin(), role.buffers.end(), [&](const Buffer& b) { return b.tensor == p.value && b.lifetime == Lifetime::Persistent; }) ? 1 : 0;
-      for (const auto& body : role.bodies) updates += static_cast<int>(std::count_if(body.instructions.begin(), body.instructions.end(), [&](const Instruction& i) { return i.node == p.update; }));
+      holders += std::any_of(role.buffers.begin(), role.buffers.end(),
+                             [&](const Buffer& b) { return b.tensor == p.value && b.lifetime == Lifetime::Persistent; })
+                     ? 1
+                     : 0;
+      for (const auto& body : role.bodies)
+        updates += static_cast<int>(
+            std::count_if(body.instructions.begin(), body.instructions.end(), [&](const Instruction& i) { return i.node == p.update; }));
     }
     INFO(training.graph[p.value].name);
     CHECK(updates == 1);
@@ -248,6 +257,7 @@ TEST_CASE("plans that do not suit are refused with the reason") {
   check_refused(resnet, "pp=1000", "stages");
   check_refused(resnet, "micro_batch=5", "micro_batch");
   check_refused(mlp(5), "dp=2,micro_batch=1", "micro_batch");  // 3 and 2 samples, 3 micro-batches
-  for (const auto* key : {"tp=2", "cp=2", "ep=2", "spatial=2", "interleave=2", "zero=1", "recompute=full", "sequence_parallel=on"}) check_refused(resnet, key, std::string(key).substr(0, std::string(key).find('=')));
+  for (const auto* key : {"tp=2", "cp=2", "ep=2", "spatial=2", "interleave=2", "zero=1", "recompute=full", "sequence_parallel=on"})
+    check_refused(resnet, key, std::string(key).substr(0, std::string(key).find('=')));
   check_refused(resnet, "dp=auto", "auto");
 }

@@ -40,7 +40,8 @@ class Watcher {
       for (const auto& i : body.instructions) {
         if (!runs(program_, i, slot.micro_batch)) continue;
         for (auto b : i.inputs)
-          if (b != kNoBuffer && !holds(b, slot.micro_batch)) return role_.buffers[b].name + " is not there when " + std::string(name(i.kind)) + " reads it";
+          if (b != kNoBuffer && !holds(b, slot.micro_batch))
+            return role_.buffers[b].name + " is not there when " + std::string(name(i.kind)) + " reads it";
         if (i.workspace != kNoBuffer) write(i.workspace, slot.micro_batch);
         for (auto b : i.outputs)
           if (b != kNoBuffer) write(b, slot.micro_batch);
@@ -67,10 +68,13 @@ class Watcher {
     while (role_.buffers[b].part_of != kNoBuffer) b = role_.buffers[b].part_of;
     return b;
   }
-  [[nodiscard]] int instance(BufferIndex b, int micro_batch) const { return role_.buffers[base(b)].lifetime == Lifetime::Saved ? micro_batch : 0; }
+  [[nodiscard]] int instance(BufferIndex b, int micro_batch) const {
+    return role_.buffers[base(b)].lifetime == Lifetime::Saved ? micro_batch : 0;
+  }
   [[nodiscard]] Range range(BufferIndex b, int micro_batch) const {
     auto at = role_.buffers[b].offset;
-    if (role_.memory.in_flight > 1 && role_.buffers[base(b)].lifetime == Lifetime::Saved) at += role_.memory.saved_stride * (micro_batch % role_.memory.in_flight);
+    if (role_.memory.in_flight > 1 && role_.buffers[base(b)].lifetime == Lifetime::Saved)
+      at += role_.memory.saved_stride * (micro_batch % role_.memory.in_flight);
     CHECK(at >= 0);
     CHECK(at + role_.buffers[b].bytes <= role_.memory.arena_bytes);
     return {at, at + role_.buffers[b].bytes};
@@ -212,7 +216,8 @@ TEST_CASE("arenas are close to what no layout can beat") {
   }));
   const auto program = program_of(model, batch, plan);
   for (const auto& role : program.roles) {
-    INFO(model << " " << plan << " stage " << role.stage << ": " << role.memory.arena_bytes << " of at least " << role.memory.lower_bound_bytes << " bytes");
+    INFO(model << " " << plan << " stage " << role.stage << ": " << role.memory.arena_bytes << " of at least "
+               << role.memory.lower_bound_bytes << " bytes");
     CHECK(static_cast<double>(role.memory.arena_bytes) <= 1.03 * static_cast<double>(role.memory.lower_bound_bytes));
   }
 }

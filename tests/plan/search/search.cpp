@@ -18,7 +18,8 @@ namespace {
 
 /// A small GPT on four devices of the catalogue, whose memory can be set.
 struct Setting {
-  graph::TrainingGraph training = graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=32&vocab=96", 4)), {});
+  graph::TrainingGraph training =
+      graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=32&vocab=96", 4)), {});
   std::shared_ptr<const graph::LogicalDims> dims = std::make_shared<const graph::LogicalDims>(training.graph);
   platforms::Platform platform = platforms::with_devices(platforms::load("dgx-a100"), 4);
   TableBackend backend;
@@ -85,7 +86,8 @@ TEST_CASE("a search finds what trying every plan finds") {
     CHECK(ours == theirs);
     const auto best = std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) { return row.value(a) < row.value(b); });
     CHECK(row.value(result.plans.front()) == row.value(*best));
-    CHECK(std::is_sorted(result.plans.begin(), result.plans.end(), [&](const auto& a, const auto& b) { return row.value(a) < row.value(b); }));
+    CHECK(std::is_sorted(result.plans.begin(), result.plans.end(),
+                         [&](const auto& a, const auto& b) { return row.value(a) < row.value(b); }));
     CHECK(result.plans.front().why_not.empty());
     for (std::size_t n = 1; n < result.plans.size(); ++n) CHECK_THAT(result.plans[n].why_not, contains("%"));
   }

@@ -44,9 +44,16 @@ TEST_CASE("exported networks: two ranks, and two micro-batches each, equal one r
     return;
   }
   const MeshAxis two{"dp", 2, {"batch"}, false}, loop{"time", 2, {"batch"}, true};
-  const Case cases[] = {{"mlp_sgd", "", 2, true},          {"gpt2", "", 2, true},     {"gpt2_dynamo", "", 2, true}, {"hf_gpt2", "", 2, true},
-                        {"resnet_bottleneck", "", 2, false}, {"densenet", "", 2, false}, {"vit", "", 2, true},       {"unet2d_dice", "dice", 2, false},
-                        {"llama_ts", "", 2, true},         {"autoencoder_mse", "mse", 2, true}};
+  const Case cases[] = {{"mlp_sgd", "", 2, true},
+                        {"gpt2", "", 2, true},
+                        {"gpt2_dynamo", "", 2, true},
+                        {"hf_gpt2", "", 2, true},
+                        {"resnet_bottleneck", "", 2, false},
+                        {"densenet", "", 2, false},
+                        {"vit", "", 2, true},
+                        {"unet2d_dice", "dice", 2, false},
+                        {"llama_ts", "", 2, true},
+                        {"autoencoder_mse", "mse", 2, true}};
   for (const Case& c : cases) {
     INFO(c.name);
     const TrainingGraph t = exported(c);

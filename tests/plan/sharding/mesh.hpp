@@ -28,7 +28,9 @@ using graph::TrainingGraph;
 using Bytes = std::vector<std::byte>;
 
 inline std::size_t element_bytes(const TensorType& type) { return size_of(type.dtype); }
-inline Bytes zeros(const TensorType& type) { return Bytes(static_cast<std::size_t>(graph::element_count(type.shape)) * element_bytes(type)); }
+inline Bytes zeros(const TensorType& type) {
+  return Bytes(static_cast<std::size_t>(graph::element_count(type.shape)) * element_bytes(type));
+}
 
 /// Calls visit(index in the local block, index in the whole tensor) for every element of a region.
 template <class Visit>
@@ -126,7 +128,8 @@ class Mesh {
     const std::size_t size = element_bytes(type);
     Bytes out;
     for_each_element(region, type.shape, [&](std::size_t, std::size_t from) {
-      out.insert(out.end(), global.begin() + static_cast<std::ptrdiff_t>(from * size), global.begin() + static_cast<std::ptrdiff_t>((from + 1) * size));
+      out.insert(out.end(), global.begin() + static_cast<std::ptrdiff_t>(from * size),
+                 global.begin() + static_cast<std::ptrdiff_t>((from + 1) * size));
     });
     return out;
   }
@@ -144,7 +147,8 @@ class Mesh {
         if ((stays || have[a].replicated()) && at_[from][a] != at_[c][a]) counts = false;
       }
       if (!counts) continue;
-      for_each_element(s_.region(s_.dims->of(t), have, at_[from]), type.shape, [&](std::size_t local, std::size_t to) { add(global, to, local_[index(t)][from], local, type.dtype); });
+      for_each_element(s_.region(s_.dims->of(t), have, at_[from]), type.shape,
+                       [&](std::size_t local, std::size_t to) { add(global, to, local_[index(t)][from], local, type.dtype); });
     }
     return cut(global, type, s_.region(dims, want, at_[c]));
   }
@@ -180,7 +184,8 @@ class Mesh {
       }
       const Layout& want = s_.wanted[index(id)][i];
       const TensorDims& dims = s_.dims->of_operand(id, i);
-      const Bytes bytes = g_[t].role == Role::Constant ? cut(constants_[index(t)], g_[t].type, s_.region(dims, want, at_[c])) : wanted_at(t, want, c, dims);
+      const Bytes bytes =
+          g_[t].role == Role::Constant ? cut(constants_[index(t)], g_[t].type, s_.region(dims, want, at_[c])) : wanted_at(t, want, c, dims);
       operands.push_back(Operand{{g_[t].type.dtype, s_.operand_shape(id, i, at_[c])}, Shape(dims.size()), bytes});
       const auto region = s_.region(dims, want, at_[c]);
       for (std::size_t d = 0; d < region.size(); ++d) operands.back()->origin[d] = region[d].empty() ? 0 : region[d].front().begin;
@@ -204,12 +209,16 @@ class Mesh {
     const auto kernel = exec::make_reference_kernel({graph::schema(node), node.attributes, in, out, in_formats, out_formats, index(id), 1});
     std::vector<exec::TensorView> in_views, out_views;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i]) in_views.push_back({operands[i]->bytes.data(), &*in[i], Format::Plain, &operands[i]->origin, &g_[node.inputs[i]].type.shape});
-      else in_views.emplace_back();
+      if (operands[i])
+        in_views.push_back({operands[i]->bytes.data(), &*in[i], Format::Plain, &operands[i]->origin, &g_[node.inputs[i]].type.shape});
+      else
+        in_views.emplace_back();
     }
     for (std::size_t o = 0; o < out.size(); ++o) {
-      if (out[o]) out_views.push_back({results[o].data(), &*out[o], Format::Plain, &origins[o], &g_[node.outputs[o]].type.shape});
-      else out_views.emplace_back();
+      if (out[o])
+        out_views.push_back({results[o].data(), &*out[o], Format::Plain, &origins[o], &g_[node.outputs[o]].type.shape});
+      else
+        out_views.emplace_back();
     }
     Bytes workspace(static_cast<std::size_t>(kernel->workspace_bytes()));
     kernel->run(in_views, out_views, {0, 0, workspace.data()});
@@ -256,7 +265,8 @@ inline void check_equal(TrainingGraph t, const std::vector<MeshAxis>& axes, std:
     const auto held = whole.get(id);
     const Bytes expected(held.begin(), held.end());
     double largest = 1e-3;
-    for (std::size_t e = 0; tensor.type.dtype == DType::F64 && e < expected.size() / 8; ++e) largest = std::max(largest, std::abs(Mesh::real(expected, e)));
+    for (std::size_t e = 0; tensor.type.dtype == DType::F64 && e < expected.size() / 8; ++e)
+      largest = std::max(largest, std::abs(Mesh::real(expected, e)));
     INFO("tensor " << tensor.name << " of " << t.graph[tensor.producer].name);
     REQUIRE(Mesh::difference(mesh.assembled(id), expected, tensor.type.dtype) <= 1e-12 * largest);
     REQUIRE(mesh.disagreement(id) <= 1e-12 * largest);

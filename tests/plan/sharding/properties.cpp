@@ -51,7 +51,8 @@ void check_cover(const Sharding& s, const TensorDims& dims, const Layout& layout
       }
     }
     std::int64_t copies = static_cast<std::int64_t>(all.size());
-    for (std::size_t a = 0; a < layout.size(); ++a) copies /= layout[a].split() && layout[a].dim == static_cast<int>(d) ? s.axes[a].size : 1;
+    for (std::size_t a = 0; a < layout.size(); ++a)
+      copies /= layout[a].split() && layout[a].dim == static_cast<int>(d) ? s.axes[a].size : 1;
     for (const std::int64_t n : owners) REQUIRE(n == copies);
   }
 }
@@ -66,8 +67,8 @@ std::vector<std::optional<TensorType>> local_operands(const Sharding& s, const G
   return types;
 }
 
-/// The operator's own shape rule, given local operands, must give the local results. Attributes with sizes are global: those rows are left to
-/// the element count.
+/// The operator's own shape rule, given local operands, must give the local results. Attributes with sizes are global: those rows are left
+/// to the element count.
 void check_local_node(const Sharding& s, const Graph& g, NodeId id, const Coordinates& at) {
   const Node& node = g[id];
   INFO("node " << node.name);

@@ -25,7 +25,8 @@ const MeshAxis kThreeInTime{"time", 3, {"batch"}, true};
 std::map<std::string, std::vector<std::string>> steps(const TrainingGraph& t, const Sharding& s) {
   std::map<std::string, std::vector<std::string>> found;
   for (const Conversion& c : s.conversions) {
-    for (const ConversionStep& step : c.steps) found[s.axes[step.axis].name + " " + std::string(name(step.kind))].push_back(t.graph[c.tensor].name);
+    for (const ConversionStep& step : c.steps)
+      found[s.axes[step.axis].name + " " + std::string(name(step.kind))].push_back(t.graph[c.tensor].name);
   }
   return found;
 }
@@ -36,7 +37,9 @@ std::vector<std::string> gradients(const TrainingGraph& t) {
   return names;
 }
 
-std::size_t count(const std::map<std::string, std::vector<std::string>>& steps, const std::string& key) { return steps.contains(key) ? steps.at(key).size() : 0; }
+std::size_t count(const std::map<std::string, std::vector<std::string>>& steps, const std::string& key) {
+  return steps.contains(key) ? steps.at(key).size() : 0;
+}
 
 std::vector<NodeId> nodes_of(const TrainingGraph& t, std::string_view op) {
   std::vector<NodeId> found;
@@ -106,7 +109,8 @@ TEST_CASE("batch normalization adds one small all-reduce forward and one backwar
   const Sharding s = shard(t, {kTwo});
   auto found = steps(t, s);
   REQUIRE(found.size() == 1);
-  // 2 convolutions + classifier's weight and bias; 2 x (forward + backward) sums [2, c], from which the gradients of scale and bias follow; loss 2.
+  // 2 convolutions + classifier's weight and bias; 2 x (forward + backward) sums [2, c], from which the gradients of scale and bias follow;
+  // loss 2.
   CHECK(found["dp all-reduce"].size() == 4 + 4 + 2);
   std::size_t forward = 0, backward = 0;
   for (const Conversion& c : s.conversions) {
@@ -156,7 +160,8 @@ TEST_CASE("micro-batches are blocks of the rank's block") {
   const TensorId x = t.graph.find("x");
   // 13 on 2 ranks: [0, 6), [6, 13); the second, 7 rows, in 3: [6, 8), [8, 10), [10, 13).
   const std::vector<Range> expected = {{6, 8}, {8, 10}, {10, 13}};
-  for (std::int64_t m = 0; m < 3; ++m) CHECK(s.region(s.dims->of(x), s.layout(x), {1, m})[0] == IndexSet{expected[static_cast<std::size_t>(m)]});
+  for (std::int64_t m = 0; m < 3; ++m)
+    CHECK(s.region(s.dims->of(x), s.layout(x), {1, m})[0] == IndexSet{expected[static_cast<std::size_t>(m)]});
 }
 
 TEST_CASE("micro-batches: batch normalization stands in the way") {
@@ -176,7 +181,8 @@ TEST_CASE("micro-batches: statistics of the data alone are taken before the loop
   const TensorId x = n.batch_norm(n.input("x", {12, 4}), "bn");
   const TrainingGraph t = graph::test::trained(n.model(n.linear(x, "fc", 3)));
   const Sharding s = shard(t, {kThreeInTime});
-  // Forward: the sums over x are hoisted. Backward: the sums over dY depend on parameters, but only scale and bias want them, after the loop.
+  // Forward: the sums over x are hoisted. Backward: the sums over dY depend on parameters, but only scale and bias want them, after the
+  // loop.
   CHECK(s.barriers.empty());
   CHECK(std::count(s.hoisted.begin(), s.hoisted.end(), nodes_of(t, "BatchNormSums")[0]) == 1);
 }
@@ -241,7 +247,8 @@ TEST_CASE("axes that make no sense are refused by name") {
 }
 
 TEST_CASE("Megatron's pair of matrices: one all-reduce forward, one backward") {
-  // Two layers before, so that the pair's input needs a gradient. fc2 is split by columns, fc3 by rows: the hidden dimension is fc2.weight.1.
+  // Two layers before, so that the pair's input needs a gradient. fc2 is split by columns, fc3 by rows: the hidden dimension is
+  // fc2.weight.1.
   Net n;
   const TensorId x = n.op("MatMul", {n.input("x", {6, 8}), n.parameter("fc1", {8, 10})});
   const TensorId h = n.op("Relu", {n.op("MatMul", {x, n.parameter("fc2", {10, 16})})});
