@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include <CLI/CLI.hpp>
@@ -76,6 +77,7 @@ plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int r
 std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64_t batch) {
   if (o.steps && o.epochs) throw BadInput("--steps and --epochs", "give one of them");
   if (o.epochs) {
+    if (!(*o.epochs > 0)) throw BadInput("--epochs", "must be above 0");
     if (data.samples() == 0) throw BadInput("--epochs", "synthetic data has no end; use --steps");
     return std::max<std::int64_t>(1,
                                   static_cast<std::int64_t>(*o.epochs * static_cast<double>(data.samples()) / static_cast<double>(batch)));
@@ -110,8 +112,19 @@ Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& progra
   return j;
 }
 
+/// What would otherwise be found out after the training.
+void check_outputs(const Options& o) {
+  if (o.checkpoint_every < 0)
+    throw BadInput("--checkpoint-every " + std::to_string(o.checkpoint_every), "must be a number of steps, or 0 for the end only");
+  if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw BadInput("--checkpoint-every", "needs --checkpoint DIR");
+  const auto folder = std::filesystem::path(o.trace).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder))
+    throw BadInput("--trace " + o.trace, "the folder " + folder.string() + " does not exist");
+}
+
 int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   take_model_of_plan(o);
+  check_outputs(o);
   if (o.data != "synthetic") exec::require_npz(o.data);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings);
