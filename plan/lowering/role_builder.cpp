@@ -145,47 +145,53 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
     if (t != TensorId::None) results.push_back(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body));
 
   const auto offer = offer_for(n, instruction.inputs, results);
-  for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
-    if (instruction.inputs[i] == kNoBuffer) continue;
-    const bool whole =
-        g_[node.inputs[i]].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
-    const Key key{node.inputs[i], c_.sharding.fed_by[graph::index(n)][i], offer.input_formats[i], whole};
-    instruction.inputs[i] = in_format(instruction.inputs[i], key, offer.input_formats[i], body);
-  }
+  bring_into_formats(n, instruction.inputs, offer.input_formats, body);
   for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
-    const auto t = node.outputs[i];
-    if (t == TensorId::None) {
+    if (node.outputs[i] == TensorId::None) {
       instruction.outputs.push_back(kNoBuffer);
       continue;
     }
     auto& buffer = results[r++];
     buffer.format = offer.output_formats[i];
-    if (g_[t].role == graph::Role::Updated) {
-      instruction.outputs.push_back(stored_buffer(g_[t].stored_in));
-      continue;
-    }
-    const auto part = part_of_bucket_.find(t);
-    const Key key{t, -1, buffer.format, false};
-    if (part != part_of_bucket_.end() && c_.program.micro_batches == 1 && buffer.format == Format::Plain) {
-      buffers_[key] = part->second;  // the kernel writes straight into its bucket
-      instruction.outputs.push_back(part->second);
-    } else {
-      instruction.outputs.push_back(new_buffer(std::move(buffer), &key));
-    }
+    instruction.outputs.push_back(place_result(node.outputs[i], std::move(buffer)));
   }
-  if (offer.workspace.value() > 0) {
-    Buffer workspace;
-    workspace.name = node.name + ":workspace";
-    workspace.dtype = DType::U8;
-    workspace.bytes = static_cast<std::int64_t>(offer.workspace.value());
-    workspace.shapes = {{workspace.bytes}};
-    workspace.category = MemoryCategory::Workspace;
-    instruction.workspace = new_buffer(std::move(workspace), nullptr);
-  }
+  if (offer.workspace.value() > 0) instruction.workspace = new_workspace(node.name, offer.workspace);
   instruction.kernel = static_cast<std::int32_t>(role_.kernels.size());
   role_.kernels.push_back(
       {offer.implementation, offer.input_formats, offer.output_formats, static_cast<std::int64_t>(offer.workspace.value())});
   emit(body, std::move(instruction));
+}
+
+void RoleBuilder::bring_into_formats(NodeId n, std::vector<BufferIndex>& inputs, const std::vector<Format>& formats, std::uint16_t body) {
+  const auto& node = g_[n];
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == kNoBuffer) continue;
+    const bool whole =
+        g_[node.inputs[i]].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
+    const Key key{node.inputs[i], c_.sharding.fed_by[graph::index(n)][i], formats[i], whole};
+    inputs[i] = in_format(inputs[i], key, formats[i], body);
+  }
+}
+
+/// Where a kernel writes `t`: an updated parameter over the old one, a gradient straight into its bucket unless micro-batches are summed.
+BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
+  if (g_[t].role == graph::Role::Updated) return stored_buffer(g_[t].stored_in);
+  const Key key{t, -1, buffer.format, false};
+  const auto part = part_of_bucket_.find(t);
+  if (part == part_of_bucket_.end() || c_.program.micro_batches > 1 || buffer.format != Format::Plain)
+    return new_buffer(std::move(buffer), &key);
+  buffers_[key] = part->second;
+  return part->second;
+}
+
+BufferIndex RoleBuilder::new_workspace(const std::string& node, Bytes size) {
+  Buffer workspace;
+  workspace.name = node + ":workspace";
+  workspace.dtype = DType::U8;
+  workspace.bytes = static_cast<std::int64_t>(size.value());
+  workspace.shapes = {{workspace.bytes}};
+  workspace.category = MemoryCategory::Workspace;
+  return new_buffer(std::move(workspace), nullptr);
 }
 
 std::uint32_t RoleBuilder::emit(std::uint16_t body, Instruction instruction) {

@@ -61,6 +61,9 @@ class RoleBuilder {
   void lower_view(graph::NodeId, std::uint16_t body);
   void lower_kernel(graph::NodeId, std::uint16_t body);
   [[nodiscard]] KernelOffer offer_for(graph::NodeId, const std::vector<BufferIndex>& inputs, const std::vector<Buffer>& results) const;
+  void bring_into_formats(graph::NodeId, std::vector<BufferIndex>& inputs, const std::vector<Format>&, std::uint16_t body);
+  [[nodiscard]] BufferIndex place_result(graph::TensorId, Buffer);
+  [[nodiscard]] BufferIndex new_workspace(const std::string& node, Bytes size);
   std::uint32_t emit(std::uint16_t body, Instruction instruction);
   void add_dependencies(Instruction& instruction) const;
   void emit_report();
