@@ -3,12 +3,14 @@ import re
 
 from sources import bare, without_directives
 
-FUNCTION_LINES = 60
+FUNCTION_LINES = 50
 FILE_LINES = 500
 PARAMETERS = 5
+NESTING = 4
 REPEATED_LINES = 10
 CONTROL = re.compile(r"\b(if|for|while|switch|catch|do|else|return)\b")
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
+NESTS = re.compile(r"(\}\s*)?(if|for|while|switch|else|do|try|catch)\b")
 NAME = re.compile(r"([\w:~]+|operator\s*\S+)\s*\($")
 LEFTOVERS = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "HA" + "CK", r"\bXX" + "X" + r"\b"]))
 MACHINE_PATHS = re.compile("|".join(r"(?<![\w.~}/])/" + top + "/" for top in ["work", "root", "home"]))
@@ -72,11 +74,28 @@ def count_parameters(text):
     return commas + 1 if inside.strip("( \n") else 0
 
 
+def nesting_of(lines):
+    """The greatest number of control statements of `lines` of code that stand inside each other. The layout tells: each one is indented more."""
+    deepest, around = 0, []
+    for line in filter(str.strip, lines):
+        indent = len(line) - len(line.lstrip())
+        while around and indent <= around[-1]:
+            around.pop()
+        if NESTS.match(line.lstrip()):
+            around.append(indent)
+            deepest = max(deepest, len(around))
+    return deepest
+
+
 def check_functions(root, files, sources):
     for s in sources:
         if s.in_tests:
             continue
+        code = bare(s.text).splitlines()
         for name, first, lines, parameters in functions_of(s.text):
+            nesting = nesting_of(code[first:first + lines - 1])
+            if nesting > NESTING:
+                yield f"{s.path}:{first}: {name} nests {nesting} deep, more than {NESTING}"
             if lines > FUNCTION_LINES:
                 yield f"{s.path}:{first}: {name} has {lines} lines, more than {FUNCTION_LINES}"
             if parameters > PARAMETERS:

@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 from check_rooms import violations_of
-from shape_rules import functions_of
+from shape_rules import functions_of, nesting_of
 
 CLEAN = {
     "base/units.hpp": "#pragma once\nnamespace rehearsal { struct Seconds { double value; }; }\n",
@@ -22,7 +22,8 @@ CLEAN = {
     "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "exec/execute.hpp"\nint main() { std::exit(0); }\n',
     "tests/graph/graph.cpp": '#include "exec/execute.hpp"\n#include "tests/catch.hpp"\n',
 }
-LONG = "int g() {\n" + "".join(f"  f({i});\n" for i in range(60)) + "}\n"  # 62 lines, from the name to the closing brace
+LONG = "int g() {\n" + "".join(f"  f({i});\n" for i in range(49)) + "}\n"  # 51 lines, from the name to the closing brace
+DEEP = "int g() {\n" + "".join("  " * depth + f"if (f({depth}))\n" for depth in range(1, 6)) + "            return 1;\n  return 0;\n}\n"
 TWICE = "int {}() {{\n" + "".join(f"  value += {i} * value;\n" for i in range(12)) + "}}\n"
 
 # (rules that must fire, path, text added there); a cycle always holds an upward include
@@ -51,6 +52,7 @@ FAULTS = [
     ("public-header", "graph/json.hpp", "#pragma once\n#include <nlohmann/json.hpp>\n"),
     ("public-header", "cli/reaches_in.cpp", '#include "exec/comm/mpi_types.hpp"\n'),
     ("function", "graph/long.cpp", LONG),
+    ("function", "graph/deep.cpp", DEEP),
     ("function", "graph/wide.cpp", "int h(int a, std::map<int, int> b, int c, int d, int e, int f) { return a; }\n"),
     ("file-length", "graph/endless.cpp", "\n" * 501),
     ("repetition", "graph/twice.cpp", TWICE.format("a") + TWICE.format("b")),
@@ -129,6 +131,9 @@ class Functions(unittest.TestCase):
 
     def test_templates(self):
         self.assertEqual(self.names("template <class T, class U>\nT max(std::pair<T, U> a, T b) {\n  return b;\n}\n"), [("max", 3, 2)])
+
+    def test_nesting_ends_where_the_layout_says(self):
+        self.assertEqual(nesting_of("  if (a) {\n    b();\n  } else {\n    for (;;)\n      c();\n  }\n  while (d) e();\n".splitlines()), 2)
 
 
 if __name__ == "__main__":
