@@ -21,6 +21,8 @@ constexpr std::span<const OpSchema> (*kFamilies[])() = {convolution_ops,
                                                         reduction_ops,
                                                         movement_ops,
                                                         gather_ops,
+                                                        scatter_ops,
+                                                        selection_ops,
                                                         softmax_ops,
                                                         loss_ops,
                                                         optimizer_ops};

@@ -19,6 +19,8 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> reduction_ops();
 [[nodiscard]] std::span<const OpSchema> movement_ops();
 [[nodiscard]] std::span<const OpSchema> gather_ops();
+[[nodiscard]] std::span<const OpSchema> scatter_ops();
+[[nodiscard]] std::span<const OpSchema> selection_ops();
 [[nodiscard]] std::span<const OpSchema> softmax_ops();
 [[nodiscard]] std::span<const OpSchema> loss_ops();
 [[nodiscard]] std::span<const OpSchema> optimizer_ops();

@@ -5,27 +5,17 @@
 
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
-#include "graph/ops/axes.hpp"
 #include "graph/ops/families.hpp"
+#include "graph/ops/indexing.hpp"
 
 namespace rehearsal::graph {
 namespace {
 
 using Operands = std::span<const Value* const>;
 
-void require_indices(const NodeView& node, std::size_t operand) {
-  const DType type = node.input(operand).dtype;
-  if (type == DType::I32 || type == DType::I64) return;
-  throw BadInput("operand " + std::to_string(operand) + " is " + std::string(name(type)) + ", indices must be i32 or i64");
-}
-
 Shape data_shape(const NodeView& node) {
   if (!node.attributes.has("shape")) throw BadInput("attribute shape", "is missing; it is the shape of the tensor that was gathered from");
   return node.attributes.integers("shape");
-}
-
-std::size_t data_axis(const NodeView& node, const Shape& data) {
-  return static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", 0), data.size()));
 }
 
 /// `data` with dimension `axis` replaced by the dimensions of `indices`.
@@ -85,12 +75,6 @@ void gather_gradient(GradientContext& g) {
   g.set(0, g.emit1("GatherGrad", {g.gradient_of_output(), g.input(1)}, std::move(attributes)));
 }
 
-std::int64_t resolved_index(std::int64_t index, std::int64_t size) {
-  if (index < -size || index >= size)
-    throw BadInput("index " + std::to_string(index) + " lies outside a dimension of size " + std::to_string(size));
-  return index < 0 ? index + size : index;
-}
-
 template <class T>
 std::vector<T> picked(const std::vector<T>& data, const Value& indices, AxisSplit split) {
   std::vector<T> result;
@@ -143,27 +127,8 @@ std::vector<TensorType> infer_elements(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_indices(node, 1);
   const Shape &data = node.input(0).shape, &indices = node.input(1).shape;
-  const std::size_t axis = data_axis(node, data);
-  bool fits = data.size() == indices.size();
-  for (std::size_t d = 0; fits && d < data.size(); ++d) fits = d == axis || indices[d] <= data[d];
-  if (!fits)
-    throw BadInput("operand 1 has shape " + to_text(indices) + ", it must fit into " + to_text(data) + " except along axis " +
-                   std::to_string(axis));
+  require_elements(data, indices, data_axis(node, data));
   return {{node.input(0).dtype, indices}};
-}
-
-/// Dimensions of one size in both are parallel; the axis, and a dimension of which only a part is picked from, are whole.
-SplitRule elements_rule(const Shape& data, const Shape& indices, std::size_t axis) {
-  SplitRule rule{{TensorLabels(data.size()), TensorLabels(data.size())},
-                 {TensorLabels(data.size())},
-                 std::vector<LabelKind>(data.size(), LabelKind::Parallel)};
-  for (std::size_t d = 0; d < data.size(); ++d) {
-    const bool opaque = d == axis || data[d] != indices[d];
-    if (opaque) rule.kinds[d] = LabelKind::Opaque;
-    if (data[d] != 1) rule.inputs[0][d] = whole(static_cast<int>(d), data[d]);
-    if (!opaque && indices[d] != 1) rule.inputs[1][d] = rule.outputs[0][d] = whole(static_cast<int>(d), indices[d]);
-  }
-  return rule;
 }
 
 SplitRule elements_labels(const NodeView& node) {
@@ -196,34 +161,18 @@ std::vector<TensorType> infer_elements_gradient(const NodeView& node) {
   return {{node.input(0).dtype, data}};
 }
 
-// GatherND(data, indices): the last dimension of the indices addresses the first dimensions of the data (no batch dimensions)
+// GatherND(data, indices): the last dimension of the indices addresses the first dimensions of the data (batch dimensions: the importer)
 
 std::vector<TensorType> infer_nd(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_indices(node, 1);
-  const Shape &data = node.input(0).shape, &indices = node.input(1).shape;
-  if (node.attributes.integer("batch_dims", 0) != 0)
-    throw BadInput("attribute batch_dims", "must be 0: batch dimensions are not supported");
-  if (indices.empty() || indices.back() < 1 || indices.back() > static_cast<std::int64_t>(data.size())) {
-    throw BadInput("operand 1 has shape " + to_text(indices) + ", its last dimension must be 1 to " + std::to_string(data.size()));
-  }
-  Shape shape(indices.begin(), indices.end() - 1);
-  shape.insert(shape.end(), data.begin() + indices.back(), data.end());
-  return {{node.input(0).dtype, shape}};
+  return {{node.input(0).dtype, slices_shape(node.input(0).shape, node.input(1).shape)}};
 }
 
-/// First elements of the slices of `data` that `indices` address, and how long a slice is.
-std::pair<std::vector<std::int64_t>, std::int64_t> addressed(const Shape& data, const Value& indices) {
-  const std::int64_t depth = indices.type.shape.back();
-  const auto strides = row_major_strides(data);
-  std::vector<std::int64_t> first;
-  for (std::int64_t i = 0; i < indices.count(); i += depth) {
-    std::int64_t at = 0;
-    for (std::int64_t d = 0; d < depth; ++d)
-      at += resolved_index(indices.integer(i + d), data[static_cast<std::size_t>(d)]) * strides[static_cast<std::size_t>(d)];
-    first.push_back(at);
-  }
-  return {first, strides[static_cast<std::size_t>(depth - 1)]};
+void nd_gradient(GradientContext& g) {
+  const TensorType data = g.type(g.input(0));
+  const TensorId zeros = g.emit1("ConstantOfShape", {}, {{"shape", data.shape}, {"dtype", std::string(name(data.dtype))}});
+  g.set(0, g.emit1("ScatterND", {zeros, g.input(1), g.gradient_of_output()}, {{"reduction", std::string("add")}}));
 }
 
 template <class T>
@@ -238,33 +187,6 @@ std::vector<T> picked_slices(const std::vector<T>& data, const std::vector<std::
 std::vector<Value> evaluate_nd(const NodeView& node, Operands inputs) {
   const auto [first, length] = addressed(node.input(0).shape, *inputs[1]);
   return {{node.output(), picked_slices(inputs[0]->integers, first, length), picked_slices(inputs[0]->reals, first, length)}};
-}
-
-// ScatterND(data, indices, updates): folded only
-
-std::vector<TensorType> infer_scatter(const NodeView& node) {
-  require_inputs(node, 3, 3);
-  require_same_type(node, 0, 2);
-  const auto expected = infer_nd({node.inputs.first(2), {}, node.attributes})[0];
-  if (node.input(2).shape != expected.shape)
-    throw BadInput("operand 2 has shape " + to_text(node.input(2).shape) + ", it must be " + to_text(expected.shape));
-  return {node.input(0)};
-}
-
-template <class T>
-void overwrite(std::vector<T>& data, const std::vector<T>& updates, const std::vector<std::int64_t>& first, std::int64_t length) {
-  if (data.empty()) return;
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    std::copy_n(updates.begin() + static_cast<std::ptrdiff_t>(i) * length, length, data.begin() + first[i]);
-  }
-}
-
-std::vector<Value> evaluate_scatter(const NodeView& node, Operands inputs) {
-  Value result = *inputs[0];
-  const auto [first, length] = addressed(node.input(0).shape, *inputs[1]);
-  overwrite(result.integers, inputs[2]->integers, first, length);
-  overwrite(result.reals, inputs[2]->reals, first, length);
-  return {std::move(result)};
 }
 
 constexpr std::string_view kSecondOrder = "part of a gradient; second derivatives are not supported";
@@ -306,15 +228,8 @@ constexpr OpSchema kRows[] = {
      .dims = DimsRule::Opaque,
      .infer = infer_nd,
      .work = gather_work,
-     .no_gradient = "not supported yet: it is only used on constants",
+     .gradient = nd_gradient,
      .evaluate = evaluate_nd},
-    {.name = "ScatterND",
-     .description = "the data with slices replaced where the indices say",
-     .family = kGather,
-     .dims = DimsRule::Opaque,
-     .infer = infer_scatter,
-     .no_gradient = "not supported yet: it is only used on constants",
-     .evaluate = evaluate_scatter},
 };
 
 }  // namespace

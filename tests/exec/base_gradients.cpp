@@ -143,6 +143,23 @@ GradientCases gather_cases() {
       {"Gather", {drawn({2, 5}), indices({2}, {})}, {{"axis", std::int64_t{-1}}}},
       {"GatherElements", {drawn({3, 4}), indices({2, 0, -1, 2, 2, 1}, {2, 3})}, {}},
       {"GatherElements", {drawn({2, 5}), indices({4, 4, 0, 1}, {2, 2})}, {{"axis", std::int64_t{1}}}},
+      {"GatherND", {drawn({3, 2, 4}), indices({2, 1, 0, 0, 2, 1}, {3, 2})}, {}},
+      {"ScatterElements", {drawn({3, 4}), indices({2, 0, -2, 1, 2, 0}, {2, 3}), drawn({2, 3})}, {}},
+      {"ScatterElements", {drawn({3, 2}), indices({0, 1, 2, 0}, {2, 2}), drawn({2, 2})}, {{"reduction", std::string("add")}}},
+      {"ScatterElements",
+       {drawn({2, 5}), indices({4, 4, 0, 1}, {2, 2}), drawn({2, 2}, 0.5, 2)},
+       {{"axis", std::int64_t{1}}, {"reduction", std::string("mul")}}},
+      {"ScatterElements", {drawn({4}), indices({1, 1, 3}, {3}), drawn({3})}, {{"reduction", std::string("max")}}},
+      {"ScatterND", {drawn({4, 2}), indices({2, 0}, {2, 1}), drawn({2, 2})}, {}},
+      {"ScatterND", {drawn({4, 2}), indices({2, 2}, {2, 1}), drawn({2, 2})}, {{"reduction", std::string("add")}}},
+      {"ScatterND", {drawn({4}), indices({1, 1}, {2, 1}), drawn({2})}, {{"reduction", std::string("min")}}},
+  };
+}
+
+GradientCases selection_cases() {
+  return {
+      {"TopK", {drawn({3, 5})}, {{"k", std::int64_t{2}}}},
+      {"TopK", {drawn({4, 2, 3})}, {{"axis", std::int64_t{0}}, {"k", std::int64_t{3}}, {"largest", std::int64_t{0}}}},
   };
 }
 

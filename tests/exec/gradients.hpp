@@ -53,6 +53,7 @@ using GradientCases = std::vector<GradientCase>;
 [[nodiscard]] GradientCases reduction_cases();
 [[nodiscard]] GradientCases movement_cases();
 [[nodiscard]] GradientCases gather_cases();
+[[nodiscard]] GradientCases selection_cases();
 [[nodiscard]] GradientCases softmax_cases();
 [[nodiscard]] GradientCases convolution_cases();
 [[nodiscard]] GradientCases pooling_cases();

@@ -12,6 +12,8 @@ namespace rehearsal::exec::reference {
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
 [[nodiscard]] std::span<const KernelRow> movement_kernels();
 [[nodiscard]] std::span<const KernelRow> gather_kernels();
+[[nodiscard]] std::span<const KernelRow> scatter_kernels();
+[[nodiscard]] std::span<const KernelRow> selection_kernels();
 [[nodiscard]] std::span<const KernelRow> softmax_kernels();
 [[nodiscard]] std::span<const KernelRow> convolution_kernels();
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();

@@ -1,44 +1,14 @@
 // Rows of a block that an index does not fall into are left 0: the sum over the blocks is then the whole.
 
 #include <algorithm>
-#include <string>
 
-#include "base/error.hpp"
 #include "exec/kernels/reference/families.hpp"
-#include "exec/kernels/reference/reference.hpp"
-#include "graph/ops/axes.hpp"
+#include "exec/kernels/reference/indexing.hpp"
 
 namespace rehearsal::exec::reference {
 namespace {
 
 using graph::AxisSplit;
-
-/// The block of rows that this kernel holds of a dimension of `global` rows.
-struct Rows {
-  std::int64_t first, count, global;
-
-  /// Row within the block, -1 when it lies in another one. Throws BadInput when it lies nowhere.
-  [[nodiscard]] std::int64_t find(std::int64_t index) const {
-    if (index < -global || index >= global)
-      throw BadInput("index " + std::to_string(index) + " lies outside a dimension of size " + std::to_string(global));
-    const std::int64_t local = (index < 0 ? index + global : index) - first;
-    return local >= 0 && local < count ? local : -1;
-  }
-};
-
-std::int64_t read_index(const Call& call, std::int64_t i) {
-  return call.problem.inputs[1]->dtype == DType::I32 ? call.in<std::int32_t>(1)[i] : call.in<std::int64_t>(1)[i];
-}
-
-std::vector<std::int64_t> read_rows(const Call& call, const Rows& rows) {
-  std::vector<std::int64_t> found(static_cast<std::size_t>(graph::element_count(call.in_shape(1))));
-  for (std::size_t i = 0; i < found.size(); ++i) found[i] = rows.find(read_index(call, static_cast<std::int64_t>(i)));
-  return found;
-}
-
-std::size_t axis_in(const Call& call, const graph::Shape& data) {
-  return static_cast<std::size_t>(graph::normalize_axis(call.attributes().integer("axis", 0), data.size()));
-}
 
 struct Gather {
   template <class T>
@@ -77,25 +47,6 @@ struct GatherGrad {
     }
   }
 };
-
-/// Calls body(number of the index, number of the element of a tensor of shape `data`) for every index.
-template <class F>
-void for_each_element(const Call& call, const graph::Shape& data, const Rows& rows, const F& body) {
-  const graph::Shape& shape = call.in_shape(1);
-  const std::size_t axis = axis_in(call, data);
-  graph::StridedView picked = graph::whole_view(data);
-  const std::int64_t stride = picked.strides[axis];
-  picked.shape = shape;
-  picked.strides[axis] = 0;
-  const graph::RowWalk<2> walk({graph::whole_view(shape), picked});
-  const auto [step, data_step] = walk.steps();
-  walk.each([&, step = step, data_step = data_step](std::int64_t, const std::array<std::int64_t, 2>& at) {
-    for (std::int64_t i = 0; i < walk.length(); ++i) {
-      const std::int64_t index = at[0] + i * step, row = rows.find(read_index(call, index));
-      body(index, row < 0 ? -1 : at[1] + i * data_step + row * stride);
-    }
-  });
-}
 
 struct GatherElements {
   template <class T>

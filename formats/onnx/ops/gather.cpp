@@ -11,14 +11,37 @@ using graph::TensorId;
 
 void gather(NodeImport& n) { n.set(0, n.emit("Gather", {n.input(0), n.input(1)}, {{"axis", n.integer("axis", 0)}})); }
 void gather_elements(NodeImport& n) { n.set(0, n.emit("GatherElements", {n.input(0), n.input(1)}, {{"axis", n.integer("axis", 0)}})); }
-void gather_nd(NodeImport& n) { n.set(0, n.emit("GatherND", {n.input(0), n.input(1)}, {{"batch_dims", n.integer("batch_dims", 0)}})); }
+
+/// Batch dimensions are those that the indices do not mention: their coordinates are written in front of the others.
+TensorId with_batch_coordinates(NodeImport& n, std::int64_t batch_dims) {
+  const graph::Shape indices = n.shape(1);
+  if (batch_dims < 0 || batch_dims >= static_cast<std::int64_t>(std::min(indices.size(), n.rank(0))))
+    n.fail("batch_dims is " + std::to_string(batch_dims) + ", which operands of shapes " + graph::to_text(n.shape(0)) + " and " +
+           graph::to_text(indices) + " do not have");
+  graph::Shape column = indices;
+  column.back() = 1;
+  std::vector<TensorId> parts;
+  for (std::int64_t d = 0; d < batch_dims; ++d) {
+    const std::int64_t size = column[static_cast<std::size_t>(d)];
+    graph::Shape along(column.size(), 1);
+    along[static_cast<std::size_t>(d)] = size;
+    const TensorId range =
+        n.emit("Range", {},
+               {{"start", std::int64_t{0}}, {"limit", size}, {"delta", std::int64_t{1}}, {"dtype", std::string(name(n.type(1).dtype))}});
+    parts.push_back(n.emit("Expand", {n.reshape(range, along)}, {{"shape", column}}));
+  }
+  parts.push_back(n.input(1));
+  return n.emit("Concat", std::move(parts), {{"axis", static_cast<std::int64_t>(column.size()) - 1}});
+}
+
+void gather_nd(NodeImport& n) {
+  const std::int64_t batch_dims = n.integer("batch_dims", 0);
+  n.set(0, n.emit("GatherND", {n.input(0), batch_dims == 0 ? n.input(1) : with_batch_coordinates(n, batch_dims)}));
+}
 
 std::string reduction_of(NodeImport& n) { return n.text("reduction", "none"); }
 
-void scatter_nd(NodeImport& n) {
-  if (reduction_of(n) != "none") n.unsupported("ScatterND with reduction " + reduction_of(n) + " is not supported");
-  n.set(0, n.emit("ScatterND", {n.input(0), n.input(1), n.input(2)}));
-}
+void scatter_nd(NodeImport& n) { n.set(0, n.emit("ScatterND", {n.input(0), n.input(1), n.input(2)}, {{"reduction", reduction_of(n)}})); }
 
 void scatter_elements(NodeImport& n) {
   n.set(0,

@@ -35,6 +35,38 @@ TEST_CASE("one element for every index") {
         Values{2, 0, 1, 0, 7, 0});
 }
 
+TEST_CASE("slices are read and written where addresses say") {
+  const Array x = Array::range({2, 2, 2});
+  CHECK(result_of({"GatherND", {}, {x, ids({1, 0, 0, -1}, {2, 2})}}).values == Values{4, 5, 2, 3});
+  const Array updates{{2, 2}, {10, 20, 30, 40}};
+  CHECK(result_of({"ScatterND", {}, {Array::range({3, 2}), ids({2, 0}, {2, 1}), updates}}).values == Values{30, 40, 2, 3, 10, 20});
+  CHECK_THROWS_AS(run({"GatherND", {}, {x, ids({2}, {1})}}), BadInput);
+}
+
+TEST_CASE("updates are combined with what is there, duplicates one after another") {
+  const Array x{{4}, {1, 2, 3, 4}}, updates{{3}, {5, 7, -1}};
+  const Array at = ids({1, -3, 3}, {3});
+  const auto with = [&](const char* reduction) {
+    return result_of({"ScatterElements", {{"reduction", std::string(reduction)}}, {x, at, updates}}).values;
+  };
+  CHECK(with("none") == Values{1, 7, 3, -1});
+  CHECK(with("add") == Values{1, 14, 3, 3});
+  CHECK(with("mul") == Values{1, 70, 3, -4});
+  CHECK(with("max") == Values{1, 7, 3, 4});
+  CHECK(with("min") == Values{1, 2, 3, -1});
+}
+
+TEST_CASE("the largest come first, and of equal ones the earlier") {
+  const Array x{{2, 4}, {3, 9, 9, 1, 0, -2, 5, 5}};
+  const auto best = run({"TopK", {{"k", std::int64_t{3}}}, {x}});
+  CHECK(best[0].values == Values{9, 9, 3, 5, 5, 0});
+  CHECK(best[1].values == Values{1, 2, 0, 2, 3, 0});
+  const auto least = run({"TopK", {{"k", std::int64_t{1}}, {"axis", std::int64_t{0}}, {"largest", std::int64_t{0}}}, {x}});
+  CHECK(least[0].values == Values{0, -2, 5, 1});
+  CHECK(least[1].values == Values{1, 1, 1, 0});
+  CHECK_THROWS_AS(run({"TopK", {{"k", std::int64_t{5}}}, {x}}), BadInput);
+}
+
 TEST_CASE("softmax by hand, and far from overflow") {
   // exp(0), exp(ln 2), exp(ln 5) = 1, 2, 5 of 8
   const Array x{{3}, {0, std::log(2.0), std::log(5.0)}};
