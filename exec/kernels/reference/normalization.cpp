@@ -175,23 +175,30 @@ struct BatchNormRunning {
   }
 };
 
+/// X, dY, and the moments of every row -> dscale, dbias.
+template <class T, class MomentsOf>
+void write_scale_gradients(const Call& call, const Layout& layout, const T* dy, const MomentsOf& moments) {
+  parallel_items(call.threads(), layout.channels, 1, [&](std::int64_t c) {
+    RowGradient total{0, 0};
+    for (std::int64_t row = c; row < layout.rows(); row += layout.channels) {
+      const Moments m = moments(row);
+      const std::int64_t at = row * layout.length;
+      const RowGradient r = row_gradient(call.in<T>(0) + at, dy + at, layout.length, m, inverse_deviation(m.variance, call.attributes()));
+      total.dy += r.dy;
+      total.dy_normalized += r.dy_normalized;
+    }
+    if (call.has_output(0)) call.out<T>(0)[c] = static_cast<T>(total.dy_normalized);
+    if (call.has_output(1)) call.out<T>(1)[c] = static_cast<T>(total.dy);
+  });
+}
+
 /// X, sums, dY -> dscale, dbias of group normalization.
 struct GroupNormGradParameters {
   template <class T>
   static void run(const Call& call) {
     const Layout layout(call.in_shape(0), call.in_shape(1));
-    parallel_items(call.threads(), layout.channels, 1, [&](std::int64_t c) {
-      RowGradient total{0, 0};
-      for (std::int64_t row = c; row < layout.rows(); row += layout.channels) {
-        const Moments m = moments_of(call.in<double>(1), layout.statistics(), layout.statistic_of(row), call.attributes());
-        const std::int64_t at = row * layout.length;
-        const RowGradient r =
-            row_gradient(call.in<T>(0) + at, call.in<T>(2) + at, layout.length, m, inverse_deviation(m.variance, call.attributes()));
-        total.dy += r.dy;
-        total.dy_normalized += r.dy_normalized;
-      }
-      if (call.has_output(0)) call.out<T>(0)[c] = static_cast<T>(total.dy_normalized);
-      if (call.has_output(1)) call.out<T>(1)[c] = static_cast<T>(total.dy);
+    write_scale_gradients(call, layout, call.in<T>(2), [&](std::int64_t row) {
+      return moments_of(call.in<double>(1), layout.statistics(), layout.statistic_of(row), call.attributes());
     });
   }
 };
@@ -230,18 +237,9 @@ struct InferenceGradParameters {
   template <class T>
   static void run(const Call& call) {
     const Layout layout(call.in_shape(0), call.in_shape(1));
-    parallel_items(call.threads(), layout.channels, 1, [&](std::int64_t c) {
-      const Moments m{static_cast<double>(call.in<T>(1)[c]), static_cast<double>(call.in<T>(2)[c])};
-      RowGradient total{0, 0};
-      for (std::int64_t row = c; row < layout.rows(); row += layout.channels) {
-        const std::int64_t at = row * layout.length;
-        const RowGradient r =
-            row_gradient(call.in<T>(0) + at, call.in<T>(3) + at, layout.length, m, inverse_deviation(m.variance, call.attributes()));
-        total.dy += r.dy;
-        total.dy_normalized += r.dy_normalized;
-      }
-      if (call.has_output(0)) call.out<T>(0)[c] = static_cast<T>(total.dy_normalized);
-      if (call.has_output(1)) call.out<T>(1)[c] = static_cast<T>(total.dy);
+    write_scale_gradients(call, layout, call.in<T>(3), [&](std::int64_t row) {
+      const std::int64_t c = row % layout.channels;
+      return Moments{static_cast<double>(call.in<T>(1)[c]), static_cast<double>(call.in<T>(2)[c])};
     });
   }
 };
