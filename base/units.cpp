@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 
 namespace rehearsal {
 namespace {
@@ -37,11 +38,7 @@ constexpr std::array kCarbonNames{UnitName{"kg/kWh", 1 / 3.6e6}, UnitName{"g/kWh
 constexpr std::array kEnergyPriceNames{UnitName{"$/kWh", 1 / 3.6e6}, UnitName{"$/MWh", 1e-3 / 3.6e6}, UnitName{"$/J", 1.0}};
 constexpr std::array kHertzNames{UnitName{"Hz", 1.0}, UnitName{"kHz", 1e3}, UnitName{"MHz", 1e6}, UnitName{"GHz", 1e9}};
 
-std::string accepted(std::span<const UnitName> units) {
-  std::string text;
-  for (const auto& unit : units) text += (text.empty() ? "" : ", ") + std::string(unit.name);
-  return text;
-}
+std::string accepted(std::span<const UnitName> units) { return joined(units, ", ", &UnitName::name); }
 
 double parse(const std::string& text, std::span<const UnitName> units) {
   std::size_t used = 0;

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "costmodel/cost_model.hpp"
 
 namespace rehearsal::costmodel {
@@ -12,9 +13,7 @@ const ExecutionProfile& profile(const std::string& name) {
   };
   for (const auto& p : kProfiles)
     if (p.name == name) return p;
-  std::string known;
-  for (const auto& p : kProfiles) known += (known.empty() ? "" : ", ") + p.name;
-  throw BadInput("--framework " + name, "is unknown; known: " + known);
+  throw BadInput("--framework " + name, "is unknown; known: " + joined(kProfiles, ", ", &ExecutionProfile::name));
 }
 
 }  // namespace rehearsal::costmodel

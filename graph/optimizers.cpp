@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "graph/training.hpp"
 
 namespace rehearsal::graph {
@@ -63,12 +64,7 @@ const OptimizerRow kRows[] = {
 
 template <class Rows>
 std::string names_of(const Rows& rows) {
-  std::string text;
-  for (const auto& row : rows) {
-    if (!text.empty()) text += ", ";
-    text += row.name;
-  }
-  return text;
+  return joined(rows, ", ", [](const auto& row) { return row.name; });
 }
 
 /// Values for which the equations make sense: finite and not negative; momentum and the betas below 1.

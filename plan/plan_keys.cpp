@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/schedules/schedule.hpp"
 
@@ -32,14 +33,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-std::string join(std::span<const std::string_view> names, const char* separator) {
-  std::string text;
-  for (const auto n : names) text += (text.empty() ? "" : separator) + std::string(n);
-  return text;
-}
-
 std::string one_of(const std::string& value, std::span<const std::string_view> names) {
-  if (std::ranges::find(names, value) == names.end()) throw BadInput("must be one of " + join(names, ", "));
+  if (std::ranges::find(names, value) == names.end()) throw BadInput("must be one of " + joined(names));
   return value;
 }
 
@@ -168,11 +163,7 @@ void parse_cuts(Plan& plan, const std::string& value) {
   plan.cuts = std::move(cuts);
 }
 
-std::string print_cuts(const Plan& plan) {
-  std::string text;
-  for (const auto& cut : plan.cuts) text += (text.empty() ? "" : "|") + escaped(cut);
-  return text;
-}
+std::string print_cuts(const Plan& plan) { return joined(plan.cuts, "|", escaped); }
 
 constexpr auto kInteger = KeyKind::Integer;
 constexpr auto kSwitch = KeyKind::Switch;
@@ -221,11 +212,7 @@ const PlanKey* find_plan_key(std::string_view key) {
   return row == kTable.end() ? nullptr : row;
 }
 
-std::string known_plan_keys() {
-  std::string text;
-  for (const auto& row : kTable) text += (text.empty() ? "" : ", ") + std::string(row.key);
-  return text;
-}
+std::string known_plan_keys() { return joined(kTable, ", ", &PlanKey::key); }
 
 void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
   if (row.searchable && value == "auto") {

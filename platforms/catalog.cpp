@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "platforms/embedded.hpp"
 #include "platforms/json.hpp"
 #include "platforms/object_reader.hpp"
@@ -44,11 +45,9 @@ Platform load(const std::string& name_or_path, const Folders& folders) {
     if (file.name == name_or_path) return read_platform_text(std::string(file.text), "catalog/" + name_or_path + ".json");
   const auto names = catalog_names(folders);
   const auto near = nearest_name(name_or_path, names);
-  std::string known;
-  for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
   throw BadInput("platform \"" + name_or_path + "\"",
-                 (near ? "is not in the catalogue; did you mean \"" + *near + "\"?" : "is not in the catalogue.") + " It has " + known +
-                     "; a file is named with its .json");
+                 (near ? "is not in the catalogue; did you mean \"" + *near + "\"?" : "is not in the catalogue.") + " It has " +
+                     joined(names) + "; a file is named with its .json");
 }
 
 }  // namespace rehearsal::platforms

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 
 namespace rehearsal::platforms {
 namespace {
@@ -19,12 +20,6 @@ constexpr std::string_view kSources = "sources";
 std::string shown(const json& value) {
   auto text = value.is_structured() ? std::string(value.type_name()) : value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > kLongestQuantity) text = text.substr(0, kLongestQuantity) + "…";
-  return text;
-}
-
-std::string joined(std::span<const std::string_view> names) {
-  std::string text;
-  for (const auto name : names) text += (text.empty() ? "" : ", ") + std::string(name);
   return text;
 }
 
@@ -207,10 +202,9 @@ std::vector<std::string> ObjectReader::keys() const {
 void ObjectReader::refuse_unknown(const std::string& key) const {
   if (std::find(known_.begin(), known_.end(), key) != known_.end()) return;
   const auto near = nearest_name(key, known_);
-  std::string known;
-  for (const auto& name : known_) known += (known.empty() ? "" : ", ") + name;
   const auto here = path_.empty() ? std::string() : path_ + ": ";
-  throw BadInput(where_, here + "unknown key " + shown(key) + (near ? "; did you mean \"" + *near + "\"?" : "; keys here are " + known));
+  throw BadInput(where_,
+                 here + "unknown key " + shown(key) + (near ? "; did you mean \"" + *near + "\"?" : "; keys here are " + joined(known_)));
 }
 
 void ObjectReader::finish() const {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "platforms/topologies/rows.hpp"
 
 namespace rehearsal::platforms {
@@ -22,9 +23,7 @@ const TopologyRow* find_topology(std::string_view kind) {
 
 const TopologyRow& topology_row(std::string_view kind) {
   if (const auto* row = find_topology(kind)) return *row;
-  std::string known;
-  for (const auto* row : kRows) known += (known.empty() ? "" : ", ") + std::string(row->kind);
-  throw BadInput("topology.kind: there is no topology \"" + std::string(kind) + "\"; there are " + known);
+  throw BadInput("topology.kind: there is no topology \"" + std::string(kind) + "\"; there are " + joined(kRows, ", ", &TopologyRow::kind));
 }
 
 std::int64_t parameter(const Topology& topology, std::string_view key) {

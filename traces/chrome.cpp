@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/join.hpp"
 #include "traces/timeline.hpp"
 
 namespace rehearsal::traces {
@@ -68,9 +69,7 @@ std::string line_of(std::size_t trace, const RankTrace& rank, const Event& e) {
                                 number(e.end),
                                 number(e.busy),
                                 std::to_string(kind.message_bytes)};
-  std::string line;
-  for (const auto& f : fields) line += (line.empty() ? "" : ",") + f;
-  return line + "\n";
+  return joined(fields, ",") + "\n";
 }
 
 }  // namespace

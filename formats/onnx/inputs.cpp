@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "formats/onnx/importer.hpp"
 
 namespace rehearsal::formats {
 namespace {
 
-std::string joined(const std::set<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
-  return text;
+std::string quoted(const std::set<std::string>& names) {
+  return joined(names, ", ", [](const std::string& name) { return "'" + name + "'"; });
 }
 
 }  // namespace
@@ -33,7 +32,7 @@ graph::TensorType Importer::bound_type(const onnx::ValueInfoProto& info) const {
     std::set<std::string> unbound;
     const auto size = evaluate_size(text, bindings_, &unbound);
     if (!size)
-      throw BadInput("tensor '" + info.name() + "'", "its size '" + text + "' depends on " + joined(unbound) + ", which has no value");
+      throw BadInput("tensor '" + info.name() + "'", "its size '" + text + "' depends on " + quoted(unbound) + ", which has no value");
     if (*size < 0)
       throw BadInput("tensor '" + info.name() + "'", "its size '" + text + "' is " + std::to_string(*size) + "; it must not be negative");
     type.shape.push_back(*size);
@@ -93,12 +92,12 @@ void Importer::bind_symbols() {
   for (const auto& [name, value] : options_.binds) {
     if (!known.contains(name))
       warn("--bind " + name + "=" + std::to_string(value) + ": no input has a size of this name" +
-           (known.empty() ? "" : "; there are " + joined(known)));
+           (known.empty() ? "" : "; there are " + quoted(known)));
   }
   if (unbound.empty()) return;
   const std::string example = *unbound.begin();
-  throw BadInput("the sizes " + joined(unbound) + " have no value; give each with --bind, as in --bind " + example + "=16" +
-                 (first.empty() || options_.batch ? "" : ", and the first dimension of the inputs (" + joined(first) + ") with --batch"));
+  throw BadInput("the sizes " + quoted(unbound) + " have no value; give each with --bind, as in --bind " + example + "=16" +
+                 (first.empty() || options_.batch ? "" : ", and the first dimension of the inputs (" + quoted(first) + ") with --batch"));
 }
 
 /// Optimizing exporters drop biases of zeros, merge equal weights and rename transposed ones: a model fresh from its initialization is full

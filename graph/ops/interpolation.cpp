@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 
 namespace rehearsal::graph {
 namespace {
@@ -19,12 +20,9 @@ struct Named {
 
 template <class Function, std::size_t N>
 Function named(const Named<Function> (&rows)[N], std::string_view key, const std::string& name) {
-  std::string known;
-  for (const auto& row : rows) {
+  for (const auto& row : rows)
     if (row.name == name) return row.function;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
-  }
-  throw BadInput("attribute '" + std::string(key) + "' is '" + name + "', it must be one of " + known);
+  throw BadInput("attribute '" + std::string(key) + "' is '" + name + "', it must be one of " + joined(rows, ", ", &Named<Function>::name));
 }
 
 /// Where the centre of result element o lies in the operand, in its index units.

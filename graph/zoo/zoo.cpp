@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "graph/zoo/models.hpp"
 
 namespace rehearsal::graph::zoo {
@@ -14,12 +15,7 @@ constexpr std::string_view kPrefix = "zoo:";
 
 template <class Rows>
 std::string names_of(const Rows& rows) {
-  std::string text;
-  for (const auto& row : rows) {
-    if (!text.empty()) text += ", ";
-    text += row.name;
-  }
-  return text;
+  return joined(rows, ", ", [](const auto& row) { return row.name; });
 }
 
 const ZooParameter& parameter_named(const ZooRow& row, std::string_view name) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/schedules/schedule.hpp"
 
@@ -40,9 +41,7 @@ int micro_batches_of(std::int64_t batch, const Plan& plan) {
 }
 
 std::string sentence(const std::vector<Violation>& violations) {
-  std::string text;
-  for (const auto& v : violations) text += (text.empty() ? "" : "; ") + v.key + ": " + v.problem + " (" + v.remedy + ")";
-  return text;
+  return joined(violations, "; ", [](const Violation& v) { return v.key + ": " + v.problem + " (" + v.remedy + ")"; });
 }
 
 std::size_t axis_named(const std::vector<MeshAxisInfo>& axes, std::string_view name) {

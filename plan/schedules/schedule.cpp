@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -48,12 +49,9 @@ constexpr std::array kTable{
 std::span<const ScheduleRow> schedule_table() { return kTable; }
 
 const ScheduleRow& schedule(std::string_view name) {
-  std::string known;
-  for (const auto& row : kTable) {
+  for (const auto& row : kTable)
     if (row.name == name) return row;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
-  }
-  throw BadInput("schedule", "'" + std::string(name) + "' is not known; known schedules: " + known);
+  throw BadInput("schedule", "'" + std::string(name) + "' is not known; known schedules: " + joined(kTable, ", ", &ScheduleRow::name));
 }
 
 }  // namespace rehearsal::plan
