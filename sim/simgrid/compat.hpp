@@ -21,6 +21,15 @@ inline void on_communication_end(const std::function<void(const Ended&)>& told) 
 inline void start(simgrid::s4u::Comm& communication) { communication.vetoable_start(); }
 #endif
 
+// Nothing is computed on a host and a link gets its bandwidth later, so any speed will do.
+#if SIMGRID_VERSION >= 40000
+inline simgrid::s4u::Host* add_host(simgrid::s4u::NetZone& zone, const std::string& name) { return zone.add_host(name, 1e9); }
+inline simgrid::s4u::Link* add_link(simgrid::s4u::NetZone& zone, const std::string& name) { return zone.add_link(name, 1.0); }
+#else
+inline simgrid::s4u::Host* add_host(simgrid::s4u::NetZone& zone, const std::string& name) { return zone.create_host(name, 1e9); }
+inline simgrid::s4u::Link* add_link(simgrid::s4u::NetZone& zone, const std::string& name) { return zone.create_link(name, 1.0); }
+#endif
+
 /// Exact seconds = latency + bytes ÷ bandwidth, and max-min fair sharing: no TCP window, no traffic of acknowledgements.
 inline void configure(const simgrid::s4u::Engine&) {
   using simgrid::s4u::Engine;

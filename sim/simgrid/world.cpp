@@ -42,9 +42,9 @@ World::World(int ranks, int links) : engine_((refuse_second_engine(), "rehearsal
   compat::configure(engine_);
   zone_ = new Zone("world");  // the engine deletes it
   auto* zone = zone_->get_iface();
-  for (int rank = 0; rank < ranks; ++rank) hosts_.push_back(zone->create_host("rank" + std::to_string(rank), 1e9));
+  for (int rank = 0; rank < ranks; ++rank) hosts_.push_back(compat::add_host(*zone, "rank" + std::to_string(rank)));
   for (int n = 0; n < links; ++n) {
-    links_.push_back(zone->create_link("link" + std::to_string(n), 1.0));
+    links_.push_back(compat::add_link(*zone, "link" + std::to_string(n)));
     zone_->links.push_back(links_.back()->get_impl());
   }
   zone->seal();

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "exec/kernels/onednn/compat.hpp"
 #include "exec/kernels/onednn/families.hpp"
 #include "graph/shape.hpp"
 
@@ -134,7 +135,7 @@ dnnl::memory::desc described(const graph::Shape& shape, plan::Format format) {
 }
 
 dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
-  return {desc.dims(), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+  return {dims_of(desc), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
 }
 
 std::string library_version() {
