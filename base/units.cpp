@@ -122,6 +122,7 @@ std::string to_exact_text(Bytes q) { return exact(q.value(), kByteNames); }
 std::string to_exact_text(FlopsPerSecond q) { return exact(q.value(), kFlopRateNames); }
 std::string to_exact_text(BytesPerSecond q) { return exact(q.value(), kByteRateNames); }
 std::string to_exact_text(Watts q) { return exact(q.value(), kWattNames); }
+std::string to_exact_text(Hertz q) { return exact(q.value(), kHertzNames); }
 std::string to_exact_text(DollarsPerHour q) { return exact(q.value(), kPriceNames); }
 std::string to_exact_text(KilogramsPerJoule q) { return exact(q.value(), kCarbonNames); }
 std::string to_exact_text(DollarsPerJoule q) { return exact(q.value(), kEnergyPriceNames); }

@@ -81,6 +81,7 @@ constexpr Dollars operator*(DollarsPerJoule price, Joules energy) { return Dolla
 [[nodiscard]] std::string to_exact_text(FlopsPerSecond);
 [[nodiscard]] std::string to_exact_text(BytesPerSecond);
 [[nodiscard]] std::string to_exact_text(Watts);
+[[nodiscard]] std::string to_exact_text(Hertz);
 [[nodiscard]] std::string to_exact_text(DollarsPerHour);
 [[nodiscard]] std::string to_exact_text(KilogramsPerJoule);
 [[nodiscard]] std::string to_exact_text(DollarsPerJoule);

@@ -1,12 +1,18 @@
-# cmake -DOUTPUT=embedded.cpp -DSCHEMA=platform.schema.json "-DCATALOG=a.json|b.json" -P embed.cmake
+# cmake -DOUTPUT=embedded.cpp -DSCHEMA=platform.schema.json "-DCATALOG=a.json|b.json" "-DDEVICES=…" "-DSITES=…" -P embed.cmake
 # Writes a source file with the texts of the schema and the catalogue.
-set(entries "")
-string(REPLACE "|" ";" files "${CATALOG}")
-foreach(file ${files})
-  get_filename_component(name ${file} NAME_WLE)
-  file(READ ${file} text)
-  string(APPEND entries "    EmbeddedFile{\"${name}\", R\"~json~(${text})~json~\"},\n")
-endforeach()
+function(entries list result)
+  set(text "")
+  string(REPLACE "|" ";" files "${list}")
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME_WLE)
+    file(READ ${file} content)
+    string(APPEND text "    EmbeddedFile{\"${name}\", R\"~json~(${content})~json~\"},\n")
+  endforeach()
+  set(${result} "${text}" PARENT_SCOPE)
+endfunction()
+entries("${CATALOG}" catalog)
+entries("${DEVICES}" devices)
+entries("${SITES}" sites)
 file(READ ${SCHEMA} schema)
 file(WRITE ${OUTPUT} "// Written by platforms/embed.cmake: do not edit.
 #include \"platforms/embedded.hpp\"
@@ -17,11 +23,17 @@ namespace rehearsal::platforms {
 namespace {
 
 constexpr std::array kCatalog{
-${entries}};
+${catalog}};
+constexpr std::array kDevices{
+${devices}};
+constexpr std::array kSites{
+${sites}};
 
 }  // namespace
 
 std::span<const EmbeddedFile> embedded_catalog() { return kCatalog; }
+std::span<const EmbeddedFile> embedded_devices() { return kDevices; }
+std::span<const EmbeddedFile> embedded_sites() { return kSites; }
 std::string_view embedded_schema() { return R\"~json~(${schema})~json~\"; }
 
 }  // namespace rehearsal::platforms

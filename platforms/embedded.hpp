@@ -11,7 +11,9 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-[[nodiscard]] std::span<const EmbeddedFile> embedded_catalog();
+[[nodiscard]] std::span<const EmbeddedFile> embedded_catalog();  ///< platforms
+[[nodiscard]] std::span<const EmbeddedFile> embedded_devices();
+[[nodiscard]] std::span<const EmbeddedFile> embedded_sites();
 [[nodiscard]] std::string_view embedded_schema();
 
 }  // namespace rehearsal::platforms

@@ -1,11 +1,12 @@
 #include "platforms/json.hpp"
 
-#include <array>
 #include <limits>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "platforms/device_json.hpp"
+#include "platforms/devices.hpp"
 #include "platforms/embedded.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/object_reader.hpp"
@@ -18,24 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// What is plausible: generous to machines of the next decades, tight enough to catch a wrong prefix.
-constexpr Bounds<FlopsPerSecond> kPeaks{FlopsPerSecond(1e6), FlopsPerSecond(1e18)};
-constexpr Bounds<Bytes> kMemory{Bytes(1e6), Bytes(1e15)};
-constexpr Bounds<BytesPerSecond> kBandwidths{BytesPerSecond(1e3), BytesPerSecond(1e15)};
-constexpr Bounds<Seconds> kLatencies{Seconds(0), Seconds(10)};
-constexpr Bounds<Watts> kPowers{Watts(0), Watts(1e6)};
-constexpr Bounds<DollarsPerHour> kPrices{DollarsPerHour(0), DollarsPerHour(1e6)};
-constexpr Bounds<KilogramsPerJoule> kCarbon{KilogramsPerJoule(0), KilogramsPerJoule(10 / 3.6e6)};
-constexpr Bounds<DollarsPerJoule> kElectricityPrices{DollarsPerJoule(0), DollarsPerJoule(100 / 3.6e6)};
 constexpr std::size_t kMostGroups = 1000, kMostWires = 100'000, kMostCables = 1'000'000;
-
-constexpr std::array kArithmetics{std::string_view("f64"), std::string_view("f32"),  std::string_view("tf32"),
-                                  std::string_view("f16"), std::string_view("bf16"), std::string_view("fp8")};
-
-template <class Part>
-void check_powers(const ObjectReader& reader, const Part& part) {
-  if (*part.idle_power > *part.busy_power) reader.refuse("idle_power", "is larger than busy_power");
-}
 
 /// Powers of a part that may leave them out.
 template <class Part>
@@ -45,32 +29,15 @@ void read_powers(ObjectReader& reader, Part& part) {
   check_powers(reader, part);
 }
 
-auto read_peaks(ObjectReader reader) {
-  decltype(Device::peaks) peaks;
-  for (const auto arithmetic : kArithmetics)
-    if (reader.has(arithmetic)) peaks.emplace(arithmetic, reader.quantity(arithmetic, kPeaks));
-  reader.finish();
-  return peaks;
-}
-
-Device read_device(ObjectReader reader) {
-  Device device;
-  device.name = reader.text("name");
-  device.kind = static_cast<DeviceKind>(reader.choice("kind", kDeviceKindNames));
-  device.generation = reader.text_or("generation", "");
-  device.compute_units = static_cast<int>(reader.integer("compute_units", 1, 1'000'000));
-  device.peaks = read_peaks(reader.object("peaks"));
-  if (!device.peak("f32"))
-    reader.refuse("peaks", "f32 is missing; every device needs the peak of f32, for example \"f32\": \"19.5 TFLOP/s\"");
-  device.memory = reader.quantity("memory", kMemory);
-  device.memory_bandwidth = reader.quantity("memory_bandwidth", kBandwidths);
-  device.idle_power = reader.quantity("idle_power", kPowers);
-  device.busy_power = reader.quantity("busy_power", kPowers);
-  check_powers(reader, device);
-  device.launch_overhead = reader.quantity("launch_overhead", kLatencies);
-  if (reader.has("host_bandwidth")) device.host_bandwidth = reader.quantity("host_bandwidth", kBandwidths);
-  reader.finish();
-  return device;
+/// Written out, or the name of one of the catalogue.
+Device read_device_of(ObjectReader& reader) {
+  if (!reader.is_text("device")) return read_device(reader.object("device"));
+  const auto name = reader.text("device");
+  try {
+    return load_device(name);
+  } catch (const BadInput& refusal) {
+    reader.refuse("device", refusal.what());
+  }
 }
 
 IntraLink read_intra(ObjectReader reader) {
@@ -105,7 +72,7 @@ NodeGroup read_group(ObjectReader reader) {
   group.name = reader.text("name");
   group.count = static_cast<int>(reader.integer("count", 1, kMostDevices));
   group.devices = static_cast<int>(reader.integer("devices", 1, kMostDevices));
-  group.device = read_device(reader.object("device"));
+  group.device = read_device_of(reader);
   group.intra = read_intra(reader.object("intra"));
   if (reader.has("nic")) group.nic = read_nic(reader.object("nic"));
   group.host_cores = static_cast<int>(reader.integer("host_cores", 1, 1'000'000));
@@ -140,6 +107,24 @@ Topology read_topology(ObjectReader reader) {
   return topology;
 }
 
+/// What the building adds: the electricity and its price.
+void read_site(ObjectReader& reader, Platform& platform) {
+  platform.carbon_intensity = reader.quantity("carbon_intensity", kCarbon);
+  platform.pue = reader.number("pue", 1, 10);
+  platform.electricity_price = reader.quantity("electricity_price", kElectricityPrices);
+}
+
+/// The site of the catalogue that the key "site" names.
+json site_text(ObjectReader& reader) {
+  const auto name = reader.text("site");
+  std::string known;
+  for (const auto& file : embedded_sites()) {
+    if (file.name == name) return json::parse(file.text);
+    known += (known.empty() ? "" : ", ") + std::string(file.name);
+  }
+  reader.refuse("site", "is \"" + name + "\", which the catalogue does not have; it has " + known);
+}
+
 Platform read_document(ObjectReader reader) {
   Platform platform;
   if (reader.integer("schema", 1, std::numeric_limits<int>::max()) != kPlatformSchema)
@@ -149,9 +134,14 @@ Platform read_document(ObjectReader reader) {
   for (auto& group : reader.objects("nodes", 1, kMostGroups)) platform.nodes.push_back(read_group(std::move(group)));
   if (reader.has("device_limit")) platform.device_limit = static_cast<int>(reader.integer("device_limit", 1, kMostDevices));
   platform.topology = read_topology(reader.object("topology"));
-  platform.carbon_intensity = reader.quantity("carbon_intensity", kCarbon);
-  platform.pue = reader.number("pue", 1, 10);
-  platform.electricity_price = reader.quantity("electricity_price", kElectricityPrices);
+  if (reader.has("site")) {
+    const auto text = site_text(reader);
+    ObjectReader site(text, "catalog/sites", "");
+    read_site(site, platform);
+    site.finish();
+  } else {
+    read_site(reader, platform);
+  }
   reader.finish();
   return platform;
 }

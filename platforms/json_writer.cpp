@@ -58,16 +58,23 @@ Ordered peaks_json(const Device& device) {
 Ordered device_json(const Device& device) {
   ObjectWriter writer;
   writer.plain("name", device.name);
+  if (!device.aliases.empty()) writer.plain("aliases", device.aliases);
   writer.plain("kind", std::string(name(device.kind)));
   if (!device.generation.empty()) writer.plain("generation", device.generation);
   writer.plain("compute_units", device.compute_units);
   writer.plain("peaks", peaks_json(device));
+  if (!device.matrix_units.empty()) writer.plain("matrix_units", device.matrix_units);
+  writer.quantity("clock", device.clock);
+  writer.quantity("l2", device.l2);
+  if (!device.memory_type.empty()) writer.plain("memory_type", device.memory_type);
   writer.quantity("memory", device.memory);
   writer.quantity("memory_bandwidth", device.memory_bandwidth);
   writer.quantity("idle_power", device.idle_power);
   writer.quantity("busy_power", device.busy_power);
   writer.quantity("launch_overhead", device.launch_overhead);
   writer.quantity("host_bandwidth", device.host_bandwidth);
+  writer.quantity("link_bandwidth", device.link_bandwidth);
+  writer.quantity("price", device.price);
   return writer.take();
 }
 

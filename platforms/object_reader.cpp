@@ -40,6 +40,8 @@ constexpr std::string_view kExample<DollarsPerHour> = "2.5 $/h";
 template <>
 constexpr std::string_view kExample<KilogramsPerJoule> = "0.35 kg/kWh";
 template <>
+constexpr std::string_view kExample<Hertz> = "1.41 GHz";
+template <>
 constexpr std::string_view kExample<DollarsPerJoule> = "0.12 $/kWh";
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -116,6 +118,19 @@ std::string ObjectReader::text(std::string_view key) {
 
 std::string ObjectReader::text_or(std::string_view key, std::string fallback) { return has(key) ? text(key) : std::move(fallback); }
 
+std::vector<std::string> ObjectReader::texts_or_none(std::string_view key, std::size_t most) {
+  if (!has(key)) return {};
+  const auto& value = at(key, "[\"a text\"]");
+  const auto is_short_text = [](const json& v) {
+    return v.is_string() && !v.get<std::string>().empty() && v.get<std::string>().size() < 200;
+  };
+  if (!value.is_array() || value.size() > most || !std::all_of(value.begin(), value.end(), is_short_text))
+    refuse(key, "must be a list of up to " + std::to_string(most) + " short texts");
+  return value.get<std::vector<std::string>>();
+}
+
+bool ObjectReader::is_text(std::string_view key) { return has(key) && value_->at(std::string(key)).is_string(); }
+
 std::size_t ObjectReader::choice(std::string_view key, std::span<const std::string_view> names) {
   const auto chosen = text(key);
   const auto found = std::find(names.begin(), names.end(), chosen);
@@ -175,6 +190,7 @@ template Sourced<Seconds> ObjectReader::quantity(std::string_view, Bounds<Second
 template Sourced<Bytes> ObjectReader::quantity(std::string_view, Bounds<Bytes>);
 template Sourced<FlopsPerSecond> ObjectReader::quantity(std::string_view, Bounds<FlopsPerSecond>);
 template Sourced<BytesPerSecond> ObjectReader::quantity(std::string_view, Bounds<BytesPerSecond>);
+template Sourced<Hertz> ObjectReader::quantity(std::string_view, Bounds<Hertz>);
 template Sourced<Watts> ObjectReader::quantity(std::string_view, Bounds<Watts>);
 template Sourced<DollarsPerHour> ObjectReader::quantity(std::string_view, Bounds<DollarsPerHour>);
 template Sourced<KilogramsPerJoule> ObjectReader::quantity(std::string_view, Bounds<KilogramsPerJoule>);

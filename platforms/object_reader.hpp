@@ -29,6 +29,10 @@ class ObjectReader {
   [[nodiscard]] bool has(std::string_view key);
   [[nodiscard]] std::string text(std::string_view key);
   [[nodiscard]] std::string text_or(std::string_view key, std::string fallback);
+  /// Up to `most` texts; none where the key is absent.
+  [[nodiscard]] std::vector<std::string> texts_or_none(std::string_view key, std::size_t most);
+  /// The value is a text, not an object.
+  [[nodiscard]] bool is_text(std::string_view key);
   /// Position in `names`.
   [[nodiscard]] std::size_t choice(std::string_view key, std::span<const std::string_view> names);
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high);
@@ -41,6 +45,11 @@ class ObjectReader {
   template <class Q>
   [[nodiscard]] Sourced<Q> quantity_or(std::string_view key, Bounds<Q> bounds, Q fallback) {
     return has(key) ? quantity(key, bounds) : Sourced<Q>(fallback);
+  }
+
+  template <class Q>
+  [[nodiscard]] std::optional<Sourced<Q>> quantity_or_none(std::string_view key, Bounds<Q> bounds) {
+    return has(key) ? std::optional(quantity(key, bounds)) : std::nullopt;
   }
 
   [[nodiscard]] ObjectReader object(std::string_view key);

@@ -34,6 +34,30 @@ std::optional<FlopsPerSecond> Device::peak(std::string_view arithmetic) const {
   return found->second.value;
 }
 
+bool Device::on_matrix_units(std::string_view arithmetic) const {
+  return std::find(matrix_units.begin(), matrix_units.end(), arithmetic) != matrix_units.end();
+}
+
+std::string_view intra_topology(const IntraLink& intra, int devices) {
+  if (devices == 1) return "single";
+  switch (intra.kind) {
+    case IntraKind::SharedMemory:
+      return "memory";
+    case IntraKind::Pcie:
+      return "pcie";
+    case IntraKind::Nvswitch:
+      return "switch";
+    case IntraKind::NvlinkMesh:
+      break;
+  }
+  const auto pairs = static_cast<std::size_t>(devices) * (static_cast<std::size_t>(devices) - 1) / 2;
+  const auto is_alike = [&](const Wire& wire) { return wire.count == intra.wires.front().count; };
+  if (intra.wires.size() == pairs && std::all_of(intra.wires.begin(), intra.wires.end(), is_alike)) return "mesh";
+  constexpr int kCorners = 8;
+  constexpr std::size_t kCubeWires = 16;  // two fully joined quads (6 each) and a wire from corner to corner (4)
+  return devices == kCorners && intra.wires.size() == kCubeWires ? "cube" : "wires";
+}
+
 int node_count(const Platform& platform) {
   int nodes = 0;
   for (const auto& group : platform.nodes) nodes += group.count;

@@ -36,22 +36,31 @@ inline constexpr std::array<std::string_view, 3> kDeviceKindNames{"cpu", "gpu", 
 
 /// One processor that a rank occupies: a GPU, or one CPU core or group of cores.
 struct Device {
-  std::string name;  ///< "A100-SXM4-80GB"
+  std::string name;                  ///< "A100-SXM4-80GB"
+  std::vector<std::string> aliases;  ///< other names it goes by: platforms/devices.hpp finds it by them
   DeviceKind kind = DeviceKind::Gpu;
   std::string generation;  ///< family that shares efficiencies, lower case: "ampere", "hopper", "x86"; empty where unknown
   int compute_units = 1;   ///< multiprocessors of a GPU, threads that a rank on a CPU device may use
   /// Dense peak of the arithmetic named "f64", "f32", "tf32", "f16", "bf16", "fp8" (matrix units where the device has them).
   std::map<std::string, Sourced<FlopsPerSecond>, std::less<>> peaks;
-  Sourced<Bytes> memory;  ///< capacity that one rank may use
+  /// The arithmetics of `peaks` that matrix units (tensor cores, matrix cores, systolic arrays) compute; the others run on vector units.
+  std::vector<std::string> matrix_units;
+  std::optional<Sourced<Hertz>> clock;  ///< at which the vector units reach their peak (boost clock)
+  std::optional<Sourced<Bytes>> l2;     ///< last cache that all compute units share
+  std::string memory_type;              ///< "HBM2e", "GDDR6X", "DDR5"; empty where unknown
+  Sourced<Bytes> memory;                ///< capacity that one rank may use
   Sourced<BytesPerSecond> memory_bandwidth;
   Sourced<Watts> idle_power;
   Sourced<Watts> busy_power;                              ///< sustained maximum (TDP)
   Sourced<Seconds> launch_overhead;                       ///< gap that starting one kernel leaves on the device
   std::optional<Sourced<BytesPerSecond>> host_bandwidth;  ///< to host memory, per direction; absent: device memory is host memory
+  std::optional<Sourced<BytesPerSecond>> link_bandwidth;  ///< all links to other devices (NVLink, Infinity Fabric, ICI), per direction
+  std::optional<Sourced<DollarsPerHour>> price;           ///< of renting one
   friend bool operator==(const Device&, const Device&) = default;
 
   /// Peak of an arithmetic; nothing where the device does not have it.
   [[nodiscard]] std::optional<FlopsPerSecond> peak(std::string_view arithmetic) const;
+  [[nodiscard]] bool on_matrix_units(std::string_view arithmetic) const;
 };
 
 enum class IntraKind : std::uint8_t {
@@ -81,6 +90,10 @@ struct IntraLink {
   Sourced<Watts> idle_power, busy_power;  ///< of one port or wire and direction, beyond what the device's own figures hold
   friend bool operator==(const IntraLink&, const IntraLink&) = default;
 };
+
+/// The shape of a node's wiring, as collectives see it: "single" (one device), "memory", "pcie", "switch"; of wires "mesh" (every two
+/// devices joined by the same number), "cube" (eight devices, four or more wires each, not all pairs), else "wires".
+[[nodiscard]] std::string_view intra_topology(const IntraLink&, int devices);
 
 /// The network cards of one node. Device d of D uses card floor(d·count/D); more cards than devices are bundled per device.
 struct Nic {

@@ -3,6 +3,7 @@
 
 #include "cli/command.hpp"
 #include "platforms/catalog.hpp"
+#include "platforms/devices.hpp"
 #include "platforms/json.hpp"
 
 namespace rehearsal::cli {
@@ -21,6 +22,23 @@ int list(Terminal& terminal) {
                     {"description", p.description}});
   }
   terminal.print({{"schema", 1}, {"platforms", rows}});
+  return 0;
+}
+
+int devices(Terminal& terminal) {
+  auto rows = Json::array();
+  for (const auto& name : platforms::device_names()) {
+    const auto d = platforms::load_device(name);
+    auto peaks = Json::object();
+    for (const auto& [arithmetic, peak] : d.peaks) peaks[arithmetic] = peak.value.value();
+    rows.push_back({{"name", name},
+                    {"generation", d.generation},
+                    {"compute_units", d.compute_units},
+                    {"memory_bytes", (*d.memory).value()},
+                    {"memory_bytes_per_second", (*d.memory_bandwidth).value()},
+                    {"peak_flops_per_second", peaks}});
+  }
+  terminal.print({{"schema", 1}, {"devices", rows}});
   return 0;
 }
 
@@ -46,13 +64,15 @@ Action add_platform(CLI::App& app) {
   app.require_subcommand(1);
   auto what = std::make_shared<std::string>();
   auto* lists = app.add_subcommand("list", "the catalogue");
+  auto* devices_of = app.add_subcommand("devices", "the devices that platforms may name");
   auto* shows = app.add_subcommand("show", "a platform as JSON");
   shows->add_option("NAME", *what)->required();
   auto* checks = app.add_subcommand("check", "is a platform file right?");
   checks->add_option("FILE", *what)->required();
-  for (auto* sub : {lists, shows, checks}) sub->fallthrough();
+  for (auto* sub : {lists, devices_of, shows, checks}) sub->fallthrough();
   return [=](Terminal& terminal) {
     if (lists->parsed()) return list(terminal);
+    if (devices_of->parsed()) return devices(terminal);
     return shows->parsed() ? show(*what, terminal) : check(*what, terminal);
   };
 }

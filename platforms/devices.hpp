@@ -1,0 +1,23 @@
+#pragma once
+// Devices of the catalogue (platforms/catalog/devices/), by name or by what people call them.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "platforms/platform.hpp"
+
+namespace rehearsal::platforms {
+
+/// Names of the devices of the catalogue, sorted.
+[[nodiscard]] std::vector<std::string> device_names();
+
+/// The device of exactly this name. Throws BadInput with the nearest name where there is none.
+[[nodiscard]] Device load_device(std::string_view name);
+
+/// The device that a free text such as "NVIDIA Tesla V100-SXM2 32GB" means: the one with the alias (or name) whose words all stand
+/// in the text, most of them (then the longest). Upper and lower case are the same, any other sign parts words, and remarks in
+/// parentheses are left out where nothing is found with them. nullptr where no alias fits, or two devices fit equally well.
+[[nodiscard]] const Device* find_device(std::string_view text);
+
+}  // namespace rehearsal::platforms
