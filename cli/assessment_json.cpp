@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -9,6 +10,13 @@
 namespace rehearsal::cli {
 
 using Json = nlohmann::ordered_json;
+
+void Extent::add_to(CLI::App& app) {
+  app.add_option("--steps", steps, "optimizer steps of the whole training");
+  app.add_option("--epochs", epochs);
+  app.add_option("--dataset", dataset, "samples of an epoch");
+  app.add_option("--tokens", tokens, "tokens of the whole training");
+}
 
 double steps_of(const Extent& extent, std::int64_t batch) {
   const int given = (extent.steps ? 1 : 0) + (extent.epochs ? 1 : 0) + (extent.tokens ? 1 : 0);
@@ -76,6 +84,14 @@ Json to_json(const plan::Assessment& a, double steps) {
   j["bottleneck"] = a.bottleneck;
   j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};
   return j;
+}
+
+void print_for_plan(Terminal& terminal, Json result, const plan::Assessment& assessment) {
+  if (assessment.fits()) return terminal.print(result);
+  const auto shortage = plan::shortage(assessment);
+  result["fits"] = shortage;
+  terminal.print(result);
+  throw Refusal("plan " + plan::to_text(assessment.plan) + " " + shortage);
 }
 
 }  // namespace rehearsal::cli

@@ -4,7 +4,12 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/terminal.hpp"
 #include "plan/assessment.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace rehearsal::cli {
 
@@ -14,6 +19,8 @@ struct Extent {
   std::optional<double> epochs, tokens;
   std::optional<std::int64_t> dataset;  ///< samples of an epoch
   std::int64_t tokens_per_sample = 1;
+
+  void add_to(CLI::App&);  ///< --steps, --epochs, --dataset, --tokens
 };
 /// Steps of the extent; 1 when nothing is given. Throws BadInput for --epochs without --dataset.
 [[nodiscard]] double steps_of(const Extent&, std::int64_t batch);
@@ -22,5 +29,7 @@ struct Extent {
 [[nodiscard]] nlohmann::ordered_json to_json(const costmodel::Interval&);
 /// The keys of `estimate` (docs/cli.md).
 [[nodiscard]] nlohmann::ordered_json to_json(const plan::Assessment&, double steps);
+/// Prints the result for one plan. Throws Refusal after that when the plan does not fit into memory.
+void print_for_plan(Terminal&, nlohmann::ordered_json result, const plan::Assessment&);
 
 }  // namespace rehearsal::cli

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "exec/kernels/cpu_backend.hpp"
@@ -58,6 +59,10 @@ plan::Plan JobSetup::plan(const PlatformOptions& o, plan::StepEvaluator& evaluat
     throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) +
                                "), not for this one; search again");
   return file.plan;
+}
+
+nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
+  return {{"schema", 1}, {"model", model.model}, {"platform", platform_.name}, {"batch", training_.batch}};
 }
 
 plan::PlanContext JobSetup::context(const ModelOptions& model) const {

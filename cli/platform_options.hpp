@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "cli/model_options.hpp"
 #include "plan/assessment.hpp"
 
@@ -29,6 +31,8 @@ class JobSetup {
   /// The plan given by --plan (text or file), or the default one; the sentence says which.
   [[nodiscard]] plan::Plan plan(const PlatformOptions&, plan::StepEvaluator&, std::string& sentence) const;
   [[nodiscard]] plan::PlanContext context(const ModelOptions&) const;
+  /// The keys with which the results of all three begin.
+  [[nodiscard]] nlohmann::ordered_json heading(const ModelOptions&) const;
 
  private:
   std::vector<std::string> warnings_;

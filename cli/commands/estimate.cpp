@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
@@ -26,12 +25,9 @@ int estimate(const Options& o, Terminal& terminal) {
   const auto program = plan::lower_for(job, plan);
   for (const auto& w : program.warnings) terminal.warn(w);
   const auto assessment = plan::assess(job, program, *evaluator, false, nullptr);
-  nlohmann::ordered_json result{
-      {"schema", 1}, {"model", o.model.model}, {"platform", setup.platform().name}, {"batch", setup.training().batch}};
+  auto result = setup.heading(o.model);
   result.update(to_json(assessment, steps_of(o.extent, setup.training().batch)));
-  if (!assessment.fits()) result["fits"] = plan::shortage(assessment);
-  terminal.print(result);
-  if (!assessment.fits()) throw Refusal("plan " + plan::to_text(plan) + " " + plan::shortage(assessment));
+  print_for_plan(terminal, std::move(result), assessment);
   return 0;
 }
 
@@ -41,10 +37,7 @@ Action add_estimate(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->model.add_to(app);
   o->platform.add_to(app);
-  app.add_option("--steps", o->extent.steps, "optimizer steps of the whole training");
-  app.add_option("--epochs", o->extent.epochs);
-  app.add_option("--dataset", o->extent.dataset, "samples of an epoch");
-  app.add_option("--tokens", o->extent.tokens, "tokens of the whole training");
+  o->extent.add_to(app);
   return [o](Terminal& terminal) { return estimate(*o, terminal); };
 }
 

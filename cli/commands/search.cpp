@@ -54,11 +54,8 @@ int search(const Options& o, Terminal& terminal) {
   }
   const auto progress = terminal.progress("searching");
   const auto found = plan::search(setup.job(), options, *progress);
-  nlohmann::ordered_json result{{"schema", 1},
-                                {"model", o.model.model},
-                                {"platform", setup.platform().name},
-                                {"batch", setup.training().batch},
-                                {"objective", o.objective}};
+  auto result = setup.heading(o.model);
+  result["objective"] = o.objective;
   auto plans = nlohmann::ordered_json::array();
   for (const auto& a : found.plans) {
     auto entry = to_json(a, 1);

@@ -73,18 +73,13 @@ int simulate(const Options& o, Terminal& terminal) {
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto s = simulate_plan(o, setup, terminal);
   if (!o.trace.empty()) write_trace(o, setup, s);
-  nlohmann::ordered_json result{{"schema", 1},
-                                {"model", o.model.model},
-                                {"platform", setup.platform().name},
-                                {"batch", setup.training().batch},
-                                {"fidelity", o.fidelity}};
+  auto result = setup.heading(o.model);
+  result["fidelity"] = o.fidelity;
   result.update(to_json(s.assessment, steps_of(o.extent, setup.training().batch)));
   result["events"] = s.cost.events;
   result["wall_seconds"] = s.wall_seconds;
   if (!o.trace.empty()) result["trace"] = o.trace;
-  if (!s.assessment.fits()) result["fits"] = plan::shortage(s.assessment);
-  terminal.print(result);
-  if (!s.assessment.fits()) throw Refusal("plan " + plan::to_text(s.program.plan) + " " + plan::shortage(s.assessment));
+  print_for_plan(terminal, std::move(result), s.assessment);
   return 0;
 }
 
@@ -96,10 +91,7 @@ Action add_simulate(CLI::App& app) {
   o->platform.add_to(app);
   app.add_option("--fidelity", o->fidelity, "closed (formulas), folded (one replica played), full (every rank played)");
   app.add_option("--trace", o->trace, "where to write what was simulated");
-  app.add_option("--steps", o->extent.steps, "optimizer steps of the whole training");
-  app.add_option("--epochs", o->extent.epochs);
-  app.add_option("--dataset", o->extent.dataset, "samples of an epoch");
-  app.add_option("--tokens", o->extent.tokens, "tokens of the whole training");
+  o->extent.add_to(app);
   return [o](Terminal& terminal) { return simulate(*o, terminal); };
 }
 
