@@ -12,6 +12,7 @@ set(REHEARSAL_MPI_ENVIRONMENT
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
 
+# For every target of ours.
 function(rehearsal_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-restrict)
   # GCC's own manual: with sanitizers this warning finds what is not there (GCC 12, in std::variant and std::regex).
@@ -20,6 +21,10 @@ function(rehearsal_warnings target)
   endif()
   if(REHEARSAL_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE" AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/leaks.cpp)
   endif()
 endfunction()
 
