@@ -102,7 +102,7 @@ PlanContext read_context(const json& context, const std::string& path) {
   if (result.model_hash.size() != kHashDigits || result.model_hash.find_first_not_of("0123456789abcdef") != std::string::npos)
     refuse(path, "context.model_hash", "must be 16 hexadecimal digits (0-9, a-f)");
   result.loss = required_text(context, path, "loss");
-  const auto& batch = required(context, path, "batch");
+  const json batch = required(context, path, "batch");
   if (!batch.is_number_integer() || batch < 1 || batch > std::numeric_limits<std::int64_t>::max())
     refuse(path, "context.batch", "must be a whole number of at least 1");
   result.batch = batch.get<std::int64_t>();

@@ -95,7 +95,7 @@ void RoleBuilder::exchange_updated_parameters() {
       i.stream = sends ? Stream::Send : Stream::Receive;
       i.phase = Phase::Update;
       i.tensor = p.value;
-      (sends ? i.inputs : i.outputs) = {stored_buffer(p.value)};
+      (sends ? i.inputs : i.outputs).push_back(stored_buffer(p.value));
       i.message = static_cast<std::int32_t>(role_.messages.size());
       role_.messages.push_back({sends ? reader - stage_ : owner - stage_, channel(p.value, reader)});
       emit(update_, std::move(i));
