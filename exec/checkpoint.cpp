@@ -1,5 +1,6 @@
 #include "exec/checkpoint.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "exec/block_moves.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -18,34 +20,64 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kManifest = "manifest.json";
 
-/// One part per pipeline stage, written by the first replica of the stage: replicas hold the same.
-std::string part_name(int stage) { return "stage-" + std::to_string(stage) + ".bin"; }
+/// One part per rank that holds something which no rank before it holds.
+std::string part_name(const plan::Program& program, int rank) {
+  const auto stage = "stage-" + std::to_string(program.role(rank).stage);
+  for (int other = 0; other < rank; ++other)
+    if (program.role(other).stage == program.role(rank).stage) return stage + "-rank-" + std::to_string(rank) + ".bin";
+  return stage + ".bin";
+}
 
-bool writes(const plan::Program& program, int rank) {
-  for (std::size_t a = 0; a < program.axes.size(); ++a)
-    if (program.axes[a].name != "pp" && plan::coordinate(program, rank, a) != 0) return false;
+/// Of the ranks that hold the same block the first one writes it.
+bool writes(const plan::Program& program, int rank, const plan::Layout& layout) {
+  const auto at = plan::position(program, rank, 0);
+  for (std::size_t a = 0; a < layout.size(); ++a)
+    if (!layout[a].split() && at[a] != 0) return false;
   return true;
 }
 
 bool is_state(graph::Role role) { return role == graph::Role::Parameter || role == graph::Role::Slot || role == graph::Role::State; }
 
-/// Layout of a part: tensor entries for the manifest, and all bytes.
-Json write_part(const fs::path& path, Executor& executor, const graph::TrainingGraph& training) {
+Json to_json(const plan::Region& region) {
+  Json dims = Json::array();
+  for (const auto& set : region) {
+    auto& ranges = dims.emplace_back(Json::array());
+    for (const auto& r : set) ranges.push_back({r.begin, r.end});
+  }
+  return dims;
+}
+
+plan::Region region_from(const Json& dims) {
+  plan::Region region;
+  for (const auto& ranges : dims) {
+    auto& set = region.emplace_back();
+    for (const auto& r : ranges) set.push_back({r.at(0).get<std::int64_t>(), r.at(1).get<std::int64_t>()});
+  }
+  return region;
+}
+
+/// Tensor entries for the manifest, and all bytes in a file. Null when this rank has nothing to write.
+Json write_part(const fs::path& folder, Executor& executor, const Training& training) {
+  const auto& program = training.program;
+  const int rank = training.world.rank();
   Json tensors = Json::array();
   std::string bytes;
   for (auto t : executor.stored_tensors()) {
-    const auto& tensor = training.graph[t];
-    if (!is_state(tensor.role)) continue;
+    const auto& tensor = training.graph.graph[t];
+    if (!is_state(tensor.role) || !writes(program, rank, executor.stored_layout(t))) continue;
     const auto data = executor.stored(t);
     tensors.push_back({{"name", tensor.name},
                        {"dtype", std::string(name(tensor.type.dtype))},
                        {"shape", tensor.type.shape},
+                       {"region", to_json(executor.stored_region(t))},
                        {"offset", bytes.size()},
                        {"bytes", data.size()}});
     bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
   }
-  write_file_atomically(path.string(), bytes);
-  return {{"file", path.filename().string()}, {"bytes", bytes.size()}, {"tensors", tensors}};
+  if (tensors.empty()) return {};
+  const auto file = part_name(program, rank);
+  write_file_atomically((folder / file).string(), bytes);
+  return {{"file", file}, {"bytes", bytes.size()}, {"tensors", tensors}};
 }
 
 Json read_manifest(const fs::path& folder) {
@@ -59,42 +91,68 @@ Json read_manifest(const fs::path& folder) {
   }
 }
 
+/// A block of a tensor in a part.
 struct Entry {
   fs::path file;
   std::int64_t offset = 0, bytes = 0;
   std::string dtype;
+  plan::Region region;
 };
+using Entries = std::map<std::string, std::vector<Entry>>;
 
-std::map<std::string, Entry> entries_of(const Json& manifest, const fs::path& folder) {
-  std::map<std::string, Entry> entries;
+Entries entries_of(const Json& manifest, const fs::path& folder) {
+  Entries entries;
   for (const auto& part : manifest.at("parts")) {
     const auto file = folder / part.at("file").get<std::string>();
     std::error_code missing;
     if (fs::file_size(file, missing) != part.at("bytes").get<std::uintmax_t>() || missing)
       throw BadInput(file.string(), "is missing or has not the " + std::to_string(part.at("bytes").get<std::int64_t>()) +
                                         " bytes that the manifest says; the checkpoint is incomplete");
-    for (const auto& t : part.at("tensors"))
-      entries[t.at("name").get<std::string>()] = {file, t.at("offset").get<std::int64_t>(), t.at("bytes").get<std::int64_t>(),
-                                                  t.at("dtype").get<std::string>()};
+    for (const auto& t : part.at("tensors")) {
+      auto& blocks = entries[t.at("name").get<std::string>()];
+      Entry entry{file, t.at("offset").get<std::int64_t>(), t.at("bytes").get<std::int64_t>(), t.at("dtype").get<std::string>(),
+                  region_from(t.at("region"))};
+      // A weight that several pipeline stages use is held by each of them.
+      const auto same = [&](const Entry& other) { return other.region == entry.region; };
+      if (std::none_of(blocks.begin(), blocks.end(), same)) blocks.push_back(std::move(entry));
+    }
   }
   return entries;
 }
 
-void read_tensor(const Entry& entry, const graph::Tensor& tensor, std::span<std::byte> to) {
-  if (entry.dtype != name(tensor.type.dtype) || entry.bytes != static_cast<std::int64_t>(to.size()))
+std::vector<std::byte> read_block(const Entry& entry, const graph::Tensor& tensor) {
+  const auto expected = plan::element_count(entry.region) * static_cast<std::int64_t>(size_of(tensor.type.dtype));
+  if (entry.dtype != name(tensor.type.dtype) || entry.region.size() != tensor.type.shape.size() || entry.bytes != expected)
     throw BadInput(entry.file.string(), "tensor " + tensor.name + " is " + entry.dtype + " of " + std::to_string(entry.bytes) +
-                                            " bytes, the model wants " + std::string(name(tensor.type.dtype)) + " of " +
-                                            std::to_string(to.size()));
+                                            " bytes, the model wants " + std::string(name(tensor.type.dtype)) + " of shape " +
+                                            graph::to_text(tensor.type.shape));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.bytes));
   std::ifstream in(entry.file, std::ios::binary);
   in.seekg(entry.offset);
-  if (!in.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size())))
+  if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size())))
     throw BadInput(entry.file.string(), "tensor " + tensor.name + " cannot be read");
+  return bytes;
+}
+
+/// Fills this rank's block from the blocks that hold parts of it: the checkpoint may be of another plan.
+void read_tensor(const std::vector<Entry>& entries, const graph::Tensor& tensor, const plan::Region& mine, std::span<std::byte> to) {
+  std::int64_t found = 0;
+  for (const auto& entry : entries) {
+    const auto common = plan::element_count(plan::intersection(entry.region, mine));
+    if (common == 0 && !mine.empty()) continue;
+    const auto bytes = read_block(entry, tensor);
+    run(plan::BlockCopy(entry.region, mine), size_of(tensor.type.dtype), bytes.data(), to.data());
+    found += common;
+  }
+  if (found != plan::element_count(mine))
+    throw BadInput(entries.front().file.parent_path().string(), "holds only " + std::to_string(found) + " of the " +
+                                                                    std::to_string(plan::element_count(mine)) + " elements of tensor " +
+                                                                    tensor.name + " that this rank needs");
 }
 
 }  // namespace
 
 void save_checkpoint(const std::string& folder, const CheckpointHeader& header, Executor& executor, const Training& training) {
-  const auto& program = training.program;
   auto& world = training.world;
   const fs::path final_place(folder), fresh(folder + ".new"), old(folder + ".old");
   if (world.rank() == 0) {
@@ -105,8 +163,7 @@ void save_checkpoint(const std::string& folder, const CheckpointHeader& header, 
     if (failed) throw EnvironmentFailure("--checkpoint " + folder + ": cannot be created: " + failed.message());
   }
   world.barrier("the folder of the checkpoint");
-  Json part;
-  if (writes(program, world.rank())) part = write_part(fresh / part_name(program.role(world.rank()).stage), executor, training.graph);
+  const Json part = write_part(fresh, executor, training);
   const auto parts = world.gather(part.is_null() ? std::string() : part.dump());
   if (world.rank() == 0) {
     Json manifest{{"schema", 1},           {"model_hash", header.model_hash}, {"step", header.step},   {"seed", header.seed},
@@ -143,7 +200,7 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
       if (!is_state(tensor.role)) continue;
       const auto at = entries.find(tensor.name);
       if (at == entries.end()) throw BadInput("--resume " + folder, "holds no tensor " + tensor.name);
-      read_tensor(at->second, tensor, executor.stored(t));
+      read_tensor(at->second, tensor, executor.stored_region(t), executor.stored(t));
     }
     return header;
   } catch (const nlohmann::json::exception& error) {

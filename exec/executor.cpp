@@ -13,8 +13,9 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "exec/block_moves.hpp"
 #include "exec/comm/transfers.hpp"
-#include "plan/collectives/collective.hpp"
+#include "plan/collectives/exchange.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -60,9 +61,8 @@ bool communicates(const Instruction& i) {
 struct Prepared {
   std::vector<std::unique_ptr<Kernel>> kernels;       ///< by variant
   std::vector<std::vector<graph::TensorType>> types;  ///< by variant: inputs then outputs
-  std::vector<plan::CollectiveStep> steps;            ///< of collectives
+  std::vector<std::vector<plan::CollectiveStep>> steps;  ///< of collectives, by variant
   std::vector<int> group;
-  bool random = false;
 };
 
 }  // namespace
@@ -77,7 +77,9 @@ class Executor::Impl {
         options_(options),
         role_(program_.role(world_.rank())),
         arena_(role_.memory.arena_bytes),
-        transfers_(world_) {
+        transfers_(world_),
+        moves_(program_, world_.rank()),
+        origin_of_(role_.buffers.size()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     prepare();
     set_initial_values();
@@ -102,10 +104,18 @@ class Executor::Impl {
   [[nodiscard]] std::int64_t arena_bytes() const { return arena_.bytes(); }
 
   std::span<std::byte> stored(TensorId t) {
+    const auto* b = stored_buffer(t);
+    return b == nullptr ? std::span<std::byte>() : std::span(arena_.at(b->offset), static_cast<std::size_t>(b->bytes));
+  }
+
+  [[nodiscard]] const plan::Buffer* stored_buffer(TensorId t) const {
     for (const auto& b : role_.buffers)
-      if (b.tensor == t && b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer)
-        return {arena_.at(b.offset), static_cast<std::size_t>(b.bytes)};
-    return {};
+      if (b.tensor == t && b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer) return &b;
+    return nullptr;
+  }
+
+  [[nodiscard]] plan::Region stored_region(TensorId t) const {
+    return plan::region(program_, *stored_buffer(t), plan::position(program_, world_.rank(), 0));
   }
 
   [[nodiscard]] std::vector<TensorId> stored_tensors() const {
@@ -142,8 +152,7 @@ class Executor::Impl {
       for (auto b : i.outputs) types.push_back(type_of(b, v));
       if (i.kind == InstructionKind::Kernel) p.kernels.push_back(make_kernel(i, types));
     }
-    if (i.kind == InstructionKind::Kernel) p.random = graph::has(graph::schema(g_[i.node]).traits, graph::Trait::Random);
-    if (i.kind == InstructionKind::Collective) prepare_collective(i, p);
+    if (i.kind == InstructionKind::Collective) prepare_collective(i, variants, p);
     return p;
   }
 
@@ -170,14 +179,17 @@ class Executor::Impl {
     return kernel;
   }
 
-  void prepare_collective(const Instruction& i, Prepared& p) {
+  void prepare_collective(const Instruction& i, std::size_t variants, Prepared& p) {
     const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
     p.group = plan::group(program_, world_.rank(), info.axis);
-    const auto& buffer = role_.buffers[i.outputs.front()];
-    const auto count = graph::element_count(buffer.shapes.front());
-    const int me = plan::coordinate(program_, world_.rank(), info.axis);
-    p.steps =
-        plan::collective(info.kind, info.algorithm).steps(me, static_cast<int>(p.group.size()), count, world_.ranks_per_node(p.group));
+    for (std::size_t v = 0; v < variants; ++v) {
+      const auto micro_batch = static_cast<int>(std::find(role_.variant_of.begin(), role_.variant_of.end(), v) - role_.variant_of.begin());
+      const auto type = type_of(i.outputs.front(), v);
+      const auto count = graph::element_count(type.shape);
+      const auto bytes = static_cast<double>(size_of(type.dtype));
+      p.steps.push_back(
+          plan::steps_of(program_, info, role_, {world_.rank(), micro_batch, count, bytes, world_.ranks_per_node(p.group)}));
+    }
   }
 
   void set_initial_values() {
@@ -185,8 +197,15 @@ class Executor::Impl {
       if (b.lifetime != plan::Lifetime::Persistent || b.part_of != plan::kNoBuffer || b.tensor == TensorId::None) continue;
       const auto& tensor = g_[b.tensor];
       if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
-      graph::read_into(tensor.contents, b.shapes.front(), b.dtype, {options_.seed, graph::initial_stream(tensor.name)},
-                       arena_.at(b.offset));
+      const graph::RandomStream source{options_.seed, graph::initial_stream(tensor.name)};
+      if (b.shapes.front() == tensor.type.shape) {
+        graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, arena_.at(b.offset));
+        continue;
+      }
+      std::vector<std::byte> whole(static_cast<std::size_t>(graph::size_of(tensor.type).value()));
+      graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, whole.data());
+      const auto mine = plan::region(program_, b, plan::position(program_, world_.rank(), 0));
+      exec::run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), arena_.at(b.offset));
     }
   }
 
@@ -255,7 +274,13 @@ class Executor::Impl {
       case InstructionKind::Load:
         return load(i, types.back());
       case InstructionKind::Slice:
-        return slice(i, types);
+      case InstructionKind::Pack:
+      case InstructionKind::Unpack:
+        for (const auto& move : moves_.of(i, per_micro_batch_ ? micro_batch_ : 0))
+          exec::run(move.copy, size_of(types.back().dtype), data(i.inputs[move.input]), data(i.outputs[0]));
+        return;
+      case InstructionKind::Mask:
+        return mask(i, types.back());
       case InstructionKind::Report:
         result_.loss = *static_cast<const double*>(data(i.inputs[0]));
         return;
@@ -267,58 +292,60 @@ class Executor::Impl {
   void run_kernel(const Instruction& i, Prepared& p, const std::vector<graph::TensorType>& types) {
     inputs_.clear();
     outputs_.clear();
-    origins_.clear();
-    origins_.reserve(types.size());
-    for (std::size_t n = 0; n < i.inputs.size(); ++n) inputs_.push_back(view(i.inputs[n], types[n], p.random));
-    for (std::size_t n = 0; n < i.outputs.size(); ++n) outputs_.push_back(view(i.outputs[n], types[i.inputs.size() + n], p.random));
+    for (std::size_t n = 0; n < i.inputs.size(); ++n) inputs_.push_back(view(i.inputs[n], types[n]));
+    for (std::size_t n = 0; n < i.outputs.size(); ++n) outputs_.push_back(view(i.outputs[n], types[i.inputs.size() + n]));
     RunContext context{options_.seed, step_, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
     p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(inputs_, outputs_, context);
   }
 
-  TensorView view(BufferIndex b, const graph::TensorType& type, bool with_origin) {
+  TensorView view(BufferIndex b, const graph::TensorType& type) {
     if (b == plan::kNoBuffer) return {};
     const auto& buffer = role_.buffers[b];
     TensorView v{data(b), &type, buffer.format, nullptr, nullptr};
-    if (with_origin && buffer.tensor != TensorId::None && buffer.batch_dim >= 0) {
-      origins_.emplace_back(type.shape.size(), 0);
-      origins_.back()[static_cast<std::size_t>(buffer.batch_dim)] = first_row(buffer);
-      v.origin = &origins_.back();
+    const bool is_part = std::any_of(buffer.layout.begin(), buffer.layout.end(), [](const plan::AxisLayout& l) { return l.split(); });
+    if (is_part) {
+      v.origin = &origin(b);
       v.global_shape = &g_[buffer.tensor].type.shape;
     }
     return v;
   }
 
-  [[nodiscard]] plan::SampleRange own_samples() const {
-    if (per_micro_batch_) return plan::samples(program_, world_.rank(), micro_batch_);
-    auto all = plan::samples(program_, world_.rank(), 0);
-    for (int m = 1; m < program_.micro_batches; ++m) all.count += plan::samples(program_, world_.rank(), m).count;
-    return all;
+  const graph::Shape& origin(BufferIndex b) {
+    auto& known = origin_of_[b];
+    const int micro_batch = per_micro_batch_ ? micro_batch_ : 0;
+    if (known.micro_batch == micro_batch) return known.first;
+    known = {micro_batch, {}};
+    for (const auto& set : plan::region(program_, role_.buffers[b], plan::position(program_, world_.rank(), micro_batch)))
+      known.first.push_back(set.empty() ? 0 : set.front().begin);
+    return known.first;
   }
 
-  [[nodiscard]] std::int64_t first_row(const plan::Buffer& buffer) const {
-    return own_samples().first * buffer.batch_dim_size / program_.batch;
-  }
-
+  /// Samples are read whole; what this rank wants of them is cut out.
   void load(const Instruction& i, const graph::TensorType& type) {
-    const auto range = own_samples();
-    data_->read({g_[i.tensor].name, type, step_, range.first, range.count}, data(i.outputs[0]));
+    const auto& buffer = role_.buffers[i.outputs[0]];
+    const auto& global = g_[i.tensor].type.shape;
+    const auto mine = plan::region(program_, buffer, plan::position(program_, world_.rank(), per_micro_batch_ ? micro_batch_ : 0));
+    const plan::Range rows = mine.empty() || mine.front().empty() ? plan::Range{0, 1} : plan::Range{mine.front().front().begin, mine.front().back().end};
+    graph::TensorType read = type;
+    auto region = plan::whole_region(global);
+    if (!global.empty()) {
+      read.shape = global;
+      read.shape.front() = rows.count();
+      region.front() = {rows};
+    }
+    if (read.shape == type.shape) return data_->read({g_[i.tensor].name, type, step_, rows.begin, rows.count()}, data(i.outputs[0]));
+    rows_.resize(static_cast<std::size_t>(graph::size_of(read).value()));
+    data_->read({g_[i.tensor].name, read, step_, rows.begin, rows.count()}, rows_.data());
+    exec::run(plan::BlockCopy(region, mine), size_of(type.dtype), rows_.data(), data(i.outputs[0]));
   }
 
-  void slice(const Instruction& i, const std::vector<graph::TensorType>& types) {
-    const auto& from = types[0];
-    const auto& to = types[1];
-    const auto& buffer = role_.buffers[i.outputs[0]];
-    ensure(buffer.batch_dim >= 0, "a slice along the batch");
-    const auto dim = static_cast<std::size_t>(buffer.batch_dim);
-    const auto inner = graph::element_count(graph::Shape(from.shape.begin() + buffer.batch_dim + 1, from.shape.end())) *
-                       static_cast<std::int64_t>(size_of(from.dtype));
-    const auto outer = graph::element_count(graph::Shape(from.shape.begin(), from.shape.begin() + buffer.batch_dim));
-    const auto first = first_row(buffer);
-    const auto* source = static_cast<const std::byte*>(data(i.inputs[0]));
-    auto* target = static_cast<std::byte*>(data(i.outputs[0]));
-    for (std::int64_t o = 0; o < outer; ++o)
-      std::memcpy(target + o * to.shape[dim] * inner, source + (o * from.shape[dim] + first) * inner,
-                  static_cast<std::size_t>(to.shape[dim] * inner));
+  /// One of the coordinates that share a tensor keeps it, for the others it is zero: their sum is the tensor.
+  void mask(const Instruction& i, const graph::TensorType& type) {
+    const auto bytes = static_cast<std::size_t>(graph::size_of(type).value());
+    if (plan::position(program_, world_.rank(), 0)[static_cast<std::size_t>(i.axis)] == 0)
+      std::memcpy(data(i.outputs[0]), data(i.inputs[0]), bytes);
+    else
+      std::memset(data(i.outputs[0]), 0, bytes);
   }
 
   void start(const Instruction& i, std::uint32_t n) {
@@ -326,7 +353,7 @@ class Executor::Impl {
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
       auto& p = prepared_[slot_.body][n];
-      s.ticket = transfers_.start_collective({&p.steps, p.group, data(i.outputs[0]), role_.buffers[i.outputs[0]].dtype}, name);
+      s.ticket = transfers_.start_collective({&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), role_.buffers[i.outputs[0]].dtype}, name);
     } else {
       const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
       const int other = plan::peer(program_, world_.rank(), info);
@@ -378,7 +405,13 @@ class Executor::Impl {
   StepResult result_;
   std::map<std::tuple<std::uint16_t, std::uint32_t, int>, Started> tickets_;
   std::vector<TensorView> inputs_, outputs_;
-  std::vector<graph::Shape> origins_;
+  BlockMoves moves_;
+  struct Origin {
+    int micro_batch = -1;
+    graph::Shape first;
+  };
+  std::vector<Origin> origin_of_;  ///< by buffer: of the micro-batch that was asked for last
+  std::vector<std::byte> rows_;    ///< samples of which this rank wants a part
 };
 
 int threads_per_rank(const Communicator& world) {
@@ -391,6 +424,8 @@ Executor::~Executor() = default;
 StepResult Executor::step(std::int64_t step, DataSource& data, bool record) { return impl_->step(step, data, record); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }
 std::span<std::byte> Executor::stored(TensorId tensor) { return impl_->stored(tensor); }
+plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
+const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored_buffer(tensor)->layout; }
 std::vector<TensorId> Executor::stored_tensors() const { return impl_->stored_tensors(); }
 
 }  // namespace rehearsal::exec

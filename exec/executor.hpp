@@ -52,6 +52,9 @@ class Executor {
   [[nodiscard]] std::int64_t arena_bytes() const;
   /// The local block of a persistent tensor on this rank; empty when this stage does not hold it. For checkpoints and export.
   [[nodiscard]] std::span<std::byte> stored(graph::TensorId tensor);
+  /// Which elements of the whole tensor that block holds, and why.
+  [[nodiscard]] plan::Region stored_region(graph::TensorId tensor) const;
+  [[nodiscard]] const plan::Layout& stored_layout(graph::TensorId tensor) const;
   /// Tensors that stored() has.
   [[nodiscard]] std::vector<graph::TensorId> stored_tensors() const;
 

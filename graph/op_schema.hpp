@@ -54,7 +54,7 @@ enum class Trait : std::uint32_t {
   InPlace = 4,         ///< output 0 may overwrite input 0
   Random = 8,          ///< draws numbers from (seed, step, node, global index)
   DataDependent = 16,  ///< the output shape depends on values: only allowed when folded at import
-  BarrierInTime = 32,  ///< reserved
+  Positional = 32,     ///< a result depends on where its elements lie in the unsplit tensors: blocks must be one range of indices
 };
 [[nodiscard]] constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

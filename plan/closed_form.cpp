@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "plan/collectives/exchange.hpp"
 #include "plan/playing.hpp"
 #include "platforms/fabric.hpp"
 
@@ -115,9 +116,10 @@ class Player {
     const auto& r = play_.request;
     const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
     const auto links = collective_links(r.program, r.platform, play_.fabric, r.model, {info.axis, rank_});
-    const Bytes size(static_cast<double>(message_bytes(role_, i, variant_in(role_, slot()))));
-    const auto seconds = collective(info.kind, info.algorithm).closed_form(r.program.axes[info.axis].size, size, links).value() *
-                         r.model.communication_factor();
+    const auto element = static_cast<std::int64_t>(size_of(role_.buffers[i.outputs.front()].dtype));
+    const auto count = message_bytes(role_, i, variant_in(role_, slot())) / element;
+    const CollectiveMember member{rank_, micro_batch(), count, static_cast<double>(element), links.ranks_per_node};
+    const auto seconds = collective_time(r.program, info, role_, member, links).value() * r.model.communication_factor();
     const auto stream = stream_on(play_.request.model, i);
     const double begin = ready(i, stream);
     finish(stream, begin, begin + seconds);

@@ -9,8 +9,8 @@
 namespace rehearsal::plan {
 
 std::string_view name(InstructionKind kind) {
-  static constexpr std::array<std::string_view, 9> kNames{"kernel",  "reorder",    "accumulate", "slice", "send",
-                                                          "receive", "collective", "load",       "report"};
+  static constexpr std::array<std::string_view, kInstructionKinds> kNames{"kernel", "reorder", "accumulate", "slice",      "mask", "pack",
+                                                          "unpack", "send",    "receive",    "collective", "load", "report"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -31,8 +31,7 @@ std::string_view name(MemoryCategory category) {
 }
 
 std::string_view name(CollectiveKind kind) {
-  static constexpr std::array<std::string_view, 6> kNames{"all-reduce", "all-gather", "reduce-scatter",
-                                                          "all-to-all", "broadcast",  "reduce"};
+  static constexpr std::array<std::string_view, 7> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "halo"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -61,10 +60,26 @@ std::pair<int, int> axis_position(const Program& program, int rank, std::string_
 }  // namespace
 
 SampleRange samples(const Program& program, int rank, int micro_batch) {
-  const auto [replicas, replica] = axis_position(program, rank, "dp");
-  const auto own = block(program.batch, replicas, replica);
+  Range own{0, program.batch};
+  for (const auto* axis : {"dp", "ep"}) {
+    const auto [replicas, replica] = axis_position(program, rank, axis);
+    const auto inside = block(own.count(), replicas, replica);
+    own = {own.begin + inside.begin, own.begin + inside.end};
+  }
   const auto part = block(own.count(), program.micro_batches, micro_batch);
   return {own.begin + part.begin, part.count()};
+}
+
+Coordinates position(const Program& program, int rank, int micro_batch) {
+  Coordinates at;
+  for (const auto& axis : program.sharding->axes)
+    at.push_back(axis.in_time ? std::max(micro_batch, 0) : axis_position(program, rank, axis.name).second);
+  return at;
+}
+
+Region region(const Program& program, const Buffer& buffer, const Coordinates& at) {
+  if (buffer.user == graph::NodeId::None) return program.sharding->region(program.sharding->dims->of(buffer.tensor), buffer.layout, at);
+  return program.sharding->operand_region(buffer.user, buffer.operand, buffer.layout, at);
 }
 
 int peer(const Program& program, int rank, const MessageInfo& message) {

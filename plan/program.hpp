@@ -1,32 +1,40 @@
 #pragma once
 // What every rank does in one training step, once. sim/ plays it on a modelled cluster, exec/ on MPI ranks.
-// Plain data: numbers and names, no pointers into tables, so that it can be stored and sent.
+// Plain data: numbers and names, so that it can be stored and sent. Who owns which elements is the Sharding, which follows from graph and
+// plan; it is kept beside the instructions for those who copy elements.
 //
 // A Program has roles (classes of ranks that do the same on blocks of the same size). A role has bodies: straight lists of
 // instructions, run once per micro-batch (forward, backward) or once per step (prologue, update), in the order of its slots.
 // Loops over micro-batches thus stay loops.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "graph/graph.hpp"
 #include "plan/format.hpp"
 #include "plan/plan.hpp"
+#include "plan/sharding/redistribution.hpp"
 
 namespace rehearsal::plan {
+
 
 enum class InstructionKind : std::uint8_t {
   Kernel,      ///< one node's kernel
   Reorder,     ///< inputs[0] in another format to outputs[0]
   Accumulate,  ///< outputs[0] += inputs[0]; the first micro-batch copies instead
-  Slice,       ///< outputs[0] = this rank's block of inputs[0], which is whole: no message
+  Slice,       ///< outputs[0] = this rank's block of inputs[0]: no message
+  Mask,        ///< outputs[0] = inputs[0] on coordinate 0 of an axis, zero on the others: a whole tensor becomes a sum
+  Pack,        ///< outputs[0], the vector of a redistribution, from this rank's part inputs[0]
+  Unpack,      ///< outputs[0], this rank's new part, from the vector inputs[0] and (exchanges) the old part inputs[1]
   Send,        ///< inputs[0] to another rank
   Receive,     ///< outputs[0] from another rank
   Collective,  ///< in place on outputs[0] (= inputs[0]) within a group of ranks
   Load,        ///< outputs[0] from the data loader: this rank's block of this micro-batch
   Report,      ///< inputs[0], one f64, is this step's loss
 };
+inline constexpr int kInstructionKinds = static_cast<int>(InstructionKind::Report) + 1;
 [[nodiscard]] std::string_view name(InstructionKind);
 
 /// Instructions of one stream run in order; streams run beside each other.
@@ -82,8 +90,9 @@ struct Buffer {
   BufferIndex part_of = kNoBuffer;  ///< a view into another buffer (a gradient in its bucket, a reshaped tensor)
   std::int64_t part_offset = 0;     ///< bytes into `part_of`
   std::int64_t offset = -1;         ///< into the arena, set by the memory planner; Saved: of slot 0
-  int batch_dim = -1;               ///< dimension split by data parallelism and micro-batches; -1: none
-  std::int64_t batch_dim_size = 0;  ///< of that dimension in the unsplit tensor
+  Layout layout;                    ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
+  graph::NodeId user = graph::NodeId::None;  ///< of constants and windows: whose operand it is, which decides the region
+  std::uint16_t operand = 0;
   bool sent = false;                ///< read by an asynchronous Send: kept until its micro-batch has ended
 };
 
@@ -106,13 +115,15 @@ struct MessageInfo {
   std::uint32_t channel = 0;      ///< pairs a Send with its Receive on the other side
 };
 
-enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce };
+enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce, Halo };
 [[nodiscard]] std::string_view name(CollectiveKind);
 
 struct CollectiveInfo {
   CollectiveKind kind = CollectiveKind::AllReduce;
   std::string algorithm;  ///< a row of the collective table
-  std::uint8_t axis = 0;  ///< mesh axis whose group takes part
+  std::uint8_t axis = 0;       ///< mesh axis whose group takes part
+  std::int64_t units = 0;      ///< of what the vector is dealt out in: block(units, ranks, r) for rank r; 0: elements
+  std::int32_t redistribution = -1;  ///< into Role::redistributions; -1: a sum over the ranks
 };
 
 struct Instruction {
@@ -128,6 +139,8 @@ struct Instruction {
   std::int32_t kernel = -1;       ///< into Role::kernels
   std::int32_t message = -1;      ///< into Role::messages
   std::int32_t collective = -1;   ///< into Role::collectives
+  std::int32_t redistribution = -1;  ///< Pack, Unpack: into Role::redistributions
+  std::int8_t axis = -1;             ///< Mask: of the sharding
 };
 
 struct Body {
@@ -157,6 +170,7 @@ struct Role {
   std::vector<KernelInfo> kernels;
   std::vector<MessageInfo> messages;
   std::vector<CollectiveInfo> collectives;
+  std::vector<Redistribution> redistributions;
   std::vector<Body> bodies;
   std::vector<Slot> slots;
   std::vector<std::int64_t> variant_samples;  ///< samples per micro-batch, by variant
@@ -181,6 +195,7 @@ struct Program {
   std::vector<Role> roles;
   std::vector<std::uint32_t> role_of;  ///< by rank
   std::vector<std::string> warnings;   ///< operators that replicate, statistics that differ
+  std::shared_ptr<const Sharding> sharding;
 
   [[nodiscard]] const Role& role(int rank) const { return roles[role_of[static_cast<std::size_t>(rank)]]; }
 };
@@ -194,6 +209,10 @@ struct SampleRange {
   std::int64_t first = 0, count = 0;
 };
 [[nodiscard]] SampleRange samples(const Program&, int rank, int micro_batch);
+/// Position of a rank on the axes of the sharding. `micro_batch` -1: of what is not split in time.
+[[nodiscard]] Coordinates position(const Program&, int rank, int micro_batch);
+/// What a buffer with a layout holds of its tensor on this rank.
+[[nodiscard]] Region region(const Program&, const Buffer&, const Coordinates&);
 /// The rank that a message of `rank` goes to or comes from.
 [[nodiscard]] int peer(const Program&, int rank, const MessageInfo&);
 /// Bytes that an instruction moves in a variant: of the sent, received or reduced buffer.

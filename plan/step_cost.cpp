@@ -90,7 +90,8 @@ namespace {
 
 bool computes(const Instruction& i) {
   return i.kind == InstructionKind::Kernel || i.kind == InstructionKind::Reorder || i.kind == InstructionKind::Accumulate ||
-         i.kind == InstructionKind::Load;
+         i.kind == InstructionKind::Load || i.kind == InstructionKind::Slice || i.kind == InstructionKind::Mask ||
+         i.kind == InstructionKind::Pack || i.kind == InstructionKind::Unpack;
 }
 
 }  // namespace

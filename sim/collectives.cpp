@@ -17,12 +17,12 @@ struct MessageEnd {
 
 }  // namespace
 
-StepPattern match_steps(const plan::CollectiveRow& row, int ranks, std::int64_t count, int ranks_per_node) {
+StepPattern match_steps(int ranks, const std::function<std::vector<plan::CollectiveStep>(int member)>& steps_of) {
   StepPattern pattern;
   std::vector<MessageEnd> sent, received;
   for (int rank = 0; rank < ranks; ++rank) {
     auto& steps = pattern.members.emplace_back();
-    for (const auto& s : row.steps(rank, ranks, count, ranks_per_node)) {
+    for (const auto& s : steps_of(rank)) {
       const auto number = static_cast<std::uint32_t>(steps.size());
       if (s.send_to >= 0) sent.push_back({rank, s.send_to, number});
       if (s.receive_from >= 0) received.push_back({s.receive_from, rank, number});
@@ -41,18 +41,29 @@ StepPattern match_steps(const plan::CollectiveRow& row, int ranks, std::int64_t 
   return pattern;
 }
 
-std::shared_ptr<const StepPattern> Collectives::pattern(const CollectiveCall& call, int ranks) {
-  auto& known = patterns_[{call.row, ranks, call.count, call.ranks_per_node}];
+std::shared_ptr<const StepPattern> Collectives::pattern(const CollectiveCall& call, const std::vector<int>& group) {
+  const auto& [program, info, role, member, sequence] = call;
+  const bool exchanges = info->algorithm == plan::kExchange;
+  const void* which = exchanges ? &role->redistributions[static_cast<std::size_t>(info->redistribution)] : nullptr;
+  const int ranks = static_cast<int>(group.size());
+  auto& known = patterns_[{info->kind, info->algorithm, ranks, member.ranks_per_node, exchanges ? 0 : member.count, info->units, which,
+                           exchanges ? group.front() : 0, exchanges ? member.micro_batch : 0}];
   auto found = known.lock();
-  if (!found) known = found = std::make_shared<const StepPattern>(match_steps(*call.row, ranks, call.count, call.ranks_per_node));
+  if (found) return found;
+  const auto steps = [&](int position) {
+    auto other = member;
+    other.rank = group[static_cast<std::size_t>(position)];
+    return plan::steps_of(*program, *info, *role, other);
+  };
+  known = found = std::make_shared<const StepPattern>(match_steps(ranks, steps));
   return found;
 }
 
 std::uint32_t Collectives::find_or_open(const CollectiveCall& call, const std::vector<int>& group) {
-  const auto [at, fresh] = open_.try_emplace({call.axis, group.front(), call.sequence}, 0);
+  const auto [at, fresh] = open_.try_emplace({call.info->axis, group.front(), call.sequence}, 0);
   if (!fresh) {
     const auto& other = active_[at->second].call;
-    ensure(other.row == call.row && other.count == call.count, "the ranks of a group perform the same collectives in the same order");
+    ensure(other.info->kind == call.info->kind && (call.info->algorithm == plan::kExchange || other.member.count == call.member.count), "the ranks of a group perform the same collectives in the same order");
     return at->second;
   }
   if (unused_.empty()) {
@@ -61,7 +72,7 @@ std::uint32_t Collectives::find_or_open(const CollectiveCall& call, const std::v
   }
   at->second = unused_.back();
   unused_.pop_back();
-  active_[at->second] = {pattern(call, static_cast<int>(group.size())), call, group, std::vector<Member>(group.size()), group.size()};
+  active_[at->second] = {pattern(call, group), call, group, std::vector<Member>(group.size()), group.size()};
   return at->second;
 }
 
@@ -93,14 +104,14 @@ bool Collectives::begin_step(std::uint32_t which, std::uint32_t position) {
 void Collectives::send(std::uint32_t which, std::uint32_t sender, std::uint32_t receiver) {
   const auto& a = active_[which];
   const auto& step = a.pattern->members[sender][a.members[sender].step];
-  messages_.send(a.group[sender], a.group[receiver], step.send_count * a.call.element_bytes, {true, which, sender, receiver});
+  messages_.send(a.group[sender], a.group[receiver], step.send_count * a.call.member.element_bytes, {true, which, sender, receiver});
 }
 
 void Collectives::arrived(const Purpose& purpose, std::vector<int>& ended) {
   const auto& a = active_[purpose.which];
   const auto& step = a.pattern->members[purpose.receiver][a.members[purpose.receiver].step];
   if (step.reduce) {
-    const Bytes received(step.receive_count * a.call.element_bytes);
+    const Bytes received(step.receive_count * a.call.member.element_bytes);
     const double seconds = (received / reduction_).value() * messages_.factor();
     network_.alarm(network_.now() + seconds,
                    token_of(Occasion::Reduced, static_cast<std::uint64_t>(purpose.which) << 32 | purpose.receiver));
@@ -127,7 +138,7 @@ void Collectives::part_ended(std::uint32_t which, std::uint32_t position, std::v
 void Collectives::leave(std::uint32_t which) {
   auto& a = active_[which];
   if (--a.left > 0) return;
-  open_.erase({a.call.axis, a.group.front(), a.call.sequence});
+  open_.erase({a.call.info->axis, a.group.front(), a.call.sequence});
   a.pattern.reset();
   unused_.push_back(which);
 }

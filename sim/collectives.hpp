@@ -2,10 +2,11 @@
 // Collectives in progress: every rank goes through its steps; a message starts when its sender and its receiver have both reached the
 // steps that name it, since it is received in place.
 
+#include <functional>
 #include <map>
 #include <memory>
 
-#include "plan/collectives/collective.hpp"
+#include "plan/collectives/exchange.hpp"
 #include "sim/messages.hpp"
 
 namespace rehearsal::sim {
@@ -22,15 +23,15 @@ struct StepPattern {
 };
 
 /// Throws InternalError when a message is sent that is not received.
-[[nodiscard]] StepPattern match_steps(const plan::CollectiveRow&, int ranks, std::int64_t count, int ranks_per_node);
+[[nodiscard]] StepPattern match_steps(int ranks, const std::function<std::vector<plan::CollectiveStep>(int member)>& steps);
 
 /// One collective of one group, as each of its members asks for it.
 struct CollectiveCall {
-  const plan::CollectiveRow* row = nullptr;
-  std::uint32_t axis = 0, sequence = 0;  ///< the how-many-th collective of the group
-  std::int64_t count = 0;                ///< elements
-  double element_bytes = 0;
-  int ranks_per_node = 1;
+  const plan::Program* program = nullptr;
+  const plan::CollectiveInfo* info = nullptr;
+  const plan::Role* role = nullptr;
+  plan::CollectiveMember member;
+  std::uint32_t sequence = 0;  ///< the how-many-th collective of the group
 };
 
 class Collectives {
@@ -57,10 +58,11 @@ class Collectives {
     std::vector<Member> members;
     std::size_t left = 0;
   };
-  using PatternKey = std::tuple<const plan::CollectiveRow*, int, std::int64_t, int>;
+  /// Kind, algorithm, ranks, ranks per node, elements, units; of exchanges also the redistribution, the group and the micro-batch.
+  using PatternKey = std::tuple<plan::CollectiveKind, std::string_view, int, int, std::int64_t, std::int64_t, const void*, int, int>;
 
   std::uint32_t find_or_open(const CollectiveCall&, const std::vector<int>& group);
-  std::shared_ptr<const StepPattern> pattern(const CollectiveCall&, int ranks);
+  std::shared_ptr<const StepPattern> pattern(const CollectiveCall&, const std::vector<int>& group);
   /// True when there is no step left.
   bool begin_step(std::uint32_t which, std::uint32_t position);
   [[nodiscard]] bool is_at(const Active&, int position, std::uint32_t step) const;

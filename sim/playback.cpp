@@ -154,28 +154,28 @@ void Playback::collect(Place at, const Run& run) {
   auto& r = state(at.rank);
   const auto& i = r.table->instruction(run);
   const auto& info = r.table->role->collectives[static_cast<std::size_t>(i.collective)];
-  const double bytes = bytes_of(r, run);
+  const auto element = static_cast<double>(size_of(r.table->role->buffers[i.outputs.empty() ? i.inputs.front() : i.outputs.front()].dtype));
+  const auto& members = group(at.rank, info.axis);
+  const plan::CollectiveMember member{at.rank, r.table->slot(run).micro_batch, static_cast<std::int64_t>(bytes_of(r, run) / element), element,
+                                      members.per_node};
   auto& stream = r.streams[at.stream];
   stream.began = network_.now();
   stream.busy = true;
   if (options_.closed_form_collectives) {
-    stream.free = network_.now() + closed_form_seconds(at.rank, info, bytes);
+    stream.free = network_.now() + closed_form_seconds(info, *r.table->role, member);
     return network_.alarm(stream.free, token_of(Occasion::RunEnded, static_cast<std::uint64_t>(at.rank) * kStreams + at.stream));
   }
   r.collective_stream = at.stream;
-  const auto& members = group(at.rank, info.axis);
-  const auto element = static_cast<double>(size_of(r.table->role->buffers[i.outputs.empty() ? i.inputs.front() : i.outputs.front()].dtype));
-  CollectiveCall call{&plan::collective(info.kind, info.algorithm), info.axis, r.collectives[info.axis]++,
-                      static_cast<std::int64_t>(bytes / element),   element,   members.per_node};
+  const CollectiveCall call{&request_.program, &info, r.table->role, member, r.collectives[info.axis]++};
   if (!collectives_.join(call, members.ranks, plan::coordinate(request_.program, at.rank, info.axis))) return;
   stream.free = network_.now();
   end_run(at);
 }
 
-double Playback::closed_form_seconds(int rank, const plan::CollectiveInfo& info, double bytes) const {
-  const auto links = plan::collective_links(request_.program, request_.platform, routes_.fabric(), request_.model, {info.axis, rank});
-  return plan::collective(info.kind, info.algorithm).closed_form(request_.program.axes[info.axis].size, Bytes(bytes), links).value() *
-         messages_.factor();
+double Playback::closed_form_seconds(const plan::CollectiveInfo& info, const plan::Role& role, const plan::CollectiveMember& member) const {
+  const auto links =
+      plan::collective_links(request_.program, request_.platform, routes_.fabric(), request_.model, {info.axis, member.rank});
+  return plan::collective_time(request_.program, info, role, member, links).value() * messages_.factor();
 }
 
 void Playback::end_run(Place at) {

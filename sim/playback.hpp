@@ -89,7 +89,7 @@ class Playback final : public Listener {
   void collective_ended(int rank);
   [[nodiscard]] double bytes_of(const RankState&, const Run&) const;
   [[nodiscard]] const Group& group(int rank, std::size_t axis);
-  [[nodiscard]] double closed_form_seconds(int rank, const plan::CollectiveInfo&, double bytes) const;
+  [[nodiscard]] double closed_form_seconds(const plan::CollectiveInfo&, const plan::Role&, const plan::CollectiveMember&) const;
 
   const plan::EvaluationRequest& request_;
   PlaybackOptions options_;

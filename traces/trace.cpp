@@ -63,7 +63,7 @@ Enum checked(int value, int count, const char* what) {
 EventKind kind_of(const Json& j) {
   EventKind k;
   const auto& id = j.at("id");
-  k.identity.kind = checked<plan::InstructionKind>(id.at(0).get<int>(), 9, "instruction kind");
+  k.identity.kind = checked<plan::InstructionKind>(id.at(0).get<int>(), plan::kInstructionKinds, "instruction kind");
   k.identity.phase = checked<graph::Phase>(id.at(1).get<int>(), 3, "phase");
   k.identity.body = checked<plan::BodyKind>(id.at(2).get<int>(), 4, "body");
   k.identity.node = id.at(3).get<std::int32_t>();

@@ -80,14 +80,13 @@ std::vector<LabelKind> kinds_of(std::size_t rank, Label summed) {
   return kinds;
 }
 
-/// X, W, B? -> Y. A bias is added once, so with one the contracted channels stay whole.
+/// X, W, B? -> Y. A bias is added once: where channels that are summed over are split, one block adds it.
 SplitRule conv_labels(const NodeView& node) {
   const Shape &x = node.input(0).shape, &w = node.input(1).shape, &y = node.output().shape;
   const std::int64_t group = x[1] / w[1];
   SplitRule rule{{image_labels(x, group, In), weight_labels(w, group, Out, In)}, {image_labels(y, group, Out)}, kinds_of(x.size(), In)};
   if (node.inputs.size() > 2)
     rule.inputs.push_back(node.has_input(2) ? TensorLabels{nested({Group, group}, {Out, y[1] / group})} : TensorLabels{});
-  if (node.has_input(2)) rule.kinds[In] = LabelKind::Opaque;
   return rule;
 }
 
@@ -98,7 +97,6 @@ SplitRule transposed_labels(const NodeView& node) {
   SplitRule rule{
       {image_labels(from, group, Out), weight_labels(w, group, Out, In)}, {image_labels(to, group, In)}, kinds_of(from.size(), Out)};
   if (node.inputs.size() > 2) rule.inputs.push_back(node.has_input(2) ? TensorLabels{nested({Group, group}, {In, w[1]})} : TensorLabels{});
-  if (node.has_input(2)) rule.kinds[Out] = LabelKind::Opaque;
   return rule;
 }
 

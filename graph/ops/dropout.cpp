@@ -27,7 +27,7 @@ void dropout_gradient(GradientContext& context) {
   context.set(0, context.emit1("DropoutGrad", {context.gradient_of_output()}, context.attributes()));
 }
 
-constexpr Trait kTraits = Trait::Elementwise | Trait::Random | Trait::InPlace;
+constexpr Trait kTraits = Trait::Elementwise | Trait::Random | Trait::Positional | Trait::InPlace;
 
 const OpSchema kRows[] = {
     {.name = "Dropout",

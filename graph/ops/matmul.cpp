@@ -144,13 +144,10 @@ std::vector<TensorType> infer_gemm(const NodeView& node) {
   return {{node.input(0).dtype, {p.m, p.n}}};
 }
 
-/// With C the contracted dimension stays whole: a sum of partial results would count C once per part.
+/// C is added once: where the contracted dimension is split, one block adds it.
 SplitRule gemm_labels(const NodeView& node) {
   SplitRule rule = matmul_labels(node);
-  if (node.has_input(2)) {
-    rule.inputs.push_back(aligned_labels(node.input(2).shape, node.output().shape));
-    rule.kinds.back() = LabelKind::Opaque;
-  }
+  if (node.has_input(2)) rule.inputs.push_back(aligned_labels(node.input(2).shape, node.output().shape));
   return rule;
 }
 

@@ -25,6 +25,9 @@ struct CollectiveStep {
   bool reduce = false;  ///< received elements are added to the own ones; otherwise they replace them
 };
 
+/// Name of the algorithm of all-to-all and halo conversions: sizes differ from pair to pair (collectives/exchange.hpp).
+inline constexpr std::string_view kExchange = "pairwise-exchange";
+
 /// Links as a collective sees them: ranks of one node share `inner` links, nodes are joined by `outer` ones.
 struct CollectiveLinks {
   Seconds inner_latency, outer_latency;

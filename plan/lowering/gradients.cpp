@@ -23,51 +23,88 @@ void RoleBuilder::plan_buckets() {
   std::vector<TensorId> gradients;
   for (const auto& p : c_.training.parameters)
     if (p.gradient != TensorId::None && g_[p.gradient].producer != NodeId::None && runs_here(g_[p.gradient].producer) &&
-        body_of(g_[p.gradient].producer) == backward_ && is_summed_everywhere(p))
+        body_of(g_[p.gradient].producer) == backward_ && is_summed_only(p))
       gradients.push_back(p.gradient);
   std::stable_sort(gradients.begin(), gradients.end(), [&](TensorId a, TensorId b) { return g_[a].producer < g_[b].producer; });
   gradients.erase(std::unique(gradients.begin(), gradients.end()), gradients.end());
-  const bool summed_over_ranks = c_.plan.dp > 1;
-  if (!summed_over_ranks && c_.program.micro_batches == 1) return;
-  std::int64_t filled = 0;
-  for (auto t : gradients) {
-    const auto shapes = shapes_of(t, c_.sharding.layout(t));
-    auto part = describe(t, c_.sharding.layout(t), shapes, backward_);
-    part.lifetime = Lifetime::Step;
-    const bool full = filled > 0 && filled + part.bytes > c_.options.bucket_bytes;
-    const bool other_type = !buckets_.empty() && role_.buffers[buckets_.back().buffer].dtype != part.dtype;
-    if (buckets_.empty() || full || other_type) {
-      Buffer bucket;
-      bucket.name = "gradient bucket " + std::to_string(buckets_.size());
-      bucket.dtype = part.dtype;
-      bucket.category = MemoryCategory::Gradients;
-      bucket.lifetime = Lifetime::Step;
-      buckets_.push_back({{}, new_buffer(std::move(bucket), nullptr), 0});
-      filled = 0;
-    }
-    auto& bucket = buckets_.back();
-    part.part_of = bucket.buffer;
-    part.part_offset = filled;
-    filled += aligned(part.bytes);
-    bucket.gradients.push_back(t);
-    ++bucket.missing;
-    auto& whole = role_.buffers[bucket.buffer];
-    whole.bytes = filled;
-    whole.shapes = {{filled / static_cast<std::int64_t>(size_of(whole.dtype))}};
-    whole.tensor = bucket.gradients.front();
-    bucket_of_[t] = buckets_.size() - 1;
-    part_of_bucket_[t] = new_buffer(std::move(part), nullptr);
-  }
+  for (auto t : gradients) add_to_bucket(t);
 }
 
-/// True when the update wants the gradient summed over every axis that splits the batch (a gradient that does not depend on the samples is
-/// not).
-bool RoleBuilder::is_summed_everywhere(const graph::TrainedParameter& p) const {
-  const auto& layout = c_.sharding.layout(p.gradient);
-  return std::all_of(layout.begin(), layout.end(), [](const AxisLayout& axis) { return axis.partial(); });
+/// A bucket holds gradients that are summed over the same axes.
+void RoleBuilder::add_to_bucket(TensorId t) {
+  auto layout = c_.sharding.layout(t);
+  std::vector<std::size_t> axes;
+  for (std::size_t a = 0; a < layout.size(); ++a) {
+    if (!layout[a].partial()) continue;
+    if (a != c_.time_axis) axes.push_back(a);
+    layout[a] = {};
+  }
+  auto part = describe(t, layout, shapes_of(t, layout), backward_);
+  part.lifetime = Lifetime::Step;
+  auto open = std::find_if(buckets_.rbegin(), buckets_.rend(), [&](const Bucket& b) {
+    return b.axes == axes && role_.buffers[b.buffer].dtype == part.dtype;
+  });
+  if (open == buckets_.rend() || role_.buffers[open->buffer].bytes + part.bytes > c_.options.bucket_bytes) {
+    Buffer bucket;
+    bucket.name = "gradient bucket " + std::to_string(buckets_.size());
+    bucket.dtype = part.dtype;
+    bucket.category = MemoryCategory::Gradients;
+    bucket.lifetime = Lifetime::Step;
+    bucket.tensor = t;
+    buckets_.push_back({{}, new_buffer(std::move(bucket), nullptr), 0, axes});
+    open = buckets_.rbegin();
+  }
+  auto& whole = role_.buffers[open->buffer];
+  part.part_of = open->buffer;
+  part.part_offset = whole.bytes;
+  whole.bytes += aligned(part.bytes);
+  whole.shapes = {{whole.bytes / static_cast<std::int64_t>(size_of(whole.dtype))}};
+  open->gradients.push_back(t);
+  ++open->missing;
+  bucket_of_[t] = static_cast<std::size_t>(&*open - buckets_.data());
+  part_of_bucket_[t] = new_buffer(std::move(part), nullptr);
+}
+
+/// True when all that the update wants of a gradient is to be summed, over ranks or micro-batches.
+bool RoleBuilder::is_summed_only(const graph::TrainedParameter& p) const {
+  bool summed = false;
+  for (const auto& conversion : c_.sharding.conversions) {
+    if (conversion.tensor != p.gradient) continue;
+    for (const auto& step : conversion.steps)
+      if (step.kind != ConversionKind::AllReduce) return false;
+    summed = true;
+  }
+  return summed && !is_wanted_in_parts(p.gradient);
 }
 
 bool RoleBuilder::is_bucketed(TensorId t) const { return bucket_of_.contains(t); }
+
+/// The conversion of a gradient of which every rank wants a part of the sum; -1: there is none, or it has to wait for the last micro-batch.
+int RoleBuilder::dealt_out_conversion(TensorId t) const {
+  if (g_[t].role != graph::Role::Gradient || (c_.program.micro_batches > 1 && c_.plan.zero < 2)) return -1;
+  int found = -1;
+  for (std::size_t i = 0; i < c_.sharding.conversions.size(); ++i) {
+    const auto& conversion = c_.sharding.conversions[i];
+    if (conversion.tensor != t) continue;
+    const bool sums = std::all_of(conversion.steps.begin(), conversion.steps.end(), [](const ConversionStep& step) {
+      return step.kind == ConversionKind::ReduceScatter || step.kind == ConversionKind::AllReduce;
+    });
+    const bool scatters = std::any_of(conversion.steps.begin(), conversion.steps.end(),
+                                      [](const ConversionStep& step) { return step.kind == ConversionKind::ReduceScatter; });
+    if (!sums || !scatters || found >= 0) return -1;
+    found = static_cast<int>(i);
+  }
+  return found;
+}
+
+/// As soon as it is there, so that the backward pass goes on meanwhile; with micro-batches only the own part is kept and added up.
+void RoleBuilder::deal_out_gradient(int number, BufferIndex b, std::uint16_t body) {
+  const auto& conversion = c_.sharding.conversions[static_cast<std::size_t>(number)];
+  for (const auto& step : conversion.steps)
+    if (step.axis != c_.time_axis) b = apply_step(conversion, step, b, body);
+  if (c_.program.micro_batches > 1) b = accumulated(conversion.tensor, b, body);
+  buffers_[{conversion.tensor, number, role_.buffers[b].format, false}] = b;
+}
 
 void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_t body) {
   const auto part = part_of_bucket_.at(t);
@@ -85,18 +122,13 @@ void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_
     emit(body, std::move(copy));
   }
   const auto bucket = bucket_of_.at(t);
-  if (--buckets_[bucket].missing == 0 && c_.plan.dp > 1) reduce_bucket(bucket, c_.plan.overlap ? body : update_);
+  if (--buckets_[bucket].missing == 0) reduce_bucket(bucket, c_.plan.overlap ? body : update_);
 }
 
 void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {
   const auto& bucket = buckets_[index];
-  all_reduce(bucket.buffer, bucket.gradients.front(), body, body == update_ ? When::Always : When::LastMicroBatch);
-}
-
-std::string RoleBuilder::allreduce_algorithm(std::int64_t bytes) const {
-  if (c_.plan.allreduce != "auto") return c_.plan.allreduce;
-  if (!c_.options.links) return "ring";
-  return std::string(best_collective(CollectiveKind::AllReduce, c_.plan.dp, Bytes(static_cast<double>(bytes)), *c_.options.links).name);
+  for (const auto axis : bucket.axes)
+    all_reduce(bucket.buffer, bucket.gradients.front(), {c_.mesh_axis[axis], body, body == update_ ? When::Always : When::LastMicroBatch});
 }
 
 }  // namespace rehearsal::plan

@@ -7,6 +7,8 @@
 #include "base/join.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/schedules/schedule.hpp"
+#include "plan/sharding/classes.hpp"
+#include "plan/sharding/rules.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -17,17 +19,12 @@ struct Unsupported {
   bool (*used)(const Plan&);
 };
 constexpr Unsupported kUnsupported[] = {
-    {"tp", [](const Plan& p) { return p.tp > 1; }},
-    {"cp", [](const Plan& p) { return p.cp > 1; }},
-    {"ep", [](const Plan& p) { return p.ep > 1; }},
     {"spatial",
      [](const Plan& p) {
        return p.spatial != std::array<int, 3>{1, 1, 1};
      }},
     {"interleave", [](const Plan& p) { return p.interleave > 1; }},
-    {"zero", [](const Plan& p) { return p.zero > 0; }},
     {"recompute", [](const Plan& p) { return p.recompute != "none"; }},
-    {"sequence_parallel", [](const Plan& p) { return p.sequence_parallel; }},
     {"offload", [](const Plan& p) { return p.offload != "none"; }},
     {"compression", [](const Plan& p) { return p.compression != "none"; }},
     {"bn", [](const Plan& p) { return p.bn != "batch"; }},
@@ -60,16 +57,13 @@ void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Progra
 }
 
 void build_roles(LoweringContext& context, Program& program) {
-  std::map<std::pair<int, std::int64_t>, std::uint32_t> known;
-  const auto data = context.data_mesh_axis;
+  const BlockClasses classes(context.sharding);
+  std::map<std::pair<int, std::vector<std::int64_t>>, std::uint32_t> known;
   const auto pipeline = axis_named(program.axes, "pp");
   for (int rank = 0; rank < program.ranks; ++rank) {
-    const int replica = coordinate(program, rank, data);
     const int stage = pipeline < program.axes.size() ? coordinate(program, rank, pipeline) : 0;
-    // Replicas of the same size may still deal it differently to micro-batches only if the counts differ: they do not (block()).
-    const auto own = block(program.batch, program.plan.dp, replica).count();
-    const auto [at, fresh] = known.try_emplace({stage, own}, static_cast<std::uint32_t>(program.roles.size()));
-    if (fresh) program.roles.push_back(RoleBuilder(context, stage, replica).build());
+    const auto [at, fresh] = known.try_emplace({stage, classes.of(position(program, rank, 0))}, static_cast<std::uint32_t>(program.roles.size()));
+    if (fresh) program.roles.push_back(RoleBuilder(context, stage, rank).build());
     program.role_of.push_back(at->second);
   }
 }
@@ -77,18 +71,22 @@ void build_roles(LoweringContext& context, Program& program) {
 }  // namespace
 
 std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
-  const std::map<std::string, int> sizes{{"dp", plan.dp}, {"pp", plan.pp}};
+  const std::map<std::string, std::vector<std::pair<std::string, int>>> parts{
+      {"dp", {{"dp", plan.dp}}}, {"pp", {{"pp", plan.pp}}}, {"tp", {{"tp", plan.tp}}}, {"cp", {{"cp", plan.cp}}}, {"ep", {{"ep", plan.ep}}},
+      {"spatial", {{"width", plan.spatial[2]}, {"height", plan.spatial[1]}, {"depth", plan.spatial[0]}}}};
+  // Neighbours of an image exchange halos many times a step: where the order does not say otherwise they are the nearest ranks.
+  const std::string order = plan.order.find("spatial") == std::string::npos ? "spatial." + plan.order : plan.order;
   std::vector<MeshAxisInfo> axes;
   int stride = 1;
   std::size_t start = 0;
-  while (start <= plan.order.size()) {
-    const auto dot = std::min(plan.order.find('.', start), plan.order.size());
-    const auto name = plan.order.substr(start, dot - start);
+  while (start <= order.size()) {
+    const auto dot = std::min(order.find('.', start), order.size());
+    for (const auto& [name, size] : parts.at(order.substr(start, dot - start))) {
+      if (size == 1 && name != "dp") continue;
+      axes.push_back({name, size, stride});
+      stride *= size;
+    }
     start = dot + 1;
-    const auto size = sizes.find(name);
-    if (size == sizes.end() || (size->second == 1 && name != "dp")) continue;
-    axes.push_back({name, size->second, stride});
-    stride *= size->second;
   }
   return axes;
 }
@@ -124,18 +122,17 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   program.micro_batches = micro_batches_of(training.batch, plan);
   program.axes = mesh_of(plan);
 
-  std::vector<MeshAxis> axes;
-  if (plan.dp > 1) axes.push_back({"dp", plan.dp, {"batch"}, false});
-  if (program.micro_batches > 1) axes.push_back({"micro-batch", program.micro_batches, {"batch"}, true});
-  const auto sharding = options.dims ? shard(training, options.dims, axes) : shard(training, axes);
+  const auto dims = options.dims ? options.dims : std::make_shared<const graph::LogicalDims>(training.graph);
+  const auto axes = sharding_axes(training, dims, plan, program.micro_batches);
+  program.sharding = std::make_shared<const Sharding>(shard(training, dims, axes));
+  const auto& sharding = *program.sharding;
   refuse_barriers(training.graph, sharding);
   warn_about_replicas(sharding, training.graph, program);
   const auto stages = assign_stages(training, plan, options.node_cost);
 
-  LoweringContext context{training, plan, backend, options, sharding, stages, program, training.graph.consumers()};
-  context.data_axis = plan.dp > 1 ? 0 : axes.size();
+  LoweringContext context{training, plan, backend, options, sharding, stages, program, training.graph.consumers(), axes.size(), {}};
   context.time_axis = program.micro_batches > 1 ? axes.size() - 1 : axes.size();
-  context.data_mesh_axis = axis_named(program.axes, "dp");
+  for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   build_roles(context, program);
   return program;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "plan/memory/planner.hpp"
+#include "plan/sharding/copies.hpp"
 #include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::plan {
@@ -12,18 +13,14 @@ using graph::NodeId;
 using graph::Phase;
 using graph::TensorId;
 
-RoleBuilder::RoleBuilder(const LoweringContext& context, int stage, int replica) : c_(context), g_(context.training.graph), stage_(stage) {
+RoleBuilder::RoleBuilder(const LoweringContext& context, int stage, int rank) : c_(context), g_(context.training.graph), stage_(stage) {
   role_.stage = stage;
   const auto& program = c_.program;
-  const auto own = block(program.batch, program.plan.dp, replica);
   for (int m = 0; m < program.micro_batches; ++m) {
-    const auto count = block(own.count(), program.micro_batches, m).count();
+    const auto count = samples(program, rank, m).count;
     auto known = std::find(role_.variant_samples.begin(), role_.variant_samples.end(), count);
     if (known == role_.variant_samples.end()) {
-      Coordinates at(c_.sharding.axes.size(), 0);
-      if (c_.data_axis < at.size()) at[c_.data_axis] = replica;
-      if (c_.time_axis < at.size()) at[c_.time_axis] = m;
-      at_.push_back(std::move(at));
+      at_.push_back(position(program, rank, m));
       role_.variant_samples.push_back(count);
       known = role_.variant_samples.end() - 1;
     }
@@ -33,6 +30,11 @@ RoleBuilder::RoleBuilder(const LoweringContext& context, int stage, int replica)
 
 Role RoleBuilder::build() && {
   open_bodies();
+  for (std::size_t i = 0; i < c_.sharding.conversions.size(); ++i) {
+    const auto& conversion = c_.sharding.conversions[i];
+    if (g_[conversion.tensor].role == graph::Role::Updated && conversion.consumers.empty())
+      into_storage_[conversion.tensor] = static_cast<int>(i);
+  }
   plan_buckets();
   for (const auto& conversion : c_.sharding.conversions)
     for (const auto& step : conversion.steps)
@@ -59,9 +61,22 @@ std::uint16_t RoleBuilder::body_of(NodeId n) const {
   return g_[n].phase == Phase::Forward ? forward_ : backward_;
 }
 
+int RoleBuilder::conversion_into_storage(TensorId t) const {
+  const auto at = into_storage_.find(t);
+  return at == into_storage_.end() ? -1 : at->second;
+}
+
+/// What the forward pass gathered of sharded parameters is dropped, and gathered again by the backward pass.
+void RoleBuilder::forget_gathered_parameters() {
+  std::erase_if(buffers_, [&](const auto& entry) { return entry.first.conversion >= 0 && g_[entry.first.tensor].role == graph::Role::Parameter; });
+}
+
 void RoleBuilder::lower_nodes() {
+  bool in_backward = false;
   for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
     const auto id = static_cast<NodeId>(n);
+    if (g_[id].phase == Phase::Backward && !in_backward) forget_gathered_parameters();
+    in_backward = in_backward || g_[id].phase == Phase::Backward;
     const bool everywhere = c_.stages[id] == kAnyStage && g_[id].phase == Phase::Update;
     if (runs_here(id) || everywhere) lower_node(id, everywhere ? update_ : body_of(id));
   }
@@ -175,8 +190,12 @@ void RoleBuilder::bring_into_formats(NodeId n, std::vector<BufferIndex>& inputs,
 
 /// Where a kernel writes `t`: an updated parameter over the old one, a gradient straight into its bucket unless micro-batches are summed.
 BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
-  if (g_[t].role == graph::Role::Updated) return stored_buffer(g_[t].stored_in);
   const Key key{t, -1, buffer.format, false};
+  if (g_[t].role == graph::Role::Updated) {
+    if (conversion_into_storage(t) < 0) return stored_buffer(g_[t].stored_in);
+    buffer.category = MemoryCategory::Communication;
+    return new_buffer(std::move(buffer), &key);
+  }
   const auto part = part_of_bucket_.find(t);
   if (part == part_of_bucket_.end() || c_.program.micro_batches > 1 || buffer.format != Format::Plain)
     return new_buffer(std::move(buffer), &key);
@@ -304,9 +323,20 @@ Buffer RoleBuilder::describe(TensorId t, const Layout& layout, const std::vector
   b.category = category_of(g_[t].role);
   b.lifetime = lifetime_in(body);
   for (const auto& s : shapes) b.bytes = std::max(b.bytes, graph::element_count(s) * static_cast<std::int64_t>(size_of(b.dtype)));
-  for (const auto& axis : layout)
-    if (axis.split()) b.batch_dim = axis.dim, b.batch_dim_size = g_[t].type.shape[static_cast<std::size_t>(axis.dim)];
+  b.layout = layout;
   return b;
+}
+
+Buffer RoleBuilder::describe_operand(NodeId user, std::size_t operand, const Layout& layout, std::uint16_t body) const {
+  std::vector<graph::Shape> shapes;
+  for (const auto& at : at_) {
+    auto& shape = shapes.emplace_back();
+    for (const IndexSet& set : c_.sharding.operand_region(user, operand, layout, at)) shape.push_back(count_of(set));
+  }
+  auto buffer = describe(g_[user].inputs[operand], layout, shapes, body);
+  buffer.user = user;
+  buffer.operand = static_cast<std::uint16_t>(operand);
+  return buffer;
 }
 
 BufferIndex RoleBuilder::stored_buffer(TensorId t) {

@@ -1,5 +1,5 @@
 #pragma once
-// Builds one Role: the nodes of one pipeline stage, on the block of one replica.
+// Builds one Role: the nodes of one pipeline stage, on the blocks of one rank.
 
 #include <map>
 #include <set>
@@ -21,14 +21,14 @@ struct LoweringContext {
   const StageAssignment& stages;
   const Program& program;  ///< batch, axes and micro-batches are set
   std::vector<std::vector<graph::NodeId>> consumers;
-  std::size_t data_axis = 0, time_axis = 0;  ///< into sharding.axes; sharding.axes.size() when there is none
-  std::size_t data_mesh_axis = 0;            ///< into program.axes
+  std::size_t time_axis = 0;           ///< into sharding.axes; sharding.axes.size() when there is none
+  std::vector<std::size_t> mesh_axis;  ///< [axis of the sharding]: into program.axes
 };
 
 class RoleBuilder {
  public:
-  /// `replica`: a coordinate along dp that stands for the role.
-  RoleBuilder(const LoweringContext& context, int stage, int replica);
+  /// `rank` stands for the role.
+  RoleBuilder(const LoweringContext& context, int stage, int rank);
   [[nodiscard]] Role build() &&;
 
  private:
@@ -50,11 +50,14 @@ class RoleBuilder {
     std::vector<graph::TensorId> gradients;
     BufferIndex buffer = kNoBuffer;
     std::size_t missing = 0;
+    std::vector<std::size_t> axes;  ///< of the sharding, over which it is summed
   };
 
   // Bodies and instructions (role_builder.cpp)
   void open_bodies();
   void lower_nodes();
+  void forget_gathered_parameters();
+  [[nodiscard]] int conversion_into_storage(graph::TensorId) const;  ///< index into the conversions; -1: none
   [[nodiscard]] std::uint16_t body_of(graph::NodeId) const;
   [[nodiscard]] bool runs_here(graph::NodeId) const;
   void lower_node(graph::NodeId, std::uint16_t body);
@@ -77,11 +80,41 @@ class RoleBuilder {
   BufferIndex apply_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
   BufferIndex accumulated(graph::TensorId, BufferIndex source, std::uint16_t body);
   void after_production(graph::NodeId, std::uint16_t body);
-  void all_reduce(BufferIndex, graph::TensorId, std::uint16_t body, When when);
+
+  // Conversions (redistribute.cpp)
+  struct LocalStep {
+    InstructionKind kind;
+    std::size_t axis;
+  };
+  struct PackingStep {
+    InstructionKind kind;
+    std::int32_t redistribution;
+  };
+  struct SumPlace {
+    std::size_t mesh_axis;
+    std::uint16_t body;
+    When when;
+  };
+  [[nodiscard]] Buffer after_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
+  BufferIndex cut(LocalStep, BufferIndex source, Buffer target, std::uint16_t body);
+  BufferIndex plain(BufferIndex, std::uint16_t body);
+  BufferIndex summed(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
+  BufferIndex copy_of(BufferIndex, std::uint16_t body);
+  [[nodiscard]] bool is_wanted_in_parts(graph::TensorId) const;
+  BufferIndex redistributed(const ConversionStep&, BufferIndex source, BufferIndex target, std::uint16_t body);
+  void store_converted(graph::TensorId, BufferIndex source, std::uint16_t body);
+  BufferIndex copy_into(BufferIndex source, BufferIndex target, std::uint16_t body);
+  [[nodiscard]] Buffer message_vector(const Redistribution&, std::uint16_t body) const;
+  void emit_copy(PackingStep, std::vector<BufferIndex> from, BufferIndex to, std::uint16_t body);
+  void emit_collective(const ConversionStep&, std::int32_t redistribution, std::int64_t units, BufferIndex vector, std::uint16_t body);
+  void all_reduce(BufferIndex, graph::TensorId, SumPlace);
+  [[nodiscard]] std::string algorithm(CollectiveKind, std::size_t mesh_axis, std::int64_t bytes) const;
+  [[nodiscard]] graph::Phase phase_in(std::uint16_t body) const;
 
   // Buffers
   BufferIndex new_buffer(Buffer buffer, const Key* key);
   [[nodiscard]] Buffer describe(graph::TensorId, const Layout&, const std::vector<graph::Shape>& shapes, std::uint16_t body) const;
+  [[nodiscard]] Buffer describe_operand(graph::NodeId user, std::size_t operand, const Layout&, std::uint16_t body) const;
   [[nodiscard]] std::vector<graph::Shape> shapes_of(graph::TensorId, const Layout&) const;
   [[nodiscard]] BufferIndex stored_buffer(graph::TensorId);
   [[nodiscard]] BufferIndex base(BufferIndex) const;
@@ -91,10 +124,12 @@ class RoleBuilder {
   // Gradients (gradients.cpp)
   void plan_buckets();
   [[nodiscard]] bool is_bucketed(graph::TensorId) const;
-  [[nodiscard]] bool is_summed_everywhere(const graph::TrainedParameter&) const;
+  void add_to_bucket(graph::TensorId);
+  [[nodiscard]] bool is_summed_only(const graph::TrainedParameter&) const;
   void gradient_produced(graph::TensorId, BufferIndex, std::uint16_t body);
+  [[nodiscard]] int dealt_out_conversion(graph::TensorId) const;
+  void deal_out_gradient(int conversion, BufferIndex, std::uint16_t body);
   void reduce_bucket(std::size_t bucket, std::uint16_t body);
-  [[nodiscard]] std::string allreduce_algorithm(std::int64_t bytes) const;
 
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);
@@ -117,6 +152,7 @@ class RoleBuilder {
   std::map<graph::TensorId, std::size_t> bucket_of_;
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
   std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
+  std::map<graph::TensorId, int> into_storage_;  ///< updated tensors that do not lie as they are stored
   std::set<int> lowered_;                  ///< any-stage nodes already emitted
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "graph/op_schema.hpp"
 #include "plan/sharding/passes.hpp"
 
 namespace rehearsal::plan {
@@ -37,6 +38,18 @@ std::int64_t smallest_place(const graph::Atoms& atoms, const IterDim& way) {
   return least;
 }
 
+/// Are all blocks of a way single ranges of indices: is the outermost factor split, and not inside the segments of a sum?
+bool owns_ranges(const ShardingTask& task, NodeId node, const IterDim& way) {
+  const graph::Node& n = task.graph[node];
+  const auto range = [&](const graph::TensorDims& dims, const Place& p) {
+    return p.factor == 0 && task.dims.atoms().find(dims[static_cast<std::size_t>(p.dim)].front()) == task.dims.atoms().find(p.atom);
+  };
+  return std::all_of(way.inputs.begin(), way.inputs.end(),
+                     [&](const Place& p) { return range(task.dims.of_operand(node, static_cast<std::size_t>(p.operand)), p); }) &&
+         std::all_of(way.outputs.begin(), way.outputs.end(),
+                     [&](const Place& p) { return range(task.dims.of(n.outputs[static_cast<std::size_t>(p.operand)]), p); });
+}
+
 }  // namespace
 
 std::vector<AxisRules> resolve_rules(const graph::LogicalDims& dims, const std::vector<MeshAxis>& axes) {
@@ -69,6 +82,7 @@ Miss obstacle(const ShardingTask& task, NodeId node, std::size_t axis, const Ite
       if (needed && !way.output(o)) return Miss::ResultLacksIt;
     }
   }
+  if (graph::has(graph::schema(n).traits, graph::Trait::Positional) && !owns_ranges(task, node, way)) return Miss::Scattered;
   std::int64_t parts = task.axes[axis].size;
   for (std::size_t a = 0; a < chosen.size(); ++a) {
     if (!chosen[a]) continue;

@@ -60,6 +60,8 @@ class LayoutPass {
     s_.wanted.assign(graph_.nodes().size(), {});
     settled_.assign(graph_.tensors().size(), false);
     store_as_wanted();
+    for (std::size_t a = 0; a < axes_; ++a)
+      if (task_.axes[a].zero >= 3) store_parameters_split(a);
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) visit(static_cast<NodeId>(n));
     load_whole_where_needed();
   }
@@ -84,6 +86,49 @@ class LayoutPass {
     }
   }
 
+  /// Every parameter lies where its update works on it.
+  void store_parameters_split(std::size_t axis) {
+    for (const auto& p : task_.training.parameters) {
+      if (p.update == NodeId::None) continue;
+      const int way = largest_way(p.update, axis, stored_ways(p));
+      const Place* place = way < 0 ? nullptr : task_.dims.iteration(p.update)[static_cast<std::size_t>(way)].input(0);
+      if (place) s_.layouts[graph::index(p.value)][axis] = split_at(*place, false);
+    }
+  }
+
+  /// On every axis the way that the stored parameter's layout stands for.
+  std::vector<const IterDim*> stored_ways(const graph::TrainedParameter& p) const {
+    std::vector<const IterDim*> ways(axes_);
+    for (std::size_t a = 0; a < axes_; ++a) {
+      for (const IterDim& way : task_.dims.iteration(p.update)) {
+        const Place* place = way.input(0);
+        if (place && s_.layouts[graph::index(p.value)][a] == split_at(*place, false)) ways[a] = &way;
+      }
+    }
+    return ways;
+  }
+
+  /// The way along the largest dimension; the first of equals. -1: none is possible.
+  int largest_way(NodeId id, std::size_t axis, const std::vector<const IterDim*>& chosen) const {
+    const std::vector<IterDim>& ways = task_.dims.iteration(id);
+    int best = -1;
+    std::int64_t most = 0;
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      const std::int64_t size = task_.dims.atoms().size(ways[w].atom);
+      const bool taken = std::find(chosen.begin(), chosen.end(), &ways[w]) != chosen.end();
+      if (taken || size <= most || obstacle(task_, id, axis, ways[w], chosen) != Miss::None) continue;
+      best = static_cast<int>(w);
+      most = size;
+    }
+    return best;
+  }
+
+  bool works_on_parameter(const graph::Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) {
+      return t != TensorId::None && (is_stored(graph_[t].role) || graph_[t].role == Role::Gradient) && !graph_[t].type.shape.empty();
+    });
+  }
+
   void agree(TensorId t, NodeId id, std::size_t operand) {
     Layout& stored = s_.layouts[graph::index(t)];
     for (std::size_t a = 0; a < axes_; ++a) {
@@ -102,10 +147,14 @@ class LayoutPass {
     const graph::Node& node = graph_[id];
     if (node.phase != Phase::Forward) {
       std::vector<const IterDim*> chosen(axes_);
-      for (std::size_t a = 0; a < axes_; ++a) {
-        const int way = task_.axes[a].size == 1 ? -1 : inherited(id, a, chosen);
-        s_.choices[graph::index(id) * axes_ + a] = way;
-        chosen[a] = s_.choice(id, a);
+      // Axes that share out the update take what the others leave.
+      for (const bool shares : {false, true}) {
+        for (std::size_t a = 0; a < axes_; ++a) {
+          if ((task_.axes[a].zero > 0) != shares) continue;
+          const int way = task_.axes[a].size == 1 ? -1 : inherited(id, a, chosen);
+          s_.choices[graph::index(id) * axes_ + a] = way;
+          chosen[a] = s_.choice(id, a);
+        }
       }
     }
     want_operands(id);
@@ -127,8 +176,10 @@ class LayoutPass {
       if (t == TensorId::None) continue;
       const bool unsettled = graph_[t].producer == NodeId::None && graph_[t].role != Role::Constant && !settled_[graph::index(t)];
       for (std::size_t a = 0; a < axes_; ++a) {
-        wanted[i][a] =
-            passes_on(id, a) && (i == 0 || all_operands_sum(id)) ? partial(graph::LabelKind::Sum) : operand_layout(s_.choice(id, a), i);
+        const bool passed_on = passes_on(id, a) && (i == 0 || all_operands_sum(id));
+        const IterDim* way = s_.choice(id, a);
+        const bool added = way && way->kind == graph::LabelKind::Sum && static_cast<int>(i) == addend_of(graph::schema(node).name);
+        wanted[i][a] = passed_on || added ? partial(graph::LabelKind::Sum) : operand_layout(way, i);
       }
       if (unsettled) agree(t, id, i);  // optimizer state: first read by the update
     }
@@ -170,6 +221,7 @@ class LayoutPass {
       if (!before) return -1;
       return best_way(id, axis, chosen, [&](const IterDim& way, int) { return same_axis(*before, way); });
     }
+    if (node.phase == Phase::Update && task_.axes[axis].zero > 0 && works_on_parameter(node)) return largest_way(id, axis, chosen);
     if (node.phase == Phase::Update && reads_stored(node)) {
       return best_way(id, axis, chosen, [&](const IterDim& way, int) { return lies_stored(node, axis, way); });
     }

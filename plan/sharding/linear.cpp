@@ -17,7 +17,19 @@ constexpr LinearRow kLinear[] = {
     {"GatherGrad", LinearIn::First}, {"Add", LinearIn::All},         {"Sub", LinearIn::All},        {"Concat", LinearIn::All},
 };
 
+struct AddendRow {
+  std::string_view op;
+  int operand;
+};
+
+constexpr AddendRow kAddends[] = {{"Gemm", 2}, {"Conv", 2}, {"ConvTranspose", 2}};
+
 }  // namespace
+
+int addend_of(std::string_view op) {
+  const auto row = std::find_if(std::begin(kAddends), std::end(kAddends), [&](const AddendRow& r) { return r.op == op; });
+  return row == std::end(kAddends) ? -1 : row->operand;
+}
 
 std::optional<LinearIn> linear_in(std::string_view op) {
   const auto row = std::find_if(std::begin(kLinear), std::end(kLinear), [&](const LinearRow& r) { return r.op == op; });

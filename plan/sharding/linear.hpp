@@ -17,4 +17,8 @@ enum class LinearIn : std::uint8_t {
 [[nodiscard]] std::optional<LinearIn> linear_in(std::string_view op);
 [[nodiscard]] std::vector<std::string_view> linear_operators();
 
+/// The operand that is added to the result once (a bias): where the result is a pending sum, one rank adds it and the others add zero.
+/// -1: there is none.
+[[nodiscard]] int addend_of(std::string_view op);
+
 }  // namespace rehearsal::plan

@@ -114,8 +114,8 @@ std::int64_t length_of(const Atoms& atoms, AtomId leaf, AtomId atom, std::int64_
 
 }  // namespace
 
-std::vector<IndexSet> Sharding::region(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const {
-  std::vector<IndexSet> sets;
+Region Sharding::region(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const {
+  Region sets;
   const IndexSets indices(dims->atoms());
   for (std::size_t d = 0; d < tensor.size(); ++d) sets.push_back(indices.of(tensor[d], cuts_of(*this, layout, at, static_cast<int>(d))));
   return sets;
@@ -134,6 +134,10 @@ graph::Shape Sharding::shape(const graph::TensorDims& tensor, const Layout& layo
     sizes.push_back(product);
   }
   return sizes;
+}
+
+Region Sharding::operand_region(graph::NodeId node, std::size_t operand, const Layout& layout, const Coordinates& at) const {
+  return region(dims->of_operand(node, operand), layout, at);
 }
 
 graph::Shape Sharding::operand_shape(graph::NodeId node, std::size_t operand, const Coordinates& at) const {

@@ -10,7 +10,7 @@
 
 #include "graph/dims/dims.hpp"
 #include "graph/training.hpp"
-#include "plan/block.hpp"
+#include "plan/layout.hpp"
 
 namespace rehearsal::plan {
 
@@ -20,25 +20,10 @@ struct MeshAxis {
   std::int64_t size = 1;          ///< ranks along it, or micro-batches of a step when `in_time`
   std::vector<std::string> dims;  ///< what it splits, first match wins: "batch", or the name of a logical dimension
   bool in_time = false;           ///< coordinates are micro-batches, played one after the other by the same rank
+  /// ZeRO (Rajbhandari et al. 2020): 1, 2 deal out optimizer state and the update of every parameter, 3 the stored parameter too, each
+  /// along its largest dimension that no other axis has.
+  int zero = 0;
 };
-
-enum class LayoutKind : std::uint8_t { Replicated, Split, Partial };
-
-/// How one mesh axis lays out one tensor.
-struct AxisLayout {
-  LayoutKind kind = LayoutKind::Replicated;
-  graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of Partial: Sum, Max or Min
-  bool halo = false;                                   ///< of Split, only wanted, never produced: with the neighbours' rows a window needs
-  std::int16_t dim = 0, factor = 0;                    ///< of Split
-  graph::AtomId atom = graph::AtomId::None;            ///< of Split
-  friend bool operator==(const AxisLayout&, const AxisLayout&) = default;
-
-  [[nodiscard]] bool replicated() const { return kind == LayoutKind::Replicated; }
-  [[nodiscard]] bool split() const { return kind == LayoutKind::Split; }
-  [[nodiscard]] bool partial() const { return kind == LayoutKind::Partial; }
-};
-using Layout = std::vector<AxisLayout>;                ///< one per mesh axis
-[[nodiscard]] std::string to_text(const AxisLayout&);  ///< "R", "S0", "S1.2", "P"
 
 enum class ConversionKind : std::uint8_t {
   AllReduce,      ///< P -> R; in time: accumulate over micro-batches
@@ -98,11 +83,6 @@ struct AxisUse {
   std::vector<Replica> replicas;  ///< nodes with work that are not split on this axis, in order
 };
 
-/// Position on every mesh axis.
-using Coordinates = std::vector<std::int64_t>;
-/// The indices of one dimension that a coordinate owns, ascending; several ranges when an inner factor is split.
-using IndexSet = std::vector<Range>;
-
 struct Sharding {
   std::vector<MeshAxis> axes;
   std::shared_ptr<const graph::LogicalDims> dims;
@@ -123,11 +103,13 @@ struct Sharding {
   [[nodiscard]] std::int64_t coordinates_count() const;  ///< product of the axes' sizes
 
   /// What of a tensor with dimensions `dims` (of(tensor), or of_operand(node, i) for constants) a coordinate owns under `layout`.
-  [[nodiscard]] std::vector<IndexSet> region(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const;
+  [[nodiscard]] Region region(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const;
   [[nodiscard]] graph::Shape shape(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const;
   [[nodiscard]] graph::Shape local_shape(graph::TensorId t, const Layout& layout, const Coordinates& at) const {
     return shape(dims->of(t), layout, at);
   }
+  /// What a coordinate holds of an operand under `layout`, with the halo that the node's window needs where the layout asks for it.
+  [[nodiscard]] Region operand_region(graph::NodeId node, std::size_t operand, const Layout& layout, const Coordinates& at) const;
   /// Local shape of an operand as the node's kernel gets it, and of a result as it leaves it.
   [[nodiscard]] graph::Shape operand_shape(graph::NodeId node, std::size_t operand, const Coordinates& at) const;
   [[nodiscard]] graph::Shape result_shape(graph::TensorId t, const Coordinates& at) const { return local_shape(t, layout(t), at); }

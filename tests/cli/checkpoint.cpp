@@ -28,7 +28,8 @@ class Saved {
 
 TEST_CASE("six steps are three steps and three more") {
   const auto [ranks, options] = GENERATE(std::pair{0, "--dtype f64"}, std::pair{0, "--dtype f32"}, std::pair{2, "--plan dp=2 --dtype f32"},
-                                         std::pair{2, "--plan pp=2,micro_batch=1 --dtype f64"});
+                                         std::pair{2, "--plan pp=2,micro_batch=1 --dtype f64"}, std::pair{2, "--plan tp=2 --dtype f64"},
+                                         std::pair{2, "--plan dp=2,zero=3 --dtype f32"});
   INFO(options);
   const TemporaryFolder folder;
   const auto training = [&](const std::string& more) { return rehearse(run(std::string(options) + " " + more), ranks); };
@@ -46,8 +47,10 @@ TEST_CASE("six steps are three steps and three more") {
 TEST_CASE("another plan goes on with the same checkpoint") {
   const TemporaryFolder folder;
   const auto whole = losses_of(rehearse(run("--dtype f64 --steps 3")));
-  (void)losses_of(rehearse(run("--dtype f64 --steps 2 --plan pp=2 --checkpoint " + (folder / "c")), 2));
-  const auto rest = losses_of(rehearse(run("--dtype f64 --steps 1 --plan dp=2 --resume " + (folder / "c")), 2));
+  const auto [before, after] = GENERATE(std::pair{"pp=2", "dp=2"}, std::pair{"tp=2", "dp=2,zero=1"}, std::pair{"dp=2,zero=3", "tp=2"});
+  INFO(before << ", then " << after);
+  (void)losses_of(rehearse(run(std::string("--dtype f64 --steps 2 --plan ") + before + " --checkpoint " + (folder / "c")), 2));
+  const auto rest = losses_of(rehearse(run(std::string("--dtype f64 --steps 1 --plan ") + after + " --resume " + (folder / "c")), 2));
   REQUIRE(rest.size() == 1);
   CHECK(std::abs(rest[0] - whole[2]) < 1e-12);
 }

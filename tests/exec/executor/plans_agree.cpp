@@ -51,6 +51,27 @@ const std::vector<Case> kCases{
     {"cnn", 8, "dp=2,pp=2"},
     {"gpt", 4, "dp=2,pp=2,micro_batch=1"},
     {"gpt", 4, "pp=4,micro_batch=1,schedule=gpipe"},
+    {"gpt", 4, "tp=2"},
+    {"gpt", 4, "tp=3"},  // heads do not divide
+    {"gpt", 4, "tp=2,sequence_parallel=on"},
+    {"gpt", 4, "tp=2,micro_batch=1"},
+    {"gpt", 4, "cp=2"},
+    {"gpt", 4, "cp=3"},
+    {"gpt", 4, "dp=2,tp=2,sequence_parallel=on,micro_batch=1"},
+    {"gpt", 4, "tp=2,pp=2,micro_batch=1"},
+    {"gpt", 4, "tp=2,cp=2"},
+    {"gpt", 4, "dp=2,zero=1"},
+    {"gpt", 4, "dp=2,zero=2,micro_batch=1"},
+    {"gpt", 4, "dp=2,zero=3,micro_batch=1"},
+    {"gpt", 4, "dp=3,zero=3"},
+    {"gpt", 4, "dp=2,tp=2,zero=3"},
+    {"gpt", 4, "dp=2,pp=2,zero=2,micro_batch=1"},
+    {"mlp", 8, "tp=2"},
+    {"mlp", 7, "tp=3,zero=1"},
+    {"mlp", 7, "dp=2,tp=2,zero=1"},
+    {"cnn", 8, "tp=2"},
+    {"cnn", 5, "dp=2,zero=1"},
+    {"cnn", 8, "dp=2,tp=2"},
 };
 
 /// Trains the cases on so many ranks; losses of three steps by the text of the case.

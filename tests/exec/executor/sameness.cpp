@@ -124,7 +124,10 @@ TEST_CASE("both interpreters do the same") {
                                                   {"gpt", 4, "dp=2,micro_batch=1", "f32"},
                                                   {"mlp", 7, "pp=2,micro_batch=2"},
                                                   {"mlp", 8, "pp=2,micro_batch=2,schedule=gpipe", "f32"},
-                                                  {"gpt", 4, "pp=2,micro_batch=1", "f32"}}},
+                                                  {"gpt", 4, "pp=2,micro_batch=1", "f32"},
+                                                  {"gpt", 4, "tp=2,sequence_parallel=on"},
+                                                  {"gpt", 4, "cp=2,micro_batch=2"},
+                                                  {"gpt", 4, "dp=2,zero=3"}}},
                std::pair<int, std::vector<Case>>{4, {{"mlp", 7, "dp=2,pp=2,micro_batch=2"}, {"gpt", 4, "dp=2,pp=2,micro_batch=1", "f32"}}});
   const auto played = measured(ranks, cases);
   for (std::size_t n = 0; n < cases.size(); ++n) {
@@ -138,7 +141,7 @@ TEST_CASE("both interpreters do the same") {
 #endif
     CHECK(difference(by_simulation, played[n]).value_or("") == "");
     CHECK(difference(by_formula, played[n]).value_or("") == "");
-    const bool replicas = cases[n].plan.find("dp=2") != std::string::npos, stages = cases[n].plan.find("pp=2") != std::string::npos;
+    const bool replicas = cases[n].plan.find("pp=2,") != 0, stages = cases[n].plan.find("pp=2") != std::string::npos;
     CHECK(events_of(played[n], plan::Stream::Compute) > 20);
     CHECK((events_of(played[n], plan::Stream::Collective) > 0) == replicas);
     CHECK((events_of(played[n], plan::Stream::Send) > 0) == stages);

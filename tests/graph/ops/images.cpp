@@ -57,7 +57,7 @@ TEST_CASE("labels of a convolution: batch, group, in, out, then space") {
   CHECK(text_of(grouped.inputs[0]) == "0 1.2 4 5");
   CHECK(text_of(grouped.inputs[1]) == "1.3 2 - -");
   CHECK(text_of(grouped.inputs[2]) == "1.3");
-  CHECK(text_of(grouped.kinds) == "PPOPWW");  // a bias must not be added by every rank that holds a part of the sum
+  CHECK(text_of(grouped.kinds) == "PPSPWW");  // where summed channels are split, one rank adds the bias
   const SplitRule depthwise = RowOn("Conv", {{{2, 4, 8, 8}}, {{4, 1, 3, 3}}}, with(kSame3, "group", std::int64_t{4})).labels();
   CHECK(text_of(depthwise.inputs[0]) == "0 1 4 5");
   CHECK(text_of(depthwise.inputs[1]) == "1 - - -");

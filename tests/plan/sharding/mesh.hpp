@@ -140,6 +140,10 @@ class Mesh {
     const TensorType& type = g_[t].type;
     if (have == want) return local_[index(t)][c];
     Bytes global = zeros(type);
+    // Of a whole tensor that is wanted as a sum, coordinate 0 keeps it and the others hold zero.
+    for (std::size_t a = 0; a < have.size(); ++a) {
+      if (have[a].replicated() && want[a].partial() && at_[c][a] != 0) return cut(global, type, s_.region(dims, want, at_[c]));
+    }
     for (std::size_t from = 0; from < at_.size(); ++from) {
       bool counts = true;
       for (std::size_t a = 0; a < have.size(); ++a) {

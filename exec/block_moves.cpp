@@ -1,0 +1,61 @@
+#include "exec/block_moves.hpp"
+
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace rehearsal::exec {
+
+using plan::BlockCopy;
+using plan::Coordinates;
+using plan::PackedBlock;
+using plan::Redistribution;
+
+const std::vector<BlockMove>& BlockMoves::of(const plan::Instruction& i, int micro_batch) {
+  const auto [at, fresh] = known_.try_emplace({&i, micro_batch});
+  if (!fresh) return at->second;
+  const auto position = plan::position(program_, rank_, micro_batch);
+  if (i.kind == plan::InstructionKind::Slice) return at->second = slice(i, position);
+  const auto& redistribution = role_.redistributions[static_cast<std::size_t>(i.redistribution)];
+  const bool packs = i.kind == plan::InstructionKind::Pack;
+  ensure(packs || i.kind == plan::InstructionKind::Unpack, "an instruction that moves blocks");
+  return at->second = packs ? pack(redistribution, position) : unpack(redistribution, position);
+}
+
+std::vector<BlockMove> BlockMoves::slice(const plan::Instruction& i, const Coordinates& at) const {
+  const auto &from = role_.buffers[i.inputs[0]], &to = role_.buffers[i.outputs[0]];
+  // A constant lies whole, whatever dimensions its users see in it.
+  const auto target = plan::region(program_, to, at);
+  auto source = from;
+  source.user = to.user;
+  source.operand = to.operand;
+  return {{0, BlockCopy(plan::region(program_, source, at), target)}};
+}
+
+std::vector<BlockMove> BlockMoves::pack(const Redistribution& r, const Coordinates& at) const {
+  std::vector<BlockMove> moves;
+  const auto mine = plan::region_before(*program_.sharding, r, at);
+  for (const PackedBlock& b : plan::packing_of(*program_.sharding, r, at).packed) moves.push_back({0, BlockCopy(mine, b.region, 0, b.offset)});
+  return moves;
+}
+
+std::vector<BlockMove> BlockMoves::unpack(const Redistribution& r, const Coordinates& at) const {
+  std::vector<BlockMove> moves;
+  const auto &s = *program_.sharding;
+  const auto wanted = plan::region_after(s, r, at);
+  for (const PackedBlock& b : plan::packing_of(s, r, at).unpacked) moves.push_back({0, BlockCopy(b.region, wanted, b.offset, 0)});
+  const bool keeps_own = r.kind == plan::ConversionKind::AllToAll || r.kind == plan::ConversionKind::Halo;
+  if (keeps_own) moves.push_back({1, BlockCopy(plan::region_before(s, r, at), wanted)});
+  return moves;
+}
+
+void run(const BlockCopy& copy, std::size_t element_bytes, const void* from, void* to) {
+  const auto* source = static_cast<const std::byte*>(from);
+  auto* target = static_cast<std::byte*>(to);
+  copy.for_each_run([&](std::int64_t first, std::int64_t last, std::int64_t count) {
+    std::memcpy(target + static_cast<std::size_t>(last) * element_bytes, source + static_cast<std::size_t>(first) * element_bytes,
+                static_cast<std::size_t>(count) * element_bytes);
+  });
+}
+
+}  // namespace rehearsal::exec

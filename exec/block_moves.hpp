@@ -1,0 +1,42 @@
+#pragma once
+// Instructions that move elements between local tensors: Slice, Pack, Unpack. What goes where follows from the regions of their buffers.
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "plan/program.hpp"
+#include "plan/sharding/copies.hpp"
+
+namespace rehearsal::exec {
+
+/// Copies from inputs[input] to outputs[0], in elements.
+struct BlockMove {
+  std::size_t input = 0;
+  plan::BlockCopy copy;
+};
+
+/// Of one rank. Regions depend on the micro-batch, so the copies of each are found once and kept.
+class BlockMoves {
+ public:
+  BlockMoves(const plan::Program& program, int rank) : program_(program), role_(program.role(rank)), rank_(rank) {}
+
+  /// `micro_batch` 0 in bodies that run once.
+  [[nodiscard]] const std::vector<BlockMove>& of(const plan::Instruction&, int micro_batch);
+
+ private:
+  [[nodiscard]] std::vector<BlockMove> slice(const plan::Instruction&, const plan::Coordinates&) const;
+  [[nodiscard]] std::vector<BlockMove> pack(const plan::Redistribution&, const plan::Coordinates&) const;
+  [[nodiscard]] std::vector<BlockMove> unpack(const plan::Redistribution&, const plan::Coordinates&) const;
+
+  const plan::Program& program_;
+  const plan::Role& role_;
+  int rank_;
+  std::map<std::pair<const plan::Instruction*, int>, std::vector<BlockMove>> known_;
+};
+
+/// Performs a copy of elements of this size.
+void run(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to);
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,29 @@
+#pragma once
+// All-to-all with sizes that differ from pair to pair: what conversions between two splits, and halos, need.
+
+#include "plan/collectives/collective.hpp"
+#include "plan/sharding/redistribution.hpp"
+
+namespace rehearsal::plan {
+
+/// Steps of the rank at coordinate `me`: in step s it sends to me + s and receives from me - s. A row's steps do not know the sizes of
+/// other ranks' messages; these follow from the packing.
+[[nodiscard]] std::vector<CollectiveStep> exchange_steps(int me, int ranks, const Packing&);
+
+/// Every message takes its turn: sum over steps of latency + the larger of what is sent and received / bandwidth.
+[[nodiscard]] Seconds exchange_time(const std::vector<CollectiveStep>&, double element_bytes, const CollectiveLinks&);
+
+/// One rank's part in a collective of a Program.
+struct CollectiveMember {
+  int rank = 0;
+  int micro_batch = 0;
+  std::int64_t count = 0;  ///< elements of the vector
+  double element_bytes = 4;
+  int ranks_per_node = 1;
+};
+/// Steps of one rank, whatever the kind of the collective.
+[[nodiscard]] std::vector<CollectiveStep> steps_of(const Program&, const CollectiveInfo&, const Role&, const CollectiveMember&);
+/// Its closed form.
+[[nodiscard]] Seconds collective_time(const Program&, const CollectiveInfo&, const Role&, const CollectiveMember&, const CollectiveLinks&);
+
+}  // namespace rehearsal::plan

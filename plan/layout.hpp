@@ -1,0 +1,38 @@
+#pragma once
+// How a tensor lies on a mesh of ranks: per mesh axis replicated, split or a pending sum.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/dims/dims.hpp"
+#include "plan/block.hpp"
+
+namespace rehearsal::plan {
+
+enum class LayoutKind : std::uint8_t { Replicated, Split, Partial };
+
+/// How one mesh axis lays out one tensor.
+struct AxisLayout {
+  LayoutKind kind = LayoutKind::Replicated;
+  graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of Partial: Sum, Max or Min
+  bool halo = false;                                   ///< of Split, only wanted, never produced: with the neighbours' rows a window needs
+  std::int16_t dim = 0, factor = 0;                    ///< of Split
+  graph::AtomId atom = graph::AtomId::None;            ///< of Split
+  friend bool operator==(const AxisLayout&, const AxisLayout&) = default;
+
+  [[nodiscard]] bool replicated() const { return kind == LayoutKind::Replicated; }
+  [[nodiscard]] bool split() const { return kind == LayoutKind::Split; }
+  [[nodiscard]] bool partial() const { return kind == LayoutKind::Partial; }
+};
+using Layout = std::vector<AxisLayout>;                ///< one per mesh axis
+[[nodiscard]] std::string to_text(const AxisLayout&);  ///< "R", "S0", "S1.2", "P"
+
+/// Position on every mesh axis.
+using Coordinates = std::vector<std::int64_t>;
+/// The indices of one dimension that a coordinate owns, ascending; several ranges when an inner factor is split.
+using IndexSet = std::vector<Range>;
+/// What a local tensor holds of the whole one: one index set per dimension.
+using Region = std::vector<IndexSet>;
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,261 @@
+// Conversions of a tensor from the layout in which it lies to the one in which it is wanted, axis by axis.
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/lowering/role_builder.hpp"
+
+namespace rehearsal::plan {
+
+using graph::NodeId;
+using graph::Phase;
+using graph::TensorId;
+
+namespace {
+
+CollectiveKind collective_of(ConversionKind kind) {
+  switch (kind) {
+    case ConversionKind::ReduceScatter:
+      return CollectiveKind::ReduceScatter;
+    case ConversionKind::AllGather:
+      return CollectiveKind::AllGather;
+    case ConversionKind::AllToAll:
+      return CollectiveKind::AllToAll;
+    case ConversionKind::Halo:
+      return CollectiveKind::Halo;
+    default:
+      return CollectiveKind::AllReduce;
+  }
+}
+
+}  // namespace
+
+BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t body) {
+  const auto& conversion = c_.sharding.conversions[static_cast<std::size_t>(index)];
+  // Micro-batches are summed before ranks: one message a step instead of one a micro-batch.
+  auto steps = conversion.steps;
+  std::stable_partition(steps.begin(), steps.end(), [&](const ConversionStep& step) { return step.axis == c_.time_axis; });
+  BufferIndex b = source;
+  for (const auto& step : steps) {
+    // What is computed once before the loop is converted there, whoever asks first: nodes before the loop may ask later.
+    const bool early = home_[base(b)] == prologue_ && step.axis != c_.time_axis;
+    b = apply_step(conversion, step, b, early ? prologue_ : body);
+  }
+  const Key key{conversion.tensor, index, role_.buffers[b].format, false};
+  buffers_[key] = b;
+  return b;
+}
+
+BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
+  const auto t = conversion.tensor;
+  if (step.from.partial() && step.from.reduction != graph::LabelKind::Sum) {
+    const auto user = conversion.consumers.empty() ? std::string("the result") : "node " + g_[conversion.consumers.front().node].name;
+    throw Refusal("plan: " + user + " needs the largest or smallest of " + g_[t].name + " over the ranks of " +
+                  c_.sharding.axes[step.axis].name + ", which this version cannot run; use " + c_.sharding.axes[step.axis].name + "=1");
+  }
+  if (step.kind == ConversionKind::AllReduce) {
+    if (const auto bucketed = part_of_bucket_.find(t); bucketed != part_of_bucket_.end()) return bucketed->second;  // done by their bucket
+    if (step.axis != c_.time_axis) return summed(conversion, step, source, body);
+    const auto sum = accumulators_.find(t);
+    ensure(sum != accumulators_.end(), "a sum over micro-batches is accumulated where it is produced");
+    return sum->second;
+  }
+  Buffer target = after_step(conversion, step, source, body);
+  if (step.axis == c_.time_axis) {
+    ensure(step.kind == ConversionKind::Slice, "only slices are taken in time");
+    return cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
+  }
+  if (step.kind == ConversionKind::Slice) return cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
+  if (step.kind == ConversionKind::Mask) return cut({InstructionKind::Mask, step.axis}, source, std::move(target), body);
+  return redistributed(step, source, new_buffer(std::move(target), nullptr), body);
+}
+
+/// What a step leaves of its source: the same tensor in another layout.
+Buffer RoleBuilder::after_step(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
+  Layout layout = role_.buffers[source].layout;
+  layout[step.axis] = step.to;
+  const bool own_dims = step.to.halo || g_[conversion.tensor].role == graph::Role::Constant;
+  if (own_dims && !conversion.consumers.empty()) {
+    const Use& use = conversion.consumers.front();
+    return describe_operand(use.node, use.operand, layout, body);
+  }
+  auto buffer = describe(conversion.tensor, layout, shapes_of(conversion.tensor, layout), body);
+  buffer.category = role_.buffers[base(source)].category == MemoryCategory::Gradients ? MemoryCategory::Gradients : buffer.category;
+  if (buffer.category == MemoryCategory::Parameters) buffer.category = MemoryCategory::Communication;
+  return buffer;
+}
+
+BufferIndex RoleBuilder::cut(LocalStep step, BufferIndex source, Buffer target, std::uint16_t body) {
+  Instruction i;
+  i.kind = step.kind;
+  i.phase = phase_in(body);
+  i.tensor = target.tensor;
+  i.axis = static_cast<std::int8_t>(step.axis);
+  i.inputs = {plain(source, body)};
+  const auto b = new_buffer(std::move(target), nullptr);
+  i.outputs = {b};
+  emit(body, std::move(i));
+  return b;
+}
+
+BufferIndex RoleBuilder::plain(BufferIndex source, std::uint16_t body) {
+  const auto& buffer = role_.buffers[source];
+  return in_format(source, Key{buffer.tensor, -2 - static_cast<int>(source), buffer.format, false}, Format::Plain, body);
+}
+
+/// Sums in place where nobody else wants the parts.
+BufferIndex RoleBuilder::summed(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
+  BufferIndex b = source;
+  if (is_wanted_in_parts(conversion.tensor)) b = copy_of(source, body);
+  role_.buffers[b].layout[step.axis] = step.to;
+  all_reduce(b, conversion.tensor, {c_.mesh_axis[step.axis], body, When::Always});
+  return b;
+}
+
+BufferIndex RoleBuilder::copy_of(BufferIndex source, std::uint16_t body) {
+  Buffer copy = role_.buffers[source];
+  copy.part_of = kNoBuffer;
+  copy.part_offset = 0;
+  copy.offset = -1;
+  copy.sent = false;
+  copy.lifetime = lifetime_in(body);
+  return copy_into(source, new_buffer(std::move(copy), nullptr), body);
+}
+
+BufferIndex RoleBuilder::copy_into(BufferIndex source, BufferIndex target, std::uint16_t body) {
+  Instruction reorder;
+  reorder.kind = InstructionKind::Reorder;
+  reorder.phase = phase_in(body);
+  reorder.tensor = role_.buffers[source].tensor;
+  reorder.inputs = {source};
+  reorder.outputs = {target};
+  reorder.kernel = static_cast<std::int32_t>(role_.kernels.size());
+  role_.kernels.push_back({"reorder", {role_.buffers[source].format}, {role_.buffers[target].format}, 0});
+  emit(body, std::move(reorder));
+  return target;
+}
+
+/// Is a tensor, whose sum someone wants, also read or sent as it was produced, or wanted in a second layout?
+bool RoleBuilder::is_wanted_in_parts(TensorId t) const {
+  if (!stages_reading(t).empty()) return true;
+  const auto& uses = c_.consumers[graph::index(t)];
+  int wanted = -1;
+  for (const NodeId n : uses) {
+    for (std::size_t i = 0; i < g_[n].inputs.size(); ++i) {
+      if (g_[n].inputs[i] != t) continue;
+      const int fed = c_.sharding.fed_by[graph::index(n)][i];
+      if (fed < 0 || (wanted >= 0 && fed != wanted)) return true;
+      wanted = fed;
+    }
+  }
+  return false;
+}
+
+BufferIndex RoleBuilder::redistributed(const ConversionStep& step, BufferIndex source, BufferIndex target, std::uint16_t body) {
+  Redistribution r;
+  r.tensor = role_.buffers[source].tensor;
+  r.user = role_.buffers[target].user;
+  r.operand = role_.buffers[target].operand;
+  r.from = role_.buffers[source].layout;
+  r.to = role_.buffers[target].layout;
+  r.axis = step.axis;
+  r.kind = step.kind;
+  Buffer vector = message_vector(r, body);
+  bool in_order = true;
+  std::int64_t units = 0;
+  for (const auto& at : at_) {
+    const Packing packing = packing_of(c_.sharding, r, at);
+    in_order = in_order && packing.in_order;
+    units = packing.units;
+    vector.shapes.push_back({packing.count});
+    vector.bytes = std::max(vector.bytes, packing.count * static_cast<std::int64_t>(size_of(vector.dtype)));
+  }
+  const auto number = static_cast<std::int32_t>(role_.redistributions.size());
+  const bool exchanges = step.kind == ConversionKind::AllToAll || step.kind == ConversionKind::Halo;
+  const bool straight = step.kind == ConversionKind::AllGather && in_order;
+  const auto old = plain(source, body);
+  const auto message = straight ? target : new_buffer(std::move(vector), nullptr);
+  role_.redistributions.push_back(std::move(r));
+  emit_copy({InstructionKind::Pack, number}, {old}, message, body);
+  emit_collective(step, number, units, message, body);
+  if (!straight) emit_copy({InstructionKind::Unpack, number}, exchanges ? std::vector{message, old} : std::vector{message}, target, body);
+  return target;
+}
+
+/// Writes what an update made to where it is stored, which lies in another layout.
+void RoleBuilder::store_converted(TensorId t, BufferIndex source, std::uint16_t body) {
+  const auto& conversion = c_.sharding.conversions[static_cast<std::size_t>(conversion_into_storage(t))];
+  const auto stored = stored_buffer(g_[t].stored_in);
+  BufferIndex b = source;
+  for (std::size_t i = 0; i + 1 < conversion.steps.size(); ++i) b = apply_step(conversion, conversion.steps[i], b, body);
+  const auto& last = conversion.steps.back();
+  if (last.kind == ConversionKind::AllGather)
+    redistributed(last, b, stored, body);
+  else
+    copy_into(apply_step(conversion, last, b, body), stored, body);
+}
+
+Buffer RoleBuilder::message_vector(const Redistribution& r, std::uint16_t body) const {
+  Buffer vector;
+  vector.name = g_[r.tensor].name + ":" + std::string(name(r.kind));
+  vector.dtype = g_[r.tensor].type.dtype;
+  vector.category = MemoryCategory::Communication;
+  vector.lifetime = lifetime_in(body);
+  return vector;
+}
+
+void RoleBuilder::emit_copy(PackingStep step, std::vector<BufferIndex> from, BufferIndex to, std::uint16_t body) {
+  Instruction i;
+  i.kind = step.kind;
+  i.phase = phase_in(body);
+  i.tensor = role_.redistributions[static_cast<std::size_t>(step.redistribution)].tensor;
+  i.redistribution = step.redistribution;
+  i.inputs = std::move(from);
+  i.outputs = {to};
+  emit(body, std::move(i));
+}
+
+void RoleBuilder::emit_collective(const ConversionStep& step, std::int32_t redistribution, std::int64_t units, BufferIndex vector,
+                                  std::uint16_t body) {
+  const auto mesh_axis = c_.mesh_axis[step.axis];
+  const auto kind = collective_of(step.kind);
+  CollectiveInfo info{kind, algorithm(kind, mesh_axis, role_.buffers[vector].bytes), static_cast<std::uint8_t>(mesh_axis), units, redistribution};
+  Instruction i;
+  i.kind = InstructionKind::Collective;
+  i.stream = Stream::Collective;
+  i.phase = phase_in(body);
+  i.tensor = role_.redistributions[static_cast<std::size_t>(redistribution)].tensor;
+  i.inputs = {vector};
+  i.outputs = {vector};
+  i.collective = static_cast<std::int32_t>(role_.collectives.size());
+  role_.collectives.push_back(std::move(info));
+  emit(body, std::move(i));
+}
+
+void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
+  Instruction collective;
+  collective.kind = InstructionKind::Collective;
+  collective.stream = Stream::Collective;
+  collective.when = place.when;
+  collective.phase = place.body == forward_ ? Phase::Forward : Phase::Backward;
+  collective.tensor = t;
+  collective.inputs = {buffer};
+  collective.outputs = {buffer};
+  collective.collective = static_cast<std::int32_t>(role_.collectives.size());
+  role_.collectives.push_back({CollectiveKind::AllReduce, algorithm(CollectiveKind::AllReduce, place.mesh_axis, role_.buffers[buffer].bytes),
+                               static_cast<std::uint8_t>(place.mesh_axis)});
+  emit(place.body, std::move(collective));
+}
+
+std::string RoleBuilder::algorithm(CollectiveKind kind, std::size_t mesh_axis, std::int64_t bytes) const {
+  if (kind == CollectiveKind::AllToAll || kind == CollectiveKind::Halo) return std::string(kExchange);
+  if (kind == CollectiveKind::AllReduce && c_.plan.allreduce != "auto") return c_.plan.allreduce;
+  if (!c_.options.links) return "ring";
+  return std::string(best_collective(kind, c_.program.axes[mesh_axis].size, Bytes(static_cast<double>(bytes)), *c_.options.links).name);
+}
+
+Phase RoleBuilder::phase_in(std::uint16_t body) const {
+  return body == forward_ || body == prologue_ ? Phase::Forward : body == backward_ ? Phase::Backward : Phase::Update;
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,42 @@
+#include "plan/sharding/classes.hpp"
+
+#include <algorithm>
+
+namespace rehearsal::plan {
+
+BlockClasses::BlockClasses(const Sharding& s) : s_(s) {
+  for (const Layout& layout : s.layouts) add(layout);
+  for (const auto& node : s.wanted) {
+    for (const Layout& layout : node) add(layout);
+  }
+  std::sort(cuts_.begin(), cuts_.end());
+  cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
+}
+
+void BlockClasses::add(const Layout& layout) {
+  for (std::size_t a = 0; a < layout.size(); ++a) {
+    if (!layout[a].split() || s_.axes[a].in_time) continue;
+    Cut cut{s_.dims->atoms().size(layout[a].atom), {}, layout[a].halo};
+    for (std::size_t b = 0; b < layout.size(); ++b) {
+      const bool same = layout[b].split() && layout[b].dim == layout[a].dim && layout[b].factor == layout[a].factor;
+      if (same && !s_.axes[b].in_time) cut.axes.push_back(b);
+    }
+    if (cut.axes.front() == a && (cuts_.empty() || cuts_.back() != cut)) cuts_.push_back(std::move(cut));
+  }
+}
+
+std::vector<std::int64_t> BlockClasses::of(const Coordinates& at) const {
+  std::vector<std::int64_t> sizes;
+  for (const Cut& cut : cuts_) {
+    Range mine{0, cut.size};
+    for (const std::size_t a : cut.axes) {
+      const Range inside = block(mine.count(), s_.axes[a].size, at[a]);
+      mine = {mine.begin + inside.begin, mine.begin + inside.end};
+    }
+    sizes.push_back(mine.count());
+    if (cut.by_place) sizes.push_back(mine.begin);
+  }
+  return sizes;
+}
+
+}  // namespace rehearsal::plan

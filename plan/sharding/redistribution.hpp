@@ -1,0 +1,46 @@
+#pragma once
+// Moving one tensor between two layouts that differ on one mesh axis: what each rank packs for the others, what travels, and where it goes.
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/sharding/sharding.hpp"
+
+namespace rehearsal::plan {
+
+/// One axis' step of a conversion. Both layouts agree on every other axis.
+struct Redistribution {
+  graph::TensorId tensor = graph::TensorId::None;
+  graph::NodeId user = graph::NodeId::None;  ///< whose operand the tensor is: constants have dimensions of their own at every use
+  std::size_t operand = 0;
+  Layout from, to;
+  std::size_t axis = 0;  ///< into Sharding::axes
+  ConversionKind kind = ConversionKind::AllGather;
+};
+
+/// A block of the message vector.
+struct PackedBlock {
+  std::int64_t peer = 0;  ///< coordinate along the axis
+  Region region;          ///< of the whole tensor, in row-major order of its own
+  std::int64_t offset = 0, count = 0;
+};
+
+/// Of one rank. The vector of an all-gather or reduce-scatter holds every rank's block in order of coordinate. That of an exchange
+/// (all-to-all, halo) holds first what is sent, by destination, then what is received, by source; a rank's own elements do not travel.
+struct Packing {
+  std::vector<PackedBlock> packed;    ///< copied from the source before the message
+  std::vector<PackedBlock> unpacked;  ///< copied to the target after it
+  std::int64_t count = 0;             ///< elements of the vector
+  std::int64_t units = 0;             ///< all-gather, reduce-scatter: coordinate r has block(units, ranks, r) times count / units elements
+  bool in_order = false;              ///< the vector is the whole tensor in its own order: nothing needs unpacking, or packing
+};
+[[nodiscard]] Packing packing_of(const Sharding&, const Redistribution&, const Coordinates& at);
+
+/// Elements that coordinate `at` of the axis sends to coordinate `to` in an exchange; 0 to itself.
+[[nodiscard]] std::int64_t exchanged_count(const Sharding&, const Redistribution&, const Coordinates& at, std::int64_t to);
+
+/// What a coordinate holds before and after.
+[[nodiscard]] Region region_before(const Sharding&, const Redistribution&, const Coordinates& at);
+[[nodiscard]] Region region_after(const Sharding&, const Redistribution&, const Coordinates& at);
+
+}  // namespace rehearsal::plan

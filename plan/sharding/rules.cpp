@@ -1,0 +1,292 @@
+#include "plan/sharding/rules.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.hpp"
+#include "graph/op_schema.hpp"
+
+namespace rehearsal::plan {
+
+using graph::AtomId;
+using graph::IterDim;
+using graph::LabelKind;
+using graph::LogicalDims;
+using graph::NodeId;
+using graph::Phase;
+using graph::Role;
+using graph::TensorId;
+
+namespace {
+
+/// Tensors computed from parameters and constants alone, of which at least one is a parameter.
+std::vector<bool> tensors_of_weights(const graph::Graph& g) {
+  std::vector<bool> weight(g.tensors().size()), fixed(g.tensors().size());
+  for (std::size_t t = 0; t < weight.size(); ++t) {
+    const auto& tensor = g.tensors()[t];
+    if (tensor.producer != NodeId::None) continue;
+    weight[t] = tensor.role == Role::Parameter;
+    fixed[t] = tensor.role == Role::Constant;
+  }
+  for (const auto& node : g.nodes()) {
+    if (node.phase != Phase::Forward) break;
+    const auto counts = [&](TensorId t) { return t == TensorId::None || weight[graph::index(t)] || fixed[graph::index(t)]; };
+    const bool of_weights = std::all_of(node.inputs.begin(), node.inputs.end(), counts);
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && weight[graph::index(t)]; });
+    for (const TensorId o : node.outputs) {
+      if (o == TensorId::None) continue;
+      weight[graph::index(o)] = of_weights && any;
+      fixed[graph::index(o)] = of_weights && !any;
+    }
+  }
+  return weight;
+}
+
+/// Collects what products of activations and weights do with each dimension.
+class UseFinder {
+ public:
+  UseFinder(const graph::TrainingGraph& training, const LogicalDims& dims)
+      : g_(training.graph), dims_(dims), weight_(tensors_of_weights(g_)), batch_(dims.batch().begin(), dims.batch().end()) {
+    for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
+      const auto id = static_cast<NodeId>(n);
+      if (g_[id].phase != Phase::Forward) break;
+      visit(id);
+    }
+  }
+
+  [[nodiscard]] DimensionUse found() const {
+    DimensionUse use;
+    for (const auto& [atom, flops] : rows_) {
+      if (flops >= 0.3 * total_ && !dims_.atoms().is_window(atom)) use.sequence.push_back(atom);
+    }
+    use.experts.assign(experts_.begin(), experts_.end());
+    std::map<std::string, std::vector<AtomId>> alike;
+    std::map<std::string, double> weight_of;
+    for (const auto& [atom, flops] : weights_) {
+      if (rows_.contains(atom) || experts_.contains(atom) || batch_.contains(atom) || dims_.atoms().is_window(atom)) continue;
+      if (dims_.atoms().size(atom) < 2) continue;
+      const auto signature = signature_of(atom);
+      alike[signature].push_back(atom);
+      weight_of[signature] += flops;
+    }
+    std::vector<std::pair<double, std::string>> order;
+    for (const auto& [signature, flops] : weight_of) order.emplace_back(-flops, signature);
+    std::sort(order.begin(), order.end());
+    constexpr std::size_t kMostGroups = 12;
+    for (const auto& [_, signature] : order) {
+      if (use.weights.size() < kMostGroups) use.weights.push_back(alike[signature]);
+    }
+    return use;
+  }
+
+ private:
+  [[nodiscard]] bool is_weight(NodeId id, const graph::Place& p) const {
+    return weight_[graph::index(g_[id].inputs[static_cast<std::size_t>(p.operand)])];
+  }
+
+  void visit(NodeId id) {
+    const auto& node = g_[id];
+    std::size_t weights = 0, present = 0;
+    for (const TensorId t : node.inputs) {
+      present += t != TensorId::None;
+      weights += t != TensorId::None && weight_[graph::index(t)];
+    }
+    const auto& row = graph::schema(node);
+    for (const IterDim& way : dims_.iteration(id)) {
+      for (const auto& p : way.inputs) uses_[way.atom].insert(std::string(row.name) + std::to_string(p.operand) + kind_of(way));
+    }
+    if (weights == 0 || weights == present) return;
+    const graph::NodeTypes types(g_, node);
+    const double flops = graph::work_of(row, types.view()).flops.value();
+    const bool contracts = std::any_of(dims_.iteration(id).begin(), dims_.iteration(id).end(), [&](const IterDim& way) {
+      return way.kind == LabelKind::Sum && std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return is_weight(id, p); });
+    });
+    if (!contracts) return;
+    total_ += flops;
+    for (const IterDim& way : dims_.iteration(id)) note(id, way, flops);
+  }
+
+  void note(NodeId id, const IterDim& way, double flops) {
+    const bool in_weight = std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return is_weight(id, p); });
+    const bool in_activation = std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return !is_weight(id, p); });
+    if (in_weight && in_activation && way.kind == LabelKind::Parallel && !dims_.atoms().is_window(way.atom)) {
+      experts_.insert(way.atom);
+    } else if (in_weight) {
+      weights_[way.atom] += flops;
+    } else if (way.kind == LabelKind::Parallel && !batch_.contains(way.atom)) {
+      rows_[way.atom] += flops;
+    }
+  }
+
+  static std::string kind_of(const IterDim& way) { return way.reduces() ? "+" : way.kind == LabelKind::Window ? "~" : "="; }
+
+  [[nodiscard]] std::string signature_of(AtomId atom) const {
+    std::string text = std::to_string(dims_.atoms().size(atom));
+    for (const auto& use : uses_.at(atom)) text += " " + use;
+    return text;
+  }
+
+  const graph::Graph& g_;
+  const LogicalDims& dims_;
+  std::vector<bool> weight_;
+  std::set<AtomId> batch_, experts_;
+  std::map<AtomId, double> weights_, rows_;  ///< FLOPs of the products that have the dimension
+  std::map<AtomId, std::set<std::string>> uses_;
+  double total_ = 0;
+};
+
+/// Takes groups of dimensions for tensor parallelism, the best first, while the step gets cheaper.
+class TensorRules {
+ public:
+  TensorRules(const graph::TrainingGraph& training, std::shared_ptr<const LogicalDims> dims, int ranks)
+      : training_(training), dims_(std::move(dims)), ranks_(ranks) {
+    for (std::size_t n = 0; n < training.graph.nodes().size(); ++n) {
+      const auto& node = training.graph.nodes()[n];
+      const graph::NodeTypes types(training.graph, node);
+      const auto work = graph::work_of(graph::schema(node), types.view());
+      cost_.push_back(std::max(work.flops.value(), kFlopsPerMemoryByte * work.bytes.value()));
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> choose(const std::vector<std::vector<AtomId>>& groups) {
+    std::vector<std::string> rule;
+    std::vector<bool> taken(groups.size());
+    double best = step_cost({});
+    for (;;) {
+      std::size_t winner = groups.size();
+      double least = best * (1 - kLeastGain);
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        if (taken[g]) continue;
+        auto longer = rule;
+        append(longer, groups[g]);
+        const double cost = step_cost(longer);
+        // The first group is taken even where it does not pay: tensor parallelism was asked for.
+        if (cost < (rule.empty() && winner == groups.size() ? HUGE_VAL : least)) least = cost, winner = g;
+      }
+      if (winner == groups.size()) return rule;
+      taken[winner] = true;
+      append(rule, groups[winner]);
+      best = least;
+    }
+  }
+
+ private:
+  static constexpr double kFlopsPerMemoryByte = 100, kFlopsPerLinkByte = 1000, kLeastGain = 0.005;
+
+  void append(std::vector<std::string>& rule, const std::vector<AtomId>& group) const {
+    for (const AtomId a : group) rule.push_back(dims_->name(a));
+  }
+
+  [[nodiscard]] double step_cost(const std::vector<std::string>& rule) const {
+    double cost = 0;
+    if (rule.empty()) {
+      for (const double c : cost_) cost += c;
+      return cost;
+    }
+    try {
+      const Sharding s = shard(training_, dims_, {{"tp", ranks_, rule, false}});
+      for (std::size_t n = 0; n < cost_.size(); ++n) cost += s.choice(static_cast<NodeId>(n), 0) ? cost_[n] / ranks_ : cost_[n];
+      for (const Conversion& c : s.conversions) {
+        const double bytes = graph::size_of(training_.graph[c.tensor].type).value();
+        for (const ConversionStep& step : c.steps) cost += kFlopsPerLinkByte * moved(step.kind) * bytes;
+      }
+      return cost;
+    } catch (const Refusal&) {
+      return HUGE_VAL;  // no operator can use it
+    }
+  }
+
+  /// Bytes on the wire of one rank, of the whole tensor's.
+  [[nodiscard]] double moved(ConversionKind kind) const {
+    const double n = ranks_;
+    switch (kind) {
+      case ConversionKind::AllReduce:
+        return 2 * (n - 1) / n;
+      case ConversionKind::AllGather:
+      case ConversionKind::ReduceScatter:
+        return (n - 1) / n;
+      case ConversionKind::AllToAll:
+        return (n - 1) / (n * n);
+      default:
+        return 0;
+    }
+  }
+
+  const graph::TrainingGraph& training_;
+  std::shared_ptr<const LogicalDims> dims_;
+  int ranks_;
+  std::vector<double> cost_;
+};
+
+std::vector<std::string> names_of(const LogicalDims& dims, const std::vector<AtomId>& atoms) {
+  std::vector<std::string> names;
+  for (const AtomId a : atoms) names.push_back(dims.name(a));
+  return names;
+}
+
+[[noreturn]] void refuse(const std::string& key, int degree, const std::string& why) {
+  throw Refusal("plan: " + key + "=" + std::to_string(degree) + ": " + why);
+}
+
+MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr<const LogicalDims>& dims, const Plan& plan,
+                     const DimensionUse& use) {
+  MeshAxis axis{"tp", plan.tp, TensorRules(training, dims, plan.tp).choose(use.weights), false};
+  if (axis.dims.empty()) refuse("tp", plan.tp, "no operator can split a dimension of a weight so far");
+  if (plan.sequence_parallel)
+    for (auto& name : names_of(*dims, use.sequence)) axis.dims.push_back(std::move(name));
+  return axis;
+}
+
+/// The image axis at every resolution. `from_end` 0: width.
+MeshAxis image_axis(const graph::TrainingGraph& training, const LogicalDims& dims, const char* name, int degree, std::size_t from_end) {
+  MeshAxis axis{name, degree, {}, false};
+  const auto& atoms = dims.atoms();
+  for (const TensorId t : training.graph.inputs()) {
+    const auto& of = dims.of(t);
+    if (of.size() < 3 + from_end) continue;
+    for (const AtomId leaf : of[of.size() - 1 - from_end]) {
+      if (!atoms.is_window(leaf)) continue;
+      for (std::size_t a = 0; a < atoms.count(); ++a) {
+        const auto other = static_cast<AtomId>(a);
+        if (atoms.find(other) == other && atoms.family(other) == atoms.family(leaf) && !dims.name(other).empty()) axis.dims.push_back(dims.name(other));
+      }
+    }
+  }
+  std::sort(axis.dims.begin(), axis.dims.end());
+  axis.dims.erase(std::unique(axis.dims.begin(), axis.dims.end()), axis.dims.end());
+  if (axis.dims.empty()) refuse("spatial", degree, std::string("the model has no input whose ") + name + " a convolution or pool slides over");
+  return axis;
+}
+
+}  // namespace
+
+DimensionUse use_of_dimensions(const graph::TrainingGraph& training, const LogicalDims& dims) { return UseFinder(training, dims).found(); }
+
+std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const std::shared_ptr<const LogicalDims>& dims, const Plan& plan,
+                                    int micro_batches) {
+  std::vector<MeshAxis> axes;
+  DimensionUse use;
+  if (plan.tp > 1 || plan.cp > 1 || plan.ep > 1) use = use_of_dimensions(training, *dims);
+  if (plan.dp > 1) axes.push_back({"dp", plan.dp, {"batch"}, false, plan.zero});
+  if (plan.ep > 1) {
+    if (use.experts.empty()) refuse("ep", plan.ep, "the model has no experts: no weight is used batch by batch along a dimension that its inputs have too");
+    MeshAxis experts{"ep", plan.ep, names_of(*dims, use.experts), false};
+    experts.dims.emplace_back("batch");
+    axes.push_back(std::move(experts));
+  }
+  if (plan.cp > 1) {
+    if (use.sequence.empty()) refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
+    axes.push_back({"cp", plan.cp, names_of(*dims, use.sequence), false});
+  }
+  if (plan.tp > 1) axes.push_back(tensor_axis(training, dims, plan, use));
+  const char* const names[] = {"depth", "height", "width"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (plan.spatial[i] > 1) axes.push_back(image_axis(training, *dims, names[i], plan.spatial[i], 2 - i));
+  }
+  if (micro_batches > 1) axes.push_back({"micro-batch", micro_batches, {"batch"}, true});
+  return axes;
+}
+
+}  // namespace rehearsal::plan

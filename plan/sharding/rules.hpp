@@ -1,0 +1,27 @@
+#pragma once
+// Which logical dimensions each axis of a plan splits. Found from what operators do with them, not from names of models.
+
+#include <memory>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "plan/sharding/sharding.hpp"
+
+namespace rehearsal::plan {
+
+/// What the dimensions of a model's weights and activations are used for.
+struct DimensionUse {
+  std::vector<std::vector<graph::AtomId>> weights;  ///< candidates of tensor parallelism, alike ones (of repeated layers) together
+  std::vector<graph::AtomId> sequence;              ///< rows of most products with weights, other than the batch
+  std::vector<graph::AtomId> experts;               ///< counted by weights, activations and results of a product alike
+};
+[[nodiscard]] DimensionUse use_of_dimensions(const graph::TrainingGraph&, const graph::LogicalDims&);
+
+/// Axes of a plan's mesh, outer to inner, with micro-batches as the last one. Pipeline stages are no axis: they deal out nodes.
+/// Tensor parallelism takes the groups of dimensions that make the step cheapest, one after the other (work shared out against bytes moved,
+/// at 1000 FLOP a byte).
+/// Throws Refusal when the model has no dimension that an axis could split.
+[[nodiscard]] std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph&, const std::shared_ptr<const graph::LogicalDims>&, const Plan&,
+                                                  int micro_batches);
+
+}  // namespace rehearsal::plan
