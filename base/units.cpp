@@ -74,7 +74,9 @@ std::string exact(double value, std::span<const UnitName> units) {
     const double number = value / unit.factor;
     if (number * unit.factor != value) continue;
     auto text = shortest(number) + " " + std::string(unit.name);
-    const auto rank = [](const std::string& t) { return std::pair(t.find("e+") != t.npos || t.find("e-") != t.npos, t.size()); };
+    const auto rank = [](const std::string& t) {
+      return std::pair(t.find("e+") != std::string::npos || t.find("e-") != std::string::npos, t.size());
+    };
     if (best.empty() || rank(text) < rank(best)) best = std::move(text);
   }
   return best;

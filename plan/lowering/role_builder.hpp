@@ -76,7 +76,7 @@ class RoleBuilder {
   [[nodiscard]] BufferIndex operand(graph::NodeId, std::size_t index, std::uint16_t body);
   [[nodiscard]] BufferIndex in_format(BufferIndex, const Key&, Format, std::uint16_t body);
   BufferIndex input_block(graph::TensorId, graph::NodeId user, std::size_t index, std::uint16_t body);
-  BufferIndex converted(int conversion, BufferIndex source, std::uint16_t body);
+  BufferIndex converted(int index, BufferIndex source, std::uint16_t body);
   BufferIndex apply_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
   BufferIndex accumulated(graph::TensorId, BufferIndex source, std::uint16_t body);
   void after_production(graph::NodeId, std::uint16_t body);
