@@ -171,7 +171,7 @@ class Executor::Impl {
       outputs.push_back(i.outputs[n] == plan::kNoBuffer ? std::nullopt : std::optional(types[i.inputs.size() + n]));
     const auto& info = role_.kernels[static_cast<std::size_t>(i.kernel)];
     const auto stream = Hasher().add(node.name).value();
-    const KernelRequest request{graph::schema(node), node.attributes,     inputs, outputs,
+    const KernelRequest request{graph::schema(node), plan::attributes_of(role_, i, node), inputs, outputs,
                                 info.input_formats,  info.output_formats, stream, options_.threads};
     auto kernel = backend_.make(info.implementation, request);
     if (kernel->workspace_bytes() > info.workspace_bytes)

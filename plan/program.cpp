@@ -70,6 +70,10 @@ SampleRange samples(const Program& program, int rank, int micro_batch) {
   return {own.begin + part.begin, part.count()};
 }
 
+const graph::Attributes& attributes_of(const Role& role, const Instruction& i, const graph::Node& node) {
+  return i.attributes < 0 ? node.attributes : role.attributes[static_cast<std::size_t>(i.attributes)];
+}
+
 Coordinates position(const Program& program, int rank, int micro_batch) {
   Coordinates at;
   for (const auto& axis : program.sharding->axes)

@@ -137,6 +137,7 @@ struct Instruction {
   BufferIndex workspace = kNoBuffer;
   std::vector<Dependency> after;  ///< on other streams; order within a stream is implied
   std::int32_t kernel = -1;       ///< into Role::kernels
+  std::int32_t attributes = -1;   ///< into Role::attributes; -1: the node's own
   std::int32_t message = -1;      ///< into Role::messages
   std::int32_t collective = -1;   ///< into Role::collectives
   std::int32_t redistribution = -1;  ///< Pack, Unpack: into Role::redistributions
@@ -168,6 +169,7 @@ struct Role {
   int stage = 0;
   std::vector<Buffer> buffers;
   std::vector<KernelInfo> kernels;
+  std::vector<graph::Attributes> attributes;  ///< of kernels that work on a block under a window, in place of their nodes'
   std::vector<MessageInfo> messages;
   std::vector<CollectiveInfo> collectives;
   std::vector<Redistribution> redistributions;
@@ -209,6 +211,8 @@ struct SampleRange {
   std::int64_t first = 0, count = 0;
 };
 [[nodiscard]] SampleRange samples(const Program&, int rank, int micro_batch);
+/// Attributes of a Kernel instruction.
+[[nodiscard]] const graph::Attributes& attributes_of(const Role&, const Instruction&, const graph::Node&);
 /// Position of a rank on the axes of the sharding. `micro_batch` -1: of what is not split in time.
 [[nodiscard]] Coordinates position(const Program&, int rank, int micro_batch);
 /// What a buffer with a layout holds of its tensor on this rank.

@@ -51,6 +51,7 @@ class LogicalDims {
   /// Never throws on a graph that GraphBuilder made. Linear in nodes; union-find makes it near-linear in atoms.
   explicit LogicalDims(const Graph& graph);
 
+  [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] const Atoms& atoms() const { return atoms_; }
   [[nodiscard]] const TensorDims& of(TensorId t) const { return tensors_[index(t)]; }
   /// Of one operand: those of the tensor, except that every use of a constant has dimensions of its own (a mask shared by two places would

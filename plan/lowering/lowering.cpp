@@ -19,10 +19,6 @@ struct Unsupported {
   bool (*used)(const Plan&);
 };
 constexpr Unsupported kUnsupported[] = {
-    {"spatial",
-     [](const Plan& p) {
-       return p.spatial != std::array<int, 3>{1, 1, 1};
-     }},
     {"interleave", [](const Plan& p) { return p.interleave > 1; }},
     {"recompute", [](const Plan& p) { return p.recompute != "none"; }},
     {"offload", [](const Plan& p) { return p.offload != "none"; }},

@@ -58,8 +58,7 @@ BufferIndex RoleBuilder::input_block(TensorId t, NodeId user, std::size_t index,
   const bool whole = !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
   const Key key{t, c_.sharding.fed_by[graph::index(user)][index], Format::Plain, whole};
   const auto layout = c_.sharding.wanted[graph::index(user)][index];
-  const bool has_halo = std::any_of(layout.begin(), layout.end(), [](const AxisLayout& l) { return l.halo; });
-  if (const auto known = buffers_.find(key); known != buffers_.end() && !has_halo) return known->second;
+  if (const auto known = buffers_.find(key); known != buffers_.end()) return known->second;
   auto buffer = describe_operand(user, index, layout, body);
   if (!per_micro_batch(role_.bodies[body].kind)) buffer.lifetime = Lifetime::Step;
   const auto b = new_buffer(std::move(buffer), &key);

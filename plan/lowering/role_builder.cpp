@@ -125,8 +125,9 @@ std::vector<Format> formats_of(const Role& role, const std::vector<BufferIndex>&
 
 /// Implementation and formats are those of the largest variant. A smaller one may want more workspace: it is shared out over threads
 /// differently.
-KernelOffer RoleBuilder::offer_for(NodeId n, const std::vector<BufferIndex>& inputs, const std::vector<Buffer>& results) const {
-  const auto& node = g_[n];
+KernelOffer RoleBuilder::offer_for(const Instruction& kernel, const std::vector<Buffer>& results) const {
+  const auto& node = g_[kernel.node];
+  const auto& inputs = kernel.inputs;
   const auto now = formats_of(role_, inputs);
   std::optional<KernelOffer> chosen;
   for (std::size_t v = 0; v < at_.size(); ++v) {
@@ -138,7 +139,7 @@ KernelOffer RoleBuilder::offer_for(NodeId n, const std::vector<BufferIndex>& inp
         output_types.push_back(graph::TensorType{results[r].dtype, results[r].shapes[v]}), ++r;
     }
     const auto input_types = types_of(role_, inputs, v);
-    auto offer = c_.backend.offer({graph::schema(node), node.attributes, input_types, output_types, now, c_.options.threads});
+    auto offer = c_.backend.offer({graph::schema(node), attributes_of(role_, kernel, node), input_types, output_types, now, c_.options.threads});
     if (!chosen)
       chosen = std::move(offer);
     else
@@ -159,7 +160,11 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
   for (auto t : node.outputs)
     if (t != TensorId::None) results.push_back(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), body));
 
-  const auto offer = offer_for(n, instruction.inputs, results);
+  if (auto changed = c_.sharding.attributes_on(n, at_.front())) {
+    instruction.attributes = static_cast<std::int32_t>(role_.attributes.size());
+    role_.attributes.push_back(std::move(*changed));
+  }
+  const auto offer = offer_for(instruction, results);
   bring_into_formats(n, instruction.inputs, offer.input_formats, body);
   for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == TensorId::None) {

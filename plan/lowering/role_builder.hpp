@@ -63,7 +63,7 @@ class RoleBuilder {
   void lower_node(graph::NodeId, std::uint16_t body);
   void lower_view(graph::NodeId, std::uint16_t body);
   void lower_kernel(graph::NodeId, std::uint16_t body);
-  [[nodiscard]] KernelOffer offer_for(graph::NodeId, const std::vector<BufferIndex>& inputs, const std::vector<Buffer>& results) const;
+  [[nodiscard]] KernelOffer offer_for(const Instruction& kernel, const std::vector<Buffer>& results) const;
   void bring_into_formats(graph::NodeId, std::vector<BufferIndex>& inputs, const std::vector<Format>&, std::uint16_t body);
   [[nodiscard]] BufferIndex place_result(graph::TensorId, Buffer);
   [[nodiscard]] BufferIndex new_workspace(const std::string& node, Bytes size);

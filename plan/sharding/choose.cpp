@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/sharding/passes.hpp"
+#include "plan/sharding/windows.hpp"
 
 namespace rehearsal::plan {
 
@@ -50,6 +51,19 @@ bool owns_ranges(const ShardingTask& task, NodeId node, const IterDim& way) {
                      [&](const Place& p) { return range(task.dims.of(n.outputs[static_cast<std::size_t>(p.operand)]), p); });
 }
 
+bool window_can_be_cut(const ShardingTask& task, NodeId id, const IterDim& way, std::int64_t blocks) {
+  const graph::Node& node = task.graph[id];
+  const auto whole = [&](const graph::TensorDims& dims, const Place& p) { return dims[static_cast<std::size_t>(p.dim)].size() == 1; };
+  for (const Place& p : way.inputs) {
+    if (!whole(task.dims.of_operand(id, static_cast<std::size_t>(p.operand)), p) || p.dim < 2) return false;
+  }
+  for (const Place& p : way.outputs) {
+    if (!whole(task.dims.of(node.outputs[static_cast<std::size_t>(p.operand)]), p)) return false;
+  }
+  const graph::NodeTypes types(task.graph, node);
+  return can_cut({graph::schema(node), types.view(), static_cast<std::size_t>(way.inputs.front().dim - 2)}, blocks);
+}
+
 }  // namespace
 
 std::vector<AxisRules> resolve_rules(const graph::LogicalDims& dims, const std::vector<MeshAxis>& axes) {
@@ -83,6 +97,7 @@ Miss obstacle(const ShardingTask& task, NodeId node, std::size_t axis, const Ite
     }
   }
   if (graph::has(graph::schema(n).traits, graph::Trait::Positional) && !owns_ranges(task, node, way)) return Miss::Scattered;
+  if (way.kind == graph::LabelKind::Window && !window_can_be_cut(task, node, way, task.axes[axis].size)) return Miss::Window;
   std::int64_t parts = task.axes[axis].size;
   for (std::size_t a = 0; a < chosen.size(); ++a) {
     if (!chosen[a]) continue;

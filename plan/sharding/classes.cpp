@@ -16,7 +16,7 @@ BlockClasses::BlockClasses(const Sharding& s) : s_(s) {
 void BlockClasses::add(const Layout& layout) {
   for (std::size_t a = 0; a < layout.size(); ++a) {
     if (!layout[a].split() || s_.axes[a].in_time) continue;
-    Cut cut{s_.dims->atoms().size(layout[a].atom), {}, layout[a].halo};
+    Cut cut{s_.dims->atoms().size(layout[a].atom), {}, layout[a].halo != 0};
     for (std::size_t b = 0; b < layout.size(); ++b) {
       const bool same = layout[b].split() && layout[b].dim == layout[a].dim && layout[b].factor == layout[a].factor;
       if (same && !s_.axes[b].in_time) cut.axes.push_back(b);

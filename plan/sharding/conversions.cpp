@@ -27,7 +27,7 @@ ConversionKind kind_of(const AxisLayout& from, const AxisLayout& to) {
   if (from.partial()) return to.split() ? ConversionKind::ReduceScatter : ConversionKind::AllReduce;
   if (from.replicated()) return to.split() ? ConversionKind::Slice : ConversionKind::Mask;
   AxisLayout without_halo = to;
-  without_halo.halo = false;
+  without_halo.halo = 0;
   if (from == without_halo) return ConversionKind::Halo;
   return to.split() ? ConversionKind::AllToAll : ConversionKind::AllGather;
 }
@@ -67,6 +67,11 @@ class StepOrder {
   }
 
   void step(std::size_t a, const AxisLayout& to) {
+    if (to.halo && now_[a].partial()) {  // sums first, each row once
+      AxisLayout own = to;
+      own.halo = 0;
+      step(a, own);
+    }
     steps_.push_back({a, kind_of(now_[a], to), now_[a], to});
     now_[a] = to;
   }

@@ -65,7 +65,7 @@ class TimePass {
     if (comes_after(t)) return true;
     const AxisLayout& have = s_.layout(t)[axis_];
     AxisLayout want = s_.wanted[graph::index(id)][i][axis_];
-    want.halo = false;
+    want.halo = 0;
     return graph_[t].producer != NodeId::None && !have.replicated() && have != want;
   }
 

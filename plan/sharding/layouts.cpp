@@ -7,6 +7,7 @@
 #include "graph/op_schema.hpp"
 #include "plan/sharding/linear.hpp"
 #include "plan/sharding/passes.hpp"
+#include "plan/sharding/windows.hpp"
 
 namespace rehearsal::plan {
 
@@ -20,7 +21,7 @@ using graph::TensorId;
 
 namespace {
 
-AxisLayout split_at(const Place& p, bool halo) {
+AxisLayout split_at(const Place& p, std::int32_t halo) {
   AxisLayout l;
   l.kind = LayoutKind::Split;
   l.halo = halo;
@@ -37,14 +38,9 @@ AxisLayout partial(graph::LabelKind reduction) {
   return l;
 }
 
-AxisLayout operand_layout(const IterDim* way, std::size_t i) {
-  const Place* p = way ? way->input(i) : nullptr;
-  return p ? split_at(*p, way->kind == graph::LabelKind::Window) : AxisLayout{};
-}
-
 AxisLayout result_layout(const IterDim* way, std::size_t o) {
   if (!way) return {};
-  if (const Place* p = way->output(o)) return split_at(*p, false);
+  if (const Place* p = way->output(o)) return split_at(*p, 0);
   if (way->reduces()) return partial(way->kind);
   return way->kind == graph::LabelKind::Window ? partial(graph::LabelKind::Sum) : AxisLayout{};
 }
@@ -92,7 +88,7 @@ class LayoutPass {
       if (p.update == NodeId::None) continue;
       const int way = largest_way(p.update, axis, stored_ways(p));
       const Place* place = way < 0 ? nullptr : task_.dims.iteration(p.update)[static_cast<std::size_t>(way)].input(0);
-      if (place) s_.layouts[graph::index(p.value)][axis] = split_at(*place, false);
+      if (place) s_.layouts[graph::index(p.value)][axis] = split_at(*place, 0);
     }
   }
 
@@ -102,7 +98,7 @@ class LayoutPass {
     for (std::size_t a = 0; a < axes_; ++a) {
       for (const IterDim& way : task_.dims.iteration(p.update)) {
         const Place* place = way.input(0);
-        if (place && s_.layouts[graph::index(p.value)][a] == split_at(*place, false)) ways[a] = &way;
+        if (place && s_.layouts[graph::index(p.value)][a] == split_at(*place, 0)) ways[a] = &way;
       }
     }
     return ways;
@@ -129,11 +125,20 @@ class LayoutPass {
     });
   }
 
+  AxisLayout operand_layout(NodeId id, const IterDim* way, std::size_t operand) const {
+    const Place* p = way ? way->input(operand) : nullptr;
+    if (!p) return {};
+    if (way->kind != graph::LabelKind::Window) return split_at(*p, 0);
+    const graph::NodeTypes types(graph_, graph_[id]);
+    const WindowedNode node{graph::schema(graph_[id]), types.view(), static_cast<std::size_t>(p->dim - 2)};
+    return split_at(*p, halo_number(node, operand));
+  }
+
   void agree(TensorId t, NodeId id, std::size_t operand) {
     Layout& stored = s_.layouts[graph::index(t)];
     for (std::size_t a = 0; a < axes_; ++a) {
-      AxisLayout want = operand_layout(s_.choice(id, a), operand);
-      want.halo = false;
+      AxisLayout want = operand_layout(id, s_.choice(id, a), operand);
+      want.halo = 0;
       if (!settled_[graph::index(t)]) {
         stored[a] = want;
       } else if (stored[a] != want) {
@@ -179,7 +184,7 @@ class LayoutPass {
         const bool passed_on = passes_on(id, a) && (i == 0 || all_operands_sum(id));
         const IterDim* way = s_.choice(id, a);
         const bool added = way && way->kind == graph::LabelKind::Sum && static_cast<int>(i) == addend_of(graph::schema(node).name);
-        wanted[i][a] = passed_on || added ? partial(graph::LabelKind::Sum) : operand_layout(way, i);
+        wanted[i][a] = passed_on || added ? partial(graph::LabelKind::Sum) : operand_layout(id, way, i);
       }
       if (unsettled) agree(t, id, i);  // optimizer state: first read by the update
     }
@@ -209,7 +214,7 @@ class LayoutPass {
     int count = 0;
     for (const Place& p : way.inputs) {
       const AxisLayout& l = s_.layouts[graph::index(graph_[id].inputs[static_cast<std::size_t>(p.operand)])][axis];
-      count += l.split() && l == split_at(p, false);
+      count += l.split() && l == split_at(p, 0);
     }
     return count;
   }
@@ -237,7 +242,7 @@ class LayoutPass {
   bool lies_stored(const graph::Node& node, std::size_t axis, const IterDim& way) const {
     return std::any_of(way.inputs.begin(), way.inputs.end(), [&](const Place& p) {
       const TensorId t = node.inputs[static_cast<std::size_t>(p.operand)];
-      return is_stored(graph_[t].role) && s_.layouts[graph::index(t)][axis] == split_at(p, false);
+      return is_stored(graph_[t].role) && s_.layouts[graph::index(t)][axis] == split_at(p, 0);
     });
   }
 
@@ -278,7 +283,7 @@ class LayoutPass {
         Layout& loaded = s_.layouts[graph::index(t)];
         for (std::size_t a = 0; a < axes_; ++a) {
           AxisLayout want = s_.wanted[n][i][a];
-          want.halo = false;
+          want.halo = 0;
           if (loaded[a] != want) loaded[a] = AxisLayout{};
         }
       }

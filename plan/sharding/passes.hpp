@@ -35,7 +35,7 @@ struct ShardingTask {
 };
 
 /// Why a node is not split on an axis.
-enum class Miss : std::uint8_t { None, NoSuchDimension, ResultLacksIt, TooSmall, PlaceTaken, Scattered };
+enum class Miss : std::uint8_t { None, NoSuchDimension, ResultLacksIt, TooSmall, PlaceTaken, Scattered, Window };
 
 /// May the node be split by `way` on `axis`, given what `chosen` (one per axis, nullptr: nothing) says for the other axes?
 [[nodiscard]] Miss obstacle(const ShardingTask& task, graph::NodeId node, std::size_t axis, const graph::IterDim& way,

@@ -136,14 +136,6 @@ graph::Shape Sharding::shape(const graph::TensorDims& tensor, const Layout& layo
   return sizes;
 }
 
-Region Sharding::operand_region(graph::NodeId node, std::size_t operand, const Layout& layout, const Coordinates& at) const {
-  return region(dims->of_operand(node, operand), layout, at);
-}
-
-graph::Shape Sharding::operand_shape(graph::NodeId node, std::size_t operand, const Coordinates& at) const {
-  return shape(dims->of_operand(node, operand), wanted[graph::index(node)][operand], at);
-}
-
 graph::Shape Sharding::origin(graph::TensorId t, const Layout& layout, const Coordinates& at) const {
   graph::Shape first;
   for (const IndexSet& set : region(dims->of(t), layout, at)) first.push_back(set.empty() ? 0 : set.front().begin);

@@ -49,6 +49,8 @@ class MissReport {
           return dim + " has too few elements for " + std::to_string(parts) + " parts";
         case Miss::PlaceTaken:
           return dim + " stands where another axis splits";
+        case Miss::Window:
+          return "its window cannot be cut into " + std::to_string(task_.axes[axis_].size) + " blocks of " + dim;
         case Miss::Scattered:
           return "a part of " + dim + " would be no single range of indices, which the operator needs";
         case Miss::ResultLacksIt:

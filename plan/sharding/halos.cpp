@@ -1,0 +1,63 @@
+// Regions and attributes of nodes whose windows are cut into blocks.
+
+#include "plan/sharding/copies.hpp"
+#include "plan/sharding/sharding.hpp"
+#include "plan/sharding/windows.hpp"
+
+namespace rehearsal::plan {
+
+using graph::IterDim;
+using graph::NodeId;
+using graph::Place;
+
+namespace {
+
+constexpr int kFirstSpatial = 2;
+
+/// Calls visit(node with global types, block of the anchor) where the node's window is cut on this axis.
+template <class Visit>
+void with_window(const Sharding& s, NodeId id, std::size_t axis, std::int64_t coordinate, const Visit& visit) {
+  const IterDim* way = s.choice(id, axis);
+  if (!way || way->kind != graph::LabelKind::Window) return;
+  const graph::Graph& g = s.dims->graph();
+  const graph::NodeTypes types(g, g[id]);
+  const auto spatial = static_cast<std::size_t>(way->inputs.front().dim - kFirstSpatial);
+  const WindowedNode node{graph::schema(g[id]), types.view(), spatial};
+  const WindowAnchor anchor = anchor_of(node);
+  const Place* place = anchor.result ? way->output(0) : way->input(anchor.operand);
+  visit(node, block(s.dims->atoms().size(place->atom), s.axes[axis].size, coordinate));
+}
+
+}  // namespace
+
+Region Sharding::operand_region(NodeId id, std::size_t operand, const Layout& layout, const Coordinates& at) const {
+  Region all = region(dims->of_operand(id, operand), layout, at);
+  for (std::size_t a = 0; a < layout.size(); ++a) {
+    if (!layout[a].halo) continue;
+    with_window(*this, id, a, at[a], [&](const WindowedNode& node, Range mine) {
+      all[static_cast<std::size_t>(layout[a].dim)] = {rows_needed(node, operand, mine)};
+    });
+  }
+  return all;
+}
+
+graph::Shape Sharding::operand_shape(NodeId node, std::size_t operand, const Coordinates& at) const {
+  graph::Shape shape;
+  for (const IndexSet& set : operand_region(node, operand, wanted[graph::index(node)][operand], at)) shape.push_back(count_of(set));
+  return shape;
+}
+
+std::optional<graph::Attributes> Sharding::attributes_on(NodeId id, const Coordinates& at) const {
+  std::optional<graph::Attributes> changed;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    with_window(*this, id, a, at[a], [&](const WindowedNode& node, Range mine) {
+      // Several axes of one window: each changes its own entries of what the ones before it left.
+      const graph::Attributes now = changed ? *changed : dims->graph()[id].attributes;
+      const graph::Attributes alone = local_attributes(node, mine, dims->graph()[id].attributes);
+      changed = merged_windows(now, alone, node.axis);
+    });
+  }
+  return changed;
+}
+
+}  // namespace rehearsal::plan

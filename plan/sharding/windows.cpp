@@ -1,0 +1,167 @@
+#include "plan/sharding/windows.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/hash.hpp"
+#include "graph/ops/window.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
+
+/// One spatial axis: position o of the small side covers rows o·stride - low + tap·dilation of the large side.
+struct Axis {
+  std::int64_t stride = 1, low = 0, high = 0, span = 1;
+  std::int64_t large = 0, small = 0;  ///< rows
+};
+
+/// Rows of the large side under positions [block.begin, block.end), padding included.
+Range covered(const Axis& a, Range block) { return {block.begin * a.stride - a.low, (block.end - 1) * a.stride - a.low + a.span}; }
+
+/// Positions of the small side that touch rows [block.begin, block.end); one more where a stride jumps over the first row, so that the
+/// block's own padding is not negative.
+Range touching(const Axis& a, Range block) {
+  const std::int64_t first = std::min(ceil_div(block.begin + a.low - a.span + 1, a.stride), floor_div(block.begin + a.low, a.stride));
+  return {first, floor_div(block.end - 1 + a.low, a.stride) + 1};
+}
+
+Range inside(Range rows, std::int64_t size) { return {std::max<std::int64_t>(rows.begin, 0), std::min(rows.end, size)}; }
+
+/// How the sides of a window lie in an operator.
+struct WindowRow {
+  std::string_view op;
+  int large, small;             ///< operand that is the large (small) side; -1: result 0
+  int kernel;                   ///< operand that is the weight; -1: attribute kernel_shape
+  bool sums_positions = false;  ///< the result has no position: blocks are those of the small side
+  bool tiles = false;           ///< only where windows touch without overlap and no block cuts one
+};
+
+constexpr WindowRow kRows[] = {
+    {"Conv", 0, -1, 1},
+    {"MaxPool", 0, -1, -1},
+    {"AveragePool", 0, -1, -1},
+    {"ConvGradInput", -1, 0, 1},
+    {"ConvTranspose", -1, 0, 1},
+    {"ConvGradWeight", 0, 1, -1, true},
+    {"MaxPoolGrad", 0, 1, -1, false, true},
+    {"AveragePoolGrad", -1, 0, -1, false, true},
+};
+
+const WindowRow* row_of(const WindowedNode& n) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const WindowRow& r) { return r.op == n.schema.name; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+const graph::Shape& shape_of(const WindowedNode& n, int operand) {
+  return operand < 0 ? n.view.output().shape : n.view.input(static_cast<std::size_t>(operand)).shape;
+}
+
+graph::Window window_in(const WindowedNode& n, const WindowRow& row) {
+  const auto kernel = row.kernel < 0 ? n.view.attributes.integers("kernel_shape") : graph::spatial_of(shape_of(n, row.kernel));
+  return graph::window_of(n.view.attributes, kernel);
+}
+
+Axis axis_in(const WindowedNode& n, const WindowRow& row) {
+  const graph::Window w = window_in(n, row);
+  const std::size_t d = n.axis;
+  return {w.strides[d], w.low[d], w.high[d], w.span(d), shape_of(n, row.large)[d + 2], shape_of(n, row.small)[d + 2]};
+}
+
+/// True where the ranks' blocks are those of the small side.
+bool by_small(const WindowRow& row) { return row.sums_positions || (row.small < 0 && !row.tiles); }
+
+Range rows_of(const Axis& a, const WindowRow& row, bool large, Range block) {
+  if (row.tiles) return large ? block : Range{block.begin / a.stride, block.end / a.stride};
+  if (by_small(row)) return large ? inside(covered(a, block), a.large) : block;
+  return large ? block : inside(touching(a, block), a.small);
+}
+
+}  // namespace
+
+WindowAnchor anchor_of(const WindowedNode& n) {
+  const WindowRow* row = row_of(n);
+  if (row && row->sums_positions) return {false, static_cast<std::size_t>(row->small)};
+  return {};
+}
+
+Range rows_needed(const WindowedNode& n, std::size_t operand, Range block) {
+  const WindowRow& row = *row_of(n);
+  return rows_of(axis_in(n, row), row, static_cast<int>(operand) == row.large, block);
+}
+
+std::int32_t halo_number(const WindowedNode& n, std::size_t operand) {
+  const WindowRow& row = *row_of(n);
+  const Axis a = axis_in(n, row);
+  if (row.tiles || (row.sums_positions && static_cast<int>(operand) == row.small)) return 0;
+  if (a.span == 1 && a.stride == 1 && a.low == 0 && a.high == 0) return 0;
+  Hasher hash;
+  hash.add(std::int64_t{by_small(row)}).add(std::int64_t{static_cast<int>(operand) == row.large});
+  for (const std::int64_t x : {a.stride, a.low, a.span, a.large, a.small}) hash.add(x);
+  return static_cast<std::int32_t>(hash.value() & 0x3FFFFFFF) + 1;
+}
+
+graph::Attributes local_attributes(const WindowedNode& n, Range block, graph::Attributes attributes) {
+  const WindowRow& row = *row_of(n);
+  const Axis a = axis_in(n, row);
+  graph::Window w = window_in(n, row);
+  const std::size_t d = n.axis;
+  std::int64_t added = 0;
+  if (by_small(row)) {
+    const Range all = covered(a, block), own = inside(all, a.large);
+    w.low[d] = own.begin - all.begin;
+    w.high[d] = all.end - own.end;
+  } else if (!row.tiles) {
+    const Range from = inside(touching(a, block), a.small);
+    w.low[d] = a.low + block.begin - from.begin * a.stride;
+    const std::int64_t beyond = (from.count() - 1) * a.stride + a.span - w.low[d] - block.count();
+    w.high[d] = std::max<std::int64_t>(beyond, 0);
+    added = std::max<std::int64_t>(-beyond, 0);  // rows that no position reaches
+  }
+  std::vector<std::int64_t> pads = w.low;
+  pads.insert(pads.end(), w.high.begin(), w.high.end());
+  attributes.set("pads", std::move(pads));
+  if (n.schema.name == "ConvTranspose") {
+    auto padding = attributes.integers("output_padding");
+    padding.resize(w.rank(), 0);
+    padding[d] = added;
+    attributes.set("output_padding", std::move(padding));
+  }
+  if (auto shape = attributes.integers("shape"); shape.size() == w.rank()) {
+    shape[d] = block.count();
+    attributes.set("shape", std::move(shape));
+  }
+  return attributes;
+}
+
+graph::Attributes merged_windows(graph::Attributes now, const graph::Attributes& alone, std::size_t axis) {
+  for (const char* key : {"pads", "output_padding", "shape"}) {
+    const auto from = alone.integers(key);
+    auto to = now.integers(key);
+    if (from.empty()) continue;
+    to.resize(from.size(), 0);
+    to[axis] = from[axis];
+    const std::size_t rank = from.size() / 2;
+    if (std::string_view(key) == "pads") to[rank + axis] = from[rank + axis];
+    now.set(key, std::move(to));
+  }
+  return now;
+}
+
+bool can_cut(const WindowedNode& n, std::int64_t blocks) {
+  const WindowRow* row = row_of(n);
+  if (!row || n.view.attributes.integer("ceil_mode", 0) != 0) return false;
+  const Axis a = axis_in(n, *row);
+  const std::int64_t dealt = by_small(*row) ? a.small : a.large;
+  if (row->tiles && (a.span != a.stride || a.low != 0 || a.large != a.small * a.stride)) return false;
+  for (std::int64_t r = 0; r < blocks; ++r) {
+    const Range mine = block(dealt, blocks, r);
+    if (mine.count() < 1 || rows_of(a, *row, true, mine).count() < 1 || rows_of(a, *row, false, mine).count() < 1) return false;
+    if (row->tiles && (mine.begin % a.stride != 0 || block(a.small, blocks, r).begin * a.stride != mine.begin)) return false;
+  }
+  return true;
+}
+
+}  // namespace rehearsal::plan
