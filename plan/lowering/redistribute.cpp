@@ -67,6 +67,7 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
   }
   if (step.kind == ConversionKind::Slice) return cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
   if (step.kind == ConversionKind::Mask) return cut({InstructionKind::Mask, step.axis}, source, std::move(target), body);
+  if (step.kind == ConversionKind::Halo && every_rank_has(step, source, target)) return source;
   return redistributed(step, source, new_buffer(std::move(target), nullptr), body);
 }
 
@@ -74,7 +75,8 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
 Buffer RoleBuilder::after_step(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
   Layout layout = role_.buffers[source].layout;
   layout[step.axis] = step.to;
-  const bool own_dims = step.to.halo || g_[conversion.tensor].role == graph::Role::Constant;
+  const bool has_halo = std::any_of(layout.begin(), layout.end(), [](const AxisLayout& l) { return l.halo != 0; });
+  const bool own_dims = has_halo || g_[conversion.tensor].role == graph::Role::Constant;
   if (own_dims && !conversion.consumers.empty()) {
     const Use& use = conversion.consumers.front();
     return describe_operand(use.node, use.operand, layout, body);
@@ -193,6 +195,15 @@ void RoleBuilder::store_converted(TensorId t, BufferIndex source, std::uint16_t 
     redistributed(last, b, stored, body);
   else
     copy_into(apply_step(conversion, last, b, body), stored, body);
+}
+
+/// Windows that tile the blocks need no rows of the neighbours'.
+bool RoleBuilder::every_rank_has(const ConversionStep& step, BufferIndex source, const Buffer& target) const {
+  const Redistribution r{target.tensor, target.user, target.operand, role_.buffers[source].layout, target.layout, step.axis, step.kind};
+  auto at = at_.front();
+  for (at[step.axis] = 0; at[step.axis] < c_.sharding.axes[step.axis].size; ++at[step.axis])
+    if (region_before(c_.sharding, r, at) != region_after(c_.sharding, r, at)) return false;
+  return true;
 }
 
 Buffer RoleBuilder::message_vector(const Redistribution& r, std::uint16_t body) const {

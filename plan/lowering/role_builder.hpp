@@ -102,6 +102,7 @@ class RoleBuilder {
   BufferIndex copy_of(BufferIndex, std::uint16_t body);
   [[nodiscard]] bool is_wanted_in_parts(graph::TensorId) const;
   BufferIndex redistributed(const ConversionStep&, BufferIndex source, BufferIndex target, std::uint16_t body);
+  [[nodiscard]] bool every_rank_has(const ConversionStep&, BufferIndex source, const Buffer& target) const;
   void store_converted(graph::TensorId, BufferIndex source, std::uint16_t body);
   BufferIndex copy_into(BufferIndex source, BufferIndex target, std::uint16_t body);
   [[nodiscard]] Buffer message_vector(const Redistribution&, std::uint16_t body) const;

@@ -72,6 +72,11 @@ const std::vector<Case> kCases{
     {"cnn", 8, "tp=2"},
     {"cnn", 5, "dp=2,zero=1"},
     {"cnn", 8, "dp=2,tp=2"},
+    {"cnn", 6, "spatial=2"},
+    {"cnn", 6, "spatial=3x1"},
+    {"cnn", 6, "spatial=2x2"},
+    {"cnn", 6, "spatial=2,tp=2"},
+    {"cnn", 5, "dp=2,spatial=2x1,zero=1"},
 };
 
 /// Trains the cases on so many ranks; losses of three steps by the text of the case.

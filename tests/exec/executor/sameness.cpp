@@ -127,7 +127,8 @@ TEST_CASE("both interpreters do the same") {
                                                   {"gpt", 4, "pp=2,micro_batch=1", "f32"},
                                                   {"gpt", 4, "tp=2,sequence_parallel=on"},
                                                   {"gpt", 4, "cp=2,micro_batch=2"},
-                                                  {"gpt", 4, "dp=2,zero=3"}}},
+                                                  {"gpt", 4, "dp=2,zero=3"},
+                                                  {"cnn", 6, "spatial=2"}}},
                std::pair<int, std::vector<Case>>{4, {{"mlp", 7, "dp=2,pp=2,micro_batch=2"}, {"gpt", 4, "dp=2,pp=2,micro_batch=1", "f32"}}});
   const auto played = measured(ranks, cases);
   for (std::size_t n = 0; n < cases.size(); ++n) {
