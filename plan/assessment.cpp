@@ -71,6 +71,7 @@ Program lower_for(const Job& job, const Plan& plan) {
   options.bucket_bytes = static_cast<std::int64_t>(job.model.profile().bucket_bytes);
   options.links = links_of(job, plan);
   options.dims = job.dims;
+  options.rules = job.rules;
   return lower(job.training, plan, job.backend, options);
 }
 

@@ -22,6 +22,7 @@ struct Job {
   const Backend& backend;
   const costmodel::CostModel& model;
   std::string peak_key = "f32";  ///< arithmetic whose peak MFU refers to
+  std::shared_ptr<RuleBook> rules = std::make_shared<RuleBook>();  ///< what plans of this job found out about its dimensions
 };
 
 /// Threads of one rank when `ranks` ranks run on the platform: cores of the node ÷ ranks of the node on CPUs, 1 elsewhere.

@@ -119,7 +119,8 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   program.axes = mesh_of(plan);
 
   const auto dims = options.dims ? options.dims : std::make_shared<const graph::LogicalDims>(training.graph);
-  const auto axes = sharding_axes(training, dims, plan, program.micro_batches);
+  const auto rules = options.rules ? options.rules : std::make_shared<RuleBook>();
+  const auto axes = sharding_axes(training, dims, plan, program.micro_batches, *rules);
   program.sharding = std::make_shared<const Sharding>(shard(training, dims, axes));
   const auto& sharding = *program.sharding;
   refuse_barriers(training.graph, sharding);

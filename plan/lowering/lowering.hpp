@@ -10,6 +10,7 @@
 #include "plan/backend.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/program.hpp"
+#include "plan/sharding/rules.hpp"
 #include "plan/sharding/sharding.hpp"
 
 namespace rehearsal::plan {
@@ -19,6 +20,7 @@ struct LoweringOptions {
   std::int64_t bucket_bytes = 25'000'000;          ///< gradients are reduced in buckets of about this size
   std::optional<CollectiveLinks> links;            ///< chooses the algorithm of `allreduce=auto`; absent: a ring
   std::shared_ptr<const graph::LogicalDims> dims;  ///< of this graph, when already inferred
+  std::shared_ptr<RuleBook> rules;                 ///< of this graph, filled as plans ask; absent: found anew
   /// Relative cost of a forward node with its backward nodes, to balance stages; absent: by FLOPs and bytes.
   std::function<double(graph::NodeId)> node_cost;
 };

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "plan/lowering/role_builder.hpp"
+#include "plan/sharding/copies.hpp"
 
 namespace rehearsal::plan {
 
@@ -67,7 +68,8 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
   }
   if (step.kind == ConversionKind::Slice) return cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
   if (step.kind == ConversionKind::Mask) return cut({InstructionKind::Mask, step.axis}, source, std::move(target), body);
-  if (step.kind == ConversionKind::Halo && every_rank_has(step, source, target)) return source;
+  if (step.kind == ConversionKind::Halo && every_rank_has(step, source, target))
+    return role_.buffers[source].shapes == target.shapes ? source : cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
   return redistributed(step, source, new_buffer(std::move(target), nullptr), body);
 }
 
@@ -197,12 +199,12 @@ void RoleBuilder::store_converted(TensorId t, BufferIndex source, std::uint16_t 
     copy_into(apply_step(conversion, last, b, body), stored, body);
 }
 
-/// Windows that tile the blocks need no rows of the neighbours'.
+/// Windows that tile the blocks, or jump over rows, need none of the neighbours'.
 bool RoleBuilder::every_rank_has(const ConversionStep& step, BufferIndex source, const Buffer& target) const {
   const Redistribution r{target.tensor, target.user, target.operand, role_.buffers[source].layout, target.layout, step.axis, step.kind};
   auto at = at_.front();
   for (at[step.axis] = 0; at[step.axis] < c_.sharding.axes[step.axis].size; ++at[step.axis])
-    if (region_before(c_.sharding, r, at) != region_after(c_.sharding, r, at)) return false;
+    if (!contains(region_before(c_.sharding, r, at), region_after(c_.sharding, r, at))) return false;
   return true;
 }
 

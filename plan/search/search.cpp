@@ -90,10 +90,12 @@ class Searching {
   void prune(const std::string& reason) { ++result_.pruned[reason]; }
 
   void try_plan(Plan plan) {
+    if (!loops_ && plan.micro_batch && *plan.micro_batch < job_.training.batch / plan.dp) return prune("micro-batches cannot run");
     if (plan.pp > 1 && plan.cuts.empty()) plan.cuts = cuts(plan);
     if (const auto violations = validate(job_.training, plan); !violations.empty())
       return prune(violations.front().key + ": " + violations.front().remedy);
-    const auto floor = static_cast<double>(weights_floor()) / plan.pp;
+    const int shares = plan.pp * plan.tp * plan.ep * (plan.zero > 0 ? plan.dp : 1);
+    const auto floor = static_cast<double>(weights_floor()) / shares;
     if (floor > platforms::device_of(job_.platform, 0).memory.value.value()) return prune("parameters alone exceed the memory");
     try {
       auto a = assess(job_, plan, *evaluator_);
@@ -104,6 +106,10 @@ class Searching {
         prune("does not fit in memory");
         note_nearest(a);
       }
+    } catch (const NoMicroBatches& refusal) {
+      loops_ = false;
+      last_refusal_ = refusal.what();
+      prune("micro-batches cannot run");
     } catch (const Refusal& refusal) {
       last_refusal_ = refusal.what();
       prune("cannot run");
@@ -178,6 +184,7 @@ class Searching {
   std::vector<Assessment> good_;
   SearchResult result_;
   std::map<std::pair<int, int>, std::vector<std::string>> cuts_;
+  bool loops_ = true;  ///< until a plan with micro-batches has shown that the model has none
   std::int64_t tried_ = 0, nearest_missing_ = 0;
   std::string nearest_, last_refusal_;
 };

@@ -30,7 +30,7 @@ struct SearchOptions {
   std::optional<std::int64_t> plans;  ///< budget of assessed plans: reproducible
   std::size_t top = 5;
   Plan fixed;  ///< what the user fixed; keys in `fixed.searched` and those in `free` are searched
-  std::vector<std::string> free{"dp", "pp", "micro_batch", "schedule"};
+  std::vector<std::string> free{"dp", "tp", "pp", "zero", "sequence_parallel", "micro_batch", "schedule"};
 };
 
 struct SearchResult {

@@ -115,7 +115,7 @@ void refuse_barriers(const graph::Graph& graph, const Sharding& sharding) {
   std::sort(roots.begin(), roots.end());
   roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
   const std::string others = roots.size() > 1 ? " (and " + std::to_string(roots.size() - 1) + " more such sums)" : "";
-  throw Refusal("micro-batches: node '" + node.name + "' (" + std::string(graph::schema(node).name) +
+  throw NoMicroBatches("micro-batches: node '" + node.name + "' (" + std::string(graph::schema(node).name) +
                 ") cannot run in the loop: " + first.reason + others + "; let a micro-batch be the replica's whole batch");
 }
 

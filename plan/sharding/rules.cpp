@@ -62,11 +62,19 @@ class UseFinder {
       if (flops >= 0.3 * total_ && !dims_.atoms().is_window(atom)) use.sequence.push_back(atom);
     }
     use.experts.assign(experts_.begin(), experts_.end());
+    use.weights = groups(true);
+    if (use.weights.empty()) use.weights = groups(false);
+    return use;
+  }
+
+ private:
+  /// Candidates by what they are used for, the costliest first.
+  [[nodiscard]] std::vector<std::vector<AtomId>> groups(bool without_residual) const {
     std::map<std::string, std::vector<AtomId>> alike;
     std::map<std::string, double> weight_of;
     for (const auto& [atom, flops] : weights_) {
       if (rows_.contains(atom) || experts_.contains(atom) || batch_.contains(atom) || dims_.atoms().is_window(atom)) continue;
-      if (dims_.atoms().size(atom) < 2) continue;
+      if (dims_.atoms().size(atom) < 2 || (without_residual && is_needed_whole(atom))) continue;
       const auto signature = signature_of(atom);
       alike[signature].push_back(atom);
       weight_of[signature] += flops;
@@ -75,13 +83,38 @@ class UseFinder {
     for (const auto& [signature, flops] : weight_of) order.emplace_back(-flops, signature);
     std::sort(order.begin(), order.end());
     constexpr std::size_t kMostGroups = 12;
+    std::vector<std::vector<AtomId>> best;
     for (const auto& [_, signature] : order) {
-      if (use.weights.size() < kMostGroups) use.weights.push_back(alike[signature]);
+      if (best.size() < kMostGroups) best.push_back(alike[signature]);
     }
-    return use;
+    return best;
   }
 
- private:
+  /// By two operators or more: the loss alone is no reason, it comes once.
+  [[nodiscard]] bool is_needed_whole(AtomId atom) const {
+    const auto at = whole_.find(atom);
+    return at != whole_.end() && at->second > 1;
+  }
+
+  /// Counts the dimensions that a node has and cannot split.
+  void note_whole(NodeId id) {
+    const auto count = [&](const graph::TensorDims& dims) {
+      for (const graph::Factors& dim : dims) {
+        for (const AtomId atom : dim) {
+          const auto& ways = dims_.iteration(id);
+          const auto splits = [&](const graph::Place& p) { return p.atom == atom; };
+          const bool split = std::any_of(ways.begin(), ways.end(), [&](const IterDim& way) {
+            return way.atom == atom || std::any_of(way.inputs.begin(), way.inputs.end(), splits);
+          });
+          if (!split) ++whole_[atom];
+        }
+      }
+    };
+    const auto& node = g_[id];
+    if (!node.inputs.empty() && node.inputs.front() != TensorId::None && !weight_[graph::index(node.inputs.front())])
+      count(dims_.of_operand(id, 0));
+  }
+
   [[nodiscard]] bool is_weight(NodeId id, const graph::Place& p) const {
     return weight_[graph::index(g_[id].inputs[static_cast<std::size_t>(p.operand)])];
   }
@@ -97,6 +130,7 @@ class UseFinder {
     for (const IterDim& way : dims_.iteration(id)) {
       for (const auto& p : way.inputs) uses_[way.atom].insert(std::string(row.name) + std::to_string(p.operand) + kind_of(way));
     }
+    note_whole(id);
     if (weights == 0 || weights == present) return;
     const graph::NodeTypes types(g_, node);
     const double flops = graph::work_of(row, types.view()).flops.value();
@@ -134,6 +168,7 @@ class UseFinder {
   std::set<AtomId> batch_, experts_;
   std::map<AtomId, double> weights_, rows_;  ///< FLOPs of the products that have the dimension
   std::map<AtomId, std::set<std::string>> uses_;
+  std::map<AtomId, int> whole_;  ///< operators that cannot split it
   double total_ = 0;
 };
 
@@ -231,11 +266,13 @@ std::vector<std::string> names_of(const LogicalDims& dims, const std::vector<Ato
 }
 
 MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr<const LogicalDims>& dims, const Plan& plan,
-                     const DimensionUse& use) {
-  MeshAxis axis{"tp", plan.tp, TensorRules(training, dims, plan.tp).choose(use.weights), false};
+                     RuleBook& book) {
+  const auto [known, fresh] = book.tensor.try_emplace(plan.tp);
+  if (fresh) known->second = TensorRules(training, dims, plan.tp).choose(book.use->weights);
+  MeshAxis axis{"tp", plan.tp, known->second, false};
   if (axis.dims.empty()) refuse("tp", plan.tp, "no operator can split a dimension of a weight so far");
   if (plan.sequence_parallel)
-    for (auto& name : names_of(*dims, use.sequence)) axis.dims.push_back(std::move(name));
+    for (auto& name : names_of(*dims, book.use->sequence)) axis.dims.push_back(std::move(name));
   return axis;
 }
 
@@ -265,22 +302,21 @@ MeshAxis image_axis(const graph::TrainingGraph& training, const LogicalDims& dim
 DimensionUse use_of_dimensions(const graph::TrainingGraph& training, const LogicalDims& dims) { return UseFinder(training, dims).found(); }
 
 std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const std::shared_ptr<const LogicalDims>& dims, const Plan& plan,
-                                    int micro_batches) {
+                                    int micro_batches, RuleBook& book) {
   std::vector<MeshAxis> axes;
-  DimensionUse use;
-  if (plan.tp > 1 || plan.cp > 1 || plan.ep > 1) use = use_of_dimensions(training, *dims);
+  if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
   if (plan.dp > 1) axes.push_back({"dp", plan.dp, {"batch"}, false, plan.zero});
   if (plan.ep > 1) {
-    if (use.experts.empty()) refuse("ep", plan.ep, "the model has no experts: no weight is used batch by batch along a dimension that its inputs have too");
-    MeshAxis experts{"ep", plan.ep, names_of(*dims, use.experts), false};
+    if (book.use->experts.empty()) refuse("ep", plan.ep, "the model has no experts: no weight is used batch by batch along a dimension that its inputs have too");
+    MeshAxis experts{"ep", plan.ep, names_of(*dims, book.use->experts), false};
     experts.dims.emplace_back("batch");
     axes.push_back(std::move(experts));
   }
   if (plan.cp > 1) {
-    if (use.sequence.empty()) refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
-    axes.push_back({"cp", plan.cp, names_of(*dims, use.sequence), false});
+    if (book.use->sequence.empty()) refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
+    axes.push_back({"cp", plan.cp, names_of(*dims, book.use->sequence), false});
   }
-  if (plan.tp > 1) axes.push_back(tensor_axis(training, dims, plan, use));
+  if (plan.tp > 1) axes.push_back(tensor_axis(training, dims, plan, book));
   const char* const names[] = {"depth", "height", "width"};
   for (std::size_t i = 0; i < 3; ++i) {
     if (plan.spatial[i] > 1) axes.push_back(image_axis(training, *dims, names[i], plan.spatial[i], 2 - i));

@@ -1,7 +1,10 @@
 #pragma once
 // Which logical dimensions each axis of a plan splits. Found from what operators do with them, not from names of models.
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -11,10 +14,18 @@ namespace rehearsal::plan {
 
 /// What the dimensions of a model's weights and activations are used for.
 struct DimensionUse {
-  std::vector<std::vector<graph::AtomId>> weights;  ///< candidates of tensor parallelism, alike ones (of repeated layers) together
+  /// Candidates of tensor parallelism, alike ones (of repeated layers) together. Not the residual stream: several operators need it whole,
+  /// and splitting it would gather it before each of them. It counts where there is nothing else.
+  std::vector<std::vector<graph::AtomId>> weights;
   std::vector<graph::AtomId> sequence;              ///< rows of most products with weights, other than the batch
   std::vector<graph::AtomId> experts;               ///< counted by weights, activations and results of a product alike
 };
+/// What has been found for one graph: a search asks for the same again and again.
+struct RuleBook {
+  std::optional<DimensionUse> use;
+  std::map<int, std::vector<std::string>> tensor;  ///< by degree: names of the dimensions that tensor parallelism splits
+};
+
 [[nodiscard]] DimensionUse use_of_dimensions(const graph::TrainingGraph&, const graph::LogicalDims&);
 
 /// Axes of a plan's mesh, outer to inner, with micro-batches as the last one. Pipeline stages are no axis: they deal out nodes.
@@ -22,6 +33,6 @@ struct DimensionUse {
 /// at 1000 FLOP a byte).
 /// Throws Refusal when the model has no dimension that an axis could split.
 [[nodiscard]] std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph&, const std::shared_ptr<const graph::LogicalDims>&, const Plan&,
-                                                  int micro_batches);
+                                                  int micro_batches, RuleBook&);
 
 }  // namespace rehearsal::plan

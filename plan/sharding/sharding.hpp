@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
 #include "graph/dims/dims.hpp"
 #include "graph/training.hpp"
 #include "plan/layout.hpp"
@@ -127,7 +128,11 @@ struct Sharding {
 [[nodiscard]] Sharding shard(const graph::TrainingGraph& training, std::shared_ptr<const graph::LogicalDims> dims,
                              const std::vector<MeshAxis>& axes);
 
-/// Throws Refusal naming the nodes that need all micro-batches at once, if there are any.
+/// What refuse_barriers() throws: no plan with micro-batches can run this graph.
+class NoMicroBatches : public Refusal {
+  using Refusal::Refusal;
+};
+/// Throws NoMicroBatches naming the nodes that need all micro-batches at once, if there are any.
 void refuse_barriers(const graph::Graph& graph, const Sharding& sharding);
 
 }  // namespace rehearsal::plan

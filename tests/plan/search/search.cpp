@@ -52,14 +52,21 @@ std::vector<Assessment> brute_force(const Setting& setting) {
     auto a = assess(job, plan, *evaluator);
     if (a.fits()) all.push_back(std::move(a));
   };
+  const auto try_shared = [&](const std::string& text, int dp, int tp) {
+    for (const int zero : {0, 1, 3})
+      for (const auto* sequence : {"off", "on"})
+        if ((zero == 0 || dp > 1) && (tp > 1 || std::string(sequence) == "off"))
+          try_plan(text + ",tp=" + std::to_string(tp) + ",zero=" + std::to_string(zero) + ",sequence_parallel=" + sequence);
+  };
   for (const int dp : {1, 2, 4})
     for (const int pp : {1, 2, 4})
       for (const auto* size : {"", ",micro_batch=1", ",micro_batch=2", ",micro_batch=4"})
         for (const auto* order : {"1f1b", "gpipe"}) {
           const bool whole = std::string(size).empty() || std::stoi(std::string(size).substr(13)) == 4 / dp;
-          if (dp * pp > 4 || (pp == 1 && std::string(order) != "1f1b")) continue;
+          if (pp == 1 && std::string(order) != "1f1b") continue;
           if (whole && std::string(size).empty() != (pp == 1)) continue;  // a replica's whole batch is written in one way
-          try_plan("dp=" + std::to_string(dp) + ",pp=" + std::to_string(pp) + size + ",schedule=" + order);
+          for (const int tp : {1, 2, 4})
+            if (dp * pp * tp <= 4) try_shared("dp=" + std::to_string(dp) + ",pp=" + std::to_string(pp) + size + ",schedule=" + order, dp, tp);
         }
   return all;
 }

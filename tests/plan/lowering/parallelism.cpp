@@ -1,0 +1,86 @@
+// Which collectives every parallelism comes down to: counted, with the pattern that the literature has for it.
+#include <map>
+
+#include "graph/training.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "plan/lowering/lowering.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+
+namespace {
+
+constexpr const char* kGpt = "gpt?layers=3&hidden=64&heads=4&seq=16&vocab=96";
+
+graph::TrainingGraph training_of(const std::string& model, std::int64_t batch) {
+  return graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, batch)), {});
+}
+
+/// Collectives of one rank by body, kind and axis; bytes of the whole vector of the first of them.
+struct Counted {
+  std::map<std::string, int> number;
+  std::map<std::string, std::int64_t> bytes;
+};
+
+Counted collectives(const std::string& model, std::int64_t batch, const std::string& plan) {
+  const auto training = training_of(model, batch);
+  const auto program = lower(training, parse_plan(plan), TableBackend(), {});
+  Counted counted;
+  const Role& role = program.role(0);
+  for (const Body& body : role.bodies) {
+    for (const Instruction& i : body.instructions) {
+      if (i.kind != InstructionKind::Collective) continue;
+      const auto& info = role.collectives[static_cast<std::size_t>(i.collective)];
+      const auto key = std::string(name(body.kind)) + " " + std::string(name(info.kind)) + " " + program.axes[info.axis].name;
+      if (counted.number[key]++ == 0) counted.bytes[key] = message_bytes(role, i, 0);
+    }
+  }
+  return counted;
+}
+
+}  // namespace
+
+TEST_CASE("tensor parallel GPT: one all-reduce per half of a block and direction (Megatron-LM, Shoeybi et al. 2019, section 3)") {
+  const auto c = collectives(kGpt, 4, "tp=2");
+  // 3 blocks x (attention, MLP); nothing else travels in the layers.
+  CHECK(c.number == std::map<std::string, int>{{"forward all-reduce tp", 6}, {"backward all-reduce tp", 6}});
+  CHECK(c.bytes.at("forward all-reduce tp") == 4 * 16 * 64 * 4);  // batch x seq x hidden in f32
+}
+
+TEST_CASE("with sequence parallelism every all-reduce becomes a reduce-scatter and an all-gather (Korthikanti et al. 2022, section 4.2)") {
+  const auto c = collectives(kGpt, 4, "tp=2,sequence_parallel=on");
+  CHECK(c.number.at("forward reduce-scatter tp") == 6);
+  CHECK(c.number.at("forward all-gather tp") == 6);
+  CHECK(c.number.at("backward reduce-scatter tp") == 6);
+  CHECK(c.number.at("backward all-gather tp") == 6);
+  CHECK_FALSE(c.number.contains("forward all-to-all tp"));
+}
+
+TEST_CASE("context parallel GPT gathers keys and values") {
+  const auto c = collectives(kGpt, 4, "cp=2");
+  CHECK(c.number.at("forward all-gather cp") == 6);  // K and V of 3 layers
+  CHECK(c.number.at("backward reduce-scatter cp") == 6);
+  CHECK(c.bytes.at("forward all-gather cp") == 4 * 16 * 64 * 4);
+}
+
+TEST_CASE("sharded updates: gradients are dealt out, parameters gathered (ZeRO, Rajbhandari et al. 2020, section 5)") {
+  const auto parameters = static_cast<int>(training_of(kGpt, 4).parameters.size());
+  auto one = collectives(kGpt, 4, "dp=2,zero=1"), three = collectives(kGpt, 4, "dp=2,zero=3");
+  CHECK(one.number.at("backward reduce-scatter dp") + one.number["update reduce-scatter dp"] == parameters);
+  CHECK(one.number.at("update all-gather dp") == parameters);
+  CHECK_FALSE(one.number.contains("forward all-gather dp"));
+  CHECK(three.number.at("forward all-gather dp") == parameters);  // the tied embedding's transpose uses the same
+  CHECK_FALSE(three.number.contains("update all-gather dp"));
+}
+
+TEST_CASE("spatial parallel ResNet exchanges the rows that its windows need, and nothing where they tile") {
+  const auto c = collectives("resnet18?image=64&classes=10", 4, "spatial=2x1");
+  // Height 64 -> 32 (7x7, stride 2: the loader brings the halo), 16 (pool), 16, 8, 4, 2. Every 3x3 convolution and the 3x3 pool need rows of
+  // the other half: 1 + 16, as many as there are; the 1x1 projections do not. Forward: sums of 20 normalizations.
+  CHECK(c.number.at("forward halo height") == 17);
+  CHECK(c.number.at("forward all-reduce height") >= 20);
+  CHECK_FALSE(c.number.contains("forward all-gather height"));
+  // One row of [4, 64 channels, width 16] in f32, sent and received.
+  CHECK(c.bytes.at("forward halo height") >= 4 * 64 * 16 * 4);
+}
