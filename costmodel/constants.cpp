@@ -1,0 +1,169 @@
+#include "costmodel/constants.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "costmodel/embedded.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct NameRow {
+  Coefficient coefficient;
+  std::string_view name;
+};
+constexpr NameRow kNames[] = {
+    {Coefficient::Matmul16bitVolta, "matmul_16bit_volta"},
+    {Coefficient::Matmul16bitAmpere, "matmul_16bit_ampere"},
+    {Coefficient::Matmul16bitHopper, "matmul_16bit_hopper"},
+    {Coefficient::Matmul16bitConsumer, "matmul_16bit_consumer"},
+    {Coefficient::Matmul16bitOther, "matmul_16bit_other"},
+    {Coefficient::MatmulFp8, "matmul_fp8"},
+    {Coefficient::MatmulTf32, "matmul_tf32"},
+    {Coefficient::MatmulF32, "matmul_f32"},
+    {Coefficient::MatmulF32Old, "matmul_f32_old"},
+    {Coefficient::Convolution16bit, "convolution_16bit"},
+    {Coefficient::ConvolutionF32, "convolution_f32"},
+    {Coefficient::ConvolutionTf32, "convolution_tf32"},
+    {Coefficient::Winograd, "winograd"},
+    {Coefficient::DepthwiseF32, "depthwise_f32"},
+    {Coefficient::BatchedMatmul, "batched_matmul"},
+    {Coefficient::FlashAttention, "flash_attention"},
+    {Coefficient::FlashAttentionTuned, "flash_attention_tuned"},
+    {Coefficient::FlashAttentionHopper, "flash_attention_hopper"},
+    {Coefficient::MemoryGddrVolta, "memory_gddr_volta"},
+    {Coefficient::MemoryAmpere, "memory_ampere"},
+    {Coefficient::MemoryHopper, "memory_hopper"},
+    {Coefficient::MemoryDepthwise, "memory_depthwise"},
+    {Coefficient::ElementwiseUnoptimised, "elementwise_unoptimised"},
+    {Coefficient::HostSecondsPerKernel, "host_seconds_per_kernel"},
+    {Coefficient::GapEager, "gap_eager"},
+    {Coefficient::GapStatic, "gap_static"},
+    {Coefficient::GapCaptured, "gap_captured"},
+    {Coefficient::LinkNvlink, "link_nvlink"},
+    {Coefficient::LinkPcie, "link_pcie"},
+    {Coefficient::LinkInfiniband, "link_infiniband"},
+    {Coefficient::LinkEthernet, "link_ethernet"},
+    {Coefficient::CollectiveMemoryPasses, "collective_memory_passes"},
+    {Coefficient::CollectiveLaunch, "collective_launch"},
+    {Coefficient::CollectiveStep, "collective_step"},
+    {Coefficient::CollectiveNodeStep, "collective_node_step"},
+    {Coefficient::Congestion, "congestion"},
+    {Coefficient::OverlapTail, "overlap_tail"},
+    {Coefficient::OverlapInterference, "overlap_interference"},
+    {Coefficient::OverlapInterferenceTuned, "overlap_interference_tuned"},
+    {Coefficient::ShardedOverlap, "sharded_overlap"},
+    {Coefficient::TensorOverlap, "tensor_overlap"},
+    {Coefficient::Spread, "spread"},
+    {Coefficient::CoordinationHorovod, "coordination_horovod"},
+    {Coefficient::CoordinationDdp, "coordination_ddp"},
+    {Coefficient::PipelineExposed, "pipeline_exposed"},
+    {Coefficient::PowerLimitedClock, "power_limited_clock"},
+    {Coefficient::OptimizerBytes, "optimizer_bytes"},
+    {Coefficient::PowerBase, "power_base"},
+    {Coefficient::PowerMatrix, "power_matrix"},
+    {Coefficient::PowerMemory, "power_memory"},
+    {Coefficient::PowerPascal, "power_pascal"},
+    {Coefficient::ClockFloor, "clock_floor"},
+    {Coefficient::ClockFloorExponent, "clock_floor_exponent"},
+    {Coefficient::HostPower8, "host_power_8"},
+    {Coefficient::MemoryReserveDeepspeed, "memory_reserve_deepspeed"},
+    {Coefficient::MemoryFactorDeepspeed, "memory_factor_deepspeed"},
+    {Coefficient::MemoryReservePytorch, "memory_reserve_pytorch"},
+    {Coefficient::MemoryFactorPytorch, "memory_factor_pytorch"},
+    {Coefficient::MemoryReserveStatic, "memory_reserve_static"},
+    {Coefficient::MemoryFactorStatic, "memory_factor_static"},
+};
+static_assert(std::size(kNames) == kCoefficients);
+
+std::optional<Coefficient> find(std::string_view wanted) {
+  for (const auto& row : kNames)
+    if (row.name == wanted) return row.coefficient;
+  return std::nullopt;
+}
+
+void read_row(const Json& row, ConstantsFile& file, std::array<bool, kCoefficients>& seen, const std::string& where) {
+  const auto text = row.at("name").get<std::string>();
+  const auto coefficient = find(text);
+  if (!coefficient) throw BadInput(where, "constants: '" + text + "' is unknown");
+  const auto at = static_cast<std::size_t>(*coefficient);
+  auto& facts = file.facts[at];
+  const double value = row.at("value").get<double>();
+  facts.fitted = row.at("status").get<std::string>() == "fitted";
+  facts.low = row.at("low").get<double>();
+  facts.high = row.at("high").get<double>();
+  facts.spread = row.at("spread").get<double>();
+  facts.prior = row.value("prior", value);
+  facts.meaning = row.at("meaning").get<std::string>();
+  facts.source = row.at("source").get<std::string>();
+  if (!(value >= facts.low && value <= facts.high))
+    throw BadInput(where, "constants: " + text + " = " + std::to_string(value) + " is outside its bounds " + std::to_string(facts.low) +
+                              " to " + std::to_string(facts.high));
+  file.values.set(*coefficient, value);
+  seen[at] = true;
+}
+
+}  // namespace
+
+std::string_view name(Coefficient c) { return kNames[static_cast<std::size_t>(c)].name; }
+
+double FittedEvidence::of(std::string_view group) const {
+  const auto found = log_factor.find(group);
+  return found != log_factor.end() ? found->second : log_factor.at("default");
+}
+
+ConstantsFile constants_from_json_text(const std::string& text, const std::string& where) {
+  ConstantsFile file;
+  std::array<bool, kCoefficients> seen{};
+  try {
+    const auto json = Json::parse(text);
+    for (const auto& row : json.at("constants")) read_row(row, file, seen, where);
+    for (const auto& [group, factor] : json.at("intervals").items()) file.evidence.log_factor[group] = factor.get<double>();
+    file.evidence.devices = json.at("known_devices").get<std::vector<std::string>>();
+    file.evidence.frameworks = json.at("known_frameworks").get<std::vector<std::string>>();
+    file.frozen_date = json.at("frozen").at("date").get<std::string>();
+    file.frozen_commit = json.at("frozen").at("commit").get<std::string>();
+  } catch (const nlohmann::json::exception& error) {
+    throw BadInput(where, error.what());
+  }
+  const auto missing = std::find(seen.begin(), seen.end(), false);
+  if (missing != seen.end()) throw BadInput(where, "constants: '" + std::string(kNames[missing - seen.begin()].name) + "' is missing");
+  if (!file.evidence.log_factor.contains("default")) throw BadInput(where, "intervals: 'default' is missing");
+  return file;
+}
+
+std::string to_json_text(const ConstantsFile& file) {
+  std::string rows;
+  for (const auto& row : kNames) {
+    const auto& facts = file.facts[static_cast<std::size_t>(row.coefficient)];
+    const Json json{{"name", row.name},
+                    {"value", file.values[row.coefficient]},
+                    {"status", facts.fitted ? "fitted" : "fixed"},
+                    {"low", facts.low},
+                    {"high", facts.high},
+                    {"spread", facts.spread},
+                    {"prior", facts.prior},
+                    {"meaning", facts.meaning},
+                    {"source", facts.source}};
+    rows += (rows.empty() ? "  " : ",\n  ") + json.dump();
+  }
+  const Json frozen{{"date", file.frozen_date}, {"commit", file.frozen_commit}};
+  const auto lists = [](const std::vector<std::string>& names) { return Json(names).dump(); };
+  return "{\n \"schema\": 1,\n \"description\": \"Constants of the accelerator model. All else is a datasheet figure, a shape or a "
+         "count.\",\n \"frozen\": " +
+         frozen.dump() + ",\n \"constants\": [\n" + rows + "\n ],\n \"intervals\": " + Json(file.evidence.log_factor).dump() +
+         ",\n \"known_devices\": " + lists(file.evidence.devices) + ",\n \"known_frameworks\": " + lists(file.evidence.frameworks) +
+         "\n}\n";
+}
+
+const ConstantsFile& published_constants() {
+  static const ConstantsFile kFile = constants_from_json_text(std::string(embedded_constants()), "costmodel/constants/accelerators.json");
+  return kFile;
+}
+
+}  // namespace rehearsal::costmodel

@@ -1,0 +1,28 @@
+# cmake -DOUTPUT=embedded.cpp -DCONSTANTS=accelerators.json "-DPROFILES=a.json|b.json" -P embed.cmake
+# Writes a source file with the texts of the constants and the framework profiles.
+set(entries "")
+string(REPLACE "|" ";" files "${PROFILES}")
+foreach(file ${files})
+  get_filename_component(name ${file} NAME_WLE)
+  file(READ ${file} text)
+  string(APPEND entries "    EmbeddedProfile{\"${name}\", R\"~json~(${text})~json~\"},\n")
+endforeach()
+file(READ ${CONSTANTS} constants)
+file(WRITE ${OUTPUT} "// Written by costmodel/embed.cmake: do not edit.
+#include \"costmodel/embedded.hpp\"
+
+#include <array>
+
+namespace rehearsal::costmodel {
+namespace {
+
+constexpr std::array kProfiles{
+${entries}};
+
+}  // namespace
+
+std::span<const EmbeddedProfile> embedded_profiles() { return kProfiles; }
+std::string_view embedded_constants() { return R\"~json~(${constants})~json~\"; }
+
+}  // namespace rehearsal::costmodel
+")

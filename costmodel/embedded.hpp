@@ -1,0 +1,17 @@
+#pragma once
+// Data files of this room that travel inside the library (costmodel/embed.cmake).
+
+#include <span>
+#include <string_view>
+
+namespace rehearsal::costmodel {
+
+struct EmbeddedProfile {
+  std::string_view name;  ///< file name without folder and ".json"
+  std::string_view text;
+};
+
+[[nodiscard]] std::span<const EmbeddedProfile> embedded_profiles();
+[[nodiscard]] std::string_view embedded_constants();
+
+}  // namespace rehearsal::costmodel

@@ -1,0 +1,152 @@
+#include "costmodel/framework.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "costmodel/embedded.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array<std::string_view, 3> kLaunchNames{"eager", "static", "captured"};
+constexpr std::array<std::string_view, 3> kCoordinationNames{"none", "ddp", "horovod"};
+constexpr std::array<std::string_view, 3> kAttentionNames{"plain", "flash", "flash-tuned"};
+constexpr std::array<std::string_view, 3> kPackingNames{"none", "unpadded", "length-bins"};
+constexpr std::array<std::string_view, 3> kAllocatorNames{"deepspeed", "pytorch", "static"};
+
+struct Flag {
+  std::string_view key;
+  bool FrameworkProfile::*member;
+};
+constexpr Flag kFlags[] = {
+    {"host_bound", &FrameworkProfile::host_bound},
+    {"channels_last", &FrameworkProfile::channels_last},
+    {"gradient_overlap", &FrameworkProfile::gradient_overlap},
+    {"tuned_overlap", &FrameworkProfile::tuned_overlap},
+    {"tensor_overlap", &FrameworkProfile::tensor_overlap},
+    {"backward_tensor_overlap", &FrameworkProfile::backward_tensor_overlap},
+    {"attention_needs_hopper", &FrameworkProfile::attention_needs_hopper},
+    {"dropout", &FrameworkProfile::dropout},
+    {"fused_optimizer", &FrameworkProfile::fused_optimizer},
+    {"checkpoint_stops_early", &FrameworkProfile::checkpoint_stops_early},
+    {"sequence_parallel", &FrameworkProfile::sequence_parallel},
+    {"interleaves", &FrameworkProfile::interleaves},
+    {"tied_embedding_reduction", &FrameworkProfile::tied_embedding_reduction},
+    {"gathers_layerwise", &FrameworkProfile::gathers_layerwise},
+    {"sharded_after_all_reduce", &FrameworkProfile::sharded_after_all_reduce},
+    {"masters_cast", &FrameworkProfile::masters_cast},
+};
+
+struct Number {
+  std::string_view key;
+  double FrameworkProfile::*member;
+};
+constexpr Number kNumbers[] = {
+    {"composed_instance_norm", &FrameworkProfile::composed_instance_norm},
+    {"composed_instance_norm_16bit", &FrameworkProfile::composed_instance_norm_16bit},
+    {"gradient_bytes_fp16", &FrameworkProfile::gradient_bytes_fp16},
+    {"gradient_bytes_bf16", &FrameworkProfile::gradient_bytes_bf16},
+    {"gradient_bytes_amp", &FrameworkProfile::gradient_bytes_amp},
+};
+
+template <class E>
+E choice(const Json& json, std::string_view key, const std::array<std::string_view, 3>& names, const std::string& where) {
+  const auto text = json.at(std::string(key)).get<std::string>();
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end())
+    throw BadInput(where, std::string(key) + ": '" + text + "' is none of " + std::string(names[0]) + ", " + std::string(names[1]) + ", " +
+                              std::string(names[2]));
+  return static_cast<E>(found - names.begin());
+}
+
+int level(const Json& json, const char* key, const std::string& where) {
+  const int value = json.at(key).get<int>();
+  if (value < 0 || value > 2) throw BadInput(where, std::string(key) + " must be 0, 1 or 2");
+  return value;
+}
+
+void read_choices(FrameworkProfile& p, const Json& json, const std::string& where) {
+  p.elementwise_fusion = level(json, "elementwise_fusion", where);
+  p.normalization_fusion = level(json, "normalization_fusion", where);
+  p.launch = choice<LaunchMode>(json, "launch", kLaunchNames, where);
+  p.coordination = choice<Coordination>(json, "coordination", kCoordinationNames, where);
+  p.attention = choice<AttentionKernel>(json, "attention", kAttentionNames, where);
+  p.packing = choice<SequencePacking>(json, "packing", kPackingNames, where);
+  p.allocator = choice<AllocatorKind>(json, "allocator", kAllocatorNames, where);
+}
+
+FrameworkProfile profile_of(const Json& json, const std::string& where) {
+  FrameworkProfile p;
+  p.name = json.at("name").get<std::string>();
+  p.description = json.at("description").get<std::string>();
+  p.source = json.at("source").get<std::string>();
+  p.recognised_by = json.at("recognised_by").get<std::vector<std::string>>();
+  read_choices(p, json, where);
+  for (const auto& flag : kFlags) p.*flag.member = json.value(std::string(flag.key), p.*flag.member);
+  for (const auto& number : kNumbers) p.*number.member = json.value(std::string(number.key), p.*number.member);
+  if (json.contains("state_bytes")) {
+    const auto& state = json.at("state_bytes");
+    p.state = {state.at("weights").get<double>(), state.at("gradients").get<double>(), state.at("optimizer").get<double>()};
+  }
+  return p;
+}
+
+void refuse_unknown_keys(const Json& json, const std::string& where) {
+  constexpr std::array<std::string_view, 12> kOthers{
+      "name",   "description",  "source",    "recognised_by", "elementwise_fusion", "normalization_fusion",
+      "launch", "coordination", "attention", "packing",       "allocator",          "state_bytes"};
+  for (const auto& item : json.items()) {
+    const auto& key = item.key();
+    const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||
+                       std::any_of(std::begin(kFlags), std::end(kFlags), [&](const Flag& f) { return f.key == key; }) ||
+                       std::any_of(std::begin(kNumbers), std::end(kNumbers), [&](const Number& n) { return n.key == key; });
+    if (!known) throw BadInput(where, "'" + key + "' is no key of a framework profile");
+  }
+}
+
+}  // namespace
+
+FrameworkProfile framework_from_json_text(const std::string& text, const std::string& where) {
+  try {
+    const auto json = Json::parse(text);
+    refuse_unknown_keys(json, where);
+    return profile_of(json, where);
+  } catch (const nlohmann::json::exception& error) {
+    throw BadInput(where, error.what());
+  }
+}
+
+std::span<const FrameworkProfile> framework_profiles() {
+  static const std::vector<FrameworkProfile> kProfiles = [] {
+    std::vector<FrameworkProfile> profiles;
+    for (const auto& file : embedded_profiles())
+      profiles.push_back(framework_from_json_text(std::string(file.text), "costmodel/profiles/" + std::string(file.name) + ".json"));
+    return profiles;
+  }();
+  return kProfiles;
+}
+
+const FrameworkProfile* find_framework(std::string_view name) {
+  for (const auto& p : framework_profiles())
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+const FrameworkProfile* recognise_framework(std::string_view text) {
+  const FrameworkProfile* best = nullptr;
+  std::size_t longest = 0;
+  for (const auto& p : framework_profiles())
+    for (const auto& mark : p.recognised_by)
+      if (mark.size() > longest && text.find(mark) != std::string_view::npos) {
+        longest = mark.size();
+        best = &p;
+      }
+  return best;
+}
+
+}  // namespace rehearsal::costmodel

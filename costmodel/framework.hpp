@@ -1,0 +1,65 @@
+#pragma once
+// How a framework runs a training step, as data: costmodel/profiles/*.json (schema beside them). Nothing here belongs to one model,
+// machine or published run.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rehearsal::costmodel {
+
+enum class LaunchMode : std::uint8_t { Eager, Static, Captured };          ///< Python per kernel, graph executor, CUDA graph
+enum class Coordination : std::uint8_t { None, Ddp, Horovod };             ///< fixed cost of a data-parallel step
+enum class AttentionKernel : std::uint8_t { Plain, Flash, FlashTuned };    ///< score matrix in memory, fused, fused and tuned by vendor
+enum class SequencePacking : std::uint8_t { None, Unpadded, LengthBins };  ///< what is computed of padded sequences
+enum class AllocatorKind : std::uint8_t { Deepspeed, Pytorch, Static };    ///< whose reserve a device reading includes
+
+/// Bytes per parameter of a mixed-precision step.
+struct StateBytes {
+  double weights = 2, gradients = 2, optimizer = 12;
+};
+
+struct FrameworkProfile {
+  std::string name, description, source;
+  std::vector<std::string> recognised_by;  ///< parts of a record's framework or source text, lower case
+  int elementwise_fusion = 0;              ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
+  int normalization_fusion = 0;            ///< 0 none, 1 activation in the backward pass, 2 activation and addition
+  LaunchMode launch = LaunchMode::Eager;
+  bool host_bound = false;       ///< the launching thread can be slower than the device
+  bool channels_last = true;     ///< convolutions run in the layout of the matrix units
+  bool gradient_overlap = true;  ///< gradients are reduced during the backward pass
+  bool tuned_overlap = false;
+  bool tensor_overlap = false;           ///< tensor-parallel communication is pipelined with its GEMM
+  bool backward_tensor_overlap = false;  ///< all-reduce of the input gradient beside the weight gradient
+  Coordination coordination = Coordination::Ddp;
+  AttentionKernel attention = AttentionKernel::Plain;
+  bool attention_needs_hopper = false;  ///< fused attention on Hopper and newer only
+  SequencePacking packing = SequencePacking::None;
+  bool dropout = true;  ///< default recipes drop activations and attention weights
+  bool fused_optimizer = true;
+  bool checkpoint_stops_early = false;    ///< recomputation ends with the last tensor that is needed
+  bool sequence_parallel = false;         ///< default with tensor parallelism
+  bool interleaves = false;               ///< default recipes cut stages into chunks
+  bool tied_embedding_reduction = false;  ///< first and last stage add their embedding gradients
+  bool gathers_layerwise = true;          ///< sharded parameters are prefetched a layer ahead
+  bool sharded_after_all_reduce = false;  ///< ZeRO-1 reduces whole gradients, then gathers parameters
+  bool masters_cast = true;               ///< 16-bit copies of fp32 weights are made every step under autocast
+  double composed_instance_norm = 1;      ///< passes of instance normalisation over those of one kernel
+  double composed_instance_norm_16bit = 1;
+  double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
+  StateBytes state;
+  AllocatorKind allocator = AllocatorKind::Pytorch;
+};
+
+/// Throws BadInput naming `where` and the key that is wrong.
+[[nodiscard]] FrameworkProfile framework_from_json_text(const std::string& text, const std::string& where);
+/// All profiles that travel inside the library, in alphabetical order.
+[[nodiscard]] std::span<const FrameworkProfile> framework_profiles();
+/// nullptr when there is none of that name.
+[[nodiscard]] const FrameworkProfile* find_framework(std::string_view name);
+/// The profile whose longest mark stands in `text` (lower case); nullptr: none does.
+[[nodiscard]] const FrameworkProfile* recognise_framework(std::string_view text);
+
+}  // namespace rehearsal::costmodel

@@ -1,0 +1,43 @@
+#include "costmodel/kernel_rows.hpp"
+
+#include <algorithm>
+
+namespace rehearsal::costmodel {
+namespace {
+
+bool of_attention(RateKind kind) {
+  return kind == RateKind::BatchedMatmul || kind == RateKind::CudaCoreMatmul || kind == RateKind::ScoreElementwise;
+}
+bool of_bytes(RateKind kind) { return kind == RateKind::Elementwise || kind == RateKind::ScoreElementwise; }
+
+}  // namespace
+
+double time_of(const KernelRow& row, const RateTable& rates) {
+  const auto kind = static_cast<std::size_t>(row.kind);
+  const double work = row.work > 0 ? row.work / rates.flops_per_second[kind] : 0;
+  return (std::max(work, row.bytes / rates.bytes_per_second[kind]) + rates.gap * row.launches) * row.count;
+}
+
+RowTimes times_of(const KernelRows& rows, const RateTable& rates) {
+  RowTimes sum;
+  for (const auto& row : rows) {
+    const auto kind = static_cast<std::size_t>(row.kind);
+    const double seconds = time_of(row, rates), launches = row.launches * row.count;
+    sum.all += seconds;
+    sum.launches += launches;
+    if (of_attention(row.kind)) {
+      sum.attention += seconds;
+      sum.attention_launches += launches;
+    }
+    if (row.kind == RateKind::Matmul) sum.matmul += seconds;
+    if (of_bytes(row.kind)) {
+      sum.elementwise += seconds;
+      sum.memory += row.bytes / rates.bytes_per_second[kind] * row.count;
+    } else if (row.work > 0) {
+      sum.matrix += row.work / rates.flops_per_second[kind] * row.count;
+    }
+  }
+  return sum;
+}
+
+}  // namespace rehearsal::costmodel

@@ -1,0 +1,51 @@
+#pragma once
+// Operators as an accelerator sees them: rows of work, bytes and launches, independent of every fitted constant.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace rehearsal::costmodel {
+
+/// What decides the rate of a row.
+enum class RateKind : std::uint8_t {
+  Matmul,            ///< dense product on the matrix units of the precision
+  Convolution,       ///< implicit product
+  Winograd,          ///< fp32 convolution by a transform; its work is divided already
+  BatchedMatmul,     ///< products of plain attention
+  FlashAttention,    ///< fused attention; always in 16 bits
+  CudaCoreMatmul,    ///< product whose alignment keeps it off the matrix units
+  Depthwise,         ///< convolution without channel sums
+  Elementwise,       ///< bytes only
+  ScoreElementwise,  ///< passes over attention scores: bytes only, repeated when attention alone is recomputed
+  Count
+};
+inline constexpr std::size_t kRateKinds = static_cast<std::size_t>(RateKind::Count);
+
+struct KernelRow {
+  RateKind kind = RateKind::Elementwise;
+  double work = 0;      ///< FLOPs after quantisation, of one execution
+  double bytes = 0;     ///< traffic to memory, of one execution
+  double count = 1;     ///< executions
+  double launches = 1;  ///< kernels of one execution
+};
+using KernelRows = std::vector<KernelRow>;
+
+/// Rates under one set of constants.
+struct RateTable {
+  std::array<double, kRateKinds> flops_per_second{}, bytes_per_second{};
+  double gap = 0;  ///< seconds that the device idles per launch
+};
+
+/// Seconds of rows, split by what recomputation and power need. All include the gaps but `matrix` and `memory`.
+struct RowTimes {
+  double all = 0, attention = 0, matmul = 0, elementwise = 0;
+  double launches = 0, attention_launches = 0;
+  double matrix = 0, memory = 0;  ///< seconds of arithmetic and of bytes of element-wise rows, without gaps
+};
+
+/// t(row) = max(work / rate, bytes / bandwidth) · count + gap · launches · count.
+[[nodiscard]] RowTimes times_of(const KernelRows&, const RateTable&);
+[[nodiscard]] double time_of(const KernelRow&, const RateTable&);
+
+}  // namespace rehearsal::costmodel

@@ -1,0 +1,54 @@
+#pragma once
+// Collectives and sends between accelerators in closed form: hierarchy of links, protocol latencies, the pass over device memory.
+// Sources of the structure: NCCL's ring, tree and LL128 protocols; nccl-tests' definition of bus bandwidth.
+
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/constants.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::costmodel {
+
+enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast };
+
+/// How many ranks, and how many of them share a node.
+struct Group {
+  int ranks = 1;
+  int per_node = 0;  ///< 0: as many as a node has devices
+};
+
+/// The links of a platform as collectives see them.
+class Network {
+ public:
+  /// `platform`: all nodes like the first one.
+  explicit Network(const platforms::Platform& platform);
+
+  /// Seconds of a collective over a buffer of `bytes` (the whole, unsharded one).
+  ///   t = max(inside, between) + min/4 + memory pass + latency
+  ///   inside  = f·2(g-1)/g·S / (bus·eta),  between = f·2k·S / (g·NIC·eta) · (1 + congestion·log2 N)
+  /// f: 1 all-reduce, 1/2 gather or scatter; g ranks on each of N nodes; k = (n-1)/n for flat rings, (N-1)/N for trees.
+  [[nodiscard]] double seconds(CollectiveKind, double bytes, Group, const Constants&) const;
+  /// Seconds of a send of `bytes` from one rank to another, over the network when `between_nodes`.
+  [[nodiscard]] double send(double bytes, bool between_nodes, const Constants&) const;
+  /// Bytes per second that a ring of `ranks` of one node moves, without protocol losses.
+  [[nodiscard]] double bus_bandwidth(int ranks) const;
+  [[nodiscard]] double card_rate(const Constants&) const;  ///< a device's share of its node's cards, after protocol losses
+  [[nodiscard]] double inside_rate(int ranks, const Constants&) const;
+  [[nodiscard]] int devices_per_node() const { return devices_; }
+
+ private:
+  [[nodiscard]] double latency(CollectiveKind, double bytes, int inside, int nodes, const Constants&) const;
+
+  platforms::IntraLink intra_;
+  std::vector<double> bus_;  ///< by ranks - 1: bytes per second without protocol losses
+  int devices_ = 1;
+  double card_share_ = 0;   ///< bytes per second of a device's share of the cards
+  double memory_rate_ = 0;  ///< bytes per second of device memory, datasheet
+  bool nvlink_ = false, switched_ = false, ethernet_ = false, trees_ = false;
+};
+
+/// The least cut of the wires between the first `ranks` devices: how many rings of one wire they can hold (NCCL finds that many).
+[[nodiscard]] int ring_count(const platforms::IntraLink&, int ranks);
+
+}  // namespace rehearsal::costmodel
