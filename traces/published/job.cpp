@@ -1,0 +1,204 @@
+#include "traces/published/job.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
+#include "base/error.hpp"
+
+namespace rehearsal::traces::published {
+namespace {
+
+using costmodel::FrameworkProfile;
+using plan::analytic::ParallelPlan;
+using plan::analytic::Recompute;
+
+constexpr int kLargestDegree = 10'000'000;
+
+int degree(const Record& r, const char* key) {
+  const double value = r.plan.number_or(key, 1);
+  if (value < 1 || value > kLargestDegree || value != std::floor(value))
+    throw Refusal(std::string("plan.") + key + ": must be a whole number from 1 up");
+  return static_cast<int>(value);
+}
+
+double positive(const Record& r, const char* key) {
+  const auto value = r.plan.number(key);
+  if (value && !(*value > 0)) throw Refusal(std::string("plan.") + key + ": must be above 0");
+  return value.value_or(0);
+}
+
+/// Ranks that a record leaves to no degree split the model: tensor first, then context parallel.
+void split_replica(ParallelPlan& p, int ranks, int per_node) {
+  p.tp = std::min(ranks, std::max(1, per_node / 2));
+  p.cp = std::max(1, ranks / p.tp);
+}
+
+void set_degrees(const Record& r, RecordJob& job) {
+  auto& p = job.plan;
+  const int devices = job.machine.devices, per_node = job.machine.platform.nodes.front().devices;
+  p.tp = degree(r, "tp");
+  p.pp = degree(r, "pp");
+  p.cp = degree(r, "cp");
+  p.ep = degree(r, "ep");
+  const double gb = positive(r, "global_batch"), mb = positive(r, "micro_batch"), ga = positive(r, "grad_accum");
+  if (r.plan.number("dp")) {
+    p.dp = degree(r, "dp");
+    const double product = static_cast<double>(p.dp) * p.tp * p.pp, with_context = product * p.cp;
+    if (product != devices && with_context != devices)
+      throw Refusal("plan.dp: dp·tp·pp·cp is " + std::to_string(static_cast<std::int64_t>(with_context)) + ", hardware.count is " +
+                    std::to_string(devices));
+    if (with_context != devices) p.dp = std::max(1, p.dp / p.cp);
+    return;
+  }
+  const double fixed = static_cast<double>(p.tp) * p.pp * p.cp;
+  if (fixed > devices)
+    throw Refusal("plan.tp: tp·pp·cp is " + std::to_string(static_cast<std::int64_t>(fixed)) + ", hardware.count is " +
+                  std::to_string(devices));
+  p.dp = std::max(1, static_cast<int>(devices / fixed));
+  const bool free = job.model.sequence && !r.plan.number("tp");
+  const double replicas = gb > 0 && mb > 0 && ga > 0 ? gb / mb / ga : 0;
+  if (free && replicas >= 1 && replicas <= devices && std::fmod(devices, replicas) == 0) {
+    p.dp = static_cast<int>(replicas);
+    split_replica(p, devices / p.dp / p.pp, per_node);
+  } else if (free && gb >= 1 && p.dp > gb) {
+    p.dp = static_cast<int>(gb);
+    split_replica(p, devices / p.dp, per_node);
+  }
+}
+
+/// Sentences of a record that counts tokens (translation): the mean of its corpora.
+void set_batches(const Record& r, RecordJob& job) {
+  auto& p = job.plan;
+  const double local = positive(r, "local_batch"), chunks = positive(r, "chunks");
+  double gb = positive(r, "global_batch"), mb = positive(r, "micro_batch");
+  const double ga = positive(r, "grad_accum");
+  if (gb <= 0) gb = local > 0 ? local * p.dp : mb * p.dp * std::max(1.0, ga);
+  if (gb <= 0) throw Refusal("plan.global_batch: is missing, and micro_batch does not stand in for it");
+  if (p.pp > 1 && chunks > 0) mb = gb / p.dp / chunks;
+  if (mb <= 0 && local > 0) mb = local / p.pp;  // as many micro-batches as stages
+  if (mb <= 0) {
+    const double replica = gb / p.dp;
+    mb = ga > 0 ? replica / ga : job.model.sequence ? std::min(replica, p.pp == 1 ? 4.0 : 1.0) : replica;
+    if (ga <= 0 && job.model.sequence) job.assumed.push_back("micro-batch");
+  }
+  if (r.plan.truth("spatial_parallel")) mb = gb / job.machine.devices;
+  p.micro_batch = mb;
+  p.micro_batches = std::max(1.0, std::round(gb / (p.dp * mb)));
+  p.global_batch = job.samples = gb;
+  job.tokens = job.model.sequence ? gb * job.model.seq : 0;
+}
+
+Recompute recompute_of(const Record& r) {
+  const auto text = r.plan.text("recompute");
+  if (text.rfind("full-except", 0) == 0) return Recompute::FullExceptLast;
+  if (text.rfind("full", 0) == 0) return Recompute::Full;
+  if (text.rfind("selective-op", 0) == 0) return Recompute::SelectiveOps;
+  return text.rfind("selective", 0) == 0 ? Recompute::Selective : Recompute::None;
+}
+
+int interleave_of(const Record& r, const RecordJob& job) {
+  if (job.plan.pp == 1) return 1;
+  const double layers = r.model.number_or("layers", 1);
+  const int most = std::max(1, static_cast<int>(layers / job.plan.pp / 2));
+  if (const auto stated = r.plan.number("interleave"); stated && *stated >= 1 && *stated <= layers) {
+    if (*stated > 1 || !holds(r.plan.text("schedule"), "interleaved")) return static_cast<int>(*stated);
+  }
+  const bool tuned = holds(r.plan.text("schedule"), "interleaved") || (!r.plan.has("interleave") && job.framework->interleaves);
+  return tuned ? std::clamp(most, 1, 8) : 1;
+}
+
+int zero_of(const Record& r) {
+  const auto text = r.plan.text("zero");
+  if (text.empty()) return 0;
+  if (const auto stage = r.plan.number("zero")) return static_cast<int>(std::clamp(*stage, 0.0, 3.0));
+  return 3;
+}
+
+std::string precision_text(const Record& r, const RecordJob& job) {
+  auto text = r.plan.text("precision");
+  if (text.rfind("fp32/tf32", 0) == 0) return "tf32";
+  if (text.rfind("fp32", 0) == 0)
+    // PyTorch computes convolutions in tf32 where the device can, unless told otherwise; "not stated" leaves that default.
+    return text.size() > 4 && job.framework->launch == costmodel::LaunchMode::Eager &&
+                   job.machine.platform.nodes.front().device.peak("tf32")
+               ? "tf32"
+               : "fp32";
+  if (!text.empty()) return text;
+  return job.framework->name == "mlperf" ? (job.model.sequence && !job.model.encoder ? "fp8" : "amp")
+         : job.model.sequence            ? "bf16"
+                                         : "fp32";
+}
+
+std::string optimizer_of(const Record& r, const RecordJob& job) {
+  if (job.model.block_alone) return "none";
+  const auto text = r.plan.text("optimizer");
+  if (!text.empty()) return text.substr(0, text.find(' '));
+  return job.model.sequence ? "adam" : "sgd";
+}
+
+/// What a framework computes of sequences that are padded to `seq`: the mean length of the Wikipedia set is 0.48 of 512.
+double computed_length(const RecordJob& job, const Record& r) {
+  constexpr double kMeanShare = 0.48, kBinRest = 32;
+  const double seq = job.model.seq;
+  if (!job.model.encoder) return seq;
+  if (job.framework->packing == costmodel::SequencePacking::Unpadded) return std::floor(seq * kMeanShare);
+  if (job.framework->packing == costmodel::SequencePacking::LengthBins && seq >= 512 && holds(r.plan.text("task"), "pretrain"))
+    return std::floor(seq * kMeanShare) + kBinRest;
+  return seq;
+}
+
+void set_modes(const Record& r, RecordJob& job) {
+  auto& p = job.plan;
+  const auto& f = *job.framework;
+  p.recompute = recompute_of(r);
+  p.interleave = interleave_of(r, job);
+  p.zero = zero_of(r);
+  p.keeps_gathered = r.plan.text("sharding") == "shard_grad_op";
+  p.fp32_reduction = r.plan.text("mixed_precision_mode") == "default" || f.name == "torchtitan";
+  p.sequence_parallel = r.plan.number("seq_parallel") ? r.plan.truth("seq_parallel") : f.sequence_parallel && p.tp > 1;
+  p.gpipe = holds(r.plan.text("schedule"), "gpipe");
+  const auto overlap = r.plan.text("overlap");
+  p.gradient_overlap = (!r.plan.has("grad_bucketing") || r.plan.truth("grad_bucketing")) && overlap != "none";
+  if (r.plan.number("tp_overlap")) p.tensor_overlap = r.plan.truth("tp_overlap");
+  if (holds(overlap, "tp")) p.tensor_overlap = 1;
+  p.parallel_blocks = r.plan.truth("parallel_block");
+  if (r.plan.truth("sliding_window_attention")) p.attention_window = job.model.seq / 2;
+  p.trained_share = job.model.lora ? 0.002 : 1;
+  p.parameter_servers = holds(r.plan.text("comm"), "parameter server");
+  const auto layout = r.plan.text("layout");
+  p.channels_last = layout.empty() ? f.channels_last : layout != "nchw";
+  p.optimizer = optimizer_of(r, job);
+}
+
+}  // namespace
+
+const FrameworkProfile& framework_of(const Record& r) {
+  const auto stated = r.plan.text("framework");
+  static const std::regex kCommit(R"( ?\(commit [^)]*\))");
+  const auto source = std::regex_replace(lower_case(r.source), kCommit, "");
+  const auto* found = stated.empty() ? nullptr : costmodel::recognise_framework("framework:" + stated);
+  if (found == nullptr) found = costmodel::recognise_framework(source);
+  return found != nullptr ? *found : *costmodel::find_framework("generic");
+}
+
+RecordJob job_of(const Record& r) {
+  RecordJob job;
+  job.machine = machine_of(r);
+  job.model = model_of(r);
+  job.framework = &framework_of(r);
+  const auto& device = job.machine.platform.nodes.front().device;
+  job.precision = costmodel::precision_of(device, precision_text(r, job));
+  set_degrees(r, job);
+  set_batches(r, job);
+  set_modes(r, job);
+  if (job.model.sequence) job.model.values["seq"] = static_cast<std::int64_t>(std::max(1.0, computed_length(job, r) / job.plan.cp));
+  job.power_limit = job.machine.power_limit;
+  if (!job.machine.device_known) job.assumed.push_back("device");
+  if (job.framework->name == "generic") job.assumed.push_back("framework");
+  if (!job.machine.network_known) job.assumed.push_back("network");
+  if (!r.complete) job.assumed.push_back("record");
+  return job;
+}
+
+}  // namespace rehearsal::traces::published

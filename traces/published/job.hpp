@@ -1,0 +1,31 @@
+#pragma once
+// A record as a question to the closed form: machine, model, plan, framework.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/analytic/job.hpp"
+#include "traces/published/machine.hpp"
+#include "traces/published/model.hpp"
+
+namespace rehearsal::traces::published {
+
+struct RecordJob {
+  RecordMachine machine;
+  RecordModel model;
+  const costmodel::FrameworkProfile* framework = nullptr;
+  costmodel::Precision precision;
+  plan::analytic::ParallelPlan plan;
+  double samples = 0;                ///< of one step
+  double tokens = 0;                 ///< of one step as the record counts them; 0: no sequences
+  double power_limit = 0;            ///< watts; 0: none
+  std::vector<std::string> assumed;  ///< what the record does not say: widens the interval
+};
+
+/// Throws Refusal naming the record's key that is missing or contradicts another.
+[[nodiscard]] RecordJob job_of(const Record&);
+/// The profile that a record's framework or source names, the generic one where neither does.
+[[nodiscard]] const costmodel::FrameworkProfile& framework_of(const Record&);
+
+}  // namespace rehearsal::traces::published
