@@ -29,6 +29,9 @@ constexpr std::array kCommands{
                "rehearse explain dp=2 --model zoo:resnet18 --batch 8 --platform xeon-2s-10gbe", add_explain},
     CommandRow{"compare", "a predicted trace against a measured one", "rehearse compare predicted.json measured.json", add_compare},
     CommandRow{"learn", "measurements back into the calibration", "rehearse learn trace.json --into machine.json", add_learn},
+    CommandRow{"validate", "predictions against published training runs", "rehearse validate --family collective", add_validate},
+    CommandRow{"fit", "the constants of the accelerator model from published training runs, with errors of sources left out",
+               "rehearse fit --measured records.jsonl -o accelerators.json", add_fit},
     CommandRow{"report", "traces as one page, or for other programs", "rehearse report trace.json -o page.html", add_report},
 };
 

@@ -1,6 +1,9 @@
 #include "traces/learn.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <iterator>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -9,6 +12,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "platforms/json.hpp"
+#include "traces/published/site.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -38,7 +42,7 @@ std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths) {
   for (const auto& path : paths) {
     if (!std::ifstream(path)) throw BadInput(path, "cannot be read");
     if (!traces::is_trace_file(path))
-      throw Refusal(path + ": is no trace; learning from records is not possible yet, only from traces of `rehearse run --trace`");
+      throw BadInput(path, "is no trace of `rehearse run --trace`; records and traces are learned one by one");
     result.push_back(traces::read_trace(path));
   }
   return result;
@@ -70,7 +74,34 @@ Json json_of(const traces::LearnOutcome& outcome, const Options& o) {
   return result;
 }
 
+/// Records of published or own runs, one JSON object a line: what they say about the site they come from.
+int learn_from_records(const Options& o, Terminal& terminal) {
+  namespace pub = traces::published;
+  std::vector<pub::Record> records;
+  for (const auto& path : o.traces) {
+    auto file = pub::read_record_file(path);
+    std::move(file.records.begin(), file.records.end(), std::back_inserter(records));
+  }
+  const auto before = pub::read_site(o.machine);
+  const auto site = pub::learn_records(before, records, costmodel::published_constants());
+  if (site.runs.size() == before.runs.size() && site.runs.empty())
+    throw Refusal("none of " + std::to_string(records.size()) +
+                  " records has a measured value that could be predicted; nothing was learned");
+  pub::write_site(o.machine, site);
+  Json result{{"schema", 1}, {"into", o.machine}, {"records", records.size()}, {"runs", site.runs.size()}, {"corrections", Json::array()}};
+  for (const auto& c : site.corrections) {
+    Json factors = Json::object();
+    for (std::size_t i = 0; i < pub::kSiteFeatures; ++i) factors[std::string(pub::kSiteMechanisms[i])] = std::exp(c.mean[i]);
+    result["corrections"].push_back({{"device", c.device}, {"group", c.group}, {"runs", c.runs}, {"factors", factors}});
+  }
+  terminal.print(result);
+  return 0;
+}
+
 int learn(const Options& o, Terminal& terminal) {
+  const auto is_trace = [](const std::string& path) { return std::ifstream(path) && traces::is_trace_file(path); };
+  if (std::all_of(o.traces.begin(), o.traces.end(), [&](const auto& path) { return std::ifstream(path) && !is_trace(path); }))
+    return learn_from_records(o, terminal);
   auto file = read_machine_file(o.machine);
   const auto platform = platforms::read_platform_file(o.machine);
   auto calibration = costmodel::read_calibration(o.machine);
@@ -87,7 +118,9 @@ int learn(const Options& o, Terminal& terminal) {
 
 Action add_learn(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("TRACE", o->traces, "traces that `rehearse run --trace` measured on this machine")->required();
+  app.add_option("TRACE", o->traces,
+                 "traces that `rehearse run --trace` measured on this machine, or records of runs of a site, one JSON object a line")
+      ->required();
   app.add_option("--into", o->machine, "the machine file that calibrate wrote; changed in place")->required();
   return [o](Terminal& terminal) { return learn(*o, terminal); };
 }

@@ -1,0 +1,107 @@
+#include "traces/published/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.hpp"
+#include "base/error.hpp"
+#include "cli/command.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace pub = traces::published;
+
+struct Options {
+  std::string measured, start, output, date, commit;
+  int steps = 6;
+};
+
+/// Errors of left-out sources, by what a quantity is grouped under.
+struct Errors {
+  std::vector<double> fitted, left_out;
+
+  void add(const pub::FittedQuantity& q) {
+    fitted.push_back(std::fabs(std::expm1(q.residual)));
+    left_out.push_back(std::fabs(std::expm1(q.left_out)));
+  }
+  static double mean(const std::vector<double>& v) {
+    double sum = 0;
+    for (const double x : v) sum += x;
+    return v.empty() ? 0 : sum / static_cast<double>(v.size());
+  }
+  static double median(std::vector<double> v) {
+    std::sort(v.begin(), v.end());
+    return v.empty() ? 0 : v[v.size() / 2];
+  }
+  [[nodiscard]] Json json(const std::string& name) const {
+    return {{"name", name},
+            {"quantities", fitted.size()},
+            {"mean_fitted", mean(fitted)},
+            {"mean_left_out", mean(left_out)},
+            {"median_left_out", median(left_out)}};
+  }
+};
+
+Json table(const std::map<std::string, Errors>& rows) {
+  auto json = Json::array();
+  for (const auto& [name, errors] : rows) json.push_back(errors.json(name));
+  return json;
+}
+
+Json report(const pub::FitOutcome& outcome, const std::vector<pub::Record>& records) {
+  std::map<std::string, Errors> families, sources, totals;
+  for (const auto& q : outcome.quantities) {
+    const auto& r = records[q.record];
+    const bool side = q.group == "memory" || q.group == "energy";
+    families[side ? q.group + " of " + r.family : r.family].add(q);
+    sources[q.source + (side ? " (" + q.group + ")" : "")].add(q);
+    totals[side ? q.group : r.core && r.complete ? "time, core and complete" : "time, others"].add(q);
+    if (!side) totals["time, all"].add(q);
+  }
+  Json constants = Json::object();
+  for (std::size_t c = 0; c < costmodel::kCoefficients; ++c)
+    if (outcome.constants.facts[c].fitted)
+      constants[std::string(costmodel::name(static_cast<costmodel::Coefficient>(c)))] =
+          outcome.constants.values[static_cast<costmodel::Coefficient>(c)];
+  return {{"schema", 1},
+          {"fitted_constants", outcome.fitted_constants},
+          {"quantities", outcome.quantities.size()},
+          {"coverage_left_out", outcome.coverage},
+          {"intervals", outcome.constants.evidence.log_factor},
+          {"totals", table(totals)},
+          {"families", table(families)},
+          {"sources", table(sources)},
+          {"constants", constants}};
+}
+
+int fit(const Options& o, Terminal& terminal) {
+  const auto file = pub::read_record_file(o.measured);
+  auto start = costmodel::published_constants();
+  const auto progress = terminal.progress("fit");
+  auto outcome = pub::fit_constants(file.records, start, o.steps, *progress);
+  outcome.constants.frozen_date = o.date;
+  outcome.constants.frozen_commit = o.commit;
+  if (!o.output.empty()) write_file_atomically(o.output, costmodel::to_json_text(outcome.constants));
+  terminal.print(report(outcome, file.records));
+  return 0;
+}
+
+}  // namespace
+
+Action add_fit(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("--measured", o->measured, "records of published runs, one JSON object a line")->required();
+  app.add_option("--steps", o->steps, "Gauss-Newton steps; 0 keeps the constants and reports them")->check(CLI::Range(0, 100));
+  app.add_option("--date", o->date, "date that the constants are frozen under");
+  app.add_option("--commit", o->commit, "commit that the constants are frozen under");
+  app.add_option("-o,--output", o->output, "where the constants are written");
+  return [o](Terminal& terminal) { return fit(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli

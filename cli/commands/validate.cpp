@@ -1,0 +1,113 @@
+#include "traces/published/validate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/assessment_json.hpp"
+#include "cli/command.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using traces::published::ErrorRow;
+using traces::published::Summary;
+using traces::published::Verdict;
+
+struct Options {
+  std::string measured, machine, family, html;
+};
+
+Json evidence_json(const Verdict& v) {
+  const auto& s = v.step;
+  return {{"device", v.device},
+          {"arithmetic", v.arithmetic},
+          {"framework", v.framework},
+          {"assumed", v.assumed},
+          {"breakdown",
+           {{"forward", s.forward},
+            {"backward", s.backward},
+            {"recompute", s.recompute},
+            {"bubble", s.bubble},
+            {"tensor", s.tensor},
+            {"exposed_communication", s.exposed},
+            {"gradient_communication", s.gradient_communication},
+            {"optimizer", s.optimizer},
+            {"coordination", s.coordination},
+            {"host", s.host},
+            {"matrix_share", s.matrix_share},
+            {"memory_share", s.memory_share}}}};
+}
+
+Json json_of(const Verdict& v) {
+  Json line{{"id", v.id}};
+  if (!v.refused.empty()) {
+    line["refused"] = v.refused;
+    return line;
+  }
+  for (const auto& [key, interval] : v.predicted) line["predicted"][key] = to_json(interval);
+  for (const auto& [key, error] : v.errors) line["error"][key] = error;
+  line["evidence"] = evidence_json(v);
+  return line;
+}
+
+Json json_of(const ErrorRow& row) {
+  return {{"family", row.family},
+          {"answered", row.answered},
+          {"refused", row.refused},
+          {"mean_error", row.mean},
+          {"median_error", row.median},
+          {"held_by_interval", row.answered > 0 ? static_cast<double>(row.held) / row.answered : 0.0},
+          {"median_interval_factor", row.median_width}};
+}
+
+Json json_of(const Summary& s) {
+  Json json{{"schema", 1}, {"all", json_of(s.all)}, {"families", Json::array()}, {"refusals", s.refusals}};
+  for (const auto& row : s.families) json["families"].push_back(json_of(row));
+  json["plan_choice"] = {{"sets", s.choice.sets},
+                         {"mean_regret", s.choice.mean_regret},
+                         {"worst_regret", s.choice.worst_regret},
+                         {"rank_correlation", s.choice.rank_correlation}};
+  return json;
+}
+
+std::string warning_of(const std::set<std::string>& keys) {
+  std::string text = "unknown keys are ignored:";
+  for (const auto& key : keys) text += " " + key;
+  return text;
+}
+
+int validate(const Options& o, Terminal& terminal) {
+  namespace pub = traces::published;
+  auto file = pub::read_record_file(o.measured);
+  if (!file.unknown_keys.empty()) terminal.warn(warning_of(file.unknown_keys));
+  if (!o.family.empty()) std::erase_if(file.records, [&](const auto& r) { return r.family != o.family; });
+  const auto site = o.machine.empty() ? pub::Site{} : pub::read_site(o.machine);
+  const auto progress = terminal.progress("validate");
+  const auto verdicts = pub::validate(file.records, costmodel::published_constants(), site, *progress);
+  const auto summary = pub::summarise(verdicts, file.records);
+  if (terminal.json())
+    for (const auto& v : verdicts) terminal.out() << json_of(v).dump() << '\n';
+  if (terminal.json())
+    terminal.out() << Json{{"summary", json_of(summary)}}.dump() << '\n';
+  else
+    terminal.print(json_of(summary));
+  return 0;
+}
+
+}  // namespace
+
+Action add_validate(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("--measured", o->measured, "records of published runs, one JSON object a line")->required();
+  app.add_option("--machine", o->machine, "a site that `rehearse learn RECORDS --into` wrote");
+  app.add_option("--family", o->family, "only records of this family");
+  app.add_option("--html", o->html, "a page with the picture");
+  return [o](Terminal& terminal) { return validate(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli
