@@ -19,35 +19,24 @@ constexpr GenerationRow kGenerations[] = {
     {"kepler", C::Matmul16bitOther, C::MatmulF32Old, C::MemoryGddrVolta},
     {"maxwell", C::Matmul16bitOther, C::MatmulF32Old, C::MemoryGddrVolta},
     {"pascal", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta},
+    {"pascal-gp10x", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta},
     {"volta", C::Matmul16bitVolta, C::MatmulF32, C::MemoryGddrVolta},
     {"turing", C::Matmul16bitVolta, C::MatmulF32, C::MemoryGddrVolta},
     {"ampere", C::Matmul16bitAmpere, C::MatmulF32, C::MemoryAmpere},
-    {"ampere-consumer", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
+    {"ampere-ga10x", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
     {"ada", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
     {"hopper", C::Matmul16bitHopper, C::MatmulF32, C::MemoryHopper},
     {"blackwell", C::Matmul16bitOther, C::MatmulF32, C::MemoryHopper},
+    {"blackwell-gb20x", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
 };
 constexpr GenerationRow kOther{"", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta};
 constexpr double kFullHopperWatts = 700;
 constexpr double kRowScaledShare = 0.65;     // of the fp8 rate: row-wise scaled kernels of 2025
-constexpr double kSlowMemoryBytes = 1.2e12;  // GDDR boards of the Ampere generation stay below
-
-/// GDDR boards of Ampere share the name of the generation with the A100, not its clocks and memory.
-std::string_view family_of(const platforms::Device& d) {
-  if (d.generation == "ampere" && d.memory_bandwidth.value.value() < kSlowMemoryBytes &&
-      d.peak("f64").value_or(FlopsPerSecond(0)).value() < 2e12)
-    return "ampere-consumer";
-  return d.generation;
-}
 
 const GenerationRow& row_of(const platforms::Device& d) {
-  const auto family = family_of(d);
-  const auto found = std::find_if(std::begin(kGenerations), std::end(kGenerations), [&](const auto& r) { return r.generation == family; });
+  const auto found = std::find_if(std::begin(kGenerations), std::end(kGenerations), [&](const auto& r) { return r.generation == d.generation; });
   return found == std::end(kGenerations) ? kOther : *found;
 }
-
-/// Pascal computes f16 on its CUDA cores; training frameworks did not.
-bool has_matrix_units(std::string_view generation) { return generation != "kepler" && generation != "maxwell" && generation != "pascal"; }
 
 double peak_of(const platforms::Device& d, std::string_view key) { return d.peak(key).value_or(FlopsPerSecond(0)).value(); }
 
@@ -108,7 +97,7 @@ Precision precision_of(const platforms::Device& d, std::string_view text) {
     p.arithmetic = Arithmetic::Fp8;
     p.peak = peak_of(d, "fp8");
     p.row_scaled = holds(text, "row");
-  } else if (narrow && half > 0 && has_matrix_units(d.generation)) {
+  } else if (narrow && half > 0 && (d.on_matrix_units("f16") || d.on_matrix_units("bf16"))) {
     p.arithmetic = Arithmetic::Half;
     p.peak = half;
   } else if (holds(text, "tf32") && peak_of(d, "tf32") > 0) {

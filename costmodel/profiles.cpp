@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "costmodel/cost_model.hpp"
+#include "costmodel/framework.hpp"
 
 namespace rehearsal::costmodel {
 
@@ -13,7 +14,8 @@ const ExecutionProfile& profile(const std::string& name) {
   };
   for (const auto& p : kProfiles)
     if (p.name == name) return p;
-  throw BadInput("--framework " + name, "is unknown; known: " + joined(kProfiles, ", ", &ExecutionProfile::name));
+  throw BadInput("--framework " + name, "is unknown; known: " + joined(kProfiles, ", ", &ExecutionProfile::name) + ", and for `estimate` " +
+                                            joined(framework_profiles(), ", ", &FrameworkProfile::name));
 }
 
 }  // namespace rehearsal::costmodel
