@@ -22,6 +22,12 @@ bool keeps_split(const graph::Node& node) {
          op_name(node) == "Dropout" || is_view(node);
 }
 
+/// Sums that a normalization shares with the node that uses them: one operator to a framework, and one gradient.
+bool is_statistic(const graph::Node& node) {
+  const auto name = op_name(node);
+  return name == "BatchNormSums" || name == "BatchNormRunning" || name == "GroupNormSums";
+}
+
 bool is_comparison(std::string_view op) {
   return op == "GreaterOrEqual" || op == "LessOrEqual" || op == "Less" || op == "Greater" || op == "Trilu";
 }
@@ -77,7 +83,7 @@ void Flow::mark_origins() {
   for (std::size_t t = marks_.size(); t-- > 0;)
     for (const auto reader : consumers_[t]) {
       const auto& node = (*graph_)[reader];
-      if (node.phase != graph::Phase::Forward) continue;
+      if (node.phase != graph::Phase::Forward || is_statistic(node)) continue;
       // A view's readers are readers of what it shows.
       readers_[t] += is_view(node) && !node.outputs.empty() ? std::max(1, readers(node.outputs.front())) : 1;
     }

@@ -21,7 +21,8 @@ void count_parameters(const RowSetting& s, Part& part, std::set<TensorId>& count
       if (t == TensorId::None || s.graph[t].role != graph::Role::Parameter || !counted.insert(t).second) continue;
       const bool table = graph::schema(node).family == graph::CostFamily::Gather;
       const bool split = s.flow.role(n) != MatmulRole::None || table || (i > 0 && s.flow.split(node.inputs[0]));
-      part.parameters += static_cast<double>(graph::element_count(s.graph[t].type.shape)) / (split ? s.job.plan.tp : 1);
+      part.parameters += static_cast<double>(graph::element_count(s.graph[t].type.shape)) / (split ? s.job.plan.tp : 1) /
+                         (s.graph[t].type.shape.size() > 2 && !s.flow.has_convolution() ? s.job.plan.ep : 1);
       part.parameter_tensors += 1;
     }
   }

@@ -98,7 +98,7 @@ void RowCollector::matmul(const graph::Node& node, std::size_t n) {
   const double t = s_.job.plan.tp, k = static_cast<double>(a.back()), width = static_cast<double>(y.back());
   const auto& w = s_.graph[node.inputs[1]].type.shape;
   const double experts = w.size() > 2 ? product_of(w, 0, w.size() - 2) : 1;
-  MatmulShape shape{static_cast<double>(graph::element_count(y)) / width / experts, width, k, experts};
+  MatmulShape shape{static_cast<double>(graph::element_count(y)) / width / experts, width, k, std::max(1.0, experts / s_.job.plan.ep)};
   if (role == MatmulRole::ColumnSplit) shape.n = std::ceil(shape.n / t);
   if (role == MatmulRole::RowSplit) shape.k = std::ceil(shape.k / t);
   const bool trained = s_.job.plan.trained_share >= 1;
