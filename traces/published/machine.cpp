@@ -46,6 +46,7 @@ Device described_device(const Record& r) {
   if (half > 0) {
     d.peaks["f16"] = d.peaks["bf16"] = FlopsPerSecond(half);
     d.peaks["tf32"] = FlopsPerSecond(half / 2);
+    d.matrix_units = {"f16", "bf16", "tf32"};
   }
   if (h.number("peak_tflops_fp8")) d.peaks["fp8"] = FlopsPerSecond(*h.number("peak_tflops_fp8") * kTera);
   d.memory_bandwidth = BytesPerSecond(half > 0 ? half / 180 : single / 17);
@@ -56,10 +57,18 @@ Device described_device(const Record& r) {
   return d;
 }
 
+/// The number under a key, refused where no device has it.
+std::optional<double> plausible(const Fields& h, const char* key, double low, double high) {
+  const auto value = h.number(key);
+  if (value && !(*value >= low && *value <= high))
+    throw Refusal(std::string("hardware.") + key + ": is " + h.text(key) + ", which no device has");
+  return value;
+}
+
 void put_over(Device& d, const Fields& h) {
-  if (const auto v = h.number("mem_bw_TBps")) d.memory_bandwidth = BytesPerSecond(*v * kTera);
-  if (const auto v = h.number("mem_GiB")) d.memory = Bytes(*v * (1 << 30));
-  if (const auto v = h.number("tdp_W")) d.busy_power = Watts(*v);
+  if (const auto v = plausible(h, "mem_bw_TBps", 1e-3, 1e3)) d.memory_bandwidth = BytesPerSecond(*v * kTera);
+  if (const auto v = plausible(h, "mem_GiB", 0.5, 1e4)) d.memory = Bytes(*v * (1 << 30));
+  if (const auto v = plausible(h, "tdp_W", 1, 1e5)) d.busy_power = Watts(*v);
 }
 
 /// "8x IB HDR 200", "InfiniBand EDR 100 Gb/s": generation names of one port, bytes per second.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <regex>
 
@@ -100,7 +101,7 @@ RecordModel transformer(const Record& r, const std::string& name) {
   const auto experts = take("experts", known != nullptr ? known->experts : 0);
   if (experts > 0) {
     model.values["experts"] = experts;
-    model.values["topk"] = take("topk", known != nullptr ? known->topk : 2);
+    model.values["top_k"] = take("topk", known != nullptr ? known->topk : 2);
   }
   if (r.model.has("mem_len")) model.values["mem_len"] = take("mem_len", 0);
   const auto zoo = experts > 0 ? first_in_zoo({"moe", "mixtral", "llama"}) : first_in_zoo({kind, kind == "mpt" ? "gpt" : kind, "gpt"});
@@ -118,26 +119,46 @@ RecordModel transformer(const Record& r, const std::string& name) {
 struct ImageRow {
   const char* pattern;  ///< of the name, dashed
   const char* zoo;      ///< "$1" takes the first group
-  int image;            ///< default side
 };
+/// Detectors first: their names hold that of their trunk.
 const ImageRow kImages[] = {
-    {"ssd.*(34|50)|ssd", "ssd$1", 300},
-    {"retina-?net", "retinanet", 800},
-    {"mask", "maskrcnn", 832},
-    {"wide-?resnet-?(50|101)", "wideresnet$1", 224},
-    {"se-?resnext-?(50|101)", "seresnext$1", 224},
-    {"resnext-?(50|101|152)", "resnext$1", 224},
-    {"se-?(?:resnet|rn)-?(50|101|152)", "seresnet$1", 224},
-    {"(?:resnet|rn)-?(18|34|50|101|152|200)", "resnet$1", 224},
-    {"vgg-?(11|13|16|19)", "vgg$1", 224},
-    {"alexnet", "alexnet", 224},
-    {"inception.?v?-?(3|4)", "inceptionv$1", 299},
-    {"googlenet|inception.?v?-?1", "googlenet", 224},
-    {"densenet-?(121|161|169|201)", "densenet$1", 224},
-    {"mobilenet-?v?2", "mobilenetv2", 224},
-    {"mobilenet", "mobilenetv1", 224},
-    {"efficientnet-?b(\\d)", "efficientnet-b$1", 0},
+    {"ssd.*?(34|50)", "ssd300_resnet$1"},
+    {"retina.*resnext", "retinanet_resnext50"},
+    {"retina", "retinanet_resnet50"},
+    {"mask", "maskrcnn_trunk"},
+    {"ronneberger|unet-2d", "unet2d_valid"},
+    {"nnu-?net-2d", "nnunet2d"},
+    {"nnu-?net-3d", "nnunet3d"},
+    {"3d-?u-?net|unet-?3d", "unet3d"},
+    {"wide-?resnet-?(50|101)", "wide_resnet$1_2"},
+    {"se-?resnext-?(50|101)", "seresnext$1_32x4d"},
+    {"resnext-?(101).*32x8", "resnext$1_32x8d"},
+    {"resnext-?(50|101)", "resnext$1_32x4d"},
+    {"se-?(?:resnet|rn)-?(50)", "seresnet$1"},
+    {"(?:resnet|rn)-?(18|34|50|101|152)", "resnet$1"},
+    {"vgg-?(11|13|16|19)", "vgg$1"},
+    {"alexnet", "alexnet"},
+    {"inception.?v?-?(3|4)", "inception_v$1"},
+    {"googlenet|inception.?v?-?1", "googlenet"},
+    {"densenet-?(121|161|169|201)", "densenet$1"},
+    {"mobilenet-?v3-?(large|small)", "mobilenet_v3_$1"},
+    {"mobilenet-?v?2", "mobilenet_v2"},
+    {"mobilenet", "mobilenet_v1"},
+    {"efficientnet-?b(\\d)$", "efficientnet_b$1"},
+    {"stable-diffusion", "sd_unet"},
+    {"amoebanet", "amoebanetd"},
+    {"xception", "xception"},
+    {"shufflenet", "shufflenet_v2"},
 };
+
+struct VisionRow {
+  const char* pattern;
+  int layers, hidden, heads;
+};
+constexpr VisionRow kVision[] = {{"(vit|deit|beit)-tiny", 12, 192, 3},
+                                 {"(vit|deit|beit)-small", 12, 384, 6},
+                                 {"(vit|deit|beit)-base", 12, 768, 12},
+                                 {"(vit|deit|beit)-large", 24, 1024, 16}};
 
 std::string without_dashes(std::string text) {
   text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == '-' || c == '_' || c == '.'; }), text.end());
@@ -151,7 +172,47 @@ std::optional<std::string> zoo_name(const std::string& wanted) {
   return std::nullopt;
 }
 
+/// Sides of "128x128x128x4" (depth, height, width, channels) as the cube or square of equal volume that a network halving its image
+/// `depth` times takes.
+void set_volume(RecordModel& model, const Record& r) {
+  const auto text = r.model.text("image");
+  std::vector<double> sizes;
+  for (std::size_t at = 0; at < text.size();) {
+    sizes.push_back(std::atof(text.c_str() + at));
+    at = std::min(text.find('x', at), text.size() - 1) + 1;
+  }
+  const bool volume = holds(model.zoo, "3d");
+  const std::size_t axes = volume ? 3 : 2;
+  if (sizes.size() == axes + 1) model.values["in_channels"] = static_cast<std::int64_t>(sizes.back());
+  double side = sizes.empty() ? 0 : sizes.front();
+  if (sizes.size() > axes) {
+    double product = 1;
+    for (std::size_t i = 0; i < axes; ++i) product *= sizes[i];
+    side = std::pow(product, 1.0 / static_cast<double>(axes));
+  }
+  if (side < 1) return;
+  constexpr int kDeepest = 5;
+  constexpr double kNear = 0.03;
+  for (int depth = kDeepest; depth > 2; --depth) {
+    const double step = std::exp2(depth), near = std::round(side / step) * step;
+    if (std::fabs(near / side - 1) > kNear && depth > 3) continue;
+    model.values["image"] = static_cast<std::int64_t>(near);
+    model.values["depth"] = depth;
+    return;
+  }
+}
+
+RecordModel vision_transformer(const Record& r, const VisionRow& row) {
+  RecordModel model;
+  model.zoo = "vit";
+  model.values = {{"layers", row.layers}, {"hidden", row.hidden}, {"heads", row.heads}};
+  if (r.model.number("image")) model.values["image"] = whole(r, "image", 224);
+  return model;
+}
+
 RecordModel image_model(const Record& r, const std::string& name) {
+  for (const auto& row : kVision)
+    if (in_zoo("vit") && std::regex_search(name, std::regex(row.pattern))) return vision_transformer(r, row);
   for (const auto& row : kImages) {
     std::smatch match;
     if (!std::regex_search(name, match, std::regex(row.pattern))) continue;
@@ -159,11 +220,32 @@ RecordModel image_model(const Record& r, const std::string& name) {
     if (!found) break;
     RecordModel model;
     model.zoo = *found;
-    const double image = r.model.number_or("image", row.image);
-    if (image > 0) model.values["image"] = static_cast<std::int64_t>(image);
+    if (holds(*found, "nnunet") || holds(*found, "unet3d"))
+      set_volume(model, r);
+    else if (const auto image = r.model.number("image"); image && *image >= 1)
+      model.values["image"] = whole(r, "image", 224);
+    if (holds(name, "isensee")) model.values["channels"] = 16;  // thinner, with a third convolution per level
     return model;
   }
   throw Refusal("model.name: the zoo has no generator for '" + r.model.text("name") + "'");
+}
+
+/// Encoders with decoders: T5 by its shape, the translation Transformer by its name.
+RecordModel encoder_decoder(const Record& r, const std::string& name) {
+  RecordModel model;
+  const bool t5 = holds(name, "t5");
+  const auto zoo = first_in_zoo({t5 ? "t5" : "transformer"});
+  if (!zoo) throw Refusal("model.name: the zoo has no generator for '" + r.model.text("name") + "'");
+  model.zoo = *zoo;
+  model.sequence = true;
+  constexpr double kSentence = 30;  // mean tokens of a sentence of WMT
+  for (const char* key : {"enc_layers", "dec_layers", "hidden", "heads", "ffn", "vocab", "kv_channels", "enc_seq", "dec_seq"})
+    if (r.model.number(key)) model.values[key] = whole(r, key, 0);
+  if (!t5) model.values["enc_seq"] = model.values["dec_seq"] = static_cast<std::int64_t>(kSentence);
+  if (t5) model.values["gated"] = holds(name, "mt5") || holds(name, "1.1") ? 1 : 0;
+  model.translation = !t5;
+  model.seq = t5 ? r.model.number_or("enc_seq", 512) + r.model.number_or("dec_seq", 128) : kSentence;
+  return model;
 }
 
 }  // namespace
@@ -171,8 +253,9 @@ RecordModel image_model(const Record& r, const std::string& name) {
 RecordModel model_of(const Record& r) {
   const auto name = dashed(r.model.text("name"));
   const bool transformer_like = r.model.number_or("hidden", 0) > 0 || shape_of(name) != nullptr || r.family.rfind("transformer", 0) == 0;
-  if (r.model.has("enc_layers")) throw Refusal("model.name: the zoo has no generator for '" + r.model.text("name") + "'");
-  auto model = transformer_like ? transformer(r, name) : image_model(r, name);
+  const bool pair =
+      r.model.has("enc_layers") || name.rfind("transformer-b", 0) == 0 || name.rfind("t5", 0) == 0 || name.rfind("mt5", 0) == 0;
+  auto model = pair ? encoder_decoder(r, name) : transformer_like ? transformer(r, name) : image_model(r, name);
   for (const auto& row : kEpochs)
     if (model.epoch_samples == 0 && holds(name, row.name)) model.epoch_samples = row.samples;
   return model;

@@ -16,6 +16,7 @@ struct RecordModel {
   double seq = 0;                              ///< tokens of a sample as the record counts them
   double epoch_samples = 0;                    ///< of the data set the model is usually trained on; 0: unknown
   bool lora = false;
+  bool translation = false;  ///< its batches count tokens
   bool block_alone = false;  ///< one block, without embedding, loss and update
 };
 

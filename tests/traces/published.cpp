@@ -1,0 +1,142 @@
+#include <cmath>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "tests/catch.hpp"
+#include "traces/published/fit.hpp"
+#include "traces/published/intervals.hpp"
+#include "traces/published/validate.hpp"
+
+namespace rehearsal::traces::published {
+namespace {
+
+const std::string kModel = R"("model": {"name": "GPT", "layers": 4, "hidden": 256, "heads": 4, "seq": 128, "vocab": 1000})";
+const std::string kHardware = R"("hardware": {"gpu": "A100-SXM4-80GB", "count": 8, "gpus_per_node": 8})";
+
+std::string record(const std::string& hardware, const std::string& plan, const std::string& measured = R"({"iteration_time_s": null})") {
+  return R"({"id": "r", "family": "f", "source": "s", )" + kModel + ", " + hardware + R"(, "plan": )" + plan + R"(, "measured": )" +
+         measured + "}";
+}
+
+RecordFile read(const std::string& text) {
+  std::istringstream in(text);
+  return read_records(in, "records.jsonl");
+}
+
+Verdict judged(const std::string& text, const Site& site = {}) {
+  Progress silent;
+  const auto file = read(text);
+  return validate(file.records, costmodel::published_constants(), site, silent).front();
+}
+
+TEST_CASE("a broken line is named, unknown keys are collected") {
+  CHECK_THROWS_WITH(read("{\"id\": \"a\"}\n{\"id\": "), contains("records.jsonl: line 2"));
+  CHECK_THROWS_WITH(read("{\"family\": \"a\"}"), contains("'id' is missing"));
+  CHECK(read(R"({"id": "a", "plan": {"colour": 1}, "wind": 2})").unknown_keys == std::set<std::string>{"plan.colour", "wind"});
+}
+
+TEST_CASE("a text may stand where a number is usual") {
+  const auto file = read(R"({"id": "a", "plan": {"dp": "not stated", "tp": "4", "zero": true}})");
+  CHECK(!file.records[0].plan.number("dp"));
+  CHECK(file.records[0].plan.number("tp") == 4);
+  CHECK(file.records[0].plan.truth("zero"));
+}
+
+TEST_CASE("records that contradict themselves are refused by key") {
+  CHECK_THAT(judged(record(kHardware, R"({"dp": 3, "tp": 2, "global_batch": 8})")).refused, contains("plan.dp"));
+  CHECK_THAT(judged(record(R"("hardware": {"gpu": "Abacus 9", "count": 8})", R"({"dp": 8, "global_batch": 8})")).refused,
+             contains("hardware.gpu"));
+  CHECK_THAT(judged(record(kHardware, R"({"dp": 8})")).refused, contains("plan.global_batch"));
+  CHECK_THAT(judged(record(kHardware, R"({"dp": 8, "micro_batch": -1})")).refused, contains("plan.micro_batch"));
+  CHECK_THAT(judged(record(kHardware, R"({"dp": 8, "global_batch": 8})", R"({"speedup": 2})")).refused, contains("speedup"));
+  CHECK_THAT(
+      judged(record(R"("hardware": {"gpu": "A100-SXM4-80GB", "count": 8, "mem_GiB": 0.001})", R"({"dp": 8, "global_batch": 8})")).refused,
+      contains("hardware.mem_GiB"));
+}
+
+TEST_CASE("a device that no catalogue has is described by its peaks, with a wider interval") {
+  const auto known = judged(record(kHardware, R"({"dp": 8, "global_batch": 64})"));
+  const auto described = judged(record(R"("hardware": {"gpu": "Abacus 9", "count": 8, "peak_tflops_16bit": 312, "mem_bw_TBps": 2.0})",
+                                       R"({"dp": 8, "global_batch": 64})"));
+  REQUIRE(described.refused.empty());
+  const auto& a = known.predicted.at("iteration_time_s");
+  const auto& b = described.predicted.at("iteration_time_s");
+  CHECK(b.high / b.value > 1.2 * a.high / a.value);
+}
+
+TEST_CASE("throughput, tokens and time of one step agree") {
+  const auto v = judged(
+      record(kHardware, R"({"dp": 8, "global_batch": 64})", R"({"iteration_time_s": 1, "samples_per_s": 64, "tokens_per_s": null})"));
+  const double seconds = v.predicted.at("iteration_time_s").value;
+  CHECK(v.predicted.at("samples_per_s").value == Approx(64 / seconds));
+  CHECK(v.predicted.at("tokens_per_s").value == Approx(64 * 128 / seconds));
+  CHECK(v.errors.at("iteration_time_s") == Approx(seconds - 1));
+  CHECK(!v.errors.contains("tokens_per_s"));  // no value, no error
+}
+
+TEST_CASE("one run of a site moves predictions a little, more runs most of the way") {
+  const auto file = read(record(kHardware, R"({"dp": 8, "global_batch": 64})", R"({"iteration_time_s": 1})"));
+  Progress silent;
+  const double predicted = validate(file.records, costmodel::published_constants(), {}, silent)[0].predicted.at("iteration_time_s").value;
+  const auto after = [&](int runs) {
+    Site site;
+    for (int i = 0; i < runs; ++i) {
+      auto measured = file.records;
+      measured[0].id = "run" + std::to_string(i);
+      measured[0].measured.set("iteration_time_s", {predicted * 1.2, "", false});
+      site = learn_records(site, measured, costmodel::published_constants());
+    }
+    return validate(file.records, costmodel::published_constants(), site, silent)[0].predicted.at("iteration_time_s");
+  };
+  const auto none = after(0), one = after(1), many = after(8);
+  CHECK(none.value == Approx(predicted));
+  CHECK(one.value > predicted);
+  CHECK(one.value < many.value);
+  CHECK(many.value == Approx(1.2 * predicted).epsilon(0.02));
+  CHECK(many.high / many.value < none.high / none.value);
+}
+
+TEST_CASE("the regret of a choice is the measured time of the plan that predictions prefer over the best") {
+  // Predictions do not depend on `measured`, so the preferred plan is the one with the least of these.
+  Progress silent;
+  std::string text;
+  for (const auto& [plan, seconds] : {std::pair{R"({"dp": 8, "global_batch": 64})", "3"},
+                                      {R"({"dp": 4, "tp": 2, "global_batch": 64})", "2"},
+                                      {R"({"dp": 1, "tp": 8, "global_batch": 64})", "1"}})
+    text += record(kHardware, plan, std::string(R"({"iteration_time_s": )") + seconds + "}") + "\n";
+  const auto file = read(text);
+  const auto verdicts = validate(file.records, costmodel::published_constants(), {}, silent);
+  const auto choice = summarise(verdicts, file.records).choice;
+  std::size_t preferred = 0;
+  for (std::size_t i = 0; i < 3; ++i)
+    if (verdicts[i].predicted.at("iteration_time_s").value < verdicts[preferred].predicted.at("iteration_time_s").value) preferred = i;
+  CHECK(choice.sets == 1);
+  CHECK(choice.mean_regret == Approx(static_cast<double>(3 - preferred) / 1 - 1));
+}
+
+TEST_CASE("intervals hold nine tenths of the left-out residuals") {
+  std::vector<FittedQuantity> quantities;
+  for (int i = 1; i <= 100; ++i) {
+    FittedQuantity q;
+    q.group = "g";
+    q.source = "s" + std::to_string(i % 10);
+    q.left_out = i / 100.0;
+    quantities.push_back(q);
+  }
+  costmodel::FittedEvidence evidence;
+  evidence.log_factor["default"] = 1;
+  const double coverage = set_intervals(evidence, quantities);
+  CHECK(evidence.of("g") == Approx(0.9));  // the 90th of 100 residuals 0.01, 0.02, ...
+  CHECK(coverage == Approx(0.9).margin(0.02));
+}
+
+TEST_CASE("a publication is one repository's document") {
+  Record r;
+  r.source = "NVIDIA/DeepLearningExamples (commit 729963dd) PyTorch/Classification/ConvNets/resnet50v1.5/README.md, training";
+  CHECK(publication_of(r) == "NVIDIA/DeepLearningExamples PyTorch/Classification/ConvNets");
+  r.source = "Narayanan et al. 2021 (arXiv 2104.04473) Table 2";
+  CHECK(publication_of(r) == "Narayanan et al. 2021");
+}
+
+}  // namespace
+}  // namespace rehearsal::traces::published
