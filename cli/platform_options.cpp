@@ -12,13 +12,6 @@
 namespace rehearsal::cli {
 namespace {
 
-platforms::Platform load_platform(const PlatformOptions& o) {
-  auto platform = platforms::load(o.platform);
-  if (o.nodes) platform = platforms::with_nodes(platform, *o.nodes);
-  if (o.devices) platform = platforms::with_devices(platform, *o.devices);
-  return platform;
-}
-
 std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device) {
   if (device.kind == platforms::DeviceKind::Cpu) return std::make_unique<exec::CpuBackend>("auto");
   return std::make_unique<plan::TableBackend>();
@@ -26,12 +19,19 @@ std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device) {
 
 }  // namespace
 
+platforms::Platform load_platform(const PlatformOptions& o) {
+  auto platform = platforms::load(o.platform);
+  if (o.nodes) platform = platforms::with_nodes(platform, *o.nodes);
+  if (o.devices) platform = platforms::with_devices(platform, *o.devices);
+  return platform;
+}
+
 void PlatformOptions::add_to(CLI::App& app) {
   app.add_option("--platform", platform, "a platform file, or a name of the catalogue (rehearse platform list)")->required();
   app.add_option("--nodes", nodes, "how many nodes of it");
   app.add_option("--devices", devices, "how many devices of it");
   app.add_option("--machine", machine, "measurements: machine.json as calibrate and learn write it");
-  app.add_option("--framework", framework, "how the job is run");
+  app.add_option("--framework", framework, "how the job is run: rehearse (our own execution) or a framework such as megatron, pytorch, mlperf");
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
 }
 

@@ -19,6 +19,9 @@ struct PlatformOptions {
   void add_to(CLI::App&);
 };
 
+/// The platform that the options name, with as many nodes or devices as they say.
+[[nodiscard]] platforms::Platform load_platform(const PlatformOptions&);
+
 /// What estimate, search and simulate work on, kept alive together.
 class JobSetup {
  public:

@@ -1,9 +1,13 @@
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
+#include "plan/analytic/assess.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -14,7 +18,39 @@ struct Options {
   Extent extent;
 };
 
+/// How a framework other than ours runs the job: the closed form over the forward graph of one micro-batch.
+int estimate_framework(const Options& o, const costmodel::FrameworkProfile& framework, Terminal& terminal) {
+  const auto platform = load_platform(o.platform);
+  const auto devices = platforms::device_count(platform);
+  if (!o.model.batch) throw BadInput("--batch", "is missing: the samples of one optimizer step");
+  plan::Plan chosen;
+  chosen.dp = static_cast<int>(std::min<std::int64_t>(devices, *o.model.batch));
+  if (o.platform.plan.empty()) {
+    if (!terminal.json()) terminal.warn("no --plan: data parallel over all devices");
+  } else {
+    chosen = plan_argument(o.platform.plan).plan;
+  }
+  if (chosen.ranks() > devices)
+    throw BadInput("--plan " + o.platform.plan,
+                   "needs " + std::to_string(chosen.ranks()) + " devices, the platform has " + std::to_string(devices));
+  namespace closed = plan::analytic;
+  closed::AnalyticJob job{platform, framework, costmodel::precision_of(platforms::device_of(platform, 0), o.model.dtype),
+                          closed::parallel_plan(chosen, *o.model.batch, framework), 0};
+  job.plan.optimizer = o.model.optimizer;
+  auto micro = o.model;
+  micro.batch = static_cast<std::int64_t>(job.plan.micro_batch);
+  const auto loaded = load_model(micro);
+  for (const auto& w : loaded.warnings) terminal.warn(w);
+  const auto assessment = closed::assess_analytic(loaded.graph, job, chosen);
+  nlohmann::ordered_json result{
+      {"schema", 1}, {"model", o.model.model}, {"platform", platform.name}, {"batch", *o.model.batch}, {"framework", framework.name}};
+  result.update(to_json(assessment, steps_of(o.extent, *o.model.batch)));
+  print_for_plan(terminal, std::move(result), assessment);
+  return 0;
+}
+
 int estimate(const Options& o, Terminal& terminal) {
+  if (const auto* framework = costmodel::find_framework(o.platform.framework)) return estimate_framework(o, *framework, terminal);
   const JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto evaluator = plan::closed_form_evaluator();

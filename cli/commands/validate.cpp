@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "traces/published/embedded.hpp"
+#include "traces/published/page.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -81,15 +85,23 @@ std::string warning_of(const std::set<std::string>& keys) {
   return text;
 }
 
+/// The file that is named, or the product's own copy of some records.
+traces::published::RecordFile records_of(const Options& o) {
+  if (!o.measured.empty()) return traces::published::read_record_file(o.measured);
+  std::istringstream own{std::string(traces::published::embedded_records())};
+  return traces::published::read_records(own, "traces/published/records/published.jsonl");
+}
+
 int validate(const Options& o, Terminal& terminal) {
   namespace pub = traces::published;
-  auto file = pub::read_record_file(o.measured);
+  auto file = records_of(o);
   if (!file.unknown_keys.empty()) terminal.warn(warning_of(file.unknown_keys));
   if (!o.family.empty()) std::erase_if(file.records, [&](const auto& r) { return r.family != o.family; });
   const auto site = o.machine.empty() ? pub::Site{} : pub::read_site(o.machine);
   const auto progress = terminal.progress("validate");
   const auto verdicts = pub::validate(file.records, costmodel::published_constants(), site, *progress);
   const auto summary = pub::summarise(verdicts, file.records);
+  if (!o.html.empty()) write_file_atomically(o.html, pub::validation_page(verdicts, file.records));
   if (terminal.json())
     for (const auto& v : verdicts) terminal.out() << json_of(v).dump() << '\n';
   if (terminal.json())
@@ -103,7 +115,7 @@ int validate(const Options& o, Terminal& terminal) {
 
 Action add_validate(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("--measured", o->measured, "records of published runs, one JSON object a line")->required();
+  app.add_option("--measured", o->measured, "records of published runs, one JSON object a line; without it our own copy of some");
   app.add_option("--machine", o->machine, "a site that `rehearse learn RECORDS --into` wrote");
   app.add_option("--family", o->family, "only records of this family");
   app.add_option("--html", o->html, "a page with the picture");
