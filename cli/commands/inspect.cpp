@@ -67,7 +67,7 @@ void add_costs(const graph::TrainingGraph& training, Json& result) {
 Json dims_json(const graph::TrainingGraph& training) {
   const graph::LogicalDims dims(training.graph);
   Json list = Json::array();
-  for (const auto& d : graph::report_dims(training.graph, dims)) {
+  for (const auto& d : graph::group_dims(training.graph, dims)) {
     std::string blocked;
     for (const auto& m : d.blocked_by) {
       if (blocked.size() > 300) {
@@ -76,7 +76,7 @@ Json dims_json(const graph::TrainingGraph& training) {
       }
       blocked += (blocked.empty() ? "" : "; ") + training.graph[m.node].name + ": " + m.reason;
     }
-    list.push_back({{"name", d.name}, {"size", d.size}, {"splittable", d.splittable}, {"blocked_by", blocked}});
+    list.push_back({{"name", d.name}, {"size", d.size}, {"splittable", d.splittable}, {"blocked_by", blocked}, {"count", d.members.size()}, {"first", d.members.front()}});
   }
   return list;
 }

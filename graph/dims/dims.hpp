@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/dims/atoms.hpp"
@@ -64,7 +65,7 @@ class LogicalDims {
   /// Stable across imports: from the first input, parameter or result where the atom appears ("in0.batch", "fc1.weight.0",
   /// "qkv.weight.0+1/0").
   [[nodiscard]] const std::string& name(AtomId a) const { return names_[static_cast<std::size_t>(atoms_.find(a))]; }
-  /// Atoms of that name; empty when there is none.
+  /// Atoms of that name, or of that group (DimGroup); empty when there is none.
   [[nodiscard]] std::vector<AtomId> named(const std::string& name) const;
 
  private:
@@ -85,7 +86,24 @@ struct DimReport {
   std::int64_t size = 0;
   std::int64_t splittable = 1;     ///< the most ways it can be split in some operator; 1: nowhere
   std::vector<Misfit> blocked_by;  ///< forward nodes that have this dimension and need it whole
+  AtomId atom = AtomId::None;
 };
 [[nodiscard]] std::vector<DimReport> report_dims(const Graph&, const LogicalDims&);
+
+/// What the atoms are (by number, of representatives): "batch", "sequence", "heads", "head-features", "hidden", "feed-forward",
+/// "vocabulary", "experts", "channels", "width", "height", "depth", "classes", "features", or empty. Found by use: tokens look up the
+/// vocabulary, attention's scores have heads and sequences, normalization spans the hidden width, windows slide over an image.
+[[nodiscard]] std::vector<std::string_view> roles_of(const Graph&, const LogicalDims&);
+
+/// Logical dimensions with one role and size (of all layers), or one without a role.
+struct DimGroup {
+  std::string name;  ///< "heads", "channels:256" where channels differ in size, or the dimension's own name
+  std::int64_t size = 0, splittable = 1;
+  std::vector<Misfit> blocked_by;
+  std::vector<std::string> members;  ///< names of the dimensions
+};
+[[nodiscard]] std::vector<DimGroup> group_dims(const Graph&, const LogicalDims&);
+/// Atoms that a group's name means; without ":size" those of all sizes. Empty when there are none.
+[[nodiscard]] std::vector<AtomId> with_role(const Graph&, const LogicalDims&, std::string_view name);
 
 }  // namespace rehearsal::graph

@@ -44,7 +44,7 @@ std::vector<AtomId> LogicalDims::named(const std::string& name) const {
   for (std::size_t a = 0; a < names_.size(); ++a) {
     if (names_[a] == name) found.push_back(static_cast<AtomId>(a));
   }
-  return found;
+  return found.empty() ? with_role(graph_, *this, name) : found;
 }
 
 void DimsInference::find_batch() {
@@ -157,7 +157,7 @@ std::vector<DimReport> report_dims(const Graph& graph, const LogicalDims& dims) 
   for (const AtomId a : order) {
     const auto at = static_cast<std::size_t>(a);
     if (!usable[at]) continue;  // kernel sizes, normalized axes: no operator could ever split them
-    DimReport one{dims.name(a), dims.atoms().size(a), dims.atoms().size(a), {}};
+    DimReport one{dims.name(a), dims.atoms().size(a), dims.atoms().size(a), {}, a};
     for (const NodeId n : blocking[at]) {
       const auto known = reasons.find(index(n));
       one.blocked_by.push_back({n, known != reasons.end() ? *known->second : std::string(schema(graph[n]).name) + " needs it whole"});

@@ -1,20 +1,26 @@
 #include "graph/zoo/layers.hpp"
 
+#include <numeric>
+
 #include "graph/composites.hpp"
 
 namespace rehearsal::graph::zoo {
 namespace {
 
-Attributes window_attributes(const Square& window) {
-  const Shape two = {window.kernel, window.kernel};
-  return {{"kernel_shape", two}, {"strides", Shape{window.stride, window.stride}}, {"pads", Shape(4, window.pad)}};
+Attributes window_attributes(const Kernel& kernel) {
+  Shape pads = kernel.pad;
+  pads.insert(pads.end(), kernel.pad.begin(), kernel.pad.end());
+  return {{"kernel_shape", kernel.size}, {"strides", kernel.stride}, {"pads", std::move(pads)}};
+}
+
+/// [filters, channels, kernel...]
+Shape filter_shape(std::int64_t first, std::int64_t second, const Kernel& kernel) {
+  Shape shape = {first, second};
+  shape.insert(shape.end(), kernel.size.begin(), kernel.size.end());
+  return shape;
 }
 
 }  // namespace
-
-TensorId Layers::image(std::int64_t batch, std::int64_t channels, std::int64_t size) {
-  return builder_.add_input("input", {dtype_, {batch, channels, size, size}});
-}
 
 TensorId Layers::parameter(const std::string& name, Shape shape) {
   return builder_.add_stored(name, {dtype_, std::move(shape)}, Role::Parameter, {});
@@ -24,22 +30,25 @@ TensorId Layers::node(const std::string& name, std::string_view op, std::vector<
   return builder_.add(op, std::move(inputs), std::move(attributes), {name, Phase::Forward, NodeId::None, {}}).front();
 }
 
-TensorId Layers::conv(const std::string& name, TensorId x, std::int64_t channels, Square window, bool bias) {
-  std::vector<TensorId> operands = {x, parameter(name + ".weight", {channels, shape(x)[1], window.kernel, window.kernel})};
+TensorId Layers::conv(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel, bool bias) {
+  std::vector<TensorId> operands = {x, parameter(name + ".weight", filter_shape(channels, shape(x)[1] / kernel.groups, kernel))};
   if (bias) operands.push_back(parameter(name + ".bias", {channels}));
-  return node(name, "Conv", std::move(operands), window_attributes(window));
+  Attributes attributes = window_attributes(kernel);
+  if (kernel.groups != 1) attributes.set("group", kernel.groups);
+  return node(name, "Conv", std::move(operands), std::move(attributes));
 }
 
-TensorId Layers::conv_transpose(const std::string& name, TensorId x, std::int64_t channels, Square window) {
-  const TensorId weight = parameter(name + ".weight", {shape(x)[1], channels, window.kernel, window.kernel}),
-                 bias = parameter(name + ".bias", {channels});
-  return node(name, "ConvTranspose", {x, weight, bias}, window_attributes(window));
+TensorId Layers::conv_transpose(const std::string& name, TensorId x, std::int64_t channels, const Kernel& kernel, bool bias) {
+  std::vector<TensorId> operands = {x, parameter(name + ".weight", filter_shape(shape(x)[1], channels, kernel))};
+  if (bias) operands.push_back(parameter(name + ".bias", {channels}));
+  return node(name, "ConvTranspose", std::move(operands), window_attributes(kernel));
 }
 
-TensorId Layers::batch_norm(const std::string& name, TensorId x) {
+TensorId Layers::batch_norm(const std::string& name, TensorId x, double epsilon) {
   const Shape channels = {shape(x)[1]};
   BatchNorm norm;
   norm.x = x;
+  norm.epsilon = epsilon;
   norm.scale = parameter(name + ".weight", channels);
   norm.bias = parameter(name + ".bias", channels);
   norm.running_mean = builder_.add_stored(name + ".running_mean", {dtype_, channels}, Role::State, {});
@@ -47,14 +56,50 @@ TensorId Layers::batch_norm(const std::string& name, TensorId x) {
   return add_batch_norm(builder_, norm, name);
 }
 
-TensorId Layers::max_pool(const std::string& name, TensorId x, Square window) {
-  return node(name, "MaxPool", {x}, window_attributes(window));
+TensorId Layers::group_norm(const std::string& name, TensorId x, std::int64_t groups, double epsilon) {
+  const Shape channels = {shape(x)[1]};
+  const TensorId scale = parameter(name + ".weight", channels), bias = parameter(name + ".bias", channels);
+  return add_group_norm(builder_, {x, scale, bias, groups, epsilon}, name);
 }
 
-TensorId Layers::global_average(const std::string& name, TensorId x) {
+TensorId Layers::silu(const std::string& name, TensorId x) { return multiply(name, x, node(name + ".sigmoid", "Sigmoid", {x})); }
+
+TensorId Layers::gelu(const std::string& name, TensorId x, bool by_tanh) {
+  return node(name, "Gelu", {x}, {{"approximate", std::string(by_tanh ? "tanh" : "none")}});
+}
+
+TensorId Layers::max_pool(const std::string& name, TensorId x, const Kernel& kernel) {
+  return node(name, "MaxPool", {x}, window_attributes(kernel));
+}
+
+TensorId Layers::average_pool(const std::string& name, TensorId x, Square window, bool with_padding) {
+  Attributes attributes = window_attributes(Kernel::of(window));
+  attributes.set("count_include_pad", std::int64_t{with_padding ? 1 : 0});
+  return node(name, "AveragePool", {x}, std::move(attributes));
+}
+
+TensorId Layers::global_average(const std::string& name, TensorId x, bool keep) {
   const Shape size = shape(x);
-  const double scale = 1.0 / static_cast<double>(size[2] * size[3]);
-  return node(name, "ReduceSum", {x}, {{"axes", std::vector<std::int64_t>{2, 3}}, {"keepdims", std::int64_t{0}}, {"scale", scale}});
+  std::vector<std::int64_t> axes(size.size() - 2);
+  std::iota(axes.begin(), axes.end(), 2);
+  const double scale = static_cast<double>(size[0] * size[1]) / static_cast<double>(element_count(size));
+  return node(name, "ReduceSum", {x}, {{"axes", axes}, {"keepdims", std::int64_t{keep ? 1 : 0}}, {"scale", scale}});
+}
+
+TensorId Layers::concat(const std::string& name, std::vector<TensorId> parts, std::int64_t axis) {
+  return node(name, "Concat", std::move(parts), {{"axis", axis}});
+}
+
+std::vector<TensorId> Layers::split(const std::string& name, TensorId x, std::int64_t axis, Shape sizes) {
+  return builder_.add("Split", {x}, {{"axis", axis}, {"split", std::move(sizes)}}, {name, Phase::Forward, NodeId::None, {}});
+}
+
+TensorId Layers::transpose(const std::string& name, TensorId x, std::vector<std::int64_t> perm) {
+  return node(name, "Transpose", {x}, {{"perm", std::move(perm)}});
+}
+
+TensorId Layers::reshape(const std::string& name, TensorId x, Shape shape) {
+  return node(name, "Reshape", {x}, {{"shape", std::move(shape)}});
 }
 
 TensorId Layers::flatten(const std::string& name, TensorId x) {
@@ -71,15 +116,36 @@ TensorId Layers::linear(const std::string& name, TensorId x, std::int64_t featur
   return node(name, "Gemm", {x, weight, bias}, {{"trans_b", std::int64_t{1}}});
 }
 
-TensorId Layers::layer_norm(const std::string& name, TensorId x) {
+TensorId Layers::dense(const std::string& name, TensorId x, std::int64_t features, bool bias) {
+  const TensorId product = matmul(name, x, parameter(name + ".weight", {shape(x).back(), features}));
+  return bias ? add(name + ".add", product, parameter(name + ".bias", {features})) : product;
+}
+
+TensorId Layers::embedding(const std::string& name, TensorId indices, std::int64_t rows, std::int64_t width) {
+  return node(name, "Gather", {parameter(name + ".weight", {rows, width}), indices}, {{"axis", std::int64_t{0}}});
+}
+
+TensorId Layers::layer_norm(const std::string& name, TensorId x, bool bias) {
   const Shape features = {shape(x).back()};
-  return node(name, "LayerNormalization", {x, parameter(name + ".weight", features), parameter(name + ".bias", features)},
-              {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}});
+  std::vector<TensorId> operands = {x, parameter(name + ".weight", features)};
+  if (bias) operands.push_back(parameter(name + ".bias", features));
+  return node(name, "LayerNormalization", std::move(operands), {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}});
+}
+
+TensorId Layers::rms_norm(const std::string& name, TensorId x, double epsilon) {
+  return node(name, "RMSNormalization", {x, parameter(name + ".weight", {shape(x).back()})},
+              {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
 }
 
 Graph Layers::finish(TensorId result, const std::string& name) && {
   builder_.rename(result, name);
   builder_.set_outputs({result});
+  return std::move(builder_).build();
+}
+
+Graph Layers::finish(const std::vector<TensorId>& results, const std::vector<std::string>& names) && {
+  for (std::size_t i = 0; i < results.size(); ++i) builder_.rename(results[i], names[i]);
+  builder_.set_outputs(results);
   return std::move(builder_).build();
 }
 

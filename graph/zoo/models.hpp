@@ -9,5 +9,15 @@ namespace rehearsal::graph::zoo {
 [[nodiscard]] std::span<const ZooRow> vggs();
 [[nodiscard]] std::span<const ZooRow> unets();
 [[nodiscard]] std::span<const ZooRow> transformers();
+[[nodiscard]] std::span<const ZooRow> decoders();
+[[nodiscard]] std::span<const ZooRow> encoders();
+[[nodiscard]] std::span<const ZooRow> encoder_decoders();
+[[nodiscard]] std::span<const ZooRow> classic_networks();
+[[nodiscard]] std::span<const ZooRow> inceptions();
+[[nodiscard]] std::span<const ZooRow> densenets();
+[[nodiscard]] std::span<const ZooRow> mobile_networks();
+[[nodiscard]] std::span<const ZooRow> vision_transformers();
+[[nodiscard]] std::span<const ZooRow> segmenters();
+[[nodiscard]] std::span<const ZooRow> detectors();
 
 }  // namespace rehearsal::graph::zoo

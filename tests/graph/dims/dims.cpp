@@ -3,8 +3,10 @@
 #include "graph/dims/dims.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "graph/op_schema.hpp"
+#include "graph/zoo/zoo.hpp"
 #include "tests/catch.hpp"
 #include "tests/cpu_time.hpp"
 #include "tests/graph/dims/models.hpp"
@@ -181,6 +183,58 @@ TEST_CASE("report: what can be split, and what blocks it") {
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
 }
 
+namespace {
+
+/// Sizes of the groups that have a role, by name.
+std::map<std::string, std::int64_t> groups_of(const std::string& reference) {
+  const TrainingGraph t = build_training_graph(zoo::build(reference), {});
+  const LogicalDims dims(t.graph);
+  std::map<std::string, std::int64_t> sizes;
+  for (const DimGroup& g : group_dims(t.graph, dims)) {
+    CHECK(sizes.emplace(g.name, g.size).second);
+    CHECK(g.splittable == g.size);
+    CHECK(!g.members.empty());
+    // a plan may name it
+    CHECK(dims.named(g.name).size() >= g.members.size());
+  }
+  return sizes;
+}
+
+}  // namespace
+
+TEST_CASE("dimensions are called what they are used for") {
+  auto gpt = groups_of("gpt?layers=3&hidden=16&heads=2&seq=6&vocab=11&batch=5");
+  // two heads of 8 features; the 8 that queries and keys contract and the 8 of the values are different dimensions of one role
+  const std::map<std::string, std::int64_t> expected{{"batch", 5},   {"sequence", 6},      {"heads", 2},      {"head-features", 8},
+                                                     {"hidden", 16}, {"feed-forward", 64}, {"vocabulary", 11}};
+  for (const auto& [name, size] : expected) {
+    INFO(name);
+    CHECK(gpt[name] == size);
+  }
+  auto moe = groups_of("moe?layers=1&hidden=16&heads=4&kv_heads=2&ffn=12&seq=8&vocab=11&experts=3&batch=5");
+  CHECK(moe["experts"] == 3);
+  CHECK(moe["feed-forward"] == 12);
+  auto image = groups_of("resnet18?image=64&classes=7&batch=3");
+  CHECK(image["batch"] == 3);
+  CHECK(image["classes"] == 7);
+  CHECK(image["channels:512"] == 512);
+  // 64 pixels, halved five times
+  CHECK(image["height:64"] == 64);
+  CHECK(image["width:2"] == 2);
+  auto volume = groups_of("unet3d?image=16&channels=3&max_channels=8&depth=2&batch=2");
+  CHECK(volume["depth:16"] == 16);
+  CHECK(volume["height:4"] == 4);
+}
+
+TEST_CASE("a plan's names of roles mean all layers") {
+  const TrainingGraph t = build_training_graph(zoo::build("gpt?layers=3&hidden=16&heads=2&seq=6&vocab=11&batch=5"), {});
+  const LogicalDims dims(t.graph);
+  CHECK(dims.named("heads").size() == 3);
+  CHECK(dims.named("feed-forward:64").size() == 3);
+  CHECK(dims.named("feed-forward:63").empty());
+  CHECK(dims.named("nothing").empty());
+}
+
 TEST_CASE("degenerate shapes: scalars, ones, nothing at all") {
   Net n;
   const TensorId one = n.input("one", {1, 1});
@@ -217,4 +271,21 @@ TEST_CASE("thousands of nodes take a fraction of a second") {
   INFO(t.graph.nodes().size() << " nodes in " << seconds << " s");
   CHECK(t.graph.nodes().size() > 4000);
   CHECK(seconds < 2.0);  // of the processor, in a debug build
+}
+
+TEST_CASE("thirty thousand nodes take less than a second") {
+  const TrainingGraph t = build_training_graph(zoo::build("gpt?layers=400&hidden=64&heads=4&seq=16&vocab=32&batch=4"), {});
+  CHECK(t.graph.nodes().size() > 30'000);
+#ifdef NDEBUG
+  constexpr double kMost = 1.0;
+#else
+  constexpr double kMost = 20.0;  // with sanitizers
+#endif
+  const double start = cpu_seconds();
+  const LogicalDims dims(t.graph);
+  const auto groups = group_dims(t.graph, dims);
+  const double seconds = cpu_seconds() - start;
+  INFO(t.graph.nodes().size() << " nodes in " << seconds << " s");
+  CHECK(groups.size() < 100);
+  CHECK(seconds < kMost);
 }

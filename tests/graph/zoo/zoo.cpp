@@ -6,6 +6,7 @@
 #include "graph/op_schema.hpp"
 #include "graph/training.hpp"
 #include "tests/catch.hpp"
+#include "tests/graph/zoo/small.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::graph;
@@ -29,27 +30,128 @@ double flops_of(const Graph& graph, const std::vector<std::string_view>& ops) {
   return flops;
 }
 
-/// Small enough to build quickly, with the same structure.
-std::string small(std::string_view name) {
-  const std::string text(name);
-  return text == "gpt"      ? "gpt?layers=2&hidden=16&heads=2&seq=8&vocab=11&batch=2"
-         : text == "unet2d" ? "unet2d?image=32&channels=4&batch=2"
-                            : text + "?image=32&batch=2";
-}
+}  // namespace
+
+namespace {
+
+struct Published {
+  std::string_view reference;
+  std::int64_t parameters;
+  std::string_view source;
+};
+constexpr std::string_view kTorchvision = "torchvision.models, num_params of the pre-trained weights";
+constexpr std::string_view kTimm = "timm, results/model_metadata-in1k.csv and model cards";
+constexpr std::string_view kHuggingFace = "Hugging Face, number of parameters of the published checkpoint";
+// What is counted by hand stands beside it.
+constexpr Published kPublished[] = {
+    {"resnet18", 11'689'512, kTorchvision},
+    {"resnet34", 21'797'672, kTorchvision},
+    {"resnet50", 25'557'032, kTorchvision},
+    {"resnet50_v1", 25'557'032, "as v1.5: only strides differ"},
+    {"resnet101", 44'549'160, kTorchvision},
+    {"resnet152", 60'192'808, kTorchvision},
+    {"resnet50_v2", 25'549'352, kTimm},
+    {"resnext50_32x4d", 25'028'904, kTorchvision},
+    {"resnext101_32x4d", 44'177'704, kTimm},
+    {"resnext101_32x8d", 88'791'336, kTorchvision},
+    {"wide_resnet50_2", 68'883'240, kTorchvision},
+    {"wide_resnet101_2", 126'886'696, kTorchvision},
+    {"seresnet50", 28'088'024, kTimm},
+    {"seresnext101_32x4d", 48'955'416, kTimm},
+    {"vgg11", 132'863'336, kTorchvision},
+    {"vgg13", 133'047'848, kTorchvision},
+    {"vgg16", 138'357'544, kTorchvision},
+    {"vgg19", 143'667'240, kTorchvision},
+    {"alexnet", 61'100'840, kTorchvision},
+    {"googlenet", 6'624'904, kTorchvision},
+    {"inception_v3", 23'834'568, "torchvision.models.inception_v3(aux_logits=False)"},
+    {"inception_v4", 42'679'816, kTimm},
+    {"densenet121", 7'978'856, kTorchvision},
+    {"densenet161", 28'681'000, kTorchvision},
+    {"densenet169", 14'149'480, kTorchvision},
+    {"densenet201", 20'013'928, kTorchvision},
+    {"mobilenet_v1", 4'231'976, "Howard et al. 2017, table 8: 4.2 million; the usual implementation has 4,231,976"},
+    {"mobilenet_v2", 3'504'872, kTorchvision},
+    {"mobilenet_v3_large", 5'483'032, kTorchvision},
+    {"mobilenet_v3_small", 2'542'856, kTorchvision},
+    {"efficientnet_b0", 5'288'548, kTorchvision},
+    {"efficientnet_b1", 7'794'184, kTorchvision},
+    {"efficientnet_b2", 9'109'994, kTorchvision},
+    {"efficientnet_b3", 12'233'232, kTorchvision},
+    {"efficientnet_b4", 19'341'616, kTorchvision},
+    {"efficientnet_b5", 30'389'784, kTorchvision},
+    {"efficientnet_b6", 43'040'704, kTorchvision},
+    {"efficientnet_b7", 66'347'960, kTorchvision},
+    {"vit", 86'567'656, kTorchvision},
+    {"vit?patch=32", 88'224'232, kTorchvision},
+    {"vit?hidden=1024&layers=24&heads=16", 304'326'632, kTorchvision},
+    {"vit?hidden=384&heads=6", 22'050'664, kTimm},
+    {"bert", 109'514'298, "transformers.BertForMaskedLM, bert-base-uncased"},
+    {"bert?hidden=1024&layers=24&heads=16", 335'174'458, "transformers.BertForMaskedLM, bert-large-uncased"},
+    {"gpt", 124'439'808, kHuggingFace},
+    {"gpt?hidden=1600&layers=48&heads=25", 1'557'611'200, kHuggingFace},
+    {"gpt-neox", 6'857'302'016, kHuggingFace},
+    {"gpt-neox?layers=6&hidden=512&heads=8&vocab=50304", 70'426'624, kHuggingFace},
+    {"gpt-neox?layers=44&hidden=6144&heads=64&vocab=50432", 20'554'567'680, kHuggingFace},
+    {"mpt", 6'649'286'656, kHuggingFace},
+    {"llama", 6'738'415'616, kHuggingFace},
+    {"llama?hidden=5120&layers=40&heads=40&ffn=13824", 13'015'864'320, kHuggingFace},
+    {"llama?hidden=8192&layers=80&heads=64&kv_heads=8&ffn=28672", 68'976'648'192, kHuggingFace},
+    {"llama?hidden=4096&kv_heads=8&ffn=14336&vocab=128256&theta=500000", 8'030'261'248, kHuggingFace},
+    {"llama?hidden=8192&layers=80&heads=64&kv_heads=8&ffn=28672&vocab=128256", 70'553'706'496, kHuggingFace},
+    {"moe", 46'702'792'704, kHuggingFace},
+    {"t5", 222'903'552, kHuggingFace},
+    {"t5?enc_layers=6&dec_layers=6&hidden=512&heads=8&ffn=2048", 60'506'624, kHuggingFace},
+    {"t5?enc_layers=24&dec_layers=24&hidden=2048&heads=32&ffn=5120&gated=1&tied=0", 2'849'757'184, kHuggingFace},
+    // torchvision.models.retinanet_resnet50_fpn has 34,014,999, its frozen normalizations (53,120 scales and shifts) not among them
+    {"retinanet_resnet50?classes=91", 34'068'119, "torchvision.models.detection, and the normalizations' parameters"},
+    // convolutions 9 i o + o twice a level, 64 to 1024 channels from 1, upward 4 * 2c * c + c, head 64 * 2 + 2
+    {"unet2d_valid", 31'030'658, "Ronneberger et al. 2015, by hand: 31.03 million"},
+    // an encoder layer: 4 h^2 + 4 h, 2 h f + f + h, two norms of 2 h: 12,596,224; a decoder layer 4 h^2 + 6 h more: 16,796,672;
+    // six of each and 37,000 h; the paper's table 3 says 213 million
+    {"transformer", 214'245'376, "Vaswani et al. 2017, by hand"},
+};
+
+struct Counted {
+  std::string_view reference;
+  double giga_multiply_adds;  ///< of one sample, forward
+};
+// torchvision.models, "_ops" of the pre-trained weights (multiply-adds of convolutions and products).
+constexpr Counted kCounted[] = {{"resnet18", 1.814},
+                                {"resnet50", 4.089},
+                                {"resnet152", 11.514},
+                                {"resnext50_32x4d", 4.23},
+                                {"resnext101_32x8d", 16.414},
+                                {"wide_resnet50_2", 11.398},
+                                {"vgg16", 15.470},
+                                {"alexnet", 0.714},
+                                {"googlenet", 1.498},
+                                {"inception_v3", 5.713},
+                                {"densenet121", 2.834},
+                                {"densenet201", 4.291},
+                                {"mobilenet_v2", 0.301},
+                                {"mobilenet_v3_large", 0.217},
+                                {"mobilenet_v3_small", 0.057},
+                                {"efficientnet_b0", 0.386},
+                                {"efficientnet_b4", 4.394},
+                                {"efficientnet_b7", 37.746},
+                                {"vit", 17.564},
+                                {"vit?patch=32", 4.409}};
 
 }  // namespace
 
 TEST_CASE("parameter counts are those of the published models") {
-  // torchvision.models, numbers in the meta data of the pre-trained weights ("num_params")
-  CHECK(parameters_of(zoo::build("zoo:resnet18")) == 11'689'512);
-  CHECK(parameters_of(zoo::build("zoo:resnet34")) == 21'797'672);
-  CHECK(parameters_of(zoo::build("zoo:resnet50")) == 25'557'032);
-  CHECK(parameters_of(zoo::build("zoo:resnet101")) == 44'549'160);
-  CHECK(parameters_of(zoo::build("zoo:resnet152")) == 60'192'808);
-  CHECK(parameters_of(zoo::build("zoo:vgg11")) == 132'863'336);
-  CHECK(parameters_of(zoo::build("zoo:vgg13")) == 133'047'848);
-  CHECK(parameters_of(zoo::build("zoo:vgg16")) == 138'357'544);
-  CHECK(parameters_of(zoo::build("zoo:vgg19")) == 143'667'240);
+  for (const Published& p : kPublished) {
+    INFO(p.reference << ": " << p.source);
+    CHECK(parameters_of(zoo::build(p.reference, 1)) == p.parameters);
+  }
+}
+
+TEST_CASE("FLOPs are those of the published models") {
+  for (const Counted& c : kCounted) {
+    INFO(c.reference);
+    CHECK(flops_of(zoo::build(c.reference, 1), {"Conv", "Gemm", "MatMul"}) / 2e9 == Approx(c.giga_multiply_adds).epsilon(0.01));
+  }
 }
 
 TEST_CASE("GPT-2 small has its published size") {
@@ -66,6 +168,10 @@ TEST_CASE("U-Net counts by hand") {
   // convolution from 2 c to c; the head c * classes + classes. Depth 1, 4 channels, 3 in, 2 classes:
   // (108 + 8 + 144 + 8) + (288 + 16 + 576 + 16) + (128 + 4) + (288 + 8 + 144 + 8) + (8 + 2) = 268 + 896 + 132 + 448 + 10
   CHECK(parameters_of(zoo::build("unet2d?depth=1&channels=4&image=16")) == 1754);
+  // three dimensions, instance normalization, no biases: 27 i o + 2 o + 27 o o + 2 o, upward 8 i o. Channels 2, 4, at most 5, 1 in:
+  // (54 + 4 + 108 + 4) + (216 + 8 + 432 + 8) + (540 + 10 + 675 + 10), up from 5 to 4: 160 + (864 + 8 + 432 + 8), up to 2: 64 +
+  // (216 + 4 + 108 + 4), head 2 * 3 + 3: 170 + 664 + 1235 + 1472 + 396 + 9
+  CHECK(parameters_of(zoo::build("unet3d?depth=2&channels=2&max_channels=5&image=16")) == 3946);
   // 64 to 1024 channels, as in the paper's figure 1
   const auto pair = [](std::int64_t i, std::int64_t o) { return 9 * i * o + 9 * o * o + 4 * o; };
   std::int64_t expected = pair(3, 64) + 64 * 2 + 2;
@@ -95,7 +201,7 @@ TEST_CASE("FLOPs of GPT-2 follow six parameters a token") {
 TEST_CASE("every model trains: all parameters have gradients and nothing is in the way") {
   for (const zoo::ZooRow& row : zoo::zoo_table()) {
     INFO(row.name);
-    const Graph model = with_initial_values(zoo::build(small(row.name)));
+    const Graph model = with_initial_values(zoo::build(zoo::small_variant(row.name)));
     const TrainingGraph training = build_training_graph(model, {});
     std::size_t parameters = 0, known = 0;
     for (const Tensor& tensor : model.tensors()) {
@@ -141,6 +247,11 @@ TEST_CASE("references are parsed strictly") {
   CHECK_THROWS_AS(zoo::parse("zoo:gpt?layers"), BadInput);
   CHECK_THROWS_AS(zoo::parse("zoo:"), BadInput);
   CHECK_THROWS_WITH(zoo::build("gpt?hidden=100&heads=12"), contains("hidden=100") && contains("heads=12"));
+  CHECK_THROWS_WITH(zoo::build("llama?hidden=4096&heads=32&kv_heads=5"), contains("heads=32") && contains("kv_heads=5"));
+  CHECK_THROWS_WITH(zoo::build("gpt-neox?hidden=24&heads=8"), contains("rotary=25") && contains("pairs"));
+  CHECK_THROWS_WITH(zoo::build("llama?hidden=24&heads=8"), contains("rotary=100") && contains("hidden/heads=3"));
+  CHECK_THROWS_WITH(zoo::build("moe?experts=2&top_k=3"), contains("top_k=3") && contains("experts=2"));
+  CHECK_THROWS_WITH(zoo::build("vit?image=100"), contains("image=100") && contains("patch=16"));
   CHECK_THROWS_WITH(zoo::build("unet2d?image=100"), contains("multiple of 16"));
   CHECK_THROWS_AS(zoo::build("resnet18", 0), BadInput);
   // every factor is in its range, their product is not a size

@@ -1,0 +1,127 @@
+#include "graph/zoo/attention.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace rehearsal::graph::zoo {
+namespace {
+
+constexpr double kMasked = -3.4028234663852886e38;  ///< the least float: softmax makes it 0
+
+/// The first rotary.width features of the last axis turn by the angle of their position, halves being pairs (as in GPT-NeoX and Llama).
+TensorId turned(Layers& layers, const std::string& name, TensorId x, const Rotary& rotary) {
+  const std::int64_t width = layers.shape(x).back(), half = rotary.width / 2;
+  Shape sizes = {half, half};
+  if (rotary.width < width) sizes.push_back(width - rotary.width);
+  const auto parts = layers.split(name + ".halves", x, -1, sizes);
+  const auto times = [&](const char* part, TensorId a, TensorId table) { return layers.multiply(name + part, a, table); };
+  const TensorId first = layers.node(name + ".first", "Sub", {times(".a", parts[0], rotary.cosine), times(".b", parts[1], rotary.sine)});
+  const TensorId second = layers.add(name + ".second", times(".c", parts[1], rotary.cosine), times(".d", parts[0], rotary.sine));
+  std::vector<TensorId> joined = {first, second};
+  if (parts.size() == 3) joined.push_back(parts[2]);
+  return layers.concat(name, std::move(joined), -1);
+}
+
+/// From [batch, length, features] to [batch, heads, (group,) length, width], and back.
+class Heads {
+ public:
+  Heads(Layers& layers, const Attention& attention) : layers_(layers), attention_(attention) {}
+
+  [[nodiscard]] TensorId queries(const std::string& name, TensorId x) {
+    if (!grouped()) return split(name, x, {attention_.heads}, false);
+    return split(name, x, {attention_.kv_heads, attention_.heads / attention_.kv_heads}, false);
+  }
+  [[nodiscard]] TensorId keys(const std::string& name, TensorId x) { return split(name, x, kv(), true); }
+  [[nodiscard]] TensorId values(const std::string& name, TensorId x) { return split(name, x, kv(), false); }
+
+  [[nodiscard]] TensorId joined(const std::string& name, TensorId mixed) {
+    const Shape s = layers_.shape(mixed);
+    const std::vector<std::int64_t> perm = grouped() ? std::vector<std::int64_t>{0, 3, 1, 2, 4} : std::vector<std::int64_t>{0, 2, 1, 3};
+    const TensorId turned = layers_.transpose(name + ".joined", mixed, perm);
+    return layers_.reshape(name + ".flat", turned, {s[0], s[s.size() - 2], attention_.heads * s.back()});
+  }
+
+ private:
+  [[nodiscard]] bool grouped() const { return attention_.kv_heads != attention_.heads; }
+  [[nodiscard]] Shape kv() const { return grouped() ? Shape{attention_.kv_heads, 1} : Shape{attention_.kv_heads}; }
+
+  TensorId split(const std::string& name, TensorId x, const Shape& heads, bool transposed) {
+    const Shape s = layers_.shape(x);
+    Shape shape = {s[0], s[1]};
+    shape.insert(shape.end(), heads.begin(), heads.end());
+    shape.push_back(s[2] / element_count(heads));
+    const TensorId split = layers_.reshape(name, x, shape);
+    const auto width = static_cast<std::int64_t>(shape.size()) - 1;
+    std::vector<std::int64_t> perm = {0};
+    for (std::int64_t axis = 2; axis < width; ++axis) perm.push_back(axis);
+    const bool turns = attention_.rotary.width > 0 && !is_value(name);
+    perm.push_back(transposed && !turns ? width : 1);
+    perm.push_back(transposed && !turns ? 1 : width);
+    TensorId y = layers_.transpose(name + ".heads", split, perm);
+    if (turns) y = turned(layers_, name + ".rotary", y, attention_.rotary);
+    if (!transposed || !turns) return y;
+    std::vector<std::int64_t> last_two(perm.size());
+    for (std::size_t axis = 0; axis < perm.size(); ++axis) last_two[axis] = static_cast<std::int64_t>(axis);
+    std::swap(last_two[perm.size() - 1], last_two[perm.size() - 2]);
+    return layers_.transpose(name + ".transposed", y, last_two);
+  }
+  [[nodiscard]] static bool is_value(const std::string& name) { return name.ends_with(".v"); }
+
+  Layers& layers_;
+  const Attention& attention_;
+};
+
+}  // namespace
+
+void require_heads(const std::string& model, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads) {
+  if (hidden % heads != 0)
+    throw BadInput("zoo:" + model, "hidden=" + std::to_string(hidden) + " is not a multiple of heads=" + std::to_string(heads));
+  if (heads % kv_heads != 0)
+    throw BadInput("zoo:" + model, "heads=" + std::to_string(heads) + " is not a multiple of kv_heads=" + std::to_string(kv_heads));
+}
+
+Attention make_attention(Layers& layers, std::int64_t heads, std::int64_t kv_heads, std::int64_t width) {
+  Attention attention;
+  attention.heads = heads;
+  attention.kv_heads = kv_heads;
+  attention.masked = layers.constant("attention.masked", kMasked);
+  attention.scale = layers.constant("attention.scale", 1 / std::sqrt(static_cast<double>(width)));
+  return attention;
+}
+
+TensorId positions(Layers& layers, const std::string& name, Shape shape, DType dtype) {
+  const auto limit = static_cast<double>(element_count(shape));
+  const TensorId range = layers.node(name + ".range", "Range", {},
+                                     {{"start", 0.0}, {"limit", limit}, {"delta", 1.0}, {"dtype", std::string(rehearsal::name(dtype))}});
+  return layers.reshape(name, range, std::move(shape));
+}
+
+TensorId causal_mask(Layers& layers, std::int64_t length) {
+  return layers.node("causal", "GreaterOrEqual",
+                     {positions(layers, "causal.rows", {length, 1}), positions(layers, "causal.columns", {1, length})});
+}
+
+Rotary make_rotary(Layers& layers, const std::string& name, std::int64_t length, std::int64_t width, double base) {
+  ensure(width >= 2 && width % 2 == 0, "rotary positions turn pairs of features");
+  std::vector<double> frequencies(static_cast<std::size_t>(width / 2));
+  for (std::size_t i = 0; i < frequencies.size(); ++i)
+    frequencies[i] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+  const TensorId frequency = layers.builder().add_constant(name + ".frequency", Value::of_reals(frequencies, {1, width / 2}));
+  const TensorId angle = layers.multiply(name + ".angle", positions(layers, name + ".positions", {length, 1}, DType::F32), frequency);
+  return {layers.node(name + ".cosine", "Cos", {angle}), layers.node(name + ".sine", "Sin", {angle}), width};
+}
+
+TensorId attend(Layers& layers, const std::string& name, const Projections& projected, const Attention& attention) {
+  Heads heads(layers, attention);
+  const TensorId queries = heads.queries(name + ".q", projected.q), keys = heads.keys(name + ".k", projected.k),
+                 values = heads.values(name + ".v", projected.v);
+  TensorId scores = layers.matmul(name + ".scores", queries, keys);
+  if (attention.scale != TensorId::None) scores = layers.multiply(name + ".scale", scores, attention.scale);
+  if (attention.bias != TensorId::None) scores = layers.add(name + ".bias", scores, attention.bias);
+  if (attention.mask != TensorId::None) scores = layers.node(name + ".mask", "Where", {attention.mask, scores, attention.masked});
+  const TensorId weights = layers.node(name + ".softmax", "Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+  return heads.joined(name, layers.matmul(name + ".mix", weights, values));
+}
+
+}  // namespace rehearsal::graph::zoo

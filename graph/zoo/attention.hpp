@@ -1,0 +1,44 @@
+#pragma once
+// Attention as the zoo's transformers use it (Vaswani et al., "Attention Is All You Need", 2017), decomposed into products and softmax.
+
+#include <string>
+
+#include "graph/zoo/layers.hpp"
+
+namespace rehearsal::graph::zoo {
+
+/// Rotary position embedding (Su et al., "RoFormer", 2021): tables [positions, width / 2]; the first `width` features of a head turn.
+struct Rotary {
+  TensorId cosine = TensorId::None, sine = TensorId::None;
+  std::int64_t width = 0;
+};
+/// Positions 0, 1, … of frequencies base^(-2i/width); `width` must be even. Nodes are named after `name`.
+[[nodiscard]] Rotary make_rotary(Layers&, const std::string& name, std::int64_t length, std::int64_t width, double base = 10'000);
+
+/// Queries come in groups that share keys and values (Ainslie et al., "GQA", 2023) where there are fewer `kv_heads` than `heads`.
+struct Attention {
+  std::int64_t heads = 1, kv_heads = 1;
+  TensorId mask = TensorId::None;    ///< bool, broadcast to the scores [queries, keys]: true where a query may see a key
+  TensorId masked = TensorId::None;  ///< the score where it may not
+  TensorId bias = TensorId::None;    ///< added to the scores [heads, queries, keys]; only with kv_heads = heads
+  TensorId scale = TensorId::None;   ///< of the scores; None: not scaled
+  Rotary rotary;
+};
+/// Throws BadInput naming `model` when hidden is no multiple of heads, or heads none of kv_heads.
+void require_heads(const std::string& model, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads);
+/// An attention over heads of `width` features with 1/sqrt(width) as its scale, and the score of what is masked.
+[[nodiscard]] Attention make_attention(Layers&, std::int64_t heads, std::int64_t kv_heads, std::int64_t width);
+
+/// [length, length], bool: true where a token (row) may look at another (column): not after itself.
+[[nodiscard]] TensorId causal_mask(Layers&, std::int64_t length);
+/// 0, 1, … as a tensor of this shape and type; one node where it is too large to be a constant.
+[[nodiscard]] TensorId positions(Layers&, const std::string& name, Shape shape, DType dtype = DType::I64);
+
+/// q [batch, queries, heads · width], k and v [batch, keys, kv_heads · width].
+struct Projections {
+  TensorId q, k, v;
+};
+/// [batch, queries, heads · width]
+TensorId attend(Layers&, const std::string& name, const Projections&, const Attention&);
+
+}  // namespace rehearsal::graph::zoo

@@ -1,0 +1,103 @@
+#include "graph/zoo/experts.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "graph/zoo/attention.hpp"
+
+namespace rehearsal::graph::zoo {
+namespace {
+
+class Mixture {
+ public:
+  Mixture(Layers& layers, std::string name, const Shape& x, const Experts& experts)
+      : layers_(layers), name_(std::move(name)), experts_(experts), batch_(x[0]), seq_(x[1]), hidden_(x[2]) {
+    const std::int64_t choices = seq_ * experts.top_k, parts = 100 * experts.count;
+    capacity_ = std::min(seq_, (choices * experts.capacity + parts - 1) / parts);
+  }
+
+  TensorId build(TensorId x) {
+    const auto chosen =
+        layers_.builder().add("TopK", {layers_.dense(name_ + ".gate", x, experts_.count, false)},
+                              {{"axis", std::int64_t{-1}}, {"k", experts_.top_k}}, {name_ + ".top", Phase::Forward, NodeId::None, {}});
+    const TensorId weights = layers_.node(name_ + ".weights", "Softmax", {chosen[0]}, {{"axis", std::int64_t{-1}}});
+    const TensorId slots = slots_of(layers_.reshape(name_ + ".choice", chosen[1], {batch_, choices(), 1}));
+    const TensorId index = layers_.node(name_ + ".index", "Expand", {slots}, {{"shape", Shape{batch_, choices(), hidden_}}});
+    const TensorId results =
+        layers_.node(name_ + ".collect", "GatherElements", {experts(dispatched(x, index)), index}, {{"axis", std::int64_t{1}}});
+    const TensorId weighed =
+        layers_.multiply(name_ + ".weighed", layers_.reshape(name_ + ".by_choice", results, {batch_, seq_, experts_.top_k, hidden_}),
+                         layers_.reshape(name_ + ".weight", weights, {batch_, seq_, experts_.top_k, 1}));
+    return layers_.node(name_ + ".sum", "ReduceSum", {weighed}, {{"axes", Shape{2}}, {"keepdims", std::int64_t{0}}});
+  }
+
+ private:
+  [[nodiscard]] std::int64_t choices() const { return seq_ * experts_.top_k; }
+  [[nodiscard]] std::int64_t slots() const { return experts_.count * capacity_; }
+  TensorId cast(const std::string& name, TensorId x, const char* type) {
+    return layers_.node(name, "Cast", {x}, {{"to", std::string(type)}});
+  }
+
+  /// The row of each choice in the experts' input: expert · capacity + how many chose that expert before; the last row where it is full.
+  TensorId slots_of(TensorId choice) {
+    const TensorId numbers = positions(layers_, name_ + ".numbers", {1, 1, experts_.count});
+    const TensorId is_chosen = cast(name_ + ".is_chosen", layers_.node(name_ + ".equal", "Equal", {choice, numbers}), "f32");
+    const TensorId before =
+        layers_.node(name_ + ".before", "CumSum", {is_chosen}, {{"axis", std::int64_t{1}}, {"exclusive", std::int64_t{1}}});
+    const TensorId place = layers_.node(name_ + ".place", "ReduceSum", {layers_.multiply(name_ + ".own", before, is_chosen)},
+                                        {{"axes", Shape{2}}, {"keepdims", std::int64_t{1}}});
+    const TensorId capacity = layers_.constant(name_ + ".capacity", static_cast<double>(capacity_));
+    const TensorId first = layers_.multiply(name_ + ".first", cast(name_ + ".expert", choice, "f32"), capacity);
+    const TensorId fits = layers_.node(name_ + ".fits", "Less", {place, capacity});
+    const TensorId full = layers_.constant(name_ + ".full", static_cast<double>(slots()));
+    return cast(name_ + ".slot", layers_.node(name_ + ".where", "Where", {fits, layers_.add(name_ + ".row", first, place), full}), "i64");
+  }
+
+  /// [batch, slots + 1, hidden]: tokens in the rows of their choices.
+  TensorId dispatched(TensorId x, TensorId index) {
+    const TensorId apart = layers_.reshape(name_ + ".apart", x, {batch_, seq_, 1, hidden_});
+    const TensorId repeated =
+        layers_.node(name_ + ".repeated", "Expand", {apart}, {{"shape", Shape{batch_, seq_, experts_.top_k, hidden_}}});
+    const TensorId copies = layers_.reshape(name_ + ".copies", repeated, {batch_, choices(), hidden_});
+    const TensorId empty =
+        layers_.node(name_ + ".empty", "ConstantOfShape", {}, {{"shape", Shape{batch_, slots() + 1, hidden_}}, {"value", 0.0}});
+    return layers_.node(name_ + ".dispatch", "ScatterElements", {empty, index, copies},
+                        {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}});
+  }
+
+  TensorId weight(const std::string& part, std::int64_t in, std::int64_t out) {
+    return layers_.parameter(name_ + "." + part + ".weight", {experts_.count, in, out});
+  }
+
+  /// Every expert's layer over its own rows; the last row is nobody's and becomes zero.
+  TensorId experts(TensorId rows) {
+    const TensorId own = layers_.split(name_ + ".own_rows", rows, 1, {slots(), 1}).front();
+    const TensorId apart = layers_.reshape(name_ + ".rows", own, {batch_, experts_.count, capacity_, hidden_});
+    const TensorId x = layers_.reshape(name_ + ".input", layers_.transpose(name_ + ".by_expert", apart, {1, 0, 2, 3}),
+                                       {experts_.count, batch_ * capacity_, hidden_});
+    const TensorId gate = layers_.silu(name_ + ".act", layers_.matmul(name_ + ".gate_proj", x, weight("gate_proj", hidden_, experts_.ffn)));
+    const TensorId wide =
+        layers_.multiply(name_ + ".gated", gate, layers_.matmul(name_ + ".up_proj", x, weight("up_proj", hidden_, experts_.ffn)));
+    const TensorId y = layers_.matmul(name_ + ".down_proj", wide, weight("down_proj", experts_.ffn, hidden_));
+    const TensorId back = layers_.transpose(
+        name_ + ".by_sample", layers_.reshape(name_ + ".output", y, {experts_.count, batch_, capacity_, hidden_}), {1, 0, 2, 3});
+    const TensorId joined = layers_.reshape(name_ + ".results", back, {batch_, slots(), hidden_});
+    return layers_.node(name_ + ".padded", "Pad", {joined},
+                        {{"pads", Shape{0, 0, 1, 0}}, {"mode", std::string("constant")}, {"value", 0.0}});
+  }
+
+  Layers& layers_;
+  std::string name_;
+  Experts experts_;
+  std::int64_t batch_, seq_, hidden_, capacity_ = 1;
+};
+
+}  // namespace
+
+TensorId mixture_of_experts(Layers& layers, const std::string& name, TensorId x, const Experts& experts) {
+  if (experts.top_k > experts.count)
+    throw BadInput("zoo:moe", "top_k=" + std::to_string(experts.top_k) + " is more than experts=" + std::to_string(experts.count));
+  return Mixture(layers, name, layers.shape(x), experts).build(x);
+}
+
+}  // namespace rehearsal::graph::zoo

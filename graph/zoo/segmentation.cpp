@@ -1,0 +1,133 @@
+// U-Nets that their papers' successors train: the original without padding (Ronneberger, Fischer, Brox, MICCAI 2015, figure 1), and those
+// with instance normalization and strided convolutions: 3D U-Net (Çiçek et al., MICCAI 2016) as nnU-Net and MLPerf have it (Isensee et
+// al., "nnU-Net", Nature Methods 2021), without deep supervision.
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "graph/zoo/layers.hpp"
+#include "graph/zoo/models.hpp"
+
+namespace rehearsal::graph::zoo {
+namespace {
+
+constexpr ZooParameter kValid[] = {
+    {"image", 572, 188, 8192, "height and width; the result is smaller"},
+    {"classes", 2, 1, 100'000, "channels of the result"},
+    {"in_channels", 1, 1, 10'000, "channels of the image"},
+    {"channels", 64, 1, 4096, "channels of the first level, doubled at each of the four deeper ones"},
+    {"batch", 1, 1, 1'000'000'000, "samples"},
+};
+
+constexpr ZooParameter image_of(std::int64_t size) { return {"image", size, 2, 8192, "length of every side, a multiple of 2^depth"}; }
+constexpr ZooParameter most(std::int64_t channels) { return {"max_channels", channels, 1, 100'000, "most channels of a level"}; }
+constexpr ZooParameter kClasses = {"classes", 3, 1, 100'000, "channels of the result"};
+constexpr ZooParameter kInChannels = {"in_channels", 1, 1, 10'000, "channels of the image"};
+constexpr ZooParameter kChannels = {"channels", 32, 1, 4096, "channels of the first level, doubled at each deeper one"};
+constexpr ZooParameter kDepth = {"depth", 5, 1, 8, "how often the image is halved"};
+constexpr ZooParameter kBatch = {"batch", 2, 1, 1'000'000'000, "samples"};
+constexpr ZooParameter kVolume[] = {image_of(128), kClasses, kInChannels, kChannels, most(320), kDepth, kBatch};
+constexpr ZooParameter kPlane[] = {image_of(192), kClasses, kInChannels, kChannels, most(512), kDepth, kBatch};
+
+/// Two convolutions without padding, biases instead of normalization.
+TensorId narrowing(Layers& layers, const std::string& name, TensorId x, std::int64_t channels) {
+  for (const std::string n : {"1", "2"}) x = layers.relu(name + ".relu" + n, layers.conv(name + ".conv" + n, x, channels, {3, 1, 0}, true));
+  return x;
+}
+
+/// The middle of a skipped image, as large as `size`.
+TensorId cropped(Layers& layers, const std::string& name, TensorId x, std::int64_t size) {
+  const std::int64_t first = (layers.shape(x)[2] - size) / 2;
+  return layers.node(name, "Slice", {x},
+                     {{"starts", Shape{first, first}}, {"ends", Shape{first + size, first + size}}, {"axes", Shape{2, 3}}});
+}
+
+Graph valid_unet(const ZooValues& values) {
+  constexpr std::int64_t kLevels = 4;
+  if ((values.at("image") - 188) % 16 != 0)
+    throw BadInput("zoo:unet2d_valid",
+                   "image=" + std::to_string(values.at("image")) + " does not halve evenly; it must be 188 and a multiple of 16");
+  Layers layers;
+  const std::int64_t channels = values.at("channels");
+  TensorId x =
+      narrowing(layers, "down.0",
+                layers.input("input", {values.at("batch"), values.at("in_channels"), values.at("image"), values.at("image")}), channels);
+  std::vector<TensorId> skips;
+  for (std::int64_t level = 1; level <= kLevels; ++level) {
+    const std::string name = "down." + std::to_string(level);
+    skips.push_back(x);
+    x = narrowing(layers, name, layers.max_pool(name + ".pool", x, {2, 2, 0}), channels << level);
+  }
+  for (std::int64_t level = kLevels; level-- > 0;) {
+    const std::string name = "up." + std::to_string(level);
+    const TensorId larger = layers.conv_transpose(name + ".transpose", x, channels << level, {2, 2, 0});
+    const TensorId skip = cropped(layers, name + ".crop", skips[static_cast<std::size_t>(level)], layers.shape(larger)[2]);
+    x = narrowing(layers, name, layers.concat(name + ".concat", {skip, larger}), channels << level);
+  }
+  return std::move(layers).finish(layers.conv("head", x, values.at("classes"), {1, 1, 0}, true), "logits");
+}
+
+/// Convolutions with instance normalization, in two or three dimensions.
+class StridedUnet {
+ public:
+  StridedUnet(std::string model, std::size_t axes, bool leaky, const ZooValues& values)
+      : model_(std::move(model)), axes_(axes), leaky_(leaky), values_(values) {}
+
+  Graph build() && {
+    const std::int64_t depth = values_.at("depth"), image = values_.at("image");
+    if (image % (std::int64_t{1} << depth) != 0)
+      throw BadInput("zoo:" + model_, "image=" + std::to_string(image) + " cannot be halved depth=" + std::to_string(depth) +
+                                          " times; it must be a multiple of " + std::to_string(std::int64_t{1} << depth));
+    Shape shape(axes_, image);
+    shape.insert(shape.begin(), {values_.at("batch"), values_.at("in_channels")});
+    TensorId x = pair("down.0", layers_.input("input", shape), channels(0), 1);
+    std::vector<TensorId> skips;
+    for (std::int64_t level = 1; level <= depth; ++level) {
+      skips.push_back(x);
+      x = pair("down." + std::to_string(level), x, channels(level), 2);
+    }
+    for (std::int64_t level = depth; level-- > 0;) {
+      const std::string name = "up." + std::to_string(level);
+      const TensorId larger = layers_.conv_transpose(name + ".transpose", x, channels(level), window({2, 2, 0}), false);
+      x = pair(name, layers_.concat(name + ".concat", {larger, skips[static_cast<std::size_t>(level)]}), channels(level), 1);
+    }
+    return std::move(layers_).finish(layers_.conv("head", x, values_.at("classes"), window({1, 1, 0}), true), "logits");
+  }
+
+ private:
+  [[nodiscard]] Kernel window(Square s) const { return Kernel::of(s, 1, axes_); }
+  [[nodiscard]] std::int64_t channels(std::int64_t level) const {
+    return std::min(values_.at("channels") << level, values_.at("max_channels"));
+  }
+
+  TensorId pair(const std::string& name, TensorId x, std::int64_t channels, std::int64_t stride) {
+    for (const std::string n : {"1", "2"}) {
+      x = layers_.conv(name + ".conv" + n, x, channels, window({3, n == "1" ? stride : 1, 1}), false);
+      x = layers_.group_norm(name + ".norm" + n, x, channels);
+      x = leaky_ ? layers_.node(name + ".act" + n, "LeakyRelu", {x}, {{"alpha", 0.01}}) : layers_.relu(name + ".act" + n, x);
+    }
+    return x;
+  }
+
+  std::string model_;
+  std::size_t axes_;
+  bool leaky_;
+  const ZooValues& values_;
+  Layers layers_;
+};
+
+constexpr ZooRow kRows[] = {
+    {"unet2d_valid", "U-Net without padding, as in the paper (Ronneberger et al. 2015)", kValid, valid_unet},
+    {"unet3d", "3D U-Net (Çiçek et al. 2016) as in MLPerf Training (KiTS19)", kVolume,
+     [](const ZooValues& v) { return StridedUnet("unet3d", 3, false, v).build(); }},
+    {"nnunet2d", "nnU-Net in two dimensions (Isensee et al. 2021)", kPlane,
+     [](const ZooValues& v) { return StridedUnet("nnunet2d", 2, true, v).build(); }},
+    {"nnunet3d", "nnU-Net in three dimensions (Isensee et al. 2021)", kVolume,
+     [](const ZooValues& v) { return StridedUnet("nnunet3d", 3, true, v).build(); }},
+};
+
+}  // namespace
+
+std::span<const ZooRow> segmenters() { return kRows; }
+
+}  // namespace rehearsal::graph::zoo
