@@ -136,6 +136,17 @@ class RoleFinder {
       if (way.reduces()) give(way.atom, Use::HeadFeatures);
   }
 
+  /// A product with softmax's weights gives the features of a head.
+  void look_at_mix(NodeId id) {
+    TensorId x = graph_[id].inputs[0];
+    for (int step = 0; step < kLongestChain && graph_[x].producer != NodeId::None; ++step) {
+      const Node& node = graph_[graph_[x].producer];
+      if (schema(node).name == "Softmax") return give(dims_.of(graph_[id].outputs[0]).back(), Use::HeadFeatures);
+      if (schema(node).name != "Dropout" && !has(schema(node).traits, Trait::View)) return;
+      x = node.inputs[0];
+    }
+  }
+
   /// The operand of a product that is stored, as it is or transposed; -1: none.
   [[nodiscard]] int weight_operand(const Node& node) const {
     for (std::size_t i = 0; i < node.inputs.size() && i < 2; ++i) {
@@ -148,7 +159,7 @@ class RoleFinder {
 
   void look_at_product(NodeId id) {
     const int weight = weight_operand(graph_[id]);
-    if (weight < 0) return;
+    if (weight < 0) return look_at_mix(id);
     const auto operand = static_cast<std::size_t>(weight);
     const TensorDims& matrix = dims_.of_operand(id, operand);
     for (std::size_t d = 0; d + 2 < matrix.size(); ++d) give(matrix[d], Use::Experts);

@@ -19,5 +19,9 @@ namespace rehearsal::graph::zoo {
 [[nodiscard]] std::span<const ZooRow> vision_transformers();
 [[nodiscard]] std::span<const ZooRow> segmenters();
 [[nodiscard]] std::span<const ZooRow> detectors();
+[[nodiscard]] std::span<const ZooRow> denoisers();
+[[nodiscard]] std::span<const ZooRow> recommenders();
+[[nodiscard]] std::span<const ZooRow> recurrent_transformers();
+[[nodiscard]] std::span<const ZooRow> translators();
 
 }  // namespace rehearsal::graph::zoo

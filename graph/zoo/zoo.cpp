@@ -56,8 +56,9 @@ std::string_view next_assignment(std::string_view& rest) {
 std::span<const ZooRow> zoo_table() {
   static const std::vector<ZooRow> kRows = [] {
     std::vector<ZooRow> rows;
-    for (const auto family : {resnets, vggs, classic_networks, inceptions, densenets, mobile_networks, vision_transformers, unets,
-                              segmenters, detectors, transformers, decoders, encoders, encoder_decoders}) {
+    for (const auto family :
+         {resnets, vggs, classic_networks, inceptions, densenets, mobile_networks, vision_transformers, unets, segmenters, detectors,
+          transformers, decoders, encoders, encoder_decoders, recurrent_transformers, translators, denoisers, recommenders}) {
       const auto more = family();
       rows.insert(rows.end(), more.begin(), more.end());
     }

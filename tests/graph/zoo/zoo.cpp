@@ -107,6 +107,14 @@ constexpr Published kPublished[] = {
     {"retinanet_resnet50?classes=91", 34'068'119, "torchvision.models.detection, and the normalizations' parameters"},
     // convolutions 9 i o + o twice a level, 64 to 1024 channels from 1, upward 4 * 2c * c + c, head 64 * 2 + 2
     {"unet2d_valid", 31'030'658, "Ronneberger et al. 2015, by hand: 31.03 million"},
+    {"diffusion", 865'910'724, "diffusers.UNet2DConditionModel, stable-diffusion-2"},
+    // a layer: 5 h^2, 2 h f + f + h, two norms of 2 h: 3,412,480; sixteen of them, 267,735 (h + 1), two biases of h; NVIDIA: 192 million
+    {"transformer-xl", 191'948'759, "Dai et al. 2019, by hand"},
+    // 90 h^2 + 38 h of LSTMs and attention, embedding and classifier 2 V h + V; NVIDIA and MLPerf: 160 million
+    {"gnmt", 160'634'432, "Wu et al. 2016, by hand"},
+    // tables 26 * 100 * 128; bottom 13, 512, 256, 128: 7,168 + 131,328 + 32,896; top 128 + 27 * 26 / 2 = 479, 1024, 1024, 512, 256, 1:
+    // 491,520 + 1,049,600 + 524,800 + 131,328 + 257
+    {"dlrm?rows=100", 332'800 + 171'392 + 2'197'505, "Naumov et al. 2019, by hand"},
     // an encoder layer: 4 h^2 + 4 h, 2 h f + f + h, two norms of 2 h: 12,596,224; a decoder layer 4 h^2 + 6 h more: 16,796,672;
     // six of each and 37,000 h; the paper's table 3 says 213 million
     {"transformer", 214'245'376, "Vaswani et al. 2017, by hand"},
