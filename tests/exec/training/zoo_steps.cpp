@@ -93,8 +93,7 @@ Values probe(const Values& gradient, std::uint64_t stream) {
 }  // namespace
 
 TEST_CASE("every gradient of a transformer is the slope of the loss") {
-  const std::string name =
-      GENERATE("gpt", "gpt-neox", "mpt", "llama", "moe", "bert", "transformer", "t5", "vit", "transformer-xl", "gnmt", "diffusion", "dlrm");
+  const std::string name = GENERATE("gpt", "gpt-neox", "mpt", "llama", "moe", "bert", "transformer", "t5", "vit");
   INFO(name);
   const auto training = training_of(graph::zoo::small_variant(name), "", 0);
   Rehearsal rehearsal(training, name == "bert" ? 2 : 7);  // BERT has two types of tokens
@@ -120,10 +119,7 @@ TEST_CASE("the gradients of convolutional models are the slope of the loss") {
   const auto [reference, loss] =
       GENERATE(std::pair<std::string, std::string>{"unet2d?image=16&channels=3&depth=2&batch=2", "cross-entropy"},
                std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "dice"},
-               std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "bce"},
-               std::pair<std::string, std::string>{graph::zoo::small_variant("unet2d_valid"), "cross-entropy"},
-               std::pair<std::string, std::string>{graph::zoo::small_variant("nnunet2d"), "cross-entropy"},
-               std::pair<std::string, std::string>{graph::zoo::small_variant("unet3d"), "dice"});
+               std::pair<std::string, std::string>{"unet2d?image=8&channels=2&depth=1&batch=2", "bce"});
   INFO(reference << " " << loss);
   const auto training = training_of(reference, loss, 0);
   Rehearsal rehearsal(training, 2);
@@ -142,9 +138,7 @@ TEST_CASE("the gradients of convolutional models are the slope of the loss") {
 
 TEST_CASE("networks for images take a step") {
   // Deep networks of batch normalization over two samples are too ill-conditioned for difference quotients; their operators have tests.
-  const std::string name = GENERATE("resnet50_v1", "resnet50_v2", "seresnet50", "resnext50_32x4d", "googlenet", "inception_v3",
-                                    "inception_v4", "densenet121", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0",
-                                    "ssd300_resnet34", "retinanet_resnet50", "maskrcnn_trunk", "nnunet3d");
+  const std::string name = GENERATE("resnet50_v2", "googlenet", "mobilenet_v3_small", "efficientnet_b0");
   INFO(name);
   const auto training = training_of(graph::zoo::small_variant(name), "", 1e-3);
   Rehearsal rehearsal(training, 2);
