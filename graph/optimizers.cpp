@@ -20,6 +20,8 @@ constexpr Hyperparameter kAdagrad[] = {{"lr", 1e-2}, {"eps", 1e-10}, {"weight_de
 constexpr Hyperparameter kLars[] = {{"lr", 1e-3}, {"momentum", 0}, {"weight_decay", 0}, {"trust", 1e-3}};
 constexpr Hyperparameter kLamb[] = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-6}, {"weight_decay", 0}};
 
+constexpr Hyperparameter kNovograd[] = {{"lr", 1e-3}, {"beta1", 0.95}, {"beta2", 0.98}, {"eps", 1e-8}, {"weight_decay", 0}};
+
 constexpr OptimizerSlot kMomentum[] = {{"momentum_buffer", "momentum"}};
 constexpr OptimizerSlot kMoments[] = {{"exp_avg"}, {"exp_avg_sq"}};
 constexpr OptimizerSlot kRmspropSlots[] = {{"square_avg"}, {"momentum_buffer", "momentum"}};
@@ -52,6 +54,13 @@ std::vector<TensorId> build_lamb(GraphBuilder& builder, const UpdateOperands& o,
   return results;
 }
 
+std::vector<TensorId> build_novograd(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
+                                     const std::string& name) {
+  std::vector<TensorId> operands = {o.parameter, o.gradient, o.step, squared_norm(builder, o.gradient, name + ".gradient_norm")};
+  operands.insert(operands.end(), o.slots.begin(), o.slots.end());
+  return builder.add("NovogradUpdate", std::move(operands), attributes, update_named(name));
+}
+
 const OptimizerRow kRows[] = {
     {"sgd", "stochastic gradient descent with momentum", "SgdUpdate", kSgd, kMomentum},
     {"adam", "Adam; weight decay is added to the gradient", "AdamUpdate", kAdam, kMoments, true, {{"decoupled", std::int64_t{0}}}},
@@ -60,6 +69,14 @@ const OptimizerRow kRows[] = {
     {"adagrad", "gradient over the root of the sum of its squares", "AdagradUpdate", kAdagrad, kAdagradSlots},
     {"lars", "SGD whose rate follows |parameter| / |gradient| of each tensor", "LarsUpdate", kLars, kMomentum, false, {}, build_lars},
     {"lamb", "Adam whose rate follows |parameter| / |direction| of each tensor", "LambUpdate", kLamb, kMoments, true, {}, build_lamb},
+    {"novograd",
+     "gradient over the smoothed norm of each tensor, with momentum",
+     "NovogradUpdate",
+     kNovograd,
+     kMoments,
+     true,
+     {},
+     build_novograd},
 };
 
 template <class Rows>

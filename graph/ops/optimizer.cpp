@@ -45,6 +45,15 @@ std::vector<TensorType> infer_scaled_update(const NodeView& node) {
   return std::vector<TensorType>(node.inputs.size() - 3, node.input(0));
 }
 
+/// (parameter, gradient, step, squared norm of the gradient, state...) -> (parameter, state...)
+std::vector<TensorType> infer_normed_update(const NodeView& node) {
+  require_inputs(node, 6, 6);
+  require_step(node, 2);
+  require_scalar(node, 3);
+  for (const std::size_t i : {1, 4, 5}) require_same_type(node, 0, i);
+  return std::vector<TensorType>(3, node.input(0));
+}
+
 std::vector<TensorType> infer_norm(const NodeView& node) {
   require_inputs(node, 1, 1);
   require_float(node, 0);
@@ -86,6 +95,10 @@ const OpSchema kRows[] = {
     update<14>("LambDirection", "Direction of LAMB (You et al. 2020): Adam's plus the decay; result 0 is the direction, not the parameter.",
                infer_update, Trait::Elementwise),
     update<3>("LambUpdate", "parameter - lr (|parameter| / |direction|) direction.", infer_scaled_update),
+    update<8>(
+        "NovogradUpdate",
+        "NovoGrad (Ginsburg et al. 2019, algorithm 1): the second moment is one number per tensor, kept in every element of its state.",
+        infer_normed_update),
     {.name = "SquaredNorm",
      .description = "Sum of squares of all elements, in f64.",
      .family = CostFamily::Reduction,

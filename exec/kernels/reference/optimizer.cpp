@@ -136,6 +136,23 @@ struct LambUpdate {
   }
 };
 
+/// Operands: parameter, gradient, step, squared norm of the gradient, first and second moment.
+struct NovogradUpdate {
+  template <class T>
+  static void run(const Call& call) {
+    const auto& a = call.attributes();
+    const double lr = a.number("lr", 1e-3), beta1 = a.number("beta1", 0.95), beta2 = a.number("beta2", 0.98), eps = a.number("eps", 1e-8),
+                 decay = a.number("weight_decay", 0), squares = *call.in<double>(3);
+    const bool first = *call.in<std::int64_t>(2) == 1;
+    each_parameter<T, 2>(call, 4, [=](double p, double g, double* state) {
+      state[1] = first ? squares : beta2 * state[1] + (1 - beta2) * squares;
+      const double norm = std::sqrt(state[1]) + eps;
+      state[0] = beta1 * state[0] + (g / norm + decay * p);
+      return p - lr * state[0];
+    });
+  }
+};
+
 /// In one thread and one order: norms must not depend on the number of threads.
 struct SquaredNorm {
   template <class T>
@@ -155,6 +172,7 @@ constexpr KernelRow kRows[] = {
     {"LarsUpdate", "reference:any", make_by_output<Lars, Floats>},
     {"LambDirection", "reference:any", make_by_output<LambDirection, Floats>},
     {"LambUpdate", "reference:any", make_by_output<LambUpdate, Floats>},
+    {"NovogradUpdate", "reference:any", make_by_output<NovogradUpdate, Floats>},
     {"SquaredNorm", "reference:any", make_by_input<SquaredNorm, Floats>},
 };
 

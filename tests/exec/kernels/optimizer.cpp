@@ -112,6 +112,15 @@ TEST_CASE("LAMB scales Adam's direction to the parameter's norm") {
   check(train("lamb", {{"lr", 0.1}, {"eps", 0}, {"weight_decay", 0.5}}, 1)[0], 1 - 0.1 * std::sqrt(5.0), -2);
 }
 
+TEST_CASE("NovoGrad divides by the smoothed norm of the tensor") {
+  // |g|^2 = 1.25 in every step, so v stays 1.25: m1 = g / sqrt 1.25 + 0.5 p, m2 = 0.5 m1 + g / sqrt 1.25 + 0.5 p1
+  const double norm = std::sqrt(1.25), a = 0.5 / norm + 0.5, b = 1 / norm - 1;
+  const auto p = train("novograd", {{"lr", 0.1}, {"beta1", 0.5}, {"beta2", 0.9}, {"eps", 0}, {"weight_decay", 0.5}}, 2);
+  check(p[0], 1 - 0.1 * a, -2 - 0.1 * b);
+  const double first = 1 - 0.1 * a, second = -2 - 0.1 * b;
+  check(p[1], first - 0.1 * (0.5 * a + 0.5 / norm + 0.5 * first), second - 0.1 * (0.5 * b + 1 / norm + 0.5 * second));
+}
+
 TEST_CASE("gradients are clipped to a norm of all parameters together") {
   // |g| = sqrt 1.25; to 0.5: g times 0.5 / (sqrt 1.25 + 1e-6)
   const double factor = 0.5 / (std::sqrt(1.25) + 1e-6);
