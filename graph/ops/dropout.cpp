@@ -27,6 +27,16 @@ void dropout_gradient(GradientContext& context) {
   context.set(0, context.emit1("DropoutGrad", {context.gradient_of_output()}, context.attributes()));
 }
 
+// Noise: attributes shape, dtype, stream; uniform in [0, 1), or standard normal with the attribute normal = 1
+
+std::vector<TensorType> infer_noise(const NodeView& node) {
+  require_inputs(node, 0, 0);
+  const auto type = dtype_from_name(node.attributes.text("dtype", "f32"));
+  if (!type || !is_float(*type)) throw BadInput("attribute 'dtype' must name a floating-point type");
+  if (!node.attributes.has("shape") || !node.attributes.has("stream")) throw BadInput("attributes 'shape' and 'stream' are needed");
+  return {{*type, node.attributes.integers("shape")}};
+}
+
 constexpr Trait kTraits = Trait::Elementwise | Trait::Random | Trait::Positional | Trait::InPlace;
 
 const OpSchema kRows[] = {
@@ -44,6 +54,13 @@ const OpSchema kRows[] = {
      .labels = elementwise_labels,
      .work = dropout_work,
      .no_gradient = "second derivatives are not taken"},
+    {.name = "Noise",
+     .description = "Fresh random numbers of every step: uniform in [0, 1), or normal.",
+     .traits = Trait::Elementwise | Trait::Random | Trait::Positional,
+     .infer = infer_noise,
+     .labels = elementwise_labels,
+     .work = dropout_work,
+     .no_gradient = "it has no operands"},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
+#include "graph/ops/bit_functions.hpp"
 #include "graph/ops/families.hpp"
 #include "graph/ops/labels.hpp"
 #include "graph/ops/scalar_functions.hpp"
@@ -34,6 +35,14 @@ std::vector<TensorType> infer_float(const NodeView& node) {
 std::vector<TensorType> infer_connective(const NodeView& node) {
   auto types = infer_broadcast(node);
   if (node.input(0).dtype != DType::Bool) throw BadInput("operands are " + std::string(name(node.input(0).dtype)) + ", they must be bool");
+  return types;
+}
+
+/// Of one type, integers.
+std::vector<TensorType> infer_bits(const NodeView& node) {
+  auto types = infer_broadcast(node);
+  if (!is_integer(node.input(0).dtype) || node.input(0).dtype == DType::Bool)
+    throw BadInput("operands are " + std::string(name(node.input(0).dtype)) + ", they must be integers");
   return types;
 }
 
@@ -67,6 +76,27 @@ Value filled(const TensorType& type, Operands inputs, const Set& set) {
   return result;
 }
 
+std::int64_t wrapped_to(std::int64_t x, DType type) {
+  switch (type) {
+    case DType::Bool:
+      return x != 0;
+    case DType::I8:
+      return static_cast<std::int8_t>(x);
+    case DType::U8:
+      return static_cast<std::uint8_t>(x);
+    case DType::I16:
+      return static_cast<std::int16_t>(x);
+    case DType::U16:
+      return static_cast<std::uint16_t>(x);
+    case DType::I32:
+      return static_cast<std::int32_t>(x);
+    case DType::U32:
+      return static_cast<std::uint32_t>(x);
+    default:
+      return x;
+  }
+}
+
 template <class T, class F>
 auto apply(const F& function, Operands inputs, const std::vector<std::int64_t>& at) {
   const auto element = [&](std::size_t k) {
@@ -90,7 +120,7 @@ std::vector<Value> evaluate(const NodeView& node, Operands inputs) {
   return {filled(type, inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
     if constexpr (F::integers) {
       if (inputs[0]->integral()) {
-        result.integers[i] = static_cast<std::int64_t>(apply<std::int64_t>(function, inputs, at));
+        result.integers[i] = wrapped_to(static_cast<std::int64_t>(apply<std::int64_t>(function, inputs, at)), type.dtype);
         return;
       }
     }
@@ -110,6 +140,12 @@ void unary_gradient(GradientContext& g) {
   }
 }
 
+/// Of functions that are constant between jumps; as in PyTorch the operand has a gradient, which is 0.
+void zero_gradient(GradientContext& g) {
+  const TensorType type = g.type(g.input(0));
+  g.set(0, g.emit1("ConstantOfShape", {}, {{"shape", type.shape}, {"dtype", std::string(name(type.dtype))}}));
+}
+
 template <class F>
 OpSchema row_of() {
   OpSchema row{.name = F::name, .description = F::description, .traits = Trait::Elementwise | Trait::InPlace};
@@ -125,7 +161,7 @@ template <class F>
 OpSchema unary_row() {
   OpSchema row = row_of<F>();
   if constexpr (F::saved == Saved::Never) {
-    row.no_gradient = F::predicate ? "truth values have no gradient" : "piecewise constant: its derivative is 0";
+    if (!F::predicate) row.gradient = zero_gradient;
   } else {
     row.gradient = unary_gradient<F>;
   }
@@ -175,9 +211,21 @@ void pow_gradient(GradientContext& g) {
     g.set_broadcast(0, g.emit1("Mul", {g.gradient_of_output(), slope}));
   }
   if (g.wants(1)) {
-    const TensorId slope = g.emit1("Mul", {g.output(), g.emit1("Log", {g.input(0)})});
+    // powers of 0 stay 0 or 1: as in PyTorch, nothing flows to their exponents
+    const DType type = g.type(g.input(0)).dtype;
+    const TensorId zero = g.constant(0.0, type), product = g.emit1("Mul", {g.output(), g.emit1("Log", {g.input(0)})});
+    const TensorId slope = g.emit1("Where", {g.emit1("Equal", {g.input(0), zero}), zero, product});
     g.set_broadcast(1, g.emit1("Mul", {g.gradient_of_output(), slope}));
   }
+}
+
+/// a - b q, q being the rounded quotient, which stays where it is.
+void mod_gradient(GradientContext& g) {
+  const TensorId dy = g.gradient_of_output();
+  if (g.wants(0)) g.set_broadcast(0, dy);
+  if (!g.wants(1)) return;
+  const TensorId quotient = g.emit1("Div", {g.emit1("Sub", {g.input(0), g.output()}), g.input(1)});
+  g.set_broadcast(1, g.emit1("Neg", {g.emit1("Mul", {dy, g.emit1("Round", {quotient})})}));
 }
 
 template <class Part>
@@ -200,6 +248,7 @@ constexpr BinaryGradient kBinaryGradients[] = {{"Add", add_gradient},
                                                {"Sub", sub_gradient},
                                                {"Mul", mul_gradient},
                                                {"Div", div_gradient},
+                                               {"Mod", mod_gradient},
                                                {"Pow", pow_gradient},
                                                {"Max", extremum_gradient<scalar::MaxGrad>},
                                                {"Min", extremum_gradient<scalar::MinGrad>},
@@ -211,7 +260,14 @@ OpSchema binary_row() {
   for (const auto& known : kBinaryGradients) {
     if (known.op == F::name) row.gradient = known.gradient;
   }
-  if (!row.gradient && row.no_gradient.empty()) row.no_gradient = "remainders jump: no gradient is defined";
+  return row;
+}
+
+template <class F>
+OpSchema bit_row() {
+  OpSchema row = row_of<F>();
+  row.infer = infer_bits;
+  row.no_gradient = "bits have no gradient";
   return row;
 }
 
@@ -262,27 +318,6 @@ void cast_gradient(GradientContext& g) {
   const DType from = g.type(g.input(0)).dtype, to = g.type(g.output()).dtype;
   if (!is_float(from) || !is_float(to)) return;  // through integers nothing flows
   g.set(0, g.emit1("Cast", {g.gradient_of_output()}, {{"to", std::string(name(from))}}));
-}
-
-std::int64_t wrapped_to(std::int64_t x, DType type) {
-  switch (type) {
-    case DType::Bool:
-      return x != 0;
-    case DType::I8:
-      return static_cast<std::int8_t>(x);
-    case DType::U8:
-      return static_cast<std::uint8_t>(x);
-    case DType::I16:
-      return static_cast<std::int16_t>(x);
-    case DType::U16:
-      return static_cast<std::uint16_t>(x);
-    case DType::I32:
-      return static_cast<std::int32_t>(x);
-    case DType::U32:
-      return static_cast<std::uint32_t>(x);
-    default:
-      return x;
-  }
 }
 
 std::vector<Value> evaluate_cast(const NodeView& node, Operands inputs) {
@@ -341,6 +376,10 @@ void add_connectives(std::vector<OpSchema>& rows, scalar::List<F...>) {
   (rows.push_back(connective_row<F>()), ...);
 }
 template <class... F>
+void add_bit_functions(std::vector<OpSchema>& rows, scalar::List<F...>) {
+  (rows.push_back(bit_row<F>()), ...);
+}
+template <class... F>
 void add_operand_gradients(std::vector<OpSchema>& rows, scalar::List<F...>) {
   (rows.push_back(gradient_row<F>(F::name, F::description)), ...);
 }
@@ -351,6 +390,7 @@ std::vector<OpSchema> make_rows() {
   add_binaries(rows, scalar::Binaries{});
   add_binaries(rows, scalar::Comparisons{});
   add_connectives(rows, scalar::Connectives{});
+  add_bit_functions(rows, scalar::BitFunctions{});
   add_operand_gradients(rows, scalar::OperandGradients{});
   rows.push_back(where_row());
   rows.push_back(cast_row());

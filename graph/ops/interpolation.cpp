@@ -45,6 +45,7 @@ constexpr Named<Coordinate> kCoordinates[] = {
     {"half_pixel_symmetric", half_pixel_symmetric},
     {"pytorch_half_pixel", [](const ResizedAxis& a, double o) { return a.out > 1 ? half_pixel(a, o) : 0.0; }},
     {"align_corners", align_corners},
+    {"tf_half_pixel_for_nn", [](const ResizedAxis& a, double o) { return (o + 0.5) / a.scale; }},
     {"asymmetric", [](const ResizedAxis& a, double o) { return o / a.scale; }},
 };
 

@@ -113,7 +113,50 @@ Work work_per_element(const NodeView& node) {
   return {Flops(kFlopsOfElement * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
 }
 
+/// Labels with class 0 for those that are ignored, and which those are (None: none).
+struct CountedLabels {
+  TensorId labels = TensorId::None, ignored = TensorId::None;
+};
+
+CountedLabels counted_labels(GradientContext& c, TensorId target) {
+  CountedLabels counted;
+  counted.labels = c.type(target).dtype == DType::I64 ? target : c.emit1("Cast", {target}, {{"to", std::string(name(DType::I64))}});
+  const auto none = c.constant(static_cast<double>(c.attributes().integer("ignore_index", -100)), DType::I64);
+  counted.ignored = c.emit1("Equal", {counted.labels, none});
+  counted.labels = c.emit1("Where", {counted.ignored, c.constant(0, DType::I64), counted.labels});
+  return counted;
+}
+
+/// The gradient of class weights [classes]: `values`, one of every label, times the gradient of the result, added up by class.
+TensorId by_class(GradientContext& c, const CountedLabels& counted, TensorId values, const TensorType& weights) {
+  const TensorId kept = c.emit1("Where", {counted.ignored, c.constant(0, weights.dtype), values});
+  const TensorId dy = c.emit1("Cast", {c.gradient_of_output()}, {{"to", std::string(name(weights.dtype))}});
+  return c.emit1("GatherGrad", {c.emit1("Mul", {kept, dy}), counted.labels}, {{"axis", std::int64_t{0}}, {"shape", weights.shape}});
+}
+
+void gradient_label_weight(GradientContext& c) {
+  if (!c.wants(1)) return;
+  c.set(1, by_class(c, counted_labels(c, c.input(0)), c.constant(1, c.type(c.input(1)).dtype), c.type(c.input(1))));
+}
+
+/// -log p of each label, by class.
+void gradient_class_weights(GradientContext& c) {
+  if (c.attributes().number("label_smoothing", 0) != 0)
+    throw Refusal("node '" + c.node().name + "': class weights together with label smoothing are not trained");
+  const TensorId scores = c.input(0);
+  const std::int64_t axis = normalize_axis(c.attributes().integer("axis", 1), c.type(scores).shape.size());
+  const bool ready = c.attributes().integer("log_probabilities", 0) != 0;
+  const TensorId log_p = ready ? scores : c.emit1("LogSoftmax", {scores}, {{"axis", axis}});
+  const CountedLabels counted = counted_labels(c, c.input(1));
+  const Shape shape = c.type(c.input(1)).shape;
+  Shape column = shape;
+  column.insert(column.begin() + axis, 1);
+  const TensorId picked = c.emit1("GatherElements", {log_p, c.emit1("Reshape", {counted.labels}, {{"shape", column}})}, {{"axis", axis}});
+  c.set(2, by_class(c, counted, c.emit1("Neg", {c.emit1("Reshape", {picked}, {{"shape", shape}})}), c.type(c.input(2))));
+}
+
 void gradient_cross_entropy(GradientContext& c) {
+  if (c.wants(2)) gradient_class_weights(c);
   if (!c.wants(0)) return;
   std::vector<TensorId> operands = {c.input(0), c.input(1), c.gradient_of_output()};
   if (c.input(2) != TensorId::None) operands.push_back(c.input(2));
@@ -186,7 +229,7 @@ const OpSchema kRows[] = {
      .family = CostFamily::Reduction,
      .infer = infer_label_weight,
      .labels = labels_sum,
-     .no_gradient = "it depends on integer labels only"},
+     .gradient = gradient_label_weight},
     element_loss("SquaredErrorSum", "Sum of (x - t)^2."),
     element_loss_gradient("SquaredErrorGrad", "2 (x - t), times operand 2."),
     element_loss("AbsoluteErrorSum", "Sum of |x - t|."),

@@ -168,6 +168,55 @@ void gemm_gradient(GradientContext& g) {
   if (g.wants(2)) g.set_broadcast(2, scaled(dy, beta));
 }
 
+// Det: the determinant of each matrix, the last two dimensions
+
+void require_square(const NodeView& node, std::size_t operand) {
+  require_float(node, operand);
+  const Shape& shape = node.input(operand).shape;
+  if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
+    throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(shape) + ", its last two dimensions must be equal");
+}
+
+Shape without_matrix(const Shape& shape) { return {shape.begin(), shape.end() - 2}; }
+
+std::vector<TensorType> infer_determinant(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  require_square(node, 0);
+  return {{node.input(0).dtype, without_matrix(node.input(0).shape)}};
+}
+
+std::vector<TensorType> determinant_infer_gradient(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_square(node, 1);
+  const Shape expected = without_matrix(node.input(1).shape);
+  if (node.input(0).shape != expected)
+    throw BadInput("operand 0 has shape " + to_text(node.input(0).shape) + ", it must be " + to_text(expected));
+  return {node.input(1)};
+}
+
+/// Samples are independent, matrices whole.
+SplitRule labels_of_matrices(const Shape& matrices, bool gradient) {
+  const std::size_t rank = matrices.size();
+  const TensorLabels full = aligned_labels(matrices, matrices), samples(full.begin(), full.end() - 2);
+  SplitRule rule{{full}, {samples}, std::vector<LabelKind>(rank, LabelKind::Parallel)};
+  rule.kinds[rank - 1] = rule.kinds[rank - 2] = LabelKind::Opaque;
+  if (gradient) {
+    rule.inputs = {samples, full};
+    rule.outputs = {full};
+  }
+  return rule;
+}
+SplitRule determinant_labels(const NodeView& node) { return labels_of_matrices(node.input(0).shape, false); }
+SplitRule determinant_gradient_labels(const NodeView& node) { return labels_of_matrices(node.input(1).shape, true); }
+
+/// An LU factorization takes 2/3 n^3 operations.
+Work factorization_work(const NodeView& node) {
+  const Shape& shape = node.inputs.back()->shape;
+  return {Flops(2.0 / 3 * static_cast<double>(element_count(shape)) * static_cast<double>(shape.back())), traffic(node)};
+}
+
+void determinant_gradient(GradientContext& g) { g.set(0, g.emit1("DetGrad", {g.gradient_of_output(), g.input(0)})); }
+
 constexpr OpSchema kRows[] = {
     {.name = "MatMul",
      .description = "matrix product of the last two dimensions, broadcast over the others; attributes trans_a, trans_b",
@@ -183,6 +232,20 @@ constexpr OpSchema kRows[] = {
      .labels = gemm_labels,
      .work = gemm_work,
      .gradient = gemm_gradient},
+    {.name = "Det",
+     .description = "determinant of each matrix",
+     .family = CostFamily::MatMul,
+     .infer = infer_determinant,
+     .labels = determinant_labels,
+     .work = factorization_work,
+     .gradient = determinant_gradient},
+    {.name = "DetGrad",
+     .description = "gradient of Det: (gradient, matrices), times the cofactors of each matrix",
+     .family = CostFamily::MatMul,
+     .infer = determinant_infer_gradient,
+     .labels = determinant_gradient_labels,
+     .work = factorization_work,
+     .no_gradient = "part of a gradient; second derivatives are not supported"},
 };
 
 }  // namespace

@@ -183,14 +183,27 @@ void batch_apply_gradient(GradientContext& context) {
   context.set(3, gradients[1]);
 }
 
+/// From those of scale and bias: d mean = -scale / deviation * d bias, d variance = -scale / (2 deviation^2) * d scale.
+void statistics_gradient(GradientContext& context, const std::vector<TensorId>& parameters) {
+  if (!context.wants(3) && !context.wants(4)) return;
+  const TensorId epsilon = context.constant(context.attributes().number("epsilon", 1e-5), context.type(context.input(4)).dtype);
+  const TensorId precision = context.emit1("Reciprocal", {context.emit1("Add", {context.input(4), epsilon})});
+  const auto scaled = [&](TensorId a, TensorId b, double factor) {
+    return context.emit1("Scale", {context.emit1("Mul", {context.emit1("Mul", {a, context.input(1)}), b})}, {{"factor", factor}});
+  };
+  if (context.wants(3)) context.set(3, scaled(parameters[1], context.emit1("Sqrt", {precision}), -1));
+  if (context.wants(4)) context.set(4, scaled(parameters[0], precision, -0.5));
+}
+
 void inference_gradient(GradientContext& context) {
   const TensorId scale = context.input(1), mean = context.input(3), variance = context.input(4), dy = context.gradient_of_output();
   if (context.wants(0)) context.set(0, context.emit1("BatchNormInferenceGradInput", {dy, scale, variance}, context.attributes()));
-  if (!context.wants(1) && !context.wants(2)) return;
+  if (!context.wants(1) && !context.wants(2) && !context.wants(3) && !context.wants(4)) return;
   const std::vector<TensorId> gradients =
       context.emit("BatchNormInferenceGradParameters", {context.input(0), mean, variance, dy}, context.attributes());
   context.set(1, gradients[0]);
   context.set(2, gradients[1]);
+  statistics_gradient(context, gradients);
 }
 
 Work sums_work(const NodeView& node) { return per_element(node, 3); }

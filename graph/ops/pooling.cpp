@@ -40,6 +40,12 @@ std::vector<TensorType> infer_pool(const NodeView& node) {
   return {{node.input(0).dtype, joined(x[0], x[1], pooled(node, spatial_of(x)))}};
 }
 
+std::vector<TensorType> infer_positions(const NodeView& node) {
+  auto types = infer_pool(node);
+  types[0].dtype = DType::I64;
+  return types;
+}
+
 void require_gradient_shape(const NodeView& node, std::size_t operand, const Shape& expected) {
   if (node.input(operand).shape == expected) return;
   throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(node.input(operand).shape) + ", the pool's result has " +
@@ -116,6 +122,14 @@ const OpSchema kRows[] = {
      .labels = pool_labels,
      .work = gradient_work,
      .no_gradient = kOnce},
+    {.name = "MaxPoolPositions",
+     .description = "Position of the first largest element of each window in the whole operand; column_major counts the first image axis "
+                    "fastest.",
+     .family = CostFamily::Pooling,
+     .dims = DimsRule::Opaque,
+     .infer = infer_positions,
+     .work = pool_work,
+     .no_gradient = "a position has no gradient"},
     {.name = "AveragePool",
      .description = "Mean of each window, over the elements in the tensor or (count_include_pad) also its padding.",
      .family = CostFamily::Pooling,

@@ -67,6 +67,11 @@ GradientCases elementwise_cases() {
   cases.push_back({"Div", {drawn({3}), drawn({2, 1}, -2, -0.5)}, {}});
   cases.push_back({"Pow", {drawn({2, 3}, 0.5, 2), drawn({3}, -2, 2)}, {}});
   cases.push_back({"Pow", {drawn({2, 3}, -2, 2), fixed({}, 3, 3)}, {}});  // a negative base under a whole exponent
+  cases.push_back({"Pow", {fixed({}, 0, 0), drawn({2}, 1, 2)}, {}});      // 0 to any power: nothing flows
+  cases.push_back({"Mod", {drawn({4}, -3, 3), drawn({4}, 0.6, 2)}, {{"fmod", kYes}}});
+  cases.push_back({"Mod", {drawn({4}, -3, 3), drawn({4}, 0.6, 2)}, {}});
+  for (const char* op : {"Floor", "Ceil", "Round", "Sign"})
+    cases.push_back(kinked(op, {-3.5, -3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5}));
   cases.push_back({"PRelu", {away_from({0}, {2, 3, 2}), drawn({3, 1})}, {}});
   cases.push_back({"Where", {truths({1, 0, 0, 1, 1, 0}, {2, 3}), drawn({2, 3}), drawn({3})}, {}});
   cases.push_back({"Where", {truths({1, 0, 1}, {3}), drawn({}), drawn({2, 1})}, {}});
@@ -76,7 +81,7 @@ GradientCases elementwise_cases() {
 }
 
 GradientCases matrix_cases() {
-  GradientCases cases;
+  GradientCases cases = {{"Det", {drawn({2, 3, 3})}, {}}, {"Det", {drawn({1, 1})}, {}}};
   for (const std::int64_t ta : {kNo, kYes}) {
     for (const std::int64_t tb : {kNo, kYes}) {
       const graph::Shape a = ta ? graph::Shape{4, 3} : graph::Shape{3, 4}, b = tb ? graph::Shape{5, 4} : graph::Shape{4, 5};

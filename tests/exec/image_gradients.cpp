@@ -81,6 +81,7 @@ GradientCases normalization_cases() {
       {"BatchNormApply", {drawn({3, 2, 2, 3}), drawn({2}), drawn({2})}, {}, 1e-6, batch_norm},
       {"BatchNormApply", {drawn({5, 3}), drawn({3}), drawn({3})}, {}, 1e-6, batch_norm},
       {"BatchNormInference", {drawn({2, 3, 4}), drawn({3}), drawn({3}), fixed({3}), fixed({3}, 0.5, 2)}, {}},
+      {"BatchNormInference", {drawn({2, 3, 4}), drawn({3}), drawn({3}), drawn({3}), drawn({3}, 0.5, 2)}, {}},
       {"GroupNormApply", {drawn({2, 6, 3}), drawn({6}), drawn({6})}, {{"num_groups", std::int64_t{2}}}, 1e-6, group_norm},
       {"GroupNormApply",
        {drawn({2, 3, 2, 2}), drawn({3}), drawn({3})},

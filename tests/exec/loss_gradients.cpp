@@ -9,6 +9,8 @@ GradientCases loss_cases() {
   GradientCases cases = {
       {"CrossEntropySum", {drawn({3, 4}, -2, 2), indices({0, 3, 1}, {3})}, {}},
       {"CrossEntropySum", {drawn({2, 3, 2}, -2, 2), indices({0, 2, ignored, 1}, {2, 2}), fixed({3}, 0.5, 2)}, {{"ignore_index", ignored}}},
+      {"CrossEntropySum", {drawn({3, 4}, -2, 2), indices({0, 3, ignored}, {3}), drawn({4}, 0.5, 2)}, {{"ignore_index", ignored}}},
+      {"CrossEntropyWeight", {indices({0, 2, ignored, 2}, {4}), drawn({3}, 0.5, 2)}, {{"ignore_index", ignored}}},
       {"CrossEntropySum", {drawn({2, 3, 4}, -2, 2), indices({0, 3, 1, 2, 2, 0}, {2, 3})}, {{"axis", last}}},
       {"CrossEntropySum", {drawn({3, 4}, -2, 0), indices({0, 3, 1}, {3})}, {{"log_probabilities", yes}}},
       {"HuberSum", {drawn({4, 5}, -2, 2), fixed({4, 5}, 3, 4)}, {{"delta", 3.5}}},  // differences on both sides of delta

@@ -8,6 +8,7 @@
 
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
+#include "graph/ops/bit_functions.hpp"
 #include "graph/ops/scalar_functions.hpp"
 #include "graph/ops/strided.hpp"
 
@@ -19,8 +20,13 @@ using graph::StridedView;
 
 constexpr std::int64_t kGrain = 1 << 14;  ///< elements worth a thread
 
+using AllIntegers =
+    Types<std::int32_t, std::int64_t, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t, std::uint64_t>;
+using AllNumbers = Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t,
+                         std::uint64_t>;
+
 template <class F>
-using Elements = std::conditional_t<F::integers, Numbers, Floats>;
+using Elements = std::conditional_t<F::integers, AllNumbers, Floats>;
 
 /// Piece of a row: offsets and steps of the result and then of the operands, and how many elements.
 template <std::size_t N>
@@ -123,7 +129,7 @@ Body cast_body(DType from, DType to, Types<From...>) {
   return body;
 }
 
-using Castable = Types<float, double, std::int32_t, std::int64_t, bool, std::int8_t, std::uint8_t>;
+using Castable = Everything;
 
 std::unique_ptr<Kernel> make_cast(const KernelRequest& request, std::string& reason) {
   const DType from = request.view().input(0).dtype, to = request.view().output().dtype;
@@ -150,6 +156,10 @@ void add_numeric(std::vector<KernelRow>& rows, scalar::List<F...>) {
   (rows.push_back({F::name, kAny, make_by_input<Map<F>, Elements<F>>}), ...);
 }
 template <class... F>
+void add_bit_functions(std::vector<KernelRow>& rows, scalar::List<F...>) {
+  (rows.push_back({F::name, kAny, make_by_input<Map<F>, AllIntegers>}), ...);
+}
+template <class... F>
 void add_connectives(std::vector<KernelRow>& rows, scalar::List<F...>) {
   (rows.push_back({F::name, kAny, make_by_input<Map<F>, Types<bool>>}), ...);
 }
@@ -164,6 +174,7 @@ std::vector<KernelRow> make_rows() {
   add_numeric(rows, scalar::Comparisons{});
   add_numeric(rows, scalar::OperandGradients{});
   add_connectives(rows, scalar::Connectives{});
+  add_bit_functions(rows, scalar::BitFunctions{});
   return rows;
 }
 

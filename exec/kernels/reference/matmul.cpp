@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -135,9 +136,71 @@ struct Gemm {
   }
 };
 
+/// By elimination with the largest pivot of each column (Golub, Van Loan, "Matrix Computations", algorithm 3.4.1). Destroys `a`.
+double determinant(std::vector<double>& a, std::int64_t n) {
+  const auto at = [&](std::int64_t r, std::int64_t c) -> double& { return a[static_cast<std::size_t>(r * n + c)]; };
+  double product = 1;
+  for (std::int64_t k = 0; k < n; ++k) {
+    std::int64_t pivot = k;
+    for (std::int64_t r = k + 1; r < n; ++r) pivot = std::abs(at(r, k)) > std::abs(at(pivot, k)) ? r : pivot;
+    if (at(pivot, k) == 0) return 0;
+    if (pivot != k) {
+      for (std::int64_t c = 0; c < n; ++c) std::swap(at(k, c), at(pivot, c));
+      product = -product;
+    }
+    product *= at(k, k);
+    for (std::int64_t r = k + 1; r < n; ++r) {
+      const double factor = at(r, k) / at(k, k);
+      for (std::int64_t c = k; c < n; ++c) at(r, c) -= factor * at(k, c);
+    }
+  }
+  return product;
+}
+
+/// The matrix without one row and column.
+template <class T>
+std::vector<double> minor_of(const T* x, std::int64_t n, std::int64_t row, std::int64_t column) {
+  std::vector<double> rest;
+  for (std::int64_t r = 0; r < n; ++r) {
+    for (std::int64_t c = 0; c < n; ++c)
+      if (r != row && c != column) rest.push_back(static_cast<double>(x[r * n + c]));
+  }
+  return rest;
+}
+
+struct Det {
+  template <class T>
+  static void run(const Call& call) {
+    const std::int64_t n = call.in_shape(0).back(), count = graph::element_count(call.out_shape());
+    parallel_items(call.threads(), count, 16, [&](std::int64_t i) {
+      const T* x = call.in<T>(0) + i * n * n;
+      std::vector<double> a(x, x + n * n);
+      call.out<T>()[i] = static_cast<T>(determinant(a, n));
+    });
+  }
+};
+
+/// Cofactors exist for singular matrices too.
+struct DetGrad {
+  template <class T>
+  static void run(const Call& call) {
+    const std::int64_t n = call.in_shape(1).back(), count = graph::element_count(call.in_shape(0));
+    parallel_items(call.threads(), count * n, 4, [&](std::int64_t item) {
+      const std::int64_t i = item / n, row = item % n;
+      for (std::int64_t column = 0; column < n; ++column) {
+        auto rest = minor_of(call.in<T>(1) + i * n * n, n, row, column);
+        const double cofactor = determinant(rest, n - 1) * ((row + column) % 2 == 0 ? 1 : -1);
+        call.out<T>()[(i * n + row) * n + column] = static_cast<T>(static_cast<double>(call.in<T>(0)[i]) * cofactor);
+      }
+    });
+  }
+};
+
 constexpr KernelRow kRows[] = {
     {"MatMul", "reference:any", make_by_output<MatMul, Floats>},
     {"Gemm", "reference:any", make_by_output<Gemm, Floats>},
+    {"Det", "reference:any", make_by_output<Det, Floats>},
+    {"DetGrad", "reference:any", make_by_output<DetGrad, Floats>},
 };
 
 }  // namespace

@@ -1,24 +1,13 @@
+#include "exec/kernels/reference/pooling.hpp"
+
 #include <cmath>
 #include <limits>
 
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
-#include "exec/kernels/reference/window.hpp"
 
 namespace rehearsal::exec::reference {
 namespace {
-
-/// The planes (batch * channels) of a pool between an image and its windows.
-struct Planes {
-  Plane plane;
-  graph::Window window;
-  std::int64_t count;
-
-  Planes(const Call& call, const graph::Shape& image, const graph::Shape& windows)
-      : window(graph::window_of(call.attributes(), call.attributes().integers("kernel_shape"))), count(image[0] * image[1]) {
-    plane = plane_of(window, image, windows);
-  }
-};
 
 /// As PyTorch: a NaN wins over everything, and among equals the first.
 template <class T>
@@ -61,6 +50,27 @@ void find_winners(const Plane& plane, const T* x, std::vector<std::int64_t>& win
   }
 }
 
+/// Number of an element of a plane when the first axis counts fastest.
+std::int64_t column_major(const Plane& plane, std::int64_t at) {
+  const std::int64_t x = at % plane.image[2], y = at / plane.image[2] % plane.image[1], z = at / (plane.image[2] * plane.image[1]);
+  return (x * plane.image[1] + y) * plane.image[0] + z;
+}
+
+struct MaxPoolPositions {
+  template <class T>
+  static void run(const Call& call) {
+    const Planes p(call, call.in_shape(0), call.out_shape());
+    const bool columns = call.attributes().integer("column_major", 0) != 0;
+    std::vector<std::int64_t> winners;
+    for (std::int64_t item = 0; item < p.count; ++item) {
+      const std::int64_t first = item * p.plane.image_size();
+      find_winners(p.plane, call.in<T>(0) + first, winners);
+      std::int64_t* y = call.out<std::int64_t>() + item * p.plane.windows_size();
+      for (const std::int64_t winner : winners) *y++ = first + (columns ? column_major(p.plane, winner) : winner);
+    }
+  }
+};
+
 struct MaxPoolGrad {
   template <class T>
   static void run(const Call& call) {
@@ -79,35 +89,6 @@ struct MaxPoolGrad {
     });
   }
 };
-
-/// How many elements count in every window of axis `a`. Windows that ceil_mode lets reach beyond the high padding do not count what lies
-/// there.
-std::vector<double> counted(const Planes& p, std::size_t a, bool include_pad) {
-  const std::size_t rank = p.window.rank();
-  const std::int64_t high = a + rank >= 3 ? p.window.high[a + rank - 3] : 0;
-  const std::int64_t low_end = include_pad ? -p.plane.low[a] : 0, high_end = p.plane.image[a] + (include_pad ? high : 0);
-  std::vector<double> counts(static_cast<std::size_t>(p.plane.windows[a]), 0.0);
-  for (std::size_t w = 0; w < counts.size(); ++w) {
-    for (std::int64_t k = 0; k < p.plane.kernel[a]; ++k) {
-      const std::int64_t at = static_cast<std::int64_t>(w) * p.plane.stride[a] - p.plane.low[a] + k * p.plane.dilation[a];
-      if (at >= low_end && at < high_end) counts[w] += 1;
-    }
-  }
-  return counts;
-}
-
-/// 1 / (elements that count) of every window: a window's count is the product of its axes' counts.
-std::vector<double> window_weights(const Planes& p, bool include_pad) {
-  const std::vector<double> z = counted(p, 0, include_pad), y = counted(p, 1, include_pad), x = counted(p, 2, include_pad);
-  std::vector<double> weights;
-  weights.reserve(static_cast<std::size_t>(p.plane.windows_size()));
-  for (const double depth : z) {
-    for (const double height : y) {
-      for (const double width : x) weights.push_back(1.0 / std::max(1.0, depth * height * width));
-    }
-  }
-  return weights;
-}
 
 bool includes_pad(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
 
@@ -153,6 +134,7 @@ struct AveragePoolGrad {
 
 const KernelRow kRows[] = {
     {"MaxPool", "reference:any", make_by_output<MaxPool, Floats>},
+    {"MaxPoolPositions", "reference:any", make_by_input<MaxPoolPositions, Floats>},
     {"MaxPoolGrad", "reference:any", make_by_output<MaxPoolGrad, Floats>},
     {"AveragePool", "reference:any", make_by_output<AveragePool, Floats>},
     {"AveragePoolGrad", "reference:any", make_by_output<AveragePoolGrad, Floats>},

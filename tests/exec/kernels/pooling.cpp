@@ -80,3 +80,13 @@ TEST_CASE("the gradient of a mean is spread over what counted") {
       result_of({"AveragePoolGrad", with(pool({2, 2}, {1, 1}, {0, 0, 0, 0}), "shape", Sizes{2, 3}), {Array{{1, 1, 1, 2}, {4, 8}}}}).values,
       {1, 3, 2, 1, 3, 2}));
 }
+
+TEST_CASE("positions of maxima count in the whole tensor, rows or columns first") {
+  // planes 0 1 2 / 3 4 5 and 6 7 8 / 9 10 11; windows of 2x2 end at 4, 5, 10, 11
+  const Array x = Array::range({1, 2, 2, 3});
+  graph::Attributes window{{"kernel_shape", std::vector<std::int64_t>{2, 2}}};
+  CHECK(run({"MaxPoolPositions", window, {x}})[0].values == std::vector<double>{4, 5, 10, 11});
+  window.set("column_major", std::int64_t{1});
+  // element (1, 1) of a plane is number 1 * 2 + 1 = 3 by columns, (1, 2) number 5
+  CHECK(run({"MaxPoolPositions", window, {x}})[0].values == std::vector<double>{3, 5, 9, 11});
+}
