@@ -5,6 +5,7 @@
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
 #include "exec/kernels/native/transpose.hpp"
+#include "exec/kernels/reference/indexing.hpp"
 #include "graph/ops/axes.hpp"
 
 namespace rehearsal::exec::native {
@@ -157,10 +158,78 @@ bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
   return true;
 }
 
+// Rows picked by index, and their gradients added up. Every part of a result is written by one thread, in the order of the indices,
+// so that sums do not depend on the number of threads.
+
+using reference::Rows;
+
+/// The operand or result that is gathered from, and the row of every index in it (-1: another block has it).
+struct Picks {
+  graph::AxisSplit split;
+  std::vector<std::int64_t> rows;
+
+  Picks(const Call& call, const graph::Shape& data, const graph::Shape& global, const graph::Shape* origin) {
+    const std::size_t axis = reference::axis_in(call, data);
+    split = graph::split_at(data, axis);
+    rows = reference::read_rows(call, Rows{origin ? (*origin)[axis] : 0, split.size, global[axis]});
+  }
+};
+
+void run_gather(const Call& call) {
+  const Picks picks(call, call.in_shape(0), call.in_global(0), call.inputs[0].origin);
+  const auto [outer, size, inner] = picks.split;
+  const auto count = static_cast<std::int64_t>(picks.rows.size());
+  const auto bytes = static_cast<std::size_t>(inner) * sizeof(std::uint32_t);
+  const auto* x = call.in<std::uint32_t>(0);
+  auto* y = call.out<std::uint32_t>();
+  parallel_items(call.threads(), outer * count, kElementsWorthAThread / inner + 1, [&, size = size, inner = inner](std::int64_t i) {
+    const std::int64_t row = picks.rows[static_cast<std::size_t>(i % count)];
+    if (row < 0) {
+      std::memset(y + i * inner, 0, bytes);
+    } else {
+      std::memcpy(y + i * inner, x + (i / count * size + row) * inner, bytes);
+    }
+  });
+}
+
+void run_gradient(const Call& call) {
+  const Picks picks(call, call.out_shape(), call.out_global(), call.outputs[0].origin);
+  const auto [outer, size, inner] = picks.split;
+  const auto count = static_cast<std::int64_t>(picks.rows.size());
+  parallel_ranges(call.threads(), outer * size, kElementsWorthAThread / inner + 1,
+                  [&, size = size, inner = inner](std::int64_t first, std::int64_t last) {
+                    float* dx = call.out<float>();
+                    std::memset(dx + first * inner, 0, static_cast<std::size_t>((last - first) * inner) * sizeof(float));
+                    for (std::int64_t o = first / size; o * size < last; ++o) {
+                      for (std::int64_t i = 0; i < count; ++i) {
+                        const std::int64_t row = picks.rows[static_cast<std::size_t>(i)], at = o * size + row;
+                        if (row >= 0 && at >= first && at < last)
+                          loops().add(dx + at * inner, call.in<float>(0) + (o * count + i) * inner, inner);
+                      }
+                    }
+                  });
+}
+
+std::unique_ptr<Kernel> make_gather(const KernelRequest& request, std::string& reason) {
+  const auto view = request.view();
+  if (size_of(view.input(0).dtype) != sizeof(std::uint32_t)) {
+    reason = "only elements of 4 bytes";
+  } else if (graph::element_count(view.output().shape) == 0) {
+    reason = "an empty tensor";
+  } else {
+    return make_kernel(request, run_gather);
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Kernel> make_gradient(const KernelRequest& request, std::string& reason) {
+  return takes(request, reason) ? make_kernel(request, run_gradient) : nullptr;
+}
+
 constexpr KernelRow kRows[] = {
-    {"Transpose", "native:transpose", make_transpose},
-    {"Concat", "native:copy", make_runs<run_concat>, images},
-    {"Split", "native:copy", make_runs<run_split>, images},
+    {"Transpose", "native:transpose", make_transpose},      {"Concat", "native:copy", make_runs<run_concat>, images},
+    {"Split", "native:copy", make_runs<run_split>, images}, {"Gather", "native:gather", make_gather},
+    {"GatherGrad", "native:gather", make_gradient},
 };
 
 }  // namespace

@@ -1,10 +1,11 @@
-// Maximum over windows of channels-last images: all channels of a pixel side by side.
+// Maximum and mean over windows of channels-last images: all channels of a pixel side by side.
+
+#include "exec/kernels/reference/pooling.hpp"
 
 #include <limits>
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
-#include "exec/kernels/reference/window.hpp"
 
 namespace rehearsal::exec::native {
 namespace {
@@ -104,6 +105,43 @@ void run_gradient(const Call& call) {
   });
 }
 
+bool includes_pad(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
+
+void run_mean(const Call& call) {
+  const reference::Planes planes(call, call.in_shape(0), call.out_shape());
+  const std::vector<double> weights = reference::window_weights(planes, includes_pad(call));
+  const Image image(call.in_shape(0));
+  const std::int64_t channels = image.channels, windows = planes.plane.windows_size();
+  parallel_items(call.threads(), image.batch * windows, kElementsWorthAThread / channels + 1, [&](std::int64_t i) {
+    float* y = call.out<float>() + i * channels;
+    const float* x = call.in<float>(0) + i / windows * image.pixels * channels;
+    const auto weight = static_cast<float>(weights[static_cast<std::size_t>(i % windows)]);
+    std::fill_n(y, channels, 0.0F);
+    for_taps(planes.plane, i % windows,
+             [&](std::int32_t, std::int64_t pixel) { loops().add_scaled(y, x + pixel * channels, channels, weight); });
+  });
+}
+
+/// dY -> dX.
+void run_mean_gradient(const Call& call) {
+  const reference::Planes planes(call, call.out_shape(), call.in_shape(0));
+  const std::vector<double> weights = reference::window_weights(planes, includes_pad(call));
+  const Image image(call.out_shape());
+  const std::int64_t channels = image.channels, windows = planes.plane.windows_size();
+  const std::int64_t blocks = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
+  parallel_items(call.threads(), image.batch * blocks, 1, [&](std::int64_t i) {
+    const std::int64_t n = i / blocks, first = i % blocks * kChannelsAtOnce, count = std::min(kChannelsAtOnce, channels - first);
+    float* dx = call.out<float>() + n * image.pixels * channels + first;
+    const float* dy = call.in<float>(0) + n * windows * channels + first;
+    for (std::int64_t p = 0; p < image.pixels; ++p) std::fill_n(dx + p * channels, count, 0.0F);
+    for (std::int64_t w = 0; w < windows; ++w) {
+      const auto weight = static_cast<float>(weights[static_cast<std::size_t>(w)]);
+      for_taps(planes.plane, w,
+               [&](std::int32_t, std::int64_t pixel) { loops().add_scaled(dx + pixel * channels, dy + w * channels, count, weight); });
+    }
+  });
+}
+
 template <Body kBody>
 std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
   return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
@@ -121,6 +159,8 @@ bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
 constexpr KernelRow kRows[] = {
     {"MaxPool", "native:pooling", make<run_forward>, images},
     {"MaxPoolGrad", "native:pooling", make<run_gradient>, images},
+    {"AveragePool", "native:pooling", make<run_mean>, images},
+    {"AveragePoolGrad", "native:pooling", make<run_mean_gradient>, images},
 };
 
 }  // namespace

@@ -78,6 +78,38 @@ std::unique_ptr<Kernel> make_backward_data(const KernelRequest& r) {
   return make_kernel(std::move(plan));
 }
 
+/// Adds one number per channel to a channels-last image that another kernel made.
+class Biased final : public Kernel {
+ public:
+  Biased(std::unique_ptr<Kernel> product, std::int64_t channels, std::int64_t pixels, int threads)
+      : product_(std::move(product)), channels_(channels), pixels_(pixels), threads_(threads) {}
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return product_->workspace_bytes(); }
+  void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
+    product_->run(inputs.first(2), outputs, context);
+    const auto* bias = inputs[2].as<const float>();
+    auto* y = outputs[0].as<float>();
+#pragma omp parallel for schedule(static) num_threads(threads_)
+    for (std::int64_t p = 0; p < pixels_; ++p) {
+#pragma omp simd
+      for (std::int64_t c = 0; c < channels_; ++c) y[p * channels_ + c] += bias[c];
+    }
+  }
+
+ private:
+  std::unique_ptr<Kernel> product_;
+  std::int64_t channels_, pixels_;
+  int threads_;
+};
+
+/// X, W, B? -> Y of a transposed convolution: the gradient of a convolution's operand, which is its result here.
+std::unique_ptr<Kernel> make_transposed(const KernelRequest& r) {
+  const auto view = r.view();
+  auto product = make_backward_data(r);
+  if (!product || !view.has_input(2)) return product;
+  const std::int64_t channels = view.output().shape[1];
+  return std::make_unique<Biased>(std::move(product), channels, graph::element_count(view.output().shape) / channels, r.threads);
+}
+
 /// X, dY -> dW.
 std::unique_ptr<Kernel> make_backward_weights(const KernelRequest& r) {
   const auto view = r.view();
@@ -111,6 +143,7 @@ bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
 
 constexpr KernelRow kRows[] = {
     {"Conv", "onednn:convolution", make<make_forward>, images},
+    {"ConvTranspose", "onednn:convolution", make<make_transposed>, images},
     {"ConvGradInput", "onednn:convolution", make<make_backward_data>, images},
     {"ConvGradWeight", "onednn:convolution", make<make_backward_weights>, images},
 };

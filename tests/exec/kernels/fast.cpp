@@ -197,6 +197,35 @@ TEST_CASE("fast convolutions agree with the reference in any shape") {
   }
 }
 
+TEST_CASE("fast transposed convolutions agree with the reference") {
+  struct Shapes {
+    Shape x, w;
+    graph::Attributes attributes;
+    std::int64_t channels;
+  };
+  const std::vector<Shapes> all = {
+      {{2, 6, 5, 4}, {6, 3, 2, 2}, {{"strides", Sizes{2, 2}}}, 3},
+      {{1, 17, 4, 5}, {17, 8, 3, 3}, {{"strides", Sizes{2, 2}}, {"pads", Sizes{1, 1, 1, 1}}, {"output_padding", Sizes{1, 1}}}, 8},
+      {{1, 4, 3, 3}, {4, 2, 3, 3}, {{"group", std::int64_t{2}}}, 4},
+      {{1, 3, 2, 3, 4}, {3, 5, 2, 2, 2}, {{"strides", Sizes{2, 2, 2}}}, 5},
+  };
+  for (const auto& s : all) {
+    check_orders({"ConvTranspose", s.attributes, {s.x, s.w}}, "onednn:convolution");
+    check_orders({"ConvTranspose", s.attributes, {s.x, s.w, {s.channels}}}, "onednn:convolution");
+  }
+}
+
+TEST_CASE("fast gathers agree with the reference") {
+  const std::vector<DType> types = {DType::F32, DType::I64};
+  for (const int threads : {1, 2}) {
+    check({"Gather", {}, {{9, 700}, {40}}, types, {0, 3}}, Format::Plain, "native:gather", threads);
+    check({"Gather", {{"axis", std::int64_t{1}}}, {{3, 9, 5}, {2, 4}}, types, {0, 3}}, Format::Plain, "native:gather", threads);
+    check({"GatherGrad", {{"shape", Sizes{9, 700}}}, {{40, 700}, {40}}, types, {0, 3}}, Format::Plain, "native:gather", threads);
+    check({"GatherGrad", {{"axis", std::int64_t{1}}, {"shape", Sizes{3, 9, 5}}}, {{3, 4, 5}, {4}}, types, {0, 3}}, Format::Plain,
+          "native:gather", threads);
+  }
+}
+
 TEST_CASE("fast matrix products agree with the reference") {
   const std::int64_t one = 1;
   const graph::Attributes tb{{"trans_b", one}}, ta{{"trans_a", one}}, both{{"trans_a", one}, {"trans_b", one}};
@@ -295,6 +324,14 @@ TEST_CASE("fast pools, sums and copies agree with the reference") {
     }
     check_orders({"ReduceSum", {{"axes", Sizes{2, 3}}, {"keepdims", std::int64_t{0}}, {"scale", 0.25}}, {{2, channels, 9, 8}}},
                  "native:reduction");
+    for (const std::int64_t pad : {0, 1}) {
+      graph::Attributes mean = pool, back = pool;
+      mean.set("count_include_pad", pad);
+      back.set("count_include_pad", pad);
+      back.set("shape", Sizes{9, 8});
+      check({"AveragePool", mean, {{2, channels, 9, 8}}}, Format::ChannelsLast, "native:pooling", 2);
+      check({"AveragePoolGrad", back, {{2, channels, 5, 4}}}, Format::ChannelsLast, "native:pooling", 2);
+    }
     check({"ConvGradBias", {}, {{2, channels, 9, 8}}}, Format::ChannelsLast, "native:reduction", 2);
     check_orders({"Concat", {{"axis", std::int64_t{1}}}, {{2, channels, 3, 4}, {2, channels, 3, 4}}}, "native:copy");
     check_orders({"Split", {{"axis", std::int64_t{1}}, {"split", Sizes{channels, 2 * channels}}}, {{2, 3 * channels, 3, 4}}},
