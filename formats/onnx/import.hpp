@@ -23,15 +23,25 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "graph/graph.hpp"
 
 namespace rehearsal::formats {
+
+/// An input as the caller has it, whatever the file declares.
+struct GivenInput {
+  std::vector<graph::TensorType> types;  ///< of one tensor, or of the parts of a sequence
+  bool sequence = false;
+  bool absent = false;               ///< an optional without a value
+  std::vector<graph::Value> known;  ///< as many as types: the input is a constant; empty: it is fed
+};
 
 struct ImportOptions {
   std::optional<std::int64_t> batch;          ///< binds the symbolic first dimension of every data input
   std::map<std::string, std::int64_t> binds;  ///< other symbols; an anonymous dimension is named "<input>.<axis>"
   bool training_form = true;                  ///< BatchNormalization by batch statistics, Dropout drops; false: as in inference
   bool collect_unknown = false;               ///< go on after an operator without a row, and list it in `unknown`
+  std::map<std::string, GivenInput> given;    ///< inputs by name; the others are as the file declares them
   bool allow_missing_weights = false;         ///< external data that is not there becomes unknown contents, with a warning
 };
 
@@ -50,6 +60,20 @@ struct ImportedModel {
   std::map<std::string, std::string> metadata;    ///< of the model and its graph
   std::string producer;                           ///< "pytorch 2.1"
   std::int64_t opset = 1;                         ///< of the default domain
+  std::map<std::string, std::size_t> sequence_outputs;  ///< length by name; the parts are outputs of the graph (part_name)
+};
+
+/// A part of a sequence that is an input or output of the file.
+[[nodiscard]] inline std::string part_name(const std::string& sequence, std::size_t i) { return sequence + "." + std::to_string(i); }
+
+/// A shape, axis or the like depends on values that are not known.
+class DependsOnData : public BadInput {
+ public:
+  DependsOnData(std::string tensor, const std::string& message) : BadInput(message), tensor_(std::move(tensor)) {}
+  [[nodiscard]] const std::string& tensor() const { return tensor_; }  ///< by the name in the graph
+
+ private:
+  std::string tensor_;
 };
 
 /// Throws BadInput naming the file and the byte, node or tensor when the model cannot be read, an operator is not supported, a symbol is

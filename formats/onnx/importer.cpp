@@ -20,6 +20,9 @@ OpsetVersions versions_of(const google::protobuf::RepeatedPtrField<onnx::Operato
   return versions;
 }
 
+/// A node that stands for a stored tensor.
+bool is_stored_node(const onnx::NodeProto& node) { return node.op_type() == "Constant" && node.input_size() == 0 && node.output_size() == 1; }
+
 }  // namespace
 
 Importer::Importer(const ModelFile& file, const ImportOptions& options)
@@ -51,6 +54,8 @@ ImportedModel Importer::run() && {
     add_inputs();
     run_nodes(nodes, main_);
     add_outputs();
+  } catch (const DependsOnData& error) {
+    throw DependsOnData(error.tensor(), file_.path + ": " + error.what());
   } catch (const BadInput& error) {
     const std::string what = error.what();
     throw BadInput(what.starts_with(file_.path) ? what : file_.path + ": " + what);
@@ -67,6 +72,10 @@ ImportedModel Importer::run() && {
 void Importer::add_inputs() {
   for (const auto& info : file_.model.graph().input()) {
     if (main_.initializers.contains(info.name())) continue;  // IR 3 lists initializers as inputs too
+    if (const auto given = options_.given.find(info.name()); given != options_.given.end()) {
+      add_given(given->first, given->second);
+      continue;
+    }
     if (produced_.contains(info.name())) throw BadInput("input '" + info.name() + "'", "a node produces it too; names must be unique");
     if (!info.type().has_tensor_type())
       throw BadInput("input '" + info.name() + "'", "is no tensor; sequences, maps and optionals cannot be fed");
@@ -79,32 +88,53 @@ void Importer::add_inputs() {
   }
 }
 
+void Importer::add_given(const std::string& name, const GivenInput& given) {
+  std::vector<TensorId> parts;
+  for (std::size_t i = 0; i < given.types.size(); ++i) {
+    const std::string part = given.sequence ? part_name(name, i) : name;
+    parts.push_back(given.known.empty() ? builder_.add_input(part, given.types[i]) : builder_.add_constant(part, given.known[i]));
+  }
+  Meaning meaning;
+  if (given.sequence) {
+    meaning = std::move(parts);
+  } else if (!given.absent) {
+    meaning = parts.at(0);
+  }
+  main_.meanings[name] = std::move(meaning);
+}
+
+/// The tensor under the name that the file gives an output.
+TensorId Importer::output_tensor(TensorId t, const std::string& name) {
+  // An alias (Identity of an input, a folded constant) becomes a node, so that the output can be found by its name.
+  if (builder_[t].name == name && builder_[t].producer != graph::NodeId::None) return t;
+  if (builder_.find(name) != TensorId::None && builder_[t].role == Role::Constant) builder_.rename(t, name + "/constant");
+  graph::GraphBuilder::NodeOptions options;
+  options.name = name;
+  const graph::TensorType type = builder_.type(t);
+  const TensorId alias = builder_.find(name) == t ? t : builder_.add("Reshape", {t}, {{"shape", type.shape}}, options).front();
+  if (alias != t) builder_.rename(alias, name);
+  return alias;
+}
+
 void Importer::add_outputs() {
   std::vector<TensorId> outputs;
   for (const auto& info : file_.model.graph().output()) {
     const auto produced = main_.meanings.find(info.name());
     if (produced == main_.meanings.end() && produced_.contains(info.name())) continue;  // running statistics: state, no output
     const Meaning meaning = look_up(info.name(), main_);
+    if (const auto* parts = std::get_if<std::vector<TensorId>>(&meaning); parts && !options_.given.empty()) {
+      result_.sequence_outputs[info.name()] = parts->size();
+      for (std::size_t i = 0; i < parts->size(); ++i) outputs.push_back(output_tensor((*parts)[i], part_name(info.name(), i)));
+      continue;
+    }
     const auto* t = std::get_if<TensorId>(&meaning);
     if (!t) {
       if (std::holds_alternative<std::monostate>(meaning) && options_.collect_unknown) continue;
       throw BadInput("output '" + info.name() + "'", "is a sequence; outputs must be tensors");
     }
-    // An alias (Identity of an input, a folded constant) becomes a node, so that the output can be found by its name.
-    const bool own = builder_[*t].name == info.name() && builder_[*t].producer != graph::NodeId::None;
-    if (own) {
-      outputs.push_back(*t);
-      continue;
-    }
-    if (builder_.find(info.name()) != TensorId::None && builder_[*t].role == Role::Constant) builder_.rename(*t, info.name() + "/constant");
-    graph::GraphBuilder::NodeOptions options;
-    options.name = info.name();
-    const graph::TensorType type = builder_.type(*t);
-    const TensorId alias = builder_.find(info.name()) == *t ? *t : builder_.add("Reshape", {*t}, {{"shape", type.shape}}, options).front();
-    if (alias != *t) builder_.rename(alias, info.name());
-    outputs.push_back(alias);
+    outputs.push_back(output_tensor(*t, info.name()));
   }
-  if (outputs.empty() && !options_.collect_unknown) throw BadInput("the graph", "has no outputs");
+  if (outputs.empty() && !options_.collect_unknown && result_.sequence_outputs.empty()) throw BadInput("the graph", "has no outputs");
   builder_.set_outputs(std::move(outputs));
 }
 
@@ -143,6 +173,9 @@ void Importer::run_node(const onnx::NodeProto& node, Scope& scope) {
   } catch (const UnsupportedOperator& error) {
     if (!options_.collect_unknown) throw;
     skip(node, scope, error.what());
+  } catch (const DependsOnData& error) {
+    if (!options_.collect_unknown) throw;
+    skip(node, scope, error.what());
   } catch (const BadInput&) {
     // behind an unknown operator the declared shapes may be wrong: the fault is named already
     if (!options_.collect_unknown || result_.unknown.empty()) throw;
@@ -157,10 +190,6 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
   const ImportRow* row = find_import_row(node.domain(), node.op_type(), version);
   if (!row) view.unsupported("this operator is not supported");
   for (const std::string& name : node.input()) view.inputs_.push_back(name.empty() ? Meaning{} : look_up(name, scope));
-  for (std::size_t i = 0; i < view.input_count(); ++i) {
-    if (view.is_noise(i) && node.op_type() != "Less" && node.op_type() != "Shape")
-      view.unsupported("fresh random numbers are supported only where they are compared with a probability");
-  }
   const std::size_t first_new = builder_.so_far().tensors().size();
   row->import(view);
   scope_ = previous;
@@ -179,6 +208,8 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
 void Importer::bind_result(const std::string& name, Meaning meaning, std::size_t first_new, Scope& scope) {
   if (const auto* t = std::get_if<TensorId>(&meaning); t && graph::index(*t) >= first_new) {
     const std::string full = scope.prefix + name;
+    const TensorId part = builder_.find(full);  // of a node that became several, the first takes the name
+    if (part != *t && part != TensorId::None && graph::index(part) >= first_new) builder_.rename(part, full + "/part");
     if (builder_[*t].name != full) builder_.rename(*t, full);
   }
   scope.meanings[name] = std::move(meaning);
@@ -250,20 +281,39 @@ void Importer::call(const onnx::NodeProto& node, const onnx::FunctionProto& func
   }
 }
 
-std::vector<Meaning> Importer::run_graph(const onnx::GraphProto& body, Scope& scope) {
+std::vector<Meaning> Importer::run_graph(const onnx::GraphProto& body, Scope& scope, const std::vector<Meaning>& arguments,
+                                         BodyMemory& memory) {
   if (scope.depth >= kDeepestScope) throw BadInput("the graph '" + body.name() + "'", "is nested too deeply");
+  inlined_ += static_cast<std::size_t>(body.node_size());
+  if (inlined_ > kMostInlined) throw BadInput("the graph '" + body.name() + "'", "runs too often to be unrolled");
   Scope inner;
   inner.depth = scope.depth + 1;
   inner.outer = &scope;
   inner.opsets = scope.opsets;
   inner.prefix = scope.prefix;
+  inner.meanings = memory;
+  for (int i = 0; i < std::min(body.input_size(), static_cast<int>(arguments.size())); ++i)
+    inner.meanings[body.input(i).name()] = arguments[static_cast<std::size_t>(i)];
   for (const auto& tensor : body.initializer()) inner.initializers[tensor.name()] = &tensor;
-  const NodeList nodes = in_topological_order(body.node(), "the graph '" + body.name() + "'");
+  NodeList nodes = in_topological_order(body.node(), "the graph '" + body.name() + "'");
   inner.usage = usage_of(nodes, functions_);
+  std::erase_if(nodes, [&](const onnx::NodeProto* node) { return is_stored_node(*node) && memory.contains(node->output(0)); });
   run_nodes(nodes, inner);
+  remember(body, inner, memory);
   std::vector<Meaning> results;
   for (const auto& output : body.output()) results.push_back(look_up(output.name(), inner));
   return results;
+}
+
+/// What a body stores is one tensor however often it runs: weights of a loop are shared.
+void Importer::remember(const onnx::GraphProto& body, const Scope& inner, BodyMemory& memory) {
+  const auto keep = [&](const std::string& name) {
+    if (const auto found = inner.meanings.find(name); found != inner.meanings.end()) memory[name] = found->second;
+  };
+  for (const auto& tensor : body.initializer()) keep(tensor.name());
+  for (const auto& node : body.node()) {
+    if (is_stored_node(node)) keep(node.output(0));
+  }
 }
 
 // Names

@@ -45,6 +45,8 @@ class Importer {
   [[nodiscard]] graph::TensorType bound_type(const onnx::ValueInfoProto& info) const;
   [[nodiscard]] bool is_data_input(const onnx::ValueInfoProto& info) const;
   void add_inputs();
+  void add_given(const std::string& name, const GivenInput& given);
+  graph::TensorId output_tensor(graph::TensorId t, const std::string& name);
   void add_outputs();
   void record_declared();
 
@@ -52,7 +54,8 @@ class Importer {
   void run_node(const onnx::NodeProto& node, Scope& scope);
   void import_row(const onnx::NodeProto& node, Scope& scope);
   void call(const onnx::NodeProto& node, const onnx::FunctionProto& function, Scope& scope);
-  std::vector<Meaning> run_graph(const onnx::GraphProto& body, Scope& scope);
+  std::vector<Meaning> run_graph(const onnx::GraphProto& body, Scope& scope, const std::vector<Meaning>& arguments, BodyMemory& memory);
+  static void remember(const onnx::GraphProto& body, const Scope& inner, BodyMemory& memory);
   void skip(const onnx::NodeProto& node, Scope& scope, const std::string& reason);
   void bind_result(const std::string& name, Meaning meaning, std::size_t first_new, Scope& scope);
   [[nodiscard]] bool reads_unknown(const onnx::NodeProto& node, Scope& scope);

@@ -79,7 +79,7 @@ void Importer::bind_symbols() {
   std::set<std::string> unbound, first;
   std::set<std::string> known;
   for (const auto& info : file_.model.graph().input()) {
-    if (!info.type().has_tensor_type() || main_.initializers.contains(info.name())) continue;
+    if (!info.type().has_tensor_type() || main_.initializers.contains(info.name()) || options_.given.contains(info.name())) continue;
     const auto texts = dimension_texts(info);
     for (std::size_t d = 0; d < texts.size(); ++d) {
       std::set<std::string> open;

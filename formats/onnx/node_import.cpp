@@ -60,10 +60,14 @@ graph::Shape NodeImport::shape(std::size_t i) const { return builder()[input(i)]
 const graph::Value* NodeImport::value(std::size_t i) const { return builder().value(input(i)); }
 
 const graph::Value& NodeImport::known(std::size_t i, std::string_view what) const {
-  const graph::Value* values = value(i);
+  return known_tensor(input(i), "operand " + std::to_string(i) + " ('" + builder()[input(i)].name + "') gives " + std::string(what));
+}
+
+const graph::Value& NodeImport::known_tensor(TensorId t, std::string_view what) const {
+  const graph::Value* values = builder().value(t);
   if (!values) {
-    fail("operand " + std::to_string(i) + " ('" + builder()[input(i)].name + "') gives " + std::string(what) +
-         ", so it must follow from shapes and constants; it depends on data");
+    throw DependsOnData(builder()[t].name, described(node_) + ": " + std::string(what) +
+                                               ", so it must follow from shapes and constants; it depends on data");
   }
   return *values;
 }
@@ -226,13 +230,13 @@ bool NodeImport::is_noise(std::size_t i) const {
 
 std::int64_t NodeImport::next_stream() { return static_cast<std::int64_t>(importer_.streams_++); }
 
-void NodeImport::run_body(std::string_view key) {
+std::vector<Meaning> NodeImport::run_body(std::string_view key, const std::vector<Meaning>& arguments, BodyMemory& memory) {
   const auto* a = attribute(key);
   if (!a || !a->has_g()) fail("attribute " + std::string(key) + " must be a graph");
   Importer::Scope* const scope = importer_.scope_;
-  auto results = importer_.run_graph(a->g(), *scope);
+  auto results = importer_.run_graph(a->g(), *scope, arguments, memory);
   importer_.scope_ = scope;
-  for (std::size_t i = 0; i < std::min(results.size(), outputs_.size()); ++i) outputs_[i] = std::move(results[i]);
+  return results;
 }
 
 }  // namespace rehearsal::formats

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -29,6 +30,8 @@ class UnsupportedOperator : public BadInput {
 
 /// What a name of the file stands for: a tensor, a sequence of tensors, or something behind an unknown operator.
 using Meaning = std::variant<std::monostate, graph::TensorId, std::vector<graph::TensorId>>;
+/// The stored tensors of a body that runs several times, by the name they have in it.
+using BodyMemory = std::unordered_map<std::string, Meaning>;
 
 class NodeImport {
  public:
@@ -44,6 +47,7 @@ class NodeImport {
   [[nodiscard]] std::size_t input_count() const { return inputs_.size(); }
   [[nodiscard]] bool has(std::size_t i) const { return i < inputs_.size() && !std::holds_alternative<std::monostate>(inputs_[i]); }
   [[nodiscard]] graph::TensorId input(std::size_t i) const;
+  [[nodiscard]] Meaning meaning(std::size_t i) const { return i < inputs_.size() ? inputs_[i] : Meaning{}; }
   [[nodiscard]] graph::TensorId input_or_none(std::size_t i) const { return has(i) ? input(i) : graph::TensorId::None; }
   [[nodiscard]] std::vector<graph::TensorId> inputs() const;  ///< all, None where absent
   [[nodiscard]] const std::vector<graph::TensorId>& sequence(std::size_t i) const;
@@ -54,6 +58,7 @@ class NodeImport {
   [[nodiscard]] const graph::Value* value(std::size_t i) const;
   /// The values of an operand that must be known now. Throws BadInput saying `what` they are.
   [[nodiscard]] const graph::Value& known(std::size_t i, std::string_view what) const;
+  [[nodiscard]] const graph::Value& known_tensor(graph::TensorId t, std::string_view what) const;
   [[nodiscard]] std::vector<std::int64_t> known_integers(std::size_t i, std::string_view what) const;
   [[nodiscard]] std::int64_t known_integer(std::size_t i, std::string_view what) const;  ///< of one element
   [[nodiscard]] double known_number(std::size_t i, std::string_view what) const;
@@ -79,6 +84,9 @@ class NodeImport {
   /// Results beyond those that the file names are dropped.
   void set(std::size_t i, graph::TensorId t) {
     if (i < outputs_.size()) outputs_[i] = t;
+  }
+  void set_meaning(std::size_t i, Meaning meaning) {
+    if (i < outputs_.size()) outputs_[i] = std::move(meaning);
   }
   void set_sequence(std::size_t i, std::vector<graph::TensorId> parts) {
     if (i < outputs_.size()) outputs_[i] = std::move(parts);
@@ -106,8 +114,8 @@ class NodeImport {
   [[nodiscard]] std::int64_t next_stream();
   /// The storage of running statistics: operand i itself, or a copy when something else has it already; None when it is not stored.
   graph::TensorId state(std::size_t i, std::string_view suffix);
-  /// Imports the body of a graph attribute in place, and makes its outputs this node's.
-  void run_body(std::string_view key);
+  /// Imports the body of a graph attribute in place, its inputs being `arguments`. Returns its outputs.
+  std::vector<Meaning> run_body(std::string_view key, const std::vector<Meaning>& arguments, BodyMemory& memory);
 
   [[nodiscard]] graph::GraphBuilder& builder() const;
   void warn(const std::string& sentence) const;

@@ -9,6 +9,7 @@ namespace {
 
 using graph::Attributes;
 using graph::Shape;
+using graph::TensorId;
 using graph::Value;
 
 /// One of several attributes holds the value.
@@ -59,17 +60,34 @@ void random(NodeImport& n) {
   n.set_weight(0, {type, shape}, distribution(n, type));
 }
 
-/// Fresh noise of every step. Stochastic depth compares it with a probability, which is a dropout of ones (elementwise.cpp, "Less");
-/// until then a placeholder stands for it.
-void uniform_like(NodeImport& n) {
-  if (n.number("low", 0) != 0 || n.number("high", 1) != 1) n.unsupported("fresh random numbers outside [0, 1) are not supported");
-  const DType type = declared_type(n, n.type(0).dtype);
-  const graph::TensorId noise = n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}});
-  n.mark_noise(noise);
-  n.set(0, noise);
+TensorId noise(NodeImport& n, DType type, bool normal) {
+  return n.emit("Noise", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}, {"stream", n.next_stream()}, {"normal", std::int64_t{normal}}});
 }
 
-void normal_like(NodeImport& n) { n.unsupported("fresh normal noise in every step is not supported"); }
+TensorId moved(NodeImport& n, TensorId x, double factor, double offset) {
+  if (factor != 1) x = n.emit("Scale", {x}, {{"factor", factor}});
+  return offset == 0 ? x : n.emit("Add", {x, n.scalar(offset, n.builder().type(x).dtype)});
+}
+
+/// Fresh noise of every step. Stochastic depth compares it with a probability, which is a dropout of ones (elementwise.cpp, "Less").
+void uniform_like(NodeImport& n) {
+  const double low = n.number("low", 0), high = n.number("high", 1);
+  const TensorId fresh = noise(n, declared_type(n, n.type(0).dtype), false);
+  if (low == 0 && high == 1) n.mark_noise(fresh);
+  n.set(0, moved(n, fresh, high - low, low));
+}
+
+void normal_like(NodeImport& n) {
+  n.set(0, moved(n, noise(n, declared_type(n, n.type(0).dtype), true), n.number("scale", 1), n.number("mean", 0)));
+}
+
+/// 1 with the probability that the operand gives, else 0.
+void bernoulli(NodeImport& n) {
+  const auto type = n.has_attribute("dtype") ? dtype_from_onnx(static_cast<int>(n.integer("dtype", 0))) : n.type(0).dtype;
+  if (!type) n.unsupported("its element type is not supported");
+  const TensorId drawn = n.emit("Less", {noise(n, n.type(0).dtype, false), n.input(0)});
+  n.set(0, n.emit("Cast", {drawn}, {{"to", std::string(name(*type))}}));
+}
 
 void range(NodeImport& n) {
   const DType type = n.type(0).dtype;
@@ -105,6 +123,7 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "RandomUniform", 1, kNewest, random},
     {kDefaultDomain, "RandomNormalLike", 1, kNewest, normal_like},
     {kDefaultDomain, "RandomUniformLike", 1, kNewest, uniform_like},
+    {kDefaultDomain, "Bernoulli", 15, kNewest, bernoulli},
     {kDefaultDomain, "Range", 11, kNewest, range},
     {kDefaultDomain, "EyeLike", 9, kNewest, eye_like},
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "formats/onnx/ops/convolution.hpp"
 #include "formats/onnx/ops/rows.hpp"
 
 namespace rehearsal::formats {
@@ -59,9 +60,9 @@ WindowAttributes window_attributes(const NodeImport& n, Sizes kernel) {
   return w;
 }
 
-Sizes kernel_of_weight(const NodeImport& n) {
-  if (n.rank(1) < 3) n.fail("the weight has shape " + graph::to_text(n.shape(1)) + ", it must have a kernel of one or more axes");
-  const Shape shape = n.shape(1);
+Sizes kernel_of_weight(const NodeImport& n, std::size_t weight = 1) {
+  const Shape shape = n.shape(weight);
+  if (shape.size() < 3) n.fail("the weight has shape " + graph::to_text(shape) + ", it must have a kernel of one or more axes");
   return {shape.begin() + 2, shape.end()};
 }
 
@@ -84,14 +85,10 @@ std::vector<TensorId> weighted_operands(NodeImport& n, std::int64_t channels) {
   return operands;
 }
 
-void conv(NodeImport& n) {
-  const WindowAttributes w = window_attributes(n, kernel_of_weight(n));
-  Attributes attributes{{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", n.integer("group", 1)}};
-  n.set(0, n.emit("Conv", weighted_operands(n, n.shape(1)[0]), std::move(attributes)));
-}
+void conv(NodeImport& n) { n.set(0, emit_convolution(n, weighted_operands(n, n.shape(1).at(0)))); }
 
 /// Padding of a transposed convolution whose result has the sizes in "output_shape", or size times stride for SAME.
-void pad_to_output(const NodeImport& n, WindowAttributes& w, const Sizes& output_padding) {
+void pad_to_output(const NodeImport& n, WindowAttributes& w, Sizes& output_padding) {
   const std::string mode = n.text("auto_pad", "NOTSET");
   const std::size_t rank = w.kernel.size();
   Sizes wanted = n.integers("output_shape");
@@ -103,8 +100,10 @@ void pad_to_output(const NodeImport& n, WindowAttributes& w, const Sizes& output
     const std::int64_t size = n.shape(0)[d + 2];
     if (size > kLargest) n.fail("an image axis of " + std::to_string(size) + " is not possible");
     const std::int64_t result = wanted.empty() ? size * w.strides[d] : wanted[d];
-    const std::int64_t total =
-        std::max<std::int64_t>(0, (size - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 + output_padding[d] - result);
+    const std::int64_t whole = (size - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1;
+    // what is missing is added at the high end, as rows that see no kernel
+    output_padding[d] = std::max(output_padding[d], result - whole);
+    const std::int64_t total = std::max<std::int64_t>(0, whole + output_padding[d] - result);
     w.pads[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
     w.pads[d + rank] = total - w.pads[d];
   }
@@ -122,16 +121,50 @@ void conv_transpose(NodeImport& n) {
   n.set(0, n.emit("ConvTranspose", weighted_operands(n, n.shape(1)[1] * group), std::move(attributes)));
 }
 
+/// Positions of the maxima in the whole tensor; storage_order 1 counts the first image axis fastest.
+void set_positions(NodeImport& n, const TensorId x, Attributes attributes) {
+  if (!n.reads(1)) return;
+  if (n.integer("storage_order", 0) != 0) attributes.set("column_major", std::int64_t{1});
+  n.set(1, n.emit("MaxPoolPositions", {x}, std::move(attributes)));
+}
+
 void pool(NodeImport& n) {
   const WindowAttributes w = window_attributes(n, n.integers("kernel_shape"));
   const bool same = n.text("auto_pad", "NOTSET").starts_with("SAME");
   Attributes attributes{{"kernel_shape", w.kernel}, {"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}};
   if (n.integer("ceil_mode", 0) != 0 && !same) attributes.set("ceil_mode", std::int64_t{1});
   if (n.op() == "AveragePool") attributes.set("count_include_pad", n.integer("count_include_pad", 0));
-  if (n.integer("storage_order", 0) != 0 || n.reads(1)) n.unsupported("positions of the maxima (second result) are not supported");
-  const TensorId result = n.emit(n.op(), {n.input(0)}, std::move(attributes));
+  const DType type = n.type(0).dtype;
+  const auto cast = [&](TensorId t, DType to) { return is_float(type) ? t : n.emit("Cast", {t}, {{"to", std::string(name(to))}}); };
+  const TensorId x = cast(n.input(0), DType::F64);  // the largest of integers is found among numbers that hold them exactly
+  const TensorId result = n.emit(n.op(), {x}, attributes);
+  n.set(0, cast(result, type));
+  if (n.wants(1) && !n.reads(1)) n.declare(1, {DType::I64, n.builder().type(result).shape});
+  set_positions(n, x, std::move(attributes));
+}
+
+/// Zeros with each element where MaxPool found it.
+void max_unpool(NodeImport& n) {
+  const Shape x = n.shape(0);
+  const WindowAttributes w = window_attributes(n, n.integers("kernel_shape"));
+  Shape shape = n.has(2) ? n.known_integers(2, "the shape of the result") : x;
+  for (std::size_t d = 0; d < w.kernel.size() && !n.has(2); ++d)
+    shape[d + 2] = (x[d + 2] - 1) * w.strides[d] + w.kernel[d] - w.pads[d] - w.pads[d + w.kernel.size()];
+  if (shape.size() != x.size()) n.fail("its result has shape " + graph::to_text(shape) + ", which does not fit " + graph::to_text(x));
+  // positions count in the image that was pooled: its sizes follow from the window, and the result may be larger
+  Shape pooled = x;
+  for (std::size_t d = 0; d < w.kernel.size(); ++d)
+    pooled[d + 2] = (x[d + 2] - 1) * w.strides[d] + w.kernel[d] - w.pads[d] - w.pads[d + w.kernel.size()];
+  const TensorId zeros = n.emit("ConstantOfShape", {}, {{"shape", Shape{graph::element_count(pooled)}}, {"dtype", std::string(name(n.type(0).dtype))}});
+  const std::int64_t count = graph::element_count(x);
+  const TensorId flat = n.emit("ScatterElements", {zeros, n.reshape(n.input(1), {count}), n.reshape(n.input(0), {count})});
+  TensorId result = n.reshape(flat, pooled);
+  if (pooled != shape) {
+    Sizes pads(2 * w.kernel.size(), 0);
+    for (std::size_t d = 0; d < w.kernel.size(); ++d) pads[w.kernel.size() + d] = shape[d + 2] - pooled[d + 2];
+    result = n.emit("Pad", {result}, {{"pads", pads}, {"mode", std::string("constant")}, {"value", 0.0}});
+  }
   n.set(0, result);
-  if (n.wants(1)) n.declare(1, {DType::I64, n.builder().type(result).shape});
 }
 
 void global_pool(NodeImport& n) {
@@ -152,11 +185,18 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "ConvTranspose", 1, kNewest, conv_transpose},
     {kDefaultDomain, "MaxPool", 1, kNewest, pool},
     {kDefaultDomain, "AveragePool", 1, kNewest, pool},
+    {kDefaultDomain, "MaxUnpool", 9, kNewest, max_unpool},
     {kDefaultDomain, "GlobalAveragePool", 1, kNewest, global_pool},
     {kDefaultDomain, "GlobalMaxPool", 1, kNewest, global_pool},
 };
 
 }  // namespace
+
+TensorId emit_convolution(NodeImport& n, std::vector<TensorId> operands, std::size_t weight) {
+  const WindowAttributes w = window_attributes(n, kernel_of_weight(n, weight));
+  return n.emit("Conv", std::move(operands),
+                {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", n.integer("group", 1)}});
+}
 
 std::span<const ImportRow> convolution_rows() { return kRows; }
 

@@ -42,7 +42,7 @@ class Summation {
     for (std::size_t i = 0; i < n_.input_count(); ++i) {
       const std::size_t comma = std::min(operands.find(',', at), operands.size());
       if (at > operands.size()) n_.fail("the equation '" + equation + "' has fewer terms than operands");
-      terms_.push_back({n_.input(i), letters_of(operands.substr(at, comma - at), n_.rank(i))});
+      terms_.push_back(diagonal({n_.input(i), letters_of(operands.substr(at, comma - at), n_.rank(i))}));
       note_sizes(terms_.back());
       at = comma + 1;
     }
@@ -68,11 +68,34 @@ class Summation {
     }
     if (rank != std::string::npos && letters.size() != rank)
       n_.fail("the term '" + term + "' does not fit an operand of " + std::to_string(rank) + " dimensions");
-    std::string sorted = letters;
-    std::sort(sorted.begin(), sorted.end());
-    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-      n_.unsupported("a letter that stands twice in one term ('" + term + "') is not supported");
     return letters;
+  }
+
+  /// Two dimensions of one letter become their diagonal: every (size + 1)th element of both together.
+  Term diagonal(Term term) {
+    for (std::size_t first = 0; first < term.letters.size(); ++first) {
+      const std::size_t second = term.letters.find(term.letters[first], first + 1);
+      if (second == std::string::npos) continue;
+      Shape shape = n_.builder().type(term.tensor).shape, perm;
+      const std::int64_t size = shape[first];
+      if (shape[second] != size) n_.fail(std::string("the letter '") + term.letters[first] + "' has two sizes");
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        if (d != first && d != second) perm.push_back(static_cast<std::int64_t>(d));
+      Shape flat;
+      std::string letters;
+      for (const std::int64_t d : perm) {
+        flat.push_back(shape[static_cast<std::size_t>(d)]);
+        letters.push_back(term.letters[static_cast<std::size_t>(d)]);
+      }
+      perm.insert(perm.end(), {static_cast<std::int64_t>(first), static_cast<std::int64_t>(second)});
+      flat.push_back(size * size);
+      const TensorId joined = n_.reshape(n_.emit("Transpose", {term.tensor}, {{"perm", perm}}), flat);
+      const auto last = static_cast<std::int64_t>(flat.size()) - 1;
+      const TensorId picked = n_.emit(
+          "Slice", {joined}, {{"starts", Shape{0}}, {"ends", Shape{size * size}}, {"axes", Shape{last}}, {"steps", Shape{size + 1}}});
+      return diagonal({picked, letters + term.letters[first]});
+    }
+    return term;
   }
 
   void note_sizes(const Term& term) {

@@ -34,12 +34,12 @@ void binary(NodeImport& n) { n.set(0, n.emit(n.op(), {n.input(0), aligned_operan
 
 /// Noise below p is true with probability p: where a dropout of ones keeps its element.
 void less(NodeImport& n) {
-  if (!n.is_noise(0)) return binary(n);
+  if (!n.is_noise(0) || !n.training() || !n.value(1)) return binary(n);
   const double p = n.known_number(1, "the probability");
   const DType type = n.type(0).dtype;
   const TensorId ones = n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}, {"value", 1.0}});
   const TensorId kept =
-      n.training() && p < 1 ? n.emit("Dropout", {ones}, {{"ratio", std::clamp(1 - p, 0.0, 1.0)}, {"stream", n.next_stream()}}) : ones;
+      p < 1 ? n.emit("Dropout", {ones}, {{"ratio", std::clamp(1 - p, 0.0, 1.0)}, {"stream", n.next_stream()}}) : ones;
   n.set(0, n.emit("Greater", {kept, n.scalar(0, type)}));
 }
 
@@ -151,6 +151,22 @@ void power(NodeImport& n) {
   n.set(0, n.emit("Pow", {x, cast_to(n, aligned_operand(n), n.type(0).dtype)}));
 }
 
+/// Infinities of the signs that are asked for.
+void is_infinite(NodeImport& n) {
+  const bool above = n.integer("detect_positive", 1) != 0, below = n.integer("detect_negative", 1) != 0;
+  const DType type = n.type(0).dtype;
+  const TensorId all = n.emit("IsInf", {n.input(0)});
+  if (above && below) return n.set(0, all);
+  const TensorId sign = n.emit(above ? "Greater" : "Less", {n.input(0), n.scalar(0, type)});
+  n.set(0, above || below ? n.emit("And", {all, sign}) : n.emit("And", {all, n.emit("Not", {all})}));
+}
+
+void bit_shift(NodeImport& n) {
+  const std::string direction = n.text("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") n.fail("direction is '" + direction + "', it must be LEFT or RIGHT");
+  n.set(0, n.emit("BitShift", {n.input(0), n.input(1)}, {{"left", std::int64_t{direction == "LEFT"}}}));
+}
+
 void modulo(NodeImport& n) { n.set(0, n.emit("Mod", {n.input(0), n.input(1)}, {{"fmod", n.integer("fmod", 0)}})); }
 
 /// tf2onnx writes an operator that ONNX does not have, meaning 1 - Erf.
@@ -177,7 +193,7 @@ void thresholded_relu(NodeImport& n) {
 
 /// Identity of a stored tensor is a tensor of its own: exporters merge equal values that way (import.hpp).
 void identity(NodeImport& n) {
-  if (n.input_count() == 1 && !n.has(0)) return;
+  if (!std::holds_alternative<TensorId>(n.meaning(0))) return n.set_meaning(0, n.meaning(0));
   const graph::Tensor tensor = n.builder()[n.input(0)];
   const bool stored =
       tensor.producer == graph::NodeId::None && (tensor.role == graph::Role::Parameter || tensor.role == graph::Role::State);
@@ -191,6 +207,10 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "Div", 1, kNewest, binary},
     {kDefaultDomain, "Pow", 1, kNewest, power},
     {kDefaultDomain, "Mod", 10, kNewest, modulo},
+    {kDefaultDomain, "BitShift", 11, kNewest, bit_shift},
+    {kDefaultDomain, "BitwiseAnd", 18, kNewest, same},
+    {kDefaultDomain, "BitwiseOr", 18, kNewest, same},
+    {kDefaultDomain, "BitwiseXor", 18, kNewest, same},
     {kDefaultDomain, "Sum", 1, kNewest, fold_operands},
     {kDefaultDomain, "Mean", 1, kNewest, fold_operands},
     {kDefaultDomain, "Max", 1, kNewest, fold_operands},
@@ -232,7 +252,7 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "Round", 11, kNewest, same},
     {kDefaultDomain, "Sign", 9, kNewest, same},
     {kDefaultDomain, "IsNaN", 9, kNewest, same},
-    {kDefaultDomain, "IsInf", 10, kNewest, same},
+    {kDefaultDomain, "IsInf", 10, kNewest, is_infinite},
     {kDefaultDomain, "Softplus", 1, kNewest, same},
     {kDefaultDomain, "Softsign", 1, kNewest, same},
     {kDefaultDomain, "HardSwish", 14, kNewest, same},

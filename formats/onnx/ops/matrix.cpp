@@ -13,6 +13,8 @@ using graph::TensorId;
 
 void matmul(NodeImport& n) { n.set(0, n.emit("MatMul", {n.input(0), n.input(1)})); }
 
+void determinant(NodeImport& n) { n.set(0, n.emit("Det", {n.input(0)})); }
+
 void gemm(NodeImport& n) {
   const double alpha = n.number("alpha", 1.0), beta = n.number("beta", 1.0);
   Attributes attributes{{"trans_a", n.integer("transA", 0)}, {"trans_b", n.integer("transB", 0)}};
@@ -35,6 +37,7 @@ void einsum(NodeImport& n) { n.set(0, import_einsum(n, n.text("equation", "")));
 
 constexpr ImportRow kRows[] = {
     {kDefaultDomain, "MatMul", 1, kNewest, matmul},
+    {kDefaultDomain, "Det", 11, kNewest, determinant},
     {kDefaultDomain, "Gemm", 1, kNewest, gemm},
     {kDefaultDomain, "Einsum", 12, kNewest, einsum},
     {kMicrosoft, "FusedMatMul", 1, kNewest, fused_matmul},

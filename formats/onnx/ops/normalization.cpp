@@ -1,5 +1,7 @@
 // Normalizations and dropout, in the form of training.
 
+#include <algorithm>
+
 #include "formats/onnx/ops/rows.hpp"
 #include "graph/composites.hpp"
 
@@ -10,10 +12,50 @@ using graph::Attributes;
 using graph::Shape;
 using graph::TensorId;
 
+TensorId mean_over(NodeImport& n, TensorId x, const std::vector<std::int64_t>& axes, bool keep) {
+  double count = 1;
+  for (const std::int64_t axis : axes) count *= static_cast<double>(n.builder().type(x).shape[static_cast<std::size_t>(axis)]);
+  return n.emit("ReduceSum", {x}, {{"axes", axes}, {"keepdims", std::int64_t{keep}}, {"scale", 1 / count}});
+}
+
+/// The training form where the model itself is not trained: statistics of the batch, and the running ones as results.
+void batch_statistics(NodeImport& n, double epsilon) {
+  const Shape shape = n.shape(0);
+  if (shape.size() < 2) n.fail("needs a batch and channels");
+  std::vector<std::int64_t> axes{0};
+  for (std::size_t d = 2; d < shape.size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
+  Shape wide(shape.size(), 1);
+  wide[1] = shape[1];
+  const DType type = n.type(0).dtype;
+  const TensorId mean = mean_over(n, n.input(0), axes, true), centered = n.emit("Sub", {n.input(0), mean});
+  const TensorId variance = mean_over(n, n.emit("Mul", {centered, centered}), axes, true);
+  const TensorId deviation = n.emit("Sqrt", {n.emit("Add", {variance, n.scalar(epsilon, type)})});
+  const TensorId scaled = n.emit("Mul", {n.emit("Div", {centered, deviation}), n.reshape(n.input(1), wide)});
+  n.set(0, n.emit("Add", {scaled, n.reshape(n.input(2), wide)}));
+  const double momentum = n.number("momentum", 0.9);
+  const auto running = [&](std::size_t operand, TensorId batch) {
+    const TensorId old = n.emit("Scale", {n.input(operand)}, {{"factor", momentum}});
+    return n.emit("Add", {old, n.emit("Scale", {n.reshape(batch, {shape[1]})}, {{"factor", 1 - momentum}})});
+  };
+  if (n.wants(1)) n.set(1, running(3, mean));
+  if (n.wants(2)) n.set(2, running(4, variance));
+}
+
+/// (x - mean) / deviation over the axes (default: all but the channels).
+void mean_variance(NodeImport& n) {
+  std::vector<std::int64_t> axes = n.has_attribute("axes") ? n.integers("axes") : std::vector<std::int64_t>{0, 2, 3};
+  for (std::int64_t& axis : axes) axis = graph::normalize_axis(axis, n.rank(0));
+  const TensorId centered = n.emit("Sub", {n.input(0), mean_over(n, n.input(0), axes, true)});
+  const TensorId variance = mean_over(n, n.emit("Mul", {centered, centered}), axes, true);
+  // the constant of the function's body in the specification
+  n.set(0, n.emit("Div", {centered, n.emit("Add", {n.emit("Sqrt", {variance}), n.scalar(1e-9, n.type(0).dtype)})}));
+}
+
 /// Newer exporters leave "training_mode" out even of a network in training, so the form of the file says nothing.
 void batch_norm(NodeImport& n) {
   const double epsilon = n.number("epsilon", 1e-5);
   if (n.version() < 9 && n.integer("spatial", 1) == 0) n.unsupported("statistics per element (spatial = 0) are not supported");
+  if (!n.training() && n.integer("training_mode", 0) != 0) return batch_statistics(n, epsilon);
   if (!n.training()) {
     n.set(0, n.emit("BatchNormInference", {n.input(0), n.input(1), n.input(2), n.input(3), n.input(4)}, {{"epsilon", epsilon}}));
   } else {
@@ -47,12 +89,29 @@ TensorId trailing_operand(NodeImport& n, std::size_t i, std::int64_t axis) {
   return n.emit("Expand", {n.input(i)}, {{"shape", wanted}});
 }
 
+/// Mean and inverse deviation, where the model reads them: computed for themselves, so that gradients flow through them.
+void layer_statistics(NodeImport& n, std::int64_t axis) {
+  graph::TensorType statistic = n.type(0);
+  std::fill(statistic.shape.begin() + axis, statistic.shape.end(), 1);
+  for (std::size_t i = 1; i <= 2; ++i)
+    if (n.wants(i) && !n.reads(i)) n.declare(i, statistic);
+  if (!n.reads(1) && !n.reads(2)) return;
+  std::vector<std::int64_t> axes;
+  for (auto d = axis; d < static_cast<std::int64_t>(n.rank(0)); ++d) axes.push_back(d);
+  const TensorId mean = mean_over(n, n.input(0), axes, true);
+  if (n.reads(1)) n.set(1, mean);
+  if (!n.reads(2)) return;
+  const TensorId centered = n.emit("Sub", {n.input(0), mean});
+  const TensorId variance = mean_over(n, n.emit("Mul", {centered, centered}), axes, true);
+  n.set(2, n.emit("Reciprocal", {n.emit("Sqrt", {n.emit("Add", {variance, n.scalar(n.number("epsilon", 1e-5), statistic.dtype)})})}));
+}
+
 void layer_norm(NodeImport& n) {
   const std::int64_t axis = first_axis(n);
   std::vector<TensorId> operands{n.input(0), trailing_operand(n, 1, axis)};
   if (n.has(2)) operands.push_back(trailing_operand(n, 2, axis));
-  const auto results = n.emit_all("LayerNormalization", std::move(operands), {{"axis", axis}, {"epsilon", n.number("epsilon", 1e-5)}});
-  for (std::size_t i = 0; i < n.output_count() && i < results.size(); ++i) n.set(i, results[i]);
+  n.set(0, n.emit("LayerNormalization", std::move(operands), {{"axis", axis}, {"epsilon", n.number("epsilon", 1e-5)}}));
+  layer_statistics(n, axis);
 }
 
 void rms_norm(NodeImport& n) {
@@ -82,19 +141,30 @@ void local_response(NodeImport& n) {
   n.set(0, n.emit("Div", {n.input(0), n.emit("Pow", {base, n.scalar(n.number("beta", 0.75), type)})}));
 }
 
-/// Whether a node drops is the run's decision, not the file's: exporters lose the training flag of attention dropout.
+/// Whether a node drops is the run's decision, not the file's: exporters lose the training flag of attention dropout. A model that is only
+/// evaluated drops where its node says so.
+bool drops(NodeImport& n) {
+  if (!is_float(n.type(0).dtype)) return false;
+  return n.training() || (n.version() >= 12 && n.has(2) && n.known_number(2, "whether it drops") != 0);
+}
+
 void dropout(NodeImport& n) {
+  const bool active = drops(n);
   double ratio = n.number("ratio", 0.5);
-  if (n.version() >= 12) ratio = n.has(1) ? n.known_number(1, "the ratio") : 0.5;
-  const bool drops = n.training() && ratio > 0 && is_float(n.type(0).dtype);
-  if (n.reads(1)) {
-    if (drops) n.unsupported("reading the mask (second result) is not supported");
-    n.set(1, n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string("bool")}, {"value", 1.0}}));
-  } else if (n.wants(1)) {
-    n.declare(1, {DType::Bool, n.shape(0)});
+  if (n.version() >= 12) ratio = active && n.has(1) ? n.known_number(1, "the ratio") : 0.5;
+  const bool masked = n.reads(1);
+  const auto dropped = [&](TensorId x) { return n.emit("Dropout", {x}, {{"ratio", ratio}, {"stream", n.next_stream()}}); };
+  if (n.wants(1) && !masked) n.declare(1, {DType::Bool, n.shape(0)});
+  if (!active || ratio == 0) {
+    if (masked) n.set(1, n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string("bool")}, {"value", 1.0}}));
+    return n.set(0, n.input(0));
   }
-  if (!drops) return n.set(0, n.input(0));
-  n.set(0, n.emit("Dropout", {n.input(0)}, {{"ratio", ratio}, {"stream", n.next_stream()}}));
+  if (!masked) return n.set(0, dropped(n.input(0)));
+  // the mask is what a dropout of ones keeps
+  const DType type = n.type(0).dtype;
+  const TensorId kept = dropped(n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}, {"value", 1.0}}));
+  n.set(1, n.emit("Greater", {kept, n.scalar(0, type)}));
+  n.set(0, n.emit("Mul", {n.input(0), kept}));
 }
 
 constexpr ImportRow kRows[] = {
@@ -103,6 +173,7 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "GroupNormalization", 18, kNewest, group_norm},
     {kDefaultDomain, "LayerNormalization", 1, kNewest, layer_norm},
     {kDefaultDomain, "RMSNormalization", 1, kNewest, rms_norm},
+    {kDefaultDomain, "MeanVarianceNormalization", 9, kNewest, mean_variance},
     {kDefaultDomain, "LRN", 1, kNewest, local_response},
     {kDefaultDomain, "Dropout", 1, kNewest, dropout},
 };

@@ -41,6 +41,7 @@ struct Direction {
   TensorId recurrence = TensorId::None;  ///< R
   TensorId recurrent_bias = TensorId::None;         ///< of GRU's last gate with linear_before_reset: [hidden]
   TensorId h = TensorId::None, c = TensorId::None;  ///< None: zero
+  TensorId peepholes = TensorId::None;              ///< of LSTM: [3 * hidden], gates i, o, f
 };
 
 std::vector<TensorId> gates_of(NodeImport& n, TensorId joined, const Sizes& s, std::int64_t count) {
@@ -51,12 +52,18 @@ TensorId with_recurrence(NodeImport& n, const Direction& d, TensorId input) {
   return d.h == TensorId::None ? input : n.emit("Add", {input, times_transposed(n, d.h, d.recurrence)});
 }
 
+/// A gate that sees the cell's state through weights of its own (Gers, Schmidhuber 2000): `which` of i, o, f.
+TensorId with_peephole(NodeImport& n, const Direction& d, TensorId gate, std::int64_t which, const Sizes& s) {
+  if (d.peepholes == TensorId::None || d.c == TensorId::None) return gate;
+  return n.emit("Add", {gate, n.emit("Mul", {d.c, part(n, d.peepholes, 0, which * s.hidden, s.hidden)})});
+}
+
 /// Gates i, o, f, c (Hochreiter, Schmidhuber 1997; ONNX operator LSTM).
 void lstm_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
   const auto gates = gates_of(n, with_recurrence(n, d, input), s, 4);
-  const TensorId in = n.emit("Mul", {n.emit("Sigmoid", {gates[0]}), n.emit("Tanh", {gates[3]})});
-  d.c = d.c == TensorId::None ? in : n.emit("Add", {n.emit("Mul", {n.emit("Sigmoid", {gates[2]}), d.c}), in});
-  d.h = n.emit("Mul", {n.emit("Sigmoid", {gates[1]}), n.emit("Tanh", {d.c})});
+  const TensorId in = n.emit("Mul", {n.emit("Sigmoid", {with_peephole(n, d, gates[0], 0, s)}), n.emit("Tanh", {gates[3]})});
+  d.c = d.c == TensorId::None ? in : n.emit("Add", {n.emit("Mul", {n.emit("Sigmoid", {with_peephole(n, d, gates[2], 2, s)}), d.c}), in});
+  d.h = n.emit("Mul", {n.emit("Sigmoid", {with_peephole(n, d, gates[1], 1, s)}), n.emit("Tanh", {d.c})});
 }
 
 TensorId zero_state(NodeImport& n, const Sizes& s) {
@@ -102,7 +109,6 @@ void require_plain(NodeImport& n, const Sizes& s) {
   }
   if (n.has_attribute("clip")) n.unsupported("clipped gates are not supported");
   if (n.integer("input_forget", 0) != 0) n.unsupported("coupled input and forget gates are not supported");
-  if (n.has(7)) n.unsupported("peepholes are not supported");
   if (n.has(4)) {
     const auto lengths = n.known_integers(4, "the lengths of the sequences");
     if (std::any_of(lengths.begin(), lengths.end(), [&](std::int64_t l) { return l != s.time; }))
@@ -122,15 +128,23 @@ TensorId joined_bias(NodeImport& n, Direction& d, std::int64_t direction, const 
   return n.emit("Concat", {added, part(n, of_w, 0, 2 * s.hidden, s.hidden)}, {{"axis", std::int64_t{0}}});
 }
 
+/// An initial state [directions, batch, hidden], or [batch, directions, hidden] with the batch first, of one direction.
+TensorId state_of(NodeImport& n, std::size_t i, std::int64_t direction, const Sizes& s) {
+  if (n.integer("layout", 0) == 0) return of_direction(n, i, direction);
+  const TensorId one = part(n, n.input(i), 1, direction, 1);
+  return n.reshape(one, {s.batch, s.hidden});
+}
+
 Direction direction_of(NodeImport& n, TensorId x, std::int64_t direction, const Sizes& s, std::int64_t gates) {
   Direction d;
+  if (n.op() == "LSTM" && n.has(7)) d.peepholes = of_direction(n, 7, direction);
   TensorId products = times_transposed(n, x, of_direction(n, 1, direction));
   if (n.has(3)) products = n.emit("Add", {products, joined_bias(n, d, direction, s, gates)});
   const auto steps = n.emit_all("Split", {products}, {{"axis", std::int64_t{0}}, {"split", Shape(static_cast<std::size_t>(s.time), 1)}});
   for (const TensorId step : steps) d.inputs.push_back(n.reshape(step, {s.batch, gates * s.hidden}));
   d.recurrence = of_direction(n, 2, direction);
-  if (n.has(5)) d.h = of_direction(n, 5, direction);
-  if (n.has(6)) d.c = of_direction(n, 6, direction);
+  if (n.has(5)) d.h = state_of(n, 5, direction, s);
+  if (n.has(6)) d.c = state_of(n, 6, direction, s);
   return d;
 }
 
@@ -141,17 +155,18 @@ TensorId joined(NodeImport& n, std::vector<TensorId> parts, std::int64_t axis) {
 bool weights_differ(const NodeImport& n) { return n.shape(2)[0] != n.shape(1)[0] || n.shape(2)[1] != n.shape(1)[1]; }
 
 void recurrent(NodeImport& n, const Cell& cell) {
-  if (n.integer("layout", 0) != 0) n.unsupported("layout 1 (batch first) is not supported");
   if (n.rank(0) != 3 || n.rank(1) != 3 || n.rank(2) != 3) n.fail("operands X, W and R must have three dimensions");
   if (n.shape(1)[0] < 1 || n.shape(1)[0] > 2 || weights_differ(n)) n.fail("W and R must have one or two directions, and as many gates");
-  const Sizes s{n.shape(0)[0], n.shape(0)[1], n.shape(2)[2]};
+  const bool batch_first = n.integer("layout", 0) != 0;
+  const Sizes s{n.shape(0)[batch_first ? 1 : 0], n.shape(0)[batch_first ? 0 : 1], n.shape(2)[2]};
+  const TensorId x = batch_first ? n.emit("Transpose", {n.input(0)}, {{"perm", Shape{1, 0, 2}}}) : n.input(0);
   require_plain(n, s);
   if (s.time < 1) n.fail("needs a sequence of at least one step");
   const std::string mode = n.text("direction", "forward");
   std::vector<TensorId> all, last_h, last_c;
   for (std::int64_t direction = 0; direction < n.shape(1)[0]; ++direction) {
     const bool reverse = mode == "reverse" || direction == 1;
-    Direction d = direction_of(n, n.input(0), direction, s, cell.gates);
+    Direction d = direction_of(n, x, direction, s, cell.gates);
     std::vector<TensorId> states(d.inputs.size());
     for (std::size_t i = 0; i < states.size(); ++i) {
       const std::size_t t = reverse ? states.size() - 1 - i : i;
@@ -162,8 +177,12 @@ void recurrent(NodeImport& n, const Cell& cell) {
     last_h.push_back(n.reshape(d.h, {1, s.batch, s.hidden}));
     if (d.c != TensorId::None) last_c.push_back(n.reshape(d.c, {1, s.batch, s.hidden}));
   }
+  // [time, directions, batch, hidden] and [directions, batch, hidden], or with the batch in front
   const auto set = [&](std::size_t i, std::vector<TensorId> parts, std::int64_t axis) {
-    if (n.wants(i)) n.set(i, joined(n, std::move(parts), axis));
+    if (!n.wants(i)) return;
+    const TensorId all_parts = joined(n, std::move(parts), axis);
+    const Shape perm = axis == 1 ? Shape{2, 0, 1, 3} : Shape{1, 0, 2};
+    n.set(i, batch_first ? n.emit("Transpose", {all_parts}, {{"perm", perm}}) : all_parts);
   };
   set(0, all, 1);
   set(1, last_h, 0);

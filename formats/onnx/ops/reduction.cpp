@@ -55,7 +55,15 @@ void mean(NodeImport& n) {
 
 void sum_of_squares(NodeImport& n) { n.set(0, reduced(n, "ReduceSum", n.emit("Mul", {n.input(0), n.input(0)}), reduction_of(n))); }
 void norm1(NodeImport& n) { n.set(0, reduced(n, "ReduceSum", n.emit("Abs", {n.input(0)}), reduction_of(n))); }
-void norm2(NodeImport& n) { n.set(0, n.emit("Sqrt", {reduced(n, "ReduceSum", n.emit("Mul", {n.input(0), n.input(0)}), reduction_of(n))})); }
+/// At 0, where the norm has no derivative, nothing flows, as in PyTorch: the root there is of 1.
+void norm2(NodeImport& n) {
+  const TensorId squares = reduced(n, "ReduceSum", n.emit("Mul", {n.input(0), n.input(0)}), reduction_of(n));
+  if (!is_float(n.type(0).dtype)) return n.set(0, n.emit("Sqrt", {squares}));
+  const DType type = n.type(0).dtype;
+  const TensorId none = n.emit("Equal", {squares, n.scalar(0, type)});
+  const TensorId root = n.emit("Sqrt", {n.emit("Where", {none, n.scalar(1, type), squares})});
+  n.set(0, n.emit("Where", {none, n.scalar(0, type), root}));
+}
 void log_sum(NodeImport& n) { n.set(0, n.emit("Log", {reduced(n, "ReduceSum", n.input(0), reduction_of(n))})); }
 
 /// max + log sum exp(x - max), which cannot overflow.

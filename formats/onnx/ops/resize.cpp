@@ -89,7 +89,6 @@ void upsample(NodeImport& n) {
 void resize(NodeImport& n) {
   const std::string coordinates = n.text("coordinate_transformation_mode", "half_pixel");
   if (coordinates == "tf_crop_and_resize") n.unsupported("cropping while resizing is not supported");
-  if (coordinates == "tf_half_pixel_for_nn") n.unsupported("tf_half_pixel_for_nn is not supported");
   if (n.integer("antialias", 0) != 0) n.unsupported("antialiasing is not supported");
   Sizes wanted = n.has(3) ? n.known_integers(3, "the sizes") : Sizes{};
   std::vector<double> scales = wanted.empty() && n.has(2) ? known_scales(n, 2) : std::vector<double>{};
@@ -122,21 +121,39 @@ Sizes pads_of_all_axes(const NodeImport& n, Sizes pads) {
   return pads;
 }
 
-/// Integers and truth values are padded by joining: such tensors are small, and mostly known.
-TensorId joined(NodeImport& n, const Sizes& pads, double value) {
-  if (n.text("mode", "constant") != "constant") n.unsupported("padding of integers by reflection is not supported");
+/// Where each place along a padded axis comes from; -1: from nowhere.
+std::int64_t padded_from(const NodeImport& n, const std::string& mode, std::int64_t place, std::int64_t size) {
+  if (place >= 0 && place < size) return place;
+  if (mode == "constant") return -1;
+  if (size < 1) n.fail("an empty axis cannot be continued");
+  if (mode == "edge") return std::clamp<std::int64_t>(place, 0, size - 1);
+  if (mode == "wrap") return ((place % size) + size) % size;
+  const std::int64_t period = std::max<std::int64_t>(1, 2 * (size - 1)), turned = ((place % period) + period) % period;
+  return std::min(turned, period - turned);
+}
+
+/// Integers and truth values are padded by picking: along each axis the places where elements come from.
+TensorId picked(NodeImport& n, const Sizes& pads, double value) {
+  const std::string mode = n.text("mode", "constant");
   const std::size_t rank = n.rank(0);
   const DType type = n.type(0).dtype;
   TensorId x = n.input(0);
   for (std::size_t d = 0; d < rank; ++d) {
-    if (pads[d] < 0 || pads[d + rank] < 0) n.unsupported("negative padding of integers is not supported");
-    const auto block = [&](std::int64_t size) {
-      Shape shape = n.builder().type(x).shape;
-      shape[d] = size;
-      return n.emit("ConstantOfShape", {}, {{"shape", shape}, {"dtype", std::string(name(type))}, {"value", value}});
-    };
     if (pads[d] == 0 && pads[d + rank] == 0) continue;
-    x = n.emit("Concat", {block(pads[d]), x, block(pads[d + rank])}, {{"axis", static_cast<std::int64_t>(d)}});
+    const std::int64_t size = n.builder().type(x).shape[d], total = size + pads[d] + pads[d + rank];
+    if (total < 0 || total > graph::kLargestFolded) n.fail("padding an axis to " + std::to_string(total) + " is not possible");
+    Sizes from, outside;
+    for (std::int64_t i = 0; i < total; ++i) {
+      const std::int64_t place = padded_from(n, mode, i - pads[d], size);
+      from.push_back(std::max<std::int64_t>(place, 0));
+      outside.push_back(place < 0);
+    }
+    const bool any = std::find(outside.begin(), outside.end(), 1) != outside.end();
+    if (size < 1) n.unsupported("padding an empty axis is not supported");
+    x = n.emit("Gather", {x, n.constant(graph::Value::vector(std::move(from)))}, {{"axis", static_cast<std::int64_t>(d)}});
+    Shape along(rank, 1);
+    along[d] = total;
+    if (any) x = n.emit("Where", {n.constant(graph::Value::of_integers(std::move(outside), along, DType::Bool)), n.scalar(value, type), x});
   }
   return x;
 }
@@ -148,7 +165,7 @@ void emit_pad(NodeImport& n, const Sizes& pads, double value) {
   if (first == rank) return n.set(0, n.input(0));
   Sizes trailing(pads.begin() + static_cast<std::ptrdiff_t>(first), pads.begin() + static_cast<std::ptrdiff_t>(rank));
   trailing.insert(trailing.end(), pads.begin() + static_cast<std::ptrdiff_t>(rank + first), pads.end());
-  if (!is_float(n.type(0).dtype)) return n.set(0, joined(n, pads, value));
+  if (!is_float(n.type(0).dtype)) return n.set(0, picked(n, pads, value));
   n.set(0, n.emit("Pad", {n.input(0)}, {{"pads", trailing}, {"mode", n.text("mode", "constant")}, {"value", value}}));
 }
 

@@ -24,6 +24,7 @@ struct ImportRow {
 
 [[nodiscard]] std::span<const ImportRow> attention_rows();
 [[nodiscard]] std::span<const ImportRow> constant_rows();
+[[nodiscard]] std::span<const ImportRow> control_rows();
 [[nodiscard]] std::span<const ImportRow> convolution_rows();
 [[nodiscard]] std::span<const ImportRow> elementwise_rows();
 [[nodiscard]] std::span<const ImportRow> gather_rows();
@@ -31,10 +32,15 @@ struct ImportRow {
 [[nodiscard]] std::span<const ImportRow> matrix_rows();
 [[nodiscard]] std::span<const ImportRow> movement_rows();
 [[nodiscard]] std::span<const ImportRow> normalization_rows();
+[[nodiscard]] std::span<const ImportRow> optimizer_rows();
+[[nodiscard]] std::span<const ImportRow> quantization_rows();
 [[nodiscard]] std::span<const ImportRow> recurrent_rows();
 [[nodiscard]] std::span<const ImportRow> reduction_rows();
 [[nodiscard]] std::span<const ImportRow> resize_rows();
+[[nodiscard]] std::span<const ImportRow> sampling_rows();
+[[nodiscard]] std::span<const ImportRow> selection_rows();
 [[nodiscard]] std::span<const ImportRow> sequence_rows();
 [[nodiscard]] std::span<const ImportRow> shape_rows();
+[[nodiscard]] std::span<const ImportRow> signal_rows();
 
 }  // namespace rehearsal::formats

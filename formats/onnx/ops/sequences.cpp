@@ -1,4 +1,4 @@
-// Sequences whose length and positions are known, and branches whose condition is known: both disappear.
+// Sequences whose length and positions are known, which disappear.
 
 #include "formats/onnx/ops/rows.hpp"
 
@@ -67,11 +67,6 @@ void concat_from_sequence(NodeImport& n) {
   n.set(0, n.emit("Concat", std::move(parts), {{"axis", axis}}));
 }
 
-void branch(NodeImport& n) {
-  if (!n.value(0)) n.unsupported("a branch whose condition depends on data is not supported");
-  n.run_body(n.known_number(0, "the condition") != 0 ? "then_branch" : "else_branch");
-}
-
 constexpr ImportRow kRows[] = {
     {kDefaultDomain, "SplitToSequence", 11, kNewest, split_to_sequence},
     {kDefaultDomain, "SequenceAt", 11, kNewest, sequence_at},
@@ -80,7 +75,6 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "SequenceLength", 11, kNewest, sequence_length},
     {kDefaultDomain, "SequenceInsert", 11, kNewest, sequence_insert},
     {kDefaultDomain, "ConcatFromSequence", 11, kNewest, concat_from_sequence},
-    {kDefaultDomain, "If", 1, kNewest, branch},
 };
 
 }  // namespace
