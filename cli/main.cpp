@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/conformance.hpp"
 
 namespace {
 
@@ -33,6 +34,8 @@ constexpr std::array kCommands{
     CommandRow{"fit", "the constants of the accelerator model from published training runs, with errors of sources left out",
                "rehearse fit --measured records.jsonl -o accelerators.json", add_fit},
     CommandRow{"report", "traces as one page, or for other programs", "rehearse report trace.json -o page.html", add_report},
+    CommandRow{"conformance", "test cases of the ONNX project, forward and gradients",
+               "rehearse conformance /usr/share/libonnx-testdata/data/node --gradients", add_conformance},
 };
 
 struct Parsed {

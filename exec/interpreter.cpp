@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "exec/kernels/reference/widened.hpp"
 #include "graph/training.hpp"
 
 namespace rehearsal::exec {
@@ -18,14 +19,25 @@ struct Interpreter::Task {
   std::vector<TensorView> inputs, outputs;
 };
 
-std::unique_ptr<Kernel> make_reference_kernel(const KernelRequest& request) {
-  std::string reasons;
+namespace {
+
+/// The first reference kernel that accepts; else nullptr, with every reason.
+std::unique_ptr<Kernel> first_that_accepts(const KernelRequest& request, std::string& reasons) {
   for (const KernelRow& row : reference_kernels()) {
     if (row.op != request.schema.name) continue;
     std::string reason;
     if (auto kernel = row.make(request, reason)) return kernel;
     reasons += "; " + std::string(row.implementation) + ": " + reason;
   }
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reference_kernel(const KernelRequest& request) {
+  std::string reasons;
+  if (auto kernel = first_that_accepts(request, reasons)) return kernel;
+  if (auto kernel = reference::make_widened(request, first_that_accepts, reasons)) return kernel;
   throw Refusal("no reference kernel runs " + std::string(request.schema.name) + reasons);
 }
 
@@ -81,6 +93,11 @@ void Interpreter::set_reals(TensorId tensor, std::span<const double> values) {
   graph::read_into(contents, type.shape, type.dtype, {}, values_[index(tensor)].data());
 }
 
+void Interpreter::set_value(TensorId tensor, const graph::Value& value) {
+  const graph::TensorType& type = graph_[tensor].type;
+  graph::read_into(graph::contents_of(value), type.shape, type.dtype, {}, values_[index(tensor)].data());
+}
+
 void Interpreter::run(std::int64_t step) {
   const RunContext context{seed_, step, nullptr};
   for (const auto& task : tasks_) task->kernel->run(task->inputs, task->outputs, context);
@@ -93,9 +110,15 @@ void Interpreter::run(std::int64_t step) {
 std::span<const std::byte> Interpreter::get(TensorId tensor) const { return values_[index(tensor)]; }
 
 std::vector<double> Interpreter::get_reals(TensorId tensor) const {
+  const graph::Value value = get_value(tensor);
+  return value.integral() ? std::vector<double>(value.integers.begin(), value.integers.end()) : value.reals;
+}
+
+graph::Value Interpreter::get_value(TensorId tensor) const {
   const graph::TensorType& type = graph_[tensor].type;
-  const auto& bytes = values_[index(tensor)];
-  return graph::read_reals({type.dtype, graph::InlineBytes{std::make_shared<const std::vector<std::byte>>(bytes)}}, type.shape, 0, 0);
+  const graph::Contents contents{type.dtype, graph::InlineBytes{std::make_shared<const std::vector<std::byte>>(values_[index(tensor)])}};
+  if (is_integer(type.dtype)) return {type, graph::read_integers(contents, type.shape), {}};
+  return {type, {}, graph::read_reals(contents, type.shape, 0, 0)};
 }
 
 }  // namespace rehearsal::exec

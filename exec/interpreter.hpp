@@ -26,11 +26,15 @@ class Interpreter {
   /// The same from doubles, converted to the tensor's type.
   void set_reals(graph::TensorId tensor, std::span<const double> values);
 
+  /// Integers keep all their digits.
+  void set_value(graph::TensorId tensor, const graph::Value& value);
+
   /// Runs every node once. `step` reaches kernels that draw random numbers. Updated tensors are written over what they update.
   void run(std::int64_t step = 0);
 
   [[nodiscard]] std::span<const std::byte> get(graph::TensorId tensor) const;
   [[nodiscard]] std::vector<double> get_reals(graph::TensorId tensor) const;
+  [[nodiscard]] graph::Value get_value(graph::TensorId tensor) const;
 
  private:
   struct Task;

@@ -1,0 +1,105 @@
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/conformance.hpp"
+#include "exec/conformance.hpp"
+#include "formats/onnx/backend_case.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using formats::BackendCase;
+
+struct Options {
+  std::vector<std::string> folders;
+  bool gradients = false;
+};
+
+/// `skipped`: there is nothing to check. Refused cases count as skipped too.
+enum class Outcome : std::uint8_t { Pass, Fail, Refused, Skipped };
+struct Verdict {
+  Outcome outcome = Outcome::Pass;
+  std::string reason;
+};
+
+std::vector<exec::Fed> fed(const std::vector<formats::NamedValue>& values) {
+  std::vector<exec::Fed> result;
+  for (const auto& [tensor, value] : values) result.push_back({tensor, value});
+  return result;
+}
+
+Verdict gradient_verdict(const exec::GradientCheck& check) {
+  switch (check.verdict) {
+    case exec::GradientCheck::Verdict::Agrees:
+      return {};
+    case exec::GradientCheck::Verdict::Differs:
+      return {Outcome::Fail, check.reason};
+    case exec::GradientCheck::Verdict::NoGradient:
+      return {Outcome::Refused, check.reason};
+    case exec::GradientCheck::Verdict::NotDifferentiable:
+      break;
+  }
+  return {Outcome::Skipped, "not differentiable: " + check.reason};
+}
+
+Verdict verdict_on(const BackendCase& one, std::size_t data_set, bool gradients) {
+  const auto data = formats::read_data_set(one, data_set);
+  const auto imported = formats::import_case(one, data);
+  const auto inputs = fed(imported.inputs);
+  if (const auto wrong = exec::forward_difference(imported.graph, inputs, fed(imported.expected), {one.relative, one.absolute}))
+    return {Outcome::Fail, *wrong};
+  return gradients ? gradient_verdict(exec::check_gradient(imported.graph, inputs)) : Verdict{};
+}
+
+Verdict verdict_on(const BackendCase& one, bool gradients) {
+  if (!one.faulty.empty()) return {Outcome::Skipped, one.faulty};
+  Verdict verdict;
+  try {
+    for (std::size_t i = 0; i < formats::data_sets_of(one) && verdict.outcome == Outcome::Pass; ++i) verdict = verdict_on(one, i, gradients);
+  } catch (const Error& error) {
+    if (error.status() == ExitStatus::Internal) return {Outcome::Fail, error.what()};
+    return {Outcome::Refused, error.what()};
+  }
+  return verdict;
+}
+
+std::string word_of(const Verdict& verdict) {
+  constexpr const char* kWords[] = {"pass", "fail", "refused", "skipped"};
+  return kWords[static_cast<std::size_t>(verdict.outcome)];
+}
+
+int conformance(const Options& o, Terminal& terminal) {
+  std::vector<BackendCase> cases;
+  for (const std::string& folder : o.folders) {
+    const auto found = formats::find_backend_cases(folder);
+    cases.insert(cases.end(), found.begin(), found.end());
+  }
+  std::int64_t counts[4] = {};
+  Json list = Json::array();
+  for (const BackendCase& one : cases) {
+    const Verdict verdict = verdict_on(one, o.gradients);
+    ++counts[static_cast<std::size_t>(verdict.outcome)];
+    if (!terminal.json()) terminal.out() << one.name << ": " << word_of(verdict) << (verdict.reason.empty() ? "" : ": ") << verdict.reason << std::endl;
+    list.push_back({{"case", one.name}, {"operator", formats::subject_of(one)}, {"result", word_of(verdict)}, {"reason", verdict.reason}});
+  }
+  const std::int64_t skipped = counts[2] + counts[3];
+  if (terminal.json()) {
+    terminal.print({{"schema", 1}, {"cases", list}, {"passed", counts[0]}, {"failed", counts[1]}, {"skipped", skipped}, {"refused", counts[2]}});
+  } else {
+    terminal.out() << counts[0] << " passed, " << counts[1] << " failed, " << skipped << " skipped" << std::endl;
+  }
+  return static_cast<int>(counts[1] == 0 ? ExitStatus::Done : ExitStatus::Internal);
+}
+
+}  // namespace
+
+Action add_conformance(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("DIR", o->folders, "a case of ONNX's backend tests, or a folder of cases")->required();
+  app.add_flag("--gradients", o->gradients, "check gradients against finite differences in f64 too");
+  return [o](Terminal& terminal) { return conformance(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli
