@@ -1,6 +1,7 @@
 #include "exec/comm/running_collective.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace rehearsal::exec {
 namespace {
@@ -25,39 +26,85 @@ RunningCollective::RunningCollective(const CollectiveCall& call)
 }
 
 void RunningCollective::begin(CollectiveWorkspace& workspace) {
+  me_ = static_cast<int>(std::ranges::find(group_, workspace.world->rank()) - group_.begin());
+  std::int64_t behind = 0;
+  for (const auto& s : *call_.steps)
+    behind = std::max({behind, s.send_first + s.send_count - call_.count, s.receive_first + s.receive_count - call_.count});
+  const auto needed = static_cast<std::size_t>(behind) * element_bytes_;
+  if (workspace.scratch.size() < needed) workspace.scratch.resize(needed);
+  make_copies(workspace);
   if (!done()) post(workspace);
 }
 
-std::vector<RunningCollective::Piece> RunningCollective::pieces(std::int64_t first, std::int64_t count, std::size_t segment_bytes) const {
-  const std::size_t bytes = static_cast<std::size_t>(count) * element_bytes_;
+std::span<const plan::CollectiveStep> RunningCollective::under_way() const {
+  std::size_t end = at_;
+  while (end < call_.steps->size() && (*call_.steps)[end].with_next) ++end;
+  return std::span(*call_.steps).subspan(at_, std::min(end + 1, call_.steps->size()) - at_);
+}
+
+std::byte* RunningCollective::address(CollectiveWorkspace& workspace, std::int64_t element) const {
+  const bool in_data = element < call_.count;
+  auto* region = in_data ? static_cast<std::byte*>(call_.data) : workspace.scratch.data();
+  return region + static_cast<std::size_t>(in_data ? element : element - call_.count) * element_bytes_;
+}
+
+void RunningCollective::make_copies(CollectiveWorkspace& workspace) {
+  for (; !done() && (*call_.steps)[at_].send_to == me_; ++at_) {
+    const auto& s = (*call_.steps)[at_];
+    std::memcpy(address(workspace, s.receive_first), address(workspace, s.send_first), static_cast<std::size_t>(s.send_count) * element_bytes_);
+  }
+}
+
+std::vector<RunningCollective::Piece> RunningCollective::pieces(const Piece& whole, std::size_t segment_bytes) const {
+  const std::size_t bytes = static_cast<std::size_t>(whole.count) * element_bytes_;
   const std::size_t wanted = std::min(std::max(segment_bytes, bytes / kMostPieces + 1), kLargestPiece);
   const auto length = static_cast<std::int64_t>(std::max<std::size_t>(wanted / element_bytes_, 1));
   std::vector<Piece> result;
-  for (std::int64_t begin = 0; begin < count; begin += length) result.push_back({{}, first + begin, std::min(length, count - begin)});
+  for (std::int64_t begin = 0; begin < whole.count; begin += length) {
+    auto& piece = result.emplace_back(whole);
+    piece.first += begin;
+    piece.staged += static_cast<std::size_t>(begin) * element_bytes_;
+    piece.count = std::min(length, whole.count - begin);
+  }
   return result;
 }
 
+void RunningCollective::note_overlap() {
+  const auto steps = under_way();
+  overlap_ = {};
+  for (const auto& s : steps)
+    for (const auto& r : steps) {
+      if (s.send_to < 0 || r.receive_from < 0) continue;
+      const bool common = s.send_first < r.receive_first + r.receive_count && r.receive_first < s.send_first + s.send_count;
+      overlap_.any = overlap_.any || common;
+    }
+  overlap_.same = steps.size() == 1 && steps[0].send_first == steps[0].receive_first && steps[0].send_count == steps[0].receive_count;
+}
+
 void RunningCollective::post(CollectiveWorkspace& workspace) {
-  const auto& s = step();
-  auto* data = static_cast<std::byte*>(call_.data);
-  sends_ = s.send_to < 0 ? std::vector<Piece>{} : pieces(s.send_first, s.send_count, workspace.segment_bytes);
-  receives_ = s.receive_from < 0 ? std::vector<Piece>{} : pieces(s.receive_first, s.receive_count, workspace.segment_bytes);
+  sends_.clear();
+  receives_.clear();
   sent_ = taken_ = 0;
-  overlap_.any = !sends_.empty() && !receives_.empty() && s.send_first < s.receive_first + s.receive_count &&
-                 s.receive_first < s.send_first + s.send_count;
-  overlap_.same = s.send_first == s.receive_first && s.send_count == s.receive_count;
-  if (s.reduce) workspace.received.resize(std::max(workspace.received.size(), static_cast<std::size_t>(s.receive_count) * element_bytes_));
+  note_overlap();
+  std::size_t staged = 0;
+  const auto add = [&](std::vector<Piece>& list, const Piece& whole) {
+    for (const auto& piece : pieces(whole, workspace.segment_bytes)) list.push_back(piece);
+  };
+  for (const auto& s : under_way()) {
+    if (s.send_to >= 0) add(sends_, {{}, s.send_to, s.send_first, s.send_count});
+    if (s.receive_from < 0) continue;
+    add(receives_, {{}, s.receive_from, s.receive_first, s.receive_count, staged, s.reduce});
+    if (s.reduce) staged += static_cast<std::size_t>(s.receive_count) * element_bytes_;
+  }
+  if (workspace.received.size() < staged) workspace.received.resize(staged);
+  const auto rank = [&](const Piece& piece) { return group_[static_cast<std::size_t>(piece.peer)]; };
+  const auto bytes = [&](const Piece& piece) { return static_cast<std::size_t>(piece.count) * element_bytes_; };
   for (auto& piece : receives_) {
-    auto* to = s.reduce ? workspace.received.data() + static_cast<std::size_t>(piece.first - s.receive_first) * element_bytes_
-                        : data + static_cast<std::size_t>(piece.first) * element_bytes_;
-    const int peer = group_[static_cast<std::size_t>(s.receive_from)];
-    piece.request = workspace.world->receive(peer, to, static_cast<std::size_t>(piece.count) * element_bytes_, Channel::Collective, kTag);
+    auto* to = piece.reduce ? workspace.received.data() + piece.staged : address(workspace, piece.first);
+    piece.request = workspace.world->receive(rank(piece), to, bytes(piece), Channel::Collective, kTag);
   }
-  for (auto& piece : sends_) {
-    const auto* from = data + static_cast<std::size_t>(piece.first) * element_bytes_;
-    const int peer = group_[static_cast<std::size_t>(s.send_to)];
-    piece.request = workspace.world->send(peer, from, static_cast<std::size_t>(piece.count) * element_bytes_, Channel::Collective, kTag);
-  }
+  for (auto& piece : sends_)
+    piece.request = workspace.world->send(rank(piece), address(workspace, piece.first), bytes(piece), Channel::Collective, kTag);
 }
 
 bool RunningCollective::may_be_taken(std::size_t piece) const {
@@ -65,10 +112,10 @@ bool RunningCollective::may_be_taken(std::size_t piece) const {
   return overlap_.same ? sent_ > piece : sent_ == sends_.size();
 }
 
-void RunningCollective::take(const CollectiveWorkspace& workspace, const Piece& piece) {
-  if (!step().reduce) return;
-  auto* own = static_cast<std::byte*>(call_.data) + static_cast<std::size_t>(piece.first) * element_bytes_;
-  const auto* other = workspace.received.data() + static_cast<std::size_t>(piece.first - step().receive_first) * element_bytes_;
+void RunningCollective::take(CollectiveWorkspace& workspace, const Piece& piece) {
+  if (!piece.reduce) return;
+  auto* own = address(workspace, piece.first);
+  const auto* other = workspace.received.data() + piece.staged;
   if (call_.dtype == DType::F32)
     add<float>(own, other, piece.count);
   else
@@ -84,7 +131,8 @@ bool RunningCollective::advance(CollectiveWorkspace& workspace) {
       moved = true;
     }
     if (sent_ < sends_.size() || taken_ < receives_.size()) return moved;
-    ++at_;
+    at_ += under_way().size();
+    make_copies(workspace);
     if (!done()) post(workspace);
   }
   return moved;
@@ -93,7 +141,7 @@ bool RunningCollective::advance(CollectiveWorkspace& workspace) {
 std::string RunningCollective::awaited() const {
   if (done()) return "nothing";
   const bool receiving = taken_ < receives_.size();
-  const int peer = receiving ? step().receive_from : step().send_to;
+  const int peer = receiving ? receives_[taken_].peer : sends_[sent_].peer;
   return "rank " + std::to_string(group_[static_cast<std::size_t>(peer)]) + (receiving ? " to send" : " to take") +
          " a part of a collective (step " + std::to_string(at_ + 1) + " of " + std::to_string(call_.steps->size()) + ", " +
          std::to_string(group_.size()) + " ranks)";

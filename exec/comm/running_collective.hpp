@@ -12,6 +12,7 @@ struct CollectiveWorkspace {
   Communicator* world = nullptr;
   std::size_t segment_bytes = 0;
   std::vector<std::byte> received;  ///< what is to be added
+  std::vector<std::byte> scratch;   ///< what steps name behind the data
 };
 
 class RunningCollective {
@@ -29,21 +30,29 @@ class RunningCollective {
  private:
   struct Piece {
     Request request;
+    int peer = -1;                      ///< in the group
     std::int64_t first = 0, count = 0;  ///< elements
+    std::size_t staged = 0;             ///< bytes into CollectiveWorkspace::received, of what is to be added
+    bool reduce = false;
   };
   struct Overlap {
     bool any = false, same = false;  ///< of what a step sends and receives
   };
-  [[nodiscard]] const plan::CollectiveStep& step() const { return (*call_.steps)[at_]; }
-  [[nodiscard]] std::vector<Piece> pieces(std::int64_t first, std::int64_t count, std::size_t segment_bytes) const;
+  /// Steps from `at_` that begin and end together.
+  [[nodiscard]] std::span<const plan::CollectiveStep> under_way() const;
+  [[nodiscard]] std::vector<Piece> pieces(const Piece& whole, std::size_t segment_bytes) const;
+  [[nodiscard]] std::byte* address(CollectiveWorkspace&, std::int64_t element) const;
+  void make_copies(CollectiveWorkspace&);
   void post(CollectiveWorkspace&);
+  void note_overlap();
   [[nodiscard]] bool may_be_taken(std::size_t piece) const;
-  void take(const CollectiveWorkspace&, const Piece&);
+  void take(CollectiveWorkspace&, const Piece&);
 
   CollectiveCall call_;
   std::vector<int> group_;
   std::size_t element_bytes_, at_ = 0;
-  std::vector<Piece> sends_, receives_;  ///< of this step, in order
+  int me_ = -1;                          ///< in the group
+  std::vector<Piece> sends_, receives_;  ///< of the steps under way, in order
   std::size_t sent_ = 0, taken_ = 0;     ///< leading ones that are done
   Overlap overlap_;
 };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -22,12 +23,14 @@ struct TransferTimes {
   double start = 0.0, end = 0.0;
 };
 
-/// Who takes part, and in which memory: a collective in place on `count` elements of f32 or f64.
+/// Who takes part, and in which memory. Only f32 and f64 can be added.
 struct CollectiveCall {
   const std::vector<plan::CollectiveStep>* steps = nullptr;  ///< of this rank; must outlive the ticket
   std::span<const int> group;                                ///< world ranks; copied
   void* data = nullptr;
   DType dtype = DType::F32;
+  /// Elements of `data`; what the steps name behind them is scratch, which is found for them.
+  std::int64_t count = std::numeric_limits<std::int64_t>::max();
 };
 
 class Transfers {

@@ -6,39 +6,7 @@
 namespace rehearsal::plan {
 namespace {
 
-struct Fold {
-  int power, excess;
-  explicit Fold(int ranks) : power(power_below(ranks)), excess(ranks - power) {}
-  [[nodiscard]] bool folded(int rank) const { return rank < 2 * excess; }
-  [[nodiscard]] bool stays_out(int rank) const { return folded(rank) && rank % 2 == 0; }
-  [[nodiscard]] int position(int rank) const { return folded(rank) ? rank / 2 : rank - excess; }
-  [[nodiscard]] int rank_at(int position) const { return position < excess ? 2 * position + 1 : position + excess; }
-};
-
-CollectiveStep sending(int to, Range range) {
-  CollectiveStep step;
-  step.send_to = to;
-  step.send_first = range.begin;
-  step.send_count = range.count();
-  return step;
-}
-
-CollectiveStep receiving(int from, Range range, bool reduce) {
-  CollectiveStep step;
-  step.receive_from = from;
-  step.receive_first = range.begin;
-  step.receive_count = range.count();
-  step.reduce = reduce;
-  return step;
-}
-
-CollectiveStep exchange(int with, Range sent, Range received, bool reduce) {
-  CollectiveStep step = receiving(with, received, reduce);
-  step.send_to = with;
-  step.send_first = sent.begin;
-  step.send_count = sent.count();
-  return step;
-}
+CollectiveStep swap(int with, Range sent, Range received, bool reduce) { return exchange(with, sent, with, received, reduce); }
 
 using Middle = void (*)(std::vector<CollectiveStep>&, const Fold&, int position, Range all);
 
@@ -58,7 +26,7 @@ std::vector<CollectiveStep> folded_around(Middle middle, int rank, int ranks, st
 }
 
 void add_doubling(std::vector<CollectiveStep>& steps, const Fold& fold, int position, Range all) {
-  for (int distance = 1; distance < fold.power; distance *= 2) add_step(steps, exchange(fold.rank_at(position ^ distance), all, all, true));
+  for (int distance = 1; distance < fold.power; distance *= 2) add_step(steps, swap(fold.rank_at(position ^ distance), all, all, true));
 }
 
 /// Neighbours exchange the halves, so that the largest messages stay within a node.
@@ -75,29 +43,15 @@ void add_halving_and_doubling(std::vector<CollectiveStep>& steps, const Fold& fo
     levels.push_back({fold.rank_at(position ^ distance), upper ? high : low, upper ? low : high});
     range = levels.back().kept;
   }
-  for (const auto& level : levels) add_step(steps, exchange(level.partner, level.given, level.kept, true));
+  for (const auto& level : levels) add_step(steps, swap(level.partner, level.given, level.kept, true));
   for (auto level = levels.rbegin(); level != levels.rend(); ++level)
-    add_step(steps, exchange(level->partner, level->kept, level->given, false));
-}
-
-/// Whether two positions `distance` apart are on different nodes for some pair.
-bool crosses(int ranks, int distance, const CollectiveLinks& links) {
-  if (one_node(ranks, links)) return false;
-  const Fold fold(ranks);
-  const int per_node = links.ranks_per_node;
-  if (std::has_single_bit(static_cast<unsigned>(per_node)) && ranks % per_node == 0)
-    return distance >= (fold.excess > 0 ? per_node / 2 : per_node);
-  for (int position = 0; position < fold.power; ++position)
-    if (fold.rank_at(position) / per_node != fold.rank_at(position ^ distance) / per_node) return true;
-  return false;
+    add_step(steps, swap(level->partner, level->kept, level->given, false));
 }
 
 /// Handing over, adding and getting back whole vectors; nothing without excess ranks.
 Seconds fold_time(int ranks, Bytes size, const CollectiveLinks& links) {
-  const int excess = Fold(ranks).excess;
-  if (excess == 0) return {};
-  const bool outer = links.ranks_per_node % 2 == 1 && links.ranks_per_node < 2 * excess;  // a node ends between the two of a pair
-  return 2.0 * message_time(links, outer, size) + size / links.reduction;
+  if (Fold(ranks).excess == 0) return {};
+  return 2.0 * message_time(links, fold_crosses(ranks, links), size) + size / links.reduction;
 }
 
 std::vector<CollectiveStep> doubling_steps(int rank, int ranks, std::int64_t count, int) {
@@ -126,6 +80,21 @@ Seconds halving_doubling_time(int ranks, Bytes size, const CollectiveLinks& link
 }
 
 }  // namespace
+
+bool crosses(int ranks, int distance, const CollectiveLinks& links) {
+  if (one_node(ranks, links)) return false;
+  const Fold fold(ranks);
+  const int per_node = links.ranks_per_node;
+  if (std::has_single_bit(static_cast<unsigned>(per_node)) && ranks % per_node == 0)
+    return distance >= (fold.excess > 0 ? per_node / 2 : per_node);
+  for (int position = 0; position < fold.power; ++position)
+    if (fold.rank_at(position) / per_node != fold.rank_at(position ^ distance) / per_node) return true;
+  return false;
+}
+
+bool fold_crosses(int ranks, const CollectiveLinks& links) {
+  return links.ranks_per_node % 2 == 1 && links.ranks_per_node < 2 * Fold(ranks).excess;
+}
 
 CollectiveRow recursive_doubling_all_reduce() {
   return {"recursive-doubling", CollectiveKind::AllReduce,

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "plan/collectives/rows.hpp"
 
 namespace rehearsal::plan {
@@ -10,23 +8,8 @@ int at(const Ring& ring, int position) { return ring.first + ring.stride * ((pos
 /// Sends block `position`, receives the one before it: what a ring does in every step.
 CollectiveStep pass_on(const Ring& ring, Range range, int position) {
   const auto index = [&](int p) { return (p % ring.size + ring.size) % ring.size; };
-  const Range sent = part(range, ring.size, index(position));
-  const Range received = part(range, ring.size, index(position - 1));
-  CollectiveStep step;
-  step.send_to = at(ring, ring.me + 1);
-  step.send_first = sent.begin;
-  step.send_count = sent.count();
-  step.receive_from = at(ring, ring.me - 1);
-  step.receive_first = received.begin;
-  step.receive_count = received.count();
-  return step;
-}
-
-/// The slowest link of a ring through all ranks: every rank waits for the one before it, so it sets the pace of all steps.
-Seconds slowest_message(int ranks, Bytes size, const CollectiveLinks& links) {
-  if (one_node(ranks, links)) return message_time(links, false, size);
-  const Seconds outer = message_time(links, true, size);
-  return links.ranks_per_node == 1 ? outer : std::max(outer, message_time(links, false, size));
+  const auto own = [&](int p) { return part(range, ring.size, index(p)); };
+  return exchange(at(ring, ring.me + 1), own(position), at(ring, ring.me - 1), own(position - 1), false);
 }
 
 std::vector<CollectiveStep> reduce_scatter_steps(int rank, int ranks, std::int64_t count, int) {

@@ -14,7 +14,19 @@ namespace rehearsal::plan {
 [[nodiscard]] CollectiveRow hierarchical_all_reduce();
 [[nodiscard]] CollectiveRow recursive_doubling_all_reduce();
 [[nodiscard]] CollectiveRow halving_doubling_all_reduce();
+[[nodiscard]] CollectiveRow binomial_tree_all_reduce();
+[[nodiscard]] CollectiveRow double_tree_all_reduce();
+[[nodiscard]] CollectiveRow packed_trees_all_reduce();
+[[nodiscard]] CollectiveRow recursive_doubling_all_gather();
+[[nodiscard]] CollectiveRow bruck_all_gather();
+[[nodiscard]] CollectiveRow recursive_halving_reduce_scatter();
+[[nodiscard]] CollectiveRow pairwise_reduce_scatter();
 [[nodiscard]] CollectiveRow binomial_broadcast();
+[[nodiscard]] CollectiveRow scatter_all_gather_broadcast();
+[[nodiscard]] CollectiveRow binomial_reduce();
+[[nodiscard]] CollectiveRow rabenseifner_reduce();
+[[nodiscard]] CollectiveRow pairwise_all_to_all();
+[[nodiscard]] CollectiveRow bruck_all_to_all();
 
 /// Ranks first, first + stride, ... of a collective's group, seen by the one at position `me`.
 struct Ring {
@@ -33,13 +45,40 @@ void add_ring_all_gather(std::vector<CollectiveStep>&, const Ring&, Range range)
   return {range.begin + inside.begin, range.begin + inside.end};
 }
 
+/// Largest power of two that is not above `ranks`.
+[[nodiscard]] constexpr int power_below(int ranks) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); }
+
+/// What recursive algorithms do with ranks above a power of two: of the first 2e ranks, e being the excess, one of each pair stays out
+/// (Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 4.5).
+struct Fold {
+  int power, excess;
+  bool odd_stays_out;
+  explicit Fold(int ranks, bool odd = false) : power(power_below(ranks)), excess(ranks - power), odd_stays_out(odd) {}
+  [[nodiscard]] bool folded(int rank) const { return rank < 2 * excess; }
+  [[nodiscard]] bool stays_out(int rank) const { return folded(rank) && (rank % 2 == 1) == odd_stays_out; }
+  [[nodiscard]] int partner(int rank) const { return rank ^ 1; }
+  [[nodiscard]] int position(int rank) const { return folded(rank) ? rank / 2 : rank - excess; }
+  [[nodiscard]] int rank_at(int position) const { return position < excess ? 2 * position + (odd_stays_out ? 0 : 1) : position + excess; }
+  /// First rank of those that a position stands for; of `power`: the number of ranks.
+  [[nodiscard]] int first_rank(int position) const { return position < excess ? 2 * position : position + excess; }
+};
+/// Whether two positions of a Fold that are `distance` apart are on different nodes for some pair.
+[[nodiscard]] bool crosses(int ranks, int distance, const CollectiveLinks&);
+/// Whether some of the pairs that a Fold puts together has a node's end in its middle.
+[[nodiscard]] bool fold_crosses(int ranks, const CollectiveLinks&);
+
+[[nodiscard]] CollectiveStep sending(int to, Range);
+[[nodiscard]] CollectiveStep receiving(int from, Range, bool reduce);
+[[nodiscard]] CollectiveStep exchange(int to, Range sent, int from, Range received, bool reduce);
+/// A copy within the memory of `rank`.
+[[nodiscard]] inline CollectiveStep copying(int rank, Range from, Range to) { return exchange(rank, from, rank, to, false); }
+
 /// Adds a step, without the messages that have no elements.
 void add_step(std::vector<CollectiveStep>&, CollectiveStep);
 
 [[nodiscard]] inline bool one_node(int ranks, const CollectiveLinks& links) { return links.ranks_per_node >= ranks; }
+/// The slowest message of a step in which every rank sends equally far around: every rank waits for the one before it, so it sets the pace.
+[[nodiscard]] Seconds slowest_message(int ranks, Bytes, const CollectiveLinks&);
 [[nodiscard]] Seconds message_time(const CollectiveLinks&, bool outer, Bytes);
-
-/// Largest power of two that is not above `ranks`.
-[[nodiscard]] constexpr int power_below(int ranks) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); }
 
 }  // namespace rehearsal::plan

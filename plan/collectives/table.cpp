@@ -13,14 +13,61 @@ void add_step(std::vector<CollectiveStep>& steps, CollectiveStep step) {
   if (step.send_to >= 0 || step.receive_from >= 0) steps.push_back(step);
 }
 
+CollectiveStep sending(int to, Range range) {
+  CollectiveStep step;
+  step.send_to = to;
+  step.send_first = range.begin;
+  step.send_count = range.count();
+  return step;
+}
+
+CollectiveStep receiving(int from, Range range, bool reduce) {
+  CollectiveStep step;
+  step.receive_from = from;
+  step.receive_first = range.begin;
+  step.receive_count = range.count();
+  step.reduce = reduce;
+  return step;
+}
+
+CollectiveStep exchange(int to, Range sent, int from, Range received, bool reduce) {
+  CollectiveStep step = receiving(from, received, reduce);
+  step.send_to = to;
+  step.send_first = sent.begin;
+  step.send_count = sent.count();
+  return step;
+}
+
+Seconds slowest_message(int ranks, Bytes size, const CollectiveLinks& links) {
+  if (one_node(ranks, links)) return message_time(links, false, size);
+  const Seconds outer = message_time(links, true, size);
+  return links.ranks_per_node == 1 ? outer : std::max(outer, message_time(links, false, size));
+}
+
 Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size) {
   return outer ? links.outer_latency + size / links.outer_bandwidth : links.inner_latency + size / links.inner_bandwidth;
 }
 
 std::span<const CollectiveRow> collective_table() {
-  static const std::array kTable{ring_all_reduce(),         recursive_doubling_all_reduce(), halving_doubling_all_reduce(),
-                                 hierarchical_all_reduce(), ring_reduce_scatter(),           ring_all_gather(),
-                                 binomial_broadcast()};
+  static const std::array kTable{ring_all_reduce(),
+                                 recursive_doubling_all_reduce(),
+                                 halving_doubling_all_reduce(),
+                                 hierarchical_all_reduce(),
+                                 binomial_tree_all_reduce(),
+                                 double_tree_all_reduce(),
+                                 packed_trees_all_reduce(),
+                                 ring_reduce_scatter(),
+                                 recursive_halving_reduce_scatter(),
+                                 pairwise_reduce_scatter(),
+                                 ring_all_gather(),
+                                 recursive_doubling_all_gather(),
+                                 bruck_all_gather(),
+                                 binomial_broadcast(),
+                                 scatter_all_gather_broadcast(),
+                                 binomial_reduce(),
+                                 rabenseifner_reduce(),
+                                 pairwise_all_to_all(),
+                                 bruck_all_to_all()};
   return kTable;
 }
 

@@ -1,131 +1,40 @@
-// Plays the steps of all ranks of every collective: on data, and on a clock that knows latency, bandwidth and the rate of additions.
+// Every row of the table: what its steps leave on every rank, and how long they take against its closed form.
 #include <algorithm>
-#include <deque>
-#include <map>
-#include <numeric>
+#include <cmath>
 #include <optional>
 
 #include "base/error.hpp"
 #include "plan/block.hpp"
 #include "plan/collectives/collective.hpp"
 #include "tests/catch.hpp"
+#include "tests/plan/collective_play.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::plan;
+using namespace rehearsal::plan::played;
 
 namespace {
 
-using Steps = std::vector<std::vector<CollectiveStep>>;
-
-Steps all_steps(const CollectiveRow& row, int ranks, std::int64_t count, int ranks_per_node) {
-  Steps steps;
-  for (int r = 0; r < ranks; ++r) steps.push_back(row.steps(r, ranks, count, ranks_per_node));
-  return steps;
-}
-
 bool inside(std::int64_t first, std::int64_t count, std::int64_t total) { return first >= 0 && count > 0 && first + count <= total; }
 
-/// Every range lies in the vector, no rank talks to itself, and what is sent is not overwritten in the same step.
-void check_ranges(const Steps& steps, std::int64_t count) {
+bool apart(std::int64_t a, std::int64_t a_count, std::int64_t b, std::int64_t b_count) { return a + a_count <= b || b + b_count <= a; }
+
+/// Every range lies in the memory that the row asks for, and what is sent is not overwritten in the same step.
+bool ranges_are_right(const CollectiveRow& row, const Steps& steps, std::int64_t count) {
   const auto ranks = static_cast<int>(steps.size());
-  for (int r = 0; r < ranks; ++r)
+  bool right = true;
+  for (int r = 0; r < ranks; ++r) {
+    const auto memory = row.memory == nullptr ? count : row.memory(r, ranks, count);
     for (const auto& s : steps[static_cast<std::size_t>(r)]) {
-      REQUIRE((s.send_to >= 0 || s.receive_from >= 0));
-      if (s.send_to >= 0) REQUIRE((s.send_to < ranks && s.send_to != r && inside(s.send_first, s.send_count, count)));
-      if (s.receive_from >= 0) REQUIRE((s.receive_from < ranks && s.receive_from != r && inside(s.receive_first, s.receive_count, count)));
+      right = right && (s.send_to >= 0 || s.receive_from >= 0) && (s.send_to == r) == (s.receive_from == r);
+      if (s.send_to >= 0) right = right && s.send_to < ranks && inside(s.send_first, s.send_count, memory);
+      if (s.receive_from >= 0) right = right && s.receive_from < ranks && inside(s.receive_first, s.receive_count, memory);
       if (s.send_to < 0 || s.receive_from < 0 || s.reduce) continue;
-      REQUIRE((s.send_first + s.send_count <= s.receive_first || s.receive_first + s.receive_count <= s.send_first));
+      right = right && apart(s.send_first, s.send_count, s.receive_first, s.receive_count);
     }
+  }
+  return right;
 }
-
-/// Hands messages over pair by pair in order, blocking on both sides as sendrecv does.
-class Play {
- public:
-  Play(const Steps& steps, const CollectiveLinks& links, double bytes_per_element)
-      : steps_(steps), links_(links), bytes_(bytes_per_element), ranks_(steps.size()) {}
-
-  std::vector<std::vector<double>> vectors;  ///< by rank; may stay empty when only time matters
-
-  /// Seconds until the last rank is done. Fails the test when ranks wait for each other for ever.
-  double run() {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) begin_step(r);
-    bool moved = true;
-    while (moved) {
-      moved = false;
-      for (std::size_t r = 0; r < ranks_.size(); ++r) moved = send(r) || moved;
-    }
-    double end = 0.0;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      INFO("rank " << r << " stands at step " << ranks_[r].next);
-      REQUIRE(ranks_[r].next == steps_[r].size());
-      end = std::max(end, ranks_[r].clock);
-    }
-    return end;
-  }
-
- private:
-  struct Rank {
-    std::size_t next = 0;
-    bool sent = true, received = true;
-    double clock = 0.0, ends = 0.0;
-    std::vector<double> outgoing, incoming;
-  };
-
-  [[nodiscard]] const CollectiveStep* step(std::size_t r) const {
-    return ranks_[r].next < steps_[r].size() ? &steps_[r][ranks_[r].next] : nullptr;
-  }
-
-  void begin_step(std::size_t r) {
-    auto& me = ranks_[r];
-    const auto* s = step(r);
-    if (s == nullptr) return;
-    me.sent = s->send_to < 0;
-    me.received = s->receive_from < 0;
-    me.ends = me.clock;
-    if (!vectors.empty() && !me.sent)
-      me.outgoing.assign(vectors[r].begin() + s->send_first, vectors[r].begin() + s->send_first + s->send_count);
-  }
-
-  bool send(std::size_t r) {
-    const auto* s = step(r);
-    if (s == nullptr || ranks_[r].sent) return false;
-    const auto to = static_cast<std::size_t>(s->send_to);
-    const auto* other = step(to);
-    if (other == nullptr || ranks_[to].received || other->receive_from != static_cast<int>(r)) return false;
-    REQUIRE(other->receive_count == s->send_count);
-    const bool outer = static_cast<int>(r) / links_.ranks_per_node != s->send_to / links_.ranks_per_node;
-    const Bytes size(static_cast<double>(s->send_count) * bytes_);
-    const Seconds message =
-        outer ? links_.outer_latency + size / links_.outer_bandwidth : links_.inner_latency + size / links_.inner_bandwidth;
-    const double arrives = std::max(ranks_[r].clock, ranks_[to].clock) + message.value();
-    const double added = arrives + (other->reduce ? (size / links_.reduction).value() : 0.0);
-    ranks_[to].incoming = ranks_[r].outgoing;
-    ranks_[r].sent = ranks_[to].received = true;
-    ranks_[r].ends = std::max(ranks_[r].ends, arrives);
-    ranks_[to].ends = std::max(ranks_[to].ends, added);
-    end_step(r);
-    end_step(to);
-    return true;
-  }
-
-  void end_step(std::size_t r) {
-    auto& me = ranks_[r];
-    if (!me.sent || !me.received) return;
-    const auto& s = steps_[r][me.next];
-    for (std::size_t i = 0; !vectors.empty() && s.receive_from >= 0 && i < me.incoming.size(); ++i) {
-      auto& own = vectors[r][static_cast<std::size_t>(s.receive_first) + i];
-      own = s.reduce ? own + me.incoming[i] : me.incoming[i];
-    }
-    me.clock = me.ends;
-    ++me.next;
-    begin_step(r);
-  }
-
-  const Steps& steps_;
-  CollectiveLinks links_;
-  double bytes_;
-  std::vector<Rank> ranks_;
-};
 
 CollectiveLinks links_with(int ranks_per_node) {
   return {Seconds(1e-6), Seconds(7e-6), BytesPerSecond(9e9), BytesPerSecond(2e9), BytesPerSecond(5e9), ranks_per_node};
@@ -134,25 +43,30 @@ CollectiveLinks links_with(int ranks_per_node) {
 /// Powers of two of rank and element: sums are exact, and a missing or doubled addend changes them.
 double initial(int rank, std::int64_t element) { return static_cast<double>((element % 5 + 1) << (2 * rank)); }
 
-/// What rank `r` must hold at `element` afterwards; nothing where the row promises nothing.
+/// What rank `rank` must hold at `element` of its memory afterwards; nothing where the row promises nothing.
 std::optional<double> expected(CollectiveKind kind, int rank, int ranks, std::int64_t element, std::int64_t count) {
+  if (kind == CollectiveKind::AllToAll) {
+    const auto own = block(count, ranks, rank);
+    if (element < count || own.count() == 0 || element >= count + ranks * own.count()) return {};
+    const auto from = (element - count) / own.count();
+    return initial(static_cast<int>(from), own.begin + (element - count) % own.count());
+  }
+  if (element >= count) return {};
   double sum = 0.0;
   for (int r = 0; r < ranks; ++r) sum += initial(r, element);
-  const auto holds = [&](int r) {
-    const Range b = block(count, ranks, r);
-    return element >= b.begin && element < b.end;
-  };
+  int owner = 0;
+  while (element >= block(count, ranks, owner).end) ++owner;
   switch (kind) {
     case CollectiveKind::AllReduce:
       return sum;
     case CollectiveKind::Broadcast:
       return initial(0, element);
     case CollectiveKind::ReduceScatter:
-      return holds(rank) ? std::optional(sum) : std::nullopt;
+      return owner == rank ? std::optional(sum) : std::nullopt;
+    case CollectiveKind::Reduce:
+      return rank == 0 ? std::optional(sum) : std::nullopt;
     case CollectiveKind::AllGather:
-      for (int r = 0; r < ranks; ++r)
-        if (holds(r)) return initial(r, element);
-      [[fallthrough]];
+      return initial(owner, element);
     default:
       FAIL("no expectation for this kind");
       return {};
@@ -162,37 +76,55 @@ std::optional<double> expected(CollectiveKind kind, int rank, int ranks, std::in
 void check_data(const CollectiveRow& row, int ranks, std::int64_t count, int ranks_per_node) {
   INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node, " << count << " elements");
   const Steps steps = all_steps(row, ranks, count, ranks_per_node);
-  check_ranges(steps, count);
-  Play play(steps, links_with(ranks_per_node), 4.0);
+  REQUIRE(ranges_are_right(row, steps, count));
+  Play play(steps, clock_of(links_with(ranks_per_node)));
   for (int r = 0; r < ranks; ++r) {
-    auto& vector = play.vectors.emplace_back(static_cast<std::size_t>(count));
+    const auto size = row.memory == nullptr ? count : row.memory(r, ranks, count);
+    auto& vector = play.memory.emplace_back(static_cast<std::size_t>(size), -1.0);
     for (std::int64_t e = 0; e < count; ++e) vector[static_cast<std::size_t>(e)] = initial(r, e);
   }
-  play.run();
+  REQUIRE(play.run() >= 0);
   bool right = true;
   for (int r = 0; r < ranks; ++r)
-    for (std::int64_t e = 0; e < count; ++e) {
-      const auto wanted = expected(row.kind, r, ranks, e, count);
-      right = right && (!wanted || play.vectors[static_cast<std::size_t>(r)][static_cast<std::size_t>(e)] == *wanted);
+    for (std::size_t e = 0; e < play.memory[static_cast<std::size_t>(r)].size(); ++e) {
+      const auto wanted = expected(row.kind, r, ranks, static_cast<std::int64_t>(e), count);
+      right = right && (!wanted || play.memory[static_cast<std::size_t>(r)][e] == *wanted);
     }
   CHECK(right);
 }
 
 double played_seconds(const CollectiveRow& row, int ranks, std::int64_t count, const CollectiveLinks& links) {
   const Steps steps = all_steps(row, ranks, count, links.ranks_per_node);
-  return Play(steps, links, 4.0).run();
+  return Play(steps, clock_of(links)).run();
+}
+
+/// Where all ranks are at home in one node, on the better, or the worse, of the two kinds of links.
+CollectiveLinks uniform(CollectiveLinks links, bool best) {
+  links.inner_latency = best ? std::min(links.inner_latency, links.outer_latency) : std::max(links.inner_latency, links.outer_latency);
+  links.inner_bandwidth =
+      best ? std::max(links.inner_bandwidth, links.outer_bandwidth) : std::min(links.inner_bandwidth, links.outer_bandwidth);
+  links.outer_latency = links.inner_latency;
+  links.outer_bandwidth = links.inner_bandwidth;
+  return links;
 }
 
 }  // namespace
 
 TEST_CASE("every collective gives every rank what its kind promises") {
   for (const auto& row : collective_table())
-    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16})
+    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 16})
       for (const std::int64_t count : {0, 1, 7, 64, 1000})
         for (const int ranks_per_node : {1, 2, 3, 4, 16}) check_data(row, ranks, count, ranks_per_node);
 }
 
-TEST_CASE("steps take exactly the time of the closed form where blocks are of one size") {
+TEST_CASE("pipelined trees move many chunks") {
+  // 40,000 elements: 2 chunks of each half of the double tree, 2 of the packed trees; 200,000: 12 of each
+  for (const auto name_of_row : {"double-tree", "packed-trees"})
+    for (const int ranks : {2, 3, 5, 6, 7, 8, 13})
+      for (const std::int64_t count : {40'000, 200'000}) check_data(collective(CollectiveKind::AllReduce, name_of_row), ranks, count, 1);
+}
+
+TEST_CASE("steps take the time of the closed form where blocks are of one size, pipelines at most that") {
   for (const auto& row : collective_table())
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20, 24, 32})
       for (const int ranks_per_node : {1, 2, 4, 8, 64}) {
@@ -201,38 +133,71 @@ TEST_CASE("steps take exactly the time of the closed form where blocks are of on
         const std::int64_t count = 32 * 3 * 5 * 7 * 9;  // divisible by every number of ranks above
         const auto links = links_with(ranks_per_node);
         INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node");
-        CHECK(row.closed_form(ranks, Bytes(4.0 * count), links).value() ==
-              Approx(played_seconds(row, ranks, count, links)).epsilon(1e-9).margin(1e-15));
+        const double closed = row.closed_form(ranks, Bytes(4.0 * count), links).value();
+        const double played = played_seconds(row, ranks, count, links);
+        if (row.exact) CHECK(closed == Approx(played).epsilon(1e-9).margin(1e-15));
+        // a chunk may be one element longer than the others, on every way that it goes: less than 1 %
+        CHECK(played <= closed * 1.01 + 1e-15);
+        CHECK(closed * 1.01 + 1e-15 >= busiest_rank(all_steps(row, ranks, count, ranks_per_node), clock_of(links)));
       }
 }
 
-TEST_CASE("uneven blocks and nodes stay between the closed form of one element less and of one more per block") {
+TEST_CASE("uneven blocks stay between the closed form of blocks of the smallest size and of the largest") {
+  // A message that gets longer never makes anything end earlier. A block of block() has the floor of its share or one element more, and
+  // halving or cutting into chunks rounds once per level or chunk: `ranks` elements more or less cover all of them, 256 the chunks.
   for (const auto& row : collective_table())
     for (const int ranks : {2, 3, 5, 6, 7, 8, 9, 16})
       for (const std::int64_t count : {64, 1000, 12345})
         for (const int ranks_per_node : {1, 64}) {
           const auto links = links_with(ranks_per_node);
           const double played = played_seconds(row, ranks, count, links);
+          const auto slack = row.exact ? ranks : 256;
           INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node, " << count
                         << " elements");
-          // halving rounds once per level, every other algorithm once in all: `ranks` elements more or less cover both
-          CHECK(played <= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count + ranks)), links).value() * (1 + 1e-12));
-          CHECK(played >= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count - ranks)), links).value() * (1 - 1e-12));
+          CHECK(played <= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count + slack)), links).value() * (1 + 1e-12));
+          if (row.exact) CHECK(played >= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count - ranks)), links).value() * (1 - 1e-12));
         }
 }
 
-TEST_CASE("nodes that do not divide the ranks never take longer than the closed form, which counts the slowest link of a step") {
+TEST_CASE("nodes that do not divide the ranks take no longer than the closed form, which is between those of the best and the worst links") {
+  // A link that gets faster never makes anything end later: with the best links everywhere the steps take no longer than with these.
   for (const auto& row : collective_table())
     for (const int ranks : {3, 5, 6, 7, 9, 16})
       for (const int ranks_per_node : {2, 3, 4, 5}) {
         const auto links = links_with(ranks_per_node);
         const std::int64_t count = 16 * 3 * 5 * 7 * 9;
+        const Bytes size(4.0 * count);
         INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node");
-        const double closed = row.closed_form(ranks, Bytes(4.0 * count), links).value();
+        const double closed = row.closed_form(ranks, size, links).value();
         const double played = played_seconds(row, ranks, count, links);
-        CHECK(played <= closed * (1 + 1e-9));
-        CHECK(played >= closed * 0.6);
+        CHECK(played <= closed * (row.exact ? 1 + 1e-9 : 1.01));
+        const bool same_steps = row.name != "hierarchical";  // the steps of the others do not look at nodes
+        if (row.exact && same_steps) CHECK(played >= row.closed_form(ranks, size, uniform(links, true)).value() * (1 - 1e-9));
+        if (same_steps) CHECK(closed <= row.closed_form(ranks, size, uniform(links, false)).value() * (1 + 1e-9));
+        CHECK(played >= busiest_rank(all_steps(row, ranks, count, ranks_per_node), clock_of(links)) * (1 - 1e-9));
       }
+}
+
+TEST_CASE("a ring takes its slowest link in every step, wherever nodes end") {
+  // whoever receives over that link does so in all of its steps
+  for (const auto kind : {CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::ReduceScatter})
+    for (const int ranks : {3, 5, 6, 7, 9, 16})
+      for (const int ranks_per_node : {2, 3, 4, 5}) {
+        const auto links = links_with(ranks_per_node);
+        const std::int64_t count = 16 * 3 * 5 * 7 * 9;
+        const auto& row = collective(kind, "ring");
+        INFO(name(kind) << ", " << ranks << " ranks, " << ranks_per_node << " per node");
+        CHECK(played_seconds(row, ranks, count, links) == Approx(row.closed_form(ranks, Bytes(4.0 * count), links).value()).epsilon(1e-9));
+      }
+}
+
+TEST_CASE("a wrong closed form, and steps that wait for ever, are noticed") {
+  const auto& ring = collective(CollectiveKind::AllReduce, "ring");
+  Steps steps = all_steps(ring, 4, 400, 1);
+  const auto links = links_with(1);
+  steps[2].pop_back();
+  CHECK(Play(steps, clock_of(links)).run() < 0);
+  CHECK(ring.closed_form(5, Bytes(1600), links).value() != Approx(played_seconds(ring, 4, 400, links)).epsilon(1e-9));
 }
 
 TEST_CASE("closed forms by hand") {
@@ -248,6 +213,29 @@ TEST_CASE("closed forms by hand") {
   // 2 ranks on each of 2 nodes: inside 2 x (1 + 2 MB / 9 GB/s = 222.222) + 400; across 2 x (7 + 1 MB / 2 GB/s = 500) + 200 us
   CHECK(collective(CollectiveKind::AllReduce, "hierarchical").closed_form(4, size, links_with(2)).value() ==
         Approx(2060.444e-6).epsilon(1e-6));
+  // up 2 levels of 7 + 2000 + 800 us, down 2 of 2007
+  CHECK(collective(CollectiveKind::AllReduce, "binomial-tree").closed_form(4, size, links).value() == Approx(9628e-6));
+  // 3 ranks besides the root: trees 0-2-{1,3} and 0-1-{2,3}; with one chunk a half 2 MB goes down in at most 4 slots, up in as many:
+  // D (2 x (7 + 1000) + 400) us with D = 2, 3 or 4
+  const double double_tree = collective(CollectiveKind::AllReduce, "double-tree").closed_form(4, Bytes(4e4), links).value();
+  CHECK(std::remainder(double_tree, 2 * (7e-6 + 1e-5) + 4e-6) == Approx(0).margin(1e-12));
+  CHECK(double_tree <= 4 * (2 * (7e-6 + 1e-5) + 4e-6) * (1 + 1e-12));
+  // 6 ranks: 2 pairs fold, so that 4 positions stand for 2, 2, 1, 1 blocks of 1 MB: 1 MB; 2 MB; 4 MB; all 6 MB back
+  CHECK(collective(CollectiveKind::AllGather, "recursive-doubling").closed_form(6, Bytes(6e6), links).value() == Approx(6528e-6));
+  // 6 ranks: 1, 2 and then the last 2 blocks of 1 MB: 3 x 7 + 500 + 1000 + 1000 us
+  CHECK(collective(CollectiveKind::AllGather, "bruck").closed_form(6, Bytes(6e6), links).value() == Approx(2521e-6));
+  // 4 ranks: 2 MB and 1 MB sent and added: 2 x 7 + 1000 + 400 + 500 + 200 us
+  CHECK(collective(CollectiveKind::ReduceScatter, "recursive-halving").closed_form(4, size, links).value() == Approx(2114e-6));
+  // 3 steps of 7 + 500 + 200 us
+  CHECK(collective(CollectiveKind::ReduceScatter, "pairwise").closed_form(4, size, links).value() == Approx(2121e-6));
+  // 2 MB, 1 MB down the tree, then 3 times 1 MB around: 2014 + ... = 5 x 7 + 1000 + 500 + 1500 us
+  CHECK(collective(CollectiveKind::Broadcast, "scatter-all-gather").closed_form(4, size, links).value() == Approx(3035e-6));
+  // as halving-doubling, since what is collected halves in number of ranks, not in bytes: 4 x 7 + 2 x 1500 + 600 us
+  CHECK(collective(CollectiveKind::Reduce, "rabenseifner").closed_form(4, size, links).value() == Approx(3628e-6));
+  CHECK(collective(CollectiveKind::Reduce, "binomial").closed_form(4, size, links).value() == Approx(5614e-6));
+  // 3 steps of 7 + 500 us; and 2 of 7 + 1000 us with ways {1, 3} and {2, 3}
+  CHECK(collective(CollectiveKind::AllToAll, "pairwise").closed_form(4, size, links).value() == Approx(1521e-6));
+  CHECK(collective(CollectiveKind::AllToAll, "bruck").closed_form(4, size, links).value() == Approx(2014e-6));
   // 3 ranks: 2 levels of 7 us + 2000 us
   CHECK(collective(CollectiveKind::Broadcast, "binomial").closed_form(3, size, links).value() == Approx(4014e-6));
 }
@@ -266,5 +254,5 @@ TEST_CASE("an unknown algorithm is refused with the known ones of its kind") {
   CHECK_THROWS_AS(collective(CollectiveKind::AllReduce, "tree"), BadInput);
   CHECK_THROWS_WITH(collective(CollectiveKind::AllReduce, "binomial"),
                     contains("ring, recursive-doubling, halving-doubling, hierarchical"));
-  CHECK_THROWS_WITH(collective(CollectiveKind::AllToAll, "ring"), contains("known algorithms: none"));
+  CHECK_THROWS_WITH(collective(CollectiveKind::AllToAll, "ring"), contains("known algorithms: pairwise, bruck"));
 }

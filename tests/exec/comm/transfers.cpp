@@ -10,7 +10,6 @@
 #include "base/hash.hpp"
 #include "base/random.hpp"
 #include "exec/comm/measure.hpp"
-#include "plan/block.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/comm/session.hpp"
 
@@ -87,26 +86,6 @@ TEST_CASE("every all-reduce gives MPI's sum, with the same bits on every rank") 
 TEST_CASE("segments do not change a bit of a sum") {
   for (const auto& row : plan::collective_table())
     if (row.kind == CollectiveKind::AllReduce) CHECK(collected<float>(row, 10'007, 64, 1) == collected<float>(row, 10'007, 1 << 20, 1));
-}
-
-TEST_CASE("the other kinds of collectives keep their promises") {
-  constexpr std::int64_t kCount = 1003;
-  const int p = world().size(), me = world().rank();
-  const auto mine = plan::block(kCount, p, me);
-  std::vector<double> sum(kCount, 0.0), gathered(kCount);
-  for (int r = 0; r < p; ++r) {
-    const auto v = values<double>(r, kCount);
-    const auto b = plan::block(kCount, p, r);
-    for (std::size_t i = 0; i < v.size(); ++i) sum[i] += v[i];
-    std::copy(v.begin() + b.begin, v.begin() + b.end, gathered.begin() + b.begin);
-  }
-  const auto scattered = collected<double>(plan::collective(CollectiveKind::ReduceScatter, "ring"), kCount, 128, 1);
-  double worst = 0.0;
-  for (auto i = static_cast<std::size_t>(mine.begin); i < static_cast<std::size_t>(mine.end); ++i)
-    worst = std::max(worst, std::abs(scattered[i] - sum[i]));
-  CHECK(worst < 1e-14 * 6 * p * p);
-  CHECK(collected<double>(plan::collective(CollectiveKind::AllGather, "ring"), kCount, 128, 1) == gathered);
-  CHECK(collected<double>(plan::collective(CollectiveKind::Broadcast, "binomial"), kCount, 128, 1) == values<double>(0, kCount));
 }
 
 TEST_CASE("collectives and messages under way together all arrive, collectives in their order") {
