@@ -35,5 +35,6 @@ Action add_learn(CLI::App&);
 Action add_report(CLI::App&);
 Action add_validate(CLI::App&);
 Action add_fit(CLI::App&);
+Action add_bench(CLI::App&);
 
 }  // namespace rehearsal::cli

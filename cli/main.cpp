@@ -33,6 +33,8 @@ constexpr std::array kCommands{
     CommandRow{"validate", "predictions against published training runs", "rehearse validate --family collective", add_validate},
     CommandRow{"fit", "the constants of the accelerator model from published training runs, with errors of sources left out",
                "rehearse fit --measured records.jsonl -o accelerators.json", add_fit},
+    CommandRow{"bench", "the project's own benchmarks, each against a yardstick of the same run",
+               "rehearse bench collectives --bytes 4096 --repetitions 3", add_bench},
     CommandRow{"report", "traces as one page, or for other programs", "rehearse report trace.json -o page.html", add_report},
     CommandRow{"conformance", "test cases of the ONNX project, forward and gradients",
                "rehearse conformance /usr/share/libonnx-testdata/data/node --gradients", add_conformance},

@@ -137,7 +137,7 @@ int wait_for(pid_t child, double limit_seconds) {
     if (now_seconds() > end) {
       kill(child, SIGTERM);
       waitpid(child, &status, 0);
-      throw EnvironmentFailure("calibrate: the ranks started with mpirun took longer than " + to_text(Seconds(limit_seconds)));
+      throw EnvironmentFailure("the ranks started with mpirun took longer than " + to_text(Seconds(limit_seconds)));
     }
     usleep(20000);
   }
@@ -146,17 +146,18 @@ int wait_for(pid_t child, double limit_seconds) {
 
 }  // namespace
 
-void run_on_all_cores(const std::string& program, const std::vector<std::string>& arguments, double limit_seconds) {
-  std::vector<std::string> command = {"mpirun", "--oversubscribe", "-n", std::to_string(bench::physical_cores()), program};
+void run_on_all_cores(const std::string& program, const std::vector<std::string>& arguments, double limit_seconds, int ranks) {
+  const int started = ranks > 0 ? ranks : bench::physical_cores();
+  std::vector<std::string> command = {"mpirun", "--oversubscribe", "-n", std::to_string(started), program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   const pid_t child = fork();
-  if (child < 0) throw EnvironmentFailure(std::string("calibrate: no process could be started: ") + std::strerror(errno));
+  if (child < 0) throw EnvironmentFailure(std::string("no process could be started: ") + std::strerror(errno));
   if (child == 0) become(command);
   const int status = wait_for(child, limit_seconds);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-    throw EnvironmentFailure("calibrate: mpirun is not on the PATH; install an MPI such as Open MPI");
-  throw EnvironmentFailure("calibrate: the ranks started with mpirun failed; what they said stands above");
+    throw EnvironmentFailure("mpirun is not on the PATH; install an MPI such as Open MPI");
+  throw EnvironmentFailure("the ranks started with mpirun failed; what they said stands above");
 }
 
 std::string machine_json_text(const CalibrationResult& result) {

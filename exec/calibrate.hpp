@@ -30,9 +30,9 @@ struct CalibrationResult {
 /// Kernels of one process with a thread per core, added to `calibration`.
 void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBudget& budget, Progress& progress);
 
-/// Starts `program arguments...` with mpirun as one rank per core, its results to stderr, and waits for it.
+/// Starts `program arguments...` with mpirun as so many ranks (0: one per core), its results to stderr, and waits for it.
 /// Throws EnvironmentFailure when it cannot be started, fails, or takes longer than `limit_seconds`.
-void run_on_all_cores(const std::string& program, const std::vector<std::string>& arguments, double limit_seconds);
+void run_on_all_cores(const std::string& program, const std::vector<std::string>& arguments, double limit_seconds, int ranks = 0);
 
 /// {"schema", "platform", "calibration"}: a platform file that holds its measurements.
 [[nodiscard]] std::string machine_json_text(const CalibrationResult& result);

@@ -353,7 +353,10 @@ class Executor::Impl {
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
       auto& p = prepared_[slot_.body][n];
-      s.ticket = transfers_.start_collective({&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), role_.buffers[i.outputs[0]].dtype}, name);
+      const auto& type = p.types[std::min(variant(), p.types.size() - 1)].back();
+      s.ticket = transfers_.start_collective({&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), type.dtype,
+                                              graph::element_count(type.shape)},
+                                             name);
     } else {
       const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
       const int other = plan::peer(program_, world_.rank(), info);

@@ -23,10 +23,12 @@ StepPattern match_steps(int ranks, const std::function<std::vector<plan::Collect
   for (int rank = 0; rank < ranks; ++rank) {
     auto& steps = pattern.members.emplace_back();
     for (const auto& s : steps_of(rank)) {
+      if (s.send_to == rank) continue;
       const auto number = static_cast<std::uint32_t>(steps.size());
       if (s.send_to >= 0) sent.push_back({rank, s.send_to, number});
       if (s.receive_from >= 0) received.push_back({s.receive_from, rank, number});
-      steps.push_back({s.send_to, s.receive_from, static_cast<double>(s.send_count), static_cast<double>(s.receive_count), 0, 0, s.reduce});
+      steps.push_back({s.send_to, s.receive_from, static_cast<double>(s.send_count), static_cast<double>(s.receive_count), 0, 0, s.reduce,
+                       s.with_next});
     }
   }
   ensure(sent.size() == received.size(), "a collective receives what it sends");
@@ -86,7 +88,7 @@ bool Collectives::join(const CollectiveCall& call, const std::vector<int>& group
 
 bool Collectives::is_at(const Active& a, int position, std::uint32_t step) const {
   const auto& member = a.members[static_cast<std::size_t>(position)];
-  return member.joined && member.step == step;
+  return member.joined && member.step <= step && step < member.end;
 }
 
 bool Collectives::begin_step(std::uint32_t which, std::uint32_t position) {
@@ -94,29 +96,35 @@ bool Collectives::begin_step(std::uint32_t which, std::uint32_t position) {
   auto& member = a.members[position];
   const auto& steps = a.pattern->members[position];
   if (member.step == steps.size()) return true;
-  const auto& step = steps[member.step];
-  member.unfinished = (step.to >= 0 ? 1 : 0) + (step.from >= 0 ? 1 : 0);
-  if (step.to >= 0 && is_at(a, step.to, step.received_in)) send(which, position, static_cast<std::uint32_t>(step.to));
-  if (step.from >= 0 && is_at(a, step.from, step.sent_in)) send(which, static_cast<std::uint32_t>(step.from), position);
+  do ++member.end;
+  while (steps[member.end - 1].with_next && member.end < steps.size());
+  for (auto n = member.step; n < member.end; ++n) member.unfinished += (steps[n].to >= 0 ? 1 : 0) + (steps[n].from >= 0 ? 1 : 0);
+  for (auto n = member.step; n < member.end; ++n) {
+    const auto& step = steps[n];
+    if (step.to >= 0 && is_at(a, step.to, step.received_in)) send(which, position, n);
+    if (step.from >= 0 && is_at(a, step.from, step.sent_in)) send(which, static_cast<std::uint32_t>(step.from), step.sent_in);
+  }
   return false;
 }
 
-void Collectives::send(std::uint32_t which, std::uint32_t sender, std::uint32_t receiver) {
+void Collectives::send(std::uint32_t which, std::uint32_t sender, std::uint32_t number) {
   const auto& a = active_[which];
-  const auto& step = a.pattern->members[sender][a.members[sender].step];
-  messages_.send(a.group[sender], a.group[receiver], step.send_count * a.call.member.element_bytes, {true, which, sender, receiver});
+  const auto& step = a.pattern->members[sender][number];
+  messages_.send(a.group[sender], a.group[static_cast<std::size_t>(step.to)], step.send_count * a.call.member.element_bytes,
+                 {true, which, sender, number});
 }
 
 void Collectives::arrived(const Purpose& purpose, std::vector<int>& ended) {
   const auto& a = active_[purpose.which];
-  const auto& step = a.pattern->members[purpose.receiver][a.members[purpose.receiver].step];
+  const auto& sent = a.pattern->members[purpose.sender][purpose.step];
+  const auto receiver = static_cast<std::uint32_t>(sent.to);
+  const auto& step = a.pattern->members[receiver][sent.received_in];
   if (step.reduce) {
     const Bytes received(step.receive_count * a.call.member.element_bytes);
     const double seconds = (received / reduction_).value() * messages_.factor();
-    network_.alarm(network_.now() + seconds,
-                   token_of(Occasion::Reduced, static_cast<std::uint64_t>(purpose.which) << 32 | purpose.receiver));
+    network_.alarm(network_.now() + seconds, token_of(Occasion::Reduced, static_cast<std::uint64_t>(purpose.which) << 32 | receiver));
   } else {
-    part_ended(purpose.which, purpose.receiver, ended);
+    part_ended(purpose.which, receiver, ended);
   }
   part_ended(purpose.which, purpose.sender, ended);
 }
@@ -129,7 +137,7 @@ void Collectives::part_ended(std::uint32_t which, std::uint32_t position, std::v
   auto& a = active_[which];
   auto& member = a.members[position];
   if (--member.unfinished > 0) return;
-  ++member.step;
+  member.step = member.end;
   if (!begin_step(which, position)) return;
   ended.push_back(a.group[position]);
   leave(which);

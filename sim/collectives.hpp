@@ -11,13 +11,13 @@
 
 namespace rehearsal::sim {
 
-/// The steps of all members, each message known at both of its ends.
+/// The steps of all members, each message known at both of its ends. Copies within a rank's memory take no time and are left out.
 struct StepPattern {
   struct Step {
     std::int32_t to = -1, from = -1;
     double send_count = 0, receive_count = 0;    ///< elements
     std::uint32_t received_in = 0, sent_in = 0;  ///< step of the member `to` that receives; step of the member `from` that sends
-    bool reduce = false;
+    bool reduce = false, with_next = false;
   };
   std::vector<std::vector<Step>> members;
 };
@@ -48,8 +48,8 @@ class Collectives {
  private:
   struct Member {
     bool joined = false;
-    std::uint32_t step = 0;
-    int unfinished = 0;  ///< messages of the step
+    std::uint32_t step = 0, end = 0;  ///< steps under way: the first one, and the one behind the last
+    int unfinished = 0;               ///< of their messages and additions
   };
   struct Active {
     std::shared_ptr<const StepPattern> pattern;
@@ -66,7 +66,7 @@ class Collectives {
   /// True when there is no step left.
   bool begin_step(std::uint32_t which, std::uint32_t position);
   [[nodiscard]] bool is_at(const Active&, int position, std::uint32_t step) const;
-  void send(std::uint32_t which, std::uint32_t sender, std::uint32_t receiver);
+  void send(std::uint32_t which, std::uint32_t sender, std::uint32_t step);
   void part_ended(std::uint32_t which, std::uint32_t position, std::vector<int>& ended);
   void leave(std::uint32_t which);
 

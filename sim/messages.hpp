@@ -16,7 +16,7 @@ enum class Occasion : std::uint8_t { RunEnded, LatencyPassed, Arrived, Reduced }
 /// What is to be done when a message has arrived: three numbers that its sender knows how to read.
 struct Purpose {
   bool of_collective = false;
-  std::uint32_t which = 0, sender = 0, receiver = 0;
+  std::uint32_t which = 0, sender = 0, step = 0;
 };
 
 class Messages {

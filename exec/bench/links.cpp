@@ -33,6 +33,8 @@ costmodel::LinkSample sample(std::string what, int ranks, std::size_t bytes, con
   return s;
 }
 
+}  // namespace
+
 /// One way: half of a round trip.
 std::vector<double> message_times(Communicator& world, std::size_t bytes) {
   std::vector<std::byte> data(bytes);
@@ -47,17 +49,16 @@ std::vector<double> message_times(Communicator& world, std::size_t bytes) {
   return times;
 }
 
-}  // namespace
-
 std::vector<costmodel::LinkSample> measure_links(Communicator& world, double seconds) {
   std::vector<costmodel::LinkSample> samples;
   if (world.size() < 2) return samples;
   const double begin = now_seconds();
   const auto in_time = [&] { return world.max(now_seconds() - begin) < seconds; };
+  const auto& ring = plan::collective(plan::CollectiveKind::AllReduce, "ring");
   for (const auto bytes : kSizes) {
     samples.push_back(sample("point-to-point", 2, bytes, message_times(world, bytes)));
     if (!in_time()) break;
-    const auto times = measure_collective(world, "ring", bytes, bytes > kLarge ? kFew : kRepetitions);
+    const auto times = measure_collective(world, ring, bytes, bytes > kLarge ? kFew : kRepetitions);
     samples.push_back(sample("ring", world.size(), bytes, times.ours));
     if (!in_time()) break;
   }

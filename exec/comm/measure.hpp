@@ -2,10 +2,10 @@
 // Our collectives against MPI's own, in the same run.
 
 #include <cstddef>
-#include <string_view>
 #include <vector>
 
 #include "exec/comm/communicator.hpp"
+#include "plan/collectives/collective.hpp"
 
 namespace rehearsal::exec {
 
@@ -14,8 +14,8 @@ struct CollectiveTimes {
   std::vector<double> ours, mpi;
 };
 
-/// All-reduce of `bytes` bytes of f32 over all ranks by a row of plan's table, and by MPI_Allreduce, in turn so that both meet the same
-/// machine. Collective over `world`. Throws BadInput for an unknown algorithm.
-[[nodiscard]] CollectiveTimes measure_collective(Communicator& world, std::string_view algorithm, std::size_t bytes, int repetitions);
+/// A collective of `bytes` bytes of f32 over all ranks by a row of plan's table, and by MPI's own of that kind, in turn so that both meet the
+/// same machine. The bytes are those of the whole vector, of an all-to-all what one rank sends. Collective over `world`.
+[[nodiscard]] CollectiveTimes measure_collective(Communicator& world, const plan::CollectiveRow&, std::size_t bytes, int repetitions);
 
 }  // namespace rehearsal::exec

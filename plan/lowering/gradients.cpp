@@ -23,7 +23,7 @@ void RoleBuilder::plan_buckets() {
   std::vector<TensorId> gradients;
   for (const auto& p : c_.training.parameters)
     if (p.gradient != TensorId::None && g_[p.gradient].producer != NodeId::None && runs_here(g_[p.gradient].producer) &&
-        body_of(g_[p.gradient].producer) == backward_ && is_summed_only(p))
+        kind(body_of(g_[p.gradient].producer)) == BodyKind::Backward && is_summed_only(p))
       gradients.push_back(p.gradient);
   std::stable_sort(gradients.begin(), gradients.end(), [&](TensorId a, TensorId b) { return g_[a].producer < g_[b].producer; });
   gradients.erase(std::unique(gradients.begin(), gradients.end()), gradients.end());
@@ -39,7 +39,7 @@ void RoleBuilder::add_to_bucket(TensorId t) {
     if (a != c_.time_axis) axes.push_back(a);
     layout[a] = {};
   }
-  auto part = describe(t, layout, shapes_of(t, layout), backward_);
+  auto part = describe(t, layout, shapes_of(t, layout), backward_.front());
   part.lifetime = Lifetime::Step;
   auto open = std::find_if(buckets_.rbegin(), buckets_.rend(), [&](const Bucket& b) {
     return b.axes == axes && role_.buffers[b.buffer].dtype == part.dtype;
@@ -122,7 +122,10 @@ void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_
     emit(body, std::move(copy));
   }
   const auto bucket = bucket_of_.at(t);
-  if (--buckets_[bucket].missing == 0) reduce_bucket(bucket, c_.plan.overlap ? body : update_);
+  if (--buckets_[bucket].missing > 0) return;
+  // Its gradients may come from both parts of a backward pass: the later one, of the first chunk, ends a step.
+  const auto last = weights_.empty() ? body : weights_.front();
+  reduce_bucket(bucket, c_.plan.overlap ? last : update_);
 }
 
 void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {

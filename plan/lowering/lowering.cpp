@@ -6,7 +6,6 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "plan/lowering/role_builder.hpp"
-#include "plan/schedules/schedule.hpp"
 #include "plan/sharding/classes.hpp"
 #include "plan/sharding/rules.hpp"
 
@@ -19,7 +18,6 @@ struct Unsupported {
   bool (*used)(const Plan&);
 };
 constexpr Unsupported kUnsupported[] = {
-    {"interleave", [](const Plan& p) { return p.interleave > 1; }},
     {"recompute", [](const Plan& p) { return p.recompute != "none"; }},
     {"offload", [](const Plan& p) { return p.offload != "none"; }},
     {"compression", [](const Plan& p) { return p.compression != "none"; }},
@@ -92,6 +90,7 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   const auto& p = plan;
   for (const auto& row : kUnsupported)
     if (row.used(p)) violations.push_back({std::string(row.key), "is not lowered by this version", "leave it at its neutral value"});
+  for (auto& violation : schedule_violations(p)) violations.push_back(std::move(violation));
   if (training.batch < p.dp)
     violations.push_back({"dp", std::to_string(p.dp) + " replicas of a batch of " + std::to_string(training.batch),
                           "use at most dp=" + std::to_string(training.batch) + " or a larger batch"});
@@ -125,9 +124,12 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   const auto& sharding = *program.sharding;
   refuse_barriers(training.graph, sharding);
   warn_about_replicas(sharding, training.graph, program);
-  const auto stages = assign_stages(training, plan, options.node_cost);
+  Plan cut = plan;
+  cut.pp = parts(schedule_of(plan).placement, pipeline_shape(plan, program.micro_batches));
+  auto stages = assign_stages(training, cut, options.node_cost);
+  const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
-  LoweringContext context{training, plan, backend, options, sharding, stages, program, training.graph.consumers(), axes.size(), {}};
+  LoweringContext context{training, plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(), axes.size(), {}};
   context.time_axis = program.micro_batches > 1 ? axes.size() - 1 : axes.size();
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   build_roles(context, program);

@@ -58,11 +58,27 @@ void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
   }
 }
 
+/// A message is received in a body of the kind that sent it, so that both sides meet in the same slot of the schedule; where this stage has
+/// several, in the one that wants it, or the first one that runs after it was sent.
+std::uint16_t RoleBuilder::body_receiving(NodeId producer, std::uint16_t body) const {
+  const auto sent_in = body_of(producer);
+  if (!per_micro_batch(kind(sent_in))) return std::min(body, sent_in);
+  if (kind(body) == kind(sent_in)) return runs_late(body) ? backward_[role_.bodies[body].chunk] : body;
+  const auto& p = c_.pipeline;
+  const int part = p.part_of_node[graph::index(producer)], chunks = p.shape.chunks;
+  const bool forward = kind(sent_in) == BodyKind::Forward;
+  for (int i = 0; i < chunks; ++i) {
+    const int chunk = forward ? i : chunks - 1 - i;
+    const int own = part_of(p.schedule->placement, p.shape, stage_, chunk);
+    if (forward ? own > part : own < part) return (forward ? forward_ : backward_)[static_cast<std::size_t>(chunk)];
+  }
+  return forward ? forward_.back() : backward_.front();
+}
+
 BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
   const int from = stage_of_tensor(t);
   ensure(from != kAnyStage && from != stage_, "an operand is computed before it is used");
-  // A message is received in the body of the kind that sent it, so that both sides meet in the same slot of the schedule.
-  const auto where = std::min(body, body_of(g_[t].producer));
+  const auto where = body_receiving(g_[t].producer, body);
   const Key key{t, -1, Format::Plain, false};
   const auto b = new_buffer(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), where), &key);
   role_.buffers[b].category = g_[t].role == graph::Role::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;

@@ -91,7 +91,7 @@ BufferIndex RoleBuilder::in_format(BufferIndex source, const Key& key, Format fo
   if (same) return b;
   Instruction reorder;
   reorder.kind = InstructionKind::Reorder;
-  reorder.phase = body == forward_ ? Phase::Forward : body == backward_ ? Phase::Backward : Phase::Update;
+  reorder.phase = phase_in(body);
   reorder.tensor = key.tensor;
   reorder.inputs = {source};
   reorder.outputs = {b};
@@ -117,7 +117,7 @@ BufferIndex RoleBuilder::accumulated(TensorId t, BufferIndex source, std::uint16
   accumulators_[t] = sum;
   Instruction add;
   add.kind = InstructionKind::Accumulate;
-  add.phase = body == forward_ ? Phase::Forward : Phase::Backward;
+  add.phase = kind(body) == BodyKind::Forward ? Phase::Forward : Phase::Backward;
   add.tensor = t;
   add.inputs = {source};
   add.outputs = {sum};

@@ -250,7 +250,7 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
   collective.kind = InstructionKind::Collective;
   collective.stream = Stream::Collective;
   collective.when = place.when;
-  collective.phase = place.body == forward_ ? Phase::Forward : Phase::Backward;
+  collective.phase = kind(place.body) == BodyKind::Forward ? Phase::Forward : Phase::Backward;
   collective.tensor = t;
   collective.inputs = {buffer};
   collective.outputs = {buffer};
@@ -268,7 +268,8 @@ std::string RoleBuilder::algorithm(CollectiveKind kind, std::size_t mesh_axis, s
 }
 
 Phase RoleBuilder::phase_in(std::uint16_t body) const {
-  return body == forward_ || body == prologue_ ? Phase::Forward : body == backward_ ? Phase::Backward : Phase::Update;
+  if (kind(body) == BodyKind::Backward) return Phase::Backward;
+  return kind(body) == BodyKind::Update ? Phase::Update : Phase::Forward;
 }
 
 }  // namespace rehearsal::plan

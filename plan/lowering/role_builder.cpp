@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "plan/memory/planner.hpp"
 #include "plan/sharding/copies.hpp"
-#include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::plan {
 
@@ -43,14 +42,29 @@ Role RoleBuilder::build() && {
   exchange_updated_parameters();
   emit_report();
   emit_slots();
-  const auto in_flight = schedule(c_.plan.schedule).in_flight(stage_, c_.plan.pp, c_.program.micro_batches);
-  plan_memory(role_, c_.plan.pp == 1 ? 1 : in_flight);
+  plan_memory(role_, c_.pipeline.schedule->in_flight(stage_, c_.pipeline.shape));
   return std::move(role_);
 }
 
+/// In the order in which a micro-batch passes them.
 void RoleBuilder::open_bodies() {
-  for (auto kind : {BodyKind::Prologue, BodyKind::Forward, BodyKind::Backward, BodyKind::Update}) role_.bodies.push_back({kind, 0, {}});
+  const int chunks = c_.pipeline.shape.chunks;
+  const auto open = [&](BodyKind kind, int chunk) {
+    role_.bodies.push_back({kind, static_cast<std::uint16_t>(chunk), {}});
+    return static_cast<std::uint16_t>(role_.bodies.size() - 1);
+  };
+  prologue_ = open(BodyKind::Prologue, 0);
+  forward_.resize(static_cast<std::size_t>(chunks));
+  backward_ = forward_;
+  for (int c = 0; c < chunks; ++c) forward_[static_cast<std::size_t>(c)] = open(BodyKind::Forward, c);
+  for (int c = chunks - 1; c >= 0; --c) backward_[static_cast<std::size_t>(c)] = open(BodyKind::Backward, c);
+  if (c_.pipeline.schedule->splits_backward) weights_ = forward_;
+  for (auto c = static_cast<int>(weights_.size()) - 1; c >= 0; --c) weights_[static_cast<std::size_t>(c)] = open(BodyKind::Backward, c);
+  update_ = open(BodyKind::Update, 0);
 }
+
+/// A body of the gradients that nobody waits for.
+bool RoleBuilder::runs_late(std::uint16_t body) const { return std::find(weights_.begin(), weights_.end(), body) != weights_.end(); }
 
 bool RoleBuilder::runs_here(NodeId n) const { return c_.stages[n] == stage_; }
 
@@ -58,7 +72,9 @@ std::uint16_t RoleBuilder::body_of(NodeId n) const {
   const auto part = c_.sharding.parts[graph::index(n)];
   if (part == LoopPart::Before) return prologue_;
   if (part == LoopPart::After || g_[n].phase == Phase::Update) return update_;
-  return g_[n].phase == Phase::Forward ? forward_ : backward_;
+  const auto chunk = static_cast<std::size_t>(c_.pipeline.chunk(n));
+  if (g_[n].phase == Phase::Forward) return forward_[chunk];
+  return !weights_.empty() && c_.pipeline.can_wait[graph::index(n)] ? weights_[chunk] : backward_[chunk];
 }
 
 int RoleBuilder::conversion_into_storage(TensorId t) const {
@@ -71,15 +87,20 @@ void RoleBuilder::forget_gathered_parameters() {
   std::erase_if(buffers_, [&](const auto& entry) { return entry.first.conversion >= 0 && g_[entry.first.tensor].role == graph::Role::Parameter; });
 }
 
+/// What is run late may use what is not, and the update what both made, whatever the order of the nodes.
 void RoleBuilder::lower_nodes() {
+  const auto turn = [&](std::uint16_t body) { return body == update_ ? 2 : runs_late(body) ? 1 : 0; };
   bool in_backward = false;
-  for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
-    const auto id = static_cast<NodeId>(n);
-    if (g_[id].phase == Phase::Backward && !in_backward) forget_gathered_parameters();
-    in_backward = in_backward || g_[id].phase == Phase::Backward;
-    const bool everywhere = c_.stages[id] == kAnyStage && g_[id].phase == Phase::Update;
-    if (runs_here(id) || everywhere) lower_node(id, everywhere ? update_ : body_of(id));
-  }
+  for (int now = 0; now < 3; ++now)
+    for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
+      const auto id = static_cast<NodeId>(n);
+      if (g_[id].phase == Phase::Backward && !in_backward) forget_gathered_parameters();
+      in_backward = in_backward || g_[id].phase == Phase::Backward;
+      const bool everywhere = c_.stages[id] == kAnyStage && g_[id].phase == Phase::Update;
+      if (!runs_here(id) && !everywhere) continue;
+      const auto body = everywhere ? update_ : body_of(id);
+      if (turn(body) == now) lower_node(id, body);
+    }
 }
 
 void RoleBuilder::lower_node(NodeId n, std::uint16_t body) {
@@ -267,8 +288,10 @@ void RoleBuilder::emit_slots() {
     if (!role_.bodies[body].instructions.empty()) role_.slots.push_back({body, micro_batch});
   };
   add(prologue_, 0);
-  for (const auto& slot : schedule(c_.plan.pp == 1 ? "1f1b" : c_.plan.schedule).slots(stage_, c_.plan.pp, c_.program.micro_batches))
-    add(slot.backward ? backward_ : forward_, slot.micro_batch);
+  for (const auto& slot : c_.pipeline.schedule->order(stage_, c_.pipeline.shape)) {
+    const auto& bodies = !slot.backward ? forward_ : slot.part == GradientPart::Weights ? weights_ : backward_;
+    add(bodies[static_cast<std::size_t>(slot.chunk)], slot.micro_batch);
+  }
   add(update_, 0);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/lowering/lowering.hpp"
+#include "plan/lowering/pipeline.hpp"
 #include "plan/lowering/stages.hpp"
 
 namespace rehearsal::plan {
@@ -19,6 +20,7 @@ struct LoweringContext {
   const LoweringOptions& options;
   const Sharding& sharding;
   const StageAssignment& stages;
+  const Pipeline& pipeline;
   const Program& program;  ///< batch, axes and micro-batches are set
   std::vector<std::vector<graph::NodeId>> consumers;
   std::size_t time_axis = 0;           ///< into sharding.axes; sharding.axes.size() when there is none
@@ -59,6 +61,8 @@ class RoleBuilder {
   void forget_gathered_parameters();
   [[nodiscard]] int conversion_into_storage(graph::TensorId) const;  ///< index into the conversions; -1: none
   [[nodiscard]] std::uint16_t body_of(graph::NodeId) const;
+  [[nodiscard]] BodyKind kind(std::uint16_t body) const { return role_.bodies[body].kind; }
+  [[nodiscard]] bool runs_late(std::uint16_t body) const;
   [[nodiscard]] bool runs_here(graph::NodeId) const;
   void lower_node(graph::NodeId, std::uint16_t body);
   void lower_view(graph::NodeId, std::uint16_t body);
@@ -135,6 +139,7 @@ class RoleBuilder {
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);
   BufferIndex receive(graph::TensorId, std::uint16_t body);
+  [[nodiscard]] std::uint16_t body_receiving(graph::NodeId producer, std::uint16_t body) const;
   void exchange_updated_parameters();
   [[nodiscard]] std::vector<int> stages_reading(graph::TensorId) const;
   [[nodiscard]] int stage_of_tensor(graph::TensorId) const;
@@ -145,7 +150,8 @@ class RoleBuilder {
   int stage_;
   std::vector<Coordinates> at_;  ///< coordinates that stand for every variant
   Role role_;
-  std::uint16_t prologue_ = 0, forward_ = 1, backward_ = 2, update_ = 3;
+  std::uint16_t prologue_ = 0, update_ = 3;
+  std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by chunk; weights_ is empty unless the schedule splits backward passes
   std::map<Key, BufferIndex> buffers_;
   std::vector<Writer> writers_;      ///< by base buffer
   std::vector<std::uint16_t> home_;  ///< body in which a base buffer is first written

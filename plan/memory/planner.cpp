@@ -28,13 +28,23 @@ std::int64_t lowest_fit(const MemoryRequest& request, const std::vector<const Me
 struct Timeline {
   std::vector<std::int32_t> body_start;
   std::int32_t length = 0;
+  /// Where backward bodies begin; where those begin and end that are a chunk's second one. -1: there is none.
+  std::int32_t backward_begin = -1, late_begin = -1, late_end = -1;
 };
 
 Timeline timeline_of(const Role& role) {
   Timeline t;
+  std::vector<std::uint16_t> chunks;  // of the backward bodies so far
   for (const auto& body : role.bodies) {
     t.body_start.push_back(t.length);
+    if (body.kind == BodyKind::Backward) {
+      if (t.backward_begin < 0) t.backward_begin = t.length;
+      const bool second = std::find(chunks.begin(), chunks.end(), body.chunk) != chunks.end();
+      if (second && t.late_begin < 0) t.late_begin = t.length;
+      chunks.push_back(body.chunk);
+    }
     t.length += static_cast<std::int32_t>(body.instructions.size()) + 1;
+    if (t.late_begin >= 0 && body.kind == BodyKind::Backward) t.late_end = t.length - 1;
   }
   return t;
 }
@@ -69,6 +79,11 @@ std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
 
 /// Lifetime on the planning timeline. Saved buffers of several micro-batches in flight are kept apart from everything else.
 Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
+  // Gradients of weights may run before or after other backward bodies of their micro-batch.
+  if (buffer.lifetime == Lifetime::Saved && timeline.late_begin >= 0 && life.used() && life.end >= timeline.backward_begin) {
+    life.begin = std::min(life.begin, timeline.backward_begin);
+    life.end = std::max(life.end, timeline.late_end);
+  }
   const bool whole = buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
   if (whole) return {0, timeline.length};
   // A message may be on its way until the next use of its micro-batch's memory, or the end of the step: nothing may take its place before.

@@ -2,56 +2,74 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "base/error.hpp"
-#include "base/join.hpp"
+#include "plan/schedules/rows.hpp"
 
 namespace rehearsal::plan {
 namespace {
 
-std::vector<PipelineSlot> gpipe_slots(int, int, int micro_batches) {
-  std::vector<PipelineSlot> slots;
-  for (int m = 0; m < micro_batches; ++m) slots.push_back({false, m});
-  for (int m = 0; m < micro_batches; ++m) slots.push_back({true, m});
-  return slots;
-}
-
-int gpipe_in_flight(int, int, int micro_batches) { return micro_batches; }
-
-int one_f_one_b_in_flight(int stage, int stages, int micro_batches) { return std::min(micro_batches, stages - stage); }
-
-std::vector<PipelineSlot> one_f_one_b_slots(int stage, int stages, int micro_batches) {
-  std::vector<PipelineSlot> slots;
-  const int ahead = one_f_one_b_in_flight(stage, stages, micro_batches);  // forwards before the first backward
-  for (int m = 0; m < ahead; ++m) slots.push_back({false, m});
-  for (int m = 0; m < micro_batches; ++m) {
-    slots.push_back({true, m});
-    if (m + ahead < micro_batches) slots.push_back({false, m + ahead});
-  }
-  return slots;
-}
-
-/// p - 1 stages wait for the first micro-batch and for the last gradient: (p-1)(f+b) of idle time against m(f+b) of work.
-double fill_and_drain_bubble(int stages, int micro_batches) { return static_cast<double>(stages - 1) / micro_batches; }
-
-constexpr std::array kTable{
-    ScheduleRow{"gpipe", "all forward passes, then all backward passes (Huang et al., GPipe, NeurIPS 2019, section 2.3)", gpipe_slots,
-                gpipe_in_flight, fill_and_drain_bubble},
-    ScheduleRow{"1f1b",
-                "one forward, one backward in turn once the pipe is full, flushed at the end of the step; holds fewer activations "
-                "(PipeDream-Flush: Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021, section 3.2)",
-                one_f_one_b_slots, one_f_one_b_in_flight, fill_and_drain_bubble},
-};
+/// A backward slot after which nothing of its pass is held any more.
+bool releases(const PipelineSlot& slot, bool splits) { return slot.backward && (!splits || slot.part != GradientPart::Input); }
 
 }  // namespace
 
-std::span<const ScheduleRow> schedule_table() { return kTable; }
+int ScheduleRow::in_flight(int stage, const PipelineShape& s) const {
+  std::vector<int> held(static_cast<std::size_t>(s.micro_batches), 0);  // passes of a micro-batch that are not over
+  int first = 0, most = 1;
+  for (const auto& slot : order(stage, s)) {
+    auto& passes = held[static_cast<std::size_t>(slot.micro_batch)];
+    passes += slot.backward ? (releases(slot, splits_backward) ? -1 : 0) : 1;
+    if (!slot.backward) first = std::min(first, slot.micro_batch);
+    while (first < s.micro_batches && held[static_cast<std::size_t>(first)] == 0) ++first;
+    if (!slot.backward) most = std::max(most, slot.micro_batch - first + 1);
+  }
+  return most;
+}
+
+int ScheduleRow::activations(int stage, const PipelineShape& s) const {
+  int held = 0, most = 0;
+  for (const auto& slot : order(stage, s)) {
+    held += slot.backward ? (releases(slot, splits_backward) ? -1 : 0) : 1;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+double ScheduleRow::bubble(int stages, int micro_batches) const {
+  const PassTimes times;
+  const auto seconds = idle(shape(stages, micro_batches), times);
+  ensure(plain() && seconds.has_value(), "the bubble of a plain schedule is known");
+  return *seconds / (micro_batches * times.sum());
+}
+
+std::span<const ScheduleRow> schedule_table() {
+  static const std::array kTable{gpipe(), one_f_one_b(), interleaved(), zero_bubble_h1(), zero_bubble_v(), dual_pipe(), pipedream(), pipedream_2bw()};
+  return kTable;
+}
 
 const ScheduleRow& schedule(std::string_view name) {
-  for (const auto& row : kTable)
+  std::string known;
+  for (const auto& row : schedule_table()) {
     if (row.name == name) return row;
-  throw BadInput("schedule", "'" + std::string(name) + "' is not known; known schedules: " + joined(kTable, ", ", &ScheduleRow::name));
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  throw BadInput("schedule", "'" + std::string(name) + "' is not known; known schedules: " + known);
+}
+
+int part_of(Placement placement, const PipelineShape& s, int stage, int chunk) {
+  const bool back = placement != Placement::Looped && chunk % 2 == 1;
+  const int along = back ? s.stages - 1 - stage : stage;
+  return placement == Placement::Both ? along : chunk * s.stages + along;
+}
+
+int parts(Placement placement, const PipelineShape& s) { return placement == Placement::Both ? s.stages : s.stages * s.chunks; }
+
+std::vector<int> micro_batches_of(Placement placement, const PipelineShape& s, int chunk) {
+  std::vector<int> list;
+  const int step = placement == Placement::Both ? 2 : 1;
+  for (int m = placement == Placement::Both ? chunk : 0; m < s.micro_batches; m += step) list.push_back(m);
+  return list;
 }
 
 }  // namespace rehearsal::plan

@@ -33,6 +33,8 @@ void add_schedules(const SearchOptions& options, Plan plan, std::vector<Plan>& p
     return;
   }
   for (const auto& row : schedule_table()) {
+    // Those of several chunks cut the model otherwise; they are played when a plan names them.
+    if (row.asynchronous || row.chunks != 1) continue;
     plan.schedule = std::string(row.name);
     plans.push_back(plan);
   }

@@ -1,10 +1,11 @@
+#include "plan/schedules/schedule.hpp"
+
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "plan/schedules/schedule.hpp"
+#include "plan/schedules/chunks.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -12,30 +13,31 @@ using namespace rehearsal::plan;
 
 namespace {
 
-constexpr double kForward = 1.0, kBackward = 2.0;
-
-enum class Sends { Buffered, Blocking };
-
-/// Plays the slots of all stages with free messages. Blocking: a stage that has run a slot waits, before it runs the next one, until the
-/// receiver has come to the slot that takes the result; meanwhile it may itself be handed the input of its next slot.
+/// Plays the slots of all stages with free messages.
 class Play {
  public:
-  Play(const ScheduleRow& row, int stages, int micro_batches, Sends sends) : stages_(static_cast<std::size_t>(stages)), sends_(sends) {
-    for (int s = 0; s < stages; ++s) stages_[static_cast<std::size_t>(s)].slots = row.slots(s, stages, micro_batches);
+  Play(const ScheduleRow& row, const PipelineShape& shape, const PassTimes& times)
+      : row_(row), shape_(shape), times_(times), stages_(static_cast<std::size_t>(shape.stages)) {
+    for (int s = 0; s < shape.stages; ++s) stages_[static_cast<std::size_t>(s)].slots = row.order(s, shape);
   }
 
-  /// Time of the last slot's end; nothing when stages wait for each other for ever.
+  /// Seconds of the stage that takes longest from its first slot to its last; nothing when stages wait for each other for ever.
   std::optional<double> run() {
-    bool moved = true;
-    while (moved) {
+    for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t s = 0; s < stages_.size(); ++s) moved = hand_over(s) || compute(s) || moved;
+      for (std::size_t s = 0; s < stages_.size(); ++s) moved = advance(s) || moved;
     }
-    double end = 0.0;
+    double longest = 0;
     for (const auto& stage : stages_) {
-      if (stage.next < stage.slots.size() || stage.result) return std::nullopt;
-      end = std::max(end, stage.clock);
+      if (stage.next < stage.slots.size()) return std::nullopt;
+      longest = std::max(longest, stage.clock - std::max(stage.began, 0.0));
     }
+    return longest;
+  }
+
+  [[nodiscard]] double end() const {
+    double end = 0;
+    for (const auto& stage : stages_) end = std::max(end, stage.clock);
     return end;
   }
 
@@ -43,116 +45,213 @@ class Play {
   struct Stage {
     std::vector<PipelineSlot> slots;
     std::size_t next = 0;
-    std::optional<PipelineSlot> result;            ///< of the previous slot, not handed over yet
-    std::map<std::pair<bool, int>, double> input;  ///< when the input of a slot came
-    double clock = 0.0;
+    double clock = 0, began = -1;
   };
+  /// Copy (Placement::Both), part, micro-batch, backward.
+  using Done = std::tuple<int, int, int, bool>;
 
-  bool hand_over(std::size_t s) {
-    auto& me = stages_[s];
-    if (!me.result) return false;
-    auto& peer = stages_[me.result->backward ? s - 1 : s + 1];
-    const bool waits = peer.next < peer.slots.size() && peer.slots[peer.next].backward == me.result->backward &&
-                       peer.slots[peer.next].micro_batch == me.result->micro_batch;
-    if (sends_ == Sends::Blocking && !waits) return false;
-    peer.input[{me.result->backward, me.result->micro_batch}] = me.clock;
-    me.result.reset();
-    return true;
+  [[nodiscard]] std::optional<double> ended(const Done& d) const {
+    const auto at = done_.find(d);
+    return at == done_.end() ? std::nullopt : std::optional(at->second);
   }
 
-  bool compute(std::size_t s) {
+  /// When what the slot waits for has ended: nothing while it has not.
+  [[nodiscard]] std::optional<double> ready(const PipelineSlot& slot, int stage) const {
+    const int copy = row_.placement == Placement::Both ? slot.chunk : 0;
+    const int part = part_of(row_.placement, shape_, stage, slot.chunk), last = parts(row_.placement, shape_) - 1;
+    if (!slot.backward) return part == 0 ? std::optional(0.0) : ended({copy, part - 1, slot.micro_batch, false});
+    if (slot.part == GradientPart::Weights) return ended({copy, part, slot.micro_batch, true});
+    const auto forward = ended({copy, part, slot.micro_batch, false});
+    const auto gradient = part == last ? forward : ended({copy, part + 1, slot.micro_batch, true});
+    if (!forward || !gradient) return std::nullopt;
+    return std::max(*forward, *gradient);
+  }
+
+  [[nodiscard]] double seconds(const PipelineSlot& slot) const {
+    if (!slot.backward) return times_.forward;
+    const double input = slot.part == GradientPart::Weights ? 0 : times_.input_gradient;
+    return input + (slot.part == GradientPart::Input ? 0 : times_.weight_gradient);
+  }
+
+  bool advance(std::size_t s) {
     auto& me = stages_[s];
-    if (me.result || me.next == me.slots.size()) return false;
-    const auto slot = me.slots[me.next];
-    const bool last_in_its_way = slot.backward ? s == 0 : s + 1 == stages_.size();
-    if (slot.backward ? s + 1 < stages_.size() : s > 0) {
-      const auto input = me.input.find({slot.backward, slot.micro_batch});
-      if (input == me.input.end()) return false;
-      me.clock = std::max(me.clock, input->second);
+    bool moved = false;
+    while (me.next < me.slots.size()) {
+      const auto& slot = me.slots[me.next];
+      const auto at = ready(slot, static_cast<int>(s));
+      if (!at) break;
+      const double begin = std::max(me.clock, *at);
+      if (me.began < 0) me.began = begin;
+      me.clock = begin + seconds(slot);
+      const int copy = row_.placement == Placement::Both ? slot.chunk : 0;
+      if (!slot.backward || slot.part != GradientPart::Weights)
+        done_[{copy, part_of(row_.placement, shape_, static_cast<int>(s), slot.chunk), slot.micro_batch, slot.backward}] = me.clock;
+      ++me.next;
+      moved = true;
     }
-    me.clock += slot.backward ? kBackward : kForward;
-    if (!last_in_its_way) me.result = slot;
-    ++me.next;
-    return true;
+    return moved;
   }
 
+  const ScheduleRow& row_;
+  PipelineShape shape_;
+  PassTimes times_;
   std::vector<Stage> stages_;
-  Sends sends_;
+  std::map<Done, double> done_;
 };
 
-void check_slots(const ScheduleRow& row, int stage, int stages, int micro_batches) {
-  const auto slots = row.slots(stage, stages, micro_batches);
-  REQUIRE(slots.size() == 2 * static_cast<std::size_t>(micro_batches));
-  std::vector<int> forwards(static_cast<std::size_t>(micro_batches)), backwards(forwards);
-  int held = 0, most = 0;
-  for (const auto& slot : slots) {
-    const auto m = static_cast<std::size_t>(slot.micro_batch);
-    REQUIRE(m < forwards.size());
-    if (slot.backward) REQUIRE(forwards[m] == 1);
-    ++(slot.backward ? backwards : forwards)[m];
-    held += slot.backward ? -1 : 1;
-    most = std::max(most, held);
-  }
-  CHECK(std::ranges::all_of(forwards, [](int n) { return n == 1; }));
-  CHECK(std::ranges::all_of(backwards, [](int n) { return n == 1; }));
-  CHECK(most == row.in_flight(stage, stages, micro_batches));
+std::vector<int> chunk_counts(const ScheduleRow& row) { return row.chunks == 0 ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{row.chunks}; }
+
+bool possible(const ScheduleRow& row, const PipelineShape& s) { return row.refusal == nullptr || row.refusal(s).empty(); }
+
+template <class Use>
+void for_all_shapes(const Use& use) {
+  for (const auto& row : schedule_table())
+    for (int stages = 1; stages <= 8; ++stages)
+      for (const int chunks : chunk_counts(row))
+        for (const int micro_batches : {1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 21, 33})
+          if (const PipelineShape s{stages, micro_batches, chunks}; possible(row, s)) use(row, s);
 }
+
+/// Every pass of a stage once, forward before backward before the weights; at most so many are held as the row says.
+bool slots_are_right(const ScheduleRow& row, const PipelineShape& s, int stage) {
+  std::map<std::pair<int, int>, int> state;  // by chunk and micro-batch: 1 forward, 2 input gradient, 3 all
+  bool right = true;
+  for (const auto& slot : row.order(stage, s)) {
+    auto& now = state[{slot.chunk, slot.micro_batch}];
+    const int needed = !slot.backward ? 0 : slot.part == GradientPart::Weights ? 2 : 1;
+    right = right && now == needed && slot.chunk < s.chunks && slot.micro_batch < s.micro_batches;
+    right = right && (!slot.backward || row.splits_backward == (slot.part != GradientPart::Both));
+    now = slot.backward && slot.part == GradientPart::Both ? 3 : needed + 1;
+  }
+  std::size_t passes = 0;
+  for (int c = 0; c < s.chunks; ++c) passes += micro_batches_of(row.placement, s, c).size();
+  return right && state.size() == passes && std::ranges::all_of(state, [](const auto& entry) { return entry.second == 3; });
+}
+
+const PassTimes kEqual{1, 1, 1};
 
 }  // namespace
 
-TEST_CASE("every micro-batch goes forward once, then backward once, and no more are held than promised") {
-  for (const auto& row : schedule_table())
-    for (int stages = 1; stages <= 9; ++stages)
-      for (int micro_batches = 1; micro_batches <= 12; ++micro_batches)
-        for (int stage = 0; stage < stages; ++stage) {
-          INFO(row.name << " stage " << stage << " of " << stages << ", " << micro_batches << " micro-batches");
-          check_slots(row, stage, stages, micro_batches);
-        }
+TEST_CASE("every pass runs once on every stage, in an order that is possible") {
+  for_all_shapes([](const ScheduleRow& row, const PipelineShape& s) {
+    for (int stage = 0; stage < s.stages; ++stage) {
+      INFO(row.name << " stage " << stage << " of " << s.stages << ", " << s.micro_batches << " micro-batches, " << s.chunks << " chunks");
+      CHECK(slots_are_right(row, s, stage));
+    }
+  });
 }
 
-TEST_CASE("1f1b holds at most as many micro-batches as stages follow") {
-  const auto& row = schedule("1f1b");
-  CHECK(row.in_flight(0, 4, 8) == 4);
-  CHECK(row.in_flight(3, 4, 8) == 1);
-  CHECK(row.in_flight(0, 4, 2) == 2);
-  CHECK(schedule("gpipe").in_flight(3, 4, 8) == 8);
-}
-
-TEST_CASE("stages that wait for each other always come to an end") {
-  for (const auto& row : schedule_table())
-    for (std::uint64_t i = 0; i < 100; ++i) {
-      const int stages = 1 + static_cast<int>(random_uniform(7, 0, i) * 16);
-      const int micro_batches = 1 + static_cast<int>(random_uniform(7, 1, i) * 40);
-      INFO(row.name << " with " << stages << " stages and " << micro_batches << " micro-batches");
-      CHECK(Play(row, stages, micro_batches, Sends::Blocking).run().has_value());
-      CHECK(Play(row, stages, micro_batches, Sends::Buffered).run().has_value());
+TEST_CASE("stages never wait for each other for ever") {
+  for_all_shapes([](const ScheduleRow& row, const PipelineShape& s) {
+    INFO(row.name << ", " << s.stages << " stages, " << s.micro_batches << " micro-batches, " << s.chunks << " chunks");
+    CHECK(Play(row, s, kEqual).run().has_value());
+  });
+  for (std::uint64_t i = 0; i < 60; ++i)
+    for (const auto& row : schedule_table()) {
+      const auto below = [&](std::uint64_t stream, int n) { return 1 + static_cast<int>(random_uniform(7, stream, i) * n); };
+      const PipelineShape s{below(0, 16), below(1, 40), row.chunks == 0 ? below(2, 5) : row.chunks};
+      const PassTimes times{random_uniform(8, 0, i), random_uniform(8, 1, i), random_uniform(8, 2, i)};
+      INFO(row.name << ", " << s.stages << " stages, " << s.micro_batches << " micro-batches, " << s.chunks << " chunks");
+      if (possible(row, s)) CHECK(Play(row, s, times).run().has_value());
     }
 }
 
 TEST_CASE("the play notices stages that wait for each other for ever") {
   // stage 1 begins with micro-batch 1, which stage 0 starts only after micro-batch 0 has come back
-  const ScheduleRow crossed{"crossed", "",
-                            [](int stage, int, int) {
-                              if (stage == 0) return std::vector<PipelineSlot>{{false, 0}, {true, 0}, {false, 1}, {true, 1}};
-                              return std::vector<PipelineSlot>{{false, 1}, {false, 0}, {true, 1}, {true, 0}};
-                            },
-                            nullptr, nullptr};
-  CHECK_FALSE(Play(crossed, 2, 2, Sends::Buffered).run().has_value());
+  ScheduleRow crossed;
+  crossed.order = [](int stage, const PipelineShape&) {
+    if (stage == 0) return std::vector<PipelineSlot>{{false, 0}, {true, 0}, {false, 1}, {true, 1}};
+    return std::vector<PipelineSlot>{{false, 1}, {false, 0}, {true, 1}, {true, 0}};
+  };
+  CHECK_FALSE(Play(crossed, {2, 2, 1}, kEqual).run().has_value());
 }
 
-TEST_CASE("the bubble of the closed form is the bubble of the played schedule") {
-  for (const auto& row : schedule_table())
-    for (int stages = 1; stages <= 8; ++stages)
-      for (const int micro_batches : {1, 2, 3, 7, 8, 16, 33}) {
-        const double ideal = micro_batches * (kForward + kBackward);
-        const double end = Play(row, stages, micro_batches, Sends::Buffered).run().value();
-        INFO(row.name << " with " << stages << " stages and " << micro_batches << " micro-batches");
-        CHECK(end / ideal - 1.0 == Approx(row.bubble(stages, micro_batches)).margin(1e-12));
-      }
-  CHECK(schedule("1f1b").bubble(4, 8) == Approx(3.0 / 8.0));  // 3 stages' fill and drain against 8 micro-batches
+TEST_CASE("the idle time of the closed form is that of the played schedule") {
+  int known = 0;
+  for_all_shapes([&](const ScheduleRow& row, const PipelineShape& s) {
+    if (row.asynchronous) return;
+    for (const PassTimes& times : {kEqual, PassTimes{2, 2, 1}, PassTimes{2, 3, 2}, PassTimes{1, 1.25, 1.25}}) {
+      const auto idle = row.idle(s, times);
+      if (!idle) continue;
+      ++known;
+      const int passes = row.placement == Placement::Both ? 1 : s.chunks;
+      INFO(row.name << ", " << s.stages << " stages, " << s.micro_batches << " micro-batches, " << s.chunks << " chunks");
+      CHECK(*Play(row, s, times).run() - s.micro_batches * passes * times.sum() == Approx(*idle).margin(1e-9));
+    }
+  });
+  CHECK(known > 2000);
+}
+
+TEST_CASE("idle times by hand") {
+  const PassTimes t{1, 1, 1};
+  // 4 stages, 8 micro-batches: 3 stages' fill and drain of 3 s; in 8 x 3 s
+  CHECK(schedule("1f1b").idle({4, 8, 1}, t) == 9);
+  CHECK(schedule("1f1b").bubble(4, 8) == Approx(3.0 / 8.0));
+  // the same 4 stages in 2 chunks each, whose passes take half: 3 x 1.5 s
+  CHECK(schedule("interleaved").idle({4, 8, 2}, {0.5, 0.5, 0.5}) == 4.5);
+  CHECK(schedule("zb-h1").idle({4, 8, 1}, t) == 3);  // 3 (1 + 1 - 1)
+  CHECK(schedule("zb-v").idle({4, 8, 2}, t) == 0);
+  CHECK(schedule("zb-v").idle({4, 6, 2}, t) == 2);  // one micro-batch less than 2p - 1
+  CHECK_FALSE(schedule("zb-v").idle({4, 8, 2}, {1, 2, 1}).has_value());
+  CHECK(schedule("dualpipe").idle({8, 16, 2}, t) == 3);  // (8/2 - 1)(1 + 1 - 1)
+}
+
+TEST_CASE("a schedule without a flush leaves nobody idle once the pipe is full") {
+  for (const auto& row : schedule_table()) {
+    if (!row.asynchronous) continue;
+    // 4 stages: 80 micro-batches take as much longer than 40 as 40 passes do
+    CHECK(*Play(row, {4, 80, 1}, kEqual).run() - *Play(row, {4, 40, 1}, kEqual).run() == Approx(40 * 3));
+    CHECK(row.idle({4, 40, 1}, kEqual) == 0);
+  }
+}
+
+TEST_CASE("activations that a stage holds, by hand") {
+  CHECK(schedule("1f1b").in_flight(0, 4, 8) == 4);
+  CHECK(schedule("1f1b").in_flight(3, 4, 8) == 1);
+  CHECK(schedule("1f1b").in_flight(0, 4, 2) == 2);
+  CHECK(schedule("gpipe").in_flight(3, 4, 8) == 8);
+  for (int stage = 0; stage < 4; ++stage) {
+    CHECK(schedule("zb-h1").activations(stage, {4, 8, 1}) == 4);  // as stage 0 of 1F1B, on every stage
+    CHECK(schedule("zb-v").activations(stage, {4, 8, 2}) == 8);   // chunks of half the size: as much as stage 0 of 1F1B
+    CHECK(schedule("dualpipe").activations(stage, {4, 8, 2}) <= 5);  // p + 1 (DeepSeek-V3, table 2)
+  }
+  // Megatron-LM, SC 2021: (v-1) p + 2 (p - s - 1) + 1 before the first backward pass: 4 + 6 + 1
+  CHECK(schedule("interleaved").activations(0, {4, 8, 2}) == 11);
+}
+
+TEST_CASE("weights that a stage keeps") {
+  CHECK(schedule("1f1b").weight_versions(0, {4, 8, 1}) == 1);
+  CHECK(schedule("pipedream").weight_versions(0, {4, 8, 1}) == 4);  // one for each micro-batch under way
+  CHECK(schedule("pipedream").weight_versions(3, {4, 8, 1}) == 1);
+  CHECK(schedule("pipedream-2bw").weight_versions(0, {4, 8, 1}) == 2);
+}
+
+TEST_CASE("parts of the model lie where the placement says") {
+  const PipelineShape s{3, 1, 2};
+  // there and back: stage 2 has parts 2 and 3
+  CHECK(part_of(Placement::V, s, 2, 0) == 2);
+  CHECK(part_of(Placement::V, s, 2, 1) == 3);
+  CHECK(part_of(Placement::V, s, 0, 1) == 5);
+  CHECK(part_of(Placement::Looped, s, 0, 1) == 3);
+  CHECK(part_of(Placement::Both, s, 0, 1) == 2);
+}
+
+TEST_CASE("plans that no schedule can play are refused with what would be right") {
+  const auto sentences = [](const std::string& plan) {
+    std::string text;
+    for (const auto& v : schedule_violations(parse_plan(plan))) text += v.key + ": " + v.problem + " (" + v.remedy + ")\n";
+    return text;
+  };
+  CHECK(sentences("pp=4,schedule=1f1b,interleave=2,micro_batch=1").empty());
+  CHECK(sentences("pp=4,schedule=zb-v,micro_batch=1").empty());
+  CHECK_THAT(sentences("pp=4,schedule=pipedream"), contains("different mathematics"));
+  CHECK_THAT(sentences("pp=4,schedule=dualpipe"), contains("keeps every part of the model on two stages"));
+  CHECK_THAT(sentences("pp=4,schedule=gpipe,interleave=2"), contains("interleave: 2 chunks, but schedule gpipe has 1"));
+  CHECK_THAT(sentences("pp=1,interleave=2"), contains("use pp=2 or more"));
+  CHECK_THAT(schedule("dualpipe").refusal({3, 8, 2}), contains("3 is odd"));
 }
 
 TEST_CASE("an unknown schedule is refused with the known ones") {
   CHECK_THROWS_AS(schedule("zb"), BadInput);
-  CHECK_THROWS_WITH(schedule("zb"), contains("'zb'") && contains("gpipe, 1f1b"));
+  CHECK_THROWS_WITH(schedule("zb"), contains("'zb'") && contains("gpipe, 1f1b, interleaved, zb-h1, zb-v"));
 }

@@ -49,18 +49,36 @@ TEST_CASE("a hierarchy adds inside nodes first and uses every card") {
   CHECK(job.closed_form(cluster(2, 4, 1)) == Approx(347 * us).epsilon(1e-9));
 }
 
+TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
+  // 4 ranks send 1 MB to each: 3 steps of 2 + 10 us; 2 steps of two blocks, 2 + 20 us.
+  check_both(one_collective(4, "pairwise", CollectiveKind::AllToAll, 1'000'000), cluster(1, 4, 0), 36 * us);
+  check_both(one_collective(4, "bruck", CollectiveKind::AllToAll, 1'000'000), cluster(1, 4, 0), 44 * us);
+  // 5 ranks, blocks of 0.8 MB, ways {1, 3}, {2, 3}, {4}: 2 + 16, 2 + 16, 2 + 8 us
+  check_both(one_collective(5, "bruck", CollectiveKind::AllToAll, 1'000'000), cluster(1, 8, 0), 46 * us);
+}
+
+TEST_CASE("several messages of one step share the port") {
+  // 3 GPUs wired as a triangle with 1, 1 and 2 lanes: whatever the trees are, no byte may be faster than the ports of 100 GB/s allow:
+  // each rank receives at least its missing 2/3 of the sum twice: 4 MB x 4/3 / 100 GB/s
+  CHECK(one_collective(3, "packed-trees", CollectiveKind::AllReduce, 1'000'000).simulated(cluster(1, 4, 0)) > 53.3 * us);
+}
+
 TEST_CASE("a binomial tree sends the vector once per level") {
   // 4 MB over 4 ranks: two levels of 2 + 40 us.
   check_both(one_collective(4, "binomial", CollectiveKind::Broadcast, 1'000'000), cluster(1, 4, 0), 84 * us);
 }
 
-TEST_CASE("every algorithm equals its closed form where blocks are even") {
+TEST_CASE("every algorithm equals its closed form where blocks are even; pipelines take at most that") {
   for (const auto& row : plan::collective_table())
     for (const int ranks : {1, 2, 4, 8, 16}) {
       INFO(row.name << " of " << plan::name(row.kind) << " on " << ranks);
       const auto job = one_collective(ranks, std::string(row.name), row.kind, 1 << 20);
-      CHECK(job.simulated(cluster(1, 16, 0)) == Approx(job.closed_form(cluster(1, 16, 0))).epsilon(1e-9).margin(1e-15));
-      if (ranks > 1) CHECK(job.simulated(cluster(ranks, 1, 1)) == Approx(job.closed_form(cluster(ranks, 1, 1))).epsilon(1e-9));
+      for (const auto& platform : {cluster(1, 16, 0), cluster(ranks, 1, 1)}) {
+        const double simulated = job.simulated(platform), closed = job.closed_form(platform);
+        if (row.exact) CHECK(simulated == Approx(closed).epsilon(1e-9).margin(1e-15));
+        CHECK(simulated <= closed * (1 + 1e-9));
+        if (ranks > 1) CHECK(simulated > 0);
+      }
     }
 }
 

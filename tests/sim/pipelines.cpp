@@ -11,6 +11,7 @@ TEST_CASE("pipelines of equal stages have the bubble of their schedule") {
   for (const auto& row : plan::schedule_table())
     for (const int stages : {1, 2, 4})
       for (const int micro_batches : {1, 3, 8}) {
+        if (!row.plain()) continue;
         INFO(row.name << " " << stages << " stages, " << micro_batches << " micro-batches");
         const auto job = pipeline({std::string(row.name), stages, micro_batches, 1.0, 2.0, 0});
         // Messages of no bytes take 2 us, so that steps are a little longer than m(f+b)(1 + bubble); closed form and simulation agree on
@@ -152,6 +153,16 @@ Job random_pipeline(Dice& dice) {
   return job;
 }
 
+/// Those whose closed form is every rank's time: in a tree the root, or the leaves, are done before the others.
+std::vector<const plan::CollectiveRow*> rows_that_end_together() {
+  std::vector<const plan::CollectiveRow*> rows;
+  for (const auto& row : plan::collective_table()) {
+    const bool rooted = row.kind == plan::CollectiveKind::Broadcast || row.kind == plan::CollectiveKind::Reduce || row.name == "binomial-tree";
+    if (row.exact && !rooted) rows.push_back(&row);
+  }
+  return rows;
+}
+
 /// Kernels and collectives beside each other on one group.
 Job random_data_parallel(Dice& dice) {
   const int ranks = 1 << dice.below(5), micro_batches = 1 + dice.below(3);
@@ -163,7 +174,8 @@ Job random_data_parallel(Dice& dice) {
   for (int n = dice.below(4); n >= 0; --n) {
     add_kernels(job, role, backward, dice);
     const auto last = static_cast<std::uint32_t>(job.role(role).bodies[backward].instructions.size() - 1);
-    const auto& row = plan::collective_table()[static_cast<std::size_t>(dice.below(static_cast<int>(plan::collective_table().size())))];
+    const auto rows = rows_that_end_together();
+    const auto& row = *rows[static_cast<std::size_t>(dice.below(static_cast<int>(rows.size())))];
     reduced.push_back({backward, job.add_collective(role, backward, {row.kind, std::string(row.name), 0},
                                                     std::int64_t{1 + dice.below(1000)} << 10, {{backward, last}})});
     if (dice.below(2) == 0) job.role(role).bodies[backward].instructions[reduced.back().instruction].when = plan::When::LastMicroBatch;

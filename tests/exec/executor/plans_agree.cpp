@@ -77,6 +77,27 @@ const std::vector<Case> kCases{
     {"cnn", 6, "spatial=2x2"},
     {"cnn", 6, "spatial=2,tp=2"},
     {"cnn", 5, "dp=2,spatial=2x1,zero=1"},
+    // several chunks on a stage; gradients of weights apart
+    {"mlp", 8, "pp=2,micro_batch=1,interleave=2"},
+    {"mlp", 7, "pp=2,micro_batch=2,schedule=interleaved,interleave=2"},  // 2 2 2 1
+    {"gpt", 4, "pp=2,micro_batch=1,interleave=3"},
+    {"gpt", 4, "pp=3,micro_batch=1,interleave=2"},
+    {"cnn", 8, "pp=2,interleave=2"},
+    {"mlp", 8, "pp=2,micro_batch=1,schedule=zb-h1"},
+    {"mlp", 7, "pp=2,micro_batch=3,schedule=zb-h1"},  // 3 2 2
+    {"gpt", 4, "pp=2,micro_batch=1,schedule=zb-h1"},
+    {"gpt", 4, "pp=3,micro_batch=1,schedule=zb-h1"},
+    {"gpt", 4, "pp=4,micro_batch=1,schedule=zb-h1"},
+    {"gpt", 4, "dp=2,pp=2,micro_batch=1,schedule=zb-h1"},
+    {"cnn", 8, "dp=2,pp=2,schedule=zb-h1"},
+    {"mlp", 7, "pp=2,micro_batch=2,schedule=zb-v"},
+    {"gpt", 4, "pp=2,micro_batch=1,schedule=zb-v"},
+    {"gpt", 4, "pp=3,micro_batch=1,schedule=zb-v"},
+    {"gpt", 4, "dp=2,pp=2,micro_batch=1,schedule=zb-v"},
+    {"cnn", 8, "pp=2,schedule=zb-v"},
+    // the embedding's matrix is the last product's too: its gradient comes from two stages
+    {"gpt", 3, "pp=2,micro_batch=2,schedule=zb-h1"},  // 2 1
+    {"gpt", 4, "dp=2,pp=2,micro_batch=1,interleave=2"},
 };
 
 /// Trains the cases on so many ranks; losses of three steps by the text of the case.
