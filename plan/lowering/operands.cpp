@@ -133,7 +133,7 @@ void RoleBuilder::after_production(NodeId n, std::uint16_t body) {
     for (auto format : {Format::Plain, Format::ChannelsLast})
       if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end()) b = at->second, found.format = format;
     if (b == kNoBuffer) continue;
-    if (const int dealt_out = body == backward_ ? dealt_out_conversion(t) : -1; dealt_out >= 0)
+    if (const int dealt_out = kind(body) == BodyKind::Backward ? dealt_out_conversion(t) : -1; dealt_out >= 0)
       deal_out_gradient(dealt_out, b, body);
     else if (conversion_into_storage(t) >= 0)
       store_converted(t, b, body);
