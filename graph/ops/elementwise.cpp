@@ -116,7 +116,7 @@ auto apply(const F& function, Operands inputs, const std::vector<std::int64_t>& 
 template <class F>
 std::vector<Value> evaluate(const NodeView& node, Operands inputs) {
   const F function{node.attributes};
-  const TensorType type = node.output();
+  const TensorType& type = node.output();
   return {filled(type, inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
     if constexpr (F::integers) {
       if (inputs[0]->integral()) {
