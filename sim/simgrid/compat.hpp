@@ -4,6 +4,7 @@
 // The C headers need what s4u.hpp brings.
 // clang-format off
 #include <simgrid/s4u.hpp>
+#include <simgrid/kernel/routing/NetZoneImpl.hpp>
 #include <simgrid/version.h>
 #include <xbt/log.h>
 // clang-format on
@@ -23,9 +24,14 @@ inline void start(simgrid::s4u::Comm& communication) { communication.vetoable_st
 
 // Nothing is computed on a host and a link gets its bandwidth later, so any speed will do.
 #if SIMGRID_VERSION >= 40000
+/// A zone belongs to the root that comes with the engine; before 4.0 the first zone was the root.
+inline void settle(const simgrid::s4u::Engine& engine, simgrid::kernel::routing::NetZoneImpl& zone) {
+  zone.set_parent(engine.get_netzone_root()->get_impl());
+}
 inline simgrid::s4u::Host* add_host(simgrid::s4u::NetZone& zone, const std::string& name) { return zone.add_host(name, 1e9); }
 inline simgrid::s4u::Link* add_link(simgrid::s4u::NetZone& zone, const std::string& name) { return zone.add_link(name, 1.0); }
 #else
+inline void settle(const simgrid::s4u::Engine&, simgrid::kernel::routing::NetZoneImpl&) {}
 inline simgrid::s4u::Host* add_host(simgrid::s4u::NetZone& zone, const std::string& name) { return zone.create_host(name, 1e9); }
 inline simgrid::s4u::Link* add_link(simgrid::s4u::NetZone& zone, const std::string& name) { return zone.create_link(name, 1.0); }
 #endif

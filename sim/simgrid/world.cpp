@@ -41,6 +41,7 @@ World& World::of_process(int ranks, int links) {
 World::World(int ranks, int links) : engine_((refuse_second_engine(), "rehearsal")) {
   compat::configure(engine_);
   zone_ = new Zone("world");  // the engine deletes it
+  compat::settle(engine_, *zone_);
   auto* zone = zone_->get_iface();
   for (int rank = 0; rank < ranks; ++rank) hosts_.push_back(compat::add_host(*zone, "rank" + std::to_string(rank)));
   for (int n = 0; n < links; ++n) {
