@@ -100,7 +100,7 @@ std::uint32_t Job::add_message(std::uint32_t index, std::uint16_t body, const Me
   i.kind = message.sends ? InstructionKind::Send : InstructionKind::Receive;
   i.stream = message.sends ? Stream::Send : Stream::Receive;
   i.after = std::move(after);
-  (message.sends ? i.inputs : i.outputs) = {add_buffer(index, message.floats)};
+  (message.sends ? i.inputs : i.outputs).push_back(add_buffer(index, message.floats));
   i.message = static_cast<std::int32_t>(role(index).messages.size());
   role(index).messages.push_back({message.stage_offset, message.channel});
   return add(index, body, std::move(i), 0);

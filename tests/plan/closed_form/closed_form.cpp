@@ -78,7 +78,7 @@ struct Written {
     Instruction i;
     i.kind = sends ? InstructionKind::Send : InstructionKind::Receive;
     i.stream = sends ? Stream::Send : Stream::Receive;
-    (sends ? i.inputs : i.outputs) = {static_cast<BufferIndex>(role.buffers.size() - 1)};
+    (sends ? i.inputs : i.outputs).push_back(static_cast<BufferIndex>(role.buffers.size() - 1));
     i.after = std::move(after);
     i.message = static_cast<std::int32_t>(role.messages.size());
     role.messages.push_back({offset, body});
