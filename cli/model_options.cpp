@@ -93,7 +93,7 @@ LoadedModel load_model(const ModelOptions& o, bool inspect) {
   if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
     throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
   LoadedModel loaded;
-  if (o.model.rfind("zoo:", 0) == 0) {
+  if (o.model.starts_with("zoo:")) {
     loaded.graph = graph::zoo::build(o.model, o.batch);
     for (const auto& t : loaded.graph.tensors()) loaded.tensors[t.name] = t.type;
     return loaded;

@@ -72,7 +72,7 @@ Correction correction_of(Correction scope, const Mean& mean, double centre, cons
   return scope;
 }
 
-bool of_kernels(const Correction& c) { return c.scope.rfind("family:", 0) == 0 || c.scope.rfind("op:", 0) == 0; }
+bool of_kernels(const Correction& c) { return c.scope.starts_with("family:") || c.scope.starts_with("op:"); }
 
 using OfFamily = std::pair<graph::CostFamily, int>;  ///< threads
 using OfOp = std::tuple<std::string, graph::CostFamily, int>;
@@ -102,7 +102,7 @@ std::map<OfFamily, Mean> family_means(const Ratios& ratios, const Calibration& b
   std::map<OfFamily, std::vector<Ratio>> votes;
   for (const auto& [key, of_op] : ratios) {
     const OfFamily family{std::get<1>(key), std::get<2>(key)};
-    if (measured_ops.count(key) != 0 || measured_families.count(family) == 0) votes[family].push_back({robust_mean(of_op).value, 1.0});
+    if (measured_ops.contains(key) || !measured_families.contains(family)) votes[family].push_back({robust_mean(of_op).value, 1.0});
   }
   std::map<OfFamily, Mean> means;
   for (const auto& [family, of_family] : votes) means[family] = robust_mean(of_family);

@@ -67,7 +67,7 @@ void add_rank(Side& side, const RankTrace& rank, double ranks, Instructions& ins
     i.known[side.which] = true;
   }
   for (const auto& e : rank.events)
-    if (counted.count(e.step) != 0 && !communicates(rank.kinds[e.kind]))
+    if (counted.contains(e.step) && !communicates(rank.kinds[e.kind]))
       instructions[rank.kinds[e.kind].identity].seconds[side.which] += (e.end - e.begin) * share;
   for (const auto& a : accounts(rank, steps)) {
     side.step += a.seconds * share;
@@ -79,7 +79,7 @@ void add_rank(Side& side, const RankTrace& rank, double ranks, Instructions& ins
 Side side_of(const Trace& trace, std::size_t which, const std::set<int>& ranks, Instructions& instructions) {
   Side side{trace, which};
   for (const auto& rank : trace.ranks)
-    if (ranks.count(rank.rank) != 0) add_rank(side, rank, static_cast<double>(ranks.size()), instructions);
+    if (ranks.contains(rank.rank)) add_rank(side, rank, static_cast<double>(ranks.size()), instructions);
   return side;
 }
 

@@ -62,7 +62,7 @@ void Importer::bind_first_dimensions() {
     const auto size = evaluate_size(texts[0], bindings_, &unbound);
     if (!size && unbound.size() == 1 && *unbound.begin() == texts[0]) {
       bindings_[texts[0]] = *options_.batch;
-    } else if (size && *size != *options_.batch && options_.binds.count(texts[0]) == 0) {
+    } else if (size && *size != *options_.batch && !options_.binds.contains(texts[0])) {
       warn("input '" + info.name() + "' has " + std::to_string(*size) + " rows in the file, not the batch of " +
            std::to_string(*options_.batch));
     }
