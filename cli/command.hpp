@@ -24,11 +24,13 @@ struct CommandRow {
 Action add_inspect(CLI::App&);
 Action add_zoo(CLI::App&);
 Action add_platform(CLI::App&);
+Action add_bench(CLI::App&);
 Action add_calibrate(CLI::App&);
 Action add_estimate(CLI::App&);
 Action add_search(CLI::App&);
 Action add_simulate(CLI::App&);
 Action add_run(CLI::App&);
+Action add_evaluate(CLI::App&);
 Action add_explain(CLI::App&);
 Action add_compare(CLI::App&);
 Action add_learn(CLI::App&);
