@@ -24,17 +24,20 @@ struct CommandRow {
 Action add_inspect(CLI::App&);
 Action add_zoo(CLI::App&);
 Action add_platform(CLI::App&);
+Action add_bench(CLI::App&);
+/// Of `bench`: it has options of its own.
+Action add_bench_collectives(CLI::App&);
 Action add_calibrate(CLI::App&);
 Action add_estimate(CLI::App&);
 Action add_search(CLI::App&);
 Action add_simulate(CLI::App&);
 Action add_run(CLI::App&);
+Action add_evaluate(CLI::App&);
 Action add_explain(CLI::App&);
 Action add_compare(CLI::App&);
 Action add_learn(CLI::App&);
 Action add_report(CLI::App&);
 Action add_validate(CLI::App&);
 Action add_fit(CLI::App&);
-Action add_bench(CLI::App&);
 
 }  // namespace rehearsal::cli

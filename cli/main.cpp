@@ -26,6 +26,8 @@ constexpr std::array kCommands{
                "rehearse simulate zoo:resnet50 --platform dgx-a100 --batch 2048 --plan dp=64", add_simulate},
     CommandRow{"run", "trains for real, under mpirun when on several ranks",
                "rehearse run zoo:resnet18?image=64 --batch 4 --data synthetic --steps 2", add_run},
+    CommandRow{"evaluate", "loss, accuracy and outputs of a model on a data file",
+               "rehearse evaluate model.onnx --data test.npz --checkpoint trained --outputs outputs.npz", add_evaluate},
     CommandRow{"explain", "what a plan makes every stage do and send",
                "rehearse explain dp=2 --model zoo:resnet18 --batch 8 --platform xeon-2s-10gbe", add_explain},
     CommandRow{"compare", "a predicted trace against a measured one", "rehearse compare predicted.json measured.json", add_compare},

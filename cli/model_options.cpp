@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "formats/onnx/import.hpp"
+#include "graph/loss_scaling.hpp"
 #include "graph/zoo/zoo.hpp"
 
 namespace rehearsal::cli {
@@ -41,6 +42,25 @@ bool on(const std::string& flag, const std::string& value) {
   throw BadInput(flag + " " + value, "use on or off");
 }
 
+double clip_norm_of(const ModelOptions& o) {
+  if (!o.clip_norm) return 0;
+  if (!(*o.clip_norm > 0) || !std::isfinite(*o.clip_norm))
+    throw BadInput("--clip-norm " + std::to_string(*o.clip_norm), "must be a finite number above 0");
+  return *o.clip_norm;
+}
+
+graph::LossScale loss_scale_of(const ModelOptions& o) {
+  if (o.loss_scale.empty()) return {};
+  if (o.loss_scale == "dynamic") return {graph::kFirstLossScale, true};
+  try {
+    std::size_t used = 0;
+    const double scale = std::stod(o.loss_scale, &used);
+    if (used == o.loss_scale.size() && scale > 0 && std::isfinite(scale)) return {scale, false};
+  } catch (const std::exception&) {
+  }
+  throw BadInput("--loss-scale " + o.loss_scale, "must be a finite number above 0, or dynamic");
+}
+
 graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
   graph::OptimizerSettings settings{o.optimizer, {}};
   const auto takes = [&](std::string_view name) {
@@ -72,6 +92,10 @@ void ModelOptions::add_reference_to(CLI::App& app) {
 
 void ModelOptions::add_to(CLI::App& app) {
   add_reference_to(app);
+  add_training_to(app);
+}
+
+void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--loss", loss, "cross-entropy, mse, l1, huber, bce, dice, nll, kl, none, or the name of an output");
   app.add_option("--target", target, "name of the target in the data");
   app.add_option("--freeze", freeze, "glob of tensor names that are not trained")->take_all();
@@ -85,6 +109,8 @@ void ModelOptions::add_to(CLI::App& app) {
   app.add_option("--trust", trust, "trust coefficient of LARS");
   app.add_option("--eps", eps);
   app.add_option("--weight-decay", weight_decay);
+  app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
+  app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
   app.add_option("--dtype", dtype, "f32, f64, tf32, f16, bf16 or fp8");
   app.add_option("--seed", seed, "of everything random");
 }
@@ -124,6 +150,17 @@ DType element_type(const ModelOptions& o) {
   return *type;
 }
 
+graph::EvaluationGraph load_evaluation(const ModelOptions& o, std::int64_t batch) {
+  auto of_batch = o;
+  of_batch.batch = batch;
+  auto model = graph::with_initial_values(load_model(of_batch).graph);
+  if (element_type(o) == DType::F64) model = graph::with_float_type(model, DType::F64);
+  graph::TrainingOptions options;
+  options.loss = o.loss;
+  options.target_name = o.target;
+  return graph::build_evaluation_graph(model, options);
+}
+
 std::string peak_key(const ModelOptions& o) { return o.dtype; }
 
 graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings) {
@@ -138,7 +175,8 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   options.freeze = o.freeze;
   options.train = o.train;
   options.dropout = on("--dropout", o.dropout);
-  auto training = graph::build_training_graph(model, options);
+  options.clip_norm = clip_norm_of(o);
+  auto training = graph::build_training_graph(model, options, loss_scale_of(o));
   warnings.insert(warnings.end(), training.warnings.begin(), training.warnings.end());
   if (o.batch && training.batch != *o.batch)
     throw BadInput(o.model, "the model is written for a batch of " + std::to_string(training.batch) + ", not " + std::to_string(*o.batch) +

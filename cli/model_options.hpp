@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "graph/training.hpp"
+#include "graph/evaluation.hpp"
 
 namespace CLI {
 class App;
@@ -20,12 +20,13 @@ struct ModelOptions {
   std::string model;
   std::optional<std::int64_t> batch;
   std::vector<std::string> binds, freeze, train;
-  std::string loss, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32";
-  std::optional<double> lr, momentum, weight_decay, trust, eps;
+  std::string loss, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32", loss_scale;
+  std::optional<double> lr, momentum, weight_decay, trust, eps, clip_norm;
   std::uint64_t seed = 0;
 
   void add_to(CLI::App&);            ///< MODEL, --batch, --bind, --loss ... of commands that train or predict training
   void add_reference_to(CLI::App&);  ///< MODEL, --batch, --bind only
+  void add_training_to(CLI::App&);   ///< --loss, --optimizer ...: how a model named otherwise is trained
 };
 
 struct LoadedModel {
@@ -40,6 +41,8 @@ struct LoadedModel {
 [[nodiscard]] LoadedModel load_model(const ModelOptions&, bool inspect = false);
 /// The training graph in the element type of --dtype (f64, or f32; f16 and bf16 for predictions).
 [[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings);
+/// The model after training, for batches of this size, in f64 where --dtype says so and in f32 otherwise.
+[[nodiscard]] graph::EvaluationGraph load_evaluation(const ModelOptions&, std::int64_t batch);
 /// The arithmetic whose peak applies, as platforms name it; and the element type in memory.
 [[nodiscard]] std::string peak_key(const ModelOptions&);
 [[nodiscard]] DType element_type(const ModelOptions&);

@@ -11,6 +11,7 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "exec/block_moves.hpp"
+#include "graph/master_weights.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kManifest = "manifest.json";
+constexpr const char* kSlot = "slot";
 
 /// One part per rank that holds something which no rank before it holds.
 std::string part_name(const plan::Program& program, int rank) {
@@ -56,28 +58,102 @@ plan::Region region_from(const Json& dims) {
   return region;
 }
 
-/// Tensor entries for the manifest, and all bytes in a file. Null when this rank has nothing to write.
-Json write_part(const fs::path& folder, Executor& executor, const Training& training) {
-  const auto& program = training.program;
-  const int rank = training.world.rank();
+/// What this rank writes: tensor entries for the manifest, and all bytes.
+struct Part {
   Json tensors = Json::array();
   std::string bytes;
+};
+
+Part part_of(Executor& executor, const Training& training) {
+  const auto& program = training.program;
+  const int rank = training.world.rank();
+  Part part;
   for (auto t : executor.stored_tensors()) {
     const auto& tensor = training.graph.graph[t];
     if (!is_state(tensor.role) || !writes(program, rank, executor.stored_layout(t))) continue;
     const auto data = executor.stored(t);
-    tensors.push_back({{"name", tensor.name},
-                       {"dtype", std::string(name(tensor.type.dtype))},
-                       {"shape", tensor.type.shape},
-                       {"region", to_json(executor.stored_region(t))},
-                       {"offset", bytes.size()},
-                       {"bytes", data.size()}});
-    bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
+    part.tensors.push_back({{"name", tensor.name},
+                            {"role", tensor.role == graph::Role::Slot ? kSlot : "value"},
+                            {"dtype", std::string(name(tensor.type.dtype))},
+                            {"shape", tensor.type.shape},
+                            {"region", to_json(executor.stored_region(t))},
+                            {"offset", part.bytes.size()},
+                            {"bytes", data.size()}});
+    part.bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
   }
-  if (tensors.empty()) return {};
-  const auto file = part_name(program, rank);
-  write_file_atomically((folder / file).string(), bytes);
-  return {{"file", file}, {"bytes", bytes.size()}, {"tensors", tensors}};
+  return part;
+}
+
+/// The entry of the manifest; null when this rank has nothing to write.
+Json write_part(const fs::path& folder, Executor& executor, const Training& training) {
+  const auto part = part_of(executor, training);
+  if (part.tensors.empty()) return {};
+  const auto file = part_name(training.program, training.world.rank());
+  write_file_atomically((folder / file).string(), part.bytes);
+  return {{"file", file}, {"bytes", part.bytes.size()}, {"tensors", part.tensors}};
+}
+
+/// Puts whole tensors together from the blocks of parts, slots left out: master weights stand for their parameter.
+class Whole {
+ public:
+  explicit Whole(std::string where) : where_(std::move(where)) {}
+
+  void add(const Json& tensors, std::string_view bytes) {
+    for (const auto& t : tensors) {
+      auto tensor_name = t.at("name").get<std::string>();
+      const bool slot = t.value("role", "") == kSlot, master = slot && graph::is_master(tensor_name);
+      if (master) tensor_name = graph::parameter_of_master(tensor_name);
+      if (slot && !master) continue;
+      add_block(t, bytes, master ? masters_[tensor_name] : values_[tensor_name]);
+    }
+  }
+
+  StoredValues finish() && {
+    for (auto& [tensor_name, found] : masters_) values_[tensor_name] = std::move(found);
+    StoredValues values;
+    for (auto& [tensor_name, found] : values_) {
+      std::int64_t elements = 0;
+      for (const auto& region : found.regions) elements += plan::element_count(region);
+      if (elements < graph::element_count(found.value.type.shape))
+        throw BadInput(where_, "holds only " + std::to_string(elements) + " elements of tensor " + tensor_name + " of shape " +
+                                   graph::to_text(found.value.type.shape));
+      values[tensor_name] = std::move(found.value);
+    }
+    return values;
+  }
+
+ private:
+  struct Found {
+    StoredValue value;
+    std::vector<plan::Region> regions;
+  };
+
+  void add_block(const Json& t, std::string_view bytes, Found& found) {
+    const auto type = dtype_from_name(t.at("dtype").get<std::string>());
+    const auto offset = t.at("offset").get<std::size_t>(), size = t.at("bytes").get<std::size_t>();
+    const auto region = region_from(t.at("region"));
+    const auto shape = t.at("shape").get<graph::Shape>();
+    const bool fits = type && offset <= bytes.size() && size <= bytes.size() - offset && region.size() == shape.size() &&
+                      plan::element_count(region) * static_cast<std::int64_t>(size_of(*type)) == static_cast<std::int64_t>(size);
+    if (!fits) throw BadInput(where_, "tensor " + t.at("name").get<std::string>() + " is damaged");
+    if (std::find(found.regions.begin(), found.regions.end(), region) != found.regions.end()) return;
+    found.regions.push_back(region);
+    found.value.type = {*type, shape};
+    found.value.bytes.resize(static_cast<std::size_t>(graph::size_of(found.value.type).value()));
+    run(plan::BlockCopy(region, plan::whole_region(shape)), size_of(*type), reinterpret_cast<const std::byte*>(bytes.data()) + offset,
+        found.value.bytes.data());
+  }
+
+  std::string where_;
+  std::map<std::string, Found> values_, masters_;
+};
+
+/// The checkpoint, or the one that a crash between two renames left.
+fs::path place_of(const std::string& folder, const std::string& flag) {
+  fs::path place(folder);
+  if (!fs::exists(place) && fs::exists(folder + ".old")) place = folder + ".old";
+  if (!fs::exists(place)) throw BadInput(flag + folder, "does not exist");
+  return place;
 }
 
 Json read_manifest(const fs::path& folder) {
@@ -182,10 +258,34 @@ void save_checkpoint(const std::string& folder, const CheckpointHeader& header, 
   world.barrier("the checkpoint");
 }
 
+StoredValues trained_values(Executor& executor, const Training& training) {
+  const auto own = part_of(executor, training);
+  const auto lists = training.world.gather(own.tensors.dump());
+  const auto bytes = training.world.gather(own.bytes);
+  Whole whole("the trained values");
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) whole.add(Json::parse(lists[rank]), bytes[rank]);
+  return std::move(whole).finish();
+}
+
+StoredValues read_checkpoint(const std::string& folder) {
+  const auto place = place_of(folder, "--checkpoint ");
+  const auto manifest = read_manifest(place);
+  try {
+    (void)entries_of(manifest, place);
+    Whole whole(folder);
+    for (const auto& part : manifest.at("parts")) {
+      std::ifstream in(place / part.at("file").get<std::string>(), std::ios::binary);
+      const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+      whole.add(part.at("tensors"), bytes);
+    }
+    return std::move(whole).finish();
+  } catch (const nlohmann::json::exception& error) {
+    throw BadInput((place / kManifest).string(), std::string("is damaged: ") + error.what());
+  }
+}
+
 CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training) {
-  fs::path place(folder);
-  if (!fs::exists(place) && fs::exists(folder + ".old")) place = folder + ".old";
-  if (!fs::exists(place)) throw BadInput("--resume " + folder, "does not exist");
+  const auto place = place_of(folder, "--resume ");
   const auto manifest = read_manifest(place);
   try {
     CheckpointHeader header{manifest.at("model_hash").get<std::string>(), manifest.at("step").get<std::int64_t>(),

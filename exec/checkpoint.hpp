@@ -2,8 +2,11 @@
 // A checkpoint is a folder: parameters, optimizer slots, running statistics, step and seed, by tensor name, so that it can be read by
 // another plan. Written beside the old one and renamed, so that a crash leaves the old one whole.
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "exec/executor.hpp"
 
@@ -16,6 +19,19 @@ struct CheckpointHeader {
   std::int64_t batch = 0;
   std::string dtype;
 };
+
+/// A whole tensor, row-major.
+struct StoredValue {
+  graph::TensorType type;
+  std::vector<std::byte> bytes;
+};
+using StoredValues = std::map<std::string, StoredValue>;
+
+/// What was trained, by tensor name: parameters (master weights where there are some) and running statistics. Collective; on rank 0, the
+/// others get nothing.
+[[nodiscard]] StoredValues trained_values(Executor&, const Training&);
+/// All tensors of a checkpoint but optimizer slots, as trained_values() has them. Throws BadInput as load_checkpoint() does.
+[[nodiscard]] StoredValues read_checkpoint(const std::string& folder);
 
 /// Collective. Throws EnvironmentFailure naming the file when the disk is full, BadInput when `folder` is a file.
 void save_checkpoint(const std::string& folder, const CheckpointHeader&, Executor&, const Training&);

@@ -59,8 +59,8 @@ bool communicates(const Instruction& i) {
 
 /// A kernel instruction made ready: kernels and operand types by variant.
 struct Prepared {
-  std::vector<std::unique_ptr<Kernel>> kernels;       ///< by variant
-  std::vector<std::vector<graph::TensorType>> types;  ///< by variant: inputs then outputs
+  std::vector<std::unique_ptr<Kernel>> kernels;          ///< by variant
+  std::vector<std::vector<graph::TensorType>> types;     ///< by variant: inputs then outputs
   std::vector<std::vector<plan::CollectiveStep>> steps;  ///< of collectives, by variant
   std::vector<int> group;
 };
@@ -101,6 +101,18 @@ class Executor::Impl {
     return std::move(result_);
   }
 
+  /// The rate is an attribute of the nodes that update parameters: another rate, other kernels.
+  void set_rate(double factor) {
+    if (factor == rate_) return;
+    rate_ = factor;
+    for (std::size_t b = 0; b < role_.bodies.size(); ++b)
+      for (std::size_t n = 0; n < role_.bodies[b].instructions.size(); ++n) {
+        const auto& i = role_.bodies[b].instructions[n];
+        if (i.kind != InstructionKind::Kernel || g_[i.node].phase != graph::Phase::Update || !g_[i.node].attributes.has("lr")) continue;
+        auto& p = prepared_[b][n];
+        for (std::size_t v = 0; v < p.kernels.size(); ++v) p.kernels[v] = make_kernel(i, p.types[v]);
+      }
+  }
   [[nodiscard]] std::int64_t arena_bytes() const { return arena_.bytes(); }
 
   std::span<std::byte> stored(TensorId t) {
@@ -116,6 +128,14 @@ class Executor::Impl {
 
   [[nodiscard]] plan::Region stored_region(TensorId t) const {
     return plan::region(program_, *stored_buffer(t), plan::position(program_, world_.rank(), 0));
+  }
+
+  [[nodiscard]] TensorView result(TensorId t) const {
+    for (BufferIndex b = 0; b < role_.buffers.size(); ++b) {
+      const auto& buffer = role_.buffers[b];
+      if (buffer.tensor == t && lifetime_of(b) != plan::Lifetime::Transient) return {data(b), &g_[t].type, buffer.format, nullptr, nullptr};
+    }
+    return {};
   }
 
   [[nodiscard]] std::vector<TensorId> stored_tensors() const {
@@ -171,7 +191,9 @@ class Executor::Impl {
       outputs.push_back(i.outputs[n] == plan::kNoBuffer ? std::nullopt : std::optional(types[i.inputs.size() + n]));
     const auto& info = role_.kernels[static_cast<std::size_t>(i.kernel)];
     const auto stream = Hasher().add(node.name).value();
-    const KernelRequest request{graph::schema(node), plan::attributes_of(role_, i, node), inputs, outputs,
+    auto attributes = plan::attributes_of(role_, i, node);
+    if (rate_ != 1) attributes.set("lr", node.attributes.number("lr", 0) * rate_);
+    const KernelRequest request{graph::schema(node), attributes,          inputs, outputs,
                                 info.input_formats,  info.output_formats, stream, options_.threads};
     auto kernel = backend_.make(info.implementation, request);
     if (kernel->workspace_bytes() > info.workspace_bytes)
@@ -187,8 +209,7 @@ class Executor::Impl {
       const auto type = type_of(i.outputs.front(), v);
       const auto count = graph::element_count(type.shape);
       const auto bytes = static_cast<double>(size_of(type.dtype));
-      p.steps.push_back(
-          plan::steps_of(program_, info, role_, {world_.rank(), micro_batch, count, bytes, world_.ranks_per_node(p.group)}));
+      p.steps.push_back(plan::steps_of(program_, info, role_, {world_.rank(), micro_batch, count, bytes, world_.ranks_per_node(p.group)}));
     }
   }
 
@@ -325,7 +346,8 @@ class Executor::Impl {
     const auto& buffer = role_.buffers[i.outputs[0]];
     const auto& global = g_[i.tensor].type.shape;
     const auto mine = plan::region(program_, buffer, plan::position(program_, world_.rank(), per_micro_batch_ ? micro_batch_ : 0));
-    const plan::Range rows = mine.empty() || mine.front().empty() ? plan::Range{0, 1} : plan::Range{mine.front().front().begin, mine.front().back().end};
+    const plan::Range rows =
+        mine.empty() || mine.front().empty() ? plan::Range{0, 1} : plan::Range{mine.front().front().begin, mine.front().back().end};
     graph::TensorType read = type;
     auto region = plan::whole_region(global);
     if (!global.empty()) {
@@ -385,10 +407,11 @@ class Executor::Impl {
     return arena_.at(offset);
   }
 
-  [[nodiscard]] bool is_saved(BufferIndex b) const {
+  [[nodiscard]] plan::Lifetime lifetime_of(BufferIndex b) const {
     while (role_.buffers[b].part_of != plan::kNoBuffer) b = role_.buffers[b].part_of;
-    return role_.buffers[b].lifetime == plan::Lifetime::Saved;
+    return role_.buffers[b].lifetime;
   }
+  [[nodiscard]] bool is_saved(BufferIndex b) const { return lifetime_of(b) == plan::Lifetime::Saved; }
 
   inline static const std::string kNothing;
   const plan::Program& program_;
@@ -404,6 +427,7 @@ class Executor::Impl {
   int micro_batch_ = 0;
   bool per_micro_batch_ = false, record_ = false;
   std::int64_t step_ = 0;
+  double rate_ = 1;
   DataSource* data_ = nullptr;
   StepResult result_;
   std::map<std::tuple<std::uint16_t, std::uint32_t, int>, Started> tickets_;
@@ -425,10 +449,12 @@ Executor::Executor(const Training& training, const CpuBackend& backend, const Ex
     : impl_(std::make_unique<Impl>(training, backend, options)) {}
 Executor::~Executor() = default;
 StepResult Executor::step(std::int64_t step, DataSource& data, bool record) { return impl_->step(step, data, record); }
+void Executor::set_rate(double factor) { impl_->set_rate(factor); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }
 std::span<std::byte> Executor::stored(TensorId tensor) { return impl_->stored(tensor); }
 plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
 const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored_buffer(tensor)->layout; }
+TensorView Executor::result(TensorId tensor) const { return impl_->result(tensor); }
 std::vector<TensorId> Executor::stored_tensors() const { return impl_->stored_tensors(); }
 
 }  // namespace rehearsal::exec

@@ -47,6 +47,8 @@ class Executor {
 
   /// One optimizer step. `record`: keep the times of every instruction.
   StepResult step(std::int64_t step, DataSource& data, bool record);
+  /// Learning rate of the steps to come, as a factor of the optimizer's.
+  void set_rate(double factor);
 
   /// Bytes that were allocated: the program's arena.
   [[nodiscard]] std::int64_t arena_bytes() const;
@@ -55,6 +57,8 @@ class Executor {
   /// Which elements of the whole tensor that block holds, and why.
   [[nodiscard]] plan::Region stored_region(graph::TensorId tensor) const;
   [[nodiscard]] const plan::Layout& stored_layout(graph::TensorId tensor) const;
+  /// A tensor that the last step computed, when the program keeps it to its end; data nullptr otherwise.
+  [[nodiscard]] TensorView result(graph::TensorId tensor) const;
   /// Tensors that stored() has.
   [[nodiscard]] std::vector<graph::TensorId> stored_tensors() const;
 

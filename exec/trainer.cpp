@@ -106,9 +106,11 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   std::vector<double> seconds;
   for (std::int64_t n = 0; n < options.steps; ++n) {
     const auto step = header.step + 1;
+    const double rate = options.rate.factor(step, outcome.first_step - 1 + options.steps);
+    executor.set_rate(rate);
     const auto result = executor.step(step - 1, data, options.record);
     StepReport report{step, shared_loss(world, result.loss),
-                      world.size() == 1 ? result.end - result.begin : world.max(result.end - result.begin)};
+                      world.size() == 1 ? result.end - result.begin : world.max(result.end - result.begin), rate};
     outcome.losses.push_back(report.loss);
     seconds.push_back(report.seconds);
     const bool warm_up = n < kWarmUp && options.steps > kWarmUp;

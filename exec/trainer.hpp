@@ -8,6 +8,7 @@
 
 #include "base/progress.hpp"
 #include "exec/executor.hpp"
+#include "exec/learning_rate.hpp"
 #include "traces/trace.hpp"
 
 namespace rehearsal::exec {
@@ -16,12 +17,14 @@ struct StepReport {
   std::int64_t step = 0;  ///< 1 in the first step of a training
   double loss = 0;        ///< mean over the global batch, before the update
   double seconds = 0;     ///< of the slowest rank
+  double rate = 1;        ///< factor of the optimizer's learning rate
 };
 
 struct TrainerOptions {
   std::int64_t steps = 1;
   std::uint64_t seed = 0;
   int threads = 1;
+  LearningRate rate;
   bool record = false;                             ///< keep a trace of all steps
   std::string checkpoint;                          ///< folder; empty: none
   std::int64_t checkpoint_every = 0;               ///< steps; 0: at the end only

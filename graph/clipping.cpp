@@ -1,5 +1,6 @@
 #include "graph/clipping.hpp"
 
+#include <map>
 #include <string>
 
 namespace rehearsal::graph {
@@ -31,14 +32,15 @@ std::vector<TensorId> add_clipping(GraphBuilder& builder, std::span<const Tensor
   const TensorId norm = add_update(builder, "Add", {add_update(builder, "Sqrt", {sum}), number(builder, 1e-6)});
   const TensorId factor = add_update(builder, "Min", {add_update(builder, "Div", {number(builder, most), norm}), number(builder, 1)});
   std::vector<TensorId> clipped;
+  std::map<DType, TensorId> in_type{{DType::F64, factor}};  // once: in a pipeline it is sent to other stages
   for (const TensorId g : gradients) {
     if (g == TensorId::None) {
       clipped.push_back(g);
       continue;
     }
     const DType dtype = builder.type(g).dtype;
-    const TensorId cast = dtype == DType::F64 ? factor : add_update(builder, "Cast", {factor}, {{"to", std::string(name(dtype))}});
-    clipped.push_back(add_update(builder, "Mul", {g, cast}));
+    if (!in_type.contains(dtype)) in_type[dtype] = add_update(builder, "Cast", {factor}, {{"to", std::string(name(dtype))}});
+    clipped.push_back(add_update(builder, "Mul", {g, in_type.at(dtype)}));
   }
   return clipped;
 }

@@ -10,13 +10,20 @@ namespace {
 /// Attributes that name the element type of a result.
 constexpr std::array<std::string_view, 2> kTypeAttributes = {"to", "dtype"};
 
+/// A running statistic moves in steps that 16 bits would round away.
+bool keeps_statistics(const Graph& graph, const Tensor& tensor) {
+  return tensor.role == Role::State || (tensor.stored_in != TensorId::None && graph[tensor.stored_in].role == Role::State);
+}
+
 }  // namespace
 
 Graph with_float_type(const Graph& graph, DType dtype) {
   if (!is_float(dtype)) throw BadInput("'" + std::string(name(dtype)) + "' is no floating-point type");
   GraphBuilder builder(graph);
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
-    if (graph.tensors()[t].type.dtype == DType::F32) builder.set_dtype(static_cast<TensorId>(t), dtype);
+    const Tensor& tensor = graph.tensors()[t];
+    if (tensor.type.dtype == DType::F32 && !(size_of(dtype) == 2 && keeps_statistics(graph, tensor)))
+      builder.set_dtype(static_cast<TensorId>(t), dtype);
   }
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "graph/builder.hpp"
+#include "graph/master_weights.hpp"
 #include "graph/op_schema.hpp"
 #include "graph/training.hpp"
 
@@ -125,7 +126,9 @@ class Readers {
 
 }  // namespace
 
-std::uint64_t initial_stream(std::string_view tensor_name) { return Hasher().add(tensor_name).value(); }
+std::uint64_t initial_stream(std::string_view tensor_name) {
+  return Hasher().add(is_master(tensor_name) ? parameter_of_master(tensor_name) : tensor_name).value();
+}
 
 Graph with_initial_values(const Graph& graph) {
   const Readers readers(graph);

@@ -3,11 +3,13 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 
 #include "base/error.hpp"
 #include "graph/clipping.hpp"
+#include "graph/loss_choice.hpp"
+#include "graph/loss_scaling.hpp"
+#include "graph/master_weights.hpp"
 #include "graph/op_schema.hpp"
 
 namespace rehearsal::graph {
@@ -36,41 +38,28 @@ void warn_of_unused_globs(const Graph& model, const std::vector<std::string>& gl
   }
 }
 
-bool is_loss_output(const Graph& model, TensorId t) {
-  const Tensor& tensor = model[t];
-  if (!is_float(tensor.type.dtype) || element_count(tensor.type.shape) != 1) return false;
-  std::string lower = tensor.name;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower.find("loss") != std::string::npos || (model.outputs().size() == 1 && tensor.type.shape.empty());
-}
-
-std::string names_of_losses(const Graph& model) {
-  std::string text;
-  for (const LossRow& row : loss_table()) text += std::string(row.name) + ", ";
-  text += "none, or an output of the model:";
-  for (const TensorId t : model.outputs()) text += " '" + model[t].name + "'";
-  return text;
-}
-
 /// Grows the training graph from the model's.
 class Step {
  public:
-  Step(const Graph& model, const TrainingOptions& options) : model_(model), options_(options), builder_(model) {}
+  Step(const Graph& model, const TrainingOptions& options, const LossScale& scale)
+      : model_(model), options_(options), scale_(scale), builder_(model) {}
 
   TrainingGraph build() && {
     result_.optimizer = completed(options_.optimizer);
     if (!options_.dropout) remove_dropout();
     result_.batch = batch_size();
     choose_parameters();
-    choose_loss();
+    const ChosenLoss chosen = add_loss(builder_, model_, options_);
+    loss_ = chosen.loss;
+    result_.target = chosen.target;
     if (loss_ != TensorId::None) add_updates();
     return finish();
   }
 
  private:
   struct Trained {
-    UpdateOperands operands;
-    TensorId gradient, updated;
+    TensorId parameter, gradient, updated;
+    std::vector<TensorId> slots;
   };
 
   std::int64_t batch_size() {
@@ -110,58 +99,12 @@ class Step {
     }
   }
 
-  void choose_loss() {
-    if (options_.loss == "none") return;
-    const auto rows = loss_table();
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const LossRow& r) { return r.name == options_.loss; });
-    if (row != rows.end()) return use_row(*row);
-    if (!options_.loss.empty()) return use_output(output_named(options_.loss));
-    const auto& outputs = model_.outputs();
-    const auto ends_in = std::find_if(outputs.begin(), outputs.end(), [&](TensorId t) { return is_loss_output(model_, t); });
-    if (ends_in != outputs.end()) return use_output(*ends_in);
-    use_row(rows.front());
-  }
-
-  TensorId output_named(const std::string& name) const {
-    for (const TensorId t : model_.outputs()) {
-      if (model_[t].name == name) return t;
-    }
-    throw BadInput("loss '" + name + "' is not known; it can be " + names_of_losses(model_));
-  }
-
-  void use_row(const LossRow& row) {
-    if (model_.outputs().empty()) throw BadInput("the model has no output for the loss " + std::string(row.name));
-    const TensorId prediction = model_.outputs().front();
-    result_.target = target(row.target_type(model_[prediction].type));
-    loss_ = row.build(builder_, prediction, result_.target);
-    builder_.rename(loss_, "loss");
-  }
-
-  TensorId target(const TensorType& type) {
-    const std::string& name = options_.target_name;
-    const TensorId there = builder_.find(name);
-    if (there == TensorId::None) return builder_.add_input(name, type);
-    if (builder_[there].role == Role::Input && builder_.type(there) == type) return there;
-    throw BadInput("the model has a tensor '" + name + "' that cannot be the target, which is " + std::string(rehearsal::name(type.dtype)) +
-                   to_text(type.shape) + "; name the target otherwise");
-  }
-
-  void use_output(TensorId output) {
-    const TensorType type = builder_.type(output);
-    if (!is_float(type.dtype) || element_count(type.shape) != 1) {
-      throw BadInput("output '" + model_[output].name + "' is " + std::string(name(type.dtype)) + to_text(type.shape) +
-                     "; a loss is one floating-point number");
-    }
-    loss_ = output;
-    if (!type.shape.empty()) loss_ = builder_.add1("Reshape", {loss_}, {{"shape", Shape{}}});
-    if (type.dtype != DType::F64) loss_ = builder_.add1("Cast", {loss_}, {{"to", std::string(name(DType::F64))}});
-    if (loss_ != output) builder_.rename(loss_, "loss");
-  }
-
   void add_updates() {
-    const std::vector<TensorId> gradients = differentiate(builder_, loss_, wanted_, result_.untrainable);
+    LossScaling scaling(builder_, scale_);
+    const std::vector<TensorId> gradients = differentiate(builder_, scaling.scaled(loss_), wanted_, result_.untrainable);
     name_gradients(gradients);
-    const std::vector<TensorId> clipped = options_.clip_norm > 0 ? add_clipping(builder_, gradients, options_.clip_norm) : gradients;
+    std::vector<TensorId> applied = scaling.unscaled(loss_, gradients);
+    if (options_.clip_norm > 0) applied = add_clipping(builder_, applied, options_.clip_norm);
     const OptimizerRow& row = optimizer_row(result_.optimizer.name);
     Attributes attributes = row.fixed;
     for (const auto& [key, value] : result_.optimizer.values) attributes.set(key, value);
@@ -169,8 +112,7 @@ class Step {
       if (gradients[i] == TensorId::None) {
         result_.warnings.push_back("parameter '" + builder_[wanted_[i]].name + "' is not updated: no gradient reaches it from the loss");
       } else {
-        const UpdateOperands operands = state_of(row, wanted_[i], clipped[i]);
-        trained_.push_back({operands, gradients[i], update(row, attributes, operands)});
+        trained_.push_back(updated(row, attributes, scaling, {wanted_[i], gradients[i], applied[i]}));
       }
     }
     if (trained_.empty()) refuse();
@@ -184,23 +126,58 @@ class Step {
     }
   }
 
-  UpdateOperands state_of(const OptimizerRow& row, TensorId parameter, TensorId gradient) {
-    const Tensor tensor = builder_[parameter];
-    UpdateOperands operands{parameter, gradient, row.counts_steps ? step() : TensorId::None, {}};
-    for (const OptimizerSlot& slot : row.slots) {
-      if (!slot.only_with.empty() && result_.optimizer.values.at(std::string(slot.only_with)) == 0) continue;
-      const std::string slot_name = builder_.fresh_name(tensor.name + "." + std::string(slot.name));
-      operands.slots.push_back(builder_.add_stored(slot_name, tensor.type, Role::Slot, {tensor.type.dtype, Fill{0}}));
+  struct Trainee {
+    TensorId parameter, gradient, applied;  ///< applied: what the optimizer gets
+  };
+
+  /// Adds what brings one parameter up to date, on its f32 copy where it has 16 bits.
+  Trained updated(const OptimizerRow& row, const Attributes& attributes, LossScaling& scaling, const Trainee& trainee) {
+    const std::string parameter_name = builder_[trainee.parameter].name;
+    const DType dtype = builder_.type(trainee.parameter).dtype;
+    Trained trained{trainee.parameter, trainee.gradient, TensorId::None, {}};
+    UpdateOperands operands{trainee.parameter, trainee.applied, row.counts_steps ? step() : TensorId::None, {}};
+    const bool has_master = size_of(dtype) == 2;
+    if (has_master) {
+      operands.parameter = add_master(trainee.parameter);
+      operands.gradient = cast(trainee.applied, DType::F32, parameter_name);
+      trained.slots.push_back(operands.parameter);
     }
-    return operands;
+    operands.slots = add_slots(row, parameter_name, builder_.type(operands.parameter));
+    trained.slots.insert(trained.slots.end(), operands.slots.begin(), operands.slots.end());
+    const std::vector<TensorId> results = update_nodes(row, attributes, operands, parameter_name + ".update");
+    trained.updated = store(scaling, results[0], operands.parameter);
+    for (std::size_t s = 0; s < operands.slots.size(); ++s) (void)store(scaling, results[s + 1], operands.slots[s]);
+    if (has_master) {
+      trained.updated = cast(trained.updated, dtype, parameter_name);
+      builder_.set_stored_in(trained.updated, trainee.parameter);
+    }
+    return trained;
   }
 
-  /// Returns the new parameter.
-  TensorId update(const OptimizerRow& row, const Attributes& attributes, const UpdateOperands& operands) {
-    const std::vector<TensorId> updated = update_nodes(row, attributes, operands, builder_[operands.parameter].name + ".update");
-    builder_.set_stored_in(updated[0], operands.parameter);
-    for (std::size_t s = 0; s < operands.slots.size(); ++s) builder_.set_stored_in(updated[s + 1], operands.slots[s]);
-    return updated[0];
+  TensorId store(LossScaling& scaling, TensorId updated, TensorId storage) {
+    const TensorId kept = scaling.kept(updated, storage);
+    builder_.set_stored_in(kept, storage);
+    return kept;
+  }
+
+  TensorId cast(TensorId t, DType to, const std::string& parameter) {
+    if (builder_.type(t).dtype == to) return t;
+    return builder_.add("Cast", {t}, {{"to", std::string(name(to))}}, {parameter + ".cast", Phase::Update, NodeId::None, {}}).front();
+  }
+
+  TensorId add_master(TensorId parameter) {
+    const Tensor tensor = builder_[parameter];
+    return builder_.add_stored(master_name(tensor.name), {DType::F32, tensor.type.shape}, Role::Slot, tensor.contents);
+  }
+
+  std::vector<TensorId> add_slots(const OptimizerRow& row, const std::string& parameter, const TensorType& type) {
+    std::vector<TensorId> slots;
+    for (const OptimizerSlot& slot : row.slots) {
+      if (!slot.only_with.empty() && result_.optimizer.values.at(std::string(slot.only_with)) == 0) continue;
+      const std::string slot_name = builder_.fresh_name(parameter + "." + std::string(slot.name));
+      slots.push_back(builder_.add_stored(slot_name, type, Role::Slot, {type.dtype, Fill{0}}));
+    }
+    return slots;
   }
 
   std::vector<TensorId> update_nodes(const OptimizerRow& row, const Attributes& attributes, const UpdateOperands& operands,
@@ -242,8 +219,8 @@ class Step {
     result_.step = renumber(step_);
     for (const Trained& trained : trained_) {
       TrainedParameter parameter{
-          renumber(trained.operands.parameter), renumber(trained.gradient), result_.graph[renumber(trained.updated)].producer, {}};
-      for (const TensorId slot : trained.operands.slots) parameter.slots.push_back(renumber(slot));
+          renumber(trained.parameter), renumber(trained.gradient), result_.graph[renumber(trained.updated)].producer, {}};
+      for (const TensorId slot : trained.slots) parameter.slots.push_back(renumber(slot));
       result_.parameters.push_back(std::move(parameter));
     }
     for (Untrainable& u : result_.untrainable) u.node = renumber(u.node);
@@ -252,6 +229,7 @@ class Step {
 
   const Graph& model_;
   const TrainingOptions& options_;
+  const LossScale& scale_;
   GraphBuilder builder_;
   TrainingGraph result_;
   TensorId loss_ = TensorId::None, step_ = TensorId::None;
@@ -261,6 +239,10 @@ class Step {
 
 }  // namespace
 
-TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options) { return Step(model, options).build(); }
+TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options) { return build_training_graph(model, options, {}); }
+
+TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options, const LossScale& scale) {
+  return Step(model, options, scale).build();
+}
 
 }  // namespace rehearsal::graph

@@ -1,6 +1,7 @@
 #include "traces/composition.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.hpp"
 #include "plan/collectives/collective.hpp"
@@ -23,6 +24,17 @@ class Links {
     if (mesh_.ranks > platforms::device_count(platform))
       throw BadInput("plan " + trace.plan + " of the trace", "is for " + std::to_string(mesh_.ranks) + " ranks; platform " + platform.name +
                                                                  " has " + std::to_string(platforms::device_count(platform)));
+  }
+
+  [[nodiscard]] int stage(int rank) const {
+    for (std::size_t a = 0; a < mesh_.axes.size(); ++a)
+      if (mesh_.axes[a].name == "pp") return plan::coordinate(mesh_, rank, a);
+    return 0;
+  }
+  /// Of a replica's share of the batch.
+  [[nodiscard]] int micro_batches(std::int64_t batch) const {
+    const auto share = (batch + mesh_.plan.dp - 1) / mesh_.plan.dp;
+    return mesh_.plan.micro_batch ? static_cast<int>((share + *mesh_.plan.micro_batch - 1) / *mesh_.plan.micro_batch) : 1;
   }
 
   [[nodiscard]] double seconds(const EventKind& kind, int rank) const {
@@ -73,14 +85,27 @@ std::vector<double> seconds_of_kinds(const RankTrace& rank, const Links& links, 
 Composition compose(const Trace& trace, const platforms::Platform& platform, const costmodel::CostModel& model) {
   const Links links(trace, platform, model);
   const auto step = counted_steps(trace).front().step;
+  const double micro_batches = links.micro_batches(trace.batch);
   Composition worst;
+  int worst_stage = 0;
+  std::map<int, double> one_micro_batch;  // seconds by stage, of its slowest replica
   for (const auto& rank : trace.ranks) {
     const auto seconds = seconds_of_kinds(rank, links, model);
     Composition own;
-    for (const auto& e : rank.events)
-      if (e.step == step) (communicates(rank.kinds[e.kind]) ? own.communication : own.kernels) += seconds[e.kind];
-    if (own.uncomposed(model) > worst.uncomposed(model)) worst = own;
+    double in_loop = 0;
+    for (const auto& e : rank.events) {
+      if (e.step != step) continue;
+      const auto& kind = rank.kinds[e.kind];
+      (communicates(kind) ? own.communication : own.kernels) += seconds[e.kind];
+      if (!communicates(kind) && plan::per_micro_batch(kind.identity.body)) in_loop += seconds[e.kind];
+    }
+    const int stage = links.stage(rank.rank);
+    auto& of_stage = one_micro_batch[stage];
+    of_stage = std::max(of_stage, in_loop / micro_batches);
+    if (own.uncomposed(model) > worst.uncomposed(model)) worst = own, worst_stage = stage;
   }
+  for (const auto& [stage, seconds] : one_micro_batch)
+    if (stage != worst_stage) worst.bubble += seconds;
   return worst;
 }
 

@@ -134,8 +134,10 @@ std::vector<double> exposed_by_step(const Trace& trace) {
 }
 
 void learn_communication(Calibration& c, const platforms::Platform& platform, const Trace& trace) {
-  const double predicted = compose(trace, platform, model_of(c, platform, trace)).communication;
-  const auto exposed = exposed_by_step(trace);
+  const auto composed = compose(trace, platform, model_of(c, platform, trace));
+  const double predicted = composed.communication;
+  auto exposed = exposed_by_step(trace);
+  for (double& seconds : exposed) seconds -= composed.bubble;  // waiting for other stages is no fault of the messages
   if (!(predicted > 0) || !(median(exposed) > 0) || !std::isfinite(median(exposed))) return;
   auto seen = observed(exposed, predicted);
   seen.log_factor = std::clamp(seen.log_factor, -3.0, 3.0);

@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "traces/compare.hpp"
@@ -130,24 +133,85 @@ std::string key() {
   return text + "</p>\n";
 }
 
-}  // namespace
+/// Bars of one scale: where a step goes under every plan.
+std::string plans_table(std::span<const FoundPlan> plans) {
+  constexpr double kBar = 360;
+  double longest = 1e-12;
+  for (const auto& p : plans) longest = std::max(longest, p.step_seconds);
+  std::string text = "<h2>Plans that were found</h2>\n<p class=\"key\">";
+  const std::array<std::pair<std::string_view, std::string_view>, 4> parts{
+      {{"computing", kColours[1]}, {"exposed communication", kMessageColour}, {"pipeline bubble", kColours[0]}, {"the rest", kColours[3]}}};
+  for (const auto& [name, colour] : parts) text += "<span style=\"background:" + std::string(colour) + "\"></span>" + std::string(name);
+  text +=
+      "</p>\n<table><tr><th>plan</th><th>where a step goes</th><th>step</th><th>90 % interval</th><th>memory</th><th>why not</th></tr>\n";
+  for (const auto& p : plans) {
+    const double seconds[] = {p.compute, p.communication, p.bubble, p.rest};
+    std::string bar;
+    double x = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const double width = seconds[i] / longest * kBar;
+      bar += "<rect x=\"" + fixed(x) + "\" y=\"2\" width=\"" + fixed(width) + "\" height=\"12\" fill=\"" + std::string(parts[i].second) +
+             "\"><title>" + std::string(parts[i].first) + ": " + seconds_text(seconds[i]) + "</title></rect>";
+      x += width;
+    }
+    text += "<tr><td>" + escaped(p.plan) + "</td><td><svg width=\"" + fixed(kBar) + "\" height=\"16\">" + bar + "</svg></td><td>" +
+            seconds_text(p.step_seconds) + "</td><td>" + seconds_text(p.low) + " to " + seconds_text(p.high) + "</td><td>" +
+            escaped(rehearsal::to_text(Bytes(p.memory_bytes))) + "</td><td>" + escaped(p.why_not) + "</td></tr>\n";
+  }
+  return text + "</table>\n";
+}
 
-std::string to_page(std::span<const Trace> traces) {
-  if (traces.empty()) throw BadInput("report", "needs at least one trace");
+std::string traces_text(std::span<const Trace> traces) {
   double longest = 0;
   for (const auto& t : traces) {
     const auto step = typical_step(t);
     longest = std::max(longest, step.end - step.begin);
   }
-  std::string page(kHead);
-  page += key();
+  std::string text = traces.empty() ? "" : key();
   for (const auto& t : traces) {
-    page += heading(t) + timeline(t, std::max(longest, 1e-12));
-    if (traces.size() != 2) page += table(compare(t, t), false, {t.kind, ""});
+    text += heading(t) + timeline(t, std::max(longest, 1e-12));
+    if (traces.size() != 2) text += table(compare(t, t), false, {t.kind, ""});
   }
   if (traces.size() == 2)
-    page += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {traces[0].kind, traces[1].kind});
-  return page + "</body></html>\n";
+    text += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {traces[0].kind, traces[1].kind});
+  return text;
+}
+
+}  // namespace
+
+std::string to_page(std::span<const Trace> traces) { return to_page({}, traces); }
+
+std::string to_page(std::span<const FoundPlan> plans, std::span<const Trace> traces) {
+  if (traces.empty() && plans.empty()) throw BadInput("report", "needs at least one trace, or a search");
+  return std::string(kHead) + (plans.empty() ? "" : plans_table(plans)) + traces_text(traces) + "</body></html>\n";
+}
+
+std::vector<FoundPlan> read_search(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw BadInput(path, "cannot be read");
+  try {
+    std::vector<FoundPlan> plans;
+    for (const auto& p : nlohmann::json::parse(in).at("plans")) {
+      const auto& step = p.at("step_seconds");
+      const auto& parts = p.at("breakdown");
+      FoundPlan found;
+      found.plan = p.at("plan").get<std::string>();
+      found.why_not = p.value("why_not", "");
+      found.step_seconds = step.at("value").get<double>();
+      found.low = step.at("low").get<double>();
+      found.high = step.at("high").get<double>();
+      found.compute = parts.at("compute").get<double>();
+      found.communication = parts.at("exposed_communication").get<double>();
+      found.bubble = parts.at("bubble").get<double>();
+      found.rest = parts.at("recompute").get<double>() + parts.at("optimizer").get<double>() + parts.at("io").get<double>();
+      found.memory_bytes = p.at("memory_bytes").at("value").get<double>();
+      plans.push_back(std::move(found));
+    }
+    if (plans.empty()) throw BadInput(path, "holds no plan");
+    return plans;
+  } catch (const nlohmann::json::exception& error) {
+    throw BadInput(path, std::string("is no result of `rehearse search --format json`: ") + error.what());
+  }
 }
 
 }  // namespace rehearsal::traces

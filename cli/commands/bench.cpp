@@ -1,16 +1,27 @@
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "exec/bench/collectives.hpp"
-#include "exec/calibrate.hpp"
+#include "cli/platform_options.hpp"
+#include "exec/bench/machine.hpp"
+#include "exec/trainer.hpp"
+#include "formats/onnx/export.hpp"
+#include "formats/onnx/import.hpp"
+#include "graph/builder.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "plan/search/search.hpp"
+#include "plan/simulation.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -18,79 +29,224 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::vector<std::size_t> sizes{8, 4096, 262144, 4194304};
-  int repetitions = 9, ranks = 0;
-  std::string worker;  ///< file for the result of the ranks that bench starts itself
+  std::string name = "all";
+  ModelOptions model;
+  PlatformOptions platform;
+  std::int64_t steps = 5;
 };
 
-Json row_of(const exec::bench::CollectiveResult& r) {
-  return {{"collective", std::string(plan::name(r.kind))},
-          {"algorithm", r.algorithm},
-          {"message_bytes", static_cast<std::int64_t>(r.size.value())},
-          {"ours_seconds", r.ours.value()},
-          {"mpi_seconds", r.mpi.value()},
-          {"closed_form_seconds", r.closed_form.value()},
-          {"bound_seconds", r.bound.value()},
-          {"ours_over_mpi", r.ours.value() / r.mpi.value()},
-          {"ours_over_bound", r.ours.value() / r.bound.value()},
-          {"ours_over_closed_form", r.ours.value() / r.closed_form.value()}};
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// CPU seconds of this process, which other processes of a busy machine do not change.
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-Json result_of(const exec::bench::CollectiveBench& bench, int ranks) {
-  auto rows = Json::array();
-  for (const auto& r : bench.results) rows.push_back(row_of(r));
-  return {{"schema", 1},
-          {"ranks", ranks},
-          {"latency_seconds", bench.links.latency.value()},
-          {"bandwidth_bytes_per_second", bench.links.bandwidth.value()},
-          {"reduction_bytes_per_second", bench.links.reduction.value()},
-          {"collectives", rows}};
+template <class Work>
+double cpu_seconds_of(Work&& work) {
+  const double begin = cpu_seconds();
+  work();
+  return cpu_seconds() - begin;
 }
 
-/// As one of several ranks; rank 0 has the result in its hands.
-int work(const Options& o, Terminal& terminal) {
-  exec::MpiSession session;
-  return exec::run_as_rank(
-      session,
-      [&](exec::Communicator& world) {
-        const auto progress = world.rank() == 0 ? terminal.progress("measuring") : std::make_unique<Progress>();
-        const auto result = result_of(exec::bench::measure_collectives(world, {o.sizes, o.repetitions}, *progress), world.size());
-        if (world.rank() != 0) return 0;
-        if (o.worker.empty())
-          terminal.print(result);
-        else
-          write_file_atomically(o.worker, result.dump());
-        return 0;
-      },
-      terminal.err());
-}
-
-/// A file that is gone when the command ends.
-class Temporary {
+/// A file that is gone with it.
+class TemporaryFile {
  public:
-  Temporary() : path_((std::filesystem::temp_directory_path() / ("rehearse-bench." + std::to_string(getpid()))).string()) {}
-  ~Temporary() {
+  explicit TemporaryFile(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() / (name + "." + std::to_string(::getpid()) + ".onnx")) {}
+  ~TemporaryFile() {
     std::error_code ignored;
     std::filesystem::remove(path_, ignored);
   }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] std::string path() const { return path_.string(); }
 
  private:
-  std::string path_;
+  std::filesystem::path path_;
 };
 
-int start_ranks(const Options& o, Terminal& terminal) {
-  constexpr double kLimitSeconds = 1800;
-  const Temporary file;
-  std::vector<std::string> arguments = {"bench", "collectives", "--worker", file.path(), "--repetitions", std::to_string(o.repetitions)};
-  arguments.emplace_back("--bytes");
-  for (auto size : o.sizes) arguments.push_back(std::to_string(size));
-  exec::run_on_all_cores(std::filesystem::read_symlink("/proc/self/exe").string(), arguments, kLimitSeconds, o.ranks);
-  std::ifstream result(file.path());
-  if (!result) throw EnvironmentFailure("bench: the ranks ended without a result");
-  terminal.print(Json::parse(result));
+/// Every weight one number: writing the file is not what is measured.
+graph::Graph with_constant_weights(const graph::Graph& model) {
+  graph::GraphBuilder builder(model);
+  for (std::size_t t = 0; t < model.tensors().size(); ++t)
+    if (!model.tensors()[t].contents.known() && model.tensors()[t].producer == graph::NodeId::None)
+      builder.set_contents(static_cast<graph::TensorId>(t), {model.tensors()[t].type.dtype, graph::Fill{0.01}});
+  builder.keep_all();
+  return std::move(builder).build();
+}
+
+void read_whole(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::vector<char> block(std::size_t{1} << 22);
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
+  }
+}
+
+/// A model of half a gigabyte, against reading its bytes.
+Json bench_import(const Options&) {
+  const TemporaryFile file("rehearsal-bench");
+  formats::ExportOptions options;
+  options.weights = true;
+  formats::export_onnx(with_constant_weights(graph::zoo::build("zoo:vgg16", 1)), file.path(), options);
+  const double yardstick = cpu_seconds_of([&] { read_whole(file.path()); });
+  std::size_t nodes = 0;
+  const double seconds = cpu_seconds_of([&] { nodes = formats::import_onnx(file.path(), {}).graph.nodes().size(); });
+  const auto bytes = static_cast<double>(std::filesystem::file_size(file.path()));
+  return {{"file_bytes", bytes},
+          {"nodes", nodes},
+          {"import_seconds", seconds},
+          {"yardstick", "reading the file's bytes"},
+          {"yardstick_seconds", yardstick},
+          {"ratio", seconds / yardstick}};
+}
+
+/// Seconds and FLOPs of the kernels of one operator and implementation.
+struct Share {
+  double seconds = 0, flops = 0;
+  std::int64_t nodes = 0;
+};
+using Shares = std::map<std::pair<std::string, std::string>, Share>;
+
+Shares shares_of(const exec::StepResult& result, const plan::Role& role, const graph::Graph& g) {
+  Shares shares;
+  for (const auto& played : result.played) {
+    const auto& i = role.bodies[played.body].instructions[played.instruction];
+    if (i.kind == plan::InstructionKind::Send || i.kind == plan::InstructionKind::Receive || i.kind == plan::InstructionKind::Collective)
+      continue;
+    const bool kernel = i.kind == plan::InstructionKind::Kernel;
+    auto& share =
+        kernel ? shares[{std::string(graph::schema(g[i.node]).name), role.kernels[static_cast<std::size_t>(i.kernel)].implementation}]
+               : shares[{std::string(plan::name(i.kind)), ""}];
+    share.seconds += played.end - played.begin;
+    ++share.nodes;
+    if (!kernel) continue;
+    const graph::NodeTypes types(g, g[i.node]);
+    share.flops += graph::work_of(graph::schema(g[i.node]), types.view()).flops.value();
+  }
+  return shares;
+}
+
+bool is_reference(const std::string& implementation) { return implementation.find("reference:") != std::string::npos; }
+
+/// Where a real training step goes, against the peak of one core.
+Json bench_step(const Options& o) {
+  std::vector<std::string> warnings;
+  auto model = o.model;
+  if (!model.batch) model.batch = 8;
+  const auto training = load_training(model, warnings);
+  const exec::CpuBackend backend(element_type(model) == DType::F64 ? "reference" : "auto");
+  exec::MpiSession mpi;
+  auto& world = mpi.world();
+  if (world.size() > 1) throw BadInput("bench step", "runs in one process; start it without mpirun");
+  const auto program = plan::lower(training, plan::Plan{}, backend, {});
+  const exec::Training job{program, training, world};
+  exec::Executor executor(job, backend, {1, model.seed});
+  const auto data = exec::synthetic_data(training, model.seed);
+  double least = HUGE_VAL;
+  Shares shares;
+  for (std::int64_t n = 0; n < std::max<std::int64_t>(1, o.steps); ++n) {
+    const auto result = executor.step(n, *data, true);
+    if (result.end - result.begin >= least) continue;
+    least = result.end - result.begin;
+    shares = shares_of(result, program.roles.front(), training.graph);
+  }
+  const auto peak = exec::bench::measure_core(0.4);
+  const double best = (element_type(model) == DType::F64 ? peak.f64 : peak.f32).value();
+  double seconds = 0, flops = 0, reference = 0;
+  std::vector<std::pair<std::pair<std::string, std::string>, Share>> sorted(shares.begin(), shares.end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  for (const auto& [key, share] : sorted) {
+    seconds += share.seconds;
+    flops += share.flops;
+    if (is_reference(key.second)) reference += share.seconds;
+  }
+  Json operators = Json::array();
+  for (const auto& [key, share] : sorted)
+    operators.push_back({{"op", key.first},
+                         {"implementation", key.second},
+                         {"nodes", share.nodes},
+                         {"share", share.seconds / seconds},
+                         {"share_of_peak", share.flops / share.seconds / best}});
+  return {{"model", model.model},
+          {"batch", training.batch},
+          {"threads", 1},
+          {"step_seconds", least},
+          {"yardstick", "multiply-adds of one core in registers"},
+          {"yardstick_flops_per_second", best},
+          {"ratio", flops / least / best},
+          {"share_in_reference_kernels", reference / seconds},
+          {"operators", operators}};
+}
+
+JobSetup setup_of(const Options& o, std::int64_t batch) {
+  auto model = o.model;
+  if (!model.batch) model.batch = batch;
+  return {model, o.platform};
+}
+
+/// Plans assessed, against lowering one plan after the other.
+Json bench_search(const Options& o) {
+  const auto setup = setup_of(o, 2048);
+  const auto job = setup.job();
+  Progress silent;
+  plan::SearchResult found;
+  const double seconds = cpu_seconds_of([&] { found = plan::search(job, {}, silent); });
+  std::int64_t pruned = 0;
+  for (const auto& [reason, count] : found.pruned) pruned += count;
+  constexpr int kLowered = 20;
+  const double lowering = cpu_seconds_of([&] {
+    for (int n = 0; n < kLowered; ++n) (void)plan::lower_for(job, found.plans.front().plan);
+  });
+  const auto tried = static_cast<double>(found.searched + pruned);
+  return {{"plans", found.searched + pruned},
+          {"assessed", found.searched},
+          {"search_seconds", seconds},
+          {"plans_per_second", tried / seconds},
+          {"yardstick", "lowering the best plan"},
+          {"yardstick_seconds", lowering / kLowered},
+          {"ratio", seconds / tried / (lowering / kLowered)}};
+}
+
+/// Events of a simulated step, against the closed form of the same Program.
+Json bench_simulate(const Options& o) {
+  const auto setup = setup_of(o, 512);
+  const auto job = setup.job();
+  plan::Plan plan;
+  plan.dp = static_cast<int>(std::min<std::int64_t>(16, platforms::device_count(setup.platform())));
+  const auto program = plan::lower_for(job, plan);
+  const auto simulator = plan::open_simulator("full");
+  const auto closed_form = plan::closed_form_evaluator();
+  plan::StepCost cost;
+  const double begin = now();
+  (void)plan::assess(job, program, *simulator, false, &cost);
+  const double simulated = now();
+  (void)plan::assess(job, program, *closed_form, false, nullptr);
+  const double closed = now();
+  return {{"ranks", program.ranks},
+          {"events", cost.events},
+          {"simulation_seconds", simulated - begin},
+          {"events_per_second", static_cast<double>(cost.events) / (simulated - begin)},
+          {"yardstick", "the closed form of the same program"},
+          {"yardstick_seconds", closed - simulated},
+          {"ratio", (simulated - begin) / (closed - simulated)}};
+}
+
+struct BenchRow {
+  std::string_view name;
+  Json (*run)(const Options&);
+};
+constexpr BenchRow kRows[] = {{"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}};
+
+int bench(const Options& o, Terminal& terminal) {
+  Json result{{"schema", 1}};
+  for (const auto& row : kRows)
+    if (o.name == "all" || o.name == row.name) result[std::string(row.name)] = row.run(o);
+  if (result.size() == 1) throw BadInput("bench " + o.name, "use import, step, simulate, search or all");
+  terminal.print(result);
   return 0;
 }
 
@@ -98,16 +254,18 @@ int start_ranks(const Options& o, Terminal& terminal) {
 
 Action add_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.require_subcommand(1);
+  o->model.model = "zoo:resnet18?image=64";
+  o->platform.platform = "dgx-a100";
+  app.add_option("WHAT", o->name, "import, step, simulate, search, or all; collectives has options of its own");
+  app.add_option("--model", o->model.model, "of step, simulate and search");
+  app.add_option("--batch", o->model.batch);
+  app.add_option("--dtype", o->model.dtype, "f32, f64, f16 or bf16");
+  app.add_option("--platform", o->platform.platform, "of simulate and search");
+  app.add_option("--nodes", o->platform.nodes);
+  app.add_option("--steps", o->steps, "of step; the fastest counts");
   auto* collectives = app.add_subcommand("collectives", "every algorithm over sizes, against MPI's own and against its bound");
-  collectives->add_option("--bytes", o->sizes, "sizes of the vector, in bytes")->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32));
-  collectives->add_option("--repetitions", o->repetitions)->check(CLI::Range(1, 100000));
-  collectives->add_option("--ranks", o->ranks, "how many to start (one per core); without effect under mpirun")->check(CLI::Range(2, 4096));
-  collectives->add_option("--worker", o->worker, "used by bench itself")->group("");
-  return [o](Terminal& terminal) {
-    const bool is_rank = !o->worker.empty() || exec::MpiSession::launched();
-    return is_rank ? work(*o, terminal) : start_ranks(*o, terminal);
-  };
+  const Action of_collectives = add_bench_collectives(*collectives);
+  return [o, collectives, of_collectives](Terminal& terminal) { return collectives->parsed() ? of_collectives(terminal) : bench(*o, terminal); };
 }
 
 }  // namespace rehearsal::cli

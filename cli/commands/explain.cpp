@@ -90,6 +90,7 @@ Action add_explain(CLI::App& app) {
   app.add_option("PLAN", o->plan, "compact text or a plan file")->required();
   app.add_option("--model", o->model.model, "the model, when the plan does not name it");
   app.add_option("--batch", o->model.batch);
+  o->model.add_training_to(app);
   app.add_option("--platform", o->platform.platform, "a platform file or name")->required();
   app.add_option("--nodes", o->platform.nodes);
   app.add_option("--machine", o->platform.machine);

@@ -1,5 +1,7 @@
 #include <map>
 #include <sstream>
+#include <thread>
+#include <tuple>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -7,8 +9,10 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/model_options.hpp"
+#include "exec/kernels/cpu_backend.hpp"
 #include "graph/dims/dims.hpp"
 #include "graph/op_schema.hpp"
+#include "plan/lowering/lowering.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -17,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   ModelOptions model;
-  bool tensors = false, dims = false;
+  bool tensors = false, dims = false, kernels = false;
 };
 
 Json type_json(const graph::TensorType& type) { return {{"dtype", std::string(row(type.dtype).numpy_name)}, {"shape", type.shape}}; }
@@ -81,6 +85,44 @@ Json dims_json(const graph::TrainingGraph& training) {
   return list;
 }
 
+/// Asks another backend, and keeps what it says of every node.
+class Listening final : public plan::Backend {
+ public:
+  explicit Listening(const plan::Backend& backend) : backend_(backend) {}
+  [[nodiscard]] std::string_view name() const override { return backend_.name(); }
+  [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override {
+    return backend_.reorders(type, from, to);
+  }
+  [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override {
+    auto offer = backend_.offer(node);
+    ++counts_[{std::string(node.schema.name), offer.implementation, offer.why}];
+    return offer;
+  }
+  /// Operator, implementation, why not a faster one; and how many nodes.
+  [[nodiscard]] const std::map<std::tuple<std::string, std::string, std::string>, std::int64_t>& counts() const { return counts_; }
+
+ private:
+  const plan::Backend& backend_;
+  mutable std::map<std::tuple<std::string, std::string, std::string>, std::int64_t> counts_;
+};
+
+/// What runs every operator of a training step on this machine.
+Json kernels_json(const ModelOptions& model) {
+  std::vector<std::string> warnings;
+  const auto training = load_training(model, warnings);
+  const exec::CpuBackend cpu(element_type(model) == DType::F64 ? "reference" : "auto");
+  const Listening listening(cpu);
+  plan::LoweringOptions options;
+  options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  (void)plan::lower(training, plan::Plan{}, listening, options);
+  Json list = Json::array();
+  for (const auto& [key, count] : listening.counts()) {
+    const auto& [op, implementation, why] = key;
+    list.push_back({{"op", op}, {"implementation", implementation}, {"nodes", count}, {"why", why}});
+  }
+  return list;
+}
+
 Json untrainable_json(const LoadedModel& loaded, const graph::TrainingGraph* training) {
   Json list = Json::array();
   for (const auto& text : loaded.unknown_text) {
@@ -137,6 +179,7 @@ int inspect(const Options& o, Terminal& terminal) {
     result["tensors"] = tensors;
   }
   if (o.dims && training) result["dims"] = dims_json(*training);
+  if (o.kernels && training) result["kernels"] = kernels_json(o.model);
   terminal.print(result);
   return 0;
 }
@@ -148,6 +191,7 @@ Action add_inspect(CLI::App& app) {
   o->model.add_to(app);
   app.add_flag("--tensors", o->tensors, "type of every tensor");
   app.add_flag("--dims", o->dims, "logical dimensions, how far each can be split, and what blocks it");
+  app.add_flag("--kernels", o->kernels, "what runs every operator of a training step here, and why nothing faster does");
   return [o](Terminal& terminal) { return inspect(*o, terminal); };
 }
 

@@ -12,17 +12,21 @@ namespace {
 
 struct Options {
   std::vector<std::string> traces;
-  std::string page, chrome, csv;
+  std::string search, page, chrome, csv;
 };
 
 int report(const Options& o, Terminal& terminal) {
   if (o.page.empty() && o.chrome.empty() && o.csv.empty())
     throw BadInput("report", "nothing to write; use -o page.html, --chrome trace.json or --csv trace.csv");
+  if (o.traces.empty() && (o.search.empty() || !o.chrome.empty() || !o.csv.empty()))
+    throw BadInput("report", "needs a trace; a page alone can be made of --search FILE");
+  const auto plans = o.search.empty() ? std::vector<traces::FoundPlan>{} : traces::read_search(o.search);
   std::vector<traces::Trace> all;
   for (const auto& path : o.traces) all.push_back(traces::read_trace(path));
   nlohmann::ordered_json result{{"schema", 1}};
-  const std::tuple<const char*, const std::string&, std::string (*)(std::span<const traces::Trace>)> outputs[] = {
-      {"page", o.page, traces::to_page}, {"chrome", o.chrome, traces::to_chrome_json}, {"csv", o.csv, traces::to_csv}};
+  const auto page = [&](std::span<const traces::Trace> traces) { return traces::to_page(plans, traces); };
+  const std::tuple<const char*, const std::string&, std::function<std::string(std::span<const traces::Trace>)>> outputs[] = {
+      {"page", o.page, page}, {"chrome", o.chrome, traces::to_chrome_json}, {"csv", o.csv, traces::to_csv}};
   for (const auto& [name, path, write] : outputs) {
     if (path.empty()) continue;
     write_file_atomically(path, write(all));
@@ -36,7 +40,8 @@ int report(const Options& o, Terminal& terminal) {
 
 Action add_report(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("TRACE", o->traces, "traces of run or simulate; two of one program are compared")->required();
+  app.add_option("TRACE", o->traces, "traces of run or simulate; two of one program are compared");
+  app.add_option("--search", o->search, "the result of search --format json, shown on the page");
   app.add_option("-o,--output", o->page, "one self-contained HTML page");
   app.add_option("--chrome", o->chrome, "for chrome://tracing and Perfetto");
   app.add_option("--csv", o->csv, "a line an event");

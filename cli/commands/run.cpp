@@ -7,21 +7,27 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/evaluating.hpp"
 #include "cli/platform_options.hpp"
 #include "exec/data/npz.hpp"
 #include "exec/trainer.hpp"
+#include "formats/onnx/export.hpp"
+#include "formats/onnx/export_trained.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr double kAsLongAsItTakes = 1e7;  ///< seconds
+
 struct Options {
   ModelOptions model;
-  std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume;
+  std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume, eval, trained;
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
-  std::int64_t checkpoint_every = 0;
+  std::string schedule = "constant";
+  std::int64_t checkpoint_every = 0, warmup = 0;
 };
 
 /// One line a step; a line is written whole, so that an interrupted run leaves what was finished.
@@ -35,9 +41,8 @@ class Metrics {
   void add(const exec::StepReport& r) {
     if (path_.empty()) return;
     char line[160];
-    std::snprintf(line, sizeof line,
-                  f64_ ? "{\"step\": %lld, \"loss\": %.17g, \"seconds\": %.6g}\n" : "{\"step\": %lld, \"loss\": %.9g, \"seconds\": %.6g}\n",
-                  static_cast<long long>(r.step), r.loss, r.seconds);
+    std::snprintf(line, sizeof line, "{\"step\": %lld, \"loss\": %.*g, \"seconds\": %.6g}\n", static_cast<long long>(r.step), f64_ ? 17 : 9,
+                  r.loss, r.seconds);
     file_ << line << std::flush;
     if (!file_) throw EnvironmentFailure("--metrics " + path_ + ": could not be written (is the disk full?)");
   }
@@ -117,14 +122,75 @@ void check_outputs(const Options& o) {
   if (o.checkpoint_every < 0)
     throw BadInput("--checkpoint-every " + std::to_string(o.checkpoint_every), "must be a number of steps, or 0 for the end only");
   if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw BadInput("--checkpoint-every", "needs --checkpoint DIR");
-  const auto folder = std::filesystem::path(o.trace).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder))
-    throw BadInput("--trace " + o.trace, "the folder " + folder.string() + " does not exist");
+  for (const auto& [flag, file] : {std::pair{"--trace ", o.trace}, {"--export ", o.trained}}) {
+    const auto folder = std::filesystem::path(file).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+      throw BadInput(flag + file, "the folder " + folder.string() + " does not exist");
+    if (std::filesystem::is_directory(file)) throw BadInput(flag + file, "is a folder; name a file");
+  }
+  if (!o.eval.empty()) exec::require_npz(o.eval);
+}
+
+/// The model file with the trained weights.
+void write_file(const Options& o, const exec::StoredValues& values) {
+  formats::TrainedValues trained;
+  for (const auto& [name, value] : values) trained[name] = {value.type, value.bytes};
+  formats::export_trained(o.model.model, o.trained, trained);
+}
+
+/// The model as Rehearsal understands it: of the zoo, or of a file that has no place for every weight.
+void write_graph(const Options& o, const exec::StoredValues& values) {
+  const auto model = load_model(o.model).graph;
+  formats::ExportOptions options;
+  options.weights = true;
+  options.seed = o.model.seed;
+  options.producer_version = REHEARSAL_VERSION;
+  std::vector<std::byte> converted;
+  options.values = [&](graph::TensorId t) -> const std::byte* {
+    const auto at = values.find(model[t].name);
+    if (at == values.end()) return nullptr;
+    const graph::Contents contents{at->second.type.dtype,
+                                   graph::InlineBytes{std::make_shared<const std::vector<std::byte>>(at->second.bytes)}};
+    converted.resize(static_cast<std::size_t>(graph::size_of(model[t].type).value()));
+    graph::read_into(contents, model[t].type.shape, model[t].type.dtype, {}, converted.data());
+    return converted.data();
+  };
+  formats::export_onnx(graph::with_initial_values(model), o.trained, options);
+}
+
+void write_trained(const Options& o, const exec::StoredValues& values, Terminal& terminal) {
+  if (o.model.model.rfind("zoo:", 0) == 0) return write_graph(o, values);
+  try {
+    write_file(o, values);
+  } catch (const Refusal& refusal) {
+    terminal.warn(std::string(refusal.what()) + ": " + o.trained + " is not the given file with other weights, but our form of the model");
+    write_graph(o, values);
+  }
+}
+
+/// What is made of the trained weights: on rank 0, while the others wait as long as it takes.
+void use_trained(const Options& o, const exec::Training& job, exec::Executor& executor, Terminal& terminal, Json& result) {
+  if (o.eval.empty() && o.trained.empty()) return;
+  auto& world = job.world;
+  const auto values = exec::trained_values(executor, job);
+  const double patience = world.stall_seconds();
+  world.set_stall_seconds(kAsLongAsItTakes);
+  if (world.rank() == 0) {
+    if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, o.eval, o.backend}, values, world));
+    if (!o.trained.empty()) {
+      write_trained(o, values, terminal);
+      result["export"] = o.trained;
+    }
+  }
+  world.barrier("the evaluation");
+  world.set_stall_seconds(patience);
 }
 
 int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   take_model_of_plan(o);
+  if (element_type(o.model) == DType::F16 && o.model.loss_scale.empty()) o.model.loss_scale = "dynamic";
   check_outputs(o);
+  const exec::LearningRate rate(o.schedule, o.warmup);
   if (o.data != "synthetic") exec::require_npz(o.data);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings);
@@ -132,7 +198,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   if (plan.ranks() != world.size())
     throw BadInput("plan " + plan::to_text(plan), "is for " + std::to_string(plan.ranks()) + " ranks, but " + std::to_string(world.size()) +
                                                       " were started; use mpirun -n " + std::to_string(plan.ranks()));
-  const exec::CpuBackend backend(element_type(o.model) == DType::F32 ? o.backend : "reference");
+  const exec::CpuBackend backend(element_type(o.model) == DType::F64 ? "reference" : o.backend);
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
   const auto program = plan::lower(training, plan, backend, lowering);
@@ -147,6 +213,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   options.steps = steps_of(o, *data, training.batch);
   options.seed = o.model.seed;
   options.threads = lowering.threads;
+  options.rate = rate;
   options.record = !o.trace.empty();
   options.checkpoint = o.checkpoint;
   options.checkpoint_every = o.checkpoint_every;
@@ -154,8 +221,9 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   options.on_step = [&](const exec::StepReport& r) { metrics.add(r); };
   const auto progress = world.rank() == 0 ? terminal.progress("training") : std::make_unique<Progress>();
   auto outcome = exec::train(executor, job, *data, options, *progress);
-  if (world.rank() != 0) return 0;
   auto result = result_of(outcome, program);
+  use_trained(o, job, executor, terminal, result);
+  if (world.rank() != 0) return 0;
   if (outcome.trace) {
     outcome.trace->model = o.model.model;
     traces::write_trace(o.trace, *outcome.trace);
@@ -175,11 +243,16 @@ Action add_run(CLI::App& app) {
   app.add_option("--plan", o->plan, "compact text or a plan file; default: data parallel over the ranks started");
   app.add_option("--steps", o->steps, "optimizer steps (default 10)");
   app.add_option("--epochs", o->epochs);
+  app.add_option("--schedule", o->schedule,
+                 "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
+  app.add_option("--warmup", o->warmup, "steps in which the learning rate rises to its value");
   app.add_option("--backend", o->backend, "auto, onednn or reference");
   app.add_option("--metrics", o->metrics, "JSON lines, one a step");
   app.add_option("--trace", o->trace, "where to write what was measured");
   app.add_option("--checkpoint", o->checkpoint, "folder to save to");
   app.add_option("--checkpoint-every", o->checkpoint_every, "steps between checkpoints (default: only the end)");
+  app.add_option("--eval", o->eval, "an .npz file on which the trained model is evaluated");
+  app.add_option("--export", o->trained, "where to write the model with its trained weights");
   app.add_option("--resume", o->resume, "folder of a checkpoint to continue from");
   return [o](Terminal& terminal) {
     exec::MpiSession mpi;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "exec/kernels/narrow.hpp"
+
 namespace rehearsal::exec {
 namespace {
 
@@ -22,7 +24,8 @@ void add(void* own, const void* other, std::int64_t count) {
 RunningCollective::RunningCollective(const CollectiveCall& call)
     : call_(call), group_(call.group.begin(), call.group.end()), element_bytes_(size_of(call.dtype)) {
   const bool adds = std::ranges::any_of(*call.steps, &plan::CollectiveStep::reduce);
-  ensure(!adds || call.dtype == DType::F32 || call.dtype == DType::F64, "only f32 and f64 are added between ranks");
+  ensure(!adds || call.dtype == DType::F32 || call.dtype == DType::F64 || is_narrow(call.dtype),
+         "only real numbers are added between ranks");
 }
 
 void RunningCollective::begin(CollectiveWorkspace& workspace) {
@@ -118,6 +121,8 @@ void RunningCollective::take(CollectiveWorkspace& workspace, const Piece& piece)
   const auto* other = workspace.received.data() + piece.staged;
   if (call_.dtype == DType::F32)
     add<float>(own, other, piece.count);
+  else if (is_narrow(call_.dtype))
+    add_narrow(own, other, call_.dtype, piece.count);
   else
     add<double>(own, other, piece.count);
 }

@@ -6,6 +6,7 @@
 #include "base/random.hpp"
 #include "exec/data/data.hpp"
 #include "exec/data/npz.hpp"
+#include "exec/kernels/narrow.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -17,6 +18,21 @@ void convert(const std::byte* from, std::byte* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
 }
 
+/// By way of f32, a block at a time.
+template <DType kTo, class From>
+void convert_narrow(const std::byte* from, std::byte* to, std::int64_t count) {
+  std::vector<float> wide(static_cast<std::size_t>(count));
+  convert<float, From>(from, reinterpret_cast<std::byte*>(wide.data()), count);
+  narrow(wide.data(), kTo, to, count);
+}
+
+template <class To>
+void convert_half(const std::byte* from, std::byte* to, std::int64_t count) {
+  std::vector<float> wide(static_cast<std::size_t>(count));
+  widen(from, DType::F16, wide.data(), count);
+  convert<To, float>(reinterpret_cast<const std::byte*>(wide.data()), to, count);
+}
+
 using Converter = void (*)(const std::byte*, std::byte*, std::int64_t);
 
 template <class To>
@@ -26,6 +42,8 @@ Converter converter_to(DType from) {
       return convert<To, float>;
     case DType::F64:
       return convert<To, double>;
+    case DType::F16:
+      return convert_half<To>;
     case DType::I64:
       return convert<To, std::int64_t>;
     case DType::I32:
@@ -42,8 +60,31 @@ Converter converter_to(DType from) {
   }
 }
 
+template <DType kTo>
+Converter converter_to_narrow(DType from) {
+  switch (from) {
+    case DType::F32:
+      return convert_narrow<kTo, float>;
+    case DType::F64:
+      return convert_narrow<kTo, double>;
+    case DType::I64:
+      return convert_narrow<kTo, std::int64_t>;
+    case DType::I32:
+      return convert_narrow<kTo, std::int32_t>;
+    case DType::U8:
+    case DType::Bool:
+      return convert_narrow<kTo, std::uint8_t>;
+    default:
+      return nullptr;
+  }
+}
+
 Converter converter(DType from, DType to) {
   switch (to) {
+    case DType::BF16:
+      return converter_to_narrow<DType::BF16>(from);
+    case DType::F16:
+      return converter_to_narrow<DType::F16>(from);
     case DType::F32:
       return converter_to<float>(from);
     case DType::F64:

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/random.hpp"
 #include "exec/data/data.hpp"
+#include "exec/kernels/narrow.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -32,7 +34,8 @@ std::int64_t classes_of(const graph::TrainingGraph& training, TensorId input) {
 
 class Synthetic final : public DataSource {
  public:
-  Synthetic(const graph::TrainingGraph& training, std::uint64_t seed) : seed_(seed), batch_(training.batch) {
+  Synthetic(const graph::TrainingGraph& training, std::uint64_t seed) : seed_(seed), batch_(training.batch), pool_(kDraws) {
+    for (std::uint64_t i = 0; i < kDraws; ++i) pool_[i] = static_cast<float>(random_normal(seed, 0, i));
     for (auto t : training.graph.inputs()) classes_[training.graph[t].name] = classes_of(training, t);
     if (training.target != TensorId::None) classes_[training.graph[training.target].name] = classes_of(training, training.target);
   }
@@ -47,9 +50,9 @@ class Synthetic final : public DataSource {
     const auto bits = [&](std::int64_t i) { return static_cast<std::uint64_t>(at + i); };
     switch (r.type.dtype) {
       case DType::F32:
-        return fill<float>(out, elements, [&](std::int64_t i) { return static_cast<float>(random_normal(seed_, stream, bits(i))); });
+        return fill<float>(out, elements, [&](std::int64_t i) { return normal(stream, bits(i)); });
       case DType::F64:
-        return fill<double>(out, elements, [&](std::int64_t i) { return static_cast<float>(random_normal(seed_, stream, bits(i))); });
+        return fill<double>(out, elements, [&](std::int64_t i) { return normal(stream, bits(i)); });
       case DType::I64:
         return fill<std::int64_t>(out, elements, [&](std::int64_t i) { return whole(r.input, stream, bits(i)); });
       case DType::I32:
@@ -58,6 +61,12 @@ class Synthetic final : public DataSource {
       case DType::Bool:
         return fill<std::uint8_t>(out, elements,
                                   [&](std::int64_t i) { return static_cast<std::uint8_t>(random_bits(seed_, stream, bits(i)) & 1U); });
+      case DType::BF16:
+      case DType::F16: {
+        std::vector<float> wide(static_cast<std::size_t>(elements));
+        fill<float>(wide.data(), elements, [&](std::int64_t i) { return normal(stream, bits(i)); });
+        return narrow(wide.data(), r.type.dtype, out, elements);
+      }
       default:
         throw Refusal("input " + r.input + ": synthetic data of type " + std::string(name(r.type.dtype)) +
                       " is not made; give --data FILE.npz");
@@ -65,6 +74,13 @@ class Synthetic final : public DataSource {
   }
 
  private:
+  static constexpr std::uint64_t kDraws = std::uint64_t{1} << 16U;
+
+  /// One of a pool of draws: a fresh one for every element would take longer than reading samples does, and hide what a step costs.
+  [[nodiscard]] float normal(std::uint64_t stream, std::uint64_t i) const {
+    const auto mixed = (i + stream) * 0x9E3779B97F4A7C15ULL;  // Knuth's multiplicative hashing by the golden ratio
+    return pool_[mixed >> 48U];
+  }
   template <class T, class Draw>
   static void fill(void* out, std::int64_t count, Draw draw) {
     auto* to = static_cast<T*>(out);
@@ -79,6 +95,7 @@ class Synthetic final : public DataSource {
 
   std::uint64_t seed_;
   std::int64_t batch_;
+  std::vector<float> pool_;
   std::map<std::string, std::int64_t> classes_;
 };
 

@@ -5,10 +5,15 @@
 
 #include "base/error.hpp"
 #include "exec/kernels/fast.hpp"
+#include "exec/kernels/narrow.hpp"
 #include "exec/kernels/native/transpose.hpp"
+#include "exec/kernels/widened.hpp"
 
 namespace rehearsal::exec {
 namespace {
+
+/// Before the name of the f32 kernel that does the work.
+constexpr std::string_view kWidened = "widened:";
 
 std::string signature_of(const plan::LocalNode& node) {
   std::string text(node.schema.name);
@@ -40,6 +45,28 @@ plan::KernelOffer CpuBackend::offer(const plan::LocalNode& node) const {
   const auto signature = signature_of(node);
   if (const auto known = known_.find(signature); known != known_.end()) return known->second;
   std::string reasons;
+  // Kernels that compute know f32 and f64; those that only move elements do not look at them.
+  const bool narrow = WidenedNode::applies(node.inputs, node.outputs);
+  std::optional<plan::KernelOffer> offer;
+  const bool moves = node.schema.family == graph::CostFamily::Movement || node.schema.family == graph::CostFamily::Gather;
+  if (!narrow || moves) offer = first_offer(node, reasons);
+  if (!offer && narrow) offer = widened_offer(node, reasons);
+  if (!offer)
+    throw Refusal("operator " + std::string(node.schema.name) + " has no kernel for these operands" +
+                  (reasons.empty() ? "" : " (" + reasons + ")"));
+  return known_[signature] = *offer;
+}
+
+plan::KernelOffer CpuBackend::widened_offer(const plan::LocalNode& node, const std::string& reasons) const {
+  const WidenedNode wide(node);
+  auto offer = this->offer({node.schema, wide.attributes(), wide.inputs(), wide.outputs(), node.input_formats, node.threads});
+  offer.implementation = std::string(kWidened) + offer.implementation;
+  offer.workspace += Bytes(static_cast<double>(wide.bytes()));
+  offer.why = reasons + (offer.why.empty() ? "" : "; " + offer.why);
+  return offer;
+}
+
+std::optional<plan::KernelOffer> CpuBackend::first_offer(const plan::LocalNode& node, std::string& reasons) const {
   for (const auto& table : tables_)
     for (const auto& row : table) {
       if (row.op != node.schema.name) continue;
@@ -56,11 +83,9 @@ plan::KernelOffer CpuBackend::offer(const plan::LocalNode& node) const {
       }
       offer.workspace = Bytes(static_cast<double>(kernel->workspace_bytes()));
       offer.why = reasons;
-      known_[signature] = offer;
       return offer;
     }
-  throw Refusal("operator " + std::string(node.schema.name) + " has no kernel for these operands" +
-                (reasons.empty() ? "" : " (" + reasons + ")"));
+  return std::nullopt;
 }
 
 bool CpuBackend::reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const {
@@ -69,6 +94,8 @@ bool CpuBackend::reorders(const graph::TensorType& type, plan::Format from, plan
 }
 
 std::unique_ptr<Kernel> CpuBackend::make(const std::string& implementation, const KernelRequest& request) const {
+  if (implementation.starts_with(kWidened))
+    return make_widened(request, [&](const KernelRequest& wide) { return make(implementation.substr(kWidened.size()), wide); });
   std::string reason = "unknown implementation";
   for (const auto& table : tables_)
     for (const auto& row : table) {
@@ -134,6 +161,8 @@ void accumulate(void* sum, const void* addend, const graph::TensorType& type, in
     add(static_cast<float*>(sum), static_cast<const float*>(addend));
   else if (type.dtype == DType::F64)
     add(static_cast<double*>(sum), static_cast<const double*>(addend));
+  else if (is_narrow(type.dtype))
+    add_narrow(sum, addend, type.dtype, count);
   else
     throw Refusal("gradients of type " + std::string(name(type.dtype)) + " cannot be summed");
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ class CpuBackend final : public plan::Backend {
   [[nodiscard]] std::unique_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const;
 
  private:
+  [[nodiscard]] std::optional<plan::KernelOffer> first_offer(const plan::LocalNode& node, std::string& reasons) const;
+  [[nodiscard]] plan::KernelOffer widened_offer(const plan::LocalNode& node, const std::string& reasons) const;
+
   std::string name_;
   std::vector<std::span<const KernelRow>> tables_;
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
@@ -38,7 +42,7 @@ struct ReorderTask {
 };
 void reorder(const ReorderTask&, const graph::TensorType&, int threads);
 
-/// sum += addend, element by element (f32, f64).
+/// sum += addend, element by element (floating-point types).
 void accumulate(void* sum, const void* addend, const graph::TensorType&, int threads);
 
 }  // namespace rehearsal::exec

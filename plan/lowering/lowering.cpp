@@ -56,7 +56,8 @@ void build_roles(LoweringContext& context, Program& program) {
   const auto pipeline = axis_named(program.axes, "pp");
   for (int rank = 0; rank < program.ranks; ++rank) {
     const int stage = pipeline < program.axes.size() ? coordinate(program, rank, pipeline) : 0;
-    const auto [at, fresh] = known.try_emplace({stage, classes.of(position(program, rank, 0))}, static_cast<std::uint32_t>(program.roles.size()));
+    const auto [at, fresh] =
+        known.try_emplace({stage, classes.of(position(program, rank, 0))}, static_cast<std::uint32_t>(program.roles.size()));
     if (fresh) program.roles.push_back(RoleBuilder(context, stage, rank).build());
     program.role_of.push_back(at->second);
   }
@@ -66,8 +67,9 @@ void build_roles(LoweringContext& context, Program& program) {
 
 std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
   const std::map<std::string, std::vector<std::pair<std::string, int>>> parts{
-      {"dp", {{"dp", plan.dp}}}, {"pp", {{"pp", plan.pp}}}, {"tp", {{"tp", plan.tp}}}, {"cp", {{"cp", plan.cp}}}, {"ep", {{"ep", plan.ep}}},
-      {"spatial", {{"width", plan.spatial[2]}, {"height", plan.spatial[1]}, {"depth", plan.spatial[0]}}}};
+      {"dp", {{"dp", plan.dp}}}, {"pp", {{"pp", plan.pp}}},
+      {"tp", {{"tp", plan.tp}}}, {"cp", {{"cp", plan.cp}}},
+      {"ep", {{"ep", plan.ep}}}, {"spatial", {{"width", plan.spatial[2]}, {"height", plan.spatial[1]}, {"depth", plan.spatial[0]}}}};
   // Neighbours of an image exchange halos many times a step: where the order does not say otherwise they are the nearest ranks.
   const std::string order = plan.order.find("spatial") == std::string::npos ? "spatial." + plan.order : plan.order;
   std::vector<MeshAxisInfo> axes;
@@ -111,7 +113,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   Program program;
   program.model_hash = training.graph.hash();
   program.plan = plan;
-  program.dtype = training.graph[training.parameters.front().value].type.dtype;
+  if (!training.parameters.empty()) program.dtype = training.graph[training.parameters.front().value].type.dtype;
   program.batch = training.batch;
   program.ranks = plan.ranks();
   program.micro_batches = micro_batches_of(training.batch, plan);

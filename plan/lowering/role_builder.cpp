@@ -84,7 +84,8 @@ int RoleBuilder::conversion_into_storage(TensorId t) const {
 
 /// What the forward pass gathered of sharded parameters is dropped, and gathered again by the backward pass.
 void RoleBuilder::forget_gathered_parameters() {
-  std::erase_if(buffers_, [&](const auto& entry) { return entry.first.conversion >= 0 && g_[entry.first.tensor].role == graph::Role::Parameter; });
+  std::erase_if(buffers_,
+                [&](const auto& entry) { return entry.first.conversion >= 0 && g_[entry.first.tensor].role == graph::Role::Parameter; });
 }
 
 /// What is run late may use what is not, and the update what both made, whatever the order of the nodes.
@@ -160,7 +161,8 @@ KernelOffer RoleBuilder::offer_for(const Instruction& kernel, const std::vector<
         output_types.push_back(graph::TensorType{results[r].dtype, results[r].shapes[v]}), ++r;
     }
     const auto input_types = types_of(role_, inputs, v);
-    auto offer = c_.backend.offer({graph::schema(node), attributes_of(role_, kernel, node), input_types, output_types, now, c_.options.threads});
+    auto offer =
+        c_.backend.offer({graph::schema(node), attributes_of(role_, kernel, node), input_types, output_types, now, c_.options.threads});
     if (!chosen)
       chosen = std::move(offer);
     else
@@ -218,7 +220,7 @@ void RoleBuilder::bring_into_formats(NodeId n, std::vector<BufferIndex>& inputs,
 BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
   const Key key{t, -1, buffer.format, false};
   if (g_[t].role == graph::Role::Updated) {
-    if (conversion_into_storage(t) < 0) return stored_buffer(g_[t].stored_in);
+    if (conversion_into_storage(t) < 0) return buffers_[key] = stored_buffer(g_[t].stored_in);
     buffer.category = MemoryCategory::Communication;
     return new_buffer(std::move(buffer), &key);
   }
@@ -268,7 +270,7 @@ void RoleBuilder::add_dependencies(Instruction& instruction) const {
 
 void RoleBuilder::emit_report() {
   const auto loss = c_.training.loss;
-  if (stage_of_tensor(loss) != stage_) return;
+  if (loss == TensorId::None || stage_of_tensor(loss) != stage_) return;
   const auto at = buffers_.find({loss, -1, Format::Plain, false});
   ensure(at != buffers_.end(), "the loss is computed on the stage that owns it");
   BufferIndex result = at->second;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -87,25 +88,70 @@ std::vector<std::size_t> named_cuts(const Graph& g, const std::vector<NodeId>& o
   return cuts;
 }
 
+constexpr int kUnassigned = std::numeric_limits<int>::max();
+
 /// Stages of nodes outside the forward pass: of the forward node they belong to, else where their operands come from.
-void assign_others(const Graph& g, const Plan& plan, StageAssignment& stages) {
-  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
-    const auto& node = g.nodes()[n];
-    if (stages.of_node[n] != std::numeric_limits<int>::max()) continue;
-    const bool has_forward = node.phase == Phase::Backward && node.forward != NodeId::None;
-    if (has_forward && stages[node.forward] != kAnyStage) {
-      stages.of_node[n] = stages[node.forward];
-      continue;
+class Others {
+ public:
+  Others(const graph::TrainingGraph& training, const Plan& plan, StageAssignment& stages)
+      : training_(training), g_(training.graph), last_stage_(plan.pp - 1), stages_(stages) {}
+
+  void assign() {
+    for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
+      if (stages_.of_node[n] != kUnassigned) continue;
+      const auto& node = g_.nodes()[n];
+      const bool has_forward = node.phase == Phase::Backward && node.forward != NodeId::None;
+      if (has_forward && stages_[node.forward] != kAnyStage)
+        stages_.of_node[n] = stages_[node.forward];
+      else
+        stages_.of_node[n] = node.phase == Phase::Update ? of_update(node) : of_operands(node);
     }
-    int earliest = std::numeric_limits<int>::max();
-    for (auto t : node.inputs) {
-      if (t == TensorId::None || g[t].producer == NodeId::None) continue;
-      const int of_operand = stages[g[t].producer];
-      if (of_operand != kAnyStage) earliest = std::min(earliest, of_operand);
-    }
-    stages.of_node[n] = earliest == std::numeric_limits<int>::max() ? plan.pp - 1 : earliest;
   }
-}
+
+ private:
+  [[nodiscard]] int of_operands(const graph::Node& node) const {
+    int earliest = kUnassigned;
+    for (auto t : node.inputs)
+      if (t != TensorId::None && produced_on(t) != kAnyStage) earliest = std::min(earliest, produced_on(t));
+    return earliest == kUnassigned ? last_stage_ : earliest;
+  }
+
+  /// Where the gradient is. A number of all parameters (a norm) goes from stage to stage, crossing every cut once.
+  [[nodiscard]] int of_update(const graph::Node& node) {
+    int of_block = kUnassigned, of_number = kAnyStage;
+    for (auto t : node.inputs) {
+      if (t == TensorId::None) continue;
+      const int stage = g_[t].producer == NodeId::None ? owner_of(t) : produced_on(t);
+      if (stage == kAnyStage) continue;
+      if (g_[t].type.shape.empty())
+        of_number = std::max(of_number, stage);
+      else
+        of_block = std::min(of_block, stage);
+    }
+    if (of_block != kUnassigned) return of_block;
+    return of_number == kAnyStage ? last_stage_ : of_number;
+  }
+
+  [[nodiscard]] int produced_on(TensorId t) const { return g_[t].producer == NodeId::None ? kAnyStage : stages_[g_[t].producer]; }
+
+  /// The stage that has the gradient of a parameter, and with it the parameter's state.
+  [[nodiscard]] int owner_of(TensorId stored) {
+    if (owners_.empty())
+      for (const auto& p : training_.parameters) {
+        const int owner = produced_on(p.gradient);
+        owners_[p.value] = owner;
+        for (auto slot : p.slots) owners_[slot] = owner;
+      }
+    const auto at = owners_.find(stored);
+    return at == owners_.end() ? kAnyStage : at->second;
+  }
+
+  const graph::TrainingGraph& training_;
+  const Graph& g_;
+  int last_stage_;
+  StageAssignment& stages_;
+  std::map<TensorId, int> owners_;
+};
 
 }  // namespace
 
@@ -150,7 +196,7 @@ StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& 
   const auto& g = training.graph;
   const auto is_free = free_nodes(g);
   StageAssignment stages;
-  stages.of_node.assign(g.nodes().size(), plan.pp == 1 ? 0 : std::numeric_limits<int>::max());
+  stages.of_node.assign(g.nodes().size(), plan.pp == 1 ? 0 : kUnassigned);
   for (std::size_t n = 0; n < g.nodes().size(); ++n)
     if (is_free[n]) stages.of_node[n] = kAnyStage;
   if (plan.pp == 1) return stages;
@@ -160,7 +206,7 @@ StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& 
   const auto cuts = plan.cuts.empty() ? balanced_cuts(cost, crossing_bytes(g, order), plan.pp) : named_cuts(g, order, plan);
   for (std::size_t i = 0; i < order.size(); ++i)
     stages.of_node[graph::index(order[i])] = static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), i) - cuts.begin());
-  assign_others(g, plan, stages);
+  Others(training, plan, stages).assign();
   return stages;
 }
 

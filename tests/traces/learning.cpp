@@ -204,6 +204,43 @@ TEST_CASE("communication is learned against its closed form") {
   CHECK(std::log(correction(c, "communication").factor) == Approx(1.8965 * 0.75).epsilon(0.01));
 }
 
+/// Two stages of one product each, two micro-batches: while the first stage fills and the last drains, the other waits for a message.
+///   stage 0: product 0, product 1, waits        stage 1: waits, product 0, product 1
+Trace pipeline(int steps) {
+  auto t = sample::empty_trace("measured");
+  t.plan = "pp=2,micro_batch=2";
+  const auto k = product(400);
+  const double seconds = benchmark_seconds(k);
+  for (int rank : {0, 1}) {
+    RankTrace r{rank, {}, {}};
+    r.kinds.push_back(sample::computing(k, plan::BodyKind::Forward, 0));
+    auto message = sample::all_reduce(4096, 1);
+    message.identity.kind = plan::InstructionKind::Receive;
+    r.kinds.push_back(message);
+    for (int step = 0; step <= steps; ++step) {
+      const double begin = 3 * seconds * step, wait = begin + (rank == 0 ? 2 * seconds : 0), first = begin + rank * seconds;
+      for (const double at : {first, first + seconds}) r.events.push_back({0, 0, step, plan::Stream::Compute, at, at + seconds, seconds});
+      r.events.push_back({1, 0, step, plan::Stream::Receive, wait, wait + seconds, 0});
+    }
+    t.ranks.push_back(r);
+  }
+  for (int step = 0; step <= steps; ++step) t.steps.push_back({step, 3 * seconds * step, 3 * seconds * (step + 1), 0, step == 0});
+  return t;
+}
+
+TEST_CASE("the bubble of a pipeline corrects neither steps nor messages") {
+  const auto machine = sample::machine();
+  auto c = benchmarks();
+  const auto t = pipeline(12);
+  // Two products and one more of the other stage: three, as long as the step.
+  const auto composed = compose(t, machine, model(c));
+  CHECK(composed.bubble == Approx(composed.kernels / 2));
+  CHECK(step_error(c, t) == Approx(0).margin(0.02));
+  learn(c, machine, {&t, 1});
+  for (const auto& k : c.corrections)
+    if (k.scope == "step" || k.scope == "communication") CHECK(k.factor == Approx(1).margin(0.02));
+}
+
 TEST_CASE("only measured traces with steps on this machine teach") {
   const auto machine = sample::machine();
   auto c = benchmarks();

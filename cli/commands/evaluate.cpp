@@ -1,0 +1,57 @@
+#include <chrono>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "cli/evaluating.hpp"
+#include "exec/comm/communicator.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  std::string data, checkpoint, outputs, backend = "auto";
+};
+
+int evaluate(const Options& o, exec::Communicator& world, Terminal& terminal) {
+  if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
+  exec::require_npz(o.data);
+  const auto values = o.checkpoint.empty() ? exec::StoredValues{} : exec::read_checkpoint(o.checkpoint);
+  const auto start = std::chrono::steady_clock::now();
+  const auto result = evaluate_model({o.model, o.data, o.backend, !o.outputs.empty()}, values, world);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  nlohmann::ordered_json json{{"schema", 1}, {"model", o.model.model}};
+  json.update(to_json(result));
+  json["seconds"] = seconds;
+  if (!o.outputs.empty()) {
+    exec::write_npz(o.outputs, result.outputs);
+    json["outputs"] = o.outputs;
+  }
+  terminal.print(json);
+  return 0;
+}
+
+}  // namespace
+
+Action add_evaluate(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->model.add_reference_to(app);
+  app.add_option("--loss", o->model.loss, "as for run");
+  app.add_option("--target", o->model.target, "name of the target in the data; without it there are outputs only");
+  app.add_option("--dtype", o->model.dtype, "f32 or f64");
+  app.add_option("--seed", o->model.seed, "of weights that neither model nor checkpoint have");
+  app.add_option("--data", o->data, "an .npz file")->required();
+  app.add_option("--checkpoint", o->checkpoint, "folder of a checkpoint of run; default: the weights in the model");
+  app.add_option("--outputs", o->outputs, "an .npz file to write the model's outputs to");
+  app.add_option("--backend", o->backend, "auto, onednn or reference");
+  return [o](Terminal& terminal) {
+    exec::MpiSession mpi;
+    return exec::run_as_rank(
+        mpi, [&](exec::Communicator& world) { return evaluate(*o, world, terminal); }, terminal.err());
+  };
+}
+
+}  // namespace rehearsal::cli

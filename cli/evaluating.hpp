@@ -1,0 +1,23 @@
+#pragma once
+// Loss and accuracy of a model on a data file: what `evaluate` prints and `run --eval` adds to its result.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/model_options.hpp"
+#include "exec/evaluation.hpp"
+
+namespace rehearsal::cli {
+
+struct EvaluationJob {
+  const ModelOptions& model;
+  const std::string& data;
+  const std::string& backend;
+  bool keep_outputs = false;
+};
+
+/// In batches of --batch, else of the model's size where it has one, else of at most 32. Without a target in the data the loss is left out.
+[[nodiscard]] exec::EvaluationResult evaluate_model(const EvaluationJob&, const exec::StoredValues&, exec::Communicator& world);
+/// samples, loss, accuracy.
+[[nodiscard]] nlohmann::ordered_json to_json(const exec::EvaluationResult&);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,97 @@
+#include "exec/learning_rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <sstream>
+
+#include "base/error.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+constexpr std::string_view kStep = "step";
+
+/// PyTorch's ConstantLR, StepLR, CosineAnnealingLR and PolynomialLR; "linear" falls to 0 as transformers' get_linear_schedule_with_warmup.
+constexpr ScheduleRow kRows[] = {
+    {"constant", "the optimizer's own rate", "", 0, [](double, double, double) { return 1.0; }},
+    {kStep, "times `factor` after every `every` steps (default: a third of all)", "factor", 0.1,
+     [](double drops, double, double factor) { return std::pow(factor, drops); }},
+    {"cosine", "half a cosine, down to `final` of the rate", "final", 0,
+     [](double t, double steps, double final) { return final + (1 - final) * (1 + std::cos(std::numbers::pi * t / steps)) / 2; }},
+    {"polynomial", "(1 - t/steps)^power", "power", 1, [](double t, double steps, double power) { return std::pow(1 - t / steps, power); }},
+    {"linear", "down to 0 in a line", "", 0, [](double t, double steps, double) { return 1 - t / steps; }},
+};
+
+std::string names() {
+  std::string text;
+  for (const auto& row : kRows) text += (text.empty() ? "" : ", ") + std::string(row.name);
+  return text;
+}
+
+double number_in(const std::string& value, const std::string& text) {
+  try {
+    std::size_t used = 0;
+    const double number = std::stod(value, &used);
+    if (used == value.size() && std::isfinite(number) && number >= 0) return number;
+  } catch (const std::exception&) {
+  }
+  throw BadInput("--schedule " + text, "\"" + value + "\" must be a finite number, 0 or more");
+}
+
+std::int64_t count_in(const std::string& value, const std::string& text) {
+  const double number = number_in(value, text);
+  if (number < 1 || number > 1e15 || number != std::floor(number))
+    throw BadInput("--schedule " + text, "\"" + value + "\" must be a whole number of steps, 1 or more");
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace
+
+std::span<const ScheduleRow> learning_rate_table() { return kRows; }
+
+LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup) : warmup_(warmup) {
+  if (warmup < 0) throw BadInput("--warmup " + std::to_string(warmup), "must be a number of steps, 0 or more");
+  const auto colon = schedule.find(':');
+  const auto name = schedule.substr(0, colon);
+  row_ = std::find_if(std::begin(kRows), std::end(kRows), [&](const ScheduleRow& row) { return row.name == name; });
+  if (row_ == std::end(kRows)) throw BadInput("--schedule " + schedule, "\"" + name + "\" is not known; use one of " + names());
+  parameter_ = row_->otherwise;
+  if (colon == std::string::npos) return;
+  std::istringstream pairs(schedule.substr(colon + 1));
+  for (std::string pair; std::getline(pairs, pair, ',');) {
+    const auto equals = pair.find('=');
+    if (equals == std::string::npos) throw BadInput("--schedule " + schedule, "write NAME:KEY=VALUE,..., for example cosine:steps=100");
+    set(pair.substr(0, equals), pair.substr(equals + 1), schedule);
+  }
+}
+
+void LearningRate::set(const std::string& key, const std::string& value, const std::string& text) {
+  if (key == "steps") {
+    steps_ = count_in(value, text);
+  } else if (key == "every" && row_->name == kStep) {
+    every_ = count_in(value, text);
+  } else if (!key.empty() && key == row_->parameter) {
+    parameter_ = number_in(value, text);
+  } else {
+    throw BadInput("--schedule " + text, std::string(row_->name) + " takes no \"" + key + "\"; it takes steps" +
+                                             (row_->name == kStep ? ", every" : "") +
+                                             (row_->parameter.empty() ? "" : ", " + std::string(row_->parameter)));
+  }
+}
+
+double LearningRate::factor(std::int64_t step, std::int64_t last_step) const {
+  if (step <= warmup_) return static_cast<double>(step) / static_cast<double>(warmup_);
+  if (row_ == nullptr) return 1;
+  const auto steps = std::max<std::int64_t>(1, (steps_ > 0 ? steps_ : last_step) - warmup_);
+  const auto passed = std::min(step - 1 - warmup_, steps);
+  if (row_->name == kStep) {
+    const auto every = every_ > 0 ? every_ : std::max<std::int64_t>(1, (steps + 2) / 3);
+    return row_->factor(static_cast<double>(passed / every), static_cast<double>(steps), parameter_);
+  }
+  return row_->factor(static_cast<double>(passed), static_cast<double>(steps), parameter_);
+}
+
+bool LearningRate::constant() const { return warmup_ == 0 && (row_ == nullptr || row_->name == "constant"); }
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,134 @@
+// rehearse evaluate, run --eval and --export: what was trained comes out of the program whole.
+#include <cmath>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "exec/data/npz.hpp"
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+using rehearsal::DType;
+using rehearsal::exec::NpyArray;
+
+template <class T>
+NpyArray array_of(DType dtype, const rehearsal::graph::Shape& shape, const std::vector<T>& values) {
+  NpyArray array;
+  array.type.dtype = dtype;
+  array.type.shape = shape;
+  array.bytes.resize(values.size() * sizeof(T));
+  std::memcpy(array.bytes.data(), values.data(), array.bytes.size());
+  return array;
+}
+
+NpyArray random_images(std::int64_t samples) {
+  std::vector<float> values(static_cast<std::size_t>(samples * 3 * 32 * 32));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(0.7 * static_cast<double>(i * i % 1009)));
+  return array_of(DType::F32, {samples, 3, 32, 32}, values);
+}
+
+NpyArray labels(const std::vector<std::int64_t>& values) {
+  return array_of(DType::I64, {static_cast<std::int64_t>(values.size())}, values);
+}
+
+/// A model file and seven samples.
+class Setting {
+ public:
+  Setting() {
+    REQUIRE(rehearse("zoo 'resnet18?image=32&classes=3' -o " + model()).status == 0);
+    rehearsal::exec::write_npz(data(), {{"input", random_images(7)}, {"target", labels({0, 1, 2, 0, 1, 2, -100})}});
+  }
+  [[nodiscard]] std::string model() const { return folder_ / "model.onnx"; }
+  [[nodiscard]] std::string data() const { return folder_ / "data.npz"; }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return folder_ / name; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+std::vector<float> floats_of(const NpyArray& array) {
+  std::vector<float> values(array.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), array.bytes.data(), array.bytes.size());
+  return values;
+}
+
+/// Outputs of a model for the setting's samples, and the result that evaluate prints.
+struct Evaluated {
+  nlohmann::json result;
+  std::vector<float> outputs;
+};
+
+Evaluated evaluated(const Setting& setting, const std::string& model, const std::string& more = "") {
+  const auto file = setting / "outputs.npz";
+  const auto result =
+      result_of(rehearse("evaluate " + model + " --data " + setting.data() + " --outputs " + file + " --format json " + more));
+  return {result, floats_of(rehearsal::exec::read_npz(file).at("output"))};
+}
+
+}  // namespace
+
+TEST_CASE("a trained model comes out by evaluation, checkpoint and export alike") {
+  const auto [ranks, plan] = GENERATE(std::pair{0, "dp=1"}, std::pair{2, "dp=2"}, std::pair{2, "pp=2"});
+  INFO(plan);
+  const Setting setting;
+  const auto trained = result_of(rehearse("run " + setting.model() + " --data " + setting.data() +
+                                              " --batch 4 --steps 3 --lr 0.05 --plan " + plan + " --checkpoint " + (setting / "c") +
+                                              " --export " + (setting / "trained.onnx") + " --eval " + setting.data() + " --format json",
+                                          ranks));
+  const auto stored = evaluated(setting, setting.model(), "--checkpoint " + (setting / "c")),
+             exported = evaluated(setting, setting / "trained.onnx");
+  const auto untrained = evaluated(setting, setting.model());
+  REQUIRE(stored.outputs.size() == 21);
+  CHECK(stored.outputs == exported.outputs);
+  CHECK(stored.outputs != untrained.outputs);
+  CHECK(trained.at("evaluation").at("loss") == stored.result.at("loss"));
+  CHECK(trained.at("evaluation").at("accuracy") == stored.result.at("accuracy"));
+  CHECK(exported.result.at("loss") == stored.result.at("loss"));
+  CHECK(stored.result.at("samples") == 7);
+  // Of six labels that count.
+  const double right = 6 * stored.result.at("accuracy").get<double>();
+  CHECK(std::abs(right - std::round(right)) < 1e-9);
+}
+
+TEST_CASE("the size of a batch is no part of the result") {
+  const Setting setting;
+  const auto whole = evaluated(setting, setting.model(), "--dtype f64"),
+             parts = evaluated(setting, setting.model(), "--dtype f64 --batch 3");
+  CHECK(std::abs(whole.result.at("loss").get<double>() - parts.result.at("loss").get<double>()) < 1e-12);
+  CHECK(whole.result.at("accuracy") == parts.result.at("accuracy"));
+}
+
+TEST_CASE("the loss is that of the outputs") {
+  const Setting setting;
+  const auto found = evaluated(setting, setting.model());
+  const std::vector<std::size_t> target = {0, 1, 2, 0, 1, 2};  // the seventh label is ignored
+  double sum = 0;
+  for (std::size_t n = 0; n < target.size(); ++n) {
+    double total = 0;
+    for (std::size_t c = 0; c < 3; ++c) total += std::exp(static_cast<double>(found.outputs[3 * n + c]));
+    sum += std::log(total) - static_cast<double>(found.outputs[3 * n + target[n]]);
+  }
+  CHECK(std::abs(found.result.at("loss").get<double>() - sum / 6) < 1e-5);
+}
+
+TEST_CASE("samples without a target have outputs and no loss") {
+  const Setting setting;
+  rehearsal::exec::write_npz(setting / "inputs.npz", {{"input", random_images(2)}});
+  const auto result = result_of(rehearse("evaluate " + setting.model() + " --data " + (setting / "inputs.npz") + " --outputs " +
+                                         (setting / "o.npz") + " --format json"));
+  CHECK_FALSE(result.contains("loss"));
+  CHECK(rehearsal::exec::read_npz(setting / "o.npz").at("output").type.shape == rehearsal::graph::Shape{2, 3});
+}
+
+TEST_CASE("what cannot be evaluated is named") {
+  const Setting setting;
+  const std::string command = "evaluate " + setting.model() + " --format json --data ";
+  check_failure(rehearse(command + (setting / "none.npz")), 1, {"none.npz"});
+  check_failure(rehearse(command + setting.data() + " --checkpoint " + (setting / "none")), 1, {"none", "does not exist"});
+  rehearsal::exec::write_npz(setting / "wrong.npz", {{"image", random_images(2)}});
+  check_failure(rehearse(command + (setting / "wrong.npz")), 1, {"wrong.npz", "input"});
+  // A checkpoint of another model.
+  REQUIRE(rehearse(std::string("run ") + kGpt + " --batch 2 --steps 1 --format json --checkpoint " + (setting / "gpt")).status == 0);
+  check_failure(rehearse(command + setting.data() + " --checkpoint " + (setting / "gpt")), 1, {"not among the trained values"});
+  check_failure(rehearse(command + setting.data(), 2), 1, {"one process"});
+}

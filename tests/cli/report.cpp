@@ -1,0 +1,46 @@
+// rehearse report --search, inspect --kernels and bench: what they print is there and adds up.
+#include <cmath>
+
+#include "tests/cli/rehearse.hpp"
+
+TEST_CASE("the plans of a search make a page of their own") {
+  const TemporaryFolder folder;
+  const auto found =
+      result_of(rehearse(std::string("search ") + kGpt + " --batch 8 --platform dgx-a100 --devices 4 --top 3 --format json"));
+  write_text(folder / "search.json", found.dump());
+  (void)result_of(rehearse("report --search " + (folder / "search.json") + " -o " + (folder / "page.html") + " --format json"));
+  const auto page = text_of(folder / "page.html");
+  for (const auto& plan : found.at("plans")) CHECK_THAT(page, contains(plan.at("plan").get<std::string>()));
+  check_failure(rehearse("report --format json -o " + (folder / "page.html")), 1, {"--search"});
+  write_text(folder / "other.json", "{\"schema\": 1}");
+  check_failure(rehearse("report --format json --search " + (folder / "other.json") + " -o " + (folder / "page.html")), 1,
+                {"other.json", "plans"});
+}
+
+TEST_CASE("every operator of a step has a kernel, and a reason where none faster took it") {
+  const auto result = result_of(rehearse(std::string("inspect ") + kGpt + " --batch 4 --kernels --format json"));
+  bool product = false;
+  for (const auto& kernel : result.at("kernels")) {
+    CHECK(kernel.at("nodes") > 0);
+    product = product || kernel.at("op") == "MatMul";
+    if (kernel.at("implementation") == "reference:any" && kernel.at("op") == "Softmax")
+      CHECK_FALSE(kernel.at("why").get<std::string>().empty());
+  }
+  CHECK(product);
+}
+
+TEST_CASE("the shares of a benchmarked step sum to one") {
+  const auto step = result_of(rehearse(std::string("bench step --steps 2 --batch 4 --format json --model ") + kGpt)).at("step");
+  double sum = 0, reference = 0;
+  for (const auto& op : step.at("operators")) {
+    sum += op.at("share").get<double>();
+    if (op.at("implementation").get<std::string>().find("reference:") != std::string::npos) reference += op.at("share").get<double>();
+  }
+  CHECK(std::abs(sum - 1) < 1e-9);
+  CHECK(std::abs(reference - step.at("share_in_reference_kernels").get<double>()) < 1e-9);
+  CHECK(step.at("ratio") > 0);
+  CHECK(step.at("ratio") < 1.5);  // no more than the peak of the core, noise aside
+  const auto search = result_of(rehearse(std::string("bench search --batch 8 --format json --model ") + kGpt)).at("search");
+  CHECK(search.at("plans_per_second") > 0);
+  check_failure(rehearse("bench nonsense --format json"), 1, {"nonsense", "import"});
+}

@@ -1,0 +1,46 @@
+// Schedules of the learning rate, by hand.
+#include "exec/learning_rate.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "tests/catch.hpp"
+
+using rehearsal::exec::LearningRate;
+
+TEST_CASE("every schedule at a few steps") {
+  struct Expected {
+    const char* schedule;
+    std::int64_t warmup, step;
+    double factor;
+  };
+  // Ten steps in all; t steps have passed since the warmup, of T = 10 - warmup.
+  const Expected expected[] = {
+      {"constant", 0, 7, 1},
+      {"constant", 4, 1, 0.25},  // 1/4
+      {"constant", 4, 4, 1},
+      {"linear", 0, 1, 1},
+      {"linear", 0, 6, 0.5},  // t = 5: 1 - 5/10
+      {"linear", 2, 7, 0.5},  // t = 4 of 8: 1 - 4/8
+      {"cosine", 0, 1, 1},
+      {"cosine", 0, 6, 0.5},                      // (1 + cos(pi/2)) / 2
+      {"cosine:final=0.2", 0, 6, 0.6},            // 0.2 + 0.8/2
+      {"cosine:steps=20", 0, 11, 0.5},            // t = 10 of 20
+      {"polynomial:power=2", 0, 6, 0.25},         // (1 - 5/10)^2
+      {"polynomial", 0, 6, 0.5},                  // PyTorch's power is 1
+      {"step:every=3,factor=0.5", 0, 3, 1},       // t = 2
+      {"step:every=3,factor=0.5", 0, 4, 0.5},     // t = 3
+      {"step:every=3,factor=0.5", 0, 10, 0.125},  // t = 9: three drops
+      {"step", 0, 5, 0.1},                        // every (10 + 2) / 3 = 4 steps; t = 4
+      {"step", 0, 9, 0.01},                       // t = 8
+  };
+  for (const auto& e : expected) {
+    INFO(e.schedule << " warmup " << e.warmup << " step " << e.step);
+    CHECK(std::abs(LearningRate(e.schedule, e.warmup).factor(e.step, 10) - e.factor) < 1e-12);
+  }
+}
+
+TEST_CASE("a schedule that is over stays where it ended") {
+  CHECK(std::abs(LearningRate("linear:steps=5", 0).factor(9, 10)) < 1e-12);
+  CHECK(std::abs(LearningRate("cosine:steps=5,final=0.1", 0).factor(9, 10) - 0.1) < 1e-12);
+}
