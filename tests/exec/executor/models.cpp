@@ -25,11 +25,11 @@ graph::Graph mlp(std::int64_t batch) {
 graph::Graph cnn(std::int64_t batch) {
   Layers layers;
   auto x = layers.image(batch, 3, 8);
-  x = layers.relu("stem.relu", layers.batch_norm("stem.bn", layers.conv("stem", x, 8, {}, false)));
+  x = layers.relu("stem.relu", layers.batch_norm("stem.bn", layers.conv("stem", x, 8, graph::zoo::Square{}, false)));
   x = layers.max_pool("pool", x, {2, 2, 0});
-  auto inner = layers.relu("block.relu", layers.batch_norm("block.bn1", layers.conv("block.conv1", x, 8, {}, false)));
-  inner = layers.batch_norm("block.bn2", layers.conv("block.conv2", inner, 8, {}, false));
-  x = layers.relu("sum.relu", layers.node("sum", "Add", {inner, x}));
+  auto inner = layers.relu("block.relu", layers.batch_norm("block.bn1", layers.conv("block.conv1", x, 8, graph::zoo::Square{}, false)));
+  inner = layers.batch_norm("block.bn2", layers.conv("block.conv2", inner, 8, graph::zoo::Square{}, false));
+  x = layers.relu("sum.relu", layers.node("sum", "Add", std::vector{inner, x}));
   return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 4), "output");
 }
 
