@@ -191,7 +191,8 @@ std::vector<FoundPlan> read_search(const std::string& path) {
   if (!in) throw BadInput(path, "cannot be read");
   try {
     std::vector<FoundPlan> plans;
-    for (const auto& p : nlohmann::json::parse(in).at("plans")) {
+    const auto search = nlohmann::json::parse(in);
+    for (const auto& p : search.at("plans")) {
       const auto& step = p.at("step_seconds");
       const auto& parts = p.at("breakdown");
       FoundPlan found;

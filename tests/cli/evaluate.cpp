@@ -62,7 +62,7 @@ Evaluated evaluated(const Setting& setting, const std::string& model, const std:
   const auto file = setting / "outputs.npz";
   const auto result =
       result_of(rehearse("evaluate " + model + " --data " + setting.data() + " --outputs " + file + " --format json " + more));
-  return {result, floats_of(rehearsal::exec::read_npz(file).at("output"))};
+  return {result, floats_of(rehearsal::exec::read_npz(file).at("logits"))};
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ TEST_CASE("samples without a target have outputs and no loss") {
   const auto result = result_of(rehearse("evaluate " + setting.model() + " --data " + (setting / "inputs.npz") + " --outputs " +
                                          (setting / "o.npz") + " --format json"));
   CHECK_FALSE(result.contains("loss"));
-  CHECK(rehearsal::exec::read_npz(setting / "o.npz").at("output").type.shape == rehearsal::graph::Shape{2, 3});
+  CHECK(rehearsal::exec::read_npz(setting / "o.npz").at("logits").type.shape == rehearsal::graph::Shape{2, 3});
 }
 
 TEST_CASE("what cannot be evaluated is named") {

@@ -61,7 +61,7 @@ std::vector<Assessment> brute_force(const Setting& setting) {
   for (const int dp : {1, 2, 4})
     for (const int pp : {1, 2, 4})
       for (const auto* size : {"", ",micro_batch=1", ",micro_batch=2", ",micro_batch=4"})
-        for (const auto* order : {"1f1b", "gpipe"}) {
+        for (const auto* order : {"1f1b", "gpipe", "zb-h1"}) {
           const bool whole = std::string(size).empty() || std::stoi(std::string(size).substr(13)) == 4 / dp;
           if (pp == 1 && std::string(order) != "1f1b") continue;
           if (whole && std::string(size).empty() != (pp == 1)) continue;  // a replica's whole batch is written in one way
