@@ -31,7 +31,8 @@ void PlatformOptions::add_to(CLI::App& app) {
   app.add_option("--nodes", nodes, "how many nodes of it");
   app.add_option("--devices", devices, "how many devices of it");
   app.add_option("--machine", machine, "measurements: machine.json as calibrate and learn write it");
-  app.add_option("--framework", framework, "how the job is run: rehearse (our own execution) or a framework such as megatron, pytorch, mlperf");
+  app.add_option("--framework", framework,
+                 "how the job is run: rehearse (our own execution) or a framework such as megatron, pytorch, mlperf");
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
 }
 

@@ -31,10 +31,11 @@ constexpr GenerationRow kGenerations[] = {
 };
 constexpr GenerationRow kOther{"", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta};
 constexpr double kFullHopperWatts = 700;
-constexpr double kRowScaledShare = 0.65;     // of the fp8 rate: row-wise scaled kernels of 2025
+constexpr double kRowScaledShare = 0.65;  // of the fp8 rate: row-wise scaled kernels of 2025
 
 const GenerationRow& row_of(const platforms::Device& d) {
-  const auto found = std::find_if(std::begin(kGenerations), std::end(kGenerations), [&](const auto& r) { return r.generation == d.generation; });
+  const auto found =
+      std::find_if(std::begin(kGenerations), std::end(kGenerations), [&](const auto& r) { return r.generation == d.generation; });
   return found == std::end(kGenerations) ? kOther : *found;
 }
 

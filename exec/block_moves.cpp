@@ -35,13 +35,14 @@ std::vector<BlockMove> BlockMoves::slice(const plan::Instruction& i, const Coord
 std::vector<BlockMove> BlockMoves::pack(const Redistribution& r, const Coordinates& at) const {
   std::vector<BlockMove> moves;
   const auto mine = plan::region_before(*program_.sharding, r, at);
-  for (const PackedBlock& b : plan::packing_of(*program_.sharding, r, at).packed) moves.push_back({0, BlockCopy(mine, b.region, 0, b.offset)});
+  for (const PackedBlock& b : plan::packing_of(*program_.sharding, r, at).packed)
+    moves.push_back({0, BlockCopy(mine, b.region, 0, b.offset)});
   return moves;
 }
 
 std::vector<BlockMove> BlockMoves::unpack(const Redistribution& r, const Coordinates& at) const {
   std::vector<BlockMove> moves;
-  const auto &s = *program_.sharding;
+  const auto& s = *program_.sharding;
   const auto wanted = plan::region_after(s, r, at);
   for (const PackedBlock& b : plan::packing_of(s, r, at).unpacked) moves.push_back({0, BlockCopy(b.region, wanted, b.offset, 0)});
   const bool keeps_own = r.kind == plan::ConversionKind::AllToAll || r.kind == plan::ConversionKind::Halo;

@@ -21,7 +21,7 @@ struct Job {
   const platforms::Platform& platform;
   const Backend& backend;
   const costmodel::CostModel& model;
-  std::string peak_key = "f32";  ///< arithmetic whose peak MFU refers to
+  std::string peak_key = "f32";                                    ///< arithmetic whose peak MFU refers to
   std::shared_ptr<RuleBook> rules = std::make_shared<RuleBook>();  ///< what plans of this job found out about its dimensions
 };
 

@@ -17,8 +17,8 @@ struct AxisLayout {
   LayoutKind kind = LayoutKind::Replicated;
   graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of Partial: Sum, Max or Min
   std::int32_t halo = 0;  ///< of Split, only wanted, never produced: with the neighbours' rows that a window needs (halo_number())
-  std::int16_t dim = 0, factor = 0;                    ///< of Split
-  graph::AtomId atom = graph::AtomId::None;            ///< of Split
+  std::int16_t dim = 0, factor = 0;          ///< of Split
+  graph::AtomId atom = graph::AtomId::None;  ///< of Split
   friend bool operator==(const AxisLayout&, const AxisLayout&) = default;
 
   [[nodiscard]] bool replicated() const { return kind == LayoutKind::Replicated; }

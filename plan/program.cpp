@@ -9,8 +9,8 @@
 namespace rehearsal::plan {
 
 std::string_view name(InstructionKind kind) {
-  static constexpr std::array<std::string_view, kInstructionKinds> kNames{"kernel", "reorder", "accumulate", "slice",      "mask", "pack",
-                                                          "unpack", "send",    "receive",    "collective", "load", "report"};
+  static constexpr std::array<std::string_view, kInstructionKinds> kNames{
+      "kernel", "reorder", "accumulate", "slice", "mask", "pack", "unpack", "send", "receive", "collective", "load", "report"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -31,7 +31,8 @@ std::string_view name(MemoryCategory category) {
 }
 
 std::string_view name(CollectiveKind kind) {
-  static constexpr std::array<std::string_view, 7> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "halo"};
+  static constexpr std::array<std::string_view, 7> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
+                                                          "reduce",     "halo"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -19,7 +19,6 @@
 
 namespace rehearsal::plan {
 
-
 enum class InstructionKind : std::uint8_t {
   Kernel,      ///< one node's kernel
   Reorder,     ///< inputs[0] in another format to outputs[0]
@@ -86,14 +85,14 @@ struct Buffer {
   Format format = Format::Plain;
   MemoryCategory category = MemoryCategory::Activations;
   Lifetime lifetime = Lifetime::Transient;
-  std::int64_t bytes = 0;           ///< of the largest variant
-  BufferIndex part_of = kNoBuffer;  ///< a view into another buffer (a gradient in its bucket, a reshaped tensor)
-  std::int64_t part_offset = 0;     ///< bytes into `part_of`
-  std::int64_t offset = -1;         ///< into the arena, set by the memory planner; Saved: of slot 0
-  Layout layout;                    ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
+  std::int64_t bytes = 0;                    ///< of the largest variant
+  BufferIndex part_of = kNoBuffer;           ///< a view into another buffer (a gradient in its bucket, a reshaped tensor)
+  std::int64_t part_offset = 0;              ///< bytes into `part_of`
+  std::int64_t offset = -1;                  ///< into the arena, set by the memory planner; Saved: of slot 0
+  Layout layout;                             ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
   graph::NodeId user = graph::NodeId::None;  ///< of constants and windows: whose operand it is, which decides the region
   std::uint16_t operand = 0;
-  bool sent = false;                ///< read by an asynchronous Send: kept until its micro-batch has ended
+  bool sent = false;  ///< read by an asynchronous Send: kept until its micro-batch has ended
 };
 
 /// Refers to an earlier instruction of the same rank. Between two per-micro-batch bodies: of the same micro-batch;
@@ -120,9 +119,9 @@ enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, 
 
 struct CollectiveInfo {
   CollectiveKind kind = CollectiveKind::AllReduce;
-  std::string algorithm;  ///< a row of the collective table
-  std::uint8_t axis = 0;       ///< mesh axis whose group takes part
-  std::int64_t units = 0;      ///< of what the vector is dealt out in: block(units, ranks, r) for rank r; 0: elements
+  std::string algorithm;             ///< a row of the collective table
+  std::uint8_t axis = 0;             ///< mesh axis whose group takes part
+  std::int64_t units = 0;            ///< of what the vector is dealt out in: block(units, ranks, r) for rank r; 0: elements
   std::int32_t redistribution = -1;  ///< into Role::redistributions; -1: a sum over the ranks
 };
 
@@ -135,11 +134,11 @@ struct Instruction {
   graph::TensorId tensor = graph::TensorId::None;  ///< Reorder, Send, Receive, Collective, Load: the (first) logical tensor
   std::vector<BufferIndex> inputs, outputs;        ///< kNoBuffer for absent optional ones
   BufferIndex workspace = kNoBuffer;
-  std::vector<Dependency> after;  ///< on other streams; order within a stream is implied
-  std::int32_t kernel = -1;       ///< into Role::kernels
-  std::int32_t attributes = -1;   ///< into Role::attributes; -1: the node's own
-  std::int32_t message = -1;      ///< into Role::messages
-  std::int32_t collective = -1;   ///< into Role::collectives
+  std::vector<Dependency> after;     ///< on other streams; order within a stream is implied
+  std::int32_t kernel = -1;          ///< into Role::kernels
+  std::int32_t attributes = -1;      ///< into Role::attributes; -1: the node's own
+  std::int32_t message = -1;         ///< into Role::messages
+  std::int32_t collective = -1;      ///< into Role::collectives
   std::int32_t redistribution = -1;  ///< Pack, Unpack: into Role::redistributions
   std::int8_t axis = -1;             ///< Mask: of the sharding
 };

@@ -65,7 +65,8 @@ std::uint32_t Collectives::find_or_open(const CollectiveCall& call, const std::v
   const auto [at, fresh] = open_.try_emplace({call.info->axis, group.front(), call.sequence}, 0);
   if (!fresh) {
     const auto& other = active_[at->second].call;
-    ensure(other.info->kind == call.info->kind && (call.info->algorithm == plan::kExchange || other.member.count == call.member.count), "the ranks of a group perform the same collectives in the same order");
+    ensure(other.info->kind == call.info->kind && (call.info->algorithm == plan::kExchange || other.member.count == call.member.count),
+           "the ranks of a group perform the same collectives in the same order");
     return at->second;
   }
   if (unused_.empty()) {

@@ -156,8 +156,8 @@ void Playback::collect(Place at, const Run& run) {
   const auto& info = r.table->role->collectives[static_cast<std::size_t>(i.collective)];
   const auto element = static_cast<double>(size_of(r.table->role->buffers[i.outputs.empty() ? i.inputs.front() : i.outputs.front()].dtype));
   const auto& members = group(at.rank, info.axis);
-  const plan::CollectiveMember member{at.rank, r.table->slot(run).micro_batch, static_cast<std::int64_t>(bytes_of(r, run) / element), element,
-                                      members.per_node};
+  const plan::CollectiveMember member{at.rank, r.table->slot(run).micro_batch, static_cast<std::int64_t>(bytes_of(r, run) / element),
+                                      element, members.per_node};
   auto& stream = r.streams[at.stream];
   stream.began = network_.now();
   stream.busy = true;

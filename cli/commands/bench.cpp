@@ -265,7 +265,9 @@ Action add_bench(CLI::App& app) {
   app.add_option("--steps", o->steps, "of step; the fastest counts");
   auto* collectives = app.add_subcommand("collectives", "every algorithm over sizes, against MPI's own and against its bound");
   const Action of_collectives = add_bench_collectives(*collectives);
-  return [o, collectives, of_collectives](Terminal& terminal) { return collectives->parsed() ? of_collectives(terminal) : bench(*o, terminal); };
+  return [o, collectives, of_collectives](Terminal& terminal) {
+    return collectives->parsed() ? of_collectives(terminal) : bench(*o, terminal);
+  };
 }
 
 }  // namespace rehearsal::cli

@@ -1,8 +1,9 @@
+#include "cli/conformance.hpp"
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "cli/conformance.hpp"
 #include "exec/conformance.hpp"
 #include "formats/onnx/backend_case.hpp"
 
@@ -57,7 +58,8 @@ Verdict verdict_on(const BackendCase& one, bool gradients) {
   if (!one.faulty.empty()) return {Outcome::Skipped, one.faulty};
   Verdict verdict;
   try {
-    for (std::size_t i = 0; i < formats::data_sets_of(one) && verdict.outcome == Outcome::Pass; ++i) verdict = verdict_on(one, i, gradients);
+    for (std::size_t i = 0; i < formats::data_sets_of(one) && verdict.outcome == Outcome::Pass; ++i)
+      verdict = verdict_on(one, i, gradients);
   } catch (const Error& error) {
     if (error.status() == ExitStatus::Internal) return {Outcome::Fail, error.what()};
     return {Outcome::Refused, error.what()};
@@ -81,12 +83,14 @@ int conformance(const Options& o, Terminal& terminal) {
   for (const BackendCase& one : cases) {
     const Verdict verdict = verdict_on(one, o.gradients);
     ++counts[static_cast<std::size_t>(verdict.outcome)];
-    if (!terminal.json()) terminal.out() << one.name << ": " << word_of(verdict) << (verdict.reason.empty() ? "" : ": ") << verdict.reason << std::endl;
+    if (!terminal.json())
+      terminal.out() << one.name << ": " << word_of(verdict) << (verdict.reason.empty() ? "" : ": ") << verdict.reason << std::endl;
     list.push_back({{"case", one.name}, {"operator", formats::subject_of(one)}, {"result", word_of(verdict)}, {"reason", verdict.reason}});
   }
   const std::int64_t skipped = counts[2] + counts[3];
   if (terminal.json()) {
-    terminal.print({{"schema", 1}, {"cases", list}, {"passed", counts[0]}, {"failed", counts[1]}, {"skipped", skipped}, {"refused", counts[2]}});
+    terminal.print(
+        {{"schema", 1}, {"cases", list}, {"passed", counts[0]}, {"failed", counts[1]}, {"skipped", skipped}, {"refused", counts[2]}});
   } else {
     terminal.out() << counts[0] << " passed, " << counts[1] << " failed, " << skipped << " skipped" << std::endl;
   }

@@ -80,7 +80,12 @@ Json dims_json(const graph::TrainingGraph& training) {
       }
       blocked += (blocked.empty() ? "" : "; ") + training.graph[m.node].name + ": " + m.reason;
     }
-    list.push_back({{"name", d.name}, {"size", d.size}, {"splittable", d.splittable}, {"blocked_by", blocked}, {"count", d.members.size()}, {"first", d.members.front()}});
+    list.push_back({{"name", d.name},
+                    {"size", d.size},
+                    {"splittable", d.splittable},
+                    {"blocked_by", blocked},
+                    {"count", d.members.size()},
+                    {"first", d.members.front()}});
   }
   return list;
 }

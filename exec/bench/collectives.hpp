@@ -18,8 +18,8 @@ struct MeasuredLinks {
   BytesPerSecond reduction;
 };
 
-/// No algorithm is faster on ports that send and receive one message at a time (Chan et al.: Collective communication: theory, practice, and
-/// experience, 2007, table 2): the larger of ceil(log2 P) latencies and the bytes that some rank must send, receive or add.
+/// No algorithm is faster on ports that send and receive one message at a time (Chan et al.: Collective communication: theory, practice,
+/// and experience, 2007, table 2): the larger of ceil(log2 P) latencies and the bytes that some rank must send, receive or add.
 [[nodiscard]] Seconds lower_bound(plan::CollectiveKind, int ranks, Bytes size, const MeasuredLinks&);
 
 struct CollectiveResult {

@@ -54,7 +54,8 @@ std::byte* RunningCollective::address(CollectiveWorkspace& workspace, std::int64
 void RunningCollective::make_copies(CollectiveWorkspace& workspace) {
   for (; !done() && (*call_.steps)[at_].send_to == me_; ++at_) {
     const auto& s = (*call_.steps)[at_];
-    std::memcpy(address(workspace, s.receive_first), address(workspace, s.send_first), static_cast<std::size_t>(s.send_count) * element_bytes_);
+    std::memcpy(address(workspace, s.receive_first), address(workspace, s.send_first),
+                static_cast<std::size_t>(s.send_count) * element_bytes_);
   }
 }
 

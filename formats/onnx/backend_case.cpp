@@ -41,7 +41,8 @@ BackendCase folder_case(const fs::path& folder) {
   one.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
   one.model = (folder / "model.onnx").string();
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set")) one.data_sets.push_back(entry.path().string());
+    if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set"))
+      one.data_sets.push_back(entry.path().string());
   }
   std::sort(one.data_sets.begin(), one.data_sets.end());
   if (one.data_sets.empty()) throw BadInput(folder.string(), "has a model, but no folder test_data_set_0 with its inputs and outputs");
@@ -126,7 +127,8 @@ std::vector<CaseValue> read_side(const std::string& folder, const char* side,
   std::vector<CaseValue> values;
   for (std::size_t i = 0; fs::exists(numbered(folder, side, i)); ++i) {
     const std::string path = numbered(folder, side, i);
-    if (i >= static_cast<std::size_t>(infos.size())) throw BadInput(path, "the model has " + std::to_string(infos.size()) + " of these only");
+    if (i >= static_cast<std::size_t>(infos.size()))
+      throw BadInput(path, "the model has " + std::to_string(infos.size()) + " of these only");
     values.push_back(ValueReader(path).read(infos[static_cast<int>(i)]));
   }
   return values;

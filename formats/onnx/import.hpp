@@ -32,7 +32,7 @@ namespace rehearsal::formats {
 struct GivenInput {
   std::vector<graph::TensorType> types;  ///< of one tensor, or of the parts of a sequence
   bool sequence = false;
-  bool absent = false;               ///< an optional without a value
+  bool absent = false;              ///< an optional without a value
   std::vector<graph::Value> known;  ///< as many as types: the input is a constant; empty: it is fed
 };
 
@@ -56,10 +56,10 @@ struct ImportedModel {
   std::vector<std::string> unresolved;   ///< tensors of the file whose type is not known: only behind unknown operators
   std::vector<UnknownOperator> unknown;  ///< only with collect_unknown
   std::vector<std::string> warnings;
-  std::map<std::string, std::int64_t> operators;  ///< nodes of the file by operator
-  std::map<std::string, std::string> metadata;    ///< of the model and its graph
-  std::string producer;                           ///< "pytorch 2.1"
-  std::int64_t opset = 1;                         ///< of the default domain
+  std::map<std::string, std::int64_t> operators;        ///< nodes of the file by operator
+  std::map<std::string, std::string> metadata;          ///< of the model and its graph
+  std::string producer;                                 ///< "pytorch 2.1"
+  std::int64_t opset = 1;                               ///< of the default domain
   std::map<std::string, std::size_t> sequence_outputs;  ///< length by name; the parts are outputs of the graph (part_name)
 };
 

@@ -21,7 +21,9 @@ OpsetVersions versions_of(const google::protobuf::RepeatedPtrField<onnx::Operato
 }
 
 /// A node that stands for a stored tensor.
-bool is_stored_node(const onnx::NodeProto& node) { return node.op_type() == "Constant" && node.input_size() == 0 && node.output_size() == 1; }
+bool is_stored_node(const onnx::NodeProto& node) {
+  return node.op_type() == "Constant" && node.input_size() == 0 && node.output_size() == 1;
+}
 
 }  // namespace
 

@@ -66,8 +66,8 @@ const graph::Value& NodeImport::known(std::size_t i, std::string_view what) cons
 const graph::Value& NodeImport::known_tensor(TensorId t, std::string_view what) const {
   const graph::Value* values = builder().value(t);
   if (!values) {
-    throw DependsOnData(builder()[t].name, described(node_) + ": " + std::string(what) +
-                                               ", so it must follow from shapes and constants; it depends on data");
+    throw DependsOnData(builder()[t].name,
+                        described(node_) + ": " + std::string(what) + ", so it must follow from shapes and constants; it depends on data");
   }
   return *values;
 }

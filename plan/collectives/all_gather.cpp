@@ -7,9 +7,7 @@ namespace {
 
 /// Ranks of `count` consecutive positions of a Fold from `first`, as blocks of the vector.
 Range blocks_at(const Fold& fold, int ranks, std::int64_t count, Range positions) {
-  const auto rank = [&](std::int64_t position) {
-    return position == fold.power ? ranks : fold.first_rank(static_cast<int>(position));
-  };
+  const auto rank = [&](std::int64_t position) { return position == fold.power ? ranks : fold.first_rank(static_cast<int>(position)); };
   return {block(count, ranks, rank(positions.begin)).begin,
           positions.end == fold.power ? count : block(count, ranks, rank(positions.end)).begin};
 }
@@ -42,7 +40,8 @@ Seconds doubling_time(int ranks, Bytes size, const CollectiveLinks& links) {
   const Fold fold(ranks);
   const Bytes piece = size / static_cast<double>(ranks);
   Seconds total;
-  if (fold.excess > 0) total += message_time(links, fold_crosses(ranks, links), piece) + message_time(links, fold_crosses(ranks, links), size);
+  if (fold.excess > 0)
+    total += message_time(links, fold_crosses(ranks, links), piece) + message_time(links, fold_crosses(ranks, links), size);
   for (int distance = 1; distance < fold.power; distance *= 2)
     total += message_time(links, crosses(ranks, distance, links), piece * static_cast<double>(distance + std::min(fold.excess, distance)));
   return total;
@@ -90,9 +89,13 @@ CollectiveRow recursive_doubling_all_gather() {
 }
 
 CollectiveRow bruck_all_gather() {
-  return {"bruck", CollectiveKind::AllGather,
-          "what has been gathered goes to the rank 1, 2, 4, ... before: ceil(log2 P) messages for any P (Bruck et al., IEEE TPDS 8(11) 1997)",
-          bruck_steps, bruck_time, bruck_memory};
+  return {
+      "bruck",
+      CollectiveKind::AllGather,
+      "what has been gathered goes to the rank 1, 2, 4, ... before: ceil(log2 P) messages for any P (Bruck et al., IEEE TPDS 8(11) 1997)",
+      bruck_steps,
+      bruck_time,
+      bruck_memory};
 }
 
 }  // namespace rehearsal::plan

@@ -36,8 +36,8 @@ Seconds pairwise_time(int ranks, Bytes size, const CollectiveLinks& links) {
   return static_cast<double>(ranks - 1) * slowest_message(ranks, piece, links);
 }
 
-/// Bruck's algorithm: the blocks that travel over the distance 2^k are those whose way, as a number, has this bit. A block of way j was handed
-/// over in earlier rounds for the lower bits of j, so the holder's rank says whose it is and how long.
+/// Bruck's algorithm: the blocks that travel over the distance 2^k are those whose way, as a number, has this bit. A block of way j was
+/// handed over in earlier rounds for the lower bits of j, so the holder's rank says whose it is and how long.
 class Bruck {
  public:
   Bruck(int rank, int ranks, std::int64_t count) : places_{rank, ranks, count}, free_(places_.end()) {
@@ -109,15 +109,21 @@ Seconds bruck_time(int ranks, Bytes size, const CollectiveLinks& links) {
 }  // namespace
 
 CollectiveRow pairwise_all_to_all() {
-  return {"pairwise", CollectiveKind::AllToAll,
+  return {"pairwise",
+          CollectiveKind::AllToAll,
           "in step s each rank sends to the one s further on: every byte moves once (Thakur et al., IJHPCA 2005, section 4.3)",
-          pairwise_steps, pairwise_time, pairwise_memory};
+          pairwise_steps,
+          pairwise_time,
+          pairwise_memory};
 }
 
 CollectiveRow bruck_all_to_all() {
-  return {"bruck", CollectiveKind::AllToAll,
+  return {"bruck",
+          CollectiveKind::AllToAll,
           "blocks travel by the bits of their way, bundled: few messages, bytes move several times (Bruck et al., IEEE TPDS 8(11) 1997)",
-          bruck_steps, bruck_time, bruck_memory};
+          bruck_steps,
+          bruck_time,
+          bruck_memory};
 }
 
 }  // namespace rehearsal::plan

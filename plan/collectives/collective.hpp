@@ -16,14 +16,14 @@ namespace rehearsal::plan {
 /// What one rank sends and receives at the same time. A step begins when the rank's previous step has ended, and ends when both of its
 /// messages have ended and what was received has been added. Ranges are elements of the vector. What is sent is the vector as it was
 /// when the step began: the ranges of one step overlap only where `reduce` is set. Messages without elements do not appear; every
-/// pair of ranks sees its messages in the same order. A step whose both ends are the own rank copies within its memory: no message, no time.
-/// Ranges may reach behind the vector, into the scratch that CollectiveRow::memory tells of.
+/// pair of ranks sees its messages in the same order. A step whose both ends are the own rank copies within its memory: no message, no
+/// time. Ranges may reach behind the vector, into the scratch that CollectiveRow::memory tells of.
 struct CollectiveStep {
   std::int32_t send_to = -1;  ///< rank within the group; -1: nothing is sent
   std::int64_t send_first = 0, send_count = 0;
   std::int32_t receive_from = -1;
   std::int64_t receive_first = 0, receive_count = 0;
-  bool reduce = false;    ///< received elements are added to the own ones; otherwise they replace them
+  bool reduce = false;     ///< received elements are added to the own ones; otherwise they replace them
   bool with_next = false;  ///< begins and ends together with the step after it: several messages at a time. Additions keep their order
 };
 
@@ -45,7 +45,8 @@ struct CollectiveRow {
   /// Steps of one rank for a vector of `count` elements. Any number of ranks >= 1, uneven blocks: rank r's block is block(count, ranks, r).
   /// AllReduce: all end with the sum. ReduceScatter: each ends with its block of the sum, the rest is scratch. AllGather: each begins
   /// with its block. Broadcast: rank 0 begins with the vector. Reduce: rank 0 ends with the sum, what the others hold is scratch.
-  /// AllToAll: the first `count` elements are sent, rank r gets block(count, ranks, r) of them; what is received lies behind them by source.
+  /// AllToAll: the first `count` elements are sent, rank r gets block(count, ranks, r) of them; what is received lies behind them by
+  /// source.
   std::vector<CollectiveStep> (*steps)(int rank, int ranks, std::int64_t count, int ranks_per_node);
   /// Time with all ranks starting together and no other traffic. Exact where the blocks are of one size and ranks_per_node is 1, not
   /// less than `ranks`, or (recursive algorithms) a power of two that divides `ranks`; otherwise each step counts its slowest link.

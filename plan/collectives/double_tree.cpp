@@ -1,5 +1,5 @@
-// Two binary trees over the same ranks, each carrying half of the vector in chunks, such that no rank passes on in both. Their edges have two
-// colours, used in turn: at any time a rank sends one message and receives one, so both directions of its link stay busy.
+// Two binary trees over the same ranks, each carrying half of the vector in chunks, such that no rank passes on in both. Their edges have
+// two colours, used in turn: at any time a rank sends one message and receives one, so both directions of its link stay busy.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -142,8 +142,8 @@ std::vector<CollectiveStep> steps_of(int rank, int ranks, std::int64_t count, in
   return steps;
 }
 
-/// D slots of a chunk, there and back: D (2 a + 2 c/B + g c) with c = S/(2 k) for k chunks of each half, and D = last first slot + 1 + 2(k-1),
-/// at most 2 ceil(log2 P) + 2(k-1). A rank that has nothing to do in a slot may run ahead.
+/// D slots of a chunk, there and back: D (2 a + 2 c/B + g c) with c = S/(2 k) for k chunks of each half, and D = last first slot + 1 +
+/// 2(k-1), at most 2 ceil(log2 P) + 2(k-1). A rank that has nothing to do in a slot may run ahead.
 Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
   const int chunks = chunks_of(static_cast<std::int64_t>(size.value() / kAssumedElementBytes));
   const double slots = TwoTrees(ranks).slots(chunks);
@@ -154,10 +154,15 @@ Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
 }  // namespace
 
 CollectiveRow double_tree_all_reduce() {
-  return {"double-tree", CollectiveKind::AllReduce,
-          "each half of the vector goes up and down its own binary tree in chunks, a leaf of one tree passing on in the other (Sanders, Speck, "
-          "Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35, 2009)",
-          steps_of, time_of, nullptr, false};
+  return {
+      "double-tree",
+      CollectiveKind::AllReduce,
+      "each half of the vector goes up and down its own binary tree in chunks, a leaf of one tree passing on in the other (Sanders, Speck, "
+      "Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35, 2009)",
+      steps_of,
+      time_of,
+      nullptr,
+      false};
 }
 
 }  // namespace rehearsal::plan

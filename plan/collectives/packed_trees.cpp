@@ -173,7 +173,8 @@ std::vector<CollectiveStep> PackedTrees::steps(int rank, std::int64_t count) con
       if (up < 0 || (rank != v && rank != up)) continue;
       for (int c = 0; c < chunks; ++c) {
         const Range chunk = part(share, chunks, c);
-        const int going_up = tree.height[static_cast<std::size_t>(v)] + c, going_down = tree.levels + tree.depth[static_cast<std::size_t>(v)] - 1 + c;
+        const int going_up = tree.height[static_cast<std::size_t>(v)] + c,
+                  going_down = tree.levels + tree.depth[static_cast<std::size_t>(v)] - 1 + c;
         slots[going_up].push_back(rank == v ? sending(up, chunk) : receiving(v, chunk, true));
         slots[going_down].push_back(rank == v ? receiving(up, chunk, false) : sending(v, chunk));
       }
@@ -202,9 +203,7 @@ Seconds PackedTrees::slots_time(Bytes size, double load, const Costs& costs) con
   return static_cast<double>(slots(chunks)) * (costs.latency + chunk * load / costs.unit + chunk * most_added() / costs.reduction);
 }
 
-Seconds PackedTrees::time(Bytes size, const Costs& costs) const {
-  return trees_.empty() ? Seconds{} : slots_time(size, 1 / rate(), costs);
-}
+Seconds PackedTrees::time(Bytes size, const Costs& costs) const { return trees_.empty() ? Seconds{} : slots_time(size, 1 / rate(), costs); }
 
 Seconds PackedTrees::time_with_ports(Bytes size, const Costs& costs) const {
   if (trees_.empty()) return {};
@@ -244,10 +243,15 @@ Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
 }  // namespace
 
 CollectiveRow packed_trees_all_reduce() {
-  return {"packed-trees", CollectiveKind::AllReduce,
-          "spanning trees packed into the links of a DGX-1's first GPUs, each with its share of the vector (Wang et al., Blink, MLSys 2020); "
-          "above 8 ranks hierarchical",
-          steps_of, time_of, nullptr, false};
+  return {
+      "packed-trees",
+      CollectiveKind::AllReduce,
+      "spanning trees packed into the links of a DGX-1's first GPUs, each with its share of the vector (Wang et al., Blink, MLSys 2020); "
+      "above 8 ranks hierarchical",
+      steps_of,
+      time_of,
+      nullptr,
+      false};
 }
 
 }  // namespace rehearsal::plan

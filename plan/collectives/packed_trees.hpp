@@ -38,8 +38,8 @@ class PackedTrees {
   [[nodiscard]] double rate() const;
   /// Steps of an all-reduce.
   [[nodiscard]] std::vector<CollectiveStep> steps(int rank, std::int64_t count) const;
-  /// Slots of chunks, each as long as its fullest link and its busiest adder: (2 L + k - 1)(a + max link chunk bytes / capacity + g max adds),
-  /// L levels of the highest tree, k chunks. `unit`: bandwidth of a link of capacity 1. Ranks may run ahead of the slots.
+  /// Slots of chunks, each as long as its fullest link and its busiest adder: (2 L + k - 1)(a + max link chunk bytes / capacity + g max
+  /// adds), L levels of the highest tree, k chunks. `unit`: bandwidth of a link of capacity 1. Ranks may run ahead of the slots.
   struct Costs {
     Seconds latency;
     BytesPerSecond unit, reduction;

@@ -7,9 +7,7 @@ namespace {
 
 /// Positions that still share a sum: all, then the half with the own one, then the quarter.
 Range blocks_at(const Fold& fold, int ranks, std::int64_t count, int first, int positions) {
-  const auto begin_of = [&](int position) {
-    return position == fold.power ? count : block(count, ranks, fold.first_rank(position)).begin;
-  };
+  const auto begin_of = [&](int position) { return position == fold.power ? count : block(count, ranks, fold.first_rank(position)).begin; };
   return {begin_of(first), begin_of(first + positions)};
 }
 

@@ -41,10 +41,11 @@ Seconds broadcast_time(int ranks, Bytes size, const CollectiveLinks& links) {
 }  // namespace
 
 CollectiveRow scatter_all_gather_broadcast() {
-  return {"scatter-all-gather", CollectiveKind::Broadcast,
-          "scattered down a binomial tree, then gathered around a ring: two bytes moved for one, however many ranks (van de Geijn; Thakur et "
-          "al., IJHPCA 2005, section 4.2)",
-          broadcast_steps, broadcast_time};
+  return {
+      "scatter-all-gather", CollectiveKind::Broadcast,
+      "scattered down a binomial tree, then gathered around a ring: two bytes moved for one, however many ranks (van de Geijn; Thakur et "
+      "al., IJHPCA 2005, section 4.2)",
+      broadcast_steps, broadcast_time};
 }
 
 }  // namespace rehearsal::plan

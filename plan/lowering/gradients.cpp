@@ -41,9 +41,8 @@ void RoleBuilder::add_to_bucket(TensorId t) {
   }
   auto part = describe(t, layout, shapes_of(t, layout), backward_.front());
   part.lifetime = Lifetime::Step;
-  auto open = std::find_if(buckets_.rbegin(), buckets_.rend(), [&](const Bucket& b) {
-    return b.axes == axes && role_.buffers[b.buffer].dtype == part.dtype;
-  });
+  auto open = std::find_if(buckets_.rbegin(), buckets_.rend(),
+                           [&](const Bucket& b) { return b.axes == axes && role_.buffers[b.buffer].dtype == part.dtype; });
   if (open == buckets_.rend() || role_.buffers[open->buffer].bytes + part.bytes > c_.options.bucket_bytes) {
     Buffer bucket;
     bucket.name = "gradient bucket " + std::to_string(buckets_.size());

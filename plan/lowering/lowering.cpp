@@ -131,7 +131,8 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   auto stages = assign_stages(training, cut, options.node_cost);
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
-  LoweringContext context{training, plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(), axes.size(), {}};
+  LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
+                          axes.size(), {}};
   context.time_axis = program.micro_batches > 1 ? axes.size() - 1 : axes.size();
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   build_roles(context, program);

@@ -12,9 +12,9 @@ namespace rehearsal::plan {
 struct Pipeline {
   const ScheduleRow* schedule = nullptr;
   PipelineShape shape;
-  std::vector<PartPlace> places;      ///< by part
-  std::vector<int> part_of_node;      ///< kAnyStage where every stage has it
-  std::vector<bool> can_wait;         ///< backward nodes whose results stay in their part; empty unless the schedule splits the backward pass
+  std::vector<PartPlace> places;  ///< by part
+  std::vector<int> part_of_node;  ///< kAnyStage where every stage has it
+  std::vector<bool> can_wait;     ///< backward nodes whose results stay in their part; empty unless the schedule splits the backward pass
 
   [[nodiscard]] int chunk(graph::NodeId n) const {
     const int part = part_of_node[graph::index(n)];

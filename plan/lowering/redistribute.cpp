@@ -69,7 +69,8 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
   if (step.kind == ConversionKind::Slice) return cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
   if (step.kind == ConversionKind::Mask) return cut({InstructionKind::Mask, step.axis}, source, std::move(target), body);
   if (step.kind == ConversionKind::Halo && every_rank_has(step, source, target))
-    return role_.buffers[source].shapes == target.shapes ? source : cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
+    return role_.buffers[source].shapes == target.shapes ? source
+                                                         : cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
   return redistributed(step, source, new_buffer(std::move(target), nullptr), body);
 }
 
@@ -232,7 +233,8 @@ void RoleBuilder::emit_collective(const ConversionStep& step, std::int32_t redis
                                   std::uint16_t body) {
   const auto mesh_axis = c_.mesh_axis[step.axis];
   const auto kind = collective_of(step.kind);
-  CollectiveInfo info{kind, algorithm(kind, mesh_axis, role_.buffers[vector].bytes), static_cast<std::uint8_t>(mesh_axis), units, redistribution};
+  CollectiveInfo info{kind, algorithm(kind, mesh_axis, role_.buffers[vector].bytes), static_cast<std::uint8_t>(mesh_axis), units,
+                      redistribution};
   Instruction i;
   i.kind = InstructionKind::Collective;
   i.stream = Stream::Collective;
@@ -255,7 +257,8 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
   collective.inputs = {buffer};
   collective.outputs = {buffer};
   collective.collective = static_cast<std::int32_t>(role_.collectives.size());
-  role_.collectives.push_back({CollectiveKind::AllReduce, algorithm(CollectiveKind::AllReduce, place.mesh_axis, role_.buffers[buffer].bytes),
+  role_.collectives.push_back({CollectiveKind::AllReduce,
+                               algorithm(CollectiveKind::AllReduce, place.mesh_axis, role_.buffers[buffer].bytes),
                                static_cast<std::uint8_t>(place.mesh_axis)});
   emit(place.body, std::move(collective));
 }

@@ -158,9 +158,9 @@ class RoleBuilder {
   std::vector<Bucket> buckets_;
   std::map<graph::TensorId, std::size_t> bucket_of_;
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
-  std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
+  std::set<graph::TensorId> time_summed_;        ///< tensors that some consumer wants summed over micro-batches
   std::map<graph::TensorId, int> into_storage_;  ///< updated tensors that do not lie as they are stored
-  std::set<int> lowered_;                  ///< any-stage nodes already emitted
+  std::set<int> lowered_;                        ///< any-stage nodes already emitted
 };
 
 }  // namespace rehearsal::plan

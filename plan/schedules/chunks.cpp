@@ -17,16 +17,18 @@ std::vector<Violation> schedule_violations(const Plan& plan) {
   const auto& row = schedule_of(plan);
   const std::string name(row.name);
   if (plan.pp == 1 && plan.interleave > 1)
-    violations.push_back({"interleave", std::to_string(plan.interleave) + " chunks on each of one stage", "use pp=2 or more, or interleave=1"});
+    violations.push_back(
+        {"interleave", std::to_string(plan.interleave) + " chunks on each of one stage", "use pp=2 or more, or interleave=1"});
   if (plan.pp > 1 && row.chunks != 0 && plan.interleave > 1 && plan.interleave != row.chunks)
-    violations.push_back({"interleave", std::to_string(plan.interleave) + " chunks, but schedule " + name + " has " + std::to_string(row.chunks),
+    violations.push_back({"interleave",
+                          std::to_string(plan.interleave) + " chunks, but schedule " + name + " has " + std::to_string(row.chunks),
                           "leave it out, or use schedule=interleaved"});
   if (row.asynchronous)
     violations.push_back({"schedule", name + " trains with weights of different ages: different mathematics, which is not run",
                           "use a schedule with a flush, such as 1f1b"});
   else if (row.placement == Placement::Both)
-    violations.push_back({"schedule", name + " keeps every part of the model on two stages, which is not lowered",
-                          "use zb-v, which needs as little"});
+    violations.push_back(
+        {"schedule", name + " keeps every part of the model on two stages, which is not lowered", "use zb-v, which needs as little"});
   return violations;
 }
 

@@ -1,5 +1,5 @@
-// DeepSeek-V3 Technical Report (arXiv:2412.19437), section 3.2.1, figure 5: micro-batches enter at both ends of the pipe, every stage has two
-// parts of the model, and each part is on two stages.
+// DeepSeek-V3 Technical Report (arXiv:2412.19437), section 3.2.1, figure 5: micro-batches enter at both ends of the pipe, every stage has
+// two parts of the model, and each part is on two stages.
 #include <algorithm>
 #include <string>
 
@@ -65,8 +65,9 @@ class Sequence {
 
 std::vector<PipelineSlot> order(int stage, const PipelineShape& s) { return Sequence(stage, s).take(s.micro_batches); }
 
-/// (p/2 - 1)(f + b - w) from 2p micro-batches on, an even number of them, where b is the input's gradient and forward and backward passes run
-/// one after the other, f and b take equally long and w no longer. (The report's (p/2 - 1)(F&B + B - 3W) counts a pair that overlaps as one slot F&B, and B as both gradients.)
+/// (p/2 - 1)(f + b - w) from 2p micro-batches on, an even number of them, where b is the input's gradient and forward and backward passes
+/// run one after the other, f and b take equally long and w no longer. (The report's (p/2 - 1)(F&B + B - 3W) counts a pair that overlaps as
+/// one slot F&B, and B as both gradients.)
 std::optional<double> idle(const PipelineShape& s, const PassTimes& t) {
   if (s.micro_batches % 2 != 0 || s.micro_batches < 2 * s.stages) return std::nullopt;
   if (t.forward != t.input_gradient || t.weight_gradient > t.forward) return std::nullopt;
@@ -74,7 +75,9 @@ std::optional<double> idle(const PipelineShape& s, const PassTimes& t) {
 }
 
 std::string refusal(const PipelineShape& s) {
-  return s.stages % 2 == 0 ? "" : "dualpipe pairs the stages of both ends: " + std::to_string(s.stages) + " is odd; use an even number of stages";
+  return s.stages % 2 == 0
+             ? ""
+             : "dualpipe pairs the stages of both ends: " + std::to_string(s.stages) + " is odd; use an even number of stages";
 }
 
 }  // namespace

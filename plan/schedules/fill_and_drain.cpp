@@ -55,10 +55,11 @@ ScheduleRow pipedream() {
 }
 
 ScheduleRow pipedream_2bw() {
-  ScheduleRow row{"pipedream-2bw",
-                  "1F1B without a flush, gradients of a step summed, two versions of the weights (Narayanan et al., ICML 2021, section 3.1). "
-                  "Different mathematics: every step uses the weights of the step before the last",
-                  one_f_one_b_order, none};
+  ScheduleRow row{
+      "pipedream-2bw",
+      "1F1B without a flush, gradients of a step summed, two versions of the weights (Narayanan et al., ICML 2021, section 3.1). "
+      "Different mathematics: every step uses the weights of the step before the last",
+      one_f_one_b_order, none};
   row.asynchronous = true;
   row.versions = two;
   return row;

@@ -28,8 +28,8 @@ std::vector<PipelineSlot> order(int stage, const PipelineShape& s) {
   const auto forward = passes(s, false), backward = passes(s, true);
   const int groups = std::max(1, s.micro_batches / s.stages);
   const int first_group = static_cast<int>(block(s.micro_batches, groups, groups - 1).count());
-  const auto ahead = static_cast<std::size_t>(
-      std::min(s.micro_batches * s.chunks, (s.chunks - 1) * first_group + 2 * (s.stages - stage - 1) + 1));
+  const auto ahead =
+      static_cast<std::size_t>(std::min(s.micro_batches * s.chunks, (s.chunks - 1) * first_group + 2 * (s.stages - stage - 1) + 1));
   std::vector<PipelineSlot> slots;
   for (std::size_t i = 0; i < ahead; ++i) slots.push_back({false, forward[i].micro_batch, forward[i].chunk});
   for (std::size_t i = 0; i < backward.size(); ++i) {

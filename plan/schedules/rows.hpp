@@ -18,7 +18,9 @@ namespace rehearsal::plan {
 class SlotList {
  public:
   explicit SlotList(int chunks)
-      : forwards_(static_cast<std::size_t>(chunks)), backwards_(static_cast<std::size_t>(chunks)), weights_(static_cast<std::size_t>(chunks)) {}
+      : forwards_(static_cast<std::size_t>(chunks)),
+        backwards_(static_cast<std::size_t>(chunks)),
+        weights_(static_cast<std::size_t>(chunks)) {}
 
   void forward(int chunk) { slots_.push_back({false, next(forwards_, chunk), chunk}); }
   void backward(int chunk) { slots_.push_back({true, next(backwards_, chunk), chunk}), ++weights_[static_cast<std::size_t>(chunk)]; }

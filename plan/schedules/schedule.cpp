@@ -44,7 +44,8 @@ double ScheduleRow::bubble(int stages, int micro_batches) const {
 }
 
 std::span<const ScheduleRow> schedule_table() {
-  static const std::array kTable{gpipe(), one_f_one_b(), interleaved(), zero_bubble_h1(), zero_bubble_v(), dual_pipe(), pipedream(), pipedream_2bw()};
+  static const std::array kTable{gpipe(),         one_f_one_b(), interleaved(), zero_bubble_h1(),
+                                 zero_bubble_v(), dual_pipe(),   pipedream(),   pipedream_2bw()};
   return kTable;
 }
 

@@ -1,5 +1,5 @@
-// Qi, Wan, Huang, Lin: Zero bubble pipeline parallelism, ICLR 2024: what a backward pass does for the weights can wait until nobody else has
-// something to do.
+// Qi, Wan, Huang, Lin: Zero bubble pipeline parallelism, ICLR 2024: what a backward pass does for the weights can wait until nobody else
+// has something to do.
 #include <algorithm>
 
 #include "plan/schedules/rows.hpp"
@@ -56,19 +56,21 @@ std::optional<double> v_idle(const PipelineShape& s, const PassTimes& t) {
 }  // namespace
 
 ScheduleRow zero_bubble_h1() {
-  ScheduleRow row{"zb-h1",
-                  "1F1B whose gradients of weights fill the waits; activations as on the first stage of 1F1B (Qi et al., ICLR 2024, section "
-                  "2.1, table 2). The bubble is known while w takes no longer than f and b",
-                  h1_order, h1_idle};
+  ScheduleRow row{
+      "zb-h1",
+      "1F1B whose gradients of weights fill the waits; activations as on the first stage of 1F1B (Qi et al., ICLR 2024, section "
+      "2.1, table 2). The bubble is known while w takes no longer than f and b",
+      h1_order, h1_idle};
   row.splits_backward = true;
   return row;
 }
 
 ScheduleRow zero_bubble_v() {
-  ScheduleRow row{"zb-v",
-                  "two chunks on every stage, the second on the way back: no bubble when f, b and w take equally long, with the activations of "
-                  "1F1B (Qi et al., ICLR 2024, section 6)",
-                  v_order, v_idle};
+  ScheduleRow row{
+      "zb-v",
+      "two chunks on every stage, the second on the way back: no bubble when f, b and w take equally long, with the activations of "
+      "1F1B (Qi et al., ICLR 2024, section 6)",
+      v_order, v_idle};
   row.chunks = 2;
   row.placement = Placement::V;
   row.splits_backward = true;

@@ -60,8 +60,8 @@ bool contains(const Region& outer, const Region& inner) { return element_count(i
 std::vector<BlockCopy::Segment> BlockCopy::common(const IndexSet& from, const IndexSet& to) {
   std::vector<Segment> segments;
   for_each_common(from, to, [&](Range r, std::int64_t in_from, std::int64_t in_to) {
-    const bool joins = !segments.empty() && segments.back().from + segments.back().count == in_from &&
-                       segments.back().to + segments.back().count == in_to;
+    const bool joins =
+        !segments.empty() && segments.back().from + segments.back().count == in_from && segments.back().to + segments.back().count == in_to;
     if (joins) {
       segments.back().count += r.count();
     } else {

@@ -116,7 +116,7 @@ void refuse_barriers(const graph::Graph& graph, const Sharding& sharding) {
   roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
   const std::string others = roots.size() > 1 ? " (and " + std::to_string(roots.size() - 1) + " more such sums)" : "";
   throw NoMicroBatches("micro-batches: node '" + node.name + "' (" + std::string(graph::schema(node).name) +
-                ") cannot run in the loop: " + first.reason + others + "; let a micro-batch be the replica's whole batch");
+                       ") cannot run in the loop: " + first.reason + others + "; let a micro-batch be the replica's whole batch");
 }
 
 }  // namespace rehearsal::plan

@@ -47,7 +47,9 @@ Packing dealt(const Sharding& s, const Redistribution& r, const Coordinates& at)
     PackedBlock b{q, region(s, r, split, moved(at, r.axis, q)), p.count, 0};
     b.count = element_count(b.region);
     std::int64_t runs = 0;
-    BlockCopy(whole, b.region).for_each_run([&](std::int64_t from, std::int64_t, std::int64_t) { p.in_order &= ++runs == 1 && from == b.offset; });
+    BlockCopy(whole, b.region).for_each_run([&](std::int64_t from, std::int64_t, std::int64_t) {
+      p.in_order &= ++runs == 1 && from == b.offset;
+    });
     p.count += b.count;
     if (!gathers || q == at[r.axis]) p.packed.push_back(b);
     if (gathers || q == at[r.axis]) p.unpacked.push_back(std::move(b));
@@ -64,7 +66,8 @@ Packing exchanged(const Sharding& s, const Redistribution& r, const Coordinates&
     if (peer != at[r.axis] && count > 0) blocks.push_back({peer, std::move(what), p.count, count}), p.count += count;
   };
   for (std::int64_t q = 0; q < s.axes[r.axis].size; ++q) add(p.packed, q, intersection(mine, region_after(s, r, moved(at, r.axis, q))));
-  for (std::int64_t q = 0; q < s.axes[r.axis].size; ++q) add(p.unpacked, q, intersection(wanted, region_before(s, r, moved(at, r.axis, q))));
+  for (std::int64_t q = 0; q < s.axes[r.axis].size; ++q)
+    add(p.unpacked, q, intersection(wanted, region_before(s, r, moved(at, r.axis, q))));
   return p;
 }
 

@@ -34,7 +34,8 @@ std::vector<bool> tensors_of_weights(const graph::Graph& g) {
     if (node.phase != Phase::Forward) break;
     const auto counts = [&](TensorId t) { return t == TensorId::None || weight[graph::index(t)] || fixed[graph::index(t)]; };
     const bool of_weights = std::all_of(node.inputs.begin(), node.inputs.end(), counts);
-    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && weight[graph::index(t)]; });
+    const bool any =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && weight[graph::index(t)]; });
     for (const TensorId o : node.outputs) {
       if (o == TensorId::None) continue;
       weight[graph::index(o)] = of_weights && any;
@@ -135,7 +136,8 @@ class UseFinder {
     const graph::NodeTypes types(g_, node);
     const double flops = graph::work_of(row, types.view()).flops.value();
     const bool contracts = std::any_of(dims_.iteration(id).begin(), dims_.iteration(id).end(), [&](const IterDim& way) {
-      return way.kind == LabelKind::Sum && std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return is_weight(id, p); });
+      return way.kind == LabelKind::Sum &&
+             std::any_of(way.inputs.begin(), way.inputs.end(), [&](const auto& p) { return is_weight(id, p); });
     });
     if (!contracts) return;
     total_ += flops;
@@ -287,13 +289,15 @@ MeshAxis image_axis(const graph::TrainingGraph& training, const LogicalDims& dim
       if (!atoms.is_window(leaf)) continue;
       for (std::size_t a = 0; a < atoms.count(); ++a) {
         const auto other = static_cast<AtomId>(a);
-        if (atoms.find(other) == other && atoms.family(other) == atoms.family(leaf) && !dims.name(other).empty()) axis.dims.push_back(dims.name(other));
+        if (atoms.find(other) == other && atoms.family(other) == atoms.family(leaf) && !dims.name(other).empty())
+          axis.dims.push_back(dims.name(other));
       }
     }
   }
   std::sort(axis.dims.begin(), axis.dims.end());
   axis.dims.erase(std::unique(axis.dims.begin(), axis.dims.end()), axis.dims.end());
-  if (axis.dims.empty()) refuse("spatial", degree, std::string("the model has no input whose ") + name + " a convolution or pool slides over");
+  if (axis.dims.empty())
+    refuse("spatial", degree, std::string("the model has no input whose ") + name + " a convolution or pool slides over");
   return axis;
 }
 
@@ -307,13 +311,15 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
   if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
   if (plan.dp > 1) axes.push_back({"dp", plan.dp, {"batch"}, false, plan.zero});
   if (plan.ep > 1) {
-    if (book.use->experts.empty()) refuse("ep", plan.ep, "the model has no experts: no weight is used batch by batch along a dimension that its inputs have too");
+    if (book.use->experts.empty())
+      refuse("ep", plan.ep, "the model has no experts: no weight is used batch by batch along a dimension that its inputs have too");
     MeshAxis experts{"ep", plan.ep, names_of(*dims, book.use->experts), false};
     experts.dims.emplace_back("batch");
     axes.push_back(std::move(experts));
   }
   if (plan.cp > 1) {
-    if (book.use->sequence.empty()) refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
+    if (book.use->sequence.empty())
+      refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
     axes.push_back({"cp", plan.cp, names_of(*dims, book.use->sequence), false});
   }
   if (plan.tp > 1) axes.push_back(tensor_axis(training, dims, plan, book));

@@ -17,8 +17,8 @@ struct DimensionUse {
   /// Candidates of tensor parallelism, alike ones (of repeated layers) together. Not the residual stream: several operators need it whole,
   /// and splitting it would gather it before each of them. It counts where there is nothing else.
   std::vector<std::vector<graph::AtomId>> weights;
-  std::vector<graph::AtomId> sequence;              ///< rows of most products with weights, other than the batch
-  std::vector<graph::AtomId> experts;               ///< counted by weights, activations and results of a product alike
+  std::vector<graph::AtomId> sequence;  ///< rows of most products with weights, other than the batch
+  std::vector<graph::AtomId> experts;   ///< counted by weights, activations and results of a product alike
 };
 /// What has been found for one graph: a search asks for the same again and again.
 struct RuleBook {
@@ -32,7 +32,7 @@ struct RuleBook {
 /// Tensor parallelism takes the groups of dimensions that make the step cheapest, one after the other (work shared out against bytes moved,
 /// at 1000 FLOP a byte).
 /// Throws Refusal when the model has no dimension that an axis could split.
-[[nodiscard]] std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph&, const std::shared_ptr<const graph::LogicalDims>&, const Plan&,
-                                                  int micro_batches, RuleBook&);
+[[nodiscard]] std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph&, const std::shared_ptr<const graph::LogicalDims>&,
+                                                  const Plan&, int micro_batches, RuleBook&);
 
 }  // namespace rehearsal::plan

@@ -155,11 +155,13 @@ TEST_CASE("uneven blocks stay between the closed form of blocks of the smallest 
           INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node, " << count
                         << " elements");
           CHECK(played <= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count + slack)), links).value() * (1 + 1e-12));
-          if (row.exact) CHECK(played >= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count - ranks)), links).value() * (1 - 1e-12));
+          if (row.exact)
+            CHECK(played >= row.closed_form(ranks, Bytes(4.0 * static_cast<double>(count - ranks)), links).value() * (1 - 1e-12));
         }
 }
 
-TEST_CASE("nodes that do not divide the ranks take no longer than the closed form, which is between those of the best and the worst links") {
+TEST_CASE(
+    "nodes that do not divide the ranks take no longer than the closed form, which is between those of the best and the worst links") {
   // A link that gets faster never makes anything end later: with the best links everywhere the steps take no longer than with these.
   for (const auto& row : collective_table())
     for (const int ranks : {3, 5, 6, 7, 9, 16})

@@ -1,11 +1,10 @@
-#include "plan/schedules/schedule.hpp"
-
 #include <algorithm>
 #include <map>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "plan/schedules/chunks.hpp"
+#include "plan/schedules/schedule.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
@@ -99,7 +98,9 @@ class Play {
   std::map<Done, double> done_;
 };
 
-std::vector<int> chunk_counts(const ScheduleRow& row) { return row.chunks == 0 ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{row.chunks}; }
+std::vector<int> chunk_counts(const ScheduleRow& row) {
+  return row.chunks == 0 ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{row.chunks};
+}
 
 bool possible(const ScheduleRow& row, const PipelineShape& s) { return row.refusal == nullptr || row.refusal(s).empty(); }
 
@@ -211,8 +212,8 @@ TEST_CASE("activations that a stage holds, by hand") {
   CHECK(schedule("1f1b").in_flight(0, 4, 2) == 2);
   CHECK(schedule("gpipe").in_flight(3, 4, 8) == 8);
   for (int stage = 0; stage < 4; ++stage) {
-    CHECK(schedule("zb-h1").activations(stage, {4, 8, 1}) == 4);  // as stage 0 of 1F1B, on every stage
-    CHECK(schedule("zb-v").activations(stage, {4, 8, 2}) == 8);   // chunks of half the size: as much as stage 0 of 1F1B
+    CHECK(schedule("zb-h1").activations(stage, {4, 8, 1}) == 4);     // as stage 0 of 1F1B, on every stage
+    CHECK(schedule("zb-v").activations(stage, {4, 8, 2}) == 8);      // chunks of half the size: as much as stage 0 of 1F1B
     CHECK(schedule("dualpipe").activations(stage, {4, 8, 2}) <= 5);  // p + 1 (DeepSeek-V3, table 2)
   }
   // Megatron-LM, SC 2021: (v-1) p + 2 (p - s - 1) + 1 before the first backward pass: 4 + 6 + 1

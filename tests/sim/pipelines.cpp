@@ -157,7 +157,8 @@ Job random_pipeline(Dice& dice) {
 std::vector<const plan::CollectiveRow*> rows_that_end_together() {
   std::vector<const plan::CollectiveRow*> rows;
   for (const auto& row : plan::collective_table()) {
-    const bool rooted = row.kind == plan::CollectiveKind::Broadcast || row.kind == plan::CollectiveKind::Reduce || row.name == "binomial-tree";
+    const bool rooted =
+        row.kind == plan::CollectiveKind::Broadcast || row.kind == plan::CollectiveKind::Reduce || row.name == "binomial-tree";
     if (row.exact && !rooted) rows.push_back(&row);
   }
   return rows;

@@ -30,9 +30,7 @@ struct Part {
 };
 
 /// The seed of one step's numbers.
-std::uint64_t seed_of(const Call& call) {
-  return random_bits(call.context.seed, kSteps, static_cast<std::uint64_t>(call.context.step));
-}
+std::uint64_t seed_of(const Call& call) { return random_bits(call.context.seed, kSteps, static_cast<std::uint64_t>(call.context.step)); }
 std::uint64_t stream_of(const Call& call) { return static_cast<std::uint64_t>(call.attributes().integer("stream", 0)); }
 
 struct Noise {

@@ -20,10 +20,9 @@ using graph::StridedView;
 
 constexpr std::int64_t kGrain = 1 << 14;  ///< elements worth a thread
 
-using AllIntegers =
-    Types<std::int32_t, std::int64_t, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t, std::uint64_t>;
-using AllNumbers = Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t,
-                         std::uint64_t>;
+using AllIntegers = Types<std::int32_t, std::int64_t, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t, std::uint64_t>;
+using AllNumbers =
+    Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t, std::uint64_t>;
 
 template <class F>
 using Elements = std::conditional_t<F::integers, AllNumbers, Floats>;

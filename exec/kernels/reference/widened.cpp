@@ -41,8 +41,8 @@ class WidenedKernel final : public Kernel {
  public:
   WidenedKernel(const KernelRequest& request, MakeKernel make, std::string& reason)
       : inputs_(widened(request.inputs)), outputs_(widened(request.outputs)), attributes_(widened(request.attributes)) {
-    KernelRequest wide{request.schema, attributes_, inputs_, outputs_, request.input_formats, request.output_formats, request.stream,
-                       request.threads};
+    KernelRequest wide{request.schema,         attributes_,    inputs_,        outputs_, request.input_formats,
+                       request.output_formats, request.stream, request.threads};
     kernel_ = make(wide, reason);
   }
   [[nodiscard]] bool works() const { return kernel_ != nullptr; }
@@ -60,7 +60,8 @@ class WidenedKernel final : public Kernel {
  private:
   /// Views in which narrow tensors are wide.
   struct Buffers {
-    Buffers(std::span<const TensorView> narrow_views, const Types& types) : views(narrow_views.begin(), narrow_views.end()), held(views.size()) {
+    Buffers(std::span<const TensorView> narrow_views, const Types& types)
+        : views(narrow_views.begin(), narrow_views.end()), held(views.size()) {
       for (std::size_t i = 0; i < views.size(); ++i) {
         if (!views[i].data || !is_narrow(views[i].type->dtype)) continue;
         held[i].resize(static_cast<std::size_t>(graph::element_count(views[i].type->shape)) + 1);
@@ -82,7 +83,8 @@ class WidenedKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_widened(const KernelRequest& request, MakeKernel make, std::string& reason) {
   const auto narrow = [](const std::optional<graph::TensorType>& type) { return type && is_narrow(type->dtype); };
-  if (std::none_of(request.inputs.begin(), request.inputs.end(), narrow) && std::none_of(request.outputs.begin(), request.outputs.end(), narrow))
+  if (std::none_of(request.inputs.begin(), request.inputs.end(), narrow) &&
+      std::none_of(request.outputs.begin(), request.outputs.end(), narrow))
     return nullptr;
   auto kernel = std::make_unique<WidenedKernel>(request, make, reason);
   if (!kernel->works()) return nullptr;

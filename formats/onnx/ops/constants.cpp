@@ -61,7 +61,8 @@ void random(NodeImport& n) {
 }
 
 TensorId noise(NodeImport& n, DType type, bool normal) {
-  return n.emit("Noise", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}, {"stream", n.next_stream()}, {"normal", std::int64_t{normal}}});
+  return n.emit("Noise", {},
+                {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}, {"stream", n.next_stream()}, {"normal", std::int64_t{normal}}});
 }
 
 TensorId moved(NodeImport& n, TensorId x, double factor, double offset) {

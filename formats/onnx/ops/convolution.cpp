@@ -1,9 +1,10 @@
 // Convolutions and pools: padding rules become explicit padding.
 
+#include "formats/onnx/ops/convolution.hpp"
+
 #include <algorithm>
 #include <numeric>
 
-#include "formats/onnx/ops/convolution.hpp"
 #include "formats/onnx/ops/rows.hpp"
 
 namespace rehearsal::formats {
@@ -155,7 +156,8 @@ void max_unpool(NodeImport& n) {
   Shape pooled = x;
   for (std::size_t d = 0; d < w.kernel.size(); ++d)
     pooled[d + 2] = (x[d + 2] - 1) * w.strides[d] + w.kernel[d] - w.pads[d] - w.pads[d + w.kernel.size()];
-  const TensorId zeros = n.emit("ConstantOfShape", {}, {{"shape", Shape{graph::element_count(pooled)}}, {"dtype", std::string(name(n.type(0).dtype))}});
+  const TensorId zeros =
+      n.emit("ConstantOfShape", {}, {{"shape", Shape{graph::element_count(pooled)}}, {"dtype", std::string(name(n.type(0).dtype))}});
   const std::int64_t count = graph::element_count(x);
   const TensorId flat = n.emit("ScatterElements", {zeros, n.reshape(n.input(1), {count}), n.reshape(n.input(0), {count})});
   TensorId result = n.reshape(flat, pooled);

@@ -38,8 +38,7 @@ void less(NodeImport& n) {
   const double p = n.known_number(1, "the probability");
   const DType type = n.type(0).dtype;
   const TensorId ones = n.emit("ConstantOfShape", {}, {{"shape", n.shape(0)}, {"dtype", std::string(name(type))}, {"value", 1.0}});
-  const TensorId kept =
-      p < 1 ? n.emit("Dropout", {ones}, {{"ratio", std::clamp(1 - p, 0.0, 1.0)}, {"stream", n.next_stream()}}) : ones;
+  const TensorId kept = p < 1 ? n.emit("Dropout", {ones}, {{"ratio", std::clamp(1 - p, 0.0, 1.0)}, {"stream", n.next_stream()}}) : ones;
   n.set(0, n.emit("Greater", {kept, n.scalar(0, type)}));
 }
 

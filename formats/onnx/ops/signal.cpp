@@ -16,7 +16,8 @@ using graph::Value;
 
 DType result_type(NodeImport& n) {
   const auto type = dtype_from_onnx(static_cast<int>(n.integer("output_datatype", 1)));
-  if (!type || !is_float(*type)) n.unsupported("results of element type " + std::to_string(n.integer("output_datatype", 1)) + " are not supported");
+  if (!type || !is_float(*type))
+    n.unsupported("results of element type " + std::to_string(n.integer("output_datatype", 1)) + " are not supported");
   return *type;
 }
 
@@ -179,9 +180,12 @@ void stft(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "HannWindow", 17, kNewest, hann},        {kDefaultDomain, "HammingWindow", 17, kNewest, hamming},
-    {kDefaultDomain, "BlackmanWindow", 17, kNewest, blackman}, {kDefaultDomain, "MelWeightMatrix", 17, kNewest, mel_weights},
-    {kDefaultDomain, "DFT", 17, kNewest, dft},                 {kDefaultDomain, "STFT", 17, kNewest, stft},
+    {kDefaultDomain, "HannWindow", 17, kNewest, hann},
+    {kDefaultDomain, "HammingWindow", 17, kNewest, hamming},
+    {kDefaultDomain, "BlackmanWindow", 17, kNewest, blackman},
+    {kDefaultDomain, "MelWeightMatrix", 17, kNewest, mel_weights},
+    {kDefaultDomain, "DFT", 17, kNewest, dft},
+    {kDefaultDomain, "STFT", 17, kNewest, stft},
 };
 
 }  // namespace

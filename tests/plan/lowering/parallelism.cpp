@@ -76,8 +76,8 @@ TEST_CASE("sharded updates: gradients are dealt out, parameters gathered (ZeRO, 
 
 TEST_CASE("spatial parallel ResNet exchanges the rows that its windows need, and nothing where they tile") {
   const auto c = collectives("resnet18?image=64&classes=10", 4, "spatial=2x1");
-  // Height 64 -> 32 (7x7, stride 2: the loader brings the halo), 16 (pool), 16, 8, 4, 2. Every 3x3 convolution and the 3x3 pool need rows of
-  // the other half: 1 + 16, as many as there are; the 1x1 projections do not. Forward: sums of 20 normalizations.
+  // Height 64 -> 32 (7x7, stride 2: the loader brings the halo), 16 (pool), 16, 8, 4, 2. Every 3x3 convolution and the 3x3 pool need rows
+  // of the other half: 1 + 16, as many as there are; the 1x1 projections do not. Forward: sums of 20 normalizations.
   CHECK(c.number.at("forward halo height") == 17);
   CHECK(c.number.at("forward all-reduce height") >= 20);
   CHECK_FALSE(c.number.contains("forward all-gather height"));

@@ -66,7 +66,8 @@ std::vector<Assessment> brute_force(const Setting& setting) {
           if (pp == 1 && std::string(order) != "1f1b") continue;
           if (whole && std::string(size).empty() != (pp == 1)) continue;  // a replica's whole batch is written in one way
           for (const int tp : {1, 2, 4})
-            if (dp * pp * tp <= 4) try_shared("dp=" + std::to_string(dp) + ",pp=" + std::to_string(pp) + size + ",schedule=" + order, dp, tp);
+            if (dp * pp * tp <= 4)
+              try_shared("dp=" + std::to_string(dp) + ",pp=" + std::to_string(pp) + size + ",schedule=" + order, dp, tp);
         }
   return all;
 }
