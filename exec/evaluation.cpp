@@ -40,6 +40,9 @@ class Evaluator {
         threads_(options.threads),
         program_(program_of(model_, backend_, options.threads)),
         executor_(Training{program_, model_.step, world}, backend_, {options.threads, options.seed}) {
+    for (const auto& [name, value] : values)
+      if (model_.step.graph.find(name) == TensorId::None)
+        throw BadInput("tensor '" + name + "'", "was trained, and is not in the model: the trained values are of another model");
     for (const auto t : executor_.stored_tensors()) take(t, values);
   }
 
@@ -60,11 +63,7 @@ class Evaluator {
   void take(TensorId t, const StoredValues& values) {
     const auto& tensor = model_.step.graph[t];
     const auto found = values.find(tensor.name);
-    if (found == values.end()) {
-      if (!values.empty() && tensor.role != graph::Role::Constant)
-        throw BadInput("tensor '" + tensor.name + "'", "is in the model, and not among the trained values: they are of another model");
-      return;
-    }
+    if (found == values.end()) return;  // frozen: as the model has it
     const auto& value = found->second;
     if (value.type.shape != tensor.type.shape)
       throw BadInput("tensor '" + tensor.name + "'", "has shape " + graph::to_text(tensor.type.shape) + " in the model, and " +

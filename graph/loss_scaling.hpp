@@ -10,8 +10,8 @@
 
 namespace rehearsal::graph {
 
-// PyTorch's GradScaler.
-inline constexpr double kFirstLossScale = 65536, kLossScaleGrowth = 2, kLossScaleBackoff = 0.5;
+// PyTorch's GradScaler, but for where it begins: 65536 loses the first steps of many models.
+inline constexpr double kFirstLossScale = 1024, kLossScaleGrowth = 2, kLossScaleBackoff = 0.5;
 inline constexpr std::int64_t kLossScaleGrowthSteps = 2000;
 
 /// What the loss is multiplied by before it is differentiated.

@@ -90,6 +90,15 @@ TEST_CASE("a trained model comes out by evaluation, checkpoint and export alike"
   CHECK(std::abs(right - std::round(right)) < 1e-9);
 }
 
+TEST_CASE("what was frozen stays as the model has it") {
+  const Setting setting;
+  REQUIRE(rehearse("run " + setting.model() + " --data " + setting.data() + " --batch 4 --steps 1 --freeze 'layer*' --checkpoint " +
+                   (setting / "c") + " --export " + (setting / "trained.onnx") + " --format json")
+              .status == 0);
+  CHECK(evaluated(setting, setting.model(), "--checkpoint " + (setting / "c")).outputs ==
+        evaluated(setting, setting / "trained.onnx").outputs);
+}
+
 TEST_CASE("the size of a batch is no part of the result") {
   const Setting setting;
   const auto whole = evaluated(setting, setting.model(), "--dtype f64"),
@@ -129,6 +138,6 @@ TEST_CASE("what cannot be evaluated is named") {
   check_failure(rehearse(command + (setting / "wrong.npz")), 1, {"wrong.npz", "input"});
   // A checkpoint of another model.
   REQUIRE(rehearse(std::string("run ") + kGpt + " --batch 2 --steps 1 --format json --checkpoint " + (setting / "gpt")).status == 0);
-  check_failure(rehearse(command + setting.data() + " --checkpoint " + (setting / "gpt")), 1, {"not among the trained values"});
+  check_failure(rehearse(command + setting.data() + " --checkpoint " + (setting / "gpt")), 1, {"of another model"});
   check_failure(rehearse(command + setting.data(), 2), 1, {"one process"});
 }
