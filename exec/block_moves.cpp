@@ -29,7 +29,9 @@ std::vector<BlockMove> BlockMoves::slice(const plan::Instruction& i, const Coord
   auto source = from;
   source.user = to.user;
   source.operand = to.operand;
-  return {{0, BlockCopy(plan::region(program_, source, at), target)}};
+  const auto whole = plan::region(program_, source, at);
+  ensure(plan::contains(whole, target), "a slice is a part of what it is taken from");
+  return {{0, BlockCopy(whole, target)}};
 }
 
 std::vector<BlockMove> BlockMoves::pack(const Redistribution& r, const Coordinates& at) const {

@@ -35,7 +35,9 @@ BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t 
   const auto& conversion = c_.sharding.conversions[static_cast<std::size_t>(index)];
   // Micro-batches are summed before ranks: one message a step instead of one a micro-batch.
   auto steps = conversion.steps;
-  std::stable_partition(steps.begin(), steps.end(), [&](const ConversionStep& step) { return step.axis == c_.time_axis; });
+  std::stable_partition(steps.begin(), steps.end(), [&](const ConversionStep& step) {
+    return step.axis == c_.time_axis && step.kind == ConversionKind::AllReduce;  // slices go from outer axes to inner ones
+  });
   BufferIndex b = source;
   for (const auto& step : steps) {
     // What is computed once before the loop is converted there, whoever asks first: nodes before the loop may ask later.

@@ -51,6 +51,19 @@ bool owns_ranges(const ShardingTask& task, NodeId node, const IterDim& way) {
                      [&](const Place& p) { return range(task.dims.of(n.outputs[static_cast<std::size_t>(p.operand)]), p); });
 }
 
+/// A kernel cuts its piece out of a local block that is one range of indices: strips (the parts of a fused weight, each cut) are none.
+bool cuts_ranges(const ShardingTask& task, NodeId id, const IterDim& way) {
+  const graph::Node& node = task.graph[id];
+  const bool cuts = graph::schema(node).name == "Slice";
+  const TensorId whole = cuts ? node.inputs[0] : node.outputs[0], piece = cuts ? node.outputs[0] : node.inputs[0];
+  const graph::TensorDims& dims = cuts ? task.dims.of_operand(id, 0) : task.dims.of(whole);
+  return std::all_of((cuts ? way.inputs : way.outputs).begin(), (cuts ? way.inputs : way.outputs).end(), [&](const Place& p) {
+    const auto d = static_cast<std::size_t>(p.dim);
+    if (p.operand != 0 || task.graph[whole].type.shape[d] == task.graph[piece].type.shape[d]) return true;
+    return p.factor == 0 && task.dims.atoms().find(dims[d].front()) == task.dims.atoms().find(p.atom);
+  });
+}
+
 bool window_can_be_cut(const ShardingTask& task, NodeId id, const IterDim& way, std::int64_t blocks) {
   const graph::Node& node = task.graph[id];
   const auto whole = [&](const graph::TensorDims& dims, const Place& p) { return dims[static_cast<std::size_t>(p.dim)].size() == 1; };
@@ -97,6 +110,8 @@ Miss obstacle(const ShardingTask& task, NodeId node, std::size_t axis, const Ite
     }
   }
   if (graph::has(graph::schema(n).traits, graph::Trait::Positional) && !owns_ranges(task, node, way)) return Miss::Scattered;
+  const std::string_view op = graph::schema(n).name;
+  if ((op == "Slice" || op == "SliceGrad") && !cuts_ranges(task, node, way)) return Miss::Scattered;
   if (way.kind == graph::LabelKind::Window && !window_can_be_cut(task, node, way, task.axes[axis].size)) return Miss::Window;
   std::int64_t parts = task.axes[axis].size;
   for (std::size_t a = 0; a < chosen.size(); ++a) {
