@@ -40,13 +40,20 @@ std::size_t axis_named(const std::vector<MeshAxisInfo>& axes, std::string_view n
   return static_cast<std::size_t>(at - axes.begin());
 }
 
+/// Keys of the plan that change nothing because the axis they belong to has one coordinate.
+void warn_about_idle_keys(const Plan& plan, Program& program) {
+  if (plan.sequence_parallel && plan.tp == 1) program.warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
+  if (plan.zero > 0 && plan.dp == 1) program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=1");
+}
+
 void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Program& program) {
   for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
     const auto& use = sharding.use[a];
-    if (use.flops_total <= 0 || use.flops_replicated < 0.01 * use.flops_total || use.replicas.empty()) continue;
-    program.warnings.push_back(std::to_string(static_cast<int>(100 * use.flops_replicated / use.flops_total + 0.5)) +
-                               " % of the FLOPs are computed by every coordinate of " + sharding.axes[a].name + ", for example by " +
-                               g[use.replicas.front().node].name + ": " + use.replicas.front().reason);
+    if (use.flops_total <= 0 || use.flops_replicated < 0.01 * use.flops_total) continue;
+    std::string warning = std::to_string(static_cast<int>(100 * use.flops_replicated / use.flops_total + 0.5)) +
+                          " % of the FLOPs are computed by every coordinate of " + sharding.axes[a].name;
+    if (!use.replicas.empty()) warning += ", for example by " + g[use.replicas.front().node].name + ": " + use.replicas.front().reason;
+    program.warnings.push_back(std::move(warning));
   }
 }
 
@@ -126,6 +133,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   const auto& sharding = *program.sharding;
   refuse_barriers(training.graph, sharding);
   warn_about_replicas(sharding, training.graph, program);
+  warn_about_idle_keys(plan, program);
   Plan cut = plan;
   cut.pp = parts(schedule_of(plan).placement, pipeline_shape(plan, program.micro_batches));
   auto stages = assign_stages(training, cut, options.node_cost);

@@ -33,11 +33,35 @@ graph::Graph cnn(std::int64_t batch) {
   return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 4), "output");
 }
 
+/// A fused layer whose halves are sliced apart, as exported recurrent networks and gated layers have them.
+graph::Graph gates(std::int64_t batch) {
+  Layers layers;
+  const auto fused = layers.linear("fused", layers.builder().add_input("input", {DType::F32, {batch, 12}}), 16);
+  const auto half = [&](const char* name, std::int64_t first) {
+    graph::Attributes part{{"starts", std::vector{first}}, {"ends", std::vector{first + 8}}, {"axes", std::vector<std::int64_t>{1}}};
+    return layers.node(name, "Slice", std::vector{fused}, std::move(part));
+  };
+  const auto gated = layers.node("gated", "Mul", std::vector{layers.relu("open", half("gate", 0)), half("value", 8)});
+  return std::move(layers).finish(layers.linear("last", gated, 5), "output");
+}
+
+/// A loss that the model computes itself: its gradient is the same for every sample, so it is made whole and sliced.
+graph::Graph squares(std::int64_t batch) {
+  Layers layers;
+  const auto x = layers.linear("a", layers.builder().add_input("input", {DType::F32, {batch, 12}}), 8);
+  const auto y = layers.linear("b", layers.relu("relu", x), 4);
+  graph::Attributes all{{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}};
+  return std::move(layers).finish(layers.node("sum", "ReduceSum", std::vector{layers.node("square", "Mul", std::vector{y, y})}, all),
+                                  "loss");
+}
+
 graph::Graph build(const Case& c) {
+  if (c.model == "gates") return gates(c.batch);
+  if (c.model == "squares") return squares(c.batch);
   if (c.model == "mlp") return mlp(c.batch);
   if (c.model == "cnn") return cnn(c.batch);
   if (c.model == "gpt") return graph::zoo::build("gpt?layers=2&hidden=16&heads=2&seq=6&vocab=24", c.batch);
-  throw BadInput("model " + c.model, "use mlp, cnn or gpt");
+  throw BadInput("model " + c.model, "use mlp, cnn, gpt, gates or squares");
 }
 
 }  // namespace
@@ -58,7 +82,7 @@ Case parse_case(const std::string& text) {
 
 graph::TrainingGraph training_of(const Case& c, const std::string& optimizer) {
   graph::TrainingOptions options;
-  options.loss = "cross-entropy";
+  options.loss = c.model == "squares" ? "loss" : "cross-entropy";
   options.optimizer.name = optimizer;
   options.optimizer.values["lr"] = 0.05;
   if (optimizer == "sgd") options.optimizer.values["momentum"] = 0.9;

@@ -74,6 +74,18 @@ TEST_CASE("sharded updates: gradients are dealt out, parameters gathered (ZeRO, 
   CHECK_FALSE(three.number.contains("update all-gather dp"));
 }
 
+TEST_CASE("a degree that only some operators can use says for which share of the work, a key without effect says so") {
+  const auto training = training_of(kGpt, 4);
+  const auto warnings = [&](const char* plan) { return lower(training, parse_plan(plan), TableBackend(), {}).warnings; };
+  const auto two = warnings("tp=2"), eight = warnings("tp=8");
+  REQUIRE(two.size() == 1);  // normalizations, and the logits of a small model
+  REQUIRE(eight.size() == 1);
+  CHECK_THAT(eight.front(), contains("% of the FLOPs are computed by every coordinate of tp"));
+  CHECK(std::stoi(eight.front()) > std::stoi(two.front()));  // 4 heads are too few for 8 ranks: attention is computed by all of them
+  CHECK_THAT(warnings("sequence_parallel=on").front(), contains("tp=1"));
+  CHECK_THAT(warnings("zero=1").front(), contains("dp=1"));
+}
+
 TEST_CASE("spatial parallel ResNet exchanges the rows that its windows need, and nothing where they tile") {
   const auto c = collectives("resnet18?image=64&classes=10", 4, "spatial=2x1");
   // Height 64 -> 32 (7x7, stride 2: the loader brings the halo), 16 (pool), 16, 8, 4, 2. Every 3x3 convolution and the 3x3 pool need rows
