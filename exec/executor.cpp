@@ -377,7 +377,8 @@ class Executor::Impl {
       auto& p = prepared_[slot_.body][n];
       const auto& type = p.types[std::min(variant(), p.types.size() - 1)].back();
       s.ticket = transfers_.start_collective(
-          {&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), type.dtype, graph::element_count(type.shape)},
+          {&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), type.dtype, graph::element_count(type.shape),
+           role_.collectives[static_cast<std::size_t>(i.collective)].reduction},
           name);
     } else {
       const auto& info = role_.messages[static_cast<std::size_t>(i.message)];

@@ -3,6 +3,7 @@
 // which every parallelism follows (docs/design.md, "split rule").
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace rehearsal::graph {
@@ -12,9 +13,26 @@ enum class LabelKind : std::uint8_t {
   Sum,       ///< reduced by addition: the result is a partial sum
   Max,       ///< reduced by maximum
   Min,
-  Window,  ///< a sliding window: operands need a halo of neighbouring rows
-  Opaque,  ///< the operator needs it whole: operands are replicated on it
+  LogSumExp,  ///< reduced by log(exp a + exp b)
+  Window,     ///< a sliding window: operands need a halo of neighbouring rows
+  Opaque,     ///< the operator needs it whole: operands are replicated on it
 };
+
+/// "max" ... of the kinds that reduce; "" of the others.
+[[nodiscard]] constexpr std::string_view name(LabelKind kind) {
+  switch (kind) {
+    case LabelKind::Sum:
+      return "sum";
+    case LabelKind::Max:
+      return "max";
+    case LabelKind::Min:
+      return "min";
+    case LabelKind::LogSumExp:
+      return "log-sum-exp";
+    default:
+      return "";
+  }
+}
 
 /// One factor of a tensor dimension, outer to inner: `label` names an iteration dimension of the operator, -1 none.
 /// A dimension that is one iteration dimension has one factor; a composite one such as (group, channel) has two.
@@ -29,7 +47,8 @@ using TensorLabels = std::vector<DimLabels>;  ///< of all dimensions of one oper
 /// from their shapes and attributes (graph/dims).
 struct SplitRule {
   std::vector<TensorLabels> inputs, outputs;
-  std::vector<LabelKind> kinds;  ///< by label
+  std::vector<LabelKind> kinds;           ///< by label
+  std::vector<std::int16_t> ranged = {};  ///< labels whose blocks must be one range of indices: the kernel asks where its block begins
 };
 
 /// How logical dimensions pass through an operator.

@@ -123,6 +123,7 @@ struct CollectiveInfo {
   std::uint8_t axis = 0;             ///< mesh axis whose group takes part
   std::int64_t units = 0;            ///< of what the vector is dealt out in: block(units, ranks, r) for rank r; 0: elements
   std::int32_t redistribution = -1;  ///< into Role::redistributions; -1: a sum over the ranks
+  graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of AllReduce, ReduceScatter: how two elements become one
 };
 
 struct Instruction {

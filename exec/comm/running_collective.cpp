@@ -1,7 +1,9 @@
 #include "exec/comm/running_collective.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "exec/kernels/narrow.hpp"
 
@@ -12,20 +14,48 @@ constexpr int kTag = 0;                  // order alone pairs the messages of co
 constexpr std::size_t kMostPieces = 64;  // of one message: more of them cost more than they overlap
 constexpr std::size_t kLargestPiece = std::size_t{1} << 30;
 
-template <class T>
-void add(void* own, const void* other, std::int64_t count) {
+using graph::LabelKind;
+
+template <class T, class Combine>
+void combine(void* own, const void* other, std::int64_t count, const Combine& both) {
   auto* to = static_cast<T*>(own);
   const auto* from = static_cast<const T*>(other);
-  for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+  for (std::int64_t i = 0; i < count; ++i) to[i] = both(to[i], from[i]);
+}
+
+double log_sum_exp(double a, double b) {
+  const double larger = std::max(a, b);
+  return std::isinf(larger) ? larger : larger + std::log1p(std::exp(std::min(a, b) - larger));
+}
+
+template <class T>
+void combine(LabelKind reduction, void* own, const void* other, std::int64_t count) {
+  if (reduction == LabelKind::Sum) return combine<T>(own, other, count, std::plus<T>());
+  if (reduction == LabelKind::Max) return combine<T>(own, other, count, [](T a, T b) { return std::max(a, b); });
+  if (reduction == LabelKind::Min) return combine<T>(own, other, count, [](T a, T b) { return std::min(a, b); });
+  combine<T>(own, other, count, [](T a, T b) { return static_cast<T>(log_sum_exp(static_cast<double>(a), static_cast<double>(b))); });
+}
+
+using Combine = void (*)(LabelKind, void*, const void*, std::int64_t);
+struct CombineRow {
+  DType dtype;
+  Combine combine;
+};
+constexpr CombineRow kCombine[] = {
+    {DType::F32, combine<float>}, {DType::F64, combine<double>}, {DType::I32, combine<std::int32_t>}, {DType::I64, combine<std::int64_t>}};
+
+const CombineRow* combine_row(DType dtype) {
+  const auto* row = std::ranges::find(kCombine, dtype, &CombineRow::dtype);
+  return row == std::end(kCombine) ? nullptr : row;
 }
 
 }  // namespace
 
 RunningCollective::RunningCollective(const CollectiveCall& call)
     : call_(call), group_(call.group.begin(), call.group.end()), element_bytes_(size_of(call.dtype)) {
-  const bool adds = std::ranges::any_of(*call.steps, &plan::CollectiveStep::reduce);
-  ensure(!adds || call.dtype == DType::F32 || call.dtype == DType::F64 || is_narrow(call.dtype),
-         "only real numbers are added between ranks");
+  const bool reduces = std::ranges::any_of(*call.steps, &plan::CollectiveStep::reduce);
+  const bool adds_narrow = is_narrow(call.dtype) && call.reduction == LabelKind::Sum;
+  ensure(!reduces || combine_row(call.dtype) != nullptr || adds_narrow, "numbers of this type are not reduced between ranks");
 }
 
 void RunningCollective::begin(CollectiveWorkspace& workspace) {
@@ -120,12 +150,10 @@ void RunningCollective::take(CollectiveWorkspace& workspace, const Piece& piece)
   if (!piece.reduce) return;
   auto* own = address(workspace, piece.first);
   const auto* other = workspace.received.data() + piece.staged;
-  if (call_.dtype == DType::F32)
-    add<float>(own, other, piece.count);
-  else if (is_narrow(call_.dtype))
-    add_narrow(own, other, call_.dtype, piece.count);
+  if (const auto* row = combine_row(call_.dtype))
+    row->combine(call_.reduction, own, other, piece.count);
   else
-    add<double>(own, other, piece.count);
+    add_narrow(own, other, call_.dtype, piece.count);
 }
 
 bool RunningCollective::advance(CollectiveWorkspace& workspace) {

@@ -23,7 +23,7 @@ struct TransferTimes {
   double start = 0.0, end = 0.0;
 };
 
-/// Who takes part, and in which memory. Only f32 and f64 can be added.
+/// Who takes part, and in which memory. Only real numbers can be added.
 struct CollectiveCall {
   const std::vector<plan::CollectiveStep>* steps = nullptr;  ///< of this rank; must outlive the ticket
   std::span<const int> group;                                ///< world ranks; copied
@@ -31,6 +31,7 @@ struct CollectiveCall {
   DType dtype = DType::F32;
   /// Elements of `data`; what the steps name behind them is scratch, which is found for them.
   std::int64_t count = std::numeric_limits<std::int64_t>::max();
+  graph::LabelKind reduction = graph::LabelKind::Sum;  ///< Max and Min take integers too, LogSumExp takes f64
 };
 
 class Transfers {

@@ -28,10 +28,13 @@ struct IterDim {
   LabelKind kind = LabelKind::Parallel;
   AtomId atom = AtomId::None;
   std::vector<Place> inputs, outputs;  ///< at most one place per operand and per result
+  bool ranged = false;                 ///< blocks must be one range of indices (SplitRule::ranged)
 
   [[nodiscard]] const Place* input(std::size_t operand) const { return in(inputs, operand); }
   [[nodiscard]] const Place* output(std::size_t result) const { return in(outputs, result); }
-  [[nodiscard]] bool reduces() const { return kind == LabelKind::Sum || kind == LabelKind::Max || kind == LabelKind::Min; }
+  [[nodiscard]] bool reduces() const {
+    return kind == LabelKind::Sum || kind == LabelKind::Max || kind == LabelKind::Min || kind == LabelKind::LogSumExp;
+  }
 
  private:
   static const Place* in(const std::vector<Place>& places, std::size_t operand) {

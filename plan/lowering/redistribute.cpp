@@ -51,11 +51,7 @@ BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t 
 
 BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
   const auto t = conversion.tensor;
-  if (step.from.partial() && step.from.reduction != graph::LabelKind::Sum) {
-    const auto user = conversion.consumers.empty() ? std::string("the result") : "node " + g_[conversion.consumers.front().node].name;
-    throw Refusal("plan: " + user + " needs the largest or smallest of " + g_[t].name + " over the ranks of " +
-                  c_.sharding.axes[step.axis].name + ", which this version cannot run; use " + c_.sharding.axes[step.axis].name + "=1");
-  }
+  if (step.from.partial() && step.from.reduction != graph::LabelKind::Sum) refuse_unless_reducible(conversion, step);
   if (step.kind == ConversionKind::AllReduce) {
     if (const auto bucketed = part_of_bucket_.find(t); bucketed != part_of_bucket_.end()) return bucketed->second;  // done by their bucket
     if (step.axis != c_.time_axis) return summed(conversion, step, source, body);
@@ -74,6 +70,18 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
     return role_.buffers[source].shapes == target.shapes ? source
                                                          : cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
   return redistributed(step, source, new_buffer(std::move(target), nullptr), body);
+}
+
+/// Sums are what micro-batches accumulate, and what 16-bit numbers are added up to between ranks.
+void RoleBuilder::refuse_unless_reducible(const Conversion& conversion, const ConversionStep& step) const {
+  const auto& tensor = g_[conversion.tensor];
+  const bool in_time = step.axis == c_.time_axis;
+  if (!in_time && (!is_float(tensor.type.dtype) || size_of(tensor.type.dtype) >= 4)) return;
+  const auto user = conversion.consumers.empty() ? std::string("the result") : "node " + g_[conversion.consumers.front().node].name;
+  throw Refusal("plan: " + user + " needs the " + std::string(graph::name(step.from.reduction)) + " of " + tensor.name + " over all " +
+                (in_time ? "micro-batches, which are only summed; use one micro-batch"
+                         : "ranks of " + c_.sharding.axes[step.axis].name + ", which " + std::string(name(tensor.type.dtype)) +
+                               " cannot; use " + c_.sharding.axes[step.axis].name + "=1"));
 }
 
 /// What a step leaves of its source: the same tensor in another layout.
@@ -115,7 +123,7 @@ BufferIndex RoleBuilder::summed(const Conversion& conversion, const ConversionSt
   BufferIndex b = source;
   if (is_wanted_in_parts(conversion.tensor)) b = copy_of(source, body);
   role_.buffers[b].layout[step.axis] = step.to;
-  all_reduce(b, conversion.tensor, {c_.mesh_axis[step.axis], body, When::Always});
+  all_reduce(b, conversion.tensor, {c_.mesh_axis[step.axis], body, When::Always, step.from.reduction});
   return b;
 }
 
@@ -235,8 +243,9 @@ void RoleBuilder::emit_collective(const ConversionStep& step, std::int32_t redis
                                   std::uint16_t body) {
   const auto mesh_axis = c_.mesh_axis[step.axis];
   const auto kind = collective_of(step.kind);
-  CollectiveInfo info{kind, algorithm(kind, mesh_axis, role_.buffers[vector].bytes), static_cast<std::uint8_t>(mesh_axis), units,
-                      redistribution};
+  CollectiveInfo info{
+      kind,           algorithm(kind, mesh_axis, role_.buffers[vector].bytes),          static_cast<std::uint8_t>(mesh_axis), units,
+      redistribution, step.from.partial() ? step.from.reduction : graph::LabelKind::Sum};
   Instruction i;
   i.kind = InstructionKind::Collective;
   i.stream = Stream::Collective;
@@ -261,7 +270,7 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
   collective.collective = static_cast<std::int32_t>(role_.collectives.size());
   role_.collectives.push_back({CollectiveKind::AllReduce,
                                algorithm(CollectiveKind::AllReduce, place.mesh_axis, role_.buffers[buffer].bytes),
-                               static_cast<std::uint8_t>(place.mesh_axis)});
+                               static_cast<std::uint8_t>(place.mesh_axis), 0, -1, place.reduction});
   emit(place.body, std::move(collective));
 }
 

@@ -98,7 +98,9 @@ class RoleBuilder {
     std::size_t mesh_axis;
     std::uint16_t body;
     When when;
+    graph::LabelKind reduction = graph::LabelKind::Sum;
   };
+  void refuse_unless_reducible(const Conversion&, const ConversionStep&) const;
   [[nodiscard]] Buffer after_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
   BufferIndex cut(LocalStep, BufferIndex source, Buffer target, std::uint16_t body);
   BufferIndex plain(BufferIndex, std::uint16_t body);

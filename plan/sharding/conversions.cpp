@@ -17,7 +17,8 @@ std::string_view name(ConversionKind kind) {
 
 std::string to_text(const AxisLayout& l) {
   if (l.replicated()) return "R";
-  if (l.partial()) return l.reduction == graph::LabelKind::Sum ? "P" : l.reduction == graph::LabelKind::Max ? "P(max)" : "P(min)";
+  if (l.partial() && l.reduction == graph::LabelKind::Sum) return "P";
+  if (l.partial()) return "P(" + std::string(graph::name(l.reduction)) + ")";
   return "S" + std::to_string(l.dim) + (l.factor ? "." + std::to_string(l.factor) : "") + (l.halo ? "+halo" : "");
 }
 

@@ -187,13 +187,31 @@ TEST_CASE("a collective whose peer does not come names the peer and the step") {
   CHECK(v == std::vector<float>(1000, static_cast<float>(w.size())));
 }
 
-TEST_CASE("integers are not added") {
+TEST_CASE("what is reduced may be a maximum, a minimum or a logarithm of a sum of exponentials") {
+  std::vector<std::int64_t> largest{world().rank(), -world().rank()}, least = largest;
+  // log(1) + ... of every rank: exp(total) is 1 + 2 + ... + size.
+  std::vector<double> total{std::log(1.0 + world().rank()), -INFINITY};
+  const auto group = everyone();
+  const auto& ring = plan::collective(CollectiveKind::AllReduce, "ring");
+  const auto steps = ring.steps(world().rank(), world().size(), 2, 1);
+  Transfers transfers(world());
+  transfers.start_collective({&steps, group, largest.data(), DType::I64, 2, graph::LabelKind::Max});
+  transfers.start_collective({&steps, group, least.data(), DType::I64, 2, graph::LabelKind::Min});
+  transfers.start_collective({&steps, group, total.data(), DType::F64, 2, graph::LabelKind::LogSumExp});
+  transfers.wait_all();
+  CHECK(largest == std::vector<std::int64_t>{world().size() - 1, 0});
+  CHECK(least == std::vector<std::int64_t>{0, 1 - world().size()});
+  CHECK(std::exp(total[0]) == Approx(world().size() * (world().size() + 1) / 2.0));
+  CHECK(std::isinf(total[1]));
+}
+
+TEST_CASE("truth values are not added") {
   std::vector<plan::CollectiveStep> steps(1);
   steps[0].reduce = true;
-  std::int64_t value = 1;
+  bool value = true;
   Transfers transfers(world());
   const auto group = everyone();
-  CHECK_THROWS_AS(transfers.start_collective({&steps, group, &value, DType::I64}), InternalError);
+  CHECK_THROWS_AS(transfers.start_collective({&steps, group, &value, DType::Bool}), InternalError);
 }
 
 TEST_CASE("collectives are measured against MPI's") {
