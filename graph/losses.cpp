@@ -99,6 +99,10 @@ TensorId add_cross_entropy(GraphBuilder& builder, const CrossEntropy& loss, Loss
                                  {"ignore_index", loss.ignore_index},
                                  {"label_smoothing", loss.label_smoothing},
                                  {"log_probabilities", std::int64_t{loss.log_probabilities}}};
+  if (!loss.log_probabilities) {
+    operands.resize(3, TensorId::None);
+    operands.push_back(builder.add1("LogSumExp", {loss.scores}, {{"axis", std::int64_t{loss.axis}}}));
+  }
   const TensorId sum = builder.add1("CrossEntropySum", std::move(operands), attributes);
   if (reduction == LossReduction::Sum) return sum;
   const TensorId weight = builder.add1("CrossEntropyWeight", std::move(weight_operands), {{"ignore_index", loss.ignore_index}});

@@ -92,11 +92,11 @@ void add_heads(std::vector<Case>& cases, std::int64_t batch, std::int64_t heads,
   cases.push_back({"Softmax", last, {p}});
   cases.push_back({"SoftmaxGrad", last, {p, p}});
   cases.push_back({"Mul", {}, {p, f32({})}});
-  cases.push_back({"Where", {}, {{DType::Bool, {length, length}}, p, f32({})}});
+  cases.push_back({"Where", {}, {TensorType{DType::Bool, {length, length}}, p, f32({})}});
   cases.push_back({"Transpose", {{"perm", Sizes{0, 2, 1, 3}}}, {f32({batch, length, heads, size})}});
   cases.push_back({"Transpose", {{"perm", Sizes{0, 2, 3, 1}}}, {f32({batch, length, heads, size})}});
   cases.push_back({"Split", {{"axis", std::int64_t{2}}, {"split", Sizes(3, heads * size)}}, {f32({batch, length, 3 * heads * size})}});
-  cases.push_back({"Concat", {{"axis", std::int64_t{2}}}, std::vector<TensorType>(3, f32({batch, length, heads * size}))});
+  cases.push_back({"Concat", {{"axis", std::int64_t{2}}}, std::vector<std::optional<TensorType>>(3, f32({batch, length, heads * size}))});
 }
 
 void add_tokens(std::vector<Case>& cases, std::int64_t batch, std::int64_t length, std::int64_t hidden) {
@@ -117,8 +117,9 @@ void add_tokens(std::vector<Case>& cases, std::int64_t batch, std::int64_t lengt
 
 void add_losses(std::vector<Case>& cases, std::int64_t rows, std::int64_t classes) {
   const graph::Attributes last{{"axis", std::int64_t{1}}};
-  cases.push_back({"CrossEntropySum", last, {f32({rows, classes}), i64({rows})}});
-  cases.push_back({"CrossEntropyGrad", last, {f32({rows, classes}), i64({rows}), f64({})}});
+  cases.push_back({"LogSumExp", last, {f32({rows, classes})}});
+  cases.push_back({"CrossEntropySum", last, {f32({rows, classes}), i64({rows}), std::nullopt, f64({rows})}});
+  cases.push_back({"CrossEntropyGrad", last, {f32({rows, classes}), i64({rows}), f64({}), std::nullopt, f64({rows})}});
 }
 
 void add_dense(std::vector<Case>& cases, std::int64_t batch, std::int64_t in, std::int64_t out) {

@@ -1,6 +1,7 @@
 #pragma once
 // The sweep of kernels that a calibration measures: families of layers over a grid of sizes, of no particular model.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,8 @@ namespace rehearsal::exec::bench {
 struct Case {
   std::string op;  ///< an operator row, or "reorder" or "accumulate" of operand 0
   graph::Attributes attributes = {};
-  std::vector<graph::TensorType> inputs = {};
-  bool channels_last = false;  ///< how image operands lie before the kernel is offered
+  std::vector<std::optional<graph::TensorType>> inputs = {};  ///< nullopt: absent; the first never is
+  bool channels_last = false;                                 ///< how image operands lie before the kernel is offered
 };
 
 /// In an order in which neighbours are of different families. `thorough`: more sizes of every family.

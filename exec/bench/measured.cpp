@@ -99,9 +99,9 @@ struct Measured::Buffers {
     const auto to = c.channels_last ? plan::Format::Plain : plan::Format::ChannelsLast;
     accumulates = c.op == "accumulate";
     inputs = {c.inputs[0]};
-    reorder = {add(c.inputs[0]), add(c.inputs[0]), from, to};
+    reorder = {add(*inputs[0]), add(*inputs[0]), from, to};
     const plan::KernelInfo info{"reorder", {from}, {to}, 0};
-    return plan::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, c.inputs[0],
+    return plan::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, *inputs[0],
                            accumulates ? nullptr : &info, DType::F32);
   }
 
@@ -109,16 +109,16 @@ struct Measured::Buffers {
     schema = &graph::op_table()[graph::op(c.op)];
     attributes = c.attributes;
     std::vector<plan::Format> formats;
-    for (const auto& type : c.inputs) {
-      inputs.emplace_back(type);
-      formats.push_back(c.channels_last && type.shape.size() == 4 ? plan::Format::ChannelsLast : plan::Format::Plain);
-    }
+    inputs = c.inputs;
+    for (const auto& type : inputs)
+      formats.push_back(c.channels_last && type && type->shape.size() == 4 ? plan::Format::ChannelsLast : plan::Format::Plain);
     for (auto& type : schema->infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
     const auto offer = backend.offer({*schema, attributes, inputs, outputs, formats, threads});
     kernel =
         backend.make(offer.implementation, {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, 0, threads});
     workspace = memory_of(kernel->workspace_bytes());
-    for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back({add(*inputs[i]), &*inputs[i], offer.input_formats[i]});
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      in.push_back(inputs[i] ? TensorView{add(*inputs[i]), &*inputs[i], offer.input_formats[i]} : TensorView{});
     for (std::size_t i = 0; i < outputs.size(); ++i) out.push_back({add(*outputs[i]), &*outputs[i], offer.output_formats[i]});
     const plan::KernelInfo info{offer.implementation, offer.input_formats, offer.output_formats, kernel->workspace_bytes()};
     return plan::kernel_case(plan::KernelCall{*schema, {inputs, outputs, attributes}, info}, threads);

@@ -219,9 +219,18 @@ void cross_entropy(NodeExport& n) {
   if (n.attributes().integer("axis", 1) != 1) n.refuse("a cross-entropy whose class axis is not 1 has no ONNX form");
   if (n.attributes().number("label_smoothing", 0) != 0) n.refuse("label smoothing has no ONNX form");
   const bool log_probabilities = n.attributes().integer("log_probabilities", 0) != 0;
-  const std::string sum = n.add1(log_probabilities ? "NegativeLogLikelihoodLoss" : "SoftmaxCrossEntropyLoss", inputs_of(n));
+  Names operands{n.input(0), n.input(1)};
+  if (n.has(2)) operands.push_back(n.input(2));  // operand 3 is computed from the scores again
+  const std::string sum = n.add1(log_probabilities ? "NegativeLogLikelihoodLoss" : "SoftmaxCrossEntropyLoss", operands);
   n.set("reduction", std::string("sum")).set("ignore_index", ignored(n));
   n.add("Cast", {sum}, {n.output()}).set("to", std::int64_t{row(DType::F64).onnx_code});
+}
+
+void log_sum_exp(NodeExport& n) {
+  const std::string axes = n.integers({n.attributes().integer("axis", 1)});
+  const std::string total = n.add1("ReduceLogSumExp", {n.input(0), axes});
+  n.set("keepdims", std::int64_t{0});
+  n.add("Cast", {total}, {n.output()}).set("to", std::int64_t{row(DType::F64).onnx_code});
 }
 
 void label_weight(NodeExport& n) {
@@ -335,6 +344,7 @@ constexpr ExportRow kRows[] = {
     {"BatchNormInference", batch_norm_inference},
     {"GroupNormSums", part_of_another},
     {"GroupNormApply", group_norm},
+    {"LogSumExp", log_sum_exp},
     {"CrossEntropySum", cross_entropy},
     {"CrossEntropyWeight", label_weight},
 };

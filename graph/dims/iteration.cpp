@@ -121,7 +121,10 @@ void DimsInference::iterate_labels(NodeId id) {
     if (rule.kinds[l] == LabelKind::Window) {
       window_pair(in[l], out[l], found);
     } else {
+      const std::size_t first = found.size();
       pair_up(rule.kinds[l], in[l], out[l], found);
+      const bool ranged = std::find(rule.ranged.begin(), rule.ranged.end(), static_cast<int>(l)) != rule.ranged.end();
+      for (std::size_t w = first; w < found.size(); ++w) found[w].ranged = ranged;
     }
   }
 }

@@ -14,6 +14,8 @@ const TensorType kScalar{DType::F64, {}};
 constexpr double kFlopsOfLogit = 5;    ///< subtract the maximum, exponential, add, and the choice
 constexpr double kFlopsOfElement = 4;  ///< difference, its function, add
 
+constexpr std::size_t kTotalOfSum = 3, kTotalOfGradient = 4;  ///< operands of CrossEntropySum and CrossEntropyGrad
+
 int class_axis(const NodeView& node) { return normalize_axis(node.attributes.integer("axis", 1), node.input(0).shape.size()); }
 
 void require_labels(const TensorType& target, const Shape& expected, const std::string& operand) {
@@ -30,7 +32,7 @@ Shape without(Shape shape, int axis) {
   return shape;
 }
 
-void require_scores(const NodeView& node, std::size_t weights) {
+void require_scores(const NodeView& node, std::size_t weights, std::size_t total) {
   require_float(node, 0);
   require_rank(node, 0, 1, 8);
   const int axis = class_axis(node);
@@ -40,18 +42,39 @@ void require_scores(const NodeView& node, std::size_t weights) {
     throw BadInput("operand " + std::to_string(weights) + " has shape " + to_text(node.input(weights).shape) +
                    ", class weights must have shape " + to_text(Shape{classes}));
   }
+  if (node.has_input(total) && node.input(total) != TensorType{DType::F64, node.input(1).shape})
+    throw BadInput("operand " + std::to_string(total) + " is no " + std::string(name(DType::F64)) + to_text(node.input(1).shape) +
+                   ", the logarithm of the sum of exponentials of every label's scores");
 }
 
 std::vector<TensorType> infer_cross_entropy(const NodeView& node) {
-  require_inputs(node, 2, 3);
-  require_scores(node, 2);
+  require_inputs(node, 2, 4);
+  require_scores(node, 2, kTotalOfSum);
   return {kScalar};
 }
 
 std::vector<TensorType> infer_cross_entropy_gradient(const NodeView& node) {
-  require_inputs(node, 3, 4);
-  require_scores(node, 3);
+  require_inputs(node, 3, 5);
+  require_scores(node, 3, kTotalOfGradient);
   return {node.input(0)};
+}
+
+std::vector<TensorType> infer_log_sum_exp(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  require_float(node, 0);
+  require_rank(node, 0, 1, 8);
+  return {{DType::F64, without(node.input(0).shape, class_axis(node))}};
+}
+
+SplitRule labels_log_sum_exp(const NodeView& node) {
+  const Shape& scores = node.input(0).shape;
+  const auto axis = static_cast<std::size_t>(class_axis(node));
+  SplitRule rule{{aligned_labels(scores, scores)}, {{}}, {}, {}};
+  for (std::size_t d = 0; d < scores.size(); ++d) {
+    rule.kinds.push_back(d == axis ? LabelKind::LogSumExp : LabelKind::Parallel);
+    if (d != axis) rule.outputs[0].push_back(rule.inputs[0][d]);
+  }
+  return rule;
 }
 
 std::vector<TensorType> infer_label_weight(const NodeView& node) {
@@ -60,8 +83,9 @@ std::vector<TensorType> infer_label_weight(const NodeView& node) {
   return {kScalar};
 }
 
-/// Labels of scores: those of the target in order, the class axis last and opaque. `kind` is that of the target's dimensions.
-SplitRule class_labels(const NodeView& node, LabelKind kind) {
+/// Labels of scores: those of the target in order, the class axis last. `kind` is that of all dimensions; without a total over all classes
+/// the class axis is needed whole. Kernels look up class weights by the number of the class, so these stay whole.
+SplitRule class_labels(const NodeView& node, LabelKind kind, bool has_total) {
   const Shape& scores = node.input(0).shape;
   const auto axis = static_cast<std::size_t>(class_axis(node));
   SplitRule rule;
@@ -75,22 +99,22 @@ SplitRule class_labels(const NodeView& node, LabelKind kind) {
   }
   const std::size_t classes = scores.size() - 1;
   rule.inputs[0][axis] = whole(static_cast<int>(classes), scores[axis]);
-  const std::size_t weights = node.inputs.size() - 1;
-  if (weights >= 2 && node.has_input(weights) && node.input(weights).shape.size() == 1)
-    rule.inputs[weights] = {whole(static_cast<int>(classes), scores[axis])};
+  for (std::size_t i = 2; i < node.inputs.size(); ++i) rule.inputs[i] = unlabelled(node.has_input(i) ? node.input(i).shape : Shape{});
+  if (has_total) rule.inputs.back() = rule.inputs[1];
   rule.kinds.assign(classes, kind);
-  rule.kinds.push_back(LabelKind::Opaque);
+  rule.kinds.push_back(has_total ? kind : LabelKind::Opaque);
+  rule.ranged = {static_cast<std::int16_t>(classes)};
   return rule;
 }
 
 SplitRule labels_cross_entropy(const NodeView& node) {
-  SplitRule rule = class_labels(node, LabelKind::Sum);
+  SplitRule rule = class_labels(node, LabelKind::Sum, node.has_input(kTotalOfSum));
   rule.outputs = {{}};
   return rule;
 }
 
 SplitRule labels_cross_entropy_gradient(const NodeView& node) {
-  SplitRule rule = class_labels(node, LabelKind::Parallel);
+  SplitRule rule = class_labels(node, LabelKind::Parallel, node.has_input(kTotalOfGradient));
   rule.outputs = {rule.inputs[0]};
   return rule;
 }
@@ -108,6 +132,13 @@ SplitRule labels_sum(const NodeView& node) {
 
 Work work_per_score(const NodeView& node) {
   return {Flops(kFlopsOfLogit * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
+}
+/// The exponentials are LogSumExp's.
+Work work_of_sum(const NodeView& node) {
+  if (!node.has_input(kTotalOfSum) || node.attributes.number("label_smoothing", 0) != 0) return work_per_score(node);
+  const auto labels = static_cast<double>(element_count(node.input(1).shape));
+  const auto score = static_cast<double>(size_of(node.input(0).dtype));
+  return {Flops(2 * labels), size_of(node.input(1)) + size_of(node.input(kTotalOfSum)) + Bytes(labels * score)};
 }
 Work work_per_element(const NodeView& node) {
   return {Flops(kFlopsOfElement * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
@@ -158,8 +189,9 @@ void gradient_class_weights(GradientContext& c) {
 void gradient_cross_entropy(GradientContext& c) {
   if (c.wants(2)) gradient_class_weights(c);
   if (!c.wants(0)) return;
-  std::vector<TensorId> operands = {c.input(0), c.input(1), c.gradient_of_output()};
-  if (c.input(2) != TensorId::None) operands.push_back(c.input(2));
+  // Operand 3, the total, is a function of the scores: CrossEntropyGrad is the derivative through both.
+  std::vector<TensorId> operands = {c.input(0), c.input(1), c.gradient_of_output(), c.input(2), c.input(kTotalOfSum)};
+  while (operands.back() == TensorId::None) operands.pop_back();
   c.set(0, c.emit1("CrossEntropyGrad", std::move(operands), c.attributes()));
 }
 
@@ -209,13 +241,21 @@ OpSchema element_loss_gradient(std::string_view name, std::string_view descripti
 }
 
 const OpSchema kRows[] = {
+    {.name = "LogSumExp",
+     .description = "Logarithm of the sum over the attribute axis of exponentials, in f64.",
+     .family = CostFamily::Reduction,
+     .infer = infer_log_sum_exp,
+     .labels = labels_log_sum_exp,
+     .work = work_per_score,
+     .no_gradient = "it is part of CrossEntropyGrad"},
     {.name = "CrossEntropySum",
      .description =
-         "Sum over all labels t of -w[t] log softmax(x)[t], ignored labels left out; 'log_probabilities' 1: x is log softmax already.",
+         "Sum over all labels t of w[t] (total - x[t]), ignored labels left out; operands x, t, w, total = LogSumExp(x). Without "
+         "total it is computed here, or 0 where 'log_probabilities' is 1: x is log softmax already.",
      .family = CostFamily::Reduction,
      .infer = infer_cross_entropy,
      .labels = labels_cross_entropy,
-     .work = work_per_score,
+     .work = work_of_sum,
      .gradient = gradient_cross_entropy},
     {.name = "CrossEntropyGrad",
      .description = "Derivative of CrossEntropySum by the scores, times operand 2.",

@@ -109,7 +109,8 @@ Miss obstacle(const ShardingTask& task, NodeId node, std::size_t axis, const Ite
       if (needed && !way.output(o)) return Miss::ResultLacksIt;
     }
   }
-  if (graph::has(graph::schema(n).traits, graph::Trait::Positional) && !owns_ranges(task, node, way)) return Miss::Scattered;
+  const bool ranged = way.ranged || graph::has(graph::schema(n).traits, graph::Trait::Positional);
+  if (ranged && !owns_ranges(task, node, way)) return Miss::Scattered;
   const std::string_view op = graph::schema(n).name;
   if ((op == "Slice" || op == "SliceGrad") && !cuts_ranges(task, node, way)) return Miss::Scattered;
   if (way.kind == graph::LabelKind::Window && !window_can_be_cut(task, node, way, task.axes[axis].size)) return Miss::Window;

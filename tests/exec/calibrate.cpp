@@ -38,8 +38,8 @@ TEST_CASE("every kernel of the sweep runs and is fast where it costs") {
   std::set<std::string> slow, identities;
   std::size_t count = 0;
   for (const auto& c : bench::sweep(false)) {
-    if (graph::element_count(c.inputs[0].shape) > (1 << 17)) continue;  // the small ones, to be quick
-    INFO(c.op << ' ' << c.attributes.to_text() << ' ' << graph::to_text(c.inputs[0].shape));
+    if (graph::element_count(c.inputs[0]->shape) > (1 << 17)) continue;  // the small ones, to be quick
+    INFO(c.op << ' ' << c.attributes.to_text() << ' ' << graph::to_text(c.inputs[0]->shape));
     bench::Measured measured(c, backend, 1);
     measured.run();
     REQUIRE(measured.runs().size() == 1);
@@ -56,7 +56,7 @@ TEST_CASE("every kernel of the sweep runs and is fast where it costs") {
 
 TEST_CASE("a measured convolution answers exactly for the same layer of a plan") {
   const graph::Attributes window{{"kernel_shape", Sizes{3, 3}}, {"pads", Sizes{1, 1, 1, 1}}, {"strides", Sizes{1, 1}}};
-  const bench::Case c{"Conv", window, {{DType::F32, {2, 4, 8, 8}}, {DType::F32, {8, 4, 3, 3}}}, true};
+  const bench::Case c{"Conv", window, {graph::TensorType{DType::F32, {2, 4, 8, 8}}, graph::TensorType{DType::F32, {8, 4, 3, 3}}}, true};
   bench::Measured measured(c, CpuBackend("onednn"), 1);
   // The text that plan::kernel_case builds of an instruction: attributes, operands with formats, results with formats.
   CHECK(measured.kernel().signature ==

@@ -127,6 +127,7 @@ struct Local {
 };
 
 double combined(LabelKind kind, double a, double b) {
+  if (kind == LabelKind::LogSumExp) return std::log(std::exp(a) + std::exp(b));
   return kind == LabelKind::Sum ? a + b : kind == LabelKind::Max ? std::max(a, b) : std::min(a, b);
 }
 

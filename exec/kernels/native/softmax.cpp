@@ -1,7 +1,6 @@
 // Softmax along the last axis, and cross entropy of scores whose classes lie one after another.
 
-#include <cmath>
-#include <numeric>
+#include <algorithm>
 
 #include "base/error.hpp"
 #include "exec/kernels/native/families.hpp"
@@ -37,77 +36,96 @@ std::unique_ptr<Kernel> make_softmax(const KernelRequest& request, std::string& 
   return make_kernel(request, kBody);
 }
 
-/// One score row per label.
+void run_log_sum_exp(const Call& call) {
+  const std::int64_t classes = call.in_shape(0).back(), rows = graph::element_count(call.in_shape(0)) / classes;
+  parallel_items(call.threads(), rows, kElementsWorthAThread / (8 * classes) + 1,
+                 [&](std::int64_t i) { call.out<double>()[i] = loops().log_sum_exp(call.in<float>(0) + i * classes, classes); });
+}
+
+/// One score row per label: of all classes, or of a block of them that begins at `first`.
 struct Scores {
-  explicit Scores(const Call& call)
+  Scores(const Call& call, std::size_t total)
       : wide(size_of(call.problem.inputs[1]->dtype) == 8),
         labels(call.inputs[1].data),
         classes(call.in_shape(0).back()),
+        first(call.in_origin(0, call.in_shape(0).size() - 1)),
         rows(graph::element_count(call.in_shape(0)) / classes),
         ignored(call.attributes().integer("ignore_index", -100)),
-        x(call.in<float>(0)) {
-    for (std::int64_t i = 0; i < rows; ++i) check(label(i));
+        x(call.in<float>(0)),
+        totals(call.in<double>(total)) {
+    for (std::int64_t i = 0; i < rows; ++i) check(label(i), call.in_global(0).back());
   }
   [[nodiscard]] std::int64_t label(std::int64_t i) const {
     return wide ? static_cast<const std::int64_t*>(labels)[i] : static_cast<const std::int32_t*>(labels)[i];
   }
+  [[nodiscard]] bool holds(std::int64_t t) const { return t >= first && t < first + classes; }
   [[nodiscard]] const float* row(std::int64_t i) const { return x + i * classes; }
 
   bool wide;
   const void* labels;
-  std::int64_t classes, rows, ignored;
+  std::int64_t classes, first, rows, ignored;
   const float* x;
+  const double* totals;
 
  private:
-  void check(std::int64_t l) const {
-    if (l == ignored || (l >= 0 && l < classes)) return;
-    throw BadInput("label " + std::to_string(l) + " of the target is not one of " + std::to_string(classes) + " classes, nor " +
+  void check(std::int64_t l, std::int64_t all) const {
+    if (l == ignored || (l >= 0 && l < all)) return;
+    throw BadInput("label " + std::to_string(l) + " of the target is not one of " + std::to_string(all) + " classes, nor " +
                    std::to_string(ignored) + ", which is ignored");
   }
 };
 
+/// The first block of classes counts the totals.
 void run_loss(const Call& call) {
-  const Scores s(call);
-  auto* losses = static_cast<double*>(call.context.workspace);
-  parallel_items(call.threads(), s.rows, kElementsWorthAThread / (8 * s.classes) + 1, [&](std::int64_t i) {
+  const Scores s(call, 3);
+  double sum = 0;
+  for (std::int64_t i = 0; i < s.rows; ++i) {
     const std::int64_t t = s.label(i);
-    losses[i] = t == s.ignored ? 0.0 : loops().log_sum_exp(s.row(i), s.classes) - static_cast<double>(s.row(i)[t]);
-  });
-  *call.out<double>() = std::accumulate(losses, losses + s.rows, 0.0);
+    if (t == s.ignored) continue;
+    sum += (s.first == 0 ? s.totals[i] : 0.0) - (s.holds(t) ? static_cast<double>(s.row(i)[t - s.first]) : 0.0);
+  }
+  *call.out<double>() = sum;
 }
 
 /// scale (softmax(x) - one-hot).
 void run_loss_gradient(const Call& call) {
-  const Scores s(call);
+  const Scores s(call, 4);
   const auto scale = static_cast<float>(*call.in<double>(2));
   parallel_items(call.threads(), s.rows, kElementsWorthAThread / (8 * s.classes) + 1, [&](std::int64_t i) {
     float* out = call.out<float>() + i * s.classes;
     const std::int64_t t = s.label(i);
     if (t == s.ignored) return void(std::fill_n(out, s.classes, 0.0F));
-    loops().scaled_exp(out, s.row(i), s.classes, static_cast<float>(loops().log_sum_exp(s.row(i), s.classes)), scale);
-    out[t] -= scale;
+    loops().scaled_exp(out, s.row(i), s.classes, static_cast<float>(s.totals[i]), scale);
+    if (s.holds(t)) out[t - s.first] -= scale;
   });
+}
+
+bool classes_last(const KernelRequest& request, std::string& reason) {
+  if (!takes(request, reason)) return false;
+  const auto& shape = request.view().input(0).shape;
+  if (static_cast<std::size_t>(graph::normalize_axis(request.attributes.integer("axis", 1), shape.size())) + 1 == shape.size()) return true;
+  reason = "only with classes last";
+  return false;
+}
+
+std::unique_ptr<Kernel> make_log_sum_exp(const KernelRequest& request, std::string& reason) {
+  return classes_last(request, reason) ? make_kernel(request, run_log_sum_exp) : nullptr;
 }
 
 template <Body kBody, std::size_t kWeights>
 std::unique_ptr<Kernel> make_loss(const KernelRequest& request, std::string& reason) {
-  if (!takes(request, reason)) return nullptr;
+  if (!classes_last(request, reason)) return nullptr;
   const auto view = request.view();
-  const auto& shape = view.input(0).shape;
-  const auto axis = static_cast<std::size_t>(graph::normalize_axis(request.attributes.integer("axis", 1), shape.size()));
-  if (axis + 1 != shape.size())
-    reason = "only with classes last";
-  else if (view.has_input(kWeights) || request.attributes.number("label_smoothing", 0.0) != 0.0 ||
-           request.attributes.integer("log_probabilities", 0) != 0)
-    reason = "only without weights and smoothing, on scores";
-  else
-    return make_kernel(request, kBody, graph::element_count(shape) / shape.back() * static_cast<std::int64_t>(sizeof(double)));
+  if (!view.has_input(kWeights) && view.has_input(kWeights + 1) && request.attributes.number("label_smoothing", 0.0) == 0.0)
+    return make_kernel(request, kBody);
+  reason = "only without weights and smoothing, on scores with their totals";
   return nullptr;
 }
 
 constexpr KernelRow kRows[] = {
     {"Softmax", "native:softmax", make_softmax<run_softmax>},
     {"SoftmaxGrad", "native:softmax", make_softmax<run_softmax_gradient>},
+    {"LogSumExp", "native:softmax", make_log_sum_exp},
     {"CrossEntropySum", "native:cross-entropy", make_loss<run_loss, 2>},
     {"CrossEntropyGrad", "native:cross-entropy", make_loss<run_loss_gradient, 3>},
 };

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
+#include "graph/ops/axes.hpp"
 
 namespace rehearsal::exec::reference {
 namespace {
@@ -54,15 +55,20 @@ struct Item {
   }
 };
 
-/// Scores [outer, classes, inner] with one label for each (outer, inner).
+/// Scores [outer, classes, inner] with one label for each (outer, inner): all classes, or a block of them, which begins at `first`.
 template <class T>
 struct Scores {
   Scores(const Call& call, std::size_t weights_operand)
-      : scores(call.in<T>(0)), weights(call.has_input(weights_operand) ? call.in<T>(weights_operand) : nullptr), labels(call, 1) {
+      : scores(call.in<T>(0)),
+        weights(call.has_input(weights_operand) ? call.in<T>(weights_operand) : nullptr),
+        totals(call.has_input(weights_operand + 1) ? call.in<double>(weights_operand + 1) : nullptr),
+        labels(call, 1) {
     const graph::Shape& shape = call.in_shape(0);
     const auto axis = static_cast<std::size_t>(graph::normalize_axis(call.attributes().integer("axis", 1), shape.size()));
     for (std::size_t d = 0; d < axis; ++d) outer *= shape[d];
     classes = shape[axis];
+    first = call.in_origin(0, axis);
+    all_classes = call.in_global(0)[axis];
     for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
     ignored = call.attributes().integer("ignore_index", -100);
     smoothing = call.attributes().number("label_smoothing", 0.0);
@@ -72,15 +78,24 @@ struct Scores {
   [[nodiscard]] std::int64_t count() const { return outer * inner; }
   [[nodiscard]] Item<T> item(std::int64_t i) const { return {scores, i / inner * classes * inner + i % inner, inner, classes}; }
   [[nodiscard]] double weight(std::int64_t c) const { return weights ? static_cast<double>(weights[c]) : 1.0; }
-  /// What -log p[c] counts in the item's loss: PyTorch spreads `smoothing` over all classes by their weights.
+  /// What -log p[c] counts in the item's loss: PyTorch spreads `smoothing` over all classes by their weights. `c` counts from class 0.
   [[nodiscard]] double share(std::int64_t c, std::int64_t label) const {
-    return (c == label ? (1 - smoothing) * weight(c) : 0.0) + smoothing / static_cast<double>(classes) * weight(c);
+    return (c == label ? (1 - smoothing) * weight(c) : 0.0) + smoothing / static_cast<double>(all_classes) * weight(c);
   }
+  /// What the item's total counts: once over all blocks.
+  [[nodiscard]] double sum_of_shares(std::int64_t label) const {
+    double all = (1 - smoothing) * weight(label);
+    for (std::int64_t c = 0; smoothing != 0 && c < all_classes; ++c) all += smoothing / static_cast<double>(all_classes) * weight(c);
+    return all;
+  }
+  [[nodiscard]] double total(std::int64_t i) const { return normalized ? 0.0 : totals ? totals[i] : item(i).log_total(); }
+  [[nodiscard]] bool holds(std::int64_t label) const { return label >= first && label < first + classes; }
 
   const T* scores;
   const T* weights;
+  const double* totals;
   ClassLabels labels;
-  std::int64_t outer = 1, classes = 1, inner = 1, ignored = -100;
+  std::int64_t outer = 1, classes = 1, inner = 1, first = 0, all_classes = 1, ignored = -100;
   double smoothing = 0;
   bool normalized = false;
 
@@ -88,11 +103,23 @@ struct Scores {
   /// Before the parallel part, which may not throw.
   void check_labels() const {
     for (std::int64_t i = 0; i < count(); ++i) {
-      if (labels[i] != ignored && (labels[i] < 0 || labels[i] >= classes)) {
-        throw BadInput("label " + std::to_string(labels[i]) + " of the target is not one of " + std::to_string(classes) + " classes, nor " +
-                       std::to_string(ignored) + ", which is ignored");
+      if (labels[i] != ignored && (labels[i] < 0 || labels[i] >= all_classes)) {
+        throw BadInput("label " + std::to_string(labels[i]) + " of the target is not one of " + std::to_string(all_classes) +
+                       " classes, nor " + std::to_string(ignored) + ", which is ignored");
       }
     }
+  }
+};
+
+struct LogSumExp {
+  template <class T>
+  static void run(const Call& call) {
+    const auto axis = graph::normalize_axis(call.attributes().integer("axis", 1), call.in_shape(0).size());
+    const auto [outer, classes, inner] = graph::split_at(call.in_shape(0), axis);
+    const T* x = call.in<T>(0);
+    parallel_items(call.threads(), outer * inner, 4, [&, classes = classes, inner = inner](std::int64_t i) {
+      call.out<double>()[i] = Item<T>{x, i / inner * classes * inner + i % inner, inner, classes}.log_total();
+    });
   }
 };
 
@@ -104,10 +131,10 @@ struct CrossEntropySum {
       const std::int64_t t = s.labels[i];
       if (t == s.ignored) return 0.0;
       const Item<T> item = s.item(i);
-      const double total = s.normalized ? 0.0 : item.log_total();
-      if (s.smoothing == 0) return s.weight(t) * (total - item[t]);
-      double loss = 0;
-      for (std::int64_t c = 0; c < s.classes; ++c) loss += s.share(c, t) * (total - item[c]);
+      const double total = s.first == 0 ? s.total(i) : 0.0;  // the first block of classes counts it
+      if (s.smoothing == 0) return s.weight(t) * (total - (s.holds(t) ? item[t - s.first] : 0.0));
+      double loss = s.sum_of_shares(t) * total;
+      for (std::int64_t c = 0; c < s.classes; ++c) loss -= s.share(s.first + c, t) * item[c];
       return loss;
     });
   }
@@ -128,11 +155,10 @@ struct CrossEntropyGrad {
     const std::int64_t t = s.labels[i];
     const Item<T> item = s.item(i);
     const bool counted = t != s.ignored;
-    double shares = 0;
-    for (std::int64_t c = 0; counted && !s.normalized && c < s.classes; ++c) shares += s.share(c, t);
-    const double total = shares == 0 ? 0 : item.log_total();
+    const double shares = counted && !s.normalized ? s.sum_of_shares(t) : 0.0;
+    const double total = shares == 0 ? 0 : s.total(i);
     for (std::int64_t c = 0; c < s.classes; ++c) {
-      const double gradient = counted ? (shares == 0 ? 0.0 : shares * std::exp(item[c] - total)) - s.share(c, t) : 0.0;
+      const double gradient = counted ? (shares == 0 ? 0.0 : shares * std::exp(item[c] - total)) - s.share(s.first + c, t) : 0.0;
       out[item.offset + c * item.stride] = static_cast<T>(scale * gradient);
     }
   }
@@ -214,6 +240,7 @@ constexpr KernelRow gradient_row(std::string_view op) {
 }
 
 constexpr KernelRow kRows[] = {
+    {"LogSumExp", "reference:any", make_by_input<LogSumExp, Floats>},
     {"CrossEntropySum", "reference:any", make_by_input<CrossEntropySum, Floats>},
     {"CrossEntropyGrad", "reference:any", make_by_output<CrossEntropyGrad, Floats>},
     {"CrossEntropyWeight", "reference:any", make_by_output<CrossEntropyWeight, Floats>},

@@ -36,7 +36,7 @@ std::string text_of(const TensorLabels& labels) {
 
 std::string text_of(const std::vector<LabelKind>& kinds) {
   std::string text;
-  for (const LabelKind kind : kinds) text += "PSMmWO"[static_cast<std::size_t>(kind)];
+  for (const LabelKind kind : kinds) text += "PSMmLWO"[static_cast<std::size_t>(kind)];
   return text;
 }
 

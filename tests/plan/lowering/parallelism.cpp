@@ -1,4 +1,5 @@
 // Which collectives every parallelism comes down to: counted, with the pattern that the literature has for it.
+#include <algorithm>
 #include <map>
 
 #include "graph/training.hpp"
@@ -17,10 +18,10 @@ graph::TrainingGraph training_of(const std::string& model, std::int64_t batch) {
   return graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, batch)), {});
 }
 
-/// Collectives of one rank by body, kind and axis; bytes of the whole vector of the first of them.
+/// Collectives of one rank by body, kind and axis; bytes of the whole vector of the first of them, and of the longest.
 struct Counted {
   std::map<std::string, int> number;
-  std::map<std::string, std::int64_t> bytes;
+  std::map<std::string, std::int64_t> bytes, most_bytes;
 };
 
 Counted collectives(const std::string& model, std::int64_t batch, const std::string& plan) {
@@ -34,6 +35,7 @@ Counted collectives(const std::string& model, std::int64_t batch, const std::str
       const auto& info = role.collectives[static_cast<std::size_t>(i.collective)];
       const auto key = std::string(name(body.kind)) + " " + std::string(name(info.kind)) + " " + program.axes[info.axis].name;
       if (counted.number[key]++ == 0) counted.bytes[key] = message_bytes(role, i, 0);
+      counted.most_bytes[key] = std::max(counted.most_bytes[key], message_bytes(role, i, 0));
     }
   }
   return counted;
@@ -46,6 +48,14 @@ TEST_CASE("tensor parallel GPT: one all-reduce per half of a block and direction
   // 3 blocks x (attention, MLP); nothing else travels in the layers.
   CHECK(c.number == std::map<std::string, int>{{"forward all-reduce tp", 6}, {"backward all-reduce tp", 6}});
   CHECK(c.bytes.at("forward all-reduce tp") == 4 * 16 * 64 * 4);  // batch x seq x hidden in f32
+}
+
+TEST_CASE("vocabulary parallel embedding and loss exchange sums by token, never the logits (Shoeybi et al. 2019, section 3)") {
+  const auto c = collectives("gpt?layers=3&hidden=64&heads=4&seq=16&vocab=2000", 4, "tp=2");
+  // Forward: 6 of the blocks, the embedding's sum, the loss' total over all classes of every token, and the loss itself; backward: 6 of the
+  // blocks and the gradient of the last block's result.
+  CHECK(c.number == std::map<std::string, int>{{"forward all-reduce tp", 9}, {"backward all-reduce tp", 7}});
+  CHECK(c.most_bytes.at("forward all-reduce tp") == 4 * 16 * 64 * 4);  // batch x seq x hidden in f32; the logits are 31 times that
 }
 
 TEST_CASE("with sequence parallelism every all-reduce becomes a reduce-scatter and an all-gather (Korthikanti et al. 2022, section 4.2)") {

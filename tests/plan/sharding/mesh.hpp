@@ -151,10 +151,32 @@ class Mesh {
         if ((stays || have[a].replicated()) && at_[from][a] != at_[c][a]) counts = false;
       }
       if (!counts) continue;
+      const Bytes bytes = part(t, have, from);
       for_each_element(s_.region(s_.dims->of(t), have, at_[from]), type.shape,
-                       [&](std::size_t local, std::size_t to) { add(global, to, local_[index(t)][from], local, type.dtype); });
+                       [&](std::size_t local, std::size_t to) { add(global, to, bytes, local, type.dtype); });
     }
+    if (adds_exponentials(have)) apply(global, [](double x) { return std::log(x); });
     return cut(global, type, s_.region(dims, want, at_[c]));
+  }
+
+  static bool adds_exponentials(const Layout& have) {
+    return std::any_of(have.begin(), have.end(),
+                       [](const AxisLayout& l) { return l.partial() && l.reduction == graph::LabelKind::LogSumExp; });
+  }
+
+  template <class F>
+  static void apply(Bytes& reals, const F& f) {
+    for (std::size_t i = 0; i < reals.size() / 8; ++i) {
+      const double y = f(real(reals, i));
+      std::memcpy(reals.data() + 8 * i, &y, 8);
+    }
+  }
+
+  /// What a coordinate brings to the sum of all.
+  Bytes part(TensorId t, const Layout& have, std::size_t from) const {
+    Bytes bytes = local_[index(t)][from];
+    if (adds_exponentials(have)) apply(bytes, [](double x) { return std::exp(x); });
+    return bytes;
   }
 
   static void add(Bytes& into, std::size_t to, const Bytes& from, std::size_t i, DType type) {
