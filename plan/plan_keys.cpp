@@ -110,6 +110,11 @@ void parse_bn(Plan& plan, const std::string& value) {
   plan.bn = one_of(value, kNames);
 }
 
+void parse_attention(Plan& plan, const std::string& value) {
+  static constexpr std::array<std::string_view, 2> kNames{"gather", "all-to-all"};
+  plan.attention = one_of(value, kNames);
+}
+
 void parse_order(Plan& plan, const std::string& value) {
   static constexpr std::array<std::string_view, 5> kAxes{"tp", "cp", "ep", "dp", "pp"};
   auto parts = split(value, '.');
@@ -187,6 +192,8 @@ constexpr std::array kTable{
             "activations computed again: none, selective, full"},
     PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
+    PlanKey{"attention", "rules", kText, true, parse_attention, print_text<&Plan::attention>,
+            "over a sequence that cp splits: gather keys and values, or all-to-all from the sequence to the heads and back"},
     PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>,
             "kept in the host's memory: none, optimizer, activations"},
     PlanKey{"compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,

@@ -43,6 +43,7 @@ std::size_t axis_named(const std::vector<MeshAxisInfo>& axes, std::string_view n
 /// Keys of the plan that change nothing because the axis they belong to has one coordinate.
 void warn_about_idle_keys(const Plan& plan, Program& program) {
   if (plan.sequence_parallel && plan.tp == 1) program.warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
+  if (plan.attention != "gather" && plan.cp == 1) program.warnings.push_back("attention=" + plan.attention + " is without effect for cp=1");
   if (plan.zero > 0 && plan.dp == 1) program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=1");
 }
 

@@ -77,22 +77,48 @@ bool window_can_be_cut(const ShardingTask& task, NodeId id, const IterDim& way, 
   return can_cut({graph::schema(node), types.view(), static_cast<std::size_t>(way.inputs.front().dim - 2)}, blocks);
 }
 
+std::vector<AtomId> atoms_named(const graph::LogicalDims& dims, const MeshAxis& axis, const std::string& name) {
+  std::vector<AtomId> atoms = name == "batch" ? dims.batch() : dims.named(name);
+  if (atoms.empty() && name != "batch") {
+    throw BadInput("mesh axis '" + axis.name + "'",
+                   "the model has no logical dimension '" + name + "'; 'inspect --dims' lists them, 'batch' is the inputs' first");
+  }
+  std::sort(atoms.begin(), atoms.end());
+  return atoms;
+}
+
+/// The first of the node's ways in `order` that one of the rules asks for and nothing hinders; -1: none.
+int first_fitting(const ShardingTask& task, NodeId id, std::size_t axis, const std::vector<std::vector<AtomId>>& rules,
+                  const std::vector<const IterDim*>& chosen) {
+  const std::vector<IterDim>& ways = task.dims.iteration(id);
+  for (const std::vector<AtomId>& rule : rules) {
+    for (const bool reduces : {false, true}) {
+      for (std::size_t w = 0; w < ways.size(); ++w) {
+        if (ways[w].reduces() == reduces && matches(task.dims.atoms(), rule, ways[w]) &&
+            obstacle(task, id, axis, ways[w], chosen) == Miss::None)
+          return static_cast<int>(w);
+      }
+    }
+  }
+  return -1;
+}
+
+bool reads_weight(const ShardingTask& task, const graph::Node& node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](TensorId t) { return t != TensorId::None && task.weights[graph::index(t)]; });
+}
+
 }  // namespace
 
 std::vector<AxisRules> resolve_rules(const graph::LogicalDims& dims, const std::vector<MeshAxis>& axes) {
   std::vector<AxisRules> rules;
   for (const MeshAxis& axis : axes) {
-    AxisRules resolved;
-    for (const std::string& name : axis.dims) {
-      std::vector<AtomId> atoms = name == "batch" ? dims.batch() : dims.named(name);
-      if (atoms.empty() && name != "batch") {
-        throw BadInput("mesh axis '" + axis.name + "'",
-                       "the model has no logical dimension '" + name + "'; 'inspect --dims' lists them, 'batch' is the inputs' first");
-      }
-      std::sort(atoms.begin(), atoms.end());
-      resolved.atoms.push_back(std::move(atoms));
-    }
-    rules.push_back(std::move(resolved));
+    const auto resolved = [&](const std::vector<std::string>& names) {
+      std::vector<std::vector<AtomId>> all;
+      for (const std::string& name : names) all.push_back(atoms_named(dims, axis, name));
+      return all;
+    };
+    rules.push_back({resolved(axis.dims), resolved(axis.weightless)});
   }
   return rules;
 }
@@ -132,23 +158,16 @@ void choose_forward(const ShardingTask& task, Sharding& result) {
   for (std::size_t n = 0; n < task.graph.nodes().size(); ++n) {
     const auto id = static_cast<NodeId>(n);
     if (task.graph[id].phase != graph::Phase::Forward) continue;
-    const std::vector<IterDim>& ways = task.dims.iteration(id);
-    std::vector<std::size_t> order(ways.size());
-    for (std::size_t w = 0; w < ways.size(); ++w) order[w] = w;
-    std::stable_partition(order.begin(), order.end(), [&](std::size_t w) { return !ways[w].reduces(); });
     std::vector<const IterDim*> chosen(axes);
     for (std::size_t a = 0; a < axes; ++a) {
       if (task.axes[a].size == 1) continue;
-      for (const std::vector<AtomId>& rule : task.rules[a].atoms) {
-        const auto fits = [&](std::size_t w) {
-          return matches(task.dims.atoms(), rule, ways[w]) && obstacle(task, id, a, ways[w], chosen) == Miss::None;
-        };
-        const auto way = std::find_if(order.begin(), order.end(), fits);
-        if (way == order.end()) continue;
-        chosen[a] = &ways[*way];
-        result.choices[n * axes + a] = static_cast<int>(*way);
-        break;
-      }
+      const AxisRules& rules = task.rules[a];
+      int way = -1;
+      if (!rules.weightless.empty() && !reads_weight(task, task.graph[id])) way = first_fitting(task, id, a, rules.weightless, chosen);
+      if (way < 0) way = first_fitting(task, id, a, rules.atoms, chosen);
+      if (way < 0) continue;
+      chosen[a] = &task.dims.iteration(id)[static_cast<std::size_t>(way)];
+      result.choices[n * axes + a] = way;
     }
   }
 }

@@ -10,10 +10,14 @@ namespace rehearsal::plan {
 
 /// What an axis may split, resolved from names; rules in order of preference.
 struct AxisRules {
-  std::vector<std::vector<graph::AtomId>> atoms;  ///< [rule]: sorted
+  std::vector<std::vector<graph::AtomId>> atoms;       ///< [rule]: sorted
+  std::vector<std::vector<graph::AtomId>> weightless;  ///< the same for operators that read no weight: theirs come before `atoms`
 };
 /// Throws BadInput when a name is none of a dimension.
 [[nodiscard]] std::vector<AxisRules> resolve_rules(const graph::LogicalDims& dims, const std::vector<MeshAxis>& axes);
+
+/// Tensors computed from parameters and constants alone, of which at least one is a parameter.
+[[nodiscard]] std::vector<bool> tensors_of_weights(const graph::Graph&);
 
 /// What all passes share.
 struct ShardingTask {
@@ -24,6 +28,7 @@ struct ShardingTask {
   std::vector<AxisRules> rules;
   std::vector<int> use_count;   ///< [tensor]: operands that read it
   std::vector<bool> data_only;  ///< [tensor]: computed from inputs and constants alone
+  std::vector<bool> weights;    ///< [tensor]: a parameter, or computed from parameters and constants alone
   std::vector<bool> whole;      ///< [node * axes + axis]: on data alone, and wanted whole: every coordinate computes all of it
   std::vector<std::vector<graph::NodeId>> unsplit;  ///< [axis]: the nodes among these that would otherwise be split
 

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
+#include "plan/sharding/passes.hpp"
 
 namespace rehearsal::plan {
 
@@ -20,30 +21,6 @@ using graph::Role;
 using graph::TensorId;
 
 namespace {
-
-/// Tensors computed from parameters and constants alone, of which at least one is a parameter.
-std::vector<bool> tensors_of_weights(const graph::Graph& g) {
-  std::vector<bool> weight(g.tensors().size()), fixed(g.tensors().size());
-  for (std::size_t t = 0; t < weight.size(); ++t) {
-    const auto& tensor = g.tensors()[t];
-    if (tensor.producer != NodeId::None) continue;
-    weight[t] = tensor.role == Role::Parameter;
-    fixed[t] = tensor.role == Role::Constant;
-  }
-  for (const auto& node : g.nodes()) {
-    if (node.phase != Phase::Forward) break;
-    const auto counts = [&](TensorId t) { return t == TensorId::None || weight[graph::index(t)] || fixed[graph::index(t)]; };
-    const bool of_weights = std::all_of(node.inputs.begin(), node.inputs.end(), counts);
-    const bool any =
-        std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && weight[graph::index(t)]; });
-    for (const TensorId o : node.outputs) {
-      if (o == TensorId::None) continue;
-      weight[graph::index(o)] = of_weights && any;
-      fixed[graph::index(o)] = of_weights && !any;
-    }
-  }
-  return weight;
-}
 
 /// Collects what products of activations and weights do with each dimension.
 class UseFinder {
@@ -278,6 +255,24 @@ MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr
   return axis;
 }
 
+MeshAxis expert_axis(const LogicalDims& dims, const Plan& plan, const DimensionUse& use) {
+  if (use.experts.empty())
+    refuse("ep", plan.ep, "the model has no experts: no weight is used batch by batch along a dimension that its inputs have too");
+  MeshAxis axis{"ep", plan.ep, names_of(dims, use.experts), false};
+  axis.dims.emplace_back("batch");
+  return axis;
+}
+
+MeshAxis sequence_axis(const LogicalDims& dims, const Plan& plan, const DimensionUse& use) {
+  if (use.sequence.empty())
+    refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
+  MeshAxis axis{"cp", plan.cp, names_of(dims, use.sequence), false};
+  if (plan.attention != "all-to-all") return axis;
+  if (dims.named("heads").empty()) refuse("cp", plan.cp, "attention=all-to-all: the model has no attention with heads");
+  axis.weightless.emplace_back("heads");
+  return axis;
+}
+
 /// The image axis at every resolution. `from_end` 0: width.
 MeshAxis image_axis(const graph::TrainingGraph& training, const LogicalDims& dims, const char* name, int degree, std::size_t from_end) {
   MeshAxis axis{name, degree, {}, false};
@@ -310,19 +305,14 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
   std::vector<MeshAxis> axes;
   if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
   if (plan.dp > 1) axes.push_back({"dp", plan.dp, {"batch"}, false, plan.zero});
-  if (plan.ep > 1) {
-    if (book.use->experts.empty())
-      refuse("ep", plan.ep, "the model has no experts: no weight is used batch by batch along a dimension that its inputs have too");
-    MeshAxis experts{"ep", plan.ep, names_of(*dims, book.use->experts), false};
-    experts.dims.emplace_back("batch");
-    axes.push_back(std::move(experts));
-  }
-  if (plan.cp > 1) {
-    if (book.use->sequence.empty())
-      refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
-    axes.push_back({"cp", plan.cp, names_of(*dims, book.use->sequence), false});
-  }
+  if (plan.ep > 1) axes.push_back(expert_axis(*dims, plan, *book.use));
   if (plan.tp > 1) axes.push_back(tensor_axis(training, dims, plan, book));
+  if (plan.cp > 1) {
+    // Axes nest in their order. Where both split heads, tp's blocks stay and cp deals out each; where both split the sequence, tp gathers
+    // its part of cp's block more often.
+    const bool deals_out_heads = plan.attention == "all-to-all";
+    axes.insert(axes.end() - (plan.tp > 1 && !deals_out_heads ? 1 : 0), sequence_axis(*dims, plan, *book.use));
+  }
   const char* const names[] = {"depth", "height", "width"};
   for (std::size_t i = 0; i < 3; ++i) {
     if (plan.spatial[i] > 1) axes.push_back(image_axis(training, *dims, names[i], plan.spatial[i], 2 - i));

@@ -25,6 +25,7 @@ struct MeshAxis {
   /// ZeRO (Rajbhandari et al. 2020): 1, 2 deal out optimizer state and the update of every parameter, 3 the stored parameter too, each
   /// along its largest dimension that no other axis has.
   int zero = 0;
+  std::vector<std::string> weightless = {};  ///< what operators that read no weight split rather than `dims`
 };
 
 enum class ConversionKind : std::uint8_t {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "plan/sharding/passes.hpp"
 
 namespace rehearsal::plan {
@@ -5,6 +7,29 @@ namespace rehearsal::plan {
 using graph::NodeId;
 using graph::Role;
 using graph::TensorId;
+
+std::vector<bool> tensors_of_weights(const graph::Graph& g) {
+  std::vector<bool> weight(g.tensors().size()), fixed(g.tensors().size());
+  for (std::size_t t = 0; t < weight.size(); ++t) {
+    const graph::Tensor& tensor = g.tensors()[t];
+    if (tensor.producer != NodeId::None) continue;
+    weight[t] = tensor.role == Role::Parameter;
+    fixed[t] = tensor.role == Role::Constant;
+  }
+  for (const auto& node : g.nodes()) {
+    if (node.phase != graph::Phase::Forward) break;
+    const auto counts = [&](TensorId t) { return t == TensorId::None || weight[graph::index(t)] || fixed[graph::index(t)]; };
+    const bool of_weights = std::all_of(node.inputs.begin(), node.inputs.end(), counts);
+    const bool any =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && weight[graph::index(t)]; });
+    for (const TensorId o : node.outputs) {
+      if (o == TensorId::None) continue;
+      weight[graph::index(o)] = of_weights && any;
+      fixed[graph::index(o)] = of_weights && !any;
+    }
+  }
+  return weight;
+}
 
 ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDims& d, const std::vector<MeshAxis>& a)
     : training(t),
@@ -14,6 +39,7 @@ ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDi
       rules(resolve_rules(d, a)),
       use_count(t.graph.tensors().size()),
       data_only(t.graph.tensors().size()),
+      weights(tensors_of_weights(t.graph)),
       whole(t.graph.nodes().size() * a.size()),
       unsplit(a.size()) {
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {

@@ -74,6 +74,29 @@ TEST_CASE("context parallel GPT gathers keys and values") {
   CHECK(c.bytes.at("forward all-gather cp") == 4 * 16 * 64 * 4);
 }
 
+TEST_CASE("all-to-all attention exchanges the sequence for heads and back (DeepSpeed-Ulysses, Jacobs et al. 2023, section 3.1)") {
+  const auto c = collectives(kGpt, 4, "cp=2,attention=all-to-all");
+  CHECK(c.number.at("forward all-to-all cp") == 6);  // q, k and v in one, and the result, of 3 layers
+  CHECK(c.number.at("backward all-to-all cp") == 6);
+  CHECK_FALSE(c.number.contains("forward all-gather cp"));
+  CHECK_FALSE(c.number.contains("backward reduce-scatter cp"));
+  // Of q, k, v [4, 16/2, 3 x 64] in f32 a rank sends the half whose heads are the other's, and receives as much.
+  CHECK(c.bytes.at("forward all-to-all cp") == 2 * (4 * 8 * 3 * 64 * 4 / 2));
+  // 4 heads over tp=2 and cp=2: tp's stay where they are.
+  const auto both = collectives(kGpt, 4, "tp=2,cp=2,attention=all-to-all");
+  CHECK(both.number.at("forward all-to-all cp") == 6);
+  CHECK_FALSE(both.number.contains("forward all-gather tp"));
+}
+
+TEST_CASE("expert parallelism sends tokens to their experts and back (GShard, Lepikhin et al. 2020, section 3.2)") {
+  const auto c = collectives("moe?layers=3&hidden=64&heads=4&kv_heads=2&ffn=128&vocab=96&seq=16&experts=4&top_k=2&capacity=125", 4, "ep=2");
+  CHECK(c.number.at("forward all-to-all ep") == 6);  // dispatch and combine of 3 layers
+  CHECK(c.number.at("backward all-to-all ep") == 6);
+  CHECK_FALSE(c.number.contains("forward all-gather ep"));  // the router sees all experts, of its own samples
+  // Capacity: 1.25 x 16 tokens x 2 choices / 4 experts = 10 rows of 64. Of its 2 samples' 4 x 10 rows a rank sends those of 2 experts.
+  CHECK(c.bytes.at("forward all-to-all ep") == 2 * (2 * 2 * 10 * 64 * 4));
+}
+
 TEST_CASE("sharded updates: gradients are dealt out, parameters gathered (ZeRO, Rajbhandari et al. 2020, section 5)") {
   const auto parameters = static_cast<int>(training_of(kGpt, 4).parameters.size());
   auto one = collectives(kGpt, 4, "dp=2,zero=1"), three = collectives(kGpt, 4, "dp=2,zero=3");
