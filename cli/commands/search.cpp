@@ -51,6 +51,7 @@ int search(const Options& o, Terminal& terminal) {
     // Keys given as "auto" are searched, the others are fixed.
     options.fixed = plan_argument(o.platform.plan).plan;
     options.free = options.fixed.searched;
+    options.splits_samples = true;
   }
   const auto progress = terminal.progress("searching");
   const auto found = plan::search(setup.job(), options, *progress);

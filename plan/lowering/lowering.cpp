@@ -119,7 +119,9 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
 Program lower(const graph::TrainingGraph& training, const Plan& plan, const Backend& backend, const LoweringOptions& options) {
   if (const auto violations = validate(training, plan); !violations.empty()) throw Refusal("plan: " + sentence(violations));
   Program program;
-  program.model_hash = training.graph.hash();
+  const auto rules = options.rules ? options.rules : std::make_shared<RuleBook>();
+  if (rules->model_hash.empty()) rules->model_hash = training.graph.hash();
+  program.model_hash = rules->model_hash;
   program.plan = plan;
   if (!training.parameters.empty()) program.dtype = training.graph[training.parameters.front().value].type.dtype;
   program.batch = training.batch;
@@ -128,7 +130,6 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   program.axes = mesh_of(plan);
 
   const auto dims = options.dims ? options.dims : std::make_shared<const graph::LogicalDims>(training.graph);
-  const auto rules = options.rules ? options.rules : std::make_shared<RuleBook>();
   const auto axes = sharding_axes(training, dims, plan, program.micro_batches, *rules);
   program.sharding = std::make_shared<const Sharding>(shard(training, dims, axes));
   const auto& sharding = *program.sharding;

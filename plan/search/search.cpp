@@ -4,9 +4,12 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <limits>
+#include <set>
 
 #include "base/error.hpp"
 #include "plan/lowering/stages.hpp"
+#include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -60,16 +63,13 @@ class Searching {
       : job_(job), options_(options), evaluator_(closed_form_evaluator()), start_(std::chrono::steady_clock::now()) {}
 
   void run(Progress& progress) {
-    const auto plans = enumerate_plans(job_, options_);
+    auto options = options_;
+    options.splits_samples = options.splits_samples || options.objective == "memory" || options.objective == "pareto";
     result_.exhausted = true;
-    for (const auto& plan : plans) {
-      if (progress.stop_requested() || over_budget()) {
-        result_.exhausted = false;
-        break;
-      }
-      try_plan(plan);
-      progress.advance("plans", static_cast<double>(++tried_), static_cast<double>(plans.size()));
-    }
+    try_all(enumerate_plans(job_, options), progress);
+    if (!good_.empty() || options.splits_samples || !result_.exhausted) return;
+    options.splits_samples = true;
+    try_all(enumerate_plans(job_, options), progress);
   }
 
   SearchResult finish() && {
@@ -87,10 +87,22 @@ class Searching {
     return (options_.seconds && elapsed() > *options_.seconds) || (options_.plans && result_.searched >= *options_.plans);
   }
 
+  void try_all(const std::vector<Plan>& plans, Progress& progress) {
+    for (const auto& plan : plans) {
+      if (progress.stop_requested() || over_budget()) {
+        result_.exhausted = false;
+        break;
+      }
+      if (tried_.insert(to_text(plan)).second) try_plan(plan);
+      progress.advance("plans", static_cast<double>(tried_.size()), static_cast<double>(plans.size()));
+    }
+  }
+
   void prune(const std::string& reason) { ++result_.pruned[reason]; }
 
   void try_plan(Plan plan) {
     if (!loops_ && plan.micro_batch && *plan.micro_batch < job_.training.batch / plan.dp) return prune("micro-batches cannot run");
+    if (least_seconds(plan) > best_seconds_) return prune("cannot be among the quickest");
     if (plan.pp > 1 && plan.cuts.empty()) plan.cuts = cuts(plan);
     if (const auto violations = validate(job_.training, plan); !violations.empty())
       return prune(violations.front().key + ": " + violations.front().remedy);
@@ -101,6 +113,7 @@ class Searching {
       auto a = assess(job_, plan, *evaluator_);
       ++result_.searched;
       if (a.fits()) {
+        if (options_.objective == "time") note_time(a.step.value());
         good_.push_back(std::move(a));
       } else {
         prune("does not fit in memory");
@@ -145,6 +158,28 @@ class Searching {
     return job_.model.kernel(kernel).seconds.value();
   }
 
+  /// Seconds below which no step can be, by work alone: kernels on a part of their work are not quicker than their share, up to kMargin.
+  double least_seconds(const Plan& plan) {
+    constexpr double kMargin = 0.8;
+    auto& whole = work_seconds_[plan.ranks()];
+    if (whole == 0) {
+      const int threads = threads_per_rank(job_.platform, plan.ranks());
+      for (const auto& node : job_.training.graph.nodes()) whole += share_seconds(node, {}, threads);
+    }
+    const auto& row = schedule(plan.schedule);
+    const bool fills = plan.pp > 1 && plan.micro_batch && row.plain();
+    const std::int64_t replica = std::max<std::int64_t>(1, job_.training.batch / plan.dp);
+    const double bubble = fills ? row.bubble(plan.pp, static_cast<int>((replica + *plan.micro_batch - 1) / *plan.micro_batch)) : 0;
+    return kMargin * whole / plan.ranks() * (1 + bubble);
+  }
+
+  /// Slower plans than the best so many are of no interest.
+  void note_time(double seconds) {
+    quickest_.insert(seconds);
+    if (quickest_.size() > options_.top) quickest_.erase(std::prev(quickest_.end()));
+    if (quickest_.size() == options_.top) best_seconds_ = *quickest_.rbegin();
+  }
+
   /// Bytes that every plan of one stage must hold: parameters, slots, states.
   [[nodiscard]] std::int64_t weights_floor() const {
     double bytes = 0;
@@ -185,7 +220,11 @@ class Searching {
   SearchResult result_;
   std::map<std::pair<int, int>, std::vector<std::string>> cuts_;
   bool loops_ = true;  ///< until a plan with micro-batches has shown that the model has none
-  std::int64_t tried_ = 0, nearest_missing_ = 0;
+  std::set<std::string> tried_;
+  std::map<int, double> work_seconds_;  ///< by ranks: of all nodes on one of them
+  std::multiset<double> quickest_;
+  double best_seconds_ = std::numeric_limits<double>::infinity();
+  std::int64_t nearest_missing_ = 0;
   std::string nearest_, last_refusal_;
 };
 

@@ -24,13 +24,19 @@ struct ObjectiveRow {
 /// time, energy, cost, memory.
 [[nodiscard]] std::span<const ObjectiveRow> objective_table();
 
+/// Keys of a plan that a search varies.
+[[nodiscard]] std::vector<std::string> searchable_keys();
+
 struct SearchOptions {
   std::string objective = "time";     ///< a row of objective_table(), or "pareto" (time, energy, cost and memory)
   std::optional<double> seconds;      ///< budget of wall-clock time
   std::optional<std::int64_t> plans;  ///< budget of assessed plans: reproducible
   std::size_t top = 5;
   Plan fixed;  ///< what the user fixed; keys in `fixed.searched` and those in `free` are searched
-  std::vector<std::string> free{"dp", "tp", "pp", "zero", "sequence_parallel", "micro_batch", "schedule"};
+  std::vector<std::string> free = searchable_keys();
+  /// Splits samples (cp, spatial) wherever it can. Otherwise where the batch is too small for the ranks, for the objectives memory and
+  /// pareto, and when nothing else fits.
+  bool splits_samples = false;
 };
 
 struct SearchResult {
@@ -44,7 +50,7 @@ struct SearchResult {
 /// Throws Refusal when no plan can run, saying which came nearest and by how much it fails.
 [[nodiscard]] SearchResult search(const Job&, const SearchOptions&, Progress&);
 
-/// All plans of the space, in a fixed order: every dp and pp with dp·pp ranks on the platform, micro-batches, schedules.
+/// All plans of the space, in a fixed order: those of most ranks first. Throws BadInput when a key is free that cannot be searched.
 [[nodiscard]] std::vector<Plan> enumerate_plans(const Job&, const SearchOptions&);
 
 }  // namespace rehearsal::plan

@@ -39,6 +39,7 @@ class UseFinder {
     for (const auto& [atom, flops] : rows_) {
       if (flops >= 0.3 * total_ && !dims_.atoms().is_window(atom)) use.sequence.push_back(atom);
     }
+    for (const TensorId t : g_.inputs()) use.image_axes = std::max(use.image_axes, image_axes_of(dims_.of(t)));
     use.experts.assign(experts_.begin(), experts_.end());
     use.weights = groups(true);
     if (use.weights.empty()) use.weights = groups(false);
@@ -66,6 +67,14 @@ class UseFinder {
       if (best.size() < kMostGroups) best.push_back(alike[signature]);
     }
     return best;
+  }
+
+  [[nodiscard]] std::size_t image_axes_of(const graph::TensorDims& dims) const {
+    const auto slides = [&](const graph::Factors& f) {
+      return std::any_of(f.begin(), f.end(), [&](AtomId a) { return dims_.atoms().is_window(a); });
+    };
+    const auto first = std::find_if_not(dims.rbegin(), dims.rend(), slides);
+    return std::min<std::size_t>(3, static_cast<std::size_t>(first - dims.rbegin()));
   }
 
   /// By two operators or more: the loss alone is no reason, it comes once.

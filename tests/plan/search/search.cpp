@@ -32,7 +32,8 @@ struct Setting {
 SearchResult found(const Setting& setting, const std::string& objective) {
   SearchOptions options;
   options.objective = objective;
-  options.top = 1000;
+  options.top = 10000;
+  options.splits_samples = true;
   Progress progress;
   return search(setting.job(), options, progress);
 }
@@ -52,11 +53,13 @@ std::vector<Assessment> brute_force(const Setting& setting) {
     auto a = assess(job, plan, *evaluator);
     if (a.fits()) all.push_back(std::move(a));
   };
-  const auto try_shared = [&](const std::string& text, int dp, int tp) {
+  const auto try_shared = [&](const std::string& text, int dp) {
+    const bool tp = text.find(",tp=1") == std::string::npos, cp = text.find(",cp=1") == std::string::npos;
     for (const int zero : {0, 1, 3})
       for (const auto* sequence : {"off", "on"})
-        if ((zero == 0 || dp > 1) && (tp > 1 || std::string(sequence) == "off"))
-          try_plan(text + ",tp=" + std::to_string(tp) + ",zero=" + std::to_string(zero) + ",sequence_parallel=" + sequence);
+        for (const auto* attention : {"gather", "all-to-all"})
+          if ((zero == 0 || dp > 1) && (tp || std::string(sequence) == "off") && (cp || std::string(attention) == "gather"))
+            try_plan(text + ",zero=" + std::to_string(zero) + ",sequence_parallel=" + sequence + ",attention=" + attention);
   };
   for (const int dp : {1, 2, 4})
     for (const int pp : {1, 2, 4})
@@ -66,8 +69,11 @@ std::vector<Assessment> brute_force(const Setting& setting) {
           if (pp == 1 && std::string(order) != "1f1b") continue;
           if (whole && std::string(size).empty() != (pp == 1)) continue;  // a replica's whole batch is written in one way
           for (const int tp : {1, 2, 4})
-            if (dp * pp * tp <= 4)
-              try_shared("dp=" + std::to_string(dp) + ",pp=" + std::to_string(pp) + size + ",schedule=" + order, dp, tp);
+            for (const int cp : {1, 2, 4})
+              if (dp * pp * tp * cp <= 4)
+                try_shared("dp=" + std::to_string(dp) + ",pp=" + std::to_string(pp) + size + ",schedule=" + order +
+                               ",tp=" + std::to_string(tp) + ",cp=" + std::to_string(cp),
+                           dp);
         }
   return all;
 }
