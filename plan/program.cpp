@@ -61,14 +61,13 @@ std::pair<int, int> axis_position(const Program& program, int rank, std::string_
 }  // namespace
 
 SampleRange samples(const Program& program, int rank, int micro_batch) {
-  Range own{0, program.batch};
-  for (const auto* axis : {"dp", "ep"}) {
-    const auto [replicas, replica] = axis_position(program, rank, axis);
-    const auto inside = block(own.count(), replicas, replica);
-    own = {own.begin + inside.begin, own.begin + inside.end};
-  }
-  const auto part = block(own.count(), program.micro_batches, micro_batch);
-  return {own.begin + part.begin, part.count()};
+  const auto part = [](Range whole, std::pair<int, int> share) {
+    const auto inside = block(whole.count(), share.first, share.second);
+    return Range{whole.begin + inside.begin, whole.begin + inside.end};
+  };
+  const Range replica = part({0, program.batch}, axis_position(program, rank, "dp"));
+  const Range own = part(part(replica, {program.micro_batches, micro_batch}), axis_position(program, rank, "ep"));
+  return {own.begin, own.count()};
 }
 
 const graph::Attributes& attributes_of(const Role& role, const Instruction& i, const graph::Node& node) {

@@ -112,6 +112,10 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   else if (training.batch / p.dp < micro_batches_of(training.batch, p))
     violations.push_back({"micro_batch", "the smallest replica has fewer samples than there are micro-batches",
                           "use a larger micro_batch or a batch that dp divides"});
+  else if (const auto parts = std::int64_t{p.dp} * p.ep * micro_batches_of(training.batch, p);
+           p.ep > 1 && p.micro_batch && training.batch % parts != 0)
+    violations.push_back({"micro_batch", "the ranks of ep share the samples of a micro-batch, which must be equal shares",
+                          "use a micro_batch that ep=" + std::to_string(p.ep) + " divides, and that divides the batch of a replica"});
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
 }
@@ -143,7 +147,8 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
                           axes.size(), {}};
-  context.time_axis = program.micro_batches > 1 ? axes.size() - 1 : axes.size();
+  const auto time = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& a) { return a.in_time; });
+  context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   build_roles(context, program);
   return program;

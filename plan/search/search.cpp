@@ -120,7 +120,7 @@ class Searching {
         note_nearest(a);
       }
     } catch (const NoMicroBatches& refusal) {
-      loops_ = false;
+      loops_ = plan.ranks() != plan.dp * plan.pp;  // other axes may be what a batch is too small for
       last_refusal_ = refusal.what();
       prune("micro-batches cannot run");
     } catch (const Refusal& refusal) {

@@ -314,6 +314,9 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
   std::vector<MeshAxis> axes;
   if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
   if (plan.dp > 1) axes.push_back({"dp", plan.dp, {"batch"}, false, plan.zero});
+  // Micro-batches are the innermost axis, but for experts: a micro-batch is dealt out to their ranks, and comes back together for it.
+  const MeshAxis time{"micro-batch", micro_batches, {"batch"}, true};
+  if (plan.ep > 1 && micro_batches > 1) axes.push_back(time);
   if (plan.ep > 1) axes.push_back(expert_axis(*dims, plan, *book.use));
   if (plan.tp > 1) axes.push_back(tensor_axis(training, dims, plan, book));
   if (plan.cp > 1) {
@@ -326,7 +329,7 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
   for (std::size_t i = 0; i < 3; ++i) {
     if (plan.spatial[i] > 1) axes.push_back(image_axis(training, *dims, names[i], plan.spatial[i], 2 - i));
   }
-  if (micro_batches > 1) axes.push_back({"micro-batch", micro_batches, {"batch"}, true});
+  if (plan.ep == 1 && micro_batches > 1) axes.push_back(time);
   return axes;
 }
 

@@ -60,6 +60,8 @@ graph::Graph build(const Case& c) {
   if (c.model == "squares") return squares(c.batch);
   if (c.model == "mlp") return mlp(c.batch);
   if (c.model == "cnn") return cnn(c.batch);
+  if (c.model == "moe")
+    return graph::zoo::build("moe?layers=2&hidden=16&heads=2&kv_heads=1&ffn=24&seq=6&vocab=24&experts=4&top_k=2&capacity=125", c.batch);
   if (c.model == "gpt") return graph::zoo::build("gpt?layers=2&hidden=16&heads=2&seq=6&vocab=24", c.batch);
   throw BadInput("model " + c.model, "use mlp, cnn, gpt, gates or squares");
 }
