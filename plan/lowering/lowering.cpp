@@ -7,6 +7,7 @@
 #include "base/join.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/sharding/classes.hpp"
+#include "plan/sharding/linear.hpp"
 #include "plan/sharding/rules.hpp"
 
 namespace rehearsal::plan {
@@ -21,7 +22,6 @@ constexpr Unsupported kUnsupported[] = {
     {"recompute", [](const Plan& p) { return p.recompute != "none"; }},
     {"offload", [](const Plan& p) { return p.offload != "none"; }},
     {"compression", [](const Plan& p) { return p.compression != "none"; }},
-    {"bn", [](const Plan& p) { return p.bn != "batch"; }},
 };
 
 std::int64_t largest_replica(std::int64_t batch, int dp) { return (batch + dp - 1) / dp; }
@@ -45,6 +45,22 @@ void warn_about_idle_keys(const Plan& plan, Program& program) {
   if (plan.sequence_parallel && plan.tp == 1) program.warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
   if (plan.attention != "gather" && plan.cp == 1) program.warnings.push_back("attention=" + plan.attention + " is without effect for cp=1");
   if (plan.zero > 0 && plan.dp == 1) program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=1");
+}
+
+void warn_about_statistics(const graph::Graph& g, Program& program) {
+  const Plan& plan = program.plan;
+  if (plan.bn == "batch") return;
+  const bool normalizes =
+      std::any_of(g.nodes().begin(), g.nodes().end(), [](const graph::Node& n) { return is_batch_statistic(graph::schema(n).name, 1); });
+  const std::int64_t groups = std::int64_t{program.micro_batches} * (plan.bn == "local" ? plan.dp : 1);
+  if (!normalizes || groups == 1) {
+    program.warnings.push_back(
+        "bn=" + plan.bn + " is without effect: " + (normalizes ? "there is one group of samples" : "the model has no batch normalization"));
+    return;
+  }
+  program.warnings.push_back("bn=" + plan.bn + ": batch normalization takes the statistics of each of " + std::to_string(groups) +
+                             " parts of the batch by itself, which is different mathematics from those of the whole batch; running " +
+                             "statistics are still those of the whole batch");
 }
 
 void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Program& program) {
@@ -116,6 +132,10 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
            p.ep > 1 && p.micro_batch && training.batch % parts != 0)
     violations.push_back({"micro_batch", "the ranks of ep share the samples of a micro-batch, which must be equal shares",
                           "use a micro_batch that ep=" + std::to_string(p.ep) + " divides, and that divides the batch of a replica"});
+  if (const std::int64_t parts = std::int64_t{p.dp} * micro_batches_of(training.batch, p);
+      p.bn != "batch" && p.micro_batch && training.batch % parts != 0)
+    violations.push_back({"bn", p.bn + " takes statistics of each micro-batch, and they would be of two sizes",
+                          "use a micro_batch and a batch of which every replica has a whole number"});
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
 }
@@ -140,6 +160,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   refuse_barriers(training.graph, sharding);
   warn_about_replicas(sharding, training.graph, program);
   warn_about_idle_keys(plan, program);
+  warn_about_statistics(training.graph, program);
   Plan cut = plan;
   cut.pp = parts(schedule_of(plan).placement, pipeline_shape(plan, program.micro_batches));
   auto stages = assign_stages(training, cut, options.node_cost);

@@ -1,6 +1,9 @@
-// Regions and attributes of nodes whose windows are cut into blocks.
+// Regions and attributes of nodes whose windows are cut into blocks, or that take statistics of a part of the batch.
+
+#include <cmath>
 
 #include "plan/sharding/copies.hpp"
+#include "plan/sharding/linear.hpp"
 #include "plan/sharding/sharding.hpp"
 #include "plan/sharding/windows.hpp"
 
@@ -47,6 +50,21 @@ graph::Shape Sharding::operand_shape(NodeId node, std::size_t operand, const Coo
   return shape;
 }
 
+namespace {
+
+/// The part of the batch over which a node takes its statistics at a coordinate.
+double share_of_statistics(const Sharding& s, NodeId id, const Coordinates& at) {
+  const graph::Node& node = s.dims->graph()[id];
+  if (!is_batch_statistic(graph::schema(node).name, 1)) return 1;
+  Layout own(s.axes.size());
+  for (std::size_t a = 0; a < s.axes.size(); ++a)
+    if (s.axes[a].own_statistics && s.splits_samples(id, a)) own[a] = s.wanted[graph::index(id)][0][a];
+  const auto samples = s.shape(s.dims->of_operand(id, 0), own, at).front();
+  return static_cast<double>(samples) / static_cast<double>(s.dims->graph()[node.inputs[0]].type.shape.front());
+}
+
+}  // namespace
+
 std::optional<graph::Attributes> Sharding::attributes_on(NodeId id, const Coordinates& at) const {
   std::optional<graph::Attributes> changed;
   for (std::size_t a = 0; a < axes.size(); ++a) {
@@ -56,6 +74,10 @@ std::optional<graph::Attributes> Sharding::attributes_on(NodeId id, const Coordi
       const graph::Attributes alone = local_attributes(node, mine, dims->graph()[id].attributes);
       changed = merged_windows(now, alone, node.axis);
     });
+  }
+  if (const auto share = share_of_statistics(*this, id, at); share != 1) {
+    if (!changed) changed = dims->graph()[id].attributes;
+    changed->set("count", static_cast<std::int64_t>(std::llround(share * static_cast<double>(changed->integer("count", 0)))));
   }
   return changed;
 }

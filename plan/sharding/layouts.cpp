@@ -184,10 +184,15 @@ class LayoutPass {
         const bool passed_on = passes_on(id, a) && (i == 0 || all_operands_sum(id));
         const IterDim* way = s_.choice(id, a);
         const bool added = way && way->kind == graph::LabelKind::Sum && static_cast<int>(i) == addend_of(graph::schema(node).name);
-        wanted[i][a] = passed_on || added ? partial(graph::LabelKind::Sum) : operand_layout(id, way, i);
+        wanted[i][a] = passed_on || added || normalizes_alone(id, i, a) ? partial(graph::LabelKind::Sum) : operand_layout(id, way, i);
       }
       if (unsettled) agree(t, id, i);  // optimizer state: first read by the update
     }
+  }
+
+  /// Does each coordinate of the axis use its own part of the sums, as if it were the whole?
+  bool normalizes_alone(NodeId id, std::size_t operand, std::size_t axis) const {
+    return task_.axes[axis].own_statistics && s_.splits_samples(id, axis) && is_batch_statistic(graph::schema(graph_[id]).name, operand);
   }
 
   /// The way that suits what is read best: most operands already lie so, and nothing reduced if there is a tie. -1: none of `ways` is

@@ -17,18 +17,26 @@ constexpr LinearRow kLinear[] = {
     {"GatherGrad", LinearIn::First}, {"Add", LinearIn::All},         {"Sub", LinearIn::All},        {"Concat", LinearIn::All},
 };
 
-struct AddendRow {
+struct OperandRow {
   std::string_view op;
   int operand;
 };
 
-constexpr AddendRow kAddends[] = {{"Gemm", 2}, {"Conv", 2}, {"ConvTranspose", 2}};
+constexpr OperandRow kAddends[] = {{"Gemm", 2}, {"Conv", 2}, {"ConvTranspose", 2}};
+
+constexpr OperandRow kBatchStatistics[] = {
+    {"BatchNormApply", 1}, {"BatchNormGradSums", 1}, {"BatchNormGradInput", 1}, {"BatchNormGradInput", 4}};
 
 }  // namespace
 
 int addend_of(std::string_view op) {
-  const auto row = std::find_if(std::begin(kAddends), std::end(kAddends), [&](const AddendRow& r) { return r.op == op; });
+  const auto row = std::find_if(std::begin(kAddends), std::end(kAddends), [&](const OperandRow& r) { return r.op == op; });
   return row == std::end(kAddends) ? -1 : row->operand;
+}
+
+bool is_batch_statistic(std::string_view op, std::size_t operand) {
+  return std::any_of(std::begin(kBatchStatistics), std::end(kBatchStatistics),
+                     [&](const OperandRow& r) { return r.op == op && static_cast<std::size_t>(r.operand) == operand; });
 }
 
 std::optional<LinearIn> linear_in(std::string_view op) {

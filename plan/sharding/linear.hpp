@@ -21,4 +21,7 @@ enum class LinearIn : std::uint8_t {
 /// -1: there is none.
 [[nodiscard]] int addend_of(std::string_view op);
 
+/// Is the operand a pair of sums over 'count' elements of the batch, by which the node normalizes?
+[[nodiscard]] bool is_batch_statistic(std::string_view op, std::size_t operand);
+
 }  // namespace rehearsal::plan

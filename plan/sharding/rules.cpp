@@ -330,6 +330,7 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
     if (plan.spatial[i] > 1) axes.push_back(image_axis(training, *dims, names[i], plan.spatial[i], 2 - i));
   }
   if (plan.ep == 1 && micro_batches > 1) axes.push_back(time);
+  for (MeshAxis& axis : axes) axis.own_statistics = (plan.bn != "batch" && axis.in_time) || (plan.bn == "local" && axis.name == "dp");
   return axes;
 }
 

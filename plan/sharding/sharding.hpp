@@ -25,6 +25,7 @@ struct MeshAxis {
   /// ZeRO (Rajbhandari et al. 2020): 1, 2 deal out optimizer state and the update of every parameter, 3 the stored parameter too, each
   /// along its largest dimension that no other axis has.
   int zero = 0;
+  bool own_statistics = false;               ///< each coordinate normalizes by the statistics of its own samples: other mathematics
   std::vector<std::string> weightless = {};  ///< what operators that read no weight split rather than `dims`
 };
 
@@ -101,6 +102,12 @@ struct Sharding {
 
   [[nodiscard]] const graph::IterDim* choice(graph::NodeId node, std::size_t axis) const;  ///< nullptr: not split there
   [[nodiscard]] const Layout& layout(graph::TensorId t) const { return layouts[graph::index(t)]; }
+  /// Is a node split on an axis along the first dimension of its first operand?
+  [[nodiscard]] bool splits_samples(graph::NodeId node, std::size_t axis) const {
+    const graph::IterDim* way = choice(node, axis);
+    const graph::Place* place = way ? way->input(0) : nullptr;
+    return place && place->dim == 0;
+  }
   /// The conversion that feeds an operand; nullptr when the tensor is already as wanted.
   [[nodiscard]] const Conversion* conversion(graph::NodeId node, std::size_t operand) const;
   [[nodiscard]] std::int64_t coordinates_count() const;  ///< product of the axes' sizes

@@ -89,6 +89,14 @@ const std::vector<Case> kCases{
     {"cnn", 6, "spatial=2x2"},
     {"cnn", 6, "spatial=2,tp=2"},
     {"cnn", 5, "dp=2,spatial=2x1,zero=1"},
+    // statistics of parts of the batch
+    {"cnn", 8, "dp=2,bn=local"},
+    {"cnn", 8, "dp=2,micro_batch=2,bn=local"},
+    {"cnn", 8, "pp=2,micro_batch=2,bn=local"},
+    {"cnn", 8, "pp=2,micro_batch=4,bn=sync"},
+    {"cnn", 8, "dp=2,pp=2,micro_batch=2,bn=local"},
+    {"cnn", 8, "dp=2,spatial=2x1,bn=local"},
+    {"cnn", 8, "tp=2,micro_batch=4,bn=local"},
     // several chunks on a stage; gradients of weights apart
     {"mlp", 8, "pp=2,micro_batch=1,interleave=2"},
     {"mlp", 7, "pp=2,micro_batch=2,schedule=interleaved,interleave=2"},  // 2 2 2 1
@@ -142,8 +150,10 @@ std::vector<Case> in_both_types(const std::vector<Case>& cases) {
   return both;
 }
 
+/// Where parts of the batch have statistics of their own: with the same parts, one after the other.
 Case on_one_rank(Case c) {
-  c.plan = "dp=1";
+  const auto plan = rehearsal::plan::parse_plan(c.plan);
+  c.plan = plan.bn == "batch" ? "dp=1" : "dp=1,micro_batch=" + std::to_string(plan.micro_batch.value_or(c.batch / plan.dp)) + ",bn=local";
   return c;
 }
 
