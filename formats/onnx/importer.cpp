@@ -4,6 +4,8 @@
 
 #include "base/error.hpp"
 #include "formats/onnx/ops/rows.hpp"
+#include "formats/onnx/rebatch/batch_trace.hpp"
+#include "formats/onnx/rebatch/rebatch.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -27,8 +29,8 @@ bool is_stored_node(const onnx::NodeProto& node) {
 
 }  // namespace
 
-Importer::Importer(const ModelFile& file, const ImportOptions& options)
-    : file_(file), options_(options), declarations_(file.model), opsets_(versions_of(file.model.opset_import())) {
+Importer::Importer(const ModelFile& file, const ImportOptions& options, BatchTrace* trace)
+    : file_(file), options_(options), trace_(trace), declarations_(file.model), opsets_(versions_of(file.model.opset_import())) {
   for (const auto& function : file.model.functions()) {
     functions_[function_key(function.domain(), function.name())] = &function;
     function_opsets_[&function] = versions_of(function.opset_import());
@@ -36,10 +38,12 @@ Importer::Importer(const ModelFile& file, const ImportOptions& options)
   main_.opsets = &opsets_;
 }
 
-ImportedModel Importer::run() && {
+/// What inputs and initializers stand for follows from who reads them.
+void Importer::prepare() {
+  if (!nodes_.empty()) return;
   const onnx::GraphProto& graph = file_.model.graph();
-  const NodeList nodes = in_topological_order(graph.node(), file_.path);
-  main_.usage = usage_of(nodes, functions_);
+  nodes_ = in_topological_order(graph.node(), file_.path);
+  main_.usage = usage_of(nodes_, functions_);
   for (const auto& tensor : graph.initializer()) {
     if (!main_.initializers.emplace(tensor.name(), &tensor).second)
       throw BadInput(file_.path, "two initializers have the name '" + tensor.name() + "'");
@@ -51,10 +55,14 @@ ImportedModel Importer::run() && {
         throw BadInput(file_.path, described(node) + " produces '" + name + "', which is an initializer too; names must be unique");
     }
   }
+}
+
+ImportedModel Importer::run() && {
+  prepare();
   try {
     bind_symbols();
     add_inputs();
-    run_nodes(nodes, main_);
+    run_nodes(nodes_, main_);
     add_outputs();
   } catch (const DependsOnData& error) {
     throw DependsOnData(error.tensor(), file_.path + ": " + error.what());
@@ -81,11 +89,13 @@ void Importer::add_inputs() {
     if (produced_.contains(info.name())) throw BadInput("input '" + info.name() + "'", "a node produces it too; names must be unique");
     if (!info.type().has_tensor_type())
       throw BadInput("input '" + info.name() + "'", "is no tensor; sequences, maps and optionals cannot be fed");
-    const graph::TensorType type = bound_type(info);
-    const bool data = is_data_input(info);
+    graph::TensorType type = bound_type(info);
+    const bool data = is_data_input(info), rows = trace_ && data && has_written_batch(info);
+    if (rows) type.shape[0] = trace_->batch();
     const TensorId t =
         data ? builder_.add_input(info.name(), type)
              : builder_.add_stored(info.name(), type, role_of_stored(candidate(info.name(), type, main_), {}), {type.dtype, {}});
+    if (rows) trace_->note_input(t, type.shape);
     if (!main_.meanings.emplace(info.name(), t).second) throw BadInput("input '" + info.name() + "'", "is listed twice");
   }
 }
@@ -148,7 +158,10 @@ void Importer::record_declared() {
   result_.opset = version_of("", main_);
   for (const auto& node : model.graph().node()) ++result_.operators[node.op_type()];
   for (const auto& [name, meaning] : main_.meanings) {
-    if (const auto* t = std::get_if<TensorId>(&meaning)) result_.tensors[name] = builder_.type(*t);
+    if (const auto* t = std::get_if<TensorId>(&meaning)) {
+      const auto grown = trace_ ? trace_->grown(*t) : std::nullopt;
+      result_.tensors[name] = grown ? *grown : builder_.type(*t);
+    }
     if (std::holds_alternative<std::monostate>(meaning) && !result_.tensors.contains(name)) result_.unresolved.push_back(name);
   }
   for (const auto& [name, tensor] : main_.initializers) {
@@ -193,7 +206,9 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
   if (!row) view.unsupported("this operator is not supported");
   for (const std::string& name : node.input()) view.inputs_.push_back(name.empty() ? Meaning{} : look_up(name, scope));
   const std::size_t first_new = builder_.so_far().tensors().size();
+  const std::size_t visit = trace_ ? trace_->before(view, node) : 0;
   row->import(view);
+  if (trace_) trace_->after(visit, view);
   scope_ = previous;
   for (int i = 0; i < node.output_size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
@@ -236,7 +251,7 @@ void Importer::skip(const onnx::NodeProto& node, Scope& scope, const std::string
     if (name.empty()) continue;
     scope.meanings[name] = Meaning{};
     const auto* info = &scope == &main_ ? declarations_.value_info(name) : nullptr;
-    if (!info || !info->type().tensor_type().has_shape()) continue;
+    if (!info || !info->type().tensor_type().has_shape() || trace_) continue;  // declared with the batch of the file
     try {
       const graph::TensorType type = bound_type(*info);
       scope.meanings[name] = builder_.add_stored(builder_.fresh_name(name), type, Role::Constant, {type.dtype, {}});
@@ -397,7 +412,12 @@ void Importer::warn_of_missing() {
 
 ImportedModel import_onnx(const std::string& path, const ImportOptions& options) {
   const ModelFile file = read_model(path);
-  return Importer(file, options).run();
+  Importer importer(file, options);
+  if (options.batch) {
+    const auto written = importer.written_batch();
+    if (written && *written != *options.batch) return import_rebatched(file, options, *written);
+  }
+  return std::move(importer).run();
 }
 
 }  // namespace rehearsal::formats

@@ -2,6 +2,7 @@
 // The pass over a file's nodes. NodeImport is its face to the import rows.
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,9 +21,15 @@ namespace rehearsal::formats {
 
 using OpsetVersions = std::map<std::string, std::int64_t>;
 
+class BatchTrace;
+
 class Importer {
  public:
-  Importer(const ModelFile& file, const ImportOptions& options);
+  /// `trace`: watches and steers an import with another batch than the file's (rebatch/batch_trace.hpp); may be nullptr.
+  Importer(const ModelFile& file, const ImportOptions& options, BatchTrace* trace = nullptr);
+  /// The batch that the file is written for: the first dimension of the first data input that has more than one row. nullopt when the file
+  /// leaves the first dimension of an input open.
+  [[nodiscard]] std::optional<std::int64_t> written_batch();
   [[nodiscard]] ImportedModel run() &&;
 
  private:
@@ -39,10 +46,12 @@ class Importer {
     int depth = 0;
   };
 
+  void prepare();
   void bind_symbols();
   void bind_first_dimensions();
   [[nodiscard]] std::vector<std::string> dimension_texts(const onnx::ValueInfoProto& info) const;
   [[nodiscard]] graph::TensorType bound_type(const onnx::ValueInfoProto& info) const;
+  [[nodiscard]] bool has_written_batch(const onnx::ValueInfoProto& info) const;
   [[nodiscard]] bool is_data_input(const onnx::ValueInfoProto& info) const;
   void add_inputs();
   void add_given(const std::string& name, const GivenInput& given);
@@ -76,7 +85,9 @@ class Importer {
 
   const ModelFile& file_;
   const ImportOptions& options_;
+  BatchTrace* trace_;
   Declarations declarations_;
+  NodeList nodes_;  ///< of the main graph, in topological order
   FunctionsByName functions_;
   OpsetVersions opsets_;
   std::map<const onnx::FunctionProto*, OpsetVersions> function_opsets_;

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "formats/onnx/importer.hpp"
+#include "formats/onnx/rebatch/batch_trace.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -40,6 +41,25 @@ graph::TensorType Importer::bound_type(const onnx::ValueInfoProto& info) const {
   return type;
 }
 
+bool Importer::has_written_batch(const onnx::ValueInfoProto& info) const {
+  const auto& dims = info.type().tensor_type().shape();
+  return dims.dim_size() > 0 && dims.dim(0).has_dim_value() && dims.dim(0).dim_value() == trace_->written();
+}
+
+std::optional<std::int64_t> Importer::written_batch() {
+  prepare();
+  std::vector<std::int64_t> sizes;
+  for (const auto& info : file_.model.graph().input()) {
+    const auto& shape = info.type().tensor_type().shape();
+    if (!info.type().has_tensor_type() || options_.given.contains(info.name()) || shape.dim_size() == 0 || !is_data_input(info)) continue;
+    if (!shape.dim(0).has_dim_value()) return std::nullopt;
+    sizes.push_back(shape.dim(0).dim_value());
+  }
+  const auto several = std::find_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 1; });
+  if (sizes.empty() || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 1; })) return std::nullopt;
+  return several == sizes.end() ? 1 : *several;  // inputs with one row are the same for all samples
+}
+
 bool Importer::is_data_input(const onnx::ValueInfoProto& info) const {
   if (main_.initializers.contains(info.name())) return false;
   const auto texts = dimension_texts(info);
@@ -62,7 +82,7 @@ void Importer::bind_first_dimensions() {
     const auto size = evaluate_size(texts[0], bindings_, &unbound);
     if (!size && unbound.size() == 1 && *unbound.begin() == texts[0]) {
       bindings_[texts[0]] = *options_.batch;
-    } else if (size && *size != *options_.batch && !options_.binds.contains(texts[0])) {
+    } else if (!trace_ && size && *size != *options_.batch && !options_.binds.contains(texts[0])) {
       warn("input '" + info.name() + "' has " + std::to_string(*size) + " rows in the file, not the batch of " +
            std::to_string(*options_.batch));
     }

@@ -92,6 +92,11 @@ class NodeImport {
     if (i < outputs_.size()) outputs_[i] = std::move(parts);
   }
 
+  [[nodiscard]] std::vector<Meaning> meanings() const { return inputs_; }
+  [[nodiscard]] const std::vector<Meaning>& results() const { return outputs_; }
+  /// Operand i is another tensor than the file says.
+  void replace_input(std::size_t i, graph::TensorId t) { inputs_.at(i) = t; }
+
   // Nodes of the graph. Throw UnsupportedOperator when the operator table has no such row.
   graph::TensorId emit(std::string_view row, std::vector<graph::TensorId> operands, graph::Attributes attributes = {});
   std::vector<graph::TensorId> emit_all(std::string_view row, std::vector<graph::TensorId> operands, graph::Attributes attributes = {});
