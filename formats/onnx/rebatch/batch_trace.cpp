@@ -11,8 +11,6 @@ namespace {
 
 using graph::TensorId;
 
-constexpr std::int64_t kMostValues = 64;  ///< operands with more elements than this list no sizes
-
 std::vector<TensorId> tensors_of(const Meaning& meaning) {
   if (const auto* t = std::get_if<TensorId>(&meaning)) return {*t};
   if (const auto* parts = std::get_if<std::vector<TensorId>>(&meaning)) return *parts;
@@ -71,9 +69,8 @@ std::int64_t BatchTrace::choose_probe() const {
       return std::none_of(type.shape.begin(), type.shape.end(), [&](std::int64_t d) { return d % prime == 0; });
     };
     return prime != batches_.written && std::all_of(visits_.begin(), visits_.end(), [&](const Visit& visit) {
-             return std::all_of(visit.outputs.begin(), visit.outputs.end(), [&](const auto& types) {
-               return std::all_of(types.begin(), types.end(), free);
-             });
+             return std::all_of(visit.outputs.begin(), visit.outputs.end(),
+                                [&](const auto& types) { return std::all_of(types.begin(), types.end(), free); });
            });
   };
   const auto* found = std::find_if(kPrimes.begin(), kPrimes.end(), divides_none);
@@ -137,7 +134,7 @@ void BatchTrace::record_operands(Visit& visit, const NodeImport& node, const onn
     if (parts.size() != 1) continue;
     visit.inputs.back() = node.builder().type(parts[0]);
     const graph::Value* value = node.builder().value(parts[0]);
-    if (!value || value->count() > kMostValues) continue;
+    if (!value || value->count() > kMostListed) continue;
     visit.values.back().emplace();
     for (std::int64_t k = 0; k < value->count(); ++k) visit.values.back()->push_back(value->real(k));
   }
@@ -204,8 +201,7 @@ void BatchTrace::find_laws(std::size_t at, NodeImport& node) {
       first = false;
       if (!origins_.contains(parts[k])) {
         laws_.emplace(parts[k], law);
-        if (std::find(visit.operands.begin(), visit.operands.end(), parts[k]) == visit.operands.end())
-          origins_.emplace(parts[k], at);
+        if (std::find(visit.operands.begin(), visit.operands.end(), parts[k]) == visit.operands.end()) origins_.emplace(parts[k], at);
       }
       laws.push_back(laws_.at(parts[k]));
     }
@@ -252,11 +248,10 @@ std::vector<std::string> BatchTrace::remarks() const {
   if (batches_.written != 1) return all;
   std::string places;
   for (std::size_t i = 0; i < assumptions_.size() && i < 3; ++i) places += (i == 0 ? "" : "; ") + assumptions_[i];
-  all.push_back(
-      "with a batch of 1 in the file, a dimension of 1 may be the batch or may not: " +
-      (assumptions_.empty() ? std::string("no place was found where that matters")
-                            : std::to_string(assumptions_.size()) + " places were taken for the batch (" + places + ")") +
-      "; export with a batch of 2 or more, or with a dynamic one, to be sure");
+  all.push_back("with a batch of 1 in the file, a dimension of 1 may be the batch or may not: " +
+                (assumptions_.empty() ? std::string("no place was found where that matters")
+                                      : std::to_string(assumptions_.size()) + " places were taken for the batch (" + places + ")") +
+                "; export with a batch of 2 or more, or with a dynamic one, to be sure");
   return all;
 }
 

@@ -16,6 +16,8 @@
 
 namespace rehearsal::formats {
 
+inline constexpr std::int64_t kMostListed = 64;  ///< operands with more elements than this list no sizes
+
 /// Why a file cannot be used with another batch. Caught where it is known what file that is.
 struct NotRebatchable {
   std::string reason;
@@ -44,10 +46,12 @@ struct OperandPatch {
     Sizes,   ///< the operand lists sizes: element `index` becomes `size`
     Repeat,  ///< slices along axis `index` are equal, there will be as many as `size` says
     Count,   ///< the same, and elements that count slices go on counting
+    Step,    ///< from slice to slice every element rises by `step`
   };
   Kind kind = Kind::Sizes;
   std::size_t operand = 0, index = 0;
   Factors size;
+  std::int64_t step = 0;
 };
 
 class BatchTrace {
@@ -90,7 +94,7 @@ class BatchTrace {
   void check_laws(const Visit& visit, const NodeImport& node) const;
   void apply_patches(std::size_t visit, NodeImport& node);
   void apply(const OperandPatch& patch, NodeImport& node);
-  static TensorId counted(TensorId t, TensorId grown, std::size_t axis, NodeImport& node);
+  static TensorId counted(TensorId t, TensorId grown, const OperandPatch& patch, NodeImport& node);
   [[nodiscard]] std::int64_t size_now(const Factors& size) const;
   [[nodiscard]] Factors law_of_size(const Visit& visit, std::int64_t written, std::int64_t probed, const NodeImport& node) const;
   [[nodiscard]] SizeLaw law_of(TensorId t, const graph::GraphBuilder& builder) const;
@@ -109,8 +113,8 @@ class BatchTrace {
   std::unordered_set<TensorId> random_;                ///< made of fresh random numbers
   std::unordered_map<TensorId, std::int64_t> summed_;  ///< sums over the batch, with the number of summands
   std::vector<std::string> assumptions_;
-  std::vector<std::size_t> places_;        ///< visits where the batch could have gone into another dimension
-  std::unordered_set<std::size_t> behind_;  ///< and where it does
+  std::vector<std::size_t> places_;                        ///< visits where the batch could have gone into another dimension
+  std::unordered_set<std::size_t> behind_;                 ///< and where it does
   std::unordered_map<TensorId, graph::TensorType> grown_;  ///< in the last pass: constants that follow, as they are read
   std::unordered_set<TensorId> read_as_they_are_;
 };

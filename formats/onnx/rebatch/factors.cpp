@@ -4,9 +4,7 @@
 
 namespace rehearsal::formats {
 
-Factors constant_size(std::int64_t size) {
-  return size == 1 ? Factors{} : Factors{{Factor::Kind::Constant, size, size}};
-}
+Factors constant_size(std::int64_t size) { return size == 1 ? Factors{} : Factors{{Factor::Kind::Constant, size, size}}; }
 
 SizeLaw constant_law(const graph::Shape& shape) {
   SizeLaw law;

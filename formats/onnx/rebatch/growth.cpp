@@ -49,7 +49,8 @@ std::vector<std::int64_t> RebatchRule::written_integers(std::size_t i) const {
 std::vector<std::int64_t> RebatchRule::integers(std::size_t i) const {
   const graph::Value* value = has(i) ? node_.builder().value(node_.input(i)) : nullptr;
   std::vector<std::int64_t> all;
-  for (std::int64_t k = 0; value && k < std::min<std::int64_t>(value->count(), 64); ++k) all.push_back(value->integer(k));
+  if (value && value->count() > kMostListed) return all;
+  for (std::int64_t k = 0; value && k < value->count(); ++k) all.push_back(value->integer(k));
   return all;
 }
 
@@ -98,6 +99,20 @@ void RebatchRule::follow(std::size_t i, std::size_t axis, const Factors& size) {
   visit_.operands[i] = node_.input(i);
 }
 
+bool RebatchRule::follow_in_steps(std::size_t i, std::size_t axis, const Factors& size, std::int64_t step) {
+  const graph::Value* value = node_.builder().value(visit_.operands.at(i));
+  const std::int64_t rows = written(i).at(axis), inner = product(written(i), axis + 1, written(i).size());
+  if (!value || rows != written_size(size) || rows < 2) return false;
+  for (std::int64_t k = 0; k < value->count(); ++k) {
+    const std::int64_t row = k / inner % rows, first = value->integer(k - row * inner);
+    if (first < 0 || first >= step || value->integer(k) != first + row * step) return false;
+  }
+  add(at_, {OperandPatch::Kind::Step, i, axis, size, step});
+  trace_.apply(trace_.patches_[at_].back(), node_);
+  visit_.operands[i] = node_.input(i);
+  return true;
+}
+
 bool RebatchRule::require(std::size_t at, std::size_t operand, std::size_t axis, const Factors& size, int depth) {
   const Visit& visit = trace_.visits_[at];
   const TensorId t = visit.operands.at(operand);
@@ -110,7 +125,7 @@ bool RebatchRule::require(std::size_t at, std::size_t operand, std::size_t axis,
     return at == at_ && depth == 0;
   }
   if (tensor.producer == graph::NodeId::None)
-    throw NotRebatchable{where + ", '" + tensor.name + "', has one row per sample of the file and is no constant"};
+    throw NotRebatchable{where + ", '" + tensor.name + "', has one row per sample of the file and is trained"};
   const auto origin = trace_.origins_.find(t);
   if (origin == trace_.origins_.end()) throw NotRebatchable{where + " comes from where it cannot be followed"};
   trace_back(origin->second, axis, size, depth + 1);
@@ -127,13 +142,15 @@ OperandPatch::Kind RebatchRule::kind_of_rows(TensorId t, std::size_t axis, const
   bool equal = true, counting = is_integer(tensor.type.dtype) && size.size() == 1;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(values.size()); ++i) {
     const std::int64_t row = i / inner % along;
-    const double value = values[static_cast<std::size_t>(i)], first = values[static_cast<std::size_t>(i + (first_row(row, size) - row) * inner)];
+    const double value = values[static_cast<std::size_t>(i)],
+                 first = values[static_cast<std::size_t>(i + (first_row(row, size) - row) * inner)];
     equal = equal && value == first;
     counting = counting && (value == first || (first == 0 && value == static_cast<double>(row)));
   }
   if (equal) return OperandPatch::Kind::Repeat;
   if (counting) return OperandPatch::Kind::Count;
-  throw NotRebatchable{where + ", '" + tensor.name + "', holds other numbers for every sample of the file, so nobody knows those of others"};
+  throw NotRebatchable{where + ", '" + tensor.name +
+                       "', holds other numbers for every sample of the file, so nobody knows those of others"};
 }
 
 void RebatchRule::broadcast(const std::vector<std::size_t>& operands, std::size_t apart) {
@@ -258,7 +275,7 @@ void BatchTrace::apply(const OperandPatch& patch, NodeImport& node) {
   TensorId grown = node.reshape(t, apart);
   if (!axes.empty()) grown = node.emit("Slice", {grown}, {{"starts", starts}, {"ends", ends}, {"axes", axes}});
   grown = node.reshape(node.emit("Expand", {grown}, {{"shape", wide}}), joined);
-  if (patch.kind == OperandPatch::Kind::Count) grown = counted(t, grown, patch.index, node);
+  if (patch.kind == OperandPatch::Kind::Count || patch.kind == OperandPatch::Kind::Step) grown = counted(t, grown, patch, node);
   if (pass_ == Pass::Wanted) grown_[t] = node.builder().type(grown);
   if (pass_ == Pass::Probe) {
     SizeLaw law = law_of(t, node.builder());
@@ -268,8 +285,9 @@ void BatchTrace::apply(const OperandPatch& patch, NodeImport& node) {
   node.replace_input(patch.operand, grown);
 }
 
-/// The rows of `grown`, equal to the first row of `t`, with elements that count rows in `t` counting on.
-TensorId BatchTrace::counted(TensorId t, TensorId grown, std::size_t axis, NodeImport& node) {
+/// The rows of `grown`, equal to the first row of `t`, with elements that count rows in `t` counting on, or all rising by a step.
+TensorId BatchTrace::counted(TensorId t, TensorId grown, const OperandPatch& patch, NodeImport& node) {
+  const std::size_t axis = patch.index;
   const graph::Value before = node.known_tensor(t, "indices");
   graph::Value after = node.known_tensor(grown, "indices");
   const std::int64_t inner = product(before.type.shape, axis + 1, before.type.shape.size());
@@ -277,7 +295,10 @@ TensorId BatchTrace::counted(TensorId t, TensorId grown, std::size_t axis, NodeI
   for (std::int64_t i = 0; i < after.count(); ++i) {
     const std::int64_t row = i / inner % rows_now, second = i / inner / rows_now * rows * inner + inner + i % inner;
     auto& value = after.integers[static_cast<std::size_t>(i)];
-    if (value == 0 && before.integers[static_cast<std::size_t>(second)] == 1) value = row;
+    if (patch.kind == OperandPatch::Kind::Step)
+      value += row * patch.step;
+    else if (value == 0 && before.integers[static_cast<std::size_t>(second)] == 1)
+      value = row;
   }
   return node.constant(std::move(after));
 }

@@ -38,7 +38,8 @@ void scaled(RebatchRule& r) {
     const bool of_sum = r.summands(i) > 0 && is_whole && std::fmod(rounded, batch) == 0 && rounded <= count && batch > 1;
     const bool of_mean = (is_whole && (rounded == count || rounded == count - 1)) || std::abs(whole - count / (count - 1)) < 1e-7 * whole;
     if (of_sum || (of_mean && count > 1))
-      r.refuse("it multiplies a sum over the batch with " + std::to_string(number) + ", which looks like the number of samples written out");
+      r.refuse("it multiplies a sum over the batch with " + std::to_string(number) +
+               ", which looks like the number of samples written out");
   }
   elementwise(r);
 }
@@ -75,7 +76,9 @@ void reshape(RebatchRule& r) {
   const Shape now = resolved(probed_shape(r.law(0)), target, r.visit().attribute("allowzero", 0) != 0);
   if (now == probed_shape(law->law)) return;
   if (law->assumed && computed) return r.set_law(constant_law({}));
-  if (law->assumed) r.assume_place("the batch stands in " + graph::to_text(r.result()) + " as the " + std::to_string(r.position_of_batch(law->law)) + ". dimension");
+  if (law->assumed)
+    r.assume_place("the batch stands in " + graph::to_text(r.result()) + " as the " + std::to_string(r.position_of_batch(law->law)) +
+                   ". dimension");
   std::vector<std::optional<Factors>> sizes;
   for (std::size_t d = 0; d < target.size(); ++d) {
     const bool open = target[d] == -1 || (target[d] == 0 && r.visit().attribute("allowzero", 0) == 0);
@@ -218,6 +221,10 @@ void gather(RebatchRule& r) {
   if (!varies(along) || varies(r.law(1)) || r.is_computed(1)) return;
   if (counts(r.written_integers(1), written_size(along)) && r.written(1).size() == 1 && written_size(along) > 1)
     return r.follow(1, 0, along);
+  const bool rows_first = along.front().kind == Factor::Kind::Batch;
+  for (std::size_t d = 0; rows_first && d < r.written(1).size(); ++d) {
+    if (r.follow_in_steps(1, d, {along.front()}, written_size({along.begin() + 1, along.end()}))) return;
+  }
   r.refuse("it picks the same samples whatever the batch");
 }
 
@@ -292,7 +299,8 @@ void slice(RebatchRule& r) {
   const Cut cut = cut_of(r, true), now = cut_of(r, false);
   std::vector<std::optional<Factors>> ends(cut.ends.size());
   for (std::size_t k = 0; k < cut.ends.size() && k < cut.starts.size(); ++k) {
-    const auto axis = static_cast<std::size_t>(graph::normalize_axis(k < cut.axes.size() ? cut.axes[k] : static_cast<std::int64_t>(k), x.size()));
+    const auto axis =
+        static_cast<std::size_t>(graph::normalize_axis(k < cut.axes.size() ? cut.axes[k] : static_cast<std::int64_t>(k), x.size()));
     if (!varies(x[axis]) || cut.starts[k] != now.starts[k] || cut.ends[k] != now.ends[k]) continue;
     const std::int64_t size = written_size(x[axis]), step = k < cut.steps.size() ? cut.steps[k] : 1;
     const bool from_start = cut.starts[k] == 0 || cut.starts[k] <= -size;
@@ -335,26 +343,91 @@ void rows_of_all(RebatchRule& r) {
 }
 
 constexpr RuleRow kRules[] = {
-    {"Add", elementwise}, {"Sub", elementwise}, {"Mul", scaled}, {"Div", scaled}, {"Pow", elementwise}, {"Mod", elementwise},
-    {"Max", elementwise}, {"Min", elementwise}, {"Sum", elementwise}, {"Mean", elementwise}, {"Where", elementwise},
-    {"And", elementwise}, {"Or", elementwise}, {"Xor", elementwise}, {"Equal", elementwise}, {"Less", elementwise},
-    {"Greater", elementwise}, {"LessOrEqual", elementwise}, {"GreaterOrEqual", elementwise}, {"PRelu", elementwise},
-    {"BitwiseAnd", elementwise}, {"BitwiseOr", elementwise}, {"BitShift", elementwise},
-    {"Reshape", reshape}, {"Flatten", flatten}, {"Unsqueeze", unsqueeze}, {"Squeeze", squeeze}, {"Transpose", transpose},
-    {"Concat", concat}, {"MatMul", matmul}, {"Gemm", gemm}, {"Expand", expand}, {"Gather", gather},
-    {"GatherElements", gather_elements}, {"ScatterElements", gather_elements}, {"Scatter", gather_elements},
-    {"GatherND", coordinates}, {"ScatterND", coordinates}, {"LSTM", recurrent}, {"GRU", recurrent}, {"RNN", recurrent},
-    {"Resize", resize}, {"Slice", slice}, {"Split", split}, {"SplitToSequence", split}, {"Tile", tile},
-    {"Attention", rows_of_all}, {"RotaryEmbedding", rows_of_all}, {"GridSample", rows_of_all},
-    {"SoftmaxCrossEntropyLoss", rows_of_all}, {"NegativeLogLikelihoodLoss", rows_of_all}, {"ReverseSequence", rows_of_all},
+    {"Add", elementwise},
+    {"Sub", elementwise},
+    {"Mul", scaled},
+    {"Div", scaled},
+    {"Pow", elementwise},
+    {"Mod", elementwise},
+    {"Max", elementwise},
+    {"Min", elementwise},
+    {"Sum", elementwise},
+    {"Mean", elementwise},
+    {"Where", elementwise},
+    {"And", elementwise},
+    {"Or", elementwise},
+    {"Xor", elementwise},
+    {"Equal", elementwise},
+    {"Less", elementwise},
+    {"Greater", elementwise},
+    {"LessOrEqual", elementwise},
+    {"GreaterOrEqual", elementwise},
+    {"PRelu", elementwise},
+    {"BitwiseAnd", elementwise},
+    {"BitwiseOr", elementwise},
+    {"BitShift", elementwise},
+    {"Reshape", reshape},
+    {"Flatten", flatten},
+    {"Unsqueeze", unsqueeze},
+    {"Squeeze", squeeze},
+    {"Transpose", transpose},
+    {"Concat", concat},
+    {"MatMul", matmul},
+    {"Gemm", gemm},
+    {"Expand", expand},
+    {"Gather", gather},
+    {"GatherElements", gather_elements},
+    {"ScatterElements", gather_elements},
+    {"Scatter", gather_elements},
+    {"GatherND", coordinates},
+    {"ScatterND", coordinates},
+    {"LSTM", recurrent},
+    {"GRU", recurrent},
+    {"RNN", recurrent},
+    {"Resize", resize},
+    {"Slice", slice},
+    {"Split", split},
+    {"SplitToSequence", split},
+    {"Tile", tile},
+    {"Attention", rows_of_all},
+    {"RotaryEmbedding", rows_of_all},
+    {"GridSample", rows_of_all},
+    {"SoftmaxCrossEntropyLoss", rows_of_all},
+    {"NegativeLogLikelihoodLoss", rows_of_all},
+    {"ReverseSequence", rows_of_all},
 };
 
 /// Results of these may have no row per sample although operands do.
-constexpr std::array<std::string_view, 30> kWithoutRows = {
-    "Shape", "Size", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceSumSquare", "ArgMax", "ArgMin", "MatMul", "Gemm", "Einsum", "SoftmaxCrossEntropyLoss",
-    "NegativeLogLikelihoodLoss", "BatchNormalization", "Loop", "Scan", "If", "Dropout", "MaxUnpool", "SequenceAt", "SequenceLength",
-    "LSTM", "GRU", "RNN"};
+constexpr std::array<std::string_view, 30> kWithoutRows = {"Shape",
+                                                           "Size",
+                                                           "ReduceSum",
+                                                           "ReduceMean",
+                                                           "ReduceMax",
+                                                           "ReduceMin",
+                                                           "ReduceProd",
+                                                           "ReduceL1",
+                                                           "ReduceL2",
+                                                           "ReduceLogSum",
+                                                           "ReduceLogSumExp",
+                                                           "ReduceSumSquare",
+                                                           "ArgMax",
+                                                           "ArgMin",
+                                                           "MatMul",
+                                                           "Gemm",
+                                                           "Einsum",
+                                                           "SoftmaxCrossEntropyLoss",
+                                                           "NegativeLogLikelihoodLoss",
+                                                           "BatchNormalization",
+                                                           "Loop",
+                                                           "Scan",
+                                                           "If",
+                                                           "Dropout",
+                                                           "MaxUnpool",
+                                                           "SequenceAt",
+                                                           "SequenceLength",
+                                                           "LSTM",
+                                                           "GRU",
+                                                           "RNN"};
 
 }  // namespace
 
@@ -372,7 +445,8 @@ void apply_rule(BatchTrace& trace, std::size_t visit, NodeImport& node) {
 
 void RebatchRule::require_rows() const {
   if (std::find(kWithoutRows.begin(), kWithoutRows.end(), visit_.op) != kWithoutRows.end()) return;
-  const bool reads = std::any_of(visit_.operands.begin(), visit_.operands.end(), [&](graph::TensorId t) {
+  const auto end = visit_.op == "CastLike" ? visit_.operands.begin() + 1 : visit_.operands.end();
+  const bool reads = std::any_of(visit_.operands.begin(), end, [&](graph::TensorId t) {
     return t != graph::TensorId::None && varies(trace_.law_of(t, node_.builder()));
   });
   if (!reads) return;

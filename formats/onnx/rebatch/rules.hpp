@@ -10,7 +10,8 @@ namespace rehearsal::formats {
 /// One node of the probe, its operands already in the graph.
 class RebatchRule {
  public:
-  RebatchRule(BatchTrace& trace, std::size_t visit, NodeImport& node) : trace_(trace), at_(visit), visit_(trace.visits_[visit]), node_(node) {}
+  RebatchRule(BatchTrace& trace, std::size_t visit, NodeImport& node)
+      : trace_(trace), at_(visit), visit_(trace.visits_[visit]), node_(node) {}
 
   [[nodiscard]] const Visit& visit() const { return visit_; }
   [[nodiscard]] NodeImport& node() { return node_; }
@@ -34,6 +35,8 @@ class RebatchRule {
   void set_sizes(std::size_t i, const std::vector<std::optional<Factors>>& sizes);
   /// Axis `axis` of operand i has to be as long as `size` says.
   void follow(std::size_t i, std::size_t axis, const Factors& size);
+  /// As follow(), for indices into rows of `step` elements each. Whether these are such indices.
+  [[nodiscard]] bool follow_in_steps(std::size_t i, std::size_t axis, const Factors& size, std::int64_t step);
   /// Operands are broadcast against each other, aligned at their last axes; `apart` last axes are not.
   void broadcast(const std::vector<std::size_t>& operands, std::size_t apart = 0);
   /// Axes with the same number are of the same size in all these operands, except `free`.
