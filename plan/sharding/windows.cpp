@@ -5,6 +5,7 @@
 
 #include "base/hash.hpp"
 #include "graph/ops/window.hpp"
+#include "plan/sharding/resized.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -36,7 +37,8 @@ struct WindowRow {
   int large, small;             ///< operand that is the large (small) side; -1: result 0
   int kernel;                   ///< operand that is the weight; -1: attribute kernel_shape
   bool sums_positions = false;  ///< the result has no position: blocks are those of the small side
-  bool tiles = false;           ///< only where windows touch without overlap and no block cuts one
+  bool crops = false;           ///< the result is that of the block's rows of the large side, of which windows need more
+  bool averages = false;        ///< divides by the elements of a window, which a block's border must not change
 };
 
 constexpr WindowRow kRows[] = {
@@ -47,7 +49,7 @@ constexpr WindowRow kRows[] = {
     {"ConvTranspose", -1, 0, 1},
     {"ConvGradWeight", 0, 1, -1, true},
     {"MaxPoolGrad", 0, 1, -1, false, true},
-    {"AveragePoolGrad", -1, 0, -1, false, true},
+    {"AveragePoolGrad", -1, 0, -1, false, false, true},
 };
 
 const WindowRow* row_of(const WindowedNode& n) {
@@ -71,12 +73,19 @@ Axis axis_in(const WindowedNode& n, const WindowRow& row) {
 }
 
 /// True where the ranks' blocks are those of the small side.
-bool by_small(const WindowRow& row) { return row.sums_positions || (row.small < 0 && !row.tiles); }
+bool by_small(const WindowRow& row) { return row.sums_positions || row.small < 0; }
 
 Range rows_of(const Axis& a, const WindowRow& row, bool large, Range block) {
-  if (row.tiles) return large ? block : Range{block.begin / a.stride, block.end / a.stride};
   if (by_small(row)) return large ? inside(covered(a, block), a.large) : block;
-  return large ? block : inside(touching(a, block), a.small);
+  const Range positions = inside(touching(a, block), a.small);
+  if (!large) return positions;
+  if (!row.crops) return block;
+  const Range seen = inside(covered(a, positions), a.large);
+  return {std::min(seen.begin, block.begin), std::max(seen.end, block.end)};
+}
+
+bool counts_alike(const graph::Window& w, std::size_t axis, const graph::Attributes& attributes) {
+  return (w.low[axis] == 0 && w.high[axis] == 0) || attributes.integer("count_include_pad", 0) != 0;
 }
 
 }  // namespace
@@ -88,14 +97,16 @@ WindowAnchor anchor_of(const WindowedNode& n) {
 }
 
 Range rows_needed(const WindowedNode& n, std::size_t operand, Range block) {
+  if (is_resized(n)) return resized_rows(n, block);
   const WindowRow& row = *row_of(n);
   return rows_of(axis_in(n, row), row, static_cast<int>(operand) == row.large, block);
 }
 
 std::int32_t halo_number(const WindowedNode& n, std::size_t operand) {
+  if (is_resized(n)) return resized_halo(n);
   const WindowRow& row = *row_of(n);
   const Axis a = axis_in(n, row);
-  if (row.tiles || (row.sums_positions && static_cast<int>(operand) == row.small)) return 0;
+  if ((row.sums_positions && static_cast<int>(operand) == row.small)) return 0;
   if (a.span == 1 && a.stride == 1 && a.low == 0 && a.high == 0) return 0;
   Hasher hash;
   hash.add(std::int64_t{by_small(row)}).add(std::int64_t{static_cast<int>(operand) == row.large});
@@ -104,6 +115,7 @@ std::int32_t halo_number(const WindowedNode& n, std::size_t operand) {
 }
 
 graph::Attributes local_attributes(const WindowedNode& n, Range block, graph::Attributes attributes) {
+  if (is_resized(n)) return attributes;  // its kernels ask where blocks begin
   const WindowRow& row = *row_of(n);
   const Axis a = axis_in(n, row);
   graph::Window w = window_in(n, row);
@@ -113,16 +125,17 @@ graph::Attributes local_attributes(const WindowedNode& n, Range block, graph::At
     const Range all = covered(a, block), own = inside(all, a.large);
     w.low[d] = own.begin - all.begin;
     w.high[d] = all.end - own.end;
-  } else if (!row.tiles) {
-    const Range from = inside(touching(a, block), a.small);
-    w.low[d] = a.low + block.begin - from.begin * a.stride;
-    const std::int64_t beyond = (from.count() - 1) * a.stride + a.span - w.low[d] - block.count();
+  } else {
+    const Range from = inside(touching(a, block), a.small), rows = rows_of(a, row, true, block);
+    w.low[d] = a.low + rows.begin - from.begin * a.stride;
+    const std::int64_t beyond = (from.count() - 1) * a.stride + a.span - w.low[d] - rows.count();
     w.high[d] = std::max<std::int64_t>(beyond, 0);
     added = std::max<std::int64_t>(-beyond, 0);  // rows that no position reaches
   }
   std::vector<std::int64_t> pads = w.low;
   pads.insert(pads.end(), w.high.begin(), w.high.end());
   attributes.set("pads", std::move(pads));
+  if (row.averages) attributes.set("count_include_pad", std::int64_t{1});
   if (n.schema.name == "ConvTranspose") {
     auto padding = attributes.integers("output_padding");
     padding.resize(w.rank(), 0);
@@ -147,19 +160,20 @@ graph::Attributes merged_windows(graph::Attributes now, const graph::Attributes&
     if (std::string_view(key) == "pads") to[rank + axis] = from[rank + axis];
     now.set(key, std::move(to));
   }
+  if (const auto counts = alone.integer("count_include_pad", 0); counts != 0) now.set("count_include_pad", counts);
   return now;
 }
 
 bool can_cut(const WindowedNode& n, std::int64_t blocks) {
+  if (is_resized(n)) return can_cut_resized(n, blocks);
   const WindowRow* row = row_of(n);
   if (!row || n.view.attributes.integer("ceil_mode", 0) != 0) return false;
+  if (row->averages && !counts_alike(window_in(n, *row), n.axis, n.view.attributes)) return false;
   const Axis a = axis_in(n, *row);
   const std::int64_t dealt = by_small(*row) ? a.small : a.large;
-  if (row->tiles && (a.span != a.stride || a.low != 0 || a.large != a.small * a.stride)) return false;
   for (std::int64_t r = 0; r < blocks; ++r) {
     const Range mine = block(dealt, blocks, r);
     if (mine.count() < 1 || rows_of(a, *row, true, mine).count() < 1 || rows_of(a, *row, false, mine).count() < 1) return false;
-    if (row->tiles && (mine.begin % a.stride != 0 || block(a.small, blocks, r).begin * a.stride != mine.begin)) return false;
   }
   return true;
 }

@@ -73,20 +73,22 @@ constexpr std::int64_t kChannelsAtOnce = 64;
 /// Adds the gradient of every window of one sample to where its largest elements are, for channels [first, first + count).
 struct Scatter {
   const Plane& p;
+  const reference::Crop& crop;
   std::int64_t channels, first, count;
 
   void run(const float* x, const float* dy, float* dx) const {
     Best best(count);
     std::vector<float> values(static_cast<std::size_t>(count));
     std::vector<std::int64_t> pixels(static_cast<std::size_t>(p.taps()));
-    for (std::int64_t i = 0; i < p.image_size(); ++i) std::fill_n(dx + i * channels + first, count, 0.0F);
+    for (std::int64_t i = 0; i < crop.size(); ++i) std::fill_n(dx + i * channels + first, count, 0.0F);
     for (std::int64_t w = 0; w < p.windows_size(); ++w) {
       best.find(p, w, x + first, channels, values.data());
-      for_taps(p, w, [&](std::int32_t tap, std::int64_t pixel) { pixels[static_cast<std::size_t>(tap)] = pixel; });
+      for_taps(p, w, [&](std::int32_t tap, std::int64_t pixel) { pixels[static_cast<std::size_t>(tap)] = crop(pixel); });
       const float* gradient = dy + w * channels + first;
       for (std::int64_t c = 0; c < count; ++c) {
         const auto tap = best.taps[static_cast<std::size_t>(c)];
-        if (tap >= 0) dx[pixels[static_cast<std::size_t>(tap)] * channels + first + c] += gradient[c];
+        const std::int64_t pixel = tap < 0 ? -1 : pixels[static_cast<std::size_t>(tap)];
+        if (pixel >= 0) dx[pixel * channels + first + c] += gradient[c];
       }
     }
   }
@@ -96,12 +98,13 @@ struct Scatter {
 void run_gradient(const Call& call) {
   const Image image(call.in_shape(0));
   const Plane p = plane_of(call, call.in_shape(0), call.in_shape(1));
+  const reference::Crop crop(call, p);
   const std::int64_t channels = image.channels, blocks = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
   parallel_items(call.threads(), image.batch * blocks, 1, [&](std::int64_t i) {
     const std::int64_t n = i / blocks, first = i % blocks * kChannelsAtOnce;
-    const Scatter scatter{p, channels, first, std::min(kChannelsAtOnce, channels - first)};
-    const std::int64_t at = n * image.pixels * channels;
-    scatter.run(call.in<float>(0) + at, call.in<float>(1) + n * p.windows_size() * channels, call.out<float>() + at);
+    const Scatter scatter{p, crop, channels, first, std::min(kChannelsAtOnce, channels - first)};
+    scatter.run(call.in<float>(0) + n * image.pixels * channels, call.in<float>(1) + n * p.windows_size() * channels,
+                call.out<float>() + n * crop.size() * channels);
   });
 }
 

@@ -75,15 +75,17 @@ struct MaxPoolGrad {
   template <class T>
   static void run(const Call& call) {
     const Planes p(call, call.in_shape(0), call.in_shape(1));
+    const Crop crop(call, p.plane);
     parallel_ranges(call.threads(), p.count, 1, [&](std::int64_t first, std::int64_t last) {
       std::vector<std::int64_t> winners;
       for (std::int64_t item = first; item < last; ++item) {
         find_winners(p.plane, call.in<T>(0) + item * p.plane.image_size(), winners);
         const T* dy = call.in<T>(1) + item * p.plane.windows_size();
-        T* dx = call.out<T>() + item * p.plane.image_size();
-        std::fill_n(dx, p.plane.image_size(), T(0));
+        T* dx = call.out<T>() + item * crop.size();
+        std::fill_n(dx, crop.size(), T(0));
         for (std::size_t i = 0; i < winners.size(); ++i) {
-          if (winners[i] >= 0) dx[winners[i]] += dy[i];
+          const std::int64_t to = winners[i] < 0 ? -1 : crop(winners[i]);
+          if (to >= 0) dx[to] += dy[i];
         }
       }
     });

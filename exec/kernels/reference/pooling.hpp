@@ -21,6 +21,30 @@ struct Planes {
   }
 };
 
+/// The part of an image of which a gradient is the result: where a block's windows need more rows than the block has, fewer than all.
+class Crop {
+ public:
+  Crop(const Call& call, const Plane& plane) : image_(plane.image), size_(plane.image) {
+    const std::size_t rank = call.out_shape().size() - 2;
+    for (std::size_t d = 0; d < rank; ++d) {
+      first_[3 - rank + d] = call.out_origin(0, d + 2) - call.in_origin(0, d + 2);
+      size_[3 - rank + d] = call.out_shape()[d + 2];
+    }
+  }
+  [[nodiscard]] std::int64_t size() const { return size_[0] * size_[1] * size_[2]; }
+  /// Number in the result of an element of the image; -1 where it is not part of it.
+  [[nodiscard]] std::int64_t operator()(std::int64_t element) const {
+    const Triple at{element / (image_[2] * image_[1]) - first_[0], element / image_[2] % image_[1] - first_[1],
+                    element % image_[2] - first_[2]};
+    for (std::size_t a = 0; a < 3; ++a)
+      if (at[a] < 0 || at[a] >= size_[a]) return -1;
+    return (at[0] * size_[1] + at[1]) * size_[2] + at[2];
+  }
+
+ private:
+  Triple image_, size_, first_{0, 0, 0};
+};
+
 /// How many elements count in every window of axis `a`. Windows that ceil_mode lets reach beyond the high padding do not count what lies
 /// there.
 [[nodiscard]] inline std::vector<double> counted(const Planes& p, std::size_t a, bool include_pad) {

@@ -33,6 +33,21 @@ graph::Graph cnn(std::int64_t batch) {
   return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 4), "output");
 }
 
+/// Overlapping pools, interpolation and reflected borders, none of which tiles the blocks of a split image.
+graph::Graph pools(std::int64_t batch) {
+  Layers layers;
+  auto x = layers.relu("stem.relu", layers.conv("stem", layers.image(batch, 3, 13), 6, graph::zoo::Square{}, true));
+  x = layers.max_pool("pool", x, {3, 2, 1});  // 13 -> 7
+  const std::vector<std::int64_t> three{3, 3}, one{1, 1}, all_round{1, 1, 1, 1};
+  x = layers.node("mean", "AveragePool", std::vector{x},
+                  {{"kernel_shape", three}, {"strides", one}, {"pads", all_round}, {"count_include_pad", std::int64_t{1}}});
+  x = layers.node("grow", "Resize", std::vector{x}, {{"sizes", std::vector<std::int64_t>{17, 17}}, {"mode", std::string("linear")}});
+  x = layers.node("edge", "Pad", std::vector{x}, {{"pads", std::vector<std::int64_t>{1, 0, 2, 0}}, {"mode", std::string("reflect")}});
+  x = layers.node("shrink", "Resize", std::vector{x}, {{"sizes", std::vector<std::int64_t>{9, 11}}, {"mode", std::string("cubic")}});
+  x = layers.node("sample", "AveragePool", std::vector{x}, {{"kernel_shape", three}, {"strides", std::vector<std::int64_t>{2, 2}}});
+  return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 4), "output");
+}
+
 /// A fused layer whose halves are sliced apart, as exported recurrent networks and gated layers have them.
 graph::Graph gates(std::int64_t batch) {
   Layers layers;
@@ -58,6 +73,7 @@ graph::Graph squares(std::int64_t batch) {
 graph::Graph build(const Case& c) {
   if (c.model == "gates") return gates(c.batch);
   if (c.model == "squares") return squares(c.batch);
+  if (c.model == "pools") return pools(c.batch);
   if (c.model == "mlp") return mlp(c.batch);
   if (c.model == "cnn") return cnn(c.batch);
   if (c.model == "moe")

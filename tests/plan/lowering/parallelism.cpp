@@ -126,6 +126,9 @@ TEST_CASE("spatial parallel ResNet exchanges the rows that its windows need, and
   CHECK(c.number.at("forward halo height") == 17);
   CHECK(c.number.at("forward all-reduce height") >= 20);
   CHECK_FALSE(c.number.contains("forward all-gather height"));
+  // Backward: dY of the 16 convolutions, and dY and X of the pool, whose windows begin in the neighbour's rows.
+  CHECK(c.number.at("backward halo height") == 18);
+  CHECK_FALSE(c.number.contains("backward all-gather height"));
   // One row of [4, 64 channels, width 16] in f32, sent and received.
   CHECK(c.bytes.at("forward halo height") >= 4 * 64 * 16 * 4);
 }
