@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "plan/lowering/prefetch.hpp"
 #include "plan/memory/planner.hpp"
 #include "plan/sharding/copies.hpp"
 
@@ -42,6 +43,7 @@ Role RoleBuilder::build() && {
   exchange_updated_parameters();
   emit_report();
   emit_slots();
+  if (c_.plan.overlap) prefetch_parameters(role_, c_.options.bucket_bytes);
   plan_memory(role_, c_.pipeline.schedule->in_flight(stage_, c_.pipeline.shape));
   return std::move(role_);
 }

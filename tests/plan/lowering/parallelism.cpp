@@ -1,6 +1,7 @@
 // Which collectives every parallelism comes down to: counted, with the pattern that the literature has for it.
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
@@ -131,4 +132,61 @@ TEST_CASE("spatial parallel ResNet exchanges the rows that its windows need, and
   CHECK_FALSE(c.number.contains("backward all-gather height"));
   // One row of [4, 64 channels, width 16] in f32, sent and received.
   CHECK(c.bytes.at("forward halo height") >= 4 * 64 * 16 * 4);
+}
+
+namespace {
+
+std::vector<const Instruction*> of_kind(const Body& body, InstructionKind kind) {
+  std::vector<const Instruction*> found;
+  for (const Instruction& i : body.instructions)
+    if (i.kind == kind) found.push_back(&i);
+  return found;
+}
+
+/// Kernels of a body between each gather of a parameter and its first reader.
+std::vector<std::int64_t> kernels_behind_gathers(const Role& role, const Body& body) {
+  std::vector<std::int64_t> counts;
+  for (std::size_t at = 0; at < body.instructions.size(); ++at) {
+    const Instruction& gather = body.instructions[at];
+    if (gather.kind != InstructionKind::Collective) continue;
+    if (role.collectives[static_cast<std::size_t>(gather.collective)].kind != CollectiveKind::AllGather) continue;
+    std::int64_t kernels = 0;
+    const auto reads = [&](const Instruction& i) {
+      return std::find(i.inputs.begin(), i.inputs.end(), gather.outputs[0]) != i.inputs.end();
+    };
+    for (std::size_t n = at + 1; n < body.instructions.size() && !reads(body.instructions[n]); ++n)
+      kernels += body.instructions[n].kind == InstructionKind::Kernel;
+    counts.push_back(kernels);
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("parameters that are stored in parts are gathered while kernels run (ZeRO stage 3's prefetch)") {
+  const auto training = training_of(kGpt, 4);
+  const auto ahead = lower(training, parse_plan("dp=2,zero=3"), TableBackend(), {}),
+             late = lower(training, parse_plan("dp=2,zero=3,overlap=off"), TableBackend(), {});
+  for (std::size_t b = 0; b < ahead.role(0).bodies.size(); ++b) {
+    const Body &early = ahead.role(0).bodies[b], &plain = late.role(0).bodies[b];
+    if (!per_micro_batch(early.kind)) continue;
+    INFO(name(early.kind));
+    for (const auto kind : {InstructionKind::Kernel, InstructionKind::Collective, InstructionKind::Load}) {
+      const auto x = of_kind(early, kind), y = of_kind(plain, kind);
+      REQUIRE(x.size() == y.size());
+      if (kind == InstructionKind::Kernel)
+        for (std::size_t i = 0; i < x.size(); ++i) CHECK(x[i]->node == y[i]->node);
+    }
+    const auto hidden = kernels_behind_gathers(ahead.role(0), early), exposed = kernels_behind_gathers(late.role(0), plain);
+    REQUIRE(hidden.size() == exposed.size());
+    std::size_t waiting = 0;
+    for (std::size_t i = 0; i < hidden.size(); ++i) {
+      CHECK(hidden[i] >= exposed[i]);
+      waiting += hidden[i] == 0;
+    }
+    CHECK(hidden.size() >= training.parameters.size() / 3);  // backward passes need no biases
+    CHECK(waiting < hidden.size() / 3);
+  }
+  // Nothing is gathered further ahead than the largest parameter is large: [64, 256] in f32.
+  CHECK(ahead.role(0).memory.arena_bytes <= late.role(0).memory.arena_bytes + 64 * 256 * 4);
 }

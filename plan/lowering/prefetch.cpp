@@ -1,0 +1,91 @@
+#include "plan/lowering/prefetch.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace rehearsal::plan {
+namespace {
+
+Lifetime lifetime_of(const Role& role, BufferIndex b) {
+  while (role.buffers[b].part_of != kNoBuffer) b = role.buffers[b].part_of;
+  return role.buffers[b].lifetime;
+}
+
+/// Is instruction `at` the packing of a stored part, and the next one its gather?
+bool begins_gather(const Role& role, const Body& body, std::size_t at) {
+  if (at + 1 >= body.instructions.size()) return false;
+  const Instruction &pack = body.instructions[at], &gather = body.instructions[at + 1];
+  return pack.kind == InstructionKind::Pack && lifetime_of(role, pack.inputs[0]) == Lifetime::Persistent &&
+         gather.kind == InstructionKind::Collective && gather.inputs[0] == pack.outputs[0] &&
+         role.collectives[static_cast<std::size_t>(gather.collective)].kind == CollectiveKind::AllGather;
+}
+
+/// The instructions of a body in their new order.
+class Reordering {
+ public:
+  Reordering(const Role& role, const Body& body, std::int64_t bytes_ahead) : role_(role), body_(body) {
+    for (std::size_t at = 0; at < body.instructions.size(); ++at)
+      if (begins_gather(role, body, at)) gathers_.push_back(at);
+    for (const std::size_t gather : gathers_) room_ = std::max(room_, bytes_of(gather));
+    room_ = std::min(room_, bytes_ahead);
+    for (std::size_t at = 0; at < body.instructions.size(); ++at) pass(at);
+  }
+  [[nodiscard]] const std::vector<std::size_t>& order() const { return order_; }
+
+ private:
+  void pass(std::size_t at) {
+    if (begins_gather(role_, body_, at)) {
+      while (!ahead_.empty() && ahead_.front() != at) drop_first();
+      if (ahead_.empty()) start_next();
+      drop_first();
+      return;
+    }
+    if (at > 0 && begins_gather(role_, body_, at - 1)) return;  // moved with its packing
+    while (next_ < gathers_.size() && (ahead_.empty() || bytes_ + bytes_of(gathers_[next_]) <= room_)) start_next();
+    order_.push_back(at);
+  }
+
+  void start_next() {
+    const std::size_t at = gathers_[next_++];
+    order_.push_back(at);
+    order_.push_back(at + 1);
+    ahead_.push_back(at);
+    bytes_ += bytes_of(at);
+  }
+  void drop_first() {
+    bytes_ -= bytes_of(ahead_.front());
+    ahead_.pop_front();
+  }
+  [[nodiscard]] std::int64_t bytes_of(std::size_t gather) const { return role_.buffers[body_.instructions[gather].outputs[0]].bytes; }
+
+  const Role& role_;
+  const Body& body_;
+  std::int64_t room_ = 0, bytes_ = 0;
+  std::vector<std::size_t> gathers_, order_;
+  std::size_t next_ = 0;
+  std::deque<std::size_t> ahead_;  ///< started, and not yet passed
+};
+
+}  // namespace
+
+void prefetch_parameters(Role& role, std::int64_t bytes_ahead) {
+  std::vector<std::vector<std::uint32_t>> moved(role.bodies.size());
+  for (std::size_t b = 0; b < role.bodies.size(); ++b) {
+    Body& body = role.bodies[b];
+    const auto order = Reordering(role, body, bytes_ahead).order();
+    moved[b].resize(order.size());
+    std::vector<Instruction> instructions;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      moved[b][order[i]] = static_cast<std::uint32_t>(i);
+      instructions.push_back(std::move(body.instructions[order[i]]));
+    }
+    body.instructions = std::move(instructions);
+  }
+  for (Body& body : role.bodies)
+    for (Instruction& i : body.instructions)
+      for (Dependency& d : i.after) d.instruction = moved[d.body][d.instruction];
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,15 @@
+#pragma once
+// Parameters that are stored in parts are gathered before they are used: ahead of time, so that kernels hide the messages.
+
+#include <cstdint>
+
+#include "plan/program.hpp"
+
+namespace rehearsal::plan {
+
+/// Moves every gather of a stored parameter up within its body, past kernels, while at most `bytes_ahead` are gathered that nobody has used
+/// yet (as DeepSpeed's stage3_prefetch_bucket_size) and no more than the largest parameter has; one is in any case. The order of gathers,
+/// of kernels and of other messages stays.
+void prefetch_parameters(Role& role, std::int64_t bytes_ahead);
+
+}  // namespace rehearsal::plan
