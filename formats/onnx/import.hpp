@@ -10,7 +10,7 @@
 //   loss),
 //      when it has rank 0, when it has one element, no operand that holds weights reads it and its name is one that exporters make
 //      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask), or when it is the ones and zeros with which
-//      exporters write group normalization as InstanceNormalization;
+//      exporters write group normalization as InstanceNormalization, or other normalizations without weights;
 //   4. a Parameter otherwise.
 // Float graph inputs of fixed shape that operands for weights read, or whose name has a dot, are stored tensors too (a file
 // exported without its weights), and so are names that only value_info declares, and ConstantOfShape, RandomNormal and RandomUniform nodes

@@ -48,6 +48,8 @@ void Importer::prepare() {
     if (!main_.initializers.emplace(tensor.name(), &tensor).second)
       throw BadInput(file_.path, "two initializers have the name '" + tensor.name() + "'");
   }
+  const auto& listed = declarations_.parameters();
+  stores_all_listed_ = std::all_of(listed.begin(), listed.end(), [&](const std::string& name) { return main_.initializers.contains(name); });
   for (const auto& node : graph.node()) {
     for (const std::string& name : node.output()) {
       if (!produced_.insert(name).second && !name.empty()) throw BadInput(file_.path, "tensor '" + name + "' is produced twice");
@@ -343,7 +345,12 @@ std::int64_t Importer::version_of(const std::string& domain, const Scope& scope)
 Candidate Importer::candidate(const std::string& name, const graph::TensorType& type, const Scope& scope) const {
   const auto usage = scope.usage.find(name);
   const DeclaredKind declared = &scope == &main_ ? declarations_.kind(name) : DeclaredKind::Unknown;
-  return {name, type, usage == scope.usage.end() ? 0U : usage->second, declared, &scope == &main_ && declarations_.left_out(name)};
+  return {.name = name,
+          .type = type,
+          .usage = usage == scope.usage.end() ? 0U : usage->second,
+          .declared = declared,
+          .all_listed = stores_all_listed_,
+          .left_out = &scope == &main_ && declarations_.left_out(name)};
 }
 
 Meaning Importer::look_up(const std::string& name, Scope& scope) {

@@ -88,6 +88,7 @@ class Importer {
   BatchTrace* trace_;
   Declarations declarations_;
   NodeList nodes_;  ///< of the main graph, in topological order
+  bool stores_all_listed_ = false;  ///< initializers and inputs have every parameter that the exporter lists
   FunctionsByName functions_;
   OpsetVersions opsets_;
   std::map<const onnx::FunctionProto*, OpsetVersions> function_opsets_;

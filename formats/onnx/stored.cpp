@@ -20,6 +20,16 @@ bool is_made_up(const std::string& name) {
          name.find("Const") != std::string::npos;
 }
 
+/// A name that TorchScript's exporter gives to what a Constant node makes: "/norm/Constant_4_output_0". It stores parameters otherwise.
+bool is_constant_node(const std::string& name) { return name.find("Constant") != std::string::npos && name.ends_with("_output_0"); }
+
+/// The ones and zeros of a normalization without weights.
+bool is_left_out_norm(const Candidate& candidate) {
+  constexpr unsigned kNorm = kWeightUse | kNormUse;
+  const bool only_norm = (candidate.usage & kNormUse) != 0 && (candidate.usage & ~kNorm) == 0;
+  return only_norm && (is_constant_node(candidate.name) || (candidate.declared == DeclaredKind::Unlisted && candidate.all_listed));
+}
+
 /// Values are 0 and one number that hides.
 bool is_additive_mask(const graph::TensorType& type, const graph::Contents& contents) {
   if (type.shape.size() < 2 || graph::element_count(type.shape) > graph::kLargestFolded || !contents.known()) return false;
@@ -59,7 +69,8 @@ graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& co
   if (candidate.declared == DeclaredKind::Buffer) return Role::Constant;
   const bool holds_weights = (usage & (kWeightUse | kMatrixUse)) != 0;
   if (candidate.declared == DeclaredKind::Unlisted && !holds_weights) return Role::Constant;  // a folded mask or position, no folded weight
-  if (usage == kInstanceUse && is_made_up(candidate.name) && is_uniform(contents, candidate.type)) return Role::Constant;
+  const bool left_out = is_left_out_norm(candidate) || (usage == kInstanceUse && is_made_up(candidate.name));
+  if (left_out && is_uniform(contents, candidate.type)) return Role::Constant;
   if (candidate.type.shape.empty() || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0)) return Role::Constant;
   if (graph::element_count(candidate.type.shape) == 1 && !holds_weights && is_made_up(candidate.name)) return Role::Constant;
   return is_additive_mask(candidate.type, contents) ? Role::Constant : Role::Parameter;

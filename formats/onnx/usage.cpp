@@ -64,13 +64,17 @@ constexpr std::array<std::string_view, 13> kPassThrough = {"Cast",    "CastLike"
                                                            "Squeeze", "Flatten",         "Slice",   "Concat",    "Split",
                                                            "Expand",  "SplitToSequence", "Tile"};
 
+bool is_normalization(std::string_view op) {
+  return op == "BatchNormalization" || op == "LayerNormalization" || op == "GroupNormalization" || op == "RMSNormalization";
+}
+
 bool has_operand(unsigned mask, int i) { return (mask >> std::min(i, 31) & 1U) != 0; }
 
 unsigned use_of(const onnx::NodeProto& node, int operand) {
   const std::string& op = node.op_type();
   const auto* row = std::find_if(std::begin(kOperandUses), std::end(kOperandUses), [&](const OperandUse& use) { return use.op == op; });
   if (row != std::end(kOperandUses)) {
-    if (has_operand(row->weights, operand)) return kWeightUse;
+    if (has_operand(row->weights, operand)) return is_normalization(op) ? kWeightUse | kNormUse : kWeightUse;
     if (has_operand(row->state, operand)) return kStateUse;
     if (has_operand(row->untrained, operand)) return kUntrainedUse;
   }

@@ -17,6 +17,7 @@ enum Usage : unsigned {
   kUntrainedUse = 8,  ///< a scale, a bound, a mask, a shape: nobody trains it
   kNeutralUse = 16,   ///< any other
   kInstanceUse = 32,  ///< scale and bias of InstanceNormalization: weights, or the ones and zeros that group normalization is written with
+  kNormUse = 64,      ///< besides kWeightUse: scale and bias of a normalization, which may be left out by writing ones and zeros
 };
 /// The same bits of what is read through Identity stand this much higher.
 inline constexpr unsigned kThroughIdentity = 8;

@@ -214,7 +214,53 @@ TEST_CASE("a recurrent layer is unrolled, both ways", "[import]") {
   CHECK(role_of(imported, "r") == Role::Parameter);
 }
 
+TEST_CASE("functions, bounds and lengths of a recurrent layer become operators", "[import]") {
+  ModelBuilder model;
+  // 3 steps, batch 2, 4 features, 5 hidden units
+  model.input("x", {"3", "2", "4"}).input("lengths", {"2"}, 6).output("y");
+  model.floats("w", {1, 5, 4}, std::vector<float>(20, 0.1F)).floats("r", {1, 5, 5}, std::vector<float>(25, 0.1F));
+  auto& rnn = model.node("RNN", {"x", "w", "r", "", "lengths"}, {"y", ""});
+  set(rnn, "hidden_size", std::int64_t{5});
+  set(rnn, "clip", 2.F);
+  auto& functions = *rnn.add_attribute();
+  functions.set_name("activations");
+  functions.add_strings("LeakyRelu");
+  auto& alphas = *rnn.add_attribute();
+  alphas.set_name("activation_alpha");
+  alphas.add_floats(0.25F);
+  const ImportedModel imported = model.import();
+  const auto names = operators(imported);
+  // one of each per step; a mask per step for the output and, but in the last whose state nobody reads, one for the state: 3 + 2
+  CHECK(std::count(names.begin(), names.end(), "LeakyRelu") == 3);
+  CHECK(std::count(names.begin(), names.end(), "Clip") == 3);
+  CHECK(std::count(names.begin(), names.end(), "Where") == 5);
+  functions.set_strings(0, "Gaussian");
+  CHECK(contains(refusal_of(model), "Gaussian"));
+  functions.add_strings("Tanh");
+  CHECK(contains(refusal_of(model), "it needs 1"));
+}
+
 // Weights
+
+TEST_CASE("ones and zeros of a normalization without weights are no parameters", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "4"}).output("y");
+  for (const char* name : {"/a/Constant_output_0", "/a/Constant_1_output_0"}) {
+    auto& value = *model.node("Constant", {}, {name}).add_attribute();
+    value.set_name("value");
+    value.mutable_t()->set_data_type(1);
+    value.mutable_t()->add_dims(4);
+    for (int i = 0; i < 4; ++i) value.mutable_t()->add_float_data(std::string(name) == "/a/Constant_output_0" ? 1.F : 0.F);
+  }
+  model.floats("gain", {4}, {1, 1, 1, 1}).floats("shift", {4}, {0, 0, 0, 0});
+  model.node("LayerNormalization", {"x", "/a/Constant_output_0", "/a/Constant_1_output_0"}, {"h"});
+  model.node("LayerNormalization", {"h", "gain", "shift"}, {"y"});
+  const ImportedModel imported = model.import();
+  std::size_t parameters = 0;
+  for (const auto& tensor : imported.graph.tensors()) parameters += tensor.role == Role::Parameter ? 1 : 0;
+  CHECK(parameters == 2);
+  CHECK(role_of(imported, "gain") == Role::Parameter);
+}
 
 TEST_CASE("roles of stored tensors", "[import]") {
   ModelBuilder model;

@@ -1,8 +1,9 @@
 // Recurrent layers, unrolled over time: every step is matrix products and elementwise operators, whose gradients and splits are known.
 
 #include <algorithm>
-#include <optional>
+#include <span>
 
+#include "formats/onnx/ops/recurrent_activation.hpp"
 #include "formats/onnx/ops/rows.hpp"
 
 namespace rehearsal::formats {
@@ -42,7 +43,20 @@ struct Direction {
   TensorId recurrent_bias = TensorId::None;         ///< of GRU's last gate with linear_before_reset: [hidden]
   TensorId h = TensorId::None, c = TensorId::None;  ///< None: zero
   TensorId peepholes = TensorId::None;              ///< of LSTM: [3 * hidden], gates i, o, f
+  std::span<const RecurrentActivation> functions;   ///< f, g, h
 };
+
+/// Function `which` of f, g, h; what it is applied to stays within "clip" of 0.
+TensorId activated(NodeImport& n, const Direction& d, std::size_t which, TensorId x) {
+  if (n.has_attribute("clip")) {
+    const double bound = n.number("clip", 0);
+    x = n.emit("Clip", {x}, {{"min", -bound}, {"max", bound}});
+  }
+  const RecurrentActivation& function = d.functions[which];
+  return function.apply(n, x, function.alpha, function.beta);
+}
+
+TensorId one_minus(NodeImport& n, TensorId x) { return n.emit("Sub", {n.scalar(1, n.type(0).dtype), x}); }
 
 std::vector<TensorId> gates_of(NodeImport& n, TensorId joined, const Sizes& s, std::int64_t count) {
   return n.emit_all("Split", {joined}, {{"axis", std::int64_t{1}}, {"split", Shape(static_cast<std::size_t>(count), s.hidden)}});
@@ -61,9 +75,17 @@ TensorId with_peephole(NodeImport& n, const Direction& d, TensorId gate, std::in
 /// Gates i, o, f, c (Hochreiter, Schmidhuber 1997; ONNX operator LSTM).
 void lstm_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
   const auto gates = gates_of(n, with_recurrence(n, d, input), s, 4);
-  const TensorId in = n.emit("Mul", {n.emit("Sigmoid", {with_peephole(n, d, gates[0], 0, s)}), n.emit("Tanh", {gates[3]})});
-  d.c = d.c == TensorId::None ? in : n.emit("Add", {n.emit("Mul", {n.emit("Sigmoid", {with_peephole(n, d, gates[2], 2, s)}), d.c}), in});
-  d.h = n.emit("Mul", {n.emit("Sigmoid", {with_peephole(n, d, gates[1], 1, s)}), n.emit("Tanh", {d.c})});
+  const TensorId i = activated(n, d, 0, with_peephole(n, d, gates[0], 0, s));
+  const TensorId in = n.emit("Mul", {i, activated(n, d, 1, gates[3])});
+  if (d.c == TensorId::None) {
+    d.c = in;
+  } else {
+    const bool coupled = n.integer("input_forget", 0) != 0;
+    const TensorId f = coupled ? one_minus(n, i) : activated(n, d, 0, with_peephole(n, d, gates[2], 2, s));
+    d.c = n.emit("Add", {n.emit("Mul", {f, d.c}), in});
+  }
+  const RecurrentActivation& h = d.functions[2];
+  d.h = n.emit("Mul", {activated(n, d, 0, with_peephole(n, d, gates[1], 1, s)), h.apply(n, d.c, h.alpha, h.beta)});
 }
 
 TensorId zero_state(NodeImport& n, const Sizes& s) {
@@ -76,7 +98,7 @@ void gru_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
   const auto x = gates_of(n, input, s, 3);
   const TensorId zr_weight = part(n, d.recurrence, 0, 0, 2 * s.hidden), h_weight = part(n, d.recurrence, 0, 2 * s.hidden, s.hidden);
   const auto zr = gates_of(n, times_transposed(n, d.h, zr_weight), s, 2);
-  const TensorId z = n.emit("Sigmoid", {n.emit("Add", {x[0], zr[0]})}), r = n.emit("Sigmoid", {n.emit("Add", {x[1], zr[1]})});
+  const TensorId z = activated(n, d, 0, n.emit("Add", {x[0], zr[0]})), r = activated(n, d, 0, n.emit("Add", {x[1], zr[1]}));
   TensorId recurrent;
   if (n.integer("linear_before_reset", 0) != 0) {
     recurrent = times_transposed(n, d.h, h_weight);
@@ -85,36 +107,34 @@ void gru_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
   } else {
     recurrent = times_transposed(n, n.emit("Mul", {r, d.h}), h_weight);
   }
-  const TensorId candidate = n.emit("Tanh", {n.emit("Add", {x[2], recurrent})});
-  const TensorId kept = n.emit("Sub", {n.scalar(1, n.type(0).dtype), z});
-  d.h = n.emit("Add", {n.emit("Mul", {kept, candidate}), n.emit("Mul", {z, d.h})});
+  const TensorId candidate = activated(n, d, 1, n.emit("Add", {x[2], recurrent}));
+  d.h = n.emit("Add", {n.emit("Mul", {one_minus(n, z), candidate}), n.emit("Mul", {z, d.h})});
 }
 
-void rnn_step(NodeImport& n, Direction& d, TensorId input, const Sizes&) { d.h = n.emit("Tanh", {with_recurrence(n, d, input)}); }
+void rnn_step(NodeImport& n, Direction& d, TensorId input, const Sizes&) { d.h = activated(n, d, 0, with_recurrence(n, d, input)); }
 
 struct Cell {
   std::int64_t gates;
+  std::vector<std::string> functions;  ///< unless the node names others
   void (*step)(NodeImport&, Direction&, TensorId, const Sizes&);
 };
 
-void require_plain(NodeImport& n, const Sizes& s) {
-  if (n.has_attribute("activations")) {
-    const auto given = n.texts("activations");
-    const std::vector<std::string> plain = n.op() == "LSTM"  ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
-                                           : n.op() == "GRU" ? std::vector<std::string>{"Sigmoid", "Tanh"}
-                                                             : std::vector<std::string>{"Tanh"};
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (given[i] != plain[i % plain.size()]) n.unsupported("the activation " + given[i] + " is not supported here");
-    }
-  }
-  if (n.has_attribute("clip")) n.unsupported("clipped gates are not supported");
-  if (n.integer("input_forget", 0) != 0) n.unsupported("coupled input and forget gates are not supported");
-  if (n.has(4)) {
-    const auto lengths = n.known_integers(4, "the lengths of the sequences");
-    if (std::any_of(lengths.begin(), lengths.end(), [&](std::int64_t l) { return l != s.time; }))
-      n.unsupported("sequences of different lengths are not supported");
-  }
-  if (s.time > kLongestUnrolled) n.unsupported("sequences longer than " + std::to_string(kLongestUnrolled) + " are not supported");
+/// Sequences of one length need no masks: then there are no lengths.
+TensorId lengths_of(NodeImport& n, const Sizes& s) {
+  if (!n.has(4)) return TensorId::None;
+  const graph::Value* known = n.value(4);
+  if (known && std::all_of(known->integers.begin(), known->integers.end(), [&](std::int64_t l) { return l == s.time; }))
+    return TensorId::None;
+  return n.input(4);
+}
+
+/// `fresh` where the sequence still runs at time t, else `old` (None: zeros).
+TensorId while_running(NodeImport& n, TensorId lengths, std::int64_t t, TensorId fresh, TensorId old) {
+  if (lengths == TensorId::None) return fresh;
+  const graph::TensorType type = n.builder().type(fresh);
+  const TensorId runs = n.emit("Greater", {lengths, n.scalar(static_cast<double>(t), n.builder().type(lengths).dtype)});
+  const TensorId other = old == TensorId::None ? n.scalar(0, type.dtype) : old;
+  return n.emit("Where", {n.reshape(runs, {type.shape[0], 1}), fresh, other});
 }
 
 /// The biases of W and R that can be added at once: [gates * hidden].
@@ -160,18 +180,25 @@ void recurrent(NodeImport& n, const Cell& cell) {
   const bool batch_first = n.integer("layout", 0) != 0;
   const Sizes s{n.shape(0)[batch_first ? 1 : 0], n.shape(0)[batch_first ? 0 : 1], n.shape(2)[2]};
   const TensorId x = batch_first ? n.emit("Transpose", {n.input(0)}, {{"perm", Shape{1, 0, 2}}}) : n.input(0);
-  require_plain(n, s);
   if (s.time < 1) n.fail("needs a sequence of at least one step");
+  if (s.time > kLongestUnrolled) n.unsupported("sequences longer than " + std::to_string(kLongestUnrolled) + " are not supported");
+  const TensorId lengths = lengths_of(n, s);
+  const auto functions = recurrent_activations(n, n.shape(1)[0], cell.functions);
   const std::string mode = n.text("direction", "forward");
   std::vector<TensorId> all, last_h, last_c;
   for (std::int64_t direction = 0; direction < n.shape(1)[0]; ++direction) {
     const bool reverse = mode == "reverse" || direction == 1;
     Direction d = direction_of(n, x, direction, s, cell.gates);
+    d.functions = std::span(functions).subspan(static_cast<std::size_t>(direction) * cell.functions.size(), cell.functions.size());
     std::vector<TensorId> states(d.inputs.size());
     for (std::size_t i = 0; i < states.size(); ++i) {
       const std::size_t t = reverse ? states.size() - 1 - i : i;
+      const TensorId h = d.h, c = d.c;
       cell.step(n, d, d.inputs[t], s);
-      states[t] = n.reshape(d.h, {1, 1, s.batch, s.hidden});
+      const auto time = static_cast<std::int64_t>(t);
+      states[t] = n.reshape(while_running(n, lengths, time, d.h, TensorId::None), {1, 1, s.batch, s.hidden});
+      d.h = while_running(n, lengths, time, d.h, h);
+      if (d.c != TensorId::None) d.c = while_running(n, lengths, time, d.c, c);
     }
     all.push_back(joined(n, std::move(states), 0));
     last_h.push_back(n.reshape(d.h, {1, s.batch, s.hidden}));
@@ -189,9 +216,9 @@ void recurrent(NodeImport& n, const Cell& cell) {
   set(2, last_c, 0);
 }
 
-void lstm(NodeImport& n) { recurrent(n, {4, lstm_step}); }
-void gru(NodeImport& n) { recurrent(n, {3, gru_step}); }
-void rnn(NodeImport& n) { recurrent(n, {1, rnn_step}); }
+void lstm(NodeImport& n) { recurrent(n, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step}); }
+void gru(NodeImport& n) { recurrent(n, {3, {"Sigmoid", "Tanh"}, gru_step}); }
+void rnn(NodeImport& n) { recurrent(n, {1, {"Tanh"}, rnn_step}); }
 
 constexpr ImportRow kRows[] = {
     {kDefaultDomain, "LSTM", 7, kNewest, lstm},
