@@ -262,6 +262,20 @@ TEST_CASE("ones and zeros of a normalization without weights are no parameters",
   CHECK(role_of(imported, "gain") == Role::Parameter);
 }
 
+TEST_CASE("group normalization with numbers per group, as before version 21", "[import]") {
+  ModelBuilder model(18);
+  model.input("x", {"2", "6", "5"}).output("y");
+  model.floats("gain", {3}, {1, 2, 3}).floats("shift", {3}, {0, 0, 0});
+  auto& norm = model.node("GroupNormalization", {"x", "gain", "shift"}, {"y"});
+  set(norm, "num_groups", std::int64_t{3});
+  const ImportedModel imported = model.import();
+  CHECK(imported.tensors.at("y").shape == Shape{2, 6, 5});
+  const auto names = operators(imported);
+  CHECK(std::count(names.begin(), names.end(), "Expand") == 2);
+  norm.mutable_attribute(0)->set_i(4);
+  CHECK(contains(refusal_of(model), "4 groups"));
+}
+
 TEST_CASE("roles of stored tensors", "[import]") {
   ModelBuilder model;
   model.input("x", {"2", "3", "4", "4"}).output("y");

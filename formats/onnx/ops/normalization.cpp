@@ -73,10 +73,22 @@ void instance_norm(NodeImport& n) {
                n.builder(), {n.input(0), n.input(1), n.input(2), n.rank(0) < 2 ? 1 : n.shape(0)[1], n.number("epsilon", 1e-5)}, n.name()));
 }
 
+/// Before version 21 scale and bias have one number per group: each stands for the group's channels.
+TensorId of_channels(NodeImport& n, std::size_t i, std::int64_t groups) {
+  const std::int64_t channels = n.shape(0).at(1);
+  if (n.version() >= 21 || n.shape(i) == Shape{channels}) return n.input(i);
+  if (n.shape(i) != Shape{groups} || channels % groups != 0)
+    n.fail("operand " + std::to_string(i) + " has shape " + graph::to_text(n.shape(i)) + ", it needs one number for each of " +
+           std::to_string(groups) + " groups");
+  const TensorId expanded = n.emit("Expand", {n.reshape(n.input(i), {groups, 1})}, {{"shape", Shape{groups, channels / groups}}});
+  return n.reshape(expanded, {channels});
+}
+
 void group_norm(NodeImport& n) {
-  if (n.version() < 21) n.unsupported("scale and bias per group are not supported");
-  n.set(0, graph::add_group_norm(n.builder(), {n.input(0), n.input(1), n.input(2), n.integer("num_groups", 1), n.number("epsilon", 1e-5)},
-                                 n.name()));
+  const std::int64_t groups = n.integer("num_groups", 1);
+  if (n.rank(0) < 2 || groups < 1) n.fail("needs a batch, channels and at least one group");
+  const TensorId scale = of_channels(n, 1, groups), bias = of_channels(n, 2, groups);
+  n.set(0, graph::add_group_norm(n.builder(), {n.input(0), scale, bias, groups, n.number("epsilon", 1e-5)}, n.name()));
 }
 
 std::int64_t first_axis(const NodeImport& n) { return graph::normalize_axis(n.integer("axis", -1), n.rank(0)); }
