@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "plan/collectives/collective.hpp"
+#include "plan/recompute/recompute.hpp"
 #include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::plan {
@@ -94,8 +95,9 @@ void parse_allreduce(Plan& plan, const std::string& value) {
 }
 
 void parse_recompute(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 3> kNames{"none", "selective", "full"};
-  plan.recompute = one_of(value, kNames);
+  plan.recompute = value;
+  std::erase(plan.recompute, ' ');
+  (void)recompute_budget(plan.recompute);
 }
 void parse_offload(Plan& plan, const std::string& value) {
   static constexpr std::array<std::string_view, 3> kNames{"none", "optimizer", "activations"};
@@ -189,7 +191,7 @@ constexpr std::array kTable{
     PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
             "shared among replicas: 1 optimizer state, 2 and gradients, 3 and parameters"},
     PlanKey{"recompute", "rules", kText, true, parse_recompute, print_text<&Plan::recompute>,
-            "activations computed again: none, selective, full"},
+            "activations computed again: none, selective, full, or as few as let a rank do with so many bytes: 4GiB"},
     PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
     PlanKey{"attention", "rules", kText, true, parse_attention, print_text<&Plan::attention>,

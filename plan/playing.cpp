@@ -36,6 +36,7 @@ void RankAccount::ran(const Body& body, const Instruction& i, const costmodel::E
   busy_ += seconds;
   if (body.kind == BodyKind::Update && i.phase == graph::Phase::Update) optimizer_ += seconds;
   if (i.kind == InstructionKind::Load) loading_ += seconds;
+  if (i.again) again_ += seconds;
   computed_.add(estimate);
 }
 
@@ -51,7 +52,8 @@ Breakdown RankAccount::breakdown(double step) const {
   b.bubble = Seconds(for_stages_);
   b.optimizer = Seconds(optimizer_);
   b.io = Seconds(loading_);
-  b.compute = Seconds(busy_ - optimizer_ - loading_);
+  b.recompute = Seconds(again_);
+  b.compute = Seconds(busy_ - optimizer_ - loading_ - again_);
   b.exposed_communication = Seconds(std::max(0.0, step - busy_ - for_stages_));
   return b;
 }

@@ -33,7 +33,7 @@ class RankAccount {
   [[nodiscard]] const costmodel::Total& computed() const { return computed_; }
 
  private:
-  double busy_ = 0, for_stages_ = 0, optimizer_ = 0, loading_ = 0;
+  double busy_ = 0, for_stages_ = 0, optimizer_ = 0, loading_ = 0, again_ = 0;
   costmodel::Total computed_;
 };
 

@@ -142,6 +142,7 @@ struct Instruction {
   std::int32_t collective = -1;      ///< into Role::collectives
   std::int32_t redistribution = -1;  ///< Pack, Unpack: into Role::redistributions
   std::int8_t axis = -1;             ///< Mask: of the sharding
+  bool again = false;                ///< makes for the backward pass what the forward pass had made and dropped
 };
 
 struct Body {

@@ -19,7 +19,6 @@ struct Unsupported {
   bool (*used)(const Plan&);
 };
 constexpr Unsupported kUnsupported[] = {
-    {"recompute", [](const Plan& p) { return p.recompute != "none"; }},
     {"offload", [](const Plan& p) { return p.offload != "none"; }},
     {"compression", [](const Plan& p) { return p.compression != "none"; }},
 };
@@ -85,6 +84,25 @@ void build_roles(LoweringContext& context, Program& program) {
     if (fresh) program.roles.push_back(RoleBuilder(context, stage, rank).build());
     program.role_of.push_back(at->second);
   }
+}
+
+/// Of the first rank of a stage, which has the largest blocks.
+std::int64_t arena_bytes(LoweringContext& context, int stage, const Recomputation& recomputation) {
+  context.recomputation = recomputation;
+  const auto& program = context.program;
+  const auto pipeline = axis_named(program.axes, "pp");
+  const int rank = pipeline < program.axes.size() ? stage * program.axes[pipeline].stride : 0;
+  return RoleBuilder(context, stage, rank).build().memory.arena_bytes;
+}
+
+Recomputation recomputation_of(LoweringContext& context) {
+  const auto& wanted = context.plan.recompute;
+  if (wanted == "none") return {};
+  const ForwardResults results(context.training, context.sharding, context.pipeline.part_of_node);
+  if (wanted == "full") return full_recomputation(results, context.pipeline);
+  if (wanted == "selective") return selective_recomputation(results);
+  return budgeted_recomputation(results, context.pipeline, recompute_budget(wanted).value(),
+                                [&](int stage, const Recomputation& r) { return arena_bytes(context, stage, r); });
 }
 
 }  // namespace
@@ -167,10 +185,11 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
-                          axes.size(), {}};
+                          axes.size(), {}, {}};
   const auto time = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& a) { return a.in_time; });
   context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
+  context.recomputation = recomputation_of(context);
   build_roles(context, program);
   return program;
 }

@@ -42,6 +42,10 @@ BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body
     if (const auto known = find_any(conversion); known != kNoBuffer && home_[base(known)] <= body) return known;
   BufferIndex source = find_any(-1);
   if (source == kNoBuffer && is_stored(tensor.role)) source = stored_buffer(t);
+  if (source == kNoBuffer && c_.recomputation.drops(t)) {
+    make_again(t, body);
+    source = find_any(-1);
+  }
   if (source == kNoBuffer && c_.stages[tensor.producer] == kAnyStage && lowered_.insert(static_cast<int>(tensor.producer)).second) {
     // Computed from constants alone: every stage has its own, once a step when all micro-batches share it.
     const bool in_loop = c_.time_axis < c_.sharding.axes.size();

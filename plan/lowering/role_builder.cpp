@@ -84,12 +84,6 @@ int RoleBuilder::conversion_into_storage(TensorId t) const {
   return at == into_storage_.end() ? -1 : at->second;
 }
 
-/// What the forward pass gathered of sharded parameters is dropped, and gathered again by the backward pass.
-void RoleBuilder::forget_gathered_parameters() {
-  std::erase_if(buffers_,
-                [&](const auto& entry) { return entry.first.conversion >= 0 && g_[entry.first.tensor].role == graph::Role::Parameter; });
-}
-
 /// What is run late may use what is not, and the update what both made, whatever the order of the nodes.
 void RoleBuilder::lower_nodes() {
   const auto turn = [&](std::uint16_t body) { return body == update_ ? 2 : runs_late(body) ? 1 : 0; };
@@ -97,7 +91,7 @@ void RoleBuilder::lower_nodes() {
   for (int now = 0; now < 3; ++now)
     for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
       const auto id = static_cast<NodeId>(n);
-      if (g_[id].phase == Phase::Backward && !in_backward) forget_gathered_parameters();
+      if (g_[id].phase == Phase::Backward && !in_backward) forget_for_backward();
       in_backward = in_backward || g_[id].phase == Phase::Backward;
       const bool everywhere = c_.stages[id] == kAnyStage && g_[id].phase == Phase::Update;
       if (!runs_here(id) && !everywhere) continue;
@@ -177,7 +171,7 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
   const auto& node = g_[n];
   Instruction instruction;
   instruction.kind = InstructionKind::Kernel;
-  instruction.phase = node.phase;
+  instruction.phase = again_ ? Phase::Backward : node.phase;
   instruction.node = n;
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     instruction.inputs.push_back(node.inputs[i] == TensorId::None ? kNoBuffer : operand(n, i, body));
@@ -221,6 +215,8 @@ void RoleBuilder::bring_into_formats(NodeId n, std::vector<BufferIndex>& inputs,
 /// Where a kernel writes `t`: an updated parameter over the old one, a gradient straight into its bucket unless micro-batches are summed.
 BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
   const Key key{t, -1, buffer.format, false};
+  // Made on the way to something else: what is kept stays what readers get, and running statistics are updated once.
+  if (again_ && (g_[t].role == graph::Role::Updated || buffers_.contains(key))) return new_buffer(std::move(buffer), nullptr);
   if (g_[t].role == graph::Role::Updated) {
     if (conversion_into_storage(t) < 0) return buffers_[key] = stored_buffer(g_[t].stored_in);
     buffer.category = MemoryCategory::Communication;
@@ -244,6 +240,7 @@ BufferIndex RoleBuilder::new_workspace(const std::string& node, Bytes size) {
 }
 
 std::uint32_t RoleBuilder::emit(std::uint16_t body, Instruction instruction) {
+  instruction.again = again_;
   add_dependencies(instruction);
   auto& list = role_.bodies[body].instructions;
   const auto at = static_cast<std::uint32_t>(list.size());

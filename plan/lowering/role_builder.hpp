@@ -9,6 +9,7 @@
 #include "plan/lowering/lowering.hpp"
 #include "plan/lowering/pipeline.hpp"
 #include "plan/lowering/stages.hpp"
+#include "plan/recompute/recompute.hpp"
 
 namespace rehearsal::plan {
 
@@ -25,6 +26,7 @@ struct LoweringContext {
   std::vector<std::vector<graph::NodeId>> consumers;
   std::size_t time_axis = 0;           ///< into sharding.axes; sharding.axes.size() when there is none
   std::vector<std::size_t> mesh_axis;  ///< [axis of the sharding]: into program.axes
+  Recomputation recomputation;
 };
 
 class RoleBuilder {
@@ -58,7 +60,9 @@ class RoleBuilder {
   // Bodies and instructions (role_builder.cpp)
   void open_bodies();
   void lower_nodes();
-  void forget_gathered_parameters();
+  void forget_for_backward();
+  [[nodiscard]] bool is_forgotten(const Key&) const;
+  void make_again(graph::TensorId, std::uint16_t body);
   [[nodiscard]] int conversion_into_storage(graph::TensorId) const;  ///< index into the conversions; -1: none
   [[nodiscard]] std::uint16_t body_of(graph::NodeId) const;
   [[nodiscard]] BodyKind kind(std::uint16_t body) const { return role_.bodies[body].kind; }
@@ -163,6 +167,7 @@ class RoleBuilder {
   std::set<graph::TensorId> time_summed_;        ///< tensors that some consumer wants summed over micro-batches
   std::map<graph::TensorId, int> into_storage_;  ///< updated tensors that do not lie as they are stored
   std::set<int> lowered_;                        ///< any-stage nodes already emitted
+  bool again_ = false;                           ///< what is emitted now is recomputation
 };
 
 }  // namespace rehearsal::plan

@@ -40,7 +40,7 @@ Plan any_plan(std::uint64_t seed) {
   p.schedule = draw.of({"gpipe", "1f1b"});
   p.interleave = 1 + draw.below(4);
   p.zero = draw.below(4);
-  p.recompute = draw.of({"none", "selective", "full"});
+  p.recompute = draw.of({"none", "selective", "full", "4GiB"});
   p.sequence_parallel = draw.below(2);
   p.offload = draw.of({"none", "optimizer"});
   p.compression = draw.of({"none", "bf16"});

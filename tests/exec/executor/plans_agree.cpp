@@ -184,3 +184,45 @@ TEST_CASE("every plan gives the losses of one rank") {
       CHECK(std::abs(many[n] - one[n]) <= (c.dtype == "f64" ? 1e-12 : 1e-5) * std::max(1.0, std::abs(one[n])));
   }
 }
+
+TEST_CASE("recomputation changes no bit of any loss") {
+  const int ranks = GENERATE(1, 2, 4);
+  // Schedules of several chunks and of split backward passes, uneven micro-batches, sharded parameters, halos, sums over ranks.
+  const std::vector<Case> plans{
+      {"mlp", 7, "dp=1,micro_batch=2"},
+      {"cnn", 6, "dp=1"},
+      {"gpt", 4, "dp=1,micro_batch=1"},
+      {"cnn", 5, "dp=2"},
+      {"cnn", 6, "spatial=2"},
+      {"cnn", 8, "tp=2"},
+      {"mlp", 7, "pp=2,micro_batch=2,schedule=interleaved,interleave=2"},
+      {"gpt", 4, "tp=2"},
+      {"gpt", 4, "tp=2,sequence_parallel=on"},
+      {"gpt", 4, "cp=2"},
+      {"gpt", 4, "dp=2,zero=3,micro_batch=1"},
+      {"gpt", 4, "pp=2,micro_batch=1"},
+      {"gpt", 4, "pp=2,micro_batch=2,schedule=gpipe"},
+      {"gpt", 4, "pp=2,micro_batch=1,schedule=zb-h1"},
+      {"gpt", 4, "pp=2,micro_batch=1,schedule=zb-v"},
+      {"gpt", 4, "dp=2,tp=2,sequence_parallel=on,micro_batch=1"},
+      {"gpt", 4, "dp=2,tp=2,zero=3"},
+      {"gpt", 4, "tp=2,pp=2,micro_batch=1"},
+      {"cnn", 6, "spatial=2x2"},
+  };
+  std::vector<Case> cases;
+  for (const auto& c : in_both_types(plans)) {
+    if (rehearsal::plan::parse_plan(c.plan).ranks() != ranks) continue;
+    for (const auto* what : {"none", "selective", "full"}) {
+      cases.push_back(c);
+      cases.back().plan += std::string(",recompute=") + what;
+    }
+  }
+  const auto found = train(ranks, cases);
+  for (std::size_t n = 0; n < cases.size(); n += 3) {
+    INFO(to_text(cases[n]));
+    const auto& without = found.at(to_text(cases[n]));
+    REQUIRE(without.size() == 3);
+    CHECK(found.at(to_text(cases[n + 1])) == without);
+    CHECK(found.at(to_text(cases[n + 2])) == without);
+  }
+}

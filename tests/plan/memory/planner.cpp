@@ -182,6 +182,11 @@ TEST_CASE("every buffer of a Program is there when it is read") {
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 7, "pp=3,micro_batch=2"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 6, "pp=3,micro_batch=1,schedule=gpipe"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 8, "dp=2,pp=2,micro_batch=1"},
+      {"resnet18?image=32&classes=10", 4, "recompute=full"},
+      {"resnet18?image=32&classes=10", 4, "pp=2,recompute=selective"},
+      {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 6, "pp=3,micro_batch=1,recompute=full"},
+      {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 8, "pp=2,micro_batch=1,schedule=zb-h1,recompute=full"},
+      {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 8, "tp=2,sequence_parallel=on,recompute=selective"},
   }));
   INFO(model << " " << plan);
   const auto program = program_of(model, batch, plan);
@@ -213,6 +218,13 @@ TEST_CASE("arenas are close to what no layout can beat") {
       {"gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 4, "dp=1"},
       {"gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 4, "dp=2,micro_batch=1"},
       {"gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 4, "pp=2,micro_batch=1"},
+      {"resnet18?image=64", 8, "recompute=selective"},
+      {"resnet18?image=64", 8, "recompute=full"},
+      {"unet2d?image=64", 2, "recompute=full"},
+      {"vgg11?image=64", 4, "recompute=selective"},
+      {"gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 4, "recompute=selective"},
+      {"gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 4, "dp=2,micro_batch=1,recompute=full"},
+      {"gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 4, "pp=2,micro_batch=1,recompute=full"},
   }));
   const auto program = program_of(model, batch, plan);
   for (const auto& role : program.roles) {
