@@ -145,6 +145,38 @@ Graph efficientnet(const Scale& scale, const ZooValues& values) {
   return std::move(net).classified(net.pointwise("head", x, 4 * channels, Activation::Silu), scale.dropout);
 }
 
+/// A convolution in place of the expansion and the depthwise convolution (Tan, Le, "EfficientNetV2", ICML 2021, figure 2).
+TensorId fused_block(MobileNetwork& net, const std::string& name, TensorId x, const Block& b) {
+  const std::int64_t in = net.net().shape(x)[1];
+  TensorId y = net.net().unit(name + ".fused", x, b.expanded, Kernel::of({b.kernel, b.stride, b.kernel / 2}), b.activation);
+  if (b.expanded != b.channels || b.expanded != in) y = net.pointwise(name + ".project", y, b.channels, Activation::None);
+  return b.stride == 1 && in == b.channels ? net.net().layers().add(name + ".residual", x, y) : y;
+}
+
+struct V2Stage {
+  std::int64_t times, stride, channels, blocks;
+};
+
+/// The first three stages are fused (EfficientNetV2, table 4; the larger ones as in the published code).
+template <std::size_t kStages>
+Graph efficientnet_v2(const V2Stage (&stages)[kStages], double dropout, const ZooValues& values) {
+  constexpr std::size_t kFused = 3;
+  MobileNetwork net({.epsilon = 1e-3}, values);
+  TensorId x = net.stem(24, Activation::Silu);
+  for (std::size_t stage = 0; stage < kStages; ++stage) {
+    const V2Stage& s = stages[stage];
+    for (std::int64_t b = 0; b < s.blocks; ++b) {
+      const std::int64_t in = net.net().shape(x)[1];
+      const Block block{3, s.times * in, s.channels, b == 0 ? s.stride : 1, Activation::Silu, std::max<std::int64_t>(1, in / 4)};
+      x = stage < kFused ? fused_block(net, "fused." + std::to_string(stage) + "." + std::to_string(b), x, block) : net.block(x, block);
+    }
+  }
+  return std::move(net).classified(net.pointwise("head", x, 1280, Activation::Silu), dropout);
+}
+constexpr V2Stage kV2Small[] = {{1, 1, 24, 2}, {4, 2, 48, 4}, {4, 2, 64, 4}, {4, 2, 128, 6}, {6, 1, 160, 9}, {6, 2, 256, 15}};
+constexpr V2Stage kV2Medium[] = {{1, 1, 24, 3},   {4, 2, 48, 5},   {4, 2, 80, 5}, {4, 2, 160, 7},
+                                 {6, 1, 176, 14}, {6, 2, 304, 18}, {6, 1, 512, 5}};
+
 constexpr auto k224 = image_parameters(224, 32), k240 = image_parameters(240, 32), k260 = image_parameters(260, 32),
                k300 = image_parameters(300, 32), k380 = image_parameters(380, 32), k456 = image_parameters(456, 32),
                k528 = image_parameters(528, 32), k600 = image_parameters(600, 32);
@@ -187,6 +219,8 @@ constexpr ZooRow kRows[] = {
      [](const ZooValues& v) {
        return efficientnet({2.0, 3.1, 0.5}, v);
      }},
+    {"efficientnet_v2_s", "EfficientNetV2-S (Tan, Le 2021)", k300, [](const ZooValues& v) { return efficientnet_v2(kV2Small, 0.2, v); }},
+    {"efficientnet_v2_m", "EfficientNetV2-M (Tan, Le 2021)", k380, [](const ZooValues& v) { return efficientnet_v2(kV2Medium, 0.3, v); }},
 };
 
 }  // namespace

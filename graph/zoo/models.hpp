@@ -23,5 +23,13 @@ namespace rehearsal::graph::zoo {
 [[nodiscard]] std::span<const ZooRow> recommenders();
 [[nodiscard]] std::span<const ZooRow> recurrent_transformers();
 [[nodiscard]] std::span<const ZooRow> translators();
+[[nodiscard]] std::span<const ZooRow> evolved_networks();
+[[nodiscard]] std::span<const ZooRow> searched_networks();
+[[nodiscard]] std::span<const ZooRow> separable_networks();
+[[nodiscard]] std::span<const ZooRow> regular_networks();
+[[nodiscard]] std::span<const ZooRow> modern_networks();
+[[nodiscard]] std::span<const ZooRow> window_transformers();
+[[nodiscard]] std::span<const ZooRow> mixers();
+[[nodiscard]] std::span<const ZooRow> stacked_unets();
 
 }  // namespace rehearsal::graph::zoo

@@ -34,6 +34,15 @@ inline std::string small_variant(std::string_view name) {
       {"maskrcnn_trunk", "image=64"},
       {"alexnet", "image=63&classes=7"},
       {"inception_v3", "image=75&classes=7"},
+      {"xception", "image=71&classes=7"},
+      {"swin_tiny", "image=224&classes=7"},
+      {"swin_small", "image=224&classes=7"},
+      {"swin_base", "image=224&classes=7"},
+      {"swin_large", "image=224&classes=7"},
+      {"mixer", "image=16&patch=4&layers=2&hidden=16&classes=7"},
+      {"amoebanetd", "image=32&layers=3&filters=16&classes=7"},
+      {"nasnet_large", "image=32&classes=7"},
+      {"unet2d_stacked", "image=32&convolutions=2&channels=4"},
       {"inception_v4", "image=75&classes=7"},
   };
   const auto found = kSmall.find(name);
