@@ -114,7 +114,7 @@ Precision precision_of(const platforms::Device& d, std::string_view text) {
 double memory_rate(const platforms::Device& d, const Constants& c) { return d.memory_bandwidth.value.value() * c[row_of(d).memory]; }
 
 bool fused_attention(const FrameworkProfile& f, const platforms::Device& d) {
-  if (f.attention == AttentionKernel::Plain) return f.name == "generic" && is_hopper_or_newer(d.generation);
+  if (f.attention == AttentionKernel::Plain) return false;
   return !f.attention_needs_hopper || is_hopper_or_newer(d.generation);
 }
 

@@ -26,6 +26,7 @@ struct Flag {
 constexpr Flag kFlags[] = {
     {"host_bound", &FrameworkProfile::host_bound},
     {"channels_last", &FrameworkProfile::channels_last},
+    {"volumes_transposed", &FrameworkProfile::volumes_transposed},
     {"gradient_overlap", &FrameworkProfile::gradient_overlap},
     {"tuned_overlap", &FrameworkProfile::tuned_overlap},
     {"tensor_overlap", &FrameworkProfile::tensor_overlap},
@@ -39,6 +40,9 @@ constexpr Flag kFlags[] = {
     {"tied_embedding_reduction", &FrameworkProfile::tied_embedding_reduction},
     {"gathers_layerwise", &FrameworkProfile::gathers_layerwise},
     {"sharded_after_all_reduce", &FrameworkProfile::sharded_after_all_reduce},
+    {"reduces_in_fp32", &FrameworkProfile::reduces_in_fp32},
+    {"checkpoints_stages", &FrameworkProfile::checkpoints_stages},
+    {"reports_total_memory", &FrameworkProfile::reports_total_memory},
     {"masters_cast", &FrameworkProfile::masters_cast},
 };
 
@@ -89,6 +93,8 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
   read_choices(p, json, where);
   for (const auto& flag : kFlags) p.*flag.member = json.value(std::string(flag.key), p.*flag.member);
   for (const auto& number : kNumbers) p.*number.member = json.value(std::string(number.key), p.*number.member);
+  p.default_precision = json.value("default_precision", p.default_precision);
+  p.successor = json.value("successor", p.successor);
   if (json.contains("state_bytes")) {
     const auto& state = json.at("state_bytes");
     p.state = {state.at("weights").get<double>(), state.at("gradients").get<double>(), state.at("optimizer").get<double>()};
@@ -97,9 +103,9 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
 }
 
 void refuse_unknown_keys(const Json& json, const std::string& where) {
-  constexpr std::array<std::string_view, 12> kOthers{
+  constexpr std::array<std::string_view, 14> kOthers{
       "name",   "description",  "source",    "recognised_by", "elementwise_fusion", "normalization_fusion",
-      "launch", "coordination", "attention", "packing",       "allocator",          "state_bytes"};
+      "launch", "coordination", "attention", "packing",       "allocator",          "state_bytes",  "default_precision", "successor"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||

@@ -29,7 +29,8 @@ struct FrameworkProfile {
   LaunchMode launch = LaunchMode::Eager;
   bool host_bound = false;       ///< the launching thread can be slower than the device
   bool channels_last = true;     ///< convolutions run in the layout of the matrix units
-  bool gradient_overlap = true;  ///< gradients are reduced during the backward pass
+  bool volumes_transposed = false;  ///< tensors of volumes are transposed around every convolution
+  bool gradient_overlap = true;     ///< gradients are reduced during the backward pass
   bool tuned_overlap = false;
   bool tensor_overlap = false;           ///< tensor-parallel communication is pipelined with its GEMM
   bool backward_tensor_overlap = false;  ///< all-reduce of the input gradient beside the weight gradient
@@ -45,12 +46,17 @@ struct FrameworkProfile {
   bool tied_embedding_reduction = false;  ///< first and last stage add their embedding gradients
   bool gathers_layerwise = true;          ///< sharded parameters are prefetched a layer ahead
   bool sharded_after_all_reduce = false;  ///< ZeRO-1 reduces whole gradients, then gathers parameters
+  bool reduces_in_fp32 = false;           ///< sharded gradients of a 16-bit step are reduced in fp32
+  bool checkpoints_stages = false;        ///< full recomputation keeps the input of a whole stage, not that of every block
+  bool reports_total_memory = false;      ///< its publications add up the memory of all devices
   bool masters_cast = true;               ///< 16-bit copies of fp32 weights are made every step under autocast
   double composed_instance_norm = 1;      ///< passes of instance normalisation over those of one kernel
   double composed_instance_norm_16bit = 1;
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
   StateBytes state;
   AllocatorKind allocator = AllocatorKind::Pytorch;
+  std::string default_precision;  ///< of its recipes; "narrowest": what the device has, fp8 for decoders; empty: bf16, images fp32
+  std::string successor;          ///< the profile of the releases that Hopper and newer devices run; empty: this one
 };
 
 /// Throws BadInput naming `where` and the key that is wrong.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <set>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -15,19 +17,41 @@ namespace {
 
 using Words = std::set<std::string, std::less<>>;
 
-Words words_of(std::string_view text) {
-  Words words;
-  std::string word;
+enum class Letter : std::uint8_t { None, Alphabetic, Digit };
+
+Letter letter_of(char c) {
+  const auto u = static_cast<unsigned char>(c);
+  return std::isdigit(u) != 0 ? Letter::Digit : std::isalpha(u) != 0 ? Letter::Alphabetic : Letter::None;
+}
+
+/// Lower-case words; with `runs`, letters and digits of a word apart.
+std::vector<std::string> words_in(std::string_view text, bool runs) {
+  std::vector<std::string> words(1);
+  Letter before = Letter::None;
   for (const char c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    } else if (!word.empty()) {
-      words.insert(std::move(word));
-      word.clear();
-    }
+    const auto letter = letter_of(c);
+    if (!words.back().empty() && (letter == Letter::None || (runs && letter != before))) words.emplace_back();
+    if (letter != Letter::None) words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    before = letter;
   }
-  if (!word.empty()) words.insert(std::move(word));
+  if (words.back().empty()) words.pop_back();
   return words;
+}
+
+Words words_of(std::string_view text) {
+  const auto words = words_in(text, false);
+  return {words.begin(), words.end()};
+}
+
+/// Also what two words make together and what parts of a word are: "RTX3090", "2080 Ti", "80 GB" go by several spellings.
+Words spellings_of(std::string_view text) {
+  Words all = words_of(text);
+  for (const bool runs : {false, true}) {
+    const auto words = words_in(text, runs);
+    all.insert(words.begin(), words.end());
+    for (std::size_t i = 1; i < words.size(); ++i) all.insert(words[i - 1] + words[i]);
+  }
+  return all;
 }
 
 std::string without_remarks(std::string_view text) {
@@ -106,8 +130,9 @@ Device load_device(std::string_view name) {
 }
 
 const Device* find_device(std::string_view text) {
-  const auto* whole = best_match(words_of(text));
-  return whole != nullptr ? whole : best_match(words_of(without_remarks(text)));
+  for (const auto& words : {words_of(text), words_of(without_remarks(text)), spellings_of(text), spellings_of(without_remarks(text))})
+    if (const auto* found = best_match(words)) return found;
+  return nullptr;
 }
 
 }  // namespace rehearsal::platforms

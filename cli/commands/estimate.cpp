@@ -7,6 +7,7 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
+#include "graph/zoo/zoo.hpp"
 #include "plan/analytic/assess.hpp"
 
 namespace rehearsal::cli {
@@ -17,6 +18,23 @@ struct Options {
   PlatformOptions platform;
   Extent extent;
 };
+
+/// The model of the zoo with the part of its sequence that one of `ranks` context-parallel ranks holds.
+std::string with_shorter_sequence(const std::string& model, int ranks) {
+  if (model.rfind("zoo:", 0) != 0) throw Refusal("--plan: cp with --framework needs a model of the zoo, whose sequence can be cut");
+  auto choice = graph::zoo::parse(model);
+  const auto seq = choice.values.find("seq");
+  if (seq == choice.values.end()) throw Refusal("--plan: cp splits sequences, and " + model + " has no parameter seq");
+  if (seq->second % ranks != 0) throw Refusal("--plan: cp=" + std::to_string(ranks) + " must divide seq=" + std::to_string(seq->second));
+  seq->second /= ranks;
+  std::string text = "zoo:" + std::string(choice.row->name);
+  char sign = '?';
+  for (const auto& [key, value] : choice.values) {
+    text += sign + key + "=" + std::to_string(value);
+    sign = '&';
+  }
+  return text;
+}
 
 /// How a framework other than ours runs the job: the closed form over the forward graph of one micro-batch.
 int estimate_framework(const Options& o, const costmodel::FrameworkProfile& framework, Terminal& terminal) {
@@ -38,6 +56,7 @@ int estimate_framework(const Options& o, const costmodel::FrameworkProfile& fram
                           closed::parallel_plan(chosen, *o.model.batch, framework), 0};
   job.plan.optimizer = o.model.optimizer;
   auto micro = o.model;
+  if (chosen.cp > 1) micro.model = with_shorter_sequence(o.model.model, chosen.cp);
   micro.batch = static_cast<std::int64_t>(job.plan.micro_batch);
   const auto loaded = load_model(micro);
   for (const auto& w : loaded.warnings) terminal.warn(w);

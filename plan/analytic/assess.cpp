@@ -47,14 +47,16 @@ Breakdown breakdown_of(const StepTime& s) {
 
 ParallelPlan parallel_plan(const Plan& plan, std::int64_t batch, const costmodel::FrameworkProfile& framework) {
   refuse_unless(plan.spatial == std::array<int, 3>{1, 1, 1}, "--framework: spatial splits are rehearse's own execution only");
-  refuse_unless(plan.cp == 1 && plan.ep == 1, "--framework: cp and ep are not in the closed form of an estimate yet");
-  refuse_unless(batch % plan.dp == 0, "--framework: dp must divide the batch");
+  const int replicas = plan.dp * plan.ep;  // experts are spread over replicas of everything else
+  refuse_unless(batch % replicas == 0, "--framework: dp (times ep) must divide the batch");
   ParallelPlan p;
-  p.dp = plan.dp;
+  p.dp = replicas;
+  p.cp = plan.cp;
+  p.ep = plan.ep;
   p.tp = plan.tp;
   p.pp = plan.pp;
   p.interleave = plan.interleave;
-  const auto replica = batch / plan.dp, micro = plan.micro_batch.value_or(replica);
+  const auto replica = batch / replicas, micro = plan.micro_batch.value_or(replica);
   refuse_unless(replica % micro == 0, "--framework: micro_batch must divide the replica's batch");
   p.micro_batch = static_cast<double>(micro);
   p.micro_batches = static_cast<double>(replica / micro);
@@ -86,7 +88,7 @@ Assessment assess_analytic(const graph::Graph& micro_batch, const AnalyticJob& j
   a.evidence = {0, 1, 0};
   double flops = 0;
   for (const auto& part : rows.parts) flops += part.flops * part.span.repeats;
-  a.mfu = 3 * flops * job.plan.micro_batches * job.plan.dp / (step.seconds * a.ranks * job.precision.peak);
+  a.mfu = 3 * flops * job.plan.micro_batches * job.plan.dp * job.plan.cp / (step.seconds * a.ranks * job.precision.peak);
   a.memory_bytes = static_cast<std::int64_t>(device_reading(memory, job, constants));
   a.memory_capacity = static_cast<std::int64_t>(job.device().memory.value.value());
   a.cost = costmodel::job_cost(job.platform, a.ranks, a.step, Watts(power.watts) * a.step * a.ranks);

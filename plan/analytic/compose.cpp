@@ -58,6 +58,7 @@ class Composer {
   PartTime time_of(const Part&) const;
   void add_tensor_parallel(const Part&, PartTime&) const;
   void add_context_parallel(const Part&, PartTime&) const;
+  void add_experts(const Part&, PartTime&) const;
   void add_recomputation(const Part&, PartTime&) const;
   [[nodiscard]] double sharded(const Part&, const PartTime&) const;
   [[nodiscard]] double issued(double device, double launches) const;
@@ -101,6 +102,7 @@ PartTime Composer::time_of(const Part& part) const {
   }
   if (plan_.tp > 1) add_tensor_parallel(part, t);
   if (plan_.cp > 1) add_context_parallel(part, t);
+  if (plan_.ep > 1) add_experts(part, t);
   add_recomputation(part, t);
   return t;
 }
@@ -125,6 +127,15 @@ void Composer::add_context_parallel(const Part& part, PartTime& t) const {
   const double around = part.key_value_bytes * (plan_.cp - 1) / rate;
   t.forward_tensor += std::max(0.0, around - t.forward.attention - 0.5 * t.forward.all) + kForwardExposed * around;
   t.backward_tensor += std::max(0.0, 2 * around - 0.5 * t.backward.all) + kBackwardExposed * around;
+}
+
+/// Tokens go to their experts and back, in either pass (Lepikhin et al., GShard, 2020).
+void Composer::add_experts(const Part& part, PartTime& t) const {
+  if (part.experts_bytes <= 0) return;
+  const int together = std::clamp(network_.devices_per_node() / plan_.tp, 1, plan_.ep);
+  const double both = 2 * network_.seconds(CollectiveKind::AllToAll, part.experts_bytes, {plan_.ep, together}, c_);
+  t.forward_tensor += both;
+  t.backward_tensor += both;
 }
 
 void Composer::add_recomputation(const Part& part, PartTime& t) const {

@@ -18,7 +18,8 @@ constexpr double kLogitBytes16 = 10, kLogitBytes32 = 12;
 costmodel::StateBytes state_bytes(const AnalyticJob& job) {
   costmodel::StateBytes s = job.framework.state;
   const auto& name = job.plan.optimizer;
-  const double slots = name == "sgd" ? 4 : 8;  // momentum, or two moments, in fp32
+  const bool one_slot = name == "sgd" || name == "momentum" || name == "lars" || name == "rmsprop" || name == "adagrad";
+  const double slots = one_slot ? 4 : 8;  // momentum, or two moments, in fp32
   if (job.precision.element_bytes == 4) return {4, 4, slots};
   if (name == "sgd") s.optimizer = s.weights >= 4 ? 4 : 8;
   return s;
@@ -61,6 +62,18 @@ BlockBytes block_bytes(const Part& part, const AnalyticJob& job) {
   return {base + attention, 0};
 }
 
+/// Stages recomputed as a whole: every micro-batch keeps the input of its stage, the one at work all that its backward pass needs (Huang
+/// et al. 2019, section 2.3).
+double checkpointed_stages(const ModelRows& model, const AnalyticJob& job) {
+  double kept = 0, boundary = 0, parts = 0;
+  for (const auto& part : model.parts) {
+    kept += (kept_of(part.kept, job) + part.kept.attention) * part.span.repeats;
+    boundary += part.boundary_bytes * part.span.repeats;
+    parts += part.span.repeats;
+  }
+  return kept / job.plan.pp + boundary / std::max(1.0, parts) * job.plan.micro_batches;
+}
+
 double in_flight(const ParallelPlan& p) {
   if (p.pp == 1) return 1;
   if (p.gpipe) return p.micro_batches;
@@ -73,6 +86,11 @@ double in_flight(const ParallelPlan& p) {
 JobMemory memory_of(const ModelRows& model, const AnalyticJob& job) {
   const auto& p = job.plan;
   JobMemory memory{states_of(model, job), 0};
+  const bool recomputes = p.recompute == Recompute::Full || p.recompute == Recompute::FullExceptLast;
+  if (recomputes && job.framework.checkpoints_stages) {
+    memory.activations = checkpointed_stages(model, job);
+    return memory;
+  }
   double rest = 0, at_work = 0;
   for (const auto& part : model.parts) {
     const bool block = part.span.repeats >= std::max(2, p.pp) || model.image;

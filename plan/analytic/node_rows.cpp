@@ -101,6 +101,7 @@ void RowCollector::matmul(const graph::Node& node, std::size_t n) {
   MatmulShape shape{static_cast<double>(graph::element_count(y)) / width / experts, width, k, std::max(1.0, experts / s_.job.plan.ep)};
   if (role == MatmulRole::ColumnSplit) shape.n = std::ceil(shape.n / t);
   if (role == MatmulRole::RowSplit) shape.k = std::ceil(shape.k / t);
+  if (experts > 1) part_.experts_bytes = std::max(part_.experts_bytes, static_cast<double>(graph::element_count(a)) * element_bytes());
   const bool trained = s_.job.plan.trained_share >= 1;
   product(RateKind::Matmul, shape, s_.flow.gradient(node.inputs[0]), trained);
   part_.last_matmul = part_.forward.back();
@@ -161,7 +162,8 @@ void RowCollector::convolution(const graph::Node& node) {
     depthwise_convolution(graph::work_of(graph::schema(node), view).flops.value(), moved, data_gradient);
   else
     dense_convolution(node, view);
-  if (s_.job.precision.matrix_units && element_bytes() == 2 && !s_.job.plan.channels_last) layout_conversions(moved, data_gradient);
+  const bool first = s_.job.precision.matrix_units && element_bytes() == 2 && !s_.job.plan.channels_last;
+  if (first || (s_.job.framework.volumes_transposed && x.size() > 4)) layout_conversions(moved, data_gradient);
   if (node.inputs.size() > 2 && node.inputs[2] != TensorId::None) bias(node);
 }
 
@@ -203,7 +205,8 @@ void RowCollector::depthwise_convolution(double work, double bytes, bool data_gr
   part_.backward.push_back({RateKind::Depthwise, work, 1.5 * bytes, 1, 1});
 }
 
-/// Matrix units want channels last: tensors in NCHW are converted around every kernel.
+/// Matrix units want channels last: tensors in NCHW are converted around every kernel. Kernels for volumes want channels first, which is
+/// not how TensorFlow keeps them.
 void RowCollector::layout_conversions(double moved, bool data_gradient) { bytes({2 * moved, 2}, {(data_gradient ? 4 : 2) * moved, 4}); }
 
 }  // namespace rehearsal::plan::analytic

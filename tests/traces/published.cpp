@@ -64,6 +64,61 @@ TEST_CASE("a device that no catalogue has is described by its peaks, with a wide
   CHECK(b.high / b.value > 1.2 * a.high / a.value);
 }
 
+TEST_CASE("devices, models and frameworks are known by several spellings") {
+  const auto of = [](const std::string& gpu, const std::string& model, const std::string& framework) {
+    return judged(R"({"id": "r", "source": "s", "model": )" + model + R"(, "hardware": {"gpu": ")" + gpu +
+                  R"(", "count": 1}, "plan": {"dp": 1, "global_batch": 32, "precision": "amp", "framework": ")" + framework +
+                  R"("}, "measured": {"samples_per_s": null}})");
+  };
+  const std::string resnet = R"({"name": "ResNet-50 v1.5"})";
+  CHECK(of("GeForce RTX3090", resnet, "PyTorch 1.12").device == "RTX-3090-24GB");
+  CHECK(of("RTX 2080Ti", resnet, "PyTorch 1.12").device == "RTX-2080-Ti-11GB");
+  CHECK(of("8x NVIDIA A100 80 GB", resnet, "JAX").framework == "jax");
+  CHECK(of("TPU v4", resnet, "something new").framework == "jax");
+  for (const char* name : {"convnext_tiny", "swin_tiny_patch4_window7_224", "regnety_040", "AmoebaNet-D (18, 256)", "tf_efficientnetv2_s",
+                           "torchgpipe U-Net (B=5,C=64), depth 5", "vit_base_patch16_224", "Xception", "NASNet-A mobile"}) {
+    INFO(name);
+    CHECK(of("V100", std::string(R"({"name": ")") + name + "\"}", "PyTorch").refused.empty());
+  }
+  CHECK_THAT(of("V100", R"({"name": "a network of next year"})", "PyTorch").refused, contains("model.name"));
+  const auto known = of("A100", resnet, "PyTorch"), unknown = of("A100", resnet, "something new");
+  const auto width = [](const Verdict& v) { return v.predicted.at("samples_per_s").high / v.predicted.at("samples_per_s").value; };
+  CHECK(width(unknown) > 1.1 * width(known));
+}
+
+TEST_CASE("a variant of a device is found by its memory") {
+  const auto of = [](int gib) {
+    return judged(record(R"("hardware": {"gpu": "A100", "count": 1, "mem_GiB": )" + std::to_string(gib) + "}", R"({"dp": 1, "global_batch": 8})"));
+  };
+  CHECK(of(40).device == "A100-SXM4-40GB");
+  CHECK(of(80).device == "A100-SXM4-80GB");
+}
+
+TEST_CASE("a record's own shape stands over the table's, and heads are fitted where they do not divide") {
+  const auto of = [](const std::string& model) {
+    return judged(R"({"id": "r", "source": "s", "model": )" + model +
+                  R"(, "hardware": {"gpu": "A100", "count": 8}, "plan": {"dp": 8, "global_batch": 8}, "measured": {"iteration_time_s": null}})");
+  };
+  // the published MPT-30B has 64 heads; another one of the same name may have 56
+  CHECK(of(R"({"name": "MPT-30b", "layers": 48, "hidden": 7168, "heads": 56, "seq": 2048})").refused.empty());
+  CHECK(of(R"({"name": "Llama-3.1-8B", "seq": 2048})").refused.empty());
+  CHECK(of(R"({"name": "gpt-oss-20b"})").refused.empty());  // 64 heads of 64 beside a hidden size of 2880
+  CHECK(of(R"({"name": "GPT x", "layers": 2, "hidden": 1000, "heads": 7, "seq": 128})").refused.empty());
+}
+
+TEST_CASE("more devices and larger batches do what they must") {
+  const auto seconds = [](const std::string& hardware, const std::string& plan) {
+    return judged(record(hardware, plan, R"({"iteration_time_s": null, "memory_gib": null})"));
+  };
+  const auto eight = seconds(kHardware, R"({"dp": 8, "global_batch": 64, "micro_batch": 8})");
+  const auto sixteen =
+      seconds(R"("hardware": {"gpu": "A100-SXM4-80GB", "count": 16, "gpus_per_node": 8})", R"({"dp": 16, "global_batch": 64, "micro_batch": 4})");
+  const auto larger = seconds(kHardware, R"({"dp": 8, "global_batch": 256, "micro_batch": 32})");
+  CHECK(sixteen.predicted.at("iteration_time_s").value < eight.predicted.at("iteration_time_s").value);
+  CHECK(larger.predicted.at("iteration_time_s").value > eight.predicted.at("iteration_time_s").value);
+  CHECK(larger.predicted.at("memory_gib").value > eight.predicted.at("memory_gib").value);
+}
+
 TEST_CASE("throughput, tokens and time of one step agree") {
   const auto v = judged(
       record(kHardware, R"({"dp": 8, "global_batch": 64})", R"({"iteration_time_s": 1, "samples_per_s": 64, "tokens_per_s": null})"));

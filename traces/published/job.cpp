@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <regex>
 
 #include "base/error.hpp"
@@ -74,12 +75,14 @@ void set_batches(const Record& r, RecordJob& job) {
   double gb = positive(r, "global_batch"), mb = positive(r, "micro_batch");
   const double ga = positive(r, "grad_accum");
   if (gb <= 0) gb = local > 0 ? local * p.dp : mb * p.dp * std::max(1.0, ga);
+  if (gb <= 0 && job.model.translation) gb = positive(r, "micro_batch_tokens") / job.model.seq * p.dp * std::max(1.0, ga);
   if (gb <= 0) throw Refusal("plan.global_batch: is missing, and micro_batch does not stand in for it");
   if (p.pp > 1 && chunks > 0) mb = gb / p.dp / chunks;
   if (mb <= 0 && local > 0) mb = local / p.pp;  // as many micro-batches as stages
   if (mb <= 0) {
     const double replica = gb / p.dp;
-    mb = ga > 0 ? replica / ga : job.model.sequence ? std::min(replica, p.pp == 1 ? 4.0 : 1.0) : replica;
+    const double few = p.pp == 1 && !job.framework->checkpoints_stages ? 4 : 1;
+    mb = ga > 0 ? replica / ga : job.model.sequence ? std::min(replica, few) : replica;
     if (ga <= 0 && job.model.sequence) job.assumed.push_back("micro-batch");
   }
   if (r.plan.truth("spatial_parallel")) mb = gb / job.machine.devices;
@@ -132,9 +135,10 @@ std::string precision_text(const Record& r, const RecordJob& job) {
                ? "tf32"
                : "fp32";
   if (!text.empty()) return text;
-  return job.framework->name == "mlperf" ? (job.model.sequence && !job.model.encoder ? "fp8" : "amp")
-         : job.model.sequence            ? "bf16"
-                                         : "fp32";
+  const auto& usual = job.framework->default_precision;
+  if (usual == "narrowest")
+    return job.model.sequence && !job.model.encoder && job.machine.platform.nodes.front().device.peak("fp8") ? "fp8" : "amp";
+  return !usual.empty() ? usual : job.model.sequence ? "bf16" : "fp32";
 }
 
 std::string optimizer_of(const Record& r, const RecordJob& job) {
@@ -162,7 +166,7 @@ void set_modes(const Record& r, RecordJob& job) {
   p.interleave = interleave_of(r, job);
   p.zero = zero_of(r);
   p.keeps_gathered = r.plan.text("sharding") == "shard_grad_op";
-  p.fp32_reduction = r.plan.text("mixed_precision_mode") == "default" || f.name == "torchtitan";
+  p.fp32_reduction = r.plan.text("mixed_precision_mode") == "default" || f.reduces_in_fp32;
   p.sequence_parallel = r.plan.number("seq_parallel") ? r.plan.truth("seq_parallel") : f.sequence_parallel && p.tp > 1;
   p.gpipe = holds(r.plan.text("schedule"), "gpipe");
   const auto overlap = r.plan.text("overlap");
@@ -180,13 +184,48 @@ void set_modes(const Record& r, RecordJob& job) {
 
 }  // namespace
 
-const FrameworkProfile& framework_of(const Record& r) {
+namespace {
+
+/// What runs such plans where nothing names it: JAX on TPUs, Megatron's descendants where a model is split, FSDP where it is sharded.
+const char* framework_like(const Record& r, const platforms::Device& d) {
+  if (d.name.rfind("TPU", 0) == 0) return "jax";
+  if (d.name.rfind("Gaudi", 0) == 0) return "habana";
+  if (r.plan.number_or("tp", 1) > 1 || (r.plan.number_or("pp", 1) > 1 && r.model.number_or("hidden", 0) > 0)) return "megatron";
+  if (!r.plan.text("sharding").empty() || zero_of(r) == 3) return "composer";
+  return "generic";
+}
+
+const FrameworkProfile& release_for(const FrameworkProfile& profile, const platforms::Device& d) {
+  const auto* next = profile.successor.empty() || !costmodel::is_hopper_or_newer(d.generation) ? nullptr : costmodel::find_framework(profile.successor);
+  return next != nullptr ? *next : profile;
+}
+
+/// The profile with what the record itself says of its kernels.
+std::shared_ptr<const FrameworkProfile> adjusted(const Record& r, const FrameworkProfile& profile) {
+  auto own = std::make_shared<FrameworkProfile>(profile);
+  const auto attention = r.model.text("attn"), compiler = r.plan.text("compiler");
+  const auto any = [](const std::string& text, std::initializer_list<const char*> marks) {
+    return std::any_of(marks.begin(), marks.end(), [&](const char* mark) { return holds(text, mark); });
+  };
+  if (any(attention, {"flash", "fused", "xformers", "sdpa", "efficient", "triton", "cudnn"}))
+    own->attention = std::max(own->attention, costmodel::AttentionKernel::Flash), own->attention_needs_hopper = false;
+  else if (any(attention, {"torch", "plain", "eager", "math", "naive", "vanilla"}))
+    own->attention = costmodel::AttentionKernel::Plain;
+  if (any(compiler, {"compile", "inductor", "xla", "jit"})) own->elementwise_fusion = own->normalization_fusion = 2;
+  if (any(compiler, {"eager"})) own->elementwise_fusion = std::min(own->elementwise_fusion, 1);
+  return own;
+}
+
+}  // namespace
+
+FrameworkChoice framework_of(const Record& r, const platforms::Device& device) {
   const auto stated = r.plan.text("framework");
   static const std::regex kCommit(R"( ?\(commit [^)]*\))");
   const auto source = std::regex_replace(lower_case(r.source), kCommit, "");
   const auto* found = stated.empty() ? nullptr : costmodel::recognise_framework("framework:" + stated);
   if (found == nullptr) found = costmodel::recognise_framework(source);
-  return found != nullptr ? *found : *costmodel::find_framework("generic");
+  if (found != nullptr) return {&release_for(*found, device), true};
+  return {&release_for(*costmodel::find_framework(framework_like(r, device)), device), false};
 }
 
 namespace {
@@ -206,8 +245,9 @@ RecordJob job_of(const Record& r) {
   RecordJob job;
   job.machine = machine_of(r);
   job.model = model_of(r);
-  job.framework = &framework_of(r);
   const auto& device = job.machine.platform.nodes.front().device;
+  const auto choice = framework_of(r, device);
+  job.framework = adjusted(r, *choice.profile);
   job.precision = costmodel::precision_of(device, precision_text(r, job));
   set_degrees(r, job);
   set_batches(r, job);
@@ -215,7 +255,7 @@ RecordJob job_of(const Record& r) {
   if (job.model.sequence && !job.model.values.contains("enc_seq")) set_length(r, job);
   job.power_limit = job.machine.power_limit;
   if (!job.machine.device_known) job.assumed.push_back("device");
-  if (job.framework->name == "generic") job.assumed.push_back("framework");
+  if (!choice.named) job.assumed.push_back("framework");
   if (!job.machine.network_known) job.assumed.push_back("network");
   if (!r.complete) job.assumed.push_back("record");
   return job;

@@ -14,7 +14,7 @@ namespace rehearsal::traces::published {
 struct RecordJob {
   RecordMachine machine;
   RecordModel model;
-  const costmodel::FrameworkProfile* framework = nullptr;
+  std::shared_ptr<const costmodel::FrameworkProfile> framework;  ///< with what the record says of kernels put over the profile
   costmodel::Precision precision;
   plan::analytic::ParallelPlan plan;
   double samples = 0;                ///< of one step
@@ -25,7 +25,11 @@ struct RecordJob {
 
 /// Throws Refusal naming the record's key that is missing or contradicts another.
 [[nodiscard]] RecordJob job_of(const Record&);
-/// The profile that a record's framework or source names, the generic one where neither does.
-[[nodiscard]] const costmodel::FrameworkProfile& framework_of(const Record&);
+/// The profile that a record's framework or source names, in the release that the device's generation ran.
+struct FrameworkChoice {
+  const costmodel::FrameworkProfile* profile = nullptr;
+  bool named = true;  ///< false: nearest to what the plan and the device say
+};
+[[nodiscard]] FrameworkChoice framework_of(const Record&, const platforms::Device&);
 
 }  // namespace rehearsal::traces::published

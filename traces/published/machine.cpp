@@ -20,10 +20,19 @@ constexpr double kGiga = 1e9, kTera = 1e12;
 constexpr double kLeastNvlink = 32e9;  // slower links between devices are PCI Express
 constexpr double kPcieShare = 0.78;    // of a slot that copies between cards reach
 
+/// The variant of a device that has the memory which the record states.
+const Device* variant_with(const std::string& text, const Device& device, std::optional<double> memory) {
+  constexpr double kGibi = 1024.0 * 1024.0 * 1024.0, kNear = 0.15;
+  const auto has = [&](const Device& d) { return std::fabs(d.memory.value.value() / (*memory * kGibi) - 1) < kNear; };
+  if (!memory || *memory <= 0 || has(device)) return &device;
+  const auto* other = platforms::find_device(text + " " + std::to_string(static_cast<int>(std::lround(*memory))) + "gb");
+  return other != nullptr && has(*other) ? other : &device;
+}
+
 std::optional<Device> catalogue_device(const Fields& h) {
   const auto text = h.text("gpu").empty() ? h.text("device") : h.text("gpu");
-  if (const auto* found = platforms::find_device(text)) return *found;
   const auto memory = h.number("mem_GiB");
+  if (const auto* found = platforms::find_device(text)) return *variant_with(text, *found, memory);
   if (memory)
     if (const auto* found = platforms::find_device(text + " " + std::to_string(static_cast<int>(*memory)) + "gb")) return *found;
   // "V100" alone: the form that most clusters have.
@@ -183,7 +192,9 @@ RecordMachine machine_of(const Record& r) {
   machine.device_known = device.has_value();
   if (!device) device = described_device(r);
   put_over(*device, h);
-  const double count = h.number_or("count", 1);
+  double degrees = 1;
+  for (const char* key : {"dp", "tp", "pp", "cp"}) degrees *= std::max(1.0, r.plan.number_or(key, 1));
+  const double count = h.number_or("count", r.plan.number_or("ranks", degrees));
   if (count < 1 || count > 1e7 || count != std::floor(count)) throw Refusal("hardware.count: must be a whole number from 1 to 10000000");
   machine.devices = static_cast<int>(count);
   const int per_node = static_cast<int>(std::clamp(h.number_or("gpus_per_node", 8), 1.0, 1024.0));

@@ -1,56 +1,16 @@
 #include "traces/published/model.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
-#include <regex>
 
 #include "base/error.hpp"
 #include "graph/zoo/zoo.hpp"
+#include "traces/published/known_models.hpp"
 
 namespace rehearsal::traces::published {
 namespace {
-
-/// Published shapes of models that records often give by name alone.
-struct ShapeRow {
-  std::string_view name;
-  int layers, hidden, heads, kv_heads, ffn, vocab, seq, experts, topk;
-};
-constexpr ShapeRow kShapes[] = {
-    {"bert-large", 24, 1024, 16, 16, 4096, 30522, 0, 0, 0},         {"bert-base", 12, 768, 12, 12, 3072, 30522, 0, 0, 0},
-    {"gpt-3-175b", 96, 12288, 96, 96, 49152, 51200, 2048, 0, 0},    {"gpt3-175b", 96, 12288, 96, 96, 49152, 51200, 2048, 0, 0},
-    {"mixtral-8x7b", 32, 4096, 32, 8, 14336, 32000, 4096, 8, 2},    {"mixtral-8x22b", 56, 6144, 48, 8, 16384, 32768, 4096, 8, 2},
-    {"qwen3-30b", 48, 2048, 32, 4, 768, 151936, 4096, 128, 8},      {"qwen3-235b", 94, 4096, 64, 4, 1536, 151936, 4096, 128, 8},
-    {"llama-1b", 16, 2048, 32, 8, 8192, 128256, 0, 0, 0},           {"llama-2-7b", 32, 4096, 32, 32, 11008, 32000, 0, 0, 0},
-    {"llama2-7b", 32, 4096, 32, 32, 11008, 32000, 0, 0, 0},         {"llama-2-13b", 40, 5120, 40, 40, 13824, 32000, 0, 0, 0},
-    {"llama-2-70b", 80, 8192, 64, 8, 28672, 32000, 0, 0, 0},        {"llama-3.1-8b", 32, 4096, 32, 8, 14336, 128256, 0, 0, 0},
-    {"llama-3-8b", 32, 4096, 32, 8, 14336, 128256, 0, 0, 0},        {"llama-3-70b", 80, 8192, 64, 8, 28672, 128256, 0, 0, 0},
-    {"llama-3.1-405b", 126, 16384, 128, 8, 53248, 128256, 0, 0, 0},
-};
-
-/// Samples of an epoch of the usual data sets: ImageNet, COCO, Open Images (MLPerf's part), KiTS19, WMT.
-struct EpochRow {
-  std::string_view name;
-  double samples;
-};
-constexpr EpochRow kEpochs[] = {{"ssd300", 117266},     {"mask", 117266},  {"retinanet", 1170301}, {"resnet", 1281167},
-                                {"inception", 1281167}, {"vgg", 1281167},  {"efficient", 1281167}, {"kits", 168},
-                                {"gnmt", 3498161},      {"rnn-t", 278528}, {"resnext", 1281167}};
-
-std::string dashed(std::string text) {
-  std::replace(text.begin(), text.end(), '_', '-');
-  std::replace(text.begin(), text.end(), ' ', '-');
-  return text;
-}
-
-const ShapeRow* shape_of(const std::string& name) {
-  const ShapeRow* best = nullptr;
-  for (const auto& row : kShapes)
-    if (holds(name, row.name) && (best == nullptr || row.name.size() > best->name.size())) best = &row;
-  return best;
-}
 
 bool in_zoo(std::string_view name) {
   const auto rows = graph::zoo::zoo_table();
@@ -72,41 +32,81 @@ std::int64_t whole(const Record& r, const char* key, double otherwise) {
 
 std::string transformer_kind(const Record& r, const std::string& name) {
   const auto family = r.model.text("family");
-  if (holds(name, "bert") || family == "bert") return "bert";
+  if (holds(name, "bert") || holds(name, "electra") || family == "bert") return "bert";
   if (r.model.has("mem_len") || holds(name, "transformer-xl")) return "transformer-xl";
-  for (const char* mark : {"llama", "mixtral", "qwen", "mistral", "deepseek"})
+  for (const char* mark : {"llama", "mixtral", "qwen", "mistral", "deepseek", "gemma", "phi-3", "olmo", "gpt-oss", "yi-"})
     if (holds(name, mark) || holds(family, mark)) return "llama";
-  return family == "gpt-mpt" ? "mpt" : "gpt";
+  if (family == "gpt-mpt" || holds(name, "mpt-")) return "mpt";
+  for (const char* mark : {"neox", "pythia", "gpt-j"})
+    if (holds(name, mark) || holds(family, mark)) return "gpt-neox";
+  return "gpt";
+}
+
+/// The table's shape, unless the record gives another of its own: then nothing of the table holds.
+const Shape* shape_behind(const Record& r, const std::string& name) {
+  const auto* known = known_shape(name);
+  const auto differs = [&](const char* key, int of_table) { return r.model.number_or(key, of_table) != of_table; };
+  const bool other = known != nullptr && (differs("layers", known->layers) || differs("hidden", known->hidden) || differs("heads", known->heads));
+  return other ? nullptr : known;
+}
+
+/// Half of 8/3 hidden twice, in whole 256s: what gated feed-forward layers have where nothing is said (Shazeer 2020).
+double usual_width(const std::string& kind, double hidden) { return kind == "llama" ? std::ceil(8 * hidden / 3 / 256) * 256 : 4 * hidden; }
+
+/// Heads that the zoo can build: whole features (pairs where positions rotate them), groups of equal size. The nearest number where a
+/// record's own does not fit.
+void fit_heads(RecordModel& model, bool rotary) {
+  auto& heads = model.values["heads"];
+  auto& groups = model.values["kv_heads"];
+  const auto hidden = model.values.at("hidden");
+  const auto fits = [&](std::int64_t h) { return h > 0 && hidden % h == 0 && (!rotary || hidden / h % 2 == 0); };
+  heads = std::clamp<std::int64_t>(heads, 1, std::max<std::int64_t>(1, hidden / 2));
+  for (std::int64_t away = 0; away < hidden && !fits(heads); ++away) {
+    if (fits(heads + away)) heads += away;
+    if (fits(heads - away)) heads -= away;
+  }
+  groups = std::clamp<std::int64_t>(groups, 1, heads);
+  while (heads % groups != 0) --groups;
+}
+
+void set_experts(const Record& r, const Shape* known, RecordModel& model) {
+  const auto experts = whole(r, "experts", known != nullptr ? known->experts : 0);
+  if (experts < 1) return;
+  model.values["experts"] = experts;
+  model.values["top_k"] = std::clamp<std::int64_t>(whole(r, "topk", known != nullptr && known->top_k > 0 ? known->top_k : 2), 1, experts);
 }
 
 RecordModel transformer(const Record& r, const std::string& name) {
   RecordModel model;
-  const auto* known = shape_of(name);
-  const auto take = [&](const char* key, double of_table) { return whole(r, key, of_table); };
-  const auto layers = take("layers", known != nullptr ? known->layers : 0), hidden = take("hidden", known != nullptr ? known->hidden : 0);
+  const auto* known = shape_behind(r, name);
+  const auto take = [&](const char* key, int Shape::*of_table, double otherwise) {
+    const auto value = whole(r, key, known != nullptr && known->*of_table > 0 ? known->*of_table : otherwise);
+    return value > 0 ? value : static_cast<std::int64_t>(otherwise);
+  };
+  const auto layers = take("layers", &Shape::layers, 0), hidden = take("hidden", &Shape::hidden, 0);
   if (layers < 1) throw Refusal("model.layers: is missing, and '" + name + "' is not known by name");
   if (hidden < 1) throw Refusal("model.hidden: is missing, and '" + name + "' is not known by name");
   const auto kind = transformer_kind(r, name);
-  const auto heads = take("heads", known != nullptr ? known->heads : std::max<double>(1, static_cast<double>(hidden) / 64));
-  const auto seq = take("seq", known != nullptr && known->seq > 0 ? known->seq : (kind == "bert" ? 128 : 0));
+  const double wide = static_cast<double>(hidden);
+  const auto heads = take("heads", &Shape::heads, std::max(1.0, std::floor(wide / (wide < 2048 ? 64 : 128))));
+  const auto seq = take("seq", &Shape::seq, kind == "bert" ? 128 : 0);
   if (seq < 1) throw Refusal("model.seq: is missing");
-  const double usual_vocab = kind == "bert" ? 30522 : 50257;
   model.values = {{"layers", layers},
                   {"hidden", hidden},
                   {"heads", heads},
-                  {"kv_heads", take("kv_heads", known != nullptr ? known->kv_heads : static_cast<double>(heads))},
-                  {"ffn", take("ffn", known != nullptr ? known->ffn : 4 * static_cast<double>(hidden))},
+                  {"kv_heads", take("kv_heads", &Shape::kv_heads, static_cast<double>(heads))},
+                  {"ffn", take("ffn", &Shape::ffn, usual_width(kind, wide))},
                   {"seq", seq},
-                  {"vocab", take("vocab", known != nullptr ? known->vocab : usual_vocab)}};
-  const auto experts = take("experts", known != nullptr ? known->experts : 0);
-  if (experts > 0) {
-    model.values["experts"] = experts;
-    model.values["top_k"] = take("topk", known != nullptr ? known->topk : 2);
-  }
-  if (r.model.has("mem_len")) model.values["mem_len"] = take("mem_len", 0);
-  const auto zoo = experts > 0 ? first_in_zoo({"moe", "mixtral", "llama"}) : first_in_zoo({kind, kind == "mpt" ? "gpt" : kind, "gpt"});
+                  {"vocab", take("vocab", &Shape::vocab, kind == "bert" ? 30522 : kind == "llama" ? 32000 : 50257)}};
+  set_experts(r, known, model);
+  fit_heads(model, kind == "llama" || kind == "gpt-neox" || model.values.contains("experts"));
+  const bool experts = model.values.contains("experts");
+  if (r.model.has("mem_len")) model.values["mem_len"] = whole(r, "mem_len", 0);
+  const auto zoo = experts ? first_in_zoo({"moe"}) : first_in_zoo({kind, "gpt"});
   if (!zoo) throw Refusal("model.name: the zoo has no generator for '" + name + "'");
   model.zoo = *zoo;
+  // A quarter of a head turns in pairs only where a head has eight features or a multiple.
+  if (*zoo == "gpt-neox" && model.values.at("hidden") / model.values.at("heads") % 8 != 0) model.values["rotary"] = 100;
   model.sequence = true;
   model.encoder = kind == "bert";
   model.seq = static_cast<double>(seq);
@@ -114,62 +114,6 @@ RecordModel transformer(const Record& r, const std::string& name) {
   if (model.block_alone) model.values["layers"] = 2;  // a repetition shows where the block begins and ends
   model.lora = holds(name, "lora") || r.plan.truth("lora");
   return model;
-}
-
-struct ImageRow {
-  const char* pattern;  ///< of the name, dashed
-  const char* zoo;      ///< "$1" takes the first group
-};
-/// Detectors first: their names hold that of their trunk.
-const ImageRow kImages[] = {
-    {"ssd.*?(34|50)", "ssd300_resnet$1"},
-    {"retina.*resnext", "retinanet_resnext50"},
-    {"retina", "retinanet_resnet50"},
-    {"mask", "maskrcnn_trunk"},
-    {"ronneberger|unet-2d", "unet2d_valid"},
-    {"nnu-?net-2d", "nnunet2d"},
-    {"nnu-?net-3d", "nnunet3d"},
-    {"3d-?u-?net|unet-?3d", "unet3d"},
-    {"wide-?resnet-?(50|101)", "wide_resnet$1_2"},
-    {"se-?resnext-?(50|101)", "seresnext$1_32x4d"},
-    {"resnext-?(101).*32x8", "resnext$1_32x8d"},
-    {"resnext-?(50|101)", "resnext$1_32x4d"},
-    {"se-?(?:resnet|rn)-?(50)", "seresnet$1"},
-    {"(?:resnet|rn)-?(18|34|50|101|152)", "resnet$1"},
-    {"vgg-?(11|13|16|19)", "vgg$1"},
-    {"alexnet", "alexnet"},
-    {"inception.?v?-?(3|4)", "inception_v$1"},
-    {"googlenet|inception.?v?-?1", "googlenet"},
-    {"densenet-?(121|161|169|201)", "densenet$1"},
-    {"mobilenet-?v3-?(large|small)", "mobilenet_v3_$1"},
-    {"mobilenet-?v?2", "mobilenet_v2"},
-    {"mobilenet", "mobilenet_v1"},
-    {"efficientnet-?b(\\d)$", "efficientnet_b$1"},
-    {"stable-diffusion", "sd_unet"},
-    {"amoebanet", "amoebanetd"},
-    {"xception", "xception"},
-    {"shufflenet", "shufflenet_v2"},
-};
-
-struct VisionRow {
-  const char* pattern;
-  int layers, hidden, heads;
-};
-constexpr VisionRow kVision[] = {{"(vit|deit|beit)-tiny", 12, 192, 3},
-                                 {"(vit|deit|beit)-small", 12, 384, 6},
-                                 {"(vit|deit|beit)-base", 12, 768, 12},
-                                 {"(vit|deit|beit)-large", 24, 1024, 16}};
-
-std::string without_dashes(std::string text) {
-  text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == '-' || c == '_' || c == '.'; }), text.end());
-  return text;
-}
-
-/// The zoo's own name of a model, however it is spelled there.
-std::optional<std::string> zoo_name(const std::string& wanted) {
-  for (const auto& row : graph::zoo::zoo_table())
-    if (without_dashes(std::string(row.name)) == without_dashes(wanted)) return std::string(row.name);
-  return std::nullopt;
 }
 
 /// Sides of "128x128x128x4" (depth, height, width, channels) as the cube or square of equal volume that a network halving its image
@@ -202,32 +146,16 @@ void set_volume(RecordModel& model, const Record& r) {
   }
 }
 
-RecordModel vision_transformer(const Record& r, const VisionRow& row) {
-  RecordModel model;
-  model.zoo = "vit";
-  model.values = {{"layers", row.layers}, {"hidden", row.hidden}, {"heads", row.heads}};
-  if (r.model.number("image")) model.values["image"] = whole(r, "image", 224);
-  return model;
-}
-
 RecordModel image_model(const Record& r, const std::string& name) {
-  for (const auto& row : kVision)
-    if (in_zoo("vit") && std::regex_search(name, std::regex(row.pattern))) return vision_transformer(r, row);
-  for (const auto& row : kImages) {
-    std::smatch match;
-    if (!std::regex_search(name, match, std::regex(row.pattern))) continue;
-    const auto found = zoo_name(match.format(row.zoo));
-    if (!found) break;
-    RecordModel model;
-    model.zoo = *found;
-    if (holds(*found, "nnunet") || holds(*found, "unet3d"))
-      set_volume(model, r);
-    else if (const auto image = r.model.number("image"); image && *image >= 1)
-      model.values["image"] = whole(r, "image", 224);
-    if (holds(name, "isensee")) model.values["channels"] = 16;  // thinner, with a third convolution per level
-    return model;
-  }
-  throw Refusal("model.name: the zoo has no generator for '" + r.model.text("name") + "'");
+  auto found = known_vision_model(name);
+  if (!found) throw Refusal("model.name: the zoo has no generator for '" + r.model.text("name") + "'");
+  RecordModel model = *found;
+  if (holds(model.zoo, "nnunet") || holds(model.zoo, "unet3d"))
+    set_volume(model, r);
+  else if (const auto image = r.model.number("image"); image && *image >= 1 && model.zoo != "diffusion")
+    model.values["image"] = whole(r, "image", 224);
+  if (holds(name, "isensee")) model.values["channels"] = 16;  // thinner, with a third convolution per level
+  return model;
 }
 
 /// Encoders with decoders: T5 by its shape, the translation Transformer by its name.
@@ -252,12 +180,11 @@ RecordModel encoder_decoder(const Record& r, const std::string& name) {
 
 RecordModel model_of(const Record& r) {
   const auto name = dashed(r.model.text("name"));
-  const bool transformer_like = r.model.number_or("hidden", 0) > 0 || shape_of(name) != nullptr || r.family.rfind("transformer", 0) == 0;
+  const bool transformer_like = r.model.number_or("hidden", 0) > 0 || known_shape(name) != nullptr || r.family.rfind("transformer", 0) == 0;
   const bool pair =
       r.model.has("enc_layers") || name.rfind("transformer-b", 0) == 0 || name.rfind("t5", 0) == 0 || name.rfind("mt5", 0) == 0;
   auto model = pair ? encoder_decoder(r, name) : transformer_like ? transformer(r, name) : image_model(r, name);
-  for (const auto& row : kEpochs)
-    if (model.epoch_samples == 0 && holds(name, row.name)) model.epoch_samples = row.samples;
+  model.epoch_samples = usual_epoch(name, model.seq);
   return model;
 }
 

@@ -97,7 +97,10 @@ void memory_values(const Prepared& p, const Constants& c, Values& v) {
   const double devices = p.sums_over_devices ? p.job.plan.pp : 1, capacity = job.device().memory.value.value() * kMemoryInUse;
   v["param_opt_memory_gib"] = devices * p.memory.states / kGibi;
   v["activation_memory_gib"] = devices * p.memory.activations / kGibi;
-  v["memory_gib"] = devices * std::min(capacity, plan::analytic::device_reading(p.memory, job, c)) / kGibi;
+  const double reading = plan::analytic::device_reading(p.memory, job, c);
+  v["memory_gib"] = devices * std::min(capacity, reading) / kGibi;
+  v["oom"] = reading > capacity ? 1 : 0;
+  v["activation_pct_of_tp_baseline"] = 100 * p.memory.activations / p.plain_activations;
 }
 
 void energy_values(const Prepared& p, const Record& r, const Constants& c, double watts, Values& v) {
@@ -129,6 +132,13 @@ void keep_block(Prepared& p) {
   p.rows.logits = 0;
 }
 
+/// Activations under the same degrees without sequence parallelism and recomputation (Korthikanti et al. 2022, figure 7).
+double plain_activations(Prepared p) {
+  p.job.plan.sequence_parallel = false;
+  p.job.plan.recompute = plan::analytic::Recompute::None;
+  return plan::analytic::memory_of(p.rows, p.analytic()).activations;
+}
+
 }  // namespace
 
 plan::analytic::AnalyticJob Prepared::analytic() const {
@@ -149,7 +159,7 @@ Prepared Preparer::prepare(const Record& r) {
   p.collective = collective_of(r);
   if (p.collective) {
     p.job.machine = machine_of(r);
-    p.job.framework = &framework_of(r);
+    p.job.framework = std::make_shared<costmodel::FrameworkProfile>(*framework_of(r, p.job.machine.platform.nodes.front().device).profile);
     p.job.plan.dp = p.collective->ranks;
     p.network.emplace(p.job.machine.platform);
     return p;
@@ -164,7 +174,8 @@ Prepared Preparer::prepare(const Record& r) {
   }
   if (p.job.model.block_alone) keep_block(p);
   p.memory = plan::analytic::memory_of(p.rows, p.analytic());
-  p.sums_over_devices = p.job.framework->name == "gpipe";
+  p.plain_activations = plain_activations(p);
+  p.sums_over_devices = p.job.framework->reports_total_memory;
   return p;
 }
 

@@ -30,6 +30,7 @@ struct Prepared {
   plan::analytic::ModelRows rows;
   std::optional<costmodel::Network> network;
   plan::analytic::JobMemory memory;
+  double plain_activations = 0;    ///< bytes; with neither recomputation nor sequence parallelism
   bool sums_over_devices = false;  ///< the record's memory is of all accelerators together
   [[nodiscard]] plan::analytic::AnalyticJob analytic() const;
 };

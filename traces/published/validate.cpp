@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 9> kTimes{
     "iteration_time_s",      "time_us",        "samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu",
     "samples_per_s_per_gpu", "tflops_per_gpu", "busbw_GBps",    "algbw_Gbps"};
 /// Measured keys that are context of a question, not its answer.
-constexpr std::array<std::string_view, 6> kContext{"epochs", "samples_to_target", "params", "pue", "oom", "gpu_utilisation_pct"};
+constexpr std::array<std::string_view, 5> kContext{"epochs", "samples_to_target", "params", "pue", "gpu_utilisation_pct"};
 
 constexpr double kUnknownDevice = 1.5, kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1;
 
@@ -112,7 +112,7 @@ bool is_rate(std::string_view key) {
 }
 
 std::string evidence_group(const Prepared& p, std::string_view key) {
-  if (key.find("memory") != std::string_view::npos) return "memory";
+  if (key.find("memory") != std::string_view::npos || key.find("activation") != std::string_view::npos || key == "oom") return "memory";
   if (key.find("energy") != std::string_view::npos || key.find("power") != std::string_view::npos) return "energy";
   if (p.collective) return "collective";
   return p.rows.image ? "image" : "transformer";
