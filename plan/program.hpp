@@ -194,7 +194,7 @@ struct Program {
   std::int64_t batch = 0;  ///< global samples per step
   int ranks = 1;
   int micro_batches = 1;           ///< per replica
-  std::vector<MeshAxisInfo> axes;  ///< innermost first; the product of sizes is `ranks`
+  std::vector<MeshAxisInfo> axes;  ///< innermost first, the product of sizes being `ranks`; then runs of them as one (with_joint_axes())
   std::vector<Role> roles;
   std::vector<std::uint32_t> role_of;  ///< by rank
   std::vector<std::string> warnings;   ///< operators that replicate, statistics that differ

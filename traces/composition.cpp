@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "plan/collectives/collective.hpp"
+#include "plan/collectives/rows.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "plan/step_cost.hpp"
 #include "traces/timeline.hpp"
@@ -20,7 +21,7 @@ class Links {
     const auto plan = plan::parse_plan(trace.plan);
     mesh_.plan = plan;
     mesh_.ranks = plan.ranks();
-    mesh_.axes = plan::mesh_of(plan);
+    mesh_.axes = plan::with_joint_axes(plan::mesh_of(plan));
     if (mesh_.ranks > platforms::device_count(platform))
       throw BadInput("plan " + trace.plan + " of the trace", "is for " + std::to_string(mesh_.ranks) + " ranks; platform " + platform.name +
                                                                  " has " + std::to_string(platforms::device_count(platform)));
@@ -45,6 +46,7 @@ class Links {
       return (path.latency + size / path.bandwidth).value();
     }
     const auto links = plan::collective_links(mesh_, platform_, fabric_, model_, {axis_of(kind), rank});
+    if (kind.kernel.implementation == plan::kExchange) return exchange_seconds(kind, links);
     return row_of(kind).closed_form(kind.message_ranks, size, links).value();
   }
 
@@ -54,6 +56,14 @@ class Links {
       if (mesh_.axes[a].size == kind.message_ranks) return a;
     throw BadInput("trace", "collective " + kind.name + " of " + std::to_string(kind.message_ranks) + " ranks fits no axis of plan " +
                                 plan::to_text(mesh_.plan));
+  }
+
+  /// The message of a trace is what is sent and what is received, one behind the other. Halos go to the neighbours, the rest to every rank.
+  static double exchange_seconds(const EventKind& kind, const plan::CollectiveLinks& links) {
+    const bool to_neighbours = kind.kernel.op == plan::name(plan::CollectiveKind::Halo);
+    const int messages = to_neighbours ? std::min(2, kind.message_ranks - 1) : kind.message_ranks - 1;
+    const Bytes each(static_cast<double>(kind.message_bytes) / 2 / messages);
+    return messages * plan::message_time(links, links.ranks_per_node == 1, each).value();
   }
 
   static const plan::CollectiveRow& row_of(const EventKind& kind) {

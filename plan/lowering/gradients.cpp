@@ -129,8 +129,8 @@ void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_
 
 void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {
   const auto& bucket = buckets_[index];
-  for (const auto axis : bucket.axes)
-    all_reduce(bucket.buffer, bucket.gradients.front(), {c_.mesh_axis[axis], body, body == update_ ? When::Always : When::LastMicroBatch});
+  for (const auto axis : joint_axes(bucket.axes))
+    all_reduce(bucket.buffer, bucket.gradients.front(), {axis, body, body == update_ ? When::Always : When::LastMicroBatch});
 }
 
 }  // namespace rehearsal::plan

@@ -129,6 +129,19 @@ std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
   return axes;
 }
 
+std::vector<MeshAxisInfo> with_joint_axes(std::vector<MeshAxisInfo> axes) {
+  const std::size_t single = axes.size();
+  for (std::size_t first = 0; first < single; ++first) {
+    MeshAxisInfo joint = axes[first];
+    for (std::size_t next = first + 1; next < single && axes[first].name != "pp" && axes[next].name != "pp"; ++next) {
+      joint.name += "." + axes[next].name;
+      joint.size *= axes[next].size;
+      if (joint.size > axes[first].size && axes[next].size > 1 && axes[first].size > 1) axes.push_back(joint);
+    }
+  }
+  return axes;
+}
+
 std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan& plan) {
   std::vector<Violation> violations;
   const auto& p = plan;
@@ -169,7 +182,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   program.batch = training.batch;
   program.ranks = plan.ranks();
   program.micro_batches = micro_batches_of(training.batch, plan);
-  program.axes = mesh_of(plan);
+  program.axes = with_joint_axes(mesh_of(plan));
 
   const auto dims = options.dims ? options.dims : std::make_shared<const graph::LogicalDims>(training.graph);
   const auto axes = sharding_axes(training, dims, plan, program.micro_batches, *rules);

@@ -28,6 +28,10 @@ struct LoweringOptions {
 /// Mesh of a plan's ranks, innermost first as plan.order says; axes of size 1 other than dp are left out.
 [[nodiscard]] std::vector<MeshAxisInfo> mesh_of(const Plan&);
 
+/// The axes, followed by one for every run of neighbouring ones but pp, named as "height.dp": ranks that differ along several axes sum at
+/// once what is a sum along all of them.
+[[nodiscard]] std::vector<MeshAxisInfo> with_joint_axes(std::vector<MeshAxisInfo> axes);
+
 /// Every reason why the plan does not suit the graph; empty when it does.
 [[nodiscard]] std::vector<Violation> validate(const graph::TrainingGraph&, const Plan&);
 

@@ -38,11 +38,15 @@ BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t 
   std::stable_partition(steps.begin(), steps.end(), [&](const ConversionStep& step) {
     return step.axis == c_.time_axis && step.kind == ConversionKind::AllReduce;  // slices go from outer axes to inner ones
   });
+  const bool bucketed = part_of_bucket_.contains(conversion.tensor);
   BufferIndex b = source;
-  for (const auto& step : steps) {
+  for (std::size_t i = 0; i < steps.size();) {
     // What is computed once before the loop is converted there, whoever asks first: nodes before the loop may ask later.
-    const bool early = home_[base(b)] == prologue_ && step.axis != c_.time_axis;
-    b = apply_step(conversion, step, b, early ? prologue_ : body);
+    const bool early = home_[base(b)] == prologue_ && steps[i].axis != c_.time_axis;
+    const auto where = early ? prologue_ : body;
+    const std::size_t together = bucketed ? 1 : std::max<std::size_t>(1, sums_together(steps, i));
+    b = together > 1 ? summed(conversion, std::span(steps).subspan(i, together), b, where) : apply_step(conversion, steps[i], b, where);
+    i += together;
   }
   const Key key{conversion.tensor, index, role_.buffers[b].format, false};
   buffers_[key] = b;
@@ -51,10 +55,10 @@ BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t 
 
 BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
   const auto t = conversion.tensor;
-  if (step.from.partial() && step.from.reduction != graph::LabelKind::Sum) refuse_unless_reducible(conversion, step);
+  if (step.from.partial()) refuse_unless_reducible(conversion, step);
   if (step.kind == ConversionKind::AllReduce) {
     if (const auto bucketed = part_of_bucket_.find(t); bucketed != part_of_bucket_.end()) return bucketed->second;  // done by their bucket
-    if (step.axis != c_.time_axis) return summed(conversion, step, source, body);
+    if (step.axis != c_.time_axis) return summed(conversion, {&step, 1}, source, body);
     const auto sum = accumulators_.find(t);
     ensure(sum != accumulators_.end(), "a sum over micro-batches is accumulated where it is produced");
     return sum->second;
@@ -74,6 +78,7 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
 
 /// Sums are what micro-batches accumulate, and what 16-bit numbers are added up to between ranks.
 void RoleBuilder::refuse_unless_reducible(const Conversion& conversion, const ConversionStep& step) const {
+  if (step.from.reduction == graph::LabelKind::Sum) return;
   const auto& tensor = g_[conversion.tensor];
   const bool in_time = step.axis == c_.time_axis;
   if (!in_time && (!is_float(tensor.type.dtype) || size_of(tensor.type.dtype) >= 4)) return;
@@ -118,12 +123,51 @@ BufferIndex RoleBuilder::plain(BufferIndex source, std::uint16_t body) {
   return in_format(source, Key{buffer.tensor, -2 - static_cast<int>(source), buffer.format, false}, Format::Plain, body);
 }
 
+/// How many steps from `first` on are sums of one kind between ranks.
+std::size_t RoleBuilder::sums_together(const std::vector<ConversionStep>& steps, std::size_t first) const {
+  std::size_t end = first;
+  const auto joins = [&](const ConversionStep& s) {
+    return s.kind == ConversionKind::AllReduce && s.axis != c_.time_axis && s.to.replicated() &&
+           s.from.reduction == steps[first].from.reduction;
+  };
+  while (end < steps.size() && joins(steps[end])) ++end;
+  return end - first;
+}
+
+/// Axes of the mesh that cover these of the sharding: neighbours as one.
+std::vector<std::size_t> RoleBuilder::joint_axes(const std::vector<std::size_t>& axes) const {
+  std::vector<std::size_t> left, found;
+  for (const auto a : axes) left.push_back(c_.mesh_axis[a]);
+  std::sort(left.begin(), left.end());
+  for (std::size_t i = 0; i < left.size();) {
+    std::size_t best = left[i], count = 1;
+    std::string name = c_.program.axes[best].name;
+    for (std::size_t n = i + 1; n < left.size(); ++n) {
+      name += "." + c_.program.axes[left[n]].name;
+      const auto joint =
+          std::find_if(c_.program.axes.begin(), c_.program.axes.end(), [&](const MeshAxisInfo& m) { return m.name == name; });
+      if (joint == c_.program.axes.end()) break;
+      best = static_cast<std::size_t>(joint - c_.program.axes.begin());
+      count = n - i + 1;
+    }
+    found.push_back(best);
+    i += count;
+  }
+  return found;
+}
+
 /// Sums in place where nobody else wants the parts.
-BufferIndex RoleBuilder::summed(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
+BufferIndex RoleBuilder::summed(const Conversion& conversion, std::span<const ConversionStep> steps, BufferIndex source,
+                                std::uint16_t body) {
   BufferIndex b = source;
   if (is_wanted_in_parts(conversion.tensor)) b = copy_of(source, body);
-  role_.buffers[b].layout[step.axis] = step.to;
-  all_reduce(b, conversion.tensor, {c_.mesh_axis[step.axis], body, When::Always, step.from.reduction});
+  std::vector<std::size_t> axes;
+  for (const auto& step : steps) {
+    refuse_unless_reducible(conversion, step);
+    role_.buffers[b].layout[step.axis] = step.to;
+    axes.push_back(step.axis);
+  }
+  for (const auto axis : joint_axes(axes)) all_reduce(b, conversion.tensor, {axis, body, When::Always, steps.front().from.reduction});
   return b;
 }
 

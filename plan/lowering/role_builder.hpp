@@ -3,6 +3,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -108,7 +109,9 @@ class RoleBuilder {
   [[nodiscard]] Buffer after_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
   BufferIndex cut(LocalStep, BufferIndex source, Buffer target, std::uint16_t body);
   BufferIndex plain(BufferIndex, std::uint16_t body);
-  BufferIndex summed(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
+  BufferIndex summed(const Conversion&, std::span<const ConversionStep>, BufferIndex source, std::uint16_t body);
+  [[nodiscard]] std::size_t sums_together(const std::vector<ConversionStep>&, std::size_t first) const;
+  [[nodiscard]] std::vector<std::size_t> joint_axes(const std::vector<std::size_t>& axes) const;
   BufferIndex copy_of(BufferIndex, std::uint16_t body);
   [[nodiscard]] bool is_wanted_in_parts(graph::TensorId) const;
   BufferIndex redistributed(const ConversionStep&, BufferIndex source, BufferIndex target, std::uint16_t body);

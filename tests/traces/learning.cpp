@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/cost_model.hpp"
+#include "plan/collectives/collective.hpp"
 #include "tests/catch.hpp"
 #include "tests/traces/sample.hpp"
 #include "traces/composition.hpp"
@@ -202,6 +203,19 @@ TEST_CASE("communication is learned against its closed form") {
   learn(c, machine, {&t, 1});
   // 100 us in the median step: log(100 / 15.01) = 1.8965, shrunk by 12 / 16.
   CHECK(std::log(correction(c, "communication").factor) == Approx(1.8965 * 0.75).epsilon(0.01));
+}
+
+TEST_CASE("exchanges between ranks are composed message by message") {
+  const auto machine = sample::machine();
+  auto t = trained({100}, 2, 1e-4);
+  for (auto& rank : t.ranks)
+    for (auto& kind : rank.kinds) {
+      if (kind.identity.kind != plan::InstructionKind::Collective) continue;
+      kind.kernel.op = std::string(plan::name(plan::CollectiveKind::Halo));
+      kind.kernel.implementation = std::string(plan::kExchange);
+    }
+  // 1 MiB is sent and received together: one message of 2 us + 524288 B / 100 GB/s.
+  CHECK(compose(t, machine, model(benchmarks())).communication == Approx(2e-6 + 524288 / 100e9).epsilon(1e-3));
 }
 
 /// Two stages of one product each, two micro-batches: while the first stage fills and the last drains, the other waits for a message.

@@ -134,6 +134,17 @@ TEST_CASE("spatial parallel ResNet exchanges the rows that its windows need, and
   CHECK(c.bytes.at("forward halo height") >= 4 * 64 * 16 * 4);
 }
 
+TEST_CASE("what is a sum along several axes is summed once, over all their ranks") {
+  const auto c = collectives("resnet18?image=64&classes=10", 8, "dp=2,spatial=2x2");
+  CHECK(c.number.at("forward all-reduce width.height.dp") >= 20);  // normalizations
+  CHECK(c.number.at("backward all-reduce width.height.dp") >= 20);
+  CHECK_FALSE(c.number.contains("forward all-reduce height"));
+  // tp lies between width and dp and takes no part: its ranks hold parts of different weights.
+  const auto apart = collectives("resnet18?image=64&classes=10", 8, "dp=2,spatial=2,tp=2");
+  CHECK(apart.number.contains("backward all-reduce dp"));
+  CHECK_FALSE(apart.number.contains("backward all-reduce width.dp"));
+}
+
 namespace {
 
 std::vector<const Instruction*> of_kind(const Body& body, InstructionKind kind) {
