@@ -1,6 +1,7 @@
 #include "costmodel/kernel_rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace rehearsal::costmodel {
 namespace {
@@ -8,6 +9,14 @@ namespace {
 bool of_attention(RateKind kind) {
   return kind == RateKind::BatchedMatmul || kind == RateKind::CudaCoreMatmul || kind == RateKind::ScoreElementwise;
 }
+/// Convolutions hide neither arithmetic nor traffic fully behind the other: their cubic mean, the maximum for all else.
+bool of_convolution(RateKind kind) { return kind == RateKind::Convolution || kind == RateKind::Winograd; }
+
+double joined(RateKind kind, double work, double bytes) {
+  if (!of_convolution(kind) || work <= 0) return std::max(work, bytes);
+  return std::cbrt(work * work * work + bytes * bytes * bytes);
+}
+
 bool of_bytes(RateKind kind) { return kind == RateKind::Elementwise || kind == RateKind::ScoreElementwise; }
 
 }  // namespace
@@ -15,7 +24,7 @@ bool of_bytes(RateKind kind) { return kind == RateKind::Elementwise || kind == R
 double time_of(const KernelRow& row, const RateTable& rates) {
   const auto kind = static_cast<std::size_t>(row.kind);
   const double work = row.work > 0 ? row.work / rates.flops_per_second[kind] : 0;
-  return (std::max(work, row.bytes / rates.bytes_per_second[kind]) + rates.gap * row.launches) * row.count;
+  return (joined(row.kind, work, row.bytes / rates.bytes_per_second[kind]) + rates.gap * row.launches) * row.count;
 }
 
 RowTimes times_of(const KernelRows& rows, const RateTable& rates) {

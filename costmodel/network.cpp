@@ -93,8 +93,9 @@ double Network::seconds(CollectiveKind kind, double bytes, Group group, const Co
   const int g = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(n, devices_));
   const int nodes = (n + g - 1) / g;
   if (kind == CollectiveKind::AllToAll) {
-    const double rate = nodes == 1 ? inside_rate(g, c) : card_rate(c);
-    return bytes * (n - 1) / n / rate + c[C::CollectiveLaunch] * 1e-6 * (1 + std::log2(n));
+    // What stays in the node takes its links while the rest takes the cards.
+    const double inside = bytes * (g - 1) / n / inside_rate(g, c), between = bytes * (n - g) / n / card_rate(c);
+    return std::max(inside, between) + c[C::CollectiveLaunch] * 1e-6 * (1 + std::log2(n));
   }
   const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
   const double pass = f * c[C::CollectiveMemoryPasses] * (switched_ ? 1.0 : kMeshMemoryShare) * bytes / memory_rate_;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@
 #include "formats/onnx/import.hpp"
 #include "graph/builder.hpp"
 #include "graph/zoo/zoo.hpp"
+#include "plan/analytic/assess.hpp"
 #include "plan/search/search.hpp"
 #include "plan/simulation.hpp"
 
@@ -235,17 +237,45 @@ Json bench_simulate(const Options& o) {
           {"ratio", (simulated - begin) / (closed - simulated)}};
 }
 
+/// The closed form of GPT-3 175B on 1,024 A100s (the plan of Narayanan et al. 2021, table 1) once its graph is there, against making that.
+Json bench_estimate(const Options&) {
+  constexpr std::int64_t kBatch = 1536;
+  PlatformOptions cluster;
+  cluster.platform = "dgx-a100";
+  cluster.nodes = 128;
+  const auto platform = load_platform(cluster);
+  const auto& framework = *costmodel::find_framework("megatron");
+  (void)costmodel::published_constants();  // read once for all estimates
+  plan::Plan plan;
+  plan.dp = 16;
+  plan.tp = plan.pp = 8;
+  plan.micro_batch = 1;
+  std::optional<graph::Graph> graph;
+  const double loading =
+      cpu_seconds_of([&] { graph = graph::zoo::build("zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200", 1); });
+  const plan::analytic::AnalyticJob job{platform, framework, costmodel::precision_of(platforms::device_of(platform, 0), "bf16"),
+                                        plan::analytic::parallel_plan(plan, kBatch, framework), 0};
+  double step = 0;
+  const double seconds = cpu_seconds_of([&] { step = plan::analytic::assess_analytic(*graph, job, plan).step.value(); });
+  return {{"ranks", plan.ranks()},
+          {"step_seconds", step},
+          {"estimate_seconds", seconds},
+          {"yardstick", "making the model's graph"},
+          {"yardstick_seconds", loading},
+          {"ratio", seconds / loading}};
+}
+
 struct BenchRow {
   std::string_view name;
   Json (*run)(const Options&);
 };
-constexpr BenchRow kRows[] = {{"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}};
+constexpr BenchRow kRows[] = {{"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}, {"estimate", bench_estimate}};
 
 int bench(const Options& o, Terminal& terminal) {
   Json result{{"schema", 1}};
   for (const auto& row : kRows)
     if (o.name == "all" || o.name == row.name) result[std::string(row.name)] = row.run(o);
-  if (result.size() == 1) throw BadInput("bench " + o.name, "use import, step, simulate, search or all");
+  if (result.size() == 1) throw BadInput("bench " + o.name, "use import, step, simulate, search, estimate or all");
   terminal.print(result);
   return 0;
 }
@@ -256,7 +286,7 @@ Action add_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->model.model = "zoo:resnet18?image=64";
   o->platform.platform = "dgx-a100";
-  app.add_option("WHAT", o->name, "import, step, simulate, search, or all; collectives has options of its own");
+  app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives has options of its own");
   app.add_option("--model", o->model.model, "of step, simulate and search");
   app.add_option("--batch", o->model.batch);
   app.add_option("--dtype", o->model.dtype, "f32, f64, f16 or bf16");

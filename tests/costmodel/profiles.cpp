@@ -1,5 +1,10 @@
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
 #include "base/error.hpp"
 #include "costmodel/constants.hpp"
+#include "costmodel/embedded.hpp"
 #include "costmodel/framework.hpp"
 #include "tests/catch.hpp"
 
@@ -25,6 +30,65 @@ TEST_CASE("every profile of the library is read, says where it comes from, and h
     CHECK(find_framework(p.name) == &p);
   }
   CHECK(find_framework("nothing like it") == nullptr);
+}
+
+nlohmann::json published_schema() {
+  std::ifstream in(PROFILE_SCHEMA);
+  REQUIRE(in);
+  return nlohmann::json::parse(in);
+}
+
+/// A value that the schema's property allows.
+nlohmann::json example_of(const nlohmann::json& property) {
+  if (property.contains("enum")) return property.at("enum").front();
+  const auto type = property.at("type").get<std::string>();
+  if (type == "object") return {{"weights", 2}, {"gradients", 2}, {"optimizer", 12}};
+  if (type == "array") return {"x"};
+  if (type == "string") return "x";
+  return type == "boolean" ? nlohmann::json(true) : nlohmann::json(1);
+}
+
+TEST_CASE("the published schema and the reader of profiles know the same keys") {
+  const auto schema = published_schema();
+  nlohmann::json all;
+  for (const auto& [key, property] : schema.at("properties").items()) {
+    CHECK(!property.value("description", "").empty());
+    all[key] = example_of(property);
+    for (const auto& choice : property.value("enum", nlohmann::json::array())) {
+      auto with = all;
+      for (const auto& required : schema.at("required")) with[required] = example_of(schema.at("properties").at(required.get<std::string>()));
+      with[key] = choice;
+      CHECK_NOTHROW(framework_from_json_text(with.dump(), key));
+    }
+  }
+  CHECK_NOTHROW(framework_from_json_text(all.dump(), "every key"));
+  for (const auto& required : schema.at("required")) {
+    auto without = all;
+    without.erase(required.get<std::string>());
+    CHECK_THROWS_AS(framework_from_json_text(without.dump(), "without one"), BadInput);
+  }
+}
+
+TEST_CASE("every profile of the library keeps to the published schema") {
+  const auto schema = published_schema();
+  for (const auto& file : embedded_profiles()) {
+    INFO(file.name);
+    const auto profile = nlohmann::json::parse(file.text);
+    for (const auto& required : schema.at("required")) CHECK(profile.contains(required.get<std::string>()));
+    for (const auto& [key, value] : profile.items()) {
+      INFO(key);
+      REQUIRE(schema.at("properties").contains(key));
+      const auto& property = schema.at("properties").at(key);
+      if (property.contains("enum")) {
+        const auto& choices = property.at("enum");
+        CHECK(std::find(choices.begin(), choices.end(), value) != choices.end());
+        continue;
+      }
+      const auto type = property.at("type").get<std::string>();
+      CHECK((type == value.type_name() || (type == "integer" && value.is_number_integer())));
+      if (value.is_number()) CHECK(value.get<double>() <= property.value("maximum", 1e9));
+    }
+  }
 }
 
 TEST_CASE("the longest mark decides what a source means") {

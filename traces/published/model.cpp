@@ -73,6 +73,7 @@ void set_experts(const Record& r, const Shape* known, RecordModel& model) {
   const auto experts = whole(r, "experts", known != nullptr ? known->experts : 0);
   if (experts < 1) return;
   model.values["experts"] = experts;
+  model.values["capacity"] = 100;  // balanced routing: as many rows as tokens choose
   model.values["top_k"] = std::clamp<std::int64_t>(whole(r, "topk", known != nullptr && known->top_k > 0 ? known->top_k : 2), 1, experts);
 }
 
