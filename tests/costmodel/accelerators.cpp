@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "costmodel/accelerator.hpp"
 #include "costmodel/matmul_tiles.hpp"
 #include "costmodel/power.hpp"
@@ -49,6 +51,16 @@ TEST_CASE("a row takes the longer of arithmetic and traffic, and a gap per launc
   CHECK(sum.matrix == Approx(0.012));
   CHECK(sum.memory == Approx(0.002));
   CHECK(sum.launches == Approx(7));
+}
+
+TEST_CASE("a convolution hides neither arithmetic nor traffic fully") {
+  RateTable rates;
+  rates.flops_per_second.fill(1e9);
+  rates.bytes_per_second.fill(1e9);
+  // 3 s of arithmetic and 4 s of traffic: the cube root of 27 + 64
+  CHECK(time_of({RateKind::Convolution, 3e9, 4e9, 1, 1}, rates) == Approx(std::cbrt(91.0)));
+  CHECK(time_of({RateKind::Matmul, 3e9, 4e9, 1, 1}, rates) == Approx(4));
+  CHECK(time_of({RateKind::Convolution, 0, 4e9, 1, 1}, rates) == Approx(4));
 }
 
 TEST_CASE("precisions fall back to what a device has") {

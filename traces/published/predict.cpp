@@ -71,7 +71,7 @@ double model_flops(const Prepared& p) {
   return 3 * flops * p.job.plan.micro_batches * p.job.plan.dp * p.job.plan.cp;
 }
 
-void rate_values(const Prepared& p, double seconds, Values& v) {
+void rate_values(const Prepared& p, const Record& r, double seconds, Values& v) {
   const double devices = p.job.machine.devices;
   v["iteration_time_s"] = seconds;
   v["samples_per_s"] = v["images_per_s"] = v["sequences_per_s"] = p.job.samples / seconds;
@@ -79,6 +79,10 @@ void rate_values(const Prepared& p, double seconds, Values& v) {
   if (p.job.tokens > 0) {
     v["tokens_per_s"] = p.job.tokens / seconds;
     v["tokens_per_s_per_gpu"] = p.job.tokens / seconds / devices;
+    if (const double tokens = r.model.number_or("tokens", 0); tokens > 0) {
+      v["days"] = tokens / v["tokens_per_s"] / 86400;
+      v["gpu_hours"] = 24 * v["days"] * devices;
+    }
     v["days_for_300B_tokens"] = kTokensOfRun / v["tokens_per_s"] / 86400;
   }
   using plan::analytic::Recompute;
@@ -105,6 +109,7 @@ void memory_values(const Prepared& p, const Constants& c, Values& v) {
 
 void energy_values(const Prepared& p, const Record& r, const Constants& c, double watts, Values& v) {
   v["avg_gpu_power_W"] = watts;
+  v["energy_j"] = watts * p.job.machine.devices * v["iteration_time_s"];
   const int per_node = p.job.machine.platform.nodes.front().devices;
   v["avg_node_power_W"] = costmodel::node_power(watts, per_node, c);
   const double epoch = p.job.model.epoch_samples;
@@ -190,7 +195,7 @@ Answer answer(const Prepared& p, const Record& r, const Constants& c) {
   if (!(a.step.seconds > 0) || !std::isfinite(a.step.seconds)) throw Refusal("plan: no finite time");
   const auto power = costmodel::device_power(job.device(), {a.step.matrix_share, a.step.memory_share}, job.power_limit, c);
   const double seconds = a.step.seconds * power.slowdown;
-  rate_values(p, seconds, a.values);
+  rate_values(p, r, seconds, a.values);
   a.values["forward_s"] = a.step.forward;
   a.values["backward_s"] = a.step.backward;
   memory_values(p, c, a.values);

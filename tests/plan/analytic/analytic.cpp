@@ -1,4 +1,6 @@
+#include "base/error.hpp"
 #include "graph/zoo/zoo.hpp"
+#include "plan/analytic/assess.hpp"
 #include "plan/analytic/compose.hpp"
 #include "plan/analytic/lower.hpp"
 #include "plan/analytic/memory.hpp"
@@ -98,6 +100,66 @@ TEST_CASE("what must be slower is slower") {
   CHECK(piped.bubble > 0);
   plan.interleave = 2;
   CHECK(seconds(plan).bubble < piped.bubble);
+}
+
+TEST_CASE("context parallelism passes keys and values round, experts send tokens and get them back") {
+  const auto platform = platforms::with_nodes(platforms::load("dgx-a100"), 4);
+  const costmodel::Network network(platform);
+  const auto& constants = costmodel::published_constants().values;
+  const auto step = [&](const graph::Graph& graph, const ParallelPlan& plan) {
+    const auto job = job_of(platform, "megatron-core", plan);
+    return compose(lower_to_rows(graph, job), job, network, constants);
+  };
+  ParallelPlan plan;
+  plan.dp = 8;
+  const auto quarter = graph::zoo::build("zoo:llama?layers=2&hidden=512&heads=4&ffn=1024&seq=512&vocab=1000&batch=1");
+  const auto alone = step(quarter, plan);
+  plan.cp = 4;
+  const auto round = step(quarter, plan);
+  CHECK(alone.tensor == 0);
+  CHECK(round.tensor > 0);
+  CHECK(round.seconds > alone.seconds);  // attention sees four times the keys
+
+  const auto experts = graph::zoo::build("zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=256&seq=512&vocab=1000&experts=8&batch=1");
+  plan.cp = 1;
+  const auto local = step(experts, plan);
+  plan.ep = 8;
+  const auto spread = step(experts, plan);
+  CHECK(local.tensor == 0);
+  CHECK(spread.tensor > 0);
+}
+
+TEST_CASE("a plan with experts counts their ranks as replicas of everything else") {
+  Plan plan;
+  plan.dp = 2;
+  plan.ep = 4;
+  plan.cp = 2;
+  const auto p = parallel_plan(plan, 16, *costmodel::find_framework("megatron-core"));
+  CHECK(p.dp == 8);
+  CHECK(p.ep == 4);
+  CHECK(p.cp == 2);
+  CHECK(p.micro_batch == 2);
+  CHECK_THROWS_AS(parallel_plan(plan, 12, *costmodel::find_framework("megatron-core")), Refusal);
+}
+
+TEST_CASE("stages that are recomputed as a whole keep their input for every micro-batch and everything for one") {
+  const auto platform = platforms::load("dgx-a100");
+  const auto graph = graph::zoo::build(kSmall);
+  ParallelPlan plan;
+  plan.pp = 2;
+  plan.micro_batch = 2;
+  plan.micro_batches = 4;
+  plan.gpipe = true;
+  plan.recompute = Recompute::Full;
+  const auto activations = [&] { return memory_of(lower_to_rows(graph, job_of(platform, "gpipe", plan)), job_of(platform, "gpipe", plan)).activations; };
+  const double four = activations();
+  plan.micro_batches = 5;
+  const double five = activations();
+  plan.micro_batches = 6;
+  // the same is added for every further micro-batch: its input of a stage
+  CHECK(five - four == Approx(activations() - five));
+  CHECK(five > four);
+  CHECK(five - four < 0.2 * four);
 }
 
 TEST_CASE("sharding divides states, recomputation drops activations") {
