@@ -1,7 +1,7 @@
 #pragma once
 // Loss scaling ("Mixed Precision Training", Micikevicius et al., ICLR 2018, section 3.2): small gradients survive f16 when the loss is
 // multiplied before it is differentiated and the gradients are divided afterwards. A step whose loss or gradients are not finite updates
-// nothing; the count of steps goes on.
+// nothing, nor does it count for the optimizer.
 
 #include <vector>
 

@@ -116,7 +116,7 @@ class Step {
       }
     }
     if (trained_.empty()) refuse();
-    if (step_ != TensorId::None) count_step();
+    if (step_ != TensorId::None) count_step(scaling);
   }
 
   void name_gradients(const std::vector<TensorId>& gradients) {
@@ -194,10 +194,11 @@ class Step {
     return step_;
   }
 
-  void count_step() {
+  /// A step that updates nothing is none: Adam's corrections belong to the updates (PyTorch's GradScaler leaves step() out, too).
+  void count_step(LossScaling& scaling) {
     const TensorId one = builder_.add_constant(builder_.fresh_name("optimizer.one"), Value::scalar(1, DType::I64));
     const TensorId next = builder_.add("Add", {step_, one}, {}, {"optimizer.step.update", Phase::Update, NodeId::None, {}}).front();
-    builder_.set_stored_in(next, step_);
+    (void)store(scaling, next, step_);
   }
 
   [[noreturn]] void refuse() const {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "graph/loss_scaling.hpp"
 #include "graph/op_schema.hpp"
 #include "tests/catch.hpp"
 
@@ -140,6 +141,20 @@ TEST_CASE("the step counter starts at 1 and is stored over itself") {
   CHECK(read_integers(training.graph[training.step].contents, {}) == std::vector<std::int64_t>{1});
   const auto& tensors = training.graph.tensors();
   CHECK(std::count_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.stored_in == training.step; }) == 1);
+}
+
+TEST_CASE("a step that is not finite does not count") {
+  TrainingOptions options;
+  options.optimizer.name = "adam";
+  const TrainingGraph training = build_training_graph(linear_model(), options, {1024, true});
+  const Graph& graph = training.graph;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.stored_in == TensorId::None || graph[tensor.stored_in].name.starts_with("loss_scale")) continue;
+    // Where(finite, new, old): old is what the storage holds
+    const Node& node = graph[tensor.producer];
+    CHECK(schema(node).name == "Where");
+    CHECK(node.inputs[2] == tensor.stored_in);
+  }
 }
 
 TEST_CASE("hyperparameters are checked and completed") {
