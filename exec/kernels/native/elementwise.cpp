@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
@@ -68,9 +69,16 @@ void for_each_piece(const Call& call, const F& body) {
   });
 }
 
-FunctionParameters parameters_of(const graph::Attributes& a) {
-  return {static_cast<float>(a.number("factor", 1.0)), static_cast<float>(a.number("alpha", 0.01)),
-          a.text("approximate", "none") == "tanh"};
+/// Defaults as in graph/ops/scalar_functions.hpp: LeakyRelu's alpha is 0.01, HardSigmoid's 0.2.
+FunctionParameters parameters_of(std::string_view op, const graph::Attributes& a) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double low = a.number("min", -kInfinity), high = a.number("max", kInfinity);
+  return {.factor = static_cast<float>(a.number("factor", 1.0)),
+          .alpha = static_cast<float>(a.number("alpha", op.starts_with("HardSigmoid") ? 0.2 : 0.01)),
+          .beta = static_cast<float>(a.number("beta", 0.5)),
+          .low = static_cast<float>(low),
+          .high = static_cast<float>(high),
+          .tanh = a.text("approximate", "none") == "tanh"};
 }
 
 const ElementwiseRow* find(std::string_view op, bool tanh) {
@@ -83,7 +91,7 @@ const ElementwiseRow* find(std::string_view op, bool tanh) {
 
 template <std::size_t N>
 void run(const Call& call) {
-  const auto parameters = parameters_of(call.attributes());
+  const auto parameters = parameters_of(call.problem.schema.name, call.attributes());
   const auto loop = find(call.problem.schema.name, parameters.tanh)->loop;
   for_each_piece<N>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
     std::array<const float*, N> x;

@@ -9,7 +9,8 @@ namespace rehearsal::exec::native {
 /// What the attributes of an element-wise operator say.
 struct FunctionParameters {
   float factor = 1;
-  float alpha = 0;
+  float alpha = 0, beta = 0;
+  float low = 0, high = 0;  ///< of Clip
   bool tanh = false;
 };
 

@@ -66,6 +66,25 @@ struct Scale { static float of(const Parameters& p, float x) { return p.factor *
 struct Identity { static float of(const Parameters&, float x) { return x; } };
 struct LeakyRelu { static float of(const Parameters& p, float x) { return x < 0 ? p.alpha * x : x; } };
 
+struct HardSigmoid {
+  static float of(const Parameters& p, float x) {
+    const float t = p.alpha * x + p.beta, above = t > 0 ? t : 0.0F;
+    return above < 1 ? above : 1.0F;
+  }
+};
+struct HardSwish {
+  static float of(const Parameters&, float x) {
+    const float t = x / 6.0F + 0.5F, above = t > 0 ? t : 0.0F;
+    return x * (above < 1 ? above : 1.0F);
+  }
+};
+struct Clip {
+  static float of(const Parameters& p, float x) {
+    const float above = x < p.low ? p.low : x;
+    return above > p.high ? p.high : above;
+  }
+};
+
 /// x Phi(x) and its tanh form: Hendrycks and Gimpel, arXiv 1606.08415.
 constexpr float kGeluScale = 0.797884561F, kGeluCubic = 0.044715F, kInverseRootTwo = 0.707106781F;
 struct GeluTanh {
@@ -87,6 +106,19 @@ struct GeluErfGrad {
   }
 };
 
+struct HardSigmoidGrad {
+  static float of(const Parameters& p, float dy, float x) {
+    const float t = p.alpha * x + p.beta;
+    return dy * (t > 0 && t < 1 ? p.alpha : 0.0F);
+  }
+};
+struct HardSwishGrad {
+  static float of(const Parameters&, float dy, float x) {
+    const float middle = x / 3.0F + 0.5F, upper = x <= 3 ? middle : 1.0F;
+    return dy * (x < -3 ? 0.0F : upper);
+  }
+};
+struct ClipGrad { static float of(const Parameters& p, float dy, float x) { return dy * (x >= p.low && x <= p.high ? 1.0F : 0.0F); } };
 struct ReluGrad { static float of(const Parameters&, float dy, float y) { return y > 0 ? dy : dy * 0.0F; } };
 struct SigmoidGrad { static float of(const Parameters&, float dy, float y) { return dy * (y * (1.0F - y)); } };
 struct TanhGrad { static float of(const Parameters&, float dy, float y) { return dy * (1.0F - y * y); } };
@@ -107,6 +139,10 @@ REHEARSAL_FLATTEN void map1(const Parameters& parameters, float* y, const float*
   if (steps[0] == 1) {
 #pragma omp simd
     for (I i = 0; i < n; ++i) y[i] = F::of(p, a[i]);
+  } else if (steps[0] == 0) {
+    const float one = F::of(p, a[0]);
+#pragma omp simd
+    for (I i = 0; i < n; ++i) y[i] = one;
   } else {
     for (I i = 0; i < n; ++i) y[i] = F::of(p, a[i * steps[0]]);
   }
@@ -135,6 +171,8 @@ REHEARSAL_FLATTEN void map2(const Parameters& parameters, float* y, const float*
 static const ElementwiseRow kElementwise[] = {
     {"Relu", 1, map1<Relu>}, {"Sigmoid", 1, map1<Sigmoid>}, {"Tanh", 1, map1<Tanh>}, {"Exp", 1, map1<Exp>}, {"Neg", 1, map1<Neg>}, {"Abs", 1, map1<Abs>},
     {"Sqrt", 1, map1<Sqrt>}, {"Reciprocal", 1, map1<Reciprocal>}, {"Scale", 1, map1<Scale>}, {"Identity", 1, map1<Identity>}, {"LeakyRelu", 1, map1<LeakyRelu>},
+    {"HardSigmoid", 1, map1<HardSigmoid>}, {"HardSwish", 1, map1<HardSwish>}, {"Clip", 1, map1<Clip>}, {"HardSigmoidGrad", 2, map2<HardSigmoidGrad>},
+    {"HardSwishGrad", 2, map2<HardSwishGrad>}, {"ClipGrad", 2, map2<ClipGrad>}, {"Expand", 1, map1<Identity>},
     {"Gelu", 1, map1<GeluErf>}, {"Gelu:tanh", 1, map1<GeluTanh>}, {"GeluGrad", 2, map2<GeluErfGrad>}, {"GeluGrad:tanh", 2, map2<GeluTanhGrad>},
     {"ReluGrad", 2, map2<ReluGrad>}, {"SigmoidGrad", 2, map2<SigmoidGrad>}, {"TanhGrad", 2, map2<TanhGrad>}, {"LeakyReluGrad", 2, map2<LeakyReluGrad>},
     {"ExpGrad", 2, map2<Mul>}, {"Add", 2, map2<Add>}, {"Sub", 2, map2<Sub>}, {"Mul", 2, map2<Mul>}, {"Div", 2, map2<Div>}, {"Max", 2, map2<Max>}, {"Min", 2, map2<Min>},
