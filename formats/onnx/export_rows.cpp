@@ -143,7 +143,7 @@ void pad(NodeExport& n) {
 
 void resize(NodeExport& n) {
   n.add("Resize", {n.input(0), "", "", n.integers(n.result_type().shape)}, {n.output()});
-  n.copy({"mode", "coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "exclude_outside"});
+  n.copy({"mode", "coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "exclude_outside", "antialias"});
 }
 
 // Reductions

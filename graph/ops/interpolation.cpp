@@ -85,6 +85,29 @@ Taps cubic(const Attributes& attributes, double x) {
   return taps;
 }
 
+/// Shrinking with "antialias": the filter of upsampling, as wide as it reaches in the operand's own grid, its taps adding up to 1
+/// (ONNX's reference; the images of PIL and PyTorch's antialias=True, which leave out what lies outside).
+Taps stretched(double x, double scale, double reach, double (*filter)(double a, double distance), double a) {
+  const auto start = static_cast<std::int64_t>(std::floor(-reach / scale)) + 1;
+  const double low = std::floor(x);
+  const auto count = 2 * static_cast<std::int64_t>(reach) - 2 * start;
+  Taps taps;
+  double total = 0;
+  for (std::int64_t k = start; k < start + count; ++k) {
+    taps.push_back({static_cast<std::int64_t>(low) + k, filter(a, (low + static_cast<double>(k) - x) * scale)});
+    total += taps.back().weight;
+  }
+  for (Tap& tap : taps) tap.weight /= total;
+  return taps;
+}
+
+double triangle(double, double distance) { return std::max(0.0, 1 - std::abs(distance)); }
+
+Taps antialiased(const Attributes& attributes, const std::string& mode, double x, double scale) {
+  if (mode == "linear") return stretched(x, scale, 1, triangle, 0);
+  return stretched(x, scale, 2, keys, attributes.number("cubic_coeff_a", -0.75));
+}
+
 constexpr Named<Mode> kModes[] = {{"nearest", nearest}, {"linear", linear}, {"cubic", cubic}};
 
 /// Taps outside the operand count for its border; with "exclude_outside" not at all.
@@ -121,10 +144,13 @@ constexpr Named<Place> kPlaces[] = {
 
 std::vector<Tap> resize_taps(const Attributes& attributes, const ResizedAxis& axis, std::int64_t o) {
   if (axis.in == axis.out && axis.scale == 1) return {{o, 1.0}};
-  const Mode mode = named(kModes, "mode", attributes.text("mode", "nearest"));
+  const std::string mode_name = attributes.text("mode", "nearest");
+  const Mode mode = named(kModes, "mode", mode_name);
   const Coordinate coordinate =
       named(kCoordinates, "coordinate_transformation_mode", attributes.text("coordinate_transformation_mode", "half_pixel"));
-  Taps taps = mode(attributes, coordinate(axis, static_cast<double>(o)));
+  const double x = coordinate(axis, static_cast<double>(o));
+  const bool smoothed = attributes.integer("antialias", 0) != 0 && axis.scale < 1 && mode_name != "nearest";
+  Taps taps = smoothed ? antialiased(attributes, mode_name, x, axis.scale) : mode(attributes, x);
   keep_inside(taps, axis.in, attributes.integer("exclude_outside", 0) != 0);
   return taps;
 }

@@ -21,7 +21,7 @@ struct ResizedAxis {
 };
 
 /// Taps of position `o` of the result. Attributes: "mode" nearest, linear or cubic, "coordinate_transformation_mode", "nearest_mode",
-/// "cubic_coeff_a", "exclude_outside", all with ONNX's meaning and defaults (ONNX operator Resize, version 19).
+/// "cubic_coeff_a", "exclude_outside", "antialias", all with ONNX's meaning and defaults (ONNX operator Resize, version 19).
 /// Throws BadInput naming a mode that is not among the known ones.
 [[nodiscard]] std::vector<Tap> resize_taps(const Attributes&, const ResizedAxis& axis, std::int64_t o);
 

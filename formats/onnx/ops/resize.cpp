@@ -89,14 +89,15 @@ void upsample(NodeImport& n) {
 void resize(NodeImport& n) {
   const std::string coordinates = n.text("coordinate_transformation_mode", "half_pixel");
   if (coordinates == "tf_crop_and_resize") n.unsupported("cropping while resizing is not supported");
-  if (n.integer("antialias", 0) != 0) n.unsupported("antialiasing is not supported");
   Sizes wanted = n.has(3) ? n.known_integers(3, "the sizes") : Sizes{};
   std::vector<double> scales = wanted.empty() && n.has(2) ? known_scales(n, 2) : std::vector<double>{};
   Attributes attributes{{"mode", n.text("mode", "nearest")},
                         {"coordinate_transformation_mode", coordinates},
                         {"nearest_mode", n.text("nearest_mode", "round_prefer_floor")}};
   if (n.has_attribute("cubic_coeff_a")) attributes.set("cubic_coeff_a", n.number("cubic_coeff_a", -0.75));
-  if (n.integer("exclude_outside", 0) != 0) attributes.set("exclude_outside", std::int64_t{1});
+  for (const char* flag : {"exclude_outside", "antialias"}) {
+    if (n.integer(flag, 0) != 0) attributes.set(flag, std::int64_t{1});
+  }
   emit_resize(n, target_of(n, std::move(scales), std::move(wanted)), std::move(attributes));
 }
 

@@ -50,6 +50,17 @@ TEST_CASE("linear interpolation") {
   CHECK(close(resized("linear", "asymmetric", {10, 20}, 5, {{"scales", Values{2.5}}}), {10, 14, 18, 20, 20}));
 }
 
+TEST_CASE("shrinking with antialiasing looks at all that is covered") {
+  const std::int64_t one = 1;
+  // half_pixel, 4 to 2: x = 0.5, 2.5; taps at x -1.5 -0.5 0.5 1.5, weights 1 - |distance| / 2 = 0.25 0.75 0.75 0.25, of sum 2.
+  // Outside counts for the border: 0.125 10 + 0.375 10 + 0.375 20 + 0.125 30 = 16.25; mirrored 33.75
+  CHECK(close(resized("linear", "half_pixel", {10, 20, 30, 40}, 2, {{"antialias", one}}), {16.25, 33.75}));
+  // or not at all: (0.375 10 + 0.375 20 + 0.125 30) / 0.875
+  CHECK(close(resized("linear", "half_pixel", {10, 20, 30, 40}, 2, {{"antialias", one}, {"exclude_outside", one}}), {15 / 0.875, 28.75 / 0.875}));
+  // growing has nothing to smooth
+  CHECK(resized("linear", "half_pixel", {10, 20}, 4, {{"antialias", one}}) == Values{10, 12.5, 17.5, 20});
+}
+
 TEST_CASE("cubic interpolation of a straight line is the line inside") {
   // 8 to 16, half_pixel: x = (o + 0.5) / 2 - 0.5; from o = 4 on, no tap is outside: y = x. Keys' kernel reproduces polynomials for a = -0.5
   // only.
