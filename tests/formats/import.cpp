@@ -240,6 +240,19 @@ TEST_CASE("functions, bounds and lengths of a recurrent layer become operators",
   CHECK(contains(refusal_of(model), "it needs 1"));
 }
 
+TEST_CASE("columns go back to the places of their image", "[import]") {
+  ModelBuilder model(18);
+  // image 3 x 4, block 2 x 2, padded by 1 on the low sides: 3 x 4 positions, 4 elements of the block, 2 channels
+  model.input("x", {"2", "8", "12"}).output("y");
+  model.integers("image", {3, 4}).integers("block", {2, 2});
+  auto& node = model.node("Col2Im", {"x", "image", "block"}, {"y"});
+  set(node, "pads", std::vector<std::int64_t>{1, 1, 0, 0});
+  const ImportedModel imported = model.import();
+  CHECK(imported.tensors.at("y").shape == Shape{2, 2, 3, 4});
+  node.mutable_attribute(0)->set_ints(0, 2);
+  CHECK(contains(refusal_of(model), "[batch, channels x 4, 16]"));  // (3 + 2 - 1) x (4 + 1 - 1)
+}
+
 // Weights
 
 TEST_CASE("ones and zeros of a normalization without weights are no parameters", "[import]") {

@@ -104,7 +104,85 @@ void space_to_depth(NodeImport& n) {
   exchange(n, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4}, {x[0], x[1] * b * b, x[2] / b, x[3] / b});
 }
 
+/// A sliding window over an image of `space`, as Col2Im has it.
+struct Windows {
+  Shape space, block, dilations, pads, strides;
+};
+
+Windows windows_of(NodeImport& n) {
+  Windows w{n.known_integers(1, "the image's shape"), n.known_integers(2, "the block's shape"), n.integers("dilations"), n.integers("pads"),
+            n.integers("strides")};
+  const std::size_t axes = w.space.size();
+  if (w.dilations.empty()) w.dilations.assign(axes, 1);
+  if (w.strides.empty()) w.strides.assign(axes, 1);
+  if (w.pads.empty()) w.pads.assign(2 * axes, 0);
+  if (axes == 0 || w.block.size() != axes || w.dilations.size() != axes || w.strides.size() != axes || w.pads.size() != 2 * axes)
+    n.fail("image, block, dilations, strides and pads must speak of the same axes");
+  for (const Shape* sizes : {&w.space, &w.block, &w.dilations, &w.strides}) {
+    if (std::any_of(sizes->begin(), sizes->end(), [](std::int64_t size) { return size < 1; })) n.fail("all sizes must be positive");
+  }
+  return w;
+}
+
+/// Adds to every place (an offset in the image, or -1 outside) one axis more: steps of the window first, or its positions.
+void extend(std::vector<std::int64_t>& places, const std::vector<std::int64_t>& coordinates, std::int64_t size) {
+  std::vector<std::int64_t> result;
+  for (const std::int64_t place : places) {
+    for (const std::int64_t c : coordinates) result.push_back(place < 0 || c < 0 || c >= size ? -1 : place * size + c);
+  }
+  places = std::move(result);
+}
+
+/// For element (offset in the block, position of the window), both in row-major order: where in the image it goes, or -1.
+std::vector<std::int64_t> places_of(NodeImport& n, const Windows& w) {
+  std::int64_t blocks = 1, positions = 1;
+  Shape count;
+  for (std::size_t d = 0; d < w.space.size(); ++d) {
+    const std::int64_t reach = w.space[d] + w.pads[d] + w.pads[d + w.space.size()] - w.dilations[d] * (w.block[d] - 1) - 1;
+    if (reach < 0) n.fail("the block is larger than the padded image");
+    count.push_back(reach / w.strides[d] + 1);
+    blocks *= w.block[d];
+    positions *= count[d];
+  }
+  if (n.rank(0) != 3 || n.shape(0)[1] % blocks != 0 || n.shape(0)[2] != positions)
+    n.fail("operand 0 has shape " + graph::to_text(n.shape(0)) + ", it must be [batch, channels x " + std::to_string(blocks) + ", " +
+           std::to_string(positions) + "]");
+  std::vector<std::int64_t> all;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    std::vector<std::int64_t> places = {0};
+    std::int64_t inner = blocks, rest = b;
+    for (std::size_t d = 0; d < w.space.size(); ++d) {
+      inner /= w.block[d];
+      std::vector<std::int64_t> coordinates;
+      for (std::int64_t p = 0; p < count[d]; ++p) coordinates.push_back(p * w.strides[d] + rest / inner * w.dilations[d] - w.pads[d]);
+      rest %= inner;
+      extend(places, coordinates, w.space[d]);
+    }
+    all.insert(all.end(), places.begin(), places.end());
+  }
+  return all;
+}
+
+/// Columns are added up where they came from (PyTorch's fold); what lies in the padding goes to a place that is cut off.
+void columns_to_image(NodeImport& n) {
+  const Windows w = windows_of(n);
+  std::vector<std::int64_t> places = places_of(n, w);
+  const std::int64_t pixels = graph::element_count(w.space), count = static_cast<std::int64_t>(places.size());
+  std::replace(places.begin(), places.end(), std::int64_t{-1}, pixels);
+  const std::int64_t batch = n.shape(0)[0], images = graph::element_count(n.shape(0)) / count;
+  const TensorId zeros = n.emit("ConstantOfShape", {}, {{"shape", Shape{images, pixels + 1}}, {"dtype", std::string(name(n.type(0).dtype))}});
+  const TensorId row = n.constant(graph::Value::of_integers(std::move(places), {1, count}, DType::I64));
+  const TensorId indices = n.emit("Expand", {row}, {{"shape", Shape{images, count}}});
+  const TensorId sums = n.emit("ScatterElements", {zeros, indices, n.reshape(n.input(0), {images, count})},
+                               {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}});
+  const TensorId inside = n.emit("Slice", {sums}, {{"starts", Shape{0}}, {"ends", Shape{pixels}}, {"axes", Shape{1}}});
+  Shape image{batch, images / batch};
+  image.insert(image.end(), w.space.begin(), w.space.end());
+  n.set(0, n.reshape(inside, std::move(image)));
+}
+
 constexpr ImportRow kRows[] = {
+    {kDefaultDomain, "Col2Im", 18, kNewest, columns_to_image},
     {kDefaultDomain, "Transpose", 1, kNewest, transpose},
     {kDefaultDomain, "Slice", 1, 9, slice_attributes},
     {kDefaultDomain, "Slice", 10, kNewest, slice_operands},
