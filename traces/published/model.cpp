@@ -155,6 +155,10 @@ RecordModel image_model(const Record& r, const std::string& name) {
     set_volume(model, r);
   else if (const auto image = r.model.number("image"); image && *image >= 1 && model.zoo != "diffusion")
     model.values["image"] = whole(r, "image", 224);
+  // Networks for tiny images do not halve them in their stem, which the zoo's do twice.
+  constexpr std::int64_t kTiny = 40, kStem = 4;
+  const auto size = model.values.find("image");
+  if (size != model.values.end() && size->second <= kTiny && !model.values.contains("patch")) size->second *= kStem;
   if (holds(name, "isensee")) model.values["channels"] = 16;  // thinner, with a third convolution per level
   return model;
 }

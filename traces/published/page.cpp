@@ -9,7 +9,6 @@ namespace rehearsal::traces::published {
 namespace {
 
 constexpr double kSide = 460, kLeft = 60, kBottom = 40, kHistogramHeight = 180;
-constexpr std::array<std::string_view, 8> kColours{"#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#808080"};
 constexpr int kBins = 40;
 constexpr double kWidestError = 1;  // of the histogram; larger ones stand in its last bins
 constexpr std::size_t kWorst = 10;
@@ -58,7 +57,11 @@ std::vector<Point> points_of(std::span<const Verdict> verdicts, std::span<const 
   return points;
 }
 
-std::string_view colour(std::size_t family) { return kColours[family % kColours.size()]; }
+/// Hues a golden angle apart, in two lightnesses: neighbours in the legend look different however many families there are.
+std::string colour(std::size_t family) {
+  constexpr double kGoldenAngle = 137.508;
+  return "hsl(" + text_of("%.0f", std::fmod(210 + kGoldenAngle * static_cast<double>(family), 360)) + (family % 2 == 0 ? ",60%,42%)" : ",65%,62%)");
+}
 
 /// Both axes logarithmic, in the unit of each record's own quantity.
 std::string scatter(const std::vector<Point>& points) {
@@ -69,7 +72,7 @@ std::string scatter(const std::vector<Point>& points) {
   }
   const double from = std::floor(std::log10(low)), to = std::max(from + 1, std::ceil(std::log10(high)));
   const auto at = [&](double v) { return (std::log10(v) - from) / (to - from) * kSide; };
-  std::string svg = "<svg width='" + text_of("%.0f", kSide + kLeft) + "' height='" + text_of("%.0f", kSide + kBottom) + "'>";
+  std::string svg = "<svg style='overflow:visible' width='" + text_of("%.0f", kSide + kLeft) + "' height='" + text_of("%.0f", kSide + kBottom) + "'>";
   for (double e = from; e <= to; ++e) {
     const double x = (e - from) / (to - from) * kSide;
     svg += "<text x='" + text_of("%.1f", kLeft + x - 12) + "' y='" + text_of("%.1f", kSide + 16) + "' font-size='11'>1e" +
@@ -80,7 +83,7 @@ std::string scatter(const std::vector<Point>& points) {
          "' y2='0' stroke='#999'/>";
   for (const auto& p : points)
     svg += "<circle cx='" + text_of("%.1f", kLeft + at(p.measured)) + "' cy='" + text_of("%.1f", kSide - at(p.predicted)) +
-           "' r='2.5' fill='" + std::string(colour(p.family)) + "' fill-opacity='0.6'><title>" + escaped(p.verdict->id) + " " +
+           "' r='2.5' fill='" + colour(p.family) + "' fill-opacity='0.6'><title>" + escaped(p.verdict->id) + " " +
            percent(p.error()) + "</title></circle>";
   return svg + "<text x='200' y='" + text_of("%.0f", kSide + 34) + "' font-size='12'>measured (across), predicted (up)</text></svg>";
 }
@@ -135,7 +138,7 @@ std::string validation_page(std::span<const Verdict> verdicts, std::span<const R
   html += "<p>" + std::to_string(summary.all.answered) + " records answered, " + std::to_string(summary.all.refused) +
           " refused; mean error " + percent(summary.all.mean) + ", median " + percent(summary.all.median) + "</p><p class='key'>";
   for (std::size_t f = 0; f < summary.families.size(); ++f)
-    html += "<i style='background:" + std::string(colour(f)) + "'></i>" + escaped(summary.families[f].family);
+    html += "<i style='background:" + colour(f) + "'></i>" + escaped(summary.families[f].family);
   html += "</p><div class='row'>";
   if (!points.empty()) html += scatter(points) + "<div><h2>Errors</h2>" + histogram(points) + "</div>";
   return html + "</div><h2>Families</h2>" + family_table(summary) + "<h2>The worst ten</h2>" + worst_table(points) + "</body></html>\n";
