@@ -1,72 +1,20 @@
 // One Program, two interpreters: what ranks under mpirun do and what the simulator (and the closed form) plays is the same, instruction
 // by instruction; and the comparison sees it when one of them is given another Program.
-#include <algorithm>
 #include <cstdlib>
-#include <optional>
-#include <sstream>
-#include <tuple>
 #include <vector>
 
-#include "costmodel/cost_model.hpp"
-#include "plan/playing.hpp"
 #include "plan/simulation.hpp"
-#include "platforms/catalog.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/executor/interpreters.hpp"
 #include "tests/exec/executor/models.hpp"
 #include "tests/process.hpp"
-#include "traces/build.hpp"
 
 using namespace rehearsal;
 using exec::sample::Case;
+using exec::sample::difference;
+using exec::sample::done_on;
 
 namespace {
-
-/// An event without its times.
-struct Done {
-  plan::Identity identity;
-  int micro_batch = 0;
-  std::string name, op, implementation;
-  std::int64_t bytes = 0;
-  bool operator==(const Done&) const = default;
-};
-
-std::string to_text(const Done& d) {
-  std::ostringstream out;
-  out << plan::name(d.identity.kind) << " " << d.name << " (" << plan::name(d.identity.body) << " #" << d.identity.ordinal
-      << ", micro-batch " << d.micro_batch << ", " << d.op << " " << d.implementation << ", " << d.bytes << " bytes)";
-  return out.str();
-}
-
-/// What one stream of a rank did in a step, in the order of the beginnings.
-std::vector<Done> done_on(const traces::RankTrace& rank, plan::Stream stream, int step) {
-  std::vector<const traces::Event*> events;
-  for (const auto& e : rank.events)
-    if (e.stream == stream && e.step == step) events.push_back(&e);
-  std::stable_sort(events.begin(), events.end(), [](const auto* a, const auto* b) { return a->begin < b->begin; });
-  std::vector<Done> done;
-  for (const auto* e : events) {
-    const auto& kind = rank.kinds[e->kind];
-    done.push_back({kind.identity, e->micro_batch, kind.name, kind.kernel.op, kind.kernel.implementation, kind.message_bytes});
-  }
-  return done;
-}
-
-/// The first thing in which the ranks of `some` differ from those of `all`; none when they did the same.
-std::optional<std::string> difference(const traces::Trace& some, const traces::Trace& all) {
-  if (some.model_hash != all.model_hash) return "the models differ";
-  for (const auto& rank : some.ranks) {
-    const auto other = std::find_if(all.ranks.begin(), all.ranks.end(), [&](const auto& r) { return r.rank == rank.rank; });
-    if (other == all.ranks.end()) return "rank " + std::to_string(rank.rank) + " is in one trace only";
-    for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive}) {
-      const auto a = done_on(rank, stream, 0), b = done_on(*other, stream, 0);
-      const auto where = "rank " + std::to_string(rank.rank) + ", " + std::string(plan::name(stream)) + " stream, ";
-      for (std::size_t n = 0; n < std::min(a.size(), b.size()); ++n)
-        if (!(a[n] == b[n])) return where + "event " + std::to_string(n) + ": " + to_text(a[n]) + " against " + to_text(b[n]);
-      if (a.size() != b.size()) return where + std::to_string(a.size()) + " events against " + std::to_string(b.size());
-    }
-  }
-  return std::nullopt;
-}
 
 /// The traces of ranks that really train.
 std::vector<traces::Trace> measured(int ranks, const std::vector<Case>& cases) {
@@ -84,17 +32,7 @@ std::vector<traces::Trace> measured(int ranks, const std::vector<Case>& cases) {
 /// The trace of the case's Program on a modelled machine.
 traces::Trace simulated(const Case& c, plan::StepEvaluator& evaluator) {
   const auto training = exec::sample::training_of(c);
-  const auto program = exec::sample::program_of(c, training);
-  const auto platform = platforms::with_devices(platforms::load("dgx-a100"), program.ranks);
-  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32");
-  const auto costs = plan::cost_of(program, training, model, 1);
-  const auto cost = evaluator.evaluate({program, costs, platform, model, true});
-  const auto representatives = plan::representatives(program);
-  const bool by_rank = cost.timeline.size() == static_cast<std::size_t>(program.ranks);
-  traces::TraceBuilder builder(program, training, "simulated", 1);
-  for (std::size_t n = 0; n < cost.timeline.size(); ++n)
-    builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, cost.timeline[n], 0.0);
-  return std::move(builder).finish();
+  return exec::sample::simulated(exec::sample::program_of(c, training), training, evaluator);
 }
 
 std::unique_ptr<plan::StepEvaluator> simulator() {

@@ -1,0 +1,82 @@
+// The ranks of a plan: prove_plans FOLDER CASE... trains every case, compares losses and all that is stored with the graph interpreted
+// whole, and writes the trace of the n-th case to FOLDER/n.json. Rank 0 prints "CASE?" before a case and "CASE loss-difference
+// stored-difference bound tensor" after it.
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "exec/trainer.hpp"
+#include "tests/exec/property/cases.hpp"
+#include "tests/exec/property/reference.hpp"
+#include "traces/trace.hpp"
+
+using namespace rehearsal;
+using property::Difference;
+
+namespace {
+
+constexpr std::int64_t kSteps = 3;
+constexpr std::uint64_t kDisturbances = 4;
+
+/// Ten times what one unit of rounding in the parameters leads to, for the ill-conditioned: what is divided by a norm near zero.
+double ten_times_noise(const graph::TrainingGraph& training, const property::Trained& whole) {
+  double most = 0;
+  for (std::uint64_t n = 1; n <= kDisturbances; ++n) {
+    const auto d = property::difference(training, property::train_whole(training, kSteps, n), whole);
+    most = std::max({most, d.losses, d.stored});
+  }
+  return 10 * most;
+}
+
+/// Of all ranks, with the name of the tensor on the rank that is farthest off.
+struct Verdict {
+  double losses = 0, stored = 0, bound = 0;
+  std::string where;
+};
+
+Verdict agree(exec::Communicator& world, const graph::TrainingGraph& training, const Difference& own, const property::Trained& whole,
+              double strict) {
+  Verdict v{world.max(own.losses), world.max(own.stored), strict, {}};
+  const auto name = own.where == graph::TensorId::None || own.stored < v.stored ? std::string() : training.graph[own.where].name;
+  for (const auto& text : world.gather(name))
+    if (!text.empty()) v.where = text;
+  if (std::max(v.losses, v.stored) > strict) v.bound = std::max(strict, ten_times_noise(training, whole));
+  return v;
+}
+
+void prove_case(exec::Communicator& world, const property::Case& c, const std::string& trace_file) {
+  if (world.rank() == 0) std::printf("%s?\n", to_text(c).c_str()), std::fflush(stdout);
+  const auto training = property::training_of(c);
+  const auto program = property::program_of(c, training);
+  const auto backend = property::backend_of(c);
+  const exec::Training job{program, training, world};
+  exec::Executor executor(job, backend, {});
+  const auto data = exec::synthetic_data(training, 1);
+  exec::TrainerOptions options;
+  options.steps = kSteps;
+  options.record = trace_file[0] != '-';
+  Progress progress;
+  const auto outcome = exec::train(executor, job, *data, options, progress);
+  const auto whole = property::train_whole(training, kSteps);
+  const auto verdict = agree(world, training, property::difference(training, executor, outcome.losses, whole), whole,
+                             c.dtype == "f64" ? 1e-12 : 1e-5);
+  if (world.rank() != 0) return;
+  if (outcome.trace) traces::write_trace(trace_file, *outcome.trace);
+  std::printf("%s %.3g %.3g %.3g %s\n", to_text(c).c_str(), verdict.losses, verdict.stored, verdict.bound, verdict.where.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  exec::MpiSession session;
+  return exec::run_as_rank(
+      session,
+      [&](exec::Communicator& world) {
+        for (int n = 2; n < count; ++n)
+          prove_case(world, property::parse_case(arguments[n]), std::string(arguments[1]) + "/" + std::to_string(n - 2) + ".json");
+        return 0;
+      },
+      std::cerr);
+}

@@ -1,0 +1,163 @@
+// Random models under random plans: real ranks under mpirun give the losses and the weights of the graph interpreted whole, and the
+// simulator and the closed form play what the ranks played. The same cases every time; REHEARSAL_PROPERTY_SECONDS=600 goes on drawing for
+// so long, from REHEARSAL_PROPERTY_SEED.
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "plan/simulation.hpp"
+#include "tests/catch.hpp"
+#include "tests/exec/executor/interpreters.hpp"
+#include "tests/exec/property/cases.hpp"
+#include "tests/process.hpp"
+
+using namespace rehearsal;
+using property::Case;
+using property::Draws;
+
+namespace {
+
+double number_of_environment(const char* name, double otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atof(text);
+}
+
+std::unique_ptr<plan::StepEvaluator> simulator() {
+#ifdef REHEARSAL_SIM_MODULE_FILE
+  ::setenv("REHEARSAL_SIM_MODULE", REHEARSAL_SIM_MODULE_FILE, 1);
+  return plan::open_simulator("full", Seconds(60));
+#else
+  return plan::closed_form_evaluator();
+#endif
+}
+
+/// Cases that lower, drawn for a number of ranks; what was refused and how often.
+class Cases {
+ public:
+  explicit Cases(std::uint64_t seed) : draws_(seed) {}
+
+  std::vector<Case> draw(int ranks, std::size_t count) {
+    std::vector<Case> cases;
+    while (cases.size() < count)
+      if (auto c = try_one(ranks)) cases.push_back(std::move(*c));
+    return cases;
+  }
+  [[nodiscard]] const std::map<std::string, int>& refused() const { return refused_; }
+
+ private:
+  /// A job, and the first of some plans that it can use.
+  std::optional<Case> try_one(int ranks) {
+    std::optional<graph::TrainingGraph> training;
+    Case c;
+    try {
+      c = property::random_job(draws_);
+      training = property::training_of(c);
+    } catch (const Error& error) {
+      ++refused_[std::string("model: ") + error.what()];
+      return std::nullopt;
+    }
+    for (int n = 0; n < 6; ++n) {
+      c.plan = property::random_plan(draws_, c.batch, ranks);
+      INFO(to_text(c));
+      try {
+        static_cast<void>(property::program_of(c, *training));
+        return c;
+      } catch (const Refusal& refusal) {
+        ++refused_[refusal.what()];
+      } catch (const BadInput& refusal) {
+        ++refused_[refusal.what()];
+      } catch (const std::exception& error) {
+        FAIL_CHECK(error.what());
+      }
+    }
+    return std::nullopt;
+  }
+
+  Draws draws_;
+  std::map<std::string, int> refused_;
+};
+
+/// What the ranks of one number came to, by case.
+struct Outcome {
+  double losses = HUGE_VAL, stored = HUGE_VAL, bound = 0;
+  std::string tensor;
+};
+
+class Proof {
+ public:
+  explicit Proof(int ranks) : ranks_(ranks) {}
+
+  /// Runs the cases under one mpirun; after a case that ended it, the rest under another.
+  void run(std::vector<Case> cases) {
+    while (!cases.empty()) {
+      const TemporaryFolder folder;
+      std::string command = "REHEARSAL_STALL_SECONDS=30 " REHEARSAL_MPIRUN " -n " + std::to_string(ranks_) + " " REHEARSAL_PROVE_PLANS " " +
+                            (folder / "");
+      for (const auto& c : cases) command += " '" + to_text(c) + "'";
+      const auto ended = run_shell(command);
+      const auto done = read(ended.out);
+      for (std::size_t n = 0; n < done.size(); ++n) check(cases[n], done[n], folder / (std::to_string(n) + ".json"));
+      if (done.size() == cases.size()) return;
+      INFO(to_text(cases[done.size()]) << "\n" << ended.err);
+      FAIL_CHECK("the ranks ended early, with status " << ended.status);
+      cases.erase(cases.begin(), cases.begin() + static_cast<std::ptrdiff_t>(done.size()) + 1);
+    }
+  }
+
+ private:
+  static std::vector<Outcome> read(const std::string& out) {
+    std::vector<Outcome> done;
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.empty() || line.back() == '?') continue;
+      std::istringstream words(line);
+      std::string text, losses, stored, bound;
+      Outcome o;
+      words >> text >> losses >> stored >> bound >> o.tensor;
+      o.losses = std::strtod(losses.c_str(), nullptr), o.stored = std::strtod(stored.c_str(), nullptr);
+      o.bound = std::strtod(bound.c_str(), nullptr);
+      done.push_back(o);
+    }
+    return done;
+  }
+
+  static void check(const Case& c, const Outcome& o, const std::string& trace_file) {
+    INFO(to_text(c) << "\n" << o.tensor);
+    CHECK(o.losses <= o.bound);
+    CHECK(o.stored <= o.bound);
+    const auto training = property::training_of(c);
+    const auto program = property::program_of(c, training);
+    const auto played = traces::read_trace(trace_file);
+    REQUIRE(played.ranks.size() == static_cast<std::size_t>(program.ranks));
+    for (auto& evaluator : {simulator(), plan::closed_form_evaluator()}) {
+      INFO(evaluator->name());
+      CHECK(exec::sample::difference(exec::sample::simulated(program, training, *evaluator), played).value_or("") == "");
+    }
+  }
+
+  int ranks_;
+};
+
+}  // namespace
+
+TEST_CASE("random models under random plans train as one process does") {
+  const double seconds = number_of_environment("REHEARSAL_PROPERTY_SECONDS", 0);
+  const auto seed = static_cast<std::uint64_t>(number_of_environment("REHEARSAL_PROPERTY_SEED", 1));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  std::size_t count = 0;
+  for (std::uint64_t round = 0; round == 0 || passed() < seconds; ++round)
+    for (const int ranks : {2, 4, 3, 8, 1, 6}) {
+      Cases cases(1000 * seed + 10 * round + static_cast<std::uint64_t>(ranks));
+      const auto drawn = cases.draw(ranks, seconds > 0 ? 20 : 8);
+      Proof(ranks).run(drawn);
+      count += drawn.size();
+      if (seconds > 0) std::cout << "seed " << seed << ", round " << round << ": " << count << " cases, " << passed() << " s" << std::endl;
+      if (std::getenv("REHEARSAL_PROPERTY_REFUSALS") != nullptr)
+        for (const auto& [why, times] : cases.refused()) std::cout << times << " x " << why << "\n";
+    }
+  CHECK(count >= 48);
+}

@@ -1,0 +1,29 @@
+#pragma once
+// What training comes to without a plan: the graph interpreted node by node, whole, in this process.
+
+#include <map>
+#include <vector>
+
+#include "exec/executor.hpp"
+#include "graph/training.hpp"
+
+namespace rehearsal::property {
+
+struct Trained {
+  std::vector<double> losses;
+  std::map<graph::TensorId, std::vector<double>> stored;  ///< parameters, slots and states after the last step
+};
+
+/// `noise` other than 0: parameters begin one unit of rounding away, up or down at random, so that two of these show what rounding does.
+[[nodiscard]] Trained train_whole(const graph::TrainingGraph&, std::int64_t steps, std::uint64_t noise = 0);
+
+/// The largest difference of what this rank stores from the whole training, and of the losses, in parts of the largest element (at least
+/// 1e-3) or of the loss (at least 1).
+struct Difference {
+  double losses = 0, stored = 0;
+  graph::TensorId where = graph::TensorId::None;
+};
+[[nodiscard]] Difference difference(const graph::TrainingGraph&, exec::Executor&, const std::vector<double>& losses, const Trained& whole);
+[[nodiscard]] Difference difference(const graph::TrainingGraph&, const Trained&, const Trained& whole);
+
+}  // namespace rehearsal::property
