@@ -88,9 +88,12 @@ int RoleBuilder::dealt_out_conversion(TensorId t) const {
     const bool sums = std::all_of(conversion.steps.begin(), conversion.steps.end(), [](const ConversionStep& step) {
       return step.kind == ConversionKind::ReduceScatter || step.kind == ConversionKind::AllReduce;
     });
-    const bool scatters = std::any_of(conversion.steps.begin(), conversion.steps.end(),
-                                      [](const ConversionStep& step) { return step.kind == ConversionKind::ReduceScatter; });
-    if (!sums || !scatters || found >= 0) return -1;
+    const auto has = [&](const auto& is_it) { return std::any_of(conversion.steps.begin(), conversion.steps.end(), is_it); };
+    const bool scatters = has([](const ConversionStep& step) { return step.kind == ConversionKind::ReduceScatter; });
+    // An activation's gradient is one of a micro-batch: nothing of it is added up.
+    const bool in_one_piece =
+        c_.program.micro_batches > 1 && !has([&](const ConversionStep& step) { return step.axis == c_.time_axis; });
+    if (!sums || !scatters || in_one_piece || found >= 0) return -1;
     found = static_cast<int>(i);
   }
   return found;
