@@ -13,6 +13,10 @@
 
 namespace rehearsal::plan {
 
+struct LocalTypes {
+  std::span<const std::optional<graph::TensorType>> inputs, outputs;
+};
+
 /// One node as it will run on one rank: local types, and the formats its operands have now.
 struct LocalNode {
   const graph::OpSchema& schema;
@@ -20,6 +24,7 @@ struct LocalNode {
   std::span<const std::optional<graph::TensorType>> inputs, outputs;
   std::span<const Format> input_formats;  ///< as produced; the offer may ask for others
   int threads = 1;
+  std::span<const LocalTypes> others = {};  ///< of micro-batches of other sizes: one implementation runs them all
 
   [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }
 };
@@ -29,7 +34,7 @@ struct KernelOffer {
   std::string implementation;          ///< printable: "onednn:convolution", "reference:any"
   std::vector<Format> input_formats;   ///< asked for; lowering inserts reorders where they differ
   std::vector<Format> output_formats;  ///< produced
-  Bytes workspace;                     ///< scratch memory during the kernel
+  Bytes workspace;                     ///< scratch memory during the kernel, whatever the size of the micro-batch
   std::string why;                     ///< why a faster implementation refused; empty when none did
 };
 

@@ -24,12 +24,38 @@ std::string signature_of(const plan::LocalNode& node) {
   };
   add(node.inputs);
   add(node.outputs);
+  for (const auto& other : node.others) add(other.inputs), add(other.outputs);
   for (auto f : node.input_formats) text += static_cast<char>('0' + static_cast<int>(f));
   return text + 't' + std::to_string(node.threads);
 }
 
 KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& offer) {
   return {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, 0, node.threads};
+}
+
+plan::LocalNode with_types(const plan::LocalNode& node, const plan::LocalTypes& types) {
+  return {node.schema, node.attributes, types.inputs, types.outputs, node.input_formats, node.threads};
+}
+
+/// How a row would run nodes of these types; nothing when it refuses, with the reason.
+std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::LocalNode& node, std::string& reason) {
+  plan::KernelOffer offer;
+  offer.implementation = std::string(row.implementation);
+  offer.input_formats.assign(node.inputs.size(), plan::Format::Plain);
+  offer.output_formats.assign(node.outputs.size(), plan::Format::Plain);
+  reason = "formats";
+  if (row.formats != nullptr && !row.formats(node, offer.input_formats, offer.output_formats)) return std::nullopt;
+  const auto kernel = row.make(request_of(node, offer), reason);
+  if (kernel == nullptr) return std::nullopt;
+  offer.workspace = Bytes(static_cast<double>(kernel->workspace_bytes()));
+  for (const auto& types : node.others) {
+    const auto other = offer_of(row, with_types(node, types), reason);
+    if (!other) return std::nullopt;
+    reason = "formats of micro-batches of two sizes";
+    if (other->input_formats != offer.input_formats || other->output_formats != offer.output_formats) return std::nullopt;
+    offer.workspace = std::max(offer.workspace, other->workspace);
+  }
+  return offer;
 }
 
 }  // namespace
@@ -59,9 +85,14 @@ plan::KernelOffer CpuBackend::offer(const plan::LocalNode& node) const {
 
 plan::KernelOffer CpuBackend::widened_offer(const plan::LocalNode& node, const std::string& reasons) const {
   const WidenedNode wide(node);
-  auto offer = this->offer({node.schema, wide.attributes(), wide.inputs(), wide.outputs(), node.input_formats, node.threads});
+  auto bytes = wide.bytes();
+  std::vector<WidenedNode> wider;
+  for (const auto& other : node.others) wider.emplace_back(with_types(node, other));
+  std::vector<plan::LocalTypes> others;
+  for (const auto& other : wider) others.push_back({other.inputs(), other.outputs()}), bytes = std::max(bytes, other.bytes());
+  auto offer = this->offer({node.schema, wide.attributes(), wide.inputs(), wide.outputs(), node.input_formats, node.threads, others});
   offer.implementation = std::string(kWidened) + offer.implementation;
-  offer.workspace += Bytes(static_cast<double>(wide.bytes()));
+  offer.workspace += Bytes(static_cast<double>(bytes));
   offer.why = reasons + (offer.why.empty() ? "" : "; " + offer.why);
   return offer;
 }
@@ -70,19 +101,13 @@ std::optional<plan::KernelOffer> CpuBackend::first_offer(const plan::LocalNode& 
   for (const auto& table : tables_)
     for (const auto& row : table) {
       if (row.op != node.schema.name) continue;
-      plan::KernelOffer offer;
-      offer.implementation = std::string(row.implementation);
-      offer.input_formats.assign(node.inputs.size(), plan::Format::Plain);
-      offer.output_formats.assign(node.outputs.size(), plan::Format::Plain);
-      std::string reason = "formats";
-      const bool suits = row.formats == nullptr || row.formats(node, offer.input_formats, offer.output_formats);
-      const auto kernel = suits ? row.make(request_of(node, offer), reason) : nullptr;
-      if (kernel == nullptr) {
+      std::string reason;
+      auto offer = offer_of(row, node, reason);
+      if (!offer) {
         reasons += (reasons.empty() ? "" : "; ") + std::string(row.implementation) + ": " + reason;
         continue;
       }
-      offer.workspace = Bytes(static_cast<double>(kernel->workspace_bytes()));
-      offer.why = reasons;
+      offer->why = reasons;
       return offer;
     }
   return std::nullopt;

@@ -141,30 +141,24 @@ std::vector<Format> formats_of(const Role& role, const std::vector<BufferIndex>&
 
 }  // namespace
 
-/// Implementation and formats are those of the largest variant. A smaller one may want more workspace: it is shared out over threads
-/// differently.
 KernelOffer RoleBuilder::offer_for(const Instruction& kernel, const std::vector<Buffer>& results) const {
   const auto& node = g_[kernel.node];
-  const auto& inputs = kernel.inputs;
-  const auto now = formats_of(role_, inputs);
-  std::optional<KernelOffer> chosen;
+  const auto now = formats_of(role_, kernel.inputs);
+  std::vector<std::vector<std::optional<graph::TensorType>>> inputs, outputs;
   for (std::size_t v = 0; v < at_.size(); ++v) {
-    std::vector<std::optional<graph::TensorType>> output_types;
+    inputs.push_back(types_of(role_, kernel.inputs, v));
+    auto& types = outputs.emplace_back();
     for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == TensorId::None)
-        output_types.emplace_back();
+        types.emplace_back();
       else
-        output_types.push_back(graph::TensorType{results[r].dtype, results[r].shapes[v]}), ++r;
+        types.push_back(graph::TensorType{results[r].dtype, results[r].shapes[v]}), ++r;
     }
-    const auto input_types = types_of(role_, inputs, v);
-    auto offer =
-        c_.backend.offer({graph::schema(node), attributes_of(role_, kernel, node), input_types, output_types, now, c_.options.threads});
-    if (!chosen)
-      chosen = std::move(offer);
-    else
-      chosen->workspace = std::max(chosen->workspace, offer.workspace);
   }
-  return *chosen;
+  std::vector<LocalTypes> others;
+  for (std::size_t v = 1; v < at_.size(); ++v) others.push_back({inputs[v], outputs[v]});
+  const auto& attributes = attributes_of(role_, kernel, node);
+  return c_.backend.offer({graph::schema(node), attributes, inputs.front(), outputs.front(), now, c_.options.threads, others});
 }
 
 void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
