@@ -9,6 +9,13 @@ BlockClasses::BlockClasses(const Sharding& s) : s_(s) {
   for (const auto& node : s.wanted) {
     for (const Layout& layout : node) add(layout);
   }
+  for (const Conversion& conversion : s.conversions) {
+    Layout on_the_way = conversion.from;
+    for (const ConversionStep& step : conversion.steps) {
+      on_the_way[step.axis] = step.to;
+      add(on_the_way);
+    }
+  }
   std::sort(cuts_.begin(), cuts_.end());
   cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
 }
@@ -32,8 +39,8 @@ std::vector<std::int64_t> BlockClasses::of(const Coordinates& at) const {
     for (const std::size_t a : cut.axes) {
       const Range inside = block(mine.count(), s_.axes[a].size, at[a]);
       mine = {mine.begin + inside.begin, mine.begin + inside.end};
+      sizes.push_back(mine.count());  // inner axes let go before outer ones: equal parts of unequal blocks are gathered differently
     }
-    sizes.push_back(mine.count());
     if (cut.by_place) sizes.push_back(mine.begin);
   }
   return sizes;

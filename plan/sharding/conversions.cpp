@@ -38,7 +38,8 @@ bool same_place(const AxisLayout& a, const AxisLayout& b) { return a.split() && 
 /// Orders the axes' parts of one conversion.
 class StepOrder {
  public:
-  StepOrder(const std::vector<MeshAxis>& axes, const Layout& from, const Layout& to) : axes_(axes), now_(from), to_(to) {}
+  StepOrder(const ShardingTask& task, const Layout& from, const Layout& to)
+      : axes_(task.axes), atoms_(task.dims.atoms()), now_(from), to_(to) {}
 
   std::vector<ConversionStep> steps() && {
     // Slices first: they make what is sent smaller. Sums over micro-batches before sums over ranks: one message a step.
@@ -60,11 +61,18 @@ class StepOrder {
 
   void change(std::size_t a) {
     if (now_[a] == to_[a]) return;
-    // Axes nested inside this one hold blocks of its blocks: they must let go before it changes, and are cut again afterwards.
-    for (std::size_t b = axes_.size(); b-- > a + 1;) {
-      if (same_place(now_[b], now_[a]) || same_place(now_[b], to_[a])) step(b, AxisLayout{});
+    for (std::size_t b = axes_.size(); b-- > 0;) {
+      if (b != a && is_in_the_way(b, a)) step(b, AxisLayout{});
     }
     step(a, to_[a]);
+  }
+
+  /// Axes nested inside this one hold blocks of its blocks, and two dimensions that share a place (what a sum of dimensions is made of, and
+  /// the sum) cannot both be cut: such axes let go before this one changes, and are cut again afterwards.
+  [[nodiscard]] bool is_in_the_way(std::size_t other, std::size_t a) const {
+    const bool meet = same_place(now_[other], to_[a]);
+    if (other > a && (meet || same_place(now_[other], now_[a]))) return true;
+    return meet && atoms_.find(now_[other].atom) != atoms_.find(to_[a].atom);
   }
 
   void step(std::size_t a, const AxisLayout& to) {
@@ -78,6 +86,7 @@ class StepOrder {
   }
 
   const std::vector<MeshAxis>& axes_;
+  const graph::Atoms& atoms_;
   Layout now_;
   const Layout& to_;
   std::vector<ConversionStep> steps_;
@@ -94,7 +103,7 @@ class ConversionList {
       if (s_.conversions[static_cast<std::size_t>(known)].to == want) return known;
     }
     const int added = static_cast<int>(s_.conversions.size());
-    s_.conversions.push_back({t, have, want, StepOrder(task_.axes, have, want).steps(), phase, {}});
+    s_.conversions.push_back({t, have, want, StepOrder(task_, have, want).steps(), phase, {}});
     of_tensor_[graph::index(t)].push_back(added);
     return added;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/error.hpp"
 #include "plan/sharding/sharding.hpp"
 
 namespace rehearsal::plan {
@@ -31,6 +32,7 @@ std::vector<Cut> cuts_of(const Sharding& s, const Layout& layout, const Coordina
       cuts.push_back({l.factor, l.atom, {0, s.dims->atoms().size(l.atom)}});
       same = cuts.end() - 1;
     }
+    ensure(s.dims->atoms().find(same->atom) == s.dims->atoms().find(l.atom), "axes that split one place split the same dimension there");
     const Range inner = block(same->mine.end - same->mine.begin, s.axes[a].size, at[a]);
     same->mine = {same->mine.begin + inner.begin, same->mine.begin + inner.end};
   }

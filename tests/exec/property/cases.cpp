@@ -19,17 +19,18 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+/// What divides by the size of a gradient makes rounding of one that ought to be zero as large as any other: not with these eps.
 std::string random_optimizer(Draws& d) {
   static const std::vector<std::string> kOptimizers{"sgd:lr=0.05",
                                                     "sgd:lr=0.05:momentum=0.9",
                                                     "sgd:lr=0.05:momentum=0.9:nesterov=1:weight_decay=0.01",
-                                                    "adam:lr=0.01",
-                                                    "adamw:lr=0.01",
-                                                    "rmsprop:lr=0.01:momentum=0.5",
-                                                    "adagrad:lr=0.05",
+                                                    "adam:lr=0.01:eps=1e-4",
+                                                    "adamw:lr=0.01:eps=1e-4",
+                                                    "rmsprop:lr=0.01:momentum=0.5:eps=1e-4",
+                                                    "adagrad:lr=0.05:eps=1e-4",
                                                     "lars:lr=0.5:momentum=0.9:trust=0.02",
-                                                    "lamb:lr=0.01:weight_decay=0.01",
-                                                    "novograd:lr=0.01"};
+                                                    "lamb:lr=0.01:weight_decay=0.01:eps=1e-4",
+                                                    "novograd:lr=0.01:eps=1e-4"};
   auto text = d.one_of(kOptimizers);
   if (d.chance(0.3)) text += ":clip=0.1";
   return text;

@@ -12,6 +12,7 @@
 #include "tests/catch.hpp"
 #include "tests/exec/executor/interpreters.hpp"
 #include "tests/exec/property/cases.hpp"
+#include "tests/exec/property/messages.hpp"
 #include "tests/process.hpp"
 
 using namespace rehearsal;
@@ -63,7 +64,8 @@ class Cases {
       c.plan = property::random_plan(draws_, c.batch, ranks);
       INFO(to_text(c));
       try {
-        static_cast<void>(property::program_of(c, *training));
+        const auto program = property::program_of(c, *training);
+        CHECK(property::unmatched_message(program, training->graph).value_or("") == "");
         return c;
       } catch (const Refusal& refusal) {
         ++refused_[refusal.what()];

@@ -26,6 +26,7 @@ std::vector<double> reals(const std::byte* data, DType dtype, std::int64_t count
   return values;
 }
 
+/// Rounding happens in every step.
 void disturb(exec::Interpreter& run, const graph::TrainingGraph& training, std::uint64_t noise) {
   for (const auto& p : training.parameters) {
     auto values = run.get_reals(p.value);
@@ -67,7 +68,6 @@ double scale_of(const std::vector<double>& values) { return std::max(1e-3, large
 Trained train_whole(const graph::TrainingGraph& training, std::int64_t steps, std::uint64_t noise) {
   const auto& g = training.graph;
   exec::Interpreter run(g);
-  if (noise != 0) disturb(run, training, noise);
   const auto data = exec::synthetic_data(training, 1);
   Trained trained;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -77,6 +77,7 @@ Trained train_whole(const graph::TrainingGraph& training, std::int64_t steps, st
       data->read({g[t].name, type, step, 0, type.shape.front()}, samples.data());
       run.set(t, samples);
     }
+    if (noise != 0) disturb(run, training, noise + 100 * static_cast<std::uint64_t>(step));
     run.run(step);
     trained.losses.push_back(run.get_reals(training.loss).front());
   }

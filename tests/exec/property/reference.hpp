@@ -14,7 +14,7 @@ struct Trained {
   std::map<graph::TensorId, std::vector<double>> stored;  ///< parameters, slots and states after the last step
 };
 
-/// `noise` other than 0: parameters begin one unit of rounding away, up or down at random, so that two of these show what rounding does.
+/// `noise` other than 0: parameters are moved by one unit of rounding, up or down at random, before every step: what rounding leads to.
 [[nodiscard]] Trained train_whole(const graph::TrainingGraph&, std::int64_t steps, std::uint64_t noise = 0);
 
 /// The largest difference of what this rank stores from the whole training, and of the losses, in parts of the largest element (at least
