@@ -50,7 +50,7 @@ void RoleBuilder::add_to_bucket(TensorId t) {
     bucket.category = MemoryCategory::Gradients;
     bucket.lifetime = Lifetime::Step;
     bucket.tensor = t;
-    buckets_.push_back({{}, new_buffer(std::move(bucket), nullptr), 0, axes});
+    buckets_.push_back({{}, new_buffer(std::move(bucket), nullptr), 0, axes, 0});
     open = buckets_.rbegin();
   }
   auto& whole = role_.buffers[open->buffer];
@@ -88,12 +88,12 @@ int RoleBuilder::dealt_out_conversion(TensorId t) const {
     const bool sums = std::all_of(conversion.steps.begin(), conversion.steps.end(), [](const ConversionStep& step) {
       return step.kind == ConversionKind::ReduceScatter || step.kind == ConversionKind::AllReduce;
     });
-    const auto has = [&](const auto& is_it) { return std::any_of(conversion.steps.begin(), conversion.steps.end(), is_it); };
-    const bool scatters = has([](const ConversionStep& step) { return step.kind == ConversionKind::ReduceScatter; });
-    // An activation's gradient is one of a micro-batch: nothing of it is added up.
-    const bool in_one_piece =
-        c_.program.micro_batches > 1 && !has([&](const ConversionStep& step) { return step.axis == c_.time_axis; });
-    if (!sums || !scatters || in_one_piece || found >= 0) return -1;
+    const bool scatters = std::any_of(conversion.steps.begin(), conversion.steps.end(),
+                                      [](const ConversionStep& step) { return step.kind == ConversionKind::ReduceScatter; });
+    // What backward nodes want is one micro-batch's: an activation's gradient is not added up.
+    const bool for_update = std::all_of(conversion.consumers.begin(), conversion.consumers.end(),
+                                        [&](const Use& use) { return runs_here(use.node) && body_of(use.node) == update_; });
+    if (!sums || !scatters || !for_update || found >= 0) return -1;
     found = static_cast<int>(i);
   }
   return found;
@@ -124,9 +124,10 @@ void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_
     emit(body, std::move(copy));
   }
   const auto bucket = bucket_of_.at(t);
+  // Of several chunks, and of both parts of a backward pass, the one that runs last: bodies are opened in that order.
+  auto& last = buckets_[bucket].last;
+  last = std::max(last, weights_.empty() ? body : weights_.front());
   if (--buckets_[bucket].missing > 0) return;
-  // Its gradients may come from both parts of a backward pass: the later one, of the first chunk, ends a step.
-  const auto last = weights_.empty() ? body : weights_.front();
   reduce_bucket(bucket, c_.plan.overlap ? last : update_);
 }
 

@@ -59,11 +59,18 @@ void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
 }
 
 /// A message is received in a body of the kind that sent it, so that both sides meet in the same slot of the schedule; where this stage has
-/// several, in the one that wants it, or the first one that runs after it was sent.
-std::uint16_t RoleBuilder::body_receiving(NodeId producer, std::uint16_t body) const {
+/// several, in the first one that wants it, or the first one that runs after it was sent.
+std::uint16_t RoleBuilder::body_receiving(TensorId t, std::uint16_t body) const {
+  const auto producer = g_[t].producer;
   const auto sent_in = body_of(producer);
   if (!per_micro_batch(kind(sent_in))) return std::min(body, sent_in);
-  if (kind(body) == kind(sent_in)) return runs_late(body) ? backward_[role_.bodies[body].chunk] : body;
+  const auto in_time = [&](std::uint16_t b) { return runs_late(b) ? backward_[role_.bodies[b].chunk] : b; };
+  if (kind(body) == kind(sent_in)) {
+    auto first = in_time(body);
+    for (const NodeId n : c_.consumers[graph::index(t)])
+      if (runs_here(n) && kind(body_of(n)) == kind(sent_in)) first = std::min(first, in_time(body_of(n)));
+    return first;
+  }
   const auto& p = c_.pipeline;
   const int part = p.part_of_node[graph::index(producer)], chunks = p.shape.chunks;
   const bool forward = kind(sent_in) == BodyKind::Forward;
@@ -78,7 +85,7 @@ std::uint16_t RoleBuilder::body_receiving(NodeId producer, std::uint16_t body) c
 BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
   const int from = stage_of_tensor(t);
   ensure(from != kAnyStage && from != stage_, "an operand is computed before it is used");
-  const auto where = body_receiving(g_[t].producer, body);
+  const auto where = body_receiving(t, body);
   const Key key{t, -1, Format::Plain, false};
   const auto b = new_buffer(describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), where), &key);
   role_.buffers[b].category = g_[t].role == graph::Role::Gradient ? MemoryCategory::Gradients : MemoryCategory::Activations;

@@ -39,7 +39,7 @@ BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body
   };
   if (conversion >= 0)
     // What a later body converts is not there yet when an earlier one runs.
-    if (const auto known = find_any(conversion); known != kNoBuffer && home_[base(known)] <= body) return known;
+    if (const auto known = find_any(conversion); known != kNoBuffer && is_written_before(known, body)) return known;
   BufferIndex source = find_any(-1);
   if (source == kNoBuffer && is_stored(tensor.role)) source = stored_buffer(t);
   if (source == kNoBuffer && c_.recomputation.drops(t)) {
@@ -81,7 +81,7 @@ BufferIndex RoleBuilder::in_format(BufferIndex source, const Key& key, Format fo
   for (const auto& shape : role_.buffers[source].shapes) same = same && same_order(shape, from, format);
   if (from == format) return source;
   const Key wanted{key.tensor, key.conversion, format, key.whole};
-  if (const auto known = buffers_.find(wanted); known != buffers_.end() && home_[base(known->second)] <= body && format != Format::Packed)
+  if (const auto known = buffers_.find(wanted); known != buffers_.end() && is_written_before(known->second, body) && format != Format::Packed)
     return known->second;
   Buffer copy = role_.buffers[source];
   copy.format = format;

@@ -68,6 +68,15 @@ void RoleBuilder::open_bodies() {
 /// A body of the gradients that nobody waits for.
 bool RoleBuilder::runs_late(std::uint16_t body) const { return std::find(weights_.begin(), weights_.end(), body) != weights_.end(); }
 
+/// Is a buffer of a micro-batch there when this body runs? Late gradients of a chunk may run before earlier chunks' backward passes.
+bool RoleBuilder::is_written_before(BufferIndex b, std::uint16_t body) const {
+  const auto home = home_[base(b)];
+  if (home > body) return false;
+  if (!runs_late(body) || kind(home) != BodyKind::Backward) return true;
+  const auto chunk = role_.bodies[body].chunk, written = role_.bodies[home].chunk;
+  return runs_late(home) ? written == chunk : written >= chunk;
+}
+
 bool RoleBuilder::runs_here(NodeId n) const { return c_.stages[n] == stage_; }
 
 std::uint16_t RoleBuilder::body_of(NodeId n) const {

@@ -56,6 +56,7 @@ class RoleBuilder {
     BufferIndex buffer = kNoBuffer;
     std::size_t missing = 0;
     std::vector<std::size_t> axes;  ///< of the sharding, over which it is summed
+    std::uint16_t last = 0;         ///< body that makes the last of the gradients so far
   };
 
   // Bodies and instructions (role_builder.cpp)
@@ -68,6 +69,7 @@ class RoleBuilder {
   [[nodiscard]] std::uint16_t body_of(graph::NodeId) const;
   [[nodiscard]] BodyKind kind(std::uint16_t body) const { return role_.bodies[body].kind; }
   [[nodiscard]] bool runs_late(std::uint16_t body) const;
+  [[nodiscard]] bool is_written_before(BufferIndex, std::uint16_t body) const;
   [[nodiscard]] bool runs_here(graph::NodeId) const;
   void lower_node(graph::NodeId, std::uint16_t body);
   void lower_view(graph::NodeId, std::uint16_t body);
@@ -148,7 +150,7 @@ class RoleBuilder {
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);
   BufferIndex receive(graph::TensorId, std::uint16_t body);
-  [[nodiscard]] std::uint16_t body_receiving(graph::NodeId producer, std::uint16_t body) const;
+  [[nodiscard]] std::uint16_t body_receiving(graph::TensorId, std::uint16_t body) const;
   void exchange_updated_parameters();
   [[nodiscard]] std::vector<int> stages_reading(graph::TensorId) const;
   [[nodiscard]] int stage_of_tensor(graph::TensorId) const;

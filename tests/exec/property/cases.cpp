@@ -27,7 +27,7 @@ std::string random_optimizer(Draws& d) {
                                                     "adam:lr=0.01:eps=1e-4",
                                                     "adamw:lr=0.01:eps=1e-4",
                                                     "rmsprop:lr=0.01:momentum=0.5:eps=1e-4",
-                                                    "adagrad:lr=0.05:eps=1e-4",
+                                                    "adagrad:lr=0.05:eps=1e-2",
                                                     "lars:lr=0.5:momentum=0.9:trust=0.02",
                                                     "lamb:lr=0.01:weight_decay=0.01:eps=1e-4",
                                                     "novograd:lr=0.01:eps=1e-4"};

@@ -20,7 +20,9 @@ Numbers draw_attention(Draws& d, const Shape&) {
 
 /// The same, the constants being this layer's own.
 zoo::Attention heads_of(const Site& s, std::int64_t heads, std::int64_t kv, bool causal) {
-  zoo::Attention how{heads, kv};
+  zoo::Attention how;
+  how.heads = heads;
+  how.kv_heads = kv;
   how.scale = s.layers.constant(s.at("scale"), 0.5);
   if (!causal) return how;
   const auto length = s.shape()[1];
