@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "plan/violations.hpp"
 
 namespace rehearsal::cli {
 
@@ -86,12 +87,27 @@ Json to_json(const plan::Assessment& a, double steps) {
   return j;
 }
 
-void print_for_plan(Terminal& terminal, Json result, const plan::Assessment& assessment) {
+void print_for_plan(Terminal& terminal, Json result, const plan::Assessment& assessment, const std::string& remedy) {
   if (assessment.fits()) return terminal.print(result);
   const auto shortage = plan::shortage(assessment);
   result["fits"] = shortage;
+  if (!remedy.empty()) result["remedy"] = remedy;
   terminal.print(result);
-  throw Refusal("plan " + plan::to_text(assessment.plan) + " " + shortage);
+  throw Refusal("plan " + plan::to_text(assessment.plan) + " " + shortage + (remedy.empty() ? "" : "; " + remedy));
+}
+
+std::string remedy_of(const plan::Job& job, const plan::Assessment& assessment) {
+  if (assessment.fits()) return {};
+  const auto evaluator = plan::closed_form_evaluator();
+  const auto remedy = plan::cheapest_remedy(job, assessment.plan, *evaluator);
+  if (!remedy) return "no smaller micro-batch, sharded update, recomputation or offload mends that; use more ranks (rehearse search)";
+  const double now = plan::assess(job, assessment.plan, *evaluator).step.value();
+  std::string changes;
+  for (const auto& change : remedy->changes) changes += (changes.empty() ? "" : ",") + change;
+  const double slower = remedy->assessment.step.value() / now - 1;
+  const auto percent = std::to_string(static_cast<int>(std::lround(std::abs(slower) * 100)));
+  return "with " + changes + " it needs " + to_text(Bytes(static_cast<double>(remedy->assessment.memory_bytes))) + " and a step takes " +
+         percent + " % " + (slower < 0 ? "less" : "more");
 }
 
 }  // namespace rehearsal::cli

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -29,7 +30,9 @@ struct Extent {
 [[nodiscard]] nlohmann::ordered_json to_json(const costmodel::Interval&);
 /// The keys of `estimate` (docs/cli.md).
 [[nodiscard]] nlohmann::ordered_json to_json(const plan::Assessment&, double steps);
-/// Prints the result for one plan. Throws Refusal after that when the plan does not fit into memory.
-void print_for_plan(Terminal&, nlohmann::ordered_json result, const plan::Assessment&);
+/// Prints the result for one plan. Throws Refusal after that when the plan does not fit into memory; `remedy` says what would.
+void print_for_plan(Terminal&, nlohmann::ordered_json result, const plan::Assessment&, const std::string& remedy = {});
+/// What of a plan that does not fit is best changed, by the closed form; empty for one that fits.
+[[nodiscard]] std::string remedy_of(const plan::Job&, const plan::Assessment&);
 
 }  // namespace rehearsal::cli

@@ -1,5 +1,7 @@
 #include "plan/describe.hpp"
 
+#include <map>
+
 #include "graph/op_schema.hpp"
 
 namespace rehearsal::plan {
@@ -57,6 +59,80 @@ std::string to_text(const Program& program, const Role& role, const graph::Graph
     }
   }
   return text;
+}
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string safe = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') safe += '\\';
+    safe += c;
+  }
+  return safe + "\"";
+}
+
+/// One role in Graphviz's language.
+class RoleDrawing {
+ public:
+  RoleDrawing(const Program& program, std::size_t number, const graph::Graph& g)
+      : program_(program), role_(program.roles[number]), number_(std::to_string(number)), g_(g) {}
+
+  std::string draw() && {
+    for (std::size_t b = 0; b < role_.bodies.size(); ++b) add_body(b);
+    return "  subgraph cluster_r" + number_ + " {\n    label=" + quoted("role " + number_ + ", stage " + std::to_string(role_.stage)) +
+           ";\n" + boxes_ + "  }\n" + edges_;
+  }
+
+ private:
+  [[nodiscard]] std::string id(std::size_t body, std::size_t instruction) const {
+    return "r" + number_ + "_" + std::to_string(body) + "_" + std::to_string(instruction);
+  }
+
+  void add_body(std::size_t b) {
+    const auto& body = role_.bodies[b];
+    if (body.instructions.empty()) return;
+    boxes_ += "    subgraph cluster_r" + number_ + "_" + std::to_string(b) + " {\n      label=" +
+              quoted(std::string(name(body.kind)) + (role_.bodies.size() > 4 ? " " + std::to_string(body.chunk) : "")) + ";\n";
+    for (std::size_t n = 0; n < body.instructions.size(); ++n) {
+      const auto& i = body.instructions[n];
+      std::string label = what(program_, role_, i, g_);
+      if (i.kind != InstructionKind::Kernel && i.tensor != graph::TensorId::None) label += "\n" + g_[i.tensor].name;
+      boxes_ += "      " + id(b, n) + " [shape=" + (i.stream == Stream::Compute ? "box" : "ellipse") + ", label=" + quoted(label) + "];\n";
+      add_edges(i, id(b, n));
+    }
+    boxes_ += "    }\n";
+  }
+
+  void add_edges(const Instruction& i, const std::string& to) {
+    for (auto b : i.inputs)
+      if (b != kNoBuffer)
+        if (const auto from = writers_.find(base(b)); from != writers_.end())
+          edges_ += "  " + from->second + " -> " + to + " [label=" + quoted(role_.buffers[b].name) + "];\n";
+    for (const auto& d : i.after) edges_ += "  " + id(d.body, d.instruction) + " -> " + to + " [style=dashed];\n";
+    for (auto b : i.outputs)
+      if (b != kNoBuffer) writers_[base(b)] = to;
+  }
+
+  [[nodiscard]] BufferIndex base(BufferIndex b) const {
+    while (role_.buffers[b].part_of != kNoBuffer) b = role_.buffers[b].part_of;
+    return b;
+  }
+
+  const Program& program_;
+  const Role& role_;
+  std::string number_;
+  const graph::Graph& g_;
+  std::string boxes_, edges_;
+  std::map<BufferIndex, std::string> writers_;
+};
+
+}  // namespace
+
+std::string to_dot(const Program& program, const graph::Graph& g) {
+  std::string text = "digraph program {\n  rankdir=TB;\n  node [fontsize=10];\n  edge [fontsize=8];\n";
+  for (std::size_t r = 0; r < program.roles.size(); ++r) text += RoleDrawing(program, r, g).draw();
+  return text + "}\n";
 }
 
 }  // namespace rehearsal::plan

@@ -9,6 +9,7 @@
 #include "cli/platform_options.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/analytic/assess.hpp"
+#include "plan/violations.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -77,12 +78,12 @@ int estimate(const Options& o, Terminal& terminal) {
   const auto plan = setup.plan(o.platform, *evaluator, sentence);
   if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
   const auto job = setup.job();
-  const auto program = plan::lower_for(job, plan);
+  const auto program = plan::lower_or_say_all(job, plan);
   for (const auto& w : program.warnings) terminal.warn(w);
   const auto assessment = plan::assess(job, program, *evaluator, false, nullptr);
   auto result = setup.heading(o.model);
   result.update(to_json(assessment, steps_of(o.extent, setup.training().batch)));
-  print_for_plan(terminal, std::move(result), assessment);
+  print_for_plan(terminal, std::move(result), assessment, remedy_of(job, assessment));
   return 0;
 }
 

@@ -1,10 +1,17 @@
+#include <iomanip>
+#include <ostream>
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/describe.hpp"
+#include "plan/explain.hpp"
+#include "plan/program_json.hpp"
+#include "plan/violations.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -16,70 +23,115 @@ struct Options {
   ModelOptions model;
   PlatformOptions platform;
   bool program = false;
+  std::string dot, json;
 };
 
-/// Collectives and messages of one step of a role, with what the closed form says they take.
-Json communication_json(const plan::Program& program, const plan::Role& role, const JobSetup& setup) {
+Json tensors_json(const std::vector<plan::TensorPlace>& tensors) {
   Json list = Json::array();
-  const platforms::Fabric fabric(setup.platform());
-  const auto rank =
-      static_cast<int>(std::find_if(program.role_of.begin(), program.role_of.end(), [&](auto r) { return &program.roles[r] == &role; }) -
-                       program.role_of.begin());
-  for (const auto& body : role.bodies)
-    for (const auto& i : body.instructions) {
-      if (i.kind != plan::InstructionKind::Collective && i.kind != plan::InstructionKind::Send) continue;
-      const auto bytes = plan::message_bytes(role, i, 0);
-      const int times = plan::per_micro_batch(body.kind) && i.when == plan::When::Always ? program.micro_batches : 1;
-      Json entry{{"tensor", setup.training().graph[i.tensor].name},
-                 {"phase", std::string(plan::name(body.kind))},
-                 {"bytes", bytes},
-                 {"times", times}};
-      double seconds = 0;
-      if (i.kind == plan::InstructionKind::Collective) {
-        const auto& c = role.collectives[static_cast<std::size_t>(i.collective)];
-        const auto links = plan::collective_links(program, setup.platform(), fabric, setup.model(), {c.axis, rank});
-        seconds =
-            plan::collective(c.kind, c.algorithm).closed_form(program.axes[c.axis].size, Bytes(static_cast<double>(bytes)), links).value();
-        entry["what"] = std::string(plan::name(c.kind)) + " (" + c.algorithm + ") over " + program.axes[c.axis].name;
-      } else {
-        const auto path = fabric.path(rank, plan::peer(program, rank, role.messages[static_cast<std::size_t>(i.message)]));
-        seconds = (path.latency + Bytes(static_cast<double>(bytes)) / path.bandwidth).value();
-        entry["what"] = "send to stage " + std::to_string(role.stage + role.messages[static_cast<std::size_t>(i.message)].stage_offset);
-      }
-      entry["seconds"] = seconds;
-      list.push_back(std::move(entry));
-    }
+  for (const auto& t : tensors)
+    list.push_back({{"name", t.name},
+                    {"kind", t.stored ? "parameter" : "result"},
+                    {"layout", t.layout},
+                    {"shape", t.shape},
+                    {"local_shape", t.local},
+                    {"bytes", t.bytes}});
   return list;
 }
 
-int explain(const Options& o, Terminal& terminal) {
-  auto model = o.model;
-  const auto file = plan_argument(o.plan);
-  if (model.model.empty()) model.model = file.context.model;
-  if (model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
-  if (!model.batch && file.context.batch > 0) model.batch = file.context.batch;
-  auto platform = o.platform;
-  platform.plan = o.plan;
-  const JobSetup setup(model, platform);
-  const auto program = plan::lower_for(setup.job(), file.plan);
-  if (o.program) {
-    for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.training().graph);
-    return 0;
+Json messages_json(const std::vector<plan::MessageCost>& messages) {
+  Json list = Json::array();
+  for (const auto& m : messages)
+    list.push_back({{"what", m.what},
+                    {"tensor", m.tensor},
+                    {"phase", std::string(plan::name(m.body))},
+                    {"bytes", m.bytes},
+                    {"times", m.times},
+                    {"seconds", m.seconds.value()}});
+  return list;
+}
+
+Json stage_json(const plan::StagePlan& stage) {
+  Json layers = Json::array();
+  for (const auto& l : stage.layers)
+    layers.push_back({{"name", l.name},
+                      {"last", l.last},
+                      {"alike", l.alike},
+                      {"compute_seconds", l.compute.value()},
+                      {"communication_seconds", l.communication().value()},
+                      {"tensors", tensors_json(l.tensors)},
+                      {"communication", messages_json(l.messages)}});
+  return {{"stage", stage.stage},          {"ranks", stage.ranks},         {"first_rank", stage.first_rank},
+          {"memory_bytes", stage.memory_bytes}, {"in_flight", stage.in_flight},
+          {"message_bytes", stage.message_bytes()},
+          {"communication_seconds", stage.communication().value()},
+          {"layers", layers}};
+}
+
+std::string bytes_text(std::int64_t bytes) { return to_text(Bytes(static_cast<double>(bytes))); }
+
+void print_layer(const plan::LayerPlan& l, std::ostream& out) {
+  out << "  " << l.name;
+  if (l.alike > 1) out << " ... " << l.last << " (" << l.alike << " alike)";
+  out << ": computes " << to_text(l.compute) << ", communicates " << to_text(l.communication()) << (l.alike > 1 ? " each" : "") << "\n";
+  std::size_t names = 0, layouts = 0;
+  for (const auto& t : l.tensors) names = std::max(names, t.name.size()), layouts = std::max(layouts, t.layout.size());
+  out << std::left;
+  for (const auto& t : l.tensors)
+    out << "    " << (t.stored ? "parameter " : "result    ") << std::setw(static_cast<int>(names)) << t.name << "  "
+        << std::setw(static_cast<int>(layouts)) << t.layout << "  " << bytes_text(t.bytes) << "\n";
+  for (const auto& m : l.messages)
+    out << "    " << std::setw(9) << plan::name(m.body) << " " << m.what << " of " << m.tensor << ": "
+        << (m.times == 1 ? "" : std::to_string(m.times) + " times ") << bytes_text(m.bytes) << ", " << to_text(m.seconds)
+        << (m.times == 1 ? "" : " each") << "\n";
+}
+
+void print_stages(const std::vector<plan::StagePlan>& stages, std::ostream& out) {
+  for (const auto& stage : stages) {
+    out << "stage " << stage.stage << ": " << stage.ranks << (stage.ranks == 1 ? " rank" : " ranks") << ", shown for rank "
+        << stage.first_rank << "; " << bytes_text(stage.memory_bytes) << " of memory, " << stage.in_flight
+        << (stage.in_flight == 1 ? " micro-batch" : " micro-batches") << " in flight; " << bytes_text(stage.message_bytes())
+        << " in messages a step, " << to_text(stage.communication()) << " one after the other\n";
+    for (const auto& layer : stage.layers) print_layer(layer, out);
   }
-  Json result{{"schema", 1},
-              {"model", model.model},
-              {"plan", plan::to_text(file.plan)},
+}
+
+void print_explanation(const Options& o, const JobSetup& setup, const plan::Program& program, Terminal& terminal) {
+  const auto stages = plan::explain(setup.job(), program);
+  Json result{{"schema", 2},
+              {"model", o.model.model},
+              {"plan", plan::to_text(program.plan)},
+              {"platform", setup.platform().name},
               {"ranks", program.ranks},
               {"micro_batches", program.micro_batches},
               {"warnings", program.warnings}};
-  auto roles = Json::array();
-  for (const auto& role : program.roles) {
-    Json entry{{"stage", role.stage}, {"arena_bytes", role.memory.arena_bytes}, {"in_flight", role.memory.in_flight}};
-    entry["communication"] = communication_json(program, role, setup);
-    roles.push_back(std::move(entry));
+  if (terminal.json()) {
+    auto list = Json::array();
+    for (const auto& stage : stages) list.push_back(stage_json(stage));
+    result["stages"] = list;
+    return terminal.print(result);
   }
-  result["roles"] = roles;
-  terminal.print(result);
+  for (const auto& w : program.warnings) terminal.warn(w);
+  terminal.out() << plan::to_text(program.plan) << " on " << setup.platform().name << ": " << program.ranks << " ranks, "
+                 << program.micro_batches << " micro-batches a step\n";
+  print_stages(stages, terminal.out());
+}
+
+int explain(const Options& given, Terminal& terminal) {
+  auto o = given;
+  const auto file = plan_argument(o.plan);
+  if (o.model.model.empty()) o.model.model = file.context.model;
+  if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
+  if (!o.model.batch && file.context.batch > 0) o.model.batch = file.context.batch;
+  o.platform.plan = o.plan;
+  const JobSetup setup(o.model, o.platform);
+  const auto program = plan::lower_or_say_all(setup.job(), file.plan);
+  if (!o.json.empty()) plan::write_program_file(o.json, program, setup.training().graph, setup.context(o.model));
+  if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.training().graph));
+  if (!o.program) {
+    print_explanation(o, setup, program, terminal);
+    return 0;
+  }
+  for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.training().graph);
   return 0;
 }
 
@@ -93,8 +145,11 @@ Action add_explain(CLI::App& app) {
   o->model.add_training_to(app);
   app.add_option("--platform", o->platform.platform, "a platform file or name")->required();
   app.add_option("--nodes", o->platform.nodes);
+  app.add_option("--devices", o->platform.devices);
   app.add_option("--machine", o->platform.machine);
   app.add_flag("--program", o->program, "every instruction of every role");
+  app.add_option("--json", o->json, "where to write the Program, for `rehearse simulate` or other tools");
+  app.add_option("--dot", o->dot, "where to write the Program as a graph for Graphviz");
   return [o](Terminal& terminal) { return explain(*o, terminal); };
 }
 

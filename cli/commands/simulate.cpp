@@ -8,7 +8,9 @@
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/playing.hpp"
+#include "plan/program_json.hpp"
 #include "plan/simulation.hpp"
+#include "plan/violations.hpp"
 #include "platforms/json.hpp"
 #include "traces/build.hpp"
 
@@ -20,6 +22,7 @@ struct Options {
   PlatformOptions platform;
   Extent extent;
   std::string fidelity = "full", trace;
+  std::string program;  ///< a Program's file in place of model and plan
 };
 
 struct Simulated {
@@ -35,14 +38,42 @@ std::unique_ptr<plan::StepEvaluator> evaluator_of(const std::string& fidelity) {
   throw BadInput("--fidelity " + fidelity, "use closed, folded or full");
 }
 
-Simulated simulate_plan(const Options& o, const JobSetup& setup, Terminal& terminal) {
-  const auto evaluator = evaluator_of(o.fidelity);
+/// MODEL may be a Program, which names its model.
+Options with_model_of_program(Options o) {
+  if (!plan::is_program_file(o.model.model)) return o;
+  if (!o.platform.plan.empty()) throw BadInput("--plan", "a Program was made by a plan; leave it out, or give the model instead");
+  o.program = o.model.model;
+  const auto heading = plan::read_program_heading(o.program);
+  if (o.model.batch && *o.model.batch != heading.context.batch)
+    throw BadInput("--batch " + std::to_string(*o.model.batch), "the Program is for a batch of " + std::to_string(heading.context.batch));
+  o.model.model = heading.context.model;
+  o.model.batch = heading.context.batch;
+  if (o.model.loss.empty() && heading.context.loss != "auto") o.model.loss = heading.context.loss;
+  if (o.model.dtype == ModelOptions{}.dtype) o.model.dtype = std::string(name(heading.context.dtype));
+  return o;
+}
+
+plan::Program stored_program(const std::string& path, const JobSetup& setup) {
+  const auto heading = plan::read_program_heading(path);
+  if (heading.context.model_hash != setup.training().graph.hash())
+    throw BadInput(path, "was made for another training of " + heading.context.model +
+                             "; give the optimizer and the other flags with which it was exported");
+  return plan::read_program_file(path, plan::lower_or_say_all(setup.job(), heading.plan), setup.training().graph);
+}
+
+plan::Program program_of(const Options& o, const JobSetup& setup, Terminal& terminal) {
+  if (!o.program.empty()) return stored_program(o.program, setup);
   const auto closed_form = plan::closed_form_evaluator();
   std::string sentence;
   const auto plan = setup.plan(o.platform, *closed_form, sentence);
   if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
+  return plan::lower_or_say_all(setup.job(), plan);
+}
+
+Simulated simulate_plan(const Options& o, const JobSetup& setup, Terminal& terminal) {
+  const auto evaluator = evaluator_of(o.fidelity);
   const auto job = setup.job();
-  Simulated s{plan::lower_for(job, plan), {}, {}, 0};
+  Simulated s{program_of(o, setup, terminal), {}, {}, 0};
   for (const auto& w : s.program.warnings) terminal.warn(w);
   const auto begin = std::chrono::steady_clock::now();
   s.assessment = plan::assess(job, s.program, *evaluator, !o.trace.empty(), &s.cost);
@@ -68,7 +99,8 @@ void write_trace(const Options& o, const JobSetup& setup, const Simulated& s) {
   traces::write_trace(o.trace, trace);
 }
 
-int simulate(const Options& o, Terminal& terminal) {
+int simulate(const Options& given, Terminal& terminal) {
+  const auto o = with_model_of_program(given);
   const JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto s = simulate_plan(o, setup, terminal);
@@ -79,7 +111,7 @@ int simulate(const Options& o, Terminal& terminal) {
   result["events"] = s.cost.events;
   result["wall_seconds"] = s.wall_seconds;
   if (!o.trace.empty()) result["trace"] = o.trace;
-  print_for_plan(terminal, std::move(result), s.assessment);
+  print_for_plan(terminal, std::move(result), s.assessment, remedy_of(setup.job(), s.assessment));
   return 0;
 }
 

@@ -1,0 +1,400 @@
+#include "plan/program_json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.hpp"
+#include "base/error.hpp"
+#include "platforms/strict_json.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+using nlohmann::json;
+using Ordered = nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+constexpr std::array<std::string_view, 3> kWhen{"always", "first micro-batch", "last micro-batch"};
+constexpr std::array<std::string_view, 4> kLifetimes{"persistent", "step", "saved", "transient"};
+constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
+constexpr std::array<std::string_view, 3> kFormats{name(Format::Plain), name(Format::ChannelsLast), name(Format::Packed)};
+
+template <class Enum>
+std::string text_of(const auto& names, Enum value) {
+  return std::string(names[static_cast<std::size_t>(value)]);
+}
+
+// ---- writing
+
+Ordered index_json(std::int64_t index) { return index < 0 ? Ordered() : Ordered(index); }
+
+Ordered buffers_json(const std::vector<BufferIndex>& buffers) {
+  auto list = Ordered::array();
+  for (const auto b : buffers) list.push_back(b == kNoBuffer ? Ordered() : Ordered(b));
+  return list;
+}
+
+Ordered buffer_json(const Buffer& b, const graph::Graph& g) {
+  Ordered j{{"name", b.name},
+            {"dtype", std::string(name(b.dtype))},
+            {"shapes", b.shapes},
+            {"format", text_of(kFormats, b.format)},
+            {"category", std::string(name(b.category))},
+            {"lifetime", text_of(kLifetimes, b.lifetime)},
+            {"bytes", b.bytes},
+            {"offset", b.offset}};
+  if (b.tensor != graph::TensorId::None) j["tensor"] = g[b.tensor].name;
+  if (b.part_of != kNoBuffer) j["part_of"] = b.part_of, j["part_offset"] = b.part_offset;
+  return j;
+}
+
+Ordered instruction_json(const Instruction& i, const graph::Graph& g) {
+  Ordered j{{"kind", std::string(name(i.kind))}, {"stream", std::string(name(i.stream))}, {"phase", text_of(kPhases, i.phase)}};
+  if (i.node != graph::NodeId::None) j["node"] = g[i.node].name, j["op"] = std::string(graph::schema(g[i.node]).name);
+  if (i.tensor != graph::TensorId::None) j["tensor"] = g[i.tensor].name;
+  if (i.when != When::Always) j["when"] = text_of(kWhen, i.when);
+  j["inputs"] = buffers_json(i.inputs);
+  j["outputs"] = buffers_json(i.outputs);
+  if (i.workspace != kNoBuffer) j["workspace"] = i.workspace;
+  for (const auto& d : i.after) j["after"].push_back({d.body, d.instruction});
+  const std::pair<const char*, std::int64_t> references[] = {{"kernel", i.kernel},         {"attributes", i.attributes},
+                                                             {"message", i.message},       {"collective", i.collective},
+                                                             {"redistribution", i.redistribution}, {"axis", i.axis}};
+  for (const auto& [key, index] : references)
+    if (index >= 0) j[key] = index;
+  return j;
+}
+
+Ordered kernel_json(const KernelInfo& k) {
+  Ordered j{{"implementation", k.implementation}, {"workspace_bytes", k.workspace_bytes}};
+  for (const auto f : k.input_formats) j["input_formats"].push_back(text_of(kFormats, f));
+  for (const auto f : k.output_formats) j["output_formats"].push_back(text_of(kFormats, f));
+  return j;
+}
+
+Ordered role_json(const Role& role, const graph::Graph& g) {
+  Ordered j{{"stage", role.stage},
+            {"arena_bytes", role.memory.arena_bytes},
+            {"saved_stride", role.memory.saved_stride},
+            {"in_flight", role.memory.in_flight},
+            {"variant_samples", role.variant_samples}};
+  for (const auto v : role.variant_of) j["variant_of"].push_back(v);
+  for (const auto& b : role.buffers) j["buffers"].push_back(buffer_json(b, g));
+  for (const auto& k : role.kernels) j["kernels"].push_back(kernel_json(k));
+  j["messages"] = j["collectives"] = Ordered::array();
+  for (const auto& m : role.messages) j["messages"].push_back({{"stage_offset", m.stage_offset}, {"channel", m.channel}});
+  for (const auto& c : role.collectives)
+    j["collectives"].push_back({{"kind", std::string(name(c.kind))},
+                                {"algorithm", c.algorithm},
+                                {"axis", c.axis},
+                                {"units", c.units},
+                                {"redistribution", index_json(c.redistribution)}});
+  for (const auto& body : role.bodies) {
+    auto list = Ordered::array();
+    for (const auto& i : body.instructions) list.push_back(instruction_json(i, g));
+    j["bodies"].push_back({{"kind", std::string(name(body.kind))}, {"chunk", body.chunk}, {"instructions", std::move(list)}});
+  }
+  for (const auto& s : role.slots) j["slots"].push_back({s.body, s.micro_batch});
+  return j;
+}
+
+// ---- reading
+
+/// Positions of names in a graph.
+struct Names {
+  std::unordered_map<std::string, graph::NodeId> nodes;
+  const graph::Graph& g;
+  explicit Names(const graph::Graph& graph) : g(graph) {
+    for (std::size_t n = 0; n < g.nodes().size(); ++n) nodes.emplace(g.nodes()[n].name, static_cast<graph::NodeId>(n));
+  }
+};
+
+/// One object of the file, which says in refusals where it stands.
+class Entry {
+ public:
+  Entry(const json& value, std::string where) : value_(&value), where_(std::move(where)) {
+    if (!value.is_object()) refuse("must be an object");
+  }
+  [[noreturn]] void refuse(const std::string& what) const { throw BadInput(where_, what); }
+  [[nodiscard]] bool has(const char* key) const { return value_->contains(key); }
+
+  template <class T>
+  [[nodiscard]] T get(const char* key) const {
+    if (!has(key)) refuse(std::string(key) + " is missing");
+    return convert<T>(value_->at(key), key);
+  }
+  template <class T>
+  [[nodiscard]] T get_or(const char* key, T otherwise) const {
+    return has(key) && !value_->at(key).is_null() ? convert<T>(value_->at(key), key) : otherwise;
+  }
+  /// Index of a name among those of an enumeration.
+  template <class Enum>
+  [[nodiscard]] Enum one_of(const char* key, const auto& names) const {
+    const auto text = get<std::string>(key);
+    std::string known;
+    for (std::size_t n = 0; n < std::size(names); ++n) {
+      if (names[n] == text) return static_cast<Enum>(n);
+      known += (known.empty() ? "" : ", ") + std::string(names[n]);
+    }
+    refuse(std::string(key) + " is \"" + text + "\"; it must be one of " + known);
+  }
+  /// An index below `count`; -1 where there is none.
+  [[nodiscard]] std::int32_t reference(const char* key, std::size_t count) const {
+    const auto index = get_or<std::int64_t>(key, -1);
+    if (index >= static_cast<std::int64_t>(count) || index < -1)
+      refuse(std::string(key) + " is " + std::to_string(index) + ", but there are " + std::to_string(count));
+    return static_cast<std::int32_t>(index);
+  }
+  [[nodiscard]] std::vector<Entry> entries(const char* key) const {
+    std::vector<Entry> list;
+    if (!has(key)) return list;
+    const auto& values = value_->at(key);
+    if (!values.is_array()) refuse(std::string(key) + " must be a list");
+    for (std::size_t n = 0; n < values.size(); ++n) list.emplace_back(values[n], where_ + "." + key + "[" + std::to_string(n) + "]");
+    return list;
+  }
+  [[nodiscard]] const json& raw(const char* key) const { return value_->at(key); }
+
+ private:
+  template <class T>
+  [[nodiscard]] T convert(const json& value, const char* key) const {
+    try {
+      return value.get<T>();
+    } catch (const json::exception&) {
+      refuse(std::string(key) + " is of the wrong kind: " + value.dump().substr(0, 40));
+    }
+  }
+
+  const json* value_;
+  std::string where_;
+};
+
+template <std::size_t... N>
+auto names_of_kinds(std::index_sequence<N...>, auto enumerate) {
+  return std::array<std::string_view, sizeof...(N)>{enumerate(N)...};
+}
+template <class Enum, std::size_t Count>
+const auto& names_of() {
+  static const auto kNames = names_of_kinds(std::make_index_sequence<Count>(), [](std::size_t n) { return name(static_cast<Enum>(n)); });
+  return kNames;
+}
+
+graph::TensorId tensor_of(const Entry& e, const Names& names) {
+  if (!e.has("tensor")) return graph::TensorId::None;
+  const auto text = e.get<std::string>("tensor");
+  const auto t = names.g.find(text);
+  if (t == graph::TensorId::None) e.refuse("the model has no tensor \"" + text + "\"");
+  return t;
+}
+
+/// Reads one role over the one that the plan makes.
+class RoleReader {
+ public:
+  RoleReader(const Entry& entry, Role& role, const Program& program, const Names& names)
+      : entry_(entry), role_(role), program_(program), names_(names) {}
+
+  void read() {
+    if (entry_.get<int>("stage") != role_.stage) entry_.refuse("stage is not that of the plan's role, " + std::to_string(role_.stage));
+    role_.memory.arena_bytes = entry_.get<std::int64_t>("arena_bytes");
+    role_.memory.in_flight = entry_.get<std::int32_t>("in_flight");
+    role_.memory.saved_stride = entry_.get<std::int64_t>("saved_stride");
+    read_buffers();
+    read_kernels();
+    read_communication();
+    read_bodies();
+    read_slots();
+  }
+
+ private:
+  void read_buffers() {
+    const auto entries = entry_.entries("buffers");
+    if (entries.size() != role_.buffers.size())
+      entry_.refuse("has " + std::to_string(entries.size()) + " buffers, the plan's role " + std::to_string(role_.buffers.size()));
+    for (std::size_t n = 0; n < entries.size(); ++n) {
+      auto& b = role_.buffers[n];
+      const auto& e = entries[n];
+      b.name = e.get<std::string>("name");
+      const auto shapes = e.get<std::vector<graph::Shape>>("shapes");
+      if (shapes.size() != b.shapes.size()) e.refuse("shapes are of " + std::to_string(shapes.size()) + " micro-batch sizes");
+      b.shapes = shapes;
+      const auto type = dtype_from_name(e.get<std::string>("dtype"));
+      if (!type) e.refuse("dtype is not known");
+      b.dtype = *type;
+      b.format = e.one_of<Format>("format", kFormats);
+      b.bytes = e.get<std::int64_t>("bytes");
+      b.offset = e.get<std::int64_t>("offset");
+    }
+  }
+
+  void read_kernels() {
+    const auto entries = entry_.entries("kernels");
+    role_.kernels.clear();
+    for (const auto& e : entries) {
+      KernelInfo k{e.get<std::string>("implementation"), {}, {}, e.get<std::int64_t>("workspace_bytes")};
+      for (const auto& f : e.get_or<std::vector<std::string>>("input_formats", {})) k.input_formats.push_back(format_of(e, f));
+      for (const auto& f : e.get_or<std::vector<std::string>>("output_formats", {})) k.output_formats.push_back(format_of(e, f));
+      role_.kernels.push_back(std::move(k));
+    }
+  }
+  static Format format_of(const Entry& e, const std::string& text) {
+    const auto at = std::find(kFormats.begin(), kFormats.end(), text);
+    if (at == kFormats.end()) e.refuse("there is no format \"" + text + "\"");
+    return static_cast<Format>(at - kFormats.begin());
+  }
+
+  void read_communication() {
+    role_.messages.clear();
+    for (const auto& e : entry_.entries("messages"))
+      role_.messages.push_back({e.get<std::int32_t>("stage_offset"), e.get<std::uint32_t>("channel")});
+    role_.collectives.clear();
+    for (const auto& e : entry_.entries("collectives")) {
+      CollectiveInfo c;
+      c.kind = e.one_of<CollectiveKind>("kind", names_of<CollectiveKind, 7>());
+      c.algorithm = e.get<std::string>("algorithm");
+      c.axis = static_cast<std::uint8_t>(std::max(0, e.reference("axis", program_.axes.size())));
+      c.units = e.get<std::int64_t>("units");
+      c.redistribution = e.reference("redistribution", role_.redistributions.size());
+      role_.collectives.push_back(std::move(c));
+    }
+  }
+
+  void read_bodies() {
+    role_.bodies.clear();
+    const auto entries = entry_.entries("bodies");
+    for (const auto& e : entries) {
+      Body body{e.one_of<BodyKind>("kind", names_of<BodyKind, 4>()), e.get<std::uint16_t>("chunk"), {}};
+      for (const auto& i : e.entries("instructions")) body.instructions.push_back(instruction(i));
+      role_.bodies.push_back(std::move(body));
+    }
+    for (std::size_t b = 0; b < entries.size(); ++b)
+      for (const auto& i : role_.bodies[b].instructions)
+        for (const auto& d : i.after)
+          if (d.body >= role_.bodies.size() || d.instruction >= role_.bodies[d.body].instructions.size())
+            entries[b].refuse("an instruction waits for one that is not there: [" + std::to_string(d.body) + ", " +
+                              std::to_string(d.instruction) + "]");
+  }
+
+  Instruction instruction(const Entry& e) {
+    Instruction i;
+    i.kind = e.one_of<InstructionKind>("kind", names_of<InstructionKind, kInstructionKinds>());
+    i.stream = e.one_of<Stream>("stream", names_of<Stream, 4>());
+    i.phase = e.one_of<graph::Phase>("phase", kPhases);
+    if (e.has("when")) i.when = e.one_of<When>("when", kWhen);
+    i.tensor = tensor_of(e, names_);
+    i.inputs = buffers(e, "inputs");
+    i.outputs = buffers(e, "outputs");
+    const auto workspace = e.reference("workspace", role_.buffers.size());
+    i.workspace = workspace < 0 ? kNoBuffer : static_cast<BufferIndex>(workspace);
+    for (const auto& [body, at] : e.get_or<std::vector<std::pair<std::uint16_t, std::uint32_t>>>("after", {})) i.after.push_back({body, at});
+    i.kernel = e.reference("kernel", role_.kernels.size());
+    i.attributes = e.reference("attributes", role_.attributes.size());
+    i.message = e.reference("message", role_.messages.size());
+    i.collective = e.reference("collective", role_.collectives.size());
+    i.redistribution = e.reference("redistribution", role_.redistributions.size());
+    i.axis = static_cast<std::int8_t>(e.reference("axis", program_.sharding->axes.size()));
+    require_parts(e, i);
+    return i;
+  }
+
+  void require_parts(const Entry& e, Instruction& i) {
+    const bool message = i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive;
+    if (i.kind == InstructionKind::Kernel) {
+      const auto node = names_.nodes.find(e.get<std::string>("node"));
+      if (node == names_.nodes.end()) e.refuse("the model has no such node");
+      i.node = node->second;
+      if (i.kernel < 0) e.refuse("kernel is missing");
+    }
+    if (message && i.message < 0) e.refuse("message is missing");
+    if (i.kind == InstructionKind::Collective && i.collective < 0) e.refuse("collective is missing");
+    if (i.inputs.empty() && i.outputs.empty()) e.refuse("an instruction reads or writes something");
+    const bool reads = i.kind == InstructionKind::Send || i.kind == InstructionKind::Report;
+    if (!reads && (i.outputs.empty() || i.outputs.front() == kNoBuffer) && i.kind != InstructionKind::Kernel) e.refuse("outputs are missing");
+  }
+
+  std::vector<BufferIndex> buffers(const Entry& e, const char* key) const {
+    std::vector<BufferIndex> list;
+    for (const auto& b : e.get<std::vector<json>>(key)) {
+      const bool none = b.is_null();
+      if (!none && (!b.is_number_unsigned() || b.get<std::uint64_t>() >= role_.buffers.size()))
+        e.refuse(std::string(key) + " names a buffer that is not there: " + b.dump());
+      list.push_back(none ? kNoBuffer : b.get<BufferIndex>());
+    }
+    return list;
+  }
+
+  void read_slots() {
+    role_.slots.clear();
+    for (const auto& [body, micro_batch] : entry_.get<std::vector<std::pair<std::uint16_t, std::int32_t>>>("slots")) {
+      if (body >= role_.bodies.size() || micro_batch < 0 || micro_batch >= program_.micro_batches)
+        entry_.refuse("a slot is [body, micro-batch]: there is no [" + std::to_string(body) + ", " + std::to_string(micro_batch) + "]");
+      role_.slots.push_back({body, micro_batch});
+    }
+  }
+
+  const Entry& entry_;
+  Role& role_;
+  const Program& program_;
+  const Names& names_;
+};
+
+}  // namespace
+
+void write_program_file(const std::string& path, const Program& program, const graph::Graph& g, const PlanContext& context) {
+  Ordered document{{"schema", kSchema},
+                   {"kind", "program"},
+                   {"context",
+                    {{"model", context.model},
+                     {"model_hash", program.model_hash},
+                     {"batch", program.batch},
+                     {"loss", context.loss},
+                     {"dtype", std::string(name(context.dtype))}}},
+                   {"plan", to_text(program.plan)},
+                   {"ranks", program.ranks},
+                   {"micro_batches", program.micro_batches},
+                   {"role_of", program.role_of},
+                   {"warnings", program.warnings}};
+  for (const auto& a : program.axes) document["axes"].push_back({{"name", a.name}, {"size", a.size}, {"stride", a.stride}});
+  for (const auto& role : program.roles) document["roles"].push_back(role_json(role, g));
+  write_file_atomically(path, document.dump(1, ' ', false, Ordered::error_handler_t::replace) + "\n");
+}
+
+bool is_program_file(const std::string& path) {
+  if (!path.ends_with(".json")) return false;
+  std::ifstream in(path);
+  std::string head(200, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find("\"kind\": \"program\"") != std::string::npos;
+}
+
+PlanFile read_program_heading(const std::string& path) {
+  const json document = platforms::read_json_file(path);
+  const Entry top(document, path);
+  if (top.get<int>("schema") != kSchema || top.get<std::string>("kind") != "program")
+    top.refuse("is no Program of schema 1, as `rehearse explain --json` writes it");
+  if (!top.has("context")) top.refuse("context is missing");
+  const Entry context(top.raw("context"), path + ": context");
+  PlanFile file;
+  file.plan = parse_plan(top.get<std::string>("plan"));
+  const auto type = dtype_from_name(context.get<std::string>("dtype"));
+  if (!type) context.refuse("dtype is not known");
+  file.context = {context.get<std::string>("model"), context.get<std::string>("model_hash"), context.get<std::int64_t>("batch"),
+                  context.get<std::string>("loss"), *type};
+  return file;
+}
+
+Program read_program_file(const std::string& path, Program lowered, const graph::Graph& g) {
+  const json document = platforms::read_json_file(path);
+  const Entry top(document, path);
+  const auto entries = top.entries("roles");
+  if (entries.size() != lowered.roles.size() || top.get<std::vector<std::uint32_t>>("role_of") != lowered.role_of)
+    top.refuse("its roles are not those that the plan gives to ranks of this model and platform; export it again");
+  const Names names(g);
+  for (std::size_t r = 0; r < entries.size(); ++r) RoleReader(entries[r], lowered.roles[r], lowered, names).read();
+  return lowered;
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,27 @@
+#pragma once
+// Everything that stands in a plan's way on a platform, at once, each with what would mend it.
+
+#include <optional>
+#include <vector>
+
+#include "plan/assessment.hpp"
+
+namespace rehearsal::plan {
+
+/// validate(), every degree that no operator can use (tried one by one, so that each is named with the node in its way), more stages than
+/// operators, and ranks that the platform does not have; where there is none of these, what lowering still refuses. Empty: it can be lowered.
+[[nodiscard]] std::vector<Violation> all_violations(const Job&, const Plan&);
+/// "key: problem (remedy); ..."
+[[nodiscard]] std::string to_text(const std::vector<Violation>&);
+/// lower_for(), refusing with all_violations() rather than with the first of them.
+[[nodiscard]] Program lower_or_say_all(const Job&, const Plan&);
+
+/// How a plan that does not fit can be made to.
+struct FittingPlan {
+  Assessment assessment;
+  std::vector<std::string> changes;  ///< "zero=1", "micro_batch=1"
+};
+/// Of the plan with one key more or changed, or several: the one that takes least time of those that fit. Nothing where none fits.
+[[nodiscard]] std::optional<FittingPlan> cheapest_remedy(const Job&, const Plan&, StepEvaluator&);
+
+}  // namespace rehearsal::plan
