@@ -21,6 +21,9 @@ constexpr int kSchema = 1;
 constexpr std::array<std::string_view, 3> kWhen{"always", "first micro-batch", "last micro-batch"};
 constexpr std::array<std::string_view, 4> kLifetimes{"persistent", "step", "saved", "transient"};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
+constexpr std::array<std::string_view, 5> kReductions{graph::name(graph::LabelKind::Parallel), graph::name(graph::LabelKind::Sum),
+                                                      graph::name(graph::LabelKind::Max), graph::name(graph::LabelKind::Min),
+                                                      graph::name(graph::LabelKind::LogSumExp)};
 constexpr std::array<std::string_view, 3> kFormats{name(Format::Plain), name(Format::ChannelsLast), name(Format::Packed)};
 
 template <class Enum>
@@ -56,6 +59,7 @@ Ordered instruction_json(const Instruction& i, const graph::Graph& g) {
   Ordered j{{"kind", std::string(name(i.kind))}, {"stream", std::string(name(i.stream))}, {"phase", text_of(kPhases, i.phase)}};
   if (i.node != graph::NodeId::None) j["node"] = g[i.node].name, j["op"] = std::string(graph::schema(g[i.node]).name);
   if (i.tensor != graph::TensorId::None) j["tensor"] = g[i.tensor].name;
+  if (i.again) j["again"] = true;
   if (i.when != When::Always) j["when"] = text_of(kWhen, i.when);
   j["inputs"] = buffers_json(i.inputs);
   j["outputs"] = buffers_json(i.outputs);
@@ -92,6 +96,7 @@ Ordered role_json(const Role& role, const graph::Graph& g) {
                                 {"algorithm", c.algorithm},
                                 {"axis", c.axis},
                                 {"units", c.units},
+                                {"reduction", std::string(graph::name(c.reduction))},
                                 {"redistribution", index_json(c.redistribution)}});
   for (const auto& body : role.bodies) {
     auto list = Ordered::array();
@@ -257,6 +262,7 @@ class RoleReader {
       c.algorithm = e.get<std::string>("algorithm");
       c.axis = static_cast<std::uint8_t>(std::max(0, e.reference("axis", program_.axes.size())));
       c.units = e.get<std::int64_t>("units");
+      c.reduction = e.one_of<graph::LabelKind>("reduction", kReductions);
       c.redistribution = e.reference("redistribution", role_.redistributions.size());
       role_.collectives.push_back(std::move(c));
     }
@@ -284,6 +290,7 @@ class RoleReader {
     i.stream = e.one_of<Stream>("stream", names_of<Stream, 4>());
     i.phase = e.one_of<graph::Phase>("phase", kPhases);
     if (e.has("when")) i.when = e.one_of<When>("when", kWhen);
+    i.again = e.get_or<bool>("again", false);
     i.tensor = tensor_of(e, names_);
     i.inputs = buffers(e, "inputs");
     i.outputs = buffers(e, "outputs");

@@ -17,7 +17,7 @@ using property::Difference;
 namespace {
 
 constexpr std::int64_t kSteps = 3;
-constexpr std::uint64_t kDisturbances = 4;
+constexpr std::uint64_t kDisturbances = 8;
 
 /// Ten times what one unit of rounding in the parameters leads to, for the ill-conditioned: what is divided by a norm near zero.
 double ten_times_noise(const graph::TrainingGraph& training, const property::Trained& whole) {
