@@ -1,5 +1,6 @@
 #include "base/units.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -10,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/parse_number.hpp"
 
 namespace rehearsal {
 namespace {
@@ -41,18 +43,14 @@ constexpr std::array kHertzNames{UnitName{"Hz", 1.0}, UnitName{"kHz", 1e3}, Unit
 std::string accepted(std::span<const UnitName> units) { return joined(units, ", ", &UnitName::name); }
 
 double parse(const std::string& text, std::span<const UnitName> units) {
-  std::size_t used = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &used);
-  } catch (const std::exception&) {
+  std::string_view name = text;
+  const auto number = take_number<double>(name);
+  if (!number)
     throw BadInput("\"" + text + "\" is not a number with a unit; write for example \"1.5 " + std::string(units.front().name) + "\"");
-  }
-  const auto start = text.find_first_not_of(' ', used);
-  const std::string_view name = start == std::string::npos ? std::string_view{} : std::string_view(text).substr(start);
+  name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
   for (const auto& unit : units) {
     if (unit.name != name) continue;
-    const double value = number * unit.factor;
+    const double value = *number * unit.factor;
     if (!std::isfinite(value)) throw BadInput("\"" + text + "\" is not a finite value");
     return value;
   }

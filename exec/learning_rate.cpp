@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -30,12 +31,8 @@ std::string names() {
 }
 
 double number_in(const std::string& value, const std::string& text) {
-  try {
-    std::size_t used = 0;
-    const double number = std::stod(value, &used);
-    if (used == value.size() && std::isfinite(number) && number >= 0) return number;
-  } catch (const std::exception&) {
-  }
+  const auto number = parse_number<double>(value);
+  if (number && std::isfinite(*number) && *number >= 0) return *number;
   throw BadInput("--schedule " + text, "\"" + value + "\" must be a finite number, 0 or more");
 }
 
@@ -87,7 +84,8 @@ double LearningRate::factor(std::int64_t step, std::int64_t last_step) const {
   const auto passed = std::min(step - 1 - warmup_, steps);
   if (row_->name == kStep) {
     const auto every = every_ > 0 ? every_ : std::max<std::int64_t>(1, (steps + 2) / 3);
-    return row_->factor(static_cast<double>(passed / every), static_cast<double>(steps), parameter_);
+    const std::int64_t stairs = passed / every;
+    return row_->factor(static_cast<double>(stairs), static_cast<double>(steps), parameter_);
   }
   return row_->factor(static_cast<double>(passed), static_cast<double>(steps), parameter_);
 }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/parse_number.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/recompute/recompute.hpp"
 #include "plan/schedules/schedule.hpp"
@@ -15,10 +15,8 @@ namespace rehearsal::plan {
 namespace {
 
 std::int64_t whole_number(const std::string& text, std::int64_t low, std::int64_t high) {
-  std::int64_t value = 0;
-  const auto* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc{} && stop == end && value >= low && value <= high) return value;
+  const auto value = parse_number<std::int64_t>(text);
+  if (value && *value >= low && *value <= high) return *value;
   const std::string hint = text.find_first_of("; ") != std::string::npos ? "; keys are separated by commas" : "";
   throw BadInput("must be a whole number from " + std::to_string(low) + " to " + std::to_string(high) + hint);
 }

@@ -2,14 +2,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <ostream>
 
+#include "base/parse_number.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/comm/mpi_error.hpp"
 
@@ -35,12 +35,10 @@ double stall_seconds_of_environment() {
   constexpr double kNeutral = 60.0;
   const char* text = std::getenv("REHEARSAL_STALL_SECONDS");
   if (text == nullptr) return kNeutral;
-  double seconds = 0.0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, seconds);
-  if (error != std::errc{} || stop != end || !std::isfinite(seconds) || seconds <= 0.0)
+  const auto seconds = parse_number<double>(text);
+  if (!seconds || !std::isfinite(*seconds) || *seconds <= 0.0)
     throw BadInput("REHEARSAL_STALL_SECONDS=" + std::string(text), "must be a positive number of seconds");
-  return seconds;
+  return *seconds;
 }
 
 }  // namespace
@@ -55,9 +53,7 @@ void check_mpi(int code, std::string_view what) {
 
 bool MpiSession::launched() {
   static constexpr std::array kSetByLaunchers{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
-  for (const char* variable : kSetByLaunchers)
-    if (std::getenv(variable) != nullptr) return true;
-  return false;
+  return std::ranges::any_of(kSetByLaunchers, [](const char* variable) { return std::getenv(variable) != nullptr; });
 }
 
 MpiSession::MpiSession() : world_(nullptr, [](Communicator* c) { delete c; }), exceptions_at_start_(std::uncaught_exceptions()) {

@@ -66,6 +66,8 @@ std::string entry_bytes(zip_t* archive, zip_uint64_t index, const std::string& w
   zip_stat_t stat;
   if (zip_stat_index(archive, index, 0, &stat) != 0 || stat.size > (zip_uint64_t{1} << 40))
     throw BadInput(where, "cannot be read from the archive");
+  constexpr zip_uint64_t kDeflate = 1032;  // nothing is packed more tightly: zlib's own technical notes
+  if (stat.size > kDeflate * stat.comp_size) throw BadInput(where, "is damaged: it says to be larger than it can be");
   const std::unique_ptr<zip_file_t, ZipCloser> file(zip_fopen_index(archive, index, 0));
   if (file == nullptr) throw BadInput(where, "cannot be read: " + std::string(zip_strerror(archive)));
   std::string bytes(stat.size, '\0');
@@ -83,7 +85,7 @@ std::string entry_bytes(zip_t* archive, zip_uint64_t index, const std::string& w
 }  // namespace
 
 NpyArray parse_npy(const std::string& bytes, const std::string& where) {
-  if (bytes.size() < 10 || bytes.compare(0, 6, "\x93NUMPY") != 0) throw BadInput(where, "is no .npy array");
+  if (bytes.size() < 10 || !bytes.starts_with("\x93NUMPY")) throw BadInput(where, "is no .npy array");
   const bool wide = bytes[6] >= 2;
   std::uint32_t length = 0;
   std::memcpy(&length, bytes.data() + 8, wide ? 4 : 2);
@@ -139,7 +141,7 @@ std::map<std::string, NpyArray> read_npz(const std::string& path) {
     std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0);
     const auto where = path + ": array " + name;
     const auto bytes = entry_bytes(archive.get(), static_cast<zip_uint64_t>(i), where);
-    if (name.size() > 4 && name.compare(name.size() - 4, 4, ".npy") == 0) name.resize(name.size() - 4);
+    if (name.size() > 4 && name.ends_with(".npy")) name.resize(name.size() - 4);
     arrays[name] = parse_npy(bytes, where);
   }
   if (arrays.empty()) throw BadInput(path, "holds no arrays");

@@ -116,6 +116,7 @@ class NpzData final : public DataSource {
     for (auto t : g.inputs()) add(path, arrays, g[t], training.batch);
     if (training.target != graph::TensorId::None && !columns_.contains(g[training.target].name))
       add(path, arrays, g[training.target], training.batch);
+    if (samples_ == 0) throw BadInput(path, "holds no samples");
     if (samples_ < batch_)
       throw BadInput(path, "holds " + std::to_string(samples_) + " samples, fewer than the batch of " + std::to_string(batch_) +
                                "; use --batch " + std::to_string(samples_) + " or less");

@@ -4,12 +4,12 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "formats/onnx/wire.hpp"
 
 namespace rehearsal::formats {
@@ -24,12 +24,9 @@ struct External {
 };
 
 std::uint64_t number(const std::string& text, const std::string& key, const std::string& tensor) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw BadInput("tensor '" + tensor + "'", "external data: " + key + " is '" + text + "', it must be a number of bytes");
-  }
-  return value;
+  const auto value = parse_number<std::uint64_t>(text);
+  if (!value) throw BadInput("tensor '" + tensor + "'", "external data: " + key + " is '" + text + "', it must be a number of bytes");
+  return *value;
 }
 
 External external_of(const onnx::TensorProto& tensor, const std::string& name) {

@@ -1,11 +1,12 @@
 #include "graph/zoo/zoo.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <set>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/parse_number.hpp"
 #include "graph/zoo/models.hpp"
 
 namespace rehearsal::graph::zoo {
@@ -33,14 +34,13 @@ void check_range(const ZooRow& row, const ZooParameter& parameter, std::int64_t 
 }
 
 std::int64_t number(const ZooRow& row, const ZooParameter& parameter, std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) {
+  const auto value = parse_number<std::int64_t>(text);
+  if (!value) {
     throw BadInput("zoo:" + std::string(row.name), std::string(parameter.name) + "=" + std::string(text) + " is no whole number from " +
                                                        std::to_string(parameter.least) + " to " + std::to_string(parameter.most));
   }
-  check_range(row, parameter, value);
-  return value;
+  check_range(row, parameter, *value);
+  return *value;
 }
 
 /// Takes the text up to the next '&' off `rest`.
@@ -77,6 +77,7 @@ ZooChoice parse(std::string_view reference) {
   if (row == rows.end()) throw BadInput("zoo:" + std::string(name), "there is no such model; there are " + names_of(rows));
   ZooChoice choice{&*row, {}};
   for (const ZooParameter& p : row->parameters) choice.values.emplace(p.name, p.otherwise);
+  std::set<std::string_view> given;
   std::string_view rest = reference.substr(std::min(question + 1, reference.size()));
   while (!rest.empty()) {
     const std::string_view item = next_assignment(rest);
@@ -84,6 +85,8 @@ ZooChoice parse(std::string_view reference) {
     if (equals == std::string_view::npos)
       throw BadInput("zoo:" + std::string(name), "'" + std::string(item) + "' must be a parameter and a number, as in batch=8");
     const ZooParameter& parameter = parameter_named(*row, item.substr(0, equals));
+    if (!given.insert(parameter.name).second)
+      throw BadInput("zoo:" + std::string(name), "'" + std::string(parameter.name) + "' is given twice; keep one");
     choice.values[std::string(parameter.name)] = number(*row, parameter, item.substr(equals + 1));
   }
   return choice;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 
 namespace rehearsal::traces::published {
 namespace {
@@ -42,9 +42,8 @@ constexpr std::array<Section, 4> kSections{{{"model", &Record::model, kModelKeys
 bool known(std::string_view list, const std::string& key) { return list.empty() || list.find(" " + key + " ") != std::string_view::npos; }
 
 std::optional<double> number_in(const std::string& text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failure == std::errc() && end == text.data() + text.size() && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  const auto value = parse_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 Field field_of(const Json& value) {
