@@ -56,6 +56,10 @@ class Temporary {
   bool renamed_ = false;
 };
 
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
 /// The new name itself survives a power failure only after this; file systems without it (EINVAL) have nothing to flush.
 void flush_folder(const std::filesystem::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -66,17 +70,20 @@ void flush_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-void write_file_atomically(const std::string& path, std::string_view bytes) {
-  const std::filesystem::path target(path);
-  const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+void require_place(const std::string& path) {
   std::error_code error;
-  if (path.empty() || std::filesystem::is_directory(target, error))
+  if (path.empty() || std::filesystem::is_directory(path, error))
     throw BadInput(path.empty() ? "''" : path, "is a folder or no name; name a file");
+  const auto folder = folder_of(path);
   if (!std::filesystem::is_directory(folder, error)) throw BadInput(path, "the folder " + folder.string() + " does not exist");
+}
+
+void write_file_atomically(const std::string& path, std::string_view bytes) {
+  require_place(path);
   Temporary file(path);
   file.write(bytes);
   file.finish();
-  flush_folder(folder);
+  flush_folder(folder_of(path));
 }
 
 }  // namespace rehearsal

@@ -9,4 +9,7 @@ namespace rehearsal {
 /// permission). Both name the file; the temporary one is gone in either case.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
+/// Throws that BadInput now, for what is to be written after long work.
+void require_place(const std::string& path);
+
 }  // namespace rehearsal

@@ -1,5 +1,6 @@
 #include "cli/assessment_json.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <CLI/CLI.hpp>
@@ -19,7 +20,25 @@ void Extent::add_to(CLI::App& app) {
   app.add_option("--tokens", tokens, "tokens of the whole training");
 }
 
-double steps_of(const Extent& extent, std::int64_t batch) {
+namespace {
+
+void require_positive(const char* flag, const std::optional<double>& value) {
+  if (value && !(*value > 0 && std::isfinite(*value))) throw BadInput(flag, "must be a finite number above 0");
+}
+
+/// Positions of the longest sequence of tokens that the model reads; 0 when it reads none.
+std::int64_t tokens_per_sample(const graph::Graph& model) {
+  std::int64_t longest = 0;
+  for (const auto input : model.inputs())
+    if (const auto& type = model[input].type; type.shape.size() == 2 && is_integer(type.dtype)) longest = std::max(longest, type.shape[1]);
+  return longest;
+}
+
+}  // namespace
+
+double steps_of(const Extent& extent, std::int64_t batch, const graph::Graph& model) {
+  require_positive("--epochs", extent.epochs);
+  require_positive("--tokens", extent.tokens);
   const int given = (extent.steps ? 1 : 0) + (extent.epochs ? 1 : 0) + (extent.tokens ? 1 : 0);
   if (given > 1) throw BadInput("--steps, --epochs and --tokens", "give one of them");
   if (extent.steps) {
@@ -30,8 +49,10 @@ double steps_of(const Extent& extent, std::int64_t batch) {
     if (!extent.dataset || *extent.dataset < 1) throw BadInput("--epochs", "needs --dataset N, the samples of an epoch");
     return std::ceil(*extent.epochs * static_cast<double>(*extent.dataset) / static_cast<double>(batch));
   }
-  if (extent.tokens) return std::ceil(*extent.tokens / static_cast<double>(batch * extent.tokens_per_sample));
-  return 1;
+  if (!extent.tokens) return 1;
+  const auto tokens = tokens_per_sample(model);
+  if (tokens == 0) throw BadInput("--tokens", "the model reads no sequence of tokens; give --steps, or --epochs and --dataset");
+  return std::ceil(*extent.tokens / static_cast<double>(batch * tokens));
 }
 
 Json to_json(const costmodel::Interval& i) { return {{"value", i.value}, {"low", i.low}, {"high", i.high}}; }

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/terminal.hpp"
+#include "graph/graph.hpp"
 #include "plan/assessment.hpp"
 
 namespace CLI {
@@ -19,12 +20,12 @@ struct Extent {
   std::optional<std::int64_t> steps;
   std::optional<double> epochs, tokens;
   std::optional<std::int64_t> dataset;  ///< samples of an epoch
-  std::int64_t tokens_per_sample = 1;
 
   void add_to(CLI::App&);  ///< --steps, --epochs, --dataset, --tokens
 };
-/// Steps of the extent; 1 when nothing is given. Throws BadInput for --epochs without --dataset.
-[[nodiscard]] double steps_of(const Extent&, std::int64_t batch);
+/// Steps of the extent; 1 when nothing is given. Throws BadInput for --epochs without --dataset, and for --tokens when no input of the
+/// model is a sequence of tokens (samples by positions, of integers).
+[[nodiscard]] double steps_of(const Extent&, std::int64_t batch, const graph::Graph& model);
 
 [[nodiscard]] nlohmann::ordered_json interval_json(double value, double log_error);
 [[nodiscard]] nlohmann::ordered_json to_json(const costmodel::Interval&);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <new>
@@ -81,6 +82,11 @@ int main(int argc, char** argv) {
     parser->add_option("--format", parsed[i].format, "text or json")->check(CLI::IsMember({"text", "json"}));
     parsed[i].parser = parser;
     parsed[i].action = row.add(*parser);
+  }
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (!first.empty() && first[0] != '-' && std::ranges::find(kCommands, first, &CommandRow::name) == kCommands.end()) {
+    terminal.error("'" + first + "' is no command; `rehearse --help` lists them");
+    return static_cast<int>(ExitStatus::Usage);
   }
   try {
     app.parse(argc, argv);

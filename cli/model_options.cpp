@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "formats/onnx/import.hpp"
 #include "graph/loss_scaling.hpp"
 #include "graph/zoo/zoo.hpp"
@@ -17,12 +18,8 @@ std::int64_t bind_value(const std::string& text, std::string& name) {
   const auto equals = text.find('=');
   if (equals == std::string::npos) throw BadInput("--bind " + text, "write NAME=VALUE, for example --bind seq=128");
   name = text.substr(0, equals);
-  try {
-    std::size_t used = 0;
-    const auto value = std::stoll(text.substr(equals + 1), &used);
-    if (used == text.size() - equals - 1 && value > 0) return value;
-  } catch (const std::exception&) {
-  }
+  const auto value = parse_number<std::int64_t>(std::string_view(text).substr(equals + 1));
+  if (value && *value > 0) return *value;
   throw BadInput("--bind " + text, "the value must be a whole number above 0");
 }
 
@@ -52,12 +49,8 @@ double clip_norm_of(const ModelOptions& o) {
 graph::LossScale loss_scale_of(const ModelOptions& o) {
   if (o.loss_scale.empty()) return {};
   if (o.loss_scale == "dynamic") return {graph::kFirstLossScale, true};
-  try {
-    std::size_t used = 0;
-    const double scale = std::stod(o.loss_scale, &used);
-    if (used == o.loss_scale.size() && scale > 0 && std::isfinite(scale)) return {scale, false};
-  } catch (const std::exception&) {
-  }
+  const auto scale = parse_number<double>(o.loss_scale);
+  if (scale && *scale > 0 && std::isfinite(*scale)) return {*scale, false};
   throw BadInput("--loss-scale " + o.loss_scale, "must be a finite number above 0, or dynamic");
 }
 
@@ -112,27 +105,29 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
   app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
   app.add_option("--dtype", dtype, "f32, f64, tf32, f16, bf16 or fp8");
-  app.add_option("--seed", seed, "of everything random");
+  app.add_option("--seed", seed, "of everything random")->check(CLI::NonNegativeNumber);
 }
 
 LoadedModel load_model(const ModelOptions& o, bool inspect) {
   if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
     throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
   LoadedModel loaded;
-  if (o.model.starts_with("zoo:")) {
-    loaded.graph = graph::zoo::build(o.model, o.batch);
-    for (const auto& t : loaded.graph.tensors()) loaded.tensors[t.name] = t.type;
-    return loaded;
-  }
   formats::ImportOptions options;
-  options.batch = o.batch;
-  options.collect_unknown = inspect;
-  options.allow_missing_weights = inspect;
   for (const auto& bind : o.binds) {
     std::string name;
     const auto value = bind_value(bind, name);
     options.binds[name] = value;
   }
+  if (o.model.starts_with("zoo:")) {
+    if (!o.binds.empty())
+      throw BadInput("--bind " + o.binds.front(), "a model of the zoo names no sizes; write them as in zoo:resnet50?image=64");
+    loaded.graph = graph::zoo::build(o.model, o.batch);
+    for (const auto& t : loaded.graph.tensors()) loaded.tensors[t.name] = t.type;
+    return loaded;
+  }
+  options.batch = o.batch;
+  options.collect_unknown = inspect;
+  options.allow_missing_weights = inspect;
   auto imported = formats::import_onnx(o.model, options);
   loaded.graph = std::move(imported.graph);
   loaded.warnings = std::move(imported.warnings);

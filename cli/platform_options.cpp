@@ -71,7 +71,7 @@ plan::PlanContext JobSetup::context(const ModelOptions& model) const {
 }
 
 plan::PlanFile plan_argument(const std::string& text) {
-  const bool is_file = text.size() > 5 && text.compare(text.size() - 5, 5, ".json") == 0;
+  const bool is_file = text.size() > 5 && text.ends_with(".json");
   if (is_file || (text.find('=') == std::string::npos && std::filesystem::exists(text))) return plan::read_plan_file(text);
   return {plan::parse_plan(text), {}};
 }

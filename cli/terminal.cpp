@@ -31,7 +31,7 @@ class Bar final : public Progress {
   }
   void advance(std::string_view what, double done, double total) override {
     if (!shown_ || total <= 0) return;
-    const int filled = static_cast<int>(30 * done / total);
+    const auto filled = static_cast<int>(30 * done / total);
     err_ << '\r' << label_ << " [" << std::string(static_cast<std::size_t>(filled), '#')
          << std::string(static_cast<std::size_t>(30 - filled), '.') << "] " << done << " of " << total << ' ' << what << "\033[K"
          << std::flush;
@@ -45,10 +45,6 @@ class Bar final : public Progress {
   bool shown_, drawn_ = false;
 };
 
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 std::string number_text(double value) {
   char buffer[40];
   std::snprintf(buffer, sizeof buffer,
@@ -58,12 +54,12 @@ std::string number_text(double value) {
 
 /// A number under a key such as "step_seconds" with the unit that the key's end names.
 std::string with_unit(const std::string& key, double value) {
-  if (ends_with(key, "seconds")) return rehearsal::to_text(Seconds(value));
-  if (ends_with(key, "bytes")) return rehearsal::to_text(Bytes(value));
-  if (ends_with(key, "joules")) return rehearsal::to_text(Joules(value));
-  if (ends_with(key, "dollars")) return rehearsal::to_text(Dollars(value));
-  if (ends_with(key, "flops")) return rehearsal::to_text(Flops(value));
-  if (ends_with(key, "_kg")) return number_text(value) + " kg";
+  if (key.ends_with("seconds")) return rehearsal::to_text(Seconds(value));
+  if (key.ends_with("bytes")) return rehearsal::to_text(Bytes(value));
+  if (key.ends_with("joules")) return rehearsal::to_text(Joules(value));
+  if (key.ends_with("dollars")) return rehearsal::to_text(Dollars(value));
+  if (key.ends_with("flops")) return rehearsal::to_text(Flops(value));
+  if (key.ends_with("_kg")) return number_text(value) + " kg";
   return number_text(value);
 }
 
@@ -89,7 +85,7 @@ std::string scalar_text(const std::string& key, const Json& v) {
 
 std::string title(std::string key) {
   for (const char* unit : {"_seconds", "_bytes", "_joules", "_dollars", "_kg"})
-    if (ends_with(key, unit)) key.resize(key.size() - std::string_view(unit).size());
+    if (key.ends_with(unit)) key.resize(key.size() - std::string_view(unit).size());
   std::replace(key.begin(), key.end(), '_', ' ');
   return key;
 }

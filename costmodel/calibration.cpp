@@ -1,11 +1,11 @@
 #include "costmodel/calibration.hpp"
 
 #include <fstream>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -198,14 +198,6 @@ Calibration calibration_of(const Json& json, const std::string& where) {
   return c;
 }
 
-Json parse(const std::string& text, const std::string& where) {
-  try {
-    return Json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw BadInput(where, std::string("is not JSON: ") + error.what());
-  }
-}
-
 }  // namespace
 
 std::string_view family_name(graph::CostFamily family) { return kFamilyNames[static_cast<std::size_t>(family)]; }
@@ -219,11 +211,8 @@ const Correction* correction_for(const Calibration& c, const KernelCase& k) {
 }
 
 Calibration read_calibration(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(path, "cannot be read; `rehearse calibrate -o " + path + "` writes it");
-  std::ostringstream text;
-  text << in.rdbuf();
-  const auto json = parse(text.str(), path);
+  if (!std::ifstream(path)) throw BadInput(path, "cannot be read; `rehearse calibrate -o " + path + "` writes it");
+  const Json json = platforms::read_json_file(path);
   if (!json.is_object() || !json.contains("calibration"))
     throw BadInput(path, "holds no key \"calibration\"; give a file that `rehearse calibrate` wrote");
   return calibration_of(json["calibration"], path + ": calibration");
@@ -232,7 +221,7 @@ Calibration read_calibration(const std::string& path) {
 std::string to_json_text(const Calibration& c) { return json_of(c).dump(1); }
 
 Calibration calibration_from_json_text(const std::string& text, const std::string& where) {
-  return calibration_of(parse(text, where), where);
+  return calibration_of(platforms::parse_strict_json(text, where), where);
 }
 
 }  // namespace rehearsal::costmodel

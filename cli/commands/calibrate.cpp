@@ -91,8 +91,7 @@ Json result_of(const Options& o, const exec::CalibrationResult& r, double second
 
 int calibrate(const Options& o, Terminal& terminal) {
   if (exec::MpiSession::launched()) throw BadInput("calibrate", "start it alone, without mpirun: it starts the ranks that it needs");
-  if (const auto folder = std::filesystem::path(o.output).parent_path(); !folder.empty() && !std::filesystem::is_directory(folder))
-    throw BadInput(o.output, "folder " + folder.string() + " does not exist");
+  require_place(o.output);
   const double begin = exec::now_seconds();
   const Temporary partial(o.output + ".ranks");
   std::vector<std::string> arguments = {"calibrate", "--worker", partial.path()};

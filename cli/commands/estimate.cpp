@@ -64,7 +64,7 @@ int estimate_framework(const Options& o, const costmodel::FrameworkProfile& fram
   const auto assessment = closed::assess_analytic(loaded.graph, job, chosen);
   nlohmann::ordered_json result{
       {"schema", 1}, {"model", o.model.model}, {"platform", platform.name}, {"batch", *o.model.batch}, {"framework", framework.name}};
-  result.update(to_json(assessment, steps_of(o.extent, *o.model.batch)));
+  result.update(to_json(assessment, steps_of(o.extent, *o.model.batch, loaded.graph)));
   print_for_plan(terminal, std::move(result), assessment);
   return 0;
 }
@@ -82,7 +82,7 @@ int estimate(const Options& o, Terminal& terminal) {
   for (const auto& w : program.warnings) terminal.warn(w);
   const auto assessment = plan::assess(job, program, *evaluator, false, nullptr);
   auto result = setup.heading(o.model);
-  result.update(to_json(assessment, steps_of(o.extent, setup.training().batch)));
+  result.update(to_json(assessment, steps_of(o.extent, setup.training().batch, setup.training().graph)));
   print_for_plan(terminal, std::move(result), assessment, remedy_of(job, assessment));
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/evaluating.hpp"
@@ -19,6 +20,7 @@ struct Options {
 int evaluate(const Options& o, exec::Communicator& world, Terminal& terminal) {
   if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
   exec::require_npz(o.data);
+  if (!o.outputs.empty()) require_place(o.outputs);
   const auto values = o.checkpoint.empty() ? exec::StoredValues{} : exec::read_checkpoint(o.checkpoint);
   const auto start = std::chrono::steady_clock::now();
   const auto result = evaluate_model({o.model, o.data, o.backend, !o.outputs.empty()}, values, world);

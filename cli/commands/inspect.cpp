@@ -165,7 +165,7 @@ int inspect(const Options& o, Terminal& terminal) {
       training = graph::build_training_graph(graph::with_initial_values(loaded.graph), options);
       warnings.insert(warnings.end(), training->warnings.begin(), training->warnings.end());
     } catch (const Error& error) {
-      if (error.status() == ExitStatus::Internal) throw;
+      if (error.status() == ExitStatus::Internal || !o.model.loss.empty()) throw;  // a loss that was asked for must be possible
       refusal = error.what();
       warnings.push_back("no training graph: " + refusal);
     }

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "platforms/json.hpp"
+#include "platforms/strict_json.hpp"
 #include "traces/published/site.hpp"
 
 namespace rehearsal::cli {
@@ -28,13 +29,8 @@ struct Options {
 Json read_machine_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw BadInput(path, "cannot be read; `rehearse calibrate -o " + path + "` writes it");
-  try {
-    auto json = Json::parse(in);
-    if (!json.is_object()) throw BadInput(path, "must be an object, as `rehearse calibrate` writes it");
-    return json;
-  } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path, std::string("is not JSON: ") + error.what());
-  }
+  if (!platforms::read_json_file(path).is_object()) throw BadInput(path, "must be an object, as `rehearse calibrate` writes it");
+  return Json::parse(in);  // once more, since the order of keys is kept here
 }
 
 std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths) {

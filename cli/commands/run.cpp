@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/evaluating.hpp"
@@ -56,7 +57,7 @@ class Metrics {
 /// `rehearse run plan.json`: the plan file stands for the model, batch, loss and type that it was made for; flags stand over it.
 void take_model_of_plan(Options& o) {
   const auto& path = o.model.model;
-  if (!o.plan.empty() || path.size() < 5 || path.compare(path.size() - 5, 5, ".json") != 0) return;
+  if (!o.plan.empty() || !path.ends_with(".json")) return;
   const auto context = plan::read_plan_file(path).context;
   if (context.model.empty()) throw BadInput(path, "names no model; write rehearse run MODEL --plan " + path);
   o.plan = path;
@@ -93,8 +94,8 @@ std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64
 }
 
 std::unique_ptr<exec::DataSource> data_of(const Options& o, const graph::TrainingGraph& training) {
-  if (o.data == "synthetic") return exec::synthetic_data(training, o.model.seed);
   if (o.shuffle != "on" && o.shuffle != "off") throw BadInput("--shuffle " + o.shuffle, "use on or off");
+  if (o.data == "synthetic") return exec::synthetic_data(training, o.model.seed);
   return exec::npz_data(o.data, training, {o.shuffle == "on", o.model.seed});
 }
 
@@ -122,12 +123,8 @@ void check_outputs(const Options& o) {
   if (o.checkpoint_every < 0)
     throw BadInput("--checkpoint-every " + std::to_string(o.checkpoint_every), "must be a number of steps, or 0 for the end only");
   if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw BadInput("--checkpoint-every", "needs --checkpoint DIR");
-  for (const auto& [flag, file] : {std::pair{"--trace ", o.trace}, {"--export ", o.trained}}) {
-    const auto folder = std::filesystem::path(file).parent_path();
-    if (!folder.empty() && !std::filesystem::is_directory(folder))
-      throw BadInput(flag + file, "the folder " + folder.string() + " does not exist");
-    if (std::filesystem::is_directory(file)) throw BadInput(flag + file, "is a folder; name a file");
-  }
+  for (const auto& file : {o.trace, o.trained})
+    if (!file.empty()) require_place(file);
   if (!o.eval.empty()) exec::require_npz(o.eval);
 }
 
@@ -159,7 +156,7 @@ void write_graph(const Options& o, const exec::StoredValues& values) {
 }
 
 void write_trained(const Options& o, const exec::StoredValues& values, Terminal& terminal) {
-  if (o.model.model.rfind("zoo:", 0) == 0) return write_graph(o, values);
+  if (o.model.model.starts_with("zoo:")) return write_graph(o, values);
   try {
     write_file(o, values);
   } catch (const Refusal& refusal) {

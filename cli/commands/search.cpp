@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
@@ -23,24 +25,19 @@ struct Options {
 /// "30s" is a time, "2000plans" a count.
 void set_budget(const std::string& text, plan::SearchOptions& options) {
   if (text.empty()) return;
-  std::size_t used = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  const auto unit = text.substr(used);
-  const bool good = used > 0 && std::isfinite(number) && number > 0;
+  std::string_view unit = text;
+  const auto number = take_number<double>(unit);
+  const bool good = number && std::isfinite(*number) && *number > 0;
   if (good && unit == "plans")
-    options.plans = static_cast<std::int64_t>(number);
+    options.plans = static_cast<std::int64_t>(*number);
   else if (good && (unit == "s" || unit == "ms" || unit == "min"))
-    options.seconds = number * (unit == "ms" ? 1e-3 : unit == "min" ? 60 : 1);
+    options.seconds = *number * (unit == "ms" ? 1e-3 : unit == "min" ? 60 : 1);
   else
     throw BadInput("--budget " + text, "write a time such as 30s, or a count such as 2000plans");
 }
 
 int search(const Options& o, Terminal& terminal) {
+  if (!o.output.empty()) require_place(o.output);
   const JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
   plan::SearchOptions options;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
@@ -101,13 +102,14 @@ void write_trace(const Options& o, const JobSetup& setup, const Simulated& s) {
 
 int simulate(const Options& given, Terminal& terminal) {
   const auto o = with_model_of_program(given);
+  if (!o.trace.empty()) require_place(o.trace);
   const JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto s = simulate_plan(o, setup, terminal);
   if (!o.trace.empty()) write_trace(o, setup, s);
   auto result = setup.heading(o.model);
   result["fidelity"] = o.fidelity;
-  result.update(to_json(s.assessment, steps_of(o.extent, setup.training().batch)));
+  result.update(to_json(s.assessment, steps_of(o.extent, setup.training().batch, setup.training().graph)));
   result["events"] = s.cost.events;
   result["wall_seconds"] = s.wall_seconds;
   if (!o.trace.empty()) result["trace"] = o.trace;

@@ -108,7 +108,13 @@ class Searching {
       return prune(violations.front().key + ": " + violations.front().remedy);
     const int shares = plan.pp * plan.tp * plan.ep * (plan.zero > 0 ? plan.dp : 1);
     const auto floor = static_cast<double>(weights_floor()) / shares;
-    if (floor > platforms::device_of(job_.platform, 0).memory.value.value()) return prune("parameters alone exceed the memory");
+    const auto capacity = platforms::device_of(job_.platform, 0).memory.value;
+    if (floor > capacity.value()) {
+      if (last_refusal_.empty())
+        last_refusal_ = to_text(plan) + " needs at least " + to_text(Bytes(floor)) +
+                        " of each device for parameters and optimizer, and it has " + to_text(capacity) + "; use more devices";
+      return prune("parameters alone exceed the memory");
+    }
     try {
       auto a = assess(job_, plan, *evaluator_);
       ++result_.searched;

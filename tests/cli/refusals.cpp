@@ -1,0 +1,59 @@
+// Values that no command can use: what is said, and with which status.
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+struct Refused {
+  const char* arguments;
+  int status;
+  const char* word;
+};
+
+const std::string kOnA100 = " --platform dgx-a100 --devices 2 --batch 8 ";
+
+}  // namespace
+
+TEST_CASE("values that mean nothing are refused by name") {
+  const std::string gpt = std::string(kGpt) + " ";
+  for (const auto& [arguments, status, word] : {Refused{"estimate GPT --tokens -5", 1, "--tokens"},
+                                                {"estimate GPT --tokens nan", 1, "--tokens"},
+                                                {"estimate GPT --epochs 0 --dataset 10", 1, "--epochs"},
+                                                {"estimate 'zoo:resnet18?image=32' --tokens 100", 1, "no sequence"},
+                                                {"estimate GPT --seed -1", 2, "seed"},
+                                                {"estimate GPT --bind seq=8", 1, "names no sizes"},
+                                                {"estimate GPT --bind seq", 1, "NAME=VALUE"},
+                                                {"estimate GPT --bind seq=many", 1, "whole number"},
+                                                {"estimate 'zoo:gpt?layers=1&layers=2'", 1, "given twice"},
+                                                {"search GPT --budget 10parsecs", 1, "30s"},
+                                                {"search GPT --budget 1 -o /nowhere/at/all.json", 1, "does not exist"},
+                                                {"simulate GPT --trace /nowhere/at/all.json", 1, "does not exist"}}) {
+    std::string command = arguments;
+    if (const auto at = command.find("GPT"); at != std::string::npos) command.replace(at, 3, kGpt);
+    INFO(command);
+    check_failure(rehearse(command + kOnA100), status, {word});
+  }
+  check_failure(rehearse("inspekt zoo:resnet18"), 2, {"inspekt", "--help"});
+  check_failure(rehearse("inspect zoo:resnet18 --loss hinge"), 1, {"hinge", "cross-entropy"});
+  check_failure(rehearse("run " + gpt + "--batch 4 --shuffle perhaps"), 1, {"--shuffle", "on or off"});
+}
+
+TEST_CASE("tokens are counted by the positions of a sample") {
+  // batches of 8 samples of 4 positions: 320 tokens are 10 steps
+  CHECK(result_of(rehearse(std::string("estimate ") + kGpt + kOnA100 + "--tokens 320 --format json")).at("steps") == 10);
+}
+
+TEST_CASE("a model too large for every plan is refused with what is missing") {
+  check_failure(rehearse("search 'zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200' --platform dgx-a100 --devices 1 --batch 8"),
+                3, {"at least", "GB"});
+}
+
+TEST_CASE("a key that measurements give twice is refused") {
+  const auto file = std::filesystem::temp_directory_path() / "rehearsal_refusals.json";
+  std::ofstream(file) << R"({"calibration": {"schema": 1, "schema": 1}})";
+  check_failure(rehearse(std::string("estimate ") + kGpt + kOnA100 + "--machine " + file.string()), 1,
+                {"rehearsal_refusals.json", "schema", "twice"});
+  std::filesystem::remove(file);
+}
