@@ -11,7 +11,7 @@ constexpr double kLeastShare = 0.05;  // of dynamic power: no board runs below
 constexpr int kNodeOfReference = 8;   // devices of the node that host_power_8 speaks of
 
 bool older_than_volta(std::string_view generation) {
-  return generation.rfind("kepler", 0) == 0 || generation.rfind("maxwell", 0) == 0 || generation.rfind("pascal", 0) == 0;
+  return generation.starts_with("kepler") || generation.starts_with("maxwell") || generation.starts_with("pascal");
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ class Evaluation {
     const double loss = evaluator.run(rest);
     const auto& step = evaluator.model().step;
     const auto labels = labels_of(step, rest);
-    double weight = static_cast<double>(step.batch);
+    auto weight = static_cast<double>(step.batch);
     if (!labels.empty() && has_classes(evaluator)) {
       const auto hits = hits_of(evaluator.output(0), labels);
       weight = static_cast<double>(hits.labels);

@@ -80,12 +80,14 @@ std::string Attributes::text(std::string_view key, std::string_view otherwise) c
 
 std::vector<std::int64_t> Attributes::integers(std::string_view key, std::vector<std::int64_t> otherwise) const {
   const auto* value = find(key);
-  return value ? expect<std::vector<std::int64_t>>(key, *value, 3) : std::move(otherwise);
+  if (value != nullptr) return expect<std::vector<std::int64_t>>(key, *value, 3);
+  return otherwise;
 }
 
 std::vector<double> Attributes::numbers(std::string_view key, std::vector<double> otherwise) const {
   const auto* value = find(key);
-  return value ? expect<std::vector<double>>(key, *value, 4) : std::move(otherwise);
+  if (value != nullptr) return expect<std::vector<double>>(key, *value, 4);
+  return otherwise;
 }
 
 std::string Attributes::to_text() const {

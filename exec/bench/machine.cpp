@@ -48,7 +48,7 @@ std::string first_line(const std::string& path) {
 std::string proc_value(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    if (line.rfind(key, 0) != 0) continue;
+    if (!line.starts_with(key)) continue;
     const auto at = line.find_first_not_of(" \t", line.find(':') + 1);
     return at == std::string::npos ? "" : line.substr(at);
   }
@@ -98,7 +98,7 @@ CoreLimits measure_core(double seconds) {
 
 int physical_cores() {
   std::set<std::string> cores;
-  const int processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   for (int c = 0; c < processors; ++c) {
     const auto siblings = first_line("/sys/devices/system/cpu/cpu" + std::to_string(c) + "/topology/thread_siblings_list");
     cores.insert(siblings.empty() ? std::to_string(c) : siblings);

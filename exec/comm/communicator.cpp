@@ -22,11 +22,11 @@ static_assert(sizeof(MPI_Request) <= sizeof(Request::handle));
 
 MPI_Request unpacked(const Request& request) {
   MPI_Request handle;
-  std::memcpy(&handle, &request.handle, sizeof handle);
+  std::memcpy(&handle, &request.handle, sizeof(MPI_Request));
   return handle;
 }
 
-void pack(Request& request, MPI_Request handle) { std::memcpy(&request.handle, &handle, sizeof handle); }
+void pack(Request& request, MPI_Request handle) { std::memcpy(&request.handle, &handle, sizeof(MPI_Request)); }
 
 constexpr int kServiceTag = 1;
 constexpr std::size_t kLargestMessage = std::numeric_limits<int>::max();

@@ -17,7 +17,7 @@ namespace rehearsal::exec {
 class CpuBackend final : public plan::Backend {
  public:
   /// Throws BadInput for a name other than "auto", "onednn", "reference".
-  explicit CpuBackend(const std::string& name);
+  explicit CpuBackend(const std::string& wanted);
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;

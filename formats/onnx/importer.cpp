@@ -236,7 +236,7 @@ void Importer::bind_result(const std::string& name, Meaning meaning, std::size_t
 
 bool Importer::reads_unknown(const onnx::NodeProto& node, Scope& scope) {
   if (!options_.collect_unknown) return false;
-  const auto names = node.input();
+  const auto& names = node.input();
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     return !name.empty() && std::holds_alternative<std::monostate>(look_up(name, scope));
   });

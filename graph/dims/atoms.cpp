@@ -300,12 +300,11 @@ std::optional<std::vector<Factors>> Atoms::cut(const Factors& dimension, std::sp
       const AtomId a = find(rest.back());
       rest.pop_back();
       const std::int64_t n = size(a);
-      if (at(a).kind == Kind::Product) {
-        push_reversed(leaves({a}), rest);
-      } else if (n != 0 && wanted % n == 0) {
+      const bool product = at(a).kind == Kind::Product;
+      if (!product && n != 0 && wanted % n == 0) {
         part.push_back(a);
         wanted /= n;
-      } else if (n % wanted == 0 && split(a, wanted)) {
+      } else if (product || (n % wanted == 0 && split(a, wanted))) {
         push_reversed(leaves({a}), rest);
       } else {
         return std::nullopt;

@@ -143,7 +143,7 @@ void DimsInference::transpose(NodeId id) {
 void DimsInference::split_pieces(NodeId id) {
   const Node& node = graph_[id];
   const TensorDims in = dims_.of_operand(id, 0);
-  const std::size_t axis = static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", 0), in.size()));
+  const auto axis = static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", 0), in.size()));
   std::int64_t begin = 0;
   for (const TensorId t : node.outputs) {
     if (t == TensorId::None) continue;
@@ -182,7 +182,7 @@ void DimsInference::slice(NodeId id) {
 void DimsInference::concat(NodeId id) {
   const Node& node = graph_[id];
   TensorDims out = dims_.of_operand(id, 0);
-  const std::size_t axis = static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", 0), out.size()));
+  const auto axis = static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", 0), out.size()));
   std::vector<Factors> segments;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == TensorId::None) continue;

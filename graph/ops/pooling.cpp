@@ -89,7 +89,7 @@ SplitRule pool_labels(const NodeView& node) {
 
 /// One comparison or addition per tap of every window; `windows` is the tensor at the pooled resolution.
 Work taps_work(const NodeView& node, const Shape& windows) {
-  const double taps = static_cast<double>(element_count(node.attributes.integers("kernel_shape")));
+  const auto taps = static_cast<double>(element_count(node.attributes.integers("kernel_shape")));
   return {Flops(taps * static_cast<double>(element_count(windows))), traffic(node)};
 }
 Work pool_work(const NodeView& node) { return taps_work(node, node.output().shape); }

@@ -27,7 +27,7 @@ std::vector<Pass> passes(const PipelineShape& s, bool backward) {
 std::vector<PipelineSlot> order(int stage, const PipelineShape& s) {
   const auto forward = passes(s, false), backward = passes(s, true);
   const int groups = std::max(1, s.micro_batches / s.stages);
-  const int first_group = static_cast<int>(block(s.micro_batches, groups, groups - 1).count());
+  const auto first_group = static_cast<int>(block(s.micro_batches, groups, groups - 1).count());
   const auto ahead =
       static_cast<std::size_t>(std::min(s.micro_batches * s.chunks, (s.chunks - 1) * first_group + 2 * (s.stages - stage - 1) + 1));
   std::vector<PipelineSlot> slots;

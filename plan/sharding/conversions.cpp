@@ -102,7 +102,7 @@ class ConversionList {
     for (const int known : of_tensor_[graph::index(t)]) {
       if (s_.conversions[static_cast<std::size_t>(known)].to == want) return known;
     }
-    const int added = static_cast<int>(s_.conversions.size());
+    const auto added = static_cast<int>(s_.conversions.size());
     s_.conversions.push_back({t, have, want, StepOrder(task_, have, want).steps(), phase, {}});
     of_tensor_[graph::index(t)].push_back(added);
     return added;

@@ -46,7 +46,7 @@ TEST_CASE("every kernel of the sweep runs and is fast where it costs") {
     CHECK(measured.runs()[0].wall > 0);
     const auto& k = measured.kernel();
     identities.insert(k.op + k.implementation + k.signature);
-    if (k.implementation.rfind("reference", 0) == 0) slow.insert(k.op);
+    if (k.implementation.starts_with("reference")) slow.insert(k.op);
     ++count;
   }
   CHECK(count > 100);

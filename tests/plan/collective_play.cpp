@@ -123,7 +123,7 @@ double busiest_rank(const Steps& steps, const Clock& clock) {
   for (std::size_t r = 0; r < steps.size(); ++r) {
     double total = 0, step = 0;
     for (const auto& s : steps[r]) {
-      const int me = static_cast<int>(r);
+      const auto me = static_cast<int>(r);
       if (s.send_to == me) continue;
       const auto bytes = [&](std::int64_t count) { return Bytes(static_cast<double>(count) * clock.bytes_per_element); };
       if (s.send_to >= 0) step = std::max(step, clock.message(me, s.send_to, bytes(s.send_count)).value());

@@ -101,10 +101,10 @@ void set_batches(const Record& r, RecordJob& job) {
 
 Recompute recompute_of(const Record& r) {
   const auto text = r.plan.text("recompute");
-  if (text.rfind("full-except", 0) == 0) return Recompute::FullExceptLast;
-  if (text.rfind("full", 0) == 0) return Recompute::Full;
-  if (text.rfind("selective-op", 0) == 0) return Recompute::SelectiveOps;
-  return text.rfind("selective", 0) == 0 ? Recompute::Selective : Recompute::None;
+  if (text.starts_with("full-except")) return Recompute::FullExceptLast;
+  if (text.starts_with("full")) return Recompute::Full;
+  if (text.starts_with("selective-op")) return Recompute::SelectiveOps;
+  return text.starts_with("selective") ? Recompute::Selective : Recompute::None;
 }
 
 int interleave_of(const Record& r, const RecordJob& job) {
@@ -127,8 +127,8 @@ int zero_of(const Record& r) {
 
 std::string precision_text(const Record& r, const RecordJob& job) {
   auto text = r.plan.text("precision");
-  if (text.rfind("fp32/tf32", 0) == 0) return "tf32";
-  if (text.rfind("fp32", 0) == 0)
+  if (text.starts_with("fp32/tf32")) return "tf32";
+  if (text.starts_with("fp32"))
     // PyTorch computes convolutions in tf32 where the device can, unless told otherwise; "not stated" leaves that default.
     return text.size() > 4 && job.framework->launch == costmodel::LaunchMode::Eager &&
                    job.machine.platform.nodes.front().device.peak("tf32")

@@ -162,7 +162,7 @@ platforms::IntraLink intra_of(const Record& r, const Device& d, int per_node) {
 /// Devices that share one fabric of links: what collectives call a node.
 int fabric_size(const Device& d, int per_node) {
   constexpr int kRack = 72;  // GB200 and GB300 NVL72
-  return d.name.rfind("GB200", 0) == 0 || d.name.rfind("GB300", 0) == 0 ? kRack : per_node;
+  return d.name.starts_with("GB200") || d.name.starts_with("GB300") ? kRack : per_node;
 }
 
 void set_cards(RecordMachine& machine, const Record& r, int per_node) {
@@ -197,7 +197,7 @@ RecordMachine machine_of(const Record& r) {
   const double count = h.number_or("count", r.plan.number_or("ranks", degrees));
   if (count < 1 || count > 1e7 || count != std::floor(count)) throw Refusal("hardware.count: must be a whole number from 1 to 10000000");
   machine.devices = static_cast<int>(count);
-  const int per_node = static_cast<int>(std::clamp(h.number_or("gpus_per_node", 8), 1.0, 1024.0));
+  const auto per_node = static_cast<int>(std::clamp(h.number_or("gpus_per_node", 8), 1.0, 1024.0));
   platforms::NodeGroup node;
   node.device = *device;
   node.devices = fabric_size(*device, per_node);

@@ -46,7 +46,8 @@ std::string transformer_kind(const Record& r, const std::string& name) {
 const Shape* shape_behind(const Record& r, const std::string& name) {
   const auto* known = known_shape(name);
   const auto differs = [&](const char* key, int of_table) { return r.model.number_or(key, of_table) != of_table; };
-  const bool other = known != nullptr && (differs("layers", known->layers) || differs("hidden", known->hidden) || differs("heads", known->heads));
+  const bool other =
+      known != nullptr && (differs("layers", known->layers) || differs("hidden", known->hidden) || differs("heads", known->heads));
   return other ? nullptr : known;
 }
 
@@ -98,7 +99,10 @@ RecordModel transformer(const Record& r, const std::string& name) {
                   {"kv_heads", take("kv_heads", &Shape::kv_heads, static_cast<double>(heads))},
                   {"ffn", take("ffn", &Shape::ffn, usual_width(kind, wide))},
                   {"seq", seq},
-                  {"vocab", take("vocab", &Shape::vocab, kind == "bert" ? 30522 : kind == "llama" ? 32000 : 50257)}};
+                  {"vocab", take("vocab", &Shape::vocab,
+                                 kind == "bert"    ? 30522
+                                 : kind == "llama" ? 32000
+                                                   : 50257)}};
   set_experts(r, known, model);
   fit_heads(model, kind == "llama" || kind == "gpt-neox" || model.values.contains("experts"));
   const bool experts = model.values.contains("experts");
@@ -185,9 +189,8 @@ RecordModel encoder_decoder(const Record& r, const std::string& name) {
 
 RecordModel model_of(const Record& r) {
   const auto name = dashed(r.model.text("name"));
-  const bool transformer_like = r.model.number_or("hidden", 0) > 0 || known_shape(name) != nullptr || r.family.rfind("transformer", 0) == 0;
-  const bool pair =
-      r.model.has("enc_layers") || name.rfind("transformer-b", 0) == 0 || name.rfind("t5", 0) == 0 || name.rfind("mt5", 0) == 0;
+  const bool transformer_like = r.model.number_or("hidden", 0) > 0 || known_shape(name) != nullptr || r.family.starts_with("transformer");
+  const bool pair = r.model.has("enc_layers") || name.starts_with("transformer-b") || name.starts_with("t5") || name.starts_with("mt5");
   auto model = pair ? encoder_decoder(r, name) : transformer_like ? transformer(r, name) : image_model(r, name);
   model.epoch_samples = usual_epoch(name, model.seq);
   return model;

@@ -39,10 +39,10 @@ void run_forward(const Call& call) {
 void run_gradient_input(const Call& call) {
   const Rows rows(call.in_shape(0), call.attributes());
   const float* scale = optional_in(call, 4);
-  const double count = static_cast<double>(rows.length);
+  const auto count = static_cast<double>(rows.length);
   parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
     const float *x = call.in<float>(0) + row * rows.length, *dy = call.in<float>(3) + row * rows.length;
-    const double mean = static_cast<double>(call.in<float>(1)[row]), inverse = static_cast<double>(call.in<float>(2)[row]);
+    const auto mean = static_cast<double>(call.in<float>(1)[row]), inverse = static_cast<double>(call.in<float>(2)[row]);
     double sums[2];
     loops().scaled_sums(x, dy, scale, rows.length, mean, sums);
     const double linear = inverse * inverse * inverse * sums[1] / count, constant = linear * mean - inverse * sums[0] / count;

@@ -198,7 +198,7 @@ void run_gradient(const Call& call) {
   const auto count = static_cast<std::int64_t>(picks.rows.size());
   parallel_ranges(call.threads(), outer * size, kElementsWorthAThread / inner + 1,
                   [&, size = size, inner = inner](std::int64_t first, std::int64_t last) {
-                    float* dx = call.out<float>();
+                    auto* dx = call.out<float>();
                     std::memset(dx + first * inner, 0, static_cast<std::size_t>((last - first) * inner) * sizeof(float));
                     for (std::int64_t o = first / size; o * size < last; ++o) {
                       for (std::int64_t i = 0; i < count; ++i) {

@@ -67,7 +67,7 @@ graph::Shape in_memory_order(graph::Shape shape, plan::Format format) {
   return shape;
 }
 
-Image::Image(const graph::Shape& shape) : batch(shape[0]), channels(shape[1]), pixels(1) {
+Image::Image(const graph::Shape& shape) : batch(shape[0]), channels(shape[1]) {
   for (std::size_t d = 2; d < shape.size(); ++d) pixels *= shape[d];
 }
 

@@ -34,7 +34,7 @@ bool follow(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
 
 /// An image as its kernels see it.
 struct Image {
-  std::int64_t batch, channels, pixels;
+  std::int64_t batch, channels, pixels = 1;
   explicit Image(const graph::Shape& shape);
 };
 

@@ -15,7 +15,7 @@ struct Moments {
 
 Moments moments_of(const Call& call, std::int64_t channels) {
   const double count = static_cast<double>(call.attributes().integer("count", 1)), epsilon = call.attributes().number("epsilon", 1e-5);
-  const double* sums = call.in<double>(1);
+  const auto* sums = call.in<double>(1);
   Moments m{std::vector<double>(static_cast<std::size_t>(channels)), std::vector<double>(static_cast<std::size_t>(channels))};
   for (std::size_t c = 0; c < m.mean.size(); ++c) {
     m.mean[c] = sums[c] / count;
@@ -48,8 +48,8 @@ void for_elements(const Call& call, const Image& image, const Row& row, const Bl
 /// X -> [sum, sum of squares].
 void run_sums(const Call& call) {
   const Image image(call.in_shape(0));
-  const float* x = call.in<float>(0);
-  double* out = call.out<double>();
+  const auto* x = call.in<float>(0);
+  auto* out = call.out<double>();
   const auto channels = image.channels;
   if (channels_last(call.inputs[0])) {
     return sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out,
@@ -74,8 +74,8 @@ void run_apply(const Call& call) {
     slope[c] = static_cast<float>(s);
     offset[c] = static_cast<float>(static_cast<double>(call.in<float>(3)[c]) - m.mean[c] * s);
   }
-  const float* x = call.in<float>(0);
-  float* y = call.out<float>();
+  const auto* x = call.in<float>(0);
+  auto* y = call.out<float>();
   for_elements(
       call, image,
       [&](std::int64_t c, std::int64_t at) {
@@ -90,8 +90,8 @@ void run_apply(const Call& call) {
 void run_gradient_sums(const Call& call) {
   const Image image(call.in_shape(0));
   const auto m = moments_of(call, image.channels);
-  const float *x = call.in<float>(0), *dy = call.in<float>(2);
-  double* out = call.out<double>();
+  const auto *x = call.in<float>(0), *dy = call.in<float>(2);
+  auto* out = call.out<double>();
   const auto channels = image.channels;
   if (channels_last(call.inputs[0])) {
     sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out, [&](std::int64_t first, std::int64_t rows, double* sums) {
@@ -121,8 +121,8 @@ void run_gradient_input(const Call& call) {
     x_factor[c] = static_cast<float>(-linear);
     constant[c] = static_cast<float>(linear * m.mean[c] - slope / count * gradients[c]);
   }
-  const float *x = call.in<float>(0), *dy = call.in<float>(3);
-  float* dx = call.out<float>();
+  const auto *x = call.in<float>(0), *dy = call.in<float>(3);
+  auto* dx = call.out<float>();
   for_elements(
       call, image,
       [&](std::int64_t channel, std::int64_t at) {

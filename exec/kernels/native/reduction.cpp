@@ -46,8 +46,8 @@ std::int64_t workspace_of(const Block& b) {
 void run(const Call& call) {
   const auto view = call.problem.view();
   const Block b = *block_of(call.in_shape(0), reduced_by(call.problem.schema, view), call.inputs[0].format);
-  const float* x = call.in<float>(0);
-  float* y = call.out<float>();
+  const auto* x = call.in<float>(0);
+  auto* y = call.out<float>();
   const double scale = call.attributes().number("scale", 1.0);
   const auto store = [&](float* to, const double* from, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i] * scale);

@@ -99,8 +99,7 @@ To converted(From x) {
   if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    constexpr double kLow = static_cast<double>(std::numeric_limits<To>::min()),
-                     kHigh = static_cast<double>(std::numeric_limits<To>::max());
+    constexpr auto kLow = static_cast<double>(std::numeric_limits<To>::min()), kHigh = static_cast<double>(std::numeric_limits<To>::max());
     const auto wide = static_cast<double>(x);
     if (std::isnan(wide)) return To(0);
     return wide <= kLow ? std::numeric_limits<To>::min() : wide >= kHigh ? std::numeric_limits<To>::max() : static_cast<To>(wide);

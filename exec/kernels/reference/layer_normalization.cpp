@@ -73,7 +73,7 @@ struct GradInput {
     using At = Operands<Centered>;
     const Layout layout(call);
     const T* scale = optional_in<T>(call, At::scale);
-    const double count = static_cast<double>(layout.length);
+    const auto count = static_cast<double>(layout.length);
     parallel_items(call.threads(), layout.rows, 4, [&](std::int64_t row) {
       const T *x = call.in<T>(0) + row * layout.length, *dy = call.in<T>(At::gradient) + row * layout.length;
       T* dx = call.out<T>() + row * layout.length;

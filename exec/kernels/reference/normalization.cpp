@@ -60,7 +60,7 @@ struct Sums {
   template <class T>
   static void run(const Call& call) {
     const Layout layout(call.in_shape(0), call.out_shape());
-    double* sums = call.out<double>();
+    auto* sums = call.out<double>();
     parallel_items(call.threads(), layout.statistics(), 1, [&](std::int64_t s) {
       double sum = 0, squares = 0;
       layout.for_rows_of(s, [&](std::int64_t row) {
@@ -105,7 +105,7 @@ struct GradSums {
   template <class T>
   static void run(const Call& call) {
     const Layout layout(call.in_shape(0), call.in_shape(1));
-    double* sums = call.out<double>();
+    auto* sums = call.out<double>();
     parallel_items(call.threads(), layout.statistics(), 1, [&](std::int64_t s) {
       const Moments m = moments_of(call.in<double>(1), layout.statistics(), s, call.attributes());
       const double inverse = inverse_deviation(m.variance, call.attributes());

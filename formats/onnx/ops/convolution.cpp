@@ -17,7 +17,10 @@ using Sizes = std::vector<std::int64_t>;
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 30;  ///< of a kernel, stride or dilation: products of two cannot overflow
 
-Sizes or_ones(Sizes sizes, std::size_t count) { return sizes.empty() ? Sizes(count, 1) : sizes; }
+Sizes or_ones(Sizes sizes, std::size_t count) {
+  if (sizes.empty()) sizes.assign(count, 1);
+  return sizes;
+}
 
 void require_spatial(const NodeImport& n, const Sizes& sizes, const char* key) {
   const std::size_t spatial = n.rank(0) < 2 ? 0 : n.rank(0) - 2;

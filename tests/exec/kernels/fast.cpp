@@ -295,7 +295,7 @@ TEST_CASE("the fast functions are accurate over their whole range") {
     kernel->run(std::vector<TensorView>{{x.data(), &*type[0]}}, std::vector<TensorView>{{y.data(), &*type[0]}}, {});
     double worst = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const double v = static_cast<double>(x[i]);
+      const auto v = static_cast<double>(x[i]);
       const double truth = op == std::string("Exp") ? std::exp(v) : op == std::string("Tanh") ? std::tanh(v) : 1 / (1 + std::exp(-v));
       if (truth != 0) worst = std::max(worst, std::fabs(static_cast<double>(y[i]) / truth - 1));
     }

@@ -88,7 +88,7 @@ class Watcher {
     owners_[begin] = {base(b), instance(b, micro_batch)};
   }
   [[nodiscard]] bool holds(BufferIndex b, int micro_batch) {
-    if (role_.buffers[b].name.rfind("gradient bucket", 0) == 0) return holds_parts(b, micro_batch);
+    if (role_.buffers[b].name.starts_with("gradient bucket")) return holds_parts(b, micro_batch);
     const auto [begin, end] = range(b, micro_batch);
     if (begin == end) return true;
     split(begin), split(end);

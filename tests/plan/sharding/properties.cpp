@@ -50,7 +50,7 @@ void check_cover(const Sharding& s, const TensorDims& dims, const Layout& layout
         for (std::int64_t i = r.begin; i < r.end; ++i) ++owners[static_cast<std::size_t>(i)];
       }
     }
-    std::int64_t copies = static_cast<std::int64_t>(all.size());
+    auto copies = static_cast<std::int64_t>(all.size());
     for (std::size_t a = 0; a < layout.size(); ++a)
       copies /= layout[a].split() && layout[a].dim == static_cast<int>(d) ? s.axes[a].size : 1;
     for (const std::int64_t n : owners) REQUIRE(n == copies);
