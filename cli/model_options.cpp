@@ -105,7 +105,9 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
   app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
   app.add_option("--dtype", dtype, "f32, f64, tf32, f16, bf16 or fp8");
-  app.add_option("--seed", seed, "of everything random")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", seed, "of everything random")->check([](const std::string& text) {
+    return parse_number<std::uint64_t>(text) ? std::string() : text + " is no whole number from 0";
+  });
 }
 
 LoadedModel load_model(const ModelOptions& o, bool inspect) {
