@@ -75,6 +75,7 @@ Json memory_json(const plan::Assessment& a) {
               {"high", a.memory_bytes},
               {"capacity", a.memory_capacity},
               {"worst_rank", a.worst_rank}};
+  if (a.host_bytes != 0) memory["on_host"] = a.host_bytes;
   Json categories = Json::object();
   for (std::size_t c = 0; c < a.memory_by_category.size(); ++c)
     if (a.memory_by_category[c] != 0) categories[std::string(plan::name(static_cast<plan::MemoryCategory>(c)))] = a.memory_by_category[c];

@@ -133,6 +133,12 @@ const Correction* CostModel::correction(const std::string& scope, int threads) c
   return nullptr;
 }
 
+Estimate CostModel::host_copy(Bytes size) const {
+  if (device_.host_bandwidth)
+    return {size / device_.host_bandwidth->value, Mechanism::LinkBandwidth, link_log_error(), Evidence::Datasheet};
+  return {2 * size / device_.memory_bandwidth.value, Mechanism::MemoryRate, link_log_error(), Evidence::Datasheet};
+}
+
 double CostModel::link_log_error() const {
   if (const auto* c = correction("communication", 0)) return c->log_error;
   return calibration_->link_samples.empty() ? 0.3 : calibration_->link.log_error;

@@ -30,6 +30,8 @@ class CostModel {
   CostModel(const platforms::Device& device, Calibration calibration, ExecutionProfile profile, std::string peak_key);
 
   [[nodiscard]] Estimate kernel(const KernelCase&) const;
+  /// Of so many bytes to or from the host's memory; a copy within memory where the device's memory is the host's.
+  [[nodiscard]] Estimate host_copy(Bytes) const;
   /// Relative error of a link's latency and bandwidth.
   [[nodiscard]] double link_log_error() const;
   [[nodiscard]] Evidence link_evidence() const;

@@ -15,6 +15,7 @@
 #include "base/hash.hpp"
 #include "exec/block_moves.hpp"
 #include "exec/comm/transfers.hpp"
+#include "exec/stashes.hpp"
 #include "plan/collectives/exchange.hpp"
 
 namespace rehearsal::exec {
@@ -77,6 +78,7 @@ class Executor::Impl {
         options_(options),
         role_(program_.role(world_.rank())),
         arena_(role_.memory.arena_bytes),
+        host_(role_.memory.host_bytes),
         transfers_(world_),
         moves_(program_, world_.rank()),
         origin_of_(role_.buffers.size()) {
@@ -113,11 +115,11 @@ class Executor::Impl {
         for (std::size_t v = 0; v < p.kernels.size(); ++v) p.kernels[v] = make_kernel(i, p.types[v]);
       }
   }
-  [[nodiscard]] std::int64_t arena_bytes() const { return arena_.bytes(); }
+  [[nodiscard]] std::int64_t arena_bytes() const { return arena_.bytes() + (role_.memory.host_bytes > 0 ? host_.bytes() : 0); }
 
   std::span<std::byte> stored(TensorId t) {
     const auto* b = stored_buffer(t);
-    return b == nullptr ? std::span<std::byte>() : std::span(arena_.at(b->offset), static_cast<std::size_t>(b->bytes));
+    return b == nullptr ? std::span<std::byte>() : std::span(place(*b), static_cast<std::size_t>(b->bytes));
   }
 
   [[nodiscard]] const plan::Buffer* stored_buffer(TensorId t) const {
@@ -220,13 +222,13 @@ class Executor::Impl {
       if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
       const graph::RandomStream source{options_.seed, graph::initial_stream(tensor.name)};
       if (b.shapes.front() == tensor.type.shape) {
-        graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, arena_.at(b.offset));
+        graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, place(b));
         continue;
       }
       std::vector<std::byte> whole(static_cast<std::size_t>(graph::size_of(tensor.type).value()));
       graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, whole.data());
       const auto mine = plan::region(program_, b, plan::position(program_, world_.rank(), 0));
-      exec::run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), arena_.at(b.offset));
+      exec::run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), place(b));
     }
   }
 
@@ -302,6 +304,9 @@ class Executor::Impl {
         return;
       case InstructionKind::Mask:
         return mask(i, types.back());
+      case InstructionKind::Stash:
+      case InstructionKind::Restore:
+        return copy_stash({types[0], types.back()}, data(i.inputs[0]), data(i.outputs[0]));
       case InstructionKind::Report:
         result_.loss = *static_cast<const double*>(data(i.inputs[0]));
         return;
@@ -401,11 +406,14 @@ class Executor::Impl {
 
   [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? role_.variant_of[static_cast<std::size_t>(micro_batch_)] : 0; }
 
+  [[nodiscard]] std::byte* place(const plan::Buffer& b) const { return (b.on_host ? host_ : arena_).at(b.offset); }
+
   [[nodiscard]] void* data(BufferIndex b) const {
     const auto& buffer = role_.buffers[b];
     std::int64_t offset = buffer.offset;
-    if (role_.memory.in_flight > 1 && is_saved(b)) offset += role_.memory.saved_stride * (micro_batch_ % role_.memory.in_flight);
-    return arena_.at(offset);
+    const auto stride = buffer.on_host ? role_.memory.host_saved_stride : role_.memory.saved_stride;
+    if (role_.memory.in_flight > 1 && is_saved(b)) offset += stride * (micro_batch_ % role_.memory.in_flight);
+    return (buffer.on_host ? host_ : arena_).at(offset);
   }
 
   [[nodiscard]] plan::Lifetime lifetime_of(BufferIndex b) const {
@@ -421,7 +429,7 @@ class Executor::Impl {
   Communicator& world_;
   ExecutorOptions options_;
   const plan::Role& role_;
-  Arena arena_;
+  Arena arena_, host_;  ///< two even where the device's memory is the host's: what a plan offloads is moved
   Transfers transfers_;
   std::vector<std::vector<Prepared>> prepared_;
   plan::Slot slot_;

@@ -30,7 +30,8 @@ std::vector<plan::TimedInstruction> played_of(const std::string& bytes) {
 double shared_loss(Communicator& world, double own) { return world.size() == 1 ? own : world.max(std::isnan(own) ? -HUGE_VAL : own); }
 
 std::vector<RankMemory> gather_memory(Communicator& world, const plan::Program& program, const Executor& executor) {
-  const RankMemory own{program.role(world.rank()).memory.arena_bytes, executor.arena_bytes(), resident_bytes()};
+  const auto& planned = program.role(world.rank()).memory;
+  const RankMemory own{planned.arena_bytes + planned.host_bytes, executor.arena_bytes(), resident_bytes()};
   std::vector<RankMemory> all;
   for (const auto& bytes : world.gather({reinterpret_cast<const char*>(&own), sizeof own})) {
     RankMemory m;

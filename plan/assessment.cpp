@@ -1,6 +1,7 @@
 #include "plan/assessment.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -42,6 +43,7 @@ void set_memory(const Job& job, const Program& program, Assessment& a) {
     a.worst_rank = rank;
     a.memory_bytes = static_cast<std::int64_t>(bytes);
     a.memory_capacity = static_cast<std::int64_t>(capacity);
+    a.host_bytes = role.memory.host_bytes;
     a.memory_by_category = role.memory.by_category;
   }
 }
@@ -56,6 +58,32 @@ std::string bottleneck_of(const Breakdown& b) {
 
 }  // namespace
 
+namespace {
+
+/// Offloading needs a way to the host, and room there.
+void check_host_link(const Job& job, const Plan& plan) {
+  if (plan.offload == "none") return;
+  const auto& device = platforms::device_of(job.platform, 0);
+  if (device.kind == platforms::DeviceKind::Cpu || device.host_bandwidth) return;
+  throw Refusal("plan: offload=" + plan.offload + ": platform " + job.platform.name + " does not say how quick the link of " + device.name +
+                " to the host's memory is; add device.host_bandwidth (\"32 GB/s\") to its node");
+}
+
+void check_host_memory(const Job& job, const Program& program) {
+  if (program.plan.offload == "none") return;
+  std::map<int, std::int64_t> used;
+  for (int rank = 0; rank < program.ranks; ++rank) used[platforms::place(job.platform, rank).node] += program.role(rank).memory.host_bytes;
+  for (const auto& [node, bytes] : used) {
+    const auto room = platforms::node_of(job.platform, 0).host_memory.value;
+    const Bytes wanted(static_cast<double>(bytes));
+    if (wanted > room)
+      throw Refusal("plan: offload=" + program.plan.offload + ": node " + std::to_string(node) + " would hold " + to_text(wanted) +
+                    " in its host's memory, " + to_text(wanted - room) + " more than it has");
+  }
+}
+
+}  // namespace
+
 int threads_per_rank(const platforms::Platform& platform, int ranks) {
   const auto& node = platforms::node_of(platform, 0);
   if (node.device.kind != platforms::DeviceKind::Cpu) return 1;
@@ -66,13 +94,16 @@ Program lower_for(const Job& job, const Plan& plan) {
   if (plan.ranks() > platforms::device_count(job.platform))
     throw Refusal("plan " + to_text(plan) + " needs " + std::to_string(plan.ranks()) + " devices, platform " + job.platform.name + " has " +
                   std::to_string(platforms::device_count(job.platform)) + "; use fewer ranks or --nodes N");
+  check_host_link(job, plan);
   LoweringOptions options;
   options.threads = threads_per_rank(job.platform, plan.ranks());
   options.bucket_bytes = static_cast<std::int64_t>(job.model.profile().bucket_bytes);
   options.links = links_of(job, plan);
   options.dims = job.dims;
   options.rules = job.rules;
-  return lower(job.training, plan, job.backend, options);
+  auto program = lower(job.training, plan, job.backend, options);
+  check_host_memory(job, program);
+  return program;
 }
 
 Assessment assess(const Job& job, const Program& program, StepEvaluator& evaluator, bool keep_timeline, StepCost* cost_out) {

@@ -41,6 +41,7 @@ struct Assessment {
   std::int64_t memory_bytes = 0;  ///< of the worst rank: arena, and what the profile's allocator adds
   std::int64_t memory_capacity = 0;
   int worst_rank = 0;
+  std::int64_t host_bytes = 0;  ///< that the worst rank offloads
   std::vector<std::int64_t> memory_by_category;
   costmodel::JobCost cost;  ///< of one step
   std::int64_t events = 0;

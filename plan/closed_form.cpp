@@ -106,10 +106,13 @@ class Player {
   void compute(const Instruction& i) {
     const auto role_index = play_.request.program.role_of[static_cast<std::size_t>(rank_)];
     const auto& estimate = estimate_in(play_.request.costs.roles[role_index], role_, slot(), instruction_);
-    const double begin = ready(i, Stream::Compute);
-    account_.waited(role_, i, begin - stream_free_[static_cast<std::size_t>(Stream::Compute)]);
-    account_.ran(role_.bodies[slot().body], i, estimate);
-    finish(Stream::Compute, begin, begin + estimate.seconds.value());
+    const auto stream = stream_on(play_.request.model, i);
+    const double begin = ready(i, stream);
+    if (stream == Stream::Compute) {
+      account_.waited(role_, i, begin - stream_free_[static_cast<std::size_t>(Stream::Compute)]);
+      account_.ran(role_.bodies[slot().body], i, estimate);
+    }
+    finish(stream, begin, begin + estimate.seconds.value());
   }
 
   void collect(const Instruction& i) {

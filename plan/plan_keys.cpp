@@ -102,7 +102,7 @@ void parse_offload(Plan& plan, const std::string& value) {
   plan.offload = one_of(value, kNames);
 }
 void parse_compression(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 3> kNames{"none", "bf16", "f16"};
+  static constexpr std::array<std::string_view, 6> kNames{"none", "gist", "gist-f16", "gist-bf16", "bf16", "f16"};
   plan.compression = one_of(value, kNames);
 }
 void parse_bn(Plan& plan, const std::string& value) {
@@ -196,8 +196,10 @@ constexpr std::array kTable{
             "over a sequence that cp splits: gather keys and values, or all-to-all from the sequence to the heads and back"},
     PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>,
             "kept in the host's memory: none, optimizer, activations"},
-    PlanKey{"compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,
-            "element type of gradients on their way: none, bf16, f16"},
+    PlanKey{
+        "compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,
+        "of results between forward and backward pass: none, gist (no bit lost), gist-f16, gist-bf16 (rounded); of gradients on their way: "
+        "bf16, f16"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
             "algorithm of gradient sums; auto: the quickest"},

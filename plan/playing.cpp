@@ -13,7 +13,7 @@ Stream stream_on(const costmodel::CostModel& model, const Instruction& i) {
     case InstructionKind::Collective:
       return model.profile().host_progressed ? Stream::Compute : i.stream;
     default:
-      return Stream::Compute;
+      return i.stream == Stream::Host && !model.profile().host_progressed ? Stream::Host : Stream::Compute;
   }
 }
 

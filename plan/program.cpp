@@ -9,13 +9,14 @@
 namespace rehearsal::plan {
 
 std::string_view name(InstructionKind kind) {
-  static constexpr std::array<std::string_view, kInstructionKinds> kNames{
-      "kernel", "reorder", "accumulate", "slice", "mask", "pack", "unpack", "send", "receive", "collective", "load", "report"};
+  static constexpr std::array<std::string_view, kInstructionKinds> kNames{"kernel", "reorder", "accumulate", "slice",   "mask",
+                                                                          "pack",   "unpack",  "send",       "receive", "collective",
+                                                                          "load",   "report",  "stash",      "restore"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string_view name(Stream stream) {
-  static constexpr std::array<std::string_view, 4> kNames{"compute", "collective", "send", "receive"};
+  static constexpr std::array<std::string_view, 5> kNames{"compute", "collective", "send", "receive", "host"};
   return kNames[static_cast<std::size_t>(stream)];
 }
 
@@ -90,6 +91,16 @@ int peer(const Program& program, int rank, const MessageInfo& message) {
   for (const auto& axis : program.axes)
     if (axis.name == "pp") return rank + message.stage_offset * axis.stride;
   throw InternalError("a message without a pipeline axis");
+}
+
+bool is_sign_stash(const Role& role, const Instruction& i) {
+  const auto from = role.buffers[i.inputs.front()].dtype, to = role.buffers[i.outputs.front()].dtype;
+  return from != to && (from == DType::U8 || to == DType::U8);
+}
+
+bool crosses_to_host(const Role& role, const Instruction& i) {
+  if (i.kind != InstructionKind::Stash && i.kind != InstructionKind::Restore) return false;
+  return role.buffers[i.inputs.front()].on_host != role.buffers[i.outputs.front()].on_host;
 }
 
 std::int64_t message_bytes(const Role& role, const Instruction& instruction, std::size_t variant) {

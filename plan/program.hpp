@@ -32,12 +32,14 @@ enum class InstructionKind : std::uint8_t {
   Collective,  ///< in place on outputs[0] (= inputs[0]) within a group of ranks
   Load,        ///< outputs[0] from the data loader: this rank's block of this micro-batch
   Report,      ///< inputs[0], one f64, is this step's loss
+  Stash,       ///< outputs[0], where and how inputs[0] waits until it is wanted again: see Buffer::on_host and stash_encoding()
+  Restore,     ///< outputs[0] as it was, or nearly so, from its stash inputs[0]
 };
-inline constexpr int kInstructionKinds = static_cast<int>(InstructionKind::Report) + 1;
+inline constexpr int kInstructionKinds = static_cast<int>(InstructionKind::Restore) + 1;
 [[nodiscard]] std::string_view name(InstructionKind);
 
 /// Instructions of one stream run in order; streams run beside each other.
-enum class Stream : std::uint8_t { Compute, Collective, Send, Receive, Count };
+enum class Stream : std::uint8_t { Compute, Collective, Send, Receive, Host, Count };
 [[nodiscard]] std::string_view name(Stream);
 
 /// In which of a role's micro-batches an instruction of a per-micro-batch body runs.
@@ -92,7 +94,8 @@ struct Buffer {
   Layout layout;                             ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
   graph::NodeId user = graph::NodeId::None;  ///< of constants and windows: whose operand it is, which decides the region
   std::uint16_t operand = 0;
-  bool sent = false;  ///< read by an asynchronous Send: kept until its micro-batch has ended
+  bool sent = false;     ///< read by an asynchronous Send: kept until its micro-batch has ended
+  bool on_host = false;  ///< in the host's memory, an arena of its own, instead of the device's
 };
 
 /// Refers to an earlier instruction of the same rank. Between two per-micro-batch bodies: of the same micro-batch;
@@ -145,6 +148,13 @@ struct Instruction {
   bool again = false;                ///< makes for the backward pass what the forward pass had made and dropped
 };
 
+struct Role;
+/// How a stash holds its elements: as they are, in 16 bits (F16, BF16), or one bit each, 1 where an element is positive (U8, eight to a
+/// byte; restored as 1 and 0).
+[[nodiscard]] bool is_sign_stash(const Role&, const Instruction& stash_or_restore);
+/// Moves between the device's memory and the host's.
+[[nodiscard]] bool crosses_to_host(const Role&, const Instruction&);
+
 struct Body {
   BodyKind kind = BodyKind::Forward;
   std::uint16_t chunk = 0;  ///< model chunk of interleaved schedules
@@ -163,6 +173,8 @@ struct MemoryPlan {
   std::int64_t lower_bound_bytes = 0;     ///< largest live set: no layout can be smaller
   std::int64_t saved_stride = 0;          ///< bytes between the Saved instances of two micro-batches in flight
   std::int32_t in_flight = 1;             ///< Saved instances
+  std::int64_t host_bytes = 0;            ///< of the arena in the host's memory
+  std::int64_t host_saved_stride = 0;     ///< saved_stride there
   std::vector<std::int64_t> by_category;  ///< bytes, indexed by MemoryCategory; sums to arena_bytes with `Workspace` taking gaps
 };
 

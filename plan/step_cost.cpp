@@ -82,6 +82,9 @@ costmodel::KernelCase kernel_case(const Program& program, const graph::TrainingG
     return kernel_case({graph::schema(node), {inputs, outputs, attributes_of(role, i, node)}, *info, program.dtype}, threads);
   }
   auto kernel = copy_case(i.kind, *local_type(role, i.outputs.front(), variant), info, program.dtype);
+  if (i.kind == InstructionKind::Stash || i.kind == InstructionKind::Restore)
+    kernel.work.bytes =
+        graph::size_of(*local_type(role, i.inputs.front(), variant)) + graph::size_of(*local_type(role, i.outputs.front(), variant));
   kernel.threads = threads;
   return kernel;
 }
@@ -91,7 +94,16 @@ namespace {
 bool computes(const Instruction& i) {
   return i.kind == InstructionKind::Kernel || i.kind == InstructionKind::Reorder || i.kind == InstructionKind::Accumulate ||
          i.kind == InstructionKind::Load || i.kind == InstructionKind::Slice || i.kind == InstructionKind::Mask ||
-         i.kind == InstructionKind::Pack || i.kind == InstructionKind::Unpack;
+         i.kind == InstructionKind::Pack || i.kind == InstructionKind::Unpack || i.kind == InstructionKind::Stash ||
+         i.kind == InstructionKind::Restore;
+}
+
+costmodel::Estimate estimate_of(const Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model,
+                                const PlacedInstruction& placed) {
+  if (!computes(placed.instruction)) return {};
+  if (crosses_to_host(placed.role, placed.instruction))
+    return model.host_copy(graph::size_of(*local_type(placed.role, placed.instruction.outputs.front(), placed.variant)));
+  return model.kernel(kernel_case(program, training, placed));
 }
 
 }  // namespace
@@ -104,10 +116,8 @@ ProgramCosts cost_of(const Program& program, const graph::TrainingGraph& trainin
       auto& of_body = of_role.seconds.emplace_back(body.instructions.size());
       const std::size_t variants = per_micro_batch(body.kind) ? role.variant_samples.size() : 1;
       for (std::size_t n = 0; n < body.instructions.size(); ++n)
-        for (std::size_t v = 0; v < variants; ++v) {
-          const auto& i = body.instructions[n];
-          of_body[n].push_back(computes(i) ? model.kernel(kernel_case(program, training, {role, i, v, threads})) : costmodel::Estimate{});
-        }
+        for (std::size_t v = 0; v < variants; ++v)
+          of_body[n].push_back(estimate_of(program, training, model, {role, body.instructions[n], v, threads}));
     }
     costs.roles.push_back(std::move(of_role));
   }

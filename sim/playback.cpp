@@ -82,7 +82,7 @@ void Playback::compute(Place at, const Run& run) {
   auto& stream = r.streams[at.stream];
   const double begin = std::max(stream.free, network_.now());
   const double end = begin + run.seconds;
-  r.waits.waited(*r.table->role, r.table->instruction(run), begin - stream.free);
+  if (run.stream == plan::Stream::Compute) r.waits.waited(*r.table->role, r.table->instruction(run), begin - stream.free);
   stream.began = begin;
   stream.free = end;
   stream.busy = true;
@@ -247,7 +247,7 @@ plan::RankAccount Playback::account(int rank) const {
   const auto& costs = request_.costs.roles[request_.program.role_of[static_cast<std::size_t>(rank)]];
   auto account = r.waits;
   for (const auto& run : r.table->runs) {
-    if (run.communicates) continue;
+    if (run.communicates || run.stream == plan::Stream::Host) continue;
     const auto& slot = r.table->slot(run);
     account.ran(r.table->role->bodies[slot.body], r.table->instruction(run),
                 plan::estimate_in(costs, *r.table->role, slot, run.instruction));

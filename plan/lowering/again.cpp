@@ -39,6 +39,22 @@ void RoleBuilder::forget_for_backward() {
   std::erase_if(buffers_, [&](const auto& entry) { return is_forgotten(entry.first); });
 }
 
+/// All that is wanted of a node can be restored.
+bool RoleBuilder::is_stashed(NodeId n) const {
+  bool any = false;
+  for (const TensorId t : g_[n].outputs) {
+    if (t == TensorId::None || !c_.recomputation.drops(t)) continue;
+    if (!stashes_.contains(t)) return false;
+    any = true;
+  }
+  return any;
+}
+
+void RoleBuilder::restore_results(NodeId n, std::uint16_t body) {
+  for (const TensorId t : g_[n].outputs)
+    if (t != TensorId::None && stashes_.contains(t)) restore(t, body);
+}
+
 /// Runs again what leads to `t` from what is there, in the order of the forward pass.
 void RoleBuilder::make_again(TensorId t, std::uint16_t body) {
   const auto is_there = [&](TensorId u) {
@@ -49,14 +65,16 @@ void RoleBuilder::make_again(TensorId t, std::uint16_t body) {
   while (!open.empty()) {
     const NodeId n = open.back();
     open.pop_back();
-    if (!nodes.insert(n).second) continue;
+    if (!nodes.insert(n).second || is_stashed(n)) continue;
     for (const TensorId u : g_[n].inputs)
       if (u != TensorId::None && c_.recomputation.drops(u) && !is_there(u)) open.push_back(g_[u].producer);
   }
   const bool before = again_;
   again_ = true;
   for (const NodeId n : nodes)
-    if (graph::has(graph::schema(g_[n]).traits, graph::Trait::View))
+    if (is_stashed(n))
+      restore_results(n, body);
+    else if (graph::has(graph::schema(g_[n]).traits, graph::Trait::View))
       lower_view(n, body);
     else
       lower_kernel(n, body);

@@ -19,8 +19,7 @@ struct Unsupported {
   bool (*used)(const Plan&);
 };
 constexpr Unsupported kUnsupported[] = {
-    {"offload", [](const Plan& p) { return p.offload != "none"; }},
-    {"compression", [](const Plan& p) { return p.compression != "none"; }},
+    {"compression", [](const Plan& p) { return p.compression == "bf16" || p.compression == "f16"; }},
 };
 
 std::int64_t largest_replica(std::int64_t batch, int dp) { return (batch + dp - 1) / dp; }
@@ -43,6 +42,9 @@ std::size_t axis_named(const std::vector<MeshAxisInfo>& axes, std::string_view n
 void warn_about_idle_keys(const Plan& plan, Program& program) {
   if (plan.sequence_parallel && plan.tp == 1) program.warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
   if (plan.attention != "gather" && plan.cp == 1) program.warnings.push_back("attention=" + plan.attention + " is without effect for cp=1");
+  if (plan.compression == "gist-f16" || plan.compression == "gist-bf16")
+    program.warnings.push_back("compression=" + plan.compression +
+                               " rounds results between the forward and the backward pass: other mathematics than without it");
   if (plan.zero > 0 && plan.dp == 1) program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=1");
 }
 
@@ -86,23 +88,45 @@ void build_roles(LoweringContext& context, Program& program) {
   }
 }
 
-/// Of the first rank of a stage, which has the largest blocks.
-std::int64_t arena_bytes(LoweringContext& context, int stage, const Recomputation& recomputation) {
+void set_recomputation(LoweringContext& context, const Recomputation& recomputation, const ForwardResults& results) {
   context.recomputation = recomputation;
+  context.stashing = stashing_of(context.plan, results, context.sharding, recomputation);
+  context.stashed_after.clear();
+  if (context.stashing.in_order.empty()) return;
+  auto& dropped = context.recomputation.dropped;
+  dropped.resize(context.training.graph.tensors().size(), false);
+  for (const auto t : context.stashing.in_order) {
+    dropped[graph::index(t)] = true;
+    const auto last = results.last_readers()[graph::index(t)];
+    context.stashed_after[std::max(last, context.training.graph[t].producer)].push_back(t);
+  }
+  dropped = results.with_views(std::move(dropped));
+}
+
+/// Of the first rank of a stage, which has the largest blocks.
+std::int64_t arena_bytes(LoweringContext& context, int stage, const Recomputation& recomputation, const ForwardResults& results) {
+  set_recomputation(context, recomputation, results);
   const auto& program = context.program;
   const auto pipeline = axis_named(program.axes, "pp");
   const int rank = pipeline < program.axes.size() ? stage * program.axes[pipeline].stride : 0;
   return RoleBuilder(context, stage, rank).build().memory.arena_bytes;
 }
 
-Recomputation recomputation_of(LoweringContext& context) {
+Recomputation recomputation_of(LoweringContext& context, const ForwardResults& results) {
   const auto& wanted = context.plan.recompute;
   if (wanted == "none") return {};
-  const ForwardResults results(context.training, context.sharding, context.pipeline.part_of_node);
   if (wanted == "full") return full_recomputation(results, context.pipeline);
   if (wanted == "selective") return selective_recomputation(results);
   return budgeted_recomputation(results, context.pipeline, recompute_budget(wanted).value(),
-                                [&](int stage, const Recomputation& r) { return arena_bytes(context, stage, r); });
+                                [&](int stage, const Recomputation& r) { return arena_bytes(context, stage, r, results); });
+}
+
+/// What the backward pass does not find where the forward pass left it.
+void set_kept_results(LoweringContext& context) {
+  const auto& plan = context.plan;
+  if (plan.recompute == "none" && plan.offload != "activations" && plan.compression == "none") return;
+  const ForwardResults results(context.training, context.sharding, context.pipeline.part_of_node);
+  set_recomputation(context, recomputation_of(context, results), results);
 }
 
 }  // namespace
@@ -167,6 +191,8 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
       p.bn != "batch" && p.micro_batch && training.batch % parts != 0)
     violations.push_back({"bn", p.bn + " takes statistics of each micro-batch, and they would be of two sizes",
                           "use a micro_batch and a batch of which every replica has a whole number"});
+  if (p.offload == "activations" && p.compression != "none")
+    violations.push_back({"compression", "has nothing left to compress beside offload=activations", "leave one of them out"});
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
 }
@@ -198,11 +224,11 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
-                          axes.size(), {}, {}};
+                          axes.size(), {},   {},      {},      {}};
   const auto time = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& a) { return a.in_time; });
   context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
-  context.recomputation = recomputation_of(context);
+  set_kept_results(context);
   build_roles(context, program);
   return program;
 }

@@ -42,6 +42,7 @@ BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body
     if (const auto known = find_any(conversion); known != kNoBuffer && is_written_before(known, body)) return known;
   BufferIndex source = find_any(-1);
   if (source == kNoBuffer && is_stored(tensor.role)) source = stored_buffer(t);
+  if (source != kNoBuffer && tensor.role == graph::Role::Slot && role_.buffers[source].on_host) source = brought_from_host(source, body);
   if (source == kNoBuffer && c_.recomputation.drops(t)) {
     make_again(t, body);
     source = find_any(-1);
@@ -141,6 +142,8 @@ void RoleBuilder::after_production(NodeId n, std::uint16_t body) {
       deal_out_gradient(dealt_out, b, body);
     else if (conversion_into_storage(t) >= 0)
       store_converted(t, b, body);
+    else if (g_[t].role == graph::Role::Updated && at_work_.contains(g_[t].stored_in))
+      put_back(t, b, body);
     else if (is_bucketed(t))
       gradient_produced(t, in_format(b, found, Format::Plain, body), body);
     else if (per_micro_batch(role_.bodies[body].kind) && time_summed_.contains(t))

@@ -115,6 +115,7 @@ void RoleBuilder::lower_node(NodeId n, std::uint16_t body) {
   else
     lower_kernel(n, body);
   after_production(n, body);
+  stash_results(n, body);
 }
 
 void RoleBuilder::lower_view(NodeId n, std::uint16_t body) {
@@ -221,6 +222,7 @@ BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
   // Made on the way to something else: what is kept stays what readers get, and running statistics are updated once.
   if (again_ && (g_[t].role == graph::Role::Updated || buffers_.contains(key))) return new_buffer(std::move(buffer), nullptr);
   if (g_[t].role == graph::Role::Updated) {
+    if (const auto at = at_work_.find(g_[t].stored_in); at != at_work_.end()) return buffers_[key] = at->second;
     if (conversion_into_storage(t) < 0) return buffers_[key] = stored_buffer(g_[t].stored_in);
     buffer.category = MemoryCategory::Communication;
     return new_buffer(std::move(buffer), &key);
@@ -244,6 +246,7 @@ BufferIndex RoleBuilder::new_workspace(const std::string& node, Bytes size) {
 
 std::uint32_t RoleBuilder::emit(std::uint16_t body, Instruction instruction) {
   instruction.again = again_;
+  if (!stash_awaited_ && instruction.stream == Stream::Compute) instruction.after.push_back(awaited_stash_), stash_awaited_ = true;
   add_dependencies(instruction);
   auto& list = role_.bodies[body].instructions;
   const auto at = static_cast<std::uint32_t>(list.size());
@@ -376,6 +379,7 @@ BufferIndex RoleBuilder::stored_buffer(TensorId t) {
   if (const auto known = buffers_.find(key); known != buffers_.end()) return known->second;
   auto buffer = describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), prologue_);
   buffer.lifetime = Lifetime::Persistent;
+  buffer.on_host = lives_on_host(t);
   return new_buffer(std::move(buffer), &key);
 }
 

@@ -11,6 +11,7 @@
 #include "plan/lowering/pipeline.hpp"
 #include "plan/lowering/stages.hpp"
 #include "plan/recompute/recompute.hpp"
+#include "plan/recompute/stashing.hpp"
 
 namespace rehearsal::plan {
 
@@ -27,7 +28,9 @@ struct LoweringContext {
   std::vector<std::vector<graph::NodeId>> consumers;
   std::size_t time_axis = 0;           ///< into sharding.axes; sharding.axes.size() when there is none
   std::vector<std::size_t> mesh_axis;  ///< [axis of the sharding]: into program.axes
-  Recomputation recomputation;
+  Recomputation recomputation;         ///< stashed results are dropped, too
+  Stashing stashing;
+  std::map<graph::NodeId, std::vector<graph::TensorId>> stashed_after;  ///< by the last node of the forward pass that uses them
 };
 
 class RoleBuilder {
@@ -65,6 +68,18 @@ class RoleBuilder {
   void forget_for_backward();
   [[nodiscard]] bool is_forgotten(const Key&) const;
   void make_again(graph::TensorId, std::uint16_t body);
+  [[nodiscard]] bool is_stashed(graph::NodeId) const;
+  void restore_results(graph::NodeId, std::uint16_t body);
+
+  // Results that wait elsewhere (stashes.cpp)
+  void stash_results(graph::NodeId, std::uint16_t body);
+  void stash(graph::TensorId, std::uint16_t body);
+  void restore(graph::TensorId, std::uint16_t body);
+  void restore_ahead(graph::TensorId, std::uint16_t body);
+  [[nodiscard]] bool lives_on_host(graph::TensorId stored) const;
+  BufferIndex brought_from_host(BufferIndex stored, std::uint16_t body);
+  void put_back(graph::TensorId updated, BufferIndex, std::uint16_t body);
+  std::uint32_t emit_move(InstructionKind, BufferIndex from, BufferIndex to, std::uint16_t body);
   [[nodiscard]] int conversion_into_storage(graph::TensorId) const;  ///< index into the conversions; -1: none
   [[nodiscard]] std::uint16_t body_of(graph::NodeId) const;
   [[nodiscard]] BodyKind kind(std::uint16_t body) const { return role_.bodies[body].kind; }
@@ -169,10 +184,16 @@ class RoleBuilder {
   std::vector<Bucket> buckets_;
   std::map<graph::TensorId, std::size_t> bucket_of_;
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
-  std::set<graph::TensorId> time_summed_;        ///< tensors that some consumer wants summed over micro-batches
-  std::map<graph::TensorId, int> into_storage_;  ///< updated tensors that do not lie as they are stored
-  std::set<int> lowered_;                        ///< any-stage nodes already emitted
-  bool again_ = false;                           ///< what is emitted now is recomputation
+  std::set<graph::TensorId> time_summed_;                     ///< tensors that some consumer wants summed over micro-batches
+  std::map<graph::TensorId, int> into_storage_;               ///< updated tensors that do not lie as they are stored
+  std::set<int> lowered_;                                     ///< any-stage nodes already emitted
+  bool again_ = false;                                        ///< what is emitted now is recomputation
+  std::map<graph::TensorId, BufferIndex> stashes_, at_work_;  ///< of results; of state that lives on the host
+  std::map<graph::TensorId, Format> stashed_formats_;
+  std::set<graph::TensorId> restored_;
+  Dependency last_stash_, awaited_stash_;
+  bool has_stash_ = false, stash_awaited_ = true;  ///< false: what computes next must wait for awaited_stash_
+  bool fetching_ahead_ = false;
 };
 
 }  // namespace rehearsal::plan

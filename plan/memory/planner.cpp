@@ -166,7 +166,7 @@ void count_categories(Role& role, const Timeline& timeline) {
   const auto each = [&](auto&& use) {
     for (std::size_t b = 0; b < role.buffers.size(); ++b) {
       const auto& buffer = role.buffers[b];
-      if (buffer.part_of == kNoBuffer && buffer.offset >= 0) use(buffer, planned_life(buffer, lives[b], timeline));
+      if (buffer.part_of == kNoBuffer && buffer.offset >= 0 && !buffer.on_host) use(buffer, planned_life(buffer, lives[b], timeline));
     }
   };
   each([&](const Buffer& buffer, Life life) {
@@ -185,6 +185,14 @@ void count_categories(Role& role, const Timeline& timeline) {
   memory.by_category[static_cast<std::size_t>(MemoryCategory::Workspace)] += memory.arena_bytes - counted;
 }
 
+/// The same in the host's memory: what is there for good, then a block for every micro-batch in flight.
+void plan_host_memory(Role& role, const Timeline& timeline) {
+  const auto common = place(role, timeline, 0, [](const Buffer& b) { return b.on_host && b.lifetime != Lifetime::Saved; });
+  const auto saved = place(role, timeline, common, [](const Buffer& b) { return b.on_host && b.lifetime == Lifetime::Saved; });
+  role.memory.host_saved_stride = aligned(saved);
+  role.memory.host_bytes = common + role.memory.host_saved_stride * role.memory.in_flight;
+}
+
 }  // namespace
 
 void plan_memory(Role& role, int in_flight) {
@@ -192,13 +200,15 @@ void plan_memory(Role& role, int in_flight) {
   const auto timeline = timeline_of(role);
   role.memory = {};
   role.memory.in_flight = in_flight;
+  plan_host_memory(role, timeline);
+  role.memory.lower_bound_bytes = 0;
   if (in_flight == 1) {
-    role.memory.arena_bytes = place(role, timeline, 0, [](const Buffer&) { return true; });
+    role.memory.arena_bytes = place(role, timeline, 0, [](const Buffer& b) { return !b.on_host; });
   } else {
     // Micro-batches interleave: what one saves may meet any moment of another, so a block of saved buffers per micro-batch in flight
     // stands beside a common area in which a body's transients share memory over time.
-    const auto common = place(role, timeline, 0, [](const Buffer& b) { return b.lifetime != Lifetime::Saved; });
-    const auto saved = place(role, timeline, common, [](const Buffer& b) { return b.lifetime == Lifetime::Saved; });
+    const auto common = place(role, timeline, 0, [](const Buffer& b) { return !b.on_host && b.lifetime != Lifetime::Saved; });
+    const auto saved = place(role, timeline, common, [](const Buffer& b) { return !b.on_host && b.lifetime == Lifetime::Saved; });
     role.memory.saved_stride = aligned(saved);
     role.memory.arena_bytes = common + role.memory.saved_stride * in_flight;
     role.memory.lower_bound_bytes += saved * (in_flight - 1);

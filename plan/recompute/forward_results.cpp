@@ -43,8 +43,9 @@ void ForwardResults::find_roots() {
   for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
     const auto& node = g_.nodes()[n];
     if (node.phase != Phase::Forward) break;
-    const bool sampled = graph::has(graph::schema(node).traits, graph::Trait::Random) ||
-                         std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && sampled_[graph::index(t)]; });
+    const bool sampled =
+        graph::has(graph::schema(node).traits, graph::Trait::Random) ||
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) { return t != TensorId::None && sampled_[graph::index(t)]; });
     for (const TensorId t : node.outputs)
       if (t != TensorId::None) sampled_[graph::index(t)] = sampled;
     if (is_view(static_cast<NodeId>(n))) roots_[graph::index(node.outputs.front())] = root(node.inputs.front());

@@ -37,8 +37,8 @@ class Cutting {
       for (const TensorId t : results.graph()[nodes_[i]].outputs) {
         if (t == TensorId::None || !results.can_drop(t)) continue;
         const NodeId last = results.last_readers()[graph::index(t)];
-        results_.push_back({t, i + 1, last == NodeId::None ? i + 1 : position[graph::index(last)],
-                            static_cast<double>(results.bytes(t)), results.is_saved(t)});
+        results_.push_back({t, i + 1, last == NodeId::None ? i + 1 : position[graph::index(last)], static_cast<double>(results.bytes(t)),
+                            results.is_saved(t)});
       }
     find_places();
     weigh();
@@ -98,7 +98,8 @@ class Cutting {
       }
       double kept_since = 0, inside_since = 0;
       for (std::size_t from = to; from-- > 0;) {
-        for (std::size_t made = places_[from] + 1; made <= places_[from + 1]; ++made) kept_since += kept[made], inside_since += inside[made];
+        for (std::size_t made = places_[from] + 1; made <= places_[from + 1]; ++made)
+          kept_since += kept[made], inside_since += inside[made];
         at(kept_, from, to) = kept_since;
         at(inside_, from, to) = inside_since;
       }

@@ -116,7 +116,7 @@ class Selection {
 
   const ForwardResults& results_;
   const graph::Graph& g_;
-  std::vector<int> level_;           ///< dear products on the longest way to a tensor
+  std::vector<int> level_;            ///< dear products on the longest way to a tensor
   std::vector<bool> kept_, dropped_;  ///< by root
   std::vector<Candidate> candidates_;
 };

@@ -14,7 +14,7 @@ TEST_CASE("plans that the model cannot use") {
   // Statistics of a whole batch need all micro-batches at once: the node is named.
   check_failure(rehearse(resnet + "--plan micro_batch=1"), 3, {"bn1", "micro-batch"});
   check_failure(rehearse(resnet + "--plan micro_batch=9"), 3, {"micro_batch", "4"});
-  check_failure(rehearse(resnet + "--plan offload=optimizer"), 3, {"offload"});
+  check_failure(rehearse(resnet + "--plan compression=bf16"), 3, {"compression"});
   check_failure(rehearse(resnet + "--plan cp=2", 2), 3, {"cp"});
   check_failure(rehearse(resnet + "--plan nonsense=2"), 1, {"nonsense"});
   check_failure(rehearse(std::string("run ") + kGpt + " --batch 1 --steps 1 --format json --plan dp=2", 2), 3, {"dp", "batch of 1"});

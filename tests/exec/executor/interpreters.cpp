@@ -38,7 +38,7 @@ std::optional<std::string> difference(const traces::Trace& some, const traces::T
   for (const auto& rank : some.ranks) {
     const auto other = std::find_if(all.ranks.begin(), all.ranks.end(), [&](const auto& r) { return r.rank == rank.rank; });
     if (other == all.ranks.end()) return "rank " + std::to_string(rank.rank) + " is in one trace only";
-    for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive}) {
+    for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive, plan::Stream::Host}) {
       const auto a = done_on(rank, stream, 0), b = done_on(*other, stream, 0);
       const auto where = "rank " + std::to_string(rank.rank) + ", " + std::string(plan::name(stream)) + " stream, ";
       for (std::size_t n = 0; n < std::min(a.size(), b.size()); ++n)

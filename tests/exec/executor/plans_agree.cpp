@@ -185,7 +185,7 @@ TEST_CASE("every plan gives the losses of one rank") {
   }
 }
 
-TEST_CASE("recomputation changes no bit of any loss") {
+TEST_CASE("recomputing, offloading and packing signs change no bit of any loss") {
   const int ranks = GENERATE(1, 2, 4);
   // Schedules of several chunks and of split backward passes, uneven micro-batches, sharded parameters, halos, sums over ranks.
   const std::vector<Case> plans{
@@ -209,20 +209,28 @@ TEST_CASE("recomputation changes no bit of any loss") {
       {"gpt", 4, "tp=2,pp=2,micro_batch=1"},
       {"cnn", 6, "spatial=2x2"},
   };
+  static constexpr const char* kWays[] = {"",
+                                          ",recompute=selective",
+                                          ",recompute=full",
+                                          ",offload=activations",
+                                          ",offload=optimizer",
+                                          ",compression=gist",
+                                          ",recompute=selective,offload=activations"};
   std::vector<Case> cases;
   for (const auto& c : in_both_types(plans)) {
     if (rehearsal::plan::parse_plan(c.plan).ranks() != ranks) continue;
-    for (const auto* what : {"none", "selective", "full"}) {
+    for (const auto* what : kWays) {
       cases.push_back(c);
-      cases.back().plan += std::string(",recompute=") + what;
+      cases.back().plan += what;
     }
   }
   const auto found = train(ranks, cases);
-  for (std::size_t n = 0; n < cases.size(); n += 3) {
-    INFO(to_text(cases[n]));
+  for (std::size_t n = 0; n < cases.size(); n += std::size(kWays)) {
     const auto& without = found.at(to_text(cases[n]));
     REQUIRE(without.size() == 3);
-    CHECK(found.at(to_text(cases[n + 1])) == without);
-    CHECK(found.at(to_text(cases[n + 2])) == without);
+    for (std::size_t way = 1; way < std::size(kWays); ++way) {
+      INFO(to_text(cases[n + way]));
+      CHECK(found.at(to_text(cases[n + way])) == without);
+    }
   }
 }

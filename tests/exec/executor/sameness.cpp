@@ -66,6 +66,9 @@ TEST_CASE("both interpreters do the same") {
                                                   {"gpt", 4, "tp=2,sequence_parallel=on"},
                                                   {"gpt", 4, "cp=2,micro_batch=2"},
                                                   {"gpt", 4, "dp=2,zero=3"},
+                                                  {"gpt", 4, "tp=2,sequence_parallel=on,recompute=full"},
+                                                  {"mlp", 7, "pp=2,micro_batch=2,recompute=full"},
+                                                  {"cnn", 6, "dp=2,offload=activations"},
                                                   {"cnn", 6, "spatial=2"}}},
                std::pair<int, std::vector<Case>>{4, {{"mlp", 7, "dp=2,pp=2,micro_batch=2"}, {"gpt", 4, "dp=2,pp=2,micro_batch=1", "f32"}}});
   const auto played = measured(ranks, cases);
@@ -75,7 +78,7 @@ TEST_CASE("both interpreters do the same") {
     CHECK(played[n].ranks.size() == static_cast<std::size_t>(ranks));
     CHECK(events_of(by_formula, plan::Stream::Compute) > 20);
 #ifdef REHEARSAL_SIM_MODULE_FILE
-    for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive})
+    for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive, plan::Stream::Host})
       CHECK(events_of(by_simulation, stream) == events_of(played[n], stream));
 #endif
     CHECK(difference(by_simulation, played[n]).value_or("") == "");

@@ -187,6 +187,7 @@ TEST_CASE("every buffer of a Program is there when it is read") {
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 6, "pp=3,micro_batch=1,recompute=full"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 8, "pp=2,micro_batch=1,schedule=zb-h1,recompute=full"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 8, "tp=2,sequence_parallel=on,recompute=selective"},
+      {"resnet18?image=32&classes=10", 4, "compression=gist-f16"},
   }));
   INFO(model << " " << plan);
   const auto program = program_of(model, batch, plan);

@@ -1,0 +1,16 @@
+#pragma once
+// Copies of results into the form in which they wait for the backward pass, and back.
+
+#include "graph/shape.hpp"
+
+namespace rehearsal::exec {
+
+struct StashTypes {
+  const graph::TensorType &from, &to;
+};
+
+/// Of one type: as it is. From f32, f64 to f16, bf16 and back: rounded to the nearest. To and from u8: bit e mod 8 of byte e / 8 says
+/// whether element e is positive; it comes back as 1 or 0.
+void copy_stash(const StashTypes&, const void* from, void* to);
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,66 @@
+#include "plan/recompute/stashing.hpp"
+
+#include <algorithm>
+
+#include "graph/op_schema.hpp"
+
+namespace rehearsal::plan {
+
+using graph::NodeId;
+using graph::TensorId;
+
+namespace {
+
+/// Does the backward pass only ask where the result of a ReLU is positive?
+std::vector<bool> only_signs_read(const ForwardResults& results) {
+  const auto& g = results.graph();
+  std::vector<bool> only(g.tensors().size(), false);
+  for (std::size_t t = 0; t < only.size(); ++t) {
+    const NodeId producer = g.tensors()[t].producer;
+    only[t] = producer != NodeId::None && graph::schema(g[producer]).name == "Relu";
+  }
+  for (const auto& node : g.nodes()) {
+    if (node.phase != graph::Phase::Backward) continue;
+    const bool is_gradient = graph::schema(node).name == "ReluGrad";
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (node.inputs[i] != TensorId::None && !(is_gradient && i == 1 && results.root(node.inputs[i]) == node.inputs[i]))
+        only[graph::index(results.root(node.inputs[i]))] = false;
+  }
+  return only;
+}
+
+StashKind kind_for(const Plan& plan, bool only_signs, DType type) {
+  if (plan.offload == "activations") return StashKind::Host;
+  if (plan.compression == "none") return StashKind::None;
+  if (only_signs) return StashKind::Signs;
+  if (!is_float(type) || size_of(type) <= 2) return StashKind::None;
+  return plan.compression == "gist-f16" ? StashKind::F16 : plan.compression == "gist-bf16" ? StashKind::BF16 : StashKind::None;
+}
+
+}  // namespace
+
+Stashing stashing_of(const Plan& plan, const ForwardResults& results, const Sharding& sharding, const Recomputation& recomputation) {
+  Stashing stashing;
+  if (plan.offload != "activations" && plan.compression == "none") return stashing;
+  const auto& g = results.graph();
+  stashing.kinds.assign(g.tensors().size(), StashKind::None);
+  const auto only_signs = only_signs_read(results);
+  std::vector<std::pair<NodeId, TensorId>> last_uses;
+  for (std::size_t t = 0; t < g.tensors().size(); ++t) {
+    const auto id = static_cast<TensorId>(t);
+    if (results.root(id) != id || !results.can_drop(id) || !results.is_saved(id) || recomputation.drops(id)) continue;
+    const auto& layout = sharding.layout(id);
+    // Sums over ranks are taken in place: what is in memory then is no longer what was made.
+    if (std::any_of(layout.begin(), layout.end(), [](const AxisLayout& l) { return l.partial(); })) continue;
+    const auto kind = kind_for(plan, only_signs[t], g[id].type.dtype);
+    if (kind == StashKind::None) continue;
+    stashing.kinds[t] = kind;
+    const NodeId reader = results.last_readers()[t];
+    last_uses.emplace_back(std::max(reader, g[id].producer), id);
+  }
+  std::sort(last_uses.begin(), last_uses.end());
+  for (const auto& [node, tensor] : last_uses) stashing.in_order.push_back(tensor);
+  return stashing;
+}
+
+}  // namespace rehearsal::plan
