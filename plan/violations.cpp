@@ -152,7 +152,8 @@ std::vector<Change> changes_that_save_memory(const Job& job) {
           smaller_micro_batch(16),
           set_text(&Plan::recompute, "recompute", "selective"),
           set_text(&Plan::recompute, "recompute", "full"),
-          set_text(&Plan::offload, "offload", "optimizer")};
+          set_text(&Plan::offload, "offload", "optimizer"),
+          set_text(&Plan::offload, "offload", "activations")};
 }
 
 /// The quickest plan that fits so far.

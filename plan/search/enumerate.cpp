@@ -129,6 +129,9 @@ Plans schedules(const Space&, const Plan& plan) {
   return plans;
 }
 
+/// What is recomputed is found where a plan does not fit, and for the objectives that ask for bytes.
+Plans left_to_memory(const Space&, const Plan& plan) { return {plan}; }
+
 /// Replicas take the ranks that are left.
 Plans replicas(const Space& space, const Plan& plan) { return with_degrees<&Plan::dp>(plan, {space.rest(plan)}); }
 
@@ -149,6 +152,7 @@ constexpr FreedomRow kRows[] = {
     {"attention", forms_of_attention},
     {"micro_batch", micro_batches},
     {"schedule", schedules},
+    {"recompute", left_to_memory},
 };
 
 /// Numbers of ranks worth trying, the largest first: powers of two, divisors of all devices, and all devices.

@@ -116,15 +116,8 @@ class Searching {
       return prune("parameters alone exceed the memory");
     }
     try {
-      auto a = assess(job_, plan, *evaluator_);
-      ++result_.searched;
-      if (a.fits()) {
-        if (options_.objective == "time") note_time(a.step.value());
-        good_.push_back(std::move(a));
-      } else {
-        prune("does not fit in memory");
-        note_nearest(a);
-      }
+      if (try_as_it_is(plan) && options_.objective != "memory" && options_.objective != "pareto") return;
+      if (searches_recompute_) try_recomputing(plan);
     } catch (const NoMicroBatches& refusal) {
       loops_ = plan.ranks() != plan.dp * plan.pp;  // other axes may be what a batch is too small for
       last_refusal_ = refusal.what();
@@ -133,6 +126,40 @@ class Searching {
       last_refusal_ = refusal.what();
       prune("cannot run");
     }
+  }
+
+  /// True when it fits.
+  bool try_as_it_is(const Plan& plan) {
+    auto a = assess(job_, plan, *evaluator_);
+    ++result_.searched;
+    const bool fits = a.fits();
+    if (fits) {
+      if (options_.objective == "time") note_time(a.step.value());
+      good_.push_back(std::move(a));
+    } else {
+      prune("does not fit in memory");
+      note_nearest(a);
+    }
+    return fits;
+  }
+
+  /// As little as lets the plan fit; where bytes are an objective, as much as can be.
+  void try_recomputing(Plan plan) {
+    plan.recompute = "selective";
+    const bool little = try_as_it_is(plan);
+    plan.recompute = "full";
+    const bool much = (!little || options_.objective == "memory" || options_.objective == "pareto") && try_as_it_is(plan);
+    if (little || !much) return;
+    plan.recompute = budget_that_fits();
+    (void)try_as_it_is(plan);
+  }
+
+  /// The bytes of an arena that fills the device, as a budget of recomputation.
+  [[nodiscard]] std::string budget_that_fits() const {
+    const auto& profile = job_.model.profile();
+    const double capacity = platforms::device_of(job_.platform, 0).memory.value.value();
+    const double arena = (capacity - profile.allocator_fixed.value()) / profile.allocator_factor;
+    return std::to_string(static_cast<std::int64_t>(std::max(1.0, arena))) + "B";
   }
 
   /// Stages of equal predicted time. Written into the plan, so that a run cuts where the search did.
@@ -225,6 +252,7 @@ class Searching {
   std::vector<Assessment> good_;
   SearchResult result_;
   std::map<std::pair<int, int>, std::vector<std::string>> cuts_;
+  bool searches_recompute_ = std::find(options_.free.begin(), options_.free.end(), "recompute") != options_.free.end();
   bool loops_ = true;  ///< until a plan with micro-batches has shown that the model has none
   std::set<std::string> tried_;
   std::map<int, double> work_seconds_;  ///< by ranks: of all nodes on one of them
