@@ -218,7 +218,7 @@ TEST_CASE("recomputing, offloading and packing signs change no bit of any loss")
                                           ",recompute=selective,offload=activations"};
   std::vector<Case> cases;
   for (const auto& c : in_both_types(plans)) {
-    if (rehearsal::plan::parse_plan(c.plan).ranks() != ranks) continue;
+    if (rehearsal::plan::parse_plan(c.plan).ranks() != ranks || (c.dtype == "f32" && c.model != "cnn")) continue;
     for (const auto* what : kWays) {
       cases.push_back(c);
       cases.back().plan += what;
