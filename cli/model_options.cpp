@@ -1,5 +1,7 @@
 #include "cli/model_options.hpp"
 
+#include <fnmatch.h>
+
 #include <cmath>
 #include <sstream>
 
@@ -110,6 +112,15 @@ void ModelOptions::add_training_to(CLI::App& app) {
   });
 }
 
+std::vector<std::string> with_stored_names(std::vector<std::string> globs, const std::vector<formats::ExporterDamage>& damage) {
+  const std::size_t given = globs.size();
+  for (std::size_t i = 0; i < given; ++i) {
+    for (const auto& weight : damage)
+      if (!weight.stored_as.empty() && ::fnmatch(globs[i].c_str(), weight.tensor.c_str(), 0) == 0) globs.push_back(weight.stored_as);
+  }
+  return globs;
+}
+
 LoadedModel load_model(const ModelOptions& o, bool inspect) {
   if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
     throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
@@ -135,6 +146,8 @@ LoadedModel load_model(const ModelOptions& o, bool inspect) {
   loaded.warnings = std::move(imported.warnings);
   loaded.unresolved = std::move(imported.unresolved);
   loaded.tensors = std::move(imported.tensors);
+  loaded.damage = std::move(imported.damage);
+  loaded.recognized = std::move(imported.recognized);
   for (const auto& u : imported.unknown) loaded.unknown_text.push_back(u.node + "\n" + u.op + "\n" + u.reason);
   return loaded;
 }
@@ -169,8 +182,8 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   options.loss = o.loss;
   options.target_name = o.target;
   options.optimizer = optimizer_of(o);
-  options.freeze = o.freeze;
-  options.train = o.train;
+  options.freeze = with_stored_names(o.freeze, loaded.damage);
+  options.train = with_stored_names(o.train, loaded.damage);
   options.dropout = on("--dropout", o.dropout);
   options.clip_norm = clip_norm_of(o);
   auto training = graph::build_training_graph(model, options, loss_scale_of(o));

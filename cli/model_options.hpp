@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "formats/onnx/import.hpp"
 #include "graph/evaluation.hpp"
 
 namespace CLI {
@@ -34,11 +35,16 @@ struct LoadedModel {
   std::vector<std::string> warnings;
   std::vector<std::string> unresolved;
   std::vector<std::string> unknown_text;             ///< node, operator and reason of operators without a row, a line each
+  std::map<std::string, std::int64_t> recognized;    ///< operators that were written as several nodes
+  std::vector<formats::ExporterDamage> damage;       ///< by the exporter, weight by weight
   std::map<std::string, graph::TensorType> tensors;  ///< every tensor of the file, by the file's name
 };
 
 /// A file or a zoo: reference. `inspect`: goes on after unknown operators.
 [[nodiscard]] LoadedModel load_model(const ModelOptions&, bool inspect = false);
+/// Globs of tensor names that name, besides, what the file calls the weights that they match (an exporter renamed or shared them).
+[[nodiscard]] std::vector<std::string> with_stored_names(std::vector<std::string> globs,
+                                                         const std::vector<formats::ExporterDamage>& damage);
 /// The training graph in the element type of --dtype (f64, or f32; f16 and bf16 for predictions).
 [[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings);
 /// The model after training, for batches of this size, in f64 where --dtype says so and in f32 otherwise.

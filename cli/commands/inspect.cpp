@@ -128,6 +128,12 @@ Json kernels_json(const ModelOptions& model) {
   return list;
 }
 
+Json damage_json(const LoadedModel& loaded) {
+  Json list = Json::array();
+  for (const auto& d : loaded.damage) list.push_back({{"tensor", d.tensor}, {"what", d.what}, {"detail", d.detail}, {"undone", d.undone}});
+  return list;
+}
+
 Json untrainable_json(const LoadedModel& loaded, const graph::TrainingGraph* training) {
   Json list = Json::array();
   for (const auto& text : loaded.unknown_text) {
@@ -160,8 +166,8 @@ int inspect(const Options& o, Terminal& terminal) {
     try {
       graph::TrainingOptions options;
       options.loss = o.model.loss;
-      options.freeze = o.model.freeze;
-      options.train = o.model.train;
+      options.freeze = with_stored_names(o.model.freeze, loaded.damage);
+      options.train = with_stored_names(o.model.train, loaded.damage);
       training = graph::build_training_graph(graph::with_initial_values(loaded.graph), options);
       warnings.insert(warnings.end(), training->warnings.begin(), training->warnings.end());
     } catch (const Error& error) {
@@ -175,8 +181,10 @@ int inspect(const Options& o, Terminal& terminal) {
                                       std::to_string(*o.model.batch) + "; export it with a dynamic batch");
   if (training) add_costs(*training, result);
   result["operators"] = operators;
+  result["recognized"] = loaded.recognized;
   result["untrainable"] = untrainable_json(loaded, training ? &*training : nullptr);
   result["unresolved"] = loaded.unresolved;
+  result["damage"] = damage_json(loaded);
   result["warnings"] = warnings;
   if (o.tensors) {
     Json tensors = Json::object();

@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "formats/onnx/damage.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/model_file.hpp"
 
@@ -19,7 +20,9 @@ constexpr std::size_t kSmallestExternal = 1024;
 class TrainedFile {
  public:
   TrainedFile(const std::string& source, const std::string& path, const TrainedValues& values)
-      : file_(read_model(source)), path_(path), values_(values) {}
+      : file_(read_model(source)), path_(path), values_(values) {
+    (void)separate_merged(file_.model);  // as the importer did
+  }
 
   void write() && {
     auto& graph = *file_.model.mutable_graph();

@@ -42,11 +42,21 @@ struct ImportOptions {
   bool training_form = true;                  ///< BatchNormalization by batch statistics, Dropout drops; false: as in inference
   bool collect_unknown = false;               ///< go on after an operator without a row, and list it in `unknown`
   std::map<std::string, GivenInput> given;    ///< inputs by name; the others are as the file declares them
+  bool recognize = true;                      ///< operators written as several nodes become one again (graph/patterns/patterns.hpp)
   bool allow_missing_weights = false;         ///< external data that is not there becomes unknown contents, with a warning
 };
 
 struct UnknownOperator {
   std::string node, op, reason;
+};
+
+/// What an exporter did to a weight of the model.
+struct ExporterDamage {
+  std::string tensor;          ///< by the model's own name where the exporter tells it, else the file's
+  std::string what;            ///< "merged", "tied", "renamed", "folded", "missing"
+  std::string detail;          ///< a sentence
+  bool undone = false;         ///< it trains as in the model
+  std::string stored_as = {};  ///< the file's name of what holds it, for "renamed" and "tied"
 };
 
 struct ImportedModel {
@@ -56,6 +66,8 @@ struct ImportedModel {
   std::vector<std::string> unresolved;   ///< tensors of the file whose type is not known: only behind unknown operators
   std::vector<UnknownOperator> unknown;  ///< only with collect_unknown
   std::vector<std::string> warnings;
+  std::map<std::string, std::int64_t> recognized;       ///< operators that were written as several nodes, by pattern
+  std::vector<ExporterDamage> damage;                   ///< weight by weight
   std::map<std::string, std::int64_t> operators;        ///< nodes of the file by operator
   std::map<std::string, std::string> metadata;          ///< of the model and its graph
   std::string producer;                                 ///< "pytorch 2.1"

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "formats/onnx/damage.hpp"
 #include "formats/onnx/ops/rows.hpp"
 #include "formats/onnx/rebatch/batch_trace.hpp"
 #include "formats/onnx/rebatch/rebatch.hpp"
+#include "graph/patterns/patterns.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -76,6 +78,11 @@ ImportedModel Importer::run() && {
   warn_of_missing();
   warn_of_damage();
   result_.graph = std::move(builder_).build();
+  if (options_.recognize) {
+    auto recognized = graph::with_recognized_operators(std::move(result_.graph));
+    result_.graph = std::move(recognized.graph);
+    result_.recognized = std::move(recognized.counts);
+  }
   return std::move(result_);
 }
 
@@ -417,14 +424,23 @@ void Importer::warn_of_missing() {
   }
 }
 
-ImportedModel import_onnx(const std::string& path, const ImportOptions& options) {
-  const ModelFile file = read_model(path);
+namespace {
+
+ImportedModel import_file(const ModelFile& file, const ImportOptions& options) {
   Importer importer(file, options);
   if (options.batch) {
     const auto written = importer.written_batch();
     if (written && *written != *options.batch) return import_rebatched(file, options, *written);
   }
   return std::move(importer).run();
+}
+
+}  // namespace
+
+ImportedModel import_onnx(const std::string& path, const ImportOptions& options) {
+  ModelFile file = read_model(path);
+  file.separated = separate_merged(file.model);
+  return import_file(file, options);
 }
 
 }  // namespace rehearsal::formats

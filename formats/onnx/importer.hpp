@@ -80,7 +80,6 @@ class Importer {
   graph::TensorId copy_of_stored(graph::TensorId t, const std::string& name, const Candidate& candidate);
   void warn(const std::string& sentence);
   void warn_of_damage();
-  void warn_of_unread_parameters();
   void warn_of_missing();
 
   const ModelFile& file_;

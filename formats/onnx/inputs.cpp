@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "formats/onnx/damage.hpp"
 #include "formats/onnx/importer.hpp"
 #include "formats/onnx/rebatch/batch_trace.hpp"
 
@@ -120,35 +121,28 @@ void Importer::bind_symbols() {
                  (first.empty() || options_.batch ? "" : ", and the first dimension of the inputs (" + quoted(first) + ") with --batch"));
 }
 
-/// Optimizing exporters drop biases of zeros, merge equal weights and rename transposed ones: a model fresh from its initialization is full
-/// of them.
-void Importer::warn_of_unread_parameters() {
-  std::vector<std::string> lost;
-  for (const std::string& name : declarations_.parameters()) {
-    const auto usage = main_.usage.find(name);
-    if (usage == main_.usage.end() || usage->second == 0) lost.push_back(name);
-  }
-  if (lost.empty()) return;
-  warn(
-      "the exporter lists " + std::to_string(declarations_.parameters().size()) + " parameters, and no node reads " +
-      std::to_string(lost.size()) + " of them under their names ('" + lost.front() +
-      "', ...): they were folded, renamed or merged with equal ones, and then train as one; export with optimize=False to keep them apart");
-}
-
+/// One sentence for each kind of damage; ImportedModel::damage has the weights one by one.
 void Importer::warn_of_damage() {
-  warn_of_unread_parameters();
-  const auto listed = result_.metadata.find("pkg.torch.export.ExportedProgram.graph_signature");
-  const auto& graph = file_.model.graph();
-  const auto uses = [&](const char* op) { return result_.operators.contains(op); };
-  const bool had_norm = listed != result_.metadata.end() && listed->second.find("running_mean'") != std::string::npos;
-  const bool anonymous = std::any_of(graph.node().begin(), graph.node().end(), [](const onnx::NodeProto& node) {
-    return node.op_type() == "Conv" && node.input_size() > 2 && node.input(1).starts_with("onnx::Conv_");
-  });
-  if (!uses("BatchNormalization") && (had_norm || (anonymous && uses("Conv")))) {
-    warn(
-        "the exporter folded BatchNormalization into convolutions: it cannot be trained as the original network; export with the model in "
-        "training mode, "
-        "and with optimize=False or do_constant_folding=False");
+  static constexpr std::pair<const char*, const char*> kSentences[] = {
+      {"merged", "were stored once with others of equal values, and are trained apart again"},
+      {"folded",
+       "went into other weights with a BatchNormalization, which cannot be trained any more; export with the model in training "
+       "mode, and with optimize=False (or TrainingMode.TRAINING and do_constant_folding=False)"},
+      {"renamed",
+       "are transposed or packed under names that the exporter made up; they train, but --freeze, --train and checkpoints know "
+       "them by those names; export with optimize=False to keep them"},
+      {"missing", "are read by no node: they were folded into other tensors, or left out because they were 0; export with optimize=False"}};
+  result_.damage = file_.separated;
+  const auto found = find_damage(file_.model, declarations_);
+  result_.damage.insert(result_.damage.end(), found.begin(), found.end());
+  for (const auto& [what, sentence] : kSentences) {
+    std::size_t count = 0;
+    std::string first;
+    for (const ExporterDamage& damage : result_.damage) {
+      if (damage.what != what) continue;
+      if (count++ == 0) first = damage.tensor;
+    }
+    if (count > 0) warn(std::to_string(count) + " weights ('" + first + "'" + (count > 1 ? ", ...) " : ") ") + sentence);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "formats/onnx/import.hpp"
 #include "formats/onnx/rehearsal_onnx.pb.h"
 #include "graph/value.hpp"
 
@@ -12,7 +13,8 @@ namespace rehearsal::formats {
 struct ModelFile {
   std::string path;
   std::uint64_t bytes = 0;
-  onnx::ModelProto model;  ///< long payloads left out (wire.hpp)
+  onnx::ModelProto model;                 ///< long payloads left out (wire.hpp)
+  std::vector<ExporterDamage> separated;  ///< weights that were merged in the file, and are not in `model`
 };
 
 /// Throws BadInput naming the file and, where there is one, the byte at fault.

@@ -122,6 +122,7 @@ void Declarations::read_signature(const std::string& text) {
     const std::string name = line.substr(start, end - start);
     kinds_.emplace(name, kind);
     if (kind == DeclaredKind::Parameter) parameters_.insert(name);
+    if (kind == DeclaredKind::Buffer) buffers_.insert(name);
   }
 }
 

@@ -44,6 +44,7 @@ class Declarations {
   [[nodiscard]] bool left_out(const std::string& name) const { return left_out_.contains(name); }
   /// The parameters that the exporter lists, whether or not they are in the file.
   [[nodiscard]] const std::set<std::string>& parameters() const { return parameters_; }
+  [[nodiscard]] const std::set<std::string>& buffers() const { return buffers_; }
   /// nullptr when value_info does not mention the name.
   [[nodiscard]] const onnx::ValueInfoProto* value_info(const std::string& name) const;
 
@@ -52,7 +53,7 @@ class Declarations {
 
   std::unordered_map<std::string, DeclaredKind> kinds_;
   std::unordered_set<std::string> left_out_;
-  std::set<std::string> parameters_;
+  std::set<std::string> parameters_, buffers_;
   std::unordered_map<std::string, const onnx::ValueInfoProto*> infos_;
 };
 

@@ -1,0 +1,122 @@
+#include "formats/onnx/damage.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "formats/onnx/module_path.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
+
+std::string parent(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+/// Tensors that hold weights under names that the exporter made up, by the module that reads them.
+std::map<std::string, std::vector<std::string>> renamed_weights(const onnx::GraphProto& graph, const std::set<std::string>& listed) {
+  std::set<std::string> stored;
+  for (const auto& tensor : graph.initializer()) {
+    const auto type = dtype_from_onnx(tensor.data_type());
+    if (type && is_float(*type) && tensor.dims_size() > 0 && !listed.contains(tensor.name())) stored.insert(tensor.name());
+  }
+  for (const auto& input : graph.input()) stored.insert(input.name());
+  std::map<std::string, std::vector<std::string>> renamed;
+  for (const auto& node : graph.node()) {
+    const std::string& op = node.op_type();
+    const bool holds_weights = op == "MatMul" || op == "Gemm" || op == "Conv" || op == "ConvTranspose" || op == "LSTM" || op == "GRU";
+    for (int i = 1; holds_weights && i < node.input_size(); ++i) {
+      if (stored.contains(node.input(i)) && !listed.contains(node.input(i))) renamed[module_path(node)].push_back(node.input(i));
+    }
+  }
+  return renamed;
+}
+
+/// What nodes read, by their module.
+struct ReadBy {
+  std::map<std::string, std::vector<std::string>> made_up;  ///< tensors that hold weights under names of the exporter
+  std::map<std::string, std::vector<std::string>> listed;   ///< parameters that the signature lists
+};
+
+ExporterDamage lost(const std::string& name, const std::set<std::string>& buffers, const ReadBy& read) {
+  const std::string module = parent(name);
+  const auto& renamed = read.made_up;
+  if (buffers.contains(module + ".running_mean"))
+    return {name, "folded", "BatchNormalization '" + module + "' was folded into the layer before it; it cannot be trained", false};
+  const auto found = renamed.find(module);
+  if (found != renamed.end() && !is_bias_name(name.substr(module.empty() ? 0 : module.size() + 1)))
+    return {name, "renamed", "the file has it as '" + found->second.front() + "', transposed or packed", false, found->second.front()};
+  if (const auto shared = read.listed.find(module); shared != read.listed.end()) {
+    for (const std::string& other : shared->second) {
+      if (parent(other) != module && is_bias_name(other.substr(other.rfind('.') + 1)) == is_bias_name(name.substr(name.rfind('.') + 1)))
+        return {name, "tied", "it shares its values with '" + other + "'", true, other};
+    }
+  }
+  return {name, "missing", "no node reads it: it was folded into another tensor, or left out because it was 0", false};
+}
+
+/// TorchScript's names for weights that are products of others.
+void add_anonymous(const onnx::GraphProto& graph, std::vector<ExporterDamage>& damage) {
+  const bool normalized =
+      std::any_of(graph.node().begin(), graph.node().end(), [](const onnx::NodeProto& n) { return n.op_type() == "BatchNormalization"; });
+  for (const auto& node : graph.node()) {
+    const bool convolution = node.op_type() == "Conv" || node.op_type() == "ConvTranspose";
+    if (normalized || !convolution || node.input_size() < 3 || !node.input(1).starts_with("onnx::Conv")) continue;
+    damage.push_back({node.input(1), "folded", "weights of " + described(node) + " with a BatchNormalization folded into them", false});
+  }
+}
+
+}  // namespace
+
+std::string module_path(const onnx::NodeProto& node) {
+  for (const auto& entry : node.metadata_props()) {
+    if (entry.key() != kScopesKey) continue;
+    // "['', 'model', 'model.layers.0', 'linear_3']": the module is the last but one
+    std::vector<std::string> scopes;
+    const std::string& text = entry.value();
+    for (std::size_t at = text.find('\''); at != std::string::npos;) {
+      const std::size_t end = text.find('\'', at + 1);
+      if (end == std::string::npos) break;
+      scopes.push_back(text.substr(at + 1, end - at - 1));
+      at = text.find('\'', end + 1);
+    }
+    return scopes.size() < 2 ? "" : scopes[scopes.size() - 2];
+  }
+  return "";
+}
+
+bool is_bias_operand(const onnx::NodeProto& node, int i) {
+  const std::string& op = node.op_type();
+  return op == "Add" || op == "Sub" || (i == 2 && op != "LSTM" && op != "GRU" && op != "RNN") ||
+         (i == 3 && (op == "LSTM" || op == "GRU" || op == "RNN"));
+}
+
+bool is_bias_name(const std::string& leaf) { return leaf.find("bias") != std::string::npos || leaf == "beta" || leaf == "b"; }
+
+std::vector<ExporterDamage> find_damage(const onnx::ModelProto& model, const Declarations& declarations) {
+  const auto& graph = model.graph();
+  std::set<std::string> read;
+  for (const auto& node : graph.node()) {
+    for (const std::string& name : names_read(node)) read.insert(name);
+  }
+  for (const auto& output : graph.output()) read.insert(output.name());
+  std::vector<ExporterDamage> damage;
+  const auto& listed = declarations.parameters();
+  ReadBy by;
+  if (!listed.empty()) by.made_up = renamed_weights(graph, listed);
+  for (const auto& node : graph.node()) {
+    for (const std::string& name : node.input()) {
+      if (listed.contains(name)) by.listed[module_path(node)].push_back(name);
+    }
+  }
+  for (const std::string& name : listed) {
+    if (!read.contains(name)) damage.push_back(lost(name, declarations.buffers(), by));
+  }
+  if (listed.empty()) add_anonymous(graph, damage);
+  return damage;
+}
+
+}  // namespace rehearsal::formats

@@ -1,0 +1,174 @@
+// Weights that an exporter merged because their values are equal.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "formats/onnx/damage.hpp"
+#include "formats/onnx/module_path.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+constexpr std::int64_t kLargestMerged = 1024;  ///< elements: torch.onnx merges no larger ones
+
+constexpr std::int64_t kLongestBias = std::int64_t{1} << 20;
+
+/// One operand that reads a stored tensor.
+struct Use {
+  int node = 0, operand = 0;
+};
+
+/// Names that differ in numbers only: layers that were copied have equal random values.
+std::string without_numbers(const std::string& name) {
+  std::string result;
+  for (const char c : name) {
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0) result += c;
+  }
+  return result;
+}
+
+class Separation {
+ public:
+  explicit Separation(onnx::ModelProto& model) : graph_(*model.mutable_graph()), declarations_(model) {
+    for (int i = 0; i < graph_.initializer_size(); ++i) stored_[graph_.initializer(i).name()] = i;
+    std::set<std::string> present;
+    for (const auto& input : graph_.input()) present.insert(input.name());
+    for (const std::string& name : declarations_.parameters()) {
+      if (!stored_.contains(name) && !present.contains(name)) missing_.insert(name);
+    }
+  }
+
+  std::vector<ExporterDamage> run() && {
+    if (missing_.empty()) return {};
+    find_uses();
+    for (const auto& [key, uses] : uses_) {
+      const auto& [order, module, merged, bias] = key;
+      separate(module, merged, bias, uses);
+    }
+    for (auto& node : *graph_.mutable_node()) restore_bias(node);
+    return std::move(separated_);
+  }
+
+ private:
+  /// By the first node of the module, so that names are given in the order in which modules run.
+  using Key = std::tuple<int, std::string, std::string, bool>;
+
+  void find_uses() {
+    std::map<std::string, int> reads;
+    for (const auto& node : graph_.node()) {
+      for (const std::string& name : node.input()) ++reads[name];
+    }
+    std::map<std::tuple<std::string, std::string, bool>, int> first;
+    for (int n = 0; n < graph_.node_size(); ++n) {
+      const auto& node = graph_.node(n);
+      const std::string module = module_path(node);
+      if (module.empty()) continue;
+      for (int i = 0; i < node.input_size(); ++i) {
+        const auto stored = stored_.find(node.input(i));
+        if (stored == stored_.end() || reads[node.input(i)] < 2 || !may_be_merged(graph_.initializer(stored->second))) continue;
+        const bool bias = is_bias_operand(node, i);
+        const int order = first.try_emplace({module, node.input(i), bias}, n).first->second;
+        uses_[{order, module, node.input(i), bias}].push_back({n, i});
+      }
+    }
+  }
+
+  [[nodiscard]] static bool may_be_merged(const onnx::TensorProto& tensor) {
+    const auto type = dtype_from_onnx(tensor.data_type());
+    if (!type || !is_float(*type) || tensor.dims_size() == 0) return false;
+    std::int64_t count = 1;
+    for (const std::int64_t d : tensor.dims()) {
+      if (d <= 0 || d > kLargestMerged) return false;
+      count *= d;
+    }
+    return count <= kLargestMerged;
+  }
+
+  /// Listed parameters of the module that the file lacks, those of its parts behind its own.
+  [[nodiscard]] std::vector<std::string> candidates(const std::string& module, const std::string& merged, bool bias) const {
+    std::vector<std::string> own, of_parts;
+    const std::string prefix = module + ".";
+    for (auto name = missing_.lower_bound(prefix); name != missing_.end() && name->starts_with(prefix); ++name) {
+      const std::string leaf = name->substr(name->rfind('.') + 1);
+      const bool alike = is_uniform(merged) || without_numbers(*name) == without_numbers(merged);
+      if (is_bias_name(leaf) == bias && alike) (name->find('.', prefix.size()) == std::string::npos ? own : of_parts).push_back(*name);
+    }
+    own.insert(own.end(), of_parts.begin(), of_parts.end());
+    return own;
+  }
+
+  /// All elements are equal; a vector whose values were left out is taken for one.
+  [[nodiscard]] bool is_uniform(const std::string& name) const {
+    const auto& tensor = graph_.initializer(stored_.at(name));
+    const auto same_bytes = [&](const std::string& bytes, std::size_t size) {
+      for (std::size_t i = size; i < bytes.size(); ++i) {
+        if (bytes[i] != bytes[i - size]) return false;
+      }
+      return true;
+    };
+    if (!tensor.raw_data().empty()) return same_bytes(tensor.raw_data(), size_of(*dtype_from_onnx(tensor.data_type())));
+    if (tensor.float_data_size() > 0)
+      return std::all_of(tensor.float_data().begin(), tensor.float_data().end(), [&](float x) { return x == tensor.float_data(0); });
+    return tensor.dims_size() == 1;
+  }
+
+  void separate(const std::string& module, const std::string& merged, bool bias, const std::vector<Use>& uses) {
+    const bool own = merged.starts_with(module + ".");
+    auto names = candidates(module, merged, bias);
+    const std::size_t kept = own ? 1 : 0;
+    if (names.empty() || (own && uses.size() == 1)) return;
+    const bool one_each = names.size() + kept == uses.size();
+    if (!one_each && own) return;  // used several times on purpose, as far as can be told
+    for (std::size_t u = kept; u < uses.size(); ++u) {
+      const std::string& name = one_each ? names[u - kept] : names[0];
+      if (missing_.erase(name) > 0) add_copy(merged, name);
+      graph_.mutable_node(uses[u].node)->set_input(uses[u].operand, name);
+    }
+  }
+
+  /// Exporters leave out biases of zeros: a layer whose weight is there and whose listed bias is not has one.
+  void restore_bias(onnx::NodeProto& node) {
+    const std::string& op = node.op_type();
+    if ((op != "Gemm" && op != "Conv") || node.input_size() != 2 || !node.input(1).ends_with(".weight")) return;
+    const std::string name = node.input(1).substr(0, node.input(1).size() - 6) + "bias";
+    const auto weight = stored_.find(node.input(1));
+    if (!missing_.contains(name) || weight == stored_.end() || graph_.initializer(weight->second).dims_size() < 2) return;
+    bool transposed = op == "Conv";
+    for (const auto& attribute : node.attribute()) transposed = transposed || (attribute.name() == "transB" && attribute.i() != 0);
+    const std::int64_t size = graph_.initializer(weight->second).dims(transposed ? 0 : 1);
+    const int type = graph_.initializer(weight->second).data_type();
+    const auto dtype = dtype_from_onnx(type);
+    if (size < 1 || size > kLongestBias || !dtype || !is_float(*dtype)) return;
+    auto& bias = *graph_.add_initializer();
+    bias.set_name(name);
+    bias.set_data_type(type);
+    bias.add_dims(size);
+    bias.set_raw_data(std::string(static_cast<std::size_t>(size) * size_of(*dtype), '\0'));
+    node.add_input(name);
+    missing_.erase(name);
+    separated_.push_back({name, "restored", "the exporter left it out because it was 0; it is trained again", true});
+  }
+
+  void add_copy(const std::string& merged, const std::string& name) {
+    onnx::TensorProto copy = graph_.initializer(stored_.at(merged));
+    copy.set_name(name);
+    *graph_.add_initializer() = std::move(copy);
+    separated_.push_back(
+        {name, "merged", "the exporter stored it as '" + merged + "', which had the same values; it is trained apart again", true});
+  }
+
+  onnx::GraphProto& graph_;
+  Declarations declarations_;
+  std::map<std::string, int> stored_;
+  std::set<std::string> missing_;
+  std::map<Key, std::vector<Use>> uses_;
+  std::vector<ExporterDamage> separated_;
+};
+
+}  // namespace
+
+std::vector<ExporterDamage> separate_merged(onnx::ModelProto& model) { return Separation(model).run(); }
+
+}  // namespace rehearsal::formats

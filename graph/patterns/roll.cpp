@@ -1,0 +1,17 @@
+// A cyclic shift: two slices of one tensor, joined the other way round (shifted windows of Liu et al., "Swin Transformer", 2021).
+
+#include "graph/patterns/matcher.hpp"
+
+namespace rehearsal::graph {
+
+std::optional<Recognized> match_roll(const PatternMatcher& m, const Node& node) {
+  if (!PatternMatcher::is(node, "Concat") || node.inputs.size() != 2) return std::nullopt;
+  const Node* tail = m.made_by(node.inputs[0], "Slice");
+  const Node* head = m.made_by(node.inputs[1], "Slice");
+  if (!tail || !head || tail->inputs[0] != head->inputs[0] || m.shape(tail->inputs[0]) != m.shape(node.outputs[0])) return std::nullopt;
+  const auto starts = [](const Node& slice) { return slice.attributes.integers("starts"); };
+  const bool swapped = starts(*head).size() == 1 && starts(*head)[0] == 0 && starts(*tail).size() == 1 && starts(*tail)[0] != 0;
+  return swapped ? std::optional(Recognized{}) : std::nullopt;
+}
+
+}  // namespace rehearsal::graph

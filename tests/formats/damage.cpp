@@ -1,0 +1,121 @@
+// What exporters do to weights: taken apart again where that can be told, named where it cannot.
+
+#include <algorithm>
+
+#include "formats/onnx/export_trained.hpp"
+#include "tests/catch.hpp"
+#include "tests/formats/model_builder.hpp"
+
+namespace rehearsal::formats::testing {
+namespace {
+
+void in_module(onnx::NodeProto& node, const std::string& name, const std::string& path) {
+  node.set_name(name);
+  auto& entry = *node.add_metadata_props();
+  entry.set_key("pkg.torch.onnx.name_scopes");
+  entry.set_value("['', '" + path + "', 'op']");
+}
+
+void sign(ModelBuilder& model, const std::vector<std::string>& parameters, const std::vector<std::string>& buffers = {}) {
+  std::string text = "\n# inputs\n";
+  for (const auto& name : parameters) text += "p_x: PARAMETER target='" + name + "'\n";
+  for (const auto& name : buffers) text += "b_x: BUFFER target='" + name + "'\n";
+  auto& entry = *model.graph().add_metadata_props();
+  entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  entry.set_value(text + "# outputs\n");
+}
+
+/// Two normalizations whose gains are stored once, as an exporter does with fresh models, and whose bias of zeros is one tensor, too.
+ModelBuilder merged(const std::vector<float>& gain, const std::string& second) {
+  ModelBuilder m;
+  m.input("x", {"2", "3"}).floats("a.weight", {3}, gain).floats("a.bias", {3}, {0, 0, 0});
+  in_module(m.node("LayerNormalization", {"x", "a.weight", "a.bias"}, {"h"}), "first", "a");
+  in_module(m.node("LayerNormalization", {"h", "a.weight", "a.bias"}, {"y"}), "second", second);
+  m.output("y");
+  sign(m, {"a.weight", "a.bias", second + ".weight", second + ".bias"});
+  return m;
+}
+
+const ExporterDamage* damage_of(const ImportedModel& model, const std::string& tensor) {
+  const auto found = std::find_if(model.damage.begin(), model.damage.end(), [&](const auto& d) { return d.tensor == tensor; });
+  return found == model.damage.end() ? nullptr : &*found;
+}
+
+bool is_parameter(const ImportedModel& model, const std::string& name) {
+  const auto t = model.graph.find(name);
+  return t != graph::TensorId::None && model.graph[t].role == graph::Role::Parameter;
+}
+
+}  // namespace
+
+TEST_CASE("weights that were merged for their equal values are trained apart") {
+  const ImportedModel model = merged({1, 1, 1}, "b").import();
+  for (const char* name : {"a.weight", "a.bias", "b.weight", "b.bias"}) CHECK(is_parameter(model, name));
+  REQUIRE(damage_of(model, "b.weight"));
+  CHECK(damage_of(model, "b.weight")->what == "merged");
+  CHECK(damage_of(model, "b.weight")->undone);
+  CHECK_FALSE(damage_of(model, "a.weight"));
+}
+
+TEST_CASE("random values are shared on purpose, except between copies of a layer") {
+  const ImportedModel tied = merged({0.3F, -0.1F, 0.7F}, "head").import();
+  CHECK_FALSE(is_parameter(tied, "head.weight"));
+  REQUIRE(damage_of(tied, "head.weight"));
+  CHECK(damage_of(tied, "head.weight")->what == "tied");
+  CHECK(is_parameter(tied, "head.bias"));  // zeros
+
+  ModelBuilder copies;
+  copies.input("x", {"2", "3"}).floats("layers.0.n.weight", {3}, {0.3F, -0.1F, 0.7F});
+  in_module(copies.node("Mul", {"x", "layers.0.n.weight"}, {"h"}), "first", "layers.0.n");
+  in_module(copies.node("Mul", {"h", "layers.0.n.weight"}, {"y"}), "second", "layers.1.n");
+  copies.output("y");
+  sign(copies, {"layers.0.n.weight", "layers.1.n.weight"});
+  CHECK(is_parameter(copies.import(), "layers.1.n.weight"));
+}
+
+TEST_CASE("a weight that one module uses twice stays one") {
+  ModelBuilder m;
+  m.input("x", {"2", "3"}).floats("a.weight", {3}, {1, 1, 1});
+  in_module(m.node("Mul", {"x", "a.weight"}, {"h"}), "first", "a");
+  in_module(m.node("Mul", {"h", "a.weight"}, {"y"}), "second", "a");
+  m.output("y");
+  sign(m, {"a.weight", "elsewhere.weight"});
+  const ImportedModel model = m.import();
+  CHECK(model.damage.size() == 1);
+  CHECK(damage_of(model, "elsewhere.weight")->what == "missing");
+}
+
+TEST_CASE("folded normalizations and renamed weights are named one by one") {
+  ModelBuilder m;
+  m.input("x", {"2", "4"}).floats("val_7", {4, 3}, std::vector<float>(12, 0.5F));
+  in_module(m.node("MatMul", {"x", "val_7"}, {"y"}), "linear", "up");
+  m.output("y");
+  sign(m, {"up.weight", "norm.weight", "norm.bias"}, {"norm.running_mean", "norm.running_var"});
+  const ImportedModel model = m.import();
+  REQUIRE(damage_of(model, "up.weight"));
+  CHECK(damage_of(model, "up.weight")->what == "renamed");
+  CHECK(damage_of(model, "up.weight")->stored_as == "val_7");
+  CHECK(damage_of(model, "norm.weight")->what == "folded");
+  CHECK(damage_of(model, "norm.bias")->what == "folded");
+  const auto names_cause = [](const std::string& w) { return w.find("BatchNormalization") != std::string::npos; };
+  CHECK(std::any_of(model.warnings.begin(), model.warnings.end(), names_cause));
+}
+
+TEST_CASE("weights that were taken apart go back into the file apart") {
+  const TemporaryFolder folder;
+  ModelBuilder model = merged({1, 1, 1}, "b");
+  write_bytes(folder.file("m.onnx"), model.bytes());
+  const std::vector<float> first{1, 2, 3}, second{4, 5, 6};
+  const graph::TensorType type{DType::F32, {3}};
+  export_trained(folder.file("m.onnx"), folder.file("t.onnx"),
+                 {{"a.weight", {type, std::as_bytes(std::span(first))}}, {"b.weight", {type, std::as_bytes(std::span(second))}}});
+  const ImportedModel trained = import_onnx(folder.file("t.onnx"), {});
+  const auto values = [&](const char* name) {
+    const auto& tensor = trained.graph[trained.graph.find(name)];
+    return graph::read_reals(tensor.contents, tensor.type.shape, 0, 0);
+  };
+  CHECK(values("a.weight") == std::vector<double>{1, 2, 3});
+  CHECK(values("b.weight") == std::vector<double>{4, 5, 6});
+}
+
+}  // namespace rehearsal::formats::testing
