@@ -125,6 +125,7 @@ void Importer::bind_symbols() {
 void Importer::warn_of_damage() {
   static constexpr std::pair<const char*, const char*> kSentences[] = {
       {"merged", "were stored once with others of equal values, and are trained apart again"},
+      {"restored", "were left out because they were 0, and are trained again"},
       {"folded",
        "went into other weights with a BatchNormalization, which cannot be trained any more; export with the model in training "
        "mode, and with optimize=False (or TrainingMode.TRAINING and do_constant_folding=False)"},

@@ -67,7 +67,9 @@ class Separation {
       if (module.empty()) continue;
       for (int i = 0; i < node.input_size(); ++i) {
         const auto stored = stored_.find(node.input(i));
-        if (stored == stored_.end() || reads[node.input(i)] < 2 || !may_be_merged(graph_.initializer(stored->second))) continue;
+        if (stored == stored_.end() || !declarations_.parameters().contains(node.input(i)) || reads[node.input(i)] < 2 ||
+            !may_be_merged(graph_.initializer(stored->second)))
+          continue;
         const bool bias = is_bias_operand(node, i);
         const int order = first.try_emplace({module, node.input(i), bias}, n).first->second;
         uses_[{order, module, node.input(i), bias}].push_back({n, i});
@@ -155,6 +157,7 @@ class Separation {
     onnx::TensorProto copy = graph_.initializer(stored_.at(merged));
     copy.set_name(name);
     *graph_.add_initializer() = std::move(copy);
+    stored_[name] = graph_.initializer_size() - 1;
     separated_.push_back(
         {name, "merged", "the exporter stored it as '" + merged + "', which had the same values; it is trained apart again", true});
   }

@@ -85,6 +85,20 @@ TEST_CASE("a weight that one module uses twice stays one") {
   CHECK(damage_of(model, "elsewhere.weight")->what == "missing");
 }
 
+TEST_CASE("a bias that was left out because it was 0 is trained again, a constant never becomes a weight") {
+  ModelBuilder m;
+  m.input("x", {"2", "4"}).floats("val_3", {1}, {0.5F}).floats("up.weight", {3, 4}, std::vector<float>(12, 0.25F));
+  in_module(m.node("Mul", {"x", "val_3"}, {"a"}), "scale", "up");
+  in_module(m.node("Mul", {"a", "val_3"}, {"b"}), "again", "down");
+  set(m.node("Gemm", {"b", "up.weight"}, {"y"}), "transB", std::int64_t{1});
+  m.output("y");
+  sign(m, {"up.weight", "up.bias", "down.weight"});
+  const ImportedModel model = m.import();
+  CHECK(is_parameter(model, "up.bias"));
+  CHECK(damage_of(model, "up.bias")->what == "restored");
+  CHECK_FALSE(is_parameter(model, "down.weight"));
+}
+
 TEST_CASE("folded normalizations and renamed weights are named one by one") {
   ModelBuilder m;
   m.input("x", {"2", "4"}).floats("val_7", {4, 3}, std::vector<float>(12, 0.5F));
