@@ -47,7 +47,7 @@ TEST_CASE("Chrome export is valid JSON with everything that the format asks for"
     }
   }
   CHECK(by_phase["X"] == 8);            // two events on two ranks of two traces
-  CHECK(by_phase["M"] == 4 * (1 + 4));  // a process and four streams each
+  CHECK(by_phase["M"] == 4 * (1 + 5));  // a process and five streams each
   CHECK(by_phase.size() == 2);          // complete events only: nothing begins without an end
   CHECK(used == std::set<int>{0, 1, 1000, 1001});
   CHECK(named == used);
