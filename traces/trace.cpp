@@ -96,7 +96,7 @@ RankTrace rank_of(const Json& j) {
   for (const auto& k : j.at("kinds")) r.kinds.push_back(kind_of(k));
   for (const auto& e : j.at("events")) {
     Event event{e.at(0).get<std::uint32_t>(), e.at(1).get<std::int32_t>(),
-                e.at(2).get<std::int32_t>(),  checked<plan::Stream>(e.at(3).get<int>(), 4, "stream"),
+                e.at(2).get<std::int32_t>(),  checked<plan::Stream>(e.at(3).get<int>(), static_cast<int>(plan::Stream::Count), "stream"),
                 e.at(4).get<double>(),        e.at(5).get<double>(),
                 e.at(6).get<double>()};
     if (event.kind >= r.kinds.size())

@@ -118,11 +118,11 @@ struct ImageRow {
 };
 /// The first that fits: detectors before their trunks, and a family's variants before its plain name.
 const ImageRow kImages[] = {
+    {R"(torchgpipe.*u-?net.*?\(b=(\d+), ?c=(\d+)\))", "unet2d_stacked", "convolutions=$1&channels=$2"},
     {"ssd.*?(34|50)", "ssd300_resnet$1"},
     {"retina.*resnext", "retinanet_resnext50"},
     {"retina", "retinanet_resnet50"},
     {"mask|faster-?r-?cnn|cascade-?r-?cnn", "maskrcnn_trunk"},
-    {R"(torchgpipe.*u-?net.*?\(b=(\d+), ?c=(\d+)\))", "unet2d_stacked", "convolutions=$1&channels=$2"},
     {R"(torchgpipe.*u-?net.*?\((\d+), ?-?(\d+)\))", "unet2d_stacked", "convolutions=$1&channels=$2"},
     {"ronneberger|unet-2d", "unet2d_valid"},
     {"nnu-?net-2d", "nnunet2d"},
@@ -177,9 +177,12 @@ struct VisionRow {
   int layers, hidden, heads;
 };
 constexpr VisionRow kVision[] = {
-    {R"(\b(vit|deit|deit3|beit|beitv2|cait)-(tiny|ti)\b)", 12, 192, 3},  {R"(\b(vit|deit|deit3|beit|beitv2)-(small|s)\b)", 12, 384, 6},
-    {R"(\b(vit|deit|deit3|beit|beitv2)-(base|b)\b)", 12, 768, 12},       {R"(\b(vit|deit|deit3|beit|beitv2)-(large|l)\b)", 24, 1024, 16},
-    {R"(\b(vit|deit3)-(huge|h)\b)", 32, 1280, 16},                       {R"(\b(vit|vision-transformer)$)", 12, 768, 12},
+    {R"(\b(vit|deit|deit3|beit|beitv2|cait)-(tiny|ti)\b)", 12, 192, 3},
+    {R"(\b(vit|deit|deit3|beit|beitv2)-(small|s)\b)", 12, 384, 6},
+    {R"(\b(vit|deit|deit3|beit|beitv2)-(base|b)\b)", 12, 768, 12},
+    {R"(\b(vit|deit|deit3|beit|beitv2)-(large|l)\b)", 24, 1024, 16},
+    {R"(\b(vit|deit3)-(huge|h)\b)", 32, 1280, 16},
+    {R"(\b(vit|vision-transformer)$)", 12, 768, 12},
 };
 
 std::string without_dashes(std::string text) {
@@ -216,17 +219,18 @@ std::optional<RecordModel> vision_transformer(const std::string& name) {
   return std::nullopt;
 }
 
-/// Samples of an epoch: ImageNet, COCO, Open Images (MLPerf's part), KiTS19, WMT, LibriSpeech, CIFAR, SQuAD 1.1, Sentiment140, MovieLens 20M.
+/// Samples of an epoch: ImageNet, COCO, Open Images (MLPerf's part), KiTS19, WMT, LibriSpeech, CIFAR, SQuAD 1.1, Sentiment140, MovieLens
+/// 20M.
 struct EpochRow {
   std::string_view name;
   double samples;
 };
 constexpr EpochRow kEpochs[] = {
-    {"ssd", 117266},        {"mask", 117266},       {"faster", 117266},     {"retinanet", 1170301}, {"cifar", 50000},
-    {"kits", 168},          {"gnmt", 3498161},      {"rnn-t", 278528},      {"deepspeech", 281241}, {"squad", 88641},
-    {"sent140", 1600000},   {"ncf", 19861770},      {"dlrm", 4195197692.0}, {"resnet", 1281167},    {"inception", 1281167},
-    {"vgg", 1281167},       {"efficient", 1281167}, {"resnext", 1281167},   {"alexnet", 1281167},   {"mobilenet", 1281167},
-    {"shufflenet", 1281167}, {"densenet", 1281167}, {"vit", 1281167},       {"swin", 1281167},      {"convnext", 1281167},
+    {"ssd", 117266},         {"mask", 117266},       {"faster", 117266},     {"retinanet", 1170301}, {"cifar", 50000},
+    {"kits", 168},           {"gnmt", 3498161},      {"rnn-t", 278528},      {"deepspeech", 281241}, {"squad", 88641},
+    {"sent140", 1600000},    {"ncf", 19861770},      {"dlrm", 4195197692.0}, {"resnet", 1281167},    {"inception", 1281167},
+    {"vgg", 1281167},        {"efficient", 1281167}, {"resnext", 1281167},   {"alexnet", 1281167},   {"mobilenet", 1281167},
+    {"shufflenet", 1281167}, {"densenet", 1281167},  {"vit", 1281167},       {"swin", 1281167},      {"convnext", 1281167},
 };
 constexpr double kSquadLength = 384, kSquadFeatures = 88641;  // of SQuAD 1.1 cut at 384 tokens with a stride of 128
 

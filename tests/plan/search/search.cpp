@@ -20,7 +20,9 @@ namespace {
 
 /// A small GPT on four devices of the catalogue, whose memory can be set.
 struct Setting {
-  int devices = 4;
+  explicit Setting(int count = 4) : devices(count) {}
+
+  int devices;
   graph::TrainingGraph training =
       graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=32&vocab=96", 4)), {});
   std::shared_ptr<const graph::LogicalDims> dims = std::make_shared<const graph::LogicalDims>(training.graph);
@@ -97,7 +99,7 @@ TEST_CASE("a search finds what trying every plan finds") {
     INFO(row.name);
     // What fits is only recomputed for the sake of memory: three plans of each, so of fewer devices.
     const bool recomputing = row.name == "memory";
-    const Setting setting{recomputing ? 2 : 4};
+    const Setting setting(recomputing ? 2 : 4);
     const auto all = brute_force(setting, recomputing);
     REQUIRE(all.size() > 10);
     const auto result = found(setting, std::string(row.name));
@@ -116,7 +118,7 @@ TEST_CASE("a search finds what trying every plan finds") {
 }
 
 TEST_CASE("the front holds what nothing beats in everything") {
-  const Setting setting{2};
+  const Setting setting(2);
   const auto front = found(setting, "pareto").plans;
   const auto all = brute_force(setting, true);
   const auto beats = [](const Assessment& a, const Assessment& b) {

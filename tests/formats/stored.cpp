@@ -1,0 +1,162 @@
+// What the importer takes for weights: roles, files without them, external data.
+
+#include <algorithm>
+
+#include "graph/op_schema.hpp"
+#include "tests/catch.hpp"
+#include "tests/formats/model_builder.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+using graph::Role;
+using graph::Shape;
+using testing::bad_input;
+using testing::ModelBuilder;
+using testing::set;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+Role role_of(const ImportedModel& model, const std::string& name) {
+  const graph::TensorId t = model.graph.find(name);
+  REQUIRE(t != graph::TensorId::None);
+  return model.graph[t].role;
+}
+
+TEST_CASE("roles of stored tensors", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3", "4", "4"}).output("y");
+  model.floats("conv.weight", {3, 3, 1, 1}, std::vector<float>(9, 0.5F)).floats("mean", {3}, {0, 0, 0}).floats("var", {3}, {1, 1, 1});
+  model.floats("gain", {3}, {1, 1, 1})
+      .floats("shift", {3}, {0, 0, 0})
+      .floats("temperature", {}, {2})
+      .floats("val_7", {1}, {3})
+      .floats("scale", {1, 1}, {3});
+  model.floats("mask", {4, 4}, {0, -1e9F, -1e9F, -1e9F, 0, 0, -1e9F, -1e9F, 0, 0, 0, -1e9F, 0, 0, 0, 0})
+      .floats("position", {4, 4}, std::vector<float>(16, 0.1F));
+  model.node("Conv", {"x", "conv.weight"}, {"c"});
+  model.node("BatchNormalization", {"c", "gain", "shift", "mean", "var"}, {"n"});
+  std::string last = "n";
+  for (const char* name : {"temperature", "val_7", "scale", "mask", "position"}) {
+    const std::string next = std::string(name) == "position" ? "y" : std::string("with_") + name;
+    model.node("Add", {last, name}, {next});
+    last = next;
+  }
+  const ImportedModel imported = model.import();
+  for (const char* name : {"conv.weight", "gain", "shift", "scale", "position"}) CHECK(role_of(imported, name) == Role::Parameter);
+  for (const char* name : {"temperature", "val_7", "mask"}) CHECK(role_of(imported, name) == Role::Constant);
+  for (const char* name : {"mean", "var"}) CHECK(role_of(imported, name) == Role::State);
+}
+
+TEST_CASE("what the exporter says about a tensor stands above the rule", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3"})
+      .output("y")
+      .floats("buffer", {3}, {1, 2, 3})
+      .floats("logit_scale", {}, {1})
+      .declare("buffer", {"3"})
+      .declare("logit_scale", {});
+  const char* kinds[] = {"BUFFER", "PARAMETER"};
+  for (int i = 0; i < 2; ++i) {
+    auto& entry = *model.graph().mutable_value_info(i)->add_metadata_props();
+    entry.set_key("pkg.torch.export.graph_signature.InputSpec.kind");
+    entry.set_value(kinds[i]);
+  }
+  model.node("Mul", {"x", "buffer"}, {"a"});
+  model.node("Mul", {"a", "logit_scale"}, {"y"});
+  const ImportedModel imported = model.import();
+  CHECK(role_of(imported, "buffer") == Role::Constant);
+  CHECK(role_of(imported, "logit_scale") == Role::Parameter);
+}
+
+TEST_CASE("Identity of a stored tensor is a parameter of its own", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3"}).output("y").floats("shared", {3}, {1, 2, 3});
+  model.node("Identity", {"shared"}, {"b.weight"});
+  model.node("Mul", {"x", "shared"}, {"a"});
+  model.node("Mul", {"a", "b.weight"}, {"y"});
+  const ImportedModel imported = model.import();
+  CHECK(role_of(imported, "shared") == Role::Parameter);
+  CHECK(role_of(imported, "b.weight") == Role::Parameter);
+  const graph::Tensor& copy = imported.graph[imported.graph.find("b.weight")];
+  CHECK(graph::read_reals(copy.contents, copy.type.shape, 0, 0) == std::vector<double>{1, 2, 3});
+}
+
+TEST_CASE("running statistics never share storage", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"2", "3"}).output("y").floats("ones", {3}, {1, 1, 1}).floats("zeros", {3}, {0, 0, 0});
+  model.node("BatchNormalization", {"x", "ones", "zeros", "zeros", "ones"}, {"a"}).set_name("first");
+  model.node("BatchNormalization", {"a", "ones", "zeros", "zeros", "ones"}, {"y"}).set_name("second");
+  const ImportedModel imported = model.import();
+  std::size_t states = 0;
+  for (const auto& tensor : imported.graph.tensors()) states += tensor.role == Role::State;
+  CHECK(states == 4);  // mean and variance of each
+  CHECK(role_of(imported, "first.running_mean") == Role::State);
+  CHECK(role_of(imported, "second.running_var") == Role::State);
+  CHECK(role_of(imported, "ones") == Role::Parameter);
+  CHECK_FALSE(imported.warnings.empty());
+}
+
+TEST_CASE("files without weights: inputs, declared names, generated tensors", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"batch", "3"}).input("a.weight", {"4", "3"}).declare("b.weight", {"5", "4"}).output("y").integers("shape", {6, 5});
+  set(model.node("Gemm", {"x", "a.weight"}, {"h"}), "transB", std::int64_t{1});
+  set(model.node("Gemm", {"h", "b.weight"}, {"g"}), "transB", std::int64_t{1});
+  model.node("ConstantOfShape", {"shape"}, {"c.weight"});
+  set(model.node("Gemm", {"g", "c.weight"}, {"y"}), "transB", std::int64_t{1});
+  ImportOptions options;
+  options.batch = 2;
+  const ImportedModel imported = model.import(options);
+  for (const char* name : {"a.weight", "b.weight", "c.weight"}) CHECK(role_of(imported, name) == Role::Parameter);
+  CHECK(imported.graph.inputs().size() == 1);
+  CHECK(imported.tensors.at("y").shape == Shape{2, 6});
+  CHECK_FALSE(imported.graph[imported.graph.find("a.weight")].contents.known());
+  CHECK(imported.graph[imported.graph.find("c.weight")].contents.known());
+}
+
+TEST_CASE("external data", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"3"}).output("y");
+  auto& w = model.tensor("w", {3}, 1);
+  w.set_data_location(onnx::TensorProto::EXTERNAL);
+  auto& location = *w.add_external_data();
+  location.set_key("location");
+  location.set_value("weights.bin");
+  auto& offset = *w.add_external_data();
+  offset.set_key("offset");
+  offset.set_value("4");
+  model.node("Add", {"x", "w"}, {"y"});
+  const TemporaryFolder folder;
+  const std::string path = folder.file("model.onnx");
+  const auto refusal = [&](const ImportOptions& options = {}) {
+    write_bytes(path, model.bytes());
+    return bad_input([&] { (void)import_onnx(path, options); });
+  };
+
+  const std::string absent = refusal();
+  CHECK(contains(absent, "weights.bin"));
+  CHECK(contains(absent, "'w'"));
+  ImportOptions lenient;
+  lenient.allow_missing_weights = true;
+  CHECK(refusal(lenient).empty());
+
+  const float values[] = {9, 1, 2, 3};
+  write_bytes(folder.file("weights.bin"), std::string(reinterpret_cast<const char*>(values), sizeof values));
+  CHECK(refusal().empty());
+  const ImportedModel imported = import_onnx(path, {});
+  const graph::Tensor& tensor = imported.graph[imported.graph.find("w")];
+  CHECK(graph::read_reals(tensor.contents, tensor.type.shape, 0, 0) == std::vector<double>{1, 2, 3});
+
+  offset.set_value("8");  // 8 + 12 bytes of 16
+  CHECK(contains(refusal(), "outside the file"));
+  offset.set_value("4");
+  for (const char* outside : {"../weights.bin", "/etc/passwd", "a/../../weights.bin"}) {
+    location.set_value(outside);
+    CHECK(contains(refusal(), "folder of the model"));
+  }
+}
+
+}  // namespace
+}  // namespace rehearsal::formats
