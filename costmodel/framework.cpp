@@ -104,8 +104,8 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
 
 void refuse_unknown_keys(const Json& json, const std::string& where) {
   constexpr std::array<std::string_view, 14> kOthers{
-      "name",   "description",  "source",    "recognised_by", "elementwise_fusion", "normalization_fusion",
-      "launch", "coordination", "attention", "packing",       "allocator",          "state_bytes",  "default_precision", "successor"};
+      "name",         "description", "source",  "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
+      "coordination", "attention",   "packing", "allocator",     "state_bytes",        "default_precision",    "successor"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||

@@ -27,8 +27,8 @@ struct FrameworkProfile {
   int elementwise_fusion = 0;              ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
   int normalization_fusion = 0;            ///< 0 none, 1 activation in the backward pass, 2 activation and addition
   LaunchMode launch = LaunchMode::Eager;
-  bool host_bound = false;       ///< the launching thread can be slower than the device
-  bool channels_last = true;     ///< convolutions run in the layout of the matrix units
+  bool host_bound = false;          ///< the launching thread can be slower than the device
+  bool channels_last = true;        ///< convolutions run in the layout of the matrix units
   bool volumes_transposed = false;  ///< tensors of volumes are transposed around every convolution
   bool gradient_overlap = true;     ///< gradients are reduced during the backward pass
   bool tuned_overlap = false;

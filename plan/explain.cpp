@@ -32,7 +32,8 @@ std::string layout_text(const Sharding& sharding, const graph::Shape& shape, con
 }
 
 std::string without_layer(const std::string& name, std::string_view layer) {
-  if (!name.starts_with(layer) || name.size() <= layer.size() || kSeparators.find(name[layer.size()]) == std::string_view::npos) return name;
+  if (!name.starts_with(layer) || name.size() <= layer.size() || kSeparators.find(name[layer.size()]) == std::string_view::npos)
+    return name;
   return name.substr(layer.size() + 1);
 }
 
@@ -141,9 +142,9 @@ class StageExplainer {
     auto& to = layer_sending(i.tensor);
     const auto& buffer = role_.buffers[collective ? i.outputs.front() : i.inputs.front()];
     const bool bucket = collective && buffer.layout.empty() && role_.collectives[static_cast<std::size_t>(i.collective)].redistribution < 0;
-    to.messages.push_back({collective ? collective_text(i) : send_text(i),
-                           bucket ? buffer.name : without_layer(g_[i.tensor].name, to.name), role_.bodies[body].kind,
-                           message_bytes(role_, i, 0), times(body, i), collective ? collective_seconds(i) : send_seconds(i)});
+    to.messages.push_back({collective ? collective_text(i) : send_text(i), bucket ? buffer.name : without_layer(g_[i.tensor].name, to.name),
+                           role_.bodies[body].kind, message_bytes(role_, i, 0), times(body, i),
+                           collective ? collective_seconds(i) : send_seconds(i)});
   }
 
   [[nodiscard]] std::string collective_text(const Instruction& i) const {

@@ -65,9 +65,9 @@ Ordered instruction_json(const Instruction& i, const graph::Graph& g) {
   j["outputs"] = buffers_json(i.outputs);
   if (i.workspace != kNoBuffer) j["workspace"] = i.workspace;
   for (const auto& d : i.after) j["after"].push_back({d.body, d.instruction});
-  const std::pair<const char*, std::int64_t> references[] = {{"kernel", i.kernel},         {"attributes", i.attributes},
-                                                             {"message", i.message},       {"collective", i.collective},
-                                                             {"redistribution", i.redistribution}, {"axis", i.axis}};
+  const std::pair<const char*, std::int64_t> references[] = {
+      {"kernel", i.kernel},         {"attributes", i.attributes},         {"message", i.message},
+      {"collective", i.collective}, {"redistribution", i.redistribution}, {"axis", i.axis}};
   for (const auto& [key, index] : references)
     if (index >= 0) j[key] = index;
   return j;
@@ -296,7 +296,8 @@ class RoleReader {
     i.outputs = buffers(e, "outputs");
     const auto workspace = e.reference("workspace", role_.buffers.size());
     i.workspace = workspace < 0 ? kNoBuffer : static_cast<BufferIndex>(workspace);
-    for (const auto& [body, at] : e.get_or<std::vector<std::pair<std::uint16_t, std::uint32_t>>>("after", {})) i.after.push_back({body, at});
+    for (const auto& [body, at] : e.get_or<std::vector<std::pair<std::uint16_t, std::uint32_t>>>("after", {}))
+      i.after.push_back({body, at});
     i.kernel = e.reference("kernel", role_.kernels.size());
     i.attributes = e.reference("attributes", role_.attributes.size());
     i.message = e.reference("message", role_.messages.size());
@@ -319,7 +320,8 @@ class RoleReader {
     if (i.kind == InstructionKind::Collective && i.collective < 0) e.refuse("collective is missing");
     if (i.inputs.empty() && i.outputs.empty()) e.refuse("an instruction reads or writes something");
     const bool reads = i.kind == InstructionKind::Send || i.kind == InstructionKind::Report;
-    if (!reads && (i.outputs.empty() || i.outputs.front() == kNoBuffer) && i.kind != InstructionKind::Kernel) e.refuse("outputs are missing");
+    if (!reads && (i.outputs.empty() || i.outputs.front() == kNoBuffer) && i.kind != InstructionKind::Kernel)
+      e.refuse("outputs are missing");
   }
 
   std::vector<BufferIndex> buffers(const Entry& e, const char* key) const {

@@ -62,9 +62,9 @@ void add_unusable_degrees(const Job& job, const Plan& plan, std::vector<Violatio
 void add_missing_devices(const Job& job, const Plan& plan, std::vector<Violation>& violations) {
   const auto devices = platforms::device_count(job.platform);
   if (plan.ranks() <= devices) return;
-  violations.push_back({"ranks",
-                        std::to_string(plan.ranks()) + ", but platform " + job.platform.name + " has " + std::to_string(devices) + " devices",
-                        "use smaller degrees, or more nodes (--nodes)"});
+  violations.push_back(
+      {"ranks", std::to_string(plan.ranks()) + ", but platform " + job.platform.name + " has " + std::to_string(devices) + " devices",
+       "use smaller degrees, or more nodes (--nodes)"});
 }
 
 void add_missing_operators(const Job& job, const Plan& plan, std::vector<Violation>& violations) {

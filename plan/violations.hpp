@@ -9,7 +9,8 @@
 namespace rehearsal::plan {
 
 /// validate(), every degree that no operator can use (tried one by one, so that each is named with the node in its way), more stages than
-/// operators, and ranks that the platform does not have; where there is none of these, what lowering still refuses. Empty: it can be lowered.
+/// operators, and ranks that the platform does not have; where there is none of these, what lowering still refuses. Empty: it can be
+/// lowered.
 [[nodiscard]] std::vector<Violation> all_violations(const Job&, const Plan&);
 /// "key: problem (remedy); ..."
 [[nodiscard]] std::string to_text(const std::vector<Violation>&);

@@ -257,19 +257,17 @@ Json bench_estimate(const Options&) {
                                         plan::analytic::parallel_plan(plan, kBatch, framework), 0};
   double step = 0;
   const double seconds = cpu_seconds_of([&] { step = plan::analytic::assess_analytic(*graph, job, plan).step.value(); });
-  return {{"ranks", plan.ranks()},
-          {"step_seconds", step},
-          {"estimate_seconds", seconds},
-          {"yardstick", "making the model's graph"},
-          {"yardstick_seconds", loading},
-          {"ratio", seconds / loading}};
+  return {{"ranks", plan.ranks()},        {"step_seconds", step},
+          {"estimate_seconds", seconds},  {"yardstick", "making the model's graph"},
+          {"yardstick_seconds", loading}, {"ratio", seconds / loading}};
 }
 
 struct BenchRow {
   std::string_view name;
   Json (*run)(const Options&);
 };
-constexpr BenchRow kRows[] = {{"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}, {"estimate", bench_estimate}};
+constexpr BenchRow kRows[] = {
+    {"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}, {"estimate", bench_estimate}};
 
 int bench(const Options& o, Terminal& terminal) {
   Json result{{"schema", 1}};

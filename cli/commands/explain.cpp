@@ -1,3 +1,5 @@
+#include "plan/explain.hpp"
+
 #include <iomanip>
 #include <ostream>
 
@@ -9,7 +11,6 @@
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/describe.hpp"
-#include "plan/explain.hpp"
 #include "plan/program_json.hpp"
 #include "plan/violations.hpp"
 
@@ -60,8 +61,11 @@ Json stage_json(const plan::StagePlan& stage) {
                       {"communication_seconds", l.communication().value()},
                       {"tensors", tensors_json(l.tensors)},
                       {"communication", messages_json(l.messages)}});
-  return {{"stage", stage.stage},          {"ranks", stage.ranks},         {"first_rank", stage.first_rank},
-          {"memory_bytes", stage.memory_bytes}, {"in_flight", stage.in_flight},
+  return {{"stage", stage.stage},
+          {"ranks", stage.ranks},
+          {"first_rank", stage.first_rank},
+          {"memory_bytes", stage.memory_bytes},
+          {"in_flight", stage.in_flight},
           {"message_bytes", stage.message_bytes()},
           {"communication_seconds", stage.communication().value()},
           {"layers", layers}};

@@ -51,7 +51,8 @@ void Importer::prepare() {
       throw BadInput(file_.path, "two initializers have the name '" + tensor.name() + "'");
   }
   const auto& listed = declarations_.parameters();
-  stores_all_listed_ = std::all_of(listed.begin(), listed.end(), [&](const std::string& name) { return main_.initializers.contains(name); });
+  stores_all_listed_ =
+      std::all_of(listed.begin(), listed.end(), [&](const std::string& name) { return main_.initializers.contains(name); });
   for (const auto& node : graph.node()) {
     for (const std::string& name : node.output()) {
       if (!produced_.insert(name).second && !name.empty()) throw BadInput(file_.path, "tensor '" + name + "' is produced twice");

@@ -86,7 +86,7 @@ class Importer {
   const ImportOptions& options_;
   BatchTrace* trace_;
   Declarations declarations_;
-  NodeList nodes_;  ///< of the main graph, in topological order
+  NodeList nodes_;                  ///< of the main graph, in topological order
   bool stores_all_listed_ = false;  ///< initializers and inputs have every parameter that the exporter lists
   FunctionsByName functions_;
   OpsetVersions opsets_;

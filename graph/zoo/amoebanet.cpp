@@ -105,8 +105,8 @@ class AmoebaNet {
     }
     before_ = x;
     reduced_ = reduction;
-    return net_.layers().concat(name, reduction ? std::vector{states[4], states[5], states[6]}
-                                                : std::vector{states[0], states[3], states[4], states[6]});
+    return net_.layers().concat(
+        name, reduction ? std::vector{states[4], states[5], states[6]} : std::vector{states[0], states[3], states[4], states[6]});
   }
 
   const ZooValues& values_;
@@ -119,7 +119,8 @@ class AmoebaNet {
 Graph amoebanet(const ZooValues& values) {
   const auto refuse = [&](const char* key, std::int64_t of) {
     if (values.at(key) % of != 0)
-      throw BadInput("zoo:amoebanetd", std::string(key) + "=" + std::to_string(values.at(key)) + " is not a multiple of " + std::to_string(of));
+      throw BadInput("zoo:amoebanetd",
+                     std::string(key) + "=" + std::to_string(values.at(key)) + " is not a multiple of " + std::to_string(of));
   };
   refuse("image", 32);
   refuse("layers", 3);

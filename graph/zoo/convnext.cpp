@@ -32,9 +32,7 @@ class ConvNext {
  private:
   TensorId last(const std::string& name, TensorId x) { return layers_.transpose(name, x, {0, 2, 3, 1}); }
   TensorId second(const std::string& name, TensorId x) { return layers_.transpose(name, x, {0, 3, 1, 2}); }
-  TensorId normed(const std::string& name, TensorId x) {
-    return second(name + ".back", layers_.layer_norm(name, last(name + ".last", x)));
-  }
+  TensorId normed(const std::string& name, TensorId x) { return second(name + ".back", layers_.layer_norm(name, last(name + ".last", x))); }
 
   TensorId block(const std::string& name, TensorId x, std::int64_t channels) {
     TensorId y = layers_.conv(name + ".depthwise", x, channels, Kernel::of({7, 1, 3}, channels), true);

@@ -50,8 +50,8 @@ class NasNet {
   }
   TensorId once(const std::string& name, TensorId x, std::int64_t channels, Square window) {
     auto& layers = net_.layers();
-    const TensorId deep = layers.conv(name + ".depthwise", layers.relu(name + ".relu", x), net_.channels(x),
-                                      Kernel::of(window, net_.channels(x)), false);
+    const TensorId deep =
+        layers.conv(name + ".depthwise", layers.relu(name + ".relu", x), net_.channels(x), Kernel::of(window, net_.channels(x)), false);
     return net_.net().unit(name, deep, channels, Kernel::of({1, 1, 0}), Activation::None);
   }
   TensorId five(const std::string& n, TensorId x, std::int64_t c, std::int64_t stride) { return separable(n, x, c, {5, stride, 2}); }
@@ -87,8 +87,13 @@ class NasNet {
 constexpr auto kMobile = image_parameters(224, 32), kLarge = image_parameters(331, 32);
 constexpr ZooRow kRows[] = {
     {"nasnet_mobile", "NASNet-A 4 @ 1056 (Zoph et al. 2018)", kMobile,
-     [](const ZooValues& v) { return NasNet({4, 1056, 32}, v).build(); }},
-    {"nasnet_large", "NASNet-A 6 @ 4032 (Zoph et al. 2018)", kLarge, [](const ZooValues& v) { return NasNet({6, 4032, 96}, v).build(); }},
+     [](const ZooValues& v) {
+       return NasNet({4, 1056, 32}, v).build();
+     }},
+    {"nasnet_large", "NASNet-A 6 @ 4032 (Zoph et al. 2018)", kLarge,
+     [](const ZooValues& v) {
+       return NasNet({6, 4032, 96}, v).build();
+     }},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Networks of separable and shuffled convolutions: Chollet, "Xception", CVPR 2017, figure 5; Ma et al., "ShuffleNet V2", ECCV 2018, table 5.
+// Networks of separable and shuffled convolutions: Chollet, "Xception", CVPR 2017, figure 5; Ma et al., "ShuffleNet V2", ECCV 2018,
+// table 5.
 
 #include <array>
 

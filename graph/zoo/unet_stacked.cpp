@@ -41,7 +41,8 @@ class StackedUnet {
       const Shape s = layers_.shape(x);
       const TensorId larger =
           layers_.node(name + ".larger", "Resize", {x}, {{"sizes", Shape{2 * s[2], 2 * s[3]}}, {"mode", std::string("nearest")}});
-      x = cell(name, layers_.concat(name + ".concat", {larger, skips[static_cast<std::size_t>(level)]}), (c << level) / 2, (c << level) / 2);
+      x = cell(name, layers_.concat(name + ".concat", {larger, skips[static_cast<std::size_t>(level)]}), (c << level) / 2,
+               (c << level) / 2);
     }
     return std::move(layers_).finish(layers_.conv("segment", x, values_.at("classes"), {1, 1, 0}, false), "logits");
   }

@@ -82,7 +82,8 @@ BufferIndex RoleBuilder::in_format(BufferIndex source, const Key& key, Format fo
   for (const auto& shape : role_.buffers[source].shapes) same = same && same_order(shape, from, format);
   if (from == format) return source;
   const Key wanted{key.tensor, key.conversion, format, key.whole};
-  if (const auto known = buffers_.find(wanted); known != buffers_.end() && is_written_before(known->second, body) && format != Format::Packed)
+  if (const auto known = buffers_.find(wanted);
+      known != buffers_.end() && is_written_before(known->second, body) && format != Format::Packed)
     return known->second;
   Buffer copy = role_.buffers[source];
   copy.format = format;

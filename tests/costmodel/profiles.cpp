@@ -56,7 +56,8 @@ TEST_CASE("the published schema and the reader of profiles know the same keys") 
     all[key] = example_of(property);
     for (const auto& choice : property.value("enum", nlohmann::json::array())) {
       auto with = all;
-      for (const auto& required : schema.at("required")) with[required] = example_of(schema.at("properties").at(required.get<std::string>()));
+      for (const auto& required : schema.at("required"))
+        with[required] = example_of(schema.at("properties").at(required.get<std::string>()));
       with[key] = choice;
       CHECK_NOTHROW(framework_from_json_text(with.dump(), key));
     }

@@ -63,7 +63,8 @@ TEST_CASE("a tensor parallel GPT is explained as Megatron-LM lays it out") {
   REQUIRE(stages.size() == 1);
   CHECK(stages[0].ranks == 4);
   CHECK(stages[0].memory_bytes == program.role(0).memory.arena_bytes);
-  const auto block = std::find_if(stages[0].layers.begin(), stages[0].layers.end(), [](const LayerPlan& l) { return l.messages.size() >= 4; });
+  const auto block =
+      std::find_if(stages[0].layers.begin(), stages[0].layers.end(), [](const LayerPlan& l) { return l.messages.size() >= 4; });
   REQUIRE(block != stages[0].layers.end());
   // Columns of the first product, rows of the second: 64 x 256 and 256 x 64 in f32, half of each.
   const auto& columns = tensor(*block, "mlp.c_fc.weight");

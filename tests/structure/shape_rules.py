@@ -109,6 +109,9 @@ def check_files(root, files, sources):
             yield f"{s.path}:1: {lines} lines, more than {FILE_LINES}"
 
 
+ROW = re.compile(r"\{[^{}]*\},")  # of a table: names, numbers and texts alone
+
+
 def check_repetition(root, files, sources):
     """No run of lines of code stands in two places: the second one should be a call, or both a row. The rows of a table look alike."""
     first_seen, ends = {}, {}
@@ -118,7 +121,7 @@ def check_repetition(root, files, sources):
         code = [(n, line.strip()) for n, line in enumerate(bare(s.text).splitlines(), 1) if len(line.strip()) > 2 and not line.startswith("#")]
         for i in range(len(code) - REPEATED_LINES + 1):
             block = tuple(line for _, line in code[i:i + REPEATED_LINES])
-            if len(set(block)) == 1:
+            if len(set(block)) == 1 or all(ROW.fullmatch(line) for line in block):
                 continue
             path, line = first_seen.setdefault(block, (s.path, code[i][0]))
             if (path, line) == (s.path, code[i][0]):

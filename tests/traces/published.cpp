@@ -88,7 +88,8 @@ TEST_CASE("devices, models and frameworks are known by several spellings") {
 
 TEST_CASE("a variant of a device is found by its memory") {
   const auto of = [](int gib) {
-    return judged(record(R"("hardware": {"gpu": "A100", "count": 1, "mem_GiB": )" + std::to_string(gib) + "}", R"({"dp": 1, "global_batch": 8})"));
+    return judged(
+        record(R"("hardware": {"gpu": "A100", "count": 1, "mem_GiB": )" + std::to_string(gib) + "}", R"({"dp": 1, "global_batch": 8})"));
   };
   CHECK(of(40).device == "A100-SXM4-40GB");
   CHECK(of(80).device == "A100-SXM4-80GB");
@@ -96,8 +97,9 @@ TEST_CASE("a variant of a device is found by its memory") {
 
 TEST_CASE("a record's own shape stands over the table's, and heads are fitted where they do not divide") {
   const auto of = [](const std::string& model) {
-    return judged(R"({"id": "r", "source": "s", "model": )" + model +
-                  R"(, "hardware": {"gpu": "A100", "count": 8}, "plan": {"dp": 8, "global_batch": 8}, "measured": {"iteration_time_s": null}})");
+    return judged(
+        R"({"id": "r", "source": "s", "model": )" + model +
+        R"(, "hardware": {"gpu": "A100", "count": 8}, "plan": {"dp": 8, "global_batch": 8}, "measured": {"iteration_time_s": null}})");
   };
   // the published MPT-30B has 64 heads; another one of the same name may have 56
   CHECK(of(R"({"name": "MPT-30b", "layers": 48, "hidden": 7168, "heads": 56, "seq": 2048})").refused.empty());
@@ -111,8 +113,8 @@ TEST_CASE("more devices and larger batches do what they must") {
     return judged(record(hardware, plan, R"({"iteration_time_s": null, "memory_gib": null})"));
   };
   const auto eight = seconds(kHardware, R"({"dp": 8, "global_batch": 64, "micro_batch": 8})");
-  const auto sixteen =
-      seconds(R"("hardware": {"gpu": "A100-SXM4-80GB", "count": 16, "gpus_per_node": 8})", R"({"dp": 16, "global_batch": 64, "micro_batch": 4})");
+  const auto sixteen = seconds(R"("hardware": {"gpu": "A100-SXM4-80GB", "count": 16, "gpus_per_node": 8})",
+                               R"({"dp": 16, "global_batch": 64, "micro_batch": 4})");
   const auto larger = seconds(kHardware, R"({"dp": 8, "global_batch": 256, "micro_batch": 32})");
   CHECK(sixteen.predicted.at("iteration_time_s").value < eight.predicted.at("iteration_time_s").value);
   CHECK(larger.predicted.at("iteration_time_s").value > eight.predicted.at("iteration_time_s").value);

@@ -196,7 +196,8 @@ const char* framework_like(const Record& r, const platforms::Device& d) {
 }
 
 const FrameworkProfile& release_for(const FrameworkProfile& profile, const platforms::Device& d) {
-  const auto* next = profile.successor.empty() || !costmodel::is_hopper_or_newer(d.generation) ? nullptr : costmodel::find_framework(profile.successor);
+  const auto* next =
+      profile.successor.empty() || !costmodel::is_hopper_or_newer(d.generation) ? nullptr : costmodel::find_framework(profile.successor);
   return next != nullptr ? *next : profile;
 }
 

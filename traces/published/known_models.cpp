@@ -119,11 +119,11 @@ struct ImageRow {
 /// The first that fits: detectors before their trunks, and a family's variants before its plain name.
 const ImageRow kImages[] = {
     {R"(torchgpipe.*u-?net.*?\(b=(\d+), ?c=(\d+)\))", "unet2d_stacked", "convolutions=$1&channels=$2"},
+    {R"(torchgpipe.*u-?net.*?\((\d+), ?-?(\d+)\))", "unet2d_stacked", "convolutions=$1&channels=$2"},
     {"ssd.*?(34|50)", "ssd300_resnet$1"},
     {"retina.*resnext", "retinanet_resnext50"},
     {"retina", "retinanet_resnet50"},
     {"mask|faster-?r-?cnn|cascade-?r-?cnn", "maskrcnn_trunk"},
-    {R"(torchgpipe.*u-?net.*?\((\d+), ?-?(\d+)\))", "unet2d_stacked", "convolutions=$1&channels=$2"},
     {"ronneberger|unet-2d", "unet2d_valid"},
     {"nnu-?net-2d", "nnunet2d"},
     {"nnu-?net-3d", "nnunet3d"},

@@ -60,7 +60,8 @@ std::vector<Point> points_of(std::span<const Verdict> verdicts, std::span<const 
 /// Hues a golden angle apart, in two lightnesses: neighbours in the legend look different however many families there are.
 std::string colour(std::size_t family) {
   constexpr double kGoldenAngle = 137.508;
-  return "hsl(" + text_of("%.0f", std::fmod(210 + kGoldenAngle * static_cast<double>(family), 360)) + (family % 2 == 0 ? ",60%,42%)" : ",65%,62%)");
+  return "hsl(" + text_of("%.0f", std::fmod(210 + kGoldenAngle * static_cast<double>(family), 360)) +
+         (family % 2 == 0 ? ",60%,42%)" : ",65%,62%)");
 }
 
 /// Both axes logarithmic, in the unit of each record's own quantity.
@@ -72,7 +73,8 @@ std::string scatter(const std::vector<Point>& points) {
   }
   const double from = std::floor(std::log10(low)), to = std::max(from + 1, std::ceil(std::log10(high)));
   const auto at = [&](double v) { return (std::log10(v) - from) / (to - from) * kSide; };
-  std::string svg = "<svg style='overflow:visible' width='" + text_of("%.0f", kSide + kLeft) + "' height='" + text_of("%.0f", kSide + kBottom) + "'>";
+  std::string svg =
+      "<svg style='overflow:visible' width='" + text_of("%.0f", kSide + kLeft) + "' height='" + text_of("%.0f", kSide + kBottom) + "'>";
   for (double e = from; e <= to; ++e) {
     const double x = (e - from) / (to - from) * kSide;
     svg += "<text x='" + text_of("%.1f", kLeft + x - 12) + "' y='" + text_of("%.1f", kSide + 16) + "' font-size='11'>1e" +
@@ -83,8 +85,8 @@ std::string scatter(const std::vector<Point>& points) {
          "' y2='0' stroke='#999'/>";
   for (const auto& p : points)
     svg += "<circle cx='" + text_of("%.1f", kLeft + at(p.measured)) + "' cy='" + text_of("%.1f", kSide - at(p.predicted)) +
-           "' r='2.5' fill='" + colour(p.family) + "' fill-opacity='0.6'><title>" + escaped(p.verdict->id) + " " +
-           percent(p.error()) + "</title></circle>";
+           "' r='2.5' fill='" + colour(p.family) + "' fill-opacity='0.6'><title>" + escaped(p.verdict->id) + " " + percent(p.error()) +
+           "</title></circle>";
   return svg + "<text x='200' y='" + text_of("%.0f", kSide + 34) + "' font-size='12'>measured (across), predicted (up)</text></svg>";
 }
 

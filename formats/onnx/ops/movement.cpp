@@ -170,7 +170,8 @@ void columns_to_image(NodeImport& n) {
   const std::int64_t pixels = graph::element_count(w.space), count = static_cast<std::int64_t>(places.size());
   std::replace(places.begin(), places.end(), std::int64_t{-1}, pixels);
   const std::int64_t batch = n.shape(0)[0], images = graph::element_count(n.shape(0)) / count;
-  const TensorId zeros = n.emit("ConstantOfShape", {}, {{"shape", Shape{images, pixels + 1}}, {"dtype", std::string(name(n.type(0).dtype))}});
+  const TensorId zeros =
+      n.emit("ConstantOfShape", {}, {{"shape", Shape{images, pixels + 1}}, {"dtype", std::string(name(n.type(0).dtype))}});
   const TensorId row = n.constant(graph::Value::of_integers(std::move(places), {1, count}, DType::I64));
   const TensorId indices = n.emit("Expand", {row}, {{"shape", Shape{images, count}}});
   const TensorId sums = n.emit("ScatterElements", {zeros, indices, n.reshape(n.input(0), {images, count})},

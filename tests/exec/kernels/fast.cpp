@@ -257,7 +257,8 @@ TEST_CASE("fast matrix products agree with the reference") {
 }
 
 TEST_CASE("fast element-wise kernels agree with the reference") {
-  for (const auto* op : {"Relu", "Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Identity", "LeakyRelu", "Gelu", "Scale", "Reciprocal", "HardSigmoid", "HardSwish"})
+  for (const auto* op :
+       {"Relu", "Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Identity", "LeakyRelu", "Gelu", "Scale", "Reciprocal", "HardSigmoid", "HardSwish"})
     check_orders({op, op == std::string("Scale") ? graph::Attributes{{"factor", 0.3}} : graph::Attributes{}, {{2, 17, 3, 5}}},
                  "native:elementwise");
   check({"Sqrt", {}, {{40}}, {}, {2.0}}, Format::Plain, "native:elementwise");
@@ -270,8 +271,8 @@ TEST_CASE("fast element-wise kernels agree with the reference") {
     check({"Expand", tall, {shape}}, Format::Plain, "native:elementwise");
   check_orders({"Gelu", {{"approximate", std::string("tanh")}}, {{2, 3, 3, 5}}}, "native:elementwise");
   check_orders({"GeluGrad", {{"approximate", std::string("tanh")}}, {{2, 3, 3, 5}, {2, 3, 3, 5}}}, "native:elementwise");
-  for (const auto* op :
-       {"ReluGrad", "SigmoidGrad", "TanhGrad", "GeluGrad", "LeakyReluGrad", "HardSigmoidGrad", "HardSwishGrad", "ExpGrad", "Add", "Sub", "Mul", "Div", "Max", "Min"})
+  for (const auto* op : {"ReluGrad", "SigmoidGrad", "TanhGrad", "GeluGrad", "LeakyReluGrad", "HardSigmoidGrad", "HardSwishGrad", "ExpGrad",
+                         "Add", "Sub", "Mul", "Div", "Max", "Min"})
     for (const auto channels : {1, 3, 17}) check_orders({op, {}, {{2, channels, 3, 5}, {2, channels, 3, 5}}}, "native:elementwise");
   for (const auto& shape : std::vector<Shape>{{1}, {17, 1, 1}, {1, 17, 1, 1}, {2, 17, 1, 1}, {2, 1, 3, 5}, {}})
     check_orders({"Add", {}, {{2, 17, 3, 5}, shape}}, "native:elementwise");

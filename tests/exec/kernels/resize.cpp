@@ -56,7 +56,8 @@ TEST_CASE("shrinking with antialiasing looks at all that is covered") {
   // Outside counts for the border: 0.125 10 + 0.375 10 + 0.375 20 + 0.125 30 = 16.25; mirrored 33.75
   CHECK(close(resized("linear", "half_pixel", {10, 20, 30, 40}, 2, {{"antialias", one}}), {16.25, 33.75}));
   // or not at all: (0.375 10 + 0.375 20 + 0.125 30) / 0.875
-  CHECK(close(resized("linear", "half_pixel", {10, 20, 30, 40}, 2, {{"antialias", one}, {"exclude_outside", one}}), {15 / 0.875, 28.75 / 0.875}));
+  CHECK(close(resized("linear", "half_pixel", {10, 20, 30, 40}, 2, {{"antialias", one}, {"exclude_outside", one}}),
+              {15 / 0.875, 28.75 / 0.875}));
   // growing has nothing to smooth
   CHECK(resized("linear", "half_pixel", {10, 20}, 4, {{"antialias", one}}) == Values{10, 12.5, 17.5, 20});
 }

@@ -60,8 +60,8 @@ TensorId scaled(const Site& s) {
 
 TensorId centered(const Site& s) {
   const auto n = static_cast<double>(s.shape().back());
-  const auto mean =
-      s.layers.node(s.at("mean"), "ReduceSum", {s.x}, {{"axes", Shape{last_axis(s.shape())}}, {"keepdims", std::int64_t{1}}, {"scale", 1 / n}});
+  const auto mean = s.layers.node(s.at("mean"), "ReduceSum", {s.x},
+                                  {{"axes", Shape{last_axis(s.shape())}}, {"keepdims", std::int64_t{1}}, {"scale", 1 / n}});
   return s.layers.node(s.at("centered"), "Sub", {s.x, mean});
 }
 
@@ -71,16 +71,29 @@ constexpr LayerRow kRows[] = {
     {"dropout", always, nothing, [](const Site& s) { return s.layers.dropout(s.name, s.x, 0.25); }},
     {"layernorm", has_features, nothing, [](const Site& s) { return s.layers.layer_norm(s.name, s.x); }},
     {"rmsnorm", has_features, nothing, [](const Site& s) { return s.layers.rms_norm(s.name, s.x); }},
-    {"residual", has_features, [](Draws& d, const Shape&) { return Numbers{d.between(3, 17), d.between(0, 5)}; }, residual},
+    {"residual", has_features,
+     [](Draws& d, const Shape&) {
+       return Numbers{d.between(3, 17), d.between(0, 5)};
+     },
+     residual},
     {"gate", has_features, width, gate},
-    {"parts", has_several, [](Draws& d, const Shape&) { return Numbers{d.between(0, 9), d.between(0, 9)}; }, parts},
+    {"parts", has_several,
+     [](Draws& d, const Shape&) {
+       return Numbers{d.between(0, 9), d.between(0, 9)};
+     },
+     parts},
     {"widened", has_features, [](Draws& d, const Shape&) { return Numbers{d.between(1, 6)}; }, widened},
     {"tied", has_features, width, tied},
     {"scaled", has_features, [](Draws& d, const Shape&) { return Numbers{d.between(0, 1)}; }, scaled},
     {"centered", has_features, nothing, centered},
-    {"softmax", has_features, nothing, [](const Site& s) { return s.layers.node(s.name, "Softmax", {s.x}, {{"axis", std::int64_t{-1}}}); }},
+    {"softmax", has_features, nothing,
+     [](const Site& s) {
+       return s.layers.node(s.name, "Softmax", {s.x}, {{"axis", std::int64_t{-1}}});
+     }},
     {"crop", has_several, nothing,
-     [](const Site& s) { return sliced(s.layers, s.name, s.x, last_axis(s.shape()), {1, s.shape().back() - 1}); }},
+     [](const Site& s) {
+       return sliced(s.layers, s.name, s.x, last_axis(s.shape()), {1, s.shape().back() - 1});
+     }},
 };
 
 }  // namespace

@@ -17,8 +17,8 @@ Numbers channels(Draws& d, const Shape&) { return {d.between(2, 9)}; }
 /// channels, kernel, stride, padding, in groups, bias, dilation
 Numbers draw_conv(Draws& d, const Shape&) {
   const auto kernel = d.one_of<std::int64_t>({1, 2, 3, 3, 5});
-  return {d.between(2, 9), kernel, d.one_of<std::int64_t>({1, 1, 2, 3}), d.between(0, kernel / 2), d.between(0, 1), d.between(0, 1),
-          d.one_of<std::int64_t>({1, 1, 2})};
+  return {d.between(2, 9), kernel,          d.one_of<std::int64_t>({1, 1, 2, 3}), d.between(0, kernel / 2),
+          d.between(0, 1), d.between(0, 1), d.one_of<std::int64_t>({1, 1, 2})};
 }
 
 bool fits_conv(const Shape& s, const Numbers& n) {
@@ -56,7 +56,8 @@ TensorId residual_block(const Site& s) {
 /// Channels weighed by what the whole image says (Hu et al., "Squeeze-and-Excitation Networks", 2018).
 TensorId excited(const Site& s) {
   auto& l = s.layers;
-  const auto inner = l.relu(s.at("relu"), l.conv(s.at("reduce"), l.global_average(s.at("average"), s.x, true), s.number(0), {1, 1, 0}, true));
+  const auto inner =
+      l.relu(s.at("relu"), l.conv(s.at("reduce"), l.global_average(s.at("average"), s.x, true), s.number(0), {1, 1, 0}, true));
   const auto weight = l.node(s.at("sigmoid"), "Sigmoid", {l.conv(s.at("expand"), inner, s.shape()[1], {1, 1, 0}, true)});
   return l.multiply(s.at("weighed"), s.x, weight);
 }
@@ -93,8 +94,9 @@ TensorId patches(const Site& s) {
 }
 
 TensorId padded(const Site& s) {
-  return s.layers.node(s.name, "Pad", {s.x},
-                       {{"pads", Shape{s.number(0), s.number(1), s.number(2), s.number(3)}}, {"mode", std::string("constant")}, {"value", 0.5}});
+  return s.layers.node(
+      s.name, "Pad", {s.x},
+      {{"pads", Shape{s.number(0), s.number(1), s.number(2), s.number(3)}}, {"mode", std::string("constant")}, {"value", 0.5}});
 }
 
 constexpr LayerRow kRows[] = {
@@ -103,24 +105,45 @@ constexpr LayerRow kRows[] = {
     {"groupnorm", is_image, nothing,
      [](const Site& s) { return s.layers.group_norm(s.name, s.x, s.shape()[1] % 2 == 0 ? 2 : s.shape()[1]); }},
     {"maxpool", is_large, draw_pool, [](const Site& s) { return s.layers.max_pool(s.name, s.x, window(s)); }},
-    {"avgpool", is_large, [](Draws& d, const Shape& x) { auto n = draw_pool(d, x); n.push_back(d.between(0, 1)); return n; },
+    {"avgpool", is_large,
+     [](Draws& d, const Shape& x) {
+       auto n = draw_pool(d, x);
+       n.push_back(d.between(0, 1));
+       return n;
+     },
      [](const Site& s) { return s.layers.average_pool(s.name, s.x, window(s), s.number(3) != 0); }},
     {"block", is_image, channels, residual_block},
     {"depthwise", is_image, nothing,
      [](const Site& s) { return s.layers.conv(s.name, s.x, s.shape()[1], Kernel::of(Square{}, s.shape()[1]), true); }},
     {"excite", is_image, [](Draws& d, const Shape&) { return Numbers{d.between(1, 4)}; }, excited},
     {"level", is_even, channels, level},
-    {"up", is_small, channels, [](const Site& s) { return s.layers.conv_transpose(s.name, s.x, s.number(0), Square{2, 2, 0}); }},
-    {"up3", is_small, channels, [](const Site& s) { return s.layers.conv_transpose(s.name, s.x, s.number(0), Square{3, 2, 1}); }},
-    {"resize", is_small, [](Draws& d, const Shape&) { return Numbers{d.between(0, 1), d.between(0, 1), d.between(0, 3)}; }, resized},
+    {"up", is_small, channels,
+     [](const Site& s) {
+       return s.layers.conv_transpose(s.name, s.x, s.number(0), Square{2, 2, 0});
+     }},
+    {"up3", is_small, channels,
+     [](const Site& s) {
+       return s.layers.conv_transpose(s.name, s.x, s.number(0), Square{3, 2, 1});
+     }},
+    {"resize", is_small,
+     [](Draws& d, const Shape&) {
+       return Numbers{d.between(0, 1), d.between(0, 1), d.between(0, 3)};
+     },
+     resized},
     {"grow", is_image, channels,
      [](const Site& s) {
        return s.layers.concat(s.name, {s.x, s.layers.relu(s.at("relu"), s.layers.conv(s.at("conv"), s.x, s.number(0), Square{}, true))});
      }},
     {"shuffle", [](const Shape& x, const Numbers&) { return x.size() == 4 && x[1] % 2 == 0; }, nothing, shuffled},
     {"window", is_large, nothing,
-     [](const Site& s) { return sliced(s.layers, s.name, s.x, 2, {1, s.shape()[2] - 1}); }},
-    {"pad", is_image, [](Draws& d, const Shape&) { return Numbers{d.between(0, 2), d.between(0, 2), d.between(0, 2), d.between(0, 2)}; }, padded},
+     [](const Site& s) {
+       return sliced(s.layers, s.name, s.x, 2, {1, s.shape()[2] - 1});
+     }},
+    {"pad", is_image,
+     [](Draws& d, const Shape&) {
+       return Numbers{d.between(0, 2), d.between(0, 2), d.between(0, 2), d.between(0, 2)};
+     },
+     padded},
     {"average", is_image, nothing, [](const Site& s) { return s.layers.global_average(s.name, s.x); }},
     {"flatten", is_image, nothing, [](const Site& s) { return s.layers.flatten(s.name, s.x); }},
     {"patches", is_even, channels, patches},

@@ -60,9 +60,11 @@ std::vector<std::int64_t> received(const Part& at, int from) {
 std::optional<std::string> mismatch(const std::vector<int>& group, const std::vector<const Part*>& parts) {
   for (std::size_t a = 0; a < group.size(); ++a)
     for (std::size_t b = 0; b < group.size(); ++b) {
-      if (parts[a]->what != parts[b]->what) return "rank " + std::to_string(group[a]) + ": " + parts[a]->what + ", rank " + std::to_string(group[b]) + ": " + parts[b]->what;
+      if (parts[a]->what != parts[b]->what)
+        return "rank " + std::to_string(group[a]) + ": " + parts[a]->what + ", rank " + std::to_string(group[b]) + ": " + parts[b]->what;
       if (a != b && sent(*parts[a], static_cast<int>(b)) != received(*parts[b], static_cast<int>(a)))
-        return parts[a]->what + ": rank " + std::to_string(group[b]) + " awaits other messages than rank " + std::to_string(group[a]) + " sends";
+        return parts[a]->what + ": rank " + std::to_string(group[b]) + " awaits other messages than rank " + std::to_string(group[a]) +
+               " sends";
     }
   return std::nullopt;
 }
@@ -79,7 +81,8 @@ std::optional<std::string> unmatched_message(const Program& program, const graph
         std::vector<const Part*> parts;
         for (const int member : group) {
           const auto& others = all[static_cast<std::size_t>(member)][group];
-          if (others.size() != own.size()) return "rank " + std::to_string(member) + " takes part in another number of collectives than rank " + std::to_string(rank);
+          if (others.size() != own.size())
+            return "rank " + std::to_string(member) + " takes part in another number of collectives than rank " + std::to_string(rank);
           parts.push_back(&others[n]);
         }
         if (auto found = mismatch(group, parts)) return found;

@@ -59,8 +59,8 @@ void prove_case(exec::Communicator& world, const property::Case& c, const std::s
   Progress progress;
   const auto outcome = exec::train(executor, job, *data, options, progress);
   const auto whole = property::train_whole(training, kSteps);
-  const auto verdict = agree(world, training, property::difference(training, executor, outcome.losses, whole), whole,
-                             c.dtype == "f64" ? 1e-12 : 1e-5);
+  const auto verdict =
+      agree(world, training, property::difference(training, executor, outcome.losses, whole), whole, c.dtype == "f64" ? 1e-12 : 1e-5);
   if (world.rank() != 0) return;
   if (outcome.trace) traces::write_trace(trace_file, *outcome.trace);
   std::printf("%s %.3g %.3g %.3g %s\n", to_text(c).c_str(), verdict.losses, verdict.stored, verdict.bound, verdict.where.c_str());

@@ -22,7 +22,8 @@ bool is_stored(const graph::Tensor& t) {
 std::vector<double> reals(const std::byte* data, DType dtype, std::int64_t count) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (std::size_t n = 0; n < values.size(); ++n)
-    values[n] = dtype == DType::F64 ? reinterpret_cast<const double*>(data)[n] : static_cast<double>(reinterpret_cast<const float*>(data)[n]);
+    values[n] =
+        dtype == DType::F64 ? reinterpret_cast<const double*>(data)[n] : static_cast<double>(reinterpret_cast<const float*>(data)[n]);
   return values;
 }
 

@@ -39,7 +39,8 @@ TensorId attention(const Site& s) {
   const auto heads = s.number(0), kv = s.number(1);
   auto how = heads_of(s, heads, kv, s.number(2) != 0);
   if (s.number(3) != 0) how.rotary = zoo::make_rotary(l, s.at("rotary"), s.shape()[1], kWidth);
-  const auto q = l.dense(s.at("q"), s.x, heads * kWidth), k = l.dense(s.at("k"), s.x, kv * kWidth), v = l.dense(s.at("v"), s.x, kv * kWidth);
+  const auto q = l.dense(s.at("q"), s.x, heads * kWidth), k = l.dense(s.at("k"), s.x, kv * kWidth),
+             v = l.dense(s.at("v"), s.x, kv * kWidth);
   return l.add(s.at("sum"), s.x, l.dense(s.at("out"), zoo::attend(l, s.name, {q, k, v}, how), s.shape().back()));
 }
 
@@ -112,10 +113,17 @@ constexpr LayerRow kRows[] = {
     {"rolled", is_long, nothing, rolled},
     {"token", is_sequence, nothing, class_token},
     {"position", is_sequence, nothing,
-     [](const Site& s) { return s.layers.add(s.name, s.x, s.layers.parameter(s.at("weight"), {s.shape()[1], s.shape()[2]})); }},
-    {"cumsum", is_sequence, nothing, [](const Site& s) { return s.layers.node(s.name, "CumSum", {s.x}, {{"axis", std::int64_t{1}}}); }},
+     [](const Site& s) {
+       return s.layers.add(s.name, s.x, s.layers.parameter(s.at("weight"), {s.shape()[1], s.shape()[2]}));
+     }},
+    {"cumsum", is_sequence, nothing,
+     [](const Site& s) {
+       return s.layers.node(s.name, "CumSum", {s.x}, {{"axis", std::int64_t{1}}});
+     }},
     {"experts", is_sequence,
-     [](Draws& d, const Shape&) { return Numbers{d.between(2, 5), d.between(1, 2), d.between(3, 8)}; },
+     [](Draws& d, const Shape&) {
+       return Numbers{d.between(2, 5), d.between(1, 2), d.between(3, 8)};
+     },
      [](const Site& s) {
        return s.layers.add(s.at("sum"), s.x, zoo::mixture_of_experts(s.layers, s.name, s.x, {s.number(0), s.number(1), 125, s.number(2)}));
      }},

@@ -151,7 +151,9 @@ TEST_CASE("stages that are recomputed as a whole keep their input for every micr
   plan.micro_batches = 4;
   plan.gpipe = true;
   plan.recompute = Recompute::Full;
-  const auto activations = [&] { return memory_of(lower_to_rows(graph, job_of(platform, "gpipe", plan)), job_of(platform, "gpipe", plan)).activations; };
+  const auto activations = [&] {
+    return memory_of(lower_to_rows(graph, job_of(platform, "gpipe", plan)), job_of(platform, "gpipe", plan)).activations;
+  };
   const double four = activations();
   plan.micro_batches = 5;
   const double five = activations();
