@@ -2,6 +2,7 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -59,9 +60,8 @@ graph::LossScale loss_scale_of(const ModelOptions& o) {
 graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
   graph::OptimizerSettings settings{o.optimizer, {}};
   const auto takes = [&](std::string_view name) {
-    for (const auto& p : graph::optimizer_row(o.optimizer).parameters)
-      if (p.name == name) return true;
-    return false;
+    const auto& known = graph::optimizer_row(o.optimizer).parameters;
+    return std::ranges::find(known, name, &graph::OptimizerParameter::name) != known.end();
   };
   const auto set = [&](const char* name, const std::optional<double>& value) {
     // A momentum of 0 for an optimizer without momentum says nothing.

@@ -51,8 +51,8 @@ struct CostModel::Index {
   std::unordered_map<std::string, const Correction*> corrections;
 };
 
-CostModel::CostModel(const platforms::Device& device, Calibration calibration, ExecutionProfile profile, std::string peak_key)
-    : device_(device),
+CostModel::CostModel(platforms::Device device, Calibration calibration, ExecutionProfile profile, std::string peak_key)
+    : device_(std::move(device)),
       calibration_(std::make_shared<const Calibration>(std::move(calibration))),
       profile_(std::move(profile)),
       peak_key_(std::move(peak_key)) {

@@ -27,7 +27,7 @@ struct ExecutionProfile {
 class CostModel {
  public:
   /// `calibration` may be empty: everything then rests on the datasheet.
-  CostModel(const platforms::Device& device, Calibration calibration, ExecutionProfile profile, std::string peak_key);
+  CostModel(platforms::Device device, Calibration calibration, ExecutionProfile profile, std::string peak_key);
 
   [[nodiscard]] Estimate kernel(const KernelCase&) const;
   /// Of so many bytes to or from the host's memory; a copy within memory where the device's memory is the host's.

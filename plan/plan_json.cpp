@@ -18,7 +18,7 @@ constexpr std::size_t kHashDigits = 16;
 
 json value_in_json(const PlanKey& row, const Plan& plan) {
   if (std::ranges::find(plan.searched, row.key) != plan.searched.end()) return "auto";
-  const std::string text = row.print(plan);
+  std::string text = row.print(plan);
   switch (row.kind) {
     case KeyKind::Integer:
       return text.empty() ? json() : json(std::stoll(text));

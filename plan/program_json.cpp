@@ -134,7 +134,7 @@ class Entry {
   }
   template <class T>
   [[nodiscard]] T get_or(const char* key, T otherwise) const {
-    return has(key) && !value_->at(key).is_null() ? convert<T>(value_->at(key), key) : otherwise;
+    return has(key) && !value_->at(key).is_null() ? convert<T>(value_->at(key), key) : std::move(otherwise);
   }
   /// Index of a name among those of an enumeration.
   template <class Enum>

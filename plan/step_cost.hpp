@@ -34,8 +34,8 @@ struct KernelCall {
 };
 /// The same identity as an instruction of a Program that calls this kernel has.
 [[nodiscard]] costmodel::KernelCase kernel_case(const KernelCall&, int threads);
-/// Of a Reorder or Accumulate of tensors of this type. `kernel` says the formats of a Reorder; nullptr else.
-[[nodiscard]] costmodel::KernelCase copy_case(InstructionKind, const graph::TensorType&, const KernelInfo* kernel, DType otherwise);
+/// Of a Reorder or Accumulate of tensors of this type. `info` says the formats of a Reorder; nullptr else.
+[[nodiscard]] costmodel::KernelCase copy_case(InstructionKind, const graph::TensorType&, const KernelInfo* info, DType otherwise);
 
 /// One instruction of a role, for micro-batches of one variant, on a rank with so many threads.
 struct PlacedInstruction {

@@ -123,7 +123,7 @@ std::vector<Change> changes_that_save_memory(const Job& job) {
       return "zero=" + std::to_string(zero);
     };
   };
-  const auto set_text = [](std::string Plan::*member, std::string key, std::string value) {
+  const auto set_text = [](std::string Plan::*member, const std::string& key, const std::string& value) {
     return [=](Plan& p) -> std::optional<std::string> {
       if (p.*member != "none") return std::nullopt;
       p.*member = value;

@@ -96,7 +96,8 @@ Link Fabric::Layout::node_link(const NodeLayout& group, std::uint64_t local) con
   }
   if (local == group.bus) return {*group.bus_bandwidth, Seconds(0), Watts(0), Watts(0), LinkRole::Bus};
   if (group.mesh) {
-    const double wires = intra.wires[local / 2].count;
+    const auto wire = local / 2;  // each has two directions
+    const double wires = intra.wires[wire].count;
     return {*intra.bandwidth * wires, *intra.latency, *intra.idle_power * wires, *intra.busy_power * wires, LinkRole::Wire};
   }
   return {*intra.bandwidth, *intra.latency / 2.0, *intra.idle_power, *intra.busy_power,

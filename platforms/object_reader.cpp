@@ -24,7 +24,7 @@ std::string shown(const json& value) {
 }
 
 template <class Q>
-constexpr std::string_view kExample = "";
+constexpr std::string_view kExample;
 template <>
 constexpr std::string_view kExample<Seconds> = "1.5 us";
 template <>

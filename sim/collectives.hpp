@@ -66,7 +66,7 @@ class Collectives {
   /// True when there is no step left.
   bool begin_step(std::uint32_t which, std::uint32_t position);
   [[nodiscard]] bool is_at(const Active&, int position, std::uint32_t step) const;
-  void send(std::uint32_t which, std::uint32_t sender, std::uint32_t step);
+  void send(std::uint32_t which, std::uint32_t sender, std::uint32_t number);
   void part_ended(std::uint32_t which, std::uint32_t position, std::vector<int>& ended);
   void leave(std::uint32_t which);
 

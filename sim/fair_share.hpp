@@ -48,12 +48,12 @@ class FairShare {
     friend bool operator<(const End& a, const End& b) { return a.time != b.time ? a.time > b.time : a.order > b.order; }
   };
 
-  void remove(std::uint32_t flow);
+  void remove(std::uint32_t id);
   void mark(std::uint32_t link);
   void share(double now);
-  void collect(std::uint32_t link);
+  void collect(std::uint32_t first);
   void fill();
-  void fix_flows_of(std::uint32_t link, double rate);
+  void fix_flows_of(std::uint32_t full, double rate);
   void reschedule(double now);
   void drop_void_ends();
 

@@ -84,7 +84,8 @@ int conformance(const Options& o, Terminal& terminal) {
     const Verdict verdict = verdict_on(one, o.gradients);
     ++counts[static_cast<std::size_t>(verdict.outcome)];
     if (!terminal.json())
-      terminal.out() << one.name << ": " << word_of(verdict) << (verdict.reason.empty() ? "" : ": ") << verdict.reason << std::endl;
+      terminal.out() << one.name << ": " << word_of(verdict) << (verdict.reason.empty() ? "" : ": ") << verdict.reason << "\n"
+                     << std::flush;
     list.push_back({{"case", one.name}, {"operator", formats::subject_of(one)}, {"result", word_of(verdict)}, {"reason", verdict.reason}});
   }
   const std::int64_t skipped = counts[2] + counts[3];
@@ -92,7 +93,7 @@ int conformance(const Options& o, Terminal& terminal) {
     terminal.print(
         {{"schema", 1}, {"cases", list}, {"passed", counts[0]}, {"failed", counts[1]}, {"skipped", skipped}, {"refused", counts[2]}});
   } else {
-    terminal.out() << counts[0] << " passed, " << counts[1] << " failed, " << skipped << " skipped" << std::endl;
+    terminal.out() << counts[0] << " passed, " << counts[1] << " failed, " << skipped << " skipped\n";
   }
   return static_cast<int>(counts[1] == 0 ? ExitStatus::Done : ExitStatus::Internal);
 }

@@ -22,7 +22,7 @@ struct Options {
 
 /// The model of the zoo with the part of its sequence that one of `ranks` context-parallel ranks holds.
 std::string with_shorter_sequence(const std::string& model, int ranks) {
-  if (model.rfind("zoo:", 0) != 0) throw Refusal("--plan: cp with --framework needs a model of the zoo, whose sequence can be cut");
+  if (!model.starts_with("zoo:")) throw Refusal("--plan: cp with --framework needs a model of the zoo, whose sequence can be cut");
   auto choice = graph::zoo::parse(model);
   const auto seq = choice.values.find("seq");
   if (seq == choice.values.end()) throw Refusal("--plan: cp splits sequences, and " + model + " has no parameter seq");

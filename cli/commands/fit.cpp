@@ -82,7 +82,7 @@ Json report(const pub::FitOutcome& outcome, const std::vector<pub::Record>& reco
 
 int fit(const Options& o, Terminal& terminal) {
   const auto file = pub::read_record_file(o.measured);
-  auto start = costmodel::published_constants();
+  const auto& start = costmodel::published_constants();
   const auto progress = terminal.progress("fit");
   auto outcome = pub::fit_constants(file.records, start, o.steps, *progress);
   outcome.constants.frozen_date = o.date;

@@ -59,7 +59,8 @@ ParallelPlan parallel_plan(const Plan& plan, std::int64_t batch, const costmodel
   const auto replica = batch / replicas, micro = plan.micro_batch.value_or(replica);
   refuse_unless(replica % micro == 0, "--framework: micro_batch must divide the replica's batch");
   p.micro_batch = static_cast<double>(micro);
-  p.micro_batches = static_cast<double>(replica / micro);
+  const std::int64_t slots = replica / micro;
+  p.micro_batches = static_cast<double>(slots);
   p.global_batch = static_cast<double>(batch);
   p.zero = plan.zero;
   p.recompute = recompute_from_text(plan.recompute);

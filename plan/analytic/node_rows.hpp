@@ -35,7 +35,7 @@ class RowCollector {
   void convolution(const graph::Node&);
   void dense_convolution(const graph::Node&, const graph::NodeView&);
   void depthwise_convolution(double work, double bytes, bool data_gradient);
-  void layout_conversions(double bytes, bool data_gradient);
+  void layout_conversions(double moved, bool data_gradient);
   void normalization(const graph::Node&);
   void elementwise(const graph::Node&);
   void bias(const graph::Node&);

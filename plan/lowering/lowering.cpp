@@ -1,6 +1,7 @@
 #include "plan/lowering/lowering.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/error.hpp"
@@ -68,7 +69,7 @@ void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Progra
   for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
     const auto& use = sharding.use[a];
     if (use.flops_total <= 0 || use.flops_replicated < 0.01 * use.flops_total) continue;
-    std::string warning = std::to_string(static_cast<int>(100 * use.flops_replicated / use.flops_total + 0.5)) +
+    std::string warning = std::to_string(std::lround(100 * use.flops_replicated / use.flops_total)) +
                           " % of the FLOPs are computed by every coordinate of " + sharding.axes[a].name;
     if (!use.replicas.empty()) warning += ", for example by " + g[use.replicas.front().node].name + ": " + use.replicas.front().reason;
     program.warnings.push_back(std::move(warning));

@@ -329,7 +329,6 @@ namespace {
 MemoryCategory category_of(graph::Role role) {
   switch (role) {
     case graph::Role::Parameter:
-      return MemoryCategory::Parameters;
     case graph::Role::Constant:
       return MemoryCategory::Parameters;
     case graph::Role::Slot:

@@ -159,8 +159,8 @@ class RoleBuilder {
   [[nodiscard]] bool is_summed_only(const graph::TrainedParameter&) const;
   void gradient_produced(graph::TensorId, BufferIndex, std::uint16_t body);
   [[nodiscard]] int dealt_out_conversion(graph::TensorId) const;
-  void deal_out_gradient(int conversion, BufferIndex, std::uint16_t body);
-  void reduce_bucket(std::size_t bucket, std::uint16_t body);
+  void deal_out_gradient(int number, BufferIndex, std::uint16_t body);
+  void reduce_bucket(std::size_t index, std::uint16_t body);
 
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);

@@ -47,11 +47,13 @@ std::size_t lowest_fit(std::size_t top, const std::function<bool(std::size_t)>& 
 
 std::optional<std::int64_t> recompute_budget(const std::string& recompute) {
   if (recompute == "none" || recompute == "selective" || recompute == "full") return std::nullopt;
+  double bytes = 0;
   try {
-    const auto bytes = parse_quantity<Bytes>(recompute).value();
-    if (bytes >= 1) return static_cast<std::int64_t>(bytes);
+    bytes = parse_quantity<Bytes>(recompute).value();
   } catch (const BadInput&) {
+    bytes = 0;  // neither a name nor a quantity
   }
+  if (bytes >= 1) return static_cast<std::int64_t>(bytes);
   throw BadInput("must be none, selective, full, or the bytes that a rank may use (4GiB)");
 }
 

@@ -29,14 +29,14 @@ class ForwardResults {
   [[nodiscard]] int part(graph::NodeId n) const { return part_of_node_[graph::index(n)]; }
 
   /// Forward nodes of a part that compute something of samples, in order; views are left out.
-  [[nodiscard]] std::vector<graph::NodeId> nodes_of(int part) const;
+  [[nodiscard]] std::vector<graph::NodeId> nodes_of(int wanted) const;
   [[nodiscard]] int parts() const { return parts_; }
   /// Operands that are forward results, by root, none twice.
   [[nodiscard]] std::vector<graph::TensorId> operands(graph::NodeId) const;
   /// The last forward node of a part that reads each tensor (by root), None where none does.
   [[nodiscard]] const std::vector<graph::NodeId>& last_readers() const { return last_readers_; }
   /// Marks every tensor whose root is marked.
-  [[nodiscard]] std::vector<bool> with_views(std::vector<bool> roots) const;
+  [[nodiscard]] std::vector<bool> with_views(std::vector<bool> marked) const;
 
  private:
   void find_roots();

@@ -41,8 +41,8 @@ struct Recomputation {
 /// keeping its operands costs, and when no product with weights lies between it and what is kept: else a chain of sums (a residual
 /// stream) would be made again from its beginning.
 [[nodiscard]] Recomputation selective_recomputation(const ForwardResults&);
-/// The same, with only the first `results` of them dropped, those that save most bytes a second first.
-[[nodiscard]] Recomputation selective_recomputation(const ForwardResults&, std::size_t results);
+/// The same, with only the first `count` of them dropped, those that save most bytes a second first.
+[[nodiscard]] Recomputation selective_recomputation(const ForwardResults& results, std::size_t count);
 [[nodiscard]] std::size_t selective_count(const ForwardResults&);
 
 /// Least recomputation with which every stage's arena fits: of selective's results those that save most for their time, then full's

@@ -71,7 +71,8 @@ std::vector<PipelineSlot> order(int stage, const PipelineShape& s) { return Sequ
 std::optional<double> idle(const PipelineShape& s, const PassTimes& t) {
   if (s.micro_batches % 2 != 0 || s.micro_batches < 2 * s.stages) return std::nullopt;
   if (t.forward != t.input_gradient || t.weight_gradient > t.forward) return std::nullopt;
-  return (s.stages / 2 - 1) * (t.forward + t.input_gradient - t.weight_gradient);
+  const int pairs_before = s.stages / 2 - 1;
+  return pairs_before * (t.forward + t.input_gradient - t.weight_gradient);
 }
 
 std::string refusal(const PipelineShape& s) {

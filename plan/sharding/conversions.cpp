@@ -1,6 +1,7 @@
 // Where a tensor is wanted in another layout than it lies in: one conversion per tensor and wanted layout.
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "plan/sharding/passes.hpp"
@@ -38,8 +39,8 @@ bool same_place(const AxisLayout& a, const AxisLayout& b) { return a.split() && 
 /// Orders the axes' parts of one conversion.
 class StepOrder {
  public:
-  StepOrder(const ShardingTask& task, const Layout& from, const Layout& to)
-      : axes_(task.axes), atoms_(task.dims.atoms()), now_(from), to_(to) {}
+  StepOrder(const ShardingTask& task, Layout from, const Layout& to)
+      : axes_(task.axes), atoms_(task.dims.atoms()), now_(std::move(from)), to_(to) {}
 
   std::vector<ConversionStep> steps() && {
     // Slices first: they make what is sent smaller. Sums over micro-batches before sums over ranks: one message a step.

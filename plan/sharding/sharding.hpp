@@ -119,9 +119,9 @@ struct Sharding {
     return shape(dims->of(t), layout, at);
   }
   /// What a coordinate holds of an operand under `layout`, with the halo that the node's window needs where the layout asks for it.
-  [[nodiscard]] Region operand_region(graph::NodeId node, std::size_t operand, const Layout& layout, const Coordinates& at) const;
+  [[nodiscard]] Region operand_region(graph::NodeId id, std::size_t operand, const Layout& layout, const Coordinates& at) const;
   /// Attributes with which the node's kernel runs at a coordinate; nullopt: the node's own.
-  [[nodiscard]] std::optional<graph::Attributes> attributes_on(graph::NodeId node, const Coordinates& at) const;
+  [[nodiscard]] std::optional<graph::Attributes> attributes_on(graph::NodeId id, const Coordinates& at) const;
   /// Local shape of an operand as the node's kernel gets it, and of a result as it leaves it.
   [[nodiscard]] graph::Shape operand_shape(graph::NodeId node, std::size_t operand, const Coordinates& at) const;
   [[nodiscard]] graph::Shape result_shape(graph::TensorId t, const Coordinates& at) const { return local_shape(t, layout(t), at); }

@@ -37,7 +37,7 @@ struct Question {
 
 class Fit {
  public:
-  Fit(std::span<const Record> records, const costmodel::ConstantsFile& start) : records_(records), file_(start) {
+  Fit(std::span<const Record> records, costmodel::ConstantsFile start) : records_(records), file_(std::move(start)) {
     for (std::size_t i = 0; i < costmodel::kCoefficients; ++i)
       if (file_.facts[i].fitted) free_.push_back(static_cast<Coefficient>(i));
     prepare();

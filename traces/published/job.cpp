@@ -188,8 +188,8 @@ namespace {
 
 /// What runs such plans where nothing names it: JAX on TPUs, Megatron's descendants where a model is split, FSDP where it is sharded.
 const char* framework_like(const Record& r, const platforms::Device& d) {
-  if (d.name.rfind("TPU", 0) == 0) return "jax";
-  if (d.name.rfind("Gaudi", 0) == 0) return "habana";
+  if (d.name.starts_with("TPU")) return "jax";
+  if (d.name.starts_with("Gaudi")) return "habana";
   if (r.plan.number_or("tp", 1) > 1 || (r.plan.number_or("pp", 1) > 1 && r.model.number_or("hidden", 0) > 0)) return "megatron";
   if (!r.plan.text("sharding").empty() || zero_of(r) == 3) return "composer";
   return "generic";

@@ -89,7 +89,7 @@ RecordModel transformer(const Record& r, const std::string& name) {
   if (layers < 1) throw Refusal("model.layers: is missing, and '" + name + "' is not known by name");
   if (hidden < 1) throw Refusal("model.hidden: is missing, and '" + name + "' is not known by name");
   const auto kind = transformer_kind(r, name);
-  const double wide = static_cast<double>(hidden);
+  const auto wide = static_cast<double>(hidden);
   const auto heads = take("heads", &Shape::heads, std::max(1.0, std::floor(wide / (wide < 2048 ? 64 : 128))));
   const auto seq = take("seq", &Shape::seq, kind == "bert" ? 128 : 0);
   if (seq < 1) throw Refusal("model.seq: is missing");
