@@ -126,6 +126,10 @@ class Entry {
   }
   [[noreturn]] void refuse(const std::string& what) const { throw BadInput(where_, what); }
   [[nodiscard]] bool has(const char* key) const { return value_->contains(key); }
+  void only(std::initializer_list<std::string_view> keys) const {
+    for (const auto& item : value_->items())
+      if (std::ranges::find(keys, item.key()) == keys.end()) refuse("there is no key \"" + item.key() + "\"");
+  }
 
   template <class T>
   [[nodiscard]] T get(const char* key) const {
@@ -135,6 +139,17 @@ class Entry {
   template <class T>
   [[nodiscard]] T get_or(const char* key, T otherwise) const {
     return has(key) && !value_->at(key).is_null() ? convert<T>(value_->at(key), key) : std::move(otherwise);
+  }
+  [[nodiscard]] std::int64_t not_negative(const char* key) const {
+    const auto value = get<std::int64_t>(key);
+    if (value < 0) refuse(std::string(key) + " is " + std::to_string(value) + "; it must not be negative");
+    return value;
+  }
+  /// What the file says must be what the plan gives this model.
+  template <class T>
+  void must_be(const char* key, const T& planned) const {
+    if (get<T>(key) != planned)
+      refuse(std::string(key) + " is " + value_->at(key).dump().substr(0, 60) + "; the plan gives " + json(planned).dump());
   }
   /// Index of a name among those of an enumeration.
   template <class Enum>
@@ -203,10 +218,14 @@ class RoleReader {
       : entry_(entry), role_(role), program_(program), names_(names) {}
 
   void read() {
-    if (entry_.get<int>("stage") != role_.stage) entry_.refuse("stage is not that of the plan's role, " + std::to_string(role_.stage));
-    role_.memory.arena_bytes = entry_.get<std::int64_t>("arena_bytes");
-    role_.memory.in_flight = entry_.get<std::int32_t>("in_flight");
-    role_.memory.saved_stride = entry_.get<std::int64_t>("saved_stride");
+    entry_.only({"stage", "arena_bytes", "saved_stride", "in_flight", "variant_samples", "variant_of", "buffers", "kernels", "messages",
+                 "collectives", "bodies", "slots"});
+    entry_.must_be("stage", role_.stage);
+    entry_.must_be("variant_samples", role_.variant_samples);
+    entry_.must_be("variant_of", role_.variant_of);
+    role_.memory.arena_bytes = entry_.not_negative("arena_bytes");
+    role_.memory.in_flight = static_cast<std::int32_t>(entry_.not_negative("in_flight"));
+    role_.memory.saved_stride = entry_.not_negative("saved_stride");
     read_buffers();
     read_kernels();
     read_communication();
@@ -222,6 +241,7 @@ class RoleReader {
     for (std::size_t n = 0; n < entries.size(); ++n) {
       auto& b = role_.buffers[n];
       const auto& e = entries[n];
+      e.only({"name", "dtype", "shapes", "format", "category", "lifetime", "bytes", "offset", "tensor", "part_of", "part_offset"});
       b.name = e.get<std::string>("name");
       const auto shapes = e.get<std::vector<graph::Shape>>("shapes");
       if (shapes.size() != b.shapes.size()) e.refuse("shapes are of " + std::to_string(shapes.size()) + " micro-batch sizes");
@@ -230,8 +250,8 @@ class RoleReader {
       if (!type) e.refuse("dtype is not known");
       b.dtype = *type;
       b.format = e.one_of<Format>("format", kFormats);
-      b.bytes = e.get<std::int64_t>("bytes");
-      b.offset = e.get<std::int64_t>("offset");
+      b.bytes = e.not_negative("bytes");
+      b.offset = e.not_negative("offset");
     }
   }
 
@@ -239,7 +259,8 @@ class RoleReader {
     const auto entries = entry_.entries("kernels");
     role_.kernels.clear();
     for (const auto& e : entries) {
-      KernelInfo k{e.get<std::string>("implementation"), {}, {}, e.get<std::int64_t>("workspace_bytes")};
+      e.only({"implementation", "workspace_bytes", "input_formats", "output_formats"});
+      KernelInfo k{e.get<std::string>("implementation"), {}, {}, e.not_negative("workspace_bytes")};
       for (const auto& f : e.get_or<std::vector<std::string>>("input_formats", {})) k.input_formats.push_back(format_of(e, f));
       for (const auto& f : e.get_or<std::vector<std::string>>("output_formats", {})) k.output_formats.push_back(format_of(e, f));
       role_.kernels.push_back(std::move(k));
@@ -257,6 +278,7 @@ class RoleReader {
       role_.messages.push_back({e.get<std::int32_t>("stage_offset"), e.get<std::uint32_t>("channel")});
     role_.collectives.clear();
     for (const auto& e : entry_.entries("collectives")) {
+      e.only({"kind", "algorithm", "axis", "units", "reduction", "redistribution"});
       CollectiveInfo c;
       c.kind = e.one_of<CollectiveKind>("kind", names_of<CollectiveKind, 7>());
       c.algorithm = e.get<std::string>("algorithm");
@@ -285,6 +307,8 @@ class RoleReader {
   }
 
   Instruction instruction(const Entry& e) {
+    e.only({"kind", "stream", "phase", "node", "op", "tensor", "again", "when", "inputs", "outputs", "workspace", "after", "kernel",
+            "attributes", "message", "collective", "redistribution", "axis"});
     Instruction i;
     i.kind = e.one_of<InstructionKind>("kind", names_of<InstructionKind, kInstructionKinds>());
     i.stream = e.one_of<Stream>("stream", names_of<Stream, 4>());
@@ -350,6 +374,21 @@ class RoleReader {
   const Names& names_;
 };
 
+Ordered axes_json(const Program& program) {
+  auto list = Ordered::array();
+  for (const auto& a : program.axes) list.push_back({{"name", a.name}, {"size", a.size}, {"stride", a.stride}});
+  return list;
+}
+
+void require_same_plan(const Entry& top, const Program& lowered) {
+  top.only({"schema", "kind", "context", "plan", "ranks", "micro_batches", "role_of", "warnings", "axes", "roles"});
+  top.must_be("ranks", lowered.ranks);
+  top.must_be("micro_batches", lowered.micro_batches);
+  const auto axes = json(axes_json(lowered));
+  const auto given = top.get_or<json>("axes", json::array());
+  if (given != axes) top.refuse("axes are " + given.dump() + "; the plan gives " + axes.dump());
+}
+
 }  // namespace
 
 void write_program_file(const std::string& path, const Program& program, const graph::Graph& g, const PlanContext& context) {
@@ -366,7 +405,7 @@ void write_program_file(const std::string& path, const Program& program, const g
                    {"micro_batches", program.micro_batches},
                    {"role_of", program.role_of},
                    {"warnings", program.warnings}};
-  for (const auto& a : program.axes) document["axes"].push_back({{"name", a.name}, {"size", a.size}, {"stride", a.stride}});
+  document["axes"] = axes_json(program);
   for (const auto& role : program.roles) document["roles"].push_back(role_json(role, g));
   write_file_atomically(path, document.dump(1, ' ', false, Ordered::error_handler_t::replace) + "\n");
 }
@@ -398,6 +437,7 @@ PlanFile read_program_heading(const std::string& path) {
 Program read_program_file(const std::string& path, Program lowered, const graph::Graph& g) {
   const json document = platforms::read_json_file(path);
   const Entry top(document, path);
+  require_same_plan(top, lowered);
   const auto entries = top.entries("roles");
   if (entries.size() != lowered.roles.size() || top.get<std::vector<std::uint32_t>>("role_of") != lowered.role_of)
     top.refuse("its roles are not those that the plan gives to ranks of this model and platform; export it again");

@@ -162,6 +162,11 @@ TEST_CASE("a damaged Program is refused where it is damaged") {
   CHECK_THAT(refusal_of([&](auto& d) { d["roles"].clear(); }), contains("roles"));
   CHECK_THAT(refusal_of([&](auto& d) { d.erase("plan"); }), contains("plan is missing"));
   CHECK_THAT(refusal_of([&](auto& d) { d["context"]["batch"] = "four"; }), contains("batch"));
+  CHECK_THAT(refusal_of([&](auto& d) { d["ranks"] = 3; }), contains("ranks is 3; the plan gives 2"));
+  CHECK_THAT(refusal_of([&](auto& d) { d["micro_batches"] = 2; }), contains("micro_batches is 2; the plan gives 1"));
+  CHECK_THAT(refusal_of([&](auto& d) { d["axes"][0]["size"] = 4; }), contains("axes are"));
+  CHECK_THAT(refusal_of([&](auto& d) { d["roles"][0]["arena_bytes"] = -1; }), contains("arena_bytes is -1"));
+  CHECK_THAT(refusal_of([&](auto& d) { d["roles"][0]["buffers"][0]["colour"] = "red"; }), contains("there is no key \"colour\""));
 }
 
 TEST_CASE("a Program is a graph for Graphviz: a node per instruction, an edge only between nodes that are there") {
