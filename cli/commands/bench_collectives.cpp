@@ -9,8 +9,8 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/own_ranks.hpp"
 #include "exec/bench/collectives.hpp"
-#include "exec/calibrate.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -49,45 +49,23 @@ Json result_of(const exec::bench::CollectiveBench& bench, int ranks) {
 
 /// As one of several ranks; rank 0 has the result in its hands.
 int work(const Options& o, Terminal& terminal) {
-  exec::MpiSession session;
-  return exec::run_as_rank(
-      session,
-      [&](exec::Communicator& world) {
-        const auto progress = world.rank() == 0 ? terminal.progress("measuring") : std::make_unique<Progress>();
-        const auto result = result_of(exec::bench::measure_collectives(world, {o.sizes, o.repetitions}, *progress), world.size());
-        if (world.rank() != 0) return 0;
-        if (o.worker.empty())
-          terminal.print(result);
-        else
-          write_file_atomically(o.worker, result.dump());
-        return 0;
-      },
-      terminal.err());
+  return work_as_rank(terminal, "measuring", [&](exec::Communicator& world, Progress& progress) {
+    const auto result = result_of(exec::bench::measure_collectives(world, {o.sizes, o.repetitions}, progress), world.size());
+    if (world.rank() != 0) return;
+    if (o.worker.empty())
+      terminal.print(result);
+    else
+      write_file_atomically(o.worker, result.dump());
+  });
 }
-
-/// A file that is gone when the command ends.
-class Temporary {
- public:
-  Temporary() : path_((std::filesystem::temp_directory_path() / ("rehearse-bench." + std::to_string(getpid()))).string()) {}
-  ~Temporary() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 int start_ranks(const Options& o, Terminal& terminal) {
   constexpr double kLimitSeconds = 1800;
-  const Temporary file;
+  const TemporaryFile file((std::filesystem::temp_directory_path() / ("rehearse-bench." + std::to_string(getpid()))).string());
   std::vector<std::string> arguments = {"bench", "collectives", "--worker", file.path(), "--repetitions", std::to_string(o.repetitions)};
   arguments.emplace_back("--bytes");
   for (auto size : o.sizes) arguments.push_back(std::to_string(size));
-  exec::run_on_all_cores(std::filesystem::read_symlink("/proc/self/exe").string(), arguments, kLimitSeconds, o.ranks);
+  start_own_ranks(arguments, kLimitSeconds, o.ranks);
   std::ifstream result(file.path());
   if (!result) throw EnvironmentFailure("bench: the ranks ended without a result");
   terminal.print(Json::parse(result));

@@ -1,7 +1,6 @@
 #include "exec/calibrate.hpp"
 
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,7 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/own_ranks.hpp"
 #include "exec/comm/communicator.hpp"
 #include "platforms/json.hpp"
 
@@ -28,33 +28,11 @@ exec::CalibrationBudget budget_of(const Options& o) { return o.quick ? exec::qui
 
 /// One of the ranks that were started: rank 0 writes what all measured.
 int work(const Options& o, Terminal& terminal) {
-  exec::MpiSession session;
-  return exec::run_as_rank(
-      session,
-      [&](exec::Communicator& world) {
-        const auto progress = world.rank() == 0 ? terminal.progress("calibrating") : std::make_unique<Progress>();
-        const auto result = exec::calibrate_together(world, budget_of(o), *progress);
-        if (world.rank() == 0) write_file_atomically(o.worker, exec::machine_json_text(result));
-        return 0;
-      },
-      terminal.err());
+  return work_as_rank(terminal, "calibrating", [&](exec::Communicator& world, Progress& progress) {
+    const auto result = exec::calibrate_together(world, budget_of(o), progress);
+    if (world.rank() == 0) write_file_atomically(o.worker, exec::machine_json_text(result));
+  });
 }
-
-/// A file beside the result that is gone when the command ends.
-class Temporary {
- public:
-  explicit Temporary(std::string path) : path_(std::move(path)) {}
-  ~Temporary() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Json families(const costmodel::Calibration& c) {
   auto rows = Json::array();
@@ -93,11 +71,11 @@ int calibrate(const Options& o, Terminal& terminal) {
   if (exec::MpiSession::launched()) throw BadInput("calibrate", "start it alone, without mpirun: it starts the ranks that it needs");
   require_place(o.output);
   const double begin = exec::now_seconds();
-  const Temporary partial(o.output + ".ranks");
+  const TemporaryFile partial(o.output + ".ranks");
   std::vector<std::string> arguments = {"calibrate", "--worker", partial.path()};
   if (o.quick) arguments.emplace_back("--quick");
   const auto budget = budget_of(o);
-  exec::run_on_all_cores(std::filesystem::read_symlink("/proc/self/exe").string(), arguments, 3 * budget.seconds + 120);
+  start_own_ranks(arguments, 3 * budget.seconds + 120);
   exec::CalibrationResult result{platforms::read_platform_file(partial.path()), costmodel::read_calibration(partial.path())};
   if (interrupted()) throw EnvironmentFailure("calibrate: interrupted; nothing was written");
   const auto progress = terminal.progress("calibrating");
