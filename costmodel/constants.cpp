@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/embedded.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -129,7 +130,7 @@ ConstantsFile constants_from_json_text(const std::string& text, const std::strin
     file.frozen_date = json.at("frozen").at("date").get<std::string>();
     file.frozen_commit = json.at("frozen").at("commit").get<std::string>();
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput(where, error.what());
+    throw BadInput(where, platforms::reason_of(error));
   }
   const auto missing = std::find(seen.begin(), seen.end(), false);
   if (missing != seen.end()) throw BadInput(where, "constants: '" + std::string(kNames[missing - seen.begin()].name) + "' is missing");

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "costmodel/embedded.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -123,7 +124,7 @@ FrameworkProfile framework_from_json_text(const std::string& text, const std::st
     refuse_unknown_keys(json, where);
     return profile_of(json, where);
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput(where, error.what());
+    throw BadInput(where, platforms::reason_of(error));
   }
 }
 

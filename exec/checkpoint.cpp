@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "exec/block_moves.hpp"
 #include "graph/master_weights.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -163,7 +164,7 @@ Json read_manifest(const fs::path& folder) {
   try {
     return Json::parse(in);
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path.string(), std::string("is damaged: ") + error.what());
+    throw BadInput(path.string(), std::string("is damaged: ") + platforms::reason_of(error));
   }
 }
 
@@ -280,7 +281,7 @@ StoredValues read_checkpoint(const std::string& folder) {
     }
     return std::move(whole).finish();
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput((place / kManifest).string(), std::string("is damaged: ") + error.what());
+    throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
   }
 }
 
@@ -304,7 +305,7 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
     }
     return header;
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput((place / kManifest).string(), std::string("is damaged: ") + error.what());
+    throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
   }
 }
 

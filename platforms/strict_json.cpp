@@ -48,9 +48,7 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    std::string reason = error.what();
-    if (const auto start = reason.find("] "); start != std::string::npos) reason = reason.substr(start + 2);
-    throw BadInput(where_, "is not JSON: " + shortened(reason));
+    throw BadInput(where_, "is not JSON: " + shortened(reason_of(error)));
   }
 
  private:
@@ -101,6 +99,12 @@ std::string read_limited(std::ifstream& file, const std::string& path) {
 }
 
 }  // namespace
+
+std::string reason_of(const std::exception& problem) {
+  const std::string text = problem.what();
+  const auto number_ends = text.starts_with('[') ? text.find("] ") : std::string::npos;
+  return number_ends == std::string::npos ? text : text.substr(number_ends + 2);
+}
 
 json parse_strict_json(const std::string& text, const std::string& where) {
   StrictBuilder builder(where);

@@ -1,6 +1,7 @@
 #pragma once
 // JSON as users may hand it to us: depth and size are limited, a key given twice is refused, every refusal names the file.
 
+#include <exception>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,6 +12,9 @@ namespace rehearsal::platforms {
 inline constexpr int kDeepestJson = 100;
 /// Larger files are refused unread.
 inline constexpr std::size_t kLargestJson = std::size_t{256} << 20;
+
+/// What the JSON library says of a problem, without its own numbers.
+[[nodiscard]] std::string reason_of(const std::exception& problem);
 
 /// Throws BadInput naming `where` (a file name) and the line and column, or the key that is given twice.
 [[nodiscard]] nlohmann::json parse_strict_json(const std::string& text, const std::string& where);

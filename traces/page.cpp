@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "platforms/strict_json.hpp"
 #include "traces/compare.hpp"
 #include "traces/timeline.hpp"
 
@@ -211,7 +212,7 @@ std::vector<FoundPlan> read_search(const std::string& path) {
     if (plans.empty()) throw BadInput(path, "holds no plan");
     return plans;
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path, std::string("is no result of `rehearse search --format json`: ") + error.what());
+    throw BadInput(path, std::string("is no result of `rehearse search --format json`: ") + platforms::reason_of(error));
   }
 }
 

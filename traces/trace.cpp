@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::traces {
 namespace {
@@ -157,7 +158,7 @@ Json parse_file(const std::string& path) {
   try {
     return Json::parse(in);
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path, std::string("is no trace: ") + error.what());
+    throw BadInput(path, std::string("is no trace: ") + platforms::reason_of(error));
   }
 }
 
@@ -170,7 +171,7 @@ Trace read_trace(const std::string& path) {
   try {
     return trace_of(json);
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path, std::string("is a damaged trace: ") + error.what());
+    throw BadInput(path, std::string("is a damaged trace: ") + platforms::reason_of(error));
   } catch (const BadInput& error) {
     throw BadInput(path, std::string("is a damaged trace: ") + error.what());
   }

@@ -30,7 +30,8 @@ Verdict judged(const std::string& text, const Site& site = {}) {
 }
 
 TEST_CASE("a broken line is named, unknown keys are collected") {
-  CHECK_THROWS_WITH(read("{\"id\": \"a\"}\n{\"id\": "), contains("records.jsonl: line 2"));
+  CHECK_THROWS_WITH(read("{\"id\": \"a\"}\n{\"id\": "), contains("records.jsonl: line 2: is not JSON: parse error"));
+  CHECK_THROWS_WITH(read(R"({"id": "a", "id": "b"})"), contains("\"id\" is given twice"));
   CHECK_THROWS_WITH(read("{\"family\": \"a\"}"), contains("'id' is missing"));
   CHECK(read(R"({"id": "a", "plan": {"colour": 1}, "wind": 2})").unknown_keys == std::set<std::string>{"plan.colour", "wind"});
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::traces::published {
 namespace {
@@ -117,10 +118,9 @@ RecordFile read_records(std::istream& in, const std::string& where) {
   for (int number = 1; std::getline(in, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string at = where + ": line " + std::to_string(number);
+    const auto document = platforms::parse_strict_json(line, at);
     try {
-      file.records.push_back(record_of(Json::parse(line), file.unknown_keys));
-    } catch (const nlohmann::json::exception& error) {
-      throw BadInput(at, std::string("is no JSON: ") + error.what());
+      file.records.push_back(record_of(document, file.unknown_keys));
     } catch (const BadInput& error) {
       throw BadInput(at, error.what());
     }

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "platforms/strict_json.hpp"
 #include "traces/published/validate.hpp"
 
 namespace rehearsal::traces::published {
@@ -64,7 +65,7 @@ Json read_json(const std::string& path) {
     if (!json.is_object()) throw BadInput(path, "must be an object, as `rehearse learn` writes it");
     return json;
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path, std::string("is no JSON: ") + error.what());
+    throw BadInput(path, std::string("is no JSON: ") + platforms::reason_of(error));
   }
 }
 
@@ -139,7 +140,7 @@ Site read_site(const std::string& path) {
       runs.push_back({item.at("id").get<std::string>(), item.at("device").get<std::string>(), item.at("group").get<std::string>(),
                       item.at("features").get<SiteFeatures>(), item.at("log_ratio").get<double>()});
   } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path, std::string("published: ") + error.what());
+    throw BadInput(path, std::string("published: ") + platforms::reason_of(error));
   }
   return learn_site(std::move(runs));
 }
