@@ -24,6 +24,7 @@ constexpr std::span<const OpSchema> (*kFamilies[])() = {convolution_ops,
                                                         scatter_ops,
                                                         selection_ops,
                                                         softmax_ops,
+                                                        blockwise_softmax_ops,
                                                         loss_ops,
                                                         optimizer_ops};
 

@@ -22,6 +22,7 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> scatter_ops();
 [[nodiscard]] std::span<const OpSchema> selection_ops();
 [[nodiscard]] std::span<const OpSchema> softmax_ops();
+[[nodiscard]] std::span<const OpSchema> blockwise_softmax_ops();
 [[nodiscard]] std::span<const OpSchema> loss_ops();
 [[nodiscard]] std::span<const OpSchema> optimizer_ops();
 
