@@ -195,8 +195,8 @@ class Executor::Impl {
     const auto stream = Hasher().add(node.name).value();
     auto attributes = plan::attributes_of(role_, i, node);
     if (rate_ != 1) attributes.set("lr", node.attributes.number("lr", 0) * rate_);
-    const KernelRequest request{graph::schema(node), attributes,          inputs, outputs,
-                                info.input_formats,  info.output_formats, stream, options_.threads};
+    const KernelRequest request{
+        plan::schema_of(role_, i, node), attributes, inputs, outputs, info.input_formats, info.output_formats, stream, options_.threads};
     auto kernel = backend_.make(info.implementation, request);
     if (kernel->workspace_bytes() > info.workspace_bytes)
       throw InternalError("kernel " + info.implementation + " of " + node.name + " wants more workspace than the plan gave it");
@@ -329,7 +329,7 @@ class Executor::Impl {
     const auto& buffer = role_.buffers[b];
     TensorView v{data(b), &type, buffer.format, nullptr, nullptr};
     const bool is_part = std::any_of(buffer.layout.begin(), buffer.layout.end(), [](const plan::AxisLayout& l) { return l.split(); });
-    if (is_part) {
+    if (is_part || buffer.turn.any()) {
       v.origin = &origin(b);
       v.global_shape = &g_[buffer.tensor].type.shape;
     }

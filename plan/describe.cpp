@@ -25,7 +25,7 @@ std::string buffers_text(const Role& role, const std::vector<BufferIndex>& buffe
 std::string what(const Program& program, const Role& role, const Instruction& i, const graph::Graph& g) {
   switch (i.kind) {
     case InstructionKind::Kernel:
-      return std::string(graph::schema(g[i.node]).name) + " " + g[i.node].name + " by " +
+      return std::string(schema_of(role, i, g[i.node]).name) + " " + g[i.node].name + " by " +
              role.kernels[static_cast<std::size_t>(i.kernel)].implementation;
     case InstructionKind::Collective: {
       const auto& c = role.collectives[static_cast<std::size_t>(i.collective)];

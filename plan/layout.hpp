@@ -28,6 +28,15 @@ struct AxisLayout {
 using Layout = std::vector<AxisLayout>;                ///< one per mesh axis
 [[nodiscard]] std::string to_text(const AxisLayout&);  ///< "R", "S0", "S1.2", "P"
 
+/// The ranks of an axis pass the blocks of a dimension round: in turn t a rank has the block of the coordinate t before its own.
+struct Turn {
+  std::int16_t axis = -1;  ///< of the sharding; -1: the tensor is not passed round
+  std::int16_t dim = 0;
+  std::int32_t number = 0;
+  [[nodiscard]] bool any() const { return axis >= 0; }
+  friend bool operator==(const Turn&, const Turn&) = default;
+};
+
 /// Position on every mesh axis.
 using Coordinates = std::vector<std::int64_t>;
 /// The indices of one dimension that a coordinate owns, ascending; several ranges when an inner factor is split.

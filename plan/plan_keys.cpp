@@ -111,7 +111,7 @@ void parse_bn(Plan& plan, const std::string& value) {
 }
 
 void parse_attention(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 2> kNames{"gather", "all-to-all"};
+  static constexpr std::array<std::string_view, 3> kNames{"gather", "all-to-all", "ring"};
   plan.attention = one_of(value, kNames);
 }
 
@@ -193,7 +193,9 @@ constexpr std::array kTable{
     PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
     PlanKey{"attention", "rules", kText, true, parse_attention, print_text<&Plan::attention>,
-            "over a sequence that cp splits: gather keys and values, or all-to-all from the sequence to the heads and back"},
+            "over a sequence that cp splits: gather keys and values, all-to-all from the sequence to the heads and back, or pass keys and "
+            "values "
+            "round a ring"},
     PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>,
             "kept in the host's memory: none, optimizer, activations"},
     PlanKey{

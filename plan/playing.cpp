@@ -77,11 +77,24 @@ void set_device_energy(const EvaluationRequest& request, const std::function<dou
   }
 }
 
+namespace {
+
+/// Ranks of a ring have unequal work where blocks are masked: the one that has most keeps the others waiting.
+std::size_t instructions_in_rings(const Program& program, const Role& role) {
+  std::size_t count = 0;
+  if (!program.sharding || program.sharding->rings.empty()) return count;
+  for (const Body& body : role.bodies) count += body.instructions.size();
+  return count;
+}
+
+}  // namespace
+
 std::vector<int> representatives(const Program& program) {
-  std::map<int, std::pair<std::int64_t, int>> best;
+  using Work = std::pair<std::int64_t, std::size_t>;
+  std::map<int, std::pair<Work, int>> best;
   for (int rank = 0; rank < program.ranks; ++rank) {
-    std::int64_t own = 0;
-    for (int m = 0; m < program.micro_batches; ++m) own += samples(program, rank, m).count;
+    Work own{0, instructions_in_rings(program, program.role(rank))};
+    for (int m = 0; m < program.micro_batches; ++m) own.first += samples(program, rank, m).count;
     auto& entry = best.try_emplace(program.role(rank).stage, own, rank).first->second;
     if (own > entry.first) entry = {own, rank};
   }

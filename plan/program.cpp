@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "graph/op_schema.hpp"
 #include "plan/block.hpp"
 
 namespace rehearsal::plan {
@@ -32,8 +33,8 @@ std::string_view name(MemoryCategory category) {
 }
 
 std::string_view name(CollectiveKind kind) {
-  static constexpr std::array<std::string_view, 7> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
-                                                          "reduce",     "halo"};
+  static constexpr std::array<std::string_view, kCollectiveKinds> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                                                         "broadcast",  "reduce",     "halo",           "shift"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -71,6 +72,11 @@ SampleRange samples(const Program& program, int rank, int micro_batch) {
   return {own.begin, own.count()};
 }
 
+const graph::OpSchema& schema_of(const Role& role, const Instruction& i, const graph::Node& node) {
+  const auto& op = role.kernels[static_cast<std::size_t>(i.kernel)].op;
+  return op.empty() ? graph::schema(node) : graph::op_table()[graph::op(op)];
+}
+
 const graph::Attributes& attributes_of(const Role& role, const Instruction& i, const graph::Node& node) {
   return i.attributes < 0 ? node.attributes : role.attributes[static_cast<std::size_t>(i.attributes)];
 }
@@ -83,8 +89,12 @@ Coordinates position(const Program& program, int rank, int micro_batch) {
 }
 
 Region region(const Program& program, const Buffer& buffer, const Coordinates& at) {
-  if (buffer.user == graph::NodeId::None) return program.sharding->region(program.sharding->dims->of(buffer.tensor), buffer.layout, at);
-  return program.sharding->operand_region(buffer.user, buffer.operand, buffer.layout, at);
+  const Sharding& s = *program.sharding;
+  const bool own = buffer.user == graph::NodeId::None;
+  auto held =
+      own ? s.region(s.dims->of(buffer.tensor), buffer.layout, at) : s.operand_region(buffer.user, buffer.operand, buffer.layout, at);
+  if (buffer.turn.any()) keep_turn(s, buffer.turn, at, held);
+  return held;
 }
 
 int peer(const Program& program, int rank, const MessageInfo& message) {

@@ -17,6 +17,10 @@
 #include "plan/plan.hpp"
 #include "plan/sharding/redistribution.hpp"
 
+namespace rehearsal::graph {
+struct OpSchema;
+}
+
 namespace rehearsal::plan {
 
 enum class InstructionKind : std::uint8_t {
@@ -94,6 +98,7 @@ struct Buffer {
   Layout layout;                             ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
   graph::NodeId user = graph::NodeId::None;  ///< of constants and windows: whose operand it is, which decides the region
   std::uint16_t operand = 0;
+  Turn turn;             ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
   bool sent = false;     ///< read by an asynchronous Send: kept until its micro-batch has ended
   bool on_host = false;  ///< in the host's memory, an arena of its own, instead of the device's
 };
@@ -110,6 +115,7 @@ struct KernelInfo {
   std::string implementation;  ///< as the Backend named it
   std::vector<Format> input_formats, output_formats;
   std::int64_t workspace_bytes = 0;
+  std::string op = {};  ///< row of the operator table that runs in place of the node's own; empty: the node's
 };
 
 struct MessageInfo {
@@ -117,7 +123,8 @@ struct MessageInfo {
   std::uint32_t channel = 0;      ///< pairs a Send with its Receive on the other side
 };
 
-enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce, Halo };
+enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce, Halo, Shift };
+inline constexpr int kCollectiveKinds = static_cast<int>(CollectiveKind::Shift) + 1;
 [[nodiscard]] std::string_view name(CollectiveKind);
 
 struct CollectiveInfo {
@@ -224,6 +231,8 @@ struct SampleRange {
   std::int64_t first = 0, count = 0;
 };
 [[nodiscard]] SampleRange samples(const Program&, int rank, int micro_batch);
+/// Row of a Kernel instruction, whose node it is not always that of.
+[[nodiscard]] const graph::OpSchema& schema_of(const Role&, const Instruction&, const graph::Node&);
 /// Attributes of a Kernel instruction.
 [[nodiscard]] const graph::Attributes& attributes_of(const Role&, const Instruction&, const graph::Node&);
 /// Position of a rank on the axes of the sharding. `micro_batch` -1: of what is not split in time.

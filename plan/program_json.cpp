@@ -55,9 +55,9 @@ Ordered buffer_json(const Buffer& b, const graph::Graph& g) {
   return j;
 }
 
-Ordered instruction_json(const Instruction& i, const graph::Graph& g) {
+Ordered instruction_json(const Role& role, const Instruction& i, const graph::Graph& g) {
   Ordered j{{"kind", std::string(name(i.kind))}, {"stream", std::string(name(i.stream))}, {"phase", text_of(kPhases, i.phase)}};
-  if (i.node != graph::NodeId::None) j["node"] = g[i.node].name, j["op"] = std::string(graph::schema(g[i.node]).name);
+  if (i.node != graph::NodeId::None) j["node"] = g[i.node].name, j["op"] = std::string(schema_of(role, i, g[i.node]).name);
   if (i.tensor != graph::TensorId::None) j["tensor"] = g[i.tensor].name;
   if (i.again) j["again"] = true;
   if (i.when != When::Always) j["when"] = text_of(kWhen, i.when);
@@ -75,6 +75,7 @@ Ordered instruction_json(const Instruction& i, const graph::Graph& g) {
 
 Ordered kernel_json(const KernelInfo& k) {
   Ordered j{{"implementation", k.implementation}, {"workspace_bytes", k.workspace_bytes}};
+  if (!k.op.empty()) j["op"] = k.op;
   for (const auto f : k.input_formats) j["input_formats"].push_back(text_of(kFormats, f));
   for (const auto f : k.output_formats) j["output_formats"].push_back(text_of(kFormats, f));
   return j;
@@ -100,7 +101,7 @@ Ordered role_json(const Role& role, const graph::Graph& g) {
                                 {"redistribution", index_json(c.redistribution)}});
   for (const auto& body : role.bodies) {
     auto list = Ordered::array();
-    for (const auto& i : body.instructions) list.push_back(instruction_json(i, g));
+    for (const auto& i : body.instructions) list.push_back(instruction_json(role, i, g));
     j["bodies"].push_back({{"kind", std::string(name(body.kind))}, {"chunk", body.chunk}, {"instructions", std::move(list)}});
   }
   for (const auto& s : role.slots) j["slots"].push_back({s.body, s.micro_batch});
@@ -259,8 +260,9 @@ class RoleReader {
     const auto entries = entry_.entries("kernels");
     role_.kernels.clear();
     for (const auto& e : entries) {
-      e.only({"implementation", "workspace_bytes", "input_formats", "output_formats"});
-      KernelInfo k{e.get<std::string>("implementation"), {}, {}, e.not_negative("workspace_bytes")};
+      e.only({"implementation", "workspace_bytes", "op", "input_formats", "output_formats"});
+      KernelInfo k{e.get<std::string>("implementation"), {}, {}, e.not_negative("workspace_bytes"), e.get_or<std::string>("op", {})};
+      if (!k.op.empty() && !graph::find_op(k.op)) e.refuse("there is no operator \"" + k.op + "\"");
       for (const auto& f : e.get_or<std::vector<std::string>>("input_formats", {})) k.input_formats.push_back(format_of(e, f));
       for (const auto& f : e.get_or<std::vector<std::string>>("output_formats", {})) k.output_formats.push_back(format_of(e, f));
       role_.kernels.push_back(std::move(k));
@@ -280,7 +282,7 @@ class RoleReader {
     for (const auto& e : entry_.entries("collectives")) {
       e.only({"kind", "algorithm", "axis", "units", "reduction", "redistribution"});
       CollectiveInfo c;
-      c.kind = e.one_of<CollectiveKind>("kind", names_of<CollectiveKind, 7>());
+      c.kind = e.one_of<CollectiveKind>("kind", names_of<CollectiveKind, kCollectiveKinds>());
       c.algorithm = e.get<std::string>("algorithm");
       c.axis = static_cast<std::uint8_t>(std::max(0, e.reference("axis", program_.axes.size())));
       c.units = e.get<std::int64_t>("units");

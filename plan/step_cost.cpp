@@ -79,7 +79,7 @@ costmodel::KernelCase kernel_case(const Program& program, const graph::TrainingG
   if (i.kind == InstructionKind::Kernel) {
     const auto& node = training.graph[i.node];
     const auto inputs = local_types(role, i.inputs, variant), outputs = local_types(role, i.outputs, variant);
-    return kernel_case({graph::schema(node), {inputs, outputs, attributes_of(role, i, node)}, *info, program.dtype}, threads);
+    return kernel_case({schema_of(role, i, node), {inputs, outputs, attributes_of(role, i, node)}, *info, program.dtype}, threads);
   }
   auto kernel = copy_case(i.kind, *local_type(role, i.outputs.front(), variant), info, program.dtype);
   if (i.kind == InstructionKind::Stash || i.kind == InstructionKind::Restore)

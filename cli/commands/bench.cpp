@@ -120,12 +120,12 @@ Shares shares_of(const exec::StepResult& result, const plan::Role& role, const g
     if (i.kind == plan::InstructionKind::Send || i.kind == plan::InstructionKind::Receive || i.kind == plan::InstructionKind::Collective)
       continue;
     const bool kernel = i.kind == plan::InstructionKind::Kernel;
-    auto& share =
-        kernel ? shares[{std::string(graph::schema(g[i.node]).name), role.kernels[static_cast<std::size_t>(i.kernel)].implementation}]
-               : shares[{std::string(plan::name(i.kind)), ""}];
+    auto& share = kernel ? shares[{std::string(plan::schema_of(role, i, g[i.node]).name),
+                                   role.kernels[static_cast<std::size_t>(i.kernel)].implementation}]
+                         : shares[{std::string(plan::name(i.kind)), ""}];
     share.seconds += played.end - played.begin;
     ++share.nodes;
-    if (!kernel) continue;
+    if (!kernel || !role.kernels[static_cast<std::size_t>(i.kernel)].op.empty()) continue;
     const graph::NodeTypes types(g, g[i.node]);
     share.flops += graph::work_of(graph::schema(g[i.node]), types.view()).flops.value();
   }

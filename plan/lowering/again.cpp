@@ -66,14 +66,21 @@ void RoleBuilder::make_again(TensorId t, std::uint16_t body) {
     const NodeId n = open.back();
     open.pop_back();
     if (!nodes.insert(n).second || is_stashed(n)) continue;
-    for (const TensorId u : g_[n].inputs)
-      if (u != TensorId::None && c_.recomputation.drops(u) && !is_there(u)) open.push_back(g_[u].producer);
+    const auto want = [&](NodeId reader) {
+      for (const TensorId u : g_[reader].inputs)
+        if (u != TensorId::None && c_.recomputation.drops(u) && !is_there(u)) open.push_back(g_[u].producer);
+    };
+    want(n);
+    if (const AttentionRing* ring = c_.sharding.ring_of(n))
+      for (const RingNode& r : ring->forward) want(r.node);
   }
   const bool before = again_;
   again_ = true;
   for (const NodeId n : nodes)
     if (is_stashed(n))
       restore_results(n, body);
+    else if (const AttentionRing* ring = c_.sharding.ring_of(n))
+      attend_in_ring(*ring, body);
     else if (graph::has(graph::schema(g_[n]).traits, graph::Trait::View))
       lower_view(n, body);
     else

@@ -49,6 +49,36 @@ void warn_about_idle_keys(const Plan& plan, Program& program) {
   if (plan.zero > 0 && plan.dp == 1) program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=1");
 }
 
+std::string which_softmax(const NoRing& n, const graph::Graph& g) { return "attention of " + g[n.softmax].name + ": " + n.reason; }
+
+/// Attention that has another form than the plan asks for.
+void check_rings(const Sharding& sharding, const graph::Graph& g, Program& program) {
+  if (program.plan.attention != "ring" || program.plan.cp == 1) return;
+  if (sharding.rings.empty())
+    throw Refusal(
+        "plan: cp=" + std::to_string(program.plan.cp) + ",attention=ring: " +
+        (sharding.no_rings.empty() ? "the model has no attention that would gather keys" : which_softmax(sharding.no_rings.front(), g)));
+  for (const NoRing& n : sharding.no_rings)
+    program.warnings.push_back("attention=ring: keys and values are gathered for " + which_softmax(n, g));
+}
+
+/// A ring is one piece: all of its nodes run on one stage, in one pass.
+void check_stages_of_rings(const LoweringContext& context) {
+  const auto& g = context.training.graph;
+  for (const AttentionRing& ring : context.sharding.rings)
+    for (const auto* nodes : {&ring.forward, &ring.backward})
+      for (const RingNode& n : *nodes) {
+        const auto first = nodes->front().node;
+        const bool together = context.pipeline.part_of_node[graph::index(n.node)] == context.pipeline.part_of_node[graph::index(first)] &&
+                              context.sharding.parts[graph::index(n.node)] == context.sharding.parts[graph::index(first)] &&
+                              (context.pipeline.can_wait.empty() ||
+                               context.pipeline.can_wait[graph::index(n.node)] == context.pipeline.can_wait[graph::index(first)]);
+        if (!together)
+          throw Refusal("plan: attention=ring: a pipeline stage ends between " + g[first].name + " and " + g[n.node].name +
+                        ", which work on the same blocks of keys; use other cuts, another schedule or attention=gather");
+      }
+}
+
 void warn_about_statistics(const graph::Graph& g, Program& program) {
   const Plan& plan = program.plan;
   if (plan.bn == "batch") return;
@@ -216,6 +246,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   program.sharding = std::make_shared<const Sharding>(shard(training, dims, axes));
   const auto& sharding = *program.sharding;
   refuse_barriers(training.graph, sharding);
+  check_rings(sharding, training.graph, program);
   warn_about_replicas(sharding, training.graph, program);
   warn_about_idle_keys(plan, program);
   warn_about_statistics(training.graph, program);
@@ -229,6 +260,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   const auto time = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& a) { return a.in_time; });
   context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
+  check_stages_of_rings(context);
   set_kept_results(context);
   build_roles(context, program);
   return program;

@@ -24,6 +24,8 @@ CollectiveKind collective_of(ConversionKind kind) {
       return CollectiveKind::AllToAll;
     case ConversionKind::Halo:
       return CollectiveKind::Halo;
+    case ConversionKind::Shift:
+      return CollectiveKind::Shift;
     default:
       return CollectiveKind::AllReduce;
   }
@@ -319,7 +321,7 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
 }
 
 std::string RoleBuilder::algorithm(CollectiveKind kind, std::size_t mesh_axis, std::int64_t bytes) const {
-  if (kind == CollectiveKind::AllToAll || kind == CollectiveKind::Halo) return std::string(kExchange);
+  if (kind == CollectiveKind::AllToAll || kind == CollectiveKind::Halo || kind == CollectiveKind::Shift) return std::string(kExchange);
   if (kind == CollectiveKind::AllReduce && c_.plan.allreduce != "auto") return c_.plan.allreduce;
   if (!c_.options.links) return "ring";
   return std::string(best_collective(kind, c_.program.axes[mesh_axis].size, Bytes(static_cast<double>(bytes)), *c_.options.links).name);

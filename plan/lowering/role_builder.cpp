@@ -110,7 +110,9 @@ void RoleBuilder::lower_nodes() {
 }
 
 void RoleBuilder::lower_node(NodeId n, std::uint16_t body) {
-  if (graph::has(graph::schema(g_[n]).traits, graph::Trait::View))
+  if (lower_in_ring(n, body)) {
+    // with all of its ring
+  } else if (graph::has(graph::schema(g_[n]).traits, graph::Trait::View))
     lower_view(n, body);
   else
     lower_kernel(n, body);
@@ -151,24 +153,18 @@ std::vector<Format> formats_of(const Role& role, const std::vector<BufferIndex>&
 
 }  // namespace
 
-KernelOffer RoleBuilder::offer_for(const Instruction& kernel, const std::vector<Buffer>& results) const {
-  const auto& node = g_[kernel.node];
-  const auto now = formats_of(role_, kernel.inputs);
+KernelOffer RoleBuilder::offer_for(const KernelCall& call, const std::vector<const Buffer*>& results) const {
+  const auto now = formats_of(role_, call.inputs);
   std::vector<std::vector<std::optional<graph::TensorType>>> inputs, outputs;
   for (std::size_t v = 0; v < at_.size(); ++v) {
-    inputs.push_back(types_of(role_, kernel.inputs, v));
+    inputs.push_back(types_of(role_, call.inputs, v));
     auto& types = outputs.emplace_back();
-    for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] == TensorId::None)
-        types.emplace_back();
-      else
-        types.push_back(graph::TensorType{results[r].dtype, results[r].shapes[v]}), ++r;
-    }
+    for (const Buffer* result : results)
+      types.push_back(result == nullptr ? std::nullopt : std::optional(graph::TensorType{result->dtype, result->shapes[v]}));
   }
   std::vector<LocalTypes> others;
   for (std::size_t v = 1; v < at_.size(); ++v) others.push_back({inputs[v], outputs[v]});
-  const auto& attributes = attributes_of(role_, kernel, node);
-  return c_.backend.offer({graph::schema(node), attributes, inputs.front(), outputs.front(), now, c_.options.threads, others});
+  return c_.backend.offer({call.schema, call.attributes, inputs.front(), outputs.front(), now, c_.options.threads, others});
 }
 
 void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
@@ -187,7 +183,10 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
     instruction.attributes = static_cast<std::int32_t>(role_.attributes.size());
     role_.attributes.push_back(std::move(*changed));
   }
-  const auto offer = offer_for(instruction, results);
+  std::vector<const Buffer*> wanted;
+  for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i)
+    wanted.push_back(node.outputs[i] == TensorId::None ? nullptr : &results[r++]);
+  const auto offer = offer_for({graph::schema(node), attributes_of(role_, instruction, node), instruction.inputs}, wanted);
   bring_into_formats(n, instruction.inputs, offer.input_formats, body);
   for (std::size_t i = 0, r = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == TensorId::None) {
@@ -201,7 +200,7 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
   if (offer.workspace.value() > 0) instruction.workspace = new_workspace(node.name, offer.workspace);
   instruction.kernel = static_cast<std::int32_t>(role_.kernels.size());
   role_.kernels.push_back(
-      {offer.implementation, offer.input_formats, offer.output_formats, static_cast<std::int64_t>(offer.workspace.value())});
+      {offer.implementation, offer.input_formats, offer.output_formats, static_cast<std::int64_t>(offer.workspace.value()), {}});
   emit(body, std::move(instruction));
 }
 

@@ -71,6 +71,12 @@ class RoleBuilder {
   [[nodiscard]] bool is_stashed(graph::NodeId) const;
   void restore_results(graph::NodeId, std::uint16_t body);
 
+  // Attention whose keys go round (ring.cpp)
+  class RingPass;
+  bool lower_in_ring(graph::NodeId, std::uint16_t body);
+  void attend_in_ring(const AttentionRing&, std::uint16_t body);
+  [[nodiscard]] BufferIndex kept_result(graph::TensorId, std::uint16_t body);
+
   // Results that wait elsewhere (stashes.cpp)
   void stash_results(graph::NodeId, std::uint16_t body);
   void stash(graph::TensorId, std::uint16_t body);
@@ -89,7 +95,13 @@ class RoleBuilder {
   void lower_node(graph::NodeId, std::uint16_t body);
   void lower_view(graph::NodeId, std::uint16_t body);
   void lower_kernel(graph::NodeId, std::uint16_t body);
-  [[nodiscard]] KernelOffer offer_for(const Instruction& kernel, const std::vector<Buffer>& results) const;
+  struct KernelCall {
+    const graph::OpSchema& schema;
+    const graph::Attributes& attributes;
+    const std::vector<BufferIndex>& inputs;
+  };
+  /// Results may be nullptr: not wanted.
+  [[nodiscard]] KernelOffer offer_for(const KernelCall&, const std::vector<const Buffer*>& results) const;
   void bring_into_formats(graph::NodeId, std::vector<BufferIndex>& inputs, const std::vector<Format>&, std::uint16_t body);
   [[nodiscard]] BufferIndex place_result(graph::TensorId, Buffer);
   [[nodiscard]] BufferIndex new_workspace(const std::string& node, Bytes size);
@@ -191,6 +203,8 @@ class RoleBuilder {
   std::map<graph::TensorId, BufferIndex> stashes_, at_work_;  ///< of results; of state that lives on the host
   std::map<graph::TensorId, Format> stashed_formats_;
   std::set<graph::TensorId> restored_;
+  std::map<const AttentionRing*, BufferIndex>
+      log_sums_;  ///< of the exponentials of scores, by row: what the backward pass needs of a softmax
   Dependency last_stash_, awaited_stash_;
   bool has_stash_ = false, stash_awaited_ = true;  ///< false: what computes next must wait for awaited_stash_
   bool fetching_ahead_ = false;

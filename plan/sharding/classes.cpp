@@ -16,6 +16,10 @@ BlockClasses::BlockClasses(const Sharding& s) : s_(s) {
       add(on_the_way);
     }
   }
+  // Ranks of a ring have the same blocks in other turns, and do not compute what is masked from them.
+  for (const AttentionRing& ring : s.rings) by_coordinate_.push_back(ring.axis);
+  std::sort(by_coordinate_.begin(), by_coordinate_.end());
+  by_coordinate_.erase(std::unique(by_coordinate_.begin(), by_coordinate_.end()), by_coordinate_.end());
   std::sort(cuts_.begin(), cuts_.end());
   cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
 }
@@ -34,6 +38,7 @@ void BlockClasses::add(const Layout& layout) {
 
 std::vector<std::int64_t> BlockClasses::of(const Coordinates& at) const {
   std::vector<std::int64_t> sizes;
+  for (const std::size_t a : by_coordinate_) sizes.push_back(at[a]);
   for (const Cut& cut : cuts_) {
     Range mine{0, cut.size};
     for (const std::size_t a : cut.axes) {

@@ -26,6 +26,7 @@ class BlockClasses {
 
   const Sharding& s_;
   std::vector<Cut> cuts_;
+  std::vector<std::size_t> by_coordinate_;  ///< axes whose every coordinate is a class of its own
 };
 
 }  // namespace rehearsal::plan

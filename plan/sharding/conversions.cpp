@@ -12,7 +12,8 @@ using graph::NodeId;
 using graph::TensorId;
 
 std::string_view name(ConversionKind kind) {
-  static constexpr std::string_view kNames[] = {"all-reduce", "reduce-scatter", "all-gather", "all-to-all", "slice", "mask", "halo"};
+  static constexpr std::string_view kNames[] = {"all-reduce", "reduce-scatter", "all-gather", "all-to-all",
+                                                "slice",      "mask",           "halo",       "shift"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -170,6 +170,21 @@ class LayoutPass {
         s_.layouts[graph::index(t)][a] = passes_on(id, a) ? partial(graph::LabelKind::Sum) : result_layout(s_.choice(id, a), o);
       }
     }
+    if (const RingNode* n = task_.in_ring(id)) pass_round(*n);
+  }
+
+  /// In a ring keys and values stay split as they lie, and so do their gradients.
+  void pass_round(const RingNode& n) {
+    const graph::Node& node = graph_[n.node];
+    const std::size_t axis = task_.rings[static_cast<std::size_t>(task_.ring_of_node[graph::index(n.node)])].axis;
+    for (std::size_t i = 0; i < n.operands.size(); ++i) {
+      if (n.operands[i].role == KeyRole::Passed) s_.wanted[graph::index(n.node)][i][axis] = s_.layout(node.inputs[i])[axis];
+    }
+    for (std::size_t o = 0; o < n.results.size(); ++o) {
+      if (n.results[o].role != KeyRole::Passed) continue;
+      const AtomId keys = task_.dims.atoms().find(task_.dims.of(node.outputs[o])[static_cast<std::size_t>(n.results[o].dim)].front());
+      s_.layouts[graph::index(node.outputs[o])][axis] = split_at({0, n.results[o].dim, 0, keys}, 0);
+    }
   }
 
   void want_operands(NodeId id) {

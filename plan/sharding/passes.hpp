@@ -32,8 +32,13 @@ struct ShardingTask {
   std::vector<bool> whole;      ///< [node * axes + axis]: on data alone, and wanted whole: every coordinate computes all of it
   std::vector<std::vector<graph::NodeId>> unsplit;  ///< [axis]: the nodes among these that would otherwise be split
 
+  std::vector<AttentionRing> rings;        ///< found so far: their operands and results lie otherwise
+  std::vector<std::int32_t> ring_of_node;  ///< [node]: index into `rings`, -1: none; empty without rings
+
   ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDims& d, const std::vector<MeshAxis>& a);
   [[nodiscard]] std::size_t axis_in_time() const;  ///< axes.size() when there is none with more than one micro-batch
+  /// What `node` does in the ring that it belongs to; nullptr: it belongs to none.
+  [[nodiscard]] const RingNode* in_ring(graph::NodeId node) const;
   [[nodiscard]] bool is_whole(graph::NodeId node, std::size_t axis) const { return whole[graph::index(node) * axes.size() + axis]; }
   /// Stops splitting on `axis` whatever computes `t`, which must be computed from data alone. True when that changes something.
   bool compute_whole(const Sharding& sharding, graph::TensorId t, std::size_t axis);
@@ -54,6 +59,9 @@ void lay_out(const ShardingTask& task, Sharding& result);
 [[nodiscard]] bool place_in_time(ShardingTask& task, Sharding& result);
 /// Instead of gathering what is computed from data alone, every coordinate loads and computes the whole: true when there is more of that.
 [[nodiscard]] bool spare_gathers(ShardingTask& task, const Sharding& result);
+/// Attention along axes that are rings, in the layouts that gathering it would have: into the task, and what stands in the way of others
+/// into the result. True when there is some (then lay out again).
+[[nodiscard]] bool find_rings(ShardingTask& task, Sharding& result);
 /// The list of conversions.
 void find_conversions(const ShardingTask& task, Sharding& result);
 /// How well each axis is used. Throws Refusal when no operator can use one.

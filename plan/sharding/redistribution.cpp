@@ -34,6 +34,19 @@ std::int64_t dealt_units(const Sharding& s, const Layout& layout, std::size_t ax
 
 bool is_exchange(ConversionKind kind) { return kind == ConversionKind::AllToAll || kind == ConversionKind::Halo; }
 
+/// The block that the next rank wants next, then the one that comes from the rank before.
+Packing shifted(const Sharding& s, const Redistribution& r, const Coordinates& at) {
+  const std::int64_t ranks = s.axes[r.axis].size, own = at[r.axis];
+  PackedBlock sent{(own + 1) % ranks, region_before(s, r, at), 0, 0}, received{(own + ranks - 1) % ranks, region_after(s, r, at), 0, 0};
+  sent.count = received.offset = element_count(sent.region);
+  received.count = element_count(received.region);
+  Packing p;
+  p.count = sent.count + received.count;
+  p.packed.push_back(std::move(sent));
+  p.unpacked.push_back(std::move(received));
+  return p;
+}
+
 /// Every coordinate's block of the whole, one after the other.
 Packing dealt(const Sharding& s, const Redistribution& r, const Coordinates& at) {
   const bool gathers = r.kind == ConversionKind::AllGather;
@@ -73,15 +86,32 @@ Packing exchanged(const Sharding& s, const Redistribution& r, const Coordinates&
 
 }  // namespace
 
-Region region_before(const Sharding& s, const Redistribution& r, const Coordinates& at) { return region(s, r, r.from, at); }
-Region region_after(const Sharding& s, const Redistribution& r, const Coordinates& at) { return region(s, r, r.to, at); }
+void keep_turn(const Sharding& s, const Turn& turn, const Coordinates& at, Region& held) {
+  IndexSet& all = held[static_cast<std::size_t>(turn.dim)];
+  ensure(all.size() == 1 && all.front().begin == 0, "what goes round is a dimension that is whole but for its turn");
+  all.front() = s.keys_in(turn, all.front().end, at);
+}
+
+Region region_before(const Sharding& s, const Redistribution& r, const Coordinates& at) {
+  auto held = region(s, r, r.from, at);
+  if (r.turn.any()) keep_turn(s, r.turn, at, held);
+  return held;
+}
+
+Region region_after(const Sharding& s, const Redistribution& r, const Coordinates& at) {
+  auto held = region(s, r, r.to, at);
+  if (r.turn.any()) keep_turn(s, {r.turn.axis, r.turn.dim, r.turn.number + 1}, at, held);
+  return held;
+}
 
 std::int64_t exchanged_count(const Sharding& s, const Redistribution& r, const Coordinates& at, std::int64_t to) {
   if (to == at[r.axis]) return 0;
+  if (r.kind == ConversionKind::Shift) return to == (at[r.axis] + 1) % s.axes[r.axis].size ? element_count(region_before(s, r, at)) : 0;
   return element_count(intersection(region_before(s, r, at), region_after(s, r, moved(at, r.axis, to))));
 }
 
 Packing packing_of(const Sharding& s, const Redistribution& r, const Coordinates& at) {
+  if (r.kind == ConversionKind::Shift) return shifted(s, r, at);
   return is_exchange(r.kind) ? exchanged(s, r, at) : dealt(s, r, at);
 }
 

@@ -16,7 +16,11 @@ struct Redistribution {
   Layout from, to;
   std::size_t axis = 0;  ///< into Sharding::axes
   ConversionKind kind = ConversionKind::AllGather;
+  Turn turn = {};  ///< of Shift: the turn before it; both layouts leave the dimension whole
 };
+
+/// Cuts a region to the block of its turn.
+void keep_turn(const Sharding&, const Turn&, const Coordinates& at, Region&);
 
 /// A block of the message vector.
 struct PackedBlock {
@@ -26,7 +30,8 @@ struct PackedBlock {
 };
 
 /// Of one rank. The vector of an all-gather or reduce-scatter holds every rank's block in order of coordinate. That of an exchange
-/// (all-to-all, halo) holds first what is sent, by destination, then what is received, by source; a rank's own elements do not travel.
+/// (all-to-all, halo, shift) holds first what is sent, by destination, then what is received, by source; a rank's own elements do not
+/// travel.
 struct Packing {
   std::vector<PackedBlock> packed;    ///< copied from the source before the message
   std::vector<PackedBlock> unpacked;  ///< copied to the target after it

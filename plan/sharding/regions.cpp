@@ -144,6 +144,26 @@ graph::Shape Sharding::origin(graph::TensorId t, const Layout& layout, const Coo
   return first;
 }
 
+Range Sharding::keys_in(const Turn& turn, std::int64_t keys, const Coordinates& at) const {
+  const auto axis = static_cast<std::size_t>(turn.axis);
+  const std::int64_t ranks = axes[axis].size;
+  return block(keys, ranks, ((at[axis] - turn.number) % ranks + ranks) % ranks);
+}
+
+bool Sharding::is_inside_ring(graph::TensorId t) const {
+  const graph::NodeId producer = dims->graph()[t].producer;
+  const AttentionRing* ring = producer == graph::NodeId::None ? nullptr : ring_of(producer);
+  if (!ring) return false;
+  for (const auto* nodes : {&ring->forward, &ring->backward})
+    for (const RingNode& n : *nodes) {
+      if (n.node != producer) continue;
+      const auto& outputs = dims->graph()[producer].outputs;
+      const auto at = static_cast<std::size_t>(std::find(outputs.begin(), outputs.end(), t) - outputs.begin());
+      return n.results[at].role == KeyRole::Inside;
+    }
+  return false;
+}
+
 std::int64_t Sharding::coordinates_count() const {
   std::int64_t product = 1;
   for (const MeshAxis& a : axes) product *= a.size;

@@ -276,6 +276,7 @@ MeshAxis sequence_axis(const LogicalDims& dims, const Plan& plan, const Dimensio
   if (use.sequence.empty())
     refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
   MeshAxis axis{"cp", plan.cp, names_of(dims, use.sequence), false};
+  axis.ring = plan.attention == "ring";
   if (plan.attention != "all-to-all") return axis;
   if (dims.named("heads").empty()) refuse("cp", plan.cp, "attention=all-to-all: the model has no attention with heads");
   axis.weightless.emplace_back("heads");

@@ -146,6 +146,9 @@ Sharding shard(const graph::TrainingGraph& training, std::shared_ptr<const graph
     choose_forward(task, result);
     lay_out(task, result);
   } while (place_in_time(task, result) || spare_gathers(task, result));
+  if (find_rings(task, result)) lay_out(task, result);
+  result.rings = task.rings;
+  result.ring_of_node = task.ring_of_node;
   find_conversions(task, result);
   report_use(task, result);
   return result;

@@ -27,6 +27,7 @@ struct MeshAxis {
   int zero = 0;
   bool own_statistics = false;               ///< each coordinate normalizes by the statistics of its own samples: other mathematics
   std::vector<std::string> weightless = {};  ///< what operators that read no weight split rather than `dims`
+  bool ring = false;                         ///< attention passes keys and values round instead of gathering them
 };
 
 enum class ConversionKind : std::uint8_t {
@@ -37,6 +38,7 @@ enum class ConversionKind : std::uint8_t {
   Slice,          ///< R -> S: no message
   Mask,           ///< R -> P: zero except on coordinate 0; no message
   Halo,           ///< S -> S with neighbouring rows
+  Shift,          ///< a block of one turn -> that of the next (Turn)
 };
 [[nodiscard]] std::string_view name(ConversionKind);
 
@@ -75,6 +77,37 @@ struct TimeBarrier {
   std::string reason;
 };
 
+/// How a node that works on one block of keys in turn sees an operand or leaves a result.
+enum class KeyRole : std::uint8_t {
+  Whole,   ///< it has no keys
+  Inside,  ///< made in the same turn, for a block of the keys
+  Passed,  ///< split by its keys, as it lies: its blocks go round; of a result: its gradient, which travels beside them
+  Cut,     ///< here for all keys: the turn's block is taken out
+};
+struct KeyUse {
+  KeyRole role = KeyRole::Whole;
+  std::int16_t dim = -1;  ///< the dimension of the keys; -1 of Whole
+};
+struct RingNode {
+  graph::NodeId node = graph::NodeId::None;
+  std::vector<KeyUse> operands, results;
+};
+/// Attention whose keys and values go round the ranks of an axis (sharding/ring.hpp).
+struct AttentionRing {
+  std::size_t axis = 0;
+  std::int64_t keys = 0;  ///< how many there are
+  graph::NodeId softmax = graph::NodeId::None, softmax_gradient = graph::NodeId::None;
+  graph::TensorId result = graph::TensorId::None;           ///< of the product of weights and values
+  graph::TensorId result_gradient = graph::TensorId::None;  ///< None without a backward pass
+  std::vector<RingNode> forward, backward;                  ///< in order; the last forward one makes `result`
+  std::vector<bool> masked;                                 ///< [coordinate * blocks + block]: no row of the coordinate sees a key of it
+};
+/// Attention that gathers its keys although the axis is a ring.
+struct NoRing {
+  graph::NodeId softmax;
+  std::string reason;
+};
+
 /// A node that computes the same on every coordinate of an axis.
 struct Replica {
   graph::NodeId node;
@@ -99,6 +132,9 @@ struct Sharding {
   std::vector<TimeBarrier> barriers;
   std::vector<graph::NodeId> hoisted;  ///< nodes on data inputs only, taken out of the loop because it needs their total
   std::vector<AxisUse> use;            ///< [axis]
+  std::vector<AttentionRing> rings;
+  std::vector<NoRing> no_rings;
+  std::vector<std::int32_t> ring_of_node;  ///< index into rings, -1: none; empty without rings
 
   [[nodiscard]] const graph::IterDim* choice(graph::NodeId node, std::size_t axis) const;  ///< nullptr: not split there
   [[nodiscard]] const Layout& layout(graph::TensorId t) const { return layouts[graph::index(t)]; }
@@ -108,6 +144,15 @@ struct Sharding {
     const graph::Place* place = way ? way->input(0) : nullptr;
     return place && place->dim == 0;
   }
+  /// nullptr: the node belongs to none.
+  [[nodiscard]] const AttentionRing* ring_of(graph::NodeId node) const {
+    const auto number = ring_of_node.empty() ? -1 : ring_of_node[graph::index(node)];
+    return number < 0 ? nullptr : &rings[static_cast<std::size_t>(number)];
+  }
+  /// Made anew for every block of keys: never whole in memory.
+  [[nodiscard]] bool is_inside_ring(graph::TensorId) const;
+  /// The range of `keys` keys that a coordinate has in a turn.
+  [[nodiscard]] Range keys_in(const Turn&, std::int64_t keys, const Coordinates& at) const;
   /// The conversion that feeds an operand; nullptr when the tensor is already as wanted.
   [[nodiscard]] const Conversion* conversion(graph::NodeId node, std::size_t operand) const;
   [[nodiscard]] std::int64_t coordinates_count() const;  ///< product of the axes' sizes

@@ -59,6 +59,14 @@ ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDi
   }
 }
 
+const RingNode* ShardingTask::in_ring(NodeId node) const {
+  const auto number = ring_of_node.empty() ? -1 : ring_of_node[graph::index(node)];
+  if (number < 0) return nullptr;
+  const AttentionRing& ring = rings[static_cast<std::size_t>(number)];
+  const auto& nodes = graph[node].phase == graph::Phase::Forward ? ring.forward : ring.backward;
+  return &*std::find_if(nodes.begin(), nodes.end(), [&](const RingNode& n) { return n.node == node; });
+}
+
 std::size_t ShardingTask::axis_in_time() const {
   std::size_t a = 0;
   while (a < axes.size() && !(axes[a].in_time && axes[a].size > 1)) ++a;

@@ -70,7 +70,33 @@ graph::Graph squares(std::int64_t batch) {
                                   "loss");
 }
 
+/// Attention without a causal mask: a bias on the scores, dropout on the weights, and fewer queries than keys.
+graph::Graph encoder(std::int64_t batch) {
+  constexpr std::int64_t kKeys = 7, kQueries = 5, kHeads = 2, kWidth = 3, kHidden = kHeads * kWidth;
+  Layers layers;
+  const auto tokens = layers.builder().add_input("tokens", {DType::F32, {batch, kKeys, 8}});
+  const auto asked = layers.builder().add_input("asked", {DType::F32, {batch, kQueries, 8}});
+  const auto heads = [&](const std::string& name, graph::TensorId x, std::int64_t length) {
+    const auto split = layers.reshape(name + ".split", layers.dense(name, x, kHidden), {batch, length, kHeads, kWidth});
+    return layers.transpose(name + ".heads", split, {0, 2, 1, 3});
+  };
+  const auto q = heads("q", asked, kQueries), k = heads("k", tokens, kKeys), v = heads("v", tokens, kKeys);
+  auto scores = layers.matmul("scores", q, layers.transpose("k.turned", k, {0, 1, 3, 2}));
+  graph::Value bias{{DType::F32, {kQueries, kKeys}}, {}, {}};
+  for (int n = 0; n < kQueries * kKeys; ++n) bias.reals.push_back(0.1 * (n % 5));
+  scores = layers.add("bias", scores, layers.builder().add_constant("distance", std::move(bias)));
+  const auto weights = layers.node("weights", "Softmax", std::vector{scores}, {{"axis", std::int64_t{-1}}});
+  const auto kept = layers.node("kept", "Dropout", std::vector{weights}, {{"ratio", 0.3}, {"stream", std::int64_t{5}}});
+  const auto mixed = layers.transpose("joined", layers.matmul("mix", kept, v), {0, 2, 1, 3});
+  const auto y = layers.dense("out", layers.reshape("flat", mixed, {batch, kQueries, kHidden}), 4);
+  graph::Attributes all{
+      {"axes", std::vector<std::int64_t>{0, 1, 2}}, {"keepdims", std::int64_t{0}}, {"scale", 0.002 / static_cast<double>(batch)}};
+  return std::move(layers).finish(layers.node("sum", "ReduceSum", std::vector{layers.node("square", "Mul", std::vector{y, y})}, all),
+                                  "loss");
+}
+
 graph::Graph build(const Case& c) {
+  if (c.model == "encoder") return encoder(c.batch);
   if (c.model == "gates") return gates(c.batch);
   if (c.model == "squares") return squares(c.batch);
   if (c.model == "pools") return pools(c.batch);
@@ -79,7 +105,7 @@ graph::Graph build(const Case& c) {
   if (c.model == "moe")
     return graph::zoo::build("moe?layers=2&hidden=16&heads=2&kv_heads=1&ffn=24&seq=6&vocab=24&experts=4&top_k=2&capacity=125", c.batch);
   if (c.model == "gpt") return graph::zoo::build("gpt?layers=2&hidden=16&heads=2&seq=6&vocab=24", c.batch);
-  throw BadInput("model " + c.model, "use mlp, cnn, gpt, gates or squares");
+  throw BadInput("model " + c.model, "use mlp, cnn, gpt, moe, encoder, pools, gates or squares");
 }
 
 }  // namespace
@@ -100,7 +126,7 @@ Case parse_case(const std::string& text) {
 
 graph::TrainingGraph training_of(const Case& c, const std::string& optimizer) {
   graph::TrainingOptions options;
-  options.loss = c.model == "squares" ? "loss" : "cross-entropy";
+  options.loss = c.model == "squares" || c.model == "encoder" ? "loss" : "cross-entropy";
   options.optimizer.name = optimizer;
   options.optimizer.values["lr"] = 0.05;
   if (optimizer == "sgd") options.optimizer.values["momentum"] = 0.9;

@@ -66,6 +66,8 @@ TEST_CASE("both interpreters do the same") {
                                                   {"gpt", 4, "tp=2,sequence_parallel=on"},
                                                   {"gpt", 4, "cp=2,micro_batch=2"},
                                                   {"gpt", 4, "dp=2,zero=3"},
+                                                  {"gpt", 4, "cp=2,attention=ring,micro_batch=2"},
+                                                  {"encoder", 5, "cp=2,attention=ring", "f32"},
                                                   {"gpt", 4, "tp=2,sequence_parallel=on,recompute=full"},
                                                   {"mlp", 7, "pp=2,micro_batch=2,recompute=full"},
                                                   {"cnn", 6, "dp=2,offload=activations"},

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/training.hpp"
+#include "graph/zoo/layers.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "tests/catch.hpp"
@@ -87,6 +88,94 @@ TEST_CASE("all-to-all attention exchanges the sequence for heads and back (DeepS
   const auto both = collectives(kGpt, 4, "tp=2,cp=2,attention=all-to-all");
   CHECK(both.number.at("forward all-to-all cp") == 6);
   CHECK_FALSE(both.number.contains("forward all-gather tp"));
+}
+
+namespace {
+
+/// Kernels of a role that run for nodes of this name.
+int kernels_of(const Role& role, const graph::Graph& g, const std::string& node, BodyKind kind) {
+  int count = 0;
+  for (const Body& body : role.bodies)
+    for (const Instruction& i : body.instructions)
+      count += body.kind == kind && i.kind == InstructionKind::Kernel && g[i.node].name == node;
+  return count;
+}
+
+/// The longest that any buffer of this tensor is along a dimension.
+std::int64_t longest(const Role& role, const graph::Graph& g, const std::string& tensor, std::size_t dim) {
+  std::int64_t most = 0;
+  for (const Buffer& b : role.buffers)
+    if (b.tensor != graph::TensorId::None && g[b.tensor].name == tensor && b.shapes.front().size() > dim)
+      most = std::max(most, b.shapes.front()[dim]);
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("ring attention passes blocks of keys and values from rank to rank (Liu et al. 2023, section 3)") {
+  const int ranks = GENERATE(2, 4);
+  const auto plan = "cp=" + std::to_string(ranks) + ",attention=ring";
+  const auto c = collectives(kGpt, 4, plan);
+  // 3 layers, N - 1 turns: forward K and V, backward K, V and their two gradients.
+  CHECK(c.number.at("forward shift cp") == 3 * 2 * (ranks - 1));
+  CHECK(c.number.at("backward shift cp") == 3 * 4 * (ranks - 1));
+  CHECK_FALSE(c.number.contains("forward all-gather cp"));
+  CHECK_FALSE(c.number.contains("backward reduce-scatter cp"));
+  // A block is [4, 16/N, 64] in f32; a rank's vector holds one that it sends and one that it receives.
+  for (const auto* way : {"forward shift cp", "backward shift cp"}) {
+    CHECK(c.bytes.at(way) == 2 * (4 * 16 / ranks * 64 * 4));
+    CHECK(c.most_bytes.at(way) == c.bytes.at(way));
+  }
+}
+
+TEST_CASE("in a ring a rank holds blocks of keys, of values and of scores, and none of a masked block") {
+  constexpr int kRanks = 4;
+  const auto training = training_of(kGpt, 4);
+  const auto program = lower(training, parse_plan("cp=4,attention=ring"), TableBackend(), {});
+  CHECK(program.roles.size() == kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Role& role = program.role(rank);
+    const auto& g = training.graph;
+    INFO("rank " << rank);
+    for (const auto* keys : {"h.0.attn.scores", "h.0.attn.softmax", "h.0.attn.softmax.grad"})
+      CHECK(longest(role, g, keys, 3) == 16 / kRanks);
+    CHECK(longest(role, g, "h.0.attn.k.heads", 3) == 16 / kRanks);
+    CHECK(longest(role, g, "h.0.attn.v.heads", 2) == 16 / kRanks);
+    // The rows of rank r see the keys of ranks 0 to r.
+    CHECK(kernels_of(role, g, "h.0.attn.scores", BodyKind::Forward) == rank + 1);
+    CHECK(kernels_of(role, g, "h.0.attn.mix.grad", BodyKind::Backward) >= rank + 1);
+  }
+  // With longer sequences than anything else of the model is large: what gathering holds of all keys, the ring holds of N-th parts.
+  const auto longer = training_of("gpt?layers=2&hidden=16&heads=2&seq=512&vocab=32", 1);
+  const auto arena = [&](const char* plan) { return lower(longer, parse_plan(plan), TableBackend(), {}).role(3).memory.arena_bytes; };
+  CHECK(arena("cp=4,attention=ring") < arena("cp=4") / 2);
+}
+
+TEST_CASE("attention that no ring can compute gathers its keys with a warning, or is refused, by name") {
+  const auto training = [](bool good) {
+    graph::zoo::Layers layers;
+    auto x = layers.builder().add_input("x", {DType::F32, {4, 8, 6}});
+    for (const auto* name : {"good", "bad"}) {
+      if (std::string(name) == "good" && !good) continue;
+      const std::string n = name;
+      const auto q = layers.dense(n + ".q", x, 6), k = layers.dense(n + ".k", x, 6), v = layers.dense(n + ".v", x, 6);
+      const auto scores = layers.matmul(n + ".scores", q, layers.transpose(n + ".turned", k, {0, 2, 1}));
+      auto weights = layers.node(n + ".weights", "Softmax", std::vector{scores}, {{"axis", std::int64_t{-1}}});
+      if (n == "bad") weights = layers.node("bad.square", "Mul", std::vector{weights, weights});
+      x = layers.matmul(n + ".mix", weights, v);
+    }
+    graph::TrainingOptions options;
+    options.loss = "mse";
+    return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(layers.dense("last", x, 3), "y")), options);
+  };
+  const auto plan = parse_plan("cp=2,attention=ring");
+  const auto both = lower(training(true), plan, TableBackend(), {});
+  REQUIRE(both.sharding->rings.size() == 1);
+  REQUIRE_FALSE(both.warnings.empty());
+  CHECK_THAT(both.warnings.front(), contains("bad.weights") && contains("gathered") && contains("bad.square"));
+  CHECK_THROWS_WITH(lower(training(false), plan, TableBackend(), {}),
+                    contains("bad.weights") && contains("bad.square") && contains("attention=ring"));
+  CHECK_THROWS_AS(lower(training_of("resnet18?image=64&classes=10", 4), plan, TableBackend(), {}), Refusal);
 }
 
 TEST_CASE("expert parallelism sends tokens to their experts and back (GShard, Lepikhin et al. 2020, section 3.2)") {

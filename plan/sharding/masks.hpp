@@ -1,0 +1,29 @@
+#pragma once
+// Which keys attention never sees, as far as that is known before a run: masks that are constants.
+
+#include <map>
+#include <optional>
+
+#include "graph/value.hpp"
+#include "plan/sharding/passes.hpp"
+
+namespace rehearsal::plan {
+
+/// Reads masks; remembers those that several layers share.
+class ConstantMasks {
+ public:
+  explicit ConstantMasks(const graph::Graph& graph) : g_(graph) {}
+
+  /// Ring::masked of a ring whose nodes are known. Empty where nothing is masked for sure: another mask depends on data, a row would see
+  /// no key at all, or there are too many pairs of rows and keys to look at.
+  [[nodiscard]] std::vector<bool> masked_blocks(const Sharding&, const AttentionRing&);
+
+ private:
+  const graph::Value* value_of(graph::TensorId);
+  bool add_mask(const AttentionRing&, const RingNode&, std::int64_t row_dim, std::vector<bool>& hidden);
+
+  const graph::Graph& g_;
+  std::map<graph::TensorId, std::optional<graph::Value>> known_;
+};
+
+}  // namespace rehearsal::plan
