@@ -119,7 +119,8 @@ std::string random_plan(Draws& d, std::int64_t batch, int ranks) {
   if (d.chance(0.5)) p.micro_batch = d.between(1, std::max<std::int64_t>(1, batch / p.dp));
   add_schedule(d, p.pp, p);
   p.overlap = d.chance(0.7);
-  if (p.cp > 1 && d.chance(0.5)) p.attention = "all-to-all";
+  if (p.cp > 1) p.attention = d.one_of<std::string>({"gather", "all-to-all", "ring", "ring"});
+  if (d.chance(0.3)) p.bn = d.one_of<std::string>({"local", "sync"});
   if (d.chance(0.3)) p.recompute = d.one_of<std::string>({"selective", "full", "3kB"});
   if (d.chance(0.5)) p.allreduce = random_all_reduce(d);
   if (d.chance(0.3)) p.order = random_order(d);

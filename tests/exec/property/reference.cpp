@@ -27,16 +27,19 @@ std::vector<double> reals(const std::byte* data, DType dtype, std::int64_t count
   return values;
 }
 
-/// Rounding happens in every step.
-void disturb(exec::Interpreter& run, const graph::TrainingGraph& training, std::uint64_t noise) {
-  for (const auto& p : training.parameters) {
-    auto values = run.get_reals(p.value);
-    const bool wide = training.graph[p.value].type.dtype == DType::F64;
+/// Rounding happens in every step: to what is trained, and to what comes in.
+template <class Run>
+void disturb(Run& run, const graph::TrainingGraph& training, std::uint64_t noise) {
+  const auto move = [&](TensorId t) {
+    if (!is_float(training.graph[t].type.dtype)) return;
+    auto values = run.get_reals(t);
+    const bool wide = training.graph[t].type.dtype == DType::F64;
     const double unit = wide ? std::numeric_limits<double>::epsilon() : static_cast<double>(std::numeric_limits<float>::epsilon());
-    for (std::size_t n = 0; n < values.size(); ++n)
-      values[n] *= (random_bits(noise, graph::index(p.value), n) & 1U) != 0 ? 1 + unit : 1 - unit;
-    run.set_reals(p.value, values);
-  }
+    for (std::size_t n = 0; n < values.size(); ++n) values[n] *= (random_bits(noise, graph::index(t), n) & 1U) != 0 ? 1 + unit : 1 - unit;
+    run.set_reals(t, values);
+  };
+  for (const auto& p : training.parameters) move(p.value);
+  for (const TensorId t : training.graph.inputs()) move(t);
 }
 
 /// NaN is a difference without end.
@@ -64,11 +67,9 @@ double loss_difference(const std::vector<double>& found, const std::vector<doubl
 
 double scale_of(const std::vector<double>& values) { return std::max(1e-3, largest(values)); }
 
-}  // namespace
-
-Trained train_whole(const graph::TrainingGraph& training, std::int64_t steps, std::uint64_t noise) {
+template <class Run>
+Trained train_by(Run& run, const graph::TrainingGraph& training, std::int64_t steps, std::uint64_t noise) {
   const auto& g = training.graph;
-  exec::Interpreter run(g);
   const auto data = exec::synthetic_data(training, 1);
   Trained trained;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -85,6 +86,17 @@ Trained train_whole(const graph::TrainingGraph& training, std::int64_t steps, st
   for (std::size_t t = 0; t < g.tensors().size(); ++t)
     if (is_stored(g.tensors()[t])) trained.stored[static_cast<TensorId>(t)] = run.get_reals(static_cast<TensorId>(t));
   return trained;
+}
+
+}  // namespace
+
+Trained train_whole(const graph::TrainingGraph& training, std::int64_t steps, const SampleGroups& groups, std::uint64_t noise) {
+  if (groups.empty()) {
+    exec::Interpreter run(training.graph);
+    return train_by(run, training, steps, noise);
+  }
+  GroupedRun run(training.graph, groups);
+  return train_by(run, training, steps, noise);
 }
 
 Difference difference(const graph::TrainingGraph& training, exec::Executor& executor, const std::vector<double>& losses,
