@@ -118,6 +118,21 @@ bool ConstantMasks::add_mask(const AttentionRing& ring, const RingNode& n, std::
 std::vector<bool> ConstantMasks::masked_blocks(const Sharding& s, const AttentionRing& ring) {
   const TensorId scores = g_[ring.softmax].inputs[0];
   const AxisLayout& split = s.layout(scores)[ring.axis];
+  std::vector<std::int64_t> key{s.axes[ring.axis].size, ring.keys, split.dim, g_[scores].type.shape[static_cast<std::size_t>(split.dim)]};
+  for (std::size_t n = 1; n < ring.forward.size() && ring.forward[n].node != ring.softmax; ++n) {
+    const graph::Node& node = g_[ring.forward[n].node];
+    key.push_back(static_cast<std::int64_t>(node.op));
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      key.push_back(ring.forward[n].operands[i].role == KeyRole::Inside ? -1 : static_cast<std::int64_t>(graph::index(node.inputs[i])));
+  }
+  const auto [at, fresh] = found_.try_emplace(std::move(key));
+  if (fresh) at->second = read(s, ring);
+  return at->second;
+}
+
+std::vector<bool> ConstantMasks::read(const Sharding& s, const AttentionRing& ring) {
+  const TensorId scores = g_[ring.softmax].inputs[0];
+  const AxisLayout& split = s.layout(scores)[ring.axis];
   const std::int64_t rows = g_[scores].type.shape[static_cast<std::size_t>(split.dim)];
   if (s.dims->of(scores)[static_cast<std::size_t>(split.dim)].size() != 1 || rows * ring.keys > kMostPairs) return {};
   std::vector<bool> hidden(static_cast<std::size_t>(rows * ring.keys), false);

@@ -19,11 +19,13 @@ class ConstantMasks {
   [[nodiscard]] std::vector<bool> masked_blocks(const Sharding&, const AttentionRing&);
 
  private:
+  [[nodiscard]] std::vector<bool> read(const Sharding&, const AttentionRing&);
   const graph::Value* value_of(graph::TensorId);
   bool add_mask(const AttentionRing&, const RingNode&, std::int64_t row_dim, std::vector<bool>& hidden);
 
   const graph::Graph& g_;
   std::map<graph::TensorId, std::optional<graph::Value>> known_;
+  std::map<std::vector<std::int64_t>, std::vector<bool>> found_;  ///< by what masks and how the ranks share rows and keys
 };
 
 }  // namespace rehearsal::plan
