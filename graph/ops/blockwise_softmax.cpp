@@ -2,7 +2,7 @@
 // Of one block, softmax gives weights w_b that sum to 1 and l_b, the logarithm of the sum of its exponentials. Two parts y_a, y_b of a
 // result become one by l = log(exp l_a + exp l_b), y = exp(l_a - l) y_a + exp(l_b - l) y_b (Milakov and Gimelshein 2018, section 3.1).
 // Backward the weights are exp(x - l), and dx = w (dw - d), where d = sum over all keys of dw w = sum over the result of dy y.
-// Lowering writes these kernels in place of a softmax and its gradient; no model has them, so they have no gradients of their own.
+// Lowering writes these kernels in place of a softmax and its gradient; no graph has them, so they have neither gradients nor labels.
 
 #include "base/error.hpp"
 #include "graph/ops/axes.hpp"
@@ -46,16 +46,6 @@ std::vector<TensorType> infer_weights(const NodeView& node) {
   return infer_broadcast(node);
 }
 
-/// The last dimension is needed whole, but for what is a number for each row.
-SplitRule row_labels(const NodeView& node) {
-  const std::size_t last = node.input(0).shape.size() - 1;
-  SplitRule rule;
-  for (std::size_t d = 0; d <= last; ++d) rule.kinds.push_back(d == last ? LabelKind::Opaque : LabelKind::Parallel);
-  for (const auto& type : node.inputs) rule.inputs.push_back(aligned_labels(type->shape, node.input(0).shape));
-  for (const auto& type : node.outputs) rule.outputs.push_back(aligned_labels(type->shape, node.input(0).shape));
-  return rule;
-}
-
 template <int kFlops>
 Work work(const NodeView& node) {
   return {Flops(static_cast<double>(kFlops) * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
@@ -66,7 +56,6 @@ constexpr OpSchema kRows[] = {
      .description = "softmax along the last dimension, and the logarithm of its sum of exponentials; zeros where all is masked",
      .family = CostFamily::Normalization,
      .infer = infer_softmax,
-     .labels = row_labels,
      .work = work<9>,
      .no_gradient = kNoGradient},
     {.name = "MergeBlocks",
@@ -74,28 +63,24 @@ constexpr OpSchema kRows[] = {
      .family = CostFamily::Elementwise,
      .traits = Trait::InPlace,
      .infer = infer_merge,
-     .labels = row_labels,
      .work = work<3>,
      .no_gradient = kNoGradient},
     {.name = "BlockWeights",
      .description = "exp(x - l): a block of a softmax of which the log-sum-exp is known",
      .family = CostFamily::Elementwise,
      .infer = infer_weights<2>,
-     .labels = elementwise_labels,
      .work = work<5>,
      .no_gradient = kNoGradient},
     {.name = "RowDot",
      .description = "sum of products along the last dimension",
      .family = CostFamily::Reduction,
      .infer = infer_dot,
-     .labels = row_labels,
      .work = work<2>,
      .no_gradient = kNoGradient},
     {.name = "BlockSoftmaxGrad",
      .description = "gradient of a block of softmax: (gradient, weights, RowDot of all blocks)",
      .family = CostFamily::Elementwise,
      .infer = infer_weights<3>,
-     .labels = elementwise_labels,
      .work = work<2>,
      .no_gradient = kNoGradient},
 };
