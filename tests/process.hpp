@@ -46,11 +46,18 @@ struct Ended {
   std::string out, err;
 };
 
-/// A line of the shell, ended by force after a minute and a half.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr int kLimitSeconds = 600;
+#else
+inline constexpr int kLimitSeconds = 90;
+#endif
+
+/// A line of the shell, ended by force after kLimitSeconds.
 inline Ended run_shell(const std::string& command) {
   const TemporaryFolder folder;
   write_text(folder / "command", command + "\n");
-  const auto line = "timeout -k 5 90 sh " + (folder / "command") + " > " + (folder / "out") + " 2> " + (folder / "err") + " < /dev/null";
+  const auto line = "timeout -k 5 " + std::to_string(kLimitSeconds) + " sh " + (folder / "command") + " > " + (folder / "out") + " 2> " +
+                    (folder / "err") + " < /dev/null";
   const auto start = std::chrono::steady_clock::now();
   const int code = std::system(line.c_str());
   Ended ended;

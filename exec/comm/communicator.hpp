@@ -105,7 +105,7 @@ class Communicator {
 };
 
 /// MPI from construction to destruction; one per process. Works under mpirun and, as one rank, without it.
-/// Destroyed while an exception is under way it leaves MPI unfinished, so that mpirun ends the other ranks.
+/// Destroyed while an exception is under way, one of several ranks leaves MPI unfinished, so that mpirun ends the others.
 class MpiSession {
  public:
   /// Throws EnvironmentFailure when MPI cannot start, BadInput when REHEARSAL_STALL_SECONDS is not a positive number.

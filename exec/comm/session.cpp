@@ -69,7 +69,8 @@ MpiSession::MpiSession() : world_(nullptr, [](Communicator* c) { delete c; }), e
 }
 
 MpiSession::~MpiSession() {
-  if (std::uncaught_exceptions() > exceptions_at_start_) {
+  const bool failed = std::uncaught_exceptions() > exceptions_at_start_;
+  if (failed && world_ && world_->size() > 1) {
     static_cast<void>(world_.release());  // finishing MPI would wait for ranks that wait for this one
     return;
   }

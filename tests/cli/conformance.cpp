@@ -8,7 +8,7 @@ namespace {
 constexpr std::int64_t kForward = 900, kBackward = 640;  ///< of 932 cases of ONNX 1.12, about 680 of which are differentiable
 
 void check_counts(const std::string& options, std::int64_t least) {
-  const auto ended = run_shell(std::string("REHEARSE=") + REHEARSAL_COMMAND + " scripts/conformance --format json" + options);
+  const auto ended = run_shell("REHEARSE=\"" REHEARSAL_COMMAND "\" scripts/conformance --format json" + options);
   if (ended.status == 4) {
     WARN("skipped: " << ended.err);
     return;

@@ -12,7 +12,7 @@
 /// `ranks` 0: without mpirun. The arguments are words of the shell: quote what has & or ?.
 inline Ended rehearse(const std::string& arguments, int ranks = 0, const std::string& before = "") {
   const auto launcher = ranks == 0 ? std::string() : REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " ";
-  return run_shell(before + "REHEARSAL_STALL_SECONDS=20 " + launcher + REHEARSAL_COMMAND " " + arguments);
+  return run_shell(before + "REHEARSAL_STALL_SECONDS=20 " + launcher + "\"" REHEARSAL_COMMAND "\" " + arguments);
 }
 
 inline nlohmann::json result_of(const Ended& ended) {

@@ -38,7 +38,7 @@ TEST_CASE("a rank killed in the middle ends the others, who name it") {
   const auto metrics = folder / "metrics.jsonl";
   const std::string killer = "( while [ ! -s " + metrics + " ]; do sleep 0.1; done; kill -9 $(cat " + (folder / "pid") + ") ) & ";
   const std::string rank = "sh -c 'if [ \"$OMPI_COMM_WORLD_RANK$PMIX_RANK\" = 00 ]; then :; else echo $$ > " + (folder / "pid") +
-                           "; fi; exec " REHEARSAL_COMMAND " \"$@\"' rank run " + kGpt + " --batch 4 --steps 100000000 --metrics " +
+                           "; fi; exec \"" REHEARSAL_COMMAND "\" \"$@\"' rank run " + kGpt + " --batch 4 --steps 100000000 --metrics " +
                            metrics;
   const auto ended = run_shell(killer + "REHEARSAL_STALL_SECONDS=5 " REHEARSAL_MPIRUN " -n 2 " + rank);
   INFO(ended.err);

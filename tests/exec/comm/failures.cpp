@@ -18,7 +18,7 @@ struct Ended {
 
 Ended run_failing(const std::string& failure, int ranks) {
   const std::string command = "REHEARSAL_STALL_SECONDS=2 timeout 90 " REHEARSAL_MPIRUN " -n " + std::to_string(ranks) +
-                              " " REHEARSAL_FAILING_RANKS " " + failure + " 2>&1";
+                              " \"" REHEARSAL_FAILING_RANKS "\" " + failure + " 2>&1";
   Ended ended;
   const auto start = std::chrono::steady_clock::now();
   FILE* pipe = ::popen(command.c_str(), "r");

@@ -18,7 +18,7 @@ TEST_CASE("two ranks learn the digits to 95 % accuracy") {
     WARN("skipped: Python's scikit-learn, which ships the digits, is not here");
     return;
   }
-  const auto ended = run_shell(REHEARSAL_MPIRUN " -n 2 " REHEARSAL_TRAIN_DIGITS " " + file + " 150");
+  const auto ended = run_shell(REHEARSAL_MPIRUN " -n 2 \"" REHEARSAL_TRAIN_DIGITS "\" " + file + " 150");
   INFO(ended.err);
   REQUIRE(ended.status == 0);
   const double loss = std::stod(ended.out);

@@ -140,7 +140,7 @@ const std::vector<Case> kCases{
 /// Trains the cases on so many ranks; losses of three steps by the text of the case.
 std::map<std::string, Losses> train(int ranks, const std::vector<Case>& cases) {
   std::string command = ranks == 1 ? std::string() : REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " ";
-  command += REHEARSAL_TRAIN_PLANS " 3 -";
+  command += "\"" REHEARSAL_TRAIN_PLANS "\" 3 -";
   for (const auto& c : cases) command += " '" + to_text(c) + "'";
   const auto ended = run_shell(command);
   INFO(ended.err);

@@ -19,7 +19,7 @@ namespace {
 /// The traces of ranks that really train.
 std::vector<traces::Trace> measured(int ranks, const std::vector<Case>& cases) {
   const TemporaryFolder folder;
-  std::string command = REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " " REHEARSAL_TRAIN_PLANS " 1 " + (folder / "");
+  std::string command = REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " \"" REHEARSAL_TRAIN_PLANS "\" 1 " + (folder / "");
   for (const auto& c : cases) command += " '" + exec::sample::to_text(c) + "'";
   const auto ended = run_shell(command);
   INFO(ended.err);

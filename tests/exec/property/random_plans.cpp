@@ -96,8 +96,8 @@ class Proof {
   void run(std::vector<Case> cases) {
     while (!cases.empty()) {
       const TemporaryFolder folder;
-      std::string command =
-          "REHEARSAL_STALL_SECONDS=30 " REHEARSAL_MPIRUN " -n " + std::to_string(ranks_) + " " REHEARSAL_PROVE_PLANS " " + (folder / "");
+      std::string command = "REHEARSAL_STALL_SECONDS=30 " REHEARSAL_MPIRUN " -n " + std::to_string(ranks_) +
+                            " \"" REHEARSAL_PROVE_PLANS "\" " + (folder / "");
       for (const auto& c : cases) command += " '" + to_text(c) + "'";
       const auto ended = run_shell(command);
       const auto done = read(ended.out);
