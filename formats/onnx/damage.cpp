@@ -10,6 +10,24 @@ namespace rehearsal::formats {
 namespace {
 
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
+constexpr std::string_view kClassesKey = "pkg.torch.onnx.class_hierarchy";
+
+/// The entries of a list in Python's notation that a node has under `key`.
+std::vector<std::string> quoted_entries(const onnx::NodeProto& node, std::string_view key) {
+  std::vector<std::string> entries;
+  for (const auto& entry : node.metadata_props()) {
+    if (entry.key() != key) continue;
+    const std::string& text = entry.value();
+    for (std::size_t at = text.find('\''); at != std::string::npos;) {
+      const std::size_t end = text.find('\'', at + 1);
+      if (end == std::string::npos) break;
+      entries.push_back(text.substr(at + 1, end - at - 1));
+      at = text.find('\'', end + 1);
+    }
+    return entries;
+  }
+  return entries;
+}
 
 std::string parent(const std::string& name) {
   const std::size_t dot = name.rfind('.');
@@ -72,20 +90,21 @@ void add_anonymous(const onnx::GraphProto& graph, std::vector<ExporterDamage>& d
 }  // namespace
 
 std::string module_path(const onnx::NodeProto& node) {
-  for (const auto& entry : node.metadata_props()) {
-    if (entry.key() != kScopesKey) continue;
-    // "['', 'model', 'model.layers.0', 'linear_3']": the module is the last but one
-    std::vector<std::string> scopes;
-    const std::string& text = entry.value();
-    for (std::size_t at = text.find('\''); at != std::string::npos;) {
-      const std::size_t end = text.find('\'', at + 1);
-      if (end == std::string::npos) break;
-      scopes.push_back(text.substr(at + 1, end - at - 1));
-      at = text.find('\'', end + 1);
-    }
-    return scopes.size() < 2 ? "" : scopes[scopes.size() - 2];
-  }
-  return "";
+  // "['', 'model', 'model.layers.0', 'linear_3']": the module is the last but one
+  const std::vector<std::string> scopes = quoted_entries(node, kScopesKey);
+  return scopes.size() < 2 ? "" : scopes[scopes.size() - 2];
+}
+
+std::string source_function(const onnx::NodeProto& node) {
+  // "['net.Model', 'torch.nn.modules.linear.Linear', 'aten.linear.default']"
+  const std::vector<std::string> classes = quoted_entries(node, kClassesKey);
+  return classes.empty() ? "" : classes.back();
+}
+
+void set_source_function(onnx::NodeProto& node, std::string_view function) {
+  auto& entry = *node.add_metadata_props();
+  entry.set_key(std::string(kClassesKey));
+  entry.set_value("['" + std::string(function) + "']");
 }
 
 bool is_bias_operand(const onnx::NodeProto& node, int i) {

@@ -25,6 +25,9 @@ void same(NodeExport& n) {
           "largest", "sorted",    "reduction"});
 }
 
+/// The format has no such operator: the copy says where it comes from, as torch.onnx writes it.
+void stop_gradient(NodeExport& n) { n.add("Identity", {n.input(0)}, {n.output()}).set_source_function("aten.detach.default"); }
+
 void several_results(NodeExport& n) {
   Names outputs;
   for (std::size_t i = 0; i < n.node().outputs.size(); ++i)
@@ -293,6 +296,7 @@ constexpr ExportRow kRows[] = {
     {"Cos", same},
     {"Atan", same},
     {"Identity", same},
+    {"StopGradient", stop_gradient},
     {"Floor", same},
     {"Ceil", same},
     {"Round", same},

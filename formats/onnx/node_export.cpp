@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "formats/onnx/module_path.hpp"
 
 namespace rehearsal::formats {
 
@@ -41,6 +42,11 @@ onnx::AttributeProto& NodeExport::attribute(std::string_view key, onnx::Attribut
   attribute.set_name(std::string(key));
   attribute.set_type(type);
   return attribute;
+}
+
+NodeExport& NodeExport::set_source_function(std::string_view target) {
+  rehearsal::formats::set_source_function(*last_, target);
+  return *this;
 }
 
 NodeExport& NodeExport::set(std::string_view key, std::int64_t value) {

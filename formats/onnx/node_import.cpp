@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/onnx/importer.hpp"
+#include "formats/onnx/module_path.hpp"
 
 namespace rehearsal::formats {
 
@@ -175,6 +176,16 @@ TensorId NodeImport::constant(graph::Value value) {
 }
 
 TensorId NodeImport::reshape(TensorId t, graph::Shape shape) { return emit("Reshape", {t}, {{"shape", std::move(shape)}}); }
+
+bool NodeImport::stands_for(std::string_view target) const { return source_function(node_).starts_with(target); }
+
+/// torch.export merges without Identity, and lists what it merged; TorchScript gives the results of operators names of their own.
+bool NodeImport::is_separate(std::size_t output) const {
+  const std::string& name = output_name(output);
+  const bool is_result = name.starts_with('/') && name.find("_output_") != std::string::npos;
+  if (importer_.scope_ != &importer_.main_) return !is_result;
+  return !is_result && importer_.declarations_.kind(name) != DeclaredKind::Unlisted;
+}
 
 TensorId NodeImport::copy_of_stored(TensorId t, std::size_t output) {
   Importer::Scope& scope = *importer_.scope_;

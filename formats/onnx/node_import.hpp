@@ -103,6 +103,10 @@ class NodeImport {
   graph::TensorId constant(graph::Value value);
   graph::TensorId scalar(double value, DType dtype) { return constant(graph::Value::scalar(value, dtype)); }
   graph::TensorId reshape(graph::TensorId t, graph::Shape shape);
+  /// Whether the exporter's notes say that this node came from the framework's function `target` (a prefix: "aten.detach.").
+  [[nodiscard]] bool stands_for(std::string_view target) const;
+  /// Whether result `output`, a copy of a stored tensor, is a tensor that was merged with it rather than a copy that the model makes.
+  [[nodiscard]] bool is_separate(std::size_t output) const;
   /// A stored tensor of the file with another identity: same type and contents, named after result `output`.
   graph::TensorId copy_of_stored(graph::TensorId t, std::size_t output);
   /// Result i is not computed by anyone, only its type is known.

@@ -47,6 +47,7 @@ class Separation {
       const auto& [order, module, merged, bias] = key;
       separate(module, merged, bias, uses);
     }
+    separate_renamed();
     for (auto& node : *graph_.mutable_node()) restore_bias(node);
     return std::move(separated_);
   }
@@ -75,6 +76,42 @@ class Separation {
         uses_[{order, module, node.input(i), bias}].push_back({n, i});
       }
     }
+  }
+
+  /// Matrices of copied layers have equal random values, and the exporter's name for the one that it kept transposed tells of no module:
+  /// modules whose paths differ in numbers only, and that all lack a listed weight, get one each.
+  void separate_renamed() {
+    std::map<std::string, std::vector<int>> readers;  // nodes by the tensor that they multiply with
+    for (int n = 0; n < graph_.node_size(); ++n) {
+      const auto& node = graph_.node(n);
+      if ((node.op_type() != "MatMul" && node.op_type() != "Gemm") || node.input_size() < 2) continue;
+      const auto stored = stored_.find(node.input(1));
+      if (stored == stored_.end() || declarations_.parameters().contains(node.input(1))) continue;
+      if (may_be_merged(graph_.initializer(stored->second))) readers[node.input(1)].push_back(n);
+    }
+    for (const auto& [name, nodes] : readers) {
+      std::map<std::string, std::string> own{{module_path(graph_.node(nodes[0])), name}};
+      const std::string& first = own.begin()->first;
+      const std::string pattern = without_numbers(first);
+      if (first.empty() || !lacks_weight(first)) continue;
+      for (const int n : nodes) {
+        const std::string module = module_path(graph_.node(n));
+        if (without_numbers(module) != pattern || !lacks_weight(module)) continue;
+        const auto [known, is_new] = own.try_emplace(module, name + "/" + module);
+        if (is_new) add_copy(name, known->second);
+        graph_.mutable_node(n)->set_input(1, known->second);
+      }
+    }
+  }
+
+  /// A listed weight of the module itself, other than a bias, is not in the file.
+  [[nodiscard]] bool lacks_weight(const std::string& module) const {
+    const std::string prefix = module + ".";
+    for (auto name = missing_.lower_bound(prefix); name != missing_.end() && name->starts_with(prefix); ++name) {
+      const std::string leaf = name->substr(prefix.size());
+      if (leaf.find('.') == std::string::npos && !is_bias_name(leaf)) return true;
+    }
+    return false;
   }
 
   [[nodiscard]] static bool may_be_merged(const onnx::TensorProto& tensor) {

@@ -271,6 +271,14 @@ struct Round : Unary<Saved::Never, 1> {
     return std::nearbyint(x);
   }
 };
+/// What frameworks call detach or stop_gradient.
+struct StopGradient : Unary<Saved::Never, 0, true> {
+  static constexpr std::string_view name = "StopGradient", description = "x, through which no gradient passes";
+  template <class T>
+  T value(T x) const {
+    return x;
+  }
+};
 struct Sign : Unary<Saved::Never, 1, true> {
   static constexpr std::string_view name = "Sign", description = "-1, 0 or 1";
   template <class T>
@@ -476,7 +484,7 @@ struct PReluSlopeGrad : Several<2, 2, false> {
 
 using Unaries = List<Relu, Sigmoid, Tanh, Exp, Log, Sqrt, Neg, Abs, Erf, Reciprocal, Gelu, LeakyRelu, Elu, Selu, Celu, Softplus, Softsign,
                      HardSigmoid, HardSwish, Mish, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Identity, Scale, Clip,
-                     Floor, Ceil, Round, Sign, IsNaN, IsInf>;
+                     Floor, Ceil, Round, StopGradient, Sign, IsNaN, IsInf>;
 using Binaries = List<Add, Sub, Mul, Div, Pow, Max, Min, Mod, PRelu>;
 using Comparisons = List<Equal, Less, Greater, LessOrEqual, GreaterOrEqual>;
 using Connectives = List<Not, And, Or, Xor>;

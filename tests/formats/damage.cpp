@@ -73,6 +73,28 @@ TEST_CASE("random values are shared on purpose, except between copies of a layer
   CHECK(is_parameter(copies.import(), "layers.1.n.weight"));
 }
 
+TEST_CASE("transposed matrices of copied layers are trained apart, those of other modules are not") {
+  const auto model_of = [](const std::string& second) {
+    ModelBuilder m;
+    m.input("x", {"2", "2"}).floats("val_7", {2, 2}, {0.3F, -0.1F, 0.7F, 0.2F});
+    in_module(m.node("MatMul", {"x", "val_7"}, {"h"}), "first", "layers.0.up");
+    in_module(m.node("MatMul", {"h", "val_7"}, {"y"}), "second", second);
+    m.output("y");
+    sign(m, {"layers.0.up.weight", second + ".weight"});
+    return m.import();
+  };
+  const auto parameters = [](const ImportedModel& model) {
+    const auto& tensors = model.graph.tensors();
+    return std::count_if(tensors.begin(), tensors.end(), [](const auto& t) { return t.role == graph::Role::Parameter; });
+  };
+  const ImportedModel copies = model_of("layers.1.up");
+  CHECK(parameters(copies) == 2);
+  REQUIRE(damage_of(copies, "layers.1.up.weight"));
+  CHECK(damage_of(copies, "layers.1.up.weight")->stored_as == "val_7/layers.1.up");
+  CHECK(parameters(model_of("decoder.up")) == 1);
+  CHECK(parameters(model_of("layers.0.up")) == 1);
+}
+
 TEST_CASE("a weight that one module uses twice stays one") {
   ModelBuilder m;
   m.input("x", {"2", "3"}).floats("a.weight", {3}, {1, 1, 1});

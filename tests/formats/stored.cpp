@@ -84,6 +84,27 @@ TEST_CASE("Identity of a stored tensor is a parameter of its own", "[import]") {
   CHECK(graph::read_reals(copy.contents, copy.type.shape, 0, 0) == std::vector<double>{1, 2, 3});
 }
 
+TEST_CASE("a copy that the model makes of a weight is no parameter of its own", "[import]") {
+  ModelBuilder traced;  // TorchScript names results of operators by scope
+  traced.input("x", {"2", "3"}).output("y").floats("scale", {3}, {1, 2, 3});
+  traced.node("Identity", {"scale"}, {"/norm/Identity_output_0"});
+  traced.node("Mul", {"x", "/norm/Identity_output_0"}, {"y"});
+  const ImportedModel imported = traced.import();
+  CHECK(role_of(imported, "scale") == Role::Parameter);
+  CHECK(imported.graph.find("/norm/Identity_output_0") == graph::TensorId::None);
+
+  ModelBuilder exported;  // torch.export lists its parameters
+  exported.input("x", {"2", "3"}).output("y").floats("scale", {3}, {1, 2, 3});
+  exported.node("Identity", {"scale"}, {"clone"});
+  exported.node("Mul", {"x", "clone"}, {"y"});
+  auto& signature = *exported.graph().add_metadata_props();
+  signature.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  signature.set_value("# inputs\np_scale: PARAMETER target='scale'\n# outputs\n");
+  const ImportedModel listed = exported.import();
+  CHECK(role_of(listed, "scale") == Role::Parameter);
+  CHECK(listed.graph.find("clone") == graph::TensorId::None);
+}
+
 TEST_CASE("running statistics never share storage", "[import]") {
   ModelBuilder model;
   model.input("x", {"2", "3"}).output("y").floats("ones", {3}, {1, 1, 1}).floats("zeros", {3}, {0, 0, 0});

@@ -194,9 +194,10 @@ void thresholded_relu(NodeImport& n) {
 void identity(NodeImport& n) {
   if (!std::holds_alternative<TensorId>(n.meaning(0))) return n.set_meaning(0, n.meaning(0));
   const graph::Tensor tensor = n.builder()[n.input(0)];
+  if (n.training() && is_float(tensor.type.dtype) && n.stands_for("aten.detach.")) return n.set(0, n.emit("StopGradient", {n.input(0)}));
   const bool stored =
       tensor.producer == graph::NodeId::None && (tensor.role == graph::Role::Parameter || tensor.role == graph::Role::State);
-  n.set(0, stored ? n.copy_of_stored(n.input(0), 0) : n.input(0));
+  n.set(0, stored && n.is_separate(0) ? n.copy_of_stored(n.input(0), 0) : n.input(0));
 }
 
 constexpr ImportRow kRows[] = {

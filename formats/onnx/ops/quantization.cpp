@@ -24,17 +24,31 @@ TensorId along(NodeImport& n, std::size_t i, std::size_t rank, std::int64_t axis
   return n.reshape(n.input(i), wide);
 }
 
-/// Rounded, moved and limited to what the integer type holds.
+/// What the integer types hold.
+struct Range {
+  DType type;
+  double least, most;
+};
+constexpr Range kRanges[] = {{DType::U8, 0, 255}, {DType::I8, -128, 127}, {DType::U16, 0, 65535}, {DType::I16, -32768, 32767}};
+
+/// Rounded, moved and limited to what the integer type holds. The gradient passes straight through the rounding (Bengio et al. 2013), as in
+/// the fake quantization that such models are trained with.
 TensorId stored_as(NodeImport& n, TensorId scaled, TensorId zero_point, DType type) {
-  const bool has_sign = type == DType::I8;
-  if (type != DType::U8 && !has_sign) n.unsupported("quantizing to " + std::string(name(type)) + " is not supported");
+  const auto* range = std::find_if(std::begin(kRanges), std::end(kRanges), [&](const Range& r) { return r.type == type; });
+  if (range == std::end(kRanges)) n.unsupported("quantizing to " + std::string(name(type)) + " is not supported");
   TensorId rounded = n.emit("Round", {scaled});
+  if (n.training()) rounded = n.emit("Add", {rounded, n.emit("Sub", {scaled, n.emit("StopGradient", {scaled})})});
   if (zero_point != TensorId::None) rounded = n.emit("Add", {rounded, cast(n, zero_point, n.builder().type(rounded).dtype)});
-  const TensorId limited = n.emit("Clip", {rounded}, {{"min", has_sign ? -128.0 : 0.0}, {"max", has_sign ? 127.0 : 255.0}});
-  return cast(n, limited, type);
+  return cast(n, n.emit("Clip", {rounded}, {{"min", range->least}, {"max", range->most}}), type);
+}
+
+/// Newer versions have a scale for every block of elements, and smaller types.
+void require_whole_scale(const NodeImport& n) {
+  if (n.integer("block_size", 0) != 0) n.unsupported("a scale for every block is not supported");
 }
 
 void quantize(NodeImport& n) {
+  require_whole_scale(n);
   const std::int64_t axis = n.integer("axis", 1);
   const DType type = n.has(2) ? n.type(2).dtype : DType::U8;
   const DType real = n.type(1).dtype;
@@ -42,13 +56,22 @@ void quantize(NodeImport& n) {
   n.set(0, stored_as(n, scaled, n.has(2) ? along(n, 2, n.rank(0), axis) : TensorId::None, type));
 }
 
+/// The numbers that were just quantized, before they became integers; `t` itself when it was stored as integers.
+TensorId before_storing(const NodeImport& n, TensorId t, DType type) {
+  const graph::NodeId producer = n.builder()[t].producer;
+  if (producer == graph::NodeId::None) return t;
+  const graph::Node& node = n.builder()[producer];
+  return graph::schema(node).name == "Cast" && n.builder().type(node.inputs[0]).dtype == type ? node.inputs[0] : t;
+}
+
 /// x - zero point, as numbers of `type`.
 TensorId centered(NodeImport& n, std::size_t x, std::size_t zero_point, std::int64_t axis, DType type) {
-  const TensorId value = cast(n, n.input(x), type);
+  const TensorId value = cast(n, before_storing(n, n.input(x), type), type);
   return n.has(zero_point) ? n.emit("Sub", {value, cast(n, along(n, zero_point, n.rank(x), axis), type)}) : value;
 }
 
 void dequantize(NodeImport& n) {
+  require_whole_scale(n);
   const std::int64_t axis = n.integer("axis", 1);
   n.set(0, n.emit("Mul", {centered(n, 0, 2, axis, n.type(1).dtype), along(n, 1, n.rank(0), axis)}));
 }
@@ -100,8 +123,8 @@ void qlinear_conv(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "QuantizeLinear", 10, 20, quantize},
-    {kDefaultDomain, "DequantizeLinear", 10, 20, dequantize},
+    {kDefaultDomain, "QuantizeLinear", 10, kNewest, quantize},
+    {kDefaultDomain, "DequantizeLinear", 10, kNewest, dequantize},
     {kDefaultDomain, "DynamicQuantizeLinear", 11, kNewest, dynamic_quantize},
     {kDefaultDomain, "MatMulInteger", 10, kNewest, matmul_integer},
     {kDefaultDomain, "ConvInteger", 10, kNewest, conv_integer},

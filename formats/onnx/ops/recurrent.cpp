@@ -148,6 +148,14 @@ TensorId joined_bias(NodeImport& n, Direction& d, std::int64_t direction, const 
   return n.emit("Concat", {added, part(n, of_w, 0, 2 * s.hidden, s.hidden)}, {{"axis", std::int64_t{0}}});
 }
 
+void check_state(const NodeImport& n, std::size_t i, std::int64_t directions, const Sizes& s) {
+  const bool batch_first = n.integer("layout", 0) != 0;
+  const Shape expected = batch_first ? Shape{s.batch, directions, s.hidden} : Shape{directions, s.batch, s.hidden};
+  if (!n.has(i) || n.shape(i) == expected) return;
+  n.fail("the initial state has shape " + graph::to_text(n.shape(i)) + ", but R stands for " + graph::to_text(expected) +
+         "; layers with a projection (proj_size) cannot be written as this operator");
+}
+
 /// An initial state [directions, batch, hidden], or [batch, directions, hidden] with the batch first, of one direction.
 TensorId state_of(NodeImport& n, std::size_t i, std::int64_t direction, const Sizes& s) {
   if (n.integer("layout", 0) == 0) return of_direction(n, i, direction);
@@ -182,6 +190,7 @@ void recurrent(NodeImport& n, const Cell& cell) {
   const TensorId x = batch_first ? n.emit("Transpose", {n.input(0)}, {{"perm", Shape{1, 0, 2}}}) : n.input(0);
   if (s.time < 1) n.fail("needs a sequence of at least one step");
   if (s.time > kLongestUnrolled) n.unsupported("sequences longer than " + std::to_string(kLongestUnrolled) + " are not supported");
+  for (const std::size_t i : {5, 6}) check_state(n, i, n.shape(1)[0], s);
   const TensorId lengths = lengths_of(n, s);
   const auto functions = recurrent_activations(n, n.shape(1)[0], cell.functions);
   const std::string mode = n.text("direction", "forward");
