@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "cli/printable.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -73,7 +74,7 @@ std::string scalar_text(const std::string& key, const Json& v) {
     return text;
   }
   if (v.is_number()) return with_unit(key, v.get<double>());
-  if (v.is_string()) return v.get<std::string>();
+  if (v.is_string()) return printable(v.get<std::string>(), true);
   if (v.is_boolean()) return v.get<bool>() ? "yes" : "no";
   if (v.is_array()) {
     std::string text;
@@ -87,7 +88,7 @@ std::string title(std::string key) {
   for (const char* unit : {"_seconds", "_bytes", "_joules", "_dollars", "_kg"})
     if (key.ends_with(unit)) key.resize(key.size() - std::string_view(unit).size());
   std::replace(key.begin(), key.end(), '_', ' ');
-  return key;
+  return printable(key, false);
 }
 
 bool is_table(const Json& v) { return v.is_array() && !v.empty() && v.front().is_object(); }
@@ -145,8 +146,8 @@ void Terminal::print(const Json& result) const {
   out_ << (json_ ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : to_text(result)) << std::flush;
 }
 
-void Terminal::warn(const std::string& sentence) const { err_ << "rehearse: warning: " << sentence << '\n' << std::flush; }
-void Terminal::error(const std::string& sentence) const { err_ << "rehearse: error: " << sentence << '\n' << std::flush; }
+void Terminal::warn(const std::string& sentence) const { err_ << "rehearse: warning: " << printable(sentence, true) << '\n' << std::flush; }
+void Terminal::error(const std::string& sentence) const { err_ << "rehearse: error: " << printable(sentence, true) << '\n' << std::flush; }
 std::unique_ptr<Progress> Terminal::progress(const std::string& label) const { return std::make_unique<Bar>(err_, label); }
 
 void install_interrupt_handler() { std::signal(SIGINT, on_interrupt); }
