@@ -130,6 +130,8 @@ TensorId Importer::output_tensor(TensorId t, const std::string& name) {
   // An alias (Identity of an input, a folded constant) becomes a node, so that the output can be found by its name.
   if (builder_[t].name == name && builder_[t].producer != graph::NodeId::None) return t;
   if (builder_.find(name) != TensorId::None && builder_[t].role == Role::Constant) builder_.rename(t, name + "/constant");
+  const TensorId other = builder_.find(name);  // a part of the node that makes the output
+  if (other != TensorId::None && other != t && builder_[other].producer != graph::NodeId::None) builder_.rename(other, name + "/part");
   graph::GraphBuilder::NodeOptions options;
   options.name = name;
   const graph::TensorType type = builder_.type(t);
@@ -358,6 +360,7 @@ Candidate Importer::candidate(const std::string& name, const graph::TensorType& 
           .usage = usage == scope.usage.end() ? 0U : usage->second,
           .declared = declared,
           .all_listed = stores_all_listed_,
+          .traced = &scope == &main_ && file_.model.producer_name() == "pytorch" && declarations_.parameters().empty(),
           .left_out = &scope == &main_ && declarations_.left_out(name)};
 }
 

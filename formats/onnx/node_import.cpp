@@ -218,8 +218,8 @@ void NodeImport::set_stored(std::size_t i, std::string_view key) {
   if (!a || !a->has_t()) fail("attribute " + std::string(key) + " must be a tensor");
   const StoredTensor stored = stored_tensor(importer_.file_, a->t(), output_name(i));
   if (!stored.missing.empty()) fail("the file " + stored.missing + " with its values does not exist");
-  const bool weight = stands_for_weight(stored.type);
   const auto facts = importer_.candidate(output_name(i), stored.type, *importer_.scope_);
+  const bool weight = stands_for_weight(stored.type) && !facts.traced;
   const auto role = weight ? role_of_stored(facts, stored.contents) : graph::Role::Constant;
   set(i, importer_.add_stored(importer_.scope_->prefix + output_name(i), stored, role));
 }

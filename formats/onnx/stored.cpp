@@ -43,6 +43,11 @@ bool is_additive_mask(const graph::TensorType& type, const graph::Contents& cont
   return hidden != 0;
 }
 
+/// A number that masks are made with.
+bool hides(const graph::Contents& contents, const graph::TensorType& type) {
+  return type.shape.empty() && contents.known() && graph::read_reals(contents, type.shape, 0, 0).at(0) <= kMasked;
+}
+
 /// All elements are 0, or all are 1.
 bool is_uniform(const graph::Contents& contents, const graph::TensorType& type) {
   if (!contents.known() || graph::element_count(type.shape) > graph::kLargestFolded) return false;
@@ -71,7 +76,9 @@ graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& co
   if (candidate.declared == DeclaredKind::Unlisted && !holds_weights) return Role::Constant;  // a folded mask or position, no folded weight
   const bool left_out = is_left_out_norm(candidate) || (usage == kInstanceUse && is_made_up(candidate.name));
   if (left_out && is_uniform(contents, candidate.type)) return Role::Constant;
-  if (candidate.type.shape.empty() || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0)) return Role::Constant;
+  const bool named_scalar = candidate.traced && !is_made_up(candidate.name) && !hides(contents, candidate.type);
+  if ((candidate.type.shape.empty() && !named_scalar) || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0))
+    return Role::Constant;
   if (graph::element_count(candidate.type.shape) == 1 && !holds_weights && is_made_up(candidate.name)) return Role::Constant;
   return is_additive_mask(candidate.type, contents) ? Role::Constant : Role::Parameter;
 }

@@ -24,6 +24,7 @@ struct Candidate {
   unsigned usage = 0;
   DeclaredKind declared = DeclaredKind::Unknown;
   bool all_listed = false;  ///< the file stores every parameter that the exporter lists
+  bool traced = false;      ///< by TorchScript's exporter, which keeps parameters as initializers under their own names
   bool left_out = false;    ///< the model's metadata says that this input stands for a tensor whose values were left out
 };
 

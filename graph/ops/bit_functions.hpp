@@ -9,7 +9,7 @@
 
 namespace rehearsal::graph::scalar {
 
-/// Shifting by the width or more leaves nothing.
+/// Shifting down fills with the sign; by the width or more it leaves nothing else, shifting up leaves nothing.
 struct BitShift : Several<2, 1, true> {
   static constexpr std::string_view name = "BitShift", description = "a shifted by b bits, up when the attribute left is 1, else down";
   bool left;
@@ -18,8 +18,8 @@ struct BitShift : Several<2, 1, true> {
   T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       using U = std::make_unsigned_t<T>;
-      if (b < 0 || static_cast<U>(b) >= std::numeric_limits<U>::digits) return T(0);
-      return static_cast<T>(left ? static_cast<U>(static_cast<U>(a) << b) : static_cast<U>(a) >> b);
+      if (b < 0 || static_cast<U>(b) >= std::numeric_limits<U>::digits) return !left && a < 0 ? static_cast<T>(-1) : T(0);
+      return static_cast<T>(left ? static_cast<U>(static_cast<U>(a) << b) : a >> b);
     } else {
       return a;
     }

@@ -162,6 +162,8 @@ OpSchema unary_row() {
   OpSchema row = row_of<F>();
   if constexpr (F::saved == Saved::Never) {
     if (!F::predicate) row.gradient = zero_gradient;
+  } else if constexpr (F::saved == Saved::Detached) {
+    row.no_gradient = "the model stops the gradient here";
   } else {
     row.gradient = unary_gradient<F>;
   }

@@ -25,8 +25,9 @@ struct List {};
 enum class Saved : std::uint8_t {
   Operand,
   Result,
-  Nothing,  ///< the function is linear: its gradient is itself
-  Never,    ///< piecewise constant, or not of real numbers: no gradient
+  Nothing,   ///< the function is linear: its gradient is itself
+  Never,     ///< piecewise constant, or not of real numbers: no gradient
+  Detached,  ///< the operand counts as a constant
 };
 
 template <Saved kSaved, int kFlops, bool kIntegers = false>

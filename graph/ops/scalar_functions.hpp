@@ -272,7 +272,7 @@ struct Round : Unary<Saved::Never, 1> {
   }
 };
 /// What frameworks call detach or stop_gradient.
-struct StopGradient : Unary<Saved::Never, 0, true> {
+struct StopGradient : Unary<Saved::Detached, 0, true> {
   static constexpr std::string_view name = "StopGradient", description = "x, through which no gradient passes";
   template <class T>
   T value(T x) const {
@@ -373,7 +373,9 @@ struct Mod : Several<2, 3, true> {
       const T rest = static_cast<T>(a % b);
       return !truncated && rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
     } else {
-      return truncated ? std::fmod(a, b) : a - std::floor(a / b) * b;
+      const T rest = std::fmod(a, b);
+      if (truncated || std::isnan(rest)) return rest;
+      return rest == 0 ? std::copysign(T(0), b) : (rest < 0) != (b < 0) ? rest + b : rest;
     }
   }
 };

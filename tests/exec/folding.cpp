@@ -86,6 +86,7 @@ const std::vector<OtherCase>& other_cases() {
       {"Floor", {{1.5, -1.5}}, DType::F64},
       {"Ceil", {{1.5, -1.5}}, DType::F64},
       {"Round", {{1.5, -2.5}}, DType::F64},
+      {"StopGradient", {{1.5, -2.5}}, DType::F64},
       {"Sign", {{1.5, -2.5, 0}}, DType::F64},
       {"IsNaN", {{1.5, NAN}}, DType::F64},
       {"IsInf", {{1.5, INFINITY}}, DType::F64},

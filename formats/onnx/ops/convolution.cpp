@@ -172,6 +172,51 @@ void max_unpool(NodeImport& n) {
   n.set(0, result);
 }
 
+/// Padding at the end that makes the windows that ceil_mode adds whole. They start inside the image or its padding at the low end.
+void pad_for_ceil(const NodeImport& n, WindowAttributes& w) {
+  const std::size_t rank = w.kernel.size();
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t size = n.shape(0)[d + 2], reach = (w.kernel[d] - 1) * w.dilations[d] + 1;
+    const std::int64_t room = size + w.pads[d] + w.pads[d + rank] - reach;
+    std::int64_t windows = (room + w.strides[d] - 1) / w.strides[d] + 1;
+    if ((windows - 1) * w.strides[d] >= size + w.pads[d]) --windows;
+    w.pads[d + rank] += std::max<std::int64_t>(0, (windows - 1) * w.strides[d] - room);
+  }
+}
+
+TensorId to_power(NodeImport& n, TensorId x, double p) {
+  if (p == 1) return x;
+  return p == 0.5 ? n.emit("Sqrt", {x}) : n.emit("Pow", {x, n.scalar(p, n.builder().type(x).dtype)});
+}
+
+/// |x|^p with p of at least 1.
+TensorId size_to_power(NodeImport& n, std::int64_t p) {
+  if (p < 1) n.fail("p is " + std::to_string(p) + ", it must be 1 or more");
+  return p == 2 ? n.emit("Mul", {n.input(0), n.input(0)}) : to_power(n, n.emit("Abs", {n.input(0)}), static_cast<double>(p));
+}
+
+/// The p-norm of every window: sums of powers are a convolution with ones.
+void lp_pool(NodeImport& n) {
+  WindowAttributes w = window_attributes(n, n.integers("kernel_shape"));
+  if (n.integer("ceil_mode", 0) != 0 && !n.text("auto_pad", "NOTSET").starts_with("SAME")) pad_for_ceil(n, w);
+  const std::int64_t p = n.integer("p", 2), channels = n.shape(0)[1];
+  Shape ones{channels, 1};
+  ones.insert(ones.end(), w.kernel.begin(), w.kernel.end());
+  const TensorId kernel = n.emit("ConstantOfShape", {}, {{"shape", ones}, {"dtype", std::string(name(n.type(0).dtype))}, {"value", 1.0}});
+  const TensorId sums = n.emit("Conv", {size_to_power(n, p), kernel},
+                               {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", channels}});
+  n.set(0, to_power(n, sums, 1.0 / static_cast<double>(p)));
+}
+
+void global_lp_pool(NodeImport& n) {
+  if (n.rank(0) < 3) n.fail("operand 0 has shape " + graph::to_text(n.shape(0)) + ", it must have spatial axes");
+  Sizes axes(n.rank(0) - 2);
+  std::iota(axes.begin(), axes.end(), 2);
+  const std::int64_t p = n.integer("p", 2);
+  const TensorId sums = n.emit("ReduceSum", {size_to_power(n, p)}, {{"axes", axes}, {"keepdims", std::int64_t{1}}});
+  n.set(0, to_power(n, sums, 1.0 / static_cast<double>(p)));
+}
+
 void global_pool(NodeImport& n) {
   if (n.rank(0) < 3) n.fail("operand 0 has shape " + graph::to_text(n.shape(0)) + ", it must have spatial axes");
   Sizes axes(n.rank(0) - 2);
@@ -191,6 +236,8 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "MaxPool", 1, kNewest, pool},
     {kDefaultDomain, "AveragePool", 1, kNewest, pool},
     {kDefaultDomain, "MaxUnpool", 9, kNewest, max_unpool},
+    {kDefaultDomain, "LpPool", 2, kNewest, lp_pool},
+    {kDefaultDomain, "GlobalLpPool", 2, kNewest, global_lp_pool},
     {kDefaultDomain, "GlobalAveragePool", 1, kNewest, global_pool},
     {kDefaultDomain, "GlobalMaxPool", 1, kNewest, global_pool},
 };

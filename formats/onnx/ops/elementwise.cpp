@@ -177,6 +177,15 @@ void swish(NodeImport& n) {
   n.set(0, n.emit("Mul", {n.input(0), n.emit("Sigmoid", {inner})}));
 }
 
+/// All bits of two's complement turned: -x - 1.
+void bitwise_not(NodeImport& n) { n.set(0, n.emit("Sub", {n.emit("Neg", {n.input(0)}), n.scalar(1, n.type(0).dtype)})); }
+
+/// Swish of a, times b (Shazeer, "GLU Variants Improve Transformer", 2020).
+void swiglu(NodeImport& n) {
+  const TensorId scaled = n.emit("Scale", {n.input(0)}, {{"factor", n.number("alpha", 1)}});
+  n.set(0, n.emit("Mul", {n.emit("Mul", {n.input(0), n.emit("Sigmoid", {scaled})}), n.input(1)}));
+}
+
 /// x where |x| > lambd, moved towards 0 by bias; 0 elsewhere.
 void shrink(NodeImport& n) {
   const DType type = n.type(0).dtype;
@@ -208,6 +217,8 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "Pow", 1, kNewest, power},
     {kDefaultDomain, "Mod", 10, kNewest, modulo},
     {kDefaultDomain, "BitShift", 11, kNewest, bit_shift},
+    {kDefaultDomain, "BitwiseNot", 18, kNewest, bitwise_not},
+    {kDefaultDomain, "SwiGLU", 28, kNewest, swiglu},
     {kDefaultDomain, "BitwiseAnd", 18, kNewest, same},
     {kDefaultDomain, "BitwiseOr", 18, kNewest, same},
     {kDefaultDomain, "BitwiseXor", 18, kNewest, same},

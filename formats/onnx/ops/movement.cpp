@@ -1,6 +1,7 @@
 // Rows that move elements.
 
 #include <algorithm>
+#include <numeric>
 
 #include "formats/onnx/ops/rows.hpp"
 
@@ -101,7 +102,38 @@ void space_to_depth(NodeImport& n) {
   const std::int64_t b = block_size(n);
   const Shape x = n.shape(0);
   if (x[2] % b != 0 || x[3] % b != 0) n.fail("the image " + graph::to_text(x) + " does not divide by blocksize " + std::to_string(b));
-  exchange(n, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4}, {x[0], x[1] * b * b, x[2] / b, x[3] / b});
+  const bool columns_first = n.text("mode", "DCR") == "CRD";
+  const std::vector<std::int64_t> perm =
+      columns_first ? std::vector<std::int64_t>{0, 1, 3, 5, 2, 4} : std::vector<std::int64_t>{0, 3, 5, 1, 2, 4};
+  exchange(n, {x[0], x[1], x[2] / b, b, x[3] / b, b}, perm, {x[0], x[1] * b * b, x[2] / b, x[3] / b});
+}
+
+/// Cuts what is too long and adds zeros where it is too short, half on either side; an odd one goes to the end.
+void center_crop_pad(NodeImport& n) {
+  const Shape shape = n.shape(0);
+  std::vector<std::int64_t> axes = n.integers("axes");
+  const std::vector<std::int64_t> wanted = n.known_integers(1, "the sizes");
+  if (axes.empty()) {
+    axes.resize(shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  if (axes.size() != wanted.size())
+    n.fail("gives " + std::to_string(wanted.size()) + " sizes for " + std::to_string(axes.size()) + " axes");
+  std::vector<std::int64_t> starts, ends, pads(2 * shape.size(), 0);
+  bool pads_any = false;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t d = graph::normalize_axis(axes[i], shape.size());
+    if (wanted[i] < 0 || wanted[i] > std::int64_t{1} << 40) n.fail("a size of " + std::to_string(wanted[i]) + " is not possible");
+    const std::int64_t start = shape[d] > wanted[i] ? (shape[d] - wanted[i]) / 2 : 0;
+    const std::int64_t missing = std::max<std::int64_t>(0, wanted[i] - shape[d]);
+    starts.push_back(start);
+    ends.push_back(start + std::min(shape[d], wanted[i]));
+    pads[d] = missing / 2;
+    pads[d + shape.size()] = missing - missing / 2;
+    pads_any = pads_any || missing > 0;
+  }
+  const TensorId cut = n.emit("Slice", {n.input(0)}, {{"starts", starts}, {"ends", ends}, {"axes", axes}});
+  n.set(0, pads_any ? n.emit("Pad", {cut}, {{"pads", pads}, {"mode", std::string("constant")}, {"value", 0.0}}) : cut);
 }
 
 /// A sliding window over an image of `space`, as Col2Im has it.
@@ -193,6 +225,7 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "Trilu", 14, kNewest, trilu},
     {kDefaultDomain, "DepthToSpace", 1, kNewest, depth_to_space},
     {kDefaultDomain, "SpaceToDepth", 1, kNewest, space_to_depth},
+    {kDefaultDomain, "CenterCropPad", 18, kNewest, center_crop_pad},
 };
 
 }  // namespace

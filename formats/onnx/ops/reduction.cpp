@@ -95,6 +95,42 @@ void cumulative_sum(NodeImport& n) {
         n.emit("CumSum", {n.input(0)}, {{"axis", axis}, {"exclusive", n.integer("exclusive", 0)}, {"reverse", n.integer("reverse", 0)}}));
 }
 
+/// Slice by slice, so that the gradient is right where factors are 0, too.
+void cumulative_product(NodeImport& n) {
+  constexpr std::int64_t kLongest = 1 << 12;
+  const graph::Shape shape = n.shape(0);
+  const auto axis = static_cast<std::int64_t>(graph::normalize_axis(n.known_integer(1, "the axis"), shape.size()));
+  const std::int64_t size = shape[static_cast<std::size_t>(axis)];
+  if (size > kLongest) n.unsupported("products of more than " + std::to_string(kLongest) + " factors are not supported");
+  if (size == 0) return n.set(0, n.input(0));
+  auto parts = n.emit_all("Split", {n.input(0)}, {{"axis", axis}, {"split", graph::Shape(static_cast<std::size_t>(size), 1)}});
+  const bool reverse = n.integer("reverse", 0) != 0, exclusive = n.integer("exclusive", 0) != 0;
+  if (reverse) std::reverse(parts.begin(), parts.end());
+  graph::Shape one = shape;
+  one[static_cast<std::size_t>(axis)] = 1;
+  TensorId product = n.emit("ConstantOfShape", {}, {{"shape", one}, {"dtype", std::string(name(n.type(0).dtype))}, {"value", 1.0}});
+  for (TensorId& part : parts) {
+    const TensorId before = product;
+    product = n.emit("Mul", {product, part});
+    part = exclusive ? before : product;
+  }
+  if (reverse) std::reverse(parts.begin(), parts.end());
+  n.set(0, parts.size() == 1 ? parts[0] : n.emit("Concat", parts, {{"axis", axis}}));
+}
+
+/// x over its norm along one axis; 0 where that is 0.
+void lp_normalization(NodeImport& n) {
+  const std::int64_t p = n.integer("p", 2);
+  if (p != 1 && p != 2) n.unsupported("norms of order " + std::to_string(p) + " are not supported");
+  const DType type = n.type(0).dtype;
+  const TensorId x = n.input(0);
+  const graph::Attributes along{{"axes", graph::Shape{n.integer("axis", -1)}}, {"keepdims", std::int64_t{1}}};
+  const TensorId sum = n.emit("ReduceSum", {p == 1 ? n.emit("Abs", {x}) : n.emit("Mul", {x, x})}, along);
+  const TensorId none = n.emit("Equal", {sum, n.scalar(0, type)});
+  const TensorId safe = n.emit("Where", {none, n.scalar(1, type), sum});
+  n.set(0, n.emit("Div", {x, p == 1 ? safe : n.emit("Sqrt", {safe})}));
+}
+
 /// From version 13 on along one axis; before, over all dimensions from "axis" on, flattened.
 void softmax(NodeImport& n) {
   if (n.version() >= 13) return n.set(0, n.emit(n.op(), {n.input(0)}, {{"axis", n.integer("axis", -1)}}));
@@ -107,14 +143,23 @@ void softmax(NodeImport& n) {
 }
 
 constexpr ImportRow kRows[] = {
-    {kDefaultDomain, "ReduceSum", 1, kNewest, plain},        {kDefaultDomain, "ReduceMax", 1, kNewest, plain},
-    {kDefaultDomain, "ReduceMin", 1, kNewest, plain},        {kDefaultDomain, "ReduceProd", 1, kNewest, plain},
-    {kDefaultDomain, "ReduceMean", 1, kNewest, mean},        {kDefaultDomain, "ReduceSumSquare", 1, kNewest, sum_of_squares},
-    {kDefaultDomain, "ReduceL1", 1, kNewest, norm1},         {kDefaultDomain, "ReduceL2", 1, kNewest, norm2},
-    {kDefaultDomain, "ReduceLogSum", 1, kNewest, log_sum},   {kDefaultDomain, "ReduceLogSumExp", 1, kNewest, log_sum_exp},
-    {kDefaultDomain, "ArgMax", 1, kNewest, position},        {kDefaultDomain, "ArgMin", 1, kNewest, position},
-    {kDefaultDomain, "CumSum", 11, kNewest, cumulative_sum}, {kDefaultDomain, "Softmax", 1, kNewest, softmax},
+    {kDefaultDomain, "ReduceSum", 1, kNewest, plain},
+    {kDefaultDomain, "ReduceMax", 1, kNewest, plain},
+    {kDefaultDomain, "ReduceMin", 1, kNewest, plain},
+    {kDefaultDomain, "ReduceProd", 1, kNewest, plain},
+    {kDefaultDomain, "ReduceMean", 1, kNewest, mean},
+    {kDefaultDomain, "ReduceSumSquare", 1, kNewest, sum_of_squares},
+    {kDefaultDomain, "ReduceL1", 1, kNewest, norm1},
+    {kDefaultDomain, "ReduceL2", 1, kNewest, norm2},
+    {kDefaultDomain, "ReduceLogSum", 1, kNewest, log_sum},
+    {kDefaultDomain, "ReduceLogSumExp", 1, kNewest, log_sum_exp},
+    {kDefaultDomain, "ArgMax", 1, kNewest, position},
+    {kDefaultDomain, "ArgMin", 1, kNewest, position},
+    {kDefaultDomain, "CumSum", 11, kNewest, cumulative_sum},
+    {kDefaultDomain, "Softmax", 1, kNewest, softmax},
     {kDefaultDomain, "LogSoftmax", 1, kNewest, softmax},
+    {kDefaultDomain, "CumProd", 26, kNewest, cumulative_product},
+    {kDefaultDomain, "LpNormalization", 1, kNewest, lp_normalization},
 };
 
 }  // namespace

@@ -42,5 +42,6 @@ struct ImportRow {
 [[nodiscard]] std::span<const ImportRow> sequence_rows();
 [[nodiscard]] std::span<const ImportRow> shape_rows();
 [[nodiscard]] std::span<const ImportRow> signal_rows();
+[[nodiscard]] std::span<const ImportRow> stateful_rows();
 
 }  // namespace rehearsal::formats

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "formats/onnx/ops/rows.hpp"
 
@@ -13,28 +14,36 @@ using graph::TensorId;
 
 enum class Border : std::uint8_t { Zeros, Edge, Reflection };
 
-/// Images [n, c, h, w] as rows of channels, one for each pixel.
+/// Images [n, c, ...] of any number of spatial axes as rows of channels, one for each pixel.
 class Pixels {
  public:
-  Pixels(NodeImport& n, Border border, bool corners)
-      : n_(n), border_(border), corners_(corners), shape_(n.shape(0)), type_(n.type(0).dtype) {
-    const TensorId last = n.emit("Transpose", {n.input(0)}, {{"perm", Shape{0, 2, 3, 1}}});
-    rows_ = n.reshape(last, {shape_[0] * shape_[2] * shape_[3], shape_[1]});
+  Pixels(NodeImport& n, TensorId images, Border border, bool corners)
+      : n_(n), border_(border), corners_(corners), type_(n.builder().type(images).dtype) {
+    const Shape shape = n.builder().type(images).shape;
+    sizes_.assign(shape.begin() + 2, shape.end());
+    Shape channels_last(shape.size(), 0);
+    std::iota(channels_last.begin() + 1, channels_last.end() - 1, 2);
+    channels_last.back() = 1;
+    rows_ = n.reshape(n.emit("Transpose", {images}, {{"perm", channels_last}}), {shape[0] * count(), shape[1]});
   }
-  [[nodiscard]] std::int64_t size(std::size_t axis) const { return shape_[axis + 2]; }
+  [[nodiscard]] std::size_t axes() const { return sizes_.size(); }
+  [[nodiscard]] std::int64_t count() const { return graph::element_count(sizes_); }  ///< of one image
 
-  /// Channels [samples..., c] of the pixels at whole places (i64) of `images`, which counts pixels of the images before.
-  TensorId at(TensorId images, TensorId y, TensorId x) {
-    const TensorId row = n_.emit("Mul", {placed(y, size(0)), n_.scalar(static_cast<double>(size(1)), DType::I64)});
-    const TensorId place = n_.emit("Add", {images, n_.emit("Add", {row, placed(x, size(1))})});
-    return n_.emit("Gather", {rows_, place}, {{"axis", std::int64_t{0}}});
+  /// Channels [samples..., c] of the pixels at whole places (i64), one for each axis, of `images`, which counts pixels of the images
+  /// before.
+  TensorId at(TensorId images, const std::vector<TensorId>& places) {
+    TensorId place = placed(places[0], sizes_[0]);
+    for (std::size_t d = 1; d < places.size(); ++d) {
+      const TensorId rows = n_.emit("Mul", {place, n_.scalar(static_cast<double>(sizes_[d]), DType::I64)});
+      place = n_.emit("Add", {rows, placed(places[d], sizes_[d])});
+    }
+    return n_.emit("Gather", {rows_, n_.emit("Add", {images, place})}, {{"axis", std::int64_t{0}}});
   }
-  /// 1 where a place lies in the image, else 0; None when every place does.
-  TensorId inside(TensorId place, std::int64_t size) {
+  /// 1 where a place lies in the image along an axis, else 0; None when every place does.
+  TensorId inside(TensorId place, std::size_t axis) {
     if (border_ != Border::Zeros) return TensorId::None;
-    const auto whole = [&](double v) { return n_.scalar(v, DType::I64); };
-    const TensorId both =
-        n_.emit("And", {n_.emit("GreaterOrEqual", {place, whole(0)}), n_.emit("Less", {place, whole(static_cast<double>(size))})});
+    const auto whole = [&](std::int64_t v) { return n_.scalar(static_cast<double>(v), DType::I64); };
+    const TensorId both = n_.emit("And", {n_.emit("GreaterOrEqual", {place, whole(0)}), n_.emit("Less", {place, whole(sizes_[axis])})});
     return n_.emit("Cast", {both}, {{"to", std::string(name(type_))}});
   }
 
@@ -54,7 +63,7 @@ class Pixels {
   NodeImport& n_;
   Border border_;
   bool corners_;
-  Shape shape_;
+  Shape sizes_;
   DType type_;
   TensorId rows_ = TensorId::None;
 };
@@ -100,23 +109,35 @@ TensorId times(NodeImport& n, TensorId a, TensorId b) {
   return n.emit("Mul", {a, b});
 }
 
-/// The weighted sum of the pixels around each coordinate: [samples..., c].
-TensorId interpolated(NodeImport& n, Pixels& pixels, TensorId images, const Taps& y, const Taps& x) {
+/// The weighted sum of the pixels around each coordinate: [samples..., c]. `taps`: one for each axis.
+TensorId interpolated(NodeImport& n, Pixels& pixels, TensorId images, const std::vector<Taps>& taps) {
   TensorId sum = TensorId::None;
-  for (std::size_t j = 0; j < y.places.size(); ++j) {
-    const TensorId row = times(n, y.weights[j], pixels.inside(y.places[j], pixels.size(0)));
-    for (std::size_t i = 0; i < x.places.size(); ++i) {
-      const TensorId weight = times(n, row, times(n, x.weights[i], pixels.inside(x.places[i], pixels.size(1))));
-      TensorId part = pixels.at(images, y.places[j], x.places[i]);
-      if (weight != TensorId::None) {
-        Shape column = n.builder().type(weight).shape;
-        column.push_back(1);
-        part = n.emit("Mul", {part, n.reshape(weight, column)});
-      }
-      sum = sum == TensorId::None ? part : n.emit("Add", {sum, part});
+  std::vector<TensorId> places(taps.size());
+  const auto along = [&](const auto& self, std::size_t axis, TensorId weight) -> void {
+    for (std::size_t i = 0; axis < taps.size() && i < taps[axis].places.size(); ++i) {
+      places[axis] = taps[axis].places[i];
+      self(self, axis + 1, times(n, weight, times(n, taps[axis].weights[i], pixels.inside(places[axis], axis))));
     }
-  }
+    if (axis < taps.size()) return;
+    TensorId part = pixels.at(images, places);
+    if (weight != TensorId::None) {
+      Shape column = n.builder().type(weight).shape;
+      column.push_back(1);
+      part = n.emit("Mul", {part, n.reshape(weight, column)});
+    }
+    sum = sum == TensorId::None ? part : n.emit("Add", {sum, part});
+  };
+  along(along, 0, TensorId::None);
   return sum;
+}
+
+/// For each of `count` images the number of pixels before it, with `axes` dimensions of size 1 behind.
+TensorId first_pixels(NodeImport& n, const Pixels& pixels, std::int64_t count, std::size_t axes) {
+  const TensorId range =
+      n.emit("Range", {}, {{"start", std::int64_t{0}}, {"limit", count}, {"delta", std::int64_t{1}}, {"dtype", std::string("i64")}});
+  Shape shape(axes + 1, 1);
+  shape[0] = count;
+  return n.emit("Mul", {n.reshape(range, shape), n.scalar(static_cast<double>(pixels.count()), DType::I64)});
 }
 
 TensorId component(NodeImport& n, TensorId t, std::int64_t which) {
@@ -143,19 +164,54 @@ Border border_of(NodeImport& n) {
 
 void grid_sample(NodeImport& n) {
   const Shape x = n.shape(0), grid = n.shape(1);
-  if (x.size() != 4 || grid.size() != 4 || grid[3] != 2 || grid[0] != x[0])
-    n.unsupported("only images [n, c, h, w] with grids [n, h, w, 2] are supported, not " + graph::to_text(x) + " and " +
+  const std::size_t axes = x.size() < 3 ? 0 : x.size() - 2;
+  if (axes < 1 || axes > 3 || grid.size() != x.size() || grid.back() != static_cast<std::int64_t>(axes) || grid[0] != x[0])
+    n.unsupported("only images of up to three axes with a grid of their places are supported, not " + graph::to_text(x) + " and " +
                   graph::to_text(grid));
   if (std::any_of(x.begin(), x.end(), [](std::int64_t d) { return d == 0; })) n.fail("an empty image has no pixels");
   const bool corners = n.integer("align_corners", 0) != 0;
-  std::string mode = n.text("mode", "bilinear");
-  Pixels pixels(n, border_of(n), corners);
-  const TensorId range =
-      n.emit("Range", {}, {{"start", std::int64_t{0}}, {"limit", x[0]}, {"delta", std::int64_t{1}}, {"dtype", std::string("i64")}});
-  const TensorId images = n.emit("Mul", {n.reshape(range, {x[0], 1, 1}), n.scalar(static_cast<double>(x[2] * x[3]), DType::I64)});
-  const Taps across = taps_of(n, in_pixels(n, component(n, n.input(1), 0), x[3], corners), mode);
-  const Taps down = taps_of(n, in_pixels(n, component(n, n.input(1), 1), x[2], corners), mode);
-  n.set(0, n.emit("Transpose", {interpolated(n, pixels, images, down, across)}, {{"perm", Shape{0, 3, 1, 2}}}));
+  Pixels pixels(n, n.input(0), border_of(n), corners);
+  std::vector<Taps> taps;  // a grid names the last axis first
+  for (std::size_t d = 0; d < axes; ++d) {
+    const TensorId place = component(n, n.input(1), static_cast<std::int64_t>(axes - 1 - d));
+    taps.push_back(taps_of(n, in_pixels(n, place, x[d + 2], corners), n.text("mode", "bilinear")));
+  }
+  Shape channels_second(x.size());
+  std::iota(channels_second.begin() + 1, channels_second.end(), 0);
+  channels_second[0] = 0;
+  channels_second[1] = static_cast<std::int64_t>(x.size()) - 1;
+  std::iota(channels_second.begin() + 2, channels_second.end(), 1);
+  n.set(0, n.emit("Transpose", {interpolated(n, pixels, first_pixels(n, pixels, x[0], axes), taps)}, {{"perm", channels_second}}));
+}
+
+/// Centres of `size` pixels in [-1, 1]: the ends are centres of the outer ones, or their outer edges.
+double centre(std::int64_t i, std::int64_t size, bool corners) {
+  if (!corners) return static_cast<double>(2 * i + 1) / static_cast<double>(size) - 1;
+  return size == 1 ? 0 : 2 * static_cast<double>(i) / static_cast<double>(size - 1) - 1;
+}
+
+/// Places of the pixels of an image of the given size, moved by the affine maps of operand 0.
+void affine_grid(NodeImport& n) {
+  const Shape theta = n.shape(0);
+  const std::vector<std::int64_t> size = n.known_integers(1, "the size of the image");
+  const std::size_t axes = size.size() < 3 ? 0 : size.size() - 2;
+  if (axes < 2 || axes > 3 || theta != Shape{size[0], static_cast<std::int64_t>(axes), static_cast<std::int64_t>(axes) + 1})
+    n.fail("the maps " + graph::to_text(theta) + " do not fit an image of " + graph::to_text(size));
+  const Shape spatial(size.begin() + 2, size.end());
+  const std::int64_t pixels = graph::element_count(spatial);
+  if (pixels < 1 || pixels > graph::kLargestFolded) n.unsupported("an image of " + std::to_string(pixels) + " pixels is not supported");
+  const bool corners = n.integer("align_corners", 0) != 0;
+  std::vector<double> rows;  // (x, y, 1), or (x, y, z, 1)
+  for (std::int64_t p = 0; p < pixels; ++p) {
+    std::int64_t rest = p;
+    for (std::size_t d = axes; d-- > 0; rest /= spatial[d]) rows.push_back(centre(rest % spatial[d], spatial[d], corners));
+    rows.push_back(1);
+  }
+  const TensorId base = n.constant(graph::Value::of_reals(std::move(rows), {pixels, theta[2]}, n.type(0).dtype));
+  Shape result{size[0]};
+  result.insert(result.end(), spatial.begin(), spatial.end());
+  result.push_back(theta[1]);
+  n.set(0, n.reshape(n.emit("MatMul", {base, n.input(0)}, {{"trans_b", std::int64_t{1}}}), result));
 }
 
 /// How regions are sampled along one axis.
@@ -211,10 +267,10 @@ void roi_align(NodeImport& n) {
     weights[axis] = n.reshape(near_image(n, c, size), wide);
     taps[axis] = taps_of(n, n.reshape(n.emit("Clip", {c}, {{"min", 0.0}, {"max", static_cast<double>(size - 1)}}), wide), "bilinear");
   }
-  Pixels pixels(n, Border::Edge, true);
+  Pixels pixels(n, n.input(0), Border::Edge, true);
   const TensorId index = n.emit("Cast", {n.reshape(n.input(2), {regions, 1, 1})}, {{"to", std::string("i64")}});
   const TensorId images = n.emit("Mul", {index, n.scalar(static_cast<double>(x[2] * x[3]), DType::I64)});
-  TensorId sampled = interpolated(n, pixels, images, taps[0], taps[1]);
+  TensorId sampled = interpolated(n, pixels, images, {taps[0], taps[1]});
   const TensorId inside = n.emit("Mul", {weights[0], weights[1]});
   sampled = n.emit("Mul", {sampled, n.reshape(inside, {regions, bins[0] * samples, bins[1] * samples, 1})});
   const TensorId apart = n.reshape(sampled, {regions, bins[0], samples, bins[1], samples, x[1]});
@@ -224,8 +280,74 @@ void roi_align(NodeImport& n) {
   n.set(0, n.emit("Transpose", {mean}, {{"perm", Shape{0, 3, 1, 2}}}));
 }
 
+/// Sizes of a deformable convolution of images [n, c, h, w].
+struct Deformed {
+  Shape x, w, offset;
+  std::int64_t groups = 1, offset_groups = 1, window = 1;  ///< window: places of the kernel
+  std::vector<std::int64_t> strides, pads, dilations;
+};
+
+Deformed deformed(NodeImport& n) {
+  Deformed d{n.shape(0),
+             n.shape(1),
+             n.shape(2),
+             n.integer("group", 1),
+             n.integer("offset_group", 1),
+             1,
+             n.integers("strides"),
+             n.integers("pads"),
+             n.integers("dilations")};
+  if (d.strides.empty()) d.strides.assign(2, 1);
+  if (d.dilations.empty()) d.dilations.assign(2, 1);
+  if (d.pads.empty()) d.pads.assign(4, 0);
+  if (d.x.size() != 4 || d.w.size() != 4 || d.offset.size() != 4) n.unsupported("only images [n, c, h, w] are supported");
+  d.window = d.w[2] * d.w[3];
+  const bool fits = d.groups >= 1 && d.offset_groups >= 1 && d.x[1] % d.offset_groups == 0 && d.w[1] * d.groups == d.x[1] &&
+                    d.w[0] % d.groups == 0 && d.offset[0] == d.x[0] && d.offset[1] == 2 * d.offset_groups * d.window &&
+                    d.strides.size() == 2 && d.dilations.size() == 2 && d.pads.size() == 4;
+  if (!fits)
+    n.fail("weights " + graph::to_text(d.w) + " and offsets " + graph::to_text(d.offset) + " do not fit images " + graph::to_text(d.x));
+  return d;
+}
+
+/// Coordinates [n * offset groups, places of the kernel, oh, ow] along one image axis: those of a convolution, moved by the offsets.
+TensorId deformed_places(NodeImport& n, const Deformed& d, std::size_t axis) {
+  const std::int64_t oh = d.offset[2], ow = d.offset[3];
+  const DType type = n.type(0).dtype;
+  std::vector<double> kernel, output;
+  for (std::int64_t k = 0; k < d.window; ++k)
+    kernel.push_back(static_cast<double>((axis == 0 ? k / d.w[3] : k % d.w[3]) * d.dilations[axis] - d.pads[axis]));
+  for (std::int64_t o = 0; o < d.offset[axis + 2]; ++o) output.push_back(static_cast<double>(o * d.strides[axis]));
+  const Shape along = axis == 0 ? Shape{oh, 1} : Shape{1, ow};
+  const TensorId offsets = n.reshape(n.input(2), {d.x[0] * d.offset_groups, d.window, 2, oh, ow});
+  const auto which = static_cast<std::int64_t>(axis);
+  const TensorId moved = n.reshape(n.emit("Slice", {offsets}, {{"starts", Shape{which}}, {"ends", Shape{which + 1}}, {"axes", Shape{2}}}),
+                                   {d.x[0] * d.offset_groups, d.window, oh, ow});
+  const TensorId fixed = n.emit("Add", {n.constant(graph::Value::of_reals(std::move(kernel), {d.window, 1, 1}, type)),
+                                        n.constant(graph::Value::of_reals(std::move(output), along, type))});
+  return n.emit("Add", {moved, fixed});
+}
+
+/// A convolution whose kernel looks at places that are moved by data (Dai et al. 2017; with a mask: Zhu et al. 2019).
+void deformable_convolution(NodeImport& n) {
+  const Deformed d = deformed(n);
+  const std::int64_t oh = d.offset[2], ow = d.offset[3], images = d.x[0] * d.offset_groups, share = d.x[1] / d.offset_groups;
+  Pixels pixels(n, n.reshape(n.input(0), {images, share, d.x[2], d.x[3]}), Border::Zeros, false);
+  const std::vector<Taps> taps{taps_of(n, deformed_places(n, d, 0), "bilinear"), taps_of(n, deformed_places(n, d, 1), "bilinear")};
+  TensorId seen = interpolated(n, pixels, first_pixels(n, pixels, images, 3), taps);  // [images, window, oh, ow, share]
+  if (n.has(4)) seen = n.emit("Mul", {seen, n.reshape(n.input(4), {images, d.window, oh, ow, 1})});
+  const TensorId columns =
+      n.reshape(n.emit("Transpose", {seen}, {{"perm", Shape{0, 4, 1, 2, 3}}}), {d.x[0], d.groups, d.w[1] * d.window, oh * ow});
+  const TensorId weights = n.reshape(n.input(1), {1, d.groups, d.w[0] / d.groups, d.w[1] * d.window});
+  TensorId result = n.reshape(n.emit("MatMul", {weights, columns}), {d.x[0], d.w[0], oh, ow});
+  if (n.has(3)) result = n.emit("Add", {result, n.reshape(n.input(3), {d.w[0], 1, 1})});
+  n.set(0, result);
+}
+
 constexpr ImportRow kRows[] = {
     {kDefaultDomain, "GridSample", 16, kNewest, grid_sample},
+    {kDefaultDomain, "AffineGrid", 20, kNewest, affine_grid},
+    {kDefaultDomain, "DeformConv", 19, kNewest, deformable_convolution},
     {kDefaultDomain, "RoiAlign", 10, kNewest, roi_align},
 };
 

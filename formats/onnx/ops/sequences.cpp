@@ -52,6 +52,14 @@ void sequence_insert(NodeImport& n) {
   n.set_sequence(0, std::move(parts));
 }
 
+void sequence_erase(NodeImport& n) {
+  auto parts = n.sequence(0);
+  if (parts.empty()) n.fail("an empty sequence has nothing to remove");
+  const std::size_t at = n.has(1) ? position(n, 1, parts.size()) : parts.size() - 1;
+  parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at));
+  n.set_sequence(0, std::move(parts));
+}
+
 void concat_from_sequence(NodeImport& n) {
   auto parts = n.sequence(0);
   if (parts.empty()) n.fail("an empty sequence cannot be joined");
@@ -74,6 +82,7 @@ constexpr ImportRow kRows[] = {
     {kDefaultDomain, "SequenceEmpty", 11, kNewest, sequence_empty},
     {kDefaultDomain, "SequenceLength", 11, kNewest, sequence_length},
     {kDefaultDomain, "SequenceInsert", 11, kNewest, sequence_insert},
+    {kDefaultDomain, "SequenceErase", 11, kNewest, sequence_erase},
     {kDefaultDomain, "ConcatFromSequence", 11, kNewest, concat_from_sequence},
 };
 

@@ -141,6 +141,39 @@ TensorId dft_along(NodeImport& n, TensorId x, std::int64_t axis, Transform t) {
   return n.emit("Concat", {column(y.real), column(y.imaginary)}, {{"axis", static_cast<std::int64_t>(rank) - 1}});
 }
 
+/// Half of a spectrum [..., bins, 2], the other half being its mirror image, as the real signal [..., length, 1].
+TensorId real_signal(NodeImport& n, TensorId x, std::int64_t axis, std::int64_t length) {
+  const Shape shape = n.builder().type(x).shape;
+  const std::int64_t bins = std::min(shape[static_cast<std::size_t>(axis)], length / 2 + 1),
+                     last = static_cast<std::int64_t>(shape.size()) - 1;
+  if (length < 1 || length > 1 << 13) n.unsupported("a transform of " + std::to_string(length) + " points is not supported");
+  const DType type = n.builder().type(x).dtype;
+  std::vector<double> real, imaginary;
+  for (std::int64_t k = 0; k < bins; ++k) {
+    const double weight =
+        (k == 0 || 2 * k == length ? 1.0 : 2.0) / static_cast<double>(length);  // each bin stands for its mirror image, too
+    for (std::int64_t i = 0; i < length; ++i) {
+      const double angle = 2 * std::numbers::pi * static_cast<double>(i * k % length) / static_cast<double>(length);
+      real.push_back(weight * std::cos(angle));
+      imaginary.push_back(-weight * std::sin(angle));
+    }
+  }
+  Shape perm(shape.size());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[static_cast<std::size_t>(axis)], perm.back());
+  const auto product = [&](std::int64_t which, std::vector<double> matrix) {
+    const TensorId part = sliced(n, sliced(n, x, last, which, which + 1), axis, 0, bins);
+    return n.emit("MatMul",
+                  {n.emit("Transpose", {part}, {{"perm", perm}}), n.constant(Value::of_reals(std::move(matrix), {bins, length}, type))});
+  };
+  TensorId sum = product(0, std::move(real));
+  if (shape.back() == 2) sum = n.emit("Add", {sum, product(1, std::move(imaginary))});
+  return n.emit("Transpose", {sum}, {{"perm", perm}});
+}
+
+/// Small transforms are taken in f64: their sums cancel, and users compare them with exact zeros.
+constexpr std::int64_t kLargestInDouble = 256;
+
 void require_parts(NodeImport& n, const Shape& shape) {
   if (shape.size() < 2 || (shape.back() != 1 && shape.back() != 2))
     n.fail("operand 0 has shape " + graph::to_text(shape) + ", its last dimension must be 1 (real) or 2 (complex)");
@@ -152,11 +185,17 @@ void dft(NodeImport& n) {
   const std::int64_t wanted = n.version() < 20 ? n.integer("axis", 1) : n.has(2) ? n.known_integer(2, "the axis") : -2;
   const std::int64_t axis = graph::normalize_axis(wanted, shape.size());
   if (axis + 1 == static_cast<std::int64_t>(shape.size())) n.fail("the axis must not be the last one");
+  const bool one_sided = n.integer("onesided", 0) != 0;
+  const std::int64_t given = shape[static_cast<std::size_t>(axis)];
   Transform t;
-  t.length = n.has(1) ? n.known_integer(1, "the length of the transform") : shape[static_cast<std::size_t>(axis)];
   t.inverse = n.integer("inverse", 0) != 0;
-  t.results = n.integer("onesided", 0) != 0 ? t.length / 2 + 1 : t.length;
-  n.set(0, dft_along(n, n.input(0), axis, t));
+  t.length = n.has(1) ? n.known_integer(1, "the length of the transform") : one_sided && t.inverse ? 2 * (given - 1) : given;
+  t.results = one_sided ? t.length / 2 + 1 : t.length;
+  const DType type = n.type(0).dtype;
+  const bool wide = type == DType::F32 && t.length <= kLargestInDouble;
+  const TensorId x = wide ? n.emit("Cast", {n.input(0)}, {{"to", std::string("f64")}}) : n.input(0);
+  const TensorId y = one_sided && t.inverse ? real_signal(n, x, axis, t.length) : dft_along(n, x, axis, t);
+  n.set(0, wide ? n.emit("Cast", {y}, {{"to", std::string("f32")}}) : y);
 }
 
 /// Frames of the signal [batch, length, 1 or 2], each weighted with the window and transformed.
