@@ -30,11 +30,11 @@ std::vector<Degree> degrees_of(const Plan& p) {
 }
 
 /// Why no operator can use one degree by itself; empty when some can.
-std::string obstacle_to(const Job& job, const Degree& degree, int value) {
+std::string obstacle_to(const PlannedModel& model, const Degree& degree, int value) {
   Plan alone;
   degree.set(alone, value);
   try {
-    static_cast<void>(shard(job.training, job.dims, sharding_axes(job.training, job.dims, alone, 1, *job.rules)));
+    static_cast<void>(shard(model.training, model.dims, sharding_axes(model.training, model.dims, alone, 1, *model.rules)));
   } catch (const Refusal& refusal) {
     return refusal.what();
   }
@@ -42,20 +42,20 @@ std::string obstacle_to(const Job& job, const Degree& degree, int value) {
 }
 
 /// The largest divisor that works, or leaving it out.
-std::string remedy_for(const Job& job, const Degree& degree) {
+std::string remedy_for(const PlannedModel& model, const Degree& degree) {
   const auto key = degree.key.substr(0, degree.key.find(' '));
   for (int smaller = degree.value / 2; smaller > kNeutral; --smaller)
-    if (degree.value % smaller == 0 && obstacle_to(job, degree, smaller).empty())
+    if (degree.value % smaller == 0 && obstacle_to(model, degree, smaller).empty())
       return "use " + key + "=" + std::to_string(smaller) + " there, and other axes for the rest";
   return "leave " + key + " out, and use other axes";
 }
 
-void add_unusable_degrees(const Job& job, const Plan& plan, std::vector<Violation>& violations) {
+void add_unusable_degrees(const PlannedModel& model, const Plan& plan, std::vector<Violation>& violations) {
   for (const auto& degree : degrees_of(plan)) {
     const bool named = std::any_of(violations.begin(), violations.end(), [&](const Violation& v) { return v.key == degree.key; });
     if (degree.value == kNeutral || named) continue;
-    if (const auto problem = obstacle_to(job, degree, degree.value); !problem.empty())
-      violations.push_back({degree.key, problem, remedy_for(job, degree)});
+    if (const auto problem = obstacle_to(model, degree, degree.value); !problem.empty())
+      violations.push_back({degree.key, problem, remedy_for(model, degree)});
   }
 }
 
@@ -67,10 +67,10 @@ void add_missing_devices(const Job& job, const Plan& plan, std::vector<Violation
        "use smaller degrees, or more nodes (--nodes)"});
 }
 
-void add_missing_operators(const Job& job, const Plan& plan, std::vector<Violation>& violations) {
+void add_missing_operators(const graph::TrainingGraph& training, const Plan& plan, std::vector<Violation>& violations) {
   if (plan.pp == 1) return;
   try {
-    static_cast<void>(assign_stages(job.training, plan, {}));
+    static_cast<void>(assign_stages(training, plan, {}));
   } catch (const Refusal& refusal) {
     violations.push_back({"pp", refusal.what(), "use fewer stages"});
   } catch (const BadInput& problem) {
@@ -80,11 +80,16 @@ void add_missing_operators(const Job& job, const Plan& plan, std::vector<Violati
 
 }  // namespace
 
+std::vector<Violation> model_violations(const PlannedModel& model, const Plan& plan) {
+  auto violations = validate(model.training, plan);
+  add_missing_operators(model.training, plan, violations);
+  add_unusable_degrees(model, plan, violations);
+  return violations;
+}
+
 std::vector<Violation> all_violations(const Job& job, const Plan& plan) {
-  auto violations = validate(job.training, plan);
+  auto violations = model_violations({job.training, job.dims, job.rules}, plan);
   add_missing_devices(job, plan, violations);
-  add_missing_operators(job, plan, violations);
-  add_unusable_degrees(job, plan, violations);
   if (!violations.empty()) return violations;
   try {
     static_cast<void>(lower_for(job, plan));
@@ -100,14 +105,18 @@ std::string to_text(const std::vector<Violation>& violations) {
   return joined(violations, "; ", [](const Violation& v) { return v.key + ": " + v.problem + " (" + v.remedy + ")"; });
 }
 
-Program lower_or_say_all(const Job& job, const Plan& plan) {
+Program lower_or_say_all(const std::function<Program()>& lower, const std::function<std::vector<Violation>()>& faults, const Plan& plan) {
   try {
-    return lower_for(job, plan);
+    return lower();
   } catch (const Refusal& first) {
-    const auto violations = all_violations(job, plan);
+    const auto violations = faults();
     if (violations.size() < 2) throw;
     throw Refusal("plan " + to_text(plan) + " has " + std::to_string(violations.size()) + " faults: " + to_text(violations));
   }
+}
+
+Program lower_or_say_all(const Job& job, const Plan& plan) {
+  return lower_or_say_all([&] { return lower_for(job, plan); }, [&] { return all_violations(job, plan); }, plan);
 }
 
 namespace {

@@ -1,12 +1,23 @@
 #pragma once
 // Everything that stands in a plan's way on a platform, at once, each with what would mend it.
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "plan/assessment.hpp"
 
 namespace rehearsal::plan {
+
+/// What a plan is for, without a platform.
+struct PlannedModel {
+  const graph::TrainingGraph& training;
+  std::shared_ptr<const graph::LogicalDims> dims;
+  std::shared_ptr<RuleBook> rules;
+};
+/// all_violations(), but for what only a platform tells.
+[[nodiscard]] std::vector<Violation> model_violations(const PlannedModel&, const Plan&);
 
 /// validate(), every degree that no operator can use (tried one by one, so that each is named with the node in its way), more stages than
 /// operators, and ranks that the platform does not have; where there is none of these, what lowering still refuses. Empty: it can be
@@ -16,6 +27,9 @@ namespace rehearsal::plan {
 [[nodiscard]] std::string to_text(const std::vector<Violation>&);
 /// lower_for(), refusing with all_violations() rather than with the first of them.
 [[nodiscard]] Program lower_or_say_all(const Job&, const Plan&);
+/// The same for any way to lower, with what finds the faults.
+[[nodiscard]] Program lower_or_say_all(const std::function<Program()>& lower, const std::function<std::vector<Violation>()>& faults,
+                                       const Plan&);
 
 /// How a plan that does not fit can be made to.
 struct FittingPlan {

@@ -14,6 +14,7 @@
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/export_trained.hpp"
+#include "plan/violations.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -183,6 +184,28 @@ void use_trained(const Options& o, const exec::Training& job, exec::Executor& ex
   world.set_stall_seconds(patience);
 }
 
+/// On what a plan is lowered.
+struct Ranks {
+  const exec::CpuBackend& backend;
+  const plan::LoweringOptions& options;
+  int started;
+};
+
+/// Refuses with everything that is wrong with the plan for these ranks.
+plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& plan, const Ranks& ranks) {
+  const std::string started = "is for " + std::to_string(plan.ranks()) + " ranks, but " + std::to_string(ranks.started) + " were started";
+  const auto remedy = "use mpirun -n " + std::to_string(plan.ranks());
+  const auto faults = [&] {
+    auto violations = plan::model_violations(
+        {training, std::make_shared<const graph::LogicalDims>(training.graph), std::make_shared<plan::RuleBook>()}, plan);
+    if (plan.ranks() != ranks.started) violations.push_back({"ranks", started, remedy});
+    return violations;
+  };
+  auto program = plan::lower_or_say_all([&] { return plan::lower(training, plan, ranks.backend, ranks.options); }, faults, plan);
+  if (plan.ranks() != ranks.started) throw BadInput("plan " + plan::to_text(plan), started + "; " + remedy);
+  return program;
+}
+
 int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   take_model_of_plan(o);
   if (element_type(o.model) == DType::F16 && o.model.loss_scale.empty()) o.model.loss_scale = "dynamic";
@@ -191,14 +214,10 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   if (o.data != "synthetic") exec::require_npz(o.data);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings);
-  const auto plan = plan_of(o, training, world.size());
-  if (plan.ranks() != world.size())
-    throw BadInput("plan " + plan::to_text(plan), "is for " + std::to_string(plan.ranks()) + " ranks, but " + std::to_string(world.size()) +
-                                                      " were started; use mpirun -n " + std::to_string(plan.ranks()));
   const exec::CpuBackend backend(element_type(o.model) == DType::F64 ? "reference" : o.backend);
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
-  const auto program = plan::lower(training, plan, backend, lowering);
+  const auto program = lowered(training, plan_of(o, training, world.size()), {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);

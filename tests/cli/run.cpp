@@ -20,6 +20,19 @@ TEST_CASE("plans that the model cannot use") {
   check_failure(rehearse(std::string("run ") + kGpt + " --batch 1 --steps 1 --format json --plan dp=2", 2), 3, {"dp", "batch of 1"});
 }
 
+TEST_CASE("everything that is wrong with a plan is said at once") {
+  const std::string resnet = std::string("run ") + kResnet + " --batch 4 --steps 1 --format json ";
+  check_failure(rehearse(resnet + "--plan dp=8,cp=2,compression=bf16"), 3,
+                {"4 faults", "compression", "8 replicas of a batch of 4", "cp: ", "ranks: is for 16 ranks, but 1 were started"});
+  check_failure(rehearse(resnet + "--plan dp=2,cp=2,compression=bf16"), 3,
+                {"3 faults: compression: is not lowered", "cp: ", "use mpirun -n 4"});
+  for (const auto* command : {"estimate ", "simulate "})
+    check_failure(rehearse(command + std::string(kResnet) + " --batch 4 --platform dgx-a100 --plan dp=8,cp=2,compression=bf16"), 3,
+                  {"4 faults", "compression", "8 replicas of a batch of 4", "cp: ", "ranks: 16, but platform"});
+  check_failure(rehearse("explain dp=8,cp=2,compression=bf16 --model " + std::string(kResnet) + " --batch 4 --platform dgx-a100"), 3,
+                {"4 faults", "compression", "cp: ", "ranks: 16, but platform"});
+}
+
 TEST_CASE("a stored plan runs on its own model only") {
   const TemporaryFolder folder;
   const auto file = folder / "plan.json";
