@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <tuple>
@@ -7,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "cli/command.hpp"
 #include "cli/model_options.hpp"
 #include "exec/kernels/cpu_backend.hpp"
@@ -68,26 +71,34 @@ void add_costs(const graph::TrainingGraph& training, Json& result) {
   result["activation_bytes"] = activations;
 }
 
-Json dims_json(const graph::TrainingGraph& training) {
+/// Every reason once, with the first node that has it.
+std::string text_of(const std::vector<graph::Misfit>& blocked_by, const graph::Graph& g) {
+  std::vector<std::pair<const graph::Misfit*, std::set<graph::NodeId>>> reasons;
+  for (const auto& m : blocked_by) {
+    auto at = std::find_if(reasons.begin(), reasons.end(), [&](const auto& known) { return known.first->reason == m.reason; });
+    if (at == reasons.end()) at = reasons.insert(reasons.end(), {&m, {}});
+    at->second.insert(m.node);
+  }
+  return joined(reasons, "; ", [&](const auto& entry) {
+    const auto others = entry.second.size() - 1;
+    return g[entry.first->node].name + (others > 0 ? " and " + std::to_string(others) + " more" : "") + ": " + entry.first->reason;
+  });
+}
+
+void add_dims(const graph::TrainingGraph& training, Json& result) {
   const graph::LogicalDims dims(training.graph);
+  const auto single = graph::report_dims(training.graph, dims);
+  const auto unblocked = std::count_if(single.begin(), single.end(), [](const graph::DimReport& d) { return d.blocked_by.empty(); });
+  result["dims_total"] = Json{{"dims", single.size()}, {"unblocked", unblocked}};
   Json list = Json::array();
-  for (const auto& d : graph::group_dims(training.graph, dims)) {
-    std::string blocked;
-    for (const auto& m : d.blocked_by) {
-      if (blocked.size() > 300) {
-        blocked += " ...";
-        break;
-      }
-      blocked += (blocked.empty() ? "" : "; ") + training.graph[m.node].name + ": " + m.reason;
-    }
+  for (const auto& d : graph::group_dims(training.graph, dims))
     list.push_back({{"name", d.name},
                     {"size", d.size},
                     {"splittable", d.splittable},
-                    {"blocked_by", blocked},
+                    {"blocked_by", text_of(d.blocked_by, training.graph)},
                     {"count", d.members.size()},
                     {"first", d.members.front()}});
-  }
-  return list;
+  result["dims"] = list;
 }
 
 /// Asks another backend, and keeps what it says of every node.
@@ -191,7 +202,7 @@ int inspect(const Options& o, Terminal& terminal) {
     for (const auto& [name, type] : loaded.tensors) tensors[name] = type_json(type);
     result["tensors"] = tensors;
   }
-  if (o.dims && training) result["dims"] = dims_json(*training);
+  if (o.dims && training) add_dims(*training, result);
   if (o.kernels && training) result["kernels"] = kernels_json(o.model);
   terminal.print(result);
   return 0;

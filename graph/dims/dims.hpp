@@ -88,7 +88,7 @@ struct DimReport {
   std::string name;
   std::int64_t size = 0;
   std::int64_t splittable = 1;     ///< the most ways it can be split in some operator; 1: nowhere
-  std::vector<Misfit> blocked_by;  ///< forward nodes that have this dimension and need it whole
+  std::vector<Misfit> blocked_by;  ///< forward nodes that read this dimension and need it whole
   AtomId atom = AtomId::None;
 };
 [[nodiscard]] std::vector<DimReport> report_dims(const Graph&, const LogicalDims&);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <unordered_map>
+#include <utility>
 
 #include "graph/dims/inference.hpp"
 
@@ -93,28 +94,41 @@ void DimsInference::name_atoms() {
 
 namespace {
 
-/// Atoms by which the operands and results of a node could be split, without repetition.
-std::vector<AtomId> atoms_of(const Graph& graph, const LogicalDims& dims, NodeId id) {
-  std::vector<AtomId> all;
-  const auto add = [&](const TensorDims& tensor) {
-    for (const Factors& dim : tensor) {
+/// Atoms by which the tensors that a node reads or makes could be split, without repetition. What lies side by side and can be split all
+/// at once (heads of q|k|v) is no dimension of its own.
+class AtomsOfNodes {
+ public:
+  explicit AtomsOfNodes(const LogicalDims& dims) : dims_(dims) {}
+
+  std::vector<AtomId> read_by(NodeId id) {
+    const Node& node = dims_.graph()[id];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (node.inputs[i] != TensorId::None) add(dims_.of_operand(id, i));
+    return take();
+  }
+  std::vector<AtomId> made_by(NodeId id) {
+    for (const TensorId t : dims_.graph()[id].outputs)
+      if (t != TensorId::None) add(dims_.of(t));
+    return take();
+  }
+
+ private:
+  void add(const TensorDims& tensor) {
+    for (const Factors& dim : tensor)
       for (const AtomId leaf : dim) {
-        const std::vector<AtomId> splits = dims.atoms().splits_of(leaf);
-        all.insert(all.end(), splits.begin(), splits.end());
+        const std::vector<AtomId> splits = dims_.atoms().splits_of(leaf);
+        all_.insert(all_.end(), splits.begin(), splits.end() - (splits.size() > 1 ? 1 : 0));  // the leaf itself comes last
       }
-    }
-  };
-  const Node& node = graph[id];
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] != TensorId::None) add(dims.of_operand(id, i));
   }
-  for (const TensorId t : node.outputs) {
-    if (t != TensorId::None) add(dims.of(t));
+  std::vector<AtomId> take() {
+    std::sort(all_.begin(), all_.end());
+    all_.erase(std::unique(all_.begin(), all_.end()), all_.end());
+    return std::exchange(all_, {});
   }
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
+
+  const LogicalDims& dims_;
+  std::vector<AtomId> all_;
+};
 
 /// The first misfit of each node.
 std::unordered_map<std::size_t, const std::string*> reasons_of(const LogicalDims& dims) {
@@ -138,19 +152,22 @@ std::vector<DimReport> report_dims(const Graph& graph, const LogicalDims& dims) 
   std::vector<bool> usable(count), seen(count);
   std::vector<std::vector<NodeId>> blocking(count);
   std::vector<AtomId> order;
+  AtomsOfNodes atoms(dims);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const auto id = static_cast<NodeId>(n);
     if (graph[id].phase != Phase::Forward) break;
-    for (const AtomId a : atoms_of(graph, dims, id)) {
+    const auto note = [&](AtomId a) {
       const auto at = static_cast<std::size_t>(a);
-      if (can_split(dims.iteration(id), a)) {
-        usable[at] = true;
-      } else {
-        blocking[at].push_back(id);
-      }
       if (!seen[at]) order.push_back(a);
       seen[at] = true;
+      if (can_split(dims.iteration(id), a)) usable[at] = true;
+    };
+    // A node that makes a dimension whole keeps nobody from taking a part of it; one that reads it whole makes others gather it.
+    for (const AtomId a : atoms.read_by(id)) {
+      note(a);
+      if (!can_split(dims.iteration(id), a)) blocking[static_cast<std::size_t>(a)].push_back(id);
     }
+    for (const AtomId a : atoms.made_by(id)) note(a);
   }
   const auto reasons = reasons_of(dims);
   std::vector<DimReport> report;
