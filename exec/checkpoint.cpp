@@ -22,6 +22,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kSlot = "slot";
+constexpr const char* kOlder = "older";
+
+/// Weights as they were so many updates ago, which schedules without a flush go on with.
+std::string aged(const std::string& tensor, int age) { return age == 0 ? tensor : tensor + "@" + std::to_string(age); }
 
 /// One part per rank that holds something which no rank before it holds.
 std::string part_name(const plan::Program& program, int rank) {
@@ -72,15 +76,19 @@ Part part_of(Executor& executor, const Training& training) {
   for (auto t : executor.stored_tensors()) {
     const auto& tensor = training.graph.graph[t];
     if (!is_state(tensor.role) || !writes(program, rank, executor.stored_layout(t))) continue;
-    const auto data = executor.stored(t);
-    part.tensors.push_back({{"name", tensor.name},
-                            {"role", tensor.role == graph::Role::Slot ? kSlot : "value"},
-                            {"dtype", std::string(name(tensor.type.dtype))},
-                            {"shape", tensor.type.shape},
-                            {"region", to_json(executor.stored_region(t))},
-                            {"offset", part.bytes.size()},
-                            {"bytes", data.size()}});
-    part.bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
+    for (int age = 0; age < executor.versions(t); ++age) {
+      const auto data = executor.stored(t, age);
+      part.tensors.push_back({{"name", aged(tensor.name, age)},
+                              {"role", tensor.role == graph::Role::Slot ? kSlot
+                                       : age > 0                        ? kOlder
+                                                                        : "value"},
+                              {"dtype", std::string(name(tensor.type.dtype))},
+                              {"shape", tensor.type.shape},
+                              {"region", to_json(executor.stored_region(t))},
+                              {"offset", part.bytes.size()},
+                              {"bytes", data.size()}});
+      part.bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
+    }
   }
   return part;
 }
@@ -104,7 +112,7 @@ class Whole {
       auto tensor_name = t.at("name").get<std::string>();
       const bool slot = t.value("role", "") == kSlot, master = slot && graph::is_master(tensor_name);
       if (master) tensor_name = graph::parameter_of_master(tensor_name);
-      if (slot && !master) continue;
+      if ((slot && !master) || t.value("role", "") == kOlder) continue;
       add_block(t, bytes, master ? masters_[tensor_name] : values_[tensor_name]);
     }
   }
@@ -227,6 +235,12 @@ void read_tensor(const std::vector<Entry>& entries, const graph::Tensor& tensor,
                                                                     tensor.name + " that this rank needs");
 }
 
+[[noreturn]] void refuse_without_versions(const std::string& folder, const plan::Program& program, const graph::Tensor& tensor) {
+  throw BadInput("--resume " + folder, "has " + tensor.name + " only as the last update left it, but schedule=" + program.plan.schedule +
+                                           " goes on with older weights too; use a checkpoint of the same pp and schedule, or a schedule "
+                                           "with a flush");
+}
+
 }  // namespace
 
 void save_checkpoint(const std::string& folder, const CheckpointHeader& header, Executor& executor, const Training& training) {
@@ -296,12 +310,18 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
       throw BadInput("--resume " + folder,
                      "is of another model or batch (hash " + header.model_hash + ", this is " + training.program.model_hash + ")");
     const auto entries = entries_of(manifest, place);
+    executor.continue_after(header.step);
     for (auto t : executor.stored_tensors()) {
       const auto& tensor = training.graph.graph[t];
       if (!is_state(tensor.role)) continue;
-      const auto at = entries.find(tensor.name);
-      if (at == entries.end()) throw BadInput("--resume " + folder, "holds no tensor " + tensor.name);
-      read_tensor(at->second, tensor, executor.stored_region(t), executor.stored(t));
+      std::vector<std::byte> block(executor.stored(t).size());
+      for (int age = 0; age < executor.versions(t); ++age) {
+        const auto at = entries.find(aged(tensor.name, age));
+        if (at == entries.end() && age > 0) refuse_without_versions(folder, training.program, tensor);
+        if (at == entries.end()) throw BadInput("--resume " + folder, "holds no tensor " + tensor.name);
+        read_tensor(at->second, tensor, executor.stored_region(t), block);
+        executor.set_stored(t, block, age);
+      }
     }
     return header;
   } catch (const nlohmann::json::exception& error) {

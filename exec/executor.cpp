@@ -17,6 +17,7 @@
 #include "exec/comm/transfers.hpp"
 #include "exec/stashes.hpp"
 #include "plan/collectives/exchange.hpp"
+#include "plan/memory/planner.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -77,29 +78,35 @@ class Executor::Impl {
         world_(training.world),
         options_(options),
         role_(program_.role(world_.rank())),
+        crosses_steps_(plan::crosses_steps(program_)),
         arena_(role_.memory.arena_bytes),
         host_(role_.memory.host_bytes),
         transfers_(world_),
         moves_(program_, world_.rank()),
         origin_of_(role_.buffers.size()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
+    for (BufferIndex b = 0; b < role_.buffers.size(); ++b) places_.push_back(place_of(b));
     prepare();
     set_initial_values();
   }
 
-  StepResult step(std::int64_t step, DataSource& data, bool record) {
+  StepResult step(const StepRow& row, std::int64_t step, DataSource& data, bool record) {
     step_ = step;
+    row_end_ = row.end;
     data_ = &data;
     record_ = record;
     result_ = {};
     result_.loss = std::numeric_limits<double>::quiet_NaN();
     result_.begin = now_seconds();
     tickets_.clear();
+    if (step == row.first)
+      for (const auto& slot : role_.opening) play(slot);
     for (const auto& slot : role_.slots) play(slot);
     transfers_.wait_all();
     result_.end = now_seconds();
     if (record_) note_communication();
     transfers_.forget();
+    done_ = step + 1;
     return std::move(result_);
   }
 
@@ -117,14 +124,21 @@ class Executor::Impl {
   }
   [[nodiscard]] std::int64_t arena_bytes() const { return arena_.bytes() + (role_.memory.host_bytes > 0 ? host_.bytes() : 0); }
 
-  std::span<std::byte> stored(TensorId t) {
+  std::span<std::byte> stored(TensorId t, int age) {
     const auto* b = stored_buffer(t);
-    return b == nullptr ? std::span<std::byte>() : std::span(place(*b), static_cast<std::size_t>(b->bytes));
+    return b == nullptr ? std::span<std::byte>() : version(*b, age);
   }
+
+  void set_stored(TensorId t, std::span<const std::byte> block, int age) {
+    for (const auto& b : role_.buffers)
+      if (is_stored(b) && b.tensor == t) std::memcpy(version(b, age).data(), block.data(), block.size());
+  }
+
+  void continue_after(std::int64_t steps) { done_ = steps; }
 
   [[nodiscard]] const plan::Buffer* stored_buffer(TensorId t) const {
     for (const auto& b : role_.buffers)
-      if (b.tensor == t && b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer) return &b;
+      if (is_stored(b) && b.tensor == t) return &b;
     return nullptr;
   }
 
@@ -143,12 +157,18 @@ class Executor::Impl {
   [[nodiscard]] std::vector<TensorId> stored_tensors() const {
     std::vector<TensorId> tensors;
     for (const auto& b : role_.buffers)
-      if (b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer && b.tensor != TensorId::None)
-        tensors.push_back(b.tensor);
+      if (is_stored(b)) tensors.push_back(b.tensor);
     return tensors;
   }
 
  private:
+  /// What the address of a buffer depends on besides its offset.
+  struct Place {
+    bool saved = false;
+    std::int32_t versions = 1;
+    std::int64_t stride = 0;  ///< between versions
+    plan::WeightVersion version = plan::WeightVersion::Delayed;
+  };
   struct Started {
     Ticket ticket{};
     std::uint16_t body = 0;
@@ -217,19 +237,24 @@ class Executor::Impl {
 
   void set_initial_values() {
     for (const auto& b : role_.buffers) {
-      if (b.lifetime != plan::Lifetime::Persistent || b.part_of != plan::kNoBuffer || b.tensor == TensorId::None) continue;
+      if (!is_stored(b)) continue;
       const auto& tensor = g_[b.tensor];
       if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
       const graph::RandomStream source{options_.seed, graph::initial_stream(tensor.name)};
-      if (b.shapes.front() == tensor.type.shape) {
-        graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, place(b));
-        continue;
-      }
-      std::vector<std::byte> whole(static_cast<std::size_t>(graph::size_of(tensor.type).value()));
-      graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, whole.data());
-      const auto mine = plan::region(program_, b, plan::position(program_, world_.rank(), 0));
-      exec::run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), place(b));
+      set_initial_value(b, source);
+      for (int age = 1; age < b.versions; ++age)
+        std::memcpy(version(b, age).data(), version(b, 0).data(), static_cast<std::size_t>(b.bytes));
     }
+  }
+
+  void set_initial_value(const plan::Buffer& b, const graph::RandomStream& source) {
+    const auto& tensor = g_[b.tensor];
+    auto* to = version(b, 0).data();
+    if (b.shapes.front() == tensor.type.shape) return graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, to);
+    std::vector<std::byte> whole(static_cast<std::size_t>(graph::size_of(tensor.type).value()));
+    graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, whole.data());
+    const auto mine = plan::region(program_, b, plan::position(program_, world_.rank(), 0));
+    exec::run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), to);
   }
 
   // ---- playing
@@ -237,8 +262,15 @@ class Executor::Impl {
   void play(const plan::Slot& slot) {
     slot_ = slot;
     const auto& body = role_.bodies[slot.body];
-    micro_batch_ = slot.micro_batch;
     per_micro_batch_ = plan::per_micro_batch(body.kind);
+    slot_step_ = step_ + slot.micro_batch / program_.micro_batches;
+    if (slot_step_ >= row_end_) return;
+    micro_batch_ = slot.micro_batch % program_.micro_batches;
+    saved_at_ = micro_batch_;
+    // Of steps that overlap each micro-batch has its own number; what a step's update reads is of its last one.
+    if (crosses_steps_)
+      saved_at_ = static_cast<int>((slot_step_ * program_.micro_batches + (per_micro_batch_ ? micro_batch_ : program_.micro_batches - 1)) %
+                                   role_.memory.in_flight);
     if (body.kind == plan::BodyKind::Forward) free_saved_slot();
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
@@ -248,7 +280,7 @@ class Executor::Impl {
 
   /// The saved buffers of an earlier micro-batch are about to be written again: what it still sends must have left.
   void free_saved_slot() {
-    const auto earlier = micro_batch_ - role_.memory.in_flight;
+    const auto earlier = slot_.micro_batch - role_.memory.in_flight;
     for (const auto& s : tickets_)
       if (s.second.micro_batch == earlier && plan::per_micro_batch(role_.bodies[s.second.body].kind)) await(s.second.ticket);
   }
@@ -261,7 +293,8 @@ class Executor::Impl {
     for (const auto& d : i.after) {
       if (!communicates(role_.bodies[d.body].instructions[d.instruction])) continue;
       const bool same = per_micro_batch_ && plan::per_micro_batch(role_.bodies[d.body].kind);
-      const int m = same ? micro_batch_ : plan::per_micro_batch(role_.bodies[d.body].kind) ? program_.micro_batches - 1 : 0;
+      const auto& body = role_.bodies[d.body];
+      const int m = same ? slot_.micro_batch : plan::per_micro_batch(body.kind) ? plan::last_micro_batch(program_, body) : 0;
       if (const auto at = tickets_.find({d.body, d.instruction, m}); at != tickets_.end()) await(at->second.ticket);
     }
   }
@@ -275,7 +308,7 @@ class Executor::Impl {
       return;
     }
     compute(i, prepared_[slot_.body][n]);
-    if (record_) result_.played.push_back({slot_.body, n, micro_batch_, begin, now_seconds(), thread_seconds() - cpu});
+    if (record_) result_.played.push_back({slot_.body, n, slot_.micro_batch, begin, now_seconds(), thread_seconds() - cpu});
     transfers_.progress();
   }
 
@@ -289,7 +322,7 @@ class Executor::Impl {
         return reorder({data(i.inputs[0]), data(i.outputs[0]), role_.buffers[i.inputs[0]].format, role_.buffers[i.outputs[0]].format},
                        types[0], options_.threads);
       case InstructionKind::Accumulate:
-        if (micro_batch_ == 0)
+        if (per_micro_batch_ && micro_batch_ == role_.bodies[slot_.body].first)
           std::memcpy(data(i.outputs[0]), data(i.inputs[0]), static_cast<std::size_t>(graph::size_of(types[0]).value()));
         else
           accumulate(data(i.outputs[0]), data(i.inputs[0]), types[0], options_.threads);
@@ -320,7 +353,7 @@ class Executor::Impl {
     outputs_.clear();
     for (std::size_t n = 0; n < i.inputs.size(); ++n) inputs_.push_back(view(i.inputs[n], types[n]));
     for (std::size_t n = 0; n < i.outputs.size(); ++n) outputs_.push_back(view(i.outputs[n], types[i.inputs.size() + n]));
-    RunContext context{options_.seed, step_, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
+    RunContext context{options_.seed, slot_step_, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
     p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(inputs_, outputs_, context);
   }
 
@@ -360,9 +393,9 @@ class Executor::Impl {
       read.shape.front() = rows.count();
       region.front() = {rows};
     }
-    if (read.shape == type.shape) return data_->read({g_[i.tensor].name, type, step_, rows.begin, rows.count()}, data(i.outputs[0]));
+    if (read.shape == type.shape) return data_->read({g_[i.tensor].name, type, slot_step_, rows.begin, rows.count()}, data(i.outputs[0]));
     rows_.resize(static_cast<std::size_t>(graph::size_of(read).value()));
-    data_->read({g_[i.tensor].name, read, step_, rows.begin, rows.count()}, rows_.data());
+    data_->read({g_[i.tensor].name, read, slot_step_, rows.begin, rows.count()}, rows_.data());
     exec::run(plan::BlockCopy(region, mine), size_of(type.dtype), rows_.data(), data(i.outputs[0]));
   }
 
@@ -376,7 +409,7 @@ class Executor::Impl {
   }
 
   void start(const Instruction& i, std::uint32_t n) {
-    Started s{{}, slot_.body, n, micro_batch_};
+    Started s{{}, slot_.body, n, slot_.micro_batch};
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
       auto& p = prepared_[slot_.body][n];
@@ -394,7 +427,7 @@ class Executor::Impl {
       s.ticket = i.kind == InstructionKind::Send ? transfers_.start_send(other, data(i.inputs[0]), bytes, tag, name)
                                                  : transfers_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
     }
-    tickets_[{slot_.body, n, micro_batch_}] = s;
+    tickets_[{slot_.body, n, slot_.micro_batch}] = s;
   }
 
   void note_communication() {
@@ -404,15 +437,47 @@ class Executor::Impl {
     }
   }
 
-  [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? role_.variant_of[static_cast<std::size_t>(micro_batch_)] : 0; }
+  [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? plan::variant_of_micro_batch(role_, micro_batch_) : 0; }
 
-  [[nodiscard]] std::byte* place(const plan::Buffer& b) const { return (b.on_host ? host_ : arena_).at(b.offset); }
+  [[nodiscard]] static bool is_stored(const plan::Buffer& b) {
+    return b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer && b.tensor != TensorId::None;
+  }
+
+  /// A stored block as the update so many before the last one left it.
+  [[nodiscard]] std::span<std::byte> version(const plan::Buffer& b, int age) const {
+    const auto offset = b.offset + in_ring(done_ - age, b.versions) * plan::version_stride(b.bytes);
+    return {(b.on_host ? host_ : arena_).at(offset), static_cast<std::size_t>(b.bytes)};
+  }
+
+  [[nodiscard]] static std::int64_t in_ring(std::int64_t version, std::int64_t versions) {
+    return (version % versions + versions) % versions;
+  }
+
+  [[nodiscard]] Place place_of(BufferIndex b) const {
+    Place p;
+    for (;; b = role_.buffers[b].part_of) {
+      const auto& buffer = role_.buffers[b];
+      if (buffer.version != plan::WeightVersion::Delayed) p.version = buffer.version;
+      if (buffer.part_of != plan::kNoBuffer) continue;
+      p.saved = buffer.lifetime == plan::Lifetime::Saved;
+      p.versions = buffer.versions;
+      p.stride = plan::version_stride(buffer.bytes);
+      return p;
+    }
+  }
+
+  [[nodiscard]] std::int64_t version_now(plan::WeightVersion version) const {
+    if (version == plan::WeightVersion::Delayed) return slot_step_ - role_.delay;
+    return version == plan::WeightVersion::Newest ? step_ : step_ + 1;
+  }
 
   [[nodiscard]] void* data(BufferIndex b) const {
     const auto& buffer = role_.buffers[b];
     std::int64_t offset = buffer.offset;
     const auto stride = buffer.on_host ? role_.memory.host_saved_stride : role_.memory.saved_stride;
-    if (role_.memory.in_flight > 1 && is_saved(b)) offset += stride * (micro_batch_ % role_.memory.in_flight);
+    const auto& p = places_[b];
+    if (role_.memory.in_flight > 1 && p.saved) offset += stride * (saved_at_ % role_.memory.in_flight);
+    if (p.versions > 1) offset += p.stride * in_ring(version_now(p.version), p.versions);
     return (buffer.on_host ? host_ : arena_).at(offset);
   }
 
@@ -420,7 +485,6 @@ class Executor::Impl {
     while (role_.buffers[b].part_of != plan::kNoBuffer) b = role_.buffers[b].part_of;
     return role_.buffers[b].lifetime;
   }
-  [[nodiscard]] bool is_saved(BufferIndex b) const { return lifetime_of(b) == plan::Lifetime::Saved; }
 
   inline static const std::string kNothing;
   const plan::Program& program_;
@@ -429,11 +493,13 @@ class Executor::Impl {
   Communicator& world_;
   ExecutorOptions options_;
   const plan::Role& role_;
+  bool crosses_steps_;
   Arena arena_, host_;  ///< two even where the device's memory is the host's: what a plan offloads is moved
   Transfers transfers_;
   std::vector<std::vector<Prepared>> prepared_;
   plan::Slot slot_;
-  int micro_batch_ = 0;
+  int micro_batch_ = 0, saved_at_ = 0;
+  std::int64_t slot_step_ = 0, row_end_ = 1, done_ = 0;  ///< the step that the slot's micro-batch is of; steps that were done
   bool per_micro_batch_ = false, record_ = false;
   std::int64_t step_ = 0;
   double rate_ = 1;
@@ -446,6 +512,7 @@ class Executor::Impl {
     int micro_batch = -1;
     graph::Shape first;
   };
+  std::vector<Place> places_;      ///< by buffer
   std::vector<Origin> origin_of_;  ///< by buffer: of the micro-batch that was asked for last
   std::vector<std::byte> rows_;    ///< samples of which this rank wants a part
 };
@@ -457,10 +524,18 @@ int threads_per_rank(const Communicator& world) {
 Executor::Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
     : impl_(std::make_unique<Impl>(training, backend, options)) {}
 Executor::~Executor() = default;
-StepResult Executor::step(std::int64_t step, DataSource& data, bool record) { return impl_->step(step, data, record); }
+StepResult Executor::step_in_row(const StepRow& row, std::int64_t step, DataSource& data, bool record) {
+  return impl_->step(row, step, data, record);
+}
 void Executor::set_rate(double factor) { impl_->set_rate(factor); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }
-std::span<std::byte> Executor::stored(TensorId tensor) { return impl_->stored(tensor); }
+std::span<std::byte> Executor::stored(TensorId tensor, int age) { return impl_->stored(tensor, age); }
+void Executor::set_stored(TensorId tensor, std::span<const std::byte> block, int age) { impl_->set_stored(tensor, block, age); }
+int Executor::versions(TensorId tensor) const {
+  const auto* b = impl_->stored_buffer(tensor);
+  return b == nullptr ? 1 : b->versions;
+}
+void Executor::continue_after(std::int64_t steps) { impl_->continue_after(steps); }
 plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
 const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored_buffer(tensor)->layout; }
 TensorView Executor::result(TensorId tensor) const { return impl_->result(tensor); }

@@ -23,6 +23,11 @@ struct StepResult {
 /// Cores of this machine ÷ ranks of this job on it, at least 1.
 [[nodiscard]] int threads_per_rank(const Communicator& world);
 
+/// Steps that follow each other; without a flush where the plan's schedule has none.
+struct StepRow {
+  std::int64_t first = 0, end = 1;
+};
+
 struct ExecutorOptions {
   int threads = 1;
   std::uint64_t seed = 0;
@@ -46,14 +51,23 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   /// One optimizer step. `record`: keep the times of every instruction.
-  StepResult step(std::int64_t step, DataSource& data, bool record);
+  StepResult step(std::int64_t step, DataSource& data, bool record) { return step_in_row({step, step + 1}, step, data, record); }
+  /// The same, as one step of a row that is played in order. Ranks must not wait for each other between its steps.
+  StepResult step_in_row(const StepRow& row, std::int64_t step, DataSource& data, bool record);
   /// Learning rate of the steps to come, as a factor of the optimizer's.
   void set_rate(double factor);
 
   /// Bytes that were allocated: the program's arena.
   [[nodiscard]] std::int64_t arena_bytes() const;
   /// The local block of a persistent tensor on this rank; empty when this stage does not hold it. For checkpoints and export.
-  [[nodiscard]] std::span<std::byte> stored(graph::TensorId tensor);
+  /// `age`: updates before the last one, below versions().
+  [[nodiscard]] std::span<std::byte> stored(graph::TensorId tensor, int age = 0);
+  /// Sets it, wherever this rank has it.
+  void set_stored(graph::TensorId tensor, std::span<const std::byte> block, int age = 0);
+  /// Versions of a stored tensor: 1, more of weights under a schedule without a flush.
+  [[nodiscard]] int versions(graph::TensorId tensor) const;
+  /// Steps that were done before: the age of stored tensors counts from there.
+  void continue_after(std::int64_t steps);
   /// Which elements of the whole tensor that block holds, and why.
   [[nodiscard]] plan::Region stored_region(graph::TensorId tensor) const;
   [[nodiscard]] const plan::Layout& stored_layout(graph::TensorId tensor) const;

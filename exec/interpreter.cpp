@@ -98,13 +98,23 @@ void Interpreter::set_value(TensorId tensor, const graph::Value& value) {
   graph::read_into(graph::contents_of(value), type.shape, type.dtype, {}, values_[index(tensor)].data());
 }
 
-void Interpreter::run(std::int64_t step) {
+template <class Belongs>
+void Interpreter::run_those(std::int64_t step, Belongs belongs) {
   const RunContext context{seed_, step, nullptr};
-  for (const auto& task : tasks_) task->kernel->run(task->inputs, task->outputs, context);
+  for (std::size_t n = 0; n < tasks_.size(); ++n)
+    if (belongs(graph_.nodes()[n])) tasks_[n]->kernel->run(tasks_[n]->inputs, tasks_[n]->outputs, context);
   for (std::size_t t = 0; t < values_.size(); ++t) {
-    const TensorId storage = graph_.tensors()[t].stored_in;
-    if (storage != TensorId::None) set(storage, values_[t]);
+    const auto& tensor = graph_.tensors()[t];
+    if (tensor.stored_in != TensorId::None && belongs(graph_[tensor.producer])) set(tensor.stored_in, values_[t]);
   }
+}
+
+void Interpreter::run(std::int64_t step) {
+  run_those(step, [](const graph::Node&) { return true; });
+}
+
+void Interpreter::run_phase(graph::Phase phase, std::int64_t step) {
+  run_those(step, [phase](const graph::Node& n) { return n.phase == phase; });
 }
 
 std::span<const std::byte> Interpreter::get(TensorId tensor) const { return values_[index(tensor)]; }

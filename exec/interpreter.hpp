@@ -31,6 +31,8 @@ class Interpreter {
 
   /// Runs every node once. `step` reaches kernels that draw random numbers. Updated tensors are written over what they update.
   void run(std::int64_t step = 0);
+  /// The same for the nodes of one phase.
+  void run_phase(graph::Phase phase, std::int64_t step = 0);
 
   [[nodiscard]] std::span<const std::byte> get(graph::TensorId tensor) const;
   [[nodiscard]] std::vector<double> get_reals(graph::TensorId tensor) const;
@@ -38,6 +40,8 @@ class Interpreter {
 
  private:
   struct Task;
+  template <class Belongs>
+  void run_those(std::int64_t step, Belongs belongs);
   const graph::Graph& graph_;
   std::uint64_t seed_;
   std::vector<std::vector<std::byte>> values_;  ///< by tensor

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <fstream>
 
 #include "base/error.hpp"
@@ -68,6 +69,16 @@ class Recorder {
   std::int64_t first_ = 1;
 };
 
+/// Steps to play before ranks meet again: one, more where steps follow each other without a flush. Then losses are shared out and
+/// checkpoints written; what is ahead is left out, and made up for at the beginning of the next row.
+std::int64_t steps_in_row(const plan::Program& program, const TrainerOptions& options, std::int64_t done, std::int64_t left) {
+  constexpr std::int64_t kLongestRow = 50;
+  if (!plan::crosses_steps(program)) return 1;
+  const auto every = options.checkpoint.empty() ? 0 : options.checkpoint_every;
+  const auto row = std::min(left, kLongestRow);
+  return every > 0 ? std::min(row, every - done % every) : row;
+}
+
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -105,11 +116,19 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   if (options.record) recorder.emplace(program, training.graph, world, options.threads);
   if (recorder) recorder->set_first(outcome.first_step);
   std::vector<double> seconds;
+  std::deque<std::pair<StepResult, double>> played;  // and with which rate
   for (std::int64_t n = 0; n < options.steps; ++n) {
     const auto step = header.step + 1;
-    const double rate = options.rate.factor(step, outcome.first_step - 1 + options.steps);
-    executor.set_rate(rate);
-    const auto result = executor.step(step - 1, data, options.record);
+    if (played.empty()) {
+      const StepRow row{step - 1, step - 1 + steps_in_row(program, options, step - 1, options.steps - n)};
+      for (auto s = row.first; s < row.end; ++s) {
+        const double rate = options.rate.factor(s + 1, outcome.first_step - 1 + options.steps);
+        executor.set_rate(rate);
+        played.emplace_back(executor.step_in_row(row, s, data, options.record), rate);
+      }
+    }
+    const auto [result, rate] = std::move(played.front());
+    played.pop_front();
     StepReport report{step, shared_loss(world, result.loss),
                       world.size() == 1 ? result.end - result.begin : world.max(result.end - result.begin), rate};
     outcome.losses.push_back(report.loss);
@@ -119,7 +138,7 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
     if (world.rank() == 0 && options.on_step) options.on_step(report);
     header.step = step;
     progress.advance("steps", static_cast<double>(n + 1), static_cast<double>(options.steps));
-    const bool stop = world.max(progress.stop_requested() ? 1 : 0) > 0;
+    const bool stop = played.empty() && world.max(progress.stop_requested() ? 1 : 0) > 0;
     const bool last = stop || n + 1 == options.steps;
     const bool due = options.checkpoint_every > 0 && step % options.checkpoint_every == 0;
     if (!options.checkpoint.empty() && (last || due)) save_checkpoint(options.checkpoint, header, executor, training);

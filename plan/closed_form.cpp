@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "plan/collectives/exchange.hpp"
 #include "plan/playing.hpp"
+#include "plan/steady.hpp"
 #include "platforms/fabric.hpp"
 
 namespace rehearsal::plan {
@@ -40,7 +41,7 @@ class Player {
   Player(Play& play, int rank) : play_(play), rank_(rank), role_(play.request.program.role(rank)) {
     for (const auto& body : role_.bodies)
       finished_.emplace_back(body.instructions.size(),
-                             std::vector<double>(static_cast<std::size_t>(play.request.program.micro_batches), 0.0));
+                             std::vector<double>(static_cast<std::size_t>(numbered_micro_batches(play.request.program)), 0.0));
   }
 
   /// Runs until the end or until a message is missing. True when something was done.
@@ -176,6 +177,11 @@ class ClosedForm final : public StepEvaluator {
   [[nodiscard]] std::string_view name() const override { return "closed"; }
 
   [[nodiscard]] StepCost evaluate(const EvaluationRequest& request) override {
+    return crosses_steps(request.program) ? steady_step(request, played) : played(request);
+  }
+
+ private:
+  static StepCost played(const EvaluationRequest& request) {
     Play play{request, platforms::Fabric(request.platform), representatives(request.program), {}};
     std::vector<Player> players;
     for (int rank : play.rank_of_stage) players.emplace_back(play, rank);
@@ -195,7 +201,6 @@ class ClosedForm final : public StepEvaluator {
     return cost;
   }
 
- private:
   static std::size_t stage_index(const Program& program, const Play& play, int rank) {
     const auto same = [&](int other) { return program.role(other).stage == program.role(rank).stage; };
     return static_cast<std::size_t>(std::find_if(play.rank_of_stage.begin(), play.rank_of_stage.end(), same) - play.rank_of_stage.begin());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <tuple>
 
 namespace rehearsal::plan {
 
@@ -18,12 +20,13 @@ Stream stream_on(const costmodel::CostModel& model, const Instruction& i) {
 }
 
 int micro_batch_of(const Program& program, const Role& role, const Slot& slot, const Dependency& d) {
-  if (!per_micro_batch(role.bodies[d.body].kind)) return 0;
-  return per_micro_batch(role.bodies[slot.body].kind) ? slot.micro_batch : program.micro_batches - 1;
+  const auto& body = role.bodies[d.body];
+  if (!per_micro_batch(body.kind)) return slot.micro_batch - slot.micro_batch % program.micro_batches;
+  return per_micro_batch(role.bodies[slot.body].kind) ? slot.micro_batch : slot.micro_batch + last_micro_batch(program, body);
 }
 
 std::size_t variant_in(const Role& role, const Slot& slot) {
-  return per_micro_batch(role.bodies[slot.body].kind) ? role.variant_of[static_cast<std::size_t>(slot.micro_batch)] : 0;
+  return per_micro_batch(role.bodies[slot.body].kind) ? variant_of_micro_batch(role, slot.micro_batch) : 0;
 }
 
 const costmodel::Estimate& estimate_in(const RoleCosts& costs, const Role& role, const Slot& slot, std::size_t instruction) {
@@ -90,16 +93,25 @@ std::size_t instructions_in_rings(const Program& program, const Role& role) {
 }  // namespace
 
 std::vector<int> representatives(const Program& program) {
-  using Work = std::pair<std::int64_t, std::size_t>;
-  std::map<int, std::pair<Work, int>> best;
+  struct Best {
+    /// Samples; instructions where ranks of a ring differ in them; bytes of all local tensors, which grow with the blocks.
+    std::tuple<std::int64_t, std::size_t, std::int64_t> size;
+    int rank;
+  };
+  std::vector<std::int64_t> bytes;
+  for (const auto& role : program.roles)
+    bytes.push_back(std::accumulate(role.buffers.begin(), role.buffers.end(), std::int64_t{0},
+                                    [](std::int64_t sum, const Buffer& b) { return sum + b.bytes; }));
+  std::map<int, Best> best;
   for (int rank = 0; rank < program.ranks; ++rank) {
-    Work own{0, instructions_in_rings(program, program.role(rank))};
-    for (int m = 0; m < program.micro_batches; ++m) own.first += samples(program, rank, m).count;
-    auto& entry = best.try_emplace(program.role(rank).stage, own, rank).first->second;
-    if (own > entry.first) entry = {own, rank};
+    std::int64_t count = 0;
+    for (int m = 0; m < program.micro_batches; ++m) count += samples(program, rank, m).count;
+    const std::tuple own{count, instructions_in_rings(program, program.role(rank)), bytes[program.role_of[static_cast<std::size_t>(rank)]]};
+    auto& entry = best.try_emplace(program.role(rank).stage, Best{own, rank}).first->second;
+    if (own > entry.size) entry = {own, rank};
   }
   std::vector<int> ranks;
-  for (const auto& [stage, entry] : best) ranks.push_back(entry.second);
+  for (const auto& [stage, entry] : best) ranks.push_back(entry.rank);
   return ranks;
 }
 

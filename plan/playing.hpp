@@ -43,7 +43,8 @@ void set_step(const EvaluationRequest&, const RankAccount& last, double end, Ste
 /// Idle power over the whole step, and the rest of the busy power while the compute stream is busy. Sets devices_energy.
 void set_device_energy(const EvaluationRequest&, const std::function<double(int rank)>& busy_seconds, StepCost&);
 
-/// One rank for every stage, in order of stages, of the replica with most samples, and in a ring the rank with most blocks to compute.
+/// One rank for every stage, in order of stages: of those of the replica with most samples the one with most to compute in rings, then the
+/// one with the largest blocks.
 [[nodiscard]] std::vector<int> representatives(const Program&);
 
 }  // namespace rehearsal::plan

@@ -84,7 +84,7 @@ const graph::Attributes& attributes_of(const Role& role, const Instruction& i, c
 Coordinates position(const Program& program, int rank, int micro_batch) {
   Coordinates at;
   for (const auto& axis : program.sharding->axes)
-    at.push_back(axis.in_time ? std::max(micro_batch, 0) : axis_position(program, rank, axis.name).second);
+    at.push_back(axis.in_time ? std::max(micro_batch, 0) % program.micro_batches : axis_position(program, rank, axis.name).second);
   return at;
 }
 
@@ -126,14 +126,26 @@ Identity identity(const Role& role, std::uint16_t body, std::uint32_t instructio
           micro_batch, instruction};
 }
 
+bool crosses_steps(const Program& program) {
+  return std::any_of(program.roles.begin(), program.roles.end(), [](const Role& r) { return r.delay > 0 || !r.opening.empty(); });
+}
+
+int last_micro_batch(const Program& program, const Body& body) {
+  return body.first + (program.micro_batches - 1 - body.first) / body.every * body.every;
+}
+
+std::size_t variant_of_micro_batch(const Role& role, int micro_batch) {
+  return role.variant_of[static_cast<std::size_t>(micro_batch) % role.variant_of.size()];
+}
+
 bool runs(const Program& program, const Instruction& instruction, int micro_batch) {
   switch (instruction.when) {
     case When::Always:
       return true;
     case When::FirstMicroBatch:
-      return micro_batch == 0;
+      return micro_batch % program.micro_batches == 0;
     case When::LastMicroBatch:
-      return micro_batch == program.micro_batches - 1;
+      return micro_batch % program.micro_batches == program.micro_batches - 1;
   }
   return true;
 }

@@ -79,6 +79,13 @@ enum class Lifetime : std::uint8_t {
   Transient,   ///< within one body
 };
 
+/// Without a flush weights exist in several versions; which one a reference means, counted in updates that made it.
+enum class WeightVersion : std::uint8_t {
+  Delayed,  ///< of the step that a slot belongs to, less Role::delay: what its passes compute with
+  Newest,   ///< what an update starts from
+  Next,     ///< what it makes
+};
+
 using BufferIndex = std::uint32_t;
 inline constexpr BufferIndex kNoBuffer = 0xFFFFFFFFU;
 
@@ -98,9 +105,11 @@ struct Buffer {
   Layout layout;                             ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
   graph::NodeId user = graph::NodeId::None;  ///< of constants and windows: whose operand it is, which decides the region
   std::uint16_t operand = 0;
-  Turn turn;             ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
-  bool sent = false;     ///< read by an asynchronous Send: kept until its micro-batch has ended
-  bool on_host = false;  ///< in the host's memory, an arena of its own, instead of the device's
+  Turn turn;                  ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
+  bool sent = false;          ///< read by an asynchronous Send: kept until its micro-batch has ended
+  bool on_host = false;       ///< in the host's memory, an arena of its own, instead of the device's
+  std::int32_t versions = 1;  ///< of weights: so many follow each other in memory, version v in place v mod versions
+  WeightVersion version = WeightVersion::Delayed;  ///< that this view of such weights means
 };
 
 /// Refers to an earlier instruction of the same rank. Between two per-micro-batch bodies: of the same micro-batch;
@@ -166,12 +175,13 @@ struct Body {
   BodyKind kind = BodyKind::Forward;
   std::uint16_t chunk = 0;  ///< model chunk of interleaved schedules
   std::vector<Instruction> instructions;
+  std::int32_t first = 0, every = 1;  ///< micro-batches that pass it: first, first + every, ...
 };
 
 /// One entry of a role's timetable.
 struct Slot {
   std::uint16_t body = 0;
-  std::int32_t micro_batch = 0;  ///< 0 for bodies that run once
+  std::int32_t micro_batch = 0;  ///< 0 for bodies that run once; those from Program::micro_batches on are of the steps that follow
 };
 
 /// Peak of a role's arena and what it is made of at the peak.
@@ -195,6 +205,8 @@ struct Role {
   std::vector<Redistribution> redistributions;
   std::vector<Body> bodies;
   std::vector<Slot> slots;
+  std::vector<Slot> opening;                  ///< before the first of several steps without a flush: what their slots run ahead with
+  std::int32_t delay = 0;                     ///< updates by which the weights that a step uses are older than the newest
   std::vector<std::int64_t> variant_samples;  ///< samples per micro-batch, by variant
   std::vector<std::uint8_t> variant_of;       ///< by micro-batch
   MemoryPlan memory;
@@ -256,6 +268,13 @@ struct Identity {
 };
 [[nodiscard]] Identity identity(const Role&, std::uint16_t body, std::uint32_t instruction, int micro_batch);
 
+/// Does the plan's schedule let steps follow each other without a flush (PipeDream)? Slots then run ahead into later steps, and passes
+/// use weights of earlier ones: different mathematics.
+[[nodiscard]] bool crosses_steps(const Program&);
+/// Of a body that runs once per micro-batch.
+[[nodiscard]] int last_micro_batch(const Program&, const Body&);
+/// Which of a role's shapes a micro-batch has, those of steps that follow included.
+[[nodiscard]] std::size_t variant_of_micro_batch(const Role&, int micro_batch);
 /// True when the instruction runs for this micro-batch (see When).
 [[nodiscard]] bool runs(const Program&, const Instruction&, int micro_batch);
 

@@ -20,6 +20,7 @@ using Ordered = nlohmann::ordered_json;
 constexpr int kSchema = 1;
 constexpr std::array<std::string_view, 3> kWhen{"always", "first micro-batch", "last micro-batch"};
 constexpr std::array<std::string_view, 4> kLifetimes{"persistent", "step", "saved", "transient"};
+constexpr std::array<std::string_view, 3> kVersions{"delayed", "newest", "next"};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
 constexpr std::array<std::string_view, 5> kReductions{graph::name(graph::LabelKind::Parallel), graph::name(graph::LabelKind::Sum),
                                                       graph::name(graph::LabelKind::Max), graph::name(graph::LabelKind::Min),
@@ -52,6 +53,8 @@ Ordered buffer_json(const Buffer& b, const graph::Graph& g) {
             {"offset", b.offset}};
   if (b.tensor != graph::TensorId::None) j["tensor"] = g[b.tensor].name;
   if (b.part_of != kNoBuffer) j["part_of"] = b.part_of, j["part_offset"] = b.part_offset;
+  if (b.versions > 1) j["versions"] = b.versions;
+  if (b.version != WeightVersion::Delayed) j["version"] = text_of(kVersions, b.version);
   return j;
 }
 
@@ -102,9 +105,13 @@ Ordered role_json(const Role& role, const graph::Graph& g) {
   for (const auto& body : role.bodies) {
     auto list = Ordered::array();
     for (const auto& i : body.instructions) list.push_back(instruction_json(role, i, g));
-    j["bodies"].push_back({{"kind", std::string(name(body.kind))}, {"chunk", body.chunk}, {"instructions", std::move(list)}});
+    j["bodies"].push_back({{"kind", std::string(name(body.kind))}, {"chunk", body.chunk}});
+    if (body.every > 1) j["bodies"].back()["first"] = body.first, j["bodies"].back()["every"] = body.every;
+    j["bodies"].back()["instructions"] = std::move(list);
   }
   for (const auto& s : role.slots) j["slots"].push_back({s.body, s.micro_batch});
+  for (const auto& s : role.opening) j["opening"].push_back({s.body, s.micro_batch});
+  if (role.delay > 0) j["delay"] = role.delay;
   return j;
 }
 
@@ -231,7 +238,9 @@ class RoleReader {
     read_kernels();
     read_communication();
     read_bodies();
-    read_slots();
+    role_.delay = entry_.get_or<std::int32_t>("delay", 0);
+    read_slots(entry_.get<std::vector<std::pair<std::uint16_t, std::int32_t>>>("slots"), role_.slots);
+    read_slots(entry_.get_or<std::vector<std::pair<std::uint16_t, std::int32_t>>>("opening", {}), role_.opening);
   }
 
  private:
@@ -297,6 +306,10 @@ class RoleReader {
     const auto entries = entry_.entries("bodies");
     for (const auto& e : entries) {
       Body body{e.one_of<BodyKind>("kind", names_of<BodyKind, 4>()), e.get<std::uint16_t>("chunk"), {}};
+      body.first = e.get_or<std::int32_t>("first", 0);
+      body.every = e.get_or<std::int32_t>("every", 1);
+      if (body.every < 1 || body.first < 0 || body.first >= body.every)
+        e.refuse("first and every are not those of a share of micro-batches");
       for (const auto& i : e.entries("instructions")) body.instructions.push_back(instruction(i));
       role_.bodies.push_back(std::move(body));
     }
@@ -361,12 +374,15 @@ class RoleReader {
     return list;
   }
 
-  void read_slots() {
-    role_.slots.clear();
-    for (const auto& [body, micro_batch] : entry_.get<std::vector<std::pair<std::uint16_t, std::int32_t>>>("slots")) {
-      if (body >= role_.bodies.size() || micro_batch < 0 || micro_batch >= program_.micro_batches)
+  /// Forward passes may be of the steps that follow, as far as the plan's own run ahead.
+  void read_slots(const std::vector<std::pair<std::uint16_t, std::int32_t>>& entries, std::vector<Slot>& slots) {
+    const auto ahead = static_cast<std::int32_t>(role_.opening.size());
+    slots.clear();
+    for (const auto& [body, micro_batch] : entries) {
+      const bool forward = body < role_.bodies.size() && role_.bodies[body].kind == BodyKind::Forward;
+      if (body >= role_.bodies.size() || micro_batch < 0 || micro_batch >= program_.micro_batches + (forward ? ahead : 0))
         entry_.refuse("a slot is [body, micro-batch]: there is no [" + std::to_string(body) + ", " + std::to_string(micro_batch) + "]");
-      role_.slots.push_back({body, micro_batch});
+      slots.push_back({body, micro_batch});
     }
   }
 

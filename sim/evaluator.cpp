@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "plan/steady.hpp"
 #include "sim/playback.hpp"
 
 namespace rehearsal::sim {
@@ -59,11 +60,16 @@ class Full final : public plan::StepEvaluator {
   [[nodiscard]] std::string_view name() const override { return "full"; }
 
   [[nodiscard]] plan::StepCost evaluate(const plan::EvaluationRequest& request) override {
+    const auto once = [this](const plan::EvaluationRequest& r) { return played(r, network_); };
+    return plan::crosses_steps(request.program) ? plan::steady_step(request, once) : once(request);
+  }
+
+  static plan::StepCost played(const plan::EvaluationRequest& request, NetworkOf network) {
     const auto& program = request.program;
     PlaybackOptions options;
     options.ranks = all_ranks(program);
     if (request.keep_timeline) options.recorded = program.ranks <= kRecordedRanks ? options.ranks : first_of_roles(program);
-    auto cost = play(request, std::move(options), network_);
+    auto cost = play(request, std::move(options), network);
     plan::set_device_energy(
         request, [&](int rank) { return cost.busy_seconds[static_cast<std::size_t>(rank)]; }, cost);
     return cost;
@@ -84,13 +90,18 @@ class Folded final : public plan::StepEvaluator {
   [[nodiscard]] std::string_view name() const override { return "folded"; }
 
   [[nodiscard]] plan::StepCost evaluate(const plan::EvaluationRequest& request) override {
+    return plan::crosses_steps(request.program) ? plan::steady_step(request, played) : played(request);
+  }
+
+ private:
+  static plan::StepCost played(const plan::EvaluationRequest& request) {
     const auto& program = request.program;
     const auto ranks = plan::representatives(program);
     const auto alike = [&](int rank) {
       return program.role_of[static_cast<std::size_t>(rank)] ==
              program.role_of[static_cast<std::size_t>(ranks[stage_index(program, ranks, rank)])];
     };
-    if (!std::ranges::all_of(all_ranks(program), alike)) return full_evaluator()->evaluate(request);
+    if (!std::ranges::all_of(all_ranks(program), alike)) return Full::played(request, fluid_network);
     PlaybackOptions options{ranks, request.keep_timeline ? ranks : std::vector<int>{}, true};
     auto cost = play(request, std::move(options), fluid_network);
     plan::set_device_energy(

@@ -1,6 +1,7 @@
 #include "sim/timetable.hpp"
 
 #include "plan/playing.hpp"
+#include "plan/steady.hpp"
 
 namespace rehearsal::sim {
 namespace {
@@ -62,7 +63,7 @@ void add_run(const plan::EvaluationRequest& request, std::size_t role, Timetable
 Timetable timetable_of(const plan::EvaluationRequest& request, std::size_t role_index) {
   Timetable table;
   table.role = &request.program.roles[role_index];
-  Index index(*table.role, request.program.micro_batches);
+  Index index(*table.role, plan::numbered_micro_batches(request.program));
   for (std::uint32_t s = 0; s < table.role->slots.size(); ++s) {
     const auto& slot = table.role->slots[s];
     const auto& instructions = table.role->bodies[slot.body].instructions;

@@ -41,7 +41,7 @@ void TraceBuilder::add(int rank, int step, std::span<const plan::TimedInstructio
 std::uint32_t TraceBuilder::kind_of(RankTrace& rank, const plan::TimedInstruction& p) {
   const auto& role = program_.role(rank.rank);
   const bool repeated = plan::per_micro_batch(role.bodies[p.body].kind);
-  const std::uint64_t variant = repeated ? role.variant_of[static_cast<std::size_t>(p.micro_batch)] : 0;
+  const std::uint64_t variant = repeated ? plan::variant_of_micro_batch(role, p.micro_batch) : 0;
   const std::uint64_t key = (std::uint64_t{p.body} << 48) | (variant << 40) | p.instruction;
   auto& known = known_[static_cast<std::size_t>(&rank - trace_.ranks.data())];
   const auto at = std::lower_bound(known.begin(), known.end(), key, [](const auto& entry, std::uint64_t k) { return entry.first < k; });
@@ -56,7 +56,7 @@ EventKind TraceBuilder::describe(int rank, const plan::TimedInstruction& p) cons
   const auto& role = program_.role(rank);
   const auto& body = role.bodies[p.body];
   const auto& i = body.instructions[p.instruction];
-  const std::size_t variant = plan::per_micro_batch(body.kind) ? role.variant_of[static_cast<std::size_t>(p.micro_batch)] : 0;
+  const std::size_t variant = plan::per_micro_batch(body.kind) ? plan::variant_of_micro_batch(role, p.micro_batch) : 0;
   EventKind kind;
   kind.identity = plan::identity(role, p.body, p.instruction, 0);
   if (i.node != graph::NodeId::None)

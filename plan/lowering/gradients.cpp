@@ -127,7 +127,7 @@ void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_
   // Of several chunks, and of both parts of a backward pass, the one that runs last: bodies are opened in that order.
   auto& last = buckets_[bucket].last;
   last = std::max(last, weights_.empty() ? body : weights_.front());
-  if (--buckets_[bucket].missing > 0) return;
+  if (--buckets_[bucket].missing > 0 || has_twin()) return;
   reduce_bucket(bucket, c_.plan.overlap ? last : update_);
 }
 

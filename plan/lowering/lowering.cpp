@@ -95,6 +95,13 @@ void warn_about_statistics(const graph::Graph& g, Program& program) {
                              "statistics are still those of the whole batch");
 }
 
+void warn_about_delays(Program& program) {
+  const auto& row = schedule_of(program.plan);
+  if (!row.asynchronous) return;
+  program.warnings.push_back("schedule=" + std::string(row.name) + ": steps follow each other without a flush, and " +
+                             std::string(row.gradients) + ": different mathematics from those of one process");
+}
+
 void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Program& program) {
   for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
     const auto& use = sharding.use[a];
@@ -114,7 +121,7 @@ void build_roles(LoweringContext& context, Program& program) {
     const int stage = pipeline < program.axes.size() ? coordinate(program, rank, pipeline) : 0;
     const auto [at, fresh] =
         known.try_emplace({stage, classes.of(position(program, rank, 0))}, static_cast<std::uint32_t>(program.roles.size()));
-    if (fresh) program.roles.push_back(RoleBuilder(context, stage, rank).build());
+    if (fresh) program.roles.push_back(build_role(context, stage, rank));
     program.role_of.push_back(at->second);
   }
 }
@@ -140,7 +147,7 @@ std::int64_t arena_bytes(LoweringContext& context, int stage, const Recomputatio
   const auto& program = context.program;
   const auto pipeline = axis_named(program.axes, "pp");
   const int rank = pipeline < program.axes.size() ? stage * program.axes[pipeline].stride : 0;
-  return RoleBuilder(context, stage, rank).build().memory.arena_bytes;
+  return build_role(context, stage, rank).memory.arena_bytes;
 }
 
 Recomputation recomputation_of(LoweringContext& context, const ForwardResults& results) {
@@ -202,7 +209,7 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   const auto& p = plan;
   for (const auto& row : kUnsupported)
     if (row.used(p)) violations.push_back({std::string(row.key), "is not lowered by this version", "leave it at its neutral value"});
-  for (auto& violation : schedule_violations(p)) violations.push_back(std::move(violation));
+  for (auto& violation : schedule_violations(p, micro_batches_of(training.batch, p))) violations.push_back(std::move(violation));
   if (training.batch < p.dp)
     violations.push_back({"dp", std::to_string(p.dp) + " replicas of a batch of " + std::to_string(training.batch),
                           "use at most dp=" + std::to_string(training.batch) + " or a larger batch"});
@@ -250,17 +257,19 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   warn_about_replicas(sharding, training.graph, program);
   warn_about_idle_keys(plan, program);
   warn_about_statistics(training.graph, program);
+  warn_about_delays(program);
   Plan cut = plan;
   cut.pp = parts(schedule_of(plan).placement, pipeline_shape(plan, program.micro_batches));
   auto stages = assign_stages(training, cut, options.node_cost);
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
-                          axes.size(), {},   {},      {},      {}};
+                          axes.size(), {},   {},      {},      {},       {}};
   const auto time = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& a) { return a.in_time; });
   context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   check_stages_of_rings(context);
+  if (pipeline.schedule->asynchronous) context.of_weights = nodes_of_weights(training, sharding);
   set_kept_results(context);
   build_roles(context, program);
   return program;

@@ -30,6 +30,11 @@ std::uint32_t RoleBuilder::channel(TensorId t, int to_stage) const {
   return static_cast<std::uint32_t>(graph::index(t)) * static_cast<std::uint32_t>(c_.plan.pp) + static_cast<std::uint32_t>(to_stage);
 }
 
+std::int32_t RoleBuilder::message(int other_stage, std::uint32_t channel) {
+  role_.messages.push_back({(other_stage - stage_) * direction_, channel});
+  return static_cast<std::int32_t>(role_.messages.size()) - 1;
+}
+
 void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
   if (c_.plan.pp == 1 || c_.stages[n] == kAnyStage) return;
   for (auto t : g_[n].outputs) {
@@ -48,8 +53,7 @@ void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
       send.tensor = t;
       send.inputs = {in_format(b, found, Format::Plain, body)};
       role_.buffers[base(send.inputs.front())].sent = true;
-      send.message = static_cast<std::int32_t>(role_.messages.size());
-      role_.messages.push_back({to - stage_, channel(t, to)});
+      send.message = message(to, channel(t, to));
       emit(body, std::move(send));
       // The micro-batch has not ended before its backward pass: the buffer must outlive the body it was filled in.
       auto& lifetime = role_.buffers[base(role_.bodies[body].instructions.back().inputs.front())].lifetime;
@@ -95,8 +99,7 @@ BufferIndex RoleBuilder::receive(TensorId t, std::uint16_t body) {
   receive.phase = g_[g_[t].producer].phase;
   receive.tensor = t;
   receive.outputs = {b};
-  receive.message = static_cast<std::int32_t>(role_.messages.size());
-  role_.messages.push_back({from - stage_, channel(t, stage_)});
+  receive.message = message(from, channel(t, stage_));
   emit(where, std::move(receive));
   if (per_micro_batch(role_.bodies[where].kind) && time_summed_.contains(t)) accumulated(t, b, where);
   return b;
@@ -112,15 +115,15 @@ void RoleBuilder::exchange_updated_parameters() {
       if (c_.stages[n] != kAnyStage && c_.stages[n] != owner) readers.insert(c_.stages[n]);
     for (int reader : readers) {
       if (stage_ != owner && stage_ != reader) continue;
+      refuse_ages(p.value, owner, reader);
       Instruction i;
       const bool sends = stage_ == owner;
       i.kind = sends ? InstructionKind::Send : InstructionKind::Receive;
       i.stream = sends ? Stream::Send : Stream::Receive;
       i.phase = Phase::Update;
       i.tensor = p.value;
-      (sends ? i.inputs : i.outputs).push_back(stored_buffer(p.value));
-      i.message = static_cast<std::int32_t>(role_.messages.size());
-      role_.messages.push_back({sends ? reader - stage_ : owner - stage_, channel(p.value, reader)});
+      (sends ? i.inputs : i.outputs).push_back(version_of(stored_buffer(p.value), WeightVersion::Next));
+      i.message = message(sends ? reader : owner, channel(p.value, reader));
       emit(update_, std::move(i));
     }
   }

@@ -32,6 +32,7 @@ BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body
   const auto& tensor = g_[t];
   if (tensor.role == graph::Role::Input) return input_block(t, n, index, body);
   const int conversion = c_.sharding.fed_by[graph::index(n)][index];
+  const bool updates = g_[n].phase == Phase::Update && !c_.of_weights.empty() && tensor.role == graph::Role::Parameter;
   const auto find_any = [&](int wanted) {
     for (auto format : {Format::Plain, Format::ChannelsLast})
       if (const auto at = buffers_.find({t, wanted, format, false}); at != buffers_.end()) return at->second;
@@ -39,9 +40,12 @@ BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body
   };
   if (conversion >= 0)
     // What a later body converts is not there yet when an earlier one runs.
-    if (const auto known = find_any(conversion); known != kNoBuffer && is_written_before(known, body)) return known;
+    if (const auto known = find_any(conversion);
+        known != kNoBuffer && is_written_before(known, body) && (!updates || home_[base(known)] == body))
+      return known;
   BufferIndex source = find_any(-1);
   if (source == kNoBuffer && is_stored(tensor.role)) source = stored_buffer(t);
+  if (source != kNoBuffer && updates) source = version_of(source, WeightVersion::Newest);
   if (source != kNoBuffer && tensor.role == graph::Role::Slot && role_.buffers[source].on_host) source = brought_from_host(source, body);
   if (source == kNoBuffer && c_.recomputation.drops(t)) {
     make_again(t, body);

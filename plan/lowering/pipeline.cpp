@@ -31,6 +31,10 @@ Pipeline pipeline_of(const graph::TrainingGraph& training, const Plan& plan, int
   Pipeline pipeline;
   pipeline.schedule = &schedule_of(plan);
   pipeline.shape = pipeline_shape(plan, micro_batches);
+  if (pipeline.schedule->placement == Placement::Both) {
+    pipeline.copies = pipeline.shape.chunks;
+    pipeline.shape.chunks = 1;
+  }
   pipeline.places = places_of_parts(*pipeline.schedule, pipeline.shape);
   pipeline.part_of_node = parts.of_node;
   for (auto& part : parts.of_node)

@@ -246,7 +246,7 @@ BufferIndex RoleBuilder::redistributed(const ConversionStep& step, BufferIndex s
 /// Writes what an update made to where it is stored, which lies in another layout.
 void RoleBuilder::store_converted(TensorId t, BufferIndex source, std::uint16_t body) {
   const auto& conversion = c_.sharding.conversions[static_cast<std::size_t>(conversion_into_storage(t))];
-  const auto stored = stored_buffer(g_[t].stored_in);
+  const auto stored = version_of(stored_buffer(g_[t].stored_in), WeightVersion::Next);
   BufferIndex b = source;
   for (std::size_t i = 0; i + 1 < conversion.steps.size(); ++i) b = apply_step(conversion, conversion.steps[i], b, body);
   const auto& last = conversion.steps.back();

@@ -13,9 +13,14 @@ using graph::NodeId;
 using graph::Phase;
 using graph::TensorId;
 
-RoleBuilder::RoleBuilder(const LoweringContext& context, int stage, int rank) : c_(context), g_(context.training.graph), stage_(stage) {
-  role_.stage = stage;
+RoleBuilder::RoleBuilder(const LoweringContext& context, const Place& place)
+    : c_(context),
+      g_(context.training.graph),
+      stage_(place.copy == 0 ? place.stage : context.plan.pp - 1 - place.stage),
+      direction_(place.copy == 0 ? 1 : -1) {
+  role_.stage = place.stage;
   const auto& program = c_.program;
+  const int rank = place.rank;
   for (int m = 0; m < program.micro_batches; ++m) {
     const auto count = samples(program, rank, m).count;
     auto known = std::find(role_.variant_samples.begin(), role_.variant_samples.end(), count);
@@ -42,9 +47,7 @@ Role RoleBuilder::build() && {
   lower_nodes();
   exchange_updated_parameters();
   emit_report();
-  emit_slots();
   if (c_.plan.overlap) prefetch_parameters(role_, c_.options.bucket_bytes);
-  plan_memory(role_, c_.pipeline.schedule->in_flight(stage_, c_.pipeline.shape));
   return std::move(role_);
 }
 
@@ -62,6 +65,7 @@ void RoleBuilder::open_bodies() {
   for (int c = chunks - 1; c >= 0; --c) backward_[static_cast<std::size_t>(c)] = open(BodyKind::Backward, c);
   if (c_.pipeline.schedule->splits_backward) weights_ = forward_;
   for (auto c = static_cast<int>(weights_.size()) - 1; c >= 0; --c) weights_[static_cast<std::size_t>(c)] = open(BodyKind::Backward, c);
+  if (has_twin()) exchange_ = open(BodyKind::Update, 0);
   update_ = open(BodyKind::Update, 0);
 }
 
@@ -81,7 +85,8 @@ bool RoleBuilder::runs_here(NodeId n) const { return c_.stages[n] == stage_; }
 
 std::uint16_t RoleBuilder::body_of(NodeId n) const {
   const auto part = c_.sharding.parts[graph::index(n)];
-  if (part == LoopPart::Before) return prologue_;
+  const bool as_weights = !c_.of_weights.empty() && c_.of_weights[graph::index(n)];
+  if (part == LoopPart::Before && !as_weights) return prologue_;
   if (part == LoopPart::After || g_[n].phase == Phase::Update) return update_;
   const auto chunk = static_cast<std::size_t>(c_.pipeline.chunk(n));
   if (g_[n].phase == Phase::Forward) return forward_[chunk];
@@ -97,7 +102,8 @@ int RoleBuilder::conversion_into_storage(TensorId t) const {
 void RoleBuilder::lower_nodes() {
   const auto turn = [&](std::uint16_t body) { return body == update_ ? 2 : runs_late(body) ? 1 : 0; };
   bool in_backward = false;
-  for (int now = 0; now < 3; ++now)
+  for (int now = 0; now < 3; ++now) {
+    if (now == 2 && has_twin()) add_up_with_twin();
     for (std::size_t n = 0; n < g_.nodes().size(); ++n) {
       const auto id = static_cast<NodeId>(n);
       if (g_[id].phase == Phase::Backward && !in_backward) forget_for_backward();
@@ -107,6 +113,7 @@ void RoleBuilder::lower_nodes() {
       const auto body = everywhere ? update_ : body_of(id);
       if (turn(body) == now) lower_node(id, body);
     }
+  }
 }
 
 void RoleBuilder::lower_node(NodeId n, std::uint16_t body) {
@@ -222,7 +229,7 @@ BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
   if (again_ && (g_[t].role == graph::Role::Updated || buffers_.contains(key))) return new_buffer(std::move(buffer), nullptr);
   if (g_[t].role == graph::Role::Updated) {
     if (const auto at = at_work_.find(g_[t].stored_in); at != at_work_.end()) return buffers_[key] = at->second;
-    if (conversion_into_storage(t) < 0) return buffers_[key] = stored_buffer(g_[t].stored_in);
+    if (conversion_into_storage(t) < 0) return buffers_[key] = version_of(stored_buffer(g_[t].stored_in), WeightVersion::Next);
     buffer.category = MemoryCategory::Communication;
     return new_buffer(std::move(buffer), &key);
   }
@@ -245,6 +252,7 @@ BufferIndex RoleBuilder::new_workspace(const std::string& node, Bytes size) {
 
 std::uint32_t RoleBuilder::emit(std::uint16_t body, Instruction instruction) {
   instruction.again = again_;
+  refuse_crossing(instruction, body);
   if (!stash_awaited_ && instruction.stream == Stream::Compute) instruction.after.push_back(awaited_stash_), stash_awaited_ = true;
   add_dependencies(instruction);
   auto& list = role_.bodies[body].instructions;
@@ -287,18 +295,6 @@ void RoleBuilder::emit_report() {
   report.tensor = loss;
   report.inputs = {result};
   emit(update_, std::move(report));
-}
-
-void RoleBuilder::emit_slots() {
-  const auto add = [&](std::uint16_t body, int micro_batch) {
-    if (!role_.bodies[body].instructions.empty()) role_.slots.push_back({body, micro_batch});
-  };
-  add(prologue_, 0);
-  for (const auto& slot : c_.pipeline.schedule->order(stage_, c_.pipeline.shape)) {
-    const auto& bodies = !slot.backward ? forward_ : slot.part == GradientPart::Weights ? weights_ : backward_;
-    add(bodies[static_cast<std::size_t>(slot.chunk)], slot.micro_batch);
-  }
-  add(update_, 0);
 }
 
 // ---- buffers
@@ -378,6 +374,9 @@ BufferIndex RoleBuilder::stored_buffer(TensorId t) {
   auto buffer = describe(t, c_.sharding.layout(t), shapes_of(t, c_.sharding.layout(t)), prologue_);
   buffer.lifetime = Lifetime::Persistent;
   buffer.on_host = lives_on_host(t);
+  const auto& trained = c_.training.parameters;
+  if (std::any_of(trained.begin(), trained.end(), [t](const auto& p) { return p.value == t && p.update != NodeId::None; }))
+    buffer.versions = delay() + 1;
   return new_buffer(std::move(buffer), &key);
 }
 

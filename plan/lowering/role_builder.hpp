@@ -31,12 +31,25 @@ struct LoweringContext {
   Recomputation recomputation;         ///< stashed results are dropped, too
   Stashing stashing;
   std::map<graph::NodeId, std::vector<graph::TensorId>> stashed_after;  ///< by the last node of the forward pass that uses them
+  std::vector<bool> of_weights;  ///< [node]: computed from weights alone; empty unless steps use weights of different ages
 };
+
+/// The role of a rank of a stage.
+[[nodiscard]] Role build_role(const LoweringContext&, int stage, int rank);
+
+/// Nodes that run once a step where there is a flush, and read what is trained.
+[[nodiscard]] std::vector<bool> nodes_of_weights(const graph::TrainingGraph&, const Sharding&);
 
 class RoleBuilder {
  public:
-  /// `rank` stands for the role.
-  RoleBuilder(const LoweringContext& context, int stage, int rank);
+  /// What one rank does of the pipeline, or of one of its copies: the second one goes from the last stage to the first.
+  struct Place {
+    int stage = 0;
+    int rank = 0;  ///< stands for the role
+    int copy = 0;
+  };
+  RoleBuilder(const LoweringContext& context, const Place& place);
+  /// Bodies without slots, and buffers without places.
   [[nodiscard]] Role build() &&;
 
  private:
@@ -108,7 +121,15 @@ class RoleBuilder {
   std::uint32_t emit(std::uint16_t body, Instruction instruction);
   void add_dependencies(Instruction& instruction) const;
   void emit_report();
-  void emit_slots();
+
+  // Weights of several ages, and of two copies (versions.cpp, both_ways.cpp)
+  [[nodiscard]] int ahead() const { return c_.pipeline.schedule->ahead(stage_, c_.pipeline.shape); }
+  [[nodiscard]] int delay() const { return c_.pipeline.schedule->weight_versions(stage_, c_.pipeline.shape) - 1; }
+  [[nodiscard]] BufferIndex version_of(BufferIndex stored, WeightVersion);
+  void refuse_crossing(const Instruction&, std::uint16_t body) const;
+  void refuse_ages(graph::TensorId shared, int stage, int other) const;
+  [[nodiscard]] bool has_twin() const { return c_.pipeline.copies > 1; }
+  void add_up_with_twin();
 
   // Operands (operands.cpp)
   [[nodiscard]] BufferIndex operand(graph::NodeId, std::size_t index, std::uint16_t body);
@@ -181,14 +202,16 @@ class RoleBuilder {
   void exchange_updated_parameters();
   [[nodiscard]] std::vector<int> stages_reading(graph::TensorId) const;
   [[nodiscard]] int stage_of_tensor(graph::TensorId) const;
+  [[nodiscard]] std::int32_t message(int other_stage, std::uint32_t channel);
   [[nodiscard]] std::uint32_t channel(graph::TensorId, int to_stage) const;
 
   const LoweringContext& c_;
   const graph::Graph& g_;
-  int stage_;
+  int stage_;                    ///< as the nodes' parts count them: of the second copy, from its own beginning
+  int direction_ = 1;            ///< in which ranks the copy's later stages lie
   std::vector<Coordinates> at_;  ///< coordinates that stand for every variant
   Role role_;
-  std::uint16_t prologue_ = 0, update_ = 3;
+  std::uint16_t prologue_ = 0, exchange_ = 0, update_ = 3;   ///< exchange_: only where the model is on two stages
   std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by chunk; weights_ is empty unless the schedule splits backward passes
   std::map<Key, BufferIndex> buffers_;
   std::vector<Writer> writers_;      ///< by base buffer
@@ -196,7 +219,8 @@ class RoleBuilder {
   std::vector<Bucket> buckets_;
   std::map<graph::TensorId, std::size_t> bucket_of_;
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
-  std::set<graph::TensorId> time_summed_;                     ///< tensors that some consumer wants summed over micro-batches
+  std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
+  std::map<std::pair<BufferIndex, WeightVersion>, BufferIndex> versions_;
   std::map<graph::TensorId, int> into_storage_;               ///< updated tensors that do not lie as they are stored
   std::set<int> lowered_;                                     ///< any-stage nodes already emitted
   bool again_ = false;                                        ///< what is emitted now is recomputation

@@ -139,7 +139,7 @@ std::int64_t place(Role& role, const Timeline& timeline, std::int64_t origin, Be
     const bool needed = lives[b].used() || buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
     if (buffer.part_of != kNoBuffer || !needed || !belongs(buffer)) continue;
     const auto life = planned_life(buffer, lives[b], timeline);
-    requests.push_back({aligned(buffer.bytes), life.begin, life.end});
+    requests.push_back({aligned(buffer.bytes) * buffer.versions, life.begin, life.end});
     owners.push_back(b);
   }
   const auto height = lay_out(requests);
@@ -170,7 +170,7 @@ void count_categories(Role& role, const Timeline& timeline) {
     }
   };
   each([&](const Buffer& buffer, Life life) {
-    for (auto t = life.begin; t <= life.end; ++t) live[static_cast<std::size_t>(t)] += aligned(buffer.bytes);
+    for (auto t = life.begin; t <= life.end; ++t) live[static_cast<std::size_t>(t)] += aligned(buffer.bytes) * buffer.versions;
   });
   const auto peak = static_cast<std::int32_t>(std::max_element(live.begin(), live.end()) - live.begin());
   std::int64_t counted = 0;
@@ -178,8 +178,8 @@ void count_categories(Role& role, const Timeline& timeline) {
     const bool saved = buffer.lifetime == Lifetime::Saved;
     const std::int64_t instances = saved ? memory.in_flight : 1;
     if (!(saved && instances > 1) && (life.begin > peak || life.end < peak)) return;
-    memory.by_category[static_cast<std::size_t>(buffer.category)] += aligned(buffer.bytes) * instances;
-    counted += aligned(buffer.bytes) * instances;
+    memory.by_category[static_cast<std::size_t>(buffer.category)] += aligned(buffer.bytes) * instances * buffer.versions;
+    counted += aligned(buffer.bytes) * instances * buffer.versions;
   });
   // What the layout could not close up between blocks counts as workspace.
   memory.by_category[static_cast<std::size_t>(MemoryCategory::Workspace)] += memory.arena_bytes - counted;

@@ -25,5 +25,9 @@ std::int64_t lay_out(std::vector<MemoryRequest>& requests);
 void plan_memory(Role& role, int in_flight);
 
 inline constexpr std::int64_t kBufferAlignment = 64;
+/// Bytes between two versions of weights.
+[[nodiscard]] constexpr std::int64_t version_stride(std::int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 }  // namespace rehearsal::plan

@@ -12,7 +12,7 @@ PipelineShape pipeline_shape(const Plan& plan, int micro_batches) {
   return {plan.pp, micro_batches, row.chunks == 0 ? plan.interleave : row.chunks};
 }
 
-std::vector<Violation> schedule_violations(const Plan& plan) {
+std::vector<Violation> schedule_violations(const Plan& plan, int micro_batches) {
   std::vector<Violation> violations;
   const auto& row = schedule_of(plan);
   const std::string name(row.name);
@@ -23,12 +23,13 @@ std::vector<Violation> schedule_violations(const Plan& plan) {
     violations.push_back({"interleave",
                           std::to_string(plan.interleave) + " chunks, but schedule " + name + " has " + std::to_string(row.chunks),
                           "leave it out, or use schedule=interleaved"});
-  if (row.asynchronous)
-    violations.push_back({"schedule", name + " trains with weights of different ages: different mathematics, which is not run",
-                          "use a schedule with a flush, such as 1f1b"});
-  else if (row.placement == Placement::Both)
-    violations.push_back(
-        {"schedule", name + " keeps every part of the model on two stages, which is not lowered", "use zb-v, which needs as little"});
+  const bool alone = plan.pp == 1 && schedule(plan.schedule).asynchronous;
+  if (alone)
+    violations.push_back({"schedule", plan.schedule + " lets steps overlap on several stages, and there is one", "use pp=2 or more"});
+  if (const auto reason = row.refusal == nullptr ? std::string() : row.refusal(pipeline_shape(plan, micro_batches)); !reason.empty()) {
+    const auto remedy = reason.find("; ");
+    violations.push_back({"schedule", reason.substr(0, remedy), reason.substr(remedy + 2)});
+  }
   return violations;
 }
 

@@ -11,8 +11,8 @@ namespace rehearsal::plan {
 /// The schedule that a plan means: one stage needs none, and interleaved 1F1B is 1F1B with `interleave`.
 [[nodiscard]] const ScheduleRow& schedule_of(const Plan&);
 [[nodiscard]] PipelineShape pipeline_shape(const Plan&, int micro_batches);
-/// Why the plan's schedule cannot be lowered; empty when it can.
-[[nodiscard]] std::vector<Violation> schedule_violations(const Plan&);
+/// Why the plan's schedule cannot be lowered with so many micro-batches; empty when it can.
+[[nodiscard]] std::vector<Violation> schedule_violations(const Plan&, int micro_batches);
 
 struct PartPlace {
   int stage = 0, chunk = 0;

@@ -1,5 +1,6 @@
 // DeepSeek-V3 Technical Report (arXiv:2412.19437), section 3.2.1, figure 5: micro-batches enter at both ends of the pipe, every stage has
-// two parts of the model, and each part is on two stages.
+// two parts of the model, and each part is on two stages. DualPipeV is one half of it (deepseek-ai/DualPipe, "cut in half"): the second
+// part of a stage is what follows on the way back, so that every part is on one stage.
 #include <algorithm>
 #include <string>
 
@@ -11,25 +12,22 @@ namespace {
 /// Slots of one stage as seen from the end of the pipe that it is nearer to: direction 0 enters there.
 class Sequence {
  public:
-  Sequence(int stage, const PipelineShape& s)
-      : half_(s.stages / 2),
-        own_(std::min(stage, s.stages - 1 - stage)),
-        from_far_end_(stage >= half_),
-        planned_(std::max((s.micro_batches + 1) / 2, s.stages)) {}
+  static Sequence of_both_ways(int stage, const PipelineShape& s) {
+    return {s.stages / 2, std::min(stage, s.stages - 1 - stage), stage >= s.stages / 2, std::max((s.micro_batches + 1) / 2, s.stages)};
+  }
+  static Sequence of_one_half(int stage, const PipelineShape& s) {
+    return {s.stages, stage, false, std::max(s.micro_batches, 2 * s.stages)};
+  }
 
-  std::vector<PipelineSlot> take(int micro_batches) {
+  std::vector<PipelineSlot> take() {
     fill();
     for (int i = 0; i < planned_ - 2 * half_ + own_ + 1; ++i) forward(0), whole(1), forward(1), whole(0);
     drain();
-    std::vector<PipelineSlot> slots;
-    for (auto slot : list_.take(planned_)) {
-      slot.micro_batch = 2 * slot.micro_batch + slot.chunk;  // even ones take copy 0
-      if (slot.micro_batch < micro_batches) slots.push_back(slot);
-    }
-    return slots;
+    return list_.take(planned_);
   }
 
  private:
+  Sequence(int half, int own, bool from_far_end, int planned) : half_(half), own_(own), from_far_end_(from_far_end), planned_(planned) {}
   [[nodiscard]] int copy(int direction) const { return from_far_end_ ? 1 - direction : direction; }
   void forward(int direction) { list_.forward(copy(direction)); }
   void whole(int direction) { list_.both_gradients(copy(direction)); }
@@ -63,7 +61,20 @@ class Sequence {
   std::vector<int> waiting_;
 };
 
-std::vector<PipelineSlot> order(int stage, const PipelineShape& s) { return Sequence(stage, s).take(s.micro_batches); }
+std::vector<PipelineSlot> order(int stage, const PipelineShape& s) {
+  std::vector<PipelineSlot> slots;
+  for (auto slot : Sequence::of_both_ways(stage, s).take()) {
+    slot.micro_batch = 2 * slot.micro_batch + slot.chunk;  // even ones take copy 0
+    if (slot.micro_batch < s.micro_batches) slots.push_back(slot);
+  }
+  return slots;
+}
+
+std::vector<PipelineSlot> v_order(int stage, const PipelineShape& s) {
+  auto slots = Sequence::of_one_half(stage, s).take();
+  std::erase_if(slots, [&](const PipelineSlot& slot) { return slot.micro_batch >= s.micro_batches; });
+  return slots;
+}
 
 /// (p/2 - 1)(f + b - w) from 2p micro-batches on, an even number of them, where b is the input's gradient and forward and backward passes
 /// run one after the other, f and b take equally long and w no longer. (The report's (p/2 - 1)(F&B + B - 3W) counts a pair that overlaps as
@@ -75,10 +86,16 @@ std::optional<double> idle(const PipelineShape& s, const PassTimes& t) {
   return pairs_before * (t.forward + t.input_gradient - t.weight_gradient);
 }
 
+/// The same with as many pairs of chunks as there are stages.
+std::optional<double> v_idle(const PipelineShape& s, const PassTimes& t) {
+  if (s.micro_batches < 2 * s.stages || t.forward != t.input_gradient || t.weight_gradient > t.forward) return std::nullopt;
+  return (s.stages - 1) * (t.forward + t.input_gradient - t.weight_gradient);
+}
+
 std::string refusal(const PipelineShape& s) {
-  return s.stages % 2 == 0
-             ? ""
-             : "dualpipe pairs the stages of both ends: " + std::to_string(s.stages) + " is odd; use an even number of stages";
+  if (s.stages % 2 != 0)
+    return "dualpipe pairs the stages of both ends: " + std::to_string(s.stages) + " is odd; use an even number of stages";
+  return s.micro_batches > 1 ? "" : "dualpipe feeds micro-batches from both ends, and a step has only one; use a smaller micro_batch";
 }
 
 }  // namespace
@@ -92,6 +109,17 @@ ScheduleRow dual_pipe() {
   row.placement = Placement::Both;
   row.splits_backward = true;
   row.refusal = refusal;
+  return row;
+}
+
+ScheduleRow dual_pipe_v() {
+  ScheduleRow row{"dualpipe-v",
+                  "one half of dualpipe: a micro-batch comes back through the second part of every stage, so that weights are kept once "
+                  "(deepseek-ai/DualPipe, 2025)",
+                  v_order, v_idle};
+  row.chunks = 2;
+  row.placement = Placement::V;
+  row.splits_backward = true;
   return row;
 }
 

@@ -11,6 +11,7 @@ namespace rehearsal::plan {
 [[nodiscard]] ScheduleRow zero_bubble_h1();
 [[nodiscard]] ScheduleRow zero_bubble_v();
 [[nodiscard]] ScheduleRow dual_pipe();
+[[nodiscard]] ScheduleRow dual_pipe_v();
 [[nodiscard]] ScheduleRow pipedream();
 [[nodiscard]] ScheduleRow pipedream_2bw();
 

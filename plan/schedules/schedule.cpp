@@ -15,6 +15,7 @@ bool releases(const PipelineSlot& slot, bool splits) { return slot.backward && (
 }  // namespace
 
 int ScheduleRow::in_flight(int stage, const PipelineShape& s) const {
+  if (asynchronous) return ahead(stage, s) + 1;
   std::vector<int> held(static_cast<std::size_t>(s.micro_batches), 0);  // passes of a micro-batch that are not over
   int first = 0, most = 1;
   for (const auto& slot : order(stage, s)) {
@@ -28,6 +29,7 @@ int ScheduleRow::in_flight(int stage, const PipelineShape& s) const {
 }
 
 int ScheduleRow::activations(int stage, const PipelineShape& s) const {
+  if (asynchronous) return ahead(stage, s) + 1;
   int held = 0, most = 0;
   for (const auto& slot : order(stage, s)) {
     held += slot.backward ? (releases(slot, splits_backward) ? -1 : 0) : 1;
@@ -44,8 +46,8 @@ double ScheduleRow::bubble(int stages, int micro_batches) const {
 }
 
 std::span<const ScheduleRow> schedule_table() {
-  static const std::array kTable{gpipe(),         one_f_one_b(), interleaved(), zero_bubble_h1(),
-                                 zero_bubble_v(), dual_pipe(),   pipedream(),   pipedream_2bw()};
+  static const std::array kTable{gpipe(),     one_f_one_b(), interleaved(), zero_bubble_h1(), zero_bubble_v(),
+                                 dual_pipe(), dual_pipe_v(), pipedream(),   pipedream_2bw()};
   return kTable;
 }
 

@@ -43,7 +43,8 @@ struct ScheduleRow {
   std::string_view name;         ///< "gpipe", "1f1b"
   std::string_view description;  ///< with its source
   /// Every slot of a stage in a step, in order. Micro-batches 0 ... m-1 pass each chunk forward, then backward (Placement::Both: even ones
-  /// chunk 0, odd ones chunk 1).
+  /// chunk 0, odd ones chunk 1). Asynchronous rows: forward passes are ahead(), so the last ones are of the steps that follow (m, m+1,
+  /// ...).
   std::vector<PipelineSlot> (*order)(int stage, const PipelineShape&);
   /// Idle seconds of the stage that takes longest from its first slot to its last, when messages are free; nothing where no closed form is
   /// known. Zero-bubble rows: exact as their description says.
@@ -53,6 +54,7 @@ struct ScheduleRow {
   bool splits_backward = false;
   /// Different mathematics: passes of a micro-batch use older weights, and steps follow each other without a flush.
   bool asynchronous = false;
+  std::string_view gradients = {};  ///< of which weights they are, where asynchronous
   /// Versions of the weights that a stage keeps; nullptr: 1.
   int (*versions)(int stage, const PipelineShape&) = nullptr;
   /// Why a shape cannot be scheduled; empty when it can. nullptr: every shape can.
@@ -70,6 +72,9 @@ struct ScheduleRow {
   /// Passes of chunks forward whose last gradient is still to come, at most.
   [[nodiscard]] int activations(int stage, const PipelineShape&) const;
   [[nodiscard]] int weight_versions(int stage, const PipelineShape& s) const { return versions == nullptr ? 1 : versions(stage, s); }
+  /// Micro-batches by which forward passes of a stage are ahead of its backward passes when a step begins: one for each stage behind it
+  /// where steps follow each other without a flush.
+  [[nodiscard]] int ahead(int stage, const PipelineShape& s) const { return asynchronous ? s.stages - 1 - stage : 0; }
   /// Bubble time ÷ ideal time when every stage takes the same forward and backward time and messages are free. Only for plain rows.
   [[nodiscard]] double bubble(int stages, int micro_batches) const;
   [[nodiscard]] PipelineShape shape(int stages, int micro_batches) const { return {stages, micro_batches, chunks == 0 ? 1 : chunks}; }

@@ -27,9 +27,11 @@ class Saved {
 }  // namespace
 
 TEST_CASE("six steps are three steps and three more") {
-  const auto [ranks, options] = GENERATE(std::pair{0, "--dtype f64"}, std::pair{0, "--dtype f32"}, std::pair{2, "--plan dp=2 --dtype f32"},
-                                         std::pair{2, "--plan pp=2,micro_batch=1 --dtype f64"}, std::pair{2, "--plan tp=2 --dtype f64"},
-                                         std::pair{2, "--plan dp=2,zero=3 --dtype f32"});
+  const auto [ranks, options] =
+      GENERATE(std::pair{0, "--dtype f64"}, std::pair{0, "--dtype f32"}, std::pair{2, "--plan dp=2 --dtype f32"},
+               std::pair{2, "--plan pp=2,micro_batch=1 --dtype f64"}, std::pair{2, "--plan tp=2 --dtype f64"},
+               std::pair{2, "--plan dp=2,zero=3 --dtype f32"}, std::pair{2, "--plan pp=2,micro_batch=1,schedule=dualpipe --dtype f64"},
+               std::pair{3, "--plan pp=3,micro_batch=1,schedule=pipedream-2bw --dtype f64"});
   INFO(options);
   const TemporaryFolder folder;
   const auto training = [&](const std::string& more) { return rehearse(run(std::string(options) + " " + more), ranks); };
@@ -53,6 +55,21 @@ TEST_CASE("another plan goes on with the same checkpoint") {
   const auto rest = losses_of(rehearse(run(std::string("--dtype f64 --steps 1 --plan ") + after + " --resume " + (folder / "c")), 2));
   REQUIRE(rest.size() == 1);
   CHECK(std::abs(rest[0] - whole[2]) < 1e-12);
+}
+
+TEST_CASE("weights of several ages go on as they are, or say which are missing") {
+  const TemporaryFolder folder;
+  const auto training = [&](const std::string& plan, const std::string& more) {
+    return rehearse(run("--dtype f64 --plan pp=2,micro_batch=1,schedule=" + plan + " " + more), 2);
+  };
+  // saved after every second step: the row of steps ends there, which changes no number
+  const auto whole = losses_of(training("pipedream-2bw", "--steps 5"));
+  CHECK(losses_of(training("pipedream-2bw", "--steps 5 --checkpoint-every 2 --checkpoint " + (folder / "c"))) == whole);
+  CHECK(losses_of(training("1f1b", "--steps 5"))[2] != whole[2]);
+  CHECK(losses_of(training("1f1b", "--steps 1 --resume " + (folder / "c"))).size() == 1);
+  (void)losses_of(training("1f1b", "--steps 2 --checkpoint " + (folder / "flushed")));
+  check_failure(training("pipedream-2bw", "--steps 1 --resume " + (folder / "flushed")), 1,
+                {"flushed", "only as the last update left it", "schedule=pipedream-2bw"});
 }
 
 TEST_CASE("checkpoints that are not whole are refused by name") {

@@ -156,7 +156,7 @@ TEST_CASE("a wrong plan is refused by key, with what would be right") {
   CHECK_THAT(refusal("dp="), contains("dp needs a value"));
   CHECK(refusal("dp=2,dp=4") == "plan: dp is given 2 times");
   CHECK(refusal("schedule=foo") ==
-        "plan: schedule=foo: must be one of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe, pipedream, pipedream-2bw");
+        "plan: schedule=foo: must be one of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe, dualpipe-v, pipedream, pipedream-2bw");
   CHECK_THAT(refusal("micro_batch=0"), contains("micro_batch=0: must be a whole number from 1 to"));
   CHECK_THAT(refusal("zero=4"), contains("from 0 to 3"));
   CHECK_THAT(refusal("allreduce=tree"), contains("must be one of auto, ring, recursive-doubling, halving-doubling, hierarchical"));

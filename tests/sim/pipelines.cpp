@@ -23,6 +23,30 @@ TEST_CASE("pipelines of equal stages have the bubble of their schedule") {
       }
 }
 
+TEST_CASE("pipelines without a flush take the time of their passes") {
+  for (const auto& [name, stages, micro_batches] : {std::tuple{"pipedream", 4, 1}, std::tuple{"pipedream-2bw", 4, 3}}) {
+    INFO(name);
+    const auto job = pipeline({name, stages, micro_batches, 1.0, 2.0, 0});
+    const auto closed = job.play(*plan::closed_form_evaluator(), chain(stages), true);
+    CHECK(closed.step.value() == Approx(3.0 * micro_batches).epsilon(1e-4));
+    for (const auto& evaluator : {full_evaluator(), folded_evaluator()}) {
+      const auto cost = job.play(*evaluator, chain(stages), true);
+      CHECK(cost.step.value() == Approx(closed.step.value()).epsilon(1e-12));
+      CHECK(cost.busy_seconds.front() == Approx(3.0 * micro_batches));
+      CHECK(cost.breakdown.bubble.value() == Approx(closed.breakdown.bubble.value()).margin(1e-9));
+      REQUIRE(cost.timeline.size() == closed.timeline.size());
+      for (std::size_t r = 0; r < cost.timeline.size(); ++r) {
+        REQUIRE(cost.timeline[r].size() == closed.timeline[r].size());
+        for (std::size_t n = 0; n < cost.timeline[r].size(); ++n) {
+          const auto &a = cost.timeline[r][n], &b = closed.timeline[r][n];
+          CHECK(std::tie(a.body, a.instruction, a.micro_batch) == std::tie(b.body, b.instruction, b.micro_batch));
+          CHECK(a.begin == Approx(b.begin).margin(1e-9));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a pipeline's messages are paid for") {
   // 2 stages, 1 micro-batch: forward 1 s, 400 MB over 100 GB/s in 4 ms and 2 us, 1 s, backward 2 s, the message back, 2 s.
   const auto job = pipeline({"gpipe", 2, 1, 1.0, 2.0, 100'000'000});

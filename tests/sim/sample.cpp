@@ -141,6 +141,8 @@ Job pipeline(const PipelineShape& shape) {
     if (stage > 0) job.add_message(role, backward, {true, -1, 1, shape.floats}, {{backward, result}});
     for (const auto& slot : schedule(shape.schedule).slots(stage, shape.stages, shape.micro_batches))
       job.role(role).slots.push_back({slot.backward ? backward : forward, slot.micro_batch});
+    for (int m = 0; m < schedule(shape.schedule).ahead(stage, {shape.stages, shape.micro_batches, 1}); ++m)
+      job.role(role).opening.push_back({forward, m});
   }
   return job;
 }

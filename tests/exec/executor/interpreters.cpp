@@ -33,13 +33,15 @@ std::vector<Done> done_on(const traces::RankTrace& rank, plan::Stream stream, in
   return done;
 }
 
-std::optional<std::string> difference(const traces::Trace& some, const traces::Trace& all) {
+int usual_step(const plan::Program& program) { return plan::crosses_steps(program) ? 1 : 0; }
+
+std::optional<std::string> difference(const traces::Trace& some, const traces::Trace& all, int step) {
   if (some.model_hash != all.model_hash) return "the models differ";
   for (const auto& rank : some.ranks) {
     const auto other = std::find_if(all.ranks.begin(), all.ranks.end(), [&](const auto& r) { return r.rank == rank.rank; });
     if (other == all.ranks.end()) return "rank " + std::to_string(rank.rank) + " is in one trace only";
     for (auto stream : {plan::Stream::Compute, plan::Stream::Collective, plan::Stream::Send, plan::Stream::Receive, plan::Stream::Host}) {
-      const auto a = done_on(rank, stream, 0), b = done_on(*other, stream, 0);
+      const auto a = done_on(rank, stream, 0), b = done_on(*other, stream, step);
       const auto where = "rank " + std::to_string(rank.rank) + ", " + std::string(plan::name(stream)) + " stream, ";
       for (std::size_t n = 0; n < std::min(a.size(), b.size()); ++n)
         if (!(a[n] == b[n])) return where + "event " + std::to_string(n) + ": " + to_text(a[n]) + " against " + to_text(b[n]);

@@ -23,8 +23,11 @@ struct Done {
 
 /// What one stream of a rank did in a step, in the order of the beginnings.
 [[nodiscard]] std::vector<Done> done_on(const traces::RankTrace&, plan::Stream, int step);
-/// The first thing in which the ranks of `some` differ from those of `all`; none when they did the same.
-[[nodiscard]] std::optional<std::string> difference(const traces::Trace& some, const traces::Trace& all);
+/// The first thing in which the ranks of `some`, in its first step, differ from those of `all`, in the given one; none when they did the
+/// same.
+[[nodiscard]] std::optional<std::string> difference(const traces::Trace& some, const traces::Trace& all, int step = 0);
+/// A step like every other: the first one, but the second where the first one also fills a pipeline without a flush.
+[[nodiscard]] int usual_step(const plan::Program&);
 /// The trace of a Program on a modelled machine.
 [[nodiscard]] traces::Trace simulated(const plan::Program&, const graph::TrainingGraph&, plan::StepEvaluator&);
 

@@ -132,6 +132,16 @@ const std::vector<Case> kCases{
     {"gpt", 4, "pp=3,micro_batch=1,schedule=zb-v"},
     {"gpt", 4, "dp=2,pp=2,micro_batch=1,schedule=zb-v"},
     {"cnn", 8, "pp=2,schedule=zb-v"},
+    {"gpt", 4, "pp=2,micro_batch=1,schedule=dualpipe-v"},
+    {"mlp", 7, "pp=3,micro_batch=2,schedule=dualpipe-v"},  // 2 2 2 1
+    // every part of the model on two stages
+    {"mlp", 8, "pp=2,micro_batch=1,schedule=dualpipe"},
+    {"mlp", 7, "pp=2,micro_batch=3,schedule=dualpipe"},  // 3 and 2, 2
+    {"gpt", 4, "pp=2,micro_batch=2,schedule=dualpipe"},
+    {"gpt", 4, "pp=4,micro_batch=1,schedule=dualpipe"},
+    {"gpt", 4, "dp=2,pp=2,micro_batch=1,schedule=dualpipe,zero=2"},
+    {"gpt", 4, "tp=2,pp=2,micro_batch=1,schedule=dualpipe"},
+    {"cnn", 8, "pp=2,micro_batch=2,schedule=dualpipe,bn=local"},
     // the embedding's matrix is the last product's too: its gradient comes from two stages
     {"gpt", 3, "pp=2,micro_batch=2,schedule=zb-h1"},  // 2 1
     {"gpt", 4, "dp=2,pp=2,micro_batch=1,interleave=2"},
@@ -220,6 +230,7 @@ TEST_CASE("recomputing, offloading and packing signs change no bit of any loss")
       {"gpt", 4, "pp=2,micro_batch=2,schedule=gpipe"},
       {"gpt", 4, "pp=2,micro_batch=1,schedule=zb-h1"},
       {"gpt", 4, "pp=2,micro_batch=1,schedule=zb-v"},
+      {"gpt", 4, "pp=2,micro_batch=1,schedule=dualpipe"},
       {"gpt", 4, "dp=2,tp=2,sequence_parallel=on,micro_batch=1"},
       {"gpt", 4, "dp=2,tp=2,zero=3"},
       {"gpt", 4, "tp=2,pp=2,micro_batch=1"},

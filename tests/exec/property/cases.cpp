@@ -57,6 +57,8 @@ void add_schedule(Draws& d, std::int64_t stages, plan::Plan& p) {
   std::vector<std::string> names;
   for (const auto& row : plan::schedule_table()) names.emplace_back(row.name);
   p.schedule = d.one_of(names);
+  if (p.schedule == "pipedream") p.micro_batch.reset();
+  if (p.schedule == "pipedream-2bw" || p.schedule == "dualpipe") p.micro_batch = 1;
   if (p.schedule == "interleaved" || (p.schedule == "1f1b" && d.chance(0.3))) p.interleave = static_cast<int>(d.between(2, 3));
 }
 
@@ -121,6 +123,7 @@ std::string random_plan(Draws& d, std::int64_t batch, int ranks) {
   p.overlap = d.chance(0.7);
   if (p.cp > 1) p.attention = d.one_of<std::string>({"gather", "all-to-all", "ring", "ring"});
   if (d.chance(0.3)) p.bn = d.one_of<std::string>({"local", "sync"});
+  if (plan::schedule(p.schedule).asynchronous) p.bn = "batch";
   if (d.chance(0.3)) p.recompute = d.one_of<std::string>({"selective", "full", "3kB"});
   if (d.chance(0.5)) p.allreduce = random_all_reduce(d);
   if (d.chance(0.3)) p.order = random_order(d);

@@ -22,7 +22,7 @@ using Parts = std::map<std::vector<int>, std::vector<Part>>;
 Part part_of(const Program& program, const graph::Graph& g, int rank, const Instruction& i, int micro_batch) {
   const auto& role = program.role(rank);
   const auto& info = role.collectives[static_cast<std::size_t>(i.collective)];
-  const auto variant = role.variant_of.empty() ? std::size_t{0} : role.variant_of[static_cast<std::size_t>(micro_batch)];
+  const auto variant = role.variant_of.empty() ? std::size_t{0} : plan::variant_of_micro_batch(role, micro_batch);
   const auto& buffer = role.buffers[i.outputs.front()];
   const auto count = graph::element_count(buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]);
   const auto of = i.tensor == graph::TensorId::None ? std::string() : g[i.tensor].name;

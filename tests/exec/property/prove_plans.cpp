@@ -16,14 +16,13 @@ using property::Difference;
 
 namespace {
 
-constexpr std::int64_t kSteps = 3;
 constexpr std::uint64_t kDisturbances = 8;
 
 /// Ten times what one unit of rounding in parameters and inputs leads to, for the ill-conditioned: what is divided by a norm near zero.
-double ten_times_noise(const graph::TrainingGraph& training, const property::SampleGroups& groups, const property::Trained& whole) {
+double ten_times_noise(const graph::TrainingGraph& training, property::WholeOptions options, const property::Trained& whole) {
   double most = 0;
-  for (std::uint64_t n = 1; n <= kDisturbances; ++n) {
-    const auto d = property::difference(training, property::train_whole(training, kSteps, groups, n), whole);
+  for (options.noise = 1; options.noise <= kDisturbances; ++options.noise) {
+    const auto d = property::difference(training, property::train_whole(training, options), whole);
     most = std::max({most, d.losses, d.stored});
   }
   return 10 * most;
@@ -35,20 +34,20 @@ struct Verdict {
   std::string where;
 };
 
-/// What a case is held against.
-struct Measure {
-  const property::SampleGroups& groups;
-  const property::Trained& whole;
-  double strict;
+/// What was trained, and how it is trained whole.
+struct Proof {
+  const graph::TrainingGraph& training;
+  property::WholeOptions options;
+  property::Trained whole;
 };
 
-Verdict agree(exec::Communicator& world, const graph::TrainingGraph& training, const Difference& own, const Measure& measure) {
-  const double strict = measure.strict;
+Verdict agree(exec::Communicator& world, const Proof& proof, const Difference& own, double strict) {
+  const auto& training = proof.training;
   Verdict v{world.max(own.losses), world.max(own.stored), strict, {}};
   const auto name = own.where == graph::TensorId::None || own.stored < v.stored ? std::string() : training.graph[own.where].name;
   for (const auto& text : world.gather(name))
     if (!text.empty()) v.where = text;
-  if (std::max(v.losses, v.stored) > strict) v.bound = std::max(strict, ten_times_noise(training, measure.groups, measure.whole));
+  if (std::max(v.losses, v.stored) > strict) v.bound = std::max(strict, ten_times_noise(training, proof.options, proof.whole));
   return v;
 }
 
@@ -61,14 +60,14 @@ void prove_case(exec::Communicator& world, const property::Case& c, const std::s
   exec::Executor executor(job, backend, {});
   const auto data = exec::synthetic_data(training, 1);
   exec::TrainerOptions options;
-  options.steps = kSteps;
+  options.steps = property::steps_to_prove(program);
   options.record = trace_file[0] != '-';
   Progress progress;
   const auto outcome = exec::train(executor, job, *data, options, progress);
-  const auto groups = property::groups_of(program);
-  const auto whole = property::train_whole(training, kSteps, groups);
-  const auto verdict = agree(world, training, property::difference(training, executor, outcome.losses, whole),
-                             {groups, whole, c.dtype == "f64" ? 1e-12 : 1e-5});
+  Proof proof{training, {options.steps, 0, property::delays_of(program), property::groups_of(program)}, {}};
+  proof.whole = property::train_whole(training, proof.options);
+  const auto own = property::difference(training, executor, outcome.losses, proof.whole);
+  const auto verdict = agree(world, proof, own, c.dtype == "f64" ? 1e-12 : 1e-5);
   if (world.rank() != 0) return;
   if (outcome.trace) traces::write_trace(trace_file, *outcome.trace);
   std::printf("%s %.3g %.3g %.3g %s\n", to_text(c).c_str(), verdict.losses, verdict.stored, verdict.bound, verdict.where.c_str());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.hpp"
 #include "base/random.hpp"
 #include "exec/data/data.hpp"
 #include "exec/interpreter.hpp"
@@ -67,19 +68,45 @@ double loss_difference(const std::vector<double>& found, const std::vector<doubl
 
 double scale_of(const std::vector<double>& values) { return std::max(1e-3, largest(values)); }
 
+/// Weights as the updates of a training left them: passes see old ones, updates change new ones.
+class Delayed {
+ public:
+  Delayed(const graph::Graph& g, const std::map<TensorId, int>& delays) : run_(g), delays_(delays) {}
+
+  void set(TensorId t, std::span<const std::byte> elements) { run_.set(t, elements); }
+  void set_reals(TensorId t, std::span<const double> values) { run_.set_reals(t, values); }
+  [[nodiscard]] std::vector<double> get_reals(TensorId t) const { return run_.get_reals(t); }
+  void run(std::int64_t step) {
+    for (const auto& [t, delay] : delays_) {
+      auto& all = made_[t];
+      all.push_back(run_.get_reals(t));
+      run_.set_reals(t, all[static_cast<std::size_t>(std::max<std::int64_t>(0, step - delay))]);
+    }
+    run_.run_phase(graph::Phase::Forward, step);
+    run_.run_phase(graph::Phase::Backward, step);
+    for (const auto& [t, delay] : delays_) run_.set_reals(t, made_[t].back());
+    run_.run_phase(graph::Phase::Update, step);
+  }
+
+ private:
+  exec::Interpreter run_;
+  const std::map<TensorId, int>& delays_;
+  std::map<TensorId, std::vector<std::vector<double>>> made_;
+};
+
 template <class Run>
-Trained train_by(Run& run, const graph::TrainingGraph& training, std::int64_t steps, std::uint64_t noise) {
+Trained train_by(Run& run, const graph::TrainingGraph& training, const WholeOptions& options) {
   const auto& g = training.graph;
   const auto data = exec::synthetic_data(training, 1);
   Trained trained;
-  for (std::int64_t step = 0; step < steps; ++step) {
+  for (std::int64_t step = 0; step < options.steps; ++step) {
     for (const auto t : g.inputs()) {
       const auto& type = g[t].type;
       std::vector<std::byte> samples(static_cast<std::size_t>(graph::size_of(type).value()));
       data->read({g[t].name, type, step, 0, type.shape.front()}, samples.data());
       run.set(t, samples);
     }
-    if (noise != 0) disturb(run, training, noise + 100 * static_cast<std::uint64_t>(step));
+    if (options.noise != 0) disturb(run, training, options.noise + 100 * static_cast<std::uint64_t>(step));
     run.run(step);
     trained.losses.push_back(run.get_reals(training.loss).front());
   }
@@ -90,13 +117,28 @@ Trained train_by(Run& run, const graph::TrainingGraph& training, std::int64_t st
 
 }  // namespace
 
-Trained train_whole(const graph::TrainingGraph& training, std::int64_t steps, const SampleGroups& groups, std::uint64_t noise) {
-  if (groups.empty()) {
-    exec::Interpreter run(training.graph);
-    return train_by(run, training, steps, noise);
+std::map<TensorId, int> delays_of(const plan::Program& program) {
+  std::map<TensorId, int> delays;
+  for (const auto& role : program.roles)
+    for (const auto& buffer : role.buffers)
+      if (buffer.versions > 1) delays[buffer.tensor] = buffer.versions - 1;
+  return delays;
+}
+
+std::int64_t steps_to_prove(const plan::Program& program) {
+  std::int64_t ahead = 0;
+  for (const auto& role : program.roles) ahead = std::max(ahead, static_cast<std::int64_t>(role.opening.size()));
+  return std::max<std::int64_t>(3, 2 + (ahead + program.micro_batches - 1) / program.micro_batches);
+}
+
+Trained train_whole(const graph::TrainingGraph& training, const WholeOptions& options) {
+  ensure(options.groups.empty() || options.delays.empty(), "old weights and groups of samples are held against what each of them means");
+  if (!options.groups.empty()) {
+    GroupedRun run(training.graph, options.groups);
+    return train_by(run, training, options);
   }
-  GroupedRun run(training.graph, groups);
-  return train_by(run, training, steps, noise);
+  Delayed run(training.graph, options.delays);
+  return train_by(run, training, options);
 }
 
 Difference difference(const graph::TrainingGraph& training, exec::Executor& executor, const std::vector<double>& losses,

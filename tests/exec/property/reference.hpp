@@ -15,9 +15,21 @@ struct Trained {
   std::map<graph::TensorId, std::vector<double>> stored;  ///< parameters, slots and states after the last step
 };
 
-/// `groups`: samples that batch normalization takes together; empty: all. `noise` other than 0: parameters and inputs are moved by one unit
-/// of rounding, up or down at random, before every step: what rounding leads to.
-[[nodiscard]] Trained train_whole(const graph::TrainingGraph&, std::int64_t steps, const SampleGroups& groups, std::uint64_t noise = 0);
+struct WholeOptions {
+  std::int64_t steps = 1;
+  /// Other than 0: parameters and inputs are moved by one unit of rounding, up or down at random, before every step: what
+  /// rounding leads to.
+  std::uint64_t noise = 0;
+  /// Updates by which the weights that gradients are taken at are older than those that the update changes: of schedules without a flush.
+  std::map<graph::TensorId, int> delays = {};
+  /// Samples that batch normalization takes together; empty: all. Not together with delays.
+  SampleGroups groups = {};
+};
+[[nodiscard]] Trained train_whole(const graph::TrainingGraph&, const WholeOptions&);
+/// Of the parameters that a Program's stages keep several versions of.
+[[nodiscard]] std::map<graph::TensorId, int> delays_of(const plan::Program&);
+/// So many that the second one is in the middle of them.
+[[nodiscard]] std::int64_t steps_to_prove(const plan::Program&);
 
 /// The largest difference of what this rank stores from the whole training, and of the losses, in parts of the largest element (at least
 /// 1e-3) or of the loss (at least 1).

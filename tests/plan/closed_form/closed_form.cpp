@@ -105,6 +105,8 @@ Written pipeline(const std::string& name, int stages, int micro_batches, double 
     if (s > 0) w.message(s, 1, true, -1, 1, {{1, b}});
     for (const auto& slot : schedule(name).slots(s, stages, micro_batches))
       w.program.roles[static_cast<std::size_t>(s)].slots.push_back({static_cast<std::uint16_t>(slot.backward ? 1 : 0), slot.micro_batch});
+    for (int m = 0; m < schedule(name).ahead(s, {stages, micro_batches, 1}); ++m)
+      w.program.roles[static_cast<std::size_t>(s)].opening.push_back({0, m});
   }
   return w;
 }
@@ -126,6 +128,35 @@ TEST_CASE("equal stages idle as their schedule says") {
   CHECK(cost.step.value() / ideal == Approx(1 + schedule(name).bubble(stages, micro_batches)).epsilon(1e-4));
   CHECK(sum(cost.breakdown) == Approx(cost.step.value()).epsilon(1e-12));
   for (const double busy : cost.busy_seconds) CHECK(busy == Approx(ideal));
+}
+
+TEST_CASE("a step without a flush takes as long as its passes") {
+  const auto [name, stages, micro_batches] = GENERATE(std::tuple{"pipedream", 2, 1}, std::tuple{"pipedream", 5, 1},
+                                                      std::tuple{"pipedream-2bw", 4, 3}, std::tuple{"pipedream-2bw", 4, 9});
+  INFO(name << ", " << stages << " stages, " << micro_batches << " micro-batches");
+  auto written = pipeline(name, stages, micro_batches, 1, 2);
+  for (int s = 0; s < stages; ++s) {
+    written.compute(s, 2, 0.5);
+    written.program.roles[static_cast<std::size_t>(s)].slots.push_back({2, 0});
+  }
+  REQUIRE(crosses_steps(written.program));
+  const auto cost = written.play(true);
+  const double step = 3.0 * micro_batches + 0.5;  // forward 1 s, backward 2 s, and the update: nobody waits
+  CHECK(cost.step.value() == Approx(step).epsilon(1e-4));
+  CHECK(cost.total.seconds().value() == Approx(step).epsilon(1e-4));
+  CHECK(cost.breakdown.compute.value() == Approx(3.0 * micro_batches));
+  CHECK(cost.breakdown.optimizer.value() == Approx(0.5));
+  CHECK(cost.breakdown.bubble.value() == Approx(0).margin(1e-3));
+  for (const double busy : cost.busy_seconds) CHECK(busy == Approx(step));
+  // Idle power of 50 W for the step, 250 W more while busy, of every device.
+  CHECK(cost.devices_energy.value() == Approx(stages * 300 * step).epsilon(1e-4));
+  // Of the first stage: a kernel and a message for each pass, those forward of micro-batches that are `stages - 1` ahead; the update.
+  REQUIRE(cost.timeline.size() == static_cast<std::size_t>(stages));
+  const auto& first = cost.timeline.front();
+  CHECK(first.size() == static_cast<std::size_t>(4 * micro_batches + 1));
+  CHECK(std::count_if(first.begin(), first.end(),
+                      [stages = stages](const TimedInstruction& p) { return p.body == 0 && p.micro_batch == stages - 1; }) == 2);
+  CHECK(std::count_if(first.begin(), first.end(), [](const TimedInstruction& p) { return p.body == 1 && p.micro_batch == 0; }) == 2);
 }
 
 TEST_CASE("two ranks, moment by moment") {

@@ -1,0 +1,219 @@
+// The role of a rank: one stage of the pipeline, or of each of two copies that go opposite ways (DualPipe).
+
+#include <algorithm>
+
+#include "plan/lowering/role_builder.hpp"
+#include "plan/memory/planner.hpp"
+
+namespace rehearsal::plan {
+namespace {
+
+/// Where a stage's bodies are among those of its role.
+struct Bodies {
+  std::vector<std::uint16_t> prologue, forward, backward, weights, update;  ///< the loop's by chunk
+};
+
+Bodies bodies_of(const Role& role) {
+  Bodies found;
+  const auto at_chunk = [](std::vector<std::uint16_t>& list, std::uint16_t chunk, std::uint16_t body) {
+    list.resize(std::max<std::size_t>(list.size(), chunk + std::size_t{1}));
+    list[chunk] = body;
+  };
+  std::vector<bool> seen;
+  for (std::uint16_t b = 0; b < role.bodies.size(); ++b) {
+    const auto& body = role.bodies[b];
+    seen.resize(std::max<std::size_t>(seen.size(), body.chunk + std::size_t{1}));
+    switch (body.kind) {
+      case BodyKind::Prologue:
+        found.prologue.push_back(b);
+        break;
+      case BodyKind::Forward:
+        at_chunk(found.forward, body.chunk, b);
+        break;
+      case BodyKind::Backward:
+        at_chunk(seen[body.chunk] ? found.weights : found.backward, body.chunk, b);
+        seen[body.chunk] = true;
+        break;
+      case BodyKind::Update:
+        found.update.push_back(b);
+        break;
+    }
+  }
+  return found;
+}
+
+void set_slots(Role& role, const ScheduleRow& schedule, const PipelineShape& shape) {
+  const auto bodies = bodies_of(role);
+  const auto add = [&](std::vector<Slot>& slots, std::uint16_t body, int micro_batch) {
+    if (!role.bodies[body].instructions.empty()) slots.push_back({body, micro_batch});
+  };
+  for (const auto b : bodies.prologue) add(role.slots, b, 0);
+  for (int m = 0; m < schedule.ahead(role.stage, shape); ++m) add(role.opening, bodies.forward.front(), m);
+  for (const auto& slot : schedule.order(role.stage, shape)) {
+    const auto& by_chunk = !slot.backward ? bodies.forward : slot.part == GradientPart::Weights ? bodies.weights : bodies.backward;
+    add(role.slots, by_chunk[static_cast<std::size_t>(slot.chunk)], slot.micro_batch);
+  }
+  for (const auto b : bodies.update) add(role.slots, b, 0);
+}
+
+/// Appends what the second copy does to what the first one does.
+class Merging {
+ public:
+  Merging(Role first, Role second) : role_(std::move(first)), second_(std::move(second)) {}
+
+  Role merge() && {
+    take_buffers();
+    append(role_.kernels, second_.kernels, [](KernelInfo&) {});
+    append(role_.collectives, second_.collectives, [this](CollectiveInfo& c) { shift(c.redistribution, redistributions_); });
+    append(role_.attributes, second_.attributes, [](graph::Attributes&) {});
+    append(role_.messages, second_.messages, [](MessageInfo&) {});
+    append(role_.redistributions, second_.redistributions, [](Redistribution&) {});
+    for (auto& body : second_.bodies)
+      for (auto& i : body.instructions) shift_references(i);
+    order_bodies();
+    return std::move(role_);
+  }
+
+ private:
+  template <class T, class Change>
+  static void append(std::vector<T>& to, std::vector<T>& from, Change change) {
+    for (auto& entry : from) {
+      change(entry);
+      to.push_back(std::move(entry));
+    }
+  }
+  template <class Index>
+  static void shift(Index& index, std::size_t by) {
+    if (index != static_cast<Index>(-1)) index += static_cast<Index>(by);
+  }
+
+  void take_buffers() {
+    append(role_.buffers, second_.buffers, [this](Buffer& b) { shift(b.part_of, buffers_); });
+  }
+
+  void shift_references(Instruction& i) const {
+    for (auto& b : i.inputs) shift(b, buffers_);
+    for (auto& b : i.outputs) shift(b, buffers_);
+    shift(i.workspace, buffers_);
+    shift(i.kernel, kernels_);
+    shift(i.attributes, attributes_);
+    shift(i.message, messages_);
+    shift(i.collective, collectives_);
+    shift(i.redistribution, redistributions_);
+  }
+
+  /// Both copies' loops, one exchange of both, both updates. In the exchange everything is sent before anything is waited for: the twin
+  /// does the same.
+  void order_bodies() {
+    const auto count = role_.bodies.size();
+    const auto exchange = count - 2, update = count - 1;
+    std::vector<Body> ordered;
+    std::vector<std::uint16_t> moved(2 * count);  // by body, the second copy's last
+    const auto take = [&](int copy, std::size_t b) {
+      moved[static_cast<std::size_t>(copy) * count + b] = static_cast<std::uint16_t>(ordered.size());
+      auto& body = ordered.emplace_back(std::move(copy == 0 ? role_.bodies[b] : second_.bodies[b]));
+      body.chunk = static_cast<std::uint16_t>(copy);
+      body.first = copy;
+      body.every = 2;
+    };
+    for (int copy = 0; copy < 2; ++copy)
+      for (std::size_t b = 0; b < exchange; ++b) take(copy, b);
+    moved[exchange] = moved[count + exchange] = static_cast<std::uint16_t>(ordered.size());
+    const auto places = join_exchanges(role_.bodies[exchange].instructions, second_.bodies[exchange].instructions);
+    ordered.push_back({BodyKind::Update, 0, std::move(joined_)});
+    for (int copy = 0; copy < 2; ++copy) take(copy, update);
+    const std::size_t of_second = moved[count];  // the second copy's bodies stand between here and the exchange
+    for (std::size_t b = 0; b < ordered.size(); ++b) {
+      const bool joint = b == moved[exchange];
+      for (std::size_t n = 0; n < ordered[b].instructions.size(); ++n) {
+        const bool second = joint ? is_second_[n] : b == moved[count + update] || (b >= of_second && b < moved[exchange]);
+        for (auto& d : ordered[b].instructions[n].after) {
+          if (d.body == exchange) d.instruction = places[second ? 1 : 0][d.instruction];
+          d.body = moved[(second ? count : 0) + d.body];
+        }
+      }
+    }
+    role_.bodies = std::move(ordered);
+  }
+
+  /// New places of both copies' instructions, in joined_: messages first.
+  std::array<std::vector<std::uint32_t>, 2> join_exchanges(std::vector<Instruction>& first, std::vector<Instruction>& second) {
+    std::array<std::vector<std::uint32_t>, 2> places{std::vector<std::uint32_t>(first.size()), std::vector<std::uint32_t>(second.size())};
+    for (const bool messages : {true, false})
+      for (const std::size_t copy : {0U, 1U}) {
+        auto& list = copy == 0 ? first : second;
+        for (std::size_t n = 0; n < list.size(); ++n) {
+          if ((list[n].message >= 0) != messages) continue;
+          places[copy][n] = static_cast<std::uint32_t>(joined_.size());
+          joined_.push_back(list[n]);
+          is_second_.push_back(copy == 1);
+        }
+      }
+    return places;
+  }
+
+  Role role_, second_;
+  std::vector<Instruction> joined_;
+  std::vector<bool> is_second_;
+  const std::size_t buffers_ = role_.buffers.size(), kernels_ = role_.kernels.size(), attributes_ = role_.attributes.size(),
+                    messages_ = role_.messages.size(), collectives_ = role_.collectives.size(),
+                    redistributions_ = role_.redistributions.size();
+};
+
+}  // namespace
+
+Role build_role(const LoweringContext& context, int stage, int rank) {
+  const auto shape = pipeline_shape(context.plan, context.program.micro_batches);
+  const auto& schedule = *context.pipeline.schedule;
+  auto role = RoleBuilder(context, {stage, rank, 0}).build();
+  if (context.pipeline.copies > 1) role = Merging(std::move(role), RoleBuilder(context, {stage, rank, 1}).build()).merge();
+  role.delay = schedule.weight_versions(stage, shape) - 1;
+  set_slots(role, schedule, shape);
+  plan_memory(role, schedule.in_flight(stage, shape));
+  return role;
+}
+
+/// What this stage has added up over its micro-batches, its twin has over the others: both send theirs and add the other's.
+void RoleBuilder::add_up_with_twin() {
+  std::vector<BufferIndex> sums;
+  for (const auto& body : role_.bodies)
+    for (const auto& i : body.instructions)
+      if (i.kind == InstructionKind::Accumulate && std::find(sums.begin(), sums.end(), base(i.outputs.front())) == sums.end())
+        sums.push_back(base(i.outputs.front()));
+  const int twin = c_.plan.pp - 1 - stage_;
+  std::vector<std::pair<BufferIndex, Dependency>> arrived;  // and when ours has left
+  for (const BufferIndex sum : sums) {
+    Instruction send;
+    send.kind = InstructionKind::Send;
+    send.stream = Stream::Send;
+    send.phase = graph::Phase::Backward;
+    send.tensor = role_.buffers[sum].tensor;
+    send.inputs = {sum};
+    send.message = message(twin, channel(send.tensor, stage_));
+    Instruction receive = send;
+    receive.kind = InstructionKind::Receive;
+    receive.stream = Stream::Receive;
+    receive.inputs.clear();
+    Buffer others = role_.buffers[sum];
+    others.category = MemoryCategory::Communication;
+    others.lifetime = Lifetime::Transient;
+    receive.outputs = {new_buffer(std::move(others), nullptr)};
+    const Dependency sent{exchange_, emit(exchange_, std::move(send))};
+    arrived.emplace_back(receive.outputs.front(), sent);
+    emit(exchange_, std::move(receive));
+  }
+  for (std::size_t n = 0; n < sums.size(); ++n) {
+    Instruction add;
+    add.kind = InstructionKind::Accumulate;
+    add.phase = graph::Phase::Backward;
+    add.tensor = role_.buffers[sums[n]].tensor;
+    add.inputs = {arrived[n].first};
+    add.outputs = {sums[n]};
+    add.after = {arrived[n].second};
+    emit(exchange_, std::move(add));
+  }
+  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
+    if (buckets_[bucket].missing == 0) reduce_bucket(bucket, update_);
+}
+
+}  // namespace rehearsal::plan
