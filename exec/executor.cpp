@@ -1,7 +1,6 @@
 #include "exec/executor.hpp"
 
 #include <omp.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
@@ -15,9 +14,9 @@
 #include "base/hash.hpp"
 #include "exec/block_moves.hpp"
 #include "exec/comm/transfers.hpp"
+#include "exec/local_memory.hpp"
 #include "exec/stashes.hpp"
 #include "plan/collectives/exchange.hpp"
-#include "plan/memory/planner.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -26,28 +25,6 @@ using graph::TensorId;
 using plan::BufferIndex;
 using plan::Instruction;
 using plan::InstructionKind;
-
-/// Anonymous memory, zero-filled; given back on destruction.
-class Arena {
- public:
-  explicit Arena(std::int64_t bytes) : bytes_(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))) {
-    void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-      throw EnvironmentFailure("memory: " + to_text(Bytes(static_cast<double>(bytes_))) +
-                               " for the arena of this rank could not be had; use a plan that needs less");
-    madvise(p, bytes_, MADV_HUGEPAGE);
-    data_ = static_cast<std::byte*>(p);
-  }
-  ~Arena() { munmap(data_, bytes_); }
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-  [[nodiscard]] std::byte* at(std::int64_t offset) const { return data_ + offset; }
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(bytes_); }
-
- private:
-  std::size_t bytes_;
-  std::byte* data_ = nullptr;
-};
 
 double thread_seconds() {
   timespec t{};
@@ -79,19 +56,17 @@ class Executor::Impl {
         options_(options),
         role_(program_.role(world_.rank())),
         crosses_steps_(plan::crosses_steps(program_)),
-        arena_(role_.memory.arena_bytes),
-        host_(role_.memory.host_bytes),
+        memory_(role_),
         transfers_(world_),
         moves_(program_, world_.rank()),
         origin_of_(role_.buffers.size()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
-    for (BufferIndex b = 0; b < role_.buffers.size(); ++b) places_.push_back(place_of(b));
     prepare();
     set_initial_values();
   }
 
   StepResult step(const StepRow& row, std::int64_t step, DataSource& data, bool record) {
-    step_ = step;
+    now_.step = step;
     row_end_ = row.end;
     data_ = &data;
     record_ = record;
@@ -122,16 +97,16 @@ class Executor::Impl {
         for (std::size_t v = 0; v < p.kernels.size(); ++v) p.kernels[v] = make_kernel(i, p.types[v]);
       }
   }
-  [[nodiscard]] std::int64_t arena_bytes() const { return arena_.bytes() + (role_.memory.host_bytes > 0 ? host_.bytes() : 0); }
+  [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes(); }
 
   std::span<std::byte> stored(TensorId t, int age) {
     const auto* b = stored_buffer(t);
-    return b == nullptr ? std::span<std::byte>() : version(*b, age);
+    return b == nullptr ? std::span<std::byte>() : memory_.stored(*b, done_ - age);
   }
 
   void set_stored(TensorId t, std::span<const std::byte> block, int age) {
     for (const auto& b : role_.buffers)
-      if (is_stored(b) && b.tensor == t) std::memcpy(version(b, age).data(), block.data(), block.size());
+      if (is_stored(b) && b.tensor == t) std::memcpy(memory_.stored(b, done_ - age).data(), block.data(), block.size());
   }
 
   void continue_after(std::int64_t steps) { done_ = steps; }
@@ -162,13 +137,6 @@ class Executor::Impl {
   }
 
  private:
-  /// What the address of a buffer depends on besides its offset.
-  struct Place {
-    bool saved = false;
-    std::int32_t versions = 1;
-    std::int64_t stride = 0;  ///< between versions
-    plan::WeightVersion version = plan::WeightVersion::Delayed;
-  };
   struct Started {
     Ticket ticket{};
     std::uint16_t body = 0;
@@ -243,13 +211,13 @@ class Executor::Impl {
       const graph::RandomStream source{options_.seed, graph::initial_stream(tensor.name)};
       set_initial_value(b, source);
       for (int age = 1; age < b.versions; ++age)
-        std::memcpy(version(b, age).data(), version(b, 0).data(), static_cast<std::size_t>(b.bytes));
+        std::memcpy(memory_.stored(b, done_ - age).data(), memory_.stored(b, done_).data(), static_cast<std::size_t>(b.bytes));
     }
   }
 
   void set_initial_value(const plan::Buffer& b, const graph::RandomStream& source) {
     const auto& tensor = g_[b.tensor];
-    auto* to = version(b, 0).data();
+    auto* to = memory_.stored(b, done_).data();
     if (b.shapes.front() == tensor.type.shape) return graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, to);
     std::vector<std::byte> whole(static_cast<std::size_t>(graph::size_of(tensor.type).value()));
     graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, whole.data());
@@ -263,14 +231,12 @@ class Executor::Impl {
     slot_ = slot;
     const auto& body = role_.bodies[slot.body];
     per_micro_batch_ = plan::per_micro_batch(body.kind);
-    slot_step_ = step_ + slot.micro_batch / program_.micro_batches;
-    if (slot_step_ >= row_end_) return;
+    now_.slot_step = now_.step + slot.micro_batch / program_.micro_batches;
+    if (now_.slot_step >= row_end_) return;
     micro_batch_ = slot.micro_batch % program_.micro_batches;
-    saved_at_ = micro_batch_;
     // Of steps that overlap each micro-batch has its own number; what a step's update reads is of its last one.
-    if (crosses_steps_)
-      saved_at_ = static_cast<int>((slot_step_ * program_.micro_batches + (per_micro_batch_ ? micro_batch_ : program_.micro_batches - 1)) %
-                                   role_.memory.in_flight);
+    now_.saved = per_micro_batch_ || !crosses_steps_ ? micro_batch_ : program_.micro_batches - 1;
+    if (crosses_steps_) now_.saved += now_.slot_step * program_.micro_batches;
     if (body.kind == plan::BodyKind::Forward) free_saved_slot();
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
@@ -353,7 +319,7 @@ class Executor::Impl {
     outputs_.clear();
     for (std::size_t n = 0; n < i.inputs.size(); ++n) inputs_.push_back(view(i.inputs[n], types[n]));
     for (std::size_t n = 0; n < i.outputs.size(); ++n) outputs_.push_back(view(i.outputs[n], types[i.inputs.size() + n]));
-    RunContext context{options_.seed, slot_step_, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
+    RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
     p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(inputs_, outputs_, context);
   }
 
@@ -393,9 +359,10 @@ class Executor::Impl {
       read.shape.front() = rows.count();
       region.front() = {rows};
     }
-    if (read.shape == type.shape) return data_->read({g_[i.tensor].name, type, slot_step_, rows.begin, rows.count()}, data(i.outputs[0]));
+    if (read.shape == type.shape)
+      return data_->read({g_[i.tensor].name, type, now_.slot_step, rows.begin, rows.count()}, data(i.outputs[0]));
     rows_.resize(static_cast<std::size_t>(graph::size_of(read).value()));
-    data_->read({g_[i.tensor].name, read, slot_step_, rows.begin, rows.count()}, rows_.data());
+    data_->read({g_[i.tensor].name, read, now_.slot_step, rows.begin, rows.count()}, rows_.data());
     exec::run(plan::BlockCopy(region, mine), size_of(type.dtype), rows_.data(), data(i.outputs[0]));
   }
 
@@ -439,47 +406,7 @@ class Executor::Impl {
 
   [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? plan::variant_of_micro_batch(role_, micro_batch_) : 0; }
 
-  [[nodiscard]] static bool is_stored(const plan::Buffer& b) {
-    return b.lifetime == plan::Lifetime::Persistent && b.part_of == plan::kNoBuffer && b.tensor != TensorId::None;
-  }
-
-  /// A stored block as the update so many before the last one left it.
-  [[nodiscard]] std::span<std::byte> version(const plan::Buffer& b, int age) const {
-    const auto offset = b.offset + in_ring(done_ - age, b.versions) * plan::version_stride(b.bytes);
-    return {(b.on_host ? host_ : arena_).at(offset), static_cast<std::size_t>(b.bytes)};
-  }
-
-  [[nodiscard]] static std::int64_t in_ring(std::int64_t version, std::int64_t versions) {
-    return (version % versions + versions) % versions;
-  }
-
-  [[nodiscard]] Place place_of(BufferIndex b) const {
-    Place p;
-    for (;; b = role_.buffers[b].part_of) {
-      const auto& buffer = role_.buffers[b];
-      if (buffer.version != plan::WeightVersion::Delayed) p.version = buffer.version;
-      if (buffer.part_of != plan::kNoBuffer) continue;
-      p.saved = buffer.lifetime == plan::Lifetime::Saved;
-      p.versions = buffer.versions;
-      p.stride = plan::version_stride(buffer.bytes);
-      return p;
-    }
-  }
-
-  [[nodiscard]] std::int64_t version_now(plan::WeightVersion version) const {
-    if (version == plan::WeightVersion::Delayed) return slot_step_ - role_.delay;
-    return version == plan::WeightVersion::Newest ? step_ : step_ + 1;
-  }
-
-  [[nodiscard]] void* data(BufferIndex b) const {
-    const auto& buffer = role_.buffers[b];
-    std::int64_t offset = buffer.offset;
-    const auto stride = buffer.on_host ? role_.memory.host_saved_stride : role_.memory.saved_stride;
-    const auto& p = places_[b];
-    if (role_.memory.in_flight > 1 && p.saved) offset += stride * (saved_at_ % role_.memory.in_flight);
-    if (p.versions > 1) offset += p.stride * in_ring(version_now(p.version), p.versions);
-    return (buffer.on_host ? host_ : arena_).at(offset);
-  }
+  [[nodiscard]] void* data(BufferIndex b) const { return memory_.at(b, now_); }
 
   [[nodiscard]] plan::Lifetime lifetime_of(BufferIndex b) const {
     while (role_.buffers[b].part_of != plan::kNoBuffer) b = role_.buffers[b].part_of;
@@ -494,14 +421,14 @@ class Executor::Impl {
   ExecutorOptions options_;
   const plan::Role& role_;
   bool crosses_steps_;
-  Arena arena_, host_;  ///< two even where the device's memory is the host's: what a plan offloads is moved
+  LocalMemory memory_;
   Transfers transfers_;
   std::vector<std::vector<Prepared>> prepared_;
   plan::Slot slot_;
-  int micro_batch_ = 0, saved_at_ = 0;
-  std::int64_t slot_step_ = 0, row_end_ = 1, done_ = 0;  ///< the step that the slot's micro-batch is of; steps that were done
+  int micro_batch_ = 0;
+  Moment now_;
+  std::int64_t row_end_ = 1, done_ = 0;  ///< done_: steps that were
   bool per_micro_batch_ = false, record_ = false;
-  std::int64_t step_ = 0;
   double rate_ = 1;
   DataSource* data_ = nullptr;
   StepResult result_;
@@ -512,7 +439,6 @@ class Executor::Impl {
     int micro_batch = -1;
     graph::Shape first;
   };
-  std::vector<Place> places_;      ///< by buffer
   std::vector<Origin> origin_of_;  ///< by buffer: of the micro-batch that was asked for last
   std::vector<std::byte> rows_;    ///< samples of which this rank wants a part
 };

@@ -69,14 +69,60 @@ class Recorder {
   std::int64_t first_ = 1;
 };
 
-/// Steps to play before ranks meet again: one, more where steps follow each other without a flush. Then losses are shared out and
-/// checkpoints written; what is ahead is left out, and made up for at the beginning of the next row.
-std::int64_t steps_in_row(const plan::Program& program, const TrainerOptions& options, std::int64_t done, std::int64_t left) {
-  constexpr std::int64_t kLongestRow = 50;
-  if (!plan::crosses_steps(program)) return 1;
-  const auto every = options.checkpoint.empty() ? 0 : options.checkpoint_every;
-  const auto row = std::min(left, kLongestRow);
-  return every > 0 ? std::min(row, every - done % every) : row;
+/// Plays rows of steps, and hands them out one by one. A row is one step; more where steps follow each other without a flush: ranks meet
+/// behind it alone, to share out losses and write checkpoints. What its last step leaves out, the next row begins with.
+class Rows {
+ public:
+  struct Played {
+    StepResult result;
+    double rate = 1;
+  };
+  Rows(Executor& executor, const plan::Program& program, DataSource& data, const TrainerOptions& options)
+      : executor_(executor), program_(program), data_(data), options_(options) {}
+
+  /// `step`, counted from 0, of a run that ends before `end`.
+  Played next(std::int64_t step, std::int64_t end) {
+    if (played_.empty()) {
+      const StepRow row{step, step + steps_in_row(step, end - step)};
+      for (auto s = row.first; s < row.end; ++s) {
+        const double rate = options_.rate.factor(s + 1, end);
+        executor_.set_rate(rate);
+        played_.push_back({executor_.step_in_row(row, s, data_, options_.record), rate});
+      }
+    }
+    auto first = std::move(played_.front());
+    played_.pop_front();
+    return first;
+  }
+  [[nodiscard]] bool between_rows() const { return played_.empty(); }
+
+ private:
+  [[nodiscard]] std::int64_t steps_in_row(std::int64_t done, std::int64_t left) const {
+    constexpr std::int64_t kLongestRow = 50;
+    if (!plan::crosses_steps(program_)) return 1;
+    const auto every = options_.checkpoint.empty() ? 0 : options_.checkpoint_every;
+    const auto row = std::min(left, kLongestRow);
+    return every > 0 ? std::min(row, every - done % every) : row;
+  }
+
+  Executor& executor_;
+  const plan::Program& program_;
+  DataSource& data_;
+  const TrainerOptions& options_;
+  std::deque<Played> played_;
+};
+
+/// What the checkpoint that a run goes on with says, or how a run begins.
+CheckpointHeader header_of(Executor& executor, const Training& training, const TrainerOptions& options) {
+  const auto& program = training.program;
+  CheckpointHeader header{program.model_hash, 0, options.seed, program.batch, std::string(name(program.dtype))};
+  if (options.resume.empty()) return header;
+  const auto stored = load_checkpoint(options.resume, executor, training);
+  if (stored.seed != options.seed)
+    throw BadInput("--seed " + std::to_string(options.seed), "checkpoint " + options.resume + " was made with --seed " +
+                                                                 std::to_string(stored.seed) + "; give the same to continue it");
+  header.step = stored.step;
+  return header;
 }
 
 double median(std::vector<double> values) {
@@ -103,32 +149,16 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
                                                               std::to_string(program.ranks));
   constexpr std::int64_t kWarmUp = 2;
   TrainingOutcome outcome;
-  CheckpointHeader header{program.model_hash, 0, options.seed, program.batch, std::string(name(program.dtype))};
-  if (!options.resume.empty()) {
-    const auto stored = load_checkpoint(options.resume, executor, training);
-    if (stored.seed != options.seed)
-      throw BadInput("--seed " + std::to_string(options.seed), "checkpoint " + options.resume + " was made with --seed " +
-                                                                   std::to_string(stored.seed) + "; give the same to continue it");
-    header.step = stored.step;
-  }
+  auto header = header_of(executor, training, options);
   outcome.first_step = header.step + 1;
   std::optional<Recorder> recorder;
   if (options.record) recorder.emplace(program, training.graph, world, options.threads);
   if (recorder) recorder->set_first(outcome.first_step);
   std::vector<double> seconds;
-  std::deque<std::pair<StepResult, double>> played;  // and with which rate
+  Rows rows(executor, program, data, options);
   for (std::int64_t n = 0; n < options.steps; ++n) {
     const auto step = header.step + 1;
-    if (played.empty()) {
-      const StepRow row{step - 1, step - 1 + steps_in_row(program, options, step - 1, options.steps - n)};
-      for (auto s = row.first; s < row.end; ++s) {
-        const double rate = options.rate.factor(s + 1, outcome.first_step - 1 + options.steps);
-        executor.set_rate(rate);
-        played.emplace_back(executor.step_in_row(row, s, data, options.record), rate);
-      }
-    }
-    const auto [result, rate] = std::move(played.front());
-    played.pop_front();
+    const auto [result, rate] = rows.next(step - 1, outcome.first_step - 1 + options.steps);
     StepReport report{step, shared_loss(world, result.loss),
                       world.size() == 1 ? result.end - result.begin : world.max(result.end - result.begin), rate};
     outcome.losses.push_back(report.loss);
@@ -138,7 +168,7 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
     if (world.rank() == 0 && options.on_step) options.on_step(report);
     header.step = step;
     progress.advance("steps", static_cast<double>(n + 1), static_cast<double>(options.steps));
-    const bool stop = played.empty() && world.max(progress.stop_requested() ? 1 : 0) > 0;
+    const bool stop = rows.between_rows() && world.max(progress.stop_requested() ? 1 : 0) > 0;
     const bool last = stop || n + 1 == options.steps;
     const bool due = options.checkpoint_every > 0 && step % options.checkpoint_every == 0;
     if (!options.checkpoint.empty() && (last || due)) save_checkpoint(options.checkpoint, header, executor, training);

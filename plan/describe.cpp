@@ -43,9 +43,11 @@ std::string what(const Program& program, const Role& role, const Instruction& i,
 }  // namespace
 
 std::string to_text(const Program& program, const Role& role, const graph::Graph& g) {
-  std::string text = "stage " + std::to_string(role.stage) + ", arena " +
-                     rehearsal::to_text(Bytes(static_cast<double>(role.memory.arena_bytes))) + ", " +
-                     std::to_string(role.memory.in_flight) + " micro-batches in flight\n";
+  std::string text =
+      "stage " + std::to_string(role.stage) + ", arena " + rehearsal::to_text(Bytes(static_cast<double>(role.memory.arena_bytes))) + ", " +
+      std::to_string(role.memory.in_flight) + " micro-batches in flight" +
+      (role.delay > 0 ? ", computes with the weights of " + std::to_string(role.delay) + " updates ago" : "") +
+      (role.opening.empty() ? "" : ", forward passes " + std::to_string(role.opening.size()) + " micro-batches ahead") + "\n";
   for (const auto& body : role.bodies) {
     text += " " + std::string(name(body.kind)) + "\n";
     for (std::size_t n = 0; n < body.instructions.size(); ++n) {

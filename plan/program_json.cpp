@@ -227,7 +227,7 @@ class RoleReader {
 
   void read() {
     entry_.only({"stage", "arena_bytes", "saved_stride", "in_flight", "variant_samples", "variant_of", "buffers", "kernels", "messages",
-                 "collectives", "bodies", "slots"});
+                 "collectives", "bodies", "slots", "opening", "delay"});
     entry_.must_be("stage", role_.stage);
     entry_.must_be("variant_samples", role_.variant_samples);
     entry_.must_be("variant_of", role_.variant_of);
@@ -251,7 +251,8 @@ class RoleReader {
     for (std::size_t n = 0; n < entries.size(); ++n) {
       auto& b = role_.buffers[n];
       const auto& e = entries[n];
-      e.only({"name", "dtype", "shapes", "format", "category", "lifetime", "bytes", "offset", "tensor", "part_of", "part_offset"});
+      e.only({"name", "dtype", "shapes", "format", "category", "lifetime", "bytes", "offset", "tensor", "part_of", "part_offset",
+              "versions", "version"});
       b.name = e.get<std::string>("name");
       const auto shapes = e.get<std::vector<graph::Shape>>("shapes");
       if (shapes.size() != b.shapes.size()) e.refuse("shapes are of " + std::to_string(shapes.size()) + " micro-batch sizes");

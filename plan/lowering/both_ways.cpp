@@ -136,14 +136,15 @@ class Merging {
     role_.bodies = std::move(ordered);
   }
 
-  /// New places of both copies' instructions, in joined_: messages first.
+  /// New places of both copies' instructions, in joined_: what is sent, what is received, what is added.
   std::array<std::vector<std::uint32_t>, 2> join_exchanges(std::vector<Instruction>& first, std::vector<Instruction>& second) {
     std::array<std::vector<std::uint32_t>, 2> places{std::vector<std::uint32_t>(first.size()), std::vector<std::uint32_t>(second.size())};
-    for (const bool messages : {true, false})
+    const auto turn = [](const Instruction& i) { return i.kind == InstructionKind::Send ? 0 : i.kind == InstructionKind::Receive ? 1 : 2; };
+    for (const int now : {0, 1, 2})
       for (const std::size_t copy : {0U, 1U}) {
         auto& list = copy == 0 ? first : second;
         for (std::size_t n = 0; n < list.size(); ++n) {
-          if ((list[n].message >= 0) != messages) continue;
+          if (turn(list[n]) != now) continue;
           places[copy][n] = static_cast<std::uint32_t>(joined_.size());
           joined_.push_back(list[n]);
           is_second_.push_back(copy == 1);

@@ -27,10 +27,11 @@ TEST_CASE("everything that is wrong with a plan is said at once") {
   check_failure(rehearse(resnet + "--plan dp=2,cp=2,compression=bf16"), 3,
                 {"3 faults: compression: is not lowered", "cp: ", "use mpirun -n 4"});
   for (const auto* command : {"estimate ", "simulate "})
-    check_failure(rehearse(command + std::string(kResnet) + " --batch 4 --platform dgx-a100 --plan dp=8,cp=2,compression=bf16"), 3,
-                  {"4 faults", "compression", "8 replicas of a batch of 4", "cp: ", "ranks: 16, but platform"});
-  check_failure(rehearse("explain dp=8,cp=2,compression=bf16 --model " + std::string(kResnet) + " --batch 4 --platform dgx-a100"), 3,
-                {"4 faults", "compression", "cp: ", "ranks: 16, but platform"});
+    check_failure(rehearse(command + std::string(kResnet) + " --batch 4 --platform dgx-a100 --devices 8 --plan dp=8,cp=2,compression=bf16"),
+                  3, {"4 faults", "compression", "8 replicas of a batch of 4", "cp: ", "ranks: 16, but platform"});
+  check_failure(
+      rehearse("explain dp=8,cp=2,compression=bf16 --model " + std::string(kResnet) + " --batch 4 --platform dgx-a100 --devices 8"), 3,
+      {"4 faults", "compression", "cp: ", "ranks: 16, but platform"});
 }
 
 TEST_CASE("a stored plan runs on its own model only") {

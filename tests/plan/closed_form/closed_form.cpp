@@ -187,6 +187,23 @@ TEST_CASE("two ranks, moment by moment") {
   CHECK(last.end == Approx(15.042e-3));
 }
 
+TEST_CASE("the rank with the largest blocks stands for its stage") {
+  // 3 heads on 2 ranks: the second one has two of them
+  Written w(1, 1);
+  w.program.ranks = 2;
+  w.program.axes = {{"dp", 1, 1}, {"tp", 2, 1}};
+  w.program.roles.push_back(w.program.roles.front());
+  w.program.role_of = {0, 1};
+  for (const std::int64_t heads : {1, 2}) {
+    Buffer block;
+    block.bytes = 64 * heads;
+    w.program.roles[static_cast<std::size_t>(heads - 1)].buffers.push_back(block);
+  }
+  CHECK(representatives(w.program) == std::vector{1});
+  std::swap(w.program.role_of[0], w.program.role_of[1]);
+  CHECK(representatives(w.program) == std::vector{0});
+}
+
 TEST_CASE("messages that do not match are our own bug, not a hang") {
   Written w(2, 1);
   const auto arrived = w.message(1, 0, false, -1, 10);

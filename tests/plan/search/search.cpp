@@ -222,7 +222,13 @@ TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
     CHECK(a.plan.dp == 2);
     CHECK(a.plan.micro_batch == 1);
     CHECK(a.plan.allreduce == "ring");
+    CHECK_FALSE(schedule(a.plan.schedule).asynchronous);  // other mathematics only when it is asked for
   }
+  options.fixed = parse_plan("pp=2,micro_batch=1,schedule=pipedream-2bw");
+  options.free = {"dp"};
+  const auto asked = search(setting.job(), options, progress);
+  REQUIRE(!asked.plans.empty());
+  for (const auto& a : asked.plans) CHECK(schedule(a.plan.schedule).asynchronous);
   options.objective = "beauty";
   CHECK_THROWS_WITH(search(setting.job(), options, progress), contains("beauty"));
 }
