@@ -145,6 +145,17 @@ bool can_split(const std::vector<IterDim>& ways, AtomId atom) {
                      [&](const IterDim& w) { return w.atom == atom || is_there(w.inputs) || is_there(w.outputs); });
 }
 
+/// Nodes computed from constants alone (masks, tables of angles): whoever wants a part computes it.
+std::vector<bool> free_nodes(const Graph& graph) {
+  std::vector<bool> is_free(graph.nodes().size(), false);
+  for (std::size_t n = 0; n < is_free.size(); ++n)
+    is_free[n] = std::ranges::all_of(graph.nodes()[n].inputs, [&](TensorId t) {
+      if (t == TensorId::None || graph[t].role == Role::Constant) return true;
+      return graph[t].producer != NodeId::None && is_free[index(graph[t].producer)];
+    });
+  return is_free;
+}
+
 }  // namespace
 
 std::vector<DimReport> report_dims(const Graph& graph, const LogicalDims& dims) {
@@ -153,9 +164,11 @@ std::vector<DimReport> report_dims(const Graph& graph, const LogicalDims& dims) 
   std::vector<std::vector<NodeId>> blocking(count);
   std::vector<AtomId> order;
   AtomsOfNodes atoms(dims);
+  const auto is_free = free_nodes(graph);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const auto id = static_cast<NodeId>(n);
     if (graph[id].phase != Phase::Forward) break;
+    if (is_free[n]) continue;
     const auto note = [&](AtomId a) {
       const auto at = static_cast<std::size_t>(a);
       if (!seen[at]) order.push_back(a);

@@ -48,6 +48,7 @@ class RoleFinder {
     for (const AtomId a : dims_.batch()) give(a, Use::Batch);
     for (std::size_t n = 0; n < graph_.nodes().size() && graph_.nodes()[n].phase == Phase::Forward; ++n) look_at(static_cast<NodeId>(n));
     name_features();
+    name_words();
     return std::move(roles_);
   }
 
@@ -142,8 +143,8 @@ class RoleFinder {
     for (int step = 0; step < kLongestChain && graph_[x].producer != NodeId::None; ++step) {
       const Node& node = graph_[graph_[x].producer];
       if (schema(node).name == "Softmax") return give(dims_.of(graph_[id].outputs[0]).back(), Use::HeadFeatures);
-      if (schema(node).name != "Dropout" && !has(schema(node).traits, Trait::View)) return;
-      x = node.inputs[0];
+      if (schema(node).name != "Dropout" && !has(schema(node).traits, Trait::Elementwise) && !has(schema(node).traits, Trait::View)) return;
+      x = largest_operand(node);
     }
   }
 
@@ -182,6 +183,16 @@ class RoleFinder {
       for (const AtomId a : p.made) give(a, from_hidden && contracted.contains(a) ? Use::FeedForward : Use::Features);
       for (const AtomId a : p.contracted) give(a, Use::Features);
     }
+  }
+
+  /// Classes that are as many as the tokens which the model is fed are the next token.
+  void name_words() {
+    const auto size = [&](std::size_t a) { return dims_.atoms().size(static_cast<AtomId>(a)); };
+    std::vector<std::int64_t> vocabularies;
+    for (std::size_t a = 0; a < roles_.size(); ++a)
+      if (roles_[a] == Use::Vocabulary) vocabularies.push_back(size(a));
+    for (std::size_t a = 0; a < roles_.size(); ++a)
+      if (roles_[a] == Use::Classes && std::ranges::find(vocabularies, size(a)) != vocabularies.end()) roles_[a] = Use::Vocabulary;
   }
 
   const Graph& graph_;

@@ -183,6 +183,20 @@ TEST_CASE("report: what can be split, and what blocks it") {
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
 }
 
+TEST_CASE("only what reads a dimension whole blocks it") {
+  // Of each layer heads, the features that queries and keys contract, those of values, and the feed-forward width; vocabulary, width, batch
+  // and sequence once. The fused q|k|v is no dimension of its own: its heads are. LayerNormalization alone reads one whole.
+  const TrainingGraph t = build_training_graph(zoo::build("gpt?layers=12&hidden=48&heads=4&seq=10&vocab=31&batch=3"), {});
+  const LogicalDims dims(t.graph);
+  const auto report = report_dims(t.graph, dims);
+  CHECK(report.size() == 4 * 12 + 4);
+  for (const DimReport& d : report) {
+    INFO(d.name);
+    CHECK(d.blocked_by.empty() == (d.size != 48));
+    CHECK(d.size != 3 * 48);
+  }
+}
+
 namespace {
 
 /// Sizes of the groups that have a role, by name.
@@ -211,6 +225,10 @@ TEST_CASE("dimensions are called what they are used for") {
     INFO(name);
     CHECK(gpt[name] == size);
   }
+  auto untied = groups_of("moe?layers=1&hidden=16&heads=4&kv_heads=2&ffn=12&seq=8&vocab=19&experts=3&batch=5");
+  CHECK(untied["vocabulary"] == 19);
+  CHECK(untied["head-features:4"] == 4);
+  CHECK(untied.count("classes") == 0);
   auto moe = groups_of("moe?layers=1&hidden=16&heads=4&kv_heads=2&ffn=12&seq=8&vocab=11&experts=3&batch=5");
   CHECK(moe["experts"] == 3);
   CHECK(moe["feed-forward"] == 12);
