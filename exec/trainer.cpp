@@ -1,15 +1,13 @@
 #include "exec/trainer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <fstream>
 
 #include "base/error.hpp"
 #include "exec/checkpoint.hpp"
+#include "exec/resident.hpp"
 #include "traces/build.hpp"
 
 namespace rehearsal::exec {
@@ -133,13 +131,6 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::int64_t resident_bytes() {
-  std::ifstream in("/proc/self/statm");
-  std::int64_t total = 0, resident = 0;
-  in >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
-
 TrainingOutcome train(Executor& executor, const Training& training, DataSource& data, const TrainerOptions& options, Progress& progress) {
   const auto& program = training.program;
   auto& world = training.world;
@@ -156,6 +147,7 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   if (recorder) recorder->set_first(outcome.first_step);
   std::vector<double> seconds;
   Rows rows(executor, program, data, options);
+  give_back_idle_memory();
   for (std::int64_t n = 0; n < options.steps; ++n) {
     const auto step = header.step + 1;
     const auto [result, rate] = rows.next(step - 1, outcome.first_step - 1 + options.steps);

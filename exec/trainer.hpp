@@ -47,7 +47,4 @@ struct TrainingOutcome {
 /// Throws BadInput when the program is for another number of ranks than were started.
 [[nodiscard]] TrainingOutcome train(Executor&, const Training&, DataSource&, const TrainerOptions&, Progress&);
 
-/// Bytes of this process that are in memory.
-[[nodiscard]] std::int64_t resident_bytes();
-
 }  // namespace rehearsal::exec

@@ -1,4 +1,5 @@
 // rehearse run: plans that cannot be started, and ranks that die.
+#include <algorithm>
 #include <csignal>
 
 #include "tests/cli/rehearse.hpp"
@@ -79,4 +80,18 @@ TEST_CASE("metrics have a line a step and the result's losses") {
   const auto memory = result_of(ended).at("memory_bytes");
   CHECK(memory.at("predicted") == memory.at("allocated"));
   CHECK(memory.at("resident") > 0);
+}
+
+TEST_CASE("what is resident is what was predicted, but for 30 MB or 5 %") {
+  for (const int ranks : {1, 2}) {
+    const auto memory = result_of(rehearse(std::string("run ") + kGpt + " --batch 4 --steps 3 --format json", ranks)).at("memory_bytes");
+    REQUIRE(memory.at("per_rank").size() == static_cast<std::size_t>(ranks));
+    for (const auto& rank : memory.at("per_rank")) {
+      const double predicted = rank.at("predicted_bytes"), resident = rank.at("resident_bytes");
+      CHECK(resident > 0);
+#ifndef __SANITIZE_ADDRESS__  // whose shadow of the memory is resident too
+      CHECK(resident - predicted <= std::max(30e6, 0.05 * predicted));
+#endif
+    }
+  }
 }
