@@ -1,7 +1,8 @@
 // What attention is made of where its keys come block by block (Liu et al. 2023, "Ring Attention"; Dao et al. 2022, "FlashAttention").
-// Of one block, softmax gives weights w_b that sum to 1 and l_b, the logarithm of the sum of its exponentials. Two parts y_a, y_b of a
-// result become one by l = log(exp l_a + exp l_b), y = exp(l_a - l) y_a + exp(l_b - l) y_b (Milakov and Gimelshein 2018, section 3.1).
-// Backward the weights are exp(x - l), and dx = w (dw - d), where d = sum over all keys of dw w = sum over the result of dy y.
+// Of one block, softmax gives weights that sum to 1, and of each row the largest score m and the sum s of exp(x - m). Two parts y_a, y_b
+// of a result become one by m = max(m_a, m_b), f = s exp(m_own - m), s = f_a + f_b, y = (f_a y_a + f_b y_b) / s (Milakov and Gimelshein
+// 2018, section 3.1). Both numbers are kept rather than m + log s, which would lose the digits of s where scores are large.
+// Backward the weights are exp(x - m) / s, and dx = w (dw - d), where d = sum over all keys of dw w = sum over the result of dy y.
 // Lowering writes these kernels in place of a softmax and its gradient; no graph has them, so they have neither gradients nor labels.
 
 #include "base/error.hpp"
@@ -13,18 +14,18 @@ namespace {
 
 constexpr std::string_view kNoGradient = "written by lowering, behind all gradients";
 
-/// One number for each row of the last dimension.
-TensorType per_row(const TensorType& type) {
+/// So many numbers for each row of the last dimension.
+TensorType per_row(const TensorType& type, std::int64_t count) {
   TensorType row = type;
   if (row.shape.empty()) throw BadInput("operand 0 is a number, it must have a last dimension: the keys");
-  row.shape.back() = 1;
+  row.shape.back() = count;
   return row;
 }
 
 std::vector<TensorType> infer_softmax(const NodeView& node) {
   require_inputs(node, 1, 1);
   require_float(node, 0);
-  return {node.input(0), per_row(node.input(0))};
+  return {node.input(0), per_row(node.input(0), 2)};
 }
 
 std::vector<TensorType> infer_merge(const NodeView& node) {
@@ -36,14 +37,14 @@ std::vector<TensorType> infer_merge(const NodeView& node) {
 std::vector<TensorType> infer_dot(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_same_type(node, 0, 1);
-  return {per_row(node.input(0))};
+  return {per_row(node.input(0), 1)};
 }
 
 template <std::size_t kOperands>
 std::vector<TensorType> infer_weights(const NodeView& node) {
   require_inputs(node, kOperands, kOperands);
   for (std::size_t i = 1; i < kOperands; ++i) require_same_type(node, 0, i);
-  return infer_broadcast(node);
+  return infer_same(node);
 }
 
 template <int kFlops>
@@ -53,20 +54,20 @@ Work work(const NodeView& node) {
 
 constexpr OpSchema kRows[] = {
     {.name = "BlockSoftmax",
-     .description = "softmax along the last dimension, and the logarithm of its sum of exponentials; zeros where all is masked",
+     .description = "softmax along the last dimension, and of each row the maximum and the sum of exponentials; zeros where all is masked",
      .family = CostFamily::Normalization,
      .infer = infer_softmax,
      .work = work<9>,
      .no_gradient = kNoGradient},
     {.name = "MergeBlocks",
-     .description = "two results of attention and their log-sum-exps (y, l, y of a block, l of a block) as those of both: (y, l)",
+     .description = "two results of attention with maxima and sums of their rows (y, ms, y of a block, ms of a block) as one: (y, ms)",
      .family = CostFamily::Elementwise,
      .traits = Trait::InPlace,
      .infer = infer_merge,
      .work = work<3>,
      .no_gradient = kNoGradient},
     {.name = "BlockWeights",
-     .description = "exp(x - l): a block of a softmax of which the log-sum-exp is known",
+     .description = "exp(x - m) / s: a block of a softmax of which maximum and sum of each row are known",
      .family = CostFamily::Elementwise,
      .infer = infer_weights<2>,
      .work = work<5>,

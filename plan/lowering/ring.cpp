@@ -1,7 +1,7 @@
 // Attention while keys and values go round a ring of ranks: in every turn a rank works on its rows with one block of keys, and passes the
-// block on (Liu et al. 2023, "Ring Attention", section 3). Forward, parts of the result are merged by their log-sum-exps. Backward, scores
-// are made again block by block, and the gradients of keys and values travel beside them until they are back at the rank that they belong
-// to.
+// block on (Liu et al. 2023, "Ring Attention", section 3). Forward, parts of the result are merged by the sums of exponentials behind them.
+// Backward, scores are made again block by block, and the gradients of keys and values travel beside them until they are back at the rank
+// that they belong to.
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ class RoleBuilder::RingPass {
       end_turn();
     }
     b_.buffers_[plain_key(ring_.result)] = result_;
-    b_.log_sums_.try_emplace(&ring_, log_sum_);
+    b_.row_sums_.try_emplace(&ring_, row_sums_);
   }
 
   void backward() {
@@ -54,6 +54,7 @@ class RoleBuilder::RingPass {
   struct Traveller {
     TensorId tensor = TensorId::None;
     std::int16_t dim = 0;
+    Layout layout;                    ///< whole along the keys
     BufferIndex now = kNoBuffer;      ///< this turn's block
     BufferIndex message = kNoBuffer;  ///< on its way
     std::int32_t redistribution = -1;
@@ -87,14 +88,18 @@ class RoleBuilder::RingPass {
     return whole;
   }
 
-  [[nodiscard]] Buffer whole(TensorId t, Layout layout) const { return b_.describe(t, layout, b_.shapes_of(t, layout), body_); }
+  [[nodiscard]] Buffer whole(TensorId t, const Layout& layout) const { return b_.describe(t, layout, b_.shapes_of(t, layout), body_); }
 
-  [[nodiscard]] Buffer travelling(TensorId t, std::int16_t dim, std::int32_t number) const {
-    Layout layout = b_.c_.sharding.layout(t);
+  /// A traveller as it lies on this rank, its keys aside.
+  [[nodiscard]] Traveller traveller_of(TensorId t, std::int16_t dim, Layout layout) const {
     layout[ring_.axis] = {};
-    Turn at = turn(dim);
+    return {t, dim, std::move(layout), kNoBuffer, kNoBuffer, -1};
+  }
+
+  [[nodiscard]] Buffer travelling(const Traveller& t, std::int32_t number) const {
+    Turn at = turn(t.dim);
     at.number = number;
-    auto buffer = in_turn(whole(t, std::move(layout)), at);
+    auto buffer = in_turn(whole(t.tensor, t.layout), at);
     buffer.category = MemoryCategory::Communication;
     return buffer;
   }
@@ -103,12 +108,13 @@ class RoleBuilder::RingPass {
     const TensorId t = b_.g_[n.node].outputs[o];
     const auto dim = n.results[o].dim;
     if (n.results[o].role == KeyRole::Inside) return b_.new_buffer(in_turn(whole(t, b_.c_.sharding.layout(t)), turn(dim)), nullptr);
-    if (n.results[o].role == KeyRole::Passed && turn_ > 0) return b_.new_buffer(travelling(t, dim, turn_), nullptr);
+    if (n.results[o].role == KeyRole::Passed && turn_ > 0)
+      return b_.new_buffer(travelling(traveller_of(t, dim, b_.c_.sharding.layout(t)), turn_), nullptr);
     return b_.new_buffer(whole(t, b_.c_.sharding.layout(t)), nullptr);
   }
 
-  /// One number for each row of `like`.
-  BufferIndex row_buffer(BufferIndex like, const char* name) {
+  /// So many numbers for each row of `like`.
+  BufferIndex row_buffer(BufferIndex like, const char* name, std::int64_t count) {
     Buffer row;
     const Buffer& of = b_.role_.buffers[like];
     row.name = of.name + name;
@@ -116,7 +122,7 @@ class RoleBuilder::RingPass {
     row.shapes = of.shapes;
     row.lifetime = b_.lifetime_in(body_);
     for (auto& shape : row.shapes) {
-      shape.back() = 1;
+      shape.back() = count;
       row.bytes = std::max(row.bytes, graph::element_count(shape) * static_cast<std::int64_t>(size_of(row.dtype)));
     }
     return b_.new_buffer(std::move(row), nullptr);
@@ -204,7 +210,7 @@ class RoleBuilder::RingPass {
     for (const RingNode& n : ring_.forward) {
       if (n.node == ring_.softmax) {
         const auto weights = result_buffer(n, 0);
-        sum = row_buffer(weights, ":log-sum-exp");
+        sum = row_buffer(weights, ":row-sums", 2);
         emit(n.node, "BlockSoftmax", operands(n), {weights, sum});
         made_[b_.g_[n.node].outputs[0]] = weights;
         continue;
@@ -213,9 +219,9 @@ class RoleBuilder::RingPass {
     }
     const auto part = b_.plain(made_.at(ring_.result), body_);
     if (result_ == kNoBuffer)
-      result_ = part, log_sum_ = sum;
+      result_ = part, row_sums_ = sum;
     else
-      emit(ring_.forward.back().node, "MergeBlocks", {result_, log_sum_, part, sum}, {result_, log_sum_});
+      emit(ring_.forward.back().node, "MergeBlocks", {result_, row_sums_, part, sum}, {result_, row_sums_});
   }
 
   // ---- backward
@@ -228,7 +234,7 @@ class RoleBuilder::RingPass {
     for (const RingNode& n : ring_.backward)
       for (std::size_t i = 0; i < n.operands.size() && gradient == kNoBuffer; ++i)
         if (b_.g_[n.node].inputs[i] == ring_.result_gradient) gradient = b_.plain(b_.operand(n.node, i, body_), body_), reader = n.node;
-    dot_ = row_buffer(gradient, ":dot");
+    dot_ = row_buffer(gradient, ":dot", 1);
     emit(reader, "RowDot", {gradient, result}, {dot_});
   }
 
@@ -237,7 +243,7 @@ class RoleBuilder::RingPass {
       if (&n == &ring_.forward.back()) return;
       if (n.node == ring_.softmax) {
         const auto weights = result_buffer(n, 0);
-        emit(n.node, "BlockWeights", {operand(n, 0), b_.log_sums_.at(&ring_)}, {weights});
+        emit(n.node, "BlockWeights", {operand(n, 0), b_.row_sums_.at(&ring_)}, {weights});
         made_[b_.g_[n.node].outputs[0]] = weights;
         continue;
       }
@@ -274,7 +280,7 @@ class RoleBuilder::RingPass {
     if (turn_ == 0)
       return void(g.own = part != kNoBuffer ? part : zeros(g.node, whole(travels.tensor, b_.c_.sharding.layout(travels.tensor))));
     if (turn_ == 1)
-      travels.now = part != kNoBuffer ? part : zeros(g.node, travelling(travels.tensor, travels.dim, turn_));
+      travels.now = part != kNoBuffer ? part : zeros(g.node, travelling(travels, turn_));
     else {
       arrive(travels, turn_);
       if (part != kNoBuffer) add(g.node, travels.now, part);
@@ -301,13 +307,19 @@ class RoleBuilder::RingPass {
       const RingNode& n = nodes[k];
       for (std::size_t i = 0; i < n.operands.size(); ++i) {
         const TensorId t = b_.g_[n.node].inputs[i];
-        if (n.operands[i].role == KeyRole::Passed && !traveller(t))
-          travellers_.push_back({t, n.operands[i].dim, b_.plain(b_.operand(n.node, i, body_), body_), kNoBuffer, -1});
+        if (n.operands[i].role != KeyRole::Passed || traveller(t)) continue;
+        const auto own = b_.plain(b_.operand(n.node, i, body_), body_);
+        travellers_.push_back(traveller_of(t, n.operands[i].dim, b_.role_.buffers[own].layout));
+        travellers_.back().now = own;
       }
       for (std::size_t o = 0; o < n.results.size(); ++o)
-        if (n.results[o].role == KeyRole::Passed)
-          gradients_.push_back({n.node, {b_.g_[n.node].outputs[o], n.results[o].dim, kNoBuffer, kNoBuffer, -1}, kNoBuffer});
+        if (n.results[o].role == KeyRole::Passed) gradients_.push_back({n.node, gradient_of(n, o), kNoBuffer});
     }
+  }
+
+  [[nodiscard]] Traveller gradient_of(const RingNode& n, std::size_t o) const {
+    const TensorId t = b_.g_[n.node].outputs[o];
+    return traveller_of(t, n.results[o].dim, b_.c_.sharding.layout(t));
   }
 
   [[nodiscard]] Traveller* traveller(TensorId t) {
@@ -334,7 +346,7 @@ class RoleBuilder::RingPass {
   void depart(Traveller& t) {
     Redistribution r;
     r.tensor = t.tensor;
-    r.from = r.to = travelling(t.tensor, t.dim, turn_).layout;
+    r.from = r.to = t.layout;
     r.axis = ring_.axis;
     r.kind = ConversionKind::Shift;
     r.turn = turn(t.dim);
@@ -351,7 +363,7 @@ class RoleBuilder::RingPass {
   }
 
   void arrive(Traveller& t, std::int32_t number) {
-    t.now = b_.new_buffer(travelling(t.tensor, t.dim, number), nullptr);
+    t.now = b_.new_buffer(travelling(t, number), nullptr);
     b_.emit_copy({InstructionKind::Unpack, t.redistribution}, {t.message}, t.now, body_);
   }
 
@@ -364,7 +376,7 @@ class RoleBuilder::RingPass {
   std::map<TensorId, BufferIndex> made_;     ///< in this turn
   std::map<BufferIndex, BufferIndex> cuts_;  ///< of whole operands: this turn's block
   std::map<TensorId, BufferIndex> sums_;     ///< over the turns
-  BufferIndex result_ = kNoBuffer, log_sum_ = kNoBuffer, dot_ = kNoBuffer;
+  BufferIndex result_ = kNoBuffer, row_sums_ = kNoBuffer, dot_ = kNoBuffer;
 };
 
 void RoleBuilder::attend_in_ring(const AttentionRing& ring, std::uint16_t body) { RingPass(*this, ring, body).forward(); }

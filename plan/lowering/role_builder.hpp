@@ -228,7 +228,7 @@ class RoleBuilder {
   std::map<graph::TensorId, Format> stashed_formats_;
   std::set<graph::TensorId> restored_;
   std::map<const AttentionRing*, BufferIndex>
-      log_sums_;  ///< of the exponentials of scores, by row: what the backward pass needs of a softmax
+      row_sums_;  ///< largest scores and sums of exponentials: what the backward pass needs of a softmax
   Dependency last_stash_, awaited_stash_;
   bool has_stash_ = false, stash_awaited_ = true;  ///< false: what computes next must wait for awaited_stash_
   bool fetching_ahead_ = false;

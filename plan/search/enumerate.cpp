@@ -107,6 +107,7 @@ Plans with_sequence_parallelism(const Space& space, const Plan& plan) {
 Plans forms_of_attention(const Space& space, const Plan& plan) {
   Plans plans{plan};
   if (plan.cp > 1 && !space.job.dims->named("heads").empty()) plans.emplace_back(plan).attention = "all-to-all";
+  if (plan.cp > 1) plans.emplace_back(plan).attention = "ring";
   return plans;
 }
 

@@ -51,6 +51,7 @@ class RingFinder {
       for (const NodeId reader : backward_readers(n)) open_.insert(reader);
     while (!open_.empty()) add_backward(*open_.begin());
     check_reach();
+    check_travellers();
     return true;
   }
   [[nodiscard]] AttentionRing& ring() { return ring_; }
@@ -260,6 +261,19 @@ class RingFinder {
       if (way && way->input(1 - i) && g_[node.outputs[0]].type.shape.back() == ring_.keys) return way;
     }
     throw Obstacle{named(n) + " reads the values in another way than a product with the gradient of the result"};
+  }
+
+  /// A tensor goes round once, for all nodes that read it.
+  void check_travellers() const {
+    std::map<TensorId, Layout> layouts;
+    for (const auto* nodes : {&ring_.forward, &ring_.backward})
+      for (const RingNode& n : *nodes)
+        for (std::size_t i = 0; i < n.operands.size(); ++i) {
+          if (n.operands[i].role != KeyRole::Passed) continue;
+          const TensorId t = g_[n.node].inputs[i];
+          const Layout& wanted = s_.wanted[graph::index(n.node)][i];
+          if (layouts.try_emplace(t, wanted).first->second != wanted) throw Obstacle{g_[t].name + " is wanted in several layouts"};
+        }
   }
 
   /// Nobody outside may want what is made block by block, and all that comes from outside must be there when the ring begins.

@@ -19,6 +19,22 @@ void for_each_row(const Call& call, F&& body) {
   if (length > 0) parallel_items(call.threads(), count / length, kElementsWorthAThread / length + 1, body);
 }
 
+/// What is kept of a row of scores.
+template <class T>
+struct RowSum {
+  T max, sum;
+  [[nodiscard]] bool none() const { return max == -std::numeric_limits<T>::infinity(); }
+};
+template <class T>
+RowSum<T> row_sum(const T* kept, std::int64_t row) {
+  return {kept[2 * row], kept[2 * row + 1]};
+}
+template <class T>
+void keep(T* kept, std::int64_t row, RowSum<T> sum) {
+  kept[2 * row] = sum.max;
+  kept[2 * row + 1] = sum.sum;
+}
+
 struct BlockSoftmax {
   template <class T>
   static void run(const Call& call) {
@@ -26,16 +42,18 @@ struct BlockSoftmax {
     for_each_row(call, [&](std::int64_t row) {
       const T* x = call.in<T>(0) + row * length;
       T* w = call.out<T>(0) + row * length;
-      T max = x[0];
-      for (std::int64_t i = 1; i < length; ++i) max = std::max(max, x[i]);
-      call.out<T>(1)[row] = max;
-      // No key of this block is seen: it weighs nothing beside the others.
-      if (max == -std::numeric_limits<T>::infinity()) return void(std::fill_n(w, length, T{0}));
-      for (std::int64_t i = 0; i < length; ++i) w[i] = std::exp(x[i] - max);
+      RowSum<T> of{x[0], 0};
+      for (std::int64_t i = 1; i < length; ++i) of.max = std::max(of.max, x[i]);
+      if (of.none()) {  // no key of this block is seen: it weighs nothing beside the others
+        std::fill_n(w, length, T{0});
+        return keep(call.out<T>(1), row, of);
+      }
+      for (std::int64_t i = 0; i < length; ++i) w[i] = std::exp(x[i] - of.max);
       const double sum = sum_of(length, [&](std::int64_t i) { return static_cast<double>(w[i]); });
       const T factor = static_cast<T>(1.0 / sum);
       for (std::int64_t i = 0; i < length; ++i) w[i] *= factor;
-      call.out<T>(1)[row] += static_cast<T>(std::log(sum));
+      of.sum = static_cast<T>(sum);
+      keep(call.out<T>(1), row, of);
     });
   }
 };
@@ -46,14 +64,18 @@ struct MergeBlocks {
   static void run(const Call& call) {
     const std::int64_t length = call.in_shape(0).back();
     for_each_row(call, [&](std::int64_t row) {
-      const T a = call.in<T>(1)[row], b = call.in<T>(3)[row], high = std::max(a, b);
-      const bool none = high == -std::numeric_limits<T>::infinity();
-      const T l = none ? high : high + std::log(std::exp(a - high) + std::exp(b - high));
-      const T of_a = none ? T{0} : std::exp(a - l), of_b = none ? T{0} : std::exp(b - l);
+      const auto a = row_sum(call.in<T>(1), row), b = row_sum(call.in<T>(3), row);
+      RowSum<T> both{std::max(a.max, b.max), 0};
+      T of_a = 0, of_b = 0;
+      if (!both.none()) {
+        of_a = a.sum * std::exp(a.max - both.max), of_b = b.sum * std::exp(b.max - both.max);
+        both.sum = of_a + of_b;
+        of_a /= both.sum, of_b /= both.sum;
+      }
       const T *x = call.in<T>(0) + row * length, *y = call.in<T>(2) + row * length;
       T* out = call.out<T>(0) + row * length;
       for (std::int64_t i = 0; i < length; ++i) out[i] = of_a * x[i] + of_b * y[i];
-      call.out<T>(1)[row] = l;
+      keep(call.out<T>(1), row, both);
     });
   }
 };
@@ -63,20 +85,24 @@ struct BlockWeights {
   static void run(const Call& call) {
     const std::int64_t length = call.in_shape(0).back();
     for_each_row(call, [&](std::int64_t row) {
-      const T l = call.in<T>(1)[row];
-      for (std::int64_t i = row * length; i < (row + 1) * length; ++i) call.out<T>()[i] = std::exp(call.in<T>(0)[i] - l);
+      const auto of = row_sum(call.in<T>(1), row);
+      const T factor = static_cast<T>(1.0 / static_cast<double>(of.sum));
+      for (std::int64_t i = row * length; i < (row + 1) * length; ++i) call.out<T>()[i] = std::exp(call.in<T>(0)[i] - of.max) * factor;
     });
   }
 };
 
+/// Summed in the order of the product that makes a gradient of weights: where one key has all the weight, both are the same number, and the
+/// gradient of its score is 0 as it is in one piece.
 struct RowDot {
   template <class T>
   static void run(const Call& call) {
     const std::int64_t length = call.in_shape(0).back();
     for_each_row(call, [&](std::int64_t row) {
       const T *x = call.in<T>(0) + row * length, *y = call.in<T>(1) + row * length;
-      call.out<T>()[row] =
-          static_cast<T>(sum_of(length, [&](std::int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(y[i]); }));
+      double sum = 0;
+      for (std::int64_t i = 0; i < length; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(y[i]);
+      call.out<T>()[row] = static_cast<T>(sum);
     });
   }
 };

@@ -13,31 +13,34 @@ const double kNever = -std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("a block's weights sum to 1, and its log-sum-exp says what it weighs") {
+TEST_CASE("a block's weights sum to 1, and the sum of exponentials says what it weighs") {
   const auto block = run({"BlockSoftmax", {}, {Array{{2, 2}, {std::log(3.0), 0, kNever, 1000}}}});
   CHECK(close(block[0].values, {0.75, 0.25, 0, 1}));
-  CHECK(block[1].shape == graph::Shape{2, 1});
-  CHECK(close(block[1].values, {std::log(4.0), 1000}));
+  CHECK(block[1].shape == graph::Shape{2, 2});
+  CHECK(block[1].values[0] == std::log(3.0));
+  CHECK(std::abs(block[1].values[1] - 4.0 / 3) < 1e-15);
+  CHECK(Values(block[1].values.begin() + 2, block[1].values.end()) == Values{1000, 1});
   // A row that sees nothing of this block weighs nothing.
   const auto masked = run({"BlockSoftmax", {}, {Array{{1, 2}, {kNever, kNever}}}});
   CHECK(masked[0].values == Values{0, 0});
-  CHECK(masked[1].values == Values{kNever});
+  CHECK(masked[1].values == Values{kNever, 0});
 }
 
 TEST_CASE("parts of a result are merged by what their keys weigh") {
-  // Keys that weigh 1 give (2, 4), keys that weigh 3 give (6, 0): (1 (2, 4) + 3 (6, 0)) / 4 = (5, 1). Of the second row only one part sees
-  // a key, of the third none.
-  const Array one{{3, 2}, {2, 4, 7, 8, 0, 0}}, three{{3, 2}, {6, 0, 0, 0, 0, 0}};
-  const Array weight_of_one{{3, 1}, {0, -2, kNever}}, weight_of_three{{3, 1}, {std::log(3.0), kNever, kNever}};
-  const auto merged = run({"MergeBlocks", {}, {one, weight_of_one, three, weight_of_three}});
-  CHECK(close(merged[0].values, {5, 1, 7, 8, 0, 0}));
-  CHECK(std::abs(merged[1].values[0] - std::log(4.0)) < 1e-15);
-  CHECK(merged[1].values[1] == -2);
-  CHECK(merged[1].values[2] == kNever);
+  // Keys that weigh e^5 give 2, keys that weigh 3 e^5 give 6: (2 + 3 6) / 4 = 5. Of the second row only one part sees a key, of the third
+  // none. In the fourth, two keys of e^0 weigh as much as one of e^(log 2): (8 + 4) / 2.
+  const Array one{{4, 1}, {2, 7, 0, 8}}, three{{4, 1}, {6, 0, 0, 4}};
+  const Array of_one{{4, 2}, {5, 1, -2, 1, kNever, 0, 0, 2}}, of_three{{4, 2}, {5, 3, kNever, 0, kNever, 0, std::log(2.0), 1}};
+  const auto merged = run({"MergeBlocks", {}, {one, of_one, three, of_three}});
+  CHECK(close(merged[0].values, {5, 7, 0, 6}));
+  CHECK(Values(merged[1].values.begin(), merged[1].values.begin() + 6) == Values{5, 4, -2, 1, kNever, 0});
+  CHECK(merged[1].values[6] == std::log(2.0));
+  CHECK(std::abs(merged[1].values[7] - 2) < 1e-15);
 }
 
-TEST_CASE("weights of a block follow from the log-sum-exp of all blocks") {
-  const auto weights = result_of({"BlockWeights", {}, {Array{{2, 2}, {0, std::log(3.0), 1, kNever}}, Array{{2, 1}, {std::log(8.0), 1}}}});
+TEST_CASE("weights of a block follow from maximum and sum of all blocks") {
+  const auto weights =
+      result_of({"BlockWeights", {}, {Array{{2, 2}, {0, std::log(3.0), 1, kNever}}, Array{{2, 2}, {std::log(4.0), 2, 1, 1}}}});
   CHECK(close(weights.values, {1.0 / 8, 3.0 / 8, 1, 0}));
 }
 

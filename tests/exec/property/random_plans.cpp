@@ -203,6 +203,21 @@ TEST_CASE("without a flush training is what the old weights' gradients make it")
   }
 }
 
+TEST_CASE("batch normalization of parts of the batch is that of its definition, sample by sample") {
+  const std::string model = "img.2.6.6+batchnorm+block.4+mse.3/", plain = "/sgd:lr=0.05:momentum=0.9/f64/2000",
+                    adam = "/adam:lr=0.01:eps=1e-4:clip=0.1/f64/400";
+  std::map<int, std::vector<Case>> cases;
+  for (const auto& [ranks, text] : std::vector<std::pair<int, std::string>>{{2, "8/dp=2,bn=local" + plain},
+                                                                            {2, "5/dp=2,bn=local" + plain},  // 3 and 2
+                                                                            {2, "8/dp=2,micro_batch=2,bn=local" + adam},
+                                                                            {2, "8/dp=2,micro_batch=2,bn=sync" + adam},
+                                                                            {2, "8/pp=2,micro_batch=2,bn=local" + plain},
+                                                                            {2, "8/spatial=1x2x1,micro_batch=4,bn=local" + plain},
+                                                                            {8, "8/dp=2,tp=2,pp=2,micro_batch=2,bn=sync" + plain}})
+    cases[ranks].push_back(property::parse_case(model + text));
+  for (auto& [ranks, of_ranks] : cases) Proof(ranks).run(std::move(of_ranks));
+}
+
 TEST_CASE("what random cases once found") {
   struct Found {
     int ranks;
@@ -219,8 +234,15 @@ TEST_CASE("what random cases once found") {
         "sgd:lr=0.05:momentum=0.9:clip=0.1/f64/100000",
         // a bucket summed before the gradients of an earlier chunk were in it
         "seq.2.1+attention.1.1.1.0+tied.1+own.1/1/pp=2,cp=2,interleave=2/sgd:lr=0.05/f64/100000"}},
+      {3,
+       {// rings of keys of which one has all the weight: sums in another order than that of the product
+        "seq.3.9+attention.2.2.1.1+attention.3.1.0.0+fused.2+attention.4.2.1.0+dice.3/5/cp=3,attention=ring/"
+        "adam:lr=0.01:eps=1e-4:clip=0.1/f64/400"}},
       {8,
-       {// equal parts of unequal blocks, gathered by ranks of one role
+       {// keys that tp splits another way went round as they lay, not as they were wanted
+        "seq.3.9+attention.2.2.1.1+attention.3.1.0.0+fused.2+attention.4.2.1.0+dice.3/4/dp=2,tp=2,cp=2,attention=ring,zero=3/"
+        "adam:lr=0.01:eps=1e-4:clip=0.1/f64/400",
+        // equal parts of unequal blocks, gathered by ranks of one role
         "seq.3.9+experts.2.1.3+crop+mixer.2+mixer.7+rmsnorm+dice.3/9/dp=2,tp=2,cp=2,zero=1,sequence_parallel=on,allreduce=ring/"
         "adamw:lr=0.01/f64/100000"}},
   };
