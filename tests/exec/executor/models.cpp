@@ -91,8 +91,8 @@ graph::Graph encoder(std::int64_t batch) {
   const auto y = layers.dense("out", layers.reshape("flat", mixed, {batch, kQueries, kHidden}), 4);
   graph::Attributes all{
       {"axes", std::vector<std::int64_t>{0, 1, 2}}, {"keepdims", std::int64_t{0}}, {"scale", 0.002 / static_cast<double>(batch)}};
-  return std::move(layers).finish(layers.node("sum", "ReduceSum", std::vector{layers.node("square", "Mul", std::vector{y, y})}, all),
-                                  "loss");
+  const auto loss = layers.node("sum", "ReduceSum", std::vector{layers.node("square", "Mul", std::vector{y, y})}, all);
+  return std::move(layers).finish(loss, "loss");
 }
 
 graph::Graph build(const Case& c) {

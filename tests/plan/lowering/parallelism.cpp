@@ -164,9 +164,10 @@ TEST_CASE("attention that no ring can compute gathers its keys with a warning, o
       if (n == "bad") weights = layers.node("bad.square", "Mul", std::vector{weights, weights});
       x = layers.matmul(n + ".mix", weights, v);
     }
+    const auto y = layers.dense("last", x, 3);
     graph::TrainingOptions options;
     options.loss = "mse";
-    return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(layers.dense("last", x, 3), "y")), options);
+    return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(y, "y")), options);
   };
   const auto plan = parse_plan("cp=2,attention=ring");
   const auto both = lower(training(true), plan, TableBackend(), {});

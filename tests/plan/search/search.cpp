@@ -62,7 +62,7 @@ std::vector<Assessment> brute_force(const Setting& setting, bool recomputing = f
     const bool tp = text.find(",tp=1") == std::string::npos, cp = text.find(",cp=1") == std::string::npos;
     for (const int zero : {0, 1, 3})
       for (const auto* sequence : {"off", "on"})
-        for (const auto* attention : {"gather", "all-to-all"})
+        for (const auto* attention : {"gather", "all-to-all", "ring"})
           for (const auto* recompute : {"none", "selective", "full"})
             if ((zero == 0 || dp > 1) && (tp || std::string(sequence) == "off") && (cp || std::string(attention) == "gather") &&
                 (recomputing || std::string(recompute) == "none"))
