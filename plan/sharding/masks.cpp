@@ -16,34 +16,106 @@ namespace {
 constexpr double kHidden = -1e30;
 constexpr std::int64_t kMostPairs = std::int64_t{1} << 24;
 
-/// What a mask says of row and key, from its right-aligned dimensions; others (heads) must agree.
-class MaskReader {
+/// Which rows see any key, and any key of which block.
+class Seen {
  public:
-  MaskReader(const Value& mask, std::size_t rank, std::int64_t row_dim) : shape_(mask.type.shape) {
-    const auto missing = static_cast<std::int64_t>(rank) - static_cast<std::int64_t>(shape_.size());
-    row_ = row_dim - missing;
-    key_ = static_cast<std::int64_t>(shape_.size()) - 1;
-  }
-  /// Calls use(row, key, element) for every element; row or key -1: all of them.
-  template <class Use>
-  void each(const Use& use) const {
-    std::int64_t keys_stride = 1, rows_stride = 1;
-    for (std::size_t d = shape_.size(); d-- > 0;) {
-      const auto at = static_cast<std::int64_t>(d);
-      if (at > key_) keys_stride *= shape_[d];
-      if (at > row_) rows_stride *= shape_[d];
+  Seen(std::int64_t rows, std::int64_t keys, std::int64_t blocks)
+      : rows_(rows),
+        keys_(keys),
+        blocks_(blocks),
+        row_(static_cast<std::size_t>(rows)),
+        block_(static_cast<std::size_t>(blocks * blocks)) {}
+
+  /// A pair; -1: all rows, or all keys.
+  void see(std::int64_t row, std::int64_t key) {
+    for (std::int64_t r = row < 0 ? 0 : row; r < (row < 0 ? rows_ : row + 1); ++r) {
+      row_[static_cast<std::size_t>(r)] = true;
+      for (std::int64_t b = key < 0 ? 0 : of(key, keys_); b < (key < 0 ? blocks_ : of(key, keys_) + 1); ++b) see_block(of(r, rows_), b);
     }
-    const bool one_row = row_ < 0 || shape_[static_cast<std::size_t>(row_)] == 1;
-    const bool one_key = key_ < 0 || shape_[static_cast<std::size_t>(key_)] == 1;
-    for (std::int64_t i = 0; i < graph::element_count(shape_); ++i)
-      use(one_row ? -1 : i / rows_stride % shape_[static_cast<std::size_t>(row_)],
-          one_key ? -1 : i / keys_stride % shape_[static_cast<std::size_t>(key_)], i);
   }
+  void see_row(std::int64_t r) { row_[static_cast<std::size_t>(r)] = true; }
+  void see_block(std::int64_t coordinate, std::int64_t b) { block_[static_cast<std::size_t>(coordinate * blocks_ + b)] = true; }
+
+  [[nodiscard]] bool all_rows() const {
+    return std::all_of(row_.begin(), row_.end(), [](bool seen) { return seen; });
+  }
+  [[nodiscard]] bool all_blocks() const {
+    return std::all_of(block_.begin(), block_.end(), [](bool seen) { return seen; });
+  }
+  [[nodiscard]] std::vector<bool> masked() const {
+    auto masked = block_;
+    masked.flip();
+    return masked;
+  }
+  [[nodiscard]] Range own_rows(std::int64_t coordinate) const { return block(rows_, blocks_, coordinate); }
+  [[nodiscard]] Range keys_of(std::int64_t b) const { return block(keys_, blocks_, b); }
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::int64_t keys() const { return keys_; }
+  [[nodiscard]] std::int64_t blocks() const { return blocks_; }
 
  private:
-  const graph::Shape& shape_;
-  std::int64_t row_ = -1, key_ = -1;
+  /// The block to which an index belongs: those of block() begin at b n / blocks, rounded down.
+  [[nodiscard]] std::int64_t of(std::int64_t index, std::int64_t count) const { return ((index + 1) * blocks_ - 1) / count; }
+
+  std::int64_t rows_, keys_, blocks_;
+  std::vector<bool> row_, block_;
 };
+
+/// Where row and key stand in a tensor that is aligned with the scores from the right.
+struct Aligned {
+  const graph::Shape& shape;
+  std::int64_t row, key;
+  Aligned(const graph::Shape& s, std::size_t rank, std::int64_t row_dim)
+      : shape(s),
+        row(row_dim - static_cast<std::int64_t>(rank) + static_cast<std::int64_t>(s.size())),
+        key(static_cast<std::int64_t>(s.size()) - 1) {}
+  [[nodiscard]] std::int64_t size(std::int64_t dim) const { return dim < 0 ? 1 : shape[static_cast<std::size_t>(dim)]; }
+  /// Index of an element along a dimension; -1 where it stands for all.
+  [[nodiscard]] std::int64_t at(std::int64_t element, std::int64_t dim) const {
+    if (size(dim) == 1) return -1;
+    for (std::size_t d = shape.size(); static_cast<std::int64_t>(d) > dim + 1; --d) element /= shape[d - 1];
+    return element % size(dim);
+  }
+};
+
+/// Looks at every pair.
+void see_pairs(const Value& mask, const Aligned& place, bool chooses, bool shown_where, Seen& seen) {
+  for (std::int64_t i = 0; i < mask.count(); ++i)
+    if (chooses ? (mask.integer(i) != 0) == shown_where : mask.real(i) > kHidden) seen.see(place.at(i, place.row), place.at(i, place.key));
+}
+
+/// row's number < (or <=, >, >=) key's number: a block has such a pair where its extremes are one.
+struct Comparison {
+  bool less, equal;
+  [[nodiscard]] bool holds(double row, double key) const { return row == key ? equal : (row < key) == less; }
+};
+
+std::optional<Comparison> comparison_of(std::string_view op, bool swapped, bool negated) {
+  const bool less = op == "Less" || op == "LessOrEqual", equal = op == "LessOrEqual" || op == "GreaterOrEqual";
+  if (!less && op != "Greater" && op != "GreaterOrEqual") return std::nullopt;
+  return Comparison{(less != swapped) != negated, equal != negated};
+}
+
+double extreme(const Value& of, Range range, bool least) {
+  double found = of.real(range.begin);
+  for (std::int64_t i = range.begin + 1; i < range.end; ++i) found = least ? std::min(found, of.real(i)) : std::max(found, of.real(i));
+  return found;
+}
+
+void see_compared(const Value& rows, const Value& keys, Comparison by, Seen& seen) {
+  const double best = extreme(keys, {0, seen.keys()}, !by.less);
+  for (std::int64_t r = 0; r < seen.rows(); ++r)
+    if (by.holds(rows.real(r), best)) seen.see_row(r);
+  for (std::int64_t c = 0; c < seen.blocks(); ++c)
+    for (std::int64_t b = 0; b < seen.blocks(); ++b)
+      if (by.holds(extreme(rows, seen.own_rows(c), by.less), extreme(keys, seen.keys_of(b), !by.less))) seen.see_block(c, b);
+}
+
+bool all_low(const Value& filling) {
+  for (std::int64_t i = 0; i < filling.count(); ++i)
+    if (filling.real(i) > kHidden) return false;
+  return true;
+}
 
 }  // namespace
 
@@ -76,49 +148,64 @@ const Value* ConstantMasks::value_of(TensorId t) {
   return &*found;
 }
 
-/// Marks what a node in front of the softmax hides. False: what it adds or chooses is not known.
-bool ConstantMasks::add_mask(const AttentionRing& ring, const RingNode& n, std::int64_t row_dim, std::vector<bool>& hidden) {
+namespace {
+
+/// One number for every row (or key), and nothing else.
+bool counts(const Value* v, const Aligned& place, std::int64_t dim, std::int64_t size) {
+  return v != nullptr && v->count() == size && place.size(dim) == size;
+}
+
+}  // namespace
+
+/// What a node in front of the softmax lets rows see, if it hides anything. Nothing: it is not known what it does.
+bool ConstantMasks::look_through(const AttentionRing& ring, const RingNode& n, const View& view, std::vector<bool>& masked) {
   const graph::Node& node = g_[n.node];
   const std::string_view op = graph::schema(node).name;
-  const std::size_t rank = g_[node.outputs[0]].type.shape.size();
-  const Value* other = nullptr;
-  for (std::size_t i = 0; i < n.operands.size(); ++i) {
-    if (n.operands[i].role == KeyRole::Inside) continue;
-    other = value_of(node.inputs[i]);
-    if (other == nullptr) return false;
-  }
   if (op == "Cast" || op == "Identity") return true;
-  // What is hidden already must stay as low as it is.
-  if (std::find(hidden.begin(), hidden.end(), true) != hidden.end() && op != "Where" && op != "Add") return false;
-  if (op == "Mul" || op == "Div" || op == "Scale") return true;
-  if (op != "Where" && op != "Add") return false;
-  const bool chooses = op == "Where";
-  const bool inside_first = n.operands[chooses ? 1 : 0].role == KeyRole::Inside;
+  // Others hide nothing; what is hidden already must stay as low as it is.
+  if (op != "Where" && op != "Add") return masked.empty();
+  const bool chooses = op == "Where", inside_first = n.operands[chooses ? 1 : 0].role == KeyRole::Inside;
+  const auto known = [&](std::size_t i) { return n.operands[i].role == KeyRole::Inside ? nullptr : value_of(node.inputs[i]); };
+  Seen seen(view.rows, ring.keys, view.blocks);
+  const std::size_t rank = g_[node.outputs[0]].type.shape.size();
   if (chooses) {
-    const Value* filling = value_of(node.inputs[inside_first ? 2 : 1]);
-    const auto low = [&](double x) { return x <= kHidden; };
-    bool all_low = true;
-    for (std::int64_t i = 0; i < filling->count(); ++i) all_low = all_low && low(filling->real(i));
-    if (!all_low) return true;
+    const Value* filling = known(inside_first ? 2 : 1);
+    if (filling == nullptr || !all_low(*filling)) return filling != nullptr;
+    const TensorId condition = node.inputs[0];
+    const NodeId made = g_[condition].producer;
+    std::optional<Comparison> by;
+    if (const Value* mask = value_of(condition)) {
+      see_pairs(*mask, {mask->type.shape, rank, view.row_dim}, true, inside_first, seen);
+    } else if (made == NodeId::None || g_[made].inputs.size() != 2) {
+      return false;
+    } else {
+      const Value *a = value_of(g_[made].inputs[0]), *b = value_of(g_[made].inputs[1]);
+      if (a == nullptr || b == nullptr) return false;
+      const Aligned of_a(a->type.shape, rank, view.row_dim), of_b(b->type.shape, rank, view.row_dim);
+      const bool straight = counts(a, of_a, of_a.row, view.rows) && counts(b, of_b, of_b.key, ring.keys);
+      const bool swapped = counts(b, of_b, of_b.row, view.rows) && counts(a, of_a, of_a.key, ring.keys);
+      by = comparison_of(graph::schema(g_[made]).name, swapped, !inside_first);
+      if (!by || straight == swapped) return false;
+      see_compared(straight ? *a : *b, straight ? *b : *a, *by, seen);
+    }
+  } else {
+    const Value* other = known(inside_first ? 1 : 0);
+    if (other == nullptr) return false;
+    see_pairs(*other, {other->type.shape, rank, view.row_dim}, false, true, seen);
   }
-  const Value* mask = chooses ? value_of(node.inputs[0]) : other;
-  const std::int64_t rows = static_cast<std::int64_t>(hidden.size()) / ring.keys;
-  std::vector<bool> seen(hidden.size(), false);
-  MaskReader(*mask, rank, row_dim).each([&](std::int64_t row, std::int64_t key, std::int64_t i) {
-    const bool shown = chooses ? (mask->integer(i) != 0) == inside_first : mask->real(i) > kHidden;
-    if (!shown) return;
-    for (std::int64_t r = row < 0 ? 0 : row; r < (row < 0 ? rows : row + 1); ++r)
-      for (std::int64_t k = key < 0 ? 0 : key; k < (key < 0 ? ring.keys : key + 1); ++k)
-        seen[static_cast<std::size_t>(r * ring.keys + k)] = true;
-  });
-  for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = hidden[i] || !seen[i];
-  return true;
+  if (!seen.all_rows()) return false;
+  if (seen.all_blocks()) return true;
+  const bool first = masked.empty();
+  masked = seen.masked();
+  return first;  // of two masks together a row may see nothing
 }
 
 std::vector<bool> ConstantMasks::masked_blocks(const Sharding& s, const AttentionRing& ring) {
   const TensorId scores = g_[ring.softmax].inputs[0];
   const AxisLayout& split = s.layout(scores)[ring.axis];
-  std::vector<std::int64_t> key{s.axes[ring.axis].size, ring.keys, split.dim, g_[scores].type.shape[static_cast<std::size_t>(split.dim)]};
+  const View view{g_[scores].type.shape[static_cast<std::size_t>(split.dim)], s.axes[ring.axis].size, split.dim};
+  if (s.dims->of(scores)[static_cast<std::size_t>(split.dim)].size() != 1) return {};
+  std::vector<std::int64_t> key{view.blocks, ring.keys, view.row_dim, view.rows};
   for (std::size_t n = 1; n < ring.forward.size() && ring.forward[n].node != ring.softmax; ++n) {
     const graph::Node& node = g_[ring.forward[n].node];
     key.push_back(static_cast<std::int64_t>(node.op));
@@ -126,33 +213,12 @@ std::vector<bool> ConstantMasks::masked_blocks(const Sharding& s, const Attentio
       key.push_back(ring.forward[n].operands[i].role == KeyRole::Inside ? -1 : static_cast<std::int64_t>(graph::index(node.inputs[i])));
   }
   const auto [at, fresh] = found_.try_emplace(std::move(key));
-  if (fresh) at->second = read(s, ring);
-  return at->second;
-}
-
-std::vector<bool> ConstantMasks::read(const Sharding& s, const AttentionRing& ring) {
-  const TensorId scores = g_[ring.softmax].inputs[0];
-  const AxisLayout& split = s.layout(scores)[ring.axis];
-  const std::int64_t rows = g_[scores].type.shape[static_cast<std::size_t>(split.dim)];
-  if (s.dims->of(scores)[static_cast<std::size_t>(split.dim)].size() != 1 || rows * ring.keys > kMostPairs) return {};
-  std::vector<bool> hidden(static_cast<std::size_t>(rows * ring.keys), false);
-  for (std::size_t n = 1; n < ring.forward.size() && ring.forward[n].node != ring.softmax; ++n)
-    if (!add_mask(ring, ring.forward[n], split.dim, hidden)) return {};
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const auto row = hidden.begin() + r * ring.keys;
-    if (std::all_of(row, row + ring.keys, [](bool h) { return h; })) return {};
+  for (std::size_t n = 1; fresh && n < ring.forward.size() && ring.forward[n].node != ring.softmax; ++n) {
+    if (look_through(ring, ring.forward[n], view, at->second)) continue;
+    at->second.clear();
+    break;
   }
-  const std::int64_t blocks = s.axes[ring.axis].size;
-  std::vector<bool> masked(static_cast<std::size_t>(blocks * blocks), false);
-  for (std::int64_t c = 0; c < blocks; ++c)
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      const Range own = block(rows, blocks, c), keys = block(ring.keys, blocks, b);
-      bool all = true;
-      for (std::int64_t r = own.begin; r < own.end && all; ++r)
-        for (std::int64_t k = keys.begin; k < keys.end && all; ++k) all = hidden[static_cast<std::size_t>(r * ring.keys + k)];
-      masked[static_cast<std::size_t>(c * blocks + b)] = all;
-    }
-  return masked;
+  return at->second;
 }
 
 }  // namespace rehearsal::plan

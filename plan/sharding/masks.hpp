@@ -14,14 +14,18 @@ class ConstantMasks {
  public:
   explicit ConstantMasks(const graph::Graph& graph) : g_(graph) {}
 
-  /// Ring::masked of a ring whose nodes are known. Empty where nothing is masked for sure: another mask depends on data, a row would see
-  /// no key at all, or there are too many pairs of rows and keys to look at.
+  /// AttentionRing::masked of a ring whose nodes are known. Empty where nothing is masked for sure: another mask depends on data or hides
+  /// other pairs, a row would see no key at all, or there are too many pairs of rows and keys to look at and no comparison of a number of
+  /// the row with one of the key makes them.
   [[nodiscard]] std::vector<bool> masked_blocks(const Sharding&, const AttentionRing&);
 
  private:
-  [[nodiscard]] std::vector<bool> read(const Sharding&, const AttentionRing&);
+  /// How the ranks share the rows.
+  struct View {
+    std::int64_t rows, blocks, row_dim;
+  };
   const graph::Value* value_of(graph::TensorId);
-  bool add_mask(const AttentionRing&, const RingNode&, std::int64_t row_dim, std::vector<bool>& hidden);
+  bool look_through(const AttentionRing&, const RingNode&, const View&, std::vector<bool>& masked);
 
   const graph::Graph& g_;
   std::map<graph::TensorId, std::optional<graph::Value>> known_;

@@ -1,5 +1,6 @@
 // Which collectives every parallelism comes down to: counted, with the pattern that the literature has for it.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -149,6 +150,38 @@ TEST_CASE("in a ring a rank holds blocks of keys, of values and of scores, and n
   const auto longer = training_of("gpt?layers=2&hidden=16&heads=2&seq=512&vocab=32", 1);
   const auto arena = [&](const char* plan) { return lower(longer, parse_plan(plan), TableBackend(), {}).role(3).memory.arena_bytes; };
   CHECK(arena("cp=4,attention=ring") < arena("cp=4") / 2);
+}
+
+TEST_CASE("what a mask hides from a rank is known before a run, of long sequences too") {
+  const auto masked = [](const graph::TrainingGraph& training) {
+    return lower(training, parse_plan("cp=3,attention=ring"), TableBackend(), {}).sharding->rings.front().masked;
+  };
+  const std::vector<bool> above_the_diagonal{false, true, true, false, false, true, false, false, false};
+  CHECK(masked(training_of("gpt?layers=1&hidden=8&heads=2&seq=16&vocab=12", 1)) == above_the_diagonal);
+  // 25 million pairs, of which none is looked at: rows are compared with keys.
+  CHECK(masked(training_of("gpt?layers=1&hidden=8&heads=2&seq=5000&vocab=12", 1)) == above_the_diagonal);
+  CHECK(masked(training_of("bert?layers=1&hidden=8&heads=2&seq=16&vocab=12", 1)).empty());
+
+  // Windows of 4 keys before each of 12 rows, as numbers that are added; the last row of another mask sees nothing.
+  const auto windows = [&](bool whole) {
+    graph::zoo::Layers layers;
+    const auto x = layers.builder().add_input("x", {DType::F32, {2, 12, 6}});
+    const auto scores = layers.matmul("scores", layers.dense("q", x, 6), layers.transpose("turned", layers.dense("k", x, 6), {0, 2, 1}));
+    graph::Value window{{DType::F32, {12, 12}}, {}, {}};
+    for (int n = 0; n < 144; ++n) {
+      const int row = n / 12, key = n % 12;
+      window.reals.push_back(key <= row && key > row - 4 && (whole || row < 11) ? 0 : -HUGE_VAL);
+    }
+    const auto seen = layers.add("seen", scores, layers.builder().add_constant("window", std::move(window)));
+    const auto weights = layers.node("weights", "Softmax", std::vector{seen}, {{"axis", std::int64_t{-1}}});
+    const auto y = layers.dense("last", layers.matmul("mix", weights, layers.dense("v", x, 6)), 3);
+    graph::TrainingOptions options;
+    options.loss = "mse";
+    return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(y, "y")), options);
+  };
+  // Rows 0-3, 4-7, 8-11: the last ones see keys from 5 on.
+  CHECK(masked(windows(true)) == std::vector<bool>{false, true, true, false, false, true, true, false, false});
+  CHECK(masked(windows(false)).empty());
 }
 
 TEST_CASE("attention that no ring can compute gathers its keys with a warning, or is refused, by name") {
