@@ -10,14 +10,8 @@ using graph::NodeId;
 using graph::TensorId;
 using graph::Value;
 
-namespace {
-
-/// exp of what lies so far below a score that is seen is 0 in every type.
-constexpr double kHidden = -1e30;
-constexpr std::int64_t kMostPairs = std::int64_t{1} << 24;
-
 /// Which rows see any key, and any key of which block.
-class Seen {
+class ConstantMasks::Seen {
  public:
   Seen(std::int64_t rows, std::int64_t keys, std::int64_t blocks)
       : rows_(rows),
@@ -33,6 +27,9 @@ class Seen {
       for (std::int64_t b = key < 0 ? 0 : of(key, keys_); b < (key < 0 ? blocks_ : of(key, keys_) + 1); ++b) see_block(of(r, rows_), b);
     }
   }
+  /// Nothing is hidden.
+  [[nodiscard]] bool all() const { return hidden_pairs_ == 0; }
+  void hide_one() { ++hidden_pairs_; }
   void see_row(std::int64_t r) { row_[static_cast<std::size_t>(r)] = true; }
   void see_block(std::int64_t coordinate, std::int64_t b) { block_[static_cast<std::size_t>(coordinate * blocks_ + b)] = true; }
 
@@ -59,7 +56,14 @@ class Seen {
 
   std::int64_t rows_, keys_, blocks_;
   std::vector<bool> row_, block_;
+  std::int64_t hidden_pairs_ = 0;
 };
+
+namespace {
+
+/// exp of what lies so far below a score that is seen is 0 in every type.
+constexpr double kHidden = -1e30;
+constexpr std::int64_t kMostPairs = std::int64_t{1} << 24;
 
 /// Where row and key stand in a tensor that is aligned with the scores from the right.
 struct Aligned {
@@ -79,9 +83,14 @@ struct Aligned {
 };
 
 /// Looks at every pair.
-void see_pairs(const Value& mask, const Aligned& place, bool chooses, bool shown_where, Seen& seen) {
-  for (std::int64_t i = 0; i < mask.count(); ++i)
-    if (chooses ? (mask.integer(i) != 0) == shown_where : mask.real(i) > kHidden) seen.see(place.at(i, place.row), place.at(i, place.key));
+void see_pairs(const Value& mask, const Aligned& place, bool chooses, bool shown_where, auto& seen) {
+  for (std::int64_t i = 0; i < mask.count(); ++i) {
+    const bool shown = chooses ? (mask.integer(i) != 0) == shown_where : mask.real(i) > kHidden;
+    if (shown)
+      seen.see(place.at(i, place.row), place.at(i, place.key));
+    else
+      seen.hide_one();
+  }
 }
 
 /// row's number < (or <=, >, >=) key's number: a block has such a pair where its extremes are one.
@@ -102,13 +111,18 @@ double extreme(const Value& of, Range range, bool least) {
   return found;
 }
 
-void see_compared(const Value& rows, const Value& keys, Comparison by, Seen& seen) {
+void see_compared(const Value& rows, const Value& keys, Comparison by, auto& seen) {
   const double best = extreme(keys, {0, seen.keys()}, !by.less);
   for (std::int64_t r = 0; r < seen.rows(); ++r)
     if (by.holds(rows.real(r), best)) seen.see_row(r);
   for (std::int64_t c = 0; c < seen.blocks(); ++c)
     for (std::int64_t b = 0; b < seen.blocks(); ++b)
       if (by.holds(extreme(rows, seen.own_rows(c), by.less), extreme(keys, seen.keys_of(b), !by.less))) seen.see_block(c, b);
+}
+
+/// One number for every row (or key), and nothing else.
+bool counts(const Value& v, const Aligned& place, std::int64_t dim, std::int64_t size) {
+  return v.count() == size && place.size(dim) == size;
 }
 
 bool all_low(const Value& filling) {
@@ -148,56 +162,51 @@ const Value* ConstantMasks::value_of(TensorId t) {
   return &*found;
 }
 
-namespace {
-
-/// One number for every row (or key), and nothing else.
-bool counts(const Value* v, const Aligned& place, std::int64_t dim, std::int64_t size) {
-  return v != nullptr && v->count() == size && place.size(dim) == size;
+/// What a choice between scores and what hides them lets rows see. False: it is not known.
+bool ConstantMasks::see_chosen(const AttentionRing& ring, const RingNode& n, const View& view, Seen& seen) {
+  const graph::Node& node = g_[n.node];
+  const bool shown_where = n.operands[1].role == KeyRole::Inside;
+  const std::size_t rank = g_[node.outputs[0]].type.shape.size();
+  if (const Value* mask = value_of(node.inputs[0])) {
+    see_pairs(*mask, {mask->type.shape, rank, view.row_dim}, true, shown_where, seen);
+    return true;
+  }
+  const NodeId made = g_[node.inputs[0]].producer;
+  if (made == NodeId::None || g_[made].inputs.size() != 2) return false;
+  const Value *a = value_of(g_[made].inputs[0]), *b = value_of(g_[made].inputs[1]);
+  if (a == nullptr || b == nullptr) return false;
+  const Aligned of_a(a->type.shape, rank, view.row_dim), of_b(b->type.shape, rank, view.row_dim);
+  const bool straight = counts(*a, of_a, of_a.row, view.rows) && counts(*b, of_b, of_b.key, ring.keys);
+  const bool swapped = counts(*b, of_b, of_b.row, view.rows) && counts(*a, of_a, of_a.key, ring.keys);
+  const auto by = comparison_of(graph::schema(g_[made]).name, swapped, !shown_where);
+  if (!by || straight == swapped) return false;
+  see_compared(straight ? *a : *b, straight ? *b : *a, *by, seen);
+  return true;
 }
 
-}  // namespace
-
-/// What a node in front of the softmax lets rows see, if it hides anything. Nothing: it is not known what it does.
-bool ConstantMasks::look_through(const AttentionRing& ring, const RingNode& n, const View& view, std::vector<bool>& masked) {
+/// What a node in front of the softmax hides. False: it is not known, or is no longer known.
+bool ConstantMasks::look_through(const AttentionRing& ring, const RingNode& n, const View& view, Hidden& hidden) {
   const graph::Node& node = g_[n.node];
   const std::string_view op = graph::schema(node).name;
   if (op == "Cast" || op == "Identity") return true;
-  // Others hide nothing; what is hidden already must stay as low as it is.
-  if (op != "Where" && op != "Add") return masked.empty();
+  // Others hide nothing, but what is hidden already may be seen again behind them.
+  if (op != "Where" && op != "Add") return !hidden.any;
   const bool chooses = op == "Where", inside_first = n.operands[chooses ? 1 : 0].role == KeyRole::Inside;
-  const auto known = [&](std::size_t i) { return n.operands[i].role == KeyRole::Inside ? nullptr : value_of(node.inputs[i]); };
+  const std::size_t which = chooses ? (inside_first ? 2 : 1) : (inside_first ? 1 : 0);
+  const Value* other = n.operands[which].role == KeyRole::Inside ? nullptr : value_of(node.inputs[which]);
+  if (other == nullptr) return false;
   Seen seen(view.rows, ring.keys, view.blocks);
-  const std::size_t rank = g_[node.outputs[0]].type.shape.size();
   if (chooses) {
-    const Value* filling = known(inside_first ? 2 : 1);
-    if (filling == nullptr || !all_low(*filling)) return filling != nullptr;
-    const TensorId condition = node.inputs[0];
-    const NodeId made = g_[condition].producer;
-    std::optional<Comparison> by;
-    if (const Value* mask = value_of(condition)) {
-      see_pairs(*mask, {mask->type.shape, rank, view.row_dim}, true, inside_first, seen);
-    } else if (made == NodeId::None || g_[made].inputs.size() != 2) {
-      return false;
-    } else {
-      const Value *a = value_of(g_[made].inputs[0]), *b = value_of(g_[made].inputs[1]);
-      if (a == nullptr || b == nullptr) return false;
-      const Aligned of_a(a->type.shape, rank, view.row_dim), of_b(b->type.shape, rank, view.row_dim);
-      const bool straight = counts(a, of_a, of_a.row, view.rows) && counts(b, of_b, of_b.key, ring.keys);
-      const bool swapped = counts(b, of_b, of_b.row, view.rows) && counts(a, of_a, of_a.key, ring.keys);
-      by = comparison_of(graph::schema(g_[made]).name, swapped, !inside_first);
-      if (!by || straight == swapped) return false;
-      see_compared(straight ? *a : *b, straight ? *b : *a, *by, seen);
-    }
+    if (!all_low(*other)) return !hidden.any;
+    if (!see_chosen(ring, n, view, seen)) return false;
   } else {
-    const Value* other = known(inside_first ? 1 : 0);
-    if (other == nullptr) return false;
-    see_pairs(*other, {other->type.shape, rank, view.row_dim}, false, true, seen);
+    see_pairs(*other, {other->type.shape, g_[node.outputs[0]].type.shape.size(), view.row_dim}, false, true, seen);
+    if (seen.all()) return true;  // a bias
   }
-  if (!seen.all_rows()) return false;
-  if (seen.all_blocks()) return true;
-  const bool first = masked.empty();
-  masked = seen.masked();
-  return first;  // of two masks together a row may see nothing
+  if (hidden.any || !seen.all_rows()) return false;  // of two masks together a row may see nothing
+  hidden.any = true;
+  if (!seen.all_blocks()) hidden.blocks = seen.masked();
+  return true;
 }
 
 std::vector<bool> ConstantMasks::masked_blocks(const Sharding& s, const AttentionRing& ring) {
@@ -213,11 +222,13 @@ std::vector<bool> ConstantMasks::masked_blocks(const Sharding& s, const Attentio
       key.push_back(ring.forward[n].operands[i].role == KeyRole::Inside ? -1 : static_cast<std::int64_t>(graph::index(node.inputs[i])));
   }
   const auto [at, fresh] = found_.try_emplace(std::move(key));
+  Hidden hidden;
   for (std::size_t n = 1; fresh && n < ring.forward.size() && ring.forward[n].node != ring.softmax; ++n) {
-    if (look_through(ring, ring.forward[n], view, at->second)) continue;
-    at->second.clear();
+    if (look_through(ring, ring.forward[n], view, hidden)) continue;
+    hidden.blocks.clear();
     break;
   }
+  if (fresh) at->second = std::move(hidden.blocks);
   return at->second;
 }
 

@@ -24,8 +24,14 @@ class ConstantMasks {
   struct View {
     std::int64_t rows, blocks, row_dim;
   };
+  class Seen;
+  struct Hidden {
+    bool any = false;          ///< some pair of row and key
+    std::vector<bool> blocks;  ///< as AttentionRing::masked
+  };
   const graph::Value* value_of(graph::TensorId);
-  bool look_through(const AttentionRing&, const RingNode&, const View&, std::vector<bool>& masked);
+  bool see_chosen(const AttentionRing&, const RingNode&, const View&, Seen&);
+  bool look_through(const AttentionRing&, const RingNode&, const View&, Hidden&);
 
   const graph::Graph& g_;
   std::map<graph::TensorId, std::optional<graph::Value>> known_;
