@@ -19,16 +19,29 @@ bool is_number(std::string_view part) {
 }
 
 /// "[6/dp, 768/tp]" of a shape whose dimensions some axes split.
-std::string layout_text(const Sharding& sharding, const graph::Shape& shape, const Layout& layout) {
+/// What goes round a ring, or is made of it, is there for one block at a time: "64/cp in turn".
+std::string layout_text(const Sharding& sharding, const graph::Shape& shape, const Layout& layout, const Turn& turn) {
   std::string text = "[", pending;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
     for (std::size_t a = 0; a < layout.size(); ++a)
       if (layout[a].split() && static_cast<std::size_t>(layout[a].dim) == d) text += "/" + sharding.axes[a].name;
+    if (turn.any() && static_cast<std::size_t>(turn.dim) == d)
+      text += "/" + sharding.axes[static_cast<std::size_t>(turn.axis)].name + " in turn";
   }
   for (std::size_t a = 0; a < layout.size(); ++a)
     if (layout[a].partial()) pending += (pending.empty() ? " summed over " : ", ") + sharding.axes[a].name;
   return text + "]" + pending;
+}
+
+/// The block of keys for which attention in a ring makes a tensor.
+Turn turn_of(const Sharding& sharding, TensorId t) {
+  if (!sharding.is_inside_ring(t)) return {};
+  const NodeId producer = sharding.dims->graph()[t].producer;
+  const AttentionRing& ring = *sharding.ring_of(producer);
+  const auto n = std::find_if(ring.forward.begin(), ring.forward.end(), [&](const RingNode& r) { return r.node == producer; });
+  if (n == ring.forward.end()) return {};
+  return {static_cast<std::int16_t>(ring.axis), n->results.front().dim, 0};
 }
 
 std::string without_layer(const std::string& name, std::string_view layer) {
@@ -106,9 +119,15 @@ class StageExplainer {
     const auto& layout = program_.sharding->layout(t);
     TensorPlace place;
     place.name = without_layer(tensor.name, to.name);
-    place.layout = layout_text(*program_.sharding, tensor.type.shape, layout);
+    const Turn turn = turn_of(*program_.sharding, t);
+    const auto at = position(program_, rank_, 0);
+    place.layout = layout_text(*program_.sharding, tensor.type.shape, layout, turn);
     place.shape = tensor.type.shape;
-    place.local = program_.sharding->local_shape(t, layout, position(program_, rank_, 0));
+    place.local = program_.sharding->local_shape(t, layout, at);
+    if (turn.any()) {
+      auto& keys = place.local[static_cast<std::size_t>(turn.dim)];
+      keys = program_.sharding->keys_in(turn, keys, at).count();
+    }
     place.bytes = graph::element_count(place.local) * static_cast<std::int64_t>(size_of(tensor.type.dtype));
     place.stored = tensor.role == graph::Role::Parameter;
     to.tensors.push_back(std::move(place));

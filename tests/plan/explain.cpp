@@ -88,6 +88,18 @@ TEST_CASE("a tensor parallel GPT is explained as Megatron-LM lays it out") {
   CHECK(backward == 2);
 }
 
+TEST_CASE("what attention in a ring makes is explained by the block") {
+  const Setting setting;
+  const auto stages = explain(setting.job(), setting.program("cp=4,attention=ring"));
+  const auto& layers = stages.at(0).layers;
+  const auto block = std::find_if(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.name.find("h.0") == 0; });
+  REQUIRE(block != layers.end());
+  const auto& scores = tensor(*block, "attn.scores");
+  CHECK(scores.layout == "[4, 4, 16/cp, 16/cp in turn]");
+  CHECK(scores.bytes == 4 * 4 * 4 * 4 * 4);  // samples, heads, 16 / 4 rows, 16 / 4 keys, f32
+  CHECK(tensor(*block, "attn.k.heads").layout == "[4, 4, 16, 16/cp]");
+}
+
 TEST_CASE("what layers send adds up to what the role sends") {
   const Setting setting;
   const auto program = setting.program("tp=2,pp=2,micro_batch=1");
@@ -104,7 +116,7 @@ TEST_CASE("what layers send adds up to what the role sends") {
 
 TEST_CASE("a Program is the same after a file") {
   const Setting setting;
-  const auto program = setting.program("dp=2,pp=2,micro_batch=1,zero=1");
+  const auto program = setting.program(GENERATE("dp=2,pp=2,micro_batch=1,zero=1", "pp=2,cp=2,attention=ring,micro_batch=1"));
   const TemporaryFolder folder;
   const auto path = folder / "program.json";
   write_program_file(path, program, setting.training.graph, setting.context());
