@@ -1,6 +1,7 @@
 #include "plan/memory/planner.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -24,12 +25,19 @@ std::int64_t lowest_fit(const MemoryRequest& request, const std::vector<const Me
   return at;
 }
 
+/// Bodies that a micro-batch passes, on the time axis.
+struct Passage {
+  std::int32_t begin = 0;
+  std::int32_t first = 0;  ///< as its bodies have it
+  /// Where backward bodies begin; where those begin and end that are a chunk's second one. -1: there is none.
+  std::int32_t backward_begin = -1, late_begin = -1, late_end = -1;
+};
+
 /// Instructions of a role's bodies on one time axis: a body's instructions follow each other, bodies follow in slot order.
 struct Timeline {
   std::vector<std::int32_t> body_start;
   std::int32_t length = 0;
-  /// Where backward bodies begin; where those begin and end that are a chunk's second one. -1: there is none.
-  std::int32_t backward_begin = -1, late_begin = -1, late_end = -1;
+  std::vector<Passage> passages = {{}};  ///< several where the model is there twice, one after the other: a micro-batch passes one of them
 };
 
 Timeline timeline_of(const Role& role) {
@@ -37,16 +45,23 @@ Timeline timeline_of(const Role& role) {
   std::vector<std::uint16_t> chunks;  // of the backward bodies so far
   for (const auto& body : role.bodies) {
     t.body_start.push_back(t.length);
+    if (body.first != t.passages.back().first) t.passages.push_back({t.length, body.first});
+    auto& passage = t.passages.back();
     if (body.kind == BodyKind::Backward) {
-      if (t.backward_begin < 0) t.backward_begin = t.length;
+      if (passage.backward_begin < 0) passage.backward_begin = t.length;
       const bool second = std::find(chunks.begin(), chunks.end(), body.chunk) != chunks.end();
-      if (second && t.late_begin < 0) t.late_begin = t.length;
+      if (second && passage.late_begin < 0) passage.late_begin = t.length;
       chunks.push_back(body.chunk);
     }
     t.length += static_cast<std::int32_t>(body.instructions.size()) + 1;
-    if (t.late_begin >= 0 && body.kind == BodyKind::Backward) t.late_end = t.length - 1;
+    if (passage.late_begin >= 0 && body.kind == BodyKind::Backward) passage.late_end = t.length - 1;
   }
   return t;
+}
+
+const Passage& passage_at(const Timeline& timeline, std::int32_t when) {
+  const auto after = std::find_if(timeline.passages.begin() + 1, timeline.passages.end(), [&](const Passage& p) { return p.begin > when; });
+  return *(after - 1);
 }
 
 struct Life {
@@ -80,9 +95,12 @@ std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
 /// Lifetime on the planning timeline. Saved buffers of several micro-batches in flight are kept apart from everything else.
 Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
   // Gradients of weights may run before or after other backward bodies of their micro-batch.
-  if (buffer.lifetime == Lifetime::Saved && timeline.late_begin >= 0 && life.used() && life.end >= timeline.backward_begin) {
-    life.begin = std::min(life.begin, timeline.backward_begin);
-    life.end = std::max(life.end, timeline.late_end);
+  if (buffer.lifetime == Lifetime::Saved && life.used()) {
+    const auto& passage = passage_at(timeline, life.begin);
+    if (passage.late_begin >= 0 && life.end >= passage.backward_begin) {
+      life.begin = std::min(life.begin, passage.backward_begin);
+      life.end = std::max(life.end, passage.late_end);
+    }
   }
   const bool whole = buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
   if (whole) return {0, timeline.length};
@@ -162,24 +180,31 @@ void count_categories(Role& role, const Timeline& timeline) {
   auto& memory = role.memory;
   memory.by_category.assign(static_cast<std::size_t>(MemoryCategory::Count), 0);
   const auto lives = lives_of(role, timeline);
-  std::vector<std::int64_t> live(static_cast<std::size_t>(timeline.length) + 2, 0);
+  // Micro-batches in flight have blocks of their own, which are fullest at another time than what they share.
+  const bool apart = memory.in_flight > 1;
+  const std::vector<std::int64_t> none(static_cast<std::size_t>(timeline.length) + 2, 0);
+  std::array<std::vector<std::int64_t>, 2> live{none, none};
   const auto each = [&](auto&& use) {
     for (std::size_t b = 0; b < role.buffers.size(); ++b) {
       const auto& buffer = role.buffers[b];
-      if (buffer.part_of == kNoBuffer && buffer.offset >= 0 && !buffer.on_host) use(buffer, planned_life(buffer, lives[b], timeline));
+      if (buffer.part_of != kNoBuffer || buffer.offset < 0 || buffer.on_host) continue;
+      use(buffer, planned_life(buffer, lives[b], timeline), apart && buffer.lifetime == Lifetime::Saved);
     }
   };
-  each([&](const Buffer& buffer, Life life) {
-    for (auto t = life.begin; t <= life.end; ++t) live[static_cast<std::size_t>(t)] += aligned(buffer.bytes) * buffer.versions;
+  each([&](const Buffer& buffer, Life life, bool in_block) {
+    for (auto t = life.begin; t <= life.end; ++t)
+      live[in_block ? 1 : 0][static_cast<std::size_t>(t)] += aligned(buffer.bytes) * buffer.versions;
   });
-  const auto peak = static_cast<std::int32_t>(std::max_element(live.begin(), live.end()) - live.begin());
+  std::array<std::int32_t, 2> peak{};
+  for (std::size_t i = 0; i < live.size(); ++i)
+    peak[i] = static_cast<std::int32_t>(std::max_element(live[i].begin(), live[i].end()) - live[i].begin());
   std::int64_t counted = 0;
-  each([&](const Buffer& buffer, Life life) {
-    const bool saved = buffer.lifetime == Lifetime::Saved;
-    const std::int64_t instances = saved ? memory.in_flight : 1;
-    if (!(saved && instances > 1) && (life.begin > peak || life.end < peak)) return;
-    memory.by_category[static_cast<std::size_t>(buffer.category)] += aligned(buffer.bytes) * instances * buffer.versions;
-    counted += aligned(buffer.bytes) * instances * buffer.versions;
+  each([&](const Buffer& buffer, Life life, bool in_block) {
+    const auto fullest = peak[in_block ? 1 : 0];
+    if (life.begin > fullest || life.end < fullest) return;
+    const auto bytes = aligned(buffer.bytes) * buffer.versions * (in_block ? memory.in_flight : 1);
+    memory.by_category[static_cast<std::size_t>(buffer.category)] += bytes;
+    counted += bytes;
   });
   // What the layout could not close up between blocks counts as workspace.
   memory.by_category[static_cast<std::size_t>(MemoryCategory::Workspace)] += memory.arena_bytes - counted;

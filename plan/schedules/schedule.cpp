@@ -17,13 +17,14 @@ bool releases(const PipelineSlot& slot, bool splits) { return slot.backward && (
 int ScheduleRow::in_flight(int stage, const PipelineShape& s) const {
   if (asynchronous) return ahead(stage, s) + 1;
   std::vector<int> held(static_cast<std::size_t>(s.micro_batches), 0);  // passes of a micro-batch that are not over
-  int first = 0, most = 1;
+  int first = 0, last = 0, most = 1;
   for (const auto& slot : order(stage, s)) {
     auto& passes = held[static_cast<std::size_t>(slot.micro_batch)];
     passes += slot.backward ? (releases(slot, splits_backward) ? -1 : 0) : 1;
-    if (!slot.backward) first = std::min(first, slot.micro_batch);
+    if (!slot.backward) first = std::min(first, slot.micro_batch), last = std::max(last, slot.micro_batch);
     while (first < s.micro_batches && held[static_cast<std::size_t>(first)] == 0) ++first;
-    if (!slot.backward) most = std::max(most, slot.micro_batch - first + 1);
+    while (last > first && held[static_cast<std::size_t>(last)] == 0) --last;
+    if (!slot.backward) most = std::max(most, last - first + 1);
   }
   return most;
 }

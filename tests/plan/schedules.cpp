@@ -244,6 +244,26 @@ TEST_CASE("activations that a stage holds, by hand") {
   CHECK(schedule("interleaved").activations(0, {4, 8, 2}) == 11);
 }
 
+TEST_CASE("micro-batches under way on a stage have places of their own") {
+  for_all_shapes([](const ScheduleRow& row, const PipelineShape& s) {
+    if (row.asynchronous) return;  // numbered on from step to step: one place for each that is ahead, and one
+    for (int stage = 0; stage < s.stages; ++stage) {
+      const int places = row.in_flight(stage, s);
+      std::map<int, int> owner, passes;  // by place: the micro-batch; by micro-batch: passes whose last gradient is to come
+      bool own = true;
+      for (const auto& slot : row.order(stage, s)) {
+        const bool last = slot.backward && slot.part != GradientPart::Input;
+        passes[slot.micro_batch] += last ? -1 : slot.backward ? 0 : 1;
+        auto& holder = owner.try_emplace(slot.micro_batch % places, slot.micro_batch).first->second;
+        own = own && (holder == slot.micro_batch || passes[holder] == 0);
+        holder = slot.micro_batch;
+      }
+      INFO(row.name << " stage " << stage << " of " << s.stages << ", " << s.micro_batches << " micro-batches, " << s.chunks << " chunks");
+      CHECK(own);
+    }
+  });
+}
+
 TEST_CASE("weights that a stage keeps") {
   CHECK(schedule("1f1b").weight_versions(0, {4, 8, 1}) == 1);
   CHECK(schedule("pipedream").weight_versions(0, {4, 8, 1}) == 4);  // one for each micro-batch under way
