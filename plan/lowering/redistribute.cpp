@@ -67,7 +67,7 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
   }
   Buffer target = after_step(conversion, step, source, body);
   if (step.axis == c_.time_axis) {
-    ensure(step.kind == ConversionKind::Slice, "only slices are taken in time");
+    if (step.kind != ConversionKind::Slice) refuse_in_time(conversion, step);
     return cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
   }
   if (step.kind == ConversionKind::Slice) return cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
@@ -76,6 +76,13 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
     return role_.buffers[source].shapes == target.shapes ? source
                                                          : cut({InstructionKind::Slice, step.axis}, source, std::move(target), body);
   return redistributed(step, source, new_buffer(std::move(target), nullptr), body);
+}
+
+/// Of what a micro-batch computes another one cannot be given a part: they follow each other.
+void RoleBuilder::refuse_in_time(const Conversion& conversion, const ConversionStep& step) const {
+  const auto user = conversion.consumers.empty() ? std::string("the result") : "node '" + g_[conversion.consumers.front().node].name + "'";
+  throw NoMicroBatches("micro-batches: " + user + " wants " + g_[conversion.tensor].name + " dealt out in another way (" +
+                       std::string(name(step.kind)) + ") than micro-batches compute it; let a micro-batch be the replica's whole batch");
 }
 
 /// Sums are what micro-batches accumulate, and what 16-bit numbers are added up to between ranks.

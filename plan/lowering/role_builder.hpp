@@ -155,6 +155,7 @@ class RoleBuilder {
     When when;
     graph::LabelKind reduction = graph::LabelKind::Sum;
   };
+  [[noreturn]] void refuse_in_time(const Conversion&, const ConversionStep&) const;
   void refuse_unless_reducible(const Conversion&, const ConversionStep&) const;
   [[nodiscard]] Buffer after_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
   BufferIndex cut(LocalStep, BufferIndex source, Buffer target, std::uint16_t body);
