@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "plan/schedules/chunks.hpp"
 #include "platforms/strict_json.hpp"
 #include "traces/compare.hpp"
 #include "traces/timeline.hpp"
@@ -58,7 +59,9 @@ std::string fixed(double value) {
 std::string seconds_text(double seconds) { return escaped(rehearsal::to_text(Seconds(seconds))); }
 
 std::string heading(const Trace& t) {
-  return "<h2>" + escaped(t.kind) + ": " + escaped(t.model) + ", " + escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n";
+  const auto note = t.plan.empty() ? std::string() : plan::other_mathematics(plan::parse_plan(t.plan));
+  return "<h2>" + escaped(t.kind) + ": " + escaped(t.model) + ", " + escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n" +
+         (note.empty() ? "" : "<p>" + escaped(note) + "</p>\n");
 }
 
 /// Of the counted steps the one of median duration.

@@ -95,13 +95,6 @@ void warn_about_statistics(const graph::Graph& g, Program& program) {
                              "statistics are still those of the whole batch");
 }
 
-void warn_about_delays(Program& program) {
-  const auto& row = schedule_of(program.plan);
-  if (!row.asynchronous) return;
-  program.warnings.push_back("schedule=" + std::string(row.name) + ": steps follow each other without a flush, and " +
-                             std::string(row.gradients) + ": different mathematics from those of one process");
-}
-
 void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Program& program) {
   for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
     const auto& use = sharding.use[a];
@@ -257,7 +250,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   warn_about_replicas(sharding, training.graph, program);
   warn_about_idle_keys(plan, program);
   warn_about_statistics(training.graph, program);
-  warn_about_delays(program);
+  if (auto sentence = other_mathematics(plan); !sentence.empty()) program.warnings.push_back(std::move(sentence));
   Plan cut = plan;
   cut.pp = parts(schedule_of(plan).placement, pipeline_shape(plan, program.micro_batches));
   auto stages = assign_stages(training, cut, options.node_cost);

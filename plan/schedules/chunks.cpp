@@ -33,6 +33,13 @@ std::vector<Violation> schedule_violations(const Plan& plan, int micro_batches) 
   return violations;
 }
 
+std::string other_mathematics(const Plan& plan) {
+  const auto& row = schedule_of(plan);
+  if (!row.asynchronous) return {};
+  return "schedule=" + std::string(row.name) + ": steps follow each other without a flush, and " + std::string(row.gradients) +
+         ": different mathematics from those of one process";
+}
+
 std::vector<PartPlace> places_of_parts(const ScheduleRow& row, const PipelineShape& shape) {
   std::vector<PartPlace> places(static_cast<std::size_t>(parts(row.placement, shape)));
   for (int stage = 0; stage < shape.stages; ++stage)

@@ -14,6 +14,9 @@ namespace rehearsal::plan {
 /// Why the plan's schedule cannot be lowered with so many micro-batches; empty when it can.
 [[nodiscard]] std::vector<Violation> schedule_violations(const Plan&, int micro_batches);
 
+/// In what a training by the plan's schedule differs from that of one process: a sentence, empty where it does not.
+[[nodiscard]] std::string other_mathematics(const Plan&);
+
 struct PartPlace {
   int stage = 0, chunk = 0;
 };

@@ -77,6 +77,10 @@ TEST_CASE("the page shows every rank and stream and needs nothing else") {
   CHECK(page.find("http") == std::string::npos);
   CHECK(page.find("layer &quot;1&quot;, first") != std::string::npos);
   CHECK(times(to_page({traces.data(), 1}), "<table>") == 1);
+  CHECK(times(page, "different mathematics") == 0);
+  auto delayed = two_ranks();
+  delayed.plan = "pp=2,micro_batch=1,schedule=pipedream-2bw";
+  CHECK(times(to_page({&delayed, 1}), "before the last update: different mathematics") == 1);
   auto other = two_ranks();
   other.plan = "dp=2,micro_batch=1";
   CHECK_THROWS_AS(to_page(std::vector<Trace>{two_ranks(), other}), BadInput);
