@@ -116,7 +116,8 @@ TEST_CASE("what layers send adds up to what the role sends") {
 
 TEST_CASE("a Program is the same after a file") {
   const Setting setting;
-  const auto program = setting.program(GENERATE("dp=2,pp=2,micro_batch=1,zero=1", "pp=2,cp=2,attention=ring,micro_batch=1"));
+  const auto program = setting.program(GENERATE("dp=2,pp=2,micro_batch=1,zero=1", "pp=2,cp=2,attention=ring,micro_batch=1",
+                                                "pp=4,micro_batch=1,schedule=pipedream-2bw", "dp=2,pp=2,micro_batch=1,schedule=dualpipe"));
   const TemporaryFolder folder;
   const auto path = folder / "program.json";
   write_program_file(path, program, setting.training.graph, setting.context());
@@ -129,6 +130,9 @@ TEST_CASE("a Program is the same after a file") {
   for (std::size_t r = 0; r < program.roles.size(); ++r) {
     CHECK(to_text(read, read.roles[r], setting.training.graph) == to_text(program, program.roles[r], setting.training.graph));
     CHECK(read.roles[r].slots.size() == program.roles[r].slots.size());
+    CHECK(read.roles[r].opening.size() == program.roles[r].opening.size());
+    CHECK(read.roles[r].delay == program.roles[r].delay);
+    for (std::size_t b = 0; b < read.roles[r].bodies.size(); ++b) CHECK(read.roles[r].bodies[b].first == program.roles[r].bodies[b].first);
   }
 }
 
