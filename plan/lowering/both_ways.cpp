@@ -20,8 +20,9 @@ Bodies bodies_of(const Role& role) {
     list[chunk] = body;
   };
   std::vector<bool> seen;
-  for (std::uint16_t b = 0; b < role.bodies.size(); ++b) {
-    const auto& body = role.bodies[b];
+  for (std::size_t n = 0; n < role.bodies.size(); ++n) {
+    const auto& body = role.bodies[n];
+    const auto b = static_cast<std::uint16_t>(n);
     seen.resize(std::max<std::size_t>(seen.size(), body.chunk + std::size_t{1}));
     switch (body.kind) {
       case BodyKind::Prologue:
