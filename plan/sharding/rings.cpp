@@ -147,7 +147,24 @@ class RingFinder {
   /// Weights times a factor: what is linear in them commutes with the factors by which parts of a result are merged.
   [[nodiscard]] bool is_linear(NodeId n) const {
     static constexpr std::string_view kLinear[] = {"Dropout", "Scale", "Identity", "Cast"};
-    return std::find(std::begin(kLinear), std::end(kLinear), op(n)) != std::end(kLinear);
+    const auto& inputs = g_[n].inputs;
+    if (op(n) == "Where") return guards_empty_rows(n);
+    if (op(n) != "IsNaN" && std::find(std::begin(kLinear), std::end(kLinear), op(n)) == std::end(kLinear)) return false;
+    return std::none_of(inputs.begin(), inputs.end(), [&](TensorId t) { return is_flag(t); });
+  }
+
+  /// Where weights are no numbers.
+  [[nodiscard]] bool is_flag(TensorId t) const {
+    return weights_.contains(t) && g_[t].producer != NodeId::None && op(g_[t].producer) == "IsNaN";
+  }
+
+  /// Zero in place of weights that are no numbers, since their row sees no key: the weights of a block are zero there by themselves.
+  [[nodiscard]] bool guards_empty_rows(NodeId n) const {
+    const auto& inputs = g_[n].inputs;
+    if (!is_flag(inputs[0]) || g_[g_[inputs[0]].producer].inputs[0] != inputs[2]) return false;
+    const graph::Tensor& filling = g_[inputs[1]];
+    if (filling.role != graph::Role::Constant || !filling.contents.known() || graph::element_count(filling.type.shape) != 1) return false;
+    return graph::read_reals(filling.contents, filling.type.shape, 0, 0).front() == 0;
   }
 
   void add_forward(NodeId n) {

@@ -86,7 +86,10 @@ graph::Graph encoder(std::int64_t batch) {
   for (int n = 0; n < kQueries * kKeys; ++n) bias.reals.push_back(0.1 * (n % 5));
   scores = layers.add("bias", scores, layers.builder().add_constant("distance", std::move(bias)));
   const auto weights = layers.node("weights", "Softmax", std::vector{scores}, {{"axis", std::int64_t{-1}}});
-  const auto kept = layers.node("kept", "Dropout", std::vector{weights}, {{"ratio", 0.3}, {"stream", std::int64_t{5}}});
+  // As exporters write it, for rows that see no key.
+  const auto empty = layers.node("empty", "IsNaN", std::vector{weights});
+  const auto guarded = layers.node("guarded", "Where", std::vector{empty, layers.constant("zero", 0), weights});
+  const auto kept = layers.node("kept", "Dropout", std::vector{guarded}, {{"ratio", 0.3}, {"stream", std::int64_t{5}}});
   const auto mixed = layers.transpose("joined", layers.matmul("mix", kept, v), {0, 2, 1, 3});
   const auto y = layers.dense("out", layers.reshape("flat", mixed, {batch, kQueries, kHidden}), 4);
   graph::Attributes all{
