@@ -141,6 +141,7 @@ void write_graph(const Options& o, const exec::StoredValues& values) {
   const auto model = load_model(o.model).graph;
   formats::ExportOptions options;
   options.weights = true;
+  options.inference = true;
   options.seed = o.model.seed;
   options.producer_version = REHEARSAL_VERSION;
   std::vector<std::byte> converted;

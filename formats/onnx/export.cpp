@@ -51,7 +51,7 @@ std::int64_t ir_version_of(std::int64_t opset) { return opset <= 18 ? 8 : opset 
 class Exporter {
  public:
   Exporter(const graph::Graph& graph, const std::string& path, const ExportOptions& options)
-      : file_{graph, graph.consumers(), {}, 18, options.other_batch, 0},
+      : file_{graph, graph.consumers(), {}, 18, options.other_batch, 0, options.inference},
         path_(path),
         options_(options),
         external_(options.weights && stored_bytes(graph) > kLargestInlineWeights) {}

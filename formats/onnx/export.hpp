@@ -15,7 +15,8 @@
 namespace rehearsal::formats {
 
 struct ExportOptions {
-  bool weights = false;  ///< store the values of all stored tensors
+  bool inference = false;  ///< BatchNormalization takes its running statistics, Dropout keeps everything
+  bool weights = false;    ///< store the values of all stored tensors
   /// Row-major little-endian elements of a stored tensor in its type, or nullptr for its contents; called once per tensor when `weights`.
   std::function<const std::byte*(graph::TensorId)> values;
   /// The same model built for another batch: what differs is written as the symbol "batch", so that the file takes any batch.

@@ -58,7 +58,7 @@ DType named_type(const NodeExport& n, const char* key, std::string_view otherwis
 void cast(NodeExport& n) { n.add("Cast", {n.input(0)}, {n.output()}).set("to", std::int64_t{row(named_type(n, "to", "f32")).onnx_code}); }
 
 void dropout(NodeExport& n) {
-  const std::string training = n.scalar(1, DType::Bool);
+  const std::string training = n.scalar(n.inference() ? 0 : 1, DType::Bool);
   n.add("Dropout", {n.input(0), n.scalar(n.attributes().number("ratio", 0.5), DType::F32), training}, {n.output()});
 }
 
@@ -194,11 +194,11 @@ void batch_norm(NodeExport& n) {
   };
   const std::string mean = statistic(1, 0), variance = statistic(2, 1);
   Names outputs{n.output()};
-  for (std::size_t i = 0; i < 2; ++i)
+  for (std::size_t i = 0; i < 2 && !n.inference(); ++i)
     outputs.push_back(running ? n.name(running->outputs[i]) : n.output() + (i == 0 ? "/mean" : "/variance"));
   n.add("BatchNormalization", {n.input(0), n.input(2), n.input(3), mean, variance}, outputs).copy({"epsilon"});
   if (running) n.set("momentum", running->attributes.number("momentum", 0.9));
-  n.set("training_mode", std::int64_t{1});
+  n.set("training_mode", std::int64_t{!n.inference()});
 }
 
 void batch_norm_inference(NodeExport& n) { n.add("BatchNormalization", inputs_of(n), {n.output()}).copy({"epsilon"}); }

@@ -10,6 +10,7 @@
 #include "formats/onnx/damage.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/model_file.hpp"
+#include "formats/onnx/usage.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -34,6 +35,7 @@ class TrainedFile {
     for (auto& function : *file_.model.mutable_functions())
       for (auto& node : *function.mutable_node()) restore(node);
     forget_left_out();
+    put_into_inference_form(graph);
     std::string bytes;
     if (!file_.model.SerializeToString(&bytes)) throw Refusal(path_ + ": the model is too large for one ONNX file");
     if (!data_.empty()) write_file_atomically(path_ + ".data", data_);
@@ -151,6 +153,32 @@ class TrainedFile {
 
   static bool is_declared(const std::string& name, const onnx::GraphProto& graph) {
     return std::any_of(graph.value_info().begin(), graph.value_info().end(), [&](const auto& info) { return info.name() == name; });
+  }
+
+  /// What is trained is there to be used: normalizations take the running statistics, dropout keeps everything. Reading the file for
+  /// training undoes it (import.hpp).
+  static void put_into_inference_form(onnx::GraphProto& graph) {
+    std::set<std::string> read;
+    for (const auto& node : graph.node())
+      for (const std::string& name : names_read(node)) read.insert(name);
+    std::set<std::string> updated;  // running statistics that would be results
+    for (auto& node : *graph.mutable_node()) {
+      const bool normalization = node.op_type() == "BatchNormalization";
+      if (!normalization && node.op_type() != "Dropout") continue;
+      const auto& results = node.output();
+      if (std::any_of(results.begin() + std::min(1, results.size()), results.end(), [&](const auto& r) { return read.contains(r); }))
+        continue;
+      for (auto& attribute : *node.mutable_attribute())
+        if (normalization && attribute.name() == "training_mode") attribute.set_i(0);
+      if (!normalization) {
+        if (node.input_size() > 2) node.set_input(2, "");
+        continue;
+      }
+      for (int i = 1; i < node.output_size(); ++i) updated.insert(node.output(i));
+      while (node.output_size() > 1) node.mutable_output()->RemoveLast();
+    }
+    auto& outputs = *graph.mutable_output();
+    outputs.erase(std::remove_if(outputs.begin(), outputs.end(), [&](const auto& o) { return updated.contains(o.name()); }), outputs.end());
   }
 
   /// The metadata by which our own files say which weights they lack.

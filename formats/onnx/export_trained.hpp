@@ -17,7 +17,8 @@ struct TrainedValue {
 };
 using TrainedValues = std::map<std::string, TrainedValue>;
 
-/// Writes the model of `source` to `path`: nodes, names, inputs, outputs and opsets stay; tensors named in `values` get these values, also
+/// Writes the model of `source` to `path`: nodes, names, inputs, outputs and opsets stay, but that BatchNormalization takes
+/// its running statistics and Dropout keeps everything; tensors named in `values` get these values, also
 /// where the file left them out, computed them (ConstantOfShape, RandomNormal), copied them from another (Identity) or kept them beside
 /// it. Weights beyond kLargestInlineWeights go to "<path>.data". The files are complete or not there.
 /// Throws BadInput naming the tensor when a shape differs or values that were not trained are missing, Refusal when a trained tensor has no

@@ -21,6 +21,7 @@ struct ExportFile {
   std::int64_t opset = 18;                    ///< raised by rows that need a newer one
   const graph::Graph* other_batch = nullptr;  ///< dimensions that differ in this graph are the batch, and written as a symbol
   std::size_t names = 0;
+  bool inference = false;
 };
 
 class NodeExport {
@@ -39,6 +40,7 @@ class NodeExport {
   [[nodiscard]] std::string name(graph::TensorId t) const { return t == graph::TensorId::None ? std::string() : file_.graph[t].name; }
   [[nodiscard]] const std::vector<graph::NodeId>& readers(graph::TensorId t) const { return file_.consumers[graph::index(t)]; }
   [[nodiscard]] const graph::Graph& graph() const { return file_.graph; }
+  [[nodiscard]] bool inference() const { return file_.inference; }
   /// Dimensions of a tensor with -1 for the one that holds the batch, where the batch is a symbol. Refuses two of them.
   [[nodiscard]] std::vector<std::int64_t> free_shape(graph::TensorId t) const;
 

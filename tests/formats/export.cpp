@@ -6,6 +6,8 @@
 #include <cstring>
 #include <set>
 
+#include "formats/onnx/export_trained.hpp"
+#include "formats/onnx/model_file.hpp"
 #include "graph/op_schema.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
@@ -17,7 +19,10 @@ namespace {
 
 using graph::Role;
 using testing::bad_input;
+using testing::ModelBuilder;
+using testing::set;
 using testing::TemporaryFolder;
+using testing::write_bytes;
 
 /// Stored tensors as "role name type", in a set: their order is of no meaning.
 std::set<std::string> stored(const graph::Graph& graph) {
@@ -115,6 +120,30 @@ TEST_CASE("a file that cannot be written leaves nothing behind", "[export]") {
   const std::string message = bad_input([&] { export_onnx(model, folder.file("no/such/folder/m.onnx")); });
   CHECK(message.find("m.onnx") != std::string::npos);
   CHECK(std::filesystem::is_empty(folder.file("")));
+}
+
+TEST_CASE("a trained file is written for use, and trains on when it is read again", "[export]") {
+  ModelBuilder m(17);
+  m.input("x", {"2", "3"}).output("y").output("mean").floats("g", {3}, {1, 1, 1}).floats("b", {3}, {0, 0, 0});
+  m.floats("rm", {3}, {0, 0, 0}).floats("rv", {3}, {1, 1, 1}).floats("ratio", {}, {0.5F});
+  m.tensor("on", {}, 9).add_int32_data(1);
+  set(m.node("BatchNormalization", {"x", "g", "b", "rm", "rv"}, {"h", "mean", "var"}), "training_mode", std::int64_t{1});
+  m.node("Dropout", {"h", "ratio", "on"}, {"y"});
+  const TemporaryFolder folder;
+  write_bytes(folder.file("m.onnx"), m.bytes());
+  export_trained(folder.file("m.onnx"), folder.file("t.onnx"), {});
+  const ModelFile written = read_model(folder.file("t.onnx"));
+  const auto& graph = written.model.graph();
+  CHECK(graph.node(0).output_size() == 1);
+  CHECK(graph.node(0).attribute(0).i() == 0);
+  CHECK(graph.node(1).input(2).empty());
+  CHECK(graph.output_size() == 1);
+  const ImportedModel again = import_onnx(folder.file("t.onnx"), {});
+  const auto has = [&](const char* op) {
+    return std::any_of(again.graph.nodes().begin(), again.graph.nodes().end(), [&](const auto& n) { return graph::schema(n).name == op; });
+  };
+  CHECK(has("BatchNormRunning"));
+  CHECK(has("Dropout"));
 }
 
 }  // namespace

@@ -44,6 +44,16 @@ struct Softmax {
   }
 };
 
+/// A row of which every element is hidden has no softmax; where its results were replaced, no gradient arrives, and none goes on. That is
+/// how attention over padding is written: Where(IsNaN(softmax), 0, softmax).
+template <class T>
+bool is_hidden_row(const T* dy, const T* y, std::int64_t step, std::int64_t size) {
+  if (size == 0 || !std::isnan(y[0])) return false;
+  for (std::int64_t s = 0; s < size; ++s)
+    if (dy[s * step] != 0) return false;
+  return true;
+}
+
 /// dx = y (dy - sum(dy y)); of the logarithm dx = dy - exp(y) sum(dy).
 template <bool kLog>
 struct SoftmaxGrad {
@@ -52,6 +62,10 @@ struct SoftmaxGrad {
     for_each_line(call, [&](std::int64_t first, std::int64_t step, std::int64_t size) {
       const T *dy = call.in<T>(0) + first, *y = call.in<T>(1) + first;
       T* dx = call.out<T>() + first;
+      if (!kLog && is_hidden_row(dy, y, step, size)) {
+        for (std::int64_t s = 0; s < size; ++s) dx[s * step] = 0;
+        return;
+      }
       const T sum = static_cast<T>(sum_of(
           size, [&](std::int64_t s) { return static_cast<double>(dy[s * step]) * (kLog ? 1.0 : static_cast<double>(y[s * step])); }));
       for (std::int64_t s = 0; s < size; ++s) {

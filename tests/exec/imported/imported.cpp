@@ -94,6 +94,20 @@ TEST_CASE("attention sees what masks, causality and windows leave") {
   CHECK(shorter.differs("y", {1, 1, 1, 1}, {4}) == "");
 }
 
+TEST_CASE("a row that is hidden whole stops its gradient instead of spoiling it") {
+  ModelBuilder m(17);
+  const double hidden = -std::numeric_limits<double>::infinity();
+  m.input("x", {"2", "2"}).input("mask", {"2", "2"}).floats("zero", {}, {0}).output("y");
+  m.node("Add", {"x", "mask"}, {"s"});
+  set(m.node("Softmax", {"s"}, {"p"}), "axis", std::int64_t{-1});
+  m.node("IsNaN", {"p"}, {"n"});
+  m.node("Where", {"n", "zero", "p"}, {"y"});
+  const std::vector<Fed> fed{{"x", Value::of_reals({1, 2, 3, 4}, {2, 2})}, {"mask", Value::of_reals({hidden, hidden, 0, 0}, {2, 2})}};
+  const auto check = check_gradient(m.import().graph, fed);
+  CHECK(check.reason == "");
+  CHECK(check.verdict == GradientCheck::Verdict::Agrees);
+}
+
 TEST_CASE("attention with a cache, a cap on its scores, and shared keys") {
   OneNode cached("Attention", {"q", "k", "v", "", "pk", "pv"}, {"y", "present"});
   cached.feed("q", {1, 1, 1, 1}, {0}).feed("k", {1, 1, 1, 1}, {1}).feed("v", {1, 1, 1, 1}, {6});
