@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 namespace pub = traces::published;
 
 struct Options {
-  std::string measured, start, output, date, commit;
+  std::string measured, start, output, residuals, date, commit;
   int steps = 6;
 };
 
@@ -80,6 +80,17 @@ Json report(const pub::FitOutcome& outcome, const std::vector<pub::Record>& reco
           {"constants", constants}};
 }
 
+/// One line per quantity: log errors under the fitted constants and under those fitted without its source.
+std::string residual_lines(const pub::FitOutcome& outcome, const std::vector<pub::Record>& records) {
+  std::string lines;
+  for (const auto& q : outcome.quantities) {
+    const Json row{{"id", records[q.record].id}, {"quantity", q.key},        {"group", q.group},      {"source", q.source},
+                   {"weight", q.weight},         {"fitted", q.residual}, {"left_out", q.left_out}};
+    lines += row.dump() + "\n";
+  }
+  return lines;
+}
+
 int fit(const Options& o, Terminal& terminal) {
   const auto file = pub::read_record_file(o.measured);
   const auto& start = costmodel::published_constants();
@@ -88,6 +99,7 @@ int fit(const Options& o, Terminal& terminal) {
   outcome.constants.frozen_date = o.date;
   outcome.constants.frozen_commit = o.commit;
   if (!o.output.empty()) write_file_atomically(o.output, costmodel::to_json_text(outcome.constants));
+  if (!o.residuals.empty()) write_file_atomically(o.residuals, residual_lines(outcome, file.records));
   terminal.print(report(outcome, file.records));
   return 0;
 }
@@ -101,6 +113,7 @@ Action add_fit(CLI::App& app) {
   app.add_option("--date", o->date, "date that the constants are frozen under");
   app.add_option("--commit", o->commit, "commit that the constants are frozen under");
   app.add_option("-o,--output", o->output, "where the constants are written");
+  app.add_option("--residuals", o->residuals, "where the log error of every measured quantity is written, one JSON object a line");
   return [o](Terminal& terminal) { return fit(*o, terminal); };
 }
 
