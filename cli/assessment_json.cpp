@@ -70,9 +70,10 @@ Json scaled(const costmodel::Interval& step, double quantity) {
 }
 
 Json memory_json(const plan::Assessment& a) {
+  const double bytes = static_cast<double>(a.memory_bytes), factor = std::exp(a.memory_log_factor);
   Json memory{{"value", a.memory_bytes},
-              {"low", a.memory_bytes},
-              {"high", a.memory_bytes},
+              {"low", std::llround(bytes / factor)},
+              {"high", std::llround(bytes * factor)},
               {"capacity", a.memory_capacity},
               {"worst_rank", a.worst_rank}};
   if (a.host_bytes != 0) memory["on_host"] = a.host_bytes;

@@ -16,10 +16,10 @@ struct GenerationRow {
   Coefficient half, scalar, memory;
 };
 constexpr GenerationRow kGenerations[] = {
-    {"kepler", C::Matmul16bitOther, C::MatmulF32Old, C::MemoryGddrVolta},
-    {"maxwell", C::Matmul16bitOther, C::MatmulF32Old, C::MemoryGddrVolta},
-    {"pascal", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta},
-    {"pascal-gp10x", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta},
+    {"kepler", C::Matmul16bitOther, C::MatmulF32Old, C::MemoryPascal},
+    {"maxwell", C::Matmul16bitOther, C::MatmulF32Old, C::MemoryPascal},
+    {"pascal", C::Matmul16bitOther, C::MatmulF32Pascal, C::MemoryPascal},
+    {"pascal-gp10x", C::Matmul16bitOther, C::MatmulF32Pascal, C::MemoryPascal},
     {"volta", C::Matmul16bitVolta, C::MatmulF32, C::MemoryGddrVolta},
     {"turing", C::Matmul16bitVolta, C::MatmulF32, C::MemoryGddrVolta},
     {"ampere", C::Matmul16bitAmpere, C::MatmulF32, C::MemoryAmpere},
@@ -31,7 +31,8 @@ constexpr GenerationRow kGenerations[] = {
 };
 constexpr GenerationRow kOther{"", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta};
 constexpr double kFullHopperWatts = 700;
-constexpr double kRowScaledShare = 0.65;  // of the fp8 rate: row-wise scaled kernels of 2025
+constexpr double kScalarFillShare = 1.0 / 8;  // CUDA cores over matrix units
+constexpr double kRowScaledShare = 0.65;      // of the fp8 rate: row-wise scaled kernels of 2025
 
 const GenerationRow& row_of(const platforms::Device& d) {
   const auto found =
@@ -105,6 +106,7 @@ Precision precision_of(const platforms::Device& d, std::string_view text) {
     p.arithmetic = Arithmetic::Tf32;
     p.peak = peak_of(d, "tf32");
   }
+  p.fill_share = p.arithmetic == Arithmetic::F32 ? kScalarFillShare : 1.0;
   p.element_bytes = narrow ? 2 : 4;
   p.matrix_units = p.arithmetic != Arithmetic::F32;
   if (p.peak <= 0) throw Refusal("device " + d.name + " has no peak for " + std::string(text));

@@ -22,6 +22,7 @@ struct Precision {
   bool autocast = false;      ///< fp32 weights with 16-bit copies
   bool brain = false;         ///< bf16
   bool row_scaled = false;    ///< fp8 with a scale per row
+  double fill_share = 1;      ///< of the elements of k that filling a tile costs in 16 bits: slower arithmetic waits as long in time
   double peak = 0;            ///< FLOP/s of `arithmetic`
   double half_peak = 0;       ///< FLOP/s of 16-bit matrix units, `peak` where there are none
   double scalar_peak = 0;     ///< FLOP/s of fp32 on CUDA cores

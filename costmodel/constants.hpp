@@ -22,6 +22,7 @@ enum class Coefficient : std::uint8_t {
   MatmulFp8,                 ///< share of the fp8 peak
   MatmulTf32,                ///< share of the tf32 peak
   MatmulF32,                 ///< share of the fp32 peak of CUDA cores, Pascal and newer
+  MatmulF32Pascal,           ///< the same, Pascal
   MatmulF32Old,              ///< the same, Kepler and Maxwell
   Convolution16bit,          ///< 16-bit convolution relative to GEMM
   ConvolutionF32,            ///< fp32 convolution relative to GEMM
@@ -33,6 +34,7 @@ enum class Coefficient : std::uint8_t {
   FlashAttentionTuned,       ///< attention kernels of cuDNN and Transformer Engine relative to GEMM
   FlashAttentionHopper,      ///< kernels written for Ampere, on Hopper, relative to GEMM
   MemoryGddrVolta,           ///< share of memory bandwidth, Volta, Pascal and GDDR
+  MemoryPascal,              ///< share of memory bandwidth, Pascal and older
   MemoryAmpere,              ///< share of memory bandwidth, A100 class
   MemoryHopper,              ///< share of memory bandwidth, Hopper and newer
   MemoryDepthwise,           ///< depthwise convolution bytes rate relative to other kernels

@@ -27,6 +27,7 @@ struct Flag {
 constexpr Flag kFlags[] = {
     {"host_bound", &FrameworkProfile::host_bound},
     {"channels_last", &FrameworkProfile::channels_last},
+    {"channels_last_single", &FrameworkProfile::channels_last_single},
     {"volumes_transposed", &FrameworkProfile::volumes_transposed},
     {"gradient_overlap", &FrameworkProfile::gradient_overlap},
     {"tuned_overlap", &FrameworkProfile::tuned_overlap},
@@ -44,6 +45,7 @@ constexpr Flag kFlags[] = {
     {"reduces_in_fp32", &FrameworkProfile::reduces_in_fp32},
     {"checkpoints_stages", &FrameworkProfile::checkpoints_stages},
     {"reports_total_memory", &FrameworkProfile::reports_total_memory},
+    {"fused_accumulation", &FrameworkProfile::fused_accumulation},
     {"masters_cast", &FrameworkProfile::masters_cast},
 };
 

@@ -27,10 +27,11 @@ struct FrameworkProfile {
   int elementwise_fusion = 0;              ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
   int normalization_fusion = 0;            ///< 0 none, 1 activation in the backward pass, 2 activation and addition
   LaunchMode launch = LaunchMode::Eager;
-  bool host_bound = false;          ///< the launching thread can be slower than the device
-  bool channels_last = true;        ///< convolutions run in the layout of the matrix units
-  bool volumes_transposed = false;  ///< tensors of volumes are transposed around every convolution
-  bool gradient_overlap = true;     ///< gradients are reduced during the backward pass
+  bool host_bound = false;            ///< the launching thread can be slower than the device
+  bool channels_last = true;          ///< convolutions run in the layout of the matrix units
+  bool channels_last_single = false;  ///< the same for 32-bit tensors, which tf32 units want in that layout too
+  bool volumes_transposed = false;    ///< tensors of volumes are transposed around every convolution
+  bool gradient_overlap = true;       ///< gradients are reduced during the backward pass
   bool tuned_overlap = false;
   bool tensor_overlap = false;           ///< tensor-parallel communication is pipelined with its GEMM
   bool backward_tensor_overlap = false;  ///< all-reduce of the input gradient beside the weight gradient
@@ -49,6 +50,7 @@ struct FrameworkProfile {
   bool reduces_in_fp32 = false;           ///< sharded gradients of a 16-bit step are reduced in fp32
   bool checkpoints_stages = false;        ///< full recomputation keeps the input of a whole stage, not that of every block
   bool reports_total_memory = false;      ///< its publications add up the memory of all devices
+  bool fused_accumulation = false;        ///< products add to the gradients of earlier micro-batches as they write
   bool masters_cast = true;               ///< 16-bit copies of fp32 weights are made every step under autocast
   double composed_instance_norm = 1;      ///< passes of instance normalisation over those of one kernel
   double composed_instance_norm_16bit = 1;

@@ -39,6 +39,7 @@ struct Assessment {
   std::array<double, static_cast<std::size_t>(costmodel::Evidence::Count)> evidence{};
   double mfu = 0;
   std::int64_t memory_bytes = 0;  ///< of the worst rank: arena, and what the profile's allocator adds
+  double memory_log_factor = 0;   ///< 90 % of ranks need between memory_bytes / e^it and · e^it; 0: an arena, which is exact
   std::int64_t memory_capacity = 0;
   int worst_rank = 0;
   std::int64_t host_bytes = 0;  ///< that the worst rank offloads

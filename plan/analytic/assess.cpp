@@ -18,11 +18,14 @@ void refuse_unless(bool holds, const char* sentence) {
   if (!holds) throw Refusal(sentence);
 }
 
+bool known_device(const AnalyticJob& job) {
+  const auto& seen = costmodel::published_constants().evidence.devices;
+  return std::find(seen.begin(), seen.end(), job.device().name) != seen.end();
+}
+
 costmodel::Interval interval_of(double seconds, const AnalyticJob& job, bool image) {
   const auto& evidence = costmodel::published_constants().evidence;
-  const auto& seen = evidence.devices;
-  const bool known = std::find(seen.begin(), seen.end(), job.device().name) != seen.end();
-  const double factor = std::exp(evidence.of(image ? "image" : "transformer") * (known ? 1 : kUnseen));
+  const double factor = std::exp(evidence.of(image ? "image" : "transformer") * (known_device(job) ? 1 : kUnseen));
   return {seconds, seconds / factor, seconds * factor};
 }
 
@@ -68,6 +71,7 @@ ParallelPlan parallel_plan(const Plan& plan, std::int64_t batch, const costmodel
   p.gpipe = plan.schedule == "gpipe";
   p.gradient_overlap = plan.overlap;
   p.channels_last = framework.channels_last;
+  p.channels_last_single = framework.channels_last_single;
   return p;
 }
 
@@ -91,6 +95,7 @@ Assessment assess_analytic(const graph::Graph& micro_batch, const AnalyticJob& j
   for (const auto& part : rows.parts) flops += part.flops * part.span.repeats;
   a.mfu = 3 * flops * job.plan.micro_batches * job.plan.dp * job.plan.cp / (step.seconds * a.ranks * job.precision.peak);
   a.memory_bytes = static_cast<std::int64_t>(device_reading(memory, job, constants));
+  a.memory_log_factor = costmodel::published_constants().evidence.of("memory") * (known_device(job) ? 1 : kUnseen);
   a.memory_capacity = static_cast<std::int64_t>(job.device().memory.value.value());
   a.cost = costmodel::job_cost(job.platform, a.ranks, a.step, Watts(power.watts) * a.step * a.ranks);
   return a;

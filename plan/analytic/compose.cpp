@@ -68,6 +68,7 @@ class Composer {
   [[nodiscard]] std::vector<double> balanced_stages() const;
   [[nodiscard]] double part_seconds(std::size_t p) const;
   [[nodiscard]] double cast_seconds() const;
+  [[nodiscard]] double accumulation_seconds() const;
   [[nodiscard]] double gradients(StepTime&) const;
   [[nodiscard]] double backward_window() const;
   [[nodiscard]] double update() const;
@@ -193,13 +194,20 @@ double Composer::part_seconds(std::size_t p) const {
   return t.seconds() + 0.5 * collective(CollectiveKind::AllGather, part.parameters * (job_.precision.element_bytes == 2 ? 2 : 4));
 }
 
+/// Gradients of every micro-batch but the first are added to the sum: read, read, written, unless the product does so as it writes.
+double Composer::accumulation_seconds() const {
+  if (plan_.micro_batches < 2 || plan_.optimizer == "none" || job_.framework.fused_accumulation) return 0;
+  const double wide = job_.precision.element_bytes == 4 ? 4 : job_.framework.state.gradients, narrow = job_.precision.element_bytes;
+  return (2 * wide + narrow) * parameters_of_rank(model_, plan_) * plan_.trained_share / (plan_.zero >= 2 ? plan_.dp : 1) / memory_;
+}
+
 double Composer::cast_seconds() const {
   const bool casts = job_.precision.element_bytes == 2 && job_.precision.autocast && plan_.zero < 3 && job_.framework.masters_cast;
   return casts ? parameters_of_rank(model_, plan_) * kCastBytes / memory_ : 0;
 }
 
 double Composer::single_stage() const {
-  double device = cast_seconds(), launches = 0;
+  double device = cast_seconds() + accumulation_seconds(), launches = 0;
   for (std::size_t p = 0; p < times_.size(); ++p) {
     device += part_seconds(p) * times_[p].repeats;
     launches += times_[p].launches() * times_[p].repeats;
@@ -211,6 +219,7 @@ double Composer::single_stage() const {
 std::vector<double> Composer::block_stages(std::size_t block) const {
   const double per_stage = times_[block].repeats / plan_.pp;
   double device = times_[block].seconds() * per_stage, launches = times_[block].launches() * per_stage;
+  device += accumulation_seconds();
   std::vector<double> stages(static_cast<std::size_t>(plan_.pp), issued(device, launches));
   device += cast_seconds();
   for (std::size_t p = 0; p < times_.size(); ++p) {

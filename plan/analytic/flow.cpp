@@ -28,6 +28,13 @@ bool is_statistic(const graph::Node& node) {
   return name == "BatchNormSums" || name == "BatchNormRunning" || name == "GroupNormSums";
 }
 
+/// A mask of queries against keys that was known when the graph was made: a triangle, since what hides padding depends on the input.
+bool is_stored_mask(const graph::Tensor& t) {
+  const auto& shape = t.type.shape;
+  return t.role == graph::Role::Constant && t.type.dtype == DType::Bool && shape.size() >= 2 && shape.back() > 1 &&
+         shape[shape.size() - 2] > 1;
+}
+
 bool is_comparison(std::string_view op) {
   return op == "GreaterOrEqual" || op == "LessOrEqual" || op == "Less" || op == "Greater" || op == "Trilu";
 }
@@ -46,6 +53,20 @@ Flow::Flow(const graph::Graph& g) : graph_(&g), marks_(g.tensors().size()), read
   mark_origins();
   find_cores();
   find_splits();
+}
+
+bool Flow::self_gate(const graph::Node& node) const {
+  if (op_name(node) != "Sigmoid") return false;
+  const auto& readers = consumers_[graph::index(node.outputs.front())];
+  int products = 0;
+  for (const auto reader : readers) {
+    const auto& by = (*graph_)[reader];
+    if (by.phase != graph::Phase::Forward) continue;
+    const bool own = op_name(by) == "Mul" && std::find(by.inputs.begin(), by.inputs.end(), node.inputs.front()) != by.inputs.end();
+    if (!own) return false;
+    ++products;
+  }
+  return products == 1;
 }
 
 const graph::Node* Flow::origin(TensorId t) const {
@@ -83,7 +104,7 @@ void Flow::mark_origins() {
   for (std::size_t t = marks_.size(); t-- > 0;)
     for (const auto reader : consumers_[t]) {
       const auto& node = (*graph_)[reader];
-      if (node.phase != graph::Phase::Forward || is_statistic(node)) continue;
+      if (node.phase != graph::Phase::Forward || is_statistic(node) || self_gate(node)) continue;
       // A view's readers are readers of what it shows.
       readers_[t] += is_view(node) && !node.outputs.empty() ? std::max(1, readers(node.outputs.front())) : 1;
     }
@@ -104,6 +125,7 @@ void Flow::follow_core(std::size_t softmax) {
     const graph::Node* next = nullptr;
     for (const auto t : node->inputs) {
       const auto* from = origin(t);
+      core.causal |= t != TensorId::None && is_stored_mask((*graph_)[t]);
       if (from == nullptr) continue;
       if (!activation(t)) {
         for (const auto i : from->inputs) core.causal |= origin(i) != nullptr && is_comparison(op_name(*origin(i)));

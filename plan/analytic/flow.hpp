@@ -33,6 +33,9 @@ class Flow {
   [[nodiscard]] MatmulRole role(std::size_t node) const { return roles_[node]; }
   /// Readers of a tensor, views looked through.
   [[nodiscard]] int readers(graph::TensorId t) const { return t == graph::TensorId::None ? 0 : readers_[graph::index(t)]; }
+  /// A sigmoid that only its own operand is multiplied by: x · sigmoid(x), one kernel to every framework of today (Ramachandran et al.
+  /// 2017).
+  [[nodiscard]] bool self_gate(const graph::Node&) const;
   /// The node that computed what a tensor shows, views looked through; nullptr: an input or weight.
   [[nodiscard]] const graph::Node* origin(graph::TensorId t) const;
   [[nodiscard]] const std::vector<AttentionCore>& cores() const { return cores_; }

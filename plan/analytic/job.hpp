@@ -39,6 +39,7 @@ struct ParallelPlan {
   double trained_share = 1;      ///< of the parameters (LoRA)
   bool parameter_servers = false;
   bool channels_last = true;
+  bool channels_last_single = false;  ///< the same for 32-bit tensors
   std::string optimizer = "adam";
 };
 

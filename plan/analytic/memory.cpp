@@ -12,7 +12,7 @@ using C = costmodel::Coefficient;
 
 constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 constexpr double kGatheredCopies = 2;  // layers whose gathered parameters are there at once under ZeRO-3
-constexpr double kSelectiveOpShare = 0.55, kSelectiveOpRest = 0.3;
+constexpr double kSelectiveOpShare = 0.4, kSelectiveOpRest = 0.3;
 constexpr double kLogitBytes16 = 10, kLogitBytes32 = 12;
 
 costmodel::StateBytes state_bytes(const AnalyticJob& job) {

@@ -127,12 +127,24 @@ double RowCollector::passes_saved_by_chains(const graph::Node& node) const {
   return saved;
 }
 
-void RowCollector::elementwise(const graph::Node& node) {
-  const auto y = node.outputs[0];
-  const double size = local_bytes(y);
+/// Activations that a node reads, without the gate of a gated activation.
+std::vector<TensorId> RowCollector::operands_of(const graph::Node& node) const {
   std::vector<TensorId> operands;
   for (const auto t : node.inputs)
-    if (t != TensorId::None && s_.flow.activation(t)) operands.push_back(t);
+    if (t != TensorId::None && s_.flow.activation(t) && !is_gate(t)) operands.push_back(t);
+  return operands;
+}
+
+bool RowCollector::is_gate(TensorId t) const {
+  const auto* from = s_.flow.origin(t);
+  return from != nullptr && s_.flow.self_gate(*from);
+}
+
+void RowCollector::elementwise(const graph::Node& node) {
+  if (s_.flow.self_gate(node)) return;  // its product is the activation
+  const auto y = node.outputs[0];
+  const double size = local_bytes(y);
+  const auto operands = operands_of(node);
   const auto* before = operands.empty() ? nullptr : s_.flow.origin(operands.front());
   const bool full =
       operands.size() >= 2 && graph::element_count(s_.graph[operands[1]].type.shape) == graph::element_count(s_.graph[y].type.shape);
@@ -144,7 +156,8 @@ void RowCollector::elementwise(const graph::Node& node) {
     });
   } else if (is_sum(node) && full) {
     residual(node);
-  } else if (operands.size() == 1 && image_tensor(y) && (is_norm_result(before) || (before != nullptr && is_sum(*before)))) {
+  } else if (operands.size() == 1 && image_tensor(y) && graph::schema(node).name != "Mul" &&
+             (is_norm_result(before) || (before != nullptr && is_sum(*before)))) {
     after_normalization(node);
   } else if (operands.size() == 1 && image_tensor(y)) {
     apply(kActivationAlone[static_cast<std::size_t>(std::min(fusion(), s_.job.framework.normalization_fusion))], size,
@@ -161,8 +174,7 @@ void RowCollector::elementwise(const graph::Node& node) {
 void RowCollector::generic(const graph::Node& node) {
   const auto y = node.outputs[0];
   double forward = local_bytes(y), backward = local_bytes(y);
-  for (const auto t : node.inputs) {
-    if (t == TensorId::None || !s_.flow.activation(t)) continue;
+  for (const auto t : operands_of(node)) {
     forward += local_bytes(t);
     if (s_.flow.gradient(t)) backward += (graph::schema(node).family == CostFamily::Elementwise ? 2 : 1) * local_bytes(t);
   }
@@ -233,8 +245,9 @@ void RowCollector::keep_operands(const graph::Node& node) {
                      (schema.family == CostFamily::Elementwise && schema.name != "Add" && schema.name != "Sub" && schema.name != "Neg" &&
                       schema.name != "Relu" && schema.name != "Cast" && schema.name != "Scale" && schema.name != "Where");
   if (!needs || schema.name == "BatchNormRunning") return;
-  for (const auto t : node.inputs)
-    if (t != TensorId::None && s_.flow.activation(t) && is_float(s_.graph[t].type.dtype) && s_.graph[t].type.shape.size() > 1) keep(t);
+  if (s_.flow.self_gate(node)) return;
+  for (const auto t : operands_of(node))
+    if (is_float(s_.graph[t].type.dtype) && s_.graph[t].type.shape.size() > 1) keep(t);
   if (schema.name == "Dropout") part_.kept.replicated += kMaskPass * local_bytes(node.outputs[0]);
 }
 

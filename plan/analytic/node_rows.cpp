@@ -76,7 +76,7 @@ void RowCollector::add(std::size_t n) {
 
 void RowCollector::product(RateKind kind, const MatmulShape& shape, bool data_gradient, bool weight_gradient) {
   const auto& p = s_.job.precision;
-  const double overhead = kind == RateKind::Matmul ? costmodel::kDenseLoopOverhead : costmodel::kShortLoopOverhead;
+  const double overhead = p.fill_share * (kind == RateKind::Matmul ? costmodel::kDenseLoopOverhead : costmodel::kShortLoopOverhead);
   const double bytes = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.batch * p.element_bytes;
   const auto row = [&](double m, double n, double k) {
     const auto s = costmodel::aligned({std::max(1.0, m), std::max(1.0, n), std::max(1.0, k), shape.batch}, p.element_bytes, p.matrix_units);
@@ -162,7 +162,8 @@ void RowCollector::convolution(const graph::Node& node) {
     depthwise_convolution(graph::work_of(graph::schema(node), view).flops.value(), moved, data_gradient);
   else
     dense_convolution(node, view);
-  const bool first = s_.job.precision.matrix_units && element_bytes() == 2 && !s_.job.plan.channels_last;
+  const bool first =
+      s_.job.precision.matrix_units && !(element_bytes() == 2 ? s_.job.plan.channels_last : s_.job.plan.channels_last_single);
   if (first || (s_.job.framework.volumes_transposed && x.size() > 4)) layout_conversions(moved, data_gradient);
   if (node.inputs.size() > 2 && node.inputs[2] != TensorId::None) bias(node);
 }
@@ -189,8 +190,9 @@ void RowCollector::dense_convolution(const graph::Node& node, const graph::NodeV
   const double saving = p.matrix_units || transposed || groups > 1 ? 1 : winograd_saving(w, y, strides);
   const double bytes = local_bytes(node.inputs[0]) + local_bytes(node.outputs[0]) + product_of(w, 0, w.size()) * p.element_bytes;
   const auto row = [&](const MatmulShape& m) {
-    const double work = groups > 1 ? 2 * m.m * m.n * m.k * groups * kGroupedPenalty
-                                   : costmodel::quantised_flops(m, s_.job.device().compute_units, costmodel::kShortLoopOverhead) / saving;
+    const double work =
+        groups > 1 ? 2 * m.m * m.n * m.k * groups * kGroupedPenalty
+                   : costmodel::quantised_flops(m, s_.job.device().compute_units, costmodel::kShortLoopOverhead * p.fill_share) / saving;
     return costmodel::KernelRow{saving > 1 ? RateKind::Winograd : RateKind::Convolution, work, bytes * (groups > 1 ? kGroupedBytes : 1.0),
                                 1, 1};
   };

@@ -37,6 +37,8 @@ class RowCollector {
   void depthwise_convolution(double work, double bytes, bool data_gradient);
   void layout_conversions(double moved, bool data_gradient);
   void normalization(const graph::Node&);
+  [[nodiscard]] std::vector<graph::TensorId> operands_of(const graph::Node&) const;
+  [[nodiscard]] bool is_gate(graph::TensorId) const;
   void elementwise(const graph::Node&);
   void bias(const graph::Node&);
   void residual(const graph::Node&);

@@ -96,6 +96,50 @@ TEST_CASE("a variant of a device is found by its memory") {
   CHECK(of(80).device == "A100-SXM4-80GB");
 }
 
+TEST_CASE("the form of a device is found by its power, and a near name is not taken for it") {
+  const auto of = [](const std::string& gpu, int watts) {
+    return judged(record(R"("hardware": {"gpu": ")" + gpu + R"(", "count": 1, "tdp_W": )" + std::to_string(watts) + "}",
+                         R"({"dp": 1, "global_batch": 8})"));
+  };
+  CHECK(of("P100-16GB", 250).device == "P100-PCIE-16GB");
+  CHECK(of("P100-16GB", 300).device == "P100-SXM2-16GB");
+  CHECK(of("MI300A", 550).device == "MI300A-128GB");
+  CHECK(of("MI300X", 750).device == "MI300X-192GB");
+}
+
+TEST_CASE("what runs on Gaudi is its own software, whatever it is a port of") {
+  const auto v = judged(record(R"("hardware": {"gpu": "Gaudi2", "count": 8})",
+                               R"({"dp": 8, "global_batch": 8, "framework": "Megatron-DeepSpeed (HabanaAI)"})"));
+  CHECK(v.framework == "habana");
+}
+
+TEST_CASE("what a name does not say is refused") {
+  const auto of = [](const std::string& model, const std::string& measured) {
+    return judged(R"({"id": "r", "source": "s", "model": {"name": ")" + model +
+                  R"("}, "hardware": {"gpu": "H100", "count": 8}, "plan": {"dp": 8, "global_batch": 64}, "measured": )" + measured + "}");
+  };
+  CHECK(of("Stable Diffusion v2", R"({"samples_per_s": null})").refused.empty());
+  // Other networks than the one that the zoo has.
+  CHECK_THAT(of("Stable Diffusion XL", R"({"samples_per_s": null})").refused, contains("model.name"));
+  CHECK_THAT(of("Stable Diffusion 3", R"({"samples_per_s": null})").refused, contains("model.name"));
+  // How a recommender's tables are spread is in no record; what a node draws does not hang on it.
+  CHECK_THAT(of("DLRM", R"({"samples_per_s": null})").refused, contains("samples_per_s"));
+  CHECK(of("DLRM", R"({"avg_node_power_W": null})").refused.empty());
+}
+
+TEST_CASE("frameworks that pack or bin sequences compute fewer tokens") {
+  const auto seconds = [](const std::string& source, const std::string& task) {
+    const auto v = judged(R"({"id": "r", "source": ")" + source +
+                          R"(", "model": {"name": "bert-large", "seq": 512}, "hardware": {"gpu": "A100", "count": 8},)" +
+                          R"( "plan": {"dp": 8, "micro_batch": 16, "global_batch": 128, "precision": "amp", "task": ")" + task +
+                          R"("}, "measured": {"iteration_time_s": null}})");
+    return v.predicted.at("iteration_time_s").value;
+  };
+  const std::string examples = "NVIDIA/DeepLearningExamples PyTorch/LanguageModeling/BERT";
+  // 305 (1 - e^(-512/305)) = 248 tokens of 512, and half a bin of 64.
+  CHECK(seconds(examples, "pretrain") < 0.7 * seconds(examples, "squad finetune"));
+}
+
 TEST_CASE("a record's own shape stands over the table's, and heads are fitted where they do not divide") {
   const auto of = [](const std::string& model) {
     return judged(

@@ -128,7 +128,7 @@ const ImageRow kImages[] = {
     {"nnu-?net-2d", "nnunet2d"},
     {"nnu-?net-3d", "nnunet3d"},
     {"3d-?u-?net|unet-?3d", "unet3d"},
-    {"stable-diffusion|latent-diffusion|sd-?v?[12]\\b", "diffusion"},
+    {"(?:stable-diffusion(?!.*xl)|latent-diffusion)(?!-?3)|sd-?v?[12]\\b", "diffusion"},
     {"^u-?net(?:-?2d)?$", "unet2d"},
     {"conv-?next.*?(tiny|small|base|large)", "convnext_$1"},
     {"swin.*?(tiny|small|base|large)", "swin_$1"},

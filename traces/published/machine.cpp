@@ -29,16 +29,29 @@ const Device* variant_with(const std::string& text, const Device& device, std::o
   return other != nullptr && has(*other) ? other : &device;
 }
 
+/// The form of a device whose power is the stated one: boards in PCI Express slots draw less than modules, at a lower clock.
+const Device* form_with(const std::string& text, const Device* device, std::optional<double> watts) {
+  constexpr double kNear = 0.1;
+  const auto draws = [&](const Device& d) { return std::fabs(d.busy_power.value.value() / *watts - 1) < kNear; };
+  if (!watts || *watts <= 0 || draws(*device)) return device;
+  for (const char* form : {" pcie", " pcie 16gb", " pcie 32gb", " pcie 40gb", " pcie 80gb"}) {
+    const auto* other = platforms::find_device(text + form);
+    if (other != nullptr && draws(*other) && other->memory.value.value() == device->memory.value.value()) return other;
+  }
+  return device;
+}
+
 std::optional<Device> catalogue_device(const Fields& h) {
   const auto text = h.text("gpu").empty() ? h.text("device") : h.text("gpu");
   const auto memory = h.number("mem_GiB");
-  if (const auto* found = platforms::find_device(text)) return *variant_with(text, *found, memory);
-  if (memory)
-    if (const auto* found = platforms::find_device(text + " " + std::to_string(static_cast<int>(*memory)) + "gb")) return *found;
+  const auto* found = platforms::find_device(text);
+  if (found != nullptr) found = variant_with(text, *found, memory);
+  if (found == nullptr && memory) found = platforms::find_device(text + " " + std::to_string(static_cast<int>(*memory)) + "gb");
   // "V100" alone: the form that most clusters have.
   for (const char* form : {" sxm2 16gb", " sxm4 80gb", " sxm5 80gb", " 16gb", " 32gb", " 80gb", " pcie 16gb", " core 16gb"})
-    if (const auto* found = platforms::find_device(text + form)) return *found;
-  return std::nullopt;
+    if (found == nullptr) found = platforms::find_device(text + form);
+  if (found == nullptr) return std::nullopt;
+  return *form_with(text, found, h.number("tdp_W"));
 }
 
 /// A device known by its peaks alone. Ratios between its figures are those of its contemporaries.

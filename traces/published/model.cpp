@@ -163,7 +163,6 @@ RecordModel image_model(const Record& r, const std::string& name) {
   constexpr std::int64_t kTiny = 40, kStem = 4;
   const auto size = model.values.find("image");
   if (size != model.values.end() && size->second <= kTiny && !model.values.contains("patch")) size->second *= kStem;
-  if (holds(name, "isensee")) model.values["channels"] = 16;  // thinner, with a third convolution per level
   return model;
 }
 
