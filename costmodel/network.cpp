@@ -75,9 +75,17 @@ double Network::card_rate(const Constants& c) const {
 
 double Network::inside_rate(int ranks, const Constants& c) const { return bus_bandwidth(ranks) * c[nvlink_ ? C::LinkNvlink : C::LinkPcie]; }
 
+namespace {
+/// Hops of a ring round `ranks` devices of one fabric; more than any switch joins are a torus, which has a ring along either axis.
+double hops_of(int ranks) {
+  constexpr int kLargestSwitch = 128;
+  return ranks <= kLargestSwitch ? ranks - 1 : 2 * (std::sqrt(ranks) - 1);
+}
+}  // namespace
+
 double Network::latency(CollectiveKind kind, double bytes, int inside, int nodes, const Constants& c) const {
   const double f = kind == CollectiveKind::AllReduce ? 1.0 : 0.5;
-  double us = c[C::CollectiveLaunch] + f * 2 * (inside - 1) * c[C::CollectiveStep] * (nvlink_ ? 1.0 : kPcieLatencyFactor);
+  double us = c[C::CollectiveLaunch] + f * 2 * hops_of(inside) * c[C::CollectiveStep] * (nvlink_ ? 1.0 : kPcieLatencyFactor);
   if (switched_ && bytes >= kProtocolSwitchBytes) us *= kProtocolSwitchCost;
   if (nodes > 1) {
     // Trees exist for all-reduce only; gather and scatter pass every node in turn.

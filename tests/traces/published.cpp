@@ -113,6 +113,17 @@ TEST_CASE("what runs on Gaudi is its own software, whatever it is a port of") {
   CHECK(v.framework == "habana");
 }
 
+TEST_CASE("chips of a TPU slice are joined by their own links, not by the network of their hosts") {
+  const auto of = [](const std::string& hardware) {
+    return judged(record(hardware, R"({"dp": 64, "global_batch": 64, "micro_batch": 1, "sharding": "full_shard"})"))
+        .predicted.at("iteration_time_s")
+        .value;
+  };
+  // Four links of 50 GB/s a chip: a host's share of an ordinary network is a small part of that.
+  CHECK(of(R"("hardware": {"gpu": "TPU v5e", "count": 64, "gpus_per_node": 4})") ==
+        Approx(of(R"("hardware": {"gpu": "TPU v5e", "count": 64, "gpus_per_node": 4, "inter_bw_GBps_per_gpu": 1})")));
+}
+
 TEST_CASE("what a name does not say is refused") {
   const auto of = [](const std::string& model, const std::string& measured) {
     return judged(R"({"id": "r", "source": "s", "model": {"name": ")" + model +

@@ -147,6 +147,8 @@ platforms::IntraLink full_mesh(int devices, double port) {
   return link;
 }
 
+bool is_tpu(const Device& d) { return d.name.starts_with("TPU"); }
+
 platforms::IntraLink intra_of(const Record& r, const Device& d, int per_node) {
   const auto& h = r.hardware;
   const std::string text = h.text("network") + " " + h.text("intra_topology");
@@ -166,15 +168,16 @@ platforms::IntraLink intra_of(const Record& r, const Device& d, int per_node) {
   if (holds(text, "cube") || (!switched && per_node == 8 && d.generation == "volta") ||
       (!switched && per_node == 8 && d.generation == "pascal"))
     return cube_of(d);
-  if (!switched && per_node == 4 && d.generation != "blackwell") return full_mesh(per_node, port);
+  if (!switched && per_node == 4 && d.generation != "blackwell" && !is_tpu(d)) return full_mesh(per_node, port);
   link.kind = IntraKind::Nvswitch;
   link.bandwidth = BytesPerSecond(port);
   return link;
 }
 
-/// Devices that share one fabric of links: what collectives call a node.
-int fabric_size(const Device& d, int per_node) {
+/// Devices that share one fabric of links: what collectives call a node. TPUs of a slice are joined chip by chip, past their hosts.
+int fabric_size(const Device& d, int per_node, int devices) {
   constexpr int kRack = 72;  // GB200 and GB300 NVL72
+  if (is_tpu(d)) return std::max(per_node, devices);
   return d.name.starts_with("GB200") || d.name.starts_with("GB300") ? kRack : per_node;
 }
 
@@ -213,7 +216,7 @@ RecordMachine machine_of(const Record& r) {
   const auto per_node = static_cast<int>(std::clamp(h.number_or("gpus_per_node", 8), 1.0, 1024.0));
   platforms::NodeGroup node;
   node.device = *device;
-  node.devices = fabric_size(*device, per_node);
+  node.devices = fabric_size(*device, per_node, machine.devices);
   node.intra = intra_of(r, *device, per_node);
   node.count = (machine.devices + node.devices - 1) / node.devices;
   machine.platform.name = h.text("gpu");
