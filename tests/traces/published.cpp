@@ -84,7 +84,7 @@ TEST_CASE("devices, models and frameworks are known by several spellings") {
   CHECK_THAT(of("V100", R"({"name": "a network of next year"})", "PyTorch").refused, contains("model.name"));
   const auto known = of("A100", resnet, "PyTorch"), unknown = of("A100", resnet, "something new");
   const auto width = [](const Verdict& v) { return v.predicted.at("samples_per_s").high / v.predicted.at("samples_per_s").value; };
-  CHECK(width(unknown) > 1.1 * width(known));
+  CHECK(std::log(width(unknown)) > 1.2 * std::log(width(known)));
 }
 
 TEST_CASE("a variant of a device is found by its memory") {
@@ -109,7 +109,7 @@ TEST_CASE("the form of a device is found by its power, and a near name is not ta
 
 TEST_CASE("what runs on Gaudi is its own software, whatever it is a port of") {
   const auto v = judged(record(R"("hardware": {"gpu": "Gaudi2", "count": 8})",
-                               R"({"dp": 8, "global_batch": 8, "framework": "Megatron-DeepSpeed (HabanaAI)"})"));
+                               R"({"dp": 8, "global_batch": 8, "framework": "Megatron-DeepSpeed, HabanaAI"})"));
   CHECK(v.framework == "habana");
 }
 
