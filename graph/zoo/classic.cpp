@@ -20,7 +20,8 @@ Graph alexnet(const ZooValues& values) {
   x = layers.flatten("flatten", adaptive_average(layers, "avgpool", x, 6));
   x = layers.relu("classifier.2", layers.linear("classifier.1", layers.dropout("classifier.0", x, 0.5), 4096));
   x = layers.relu("classifier.5", layers.linear("classifier.4", layers.dropout("classifier.3", x, 0.5), 4096));
-  return std::move(layers).finish(layers.linear("classifier.6", x, values.at("classes")), "logits");
+  const auto result = layers.linear("classifier.6", x, values.at("classes"));
+  return std::move(layers).finish(result, "logits");
 }
 
 /// Filters of the branches of an inception module: 1x1; 3x3 behind 1x1; 5x5 (taken as 3x3, as torchvision does) behind 1x1; pooling.

@@ -38,7 +38,8 @@ Graph mixer(const ZooValues& v) {
   x = layers.transpose("tokens", layers.reshape("stem.flat", x, {batch, hidden, side * side}), {0, 2, 1});
   for (std::int64_t i = 0; i < v.at("layers"); ++i) x = block(layers, "blocks." + std::to_string(i), x, hidden);
   x = layers.transpose("channels", layers.layer_norm("norm", x), {0, 2, 1});
-  return std::move(layers).finish(layers.linear("head", layers.global_average("avgpool", x), v.at("classes")), "logits");
+  const auto result = layers.linear("head", layers.global_average("avgpool", x), v.at("classes"));
+  return std::move(layers).finish(result, "logits");
 }
 
 constexpr ZooRow kRows[] = {{"mixer", "MLP-Mixer (Tolstikhin et al. 2021); the defaults are Mixer-B/16", kParameters, mixer}};

@@ -117,7 +117,8 @@ Graph mobilenet_v3(std::span<const V3Row> rows, std::int64_t hidden, const ZooVa
   Layers& layers = net.net().layers();
   x = layers.linear("classifier.0", layers.global_average("avgpool", x), hidden);
   x = layers.dropout("classifier.2", net.net().activate("classifier.1", x, Activation::HardSwish), 0.2);
-  return std::move(layers).finish(layers.linear("classifier.3", x, values.at("classes")), "logits");
+  const auto result = layers.linear("classifier.3", x, values.at("classes"));
+  return std::move(layers).finish(result, "logits");
 }
 
 /// Compound scaling (EfficientNet, table 8 of the published code).

@@ -64,7 +64,8 @@ Graph valid_unet(const ZooValues& values) {
     const TensorId skip = cropped(layers, name + ".crop", skips[static_cast<std::size_t>(level)], layers.shape(larger)[2]);
     x = narrowing(layers, name, layers.concat(name + ".concat", {skip, larger}), channels << level);
   }
-  return std::move(layers).finish(layers.conv("head", x, values.at("classes"), {1, 1, 0}, true), "logits");
+  const auto result = layers.conv("head", x, values.at("classes"), {1, 1, 0}, true);
+  return std::move(layers).finish(result, "logits");
 }
 
 /// Convolutions with instance normalization, in two or three dimensions.

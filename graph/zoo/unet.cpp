@@ -46,7 +46,8 @@ Graph unet(const ZooValues& values) {
         layers.node(name + ".concat", "Concat", {skips[static_cast<std::size_t>(level)], larger}, {{"axis", std::int64_t{1}}});
     x = double_convolution(layers, name, joined, channels << level);
   }
-  return std::move(layers).finish(layers.conv("head", x, values.at("classes"), {1, 1, 0}, true), "logits");
+  const auto result = layers.conv("head", x, values.at("classes"), {1, 1, 0}, true);
+  return std::move(layers).finish(result, "logits");
 }
 
 constexpr ZooRow kRows[] = {{"unet2d", "U-Net with batch normalization (Ronneberger et al. 2015)", kParameters, unet}};

@@ -117,7 +117,8 @@ TEST_CASE("collectives and messages under way together all arrive, collectives i
   transfers.wait_all();
   for (int i = 0; i < kRounds; ++i) {
     const auto k = static_cast<std::size_t>(i);
-    const float wanted = static_cast<float>(p * (p - 1) / 2 + p * i);  // sum over ranks of rank + i
+    const int sum_of_ranks = p * (p - 1) / 2;
+    const auto wanted = static_cast<float>(sum_of_ranks + p * i);  // sum over ranks of rank + i
     CHECK(vectors[k] == std::vector<float>(vectors[k].size(), wanted));
     CHECK(incoming[k] == std::vector<float>(incoming[k].size(), static_cast<float>(100 * before + i)));
     CHECK(transfers.done(sums[k]));

@@ -26,7 +26,8 @@ NpyArray array(DType dtype, graph::Shape shape, const std::vector<T>& values) {
 graph::TrainingGraph training_of(std::int64_t batch) {
   graph::zoo::Layers layers;
   const auto x = layers.builder().add_input("input", {DType::F32, {batch, 2}});
-  return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(layers.linear("fc", x, 3), "output")), {});
+  const auto result = layers.linear("fc", x, 3);
+  return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(result, "output")), {});
 }
 
 std::map<std::string, NpyArray> good() {

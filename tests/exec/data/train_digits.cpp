@@ -19,7 +19,8 @@ graph::TrainingGraph network(std::int64_t batch) {
   x = layers.relu("relu", layers.linear("hidden", x, 32));
   graph::TrainingOptions options;
   options.optimizer = {"adam", {{"lr", 0.02}}};
-  return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(layers.linear("fc", x, 10), "output")), options);
+  const auto result = layers.linear("fc", x, 10);
+  return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(result, "output")), options);
 }
 
 int train_on(Communicator& world, const std::string& file, std::int64_t steps) {

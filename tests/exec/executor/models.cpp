@@ -19,7 +19,8 @@ graph::Graph mlp(std::int64_t batch) {
     const auto name = "layer" + std::to_string(n);
     x = layers.relu(name + ".relu", layers.linear(name, x, 16));
   }
-  return std::move(layers).finish(layers.linear("last", x, 5), "output");
+  const auto result = layers.linear("last", x, 5);
+  return std::move(layers).finish(result, "output");
 }
 
 graph::Graph cnn(std::int64_t batch) {
@@ -30,7 +31,8 @@ graph::Graph cnn(std::int64_t batch) {
   auto inner = layers.relu("block.relu", layers.batch_norm("block.bn1", layers.conv("block.conv1", x, 8, graph::zoo::Square{}, false)));
   inner = layers.batch_norm("block.bn2", layers.conv("block.conv2", inner, 8, graph::zoo::Square{}, false));
   x = layers.relu("sum.relu", layers.node("sum", "Add", std::vector{inner, x}));
-  return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 4), "output");
+  const auto result = layers.linear("fc", layers.global_average("average", x), 4);
+  return std::move(layers).finish(result, "output");
 }
 
 /// Overlapping pools, interpolation and reflected borders, none of which tiles the blocks of a split image.
@@ -45,7 +47,8 @@ graph::Graph pools(std::int64_t batch) {
   x = layers.node("edge", "Pad", std::vector{x}, {{"pads", std::vector<std::int64_t>{1, 0, 2, 0}}, {"mode", std::string("reflect")}});
   x = layers.node("shrink", "Resize", std::vector{x}, {{"sizes", std::vector<std::int64_t>{9, 11}}, {"mode", std::string("cubic")}});
   x = layers.node("sample", "AveragePool", std::vector{x}, {{"kernel_shape", three}, {"strides", std::vector<std::int64_t>{2, 2}}});
-  return std::move(layers).finish(layers.linear("fc", layers.global_average("average", x), 4), "output");
+  const auto result = layers.linear("fc", layers.global_average("average", x), 4);
+  return std::move(layers).finish(result, "output");
 }
 
 /// A fused layer whose halves are sliced apart, as exported recurrent networks and gated layers have them.
@@ -57,7 +60,8 @@ graph::Graph gates(std::int64_t batch) {
     return layers.node(name, "Slice", std::vector{fused}, std::move(part));
   };
   const auto gated = layers.node("gated", "Mul", std::vector{layers.relu("open", half("gate", 0)), half("value", 8)});
-  return std::move(layers).finish(layers.linear("last", gated, 5), "output");
+  const auto result = layers.linear("last", gated, 5);
+  return std::move(layers).finish(result, "output");
 }
 
 /// A loss that the model computes itself: its gradient is the same for every sample, so it is made whole and sliced.
@@ -66,8 +70,8 @@ graph::Graph squares(std::int64_t batch) {
   const auto x = layers.linear("a", layers.builder().add_input("input", {DType::F32, {batch, 12}}), 8);
   const auto y = layers.linear("b", layers.relu("relu", x), 4);
   graph::Attributes all{{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}};
-  return std::move(layers).finish(layers.node("sum", "ReduceSum", std::vector{layers.node("square", "Mul", std::vector{y, y})}, all),
-                                  "loss");
+  const auto result = layers.node("sum", "ReduceSum", std::vector{layers.node("square", "Mul", std::vector{y, y})}, all);
+  return std::move(layers).finish(result, "loss");
 }
 
 /// Attention without a causal mask: a bias on the scores, dropout on the weights, and fewer queries than keys.

@@ -80,7 +80,7 @@ TEST_CASE("a convolution and its gradients are adjoint") {
   const graph::Attributes attributes{
       {"strides", Sizes{2, 1}}, {"dilations", Sizes{1, 2}}, {"pads", Sizes{1, 0, 2, 3}}, {"group", std::int64_t{2}}};
   Array x = Array::range({2, 4, 7, 11}, -3, 0.37), w = Array::range({6, 2, 3, 2}, 1, -0.21);
-  for (std::size_t i = 0; i < x.values.size(); ++i) x.values[i] = std::sin(x.values[i]);
+  for (double& v : x.values) v = std::sin(v);
   const Array y = result_of({"Conv", attributes, {x, w}});
   Array dy = Array::range(y.shape, 0.3, 0.77);
   for (double& v : dy.values) v = std::cos(v);

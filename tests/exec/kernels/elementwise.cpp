@@ -15,7 +15,7 @@ Values of(const std::string& op, Values x, graph::Attributes attributes = {}) {
   return result_of({op, std::move(attributes), {Array{{count}, std::move(x)}}}).values;
 }
 
-Values of_two(const std::string& op, Values a, Values b, DType type = DType::F64) {
+Values of_two(const std::string& op, const Values& a, const Values& b, DType type = DType::F64) {
   const auto count = [](const Values& v) { return static_cast<std::int64_t>(v.size()); };
   return run({op, {}, {Array{{count(a)}, a}, Array{{count(b)}, b}}}, type)[0].values;
 }

@@ -8,7 +8,8 @@ using Values = std::vector<double>;
 
 namespace {
 
-Values resized(const std::string& mode, const std::string& coordinates, Values x, std::int64_t size, graph::Attributes attributes = {}) {
+Values resized(const std::string& mode, const std::string& coordinates, const Values& x, std::int64_t size,
+               graph::Attributes attributes = {}) {
   attributes.set("mode", mode);
   attributes.set("coordinate_transformation_mode", coordinates);
   attributes.set("sizes", Sizes{size});

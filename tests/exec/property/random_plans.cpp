@@ -66,7 +66,7 @@ class Cases {
       INFO(to_text(c));
       try {
         const auto program = property::program_of(c, *training);
-        CHECK(property::unmatched_message(program, training->graph).value_or("") == "");
+        CHECK(property::unmatched_message(program, training->graph).value_or("none") == "none");
         return c;
       } catch (const Refusal& refusal) {
         ++refused_[refusal.what()];
@@ -138,7 +138,7 @@ class Proof {
     for (auto& evaluator : {simulator(), plan::closed_form_evaluator()}) {
       INFO(evaluator->name());
       const auto modelled = exec::sample::simulated(program, training, *evaluator);
-      CHECK(exec::sample::difference(modelled, played, exec::sample::usual_step(program)).value_or("") == "");
+      CHECK(exec::sample::difference(modelled, played, exec::sample::usual_step(program)).value_or("none") == "none");
     }
   }
 

@@ -28,7 +28,8 @@ graph::TrainingGraph mlp(std::int64_t batch) {
   graph::zoo::Layers layers;
   auto x = layers.builder().add_input("input", {DType::F32, {batch, 8}});
   for (const auto* name : {"a", "b", "c"}) x = layers.relu(std::string(name) + ".relu", layers.linear(name, x, 8));
-  return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(layers.linear("d", x, 8), "output")), {});
+  const auto result = layers.linear("d", x, 8);
+  return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(result, "output")), {});
 }
 
 Program lowered(const graph::TrainingGraph& training, const std::string& plan, std::int64_t bucket_bytes = 25'000'000) {

@@ -28,7 +28,8 @@ graph::TrainingGraph chain(int layers) {
     const auto name = std::to_string(n);
     x = model.relu("relu" + name, model.linear("linear" + name, x, kWidth));
   }
-  return training_of(std::move(model).finish(model.linear("last", x, 2), "output"));
+  const auto result = model.linear("last", x, 2);
+  return training_of(std::move(model).finish(result, "output"));
 }
 
 graph::TrainingGraph zoo(const std::string& name, std::int64_t batch) { return training_of(graph::zoo::build(name, batch)); }

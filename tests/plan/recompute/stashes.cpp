@@ -22,7 +22,8 @@ constexpr std::int64_t kLayerBytes = kRows * kWidth * 4;
 graph::TrainingGraph trained(Layers model, graph::TensorId x, const std::string& optimizer = "sgd") {
   graph::TrainingOptions options;
   options.optimizer.name = optimizer;
-  return graph::build_training_graph(graph::with_initial_values(std::move(model).finish(model.linear("last", x, 2), "output")), options);
+  const auto result = model.linear("last", x, 2);
+  return graph::build_training_graph(graph::with_initial_values(std::move(model).finish(result, "output")), options);
 }
 
 /// Products of equal size, each with a ReLU.
