@@ -42,11 +42,10 @@ bool on(const std::string& flag, const std::string& value) {
   throw BadInput(flag + " " + value, "use on or off");
 }
 
-double clip_norm_of(const ModelOptions& o) {
-  if (!o.clip_norm) return 0;
-  if (!(*o.clip_norm > 0) || !std::isfinite(*o.clip_norm))
-    throw BadInput("--clip-norm " + std::to_string(*o.clip_norm), "must be a finite number above 0");
-  return *o.clip_norm;
+double clipping_of(const std::string& flag, const std::optional<double>& most) {
+  if (!most) return 0;
+  if (!(*most > 0) || !std::isfinite(*most)) throw BadInput(flag + " " + std::to_string(*most), "must be a finite number above 0");
+  return *most;
 }
 
 graph::LossScale loss_scale_of(const ModelOptions& o) {
@@ -105,6 +104,7 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--eps", eps);
   app.add_option("--weight-decay", weight_decay);
   app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
+  app.add_option("--clip-value", clip_value, "largest magnitude of an element of a gradient; taken before --clip-norm");
   app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
   app.add_option("--dtype", dtype, "f32, f64, tf32, f16, bf16 or fp8");
   app.add_option("--seed", seed, "of everything random")->check([](const std::string& text) {
@@ -185,7 +185,8 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   options.freeze = with_stored_names(o.freeze, loaded.damage);
   options.train = with_stored_names(o.train, loaded.damage);
   options.dropout = on("--dropout", o.dropout);
-  options.clip_norm = clip_norm_of(o);
+  options.clip_norm = clipping_of("--clip-norm", o.clip_norm);
+  options.clip_value = clipping_of("--clip-value", o.clip_value);
   auto training = graph::build_training_graph(model, options, loss_scale_of(o));
   warnings.insert(warnings.end(), training.warnings.begin(), training.warnings.end());
   if (o.batch && training.batch != *o.batch)

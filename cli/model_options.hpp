@@ -22,7 +22,7 @@ struct ModelOptions {
   std::optional<std::int64_t> batch;
   std::vector<std::string> binds, freeze, train;
   std::string loss, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32", loss_scale;
-  std::optional<double> lr, momentum, weight_decay, trust, eps, clip_norm;
+  std::optional<double> lr, momentum, weight_decay, trust, eps, clip_norm, clip_value;
   std::uint64_t seed = 0;
 
   void add_to(CLI::App&);            ///< MODEL, --batch, --bind, --loss ... of commands that train or predict training

@@ -45,4 +45,11 @@ std::vector<TensorId> add_clipping(GraphBuilder& builder, std::span<const Tensor
   return clipped;
 }
 
+std::vector<TensorId> add_value_clipping(GraphBuilder& builder, std::span<const TensorId> gradients, double most) {
+  std::vector<TensorId> clipped;
+  for (const TensorId g : gradients)
+    clipped.push_back(g == TensorId::None ? g : add_update(builder, "Clip", {g}, {{"min", -most}, {"max", most}}));
+  return clipped;
+}
+
 }  // namespace rehearsal::graph

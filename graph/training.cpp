@@ -104,6 +104,7 @@ class Step {
     const std::vector<TensorId> gradients = differentiate(builder_, scaling.scaled(loss_), wanted_, result_.untrainable);
     name_gradients(gradients);
     std::vector<TensorId> applied = scaling.unscaled(loss_, gradients);
+    if (options_.clip_value > 0) applied = add_value_clipping(builder_, applied, options_.clip_value);
     if (options_.clip_norm > 0) applied = add_clipping(builder_, applied, options_.clip_norm);
     const OptimizerRow& row = optimizer_row(result_.optimizer.name);
     Attributes attributes = row.fixed;

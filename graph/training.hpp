@@ -69,6 +69,7 @@ struct TrainingOptions {
   std::vector<std::string> train;   ///< globs that are, whatever the rule says
   bool dropout = true;              ///< off: every Dropout keeps everything
   double clip_norm = 0;             ///< largest norm of all gradients together; 0: not clipped
+  double clip_value = 0;            ///< largest magnitude of a gradient's element, taken before the norm; 0: not clipped
 };
 
 struct TrainedParameter {

@@ -12,8 +12,8 @@ using graph::Phase, graph::TensorId;
 namespace {
 
 /// Trains p = {1, -2} in f64 on the loss a0 p0 + a1 p1, whose gradient is a = {0.5, 1}; p after each step.
-std::vector<std::vector<double>> train(const std::string& optimizer, std::map<std::string, double> values, int steps,
-                                       double clip_norm = 0) {
+std::vector<std::vector<double>> train(const std::string& optimizer, std::map<std::string, double> values, int steps, double clip_norm = 0,
+                                       double clip_value = 0) {
   graph::GraphBuilder builder;
   const TensorId a = builder.add_input("a", {DType::F64, {2}});
   const TensorId p = builder.add_stored("p", {DType::F64, {2}}, graph::Role::Parameter,
@@ -26,6 +26,7 @@ std::vector<std::vector<double>> train(const std::string& optimizer, std::map<st
   graph::TrainingOptions options;
   options.optimizer = {optimizer, std::move(values)};
   options.clip_norm = clip_norm;
+  options.clip_value = clip_value;
   const auto training = graph::build_training_graph(std::move(builder).build(), options);
   Interpreter interpreter(training.graph);
   interpreter.set_reals(training.graph.find("a"), std::vector<double>{0.5, 1});
@@ -127,4 +128,12 @@ TEST_CASE("gradients are clipped to a norm of all parameters together") {
   check(train("sgd", {{"lr", 0.1}}, 1, 0.5)[0], 1 - 0.05 * factor, -2 - 0.1 * factor);
   // a norm below the limit stays
   check(train("sgd", {{"lr", 0.1}}, 1, 2)[0], 0.95, -2.1);
+}
+
+TEST_CASE("elements of gradients are clipped to a magnitude, before the norm") {
+  // g = {0.5, 1} becomes {0.5, 0.75}
+  check(train("sgd", {{"lr", 0.1}}, 1, 0, 0.75)[0], 0.95, -2.075);
+  // then |g| = sqrt(0.25 + 0.5625) to 0.5
+  const double factor = 0.5 / (std::sqrt(0.8125) + 1e-6);
+  check(train("sgd", {{"lr", 0.1}}, 1, 0.5, 0.75)[0], 1 - 0.05 * factor, -2 - 0.075 * factor);
 }

@@ -80,7 +80,9 @@ graph::TrainingGraph training_of(const Case& c) {
   options.optimizer.name = settings.front();
   for (std::size_t n = 1; n < settings.size(); ++n) {
     const auto pair = split(settings[n], '=');
-    (pair.at(0) == "clip" ? options.clip_norm : options.optimizer.values[pair.at(0)]) = std::stod(pair.at(1));
+    (pair.at(0) == "clip"         ? options.clip_norm
+     : pair.at(0) == "clip_value" ? options.clip_value
+                                  : options.optimizer.values[pair.at(0)]) = std::stod(pair.at(1));
   }
   auto model = graph::with_initial_values(build_model(c.model, c.batch));
   if (c.dtype == "f64") model = graph::with_float_type(model, DType::F64);

@@ -218,6 +218,13 @@ TEST_CASE("batch normalization of parts of the batch is that of its definition, 
   for (auto& [ranks, of_ranks] : cases) Proof(ranks).run(std::move(of_ranks));
 }
 
+TEST_CASE("elements of gradients are clipped alike wherever they lie") {
+  const std::string model = "vec.6+dense.8+act.3+dense.6+class.3/8/",
+                    clipped = "/sgd:lr=0.05:momentum=0.9:clip_value=0.01:clip=0.03/f64/400";
+  Proof(4).run({property::parse_case(model + "dp=2,tp=2,zero=2,micro_batch=2" + clipped),
+                property::parse_case(model + "tp=2,pp=2,micro_batch=2" + clipped)});
+}
+
 TEST_CASE("what random cases once found") {
   struct Found {
     int ranks;
