@@ -119,6 +119,12 @@ Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& progra
   return j;
 }
 
+/// Precisions that only units of a GPU have are known to predictions alone.
+void check_precision(const std::string& dtype) {
+  if (dtype == "fp8" || dtype == "tf32")
+    throw Refusal("--dtype " + dtype + ": no kernel here computes in it; run takes f32, f64, f16 or bf16 (estimates know " + dtype + ")");
+}
+
 /// What would otherwise be found out after the training.
 void check_outputs(const Options& o) {
   if (o.checkpoint_every < 0)
@@ -210,6 +216,7 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
 int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   take_model_of_plan(o);
   if (element_type(o.model) == DType::F16 && o.model.loss_scale.empty()) o.model.loss_scale = "dynamic";
+  check_precision(o.model.dtype);
   check_outputs(o);
   const exec::LearningRate rate(o.schedule, o.warmup);
   if (o.data != "synthetic") exec::require_npz(o.data);

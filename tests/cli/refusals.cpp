@@ -38,6 +38,7 @@ TEST_CASE("values that mean nothing are refused by name") {
   check_failure(rehearse("inspekt zoo:resnet18"), 2, {"inspekt", "--help"});
   check_failure(rehearse("inspect zoo:resnet18 --loss hinge"), 1, {"hinge", "cross-entropy"});
   check_failure(rehearse("run " + gpt + "--batch 4 --shuffle perhaps"), 1, {"--shuffle", "on or off"});
+  check_failure(rehearse("run " + gpt + "--batch 4 --dtype fp8"), 3, {"--dtype fp8", "bf16"});
 }
 
 TEST_CASE("tokens are counted by the positions of a sample") {
