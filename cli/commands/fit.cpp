@@ -84,7 +84,7 @@ Json report(const pub::FitOutcome& outcome, const std::vector<pub::Record>& reco
 std::string residual_lines(const pub::FitOutcome& outcome, const std::vector<pub::Record>& records) {
   std::string lines;
   for (const auto& q : outcome.quantities) {
-    const Json row{{"id", records[q.record].id}, {"quantity", q.key},        {"group", q.group},      {"source", q.source},
+    const Json row{{"id", records[q.record].id}, {"quantity", q.key},    {"group", q.group},      {"source", q.source},
                    {"weight", q.weight},         {"fitted", q.residual}, {"left_out", q.left_out}};
     lines += row.dump() + "\n";
   }
