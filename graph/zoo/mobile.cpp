@@ -87,7 +87,8 @@ Graph mobilenet_v2(const ZooValues& values) {
   for (const auto& [times, channels, blocks, stride] : kStages)
     for (std::int64_t b = 0; b < blocks; ++b)
       x = net.block(x, {3, times * net.net().shape(x)[1], channels, b == 0 ? stride : 1, Activation::Relu6});
-  return std::move(net).classified(net.pointwise("head", x, 1280, Activation::Relu6), 0.2);
+  const auto head = net.pointwise("head", x, 1280, Activation::Relu6);
+  return std::move(net).classified(head, 0.2);
 }
 
 struct V3Row {
@@ -143,7 +144,8 @@ Graph efficientnet(const Scale& scale, const ZooValues& values) {
       x = net.block(x, {s.kernel, s.times * in, channels, b == 0 ? s.stride : 1, Activation::Silu, std::max<std::int64_t>(1, in / 4)});
     }
   }
-  return std::move(net).classified(net.pointwise("head", x, 4 * channels, Activation::Silu), scale.dropout);
+  const auto head = net.pointwise("head", x, 4 * channels, Activation::Silu);
+  return std::move(net).classified(head, scale.dropout);
 }
 
 /// A convolution in place of the expansion and the depthwise convolution (Tan, Le, "EfficientNetV2", ICML 2021, figure 2).
@@ -172,7 +174,8 @@ Graph efficientnet_v2(const V2Stage (&stages)[kStages], double dropout, const Zo
       x = stage < kFused ? fused_block(net, "fused." + std::to_string(stage) + "." + std::to_string(b), x, block) : net.block(x, block);
     }
   }
-  return std::move(net).classified(net.pointwise("head", x, 1280, Activation::Silu), dropout);
+  const auto head = net.pointwise("head", x, 1280, Activation::Silu);
+  return std::move(net).classified(head, dropout);
 }
 constexpr V2Stage kV2Small[] = {{1, 1, 24, 2}, {4, 2, 48, 4}, {4, 2, 64, 4}, {4, 2, 128, 6}, {6, 1, 160, 9}, {6, 2, 256, 15}};
 constexpr V2Stage kV2Medium[] = {{1, 1, 24, 3},   {4, 2, 48, 5},   {4, 2, 80, 5}, {4, 2, 160, 7},

@@ -20,7 +20,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder()
       : path_(std::filesystem::temp_directory_path() /
-              ("rehearsal-formats-" + std::to_string(::getpid()) + "-" + std::to_string(counter_++))) {
+              ("rehearsal-formats-" + std::to_string(::getpid()) + "-" + std::to_string(counter++))) {
     std::filesystem::create_directories(path_);
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
@@ -29,7 +29,7 @@ class TemporaryFolder {
   [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
 
  private:
-  static inline int counter_ = 0;
+  static inline int counter = 0;
   std::filesystem::path path_;
 };
 

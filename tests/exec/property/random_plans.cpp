@@ -159,7 +159,8 @@ TEST_CASE("random models under random plans train as one process does") {
       const auto drawn = cases.draw(ranks, seconds > 0 ? 20 : 3);
       Proof(ranks).run(drawn);
       count += drawn.size();
-      if (seconds > 0) std::cout << "seed " << seed << ", round " << round << ": " << count << " cases, " << passed() << " s" << std::endl;
+      if (seconds > 0)
+        std::cout << "seed " << seed << ", round " << round << ": " << count << " cases, " << passed() << " s\n" << std::flush;
       if (std::getenv("REHEARSAL_PROPERTY_REFUSALS") != nullptr)
         for (const auto& [why, times] : cases.refused()) std::cout << times << " x " << why << "\n";
     }
