@@ -238,7 +238,7 @@ class RoleReader {
     read_kernels();
     read_communication();
     read_bodies();
-    role_.delay = entry_.get_or<std::int32_t>("delay", 0);
+    if (entry_.has("delay") || role_.delay != 0) entry_.must_be("delay", role_.delay);
     read_slots(entry_.get<std::vector<std::pair<std::uint16_t, std::int32_t>>>("slots"), role_.slots);
     read_slots(entry_.get_or<std::vector<std::pair<std::uint16_t, std::int32_t>>>("opening", {}), role_.opening);
   }

@@ -29,6 +29,11 @@ struct Setting {
   [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
   [[nodiscard]] Program program(const std::string& plan) const { return lower_for(job(), parse_plan(plan)); }
   [[nodiscard]] PlanContext context() const { return {"zoo:gpt", training.graph.hash(), 4, "auto", DType::F32}; }
+  /// What is written to `path` for a plan.
+  [[nodiscard]] nlohmann::json written(const std::string& plan, const std::string& path) const {
+    write_program_file(path, program(plan), training.graph, context());
+    return nlohmann::json::parse(text_of(path));
+  }
 };
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -138,11 +143,9 @@ TEST_CASE("a Program is the same after a file") {
 
 TEST_CASE("what a file says is what is played, not what the plan would make") {
   const Setting setting;
-  const auto program = setting.program("dp=4,allreduce=ring");
   const TemporaryFolder folder;
   const auto path = folder / "program.json";
-  write_program_file(path, program, setting.training.graph, setting.context());
-  auto document = nlohmann::json::parse(text_of(path));
+  auto document = setting.written("dp=4,allreduce=ring", path);
   for (auto& c : document["roles"][0]["collectives"])
     if (c["kind"] == "all-reduce") c["algorithm"] = "binomial-tree";
   write_text(path, document.dump());
@@ -152,11 +155,9 @@ TEST_CASE("what a file says is what is played, not what the plan would make") {
 
 TEST_CASE("a damaged Program is refused where it is damaged") {
   const Setting setting;
-  const auto program = setting.program("dp=2");
   const TemporaryFolder folder;
   const auto path = folder / "program.json";
-  write_program_file(path, program, setting.training.graph, setting.context());
-  const auto whole = nlohmann::json::parse(text_of(path));
+  const auto whole = setting.written("dp=2", path);
   const auto refusal_of = [&](const auto& damage) {
     auto document = whole;
     damage(document);
@@ -182,6 +183,8 @@ TEST_CASE("a damaged Program is refused where it is damaged") {
   CHECK_THAT(refusal_of([&](auto& d) { d["micro_batches"] = 2; }), contains("micro_batches is 2; the plan gives 1"));
   CHECK_THAT(refusal_of([&](auto& d) { d["axes"][0]["size"] = 4; }), contains("axes are"));
   CHECK_THAT(refusal_of([&](auto& d) { d["roles"][0]["arena_bytes"] = -1; }), contains("arena_bytes is -1"));
+  CHECK_THAT(refusal_of([&](auto& d) { d["roles"][0]["delay"] = -3; }), contains("delay is -3; the plan gives 0"));
+  CHECK_THAT(refusal_of([&](auto& d) { d["roles"][0]["delay"] = 1000000; }), contains("delay is 1000000; the plan gives 0"));
   CHECK_THAT(refusal_of([&](auto& d) { d["roles"][0]["buffers"][0]["colour"] = "red"; }), contains("there is no key \"colour\""));
 }
 
