@@ -143,6 +143,7 @@ class Whole {
     const auto region = region_from(t.at("region"));
     const auto shape = t.at("shape").get<graph::Shape>();
     const bool fits = type && offset <= bytes.size() && size <= bytes.size() - offset && region.size() == shape.size() &&
+                      plan::intersection(region, plan::whole_region(shape)) == region &&
                       plan::element_count(region) * static_cast<std::int64_t>(size_of(*type)) == static_cast<std::int64_t>(size);
     if (!fits) throw BadInput(where_, "tensor " + t.at("name").get<std::string>() + " is damaged");
     if (std::find(found.regions.begin(), found.regions.end(), region) != found.regions.end()) return;
@@ -176,6 +177,14 @@ Json read_manifest(const fs::path& folder) {
   }
 }
 
+/// Where a part lies: beside its manifest, never elsewhere.
+fs::path part_file(const fs::path& folder, const Json& part) {
+  const auto file = part.at("file").get<std::string>();
+  if (file.empty() || file == ".." || file == "." || fs::path(file).filename() != file)
+    throw BadInput((folder / kManifest).string(), "is damaged: a part's file \"" + file + "\" must be a name in this folder");
+  return folder / file;
+}
+
 /// A block of a tensor in a part.
 struct Entry {
   fs::path file;
@@ -188,7 +197,7 @@ using Entries = std::map<std::string, std::vector<Entry>>;
 Entries entries_of(const Json& manifest, const fs::path& folder) {
   Entries entries;
   for (const auto& part : manifest.at("parts")) {
-    const auto file = folder / part.at("file").get<std::string>();
+    const auto file = part_file(folder, part);
     std::error_code missing;
     if (fs::file_size(file, missing) != part.at("bytes").get<std::uintmax_t>() || missing)
       throw BadInput(file.string(), "is missing or has not the " + std::to_string(part.at("bytes").get<std::int64_t>()) +
@@ -289,7 +298,7 @@ StoredValues read_checkpoint(const std::string& folder) {
     (void)entries_of(manifest, place);
     Whole whole(folder);
     for (const auto& part : manifest.at("parts")) {
-      std::ifstream in(place / part.at("file").get<std::string>(), std::ios::binary);
+      std::ifstream in(part_file(place, part), std::ios::binary);
       const std::string bytes{std::istreambuf_iterator<char>(in), {}};
       whole.add(part.at("tensors"), bytes);
     }

@@ -99,6 +99,23 @@ TEST_CASE("checkpoints that are not whole are refused by name") {
     write_text(manifest, wrong.dump());
     check_failure(saved.resumed(), 1, {"stage-0.bin", wrong["parts"][0]["tensors"][0]["name"].get<std::string>()});
   }
+  SECTION("the manifest points out of its folder") {
+    auto wrong = nlohmann::json::parse(text);
+    wrong["parts"][0]["file"] = "../" + fs::path(saved.place()).filename().string() + "/stage-0.bin";
+    write_text(manifest, wrong.dump());
+    check_failure(saved.resumed(), 1, {"manifest.json", "../", "must be a name in this folder"});
+  }
+  SECTION("a block lies beyond its tensor") {
+    auto wrong = nlohmann::json::parse(text);
+    for (auto& range : wrong["parts"][0]["tensors"][0]["region"][0])
+      for (auto& end : range) end = end.get<int>() + 1;
+    write_text(manifest, wrong.dump());
+    const auto name = wrong["parts"][0]["tensors"][0]["name"].get<std::string>();
+    check_failure(saved.resumed(), 1, {name});
+    write_text(saved.file("empty.npz"), "PK\x05\x06" + std::string(18, '\0'));  // the end of a zip archive, and nothing before it
+    check_failure(rehearse(std::string("evaluate ") + kGpt + " --data " + saved.file("empty.npz") + " --checkpoint " + saved.place()), 1,
+                  {name});
+  }
   SECTION("the manifest is gone") {
     fs::remove(manifest);
     check_failure(saved.resumed(), 1, {"manifest.json"});
