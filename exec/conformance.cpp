@@ -71,8 +71,8 @@ std::optional<std::string> statistics_difference(const graph::Value& result, con
 }
 
 std::optional<std::string> value_difference(const graph::Value& result, const graph::Value& expected, Tolerance tolerance) {
-  // some frameworks round to bf16, some truncate: a unit of the last of its 8 digits
-  // two units in the last place: where intermediate results are rounded is not specified
+  // Where a chain of 16-bit operations rounds is not specified, nor whether it rounds or truncates: two units in the last place,
+  // which of a number's 8 significant bits (bf16) is 2^-6 of it at most, of 11 (f16) 2^-9.
   if (expected.type.dtype == DType::BF16) tolerance.relative = std::max(tolerance.relative, 0x1p-6);
   if (expected.type.dtype == DType::F16) tolerance.relative = std::max(tolerance.relative, 0x1p-9);
   for (std::int64_t i = 0; i < expected.count(); ++i) {
