@@ -7,6 +7,24 @@ using namespace rehearsal::sim;
 using namespace rehearsal::sim::sample;
 using plan::BodyKind;
 
+namespace {
+
+/// Both play the same instructions of every rank at the same seconds.
+void check_same_timeline(const plan::StepCost& cost, const plan::StepCost& other, double seconds) {
+  REQUIRE(cost.timeline.size() == other.timeline.size());
+  for (std::size_t r = 0; r < cost.timeline.size(); ++r) {
+    REQUIRE(cost.timeline[r].size() == other.timeline[r].size());
+    for (std::size_t n = 0; n < cost.timeline[r].size(); ++n) {
+      const auto &a = cost.timeline[r][n], &b = other.timeline[r][n];
+      CHECK(std::tie(a.body, a.instruction, a.micro_batch) == std::tie(b.body, b.instruction, b.micro_batch));
+      CHECK(a.begin == Approx(b.begin).margin(seconds));
+      CHECK(a.end == Approx(b.end).margin(seconds));
+    }
+  }
+}
+
+}  // namespace
+
 TEST_CASE("pipelines of equal stages have the bubble of their schedule") {
   for (const auto& row : plan::schedule_table())
     for (const int stages : {1, 2, 4})
@@ -34,15 +52,7 @@ TEST_CASE("pipelines without a flush take the time of their passes") {
       CHECK(cost.step.value() == Approx(closed.step.value()).epsilon(1e-12));
       CHECK(cost.busy_seconds.front() == Approx(3.0 * micro_batches));
       CHECK(cost.breakdown.bubble.value() == Approx(closed.breakdown.bubble.value()).margin(1e-9));
-      REQUIRE(cost.timeline.size() == closed.timeline.size());
-      for (std::size_t r = 0; r < cost.timeline.size(); ++r) {
-        REQUIRE(cost.timeline[r].size() == closed.timeline[r].size());
-        for (std::size_t n = 0; n < cost.timeline[r].size(); ++n) {
-          const auto &a = cost.timeline[r][n], &b = closed.timeline[r][n];
-          CHECK(std::tie(a.body, a.instruction, a.micro_batch) == std::tie(b.body, b.instruction, b.micro_batch));
-          CHECK(a.begin == Approx(b.begin).margin(1e-9));
-        }
-      }
+      check_same_timeline(cost, closed, 1e-9);
     }
   }
 }
@@ -64,16 +74,7 @@ TEST_CASE("where a step goes is told as the closed form tells it") {
     CHECK(cost.breakdown.exposed_communication.value() == Approx(closed.breakdown.exposed_communication.value()).margin(1e-9));
     CHECK(cost.busy_seconds == closed.busy_seconds);
     CHECK(cost.devices_energy.value() == Approx(closed.devices_energy.value()).epsilon(1e-9));
-    REQUIRE(cost.timeline.size() == closed.timeline.size());
-    for (std::size_t r = 0; r < cost.timeline.size(); ++r) {
-      REQUIRE(cost.timeline[r].size() == closed.timeline[r].size());
-      for (std::size_t n = 0; n < cost.timeline[r].size(); ++n) {
-        const auto &a = cost.timeline[r][n], &b = closed.timeline[r][n];
-        CHECK(std::tie(a.body, a.instruction, a.micro_batch) == std::tie(b.body, b.instruction, b.micro_batch));
-        CHECK(a.begin == Approx(b.begin).margin(1e-12));
-        CHECK(a.end == Approx(b.end).margin(1e-12));
-      }
-    }
+    check_same_timeline(cost, closed, 1e-12);
   }
 }
 

@@ -84,7 +84,8 @@ TEST_CASE("devices, models and frameworks are known by several spellings") {
   CHECK_THAT(of("V100", R"({"name": "a network of next year"})", "PyTorch").refused, contains("model.name"));
   const auto known = of("A100", resnet, "PyTorch"), unknown = of("A100", resnet, "something new");
   const auto width = [](const Verdict& v) { return v.predicted.at("samples_per_s").high / v.predicted.at("samples_per_s").value; };
-  CHECK(std::log(width(unknown)) > 1.2 * std::log(width(known)));
+  // validate.cpp, kUnseenFramework: the logarithm is 1.3 times as wide.
+  CHECK(std::log(width(unknown)) == Approx(1.3 * std::log(width(known))));
 }
 
 TEST_CASE("a variant of a device is found by its memory") {
