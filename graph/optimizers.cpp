@@ -15,6 +15,8 @@ using Hyperparameter = OptimizerParameter;
 constexpr Hyperparameter kSgd[] = {{"lr", 1e-3}, {"momentum", 0}, {"weight_decay", 0}, {"nesterov", 0}};
 constexpr Hyperparameter kAdam[] = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0}};
 constexpr Hyperparameter kAdamw[] = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 1e-2}};
+constexpr Hyperparameter kNadam[] = {{"lr", 2e-3},  {"beta1", 0.9},      {"beta2", 0.999},
+                                     {"eps", 1e-8}, {"weight_decay", 0}, {"momentum_decay", 4e-3}};
 constexpr Hyperparameter kRmsprop[] = {{"lr", 1e-2}, {"alpha", 0.99}, {"eps", 1e-8}, {"momentum", 0}, {"weight_decay", 0}};
 constexpr Hyperparameter kAdagrad[] = {{"lr", 1e-2}, {"eps", 1e-10}, {"weight_decay", 0}};
 constexpr Hyperparameter kLars[] = {{"lr", 1e-3}, {"momentum", 0}, {"weight_decay", 0}, {"trust", 1e-3}};
@@ -65,6 +67,7 @@ const OptimizerRow kRows[] = {
     {"sgd", "stochastic gradient descent with momentum", "SgdUpdate", kSgd, kMomentum},
     {"adam", "Adam; weight decay is added to the gradient", "AdamUpdate", kAdam, kMoments, true, {{"decoupled", std::int64_t{0}}}},
     {"adamw", "Adam with decoupled weight decay", "AdamUpdate", kAdamw, kMoments, true, {{"decoupled", std::int64_t{1}}}},
+    {"nadam", "Adam with Nesterov momentum", "NadamUpdate", kNadam, kMoments, true},
     {"rmsprop", "gradient over the root of its smoothed square", "RmspropUpdate", kRmsprop, kRmspropSlots},
     {"adagrad", "gradient over the root of the sum of its squares", "AdagradUpdate", kAdagrad, kAdagradSlots},
     {"lars", "SGD whose rate follows |parameter| / |gradient| of each tensor", "LarsUpdate", kLars, kMomentum, false, {}, build_lars},

@@ -88,6 +88,7 @@ OpSchema update(std::string_view name, std::string_view description, std::vector
 const OpSchema kRows[] = {
     update<6>("SgdUpdate", "Stochastic gradient descent with momentum, Nesterov momentum and weight decay."),
     update<14>("AdamUpdate", "Adam (Kingma, Ba 2015); 'decoupled' 1: AdamW (Loshchilov, Hutter 2019)."),
+    update<18>("NadamUpdate", "Adam with Nesterov momentum, whose rate rises to beta1 with the steps (Dozat 2016)."),
     update<10>("RmspropUpdate", "RMSprop with the root before epsilon, and momentum."),
     update<7>("AdagradUpdate", "Adagrad (Duchi, Hazan, Singer 2011)."),
     update<8>("LarsUpdate", "Layer-wise adaptive rate scaling (You, Gitman, Ginsburg 2017): momentum over the scaled gradient.",

@@ -119,7 +119,7 @@ TEST_CASE("slots follow the optimizer and its hyperparameters") {
       CHECK(training.graph[slot].role == Role::Slot);
       CHECK(training.graph[slot].type == training.graph[training.parameters[0].value].type);
     }
-    CHECK((training.step != TensorId::None) == (name.substr(0, 4) == "adam" || name == "lamb" || name == "novograd"));
+    CHECK((training.step != TensorId::None) == (name.substr(0, 4) == "adam" || name == "nadam" || name == "lamb" || name == "novograd"));
     return names;
   };
   CHECK(slots_of("sgd", {}) == Names{});

@@ -72,6 +72,35 @@ struct Adam {
   }
 };
 
+/// Dozat's schedule of the momentum, and the product of all its values so far (PyTorch: mu, mu_product).
+struct NesterovMomentum {
+  NesterovMomentum(double beta1, double decay, std::int64_t step) {
+    const auto at = [=](std::int64_t t) { return beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * decay)); };
+    now = at(step);
+    next = at(step + 1);
+    constexpr double kVanished = 1e-18;  // 1 - product is 1 from here on
+    for (std::int64_t t = 1; t <= step && product > kVanished; ++t) product *= at(t);
+  }
+  double now = 0, next = 0, product = 1;
+};
+
+struct Nadam {
+  template <class T>
+  static void run(const Call& call) {
+    const auto& a = call.attributes();
+    const double lr = a.number("lr", 2e-3), decay = a.number("weight_decay", 0);
+    const Moments moments(call);
+    const NesterovMomentum mu(moments.beta1, a.number("momentum_decay", 4e-3), *call.in<std::int64_t>(2));
+    const double of_gradient = lr * (1 - mu.now) / (1 - mu.product), of_average = lr * mu.next / (1 - mu.product * mu.next);
+    each_parameter<T, 2>(call, kFirstState, [=](double p, double g, double* state) {
+      g += decay * p;
+      state[0] = moments.beta1 * state[0] + (1 - moments.beta1) * g;
+      state[1] = moments.beta2 * state[1] + (1 - moments.beta2) * g * g;
+      return p - (of_gradient * g + of_average * state[0]) / (std::sqrt(state[1] / moments.correction2) + moments.eps);
+    });
+  }
+};
+
 struct Rmsprop {
   template <class T>
   static void run(const Call& call) {
@@ -167,6 +196,7 @@ struct SquaredNorm {
 constexpr KernelRow kRows[] = {
     {"SgdUpdate", "reference:any", make_by_output<Sgd, Floats>},
     {"AdamUpdate", "reference:any", make_by_output<Adam, Floats>},
+    {"NadamUpdate", "reference:any", make_by_output<Nadam, Floats>},
     {"RmspropUpdate", "reference:any", make_by_output<Rmsprop, Floats>},
     {"AdagradUpdate", "reference:any", make_by_output<Adagrad, Floats>},
     {"LarsUpdate", "reference:any", make_by_output<Lars, Floats>},

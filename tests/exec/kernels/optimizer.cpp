@@ -82,6 +82,16 @@ TEST_CASE("Adam's moments forget at their own rates") {
   CHECK(p[1][0] == Approx(0.9 - 0.1 * (1.075 / 0.75) / std::sqrt(0.911875 / 0.4375)).epsilon(1e-12));
 }
 
+TEST_CASE("NAdam mixes the gradient with its average by a rising momentum") {
+  // b1 0.5, momentum_decay 1: mu_t = 0.5 (1 - 0.5 * 0.96^t) = {0.26, 0.2696, 0.278816}; products 0.26, 0.070096
+  // a constant gradient: sqrt(v / (1 - b2^t)) = |g|; m = 0.5 g, then 0.75 g
+  const auto p = train("nadam", {{"lr", 0.1}, {"beta1", 0.5}, {"eps", 0}, {"momentum_decay", 1}}, 2);
+  const double first = 0.1 * (0.74 / 0.74 + 0.2696 / (1 - 0.26 * 0.2696) * 0.5);
+  check(p[0], 1 - first, -2 - first);
+  const double second = 0.1 * ((1 - 0.2696) / (1 - 0.070096) + 0.278816 / (1 - 0.070096 * 0.278816) * 0.75);
+  check(p[1], 1 - first - second, -2 - first - second);
+}
+
 TEST_CASE("RMSprop divides by the root and then adds epsilon") {
   // square = 0.01 g^2, root 0.1 g: step 0.1 g / (0.1 g + 0.05): {0.05 / 0.1, 0.1 / 0.15}
   const auto p = train("rmsprop", {{"lr", 0.1}, {"eps", 0.05}, {"momentum", 0.5}}, 2);
