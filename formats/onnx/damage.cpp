@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "formats/onnx/folded.hpp"
 #include "formats/onnx/module_path.hpp"
 
 namespace rehearsal::formats {
@@ -57,13 +58,38 @@ std::map<std::string, std::vector<std::string>> renamed_weights(const onnx::Grap
 struct ReadBy {
   std::map<std::string, std::vector<std::string>> made_up;  ///< tensors that hold weights under names of the exporter
   std::map<std::string, std::vector<std::string>> listed;   ///< parameters that the signature lists
+  std::map<std::string, std::vector<std::string>> folded;   ///< stored tensors that a parameter was folded into
+  std::map<std::string, Origin> origins;                    ///< of those tensors
+  std::set<std::string> packed;                             ///< tensors that operators with packed weights read
+  UsageByName usage;
+  bool optimized = false;
 };
 
-ExporterDamage lost(const std::string& name, const std::set<std::string>& buffers, const ReadBy& read) {
+/// The exporter notes what a parameter went into.
+ExporterDamage folded_into(const std::string& name, const std::string& tensor, const ReadBy& read, bool declared) {
+  const Origin& origin = read.origins.at(tensor);
+  const auto usage = read.usage.find(tensor);
+  const bool trained = declared || (usage != read.usage.end() && (usage->second & (kWeightUse | kMatrixUse)) != 0);
+  if (trained && (read.packed.contains(tensor) || (origin.parameters.size() == 1 && origin.moved_only)))
+    return {name, "renamed", "the file has it as '" + tensor + "', transposed or packed", false, tensor};
+  std::string others;
+  for (const std::string& other : origin.parameters) {
+    if (other != name) others += (others.empty() ? " together with '" : "', '") + other;
+  }
+  return {name, "computed", "the exporter computed '" + tensor + "' with it" + (others.empty() ? "" : others + "'") + " once and for all",
+          false};
+}
+
+ExporterDamage lost(const std::string& name, const Declarations& declarations, const ReadBy& read) {
+  const auto& buffers = declarations.buffers();
   const std::string module = parent(name);
   const auto& renamed = read.made_up;
   if (buffers.contains(module + ".running_mean"))
     return {name, "folded", "BatchNormalization '" + module + "' was folded into the layer before it; it cannot be trained", false};
+  if (const auto into = read.folded.find(name); into != read.folded.end()) {
+    const std::string& tensor = into->second.front();
+    return folded_into(name, tensor, read, declarations.kind(tensor) == DeclaredKind::Parameter);
+  }
   const auto found = renamed.find(module);
   if (found != renamed.end() && !is_bias_name(name.substr(module.empty() ? 0 : module.size() + 1)))
     return {name, "renamed", "the file has it as '" + found->second.front() + "', transposed or packed", false, found->second.front()};
@@ -73,6 +99,7 @@ ExporterDamage lost(const std::string& name, const std::set<std::string>& buffer
         return {name, "tied", "it shares its values with '" + other + "'", true, other};
     }
   }
+  if (!read.optimized) return {name, "tied", "no node reads it: it is not used, or another name of a shared weight", true};
   return {name, "missing", "no node reads it: it was folded into another tensor, or left out because it was 0", false};
 }
 
@@ -126,13 +153,21 @@ std::vector<ExporterDamage> find_damage(const onnx::ModelProto& model, const Dec
   const auto& listed = declarations.parameters();
   ReadBy by;
   if (!listed.empty()) by.made_up = renamed_weights(graph, listed);
+  by.optimized = was_optimized(graph);
+  by.origins = folded_tensors(graph, declarations);
+  if (!by.origins.empty()) by.usage = usage_of(in_topological_order(graph.node(), "the graph"), {});
+  for (const auto& [tensor, origin] : by.origins) {
+    for (const std::string& name : origin.parameters) by.folded[name].push_back(tensor);
+  }
   for (const auto& node : graph.node()) {
+    const bool packs = node.op_type() == "LSTM" || node.op_type() == "GRU" || node.op_type() == "RNN";
     for (const std::string& name : node.input()) {
       if (listed.contains(name)) by.listed[module_path(node)].push_back(name);
+      if (packs) by.packed.insert(name);
     }
   }
   for (const std::string& name : listed) {
-    if (!read.contains(name)) damage.push_back(lost(name, declarations.buffers(), by));
+    if (!read.contains(name)) damage.push_back(lost(name, declarations, by));
   }
   if (listed.empty()) add_anonymous(graph, damage);
   return damage;

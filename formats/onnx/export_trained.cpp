@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "formats/onnx/damage.hpp"
 #include "formats/onnx/export.hpp"
+#include "formats/onnx/folded.hpp"
 #include "formats/onnx/model_file.hpp"
 #include "formats/onnx/usage.hpp"
 
@@ -23,6 +24,7 @@ class TrainedFile {
   TrainedFile(const std::string& source, const std::string& path, const TrainedValues& values)
       : file_(read_model(source)), path_(path), values_(values) {
     (void)separate_merged(file_.model);  // as the importer did
+    (void)unfold(file_);
   }
 
   void write() && {

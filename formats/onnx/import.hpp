@@ -53,7 +53,7 @@ struct UnknownOperator {
 /// What an exporter did to a weight of the model.
 struct ExporterDamage {
   std::string tensor;          ///< by the model's own name where the exporter tells it, else the file's
-  std::string what;            ///< "merged", "restored", "tied", "renamed", "folded", "missing"
+  std::string what;            ///< "merged", "restored", "unfolded", "tied", "renamed", "folded", "computed", "missing"
   std::string detail;          ///< a sentence
   bool undone = false;         ///< it trains as in the model
   std::string stored_as = {};  ///< the file's name of what holds it, for "renamed" and "tied"

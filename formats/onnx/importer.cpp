@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "formats/onnx/damage.hpp"
+#include "formats/onnx/folded.hpp"
 #include "formats/onnx/ops/rows.hpp"
 #include "formats/onnx/rebatch/batch_trace.hpp"
 #include "formats/onnx/rebatch/rebatch.hpp"
@@ -444,6 +445,8 @@ ImportedModel import_file(const ModelFile& file, const ImportOptions& options) {
 ImportedModel import_onnx(const std::string& path, const ImportOptions& options) {
   ModelFile file = read_model(path);
   file.separated = separate_merged(file.model);
+  const auto unfolded = unfold(file);
+  file.separated.insert(file.separated.end(), unfolded.begin(), unfolded.end());
   return import_file(file, options);
 }
 

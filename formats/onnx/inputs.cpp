@@ -132,6 +132,10 @@ void Importer::warn_of_damage() {
       {"renamed",
        "are transposed or packed under names that the exporter made up; they train, but --freeze, --train and checkpoints know "
        "them by those names; export with optimize=False to keep them"},
+      {"unfolded", "were folded into other tensors by repeating, picking or transposing their values, and are weights again"},
+      {"computed",
+       "were used up by the exporter, which computed other tensors with them: what it made of them trains in their place or not at all, "
+       "which is not training the model; export with optimize=False"},
       {"missing", "are read by no node: they were folded into other tensors, or left out because they were 0; export with optimize=False"}};
   result_.damage = file_.separated;
   const auto found = find_damage(file_.model, declarations_);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "formats/onnx/damage.hpp"
+#include "formats/onnx/folded.hpp"
 #include "formats/onnx/module_path.hpp"
 
 namespace rehearsal::formats {
@@ -81,25 +82,32 @@ class Separation {
   /// Matrices of copied layers have equal random values, and the exporter's name for the one that it kept transposed tells of no module:
   /// modules whose paths differ in numbers only, and that all lack a listed weight, get one each.
   void separate_renamed() {
-    std::map<std::string, std::vector<int>> readers;  // nodes by the tensor that they multiply with
+    std::map<std::string, std::vector<Use>> readers;
+    const auto folded = folded_tensors(graph_, declarations_);
+    const auto is_renamed = [&](const onnx::NodeProto& node, int i) {
+      const auto stored = stored_.find(node.input(i));
+      if (stored == stored_.end() || declarations_.parameters().contains(node.input(i))) return false;
+      const auto origin = folded.find(node.input(i));
+      const bool product = i == 1 && (node.op_type() == "MatMul" || node.op_type() == "Gemm");
+      return (product || (origin != folded.end() && origin->second.is_view())) && may_be_merged(graph_.initializer(stored->second));
+    };
     for (int n = 0; n < graph_.node_size(); ++n) {
-      const auto& node = graph_.node(n);
-      if ((node.op_type() != "MatMul" && node.op_type() != "Gemm") || node.input_size() < 2) continue;
-      const auto stored = stored_.find(node.input(1));
-      if (stored == stored_.end() || declarations_.parameters().contains(node.input(1))) continue;
-      if (may_be_merged(graph_.initializer(stored->second))) readers[node.input(1)].push_back(n);
+      for (int i = 0; i < graph_.node(n).input_size(); ++i) {
+        if (is_renamed(graph_.node(n), i)) readers[graph_.node(n).input(i)].push_back({n, i});
+      }
     }
-    for (const auto& [name, nodes] : readers) {
-      std::map<std::string, std::string> own{{module_path(graph_.node(nodes[0])), name}};
+    for (const auto& [name, uses] : readers) {
+      std::map<std::string, std::string> own{{module_path(graph_.node(uses[0].node)), name}};
       const std::string& first = own.begin()->first;
       const std::string pattern = without_numbers(first);
       if (first.empty() || !lacks_weight(first)) continue;
-      for (const int n : nodes) {
-        const std::string module = module_path(graph_.node(n));
+      for (const Use& use : uses) {
+        const std::string module = module_path(graph_.node(use.node));
         if (without_numbers(module) != pattern || !lacks_weight(module)) continue;
         const auto [known, is_new] = own.try_emplace(module, name + "/" + module);
         if (is_new) add_copy(name, known->second);
-        graph_.mutable_node(n)->set_input(1, known->second);
+        if (is_new && folded.contains(name)) declare_parameter(graph_, known->second);
+        graph_.mutable_node(use.node)->set_input(use.operand, known->second);
       }
     }
   }

@@ -46,7 +46,99 @@ bool is_parameter(const ImportedModel& model, const std::string& name) {
   return t != graph::TensorId::None && model.graph[t].role == graph::Role::Parameter;
 }
 
+/// Notes what the exporter folded a stored tensor from.
+void folded_from(ModelBuilder& model, const std::string& name, const std::string& sources) {
+  auto& info = *model.graph().add_value_info();
+  info.set_name(name);
+  auto& entry = *info.add_metadata_props();
+  entry.set_key("pkg.onnxscript.optimizer.folded_from");
+  entry.set_value(sources);
+}
+
+const graph::Tensor& tensor_of(const ImportedModel& model, const std::string& name) {
+  const auto t = model.graph.find(name);
+  if (t == graph::TensorId::None) throw std::runtime_error("no tensor " + name);
+  return model.graph[t];
+}
+
+/// y = x + folded, as a class token or a table of positions is added; x is [2, 2, 3].
+ModelBuilder added(const std::vector<std::int64_t>& shape, const std::vector<float>& values, const std::string& sources) {
+  ModelBuilder m;
+  m.input("x", {"2", "2", "3"}).floats("expand", shape, values);
+  m.node("Add", {"x", "expand"}, {"y"});
+  m.output("y");
+  sign(m, {"token"});
+  folded_from(m, "expand", sources);
+  return m;
+}
+
 }  // namespace
+
+TEST_CASE("a token that was repeated for every sample is one weight again") {
+  const ImportedModel model = added({2, 1, 3}, {1, 2, 3, 1, 2, 3}, "['token', 'val_6']").import();
+  REQUIRE(is_parameter(model, "token"));
+  CHECK(tensor_of(model, "token").type.shape == graph::Shape{1, 1, 3});
+  CHECK(damage_of(model, "token")->what == "unfolded");
+  // all zeros: [batch, 1, 3] can only be one row
+  const ImportedModel zeros = added({2, 1, 3}, std::vector<float>(6, 0), "['token', 'val_6']").import();
+  REQUIRE(is_parameter(zeros, "token"));
+  CHECK(tensor_of(zeros, "token").type.shape == graph::Shape{1, 1, 3});
+}
+
+TEST_CASE("rows that were looked up several times are one row of a weight") {
+  // heads are the first axis: the rows (a, b) of a table [3, 2] at positions {0, 1, 2, 0}
+  ModelBuilder m;
+  m.input("x", {"2", "2", "2", "2"}).floats("permute", {1, 2, 2, 2}, {1, 2, 3, 1, 5, 6, 7, 5});
+  m.node("Add", {"x", "permute"}, {"y"});
+  m.output("y");
+  sign(m, {"table"}, {"index"});
+  folded_from(m, "permute", "['table', 'index', 'view', 'index_1', 'val_3']");
+  const ImportedModel model = m.import();
+  REQUIRE(is_parameter(model, "table"));
+  CHECK(tensor_of(model, "table").type.shape == graph::Shape{3, 2});
+  const auto& values = tensor_of(model, "table");
+  CHECK(graph::read_reals(values.contents, values.type.shape, 0, 0) == std::vector<double>{1, 5, 2, 6, 3, 7});
+}
+
+TEST_CASE("the transposed copy of a tied weight is the weight") {
+  ModelBuilder m;
+  m.input("i", {"2"}, 7).floats("table", {3, 2}, {1, 2, 3, 4, 5, 6}).floats("val_9", {2, 3}, {1, 3, 5, 2, 4, 6});
+  m.node("Gather", {"table", "i"}, {"h"});
+  m.node("MatMul", {"h", "val_9"}, {"y"});
+  m.output("y");
+  sign(m, {"table"});
+  folded_from(m, "val_9", "['table']");
+  const ImportedModel model = m.import();
+  CHECK(is_parameter(model, "table"));
+  CHECK_FALSE(is_parameter(model, "val_9"));
+  CHECK(damage_of(model, "val_9")->what == "unfolded");
+}
+
+TEST_CASE("what was computed with a weight, or cannot be told apart, is named and not undone") {
+  const ImportedModel computed = added({2, 1, 3}, {1, 2, 3, 1, 2, 3}, "['token', 'mul']").import();
+  CHECK_FALSE(is_parameter(computed, "token"));
+  REQUIRE(damage_of(computed, "token"));
+  CHECK(damage_of(computed, "token")->what == "computed");
+  // zeros over two axes: two rows or one
+  const ImportedModel open = added({1, 2, 3}, std::vector<float>(6, 0), "['token', 'val_6']").import();
+  CHECK_FALSE(is_parameter(open, "token"));
+  CHECK(damage_of(open, "token")->what == "computed");
+  CHECK(
+      std::any_of(open.warnings.begin(), open.warnings.end(), [](const auto& w) { return w.find("optimize=False") != std::string::npos; }));
+}
+
+TEST_CASE("a weight that was only viewed otherwise is trained, and apart from its equals") {
+  ModelBuilder m;
+  m.input("x", {"2", "3", "1", "1"}).floats("view", {1, 3, 1, 1}, {1, 1, 1});
+  in_module(m.node("Mul", {"x", "view"}, {"h"}), "first", "blocks.0");
+  in_module(m.node("Mul", {"h", "view"}, {"y"}), "second", "blocks.1");
+  m.output("y");
+  sign(m, {"blocks.0.gamma", "blocks.1.gamma"});
+  folded_from(m, "view", "['blocks.0.gamma', 'val_3']");
+  const ImportedModel model = m.import();
+  CHECK(is_parameter(model, "view"));
+  CHECK(is_parameter(model, "view/blocks.1"));
+}
 
 TEST_CASE("weights that were merged for their equal values are trained apart") {
   const ImportedModel model = merged({1, 1, 1}, "b").import();
