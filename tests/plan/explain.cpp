@@ -58,7 +58,7 @@ TEST_CASE("layers are scopes of names") {
   CHECK(layer_of("ln_f") == "ln_f");
   CHECK(layer_of("Add_37") == "Add_37");
   CHECK(layer_of("12.weight") == "12");
-  CHECK(layer_of("") == "");
+  CHECK(layer_of("").empty());
 }
 
 TEST_CASE("a tensor parallel GPT is explained as Megatron-LM lays it out") {
@@ -97,7 +97,7 @@ TEST_CASE("what attention in a ring makes is explained by the block") {
   const Setting setting;
   const auto stages = explain(setting.job(), setting.program("cp=4,attention=ring"));
   const auto& layers = stages.at(0).layers;
-  const auto block = std::find_if(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.name.find("h.0") == 0; });
+  const auto block = std::find_if(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.name.starts_with("h.0"); });
   REQUIRE(block != layers.end());
   const auto& scores = tensor(*block, "attn.scores");
   CHECK(scores.layout == "[4, 4, 16/cp, 16/cp in turn]");

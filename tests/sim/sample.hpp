@@ -33,10 +33,10 @@ class Job {
   plan::Role& role(std::uint32_t index) { return program.roles[index]; }
   /// Adds a role, whose ranks are then those of `ranks`.
   std::uint32_t add_role(int stage, const std::vector<int>& ranks);
-  std::uint16_t add_body(std::uint32_t role, plan::BodyKind);
-  /// Returns the position in the body.
-  std::uint32_t add_kernel(std::uint32_t role, std::uint16_t body, double seconds, std::vector<plan::Dependency> after = {});
-  std::uint32_t add_collective(std::uint32_t role, std::uint16_t body, const plan::CollectiveInfo&, std::int64_t floats,
+  std::uint16_t add_body(std::uint32_t index, plan::BodyKind);
+  /// To a body of role `index`. Returns the position in the body.
+  std::uint32_t add_kernel(std::uint32_t index, std::uint16_t body, double seconds, std::vector<plan::Dependency> after = {});
+  std::uint32_t add_collective(std::uint32_t index, std::uint16_t body, const plan::CollectiveInfo&, std::int64_t floats,
                                std::vector<plan::Dependency> after = {});
   struct Message {
     bool sends = true;
@@ -44,7 +44,7 @@ class Job {
     std::uint32_t channel = 0;
     std::int64_t floats = 0;
   };
-  std::uint32_t add_message(std::uint32_t role, std::uint16_t body, const Message&, std::vector<plan::Dependency> after = {});
+  std::uint32_t add_message(std::uint32_t index, std::uint16_t body, const Message&, std::vector<plan::Dependency> after = {});
 
   [[nodiscard]] plan::StepCost play(plan::StepEvaluator&, const platforms::Platform&, bool keep_timeline = false) const;
   /// Seconds of the step by the closed form, and by simulation of every rank.
@@ -56,8 +56,8 @@ class Job {
   bool host_progressed = false;
 
  private:
-  std::uint32_t add(std::uint32_t role, std::uint16_t body, plan::Instruction, double seconds);
-  plan::BufferIndex add_buffer(std::uint32_t role, std::int64_t floats);
+  std::uint32_t add(std::uint32_t index, std::uint16_t body, plan::Instruction, double seconds);
+  plan::BufferIndex add_buffer(std::uint32_t index, std::int64_t floats);
 };
 
 struct PipelineShape {

@@ -36,7 +36,7 @@ TEST_CASE("unifying leaves of one size makes them one") {
 
 TEST_CASE("unifying 12 with [3, 4] splits the 12, everywhere") {
   Atoms atoms;
-  const Factors whole = atoms.fresh(12), outer = atoms.fresh(3), inner = atoms.fresh(4), elsewhere = whole;
+  const Factors whole = atoms.fresh(12), outer = atoms.fresh(3), inner = atoms.fresh(4), elsewhere(whole.begin(), whole.end());
   CHECK(atoms.unify(whole, {outer[0], inner[0]}));
   CHECK(atoms.leaves(elsewhere) == Factors{atoms.find(outer[0]), atoms.find(inner[0])});
 }

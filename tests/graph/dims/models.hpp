@@ -53,7 +53,7 @@ class Net {
   }
 };
 
-inline TrainingGraph trained(Graph model, const std::string& loss = "", const std::string& optimizer = "sgd") {
+inline TrainingGraph trained(const Graph& model, const std::string& loss = "", const std::string& optimizer = "sgd") {
   TrainingOptions options;
   options.loss = loss;
   options.optimizer.name = optimizer;

@@ -16,7 +16,7 @@ std::vector<std::optional<TensorType>> f32(const std::vector<std::optional<Shape
 
 }  // namespace
 
-RowOn::RowOn(const std::string& name, std::vector<std::optional<Shape>> shapes, Attributes attributes)
+RowOn::RowOn(const std::string& name, const std::vector<std::optional<Shape>>& shapes, Attributes attributes)
     : RowOn(name, f32(shapes), std::move(attributes)) {}
 
 RowOn::RowOn(const std::string& name, std::vector<std::optional<TensorType>> inputs, Attributes attributes)
@@ -40,9 +40,9 @@ std::string text_of(const std::vector<LabelKind>& kinds) {
   return text;
 }
 
-std::string refusal(const std::string& name, std::vector<std::optional<Shape>> shapes, Attributes attributes) {
+std::string refusal(const std::string& name, const std::vector<std::optional<Shape>>& shapes, Attributes attributes) {
   try {
-    const RowOn row(name, std::move(shapes), std::move(attributes));
+    const RowOn row(name, shapes, std::move(attributes));
     return "";
   } catch (const BadInput& error) {
     return error.what();

@@ -12,7 +12,7 @@ namespace rehearsal::graph {
 class RowOn {
  public:
   /// f32 operands; results are inferred.
-  RowOn(const std::string& name, std::vector<std::optional<Shape>> shapes, Attributes attributes = {});
+  RowOn(const std::string& name, const std::vector<std::optional<Shape>>& shapes, Attributes attributes = {});
   RowOn(const std::string& name, std::vector<std::optional<TensorType>> inputs, Attributes attributes = {});
   RowOn(const RowOn&) = delete;
 
@@ -31,7 +31,7 @@ std::string text_of(const TensorLabels& labels);
 /// One letter per label: P(arallel) S(um) M(ax) m(in) W(indow) O(paque).
 std::string text_of(const std::vector<LabelKind>& kinds);
 /// The message with which inference refuses the operands; "" when it does not.
-std::string refusal(const std::string& name, std::vector<std::optional<Shape>> shapes, Attributes attributes = {});
+std::string refusal(const std::string& name, const std::vector<std::optional<Shape>>& shapes, Attributes attributes = {});
 /// True when the message has all parts.
 bool says(const std::string& message, const std::vector<std::string>& parts);
 

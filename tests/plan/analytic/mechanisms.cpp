@@ -89,7 +89,8 @@ TEST_CASE("tf32 convolutions of channels-first tensors convert them, fp32 ones d
 }
 
 TEST_CASE("slow arithmetic fills a tile at the same time, which is fewer of its elements") {
-  const auto& device = platforms::load("dgx-a100").nodes.front().device;
+  const auto machine = platforms::load("dgx-a100");
+  const auto& device = machine.nodes.front().device;
   CHECK(costmodel::precision_of(device, "fp16").fill_share == 1);
   CHECK(costmodel::precision_of(device, "tf32").fill_share == 1);
   CHECK(costmodel::precision_of(device, "fp32").fill_share == 0.125);

@@ -193,7 +193,7 @@ TEST_CASE("every buffer of a Program is there when it is read") {
   const auto program = program_of(model, batch, plan);
   for (const auto& role : program.roles) {
     INFO("stage " << role.stage << ", " << role.memory.in_flight << " in flight");
-    CHECK(Watcher(program, role).play() == "");
+    CHECK(Watcher(program, role).play().empty());
     std::int64_t sum = 0;
     for (const auto bytes : role.memory.by_category) sum += bytes;
     CHECK(sum == role.memory.arena_bytes);
@@ -208,7 +208,7 @@ TEST_CASE("the watcher sees a buffer in another's place") {
   // Every kept activation is moved onto the first parameter.
   for (auto& b : role.buffers)
     if (b.lifetime == Lifetime::Saved) b.offset = 0;
-  CHECK(Watcher(program, role).play() != "");
+  CHECK(!Watcher(program, role).play().empty());
 }
 
 TEST_CASE("arenas are close to what no layout can beat") {

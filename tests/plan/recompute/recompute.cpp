@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kRows = 512, kWidth = 16;
 constexpr std::int64_t kLayerBytes = kRows * kWidth * 4;
 
-graph::TrainingGraph training_of(graph::Graph model) { return graph::build_training_graph(graph::with_initial_values(model), {}); }
+graph::TrainingGraph training_of(const graph::Graph& model) { return graph::build_training_graph(graph::with_initial_values(model), {}); }
 
 /// `layers` times a product and a ReLU of equal size; the loss of 2 classes at the end is small beside them.
 graph::TrainingGraph chain(int layers) {

@@ -187,9 +187,10 @@ TEST_CASE("a plan that does not fit recomputes as little as lets it fit") {
   CHECK(best(static_cast<double>(bytes("dp=1"))).plan.recompute == "none");
   CHECK(best(static_cast<double>(selective)).plan.recompute == "selective");
   // Between the two: quicker than full.
-  const auto middle = best(static_cast<double>((selective + full) / 2));
+  const auto between = (selective + full) / 2;
+  const auto middle = best(static_cast<double>(between));
   CHECK(recompute_budget(middle.plan.recompute).has_value());
-  CHECK(middle.memory_bytes <= (selective + full) / 2);
+  CHECK(middle.memory_bytes <= between);
   CHECK(middle.step <= assess(job, parse_plan("recompute=full"), *evaluator).step);
   setting.set_memory(static_cast<double>(full - 1));
   CHECK_THROWS_WITH(search(setting.job(), options, progress), contains("recompute=full"));

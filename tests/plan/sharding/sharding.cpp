@@ -63,7 +63,7 @@ TEST_CASE("data parallel MLP: one all-reduce per parameter, two for the loss, no
   CHECK(s.barriers.empty());
   // The gradients are reduced for the update, the loss' sums before the division.
   for (const Conversion& c : s.conversions) {
-    REQUIRE(c.consumers.size() >= 1);
+    REQUIRE(!c.consumers.empty());
     const Node& user = t.graph[c.consumers[0].node];
     CHECK((user.phase == Phase::Update) == (element_count(t.graph[c.tensor].type.shape) > 1));
     CHECK(s.conversion(c.consumers[0].node, c.consumers[0].operand) == &c);
