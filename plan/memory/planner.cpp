@@ -25,6 +25,21 @@ std::int64_t lowest_fit(const MemoryRequest& request, const std::vector<const Me
   return at;
 }
 
+/// Highest offset at which it ends below `top`; the lowest one where there is none.
+std::int64_t highest_fit(const MemoryRequest& request, const std::vector<const MemoryRequest*>& placed, std::int64_t top) {
+  std::int64_t at = 0, found = -1;
+  const auto offer = [&](std::int64_t end) {
+    if (at + request.bytes <= end) found = end - request.bytes;
+  };
+  for (const auto* other : placed) {
+    if (!overlap(request, *other)) continue;
+    offer(std::min(other->offset, top));
+    at = std::max(at, other->offset + other->bytes);
+  }
+  offer(top);
+  return found >= 0 ? found : lowest_fit(request, placed);
+}
+
 /// Bodies that a micro-batch passes, on the time axis.
 struct Passage {
   std::int32_t begin = 0;
@@ -111,19 +126,64 @@ Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
 
 }  // namespace
 
-std::int64_t lay_out(std::vector<MemoryRequest>& requests) {
+namespace {
+
+/// When the live set is largest, and how large.
+struct Peak {
+  std::int32_t when = 0;
+  std::int64_t bytes = 0;
+  [[nodiscard]] bool has(const MemoryRequest& r) const { return r.begin <= when && when <= r.end; }
+};
+
+Peak peak_of(const std::vector<MemoryRequest>& requests) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> changes;
+  for (const auto& r : requests) {
+    changes.emplace_back(std::int64_t{2} * r.begin, r.bytes);
+    changes.emplace_back(std::int64_t{2} * r.end + 1, -r.bytes);
+  }
+  std::sort(changes.begin(), changes.end());
+  Peak peak;
+  std::int64_t live = 0;
+  for (const auto& [when, bytes] : changes)
+    if ((live += bytes) > peak.bytes) peak = {static_cast<std::int32_t>(when / 2), live};
+  return peak;
+}
+
+/// Larger goes first.
+using Priority = std::pair<double, double>;
+Priority by_size(const MemoryRequest& r) { return {r.bytes, r.end - r.begin}; }
+Priority by_lifetime(const MemoryRequest& r) { return {r.end - r.begin, r.bytes}; }
+Priority by_both(const MemoryRequest& r) { return {static_cast<double>(r.bytes) * (r.end - r.begin + 1), r.bytes}; }
+Priority by_end(const MemoryRequest& r) { return {r.end, r.end - r.begin}; }
+
+/// An order in which requests are placed. `peak_first`: what is alive at the peak, the last to end lowest, as on a stack: what is free
+/// before and after it then lies together. `from_top`: the others hang from the peak's height instead of standing on what lies below.
+struct Attempt {
+  Priority (*priority)(const MemoryRequest&);
+  bool peak_first, from_top;
+};
+constexpr std::array kAttempts{Attempt{by_size, false, false}, Attempt{by_size, true, false}, Attempt{by_lifetime, true, true},
+                               Attempt{by_both, true, false}, Attempt{by_both, true, true}};
+
+std::vector<std::size_t> order_of(const Attempt& attempt, const Peak& peak, const std::vector<MemoryRequest>& requests) {
   std::vector<std::size_t> order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const auto &x = requests[a], &y = requests[b];
-    if (x.bytes != y.bytes) return x.bytes > y.bytes;
-    return x.end - x.begin > y.end - y.begin;
-  });
+  const auto first = [&](const MemoryRequest& r) { return attempt.peak_first && peak.has(r); };
+  const auto key = [&](std::size_t i) {
+    const auto& r = requests[i];
+    return std::pair(first(r), first(r) ? by_end(r) : attempt.priority(r));
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) > key(b); });
+  return order;
+}
+
+/// Places requests one after the other. Returns the height.
+std::int64_t place_by(const Attempt& attempt, const Peak& peak, std::vector<MemoryRequest>& requests) {
   std::vector<const MemoryRequest*> placed;
   std::int64_t height = 0;
-  for (auto i : order) {
+  for (const auto i : order_of(attempt, peak, requests)) {
     auto& request = requests[i];
-    request.offset = lowest_fit(request, placed);
+    request.offset = attempt.from_top && !peak.has(request) ? highest_fit(request, placed, peak.bytes) : lowest_fit(request, placed);
     height = std::max(height, request.offset + request.bytes);
     const auto at = std::upper_bound(placed.begin(), placed.end(), request.offset,
                                      [](std::int64_t offset, const MemoryRequest* r) { return offset < r->offset; });
@@ -132,17 +192,25 @@ std::int64_t lay_out(std::vector<MemoryRequest>& requests) {
   return height;
 }
 
-std::int64_t largest_live_set(const std::vector<MemoryRequest>& requests) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> changes;
-  for (const auto& r : requests) {
-    changes.emplace_back(std::int64_t{2} * r.begin, r.bytes);
-    changes.emplace_back(std::int64_t{2} * r.end + 1, -r.bytes);
+}  // namespace
+
+std::int64_t lay_out(std::vector<MemoryRequest>& requests) {
+  constexpr double kGood = 1.01;
+  const auto peak = peak_of(requests);
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::vector<MemoryRequest> best;
+  for (const auto& attempt : kAttempts) {
+    const auto height = place_by(attempt, peak, requests);
+    if (height >= least) continue;
+    least = height;
+    best = requests;
+    if (static_cast<double>(height) <= kGood * static_cast<double>(peak.bytes)) break;
   }
-  std::sort(changes.begin(), changes.end());
-  std::int64_t live = 0, most = 0;
-  for (const auto& [when, bytes] : changes) most = std::max(most, live += bytes);
-  return most;
+  requests = std::move(best);
+  return least;
 }
+
+std::int64_t largest_live_set(const std::vector<MemoryRequest>& requests) { return peak_of(requests).bytes; }
 
 namespace {
 

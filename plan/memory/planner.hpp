@@ -13,9 +13,10 @@ struct MemoryRequest {
 };
 
 /// Gives every request an offset such that requests with overlapping times do not overlap in memory. Returns the height of the layout.
-/// Requests that live longest and are largest are placed first, each at the lowest offset that fits.
-/// Reference: "greedy by size" (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2), with
-/// ties by lifetime.
+/// Requests are placed one after the other, each at the lowest offset that fits: the largest first ("greedy by size": Pisarchyk and Lee,
+/// "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2). Where that is more than 1 % above the largest live set,
+/// what is alive at that moment is placed first, as on a stack, and the rest round it: by size, by lifetime or by both, from below or
+/// hanging from the top, where gradients that stay until the update grow towards activations that shrink. The best is kept.
 std::int64_t lay_out(std::vector<MemoryRequest>& requests);
 
 /// The largest sum of bytes alive at one time.

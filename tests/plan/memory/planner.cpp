@@ -2,6 +2,8 @@
 #include "plan/memory/planner.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
 #include <map>
 #include <set>
 
@@ -10,6 +12,7 @@
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "tests/catch.hpp"
+#include "tests/graph/zoo/small.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::plan;
@@ -188,6 +191,7 @@ TEST_CASE("every buffer of a Program is there when it is read") {
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 8, "pp=2,micro_batch=1,schedule=zb-h1,recompute=full"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 8, "tp=2,sequence_parallel=on,recompute=selective"},
       {"resnet18?image=32&classes=10", 4, "compression=gist-f16"},
+      {"resnet18?image=32&classes=10", 5, "dp=2,compression=gist-sparse"},
   }));
   INFO(model << " " << plan);
   const auto program = program_of(model, batch, plan);
@@ -233,4 +237,18 @@ TEST_CASE("arenas are close to what no layout can beat") {
                << role.memory.lower_bound_bytes << " bytes");
     CHECK(static_cast<double>(role.memory.arena_bytes) <= 1.03 * static_cast<double>(role.memory.lower_bound_bytes));
   }
+}
+
+TEST_CASE("arenas of the whole zoo are close to what no layout can beat") {
+  // Small variants; REHEARSAL_WHOLE_ZOO=1 takes the models as they are, which takes minutes.
+  const bool whole = std::getenv("REHEARSAL_WHOLE_ZOO") != nullptr;
+  for (const auto& row : graph::zoo::zoo_table())
+    for (const std::string plan : {"dp=1", "recompute=full"}) {
+      const auto program = program_of(whole ? std::string(row.name) : graph::zoo::small_variant(row.name), 2, plan);
+      const auto& memory = program.roles.front().memory;
+      const double above = static_cast<double>(memory.arena_bytes) / static_cast<double>(memory.lower_bound_bytes) - 1;
+      INFO(row.name << " " << plan << ": " << memory.arena_bytes << " of at least " << memory.lower_bound_bytes << " bytes");
+      CHECK(above <= 0.03);
+      if (whole) std::cout << row.name << " " << plan << " " << 100 * above << " %\n" << std::flush;
+    }
 }
