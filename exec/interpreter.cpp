@@ -101,8 +101,13 @@ void Interpreter::set_value(TensorId tensor, const graph::Value& value) {
 template <class Belongs>
 void Interpreter::run_those(std::int64_t step, Belongs belongs) {
   const RunContext context{seed_, step, nullptr};
-  for (std::size_t n = 0; n < tasks_.size(); ++n)
-    if (belongs(graph_.nodes()[n])) tasks_[n]->kernel->run(tasks_[n]->inputs, tasks_[n]->outputs, context);
+  for (std::size_t n = 0; n < tasks_.size(); ++n) {
+    const auto& node = graph_.nodes()[n];
+    if (!belongs(node)) continue;
+    tasks_[n]->kernel->run(tasks_[n]->inputs, tasks_[n]->outputs, context);
+    for (const TensorId t : node.outputs)
+      if (touch_ && t != TensorId::None) touch_(t, values_[index(t)]);
+  }
   for (std::size_t t = 0; t < values_.size(); ++t) {
     const auto& tensor = graph_.tensors()[t];
     if (tensor.stored_in != TensorId::None && belongs(graph_[tensor.producer])) set(tensor.stored_in, values_[t]);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,6 +35,10 @@ class Interpreter {
   /// The same for the nodes of one phase.
   void run_phase(graph::Phase phase, std::int64_t step = 0);
 
+  /// Called with every result as soon as it is made, and may change it: to see what rounding leads to.
+  using Touch = std::function<void(graph::TensorId, std::span<std::byte>)>;
+  void touch_results(Touch touch) { touch_ = std::move(touch); }
+
   [[nodiscard]] std::span<const std::byte> get(graph::TensorId tensor) const;
   [[nodiscard]] std::vector<double> get_reals(graph::TensorId tensor) const;
   [[nodiscard]] graph::Value get_value(graph::TensorId tensor) const;
@@ -44,6 +49,7 @@ class Interpreter {
   void run_those(std::int64_t step, Belongs belongs);
   const graph::Graph& graph_;
   std::uint64_t seed_;
+  Touch touch_;
   std::vector<std::vector<std::byte>> values_;  ///< by tensor
   std::vector<std::unique_ptr<Task>> tasks_;    ///< by node
 };

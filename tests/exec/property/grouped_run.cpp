@@ -127,20 +127,24 @@ std::vector<double> GroupedRun::get_reals(TensorId t) const {
 }
 
 void GroupedRun::run(std::int64_t step) {
-  const exec::RunContext context{0, step, nullptr};
   for (auto& task : tasks_) {
-    if (task->row) {
+    if (task->row)
       run_by_groups(*task, step);
-      continue;
-    }
-    std::vector<TensorView> inputs, outputs;
-    const auto view = [&](TensorId t) { return t == TensorId::None ? TensorView{} : TensorView{values_[index(t)].data(), &g_[t].type}; };
-    for (const TensorId t : task->node.inputs) inputs.push_back(view(t));
-    for (const TensorId t : task->node.outputs) outputs.push_back(view(t));
-    task->whole.kernel->run(inputs, outputs, context);
+    else
+      run_whole(*task, step);
+    for (const TensorId t : task->node.outputs)
+      if (touch_ && t != TensorId::None) touch_(t, values_[index(t)]);
   }
   for (std::size_t t = 0; t < values_.size(); ++t)
     if (const TensorId stored = g_.tensors()[t].stored_in; stored != TensorId::None) set(stored, values_[t]);
+}
+
+void GroupedRun::run_whole(Task& task, std::int64_t step) {
+  std::vector<TensorView> inputs, outputs;
+  const auto view = [&](TensorId t) { return t == TensorId::None ? TensorView{} : TensorView{values_[index(t)].data(), &g_[t].type}; };
+  for (const TensorId t : task.node.inputs) inputs.push_back(view(t));
+  for (const TensorId t : task.node.outputs) outputs.push_back(view(t));
+  task.whole.kernel->run(inputs, outputs, {0, step, nullptr});
 }
 
 void GroupedRun::run_by_groups(Task& task, std::int64_t step) {

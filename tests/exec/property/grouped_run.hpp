@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/kernels/kernel.hpp"
+#include "exec/interpreter.hpp"
 #include "graph/training.hpp"
 #include "plan/program.hpp"
 
@@ -30,14 +30,19 @@ class GroupedRun {
   void set(graph::TensorId, std::span<const std::byte> elements);
   void set_reals(graph::TensorId, std::span<const double> values);
   [[nodiscard]] std::vector<double> get_reals(graph::TensorId) const;
+  [[nodiscard]] std::span<const std::byte> get(graph::TensorId t) const { return values_[graph::index(t)]; }
   void run(std::int64_t step);
+  /// As exec::Interpreter has it.
+  void touch_results(exec::Interpreter::Touch touch) { touch_ = std::move(touch); }
 
  private:
   struct Task;
+  void run_whole(Task&, std::int64_t step);
   void run_by_groups(Task&, std::int64_t step);
 
   const graph::Graph& g_;
   SampleGroups groups_;
+  exec::Interpreter::Touch touch_;
   std::vector<std::vector<std::byte>> values_;                ///< by tensor
   std::vector<std::vector<std::vector<double>>> statistics_;  ///< [tensor][group], of sums over samples
   std::vector<std::unique_ptr<Task>> tasks_;                  ///< by node

@@ -28,19 +28,33 @@ std::vector<double> reals(const std::byte* data, DType dtype, std::int64_t count
   return values;
 }
 
-/// Rounding happens in every step: to what is trained, and to what comes in.
+/// Every number up or down by one unit of rounding, at random.
+template <class Real>
+void disturb(std::span<std::byte> bytes, std::uint64_t seed, TensorId t) {
+  auto* values = reinterpret_cast<Real*>(bytes.data());
+  for (std::size_t n = 0; n < bytes.size() / sizeof(Real); ++n)
+    values[n] *= 1 + ((random_bits(seed, graph::index(t), n) & 1U) != 0 ? 1 : -1) * std::numeric_limits<Real>::epsilon();
+}
+
+/// Rounding happens everywhere: to what comes in and is trained, and to every result of every node (Monte Carlo arithmetic: Parker, "Monte
+/// Carlo Arithmetic", 1997). Noise in inputs and parameters alone does not reach what cancels behind them: a bias' gradient of two samples
+/// whose errors are nearly opposite is as wrong as the two, however small, and an optimizer that divides by its size shows that.
+void disturb(const graph::Graph& g, std::span<std::byte> bytes, std::uint64_t seed, TensorId t) {
+  if (g[t].type.dtype == DType::F64) disturb<double>(bytes, seed, t);
+  if (g[t].type.dtype == DType::F32) disturb<float>(bytes, seed, t);
+}
+
 template <class Run>
-void disturb(Run& run, const graph::TrainingGraph& training, std::uint64_t noise) {
+void disturb(Run& run, const graph::TrainingGraph& training, std::uint64_t seed) {
   const auto move = [&](TensorId t) {
-    if (!is_float(training.graph[t].type.dtype)) return;
-    auto values = run.get_reals(t);
-    const bool wide = training.graph[t].type.dtype == DType::F64;
-    const double unit = wide ? std::numeric_limits<double>::epsilon() : static_cast<double>(std::numeric_limits<float>::epsilon());
-    for (std::size_t n = 0; n < values.size(); ++n) values[n] *= (random_bits(noise, graph::index(t), n) & 1U) != 0 ? 1 + unit : 1 - unit;
-    run.set_reals(t, values);
+    const auto values = run.get(t);
+    std::vector<std::byte> bytes(values.begin(), values.end());
+    disturb(training.graph, bytes, seed, t);
+    run.set(t, bytes);
   };
   for (const auto& p : training.parameters) move(p.value);
   for (const TensorId t : training.graph.inputs()) move(t);
+  run.touch_results([&g = training.graph, seed](TensorId t, std::span<std::byte> bytes) { disturb(g, bytes, seed, t); });
 }
 
 /// NaN is a difference without end.
@@ -76,6 +90,8 @@ class Delayed {
   void set(TensorId t, std::span<const std::byte> elements) { run_.set(t, elements); }
   void set_reals(TensorId t, std::span<const double> values) { run_.set_reals(t, values); }
   [[nodiscard]] std::vector<double> get_reals(TensorId t) const { return run_.get_reals(t); }
+  [[nodiscard]] std::span<const std::byte> get(TensorId t) const { return run_.get(t); }
+  void touch_results(exec::Interpreter::Touch touch) { run_.touch_results(std::move(touch)); }
   void run(std::int64_t step) {
     for (const auto& [t, delay] : delays_) {
       auto& all = made_[t];

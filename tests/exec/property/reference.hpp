@@ -17,8 +17,8 @@ struct Trained {
 
 struct WholeOptions {
   std::int64_t steps = 1;
-  /// Other than 0: parameters and inputs are moved by one unit of rounding, up or down at random, before every step: what
-  /// rounding leads to.
+  /// Other than 0: parameters, inputs and every result of every node are moved by one unit of rounding, up or down at random, in every
+  /// step: what rounding leads to.
   std::uint64_t noise = 0;
   /// Updates by which the weights that gradients are taken at are older than those that the update changes: of schedules without a flush.
   std::map<graph::TensorId, int> delays = {};
