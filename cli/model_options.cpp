@@ -121,7 +121,7 @@ std::vector<std::string> with_stored_names(std::vector<std::string> globs, const
   return globs;
 }
 
-LoadedModel load_model(const ModelOptions& o, bool inspect) {
+LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
   if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
     throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
   LoadedModel loaded;
@@ -139,8 +139,8 @@ LoadedModel load_model(const ModelOptions& o, bool inspect) {
     return loaded;
   }
   options.batch = o.batch;
-  options.collect_unknown = inspect;
-  options.allow_missing_weights = inspect;
+  options.collect_unknown = options.allow_missing_weights = completeness != Completeness::Trainable;
+  options.assume_sizes = completeness == Completeness::Structure;
   auto imported = formats::import_onnx(o.model, options);
   loaded.graph = std::move(imported.graph);
   loaded.warnings = std::move(imported.warnings);

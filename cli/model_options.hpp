@@ -40,8 +40,10 @@ struct LoadedModel {
   std::map<std::string, graph::TensorType> tensors;  ///< every tensor of the file, by the file's name
 };
 
-/// A file or a zoo: reference. `inspect`: goes on after unknown operators.
-[[nodiscard]] LoadedModel load_model(const ModelOptions&, bool inspect = false);
+/// How far a model must be complete.
+enum class Completeness { Trainable, Inspected, Structure };
+/// A file or a zoo: reference. Inspected: goes on after unknown operators and without weights. Structure: sizes that nobody gave, too.
+[[nodiscard]] LoadedModel load_model(const ModelOptions&, Completeness = Completeness::Trainable);
 /// Globs of tensor names that name, besides, what the file calls the weights that they match (an exporter renamed or shared them).
 [[nodiscard]] std::vector<std::string> with_stored_names(std::vector<std::string> globs,
                                                          const std::vector<formats::ExporterDamage>& damage);

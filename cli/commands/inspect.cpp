@@ -163,7 +163,7 @@ Json untrainable_json(const LoadedModel& loaded, const graph::TrainingGraph* tra
 }
 
 int inspect(const Options& o, Terminal& terminal) {
-  const auto loaded = load_model(o.model, true);
+  const auto loaded = load_model(o.model, o.dims ? Completeness::Structure : Completeness::Inspected);
   auto warnings = loaded.warnings;
   Json result{{"schema", 1}, {"model", o.model.model}};
   result["inputs"] = list_json(loaded.graph, loaded.graph.inputs());

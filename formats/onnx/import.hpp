@@ -44,6 +44,7 @@ struct ImportOptions {
   std::map<std::string, GivenInput> given;    ///< inputs by name; the others are as the file declares them
   bool recognize = true;                      ///< operators written as several nodes become one again (graph/patterns/patterns.hpp)
   bool allow_missing_weights = false;         ///< external data that is not there becomes unknown contents, with a warning
+  bool assume_sizes = false;                  ///< sizes that nobody gives: 4 where inputs begin with them, else 16; with a warning
 };
 
 struct UnknownOperator {

@@ -49,6 +49,7 @@ class Importer {
   void prepare();
   void bind_symbols();
   void bind_first_dimensions();
+  void assume(const std::set<std::string>& unbound, const std::set<std::string>& first);
   [[nodiscard]] std::vector<std::string> dimension_texts(const onnx::ValueInfoProto& info) const;
   [[nodiscard]] graph::TensorType bound_type(const onnx::ValueInfoProto& info) const;
   [[nodiscard]] bool has_written_batch(const onnx::ValueInfoProto& info) const;

@@ -116,9 +116,18 @@ void Importer::bind_symbols() {
            (known.empty() ? "" : "; there are " + quoted(known)));
   }
   if (unbound.empty()) return;
+  if (options_.assume_sizes) return assume(unbound, first);
   const std::string example = *unbound.begin();
   throw BadInput("the sizes " + quoted(unbound) + " have no value; give each with --bind, as in --bind " + example + "=16" +
                  (first.empty() || options_.batch ? "" : ", and the first dimension of the inputs (" + quoted(first) + ") with --batch"));
+}
+
+void Importer::assume(const std::set<std::string>& unbound, const std::set<std::string>& first) {
+  constexpr std::int64_t kSamples = 4, kOther = 16;
+  for (const auto& name : unbound) bindings_[name] = first.contains(name) ? kSamples : kOther;
+  warn("sizes without a value are assumed: " +
+       joined(unbound, ", ", [&](const std::string& name) { return "'" + name + "' = " + std::to_string(bindings_.at(name)); }) +
+       "; give them with --batch and --bind");
 }
 
 /// One sentence for each kind of damage; ImportedModel::damage has the weights one by one.

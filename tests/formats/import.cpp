@@ -56,6 +56,21 @@ TEST_CASE("--batch binds first dimensions, --bind the others, and the rest is li
   CHECK(std::any_of(warnings.begin(), warnings.end(), [](const std::string& w) { return contains(w, "sequence=7"); }));
 }
 
+TEST_CASE("sizes that nobody gives are assumed for those who ask about structure alone", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"batch", "seq"}).input("y", {"batch", "2*seq"}).output("z");
+  model.node("Concat", {"x", "y"}, {"z"});
+  set(model.graph().mutable_node()->at(0), "axis", std::int64_t{1});
+  ImportOptions options;
+  options.assume_sizes = true;
+  const auto imported = model.import(options);
+  CHECK(imported.tensors.at("z").shape == Shape{4, 48});  // 4 samples; 16 + 2 * 16
+  CHECK(std::any_of(imported.warnings.begin(), imported.warnings.end(),
+                    [](const std::string& w) { return contains(w, "assumed: 'batch' = 4, 'seq' = 16"); }));
+  options.binds["seq"] = 5;
+  CHECK(model.import(options).tensors.at("z").shape == Shape{4, 15});
+}
+
 TEST_CASE("a dimension without a name is bound by input and axis", "[import]") {
   ModelBuilder model;
   model.input("x", {"", ""}).output("y");
