@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "base/error.hpp"
@@ -17,6 +18,7 @@
 #include "exec/local_memory.hpp"
 #include "exec/stashes.hpp"
 #include "plan/collectives/exchange.hpp"
+#include "plan/recompute/sparse.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -305,13 +307,28 @@ class Executor::Impl {
         return mask(i, types.back());
       case InstructionKind::Stash:
       case InstructionKind::Restore:
-        return copy_stash({types[0], types.back()}, data(i.inputs[0]), data(i.outputs[0]));
+        if (const auto dense = copy_stash({types[0], types.back()}, data(i.inputs[0]), data(i.outputs[0])))
+          refuse_dense(i, types[0], dense);
+        return;
       case InstructionKind::Report:
         result_.loss = *static_cast<const double*>(data(i.inputs[0]));
         return;
       default:
         throw InternalError("an instruction that does not compute");
     }
+  }
+
+  /// The memory was laid out before the values were known.
+  [[noreturn]] void refuse_dense(const Instruction& i, const graph::TensorType& type, std::int64_t found) const {
+    const double density = static_cast<double>(found) / static_cast<double>(graph::element_count(type.shape));
+    const auto percent = [](double share) { return std::to_string(static_cast<int>(std::ceil(100 * share))) + " %"; };
+    const double wanted = std::min(1.0, std::ceil(20 * density + 1) / 20);  // the next twentieth but one
+    std::ostringstream remedy;
+    remedy << plan::kSparseCompression << ":" << wanted;
+    throw Refusal("tensor '" + g_[i.tensor].name + "': " + percent(density) + " of its elements are not zero (rank " +
+                  std::to_string(world_.rank()) + ", step " + std::to_string(now_.slot_step + 1) + "), but compression=" +
+                  program_.plan.compression + " keeps room for " + percent(*plan::sparse_density(program_.plan.compression)) +
+                  "; use compression=" + remedy.str() + ", or compression=gist, which needs none");
   }
 
   void run_kernel(const Instruction& i, Prepared& p, const std::vector<graph::TensorType>& types) {

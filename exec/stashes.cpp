@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "exec/kernels/narrow.hpp"
+#include "plan/recompute/sparse.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -81,10 +82,69 @@ void widen_from_narrow(DType from_type, const void* from, DType to_type, void* t
   });
 }
 
+// ---- sparse, on the elements' bits: zero is what has none, so that -0 comes back as -0
+
+template <class Bits>
+std::int64_t pack_sparsely(const void* from, const graph::TensorType& stash, void* to, std::int64_t count) {
+  const plan::SparseStash form{count, sizeof(Bits)};
+  const std::int64_t room = form.capacity(graph::element_count(stash.shape));
+  const auto* values = static_cast<const Bits*>(from);
+  auto* mask = static_cast<std::uint8_t*>(to);
+  auto* kept = reinterpret_cast<Bits*>(mask + form.mask_bytes());
+  std::int64_t found = 0;
+  for (std::int64_t byte = 0; byte * kBits < count; ++byte) {
+    unsigned bits = 0;
+    for (std::int64_t e = byte * kBits; e < std::min(count, (byte + 1) * kBits); ++e) {
+      if (values[e] == 0) continue;
+      bits |= 1U << (e % kBits);
+      if (found < room) kept[found] = values[e];
+      ++found;
+    }
+    mask[byte] = static_cast<std::uint8_t>(bits);
+  }
+  return found > room ? found : 0;
+}
+
+template <class Bits>
+void unpack_sparsely(const void* from, void* to, std::int64_t count) {
+  const auto* mask = static_cast<const std::uint8_t*>(from);
+  const auto* kept = reinterpret_cast<const Bits*>(mask + plan::SparseStash{count, sizeof(Bits)}.mask_bytes());
+  auto* values = static_cast<Bits*>(to);
+  for (std::int64_t e = 0; e < count; ++e) values[e] = (static_cast<unsigned>(mask[e / kBits]) >> (e % kBits)) & 1U ? *kept++ : Bits{0};
+}
+
+/// Calls with a number of the size of the type's elements.
+template <class Call>
+std::int64_t with_bits(DType type, const Call& call) {
+  switch (size_of(type)) {
+    case sizeof(std::uint64_t):
+      return call(std::uint64_t{});
+    case sizeof(std::uint32_t):
+      return call(std::uint32_t{});
+    case sizeof(std::uint16_t):
+      return call(std::uint16_t{});
+    default:
+      throw InternalError("a type that is not stored sparsely");
+  }
+}
+
+bool is_sparse(const graph::TensorType& whole, const graph::TensorType& stash) {
+  return stash.dtype == DType::U8 && whole.dtype != DType::U8 &&
+         graph::element_count(stash.shape) > (graph::element_count(whole.shape) + kBits - 1) / kBits;
+}
+
 }  // namespace
 
-void copy_stash(const StashTypes& types, const void* from, void* to) {
+std::int64_t copy_stash(const StashTypes& types, const void* from, void* to) {
   const auto& [source, target] = types;
+  if (is_sparse(source, target))
+    return with_bits(source.dtype,
+                     [&](auto bits) { return pack_sparsely<decltype(bits)>(from, target, to, graph::element_count(source.shape)); });
+  if (is_sparse(target, source))
+    return with_bits(target.dtype, [&](auto bits) {
+      unpack_sparsely<decltype(bits)>(from, to, graph::element_count(target.shape));
+      return std::int64_t{0};
+    });
   if (source.dtype == target.dtype) {
     std::memcpy(to, from, static_cast<std::size_t>(graph::size_of(source).value()));
   } else if (target.dtype == DType::U8) {
@@ -96,6 +156,7 @@ void copy_stash(const StashTypes& types, const void* from, void* to) {
   } else {
     widen_from_narrow(source.dtype, from, target.dtype, to, graph::element_count(target.shape));
   }
+  return 0;
 }
 
 }  // namespace rehearsal::exec

@@ -10,7 +10,8 @@ struct StashTypes {
 };
 
 /// Of one type: as it is. From f32, f64 to f16, bf16 and back: rounded to the nearest. To and from u8: bit e mod 8 of byte e / 8 says
-/// whether element e is positive; it comes back as 1 or 0.
-void copy_stash(const StashTypes&, const void* from, void* to);
+/// whether element e is positive; it comes back as 1 or 0. U8 of more bytes than that: sparsely, bit for bit (plan/recompute/sparse.hpp).
+/// Returns how many elements were not zero where a sparse stash has room for fewer, having written nothing useful then; else 0.
+[[nodiscard]] std::int64_t copy_stash(const StashTypes&, const void* from, void* to);
 
 }  // namespace rehearsal::exec

@@ -9,6 +9,7 @@
 #include "base/parse_number.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/recompute/recompute.hpp"
+#include "plan/recompute/sparse.hpp"
 #include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::plan {
@@ -102,8 +103,8 @@ void parse_offload(Plan& plan, const std::string& value) {
   plan.offload = one_of(value, kNames);
 }
 void parse_compression(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 6> kNames{"none", "gist", "gist-f16", "gist-bf16", "bf16", "f16"};
-  plan.compression = one_of(value, kNames);
+  static constexpr std::array<std::string_view, 7> kNames{"none", "gist", kSparseCompression, "gist-f16", "gist-bf16", "bf16", "f16"};
+  plan.compression = sparse_density(value) ? value : one_of(value, kNames);
 }
 void parse_bn(Plan& plan, const std::string& value) {
   static constexpr std::array<std::string_view, 3> kNames{"batch", "local", "sync"};
@@ -198,10 +199,9 @@ constexpr std::array kTable{
             "round a ring"},
     PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>,
             "kept in the host's memory: none, optimizer, activations"},
-    PlanKey{
-        "compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,
-        "of results between forward and backward pass: none, gist (no bit lost), gist-f16, gist-bf16 (rounded); of gradients on their way: "
-        "bf16, f16"},
+    PlanKey{"compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,
+            "of results between forward and backward pass: none, gist, gist-sparse, gist-sparse:0.6 (no bit lost), gist-f16, gist-bf16 "
+            "(rounded); of gradients on their way: bf16, f16"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
             "algorithm of gradient sums; auto: the quickest"},

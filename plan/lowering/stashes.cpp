@@ -1,9 +1,11 @@
 // Results of the forward pass that wait for the backward pass in the host's memory or in fewer bits, and state that lives on the host.
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.hpp"
 #include "plan/lowering/role_builder.hpp"
+#include "plan/recompute/sparse.hpp"
 
 namespace rehearsal::plan {
 
@@ -14,8 +16,16 @@ namespace {
 
 constexpr std::int64_t kBitsOfByte = 8;
 
+/// As bytes that no tensor's layout describes.
+void make_bytes(Buffer& buffer, const std::function<std::int64_t(std::int64_t elements)>& bytes_of) {
+  buffer.dtype = DType::U8;
+  buffer.layout.clear();
+  buffer.tensor = TensorId::None;
+  for (auto& shape : buffer.shapes) shape = {bytes_of(graph::element_count(shape))};
+}
+
 /// Shapes and type in which a buffer is stashed.
-Buffer stash_of(Buffer buffer, StashKind kind) {
+Buffer stash_of(Buffer buffer, StashKind kind, const Plan& plan) {
   buffer.name += ":stash";
   buffer.part_of = kNoBuffer;
   buffer.part_offset = 0;
@@ -23,12 +33,11 @@ Buffer stash_of(Buffer buffer, StashKind kind) {
   buffer.lifetime = Lifetime::Transient;
   buffer.on_host = kind == StashKind::Host;
   if (kind == StashKind::F16 || kind == StashKind::BF16) buffer.dtype = kind == StashKind::F16 ? DType::F16 : DType::BF16;
-  if (kind == StashKind::Signs) {
-    buffer.dtype = DType::U8;
-    buffer.layout.clear();
-    buffer.tensor = TensorId::None;
-    for (auto& shape : buffer.shapes) shape = {(graph::element_count(shape) + kBitsOfByte - 1) / kBitsOfByte};
-  }
+  if (kind == StashKind::Signs) make_bytes(buffer, [](std::int64_t elements) { return (elements + kBitsOfByte - 1) / kBitsOfByte; });
+  if (kind == StashKind::Sparse)
+    make_bytes(buffer, [density = *sparse_density(plan.compression), size = size_of(buffer.dtype)](std::int64_t elements) {
+      return SparseStash{elements, static_cast<std::int64_t>(size)}.bytes(density);
+    });
   buffer.bytes = 0;
   for (const auto& shape : buffer.shapes)
     buffer.bytes = std::max(buffer.bytes, graph::element_count(shape) * static_cast<std::int64_t>(size_of(buffer.dtype)));
@@ -72,7 +81,7 @@ void RoleBuilder::stash(TensorId t, std::uint16_t body) {
       source = at->second, stashed_formats_[t] = format;
   ensure(source != kNoBuffer, "a result is in memory when it is stashed");
   const auto kind = c_.stashing.of(t);
-  const auto target = new_buffer(stash_of(role_.buffers[source], kind), nullptr);
+  const auto target = new_buffer(stash_of(role_.buffers[source], kind, c_.plan), nullptr);
   stashes_[t] = target;
   const auto at = emit_move(InstructionKind::Stash, source, target, body);
   if (kind != StashKind::Host) return;

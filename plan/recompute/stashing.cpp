@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/op_schema.hpp"
+#include "plan/recompute/sparse.hpp"
 
 namespace rehearsal::plan {
 
@@ -29,10 +30,29 @@ std::vector<bool> only_signs_read(const ForwardResults& results) {
   return only;
 }
 
-StashKind kind_for(const Plan& plan, bool only_signs, DType type) {
+/// Results of ReLUs, and what dropout leaves of them.
+std::vector<bool> full_of_zeros(const ForwardResults& results) {
+  const auto& g = results.graph();
+  std::vector<bool> zeros(g.tensors().size(), false);
+  for (const auto& node : g.nodes()) {
+    const auto op = graph::schema(node).name;
+    if (op == "Relu") zeros[graph::index(node.outputs.front())] = true;
+    if (op == "Dropout") zeros[graph::index(node.outputs.front())] = zeros[graph::index(results.root(node.inputs.front()))];
+  }
+  return zeros;
+}
+
+struct StashedResult {
+  bool only_signs, zeros;
+  DType type;
+};
+
+StashKind kind_for(const Plan& plan, const StashedResult& result) {
+  const auto& [only_signs, zeros, type] = result;
   if (plan.offload == "activations") return StashKind::Host;
   if (plan.compression == "none") return StashKind::None;
   if (only_signs) return StashKind::Signs;
+  if (sparse_density(plan.compression)) return zeros && is_float(type) ? StashKind::Sparse : StashKind::None;
   if (!is_float(type) || size_of(type) <= 2) return StashKind::None;
   return plan.compression == "gist-f16" ? StashKind::F16 : plan.compression == "gist-bf16" ? StashKind::BF16 : StashKind::None;
 }
@@ -44,7 +64,7 @@ Stashing stashing_of(const Plan& plan, const ForwardResults& results, const Shar
   if (plan.offload != "activations" && plan.compression == "none") return stashing;
   const auto& g = results.graph();
   stashing.kinds.assign(g.tensors().size(), StashKind::None);
-  const auto only_signs = only_signs_read(results);
+  const auto only_signs = only_signs_read(results), zeros = full_of_zeros(results);
   std::vector<std::pair<NodeId, TensorId>> last_uses;
   for (std::size_t t = 0; t < g.tensors().size(); ++t) {
     const auto id = static_cast<TensorId>(t);
@@ -52,7 +72,7 @@ Stashing stashing_of(const Plan& plan, const ForwardResults& results, const Shar
     const auto& layout = sharding.layout(id);
     // Sums over ranks are taken in place: what is in memory then is no longer what was made.
     if (std::any_of(layout.begin(), layout.end(), [](const AxisLayout& l) { return l.partial(); })) continue;
-    const auto kind = kind_for(plan, only_signs[t], g[id].type.dtype);
+    const auto kind = kind_for(plan, {only_signs[t], zeros[t], g[id].type.dtype});
     if (kind == StashKind::None) continue;
     stashing.kinds[t] = kind;
     const NodeId reader = results.last_readers()[t];

@@ -10,10 +10,11 @@ namespace rehearsal::plan {
 
 enum class StashKind : std::uint8_t {
   None,
-  Host,   ///< in the host's memory: vDNN (Rhu et al., MICRO 2016)
-  Signs,  ///< one bit an element, where the backward pass asks only whether a ReLU's result is positive ("binarize": Jain et al., "Gist",
-          ///< ISCA 2018, section 4.1)
-  F16,    ///< rounded ("delayed precision reduction": Gist, section 4.2): other mathematics
+  Host,    ///< in the host's memory: vDNN (Rhu et al., MICRO 2016)
+  Signs,   ///< one bit an element, where the backward pass asks only whether a ReLU's result is positive ("binarize": Jain et al., "Gist",
+           ///< ISCA 2018, section 4.1)
+  Sparse,  ///< elements other than zero, where a ReLU makes the others: see sparse.hpp
+  F16,     ///< rounded ("delayed precision reduction": Gist, section 4.2): other mathematics
   BF16,
 };
 

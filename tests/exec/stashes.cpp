@@ -2,6 +2,7 @@
 #include "exec/stashes.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -19,8 +20,8 @@ std::vector<T> there_and_back(const std::vector<T>& values, DType own, DType sta
   const graph::TensorType whole{own, {count}}, stash{stashed, {stash_elements}};
   std::vector<std::byte> waiting(static_cast<std::size_t>(graph::size_of(stash).value()));
   std::vector<T> back(values.size(), T(7));
-  copy_stash({whole, stash}, values.data(), waiting.data());
-  copy_stash({stash, whole}, waiting.data(), back.data());
+  CHECK(copy_stash({whole, stash}, values.data(), waiting.data()) == 0);
+  CHECK(copy_stash({stash, whole}, waiting.data(), back.data()) == 0);
   return back;
 }
 
@@ -48,4 +49,21 @@ TEST_CASE("rounded results come back as the nearest number of 16 bits") {
 TEST_CASE("a stash of the same type is a copy") {
   const std::vector<double> values{1.1, -2.2, std::numeric_limits<double>::infinity()};
   CHECK(there_and_back(values, DType::F64, DType::F64, 3) == values);
+}
+
+TEST_CASE("sparse results come back bit for bit, and one that is too dense is counted") {
+  // 11 elements, 5 of them other than zero: 2 bytes of bits, up to the next multiple of 4, and 5 numbers of 4 bytes.
+  const std::vector<float> values{1.5F, 0, -3, 0, 0, 1e-44F, 0, std::numeric_limits<float>::infinity(), 0, 4, 0};
+  CHECK(there_and_back(values, DType::F32, DType::U8, 4 + 5 * 4) == values);
+  CHECK(there_and_back(values, DType::F32, DType::U8, 4 + 11 * 4) == values);
+  const std::vector<float> minus{0, -0.0F, 0};  // -0 is not all zeros: it takes a place, and keeps its sign
+  CHECK(std::signbit(there_and_back(minus, DType::F32, DType::U8, 4 + 4)[1]));
+  const std::vector<double> wide{0, 1e-300, 0, 2, 0, 0, 0, 0, 3};  // 2 bytes of bits take 8
+  CHECK(there_and_back(wide, DType::F64, DType::U8, 8 + 3 * 8) == wide);
+  const std::vector<std::uint16_t> narrow{0x4000, 0, 0x8000, 1};
+  CHECK(there_and_back(narrow, DType::BF16, DType::U8, 2 + 3 * 2) == narrow);
+  std::vector<std::byte> waiting(4 + 4 * 4 + 4, std::byte{0x55});
+  const graph::TensorType whole{DType::F32, {11}}, stash{DType::U8, {4 + 4 * 4}};
+  CHECK(copy_stash({whole, stash}, values.data(), waiting.data()) == 5);
+  CHECK(waiting.back() == std::byte{0x55});  // nothing behind the stash was touched
 }

@@ -43,7 +43,7 @@ Plan any_plan(std::uint64_t seed) {
   p.recompute = draw.of({"none", "selective", "full", "4GiB"});
   p.sequence_parallel = draw.below(2);
   p.offload = draw.of({"none", "optimizer"});
-  p.compression = draw.of({"none", "bf16"});
+  p.compression = draw.of({"none", "bf16", "gist-sparse", "gist-sparse:0.6"});
   p.allreduce = draw.of({"auto", "ring", "hierarchical"});
   p.overlap = draw.below(2);
   p.bn = draw.of({"batch", "local", "sync"});

@@ -209,7 +209,7 @@ TEST_CASE("every plan gives the losses of one rank") {
   }
 }
 
-TEST_CASE("recomputing, offloading and packing signs change no bit of any loss") {
+TEST_CASE("recomputing, offloading, packing signs and leaving out zeros change no bit of any loss") {
   const int ranks = GENERATE(1, 2, 4);
   // Schedules of several chunks and of split backward passes, uneven micro-batches, sharded parameters, halos, sums over ranks.
   const std::vector<Case> plans{
@@ -242,6 +242,7 @@ TEST_CASE("recomputing, offloading and packing signs change no bit of any loss")
                                           ",offload=activations",
                                           ",offload=optimizer",
                                           ",compression=gist",
+                                          ",compression=gist-sparse:1",
                                           ",recompute=selective,offload=activations"};
   std::vector<Case> cases;
   for (const auto& c : in_both_types(plans)) {

@@ -74,6 +74,7 @@ TEST_CASE("both interpreters do the same") {
                                                   {"mlp", 7, "pp=2,micro_batch=2,schedule=pipedream-2bw"},
                                                   {"cnn", 8, "pp=2,schedule=pipedream", "f32"},
                                                   {"cnn", 6, "dp=2,offload=activations"},
+                                                  {"mlp", 7, "pp=2,micro_batch=2,compression=gist-sparse:0.9"},
                                                   {"cnn", 6, "spatial=2"}}},
                std::pair<int, std::vector<Case>>{4, {{"mlp", 7, "dp=2,pp=2,micro_batch=2"}, {"gpt", 4, "dp=2,pp=2,micro_batch=1", "f32"}}});
   const auto played = measured(ranks, cases);

@@ -130,6 +130,32 @@ TEST_CASE("rounded results take half the bytes, and the plan says that they are 
   CHECK(arena(lowered(training, "dp=1")) - arena(gist) >= 3 * kLayerBytes);  // 8 layers in 4, and one whole at work
 }
 
+TEST_CASE("what a product reads of a ReLU waits sparsely, with the room that the plan says") {
+  const auto training = chain(8);
+  const auto room = [&](const char* plan) { return moved(lowered(training, plan), InstructionKind::Stash).at("relu3:stash"); };
+  // A bit an element, and three quarters of the numbers; or half of them.
+  const std::int64_t elements = kRows * kWidth;
+  CHECK(room("compression=gist-sparse") == elements / 8 + elements * 3 / 4 * 4);
+  CHECK(room("compression=gist-sparse:0.5") == elements / 8 + elements / 2 * 4);
+  const auto half = lowered(training, "compression=gist-sparse:0.5");
+  CHECK(moved(half, InstructionKind::Restore).at("relu3") == kLayerBytes);
+  CHECK(half.warnings.empty());
+  // 8 layers of which 17 / 32 are kept, and one whole at work.
+  CHECK(arena(lowered(training, "dp=1")) - arena(half) >= 2 * kLayerBytes);
+  // Where signs are all that is wanted, they are all that is kept.
+  CHECK(moved(lowered(signs(), "compression=gist-sparse"), InstructionKind::Stash).begin()->second == elements / 8);
+}
+
+TEST_CASE("dropout leaves the zeros of a ReLU") {
+  Layers model;
+  const auto x = model.relu("relu", model.linear("linear", model.input("input", {kRows, kWidth}), kWidth));
+  const auto y = model.dropout("dropout", x, 0.5);
+  const auto training = trained(std::move(model), y);
+  const auto out = moved(lowered(training, "compression=gist-sparse"), InstructionKind::Stash);
+  CHECK(out.at("relu:stash") == kRows * kWidth / 8);  // read by its own gradient alone
+  CHECK(out.at("dropout:stash") == kRows * kWidth / 8 + kRows * kWidth * 3 / 4 * 4);
+}
+
 TEST_CASE("a way to the host is needed, and its copies take time") {
   const auto training = chain(8);
   auto platform = platforms::with_devices(platforms::load("dgx-a100"), 1);
