@@ -90,7 +90,9 @@ void ModelOptions::add_to(CLI::App& app) {
 }
 
 void ModelOptions::add_training_to(CLI::App& app) {
-  app.add_option("--loss", loss, "cross-entropy, mse, l1, huber, bce, dice, nll, kl, none, or the name of an output");
+  app.add_option("--loss", loss,
+                 "cross-entropy, mse, l1, huber, bce, dice, nll, kl, none, or the name of an output; others added to it: "
+                 "cross-entropy+0.01*balance");
   app.add_option("--target", target, "name of the target in the data");
   app.add_option("--freeze", freeze, "glob of tensor names that are not trained")->take_all();
   app.add_option("--train", train, "glob of tensor names that are trained whatever the rule says")->take_all();

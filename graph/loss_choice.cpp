@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 
 namespace rehearsal::graph {
 namespace {
@@ -29,17 +31,28 @@ class Choice {
   Choice(GraphBuilder& builder, const Graph& model, const TrainingOptions& options) : builder_(builder), model_(model), options_(options) {}
 
   ChosenLoss add() && {
-    choose_loss();
+    const auto terms = terms_of(options_.loss);
+    choose_loss(terms.front());
+    for (std::size_t n = 1; n < terms.size(); ++n) add_term(terms[n]);
     return chosen_;
   }
 
  private:
-  void choose_loss() {
-    if (options_.loss == "none") return;
+  /// What stands between the plus signs; a name of an output may have some.
+  [[nodiscard]] std::vector<std::string> terms_of(const std::string& loss) const {
+    const auto& outputs = model_.outputs();
+    if (std::any_of(outputs.begin(), outputs.end(), [&](TensorId t) { return model_[t].name == loss; })) return {loss};
+    std::vector<std::string> terms{""};
+    for (const char c : loss) c == '+' ? void(terms.emplace_back()) : terms.back().push_back(c);
+    return terms;
+  }
+
+  void choose_loss(const std::string& name) {
+    if (name == "none") return;
     const auto rows = loss_table();
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const LossRow& r) { return r.name == options_.loss; });
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const LossRow& r) { return r.name == name; });
     if (row != rows.end()) return use_row(*row);
-    if (!options_.loss.empty()) return use_output(output_named(options_.loss));
+    if (!name.empty()) return use_output(output_named(name));
     const auto& outputs = model_.outputs();
     const auto ends_in = std::find_if(outputs.begin(), outputs.end(), [&](TensorId t) { return is_loss_output(model_, t); });
     if (ends_in != outputs.end()) return use_output(*ends_in);
@@ -71,21 +84,41 @@ class Choice {
   }
 
   void use_output(TensorId output) {
+    chosen_.loss = scalar(output);
+    if (chosen_.loss != output) builder_.rename(chosen_.loss, "loss");
+  }
+
+  /// f64, without dimensions.
+  TensorId scalar(TensorId output) {
     const TensorType type = builder_.type(output);
     if (!is_float(type.dtype) || element_count(type.shape) != 1) {
       throw BadInput("output '" + model_[output].name + "' is " + std::string(name(type.dtype)) + to_text(type.shape) +
                      "; a loss is one floating-point number");
     }
-    chosen_.loss = output;
-    if (!type.shape.empty()) chosen_.loss = builder_.add1("Reshape", {chosen_.loss}, {{"shape", Shape{}}});
-    if (type.dtype != DType::F64) chosen_.loss = builder_.add1("Cast", {chosen_.loss}, {{"to", std::string(name(DType::F64))}});
-    if (chosen_.loss != output) builder_.rename(chosen_.loss, "loss");
+    if (!type.shape.empty()) output = builder_.add1("Reshape", {output}, {{"shape", Shape{}}});
+    return type.dtype == DType::F64 ? output : builder_.add1("Cast", {output}, {{"to", std::string(name(DType::F64))}});
+  }
+
+  /// "0.01*balance" or "balance".
+  void add_term(const std::string& term) {
+    const auto times = term.find('*');
+    const auto weight = times == std::string::npos ? 1.0 : parse_number<double>(term.substr(0, times));
+    if (!weight || !std::isfinite(*weight) || chosen_.loss == TensorId::None)
+      throw BadInput("loss '" + options_.loss + "'",
+                     "what is added to a loss is an output of the model, or a number times one: "
+                     "cross-entropy+0.01*balance");
+    TensorId more = scalar(output_named(times == std::string::npos ? term : term.substr(times + 1)));
+    if (*weight != 1.0) more = builder_.add1("Scale", {more}, {{"factor", *weight}});
+    if (builder_[chosen_.loss].name == "loss") builder_.rename(chosen_.loss, "loss.terms" + std::to_string(++terms_));
+    chosen_.loss = builder_.add1("Add", {chosen_.loss, more});
+    builder_.rename(chosen_.loss, "loss");
   }
 
   GraphBuilder& builder_;
   const Graph& model_;
   const TrainingOptions& options_;
   ChosenLoss chosen_;
+  int terms_ = 0;
 };
 
 }  // namespace

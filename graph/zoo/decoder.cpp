@@ -70,6 +70,8 @@ constexpr ZooParameter kMoe[] = {
     {"experts", 8, 2, 10'000, "feed-forward layers to choose from"},
     {"top_k", 2, 1, 1000, "experts of a token"},
     {"capacity", 125, 1, 100'000, "percent of an even share that an expert takes of a sample's tokens; the others skip it"},
+    {"balance", 0, 0, 1,
+     "1: an output of this name, to be added to the loss (--loss cross-entropy+0.01*balance): how unevenly experts are chosen"},
     kBatch};
 
 class Decoder {
@@ -93,7 +95,8 @@ class Decoder {
     x = norm("norm", x);
     const TensorId scores = values_.at("tied") != 0 ? layers_.matmul("lm_head", x, layers_.transpose("lm_head.transpose", tokens, {1, 0}))
                                                     : layers_.dense("lm_head", x, vocab, false);
-    return std::move(layers_).finish(scores, "logits");
+    if (balance_ == TensorId::None) return std::move(layers_).finish(scores, "logits");
+    return std::move(layers_).finish(std::vector{scores, balance_}, {"logits", "balance"});
   }
 
  private:
@@ -145,8 +148,10 @@ class Decoder {
 
   TensorId feed_forward(const std::string& name, TensorId x) {
     if (values_.contains("experts")) {
-      const Experts experts{values_.at("experts"), values_.at("top_k"), values_.at("capacity"), ffn_};
-      return mixture_of_experts(layers_, name, x, experts);
+      const Experts experts{values_.at("experts"), values_.at("top_k"), values_.at("capacity"), ffn_, values_.at("balance") != 0};
+      const auto mixed = mixture_of_experts(layers_, name, x, experts);
+      if (experts.balance) balance_ = balance_ == TensorId::None ? mixed.balance : layers_.add(name + ".balances", balance_, mixed.balance);
+      return mixed.result;
     }
     TensorId wide = TensorId::None;
     if (style_.gated) {
@@ -169,6 +174,7 @@ class Decoder {
   std::int64_t hidden_, heads_, kv_heads_ = 1, ffn_ = 1;
   Layers layers_;
   Attention attention_;
+  TensorId balance_ = TensorId::None;  ///< of all layers so far
 };
 
 constexpr Style kNeoxStyle{.model = "gpt-neox", .parallel = true};

@@ -16,10 +16,10 @@ class Mixture {
     capacity_ = std::min(seq_, (choices * experts.capacity + parts - 1) / parts);
   }
 
-  TensorId build(TensorId x) {
-    const auto chosen =
-        layers_.builder().add("TopK", {layers_.dense(name_ + ".gate", x, experts_.count, false)},
-                              {{"axis", std::int64_t{-1}}, {"k", experts_.top_k}}, {name_ + ".top", Phase::Forward, NodeId::None, {}});
+  Mixed build(TensorId x) {
+    const TensorId gate = layers_.dense(name_ + ".gate", x, experts_.count, false);
+    const auto chosen = layers_.builder().add("TopK", {gate}, {{"axis", std::int64_t{-1}}, {"k", experts_.top_k}},
+                                              {name_ + ".top", Phase::Forward, NodeId::None, {}});
     const TensorId weights = layers_.node(name_ + ".weights", "Softmax", {chosen[0]}, {{"axis", std::int64_t{-1}}});
     const TensorId slots = slots_of(layers_.reshape(name_ + ".choice", chosen[1], {batch_, choices(), 1}));
     const TensorId index = layers_.node(name_ + ".index", "Expand", {slots}, {{"shape", Shape{batch_, choices(), hidden_}}});
@@ -28,12 +28,23 @@ class Mixture {
     const TensorId weighed =
         layers_.multiply(name_ + ".weighed", layers_.reshape(name_ + ".by_choice", results, {batch_, seq_, experts_.top_k, hidden_}),
                          layers_.reshape(name_ + ".weight", weights, {batch_, seq_, experts_.top_k, 1}));
-    return layers_.node(name_ + ".sum", "ReduceSum", {weighed}, {{"axes", Shape{2}}, {"keepdims", std::int64_t{0}}});
+    return {layers_.node(name_ + ".sum", "ReduceSum", {weighed}, {{"axes", Shape{2}}, {"keepdims", std::int64_t{0}}}),
+            experts_.balance ? balance(gate) : TensorId::None};
   }
 
  private:
   [[nodiscard]] std::int64_t choices() const { return seq_ * experts_.top_k; }
   [[nodiscard]] std::int64_t slots() const { return experts_.count * capacity_; }
+  TensorId sum(const std::string& name, TensorId x, const Shape& axes, double scale) {
+    return layers_.node(name, "ReduceSum", {x}, {{"axes", axes}, {"keepdims", std::int64_t{0}}, {"scale", scale}});
+  }
+  TensorId balance(TensorId gate) {
+    const TensorId likely = layers_.node(name_ + ".likely", "Softmax", {gate}, {{"axis", std::int64_t{-1}}});
+    const TensorId share = sum(name_ + ".share", is_chosen_, Shape{1}, 1.0 / static_cast<double>(choices()));
+    const TensorId weight = sum(name_ + ".mean", likely, Shape{1}, 1.0 / static_cast<double>(seq_));
+    return sum(name_ + ".balance", layers_.multiply(name_ + ".uneven", share, weight), Shape{0, 1},
+               static_cast<double>(experts_.count) / static_cast<double>(batch_));
+  }
   TensorId cast(const std::string& name, TensorId x, const char* type) {
     return layers_.node(name, "Cast", {x}, {{"to", std::string(type)}});
   }
@@ -41,10 +52,10 @@ class Mixture {
   /// The row of each choice in the experts' input: expert · capacity + how many chose that expert before; the last row where it is full.
   TensorId slots_of(TensorId choice) {
     const TensorId numbers = positions(layers_, name_ + ".numbers", {1, 1, experts_.count});
-    const TensorId is_chosen = cast(name_ + ".is_chosen", layers_.node(name_ + ".equal", "Equal", {choice, numbers}), "f32");
+    is_chosen_ = cast(name_ + ".is_chosen", layers_.node(name_ + ".equal", "Equal", {choice, numbers}), "f32");
     const TensorId before =
-        layers_.node(name_ + ".before", "CumSum", {is_chosen}, {{"axis", std::int64_t{1}}, {"exclusive", std::int64_t{1}}});
-    const TensorId place = layers_.node(name_ + ".place", "ReduceSum", {layers_.multiply(name_ + ".own", before, is_chosen)},
+        layers_.node(name_ + ".before", "CumSum", {is_chosen_}, {{"axis", std::int64_t{1}}, {"exclusive", std::int64_t{1}}});
+    const TensorId place = layers_.node(name_ + ".place", "ReduceSum", {layers_.multiply(name_ + ".own", before, is_chosen_)},
                                         {{"axes", Shape{2}}, {"keepdims", std::int64_t{1}}});
     const TensorId capacity = layers_.constant(name_ + ".capacity", static_cast<double>(capacity_));
     const TensorId first = layers_.multiply(name_ + ".first", cast(name_ + ".expert", choice, "f32"), capacity);
@@ -90,11 +101,12 @@ class Mixture {
   std::string name_;
   Experts experts_;
   std::int64_t batch_, seq_, hidden_, capacity_ = 1;
+  TensorId is_chosen_ = TensorId::None;  ///< [batch, choices, experts], 1 where a choice is of an expert
 };
 
 }  // namespace
 
-TensorId mixture_of_experts(Layers& layers, const std::string& name, TensorId x, const Experts& experts) {
+Mixed mixture_of_experts(Layers& layers, const std::string& name, TensorId x, const Experts& experts) {
   if (experts.top_k > experts.count)
     throw BadInput("zoo:moe", "top_k=" + std::to_string(experts.top_k) + " is more than experts=" + std::to_string(experts.count));
   return Mixture(layers, name, layers.shape(x), experts).build(x);

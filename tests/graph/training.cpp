@@ -198,6 +198,16 @@ TEST_CASE("losses that are not there are refused with what there is") {
   CHECK_THROWS_WITH(build_training_graph(linear_model(), options), contains("fc.weight"));
 }
 
+TEST_CASE("outputs of the model can be added to a loss") {
+  const auto text = std::string("cross-entropy+0.25*my_loss+my_loss");
+  const TrainingGraph training = build_training_graph(linear_model(true), with_loss(text));
+  CHECK(training.graph[training.loss].type == TensorType{DType::F64, {}});
+  CHECK(training.graph[training.loss].name == "loss");
+  CHECK(training.target != TensorId::None);
+  for (const char* wrong : {"cross-entropy+x*my_loss", "cross-entropy+", "none+my_loss", "cross-entropy+2*hinge"})
+    CHECK_THROWS_AS(build_training_graph(linear_model(true), with_loss(wrong)), BadInput);
+}
+
 TEST_CASE("loss none gives the forward pass alone") {
   const TrainingGraph training = build_training_graph(linear_model(), with_loss("none"));
   CHECK(training.loss == TensorId::None);

@@ -110,7 +110,8 @@ graph::Graph build(const Case& c) {
   if (c.model == "mlp") return mlp(c.batch);
   if (c.model == "cnn") return cnn(c.batch);
   if (c.model == "moe")
-    return graph::zoo::build("moe?layers=2&hidden=16&heads=2&kv_heads=1&ffn=24&seq=6&vocab=24&experts=4&top_k=2&capacity=125", c.batch);
+    return graph::zoo::build("moe?layers=2&hidden=16&heads=2&kv_heads=1&ffn=24&seq=6&vocab=24&experts=4&top_k=2&capacity=125&balance=1",
+                             c.batch);
   if (c.model == "gpt") return graph::zoo::build("gpt?layers=2&hidden=16&heads=2&seq=6&vocab=24", c.batch);
   throw BadInput("model " + c.model, "use mlp, cnn, gpt, moe, encoder, pools, gates or squares");
 }
@@ -133,7 +134,7 @@ Case parse_case(const std::string& text) {
 
 graph::TrainingGraph training_of(const Case& c, const std::string& optimizer) {
   graph::TrainingOptions options;
-  options.loss = c.model == "squares" || c.model == "encoder" ? "loss" : "cross-entropy";
+  options.loss = c.model == "squares" || c.model == "encoder" ? "loss" : c.model == "moe" ? "cross-entropy+0.01*balance" : "cross-entropy";
   options.optimizer.name = optimizer;
   options.optimizer.values["lr"] = 0.05;
   if (optimizer == "sgd") options.optimizer.values["momentum"] = 0.9;

@@ -125,7 +125,8 @@ constexpr LayerRow kRows[] = {
        return Numbers{d.between(2, 5), d.between(1, 2), d.between(3, 8)};
      },
      [](const Site& s) {
-       return s.layers.add(s.at("sum"), s.x, zoo::mixture_of_experts(s.layers, s.name, s.x, {s.number(0), s.number(1), 125, s.number(2)}));
+       return s.layers.add(s.at("sum"), s.x,
+                           zoo::mixture_of_experts(s.layers, s.name, s.x, {s.number(0), s.number(1), 125, s.number(2)}).result);
      }},
     {"mean", is_sequence, nothing, mean},
     {"last", is_sequence, nothing, last},

@@ -59,6 +59,7 @@ class Rehearsal {
     interpreter_.run();
     return interpreter_.get_reals(training_.loss)[0];
   }
+  Values value(std::size_t p) const { return interpreter_.get_reals(training_.parameters[p].value); }
   Values gradient(std::size_t p) const { return interpreter_.get_reals(training_.parameters[p].gradient); }
 
   /// The loss after a step of `size` along `direction` of every parameter that has one.
@@ -93,9 +94,11 @@ Values probe(const Values& gradient, std::uint64_t stream) {
 }  // namespace
 
 TEST_CASE("every gradient of a transformer is the slope of the loss") {
-  const std::string name = GENERATE("gpt", "gpt-neox", "mpt", "llama", "moe", "bert", "transformer", "t5", "vit");
+  const std::string name = GENERATE("gpt", "gpt-neox", "mpt", "llama", "moe", "balanced moe", "bert", "transformer", "t5", "vit");
   INFO(name);
-  const auto training = training_of(graph::zoo::small_variant(name), "", 0);
+  const auto training = name == "balanced moe"
+                            ? training_of(graph::zoo::small_variant("moe") + "&balance=1", "cross-entropy+0.5*balance", 0)
+                            : training_of(graph::zoo::small_variant(name), "", 0);
   Rehearsal rehearsal(training, name == "bert" ? 2 : 7);  // BERT has two types of tokens
   rehearsal.loss();
   std::vector<Values> gradients;
@@ -113,6 +116,21 @@ TEST_CASE("every gradient of a transformer is the slope of the loss") {
     // the difference quotient is good to step^2 and to 1e-16 / step
     CHECK(slope == Approx(dot(gradients[p], direction[p])).epsilon(1e-6).margin(1e-9 * largest + 1e-10));
   }
+}
+
+TEST_CASE("experts that are all weighed alike are in balance, and training brings others nearer to it") {
+  const auto training = training_of(graph::zoo::small_variant("moe") + "&balance=1", "balance", 0);
+  Rehearsal rehearsal(training, 7);
+  const double uneven = rehearsal.loss();
+  std::vector<Values> down, to_zero;
+  for (std::size_t p = 0; p < training.parameters.size(); ++p) {
+    const bool is_gate = training.graph[training.parameters[p].value].name.find(".gate.weight") != std::string::npos;
+    down.push_back(rehearsal.gradient(p));
+    to_zero.push_back(is_gate ? rehearsal.value(p) : Values{});
+  }
+  CHECK(rehearsal.loss_along(down, -1e-3) < uneven);
+  // Two layers, in each 3 experts: 3 x sum of shares / 3, and the shares add up to 1.
+  CHECK(rehearsal.loss_along(to_zero, -1) == Approx(2).epsilon(1e-12));
 }
 
 TEST_CASE("the gradients of convolutional models are the slope of the loss") {
