@@ -177,37 +177,74 @@ std::vector<std::size_t> order_of(const Attempt& attempt, const Peak& peak, cons
   return order;
 }
 
-/// Places requests one after the other. Returns the height.
-std::int64_t place_by(const Attempt& attempt, const Peak& peak, std::vector<MemoryRequest>& requests) {
-  std::vector<const MemoryRequest*> placed;
-  std::int64_t height = 0;
-  for (const auto i : order_of(attempt, peak, requests)) {
-    auto& request = requests[i];
-    request.offset = attempt.from_top && !peak.has(request) ? highest_fit(request, placed, peak.bytes) : lowest_fit(request, placed);
-    height = std::max(height, request.offset + request.bytes);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), request.offset,
-                                     [](std::int64_t offset, const MemoryRequest* r) { return offset < r->offset; });
-    placed.insert(at, &request);
+/// The lowest layout so far.
+class Layouts {
+ public:
+  explicit Layouts(std::vector<MemoryRequest>& requests) : requests_(requests), peak_(peak_of(requests)) {}
+
+  void attempt(const Attempt& attempt) { place(order_of(attempt, peak_, requests_), attempt.from_top); }
+
+  /// What stands at the top is placed first next time ("squeaky wheel": Joslin and Clements, 1999), beginning with what ends last.
+  void repair(std::size_t tries) {
+    auto order = order_of({by_end, false, false}, peak_, requests_);
+    for (; tries > 0 && !within(kGood); --tries) {
+      const auto height = place(order, false);
+      std::stable_partition(order.begin(), order.end(), [&](std::size_t i) { return requests_[i].offset + requests_[i].bytes == height; });
+    }
   }
-  return height;
+
+  [[nodiscard]] bool within(double factor) const {
+    return !best_.empty() && static_cast<double>(height_) <= factor * static_cast<double>(peak_.bytes);
+  }
+
+  std::int64_t take() && {
+    requests_ = std::move(best_);
+    return height_;
+  }
+
+  static constexpr double kGood = 1.01, kFair = 1.02;
+
+ private:
+  /// One after the other. Returns the height.
+  std::int64_t place(const std::vector<std::size_t>& order, bool from_top) {
+    std::vector<const MemoryRequest*> placed;
+    std::int64_t height = 0;
+    for (const auto i : order) {
+      auto& request = requests_[i];
+      request.offset = from_top && !peak_.has(request) ? highest_fit(request, placed, peak_.bytes) : lowest_fit(request, placed);
+      height = std::max(height, request.offset + request.bytes);
+      const auto at = std::upper_bound(placed.begin(), placed.end(), request.offset,
+                                       [](std::int64_t offset, const MemoryRequest* r) { return offset < r->offset; });
+      placed.insert(at, &request);
+    }
+    if (best_.empty() || height < height_) {
+      height_ = height;
+      best_ = requests_;
+    }
+    return height;
+  }
+
+  std::vector<MemoryRequest>& requests_;
+  const Peak peak_;
+  std::vector<MemoryRequest> best_;
+  std::int64_t height_ = 0;
+};
+
+/// So many that all of them together take a fraction of a second.
+std::size_t repairs_of(std::size_t requests) {
+  constexpr double kComparisons = 1e8, kMost = 60;
+  return static_cast<std::size_t>(std::min(kMost, kComparisons / std::max(1.0, static_cast<double>(requests * requests))));
 }
 
 }  // namespace
 
 std::int64_t lay_out(std::vector<MemoryRequest>& requests) {
-  constexpr double kGood = 1.01;
-  const auto peak = peak_of(requests);
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  std::vector<MemoryRequest> best;
-  for (const auto& attempt : kAttempts) {
-    const auto height = place_by(attempt, peak, requests);
-    if (height >= least) continue;
-    least = height;
-    best = requests;
-    if (static_cast<double>(height) <= kGood * static_cast<double>(peak.bytes)) break;
-  }
-  requests = std::move(best);
-  return least;
+  if (requests.empty()) return 0;
+  Layouts layouts(requests);
+  for (const auto& attempt : kAttempts)
+    if (!layouts.within(Layouts::kGood)) layouts.attempt(attempt);
+  if (!layouts.within(Layouts::kFair)) layouts.repair(repairs_of(requests.size()));
+  return std::move(layouts).take();
 }
 
 std::int64_t largest_live_set(const std::vector<MemoryRequest>& requests) { return peak_of(requests).bytes; }

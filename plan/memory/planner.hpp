@@ -16,7 +16,8 @@ struct MemoryRequest {
 /// Requests are placed one after the other, each at the lowest offset that fits: the largest first ("greedy by size": Pisarchyk and Lee,
 /// "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2). Where that is more than 1 % above the largest live set,
 /// what is alive at that moment is placed first, as on a stack, and the rest round it: by size, by lifetime or by both, from below or
-/// hanging from the top, where gradients that stay until the update grow towards activations that shrink. The best is kept.
+/// hanging from the top, where gradients that stay until the update grow towards activations that shrink; last, a few times,
+/// what stands at the top goes first. The best is kept.
 std::int64_t lay_out(std::vector<MemoryRequest>& requests);
 
 /// The largest sum of bytes alive at one time.
