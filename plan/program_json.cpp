@@ -327,7 +327,7 @@ class RoleReader {
             "attributes", "message", "collective", "redistribution", "axis"});
     Instruction i;
     i.kind = e.one_of<InstructionKind>("kind", names_of<InstructionKind, kInstructionKinds>());
-    i.stream = e.one_of<Stream>("stream", names_of<Stream, 4>());
+    i.stream = e.one_of<Stream>("stream", names_of<Stream, static_cast<int>(Stream::Count)>());
     i.phase = e.one_of<graph::Phase>("phase", kPhases);
     if (e.has("when")) i.when = e.one_of<When>("when", kWhen);
     i.again = e.get_or<bool>("again", false);

@@ -122,7 +122,8 @@ TEST_CASE("what layers send adds up to what the role sends") {
 TEST_CASE("a Program is the same after a file") {
   const Setting setting;
   const auto program = setting.program(GENERATE("dp=2,pp=2,micro_batch=1,zero=1", "pp=2,cp=2,attention=ring,micro_batch=1",
-                                                "pp=4,micro_batch=1,schedule=pipedream-2bw", "dp=2,pp=2,micro_batch=1,schedule=dualpipe"));
+                                                "pp=4,micro_batch=1,schedule=pipedream-2bw", "dp=2,pp=2,micro_batch=1,schedule=dualpipe",
+                                                "dp=2,offload=activations"));
   const TemporaryFolder folder;
   const auto path = folder / "program.json";
   write_program_file(path, program, setting.training.graph, setting.context());
