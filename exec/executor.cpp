@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <sstream>
 #include <thread>
 
 #include "base/error.hpp"
@@ -18,7 +17,6 @@
 #include "exec/local_memory.hpp"
 #include "exec/stashes.hpp"
 #include "plan/collectives/exchange.hpp"
-#include "plan/recompute/sparse.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -75,14 +73,13 @@ class Executor::Impl {
     result_ = {};
     result_.loss = std::numeric_limits<double>::quiet_NaN();
     result_.begin = now_seconds();
-    tickets_.clear();
     if (step == row.first)
       for (const auto& slot : role_.opening) play(slot);
     for (const auto& slot : role_.slots) play(slot);
-    transfers_.wait_all();
+    if (!crosses_steps_ || step + 1 == row.end) transfers_.wait_all();
     result_.end = now_seconds();
-    if (record_) note_communication();
-    transfers_.forget();
+    take_finished();
+    if (tickets_.empty()) transfers_.forget();
     done_ = step + 1;
     return std::move(result_);
   }
@@ -141,6 +138,7 @@ class Executor::Impl {
  private:
   struct Started {
     Ticket ticket{};
+    std::int64_t step = 0;
     std::uint16_t body = 0;
     std::uint32_t instruction = 0;
     std::int32_t micro_batch = 0;
@@ -240,6 +238,7 @@ class Executor::Impl {
     now_.saved = per_micro_batch_ || !crosses_steps_ ? micro_batch_ : program_.micro_batches - 1;
     if (crosses_steps_) now_.saved += now_.slot_step * program_.micro_batches;
     if (body.kind == plan::BodyKind::Forward) free_saved_slot();
+    if (crosses_steps_) await_versions(body);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
       if (plan::runs(program_, i, micro_batch_)) play_one(i, n);
@@ -248,9 +247,20 @@ class Executor::Impl {
 
   /// The saved buffers of an earlier micro-batch are about to be written again: what it still sends must have left.
   void free_saved_slot() {
-    const auto earlier = slot_.micro_batch - role_.memory.in_flight;
-    for (const auto& s : tickets_)
-      if (s.second.micro_batch == earlier && plan::per_micro_batch(role_.bodies[s.second.body].kind)) await(s.second.ticket);
+    const auto earlier = number_of(slot_.micro_batch) - role_.memory.in_flight;
+    for (const auto& [key, s] : tickets_)
+      if (std::get<2>(key) == earlier && plan::per_micro_batch(role_.bodies[s.body].kind)) await(s.ticket);
+  }
+
+  /// Of all micro-batches of all steps: what is under way may outlast its step where there is no flush.
+  [[nodiscard]] std::int64_t number_of(int micro_batch) const { return now_.step * program_.micro_batches + micro_batch; }
+
+  /// Weights that an earlier step's update sends or receives: they must be there when a pass uses them, and gone when they are overwritten.
+  void await_versions(const plan::Body& body) {
+    const bool updates = body.kind == plan::BodyKind::Update;
+    const auto before = updates ? now_.step : now_.slot_step - role_.delay;
+    for (const auto& [key, s] : tickets_)
+      if (s.step < before && role_.bodies[s.body].kind == plan::BodyKind::Update) await(s.ticket);
   }
 
   void await(Ticket ticket) {
@@ -263,7 +273,7 @@ class Executor::Impl {
       const bool same = per_micro_batch_ && plan::per_micro_batch(role_.bodies[d.body].kind);
       const auto& body = role_.bodies[d.body];
       const int m = same ? slot_.micro_batch : plan::per_micro_batch(body.kind) ? plan::last_micro_batch(program_, body) : 0;
-      if (const auto at = tickets_.find({d.body, d.instruction, m}); at != tickets_.end()) await(at->second.ticket);
+      if (const auto at = tickets_.find({d.body, d.instruction, number_of(m)}); at != tickets_.end()) await(at->second.ticket);
     }
   }
 
@@ -308,7 +318,7 @@ class Executor::Impl {
       case InstructionKind::Stash:
       case InstructionKind::Restore:
         if (const auto dense = copy_stash({types[0], types.back()}, data(i.inputs[0]), data(i.outputs[0])))
-          refuse_dense(i, types[0], dense);
+          refuse_dense({g_[i.tensor].name, dense, graph::element_count(types[0].shape), world_.rank(), now_.slot_step}, program_.plan);
         return;
       case InstructionKind::Report:
         result_.loss = *static_cast<const double*>(data(i.inputs[0]));
@@ -316,19 +326,6 @@ class Executor::Impl {
       default:
         throw InternalError("an instruction that does not compute");
     }
-  }
-
-  /// The memory was laid out before the values were known.
-  [[noreturn]] void refuse_dense(const Instruction& i, const graph::TensorType& type, std::int64_t found) const {
-    const double density = static_cast<double>(found) / static_cast<double>(graph::element_count(type.shape));
-    const auto percent = [](double share) { return std::to_string(static_cast<int>(std::ceil(100 * share))) + " %"; };
-    const double wanted = std::min(1.0, std::ceil(20 * density + 1) / 20);  // the next twentieth but one
-    std::ostringstream remedy;
-    remedy << plan::kSparseCompression << ":" << wanted;
-    throw Refusal("tensor '" + g_[i.tensor].name + "': " + percent(density) + " of its elements are not zero (rank " +
-                  std::to_string(world_.rank()) + ", step " + std::to_string(now_.slot_step + 1) + "), but compression=" +
-                  program_.plan.compression + " keeps room for " + percent(*plan::sparse_density(program_.plan.compression)) +
-                  "; use compression=" + remedy.str() + ", or compression=gist, which needs none");
   }
 
   void run_kernel(const Instruction& i, Prepared& p, const std::vector<graph::TensorType>& types) {
@@ -393,7 +390,7 @@ class Executor::Impl {
   }
 
   void start(const Instruction& i, std::uint32_t n) {
-    Started s{{}, slot_.body, n, slot_.micro_batch};
+    Started s{{}, now_.step, slot_.body, n, slot_.micro_batch};
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
       auto& p = prepared_[slot_.body][n];
@@ -411,14 +408,20 @@ class Executor::Impl {
       s.ticket = i.kind == InstructionKind::Send ? transfers_.start_send(other, data(i.inputs[0]), bytes, tag, name)
                                                  : transfers_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
     }
-    tickets_[{slot_.body, n, slot_.micro_batch}] = s;
+    tickets_[{slot_.body, n, number_of(slot_.micro_batch)}] = s;
   }
 
-  void note_communication() {
-    for (const auto& [key, s] : tickets_) {
+  /// What has ended belongs to the step that began it.
+  void take_finished() {
+    std::erase_if(tickets_, [&](const auto& entry) {
+      const Started& s = entry.second;
+      if (!transfers_.done(s.ticket)) return false;
       const auto times = transfers_.times(s.ticket);
-      result_.played.push_back({s.body, s.instruction, s.micro_batch, times.start, times.end, 0});
-    }
+      const plan::TimedInstruction ended{s.body, s.instruction, s.micro_batch, times.start, times.end, 0};
+      if (record_ && s.step == now_.step) result_.played.push_back(ended);
+      if (record_ && s.step < now_.step) result_.late.emplace_back(s.step, ended);
+      return true;
+    });
   }
 
   [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? plan::variant_of_micro_batch(role_, micro_batch_) : 0; }
@@ -449,7 +452,7 @@ class Executor::Impl {
   double rate_ = 1;
   DataSource* data_ = nullptr;
   StepResult result_;
-  std::map<std::tuple<std::uint16_t, std::uint32_t, int>, Started> tickets_;
+  std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Started> tickets_;  ///< by body, instruction, number_of()
   std::vector<TensorView> inputs_, outputs_;
   BlockMoves moves_;
   struct Origin {

@@ -18,6 +18,8 @@ struct StepResult {
   double loss = 0;                             ///< of ranks that own it; the others NaN until shared
   double begin = 0, end = 0;                   ///< steady clock
   std::vector<plan::TimedInstruction> played;  ///< when recording
+  /// The same of messages that an earlier step of the row began and that have ended since, with its number.
+  std::vector<std::pair<std::int64_t, plan::TimedInstruction>> late;
 };
 
 /// Cores of this machine ÷ ranks of this job on it, at least 1.

@@ -1,7 +1,9 @@
 #include "exec/stashes.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "exec/kernels/narrow.hpp"
@@ -157,6 +159,18 @@ std::int64_t copy_stash(const StashTypes& types, const void* from, void* to) {
     widen_from_narrow(source.dtype, from, target.dtype, to, graph::element_count(target.shape));
   }
   return 0;
+}
+
+void refuse_dense(const DenseResult& result, const plan::Plan& plan) {
+  const double density = static_cast<double>(result.found) / static_cast<double>(result.elements);
+  const auto percent = [](double share) { return std::to_string(static_cast<int>(std::ceil(100 * share))) + " %"; };
+  const double wanted = std::min(1.0, std::ceil(20 * density + 1) / 20);  // the next twentieth but one
+  std::ostringstream remedy;
+  remedy << plan::kSparseCompression << ":" << wanted;
+  throw Refusal("tensor '" + result.tensor + "': " + percent(density) + " of its elements are not zero (rank " +
+                std::to_string(result.rank) + ", step " + std::to_string(result.step + 1) + "), but compression=" + plan.compression +
+                " keeps room for " + percent(plan::sparse_density(plan.compression).value_or(0)) + "; use compression=" + remedy.str() +
+                ", or compression=gist, which needs none");
 }
 
 }  // namespace rehearsal::exec

@@ -86,6 +86,8 @@ class Rows {
         const double rate = options_.rate.factor(s + 1, end);
         executor_.set_rate(rate);
         played_.push_back({executor_.step_in_row(row, s, data_, options_.record), rate});
+        for (const auto& [began, message] : played_.back().result.late)
+          played_[static_cast<std::size_t>(began - row.first)].result.played.push_back(message);
       }
     }
     auto first = std::move(played_.front());

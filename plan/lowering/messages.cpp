@@ -119,7 +119,8 @@ void RoleBuilder::exchange_updated_parameters() {
       Instruction i;
       const bool sends = stage_ == owner;
       i.kind = sends ? InstructionKind::Send : InstructionKind::Receive;
-      i.stream = sends ? Stream::Send : Stream::Receive;
+      // Without a flush they have a whole step's time: the next step's activations must not queue behind them.
+      i.stream = c_.pipeline.schedule->asynchronous ? Stream::Collective : sends ? Stream::Send : Stream::Receive;
       i.phase = Phase::Update;
       i.tensor = p.value;
       (sends ? i.inputs : i.outputs).push_back(version_of(stored_buffer(p.value), WeightVersion::Next));
