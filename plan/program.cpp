@@ -138,14 +138,23 @@ std::size_t variant_of_micro_batch(const Role& role, int micro_batch) {
   return role.variant_of[static_cast<std::size_t>(micro_batch) % role.variant_of.size()];
 }
 
+namespace {
+
+/// Of the model: the first micro-batches, and the last, are the first and the last of each.
+int copies_of(const Program& program) {
+  return program.roles.empty() || program.roles.front().bodies.empty() ? 1 : program.roles.front().bodies.front().every;
+}
+
+}  // namespace
+
 bool runs(const Program& program, const Instruction& instruction, int micro_batch) {
   switch (instruction.when) {
     case When::Always:
       return true;
     case When::FirstMicroBatch:
-      return micro_batch % program.micro_batches == 0;
+      return micro_batch % program.micro_batches < copies_of(program);
     case When::LastMicroBatch:
-      return micro_batch % program.micro_batches == program.micro_batches - 1;
+      return micro_batch % program.micro_batches >= program.micro_batches - copies_of(program);
   }
   return true;
 }

@@ -60,7 +60,9 @@ void set_slots(Role& role, const ScheduleRow& schedule, const PipelineShape& sha
 /// Appends what the second copy does to what the first one does.
 class Merging {
  public:
-  Merging(Role first, Role second) : role_(std::move(first)), second_(std::move(second)) {}
+  /// `stages`: of the pipeline. The copy whose part lies deeper in the model is done first.
+  Merging(Role first, Role second, int stages)
+      : role_(std::move(first)), second_(std::move(second)), second_is_deeper_(2 * role_.stage < stages) {}
 
   Role merge() && {
     take_buffers();
@@ -137,12 +139,14 @@ class Merging {
     role_.bodies = std::move(ordered);
   }
 
-  /// New places of both copies' instructions, in joined_: what is sent, what is received, what is added.
+  /// New places of both copies' instructions, in joined_: what is sent, what is received, what is added. The deeper part's first: its sums
+  /// can be on their way while the other copy's last passes run, and the twin has them in the same order.
   std::array<std::vector<std::uint32_t>, 2> join_exchanges(std::vector<Instruction>& first, std::vector<Instruction>& second) {
     std::array<std::vector<std::uint32_t>, 2> places{std::vector<std::uint32_t>(first.size()), std::vector<std::uint32_t>(second.size())};
     const auto turn = [](const Instruction& i) { return i.kind == InstructionKind::Send ? 0 : i.kind == InstructionKind::Receive ? 1 : 2; };
     for (const int now : {0, 1, 2})
-      for (const std::size_t copy : {0U, 1U}) {
+      for (const bool deeper : {true, false}) {
+        const std::size_t copy = deeper == second_is_deeper_ ? 1 : 0;
         auto& list = copy == 0 ? first : second;
         for (std::size_t n = 0; n < list.size(); ++n) {
           if (turn(list[n]) != now) continue;
@@ -155,6 +159,7 @@ class Merging {
   }
 
   Role role_, second_;
+  bool second_is_deeper_;
   std::vector<Instruction> joined_;
   std::vector<bool> is_second_;
   const std::size_t buffers_ = role_.buffers.size(), kernels_ = role_.kernels.size(), attributes_ = role_.attributes.size(),
@@ -168,7 +173,7 @@ Role build_role(const LoweringContext& context, int stage, int rank) {
   const auto shape = pipeline_shape(context.plan, context.program.micro_batches);
   const auto& schedule = *context.pipeline.schedule;
   auto role = RoleBuilder(context, {stage, rank, 0}).build();
-  if (context.pipeline.copies > 1) role = Merging(std::move(role), RoleBuilder(context, {stage, rank, 1}).build()).merge();
+  if (context.pipeline.copies > 1) role = Merging(std::move(role), RoleBuilder(context, {stage, rank, 1}).build(), context.plan.pp).merge();
   role.delay = schedule.weight_versions(stage, shape) - 1;
   set_slots(role, schedule, shape);
   plan_memory(role, schedule.in_flight(stage, shape));
@@ -214,7 +219,8 @@ void RoleBuilder::add_up_with_twin() {
     add.after = {arrived[n].second};
     emit(exchange_, std::move(add));
   }
-  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
+  // With overlap replicas have added theirs up during the last backward passes: a sum of sums, whichever comes first.
+  for (std::size_t bucket = 0; bucket < buckets_.size() && !c_.plan.overlap; ++bucket)
     if (buckets_[bucket].missing == 0) reduce_bucket(bucket, update_);
 }
 

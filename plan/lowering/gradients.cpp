@@ -127,8 +127,21 @@ void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_
   // Of several chunks, and of both parts of a backward pass, the one that runs last: bodies are opened in that order.
   auto& last = buckets_[bucket].last;
   last = std::max(last, weights_.empty() ? body : weights_.front());
-  if (--buckets_[bucket].missing > 0 || has_twin()) return;
+  if (--buckets_[bucket].missing > 0 || (has_twin() && !c_.plan.overlap)) return;
   reduce_bucket(bucket, c_.plan.overlap ? last : update_);
+}
+
+/// overlap=off: gradients could be summed as soon as they are there, wherever that is written; the first sum of the update, and with it all
+/// that follow on its stream, waits for the end of the backward passes.
+void RoleBuilder::hold_sums_back() {
+  const auto last = weights_.empty() ? backward_.front() : weights_.front();
+  const auto& passes = role_.bodies[last].instructions;
+  const auto computed = std::find_if(passes.rbegin(), passes.rend(),
+                                     [](const Instruction& i) { return i.stream == Stream::Compute && i.when != When::FirstMicroBatch; });
+  if (computed == passes.rend()) return;
+  auto& updates = role_.bodies[update_].instructions;
+  const auto sum = std::find_if(updates.begin(), updates.end(), [](const Instruction& i) { return i.kind == InstructionKind::Collective; });
+  if (sum != updates.end()) sum->after.push_back({last, static_cast<std::uint32_t>(passes.rend() - computed - 1)});
 }
 
 void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {

@@ -47,7 +47,10 @@ Role RoleBuilder::build() && {
   lower_nodes();
   exchange_updated_parameters();
   emit_report();
-  if (c_.plan.overlap) prefetch_parameters(role_, c_.options.bucket_bytes);
+  if (c_.plan.overlap)
+    prefetch_parameters(role_, c_.options.bucket_bytes);
+  else
+    hold_sums_back();
   return std::move(role_);
 }
 

@@ -195,6 +195,7 @@ class RoleBuilder {
   [[nodiscard]] int dealt_out_conversion(graph::TensorId) const;
   void deal_out_gradient(int number, BufferIndex, std::uint16_t body);
   void reduce_bucket(std::size_t index, std::uint16_t body);
+  void hold_sums_back();
 
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);

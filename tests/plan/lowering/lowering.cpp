@@ -171,7 +171,38 @@ TEST_CASE("reductions overlap with the backward pass only when they may") {
       if (p.instruction->kind == InstructionKind::Collective &&
           program.role(0).buffers[p.instruction->outputs.front()].category == MemoryCategory::Gradients)
         CHECK((p.body->kind == BodyKind::Backward) == overlap);
+    if (overlap) continue;
+    // The first of them waits for the last kernel of the backward pass, so that no interpreter begins it earlier.
+    const auto& role = program.role(0);
+    const auto& updates = role.bodies.back().instructions;
+    const auto first =
+        std::find_if(updates.begin(), updates.end(), [](const Instruction& i) { return i.kind == InstructionKind::Collective; });
+    REQUIRE(first != updates.end());
+    CHECK(std::any_of(first->after.begin(), first->after.end(), [&](const Dependency& d) {
+      const auto& body = role.bodies[d.body];
+      return body.kind == BodyKind::Backward && std::none_of(body.instructions.begin() + d.instruction + 1, body.instructions.end(),
+                                                             [](const Instruction& i) { return i.stream == Stream::Compute; });
+    }));
   }
+}
+
+TEST_CASE("what replicas sum in the last micro-batch of a pipeline is complete by then, in both copies of a model too") {
+  const auto training = mlp(24);
+  for (const std::string schedule : {"1f1b", "zb-h1", "zb-v", "dualpipe", "dualpipe-v"})
+    for (const int samples : {1, 2, 3, 6}) {
+      const auto program = lowered(training, "dp=2,pp=2,micro_batch=" + std::to_string(samples) + ",schedule=" + schedule, 640);
+      std::size_t sums = 0;
+      for (const auto& role : program.roles)
+        for (std::size_t s = 0; s < role.slots.size(); ++s)
+          for (const auto& i : role.bodies[role.slots[s].body].instructions) {
+            if (i.when != When::LastMicroBatch || !runs(program, i, role.slots[s].micro_batch)) continue;
+            ++sums;
+            INFO(schedule << ", " << samples << " samples, slot " << s);
+            CHECK(std::none_of(role.slots.begin() + static_cast<std::ptrdiff_t>(s) + 1, role.slots.end(),
+                               [&](const Slot& later) { return later.body == role.slots[s].body; }));
+          }
+      CHECK(sums > 0);
+    }
 }
 
 TEST_CASE("BatchNormalization's sums are reduced in both passes") {
