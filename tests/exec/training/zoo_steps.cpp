@@ -128,7 +128,7 @@ TEST_CASE("experts that are all weighed alike are in balance, and training bring
     down.push_back(rehearsal.gradient(p));
     to_zero.push_back(is_gate ? rehearsal.value(p) : Values{});
   }
-  CHECK(rehearsal.loss_along(down, -1e-3) < uneven);
+  CHECK(rehearsal.loss_along(down, -1e-5) < uneven);  // so little that no token chooses another expert
   // Two layers, in each 3 experts: 3 x sum of shares / 3, and the shares add up to 1.
   CHECK(rehearsal.loss_along(to_zero, -1) == Approx(2).epsilon(1e-12));
 }
