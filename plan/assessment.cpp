@@ -111,6 +111,7 @@ Assessment assess(const Job& job, const Program& program, StepEvaluator& evaluat
   auto cost = evaluator.evaluate({program, costs, job.platform, job.model, keep_timeline});
   Assessment a;
   a.plan = program.plan;
+  a.platform = job.platform.name;
   a.ranks = program.ranks;
   a.step = cost.step;
   a.step_seconds = cost.total.interval();

@@ -30,6 +30,7 @@ struct Job {
 
 struct Assessment {
   Plan plan;
+  std::string platform;  ///< its name
   int ranks = 1;
   costmodel::Interval step_seconds;
   Seconds step;

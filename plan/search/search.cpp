@@ -1,62 +1,24 @@
 #include "plan/search/search.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
+#include <iterator>
 #include <limits>
 #include <set>
 
 #include "base/error.hpp"
 #include "plan/lowering/stages.hpp"
 #include "plan/schedules/schedule.hpp"
+#include "plan/search/ranking.hpp"
 
 namespace rehearsal::plan {
 namespace {
 
-constexpr std::array kObjectives{
-    ObjectiveRow{"time", "seconds of a step", [](const Assessment& a) { return a.step.value(); }, "time"},
-    ObjectiveRow{"energy", "joules of a step at the meter", [](const Assessment& a) { return a.cost.energy.value(); }, "energy"},
-    ObjectiveRow{"cost", "dollars of a step", [](const Assessment& a) { return a.cost.money.value(); }, "money"},
-    ObjectiveRow{"memory", "bytes of the fullest rank", [](const Assessment& a) { return static_cast<double>(a.memory_bytes); }, "memory"},
-};
-
-const ObjectiveRow& objective(const std::string& name) {
-  for (const auto& row : kObjectives)
-    if (row.name == name) return row;
-  throw BadInput("--objective", "\"" + name + "\" is unknown; use time, energy, cost, memory or pareto");
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-bool dominates(const Assessment& a, const Assessment& b) {
-  bool better = false;
-  for (const auto& row : kObjectives) {
-    if (row.value(a) > row.value(b)) return false;
-    better = better || row.value(a) < row.value(b);
-  }
-  return better;
-}
-
-/// The part of the step in which the plan loses most against the winner.
-std::string largest_loss(const Assessment& a, const Assessment& winner) {
-  const std::pair<const char*, double> parts[] = {
-      {"more computing per rank", a.breakdown.compute.value() - winner.breakdown.compute.value()},
-      {"exposed communication", a.breakdown.exposed_communication.value() - winner.breakdown.exposed_communication.value()},
-      {"pipeline bubble", a.breakdown.bubble.value() - winner.breakdown.bubble.value()},
-      {"optimizer", a.breakdown.optimizer.value() - winner.breakdown.optimizer.value()},
-  };
-  const auto most = std::max_element(std::begin(parts), std::end(parts), [](const auto& x, const auto& y) { return x.second < y.second; });
-  if (most->second <= 0) return "";
-  return ": " + to_text(Seconds(most->second)) + " a step more of " + most->first;
-}
-
-std::string why_not(const Assessment& a, const Assessment& winner, const ObjectiveRow& by) {
-  const double ratio = by.value(a) / by.value(winner);
-  char text[160];
-  std::snprintf(text, sizeof text, "%.1f %% more %.*s", 100 * (ratio - 1), static_cast<int>(by.unit.size()), by.unit.data());
-  return text + largest_loss(a, winner);
-}
-
-/// Assesses plans one by one and keeps account.
+/// Assesses the plans of one job one by one and keeps account.
 class Searching {
  public:
   Searching(const Job& job, const SearchOptions& options)
@@ -72,19 +34,18 @@ class Searching {
     try_all(enumerate_plans(job_, options), progress);
   }
 
-  SearchResult finish() && {
-    if (good_.empty())
-      throw Refusal("no plan can run: " +
-                    (nearest_.empty() ? (last_refusal_.empty() ? std::string("the space is empty") : last_refusal_) : nearest_));
-    options_.objective == "pareto" ? keep_front() : rank_by(objective(options_.objective));
-    result_.seconds = elapsed();
-    return std::move(result_);
+  /// Not ranked; empty when no plan can run.
+  [[nodiscard]] std::vector<Assessment> take_good() { return std::move(good_); }
+  /// How many plans were looked at and why others were not.
+  [[nodiscard]] const SearchResult& account() const { return result_; }
+  [[nodiscard]] std::string why_none() const {
+    if (!nearest_.empty()) return nearest_;
+    return last_refusal_.empty() ? "the space is empty" : last_refusal_;
   }
 
  private:
-  [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
   [[nodiscard]] bool over_budget() const {
-    return (options_.seconds && elapsed() > *options_.seconds) || (options_.plans && result_.searched >= *options_.plans);
+    return (options_.seconds && seconds_since(start_) > *options_.seconds) || (options_.plans && result_.searched >= *options_.plans);
   }
 
   void try_all(const std::vector<Plan>& plans, Progress& progress) {
@@ -228,23 +189,6 @@ class Searching {
     nearest_ = "the nearest is " + to_text(a.plan) + ", which " + shortage(a);
   }
 
-  void rank_by(const ObjectiveRow& by) {
-    std::stable_sort(good_.begin(), good_.end(), [&](const Assessment& a, const Assessment& b) { return by.value(a) < by.value(b); });
-    if (good_.size() > options_.top) good_.resize(std::max<std::size_t>(1, options_.top));
-    for (std::size_t i = 1; i < good_.size(); ++i) good_[i].why_not = why_not(good_[i], good_[0], by);
-    result_.plans = std::move(good_);
-  }
-
-  void keep_front() {
-    for (const auto& a : good_) {
-      const bool beaten = std::any_of(good_.begin(), good_.end(), [&](const Assessment& b) { return dominates(b, a); });
-      if (!beaten) result_.plans.push_back(a);
-    }
-    std::stable_sort(result_.plans.begin(), result_.plans.end(), [](const Assessment& a, const Assessment& b) { return a.step < b.step; });
-    for (std::size_t i = 1; i < result_.plans.size(); ++i)
-      result_.plans[i].why_not = "on the front: " + why_not(result_.plans[i], result_.plans[0], kObjectives[0]);
-  }
-
   const Job& job_;
   const SearchOptions& options_;
   std::unique_ptr<StepEvaluator> evaluator_;
@@ -262,15 +206,52 @@ class Searching {
   std::string nearest_, last_refusal_;
 };
 
+/// What is left of the budget, in equal parts for the jobs left.
+SearchOptions share_of_budget(SearchOptions options, std::int64_t searched, double seconds, std::size_t jobs_left) {
+  const auto parts = static_cast<std::int64_t>(jobs_left);
+  if (options.plans) options.plans = std::max<std::int64_t>(1, (*options.plans - searched) / parts);
+  if (options.seconds) options.seconds = std::max(0.0, (*options.seconds - seconds) / static_cast<double>(parts));
+  return options;
+}
+
 }  // namespace
 
-std::span<const ObjectiveRow> objective_table() { return kObjectives; }
+SearchResult search(std::span<const Job> jobs, const SearchOptions& options, Progress& progress) {
+  require_objective(options.objective);
+  const auto start = std::chrono::steady_clock::now();
+  SearchResult result;
+  result.exhausted = true;
+  std::vector<Assessment> good;
+  std::string why_none;
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const auto own = share_of_budget(options, result.searched, seconds_since(start), jobs.size() - j);
+    Searching searching(jobs[j], own);
+    searching.run(progress);
+    std::ranges::move(searching.take_good(), std::back_inserter(good));
+    why_none += (why_none.empty() ? "" : "; ") + (jobs.size() > 1 ? jobs[j].platform.name + ": " : "") + searching.why_none();
+    const auto& account = searching.account();
+    result.searched += account.searched;
+    for (const auto& [reason, count] : account.pruned) result.pruned[reason] += count;
+    result.exhausted = result.exhausted && account.exhausted;
+  }
+  if (good.empty()) throw Refusal("no plan can run: " + why_none);
+  result.plans = ranked(std::move(good), options.objective, options.top);
+  result.seconds = seconds_since(start);
+  return result;
+}
 
 SearchResult search(const Job& job, const SearchOptions& options, Progress& progress) {
-  if (options.objective != "pareto") (void)objective(options.objective);
-  Searching searching(job, options);
-  searching.run(progress);
-  return std::move(searching).finish();
+  return search(std::span(&job, 1), options, progress);
+}
+
+Plan with_best_values(const Job& job, const Plan& plan) {
+  SearchOptions options;
+  options.fixed = plan;
+  options.free = plan.searched;
+  options.splits_samples = true;
+  options.top = 1;
+  Progress silent;
+  return search(job, options, silent).plans.front().plan;
 }
 
 }  // namespace rehearsal::plan

@@ -47,8 +47,12 @@ struct SearchResult {
   double seconds = 0;
 };
 
+/// Jobs of several platforms are a choice of hardware: their plans are ranked together, the budget is shared out equally.
 /// Throws Refusal when no plan can run, saying which came nearest and by how much it fails.
+[[nodiscard]] SearchResult search(std::span<const Job>, const SearchOptions&, Progress&);
 [[nodiscard]] SearchResult search(const Job&, const SearchOptions&, Progress&);
+/// The plan with the best value for every key that is `auto` in it, the others as they are. Throws as search() does.
+[[nodiscard]] Plan with_best_values(const Job&, const Plan&);
 
 /// All plans of the space, in a fixed order: those of most ranks first. Throws BadInput when a key is free that cannot be searched.
 [[nodiscard]] std::vector<Plan> enumerate_plans(const Job&, const SearchOptions&);

@@ -233,3 +233,42 @@ TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
   options.objective = "beauty";
   CHECK_THROWS_WITH(search(setting.job(), options, progress), contains("beauty"));
 }
+
+TEST_CASE("several platforms are one choice, and share the budget") {
+  const Setting here;
+  Setting there;
+  there.platform = platforms::with_devices(platforms::load("dgx-h100"), 4);
+  there.model = costmodel::CostModel(platforms::device_of(there.platform, 0), {}, costmodel::profile("rehearse"), "f32");
+  const std::vector<Job> jobs{here.job(), there.job()};
+  SearchOptions options;
+  options.top = 10000;
+  Progress progress;
+  const auto both = search(jobs, options, progress);
+  const auto first = search(jobs[0], options, progress), second = search(jobs[1], options, progress);
+  CHECK(both.plans.size() == first.plans.size() + second.plans.size());
+  CHECK(both.searched == first.searched + second.searched);
+  CHECK(both.plans.front().platform == "dgx-h100");
+  CHECK(both.plans.front().step == second.plans.front().step);
+  const auto best_here = std::ranges::find_if(both.plans, [](const Assessment& a) { return a.platform == "dgx-a100"; });
+  REQUIRE(best_here != both.plans.end());
+  CHECK(best_here->step == first.plans.front().step);
+  CHECK_THAT(best_here->why_not, contains("% more time"));
+  options.plans = 9;  // four on the first, the other five on the second
+  const auto some = search(jobs, options, progress);
+  CHECK(some.searched == 9);
+  CHECK_FALSE(some.exhausted);
+  CHECK(std::ranges::count_if(some.plans, [](const Assessment& a) { return a.platform == "dgx-a100"; }) == 4);
+}
+
+TEST_CASE("auto is the quickest value of one key, the others stay") {
+  const Setting setting;
+  const auto job = setting.job();
+  const auto evaluator = closed_form_evaluator();
+  const auto best = with_best_values(job, parse_plan("dp=2,tp=2,zero=auto"));
+  CHECK(best.searched.empty());
+  CHECK(best.dp == 2);
+  CHECK(best.tp == 2);
+  for (const int zero : {0, 1, 2, 3})
+    CHECK(assess(job, best, *evaluator).step <= assess(job, parse_plan("dp=2,tp=2,zero=" + std::to_string(zero)), *evaluator).step);
+  CHECK_THROWS_WITH(with_best_values(job, parse_plan("dp=4,compression=auto")), contains("compression"));
+}
