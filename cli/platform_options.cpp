@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "exec/kernels/cpu_backend.hpp"
+#include "plan/search/search.hpp"
 #include "platforms/catalog.hpp"
 
 namespace rehearsal::cli {
@@ -27,7 +28,11 @@ platforms::Platform load_platform(const PlatformOptions& o) {
 }
 
 void PlatformOptions::add_to(CLI::App& app) {
-  app.add_option("--platform", platform, "a platform file, or a name of the catalogue (rehearse platform list)")->required();
+  app.add_option("--platform", platform, kPlatformHelp)->required();
+  add_without_platform_to(app);
+}
+
+void PlatformOptions::add_without_platform_to(CLI::App& app) {
   app.add_option("--nodes", nodes, "how many nodes of it");
   app.add_option("--devices", devices, "how many devices of it");
   app.add_option("--machine", machine, "measurements: machine.json as calibrate and learn write it");
@@ -55,11 +60,11 @@ plan::Plan JobSetup::plan(const PlatformOptions& o, plan::StepEvaluator& evaluat
     sentence = "no --plan: data parallel over all devices with the largest micro-batch that fits";
     return plan::default_plan(job(), evaluator);
   }
-  const auto file = plan_argument(o.plan);
-  if (!file.context.model_hash.empty() && file.context.model_hash != training_.graph.hash())
-    throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) +
-                               "), not for this one; search again");
-  return file.plan;
+  auto given = plan_for(o.plan, training_);
+  if (given.searched.empty()) return given;
+  auto best = plan::with_best_values(job(), given);
+  sentence = "auto: " + plan::to_text(best) + " is the quickest";
+  return best;
 }
 
 nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
@@ -74,6 +79,22 @@ plan::PlanFile plan_argument(const std::string& text) {
   const bool is_file = text.size() > 5 && text.ends_with(".json");
   if (is_file || (text.find('=') == std::string::npos && std::filesystem::exists(text))) return plan::read_plan_file(text);
   return {plan::parse_plan(text), {}};
+}
+
+plan::Plan plan_for(const std::string& text, const graph::TrainingGraph& training) {
+  const auto file = plan_argument(text);
+  const auto& made_for = file.context;
+  if (!made_for.model_hash.empty() && made_for.model_hash != training.graph.hash())
+    throw BadInput(text, "was made for another training, of model " + made_for.model + " with batch " + std::to_string(made_for.batch) +
+                             ": give the flags of model, loss and optimizer with which it was searched, or search again");
+  return file.plan;
+}
+
+void take_context(ModelOptions& o, const plan::PlanContext& context) {
+  o.model = context.model;
+  if (!o.batch && context.batch > 0) o.batch = context.batch;
+  if (o.loss.empty() && context.loss != "auto") o.loss = context.loss;
+  if (o.dtype == ModelOptions{}.dtype) o.dtype = std::string(name(context.dtype));
 }
 
 }  // namespace rehearsal::cli

@@ -12,11 +12,15 @@
 
 namespace rehearsal::cli {
 
+inline constexpr const char* kPlatformHelp = "a platform file, or a name of the catalogue (rehearse platform list)";
+
 struct PlatformOptions {
   std::string platform, machine, framework = "rehearse", plan;
   std::optional<std::int64_t> nodes, devices;
 
   void add_to(CLI::App&);
+  /// All but --platform, for commands that take several.
+  void add_without_platform_to(CLI::App&);
 };
 
 /// The platform that the options name, with as many nodes or devices as they say.
@@ -31,7 +35,8 @@ class JobSetup {
   [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
   [[nodiscard]] const costmodel::CostModel& model() const { return *model_; }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
-  /// The plan given by --plan (text or file), or the default one; the sentence says which.
+  /// The plan given by --plan (text or file), with the quickest value of what it leaves to "auto", or the default one; the sentence says
+  /// which.
   [[nodiscard]] plan::Plan plan(const PlatformOptions&, plan::StepEvaluator&, std::string& sentence) const;
   [[nodiscard]] plan::PlanContext context(const ModelOptions&) const;
   /// The keys with which the results of all three begin.
@@ -49,5 +54,9 @@ class JobSetup {
 
 /// A plan by compact text or by file name (ending in .json, or an existing file).
 [[nodiscard]] plan::PlanFile plan_argument(const std::string& text);
+/// The same, which must have been made for this training when it names one. Throws BadInput.
+[[nodiscard]] plan::Plan plan_for(const std::string& text, const graph::TrainingGraph&);
+/// A file of a plan or Program stands for the model, batch, loss and type that it was made for; flags stand over it.
+void take_context(ModelOptions&, const plan::PlanContext&);
 
 }  // namespace rehearsal::cli

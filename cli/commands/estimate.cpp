@@ -48,6 +48,8 @@ int estimate_framework(const Options& o, const costmodel::FrameworkProfile& fram
     if (!terminal.json()) terminal.warn("no --plan: data parallel over all devices");
   } else {
     chosen = plan_argument(o.platform.plan).plan;
+    if (!chosen.searched.empty())
+      throw BadInput("--plan " + o.platform.plan, chosen.searched.front() + "=auto is not searched with --framework; give a value");
   }
   if (chosen.ranks() > devices)
     throw BadInput("--plan " + o.platform.plan,

@@ -122,13 +122,15 @@ void print_explanation(const Options& o, const JobSetup& setup, const plan::Prog
 
 int explain(const Options& given, Terminal& terminal) {
   auto o = given;
-  const auto file = plan_argument(o.plan);
-  if (o.model.model.empty()) o.model.model = file.context.model;
+  if (o.model.model.empty()) take_context(o.model, plan_argument(o.plan).context);
   if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
-  if (!o.model.batch && file.context.batch > 0) o.model.batch = file.context.batch;
   o.platform.plan = o.plan;
   const JobSetup setup(o.model, o.platform);
-  const auto program = plan::lower_or_say_all(setup.job(), file.plan);
+  const auto evaluator = plan::closed_form_evaluator();
+  std::string sentence;
+  const auto plan = setup.plan(o.platform, *evaluator, sentence);
+  if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
+  const auto program = plan::lower_or_say_all(setup.job(), plan);
   if (!o.json.empty()) plan::write_program_file(o.json, program, setup.training().graph, setup.context(o.model));
   if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.training().graph));
   if (!o.program) {

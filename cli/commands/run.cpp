@@ -55,17 +55,14 @@ class Metrics {
   std::ofstream file_;
 };
 
-/// `rehearse run plan.json`: the plan file stands for the model, batch, loss and type that it was made for; flags stand over it.
+/// `rehearse run plan.json`: the plan file names the model.
 void take_model_of_plan(Options& o) {
   const auto& path = o.model.model;
   if (!o.plan.empty() || !path.ends_with(".json")) return;
   const auto context = plan::read_plan_file(path).context;
   if (context.model.empty()) throw BadInput(path, "names no model; write rehearse run MODEL --plan " + path);
   o.plan = path;
-  o.model.model = context.model;
-  if (!o.model.batch && context.batch > 0) o.model.batch = context.batch;
-  if (o.model.loss.empty()) o.model.loss = context.loss;
-  if (o.model.dtype == ModelOptions{}.dtype) o.model.dtype = std::string(name(context.dtype));
+  take_context(o.model, context);
 }
 
 plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int ranks) {
@@ -74,11 +71,7 @@ plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int r
     plan.dp = ranks;
     return plan;
   }
-  const auto file = plan_argument(o.plan);
-  if (!file.context.model_hash.empty() && file.context.model_hash != training.graph.hash())
-    throw BadInput(o.plan, "was made for model " + file.context.model + " (batch " + std::to_string(file.context.batch) +
-                               "), not for this one; search again");
-  return file.plan;
+  return plan_for(o.plan, training);
 }
 
 std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64_t batch) {

@@ -1,6 +1,9 @@
 #include "plan/search/search.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -17,7 +20,8 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  PlatformOptions platform;
+  PlatformOptions platform;            ///< what holds for all `platforms`
+  std::vector<std::string> platforms;  ///< a choice of hardware
   std::string objective = "time", budget, output;
   std::size_t top = 5;
 };
@@ -36,10 +40,22 @@ void set_budget(const std::string& text, plan::SearchOptions& options) {
     throw BadInput("--budget " + text, "write a time such as 30s, or a count such as 2000plans");
 }
 
-int search(const Options& o, Terminal& terminal) {
-  if (!o.output.empty()) require_place(o.output);
-  const JobSetup setup(o.model, o.platform);
-  for (const auto& w : setup.warnings()) terminal.warn(w);
+/// One job for each platform.
+std::vector<std::unique_ptr<JobSetup>> setups_of(const Options& o, Terminal& terminal) {
+  std::vector<std::unique_ptr<JobSetup>> setups;
+  for (const auto& platform : o.platforms) {
+    auto on = o.platform;
+    on.platform = platform;
+    setups.push_back(std::make_unique<JobSetup>(o.model, on));
+    for (const auto& earlier : std::span(setups).first(setups.size() - 1))
+      if (earlier->platform().name == setups.back()->platform().name)
+        throw BadInput("--platform " + platform, "has the name of another one, " + earlier->platform().name);
+  }
+  for (const auto& w : setups.front()->warnings()) terminal.warn(w);
+  return setups;
+}
+
+plan::SearchOptions search_options(const Options& o) {
   plan::SearchOptions options;
   options.objective = o.objective;
   options.top = o.top;
@@ -50,13 +66,23 @@ int search(const Options& o, Terminal& terminal) {
     options.free = options.fixed.searched;
     options.splits_samples = true;
   }
+  return options;
+}
+
+int search(const Options& o, Terminal& terminal) {
+  if (!o.output.empty()) require_place(o.output);
+  const auto setups = setups_of(o, terminal);
+  std::vector<plan::Job> jobs;
+  for (const auto& setup : setups) jobs.push_back(setup->job());
   const auto progress = terminal.progress("searching");
-  const auto found = plan::search(setup.job(), options, *progress);
-  auto result = setup.heading(o.model);
+  const auto found = plan::search(jobs, search_options(o), *progress);
+  const auto& winner = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == found.plans.front().platform; });
+  auto result = winner.heading(o.model);
   result["objective"] = o.objective;
   auto plans = nlohmann::ordered_json::array();
   for (const auto& a : found.plans) {
     auto entry = to_json(a, 1);
+    entry["platform"] = a.platform;
     entry["why_not"] = a.why_not;
     plans.push_back(std::move(entry));
   }
@@ -66,7 +92,7 @@ int search(const Options& o, Terminal& terminal) {
   result["exhausted"] = found.exhausted;
   result["seconds"] = found.seconds;
   if (!o.output.empty()) {
-    plan::write_plan_file(o.output, {found.plans.front().plan, setup.context(o.model)});
+    plan::write_plan_file(o.output, {found.plans.front().plan, winner.context(o.model)});
     result["written"] = o.output;
   }
   terminal.print(result);
@@ -78,7 +104,8 @@ int search(const Options& o, Terminal& terminal) {
 Action add_search(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->model.add_to(app);
-  o->platform.add_to(app);
+  app.add_option("--platform", o->platforms, std::string(kPlatformHelp) + "; several are a choice of hardware")->required();
+  o->platform.add_without_platform_to(app);
   app.add_option("--objective", o->objective, "time, energy, cost, memory or pareto");
   app.add_option("--budget", o->budget, "30s, or 2000plans to be reproducible");
   app.add_option("--top", o->top, "plans to show")->check(CLI::Range(1, 1000));

@@ -47,10 +47,7 @@ Options with_model_of_program(Options o) {
   const auto heading = plan::read_program_heading(o.program);
   if (o.model.batch && *o.model.batch != heading.context.batch)
     throw BadInput("--batch " + std::to_string(*o.model.batch), "the Program is for a batch of " + std::to_string(heading.context.batch));
-  o.model.model = heading.context.model;
-  o.model.batch = heading.context.batch;
-  if (o.model.loss.empty() && heading.context.loss != "auto") o.model.loss = heading.context.loss;
-  if (o.model.dtype == ModelOptions{}.dtype) o.model.dtype = std::string(name(heading.context.dtype));
+  take_context(o.model, heading.context);
   return o;
 }
 
