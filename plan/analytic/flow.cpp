@@ -50,8 +50,11 @@ Flow::Flow(const graph::Graph& g) : graph_(&g), marks_(g.tensors().size()), read
   while (forward < g.nodes().size() && g.nodes()[forward].phase == graph::Phase::Forward) ++forward;
   roles_.assign(forward, MatmulRole::None);
   core_of_.assign(forward, -1);
+  steps_of_.assign(forward, 0);
+  in_cell_.assign(forward, false);
   mark_origins();
   find_cores();
+  find_recurrences();
   find_splits();
 }
 
@@ -154,6 +157,67 @@ void Flow::follow_core(std::size_t softmax) {
   core.second_product = members.back();
   for (const auto m : members) core_of_[m] = static_cast<int>(cores_.size());
   cores_.push_back(core);
+}
+
+namespace {
+constexpr std::size_t kAnywhere = ~std::size_t{0};
+}
+
+/// Forward nodes that made an operand of a node, or that read its results.
+std::vector<std::size_t> Flow::neighbours(std::size_t node, bool backwards) const {
+  const auto& at = graph_->nodes()[node];
+  std::vector<std::size_t> result;
+  if (backwards) {
+    for (const auto t : at.inputs)
+      if (t != TensorId::None && activation(t) && (*graph_)[t].producer != graph::NodeId::None)
+        result.push_back(graph::index((*graph_)[t].producer));
+    return result;
+  }
+  for (const auto t : at.outputs)
+    for (const auto reader : consumers_[graph::index(t)])
+      if ((*graph_)[reader].phase == graph::Phase::Forward) result.push_back(graph::index(reader));
+  return result;
+}
+
+/// Marks what is reached from a product through element-wise operators and cuts alone, if `target` is among it. Whether it is.
+bool Flow::mark_cell(std::size_t product, std::size_t target, bool backwards) {
+  std::vector<std::size_t> open{product};
+  std::set<std::size_t> seen{product};
+  bool met = target == kAnywhere;
+  while (!open.empty()) {
+    const auto at = open.back();
+    open.pop_back();
+    for (const auto n : neighbours(at, backwards)) {
+      const auto& other = graph_->nodes()[n];
+      met |= n == target;
+      const bool inside = family(other) == CostFamily::Elementwise || is_view(other) || op_name(other) == "Split";
+      if (inside && seen.insert(n).second) open.push_back(n);
+    }
+  }
+  seen.erase(product);
+  if (met)
+    for (const auto n : seen) in_cell_[n] = true;
+  return met;
+}
+
+void Flow::find_recurrences() {
+  for (std::size_t t = 0; t < marks_.size(); ++t) {
+    if (graph_->tensors()[t].role != graph::Role::Parameter || consumers_[t].size() < 2) continue;
+    std::vector<std::size_t> products;
+    for (const auto reader : consumers_[t]) {
+      const auto& node = (*graph_)[reader];
+      if (node.phase == graph::Phase::Forward && weight_product(*this, node) && graph::index(node.inputs[1]) == t)
+        products.push_back(graph::index(reader));
+    }
+    std::sort(products.begin(), products.end());
+    if (products.size() < 2 || !mark_cell(products[1], products[0], true)) continue;
+    first_steps_.insert(products[0]);
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      steps_of_[products[i]] = static_cast<int>(products.size());
+      mark_cell(products[i], kAnywhere, true);
+      mark_cell(products[i], kAnywhere, false);
+    }
+  }
 }
 
 /// Walks back from the operand of a product until products with weights end every branch. False: something needs whole features.

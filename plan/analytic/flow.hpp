@@ -3,6 +3,7 @@
 // flow, what tensor parallelism splits, and which nodes are the core of an attention.
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -41,6 +42,12 @@ class Flow {
   [[nodiscard]] const std::vector<AttentionCore>& cores() const { return cores_; }
   /// Whether a node is part of an attention core, and of which one (index into cores()); -1: none.
   [[nodiscard]] int core_of(std::size_t node) const { return core_of_[node]; }
+  /// Steps of the recurrent layer that a product with a shared weight is one of; 0: of none. An LSTM unrolled over time multiplies its
+  /// state with one weight again and again, with nothing but element-wise operators between.
+  [[nodiscard]] int steps_of(std::size_t product) const { return steps_of_[product]; }
+  [[nodiscard]] bool first_step(std::size_t product) const { return first_steps_.contains(product); }
+  /// Whether a node belongs to the cell of a recurrent layer, which libraries run as one kernel a step (Appleyard et al. 2016).
+  [[nodiscard]] bool in_cell(std::size_t node) const { return in_cell_[node]; }
   [[nodiscard]] bool has_convolution() const { return has_convolution_; }
   [[nodiscard]] bool has_dropout() const { return has_dropout_; }
   [[nodiscard]] std::size_t forward_nodes() const { return roles_.size(); }
@@ -52,6 +59,9 @@ class Flow {
   void mark_origins();
   void find_cores();
   void follow_core(std::size_t softmax);
+  void find_recurrences();
+  [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
+  bool mark_cell(std::size_t product, std::size_t target, bool backwards);
   void find_splits();
   bool collect_region(graph::TensorId from, std::vector<graph::TensorId>& region, std::vector<std::size_t>& columns) const;
 
@@ -59,7 +69,9 @@ class Flow {
   std::vector<std::uint8_t> marks_;
   std::vector<int> readers_;
   std::vector<MatmulRole> roles_;
-  std::vector<int> core_of_;
+  std::vector<int> core_of_, steps_of_;
+  std::vector<bool> in_cell_;
+  std::set<std::size_t> first_steps_;
   std::vector<AttentionCore> cores_;
   std::vector<std::vector<graph::NodeId>> consumers_;
   bool has_convolution_ = false, has_dropout_ = false;

@@ -34,6 +34,7 @@ void RowCollector::add(std::size_t n) {
   const auto& node = s_.graph.nodes()[n];
   const auto& schema = graph::schema(node);
   if (node.outputs.empty() || !s_.flow.activation(node.outputs.front())) return;
+  if (s_.flow.in_cell(n)) return keep_operands(node);
   const int core = s_.flow.core_of(n);
   if (schema.family <= CostFamily::MatMul)
     part_.flops += graph::work_of(schema, graph::NodeTypes(s_.graph, node).view()).flops.value() * (core >= 0 ? s_.job.plan.cp : 1);
@@ -79,6 +80,8 @@ void RowCollector::product(RateKind kind, const MatmulShape& shape, bool data_gr
   const double overhead = p.fill_share * (kind == RateKind::Matmul ? costmodel::kDenseLoopOverhead : costmodel::kShortLoopOverhead);
   const double bytes = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.batch * p.element_bytes;
   const auto row = [&](double m, double n, double k) {
+    // A product with a vector reads its matrix once and needs no matrix units.
+    if (std::min({shape.m, shape.n, shape.k}) <= 1) return costmodel::KernelRow{RateKind::Elementwise, 0, bytes, 1, 1};
     const auto s = costmodel::aligned({std::max(1.0, m), std::max(1.0, n), std::max(1.0, k), shape.batch}, p.element_bytes, p.matrix_units);
     return costmodel::KernelRow{kind, costmodel::quantised_flops(s, s_.job.device().compute_units, overhead), bytes, 1, 1};
   };
@@ -98,10 +101,15 @@ void RowCollector::matmul(const graph::Node& node, std::size_t n) {
   const double t = s_.job.plan.tp, k = static_cast<double>(a.back()), width = static_cast<double>(y.back());
   const auto& w = s_.graph[node.inputs[1]].type.shape;
   const double experts = w.size() > 2 ? product_of(w, 0, w.size() - 2) : 1;
-  MatmulShape shape{static_cast<double>(graph::element_count(y)) / width / experts, width, k, std::max(1.0, experts / s_.job.plan.ep)};
+  // Fewer experts on a rank, and to each the tokens of all ranks that share them.
+  const double here = std::max(1.0, experts / s_.job.plan.ep);
+  MatmulShape shape{static_cast<double>(graph::element_count(y)) / width / here, width, k, here};
   if (role == MatmulRole::ColumnSplit) shape.n = std::ceil(shape.n / t);
   if (role == MatmulRole::RowSplit) shape.k = std::ceil(shape.k / t);
-  if (experts > 1) part_.experts_bytes = std::max(part_.experts_bytes, static_cast<double>(graph::element_count(a)) * element_bytes());
+  // What the first product of the experts reads is what was sent to them; under sequence parallelism every rank sends its own tokens.
+  if (experts > 1 && part_.experts_bytes <= 0)
+    part_.experts_bytes = static_cast<double>(graph::element_count(a)) * element_bytes() / (s_.job.plan.sequence_parallel ? t : 1);
+  if (s_.flow.steps_of(n) > 0) return recurrent_step(shape, n);
   const bool trained = s_.job.plan.trained_share >= 1;
   product(RateKind::Matmul, shape, s_.flow.gradient(node.inputs[0]), trained);
   part_.last_matmul = part_.forward.back();
@@ -110,6 +118,23 @@ void RowCollector::matmul(const graph::Node& node, std::size_t n) {
     part_.reduction_bytes = static_cast<double>(graph::element_count(y)) * element_bytes();
   }
   if (node.inputs.size() > 2 && node.inputs[2] != TensorId::None) bias(node);
+}
+
+/// A step of a recurrent layer as libraries run it: the product with the state, then the cell as one kernel that reads the gates of input
+/// and state, and reads and writes the state; the gradient of the weight is one product over all steps (Appleyard et al. 2016). The
+/// library issues its kernels itself, several times quicker than a framework.
+void RowCollector::recurrent_step(const MatmulShape& shape, std::size_t n) {
+  constexpr double kLibraryLaunch = 0.3, kCellPasses = 4;
+  product(RateKind::Matmul, shape, true, false);
+  const double cell = kCellPasses * shape.m * shape.n * element_bytes();
+  for (auto* rows : {&part_.forward, &part_.backward}) {
+    rows->back().launches = kLibraryLaunch;
+    rows->push_back({RateKind::Elementwise, 0, cell, 1, kLibraryLaunch});
+  }
+  if (!s_.flow.first_step(n)) return;
+  RowCollector::product(RateKind::Matmul, {shape.k, shape.n, shape.m * s_.flow.steps_of(n), 1}, false, false);
+  part_.backward.push_back(part_.forward.back());
+  part_.forward.pop_back();
 }
 
 /// A product of two activations: of attention, or any other.

@@ -29,6 +29,7 @@ class RowCollector {
     double bytes = 0, launches = 1;
   };
   void matmul(const graph::Node&, std::size_t n);
+  void recurrent_step(const costmodel::MatmulShape&, std::size_t n);
   void attention_product(const graph::Node&);
   void fused_attention(const AttentionCore&);
   void scores(const AttentionCore&);

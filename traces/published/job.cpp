@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <regex>
 
 #include "base/error.hpp"
+#include "traces/published/known_models.hpp"
 
 namespace rehearsal::traces::published {
 namespace {
@@ -81,7 +81,10 @@ void set_batches(const Record& r, RecordJob& job) {
   if (mb <= 0 && local > 0) mb = local / p.pp;  // as many micro-batches as stages
   if (mb <= 0) {
     const double replica = gb / p.dp;
-    const double few = p.pp == 1 && !job.framework->checkpoints_stages ? 4 : 1;
+    constexpr double kFewTokens = 8192;
+    const double few = p.pp > 1 || job.framework->checkpoints_stages ? 1
+                       : job.model.seq > 0                           ? std::max(4.0, kFewTokens / job.model.seq)
+                                                                     : 4;
     mb = ga > 0 ? replica / ga : job.model.sequence ? std::min(replica, few) : replica;
     if (ga <= 0 && job.model.sequence) job.assumed.push_back("micro-batch");
   }
@@ -99,12 +102,33 @@ void set_batches(const Record& r, RecordJob& job) {
   job.tokens = job.model.sequence ? gb * job.model.seq : 0;
 }
 
+/// Beginnings of what authors write, the more special ones first.
 Recompute recompute_of(const Record& r) {
-  const auto text = r.plan.text("recompute");
-  if (text.starts_with("full-except")) return Recompute::FullExceptLast;
-  if (text.starts_with("full")) return Recompute::Full;
-  if (text.starts_with("selective-op")) return Recompute::SelectiveOps;
-  return text.starts_with("selective") ? Recompute::Selective : Recompute::None;
+  struct Row {
+    std::string_view beginning;
+    Recompute kind;
+  };
+  constexpr Row kRows[] = {{"full-except", Recompute::FullExceptLast},
+                           {"selective-op", Recompute::SelectiveOps},
+                           {"selective", Recompute::Selective},
+                           {"core", Recompute::Selective},
+                           {"attention", Recompute::Selective},
+                           {"full", Recompute::Full},
+                           {"true", Recompute::Full},
+                           {"yes", Recompute::Full},
+                           {"on", Recompute::Full},
+                           {"1", Recompute::Full},
+                           {"all", Recompute::Full},
+                           {"block", Recompute::Full},
+                           {"layer", Recompute::Full},
+                           {"uniform", Recompute::Full},
+                           {"activation", Recompute::Full},
+                           {"gradient", Recompute::Full},
+                           {"checkpoint", Recompute::Full}};
+  const auto text = dashed(r.plan.text("recompute"));
+  const auto* row =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& candidate) { return text.starts_with(candidate.beginning); });
+  return row == std::end(kRows) ? Recompute::None : row->kind;
 }
 
 int interleave_of(const Record& r, const RecordJob& job) {
@@ -118,27 +142,37 @@ int interleave_of(const Record& r, const RecordJob& job) {
   return tuned ? std::clamp(most, 1, 8) : 1;
 }
 
+/// The stage of ZeRO: a number in the text, or what the text means; where nothing is said, what the sharding strategy of FSDP means.
 int zero_of(const Record& r) {
+  constexpr int kMost = 3;
+  if (const auto stage = r.plan.number("zero")) return static_cast<int>(std::clamp<double>(*stage, 0, kMost));
   const auto text = r.plan.text("zero");
-  if (text.empty()) return 0;
-  if (const auto stage = r.plan.number("zero")) return static_cast<int>(std::clamp(*stage, 0.0, 3.0));
-  return 3;
+  if (const auto digit = text.find_first_of("0123"); digit != std::string::npos) return text[digit] - '0';
+  if (holds_any(text, {"no", "off", "false"}) && !holds_any(text, {"offload", "not stated"})) return 0;
+  if (!text.empty()) return kMost;
+  return holds_any(dashed(r.plan.text("sharding")), {"full", "hybrid", "hsdp", "fsdp", "grad-op"}) ? kMost : 0;
+}
+
+/// Arithmetic that nobody trains in, or that no peak of the catalogue is for.
+void refuse_precision(const std::string& text) {
+  if (holds_any(text, {"64", "double", "int8", "int4"}))
+    throw Refusal("plan.precision: '" + text + "' is none of fp32, tf32, fp16, bf16, amp, fp8");
 }
 
 std::string precision_text(const Record& r, const RecordJob& job) {
-  auto text = r.plan.text("precision");
-  if (text.starts_with("fp32/tf32")) return "tf32";
-  if (text.starts_with("fp32"))
-    // PyTorch computes convolutions in tf32 where the device can, unless told otherwise; "not stated" leaves that default.
-    return text.size() > 4 && job.framework->launch == costmodel::LaunchMode::Eager &&
-                   job.machine.platform.nodes.front().device.peak("tf32")
-               ? "tf32"
-               : "fp32";
-  if (!text.empty()) return text;
+  const auto text = r.plan.text("precision");
   const auto& usual = job.framework->default_precision;
-  if (usual == "narrowest")
-    return job.model.sequence && !job.model.encoder && job.machine.platform.nodes.front().device.peak("fp8") ? "fp8" : "amp";
-  return !usual.empty() ? usual : job.model.sequence ? "bf16" : "fp32";
+  const auto& device = job.machine.platform.nodes.front().device;
+  refuse_precision(text);
+  if (text.empty() && usual == "narrowest") return job.model.sequence && !job.model.encoder && device.peak("fp8") ? "fp8" : "amp";
+  if (text.empty() && !usual.empty()) return usual;
+  if (text.empty() && job.model.sequence) return "bf16";
+  if (text.starts_with("fp32/tf32")) return "tf32";
+  if (text.starts_with("fp32") || text.empty())
+    // PyTorch computes convolutions in tf32 where the device can, unless told otherwise; "not stated" leaves that default.
+    return text.size() != 4 && job.framework->launch == costmodel::LaunchMode::Eager && device.peak("tf32") ? "tf32" : "fp32";
+  if (holds(text, "half")) return "fp16";
+  return holds(text, "fp4") ? "fp8" : text;  // 4-bit products are not in the catalogue; fp8 is nearest
 }
 
 std::string optimizer_of(const Record& r, const RecordJob& job) {
@@ -217,15 +251,13 @@ const FrameworkProfile& release_for(const FrameworkProfile& profile, const platf
 std::shared_ptr<const FrameworkProfile> adjusted(const Record& r, const FrameworkProfile& profile) {
   auto own = std::make_shared<FrameworkProfile>(profile);
   const auto attention = r.model.text("attn"), compiler = r.plan.text("compiler");
-  const auto any = [](const std::string& text, std::initializer_list<const char*> marks) {
-    return std::any_of(marks.begin(), marks.end(), [&](const char* mark) { return holds(text, mark); });
-  };
-  if (any(attention, {"flash", "fused", "xformers", "sdpa", "efficient", "triton", "cudnn"}))
+  if (holds_any(attention, {"flash", "fused", "xformers", "sdpa", "efficient", "triton", "cudnn"}))
     own->attention = std::max(own->attention, costmodel::AttentionKernel::Flash), own->attention_needs_hopper = false;
-  else if (any(attention, {"torch", "plain", "eager", "math", "naive", "vanilla"}))
+  else if (holds_any(attention, {"torch", "plain", "eager", "math", "naive", "vanilla"}))
     own->attention = costmodel::AttentionKernel::Plain;
-  if (any(compiler, {"compile", "inductor", "xla", "jit"})) own->elementwise_fusion = own->normalization_fusion = 2;
-  if (any(compiler, {"eager"})) own->elementwise_fusion = std::min(own->elementwise_fusion, 1);
+  if (holds_any(compiler, {"compile", "inductor", "xla", "jit"}) || holds_any(r.plan.text("framework"), {"compile", "inductor"}))
+    own->elementwise_fusion = own->normalization_fusion = 2;
+  if (holds_any(compiler, {"eager"})) own->elementwise_fusion = std::min(own->elementwise_fusion, 1);
   return own;
 }
 
@@ -267,11 +299,12 @@ RecordJob job_of(const Record& r) {
   set_degrees(r, job);
   set_batches(r, job);
   set_modes(r, job);
-  if (job.model.sequence && !job.model.values.contains("enc_seq")) set_length(r, job);
+  if (job.model.sequence && job.model.values.contains("seq")) set_length(r, job);
   job.power_limit = job.machine.power_limit;
   if (!job.machine.device_known) job.assumed.push_back("device");
   if (!choice.named) job.assumed.push_back("framework");
   if (!job.machine.network_known) job.assumed.push_back("network");
+  if (job.model.shape_assumed) job.assumed.push_back("shape");
   if (!r.complete) job.assumed.push_back("record");
   return job;
 }

@@ -15,8 +15,13 @@ struct Shape {
   int layers, hidden, heads, kv_heads, ffn, vocab, seq;
   int experts = 0, top_k = 0;
 };
-/// The row whose name is the longest that stands in `name` (dashed()); nullptr: none does.
-[[nodiscard]] const Shape* known_shape(std::string_view name);
+/// The row whose name is the longest that stands in `name` (dashed()); nothing where none does.
+[[nodiscard]] std::optional<Shape> known_shape(const std::string& name);
+/// A decoder with as many parameters as its name says ("GPT 22B"), or else `parameters`, in usual proportions; feed-forward width,
+/// vocabulary and sequence are 0. Nothing where neither says it.
+[[nodiscard]] std::optional<Shape> shape_of_size(const std::string& name, double parameters);
+/// Whether a name (dashed()) is of a family of decoders.
+[[nodiscard]] bool names_decoder(const std::string& name);
 
 /// The zoo's row and parameters of a vision model, by its name (dashed()); nothing where no pattern or no generator fits.
 [[nodiscard]] std::optional<RecordModel> known_vision_model(const std::string& name);

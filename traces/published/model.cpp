@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <regex>
 
 #include "base/error.hpp"
 #include "graph/zoo/zoo.hpp"
@@ -33,7 +34,7 @@ std::int64_t whole(const Record& r, const char* key, double otherwise) {
 std::string transformer_kind(const Record& r, const std::string& name) {
   const auto family = r.model.text("family");
   if (holds(name, "bert") || holds(name, "electra") || family == "bert") return "bert";
-  if (r.model.has("mem_len") || holds(name, "transformer-xl")) return "transformer-xl";
+  if (r.model.has("mem_len") || holds_any(name, {"transformer-xl", "transformerxl", "txl-"})) return "transformer-xl";
   for (const char* mark : {"llama", "mixtral", "qwen", "mistral", "deepseek", "gemma", "phi-3", "olmo", "gpt-oss", "yi-"})
     if (holds(name, mark) || holds(family, mark)) return "llama";
   if (family == "gpt-mpt" || holds(name, "mpt-")) return "mpt";
@@ -42,13 +43,21 @@ std::string transformer_kind(const Record& r, const std::string& name) {
   return "gpt";
 }
 
-/// The table's shape, unless the record gives another of its own: then nothing of the table holds.
-const Shape* shape_behind(const Record& r, const std::string& name) {
-  const auto* known = known_shape(name);
+/// The table's shape, unless the record gives another of its own: then nothing of the table holds. Where it gives none and no table has it,
+/// the usual one of as many parameters.
+std::optional<Shape> shape_behind(const Record& r, const std::string& name) {
+  const auto known = known_shape(name);
   const auto differs = [&](const char* key, int of_table) { return r.model.number_or(key, of_table) != of_table; };
-  const bool other =
-      known != nullptr && (differs("layers", known->layers) || differs("hidden", known->hidden) || differs("heads", known->heads));
-  return other ? nullptr : known;
+  const bool other = known && (differs("layers", known->layers) || differs("hidden", known->hidden) || differs("heads", known->heads));
+  if (known) return other ? std::nullopt : known;
+  const bool given = r.model.number("layers") && r.model.number("hidden");
+  return given ? std::nullopt : shape_of_size(name, r.model.number_or("params", 0));
+}
+
+/// Tokens of a sample where neither record nor table says it.
+double usual_length(const std::string& kind, const std::string& name) {
+  if (kind == "bert") return 128;
+  return kind == "llama" || holds(name, "nemotron") ? 4096 : 2048;
 }
 
 /// Half of 8/3 hidden twice, in whole 256s: what gated feed-forward layers have where nothing is said (Shazeer 2020).
@@ -70,19 +79,19 @@ void fit_heads(RecordModel& model, bool rotary) {
   while (heads % groups != 0) --groups;
 }
 
-void set_experts(const Record& r, const Shape* known, RecordModel& model) {
-  const auto experts = whole(r, "experts", known != nullptr ? known->experts : 0);
+void set_experts(const Record& r, const std::optional<Shape>& known, RecordModel& model) {
+  const auto experts = whole(r, "experts", known ? known->experts : 0);
   if (experts < 1) return;
   model.values["experts"] = experts;
   model.values["capacity"] = 100;  // balanced routing: as many rows as tokens choose
-  model.values["top_k"] = std::clamp<std::int64_t>(whole(r, "topk", known != nullptr && known->top_k > 0 ? known->top_k : 2), 1, experts);
+  model.values["top_k"] = std::clamp<std::int64_t>(whole(r, "topk", known && known->top_k > 0 ? known->top_k : 2), 1, experts);
 }
 
 RecordModel transformer(const Record& r, const std::string& name) {
   RecordModel model;
-  const auto* known = shape_behind(r, name);
+  const auto known = shape_behind(r, name);
   const auto take = [&](const char* key, int Shape::*of_table, double otherwise) {
-    const auto value = whole(r, key, known != nullptr && known->*of_table > 0 ? known->*of_table : otherwise);
+    const auto value = whole(r, key, known && (*known).*of_table > 0 ? (*known).*of_table : otherwise);
     return value > 0 ? value : static_cast<std::int64_t>(otherwise);
   };
   const auto layers = take("layers", &Shape::layers, 0), hidden = take("hidden", &Shape::hidden, 0);
@@ -91,8 +100,8 @@ RecordModel transformer(const Record& r, const std::string& name) {
   const auto kind = transformer_kind(r, name);
   const auto wide = static_cast<double>(hidden);
   const auto heads = take("heads", &Shape::heads, std::max(1.0, std::floor(wide / (wide < 2048 ? 64 : 128))));
-  const auto seq = take("seq", &Shape::seq, kind == "bert" ? 128 : 0);
-  if (seq < 1) throw Refusal("model.seq: is missing");
+  const auto seq = take("seq", &Shape::seq, usual_length(kind, name));
+  model.shape_assumed = (known && known->name.empty()) || (!r.model.number("seq") && kind != "bert");
   model.values = {{"layers", layers},
                   {"hidden", hidden},
                   {"heads", heads},
@@ -106,7 +115,7 @@ RecordModel transformer(const Record& r, const std::string& name) {
   set_experts(r, known, model);
   fit_heads(model, kind == "llama" || kind == "gpt-neox" || model.values.contains("experts"));
   const bool experts = model.values.contains("experts");
-  if (r.model.has("mem_len")) model.values["mem_len"] = whole(r, "mem_len", 0);
+  if (kind == "transformer-xl") model.values["mem_len"] = whole(r, "mem_len", static_cast<double>(seq));
   const auto zoo = experts ? first_in_zoo({"moe"}) : first_in_zoo({kind, "gpt"});
   if (!zoo) throw Refusal("model.name: the zoo has no generator for '" + name + "'");
   model.zoo = *zoo;
@@ -166,21 +175,73 @@ RecordModel image_model(const Record& r, const std::string& name) {
   return model;
 }
 
-/// Encoders with decoders: T5 by its shape, the translation Transformer by its name.
+/// Sizes of encoders with decoders that are known by name.
+struct PairRow {
+  const char* pattern;
+  int layers, hidden, heads, kv_channels, ffn, vocab;
+  bool gated;
+};
+constexpr PairRow kPairs[] = {
+    {"mt5.*small", 8, 512, 6, 64, 1024, 250112, true},
+    {"mt5.*base", 12, 768, 12, 64, 2048, 250112, true},
+    {"mt5.*large", 24, 1024, 16, 64, 2816, 250112, true},
+    {"mt5.*(xxl|13b)", 24, 4096, 64, 64, 10240, 250112, true},
+    {"mt5.*(xl|3\\.7b)", 24, 2048, 32, 64, 5120, 250112, true},
+    {"(flan|1\\.1).*(xxl|11b)", 24, 4096, 64, 64, 10240, 32128, true},
+    {"(flan|1\\.1).*(xl|3b)", 24, 2048, 32, 64, 5120, 32128, true},
+    {"t5.*small", 6, 512, 8, 64, 2048, 32128, false},
+    {"t5.*base", 12, 768, 12, 64, 3072, 32128, false},
+    {"t5.*large", 24, 1024, 16, 64, 4096, 32128, false},
+    {"t5.*3b", 24, 1024, 32, 128, 16384, 32128, false},
+    {"t5.*11b", 24, 1024, 128, 128, 65536, 32128, false},
+    {"ul2", 32, 4096, 16, 256, 16384, 32128, true},
+    {"m?bart.*large", 12, 1024, 16, 64, 4096, 50265, false},
+    {"m?bart.*base", 6, 768, 12, 64, 3072, 50265, false},
+};
+
+void take_pair(RecordModel& model, const std::string& name) {
+  const auto* row =
+      std::find_if(std::begin(kPairs), std::end(kPairs), [&](const PairRow& p) { return std::regex_search(name, std::regex(p.pattern)); });
+  if (row == std::end(kPairs)) return;
+  model.values = {{"enc_layers", row->layers}, {"dec_layers", row->layers},       {"hidden", row->hidden}, {"heads", row->heads},
+                  {"ffn", row->ffn},           {"kv_channels", row->kv_channels}, {"vocab", row->vocab},   {"gated", row->gated ? 1 : 0}};
+}
+
+/// Encoders with decoders: T5 and its like by shape or name, the translation Transformer by its name.
 RecordModel encoder_decoder(const Record& r, const std::string& name) {
   RecordModel model;
-  const bool t5 = holds(name, "t5");
-  const auto zoo = first_in_zoo({t5 ? "t5" : "transformer"});
+  const bool translation = !holds_any(name, {"t5", "ul2", "bart"}) && !r.model.has("enc_seq");
+  const auto zoo = first_in_zoo({translation ? "transformer" : "t5"});
   if (!zoo) throw Refusal("model.name: the zoo has no generator for '" + r.model.text("name") + "'");
   model.zoo = *zoo;
   model.sequence = true;
   constexpr double kSentence = 30;  // mean tokens of a sentence of WMT
+  take_pair(model, name);
+  if (translation && holds(name, "base")) model.values = {{"hidden", 512}, {"heads", 8}, {"ffn", 2048}};  // Vaswani et al. 2017, table 3
   for (const char* key : {"enc_layers", "dec_layers", "hidden", "heads", "ffn", "vocab", "kv_channels", "enc_seq", "dec_seq"})
     if (r.model.number(key)) model.values[key] = whole(r, key, 0);
-  if (!t5) model.values["enc_seq"] = model.values["dec_seq"] = static_cast<std::int64_t>(kSentence);
-  if (t5) model.values["gated"] = holds(name, "mt5") || holds(name, "1.1") ? 1 : 0;
-  model.translation = !t5;
-  model.seq = t5 ? r.model.number_or("enc_seq", 512) + r.model.number_or("dec_seq", 128) : kSentence;
+  if (translation) model.values["enc_seq"] = model.values["dec_seq"] = static_cast<std::int64_t>(kSentence);
+  if (!translation && (holds(name, "mt5") || holds(name, "1.1"))) model.values["gated"] = 1;
+  model.translation = translation;
+  model.seq = translation ? kSentence : r.model.number_or("enc_seq", 512) + r.model.number_or("dec_seq", 128);
+  return model;
+}
+
+/// GNMT (Wu et al. 2016): a recurrent encoder and decoder of sentences, as many tokens as WMT's have on average.
+RecordModel recurrent_translator(const Record& r, const std::string& name) {
+  constexpr double kSource = 26, kResult = 28;  // mean tokens of WMT 16 en-de, byte pairs, up to 50
+  RecordModel model;
+  model.zoo = "gnmt";
+  const auto layers = name.find_first_of("0123456789") == std::string::npos || holds(name, "v2")
+                          ? 8
+                          : std::atoi(name.c_str() + name.find_first_of("0123456789"));
+  model.values = {{"layers", std::max(2, layers / 2)},
+                  {"hidden", whole(r, "hidden", 1024)},
+                  {"vocab", whole(r, "vocab", 32320)},
+                  {"enc_seq", static_cast<std::int64_t>(kSource)},
+                  {"dec_seq", static_cast<std::int64_t>(kResult)}};
+  model.sequence = true;
+  model.seq = kSource + kResult;
   return model;
 }
 
@@ -188,9 +249,14 @@ RecordModel encoder_decoder(const Record& r, const std::string& name) {
 
 RecordModel model_of(const Record& r) {
   const auto name = dashed(r.model.text("name"));
-  const bool transformer_like = r.model.number_or("hidden", 0) > 0 || known_shape(name) != nullptr || r.family.starts_with("transformer");
-  const bool pair = r.model.has("enc_layers") || name.starts_with("transformer-b") || name.starts_with("t5") || name.starts_with("mt5");
-  auto model = pair ? encoder_decoder(r, name) : transformer_like ? transformer(r, name) : image_model(r, name);
+  const bool sized = names_decoder(name) && shape_of_size(name, 0);
+  const bool transformer_like = r.model.number_or("hidden", 0) > 0 || known_shape(name) || sized || r.family.starts_with("transformer");
+  const bool pair = r.model.has("enc_layers") || name == "transformer" || name.starts_with("transformer-b") ||
+                    holds_any(name, {"t5-", "mt5", "ul2", "bart-", "t5x"}) || name == "t5";
+  auto model = holds(name, "gnmt") ? recurrent_translator(r, name)
+               : pair              ? encoder_decoder(r, name)
+               : transformer_like  ? transformer(r, name)
+                                   : image_model(r, name);
   model.epoch_samples = usual_epoch(name, model.seq);
   return model;
 }

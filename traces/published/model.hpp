@@ -16,8 +16,9 @@ struct RecordModel {
   double seq = 0;                              ///< tokens of a sample as the record counts them
   double epoch_samples = 0;                    ///< of the data set the model is usually trained on; 0: unknown
   bool lora = false;
-  bool translation = false;  ///< its batches count tokens
-  bool block_alone = false;  ///< one block, without embedding, loss and update
+  bool translation = false;    ///< its batches count tokens
+  bool shape_assumed = false;  ///< layers and width are those usual for the number of parameters, or the sequence length is
+  bool block_alone = false;    ///< one block, without embedding, loss and update
 };
 
 /// Throws Refusal naming the key that is missing, or the model that has no generator.

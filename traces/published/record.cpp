@@ -47,12 +47,20 @@ std::optional<double> number_in(const std::string& text) {
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
+/// What authors write where they know nothing: as good as null.
+bool says_nothing(const std::string& text) {
+  constexpr std::string_view kNothing[] = {"",   "not stated", "unstated", "not given", "unknown", "unspecified", "not specified", "n/a",
+                                           "na", "none given", "tbd",      "-",         "?"};
+  return std::find(std::begin(kNothing), std::end(kNothing), lower_case(text)) != std::end(kNothing);
+}
+
 Field field_of(const Json& value) {
   Field field;
   field.null = value.is_null();
   if (value.is_string()) {
     field.text = value.get<std::string>();
     field.number = number_in(field.text);
+    field.null = says_nothing(field.text);
   } else {
     field.text = value.dump();
     if (value.is_number()) field.number = value.get<double>();
@@ -101,6 +109,15 @@ std::string lower_case(std::string_view text) {
 }
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+bool Fields::truth(std::string_view key) const {
+  constexpr std::string_view kYes[] = {"true", "yes", "on", "enabled"};
+  return number_or(key, 0) != 0 || std::find(std::begin(kYes), std::end(kYes), text(key)) != std::end(kYes);
+}
+
+bool holds_any(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](auto part) { return holds(text, part); });
+}
 
 std::optional<double> Fields::number(std::string_view key) const {
   const auto found = fields_.find(key);

@@ -1,6 +1,7 @@
 #pragma once
 // A published measurement of a training run: one JSON object a line. docs/records.md lists the keys.
 
+#include <initializer_list>
 #include <iosfwd>
 #include <map>
 #include <optional>
@@ -25,7 +26,8 @@ class Fields {
   [[nodiscard]] double number_or(std::string_view key, double otherwise) const { return number(key).value_or(otherwise); }
   /// Lower case; empty where the key is absent.
   [[nodiscard]] std::string text(std::string_view key) const;
-  [[nodiscard]] bool truth(std::string_view key) const { return number_or(key, 0) != 0; }
+  /// A number but 0, or "true", "yes", "on".
+  [[nodiscard]] bool truth(std::string_view key) const;
   [[nodiscard]] const std::map<std::string, Field, std::less<>>& all() const { return fields_; }
   void set(std::string key, Field field) { fields_[std::move(key)] = std::move(field); }
 
@@ -52,5 +54,6 @@ struct RecordFile {
 [[nodiscard]] std::string lower_case(std::string_view text);
 /// Whether `text` holds `part`.
 [[nodiscard]] bool holds(std::string_view text, std::string_view part);
+[[nodiscard]] bool holds_any(std::string_view text, std::initializer_list<std::string_view> parts);
 
 }  // namespace rehearsal::traces::published

@@ -21,7 +21,8 @@ constexpr std::array<std::string_view, 9> kTimes{
 /// Measured keys that are context of a question, not its answer.
 constexpr std::array<std::string_view, 5> kContext{"epochs", "samples_to_target", "params", "pue", "gpu_utilisation_pct"};
 
-constexpr double kUnknownDevice = 1.5, kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1;
+constexpr double kUnknownDevice = 1.5, kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1,
+                 kAssumedShape = 1.3;
 
 template <class List>
 bool among(const List& list, std::string_view key) {
@@ -101,6 +102,7 @@ double widening_of(const Prepared& p, const costmodel::FittedEvidence& evidence)
   if (assumed_device || !was_seen(evidence.devices, device)) factor *= kUnknownDevice;
   if (!p.collective && (assumed_framework || !was_seen(evidence.frameworks, p.job.framework->name))) factor *= kUnseenFramework;
   if (among(p.job.assumed, "micro-batch")) factor *= kAssumedMicroBatch;
+  if (among(p.job.assumed, "shape")) factor *= kAssumedShape;
   if (among(p.job.assumed, "record")) factor *= kIncomplete;
   if (among(p.job.assumed, "network")) factor *= kAssumedNetwork;
   return factor;

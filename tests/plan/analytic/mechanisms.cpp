@@ -1,5 +1,6 @@
 // What a step is made of besides its products: gates, masks, layouts, accumulation.
 
+#include "graph/op_schema.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/analytic/compose.hpp"
 #include "plan/analytic/flow.hpp"
@@ -94,6 +95,46 @@ TEST_CASE("slow arithmetic fills a tile at the same time, which is fewer of its 
   CHECK(costmodel::precision_of(device, "fp16").fill_share == 1);
   CHECK(costmodel::precision_of(device, "tf32").fill_share == 1);
   CHECK(costmodel::precision_of(device, "fp32").fill_share == 0.125);
+}
+
+TEST_CASE("a recurrent layer is run as its library does: a product and one kernel a step, one product for the weight") {
+  const auto platform = platforms::load("dgx-a100");
+  const auto& profile = *costmodel::find_framework("pytorch-examples");
+  const auto graph = graph::zoo::build("zoo:gnmt?layers=2&hidden=64&enc_seq=6&dec_seq=6&vocab=100&batch=8");
+  const Flow flow(graph);
+  int steps = 0, first = 0, cells = 0;
+  for (std::size_t n = 0; n < flow.forward_nodes(); ++n) {
+    steps += flow.steps_of(n) > 0;
+    first += flow.first_step(n);
+    const auto name = graph::schema(graph.nodes()[n]).name;
+    if (name == "Sigmoid") cells += flow.in_cell(n);
+  }
+  // Five layers (the first of the encoder in both directions), six steps; the state before the first step is zero.
+  CHECK(steps == 5 * 5);
+  CHECK(first == 5);
+  CHECK(cells == 5 * (5 * 3 + 2));  // three gates a step; of the first, nothing is forgotten
+  const auto rows = lower_to_rows(graph, job_of(platform, profile, "amp", {}));
+  double kernels = 0;
+  for (const auto& part : rows.parts)
+    for (const auto& row : part.forward) kernels += row.launches * part.span.repeats;
+  CHECK(kernels < 60);  // 366 operators
+}
+
+TEST_CASE("experts that are spread over ranks do as much work as before, on other tokens") {
+  const auto platform = platforms::load("dgx-h100");
+  const auto& profile = *costmodel::find_framework("megatron-core");
+  const auto graph = graph::zoo::build(
+      "zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=1024&seq=1024&vocab=100&experts=8&top_k=2&capacity=100&batch=2");
+  const auto on = [&](int ep) {
+    ParallelPlan plan;
+    plan.dp = plan.ep = ep;
+    return lower_to_rows(graph, job_of(platform, profile, "bf16", plan));
+  };
+  const auto whole = on(1), spread = on(4);
+  CHECK(work_of(spread, RateKind::Matmul) == Approx(work_of(whole, RateKind::Matmul)).epsilon(0.25));  // but for the tiles
+  double sent = 0;
+  for (const auto& part : spread.parts) sent = std::max(sent, part.experts_bytes);
+  CHECK(sent == Approx(2.0 * 1024 * 2 * 512 * 2).epsilon(0.05));  // two samples, two experts a token, 512 features of 16 bits
 }
 
 TEST_CASE("gradients of several micro-batches are added up, unless the product does it") {
