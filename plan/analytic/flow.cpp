@@ -1,6 +1,7 @@
 #include "plan/analytic/flow.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/op_schema.hpp"
 
@@ -211,7 +212,7 @@ void Flow::find_recurrences() {
     }
     std::sort(products.begin(), products.end());
     if (products.size() < 2 || !mark_cell(products[1], products[0], true)) continue;
-    first_steps_.insert(products[0]);
+    recurrent_ = true;
     for (std::size_t i = 0; i < products.size(); ++i) {
       steps_of_[products[i]] = static_cast<int>(products.size());
       mark_cell(products[i], kAnywhere, true);

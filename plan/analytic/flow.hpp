@@ -3,7 +3,6 @@
 // flow, what tensor parallelism splits, and which nodes are the core of an attention.
 
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -45,7 +44,7 @@ class Flow {
   /// Steps of the recurrent layer that a product with a shared weight is one of; 0: of none. An LSTM unrolled over time multiplies its
   /// state with one weight again and again, with nothing but element-wise operators between.
   [[nodiscard]] int steps_of(std::size_t product) const { return steps_of_[product]; }
-  [[nodiscard]] bool first_step(std::size_t product) const { return first_steps_.contains(product); }
+  [[nodiscard]] bool recurrent() const { return recurrent_; }
   /// Whether a node belongs to the cell of a recurrent layer, which libraries run as one kernel a step (Appleyard et al. 2016).
   [[nodiscard]] bool in_cell(std::size_t node) const { return in_cell_[node]; }
   [[nodiscard]] bool has_convolution() const { return has_convolution_; }
@@ -71,7 +70,7 @@ class Flow {
   std::vector<MatmulRole> roles_;
   std::vector<int> core_of_, steps_of_;
   std::vector<bool> in_cell_;
-  std::set<std::size_t> first_steps_;
+  bool recurrent_ = false;
   std::vector<AttentionCore> cores_;
   std::vector<std::vector<graph::NodeId>> consumers_;
   bool has_convolution_ = false, has_dropout_ = false;

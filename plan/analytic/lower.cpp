@@ -70,6 +70,7 @@ ModelRows lower_to_rows(const graph::Graph& g, const AnalyticJob& job) {
   const RowSetting setting{g, flow, job, costmodel::fused_attention(job.framework, job.device())};
   ModelRows model;
   model.image = flow.has_convolution();
+  model.recurrent = flow.recurrent();
   model.fused_attention = setting.fused_attention && !flow.cores().empty();
   std::set<TensorId> counted;
   for (const auto& span : spans_of(g, job, model.image)) {

@@ -131,10 +131,10 @@ void RowCollector::recurrent_step(const MatmulShape& shape, std::size_t n) {
     rows->back().launches = kLibraryLaunch;
     rows->push_back({RateKind::Elementwise, 0, cell, 1, kLibraryLaunch});
   }
-  if (!s_.flow.first_step(n)) return;
-  RowCollector::product(RateKind::Matmul, {shape.k, shape.n, shape.m * s_.flow.steps_of(n), 1}, false, false);
+  product(RateKind::Matmul, {shape.k, shape.n, shape.m * s_.flow.steps_of(n), 1}, false, false);
   part_.backward.push_back(part_.forward.back());
   part_.forward.pop_back();
+  part_.backward.back().count = 1.0 / s_.flow.steps_of(n);  // every step has its share, since steps are counted as repetitions
 }
 
 /// A product of two activations: of attention, or any other.

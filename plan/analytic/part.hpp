@@ -41,7 +41,8 @@ struct Part {
 
 struct ModelRows {
   std::vector<Part> parts;
-  bool image = false;  ///< has convolutions
+  bool image = false;      ///< has convolutions
+  bool recurrent = false;  ///< has recurrent layers
   bool fused_attention = false;
   double tokens_per_sample = 0;  ///< positions of the longest sequence input; 0: not a sequence model
   double logits = 0;             ///< elements of the result on this rank

@@ -117,6 +117,7 @@ std::string evidence_group(const Prepared& p, std::string_view key) {
   if (key.find("memory") != std::string_view::npos || key.find("activation") != std::string_view::npos || key == "oom") return "memory";
   if (key.find("energy") != std::string_view::npos || key.find("power") != std::string_view::npos) return "energy";
   if (p.collective) return "collective";
+  if (p.rows.recurrent) return "recurrent";
   return p.rows.image ? "image" : "transformer";
 }
 
