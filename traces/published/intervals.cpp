@@ -33,7 +33,7 @@ double half_width(const std::vector<FittedQuantity>& quantities, const std::stri
   std::vector<Weighted> values;
   for (const auto& q : quantities)
     if (q.group == group && q.source != without) values.push_back({std::fabs(q.left_out) / q.widening, 1 / std::sqrt(of_source[q.source])});
-  if (values.size() < kFewest) return 0;
+  if (values.size() < kFewest || of_source.size() < 2) return 0;  // one source says nothing of others
   return quantile(values, kCoverage) * (of_source.size() < kFewSources ? kFewSourcesFactor : 1.0);
 }
 
