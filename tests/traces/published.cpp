@@ -228,6 +228,23 @@ TEST_CASE("the regret of a choice is the measured time of the plan that predicti
   CHECK(choice.mean_regret == Approx(static_cast<double>(3 - preferred) / 1 - 1));
 }
 
+TEST_CASE("repetitions of a plan count once, with their mean") {
+  std::string text;
+  for (const auto& [plan, seconds] : {std::pair{R"({"dp": 8, "global_batch": 64})", "3"},
+                                      {R"({"dp": 8, "global_batch": 64})", "1"},
+                                      {R"({"dp": 4, "tp": 2, "global_batch": 64})", "2.5"}})
+    text += record(kHardware, plan, std::string(R"({"iteration_time_s": )") + seconds + "}") + "\n";
+  const auto three = read(text + record(kHardware, R"({"dp": 1, "tp": 8, "global_batch": 64})", R"({"iteration_time_s": 8})") + "\n");
+  const auto two = read(text);
+  Progress silent;
+  const auto choice = [&](const RecordFile& file) {
+    return summarise(validate(file.records, costmodel::published_constants(), {}, silent), file.records).choice;
+  };
+  CHECK(choice(two).sets == 0);  // two plans, one of them run twice
+  CHECK(choice(three).sets == 1);
+  CHECK(choice(three).mean_regret == Approx(0));  // data parallelism is preferred, its mean of 2 is the best
+}
+
 TEST_CASE("intervals hold nine tenths of the left-out residuals") {
   std::vector<FittedQuantity> quantities;
   for (int i = 1; i <= 100; ++i) {

@@ -65,6 +65,19 @@ double rank_correlation(const std::vector<TimedPlan>& plans) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
+/// Runs of one plan, which predictions cannot tell apart, as one with their mean: the order of repetitions is nobody's choice.
+std::vector<TimedPlan> without_repetitions(std::vector<TimedPlan> plans) {
+  std::map<double, std::pair<double, int>> of_prediction;
+  for (const auto& plan : plans) {
+    auto& [sum, runs] = of_prediction[plan.predicted];
+    sum += plan.measured;
+    ++runs;
+  }
+  plans.clear();
+  for (const auto& [predicted, measured] : of_prediction) plans.push_back({predicted, measured.first / measured.second});
+  return plans;
+}
+
 PlanChoice choice_of(std::span<const Verdict> verdicts, std::span<const Record> records) {
   std::map<std::string, std::vector<TimedPlan>> sets;
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
@@ -72,6 +85,7 @@ PlanChoice choice_of(std::span<const Verdict> verdicts, std::span<const Record> 
     const auto measured = records[i].measured.number("iteration_time_s");
     if (predicted != verdicts[i].predicted.end() && measured) sets[verdicts[i].plan_set].push_back({predicted->second.value, *measured});
   }
+  for (auto& [key, plans] : sets) plans = without_repetitions(std::move(plans));
   PlanChoice choice;
   const auto by = [](double TimedPlan::*value) { return [value](const TimedPlan& a, const TimedPlan& b) { return a.*value < b.*value; }; };
   for (const auto& [key, plans] : sets) {
