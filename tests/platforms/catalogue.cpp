@@ -241,10 +241,10 @@ TEST_CASE("every device of the published measurements is in the catalogue") {
 TEST_CASE("a device that the catalogue does not have is refused with the nearest name") {
   auto wrong = json::parse(embedded_catalog().front().text);
   wrong["nodes"][0]["device"] = "A100-SXM4-80";
-  CHECK_THROWS_WITH(read_platform(wrong, "wrong.json"), Catch::Contains("nodes[0].device") && Catch::Contains("A100-SXM4-80GB"));
+  CHECK_THROWS_WITH(read_platform(wrong, "wrong.json"), contains("nodes[0].device") && contains("A100-SXM4-80GB"));
   wrong = json::parse(embedded_catalog().front().text);
   wrong["site"] = "moon";
-  CHECK_THROWS_WITH(read_platform(wrong, "wrong.json"), Catch::Contains("site") && Catch::Contains("us-average"));
+  CHECK_THROWS_WITH(read_platform(wrong, "wrong.json"), contains("site") && contains("us-average"));
 }
 
 TEST_CASE("the schema and the reader agree on what is wrong") {

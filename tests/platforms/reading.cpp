@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +22,6 @@
 using namespace rehearsal;
 using namespace rehearsal::platforms;
 using namespace rehearsal::platforms::sample;
-using Catch::Matchers::Contains;
 using nlohmann::json;
 
 namespace {
@@ -115,35 +115,35 @@ TEST_CASE("every quantity of every machine is refused when it is broken, by its 
 }
 
 TEST_CASE("figures beyond any machine are refused") {
-  CHECK_THAT(refusal(with("/nodes/0/device/memory_bandwidth", "2000 TB/s")), Contains("must be from 1 kB/s to 1000 TB/s"));
-  CHECK_THAT(refusal(with("/nodes/0/device/memory", "80 B")), Contains("device.memory"));
-  CHECK_THAT(refusal(with("/nodes/0/intra/bandwidth", "0 GB/s")), Contains("intra.bandwidth"));
-  CHECK_THAT(refusal(with("/nodes/0/count", 100'000'000)), Contains("nodes[0].count") && Contains("10000000"));
-  CHECK_THAT(refusal(with("/nodes/0/count", 0)), Contains("nodes[0].count"));
-  CHECK_THAT(refusal(with("/nodes/0/count", -3)), Contains("nodes[0].count"));
-  CHECK_THAT(refusal(with("/nodes/0/count", 2.5)), Contains("nodes[0].count") && Contains("whole number"));
-  CHECK_THAT(refusal(with("/nodes/0/count", 18446744073709551615ULL)), Contains("nodes[0].count"));
-  CHECK_THAT(refusal(with("/nodes/0/devices", 9'000'000)), Contains("devices"));
-  CHECK_THAT(refusal(with("/pue", 0.5)), Contains("pue") && Contains("from 1 to 10"));
-  CHECK_THAT(refusal(with("/pue", "1.5")), Contains("pue"));
-  CHECK_THAT(refusal(with("/nodes/0/device/idle_power", "500 W")), Contains("idle_power") && Contains("busy_power"));
+  CHECK_THAT(refusal(with("/nodes/0/device/memory_bandwidth", "2000 TB/s")), contains("must be from 1 kB/s to 1000 TB/s"));
+  CHECK_THAT(refusal(with("/nodes/0/device/memory", "80 B")), contains("device.memory"));
+  CHECK_THAT(refusal(with("/nodes/0/intra/bandwidth", "0 GB/s")), contains("intra.bandwidth"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 100'000'000)), contains("nodes[0].count") && contains("10000000"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 0)), contains("nodes[0].count"));
+  CHECK_THAT(refusal(with("/nodes/0/count", -3)), contains("nodes[0].count"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 2.5)), contains("nodes[0].count") && contains("whole number"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 18446744073709551615ULL)), contains("nodes[0].count"));
+  CHECK_THAT(refusal(with("/nodes/0/devices", 9'000'000)), contains("devices"));
+  CHECK_THAT(refusal(with("/pue", 0.5)), contains("pue") && contains("from 1 to 10"));
+  CHECK_THAT(refusal(with("/pue", "1.5")), contains("pue"));
+  CHECK_THAT(refusal(with("/nodes/0/device/idle_power", "500 W")), contains("idle_power") && contains("busy_power"));
 }
 
 TEST_CASE("an unknown key is named, with the nearest right one") {
   auto document = catalog_document("dgx-a100");
   document["bandwith"] = "1 GB/s";
-  CHECK_THAT(refusal(document), Contains("unknown key \"bandwith\""));
+  CHECK_THAT(refusal(document), contains("unknown key \"bandwith\""));
   document = catalog_document("dgx-a100");
   document["nodes"][0]["nic"]["bandwith"] = "1 GB/s";
-  CHECK_THAT(refusal(document), Contains("nodes[0].nic: unknown key \"bandwith\"; did you mean \"bandwidth\"?"));
+  CHECK_THAT(refusal(document), contains("nodes[0].nic: unknown key \"bandwith\"; did you mean \"bandwidth\"?"));
   document = catalog_document("dgx-a100");
   document["topology"]["ports"] = 4;  // a switch has ports, a fat tree has not
-  CHECK_THAT(refusal(document), Contains("topology") && Contains("\"ports\""));
+  CHECK_THAT(refusal(document), contains("topology") && contains("\"ports\""));
   document = catalog_document("dgx-a100");
   document["nodes"][0]["sources"]["prize"] = "a shop";
-  CHECK_THAT(refusal(document), Contains("\"prize\"") && Contains("did you mean \"price\"?"));
+  CHECK_THAT(refusal(document), contains("\"prize\"") && contains("did you mean \"price\"?"));
   document["nodes"][0]["sources"] = {{"price", 5}};
-  CHECK_THAT(refusal(document), Contains("sources.price"));
+  CHECK_THAT(refusal(document), contains("sources.price"));
 }
 
 TEST_CASE("a missing key is named, with an example") {
@@ -155,7 +155,7 @@ TEST_CASE("a missing key is named, with an example") {
     document.at(pointer.parent_pointer()).erase(pointer.back());
     if (auto& parent = document.at(pointer.parent_pointer()); parent.contains("sources")) parent.erase("sources");
     INFO(path << ": " << refusal(document));
-    CHECK_THAT(refusal(document), Contains(pointer.back()) && Contains("missing"));
+    CHECK_THAT(refusal(document), contains(pointer.back()) && contains("missing"));
   }
 }
 
@@ -163,30 +163,30 @@ TEST_CASE("what is no platform at all is refused") {
   for (const auto* text :
        {"", "{", "[]", "null", "{}", "5", "\"text\"", "{\"nodes\": 1}", "{\"platform\": 3}", "\xff\xfe", "{\"schema\": 1}x", "[1e999]"}) {
     INFO(text);
-    CHECK_THAT(refusal_of_text(text), Contains("file.json"));
+    CHECK_THAT(refusal_of_text(text), contains("file.json"));
   }
-  CHECK_THAT(refusal_of_text("{\"a\":1,\"a\":2}"), Contains("\"a\" is given twice"));
-  CHECK_THAT(refusal_of_text("{\"n\": [{\"count\": 1, \"count\": 1}]}"), Contains("\"count\" is given twice"));
-  CHECK_THAT(refusal_of_text(std::string(100'000, '[')), Contains("nested deeper"));
+  CHECK_THAT(refusal_of_text("{\"a\":1,\"a\":2}"), contains("\"a\" is given twice"));
+  CHECK_THAT(refusal_of_text("{\"n\": [{\"count\": 1, \"count\": 1}]}"), contains("\"count\" is given twice"));
+  CHECK_THAT(refusal_of_text(std::string(100'000, '[')), contains("nested deeper"));
   std::string objects;
   for (int i = 0; i < 50'000; ++i) objects += "{\"a\":";
-  CHECK_THAT(refusal_of_text(objects), Contains("nested deeper"));
-  CHECK_THAT(refusal(with("/schema", 2)), Contains("schema"));
+  CHECK_THAT(refusal_of_text(objects), contains("nested deeper"));
+  CHECK_THAT(refusal(with("/schema", 2)), contains("schema"));
 }
 
 TEST_CASE("parts that contradict each other are refused by the file's name") {
-  CHECK_THAT(refusal(with("/nodes/0/count", 8001)), Contains("file.json: nodes.count") && Contains("holds 8000"));
-  CHECK_THAT(refusal(with("/topology/arity", 1)), Contains("topology.arity"));
-  CHECK_THAT(refusal(with("/topology/kind", "fattree")), Contains("topology.kind") && Contains("fat-tree"));
-  CHECK_THAT(refusal(with("/nodes/0/device/kind", "npu")), Contains("cpu, gpu, accelerator"));
-  CHECK_THAT(refusal(with("/nodes/0/intra/wires/0/b", 8, "dgx1-v100")), Contains("nodes[0].intra.wires[0]") && Contains("from 0 to 7"));
-  CHECK_THAT(refusal(with("/nodes/0/intra/wires/1/b", 1, "dgx1-v100")), Contains("wires[1]") && Contains("same devices"));
-  CHECK_THAT(refusal(with("/nodes/0/intra/kind", "nvswitch", "dgx1-v100")), Contains("wires"));
+  CHECK_THAT(refusal(with("/nodes/0/count", 8001)), contains("file.json: nodes.count") && contains("holds 8000"));
+  CHECK_THAT(refusal(with("/topology/arity", 1)), contains("topology.arity"));
+  CHECK_THAT(refusal(with("/topology/kind", "fattree")), contains("topology.kind") && contains("fat-tree"));
+  CHECK_THAT(refusal(with("/nodes/0/device/kind", "npu")), contains("cpu, gpu, accelerator"));
+  CHECK_THAT(refusal(with("/nodes/0/intra/wires/0/b", 8, "dgx1-v100")), contains("nodes[0].intra.wires[0]") && contains("from 0 to 7"));
+  CHECK_THAT(refusal(with("/nodes/0/intra/wires/1/b", 1, "dgx1-v100")), contains("wires[1]") && contains("same devices"));
+  CHECK_THAT(refusal(with("/nodes/0/intra/kind", "nvswitch", "dgx1-v100")), contains("wires"));
 
   auto endless = with(
       "/topology",
       {{"kind", "dragonfly"}, {"groups", 65536}, {"routers", 4096}, {"nodes_per_router", 1}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
-  CHECK_THAT(refusal(endless), Contains("file.json: topology") && Contains("4 billion links"));
+  CHECK_THAT(refusal(endless), contains("file.json: topology") && contains("4 billion links"));
 
   auto document = catalog_document("xeon-2s-10gbe");
   const json leaf{{"from", "node0"}, {"to", "rack"}, {"bandwidth", "1 GB/s"}, {"latency", "1 us"}};
@@ -194,9 +194,9 @@ TEST_CASE("parts that contradict each other are refused by the file's name") {
   document["topology"] = {{"kind", "links"}, {"cables", {leaf}}};
   CHECK(refusal(document).empty());
   document["topology"]["cables"].push_back(leaf);
-  CHECK_THAT(refusal(document), Contains("file.json: topology.cables[1]") && Contains("cycle"));
+  CHECK_THAT(refusal(document), contains("file.json: topology.cables[1]") && contains("cycle"));
   document["topology"]["cables"][1] = {{"from", "node1"}, {"to", "cellar"}, {"bandwidth", "1 GB/s"}, {"latency", "1 us"}};
-  CHECK_THAT(refusal(document), Contains("topology.cables") && Contains("cannot be reached"));
+  CHECK_THAT(refusal(document), contains("topology.cables") && contains("cannot be reached"));
 }
 
 TEST_CASE("files with broken bytes are read or refused, never worse") {
@@ -230,10 +230,10 @@ TEST_CASE("a calibrated machine holds a platform beside other parts") {
   CHECK(device_count(read_platform(file, "machine.json")) == 2);
   auto broken = file;
   broken["platform"]["nodes"][0]["host_power"] = "5";
-  CHECK_THAT(refusal(broken), Contains("file.json: platform.nodes[0].host_power"));
+  CHECK_THAT(refusal(broken), contains("file.json: platform.nodes[0].host_power"));
   broken = file;
   broken["platform"]["nodes"][0]["count"] = 2;
-  CHECK_THAT(refusal(broken), Contains("file.json: platform.nodes.count"));
+  CHECK_THAT(refusal(broken), contains("file.json: platform.nodes.count"));
 }
 
 TEST_CASE("what is written reads back the same") {
@@ -264,13 +264,14 @@ TEST_CASE("files are found, and refused by their name") {
   std::ofstream(folder / "mine.json") << to_json_text(cluster(1, 3, 0, "single", {}));
   CHECK(device_count(load((folder / "mine.json").string(), {})) == 3);
   CHECK(device_count(load("mine", {folder})) == 3);
-  CHECK_THAT(catalog_names({folder}),
-             Catch::Matchers::VectorContains(std::string("mine")) && Catch::Matchers::VectorContains(std::string("dgx-a100")));
-  CHECK_THROWS_WITH(load("mine", {}), Contains("\"mine\"") && Contains("dgx-a100"));
-  CHECK_THROWS_WITH(load("dgx-a10", {}), Contains("did you mean \"dgx-a100\"?"));
-  CHECK_THROWS_WITH(load("", {}), Contains("catalogue"));
-  CHECK_THROWS_WITH(load((folder / "no.json").string(), {}), Contains("no.json") && Contains("cannot be opened"));
-  CHECK_THROWS_WITH(load(folder.string() + "/", {}), Contains("is a folder"));
+  const auto names = catalog_names({folder});
+  CHECK(std::ranges::count(names, "mine") == 1);
+  CHECK(std::ranges::count(names, "dgx-a100") == 1);
+  CHECK_THROWS_WITH(load("mine", {}), contains("\"mine\"") && contains("dgx-a100"));
+  CHECK_THROWS_WITH(load("dgx-a10", {}), contains("did you mean \"dgx-a100\"?"));
+  CHECK_THROWS_WITH(load("", {}), contains("catalogue"));
+  CHECK_THROWS_WITH(load((folder / "no.json").string(), {}), contains("no.json") && contains("cannot be opened"));
+  CHECK_THROWS_WITH(load(folder.string() + "/", {}), contains("is a folder"));
   CHECK_THROWS_AS(load("/dev/null", {}), BadInput);
   std::filesystem::remove_all(folder);
 }

@@ -175,10 +175,23 @@ def check_words(root, files, sources):
                 yield f"{path}:{number}: '{match.group(0)}' does not belong here"
 
 
+def check_catch(root, files, sources):
+    """Versions of Catch2 differ: what differs stands in tests/catch.hpp, and only tests/main.cpp needs the library itself."""
+    for s in sources:
+        if not s.in_tests or s.path in ("tests/catch.hpp", "tests/main.cpp"):
+            continue
+        code = bare(s.text)
+        for match in re.finditer(r"\bCatch::", code):
+            yield f"{s.path}:{code.count(chr(10), 0, match.start()) + 1}: names Catch:: itself; use what tests/catch.hpp has"
+        for line, header, _ in s.includes:
+            if header.startswith("catch2/"):
+                yield f"{s.path}:{line}: includes {header}; include tests/catch.hpp"
+
+
 def line_of(text, match):
     position = text.find(match.group(1))
     return text.count("\n", 0, max(position, 0)) + 1
 
 
 RULES = {"function": check_functions, "file-length": check_files, "repetition": check_repetition, "name": check_names, "header": check_headers,
-         "printing": check_printing, "word": check_words}
+         "printing": check_printing, "word": check_words, "catch": check_catch}

@@ -66,6 +66,8 @@ FAULTS = [
     ("word", "docs/notes.md", "see /" + "root/somewhere\n"),
     ("word", "scripts/run", "cd /" + "work/main\n"),
     ("word", "graph/later.cpp", "// TO" + "DO\n"),
+    ("catch", "tests/graph/own.cpp", "using Catch::Matchers::Contains;\n"),
+    ("catch", "tests/graph/direct.cpp", "#include <catch2/catch.hpp>\n"),
     ("allowed", "tests/structure/allowed.txt", "graph/graph.cpp gone\n"),
 ]
 
