@@ -112,6 +112,13 @@ TEST_CASE("names that hold another network's name are not taken for it") {
   CHECK(model_of(record(R"({"name": "RegNetY-16GF"})", "{}")).zoo == "regnety_160");
 }
 
+TEST_CASE("replicas are counted with or without those that experts are spread over") {
+  const auto dp = [](const char* plan) { return job_of(record(kGpt, plan)).plan.dp; };
+  CHECK(dp(R"({"dp": 8, "ep": 4, "global_batch": 8})") == 8);
+  CHECK(dp(R"({"dp": 2, "ep": 4, "global_batch": 8})") == 8);
+  CHECK_THROWS_WITH(dp(R"({"dp": 2, "ep": 2, "global_batch": 8})"), contains("plan.dp"));
+}
+
 TEST_CASE("minutes to a target follow from epochs where the data set of a model is known") {
   std::istringstream in(R"({"id": "r", "source": "mlcommons/training_results_v0.7", "model": {"name": "transformer-big"}, "hardware": )"
                         R"({"gpu": "A100-SXM4-40GB", "count": 8}, "plan": {"dp": 8, "global_batch": 110592, "precision": "amp"}, )"

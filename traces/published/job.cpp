@@ -45,6 +45,8 @@ void set_degrees(const Record& r, RecordJob& job) {
   const double gb = positive(r, "global_batch"), mb = positive(r, "micro_batch"), ga = positive(r, "grad_accum");
   if (r.plan.number("dp")) {
     p.dp = degree(r, "dp");
+    const double stated = static_cast<double>(p.dp) * p.tp * p.pp * p.cp;
+    if (stated != devices && stated * p.ep == devices) p.dp *= p.ep;  // replicas of the experts alone
     const double product = static_cast<double>(p.dp) * p.tp * p.pp, with_context = product * p.cp;
     if (product != devices && with_context != devices)
       throw Refusal("plan.dp: dp·tp·pp·cp is " + std::to_string(static_cast<std::int64_t>(with_context)) + ", hardware.count is " +
