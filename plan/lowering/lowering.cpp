@@ -79,6 +79,13 @@ void check_stages_of_rings(const LoweringContext& context) {
       }
 }
 
+void warn_about_stashes(const LoweringContext& context, Program& program) {
+  const auto& plan = context.plan;
+  if ((plan.offload != "activations" && plan.compression == "none") || !context.stashing.in_order.empty()) return;
+  program.warnings.push_back((plan.compression == "none" ? "offload=" + plan.offload : "compression=" + plan.compression) +
+                             " is without effect: the backward pass reads no result that could wait for it in this way");
+}
+
 void warn_about_statistics(const graph::Graph& g, Program& program) {
   const Plan& plan = program.plan;
   if (plan.bn == "batch") return;
@@ -264,6 +271,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   check_stages_of_rings(context);
   if (pipeline.schedule->asynchronous) context.of_weights = nodes_of_weights(training, sharding);
   set_kept_results(context);
+  warn_about_stashes(context, program);
   build_roles(context, program);
   return program;
 }

@@ -130,6 +130,7 @@ class RoleBuilder {
   void refuse_ages(graph::TensorId shared, int stage, int other) const;
   [[nodiscard]] bool has_twin() const { return c_.pipeline.copies > 1; }
   void add_up_with_twin();
+  void receive_for_update();
 
   // Operands (operands.cpp)
   [[nodiscard]] BufferIndex operand(graph::NodeId, std::size_t index, std::uint16_t body);

@@ -12,16 +12,21 @@ using graph::TensorId;
 
 namespace {
 
-/// Does the backward pass only ask where the result of a ReLU is positive?
-std::vector<bool> only_signs_read(const ForwardResults& results) {
+/// Does the backward pass only ask where the result of a ReLU is positive? What it computes again it computes from values.
+std::vector<bool> only_signs_read(const ForwardResults& results, const Recomputation& recomputation) {
   const auto& g = results.graph();
   std::vector<bool> only(g.tensors().size(), false);
   for (std::size_t t = 0; t < only.size(); ++t) {
     const NodeId producer = g.tensors()[t].producer;
     only[t] = producer != NodeId::None && graph::schema(g[producer]).name == "Relu";
   }
+  const auto made_again = [&](const graph::Node& node) {
+    return node.phase == graph::Phase::Forward && std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId t) {
+             return t != TensorId::None && (recomputation.drops(t) || recomputation.drops(results.root(t)));
+           });
+  };
   for (const auto& node : g.nodes()) {
-    if (node.phase != graph::Phase::Backward) continue;
+    if (node.phase != graph::Phase::Backward && !made_again(node)) continue;
     const bool is_gradient = graph::schema(node).name == "ReluGrad";
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
       if (node.inputs[i] != TensorId::None && !(is_gradient && i == 1 && results.root(node.inputs[i]) == node.inputs[i]))
@@ -64,7 +69,7 @@ Stashing stashing_of(const Plan& plan, const ForwardResults& results, const Shar
   if (plan.offload != "activations" && plan.compression == "none") return stashing;
   const auto& g = results.graph();
   stashing.kinds.assign(g.tensors().size(), StashKind::None);
-  const auto only_signs = only_signs_read(results), zeros = full_of_zeros(results);
+  const auto only_signs = only_signs_read(results, recomputation), zeros = full_of_zeros(results);
   std::vector<std::pair<NodeId, TensorId>> last_uses;
   for (std::size_t t = 0; t < g.tensors().size(); ++t) {
     const auto id = static_cast<TensorId>(t);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.hpp"
@@ -253,12 +254,24 @@ std::vector<std::string> names_of(const LogicalDims& dims, const std::vector<Ato
   throw Refusal("plan: " + key + "=" + std::to_string(degree) + ": " + why);
 }
 
+/// Why tensor parallelism of so many ranks finds nothing to split.
+std::string nothing_to_split(const LogicalDims& dims, const std::vector<std::vector<AtomId>>& groups) {
+  const auto& atoms = dims.atoms();
+  std::optional<AtomId> longest;
+  for (const auto& group : groups)
+    for (const AtomId a : group)
+      if (!longest || atoms.size(a) > atoms.size(*longest)) longest = a;
+  if (!longest) return "the model has no product with weights whose dimensions could be split";
+  return "no operator can split a dimension of a weight so far: the longest, " + dims.name(*longest) + ", has " +
+         std::to_string(atoms.size(*longest)) + " elements";
+}
+
 MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr<const LogicalDims>& dims, const Plan& plan,
                      RuleBook& book) {
   const auto [known, fresh] = book.tensor.try_emplace(plan.tp);
   if (fresh) known->second = TensorRules(training, dims, plan.tp).choose(book.use->weights);
   MeshAxis axis{"tp", plan.tp, known->second, false};
-  if (axis.dims.empty()) refuse("tp", plan.tp, "no operator can split a dimension of a weight so far");
+  if (axis.dims.empty()) refuse("tp", plan.tp, nothing_to_split(*dims, book.use->weights));
   if (plan.sequence_parallel)
     for (auto& name : names_of(*dims, book.use->sequence)) axis.dims.push_back(std::move(name));
   return axis;

@@ -235,7 +235,11 @@ TEST_CASE("what random cases once found") {
       {1, {"img.1.5.4+dropout+up3.7+l1.3/3/dp=1,micro_batch=2/novograd:lr=0.01/f32/400"}},  // a kernel that refused the smaller micro-batch
       {2,
        {"vec.6+tied.2+huber.1/2/tp=2,micro_batch=1,zero=2/sgd:lr=0.05/f64/100000",  // an activation's gradient added up
-        "tok.1.1.2+class.2/1/pp=2,schedule=zb-v/sgd:lr=0.05/f64/100000"}},          // received after a late gradient had read it
+        "tok.1.1.2+class.2/1/pp=2,schedule=zb-v/sgd:lr=0.05/f64/100000",            // received after a late gradient had read it
+        // a sum over micro-batches that arrive from another stage was half of it in each copy of the model
+        "tok.7.19.9+token+shared.2/6/pp=2,micro_batch=1,schedule=dualpipe/sgd:lr=0.05:momentum=0.9/f64/2000",
+        // signs of a result that is made into others again
+        "seq.3.11+cumsum+gate.10+widened.6+layernorm+mse.11/5/tp=2,recompute=full,compression=gist/adam:lr=0.01:eps=1e-4/f64/100000"}},
       {4,
        {// two dimensions at one place: strips of a fused weight, and blocks of all of it
         "tok.3.18.11+lstm.3+cumsum+gate.3+dropout+dense.8+shared.6/9/dp=2,tp=2,zero=3,sequence_parallel=on/"
@@ -247,7 +251,8 @@ TEST_CASE("what random cases once found") {
         "seq.3.9+attention.2.2.1.1+attention.3.1.0.0+fused.2+attention.4.2.1.0+dice.3/5/cp=3,attention=ring/"
         "adam:lr=0.01:eps=1e-4:clip=0.1/f64/400"}},
       {8,
-       {// keys that tp splits another way went round as they lay, not as they were wanted
+       {"img.4.10.11+avgpool.2.2.0.1+act.3+pad.0.1.1.1+act.0+class.3/5/pp=8,micro_batch=1,schedule=dualpipe/sgd:lr=0.05/f64/400",
+        // keys that tp splits another way went round as they lay, not as they were wanted
         "seq.3.9+attention.2.2.1.1+attention.3.1.0.0+fused.2+attention.4.2.1.0+dice.3/4/dp=2,tp=2,cp=2,attention=ring,zero=3/"
         "adam:lr=0.01:eps=1e-4:clip=0.1/f64/400",
         // equal parts of unequal blocks, gathered by ranks of one role

@@ -118,7 +118,10 @@ TEST_CASE("signs of a ReLU take a bit each, and only where nothing else is wante
   CHECK(moved(gist, InstructionKind::Restore).begin()->second == kLayerBytes);
   CHECK(gist.warnings.empty());
   // In a chain the next product wants the ReLU's result itself.
-  CHECK(moved(lowered(chain(3), "compression=gist"), InstructionKind::Stash).empty());
+  const auto none = lowered(chain(3), "compression=gist");
+  CHECK(moved(none, InstructionKind::Stash).empty());
+  REQUIRE(!none.warnings.empty());
+  CHECK_THAT(none.warnings.back(), contains("compression=gist is without effect"));
 }
 
 TEST_CASE("rounded results take half the bytes, and the plan says that they are rounded") {
