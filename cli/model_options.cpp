@@ -175,8 +175,31 @@ graph::EvaluationGraph load_evaluation(const ModelOptions& o, std::int64_t batch
 
 std::string peak_key(const ModelOptions& o) { return o.dtype; }
 
-graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings) {
+namespace {
+
+/// Whether a glob names the weight, or what the exporter made of it.
+bool is_named(const formats::ExporterDamage& weight, const std::vector<std::string>& globs) {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return ::fnmatch(glob.c_str(), weight.tensor.c_str(), 0) == 0 ||
+           (!weight.stored_as.empty() && ::fnmatch(glob.c_str(), weight.stored_as.c_str(), 0) == 0);
+  });
+}
+
+void require_trainable(const ModelOptions& o, const std::vector<formats::ExporterDamage>& damage) {
+  for (const auto& weight : damage) {
+    if (weight.what != "computed" || is_named(weight, o.freeze) || is_named(weight, o.train)) continue;
+    throw Refusal(o.model + ": weight '" + weight.tensor + "': " + weight.detail +
+                  ", so that training what is left would not train the model; export with optimize=False, or say with --freeze '" +
+                  weight.tensor + "' that it is not to be trained, or with --train that '" + weight.stored_as +
+                  "' is trained in its place");
+  }
+}
+
+}  // namespace
+
+graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings, Purpose purpose) {
   auto loaded = load_model(o);
+  if (purpose == Purpose::Train) require_trainable(o, loaded.damage);
   warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
   auto model = graph::with_initial_values(loaded.graph);
   if (element_type(o) != DType::F32) model = graph::with_float_type(model, element_type(o));

@@ -214,7 +214,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const exec::LearningRate rate(o.schedule, o.warmup);
   if (o.data != "synthetic") exec::require_npz(o.data);
   std::vector<std::string> warnings;
-  const auto training = load_training(o.model, warnings);
+  const auto training = load_training(o.model, warnings, Purpose::Train);
   const exec::CpuBackend backend(element_type(o.model) == DType::F64 ? "reference" : o.backend);
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);

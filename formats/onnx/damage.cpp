@@ -6,6 +6,7 @@
 
 #include "formats/onnx/folded.hpp"
 #include "formats/onnx/module_path.hpp"
+#include "graph/builder.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -65,19 +66,45 @@ struct ReadBy {
   bool optimized = false;
 };
 
-/// The exporter notes what a parameter went into.
-ExporterDamage folded_into(const std::string& name, const std::string& tensor, const ReadBy& read, bool declared) {
+/// The tensor is the parameter in another form, or holds it beside others, and is trained.
+bool is_another_form(const std::string& tensor, const ReadBy& read, const Declarations& declarations) {
   const Origin& origin = read.origins.at(tensor);
   const auto usage = read.usage.find(tensor);
-  const bool trained = declared || (usage != read.usage.end() && (usage->second & (kWeightUse | kMatrixUse)) != 0);
-  if (trained && (read.packed.contains(tensor) || (origin.parameters.size() == 1 && origin.moved_only)))
-    return {name, "renamed", "the file has it as '" + tensor + "', transposed or packed", false, tensor};
-  std::string others;
-  for (const std::string& other : origin.parameters) {
-    if (other != name) others += (others.empty() ? " together with '" : "', '") + other;
+  const bool trained = declarations.kind(tensor) == DeclaredKind::Parameter ||
+                       (usage != read.usage.end() && (usage->second & (kWeightUse | kMatrixUse)) != 0);
+  return trained && origin.moved_only && (origin.parameters.size() == 1 || read.packed.contains(tensor));
+}
+
+/// Nothing but zeros came of it: the state of a recurrent layer before its first step times a matrix, which has no gradient.
+bool is_zero(const ModelFile& file, const onnx::TensorProto& tensor) {
+  const StoredTensor stored = stored_tensor(file, tensor, tensor.name());
+  if (!stored.contents.known() || !stored.missing.empty() || graph::element_count(stored.type.shape) > graph::kLargestFolded) return false;
+  const auto values = graph::read_reals(stored.contents, stored.type.shape, 0, 0);
+  return std::all_of(values.begin(), values.end(), [](double x) { return x == 0; });
+}
+
+/// Parameters that the exporter computed stored tensors with.
+std::map<std::string, ExporterDamage> used_up(const ModelFile& file, const ReadBy& read, const Declarations& declarations) {
+  std::map<std::string, const onnx::TensorProto*> stored;
+  if (!read.origins.empty()) {
+    for (const auto& tensor : file.model.graph().initializer()) stored[tensor.name()] = &tensor;
   }
-  return {name, "computed", "the exporter computed '" + tensor + "' with it" + (others.empty() ? "" : others + "'") + " once and for all",
-          false};
+  std::map<std::string, ExporterDamage> damage;
+  for (const auto& [tensor, origin] : read.origins) {
+    if (!read.usage.contains(tensor) || is_another_form(tensor, read, declarations)) continue;
+    if (!origin.moved_only && is_zero(file, *stored.at(tensor))) continue;
+    for (const std::string& name : origin.parameters) {
+      std::string others;
+      for (const std::string& other : origin.parameters) {
+        if (other != name) others += (others.empty() ? " together with '" : "', '") + other;
+      }
+      damage.emplace(name, ExporterDamage{name, "computed",
+                                          "the exporter computed '" + tensor + "' with it" + (others.empty() ? "" : others + "'") +
+                                              " once and for all",
+                                          false, tensor});
+    }
+  }
+  return damage;
 }
 
 ExporterDamage lost(const std::string& name, const Declarations& declarations, const ReadBy& read) {
@@ -87,8 +114,10 @@ ExporterDamage lost(const std::string& name, const Declarations& declarations, c
   if (buffers.contains(module + ".running_mean"))
     return {name, "folded", "BatchNormalization '" + module + "' was folded into the layer before it; it cannot be trained", false};
   if (const auto into = read.folded.find(name); into != read.folded.end()) {
-    const std::string& tensor = into->second.front();
-    return folded_into(name, tensor, read, declarations.kind(tensor) == DeclaredKind::Parameter);
+    for (const std::string& tensor : into->second) {
+      if (is_another_form(tensor, read, declarations))
+        return {name, "renamed", "the file has it as '" + tensor + "', transposed or packed", false, tensor};
+    }
   }
   const auto found = renamed.find(module);
   if (found != renamed.end() && !is_bias_name(name.substr(module.empty() ? 0 : module.size() + 1)))
@@ -142,8 +171,8 @@ bool is_bias_operand(const onnx::NodeProto& node, int i) {
 
 bool is_bias_name(const std::string& leaf) { return leaf.find("bias") != std::string::npos || leaf == "beta" || leaf == "b"; }
 
-std::vector<ExporterDamage> find_damage(const onnx::ModelProto& model, const Declarations& declarations) {
-  const auto& graph = model.graph();
+std::vector<ExporterDamage> find_damage(const ModelFile& file, const Declarations& declarations) {
+  const auto& graph = file.model.graph();
   std::set<std::string> read;
   for (const auto& node : graph.node()) {
     for (const std::string& name : names_read(node)) read.insert(name);
@@ -166,8 +195,10 @@ std::vector<ExporterDamage> find_damage(const onnx::ModelProto& model, const Dec
       if (packs) by.packed.insert(name);
     }
   }
+  const auto computed = used_up(file, by, declarations);
+  for (const auto& [name, weight] : computed) damage.push_back(weight);
   for (const std::string& name : listed) {
-    if (!read.contains(name)) damage.push_back(lost(name, declarations, by));
+    if (!read.contains(name) && !computed.contains(name)) damage.push_back(lost(name, declarations, by));
   }
   if (listed.empty()) add_anonymous(graph, damage);
   return damage;

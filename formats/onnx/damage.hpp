@@ -16,6 +16,6 @@ namespace rehearsal::formats {
 std::vector<ExporterDamage> separate_merged(onnx::ModelProto& model);
 
 /// What cannot be undone, weight by weight.
-[[nodiscard]] std::vector<ExporterDamage> find_damage(const onnx::ModelProto& model, const Declarations& declarations);
+[[nodiscard]] std::vector<ExporterDamage> find_damage(const ModelFile& file, const Declarations& declarations);
 
 }  // namespace rehearsal::formats

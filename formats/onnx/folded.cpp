@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 
 namespace rehearsal::formats {
@@ -16,43 +17,27 @@ constexpr std::int64_t kLargestUnfolded = std::int64_t{1} << 24;
 constexpr std::uint64_t kCompared = 512;         ///< elements of two tensors that should be equal
 constexpr std::uint64_t kCoprime = 11400714819;  ///< a prime: multiples of it modulo a size are spread over it
 
-/// Functions of torch that move values; names of their results start with them.
+/// Functions of torch by whose names results are called.
+enum class Step : std::uint8_t {
+  View,     ///< every value moves, none is repeated or left out
+  Pick,     ///< values are repeated or left out
+  Look,     ///< rows are looked up by indices
+  Indices,  ///< makes indices and sizes
+};
 struct Movement {
   std::string_view function;
-  bool one_to_one = true;  ///< no value is repeated or left out
+  Step step;
 };
-constexpr Movement kMovements[] = {{"expand", false},
-                                   {"expand_as", false},
-                                   {"embedding", false},
-                                   {"slice", false},
-                                   {"select", false},
-                                   {"index", false},
-                                   {"index_select", false},
-                                   {"gather", false},
-                                   {"repeat", false},
-                                   {"unsqueeze"},
-                                   {"squeeze"},
-                                   {"view"},
-                                   {"reshape"},
-                                   {"permute"},
-                                   {"transpose"},
-                                   {"t"},
-                                   {"clone"},
-                                   {"contiguous"},
-                                   {"alias"},
-                                   {"flatten"},
-                                   {"unflatten"},
-                                   {"swapaxes"},
-                                   {"movedim"},
-                                   {"numpy_t"},
-                                   {"lift_fresh_copy"},
-                                   // what indices and sizes are made with
-                                   {"arange", false},
-                                   {"zeros", false},
-                                   {"zeros_like", false},
-                                   {"ones", false},
-                                   {"ones_like", false},
-                                   {"full", false}};
+constexpr Movement kMovements[] = {
+    {"unsqueeze", Step::View},  {"squeeze", Step::View},      {"view", Step::View},     {"reshape", Step::View},
+    {"permute", Step::View},    {"transpose", Step::View},    {"t", Step::View},        {"clone", Step::View},
+    {"contiguous", Step::View}, {"alias", Step::View},        {"flatten", Step::View},  {"unflatten", Step::View},
+    {"swapaxes", Step::View},   {"movedim", Step::View},      {"numpy_t", Step::View},  {"lift_fresh_copy", Step::View},
+    {"expand", Step::Pick},     {"expand_as", Step::Pick},    {"slice", Step::Pick},    {"select", Step::Pick},
+    {"repeat", Step::Pick},     {"embedding", Step::Look},    {"index", Step::Look},    {"index_select", Step::Look},
+    {"gather", Step::Look},     {"arange", Step::Indices},    {"zeros", Step::Indices}, {"zeros_like", Step::Indices},
+    {"ones", Step::Indices},    {"ones_like", Step::Indices}, {"full", Step::Indices},  {"add", Step::Indices},
+    {"sub", Step::Indices},     {"cumsum", Step::Indices},    {"sub_1", Step::Indices}, {"_to_copy", Step::Indices}};
 
 std::string without_count(const std::string& name) {
   const std::size_t end = name.find_last_not_of("0123456789");
@@ -77,8 +62,11 @@ std::vector<std::string> entries_of(const std::string& text) {
   return entries;
 }
 
+/// Arithmetic between a parameter and the rows that are looked up in it is taken for that of the indices.
 Origin origin_of(const std::string& result, std::vector<std::string> steps, const Declarations& declarations) {
   Origin origin;
+  const Movement* last = movement_of(result);
+  const bool looked_up = last && last->step == Step::Look;
   steps.push_back(result);
   for (const std::string& name : steps) {
     const bool named = !name.starts_with("val_") && !declarations.buffers().contains(name);
@@ -86,8 +74,9 @@ Origin origin_of(const std::string& result, std::vector<std::string> steps, cons
       origin.parameters.push_back(name);
     } else if (named) {
       const Movement* movement = movement_of(name);
-      origin.moved_only = origin.moved_only && movement;
-      origin.one_to_one = origin.one_to_one && movement && movement->one_to_one;
+      const bool arithmetic = movement && (movement->function == "add" || movement->function == "sub" || movement->function == "cumsum");
+      origin.moved_only = origin.moved_only && movement && (looked_up || !arithmetic);
+      origin.one_to_one = origin.one_to_one && movement && movement->step == Step::View;
     }
   }
   return origin;
@@ -168,7 +157,13 @@ class Unfolding {
     const auto folded = folded_tensors(graph_, declarations_);
     if (folded.empty()) return {};
     for (int i = 0; i < graph_.initializer_size(); ++i) stored_[graph_.initializer(i).name()] = i;
+    for (const auto& node : graph_.node()) {
+      const bool recurrent = node.op_type() == "LSTM" || node.op_type() == "GRU" || node.op_type() == "RNN";
+      for (int i = 1; recurrent && i < std::min(node.input_size(), 4); ++i) packed_[node.input(i)] = i;
+    }
     for (const auto& [name, origin] : folded) {
+      if (const auto packed = packed_.find(name); packed != packed_.end() && stored_.contains(name) && origin.moved_only)
+        unpack(name, packed->second, origin);
       if (origin.parameters.size() != 1 || !origin.moved_only || !stored_.contains(name)) continue;
       const std::string& parameter = origin.parameters[0];
       if (const auto holder = holders_.find(parameter); holder != holders_.end())
@@ -243,6 +238,55 @@ class Unfolding {
 
   [[nodiscard]] StoredTensor stored(const std::string& name) const {
     return stored_tensor(file_, graph_.initializer(stored_.at(name)), name);
+  }
+
+  /// Weights of a recurrent layer, which one tensor holds: W and R [directions, rows, columns], B [directions, 2 rows], the bias of the
+  /// input before that of the state. Optimizers that look at norms see each by itself again.
+  void unpack(const std::string& name, int operand, const Origin& origin) {
+    std::vector<std::string> names = origin.parameters;
+    const auto is_taken = [&](const std::string& parameter) { return stored_.contains(parameter) || holders_.contains(parameter); };
+    const auto values = values_of(name);
+    const std::size_t rank = operand == 3 ? 2 : 3;
+    if (names.size() < 2 || std::any_of(names.begin(), names.end(), is_taken) || !values || values->type.shape.size() != rank) return;
+    const auto directions = static_cast<std::size_t>(values->type.shape[0]), parts = names.size() / directions;
+    if (names.size() != directions * parts || parts != (operand == 3 ? 2U : 1U)) return;
+    // "bias_ih_l0" comes before "bias_hh_l0", "..._l0" before "..._l0_reverse"
+    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return std::pair(a.ends_with("_reverse"), b) < std::pair(b.ends_with("_reverse"), a);
+    });
+    graph::Shape shape = values->type.shape;
+    shape[0] = 1;
+    shape[1] /= static_cast<std::int64_t>(parts);
+    const std::size_t bytes = values->bytes.size() / names.size();
+    std::vector<std::string> rows;
+    for (std::size_t d = 0; d < directions; ++d) {
+      const std::vector<std::string> own(names.begin() + static_cast<std::ptrdiff_t>(d * parts),
+                                         names.begin() + static_cast<std::ptrdiff_t>((d + 1) * parts));
+      for (std::size_t p = 0; p < parts; ++p) add_part(own[p], name, shape, {values->bytes.data() + (d * parts + p) * bytes, bytes});
+      rows.push_back(parts == 1 ? own[0] : name + "/" + std::to_string(d));
+      if (parts > 1) set_axis(*add_node("Concat", own, rows.back()), 1);
+    }
+    set_axis(*add_node("Concat", rows, name), 0);
+    replace(name);
+  }
+
+  void add_part(const std::string& parameter, const std::string& of, const graph::Shape& shape, std::span<const std::byte> bytes) {
+    onnx::TensorProto part;
+    part.set_name(parameter);
+    part.set_data_type(graph_.initializer(stored_.at(of)).data_type());
+    for (const std::int64_t d : shape) part.add_dims(d);
+    part.set_raw_data(bytes.data(), bytes.size());
+    *graph_.add_initializer() = std::move(part);
+    holders_[parameter] = parameter;
+    declare_parameter(graph_, parameter);
+    undone_.push_back({parameter, "unfolded", "the file has it with others in '" + of + "'; it is a weight of its own again", true, of});
+  }
+
+  static void set_axis(onnx::NodeProto& node, std::int64_t axis) {
+    auto& attribute = *node.add_attribute();
+    attribute.set_name("axis");
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(axis);
   }
 
   /// `name` becomes the parameter that was folded into it.
@@ -364,6 +408,7 @@ class Unfolding {
   std::map<std::string, std::string> holders_;  ///< the tensor that stands for a parameter that was folded
   std::set<int, std::greater<>> replaced_;      ///< initializers that nodes now make, the last one first
   UsageByName usage_;
+  std::map<std::string, int> packed_;  ///< tensors that recurrent layers read as weights, and as which operand
   std::size_t row_axis_ = 0;
   std::vector<ExporterDamage> undone_;
 };

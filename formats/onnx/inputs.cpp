@@ -147,7 +147,7 @@ void Importer::warn_of_damage() {
        "which is not training the model; export with optimize=False"},
       {"missing", "are read by no node: they were folded into other tensors, or left out because they were 0; export with optimize=False"}};
   result_.damage = file_.separated;
-  const auto found = find_damage(file_.model, declarations_);
+  const auto found = find_damage(file_, declarations_);
   result_.damage.insert(result_.damage.end(), found.begin(), found.end());
   for (const auto& [what, sentence] : kSentences) {
     std::size_t count = 0;

@@ -133,8 +133,9 @@ class Separation {
     return count <= kLargestMerged;
   }
 
-  /// Listed parameters of the module that the file lacks, those of its parts behind its own.
-  [[nodiscard]] std::vector<std::string> candidates(const std::string& module, const std::string& merged, bool bias) const {
+  /// Listed parameters of the module that the file lacks, those of its parts behind its own; its own alone where as many are wanted.
+  [[nodiscard]] std::vector<std::string> candidates(const std::string& module, const std::string& merged, bool bias,
+                                                    std::size_t wanted) const {
     std::vector<std::string> own, of_parts;
     const std::string prefix = module + ".";
     for (auto name = missing_.lower_bound(prefix); name != missing_.end() && name->starts_with(prefix); ++name) {
@@ -142,6 +143,7 @@ class Separation {
       const bool alike = is_uniform(merged) || without_numbers(*name) == without_numbers(merged);
       if (is_bias_name(leaf) == bias && alike) (name->find('.', prefix.size()) == std::string::npos ? own : of_parts).push_back(*name);
     }
+    if (own.size() == wanted) return own;
     own.insert(own.end(), of_parts.begin(), of_parts.end());
     return own;
   }
@@ -163,8 +165,8 @@ class Separation {
 
   void separate(const std::string& module, const std::string& merged, bool bias, const std::vector<Use>& uses) {
     const bool own = merged.starts_with(module + ".");
-    auto names = candidates(module, merged, bias);
     const std::size_t kept = own ? 1 : 0;
+    const auto names = candidates(module, merged, bias, uses.size() - kept);
     if (names.empty() || (own && uses.size() == 1)) return;
     const bool one_each = names.size() + kept == uses.size();
     if (!one_each && own) return;  // used several times on purpose, as far as can be told
