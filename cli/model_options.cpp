@@ -117,8 +117,11 @@ void ModelOptions::add_training_to(CLI::App& app) {
 std::vector<std::string> with_stored_names(std::vector<std::string> globs, const std::vector<formats::ExporterDamage>& damage) {
   const std::size_t given = globs.size();
   for (std::size_t i = 0; i < given; ++i) {
-    for (const auto& weight : damage)
-      if (!weight.stored_as.empty() && ::fnmatch(globs[i].c_str(), weight.tensor.c_str(), 0) == 0) globs.push_back(weight.stored_as);
+    for (const auto& weight : damage) {
+      if (weight.stored_as.empty()) continue;
+      if (::fnmatch(globs[i].c_str(), weight.tensor.c_str(), 0) == 0) globs.push_back(weight.stored_as);
+      if (weight.undone && ::fnmatch(globs[i].c_str(), weight.stored_as.c_str(), 0) == 0) globs.push_back(weight.tensor);
+    }
   }
   return globs;
 }

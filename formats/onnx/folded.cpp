@@ -155,11 +155,15 @@ class Unfolding {
 
   std::vector<ExporterDamage> run() && {
     const auto folded = folded_tensors(graph_, declarations_);
-    if (folded.empty()) return {};
+    const bool traced = file_.model.producer_name() == "pytorch" && declarations_.parameters().empty();
+    if (folded.empty() && !traced) return {};
     for (int i = 0; i < graph_.initializer_size(); ++i) stored_[graph_.initializer(i).name()] = i;
     for (const auto& node : graph_.node()) {
       const bool recurrent = node.op_type() == "LSTM" || node.op_type() == "GRU" || node.op_type() == "RNN";
       for (int i = 1; recurrent && i < std::min(node.input_size(), 4); ++i) packed_[node.input(i)] = i;
+    }
+    for (const auto& [name, operand] : packed_) {
+      if (traced && name.starts_with("onnx::") && stored_.contains(name)) unpack(name, operand, {parts_of(name, operand), true, false});
     }
     for (const auto& [name, origin] : folded) {
       if (const auto packed = packed_.find(name); packed != packed_.end() && stored_.contains(name) && origin.moved_only)
@@ -268,6 +272,17 @@ class Unfolding {
     }
     set_axis(*add_node("Concat", rows, name), 0);
     replace(name);
+  }
+
+  /// TorchScript's exporter keeps no names of what it packs.
+  [[nodiscard]] std::vector<std::string> parts_of(const std::string& name, int operand) const {
+    const auto& dims = graph_.initializer(stored_.at(name)).dims();
+    std::vector<std::string> names;
+    for (const std::string& part : operand == 3 ? std::vector<std::string>{"/bias_ih", "/bias_hh"} : std::vector<std::string>{"/weight"}) {
+      names.push_back(name + part);
+      if (!dims.empty() && dims[0] == 2) names.push_back(name + part + "_reverse");
+    }
+    return names;
   }
 
   void add_part(const std::string& parameter, const std::string& of, const graph::Shape& shape, std::span<const std::byte> bytes) {

@@ -43,6 +43,8 @@ class Separation {
 
   std::vector<ExporterDamage> run() && {
     if (missing_.empty()) return {};
+    folded_ = folded_tensors(graph_, declarations_);
+    for (const auto& [tensor, origin] : folded_) elsewhere_.insert(origin.parameters.begin(), origin.parameters.end());
     find_uses();
     for (const auto& [key, uses] : uses_) {
       const auto& [order, module, merged, bias] = key;
@@ -83,13 +85,12 @@ class Separation {
   /// modules whose paths differ in numbers only, and that all lack a listed weight, get one each.
   void separate_renamed() {
     std::map<std::string, std::vector<Use>> readers;
-    const auto folded = folded_tensors(graph_, declarations_);
     const auto is_renamed = [&](const onnx::NodeProto& node, int i) {
       const auto stored = stored_.find(node.input(i));
       if (stored == stored_.end() || declarations_.parameters().contains(node.input(i))) return false;
-      const auto origin = folded.find(node.input(i));
+      const auto origin = folded_.find(node.input(i));
       const bool product = i == 1 && (node.op_type() == "MatMul" || node.op_type() == "Gemm");
-      return (product || (origin != folded.end() && origin->second.is_view())) && may_be_merged(graph_.initializer(stored->second));
+      return (product || (origin != folded_.end() && origin->second.is_view())) && may_be_merged(graph_.initializer(stored->second));
     };
     for (int n = 0; n < graph_.node_size(); ++n) {
       for (int i = 0; i < graph_.node(n).input_size(); ++i) {
@@ -106,7 +107,7 @@ class Separation {
         if (without_numbers(module) != pattern || !lacks_weight(module)) continue;
         const auto [known, is_new] = own.try_emplace(module, name + "/" + module);
         if (is_new) add_copy(name, known->second);
-        if (is_new && folded.contains(name)) declare_parameter(graph_, known->second);
+        if (is_new && folded_.contains(name)) declare_parameter(graph_, known->second);
         graph_.mutable_node(use.node)->set_input(use.operand, known->second);
       }
     }
@@ -140,6 +141,7 @@ class Separation {
     const std::string prefix = module + ".";
     for (auto name = missing_.lower_bound(prefix); name != missing_.end() && name->starts_with(prefix); ++name) {
       const std::string leaf = name->substr(name->rfind('.') + 1);
+      if (elsewhere_.contains(*name)) continue;
       const bool alike = is_uniform(merged) || without_numbers(*name) == without_numbers(merged);
       if (is_bias_name(leaf) == bias && alike) (name->find('.', prefix.size()) == std::string::npos ? own : of_parts).push_back(*name);
     }
@@ -213,6 +215,8 @@ class Separation {
   Declarations declarations_;
   std::map<std::string, int> stored_;
   std::set<std::string> missing_;
+  std::map<std::string, Origin> folded_;
+  std::set<std::string> elsewhere_;  ///< parameters that the exporter says it folded into other tensors
   std::map<Key, std::vector<Use>> uses_;
   std::vector<ExporterDamage> separated_;
 };
