@@ -80,7 +80,8 @@ graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& co
   if ((candidate.type.shape.empty() && !named_scalar) || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0))
     return Role::Constant;
   if (graph::element_count(candidate.type.shape) == 1 && !holds_weights && is_made_up(candidate.name)) return Role::Constant;
-  return is_additive_mask(candidate.type, contents) ? Role::Constant : Role::Parameter;
+  const bool may_be_mask = (usage & kWeightUse) == 0;  // values are looked at only where they can decide
+  return may_be_mask && is_additive_mask(candidate.type, contents) ? Role::Constant : Role::Parameter;
 }
 
 bool is_weight_input(const Candidate& candidate, bool fixed) {

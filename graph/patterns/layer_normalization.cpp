@@ -5,12 +5,6 @@
 namespace rehearsal::graph {
 namespace {
 
-struct Normalized {
-  TensorId x = TensorId::None;
-  std::int64_t axis = 0;
-  double epsilon = 0;
-};
-
 std::optional<Normalized> normalized(const PatternMatcher& m, const Node& node) {
   const auto quotient = m.divided_by_root(node);
   const auto root = quotient ? m.root(quotient->second) : std::nullopt;

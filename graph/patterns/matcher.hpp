@@ -56,6 +56,13 @@ class PatternMatcher {
   std::vector<int> readers_;
 };
 
+/// What a normalization is of: x over its trailing axes from `axis` on.
+struct Normalized {
+  TensorId x = TensorId::None;
+  std::int64_t axis = 0;
+  double epsilon = 0;
+};
+
 [[nodiscard]] std::optional<Recognized> match_layer_normalization(const PatternMatcher&, const Node&);
 [[nodiscard]] std::optional<Recognized> match_rms_normalization(const PatternMatcher&, const Node&);
 [[nodiscard]] std::optional<Recognized> match_gelu(const PatternMatcher&, const Node&);

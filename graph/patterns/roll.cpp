@@ -10,7 +10,10 @@ std::optional<Recognized> match_roll(const PatternMatcher& m, const Node& node) 
   const Node* head = m.made_by(node.inputs[1], "Slice");
   if (!tail || !head || tail->inputs[0] != head->inputs[0] || m.shape(tail->inputs[0]) != m.shape(node.outputs[0])) return std::nullopt;
   const auto starts = [](const Node& slice) { return slice.attributes.integers("starts"); };
-  const bool swapped = starts(*head).size() == 1 && starts(*head)[0] == 0 && starts(*tail).size() == 1 && starts(*tail)[0] != 0;
+  if (starts(*head).size() != 1 || starts(*tail).size() != 1 || starts(*head)[0] != 0) return std::nullopt;
+  // the tail begins where the head ends: together they are as long as the tensor
+  const std::int64_t axis = node.attributes.integer("axis", 0);
+  const bool swapped = starts(*tail)[0] == m.shape(node.inputs[1]).at(static_cast<std::size_t>(axis));
   return swapped ? std::optional(Recognized{}) : std::nullopt;
 }
 

@@ -12,12 +12,11 @@ namespace {
 using graph::Role;
 using graph::Shape;
 using testing::bad_input;
+using testing::contains;
 using testing::ModelBuilder;
 using testing::set;
 using testing::TemporaryFolder;
 using testing::write_bytes;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> operators(const ImportedModel& model) {
   std::vector<std::string> names;

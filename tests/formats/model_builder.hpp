@@ -131,6 +131,8 @@ inline void set(onnx::NodeProto& node, const std::string& key, const std::vector
   for (const std::int64_t v : values) a.add_ints(v);
 }
 
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 /// The message of the BadInput that the action throws; empty when it throws none.
 template <class Action>
 std::string bad_input(Action&& action) {

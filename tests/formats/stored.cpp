@@ -12,12 +12,11 @@ namespace {
 using graph::Role;
 using graph::Shape;
 using testing::bad_input;
+using testing::contains;
 using testing::ModelBuilder;
 using testing::set;
 using testing::TemporaryFolder;
 using testing::write_bytes;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 Role role_of(const ImportedModel& model, const std::string& name) {
   const graph::TensorId t = model.graph.find(name);
