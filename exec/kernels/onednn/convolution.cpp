@@ -1,6 +1,8 @@
 // Convolutions on images in channels-last order. Weights are plain in the arena: the primitive's own layout of them is made in the
 // workspace.
 
+#include <algorithm>
+
 #include "exec/kernels/onednn/compat.hpp"
 #include "exec/kernels/onednn/families.hpp"
 #include "exec/kernels/onednn/primitive.hpp"
@@ -49,6 +51,18 @@ ConvolutionShape shape_of(const Tensors& t, const graph::Attributes& attributes,
   return s;
 }
 
+/// oneDNN (2.6.3, jit_1x1) gathers the pixels that a strided 1x1 convolution reads, one image for every thread, with channels in whole
+/// blocks of 16, but books room for the channels that there are: with more than one thread it writes behind its scratchpad.
+std::size_t beyond_scratchpad(const Tensors& t, const ConvolutionShape& s, int threads) {
+  const bool strided = std::any_of(s.strides.begin(), s.strides.end(), [](std::int64_t stride) { return stride > 1; });
+  const bool points = std::all_of(t.weights.begin() + 2, t.weights.end(), [](std::int64_t size) { return size == 1; });
+  if (!strided || !points) return 0;
+  constexpr std::int64_t kBlock = 16;
+  const std::int64_t channels = (t.image[1] + kBlock - 1) / kBlock * kBlock;
+  const std::int64_t pixels = graph::element_count({t.windows.begin() + 2, t.windows.end()});
+  return static_cast<std::size_t>(threads * pixels * channels) * sizeof(float);
+}
+
 memory::desc plain_weights(const Tensors& t) { return grouped(t.weights, t.image[1] / t.weights[1]); }
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& r) {
@@ -57,7 +71,8 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& r) {
   const bool bias = view.has_input(2);
   const auto s = shape_of(t, r.attributes, bias);
   const auto pd = forward(s, with_scratchpad(), cpu());
-  PrimitivePlan plan{[pd] { return dnnl::convolution_forward(pd); }, pd.scratchpad_desc(), {}, r.threads};
+  PrimitivePlan plan{
+      [pd] { return dnnl::convolution_forward(pd); }, pd.scratchpad_desc(), {}, r.threads, beyond_scratchpad(t, s, r.threads)};
   plan.bindings = {{DNNL_ARG_SRC, false, 0, s.image, pd.src_desc()},
                    {DNNL_ARG_WEIGHTS, false, 1, plain_weights(t), pd.weights_desc()},
                    {DNNL_ARG_DST, true, 0, s.windows, pd.dst_desc()}};
@@ -71,7 +86,8 @@ std::unique_ptr<Kernel> make_backward_data(const KernelRequest& r) {
   const Tensors t{view.output().shape, view.input(1).shape, view.input(0).shape};
   const auto s = shape_of(t, r.attributes, false);
   const auto pd = backward_data(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu());
-  PrimitivePlan plan{[pd] { return dnnl::convolution_backward_data(pd); }, pd.scratchpad_desc(), {}, r.threads};
+  PrimitivePlan plan{
+      [pd] { return dnnl::convolution_backward_data(pd); }, pd.scratchpad_desc(), {}, r.threads, beyond_scratchpad(t, s, r.threads)};
   plan.bindings = {{DNNL_ARG_DIFF_DST, false, 0, s.windows, pd.diff_dst_desc()},
                    {DNNL_ARG_WEIGHTS, false, 1, plain_weights(t), pd.weights_desc()},
                    {DNNL_ARG_DIFF_SRC, true, 0, s.image, pd.diff_src_desc()}};
@@ -116,7 +132,8 @@ std::unique_ptr<Kernel> make_backward_weights(const KernelRequest& r) {
   const Tensors t{view.input(0).shape, view.output().shape, view.input(1).shape};
   const auto s = shape_of(t, r.attributes, false);
   const auto pd = backward_weights(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu());
-  PrimitivePlan plan{[pd] { return dnnl::convolution_backward_weights(pd); }, pd.scratchpad_desc(), {}, r.threads};
+  PrimitivePlan plan{
+      [pd] { return dnnl::convolution_backward_weights(pd); }, pd.scratchpad_desc(), {}, r.threads, beyond_scratchpad(t, s, r.threads)};
   plan.bindings = {{DNNL_ARG_SRC, false, 0, s.image, pd.src_desc()},
                    {DNNL_ARG_DIFF_DST, false, 1, s.windows, pd.diff_dst_desc()},
                    {DNNL_ARG_DIFF_WEIGHTS, true, 0, plain_weights(t), pd.diff_weights_desc()}};

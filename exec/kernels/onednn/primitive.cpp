@@ -42,7 +42,7 @@ class PrimitiveKernel final : public Kernel {
  public:
   explicit PrimitiveKernel(PrimitivePlan plan) : plan_(std::move(plan)), stream_(cpu()) {
     scratchpad_ = dnnl::memory(plan_.scratchpad, cpu(), nullptr);
-    bytes_ = padded(plan_.scratchpad.get_size());
+    bytes_ = padded(plan_.scratchpad.get_size() + plan_.beyond_scratchpad);
     for (const auto& binding : plan_.bindings) add(binding);
   }
 

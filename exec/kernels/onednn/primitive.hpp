@@ -34,6 +34,7 @@ struct PrimitivePlan {
   dnnl::memory::desc scratchpad;
   std::vector<Binding> bindings;
   int threads = 1;
+  std::size_t beyond_scratchpad = 0;  ///< bytes behind the scratchpad that the primitive writes to
 };
 
 [[nodiscard]] std::unique_ptr<Kernel> make_kernel(PrimitivePlan plan);

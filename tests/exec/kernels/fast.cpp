@@ -169,7 +169,7 @@ void check(const Case& c, Format now, std::string_view wants, int threads = 1) {
   for (std::size_t i = 0; i < fast.size(); ++i) CHECK(difference(fast[i], slow[i], *node.outputs[i]) < 1e-5);
 }
 
-void check_orders(const Case& c, std::string_view wants) {
+void check_orders(const Case& c, std::string_view wants, int threads = 1) {
   for (const auto now : {Format::Plain, Format::ChannelsLast})
     for (const int threads : {1, 2}) check(c, now, wants, threads);
 }
@@ -185,6 +185,7 @@ TEST_CASE("fast convolutions agree with the reference in any shape") {
   const std::vector<Shapes> all = {
       {{2, 3, 9, 8}, {17, 3, 3, 3}, {2, 17, 9, 8}, {{"pads", Sizes{1, 1, 1, 1}}}, {9, 8}, {3, 3}},
       {{2, 16, 9, 9}, {32, 16, 1, 1}, {2, 32, 5, 5}, {{"strides", Sizes{2, 2}}}, {9, 9}, {1, 1}},
+      {{3, 13, 16, 16}, {48, 13, 1, 1}, {3, 48, 8, 8}, {{"strides", Sizes{2, 2}}}, {16, 16}, {1, 1}},  // channels of no whole block
       {{1, 8, 7, 7}, {8, 4, 3, 3}, {1, 8, 5, 5}, {{"group", std::int64_t{2}}}, {7, 7}, {3, 3}},
       {{1, 17, 9, 9}, {17, 1, 3, 3}, {1, 17, 9, 9}, {{"group", std::int64_t{17}}, {"pads", Sizes{1, 1, 1, 1}}}, {9, 9}, {3, 3}},
       {{1, 5, 11, 10}, {7, 5, 3, 2}, {1, 7, 7, 10}, {{"dilations", Sizes{2, 1}}, {"pads", Sizes{0, 1, 0, 0}}}, {11, 10}, {3, 2}},
@@ -198,7 +199,7 @@ TEST_CASE("fast convolutions agree with the reference in any shape") {
     check_orders({"Conv", s.attributes, {s.x, s.w}}, "onednn:convolution");
     check_orders({"Conv", s.attributes, {s.x, s.w, {s.w[0]}}}, "onednn:convolution");
     check_orders({"ConvGradInput", gradient_input, {s.y, s.w}}, "onednn:convolution");
-    check_orders({"ConvGradWeight", gradient_weight, {s.x, s.y}}, "onednn:convolution");
+    for (const int threads : {1, 2}) check_orders({"ConvGradWeight", gradient_weight, {s.x, s.y}}, "onednn:convolution", threads);
   }
 }
 
