@@ -46,8 +46,7 @@ void run_gradient_input(const Call& call) {
     double sums[2];
     loops().scaled_sums(x, dy, scale, rows.length, mean, sums);
     const double linear = inverse * inverse * inverse * sums[1] / count, constant = linear * mean - inverse * sums[0] / count;
-    loops().scaled_line(call.out<float>() + row * rows.length, dy, x, scale, rows.length,
-                        {static_cast<float>(inverse), static_cast<float>(-linear), static_cast<float>(constant)});
+    loops().scaled_line(call.out<float>() + row * rows.length, dy, x, scale, rows.length, {inverse, -linear, constant});
   });
 }
 

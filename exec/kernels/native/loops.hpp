@@ -24,15 +24,16 @@ struct ElementwiseRow {
 
 /// Of one channel (or row): result = x * slope + offset.
 struct Affine {
-  float slope, offset;
+  double slope, offset;
 };
 /// Of one row: (x - mean) * inverse deviation.
 struct Standard {
   float mean, inverse;
 };
-/// dx = dy * dy_factor + x * x_factor + constant.
+/// dx = dy * dy_factor + x * x_factor + constant. In f64: where the mean of x is large beside its deviation the last two nearly cancel, and
+/// what they leave wrong is the same for all of a channel, so that sums over dx (gradients of the weights before) keep it.
 struct GradientLine {
-  float dy_factor, x_factor, constant;
+  double dy_factor, x_factor, constant;
 };
 /// What one optimizer step is made of.
 struct SgdStep {
@@ -57,9 +58,9 @@ struct Loops {
   /// sums += dy; products += dy * (x - mean[column])
   void (*column_gradient)(const float* x, const float* dy, std::int64_t rows, std::int64_t columns, const double* mean, double* sums,
                           double* products);
-  void (*column_affine)(float* y, const float* x, std::int64_t rows, std::int64_t columns, const float* slope, const float* offset);
-  void (*column_line)(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t columns, const float* dy_factor,
-                      const float* x_factor, const float* constant);
+  void (*column_affine)(float* y, const float* x, std::int64_t rows, std::int64_t columns, const double* slope, const double* offset);
+  void (*column_line)(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t columns, const double* dy_factor,
+                      const double* x_factor, const double* constant);
 
   // One contiguous row of one channel.
   double (*row_sum)(const float* x, std::int64_t count);

@@ -246,17 +246,17 @@ static void column_gradient(const float* x, const float* dy, I rows, I columns, 
   }
 }
 
-static void column_affine(float* y, const float* x, I rows, I columns, const float* slope, const float* offset) {
+static void column_affine(float* y, const float* x, I rows, I columns, const double* slope, const double* offset) {
   for (I r = 0; r < rows; ++r, x += columns, y += columns) {
 #pragma omp simd
-    for (I c = 0; c < columns; ++c) y[c] = x[c] * slope[c] + offset[c];
+    for (I c = 0; c < columns; ++c) y[c] = float(x[c] * slope[c] + offset[c]);
   }
 }
 
-static void column_line(float* dx, const float* dy, const float* x, I rows, I columns, const float* dy_factor, const float* x_factor, const float* constant) {
+static void column_line(float* dx, const float* dy, const float* x, I rows, I columns, const double* dy_factor, const double* x_factor, const double* constant) {
   for (I r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
 #pragma omp simd
-    for (I c = 0; c < columns; ++c) dx[c] = dy[c] * dy_factor[c] + (x[c] * x_factor[c] + constant[c]);
+    for (I c = 0; c < columns; ++c) dx[c] = float(dy[c] * dy_factor[c] + (x[c] * x_factor[c] + constant[c]));
   }
 }
 
@@ -285,12 +285,12 @@ static double row_product(const float* dy, const float* x, I n, double mean) {
 
 static void row_affine(float* y, const float* x, I n, Affine affine) {
 #pragma omp simd
-  for (I i = 0; i < n; ++i) y[i] = x[i] * affine.slope + affine.offset;
+  for (I i = 0; i < n; ++i) y[i] = float(x[i] * affine.slope + affine.offset);
 }
 
 static void row_line(float* dx, const float* dy, const float* x, I n, GradientLine line) {
 #pragma omp simd
-  for (I i = 0; i < n; ++i) dx[i] = dy[i] * line.dy_factor + (x[i] * line.x_factor + line.constant);
+  for (I i = 0; i < n; ++i) dx[i] = float(dy[i] * line.dy_factor + (x[i] * line.x_factor + line.constant));
 }
 
 // ---- layer normalization
@@ -327,7 +327,7 @@ static void scaled_sums(const float* x, const float* dy, const float* scale, I n
 static void scaled_line(float* dx, const float* dy, const float* x, const float* scale, I n, GradientLine line) {
   if (!scale) return row_line(dx, dy, x, n, line);
 #pragma omp simd
-  for (I i = 0; i < n; ++i) dx[i] = dy[i] * scale[i] * line.dy_factor + (x[i] * line.x_factor + line.constant);
+  for (I i = 0; i < n; ++i) dx[i] = float(dy[i] * scale[i] * line.dy_factor + (x[i] * line.x_factor + line.constant));
 }
 
 static void parameter_row(const float* x, const float* dy, I n, Standard by, double* products, double* sums) {

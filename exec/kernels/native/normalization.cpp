@@ -68,11 +68,11 @@ void run_sums(const Call& call) {
 void run_apply(const Call& call) {
   const Image image(call.in_shape(0));
   const auto m = moments_of(call, image.channels);
-  std::vector<float> slope(m.mean.size()), offset(m.mean.size());
+  std::vector<double> slope(m.mean.size()), offset(m.mean.size());
   for (std::size_t c = 0; c < slope.size(); ++c) {
     const double s = static_cast<double>(call.in<float>(2)[c]) * m.inverse[c];
-    slope[c] = static_cast<float>(s);
-    offset[c] = static_cast<float>(static_cast<double>(call.in<float>(3)[c]) - m.mean[c] * s);
+    slope[c] = s;
+    offset[c] = static_cast<double>(call.in<float>(3)[c]) - m.mean[c] * s;
   }
   const auto* x = call.in<float>(0);
   auto* y = call.out<float>();
@@ -113,13 +113,13 @@ void run_gradient_input(const Call& call) {
   const auto m = moments_of(call, image.channels);
   const double *gradients = call.in<double>(4), count = static_cast<double>(call.attributes().integer("count", 1));
   const std::size_t channels = m.mean.size();
-  std::vector<float> dy_factor(channels), x_factor(channels), constant(channels);
+  std::vector<double> dy_factor(channels), x_factor(channels), constant(channels);
   for (std::size_t c = 0; c < channels; ++c) {
     const double slope = m.inverse[c] * static_cast<double>(call.in<float>(2)[c]);
     const double linear = slope / count * gradients[channels + c] * m.inverse[c];
-    dy_factor[c] = static_cast<float>(slope);
-    x_factor[c] = static_cast<float>(-linear);
-    constant[c] = static_cast<float>(linear * m.mean[c] - slope / count * gradients[c]);
+    dy_factor[c] = slope;
+    x_factor[c] = -linear;
+    constant[c] = linear * m.mean[c] - slope / count * gradients[c];
   }
   const auto *x = call.in<float>(0), *dy = call.in<float>(3);
   auto* dx = call.out<float>();
