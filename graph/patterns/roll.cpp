@@ -12,8 +12,10 @@ std::optional<Recognized> match_roll(const PatternMatcher& m, const Node& node) 
   const auto starts = [](const Node& slice) { return slice.attributes.integers("starts"); };
   if (starts(*head).size() != 1 || starts(*tail).size() != 1 || starts(*head)[0] != 0) return std::nullopt;
   // the tail begins where the head ends: together they are as long as the tensor
-  const std::int64_t axis = node.attributes.integer("axis", 0);
-  const bool swapped = starts(*tail)[0] == m.shape(node.inputs[1]).at(static_cast<std::size_t>(axis));
+  const Shape& whole = m.shape(node.outputs[0]);
+  const auto axis = static_cast<std::size_t>(normalize_axis(node.attributes.integer("axis", 0), whole.size()));
+  const std::int64_t start = starts(*tail)[0] < 0 ? starts(*tail)[0] + whole[axis] : starts(*tail)[0];
+  const bool swapped = start == m.shape(node.inputs[1])[axis];
   return swapped ? std::optional(Recognized{}) : std::nullopt;
 }
 

@@ -132,9 +132,9 @@ TensorId attention(Model& m, const char* weighting) {
   return m.add("MatMul", {weights, v});
 }
 
-TensorId joined_slices(Model& m, std::int64_t head_end, std::int64_t tail_start, std::int64_t tail_end) {
+TensorId joined_slices(Model& m, std::int64_t head_end, std::int64_t tail_start, std::int64_t tail_end, std::int64_t axis = 0) {
   const TensorId x = m.parameter("x", {5, 2});
-  return m.add("Concat", {m.slice(x, 0, tail_start, tail_end), m.slice(x, 0, 0, head_end)}, {{"axis", std::int64_t{0}}});
+  return m.add("Concat", {m.slice(x, 0, tail_start, tail_end), m.slice(x, 0, 0, head_end)}, {{"axis", axis}});
 }
 
 }  // namespace
@@ -180,6 +180,7 @@ TEST_CASE("attention, rotary embedding and cyclic shifts are found and stay what
   check_equal("attention", [](Model& m) { return attention(m, "Softmax"); });
   check_equal("rotary embedding", [](Model& m) { return rotary(m, true); });
   check_equal("roll", [](Model& m) { return joined_slices(m, 2, 2, 5); });
+  check_equal("roll", [](Model& m) { return joined_slices(m, 2, -3, 5, -2); });  // counted from the end
 }
 
 TEST_CASE("what only looks like a pattern is not counted") {
