@@ -19,6 +19,10 @@ struct Prior {
 };
 constexpr Prior kOfFamily{3, 0.3}, kOfOperator{1, 0.15};
 
+/// A kernel that takes more than twenty times what was predicted was disturbed (threads of a product of a microsecond that wait for a
+/// core, say): its own sample keeps that, other sizes must not.
+constexpr double kLargestLogRatio = 3.0;
+
 bool same_kernel(const KernelCase& a, const KernelCase& b) {
   return a.op == b.op && a.implementation == b.implementation && a.signature == b.signature && a.dtype == b.dtype && a.threads == b.threads;
 }
@@ -85,7 +89,8 @@ Ratios ratios_of(const std::vector<Sample>& samples, const CostModel& benchmarks
     const double measured = s.wall_median.value();
     if (!s.from_training || !(measured > 0) || !(predicted > 0)) continue;
     const double weight = measured * static_cast<double>(std::max<std::int64_t>(1, s.count));
-    ratios[{s.kernel.op, s.kernel.family, s.kernel.threads}].push_back({std::log(measured / predicted), weight});
+    const double log_ratio = std::clamp(std::log(measured / predicted), -kLargestLogRatio, kLargestLogRatio);
+    ratios[{s.kernel.op, s.kernel.family, s.kernel.threads}].push_back({log_ratio, weight});
   }
   return ratios;
 }

@@ -118,6 +118,19 @@ TEST_CASE("an operator that no benchmark measured does not speak for its family"
   for (const auto& k : c.corrections) CHECK(k.scope != "family:elementwise");
 }
 
+TEST_CASE("kernels that waited for a core do not slow down other sizes without bound") {
+  auto c = benchmarks();
+  const auto tiny = product(16);
+  auto s = benchmark(tiny);
+  s.from_training = true;
+  s.wall_median = Seconds(2000 * benchmark_seconds(tiny));
+  c.samples.push_back(s);
+  costmodel::learn_kernel_corrections(c, sample::machine().nodes.front().device, "f32");
+  // e^3 is the most that one kernel says: family 3/4, operator half way from there, 0.75 + (3 - 0.75) / 2 = 1.875.
+  CHECK(correction(c, "op:MatMul").factor == Approx(std::exp(1.875)));
+  CHECK(model(c).kernel(tiny).seconds.value() == Approx(2000 * benchmark_seconds(tiny)));
+}
+
 TEST_CASE("samples of one kernel merge by repetitions") {
   Calibration c;
   auto s = benchmark(product(64));
