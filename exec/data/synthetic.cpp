@@ -83,8 +83,9 @@ class Synthetic final : public DataSource {
   }
   template <class T, class Draw>
   static void fill(void* out, std::int64_t count, Draw draw) {
+    constexpr std::int64_t kSmall = 16384;  // one thread has drawn so many before a team has met
     auto* to = static_cast<T*>(out);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (count > kSmall)
     for (std::int64_t i = 0; i < count; ++i) to[i] = draw(i);
   }
   [[nodiscard]] std::int64_t whole(const std::string& input, std::uint64_t stream, std::uint64_t i) const {

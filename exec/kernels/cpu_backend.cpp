@@ -29,8 +29,17 @@ std::string signature_of(const plan::LocalNode& node) {
   return text + 't' + std::to_string(node.threads);
 }
 
+/// One thread where a team would take longer to meet than to compute, above all on a machine whose cores are busy.
+KernelRequest with_worthwhile_threads(KernelRequest request) {
+  constexpr double kFlops = 2e5, kBytes = 128e3;
+  const auto work = graph::work_of(request.schema, request.view());
+  if (work.flops.value() < kFlops && work.bytes.value() < kBytes) request.threads = 1;
+  return request;
+}
+
 KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& offer) {
-  return {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, 0, node.threads};
+  return with_worthwhile_threads(
+      {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, 0, node.threads});
 }
 
 plan::LocalNode with_types(const plan::LocalNode& node, const plan::LocalTypes& types) {
@@ -125,19 +134,22 @@ std::unique_ptr<Kernel> CpuBackend::make(const std::string& implementation, cons
   for (const auto& table : tables_)
     for (const auto& row : table) {
       if (row.op != request.schema.name || row.implementation != implementation) continue;
-      if (auto kernel = row.make(request, reason)) return kernel;
+      if (auto kernel = row.make(with_worthwhile_threads(request), reason)) return kernel;
     }
   throw Refusal("operator " + std::string(request.schema.name) + " cannot run as " + implementation + ": " + reason);
 }
 
 namespace {
 
+/// Elements that one thread moves before a team has met.
+constexpr std::int64_t kSmall = 16384;
+
 /// (outer, a, b) -> (outer, b, a) for elements of one size.
 template <class T>
 void transpose_blocks(const ReorderTask& task, int threads, std::int64_t outer, std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kColumns = 256;
   const std::int64_t blocks = (b + kColumns - 1) / kColumns;
-#pragma omp parallel for schedule(static) num_threads(threads)
+#pragma omp parallel for schedule(static) num_threads(threads) if (outer * a * b > kSmall)
   for (std::int64_t i = 0; i < outer * blocks; ++i) {
     const std::int64_t base = i / blocks * a * b, first = i % blocks * kColumns;
     native::MatrixTranspose<T>{static_cast<const T*>(task.from) + base + first,
@@ -179,7 +191,7 @@ void reorder(const ReorderTask& task, const graph::TensorType& type, int threads
 void accumulate(void* sum, const void* addend, const graph::TensorType& type, int threads) {
   const auto count = graph::element_count(type.shape);
   const auto add = [count, threads](auto* to, const auto* from) {
-#pragma omp parallel for simd schedule(static) num_threads(threads)
+#pragma omp parallel for simd schedule(static) num_threads(threads) if (count > kSmall)
     for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
   };
   if (type.dtype == DType::F32)
