@@ -223,7 +223,9 @@ std::optional<Factors> Atoms::segment(const Factors& dimension, std::int64_t low
 
 void Atoms::adopt(AtomId keep, AtomId gone) {
   relate(keep, gone);
-  if (family(keep) == gone) at(keep).family = AtomId::None;  // it now stands for the family in place of the other
+  // What pointed to the other will point to `keep`, which therefore may not reach its family through the other.
+  const AtomId head = family(keep);
+  at(keep).family = head == keep || head == gone ? AtomId::None : head;
   at(keep).window = at(keep).window || at(gone).window;
   atoms_[static_cast<std::size_t>(gone)].parent = keep;
 }

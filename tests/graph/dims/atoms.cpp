@@ -2,6 +2,9 @@
 
 #include "graph/dims/atoms.hpp"
 
+#include <algorithm>
+
+#include "base/random.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal::graph;
@@ -160,6 +163,29 @@ TEST_CASE("uniting members of one family leaves a family") {
     CHECK(atoms.family(a[0]) == atoms.family(half[0]));
     CHECK(atoms.family(b[0]) == atoms.family(half[0]));
     CHECK(atoms.find(a[0]) == atoms.find(b[0]));
+  }
+}
+
+TEST_CASE("families are those of the relations, in whatever order atoms are united") {
+  // c belongs to b, b to a; then b and c become one atom: from c the family was reached through b.
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Atoms atoms;
+    std::vector<AtomId> all;
+    std::vector<int> family;
+    for (int n = 0; n < 7; ++n) all.push_back(atoms.fresh(8)[0]), family.push_back(n);
+    for (std::uint64_t step = 0; step < 12; ++step) {
+      const auto pick = [&](std::uint64_t stream, std::size_t of) {
+        return static_cast<std::size_t>(rehearsal::random_bits(seed, stream, step) % of);
+      };
+      const auto a = pick(0, all.size()), b = pick(1, all.size());
+      if (pick(2, 2) == 0)
+        atoms.relate(all[a], all[b]);
+      else
+        CHECK(atoms.unify({all[a]}, {all[b]}));
+      std::ranges::replace(family, int{family[b]}, int{family[a]});
+      for (std::size_t x = 0; x < all.size(); ++x)
+        for (std::size_t y = 0; y < x; ++y) CHECK((atoms.family(all[x]) == atoms.family(all[y])) == (family[x] == family[y]));
+    }
   }
 }
 
