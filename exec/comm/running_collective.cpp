@@ -13,6 +13,7 @@ namespace {
 constexpr int kTag = 0;                  // order alone pairs the messages of collectives
 constexpr std::size_t kMostPieces = 64;  // of one message: more of them cost more than they overlap
 constexpr std::size_t kLargestPiece = std::size_t{1} << 30;
+constexpr std::size_t kPlaces = 8;  // pieces on their way to be added: enough that none waits for the one before
 
 using graph::LabelKind;
 
@@ -97,7 +98,6 @@ std::vector<RunningCollective::Piece> RunningCollective::pieces(const Piece& who
   for (std::int64_t begin = 0; begin < whole.count; begin += length) {
     auto& piece = result.emplace_back(whole);
     piece.first += begin;
-    piece.staged += static_cast<std::size_t>(begin) * element_bytes_;
     piece.count = std::min(length, whole.count - begin);
   }
   return result;
@@ -118,27 +118,44 @@ void RunningCollective::note_overlap() {
 void RunningCollective::post(CollectiveWorkspace& workspace) {
   sends_.clear();
   receives_.clear();
-  sent_ = taken_ = 0;
+  sent_ = taken_ = posted_ = 0;
   note_overlap();
-  std::size_t staged = 0;
   const auto add = [&](std::vector<Piece>& list, const Piece& whole) {
     for (const auto& piece : pieces(whole, workspace.segment_bytes)) list.push_back(piece);
   };
   for (const auto& s : under_way()) {
     if (s.send_to >= 0) add(sends_, {{}, s.send_to, s.send_first, s.send_count});
-    if (s.receive_from < 0) continue;
-    add(receives_, {{}, s.receive_from, s.receive_first, s.receive_count, staged, s.reduce});
-    if (s.reduce) staged += static_cast<std::size_t>(s.receive_count) * element_bytes_;
+    if (s.receive_from >= 0) add(receives_, {{}, s.receive_from, s.receive_first, s.receive_count, 0, s.reduce});
   }
-  if (workspace.received.size() < staged) workspace.received.resize(staged);
-  const auto rank = [&](const Piece& piece) { return group_[static_cast<std::size_t>(piece.peer)]; };
-  const auto bytes = [&](const Piece& piece) { return static_cast<std::size_t>(piece.count) * element_bytes_; };
-  for (auto& piece : receives_) {
-    auto* to = piece.reduce ? workspace.received.data() + piece.staged : address(workspace, piece.first);
-    piece.request = workspace.world->receive(rank(piece), to, bytes(piece), Channel::Collective, kTag);
-  }
+  place_pieces(workspace);
+  post_receives(workspace);
   for (auto& piece : sends_)
-    piece.request = workspace.world->send(rank(piece), address(workspace, piece.first), bytes(piece), Channel::Collective, kTag);
+    piece.request = workspace.world->send(rank_of(piece), address(workspace, piece.first), bytes_of(piece), Channel::Collective, kTag);
+}
+
+void RunningCollective::place_pieces(CollectiveWorkspace& workspace) {
+  // Pieces of one message are taken in their order. Those of several at once, or such as wait until all of ours are sent, need places of
+  // their own: a peer could wait for a piece that is not posted yet.
+  const bool by_turns = under_way().size() == 1 && (!overlap_.any || overlap_.same);
+  places_ = by_turns ? kPlaces : receives_.size();
+  std::size_t place = 0, largest = 0, needed = 0;
+  for (const auto& piece : receives_) largest = std::max(largest, bytes_of(piece));
+  for (std::size_t n = 0; n < receives_.size(); ++n) {
+    auto& piece = receives_[n];
+    if (!piece.reduce) continue;
+    piece.staged = by_turns ? n % kPlaces * largest : place;
+    place += bytes_of(piece);
+    needed = std::max(needed, piece.staged + bytes_of(piece));
+  }
+  if (workspace.received.size() < needed) workspace.received.resize(needed);
+}
+
+void RunningCollective::post_receives(CollectiveWorkspace& workspace) {
+  for (; posted_ < receives_.size() && (!receives_[posted_].reduce || posted_ < taken_ + places_); ++posted_) {
+    auto& piece = receives_[posted_];
+    auto* to = piece.reduce ? workspace.received.data() + piece.staged : address(workspace, piece.first);
+    piece.request = workspace.world->receive(rank_of(piece), to, bytes_of(piece), Channel::Collective, kTag);
+  }
 }
 
 bool RunningCollective::may_be_taken(std::size_t piece) const {
@@ -160,8 +177,9 @@ bool RunningCollective::advance(CollectiveWorkspace& workspace) {
   bool moved = false;
   while (!done()) {
     while (sent_ < sends_.size() && workspace.world->done(sends_[sent_].request)) ++sent_, moved = true;
-    while (taken_ < receives_.size() && workspace.world->done(receives_[taken_].request) && may_be_taken(taken_)) {
+    while (taken_ < posted_ && workspace.world->done(receives_[taken_].request) && may_be_taken(taken_)) {
       take(workspace, receives_[taken_++]);
+      post_receives(workspace);
       moved = true;
     }
     if (sent_ < sends_.size() || taken_ < receives_.size()) return moved;

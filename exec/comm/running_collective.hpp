@@ -32,18 +32,23 @@ class RunningCollective {
     Request request;
     int peer = -1;                      ///< in the group
     std::int64_t first = 0, count = 0;  ///< elements
-    std::size_t staged = 0;             ///< bytes into CollectiveWorkspace::received, of what is to be added
+    std::size_t staged = 0;             ///< bytes into CollectiveWorkspace::received, where what is to be added arrives
     bool reduce = false;
   };
   struct Overlap {
     bool any = false, same = false;  ///< of what a step sends and receives
   };
+  [[nodiscard]] int rank_of(const Piece& piece) const { return group_[static_cast<std::size_t>(piece.peer)]; }
+  [[nodiscard]] std::size_t bytes_of(const Piece& piece) const { return static_cast<std::size_t>(piece.count) * element_bytes_; }
   /// Steps from `at_` that begin and end together.
   [[nodiscard]] std::span<const plan::CollectiveStep> under_way() const;
   [[nodiscard]] std::vector<Piece> pieces(const Piece& whole, std::size_t segment_bytes) const;
   [[nodiscard]] std::byte* address(CollectiveWorkspace&, std::int64_t element) const;
   void make_copies(CollectiveWorkspace&);
   void post(CollectiveWorkspace&);
+  /// Where pieces that are to be added arrive: one behind the other, or, where they are taken in order, in a few places by turns.
+  void place_pieces(CollectiveWorkspace&);
+  void post_receives(CollectiveWorkspace&);
   void note_overlap();
   [[nodiscard]] bool may_be_taken(std::size_t piece) const;
   void take(CollectiveWorkspace&, const Piece&);
@@ -54,6 +59,7 @@ class RunningCollective {
   int me_ = -1;                          ///< in the group
   std::vector<Piece> sends_, receives_;  ///< of the steps under way, in order
   std::size_t sent_ = 0, taken_ = 0;     ///< leading ones that are done
+  std::size_t posted_ = 0, places_ = 0;  ///< receives that were posted; that may be posted and not yet taken
   Overlap overlap_;
 };
 
