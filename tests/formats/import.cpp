@@ -305,6 +305,26 @@ TEST_CASE("group normalization with numbers per group, as before version 21", "[
 
 // Structure
 
+TEST_CASE("positions in a sequence count from its end where they are negative", "[import]") {
+  // Of [a, b] with `new` put in: before the last at -1, before all at -2, behind all at 2. The last one is asked for.
+  for (const auto& [at, last] : {std::pair{-1, "b"}, std::pair{-2, "b"}, std::pair{2, "new"}, std::pair{0, "b"}, std::pair{3, ""}}) {
+    INFO("inserted at " << at);
+    ModelBuilder model;
+    model.input("a", {"4", "1"}).input("b", {"4", "2"}).input("new", {"4", "3"}).output("y");
+    model.integers("at", {at}).integers("end", {-1});
+    model.node("SequenceConstruct", {"a", "b"}, {"parts"});
+    model.node("SequenceInsert", {"parts", "new", "at"}, {"more"});
+    model.node("SequenceAt", {"more", "end"}, {"z"});
+    model.node("Relu", {"z"}, {"y"});
+    if (std::string_view(last).empty()) {
+      CHECK(contains(refusal_of(model), "position 3 lies outside a sequence of 2"));
+    } else {
+      const ImportedModel imported = model.import();
+      CHECK(imported.tensors.at("y").shape == imported.tensors.at(last).shape);
+    }
+  }
+}
+
 TEST_CASE("a branch with a known condition, a function and a sequence disappear", "[import]") {
   ModelBuilder model;
   model.input("x", {"4", "6"}).output("y").integers("one", {1});

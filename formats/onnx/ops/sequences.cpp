@@ -7,10 +7,12 @@ namespace {
 
 using graph::TensorId;
 
-std::size_t position(NodeImport& n, std::size_t operand, std::size_t size) {
+/// From the end where it is negative. `last`: the largest that may be given.
+std::size_t position(NodeImport& n, std::size_t operand, std::size_t size, std::size_t last) {
   const std::int64_t at = n.known_integer(operand, "the position");
   const auto count = static_cast<std::int64_t>(size);
-  if (at < -count || at >= count) n.fail("position " + std::to_string(at) + " lies outside a sequence of " + std::to_string(count));
+  if (at < -count || at > static_cast<std::int64_t>(last))
+    n.fail("position " + std::to_string(at) + " lies outside a sequence of " + std::to_string(count));
   return static_cast<std::size_t>(at < 0 ? at + count : at);
 }
 
@@ -38,7 +40,11 @@ void split_to_sequence(NodeImport& n) {
   n.set_sequence(0, std::move(parts));
 }
 
-void sequence_at(NodeImport& n) { n.set(0, n.sequence(0)[position(n, 1, n.sequence(0).size())]); }
+void sequence_at(NodeImport& n) {
+  const auto& parts = n.sequence(0);
+  if (parts.empty()) n.fail("an empty sequence has no tensor");
+  n.set(0, parts[position(n, 1, parts.size(), parts.size() - 1)]);
+}
 void sequence_construct(NodeImport& n) { n.set_sequence(0, n.inputs()); }
 void sequence_empty(NodeImport& n) { n.set_sequence(0, {}); }
 void sequence_length(NodeImport& n) {
@@ -47,7 +53,7 @@ void sequence_length(NodeImport& n) {
 
 void sequence_insert(NodeImport& n) {
   auto parts = n.sequence(0);
-  const std::size_t at = n.has(2) ? position(n, 2, parts.size() + 1) : parts.size();
+  const std::size_t at = n.has(2) ? position(n, 2, parts.size(), parts.size()) : parts.size();
   parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(at), n.input(1));
   n.set_sequence(0, std::move(parts));
 }
@@ -55,7 +61,7 @@ void sequence_insert(NodeImport& n) {
 void sequence_erase(NodeImport& n) {
   auto parts = n.sequence(0);
   if (parts.empty()) n.fail("an empty sequence has nothing to remove");
-  const std::size_t at = n.has(1) ? position(n, 1, parts.size()) : parts.size() - 1;
+  const std::size_t at = n.has(1) ? position(n, 1, parts.size(), parts.size() - 1) : parts.size() - 1;
   parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at));
   n.set_sequence(0, std::move(parts));
 }
