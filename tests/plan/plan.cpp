@@ -35,7 +35,7 @@ struct Draw {
 Plan any_plan(std::uint64_t seed) {
   Draw draw{seed};
   Plan p;
-  for (int* degree : {&p.dp, &p.tp, &p.pp, &p.cp, &p.ep, &p.spatial[0], &p.spatial[1], &p.spatial[2]}) *degree = 1 + draw.below(7);
+  for (int* degree : {&p.dp, &p.tp, &p.pp, &p.cp, &p.ep, p.spatial.data(), &p.spatial[1], &p.spatial[2]}) *degree = 1 + draw.below(7);
   if (draw.below(2)) p.micro_batch = 1 + draw.below(1000);
   p.schedule = draw.of({"gpipe", "1f1b"});
   p.interleave = 1 + draw.below(4);
