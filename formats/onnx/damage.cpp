@@ -6,6 +6,7 @@
 
 #include "formats/onnx/folded.hpp"
 #include "formats/onnx/module_path.hpp"
+#include "formats/onnx/quoted_list.hpp"
 #include "graph/builder.hpp"
 
 namespace rehearsal::formats {
@@ -14,21 +15,11 @@ namespace {
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kClassesKey = "pkg.torch.onnx.class_hierarchy";
 
-/// The entries of a list in Python's notation that a node has under `key`.
-std::vector<std::string> quoted_entries(const onnx::NodeProto& node, std::string_view key) {
-  std::vector<std::string> entries;
-  for (const auto& entry : node.metadata_props()) {
-    if (entry.key() != key) continue;
-    const std::string& text = entry.value();
-    for (std::size_t at = text.find('\''); at != std::string::npos;) {
-      const std::size_t end = text.find('\'', at + 1);
-      if (end == std::string::npos) break;
-      entries.push_back(text.substr(at + 1, end - at - 1));
-      at = text.find('\'', end + 1);
-    }
-    return entries;
-  }
-  return entries;
+/// The entries of a list that a node has under `key`.
+std::vector<std::string> entries_under(const onnx::NodeProto& node, std::string_view key) {
+  for (const auto& entry : node.metadata_props())
+    if (entry.key() == key) return quoted_entries(entry.value());
+  return {};
 }
 
 std::string parent(const std::string& name) {
@@ -147,13 +138,13 @@ void add_anonymous(const onnx::GraphProto& graph, std::vector<ExporterDamage>& d
 
 std::string module_path(const onnx::NodeProto& node) {
   // "['', 'model', 'model.layers.0', 'linear_3']": the module is the last but one
-  const std::vector<std::string> scopes = quoted_entries(node, kScopesKey);
+  const std::vector<std::string> scopes = entries_under(node, kScopesKey);
   return scopes.size() < 2 ? "" : scopes[scopes.size() - 2];
 }
 
 std::string source_function(const onnx::NodeProto& node) {
   // "['net.Model', 'torch.nn.modules.linear.Linear', 'aten.linear.default']"
-  const std::vector<std::string> classes = quoted_entries(node, kClassesKey);
+  const std::vector<std::string> classes = entries_under(node, kClassesKey);
   return classes.empty() ? "" : classes.back();
 }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "formats/onnx/quoted_list.hpp"
+
 namespace rehearsal::formats {
 namespace {
 
@@ -48,18 +50,6 @@ const Movement* movement_of(const std::string& name) {
   const auto* found =
       std::find_if(std::begin(kMovements), std::end(kMovements), [&](const Movement& m) { return m.function == without_count(name); });
   return found == std::end(kMovements) ? nullptr : found;
-}
-
-/// The entries of a list in Python's notation: ['a', 'b'].
-std::vector<std::string> entries_of(const std::string& text) {
-  std::vector<std::string> entries;
-  for (std::size_t at = text.find('\''); at != std::string::npos;) {
-    const std::size_t end = text.find('\'', at + 1);
-    if (end == std::string::npos) break;
-    entries.push_back(text.substr(at + 1, end - at - 1));
-    at = text.find('\'', end + 1);
-  }
-  return entries;
 }
 
 /// Arithmetic between a parameter and the rows that are looked up in it is taken for that of the indices.
@@ -439,7 +429,7 @@ std::map<std::string, Origin> folded_tensors(const onnx::GraphProto& graph, cons
     if (!stored.contains(info.name())) continue;
     for (const auto& entry : info.metadata_props()) {
       if (entry.key() != kFoldedKey) continue;
-      Origin origin = origin_of(info.name(), entries_of(entry.value()), declarations);
+      Origin origin = origin_of(info.name(), quoted_entries(entry.value()), declarations);
       if (!origin.parameters.empty()) folded[info.name()] = std::move(origin);
     }
   }
