@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/random.hpp"
 #include "formats/onnx/quoted_list.hpp"
 
 namespace rehearsal::formats {
@@ -16,8 +17,7 @@ namespace {
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 constexpr std::int64_t kLargestUnfolded = std::int64_t{1} << 24;
-constexpr std::uint64_t kCompared = 512;         ///< elements of two tensors that should be equal
-constexpr std::uint64_t kCoprime = 11400714819;  ///< a prime: multiples of it modulo a size are spread over it
+constexpr std::uint64_t kCompared = 512;  ///< elements of two tensors that should be equal
 
 /// Functions of torch by whose names results are called.
 enum class Step : std::uint8_t {
@@ -208,7 +208,7 @@ class Unfolding {
     const auto& shape = original.type.shape;
     const auto count = static_cast<std::uint64_t>(graph::element_count(shape));
     for (std::uint64_t i = 0; i < std::min(count, kCompared); ++i) {
-      const std::uint64_t at = count <= kCompared ? i : i * kCoprime % count;
+      const std::uint64_t at = count <= kCompared ? i : random_bits(0, 0, i) % count;
       const std::uint64_t columns = shape.empty() ? 1 : static_cast<std::uint64_t>(shape.back());
       const std::uint64_t there = transposed ? at % columns * (count / columns) + at / columns : at;
       if (element(original, at) != element(copy, there)) return false;
@@ -244,6 +244,7 @@ class Unfolding {
     if (names.size() < 2 || std::any_of(names.begin(), names.end(), is_taken) || !values || values->type.shape.size() != rank) return;
     const auto directions = static_cast<std::size_t>(values->type.shape[0]), parts = names.size() / directions;
     if (names.size() != directions * parts || parts != (operand == 3 ? 2U : 1U)) return;
+    if (values->type.shape[1] % static_cast<std::int64_t>(parts) != 0) return;
     // "bias_ih_l0" comes before "bias_hh_l0", "..._l0" before "..._l0_reverse"
     std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
       return std::pair(a.ends_with("_reverse"), b) < std::pair(b.ends_with("_reverse"), a);
