@@ -91,7 +91,7 @@ plan::Plan plan_for(const std::string& text, const graph::TrainingGraph& trainin
 }
 
 void take_context(ModelOptions& o, const plan::PlanContext& context) {
-  o.model = context.model;
+  if (o.model.empty()) o.model = context.model;
   if (!o.batch && context.batch > 0) o.batch = context.batch;
   if (o.loss.empty() && context.loss != "auto") o.loss = context.loss;
   if (o.dtype == ModelOptions{}.dtype) o.dtype = std::string(name(context.dtype));

@@ -122,7 +122,7 @@ void print_explanation(const Options& o, const JobSetup& setup, const plan::Prog
 
 int explain(const Options& given, Terminal& terminal) {
   auto o = given;
-  if (o.model.model.empty()) take_context(o.model, plan_argument(o.plan).context);
+  if (const auto context = plan_argument(o.plan).context; !context.model.empty()) take_context(o.model, context);
   if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
   o.platform.plan = o.plan;
   const JobSetup setup(o.model, o.platform);

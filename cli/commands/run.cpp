@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -61,7 +62,7 @@ void take_model_of_plan(Options& o) {
   if (!o.plan.empty() || !path.ends_with(".json")) return;
   const auto context = plan::read_plan_file(path).context;
   if (context.model.empty()) throw BadInput(path, "names no model; write rehearse run MODEL --plan " + path);
-  o.plan = path;
+  o.plan = std::exchange(o.model.model, {});
   take_context(o.model, context);
 }
 

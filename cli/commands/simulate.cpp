@@ -47,6 +47,7 @@ Options with_model_of_program(Options o) {
   const auto heading = plan::read_program_heading(o.program);
   if (o.model.batch && *o.model.batch != heading.context.batch)
     throw BadInput("--batch " + std::to_string(*o.model.batch), "the Program is for a batch of " + std::to_string(heading.context.batch));
+  o.model.model.clear();
   take_context(o.model, heading.context);
   return o;
 }

@@ -45,6 +45,10 @@ TEST_CASE("what search writes is run, explained and simulated without naming the
   const std::string training = " --batch 8 --dtype f64 --optimizer adam ";
   (void)result_of(rehearse(std::string("search ") + kGpt + training + "--platform dgx-a100 --devices 2 --format json -o " + plan));
   const auto ranks = result_of(rehearse("explain " + plan + " --optimizer adam --platform dgx-a100 --devices 2 --format json")).at("ranks");
+  // The batch is the file's, too, where the model is named again.
+  CHECK(result_of(rehearse("explain " + plan + " --model " + kGpt +
+                           " --dtype f64 --optimizer adam --platform dgx-a100 --devices 2 --format json"))
+            .at("ranks") == ranks);
   const auto run = [&](const std::string& more) { return rehearse("run " + plan + " --steps 2 --format json " + more, ranks.get<int>()); };
   const auto losses = losses_of(run("--optimizer adam"));
   const auto named = losses_of(rehearse(std::string("run ") + kGpt + training + "--steps 2 --format json"));
