@@ -153,6 +153,7 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   for (std::int64_t n = 0; n < options.steps; ++n) {
     const auto step = header.step + 1;
     const auto [result, rate] = rows.next(step - 1, outcome.first_step - 1 + options.steps);
+    if (n == 0) give_back_idle_memory();  // the first step compiles machine code
     StepReport report{step, shared_loss(world, result.loss),
                       world.size() == 1 ? result.end - result.begin : world.max(result.end - result.begin), rate};
     outcome.losses.push_back(report.loss);

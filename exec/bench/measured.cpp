@@ -78,7 +78,7 @@ struct Measured::Buffers {
   std::vector<std::optional<graph::TensorType>> inputs, outputs;
   std::vector<Memory> memory;
   std::vector<TensorView> in, out;
-  std::unique_ptr<Kernel> kernel;
+  std::shared_ptr<Kernel> kernel;
   ReorderTask reorder{};
   bool accumulates = false;
   int threads = 1;

@@ -15,18 +15,27 @@ namespace {
 /// Before the name of the f32 kernel that does the work.
 constexpr std::string_view kWidened = "widened:";
 
+std::string text_of(std::span<const std::optional<graph::TensorType>> types) {
+  std::string text;
+  for (const auto& t : types) text += t ? std::string(rehearsal::name(t->dtype)) + graph::to_text(t->shape) + '|' : "-|";
+  return text + '>';
+}
+
+std::string text_of(std::span<const plan::Format> formats) {
+  std::string text;
+  for (auto f : formats) text += static_cast<char>('0' + static_cast<int>(f));
+  return text;
+}
+
 std::string signature_of(const plan::LocalNode& node) {
-  std::string text(node.schema.name);
-  text += '{' + node.attributes.to_text() + '}';
-  const auto add = [&](std::span<const std::optional<graph::TensorType>> types) {
-    for (const auto& t : types) text += t ? std::string(rehearsal::name(t->dtype)) + graph::to_text(t->shape) + '|' : "-|";
-    text += '>';
-  };
-  add(node.inputs);
-  add(node.outputs);
-  for (const auto& other : node.others) add(other.inputs), add(other.outputs);
-  for (auto f : node.input_formats) text += static_cast<char>('0' + static_cast<int>(f));
-  return text + 't' + std::to_string(node.threads);
+  std::string text = std::string(node.schema.name) + '{' + node.attributes.to_text() + '}' + text_of(node.inputs) + text_of(node.outputs);
+  for (const auto& other : node.others) text += text_of(other.inputs) + text_of(other.outputs);
+  return text + text_of(node.input_formats) + 't' + std::to_string(node.threads);
+}
+
+std::string signature_of(const KernelRow& row, const KernelRequest& r) {
+  return std::string(row.op) + ' ' + std::string(row.implementation) + '{' + r.attributes.to_text() + '}' + text_of(r.inputs) +
+         text_of(r.outputs) + text_of(r.input_formats) + '>' + text_of(r.output_formats) + 't' + std::to_string(r.threads);
 }
 
 /// One thread where a team would take longer to meet than to compute, above all on a machine whose cores are busy.
@@ -127,14 +136,24 @@ bool CpuBackend::reorders(const graph::TensorType& type, plan::Format from, plan
   return from == to || (image && from != plan::Format::Packed && to != plan::Format::Packed);
 }
 
-std::unique_ptr<Kernel> CpuBackend::make(const std::string& implementation, const KernelRequest& request) const {
+std::shared_ptr<Kernel> CpuBackend::make_by(const KernelRow& row, const KernelRequest& given, std::string& reason) const {
+  const auto request = with_worthwhile_threads(given);
+  const auto signature = signature_of(row, request);
+  if (const auto known = shared_.find(signature); known != shared_.end())
+    if (auto kernel = known->second.lock()) return kernel;
+  std::shared_ptr<Kernel> kernel = row.make(request, reason);
+  if (kernel && kernel->is_shareable()) shared_[signature] = kernel;
+  return kernel;
+}
+
+std::shared_ptr<Kernel> CpuBackend::make(const std::string& implementation, const KernelRequest& request) const {
   if (implementation.starts_with(kWidened))
     return make_widened(request, [&](const KernelRequest& wide) { return make(implementation.substr(kWidened.size()), wide); });
   std::string reason = "unknown implementation";
   for (const auto& table : tables_)
     for (const auto& row : table) {
       if (row.op != request.schema.name || row.implementation != implementation) continue;
-      if (auto kernel = row.make(with_worthwhile_threads(request), reason)) return kernel;
+      if (auto kernel = make_by(row, request, reason)) return kernel;
     }
   throw Refusal("operator " + std::string(request.schema.name) + " cannot run as " + implementation + ": " + reason);
 }

@@ -22,16 +22,20 @@ class CpuBackend final : public plan::Backend {
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;
   [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override;
-  /// The kernel that was offered under this name. Throws Refusal naming operator and reason when it does not accept.
-  [[nodiscard]] std::unique_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const;
+  [[nodiscard]] bool plans_arrivals() const override { return true; }
+  /// The kernel that was offered under this name; one that is shareable may be in use elsewhere. Throws Refusal naming operator and reason
+  /// when it does not accept.
+  [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const;
 
  private:
   [[nodiscard]] std::optional<plan::KernelOffer> first_offer(const plan::LocalNode& node, std::string& reasons) const;
+  [[nodiscard]] std::shared_ptr<Kernel> make_by(const KernelRow&, const KernelRequest&, std::string& reason) const;
   [[nodiscard]] plan::KernelOffer widened_offer(const plan::LocalNode& node, const std::string& reasons) const;
 
   std::string name_;
   std::vector<std::span<const KernelRow>> tables_;
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
+  mutable std::map<std::string, std::weak_ptr<Kernel>> shared_;
 };
 
 /// Copies between formats: plain <-> channels-last, any element type, rank 3 to 5; plain copies otherwise.

@@ -53,6 +53,8 @@ class Kernel {
   virtual void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) = 0;
   /// Scratch memory that RunContext::workspace must point to, 64-byte aligned.
   [[nodiscard]] virtual std::int64_t workspace_bytes() const { return 0; }
+  /// True: nothing of a run stays, and nothing but the request made it. One then serves all nodes that ask for the same.
+  [[nodiscard]] virtual bool is_shareable() const { return false; }
 };
 
 /// One implementation of one operator. Tables are ordered lists of rows; the first that accepts wins.

@@ -54,7 +54,7 @@ void WidenedNode::widen(Types from, std::vector<std::optional<graph::TensorType>
 
 class WidenedKernel final : public Kernel {
  public:
-  WidenedKernel(WidenedNode node, std::unique_ptr<Kernel> kernel) : node_(std::move(node)), kernel_(std::move(kernel)) {}
+  WidenedKernel(WidenedNode node, std::shared_ptr<Kernel> kernel) : node_(std::move(node)), kernel_(std::move(kernel)) {}
 
   [[nodiscard]] std::int64_t workspace_bytes() const override { return node_.bytes() + kernel_->workspace_bytes(); }
 
@@ -87,18 +87,18 @@ class WidenedKernel final : public Kernel {
   }
 
   WidenedNode node_;
-  std::unique_ptr<Kernel> kernel_;
+  std::shared_ptr<Kernel> kernel_;
   std::vector<TensorView> inputs_, outputs_;
 };
 
-std::unique_ptr<Kernel> make_widened(const KernelRequest& request,
-                                     const std::function<std::unique_ptr<Kernel>(const KernelRequest&)>& make) {
+std::shared_ptr<Kernel> make_widened(const KernelRequest& request,
+                                     const std::function<std::shared_ptr<Kernel>(const KernelRequest&)>& make) {
   WidenedNode node(request);
   const KernelRequest wide{request.schema,        node.attributes(),      node.inputs(),  node.outputs(),
                            request.input_formats, request.output_formats, request.stream, request.threads};
   auto kernel = make(wide);
   if (kernel == nullptr) return nullptr;
-  return std::make_unique<WidenedKernel>(std::move(node), std::move(kernel));
+  return std::make_shared<WidenedKernel>(std::move(node), std::move(kernel));
 }
 
 }  // namespace rehearsal::exec

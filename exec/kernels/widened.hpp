@@ -36,7 +36,7 @@ class WidenedNode {
 };
 
 /// What runs `request` by the kernel that `make` returns for the widened one.
-[[nodiscard]] std::unique_ptr<Kernel> make_widened(const KernelRequest& request,
-                                                   const std::function<std::unique_ptr<Kernel>(const KernelRequest&)>& make);
+[[nodiscard]] std::shared_ptr<Kernel> make_widened(const KernelRequest& request,
+                                                   const std::function<std::shared_ptr<Kernel>(const KernelRequest&)>& make);
 
 }  // namespace rehearsal::exec

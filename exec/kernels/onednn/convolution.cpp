@@ -100,6 +100,7 @@ class Biased final : public Kernel {
   Biased(std::unique_ptr<Kernel> product, std::int64_t channels, std::int64_t pixels, int threads)
       : product_(std::move(product)), channels_(channels), pixels_(pixels), threads_(threads) {}
   [[nodiscard]] std::int64_t workspace_bytes() const override { return product_->workspace_bytes(); }
+  [[nodiscard]] bool is_shareable() const override { return true; }
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     product_->run(inputs.first(2), outputs, context);
     const auto* bias = inputs[2].as<const float>();

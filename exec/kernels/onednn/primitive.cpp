@@ -47,11 +47,15 @@ class PrimitiveKernel final : public Kernel {
   }
 
   [[nodiscard]] std::int64_t workspace_bytes() const override { return static_cast<std::int64_t>(bytes_); }
+  [[nodiscard]] bool is_shareable() const override { return true; }
 
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     try {
       const ThreadScope threads(plan_.threads);
-      if (!primitive_) primitive_ = plan_.build();
+      if (!primitive_) {
+        primitive_ = plan_.build();
+        plan_.build = nullptr;  // a description is 10 kB
+      }
       auto* workspace = static_cast<std::byte*>(context.workspace);
       scratchpad_.set_data_handle(workspace);
       for (auto& o : operands_) place(o, o.binding.result ? outputs[o.binding.index] : inputs[o.binding.index], workspace);
