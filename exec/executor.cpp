@@ -38,7 +38,7 @@ bool communicates(const Instruction& i) {
 
 /// A kernel instruction made ready: kernels and operand types by variant.
 struct Prepared {
-  std::vector<std::unique_ptr<Kernel>> kernels;          ///< by variant
+  std::vector<std::shared_ptr<Kernel>> kernels;          ///< by variant
   std::vector<std::vector<graph::TensorType>> types;     ///< by variant: inputs then outputs
   std::vector<std::vector<plan::CollectiveStep>> steps;  ///< of collectives, by variant
   std::vector<int> group;
@@ -57,7 +57,7 @@ class Executor::Impl {
         role_(program_.role(world_.rank())),
         crosses_steps_(plan::crosses_steps(program_)),
         memory_(role_),
-        transfers_(world_),
+        transfers_(world_, plan::kSegmentBytes, memory_.arrivals()),
         moves_(program_, world_.rank()),
         origin_of_(role_.buffers.size()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
@@ -96,7 +96,7 @@ class Executor::Impl {
         for (std::size_t v = 0; v < p.kernels.size(); ++v) p.kernels[v] = make_kernel(i, p.types[v]);
       }
   }
-  [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes(); }
+  [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + transfers_.allocated_bytes(); }
 
   std::span<std::byte> stored(TensorId t, int age) {
     const auto* b = stored_buffer(t);
@@ -172,7 +172,7 @@ class Executor::Impl {
     return {buffer.dtype, buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]};
   }
 
-  std::unique_ptr<Kernel> make_kernel(const Instruction& i, const std::vector<graph::TensorType>& types) {
+  std::shared_ptr<Kernel> make_kernel(const Instruction& i, const std::vector<graph::TensorType>& types) {
     const auto& node = g_[i.node];
     std::vector<std::optional<graph::TensorType>> inputs, outputs;
     for (std::size_t n = 0; n < i.inputs.size(); ++n)
@@ -359,7 +359,7 @@ class Executor::Impl {
     return known.first;
   }
 
-  /// Samples are read whole; what this rank wants of them is cut out.
+  /// Samples are read whole, one at a time where this rank wants a part of each: there is room for one.
   void load(const Instruction& i, const graph::TensorType& type) {
     const auto& buffer = role_.buffers[i.outputs[0]];
     const auto& global = g_[i.tensor].type.shape;
@@ -367,17 +367,25 @@ class Executor::Impl {
     const plan::Range rows =
         mine.empty() || mine.front().empty() ? plan::Range{0, 1} : plan::Range{mine.front().front().begin, mine.front().back().end};
     graph::TensorType read = type;
-    auto region = plan::whole_region(global);
     if (!global.empty()) {
       read.shape = global;
       read.shape.front() = rows.count();
-      region.front() = {rows};
     }
     if (read.shape == type.shape)
       return data_->read({g_[i.tensor].name, type, now_.slot_step, rows.begin, rows.count()}, data(i.outputs[0]));
-    rows_.resize(static_cast<std::size_t>(graph::size_of(read).value()));
-    data_->read({g_[i.tensor].name, read, now_.slot_step, rows.begin, rows.count()}, rows_.data());
-    exec::run(plan::BlockCopy(region, mine), size_of(type.dtype), rows_.data(), data(i.outputs[0]));
+    auto part = type;
+    part.shape.front() = read.shape.front() = 1;
+    const auto whole = plan::whole_region(read.shape);
+    auto wanted = mine;
+    wanted.front() = whole.front();
+    const plan::BlockCopy copy(whole, wanted);
+    std::vector<std::byte> sample(static_cast<std::size_t>(graph::size_of(read).value()));
+    auto* to = static_cast<std::byte*>(data(i.outputs[0]));
+    for (const auto& [begin, end] : mine.front())
+      for (auto row = begin; row < end; ++row, to += static_cast<std::size_t>(graph::size_of(part).value())) {
+        data_->read({g_[i.tensor].name, read, now_.slot_step, row, 1}, sample.data());
+        exec::run(copy, size_of(type.dtype), sample.data(), to);
+      }
   }
 
   /// One of the coordinates that share a tensor keeps it, for the others it is zero: their sum is the tensor.
@@ -460,7 +468,6 @@ class Executor::Impl {
     graph::Shape first;
   };
   std::vector<Origin> origin_of_;  ///< by buffer: of the micro-batch that was asked for last
-  std::vector<std::byte> rows_;    ///< samples of which this rank wants a part
 };
 
 int threads_per_rank(const Communicator& world) {

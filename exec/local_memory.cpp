@@ -66,6 +66,12 @@ std::span<std::byte> LocalMemory::stored(const plan::Buffer& b, std::int64_t upd
   return {arena_of(b).at(offset), static_cast<std::size_t>(b.bytes)};
 }
 
+std::span<std::byte> LocalMemory::arrivals() const {
+  if (role_.arrivals == plan::kNoBuffer) return {};
+  const auto& buffer = role_.buffers[role_.arrivals];
+  return {device_.at(buffer.offset), static_cast<std::size_t>(buffer.bytes)};
+}
+
 std::int64_t LocalMemory::bytes() const { return device_.bytes() + (role_.memory.host_bytes > 0 ? host_.bytes() : 0); }
 
 }  // namespace rehearsal::exec

@@ -41,6 +41,8 @@ class LocalMemory {
   [[nodiscard]] std::byte* at(plan::BufferIndex, const Moment&) const;
   /// A stored block as so many updates left it.
   [[nodiscard]] std::span<std::byte> stored(const plan::Buffer&, std::int64_t updates) const;
+  /// What sums between ranks need beside their vectors.
+  [[nodiscard]] std::span<std::byte> arrivals() const;
   [[nodiscard]] std::int64_t bytes() const;
 
  private:

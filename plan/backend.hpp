@@ -46,6 +46,8 @@ class Backend {
   [[nodiscard]] virtual KernelOffer offer(const LocalNode&) const = 0;
   /// True when a reorder between the two formats exists for this type.
   [[nodiscard]] virtual bool reorders(const graph::TensorType&, Format from, Format to) const = 0;
+  /// True when sums between ranks are made in memory of the plan (collectives/arrivals.hpp), not in a library's own.
+  [[nodiscard]] virtual bool plans_arrivals() const { return false; }
 };
 
 /// For devices that are not here: every operator in plain layout, no workspace beyond its results, element-wise chains fused or not

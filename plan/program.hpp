@@ -209,6 +209,7 @@ struct Role {
   std::int32_t delay = 0;                     ///< updates by which the weights that a step uses are older than the newest
   std::vector<std::int64_t> variant_samples;  ///< samples per micro-batch, by variant
   std::vector<std::uint8_t> variant_of;       ///< by micro-batch
+  BufferIndex arrivals = kNoBuffer;           ///< what sums between ranks need beside their vectors (collectives/arrivals.hpp)
   MemoryPlan memory;
 };
 

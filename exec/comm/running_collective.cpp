@@ -10,10 +10,7 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr int kTag = 0;                  // order alone pairs the messages of collectives
-constexpr std::size_t kMostPieces = 64;  // of one message: more of them cost more than they overlap
-constexpr std::size_t kLargestPiece = std::size_t{1} << 30;
-constexpr std::size_t kPlaces = 8;  // pieces on their way to be added: enough that none waits for the one before
+constexpr int kTag = 0;  // order alone pairs the messages of collectives
 
 using graph::LabelKind;
 
@@ -61,24 +58,21 @@ RunningCollective::RunningCollective(const CollectiveCall& call)
 
 void RunningCollective::begin(CollectiveWorkspace& workspace) {
   me_ = static_cast<int>(std::ranges::find(group_, workspace.world->rank()) - group_.begin());
-  std::int64_t behind = 0;
-  for (const auto& s : *call_.steps)
-    behind = std::max({behind, s.send_first + s.send_count - call_.count, s.receive_first + s.receive_count - call_.count});
-  const auto needed = static_cast<std::size_t>(behind) * element_bytes_;
-  if (workspace.scratch.size() < needed) workspace.scratch.resize(needed);
+  const auto beside = plan::beside_vector(*call_.steps, call_.count, {element_bytes_, workspace.segment_bytes});
+  const auto needed = static_cast<std::size_t>(beside.scratch + beside.arrivals);
+  const bool fits = needed <= workspace.planned.size();
+  if (!fits && workspace.allocated.size() < needed) workspace.allocated.resize(needed);
+  workspace.scratch = fits ? workspace.planned.data() : workspace.allocated.data();
+  workspace.received = workspace.scratch + beside.scratch;
   make_copies(workspace);
   if (!done()) post(workspace);
 }
 
-std::span<const plan::CollectiveStep> RunningCollective::under_way() const {
-  std::size_t end = at_;
-  while (end < call_.steps->size() && (*call_.steps)[end].with_next) ++end;
-  return std::span(*call_.steps).subspan(at_, std::min(end + 1, call_.steps->size()) - at_);
-}
+std::span<const plan::CollectiveStep> RunningCollective::under_way() const { return plan::together(std::span(*call_.steps).subspan(at_)); }
 
 std::byte* RunningCollective::address(CollectiveWorkspace& workspace, std::int64_t element) const {
   const bool in_data = element < call_.count;
-  auto* region = in_data ? static_cast<std::byte*>(call_.data) : workspace.scratch.data();
+  auto* region = in_data ? static_cast<std::byte*>(call_.data) : workspace.scratch;
   return region + static_cast<std::size_t>(in_data ? element : element - call_.count) * element_bytes_;
 }
 
@@ -91,9 +85,7 @@ void RunningCollective::make_copies(CollectiveWorkspace& workspace) {
 }
 
 std::vector<RunningCollective::Piece> RunningCollective::pieces(const Piece& whole, std::size_t segment_bytes) const {
-  const std::size_t bytes = static_cast<std::size_t>(whole.count) * element_bytes_;
-  const std::size_t wanted = std::min(std::max(segment_bytes, bytes / kMostPieces + 1), kLargestPiece);
-  const auto length = static_cast<std::int64_t>(std::max<std::size_t>(wanted / element_bytes_, 1));
+  const auto length = plan::piece_elements(whole.count, {element_bytes_, segment_bytes});
   std::vector<Piece> result;
   for (std::int64_t begin = 0; begin < whole.count; begin += length) {
     auto& piece = result.emplace_back(whole);
@@ -103,23 +95,11 @@ std::vector<RunningCollective::Piece> RunningCollective::pieces(const Piece& who
   return result;
 }
 
-void RunningCollective::note_overlap() {
-  const auto steps = under_way();
-  overlap_ = {};
-  for (const auto& s : steps)
-    for (const auto& r : steps) {
-      if (s.send_to < 0 || r.receive_from < 0) continue;
-      const bool common = s.send_first < r.receive_first + r.receive_count && r.receive_first < s.send_first + s.send_count;
-      overlap_.any = overlap_.any || common;
-    }
-  overlap_.same = steps.size() == 1 && steps[0].send_first == steps[0].receive_first && steps[0].send_count == steps[0].receive_count;
-}
-
 void RunningCollective::post(CollectiveWorkspace& workspace) {
   sends_.clear();
   receives_.clear();
   sent_ = taken_ = posted_ = 0;
-  note_overlap();
+  overlap_ = plan::overlap_of(under_way());
   const auto add = [&](std::vector<Piece>& list, const Piece& whole) {
     for (const auto& piece : pieces(whole, workspace.segment_bytes)) list.push_back(piece);
   };
@@ -127,33 +107,29 @@ void RunningCollective::post(CollectiveWorkspace& workspace) {
     if (s.send_to >= 0) add(sends_, {{}, s.send_to, s.send_first, s.send_count});
     if (s.receive_from >= 0) add(receives_, {{}, s.receive_from, s.receive_first, s.receive_count, 0, s.reduce});
   }
-  place_pieces(workspace);
+  place_pieces();
   post_receives(workspace);
   for (auto& piece : sends_)
     piece.request = workspace.world->send(rank_of(piece), address(workspace, piece.first), bytes_of(piece), Channel::Collective, kTag);
 }
 
-void RunningCollective::place_pieces(CollectiveWorkspace& workspace) {
-  // Pieces of one message are taken in their order. Those of several at once, or such as wait until all of ours are sent, need places of
-  // their own: a peer could wait for a piece that is not posted yet.
-  const bool by_turns = under_way().size() == 1 && (!overlap_.any || overlap_.same);
-  places_ = by_turns ? kPlaces : receives_.size();
-  std::size_t place = 0, largest = 0, needed = 0;
+void RunningCollective::place_pieces() {
+  const bool by_turns = plan::arrive_by_turns(under_way());
+  places_ = by_turns ? plan::kArrivalPlaces : receives_.size();
+  std::size_t place = 0, largest = 0;
   for (const auto& piece : receives_) largest = std::max(largest, bytes_of(piece));
   for (std::size_t n = 0; n < receives_.size(); ++n) {
     auto& piece = receives_[n];
     if (!piece.reduce) continue;
-    piece.staged = by_turns ? n % kPlaces * largest : place;
+    piece.staged = by_turns ? n % plan::kArrivalPlaces * largest : place;
     place += bytes_of(piece);
-    needed = std::max(needed, piece.staged + bytes_of(piece));
   }
-  if (workspace.received.size() < needed) workspace.received.resize(needed);
 }
 
 void RunningCollective::post_receives(CollectiveWorkspace& workspace) {
   for (; posted_ < receives_.size() && (!receives_[posted_].reduce || posted_ < taken_ + places_); ++posted_) {
     auto& piece = receives_[posted_];
-    auto* to = piece.reduce ? workspace.received.data() + piece.staged : address(workspace, piece.first);
+    auto* to = piece.reduce ? workspace.received + piece.staged : address(workspace, piece.first);
     piece.request = workspace.world->receive(rank_of(piece), to, bytes_of(piece), Channel::Collective, kTag);
   }
 }
@@ -166,7 +142,7 @@ bool RunningCollective::may_be_taken(std::size_t piece) const {
 void RunningCollective::take(CollectiveWorkspace& workspace, const Piece& piece) {
   if (!piece.reduce) return;
   auto* own = address(workspace, piece.first);
-  const auto* other = workspace.received.data() + piece.staged;
+  const auto* other = workspace.received + piece.staged;
   if (const auto* row = combine_row(call_.dtype))
     row->combine(call_.reduction, own, other, piece.count);
   else

@@ -11,8 +11,10 @@ namespace rehearsal::exec {
 struct CollectiveWorkspace {
   Communicator* world = nullptr;
   std::size_t segment_bytes = 0;
-  std::vector<std::byte> received;  ///< what is to be added
-  std::vector<std::byte> scratch;   ///< what steps name behind the data
+  std::span<std::byte> planned;      ///< memory for what follows
+  std::vector<std::byte> allocated;  ///< the same where that is too little
+  std::byte* scratch = nullptr;      ///< what steps name behind the data
+  std::byte* received = nullptr;     ///< what is to be added
 };
 
 class RunningCollective {
@@ -35,9 +37,6 @@ class RunningCollective {
     std::size_t staged = 0;             ///< bytes into CollectiveWorkspace::received, where what is to be added arrives
     bool reduce = false;
   };
-  struct Overlap {
-    bool any = false, same = false;  ///< of what a step sends and receives
-  };
   [[nodiscard]] int rank_of(const Piece& piece) const { return group_[static_cast<std::size_t>(piece.peer)]; }
   [[nodiscard]] std::size_t bytes_of(const Piece& piece) const { return static_cast<std::size_t>(piece.count) * element_bytes_; }
   /// Steps from `at_` that begin and end together.
@@ -47,9 +46,8 @@ class RunningCollective {
   void make_copies(CollectiveWorkspace&);
   void post(CollectiveWorkspace&);
   /// Where pieces that are to be added arrive: one behind the other, or, where they are taken in order, in a few places by turns.
-  void place_pieces(CollectiveWorkspace&);
+  void place_pieces();
   void post_receives(CollectiveWorkspace&);
-  void note_overlap();
   [[nodiscard]] bool may_be_taken(std::size_t piece) const;
   void take(CollectiveWorkspace&, const Piece&);
 
@@ -60,7 +58,7 @@ class RunningCollective {
   std::vector<Piece> sends_, receives_;  ///< of the steps under way, in order
   std::size_t sent_ = 0, taken_ = 0;     ///< leading ones that are done
   std::size_t posted_ = 0, places_ = 0;  ///< receives that were posted; that may be posted and not yet taken
-  Overlap overlap_;
+  plan::Overlap overlap_;
 };
 
 }  // namespace rehearsal::exec

@@ -21,9 +21,10 @@ std::string quoted(std::string_view what) { return what.empty() ? "a message" : 
 
 class Transfers::Impl {
  public:
-  Impl(Communicator& world, std::size_t segment_bytes) : world_(world) {
+  Impl(Communicator& world, std::size_t segment_bytes, std::span<std::byte> beside) : world_(world) {
     workspace_.world = &world;
     workspace_.segment_bytes = segment_bytes;
+    workspace_.planned = beside;
   }
 
   Ticket start_message(int peer, void* data, std::size_t bytes, int tag, bool receives) {
@@ -84,6 +85,7 @@ class Transfers::Impl {
     return at(ticket).times;
   }
 
+  [[nodiscard]] std::int64_t allocated_bytes() const { return static_cast<std::int64_t>(workspace_.allocated.size()); }
   void forget() {
     ensure(!busy(), "transfers are forgotten when all are done");
     records_.clear();
@@ -150,7 +152,8 @@ class Transfers::Impl {
   double last_idle_ = 0.0;
 };
 
-Transfers::Transfers(Communicator& world, std::size_t segment_bytes) : impl_(std::make_unique<Impl>(world, segment_bytes)) {}
+Transfers::Transfers(Communicator& world, std::size_t segment_bytes, std::span<std::byte> beside)
+    : impl_(std::make_unique<Impl>(world, segment_bytes, beside)) {}
 
 Transfers::~Transfers() {
   if (impl_->busy()) static_cast<void>(impl_.release());  // MPI may still write into it
@@ -187,6 +190,7 @@ void Transfers::wait_all() {
 }
 
 TransferTimes Transfers::times(Ticket ticket) const { return impl_->times(ticket); }
+std::int64_t Transfers::allocated_bytes() const { return impl_->allocated_bytes(); }
 void Transfers::forget() { impl_->forget(); }
 
 }  // namespace rehearsal::exec

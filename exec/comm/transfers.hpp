@@ -11,7 +11,7 @@
 
 #include "base/dtype.hpp"
 #include "exec/comm/communicator.hpp"
-#include "plan/collectives/collective.hpp"
+#include "plan/collectives/arrivals.hpp"
 
 namespace rehearsal::exec {
 
@@ -37,7 +37,8 @@ struct CollectiveCall {
 class Transfers {
  public:
   /// Messages longer than `segment_bytes` travel in pieces, and a piece is added while the next one arrives.
-  explicit Transfers(Communicator&, std::size_t segment_bytes = 256 * 1024);
+  /// `beside`: memory for what collectives need beside their vectors (plan/collectives/arrivals.hpp); what does not fit is allocated.
+  explicit Transfers(Communicator&, std::size_t segment_bytes = plan::kSegmentBytes, std::span<std::byte> beside = {});
   /// While anything is under way, its memory is not given back: only right for a rank that is about to end.
   ~Transfers();
   Transfers(const Transfers&) = delete;
@@ -60,6 +61,8 @@ class Transfers {
   void wait(Ticket);
   void wait_all();
   [[nodiscard]] TransferTimes times(Ticket) const;  ///< of a ticket that is done
+  /// Bytes that were allocated because `beside` had no room for them.
+  [[nodiscard]] std::int64_t allocated_bytes() const;
   /// Invalidates all tickets; all must be done. Once per training step, so that memory does not grow.
   void forget();
 

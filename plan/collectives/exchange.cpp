@@ -42,16 +42,10 @@ Seconds exchange_time(const std::vector<CollectiveStep>& steps, double element_b
   return total;
 }
 
-std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member) {
-  const int ranks = program.axes[info.axis].size, me = coordinate(program, member.rank, info.axis);
-  if (info.algorithm == kExchange) {
-    const auto& r = role.redistributions[static_cast<std::size_t>(info.redistribution)];
-    return exchange_steps(me, ranks, packing_of(*program.sharding, r, position(program, member.rank, member.micro_batch)));
-  }
-  const auto& row = collective(info.kind, info.algorithm);
-  if (info.units == 0) return row.steps(me, ranks, member.count, member.ranks_per_node);
-  auto steps = row.steps(me, ranks, info.units, member.ranks_per_node);
-  const std::int64_t unit = member.count / info.units;
+std::vector<CollectiveStep> steps_in_units(const CollectiveRow& row, const RowMember& m) {
+  if (m.units == 0) return row.steps(m.rank, m.ranks, m.count, m.ranks_per_node);
+  auto steps = row.steps(m.rank, m.ranks, m.units, m.ranks_per_node);
+  const std::int64_t unit = m.count / m.units;
   for (auto& step : steps) {
     step.send_first *= unit;
     step.send_count *= unit;
@@ -59,6 +53,15 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
     step.receive_count *= unit;
   }
   return steps;
+}
+
+std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member) {
+  const int ranks = program.axes[info.axis].size, me = coordinate(program, member.rank, info.axis);
+  if (info.algorithm == kExchange) {
+    const auto& r = role.redistributions[static_cast<std::size_t>(info.redistribution)];
+    return exchange_steps(me, ranks, packing_of(*program.sharding, r, position(program, member.rank, member.micro_batch)));
+  }
+  return steps_in_units(collective(info.kind, info.algorithm), {me, ranks, member.count, info.units, member.ranks_per_node});
 }
 
 Seconds collective_time(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member,

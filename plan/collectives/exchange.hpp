@@ -13,6 +13,14 @@ namespace rehearsal::plan {
 /// Every message takes its turn: sum over steps of latency + the larger of what is sent and received / bandwidth.
 [[nodiscard]] Seconds exchange_time(const std::vector<CollectiveStep>&, double element_bytes, const CollectiveLinks&);
 
+/// Whose steps of a row: `units` of `count` elements are dealt out, 0: the elements themselves.
+struct RowMember {
+  int rank = 0, ranks = 1;
+  std::int64_t count = 0, units = 0;
+  int ranks_per_node = 1;
+};
+[[nodiscard]] std::vector<CollectiveStep> steps_in_units(const CollectiveRow&, const RowMember&);
+
 /// One rank's part in a collective of a Program.
 struct CollectiveMember {
   int rank = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/collectives/arrivals.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/memory/planner.hpp"
 
@@ -176,6 +177,7 @@ Role build_role(const LoweringContext& context, int stage, int rank) {
   if (context.pipeline.copies > 1) role = Merging(std::move(role), RoleBuilder(context, {stage, rank, 1}).build(), context.plan.pp).merge();
   role.delay = schedule.weight_versions(stage, shape) - 1;
   set_slots(role, schedule, shape);
+  if (context.backend.plans_arrivals()) add_arrivals(role, context.program);
   plan_memory(role, schedule.in_flight(stage, shape));
   return role;
 }
@@ -196,6 +198,7 @@ void RoleBuilder::receive_for_update() {
 /// What this stage has added up over its micro-batches, its twin has over the others: both send theirs and add the other's.
 void RoleBuilder::add_up_with_twin() {
   receive_for_update();
+  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) widen_bucket(bucket, exchange_);
   std::vector<BufferIndex> sums;
   for (const auto& body : role_.bodies)
     for (const auto& i : body.instructions)
