@@ -78,9 +78,15 @@ bool RoleBuilder::is_summed_only(const graph::TrainedParameter& p) const {
 
 bool RoleBuilder::is_bucketed(TensorId t) const { return bucket_of_.contains(t); }
 
+bool RoleBuilder::is_for_update(const Conversion& conversion) const {
+  return std::all_of(conversion.consumers.begin(), conversion.consumers.end(),
+                     [&](const Use& use) { return runs_here(use.node) && body_of(use.node) == update_; });
+}
+
 /// The conversion of a gradient of which every rank wants a part of the sum; -1: there is none, or it has to wait for the last micro-batch.
 int RoleBuilder::dealt_out_conversion(TensorId t) const {
-  if (g_[t].role != graph::Role::Gradient || (c_.program.micro_batches > 1 && c_.plan.zero < 2)) return -1;
+  const bool at_once = c_.plan.zero >= 2 || (c_.plan.overlap && c_.program.micro_batches == 1);
+  if (g_[t].role != graph::Role::Gradient || !at_once) return -1;
   int found = -1;
   for (std::size_t i = 0; i < c_.sharding.conversions.size(); ++i) {
     const auto& conversion = c_.sharding.conversions[i];
@@ -91,9 +97,7 @@ int RoleBuilder::dealt_out_conversion(TensorId t) const {
     const bool scatters = std::any_of(conversion.steps.begin(), conversion.steps.end(),
                                       [](const ConversionStep& step) { return step.kind == ConversionKind::ReduceScatter; });
     // What backward nodes want is one micro-batch's: an activation's gradient is not added up.
-    const bool for_update = std::all_of(conversion.consumers.begin(), conversion.consumers.end(),
-                                        [&](const Use& use) { return runs_here(use.node) && body_of(use.node) == update_; });
-    if (!sums || !scatters || !for_update || found >= 0) return -1;
+    if (!sums || !scatters || !is_for_update(conversion) || found >= 0) return -1;
     found = static_cast<int>(i);
   }
   return found;
@@ -146,8 +150,11 @@ void RoleBuilder::hold_sums_back() {
 
 void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {
   const auto& bucket = buckets_[index];
-  for (const auto axis : joint_axes(bucket.axes))
-    all_reduce(bucket.buffer, bucket.gradients.front(), {axis, body, body == update_ ? When::Always : When::LastMicroBatch});
+  const auto when = body == update_ ? When::Always : When::LastMicroBatch;
+  const auto axes = joint_axes(bucket.axes);
+  auto sum = bucket.buffer;
+  if (!axes.empty() && travels_narrowly(bucket.gradients.front())) narrow_buckets_[index] = sum = narrowed(sum, body, when);
+  for (const auto axis : axes) all_reduce(sum, bucket.gradients.front(), {axis, body, when});
 }
 
 }  // namespace rehearsal::plan

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "plan/lowering/narrow_sums.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/sharding/classes.hpp"
 #include "plan/sharding/linear.hpp"
@@ -13,15 +14,6 @@
 
 namespace rehearsal::plan {
 namespace {
-
-/// A key of the plan that this version lowers only at its neutral value.
-struct Unsupported {
-  std::string_view key;
-  bool (*used)(const Plan&);
-};
-constexpr Unsupported kUnsupported[] = {
-    {"compression", [](const Plan& p) { return p.compression == "bf16" || p.compression == "f16"; }},
-};
 
 std::int64_t largest_replica(std::int64_t batch, int dp) { return (batch + dp - 1) / dp; }
 
@@ -81,9 +73,25 @@ void check_stages_of_rings(const LoweringContext& context) {
 
 void warn_about_stashes(const LoweringContext& context, Program& program) {
   const auto& plan = context.plan;
-  if ((plan.offload != "activations" && plan.compression == "none") || !context.stashing.in_order.empty()) return;
-  program.warnings.push_back((plan.compression == "none" ? "offload=" + plan.offload : "compression=" + plan.compression) +
+  if ((plan.offload != "activations" && !compresses_results(plan)) || !context.stashing.in_order.empty()) return;
+  program.warnings.push_back((compresses_results(plan) ? "compression=" + plan.compression : "offload=" + plan.offload) +
                              " is without effect: the backward pass reads no result that could wait for it in this way");
+}
+
+/// What the roles send tells whether there was anything to send in fewer bits.
+void warn_about_narrow_sums(const LoweringContext& context, Program& program) {
+  const auto narrow = type_on_the_way(context.plan);
+  if (!narrow) return;
+  const auto sends_narrowly = [&](const Role& role) {
+    return std::ranges::any_of(role.buffers, [&](const Buffer& b) {
+      return b.dtype == *narrow && b.category == MemoryCategory::Communication && b.name.ends_with(":" + context.plan.compression);
+    });
+  };
+  const bool used = std::ranges::any_of(program.roles, sends_narrowly);
+  program.warnings.push_back("compression=" + context.plan.compression +
+                             (used ? ": gradients are rounded to 16 bits on their way between ranks, which is different mathematics; what "
+                                     "ranks have and what the update reads keeps its type"
+                                   : " is without effect: no rank sends gradients of more than 16 bits"));
 }
 
 void warn_about_statistics(const graph::Graph& g, Program& program) {
@@ -162,7 +170,7 @@ Recomputation recomputation_of(LoweringContext& context, const ForwardResults& r
 /// What the backward pass does not find where the forward pass left it.
 void set_kept_results(LoweringContext& context) {
   const auto& plan = context.plan;
-  if (plan.recompute == "none" && plan.offload != "activations" && plan.compression == "none") return;
+  if (plan.recompute == "none" && plan.offload != "activations" && !compresses_results(plan)) return;
   const ForwardResults results(context.training, context.sharding, context.pipeline.part_of_node);
   set_recomputation(context, recomputation_of(context, results), results);
 }
@@ -207,8 +215,6 @@ std::vector<MeshAxisInfo> with_joint_axes(std::vector<MeshAxisInfo> axes) {
 std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan& plan) {
   std::vector<Violation> violations;
   const auto& p = plan;
-  for (const auto& row : kUnsupported)
-    if (row.used(p)) violations.push_back({std::string(row.key), "is not lowered by this version", "leave it at its neutral value"});
   for (auto& violation : schedule_violations(p, micro_batches_of(training.batch, p))) violations.push_back(std::move(violation));
   if (training.batch < p.dp)
     violations.push_back({"dp", std::to_string(p.dp) + " replicas of a batch of " + std::to_string(training.batch),
@@ -229,7 +235,7 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
       p.bn != "batch" && p.micro_batch && training.batch % parts != 0)
     violations.push_back({"bn", p.bn + " takes statistics of each micro-batch, and they would be of two sizes",
                           "use a micro_batch and a batch of which every replica has a whole number"});
-  if (p.offload == "activations" && p.compression != "none")
+  if (p.offload == "activations" && compresses_results(p))
     violations.push_back({"compression", "has nothing left to compress beside offload=activations", "leave one of them out"});
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
@@ -273,6 +279,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   set_kept_results(context);
   warn_about_stashes(context, program);
   build_roles(context, program);
+  warn_about_narrow_sums(context, program);
   return program;
 }
 

@@ -59,7 +59,10 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
   const auto t = conversion.tensor;
   if (step.from.partial()) refuse_unless_reducible(conversion, step);
   if (step.kind == ConversionKind::AllReduce) {
-    if (const auto bucketed = part_of_bucket_.find(t); bucketed != part_of_bucket_.end()) return bucketed->second;  // done by their bucket
+    if (const auto bucketed = part_of_bucket_.find(t); bucketed != part_of_bucket_.end()) {
+      widen_bucket(bucket_of_.at(t), body);
+      return bucketed->second;  // done by their bucket
+    }
     if (step.axis != c_.time_axis) return summed(conversion, {&step, 1}, source, body);
     const auto sum = accumulators_.find(t);
     ensure(sum != accumulators_.end(), "a sum over micro-batches is accumulated where it is produced");
@@ -176,7 +179,10 @@ BufferIndex RoleBuilder::summed(const Conversion& conversion, std::span<const Co
     role_.buffers[b].layout[step.axis] = step.to;
     axes.push_back(step.axis);
   }
-  for (const auto axis : joint_axes(axes)) all_reduce(b, conversion.tensor, {axis, body, When::Always, steps.front().from.reduction});
+  const bool narrow = travels_narrowly(conversion.tensor) && is_for_update(conversion);
+  const auto sum = narrow ? narrowed(b, body, When::Always) : b;
+  for (const auto axis : joint_axes(axes)) all_reduce(sum, conversion.tensor, {axis, body, When::Always, steps.front().from.reduction});
+  if (narrow) emit_move(InstructionKind::Restore, sum, b, body);
   return b;
 }
 
@@ -245,7 +251,10 @@ BufferIndex RoleBuilder::redistributed(const ConversionStep& step, BufferIndex s
   const auto message = straight ? target : new_buffer(std::move(vector), nullptr);
   role_.redistributions.push_back(std::move(r));
   emit_copy({InstructionKind::Pack, number}, {old}, message, body);
-  emit_collective(step, number, units, message, body);
+  const bool narrow = step.kind == ConversionKind::ReduceScatter && travels_narrowly(role_.buffers[old].tensor);
+  const auto sent = narrow ? narrowed(message, body, When::Always) : message;
+  emit_collective(step, number, units, sent, body);
+  if (narrow) emit_move(InstructionKind::Restore, sent, message, body);
   if (!straight) emit_copy({InstructionKind::Unpack, number}, exchanges ? std::vector{message, old} : std::vector{message}, target, body);
   return target;
 }

@@ -193,10 +193,16 @@ class RoleBuilder {
   void add_to_bucket(graph::TensorId);
   [[nodiscard]] bool is_summed_only(const graph::TrainedParameter&) const;
   void gradient_produced(graph::TensorId, BufferIndex, std::uint16_t body);
+  [[nodiscard]] bool is_for_update(const Conversion&) const;  ///< of this stage alone
   [[nodiscard]] int dealt_out_conversion(graph::TensorId) const;
   void deal_out_gradient(int number, BufferIndex, std::uint16_t body);
   void reduce_bucket(std::size_t index, std::uint16_t body);
   void hold_sums_back();
+
+  // Gradients in fewer bits on their way (narrow_sums.cpp)
+  [[nodiscard]] bool travels_narrowly(graph::TensorId) const;
+  [[nodiscard]] BufferIndex narrowed(BufferIndex wide, std::uint16_t body, When when);
+  void widen_bucket(std::size_t bucket, std::uint16_t body);
 
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);
@@ -221,6 +227,7 @@ class RoleBuilder {
   std::vector<std::uint16_t> home_;  ///< body in which a base buffer is first written
   std::vector<Bucket> buckets_;
   std::map<graph::TensorId, std::size_t> bucket_of_;
+  std::map<std::size_t, BufferIndex> narrow_buckets_;  ///< summed in fewer bits, and not yet read
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
   std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
   std::map<std::pair<BufferIndex, WeightVersion>, BufferIndex> versions_;

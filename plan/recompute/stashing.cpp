@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/op_schema.hpp"
+#include "plan/lowering/narrow_sums.hpp"
 #include "plan/recompute/sparse.hpp"
 
 namespace rehearsal::plan {
@@ -55,7 +56,7 @@ struct StashedResult {
 StashKind kind_for(const Plan& plan, const StashedResult& result) {
   const auto& [only_signs, zeros, type] = result;
   if (plan.offload == "activations") return StashKind::Host;
-  if (plan.compression == "none") return StashKind::None;
+  if (!compresses_results(plan)) return StashKind::None;
   if (only_signs) return StashKind::Signs;
   if (sparse_density(plan.compression)) return zeros && is_float(type) ? StashKind::Sparse : StashKind::None;
   if (!is_float(type) || size_of(type) <= 2) return StashKind::None;
@@ -66,7 +67,7 @@ StashKind kind_for(const Plan& plan, const StashedResult& result) {
 
 Stashing stashing_of(const Plan& plan, const ForwardResults& results, const Sharding& sharding, const Recomputation& recomputation) {
   Stashing stashing;
-  if (plan.offload != "activations" && plan.compression == "none") return stashing;
+  if (plan.offload != "activations" && !compresses_results(plan)) return stashing;
   const auto& g = results.graph();
   stashing.kinds.assign(g.tensors().size(), StashKind::None);
   const auto only_signs = only_signs_read(results, recomputation), zeros = full_of_zeros(results);

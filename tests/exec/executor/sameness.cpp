@@ -74,6 +74,8 @@ TEST_CASE("both interpreters do the same") {
                                                                           {"cnn", 8, "pp=2,schedule=pipedream", "f32"},
                                                                           {"cnn", 6, "dp=2,offload=activations"},
                                                                           {"mlp", 7, "pp=2,micro_batch=2,compression=gist-sparse:0.9"},
+                                                                          {"gpt", 4, "dp=2,compression=bf16", "f32"},
+                                                                          {"gpt", 4, "dp=2,micro_batch=1,zero=2,compression=f16", "f32"},
                                                                           {"cnn", 6, "spatial=2"}}},
                                        std::pair<int, std::vector<Case>>{4,
                                                                          {{"mlp", 7, "dp=2,pp=2,micro_batch=2"},

@@ -289,7 +289,7 @@ TEST_CASE("plans that do not suit are refused with the reason") {
   check_refused(resnet, "pp=1000", "stages");
   check_refused(resnet, "micro_batch=5", "micro_batch");
   check_refused(mlp(5), "dp=2,micro_batch=1", "micro_batch");  // 3 and 2 samples, 3 micro-batches
-  for (const auto* key : {"cp=2", "ep=2", "interleave=2", "compression=bf16"})
+  for (const auto* key : {"cp=2", "ep=2", "interleave=2"})
     check_refused(resnet, key, std::string(key).substr(0, std::string(key).find('=')));
   check_refused(mlp(4), "tp=99", "has 8 elements");
   check_refused(resnet, "dp=auto", "auto");

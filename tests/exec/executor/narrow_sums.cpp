@@ -1,0 +1,183 @@
+// Gradients that travel in 16 bits, against their definition: two ranks round what their halves of the batch give, and their sum once more.
+#include <cmath>
+#include <map>
+#include <sstream>
+#include <vector>
+
+#include "exec/executor.hpp"
+#include "tests/catch.hpp"
+#include "tests/exec/executor/models.hpp"
+#include "tests/process.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::exec;
+using sample::Case;
+
+namespace {
+
+using Values = std::map<std::string, std::vector<double>>;
+
+struct Narrow {
+  int bits;      ///< of the significand, the leading one included
+  int smallest;  ///< exponent
+};
+
+/// To the nearest, ties to even.
+double rounded(double value, const Narrow& type) {
+  if (value == 0) return value;
+  const int unit = std::max(std::ilogb(value), type.smallest) - (type.bits - 1);
+  return std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
+}
+
+/// One rank that trains alone, on half of the samples or on all.
+class Alone {
+ public:
+  Alone(Communicator& world, const Case& c)
+      : training_(sample::training_of(c)),
+        program_(sample::program_of(c, training_)),
+        backend_(sample::backend_of(c)),
+        executor_({program_, training_, world}, backend_, {}) {}
+
+  double step(std::int64_t step, DataSource& data) { return executor_.step(step, data, false).loss; }
+  [[nodiscard]] Values weights() {
+    Values values;
+    for (const auto& p : training_.parameters) {
+      const auto block = executor_.stored(p.value);
+      const auto* first = reinterpret_cast<const double*>(block.data());
+      values[training_.graph[p.value].name].assign(first, first + block.size() / sizeof(double));
+    }
+    return values;
+  }
+  void set_weights(const Values& values) {
+    for (const auto& p : training_.parameters)
+      executor_.set_stored(p.value, std::as_bytes(std::span(values.at(training_.graph[p.value].name))));
+  }
+  [[nodiscard]] const graph::TrainingGraph& training() const { return training_; }
+
+ private:
+  graph::TrainingGraph training_;
+  plan::Program program_;
+  CpuBackend backend_;
+  Executor executor_;
+};
+
+/// The second half of a batch, or the first.
+class Half final : public DataSource {
+ public:
+  Half(DataSource& all, std::int64_t first) : all_(all), first_(first) {}
+  void read(const SampleRequest& r, void* out) override { all_.read({r.input, r.type, r.step, r.first + first_, r.count}, out); }
+  [[nodiscard]] std::int64_t samples() const override { return 0; }
+
+ private:
+  DataSource& all_;
+  std::int64_t first_;
+};
+
+constexpr double kRate = 0.05;  // of sample::training_of
+
+/// Loss of the second step when the first one's gradients were rounded as told; nullptr: not at all.
+double second_loss(Communicator& world, const Case& whole_case, const Narrow* type) {
+  Alone whole(world, whole_case);
+  const auto data = synthetic_data(whole.training(), 1);
+  const auto before = whole.weights();
+  auto after = before;
+  std::vector<Values> ends;
+  for (const int half : {0, 1}) {
+    Case c = whole_case;
+    c.batch /= 2;
+    Alone rank(world, c);
+    Half samples(*data, half * c.batch);
+    (void)rank.step(0, samples);
+    ends.push_back(rank.weights());
+  }
+  for (auto& [name, values] : after)
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      double sum = 0;
+      for (const auto& end : ends) {
+        // The mean of all is half of the sum of both halves' means.
+        const double share = (before.at(name)[i] - end.at(name)[i]) / kRate / 2;
+        // By way of f32, which is how kernels convert.
+        sum += type == nullptr ? share : rounded(static_cast<float>(share), *type);
+      }
+      values[i] -= kRate * (type == nullptr ? sum : rounded(sum, *type));
+    }
+  whole.set_weights(after);
+  return whole.step(1, *data);
+}
+
+std::map<std::string, std::vector<double>> losses_of(const std::vector<Case>& cases) {
+  std::string command = REHEARSAL_MPIRUN " -n 2 \"" REHEARSAL_TRAIN_PLANS "\" 2 -";
+  for (const auto& c : cases) command += " '" + sample::to_text(c) + "'";
+  const auto ended = run_shell(command);
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  std::map<std::string, std::vector<double>> losses;
+  std::istringstream lines(ended.out);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string text;
+    words >> text;
+    for (double loss; words >> loss;) losses[text].push_back(loss);
+  }
+  return losses;
+}
+
+}  // namespace
+
+TEST_CASE("gradients that travel in 16 bits are rounded by each rank, and their sum again") {
+  const std::map<std::string, Narrow> types{{"bf16", {8, -126}}, {"f16", {11, -14}}};
+  const std::vector<std::string> plans{
+      "dp=2",        "dp=2,overlap=off",       "dp=2,allreduce=recursive-doubling", "dp=2,micro_batch=2", "dp=2,zero=1",
+      "dp=2,zero=2", "dp=2,zero=3,overlap=off"};
+  const std::vector<std::pair<std::string, std::int64_t>> models{{"mlp", 8}, {"gpt", 4}};
+  std::vector<Case> cases;
+  for (const auto& [model, batch] : models)
+    for (const auto& [name, type] : types)
+      for (const auto& plan : plans) cases.push_back({model, batch, plan + ",compression=" + name});
+  const auto losses = losses_of(cases);
+  MpiSession session;  // after the launch, whose ranks would inherit its marks
+  for (const auto& [model, batch] : models) {
+    const Case alone{model, batch, "dp=1"};
+    const double exact = second_loss(session.world(), alone, nullptr);
+    for (const auto& [name, type] : types) {
+      const double defined = second_loss(session.world(), alone, &type);
+      // Rounding is seen: other mathematics than without it.
+      CHECK(std::abs(defined - exact) > 1e-9);
+      for (const auto& plan : plans) {
+        const auto text = sample::to_text({model, batch, plan + ",compression=" + name});
+        INFO(text);
+        const auto& found = losses.at(text);
+        REQUIRE(found.size() == 2);
+        CHECK(std::abs(found[1] - defined) <= 1e-12 * std::abs(defined));
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients in 16 bits are half the bytes of f32, and nothing else is rounded") {
+  const auto sent = [](const std::string& plan, std::vector<std::string>* warnings = nullptr) {
+    const Case c{"gpt", 4, plan, "f32"};
+    const auto training = sample::training_of(c);
+    const auto program = sample::program_of(c, training);
+    if (warnings != nullptr) *warnings = program.warnings;
+    std::map<plan::CollectiveKind, std::int64_t> bytes;
+    const auto& role = program.role(0);
+    for (const auto& body : role.bodies)
+      for (const auto& i : body.instructions)
+        if (i.kind == plan::InstructionKind::Collective && i.phase != graph::Phase::Forward && plan::message_bytes(role, i, 0) > 64)
+          bytes[role.collectives[static_cast<std::size_t>(i.collective)].kind] += plan::message_bytes(role, i, 0);
+    return bytes;
+  };
+  std::vector<std::string> warnings;
+  const auto plain = sent("dp=2"), narrow = sent("dp=2,compression=bf16", &warnings);
+  CHECK(narrow.at(plan::CollectiveKind::AllReduce) * 2 == plain.at(plan::CollectiveKind::AllReduce));
+  REQUIRE_FALSE(warnings.empty());
+  CHECK_THAT(warnings.back(), contains("different mathematics"));
+  const auto dealt = sent("dp=2,zero=2"), narrowly_dealt = sent("dp=2,zero=2,compression=f16");
+  CHECK(narrowly_dealt.at(plan::CollectiveKind::ReduceScatter) * 2 == dealt.at(plan::CollectiveKind::ReduceScatter));
+  CHECK(narrowly_dealt.at(plan::CollectiveKind::AllGather) == dealt.at(plan::CollectiveKind::AllGather));
+  // Activations' sums between tensor-parallel ranks stay as they are.
+  const auto split = sent("tp=2"), narrowly_split = sent("tp=2,compression=bf16", &warnings);
+  CHECK(split == narrowly_split);
+  CHECK_THAT(warnings.back(), contains("without effect"));
+}
