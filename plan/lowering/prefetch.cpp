@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "plan/lowering/reordering.hpp"
+
 namespace rehearsal::plan {
 namespace {
 
@@ -71,21 +73,9 @@ class Reordering {
 }  // namespace
 
 void prefetch_parameters(Role& role, std::int64_t bytes_ahead) {
-  std::vector<std::vector<std::uint32_t>> moved(role.bodies.size());
-  for (std::size_t b = 0; b < role.bodies.size(); ++b) {
-    Body& body = role.bodies[b];
-    const auto order = Reordering(role, body, bytes_ahead).order();
-    moved[b].resize(order.size());
-    std::vector<Instruction> instructions;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      moved[b][order[i]] = static_cast<std::uint32_t>(i);
-      instructions.push_back(std::move(body.instructions[order[i]]));
-    }
-    body.instructions = std::move(instructions);
-  }
-  for (Body& body : role.bodies)
-    for (Instruction& i : body.instructions)
-      for (Dependency& d : i.after) d.instruction = moved[d.body][d.instruction];
+  std::vector<std::vector<std::size_t>> orders;
+  for (const Body& body : role.bodies) orders.push_back(Reordering(role, body, bytes_ahead).order());
+  reorder(role, orders);
 }
 
 }  // namespace rehearsal::plan

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "plan/lowering/deferral.hpp"
 #include "plan/lowering/prefetch.hpp"
 #include "plan/memory/planner.hpp"
 #include "plan/sharding/copies.hpp"
@@ -47,10 +48,12 @@ Role RoleBuilder::build() && {
   lower_nodes();
   exchange_updated_parameters();
   emit_report();
-  if (c_.plan.overlap)
+  if (c_.plan.overlap) {
     prefetch_parameters(role_, c_.options.bucket_bytes);
-  else
+    defer_sums(role_, c_.options.bucket_bytes);
+  } else {
     hold_sums_back();
+  }
   return std::move(role_);
 }
 

@@ -321,6 +321,56 @@ TEST_CASE("parameters that are stored in parts are gathered while kernels run (Z
     CHECK(hidden.size() >= training.parameters.size() / 3);  // backward passes need no biases
     CHECK(waiting < hidden.size() / 3);
   }
-  // Nothing is gathered further ahead than the largest parameter is large: [64, 256] in f32.
-  CHECK(ahead.role(0).memory.arena_bytes <= late.role(0).memory.arena_bytes + 64 * 256 * 4);
+  // Nothing is gathered further ahead than the largest parameter is large, [64, 256] in f32, and no more sums are on their way.
+  CHECK(ahead.role(0).memory.arena_bytes <= late.role(0).memory.arena_bytes + 2 * 64 * 256 * 4);
+}
+
+namespace {
+
+/// Kernels between each reduce-scatter of a backward body and what unpacks it; bytes of the most messages that wait at a time.
+struct Behind {
+  std::vector<std::int64_t> kernels;
+  std::int64_t bytes = 0;
+};
+
+Behind behind_scatters(const Role& role, const Body& body) {
+  Behind found;
+  std::map<BufferIndex, std::size_t> waiting;
+  for (const auto& i : body.instructions) {
+    if (i.kind == InstructionKind::Kernel)
+      for (const auto& [buffer, at] : waiting) ++found.kernels[at];
+    if (i.kind == InstructionKind::Unpack) waiting.erase(i.inputs.front());
+    if (i.kind != InstructionKind::Collective) continue;
+    if (role.collectives[static_cast<std::size_t>(i.collective)].kind != CollectiveKind::ReduceScatter) continue;
+    waiting[i.outputs.front()] = found.kernels.size();
+    found.kernels.push_back(0);
+    std::int64_t bytes = 0;
+    for (const auto& [buffer, at] : waiting) bytes += role.buffers[buffer].bytes;
+    found.bytes = std::max(found.bytes, bytes);
+  }
+  CHECK(waiting.empty());
+  return found;
+}
+
+const Body& backward_body(const Role& role) {
+  return *std::find_if(role.bodies.begin(), role.bodies.end(), [](const Body& b) { return b.kind == BodyKind::Backward; });
+}
+
+}  // namespace
+
+TEST_CASE("gradients that are dealt out are taken in while the backward pass goes on") {
+  const auto training = training_of(kGpt, 4);
+  for (const auto* plan : {"dp=2,zero=1", "dp=2,zero=2", "dp=2,zero=3", "dp=2,zero=2,micro_batch=1"}) {
+    INFO(plan);
+    const auto program = lower(training, parse_plan(plan), TableBackend(), {});
+    const auto off = lower(training, parse_plan(std::string(plan) + ",overlap=off"), TableBackend(), {});
+    const auto behind = behind_scatters(program.role(0), backward_body(program.role(0)));
+    REQUIRE(behind.kernels.size() >= training.parameters.size() / 2);
+    // All but those at the very end have something to hide behind.
+    CHECK(std::count(behind.kernels.begin(), behind.kernels.end(), 0) <= static_cast<std::ptrdiff_t>(behind.kernels.size() / 4));
+    CHECK(behind.bytes <= 64 * 256 * 4);  // as the largest
+    const auto held = behind_scatters(off.role(0), backward_body(off.role(0)));
+    CHECK(std::all_of(held.kernels.begin(), held.kernels.end(), [](std::int64_t kernels) { return kernels == 0; }));
+    CHECK(held.kernels.empty() == (std::string(plan) == "dp=2,zero=1"));  // in the update
+  }
 }
