@@ -12,6 +12,7 @@
 #include "base/parse_number.hpp"
 #include "formats/onnx/import.hpp"
 #include "graph/loss_scaling.hpp"
+#include "graph/narrow_type.hpp"
 #include "graph/zoo/zoo.hpp"
 
 namespace rehearsal::cli {
@@ -200,12 +201,27 @@ void require_trainable(const ModelOptions& o, const std::vector<formats::Exporte
 
 }  // namespace
 
+namespace {
+
+graph::Graph with_element_type(graph::Graph model, DType dtype, std::vector<std::string>& warnings) {
+  if (dtype == DType::F32) return model;
+  if (size_of(dtype) != 2) return graph::with_float_type(model, dtype);
+  auto narrowed = graph::with_narrow_type(model, dtype);
+  if (narrowed.kept > 0)
+    warnings.push_back(std::to_string(narrowed.kept) + " operators compute in f32, from '" + narrowed.first + "' on: batch statistics of " +
+                       std::to_string(narrowed.fewest_values) + " values, where " + std::string(name(dtype)) + " needs " +
+                       std::to_string(graph::kFewestStatistics));
+  return std::move(narrowed.graph);
+}
+
+}  // namespace
+
 graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings, Purpose purpose) {
   auto loaded = load_model(o);
   if (purpose == Purpose::Train) require_trainable(o, loaded.damage);
   warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
   auto model = graph::with_initial_values(loaded.graph);
-  if (element_type(o) != DType::F32) model = graph::with_float_type(model, element_type(o));
+  model = with_element_type(std::move(model), element_type(o), warnings);
   graph::TrainingOptions options;
   options.loss = o.loss;
   options.target_name = o.target;

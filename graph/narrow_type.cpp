@@ -1,0 +1,187 @@
+#include "graph/narrow_type.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "graph/builder.hpp"
+#include "graph/op_schema.hpp"
+#include "graph/training.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+constexpr std::array<std::string_view, 2> kTypeAttributes = {"to", "dtype"};
+
+bool is_product(const Node& node) {
+  const CostFamily family = schema(node).family;
+  return family == CostFamily::Convolution || family == CostFamily::MatMul;
+}
+
+/// Which nodes compute in f32.
+class Kept {
+ public:
+  explicit Kept(const Graph& model) : model_(model), kept_(model.nodes().size(), false) {
+    for (std::size_t n = 0; n < model.nodes().size(); ++n) {
+      const Node& node = model.nodes()[n];
+      if (schema(node).name != "BatchNormApply") continue;
+      const std::int64_t count = node.attributes.integer("count", 0);
+      if (count >= kFewestStatistics) {
+        well_normalized_.insert(model[node.inputs[0]].producer);
+        continue;
+      }
+      if (first_.empty()) first_ = node.name;
+      fewest_ = fewest_ == 0 ? count : std::min(fewest_, count);
+      keep_with_operands(static_cast<NodeId>(n));
+    }
+    keep_readers();
+  }
+
+  [[nodiscard]] bool operator[](std::size_t node) const { return kept_[node]; }
+  [[nodiscard]] std::int64_t count() const { return std::count(kept_.begin(), kept_.end(), true); }
+  [[nodiscard]] const std::string& first() const { return first_; }
+  [[nodiscard]] std::int64_t fewest() const { return fewest_; }
+
+ private:
+  /// Back to the products of matrices, convolutions and inputs.
+  void keep_with_operands(NodeId start) {
+    std::vector<NodeId> open{start};
+    while (!open.empty()) {
+      const NodeId n = open.back();
+      open.pop_back();
+      if (kept_[index(n)]) continue;
+      kept_[index(n)] = true;
+      if (is_product(model_[n])) continue;
+      for (const TensorId t : model_[n].inputs)
+        if (t != TensorId::None && model_[t].producer != NodeId::None) open.push_back(model_[t].producer);
+    }
+  }
+
+  /// On to the products that are normalized over enough values.
+  void keep_readers() {
+    for (std::size_t n = 0; n < kept_.size(); ++n) {
+      if (is_product(model_.nodes()[n]) && well_normalized_.contains(static_cast<NodeId>(n))) continue;
+      const auto& inputs = model_.nodes()[n].inputs;
+      kept_[n] = kept_[n] || std::any_of(inputs.begin(), inputs.end(), [&](TensorId t) {
+                   return t != TensorId::None && model_[t].producer != NodeId::None && kept_[index(model_[t].producer)] &&
+                          model_[t].type.dtype == DType::F32;
+                 });
+    }
+  }
+
+  const Graph& model_;
+  std::vector<bool> kept_;
+  std::set<NodeId> well_normalized_;  ///< what a normalization over enough values reads
+  std::string first_;
+  std::int64_t fewest_ = 0;
+};
+
+/// Copies a model node by node, with casts where f32 and 16 bits meet.
+class Narrowing {
+ public:
+  Narrowing(const Graph& model, const Kept& kept, DType dtype)
+      : model_(model), kept_(kept), dtype_(dtype), copy_(model.tensors().size(), TensorId::None), narrow_(narrow_sources()) {}
+
+  Graph build() && {
+    for (const TensorId t : model_.inputs()) copy_[index(t)] = builder_.add_input(model_[t].name, type_of(t));
+    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
+      const Tensor& tensor = model_.tensors()[i];
+      if (tensor.producer == NodeId::None && tensor.role != Role::Input)
+        copy_[i] = builder_.add_stored(tensor.name, type_of(static_cast<TensorId>(i)), tensor.role, tensor.contents);
+    }
+    for (std::size_t n = 0; n < model_.nodes().size(); ++n) add(model_.nodes()[n], kept_[n]);
+    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
+      const TensorId storage = model_.tensors()[i].stored_in;
+      if (storage != TensorId::None) builder_.set_stored_in(copy_[i], copy_[index(storage)]);
+    }
+    std::vector<TensorId> outputs;
+    for (const TensorId t : model_.outputs()) outputs.push_back(copy_[index(t)]);
+    builder_.set_outputs(std::move(outputs));
+    return std::move(builder_).build();
+  }
+
+ private:
+  /// Of what no node makes: whether it is narrow. It stays f32 when only nodes that are kept read it.
+  [[nodiscard]] std::vector<bool> narrow_sources() const {
+    std::vector<bool> narrow(model_.tensors().size(), false), read(model_.tensors().size(), false);
+    for (std::size_t n = 0; n < model_.nodes().size(); ++n) {
+      for (const TensorId t : model_.nodes()[n].inputs) {
+        if (t == TensorId::None) continue;
+        read[index(t)] = true;
+        if (!kept_[n]) narrow[index(t)] = true;
+      }
+    }
+    for (std::size_t i = 0; i < narrow.size(); ++i) {
+      const Tensor& tensor = model_.tensors()[i];
+      if (!read[i]) narrow[i] = true;
+      if (tensor.type.dtype != DType::F32 || tensor.role == Role::State || tensor.producer != NodeId::None) narrow[i] = false;
+    }
+    return narrow;
+  }
+
+  [[nodiscard]] TensorType type_of(TensorId t) const {
+    TensorType type = model_[t].type;
+    if (narrow_[index(t)]) type.dtype = dtype_;
+    return type;
+  }
+
+  TensorId converted(TensorId t, DType to) {
+    const auto [there, added] = converted_.emplace(std::pair(t, to), TensorId::None);
+    if (!added) return there->second;
+    GraphBuilder::NodeOptions options;
+    options.name = builder_[t].name + "." + std::string(name(to));
+    const TensorId cast = builder_.add("Cast", {t}, {{"to", std::string(name(to))}}, std::move(options)).front();
+    converted_[std::pair(t, to)] = cast;
+    return cast;
+  }
+
+  void add(const Node& node, bool kept) {
+    std::vector<TensorId> inputs;
+    for (const TensorId t : node.inputs) {
+      const DType wanted = kept ? DType::F32 : dtype_;
+      TensorId operand = t == TensorId::None ? t : copy_[index(t)];
+      if (t != TensorId::None && model_[t].type.dtype == DType::F32 && model_[t].role != Role::State &&
+          builder_.type(operand).dtype != wanted)
+        operand = converted(operand, wanted);
+      inputs.push_back(operand);
+    }
+    GraphBuilder::NodeOptions options;
+    options.name = node.name;
+    options.phase = node.phase;
+    for (const TensorId t : node.outputs) options.output_names.push_back(t == TensorId::None ? "" : model_[t].name);
+    const auto results = builder_.add(schema(node).name, std::move(inputs), kept ? node.attributes : narrowed(node), options);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      if (node.outputs[i] != TensorId::None) copy_[index(node.outputs[i])] = results[i];
+  }
+
+  [[nodiscard]] Attributes narrowed(const Node& node) const {
+    Attributes attributes = node.attributes;
+    if (node.inputs.empty() && model_[node.outputs.front()].type.dtype == DType::F32) attributes.set("dtype", std::string(name(dtype_)));
+    for (const std::string_view key : kTypeAttributes) {
+      const auto* value = attributes.find(key);
+      const auto* text = value ? std::get_if<std::string>(value) : nullptr;
+      if (text != nullptr && dtype_from_name(*text) == DType::F32) attributes.set(key, std::string(name(dtype_)));
+    }
+    return attributes;
+  }
+
+  const Graph& model_;
+  const Kept& kept_;
+  DType dtype_;
+  GraphBuilder builder_;
+  std::vector<TensorId> copy_;
+  std::vector<bool> narrow_;
+  std::map<std::pair<TensorId, DType>, TensorId> converted_;  ///< casts by what they read and make
+};
+
+}  // namespace
+
+NarrowedGraph with_narrow_type(const Graph& model, DType dtype) {
+  const Kept kept(model);
+  if (kept.count() == 0) return {with_float_type(model, dtype), 0, {}, 0};
+  return {Narrowing(model, kept, dtype).build(), kept.count(), kept.first(), kept.fewest()};
+}
+
+}  // namespace rehearsal::graph
