@@ -45,6 +45,7 @@ class Separation {
     if (missing_.empty()) return {};
     folded_ = folded_tensors(graph_, declarations_);
     for (const auto& [tensor, origin] : folded_) elsewhere_.insert(origin.parameters.begin(), origin.parameters.end());
+    separate_views();
     find_uses();
     for (const auto& [key, uses] : uses_) {
       const auto& [order, module, merged, bias] = key;
@@ -56,6 +57,64 @@ class Separation {
   }
 
  private:
+  /// A part of a merged tensor, taken once for all modules: each module that lacks a tensor of that name gets one, and takes its own part.
+  void separate_views() {
+    std::map<std::string, std::vector<Use>> readers;
+    for (int n = 0; n < graph_.node_size(); ++n) {
+      for (int i = 0; i < graph_.node(n).input_size(); ++i) readers[graph_.node(n).input(i)].push_back({n, i});
+    }
+    std::vector<std::pair<int, onnx::NodeProto>> added;
+    for (int n = 0; n < graph_.node_size(); ++n) {
+      if (!takes_part(graph_.node(n))) continue;
+      const std::string merged = graph_.node(n).input(0), leaf = merged.substr(merged.rfind('.') + 1);
+      for (const std::string& module : modules_reading(graph_.node(n), readers)) {
+        const std::string name = module + "." + leaf;
+        if (missing_.erase(name) == 0) continue;
+        add_copy(merged, name);
+        added.emplace_back(n, part_for(graph_.node(n), module, name, readers));
+      }
+    }
+    for (auto entry = added.rbegin(); entry != added.rend(); ++entry) {
+      *graph_.add_node() = std::move(entry->second);
+      for (int at = graph_.node_size() - 1; at > entry->first + 1; --at) graph_.mutable_node()->SwapElements(at, at - 1);
+    }
+  }
+
+  /// A Split or Slice of a listed parameter that other modules may share.
+  [[nodiscard]] bool takes_part(const onnx::NodeProto& node) const {
+    if ((node.op_type() != "Split" && node.op_type() != "Slice") || node.input_size() == 0) return false;
+    const auto stored = stored_.find(node.input(0));
+    return stored != stored_.end() && declarations_.parameters().contains(node.input(0)) && node.input(0).find('.') != std::string::npos &&
+           may_be_merged(graph_.initializer(stored->second));
+  }
+
+  using Readers = std::map<std::string, std::vector<Use>>;
+
+  [[nodiscard]] std::set<std::string> modules_reading(const onnx::NodeProto& node, const Readers& readers) const {
+    std::set<std::string> modules;
+    for (const std::string& output : node.output()) {
+      const auto uses = readers.find(output);
+      if (uses == readers.end()) continue;
+      for (const Use& use : uses->second) modules.insert(module_path(graph_.node(use.node)));
+    }
+    return modules;
+  }
+
+  /// The node again, reading `name`; what reads it in the module reads the new one.
+  onnx::NodeProto part_for(const onnx::NodeProto& node, const std::string& module, const std::string& name, const Readers& readers) {
+    onnx::NodeProto part = node;
+    part.set_name(node.name() + "/" + module);
+    part.set_input(0, name);
+    for (std::string& output : *part.mutable_output()) {
+      const auto uses = readers.find(output);
+      output += "/" + module;
+      if (uses == readers.end()) continue;
+      for (const Use& use : uses->second)
+        if (module_path(graph_.node(use.node)) == module) graph_.mutable_node(use.node)->set_input(use.operand, output);
+    }
+    return part;
+  }
+
   /// By the first node of the module, so that names are given in the order in which modules run.
   using Key = std::tuple<int, std::string, std::string, bool>;
 

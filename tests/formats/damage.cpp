@@ -149,6 +149,29 @@ TEST_CASE("weights that were merged for their equal values are trained apart") {
   CHECK_FALSE(damage_of(model, "a.weight"));
 }
 
+TEST_CASE("a merged tensor that is split once for all modules is split by each") {
+  // q, k and v of two attentions have one bias of zeros [4] in the file, taken apart by one Split
+  ModelBuilder m;
+  m.input("x", {"2", "2"}).floats("a.in_bias", {4}, {0, 0, 0, 0}).integers("sizes", {2, 2});
+  m.node("Split", {"a.in_bias", "sizes"}, {"q", "k"});
+  in_module(m.node("Add", {"x", "q"}, {"aq"}), "add_q", "a");
+  in_module(m.node("Mul", {"aq", "k"}, {"ak"}), "mul_k", "a");
+  in_module(m.node("Add", {"ak", "q"}, {"bq"}), "add_q_1", "b");
+  in_module(m.node("Mul", {"bq", "k"}, {"y"}), "mul_k_1", "b");
+  m.output("y");
+  sign(m, {"a.in_bias", "b.in_bias"});
+  const ImportedModel model = m.import();
+  REQUIRE(is_parameter(model, "a.in_bias"));
+  REQUIRE(is_parameter(model, "b.in_bias"));
+  CHECK(damage_of(model, "b.in_bias")->what == "merged");
+  CHECK(model.graph[tensor_of(model, "bq").producer].inputs[1] != model.graph[tensor_of(model, "aq").producer].inputs[1]);
+  // another module's tensor of another name is none of these
+  ModelBuilder other = m;
+  other.graph().clear_metadata_props();
+  sign(other, {"a.in_bias", "b.out_bias"});
+  CHECK_FALSE(is_parameter(other.import(), "b.out_bias"));
+}
+
 TEST_CASE("random values are shared on purpose, except between copies of a layer") {
   const ImportedModel tied = merged({0.3F, -0.1F, 0.7F}, "head").import();
   CHECK_FALSE(is_parameter(tied, "head.weight"));
