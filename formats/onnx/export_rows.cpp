@@ -113,6 +113,29 @@ void split(NodeExport& n) {
   n.add("Split", {n.input(0), n.integers(n.attributes().integers("split"))}, outputs).copy({"axis"});
 }
 
+std::string piece(NodeExport& n, std::int64_t axis, std::int64_t start, std::int64_t end) {
+  return n.add1("Slice", {n.input(0), n.integers({start}), n.integers({end}), n.integers({axis})});
+}
+
+void roll(NodeExport& n) {
+  const auto& shape = n.result_type().shape;
+  const std::int64_t axis = graph::normalize_axis(n.attributes().integer("axis", 0), shape.size());
+  const std::int64_t size = shape[static_cast<std::size_t>(axis)], shift = n.attributes().integer("shift", 0);
+  const std::int64_t first = size == 0 ? 0 : (size - shift % size) % size;
+  const std::string tail = piece(n, axis, first, size), head = piece(n, axis, 0, first);
+  n.add("Concat", {tail, head}, {n.output()}).set("axis", axis);
+}
+
+void rotary_embedding(NodeExport& n) {
+  const auto& shape = n.result_type().shape;
+  const auto axis = static_cast<std::int64_t>(shape.size()) - 1;
+  const std::string second = n.add1("Neg", {piece(n, axis, shape.back() / 2, shape.back())}), first = piece(n, axis, 0, shape.back() / 2);
+  const std::string turned = n.add1("Concat", {second, first});
+  n.set("axis", axis);
+  const std::string straight = n.add1("Mul", {n.input(0), n.input(1)}), across = n.add1("Mul", {turned, n.input(2)});
+  n.add("Add", {straight, across}, {n.output()});
+}
+
 void trilu(NodeExport& n) { n.add("Trilu", {n.input(0), n.integer(n.attributes().integer("k", 0))}, {n.output()}).copy({"upper"}); }
 
 void cumulative_sum(NodeExport& n) {
@@ -331,6 +354,8 @@ constexpr ExportRow kRows[] = {
     {"Slice", slice},
     {"Split", split},
     {"Trilu", trilu},
+    {"Roll", roll},
+    {"RotaryEmbedding", rotary_embedding},
     {"CumSum", cumulative_sum},
     {"ConstantOfShape", constant_of_shape},
     {"Range", range},

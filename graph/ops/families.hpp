@@ -18,6 +18,7 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> matmul_ops();
 [[nodiscard]] std::span<const OpSchema> reduction_ops();
 [[nodiscard]] std::span<const OpSchema> movement_ops();
+[[nodiscard]] std::span<const OpSchema> rotation_ops();
 [[nodiscard]] std::span<const OpSchema> gather_ops();
 [[nodiscard]] std::span<const OpSchema> scatter_ops();
 [[nodiscard]] std::span<const OpSchema> selection_ops();

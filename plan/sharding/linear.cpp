@@ -12,9 +12,21 @@ struct LinearRow {
 };
 
 constexpr LinearRow kLinear[] = {
-    {"Reshape", LinearIn::First},    {"Transpose", LinearIn::First}, {"Identity", LinearIn::First}, {"Neg", LinearIn::First},
-    {"Scale", LinearIn::First},      {"ReduceSum", LinearIn::First}, {"Slice", LinearIn::First},    {"SliceGrad", LinearIn::First},
-    {"GatherGrad", LinearIn::First}, {"Add", LinearIn::All},         {"Sub", LinearIn::All},        {"Concat", LinearIn::All},
+    {"Reshape", LinearIn::First},
+    {"Transpose", LinearIn::First},
+    {"Identity", LinearIn::First},
+    {"Neg", LinearIn::First},
+    {"Scale", LinearIn::First},
+    {"ReduceSum", LinearIn::First},
+    {"Slice", LinearIn::First},
+    {"SliceGrad", LinearIn::First},
+    {"GatherGrad", LinearIn::First},
+    {"Add", LinearIn::All},
+    {"Sub", LinearIn::All},
+    {"Concat", LinearIn::All},
+    {"Roll", LinearIn::First},
+    {"RotaryEmbedding", LinearIn::First},
+    {"RotaryEmbeddingGrad", LinearIn::First},
 };
 
 struct OperandRow {

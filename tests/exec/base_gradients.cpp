@@ -135,6 +135,10 @@ GradientCases movement_cases() {
       {"Concat", {drawn({2, 1, 2}), drawn({2, 3, 2}), drawn({2, 2, 2})}, {{"axis", std::int64_t{-2}}}},
       {"Concat", {drawn({2, 1}), fixed({2, 3})}, {{"axis", std::int64_t{1}}}},
       {"Tile", {drawn({2, 3})}, {{"repeats", Integers{3, 2}}}},
+      {"Roll", {drawn({2, 5, 3})}, {{"axis", std::int64_t{1}}, {"shift", std::int64_t{2}}}},
+      {"Roll", {drawn({4, 3})}, {{"axis", std::int64_t{-2}}, {"shift", std::int64_t{-1}}}},
+      {"RotaryEmbedding", {drawn({2, 3, 2, 4}), drawn({3, 1, 4}), drawn({3, 1, 4})}, {}},
+      {"RotaryEmbedding", {drawn({3, 4}), drawn({3, 1}), fixed({4})}, {}},
       {"Trilu", {drawn({2, 4, 3})}, {{"upper", kNo}, {"k", std::int64_t{-1}}}},
       {"Trilu", {drawn({3, 4})}, {{"k", std::int64_t{1}}}},
   };

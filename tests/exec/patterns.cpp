@@ -42,6 +42,9 @@ class Model {
     using Integers = std::vector<std::int64_t>;
     return add("Slice", {x}, {{"starts", Integers{start}}, {"ends", Integers{end}}, {"axes", Integers{axis}}, {"steps", Integers{1}}});
   }
+  std::vector<TensorId> split(TensorId x, std::int64_t axis, std::vector<std::int64_t> sizes) {
+    return builder_.add("Split", {x}, {{"axis", axis}, {"split", std::move(sizes)}}, {});
+  }
   /// loss = sum of y * weights, so that every element of y has a gradient of its own.
   graph::Graph with_loss(TensorId y) {
     const TensorId weights = parameter("weights", builder_.type(y).shape);
@@ -117,9 +120,10 @@ TensorId normalized(Model& m, TensorId x, bool reciprocal) {
   return reciprocal ? m.add("Mul", {centered, m.add("Reciprocal", {root})}) : m.add("Div", {centered, root});
 }
 
-TensorId rotary(Model& m, bool negated) {
-  const TensorId x = m.parameter("x", {2, 3, 4}), cos = m.parameter("cos", {3, 4}), sin = m.parameter("sin", {3, 4});
-  const TensorId first = m.slice(x, 2, 0, 2), second = m.slice(x, 2, 2, 4);
+TensorId rotary(Model& m, bool negated, const Shape& table = {3, 4}, bool split = false) {
+  const TensorId x = m.parameter("x", {2, 3, 4}), cos = m.parameter("cos", table), sin = m.parameter("sin", table);
+  const auto parts = split ? m.split(x, 2, {2, 2}) : std::vector{m.slice(x, 2, 0, 2), m.slice(x, 2, 2, 4)};
+  const TensorId first = parts[0], second = parts[1];
   const TensorId turned = m.add("Concat", {negated ? m.add("Neg", {second}) : second, first}, {{"axis", std::int64_t{2}}});
   return m.add("Add", {m.add("Mul", {x, cos}), m.add("Mul", {turned, sin})});
 }
@@ -176,11 +180,22 @@ TEST_CASE("a recognized Gelu computes and learns what its parts do") {
   });
 }
 
-TEST_CASE("attention, rotary embedding and cyclic shifts are found and stay what they are") {
-  check_equal("attention", [](Model& m) { return attention(m, "Softmax"); });
-  check_equal("rotary embedding", [](Model& m) { return rotary(m, true); });
-  check_equal("roll", [](Model& m) { return joined_slices(m, 2, 2, 5); });
+TEST_CASE("a recognized rotary embedding computes and learns what its parts do") {
+  const auto fused = check_equal("rotary embedding", [](Model& m) { return rotary(m, true); });
+  CHECK(has_node(fused, "RotaryEmbedding"));
+  CHECK_FALSE(has_node(fused, "Concat"));
+  check_equal("rotary embedding", [](Model& m) { return rotary(m, true, /*table=*/{4}, /*split=*/true); });
+}
+
+TEST_CASE("a recognized cyclic shift computes and learns what its parts do") {
+  const auto fused = check_equal("roll", [](Model& m) { return joined_slices(m, 2, 2, 5); });
+  CHECK(has_node(fused, "Roll"));
+  CHECK_FALSE(has_node(fused, "Slice"));
   check_equal("roll", [](Model& m) { return joined_slices(m, 2, -3, 5, -2); });  // counted from the end
+}
+
+TEST_CASE("attention is found and stays what it is") {
+  check_equal("attention", [](Model& m) { return attention(m, "Softmax"); });
 }
 
 TEST_CASE("what only looks like a pattern is not counted") {

@@ -14,6 +14,7 @@ namespace rehearsal::exec::native {
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
 [[nodiscard]] std::span<const KernelRow> movement_kernels();
+[[nodiscard]] std::span<const KernelRow> rotation_kernels();
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
 
 }  // namespace rehearsal::exec::native

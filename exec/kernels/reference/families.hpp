@@ -11,6 +11,7 @@ namespace rehearsal::exec::reference {
 [[nodiscard]] std::span<const KernelRow> matmul_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
 [[nodiscard]] std::span<const KernelRow> movement_kernels();
+[[nodiscard]] std::span<const KernelRow> rotation_kernels();
 [[nodiscard]] std::span<const KernelRow> gather_kernels();
 [[nodiscard]] std::span<const KernelRow> scatter_kernels();
 [[nodiscard]] std::span<const KernelRow> selection_kernels();

@@ -1,0 +1,27 @@
+// Cyclic shifts and rotary embedding in f32.
+
+#include "exec/kernels/reference/rotation.hpp"
+
+#include "exec/kernels/native/families.hpp"
+#include "exec/kernels/native/native.hpp"
+
+namespace rehearsal::exec::native {
+namespace {
+
+template <Body kBody>
+std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+  return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
+}
+
+constexpr std::string_view kName = "native:rotation";
+constexpr KernelRow kRows[] = {
+    {"Roll", "native:copy", make<reference::Roll::run<float>>},
+    {"RotaryEmbedding", kName, make<reference::Rotary<false>::run<float>>},
+    {"RotaryEmbeddingGrad", kName, make<reference::Rotary<true>::run<float>>},
+};
+
+}  // namespace
+
+std::span<const KernelRow> rotation_kernels() { return kRows; }
+
+}  // namespace rehearsal::exec::native
