@@ -5,37 +5,50 @@ import subprocess
 import sys
 import tempfile
 
-from packages import need
+from packages import SKIPPED, need
 
-need('numpy', 'torch', 'onnx', 'onnxscript')
+need('numpy')
 import numpy
-import torch
 
+TORCH = ['torch', 'onnx', 'onnxscript']
+NETWORK = 'import torch; model = small_network(); x = torch.randn(2, 3, 8, 8)'
 # by the heading of a snippet: packages that it needs besides, names that it finds defined, and data for the file that it writes
 PREPARED = {
-    'PyTorch, the exporter of today': ([], 'model = small_network(); x = torch.randn(2, 3, 8, 8)', {'x': (3, 8, 8)}),
-    'PyTorch, the older exporter': ([], 'model = small_network(); x = torch.randn(2, 3, 8, 8)', {'x': (3, 8, 8)}),
-    'Hugging Face': (['transformers'],
+    'PyTorch, the exporter of today': (TORCH, NETWORK, {'x': (3, 8, 8)}),
+    'PyTorch, the older exporter': (TORCH, NETWORK, {'x': (3, 8, 8)}),
+    'Hugging Face': (TORCH + ['transformers'],
+                     'import torch\n'
                      'from transformers import AutoModelForCausalLM, GPT2Config\n'
                      'config = GPT2Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=1, n_head=2); ids = torch.zeros(2, 6, dtype=torch.int64)',
                      {'input_ids': 6}),
+    'Keras': (['keras', 'tensorflow', 'tf2onnx'],
+              'import keras\n'
+              'from keras import layers\n'
+              'model = keras.Sequential([keras.Input((8, 8, 3), name="x"), layers.Conv2D(4, 3), layers.BatchNormalization(), layers.ReLU(),'
+              ' layers.Flatten(), layers.Dense(5)]); x = keras.ops.zeros((2, 8, 8, 3))',
+              {'x': (8, 8, 3)}),
+    'JAX': (['jax', 'flax', 'jax2onnx'],
+            'import jax2onnx\n'
+            'from flax import nnx\n'
+            'rngs = nnx.Rngs(0)\n'
+            'model = nnx.Sequential(nnx.Linear(64, 8, rngs=rngs), nnx.LayerNorm(8, rngs=rngs), nnx.relu, nnx.Linear(8, 5, rngs=rngs))',
+            {'in_0': (64,)}),
 }
 
 
 def small_network():
-    nn = torch.nn
-    return nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.1), nn.Flatten(), nn.Linear(144, 5))
+    """A network whose input is named x, as dynamic_shapes asks for."""
+    from torch import nn
 
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.1), nn.Flatten(), nn.Linear(144, 5))
 
-class Named(torch.nn.Module):
-    """The snippets name their input x, as dynamic_shapes asks for."""
+        def forward(self, x):
+            return self.layers(x)
 
-    def __init__(self):
-        super().__init__()
-        self.layers = small_network()
-
-    def forward(self, x):
-        return self.layers(x)
+    return Named()
 
 
 def snippets(document):
@@ -70,7 +83,7 @@ def check(program, heading, code, folder):
         except ImportError as error:
             return f'not run: {heading}: {error}'
     os.chdir(folder)
-    names = {'torch': torch, 'small_network': Named}
+    names = {'small_network': small_network}
     exec(preparation, names)
     exec(code, names)
     numpy.savez('data.npz', **data_of(shapes))
@@ -94,7 +107,7 @@ def main():
                 failed += 1
             finally:
                 os.chdir(source)
-    sys.exit(1 if failed or ran < 2 else 0)
+    sys.exit(1 if failed else SKIPPED if ran == 0 else 0)
 
 
 if __name__ == '__main__':
