@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "formats/onnx/damage.hpp"
+#include "formats/onnx/doubts.hpp"
 #include "formats/onnx/folded.hpp"
 #include "formats/onnx/ops/rows.hpp"
 #include "formats/onnx/rebatch/batch_trace.hpp"
@@ -80,6 +81,7 @@ ImportedModel Importer::run() && {
   warn_of_missing();
   warn_of_damage();
   result_.graph = std::move(builder_).build();
+  for (const auto& doubt : doubts_about(file_, declarations_, result_.graph)) warn(doubt);
   if (options_.recognize) {
     auto recognized = graph::with_recognized_operators(std::move(result_.graph));
     result_.graph = std::move(recognized.graph);

@@ -252,6 +252,33 @@ TEST_CASE("folded normalizations and renamed weights are named one by one") {
   CHECK(std::any_of(model.warnings.begin(), model.warnings.end(), names_cause));
 }
 
+TEST_CASE("what an exporter keeps to itself is asked for") {
+  const auto network = [](const std::string& producer, const std::string& weight) {
+    ModelBuilder m;
+    m.input("x", {"2", "3"}).floats(weight, {3, 2}, {1, 2, 3, 4, 5, 6}).floats("bias", {2}, {0, 1});
+    m.node("MatMul", {"x", weight}, {"h"}).set_name("dense");
+    m.node("Add", {"h", "bias"}, {"g"});
+    m.node("Relu", {"g"}, {"y"});
+    m.output("y");
+    m.model().set_producer_name(producer);
+    return m;
+  };
+  const auto warnings = [](ModelBuilder m) { return m.import().warnings; };
+  CHECK(warnings(network("tf2onnx", "kernel")).empty());
+  ModelBuilder unbiased = network("tf2onnx", "kernel");
+  *unbiased.graph().mutable_node(1)->mutable_input(1) = "x2";  // a sum of two activations is no bias
+  unbiased.input("x2", {"2", "2"});
+  const auto missing = warnings(unbiased);
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].find("'dense'") != std::string::npos);
+  CHECK(warnings(network("another", "filters")).empty());
+  CHECK(warnings(network("pytorch", "fc.weight")).empty());
+  const auto buffer = warnings(network("pytorch", "filters"));
+  REQUIRE(buffer.size() == 1);
+  CHECK(buffer[0].find("'filters'") != std::string::npos);
+  CHECK(buffer[0].find("--freeze") != std::string::npos);
+}
+
 TEST_CASE("weights that were taken apart go back into the file apart") {
   const TemporaryFolder folder;
   ModelBuilder model = merged({1, 1, 1}, "b");

@@ -1,0 +1,75 @@
+#include "formats/onnx/doubts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/join.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+constexpr std::size_t kMostNamed = 4;
+
+std::string some_of(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostNamed)));
+  return joined(first, ", ", [](const std::string& name) { return "'" + name + "'"; }) + (names.size() > kMostNamed ? ", ..." : "");
+}
+
+/// Layers with a stored weight and no bias.
+std::vector<std::string> unbiased_layers(const onnx::GraphProto& graph) {
+  std::set<std::string> stored, biased;
+  for (const auto& tensor : graph.initializer()) stored.insert(tensor.name());
+  for (const auto& node : graph.node()) {
+    if (node.op_type() != "Add" || node.input_size() != 2) continue;
+    for (const int i : {0, 1})
+      if (stored.contains(node.input(1 - i))) biased.insert(node.input(i));
+  }
+  std::vector<std::string> layers;
+  for (const auto& node : graph.node()) {
+    const bool convolution = node.op_type() == "Conv" || node.op_type() == "ConvTranspose";
+    if (!convolution && node.op_type() != "MatMul") continue;
+    if (node.input_size() != 2 || node.output_size() == 0 || !stored.contains(node.input(1)) || biased.contains(node.output(0))) continue;
+    layers.push_back(node.name().empty() ? node.output(0) : node.name());
+  }
+  return layers;
+}
+
+/// Parameters whose names are not those of weights: the older exporter of PyTorch stores buffers just so.
+std::vector<std::string> possible_buffers(const graph::Graph& graph) {
+  static constexpr std::array kUsual = {"weight", "bias", "gamma",    "beta",  "embed", "token",
+                                        "scale",  "proj", "original", "table", "onnx::"};
+  std::vector<std::string> names;
+  for (const graph::Tensor& tensor : graph.tensors()) {
+    if (tensor.role != graph::Role::Parameter) continue;
+    const bool usual =
+        std::any_of(kUsual.begin(), kUsual.end(), [&](const char* part) { return tensor.name.find(part) != std::string::npos; });
+    if (!usual) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> doubts_about(const ModelFile& file, const Declarations& declarations, const graph::Graph& graph) {
+  const std::string& producer = file.model.producer_name();
+  std::vector<std::string> doubts;
+  if (producer == "tf2onnx") {
+    const auto layers = unbiased_layers(file.model.graph());
+    if (!layers.empty())
+      doubts.push_back(
+          std::to_string(layers.size()) + " layers (" + some_of(layers) +
+          ") have no bias; tf2onnx leaves out biases that are 0, and what is left out is not trained: if the model has them, give "
+          "them other values before the export");
+  }
+  if (producer == "pytorch" && declarations.parameters().empty()) {
+    const auto names = possible_buffers(graph);
+    if (!names.empty())
+      doubts.push_back(std::to_string(names.size()) + " stored tensors (" + some_of(names) +
+                       ") are trained, though they may be buffers of the model, which this exporter does not tell apart; if they are, use "
+                       "--freeze, or export with dynamo=True, optimize=False");
+  }
+  return doubts;
+}
+
+}  // namespace rehearsal::formats
