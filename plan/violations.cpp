@@ -29,6 +29,14 @@ std::vector<Degree> degrees_of(const Plan& p) {
   return all;
 }
 
+/// A refusal's reason without the words that a list of violations begins with itself.
+std::string reason_of(const Refusal& refusal, const std::string& subject = {}) {
+  std::string text = refusal.what();
+  for (const auto& known : {std::string("plan: "), subject + ": "})
+    if (text.starts_with(known)) text.erase(0, known.size());
+  return text;
+}
+
 /// Why no operator can use one degree by itself; empty when some can.
 std::string obstacle_to(const PlannedModel& model, const Degree& degree, int value) {
   Plan alone;
@@ -36,7 +44,7 @@ std::string obstacle_to(const PlannedModel& model, const Degree& degree, int val
   try {
     static_cast<void>(shard(model.training, model.dims, sharding_axes(model.training, model.dims, alone, 1, *model.rules)));
   } catch (const Refusal& refusal) {
-    return refusal.what();
+    return reason_of(refusal, degree.key.substr(0, degree.key.find(' ')) + "=" + std::to_string(value));
   }
   return {};
 }
@@ -72,7 +80,7 @@ void add_missing_operators(const graph::TrainingGraph& training, const Plan& pla
   try {
     static_cast<void>(assign_stages(training, plan, {}));
   } catch (const Refusal& refusal) {
-    violations.push_back({"pp", refusal.what(), "use fewer stages"});
+    violations.push_back({"pp", reason_of(refusal), "use fewer stages"});
   } catch (const BadInput& problem) {
     violations.push_back({"cuts", problem.what(), "leave cuts out to have stages balanced by cost"});
   }
@@ -94,9 +102,9 @@ std::vector<Violation> all_violations(const Job& job, const Plan& plan) {
   try {
     static_cast<void>(lower_for(job, plan));
   } catch (const NoMicroBatches& refusal) {
-    violations.push_back({"micro_batch", refusal.what(), "leave micro_batch out"});
+    violations.push_back({"micro_batch", reason_of(refusal), "leave micro_batch out"});
   } catch (const Refusal& refusal) {
-    violations.push_back({"plan", refusal.what(), "use fewer axes together"});
+    violations.push_back({"plan", reason_of(refusal), "use fewer axes together"});
   }
   return violations;
 }
@@ -105,12 +113,20 @@ std::string to_text(const std::vector<Violation>& violations) {
   return joined(violations, "; ", [](const Violation& v) { return v.key + ": " + v.problem + " (" + v.remedy + ")"; });
 }
 
+namespace {
+
+bool is_of_lowering(const Violation& v) { return v.key == "plan" || v.key == "micro_batch"; }
+
+}  // namespace
+
 Program lower_or_say_all(const std::function<Program()>& lower, const std::function<std::vector<Violation>()>& faults, const Plan& plan) {
   try {
     return lower();
   } catch (const Refusal& first) {
     const auto violations = faults();
-    if (violations.size() < 2) throw;
+    // What only lowering found says more by itself than in a list.
+    if (violations.empty() || (violations.size() == 1 && is_of_lowering(violations.front()))) throw;
+    if (violations.size() == 1) throw Refusal("plan " + to_text(plan) + ": " + to_text(violations));
     throw Refusal("plan " + to_text(plan) + " has " + std::to_string(violations.size()) + " faults: " + to_text(violations));
   }
 }

@@ -13,10 +13,10 @@ TEST_CASE("a plan for other ranks than started") {
 TEST_CASE("plans that the model cannot use") {
   const std::string resnet = std::string("run ") + kResnet + " --batch 4 --steps 1 --format json ";
   // Statistics of a whole batch need all micro-batches at once: the node is named.
-  check_failure(rehearse(resnet + "--plan micro_batch=1"), 3, {"bn1", "micro-batch"});
+  check_failure(rehearse(resnet + "--plan micro_batch=1"), 3, {"bn1", "micro-batch", "give bn=sync or bn=local"});
   check_failure(rehearse(resnet + "--plan micro_batch=9"), 3, {"micro_batch", "4"});
   check_failure(rehearse(resnet + "--plan offload=activations,compression=gist"), 3, {"compression", "offload=activations"});
-  check_failure(rehearse(resnet + "--plan cp=2", 2), 3, {"cp"});
+  check_failure(rehearse(resnet + "--plan cp=2", 2), 3, {": cp: the model has no sequence", "(leave cp out, and use other axes)"});
   check_failure(rehearse(resnet + "--plan nonsense=2"), 1, {"nonsense"});
   check_failure(rehearse(std::string("run ") + kGpt + " --batch 1 --steps 1 --format json --plan dp=2", 2), 3, {"dp", "batch of 1"});
 }
