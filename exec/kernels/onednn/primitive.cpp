@@ -27,9 +27,10 @@ class ThreadScope {
   int before_;
 };
 
-/// A binding with its memory, and how it gets into the primitive's layout and back.
+/// A binding's memory, and how it gets into the primitive's layout and back.
 struct Operand {
-  Binding binding;
+  bool result = false;
+  std::size_t index = 0;
   dnnl::memory given, wanted;
   std::optional<dnnl::reorder> packing;
   std::size_t workspace_offset = 0, scratchpad_offset = 0;
@@ -40,10 +41,11 @@ std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlign
 
 class PrimitiveKernel final : public Kernel {
  public:
-  explicit PrimitiveKernel(PrimitivePlan plan) : plan_(std::move(plan)), stream_(cpu()) {
-    scratchpad_ = dnnl::memory(plan_.scratchpad, cpu(), nullptr);
-    bytes_ = padded(plan_.scratchpad.get_size() + plan_.beyond_scratchpad);
-    for (const auto& binding : plan_.bindings) add(binding);
+  explicit PrimitiveKernel(PrimitivePlan plan) : build_(std::move(plan.build)), threads_(plan.threads), stream_(cpu()) {
+    scratchpad_ = dnnl::memory(plan.scratchpad, cpu(), nullptr);
+    bytes_ = padded(plan.scratchpad.get_size() + plan.beyond_scratchpad);
+    operands_.reserve(plan.bindings.size());
+    for (const auto& binding : plan.bindings) add(binding);
   }
 
   [[nodiscard]] std::int64_t workspace_bytes() const override { return static_cast<std::int64_t>(bytes_); }
@@ -51,19 +53,19 @@ class PrimitiveKernel final : public Kernel {
 
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     try {
-      const ThreadScope threads(plan_.threads);
+      const ThreadScope threads(threads_);
       if (!primitive_) {
-        primitive_ = plan_.build();
-        plan_.build = nullptr;  // a description is 10 kB
+        primitive_ = build_();
+        build_ = nullptr;  // a description is 10 kB
       }
       auto* workspace = static_cast<std::byte*>(context.workspace);
       scratchpad_.set_data_handle(workspace);
-      for (auto& o : operands_) place(o, o.binding.result ? outputs[o.binding.index] : inputs[o.binding.index], workspace);
+      for (auto& o : operands_) place(o, o.result ? outputs[o.index] : inputs[o.index], workspace);
       for (auto& o : operands_)
-        if (!o.binding.result) pack(o, o.given, o.wanted);
+        if (!o.result) pack(o, o.given, o.wanted);
       primitive_.execute(stream_, arguments_);
       for (auto& o : operands_)
-        if (o.binding.result) pack(o, o.wanted, o.given);
+        if (o.result) pack(o, o.wanted, o.given);
       stream_.wait();
     } catch (const dnnl::error& error) {
       throw EnvironmentFailure(std::string("oneDNN failed while computing: ") + error.what());
@@ -72,7 +74,7 @@ class PrimitiveKernel final : public Kernel {
 
  private:
   void add(const Binding& binding) {
-    Operand o{binding, dnnl::memory(binding.given, cpu(), nullptr), {}, std::nullopt, 0, 0, {}};
+    Operand o{binding.result, binding.index, dnnl::memory(binding.given, cpu(), nullptr), {}, std::nullopt, 0, 0, {}};
     if (binding.given == binding.wanted) {
       o.wanted = o.given;
     } else {
@@ -103,7 +105,8 @@ class PrimitiveKernel final : public Kernel {
     if (o.packing) o.packing->execute(stream_, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, o.scratchpad}});
   }
 
-  PrimitivePlan plan_;
+  std::function<dnnl::primitive()> build_;
+  int threads_;
   dnnl::stream stream_;
   dnnl::primitive primitive_;
   dnnl::memory scratchpad_;
