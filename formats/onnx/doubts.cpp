@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/join.hpp"
+#include "formats/onnx/positions.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -49,6 +50,16 @@ std::vector<std::string> possible_buffers(const graph::Graph& graph) {
   return names;
 }
 
+/// torch.export does not record which of its parameters require no gradient. Values are read of those only whose names speak of positions.
+std::vector<std::string> sinusoidal_parameters(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  for (const graph::Tensor& tensor : graph.tensors())
+    if (tensor.role == graph::Role::Parameter && tensor.name.find("pos") != std::string::npos &&
+        is_sinusoidal_table(tensor.type, tensor.contents))
+      names.push_back(tensor.name);
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> doubts_about(const ModelFile& file, const Declarations& declarations, const graph::Graph& graph) {
@@ -62,6 +73,12 @@ std::vector<std::string> doubts_about(const ModelFile& file, const Declarations&
           ") have no bias; tf2onnx leaves out biases that are 0, and what is left out is not trained: if the model has them, give "
           "them other values before the export");
   }
+  const auto fixed = sinusoidal_parameters(graph);
+  if (!fixed.empty())
+    doubts.push_back(
+        std::to_string(fixed.size()) + " weights (" + some_of(fixed) +
+        ") hold sines and cosines of positions; they are trained, as the file says of them, but most models keep such tables: then "
+        "use --freeze");
   if (producer == "pytorch" && declarations.parameters().empty()) {
     const auto names = possible_buffers(graph);
     if (!names.empty())

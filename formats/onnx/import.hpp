@@ -9,8 +9,9 @@
 //   3. a Constant, when only operands read it that nobody trains (scales of Resize, bounds of Clip, ratio of Dropout, class weights of a
 //   loss),
 //      when it has rank 0, when it has one element, no operand that holds weights reads it and its name is one that exporters make
-//      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask), or when it is the ones and zeros with which
-//      exporters write group normalization as InstanceNormalization, or other normalizations without weights;
+//      up ("val_12"), or when its values are 0 and one number <= -1e4 (an additive mask), frequencies 1, r, r^2, ... (rotary embedding) or
+//      a table of sines and cosines of positions, or when it is the ones and zeros with which exporters write group normalization as
+//      InstanceNormalization, or other normalizations without weights;
 //   4. a Parameter otherwise.
 // Float graph inputs of fixed shape that operands for weights read, or whose name has a dot, are stored tensors too (a file
 // exported without its weights), and so are names that only value_info declares, and ConstantOfShape, RandomNormal and RandomUniform nodes

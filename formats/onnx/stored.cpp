@@ -4,6 +4,7 @@
 #include <cctype>
 #include <sstream>
 
+#include "formats/onnx/positions.hpp"
 #include "graph/builder.hpp"
 
 namespace rehearsal::formats {
@@ -80,8 +81,10 @@ graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& co
   if ((candidate.type.shape.empty() && !named_scalar) || (usage != 0 && (usage & ~static_cast<unsigned>(kUntrainedUse)) == 0))
     return Role::Constant;
   if (graph::element_count(candidate.type.shape) == 1 && !holds_weights && is_made_up(candidate.name)) return Role::Constant;
-  const bool may_be_mask = (usage & kWeightUse) == 0;  // values are looked at only where they can decide
-  return may_be_mask && is_additive_mask(candidate.type, contents) ? Role::Constant : Role::Parameter;
+  if ((usage & kWeightUse) != 0) return Role::Parameter;  // values are looked at only where they can decide
+  const bool untrained = is_additive_mask(candidate.type, contents) || is_rotary_frequencies(candidate.type, contents) ||
+                         is_sinusoidal_table(candidate.type, contents);
+  return untrained ? Role::Constant : Role::Parameter;
 }
 
 bool is_weight_input(const Candidate& candidate, bool fixed) {

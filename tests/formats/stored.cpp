@@ -1,6 +1,7 @@
 // What the importer takes for weights: roles, files without them, external data.
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/op_schema.hpp"
 #include "tests/catch.hpp"
@@ -47,6 +48,43 @@ TEST_CASE("roles of stored tensors", "[import]") {
   for (const char* name : {"conv.weight", "gain", "shift", "scale", "position"}) CHECK(role_of(imported, name) == Role::Parameter);
   for (const char* name : {"temperature", "val_7", "mask"}) CHECK(role_of(imported, name) == Role::Constant);
   for (const char* name : {"mean", "var"}) CHECK(role_of(imported, name) == Role::State);
+}
+
+TEST_CASE("positions as sines and cosines are no parameters unless the file says so", "[import]") {
+  const auto table = [](double base, double disturbed) {
+    std::vector<float> values;  // four positions of (sin, cos) at frequencies 1 and 1 / base
+    for (int position = 0; position < 4; ++position) {
+      for (const double frequency : {1.0, 1 / base}) {
+        values.push_back(static_cast<float>(std::sin(position * frequency)));
+        values.push_back(static_cast<float>(std::cos(position * frequency) + (position == 2 ? disturbed : 0)));
+      }
+    }
+    return values;
+  };
+  ModelBuilder model;
+  model.input("x", {"2", "4", "4"}).output("y");
+  model.floats("inv_freq", {4}, {1, 0.1F, 0.01F, 0.001F})
+      .floats("decay", {4}, {1, 0.5F, 0.4F, 0.2F})
+      .floats("slopes", {4}, {0.5F, 0.25F, 0.125F, 0.0625F});
+  model.floats("pe", {4, 4}, table(100, 0)).floats("learned", {4, 4}, table(100, 0.01)).floats("pos_embed", {1, 4, 4}, table(10, 0));
+  std::string last = "x";
+  for (const char* name : {"inv_freq", "decay", "slopes", "pe", "learned", "pos_embed"}) {
+    const std::string next = std::string(name) == "pos_embed" ? "y" : std::string("with_") + name;
+    model.node("Add", {last, name}, {next});
+    last = next;
+  }
+  const ImportedModel imported = model.import();
+  for (const char* name : {"inv_freq", "pe", "pos_embed"}) CHECK(role_of(imported, name) == Role::Constant);
+  for (const char* name : {"decay", "slopes", "learned"}) CHECK(role_of(imported, name) == Role::Parameter);
+  auto& info = *model.graph().add_value_info();
+  info.set_name("pos_embed");
+  auto& entry = *info.add_metadata_props();
+  entry.set_key("pkg.torch.export.graph_signature.InputSpec.kind");
+  entry.set_value("PARAMETER");
+  const ImportedModel declared = model.import();
+  CHECK(role_of(declared, "pos_embed") == Role::Parameter);
+  CHECK(std::any_of(declared.warnings.begin(), declared.warnings.end(),
+                    [](const std::string& w) { return w.find("'pos_embed'") != w.npos; }));
 }
 
 TEST_CASE("what the exporter says about a tensor stands above the rule", "[import]") {
