@@ -6,6 +6,7 @@
 #include <iostream>
 #include <string>
 
+#include "base/error.hpp"
 #include "exec/trainer.hpp"
 #include "tests/exec/property/cases.hpp"
 #include "tests/exec/property/reference.hpp"
@@ -64,6 +65,8 @@ void prove_case(exec::Communicator& world, const property::Case& c, const std::s
   options.record = trace_file[0] != '-';
   Progress progress;
   const auto outcome = exec::train(executor, job, *data, options, progress);
+  const auto& planned = program.role(world.rank()).memory;
+  ensure(executor.arena_bytes() == planned.arena_bytes + planned.host_bytes, "a run allocates what its plan says");
   Proof proof{training, {options.steps, 0, property::delays_of(program), property::groups_of(program)}, {}};
   proof.whole = property::train_whole(training, proof.options);
   const auto own = property::difference(training, executor, outcome.losses, proof.whole);
