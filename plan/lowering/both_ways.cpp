@@ -1,6 +1,7 @@
 // The role of a rank: one stage of the pipeline, or of each of two copies that go opposite ways (DualPipe).
 
 #include <algorithm>
+#include <array>
 
 #include "plan/collectives/arrivals.hpp"
 #include "plan/lowering/role_builder.hpp"
@@ -140,12 +141,15 @@ class Merging {
     role_.bodies = std::move(ordered);
   }
 
-  /// New places of both copies' instructions, in joined_: what is sent, what is received, what is added. The deeper part's first: its sums
-  /// can be on their way while the other copy's last passes run, and the twin has them in the same order.
+  /// New places of both copies' instructions, in joined_: what came in 16 bits, what is sent, what is received, what is added. The deeper
+  /// part's first: its sums can be on their way while the other copy's last passes run, and the twin has them in the same order.
   std::array<std::vector<std::uint32_t>, 2> join_exchanges(std::vector<Instruction>& first, std::vector<Instruction>& second) {
     std::array<std::vector<std::uint32_t>, 2> places{std::vector<std::uint32_t>(first.size()), std::vector<std::uint32_t>(second.size())};
-    const auto turn = [](const Instruction& i) { return i.kind == InstructionKind::Send ? 0 : i.kind == InstructionKind::Receive ? 1 : 2; };
-    for (const int now : {0, 1, 2})
+    const auto turn = [](const Instruction& i) {
+      constexpr std::array kFirst{InstructionKind::Restore, InstructionKind::Send, InstructionKind::Receive};
+      return std::find(kFirst.begin(), kFirst.end(), i.kind) - kFirst.begin();
+    };
+    for (const int now : {0, 1, 2, 3})
       for (const bool deeper : {true, false}) {
         const std::size_t copy = deeper == second_is_deeper_ ? 1 : 0;
         auto& list = copy == 0 ? first : second;
