@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "costmodel/power.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -14,24 +15,28 @@ using C = Coefficient;
 struct GenerationRow {
   std::string_view generation;
   Coefficient half, scalar, memory;
+  double joules = 0;  ///< of one FLOP of 16-bit products at the clock of the peak; 0: not known to be limited by power
 };
+// Joules from boards of one generation with different limits: V100 gain 8 and 20 % at 350 and 450 W over 300 W (DGX-2 and DGX-2H in
+// DeepLearningExamples); a T4 holds 24 of 65 TFLOP/s at 70 W (NVIDIA developer forum 264462); an A100 in a slot of 250 W holds 158 TFLOP/s
+// where a module of 400 W holds 235 (NVIDIA/cutlass issue 956); H100 by its modules of 500 and 700 W.
 constexpr GenerationRow kGenerations[] = {
     {"kepler", C::Matmul16bitOther, C::MatmulF32Old, C::MemoryPascal},
     {"maxwell", C::Matmul16bitOther, C::MatmulF32Old, C::MemoryPascal},
-    {"pascal", C::Matmul16bitOther, C::MatmulF32Pascal, C::MemoryPascal},
-    {"pascal-gp10x", C::Matmul16bitOther, C::MatmulF32Pascal, C::MemoryPascal},
-    {"volta", C::Matmul16bitVolta, C::MatmulF32, C::MemoryGddrVolta},
-    {"turing", C::Matmul16bitVolta, C::MatmulF32, C::MemoryGddrVolta},
-    {"ampere", C::Matmul16bitAmpere, C::MatmulF32, C::MemoryAmpere},
-    {"ampere-ga10x", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
-    {"ada", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
-    {"hopper", C::Matmul16bitHopper, C::MatmulF32, C::MemoryHopper},
+    {"pascal", C::Matmul16bitOther, C::MatmulF32, C::MemoryPascal},
+    {"pascal-gp10x", C::Matmul16bitOther, C::MatmulF32, C::MemoryPascal},
+    {"volta", C::Matmul16bitVolta, C::MatmulF32, C::MemoryGddrVolta, 3.36e-12},
+    {"turing", C::Matmul16bitVolta, C::MatmulF32, C::MemoryGddrVolta, 1.9e-12},
+    {"ampere", C::Matmul16bitAmpere, C::MatmulF32, C::MemoryAmpere, 1.12e-12},
+    {"ampere-ga10x", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta, 1.6e-12},
+    {"ada", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta, 1.3e-12},
+    {"hopper", C::Matmul16bitHopper, C::MatmulF32, C::MemoryHopper, 0.64e-12},
     {"blackwell", C::Matmul16bitOther, C::MatmulF32, C::MemoryHopper},
     {"blackwell-gb20x", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
 };
 constexpr GenerationRow kOther{"", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta};
-constexpr double kFullHopperWatts = 700;
 constexpr double kScalarFillShare = 1.0 / 8;  // CUDA cores over matrix units
+constexpr double kScalarReuseShare = 1.0 / 4;
 constexpr double kRowScaledShare = 0.65;      // of the fp8 rate: row-wise scaled kernels of 2025
 
 const GenerationRow& row_of(const platforms::Device& d) {
@@ -43,6 +48,13 @@ const GenerationRow& row_of(const platforms::Device& d) {
 double peak_of(const platforms::Device& d, std::string_view key) { return d.peak(key).value_or(FlopsPerSecond(0)).value(); }
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+/// Clock of large products on matrix units under the board's own limit of power.
+double clock_of_products(const platforms::Device& d, const GenerationRow& row, const Constants& c) {
+  const double needed = row.joules * std::max(peak_of(d, "f16"), peak_of(d, "bf16")), rest = resting_power(d);
+  const double left = d.busy_power.value.value() - rest;
+  return needed > 0 && left > 0 ? clock_under(left / needed, c) : 1;
+}
 
 /// Share of `p.peak` that large dense products reach.
 double matmul_share(const platforms::Device& d, const Precision& p, const Constants& c) {
@@ -61,10 +73,7 @@ double matmul_share(const platforms::Device& d, const Precision& p, const Consta
       share = c[row.half];
       break;
   }
-  const double watts = d.busy_power.value.value();
-  if (d.generation == "hopper" && watts > 0 && watts < kFullHopperWatts)
-    share *= std::pow(watts / kFullHopperWatts, c[C::PowerLimitedClock]);
-  return share;
+  return share * clock_of_products(d, row, c);
 }
 
 double attention_share(const platforms::Device& d, const FrameworkProfile& f, const Constants& c) {
@@ -77,9 +86,16 @@ double convolution_share(Arithmetic a, const Constants& c) {
   return a == Arithmetic::Tf32 ? c[C::ConvolutionTf32] : c[C::Convolution16bit];
 }
 
-double gap_of(LaunchMode mode, const Constants& c) {
-  constexpr Coefficient kGaps[] = {C::GapEager, C::GapStatic, C::GapCaptured};
-  return c[kGaps[static_cast<std::size_t>(mode)]] * 1e-6;
+double host_of(const FrameworkProfile& f, const Constants& c) {
+  switch (f.launch) {
+    case LaunchMode::Eager:
+      return c[f.host_bound ? C::HostSecondsPerKernel : C::HostEager] * 1e-6;
+    case LaunchMode::Static:
+      return c[C::HostStatic] * 1e-6;
+    case LaunchMode::Captured:
+      break;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -107,6 +123,7 @@ Precision precision_of(const platforms::Device& d, std::string_view text) {
     p.peak = peak_of(d, "tf32");
   }
   p.fill_share = p.arithmetic == Arithmetic::F32 ? kScalarFillShare : 1.0;
+  p.reuse_share = p.arithmetic == Arithmetic::F32 ? kScalarReuseShare : 1.0;
   p.element_bytes = narrow ? 2 : 4;
   p.matrix_units = p.arithmetic != Arithmetic::F32;
   if (p.peak <= 0) throw Refusal("device " + d.name + " has no peak for " + std::string(text));
@@ -134,8 +151,9 @@ RateTable rates_of(const platforms::Device& d, const Precision& p, const RateCon
   }
   const double wide = half.peak * matmul_share(d, half, c);
   rate(RateKind::Matmul) = matmul;
-  rate(RateKind::Convolution) = wide * convolution_share(half.arithmetic, c);
-  rate(RateKind::Winograd) = matmul * c[C::Winograd];
+  const double older = d.generation.starts_with("pascal") ? c[C::MatmulF32Pascal] : 1;
+  rate(RateKind::Convolution) = wide * convolution_share(half.arithmetic, c) * older;
+  rate(RateKind::Winograd) = matmul * c[C::Winograd] * older;
   rate(RateKind::BatchedMatmul) = wide * c[C::BatchedMatmul];
   rate(RateKind::FlashAttention) = wide * attention_share(d, context.framework, c);
   rate(RateKind::CudaCoreMatmul) = c[row_of(d).scalar] * p.scalar_peak;
@@ -144,7 +162,8 @@ RateTable rates_of(const platforms::Device& d, const Precision& p, const RateCon
   t.bytes_per_second[static_cast<std::size_t>(RateKind::Depthwise)] = bandwidth * c[C::MemoryDepthwise];
   if (context.image && context.framework.normalization_fusion == 1)
     t.bytes_per_second[static_cast<std::size_t>(RateKind::Elementwise)] = bandwidth / c[C::ElementwiseUnoptimised];
-  t.gap = gap_of(context.framework.launch, c);
+  t.gap = c[context.framework.launch == LaunchMode::Captured ? C::GapCaptured : C::GapQueued] * 1e-6;
+  t.host = host_of(context.framework, c);
   return t;
 }
 

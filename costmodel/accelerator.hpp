@@ -23,6 +23,7 @@ struct Precision {
   bool brain = false;         ///< bf16
   bool row_scaled = false;    ///< fp8 with a scale per row
   double fill_share = 1;      ///< of the elements of k that filling a tile costs in 16 bits: slower arithmetic waits as long in time
+  double reuse_share = 1;     ///< of the penalty of small tiles on 16-bit matrix units: slower arithmetic needs its operands less often
   double peak = 0;            ///< FLOP/s of `arithmetic`
   double half_peak = 0;       ///< FLOP/s of 16-bit matrix units, `peak` where there are none
   double scalar_peak = 0;     ///< FLOP/s of fp32 on CUDA cores

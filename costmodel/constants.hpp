@@ -41,9 +41,10 @@ enum class Coefficient : std::uint8_t {
   ElementwiseUnoptimised,    ///< bytes moved over bytes counted by image networks where a framework fuses activations in the backward pass
                              ///< only (TensorFlow 1 without XLA)
   HostSecondsPerKernel,      ///< host time to issue one kernel of Megatron-style eager code, us
-  GapEager,                  ///< device idle per kernel, eager execution, us
-  GapStatic,                 ///< device idle per kernel, static graph, us
-  GapCaptured,               ///< device idle per kernel, captured graph, us
+  HostEager,                 ///< the same, other eager execution, us
+  HostStatic,                ///< the same, executor of a static graph, us
+  GapQueued,                 ///< device idle between two kernels that wait in its queue, us
+  GapCaptured,               ///< the same, captured graph, us
   LinkNvlink,                ///< share of NVLink bandwidth a ring reaches
   LinkPcie,                  ///< share of PCI Express bandwidth
   LinkInfiniband,            ///< share of the network card of InfiniBand
@@ -62,14 +63,12 @@ enum class Coefficient : std::uint8_t {
   CoordinationHorovod,       ///< fixed cost of a data-parallel step, Horovod and TensorFlow, ms
   CoordinationDdp,           ///< the same, DDP, ms
   PipelineExposed,           ///< share of pipeline sends that is not hidden
-  PowerLimitedClock,         ///< exponent of (TDP / 700 W) on Hopper matrix rates
   OptimizerBytes,            ///< bytes moved by an optimizer over bytes counted
   PowerBase,                 ///< share of (TDP - idle) of a busy device without matrix or memory work
   PowerMatrix,               ///< share added by matrix work
   PowerMemory,               ///< share added by memory work
   PowerPascal,               ///< power of Pascal and older relative to the model
   ClockFloor,                ///< share of dynamic power below which the voltage is at its floor
-  ClockFloorExponent,        ///< exponent of the clock below that floor
   HostPower8,                ///< everything but the devices in a node of 8, W
   MemoryReserveDeepspeed,    ///< GiB beyond tensors: NCCL, buckets, cache of Megatron-DeepSpeed
   MemoryFactorDeepspeed,     ///< device reading over tensors, Megatron-DeepSpeed

@@ -47,6 +47,7 @@ constexpr Flag kFlags[] = {
     {"reports_total_memory", &FrameworkProfile::reports_total_memory},
     {"fused_accumulation", &FrameworkProfile::fused_accumulation},
     {"masters_cast", &FrameworkProfile::masters_cast},
+    {"casts_norms", &FrameworkProfile::casts_norms},
 };
 
 struct Number {

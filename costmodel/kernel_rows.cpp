@@ -27,12 +27,28 @@ double time_of(const KernelRow& row, const RateTable& rates) {
   return (joined(row.kind, work, row.bytes / rates.bytes_per_second[kind]) + rates.gap * row.launches) * row.count;
 }
 
+LaunchQueue LaunchQueue::then(const LaunchQueue& next) const {
+  return {host + next.host, device + next.device, std::max(both + next.device, host + next.both)};
+}
+
+LaunchQueue LaunchQueue::repeated(double times) const {
+  if (times <= 1) return {host * times, device * times, both * times};
+  return {host * times, device * times, both + (times - 1) * std::max(host, device)};
+}
+
+LaunchQueue queue_of(const KernelRow& row, const RateTable& rates) {
+  const double kernels = row.launches * row.count, pieces = std::max(1.0, kernels);
+  const LaunchQueue one{kernels * rates.host / pieces, time_of(row, rates) / pieces, 0};
+  return LaunchQueue{one.host, one.device, one.host + one.device}.repeated(pieces);
+}
+
 RowTimes times_of(const KernelRows& rows, const RateTable& rates) {
   RowTimes sum;
   for (const auto& row : rows) {
     const auto kind = static_cast<std::size_t>(row.kind);
     const double seconds = time_of(row, rates), launches = row.launches * row.count;
     sum.all += seconds;
+    sum.queue = sum.queue.then(queue_of(row, rates));
     sum.launches += launches;
     if (of_attention(row.kind)) {
       sum.attention += seconds;

@@ -34,18 +34,32 @@ using KernelRows = std::vector<KernelRow>;
 /// Rates under one set of constants.
 struct RateTable {
   std::array<double, kRateKinds> flops_per_second{}, bytes_per_second{};
-  double gap = 0;  ///< seconds that the device idles per launch
+  double gap = 0;   ///< seconds that the device idles between two kernels
+  double host = 0;  ///< seconds that the host takes to issue one
 };
 
-/// Seconds of rows, split by what recomputation and power need. All include the gaps but `matrix` and `memory`.
+/// Work that a host issues and a device runs, side by side: the host goes on while kernels wait in their queue, and the device waits only
+/// where the queue runs dry. From a start at which both are free, the host is free after `host` seconds and the device after `both`; a
+/// device that is behind takes `device` seconds (a max-plus system: Baccelli et al., Synchronization and Linearity, 1992).
+struct LaunchQueue {
+  double host = 0, device = 0, both = 0;
+  /// This, then `next`.
+  [[nodiscard]] LaunchQueue then(const LaunchQueue& next) const;
+  /// This `times` times; below 1 that share of it.
+  [[nodiscard]] LaunchQueue repeated(double times) const;
+};
+
+/// Seconds that a device takes for rows, split by what recomputation and power need. All include the gaps but `matrix` and `memory`.
 struct RowTimes {
   double all = 0, attention = 0, matmul = 0, elementwise = 0;
   double launches = 0, attention_launches = 0;
   double matrix = 0, memory = 0;  ///< seconds of arithmetic and of bytes of element-wise rows, without gaps
+  LaunchQueue queue;              ///< with the host that issues them, in their order
 };
 
 /// t(row) = max(work / rate, bytes / bandwidth) · count + gap · launches · count.
 [[nodiscard]] RowTimes times_of(const KernelRows&, const RateTable&);
 [[nodiscard]] double time_of(const KernelRow&, const RateTable&);
+[[nodiscard]] LaunchQueue queue_of(const KernelRow&, const RateTable&);
 
 }  // namespace rehearsal::costmodel

@@ -7,8 +7,9 @@ namespace rehearsal::costmodel {
 namespace {
 
 using C = Coefficient;
-constexpr double kLeastShare = 0.05;  // of dynamic power: no board runs below
+constexpr double kLeastClock = 0.3;  // of the clock without a limit: boards draw more than a lower limit allows instead
 constexpr int kNodeOfReference = 8;   // devices of the node that host_power_8 speaks of
+constexpr double kGraphicsMemoryJoules = 60e-12;  // per byte of bandwidth: 7.5 pJ a bit of GDDR6, 7.25 of GDDR6X (Micron)
 
 bool older_than_volta(std::string_view generation) {
   return generation.starts_with("kepler") || generation.starts_with("maxwell") || generation.starts_with("pascal");
@@ -16,15 +17,26 @@ bool older_than_volta(std::string_view generation) {
 
 }  // namespace
 
+double resting_power(const platforms::Device& d) {
+  const bool graphics = d.memory_type.starts_with("GDDR");
+  return d.idle_power.value.value() + (graphics ? kGraphicsMemoryJoules * d.memory_bandwidth.value.value() : 0);
+}
+
+double clock_under(double share, const Constants& c) {
+  const double floor = c[C::ClockFloor];
+  return share > floor ? std::cbrt(std::min(1.0, share)) : std::cbrt(floor) * share / floor;
+}
+
 DevicePower device_power(const platforms::Device& d, Activity a, double limit_watts, const Constants& c) {
-  const double idle = d.idle_power.value.value(), most = d.busy_power.value.value();
+  const double rest = resting_power(d), most = std::max(rest, d.busy_power.value.value());
   double share = std::min(1.0, c[C::PowerBase] + c[C::PowerMatrix] * a.matrix + c[C::PowerMemory] * a.memory);
   if (older_than_volta(d.generation)) share *= c[C::PowerPascal];
-  DevicePower power{idle + (most - idle) * share, 1};
+  DevicePower power{rest + (most - rest) * share, 1};
   if (limit_watts <= 0 || limit_watts >= power.watts) return power;
-  const double x = std::max(kLeastShare, (limit_watts - idle) / (power.watts - idle)), floor = c[C::ClockFloor];
-  const double clock = x > floor ? std::cbrt(x) : std::cbrt(floor) * std::pow(x / floor, c[C::ClockFloorExponent]);
-  return {limit_watts, 1 / clock};
+  // Where the clock is in proportion to the power that is left.
+  const double least = kLeastClock * c[C::ClockFloor] / std::cbrt(c[C::ClockFloor]);
+  const double share_left = std::max(least, (limit_watts - rest) / (power.watts - rest));
+  return {rest + (power.watts - rest) * share_left, 1 / clock_under(share_left, c)};
 }
 
 double node_power(double device_watts, int devices, const Constants& c) {

@@ -15,8 +15,14 @@ struct DevicePower {
   double slowdown = 1;  ///< of the device's clock under the limit, at least 1
 };
 
-/// idle + (TDP - idle) · min(1, base + a·matrix + b·memory). Under a limit (0: none) dynamic power falls with the cube of the clock until
-/// the voltage reaches its floor, more steeply in time below it.
+/// Watts of a board whose clocks are up and that computes nothing. HBM boards idle at full clocks; GDDR at full clock draws its energy per
+/// bit whether it is read or not (an A40 goes from 30 to 110 W when a process holds it: NVIDIA/open-gpu-kernel-modules issue 874).
+[[nodiscard]] double resting_power(const platforms::Device&);
+/// Clock, as a share of the one without a limit, at which a share of the dynamic power is left: its cube root, since voltage falls with the
+/// clock, down to the least voltage; below it in proportion.
+[[nodiscard]] double clock_under(double share_of_dynamic_power, const Constants&);
+/// rest + (TDP - rest) · min(1, base + a·matrix + b·memory), and under a limit (0: none) the clock that keeps it. Boards do not go below
+/// 0.3 of their clock: they draw more than a lower limit allows.
 [[nodiscard]] DevicePower device_power(const platforms::Device&, Activity, double limit_watts, const Constants&);
 /// Watts of a node at the plug: devices and everything else in it.
 [[nodiscard]] double node_power(double device_watts, int devices, const Constants&);

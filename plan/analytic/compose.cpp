@@ -10,13 +10,14 @@ namespace {
 
 using C = costmodel::Coefficient;
 using costmodel::CollectiveKind;
+using costmodel::LaunchQueue;
 using costmodel::RowTimes;
 
-constexpr double kHostSharpness = 6;     // power mean of device and host: a step is bound by the slower one
 constexpr double kOverlapWindow = 0.9;   // of the backward pass: the first gradients are not there at once
 constexpr double kOperatorGathers = 12;  // gathers of one layer where parameters are fetched operator by operator
 constexpr double kRecomputedLaunches = 0.95, kRecomputedOpLaunches = 0.7;
 constexpr double kFusedOptimizerKernels = 40, kKernelsPerTensor = 3, kOptimizerLaunch = 5e-6;
+constexpr double kKernelsPerReduction = 2;
 constexpr double kCastBytes = 6;                                           // read fp32, write 16 bits
 constexpr double kSpatialExchanges = 40, kSpatialExchangeSeconds = 30e-6;  // halos of one step where a sample is split
 
@@ -35,7 +36,9 @@ struct PartTime {
   double forward_tensor = 0, backward_tensor = 0;          ///< exposed tensor- and context-parallel communication
   double again = 0, again_launches = 0, again_tensor = 0;  ///< recomputation
   double repeats = 1;
-  [[nodiscard]] double seconds() const { return forward.all + backward.all + forward_tensor + backward_tensor + again + again_tensor; }
+  LaunchQueue forward_pass, backward_pass;  ///< with communication, recomputation in the backward pass
+  [[nodiscard]] LaunchQueue passes() const { return forward_pass.then(backward_pass); }
+  [[nodiscard]] double seconds() const { return std::max(passes().host, passes().device); }
   [[nodiscard]] double launches() const { return forward.launches + backward.launches + again_launches; }
 };
 
@@ -60,13 +63,15 @@ class Composer {
   void add_context_parallel(const Part&, PartTime&) const;
   void add_experts(const Part&, PartTime&) const;
   void add_recomputation(const Part&, PartTime&) const;
-  [[nodiscard]] double sharded(const Part&, const PartTime&) const;
-  [[nodiscard]] double issued(double device, double launches) const;
+  void queue_passes(const Part&, PartTime&) const;
+  void gather_around(const Part&, PartTime&) const;
   [[nodiscard]] double replica(StepTime&) const;
+  [[nodiscard]] LaunchQueue passes(std::size_t only, double repeats) const;
+  [[nodiscard]] LaunchQueue beside(double host, double device) const;
+  [[nodiscard]] static LaunchQueue on_device(double seconds) { return {0, seconds, seconds}; }
   [[nodiscard]] double single_stage() const;
   [[nodiscard]] std::vector<double> block_stages(std::size_t block) const;
   [[nodiscard]] std::vector<double> balanced_stages() const;
-  [[nodiscard]] double part_seconds(std::size_t p) const;
   [[nodiscard]] double cast_seconds() const;
   [[nodiscard]] double accumulation_seconds() const;
   [[nodiscard]] double gradients(StepTime&) const;
@@ -98,13 +103,16 @@ PartTime Composer::time_of(const Part& part) const {
   t.backward = costmodel::times_of(part.backward, rates_);
   t.repeats = part.span.repeats;
   if (plan_.micro_batch < 1 && model_.image) {  // a sample split over ranks
-    t.forward.all *= plan_.micro_batch;
-    t.backward.all *= plan_.micro_batch;
+    for (auto* pass : {&t.forward, &t.backward}) {
+      pass->all *= plan_.micro_batch;
+      pass->queue = beside(pass->queue.host, pass->all);
+    }
   }
   if (plan_.tp > 1) add_tensor_parallel(part, t);
   if (plan_.cp > 1) add_context_parallel(part, t);
   if (plan_.ep > 1) add_experts(part, t);
   add_recomputation(part, t);
+  queue_passes(part, t);
   return t;
 }
 
@@ -117,8 +125,8 @@ void Composer::add_tensor_parallel(const Part& part, PartTime& t) const {
   const double behind_weights = job_.framework.backward_tensor_overlap || plan_.sequence_parallel ? 0.5 * c_[C::TensorOverlap] : 0;
   t.forward_tensor = whole * (1 - hidden);
   t.backward_tensor = whole * (1 - std::max(hidden, behind_weights));
-  t.forward.launches += 2 * part.reductions;
-  t.backward.launches += 2 * part.reductions;
+  t.forward.launches += kKernelsPerReduction * part.reductions;
+  t.backward.launches += kKernelsPerReduction * part.reductions;
 }
 
 /// Keys and values go round a ring of blocks beside the attention (Liu et al. 2023), part of it exposed.
@@ -167,31 +175,46 @@ void Composer::add_recomputation(const Part& part, PartTime& t) const {
   }
 }
 
-double Composer::issued(double device, double launches) const {
-  if (!job_.framework.host_bound) return device;
-  const double host = launches * c_[C::HostSecondsPerKernel] * 1e-6;
-  return std::pow(std::pow(device, kHostSharpness) + std::pow(host, kHostSharpness), 1 / kHostSharpness);
+LaunchQueue Composer::beside(double host, double device) const { return {host, device, std::max(host, device) + rates_.host}; }
+
+void Composer::queue_passes(const Part& part, PartTime& t) const {
+  if (plan_.zero >= 3 && plan_.dp > 1 && plan_.pp == 1) return gather_around(part, t);
+  const double reductions = plan_.tp > 1 ? kKernelsPerReduction * part.reductions * rates_.host : 0;
+  const auto again = beside(t.again_launches * rates_.host, t.again + t.again_tensor);
+  t.forward_pass = t.forward.queue.then({reductions, t.forward_tensor, reductions + t.forward_tensor});
+  t.backward_pass = t.backward.queue.then({reductions, t.backward_tensor, reductions + t.backward_tensor});
+  if (t.again > 0) t.backward_pass = again.then(t.backward_pass);
 }
 
 /// A block whose parameters are gathered before each pass and whose gradients are scattered after.
-double Composer::sharded(const Part& part, const PartTime& t) const {
+void Composer::gather_around(const Part& part, PartTime& t) const {
   const double weight_bytes = job_.precision.element_bytes == 2 ? 2 : 4;
+  const double host_forward = t.forward.launches * rates_.host, host_backward = (t.backward.launches + t.again_launches) * rates_.host;
+  const double forward = t.forward.all + t.forward_tensor, backward = t.backward.all + t.backward_tensor + t.again + t.again_tensor;
+  if (!part.repeated) {
+    // Embeddings and heads: half of their gathering hides behind the neighbouring blocks.
+    t.forward_pass = beside(host_forward, forward + 0.5 * collective(CollectiveKind::AllGather, part.parameters * weight_bytes));
+    t.backward_pass = beside(host_backward, backward);
+    return;
+  }
   const double wire_bytes = plan_.fp32_reduction && job_.precision.element_bytes == 2 ? 4 : weight_bytes;
   const double pieces = job_.framework.gathers_layerwise ? 1 : kOperatorGathers;
   const double share = job_.framework.gathers_layerwise ? c_[C::ShardedOverlap] : 1;
   const double gather = pieces * collective(CollectiveKind::AllGather, part.parameters / pieces * weight_bytes);
   const double scatter = pieces * collective(CollectiveKind::ReduceScatter, part.parameters / pieces * wire_bytes);
-  return overlapped(t.forward.all + t.forward_tensor, gather, share) +
-         overlapped(t.backward.all + t.backward_tensor + t.again + t.again_tensor, scatter + (plan_.keeps_gathered ? 0 : gather), share);
+  t.forward_pass = beside(host_forward, overlapped(forward, gather, share));
+  t.backward_pass = beside(host_backward, overlapped(backward, scatter + (plan_.keeps_gathered ? 0 : gather), share));
 }
 
-double Composer::part_seconds(std::size_t p) const {
-  const auto& t = times_[p];
-  const auto& part = model_.parts[p];
-  if (plan_.zero < 3 || plan_.dp == 1 || plan_.pp > 1) return t.seconds();
-  if (part.repeated) return sharded(part, t);
-  // Embeddings and heads: half of their gathering hides behind the neighbouring blocks.
-  return t.seconds() + 0.5 * collective(CollectiveKind::AllGather, part.parameters * (job_.precision.element_bytes == 2 ? 2 : 4));
+/// Forward and backward passes of all parts, of part `only` `repeats` times.
+LaunchQueue Composer::passes(std::size_t only, double repeats) const {
+  LaunchQueue forward, backward;
+  for (std::size_t p = 0; p < times_.size(); ++p) {
+    const double n = p == only ? repeats : times_[p].repeats;
+    forward = forward.then(times_[p].forward_pass.repeated(n));
+    backward = times_[p].backward_pass.repeated(n).then(backward);
+  }
+  return forward.then(backward);
 }
 
 /// Gradients of every micro-batch but the first are added to the sum: read, read, written, unless the product does so as it writes.
@@ -206,28 +229,19 @@ double Composer::cast_seconds() const {
   return casts ? parameters_of_rank(model_, plan_) * kCastBytes / memory_ : 0;
 }
 
+/// All micro-batches of a replica that is no pipeline: the host does not wait between them.
 double Composer::single_stage() const {
-  double device = cast_seconds() + accumulation_seconds(), launches = 0;
-  for (std::size_t p = 0; p < times_.size(); ++p) {
-    device += part_seconds(p) * times_[p].repeats;
-    launches += times_[p].launches() * times_[p].repeats;
-  }
-  return issued(device, launches);
+  const auto once = passes(times_.size(), 0).then(on_device(cast_seconds() + accumulation_seconds()));
+  return once.repeated(plan_.micro_batches).both;
 }
 
 /// Equal numbers of blocks per stage; what stands before and behind them goes with the last stage, which is the slowest.
 std::vector<double> Composer::block_stages(std::size_t block) const {
   const double per_stage = times_[block].repeats / plan_.pp;
-  double device = times_[block].seconds() * per_stage, launches = times_[block].launches() * per_stage;
-  device += accumulation_seconds();
-  std::vector<double> stages(static_cast<std::size_t>(plan_.pp), issued(device, launches));
-  device += cast_seconds();
-  for (std::size_t p = 0; p < times_.size(); ++p) {
-    if (p == block) continue;
-    device += times_[p].seconds() * times_[p].repeats;
-    launches += times_[p].launches() * times_[p].repeats;
-  }
-  stages.back() = issued(device, launches);
+  const auto& t = times_[block];
+  const auto inner = t.forward_pass.repeated(per_stage).then(t.backward_pass.repeated(per_stage)).then(on_device(accumulation_seconds()));
+  std::vector<double> stages(static_cast<std::size_t>(plan_.pp), inner.both);
+  stages.back() = passes(block, per_stage).then(on_device(accumulation_seconds() + cast_seconds())).both;
   return stages;
 }
 
@@ -246,7 +260,7 @@ std::vector<double> Composer::balanced_stages() const {
 }
 
 double Composer::replica(StepTime& step) const {
-  if (plan_.pp == 1) return plan_.micro_batches * single_stage();
+  if (plan_.pp == 1) return single_stage();
   std::size_t block = 0;
   for (std::size_t p = 0; p < times_.size(); ++p)
     if (times_[p].seconds() * times_[p].repeats > times_[block].seconds() * times_[block].repeats) block = p;
@@ -331,7 +345,7 @@ StepTime Composer::step() {
     s.backward += (t.backward.all + t.backward_tensor + t.again + t.again_tensor) * n;
     s.tensor += (t.forward_tensor + t.backward_tensor + t.again_tensor) * n * plan_.micro_batches;
     s.recompute += t.again * n * plan_.micro_batches;
-    s.host += t.launches() * n * c_[C::HostSecondsPerKernel] * 1e-6 * job_.framework.host_bound;
+    s.host += t.passes().host * n;
     const double again = t.forward.all > 0 ? t.again / t.forward.all : 0;
     matrix += (t.forward.matrix * (1 + again) + t.backward.matrix) * n * plan_.micro_batches;
     memory += (t.forward.memory * (1 + again) + t.backward.memory) * n * plan_.micro_batches;

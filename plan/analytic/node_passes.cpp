@@ -19,6 +19,8 @@ struct PassRow {
 using PassTable = std::array<PassRow, 3>;
 // Layer norm: statistics, normalise, scale as separate kernels; one kernel that reads and writes; backward reads x, dy twice, writes dx.
 constexpr PassTable kLayerNorm{{{5, 8, 4, 6}, {2, 4, 1, 2}, {2, 4, 1, 2}}};
+// Between conversions to and from fp32, in passes of 16 bits: 3 + 4 + 3 forward; gradient in, x and dy twice, gradient out backward.
+constexpr PassRow kCastLayerNorm{10, 16, 3, 4};
 // Batch norm: statistics, then normalise; backward reads x and dy twice and writes dx.
 constexpr PassRow kImageNorm{3, 5, 1, 1};
 constexpr PassTable kActivationAfterNorm{{{2, 3, 1, 1}, {0, 1, 0, 0}, {0, 0.1, 0, 0}}};
@@ -70,7 +72,8 @@ void RowCollector::normalization(const graph::Node& node) {
   const double size = local_bytes(node.outputs[0]);
   double factor = 1;
   PassRow row = kImageNorm;
-  if (name == "LayerNormalization" || name == "RMSNormalization") row = kLayerNorm[static_cast<std::size_t>(fusion())];
+  if (name == "LayerNormalization" || name == "RMSNormalization")
+    row = s_.job.precision.autocast && s_.job.framework.casts_norms ? kCastLayerNorm : kLayerNorm[static_cast<std::size_t>(fusion())];
   if (name == "LogSoftmax" || name == "Softmax") row = {2, 3, 1, 1};
   if (name == "GroupNormApply")
     factor = element_bytes() == 4 ? s_.job.framework.composed_instance_norm : s_.job.framework.composed_instance_norm_16bit;

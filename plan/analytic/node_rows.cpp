@@ -83,7 +83,7 @@ void RowCollector::product(RateKind kind, const MatmulShape& shape, bool data_gr
     // A product with a vector reads its matrix once and needs no matrix units.
     if (std::min({shape.m, shape.n, shape.k}) <= 1) return costmodel::KernelRow{RateKind::Elementwise, 0, bytes, 1, 1};
     const auto s = costmodel::aligned({std::max(1.0, m), std::max(1.0, n), std::max(1.0, k), shape.batch}, p.element_bytes, p.matrix_units);
-    return costmodel::KernelRow{kind, costmodel::quantised_flops(s, s_.job.device().compute_units, overhead), bytes, 1, 1};
+    return costmodel::KernelRow{kind, costmodel::quantised_flops(s, s_.job.device().compute_units, overhead, p.reuse_share), bytes, 1, 1};
   };
   part_.forward.push_back(row(shape.m, shape.n, shape.k));
   if (data_gradient) part_.backward.push_back(row(shape.m, shape.k, shape.n));
