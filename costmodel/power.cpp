@@ -8,6 +8,7 @@ namespace {
 
 using C = Coefficient;
 constexpr double kLeastClock = 0.3;  // of the clock without a limit: boards draw more than a lower limit allows instead
+constexpr double kClipSharpness = 6;
 constexpr int kNodeOfReference = 8;   // devices of the node that host_power_8 speaks of
 constexpr double kGraphicsMemoryJoules = 60e-12;  // per byte of bandwidth: 7.5 pJ a bit of GDDR6, 7.25 of GDDR6X (Micron)
 
@@ -32,10 +33,12 @@ DevicePower device_power(const platforms::Device& d, Activity a, double limit_wa
   double share = std::min(1.0, c[C::PowerBase] + c[C::PowerMatrix] * a.matrix + c[C::PowerMemory] * a.memory);
   if (older_than_volta(d.generation)) share *= c[C::PowerPascal];
   DevicePower power{rest + (most - rest) * share, 1};
-  if (limit_watts <= 0 || limit_watts >= power.watts) return power;
+  if (limit_watts <= 0) return power;
+  // Kernels differ in what they draw: a limit clips those above it, and the others do not fill up what it leaves.
+  const double held = power.watts / std::pow(1 + std::pow(power.watts / limit_watts, kClipSharpness), 1 / kClipSharpness);
   // Where the clock is in proportion to the power that is left.
   const double least = kLeastClock * c[C::ClockFloor] / std::cbrt(c[C::ClockFloor]);
-  const double share_left = std::max(least, (limit_watts - rest) / (power.watts - rest));
+  const double share_left = std::max(least, (held - rest) / (power.watts - rest));
   return {rest + (power.watts - rest) * share_left, 1 / clock_under(share_left, c)};
 }
 
