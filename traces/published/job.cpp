@@ -284,8 +284,9 @@ void set_length(const Record& r, RecordJob& job) {
   constexpr double kMasked = 0.16;  // 20 of 128, 80 of 512 in BERT's recipes
   const double seq = std::max(1.0, std::floor(computed_length(job, r) / job.plan.cp));
   job.model.values["seq"] = static_cast<std::int64_t>(seq);
-  if (job.model.encoder)
-    job.model.values["predictions"] = holds(r.plan.text("task"), "squad") ? 1 : static_cast<std::int64_t>(std::max(1.0, kMasked * seq));
+  if (!job.model.encoder) return;
+  const double guessed = std::max(1.0, job.framework->predicts_all ? seq : kMasked * seq);
+  job.model.values["predictions"] = holds(r.plan.text("task"), "squad") ? 1 : static_cast<std::int64_t>(guessed);
 }
 
 }  // namespace
