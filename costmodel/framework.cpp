@@ -48,6 +48,7 @@ constexpr Flag kFlags[] = {
     {"fused_accumulation", &FrameworkProfile::fused_accumulation},
     {"masters_cast", &FrameworkProfile::masters_cast},
     {"casts_norms", &FrameworkProfile::casts_norms},
+    {"composed_optimizer", &FrameworkProfile::composed_optimizer},
     {"predicts_all", &FrameworkProfile::predicts_all},
 };
 

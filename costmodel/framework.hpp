@@ -54,6 +54,7 @@ struct FrameworkProfile {
   bool masters_cast = true;               ///< 16-bit copies of fp32 weights are made every step under autocast
   bool casts_norms = false;               ///< autocast computes layer norms in fp32, between two conversions
   bool predicts_all = false;              ///< encoders guess every token of a sequence, not those alone that were masked
+  bool composed_optimizer = false;        ///< Adam and LAMB are written as operators of the graph, parameter by parameter
   double composed_instance_norm = 1;      ///< passes of instance normalisation over those of one kernel
   double composed_instance_norm_16bit = 1;
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;

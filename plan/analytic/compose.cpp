@@ -25,10 +25,14 @@ constexpr double kSpatialExchanges = 40, kSpatialExchangeSeconds = 30e-6;  // ha
 struct OptimizerBytes {
   std::string_view name;
   double mixed, single;
+  bool moments = false;  ///< of first and second order
 };
-constexpr OptimizerBytes kOptimizers[] = {{"adam", 32, 28},     {"adamw", 32, 28},    {"lamb", 44, 40},
+constexpr OptimizerBytes kOptimizers[] = {{"adam", 32, 28, true}, {"adamw", 32, 28, true}, {"lamb", 44, 40, true},
                                           {"sgd", 20, 20},      {"momentum", 20, 20}, {"lars", 28, 28},
                                           {"adadelta", 28, 28}, {"rmsprop", 24, 24},  {"adagrad", 20, 20}};
+
+/// Moments, their quotient, decay and the difference as single operators in fp32: 18 of them, 8 bytes with one operand, 12 with two.
+constexpr double kComposedKernels = 18, kComposedBytes = 180;
 
 /// Times of one repetition of a part, for one micro-batch.
 struct PartTime {
@@ -319,11 +323,13 @@ double Composer::update() const {
   if (plan_.optimizer == "none") return 0;
   const auto* row = std::find_if(std::begin(kOptimizers), std::end(kOptimizers), [&](const auto& o) { return o.name == plan_.optimizer; });
   if (row == std::end(kOptimizers)) row = std::begin(kOptimizers);
-  const double bytes = job_.precision.element_bytes == 4 ? row->single : row->mixed;
+  const bool composed = job_.framework.composed_optimizer && row->moments;
+  const double bytes = composed ? kComposedBytes : job_.precision.element_bytes == 4 ? row->single : row->mixed;
   const double parameters = parameters_of_rank(model_, plan_) * plan_.trained_share / (plan_.zero > 0 ? plan_.dp : 1);
   double tensors = 0;
   for (const auto& part : model_.parts) tensors += part.parameter_tensors * part.span.repeats;
-  const double launches = job_.framework.fused_optimizer ? kFusedOptimizerKernels : kKernelsPerTensor * tensors;
+  const double per_tensor = composed ? kComposedKernels : kKernelsPerTensor;
+  const double launches = job_.framework.fused_optimizer && !composed ? kFusedOptimizerKernels : per_tensor * tensors;
   return c_[C::OptimizerBytes] * parameters * bytes / memory_ + launches * kOptimizerLaunch;
 }
 
