@@ -37,7 +37,7 @@ constexpr GenerationRow kGenerations[] = {
 constexpr GenerationRow kOther{"", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta};
 constexpr double kScalarFillShare = 1.0 / 8;  // CUDA cores over matrix units
 constexpr double kScalarReuseShare = 1.0 / 4;
-constexpr double kRowScaledShare = 0.65;      // of the fp8 rate: row-wise scaled kernels of 2025
+constexpr double kRowScaledShare = 0.65;  // of the fp8 rate: row-wise scaled kernels of 2025
 
 const GenerationRow& row_of(const platforms::Device& d) {
   const auto found =
@@ -137,27 +137,40 @@ bool fused_attention(const FrameworkProfile& f, const platforms::Device& d) {
   return !f.attention_needs_hopper || is_hopper_or_newer(d.generation);
 }
 
+namespace {
+
+/// GeForce and TITAN boards run above the boost clock of their datasheets while power and temperature allow (NVIDIA GPU Boost); boards for
+/// data centres and workstations hold theirs at most.
+double boost_of(const platforms::Device& d) {
+  constexpr double kGeForceBoost = 1.1;
+  constexpr std::string_view kBeginnings[] = {"GTX-", "RTX-20", "RTX-30", "RTX-40", "RTX-50", "TITAN-"};
+  const bool geforce = std::any_of(std::begin(kBeginnings), std::end(kBeginnings), [&](auto b) { return d.name.starts_with(b); });
+  return geforce ? kGeForceBoost : 1;
+}
+
+}  // namespace
+
 RateTable rates_of(const platforms::Device& d, const Precision& p, const RateContext& context, const Constants& c) {
   RateTable t;
   const double bandwidth = memory_rate(d, c);
   t.bytes_per_second.fill(bandwidth);
   const auto rate = [&](RateKind kind) -> double& { return t.flops_per_second[static_cast<std::size_t>(kind)]; };
-  const double matmul = p.peak * matmul_share(d, p, c);
+  const double boost = boost_of(d), matmul = boost * p.peak * matmul_share(d, p, c);
   // Attention and convolutions of an fp8 job run in 16 bits.
   Precision half = p;
   if (p.arithmetic == Arithmetic::Fp8) {
     half.arithmetic = Arithmetic::Half;
     half.peak = p.half_peak;
   }
-  const double wide = half.peak * matmul_share(d, half, c);
+  const double wide = boost * half.peak * matmul_share(d, half, c);
   rate(RateKind::Matmul) = matmul;
-  const double older = d.generation.starts_with("pascal") ? c[C::MatmulF32Pascal] : 1;
+  const double older = d.generation.starts_with("pascal") ? c[C::ConvolutionPascal] : 1;
   rate(RateKind::Convolution) = wide * convolution_share(half.arithmetic, c) * older;
   rate(RateKind::Winograd) = matmul * c[C::Winograd] * older;
   rate(RateKind::BatchedMatmul) = wide * c[C::BatchedMatmul];
   rate(RateKind::FlashAttention) = wide * attention_share(d, context.framework, c);
-  rate(RateKind::CudaCoreMatmul) = c[row_of(d).scalar] * p.scalar_peak;
-  rate(RateKind::Depthwise) = p.scalar_peak * c[C::DepthwiseF32];
+  rate(RateKind::CudaCoreMatmul) = boost * c[row_of(d).scalar] * p.scalar_peak;
+  rate(RateKind::Depthwise) = boost * p.scalar_peak * c[C::DepthwiseF32];
   rate(RateKind::Elementwise) = rate(RateKind::ScoreElementwise) = p.scalar_peak;
   t.bytes_per_second[static_cast<std::size_t>(RateKind::Depthwise)] = bandwidth * c[C::MemoryDepthwise];
   if (context.image && context.framework.normalization_fusion == 1)

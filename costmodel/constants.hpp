@@ -16,17 +16,17 @@ namespace rehearsal::costmodel {
 enum class Coefficient : std::uint8_t {
   Matmul16bitVolta,          ///< share of the 16-bit peak of Volta and Turing matrix units that large GEMMs reach
   Matmul16bitAmpere,         ///< the same, A100 class
-  Matmul16bitHopper,         ///< the same, Hopper at 700 W
-  Matmul16bitConsumer,       ///< the same, GDDR boards of Ampere and Ada (they boost above the datasheet clock)
+  Matmul16bitHopper,         ///< the same, Hopper
+  Matmul16bitConsumer,       ///< the same, GDDR boards of Ampere and Ada
   Matmul16bitOther,          ///< the same, generations without measurements
   MatmulFp8,                 ///< share of the fp8 peak
   MatmulTf32,                ///< share of the tf32 peak
   MatmulF32,                 ///< share of the fp32 peak of CUDA cores, Pascal and newer
-  MatmulF32Pascal,           ///< the same, Pascal
   MatmulF32Old,              ///< the same, Kepler and Maxwell
   Convolution16bit,          ///< 16-bit convolution relative to GEMM
   ConvolutionF32,            ///< fp32 convolution relative to GEMM
   ConvolutionTf32,           ///< tf32 convolution relative to GEMM
+  ConvolutionPascal,         ///< convolutions on Pascal relative to newer boards: libraries of its years
   Winograd,                  ///< fp32 Winograd convolution relative to GEMM, after dividing its FLOPs
   DepthwiseF32,              ///< share of the fp32 peak that depthwise convolutions reach
   BatchedMatmul,             ///< batched GEMM of plain attention relative to GEMM

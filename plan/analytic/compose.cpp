@@ -28,8 +28,8 @@ struct OptimizerBytes {
   bool moments = false;  ///< of first and second order
 };
 constexpr OptimizerBytes kOptimizers[] = {{"adam", 32, 28, true}, {"adamw", 32, 28, true}, {"lamb", 44, 40, true},
-                                          {"sgd", 20, 20},      {"momentum", 20, 20}, {"lars", 28, 28},
-                                          {"adadelta", 28, 28}, {"rmsprop", 24, 24},  {"adagrad", 20, 20}};
+                                          {"sgd", 20, 20},        {"momentum", 20, 20},    {"lars", 28, 28},
+                                          {"adadelta", 28, 28},   {"rmsprop", 24, 24},     {"adagrad", 20, 20}};
 
 /// Moments, their quotient, decay and the difference as single operators in fp32: 18 of them, 8 bytes with one operand, 12 with two.
 constexpr double kComposedKernels = 18, kComposedBytes = 180;
