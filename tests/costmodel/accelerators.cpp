@@ -2,7 +2,6 @@
 
 #include "costmodel/accelerator.hpp"
 #include "costmodel/matmul_tiles.hpp"
-#include "costmodel/power.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/devices.hpp"
 #include "tests/catch.hpp"
@@ -53,6 +52,60 @@ TEST_CASE("a row takes the longer of arithmetic and traffic, and a gap per launc
   CHECK(sum.launches == Approx(7));
 }
 
+TEST_CASE("slow arithmetic needs the operands of a small tile less often") {
+  // 64 products of 32 x 32 x 128 on 32 multiprocessors fill two waves of the tile 32 x 32, whose penalty of 3.6 becomes 1 + 2.6/4. A tile
+  // of twice the size takes as many waves of twice the work at 1 + 1.4/4, which is more.
+  const double waves = 2.0 * 32 * 2 * 32 * 32 * (128 + 12);
+  CHECK(quantised_flops({32, 32, 128, 64}, 32, 12, 0.25) == Approx(1.65 * waves));
+  // At the full penalty the larger tile is as good as any: 2 * 2.4 > 3.6.
+  CHECK(quantised_flops({32, 32, 128, 64}, 32, 12) == Approx(3.6 * waves));
+}
+
+TEST_CASE("a host goes on while kernels wait, and the device waits where its queue is dry") {
+  // Ten kernels of 5 us that take the host 2 us each: the first starts at 2, then none waits: 2 + 50.
+  const LaunchQueue busy = LaunchQueue{2, 5, 7}.repeated(10);
+  CHECK(busy.host == Approx(20));
+  CHECK(busy.device == Approx(50));
+  CHECK(busy.both == Approx(52));
+  // Ten of 1 us: every one waits for the host, the last is issued at 20 and takes 1.
+  const LaunchQueue dry = LaunchQueue{2, 1, 3}.repeated(10);
+  CHECK(dry.both == Approx(21));
+  // Long ones first: the host is done with the short ones (at 40) before the device has come to them: 52 + 10.
+  CHECK(busy.then(dry).both == Approx(62));
+  // Short ones first: they end at 21, the host issues the first long one at 22, the device runs 50 from there.
+  CHECK(dry.then(busy).both == Approx(72));
+  CHECK(LaunchQueue{2, 5, 7}.repeated(0.5).both == Approx(3.5));
+}
+
+TEST_CASE("rows are queued in their order") {
+  RateTable rates;
+  rates.flops_per_second.fill(1e12);
+  rates.bytes_per_second.fill(1e9);
+  rates.gap = 1e-3;
+  rates.host = 2e-3;
+  // Device: 8 ms of traffic and two gaps in two kernels of 5 ms each; then 3 kernels of a gap alone and 0 bytes, 1 ms each.
+  const auto sum = times_of({{RateKind::Elementwise, 0, 8e6, 1, 2}, {RateKind::Elementwise, 0, 0, 3, 1}}, rates);
+  CHECK(sum.all == Approx(0.013));
+  CHECK(sum.queue.host == Approx(0.010));
+  // The first starts at 2, the second ends at 12; the host is done at 10, so nothing waits: 12 + 3.
+  CHECK(sum.queue.both == Approx(0.015));
+}
+
+TEST_CASE("large products run at the clock that the board's power leaves") {
+  const auto& c = published_constants().values;
+  const auto& megatron = *find_framework("megatron");
+  const auto rate = [&](const char* name) {
+    const auto d = platforms::load_device(name);
+    return rates_of(d, precision_of(d, "fp16"), {megatron, false}, c).flops_per_second[0] / d.peak("f16")->value();
+  };
+  // A slot of 250 W against a module of 400 W, a board of 70 W against larger ones of its generation.
+  CHECK(rate("A100-PCIE-40GB") < 0.95 * rate("A100-SXM4-40GB"));
+  CHECK(rate("T4-16GB") < 0.7 * rate("Quadro-RTX-6000-24GB"));
+  CHECK(rate("V100-SXM3-32GB-H") > 1.1 * rate("V100-SXM2-32GB"));
+  // T4: 24 of 65 TFLOP/s in NVIDIA's forum.
+  CHECK(rate("T4-16GB") == Approx(24.0 / 65).epsilon(0.2));
+}
+
 TEST_CASE("a convolution hides neither arithmetic nor traffic fully") {
   RateTable rates;
   rates.flops_per_second.fill(1e9);
@@ -73,30 +126,6 @@ TEST_CASE("precisions fall back to what a device has") {
   CHECK(precision_of(p100, "fp16").arithmetic == Arithmetic::F32);
   CHECK(precision_of(p100, "fp16").element_bytes == 2);
   CHECK(precision_of(p100, "fp16").peak == Approx(10.6e12));
-}
-
-TEST_CASE("power follows what a device does, and a limit slows its clock") {
-  auto device = platforms::load_device("A100-SXM4-80GB");
-  device.idle_power = Watts(50);
-  device.busy_power = Watts(400);
-  Constants c = published_constants().values;
-  c.set(Coefficient::PowerBase, 0.4);
-  c.set(Coefficient::PowerMatrix, 0.6);
-  c.set(Coefficient::PowerMemory, 0.4);
-  c.set(Coefficient::ClockFloor, 0.5);
-  // 50 + 350 * (0.4 + 0.6*0.5 + 0.4*0.25) = 50 + 350*0.8 = 330 W.
-  CHECK(device_power(device, {0.5, 0.25}, 0, c).watts == Approx(330));
-  CHECK(device_power(device, {0.5, 0.25}, 0, c).slowdown == Approx(1));
-  // 225 W leave (225-50)/(330-50) = 0.625 of the dynamic power: the clock falls to its cube root, 0.855.
-  const auto limited = device_power(device, {0.5, 0.25}, 225, c);
-  CHECK(limited.watts == Approx(225));
-  CHECK(limited.slowdown == Approx(1 / 0.8549879733));
-}
-
-TEST_CASE("a node draws its devices and the rest") {
-  Constants c = published_constants().values;
-  c.set(Coefficient::HostPower8, 1600);
-  CHECK(node_power(300, 4, c) == Approx(4 * 300 + 1600 * 4 / 8.0));
 }
 
 }  // namespace

@@ -145,6 +145,7 @@ TEST_CASE("experts that are spread over ranks do as much work as before, on othe
 TEST_CASE("gradients of several micro-batches are added up, unless the product does it") {
   const auto platform = platforms::load("dgx-a100");
   auto profile = *costmodel::find_framework("pytorch-examples");
+  profile.launch = costmodel::LaunchMode::Captured;  // a host that is slower than so small a model would hide the sums
   const auto graph = graph::zoo::build("zoo:gpt?layers=4&hidden=256&heads=4&seq=64&vocab=1000&batch=1");
   ParallelPlan plan;
   plan.micro_batches = plan.global_batch = 8;
@@ -157,6 +158,50 @@ TEST_CASE("gradients of several micro-batches are added up, unless the product d
   const double expected =
       8 * (4 + 4 + 2) * parameters_of_rank(rows, plan) / costmodel::memory_rate(platform.nodes.front().device, constants);
   CHECK(apart - fused == Approx(expected));
+}
+
+TEST_CASE("autocast turns layer norms to fp32 and back, which fused norms in 16 bits do not need") {
+  const auto platform = platforms::load("dgx-a100");
+  auto profile = *costmodel::find_framework("pytorch");
+  const auto graph = graph::zoo::build("zoo:vit?layers=2&hidden=64&heads=2&image=32&patch=8&classes=10&batch=2");
+  const auto forward = [&](const char* precision) {
+    double sum = 0;
+    for (const auto& part : lower_to_rows(graph, job_of(platform, profile, precision, {})).parts)
+      sum += bytes_of(part.forward) * part.span.repeats;
+    return sum;
+  };
+  REQUIRE(profile.casts_norms);
+  const double amp = forward("amp"), pure = forward("fp16");
+  profile.casts_norms = false;
+  const double without = forward("amp");
+  CHECK(without == Approx(pure));
+  int norms = 0;
+  double size = 0;
+  for (const auto& node : graph.nodes())
+    if (node.phase == graph::Phase::Forward && graph::schema(node).name == "LayerNormalization") {
+      ++norms;
+      size = static_cast<double>(graph::element_count(graph[node.outputs[0]].type.shape)) * 2;
+    }
+  REQUIRE(norms == 5);  // two a layer and the last
+  // 10 passes instead of 2.
+  CHECK(amp - without == Approx(norms * 8 * size));
+}
+
+TEST_CASE("an optimizer that is written operator by operator moves more and launches more") {
+  const auto platform = platforms::load("dgx1-v100");
+  auto profile = *costmodel::find_framework("tensorflow1");
+  REQUIRE(profile.composed_optimizer);
+  const auto graph = graph::zoo::build("zoo:bert?layers=2&hidden=64&heads=2&seq=32&vocab=100&batch=2");
+  ParallelPlan plan;
+  const auto update = [&](const char* optimizer) {
+    plan.optimizer = optimizer;
+    const auto job = job_of(platform, profile, "fp32", plan);
+    return compose(lower_to_rows(graph, job), job, costmodel::Network(platform), costmodel::published_constants().values).optimizer;
+  };
+  const double composed = update("adam"), momentum = update("sgd");
+  profile.composed_optimizer = false;
+  CHECK(composed > 10 * update("adam"));
+  CHECK(update("sgd") == Approx(momentum));  // one kernel a parameter everywhere
 }
 
 }  // namespace
