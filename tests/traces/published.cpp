@@ -108,6 +108,11 @@ TEST_CASE("the form of a device is found by its power, and a near name is not ta
   CHECK(of("MI300X", 750).device == "MI300X-192GB");
 }
 
+TEST_CASE("digits that meet make no other device") {
+  const auto v = judged(record(R"("hardware": {"gpu": "MI50", "count": 8})", R"({"dp": 8, "global_batch": 64})"));
+  CHECK(v.refused.find("hardware.gpu") != std::string::npos);
+}
+
 TEST_CASE("what runs on Gaudi is its own software, whatever it is a port of") {
   const auto v = judged(record(R"("hardware": {"gpu": "Gaudi2", "count": 8})",
                                R"({"dp": 8, "global_batch": 8, "framework": "Megatron-DeepSpeed, HabanaAI"})"));

@@ -20,10 +20,21 @@ constexpr double kGiga = 1e9, kTera = 1e12;
 constexpr double kLeastNvlink = 32e9;  // slower links between devices are PCI Express
 constexpr double kPcieShare = 0.78;    // of a slot that copies between cards reach
 
+bool near_memory(const Device& d, double gibibytes) {
+  constexpr double kGibi = 1024.0 * 1024.0 * 1024.0, kNear = 0.15;
+  return std::fabs(d.memory.value.value() / (gibibytes * kGibi) - 1) < kNear;
+}
+
+struct UsualForm {
+  const char* words;
+  int gigabytes;
+};
+constexpr UsualForm kUsualForms[] = {{"sxm2 ", 16}, {"sxm4 ", 80}, {"sxm5 ", 80}, {"", 16},
+                                     {"", 32},      {"", 80},      {"pcie ", 16}, {"core ", 16}};
+
 /// The variant of a device that has the memory which the record states.
 const Device* variant_with(const std::string& text, const Device& device, std::optional<double> memory) {
-  constexpr double kGibi = 1024.0 * 1024.0 * 1024.0, kNear = 0.15;
-  const auto has = [&](const Device& d) { return std::fabs(d.memory.value.value() / (*memory * kGibi) - 1) < kNear; };
+  const auto has = [&](const Device& d) { return near_memory(d, *memory); };
   if (!memory || *memory <= 0 || has(device)) return &device;
   const auto* other = platforms::find_device(text + " " + std::to_string(static_cast<int>(std::lround(*memory))) + "gb");
   return other != nullptr && has(*other) ? other : &device;
@@ -48,8 +59,12 @@ std::optional<Device> catalogue_device(const Fields& h) {
   if (found != nullptr) found = variant_with(text, *found, memory);
   if (found == nullptr && memory) found = platforms::find_device(text + " " + std::to_string(static_cast<int>(*memory)) + "gb");
   // "V100" alone: the form that most clusters have.
-  for (const char* form : {" sxm2 16gb", " sxm4 80gb", " sxm5 80gb", " 16gb", " 32gb", " 80gb", " pcie 16gb", " core 16gb"})
-    if (found == nullptr) found = platforms::find_device(text + form);
+  for (const auto& form : kUsualForms) {
+    const auto* other =
+        found == nullptr ? platforms::find_device(text + " " + form.words + std::to_string(form.gigabytes) + "gb") : nullptr;
+    // Digits that meet make other names: "MI50" with "80gb" behind it is no RTX 5080.
+    if (other != nullptr && near_memory(*other, form.gigabytes)) found = other;
+  }
   if (found == nullptr) return std::nullopt;
   return *form_with(text, found, h.number("tdp_W"));
 }
