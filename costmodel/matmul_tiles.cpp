@@ -21,11 +21,11 @@ double waves_of(double tiles, double units) {
   return std::max(0.5, waves < kManyWaves ? std::ceil(2 * waves) / 2 : waves + 0.25);
 }
 
-double best_split(const Tile& tile, double tiles, const MatmulShape& s, double units, double loop_overhead, double penalty) {
+double best_split(const Tile& tile, double tiles, const MatmulShape& s, double units, double loop_overhead) {
   double best = 1e300;
   for (const double split : kSplits) {
     if (split > 1 && (s.k / split < kLeastSplitDepth || tiles >= 2 * units)) break;
-    const double per_tile = 2 * tile.rows * tile.columns * (s.k / split + loop_overhead) * penalty;
+    const double per_tile = 2 * tile.rows * tile.columns * (s.k / split + loop_overhead) * tile.penalty;
     best = std::min(best, waves_of(tiles * split, units) * units * per_tile * (split > 1 ? kSplitCost : 1.0));
   }
   return best;
@@ -39,7 +39,7 @@ double quantised_flops(const MatmulShape& s, int units, double loop_overhead, do
     const double large = std::max(tile.rows, tile.columns), small = std::min(tile.rows, tile.columns);
     if (large > 2 * std::max(s.m, 32.0) && small > 2 * std::max(s.n, 32.0)) continue;
     const double tiles = std::ceil(s.m / tile.rows) * std::ceil(s.n / tile.columns) * s.batch;
-    best = std::min(best, best_split(tile, tiles, s, units, loop_overhead, 1 + reuse_share * (tile.penalty - 1)));
+    best = std::min(best, best_split({tile.rows, tile.columns, 1 + reuse_share * (tile.penalty - 1)}, tiles, s, units, loop_overhead));
   }
   return best;
 }
