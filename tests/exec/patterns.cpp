@@ -155,6 +155,21 @@ TEST_CASE("a recognized LayerNormalization computes and learns what its parts do
   }
 }
 
+TEST_CASE("the variance may be the mean of squares less the square of the mean") {
+  const auto flax = [](bool bounded, bool same) {
+    return [=](Model& m) {
+      const TensorId x = m.parameter("x", {2, 3, 5}), mean = m.mean(x);
+      const TensorId squares = m.mean(m.add("Mul", {x, x})), other = same ? mean : m.mean(m.parameter("z", {2, 3, 5}));
+      const TensorId variance = m.add("Sub", {squares, m.add("Mul", {other, other})});
+      const TensorId kept = bounded ? m.add("Max", {variance, m.number(0)}) : variance;
+      return m.add("Div", {m.add("Sub", {x, mean}), m.add("Sqrt", {m.add("Add", {kept, m.number(1e-3)})})});
+    };
+  };
+  CHECK(has_node(check_equal("LayerNormalization", flax(true, true)), "LayerNormalization"));
+  check_equal("LayerNormalization", flax(false, true));
+  CHECK(counted(flax(false, false)).empty());  // the square of another mean
+}
+
 TEST_CASE("a recognized RMSNormalization computes and learns what its parts do") {
   const auto fused = check_equal("RMSNormalization", [](Model& m) {
     const TensorId x = m.parameter("x", {2, 3, 5});
