@@ -26,6 +26,10 @@ NodeImport::NodeImport(Importer& importer, const onnx::NodeProto& node, std::int
 
 const std::string& NodeImport::op() const { return node_.op_type(); }
 bool NodeImport::training() const { return importer_.options_.training_form; }
+
+bool NodeImport::traced() const {
+  return importer_.file_.model.producer_name() == "pytorch" && importer_.declarations_.parameters().empty();
+}
 graph::GraphBuilder& NodeImport::builder() const { return importer_.builder_; }
 void NodeImport::warn(const std::string& sentence) const { importer_.warn(described(node_) + ": " + sentence); }
 void NodeImport::fail(const std::string& what) const { throw BadInput(described(node_), what); }

@@ -42,6 +42,8 @@ class NodeImport {
   [[nodiscard]] std::int64_t version() const { return version_; }  ///< of the opset that its domain imports
   /// Training form is wanted (ImportOptions).
   [[nodiscard]] bool training() const;
+  /// Whether PyTorch's older exporter wrote the file: it keeps no notes of what the model did.
+  [[nodiscard]] bool traced() const;
 
   // Operands. An optional operand may be missing or have an empty name.
   [[nodiscard]] std::size_t input_count() const { return inputs_.size(); }

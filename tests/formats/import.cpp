@@ -365,6 +365,25 @@ TEST_CASE("a branch with a known condition, a function and a sequence disappear"
   CHECK(std::count(names.begin(), names.end(), "Add") == 1);
 }
 
+TEST_CASE("a straight-through estimator of an exporter that forgets what was detached", "[import]") {
+  const auto with_producer = [](const std::string& producer) {
+    ModelBuilder model;
+    model.input("x", {"2", "3"}).floats("weight", {3}, {1, 2, 3}).output("y");
+    model.node("Mul", {"x", "weight"}, {"h"});
+    model.node("Round", {"h"}, {"r"});
+    model.node("Sub", {"r", "h"}, {"d"});
+    model.node("Add", {"h", "d"}, {"y"});
+    model.model().set_producer_name(producer);
+    return model.import().graph;
+  };
+  const auto count = [](const graph::Graph& graph) {
+    return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                         [](const graph::Node& n) { return graph::schema(n).name == "StopGradient"; });
+  };
+  CHECK(count(with_producer("pytorch")) == 1);
+  CHECK(count(with_producer("another")) == 0);  // what a file says is what it means
+}
+
 TEST_CASE("outputs keep their names even when they alias something", "[import]") {
   ModelBuilder model;
   model.input("x", {"2"}).output("y").output("z");

@@ -42,8 +42,23 @@ void less(NodeImport& n) {
   n.set(0, n.emit("Greater", {kept, n.scalar(0, type)}));
 }
 
+/// Whether operand i is f - x, x being the other one: x + (f - x) is f, and is written for its gradient alone (the straight-through
+/// estimator of Bengio et al., arXiv 1308.3432), the difference being detached.
+bool is_detached_difference(const NodeImport& n, std::size_t i) {
+  const TensorId difference = n.input(i), x = n.input(1 - i);
+  const graph::NodeId producer = n.builder()[difference].producer;
+  if (producer == graph::NodeId::None || n.builder()[x].type != n.builder()[difference].type) return false;
+  const graph::Node node = n.builder()[producer];
+  return graph::schema(node).name == "Sub" && node.inputs[1] == x;
+}
+
 /// torch writes Add(scores, truth values) for attention with a boolean mask: true stands for 0, false for minus infinity.
 void add(NodeImport& n) {
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    if (!n.training() || !n.traced() || !is_float(n.type(0).dtype) || !is_detached_difference(n, i)) continue;
+    n.warn("adds to a tensor what another is more than it: taken for a straight-through estimator, whose difference has no gradient");
+    return n.set(0, n.emit("Add", {n.input(1 - i), n.emit("StopGradient", {n.input(i)})}));
+  }
   if (n.type(1).dtype != DType::Bool || !is_float(n.type(0).dtype)) return binary(n);
   n.warn("adds truth values to numbers, which ONNX does not allow; they are taken for an attention mask");
   const DType type = n.type(0).dtype;
