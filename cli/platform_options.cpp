@@ -42,7 +42,8 @@ void PlatformOptions::add_without_platform_to(CLI::App& app) {
 }
 
 JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o)
-    : training_(load_training(model, warnings_)), platform_(load_platform(o)) {
+    : training_(load_training(model, warnings_, o.framework == "rehearse" ? Purpose::Predict : Purpose::PredictOthers)),
+      platform_(load_platform(o)) {
   dims_ = std::make_shared<const graph::LogicalDims>(training_.graph);
   const auto& device = platforms::device_of(platform_, 0);
   backend_ = backend_for(device);

@@ -96,9 +96,16 @@ Estimate CostModel::fitted(const KernelCase& k, const FamilyFit& f) const {
   return {Seconds(seconds), efficiency(k.family).mechanism, f.log_error, Evidence::Fitted};
 }
 
+FlopsPerSecond CostModel::peak_of(DType dtype) const {
+  const bool stays_wide = dtype == DType::F32 && (peak_key_ == "f16" || peak_key_ == "bf16" || peak_key_ == "fp8");
+  const auto f32 = device_.peak("f32");
+  const auto peak = stays_wide && f32 ? f32 : device_.peak(peak_key_);
+  return peak.value_or(f32.value_or(FlopsPerSecond(1e9)));
+}
+
 Estimate CostModel::roofline(const KernelCase& k) const {
   const auto& e = efficiency(k.family);
-  const auto peak = device_.peak(peak_key_).value_or(device_.peak("f32").value_or(FlopsPerSecond(1e9)));
+  const auto peak = peak_of(k.dtype);
   // A CPU device's figures are of one core; a rank with several threads has several.
   const double lanes = device_.kind == platforms::DeviceKind::Cpu ? std::max(1, k.threads) : 1;
   const bool matrix = k.family == graph::CostFamily::Convolution || k.family == graph::CostFamily::MatMul;

@@ -47,6 +47,8 @@ class CostModel {
   [[nodiscard]] Estimate exact(const Sample&) const;
   [[nodiscard]] Estimate fitted(const KernelCase&, const FamilyFit&) const;
   [[nodiscard]] Estimate roofline(const KernelCase&) const;
+  /// Of products of this type: those that stay in f32 in a run of 16 bits have the peak of f32.
+  [[nodiscard]] FlopsPerSecond peak_of(DType) const;
   [[nodiscard]] Estimate corrected(const KernelCase&, Estimate) const;
   [[nodiscard]] const Correction* correction(const std::string& scope, int threads) const;
 
