@@ -81,6 +81,10 @@ graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
 
 void ModelOptions::add_reference_to(CLI::App& app) {
   app.add_option("MODEL", model, "an ONNX file, or zoo:NAME?key=value&...")->required();
+  add_sizes_to(app);
+}
+
+void ModelOptions::add_sizes_to(CLI::App& app) {
   app.add_option("--batch", batch, "global samples of one optimizer step");
   app.add_option("--bind", binds, "NAME=VALUE of another symbol of the model")->take_all();
 }

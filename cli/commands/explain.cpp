@@ -147,7 +147,7 @@ Action add_explain(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("PLAN", o->plan, "compact text or a plan file")->required();
   app.add_option("--model", o->model.model, "the model, when the plan does not name it");
-  app.add_option("--batch", o->model.batch);
+  o->model.add_sizes_to(app);
   o->model.add_training_to(app);
   app.add_option("--platform", o->platform.platform, "a platform file or name")->required();
   app.add_option("--nodes", o->platform.nodes);

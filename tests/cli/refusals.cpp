@@ -25,6 +25,7 @@ TEST_CASE("values that mean nothing are refused by name") {
                                                 {"estimate GPT --seed -1", 2, "seed"},
                                                 {"estimate GPT --bind seq=8", 1, "names no sizes"},
                                                 {"estimate GPT --bind seq", 1, "NAME=VALUE"},
+                                                {"explain dp=2 --model GPT --bind seq=8", 1, "names no sizes"},
                                                 {"estimate GPT --bind seq=many", 1, "whole number"},
                                                 {"estimate 'zoo:gpt?layers=1&layers=2'", 1, "given twice"},
                                                 {"search GPT --budget 10parsecs", 1, "30s"},
