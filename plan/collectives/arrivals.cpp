@@ -73,9 +73,9 @@ bool arrive_by_turns(std::span<const CollectiveStep> together) {
 BesideVector beside_vector(std::span<const CollectiveStep> steps, std::int64_t count, const SegmentSize& size) {
   BesideVector most;
   const auto element = static_cast<std::int64_t>(size.element_bytes);
-  for (const auto& s : steps)
-    most.scratch =
-        std::max({most.scratch, element * (s.send_first + s.send_count - count), element * (s.receive_first + s.receive_count - count)});
+  std::int64_t behind = 0;  // in elements: a vector of any length counts as the longest there is
+  for (const auto& s : steps) behind = std::max({behind, s.send_first + s.send_count - count, s.receive_first + s.receive_count - count});
+  most.scratch = element * behind;
   while (!steps.empty()) {
     const auto now = together(steps);
     std::int64_t arriving = 0, piece = 0;

@@ -1,6 +1,8 @@
 // What collectives need beside their vectors, by hand, and as a role's buffer.
 #include "plan/collectives/arrivals.hpp"
 
+#include <limits>
+
 #include "plan/collectives/exchange.hpp"
 #include "tests/catch.hpp"
 
@@ -26,6 +28,11 @@ TEST_CASE("parts of a sum arrive in at most eight pieces at a time") {
   CHECK(needed(CollectiveKind::AllGather, "ring", {0, 2, 4'000'000}).arrivals == 0);
   // Units of 1,000 floats: the same bytes.
   CHECK(needed(CollectiveKind::ReduceScatter, "ring", {0, 2, 1'000'000, 1'000}).arrivals == 2'000'000);
+}
+
+TEST_CASE("nothing lies behind a vector of which only the parts are known") {
+  constexpr auto kAnyLength = std::numeric_limits<std::int64_t>::max();
+  CHECK(beside_vector(std::vector<CollectiveStep>{{1, 0, 1, 1, 1, 1}}, kAnyLength, {sizeof(float)}).scratch == 0);
 }
 
 TEST_CASE("what several send at a time has a place each, and scratch counts") {
