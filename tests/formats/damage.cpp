@@ -96,7 +96,7 @@ TEST_CASE("rows that were looked up several times are one row of a weight") {
   const ImportedModel model = m.import();
   REQUIRE(is_parameter(model, "table"));
   CHECK(tensor_of(model, "table").type.shape == graph::Shape{3, 2});
-  const auto& values = tensor_of(model, "table");
+  const auto values = tensor_of(model, "table");
   CHECK(graph::read_reals(values.contents, values.type.shape, 0, 0) == std::vector<double>{1, 5, 2, 6, 3, 7});
 }
 
