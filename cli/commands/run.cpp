@@ -36,9 +36,10 @@ struct Options {
 /// One line a step; a line is written whole, so that an interrupted run leaves what was finished.
 class Metrics {
  public:
-  Metrics(const std::string& path, bool f64) : path_(path), f64_(f64) {
+  /// A training that goes on adds to its file; another one begins it again.
+  Metrics(const std::string& path, bool f64, bool goes_on) : path_(path), f64_(f64) {
     if (path.empty()) return;
-    file_.open(path, std::ios::app);
+    file_.open(path, goes_on ? std::ios::app : std::ios::trunc);
     if (!file_) throw BadInput("--metrics " + path, "cannot be written");
   }
   void add(const exec::StepReport& r) {
@@ -226,7 +227,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const auto data = data_of(o, training);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
-  Metrics metrics(world.rank() == 0 ? o.metrics : "", program.dtype == DType::F64);
+  Metrics metrics(world.rank() == 0 ? o.metrics : "", program.dtype == DType::F64, !o.resume.empty());
   exec::TrainerOptions options;
   options.steps = steps_of(o, *data, training.batch);
   options.seed = o.model.seed;

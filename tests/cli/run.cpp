@@ -74,6 +74,21 @@ TEST_CASE("a rank killed in the middle ends the others, who name it") {
   CHECK_THAT(ended.err, contains("rank 1"));
 }
 
+TEST_CASE("metrics begin again with a training, and go on with one that is resumed") {
+  const TemporaryFolder folder;
+  const std::string metrics = folder / "m.jsonl", checkpoint = folder / "c";
+  const std::string run = std::string("run ") + kGpt + " --batch 4 --steps 2 --format json --metrics " + metrics;
+  const auto lines = [&] {
+    const auto text = text_of(metrics);
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  static_cast<void>(result_of(rehearse(run)));
+  static_cast<void>(result_of(rehearse(run + " --checkpoint " + checkpoint)));
+  CHECK(lines() == 2);
+  static_cast<void>(result_of(rehearse(run + " --resume " + checkpoint)));
+  CHECK(lines() == 4);
+}
+
 TEST_CASE("metrics have a line a step and the result's losses") {
   const TemporaryFolder folder;
   const auto ended =
