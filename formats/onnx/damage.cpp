@@ -13,7 +13,6 @@ namespace rehearsal::formats {
 namespace {
 
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
-constexpr std::string_view kClassesKey = "pkg.torch.onnx.class_hierarchy";
 
 /// The entries of a list that a node has under `key`.
 std::vector<std::string> entries_under(const onnx::NodeProto& node, std::string_view key) {
@@ -140,18 +139,6 @@ std::string module_path(const onnx::NodeProto& node) {
   // "['', 'model', 'model.layers.0', 'linear_3']": the module is the last but one
   const std::vector<std::string> scopes = entries_under(node, kScopesKey);
   return scopes.size() < 2 ? "" : scopes[scopes.size() - 2];
-}
-
-std::string source_function(const onnx::NodeProto& node) {
-  // "['net.Model', 'torch.nn.modules.linear.Linear', 'aten.linear.default']"
-  const std::vector<std::string> classes = entries_under(node, kClassesKey);
-  return classes.empty() ? "" : classes.back();
-}
-
-void set_source_function(onnx::NodeProto& node, std::string_view function) {
-  auto& entry = *node.add_metadata_props();
-  entry.set_key(std::string(kClassesKey));
-  entry.set_value("['" + std::string(function) + "']");
 }
 
 bool is_bias_operand(const onnx::NodeProto& node, int i) {

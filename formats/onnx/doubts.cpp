@@ -5,7 +5,9 @@
 #include <set>
 
 #include "base/join.hpp"
+#include "formats/onnx/notes.hpp"
 #include "formats/onnx/positions.hpp"
+#include "graph/op_schema.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -60,6 +62,55 @@ std::vector<std::string> sinusoidal_parameters(const graph::Graph& graph) {
   return names;
 }
 
+/// What stands for weights in an embedding, and holds zeros in one row only of the first and the last: as padding rows do, which take no
+/// gradient in PyTorch.
+std::vector<std::string> padded_tables(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  for (const graph::Node& node : graph.nodes()) {
+    if (graph::schema(node.op).name != "Gather" || node.attributes.has("padding") || node.attributes.integer("axis", 0) != 0) continue;
+    const graph::Tensor& table = graph[node.inputs[0]];
+    if (table.role != graph::Role::Parameter || std::find(names.begin(), names.end(), table.name) != names.end()) continue;
+    if (has_padding_row(table.type, table.contents)) names.push_back(table.name);
+  }
+  return names;
+}
+
+/// Results that weights reach, of nodes of which `is_meant`: what a gradient flows through.
+template <class Predicate>
+std::vector<std::string> reached_by_weights(const onnx::GraphProto& file, const graph::Graph& graph, Predicate is_meant) {
+  std::set<std::string, std::less<>> reached;
+  for (const graph::Tensor& tensor : graph.tensors())
+    if (tensor.role == graph::Role::Parameter) reached.insert(tensor.name);
+  std::vector<std::string> names;
+  for (const auto& node : file.node()) {
+    if (std::none_of(node.input().begin(), node.input().end(), [&](const std::string& name) { return reached.contains(name); })) continue;
+    for (const std::string& name : node.output()) {
+      const auto t = graph.find(name);
+      const bool computed = t == graph::TensorId::None || is_float(graph[t].type.dtype);
+      if (computed && !name.empty()) reached.insert(name);
+      if (computed && is_meant(node)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+/// What torch.export notes of the places where a model changes its gradients, without saying how.
+std::vector<std::string> lost_gradient_rules(const onnx::GraphProto& file, const graph::Graph& graph) {
+  std::vector<std::string> doubts;
+  const auto blocks = reached_by_weights(file, graph, stands_in_block);
+  if (!blocks.empty())
+    doubts.push_back(std::to_string(blocks.size()) + " results (" + some_of(blocks) +
+                     ") were computed in a block of torch.no_grad() or torch.autocast, which the file does not tell apart; gradients flow "
+                     "through them: where the model has no_grad, use .detach() on the block's results and export again");
+  const auto own = reached_by_weights(file, graph, stands_in_own_function);
+  if (!own.empty())
+    doubts.push_back(
+        std::to_string(own.size()) + " results (" + some_of(own) +
+        ") were computed by a torch.autograd.Function of the model, whose backward is not in the file; the gradient is that of "
+        "what it computes: write x + (f(x) - x).detach() for a straight-through estimator and export again");
+  return doubts;
+}
+
 }  // namespace
 
 std::vector<std::string> doubts_about(const ModelFile& file, const Declarations& declarations, const graph::Graph& graph) {
@@ -85,7 +136,14 @@ std::vector<std::string> doubts_about(const ModelFile& file, const Declarations&
       doubts.push_back(std::to_string(names.size()) + " stored tensors (" + some_of(names) +
                        ") are trained, though they may be buffers of the model, which this exporter does not tell apart; if they are, use "
                        "--freeze, or export with dynamo=True, optimize=False");
+    const auto padded = padded_tables(graph);
+    if (!padded.empty())
+      doubts.push_back(
+          std::to_string(padded.size()) + " tables (" + some_of(padded) +
+          ") have one row of zeros, as embeddings with padding_idx have; this exporter does not record it, and the row is trained "
+          "here: export with dynamo=True, optimize=False, if the model has a padding_idx");
   }
+  for (auto& doubt : lost_gradient_rules(file.model.graph(), graph)) doubts.push_back(std::move(doubt));
   return doubts;
 }
 

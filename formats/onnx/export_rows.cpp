@@ -25,6 +25,13 @@ void same(NodeExport& n) {
           "largest", "sorted",    "reduction"});
 }
 
+/// A row that takes no gradient is told as torch.onnx tells it.
+void gather(NodeExport& n) {
+  same(n);
+  const std::int64_t padding = n.attributes().integer("padding", -1);
+  if (padding >= 0) n.set_source_call("aten.embedding.default", {"%" + n.input(0), "%" + n.input(1), std::to_string(padding)});
+}
+
 /// The format has no such operator: the copy says where it comes from, as torch.onnx writes it.
 void stop_gradient(NodeExport& n) { n.add("Identity", {n.input(0)}, {n.output()}).set_source_function("aten.detach.default"); }
 
@@ -330,7 +337,7 @@ constexpr ExportRow kRows[] = {
     {"LogSoftmax", same},
     {"Concat", same},
     {"Transpose", same},
-    {"Gather", same},
+    {"Gather", gather},
     {"GatherElements", same},
     {"GatherND", same},
     {"ScatterND", same},

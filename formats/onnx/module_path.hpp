@@ -10,9 +10,6 @@ namespace rehearsal::formats {
 
 /// "model.layers.0.mlp" for a node of torch.onnx's newer exporter, from its metadata; empty when there is none.
 [[nodiscard]] std::string module_path(const onnx::NodeProto& node);
-/// "aten.clone.default" for a node of that exporter: the framework's function it stands for; empty when there is no word of it.
-[[nodiscard]] std::string source_function(const onnx::NodeProto& node);
-void set_source_function(onnx::NodeProto& node, std::string_view function);
 /// Whether operand i is added rather than multiplied: where a layer has its bias.
 [[nodiscard]] bool is_bias_operand(const onnx::NodeProto& node, int i);
 [[nodiscard]] bool is_bias_name(const std::string& leaf);

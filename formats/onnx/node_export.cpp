@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "formats/onnx/module_path.hpp"
+#include "formats/onnx/notes.hpp"
 
 namespace rehearsal::formats {
 
@@ -46,6 +46,11 @@ onnx::AttributeProto& NodeExport::attribute(std::string_view key, onnx::Attribut
 
 NodeExport& NodeExport::set_source_function(std::string_view target) {
   rehearsal::formats::set_source_function(*last_, target);
+  return *this;
+}
+
+NodeExport& NodeExport::set_source_call(std::string_view target, const std::vector<std::string>& arguments) {
+  rehearsal::formats::set_source_call(*last_, target, arguments);
   return *this;
 }
 

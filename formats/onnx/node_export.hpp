@@ -52,8 +52,9 @@ class NodeExport {
   NodeExport& set(std::string_view key, double value);
   NodeExport& set(std::string_view key, const std::string& value);
   NodeExport& set(std::string_view key, const std::vector<std::int64_t>& values);
-  /// The framework's function that the operator just added stands for (module_path.hpp), where its name does not tell.
+  /// The framework's function that the operator just added stands for (notes.hpp), where its name does not tell.
   NodeExport& set_source_function(std::string_view target);
+  NodeExport& set_source_call(std::string_view target, const std::vector<std::string>& arguments);
   /// Copies attributes of the graph's node that are there, under the same names.
   NodeExport& copy(std::initializer_list<std::string_view> keys);
   /// A small constant as initializer; returns its name.

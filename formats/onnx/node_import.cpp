@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "formats/onnx/importer.hpp"
-#include "formats/onnx/module_path.hpp"
+#include "formats/onnx/notes.hpp"
 
 namespace rehearsal::formats {
 
@@ -182,6 +182,7 @@ TensorId NodeImport::constant(graph::Value value) {
 TensorId NodeImport::reshape(TensorId t, graph::Shape shape) { return emit("Reshape", {t}, {{"shape", std::move(shape)}}); }
 
 bool NodeImport::stands_for(std::string_view target) const { return source_function(node_).starts_with(target); }
+std::vector<std::string> NodeImport::source_arguments() const { return formats::source_arguments(node_); }
 
 /// torch.export merges without Identity, and lists what it merged; TorchScript gives the results of operators names of their own.
 bool NodeImport::is_separate(std::size_t output) const {

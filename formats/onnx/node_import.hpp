@@ -107,6 +107,8 @@ class NodeImport {
   graph::TensorId reshape(graph::TensorId t, graph::Shape shape);
   /// Whether the exporter's notes say that this node came from the framework's function `target` (a prefix: "aten.detach.").
   [[nodiscard]] bool stands_for(std::string_view target) const;
+  /// What that function was called with, as the exporter wrote it ("%x", "2", "True"); empty when it did not.
+  [[nodiscard]] std::vector<std::string> source_arguments() const;
   /// Whether result `output`, a copy of a stored tensor, is a tensor that was merged with it rather than a copy that the model makes.
   [[nodiscard]] bool is_separate(std::size_t output) const;
   /// A stored tensor of the file with another identity: same type and contents, named after result `output`.

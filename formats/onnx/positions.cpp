@@ -34,6 +34,23 @@ bool is_wave(const std::vector<double>& values, std::int64_t rows, std::int64_t 
   return true;
 }
 
+/// The values of one row of a matrix that a file or memory holds; none for what is made up.
+std::vector<double> row_of(const graph::TensorType& type, const graph::Contents& contents, std::int64_t row) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(type.shape[1]) * size_of(contents.stored);
+  const std::uint64_t offset = static_cast<std::uint64_t>(row) * bytes, all = static_cast<std::uint64_t>(type.shape[0]) * bytes;
+  graph::Contents part = contents;
+  if (auto* region = std::get_if<graph::FileRegion>(&part.source); region && region->bytes == all) {
+    region->offset += offset;
+    region->bytes = bytes;
+  } else if (const auto* held = std::get_if<graph::InlineBytes>(&contents.source); held && held->data->size() == all) {
+    const auto from = held->data->begin() + static_cast<std::ptrdiff_t>(offset);
+    part.source = graph::InlineBytes{std::make_shared<std::vector<std::byte>>(from, from + static_cast<std::ptrdiff_t>(bytes))};
+  } else {
+    return {};
+  }
+  return graph::read_reals(part, {type.shape[1]}, 0, 0);
+}
+
 }  // namespace
 
 bool is_rotary_frequencies(const graph::TensorType& type, const graph::Contents& contents) {
@@ -60,6 +77,19 @@ bool is_sinusoidal_table(const graph::TensorType& type, const graph::Contents& c
     moving += moves(column);
   }
   return 2 * moving >= columns;  // not a table of zeros and ones
+}
+
+bool has_padding_row(const graph::TensorType& type, const graph::Contents& contents) {
+  static constexpr std::int64_t kFirstRows = 4;  // padding_idx is 0 or 1 nearly always, or the last
+  if (type.shape.size() != 2 || type.shape[0] < 3 || type.shape[1] < 2 || !contents.known() || !is_float(type.dtype)) return false;
+  std::int64_t zeros = 0;
+  const auto look_at = [&](std::int64_t row) {
+    const auto values = row_of(type, contents, row);
+    zeros += !values.empty() && std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
+  };
+  for (std::int64_t row = 0; row < std::min(kFirstRows, type.shape[0] - 1); ++row) look_at(row);
+  look_at(type.shape[0] - 1);
+  return zeros == 1;
 }
 
 }  // namespace rehearsal::formats

@@ -27,7 +27,7 @@ Shape gathered_shape(const Shape& data, const Shape& indices, std::size_t axis) 
   return shape;
 }
 
-// Gather(data, indices) along the attribute axis
+// Gather(data, indices) along the attribute axis; with axis 0, the row of the attribute padding takes no gradient
 
 std::vector<TensorType> infer_gather(const NodeView& node) {
   require_inputs(node, 2, 2);
@@ -69,10 +69,21 @@ SplitRule gather_labels(const NodeView& node) {
 /// Only the rows that are picked are read.
 Work gather_work(const NodeView& node) { return {Flops(0), size_of(node.output()) * 2.0 + size_of(node.input(1))}; }
 
+/// What flows into row `padding` of an embedding is dropped, as torch.nn.Embedding(padding_idx=...) does.
+TensorId without_padding(GradientContext& g, std::int64_t padding) {
+  const TensorType indices = g.type(g.input(1));
+  Shape column = indices.shape;
+  column.resize(column.size() + g.type(g.input(0)).shape.size() - 1, 1);
+  const TensorId padded = g.emit1("Equal", {g.input(1), g.constant(static_cast<double>(padding), indices.dtype)});
+  const TensorId dy = g.gradient_of_output();
+  return g.emit1("Where", {g.emit1("Reshape", {padded}, {{"shape", column}}), g.constant(0, g.type(dy).dtype), dy});
+}
+
 void gather_gradient(GradientContext& g) {
-  Attributes attributes = g.attributes();
-  attributes.set("shape", g.type(g.input(0)).shape);
-  g.set(0, g.emit1("GatherGrad", {g.gradient_of_output(), g.input(1)}, std::move(attributes)));
+  const std::int64_t padding = g.attributes().integer("padding", -1);
+  const TensorId dy = padding < 0 ? g.gradient_of_output() : without_padding(g, padding);
+  const Shape shape = g.type(g.input(0)).shape;
+  g.set(0, g.emit1("GatherGrad", {dy, g.input(1)}, {{"axis", g.attributes().integer("axis", 0)}, {"shape", shape}}));
 }
 
 template <class T>

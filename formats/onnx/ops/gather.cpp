@@ -1,6 +1,7 @@
 // Rows that pick elements by index.
 
 #include <algorithm>
+#include <charconv>
 
 #include "formats/onnx/ops/rows.hpp"
 
@@ -9,7 +10,20 @@ namespace {
 
 using graph::TensorId;
 
-void gather(NodeImport& n) { n.set(0, n.emit("Gather", {n.input(0), n.input(1)}, {{"axis", n.integer("axis", 0)}})); }
+/// What the call of an embedding says about gradients, which the operator does not: a row that takes none, and their scaling.
+graph::Attributes embedding_attributes(const NodeImport& n) {
+  graph::Attributes attributes{{"axis", n.integer("axis", 0)}};
+  if (!n.training() || !n.stands_for("aten.embedding.")) return attributes;
+  const auto arguments = n.source_arguments();  // (weight, indices, padding_idx, scale_grad_by_freq, sparse)
+  std::int64_t padding = -1;
+  if (arguments.size() > 2) std::from_chars(arguments[2].data(), arguments[2].data() + arguments[2].size(), padding);
+  if (padding >= 0) attributes.set("padding", padding);
+  if (arguments.size() > 3 && arguments[3] == "True")
+    n.warn("the model divides the gradient of a row by how often it is picked (scale_grad_by_freq), which is not done here");
+  return attributes;
+}
+
+void gather(NodeImport& n) { n.set(0, n.emit("Gather", {n.input(0), n.input(1)}, embedding_attributes(n))); }
 void gather_elements(NodeImport& n) { n.set(0, n.emit("GatherElements", {n.input(0), n.input(1)}, {{"axis", n.integer("axis", 0)}})); }
 
 /// Batch dimensions are those that the indices do not mention: their coordinates are written in front of the others.
