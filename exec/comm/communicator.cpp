@@ -251,7 +251,7 @@ void Communicator::answer_clock(int peer) {
 
 void Communicator::end_all(const std::string& sentence, ExitStatus status, std::ostream& out) {
   // What one cause does to several ranks is said by the lowest: its end reaches the others while they still sleep here.
-  const long milliseconds = rank_ == 0 ? 0 : std::min(200L + 20L * rank_, 2000L);
+  const long milliseconds = rank_ == 0 ? 0 : std::min(600L + 20L * rank_, 2400L);
   const timespec pause{milliseconds / 1000, milliseconds % 1000 * 1'000'000};
   ::nanosleep(&pause, nullptr);
   const std::string speaker = size() > 1 && rank_ != 0 ? "rank " + std::to_string(rank_) + ": " : "";
