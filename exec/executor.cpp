@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
 #include "exec/block_moves.hpp"
 #include "exec/comm/transfers.hpp"
 #include "exec/local_memory.hpp"
@@ -36,10 +35,9 @@ bool communicates(const Instruction& i) {
   return i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive || i.kind == InstructionKind::Collective;
 }
 
-/// A kernel instruction made ready: kernels and operand types by variant.
+/// An instruction made ready.
 struct Prepared {
   std::vector<std::shared_ptr<Kernel>> kernels;          ///< by variant
-  std::vector<std::vector<graph::TensorType>> types;     ///< by variant: inputs then outputs
   std::vector<std::vector<plan::CollectiveStep>> steps;  ///< of collectives, by variant
   std::vector<int> group;
 };
@@ -93,8 +91,9 @@ class Executor::Impl {
         const auto& i = role_.bodies[b].instructions[n];
         if (i.kind != InstructionKind::Kernel || g_[i.node].phase != graph::Phase::Update || !g_[i.node].attributes.has("lr")) continue;
         auto& p = prepared_[b][n];
-        for (std::size_t v = 0; v < p.kernels.size(); ++v) p.kernels[v] = make_kernel(i, p.types[v]);
+        for (std::size_t v = 0; v < p.kernels.size(); ++v) p.kernels[v] = make_kernel(i, v);
       }
+    backend_.forget();
   }
   [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + transfers_.allocated_bytes(); }
 
@@ -147,44 +146,41 @@ class Executor::Impl {
   // ---- preparation
 
   void prepare() {
+    for (const auto& b : role_.buffers) {
+      auto& types = types_.emplace_back();
+      for (const auto& shape : b.shapes) types.push_back({b.dtype, shape});
+    }
     prepared_.resize(role_.bodies.size());
     for (std::size_t b = 0; b < role_.bodies.size(); ++b) {
       const auto variants = plan::per_micro_batch(role_.bodies[b].kind) ? role_.variant_samples.size() : 1;
       for (const auto& i : role_.bodies[b].instructions) prepared_[b].push_back(prepare_one(i, variants));
     }
+    backend_.forget();
   }
 
   Prepared prepare_one(const Instruction& i, std::size_t variants) {
     Prepared p;
-    for (std::size_t v = 0; v < variants; ++v) {
-      auto& types = p.types.emplace_back();
-      for (auto b : i.inputs) types.push_back(type_of(b, v));
-      for (auto b : i.outputs) types.push_back(type_of(b, v));
-      if (i.kind == InstructionKind::Kernel) p.kernels.push_back(make_kernel(i, types));
-    }
+    if (i.kind == InstructionKind::Kernel)
+      for (std::size_t v = 0; v < variants; ++v) p.kernels.push_back(make_kernel(i, v));
     if (i.kind == InstructionKind::Collective) prepare_collective(i, variants, p);
     return p;
   }
 
-  [[nodiscard]] graph::TensorType type_of(BufferIndex b, std::size_t variant) const {
-    if (b == plan::kNoBuffer) return {};
-    const auto& buffer = role_.buffers[b];
-    return {buffer.dtype, buffer.shapes[std::min(variant, buffer.shapes.size() - 1)]};
+  [[nodiscard]] const graph::TensorType& type_of(BufferIndex b, std::size_t variant) const {
+    return types_[b][std::min(variant, types_[b].size() - 1)];
   }
 
-  std::shared_ptr<Kernel> make_kernel(const Instruction& i, const std::vector<graph::TensorType>& types) {
+  std::shared_ptr<Kernel> make_kernel(const Instruction& i, std::size_t variant) {
     const auto& node = g_[i.node];
+    const auto type = [&](BufferIndex b) { return b == plan::kNoBuffer ? std::nullopt : std::optional(type_of(b, variant)); };
     std::vector<std::optional<graph::TensorType>> inputs, outputs;
-    for (std::size_t n = 0; n < i.inputs.size(); ++n)
-      inputs.push_back(i.inputs[n] == plan::kNoBuffer ? std::nullopt : std::optional(types[n]));
-    for (std::size_t n = 0; n < i.outputs.size(); ++n)
-      outputs.push_back(i.outputs[n] == plan::kNoBuffer ? std::nullopt : std::optional(types[i.inputs.size() + n]));
+    std::transform(i.inputs.begin(), i.inputs.end(), std::back_inserter(inputs), type);
+    std::transform(i.outputs.begin(), i.outputs.end(), std::back_inserter(outputs), type);
     const auto& info = role_.kernels[static_cast<std::size_t>(i.kernel)];
-    const auto stream = Hasher().add(node.name).value();
     auto attributes = plan::attributes_of(role_, i, node);
     if (rate_ != 1) attributes.set("lr", node.attributes.number("lr", 0) * rate_);
     const KernelRequest request{
-        plan::schema_of(role_, i, node), attributes, inputs, outputs, info.input_formats, info.output_formats, stream, options_.threads};
+        plan::schema_of(role_, i, node), attributes, inputs, outputs, info.input_formats, info.output_formats, options_.threads};
     auto kernel = backend_.make(info.implementation, request);
     if (kernel->workspace_bytes() > info.workspace_bytes)
       throw InternalError("kernel " + info.implementation + " of " + node.name + " wants more workspace than the plan gave it");
@@ -291,34 +287,34 @@ class Executor::Impl {
   }
 
   void compute(const Instruction& i, Prepared& p) {
-    const auto v = variant();
-    const auto& types = p.types[std::min<std::size_t>(v, p.types.size() - 1)];
+    const auto from = [&]() -> const graph::TensorType& { return type_of(i.inputs.front(), variant()); };
+    const auto to = [&]() -> const graph::TensorType& { return type_of(i.outputs.back(), variant()); };
     switch (i.kind) {
       case InstructionKind::Kernel:
-        return run_kernel(i, p, types);
+        return run_kernel(i, p);
       case InstructionKind::Reorder:
         return reorder({data(i.inputs[0]), data(i.outputs[0]), role_.buffers[i.inputs[0]].format, role_.buffers[i.outputs[0]].format},
-                       types[0], options_.threads);
+                       from(), options_.threads);
       case InstructionKind::Accumulate:
         if (per_micro_batch_ && micro_batch_ == role_.bodies[slot_.body].first)
-          std::memcpy(data(i.outputs[0]), data(i.inputs[0]), static_cast<std::size_t>(graph::size_of(types[0]).value()));
+          std::memcpy(data(i.outputs[0]), data(i.inputs[0]), static_cast<std::size_t>(graph::size_of(from()).value()));
         else
-          accumulate(data(i.outputs[0]), data(i.inputs[0]), types[0], options_.threads);
+          accumulate(data(i.outputs[0]), data(i.inputs[0]), from(), options_.threads);
         return;
       case InstructionKind::Load:
-        return load(i, types.back());
+        return load(i, to());
       case InstructionKind::Slice:
       case InstructionKind::Pack:
       case InstructionKind::Unpack:
         for (const auto& move : moves_.of(i, per_micro_batch_ ? micro_batch_ : 0))
-          exec::run(move.copy, size_of(types.back().dtype), data(i.inputs[move.input]), data(i.outputs[0]));
+          exec::run(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[0]));
         return;
       case InstructionKind::Mask:
-        return mask(i, types.back());
+        return mask(i, to());
       case InstructionKind::Stash:
       case InstructionKind::Restore:
-        if (const auto dense = copy_stash({types[0], types.back()}, data(i.inputs[0]), data(i.outputs[0])))
-          refuse_dense({g_[i.tensor].name, dense, graph::element_count(types[0].shape), world_.rank(), now_.slot_step}, program_.plan);
+        if (const auto dense = copy_stash({from(), to()}, data(i.inputs[0]), data(i.outputs[0])))
+          refuse_dense({g_[i.tensor].name, dense, graph::element_count(from().shape), world_.rank(), now_.slot_step}, program_.plan);
         return;
       case InstructionKind::Report:
         result_.loss = *static_cast<const double*>(data(i.inputs[0]));
@@ -328,19 +324,19 @@ class Executor::Impl {
     }
   }
 
-  void run_kernel(const Instruction& i, Prepared& p, const std::vector<graph::TensorType>& types) {
+  void run_kernel(const Instruction& i, Prepared& p) {
     inputs_.clear();
     outputs_.clear();
-    for (std::size_t n = 0; n < i.inputs.size(); ++n) inputs_.push_back(view(i.inputs[n], types[n]));
-    for (std::size_t n = 0; n < i.outputs.size(); ++n) outputs_.push_back(view(i.outputs[n], types[i.inputs.size() + n]));
+    for (const auto b : i.inputs) inputs_.push_back(view(b));
+    for (const auto b : i.outputs) outputs_.push_back(view(b));
     RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
     p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(inputs_, outputs_, context);
   }
 
-  TensorView view(BufferIndex b, const graph::TensorType& type) {
+  TensorView view(BufferIndex b) {
     if (b == plan::kNoBuffer) return {};
     const auto& buffer = role_.buffers[b];
-    TensorView v{data(b), &type, buffer.format, nullptr, nullptr};
+    TensorView v{data(b), &type_of(b, variant()), buffer.format, nullptr, nullptr};
     const bool is_part = std::any_of(buffer.layout.begin(), buffer.layout.end(), [](const plan::AxisLayout& l) { return l.split(); });
     if (is_part || buffer.turn.any()) {
       v.origin = &origin(b);
@@ -402,7 +398,7 @@ class Executor::Impl {
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
       auto& p = prepared_[slot_.body][n];
-      const auto& type = p.types[std::min(variant(), p.types.size() - 1)].back();
+      const auto& type = type_of(i.outputs.back(), variant());
       s.ticket = transfers_.start_collective(
           {&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), type.dtype, graph::element_count(type.shape),
            role_.collectives[static_cast<std::size_t>(i.collective)].reduction},
@@ -451,6 +447,7 @@ class Executor::Impl {
   bool crosses_steps_;
   LocalMemory memory_;
   Transfers transfers_;
+  std::vector<std::vector<graph::TensorType>> types_;  ///< by buffer, by variant
   std::vector<std::vector<Prepared>> prepared_;
   plan::Slot slot_;
   int micro_batch_ = 0;

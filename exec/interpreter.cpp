@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
 #include "exec/kernels/reference/widened.hpp"
 #include "graph/training.hpp"
 
@@ -46,8 +45,7 @@ namespace {
 std::unique_ptr<Kernel> kernel_of(const graph::Node& node, const graph::NodeView& view) {
   const std::vector<plan::Format> inputs(view.inputs.size(), plan::Format::Plain), outputs(view.outputs.size(), plan::Format::Plain);
   try {
-    return make_reference_kernel(
-        {graph::schema(node), node.attributes, view.inputs, view.outputs, inputs, outputs, Hasher().add(node.name).value(), 1});
+    return make_reference_kernel({graph::schema(node), node.attributes, view.inputs, view.outputs, inputs, outputs, 1});
   } catch (const Refusal& refusal) {
     throw Refusal("node '" + node.name + "': " + refusal.what());
   }

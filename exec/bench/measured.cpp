@@ -114,8 +114,7 @@ struct Measured::Buffers {
       formats.push_back(c.channels_last && type && type->shape.size() == 4 ? plan::Format::ChannelsLast : plan::Format::Plain);
     for (auto& type : schema->infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
     const auto offer = backend.offer({*schema, attributes, inputs, outputs, formats, threads});
-    kernel =
-        backend.make(offer.implementation, {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, 0, threads});
+    kernel = backend.make(offer.implementation, {*schema, attributes, inputs, outputs, offer.input_formats, offer.output_formats, threads});
     workspace = memory_of(kernel->workspace_bytes());
     for (std::size_t i = 0; i < inputs.size(); ++i)
       in.push_back(inputs[i] ? TensorView{add(*inputs[i]), &*inputs[i], offer.input_formats[i]} : TensorView{});

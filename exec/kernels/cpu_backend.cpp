@@ -48,7 +48,7 @@ KernelRequest with_worthwhile_threads(KernelRequest request) {
 
 KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& offer) {
   return with_worthwhile_threads(
-      {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, 0, node.threads});
+      {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, node.threads});
 }
 
 plan::LocalNode with_types(const plan::LocalNode& node, const plan::LocalTypes& types) {
@@ -156,6 +156,11 @@ std::shared_ptr<Kernel> CpuBackend::make(const std::string& implementation, cons
       if (auto kernel = make_by(row, request, reason)) return kernel;
     }
   throw Refusal("operator " + std::string(request.schema.name) + " cannot run as " + implementation + ": " + reason);
+}
+
+void CpuBackend::forget() const {
+  known_.clear();
+  shared_.clear();
 }
 
 namespace {

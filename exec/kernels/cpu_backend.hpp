@@ -26,6 +26,8 @@ class CpuBackend final : public plan::Backend {
   /// The kernel that was offered under this name; one that is shareable may be in use elsewhere. Throws Refusal naming operator and reason
   /// when it does not accept.
   [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const;
+  /// Drops what offer() and make() remember, for when every kernel is made: they would answer the same again, more slowly.
+  void forget() const;
 
  private:
   [[nodiscard]] std::optional<plan::KernelOffer> first_offer(const plan::LocalNode& node, std::string& reasons) const;

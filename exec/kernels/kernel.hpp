@@ -41,7 +41,6 @@ struct KernelRequest {
   const graph::Attributes& attributes;
   std::span<const std::optional<graph::TensorType>> inputs, outputs;  ///< local types
   std::span<const plan::Format> input_formats, output_formats;        ///< one per operand / result
-  std::uint64_t stream = 0;                                           ///< identifies the node for random numbers: the same in every plan
   int threads = 1;
 
   [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }

@@ -95,7 +95,7 @@ std::shared_ptr<Kernel> make_widened(const KernelRequest& request,
                                      const std::function<std::shared_ptr<Kernel>(const KernelRequest&)>& make) {
   WidenedNode node(request);
   const KernelRequest wide{request.schema,        node.attributes(),      node.inputs(),  node.outputs(),
-                           request.input_formats, request.output_formats, request.stream, request.threads};
+                           request.input_formats, request.output_formats, request.threads};
   auto kernel = make(wide);
   if (kernel == nullptr) return nullptr;
   return std::make_shared<WidenedKernel>(std::move(node), std::move(kernel));

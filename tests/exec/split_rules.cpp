@@ -5,7 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include "base/hash.hpp"
 #include "plan/sharding/linear.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/gradient_problem.hpp"
@@ -158,9 +157,9 @@ std::vector<Numbers> run_in_blocks(const Whole& whole, int label, LabelKind kind
     const bool has_addend = addend >= 0 && addend < static_cast<int>(whole.inputs.size()) && whole.inputs[static_cast<std::size_t>(addend)];
     if (kind == LabelKind::Sum && filled > 0 && has_addend) inputs.clear(addend);  // one block adds it
     const std::vector<plan::Format> plain(std::max(inputs.types.size(), outputs.types.size()), plan::Format::Plain);
-    const auto kernel = make_reference_kernel({graph::schema(whole.node), whole.node.attributes, inputs.types, outputs.types,
-                                               std::span(plain).first(inputs.types.size()), std::span(plain).first(outputs.types.size()),
-                                               Hasher().add(whole.node.name).value(), 1});
+    const auto kernel =
+        make_reference_kernel({graph::schema(whole.node), whole.node.attributes, inputs.types, outputs.types,
+                               std::span(plain).first(inputs.types.size()), std::span(plain).first(outputs.types.size()), 1});
     kernel->run(inputs.views, outputs.views, {});
     join(joined, outputs, whole, {cut, kind}, filled++);
   }

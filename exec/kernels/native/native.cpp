@@ -7,6 +7,7 @@ class NativeKernel final : public Kernel {
  public:
   NativeKernel(const KernelRequest& request, Body body, std::int64_t bytes) : problem_(request), body_(body), bytes_(bytes) {}
   [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_; }
+  [[nodiscard]] bool is_shareable() const override { return true; }
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     body_({problem_, inputs, outputs, context});
   }

@@ -7,6 +7,7 @@ namespace {
 class BodyKernel final : public Kernel {
  public:
   BodyKernel(const KernelRequest& request, Body body) : problem_(request), body_(body) {}
+  [[nodiscard]] bool is_shareable() const override { return true; }
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     body_({problem_, inputs, outputs, context});
   }
@@ -27,7 +28,6 @@ Problem::Problem(const KernelRequest& request)
       attributes(request.attributes),
       inputs(request.inputs.begin(), request.inputs.end()),
       outputs(request.outputs.begin(), request.outputs.end()),
-      stream(request.stream),
       threads(request.threads) {}
 
 std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::string& reason) {

@@ -21,7 +21,6 @@ struct Problem {
   const graph::OpSchema& schema;
   graph::Attributes attributes;
   std::vector<std::optional<graph::TensorType>> inputs, outputs;  ///< local types
-  std::uint64_t stream;
   int threads;
   [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }
 };

@@ -41,8 +41,7 @@ class WidenedKernel final : public Kernel {
  public:
   WidenedKernel(const KernelRequest& request, MakeKernel make, std::string& reason)
       : inputs_(widened(request.inputs)), outputs_(widened(request.outputs)), attributes_(widened(request.attributes)) {
-    KernelRequest wide{request.schema,         attributes_,    inputs_,        outputs_, request.input_formats,
-                       request.output_formats, request.stream, request.threads};
+    KernelRequest wide{request.schema, attributes_, inputs_, outputs_, request.input_formats, request.output_formats, request.threads};
     kernel_ = make(wide, reason);
   }
   [[nodiscard]] bool works() const { return kernel_ != nullptr; }

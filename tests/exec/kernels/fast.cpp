@@ -158,13 +158,12 @@ void check(const Case& c, Format now, std::string_view wants, int threads = 1) {
   const CpuBackend backend("onednn");
   const auto offer = backend.offer({node.schema, node.attributes, node.inputs, node.outputs, formats, threads});
   CHECK(offer.implementation == wants);
-  const auto kernel = backend.make(offer.implementation, {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats,
-                                                          offer.output_formats, 0, threads});
+  const auto kernel = backend.make(
+      offer.implementation, {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, threads});
   CHECK(static_cast<double>(kernel->workspace_bytes()) <= offer.workspace.value());
   const std::vector<Format> plain(std::max(node.inputs.size(), node.outputs.size()), Format::Plain);
-  const auto oracle =
-      make_reference_kernel({node.schema, node.attributes, node.inputs, node.outputs, std::span(plain).first(node.inputs.size()),
-                             std::span(plain).first(node.outputs.size()), 0, 1});
+  const auto oracle = make_reference_kernel({node.schema, node.attributes, node.inputs, node.outputs,
+                                             std::span(plain).first(node.inputs.size()), std::span(plain).first(node.outputs.size()), 1});
   const auto fast = run(node, *kernel, offer.input_formats, offer.output_formats), slow = run(node, *oracle, plain, plain);
   for (std::size_t i = 0; i < fast.size(); ++i) CHECK(difference(fast[i], slow[i], *node.outputs[i]) < 1e-5);
 }
@@ -291,7 +290,7 @@ TEST_CASE("the fast functions are accurate over their whole range") {
     const Types type{graph::TensorType{DType::F32, {4001}}};
     const std::vector<Format> plain{Format::Plain};
     const graph::Attributes none;
-    const auto kernel = backend.make("native:elementwise", {schema, none, type, type, plain, plain, 0, 1});
+    const auto kernel = backend.make("native:elementwise", {schema, none, type, type, plain, plain, 1});
     std::vector<float> x(4001), y(4001);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.02F * static_cast<float>(i) - 40.0F;
     kernel->run(std::vector<TensorView>{{x.data(), &*type[0]}}, std::vector<TensorView>{{y.data(), &*type[0]}}, {});
@@ -304,6 +303,21 @@ TEST_CASE("the fast functions are accurate over their whole range") {
     INFO(op);
     CHECK(worst < 5e-7);
   }
+}
+
+TEST_CASE("nodes that ask for the same share a kernel, until the backend forgets it") {
+  const CpuBackend backend("onednn");
+  const std::vector<Format> plain{Format::Plain};
+  const auto make = [&](double alpha, std::int64_t count) {
+    const Types type{graph::TensorType{DType::F32, {count}}};
+    return backend.make("native:elementwise", {graph::op_table()[graph::op("LeakyRelu")], {{"alpha", alpha}}, type, type, plain, plain, 1});
+  };
+  const auto kernel = make(0.1, 8);
+  CHECK(make(0.1, 8) == kernel);
+  CHECK(make(0.1, 9) != kernel);
+  CHECK(make(std::nextafter(0.1, 1.0), 8) != kernel);
+  backend.forget();
+  CHECK(make(0.1, 8) != kernel);
 }
 
 TEST_CASE("fast normalizations agree with the reference") {

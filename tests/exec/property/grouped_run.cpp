@@ -4,7 +4,6 @@
 #include <cstring>
 #include <map>
 
-#include "base/hash.hpp"
 #include "exec/interpreter.hpp"
 
 namespace rehearsal::property {
@@ -38,8 +37,7 @@ struct Made {
 
 Made make(const Node& node, Made made, const graph::Attributes& attributes) {
   const std::vector<plan::Format> in(made.inputs.size(), plan::Format::Plain), out(made.outputs.size(), plan::Format::Plain);
-  made.kernel = exec::make_reference_kernel(
-      {graph::schema(node), attributes, made.inputs, made.outputs, in, out, Hasher().add(node.name).value(), 1});
+  made.kernel = exec::make_reference_kernel({graph::schema(node), attributes, made.inputs, made.outputs, in, out, 1});
   return made;
 }
 

@@ -232,7 +232,7 @@ class Mesh {
       origins.push_back(t == TensorId::None ? Shape{} : s_.origin(t, s_.layout(t), at_[c]));
     }
     const std::vector<Format> in_formats(in.size()), out_formats(out.size());
-    const auto kernel = exec::make_reference_kernel({graph::schema(node), node.attributes, in, out, in_formats, out_formats, index(id), 1});
+    const auto kernel = exec::make_reference_kernel({graph::schema(node), node.attributes, in, out, in_formats, out_formats, 1});
     std::vector<exec::TensorView> in_views, out_views;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i])
