@@ -15,6 +15,7 @@
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/export_trained.hpp"
+#include "plan/settle.hpp"
 #include "plan/violations.hpp"
 
 namespace rehearsal::cli {
@@ -205,6 +206,7 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
   };
   auto program = plan::lower_or_say_all([&] { return plan::lower(training, plan, ranks.backend, ranks.options); }, faults, plan);
   if (plan.ranks() != ranks.started) throw BadInput("plan " + plan::to_text(plan), started + "; " + remedy);
+  plan::settle(program);
   return program;
 }
 

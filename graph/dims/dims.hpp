@@ -57,7 +57,9 @@ class LogicalDims {
 
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] const Atoms& atoms() const { return atoms_; }
-  [[nodiscard]] const TensorDims& of(TensorId t) const { return tensors_[index(t)]; }
+  [[nodiscard]] const TensorDims& of(TensorId t) const {
+    return tensors_[distinct_.empty() ? index(t) : static_cast<std::size_t>(distinct_[index(t)])];
+  }
   /// Of one operand: those of the tensor, except that every use of a constant has dimensions of its own (a mask shared by two places would
   /// otherwise tie their dimensions together).
   [[nodiscard]] const TensorDims& of_operand(NodeId node, std::size_t operand) const;
@@ -70,12 +72,17 @@ class LogicalDims {
   [[nodiscard]] const std::string& name(AtomId a) const { return names_[static_cast<std::size_t>(atoms_.find(a))]; }
   /// Atoms of that name, or of that group (DimGroup); empty when there is none.
   [[nodiscard]] std::vector<AtomId> named(const std::string& name) const;
+  /// The same in less memory, for whoever asks for dimensions of tensors alone: without names and misfits, and with ways to split for those
+  /// nodes only that `keep` says.
+  [[nodiscard]] LogicalDims of_tensors(const std::vector<bool>& keep) const;
 
  private:
   friend class DimsInference;
+  LogicalDims(const Graph& graph, Atoms atoms) : graph_(graph), atoms_(std::move(atoms)) {}
   const Graph& graph_;
   Atoms atoms_;
-  std::vector<TensorDims> tensors_;
+  std::vector<TensorDims> tensors_;                 ///< [tensor], or as distinct_ says
+  std::vector<std::int32_t> distinct_;              ///< [tensor]: into tensors_, where equal ones are stored once; empty otherwise
   std::vector<std::vector<TensorDims>> constants_;  ///< [node][operand], empty for nodes without constants
   std::vector<std::vector<IterDim>> iteration_;
   std::vector<Misfit> misfits_;

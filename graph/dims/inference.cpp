@@ -1,6 +1,7 @@
 #include "graph/dims/inference.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace rehearsal::graph {
 
@@ -10,6 +11,23 @@ const TensorDims& LogicalDims::of_operand(NodeId node, std::size_t operand) cons
   const std::vector<TensorDims>& own = constants_[index(node)];
   const TensorId t = graph_[node].inputs[operand];
   return !own.empty() && graph_[t].role == Role::Constant ? own[operand] : of(t);
+}
+
+LogicalDims LogicalDims::of_tensors(const std::vector<bool>& keep) const {
+  LogicalDims less(graph_, atoms_);
+  std::map<TensorDims, std::int32_t> numbers;
+  for (std::size_t t = 0; t < graph_.tensors().size(); ++t) {
+    const auto& dims = of(static_cast<TensorId>(t));
+    const auto [at, fresh] = numbers.try_emplace(dims, static_cast<std::int32_t>(less.tensors_.size()));
+    if (fresh) less.tensors_.push_back(dims);
+    less.distinct_.push_back(at->second);
+  }
+  less.constants_ = constants_;
+  less.iteration_.resize(iteration_.size());
+  for (std::size_t n = 0; n < keep.size(); ++n)
+    if (keep[n]) less.iteration_[n] = iteration_[n];
+  less.batch_ = batch_;
+  return less;
 }
 
 void DimsInference::run() {

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "exec/trainer.hpp"
+#include "plan/settle.hpp"
 #include "tests/exec/property/cases.hpp"
 #include "tests/exec/property/reference.hpp"
 #include "traces/trace.hpp"
@@ -55,7 +56,8 @@ Verdict agree(exec::Communicator& world, const Proof& proof, const Difference& o
 void prove_case(exec::Communicator& world, const property::Case& c, const std::string& trace_file) {
   if (world.rank() == 0) std::printf("%s?\n", to_text(c).c_str()), std::fflush(stdout);
   const auto training = property::training_of(c);
-  const auto program = property::program_of(c, training);
+  auto program = property::program_of(c, training);
+  plan::settle(program);
   const auto backend = property::backend_of(c);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {});
