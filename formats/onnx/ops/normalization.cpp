@@ -101,6 +101,19 @@ TensorId trailing_operand(NodeImport& n, std::size_t i, std::int64_t axis) {
   return n.emit("Expand", {n.input(i)}, {{"shape", wanted}});
 }
 
+/// Scale and bias may also vary along the dimensions in front of `axis`: then they are applied behind a plain normalization.
+bool varies_in_front(const NodeImport& n, std::size_t i, std::int64_t axis) {
+  const Shape shape = n.shape(i);
+  const auto trailing = static_cast<std::int64_t>(n.rank(0)) - axis, leading = static_cast<std::int64_t>(shape.size()) - trailing;
+  return std::any_of(shape.begin(), shape.begin() + std::max<std::int64_t>(leading, 0), [](std::int64_t size) { return size != 1; });
+}
+
+TensorId ones(NodeImport& n, std::int64_t axis) {
+  const Shape shape = n.shape(0), trailing(shape.begin() + axis, shape.end());
+  return n.constant(graph::Value::of_reals(std::vector<double>(static_cast<std::size_t>(graph::element_count(trailing)), 1.0), trailing,
+                                           n.type(0).dtype));
+}
+
 /// Mean and inverse deviation, where the model reads them: computed for themselves, so that gradients flow through them.
 void layer_statistics(NodeImport& n, std::int64_t axis) {
   graph::TensorType statistic = n.type(0);
@@ -120,16 +133,22 @@ void layer_statistics(NodeImport& n, std::int64_t axis) {
 
 void layer_norm(NodeImport& n) {
   const std::int64_t axis = first_axis(n);
-  std::vector<TensorId> operands{n.input(0), trailing_operand(n, 1, axis)};
-  if (n.has(2)) operands.push_back(trailing_operand(n, 2, axis));
-  n.set(0, n.emit("LayerNormalization", std::move(operands), {{"axis", axis}, {"epsilon", n.number("epsilon", 1e-5)}}));
+  const bool apart = varies_in_front(n, 1, axis) || (n.has(2) && varies_in_front(n, 2, axis));
+  std::vector<TensorId> operands{n.input(0), apart ? ones(n, axis) : trailing_operand(n, 1, axis)};
+  if (n.has(2) && !apart) operands.push_back(trailing_operand(n, 2, axis));
+  TensorId y = n.emit("LayerNormalization", std::move(operands), {{"axis", axis}, {"epsilon", n.number("epsilon", 1e-5)}});
+  if (apart) y = n.emit("Mul", {y, n.input(1)});
+  if (apart && n.has(2)) y = n.emit("Add", {y, n.input(2)});
+  n.set(0, y);
   layer_statistics(n, axis);
 }
 
 void rms_norm(NodeImport& n) {
   const std::int64_t axis = first_axis(n);
-  n.set(0,
-        n.emit("RMSNormalization", {n.input(0), trailing_operand(n, 1, axis)}, {{"axis", axis}, {"epsilon", n.number("epsilon", 1e-5)}}));
+  const bool apart = varies_in_front(n, 1, axis);
+  const TensorId scale = apart ? ones(n, axis) : trailing_operand(n, 1, axis);
+  const TensorId y = n.emit("RMSNormalization", {n.input(0), scale}, {{"axis", axis}, {"epsilon", n.number("epsilon", 1e-5)}});
+  n.set(0, apart ? n.emit("Mul", {y, n.input(1)}) : y);
 }
 
 /// x / (bias + alpha / size * sum of squares over `size` neighbouring channels)^beta: the sum is an average pool over channels as an image

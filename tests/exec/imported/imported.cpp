@@ -199,6 +199,19 @@ TEST_CASE("places in images") {
   CHECK(impulse.gradient_differs() == kNothing);
 }
 
+TEST_CASE("normalizations may be scaled by numbers that vary along dimensions in front") {
+  // rows (3, 4) and (1, 0) over their root mean squares 5 / sqrt 2 and 1 / sqrt 2, times 1 and 2 in the first row, 3 and 4 in the second
+  const double root = std::sqrt(2);
+  OneNode rms("RMSNormalization", {"x", "w"});
+  rms.feed("x", {2, 2}, {3, 4, 1, 0}).feed("w", {2, 2}, {1, 2, 3, 4}).with("epsilon", 0.0F);
+  CHECK(rms.differs("y", {2, 2}, {0.6 * root, 1.6 * root, 3 * root, 0}) == kNothing);
+  CHECK(rms.gradient_differs() == kNothing);
+  // means 3.5 and 0.5, deviations 0.5: -1 and 1 in the first row, 1 and -1 in the second
+  OneNode layer("LayerNormalization", {"x", "w", "b"});
+  layer.feed("x", {2, 2}, {3, 4, 1, 0}).feed("w", {2, 1}, {2, 3}).feed("b", {2}, {10, 20}).with("epsilon", 0.0F);
+  CHECK(layer.differs("y", {2, 2}, {8, 22, 13, 17}) == kNothing);
+}
+
 TEST_CASE("gradients pass through the rounding of quantization and stop where the model detaches") {
   using Names = std::vector<std::string>;
   const auto trained = [](ModelBuilder& model) {
