@@ -174,6 +174,16 @@ TEST_CASE("files without weights: inputs, declared names, generated tensors", "[
   CHECK(imported.graph[imported.graph.find("c.weight")].contents.known());
 }
 
+TEST_CASE("what the older exporter of PyTorch computes from nothing is no weight", "[import]") {
+  ModelBuilder model;
+  model.input("x", {"3", "5"}).output("y").integers("shape", {6, 5});
+  model.model().set_producer_name("pytorch");
+  model.node("ConstantOfShape", {"shape"}, {"/decoder/ConstantOfShape_output_0"});
+  set(model.node("Gemm", {"x", "/decoder/ConstantOfShape_output_0"}, {"y"}), "transB", std::int64_t{1});
+  const ImportedModel imported = model.import();
+  for (const auto& tensor : imported.graph.tensors()) CHECK(tensor.role != Role::Parameter);
+}
+
 TEST_CASE("external data", "[import]") {
   ModelBuilder model;
   model.input("x", {"3"}).output("y");
