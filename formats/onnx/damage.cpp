@@ -128,7 +128,7 @@ void add_anonymous(const onnx::GraphProto& graph, std::vector<ExporterDamage>& d
       std::any_of(graph.node().begin(), graph.node().end(), [](const onnx::NodeProto& n) { return n.op_type() == "BatchNormalization"; });
   for (const auto& node : graph.node()) {
     const bool convolution = node.op_type() == "Conv" || node.op_type() == "ConvTranspose";
-    if (normalized || !convolution || node.input_size() < 3 || !node.input(1).starts_with("onnx::Conv")) continue;
+    if (normalized || !convolution || node.input_size() < 3 || !has_made_up_weights(node)) continue;
     damage.push_back({node.input(1), "folded", "weights of " + described(node) + " with a BatchNormalization folded into them", false});
   }
 }
@@ -148,6 +148,11 @@ bool is_bias_operand(const onnx::NodeProto& node, int i) {
 }
 
 bool is_bias_name(const std::string& leaf) { return leaf.find("bias") != std::string::npos || leaf == "beta" || leaf == "b"; }
+
+bool has_made_up_weights(const onnx::NodeProto& node) {
+  const auto made_up = [&](int i) { return i < node.input_size() && node.input(i).starts_with("onnx::"); };
+  return made_up(1) && made_up(2);
+}
 
 std::vector<ExporterDamage> find_damage(const ModelFile& file, const Declarations& declarations) {
   const auto& graph = file.model.graph();

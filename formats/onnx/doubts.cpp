@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/join.hpp"
+#include "formats/onnx/module_path.hpp"
 #include "formats/onnx/notes.hpp"
 #include "formats/onnx/positions.hpp"
 #include "graph/op_schema.hpp"
@@ -59,6 +60,23 @@ std::vector<std::string> sinusoidal_parameters(const graph::Graph& graph) {
     if (tensor.role == graph::Role::Parameter && tensor.name.find("pos") != std::string::npos &&
         is_sinusoidal_table(tensor.type, tensor.contents))
       names.push_back(tensor.name);
+  return names;
+}
+
+/// Trained tensors that TorchScript's exporter computed ("onnx::Conv_93": for an operand of Conv). Those of matrix products and recurrent
+/// layers are mere transpositions as a rule, those of a layer with BatchNormalization are told elsewhere (damage.hpp).
+std::vector<std::string> computed_weights(const onnx::GraphProto& file, const graph::Graph& graph) {
+  static constexpr std::array kReordered = {"onnx::MatMul_", "onnx::LSTM_", "onnx::GRU_", "onnx::RNN_"};
+  std::set<std::string> known;
+  for (const auto& node : file.node())
+    if (has_made_up_weights(node)) known.insert(node.input().begin(), node.input().end());
+  std::vector<std::string> names;
+  for (const graph::Tensor& tensor : graph.tensors()) {
+    if (tensor.role != graph::Role::Parameter || !tensor.name.starts_with("onnx::") || known.contains(tensor.name)) continue;
+    const bool reordered =
+        std::any_of(kReordered.begin(), kReordered.end(), [&](const char* prefix) { return tensor.name.starts_with(prefix); });
+    if (!reordered) names.push_back(tensor.name);
+  }
   return names;
 }
 
@@ -136,6 +154,11 @@ std::vector<std::string> doubts_about(const ModelFile& file, const Declarations&
       doubts.push_back(std::to_string(names.size()) + " stored tensors (" + some_of(names) +
                        ") are trained, though they may be buffers of the model, which this exporter does not tell apart; if they are, use "
                        "--freeze, or export with dynamo=True, optimize=False");
+    const auto computed = computed_weights(file.model.graph(), graph);
+    if (!computed.empty())
+      doubts.push_back(std::to_string(computed.size()) + " trained tensors (" + some_of(computed) +
+                       ") were computed by the exporter when it folded constants; if that was more than picking or transposing values "
+                       "(weight normalization, say), training them is not training the model: export with do_constant_folding=False");
     const auto padded = padded_tables(graph);
     if (!padded.empty())
       doubts.push_back(

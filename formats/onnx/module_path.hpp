@@ -13,5 +13,7 @@ namespace rehearsal::formats {
 /// Whether operand i is added rather than multiplied: where a layer has its bias.
 [[nodiscard]] bool is_bias_operand(const onnx::NodeProto& node, int i);
 [[nodiscard]] bool is_bias_name(const std::string& leaf);
+/// Whether TorchScript's exporter made both the weight and the bias of a layer up, as it does with a BatchNormalization behind it.
+[[nodiscard]] bool has_made_up_weights(const onnx::NodeProto& node);
 
 }  // namespace rehearsal::formats

@@ -68,6 +68,21 @@ TEST_CASE("a gradient through a block of no_grad, or through a function of the m
   CHECK(exponential("File \"net.py\", line 24, in forward\n    y = h.exp()", true).warnings.empty());
 }
 
+TEST_CASE("weights that the older exporter computed from others are doubted") {
+  const auto convolution = [](const std::string& weight, const std::string& bias) {
+    ModelBuilder m(17);
+    m.input("x", {"1", "1", "2", "2"}).floats(weight, {1, 1, 1, 1}, {2}).floats(bias, {1}, {3}).output("y");
+    m.model().set_producer_name("pytorch");
+    m.node("Conv", {"x", weight, bias}, {"y"});
+    return m.import();
+  };
+  CHECK(warns_of(convolution("onnx::Conv_7", "fc.bias"), "do_constant_folding=False", "onnx::Conv_7"));
+  CHECK(convolution("fc.weight", "fc.bias").warnings.empty());
+  const auto normalized = convolution("onnx::Conv_7", "onnx::Conv_8");
+  REQUIRE(normalized.warnings.size() == 1);
+  CHECK(normalized.warnings[0].find("BatchNormalization") != std::string::npos);
+}
+
 TEST_CASE("a table with one row of zeros may be padded, which the older exporter does not say") {
   CHECK(warns_of(traced_table({0, 0, 1, 2, 3, 4, 5, 6}), "padding_idx", "embed.weight"));
   CHECK(warns_of(traced_table({1, 2, 3, 4, 5, 6, 0, 0}), "padding_idx", "embed.weight"));
