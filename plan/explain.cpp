@@ -54,8 +54,8 @@ std::string without_layer(const std::string& name, std::string_view layer) {
 std::string signature_of(const LayerPlan& layer) {
   std::string text;
   for (const auto& t : layer.tensors) text += t.layout + graph::to_text(t.local) + (t.stored ? "p;" : ";");
-  for (const auto& m : layer.messages)
-    text += m.what + std::string(name(m.body)) + std::to_string(m.bytes) + "x" + std::to_string(m.times) + ";";
+  for (const auto* list : {&layer.messages, &layer.host_moves})
+    for (const auto& m : *list) text += m.what + std::string(name(m.body)) + std::to_string(m.bytes) + "x" + std::to_string(m.times) + ";";
   return text;
 }
 
@@ -76,6 +76,7 @@ class StageExplainer {
     stage.first_rank = rank_;
     for (const auto role : program_.role_of) stage.ranks += program_.roles[role].stage == role_.stage ? 1 : 0;
     stage.memory_bytes = role_.memory.arena_bytes;
+    stage.host_memory_bytes = role_.memory.host_bytes;
     stage.in_flight = role_.memory.in_flight;
     for (const auto& slot : role_.slots) ++slots_[slot.body];
     add_tensors();
@@ -149,18 +150,28 @@ class StageExplainer {
   void add_instruction(std::size_t body, std::size_t n) {
     const auto& i = role_.bodies[body].instructions[n];
     if (i.kind == InstructionKind::Collective || i.kind == InstructionKind::Send) return add_message(body, i);
-    const auto seconds = costs_.seconds[body][n].front().seconds * static_cast<double>(times(body, i));
-    if (i.kind == InstructionKind::Kernel)
-      layer(i.node).compute += seconds;
-    else if (i.tensor != TensorId::None)
-      layer_sending(i.tensor).compute += seconds;
+    const Seconds once = costs_.seconds[body][n].front().seconds;
+    if (crosses_to_host(role_, i)) return add_host_move(body, i, once);
+    if (i.kind != InstructionKind::Kernel && i.tensor == TensorId::None) return;
+    auto& to = i.kind == InstructionKind::Kernel ? layer(i.node) : layer_sending(i.tensor);
+    const auto seconds = once * static_cast<double>(times(body, i));
+    to.compute += seconds;
+    if (i.again) to.recompute += seconds;
+  }
+
+  void add_host_move(std::size_t body, const Instruction& i, Seconds once) {
+    auto& to = layer_sending(i.tensor);
+    const bool leaves = role_.buffers[i.outputs.front()].on_host;
+    to.host_moves.push_back({leaves ? "to the host" : "from the host", without_layer(g_[i.tensor].name, to.name), role_.bodies[body].kind,
+                             message_bytes(role_, i, 0), times(body, i), once});
   }
 
   void add_message(std::size_t body, const Instruction& i) {
     const bool collective = i.kind == InstructionKind::Collective;
     auto& to = layer_sending(i.tensor);
     const auto& buffer = role_.buffers[collective ? i.outputs.front() : i.inputs.front()];
-    const bool bucket = collective && buffer.layout.empty() && role_.collectives[static_cast<std::size_t>(i.collective)].redistribution < 0;
+    const bool moves = collective && role_.collectives[static_cast<std::size_t>(i.collective)].redistribution >= 0;
+    const bool bucket = buffer.layout.empty() && !moves;
     to.messages.push_back({collective ? collective_text(i) : send_text(i), bucket ? buffer.name : without_layer(g_[i.tensor].name, to.name),
                            role_.bodies[body].kind, message_bytes(role_, i, 0), times(body, i),
                            collective ? collective_seconds(i) : send_seconds(i)});

@@ -35,7 +35,9 @@ struct LayerPlan {
   int alike = 1;
   std::vector<TensorPlace> tensors;
   std::vector<MessageCost> messages;
-  Seconds compute;  ///< of one layer in a step: forward, backward and update
+  std::vector<MessageCost> host_moves;  ///< "to the host", "from the host": what waits in the host's memory
+  Seconds compute;                      ///< of one layer in a step: forward, backward and update
+  Seconds recompute;                    ///< of that: what is made again for the backward pass
   [[nodiscard]] Seconds communication() const;
 };
 
@@ -44,6 +46,7 @@ struct StagePlan {
   int first_rank = 0;  ///< of those that do this
   int ranks = 0;
   std::int64_t memory_bytes = 0;
+  std::int64_t host_memory_bytes = 0;
   int in_flight = 1;  ///< micro-batches whose activations are held
   std::vector<LayerPlan> layers;
   [[nodiscard]] std::int64_t message_bytes() const;  ///< of all collectives' vectors and messages of a step

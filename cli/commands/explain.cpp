@@ -58,13 +58,16 @@ Json stage_json(const plan::StagePlan& stage) {
                       {"last", l.last},
                       {"alike", l.alike},
                       {"compute_seconds", l.compute.value()},
+                      {"recompute_seconds", l.recompute.value()},
                       {"communication_seconds", l.communication().value()},
                       {"tensors", tensors_json(l.tensors)},
-                      {"communication", messages_json(l.messages)}});
+                      {"communication", messages_json(l.messages)},
+                      {"host_moves", messages_json(l.host_moves)}});
   return {{"stage", stage.stage},
           {"ranks", stage.ranks},
           {"first_rank", stage.first_rank},
           {"memory_bytes", stage.memory_bytes},
+          {"host_memory_bytes", stage.host_memory_bytes},
           {"in_flight", stage.in_flight},
           {"message_bytes", stage.message_bytes()},
           {"communication_seconds", stage.communication().value()},
@@ -76,23 +79,27 @@ std::string bytes_text(std::int64_t bytes) { return to_text(Bytes(static_cast<do
 void print_layer(const plan::LayerPlan& l, std::ostream& out) {
   out << "  " << l.name;
   if (l.alike > 1) out << " ... " << l.last << " (" << l.alike << " alike)";
-  out << ": computes " << to_text(l.compute) << ", communicates " << to_text(l.communication()) << (l.alike > 1 ? " each" : "") << "\n";
+  out << ": computes " << to_text(l.compute);
+  if (l.recompute.value() > 0) out << " (" << to_text(l.recompute) << " of it again)";
+  out << ", communicates " << to_text(l.communication()) << (l.alike > 1 ? " each" : "") << "\n";
   std::size_t names = 0, layouts = 0;
   for (const auto& t : l.tensors) names = std::max(names, t.name.size()), layouts = std::max(layouts, t.layout.size());
   out << std::left;
   for (const auto& t : l.tensors)
     out << "    " << (t.stored ? "parameter " : "result    ") << std::setw(static_cast<int>(names)) << t.name << "  "
         << std::setw(static_cast<int>(layouts)) << t.layout << "  " << bytes_text(t.bytes) << "\n";
-  for (const auto& m : l.messages)
-    out << "    " << std::setw(9) << plan::name(m.body) << " " << m.what << " of " << m.tensor << ": "
-        << (m.times == 1 ? "" : std::to_string(m.times) + " times ") << bytes_text(m.bytes) << ", " << to_text(m.seconds)
-        << (m.times == 1 ? "" : " each") << "\n";
+  for (const auto* list : {&l.messages, &l.host_moves})
+    for (const auto& m : *list)
+      out << "    " << std::setw(9) << plan::name(m.body) << " " << m.what << " of " << m.tensor << ": "
+          << (m.times == 1 ? "" : std::to_string(m.times) + " times ") << bytes_text(m.bytes) << ", " << to_text(m.seconds)
+          << (m.times == 1 ? "" : " each") << "\n";
 }
 
 void print_stages(const std::vector<plan::StagePlan>& stages, std::ostream& out) {
   for (const auto& stage : stages) {
     out << "stage " << stage.stage << ": " << stage.ranks << (stage.ranks == 1 ? " rank" : " ranks") << ", shown for rank "
-        << stage.first_rank << "; " << bytes_text(stage.memory_bytes) << " of memory, " << stage.in_flight
+        << stage.first_rank << "; " << bytes_text(stage.memory_bytes) << " of memory, "
+        << (stage.host_memory_bytes > 0 ? bytes_text(stage.host_memory_bytes) + " of the host's, " : "") << stage.in_flight
         << (stage.in_flight == 1 ? " micro-batch" : " micro-batches") << " in flight; " << bytes_text(stage.message_bytes())
         << " in messages a step, " << to_text(stage.communication()) << " one after the other\n";
     for (const auto& layer : stage.layers) print_layer(layer, out);

@@ -2,6 +2,7 @@
 #include "plan/explain.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -117,6 +118,43 @@ TEST_CASE("what layers send adds up to what the role sends") {
           sent += message_bytes(role, i, 0);
   CHECK(explained == sent);
   CHECK(sent > 0);
+}
+
+TEST_CASE("what waits in the host's memory, and what is computed again, is said") {
+  const Setting setting;
+  const auto stage = explain(setting.job(), setting.program("dp=2,recompute=full,offload=activations")).at(0);
+  std::map<std::string, std::int64_t> leave, come;
+  std::int64_t room = 0;
+  Seconds again;
+  for (const auto& layer : stage.layers) {
+    CHECK(layer.recompute <= layer.compute);
+    again += layer.recompute * layer.alike;
+    for (const auto& m : layer.host_moves) {
+      CHECK(m.seconds > Seconds(0));
+      (m.body == BodyKind::Forward ? leave : come)[layer.name + m.tensor] += m.bytes;
+      if (m.body == BodyKind::Forward) room += layer.alike * m.bytes;
+    }
+  }
+  CHECK(leave == come);  // one micro-batch: each goes once and comes back once
+  CHECK(room > 0);
+  CHECK(stage.host_memory_bytes == room);  // all are there before the first comes back; sizes are multiples of 64
+  CHECK(again > Seconds(0));
+  const auto kept = explain(setting.job(), setting.program("dp=2")).at(0);
+  CHECK(kept.host_memory_bytes == 0);
+  for (const auto& layer : kept.layers) CHECK((layer.host_moves.empty() && layer.recompute == Seconds(0)));
+}
+
+TEST_CASE("a message of several gradients is named by their bucket") {
+  const Setting setting;
+  std::size_t buckets = 0;
+  for (const auto& stage : explain(setting.job(), setting.program("pp=2,micro_batch=1,schedule=dualpipe")))
+    for (const auto& layer : stage.layers)
+      for (const auto& m : layer.messages)
+        if (m.tensor.starts_with("gradient bucket")) {
+          CHECK(m.what == "send to stage " + std::to_string(1 - stage.stage));
+          ++buckets;
+        }
+  CHECK(buckets == 4);  // both stages send those of the first half to their twins, and those of the second
 }
 
 TEST_CASE("a Program is the same after a file") {
