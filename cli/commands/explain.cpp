@@ -127,11 +127,22 @@ void print_explanation(const Options& o, const JobSetup& setup, const plan::Prog
   print_stages(stages, terminal.out());
 }
 
+constexpr const char* kUsualPlatform = "dgx-a100";
+
+/// Layouts and bytes need no machine, seconds do: of one that many know.
+void take_usual_platform(PlatformOptions& platform, const plan::Plan& plan, Terminal& terminal) {
+  if (!platform.nodes && !platform.devices) platform.devices = plan.ranks();
+  platform.platform = kUsualPlatform;
+  terminal.warn("no --platform: seconds, and what depends on them, are of " + platform.platform);
+}
+
 int explain(const Options& given, Terminal& terminal) {
   auto o = given;
-  if (const auto context = plan_argument(o.plan).context; !context.model.empty()) take_context(o.model, context);
+  const auto file = plan_argument(o.plan);
+  if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context);
   if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
   o.platform.plan = o.plan;
+  if (o.platform.platform.empty()) take_usual_platform(o.platform, file.plan, terminal);
   const JobSetup setup(o.model, o.platform);
   const auto evaluator = plan::closed_form_evaluator();
   std::string sentence;
@@ -156,7 +167,7 @@ Action add_explain(CLI::App& app) {
   app.add_option("--model", o->model.model, "the model, when the plan does not name it");
   o->model.add_sizes_to(app);
   o->model.add_training_to(app);
-  app.add_option("--platform", o->platform.platform, "a platform file or name")->required();
+  app.add_option("--platform", o->platform.platform, "a platform file or name; without it seconds are of a dgx-a100");
   app.add_option("--nodes", o->platform.nodes);
   app.add_option("--devices", o->platform.devices);
   app.add_option("--machine", o->platform.machine);

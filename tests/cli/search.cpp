@@ -49,6 +49,10 @@ TEST_CASE("what search writes is run, explained and simulated without naming the
   CHECK(result_of(rehearse("explain " + plan + " --model " + kGpt +
                            " --dtype f64 --optimizer adam --platform dgx-a100 --devices 2 --format json"))
             .at("ranks") == ranks);
+  const auto usual = rehearse("explain " + plan + " --optimizer adam --format json");
+  CHECK(result_of(usual).at("platform") == "dgx-a100");
+  CHECK(result_of(usual).at("ranks") == ranks);
+  CHECK_THAT(usual.err, contains("no --platform"));
   const auto run = [&](const std::string& more) { return rehearse("run " + plan + " --steps 2 --format json " + more, ranks.get<int>()); };
   const auto losses = losses_of(run("--optimizer adam"));
   const auto named = losses_of(rehearse(std::string("run ") + kGpt + training + "--steps 2 --format json"));
