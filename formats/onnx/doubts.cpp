@@ -29,6 +29,12 @@ std::vector<std::string> unbiased_layers(const onnx::GraphProto& graph) {
     for (const int i : {0, 1})
       if (stored.contains(node.input(1 - i))) biased.insert(node.input(i));
   }
+  // a bias may stand behind a change of shape
+  for (int n = graph.node_size() - 1; n >= 0; --n) {
+    const auto& node = graph.node(n);
+    const bool moves = node.op_type() == "Reshape" || node.op_type() == "Squeeze" || node.op_type() == "Transpose";
+    if (moves && node.input_size() > 0 && node.output_size() > 0 && biased.contains(node.output(0))) biased.insert(node.input(0));
+  }
   std::vector<std::string> layers;
   for (const auto& node : graph.node()) {
     const bool convolution = node.op_type() == "Conv" || node.op_type() == "ConvTranspose";
@@ -37,6 +43,14 @@ std::vector<std::string> unbiased_layers(const onnx::GraphProto& graph) {
     layers.push_back(node.name().empty() ? node.output(0) : node.name());
   }
   return layers;
+}
+
+/// Normalizations whose gain or bias is missing.
+std::vector<std::string> plain_normalizations(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  for (const graph::Node& node : graph.nodes())
+    if (graph::schema(node).name == "LayerNormalization" && node.inputs.size() < 3) names.push_back(graph[node.outputs[0]].name);
+  return names;
 }
 
 /// Parameters whose names are not those of weights: the older exporter of PyTorch stores buffers just so.
@@ -141,6 +155,11 @@ std::vector<std::string> doubts_about(const ModelFile& file, const Declarations&
           std::to_string(layers.size()) + " layers (" + some_of(layers) +
           ") have no bias; tf2onnx leaves out biases that are 0, and what is left out is not trained: if the model has them, give "
           "them other values before the export");
+    const auto plain = plain_normalizations(graph);
+    if (!plain.empty())
+      doubts.push_back(std::to_string(plain.size()) + " layer normalizations (" + some_of(plain) +
+                       ") have no gain or no bias; tf2onnx leaves out gains that are 1 and biases that are 0, and what is left out is not "
+                       "trained: if the model has them, give them other values before the export");
   }
   const auto fixed = sinusoidal_parameters(graph);
   if (!fixed.empty())

@@ -81,12 +81,12 @@ ImportedModel Importer::run() && {
   warn_of_missing();
   warn_of_damage();
   result_.graph = std::move(builder_).build();
-  for (const auto& doubt : doubts_about(file_, declarations_, result_.graph)) warn(doubt);
   if (options_.recognize) {
     auto recognized = graph::with_recognized_operators(std::move(result_.graph));
     result_.graph = std::move(recognized.graph);
     result_.recognized = std::move(recognized.counts);
   }
+  for (const auto& doubt : doubts_about(file_, declarations_, result_.graph)) warn(doubt);
   return std::move(result_);
 }
 

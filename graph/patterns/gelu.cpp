@@ -25,6 +25,9 @@ void collect(const PatternMatcher& m, TensorId t, int depth, Product& product) {
   } else if (const Node* quotient = m.made_by(t, "Div"); quotient && depth > 0 && m.number(quotient->inputs[1]) && m.is_inner(t)) {
     product.number /= *m.number(quotient->inputs[1]);
     collect(m, quotient->inputs[0], depth - 1, product);
+  } else if (const Node* negative = m.made_by(t, "Neg"); negative && depth > 0 && m.is_inner(t)) {
+    product.number *= -1;
+    collect(m, negative->inputs[0], depth - 1, product);
   } else {
     product.tensors.push_back(t);
   }
@@ -38,13 +41,14 @@ Product product_of(const PatternMatcher& m, TensorId t) {
 
 bool close(double a, double b) { return std::abs(a - b) <= 1e-4 * std::abs(b); }
 
-bool is_erf_of(const PatternMatcher& m, TensorId t, TensorId x) {
+/// erf(sign x / sqrt(2))
+bool is_erf_of(const PatternMatcher& m, TensorId t, TensorId x, double sign) {
   const Node* erf = m.made_by(t, "Erf");
   if (!erf) return false;
-  if (const Node* quotient = m.made_by(erf->inputs[0], "Div"))
-    return quotient->inputs[0] == x && m.is_number(quotient->inputs[1], std::numbers::sqrt2);
+  if (const Node* quotient = m.made_by(erf->inputs[0], "Div"); quotient && quotient->inputs[0] == x)
+    return m.is_number(quotient->inputs[1], sign * std::numbers::sqrt2);
   const Product inner = product_of(m, erf->inputs[0]);
-  return inner.tensors == std::vector{x} && close(inner.number, 1 / std::numbers::sqrt2);
+  return inner.tensors == std::vector{x} && close(inner.number, sign / std::numbers::sqrt2);
 }
 
 bool is_cube_of(const PatternMatcher& m, TensorId t, TensorId x) {
@@ -61,13 +65,28 @@ bool is_tanh_of(const PatternMatcher& m, TensorId t, TensorId x) {
   if (inner.tensors.size() != 1 || !close(inner.number, std::sqrt(2 / std::numbers::pi))) return false;
   const Node* sum = m.made_by(inner.tensors[0], "Add");
   if (!sum) return false;
-  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-    if (sum->inputs[i] != x) continue;
-    const Node* scaled = m.made_by(sum->inputs[1 - i], "Mul");
+  const auto stands_beside_cube = [&](std::size_t i) {
+    const Node* scaled = sum->inputs[i] == x ? m.made_by(sum->inputs[1 - i], "Mul") : nullptr;
     const auto cubic = scaled ? m.with_number(*scaled) : std::nullopt;
-    if (cubic && close(cubic->second, 0.044715) && is_cube_of(m, cubic->first, x)) return true;
+    return cubic && close(cubic->second, 0.044715) && is_cube_of(m, cubic->first, x);
+  };
+  return stands_beside_cube(0) || stands_beside_cube(1);
+}
+
+/// u of 1 + u or, its sign being -1, of 1 - u: the complementary error function of -x that Keras and JAX use.
+struct OneAnd {
+  TensorId u = TensorId::None;
+  double sign = 1;
+};
+
+std::optional<OneAnd> one_and(const PatternMatcher& m, TensorId t) {
+  if (const Node* sum = m.made_by(t, "Add")) {
+    const auto shifted = m.with_number(*sum);
+    return shifted && shifted->second == 1 ? std::optional(OneAnd{shifted->first, 1}) : std::nullopt;
   }
-  return false;
+  const Node* difference = m.made_by(t, "Sub");
+  const auto one = difference ? m.number(difference->inputs[0]) : std::nullopt;
+  return one && *one == 1 ? std::optional(OneAnd{difference->inputs[1], -1}) : std::nullopt;
 }
 
 }  // namespace
@@ -78,11 +97,10 @@ std::optional<Recognized> match_gelu(const PatternMatcher& m, const Node& node) 
   if (product.tensors.size() != 2 || !close(product.number, 0.5)) return std::nullopt;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
     const TensorId x = product.tensors[1 - i];
-    const Node* sum = m.made_by(product.tensors[i], "Add");
-    const auto shifted = sum && m.is_inner(product.tensors[i]) ? m.with_number(*sum) : std::nullopt;
-    if (!shifted || shifted->second != 1 || m.shape(x) != m.shape(node.outputs[0])) continue;
-    const bool exact = is_erf_of(m, shifted->first, x);
-    if (exact || is_tanh_of(m, shifted->first, x))
+    const auto sum = m.is_inner(product.tensors[i]) ? one_and(m, product.tensors[i]) : std::nullopt;
+    if (!sum || m.shape(x) != m.shape(node.outputs[0])) continue;
+    const bool exact = is_erf_of(m, sum->u, x, sum->sign);
+    if (exact || (sum->sign == 1 && is_tanh_of(m, sum->u, x)))
       return Recognized{"Gelu", {x}, {{"approximate", std::string(exact ? "none" : "tanh")}}, {m.producer(product.tensors[i])}};
   }
   return std::nullopt;

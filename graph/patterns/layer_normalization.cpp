@@ -40,6 +40,73 @@ Shape part_of(const PatternMatcher& m, TensorId t, std::int64_t axis) {
   return {shape.begin() + axis, shape.end()};
 }
 
+/// The operand of a product that both have, and what stands beside it in either.
+struct CommonFactor {
+  TensorId factor = TensorId::None, first = TensorId::None, second = TensorId::None;
+};
+
+std::optional<CommonFactor> common_factor(const Node* a, const Node* b) {
+  if (!a || !b) return std::nullopt;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+    for (const std::size_t k : {std::size_t{0}, std::size_t{1}})
+      if (a->inputs[i] == b->inputs[k]) return CommonFactor{a->inputs[i], a->inputs[1 - i], b->inputs[1 - k]};
+  return std::nullopt;
+}
+
+/// Numbers for the trailing dimensions, which may have dimensions of size 1 in front.
+bool is_of_part(const PatternMatcher& m, TensorId t, const Shape& part) {
+  const Shape& shape = m.shape(t);
+  return shape.size() >= part.size() && element_count(shape) == element_count(part) &&
+         std::equal(part.rbegin(), part.rend(), shape.rbegin());
+}
+
+/// x s + (bias - mean s), s being the gain over the root: how Keras writes it. Bias and gain may be missing.
+struct Factored {
+  Normalized of;
+  TensorId gain = TensorId::None, bias = TensorId::None;
+};
+
+/// Of a product and what is added to it.
+std::optional<Factored> factored(const PatternMatcher& m, TensorId product, TensorId shift) {
+  Factored found;
+  std::optional<CommonFactor> s = common_factor(m.made_by(product, "Mul"), m.made_by(shift, "Mul"));
+  const Node* sum = m.made_by(shift, "Add");
+  for (std::size_t i = 0; sum && !s && i < 2; ++i) {
+    s = common_factor(m.made_by(product, "Mul"), m.made_by(sum->inputs[i], "Mul"));
+    found.bias = sum->inputs[1 - i];
+  }
+  const Node* negative = s ? m.made_by(s->second, "Neg") : nullptr;
+  const auto mean = negative ? m.mean(negative->inputs[0]) : std::nullopt;
+  if (!mean || mean->of != s->first) return std::nullopt;
+  // s is gain / root, or product is x / root without one
+  const Node* scale = m.made_by(s->factor, "Mul");
+  const auto quotient = m.divided_by_root(scale ? *scale : m.graph()[m.producer(product)]);
+  const auto root = quotient ? m.root(quotient->second) : std::nullopt;
+  const auto variance = root ? m.mean(root->variance) : std::nullopt;
+  const auto centered = variance ? m.squared(variance->of) : std::nullopt;
+  const Node* difference = centered ? m.made_by(*centered, "Sub") : nullptr;
+  if (!difference || variance->axis != mean->axis || difference->inputs[0] != mean->of) return std::nullopt;
+  const auto mean_again = m.mean(difference->inputs[1]);
+  if (!mean_again || mean_again->of != mean->of || mean_again->axis != mean->axis) return std::nullopt;
+  if (scale) found.gain = quotient->first;
+  found.of = {mean->of, mean->axis, root->epsilon};
+  const Shape part = part_of(m, mean->of, mean->axis);
+  const bool fits =
+      (!scale || is_of_part(m, found.gain, part)) && (found.bias == TensorId::None || (scale && is_of_part(m, found.bias, part)));
+  return fits ? std::optional(found) : std::nullopt;
+}
+
+std::optional<Recognized> recognized(const PatternMatcher& m, const Factored& found) {
+  const Shape part = part_of(m, found.of.x, found.of.axis);
+  Recognized result{"LayerNormalization", {found.of.x}, {{"axis", found.of.axis}, {"epsilon", found.of.epsilon}}, {}, {{}}};
+  for (const TensorId t : {found.gain, found.bias}) {
+    if (t == TensorId::None) break;
+    result.inputs.push_back(t);
+    result.shapes.push_back(m.shape(t) == part ? Shape{} : part);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::optional<Recognized> match_layer_normalization(const PatternMatcher& m, const Node& node) {
@@ -56,6 +123,10 @@ std::optional<Recognized> match_layer_normalization(const PatternMatcher& m, con
                         {found->x, scaled->second, biased->second},
                         {{"axis", found->axis}, {"epsilon", found->epsilon}},
                         {quotient, m.producer(biased->first)}};
+  }
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    const auto parts = PatternMatcher::is(node, "Add") ? factored(m, node.inputs[i], node.inputs[1 - i]) : std::nullopt;
+    if (parts) return recognized(m, *parts);
   }
   const auto found = normalized(m, node);
   if (!found) return std::nullopt;

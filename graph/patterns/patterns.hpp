@@ -17,7 +17,8 @@ struct Recognized {
   std::string_view op;  ///< empty: the nodes stay as they are, and are only counted
   std::vector<TensorId> inputs;
   Attributes attributes;
-  std::vector<NodeId> covered;  ///< nodes whose results nobody else reads
+  std::vector<NodeId> covered = {};  ///< nodes whose results nobody else reads
+  std::vector<Shape> shapes = {};    ///< of the inputs, where they must be reshaped; empty: as they are
 };
 
 class PatternMatcher;

@@ -40,6 +40,13 @@ class Rewriting {
     return result;
   }
 
+  std::vector<TensorId> inputs_of(const Recognized& match) {
+    std::vector<TensorId> inputs = copied(match.inputs);
+    for (std::size_t i = 0; i < match.shapes.size(); ++i)
+      if (!match.shapes[i].empty()) inputs[i] = builder_.add1("Reshape", {inputs[i]}, {{"shape", match.shapes[i]}});
+    return inputs;
+  }
+
   void add(NodeId n) {
     const Node& node = graph_[n];
     GraphBuilder::NodeOptions options;
@@ -48,7 +55,7 @@ class Rewriting {
     const auto match = matches_.find(n);
     if (match != matches_.end()) {
       options.name += "/recognized";  // no result of the file has such a name
-      const TensorId fused = builder_.add(match->second.op, copied(match->second.inputs), match->second.attributes, options).front();
+      const TensorId fused = builder_.add(match->second.op, inputs_of(match->second), match->second.attributes, options).front();
       builder_.rename(fused, graph_[node.outputs[0]].name);
       copy_[index(node.outputs[0])] = fused;
       return;

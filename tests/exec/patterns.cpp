@@ -155,6 +155,24 @@ TEST_CASE("a recognized LayerNormalization computes and learns what its parts do
   }
 }
 
+TEST_CASE("Keras writes a LayerNormalization with the gain in the root's inverse") {
+  const auto keras = [](bool gain, bool bias, bool same) {
+    return [=](Model& m) {
+      const TensorId x = m.parameter("x", {2, 3, 5}), mean = m.mean(x);
+      const TensorId centered = m.add("Sub", {x, mean});
+      const TensorId variance = m.mean(m.add("Mul", {centered, centered}));
+      TensorId scale = m.add("Reciprocal", {m.add("Sqrt", {m.add("Add", {variance, m.number(1e-3)})})});
+      if (gain) scale = m.add("Mul", {scale, m.parameter("gain", {1, 1, 5})});
+      TensorId shift = m.add("Mul", {m.add("Neg", {same ? mean : m.mean(m.parameter("other", {2, 3, 5}))}), scale});
+      if (bias) shift = m.add("Add", {shift, m.parameter("bias", {1, 1, 5})});
+      return m.add("Add", {m.add("Mul", {x, scale}), shift});
+    };
+  };
+  for (const bool gain : {false, true}) CHECK(has_node(check_equal("LayerNormalization", keras(gain, false, true)), "LayerNormalization"));
+  check_equal("LayerNormalization", keras(true, true, true));
+  CHECK(counted(keras(true, true, false)).empty());
+}
+
 TEST_CASE("the variance may be the mean of squares less the square of the mean") {
   const auto flax = [](bool bounded, bool same) {
     return [=](Model& m) {
@@ -186,6 +204,15 @@ TEST_CASE("a recognized Gelu computes and learns what its parts do") {
     return m.add("Mul", {m.add("Mul", {x, m.add("Add", {erf, m.number(1)})}), m.number(0.5)});
   });
   CHECK(has_node(exact, "Gelu"));
+  const auto complementary = [](double scale) {  // of -x, as Keras writes it
+    return [=](Model& m) {
+      const TensorId x = m.parameter("x", {3, 5});
+      const TensorId erf = m.add("Erf", {m.add("Mul", {m.add("Neg", {x}), m.number(scale)})});
+      return m.add("Mul", {m.add("Mul", {x, m.number(0.5)}), m.add("Sub", {m.number(1), erf})});
+    };
+  };
+  check_equal("Gelu", complementary(std::sqrt(0.5)));
+  CHECK(counted(complementary(-std::sqrt(0.5))).empty());
   check_equal("Gelu", [](Model& m) {
     const TensorId x = m.parameter("x", {3, 5});
     const TensorId cube = m.add("Mul", {x, m.add("Mul", {x, x})});

@@ -279,6 +279,31 @@ TEST_CASE("what an exporter keeps to itself is asked for") {
   CHECK(buffer[0].find("--freeze") != std::string::npos);
 }
 
+TEST_CASE("what tf2onnx left out of a normalization is asked for, a bias behind a change of shape is seen") {
+  ModelBuilder m;
+  m.input("x", {"2", "4"}).floats("kernel", {4, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}).floats("bias", {2}, {1, 2});
+  m.integers("heads", {2, 2, 2}).integers("axes", {2}).floats("epsilon", {}, {0.001F}).output("y");
+  m.model().set_producer_name("tf2onnx");
+  m.node("MatMul", {"x", "kernel"}, {"h"}).set_name("dense");
+  m.node("Reshape", {"h", "heads"}, {"r"});
+  m.node("Add", {"r", "bias"}, {"g"});
+  set(m.node("ReduceMean", {"g"}, {"mean"}), "axes", std::vector<std::int64_t>{2});
+  m.node("Sub", {"g", "mean"}, {"centered"});
+  m.node("Mul", {"centered", "centered"}, {"squares"});
+  set(m.node("ReduceMean", {"squares"}, {"variance"}), "axes", std::vector<std::int64_t>{2});
+  m.node("Add", {"variance", "epsilon"}, {"v"});
+  m.node("Sqrt", {"v"}, {"root"});
+  m.node("Reciprocal", {"root"}, {"scale"});
+  m.node("Mul", {"g", "scale"}, {"scaled"});
+  m.node("Neg", {"mean"}, {"negative"});
+  m.node("Mul", {"negative", "scale"}, {"shift"});
+  m.node("Add", {"scaled", "shift"}, {"y"});
+  const ImportedModel model = m.import();
+  CHECK(model.recognized == std::map<std::string, std::int64_t>{{"LayerNormalization", 1}});
+  REQUIRE(model.warnings.size() == 1);
+  CHECK(model.warnings[0].find("1 layer normalizations ('y') have no gain or no bias") != std::string::npos);
+}
+
 TEST_CASE("weights that were taken apart go back into the file apart") {
   const TemporaryFolder folder;
   ModelBuilder model = merged({1, 1, 1}, "b");
