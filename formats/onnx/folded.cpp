@@ -419,6 +419,14 @@ class Unfolding {
   std::vector<ExporterDamage> undone_;
 };
 
+void declare_kind(onnx::GraphProto& graph, const std::string& name, std::string_view kind) {
+  auto& info = *graph.add_value_info();
+  info.set_name(name);
+  auto& entry = *info.add_metadata_props();
+  entry.set_key(std::string(kKindKey));
+  entry.set_value(std::string(kind));
+}
+
 }  // namespace
 
 std::map<std::string, Origin> folded_tensors(const onnx::GraphProto& graph, const Declarations& declarations) {
@@ -437,13 +445,8 @@ std::map<std::string, Origin> folded_tensors(const onnx::GraphProto& graph, cons
   return folded;
 }
 
-void declare_parameter(onnx::GraphProto& graph, const std::string& name) {
-  auto& info = *graph.add_value_info();
-  info.set_name(name);
-  auto& entry = *info.add_metadata_props();
-  entry.set_key(std::string(kKindKey));
-  entry.set_value("PARAMETER");
-}
+void declare_parameter(onnx::GraphProto& graph, const std::string& name) { declare_kind(graph, name, "PARAMETER"); }
+void declare_constant(onnx::GraphProto& graph, const std::string& name) { declare_kind(graph, name, "CONSTANT_TENSOR"); }
 
 bool was_optimized(const onnx::GraphProto& graph) {
   const bool notes = std::any_of(graph.value_info().begin(), graph.value_info().end(), [](const onnx::ValueInfoProto& info) {

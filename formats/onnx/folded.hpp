@@ -28,6 +28,8 @@ struct Origin {
 
 /// Tells the importer that a stored tensor is trained.
 void declare_parameter(onnx::GraphProto& graph, const std::string& name);
+/// Says of a stored tensor that nobody trains it.
+void declare_constant(onnx::GraphProto& graph, const std::string& name);
 
 /// Makes a parameter again of every tensor that one parameter was folded into by moving values only: a class token that was repeated for
 /// every sample, rows that were looked up in a table, the transposed copy of a matrix that the file stores too. Equal values are one value

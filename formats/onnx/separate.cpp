@@ -8,6 +8,7 @@
 #include "formats/onnx/damage.hpp"
 #include "formats/onnx/folded.hpp"
 #include "formats/onnx/module_path.hpp"
+#include "formats/onnx/plain_norms.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -282,6 +283,11 @@ class Separation {
 
 }  // namespace
 
-std::vector<ExporterDamage> separate_merged(onnx::ModelProto& model) { return Separation(model).run(); }
+std::vector<ExporterDamage> separate_merged(onnx::ModelProto& model) {
+  std::vector<ExporterDamage> separated = separate_plain_norms(*model.mutable_graph(), Declarations(model));
+  const auto weights = Separation(model).run();
+  separated.insert(separated.end(), weights.begin(), weights.end());
+  return separated;
+}
 
 }  // namespace rehearsal::formats

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/onnx/export_trained.hpp"
+#include "formats/onnx/notes.hpp"
 #include "tests/catch.hpp"
 #include "tests/formats/model_builder.hpp"
 
@@ -277,6 +278,31 @@ TEST_CASE("what an exporter keeps to itself is asked for") {
   REQUIRE(buffer.size() == 1);
   CHECK(buffer[0].find("'filters'") != std::string::npos);
   CHECK(buffer[0].find("--freeze") != std::string::npos);
+}
+
+TEST_CASE("ones and zeros of a normalization without weights are not those of another") {
+  const auto network = [](const std::string& op, const std::string& function, const std::vector<std::string>& plain) {
+    ModelBuilder m(20);
+    m.input("x", {"2", "3", "4"}).floats("n.weight", {3}, {1, 1, 1}).floats("n.bias", {3}, {0, 0, 0}).output("y");
+    set_source_call(m.node(op, {"x", "n.weight", "n.bias"}, {"h"}), function, plain);
+    set_source_call(m.node("InstanceNormalization", {"h", "n.weight", "n.bias"}, {"y"}), "aten.instance_norm.default",
+                    {"%h", "%p_n_weight", "%p_n_bias", "None"});
+    sign(m, {"n.weight", "n.bias"});
+    return m.import();
+  };
+  const std::string norm = "InstanceNormalization";
+  const ImportedModel plain = network(norm, "aten.instance_norm.default", {"%x", "None", "None", "None"});
+  REQUIRE(damage_of(plain, "h/scale") != nullptr);
+  CHECK(damage_of(plain, "h/scale")->what == "constant");
+  for (const char* name : {"h/scale", "h/bias"}) CHECK(tensor_of(plain, name).role == graph::Role::Constant);
+  for (const char* name : {"n.weight", "n.bias"}) CHECK(is_parameter(plain, name));
+  // only the bias is missing; a group normalization that was taken apart; the weights are there, or nothing is known
+  const ImportedModel biased = network(norm, "aten.instance_norm.default", {"%x", "%p_n_weight", "None", "None"});
+  CHECK(damage_of(biased, "h/scale") == nullptr);
+  CHECK(damage_of(biased, "h/bias") != nullptr);
+  CHECK(damage_of(network(norm, "aten.group_norm.default", {"%x", "3", "%p_a", "%p_b"}), "h/scale") != nullptr);
+  CHECK(network(norm, "aten.instance_norm.default", {"%x", "%p_n_weight", "%p_n_bias"}).damage.empty());
+  CHECK(network(norm, "another.function", {"%x", "None", "None"}).damage.empty());
 }
 
 TEST_CASE("what tf2onnx left out of a normalization is asked for, a bias behind a change of shape is seen") {
