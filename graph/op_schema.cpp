@@ -26,6 +26,7 @@ constexpr std::span<const OpSchema> (*kFamilies[])() = {convolution_ops,
                                                         selection_ops,
                                                         softmax_ops,
                                                         blockwise_softmax_ops,
+                                                        attention_ops,
                                                         loss_ops,
                                                         optimizer_ops};
 

@@ -18,8 +18,8 @@ std::span<const KernelRow> fast_kernels() {
     add(onednn::matmul_kernels());
 #endif
     for (auto* family : {native::elementwise_kernels, native::normalization_kernels, native::layer_normalization_kernels,
-                         native::softmax_kernels, native::pooling_kernels, native::reduction_kernels, native::movement_kernels,
-                         native::rotation_kernels, native::optimizer_kernels})
+                         native::softmax_kernels, native::attention_kernels, native::pooling_kernels, native::reduction_kernels,
+                         native::movement_kernels, native::rotation_kernels, native::optimizer_kernels})
       add(family());
     return rows;
   }();

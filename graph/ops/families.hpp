@@ -24,6 +24,7 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> selection_ops();
 [[nodiscard]] std::span<const OpSchema> softmax_ops();
 [[nodiscard]] std::span<const OpSchema> blockwise_softmax_ops();
+[[nodiscard]] std::span<const OpSchema> attention_ops();
 [[nodiscard]] std::span<const OpSchema> loss_ops();
 [[nodiscard]] std::span<const OpSchema> optimizer_ops();
 

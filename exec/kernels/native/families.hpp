@@ -11,6 +11,7 @@ namespace rehearsal::exec::native {
 [[nodiscard]] std::span<const KernelRow> normalization_kernels();
 [[nodiscard]] std::span<const KernelRow> layer_normalization_kernels();
 [[nodiscard]] std::span<const KernelRow> softmax_kernels();
+[[nodiscard]] std::span<const KernelRow> attention_kernels();
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
 [[nodiscard]] std::span<const KernelRow> movement_kernels();

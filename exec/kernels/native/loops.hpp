@@ -46,6 +46,31 @@ struct AdamStep {
   bool decoupled;
 };
 
+/// Of two matrices, c = a b or (`adds`) c += a b. b and c have their columns side by side, a lies anyhow: either factor's transpose is one.
+struct MatrixProduct {
+  std::int64_t rows, columns, depth;  ///< of c, and how many products make an element of it
+  std::int64_t a_row, a_column;       ///< elements between neighbours
+  std::int64_t b_row, c_row;
+  std::int64_t b_elements;  ///< that may be read from the first of b on
+  bool adds;
+};
+
+/// What attention is made of besides softmax (attention.inl). Steps along a row are 0 or 1.
+struct AttentionLoops {
+  void (*product)(const MatrixProduct&, const float* a, const float* b, float* c);
+  void (*scale)(float* x, std::int64_t count, float factor);
+  void (*divide)(float* x, std::int64_t count, float divisor);
+  void (*add)(float* x, const float* addend, std::int64_t step, std::int64_t count);
+  /// x = number where a flag is `hidden`
+  void (*hide)(float* x, const std::uint8_t* flags, std::int64_t step, std::int64_t count, bool hidden, float number);
+  /// x = factor x where y is not 0, and 0 where it is
+  void (*keep)(float* x, const float* y, std::int64_t count, float factor);
+  float (*largest)(const float* x, std::int64_t count);
+  // The first and one past the last element above a bound (flag that is not `hidden`); equal where there is none.
+  void (*range_above)(const float* x, std::int64_t count, float bound, std::int64_t* range);
+  void (*range_shown)(const std::uint8_t* flags, std::int64_t count, bool hidden, std::int64_t* range);
+};
+
 struct Loops {
   const ElementwiseRow* elementwise;
   int elementwise_rows;
@@ -89,6 +114,8 @@ struct Loops {
   void (*largest)(float* best, std::int32_t* tap_of_best, const float* x, std::int64_t columns, std::int32_t tap);
   void (*add)(float* sum, const float* x, std::int64_t count);
   void (*add_scaled)(float* sum, const float* x, std::int64_t count, float factor);
+
+  AttentionLoops attention;
 
   void (*sgd)(float* p, const float* p_old, const float* g, float* m, const float* m_old, std::int64_t count, const SgdStep& step);
   void (*adam)(float* p, const float* p_old, const float* g, float* const* moments, const float* const* moments_old, std::int64_t count,

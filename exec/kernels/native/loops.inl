@@ -462,9 +462,11 @@ static double multiply_add(I rounds) {
   return sum;
 }
 
+#include "exec/kernels/native/attention.inl"
+
 static const Loops kLoops = {
     kElementwise, int(sizeof(kElementwise) / sizeof(kElementwise[0])), where, column_sums, column_moments, column_gradient, column_affine, column_line,
     row_sum, row_squares, row_product, row_affine, row_line, normalize_row, scaled_sums, scaled_line, parameter_row,
-    softmax_row, softmax_gradient_row, log_sum_exp, scaled_exp, largest, add, add_scaled, sgd, adam,
+    softmax_row, softmax_gradient_row, log_sum_exp, scaled_exp, largest, add, add_scaled, kAttention, sgd, adam,
     multiply_add<float>, multiply_add<double>, kVectorBytes,
 };

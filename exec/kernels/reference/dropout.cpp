@@ -1,12 +1,9 @@
-#include "base/random.hpp"
+#include "exec/kernels/reference/draws.hpp"
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
 
 namespace rehearsal::exec::reference {
 namespace {
-
-/// Stream of the numbers that turn (seed, step) into the seed of one step's masks.
-constexpr std::uint64_t kSteps = 0x64726F706F7574;
 
 /// A local block of a tensor.
 struct Part {
@@ -29,8 +26,6 @@ struct Part {
   }
 };
 
-/// The seed of one step's numbers.
-std::uint64_t seed_of(const Call& call) { return random_bits(call.context.seed, kSteps, static_cast<std::uint64_t>(call.context.step)); }
 std::uint64_t stream_of(const Call& call) { return static_cast<std::uint64_t>(call.attributes().integer("stream", 0)); }
 
 struct Noise {

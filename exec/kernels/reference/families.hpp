@@ -17,6 +17,7 @@ namespace rehearsal::exec::reference {
 [[nodiscard]] std::span<const KernelRow> selection_kernels();
 [[nodiscard]] std::span<const KernelRow> softmax_kernels();
 [[nodiscard]] std::span<const KernelRow> blockwise_softmax_kernels();
+[[nodiscard]] std::span<const KernelRow> attention_kernels();
 [[nodiscard]] std::span<const KernelRow> convolution_kernels();
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> normalization_kernels();

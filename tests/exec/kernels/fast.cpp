@@ -256,6 +256,75 @@ TEST_CASE("fast matrix products agree with the reference") {
   check({"Gemm", {}, {{9, 5}, {5, 9}, {9, 1}}}, Format::Plain, "reference:any");
 }
 
+TEST_CASE("fast attention agrees with the reference") {
+  // scale; mask added; hidden where false; divided; bias with a gradient
+  const auto scale = std::int64_t{0}, divide = std::int64_t{1}, add = std::int64_t{2}, hide_else = std::int64_t{3}, hide = std::int64_t{4};
+  const std::int64_t one = 1;
+  const DType f = DType::F32, b = DType::Bool;
+  struct Shapes {
+    Shape q, k, v, y;
+    graph::Attributes attributes;
+    std::vector<Shape> others = {};
+    std::vector<DType> types = {};
+  };
+  const std::vector<Shapes> all = {
+      {{2, 3, 7, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, {2, 3, 7, 8}, {}},
+      {{2, 100, 16},
+       {2, 16, 100},
+       {2, 100, 16},
+       {2, 100, 16},
+       {{"keys_last", one}, {"steps", Sizes{scale, -1, 0}}, {"numbers", std::vector{0.25}}}},
+      {{1, 70, 5},
+       {1, 131, 5},
+       {1, 131, 19},
+       {1, 70, 19},
+       {{"steps", Sizes{divide, -1, 0, add, 0, 0}}, {"numbers", std::vector{2.0, 0.0}}},
+       {{70, 131}},
+       {f}},
+      {{2, 2, 33, 12},
+       {2, 1, 33, 12},
+       {2, 1, 33, 12},
+       {2, 2, 33, 12},
+       {{"steps", Sizes{hide_else, 0, 0}}, {"numbers", std::vector{-1e30}}},
+       {{33, 33}},
+       {b}},
+      {{2, 2, 5, 40},
+       {2, 2, 40, 50},
+       {2, 2, 50, 40},
+       {2, 2, 5, 40},
+       {{"keys_last", one}, {"steps", Sizes{hide, 0, 0, scale, -1, 0}}, {"numbers", std::vector{-3.0, 0.5}}},
+       {{2, 1, 1, 50}},
+       {b}},
+      {{3, 2, 9, 4},
+       {3, 2, 10, 4},
+       {3, 2, 10, 4},
+       {3, 2, 9, 4},
+       {{"steps", Sizes{add, 0, 1, add, 1, 1}}, {"numbers", std::vector{0.0, 0.0}}},
+       {{2, 9, 10}, {2, 1, 10}},
+       {f, f}},
+      {{3, 2, 9, 4},
+       {3, 2, 10, 4},
+       {3, 2, 10, 4},
+       {3, 2, 9, 4},
+       {{"steps", Sizes{add, 0, 1, hide, 1, 0}}, {"numbers", std::vector{0.0, -0.5}}},
+       {{3, 1, 9, 1}, {9, 10}},
+       {f, b}},
+      {{2, 200, 6}, {2, 300, 6}, {2, 300, 6}, {2, 200, 6}, {{"stream", std::int64_t{7}}, {"ratio", 0.3}}},
+      {{1, 3, 64}, {1, 1000, 64}, {1, 1000, 64}, {1, 3, 64}, {}},
+  };
+  for (const auto& s : all)
+    for (const int threads : {1, 2}) {
+      Case forward{"Attention", s.attributes, {s.q, s.k, s.v}, {f, f, f}},
+          backward{"AttentionGrad", s.attributes, {s.y, s.q, s.k, s.v}, {f, f, f, f}};
+      for (auto* c : {&forward, &backward}) {
+        c->shapes.insert(c->shapes.end(), s.others.begin(), s.others.end());
+        c->types.insert(c->types.end(), s.types.begin(), s.types.end());
+      }
+      check(forward, Format::Plain, "native:attention", threads);
+      check(backward, Format::Plain, "native:attention", threads);
+    }
+}
+
 TEST_CASE("fast element-wise kernels agree with the reference") {
   for (const auto* op :
        {"Relu", "Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Identity", "LeakyRelu", "Gelu", "Scale", "Reciprocal", "HardSigmoid", "HardSwish"})
