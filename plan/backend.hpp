@@ -46,6 +46,8 @@ class Backend {
   [[nodiscard]] virtual KernelOffer offer(const LocalNode&) const = 0;
   /// True when a reorder between the two formats exists for this type.
   [[nodiscard]] virtual bool reorders(const graph::TensorType&, Format from, Format to) const = 0;
+  /// True when it has the kernels Attention and AttentionGrad (graph/ops/attention.hpp); lowering then writes them in place of their nodes.
+  [[nodiscard]] virtual bool fuses_attention() const { return false; }
   /// True when sums between ranks are made in memory of the plan (collectives/arrivals.hpp), not in a library's own.
   [[nodiscard]] virtual bool plans_arrivals() const { return false; }
 };

@@ -22,6 +22,7 @@ struct Plan {
   int zero = 0;
   std::string recompute = "none";
   bool sequence_parallel = false;
+  std::string fuse = "attention";    ///< what becomes one kernel where the backend has it: attention | none
   std::string attention = "gather";  ///< over a sequence that cp splits: gather | all-to-all | ring
   std::string offload = "none", compression = "none";
   std::string allreduce = "auto";        ///< a row of the all-reduce table, or "auto": the one whose closed form is least

@@ -116,6 +116,11 @@ void parse_attention(Plan& plan, const std::string& value) {
   plan.attention = one_of(value, kNames);
 }
 
+void parse_fuse(Plan& plan, const std::string& value) {
+  static constexpr std::array<std::string_view, 2> kNames{"attention", "none"};
+  plan.fuse = one_of(value, kNames);
+}
+
 void parse_order(Plan& plan, const std::string& value) {
   static constexpr std::array<std::string_view, 5> kAxes{"tp", "cp", "ep", "dp", "pp"};
   auto parts = split(value, '.');
@@ -197,6 +202,8 @@ constexpr std::array kTable{
             "over a sequence that cp splits: gather keys and values, all-to-all from the sequence to the heads and back, or pass keys and "
             "values "
             "round a ring"},
+    PlanKey{"fuse", "rules", kText, false, parse_fuse, print_text<&Plan::fuse>,
+            "nodes that run as one kernel where the machine has it: attention, none"},
     PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>,
             "kept in the host's memory: none, optimizer, activations"},
     PlanKey{"compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,

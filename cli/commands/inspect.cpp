@@ -109,6 +109,7 @@ class Listening final : public plan::Backend {
   [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override {
     return backend_.reorders(type, from, to);
   }
+  [[nodiscard]] bool fuses_attention() const override { return backend_.fuses_attention(); }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override {
     auto offer = backend_.offer(node);
     ++counts_[{std::string(node.schema.name), offer.implementation, offer.why}];
@@ -130,12 +131,16 @@ Json kernels_json(const ModelOptions& model) {
   const Listening listening(cpu);
   plan::LoweringOptions options;
   options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  (void)plan::lower(training, plan::Plan{}, listening, options);
+  const auto program = plan::lower(training, plan::Plan{}, listening, options);
+  std::map<std::string, std::int64_t> not_fused;
+  for (const auto& n : program.sharding->not_fused) ++not_fused[n.reason];
   Json list = Json::array();
   for (const auto& [key, count] : listening.counts()) {
     const auto& [op, implementation, why] = key;
     list.push_back({{"op", op}, {"implementation", implementation}, {"nodes", count}, {"why", why}});
   }
+  for (const auto& [reason, count] : not_fused)
+    list.push_back({{"op", "Attention"}, {"implementation", "its nodes"}, {"nodes", count}, {"why", reason}});
   return list;
 }
 

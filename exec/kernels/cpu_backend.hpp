@@ -22,6 +22,7 @@ class CpuBackend final : public plan::Backend {
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;
   [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override;
+  [[nodiscard]] bool fuses_attention() const override { return true; }
   [[nodiscard]] bool plans_arrivals() const override { return true; }
   /// The kernel that was offered under this name; one that is shareable may be in use elsewhere. Throws Refusal naming operator and reason
   /// when it does not accept.

@@ -73,6 +73,8 @@ void RoleBuilder::make_again(TensorId t, std::uint16_t body) {
     want(n);
     if (const AttentionRing* ring = c_.sharding.ring_of(n))
       for (const RingNode& r : ring->forward) want(r.node);
+    if (const FusedAttention* fused = c_.sharding.fused_at(n))
+      for (const NodeId r : fused->forward) want(r);
   }
   const bool before = again_;
   again_ = true;
@@ -81,6 +83,8 @@ void RoleBuilder::make_again(TensorId t, std::uint16_t body) {
       restore_results(n, body);
     else if (const AttentionRing* ring = c_.sharding.ring_of(n))
       attend_in_ring(*ring, body);
+    else if (const FusedAttention* fused = c_.sharding.fused_at(n))
+      attend_at_once(*fused, body);
     else if (graph::has(graph::schema(g_[n]).traits, graph::Trait::View))
       lower_view(n, body);
     else

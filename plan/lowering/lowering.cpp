@@ -9,10 +9,14 @@
 #include "plan/lowering/narrow_sums.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/sharding/classes.hpp"
+#include "plan/sharding/fusion.hpp"
 #include "plan/sharding/linear.hpp"
 #include "plan/sharding/rules.hpp"
 
 namespace rehearsal::plan {
+
+using graph::NodeId;
+
 namespace {
 
 std::int64_t largest_replica(std::int64_t batch, int dp) { return (batch + dp - 1) / dp; }
@@ -54,6 +58,13 @@ void check_rings(const Sharding& sharding, const graph::Graph& g, Program& progr
     program.warnings.push_back("attention=ring: keys and values are gathered for " + which_softmax(n, g));
 }
 
+/// On one stage, in one pass.
+bool run_together(const LoweringContext& context, NodeId a, NodeId b) {
+  const auto same = [&](const auto& of) { return of[graph::index(a)] == of[graph::index(b)]; };
+  return same(context.pipeline.part_of_node) && same(context.sharding.parts) &&
+         (context.pipeline.can_wait.empty() || same(context.pipeline.can_wait));
+}
+
 /// A ring is one piece: all of its nodes run on one stage, in one pass.
 void check_stages_of_rings(const LoweringContext& context) {
   const auto& g = context.training.graph;
@@ -61,11 +72,7 @@ void check_stages_of_rings(const LoweringContext& context) {
     for (const auto* nodes : {&ring.forward, &ring.backward})
       for (const RingNode& n : *nodes) {
         const auto first = nodes->front().node;
-        const bool together = context.pipeline.part_of_node[graph::index(n.node)] == context.pipeline.part_of_node[graph::index(first)] &&
-                              context.sharding.parts[graph::index(n.node)] == context.sharding.parts[graph::index(first)] &&
-                              (context.pipeline.can_wait.empty() ||
-                               context.pipeline.can_wait[graph::index(n.node)] == context.pipeline.can_wait[graph::index(first)]);
-        if (!together)
+        if (!run_together(context, n.node, first))
           throw Refusal("plan: attention=ring: a pipeline stage ends between " + g[first].name + " and " + g[n.node].name +
                         ", which work on the same blocks of keys; use other cuts, another schedule or attention=gather");
       }
@@ -256,8 +263,9 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
 
   const auto dims = options.dims ? options.dims : std::make_shared<const graph::LogicalDims>(training.graph);
   const auto axes = sharding_axes(training, dims, plan, program.micro_batches, *rules);
-  program.sharding = std::make_shared<const Sharding>(shard(training, dims, axes));
-  const auto& sharding = *program.sharding;
+  const auto sharded = std::make_shared<Sharding>(shard(training, dims, axes));
+  program.sharding = sharded;
+  const auto& sharding = *sharded;
   refuse_barriers(training.graph, sharding);
   check_rings(sharding, training.graph, program);
   warn_about_replicas(sharding, training.graph, program);
@@ -275,6 +283,8 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   check_stages_of_rings(context);
+  if (plan.fuse == "attention" && backend.fuses_attention())
+    fuse_attention(training, *sharded, [&](NodeId a, NodeId b) { return run_together(context, a, b); });
   if (pipeline.schedule->asynchronous) context.of_weights = nodes_of_weights(training, sharding);
   set_kept_results(context);
   warn_about_stashes(context, program);

@@ -123,8 +123,8 @@ void RoleBuilder::lower_nodes() {
 }
 
 void RoleBuilder::lower_node(NodeId n, std::uint16_t body) {
-  if (lower_in_ring(n, body)) {
-    // with all of its ring
+  if (lower_in_ring(n, body) || lower_in_kernel(n, body)) {
+    // with all of its ring, or of its kernel
   } else if (graph::has(graph::schema(g_[n]).traits, graph::Trait::View))
     lower_view(n, body);
   else
@@ -218,14 +218,15 @@ void RoleBuilder::lower_kernel(NodeId n, std::uint16_t body) {
 }
 
 void RoleBuilder::bring_into_formats(NodeId n, std::vector<BufferIndex>& inputs, const std::vector<Format>& formats, std::uint16_t body) {
-  const auto& node = g_[n];
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] == kNoBuffer) continue;
-    const bool whole =
-        g_[node.inputs[i]].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
-    const Key key{node.inputs[i], c_.sharding.fed_by[graph::index(n)][i], formats[i], whole};
-    inputs[i] = in_format(inputs[i], key, formats[i], body);
-  }
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] != kNoBuffer) inputs[i] = in_format_of({n, i}, inputs[i], formats[i], body);
+}
+
+BufferIndex RoleBuilder::in_format_of(Use use, BufferIndex b, Format format, std::uint16_t body) {
+  const TensorId t = g_[use.node].inputs[use.operand];
+  const bool whole = g_[t].role == graph::Role::Input && !per_micro_batch(role_.bodies[body].kind) && c_.program.micro_batches > 1;
+  const Key key{t, c_.sharding.fed_by[graph::index(use.node)][use.operand], format, whole};
+  return in_format(b, key, format, body);
 }
 
 /// Where a kernel writes `t`: an updated parameter over the old one, a gradient straight into its bucket unless micro-batches are summed.

@@ -90,6 +90,18 @@ class RoleBuilder {
   void attend_in_ring(const AttentionRing&, std::uint16_t body);
   [[nodiscard]] BufferIndex kept_result(graph::TensorId, std::uint16_t body);
 
+  // Attention that is one kernel (attention.cpp)
+  struct FusedKernel {
+    graph::NodeId node;  ///< whose instruction it is
+    std::string_view op;
+    const graph::Attributes& attributes;
+    const std::vector<Use>& operands;
+    std::vector<graph::TensorId> results;  ///< None: not wanted
+  };
+  bool lower_in_kernel(graph::NodeId, std::uint16_t body);
+  void attend_at_once(const FusedAttention&, std::uint16_t body);
+  void emit_fused(const FusedKernel&, std::uint16_t body);
+
   // Results that wait elsewhere (stashes.cpp)
   void stash_results(graph::NodeId, std::uint16_t body);
   void stash(graph::TensorId, std::uint16_t body);
@@ -116,6 +128,7 @@ class RoleBuilder {
   /// Results may be nullptr: not wanted.
   [[nodiscard]] KernelOffer offer_for(const KernelCall&, const std::vector<const Buffer*>& results) const;
   void bring_into_formats(graph::NodeId, std::vector<BufferIndex>& inputs, const std::vector<Format>&, std::uint16_t body);
+  [[nodiscard]] BufferIndex in_format_of(Use, BufferIndex, Format, std::uint16_t body);
   [[nodiscard]] BufferIndex place_result(graph::TensorId, Buffer);
   [[nodiscard]] BufferIndex new_workspace(const std::string& node, Bytes size);
   std::uint32_t emit(std::uint16_t body, Instruction instruction);

@@ -25,7 +25,7 @@ ForwardResults::ForwardResults(const graph::TrainingGraph& training, const Shard
   for (std::size_t t = 0; t < bytes_.size(); ++t) {
     const auto id = static_cast<TensorId>(t);
     if (g_[id].role != graph::Role::Activation && g_[id].role != graph::Role::Input) continue;
-    if (sharding.is_inside_ring(id)) continue;
+    if (sharding.is_inside_ring(id) || sharding.is_inside_kernel(id)) continue;
     bytes_[t] =
         graph::element_count(sharding.local_shape(id, sharding.layout(id), first)) * static_cast<std::int64_t>(size_of(g_[id].type.dtype));
   }
@@ -92,7 +92,8 @@ void ForwardResults::find_droppable(const Sharding& sharding) {
     const auto id = static_cast<TensorId>(t);
     const NodeId producer = g_[id].producer;
     if (roots_[t] != id || g_[id].role != graph::Role::Activation || producer == NodeId::None || part(producer) < 0) continue;
-    droppable_[t] = stays_[t] && id != training_.loss && !leaves_loop(id, sharding) && !is_statistic(id) && !sharding.is_inside_ring(id);
+    droppable_[t] = stays_[t] && id != training_.loss && !leaves_loop(id, sharding) && !is_statistic(id) && !sharding.is_inside_ring(id) &&
+                    !sharding.is_inside_kernel(id);
   }
   // A view that leaves its part takes its memory along.
   for (std::size_t n = 0; n < g_.nodes().size(); ++n) {

@@ -164,6 +164,13 @@ bool Sharding::is_inside_ring(graph::TensorId t) const {
   return false;
 }
 
+bool Sharding::is_inside_kernel(graph::TensorId t) const {
+  const graph::NodeId producer = dims->graph()[t].producer;
+  const FusedAttention* kernel = producer == graph::NodeId::None ? nullptr : fused_at(producer);
+  if (!kernel || producer == kernel->forward.back()) return false;
+  return std::find(kernel->gradients.begin(), kernel->gradients.end(), t) == kernel->gradients.end();
+}
+
 std::int64_t Sharding::coordinates_count() const {
   std::int64_t product = 1;
   for (const MeshAxis& a : axes) product *= a.size;

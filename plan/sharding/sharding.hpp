@@ -108,6 +108,20 @@ struct NoRing {
   std::string reason;
 };
 
+/// Attention that one kernel computes forward, and one backward (graph/ops/attention.hpp): its nodes lie alike on every axis.
+struct FusedAttention {
+  std::vector<graph::NodeId> forward, backward;  ///< in order; the last forward one makes the result; no backward ones without gradients
+  graph::Attributes attributes;                  ///< of both kernels
+  std::vector<Use> operands;                     ///< queries, keys, values, and what the scores' steps read
+  std::vector<Use> backward_operands;            ///< the result's gradient, then the same
+  std::vector<graph::TensorId> gradients;        ///< of queries, keys, values and the attribute's biases; None: not wanted
+};
+/// Attention that stays several nodes.
+struct NotFused {
+  graph::NodeId softmax;
+  std::string reason;
+};
+
 /// A node that computes the same on every coordinate of an axis.
 struct Replica {
   graph::NodeId node;
@@ -136,6 +150,10 @@ struct Sharding {
   std::vector<NoRing> no_rings;
   std::vector<std::int32_t> ring_of_node;  ///< index into rings, -1: none; empty without rings
 
+  std::vector<FusedAttention> fused;
+  std::vector<NotFused> not_fused;
+  std::vector<std::int32_t> fused_of_node;  ///< index into fused, -1: none; empty where nothing is fused
+
   [[nodiscard]] const graph::IterDim* choice(graph::NodeId node, std::size_t axis) const;  ///< nullptr: not split there
   [[nodiscard]] const Layout& layout(graph::TensorId t) const { return layouts[graph::index(t)]; }
   /// Is a node split on an axis along the first dimension of its first operand?
@@ -149,6 +167,13 @@ struct Sharding {
     const auto number = ring_of_node.empty() ? -1 : ring_of_node[graph::index(node)];
     return number < 0 ? nullptr : &rings[static_cast<std::size_t>(number)];
   }
+  /// nullptr: the node belongs to none.
+  [[nodiscard]] const FusedAttention* fused_at(graph::NodeId node) const {
+    const auto number = fused_of_node.empty() ? -1 : fused_of_node[graph::index(node)];
+    return number < 0 ? nullptr : &fused[static_cast<std::size_t>(number)];
+  }
+  /// Of attention that is one kernel, what only its nodes read: never in memory.
+  [[nodiscard]] bool is_inside_kernel(graph::TensorId) const;
   /// Made anew for every block of keys: never whole in memory.
   [[nodiscard]] bool is_inside_ring(graph::TensorId) const;
   /// The range of `keys` keys that a coordinate has in a turn.

@@ -69,6 +69,11 @@ const std::vector<Case> kCases{
     {"gpt", 4, "tp=2,cp=2,attention=all-to-all"},
     {"gpt", 4, "dp=2,cp=2,attention=all-to-all,micro_batch=1,zero=2"},
     // keys and values go round: with a causal mask, of which blocks are left out, and without
+    // attention by its nodes
+    {"gpt", 4, "fuse=none"},
+    {"encoder", 4, "fuse=none"},
+    {"gpt", 4, "micro_batch=1,fuse=none"},
+    {"gpt", 4, "tp=2,fuse=none"},
     {"gpt", 4, "cp=2,attention=ring"},
     {"gpt", 4, "cp=2,attention=ring,overlap=off"},
     {"gpt", 3, "cp=3,attention=ring"},
