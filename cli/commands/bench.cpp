@@ -191,6 +191,14 @@ struct Share {
 };
 using Shares = std::map<std::pair<std::string, std::string>, Share>;
 
+std::vector<std::optional<graph::TensorType>> types_of(const plan::Role& role, const std::vector<plan::BufferIndex>& buffers) {
+  std::vector<std::optional<graph::TensorType>> types;
+  for (const auto b : buffers)
+    types.push_back(b == plan::kNoBuffer ? std::nullopt
+                                         : std::optional(graph::TensorType{role.buffers[b].dtype, role.buffers[b].shapes.front()}));
+  return types;
+}
+
 Shares shares_of(const exec::StepResult& result, const plan::Role& role, const graph::Graph& g) {
   Shares shares;
   for (const auto& played : result.played) {
@@ -203,9 +211,10 @@ Shares shares_of(const exec::StepResult& result, const plan::Role& role, const g
                          : shares[{std::string(plan::name(i.kind)), ""}];
     share.seconds += played.end - played.begin;
     ++share.nodes;
-    if (!kernel || !role.kernels[static_cast<std::size_t>(i.kernel)].op.empty()) continue;
-    const graph::NodeTypes types(g, g[i.node]);
-    share.flops += graph::work_of(graph::schema(g[i.node]), types.view()).flops.value();
+    if (!kernel) continue;
+    const auto inputs = types_of(role, i.inputs), outputs = types_of(role, i.outputs);
+    share.flops +=
+        graph::work_of(plan::schema_of(role, i, g[i.node]), {inputs, outputs, plan::attributes_of(role, i, g[i.node])}).flops.value();
   }
   return shares;
 }
