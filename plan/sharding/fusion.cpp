@@ -239,7 +239,8 @@ class KernelFinder {
     if (n == NodeId::None) return;
     const auto step = std::find_if(steps_.begin(), steps_.end(), [&](const Step& s) { return s.node == forward; });
     const TensorId bias = g_[forward].inputs[step->other];
-    if (!same_type(g_[n].outputs[0], bias)) throw Obstacle{named(n) + " sums to another shape than that of " + g_[bias].name};
+    if (graph::element_count(shape(g_[n].outputs[0])) != graph::element_count(shape(bias)))  // dimensions of 1 aside
+      throw Obstacle{named(n) + " sums to another shape than that of " + g_[bias].name};
     step->what.differentiated = true;
     bias_gradients_.emplace(forward, g_[n].outputs[0]);
     backward_.push_back(n);
