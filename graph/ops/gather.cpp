@@ -180,6 +180,11 @@ std::vector<TensorType> infer_nd(const NodeView& node) {
   return {{node.input(0).dtype, slices_shape(node.input(0).shape, node.input(1).shape)}};
 }
 
+SplitRule nd_labels(const NodeView& node) {
+  SliceLabels labels = slice_labels(node.input(0).shape, node.input(1).shape, LabelKind::Parallel);
+  return {{std::move(labels.data), std::move(labels.indices)}, {std::move(labels.slices)}, std::move(labels.kinds)};
+}
+
 void nd_gradient(GradientContext& g) {
   const TensorType data = g.type(g.input(0));
   const TensorId zeros = g.emit1("ConstantOfShape", {}, {{"shape", data.shape}, {"dtype", std::string(name(data.dtype))}});
@@ -241,8 +246,8 @@ constexpr OpSchema kRows[] = {
      .description = "slices of the data, addressed by the last dimension of the indices",
      .family = kGather,
      .traits = Trait::Positional,
-     .dims = DimsRule::Opaque,
      .infer = infer_nd,
+     .labels = nd_labels,
      .work = gather_work,
      .gradient = nd_gradient,
      .evaluate = evaluate_nd},

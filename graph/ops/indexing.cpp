@@ -52,6 +52,20 @@ Shape slices_shape(const Shape& data, const Shape& indices) {
   return shape;
 }
 
+SliceLabels slice_labels(const Shape& data, const Shape& indices, LabelKind rows) {
+  SliceLabels labels{TensorLabels(data.size()), TensorLabels(indices.size()), {}, {}};
+  const auto add = [&](LabelKind kind, std::int64_t size) {
+    labels.kinds.push_back(kind);
+    return size == 1 ? DimLabels{} : whole(static_cast<int>(labels.kinds.size()) - 1, size);
+  };
+  const std::size_t last = indices.size() - 1, depth = static_cast<std::size_t>(indices[last]);
+  for (std::size_t d = 0; d < last; ++d) labels.slices.push_back(labels.indices[d] = add(rows, indices[d]));
+  for (std::size_t d = depth; d < data.size(); ++d) labels.slices.push_back(labels.data[d] = add(LabelKind::Parallel, data[d]));
+  labels.indices[last] = add(LabelKind::Opaque, indices[last]);
+  for (std::size_t d = 0; d < depth; ++d) labels.data[d] = add(LabelKind::Opaque, data[d]);
+  return labels;
+}
+
 std::pair<std::vector<std::int64_t>, std::int64_t> addressed(const Shape& data, const Value& indices) {
   const std::int64_t depth = indices.type.shape.back();
   const auto strides = row_major_strides(data);

@@ -24,6 +24,12 @@ void require_elements(const Shape& data, const Shape& indices, std::size_t axis)
 
 /// Shape of the slices of `data` that the last dimension of `indices` addresses. Throws BadInput when it does not fit.
 [[nodiscard]] Shape slices_shape(const Shape& data, const Shape& indices);
+/// Labels of data, indices and slices. Dimensions of a slice are parallel, addressed ones whole, those of the indices of kind `rows`.
+struct SliceLabels {
+  TensorLabels data, indices, slices;
+  std::vector<LabelKind> kinds;
+};
+[[nodiscard]] SliceLabels slice_labels(const Shape& data, const Shape& indices, LabelKind rows);
 /// First elements of the slices of `data` that `indices` address, and how long a slice is.
 [[nodiscard]] std::pair<std::vector<std::int64_t>, std::int64_t> addressed(const Shape& data, const Value& indices);
 

@@ -118,6 +118,12 @@ std::vector<TensorType> infer_nd(const NodeView& node) {
   return {node.input(0)};
 }
 
+/// Updates of all rows meet in the data, so that their dimensions are whole.
+SplitRule nd_labels(const NodeView& node) {
+  SliceLabels labels = slice_labels(node.input(0).shape, node.input(1).shape, LabelKind::Opaque);
+  return {{labels.data, std::move(labels.indices), std::move(labels.slices)}, {labels.data}, std::move(labels.kinds)};
+}
+
 template <class T, class Combine>
 void combine(std::vector<T>& data, const std::vector<T>& updates, const std::pair<std::vector<std::int64_t>, std::int64_t>& places,
              const Combine& with) {
@@ -165,8 +171,8 @@ constexpr OpSchema kRows[] = {
      .description = "the data with slices replaced by or combined with the updates where the indices say",
      .family = CostFamily::Gather,
      .traits = Trait::Positional,
-     .dims = DimsRule::Opaque,
      .infer = infer_nd,
+     .labels = nd_labels,
      .work = scatter_work,
      .gradient = nd_gradient,
      .evaluate = evaluate_nd},

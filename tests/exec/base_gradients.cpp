@@ -158,6 +158,7 @@ GradientCases gather_cases() {
        {drawn({2, 5}), indices({4, 4, 0, 1}, {2, 2}), drawn({2, 2}, 0.5, 2)},
        {{"axis", std::int64_t{1}}, {"reduction", std::string("mul")}}},
       {"ScatterElements", {drawn({4}), indices({1, 1, 3}, {3}), drawn({3})}, {{"reduction", std::string("max")}}},
+      {"GatherND", {drawn({3, 2, 4}), indices({2, 0, 1, 1}, {4, 1})}, {}},
       {"ScatterND", {drawn({4, 2}), indices({2, 0}, {2, 1}), drawn({2, 2})}, {}},
       {"ScatterND", {drawn({4, 2}), indices({2, 2}, {2, 1}), drawn({2, 2})}, {{"reduction", std::string("add")}}},
       {"ScatterND", {drawn({4}), indices({1, 1}, {2, 1}), drawn({2})}, {{"reduction", std::string("min")}}},
