@@ -23,6 +23,18 @@ using graph::TensorId;
 
 namespace {
 
+constexpr std::size_t kMostImageAxes = 3;
+
+/// Leaves along which windows slide, by image axis, outer to inner: wherever an input keeps its channels.
+std::vector<AtomId> image_leaves(const graph::TensorDims& input, const graph::Atoms& atoms) {
+  std::vector<AtomId> leaves;
+  for (const auto& factors : input) {
+    const auto leaf = std::find_if(factors.begin(), factors.end(), [&](AtomId a) { return atoms.is_window(a); });
+    if (leaf != factors.end()) leaves.push_back(*leaf);
+  }
+  return leaves;
+}
+
 /// Collects what products of activations and weights do with each dimension.
 class UseFinder {
  public:
@@ -40,7 +52,8 @@ class UseFinder {
     for (const auto& [atom, flops] : rows_) {
       if (flops >= 0.3 * total_ && !dims_.atoms().is_window(atom)) use.sequence.push_back(atom);
     }
-    for (const TensorId t : g_.inputs()) use.image_axes = std::max(use.image_axes, image_axes_of(dims_.of(t)));
+    for (const TensorId t : g_.inputs())
+      use.image_axes = std::clamp(image_leaves(dims_.of(t), dims_.atoms()).size(), use.image_axes, kMostImageAxes);
     use.experts.assign(experts_.begin(), experts_.end());
     use.weights = groups(true);
     if (use.weights.empty()) use.weights = groups(false);
@@ -68,14 +81,6 @@ class UseFinder {
       if (best.size() < kMostGroups) best.push_back(alike[signature]);
     }
     return best;
-  }
-
-  [[nodiscard]] std::size_t image_axes_of(const graph::TensorDims& dims) const {
-    const auto slides = [&](const graph::Factors& f) {
-      return std::any_of(f.begin(), f.end(), [&](AtomId a) { return dims_.atoms().is_window(a); });
-    };
-    const auto first = std::find_if_not(dims.rbegin(), dims.rend(), slides);
-    return std::min<std::size_t>(3, static_cast<std::size_t>(first - dims.rbegin()));
   }
 
   /// By two operators or more: the loss alone is no reason, it comes once.
@@ -301,15 +306,12 @@ MeshAxis image_axis(const graph::TrainingGraph& training, const LogicalDims& dim
   MeshAxis axis{name, degree, {}, false};
   const auto& atoms = dims.atoms();
   for (const TensorId t : training.graph.inputs()) {
-    const auto& of = dims.of(t);
-    if (of.size() < 3 + from_end) continue;
-    for (const AtomId leaf : of[of.size() - 1 - from_end]) {
-      if (!atoms.is_window(leaf)) continue;
-      for (std::size_t a = 0; a < atoms.count(); ++a) {
-        const auto other = static_cast<AtomId>(a);
-        if (atoms.find(other) == other && atoms.family(other) == atoms.family(leaf) && !dims.name(other).empty())
-          axis.dims.push_back(dims.name(other));
-      }
+    const auto leaves = image_leaves(dims.of(t), atoms);
+    if (leaves.size() <= from_end) continue;
+    const AtomId family = atoms.family(leaves[leaves.size() - 1 - from_end]);
+    for (std::size_t a = 0; a < atoms.count(); ++a) {
+      const auto other = static_cast<AtomId>(a);
+      if (atoms.find(other) == other && atoms.family(other) == family && !dims.name(other).empty()) axis.dims.push_back(dims.name(other));
     }
   }
   std::sort(axis.dims.begin(), axis.dims.end());

@@ -18,7 +18,7 @@ struct DimensionUse {
   /// and splitting it would gather it before each of them. It counts where there is nothing else.
   std::vector<std::vector<graph::AtomId>> weights;
   std::vector<graph::AtomId> sequence;  ///< rows of most products with weights, other than the batch
-  std::size_t image_axes = 0;           ///< innermost axes of an input along which windows slide
+  std::size_t image_axes = 0;           ///< axes of an input along which windows slide
   std::vector<graph::AtomId> experts;   ///< counted by weights, activations and results of a product alike
 };
 /// What has been found for one graph: a search asks for the same again and again.

@@ -30,6 +30,10 @@ Begun begin(Layers& layers, const Word& input, std::int64_t batch) {
     return {layers.node("embedding", "Gather", {table, layers.indices("input", {batch, n[0]})}, {{"axis", std::int64_t{0}}}), table};
   }
   Shape shape{batch};
+  if (input.name == "nhwc") {  // an image with its channels last, as Keras has it
+    const auto image = layers.input("input", {batch, n[1], n[2], n[0]});
+    return {layers.transpose("channels", image, {0, 3, 1, 2}), TensorId::None};
+  }
   shape.insert(shape.end(), n.begin(), n.end());
   return {layers.input("input", shape), TensorId::None};
 }
@@ -59,7 +63,7 @@ Word random_input(Draws& d) {
     case 3:
       return {"tok", {d.between(2, 7), d.between(7, 24), d.between(4, 12)}};
     default:
-      return {"img", {d.between(1, 4), d.between(4, 11), d.between(4, 11)}};
+      return {d.between(0, 2) == 0 ? "nhwc" : "img", {d.between(1, 4), d.between(4, 11), d.between(4, 11)}};
   }
 }
 

@@ -241,7 +241,10 @@ TEST_CASE("what random cases once found") {
         // signs of a result that is made into others again
         "seq.3.11+cumsum+gate.10+widened.6+layernorm+mse.11/5/tp=2,recompute=full,compression=gist/adam:lr=0.01:eps=1e-4/f64/100000"}},
       {4,
-       {// two dimensions at one place: strips of a fused weight, and blocks of all of it
+       {// rows and columns of images whose channels come last
+        "nhwc.3.8.11+conv.5.3.1.1.0.1.1+batchnorm+maxpool.2.2.0+conv.4.3.2.1.0.1.1+average+class.3/3/spatial=1x2x2/"
+        "sgd:lr=0.05:momentum=0.9/f64/2000",
+        // two dimensions at one place: strips of a fused weight, and blocks of all of it
         "tok.3.18.11+lstm.3+cumsum+gate.3+dropout+dense.8+shared.6/9/dp=2,tp=2,zero=3,sequence_parallel=on/"
         "sgd:lr=0.05:momentum=0.9:clip=0.1/f64/100000",
         // a bucket summed before the gradients of an earlier chunk were in it

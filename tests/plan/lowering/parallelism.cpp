@@ -257,6 +257,23 @@ TEST_CASE("spatial parallel ResNet exchanges the rows that its windows need, and
   CHECK(c.bytes.at("forward halo height") >= 4 * 64 * 16 * 4);
 }
 
+TEST_CASE("the rows of an image are split wherever they stand: channels may come last") {
+  const auto rows_of = [](bool channels_last) {
+    graph::zoo::Layers l;
+    auto x = l.input("x", channels_last ? graph::Shape{2, 8, 12, 3} : graph::Shape{2, 3, 8, 12});
+    if (channels_last) x = l.transpose("first", x, {0, 3, 1, 2});
+    x = l.flatten("flat", l.global_average("average", l.conv("conv", x, 4, graph::zoo::Square{}, true)));
+    const auto model = std::move(l).finish(l.linear("fc", x, 5), "logits");
+    const auto training = graph::build_training_graph(graph::with_initial_values(model), {});
+    CHECK(use_of_dimensions(training, graph::LogicalDims(training.graph)).image_axes == 2);  // what a search deals out
+    const auto program = lower(training, parse_plan("spatial=2x1"), TableBackend(), {});
+    return program.sharding->layout(training.graph.find("x"))[0];
+  };
+  CHECK(rows_of(true).dim == 1);
+  CHECK(rows_of(true).split());
+  CHECK(rows_of(false).dim == 2);
+}
+
 TEST_CASE("what is a sum along several axes is summed once, over all their ranks") {
   const auto c = collectives("resnet18?image=64&classes=10", 8, "dp=2,spatial=2x2");
   CHECK(c.number.at("forward all-reduce width.height.dp") >= 20);  // normalizations
