@@ -55,8 +55,7 @@ std::set<int> made_up_operands(const onnx::NodeProto& node) {
 
 std::vector<ExporterDamage> separate_plain_norms(onnx::GraphProto& graph, const Declarations& declarations) {
   std::map<std::string, int> stored;
-  for (int i = 0; i < graph.initializer_size(); ++i)
-    if (declarations.parameters().contains(graph.initializer(i).name())) stored[graph.initializer(i).name()] = i;
+  for (int i = 0; i < graph.initializer_size(); ++i) stored[graph.initializer(i).name()] = i;
   std::vector<ExporterDamage> separated;
   for (auto& node : *graph.mutable_node()) {
     for (const int operand : made_up_operands(node)) {
@@ -66,7 +65,9 @@ std::vector<ExporterDamage> separate_plain_norms(onnx::GraphProto& graph, const 
       copy.set_name(node.output(0) + (operand == kScale ? "/scale" : "/bias"));
       node.set_input(operand, copy.name());
       declare_constant(graph, copy.name());
-      separated.push_back({copy.name(), "constant", "the exporter stored it as '" + weight->first + "', which had the same values", true});
+      if (declarations.parameters().contains(weight->first))
+        separated.push_back(
+            {copy.name(), "constant", "the exporter stored it as '" + weight->first + "', which had the same values", true});
       *graph.add_initializer() = std::move(copy);
     }
   }

@@ -6,7 +6,7 @@
 
 namespace rehearsal::formats {
 
-/// What the notes of the calls say has no weight gets constants of its own. Returns what was taken apart.
+/// What the notes of the calls say has no weight gets constants of its own. Returns those that were stored as weights of others.
 std::vector<ExporterDamage> separate_plain_norms(onnx::GraphProto& graph, const Declarations& declarations);
 
 }  // namespace rehearsal::formats

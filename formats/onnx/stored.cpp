@@ -97,7 +97,8 @@ bool is_weight_input(const Candidate& candidate, bool fixed) {
 }
 
 bool is_generated_weight(const Candidate& candidate, const std::string& shape_name) {
-  if (!is_float(candidate.type.dtype) || candidate.type.shape.empty() || candidate.traced) return false;
+  if (!is_float(candidate.type.dtype) || candidate.type.shape.empty()) return false;
+  if (candidate.traced || candidate.declared == DeclaredKind::Unlisted) return false;  // PyTorch's exporters store what is a weight
   // the convention of ONNX's weightless test models: the shape is an initializer named after the tensor
   if ((candidate.usage & (kWeightUse | kStateUse)) != 0 || shape_name == candidate.name + "__SHAPE") return true;
   return (candidate.usage & kMatrixUse) != 0 && candidate.type.shape.size() == 2;

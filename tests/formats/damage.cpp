@@ -302,6 +302,15 @@ TEST_CASE("ones and zeros of a normalization without weights are not those of an
   CHECK(damage_of(biased, "h/bias") != nullptr);
   CHECK(damage_of(network(norm, "aten.group_norm.default", {"%x", "3", "%p_a", "%p_b"}), "h/scale") != nullptr);
   CHECK(network(norm, "aten.instance_norm.default", {"%x", "%p_n_weight", "%p_n_bias"}).damage.empty());
+  // not listed at all, in a file where something else was renamed
+  ModelBuilder unlisted(20);
+  unlisted.input("x", {"2", "3"}).floats("val_1", {3}, {1, 1, 1}).floats("val_2", {3, 3}, std::vector<float>(9, 2)).output("y");
+  set_source_call(unlisted.node("LayerNormalization", {"x", "val_1"}, {"h"}), "aten.layer_norm.default", {"%x", "[3]", "None", "None"});
+  unlisted.node("MatMul", {"h", "val_2"}, {"y"});
+  sign(unlisted, {"fc.weight"});
+  const ImportedModel renamed = unlisted.import();
+  CHECK(tensor_of(renamed, "h/scale").role == graph::Role::Constant);
+  CHECK(is_parameter(renamed, "val_2"));
   CHECK(network(norm, "another.function", {"%x", "None", "None"}).damage.empty());
 }
 

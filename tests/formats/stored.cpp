@@ -174,7 +174,7 @@ TEST_CASE("files without weights: inputs, declared names, generated tensors", "[
   CHECK(imported.graph[imported.graph.find("c.weight")].contents.known());
 }
 
-TEST_CASE("what the older exporter of PyTorch computes from nothing is no weight", "[import]") {
+TEST_CASE("what exporters of PyTorch compute from nothing is no weight", "[import]") {
   ModelBuilder model;
   model.input("x", {"3", "5"}).output("y").integers("shape", {6, 5});
   model.model().set_producer_name("pytorch");
@@ -182,6 +182,18 @@ TEST_CASE("what the older exporter of PyTorch computes from nothing is no weight
   set(model.node("Gemm", {"x", "/decoder/ConstantOfShape_output_0"}, {"y"}), "transB", std::int64_t{1});
   const ImportedModel imported = model.import();
   for (const auto& tensor : imported.graph.tensors()) CHECK(tensor.role != Role::Parameter);
+
+  // nor what torch.export does not list: the ones of a normalization without weights
+  ModelBuilder listed(21);
+  listed.input("x", {"2", "4"}).floats("fc.weight", {4, 4}, std::vector<float>(16, 2)).integers("shape", {4}).output("y");
+  auto& signature = *listed.graph().add_metadata_props();
+  signature.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  signature.set_value("p_fc_weight: PARAMETER target='fc.weight'\n");
+  listed.node("MatMul", {"x", "fc.weight"}, {"h"});
+  listed.node("ConstantOfShape", {"shape"}, {"val_7"});
+  listed.node("LayerNormalization", {"h", "val_7"}, {"y"});
+  const ImportedModel unlisted = listed.import();
+  for (const auto& tensor : unlisted.graph.tensors()) CHECK((tensor.role == Role::Parameter) == (tensor.name == "fc.weight"));
 }
 
 TEST_CASE("external data", "[import]") {
