@@ -128,7 +128,7 @@ TEST_CASE("what is resident is what was predicted, but for 30 MB or 5 %") {
                               {embedding + "dp=3,allreduce=recursive-doubling", 3},
                               {embedding + "dp=2,zero=3 --optimizer adam", 2},
                               {"\"zoo:resnet34?image=64\" --batch 2 --plan dp=2", 2},
-                              {"\"zoo:googlenet?image=32\" --batch 2 --plan dp=2", 2},
+                              {"\"zoo:shufflenet_v2?image=64\" --batch 4 --plan dp=2", 2},
                               {"\"zoo:unet2d?image=64&channels=16\" --batch 2 --plan spatial=2", 2}};
   for (const auto& row : rows) {
     INFO(row.arguments);
