@@ -3,11 +3,9 @@
 // needs no second part, and the backward pass neither results nor sums of the forward pass.
 
 #include <cmath>
-#include <cstring>
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
-#include "exec/kernels/native/transpose.hpp"
 #include "exec/kernels/reference/attention_rows.hpp"
 
 namespace rehearsal::exec::native {
@@ -22,6 +20,7 @@ constexpr std::int64_t kLine = 16;  ///< elements of a cache line; rows begin wi
 constexpr std::int64_t kBlock = 48 << 10;
 constexpr std::int64_t kMostRows = 96, kRowsOfTile = 6;
 /// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
+constexpr std::int64_t kFewKeys = 64;  ///< so many cost less than looking for those that are hidden
 constexpr float kHidden = -1e30F, kSeen = -1e29F;
 
 struct Blocking {
@@ -66,7 +65,7 @@ class BlockWalk {
 
   /// `rows` x `columns` that lie by columns, at b_.stride.
   void lay_out(const float* from, std::int64_t rows, std::int64_t columns, float* to) const {
-    MatrixTranspose<float>{from, to, rows, columns, columns, b_.stride}.run();
+    loops().attention.transpose(from, columns, to, b_.stride, rows, columns);
   }
 
   void load_keys(std::int64_t number) {
@@ -80,6 +79,7 @@ class BlockWalk {
   /// What no row of the block sees can be left out, but for rows that see nothing at all.
   [[nodiscard]] Keys seen(std::int64_t number, std::int64_t row, std::int64_t count) const {
     Keys all{0, p_.keys}, found = all;
+    if (p_.keys <= kFewKeys) return all;
     bool scaled = false;
     for (std::size_t s = p_.steps.size(); s-- > 0 && !scaled;) {
       const auto& step = p_.steps[s];
@@ -129,25 +129,25 @@ class BlockWalk {
     const float* q = rows_.q<float>(number) + row * p_.depth;
     loops().attention.product({count, lines(keys.count()), p_.depth, p_.depth, 1, b_.stride, b_.stride, p_.depth * b_.stride, false}, q,
                               keys_ + keys.first, weights_);
-    for (std::int64_t r = 0; r < count; ++r)
-      for (std::size_t s = 0; s < p_.steps.size(); ++s) step(s, {number, row + r}, keys, weights_ + r * b_.stride);
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) step(s, {number, row}, keys, {weights_, count, keys.count(), b_.stride});
   }
 
-  void step(std::size_t s, ScoreRow at, Keys keys, float* x) const {
+  void step(std::size_t s, ScoreRow from, Keys keys, const RowBlock& x) const {
     const auto& step = p_.steps[s];
     const auto value = static_cast<float>(step.number);
     const auto& l = loops().attention;
-    if (step.kind == Kind::Scale) return l.scale(x, keys.count(), value);
-    if (step.kind == Kind::Divide) return l.divide(x, keys.count(), value);
-    if (step.kind != Kind::Add) return hide(s, at, keys, x, value);
-    const auto added = rows_.elements<float>(s, at.number, at.row);
-    l.add(x, added.first + keys.first * added.stride, added.stride, keys.count());
+    if (step.kind == Kind::Scale) return l.scale(x, value);
+    if (step.kind == Kind::Divide) return l.divide(x, value);
+    if (step.kind != Kind::Add) return hide(s, from, keys, x, value);
+    const auto added = rows_.elements<float>(s, from.number, from.row);
+    l.add(x, added.first + keys.first * added.stride, rows_.strides_of(s).row, added.stride);
   }
 
-  void hide(std::size_t s, ScoreRow at, Keys keys, float* x, float value) const {
-    const auto flags = rows_.elements<std::uint8_t>(s, at.number, at.row);
-    loops().attention.hide(x, flags.first + keys.first * flags.stride, flags.stride, keys.count(), p_.steps[s].kind == Kind::HideWhere,
-                           value);
+  void hide(std::size_t s, ScoreRow from, Keys keys, const RowBlock& x, float value) const {
+    const auto flags = rows_.elements<std::uint8_t>(s, from.number, from.row);
+    const HiddenBy by{flags.first + keys.first * flags.stride, rows_.strides_of(s).row, flags.stride, p_.steps[s].kind == Kind::HideWhere,
+                      value};
+    loops().attention.hide(x, by);
   }
 
   /// y = weights as dropout leaves them.
@@ -207,7 +207,7 @@ class Backward : BlockWalk {
   void run(std::int64_t number) {
     load_keys(number);
     lay_out(rows_.v<float>(number), p_.keys, p_.width, values_);
-    if (p_.keys_last) MatrixTranspose<float>{rows_.k<float>(number), key_rows_, p_.depth, p_.keys, p_.keys, p_.depth}.run();
+    if (p_.keys_last) loops().attention.transpose(rows_.k<float>(number), p_.keys, key_rows_, p_.depth, p_.depth, p_.keys);
     dk_ = cleared(1, number, p_.keys * p_.depth);
     dv_ = cleared(2, number, p_.keys * p_.width);
     for (std::int64_t row = 0; row < p_.rows; row += b_.rows) differentiate(number, row, std::min(b_.rows, p_.rows - row));
@@ -232,29 +232,33 @@ class Backward : BlockWalk {
               dv_ + keys.first * p_.width);
     product({count, lines(keys.count()), p_.width, p_.width, 1, b_.stride, b_.stride, p_.width * b_.stride, false}, dy,
             values_ + keys.first, gradient_);
-    for (std::int64_t r = 0; r < count; ++r) through_softmax(number, row, r, keys);
+    for (std::int64_t r = 0; r < count; ++r) through_softmax(r, keys);
+    for (std::size_t s = p_.steps.size(); s-- > 0;) step_back(s, {number, row}, keys, {gradient_, count, keys.count(), b_.stride});
     to_factors(number, row, count, keys);
   }
 
-  void through_softmax(std::int64_t number, std::int64_t row, std::int64_t r, Keys keys) const {
+  void through_softmax(std::int64_t r, Keys keys) const {
     float *dx = gradient_ + r * b_.stride, *w = weights_ + r * b_.stride;
     const std::int64_t n = keys.count();
     if (rows_.drops()) loops().attention.keep(dx, dropped_ + r * b_.stride, n, static_cast<float>(1 / (1 - p_.ratio)));
     // a hidden row whose results were replaced (reference/softmax.cpp)
     if (!std::isnan(w[0]) || !std::all_of(dx, dx + n, [](float d) { return d == 0; })) loops().softmax_gradient_row(dx, dx, w, n);
-    for (std::size_t s = p_.steps.size(); s-- > 0;) step_back(s, {number, row + r}, keys, dx);
   }
 
-  void step_back(std::size_t s, ScoreRow at, Keys keys, float* dx) const {
+  void step_back(std::size_t s, ScoreRow from, Keys keys, const RowBlock& dx) const {
     const auto& step = p_.steps[s];
     const auto value = static_cast<float>(step.number);
-    if (step.kind == Kind::Scale) return loops().attention.scale(dx, keys.count(), value);
-    if (step.kind == Kind::Divide) return loops().attention.divide(dx, keys.count(), value);
-    if (step.kind != Kind::Add) return hide(s, at, keys, dx, 0.0F);
-    if (!step.differentiated) return;
-    const auto to = rows_.gradient<float>(s, at.number, at.row);
-    if (to.stride == 1) return loops().add(to.first + keys.first, dx, keys.count());
-    for (std::int64_t j = 0; j < keys.count(); ++j) *to.first += dx[j];
+    if (step.kind == Kind::Scale) return loops().attention.scale(dx, value);
+    if (step.kind == Kind::Divide) return loops().attention.divide(dx, value);
+    if (step.kind != Kind::Add) return hide(s, from, keys, dx, 0.0F);
+    for (std::int64_t r = 0; step.differentiated && r < dx.rows; ++r) {
+      const auto to = rows_.gradient<float>(s, from.number, from.row + r);
+      const float* row = dx.first + r * dx.stride;
+      if (to.stride == 1)
+        loops().add(to.first + keys.first, row, dx.columns);
+      else
+        for (std::int64_t j = 0; j < dx.columns; ++j) *to.first += row[j];
+    }
   }
 
   void to_factors(std::int64_t number, std::int64_t row, std::int64_t count, Keys keys) const {

@@ -10,15 +10,19 @@ static inline FloatVector load(const float* x) {
   __builtin_memcpy(&v, x, sizeof v);
   return v;
 }
+static inline void store(float* x, FloatVector v) { __builtin_memcpy(x, &v, sizeof v); }
+static inline void store_part(float* x, FloatVector v, I count) {
+  for (I i = 0; i < count; ++i) x[i] = v[i];
+}
 static inline FloatVector load_part(const float* x, I count) {
   FloatVector v = {};
-  __builtin_memcpy(&v, x, static_cast<unsigned long>(count) * sizeof(float));
+  for (I i = 0; i < count; ++i) v[i] = x[i];
   return v;
 }
 
-/// Where a tile ends: `last` columns of its last vector, and rows of b of which whole vectors may be read.
+/// Where a tile ends: `last` columns of its last vector, rows of b of which whole vectors may be read, and all rows.
 struct TileEnd {
-  I last, whole_rows;
+  I last, whole_rows, rows;
 };
 
 template <int R, int C>
@@ -40,7 +44,7 @@ REHEARSAL_FLATTEN void product_tile(const MatrixProduct& p, const float* a, cons
     for (int v = 0; v < C; ++v) row[v] = load(b + k * p.b_row + v * kLanes);
     multiply_add_row<R, C>(p, a + k * p.a_column, row, sum);
   }
-  for (; k < p.depth; ++k) {
+  for (; k < end.rows; ++k) {
 #pragma GCC unroll 8
     for (int v = 0; v < C - 1; ++v) row[v] = load(b + k * p.b_row + v * kLanes);
     row[C - 1] = load_part(b + k * p.b_row + (C - 1) * kLanes, end.last);
@@ -48,13 +52,14 @@ REHEARSAL_FLATTEN void product_tile(const MatrixProduct& p, const float* a, cons
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
+    float* to = c + r * p.c_row;
 #pragma GCC unroll 8
-    for (int v = 0; v < C; ++v) {
-      float* to = c + r * p.c_row + v * kLanes;
-      const I count = v + 1 == C ? end.last : kLanes;
-      if (p.adds) sum[r][v] += count == kLanes ? load(to) : load_part(to, count);
-      __builtin_memcpy(to, &sum[r][v], static_cast<unsigned long>(count) * sizeof(float));
-    }
+    for (int v = 0; v < C - 1; ++v) store(to + v * kLanes, p.adds ? sum[r][v] + load(to + v * kLanes) : sum[r][v]);
+    to += (C - 1) * kLanes;
+    if (end.last == kLanes)
+      store(to, p.adds ? sum[r][C - 1] + load(to) : sum[r][C - 1]);
+    else
+      store_part(to, p.adds ? sum[r][C - 1] + load_part(to, end.last) : sum[r][C - 1], end.last);
   }
 }
 
@@ -74,10 +79,11 @@ static void product_rows(const MatrixProduct& p, const float* a, const float* b,
   }
 }
 
-static void matrix_product(const MatrixProduct& p, const float* a, const float* b, float* c) {
+/// `depth` of the products that make an element: b's part of them stays in the first-level cache for all rows of a.
+static void product_part(const MatrixProduct& p, const float* a, const float* b, float* c) {
   for (I j = 0; j < p.columns; j += kTileVectors * kLanes) {
     const I left = p.columns - j, vectors = left >= kTileVectors * kLanes ? kTileVectors : (left + kLanes - 1) / kLanes;
-    TileEnd end{left >= vectors * kLanes ? kLanes : left - (vectors - 1) * kLanes, p.depth};
+    TileEnd end{left >= vectors * kLanes ? kLanes : left - (vectors - 1) * kLanes, p.depth, p.depth};
     while (end.last < kLanes && end.whole_rows > 0 && (end.whole_rows - 1) * p.b_row + j + vectors * kLanes > p.b_elements) --end.whole_rows;
     switch (vectors) {
       case 1: product_rows<1>(p, a, b + j, c + j, end); break;
@@ -90,31 +96,103 @@ static void matrix_product(const MatrixProduct& p, const float* a, const float* 
   }
 }
 
-static void scale_row(float* x, I n, float factor) {
-#pragma omp simd
-  for (I i = 0; i < n; ++i) x[i] *= factor;
-}
-
-static void divide_row(float* x, I n, float divisor) {
-#pragma omp simd
-  for (I i = 0; i < n; ++i) x[i] /= divisor;
-}
-
-static void add_row(float* x, const float* addend, I step, I n) {
-  if (step == 1) return add(x, addend, n);
-  const float number = *addend;
-#pragma omp simd
-  for (I i = 0; i < n; ++i) x[i] += number;
-}
-
-static void hide_row(float* x, const std::uint8_t* flags, I step, I n, bool hidden, float number) {
-  if (step == 0) {
-    for (I i = 0; (flags[0] != 0) == hidden && i < n; ++i) x[i] = number;
-    return;
+static void matrix_product(const MatrixProduct& whole, const float* a, const float* b, float* c) {
+  constexpr I kDepth = 128;
+  MatrixProduct p = whole;
+  for (I k = 0; k < whole.depth; k += kDepth) {
+    p.depth = whole.depth - k < kDepth ? whole.depth - k : kDepth;
+    p.b_elements = whole.b_elements - k * p.b_row;
+    p.adds = whole.adds || k > 0;
+    product_part(p, a + k * p.a_column, b + k * p.b_row, c);
   }
-  const std::uint8_t where = hidden ? 1 : 0;
+}
+
+/// Lanes of which a bit of the number is set come from b, and the others from a; exchanged with those that differ in that bit.
+template <I kBit, I... kLane>
+static inline FloatVector lower_lanes(FloatVector a, FloatVector b, std::integer_sequence<I, kLane...>) {
+  return __builtin_shufflevector(a, b, ((kLane & kBit) != 0 ? kLanes + (kLane ^ kBit) : kLane)...);
+}
+template <I kBit, I... kLane>
+static inline FloatVector upper_lanes(FloatVector a, FloatVector b, std::integer_sequence<I, kLane...>) {
+  return __builtin_shufflevector(a, b, ((kLane & kBit) != 0 ? kLanes + kLane : (kLane ^ kBit))...);
+}
+
+/// Exchanges rows and columns that differ in one bit of their numbers.
+template <I kBit>
+static inline void exchange(FloatVector (&rows)[kLanes]) {
+  constexpr std::make_integer_sequence<I, kLanes> kAll;
+#pragma GCC unroll 16
+  for (I i = 0; i < kLanes; ++i) {
+    if ((i & kBit) != 0) continue;
+    const FloatVector a = rows[i], b = rows[i | kBit];
+    rows[i] = lower_lanes<kBit>(a, b, kAll);
+    rows[i | kBit] = upper_lanes<kBit>(a, b, kAll);
+  }
+}
+
+REHEARSAL_FLATTEN void transpose_square(const float* from, I from_row, float* to, I to_row) {
+  FloatVector rows[kLanes];
+#pragma GCC unroll 16
+  for (I i = 0; i < kLanes; ++i) rows[i] = load(from + i * from_row);
+  exchange<1>(rows);
+  exchange<2>(rows);
+  if constexpr (kLanes > 4) exchange<4>(rows);
+  if constexpr (kLanes > 8) exchange<8>(rows);
+#pragma GCC unroll 16
+  for (I i = 0; i < kLanes; ++i) store(to + i * to_row, rows[i]);
+}
+
+/// rows x columns at from_row to columns x rows at to_row.
+static void transpose(const float* from, I from_row, float* to, I to_row, I rows, I columns) {
+  const I whole_rows = rows - rows % kLanes, whole_columns = columns - columns % kLanes;
+  for (I r = 0; r < whole_rows; r += kLanes)
+    for (I c = 0; c < whole_columns; c += kLanes) transpose_square(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
+  for (I r = 0; r < rows; ++r)
+    for (I c = r < whole_rows ? whole_columns : 0; c < columns; ++c) to[c * to_row + r] = from[r * from_row + c];
+}
+
+static void scale_rows(const RowBlock& x, float factor) {
+  for (I r = 0; r < x.rows; ++r) {
+    float* row = x.first + r * x.stride;
 #pragma omp simd
-  for (I i = 0; i < n; ++i) x[i] = flags[i] == where ? number : x[i];
+    for (I i = 0; i < x.columns; ++i) row[i] *= factor;
+  }
+}
+
+static void divide_rows(const RowBlock& x, float divisor) {
+  for (I r = 0; r < x.rows; ++r) {
+    float* row = x.first + r * x.stride;
+#pragma omp simd
+    for (I i = 0; i < x.columns; ++i) row[i] /= divisor;
+  }
+}
+
+static void add_rows(const RowBlock& x, const float* addend, I row_step, I step) {
+  for (I r = 0; r < x.rows; ++r) {
+    float* row = x.first + r * x.stride;
+    if (step == 1) {
+      add(row, addend + r * row_step, x.columns);
+      continue;
+    }
+    const float number = addend[r * row_step];
+#pragma omp simd
+    for (I i = 0; i < x.columns; ++i) row[i] += number;
+  }
+}
+
+static void hide_rows(const RowBlock& x, const HiddenBy& by) {
+  const std::uint8_t where = by.hidden ? 1 : 0;
+  const float number = by.number;
+  for (I r = 0; r < x.rows; ++r) {
+    float* row = x.first + r * x.stride;
+    const std::uint8_t* flags = by.flags + r * by.row_step;
+    if (by.step == 0) {
+      for (I i = 0; flags[0] == where && i < x.columns; ++i) row[i] = number;
+      continue;
+    }
+#pragma omp simd
+    for (I i = 0; i < x.columns; ++i) row[i] = flags[i] == where ? number : row[i];
+  }
 }
 
 static void keep_row(float* x, const float* y, I n, float factor) {
@@ -150,5 +228,5 @@ REHEARSAL_FLATTEN void range_shown(const std::uint8_t* flags, I n, bool hidden, 
   range_of(flags, n, range, [where](std::uint8_t flag) { return flag != where; });
 }
 
-static constexpr AttentionLoops kAttention = {matrix_product, scale_row, divide_row, add_row,    hide_row,
-                                              keep_row,       largest_of, range_above, range_shown};
+static constexpr AttentionLoops kAttention = {matrix_product, transpose, scale_rows, divide_rows, add_rows,
+                                              hide_rows,      keep_row,  largest_of, range_above, range_shown};

@@ -3,6 +3,7 @@
 // They take raw pointers only: nothing in them may be shared with code compiled for another instruction set.
 
 #include <cstdint>
+#include <utility>
 
 namespace rehearsal::exec::native {
 
@@ -55,14 +56,27 @@ struct MatrixProduct {
   bool adds;
 };
 
-/// What attention is made of besides softmax (attention.inl). Steps along a row are 0 or 1.
+/// Rows of scores.
+struct RowBlock {
+  float* first;
+  std::int64_t rows, columns, stride;
+};
+/// What hides scores, as it lies; `step` between columns is 0 or 1.
+struct HiddenBy {
+  const std::uint8_t* flags;
+  std::int64_t row_step, step;
+  bool hidden;  ///< the flag of what is hidden
+  float number;
+};
+
+/// What attention is made of besides softmax (attention.inl).
 struct AttentionLoops {
   void (*product)(const MatrixProduct&, const float* a, const float* b, float* c);
-  void (*scale)(float* x, std::int64_t count, float factor);
-  void (*divide)(float* x, std::int64_t count, float divisor);
-  void (*add)(float* x, const float* addend, std::int64_t step, std::int64_t count);
-  /// x = number where a flag is `hidden`
-  void (*hide)(float* x, const std::uint8_t* flags, std::int64_t step, std::int64_t count, bool hidden, float number);
+  void (*transpose)(const float* from, std::int64_t from_row, float* to, std::int64_t to_row, std::int64_t rows, std::int64_t columns);
+  void (*scale)(const RowBlock&, float factor);
+  void (*divide)(const RowBlock&, float divisor);
+  void (*add)(const RowBlock&, const float* addend, std::int64_t row_step, std::int64_t step);
+  void (*hide)(const RowBlock&, const HiddenBy&);
   /// x = factor x where y is not 0, and 0 where it is
   void (*keep)(float* x, const float* y, std::int64_t count, float factor);
   float (*largest)(const float* x, std::int64_t count);
