@@ -93,6 +93,9 @@ void add_heads(std::vector<Case>& cases, std::int64_t batch, std::int64_t heads,
   cases.push_back({"SoftmaxGrad", last, {p, p}});
   cases.push_back({"Mul", {}, {p, f32({})}});
   cases.push_back({"Where", {}, {TensorType{DType::Bool, {length, length}}, p, f32({})}});
+  const graph::Attributes scaled{{"steps", Sizes{0, -1, 0}}, {"numbers", std::vector<double>{0.125}}};  // graph/ops/attention.hpp
+  cases.push_back({"Attention", scaled, {q, q, q}});
+  cases.push_back({"AttentionGrad", scaled, {q, q, q, q}});
   cases.push_back({"Transpose", {{"perm", Sizes{0, 2, 1, 3}}}, {f32({batch, length, heads, size})}});
   cases.push_back({"Transpose", {{"perm", Sizes{0, 2, 3, 1}}}, {f32({batch, length, heads, size})}});
   cases.push_back({"Split", {{"axis", std::int64_t{2}}, {"split", Sizes(3, heads * size)}}, {f32({batch, length, 3 * heads * size})}});
