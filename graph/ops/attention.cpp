@@ -99,7 +99,9 @@ AttentionProblem attention_problem(const NodeView& node, std::size_t queries) {
   AttentionProblem p;
   p.batch = broadcast(batch_of(q), batch_of(k));
   p.keys_last = node.attributes.integer("keys_last", 0) != 0;
-  p.guarded = node.attributes.integer("guarded", 0) != 0;
+  const auto guard = node.attributes.integer("guarded", 0);
+  require(guard >= 0 && guard <= 2, "attribute 'guarded' must be 0, 1 or 2");
+  p.guard = static_cast<AttentionProblem::Guard>(guard);
   p.rows = q[q.size() - 2], p.depth = q.back();
   p.keys = p.keys_last ? k.back() : k[k.size() - 2];
   p.width = v.back();

@@ -13,6 +13,7 @@
 //                    and, of an added operand, 1 where its gradient is wanted
 //   numbers          one for every step: the factor, the divisor, or what stands where scores are hidden
 //   guarded = 1      a row of which no weight is a number has no weights: all 0
+//   guarded = 2      the same of a row of which all scores are -infinity
 //   ratio, stream    of Dropout on the weights, absent without one (ops/dropout.cpp)
 
 #include <cstdint>
@@ -40,7 +41,10 @@ struct AttentionStep {
 struct AttentionProblem {
   Shape batch;  ///< of the scores: q's and k's, broadcast
   std::int64_t rows = 0, keys = 0, depth = 0, width = 0;
-  bool keys_last = false, guarded = false;
+  /// Rows that have no weights.
+  enum class Guard : std::uint8_t { None, NoNumber, AllHidden };
+  bool keys_last = false;
+  Guard guard = Guard::None;
   std::vector<AttentionStep> steps;
   double ratio = 0;  ///< of dropout; 0: none
   std::int64_t stream = 0;

@@ -4,6 +4,8 @@
 #include "plan/sharding/fusion.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "graph/op_schema.hpp"
@@ -40,6 +42,7 @@ class KernelFinder {
     if (mix_ == NodeId::None) return false;
     if (graph::axis_of(types.view(), -1) + 1 != g_[first].type.shape.size()) throw Obstacle{"the keys are not the last dimension"};
     find_steps(first);
+    if (row_flags_ != TensorId::None) throw Obstacle{g_[row_flags_].name + " hides rows behind the softmax alone"};
     forward_.push_back(softmax);
     forward_.insert(forward_.end(), weighing_.begin(), weighing_.end());
     check_products();
@@ -91,10 +94,44 @@ class KernelFinder {
     for (; op(n) != "MatMul"; n = g_[scores].producer) {
       forward_.insert(forward_.begin(), n);
       const auto inside = inside_operand(n);
-      if (!changes_nothing(n)) steps_.insert(steps_.begin(), step_of(n, inside));
+      if (is_hidden_row_step(n))
+        add_row_flags(n);
+      else if (!changes_nothing(n))
+        steps_.insert(steps_.begin(), step_of(n, inside));
       scores = g_[n].inputs[inside];
     }
     forward_.insert(forward_.begin(), n);
+  }
+
+  /// A number instead of scores of rows that see no key, where their weights are 0 behind the softmax.
+  [[nodiscard]] bool is_hidden_row_step(NodeId n) const {
+    return row_flags_ != TensorId::None && op(n) == "Where" && g_[n].inputs[0] == row_flags_;
+  }
+
+  /// The flags come from just these scores: all -infinity.
+  void add_row_flags(NodeId n) {
+    const NodeId equal = g_[row_flags_].producer, largest = g_[g_[equal].inputs[0]].producer;
+    if (g_[largest].inputs[0] != g_[n].inputs[2]) throw Obstacle{named(n) + " looks at other scores"};
+    forward_.insert(forward_.begin(), {largest, equal});
+    row_flags_ = TensorId::None;
+  }
+
+  /// Equal(ReduceMax(scores), -infinity) along the last dimension.
+  [[nodiscard]] bool flags_hidden_rows(TensorId t) const {
+    const NodeId equal = g_[t].producer;
+    if (equal == NodeId::None || op(equal) != "Equal" || !is_number(g_[equal].inputs[1], -std::numeric_limits<double>::infinity()))
+      return false;
+    const NodeId largest = g_[g_[equal].inputs[0]].producer;
+    if (largest == NodeId::None || op(largest) != "ReduceMax") return false;
+    graph::Shape rows = shape(g_[largest].inputs[0]);
+    rows.back() = 1;
+    return shape(t) == rows;
+  }
+
+  [[nodiscard]] bool is_number(TensorId t, double value) const {
+    const graph::Tensor& c = g_[t];
+    return c.role == graph::Role::Constant && c.contents.known() && graph::element_count(c.type.shape) == 1 &&
+           graph::read_reals(c.contents, c.type.shape, 0, 0).front() == value;
   }
 
   [[nodiscard]] std::size_t inside_operand(NodeId n) const {
@@ -141,6 +178,9 @@ class KernelFinder {
       if (op(next[0]) == "Dropout" && !result_.attributes.has("stream")) {
         for (const std::string_view key : {"ratio", "stream"})
           if (const auto* value = g_[next[0]].attributes.find(key)) result_.attributes.set(key, *value);
+      } else if (op(next[0]) == "Where" && is_number(g_[next[0]].inputs[1], 0) && flags_hidden_rows(g_[next[0]].inputs[0])) {
+        row_flags_ = g_[next[0]].inputs[0];
+        result_.attributes.set("guarded", std::int64_t{2});
       } else if (!changes_nothing(next[0])) {
         return;
       }
@@ -152,9 +192,7 @@ class KernelFinder {
   [[nodiscard]] bool guards_empty_rows(const std::vector<NodeId>& nodes, TensorId weights) const {
     if (op(nodes[0]) != "IsNaN" || op(nodes[1]) != "Where") return false;
     const auto& inputs = g_[nodes[1]].inputs;
-    if (inputs[0] != g_[nodes[0]].outputs[0] || inputs[2] != weights || g_[inputs[1]].role != graph::Role::Constant) return false;
-    if (!g_[inputs[1]].contents.known() || graph::element_count(shape(inputs[1])) != 1) return false;
-    return graph::read_reals(g_[inputs[1]].contents, shape(inputs[1]), 0, 0).front() == 0;
+    return inputs[0] == g_[nodes[0]].outputs[0] && inputs[2] == weights && is_number(inputs[1], 0);
   }
 
   void check_products() {
@@ -222,7 +260,7 @@ class KernelFinder {
 
   /// Through the gradient of one forward node; an addition has none, but its operand may want one.
   void undo(NodeId forward, TensorId& gradient) {
-    if (op(forward) == "IsNaN") return;
+    if (op(forward) == "IsNaN" || op(forward) == "ReduceMax" || op(forward) == "Equal") return;
     if (op(forward) == "Add") return add_bias_gradient(forward, gradient);
     const NodeId n = gradient_of(forward, gradient, {});
     if (n == NodeId::None) {
@@ -359,6 +397,7 @@ class KernelFinder {
   std::vector<Step> steps_;
   std::map<NodeId, TensorId> bias_gradients_;
   NodeId mix_ = NodeId::None, of_queries_ = NodeId::None, of_keys_ = NodeId::None, of_values_ = NodeId::None, of_weights_ = NodeId::None;
+  TensorId row_flags_ = TensorId::None;  ///< of rows whose scores are all hidden, until what makes them is found
   TensorId scores_ = TensorId::None, result_gradient_ = TensorId::None;
 };
 

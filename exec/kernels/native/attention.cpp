@@ -3,6 +3,7 @@
 // needs no second part, and the backward pass neither results nor sums of the forward pass.
 
 #include <cmath>
+#include <limits>
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 using graph::AttentionProblem;
 using reference::AttentionRows;
+using Guard = AttentionProblem::Guard;
 using Kind = graph::AttentionStep::Kind;
 
 constexpr std::int64_t kLine = 16;  ///< elements of a cache line; rows begin with one
@@ -119,10 +121,16 @@ class BlockWalk {
     if (hidden) score(number, row, count, keys = {0, p_.keys});
     for (std::int64_t r = 0; r < count; ++r) {
       float* x = weights_ + r * b_.stride;
-      loops().softmax_row(x, x, keys.count());
-      if (p_.guarded && std::isnan(x[0])) std::fill_n(x, keys.count(), 0.0F);
+      const bool unseen = p_.guard == Guard::AllHidden && sees_nothing(x, keys.count());
+      if (!unseen) loops().softmax_row(x, x, keys.count());
+      if (unseen || (p_.guard == Guard::NoNumber && std::isnan(x[0]))) std::fill_n(x, keys.count(), 0.0F);
     }
     return keys;
+  }
+
+  static bool sees_nothing(const float* x, std::int64_t count) {
+    constexpr float kNothing = -std::numeric_limits<float>::infinity();
+    return x[0] == kNothing && std::all_of(x, x + count, [](float score) { return score == kNothing; });
   }
 
   void score(std::int64_t number, std::int64_t row, std::int64_t count, Keys keys) {

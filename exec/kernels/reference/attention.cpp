@@ -1,6 +1,7 @@
 // Attention and its gradient, row by row: what they mean.
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "exec/kernels/reference/attention_rows.hpp"
@@ -10,6 +11,7 @@
 namespace rehearsal::exec::reference {
 namespace {
 
+using Guard = graph::AttentionProblem::Guard;
 using Kind = graph::AttentionStep::Kind;
 
 template <class T>
@@ -31,10 +33,13 @@ class Row {
     if (x.empty()) return;
     T largest = x[0];
     for (const T score : x) largest = std::max(largest, score);
+    if (p_.guard == Guard::AllHidden &&
+        std::all_of(x.begin(), x.end(), [](T score) { return score == -std::numeric_limits<T>::infinity(); }))
+      return x.assign(x.size(), T(0));
     for (T& score : x) score = std::exp(score - largest);
     const double sum = sum_of(p_.keys, [&](std::int64_t j) { return static_cast<double>(x[static_cast<std::size_t>(j)]); });
     const T factor = static_cast<T>(1.0 / sum);
-    for (T& weight : x) weight = p_.guarded && std::isnan(weight * factor) ? T(0) : weight * factor;
+    for (T& weight : x) weight = p_.guard == Guard::NoNumber && std::isnan(weight * factor) ? T(0) : weight * factor;
   }
 
   /// What dropout multiplies weights by; what it drops is 0, even of no number.

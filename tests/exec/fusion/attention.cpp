@@ -200,6 +200,15 @@ const std::vector<Case> kFused{
        const auto flags = m.flags(13, 13, [](auto row, auto key) { return row != 5 && key != 12; });
        return mixed(m, guarded(m, m.softmax(m.add("Where", {flags, scores(m, {}), m.number(kNever)}))), {});
      }},
+    {"rows that see nothing are found by their largest score",
+     [](Model& m) {
+       const auto flags = m.flags(13, 13, [](auto row, auto key) { return row != 5 && key != 12; });
+       const auto masked = m.add("Where", {flags, scores(m, {}), m.number(kNever)});
+       const auto largest = m.add("ReduceMax", {masked}, {{"axes", std::vector<std::int64_t>{-1}}, {"keepdims", std::int64_t{1}}});
+       const auto hidden = m.add("Equal", {largest, m.number(kNever)});
+       const auto weights = m.softmax(m.add("Where", {hidden, m.number(0), masked}));
+       return mixed(m, m.add("Where", {hidden, m.number(0), weights}), {});
+     }},
     {"a bias is learned for every pair",
      [](Model& m) {
        return plain(m, m.add("Add", {scores(m, {}), m.parameter("b", {13, 13})}), {});
