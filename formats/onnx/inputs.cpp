@@ -134,7 +134,7 @@ void Importer::assume(const std::set<std::string>& unbound, const std::set<std::
 void Importer::warn_of_damage() {
   static constexpr std::pair<const char*, const char*> kSentences[] = {
       {"merged", "were stored once with others of equal values, and are trained apart again"},
-      {"constant", "of normalizations that have none were stored once with weights of equal values, and are constants again"},
+      {"constant", "are none, but constants that were stored once with weights of equal values; they are constants again"},
       {"restored", "were left out because they were 0, and are trained again"},
       {"folded",
        "went into other weights with a BatchNormalization, which cannot be trained any more; export with the model in training "

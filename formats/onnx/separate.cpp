@@ -8,6 +8,7 @@
 #include "formats/onnx/damage.hpp"
 #include "formats/onnx/folded.hpp"
 #include "formats/onnx/module_path.hpp"
+#include "formats/onnx/notes.hpp"
 #include "formats/onnx/plain_norms.hpp"
 
 namespace rehearsal::formats {
@@ -43,9 +44,10 @@ class Separation {
   }
 
   std::vector<ExporterDamage> run() && {
-    if (missing_.empty()) return {};
     folded_ = folded_tensors(graph_, declarations_);
     for (const auto& [tensor, origin] : folded_) elsewhere_.insert(origin.parameters.begin(), origin.parameters.end());
+    for (auto& node : *graph_.mutable_node()) separate_by_call(node);
+    if (missing_.empty()) return std::move(separated_);
     separate_views();
     find_uses();
     for (const auto& [key, uses] : uses_) {
@@ -58,6 +60,45 @@ class Separation {
   }
 
  private:
+  /// What the model's call names and the file lacks takes the place of the weights that the call does not name, in its order.
+  void separate_by_call(onnx::NodeProto& node) {
+    std::vector<std::string> named;
+    for (const std::string& argument : source_arguments(node)) add_named(argument, named);
+    const auto is_named = [&](const std::string& name) { return std::find(named.begin(), named.end(), name) != named.end(); };
+    std::vector<int> operands;
+    const int weights = node.op_type() == "BatchNormalization" ? 3 : node.input_size();  // statistics behind them get copies anyway
+    for (int i = 0; i < std::min(weights, node.input_size()); ++i) {
+      const auto stored = stored_.find(node.input(i));
+      const bool listed = stored != stored_.end() && declarations_.parameters().contains(node.input(i));
+      if (listed && !is_named(node.input(i)) && may_be_merged(graph_.initializer(stored->second))) operands.push_back(i);
+    }
+    std::erase_if(named, [&](const std::string& name) {
+      return elsewhere_.contains(name) || (stored_.contains(name) && !called_.contains(name)) || is_statistic(node, name);
+    });
+    if (operands.empty() || operands.size() != named.size()) return;
+    for (std::size_t k = 0; k < named.size(); ++k) {
+      const std::string merged = node.input(operands[k]);
+      if (!is_uniform(merged) && without_numbers(named[k]) != without_numbers(merged)) continue;
+      if (called_.insert(named[k]).second) add_copy(merged, named[k]);
+      missing_.erase(named[k]);
+      node.set_input(operands[k], named[k]);
+    }
+  }
+
+  /// Running statistics of a normalization: buffers that its call names.
+  [[nodiscard]] bool is_statistic(const onnx::NodeProto& node, const std::string& name) const {
+    return node.op_type() == "BatchNormalization" && declarations_.buffers().contains(name);
+  }
+
+  /// The parameters and buffers of "[%p_weight, %x]".
+  void add_named(const std::string& argument, std::vector<std::string>& named) const {
+    for (std::size_t at = argument.find('%'); at != std::string::npos; at = argument.find('%', at + 1)) {
+      const std::size_t end = argument.find_first_of(",)] ", at);
+      const std::string* name = declarations_.called(argument.substr(at + 1, end == std::string::npos ? end : end - at - 1));
+      if (name) named.push_back(*name);
+    }
+  }
+
   /// A part of a merged tensor, taken once for all modules: each module that lacks a tensor of that name gets one, and takes its own part.
   void separate_views() {
     std::map<std::string, std::vector<Use>> readers;
@@ -267,8 +308,9 @@ class Separation {
     copy.set_name(name);
     *graph_.add_initializer() = std::move(copy);
     stored_[name] = graph_.initializer_size() - 1;
-    separated_.push_back(
-        {name, "merged", "the exporter stored it as '" + merged + "', which had the same values; it is trained apart again", true});
+    const std::string stored = "the exporter stored it as '" + merged + "', which had the same values";
+    const bool constant = declarations_.buffers().contains(name);
+    separated_.push_back({name, constant ? "constant" : "merged", constant ? stored : stored + "; it is trained apart again", true});
   }
 
   onnx::GraphProto& graph_;
@@ -276,6 +318,7 @@ class Separation {
   std::map<std::string, int> stored_;
   std::set<std::string> missing_;
   std::map<std::string, Origin> folded_;
+  std::set<std::string> called_;     ///< parameters and buffers that were taken apart by the calls that name them
   std::set<std::string> elsewhere_;  ///< parameters that the exporter says it folded into other tensors
   std::map<Key, std::vector<Use>> uses_;
   std::vector<ExporterDamage> separated_;

@@ -135,6 +135,8 @@ void Declarations::read_signature(const std::string& text) {
     kinds_.emplace(name, kind);
     if (kind == DeclaredKind::Parameter) parameters_.insert(name);
     if (kind == DeclaredKind::Buffer) buffers_.insert(name);
+    if (kind != DeclaredKind::Unknown)
+      placeholders_.emplace(line.substr(line.find_first_not_of(' '), colon - line.find_first_not_of(' ')), name);
   }
 }
 

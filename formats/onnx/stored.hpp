@@ -46,6 +46,11 @@ class Declarations {
   /// The parameters that the exporter lists, whether or not they are in the file.
   [[nodiscard]] const std::set<std::string>& parameters() const { return parameters_; }
   [[nodiscard]] const std::set<std::string>& buffers() const { return buffers_; }
+  /// The parameter or buffer that calls name so ("p_fc_weight"); nullptr when none is.
+  [[nodiscard]] const std::string* called(const std::string& placeholder) const {
+    const auto found = placeholders_.find(placeholder);
+    return found == placeholders_.end() ? nullptr : &found->second;
+  }
   /// nullptr when value_info does not mention the name.
   [[nodiscard]] const onnx::ValueInfoProto* value_info(const std::string& name) const;
 
@@ -55,6 +60,7 @@ class Declarations {
   std::unordered_map<std::string, DeclaredKind> kinds_;
   std::unordered_set<std::string> left_out_;
   std::set<std::string> parameters_, buffers_;
+  std::unordered_map<std::string, std::string> placeholders_;
   std::unordered_map<std::string, const onnx::ValueInfoProto*> infos_;
 };
 

@@ -314,6 +314,28 @@ TEST_CASE("ones and zeros of a normalization without weights are not those of an
   CHECK(network(norm, "another.function", {"%x", "None", "None"}).damage.empty());
 }
 
+TEST_CASE("the model's call tells which weight or buffer an operand was") {
+  ModelBuilder m(18);
+  m.input("x", {"2", "3"}).floats("gain", {3}, {1, 1, 1}).output("y");
+  set_source_call(m.node("Mul", {"x", "gain"}, {"a"}), "aten.mul.Tensor", {"%x", "%p_gain"});
+  set_source_call(m.node("Mul", {"a", "gain"}, {"b"}), "aten.mul.Tensor", {"%a", "%b_scale"});
+  set_source_call(m.node("Mul", {"b", "gain"}, {"c"}), "aten.mul.Tensor", {"%b", "%p_other"});
+  set_source_call(m.node("Mul", {"c", "gain"}, {"d"}), "aten.mul.Tensor", {"%c", "%p_other"});
+  set_source_call(m.node("Mul", {"d", "gain"}, {"y"}), "aten.mul.Tensor", {"%d", "%p_gain"});
+  auto& signature = *m.graph().add_metadata_props();
+  signature.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  signature.set_value(
+      "p_gain: PARAMETER target='gain'\n  p_other: PARAMETER target='other'\nb_scale: BUFFER target='scale' persistent=True\n");
+  const ImportedModel model = m.import();
+  for (const char* name : {"gain", "other"}) CHECK(is_parameter(model, name));
+  CHECK(tensor_of(model, "scale").role == graph::Role::Constant);
+  CHECK(damage_of(model, "scale")->what == "constant");
+  CHECK(damage_of(model, "other")->what == "merged");
+  std::map<std::string, int> reads;
+  for (const auto& node : model.graph.nodes()) ++reads[model.graph[node.inputs[1]].name];
+  CHECK(reads == std::map<std::string, int>{{"gain", 2}, {"scale", 1}, {"other", 2}});
+}
+
 TEST_CASE("what tf2onnx left out of a normalization is asked for, a bias behind a change of shape is seen") {
   ModelBuilder m;
   m.input("x", {"2", "4"}).floats("kernel", {4, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}).floats("bias", {2}, {1, 2});
