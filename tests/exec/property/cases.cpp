@@ -127,6 +127,7 @@ std::string random_plan(Draws& d, std::int64_t batch, int ranks) {
   if (d.chance(0.3)) p.bn = d.one_of<std::string>({"local", "sync"});
   if (plan::schedule(p.schedule).asynchronous) p.bn = "batch";
   if (d.chance(0.3)) p.recompute = d.one_of<std::string>({"selective", "full", "3kB"});
+  if (d.chance(0.2)) p.fuse = "none";
   if (d.chance(0.1)) p.offload = d.one_of<std::string>({"activations", "optimizer"});
   if (p.offload != "activations" && d.chance(0.15)) p.compression = d.one_of<std::string>({"gist", "gist-sparse:1"});
   if (d.chance(0.5)) p.allreduce = random_all_reduce(d);
