@@ -122,6 +122,25 @@ ExporterDamage lost(const std::string& name, const Declarations& declarations, c
   return {name, "missing", "no node reads it: it was folded into another tensor, or left out because it was 0", false};
 }
 
+/// Normalizations without weights leave only their statistics in the exporter's list when they are folded.
+void add_plain_folded(const onnx::GraphProto& graph, const Declarations& declarations, std::vector<ExporterDamage>& damage) {
+  static constexpr std::string_view kVariance = ".running_var";
+  std::set<std::string> modules, read;
+  for (const auto& node : graph.node()) {
+    const std::string& op = node.op_type();
+    const bool product = op == "Conv" || op == "ConvTranspose" || op == "Gemm" || op == "MatMul";
+    if (!product) modules.insert(module_path(node));  // the layer that took the normalization in bears its name
+    read.insert(node.input().begin(), node.input().end());
+  }
+  for (const std::string& name : declarations.buffers()) {
+    if (!name.ends_with(kVariance) || read.contains(name)) continue;
+    const std::string module = parent(name);
+    if (modules.contains(module) || declarations.parameters().contains(module + ".weight")) continue;
+    damage.push_back(
+        {module, "folded", "BatchNormalization without weights, which was folded into the layer before it, or is not used", false});
+  }
+}
+
 /// TorchScript's names for weights that are products of others.
 void add_anonymous(const onnx::GraphProto& graph, std::vector<ExporterDamage>& damage) {
   const bool normalized =
@@ -184,6 +203,7 @@ std::vector<ExporterDamage> find_damage(const ModelFile& file, const Declaration
     if (!read.contains(name) && !computed.contains(name)) damage.push_back(lost(name, declarations, by));
   }
   if (listed.empty()) add_anonymous(graph, damage);
+  add_plain_folded(graph, declarations, damage);
   return damage;
 }
 

@@ -137,7 +137,7 @@ void Importer::warn_of_damage() {
       {"constant", "are none, but constants that were stored once with weights of equal values; they are constants again"},
       {"restored", "were left out because they were 0, and are trained again"},
       {"folded",
-       "went into other weights with a BatchNormalization, which cannot be trained any more; export with the model in training "
+       "went into other weights with a BatchNormalization, which is not there any more in training; export with the model in training "
        "mode, and with optimize=False (or TrainingMode.TRAINING and do_constant_folding=False)"},
       {"renamed",
        "are transposed or packed under names that the exporter made up; they train, but --freeze, --train and checkpoints know "

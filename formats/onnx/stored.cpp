@@ -63,6 +63,12 @@ DeclaredKind kind_of(std::string_view text) {
   return text == "USER_INPUT" ? DeclaredKind::UserInput : DeclaredKind::Unknown;
 }
 
+/// "encoder.weight", as modules name what they hold; "input.1" is how TorchScript numbers values.
+bool is_member_name(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot != std::string::npos && name.find_first_not_of("0123456789", dot + 1) != std::string::npos;
+}
+
 }  // namespace
 
 graph::Role role_of_stored(const Candidate& candidate, const graph::Contents& contents) {
@@ -93,7 +99,7 @@ bool is_weight_input(const Candidate& candidate, bool fixed) {
   if (candidate.declared == DeclaredKind::Parameter || candidate.declared == DeclaredKind::Buffer) return true;
   if (!fixed || !is_float(candidate.type.dtype)) return false;
   const unsigned usage = candidate.usage | candidate.usage >> kThroughIdentity;
-  return (usage & (kWeightUse | kStateUse | kInstanceUse)) != 0 || candidate.name.find('.') != std::string::npos;
+  return (usage & (kWeightUse | kStateUse | kInstanceUse)) != 0 || is_member_name(candidate.name);
 }
 
 bool is_generated_weight(const Candidate& candidate, const std::string& shape_name) {

@@ -314,6 +314,21 @@ TEST_CASE("ones and zeros of a normalization without weights are not those of an
   CHECK(network(norm, "another.function", {"%x", "None", "None"}).damage.empty());
 }
 
+TEST_CASE("a folded normalization without weights is named, too") {
+  const auto network = [](const std::string& module) {
+    ModelBuilder m(18);
+    m.input("x", {"1", "1", "2", "2"}).floats("conv.weight", {1, 1, 1, 1}, {2}).output("y");
+    in_module(m.node("Conv", {"x", "conv.weight"}, {"h"}), "conv", "norm");
+    in_module(m.node("Relu", {"h"}, {"y"}), "relu", module);
+    sign(m, {"conv.weight"}, {"norm.running_mean", "norm.running_var"});
+    return m.import();
+  };
+  const ImportedModel folded = network("relu");
+  REQUIRE(damage_of(folded, "norm") != nullptr);
+  CHECK(damage_of(folded, "norm")->what == "folded");
+  CHECK(network("norm").damage.empty());  // something of it is there
+}
+
 TEST_CASE("the model's call tells which weight or buffer an operand was") {
   ModelBuilder m(18);
   m.input("x", {"2", "3"}).floats("gain", {3}, {1, 1, 1}).output("y");

@@ -174,6 +174,16 @@ TEST_CASE("files without weights: inputs, declared names, generated tensors", "[
   CHECK(imported.graph[imported.graph.find("c.weight")].contents.known());
 }
 
+TEST_CASE("an input that TorchScript numbered is data", "[import]") {
+  ModelBuilder model;
+  model.input("input.1", {"2", "3"}).input("fc.scale", {"3"}).floats("fc.weight", {3, 3}, std::vector<float>(9, 1)).output("y");
+  model.node("MatMul", {"input.1", "fc.weight"}, {"h"});
+  model.node("Mul", {"h", "fc.scale"}, {"y"});
+  const ImportedModel imported = model.import();
+  CHECK(role_of(imported, "input.1") == Role::Input);
+  CHECK(role_of(imported, "fc.scale") == Role::Parameter);
+}
+
 TEST_CASE("what exporters of PyTorch compute from nothing is no weight", "[import]") {
   ModelBuilder model;
   model.input("x", {"3", "5"}).output("y").integers("shape", {6, 5});
