@@ -338,7 +338,7 @@ TEST_CASE("micro-batches, recomputation and offloading change nothing about atte
     const graph::Graph graph = model.with_loss(mixed(model, weights, {}));
     INFO(plan);
     const auto fused = train(graph, DType::F64, plan, 1), parts = train(graph, DType::F64, "fuse=none", 1);
-    CHECK(fused.kernels.count("Attention") == 1);
+    CHECK(fused.kernels.at("Attention") >= 1);
     check_equal(fused.losses, parts.losses, 1e-12);
     for (std::size_t p = 0; p < parts.stored.size(); ++p) check_equal(fused.stored[p], parts.stored[p], 1e-12);
   }
@@ -349,7 +349,7 @@ TEST_CASE("what only looks like attention stays as it is") {
     INFO(c.name);
     Model model(DType::F64);
     const auto found = train(model.with_loss(c.write(model)), DType::F64, "dp=1", 1);
-    CHECK(found.kernels.count("Attention") == 0);
+    CHECK(!found.kernels.contains("Attention"));
     CHECK(found.kernels.at("Softmax") == 1);
     CHECK(found.not_fused.empty() == (c.reason == nullptr));
     for (const auto& n : found.not_fused) CHECK(n.reason.find(c.reason) != std::string::npos);
