@@ -61,8 +61,10 @@ std::vector<ExporterDamage> separate_plain_norms(onnx::GraphProto& graph, const 
     for (const int operand : made_up_operands(node)) {
       const auto weight = operand < node.input_size() ? stored.find(node.input(operand)) : stored.end();
       if (weight == stored.end()) continue;
+      const std::string name = node.output(0) + (operand == kScale ? "/scale" : "/bias");
+      if (stored.contains(name)) continue;  // a file that was taken apart already
       onnx::TensorProto copy = graph.initializer(weight->second);
-      copy.set_name(node.output(0) + (operand == kScale ? "/scale" : "/bias"));
+      copy.set_name(name);
       node.set_input(operand, copy.name());
       declare_constant(graph, copy.name());
       if (declarations.parameters().contains(weight->first))

@@ -314,6 +314,28 @@ TEST_CASE("ones and zeros of a normalization without weights are not those of an
   CHECK(network(norm, "another.function", {"%x", "None", "None"}).damage.empty());
 }
 
+TEST_CASE("a trained file with constants of its own is read again") {
+  const TemporaryFolder folder;
+  ModelBuilder m(20);
+  m.input("x", {"2", "3", "4"}).floats("n.weight", {3}, {1, 1, 1}).floats("n.bias", {3}, {0, 0, 0}).output("y");
+  set_source_call(m.node("InstanceNormalization", {"x", "n.weight", "n.bias"}, {"h"}), "aten.instance_norm.default",
+                  {"%x", "None", "None", "None"});
+  set_source_call(m.node("InstanceNormalization", {"h", "n.weight", "n.bias"}, {"y"}), "aten.instance_norm.default",
+                  {"%h", "%p_n_weight", "%p_n_bias", "None"});
+  sign(m, {"n.weight", "n.bias"});
+  write_bytes(folder.file("m.onnx"), m.bytes());
+  const std::vector<float> gain{1, 2, 3};
+  export_trained(folder.file("m.onnx"), folder.file("t.onnx"), {{"n.weight", {{DType::F32, {3}}, std::as_bytes(std::span(gain))}}});
+  const ImportedModel trained = import_onnx(folder.file("t.onnx"), {});
+  const auto values = [&](const char* name) {
+    const auto& tensor = tensor_of(trained, name);
+    return graph::read_reals(tensor.contents, tensor.type.shape, 0, 0);
+  };
+  CHECK(values("n.weight") == std::vector<double>{1, 2, 3});
+  CHECK(values("h/scale") == std::vector<double>{1, 1, 1});
+  CHECK(tensor_of(trained, "h/scale").role == graph::Role::Constant);
+}
+
 TEST_CASE("a folded normalization without weights is named, too") {
   const auto network = [](const std::string& module) {
     ModelBuilder m(18);
