@@ -371,7 +371,7 @@ Action add_bench(CLI::App& app) {
   o->model.model = "zoo:resnet18?image=64";
   o->platform.platform = "dgx-a100";
   app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives has options of its own");
-  app.add_option("--model", o->model.model, "of step, simulate and search");
+  app.add_option("MODEL,--model", o->model.model, "of step, simulate and search");
   app.add_option("--batch", o->model.batch);
   app.add_option("--dtype", o->model.dtype, "f32, f64, f16 or bf16");
   app.add_option("--platform", o->platform.platform, "of simulate and search");

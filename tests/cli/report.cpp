@@ -30,7 +30,7 @@ TEST_CASE("every operator of a step has a kernel, and a reason where none faster
 }
 
 TEST_CASE("the shares of a benchmarked step sum to one") {
-  const auto step = result_of(rehearse(std::string("bench step --steps 2 --batch 4 --format json --model ") + kGpt)).at("step");
+  const auto step = result_of(rehearse("bench step " + std::string(kGpt) + " --steps 2 --batch 4 --format json")).at("step");
   double sum = 0, reference = 0;
   for (const auto& op : step.at("operators")) {
     sum += op.at("share").get<double>();
