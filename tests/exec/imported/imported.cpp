@@ -71,8 +71,8 @@ class OneNode {
 };
 
 /// Two queries of 0, which look at both keys alike, and values 3 and 5.
-OneNode two_queries(std::vector<std::string> inputs = {"q", "k", "v"}) {
-  OneNode n("Attention", std::move(inputs));
+OneNode two_queries(const std::vector<std::string>& inputs = {"q", "k", "v"}) {
+  OneNode n("Attention", inputs);
   n.feed("q", {1, 1, 2, 1}, {0, 0}).feed("k", {1, 1, 2, 1}, {1, 2}).feed("v", {1, 1, 2, 1}, {3, 5});
   return n;
 }
@@ -127,8 +127,8 @@ TEST_CASE("attention with a cache, a cap on its scores, and shared keys") {
 }
 
 TEST_CASE("states that travel along a sequence") {
-  const auto memory = [](const char* rule, std::vector<std::string> inputs = {"q", "k", "v"}) {
-    OneNode n("LinearAttention", std::move(inputs), {"y", "s"});
+  const auto memory = [](const char* rule, const std::vector<std::string>& inputs = {"q", "k", "v"}) {
+    OneNode n("LinearAttention", inputs, {"y", "s"});
     n.feed("q", {1, 2, 1}, {1, 1}).feed("k", {1, 2, 1}, {1, 1}).feed("v", {1, 2, 1}, {1, 2}).with("update_rule", rule);
     n.with("q_num_heads", std::int64_t{1}).with("kv_num_heads", std::int64_t{1}).with("scale", 1.0F);
     return n;

@@ -263,7 +263,8 @@ TEST_CASE("the rows of an image are split wherever they stand: channels may come
     auto x = l.input("x", channels_last ? graph::Shape{2, 8, 12, 3} : graph::Shape{2, 3, 8, 12});
     if (channels_last) x = l.transpose("first", x, {0, 3, 1, 2});
     x = l.flatten("flat", l.global_average("average", l.conv("conv", x, 4, graph::zoo::Square{}, true)));
-    const auto model = std::move(l).finish(l.linear("fc", x, 5), "logits");
+    x = l.linear("fc", x, 5);
+    const auto model = std::move(l).finish(x, "logits");
     const auto training = graph::build_training_graph(graph::with_initial_values(model), {});
     CHECK(use_of_dimensions(training, graph::LogicalDims(training.graph)).image_axes == 2);  // what a search deals out
     const auto program = lower(training, parse_plan("spatial=2x1"), TableBackend(), {});
