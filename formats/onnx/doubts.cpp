@@ -108,8 +108,8 @@ std::vector<std::string> padded_tables(const graph::Graph& graph) {
 }
 
 /// Results that weights reach, of nodes of which `is_meant`: what a gradient flows through.
-template <class Predicate>
-std::vector<std::string> reached_by_weights(const onnx::GraphProto& file, const graph::Graph& graph, Predicate is_meant) {
+std::vector<std::string> reached_by_weights(const onnx::GraphProto& file, const graph::Graph& graph,
+                                            bool (*is_meant)(const onnx::NodeProto&)) {
   std::set<std::string, std::less<>> reached;
   for (const graph::Tensor& tensor : graph.tensors())
     if (tensor.role == graph::Role::Parameter) reached.insert(tensor.name);
@@ -126,66 +126,61 @@ std::vector<std::string> reached_by_weights(const onnx::GraphProto& file, const 
   return names;
 }
 
-/// What torch.export notes of the places where a model changes its gradients, without saying how.
-std::vector<std::string> lost_gradient_rules(const onnx::GraphProto& file, const graph::Graph& graph) {
-  std::vector<std::string> doubts;
-  const auto blocks = reached_by_weights(file, graph, stands_in_block);
-  if (!blocks.empty())
-    doubts.push_back(std::to_string(blocks.size()) + " results (" + some_of(blocks) +
-                     ") were computed in a block of torch.no_grad() or torch.autocast, which the file does not tell apart; gradients flow "
-                     "through them: where the model has no_grad, use .detach() on the block's results and export again");
-  const auto own = reached_by_weights(file, graph, stands_in_own_function);
-  if (!own.empty())
-    doubts.push_back(
-        std::to_string(own.size()) + " results (" + some_of(own) +
-        ") were computed by a torch.autograd.Function of the model, whose backward is not in the file; the gradient is that of "
-        "what it computes: write x + (f(x) - x).detach() for a straight-through estimator and export again");
-  return doubts;
+bool by_tf2onnx(const ModelFile& file, const Declarations&) { return file.model.producer_name() == "tf2onnx"; }
+bool by_torchscript(const ModelFile& file, const Declarations& declarations) {
+  return file.model.producer_name() == "pytorch" && declarations.parameters().empty();
 }
+bool by_anyone(const ModelFile&, const Declarations&) { return true; }
+
+using Names = std::vector<std::string>;
+using File = onnx::GraphProto;
+
+struct Doubt {
+  bool (*concerns)(const ModelFile&, const Declarations&);
+  Names (*find)(const File&, const graph::Graph&);
+  std::string_view what, sentence;  ///< "3 WHAT (a, b, c) SENTENCE"
+};
+
+const Doubt kRows[] = {
+    {by_tf2onnx, [](const File& file, const graph::Graph&) { return unbiased_layers(file); }, "layers",
+     "have no bias; tf2onnx leaves out biases that are 0, and what is left out is not trained: if the model has them, give them other "
+     "values before the export"},
+    {by_tf2onnx, [](const File&, const graph::Graph& graph) { return plain_normalizations(graph); }, "layer normalizations",
+     "have no gain or no bias; tf2onnx leaves out gains that are 1 and biases that are 0, and what is left out is not trained: if the "
+     "model has them, give them other values before the export"},
+    {by_anyone, [](const File&, const graph::Graph& graph) { return sinusoidal_parameters(graph); }, "weights",
+     "hold sines and cosines of positions; they are trained, as the file says of them, but most models keep such tables: then use "
+     "--freeze"},
+    {by_torchscript, [](const File&, const graph::Graph& graph) { return possible_buffers(graph); }, "stored tensors",
+     "are trained, though they may be buffers of the model, which this exporter does not tell apart; if they are, use --freeze, or "
+     "export with dynamo=True, optimize=False"},
+    {by_torchscript, computed_weights, "trained tensors",
+     "were computed by the exporter when it folded constants; if that was more than picking or transposing values (weight "
+     "normalization, say), training them is not training the model: export with do_constant_folding=False"},
+    {by_torchscript, [](const File&, const graph::Graph& graph) { return padded_tables(graph); }, "tables",
+     "have one row of zeros, as embeddings with padding_idx have; this exporter does not record it, and the row is trained here: export "
+     "with dynamo=True, optimize=False, if the model has a padding_idx"},
+    // what torch.export notes of the places where a model changes its gradients, without saying how
+    {by_anyone, [](const File& file, const graph::Graph& graph) { return reached_by_weights(file, graph, stands_in_block); }, "results",
+     "were computed in a block of torch.no_grad() or torch.autocast, which the file does not tell apart; gradients flow through them: "
+     "where the model has no_grad, use .detach() on the block's results and export again"},
+    {by_anyone, [](const File& file, const graph::Graph& graph) { return reached_by_weights(file, graph, stands_in_own_function); },
+     "results",
+     "were computed by a torch.autograd.Function of the model, whose backward is not in the file; the gradient is that of what it "
+     "computes: write x + (f(x) - x).detach() for a straight-through estimator and export again"},
+};
 
 }  // namespace
 
 std::vector<std::string> doubts_about(const ModelFile& file, const Declarations& declarations, const graph::Graph& graph) {
-  const std::string& producer = file.model.producer_name();
   std::vector<std::string> doubts;
-  if (producer == "tf2onnx") {
-    const auto layers = unbiased_layers(file.model.graph());
-    if (!layers.empty())
-      doubts.push_back(
-          std::to_string(layers.size()) + " layers (" + some_of(layers) +
-          ") have no bias; tf2onnx leaves out biases that are 0, and what is left out is not trained: if the model has them, give "
-          "them other values before the export");
-    const auto plain = plain_normalizations(graph);
-    if (!plain.empty())
-      doubts.push_back(std::to_string(plain.size()) + " layer normalizations (" + some_of(plain) +
-                       ") have no gain or no bias; tf2onnx leaves out gains that are 1 and biases that are 0, and what is left out is not "
-                       "trained: if the model has them, give them other values before the export");
+  for (const Doubt& doubt : kRows) {
+    if (!doubt.concerns(file, declarations)) continue;
+    const Names names = doubt.find(file.model.graph(), graph);
+    if (names.empty()) continue;
+    doubts.push_back(std::to_string(names.size()) + ' ' + std::string(doubt.what) + " (" + some_of(names) + ") " +
+                     std::string(doubt.sentence));
   }
-  const auto fixed = sinusoidal_parameters(graph);
-  if (!fixed.empty())
-    doubts.push_back(
-        std::to_string(fixed.size()) + " weights (" + some_of(fixed) +
-        ") hold sines and cosines of positions; they are trained, as the file says of them, but most models keep such tables: then "
-        "use --freeze");
-  if (producer == "pytorch" && declarations.parameters().empty()) {
-    const auto names = possible_buffers(graph);
-    if (!names.empty())
-      doubts.push_back(std::to_string(names.size()) + " stored tensors (" + some_of(names) +
-                       ") are trained, though they may be buffers of the model, which this exporter does not tell apart; if they are, use "
-                       "--freeze, or export with dynamo=True, optimize=False");
-    const auto computed = computed_weights(file.model.graph(), graph);
-    if (!computed.empty())
-      doubts.push_back(std::to_string(computed.size()) + " trained tensors (" + some_of(computed) +
-                       ") were computed by the exporter when it folded constants; if that was more than picking or transposing values "
-                       "(weight normalization, say), training them is not training the model: export with do_constant_folding=False");
-    const auto padded = padded_tables(graph);
-    if (!padded.empty())
-      doubts.push_back(
-          std::to_string(padded.size()) + " tables (" + some_of(padded) +
-          ") have one row of zeros, as embeddings with padding_idx have; this exporter does not record it, and the row is trained "
-          "here: export with dynamo=True, optimize=False, if the model has a padding_idx");
-  }
-  for (auto& doubt : lost_gradient_rules(file.model.graph(), graph)) doubts.push_back(std::move(doubt));
   return doubts;
 }
 
