@@ -21,8 +21,8 @@ constexpr std::int64_t kLine = 16;  ///< elements of a cache line; rows begin wi
 /// Elements of a block of scores: two of them and what they are made of fit into a second-level cache.
 constexpr std::int64_t kBlock = 48 << 10;
 constexpr std::int64_t kMostRows = 96, kRowsOfTile = 6;
-/// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
 constexpr std::int64_t kFewKeys = 64;  ///< so many cost less than looking for those that are hidden
+/// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
 constexpr float kHidden = -1e30F, kSeen = -1e29F;
 
 struct Blocking {
