@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "plan/violations.hpp"
+#include "predict/violations.hpp"
 
 namespace rehearsal::cli {
 
@@ -69,7 +69,7 @@ Json scaled(const costmodel::Interval& step, double quantity) {
   return {{"value", quantity}, {"low", step.low * by}, {"high", step.high * by}};
 }
 
-Json memory_json(const plan::Assessment& a) {
+Json memory_json(const predict::Assessment& a) {
   const double bytes = static_cast<double>(a.memory_bytes), factor = std::exp(a.memory_log_factor);
   Json memory{{"value", a.memory_bytes},
               {"low", std::llround(bytes / factor)},
@@ -86,7 +86,7 @@ Json memory_json(const plan::Assessment& a) {
 
 }  // namespace
 
-Json to_json(const plan::Assessment& a, double steps) {
+Json to_json(const predict::Assessment& a, double steps) {
   Json j;
   j["plan"] = plan::to_text(a.plan);
   j["ranks"] = a.ranks;
@@ -110,21 +110,21 @@ Json to_json(const plan::Assessment& a, double steps) {
   return j;
 }
 
-void print_for_plan(Terminal& terminal, Json result, const plan::Assessment& assessment, const std::string& remedy) {
+void print_for_plan(Terminal& terminal, Json result, const predict::Assessment& assessment, const std::string& remedy) {
   if (assessment.fits()) return terminal.print(result);
-  const auto shortage = plan::shortage(assessment);
+  const auto shortage = predict::shortage(assessment);
   result["fits"] = shortage;
   if (!remedy.empty()) result["remedy"] = remedy;
   terminal.print(result);
   throw Refusal("plan " + plan::to_text(assessment.plan) + " " + shortage + (remedy.empty() ? "" : "; " + remedy));
 }
 
-std::string remedy_of(const plan::Job& job, const plan::Assessment& assessment) {
+std::string remedy_of(const predict::Job& job, const predict::Assessment& assessment) {
   if (assessment.fits()) return {};
-  const auto evaluator = plan::closed_form_evaluator();
-  const auto remedy = plan::cheapest_remedy(job, assessment.plan, *evaluator);
+  const auto evaluator = predict::closed_form_evaluator();
+  const auto remedy = predict::cheapest_remedy(job, assessment.plan, *evaluator);
   if (!remedy) return "no smaller micro-batch, sharded update, recomputation or offload mends that; use more ranks (rehearse search)";
-  const double now = plan::assess(job, assessment.plan, *evaluator).step.value();
+  const double now = predict::assess(job, assessment.plan, *evaluator).step.value();
   std::string changes;
   for (const auto& change : remedy->changes) changes += (changes.empty() ? "" : ",") + change;
   const double slower = remedy->assessment.step.value() / now - 1;

@@ -7,7 +7,7 @@
 
 #include "cli/terminal.hpp"
 #include "graph/graph.hpp"
-#include "plan/assessment.hpp"
+#include "predict/assessment.hpp"
 
 namespace CLI {
 class App;
@@ -30,10 +30,10 @@ struct Extent {
 [[nodiscard]] nlohmann::ordered_json interval_json(double value, double log_error);
 [[nodiscard]] nlohmann::ordered_json to_json(const costmodel::Interval&);
 /// The keys of `estimate` (docs/cli.md).
-[[nodiscard]] nlohmann::ordered_json to_json(const plan::Assessment&, double steps);
+[[nodiscard]] nlohmann::ordered_json to_json(const predict::Assessment&, double steps);
 /// Prints the result for one plan. Throws Refusal after that when the plan does not fit into memory; `remedy` says what would.
-void print_for_plan(Terminal&, nlohmann::ordered_json result, const plan::Assessment&, const std::string& remedy = {});
+void print_for_plan(Terminal&, nlohmann::ordered_json result, const predict::Assessment&, const std::string& remedy = {});
 /// What of a plan that does not fit is best changed, by the closed form; empty for one that fits.
-[[nodiscard]] std::string remedy_of(const plan::Job&, const plan::Assessment&);
+[[nodiscard]] std::string remedy_of(const predict::Job&, const predict::Assessment&);
 
 }  // namespace rehearsal::cli

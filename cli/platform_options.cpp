@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "exec/kernels/cpu_backend.hpp"
-#include "plan/search/search.hpp"
 #include "platforms/catalog.hpp"
+#include "search/search.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -54,16 +54,16 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o)
   model_ = std::make_unique<costmodel::CostModel>(device, std::move(calibration), costmodel::profile(o.framework), peak_key_);
 }
 
-plan::Job JobSetup::job() const { return {training_, dims_, platform_, *backend_, *model_, peak_key_}; }
+predict::Job JobSetup::job() const { return {training_, dims_, platform_, *backend_, *model_, peak_key_}; }
 
-plan::Plan JobSetup::plan(const PlatformOptions& o, plan::StepEvaluator& evaluator, std::string& sentence) const {
+plan::Plan JobSetup::plan(const PlatformOptions& o, predict::StepEvaluator& evaluator, std::string& sentence) const {
   if (o.plan.empty()) {
     sentence = "no --plan: data parallel over all devices with the largest micro-batch that fits";
-    return plan::default_plan(job(), evaluator);
+    return predict::default_plan(job(), evaluator);
   }
   auto given = plan_for(o.plan, training_);
   if (given.searched.empty()) return given;
-  auto best = plan::with_best_values(job(), given);
+  auto best = search::with_best_values(job(), given);
   sentence = "auto: " + plan::to_text(best) + " is the quickest";
   return best;
 }

@@ -8,7 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/model_options.hpp"
-#include "plan/assessment.hpp"
+#include "predict/assessment.hpp"
 
 namespace rehearsal::cli {
 
@@ -30,14 +30,14 @@ struct PlatformOptions {
 class JobSetup {
  public:
   JobSetup(const ModelOptions&, const PlatformOptions&);
-  [[nodiscard]] plan::Job job() const;
+  [[nodiscard]] predict::Job job() const;
   [[nodiscard]] const graph::TrainingGraph& training() const { return training_; }
   [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
   [[nodiscard]] const costmodel::CostModel& model() const { return *model_; }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   /// The plan given by --plan (text or file), with the quickest value of what it leaves to "auto", or the default one; the sentence says
   /// which.
-  [[nodiscard]] plan::Plan plan(const PlatformOptions&, plan::StepEvaluator&, std::string& sentence) const;
+  [[nodiscard]] plan::Plan plan(const PlatformOptions&, predict::StepEvaluator&, std::string& sentence) const;
   [[nodiscard]] plan::PlanContext context(const ModelOptions&) const;
   /// The keys with which the results of all three begin.
   [[nodiscard]] nlohmann::ordered_json heading(const ModelOptions&) const;

@@ -12,7 +12,7 @@ foreach(candidate rehearsal_sim_module rehearsal_sim)
     if(type STREQUAL "MODULE_LIBRARY" OR type STREQUAL "SHARED_LIBRARY")
       set(REHEARSAL_SIM_TARGET ${candidate})
       set_target_properties(${candidate} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} OUTPUT_NAME rehearsal_sim)
-      install(TARGETS ${candidate} LIBRARY DESTINATION lib COMPONENT program)  # where plan/simulation.hpp looks for it
+      install(TARGETS ${candidate} LIBRARY DESTINATION lib COMPONENT program)  # where predict/simulation.hpp looks for it
       break()
     endif()
   endif()

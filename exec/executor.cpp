@@ -421,7 +421,7 @@ class Executor::Impl {
       const Started& s = entry.second;
       if (!transfers_.done(s.ticket)) return false;
       const auto times = transfers_.times(s.ticket);
-      const plan::TimedInstruction ended{s.body, s.instruction, s.micro_batch, times.start, times.end, 0};
+      const predict::TimedInstruction ended{s.body, s.instruction, s.micro_batch, times.start, times.end, 0};
       if (record_ && s.step == now_.step) result_.played.push_back(ended);
       if (record_ && s.step < now_.step) result_.late.emplace_back(s.step, ended);
       return true;

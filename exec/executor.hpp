@@ -10,16 +10,16 @@
 #include "exec/comm/communicator.hpp"
 #include "exec/data/data.hpp"
 #include "exec/kernels/cpu_backend.hpp"
-#include "plan/step_cost.hpp"
+#include "predict/step_cost.hpp"
 
 namespace rehearsal::exec {
 
 struct StepResult {
-  double loss = 0;                             ///< of ranks that own it; the others NaN until shared
-  double begin = 0, end = 0;                   ///< steady clock
-  std::vector<plan::TimedInstruction> played;  ///< when recording
+  double loss = 0;                                ///< of ranks that own it; the others NaN until shared
+  double begin = 0, end = 0;                      ///< steady clock
+  std::vector<predict::TimedInstruction> played;  ///< when recording
   /// The same of messages that an earlier step of the row began and that have ended since, with its number.
-  std::vector<std::pair<std::int64_t, plan::TimedInstruction>> late;
+  std::vector<std::pair<std::int64_t, predict::TimedInstruction>> late;
 };
 
 /// Cores of this machine ÷ ranks of this job on it, at least 1.

@@ -13,14 +13,14 @@
 namespace rehearsal::exec {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<plan::TimedInstruction>);
+static_assert(std::is_trivially_copyable_v<predict::TimedInstruction>);
 
-std::string bytes_of(const std::vector<plan::TimedInstruction>& played) {
-  return {reinterpret_cast<const char*>(played.data()), played.size() * sizeof(plan::TimedInstruction)};
+std::string bytes_of(const std::vector<predict::TimedInstruction>& played) {
+  return {reinterpret_cast<const char*>(played.data()), played.size() * sizeof(predict::TimedInstruction)};
 }
 
-std::vector<plan::TimedInstruction> played_of(const std::string& bytes) {
-  std::vector<plan::TimedInstruction> played(bytes.size() / sizeof(plan::TimedInstruction));
+std::vector<predict::TimedInstruction> played_of(const std::string& bytes) {
+  std::vector<predict::TimedInstruction> played(bytes.size() / sizeof(predict::TimedInstruction));
   std::memcpy(played.data(), bytes.data(), bytes.size());
   return played;
 }

@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "plan/steady.hpp"
+#include "predict/steady.hpp"
 #include "sim/playback.hpp"
 
 namespace rehearsal::sim {
@@ -33,15 +33,15 @@ Joules link_energy(const Routes& routes, double message_joules, Seconds step) {
 }
 
 /// Plays the ranks; busy_seconds and timeline are in their order.
-plan::StepCost play(const plan::EvaluationRequest& request, PlaybackOptions options, NetworkOf network_of) {
+predict::StepCost play(const predict::EvaluationRequest& request, PlaybackOptions options, NetworkOf network_of) {
   Routes routes(request.platform);
   const auto network = network_of(routes);
   const auto ranks = options.ranks;
   Playback playback(request, std::move(options), routes, *network);
   playback.play();
   const auto last = *std::ranges::max_element(ranks, {}, [&](int rank) { return playback.end(rank); });
-  plan::StepCost cost;
-  plan::set_step(request, playback.account(last), playback.end(last), cost);
+  predict::StepCost cost;
+  predict::set_step(request, playback.account(last), playback.end(last), cost);
   cost.events = playback.events();
   cost.links_energy = link_energy(routes, playback.message_joules(), cost.step);
   std::map<std::uint32_t, double> busy;  // by role
@@ -54,23 +54,23 @@ plan::StepCost play(const plan::EvaluationRequest& request, PlaybackOptions opti
   return cost;
 }
 
-class Full final : public plan::StepEvaluator {
+class Full final : public predict::StepEvaluator {
  public:
   explicit Full(NetworkOf network) : network_(network) {}
   [[nodiscard]] std::string_view name() const override { return "full"; }
 
-  [[nodiscard]] plan::StepCost evaluate(const plan::EvaluationRequest& request) override {
-    const auto once = [this](const plan::EvaluationRequest& r) { return played(r, network_); };
-    return plan::crosses_steps(request.program) ? plan::steady_step(request, once) : once(request);
+  [[nodiscard]] predict::StepCost evaluate(const predict::EvaluationRequest& request) override {
+    const auto once = [this](const predict::EvaluationRequest& r) { return played(r, network_); };
+    return plan::crosses_steps(request.program) ? predict::steady_step(request, once) : once(request);
   }
 
-  static plan::StepCost played(const plan::EvaluationRequest& request, NetworkOf network) {
+  static predict::StepCost played(const predict::EvaluationRequest& request, NetworkOf network) {
     const auto& program = request.program;
     PlaybackOptions options;
     options.ranks = all_ranks(program);
     if (request.keep_timeline) options.recorded = program.ranks <= kRecordedRanks ? options.ranks : first_of_roles(program);
     auto cost = play(request, std::move(options), network);
-    plan::set_device_energy(
+    predict::set_device_energy(
         request, [&](int rank) { return cost.busy_seconds[static_cast<std::size_t>(rank)]; }, cost);
     return cost;
   }
@@ -85,18 +85,18 @@ std::size_t stage_index(const plan::Program& program, const std::vector<int>& re
   return static_cast<std::size_t>(std::ranges::find_if(representatives, same) - representatives.begin());
 }
 
-class Folded final : public plan::StepEvaluator {
+class Folded final : public predict::StepEvaluator {
  public:
   [[nodiscard]] std::string_view name() const override { return "folded"; }
 
-  [[nodiscard]] plan::StepCost evaluate(const plan::EvaluationRequest& request) override {
-    return plan::crosses_steps(request.program) ? plan::steady_step(request, played) : played(request);
+  [[nodiscard]] predict::StepCost evaluate(const predict::EvaluationRequest& request) override {
+    return plan::crosses_steps(request.program) ? predict::steady_step(request, played) : played(request);
   }
 
  private:
-  static plan::StepCost played(const plan::EvaluationRequest& request) {
+  static predict::StepCost played(const predict::EvaluationRequest& request) {
     const auto& program = request.program;
-    const auto ranks = plan::representatives(program);
+    const auto ranks = predict::representatives(program);
     const auto alike = [&](int rank) {
       return program.role_of[static_cast<std::size_t>(rank)] ==
              program.role_of[static_cast<std::size_t>(ranks[stage_index(program, ranks, rank)])];
@@ -104,7 +104,7 @@ class Folded final : public plan::StepEvaluator {
     if (!std::ranges::all_of(all_ranks(program), alike)) return Full::played(request, fluid_network);
     PlaybackOptions options{ranks, request.keep_timeline ? ranks : std::vector<int>{}, true};
     auto cost = play(request, std::move(options), fluid_network);
-    plan::set_device_energy(
+    predict::set_device_energy(
         request, [&](int rank) { return cost.busy_seconds[stage_index(program, ranks, rank)]; }, cost);
     return cost;
   }
@@ -112,7 +112,7 @@ class Folded final : public plan::StepEvaluator {
 
 }  // namespace
 
-std::unique_ptr<plan::StepEvaluator> full_evaluator(NetworkOf network) { return std::make_unique<Full>(network); }
-std::unique_ptr<plan::StepEvaluator> folded_evaluator() { return std::make_unique<Folded>(); }
+std::unique_ptr<predict::StepEvaluator> full_evaluator(NetworkOf network) { return std::make_unique<Full>(network); }
+std::unique_ptr<predict::StepEvaluator> folded_evaluator() { return std::make_unique<Folded>(); }
 
 }  // namespace rehearsal::sim

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "plan/step_cost.hpp"
+#include "predict/step_cost.hpp"
 #include "sim/network.hpp"
 
 namespace rehearsal::sim {
@@ -13,10 +13,10 @@ using NetworkOf = std::unique_ptr<Network> (*)(const Routes&);
 
 /// Every rank is played. Timelines are kept of all of up to kRecordedRanks ranks, else of the first rank of every role (others are empty).
 inline constexpr int kRecordedRanks = 16;
-[[nodiscard]] std::unique_ptr<plan::StepEvaluator> full_evaluator(NetworkOf network = fluid_network);
+[[nodiscard]] std::unique_ptr<predict::StepEvaluator> full_evaluator(NetworkOf network = fluid_network);
 
 /// One replica stands for all and collectives take the time of their formula, where all replicas have the same work; every rank is
 /// played where they differ. StepCost::busy_seconds and timeline then have one entry per stage.
-[[nodiscard]] std::unique_ptr<plan::StepEvaluator> folded_evaluator();
+[[nodiscard]] std::unique_ptr<predict::StepEvaluator> folded_evaluator();
 
 }  // namespace rehearsal::sim

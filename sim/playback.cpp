@@ -8,7 +8,7 @@ namespace rehearsal::sim {
 
 using plan::InstructionKind;
 
-Playback::Playback(const plan::EvaluationRequest& request, PlaybackOptions options, Routes& routes, Network& network)
+Playback::Playback(const predict::EvaluationRequest& request, PlaybackOptions options, Routes& routes, Network& network)
     : request_(request),
       options_(std::move(options)),
       routes_(routes),
@@ -174,7 +174,7 @@ void Playback::collect(Place at, const Run& run) {
 
 double Playback::closed_form_seconds(const plan::CollectiveInfo& info, const plan::Role& role, const plan::CollectiveMember& member) const {
   const auto links =
-      plan::collective_links(request_.program, request_.platform, routes_.fabric(), request_.model, {info.axis, member.rank});
+      predict::collective_links(request_.program, request_.platform, routes_.fabric(), request_.model, {info.axis, member.rank});
   return plan::collective_time(request_.program, info, role, member, links).value() * messages_.factor();
 }
 
@@ -222,7 +222,7 @@ void Playback::collective_ended(int rank) {
 
 double Playback::bytes_of(const RankState& r, const Run& run) const {
   return static_cast<double>(
-      plan::message_bytes(*r.table->role, r.table->instruction(run), plan::variant_in(*r.table->role, r.table->slot(run))));
+      plan::message_bytes(*r.table->role, r.table->instruction(run), predict::variant_in(*r.table->role, r.table->slot(run))));
 }
 
 const Playback::Group& Playback::group(int rank, std::size_t axis) {
@@ -242,7 +242,7 @@ double Playback::end(int rank) const {
   return end;
 }
 
-plan::RankAccount Playback::account(int rank) const {
+predict::RankAccount Playback::account(int rank) const {
   const auto& r = state(rank);
   const auto& costs = request_.costs.roles[request_.program.role_of[static_cast<std::size_t>(rank)]];
   auto account = r.waits;
@@ -250,14 +250,14 @@ plan::RankAccount Playback::account(int rank) const {
     if (run.communicates || run.stream == plan::Stream::Host) continue;
     const auto& slot = r.table->slot(run);
     account.ran(r.table->role->bodies[slot.body], r.table->instruction(run),
-                plan::estimate_in(costs, *r.table->role, slot, run.instruction));
+                predict::estimate_in(costs, *r.table->role, slot, run.instruction));
   }
   return account;
 }
 
-std::vector<plan::TimedInstruction> Playback::timeline(int rank) const {
+std::vector<predict::TimedInstruction> Playback::timeline(int rank) const {
   const auto& r = state(rank);
-  std::vector<plan::TimedInstruction> timeline;
+  std::vector<predict::TimedInstruction> timeline;
   for (std::size_t n = 0; n < r.times.size(); ++n) {
     const auto& run = r.table->runs[n];
     const auto& slot = r.table->slot(run);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <tuple>
 
-#include "plan/playing.hpp"
+#include "predict/playing.hpp"
 #include "sim/collectives.hpp"
 #include "sim/timetable.hpp"
 
@@ -23,15 +23,15 @@ struct PlaybackOptions {
 /// Plays once.
 class Playback final : public Listener {
  public:
-  Playback(const plan::EvaluationRequest&, PlaybackOptions, Routes&, Network&);
+  Playback(const predict::EvaluationRequest&, PlaybackOptions, Routes&, Network&);
 
   /// Throws InternalError when instructions wait for each other.
   void play();
 
   [[nodiscard]] double end(int rank) const;
   /// Of a rank that was played: what it computed, and what it waited for.
-  [[nodiscard]] plan::RankAccount account(int rank) const;
-  [[nodiscard]] std::vector<plan::TimedInstruction> timeline(int rank) const;
+  [[nodiscard]] predict::RankAccount account(int rank) const;
+  [[nodiscard]] std::vector<predict::TimedInstruction> timeline(int rank) const;
   [[nodiscard]] std::int64_t events() const { return events_ + messages_.count(); }
   [[nodiscard]] double message_joules() const { return messages_.joules(); }
 
@@ -53,7 +53,7 @@ class Playback final : public Listener {
     std::vector<bool> ended;                 ///< by run; of awaited ones
     std::vector<std::uint32_t> collectives;  ///< begun so far, by axis
     std::size_t collective_stream = 0;       ///< of the one in progress
-    plan::RankAccount waits;
+    predict::RankAccount waits;
     std::vector<Times> times;  ///< by run; only where recorded
   };
   /// Sender, receiver, channel, micro-batch.
@@ -91,7 +91,7 @@ class Playback final : public Listener {
   [[nodiscard]] const Group& group(int rank, std::size_t axis);
   [[nodiscard]] double closed_form_seconds(const plan::CollectiveInfo&, const plan::Role&, const plan::CollectiveMember&) const;
 
-  const plan::EvaluationRequest& request_;
+  const predict::EvaluationRequest& request_;
   PlaybackOptions options_;
   Routes& routes_;
   Network& network_;

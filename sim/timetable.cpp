@@ -1,7 +1,7 @@
 #include "sim/timetable.hpp"
 
-#include "plan/playing.hpp"
-#include "plan/steady.hpp"
+#include "predict/playing.hpp"
+#include "predict/steady.hpp"
 
 namespace rehearsal::sim {
 namespace {
@@ -35,7 +35,7 @@ void add_dependencies(const plan::Program& program, Timetable& table, Index& ind
   const auto& slot = table.slot(run);
   run.first_dependency = static_cast<std::uint32_t>(table.dependencies.size());
   for (const auto& d : table.instruction(run).after) {
-    const auto needed = index.at(d.body, d.instruction, plan::micro_batch_of(program, *table.role, slot, d));
+    const auto needed = index.at(d.body, d.instruction, predict::micro_batch_of(program, *table.role, slot, d));
     if (needed == kNever || table.runs[needed].stream == run.stream) continue;  // does not run in this step; or is in order anyway
     table.runs[needed].awaited = true;
     table.dependencies.push_back(needed);
@@ -43,12 +43,12 @@ void add_dependencies(const plan::Program& program, Timetable& table, Index& ind
   run.dependencies = static_cast<std::uint32_t>(table.dependencies.size()) - run.first_dependency;
 }
 
-void add_run(const plan::EvaluationRequest& request, std::size_t role, Timetable& table, Index& index, Run run) {
+void add_run(const predict::EvaluationRequest& request, std::size_t role, Timetable& table, Index& index, Run run) {
   const auto& slot = table.slot(run);
   const auto& i = table.instruction(run);
-  run.stream = plan::stream_on(request.model, i);
+  run.stream = predict::stream_on(request.model, i);
   run.communicates = is_message(i);
-  if (!run.communicates) run.seconds = plan::estimate_in(request.costs.roles[role], *table.role, slot, run.instruction).seconds.value();
+  if (!run.communicates) run.seconds = predict::estimate_in(request.costs.roles[role], *table.role, slot, run.instruction).seconds.value();
   add_dependencies(request.program, table, index, run);
   auto& queue = table.streams[static_cast<std::size_t>(run.stream)];
   if (run.communicates && !queue.empty()) table.runs[queue.back()].awaited = true;
@@ -60,10 +60,10 @@ void add_run(const plan::EvaluationRequest& request, std::size_t role, Timetable
 
 }  // namespace
 
-Timetable timetable_of(const plan::EvaluationRequest& request, std::size_t role_index) {
+Timetable timetable_of(const predict::EvaluationRequest& request, std::size_t role_index) {
   Timetable table;
   table.role = &request.program.roles[role_index];
-  Index index(*table.role, plan::numbered_micro_batches(request.program));
+  Index index(*table.role, predict::numbered_micro_batches(request.program));
   for (std::uint32_t s = 0; s < table.role->slots.size(); ++s) {
     const auto& slot = table.role->slots[s];
     const auto& instructions = table.role->bodies[slot.body].instructions;

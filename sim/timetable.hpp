@@ -4,7 +4,7 @@
 #include <array>
 #include <span>
 
-#include "plan/step_cost.hpp"
+#include "predict/step_cost.hpp"
 
 namespace rehearsal::sim {
 
@@ -33,6 +33,6 @@ struct Timetable {
   }
 };
 
-[[nodiscard]] Timetable timetable_of(const plan::EvaluationRequest&, std::size_t role);
+[[nodiscard]] Timetable timetable_of(const predict::EvaluationRequest&, std::size_t role);
 
 }  // namespace rehearsal::sim

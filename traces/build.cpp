@@ -17,7 +17,7 @@ TraceBuilder::TraceBuilder(const plan::Program& program, const graph::TrainingGr
   for (const auto& role : program.roles) trace_.arena_bytes = std::max(trace_.arena_bytes, role.memory.arena_bytes);
 }
 
-void TraceBuilder::add(int rank, int step, std::span<const plan::TimedInstruction> played, double shift) {
+void TraceBuilder::add(int rank, int step, std::span<const predict::TimedInstruction> played, double shift) {
   auto at = std::find_if(trace_.ranks.begin(), trace_.ranks.end(), [&](const RankTrace& r) { return r.rank == rank; });
   if (at == trace_.ranks.end()) {
     trace_.ranks.push_back({rank, {}, {}});
@@ -38,7 +38,7 @@ void TraceBuilder::add(int rank, int step, std::span<const plan::TimedInstructio
   }
 }
 
-std::uint32_t TraceBuilder::kind_of(RankTrace& rank, const plan::TimedInstruction& p) {
+std::uint32_t TraceBuilder::kind_of(RankTrace& rank, const predict::TimedInstruction& p) {
   const auto& role = program_.role(rank.rank);
   const bool repeated = plan::per_micro_batch(role.bodies[p.body].kind);
   const std::uint64_t variant = repeated ? plan::variant_of_micro_batch(role, p.micro_batch) : 0;
@@ -52,7 +52,7 @@ std::uint32_t TraceBuilder::kind_of(RankTrace& rank, const plan::TimedInstructio
   return index;
 }
 
-EventKind TraceBuilder::describe(int rank, const plan::TimedInstruction& p) const {
+EventKind TraceBuilder::describe(int rank, const predict::TimedInstruction& p) const {
   const auto& role = program_.role(rank);
   const auto& body = role.bodies[p.body];
   const auto& i = body.instructions[p.instruction];
@@ -81,7 +81,7 @@ EventKind TraceBuilder::describe(int rank, const plan::TimedInstruction& p) cons
       kind.kernel.op = "report";
       break;
     default:
-      kind.kernel = plan::kernel_case(program_, training_, {role, i, variant, threads_});
+      kind.kernel = predict::kernel_case(program_, training_, {role, i, variant, threads_});
   }
   if (costs_ != nullptr) {
     const auto& by_variant = costs_->roles[program_.role_of[static_cast<std::size_t>(rank)]].seconds[p.body][p.instruction];

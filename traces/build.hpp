@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/training.hpp"
-#include "plan/step_cost.hpp"
+#include "predict/step_cost.hpp"
 #include "traces/trace.hpp"
 
 namespace rehearsal::traces {
@@ -18,20 +18,20 @@ class TraceBuilder {
 
   void add_step(const StepRecord& step) { trace_.steps.push_back(step); }
   /// One rank's instructions of one step; times are shifted by `shift` seconds onto the common clock.
-  void add(int rank, int step, std::span<const plan::TimedInstruction> played, double shift);
+  void add(int rank, int step, std::span<const predict::TimedInstruction> played, double shift);
   /// What the cost model says about an event kind's kernel, embedded for comparison.
-  void set_costs(const plan::ProgramCosts* costs) { costs_ = costs; }
+  void set_costs(const predict::ProgramCosts* costs) { costs_ = costs; }
   [[nodiscard]] Trace& trace() { return trace_; }  ///< to set model, platform, calibration, context
   [[nodiscard]] Trace finish() && { return std::move(trace_); }
 
  private:
   struct Kinds;
-  std::uint32_t kind_of(RankTrace&, const plan::TimedInstruction&);
-  [[nodiscard]] EventKind describe(int rank, const plan::TimedInstruction&) const;
+  std::uint32_t kind_of(RankTrace&, const predict::TimedInstruction&);
+  [[nodiscard]] EventKind describe(int rank, const predict::TimedInstruction&) const;
 
   const plan::Program& program_;
   const graph::TrainingGraph& training_;
-  const plan::ProgramCosts* costs_ = nullptr;
+  const predict::ProgramCosts* costs_ = nullptr;
   int threads_;
   Trace trace_;
   std::vector<std::vector<std::pair<std::uint64_t, std::uint32_t>>> known_;  ///< by rank: (body, instruction, variant) -> kind, sorted

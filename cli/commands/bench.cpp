@@ -24,9 +24,9 @@
 #include "graph/builder.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
-#include "plan/analytic/assess.hpp"
-#include "plan/search/search.hpp"
-#include "plan/simulation.hpp"
+#include "predict/frameworks/assess.hpp"
+#include "predict/simulation.hpp"
+#include "search/search.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -282,13 +282,13 @@ Json bench_search(const Options& o) {
   const auto setup = setup_of(o, 2048);
   const auto job = setup.job();
   Progress silent;
-  plan::SearchResult found;
-  const double seconds = cpu_seconds_of([&] { found = plan::search(job, {}, silent); });
+  search::SearchResult found;
+  const double seconds = cpu_seconds_of([&] { found = search::search(job, {}, silent); });
   std::int64_t pruned = 0;
   for (const auto& [reason, count] : found.pruned) pruned += count;
   constexpr int kLowered = 20;
   const double lowering = cpu_seconds_of([&] {
-    for (int n = 0; n < kLowered; ++n) (void)plan::lower_for(job, found.plans.front().plan);
+    for (int n = 0; n < kLowered; ++n) (void)predict::lower_for(job, found.plans.front().plan);
   });
   const auto tried = static_cast<double>(found.searched + pruned);
   return {{"plans", found.searched + pruned},
@@ -306,14 +306,14 @@ Json bench_simulate(const Options& o) {
   const auto job = setup.job();
   plan::Plan plan;
   plan.dp = static_cast<int>(std::min<std::int64_t>(16, platforms::device_count(setup.platform())));
-  const auto program = plan::lower_for(job, plan);
-  const auto simulator = plan::open_simulator("full");
-  const auto closed_form = plan::closed_form_evaluator();
-  plan::StepCost cost;
+  const auto program = predict::lower_for(job, plan);
+  const auto simulator = predict::open_simulator("full");
+  const auto closed_form = predict::closed_form_evaluator();
+  predict::StepCost cost;
   const double begin = now();
-  (void)plan::assess(job, program, *simulator, false, &cost);
+  (void)predict::assess(job, program, *simulator, false, &cost);
   const double simulated = now();
-  (void)plan::assess(job, program, *closed_form, false, nullptr);
+  (void)predict::assess(job, program, *closed_form, false, nullptr);
   const double closed = now();
   return {{"ranks", program.ranks},
           {"events", cost.events},
@@ -339,10 +339,10 @@ Json bench_estimate(const Options&) {
   plan.micro_batch = 1;
   std::optional<graph::Graph> graph;
   const double loading = cpu_seconds_of([&] { graph = graph::zoo::build(std::string(kLargeModel), 1); });
-  const plan::analytic::AnalyticJob job{platform, framework, costmodel::precision_of(platforms::device_of(platform, 0), "bf16"),
-                                        plan::analytic::parallel_plan(plan, kBatch, framework), 0};
+  const predict::frameworks::AnalyticJob job{platform, framework, costmodel::precision_of(platforms::device_of(platform, 0), "bf16"),
+                                             predict::frameworks::parallel_plan(plan, kBatch, framework), 0};
   double step = 0;
-  const double seconds = cpu_seconds_of([&] { step = plan::analytic::assess_analytic(*graph, job, plan).step.value(); });
+  const double seconds = cpu_seconds_of([&] { step = predict::frameworks::assess_analytic(*graph, job, plan).step.value(); });
   return {{"ranks", plan.ranks()},        {"step_seconds", step},
           {"estimate_seconds", seconds},  {"yardstick", "making the model's graph"},
           {"yardstick_seconds", loading}, {"ratio", seconds / loading}};

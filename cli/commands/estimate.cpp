@@ -8,8 +8,8 @@
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
 #include "graph/zoo/zoo.hpp"
-#include "plan/analytic/assess.hpp"
-#include "plan/violations.hpp"
+#include "predict/frameworks/assess.hpp"
+#include "predict/violations.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -54,7 +54,7 @@ int estimate_framework(const Options& o, const costmodel::FrameworkProfile& fram
   if (chosen.ranks() > devices)
     throw BadInput("--plan " + o.platform.plan,
                    "needs " + std::to_string(chosen.ranks()) + " devices, the platform has " + std::to_string(devices));
-  namespace closed = plan::analytic;
+  namespace closed = predict::frameworks;
   closed::AnalyticJob job{platform, framework, costmodel::precision_of(platforms::device_of(platform, 0), o.model.dtype),
                           closed::parallel_plan(chosen, *o.model.batch, framework), 0};
   job.plan.optimizer = o.model.optimizer;
@@ -75,14 +75,14 @@ int estimate(const Options& o, Terminal& terminal) {
   if (const auto* framework = costmodel::find_framework(o.platform.framework)) return estimate_framework(o, *framework, terminal);
   const JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
-  const auto evaluator = plan::closed_form_evaluator();
+  const auto evaluator = predict::closed_form_evaluator();
   std::string sentence;
   const auto plan = setup.plan(o.platform, *evaluator, sentence);
   if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
   const auto job = setup.job();
-  const auto program = plan::lower_or_say_all(job, plan);
+  const auto program = predict::lower_or_say_all(job, plan);
   for (const auto& w : program.warnings) terminal.warn(w);
-  const auto assessment = plan::assess(job, program, *evaluator, false, nullptr);
+  const auto assessment = predict::assess(job, program, *evaluator, false, nullptr);
   auto result = setup.heading(o.model);
   result.update(to_json(assessment, steps_of(o.extent, setup.training().batch, setup.training().graph)));
   print_for_plan(terminal, std::move(result), assessment, remedy_of(job, assessment));

@@ -1,4 +1,4 @@
-#include "plan/explain.hpp"
+#include "predict/explain.hpp"
 
 #include <iomanip>
 #include <ostream>
@@ -12,7 +12,7 @@
 #include "cli/platform_options.hpp"
 #include "plan/describe.hpp"
 #include "plan/program_json.hpp"
-#include "plan/violations.hpp"
+#include "predict/violations.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -27,7 +27,7 @@ struct Options {
   std::string dot, json;
 };
 
-Json tensors_json(const std::vector<plan::TensorPlace>& tensors) {
+Json tensors_json(const std::vector<predict::TensorPlace>& tensors) {
   Json list = Json::array();
   for (const auto& t : tensors)
     list.push_back({{"name", t.name},
@@ -39,7 +39,7 @@ Json tensors_json(const std::vector<plan::TensorPlace>& tensors) {
   return list;
 }
 
-Json messages_json(const std::vector<plan::MessageCost>& messages) {
+Json messages_json(const std::vector<predict::MessageCost>& messages) {
   Json list = Json::array();
   for (const auto& m : messages)
     list.push_back({{"what", m.what},
@@ -51,7 +51,7 @@ Json messages_json(const std::vector<plan::MessageCost>& messages) {
   return list;
 }
 
-Json stage_json(const plan::StagePlan& stage) {
+Json stage_json(const predict::StagePlan& stage) {
   Json layers = Json::array();
   for (const auto& l : stage.layers)
     layers.push_back({{"name", l.name},
@@ -76,7 +76,7 @@ Json stage_json(const plan::StagePlan& stage) {
 
 std::string bytes_text(std::int64_t bytes) { return to_text(Bytes(static_cast<double>(bytes))); }
 
-void print_layer(const plan::LayerPlan& l, std::ostream& out) {
+void print_layer(const predict::LayerPlan& l, std::ostream& out) {
   out << "  " << l.name;
   if (l.alike > 1) out << " ... " << l.last << " (" << l.alike << " alike)";
   out << ": computes " << to_text(l.compute);
@@ -95,7 +95,7 @@ void print_layer(const plan::LayerPlan& l, std::ostream& out) {
           << (m.times == 1 ? "" : " each") << "\n";
 }
 
-void print_stages(const std::vector<plan::StagePlan>& stages, std::ostream& out) {
+void print_stages(const std::vector<predict::StagePlan>& stages, std::ostream& out) {
   for (const auto& stage : stages) {
     out << "stage " << stage.stage << ": " << stage.ranks << (stage.ranks == 1 ? " rank" : " ranks") << ", shown for rank "
         << stage.first_rank << "; " << bytes_text(stage.memory_bytes) << " of memory, "
@@ -107,7 +107,7 @@ void print_stages(const std::vector<plan::StagePlan>& stages, std::ostream& out)
 }
 
 void print_explanation(const Options& o, const JobSetup& setup, const plan::Program& program, Terminal& terminal) {
-  const auto stages = plan::explain(setup.job(), program);
+  const auto stages = predict::explain(setup.job(), program);
   Json result{{"schema", 2},
               {"model", o.model.model},
               {"plan", plan::to_text(program.plan)},
@@ -144,11 +144,11 @@ int explain(const Options& given, Terminal& terminal) {
   o.platform.plan = o.plan;
   if (o.platform.platform.empty()) take_usual_platform(o.platform, file.plan, terminal);
   const JobSetup setup(o.model, o.platform);
-  const auto evaluator = plan::closed_form_evaluator();
+  const auto evaluator = predict::closed_form_evaluator();
   std::string sentence;
   const auto plan = setup.plan(o.platform, *evaluator, sentence);
   if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
-  const auto program = plan::lower_or_say_all(setup.job(), plan);
+  const auto program = predict::lower_or_say_all(setup.job(), plan);
   if (!o.json.empty()) plan::write_program_file(o.json, program, setup.training().graph, setup.context(o.model));
   if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.training().graph));
   if (!o.program) {

@@ -1,4 +1,4 @@
-#include "traces/published/fit.hpp"
+#include "validation/fit.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace rehearsal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-namespace pub = traces::published;
+namespace pub = validation;
 
 struct Options {
   std::string measured, start, output, residuals, date, commit;

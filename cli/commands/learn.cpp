@@ -13,7 +13,7 @@
 #include "cli/command.hpp"
 #include "platforms/json.hpp"
 #include "platforms/strict_json.hpp"
-#include "traces/published/site.hpp"
+#include "validation/site.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -72,7 +72,7 @@ Json json_of(const traces::LearnOutcome& outcome, const Options& o) {
 
 /// Records of published or own runs, one JSON object a line: what they say about the site they come from.
 int learn_from_records(const Options& o, Terminal& terminal) {
-  namespace pub = traces::published;
+  namespace pub = validation;
   std::vector<pub::Record> records;
   for (const auto& path : o.traces) {
     auto file = pub::read_record_file(path);

@@ -16,7 +16,7 @@
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/export_trained.hpp"
 #include "plan/settle.hpp"
-#include "plan/violations.hpp"
+#include "predict/violations.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -199,12 +199,12 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
   const std::string started = "is for " + std::to_string(plan.ranks()) + " ranks, but " + std::to_string(ranks.started) + " were started";
   const auto remedy = "use mpirun -n " + std::to_string(plan.ranks());
   const auto faults = [&] {
-    auto violations = plan::model_violations(
+    auto violations = predict::model_violations(
         {training, std::make_shared<const graph::LogicalDims>(training.graph), std::make_shared<plan::RuleBook>()}, plan);
     if (plan.ranks() != ranks.started) violations.push_back({"ranks", started, remedy});
     return violations;
   };
-  auto program = plan::lower_or_say_all([&] { return plan::lower(training, plan, ranks.backend, ranks.options); }, faults, plan);
+  auto program = predict::lower_or_say_all([&] { return plan::lower(training, plan, ranks.backend, ranks.options); }, faults, plan);
   if (plan.ranks() != ranks.started) throw BadInput("plan " + plan::to_text(plan), started + "; " + remedy);
   plan::settle(program);
   return program;

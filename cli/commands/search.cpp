@@ -1,4 +1,4 @@
-#include "plan/search/search.hpp"
+#include "search/search.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,7 @@ struct Options {
 };
 
 /// "30s" is a time, "2000plans" a count.
-void set_budget(const std::string& text, plan::SearchOptions& options) {
+void set_budget(const std::string& text, search::SearchOptions& options) {
   if (text.empty()) return;
   std::string_view unit = text;
   const auto number = take_number<double>(unit);
@@ -55,8 +55,8 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const Options& o, Terminal& ter
   return setups;
 }
 
-plan::SearchOptions search_options(const Options& o) {
-  plan::SearchOptions options;
+search::SearchOptions search_options(const Options& o) {
+  search::SearchOptions options;
   options.objective = o.objective;
   options.top = o.top;
   set_budget(o.budget, options);
@@ -72,10 +72,10 @@ plan::SearchOptions search_options(const Options& o) {
 int search(const Options& o, Terminal& terminal) {
   if (!o.output.empty()) require_place(o.output);
   const auto setups = setups_of(o, terminal);
-  std::vector<plan::Job> jobs;
+  std::vector<predict::Job> jobs;
   for (const auto& setup : setups) jobs.push_back(setup->job());
   const auto progress = terminal.progress("searching");
-  const auto found = plan::search(jobs, search_options(o), *progress);
+  const auto found = search::search(jobs, search_options(o), *progress);
   const auto& winner = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == found.plans.front().platform; });
   auto result = winner.heading(o.model);
   result["objective"] = o.objective;

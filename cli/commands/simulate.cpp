@@ -8,11 +8,11 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
-#include "plan/playing.hpp"
 #include "plan/program_json.hpp"
-#include "plan/simulation.hpp"
-#include "plan/violations.hpp"
 #include "platforms/json.hpp"
+#include "predict/playing.hpp"
+#include "predict/simulation.hpp"
+#include "predict/violations.hpp"
 #include "traces/build.hpp"
 
 namespace rehearsal::cli {
@@ -28,14 +28,14 @@ struct Options {
 
 struct Simulated {
   plan::Program program;
-  plan::StepCost cost;
-  plan::Assessment assessment;
+  predict::StepCost cost;
+  predict::Assessment assessment;
   double wall_seconds = 0;
 };
 
-std::unique_ptr<plan::StepEvaluator> evaluator_of(const std::string& fidelity) {
-  if (fidelity == "closed") return plan::closed_form_evaluator();
-  if (fidelity == "folded" || fidelity == "full") return plan::open_simulator(fidelity);
+std::unique_ptr<predict::StepEvaluator> evaluator_of(const std::string& fidelity) {
+  if (fidelity == "closed") return predict::closed_form_evaluator();
+  if (fidelity == "folded" || fidelity == "full") return predict::open_simulator(fidelity);
   throw BadInput("--fidelity " + fidelity, "use closed, folded or full");
 }
 
@@ -57,16 +57,16 @@ plan::Program stored_program(const std::string& path, const JobSetup& setup) {
   if (heading.context.model_hash != setup.training().graph.hash())
     throw BadInput(path, "was made for another training of " + heading.context.model +
                              "; give the optimizer and the other flags with which it was exported");
-  return plan::read_program_file(path, plan::lower_or_say_all(setup.job(), heading.plan), setup.training().graph);
+  return plan::read_program_file(path, predict::lower_or_say_all(setup.job(), heading.plan), setup.training().graph);
 }
 
 plan::Program program_of(const Options& o, const JobSetup& setup, Terminal& terminal) {
   if (!o.program.empty()) return stored_program(o.program, setup);
-  const auto closed_form = plan::closed_form_evaluator();
+  const auto closed_form = predict::closed_form_evaluator();
   std::string sentence;
   const auto plan = setup.plan(o.platform, *closed_form, sentence);
   if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
-  return plan::lower_or_say_all(setup.job(), plan);
+  return predict::lower_or_say_all(setup.job(), plan);
 }
 
 Simulated simulate_plan(const Options& o, const JobSetup& setup, Terminal& terminal) {
@@ -75,19 +75,19 @@ Simulated simulate_plan(const Options& o, const JobSetup& setup, Terminal& termi
   Simulated s{program_of(o, setup, terminal), {}, {}, 0};
   for (const auto& w : s.program.warnings) terminal.warn(w);
   const auto begin = std::chrono::steady_clock::now();
-  s.assessment = plan::assess(job, s.program, *evaluator, !o.trace.empty(), &s.cost);
+  s.assessment = predict::assess(job, s.program, *evaluator, !o.trace.empty(), &s.cost);
   s.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return s;
 }
 
 void write_trace(const Options& o, const JobSetup& setup, const Simulated& s) {
-  const int threads = plan::threads_per_rank(setup.platform(), s.program.ranks);
-  const auto costs = plan::cost_of(s.program, setup.training(), setup.model(), threads);
+  const int threads = predict::threads_per_rank(setup.platform(), s.program.ranks);
+  const auto costs = predict::cost_of(s.program, setup.training(), setup.model(), threads);
   traces::TraceBuilder builder(s.program, setup.training(), "simulated", threads);
   builder.set_costs(&costs);
   builder.add_step({0, 0.0, s.cost.step.value(), 0.0, false});
   // Evaluators that let one replica stand for all report its stages instead of the ranks.
-  const auto representatives = plan::representatives(s.program);
+  const auto representatives = predict::representatives(s.program);
   const bool by_rank = s.cost.timeline.size() == static_cast<std::size_t>(s.program.ranks);
   for (std::size_t n = 0; n < s.cost.timeline.size(); ++n)
     if (!s.cost.timeline[n].empty()) builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, s.cost.timeline[n], 0.0);

@@ -1,4 +1,4 @@
-#include "traces/published/validate.hpp"
+#include "validation/validate.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,16 +11,16 @@
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
-#include "traces/published/embedded.hpp"
-#include "traces/published/page.hpp"
+#include "validation/embedded.hpp"
+#include "validation/page.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using traces::published::ErrorRow;
-using traces::published::Summary;
-using traces::published::Verdict;
+using validation::ErrorRow;
+using validation::Summary;
+using validation::Verdict;
 
 struct Options {
   std::string measured, machine, family, html;
@@ -86,14 +86,14 @@ std::string warning_of(const std::set<std::string>& keys) {
 }
 
 /// The file that is named, or the product's own copy of some records.
-traces::published::RecordFile records_of(const Options& o) {
-  if (!o.measured.empty()) return traces::published::read_record_file(o.measured);
-  std::istringstream own{std::string(traces::published::embedded_records())};
-  return traces::published::read_records(own, "traces/published/records/published.jsonl");
+validation::RecordFile records_of(const Options& o) {
+  if (!o.measured.empty()) return validation::read_record_file(o.measured);
+  std::istringstream own{std::string(validation::embedded_records())};
+  return validation::read_records(own, "validation/records/published.jsonl");
 }
 
 int validate(const Options& o, Terminal& terminal) {
-  namespace pub = traces::published;
+  namespace pub = validation;
   auto file = records_of(o);
   if (!file.unknown_keys.empty()) terminal.warn(warning_of(file.unknown_keys));
   if (!o.family.empty()) std::erase_if(file.records, [&](const auto& r) { return r.family != o.family; });

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "exec/comm/communicator.hpp"
-#include "plan/step_cost.hpp"
+#include "predict/step_cost.hpp"
 
 namespace rehearsal::exec::bench {
 namespace {
@@ -101,8 +101,8 @@ struct Measured::Buffers {
     inputs = {c.inputs[0]};
     reorder = {add(*inputs[0]), add(*inputs[0]), from, to};
     const plan::KernelInfo info{"reorder", {from}, {to}, 0};
-    return plan::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, *inputs[0],
-                           accumulates ? nullptr : &info, DType::F32);
+    return predict::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, *inputs[0],
+                              accumulates ? nullptr : &info, DType::F32);
   }
 
   costmodel::KernelCase node(const Case& c, const CpuBackend& backend) {
@@ -120,7 +120,7 @@ struct Measured::Buffers {
       in.push_back(inputs[i] ? TensorView{add(*inputs[i]), &*inputs[i], offer.input_formats[i]} : TensorView{});
     for (std::size_t i = 0; i < outputs.size(); ++i) out.push_back({add(*outputs[i]), &*outputs[i], offer.output_formats[i]});
     const plan::KernelInfo info{offer.implementation, offer.input_formats, offer.output_formats, kernel->workspace_bytes()};
-    return plan::kernel_case(plan::KernelCall{*schema, {inputs, outputs, attributes}, info}, threads);
+    return predict::kernel_case(predict::KernelCall{*schema, {inputs, outputs, attributes}, info}, threads);
   }
 };
 

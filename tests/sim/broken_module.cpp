@@ -5,14 +5,14 @@
 #include <cstdlib>
 #include <string>
 
-#include "plan/step_cost.hpp"
+#include "predict/step_cost.hpp"
 
 namespace {
 
-class Broken final : public rehearsal::plan::StepEvaluator {
+class Broken final : public rehearsal::predict::StepEvaluator {
  public:
   [[nodiscard]] std::string_view name() const override { return "broken"; }
-  [[nodiscard]] rehearsal::plan::StepCost evaluate(const rehearsal::plan::EvaluationRequest&) override {
+  [[nodiscard]] rehearsal::predict::StepCost evaluate(const rehearsal::predict::EvaluationRequest&) override {
     const std::string behaviour = std::getenv("REHEARSAL_BROKEN_MODULE");
     if (behaviour == "abort") {
       std::fputs("a first line\nthe sky is falling\n", stderr);
@@ -26,6 +26,6 @@ class Broken final : public rehearsal::plan::StepEvaluator {
 
 }  // namespace
 
-extern "C" rehearsal::plan::StepEvaluator* rehearsal_make_simulator(const char*) {
+extern "C" rehearsal::predict::StepEvaluator* rehearsal_make_simulator(const char*) {
   return std::string(std::getenv("REHEARSAL_BROKEN_MODULE")) == "none" ? nullptr : new Broken;
 }

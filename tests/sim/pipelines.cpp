@@ -10,7 +10,7 @@ using plan::BodyKind;
 namespace {
 
 /// Both play the same instructions of every rank at the same seconds.
-void check_same_timeline(const plan::StepCost& cost, const plan::StepCost& other, double seconds) {
+void check_same_timeline(const predict::StepCost& cost, const predict::StepCost& other, double seconds) {
   REQUIRE(cost.timeline.size() == other.timeline.size());
   for (std::size_t r = 0; r < cost.timeline.size(); ++r) {
     REQUIRE(cost.timeline[r].size() == other.timeline[r].size());
@@ -45,7 +45,7 @@ TEST_CASE("pipelines without a flush take the time of their passes") {
   for (const auto& [name, stages, micro_batches] : {std::tuple{"pipedream", 4, 1}, std::tuple{"pipedream-2bw", 4, 3}}) {
     INFO(name);
     const auto job = pipeline({name, stages, micro_batches, 1.0, 2.0, 0});
-    const auto closed = job.play(*plan::closed_form_evaluator(), chain(stages), true);
+    const auto closed = job.play(*predict::closed_form_evaluator(), chain(stages), true);
     CHECK(closed.step.value() == Approx(3.0 * micro_batches).epsilon(1e-4));
     for (const auto& evaluator : {full_evaluator(), folded_evaluator()}) {
       const auto cost = job.play(*evaluator, chain(stages), true);
@@ -66,7 +66,7 @@ TEST_CASE("a pipeline's messages are paid for") {
 
 TEST_CASE("where a step goes is told as the closed form tells it") {
   const auto job = pipeline({"1f1b", 3, 4, 1.0, 2.0, 1000});
-  const auto closed = job.play(*plan::closed_form_evaluator(), chain(3), true);
+  const auto closed = job.play(*predict::closed_form_evaluator(), chain(3), true);
   for (const auto& evaluator : {full_evaluator(), folded_evaluator()}) {
     const auto cost = job.play(*evaluator, chain(3), true);
     CHECK(cost.breakdown.compute.value() == Approx(closed.breakdown.compute.value()));

@@ -5,6 +5,7 @@
 namespace rehearsal::sim::sample {
 
 using namespace plan;
+using namespace predict;
 
 platforms::Platform cluster(int nodes, int devices, int cards) {
   platforms::NodeGroup group;

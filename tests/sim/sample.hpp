@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "plan/collectives/collective.hpp"
-#include "plan/playing.hpp"
 #include "plan/schedules/schedule.hpp"
+#include "predict/playing.hpp"
 #include "sim/evaluator.hpp"
 
 namespace rehearsal::sim::sample {
@@ -46,13 +46,13 @@ class Job {
   };
   std::uint32_t add_message(std::uint32_t index, std::uint16_t body, const Message&, std::vector<plan::Dependency> after = {});
 
-  [[nodiscard]] plan::StepCost play(plan::StepEvaluator&, const platforms::Platform&, bool keep_timeline = false) const;
+  [[nodiscard]] predict::StepCost play(predict::StepEvaluator&, const platforms::Platform&, bool keep_timeline = false) const;
   /// Seconds of the step by the closed form, and by simulation of every rank.
   [[nodiscard]] double closed_form(const platforms::Platform&) const;
   [[nodiscard]] double simulated(const platforms::Platform&) const;
 
   plan::Program program;
-  plan::ProgramCosts costs;
+  predict::ProgramCosts costs;
   bool host_progressed = false;
 
  private:

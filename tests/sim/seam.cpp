@@ -1,8 +1,8 @@
-// How the module is opened: plan/simulation.hpp, with the real module and with ones that misbehave.
+// How the module is opened: predict/simulation.hpp, with the real module and with ones that misbehave.
 #include <cstdlib>
 
 #include "base/error.hpp"
-#include "plan/simulation.hpp"
+#include "predict/simulation.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sample.hpp"
 
@@ -27,7 +27,7 @@ Job job() { return pipeline({"1f1b", 2, 3, 1e-3, 2e-3, 1000}); }
 
 void check_failure(const char* behaviour, const std::string& sentence, Seconds limit = Seconds(60)) {
   const Module module(REHEARSAL_BROKEN_MODULE_FILE, behaviour);
-  const auto simulator = plan::open_simulator("full", limit);
+  const auto simulator = predict::open_simulator("full", limit);
   try {
     (void)job().play(*simulator, chain(2));
     FAIL("the broken module gave an answer");
@@ -40,9 +40,9 @@ void check_failure(const char* behaviour, const std::string& sentence, Seconds l
 
 TEST_CASE("the simulator in its own process answers, and the same again") {
   const Module module(REHEARSAL_SIM_MODULE_FILE);
-  const auto closed = job().play(*plan::closed_form_evaluator(), chain(2), true);
+  const auto closed = job().play(*predict::closed_form_evaluator(), chain(2), true);
   for (const auto* fidelity : {"full", "folded"}) {
-    const auto simulator = plan::open_simulator(fidelity);
+    const auto simulator = predict::open_simulator(fidelity);
     CHECK(simulator->name() == fidelity);
     const auto once = job().play(*simulator, chain(2), true), again = job().play(*simulator, chain(2), true);
     CHECK(once.step == again.step);
@@ -67,18 +67,18 @@ TEST_CASE("errors of a simulation keep their kind and sentence") {
   const Module module(REHEARSAL_SIM_MODULE_FILE);
   auto broken = job();
   broken.role(1).bodies[0].instructions.front().message = 1;  // receives on the other channel, which nobody sends on forward
-  CHECK_THROWS_AS(broken.play(*plan::open_simulator(), chain(2)), InternalError);
+  CHECK_THROWS_AS(broken.play(*predict::open_simulator(), chain(2)), InternalError);
 }
 
 TEST_CASE("a module that is missing or no module is the environment's fault") {
   {
     const Module module("/nowhere/librehearsal_sim.so");
-    CHECK_THROWS_AS(job().play(*plan::open_simulator(), chain(2)), EnvironmentFailure);
-    CHECK_THROWS_WITH(job().play(*plan::open_simulator(), chain(2)),
+    CHECK_THROWS_AS(job().play(*predict::open_simulator(), chain(2)), EnvironmentFailure);
+    CHECK_THROWS_WITH(job().play(*predict::open_simulator(), chain(2)),
                       contains("/nowhere/librehearsal_sim.so does not exist") && contains("--fidelity closed"));
   }
   const Module module("tests/sim/seam.cpp");  // tests run in the source folder
-  CHECK_THROWS_WITH(job().play(*plan::open_simulator(), chain(2)), contains("cannot be opened"));
+  CHECK_THROWS_WITH(job().play(*predict::open_simulator(), chain(2)), contains("cannot be opened"));
 }
 
 TEST_CASE("a worker that dies, hangs or breaks off is told from its last words") {
@@ -88,4 +88,4 @@ TEST_CASE("a worker that dies, hangs or breaks off is told from its last words")
   check_failure("none", "belongs to another version");
 }
 
-TEST_CASE("only known fidelities are opened") { CHECK_THROWS_AS(plan::open_simulator("exact"), BadInput); }
+TEST_CASE("only known fidelities are opened") { CHECK_THROWS_AS(predict::open_simulator("exact"), BadInput); }

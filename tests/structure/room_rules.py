@@ -16,8 +16,8 @@ VENDORS = {
     "libzip": (r"zip\.h$", ["exec"]),
     "CLI11": (r"CLI/", ["cli"]),
     "valijson": (r"valijson/", ["platforms"]),
-    "Ceres": (r"ceres/", ["costmodel", "traces", "platforms"]),
-    "Eigen": (r"Eigen/", ["costmodel", "traces", "platforms"]),
+    "Ceres": (r"ceres/", ["costmodel", "traces", "validation", "platforms"]),
+    "Eigen": (r"Eigen/", ["costmodel", "traces", "validation", "platforms"]),
     "xxHash": (r"xxhash", ["base", "formats"]),
     "nlohmann/json": (r"nlohmann/", ROOMS),
     "Catch2": (r"catch2/", []),
@@ -49,7 +49,7 @@ def check_order(sources):
             elif other and other != s.room and ROOMS.index(other) > ROOMS.index(s.room):
                 yield f"{s.path}:{line}: includes {header}: room '{s.room}' stands above '{other}' and may not know it"
             elif other == "sim" and s.room in ("exec", "cli"):
-                yield f"{s.path}:{line}: includes {header}: 'sim' is opened on demand through plan's StepEvaluator, never included"
+                yield f"{s.path}:{line}: includes {header}: 'sim' is opened on demand through predict's StepEvaluator, never included"
 
 
 def check_cycles(sources):

@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "costmodel/cost_model.hpp"
-#include "plan/playing.hpp"
 #include "platforms/catalog.hpp"
+#include "predict/playing.hpp"
 #include "traces/build.hpp"
 
 namespace rehearsal::exec::sample {
@@ -51,12 +51,12 @@ std::optional<std::string> difference(const traces::Trace& some, const traces::T
   return std::nullopt;
 }
 
-traces::Trace simulated(const plan::Program& program, const graph::TrainingGraph& training, plan::StepEvaluator& evaluator) {
+traces::Trace simulated(const plan::Program& program, const graph::TrainingGraph& training, predict::StepEvaluator& evaluator) {
   const auto platform = platforms::with_devices(platforms::load("dgx-a100"), program.ranks);
   const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32");
-  const auto costs = plan::cost_of(program, training, model, 1);
+  const auto costs = predict::cost_of(program, training, model, 1);
   const auto cost = evaluator.evaluate({program, costs, platform, model, true});
-  const auto representatives = plan::representatives(program);
+  const auto representatives = predict::representatives(program);
   const bool by_rank = cost.timeline.size() == static_cast<std::size_t>(program.ranks);
   traces::TraceBuilder builder(program, training, "simulated", 1);
   for (std::size_t n = 0; n < cost.timeline.size(); ++n)

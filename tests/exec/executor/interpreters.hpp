@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/training.hpp"
-#include "plan/step_cost.hpp"
+#include "predict/step_cost.hpp"
 #include "traces/trace.hpp"
 
 namespace rehearsal::exec::sample {
@@ -29,6 +29,6 @@ struct Done {
 /// A step like every other: the first one, but the second where the first one also fills a pipeline without a flush.
 [[nodiscard]] int usual_step(const plan::Program&);
 /// The trace of a Program on a modelled machine.
-[[nodiscard]] traces::Trace simulated(const plan::Program&, const graph::TrainingGraph&, plan::StepEvaluator&);
+[[nodiscard]] traces::Trace simulated(const plan::Program&, const graph::TrainingGraph&, predict::StepEvaluator&);
 
 }  // namespace rehearsal::exec::sample

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "plan/simulation.hpp"
+#include "predict/simulation.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/executor/interpreters.hpp"
 #include "tests/exec/executor/models.hpp"
@@ -30,18 +30,18 @@ std::vector<traces::Trace> measured(int ranks, const std::vector<Case>& cases) {
 }
 
 /// The trace of the case's Program on a modelled machine.
-traces::Trace simulated(const Case& c, plan::StepEvaluator& evaluator) {
+traces::Trace simulated(const Case& c, predict::StepEvaluator& evaluator) {
   const auto training = exec::sample::training_of(c);
   return exec::sample::simulated(exec::sample::program_of(c, training), training, evaluator);
 }
 
-std::unique_ptr<plan::StepEvaluator> simulator() {
+std::unique_ptr<predict::StepEvaluator> simulator() {
 #ifdef REHEARSAL_SIM_MODULE_FILE
   ::setenv("REHEARSAL_SIM_MODULE", REHEARSAL_SIM_MODULE_FILE, 1);
-  return plan::open_simulator("full", Seconds(60));
+  return predict::open_simulator("full", Seconds(60));
 #else
   WARN("SimGrid is not here: the closed form alone stands for the simulator");
-  return plan::closed_form_evaluator();
+  return predict::closed_form_evaluator();
 #endif
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("both interpreters do the same") {
     INFO(exec::sample::to_text(cases[n]));
     const auto training = exec::sample::training_of(cases[n]);
     const int usual = exec::sample::usual_step(exec::sample::program_of(cases[n], training));
-    const auto by_simulation = simulated(cases[n], *simulator()), by_formula = simulated(cases[n], *plan::closed_form_evaluator());
+    const auto by_simulation = simulated(cases[n], *simulator()), by_formula = simulated(cases[n], *predict::closed_form_evaluator());
     CHECK(played[n].ranks.size() == static_cast<std::size_t>(ranks));
     CHECK(events_of(by_formula, plan::Stream::Compute) > 20);
 #ifdef REHEARSAL_SIM_MODULE_FILE

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
-#include "plan/simulation.hpp"
+#include "predict/simulation.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/executor/interpreters.hpp"
 #include "tests/exec/property/cases.hpp"
@@ -27,12 +27,12 @@ double number_of_environment(const char* name, double otherwise) {
   return text == nullptr ? otherwise : std::atof(text);
 }
 
-std::unique_ptr<plan::StepEvaluator> simulator() {
+std::unique_ptr<predict::StepEvaluator> simulator() {
 #ifdef REHEARSAL_SIM_MODULE_FILE
   ::setenv("REHEARSAL_SIM_MODULE", REHEARSAL_SIM_MODULE_FILE, 1);
-  return plan::open_simulator("full", Seconds(60));
+  return predict::open_simulator("full", Seconds(60));
 #else
-  return plan::closed_form_evaluator();
+  return predict::closed_form_evaluator();
 #endif
 }
 
@@ -135,7 +135,7 @@ class Proof {
     const auto program = property::program_of(c, training);
     const auto played = traces::read_trace(trace_file);
     REQUIRE(played.ranks.size() == static_cast<std::size_t>(program.ranks));
-    for (auto& evaluator : {simulator(), plan::closed_form_evaluator()}) {
+    for (auto& evaluator : {simulator(), predict::closed_form_evaluator()}) {
       INFO(evaluator->name());
       const auto modelled = exec::sample::simulated(program, training, *evaluator);
       CHECK(exec::sample::difference(modelled, played, exec::sample::usual_step(program)).value_or("none") == "none");

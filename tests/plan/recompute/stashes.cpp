@@ -6,12 +6,13 @@
 #include "costmodel/cost_model.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/layers.hpp"
-#include "plan/assessment.hpp"
 #include "platforms/catalog.hpp"
+#include "predict/assessment.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::plan;
+using namespace rehearsal::predict;
 using graph::zoo::Layers;
 
 namespace {

@@ -1,0 +1,69 @@
+#pragma once
+// What training by a plan on a platform will take: the answer of `estimate`, and what a search compares.
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "costmodel/cost_model.hpp"
+#include "costmodel/money.hpp"
+#include "plan/backend.hpp"
+#include "plan/lowering/lowering.hpp"
+#include "predict/step_cost.hpp"
+
+namespace rehearsal::predict {
+
+/// Everything that stays the same when plans are compared.
+struct Job {
+  const graph::TrainingGraph& training;
+  std::shared_ptr<const graph::LogicalDims> dims;
+  const platforms::Platform& platform;
+  const plan::Backend& backend;
+  const costmodel::CostModel& model;
+  std::string peak_key = "f32";                                                ///< arithmetic whose peak MFU refers to
+  std::shared_ptr<plan::RuleBook> rules = std::make_shared<plan::RuleBook>();  ///< what plans of this job found out about its dimensions
+};
+
+/// Threads of one rank when `ranks` ranks run on the platform: cores of the node ÷ ranks of the node on CPUs, 1 elsewhere.
+[[nodiscard]] int threads_per_rank(const platforms::Platform&, int ranks);
+
+struct Assessment {
+  plan::Plan plan;
+  std::string platform;  ///< its name
+  int ranks = 1;
+  costmodel::Interval step_seconds;
+  Seconds step;
+  double samples_per_second = 0;
+  Breakdown breakdown;
+  std::string bottleneck;  ///< "compute", "exposed communication", "bubble", "memory", ...
+  std::array<double, static_cast<std::size_t>(costmodel::Evidence::Count)> evidence{};
+  double mfu = 0;
+  std::int64_t memory_bytes = 0;  ///< of the worst rank: arena, and what the profile's allocator adds
+  double memory_log_factor = 0;   ///< 90 % of ranks need between memory_bytes / e^it and · e^it; 0: an arena, which is exact
+  std::int64_t memory_capacity = 0;
+  int worst_rank = 0;
+  std::int64_t host_bytes = 0;  ///< that the worst rank offloads
+  std::vector<std::int64_t> memory_by_category;
+  costmodel::JobCost cost;  ///< of one step
+  std::int64_t events = 0;
+  std::string why_not;  ///< of runners-up: why the winner won
+  [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
+};
+
+/// Lowers and evaluates. Throws Refusal when the plan cannot be used at all; a plan that does not fit in memory is assessed (fits() is
+/// false).
+[[nodiscard]] Assessment assess(const Job&, const plan::Plan&, StepEvaluator&);
+/// The same for a Program at hand.
+[[nodiscard]] Assessment assess(const Job&, const plan::Program&, StepEvaluator&, bool keep_timeline, StepCost* cost_out);
+/// Lowers as assess() does: threads, links and bucket size follow from job and platform.
+[[nodiscard]] plan::Program lower_for(const Job&, const plan::Plan&);
+
+/// "needs 93.1 GB on rank 3, 13.1 GB more than the 80 GB that the device has"
+[[nodiscard]] std::string shortage(const Assessment&);
+
+/// Data parallelism over all devices (or as many as the batch has samples) with the largest micro-batch that fits.
+/// Throws Refusal saying by how much nothing fits.
+[[nodiscard]] plan::Plan default_plan(const Job&, StepEvaluator&);
+
+}  // namespace rehearsal::predict

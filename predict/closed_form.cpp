@@ -1,0 +1,214 @@
+// The step's time from closed forms: every role's streams are played in order, messages and collectives take the time of their
+// formula, and different messages do not disturb each other.
+// One replica stands for all (the largest, which is the slowest), one rank for every stage.
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "plan/collectives/exchange.hpp"
+#include "platforms/fabric.hpp"
+#include "predict/playing.hpp"
+#include "predict/steady.hpp"
+
+namespace rehearsal::predict {
+namespace {
+
+struct MessageKey {
+  int from_stage, to_stage;
+  std::uint32_t channel;
+  int micro_batch;
+  friend auto operator<=>(const MessageKey&, const MessageKey&) = default;
+};
+
+struct Arrival {
+  double sent = 0, arrived = 0;
+};
+
+/// What the players of one evaluation share.
+struct Play {
+  const EvaluationRequest& request;
+  platforms::Fabric fabric;
+  std::vector<int> rank_of_stage;
+  std::map<MessageKey, Arrival> messages;
+};
+
+/// One rank's way through its slots.
+class Player {
+ public:
+  Player(Play& play, int rank) : play_(play), rank_(rank), role_(play.request.program.role(rank)) {
+    for (const auto& body : role_.bodies)
+      finished_.emplace_back(body.instructions.size(),
+                             std::vector<double>(static_cast<std::size_t>(numbered_micro_batches(play.request.program)), 0.0));
+  }
+
+  /// Runs until the end or until a message is missing. True when something was done.
+  bool advance() {
+    bool moved = false;
+    while (slot_ < role_.slots.size()) {
+      const auto& body = role_.bodies[slot().body];
+      while (instruction_ < body.instructions.size()) {
+        if (!play_one(body.instructions[instruction_])) return moved;
+        ++instruction_;
+        moved = true;
+      }
+      instruction_ = 0;
+      ++slot_;
+    }
+    return moved;
+  }
+
+  [[nodiscard]] bool ended() const { return slot_ == role_.slots.size(); }
+  [[nodiscard]] double end() const { return *std::max_element(stream_free_.begin(), stream_free_.end()); }
+  [[nodiscard]] const RankAccount& account() const { return account_; }
+  [[nodiscard]] std::vector<TimedInstruction> take_timeline() { return std::move(timeline_); }
+  [[nodiscard]] std::int64_t events() const { return events_; }
+
+ private:
+  [[nodiscard]] const plan::Slot& slot() const { return role_.slots[slot_]; }
+  [[nodiscard]] int micro_batch() const { return slot().micro_batch; }
+
+  [[nodiscard]] double ready(const plan::Instruction& i, plan::Stream stream) const {
+    double at = stream_free_[static_cast<std::size_t>(stream)];
+    for (const auto& d : i.after) {
+      const auto m = micro_batch_of(play_.request.program, role_, slot(), d);
+      at = std::max(at, finished_[d.body][d.instruction][static_cast<std::size_t>(m)]);
+    }
+    return at;
+  }
+
+  void finish(plan::Stream stream, double begin, double end) {
+    stream_free_[static_cast<std::size_t>(stream)] = end;
+    finished_[slot().body][instruction_][static_cast<std::size_t>(micro_batch())] = end;
+    ++events_;
+    if (play_.request.keep_timeline)
+      timeline_.push_back({slot().body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end, end - begin});
+  }
+
+  bool play_one(const plan::Instruction& i) {
+    if (!plan::runs(play_.request.program, i, micro_batch())) return true;
+    switch (i.kind) {
+      case plan::InstructionKind::Send:
+        send(i);
+        return true;
+      case plan::InstructionKind::Receive:
+        return receive(i);
+      case plan::InstructionKind::Collective:
+        collect(i);
+        return true;
+      default:
+        compute(i);
+        return true;
+    }
+  }
+
+  void compute(const plan::Instruction& i) {
+    const auto role_index = play_.request.program.role_of[static_cast<std::size_t>(rank_)];
+    const auto& estimate = estimate_in(play_.request.costs.roles[role_index], role_, slot(), instruction_);
+    const auto stream = stream_on(play_.request.model, i);
+    const double begin = ready(i, stream);
+    if (stream == plan::Stream::Compute) {
+      account_.waited(role_, i, begin - stream_free_[static_cast<std::size_t>(plan::Stream::Compute)]);
+      account_.ran(role_.bodies[slot().body], i, estimate);
+    }
+    finish(stream, begin, begin + estimate.seconds.value());
+  }
+
+  void collect(const plan::Instruction& i) {
+    const auto& r = play_.request;
+    const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
+    const auto links = collective_links(r.program, r.platform, play_.fabric, r.model, {info.axis, rank_});
+    const auto element = static_cast<std::int64_t>(size_of(role_.buffers[i.outputs.front()].dtype));
+    const auto count = plan::message_bytes(role_, i, variant_in(role_, slot())) / element;
+    const plan::CollectiveMember member{rank_, micro_batch(), count, static_cast<double>(element), links.ranks_per_node};
+    const auto seconds = plan::collective_time(r.program, info, role_, member, links).value() * r.model.communication_factor();
+    const auto stream = stream_on(play_.request.model, i);
+    const double begin = ready(i, stream);
+    finish(stream, begin, begin + seconds);
+  }
+
+  [[nodiscard]] double transfer_seconds(const plan::Instruction& i, int other) const {
+    const auto path = play_.fabric.path(rank_, other);
+    const Bytes size(static_cast<double>(plan::message_bytes(role_, i, variant_in(role_, slot()))));
+    return (path.latency + size / path.bandwidth).value() * play_.request.model.communication_factor();
+  }
+
+  void send(const plan::Instruction& i) {
+    const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
+    const auto stream = stream_on(play_.request.model, i);
+    const double begin = ready(i, stream);
+    const double seconds = transfer_seconds(i, plan::peer(play_.request.program, rank_, info));
+    play_.messages[{role_.stage, role_.stage + info.stage_offset, info.channel, micro_batch()}] = {begin, begin + seconds};
+    finish(stream, begin, begin + seconds);
+  }
+
+  bool receive(const plan::Instruction& i) {
+    const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
+    const auto at = play_.messages.find({role_.stage + info.stage_offset, role_.stage, info.channel, micro_batch()});
+    if (at == play_.messages.end()) return false;
+    const double begin = std::max(ready(i, i.stream), at->second.sent);
+    finish(i.stream, begin, std::max(begin, at->second.arrived));
+    return true;
+  }
+
+  Play& play_;
+  int rank_;
+  const plan::Role& role_;
+  std::size_t slot_ = 0, instruction_ = 0;
+  std::array<double, static_cast<std::size_t>(plan::Stream::Count)> stream_free_{};
+  std::vector<std::vector<std::vector<double>>> finished_;  ///< [body][instruction][micro-batch]
+  RankAccount account_;
+  std::vector<TimedInstruction> timeline_;
+  std::int64_t events_ = 0;
+};
+
+void play_all(std::vector<Player>& players) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& p : players) moved = p.advance() || moved;
+  }
+  for (const auto& p : players) ensure(p.ended(), "a program whose messages do not match was played");
+}
+
+class ClosedForm final : public StepEvaluator {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "closed"; }
+
+  [[nodiscard]] StepCost evaluate(const EvaluationRequest& request) override {
+    return plan::crosses_steps(request.program) ? steady_step(request, played) : played(request);
+  }
+
+ private:
+  static StepCost played(const EvaluationRequest& request) {
+    Play play{request, platforms::Fabric(request.platform), representatives(request.program), {}};
+    std::vector<Player> players;
+    for (int rank : play.rank_of_stage) players.emplace_back(play, rank);
+    play_all(players);
+    const auto last = std::max_element(players.begin(), players.end(), [](const Player& a, const Player& b) { return a.end() < b.end(); });
+    // Every rank of a step waits for the slowest one: a stage that ends early is not the critical one, but the busiest is what fills the
+    // time.
+    StepCost cost;
+    set_step(request, last->account(), last->end(), cost);
+    for (auto& p : players) {
+      cost.busy_seconds.push_back(p.account().busy());
+      cost.events += p.events();
+      if (request.keep_timeline) cost.timeline.push_back(p.take_timeline());
+    }
+    set_device_energy(
+        request, [&](int rank) { return cost.busy_seconds[stage_index(request.program, play, rank)]; }, cost);
+    return cost;
+  }
+
+  static std::size_t stage_index(const plan::Program& program, const Play& play, int rank) {
+    const auto same = [&](int other) { return program.role(other).stage == program.role(rank).stage; };
+    return static_cast<std::size_t>(std::find_if(play.rank_of_stage.begin(), play.rank_of_stage.end(), same) - play.rank_of_stage.begin());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<StepEvaluator> closed_form_evaluator() { return std::make_unique<ClosedForm>(); }
+
+}  // namespace rehearsal::predict

@@ -1,0 +1,270 @@
+#include "predict/frameworks/flow.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "graph/op_schema.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using graph::CostFamily;
+using graph::TensorId;
+
+CostFamily family(const graph::Node& node) { return graph::schema(node).family; }
+std::string_view op_name(const graph::Node& node) { return graph::schema(node).name; }
+bool is_view(const graph::Node& node) { return family(node) == CostFamily::View || op_name(node) == "Reshape"; }
+bool is_product(const graph::Node& node) { return family(node) == CostFamily::MatMul; }
+
+/// Operators that work on their share of features or heads alone.
+bool keeps_split(const graph::Node& node) {
+  const auto f = family(node);
+  return f == CostFamily::Elementwise || f == CostFamily::Movement || f == CostFamily::View || op_name(node) == "Softmax" ||
+         op_name(node) == "Dropout" || is_view(node);
+}
+
+/// Sums that a normalization shares with the node that uses them: one operator to a framework, and one gradient.
+bool is_statistic(const graph::Node& node) {
+  const auto name = op_name(node);
+  return name == "BatchNormSums" || name == "BatchNormRunning" || name == "GroupNormSums";
+}
+
+/// A mask of queries against keys that was known when the graph was made: a triangle, since what hides padding depends on the input.
+bool is_stored_mask(const graph::Tensor& t) {
+  const auto& shape = t.type.shape;
+  return t.role == graph::Role::Constant && t.type.dtype == DType::Bool && shape.size() >= 2 && shape.back() > 1 &&
+         shape[shape.size() - 2] > 1;
+}
+
+bool is_comparison(std::string_view op) {
+  return op == "GreaterOrEqual" || op == "LessOrEqual" || op == "Less" || op == "Greater" || op == "Trilu";
+}
+
+}  // namespace
+
+bool weight_product(const Flow& flow, const graph::Node& node) {
+  return is_product(node) && node.inputs.size() >= 2 && flow.weight(node.inputs[1]) && flow.activation(node.inputs[0]);
+}
+
+Flow::Flow(const graph::Graph& g) : graph_(&g), marks_(g.tensors().size()), readers_(g.tensors().size()), consumers_(g.consumers()) {
+  std::size_t forward = 0;
+  while (forward < g.nodes().size() && g.nodes()[forward].phase == graph::Phase::Forward) ++forward;
+  roles_.assign(forward, MatmulRole::None);
+  core_of_.assign(forward, -1);
+  steps_of_.assign(forward, 0);
+  in_cell_.assign(forward, false);
+  mark_origins();
+  find_cores();
+  find_recurrences();
+  find_splits();
+}
+
+bool Flow::self_gate(const graph::Node& node) const {
+  if (op_name(node) != "Sigmoid") return false;
+  const auto& readers = consumers_[graph::index(node.outputs.front())];
+  int products = 0;
+  for (const auto reader : readers) {
+    const auto& by = (*graph_)[reader];
+    if (by.phase != graph::Phase::Forward) continue;
+    const bool own = op_name(by) == "Mul" && std::find(by.inputs.begin(), by.inputs.end(), node.inputs.front()) != by.inputs.end();
+    if (!own) return false;
+    ++products;
+  }
+  return products == 1;
+}
+
+const graph::Node* Flow::origin(TensorId t) const {
+  while (t != TensorId::None && (*graph_)[t].producer != graph::NodeId::None) {
+    const auto& node = (*graph_)[(*graph_)[t].producer];
+    if (!is_view(node)) return &node;
+    t = node.inputs.front();
+  }
+  return nullptr;
+}
+
+void Flow::mark_origins() {
+  for (std::size_t t = 0; t < marks_.size(); ++t) {
+    const auto role = graph_->tensors()[t].role;
+    if (role == graph::Role::Input) marks_[t] |= kActivation;
+    if (role == graph::Role::Parameter) marks_[t] |= kWeight | kGradient;
+  }
+  for (std::size_t n = 0; n < roles_.size(); ++n) {
+    const auto& node = graph_->nodes()[n];
+    has_convolution_ |= family(node) == CostFamily::Convolution;
+    has_dropout_ |= op_name(node) == "Dropout";
+    bool activation = false, gradient = false, weight = true;
+    for (const auto t : node.inputs) {
+      activation |= this->activation(t);
+      gradient |= this->gradient(t);
+      if (t != TensorId::None) weight = weight && this->weight(t);
+    }
+    for (const auto t : node.outputs) {
+      if (t == TensorId::None) continue;
+      if (activation) set(t, kActivation);
+      if (gradient && is_float((*graph_)[t].type.dtype)) set(t, kGradient);
+      if (weight && !activation && !node.inputs.empty()) set(t, kWeight);
+    }
+  }
+  for (std::size_t t = marks_.size(); t-- > 0;)
+    for (const auto reader : consumers_[t]) {
+      const auto& node = (*graph_)[reader];
+      if (node.phase != graph::Phase::Forward || is_statistic(node) || self_gate(node)) continue;
+      // A view's readers are readers of what it shows.
+      readers_[t] += is_view(node) && !node.outputs.empty() ? std::max(1, readers(node.outputs.front())) : 1;
+    }
+}
+
+void Flow::find_cores() {
+  for (std::size_t n = 0; n < roles_.size(); ++n)
+    if (op_name(graph_->nodes()[n]) == "Softmax") follow_core(n);
+}
+
+/// From a softmax back to the product that made its scores, and on to the product that uses its weights.
+void Flow::follow_core(std::size_t softmax) {
+  AttentionCore core{0, softmax, 0, false, 0};
+  std::vector<std::size_t> members{softmax};
+  const auto number = [&](const graph::Node* node) { return static_cast<std::size_t>(node - graph_->nodes().data()); };
+  const auto* node = &graph_->nodes()[softmax];
+  for (;;) {
+    const graph::Node* next = nullptr;
+    for (const auto t : node->inputs) {
+      const auto* from = origin(t);
+      core.causal |= t != TensorId::None && is_stored_mask((*graph_)[t]);
+      if (from == nullptr) continue;
+      if (!activation(t)) {
+        for (const auto i : from->inputs) core.causal |= origin(i) != nullptr && is_comparison(op_name(*origin(i)));
+        core.causal |= is_comparison(op_name(*from));
+      } else if (next == nullptr || is_product(*from)) {
+        next = from;
+      }
+    }
+    if (next == nullptr) return;
+    node = next;
+    members.push_back(number(node));
+    if (is_product(*node)) break;
+    if (family(*node) != CostFamily::Elementwise) return;
+    ++core.elementwise;
+  }
+  if (weight_product(*this, *node) || node->inputs.size() < 2) return;
+  core.first_product = members.back();
+  node = &graph_->nodes()[softmax];
+  while (!is_product(*node)) {
+    const auto& readers = consumers_[graph::index(node->outputs.front())];
+    if (readers.empty() || (*graph_)[readers.front()].phase != graph::Phase::Forward) return;
+    node = &(*graph_)[readers.front()];
+    if (!is_product(*node) && family(*node) != CostFamily::Elementwise && !is_view(*node) && op_name(*node) != "Dropout") return;
+    members.push_back(number(node));
+  }
+  core.second_product = members.back();
+  for (const auto m : members) core_of_[m] = static_cast<int>(cores_.size());
+  cores_.push_back(core);
+}
+
+namespace {
+constexpr std::size_t kAnywhere = ~std::size_t{0};
+}
+
+/// Forward nodes that made an operand of a node, or that read its results.
+std::vector<std::size_t> Flow::neighbours(std::size_t node, bool backwards) const {
+  const auto& at = graph_->nodes()[node];
+  std::vector<std::size_t> result;
+  if (backwards) {
+    for (const auto t : at.inputs)
+      if (t != TensorId::None && activation(t) && (*graph_)[t].producer != graph::NodeId::None)
+        result.push_back(graph::index((*graph_)[t].producer));
+    return result;
+  }
+  for (const auto t : at.outputs)
+    for (const auto reader : consumers_[graph::index(t)])
+      if ((*graph_)[reader].phase == graph::Phase::Forward) result.push_back(graph::index(reader));
+  return result;
+}
+
+/// Marks what is reached from a product through element-wise operators and cuts alone, if `target` is among it. Whether it is.
+bool Flow::mark_cell(std::size_t product, std::size_t target, bool backwards) {
+  std::vector<std::size_t> open{product};
+  std::set<std::size_t> seen{product};
+  bool met = target == kAnywhere;
+  while (!open.empty()) {
+    const auto at = open.back();
+    open.pop_back();
+    for (const auto n : neighbours(at, backwards)) {
+      const auto& other = graph_->nodes()[n];
+      met |= n == target;
+      const bool inside = family(other) == CostFamily::Elementwise || is_view(other) || op_name(other) == "Split";
+      if (inside && seen.insert(n).second) open.push_back(n);
+    }
+  }
+  seen.erase(product);
+  if (met)
+    for (const auto n : seen) in_cell_[n] = true;
+  return met;
+}
+
+void Flow::find_recurrences() {
+  for (std::size_t t = 0; t < marks_.size(); ++t) {
+    if (graph_->tensors()[t].role != graph::Role::Parameter || consumers_[t].size() < 2) continue;
+    std::vector<std::size_t> products;
+    for (const auto reader : consumers_[t]) {
+      const auto& node = (*graph_)[reader];
+      if (node.phase == graph::Phase::Forward && weight_product(*this, node) && graph::index(node.inputs[1]) == t)
+        products.push_back(graph::index(reader));
+    }
+    std::sort(products.begin(), products.end());
+    if (products.size() < 2 || !mark_cell(products[1], products[0], true)) continue;
+    recurrent_ = true;
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      steps_of_[products[i]] = static_cast<int>(products.size());
+      mark_cell(products[i], kAnywhere, true);
+      mark_cell(products[i], kAnywhere, false);
+    }
+  }
+}
+
+/// Walks back from the operand of a product until products with weights end every branch. False: something needs whole features.
+bool Flow::collect_region(TensorId from, std::vector<TensorId>& region, std::vector<std::size_t>& columns) const {
+  std::vector<TensorId> open{from};
+  while (!open.empty()) {
+    const auto t = open.back();
+    open.pop_back();
+    if (t == TensorId::None || !activation(t) || std::find(region.begin(), region.end(), t) != region.end()) continue;
+    const auto producer = (*graph_)[t].producer;
+    if (producer == graph::NodeId::None) return false;
+    const auto& node = (*graph_)[producer];
+    region.push_back(t);
+    if (weight_product(*this, node)) {
+      if (roles_[graph::index(producer)] == MatmulRole::RowSplit) return false;
+      columns.push_back(graph::index(producer));
+      continue;
+    }
+    if (!keeps_split(node) && !is_product(node)) return false;
+    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return !columns.empty();
+}
+
+void Flow::find_splits() {
+  if (has_convolution_) return;
+  for (std::size_t n = 0; n < roles_.size(); ++n) {
+    const auto& node = graph_->nodes()[n];
+    if (!weight_product(*this, node)) continue;
+    std::vector<TensorId> region;
+    std::vector<std::size_t> columns;
+    if (!collect_region(node.inputs.front(), region, columns)) continue;
+    roles_[n] = MatmulRole::RowSplit;
+    for (const auto t : region) set(t, kSplit);
+    for (const auto column : columns) roles_[column] = MatmulRole::ColumnSplit;
+  }
+  // The last product of a language model: its columns are the vocabulary, and the loss works on their shares.
+  for (const auto output : graph_->outputs()) {
+    const auto* node = origin(output);
+    if (node == nullptr || !weight_product(*this, *node) ||
+        roles_[static_cast<std::size_t>(node - graph_->nodes().data())] != MatmulRole::None)
+      continue;
+    roles_[static_cast<std::size_t>(node - graph_->nodes().data())] = MatmulRole::ColumnSplit;
+    set(node->outputs.front(), kSplit);
+    set(output, kSplit);
+  }
+}
+
+}  // namespace rehearsal::predict::frameworks

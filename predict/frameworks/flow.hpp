@@ -1,0 +1,82 @@
+#pragma once
+// What the closed form must know of every tensor and node of a forward graph before it can count: what is a weight, where gradients
+// flow, what tensor parallelism splits, and which nodes are the core of an attention.
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace rehearsal::predict::frameworks {
+
+enum class MatmulRole : std::uint8_t {
+  None,         ///< not a product with a weight, or a product that stays whole
+  ColumnSplit,  ///< its weight's columns are split: the result is split by features (Shoeybi et al. 2019)
+  RowSplit,     ///< its weight's rows are split: the result is a sum over the group
+};
+
+/// One softmax(scores) · values of plain operators.
+struct AttentionCore {
+  std::size_t first_product = 0, softmax = 0, second_product = 0;  ///< node numbers
+  bool causal = false;
+  int elementwise = 0;  ///< operators between the products besides the softmax
+};
+
+class Flow {
+ public:
+  explicit Flow(const graph::Graph&);
+
+  [[nodiscard]] bool activation(graph::TensorId t) const { return is(t, kActivation); }  ///< depends on the graph's inputs
+  [[nodiscard]] bool gradient(graph::TensorId t) const { return is(t, kGradient); }      ///< is needed in the backward pass
+  [[nodiscard]] bool weight(graph::TensorId t) const { return is(t, kWeight); }          ///< made of parameters alone
+  [[nodiscard]] bool split(graph::TensorId t) const { return is(t, kSplit); }            ///< by features or heads under tensor parallelism
+  [[nodiscard]] MatmulRole role(std::size_t node) const { return roles_[node]; }
+  /// Readers of a tensor, views looked through.
+  [[nodiscard]] int readers(graph::TensorId t) const { return t == graph::TensorId::None ? 0 : readers_[graph::index(t)]; }
+  /// A sigmoid that only its own operand is multiplied by: x · sigmoid(x), one kernel to every framework of today (Ramachandran et al.
+  /// 2017).
+  [[nodiscard]] bool self_gate(const graph::Node&) const;
+  /// The node that computed what a tensor shows, views looked through; nullptr: an input or weight.
+  [[nodiscard]] const graph::Node* origin(graph::TensorId t) const;
+  [[nodiscard]] const std::vector<AttentionCore>& cores() const { return cores_; }
+  /// Whether a node is part of an attention core, and of which one (index into cores()); -1: none.
+  [[nodiscard]] int core_of(std::size_t node) const { return core_of_[node]; }
+  /// Steps of the recurrent layer that a product with a shared weight is one of; 0: of none. An LSTM unrolled over time multiplies its
+  /// state with one weight again and again, with nothing but element-wise operators between.
+  [[nodiscard]] int steps_of(std::size_t product) const { return steps_of_[product]; }
+  [[nodiscard]] bool recurrent() const { return recurrent_; }
+  /// Whether a node belongs to the cell of a recurrent layer, which libraries run as one kernel a step (Appleyard et al. 2016).
+  [[nodiscard]] bool in_cell(std::size_t node) const { return in_cell_[node]; }
+  [[nodiscard]] bool has_convolution() const { return has_convolution_; }
+  [[nodiscard]] bool has_dropout() const { return has_dropout_; }
+  [[nodiscard]] std::size_t forward_nodes() const { return roles_.size(); }
+
+ private:
+  enum Mark : std::uint8_t { kActivation = 1, kGradient = 2, kWeight = 4, kSplit = 8 };
+  [[nodiscard]] bool is(graph::TensorId t, Mark m) const { return t != graph::TensorId::None && (marks_[graph::index(t)] & m) != 0; }
+  void set(graph::TensorId t, Mark m) { marks_[graph::index(t)] |= m; }
+  void mark_origins();
+  void find_cores();
+  void follow_core(std::size_t softmax);
+  void find_recurrences();
+  [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
+  bool mark_cell(std::size_t product, std::size_t target, bool backwards);
+  void find_splits();
+  bool collect_region(graph::TensorId from, std::vector<graph::TensorId>& region, std::vector<std::size_t>& columns) const;
+
+  const graph::Graph* graph_;
+  std::vector<std::uint8_t> marks_;
+  std::vector<int> readers_;
+  std::vector<MatmulRole> roles_;
+  std::vector<int> core_of_, steps_of_;
+  std::vector<bool> in_cell_;
+  bool recurrent_ = false;
+  std::vector<AttentionCore> cores_;
+  std::vector<std::vector<graph::NodeId>> consumers_;
+  bool has_convolution_ = false, has_dropout_ = false;
+};
+
+/// A product with a weight as its second operand: MatMul or Gemm.
+[[nodiscard]] bool weight_product(const Flow&, const graph::Node&);
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,82 @@
+#include "predict/frameworks/spans.hpp"
+
+#include <algorithm>
+
+#include "base/hash.hpp"
+#include "graph/op_schema.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+constexpr std::size_t kLongestPeriod = 400, kShortestPeriod = 3;
+
+/// What makes two nodes cost the same: operator, attributes, types and which operands are parameters.
+std::uint64_t signature(const graph::Graph& g, const graph::Node& node) {
+  Hasher hash;
+  hash.add(node.op);
+  for (const auto& [key, value] : node.attributes.items()) {
+    if (key == "stream") continue;  // which random numbers a dropout draws
+    graph::Attributes one;
+    one.set(key, value);
+    hash.add(one.to_text());
+  }
+  const auto add = [&](graph::TensorId t) {
+    if (t == graph::TensorId::None) return;
+    hash.add(static_cast<std::int64_t>(g[t].role)).add(static_cast<std::int64_t>(g[t].type.dtype));
+    for (const auto size : g[t].type.shape) hash.add(size);
+    hash.add(std::int64_t{-1});
+  };
+  for (const auto t : node.inputs) add(t);
+  for (const auto t : node.outputs) add(t);
+  return hash.value();
+}
+
+/// Length of the run from `at` in which signatures repeat after `period` nodes.
+std::size_t repeated(const std::vector<std::uint64_t>& s, std::size_t at, std::size_t period) {
+  std::size_t length = 0;
+  while (at + period + length < s.size() && s[at + length] == s[at + period + length]) ++length;
+  return length;
+}
+
+/// The period that covers most nodes from `at` on, as a span; length 0: nothing repeats here.
+Span best_period(const std::vector<std::uint64_t>& s, std::size_t at) {
+  Span best;
+  std::size_t covered = 0;
+  for (std::size_t period = kShortestPeriod; period <= kLongestPeriod && at + 2 * period <= s.size(); ++period) {
+    const auto times = 1 + repeated(s, at, period) / period;
+    if (times < 2 || times * period <= covered) continue;
+    best = {at, period, static_cast<int>(times)};
+    covered = times * period;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<Span> repeated_spans(const graph::Graph& g) {
+  std::vector<std::uint64_t> s;
+  for (const auto& node : g.nodes()) {
+    if (node.phase != graph::Phase::Forward) break;
+    s.push_back(signature(g, node));
+  }
+  std::vector<Span> spans;
+  std::size_t loose = 0;  // nodes since the last span
+  const auto flush = [&](std::size_t end) {
+    if (loose < end) spans.push_back({loose, end - loose, 1});
+  };
+  for (std::size_t at = 0; at < s.size();) {
+    const auto span = best_period(s, at);
+    if (span.length == 0) {
+      ++at;
+      continue;
+    }
+    flush(at);
+    spans.push_back(span);
+    at += span.length * static_cast<std::size_t>(span.repeats);
+    loose = at;
+  }
+  flush(s.size());
+  return spans;
+}
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,118 @@
+#include "predict/playing.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+namespace rehearsal::predict {
+
+plan::Stream stream_on(const costmodel::CostModel& model, const plan::Instruction& i) {
+  switch (i.kind) {
+    case plan::InstructionKind::Receive:
+      return i.stream;
+    case plan::InstructionKind::Send:
+    case plan::InstructionKind::Collective:
+      return model.profile().host_progressed ? plan::Stream::Compute : i.stream;
+    default:
+      return i.stream == plan::Stream::Host && !model.profile().host_progressed ? plan::Stream::Host : plan::Stream::Compute;
+  }
+}
+
+int micro_batch_of(const plan::Program& program, const plan::Role& role, const plan::Slot& slot, const plan::Dependency& d) {
+  const auto& body = role.bodies[d.body];
+  if (!plan::per_micro_batch(body.kind)) return slot.micro_batch - slot.micro_batch % program.micro_batches;
+  return plan::per_micro_batch(role.bodies[slot.body].kind) ? slot.micro_batch : slot.micro_batch + plan::last_micro_batch(program, body);
+}
+
+std::size_t variant_in(const plan::Role& role, const plan::Slot& slot) {
+  return plan::per_micro_batch(role.bodies[slot.body].kind) ? plan::variant_of_micro_batch(role, slot.micro_batch) : 0;
+}
+
+const costmodel::Estimate& estimate_in(const RoleCosts& costs, const plan::Role& role, const plan::Slot& slot, std::size_t instruction) {
+  const auto& by_variant = costs.seconds[slot.body][instruction];
+  return by_variant[std::min(variant_in(role, slot), by_variant.size() - 1)];
+}
+
+void RankAccount::ran(const plan::Body& body, const plan::Instruction& i, const costmodel::Estimate& estimate) {
+  const double seconds = estimate.seconds.value();
+  busy_ += seconds;
+  if (body.kind == plan::BodyKind::Update && i.phase == graph::Phase::Update) optimizer_ += seconds;
+  if (i.kind == plan::InstructionKind::Load) loading_ += seconds;
+  if (i.again) again_ += seconds;
+  computed_.add(estimate);
+}
+
+void RankAccount::waited(const plan::Role& role, const plan::Instruction& i, double seconds) {
+  const auto receives = [&](const plan::Dependency& d) {
+    return role.bodies[d.body].instructions[d.instruction].kind == plan::InstructionKind::Receive;
+  };
+  if (seconds > 0 && std::any_of(i.after.begin(), i.after.end(), receives)) for_stages_ += seconds;
+}
+
+Breakdown RankAccount::breakdown(double step) const {
+  Breakdown b;
+  b.bubble = Seconds(for_stages_);
+  b.optimizer = Seconds(optimizer_);
+  b.io = Seconds(loading_);
+  b.recompute = Seconds(again_);
+  b.compute = Seconds(busy_ - optimizer_ - loading_ - again_);
+  b.exposed_communication = Seconds(std::max(0.0, step - busy_ - for_stages_));
+  return b;
+}
+
+void set_step(const EvaluationRequest& request, const RankAccount& last, double end, StepCost& cost) {
+  cost.breakdown = last.breakdown(end);
+  // The bubble is other stages' computation: it is as wrong as this stage's.
+  const double computed = std::max(last.busy(), 1e-30);
+  cost.total.add(last.computed(), (computed + cost.breakdown.bubble.value()) / computed);
+  cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(),
+                  request.model.link_evidence()});
+  cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());
+  cost.step = cost.total.seconds();
+}
+
+void set_device_energy(const EvaluationRequest& request, const std::function<double(int rank)>& busy_seconds, StepCost& cost) {
+  for (int rank = 0; rank < request.program.ranks; ++rank) {
+    const auto& device = platforms::device_of(request.platform, rank);
+    const Seconds busy(busy_seconds(rank));
+    cost.devices_energy += device.idle_power.value * cost.step + (device.busy_power.value - device.idle_power.value) * busy;
+  }
+}
+
+namespace {
+
+/// Ranks of a ring have unequal work where blocks are masked: the one that has most keeps the others waiting.
+std::size_t instructions_in_rings(const plan::Program& program, const plan::Role& role) {
+  std::size_t count = 0;
+  if (!program.sharding || program.sharding->rings.empty()) return count;
+  for (const plan::Body& body : role.bodies) count += body.instructions.size();
+  return count;
+}
+
+}  // namespace
+
+std::vector<int> representatives(const plan::Program& program) {
+  struct Best {
+    /// Samples; instructions where ranks of a ring differ in them; bytes of all local tensors, which grow with the blocks.
+    std::tuple<std::int64_t, std::size_t, std::int64_t> size;
+    int rank;
+  };
+  std::vector<std::int64_t> bytes;
+  for (const auto& role : program.roles)
+    bytes.push_back(std::accumulate(role.buffers.begin(), role.buffers.end(), std::int64_t{0},
+                                    [](std::int64_t sum, const plan::Buffer& b) { return sum + b.bytes; }));
+  std::map<int, Best> best;
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    std::int64_t count = 0;
+    for (int m = 0; m < program.micro_batches; ++m) count += samples(program, rank, m).count;
+    const std::tuple own{count, instructions_in_rings(program, program.role(rank)), bytes[program.role_of[static_cast<std::size_t>(rank)]]};
+    auto& entry = best.try_emplace(program.role(rank).stage, Best{own, rank}).first->second;
+    if (own > entry.size) entry = {own, rank};
+  }
+  std::vector<int> ranks;
+  for (const auto& [stage, entry] : best) ranks.push_back(entry.rank);
+  return ranks;
+}
+
+}  // namespace rehearsal::predict

@@ -1,0 +1,99 @@
+#include "predict/steady.hpp"
+
+#include <algorithm>
+
+#include "predict/playing.hpp"
+
+namespace rehearsal::predict {
+namespace {
+
+int stages_of(const plan::Program& program) {
+  int stages = 1;
+  for (const auto& role : program.roles) stages = std::max(stages, role.stage + 1);
+  return stages;
+}
+
+int steps_to_pass(int stages, const plan::Program& program) { return (stages + program.micro_batches - 1) / program.micro_batches; }
+
+/// What the slots of one step ran, its micro-batches numbered as its Program has them. Forward passes of a stage run ahead of the others by
+/// as many as it opens with.
+std::vector<TimedInstruction> of_step(const std::vector<TimedInstruction>& all, const plan::Role& role, int step, int micro_batches) {
+  std::vector<TimedInstruction> found;
+  const int first = step * micro_batches;
+  for (auto played : all) {
+    const int ahead = role.bodies[played.body].kind == plan::BodyKind::Forward ? static_cast<int>(role.opening.size()) : 0;
+    played.micro_batch -= first;
+    if (played.micro_batch >= ahead && played.micro_batch < ahead + micro_batches) found.push_back(played);
+  }
+  return found;
+}
+
+void set_timeline(const plan::Program& program, const StepCost& many, int step, StepCost& cost) {
+  const auto stands_for = representatives(program);
+  const bool by_rank = many.timeline.size() == static_cast<std::size_t>(program.ranks);
+  double zero = many.step.value();
+  for (std::size_t n = 0; n < many.timeline.size(); ++n) {
+    const auto& role = program.role(by_rank ? static_cast<int>(n) : stands_for[n]);
+    cost.timeline.push_back(of_step(many.timeline[n], role, step, program.micro_batches));
+    for (const auto& played : cost.timeline.back()) zero = std::min(zero, played.begin);
+  }
+  for (auto& rank : cost.timeline)
+    for (auto& played : rank) played.begin -= zero, played.end -= zero;
+}
+
+}  // namespace
+
+plan::Program unrolled(const plan::Program& program, int steps) {
+  plan::Program all = program;
+  const int micro_batches = program.micro_batches;
+  for (auto& role : all.roles) {
+    const auto once = std::move(role.slots);
+    role.slots = std::move(role.opening);
+    role.opening.clear();
+    for (int step = 0; step < steps; ++step)
+      for (auto slot : once) {
+        slot.micro_batch += step * micro_batches;
+        if (slot.micro_batch < steps * micro_batches) role.slots.push_back(slot);
+      }
+  }
+  return all;
+}
+
+int numbered_micro_batches(const plan::Program& program) {
+  int highest = program.micro_batches - 1;
+  for (const auto& role : program.roles)
+    for (const auto& slot : role.slots) highest = std::max(highest, slot.micro_batch);
+  return highest + 1;
+}
+
+StepCost steady_step(const EvaluationRequest& request, const std::function<StepCost(const EvaluationRequest&)>& play) {
+  const auto& program = request.program;
+  const int stages = stages_of(program);
+  // Once the first gradients are back, every stage goes at the pace of the slowest.
+  const int filled = steps_to_pass(2 * stages, program) + 1, more = 2 * steps_to_pass(stages, program);
+  const auto cost_of_steps = [&](int steps, bool keep_timeline) {
+    const auto several = unrolled(program, steps);
+    return play({several, request.costs, request.platform, request.model, keep_timeline});
+  };
+  const auto few = cost_of_steps(filled, false);
+  auto many = cost_of_steps(filled + more, request.keep_timeline);
+  const auto share = [more](auto long_run, auto short_run) { return (long_run - short_run) * (1.0 / more); };
+  const auto part = [&](Seconds Breakdown::*member) {
+    return Seconds(std::max(0.0, share((many.breakdown.*member).value(), (few.breakdown.*member).value())));
+  };
+  StepCost cost;
+  cost.step = share(many.step, few.step);
+  cost.total = many.total;
+  cost.total.scale(cost.step / many.step, costmodel::Mechanism::Composition, 0.0);
+  for (const auto member : {&Breakdown::compute, &Breakdown::exposed_communication, &Breakdown::bubble, &Breakdown::recompute,
+                            &Breakdown::optimizer, &Breakdown::io})
+    cost.breakdown.*member = part(member);
+  cost.devices_energy = share(many.devices_energy, few.devices_energy);
+  cost.links_energy = share(many.links_energy, few.links_energy);
+  for (std::size_t n = 0; n < many.busy_seconds.size(); ++n) cost.busy_seconds.push_back(share(many.busy_seconds[n], few.busy_seconds[n]));
+  cost.events = (many.events - few.events) / more;
+  set_timeline(program, many, filled - 1, cost);
+  return cost;
+}
+
+}  // namespace rehearsal::predict

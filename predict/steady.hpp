@@ -1,0 +1,20 @@
+#pragma once
+// Steps that follow each other without a flush: one of them takes as long as a row of steps takes longer with one more.
+
+#include <functional>
+
+#include "predict/step_cost.hpp"
+
+namespace rehearsal::predict {
+
+/// The Program of so many steps, one after the other. Micro-batches are numbered on from step to step, bodies that run once a step have
+/// the number of its first one; what would run ahead of the last step is left out.
+[[nodiscard]] plan::Program unrolled(const plan::Program&, int steps);
+
+/// One more than the highest number of a micro-batch in the slots.
+[[nodiscard]] int numbered_micro_batches(const plan::Program&);
+
+/// The cost of a step in the middle of many, with the timeline of one such step. `play` evaluates a Program of several steps.
+[[nodiscard]] StepCost steady_step(const EvaluationRequest&, const std::function<StepCost(const EvaluationRequest&)>& play);
+
+}  // namespace rehearsal::predict

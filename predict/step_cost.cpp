@@ -1,0 +1,158 @@
+#include "predict/step_cost.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::predict {
+namespace {
+
+std::optional<graph::TensorType> local_type(const plan::Role& role, plan::BufferIndex index, std::size_t variant) {
+  if (index == plan::kNoBuffer) return std::nullopt;
+  const auto& b = role.buffers[index];
+  return graph::TensorType{b.dtype, b.shapes[std::min(variant, b.shapes.size() - 1)]};
+}
+
+std::vector<std::optional<graph::TensorType>> local_types(const plan::Role& role, const std::vector<plan::BufferIndex>& buffers,
+                                                          std::size_t variant) {
+  std::vector<std::optional<graph::TensorType>> types;
+  for (auto b : buffers) types.push_back(local_type(role, b, variant));
+  return types;
+}
+
+std::string signature_of(const graph::Attributes& attributes, const graph::NodeView& view, const plan::KernelInfo& info) {
+  graph::Attributes relevant = attributes;
+  relevant.erase("stream");  // which random numbers are drawn does not change the time
+  std::string text = relevant.to_text();
+  const auto add = [&](std::span<const std::optional<graph::TensorType>> types, const std::vector<plan::Format>& formats) {
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      text += '|';
+      if (!types[i]) continue;
+      text += std::string(name(types[i]->dtype)) + graph::to_text(types[i]->shape);
+      if (i < formats.size() && formats[i] != plan::Format::Plain) text += std::string(name(formats[i]));
+    }
+    text += '>';
+  };
+  add(view.inputs, info.input_formats);
+  add(view.outputs, info.output_formats);
+  return text;
+}
+
+DType compute_type(const graph::NodeView& view, DType otherwise) {
+  for (const auto& type : view.outputs)
+    if (type && is_float(type->dtype)) return type->dtype;
+  return otherwise;
+}
+
+}  // namespace
+
+costmodel::KernelCase copy_case(plan::InstructionKind kind, const graph::TensorType& type, const plan::KernelInfo* info, DType otherwise) {
+  const auto bytes = graph::size_of(type);
+  costmodel::KernelCase kernel;
+  const bool adds = kind == plan::InstructionKind::Accumulate;
+  kernel.op = std::string(name(kind));
+  kernel.family = graph::CostFamily::Movement;
+  kernel.work = {Flops(adds ? static_cast<double>(graph::element_count(type.shape)) : 0.0), bytes * (adds ? 3.0 : 2.0)};
+  kernel.dtype = otherwise;
+  if (info != nullptr) {
+    kernel.implementation = info->implementation;
+    kernel.signature = std::string(name(info->input_formats.front())) + ">" + std::string(name(info->output_formats.front()));
+  }
+  kernel.signature += std::string(name(type.dtype)) + graph::to_text(type.shape);
+  return kernel;
+}
+
+costmodel::KernelCase kernel_case(const KernelCall& call, int threads) {
+  costmodel::KernelCase kernel;
+  kernel.op = std::string(call.schema.name);
+  kernel.implementation = call.kernel.implementation;
+  kernel.signature = signature_of(call.view.attributes, call.view, call.kernel);
+  kernel.family = call.schema.family;
+  kernel.work = graph::work_of(call.schema, call.view);
+  kernel.dtype = compute_type(call.view, call.otherwise);
+  kernel.threads = threads;
+  return kernel;
+}
+
+costmodel::KernelCase kernel_case(const plan::Program& program, const graph::TrainingGraph& training, const PlacedInstruction& placed) {
+  const auto& [role, i, variant, threads] = placed;
+  const auto* info = i.kernel >= 0 ? &role.kernels[static_cast<std::size_t>(i.kernel)] : nullptr;
+  if (i.kind == plan::InstructionKind::Kernel) {
+    const auto& node = training.graph[i.node];
+    const auto inputs = local_types(role, i.inputs, variant), outputs = local_types(role, i.outputs, variant);
+    return kernel_case({plan::schema_of(role, i, node), {inputs, outputs, plan::attributes_of(role, i, node)}, *info, program.dtype},
+                       threads);
+  }
+  auto kernel = copy_case(i.kind, *local_type(role, i.outputs.front(), variant), info, program.dtype);
+  if (i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore)
+    kernel.work.bytes =
+        graph::size_of(*local_type(role, i.inputs.front(), variant)) + graph::size_of(*local_type(role, i.outputs.front(), variant));
+  kernel.threads = threads;
+  return kernel;
+}
+
+namespace {
+
+bool computes(const plan::Instruction& i) {
+  return i.kind == plan::InstructionKind::Kernel || i.kind == plan::InstructionKind::Reorder ||
+         i.kind == plan::InstructionKind::Accumulate || i.kind == plan::InstructionKind::Load || i.kind == plan::InstructionKind::Slice ||
+         i.kind == plan::InstructionKind::Mask || i.kind == plan::InstructionKind::Pack || i.kind == plan::InstructionKind::Unpack ||
+         i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore;
+}
+
+costmodel::Estimate estimate_of(const plan::Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model,
+                                const PlacedInstruction& placed) {
+  if (!computes(placed.instruction)) return {};
+  if (plan::crosses_to_host(placed.role, placed.instruction))
+    return model.host_copy(graph::size_of(*local_type(placed.role, placed.instruction.outputs.front(), placed.variant)));
+  return model.kernel(kernel_case(program, training, placed));
+}
+
+}  // namespace
+
+ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model, int threads) {
+  ProgramCosts costs;
+  for (const auto& role : program.roles) {
+    RoleCosts of_role;
+    for (const auto& body : role.bodies) {
+      auto& of_body = of_role.seconds.emplace_back(body.instructions.size());
+      const std::size_t variants = plan::per_micro_batch(body.kind) ? role.variant_samples.size() : 1;
+      for (std::size_t n = 0; n < body.instructions.size(); ++n)
+        for (std::size_t v = 0; v < variants; ++v)
+          of_body[n].push_back(estimate_of(program, training, model, {role, body.instructions[n], v, threads}));
+    }
+    costs.roles.push_back(std::move(of_role));
+  }
+  return costs;
+}
+
+plan::CollectiveLinks collective_links(const plan::Program& program, const platforms::Platform& platform, const platforms::Fabric& fabric,
+                                       const costmodel::CostModel& model, GroupMember member) {
+  const int rank = member.rank;
+  const auto members = group(program, rank, member.axis);
+  const int home = platforms::place(platform, rank).node;
+  int inside = 0;
+  for (int r : members) inside += platforms::place(platform, r).node == home ? 1 : 0;
+  plan::CollectiveLinks links;
+  links.ranks_per_node = inside;
+  links.reduction = model.reduction_rate();
+  const auto measure = [&](int a, int b, Seconds& latency, BytesPerSecond& bandwidth) {
+    const auto path = fabric.path(a, b);
+    latency = path.latency;
+    bandwidth = path.bandwidth;
+  };
+  int neighbour = -1, stranger = -1;
+  for (int r : members) {
+    if (r == rank) continue;
+    const bool near = platforms::place(platform, r).node == home;
+    if (near && neighbour < 0) neighbour = r;
+    if (!near && stranger < 0) stranger = r;
+  }
+  if (neighbour >= 0) measure(rank, neighbour, links.inner_latency, links.inner_bandwidth);
+  if (stranger >= 0) measure(rank, stranger, links.outer_latency, links.outer_bandwidth);
+  if (neighbour < 0) links.inner_latency = links.outer_latency, links.inner_bandwidth = links.outer_bandwidth;
+  if (stranger < 0) links.outer_latency = links.inner_latency, links.outer_bandwidth = links.inner_bandwidth;
+  return links;
+}
+
+}  // namespace rehearsal::predict

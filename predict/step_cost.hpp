@@ -1,0 +1,103 @@
+#pragma once
+// What the instructions of a Program cost on a platform, and what a step of it costs: the interface that search, estimate and
+// simulate share. Closed form and simulation are two StepEvaluators.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "costmodel/cost_model.hpp"
+#include "graph/training.hpp"
+#include "plan/collectives/collective.hpp"
+#include "plan/program.hpp"
+#include "platforms/fabric.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::predict {
+
+/// Estimated duration of every instruction that computes, by role, body and position; [variant] innermost.
+/// Communication instructions have zero here: their time depends on the other ranks.
+struct RoleCosts {
+  std::vector<std::vector<std::vector<costmodel::Estimate>>> seconds;  ///< [body][instruction][variant]
+};
+struct ProgramCosts {
+  std::vector<RoleCosts> roles;
+};
+
+/// One kernel call as a benchmark makes it, without a Program.
+struct KernelCall {
+  const graph::OpSchema& schema;
+  graph::NodeView view;  ///< local types
+  const plan::KernelInfo& kernel;
+  DType otherwise = DType::F32;  ///< type of the computation where no result is of floating point
+};
+/// The same identity as an instruction of a Program that calls this kernel has.
+[[nodiscard]] costmodel::KernelCase kernel_case(const KernelCall&, int threads);
+/// Of a Reorder or Accumulate of tensors of this type. `info` says the formats of a Reorder; nullptr else.
+[[nodiscard]] costmodel::KernelCase copy_case(plan::InstructionKind, const graph::TensorType&, const plan::KernelInfo* info,
+                                              DType otherwise);
+
+/// One instruction of a role, for micro-batches of one variant, on a rank with so many threads.
+struct PlacedInstruction {
+  const plan::Role& role;
+  const plan::Instruction& instruction;
+  std::size_t variant = 0;
+  int threads = 1;
+};
+/// The cost model's question for an instruction that computes.
+[[nodiscard]] costmodel::KernelCase kernel_case(const plan::Program&, const graph::TrainingGraph&, const PlacedInstruction&);
+
+[[nodiscard]] ProgramCosts cost_of(const plan::Program&, const graph::TrainingGraph&, const costmodel::CostModel&, int threads);
+
+/// Where a step's time goes, on the rank that ends last. Sums to the step.
+struct Breakdown {
+  Seconds compute, exposed_communication, bubble, recompute, optimizer, io;
+};
+
+/// When one instruction of one rank ran: what both interpreters report.
+struct TimedInstruction {
+  std::uint16_t body = 0;
+  std::uint32_t instruction = 0;
+  std::int32_t micro_batch = 0;
+  double begin = 0, end = 0;  ///< seconds
+  double busy = 0;            ///< thread CPU seconds where measured, else end - begin
+};
+
+struct StepCost {
+  costmodel::Total total;  ///< critical rank's step
+  Seconds step;
+  Breakdown breakdown;
+  Joules devices_energy, links_energy;  ///< of one step, all devices and links; hosts and PUE are added by costmodel/money
+  std::vector<double> busy_seconds;     ///< by rank, of the compute stream (one entry per role when folded)
+  std::int64_t events = 0;
+  std::vector<std::vector<TimedInstruction>> timeline;  ///< by rank; only when asked for, empty else
+};
+
+struct EvaluationRequest {
+  const plan::Program& program;
+  const ProgramCosts& costs;
+  const platforms::Platform& platform;
+  const costmodel::CostModel& model;
+  bool keep_timeline = false;
+};
+
+class StepEvaluator {
+ public:
+  virtual ~StepEvaluator() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual StepCost evaluate(const EvaluationRequest&) = 0;
+};
+
+/// Plays every role's streams with closed forms for messages and collectives: no contention between different messages.
+[[nodiscard]] std::unique_ptr<StepEvaluator> closed_form_evaluator();
+
+/// Links that the group of `rank` along a mesh axis uses on a platform.
+struct GroupMember {
+  std::size_t axis = 0;
+  int rank = 0;
+};
+[[nodiscard]] plan::CollectiveLinks collective_links(const plan::Program&, const platforms::Platform&, const platforms::Fabric&,
+                                                     const costmodel::CostModel&, GroupMember);
+
+}  // namespace rehearsal::predict

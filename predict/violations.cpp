@@ -1,0 +1,230 @@
+#include "predict/violations.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "plan/lowering/stages.hpp"
+
+namespace rehearsal::predict {
+namespace {
+
+constexpr int kNeutral = 1;
+
+/// A degree of the plan, by its key.
+struct Degree {
+  std::string key;
+  int value;
+  std::function<void(plan::Plan&, int)> set;
+};
+
+std::vector<Degree> degrees_of(const plan::Plan& p) {
+  std::vector<Degree> all{{"dp", p.dp, [](plan::Plan& q, int n) { q.dp = n; }},
+                          {"tp", p.tp, [](plan::Plan& q, int n) { q.tp = n; }},
+                          {"cp", p.cp, [](plan::Plan& q, int n) { q.cp = n; }},
+                          {"ep", p.ep, [](plan::Plan& q, int n) { q.ep = n; }}};
+  const char* names[] = {"spatial (depth)", "spatial (height)", "spatial (width)"};
+  for (std::size_t i = 0; i < p.spatial.size(); ++i)
+    all.push_back({names[i], p.spatial[i], [i](plan::Plan& q, int n) { q.spatial[i] = n; }});
+  return all;
+}
+
+/// A refusal's reason without the words that a list of violations begins with itself.
+std::string reason_of(const Refusal& refusal, const std::string& subject = {}) {
+  std::string text = refusal.what();
+  for (const auto& known : {std::string("plan: "), subject + ": "})
+    if (text.starts_with(known)) text.erase(0, known.size());
+  return text;
+}
+
+/// Why no operator can use one degree by itself; empty when some can.
+std::string obstacle_to(const PlannedModel& model, const Degree& degree, int value) {
+  plan::Plan alone;
+  degree.set(alone, value);
+  try {
+    static_cast<void>(shard(model.training, model.dims, plan::sharding_axes(model.training, model.dims, alone, 1, *model.rules)));
+  } catch (const Refusal& refusal) {
+    return reason_of(refusal, degree.key.substr(0, degree.key.find(' ')) + "=" + std::to_string(value));
+  }
+  return {};
+}
+
+/// The largest divisor that works, or leaving it out.
+std::string remedy_for(const PlannedModel& model, const Degree& degree) {
+  const auto key = degree.key.substr(0, degree.key.find(' '));
+  for (int smaller = degree.value / 2; smaller > kNeutral; --smaller)
+    if (degree.value % smaller == 0 && obstacle_to(model, degree, smaller).empty())
+      return "use " + key + "=" + std::to_string(smaller) + " there, and other axes for the rest";
+  return "leave " + key + " out, and use other axes";
+}
+
+void add_unusable_degrees(const PlannedModel& model, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
+  for (const auto& degree : degrees_of(plan)) {
+    const bool named = std::any_of(violations.begin(), violations.end(), [&](const plan::Violation& v) { return v.key == degree.key; });
+    if (degree.value == kNeutral || named) continue;
+    if (const auto problem = obstacle_to(model, degree, degree.value); !problem.empty())
+      violations.push_back({degree.key, problem, remedy_for(model, degree)});
+  }
+}
+
+void add_missing_devices(const Job& job, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
+  const auto devices = platforms::device_count(job.platform);
+  if (plan.ranks() <= devices) return;
+  violations.push_back(
+      {"ranks", std::to_string(plan.ranks()) + ", but platform " + job.platform.name + " has " + std::to_string(devices) + " devices",
+       "use smaller degrees, or more nodes (--nodes)"});
+}
+
+void add_missing_operators(const graph::TrainingGraph& training, const plan::Plan& plan, std::vector<plan::Violation>& violations) {
+  if (plan.pp == 1) return;
+  try {
+    static_cast<void>(plan::assign_stages(training, plan, {}));
+  } catch (const Refusal& refusal) {
+    violations.push_back({"pp", reason_of(refusal), "use fewer stages"});
+  } catch (const BadInput& problem) {
+    violations.push_back({"cuts", problem.what(), "leave cuts out to have stages balanced by cost"});
+  }
+}
+
+}  // namespace
+
+std::vector<plan::Violation> model_violations(const PlannedModel& model, const plan::Plan& plan) {
+  auto violations = validate(model.training, plan);
+  add_missing_operators(model.training, plan, violations);
+  add_unusable_degrees(model, plan, violations);
+  return violations;
+}
+
+std::vector<plan::Violation> all_violations(const Job& job, const plan::Plan& plan) {
+  auto violations = model_violations({job.training, job.dims, job.rules}, plan);
+  add_missing_devices(job, plan, violations);
+  if (!violations.empty()) return violations;
+  try {
+    static_cast<void>(lower_for(job, plan));
+  } catch (const plan::NoMicroBatches& refusal) {
+    violations.push_back({"micro_batch", reason_of(refusal), "leave micro_batch out"});
+  } catch (const Refusal& refusal) {
+    violations.push_back({"plan", reason_of(refusal), "use fewer axes together"});
+  }
+  return violations;
+}
+
+std::string to_text(const std::vector<plan::Violation>& violations) {
+  return joined(violations, "; ", [](const plan::Violation& v) { return v.key + ": " + v.problem + " (" + v.remedy + ")"; });
+}
+
+namespace {
+
+bool is_of_lowering(const plan::Violation& v) { return v.key == "plan" || v.key == "micro_batch"; }
+
+}  // namespace
+
+plan::Program lower_or_say_all(const std::function<plan::Program()>& lower, const std::function<std::vector<plan::Violation>()>& faults,
+                               const plan::Plan& plan) {
+  try {
+    return lower();
+  } catch (const Refusal& first) {
+    const auto violations = faults();
+    // What only lowering found says more by itself than in a list.
+    if (violations.empty() || (violations.size() == 1 && is_of_lowering(violations.front()))) throw;
+    if (violations.size() == 1) throw Refusal("plan " + to_text(plan) + ": " + to_text(violations));
+    throw Refusal("plan " + to_text(plan) + " has " + std::to_string(violations.size()) + " faults: " + to_text(violations));
+  }
+}
+
+plan::Program lower_or_say_all(const Job& job, const plan::Plan& plan) {
+  return lower_or_say_all([&] { return lower_for(job, plan); }, [&] { return all_violations(job, plan); }, plan);
+}
+
+namespace {
+
+/// One change to a plan; nothing when it is none.
+using Change = std::function<std::optional<std::string>(plan::Plan&)>;
+
+std::vector<Change> changes_that_save_memory(const Job& job) {
+  const auto set_zero = [](int zero) {
+    return [zero](plan::Plan& p) -> std::optional<std::string> {
+      if (p.dp == kNeutral || p.zero >= zero) return std::nullopt;
+      p.zero = zero;
+      return "zero=" + std::to_string(zero);
+    };
+  };
+  const auto set_text = [](std::string plan::Plan::*member, const std::string& key, const std::string& value) {
+    return [=](plan::Plan& p) -> std::optional<std::string> {
+      if (p.*member != "none") return std::nullopt;
+      p.*member = value;
+      return key + "=" + value;
+    };
+  };
+  const auto smaller_micro_batch = [&job](std::int64_t parts) {
+    return [&job, parts](plan::Plan& p) -> std::optional<std::string> {
+      const auto now = p.micro_batch.value_or((job.training.batch + p.dp - 1) / p.dp);
+      if (now / parts < 1 || parts == 1) return std::nullopt;
+      p.micro_batch = now / parts;
+      return "micro_batch=" + std::to_string(now / parts);
+    };
+  };
+  const Change sequence = [](plan::Plan& p) -> std::optional<std::string> {
+    if (p.tp == kNeutral || p.sequence_parallel) return std::nullopt;
+    p.sequence_parallel = true;
+    return "sequence_parallel=on";
+  };
+  return {sequence,
+          set_zero(1),
+          set_zero(2),
+          set_zero(3),
+          smaller_micro_batch(2),
+          smaller_micro_batch(4),
+          smaller_micro_batch(16),
+          set_text(&plan::Plan::recompute, "recompute", "selective"),
+          set_text(&plan::Plan::recompute, "recompute", "full"),
+          set_text(&plan::Plan::offload, "offload", "optimizer"),
+          set_text(&plan::Plan::offload, "offload", "activations")};
+}
+
+/// The quickest plan that fits so far.
+class Remedies {
+ public:
+  Remedies(const Job& job, const plan::Plan& plan, StepEvaluator& evaluator)
+      : job_(job), plan_(plan), evaluator_(evaluator), changes_(changes_that_save_memory(job)) {}
+
+  std::optional<FittingPlan> find() && {
+    for (std::size_t a = 0; a < changes_.size(); ++a) attempt({a});
+    if (!best_)
+      for (std::size_t a = 0; a < changes_.size(); ++a)
+        for (std::size_t b = a + 1; b < changes_.size(); ++b) attempt({a, b});
+    return std::move(best_);
+  }
+
+ private:
+  void attempt(const std::vector<std::size_t>& which) {
+    FittingPlan candidate;
+    auto plan = plan_;
+    for (const auto n : which) {
+      const auto change = changes_[n](plan);
+      if (!change) return;
+      candidate.changes.push_back(*change);
+    }
+    try {
+      candidate.assessment = assess(job_, plan, evaluator_);
+    } catch (const Refusal&) {
+      return;  // not a way out of this plan's shortage
+    }
+    if (candidate.assessment.fits() && (!best_ || candidate.assessment.step < best_->assessment.step)) best_ = std::move(candidate);
+  }
+
+  const Job& job_;
+  const plan::Plan& plan_;
+  StepEvaluator& evaluator_;
+  std::vector<Change> changes_;
+  std::optional<FittingPlan> best_;
+};
+
+}  // namespace
+
+std::optional<FittingPlan> cheapest_remedy(const Job& job, const plan::Plan& plan, StepEvaluator& evaluator) {
+  return Remedies(job, plan, evaluator).find();
+}
+
+}  // namespace rehearsal::predict

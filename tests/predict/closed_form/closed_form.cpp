@@ -1,0 +1,214 @@
+// Steps whose time, shares and energy are known by hand.
+#include <algorithm>
+
+#include "costmodel/cost_model.hpp"
+#include "plan/schedules/schedule.hpp"
+#include "predict/playing.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+using namespace rehearsal::predict;
+
+namespace {
+
+constexpr double kBandwidth = 100e9, kLatency = 2e-6;  // between devices of the box
+
+/// One box; devices idle at 50 W, busy at 300 W.
+platforms::Platform box(int devices) {
+  platforms::NodeGroup group;
+  group.name = "box";
+  group.devices = devices;
+  group.device.name = "chip";
+  group.device.peaks.emplace("f32", FlopsPerSecond(1e12));
+  group.device.memory = Bytes(16e9);
+  group.device.memory_bandwidth = BytesPerSecond(3e12);
+  group.device.idle_power = Watts(50);
+  group.device.busy_power = Watts(300);
+  group.intra.kind = platforms::IntraKind::Nvswitch;
+  group.intra.bandwidth = BytesPerSecond(kBandwidth);
+  group.intra.latency = Seconds(kLatency);
+  group.host_memory = Bytes(256e9);
+  platforms::Platform platform;
+  platform.name = "box";
+  platform.nodes = {group};
+  return platform;
+}
+
+/// A Program of stages that is written down, with the seconds of every instruction.
+struct Written {
+  Program program;
+  ProgramCosts costs;
+
+  Written(int stages, int micro_batches) {
+    program.ranks = stages;
+    program.axes = {{"dp", 1, 1}, {"pp", stages, 1}};
+    program.micro_batches = micro_batches;
+    program.batch = micro_batches;
+    for (int s = 0; s < stages; ++s) {
+      auto& role = program.roles.emplace_back();
+      role.stage = s;
+      role.variant_samples = {1};
+      role.variant_of.assign(static_cast<std::size_t>(micro_batches), 0);
+      for (auto kind : {BodyKind::Forward, BodyKind::Backward, BodyKind::Update}) role.bodies.push_back({kind, 0, {}});
+      program.role_of.push_back(static_cast<std::uint32_t>(s));
+      costs.roles.emplace_back().seconds.resize(3);
+    }
+  }
+
+  std::uint32_t add(int stage, std::uint16_t body, Instruction i, double seconds) {
+    auto& list = program.roles[static_cast<std::size_t>(stage)].bodies[body].instructions;
+    list.push_back(std::move(i));
+    costmodel::Estimate estimate;
+    estimate.seconds = Seconds(seconds);
+    costs.roles[static_cast<std::size_t>(stage)].seconds[body].push_back({estimate});
+    return static_cast<std::uint32_t>(list.size() - 1);
+  }
+  std::uint32_t compute(int stage, std::uint16_t body, double seconds, std::vector<Dependency> after = {}) {
+    Instruction i;
+    i.after = std::move(after);
+    i.phase = body == 2 ? graph::Phase::Update : body == 1 ? graph::Phase::Backward : graph::Phase::Forward;
+    return add(stage, body, std::move(i), seconds);
+  }
+  std::uint32_t message(int stage, std::uint16_t body, bool sends, int offset, std::int64_t floats, std::vector<Dependency> after = {}) {
+    auto& role = program.roles[static_cast<std::size_t>(stage)];
+    Buffer buffer;
+    buffer.shapes = {{floats}};
+    buffer.bytes = 4 * floats;
+    role.buffers.push_back(buffer);
+    Instruction i;
+    i.kind = sends ? InstructionKind::Send : InstructionKind::Receive;
+    i.stream = sends ? Stream::Send : Stream::Receive;
+    (sends ? i.inputs : i.outputs).push_back(static_cast<BufferIndex>(role.buffers.size() - 1));
+    i.after = std::move(after);
+    i.message = static_cast<std::int32_t>(role.messages.size());
+    role.messages.push_back({offset, body});
+    return add(stage, body, std::move(i), 0);
+  }
+  [[nodiscard]] StepCost play(bool timeline = false) const {
+    const auto platform = box(program.ranks);
+    const costmodel::CostModel model(platforms::device_of(platform, 0), {}, {}, "f32");
+    return closed_form_evaluator()->evaluate({program, costs, platform, model, timeline});
+  }
+};
+
+/// Stages of equal work with messages of one float.
+Written pipeline(const std::string& name, int stages, int micro_batches, double forward, double backward) {
+  Written w(stages, micro_batches);
+  for (int s = 0; s < stages; ++s) {
+    std::vector<Dependency> arrived;
+    if (s > 0) arrived = {{0, w.message(s, 0, false, -1, 1)}};
+    const auto f = w.compute(s, 0, forward, arrived);
+    if (s + 1 < stages) w.message(s, 0, true, +1, 1, {{0, f}});
+    arrived.clear();
+    if (s + 1 < stages) arrived = {{1, w.message(s, 1, false, +1, 1)}};
+    const auto b = w.compute(s, 1, backward, arrived);
+    if (s > 0) w.message(s, 1, true, -1, 1, {{1, b}});
+    for (const auto& slot : schedule(name).slots(s, stages, micro_batches))
+      w.program.roles[static_cast<std::size_t>(s)].slots.push_back({static_cast<std::uint16_t>(slot.backward ? 1 : 0), slot.micro_batch});
+    for (int m = 0; m < schedule(name).ahead(s, {stages, micro_batches, 1}); ++m)
+      w.program.roles[static_cast<std::size_t>(s)].opening.push_back({0, m});
+  }
+  return w;
+}
+
+double sum(const Breakdown& b) {
+  return b.compute.value() + b.exposed_communication.value() + b.bubble.value() + b.recompute.value() + b.optimizer.value() + b.io.value();
+}
+
+}  // namespace
+
+TEST_CASE("equal stages idle as their schedule says") {
+  const auto* name = GENERATE("gpipe", "1f1b");
+  const auto [stages, micro_batches] = GENERATE(std::pair{2, 1}, std::pair{2, 4}, std::pair{4, 4}, std::pair{4, 9});
+  INFO(name << ", " << stages << " stages, " << micro_batches << " micro-batches");
+  // Forward 1 s, backward 2 s: messages of 2 us do not count. Step / ideal = (m + p - 1) / m = 1 + bubble.
+  const auto cost = pipeline(name, stages, micro_batches, 1, 2).play();
+  const double ideal = 3.0 * micro_batches;
+  CHECK(cost.step.value() == Approx(3.0 * (micro_batches + stages - 1)).epsilon(1e-4));
+  CHECK(cost.step.value() / ideal == Approx(1 + schedule(name).bubble(stages, micro_batches)).epsilon(1e-4));
+  CHECK(sum(cost.breakdown) == Approx(cost.step.value()).epsilon(1e-12));
+  for (const double busy : cost.busy_seconds) CHECK(busy == Approx(ideal));
+}
+
+TEST_CASE("a step without a flush takes as long as its passes") {
+  const auto [name, stages, micro_batches] = GENERATE(std::tuple{"pipedream", 2, 1}, std::tuple{"pipedream", 5, 1},
+                                                      std::tuple{"pipedream-2bw", 4, 3}, std::tuple{"pipedream-2bw", 4, 9});
+  INFO(name << ", " << stages << " stages, " << micro_batches << " micro-batches");
+  auto written = pipeline(name, stages, micro_batches, 1, 2);
+  for (int s = 0; s < stages; ++s) {
+    written.compute(s, 2, 0.5);
+    written.program.roles[static_cast<std::size_t>(s)].slots.push_back({2, 0});
+  }
+  REQUIRE(crosses_steps(written.program));
+  const auto cost = written.play(true);
+  const double step = 3.0 * micro_batches + 0.5;  // forward 1 s, backward 2 s, and the update: nobody waits
+  CHECK(cost.step.value() == Approx(step).epsilon(1e-4));
+  CHECK(cost.total.seconds().value() == Approx(step).epsilon(1e-4));
+  CHECK(cost.breakdown.compute.value() == Approx(3.0 * micro_batches));
+  CHECK(cost.breakdown.optimizer.value() == Approx(0.5));
+  CHECK(cost.breakdown.bubble.value() == Approx(0).margin(1e-3));
+  for (const double busy : cost.busy_seconds) CHECK(busy == Approx(step));
+  // Idle power of 50 W for the step, 250 W more while busy, of every device.
+  CHECK(cost.devices_energy.value() == Approx(stages * 300 * step).epsilon(1e-4));
+  // Of the first stage: a kernel and a message for each pass, those forward of micro-batches that are `stages - 1` ahead; the update.
+  REQUIRE(cost.timeline.size() == static_cast<std::size_t>(stages));
+  const auto& first = cost.timeline.front();
+  CHECK(first.size() == static_cast<std::size_t>(4 * micro_batches + 1));
+  CHECK(std::count_if(first.begin(), first.end(),
+                      [stages = stages](const TimedInstruction& p) { return p.body == 0 && p.micro_batch == stages - 1; }) == 2);
+  CHECK(std::count_if(first.begin(), first.end(), [](const TimedInstruction& p) { return p.body == 1 && p.micro_batch == 0; }) == 2);
+}
+
+TEST_CASE("two ranks, moment by moment") {
+  // Rank 0 computes 10 ms, then sends 4 MB: 2 us + 4e6 B / 100 GB/s = 42 us. Rank 1 computes 1 ms, then waits for the message and computes
+  // 5 ms on it, then updates for 2 ms: it ends at 10 + 0.042 + 5 + 2 = 17.042 ms.
+  Written w(2, 1);
+  const auto made = w.compute(0, 0, 10e-3);
+  w.message(0, 0, true, +1, 1'000'000, {{0, made}});
+  const auto arrived = w.message(1, 0, false, -1, 1'000'000);
+  w.compute(1, 0, 1e-3);
+  w.compute(1, 0, 5e-3, {{0, arrived}});
+  w.compute(1, 2, 2e-3);
+  w.program.roles[0].slots = {{0, 0}};
+  w.program.roles[1].slots = {{0, 0}, {2, 0}};
+  const auto cost = w.play(true);
+  CHECK(cost.step.value() == Approx(17.042e-3).epsilon(1e-12));
+  CHECK(cost.breakdown.compute.value() == Approx(6e-3));
+  CHECK(cost.breakdown.optimizer.value() == Approx(2e-3));
+  CHECK(cost.breakdown.bubble.value() == Approx(9.042e-3));  // between 1 ms and 10.042 ms
+  CHECK(cost.breakdown.exposed_communication.value() == Approx(0).margin(1e-12));
+  CHECK(sum(cost.breakdown) == Approx(cost.step.value()).epsilon(1e-12));
+  // Two devices idle at 50 W for 17.042 ms, and 250 W more while they compute (10 and 8 ms): 1.7042 J + 4.5 J.
+  CHECK(cost.devices_energy.value() == Approx(1.7042 + 4.5).epsilon(1e-9));
+  REQUIRE(cost.timeline.size() == 2);
+  REQUIRE(cost.timeline[1].size() == 4);
+  const auto& last = cost.timeline[1][2];
+  CHECK(last.begin == Approx(10.042e-3));
+  CHECK(last.end == Approx(15.042e-3));
+}
+
+TEST_CASE("the rank with the largest blocks stands for its stage") {
+  // 3 heads on 2 ranks: the second one has two of them
+  Written w(1, 1);
+  w.program.ranks = 2;
+  w.program.axes = {{"dp", 1, 1}, {"tp", 2, 1}};
+  w.program.roles.push_back(w.program.roles.front());
+  w.program.role_of = {0, 1};
+  for (const std::int64_t heads : {1, 2}) {
+    Buffer block;
+    block.bytes = 64 * heads;
+    w.program.roles[static_cast<std::size_t>(heads - 1)].buffers.push_back(block);
+  }
+  CHECK(representatives(w.program) == std::vector{1});
+  std::swap(w.program.role_of[0], w.program.role_of[1]);
+  CHECK(representatives(w.program) == std::vector{0});
+}
+
+TEST_CASE("messages that do not match are our own bug, not a hang") {
+  Written w(2, 1);
+  const auto arrived = w.message(1, 0, false, -1, 10);
+  w.compute(1, 0, 1e-3, {{0, arrived}});
+  w.program.roles[1].slots = {{0, 0}};
+  CHECK_THROWS_WITH(w.play(), contains("messages do not match"));
+}

@@ -1,0 +1,143 @@
+// What authors write in records: stages of ZeRO, recomputation, arithmetic, names with sizes, and words for "nothing is known".
+
+#include <cmath>
+#include <sstream>
+
+#include "tests/catch.hpp"
+#include "validation/job.hpp"
+#include "validation/known_models.hpp"
+#include "validation/validate.hpp"
+
+namespace rehearsal::validation {
+namespace {
+
+Record record(const std::string& model, const std::string& plan, const std::string& gpu = "H100-SXM5-80GB") {
+  std::istringstream in(R"({"id": "r", "source": "s", "model": )" + model + R"(, "hardware": {"gpu": ")" + gpu +
+                        R"(", "count": 8, "gpus_per_node": 8}, "plan": )" + plan + R"(, "measured": {"iteration_time_s": null}})");
+  return read_records(in, "records.jsonl").records.front();
+}
+
+const std::string kGpt = R"({"name": "GPT", "layers": 4, "hidden": 256, "heads": 4, "seq": 128, "vocab": 1000})";
+
+RecordJob job_with(const std::string& key, const std::string& value) {
+  return job_of(record(kGpt, R"({"dp": 8, "global_batch": 8, ")" + key + "\": " + value + "}"));
+}
+
+Verdict judged(const Record& r) {
+  Progress silent;
+  return validate(std::span(&r, 1), costmodel::published_constants(), {}, silent).front();
+}
+
+TEST_CASE("stages of ZeRO and strategies of FSDP are read in every spelling") {
+  const auto zero = [](const char* value) { return job_with("zero", value).plan.zero; };
+  CHECK(zero("2") == 2);
+  CHECK(zero(R"("stage 2")") == 2);
+  CHECK(zero(R"("ZeRO-3")") == 3);
+  CHECK(zero(R"("Infinity")") == 3);
+  CHECK(zero(R"("none")") == 0);
+  CHECK(zero(R"("not stated")") == 0);
+  const auto sharded = [](const char* value) { return job_with("sharding", value).plan.zero; };
+  CHECK(sharded(R"("FULL_SHARD")") == 3);
+  CHECK(sharded(R"("SHARD_GRAD_OP")") == 3);
+  CHECK(sharded(R"("NO_SHARD")") == 0);
+}
+
+TEST_CASE("recomputation and sequence parallelism are read as words, too") {
+  using predict::frameworks::Recompute;
+  const auto recompute = [](const char* value) { return job_with("recompute", value).plan.recompute; };
+  CHECK(recompute(R"("full")") == Recompute::Full);
+  CHECK(recompute(R"("activation checkpointing")") == Recompute::Full);
+  CHECK(recompute("true") == Recompute::Full);
+  CHECK(recompute(R"("core-attn")") == Recompute::Selective);
+  CHECK(recompute(R"("selective-op")") == Recompute::SelectiveOps);
+  CHECK(recompute("false") == Recompute::None);
+  CHECK(recompute(R"("none")") == Recompute::None);
+  CHECK(job_with("seq_parallel", R"("yes")").plan.sequence_parallel == false);  // text is no number, and the framework's default holds
+}
+
+TEST_CASE("arithmetic is read in every spelling, and refused where nobody trains in it") {
+  const auto precision = [](const char* value) { return job_with("precision", value).precision; };
+  using costmodel::Arithmetic;
+  CHECK(precision(R"("BF16")").arithmetic == Arithmetic::Half);
+  CHECK(precision(R"("half")").arithmetic == Arithmetic::Half);
+  CHECK(precision(R"("16-mixed")").autocast);
+  CHECK(precision(R"("mxfp8")").arithmetic == Arithmetic::Fp8);
+  CHECK(precision(R"("nvfp4")").arithmetic == Arithmetic::Fp8);
+  CHECK(precision(R"("float32")").arithmetic == Arithmetic::F32);
+  CHECK(precision(R"("not stated")").arithmetic == Arithmetic::Half);  // decoders are trained in 16 bits
+  CHECK_THROWS_WITH(precision(R"("fp64")"), contains("plan.precision"));
+  CHECK_THROWS_WITH(precision(R"("int8")"), contains("plan.precision"));
+}
+
+TEST_CASE("words that say nothing are as good as null") {
+  const auto r = record(R"({"name": "resnet50"})", R"({"global_batch": 64, "precision": "Not stated", "framework": "n/a"})", "unknown");
+  CHECK(r.plan.text("precision").empty());
+  CHECK(r.plan.text("framework").empty());
+  CHECK(judged(r).refused == "hardware.gpu: is missing");
+}
+
+TEST_CASE("a decoder that only its size is known of has the usual shape of that size") {
+  // 7.5 billions: nearest of the table by ratio is 6.7 (32 layers of 4096): 32 * 7.5 / 6.7 = 35.8.
+  const auto shape = shape_of_size("our-gpt-7.5b", 0);
+  REQUIRE(shape);
+  CHECK(shape->hidden == 4096);
+  CHECK(shape->layers == 36);
+  CHECK(shape_of_size("gpt", 175e9)->layers == 96);
+  CHECK(!shape_of_size("gpt-neox", 0));
+  CHECK(known_shape("gpt-2")->layers == 12);
+  CHECK(known_shape("gpt-2-1.5b")->layers == 48);
+  CHECK(!known_shape("deberta-base"));
+  const auto job = job_of(record(R"({"name": "GPT-22B"})", R"({"dp": 8, "global_batch": 8, "zero": 3})"));
+  CHECK(job.model.shape_assumed);
+  const auto width = [](const std::string& model) {
+    const auto v = judged(record(model, R"({"dp": 8, "global_batch": 8, "zero": 3})")).predicted.at("iteration_time_s");
+    return std::log(v.high / v.value);
+  };
+  CHECK(width(R"({"name": "GPT-22B"})") ==
+        Approx(1.3 * width(R"({"name": "GPT", "layers": 48, "hidden": 6144, "heads": 64, "seq": 2048})")));
+}
+
+TEST_CASE("names that hold another network's name are not taken for it") {
+  for (const char* name : {"FCN-ResNet50", "deeplab_v3_resnet101", "SSD-VGG16", "ssd_mobilenet", "PNASNet", "MnasNet", "DeBERTa-base"}) {
+    INFO(name);
+    CHECK_THAT(judged(record(std::string(R"({"name": ")") + name + "\"}", R"({"dp": 8, "global_batch": 64})")).refused, contains("model."));
+  }
+  for (const char* name : {"SSD", "ssd300", "RegNetY-16GF", "ConvNeXt-L", "Swin-L", "U-Net_Medical", "gnmt_v2", "TransformerXL-large",
+                           "T5-3B", "flan-t5-xl", "transformer_base", "bert", "GPT-2", "OPT-125m", "Mixtral-8x22b"}) {
+    INFO(name);
+    CHECK(model_of(record(std::string(R"({"name": ")") + name + "\"}", "{}")).zoo.size() > 1);
+  }
+  CHECK(model_of(record(R"({"name": "T5-3B"})", "{}")).values.at("ffn") == 16384);
+  CHECK(model_of(record(R"({"name": "transformer_base"})", "{}")).values.at("hidden") == 512);
+  CHECK(model_of(record(R"({"name": "RegNetY-16GF"})", "{}")).zoo == "regnety_160");
+}
+
+TEST_CASE("replicas are counted with or without those that experts are spread over") {
+  const auto dp = [](const char* plan) { return job_of(record(kGpt, plan)).plan.dp; };
+  CHECK(dp(R"({"dp": 8, "ep": 4, "global_batch": 8})") == 8);
+  CHECK(dp(R"({"dp": 2, "ep": 4, "global_batch": 8})") == 8);
+  CHECK_THROWS_WITH(dp(R"({"dp": 2, "ep": 2, "global_batch": 8})"), contains("plan.dp"));
+}
+
+TEST_CASE("minutes to a target follow from epochs where the data set of a model is known") {
+  std::istringstream in(R"({"id": "r", "source": "mlcommons/training_results_v0.7", "model": {"name": "transformer-big"}, "hardware": )"
+                        R"({"gpu": "A100-SXM4-40GB", "count": 8}, "plan": {"dp": 8, "global_batch": 110592, "precision": "amp"}, )"
+                        R"("measured": {"minutes": null, "epochs": 2, "samples_per_s": null}})");
+  const auto v = judged(read_records(in, "records.jsonl").records.front());
+  // 4,590,101 sentences of WMT 17 an epoch, 6 % of the time for evaluation.
+  CHECK(v.predicted.at("minutes").value == Approx(2 * 4590101 / v.predicted.at("samples_per_s").value * 1.06 / 60));
+}
+
+TEST_CASE("a replica's batch is cut into micro-batches by tokens where nothing says how") {
+  // 8192 tokens: 16 sequences of 512, four of 2048.
+  const auto micro = [](const char* seq) {
+    return job_of(record(std::string(R"({"name": "GPT", "layers": 2, "hidden": 256, "heads": 4, "seq": )") + seq + "}",
+                         R"({"dp": 8, "global_batch": 512})"))
+        .plan.micro_batch;
+  };
+  CHECK(micro("512") == 16);
+  CHECK(micro("2048") == 4);
+}
+
+}  // namespace
+}  // namespace rehearsal::validation

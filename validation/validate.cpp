@@ -1,0 +1,155 @@
+#include "validation/validate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "base/error.hpp"
+
+namespace rehearsal::validation {
+namespace {
+
+constexpr std::array<std::string_view, 17> kScored{
+    "iteration_time_s", "time_us",        "energy_kwh_per_epoch", "energy_kwh",           "activation_memory_gib", "param_opt_memory_gib",
+    "memory_gib",       "samples_per_s",  "tokens_per_s",         "tokens_per_s_per_gpu", "samples_per_s_per_gpu", "minutes",
+    "busbw_GBps",       "tflops_per_gpu", "algbw_Gbps",           "avg_gpu_power_W",      "avg_node_power_W"};
+constexpr std::array<std::string_view, 9> kTimes{
+    "iteration_time_s",      "time_us",        "samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu",
+    "samples_per_s_per_gpu", "tflops_per_gpu", "busbw_GBps",    "algbw_Gbps"};
+/// Measured keys that are context of a question, not its answer.
+constexpr std::array<std::string_view, 5> kContext{"epochs", "samples_to_target", "params", "pue", "gpu_utilisation_pct"};
+
+constexpr double kUnknownDevice = 1.5, kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1,
+                 kAssumedShape = 1.3;
+
+template <class List>
+bool among(const List& list, std::string_view key) {
+  return std::find(list.begin(), list.end(), key) != list.end();
+}
+
+bool was_seen(const std::vector<std::string>& names, const std::string& name) { return names.empty() || among(names, name); }
+
+std::string plan_set_of(const Record& r) {
+  const auto part = [](const Fields& f, const char* key) { return f.text(key) + "|"; };
+  return r.source.substr(0, 40) + "|" + part(r.model, "name") + part(r.hardware, "gpu") + part(r.hardware, "count") +
+         part(r.plan, "global_batch");
+}
+
+class Judge {
+ public:
+  Judge(const costmodel::ConstantsFile& constants, const Site& site) : constants_(constants), site_(site) {}
+
+  Verdict verdict(const Record& r) {
+    Verdict v;
+    v.id = r.id;
+    v.family = r.family;
+    v.source = r.source;
+    v.plan_set = plan_set_of(r);
+    try {
+      judge(r, v);
+    } catch (const Error& error) {
+      v.refused = error.what();
+    }
+    return v;
+  }
+
+ private:
+  void judge(const Record& r, Verdict& v) {
+    if (r.measured.all().empty()) throw Refusal("measured: is empty, so nothing is asked");
+    const auto p = preparer_.prepare(r);
+    const auto a = answer(p, r, constants_.values);
+    v.device = p.job.machine.platform.nodes.front().device.name;
+    v.framework = p.job.framework->name;
+    constexpr std::array<std::string_view, 4> kArithmetics{"f32", "tf32", "16-bit", "fp8"};
+    v.arithmetic = kArithmetics[static_cast<std::size_t>(p.job.precision.arithmetic)];
+    v.assumed = p.job.assumed;
+    v.step = a.step;
+    const double wider = widening_of(p, constants_.evidence);
+    for (const auto& [key, field] : r.measured.all()) {
+      const auto found = a.values.find(key);
+      if (found == a.values.end() || among(kContext, key)) continue;
+      v.predicted[key] = interval(p, a, key, wider);
+      if (field.number && *field.number > 0) v.errors[key] = v.predicted[key].value / *field.number - 1;
+    }
+    if (v.predicted.empty()) {
+      std::string keys;
+      for (const auto& [key, field] : r.measured.all()) keys += (keys.empty() ? "" : ", ") + key;
+      throw Refusal("measured: none of " + keys + " can be predicted");
+    }
+  }
+
+  costmodel::Interval interval(const Prepared& p, const Answer& a, const std::string& key, double wider) const {
+    const auto group = evidence_group(p, key);
+    const auto effect = effect_of(site_, p.job.machine.platform.nodes.front().device.name, group, site_features(a));
+    const double value = a.values.at(key) * std::exp(is_rate(key) ? -effect.log_factor : effect.log_factor);
+    const double width = std::exp(constants_.evidence.of(group) * wider * effect.narrowing);
+    return {value, value / width, value * width};
+  }
+
+  const costmodel::ConstantsFile& constants_;
+  const Site& site_;
+  Preparer preparer_;
+};
+
+}  // namespace
+
+double widening_of(const Prepared& p, const costmodel::FittedEvidence& evidence) {
+  const auto& device = p.job.machine.platform.nodes.front().device.name;
+  const bool assumed_device = among(p.job.assumed, "device"), assumed_framework = among(p.job.assumed, "framework");
+  double factor = 1;
+  if (assumed_device || !was_seen(evidence.devices, device)) factor *= kUnknownDevice;
+  if (!p.collective && (assumed_framework || !was_seen(evidence.frameworks, p.job.framework->name))) factor *= kUnseenFramework;
+  if (among(p.job.assumed, "micro-batch")) factor *= kAssumedMicroBatch;
+  if (among(p.job.assumed, "shape")) factor *= kAssumedShape;
+  if (among(p.job.assumed, "record")) factor *= kIncomplete;
+  if (among(p.job.assumed, "network")) factor *= kAssumedNetwork;
+  return factor;
+}
+
+bool is_rate(std::string_view key) {
+  return key.find("_per_s") != std::string_view::npos || key.find("flops") != std::string_view::npos ||
+         key.find("bw_") != std::string_view::npos || key.find("fu_pct") != std::string_view::npos;
+}
+
+std::string evidence_group(const Prepared& p, std::string_view key) {
+  if (key.find("memory") != std::string_view::npos || key.find("activation") != std::string_view::npos || key == "oom") return "memory";
+  if (key.find("energy") != std::string_view::npos || key.find("power") != std::string_view::npos) return "energy";
+  if (p.collective) return "collective";
+  if (p.rows.recurrent) return "recurrent";
+  return p.rows.image ? "image" : "transformer";
+}
+
+std::string scored_key(const Verdict& v) {
+  for (const auto key : kScored)
+    if (v.predicted.contains(key)) return std::string(key);
+  return v.predicted.empty() ? "" : v.predicted.begin()->first;
+}
+
+std::string time_key(const Record& r) {
+  for (const auto key : kTimes)
+    if (const auto value = r.measured.number(key); value && *value > 0) return std::string(key);
+  return "";
+}
+
+std::vector<Verdict> validate(std::span<const Record> records, const costmodel::ConstantsFile& constants, const Site& site,
+                              Progress& progress) {
+  constexpr std::size_t kRun = 16;  // records that a worker takes at once: neighbours share a model
+  std::vector<Verdict> verdicts(records.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](bool reports) {
+    Judge judge(constants, site);
+    for (std::size_t at = next.fetch_add(kRun); at < records.size() && !progress.stop_requested(); at = next.fetch_add(kRun)) {
+      for (std::size_t i = at; i < std::min(at + kRun, records.size()); ++i) verdicts[i] = judge.verdict(records[i]);
+      if (reports) progress.advance("records", static_cast<double>(at), static_cast<double>(records.size()));
+    }
+  };
+  std::vector<std::jthread> others;
+  for (unsigned i = 1; i < std::thread::hardware_concurrency() && i * kRun < records.size(); ++i) others.emplace_back(work, false);
+  work(true);
+  others.clear();
+  return verdicts;
+}
+
+}  // namespace rehearsal::validation

@@ -1,0 +1,60 @@
+#pragma once
+// Records against predictions: intervals, errors, and which plan would have been chosen.
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/progress.hpp"
+#include "costmodel/estimate.hpp"
+#include "validation/predict.hpp"
+#include "validation/site.hpp"
+
+namespace rehearsal::validation {
+
+/// What became of one record.
+struct Verdict {
+  std::string id, family, source;
+  std::string refused;                                                ///< empty: answered
+  std::map<std::string, costmodel::Interval, std::less<>> predicted;  ///< the keys of `measured` that can be answered
+  std::map<std::string, double, std::less<>> errors;                  ///< predicted / measured - 1, where a value is given
+  std::string device, framework, arithmetic;
+  std::vector<std::string> assumed;
+  predict::frameworks::StepTime step;
+  std::string plan_set;  ///< records with equal text differ in their plan alone
+};
+
+/// Answers every record, on all cores, in their order.
+[[nodiscard]] std::vector<Verdict> validate(std::span<const Record>, const costmodel::ConstantsFile&, const Site&, Progress&);
+
+/// The quantity by which a record is scored: the first of time, energy, memory, rates that it has; empty: none.
+[[nodiscard]] std::string scored_key(const Verdict&);
+/// The first measured quantity of time, and whether it is a rate; empty: none.
+[[nodiscard]] std::string time_key(const Record&);
+[[nodiscard]] bool is_rate(std::string_view key);
+/// How much wider than on evidence like the fit's an interval is: unknown device, framework, assumed inputs.
+[[nodiscard]] double widening_of(const Prepared&, const costmodel::FittedEvidence&);
+/// Group of FittedEvidence that a quantity's interval comes from.
+[[nodiscard]] std::string evidence_group(const Prepared&, std::string_view key);
+
+/// Errors of a family, or of all.
+struct ErrorRow {
+  std::string family;
+  int answered = 0, refused = 0, held = 0;        ///< held: measured inside the interval
+  double mean = 0, median = 0, median_width = 0;  ///< of |error|; of high / value
+};
+/// How much slower than the best measured plan the one is that predictions choose, over sets of at least three plans.
+struct PlanChoice {
+  int sets = 0;
+  double mean_regret = 0, worst_regret = 0, rank_correlation = 0;
+};
+struct Summary {
+  std::vector<ErrorRow> families;
+  ErrorRow all;
+  PlanChoice choice;
+  std::map<std::string, int> refusals;  ///< reason -> records
+};
+[[nodiscard]] Summary summarise(std::span<const Verdict>, std::span<const Record>);
+
+}  // namespace rehearsal::validation
