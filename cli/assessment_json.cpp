@@ -119,12 +119,11 @@ void print_for_plan(Terminal& terminal, Json result, const predict::Assessment& 
   throw Refusal("plan " + plan::to_text(assessment.plan) + " " + shortage + (remedy.empty() ? "" : "; " + remedy));
 }
 
-std::string remedy_of(const predict::Job& job, const predict::Assessment& assessment) {
+std::string remedy_of(predict::Predictor& predictor, const predict::Assessment& assessment) {
   if (assessment.fits()) return {};
-  const auto evaluator = predict::closed_form_evaluator();
-  const auto remedy = predict::cheapest_remedy(job, assessment.plan, *evaluator);
+  const auto remedy = predict::cheapest_remedy(predictor, assessment.plan);
   if (!remedy) return "no smaller micro-batch, sharded update, recomputation or offload mends that; use more ranks (rehearse search)";
-  const double now = predict::assess(job, assessment.plan, *evaluator).step.value();
+  const double now = predictor.closed(assessment.plan).step.value();
   std::string changes;
   for (const auto& change : remedy->changes) changes += (changes.empty() ? "" : ",") + change;
   const double slower = remedy->assessment.step.value() / now - 1;

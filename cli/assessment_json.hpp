@@ -7,7 +7,7 @@
 
 #include "cli/terminal.hpp"
 #include "graph/graph.hpp"
-#include "predict/assessment.hpp"
+#include "predict/predictor.hpp"
 
 namespace CLI {
 class App;
@@ -34,6 +34,6 @@ struct Extent {
 /// Prints the result for one plan. Throws Refusal after that when the plan does not fit into memory; `remedy` says what would.
 void print_for_plan(Terminal&, nlohmann::ordered_json result, const predict::Assessment&, const std::string& remedy = {});
 /// What of a plan that does not fit is best changed, by the closed form; empty for one that fits.
-[[nodiscard]] std::string remedy_of(const predict::Job&, const predict::Assessment&);
+[[nodiscard]] std::string remedy_of(predict::Predictor&, const predict::Assessment&);
 
 }  // namespace rehearsal::cli

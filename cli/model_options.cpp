@@ -203,9 +203,9 @@ void require_trainable(const ModelOptions& o, const std::vector<formats::Exporte
   }
 }
 
-graph::Graph with_element_type(graph::Graph model, DType dtype, Purpose purpose, std::vector<std::string>& warnings) {
+graph::Graph with_element_type(graph::Graph model, DType dtype, std::vector<std::string>& warnings) {
   if (dtype == DType::F32) return model;
-  if (size_of(dtype) != 2 || purpose == Purpose::PredictOthers) return graph::with_float_type(model, dtype);
+  if (size_of(dtype) != 2) return graph::with_float_type(model, dtype);
   auto narrowed = graph::with_narrow_type(model, dtype);
   if (narrowed.kept > 0)
     warnings.push_back(std::to_string(narrowed.kept) + " operators compute in f32, from '" + narrowed.first + "' on: batch statistics of " +
@@ -221,7 +221,7 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   if (purpose == Purpose::Train) require_trainable(o, loaded.damage);
   warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
   auto model = graph::with_initial_values(loaded.graph);
-  model = with_element_type(std::move(model), element_type(o), purpose, warnings);
+  model = with_element_type(std::move(model), element_type(o), warnings);
   graph::TrainingOptions options;
   options.loss = o.loss;
   options.target_name = o.target;

@@ -48,8 +48,7 @@ enum class Completeness { Trainable, Inspected, Structure };
 /// Globs of tensor names that name, besides, what the file calls the weights that they match (an exporter renamed or shared them).
 [[nodiscard]] std::vector<std::string> with_stored_names(std::vector<std::string> globs,
                                                          const std::vector<formats::ExporterDamage>& damage);
-/// PredictOthers: what another framework runs, which rounds small batch statistics, too (graph/narrow_type.hpp).
-enum class Purpose : std::uint8_t { Predict, PredictOthers, Train };
+enum class Purpose : std::uint8_t { Predict, Train };
 /// The training graph in the element type of --dtype.
 /// To train for real throws Refusal when the exporter computed with weights that --freeze and --train do not name: the model that was
 /// exported cannot be trained from what is left of them.

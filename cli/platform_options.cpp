@@ -1,13 +1,18 @@
 #include "cli/platform_options.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "exec/kernels/cpu_backend.hpp"
 #include "platforms/catalog.hpp"
+#include "predict/frameworks/predictor.hpp"
+#include "predict/lowered_predictor.hpp"
 #include "search/search.hpp"
 
 namespace rehearsal::cli {
@@ -37,43 +42,109 @@ void PlatformOptions::add_without_platform_to(CLI::App& app) {
   app.add_option("--devices", devices, "how many devices of it");
   app.add_option("--machine", machine, "measurements: machine.json as calibrate and learn write it");
   app.add_option("--framework", framework,
-                 "how the job is run: rehearse (our own execution) or a framework such as megatron, pytorch, mlperf");
+                 "how the job is run: rehearse (our own execution) or a framework such as megatron-core, torchtitan, pytorch; left out: "
+                 "what runs on such "
+                 "devices today");
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
 }
 
-JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o)
-    : training_(load_training(model, warnings_, o.framework == "rehearse" ? Purpose::Predict : Purpose::PredictOthers)),
-      platform_(load_platform(o)) {
-  dims_ = std::make_shared<const graph::LogicalDims>(training_.graph);
-  const auto& device = platforms::device_of(platform_, 0);
-  backend_ = backend_for(device);
-  peak_key_ = peak_key(model);
-  if (!device.peak(peak_key_))
-    throw BadInput("--dtype " + model.dtype, "device " + device.name + " has no peak for " + peak_key_ + " in platform " + platform_.name);
-  auto calibration = o.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.machine);
-  model_ = std::make_unique<costmodel::CostModel>(device, std::move(calibration), costmodel::profile(o.framework), peak_key_);
+/// Our own execution of a training.
+struct JobSetup::Own {
+  Own(const ModelOptions& options, const PlatformOptions& o, const platforms::Platform& platform, std::vector<std::string>& warnings)
+      : training(load_training(options, warnings, Purpose::Predict)),
+        backend(backend_for(platforms::device_of(platform, 0))),
+        model(platforms::device_of(platform, 0), o.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.machine),
+              costmodel::profile("rehearse"), peak_key(options)),
+        job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform, *backend, model, peak_key(options)} {}
+
+  graph::TrainingGraph training;
+  std::unique_ptr<plan::Backend> backend;
+  costmodel::CostModel model;
+  predict::Job job;
+};
+
+namespace {
+
+const costmodel::FrameworkProfile& framework_of(const PlatformOptions& o, const platforms::Device& device) {
+  if (o.framework.empty()) return costmodel::default_framework(device);
+  if (const auto* found = costmodel::find_framework(o.framework)) return *found;
+  throw BadInput("--framework " + o.framework,
+                 "is unknown; known: " + joined(costmodel::framework_profiles(), ", ", &costmodel::FrameworkProfile::name));
 }
 
-predict::Job JobSetup::job() const { return {training_, dims_, platform_, *backend_, *model_, peak_key_}; }
+/// Of measurements that say nothing about such a question.
+[[noreturn]] void refuse_machine(const std::string& path, const std::string& what, const std::string& instead) {
+  throw BadInput("--machine " + path, "holds " + what + "; " + instead);
+}
 
-plan::Plan JobSetup::plan(const PlatformOptions& o, predict::StepEvaluator& evaluator, std::string& sentence) const {
+costmodel::Site site_for(const PlatformOptions& o, const platforms::Platform& platform, const costmodel::FrameworkProfile& framework) {
+  if (o.machine.empty()) return {};
+  auto site = costmodel::read_site(o.machine);
+  if (site.corrections.empty())
+    refuse_machine(o.machine, "no runs of a framework such as " + framework.name,
+                   "`rehearse learn RECORDS --into " + o.machine + "` adds some, or use --framework rehearse");
+  if (std::ranges::any_of(platform.nodes, [&](const platforms::NodeGroup& group) { return site.knows(group.device.name); })) return site;
+  std::set<std::string> devices;
+  for (const auto& c : site.corrections) devices.insert(c.device);
+  refuse_machine(o.machine, "runs on " + joined(devices) + " and none on " + platform.nodes.front().device.name,
+                 "learn from records of such a device, or leave --machine out");
+}
+
+/// Devices of one peak each for the arithmetic that is asked for.
+void require_peaks(const ModelOptions& model, const platforms::Platform& platform) {
+  for (const auto& group : platform.nodes)
+    if (!group.device.peak(peak_key(model)))
+      throw BadInput("--dtype " + model.dtype,
+                     "device " + group.device.name + " has no peak for " + peak_key(model) + " in platform " + platform.name);
+}
+
+}  // namespace
+
+JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platform_(load_platform(o)) {
+  const auto& framework = framework_of(o, platforms::device_of(platform_, 0));
+  require_peaks(model, platform_);
+  if (framework.name == "rehearse") {
+    own_ = std::make_unique<Own>(model, o, platform_, warnings_);
+    predictor_ = predict::lowered_predictor(own_->job);
+    return;
+  }
+  auto loaded = load_model(model);
+  warnings_ = std::move(loaded.warnings);
+  predictor_ = predict::frameworks::framework_predictor({std::move(loaded.graph), model.dtype, model.optimizer}, platform_, framework,
+                                                        site_for(o, platform_, framework));
+  if (model.batch && predictor_->batch() != *model.batch)
+    throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +
+                                    std::to_string(*model.batch) + "; export it with a dynamic batch");
+}
+
+JobSetup::~JobSetup() = default;
+
+const predict::Job* JobSetup::own_job() const { return own_ ? &own_->job : nullptr; }
+
+plan::Plan JobSetup::plan(const PlatformOptions& o, std::string& sentence) const {
   if (o.plan.empty()) {
     sentence = "no --plan: data parallel over all devices with the largest micro-batch that fits";
-    return predict::default_plan(job(), evaluator);
+    return predict::default_plan(*predictor_);
   }
-  auto given = plan_for(o.plan, training_);
+  auto given = own_ ? plan_for(o.plan, own_->training) : plan_argument(o.plan).plan;
   if (given.searched.empty()) return given;
-  auto best = search::with_best_values(job(), given);
+  auto best = search::with_best_values(*predictor_, given);
   sentence = "auto: " + plan::to_text(best) + " is the quickest";
   return best;
 }
 
 nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
-  return {{"schema", 1}, {"model", model.model}, {"platform", platform_.name}, {"batch", training_.batch}};
+  return {{"schema", 1},
+          {"model", model.model},
+          {"platform", platform_.name},
+          {"batch", predictor_->batch()},
+          {"framework", predictor_->framework().name}};
 }
 
 plan::PlanContext JobSetup::context(const ModelOptions& model) const {
-  return {model.model, training_.graph.hash(), training_.batch, model.loss.empty() ? "auto" : model.loss, element_type(model)};
+  std::vector<std::string> said;
+  const auto hash = own_ ? own_->training.graph.hash() : load_training(model, said, Purpose::Predict).graph.hash();
+  return {model.model, hash, predictor_->batch(), model.loss.empty() ? "auto" : model.loss, element_type(model)};
 }
 
 plan::PlanFile plan_argument(const std::string& text) {

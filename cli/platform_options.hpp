@@ -8,14 +8,14 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/model_options.hpp"
-#include "predict/assessment.hpp"
+#include "predict/predictor.hpp"
 
 namespace rehearsal::cli {
 
 inline constexpr const char* kPlatformHelp = "a platform file, or a name of the catalogue (rehearse platform list)";
 
 struct PlatformOptions {
-  std::string platform, machine, framework = "rehearse", plan;
+  std::string platform, machine, framework, plan;
   std::optional<std::int64_t> nodes, devices;
 
   void add_to(CLI::App&);
@@ -26,30 +26,29 @@ struct PlatformOptions {
 /// The platform that the options name, with as many nodes or devices as they say.
 [[nodiscard]] platforms::Platform load_platform(const PlatformOptions&);
 
-/// What estimate, search and simulate work on, kept alive together.
+/// What estimate, search, simulate and explain work on, kept alive together.
 class JobSetup {
  public:
   JobSetup(const ModelOptions&, const PlatformOptions&);
-  [[nodiscard]] predict::Job job() const;
-  [[nodiscard]] const graph::TrainingGraph& training() const { return training_; }
+  ~JobSetup();
+  [[nodiscard]] predict::Predictor& predictor() const { return *predictor_; }
   [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
-  [[nodiscard]] const costmodel::CostModel& model() const { return *model_; }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
-  /// The plan given by --plan (text or file), with the quickest value of what it leaves to "auto", or the default one; the sentence says
-  /// which.
-  [[nodiscard]] plan::Plan plan(const PlatformOptions&, predict::StepEvaluator&, std::string& sentence) const;
+  /// Our own execution; nullptr under another framework.
+  [[nodiscard]] const predict::Job* own_job() const;
+  /// The plan given by --plan (text or file), or the default one; the sentence says which.
+  [[nodiscard]] plan::Plan plan(const PlatformOptions&, std::string& sentence) const;
   [[nodiscard]] plan::PlanContext context(const ModelOptions&) const;
-  /// The keys with which the results of all three begin.
+  /// The keys with which the results of all of them begin.
   [[nodiscard]] nlohmann::ordered_json heading(const ModelOptions&) const;
 
  private:
+  struct Own;
+
   std::vector<std::string> warnings_;
-  graph::TrainingGraph training_;
   platforms::Platform platform_;
-  std::shared_ptr<const graph::LogicalDims> dims_;
-  std::unique_ptr<plan::Backend> backend_;
-  std::unique_ptr<costmodel::CostModel> model_;
-  std::string peak_key_;
+  std::unique_ptr<Own> own_;
+  std::unique_ptr<predict::Predictor> predictor_;
 };
 
 /// A plan by compact text or by file name (ending in .json, or an existing file).

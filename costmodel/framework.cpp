@@ -62,6 +62,7 @@ constexpr Number kNumbers[] = {
     {"gradient_bytes_fp16", &FrameworkProfile::gradient_bytes_fp16},
     {"gradient_bytes_bf16", &FrameworkProfile::gradient_bytes_bf16},
     {"gradient_bytes_amp", &FrameworkProfile::gradient_bytes_amp},
+    {"bucket_bytes", &FrameworkProfile::bucket_bytes},
 };
 
 template <class E>
@@ -101,6 +102,7 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
   for (const auto& number : kNumbers) p.*number.member = json.value(std::string(number.key), p.*number.member);
   p.default_precision = json.value("default_precision", p.default_precision);
   p.successor = json.value("successor", p.successor);
+  p.parallelism = json.value("parallelism", p.parallelism);
   if (json.contains("state_bytes")) {
     const auto& state = json.at("state_bytes");
     p.state = {state.at("weights").get<double>(), state.at("gradients").get<double>(), state.at("optimizer").get<double>()};
@@ -109,9 +111,10 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
 }
 
 void refuse_unknown_keys(const Json& json, const std::string& where) {
-  constexpr std::array<std::string_view, 14> kOthers{
+  constexpr std::array<std::string_view, 15> kOthers{
       "name",         "description", "source",  "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
-      "coordination", "attention",   "packing", "allocator",     "state_bytes",        "default_precision",    "successor"};
+      "coordination", "attention",   "packing", "allocator",     "state_bytes",        "default_precision",    "successor",
+      "parallelism"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||
@@ -147,6 +150,14 @@ const FrameworkProfile* find_framework(std::string_view name) {
   for (const auto& p : framework_profiles())
     if (p.name == name) return &p;
   return nullptr;
+}
+
+const FrameworkProfile& default_framework(const platforms::Device& device) {
+  const auto name = device.kind == platforms::DeviceKind::Cpu ? "rehearse"
+                    : device.name.starts_with("TPU")          ? "jax"
+                    : device.name.starts_with("Gaudi")        ? "habana"
+                                                              : "megatron-core";
+  return *find_framework(name);
 }
 
 const FrameworkProfile* recognise_framework(std::string_view text) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "platforms/platform.hpp"
+
 namespace rehearsal::costmodel {
 
 enum class LaunchMode : std::uint8_t { Eager, Static, Captured };          ///< Python per kernel, graph executor, CUDA graph
@@ -24,8 +26,10 @@ struct StateBytes {
 struct FrameworkProfile {
   std::string name, description, source;
   std::vector<std::string> recognised_by;  ///< parts of a record's framework or source text, lower case
-  int elementwise_fusion = 0;              ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
-  int normalization_fusion = 0;            ///< 0 none, 1 activation in the backward pass, 2 activation and addition
+  /// Keys of a plan that it has besides dp and micro_batch: tp, pp, cp, ep, zero, interleave, ...; empty: all of them.
+  std::vector<std::string> parallelism;
+  int elementwise_fusion = 0;    ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
+  int normalization_fusion = 0;  ///< 0 none, 1 activation in the backward pass, 2 activation and addition
   LaunchMode launch = LaunchMode::Eager;
   bool host_bound = false;            ///< the launching thread can be slower than the device
   bool channels_last = true;          ///< convolutions run in the layout of the matrix units
@@ -58,6 +62,7 @@ struct FrameworkProfile {
   double composed_instance_norm = 1;      ///< passes of instance normalisation over those of one kernel
   double composed_instance_norm_16bit = 1;
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
+  double bucket_bytes = 25e6;  ///< of gradients that are summed together
   StateBytes state;
   AllocatorKind allocator = AllocatorKind::Pytorch;
   std::string default_precision;  ///< of its recipes; "narrowest": what the device has, fp8 for decoders; empty: bf16, images fp32
@@ -70,6 +75,8 @@ struct FrameworkProfile {
 [[nodiscard]] std::span<const FrameworkProfile> framework_profiles();
 /// nullptr when there is none of that name.
 [[nodiscard]] const FrameworkProfile* find_framework(std::string_view name);
+/// What users of a device run today: our own execution on CPUs.
+[[nodiscard]] const FrameworkProfile& default_framework(const platforms::Device&);
 /// The profile whose longest mark stands in `text` (lower case); nullptr: none does.
 [[nodiscard]] const FrameworkProfile* recognise_framework(std::string_view text);
 

@@ -6,9 +6,6 @@
 namespace rehearsal::costmodel {
 namespace {
 
-bool of_attention(RateKind kind) {
-  return kind == RateKind::BatchedMatmul || kind == RateKind::CudaCoreMatmul || kind == RateKind::ScoreElementwise;
-}
 /// Convolutions hide neither arithmetic nor traffic fully behind the other: their cubic mean, the maximum for all else.
 bool of_convolution(RateKind kind) { return kind == RateKind::Convolution || kind == RateKind::Winograd; }
 
@@ -17,9 +14,13 @@ double joined(RateKind kind, double work, double bytes) {
   return std::cbrt(work * work * work + bytes * bytes * bytes);
 }
 
-bool of_bytes(RateKind kind) { return kind == RateKind::Elementwise || kind == RateKind::ScoreElementwise; }
-
 }  // namespace
+
+bool is_attention(RateKind kind) {
+  return kind == RateKind::BatchedMatmul || kind == RateKind::CudaCoreMatmul || kind == RateKind::ScoreElementwise;
+}
+
+bool is_of_bytes(RateKind kind) { return kind == RateKind::Elementwise || kind == RateKind::ScoreElementwise; }
 
 double time_of(const KernelRow& row, const RateTable& rates) {
   const auto kind = static_cast<std::size_t>(row.kind);
@@ -50,12 +51,12 @@ RowTimes times_of(const KernelRows& rows, const RateTable& rates) {
     sum.all += seconds;
     sum.queue = sum.queue.then(queue_of(row, rates));
     sum.launches += launches;
-    if (of_attention(row.kind)) {
+    if (is_attention(row.kind)) {
       sum.attention += seconds;
       sum.attention_launches += launches;
     }
     if (row.kind == RateKind::Matmul) sum.matmul += seconds;
-    if (of_bytes(row.kind)) {
+    if (is_of_bytes(row.kind)) {
       sum.elementwise += seconds;
       sum.memory += row.bytes / rates.bytes_per_second[kind] * row.count;
     } else if (row.work > 0) {

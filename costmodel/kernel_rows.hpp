@@ -22,6 +22,11 @@ enum class RateKind : std::uint8_t {
 };
 inline constexpr std::size_t kRateKinds = static_cast<std::size_t>(RateKind::Count);
 
+/// Of plain attention: what selective recomputation does again.
+[[nodiscard]] bool is_attention(RateKind);
+/// Bound by memory alone.
+[[nodiscard]] bool is_of_bytes(RateKind);
+
 struct KernelRow {
   RateKind kind = RateKind::Elementwise;
   double work = 0;      ///< FLOPs after quantisation, of one execution

@@ -1,6 +1,7 @@
 #include "costmodel/network.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "costmodel/accelerator.hpp"
@@ -32,6 +33,12 @@ int cut_of(const platforms::IntraLink& intra, int ranks, unsigned side) {
 }
 
 }  // namespace
+
+std::string_view name(CollectiveKind kind) {
+  static constexpr std::array<std::string_view, kCollectiveKinds> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                                                         "broadcast",  "reduce",     "halo",           "shift"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
 int ring_count(const platforms::IntraLink& intra, int ranks) {
   int least = 1 << 20;

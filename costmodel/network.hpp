@@ -5,12 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "costmodel/collective_kind.hpp"
 #include "costmodel/constants.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::costmodel {
-
-enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast };
 
 /// How many ranks, and how many of them share a node.
 struct Group {

@@ -44,7 +44,7 @@ std::vector<RankMemory> gather_memory(Communicator& world, const plan::Program& 
 class Recorder {
  public:
   Recorder(const plan::Program& program, const graph::TrainingGraph& training, Communicator& world, int threads)
-      : builder_(program, training, "measured", threads), world_(world), shift_(world.clock_offset().offset_seconds) {}
+      : builder_(program, training.graph, "measured", threads), world_(world), shift_(world.clock_offset().offset_seconds) {}
 
   void add(std::int64_t step, const StepResult& result, const StepReport& report, bool warm_up) {
     if (step == first_) zero_ = world_.min(result.begin + shift_);

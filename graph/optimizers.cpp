@@ -70,8 +70,8 @@ const OptimizerRow kRows[] = {
     {"nadam", "Adam with Nesterov momentum", "NadamUpdate", kNadam, kMoments, true},
     {"rmsprop", "gradient over the root of its smoothed square", "RmspropUpdate", kRmsprop, kRmspropSlots},
     {"adagrad", "gradient over the root of the sum of its squares", "AdagradUpdate", kAdagrad, kAdagradSlots},
-    {"lars", "SGD whose rate follows |parameter| / |gradient| of each tensor", "LarsUpdate", kLars, kMomentum, false, {}, build_lars},
-    {"lamb", "Adam whose rate follows |parameter| / |direction| of each tensor", "LambUpdate", kLamb, kMoments, true, {}, build_lamb},
+    {"lars", "SGD whose rate follows |parameter| / |gradient| of each tensor", "LarsUpdate", kLars, kMomentum, false, {}, build_lars, 2},
+    {"lamb", "Adam whose rate follows |parameter| / |direction| of each tensor", "LambUpdate", kLamb, kMoments, true, {}, build_lamb, 3},
     {"novograd",
      "gradient over the smoothed norm of each tensor, with momentum",
      "NovogradUpdate",
@@ -79,7 +79,8 @@ const OptimizerRow kRows[] = {
      kMoments,
      true,
      {},
-     build_novograd},
+     build_novograd,
+     1},
 };
 
 template <class Rows>

@@ -53,6 +53,7 @@ struct OptimizerRow {
   Attributes fixed = {};  ///< attributes of the update node besides the hyperparameters
   /// Adds the nodes of one parameter's update and returns (new parameter, new slots...); nullptr: one node of row `op`.
   std::vector<TensorId> (*build)(GraphBuilder&, const UpdateOperands&, const Attributes&, const std::string& name) = nullptr;
+  double extra_passes = 0;  ///< over a parameter's elements: norms, and a direction that is written and read again
 };
 [[nodiscard]] std::span<const OptimizerRow> optimizer_table();
 /// Throws BadInput listing the names when there is no such optimizer.

@@ -55,6 +55,7 @@ std::string to_text(const Program& program, const Role& role, const graph::Graph
       text += "  " + std::to_string(n) + " " + what(program, role, i, g) + ": " + buffers_text(role, i.inputs) + " -> " +
               buffers_text(role, i.outputs);
       if (i.when == When::LastMicroBatch) text += " (last micro-batch)";
+      if (i.when == When::AllButLastMicroBatch) text += " (not the last micro-batch)";
       if (i.again) text += " (again)";
       for (const auto& d : i.after) text += " after " + std::string(name(role.bodies[d.body].kind)) + "." + std::to_string(d.instruction);
       text += '\n';

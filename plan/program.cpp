@@ -32,12 +32,6 @@ std::string_view name(MemoryCategory category) {
   return kNames[static_cast<std::size_t>(category)];
 }
 
-std::string_view name(CollectiveKind kind) {
-  static constexpr std::array<std::string_view, kCollectiveKinds> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
-                                                                         "broadcast",  "reduce",     "halo",           "shift"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
 int coordinate(const Program& program, int rank, std::size_t axis) {
   const auto& a = program.axes[axis];
   return rank / a.stride % a.size;
@@ -155,6 +149,8 @@ bool runs(const Program& program, const Instruction& instruction, int micro_batc
       return micro_batch % program.micro_batches < copies_of(program);
     case When::LastMicroBatch:
       return micro_batch % program.micro_batches >= program.micro_batches - copies_of(program);
+    case When::AllButLastMicroBatch:
+      return micro_batch % program.micro_batches < program.micro_batches - copies_of(program);
   }
   return true;
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/collective_kind.hpp"
 #include "graph/graph.hpp"
 #include "plan/format.hpp"
 #include "plan/plan.hpp"
@@ -47,7 +48,7 @@ enum class Stream : std::uint8_t { Compute, Collective, Send, Receive, Host, Cou
 [[nodiscard]] std::string_view name(Stream);
 
 /// In which of a role's micro-batches an instruction of a per-micro-batch body runs.
-enum class When : std::uint8_t { Always, FirstMicroBatch, LastMicroBatch };
+enum class When : std::uint8_t { Always, FirstMicroBatch, LastMicroBatch, AllButLastMicroBatch };
 
 enum class BodyKind : std::uint8_t {
   Prologue,  ///< once per step, before the first micro-batch
@@ -132,9 +133,9 @@ struct MessageInfo {
   std::uint32_t channel = 0;      ///< pairs a Send with its Receive on the other side
 };
 
-enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce, Halo, Shift };
-inline constexpr int kCollectiveKinds = static_cast<int>(CollectiveKind::Shift) + 1;
-[[nodiscard]] std::string_view name(CollectiveKind);
+using costmodel::CollectiveKind;
+using costmodel::kCollectiveKinds;
+using costmodel::name;
 
 struct CollectiveInfo {
   CollectiveKind kind = CollectiveKind::AllReduce;

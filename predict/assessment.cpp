@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
+#include "predict/bottleneck.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -48,18 +49,6 @@ void set_memory(const Job& job, const plan::Program& program, Assessment& a) {
   }
 }
 
-std::string bottleneck_of(const Breakdown& b) {
-  const std::pair<const char*, double> parts[] = {
-      {"compute", b.compute.value()},        {"exposed communication", b.exposed_communication.value()},
-      {"pipeline bubble", b.bubble.value()}, {"recomputation", b.recompute.value()},
-      {"optimizer", b.optimizer.value()},    {"input", b.io.value()}};
-  return std::max_element(std::begin(parts), std::end(parts), [](const auto& x, const auto& y) { return x.second < y.second; })->first;
-}
-
-}  // namespace
-
-namespace {
-
 /// Offloading needs a way to the host, and room there.
 void check_host_link(const Job& job, const plan::Plan& plan) {
   if (plan.offload == "none") return;
@@ -83,6 +72,14 @@ void check_host_memory(const Job& job, const plan::Program& program) {
 }
 
 }  // namespace
+
+std::string bottleneck_of(const Breakdown& b) {
+  const std::pair<const char*, double> parts[] = {
+      {"compute", b.compute.value()},        {"exposed communication", b.exposed_communication.value()},
+      {"pipeline bubble", b.bubble.value()}, {"recomputation", b.recompute.value()},
+      {"optimizer", b.optimizer.value()},    {"input", b.io.value()}};
+  return std::max_element(std::begin(parts), std::end(parts), [](const auto& x, const auto& y) { return x.second < y.second; })->first;
+}
 
 int threads_per_rank(const platforms::Platform& platform, int ranks) {
   const auto& node = platforms::node_of(platform, 0);
@@ -111,6 +108,7 @@ Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& e
   auto cost = evaluator.evaluate({program, costs, job.platform, job.model, keep_timeline});
   Assessment a;
   a.plan = program.plan;
+  a.warnings = program.warnings;
   a.platform = job.platform.name;
   a.ranks = program.ranks;
   a.step = cost.step;
@@ -138,27 +136,6 @@ std::string shortage(const Assessment& a) {
   return "needs " + to_text(Bytes(static_cast<double>(a.memory_bytes))) + " on rank " + std::to_string(a.worst_rank) + ", " +
          to_text(Bytes(static_cast<double>(a.memory_bytes - a.memory_capacity))) + " more than the " +
          to_text(Bytes(static_cast<double>(a.memory_capacity))) + " that its device has";
-}
-
-plan::Plan default_plan(const Job& job, StepEvaluator& evaluator) {
-  plan::Plan plan;
-  plan.dp = static_cast<int>(std::min<std::int64_t>(platforms::device_count(job.platform), job.training.batch));
-  auto assessment = assess(job, plan, evaluator);
-  std::int64_t micro_batch = (job.training.batch + plan.dp - 1) / plan.dp;
-  while (!assessment.fits() && micro_batch > 1) {
-    micro_batch /= 2;
-    plan.micro_batch = micro_batch;
-    try {
-      assessment = assess(job, plan, evaluator);
-    } catch (const Refusal& refusal) {
-      throw Refusal("data parallelism over " + std::to_string(plan.dp) + " devices " + shortage(assessment) +
-                    ", and smaller micro-batches are no way out: " + refusal.what());
-    }
-  }
-  if (!assessment.fits())
-    throw Refusal("data parallelism over " + std::to_string(plan.dp) + " devices " + shortage(assessment) +
-                  ", even with micro-batches of one sample; try `rehearse search`");
-  return plan;
 }
 
 }  // namespace rehearsal::predict

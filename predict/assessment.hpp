@@ -36,6 +36,8 @@ struct Assessment {
   Seconds step;
   double samples_per_second = 0;
   Breakdown breakdown;
+  int limiting_rank = 0;   ///< the one of `breakdown`
+  Seconds imbalance;       ///< that it has more to do than the ranks have in the mean
   std::string bottleneck;  ///< "compute", "exposed communication", "bubble", "memory", ...
   std::array<double, static_cast<std::size_t>(costmodel::Evidence::Count)> evidence{};
   double mfu = 0;
@@ -47,7 +49,8 @@ struct Assessment {
   std::vector<std::int64_t> memory_by_category;
   costmodel::JobCost cost;  ///< of one step
   std::int64_t events = 0;
-  std::string why_not;  ///< of runners-up: why the winner won
+  std::string why_not;                ///< of runners-up: why the winner won
+  std::vector<std::string> warnings;  ///< what the plan does that its user may not expect
   [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
 };
 
@@ -61,9 +64,5 @@ struct Assessment {
 
 /// "needs 93.1 GB on rank 3, 13.1 GB more than the 80 GB that the device has"
 [[nodiscard]] std::string shortage(const Assessment&);
-
-/// Data parallelism over all devices (or as many as the batch has samples) with the largest micro-batch that fits.
-/// Throws Refusal saying by how much nothing fits.
-[[nodiscard]] plan::Plan default_plan(const Job&, StepEvaluator&);
 
 }  // namespace rehearsal::predict

@@ -38,7 +38,12 @@ struct Play {
 /// One rank's way through its slots.
 class Player {
  public:
-  Player(Play& play, int rank) : play_(play), rank_(rank), role_(play.request.program.role(rank)) {
+  Player(Play& play, int rank)
+      : play_(play),
+        rank_(rank),
+        role_(play.request.program.role(rank)),
+        costs_(play.request.costs.roles[play.request.program.role_of[static_cast<std::size_t>(rank)]]),
+        host_(play.request.costs.interference) {
     for (const auto& body : role_.bodies)
       finished_.emplace_back(body.instructions.size(),
                              std::vector<double>(static_cast<std::size_t>(numbered_micro_batches(play.request.program)), 0.0));
@@ -72,19 +77,25 @@ class Player {
 
   [[nodiscard]] double ready(const plan::Instruction& i, plan::Stream stream) const {
     double at = stream_free_[static_cast<std::size_t>(stream)];
-    for (const auto& d : i.after) {
-      const auto m = micro_batch_of(play_.request.program, role_, slot(), d);
-      at = std::max(at, finished_[d.body][d.instruction][static_cast<std::size_t>(m)]);
-    }
+    for (const auto& d : i.after) at = std::max(at, finished(d));
     return at;
+  }
+  /// When what an instruction of this slot names had ended.
+  [[nodiscard]] double finished(const plan::Dependency& d) const {
+    const auto m = micro_batch_of(play_.request.program, role_, slot(), d);
+    return finished_[d.body][d.instruction][static_cast<std::size_t>(m)];
   }
 
   void finish(plan::Stream stream, double begin, double end) {
     stream_free_[static_cast<std::size_t>(stream)] = end;
     finished_[slot().body][instruction_][static_cast<std::size_t>(micro_batch())] = end;
     ++events_;
+    note(begin, end, false);
+  }
+
+  void note(double begin, double end, bool issue) {
     if (play_.request.keep_timeline)
-      timeline_.push_back({slot().body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end, end - begin});
+      timeline_.push_back({slot().body, static_cast<std::uint32_t>(instruction_), micro_batch(), begin, end, end - begin, issue});
   }
 
   bool play_one(const plan::Instruction& i) {
@@ -104,32 +115,58 @@ class Player {
     }
   }
 
+  [[nodiscard]] double& free(plan::Stream stream) { return stream_free_[static_cast<std::size_t>(stream)]; }
+
   void compute(const plan::Instruction& i) {
-    const auto role_index = play_.request.program.role_of[static_cast<std::size_t>(rank_)];
-    const auto& estimate = estimate_in(play_.request.costs.roles[role_index], role_, slot(), instruction_);
     const auto stream = stream_on(play_.request.model, i);
     const double begin = ready(i, stream);
-    if (stream == plan::Stream::Compute) {
-      account_.waited(role_, i, begin - stream_free_[static_cast<std::size_t>(plan::Stream::Compute)]);
-      account_.ran(role_.bodies[slot().body], i, estimate);
-    }
-    finish(stream, begin, begin + estimate.seconds.value());
+    if (stream != plan::Stream::Compute)
+      return finish(stream, begin, begin + estimate_in(costs_, role_, slot(), instruction_).seconds.value());
+    wait_for_stages(i);
+    account_.ran(role_.bodies[slot().body], i, estimate_in(costs_, role_, slot(), instruction_));
+    launch(begin);
+  }
+
+  /// The host waits for messages from other stages, as the device does.
+  void wait_for_stages(const plan::Instruction& i) {
+    double arrived = 0;
+    for (const auto& d : i.after)
+      if (role_.bodies[d.body].instructions[d.instruction].kind == plan::InstructionKind::Receive) arrived = std::max(arrived, finished(d));
+    host_.wait(arrived);
+    account_.waited_for_stage(arrived - free(plan::Stream::Compute));
+  }
+
+  /// What the host issues to the compute stream.
+  void launch(double begin) {
+    const auto run = host_.launch(launch_of(costs_, role_, slot(), instruction_), begin, free(plan::Stream::Collective));
+    account_.idled(run.begin - begin);
+    if (run.issue_end > run.issue_begin) note(run.issue_begin, run.issue_end, true);
+    finish(plan::Stream::Compute, run.begin, run.end);
   }
 
   void collect(const plan::Instruction& i) {
+    const auto stream = stream_on(play_.request.model, i);
+    const double begin = ready(i, stream);
+    if (play_.request.costs.with_messages && stream == plan::Stream::Compute) {
+      wait_for_stages(i);
+      return launch(begin);
+    }
+    finish(stream, begin, begin + collective_seconds(i));
+  }
+
+  [[nodiscard]] double collective_seconds(const plan::Instruction& i) const {
     const auto& r = play_.request;
+    if (r.costs.with_messages) return estimate_in(costs_, role_, slot(), instruction_).seconds.value();
     const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
     const auto links = collective_links(r.program, r.platform, play_.fabric, r.model, {info.axis, rank_});
     const auto element = static_cast<std::int64_t>(size_of(role_.buffers[i.outputs.front()].dtype));
     const auto count = plan::message_bytes(role_, i, variant_in(role_, slot())) / element;
     const plan::CollectiveMember member{rank_, micro_batch(), count, static_cast<double>(element), links.ranks_per_node};
-    const auto seconds = plan::collective_time(r.program, info, role_, member, links).value() * r.model.communication_factor();
-    const auto stream = stream_on(play_.request.model, i);
-    const double begin = ready(i, stream);
-    finish(stream, begin, begin + seconds);
+    return plan::collective_time(r.program, info, role_, member, links).value() * r.model.communication_factor();
   }
 
   [[nodiscard]] double transfer_seconds(const plan::Instruction& i, int other) const {
+    if (play_.request.costs.with_messages) return estimate_in(costs_, role_, slot(), instruction_).seconds.value();
     const auto path = play_.fabric.path(rank_, other);
     const Bytes size(static_cast<double>(plan::message_bytes(role_, i, variant_in(role_, slot()))));
     return (path.latency + size / path.bandwidth).value() * play_.request.model.communication_factor();
@@ -156,6 +193,8 @@ class Player {
   Play& play_;
   int rank_;
   const plan::Role& role_;
+  const RoleCosts& costs_;
+  HostClock host_;
   std::size_t slot_ = 0, instruction_ = 0;
   std::array<double, static_cast<std::size_t>(plan::Stream::Count)> stream_free_{};
   std::vector<std::vector<std::vector<double>>> finished_;  ///< [body][instruction][micro-batch]
@@ -186,11 +225,11 @@ class ClosedForm final : public StepEvaluator {
     std::vector<Player> players;
     for (int rank : play.rank_of_stage) players.emplace_back(play, rank);
     play_all(players);
-    const auto last = std::max_element(players.begin(), players.end(), [](const Player& a, const Player& b) { return a.end() < b.end(); });
-    // Every rank of a step waits for the slowest one: a stage that ends early is not the critical one, but the busiest is what fills the
-    // time.
+    std::vector<RankEnd> ends;
+    for (std::size_t n = 0; n < players.size(); ++n)
+      ends.push_back({play.rank_of_stage[n], players[n].end(), players[n].account().waited_for_stages()});
     StepCost cost;
-    set_step(request, last->account(), last->end(), cost);
+    set_step(request, ends, players[step_end(ends).limiting].account(), cost);
     for (auto& p : players) {
       cost.busy_seconds.push_back(p.account().busy());
       cost.events += p.events();

@@ -61,14 +61,15 @@ std::string signature_of(const LayerPlan& layer) {
 
 class StageExplainer {
  public:
-  StageExplainer(const Job& job, const plan::Program& program, const ProgramCosts& costs, int rank)
-      : job_(job),
-        g_(job.training.graph),
-        program_(program),
-        role_(program.role(rank)),
-        costs_(costs.roles[program.role_of[static_cast<std::size_t>(rank)]]),
+  StageExplainer(const Predictor& predictor, const PlayableStep& step, int rank)
+      : predictor_(predictor),
+        g_(predictor.graph()),
+        program_(step.program),
+        role_(step.program.role(rank)),
+        costs_(step.costs.roles[step.program.role_of[static_cast<std::size_t>(rank)]]),
+        messages_priced_(step.costs.with_messages),
         rank_(rank),
-        fabric_(job.platform) {}
+        fabric_(predictor.platform()) {}
 
   StagePlan explain() && {
     StagePlan stage;
@@ -79,7 +80,7 @@ class StageExplainer {
     stage.host_memory_bytes = role_.memory.host_bytes;
     stage.in_flight = role_.memory.in_flight;
     for (const auto& slot : role_.slots) ++slots_[slot.body];
-    add_tensors();
+    if (program_.sharding) add_tensors();
     for (std::size_t b = 0; b < role_.bodies.size(); ++b)
       for (std::size_t n = 0; n < role_.bodies[b].instructions.size(); ++n) add_instruction(b, n);
     for (const auto& name : order_) join(stage.layers, std::move(layers_.at(name)));
@@ -91,7 +92,7 @@ class StageExplainer {
     const auto& node = g_[n];
     // A layer's backward pass and update belong to it, whatever other nodes they are called after.
     const auto from = node.phase == graph::Phase::Backward && node.forward != NodeId::None ? node.forward : n;
-    return layer(layer_of(g_[from].name));
+    return layer(predict::layer_of(g_[from].name));
   }
   LayerPlan& layer(std::string_view name) {
     const auto [at, fresh] = layers_.try_emplace(std::string(name));
@@ -138,7 +139,13 @@ class StageExplainer {
   LayerPlan& layer_sending(TensorId t) {
     const auto& tensor = g_[t];
     if (tensor.producer != NodeId::None && g_[tensor.producer].phase != graph::Phase::Update) return layer(tensor.producer);
-    return layer(layer_of(tensor.name));
+    return layer(predict::layer_of(tensor.name));
+  }
+
+  LayerPlan& layer_of(const plan::Instruction& i) {
+    if (i.node != NodeId::None) return layer(i.node);
+    if (i.tensor != TensorId::None) return layer_sending(i.tensor);
+    return layer(i.kernel >= 0 ? std::string_view(role_.kernels[static_cast<std::size_t>(i.kernel)].op) : std::string_view("step"));
   }
 
   [[nodiscard]] int times(std::size_t body, const plan::Instruction& i) const {
@@ -149,11 +156,11 @@ class StageExplainer {
 
   void add_instruction(std::size_t body, std::size_t n) {
     const auto& i = role_.bodies[body].instructions[n];
-    if (i.kind == plan::InstructionKind::Collective || i.kind == plan::InstructionKind::Send) return add_message(body, i);
+    if (i.kind == plan::InstructionKind::Collective || i.kind == plan::InstructionKind::Send) return add_message(body, n);
     const Seconds once = costs_.seconds[body][n].front().seconds;
     if (plan::crosses_to_host(role_, i)) return add_host_move(body, i, once);
     if (i.kind != plan::InstructionKind::Kernel && i.tensor == TensorId::None) return;
-    auto& to = i.kind == plan::InstructionKind::Kernel ? layer(i.node) : layer_sending(i.tensor);
+    auto& to = layer_of(i);
     const auto seconds = once * static_cast<double>(times(body, i));
     to.compute += seconds;
     if (i.again) to.recompute += seconds;
@@ -166,15 +173,19 @@ class StageExplainer {
                              plan::message_bytes(role_, i, 0), times(body, i), once});
   }
 
-  void add_message(std::size_t body, const plan::Instruction& i) {
+  void add_message(std::size_t body, std::size_t n) {
+    const auto& i = role_.bodies[body].instructions[n];
     const bool collective = i.kind == plan::InstructionKind::Collective;
-    auto& to = layer_sending(i.tensor);
+    auto& to = layer_of(i);
     const auto& buffer = role_.buffers[collective ? i.outputs.front() : i.inputs.front()];
     const bool moves = collective && role_.collectives[static_cast<std::size_t>(i.collective)].redistribution >= 0;
     const bool bucket = buffer.layout.empty() && !moves;
+    const Seconds priced = costs_.seconds[body][n].front().seconds;
     to.messages.push_back({collective ? collective_text(i) : send_text(i), bucket ? buffer.name : without_layer(g_[i.tensor].name, to.name),
                            role_.bodies[body].kind, plan::message_bytes(role_, i, 0), times(body, i),
-                           collective ? collective_seconds(i) : send_seconds(i)});
+                           messages_priced_ ? priced
+                           : collective     ? collective_seconds(i)
+                                            : send_seconds(i)});
   }
 
   [[nodiscard]] std::string collective_text(const plan::Instruction& i) const {
@@ -186,7 +197,7 @@ class StageExplainer {
   }
   [[nodiscard]] Seconds collective_seconds(const plan::Instruction& i) const {
     const auto& c = role_.collectives[static_cast<std::size_t>(i.collective)];
-    const auto links = collective_links(program_, job_.platform, fabric_, job_.model, {c.axis, rank_});
+    const auto links = collective_links(program_, predictor_.platform(), fabric_, predictor_.cost_model(), {c.axis, rank_});
     const auto bytes = static_cast<double>(size_of(role_.buffers[i.outputs.front()].dtype));
     const plan::CollectiveMember member{rank_, 0, static_cast<std::int64_t>(static_cast<double>(plan::message_bytes(role_, i, 0)) / bytes),
                                         bytes, links.ranks_per_node};
@@ -206,11 +217,12 @@ class StageExplainer {
     }
   }
 
-  const Job& job_;
+  const Predictor& predictor_;
   const graph::Graph& g_;
   const plan::Program& program_;
   const plan::Role& role_;
   const RoleCosts& costs_;
+  bool messages_priced_;
   int rank_;
   platforms::Fabric fabric_;
   std::map<std::uint16_t, int> slots_;  ///< by body: how often it runs
@@ -251,10 +263,9 @@ std::string_view layer_of(std::string_view name) {
   return name.substr(0, std::min(first_end, name.size()));
 }
 
-std::vector<StagePlan> explain(const Job& job, const plan::Program& program) {
-  const auto costs = cost_of(program, job.training, job.model, threads_per_rank(job.platform, program.ranks));
+std::vector<StagePlan> explain(const Predictor& predictor, const PlayableStep& step) {
   std::vector<StagePlan> stages;
-  for (const int rank : representatives(program)) stages.push_back(StageExplainer(job, program, costs, rank).explain());
+  for (const int rank : representatives(step.program)) stages.push_back(StageExplainer(predictor, step, rank).explain());
   return stages;
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "predict/assessment.hpp"
+#include "predict/predictor.hpp"
 
 namespace rehearsal::predict {
 
@@ -58,6 +58,6 @@ struct StagePlan {
 [[nodiscard]] std::string_view layer_of(std::string_view node_name);
 
 /// One rank's view of every stage, in order of stages: of the rank with most samples. The seconds are closed forms.
-[[nodiscard]] std::vector<StagePlan> explain(const Job&, const plan::Program&);
+[[nodiscard]] std::vector<StagePlan> explain(const Predictor&, const PlayableStep&);
 
 }  // namespace rehearsal::predict

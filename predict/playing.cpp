@@ -43,29 +43,56 @@ void RankAccount::ran(const plan::Body& body, const plan::Instruction& i, const 
   computed_.add(estimate);
 }
 
-void RankAccount::waited(const plan::Role& role, const plan::Instruction& i, double seconds) {
-  const auto receives = [&](const plan::Dependency& d) {
-    return role.bodies[d.body].instructions[d.instruction].kind == plan::InstructionKind::Receive;
-  };
-  if (seconds > 0 && std::any_of(i.after.begin(), i.after.end(), receives)) for_stages_ += seconds;
+Launched HostClock::launch(const costmodel::LaunchQueue& q, double ready, double messages_until) {
+  const double busy = messages_until - ready, alone = q.device / (1 - interference_);
+  const double device = busy <= 0 ? q.device : alone <= busy ? alone : q.device + interference_ * busy;
+  Launched run;
+  run.end = std::max(ready + device, free_ + q.both);
+  run.begin = run.end - device;
+  run.issue_begin = free_;
+  run.issue_end = free_ += q.host;
+  return run;
 }
 
-Breakdown RankAccount::breakdown(double step) const {
+costmodel::LaunchQueue launch_of(const RoleCosts& costs, const plan::Role& role, const plan::Slot& slot, std::size_t instruction) {
+  if (!costs.launches.empty()) return costs.launches[slot.body][instruction];
+  const double seconds = estimate_in(costs, role, slot, instruction).seconds.value();
+  return {0, seconds, seconds};
+}
+
+Breakdown RankAccount::breakdown(double step, double end) const {
   Breakdown b;
-  b.bubble = Seconds(for_stages_);
+  b.bubble = Seconds(for_stages_ + step - end);
   b.optimizer = Seconds(optimizer_);
   b.io = Seconds(loading_);
   b.recompute = Seconds(again_);
-  b.compute = Seconds(busy_ - optimizer_ - loading_ - again_);
-  b.exposed_communication = Seconds(std::max(0.0, step - busy_ - for_stages_));
+  b.compute = Seconds(busy_ + launching_ - optimizer_ - loading_ - again_);
+  b.exposed_communication = Seconds(std::max(0.0, end - busy_ - launching_ - for_stages_));
   return b;
 }
 
-void set_step(const EvaluationRequest& request, const RankAccount& last, double end, StepCost& cost) {
-  cost.breakdown = last.breakdown(end);
-  // The bubble is other stages' computation: it is as wrong as this stage's.
-  const double computed = std::max(last.busy(), 1e-30);
-  cost.total.add(last.computed(), (computed + cost.breakdown.bubble.value()) / computed);
+StepEnd step_end(std::span<const RankEnd> ends) {
+  constexpr double kMore = 1 + 1e-9;  // equal ranks differ by rounding
+  const auto occupied = [](const RankEnd& e) { return e.end - e.waited; };
+  StepEnd step;
+  double mean = 0;
+  for (std::size_t n = 0; n < ends.size(); ++n) {
+    if (occupied(ends[n]) > kMore * occupied(ends[step.limiting])) step.limiting = n;
+    step.seconds = std::max(step.seconds, ends[n].end);
+    mean += occupied(ends[n]) / static_cast<double>(ends.size());
+  }
+  step.imbalance = std::max(0.0, occupied(ends[step.limiting]) - mean);
+  return step;
+}
+
+void set_step(const EvaluationRequest& request, std::span<const RankEnd> ends, const RankAccount& account, StepCost& cost) {
+  const auto step = step_end(ends);
+  cost.limiting_rank = ends[step.limiting].rank;
+  cost.imbalance = Seconds(step.imbalance);
+  cost.breakdown = account.breakdown(step.seconds, ends[step.limiting].end);
+  // The bubble is other stages' computation: it is as wrong as this stage's. So is what the host takes to issue it.
+  const double computed = std::max(account.busy(), 1e-30);
+  cost.total.add(account.computed(), (computed + account.launching() + cost.breakdown.bubble.value()) / computed);
   cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(),
                   request.model.link_evidence()});
   cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());

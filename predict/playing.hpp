@@ -2,7 +2,9 @@
 // What closed form and simulation agree on when they play a Program: streams, dependencies, variants, and how the time of the
 // rank that ends last becomes the cost of the step.
 
+#include <algorithm>
 #include <functional>
+#include <span>
 
 #include "predict/step_cost.hpp"
 
@@ -20,25 +22,63 @@ namespace rehearsal::predict {
 /// What an instruction of the compute stream costs in a slot.
 [[nodiscard]] const costmodel::Estimate& estimate_in(const RoleCosts&, const plan::Role&, const plan::Slot&, std::size_t instruction);
 
+/// A kernel or a collective on the compute stream: when it ran, and when the host issued it.
+struct Launched {
+  double begin = 0, end = 0;
+  double issue_begin = 0, issue_end = 0;
+};
+
+/// The host of one rank, which issues what its compute stream runs and does not wait for it.
+class HostClock {
+ public:
+  explicit HostClock(double interference) : interference_(interference) {}
+  /// Issues `q`, which can begin at `ready`; until `messages_until` collectives run beside it.
+  [[nodiscard]] Launched launch(const costmodel::LaunchQueue& q, double ready, double messages_until);
+  /// The host stands still until a message is here.
+  void wait(double until) { free_ = std::max(free_, until); }
+
+ private:
+  double interference_, free_ = 0;
+};
+
+/// What an instruction of the compute stream takes from host and device.
+[[nodiscard]] costmodel::LaunchQueue launch_of(const RoleCosts&, const plan::Role&, const plan::Slot&, std::size_t instruction);
+
 /// Where the step of one rank goes.
 class RankAccount {
  public:
   /// An instruction that computes ran.
   void ran(const plan::Body&, const plan::Instruction&, const costmodel::Estimate&);
-  /// The compute stream stood still before an instruction, for the sake of what that one waits for.
-  void waited(const plan::Role&, const plan::Instruction&, double seconds);
+  /// The compute stream stood still until the host had issued a kernel.
+  void idled(double launching) { launching_ += launching; }
+  /// The compute stream stood still until a message from another stage was there.
+  void waited_for_stage(double seconds) { for_stages_ += std::max(0.0, seconds); }
 
   [[nodiscard]] double busy() const { return busy_; }
-  [[nodiscard]] Breakdown breakdown(double step) const;
+  [[nodiscard]] double launching() const { return launching_; }
+  [[nodiscard]] double waited_for_stages() const { return for_stages_; }
+  /// Of a step of so many seconds; this rank had nothing left to do after `end`.
+  [[nodiscard]] Breakdown breakdown(double step, double end) const;
   [[nodiscard]] const costmodel::Total& computed() const { return computed_; }
 
  private:
-  double busy_ = 0, for_stages_ = 0, optimizer_ = 0, loading_ = 0, again_ = 0;
+  double busy_ = 0, for_stages_ = 0, optimizer_ = 0, loading_ = 0, again_ = 0, launching_ = 0;
   costmodel::Total computed_;
 };
 
-/// Sets step, breakdown and total of a step whose `last` rank ended `end` seconds after its begin.
-void set_step(const EvaluationRequest&, const RankAccount& last, double end, StepCost&);
+/// When one rank's part of a step was over, and how much of that it waited for other stages.
+struct RankEnd {
+  int rank = 0;
+  double end = 0, waited = 0;
+};
+struct StepEnd {
+  std::size_t limiting = 0;  ///< index of the one that the others wait for: it waits least itself. Of equals the first
+  double seconds = 0;
+  double imbalance = 0;  ///< that it has more to do than the ranks have in the mean
+};
+[[nodiscard]] StepEnd step_end(std::span<const RankEnd>);
+/// Sets step, breakdown, imbalance and total of a step. `account`: of the rank that limits it.
+void set_step(const EvaluationRequest&, std::span<const RankEnd>, const RankAccount& account, StepCost&);
 
 /// Idle power over the whole step, and the rest of the busy power while the compute stream is busy. Sets devices_energy.
 void set_device_energy(const EvaluationRequest&, const std::function<double(int rank)>& busy_seconds, StepCost&);

@@ -112,6 +112,8 @@ std::string bytes_of(const StepCost& cost) {
   put(bytes, cost.total);
   put(bytes, cost.step);
   put(bytes, cost.breakdown);
+  put(bytes, cost.limiting_rank);
+  put(bytes, cost.imbalance);
   put(bytes, cost.devices_energy);
   put(bytes, cost.links_energy);
   put(bytes, cost.busy_seconds);
@@ -127,6 +129,8 @@ StepCost cost_of(std::string_view bytes) {
   reader.take(cost.total);
   reader.take(cost.step);
   reader.take(cost.breakdown);
+  reader.take(cost.limiting_rank);
+  reader.take(cost.imbalance);
   reader.take(cost.devices_energy);
   reader.take(cost.links_energy);
   reader.take(cost.busy_seconds);

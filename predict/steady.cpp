@@ -88,6 +88,8 @@ StepCost steady_step(const EvaluationRequest& request, const std::function<StepC
   for (const auto member : {&Breakdown::compute, &Breakdown::exposed_communication, &Breakdown::bubble, &Breakdown::recompute,
                             &Breakdown::optimizer, &Breakdown::io})
     cost.breakdown.*member = part(member);
+  cost.limiting_rank = many.limiting_rank;
+  cost.imbalance = Seconds(std::max(0.0, share(many.imbalance.value(), few.imbalance.value())));
   cost.devices_energy = share(many.devices_energy, few.devices_energy);
   cost.links_energy = share(many.links_energy, few.links_energy);
   for (std::size_t n = 0; n < many.busy_seconds.size(); ++n) cost.busy_seconds.push_back(share(many.busy_seconds[n], few.busy_seconds[n]));

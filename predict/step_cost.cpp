@@ -74,11 +74,26 @@ costmodel::KernelCase kernel_case(const KernelCall& call, int threads) {
   return kernel;
 }
 
-costmodel::KernelCase kernel_case(const plan::Program& program, const graph::TrainingGraph& training, const PlacedInstruction& placed) {
+namespace {
+
+/// A kernel of another framework, of which no more is known than its operator.
+costmodel::KernelCase foreign_kernel(const plan::KernelInfo& info, int threads) {
+  costmodel::KernelCase kernel;
+  kernel.op = info.op;
+  kernel.implementation = info.implementation;
+  if (const auto op = graph::find_op(info.op)) kernel.family = graph::op_table()[*op].family;
+  kernel.threads = threads;
+  return kernel;
+}
+
+}  // namespace
+
+costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Graph& graph, const PlacedInstruction& placed) {
   const auto& [role, i, variant, threads] = placed;
   const auto* info = i.kernel >= 0 ? &role.kernels[static_cast<std::size_t>(i.kernel)] : nullptr;
+  if (info != nullptr && i.outputs.empty()) return foreign_kernel(*info, threads);
   if (i.kind == plan::InstructionKind::Kernel) {
-    const auto& node = training.graph[i.node];
+    const auto& node = graph[i.node];
     const auto inputs = local_types(role, i.inputs, variant), outputs = local_types(role, i.outputs, variant);
     return kernel_case({plan::schema_of(role, i, node), {inputs, outputs, plan::attributes_of(role, i, node)}, *info, program.dtype},
                        threads);
@@ -105,7 +120,7 @@ costmodel::Estimate estimate_of(const plan::Program& program, const graph::Train
   if (!computes(placed.instruction)) return {};
   if (plan::crosses_to_host(placed.role, placed.instruction))
     return model.host_copy(graph::size_of(*local_type(placed.role, placed.instruction.outputs.front(), placed.variant)));
-  return model.kernel(kernel_case(program, training, placed));
+  return model.kernel(kernel_case(program, training.graph, placed));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.hpp"
+#include "costmodel/kernel_rows.hpp"
 #include "graph/training.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/program.hpp"
@@ -16,13 +17,18 @@
 
 namespace rehearsal::predict {
 
-/// Estimated duration of every instruction that computes, by role, body and position; [variant] innermost.
-/// Communication instructions have zero here: their time depends on the other ranks.
+/// Estimated duration of every instruction, by role, body and position; [variant] innermost.
 struct RoleCosts {
   std::vector<std::vector<std::vector<costmodel::Estimate>>> seconds;  ///< [body][instruction][variant]
+  /// [body][instruction]: of the host that issues the kernels and of the device that runs them. Empty where the host takes no time.
+  std::vector<std::vector<costmodel::LaunchQueue>> launches;
 };
 struct ProgramCosts {
   std::vector<RoleCosts> roles;
+  /// Messages and collectives have the time here that their library takes for them when nothing else is on the links. Otherwise they have
+  /// zero, and their time follows from their steps.
+  bool with_messages = false;
+  double interference = 0;  ///< share of its speed that computation loses while collectives run beside it
 };
 
 /// One kernel call as a benchmark makes it, without a Program.
@@ -46,13 +52,16 @@ struct PlacedInstruction {
   int threads = 1;
 };
 /// The cost model's question for an instruction that computes.
-[[nodiscard]] costmodel::KernelCase kernel_case(const plan::Program&, const graph::TrainingGraph&, const PlacedInstruction&);
+[[nodiscard]] costmodel::KernelCase kernel_case(const plan::Program&, const graph::Graph&, const PlacedInstruction&);
 
 [[nodiscard]] ProgramCosts cost_of(const plan::Program&, const graph::TrainingGraph&, const costmodel::CostModel&, int threads);
 
-/// Where a step's time goes, on the rank that ends last. Sums to the step.
+/// Where a step's time goes, on the rank that the others wait for. Sums to the step.
 struct Breakdown {
   Seconds compute, exposed_communication, bubble, recompute, optimizer, io;
+  [[nodiscard]] Breakdown scaled(double factor) const {
+    return {compute * factor, exposed_communication * factor, bubble * factor, recompute * factor, optimizer * factor, io * factor};
+  }
 };
 
 /// When one instruction of one rank ran: what both interpreters report.
@@ -62,12 +71,15 @@ struct TimedInstruction {
   std::int32_t micro_batch = 0;
   double begin = 0, end = 0;  ///< seconds
   double busy = 0;            ///< thread CPU seconds where measured, else end - begin
+  bool issue = false;         ///< not the kernel itself, but the host that issues it
 };
 
 struct StepCost {
-  costmodel::Total total;  ///< critical rank's step
+  costmodel::Total total;  ///< of the step
   Seconds step;
   Breakdown breakdown;
+  int limiting_rank = 0;                ///< the one of `breakdown`
+  Seconds imbalance;                    ///< that it has more to do than the ranks have in the mean
   Joules devices_energy, links_energy;  ///< of one step, all devices and links; hosts and PUE are added by costmodel/money
   std::vector<double> busy_seconds;     ///< by rank, of the compute stream (one entry per role when folded)
   std::int64_t events = 0;

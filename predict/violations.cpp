@@ -142,7 +142,7 @@ namespace {
 /// One change to a plan; nothing when it is none.
 using Change = std::function<std::optional<std::string>(plan::Plan&)>;
 
-std::vector<Change> changes_that_save_memory(const Job& job) {
+std::vector<Change> changes_that_save_memory(std::int64_t batch) {
   const auto set_zero = [](int zero) {
     return [zero](plan::Plan& p) -> std::optional<std::string> {
       if (p.dp == kNeutral || p.zero >= zero) return std::nullopt;
@@ -157,9 +157,9 @@ std::vector<Change> changes_that_save_memory(const Job& job) {
       return key + "=" + value;
     };
   };
-  const auto smaller_micro_batch = [&job](std::int64_t parts) {
-    return [&job, parts](plan::Plan& p) -> std::optional<std::string> {
-      const auto now = p.micro_batch.value_or((job.training.batch + p.dp - 1) / p.dp);
+  const auto smaller_micro_batch = [batch](std::int64_t parts) {
+    return [batch, parts](plan::Plan& p) -> std::optional<std::string> {
+      const auto now = p.micro_batch.value_or((batch + p.dp - 1) / p.dp);
       if (now / parts < 1 || parts == 1) return std::nullopt;
       p.micro_batch = now / parts;
       return "micro_batch=" + std::to_string(now / parts);
@@ -186,8 +186,8 @@ std::vector<Change> changes_that_save_memory(const Job& job) {
 /// The quickest plan that fits so far.
 class Remedies {
  public:
-  Remedies(const Job& job, const plan::Plan& plan, StepEvaluator& evaluator)
-      : job_(job), plan_(plan), evaluator_(evaluator), changes_(changes_that_save_memory(job)) {}
+  Remedies(Predictor& predictor, const plan::Plan& plan)
+      : predictor_(predictor), plan_(plan), changes_(changes_that_save_memory(predictor.batch())) {}
 
   std::optional<FittingPlan> find() && {
     for (std::size_t a = 0; a < changes_.size(); ++a) attempt({a});
@@ -207,24 +207,21 @@ class Remedies {
       candidate.changes.push_back(*change);
     }
     try {
-      candidate.assessment = assess(job_, plan, evaluator_);
+      candidate.assessment = predictor_.closed_if_fits(plan);
     } catch (const Refusal&) {
       return;  // not a way out of this plan's shortage
     }
     if (candidate.assessment.fits() && (!best_ || candidate.assessment.step < best_->assessment.step)) best_ = std::move(candidate);
   }
 
-  const Job& job_;
+  Predictor& predictor_;
   const plan::Plan& plan_;
-  StepEvaluator& evaluator_;
   std::vector<Change> changes_;
   std::optional<FittingPlan> best_;
 };
 
 }  // namespace
 
-std::optional<FittingPlan> cheapest_remedy(const Job& job, const plan::Plan& plan, StepEvaluator& evaluator) {
-  return Remedies(job, plan, evaluator).find();
-}
+std::optional<FittingPlan> cheapest_remedy(Predictor& predictor, const plan::Plan& plan) { return Remedies(predictor, plan).find(); }
 
 }  // namespace rehearsal::predict

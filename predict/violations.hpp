@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "predict/assessment.hpp"
+#include "predict/predictor.hpp"
 
 namespace rehearsal::predict {
 
@@ -37,6 +37,6 @@ struct FittingPlan {
   std::vector<std::string> changes;  ///< "zero=1", "micro_batch=1"
 };
 /// Of the plan with one key more or changed, or several: the one that takes least time of those that fit. Nothing where none fits.
-[[nodiscard]] std::optional<FittingPlan> cheapest_remedy(const Job&, const plan::Plan&, StepEvaluator&);
+[[nodiscard]] std::optional<FittingPlan> cheapest_remedy(Predictor&, const plan::Plan&);
 
 }  // namespace rehearsal::predict

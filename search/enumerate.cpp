@@ -14,7 +14,7 @@ namespace {
 
 /// What rows ask about.
 struct Space {
-  const predict::Job& job;
+  predict::Predictor& predictor;
   const SearchOptions& options;
   int ranks = 1;
 
@@ -24,7 +24,7 @@ struct Space {
   /// Ranks that no axis has yet.
   [[nodiscard]] int rest(const plan::Plan& plan) const { return plan.ranks() > 0 && ranks % plan.ranks() == 0 ? ranks / plan.ranks() : 0; }
   /// Axes that split samples are worth their messages where the batch is too small for the ranks, or where memory counts.
-  [[nodiscard]] bool splits_samples(const plan::Plan& plan) const { return options.splits_samples || rest(plan) > job.training.batch; }
+  [[nodiscard]] bool splits_samples(const plan::Plan& plan) const { return options.splits_samples || rest(plan) > predictor.batch(); }
 };
 
 using Plans = std::vector<plan::Plan>;
@@ -55,22 +55,20 @@ Plans pipelines(const Space& space, const plan::Plan& plan) {
 Plans tensor_degrees(const Space& space, const plan::Plan& plan) {
   const int rest = space.rest(plan);
   int in_node = 1;
-  while (in_node < rest && platforms::place(space.job.platform, in_node).node == 0) ++in_node;
+  while (in_node < rest && platforms::place(space.predictor.platform(), in_node).node == 0) ++in_node;
   return with_degrees<&plan::Plan::tp>(plan, divisors(rest, in_node));
 }
 
 Plans expert_degrees(const Space& space, const plan::Plan& plan) {
-  const auto& experts = space.job.rules->use->experts;
-  const int most = experts.empty() ? 1 : static_cast<int>(space.job.dims->atoms().size(experts.front()));
+  const int most = static_cast<int>(space.predictor.limits().experts);
   return with_degrees<&plan::Plan::ep>(plan, divisors(space.rest(plan), most));
 }
 
 /// Powers of two: blocks of a sequence that are even, and few.
 Plans sequence_degrees(const Space& space, const plan::Plan& plan) {
   std::vector<int> degrees{1};
-  const auto& sequence = space.job.rules->use->sequence;
-  if (!sequence.empty() && space.splits_samples(plan)) {
-    const auto length = space.job.dims->atoms().size(sequence.front());
+  const auto length = space.predictor.limits().sequence;
+  if (length > 1 && space.splits_samples(plan)) {
     for (int n = 2; space.rest(plan) % n == 0 && n <= length; n *= 2) degrees.push_back(n);
   }
   return with_degrees<&plan::Plan::cp>(plan, degrees);
@@ -79,7 +77,7 @@ Plans sequence_degrees(const Space& space, const plan::Plan& plan) {
 /// Slabs of the outermost image axis, and blocks as square as the number of ranks allows.
 Plans spatial_degrees(const Space& space, const plan::Plan& plan) {
   Plans plans{plan};
-  const std::size_t axes = space.job.rules->use->image_axes;
+  const std::size_t axes = space.predictor.limits().image_axes;
   if (axes == 0 || !space.splits_samples(plan)) return plans;
   for (int n = 2; space.rest(plan) % n == 0; n *= 2) {
     std::array<int, 3> slabs{1, 1, 1}, blocks{1, 1, 1};
@@ -100,20 +98,20 @@ Plans sharded_updates(const Space&, const plan::Plan& plan) {
 
 Plans with_sequence_parallelism(const Space& space, const plan::Plan& plan) {
   Plans plans{plan};
-  if (plan.tp > 1 && !space.job.rules->use->sequence.empty()) plans.emplace_back(plan).sequence_parallel = true;
+  if (plan.tp > 1 && space.predictor.limits().sequence > 1) plans.emplace_back(plan).sequence_parallel = true;
   return plans;
 }
 
 Plans forms_of_attention(const Space& space, const plan::Plan& plan) {
   Plans plans{plan};
-  if (plan.cp > 1 && !space.job.dims->named("heads").empty()) plans.emplace_back(plan).attention = "all-to-all";
+  if (plan.cp > 1 && space.predictor.limits().attention_heads) plans.emplace_back(plan).attention = "all-to-all";
   if (plan.cp > 1) plans.emplace_back(plan).attention = "ring";
   return plans;
 }
 
 Plans micro_batches(const Space& space, const plan::Plan& plan) {
   const bool pipeline = plan.pp > 1;
-  const std::int64_t per_replica = std::max<std::int64_t>(1, space.job.training.batch / plan.dp);
+  const std::int64_t per_replica = std::max<std::int64_t>(1, space.predictor.batch() / plan.dp);
   Plans plans;
   if (!pipeline) plans.push_back(plan);
   for (std::int64_t b = pipeline ? per_replica : per_replica / 2; b >= 1; b /= 2) plans.emplace_back(plan).micro_batch = b;
@@ -180,15 +178,14 @@ std::vector<std::string> searchable_keys() {
   return keys;
 }
 
-std::vector<plan::Plan> enumerate_plans(const predict::Job& job, const SearchOptions& options) {
+std::vector<plan::Plan> enumerate_plans(predict::Predictor& predictor, const SearchOptions& options) {
   const auto known = searchable_keys();
   for (const auto& key : options.free)
     if (std::find(known.begin(), known.end(), key) == known.end())
       throw BadInput("plan: " + key + "=auto", "this key is not searched; give it a value, searched are " + joined(known));
-  if (!job.rules->use) job.rules->use = plan::use_of_dimensions(job.training, *job.dims);
   Plans all;
-  for (const int ranks : rank_counts(platforms::device_count(job.platform))) {
-    const Space space{job, options, ranks};
+  for (const int ranks : rank_counts(platforms::device_count(predictor.platform()))) {
+    const Space space{predictor, options, ranks};
     Plans plans{beginning(options)};
     if (space.rest(plans.front()) == 0) continue;
     for (const auto& row : kRows) {

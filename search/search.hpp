@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/progress.hpp"
-#include "predict/assessment.hpp"
+#include "predict/predictor.hpp"
 
 namespace rehearsal::search {
 
@@ -49,12 +49,12 @@ struct SearchResult {
 
 /// Jobs of several platforms are a choice of hardware: their plans are ranked together, the budget is shared out equally.
 /// Throws Refusal when no plan can run, saying which came nearest and by how much it fails.
-[[nodiscard]] SearchResult search(std::span<const predict::Job>, const SearchOptions&, Progress&);
-[[nodiscard]] SearchResult search(const predict::Job&, const SearchOptions&, Progress&);
+[[nodiscard]] SearchResult search(std::span<predict::Predictor* const>, const SearchOptions&, Progress&);
+[[nodiscard]] SearchResult search(predict::Predictor&, const SearchOptions&, Progress&);
 /// The plan with the best value for every key that is `auto` in it, the others as they are. Throws as search() does.
-[[nodiscard]] plan::Plan with_best_values(const predict::Job&, const plan::Plan&);
+[[nodiscard]] plan::Plan with_best_values(predict::Predictor&, const plan::Plan&);
 
 /// All plans of the space, in a fixed order: those of most ranks first. Throws BadInput when a key is free that cannot be searched.
-[[nodiscard]] std::vector<plan::Plan> enumerate_plans(const predict::Job&, const SearchOptions&);
+[[nodiscard]] std::vector<plan::Plan> enumerate_plans(predict::Predictor&, const SearchOptions&);
 
 }  // namespace rehearsal::search

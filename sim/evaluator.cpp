@@ -39,9 +39,10 @@ predict::StepCost play(const predict::EvaluationRequest& request, PlaybackOption
   const auto ranks = options.ranks;
   Playback playback(request, std::move(options), routes, *network);
   playback.play();
-  const auto last = *std::ranges::max_element(ranks, {}, [&](int rank) { return playback.end(rank); });
+  std::vector<predict::RankEnd> ends;
+  for (const int rank : ranks) ends.push_back({rank, playback.end(rank), playback.waited_for_stages(rank)});
   predict::StepCost cost;
-  predict::set_step(request, playback.account(last), playback.end(last), cost);
+  predict::set_step(request, ends, playback.account(ends[predict::step_end(ends).limiting].rank), cost);
   cost.events = playback.events();
   cost.links_energy = link_energy(routes, playback.message_joules(), cost.step);
   std::map<std::uint32_t, double> busy;  // by role

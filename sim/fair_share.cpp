@@ -13,8 +13,9 @@ constexpr double kSameRate = 1 + 1e-12;
 
 }  // namespace
 
-void FairShare::start(const KnownRoute& route, double bytes, double now, Token token) {
-  ensure(!route.links.empty() && bytes > 0, "a flow crosses links and has bytes");
+void FairShare::start(const Flow& started, double now, Token token) {
+  const auto& route = *started.route;
+  ensure(!route.links.empty() && started.bytes > 0, "a flow crosses links and has bytes");
   links_.resize(std::max(links_.size(), routes_.links().size()));
   if (unused_.empty()) {
     unused_.push_back(static_cast<std::uint32_t>(flows_.size()));
@@ -24,7 +25,8 @@ void FairShare::start(const KnownRoute& route, double bytes, double now, Token t
   unused_.pop_back();
   auto& flow = flows_[id];
   flow.route = &route;
-  flow.left = bytes;
+  flow.loads = started.loads;
+  flow.left = started.bytes;
   flow.rate = 0;
   flow.since = now;
   flow.token = token;
@@ -111,30 +113,49 @@ void FairShare::collect(std::uint32_t first) {
 
 void FairShare::fill() {
   for (const auto link : joined_links_) {
-    links_[link].left = routes_.links()[link].bandwidth.value();
-    links_[link].open = links_[link].flows.size();
+    auto& state = links_[link];
+    state.left = routes_.links()[link].bandwidth.value();
+    state.open = state.flows.size();
+    state.load = 0;
+    for (const auto& crossing : state.flows) state.load += flows_[crossing.flow].load(crossing.hop);
   }
   while (!joined_links_.empty()) {
     double least = std::numeric_limits<double>::infinity();
-    for (const auto link : joined_links_) least = std::min(least, links_[link].left / static_cast<double>(links_[link].open));
-    for (const auto link : joined_links_) {
-      const auto& state = links_[link];
-      if (state.open > 0 && state.left <= least * kSameRate * static_cast<double>(state.open)) fix_flows_of(link, least);
-    }
+    for (const auto link : joined_links_) least = std::min(least, links_[link].left / links_[link].load);
+    if (!fix_at_full_speed(least))
+      for (const auto link : joined_links_) {
+        const auto& state = links_[link];
+        if (state.open > 0 && state.left <= least * kSameRate * state.load) fix_flows_of(link, least);
+      }
     std::erase_if(joined_links_, [&](std::uint32_t link) { return links_[link].open == 0; });
   }
 }
 
-void FairShare::fix_flows_of(std::uint32_t full, double rate) {
-  for (const auto& crossing : links_[full].flows) {
-    auto& flow = flows_[crossing.flow];
-    if (flow.next_rate >= 0) continue;
-    flow.next_rate = rate;
-    for (const auto link : flow.route->links) {
-      links_[link].left -= rate;
-      --links_[link].open;
-    }
+/// Messages whose time alone is known are no quicker beside others. True when there were some that no link holds back.
+bool FairShare::fix_at_full_speed(double rate) {
+  bool found = false;
+  for (const auto id : joined_flows_) {
+    auto& flow = flows_[id];
+    if (flow.loads == nullptr || flow.next_rate >= 0 || rate < 1) continue;
+    fix(flow, 1);
+    found = true;
   }
+  return found;
+}
+
+void FairShare::fix(Moving& flow, double rate) {
+  flow.next_rate = rate;
+  for (std::uint32_t hop = 0; hop < flow.route->links.size(); ++hop) {
+    auto& state = links_[flow.route->links[hop]];
+    state.left -= rate * flow.load(hop);
+    state.load -= flow.load(hop);
+    --state.open;
+  }
+}
+
+void FairShare::fix_flows_of(std::uint32_t full, double rate) {
+  for (const auto& crossing : links_[full].flows)
+    if (flows_[crossing.flow].next_rate < 0) fix(flows_[crossing.flow], rate);
 }
 
 void FairShare::reschedule(double now) {

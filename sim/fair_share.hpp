@@ -15,8 +15,8 @@ class FairShare {
  public:
   explicit FairShare(const Routes& routes) : routes_(routes) {}
 
-  /// `route` has links, `bytes` is positive.
-  void start(const KnownRoute& route, double bytes, double now, Token);
+  /// The flow's route has links, its bytes are positive.
+  void start(const Flow&, double now, Token);
   /// Gives every flow its rate at `now` and tells when the first one ends; negative where there is none.
   [[nodiscard]] double next_end(double now);
   /// True, with its token, when a flow ends at or before `now` with the rates that are known.
@@ -25,11 +25,13 @@ class FairShare {
  private:
   struct Moving {
     const KnownRoute* route = nullptr;
+    const std::vector<double>* loads = nullptr;
     double left = 0, rate = 0, since = 0, next_rate = 0;
     Token token = 0;
     std::uint32_t version = 0;  ///< of its end in `ends_`: older ones are void
     std::uint64_t seen = 0;
     std::vector<std::uint32_t> positions;  ///< in the lists of its links
+    [[nodiscard]] double load(std::uint32_t hop) const { return loads == nullptr ? 1 : (*loads)[hop]; }
   };
   struct Crossing {
     std::uint32_t flow, hop;
@@ -38,6 +40,7 @@ class FairShare {
     std::vector<Crossing> flows;
     double left = 0;       ///< bandwidth not given yet
     std::size_t open = 0;  ///< flows without a rate yet
+    double load = 0;       ///< that these put on it at rate 1
     std::uint64_t seen = 0;
     bool changed = false;
   };
@@ -54,6 +57,8 @@ class FairShare {
   void collect(std::uint32_t first);
   void fill();
   void fix_flows_of(std::uint32_t full, double rate);
+  void fix(Moving&, double rate);
+  [[nodiscard]] bool fix_at_full_speed(double rate);
   void reschedule(double now);
   void drop_void_ends();
 

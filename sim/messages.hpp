@@ -8,7 +8,7 @@
 namespace rehearsal::sim {
 
 /// What a token names.
-enum class Occasion : std::uint8_t { RunEnded, LatencyPassed, Arrived, Reduced };
+enum class Occasion : std::uint8_t { RunEnded, LatencyPassed, Arrived, Reduced, PricedEnded };
 [[nodiscard]] constexpr Token token_of(Occasion occasion, std::uint64_t number) { return static_cast<Token>(occasion) << 60 | number; }
 [[nodiscard]] constexpr Occasion occasion_of(Token token) { return static_cast<Occasion>(token >> 60); }
 [[nodiscard]] constexpr std::uint64_t number_of(Token token) { return token & ((Token{1} << 60) - 1); }

@@ -19,13 +19,16 @@ class Listener {
 };
 
 /// Bytes on their way over a route, which must outlive them. The latency of the route is no part of a flow: alarms pay for it.
+/// Or a message whose time is known when it is alone: `bytes` are then seconds of it, `loads` the bytes a second that each link of the
+/// route carries for it at full speed, which is 1 second a second.
 struct Flow {
   int from = 0, to = 0;
   const KnownRoute* route = nullptr;
   double bytes = 0;
+  const std::vector<double>* loads = nullptr;  ///< by link of the route; nullptr: as many as move
 };
 
-/// Flows that share links get max-min fair rates: no flow can be faster without making one slower that is no faster.
+/// Flows that share links get max-min fair rates: no flow can be faster without making one slower that is no faster (in its own unit).
 class Network {
  public:
   virtual ~Network() = default;

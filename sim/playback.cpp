@@ -15,6 +15,7 @@ Playback::Playback(const predict::EvaluationRequest& request, PlaybackOptions op
       network_(network),
       messages_(routes, network, request.model.communication_factor()),
       collectives_(messages_, network, request.model.reduction_rate()),
+      priced_(request.platform, routes, network),
       tables_(request.program.roles.size()),
       slot_of_(static_cast<std::size_t>(request.program.ranks), -1) {
   for (const int rank : options_.ranks) {
@@ -25,6 +26,7 @@ Playback::Playback(const predict::EvaluationRequest& request, PlaybackOptions op
     state.table = &tables_[role];
     state.ended.resize(state.table->runs.size());
     state.collectives.resize(request.program.axes.size());
+    state.host = predict::HostClock(request.costs.interference);
     if (std::ranges::find(options_.recorded, rank) != options_.recorded.end()) state.times.resize(state.table->runs.size());
   }
 }
@@ -41,11 +43,22 @@ const Run& Playback::head(const RankState& r, std::size_t stream) const {
   return r.table->runs[r.table->streams[stream][r.streams[stream].next]];
 }
 
+// Messages first: kernels want to know what runs beside them.
 void Playback::advance(int rank) {
   for (bool moved = true; moved;) {
     moved = false;
-    for (std::size_t stream = 0; stream < kStreams; ++stream) moved = advance_stream({rank, stream}) || moved;
+    for (std::size_t stream = kStreams; stream-- > 0;) {
+      if (stream == 0) announce_collectives(state(rank));
+      moved = advance_stream({rank, stream}) || moved;
+    }
   }
+}
+
+void Playback::announce_collectives(RankState& r) {
+  if (request_.costs.interference <= 0) return;
+  const auto& queue = r.table->streams[static_cast<std::size_t>(plan::Stream::Collective)];
+  for (; r.announced < queue.size() && ready(r, r.table->runs[queue[r.announced]]); ++r.announced)
+    r.messages_until = std::max(r.messages_until, network_.now()) + r.table->runs[queue[r.announced]].cost.device;
 }
 
 bool Playback::advance_stream(Place at) {
@@ -81,15 +94,37 @@ void Playback::compute(Place at, const Run& run) {
   auto& r = state(at.rank);
   auto& stream = r.streams[at.stream];
   const double begin = std::max(stream.free, network_.now());
-  const double end = begin + run.seconds;
-  if (run.stream == plan::Stream::Compute) r.waits.waited(*r.table->role, r.table->instruction(run), begin - stream.free);
-  stream.began = begin;
-  stream.free = end;
+  if (run.stream == plan::Stream::Compute) {
+    stream.free = launch(at, run, begin);
+  } else {
+    stream.began = begin;
+    stream.free = begin + run.cost.device;
+  }
   stream.busy = true;
-  if (run.awaited && end > network_.now())
-    network_.alarm(end, token_of(Occasion::RunEnded, static_cast<std::uint64_t>(at.rank) * kStreams + at.stream));
+  if (run.awaited && stream.free > network_.now())
+    network_.alarm(stream.free, token_of(Occasion::RunEnded, static_cast<std::uint64_t>(at.rank) * kStreams + at.stream));
   else
     end_run(at);
+}
+
+/// When what the host issues at `begin` at the earliest has run.
+double Playback::launch(Place at, const Run& run, double begin) {
+  auto& r = state(at.rank);
+  auto& stream = r.streams[at.stream];
+  double arrived = 0;
+  for (const auto needed : r.table->needs(run))
+    if (const auto message = r.received.extract(needed)) arrived = std::max(arrived, message.mapped());
+  r.host.wait(arrived);
+  r.waits.waited_for_stage(arrived - stream.free);
+  const auto launched = r.host.launch(run.cost, begin, r.messages_until);
+  r.waits.idled(launched.begin - begin);
+  stream.began = launched.begin;
+  if (!r.times.empty()) {
+    auto& times = r.times[r.table->streams[at.stream][stream.next]];
+    times.issue_begin = launched.issue_begin;
+    times.issue_end = launched.issue_end;
+  }
+  return launched.end;
 }
 
 void Playback::send(Place at, const Run& run) {
@@ -114,7 +149,10 @@ void Playback::send(Place at, const Run& run) {
   const auto which = unused_addresses_.back();
   unused_addresses_.pop_back();
   addresses_[which] = address;
-  messages_.send(at.rank, other, bytes_of(r, run), {false, which, static_cast<std::uint32_t>(at.stream), 0});
+  if (request_.costs.with_messages)
+    priced_.send(at.rank, other, options_.closed_form_collectives ? 0 : bytes_of(r, run), run.cost.device, {-1, which});
+  else
+    messages_.send(at.rank, other, bytes_of(r, run), {false, which, static_cast<std::uint32_t>(at.stream), 0});
 }
 
 void Playback::receive(Place at, const Run& run) {
@@ -150,7 +188,34 @@ void Playback::letter_arrived(const Purpose& purpose) {
   advance(from);
 }
 
+void Playback::collect_priced(Place at, const Run& run) {
+  auto& r = state(at.rank);
+  const auto compute_stream = static_cast<std::size_t>(plan::Stream::Compute);
+  if (options_.closed_form_collectives) return compute(at, run);
+  const auto& info = r.table->role->collectives[static_cast<std::size_t>(r.table->instruction(run).collective)];
+  auto& stream = r.streams[at.stream];
+  const double ready = std::max(stream.free, network_.now());
+  stream.began = ready;
+  stream.busy = true;
+  const double seconds = at.stream == compute_stream ? launch(at, run, ready) - ready : run.cost.device;
+  const auto number = (static_cast<std::uint64_t>(run.slot) << 32) | run.instruction;
+  priced_.join({info.kind, bytes_of(r, run), seconds, info.axis, number}, group(at.rank, info.axis).ranks, {at.rank, at.stream});
+}
+
+void Playback::priced_ended(std::uint64_t number) {
+  for (const auto& waiting : priced_.ended(number)) {
+    if (waiting.rank < 0) {  // a message between stages
+      letter_arrived({false, static_cast<std::uint32_t>(waiting.stream), static_cast<std::uint32_t>(plan::Stream::Send), 0});
+      continue;
+    }
+    state(waiting.rank).streams[waiting.stream].free = network_.now();
+    end_run({waiting.rank, waiting.stream});
+    advance(waiting.rank);
+  }
+}
+
 void Playback::collect(Place at, const Run& run) {
+  if (request_.costs.with_messages) return collect_priced(at, run);
   auto& r = state(at.rank);
   const auto& i = r.table->instruction(run);
   const auto& info = r.table->role->collectives[static_cast<std::size_t>(i.collective)];
@@ -183,7 +248,8 @@ void Playback::end_run(Place at) {
   auto& stream = r.streams[at.stream];
   const auto run = r.table->streams[at.stream][stream.next];
   r.ended[run] = true;
-  if (!r.times.empty()) r.times[run] = {stream.began, stream.free};
+  if (r.table->instruction(r.table->runs[run]).kind == InstructionKind::Receive) r.received[run] = stream.free;
+  if (!r.times.empty()) r.times[run].begin = stream.began, r.times[run].end = stream.free;
   stream.busy = false;
   ++stream.next;
   ++events_;
@@ -209,6 +275,8 @@ void Playback::happened(Token token) {
     case Occasion::Reduced:
       collectives_.reduced(number, ended_);
       break;
+    case Occasion::PricedEnded:
+      return priced_ended(number);
   }
   for (const int rank : ended_) collective_ended(rank);
 }
@@ -261,7 +329,10 @@ std::vector<predict::TimedInstruction> Playback::timeline(int rank) const {
   for (std::size_t n = 0; n < r.times.size(); ++n) {
     const auto& run = r.table->runs[n];
     const auto& slot = r.table->slot(run);
-    timeline.push_back({slot.body, run.instruction, slot.micro_batch, r.times[n].begin, r.times[n].end, r.times[n].end - r.times[n].begin});
+    const auto& t = r.times[n];
+    if (t.issue_end > t.issue_begin)
+      timeline.push_back({slot.body, run.instruction, slot.micro_batch, t.issue_begin, t.issue_end, t.issue_end - t.issue_begin, true});
+    timeline.push_back({slot.body, run.instruction, slot.micro_batch, t.begin, t.end, t.end - t.begin});
   }
   return timeline;
 }

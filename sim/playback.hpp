@@ -10,6 +10,7 @@
 
 #include "predict/playing.hpp"
 #include "sim/collectives.hpp"
+#include "sim/priced_messages.hpp"
 #include "sim/timetable.hpp"
 
 namespace rehearsal::sim {
@@ -29,10 +30,11 @@ class Playback final : public Listener {
   void play();
 
   [[nodiscard]] double end(int rank) const;
+  [[nodiscard]] double waited_for_stages(int rank) const { return state(rank).waits.waited_for_stages(); }
   /// Of a rank that was played: what it computed, and what it waited for.
   [[nodiscard]] predict::RankAccount account(int rank) const;
   [[nodiscard]] std::vector<predict::TimedInstruction> timeline(int rank) const;
-  [[nodiscard]] std::int64_t events() const { return events_ + messages_.count(); }
+  [[nodiscard]] std::int64_t events() const { return events_ + messages_.count() + priced_.count(); }
   [[nodiscard]] double message_joules() const { return messages_.joules(); }
 
   void happened(Token) override;
@@ -40,6 +42,7 @@ class Playback final : public Listener {
  private:
   struct Times {
     double begin = 0, end = 0;
+    double issue_begin = 0, issue_end = 0;  ///< of the host
   };
   struct StreamState {
     std::size_t next = 0;  ///< into the role's queue
@@ -53,6 +56,10 @@ class Playback final : public Listener {
     std::vector<bool> ended;                 ///< by run; of awaited ones
     std::vector<std::uint32_t> collectives;  ///< begun so far, by axis
     std::size_t collective_stream = 0;       ///< of the one in progress
+    predict::HostClock host{0};
+    std::map<std::uint32_t, double> received;  ///< messages that nothing has waited for yet: run of the Receive -> when it ended
+    std::size_t announced = 0;                 ///< runs of the stream of collectives that have begun or wait for it alone
+    double messages_until = 0;                 ///< when those will be over
     predict::RankAccount waits;
     std::vector<Times> times;  ///< by run; only where recorded
   };
@@ -81,9 +88,13 @@ class Playback final : public Listener {
   [[nodiscard]] bool ready(const RankState&, const Run&) const;
   void begin(Place, const Run&);
   void compute(Place, const Run&);
+  [[nodiscard]] double launch(Place, const Run&, double begin);
+  void announce_collectives(RankState&);
   void send(Place, const Run&);
   void receive(Place, const Run&);
   void collect(Place, const Run&);
+  void collect_priced(Place, const Run&);
+  void priced_ended(std::uint64_t number);
   void end_run(Place);
   void letter_arrived(const Purpose&);
   void collective_ended(int rank);
@@ -97,6 +108,7 @@ class Playback final : public Listener {
   Network& network_;
   Messages messages_;
   Collectives collectives_;
+  PricedMessages priced_;
   std::vector<Timetable> tables_;  ///< by role; empty where no rank of it is played
   std::vector<RankState> ranks_;   ///< in order of PlaybackOptions::ranks
   std::vector<int> slot_of_;       ///< by rank, -1 where not played

@@ -48,7 +48,8 @@ void add_run(const predict::EvaluationRequest& request, std::size_t role, Timeta
   const auto& i = table.instruction(run);
   run.stream = predict::stream_on(request.model, i);
   run.communicates = is_message(i);
-  if (!run.communicates) run.seconds = predict::estimate_in(request.costs.roles[role], *table.role, slot, run.instruction).seconds.value();
+  if (!run.communicates || request.costs.with_messages)
+    run.cost = predict::launch_of(request.costs.roles[role], *table.role, slot, run.instruction);
   add_dependencies(request.program, table, index, run);
   auto& queue = table.streams[static_cast<std::size_t>(run.stream)];
   if (run.communicates && !queue.empty()) table.runs[queue.back()].awaited = true;

@@ -16,8 +16,8 @@ struct Run {
   std::uint32_t first_dependency = 0, dependencies = 0;  ///< into Timetable::dependencies
   plan::Stream stream = plan::Stream::Compute;
   bool communicates = false;
-  bool awaited = false;  ///< another stream, or a message after it, begins when this has ended
-  double seconds = 0;    ///< of runs that compute
+  bool awaited = false;         ///< another stream, or a message after it, begins when this has ended
+  costmodel::LaunchQueue cost;  ///< of runs that compute, and of messages where their costs are known: of host and device
 };
 
 struct Timetable {

@@ -6,8 +6,8 @@ namespace rehearsal::traces {
 
 using plan::InstructionKind;
 
-TraceBuilder::TraceBuilder(const plan::Program& program, const graph::TrainingGraph& training, std::string kind, int threads)
-    : program_(program), training_(training), threads_(threads) {
+TraceBuilder::TraceBuilder(const plan::Program& program, const graph::Graph& graph, std::string kind, int threads)
+    : program_(program), graph_(graph), threads_(threads) {
   trace_.kind = std::move(kind);
   trace_.model_hash = program.model_hash;
   trace_.plan = plan::to_text(program.plan);
@@ -30,7 +30,7 @@ void TraceBuilder::add(int rank, int step, std::span<const predict::TimedInstruc
     event.kind = kind_of(*at, p);
     event.micro_batch = p.micro_batch;
     event.step = step;
-    event.stream = role.bodies[p.body].instructions[p.instruction].stream;
+    event.stream = p.issue ? plan::Stream::Host : role.bodies[p.body].instructions[p.instruction].stream;
     event.begin = p.begin + shift;
     event.end = p.end + shift;
     event.busy = p.busy;
@@ -60,9 +60,9 @@ EventKind TraceBuilder::describe(int rank, const predict::TimedInstruction& p) c
   EventKind kind;
   kind.identity = plan::identity(role, p.body, p.instruction, 0);
   if (i.node != graph::NodeId::None)
-    kind.name = training_.graph[i.node].name;
+    kind.name = graph_[i.node].name;
   else if (i.tensor != graph::TensorId::None)
-    kind.name = training_.graph[i.tensor].name;
+    kind.name = graph_[i.tensor].name;
   switch (i.kind) {
     case InstructionKind::Send:
     case InstructionKind::Receive:
@@ -81,7 +81,7 @@ EventKind TraceBuilder::describe(int rank, const predict::TimedInstruction& p) c
       kind.kernel.op = "report";
       break;
     default:
-      kind.kernel = predict::kernel_case(program_, training_, {role, i, variant, threads_});
+      kind.kernel = predict::kernel_case(program_, graph_, {role, i, variant, threads_});
   }
   if (costs_ != nullptr) {
     const auto& by_variant = costs_->roles[program_.role_of[static_cast<std::size_t>(rank)]].seconds[p.body][p.instruction];

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/training.hpp"
+#include "graph/graph.hpp"
 #include "predict/step_cost.hpp"
 #include "traces/trace.hpp"
 
@@ -14,7 +14,7 @@ namespace rehearsal::traces {
 class TraceBuilder {
  public:
   /// `kind`: "simulated" or "measured". `threads`: of one rank.
-  TraceBuilder(const plan::Program& program, const graph::TrainingGraph& training, std::string kind, int threads);
+  TraceBuilder(const plan::Program& program, const graph::Graph& graph, std::string kind, int threads);
 
   void add_step(const StepRecord& step) { trace_.steps.push_back(step); }
   /// One rank's instructions of one step; times are shifted by `shift` seconds onto the common clock.
@@ -30,7 +30,7 @@ class TraceBuilder {
   [[nodiscard]] EventKind describe(int rank, const predict::TimedInstruction&) const;
 
   const plan::Program& program_;
-  const graph::TrainingGraph& training_;
+  const graph::Graph& graph_;  ///< whose nodes and tensors the program names
   const predict::ProgramCosts* costs_ = nullptr;
   int threads_;
   Trace trace_;

@@ -11,7 +11,7 @@ namespace rehearsal::validation {
 namespace {
 
 using costmodel::FrameworkProfile;
-using predict::frameworks::ParallelPlan;
+using predict::frameworks::Recipe;
 using predict::frameworks::Recompute;
 
 constexpr int kLargestDegree = 10'000'000;
@@ -30,7 +30,7 @@ double positive(const Record& r, const char* key) {
 }
 
 /// Ranks that a record leaves to no degree split the model: tensor first, then context parallel.
-void split_replica(ParallelPlan& p, int ranks, int per_node) {
+void split_replica(plan::Plan& p, int ranks, int per_node) {
   p.tp = std::min(ranks, std::max(1, per_node / 2));
   p.cp = std::max(1, ranks / p.tp);
 }
@@ -98,9 +98,9 @@ void set_batches(const Record& r, RecordJob& job) {
     mb = of_rank / job.model.seq;
     gb = mb * p.dp * std::max(1.0, ga);
   }
-  p.micro_batch = mb;
-  p.micro_batches = std::max(1.0, std::round(gb / (p.dp * mb)));
-  p.global_batch = job.samples = gb;
+  job.micro_batch = mb;
+  job.micro_batches = static_cast<int>(std::max(1.0, std::round(gb / (p.dp * mb))));
+  job.samples = gb;
   job.tokens = job.model.sequence ? gb * job.model.seq : 0;
 }
 
@@ -177,10 +177,18 @@ std::string precision_text(const Record& r, const RecordJob& job) {
   return holds(text, "fp4") ? "fp8" : text;  // 4-bit products are not in the catalogue; fp8 is nearest
 }
 
+/// The row of the optimizer table that moves as many bytes as what a record names.
 std::string optimizer_of(const Record& r, const RecordJob& job) {
+  struct Row {
+    std::string_view beginning, optimizer;
+  };
+  constexpr Row kRows[] = {{"adamw", "adamw"}, {"adadelta", "nadam"},  {"adafactor", "adagrad"}, {"adam", "adam"},    {"lamb", "lamb"},
+                           {"lars", "lars"},   {"rmsprop", "rmsprop"}, {"adagrad", "adagrad"},   {"momentum", "sgd"}, {"nesterov", "sgd"},
+                           {"sgd", "sgd"},     {"fused", "adam"},      {"distributed", "adam"}};
   if (job.model.block_alone) return "none";
   const auto text = r.plan.text("optimizer");
-  if (!text.empty()) return text.substr(0, text.find(' '));
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& known) { return text.starts_with(known.beginning); });
+  if (row != std::end(kRows)) return std::string(row->optimizer);
   return job.model.sequence ? "adam" : "sgd";
 }
 
@@ -204,26 +212,29 @@ double computed_length(const RecordJob& job, const Record& r) {
 
 void set_modes(const Record& r, RecordJob& job) {
   auto& p = job.plan;
+  auto& recipe = job.recipe;
   const auto& f = *job.framework;
-  p.recompute = recompute_of(r);
+  job.recompute = recompute_of(r);
   p.interleave = interleave_of(r, job);
+  if (p.interleave > 1) p.schedule = "interleaved";
+  if (holds(r.plan.text("schedule"), "gpipe")) p.schedule = "gpipe";
   p.zero = zero_of(r);
-  p.keeps_gathered = r.plan.text("sharding") == "shard_grad_op";
-  p.fp32_reduction = r.plan.text("mixed_precision_mode") == "default" || f.reduces_in_fp32;
-  p.sequence_parallel = r.plan.number("seq_parallel") ? r.plan.truth("seq_parallel") : f.sequence_parallel && p.tp > 1;
-  p.gpipe = holds(r.plan.text("schedule"), "gpipe");
+  p.sequence_parallel = p.tp > 1 && (r.plan.number("seq_parallel") ? r.plan.truth("seq_parallel") : f.sequence_parallel);
   const auto overlap = r.plan.text("overlap");
-  p.gradient_overlap = (!r.plan.has("grad_bucketing") || r.plan.truth("grad_bucketing")) && overlap != "none";
-  if (r.plan.number("tp_overlap")) p.tensor_overlap = r.plan.truth("tp_overlap");
-  if (holds(overlap, "tp")) p.tensor_overlap = 1;
-  p.parallel_blocks = r.plan.truth("parallel_block");
-  if (r.plan.truth("sliding_window_attention")) p.attention_window = job.model.seq / 2;
-  p.trained_share = job.model.lora ? 0.002 : 1;
-  p.parameter_servers = holds(r.plan.text("comm"), "parameter server");
+  p.overlap = (!r.plan.has("grad_bucketing") || r.plan.truth("grad_bucketing")) && overlap != "none";
+  recipe.keeps_gathered = r.plan.text("sharding") == "shard_grad_op";
+  recipe.fp32_reduction = r.plan.text("mixed_precision_mode") == "default" || f.reduces_in_fp32;
+  if (r.plan.number("tp_overlap")) recipe.tensor_overlap = r.plan.truth("tp_overlap");
+  if (holds(overlap, "tp")) recipe.tensor_overlap = 1;
+  recipe.parallel_blocks = r.plan.truth("parallel_block");
+  if (r.plan.truth("sliding_window_attention")) recipe.attention_window = job.model.seq / 2;
+  recipe.trained_share = job.model.lora ? 0.002 : 1;
+  recipe.parameter_servers = holds(r.plan.text("comm"), "parameter server");
   const auto layout = r.plan.text("layout");
-  p.channels_last = layout.empty() ? f.channels_last : layout != "nchw";
-  p.channels_last_single = layout.empty() ? f.channels_last_single : layout != "nchw";
-  p.optimizer = optimizer_of(r, job);
+  recipe.channels_last = layout.empty() ? f.channels_last : layout != "nchw";
+  recipe.channels_last_single = layout.empty() ? f.channels_last_single : layout != "nchw";
+  recipe.optimizer = optimizer_of(r, job);
+  recipe.power_limit = job.machine.power_limit;
 }
 
 }  // namespace
@@ -279,10 +290,10 @@ FrameworkChoice framework_of(const Record& r, const platforms::Device& device) {
 
 namespace {
 
-/// Tokens of a sample that one context-parallel rank computes, and how many of them an encoder guesses.
+/// Tokens of a sample that are computed, and how many of them an encoder guesses.
 void set_length(const Record& r, RecordJob& job) {
   constexpr double kMasked = 0.16;  // 20 of 128, 80 of 512 in BERT's recipes
-  const double seq = std::max(1.0, std::floor(computed_length(job, r) / job.plan.cp));
+  const double seq = std::max(1.0, std::floor(computed_length(job, r)));
   job.model.values["seq"] = static_cast<std::int64_t>(seq);
   if (!job.model.encoder) return;
   const double guessed = std::max(1.0, job.framework->predicts_all ? seq : kMasked * seq);
@@ -298,12 +309,12 @@ RecordJob job_of(const Record& r) {
   const auto& device = job.machine.platform.nodes.front().device;
   const auto choice = framework_of(r, device);
   job.framework = adjusted(r, *choice.profile);
-  job.precision = costmodel::precision_of(device, precision_text(r, job));
+  job.arithmetic = precision_text(r, job);
+  job.precision = costmodel::precision_of(device, job.arithmetic);
   set_degrees(r, job);
   set_batches(r, job);
   set_modes(r, job);
   if (job.model.sequence && job.model.values.contains("seq")) set_length(r, job);
-  job.power_limit = job.machine.power_limit;
   if (!job.machine.device_known) job.assumed.push_back("device");
   if (!choice.named) job.assumed.push_back("framework");
   if (!job.machine.network_known) job.assumed.push_back("network");

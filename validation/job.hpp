@@ -16,7 +16,12 @@ struct RecordJob {
   RecordModel model;
   std::shared_ptr<const costmodel::FrameworkProfile> framework;  ///< with what the record says of kernels put over the profile
   costmodel::Precision precision;
-  predict::frameworks::ParallelPlan plan;
+  std::string arithmetic;  ///< as costmodel::precision_of() reads it
+  plan::Plan plan;
+  double micro_batch = 1;  ///< samples; below 1: a sample is shared out among ranks
+  int micro_batches = 1;
+  predict::frameworks::Recompute recompute = predict::frameworks::Recompute::None;
+  predict::frameworks::Recipe recipe;
   double samples = 0;                ///< of one step
   double tokens = 0;                 ///< of one step as the record counts them; 0: no sequences
   double power_limit = 0;            ///< watts; 0: none

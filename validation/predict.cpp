@@ -6,17 +6,17 @@
 #include "base/error.hpp"
 #include "costmodel/power.hpp"
 #include "graph/zoo/zoo.hpp"
-#include "predict/frameworks/lower.hpp"
 
 namespace rehearsal::validation {
 namespace {
 
 using costmodel::CollectiveKind;
 using costmodel::Constants;
+namespace frameworks = predict::frameworks;
 using Values = std::map<std::string, double, std::less<>>;
 
 constexpr double kGiga = 1e9, kTera = 1e12, kGibi = 1024.0 * 1024.0 * 1024.0, kJoulesPerKwh = 3.6e6;
-constexpr std::size_t kGraphsKept = 24;
+constexpr std::size_t kModelsKept = 24;
 constexpr double kEvaluationShare = 0.06;      // of training time that runs to a target spend on evaluation
 constexpr double kDirectCurrentShare = 0.975;  // of a node's power behind its supplies
 constexpr double kMemoryInUse = 0.97;          // of a device: an allocator never hands out more
@@ -67,8 +67,8 @@ void collective_values(const Prepared& p, const Constants& c, Values& v) {
 
 double model_flops(const Prepared& p) {
   double flops = 0;
-  for (const auto& part : p.rows.parts) flops += part.flops * part.span.repeats;
-  return 3 * flops * p.job.plan.micro_batches * p.job.plan.dp * p.job.plan.cp;
+  for (const auto& part : p.parts.parts) flops += part.flops * part.repeats;
+  return flops * p.job.samples;
 }
 
 void rate_values(const Prepared& p, const Record& r, double seconds, Values& v) {
@@ -85,8 +85,7 @@ void rate_values(const Prepared& p, const Record& r, double seconds, Values& v) 
     }
     v["days_for_300B_tokens"] = kTokensOfRun / v["tokens_per_s"] / 86400;
   }
-  using predict::frameworks::Recompute;
-  const double again = p.job.plan.recompute == Recompute::Full ? 4.0 / 3 : 1;
+  const double again = p.job.recompute == predict::frameworks::Recompute::Full ? 4.0 / 3 : 1;
   // Publications of Megatron and DeepSpeed count recomputed FLOPs; those that use FSDP or NeMo do not.
   const bool counted = !p.job.framework->checkpoint_stops_early && !p.job.framework->tuned_overlap;
   const double useful = model_flops(p) / seconds / devices / kTera;
@@ -96,15 +95,41 @@ void rate_values(const Prepared& p, const Record& r, double seconds, Values& v) 
   v["hfu_pct"] = v["mfu_pct"] * again;
 }
 
-void memory_values(const Prepared& p, const Constants& c, Values& v) {
-  const auto job = p.analytic();
+/// A step of the record's job on its devices.
+class RecordStep {
+ public:
+  RecordStep(const Prepared& p, const frameworks::ModelParts& parts, const frameworks::FrameworkJob& job, const Constants& c)
+      : job_(job), timers_(job.platform.nodes.size()) {
+    timers_.front().emplace(parts, job_, *p.network, c, 0);
+    step_.emplace(frameworks::staged(job_, timers_));
+  }
+  RecordStep(const RecordStep&) = delete;
+  RecordStep& operator=(const RecordStep&) = delete;
+  [[nodiscard]] const frameworks::StagedStep& operator*() const { return *step_; }
+
+ private:
+  frameworks::FrameworkJob job_;
+  std::vector<std::optional<frameworks::StepTimer>> timers_;
+  std::optional<frameworks::StagedStep> step_;
+};
+
+/// Activations under the same degrees with neither recomputation nor sequence parallelism (Korthikanti et al. 2022, figure 7).
+double plain_activations(const Prepared& p, const Constants& c) {
+  auto job = p.framework_job();
+  job.plan.sequence_parallel = false;
+  job.recompute = frameworks::Recompute::None;
+  return frameworks::memory_of(*RecordStep(p, *p.plain_parts, job, c)).activations;
+}
+
+void memory_values(const Prepared& p, const frameworks::RankMemory& memory, const Constants& c, Values& v) {
+  const auto job = p.framework_job();
   const double devices = p.sums_over_devices ? p.job.plan.pp : 1, capacity = job.device().memory.value.value() * kMemoryInUse;
-  v["param_opt_memory_gib"] = devices * p.memory.states / kGibi;
-  v["activation_memory_gib"] = devices * p.memory.activations / kGibi;
-  const double reading = predict::frameworks::device_reading(p.memory, job, c);
+  v["param_opt_memory_gib"] = devices * memory.states() / kGibi;
+  v["activation_memory_gib"] = devices * memory.activations / kGibi;
+  const double reading = frameworks::device_reading(memory, job.profile, c);
   v["memory_gib"] = devices * std::min(capacity, reading) / kGibi;
   v["oom"] = reading > capacity ? 1 : 0;
-  v["activation_pct_of_tp_baseline"] = 100 * p.memory.activations / p.plain_activations;
+  if (p.plain_parts) v["activation_pct_of_tp_baseline"] = 100 * memory.activations / plain_activations(p, c);
 }
 
 void energy_values(const Prepared& p, const Record& r, const Constants& c, double watts, Values& v) {
@@ -128,35 +153,29 @@ void energy_values(const Prepared& p, const Record& r, const Constants& c, doubl
 }
 
 /// The repeated block alone: nothing before or behind it, and no update.
-void keep_block(Prepared& p) {
-  std::erase_if(p.rows.parts, [](const auto& part) { return part.span.repeats < 2; });
-  for (auto& part : p.rows.parts) {
-    part.span.repeats = 1;
+void keep_block(frameworks::ModelParts& model) {
+  std::erase_if(model.parts, [](const auto& part) { return part.repeats < 2; });
+  for (auto& part : model.parts) {
+    part.repeats = 1;
     part.repeated = true;
   }
-  p.rows.logits = 0;
-}
-
-/// Activations under the same degrees without sequence parallelism and recomputation (Korthikanti et al. 2022, figure 7).
-double plain_activations(Prepared p) {
-  p.job.plan.sequence_parallel = false;
-  p.job.plan.recompute = predict::frameworks::Recompute::None;
-  return predict::frameworks::memory_of(p.rows, p.analytic()).activations;
+  model.logits = 0;
 }
 
 }  // namespace
 
-predict::frameworks::AnalyticJob Prepared::analytic() const {
-  return {job.machine.platform, *job.framework, job.precision, job.plan, job.power_limit};
+frameworks::FrameworkJob Prepared::framework_job() const {
+  return {job.machine.platform, *job.framework,    job.plan,      job.arithmetic, job.samples,
+          job.micro_batch,      job.micro_batches, job.recompute, job.recipe};
 }
 
-std::shared_ptr<const graph::Graph> Preparer::built(const std::string& reference, std::int64_t batch) {
-  const auto key = reference + "#" + std::to_string(batch);
-  for (const auto& [known, model] : graphs_)
+Preparer::Folded Preparer::folded(const std::string& reference, std::int64_t batch, frameworks::Grain grain) {
+  const auto key = reference + "#" + std::to_string(batch) + (grain == frameworks::Grain::Nodes ? "/nodes" : "");
+  for (const auto& [known, model] : models_)
     if (known == key) return model;
-  if (graphs_.size() == kGraphsKept) graphs_.erase(graphs_.begin());
-  graphs_.emplace_back(key, std::make_shared<const graph::Graph>(graph::zoo::build(reference, batch)));
-  return graphs_.back().second;
+  if (models_.size() == kModelsKept) models_.erase(models_.begin());
+  models_.emplace_back(key, std::make_shared<const frameworks::FoldedModel>(graph::zoo::build(reference, batch), grain));
+  return models_.back().second;
 }
 
 Prepared Preparer::prepare(const Record& r) {
@@ -171,15 +190,23 @@ Prepared Preparer::prepare(const Record& r) {
   }
   p.job = job_of(r);
   p.network.emplace(p.job.machine.platform);
-  const auto batch = static_cast<std::int64_t>(std::max(1.0, std::round(p.job.plan.micro_batch)));
+  // The ranks that share experts have a micro-batch each.
+  const auto batch = static_cast<std::int64_t>(std::max(1.0, std::round(p.job.micro_batch))) * p.job.plan.ep;
+  const auto parts = [&](const frameworks::FrameworkJob& job) {
+    const auto grain = frameworks::grain_of(*folded(zoo_reference(p.job.model), batch, frameworks::Grain::Blocks), job);
+    auto model = frameworks::parts_of(*folded(zoo_reference(p.job.model), batch, grain), job, 0);
+    if (p.job.model.block_alone) keep_block(model);
+    return model;
+  };
   try {
-    p.rows = predict::frameworks::lower_to_rows(*built(zoo_reference(p.job.model), batch), p.analytic());
+    auto job = p.framework_job();
+    job.micro_batch = std::min(1.0, job.micro_batch) * static_cast<double>(batch / job.plan.ep);
+    p.parts = parts(job);
+    job.plan.sequence_parallel = false;
+    if (r.measured.has("activation_pct_of_tp_baseline")) p.plain_parts = parts(job);
   } catch (const BadInput& error) {
     throw Refusal(std::string("model: ") + error.what());
   }
-  if (p.job.model.block_alone) keep_block(p);
-  p.memory = predict::frameworks::memory_of(p.rows, p.analytic());
-  p.plain_activations = plain_activations(p);
   p.sums_over_devices = p.job.framework->reports_total_memory;
   return p;
 }
@@ -203,15 +230,16 @@ Answer answer(const Prepared& p, const Record& r, const Constants& c) {
     collective_values(p, c, a.values);
     return a;
   }
-  const auto job = p.analytic();
-  a.step = predict::frameworks::compose(p.rows, job, *p.network, c);
+  const auto job = p.framework_job();
+  const RecordStep step(p, p.parts, job, c);
+  a.step = frameworks::closed_step(*step);
   if (!(a.step.seconds > 0) || !std::isfinite(a.step.seconds)) throw Refusal("plan: no finite time");
-  const auto power = costmodel::device_power(job.device(), {a.step.matrix_share, a.step.memory_share}, job.power_limit, c);
+  const auto power = costmodel::device_power(job.device(), {a.step.matrix_share, a.step.memory_share}, job.recipe.power_limit, c);
   const double seconds = a.step.seconds * power.slowdown;
   rate_values(p, r, seconds, a.values);
   a.values["forward_s"] = a.step.forward;
   a.values["backward_s"] = a.step.backward;
-  memory_values(p, c, a.values);
+  memory_values(p, frameworks::memory_of(*step), c, a.values);
   energy_values(p, r, c, power.watts, a.values);
   if (p.job.model.zoo == "dlrm") forget_times(a.values);
   return a;

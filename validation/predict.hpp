@@ -10,7 +10,8 @@
 #include "costmodel/constants.hpp"
 #include "costmodel/network.hpp"
 #include "graph/graph.hpp"
-#include "predict/frameworks/compose.hpp"
+#include "predict/frameworks/closed_step.hpp"
+#include "predict/frameworks/lower.hpp"
 #include "predict/frameworks/memory.hpp"
 #include "validation/job.hpp"
 
@@ -27,23 +28,23 @@ struct CollectiveQuestion {
 struct Prepared {
   RecordJob job;
   std::optional<CollectiveQuestion> collective;
-  predict::frameworks::ModelRows rows;
+  predict::frameworks::ModelParts parts;
+  std::optional<predict::frameworks::ModelParts> plain_parts;  ///< without sequence parallelism, where a record compares with that
   std::optional<costmodel::Network> network;
-  predict::frameworks::JobMemory memory;
-  double plain_activations = 0;    ///< bytes; with neither recomputation nor sequence parallelism
   bool sums_over_devices = false;  ///< the record's memory is of all accelerators together
-  [[nodiscard]] predict::frameworks::AnalyticJob analytic() const;
+  [[nodiscard]] predict::frameworks::FrameworkJob framework_job() const;
 };
 
-/// Keeps the graphs of the last models, since records of one model stand together.
+/// Keeps the models of the last records, since records of one model stand together.
 class Preparer {
  public:
   /// Throws Refusal naming the key of the record.
   [[nodiscard]] Prepared prepare(const Record&);
 
  private:
-  std::shared_ptr<const graph::Graph> built(const std::string& reference, std::int64_t batch);
-  std::vector<std::pair<std::string, std::shared_ptr<const graph::Graph>>> graphs_;
+  using Folded = std::shared_ptr<const predict::frameworks::FoldedModel>;
+  Folded folded(const std::string& reference, std::int64_t batch, predict::frameworks::Grain);
+  std::vector<std::pair<std::string, Folded>> models_;
 };
 
 /// Quantities under the names of a record's `measured`. Energy of runs uses the measured minutes where only they say how long it took.

@@ -1,57 +1,16 @@
 #pragma once
-// What measured runs of a site say about it: corrections per device and mechanism, shrunk while the runs are few.
+// What records of runs teach about the site that they come from.
 
-#include <array>
-#include <map>
 #include <span>
-#include <string>
-#include <vector>
 
+#include "costmodel/constants.hpp"
+#include "costmodel/site.hpp"
 #include "validation/predict.hpp"
 
 namespace rehearsal::validation {
 
-/// Features of one answer: 1, and the shares of time by mechanism.
-inline constexpr std::size_t kSiteFeatures = 5;
-inline constexpr std::array<std::string_view, kSiteFeatures> kSiteMechanisms{"all", "matrix", "memory", "communication", "overhead"};
-using SiteFeatures = std::array<double, kSiteFeatures>;
-[[nodiscard]] SiteFeatures site_features(const Answer&);
-
-/// Log corrections of one device and group of quantities, with their covariance: log(measured / predicted) = features · mean + noise.
-struct SiteCorrection {
-  std::string device, group;
-  int runs = 0;
-  SiteFeatures mean{};
-  std::array<SiteFeatures, kSiteFeatures> covariance{};
-};
-
-/// A run of the site: what it is, and log(measured / predicted) of one of its quantities.
-struct SiteRun {
-  std::string id, device, group;
-  SiteFeatures features{};
-  double log_ratio = 0;
-};
-
-struct Site {
-  std::vector<SiteRun> runs;                ///< what it rests on; a run that comes again replaces itself
-  std::vector<SiteCorrection> corrections;  ///< of each device and group, from `runs`
-  [[nodiscard]] const SiteCorrection* find(std::string_view device, std::string_view group) const;
-};
-
-/// Linear regression with a normal prior around no correction: one run moves little, several settle it.
-[[nodiscard]] Site learn_site(std::vector<SiteRun> runs);
+[[nodiscard]] costmodel::SiteFeatures site_features(const Answer&);
 /// `site` with the runs of more records. Records that are refused or have no measured value teach nothing.
-[[nodiscard]] Site learn_records(const Site& site, std::span<const Record>, const costmodel::ConstantsFile&);
-
-/// What a correction does to an answer: the log factor, and by how much the interval narrows (a factor on its log half-width).
-struct SiteEffect {
-  double log_factor = 0, narrowing = 1;
-};
-[[nodiscard]] SiteEffect effect_of(const Site&, std::string_view device, std::string_view group, const SiteFeatures&);
-
-/// The part "published" of a site file. A file that is missing is an empty site. Throws BadInput naming file and key.
-[[nodiscard]] Site read_site(const std::string& path);
-/// Writes the part "published" into the file, all else in it unchanged; makes the file where there is none.
-void write_site(const std::string& path, const Site&);
+[[nodiscard]] costmodel::Site learn_records(const costmodel::Site& site, std::span<const Record>, const costmodel::ConstantsFile&);
 
 }  // namespace rehearsal::validation

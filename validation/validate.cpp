@@ -39,7 +39,7 @@ std::string plan_set_of(const Record& r) {
 
 class Judge {
  public:
-  Judge(const costmodel::ConstantsFile& constants, const Site& site) : constants_(constants), site_(site) {}
+  Judge(const costmodel::ConstantsFile& constants, const costmodel::Site& site) : constants_(constants), site_(site) {}
 
   Verdict verdict(const Record& r) {
     Verdict v;
@@ -82,14 +82,15 @@ class Judge {
 
   costmodel::Interval interval(const Prepared& p, const Answer& a, const std::string& key, double wider) const {
     const auto group = evidence_group(p, key);
-    const auto effect = effect_of(site_, p.job.machine.platform.nodes.front().device.name, group, site_features(a));
+    const auto effect = effect_of(site_, p.job.machine.platform.nodes.front().device.name, group,
+                                  group == "memory" ? costmodel::kNoMechanism : site_features(a));
     const double value = a.values.at(key) * std::exp(is_rate(key) ? -effect.log_factor : effect.log_factor);
     const double width = std::exp(constants_.evidence.of(group) * wider * effect.narrowing);
     return {value, value / width, value * width};
   }
 
   const costmodel::ConstantsFile& constants_;
-  const Site& site_;
+  const costmodel::Site& site_;
   Preparer preparer_;
 };
 
@@ -117,8 +118,7 @@ std::string evidence_group(const Prepared& p, std::string_view key) {
   if (key.find("memory") != std::string_view::npos || key.find("activation") != std::string_view::npos || key == "oom") return "memory";
   if (key.find("energy") != std::string_view::npos || key.find("power") != std::string_view::npos) return "energy";
   if (p.collective) return "collective";
-  if (p.rows.recurrent) return "recurrent";
-  return p.rows.image ? "image" : "transformer";
+  return std::string(p.parts.time_group());
 }
 
 std::string scored_key(const Verdict& v) {
@@ -133,7 +133,7 @@ std::string time_key(const Record& r) {
   return "";
 }
 
-std::vector<Verdict> validate(std::span<const Record> records, const costmodel::ConstantsFile& constants, const Site& site,
+std::vector<Verdict> validate(std::span<const Record> records, const costmodel::ConstantsFile& constants, const costmodel::Site& site,
                               Progress& progress) {
   constexpr std::size_t kRun = 16;  // records that a worker takes at once: neighbours share a model
   std::vector<Verdict> verdicts(records.size());

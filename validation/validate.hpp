@@ -26,7 +26,7 @@ struct Verdict {
 };
 
 /// Answers every record, on all cores, in their order.
-[[nodiscard]] std::vector<Verdict> validate(std::span<const Record>, const costmodel::ConstantsFile&, const Site&, Progress&);
+[[nodiscard]] std::vector<Verdict> validate(std::span<const Record>, const costmodel::ConstantsFile&, const costmodel::Site&, Progress&);
 
 /// The quantity by which a record is scored: the first of time, energy, memory, rates that it has; empty: none.
 [[nodiscard]] std::string scored_key(const Verdict&);

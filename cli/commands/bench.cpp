@@ -24,7 +24,6 @@
 #include "graph/builder.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
-#include "predict/frameworks/assess.hpp"
 #include "predict/simulation.hpp"
 #include "search/search.hpp"
 
@@ -280,22 +279,22 @@ JobSetup setup_of(const Options& o, std::int64_t batch) {
 /// Plans assessed, against lowering one plan after the other.
 Json bench_search(const Options& o) {
   const auto setup = setup_of(o, 2048);
-  const auto job = setup.job();
+  auto& predictor = setup.predictor();
   Progress silent;
   search::SearchResult found;
-  const double seconds = cpu_seconds_of([&] { found = search::search(job, {}, silent); });
+  const double seconds = cpu_seconds_of([&] { found = search::search(predictor, {}, silent); });
   std::int64_t pruned = 0;
   for (const auto& [reason, count] : found.pruned) pruned += count;
   constexpr int kLowered = 20;
   const double lowering = cpu_seconds_of([&] {
-    for (int n = 0; n < kLowered; ++n) (void)predict::lower_for(job, found.plans.front().plan);
+    for (int n = 0; n < kLowered; ++n) (void)predictor.playable(found.plans.front().plan);
   });
   const auto tried = static_cast<double>(found.searched + pruned);
   return {{"plans", found.searched + pruned},
           {"assessed", found.searched},
           {"search_seconds", seconds},
           {"plans_per_second", tried / seconds},
-          {"yardstick", "lowering the best plan"},
+          {"yardstick", "making the Program of the best plan"},
           {"yardstick_seconds", lowering / kLowered},
           {"ratio", seconds / tried / (lowering / kLowered)}};
 }
@@ -303,46 +302,42 @@ Json bench_search(const Options& o) {
 /// Events of a simulated step, against the closed form of the same Program.
 Json bench_simulate(const Options& o) {
   const auto setup = setup_of(o, 512);
-  const auto job = setup.job();
+  auto& predictor = setup.predictor();
   plan::Plan plan;
   plan.dp = static_cast<int>(std::min<std::int64_t>(16, platforms::device_count(setup.platform())));
-  const auto program = predict::lower_for(job, plan);
+  const auto step = predictor.playable(plan);
   const auto simulator = predict::open_simulator("full");
   const auto closed_form = predict::closed_form_evaluator();
-  predict::StepCost cost;
   const double begin = now();
-  (void)predict::assess(job, program, *simulator, false, &cost);
+  const auto played = predictor.played(step, *simulator, nullptr);
   const double simulated = now();
-  (void)predict::assess(job, program, *closed_form, false, nullptr);
+  (void)predictor.played(step, *closed_form, nullptr);
   const double closed = now();
-  return {{"ranks", program.ranks},
-          {"events", cost.events},
+  return {{"ranks", step.program.ranks},
+          {"events", played.events},
           {"simulation_seconds", simulated - begin},
-          {"events_per_second", static_cast<double>(cost.events) / (simulated - begin)},
+          {"events_per_second", static_cast<double>(played.events) / (simulated - begin)},
           {"yardstick", "the closed form of the same program"},
           {"yardstick_seconds", closed - simulated},
           {"ratio", (simulated - begin) / (closed - simulated)}};
 }
 
 /// The closed form of GPT-3 175B on 1,024 A100s (the plan of Narayanan et al. 2021, table 1) once its graph is there, against making that.
-Json bench_estimate(const Options&) {
-  constexpr std::int64_t kBatch = 1536;
-  PlatformOptions cluster;
-  cluster.platform = "dgx-a100";
-  cluster.nodes = 128;
-  const auto platform = load_platform(cluster);
-  const auto& framework = *costmodel::find_framework("megatron");
-  (void)costmodel::published_constants();  // read once for all estimates
-  plan::Plan plan;
-  plan.dp = 16;
-  plan.tp = plan.pp = 8;
-  plan.micro_batch = 1;
-  std::optional<graph::Graph> graph;
-  const double loading = cpu_seconds_of([&] { graph = graph::zoo::build(std::string(kLargeModel), 1); });
-  const predict::frameworks::AnalyticJob job{platform, framework, costmodel::precision_of(platforms::device_of(platform, 0), "bf16"),
-                                             predict::frameworks::parallel_plan(plan, kBatch, framework), 0};
+Json bench_estimate(const Options& o) {
+  auto of_gpt3 = o;
+  of_gpt3.model.model = std::string(kLargeModel);
+  of_gpt3.model.batch = 1536;
+  of_gpt3.model.dtype = "bf16";
+  of_gpt3.model.optimizer = "adam";
+  of_gpt3.platform = {};
+  of_gpt3.platform.platform = "dgx-a100";
+  of_gpt3.platform.nodes = 128;
+  of_gpt3.platform.framework = "megatron";
+  const auto plan = plan::parse_plan("dp=16,tp=8,pp=8,micro_batch=1");
+  std::optional<JobSetup> setup;
+  const double loading = cpu_seconds_of([&] { setup.emplace(of_gpt3.model, of_gpt3.platform); });
   double step = 0;
-  const double seconds = cpu_seconds_of([&] { step = predict::frameworks::assess_analytic(*graph, job, plan).step.value(); });
+  const double seconds = cpu_seconds_of([&] { step = setup->predictor().closed(plan).step.value(); });
   return {{"ranks", plan.ranks()},        {"step_seconds", step},
           {"estimate_seconds", seconds},  {"yardstick", "making the model's graph"},
           {"yardstick_seconds", loading}, {"ratio", seconds / loading}};

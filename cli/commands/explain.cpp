@@ -106,12 +106,14 @@ void print_stages(const std::vector<predict::StagePlan>& stages, std::ostream& o
   }
 }
 
-void print_explanation(const Options& o, const JobSetup& setup, const plan::Program& program, Terminal& terminal) {
-  const auto stages = predict::explain(setup.job(), program);
+void print_explanation(const Options& o, const JobSetup& setup, const predict::PlayableStep& step, Terminal& terminal) {
+  const auto stages = predict::explain(setup.predictor(), step);
+  const auto& program = step.program;
   Json result{{"schema", 2},
               {"model", o.model.model},
               {"plan", plan::to_text(program.plan)},
               {"platform", setup.platform().name},
+              {"framework", setup.predictor().framework().name},
               {"ranks", program.ranks},
               {"micro_batches", program.micro_batches},
               {"warnings", program.warnings}};
@@ -144,18 +146,21 @@ int explain(const Options& given, Terminal& terminal) {
   o.platform.plan = o.plan;
   if (o.platform.platform.empty()) take_usual_platform(o.platform, file.plan, terminal);
   const JobSetup setup(o.model, o.platform);
-  const auto evaluator = predict::closed_form_evaluator();
   std::string sentence;
-  const auto plan = setup.plan(o.platform, *evaluator, sentence);
+  const auto plan = setup.plan(o.platform, sentence);
   if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
-  const auto program = predict::lower_or_say_all(setup.job(), plan);
-  if (!o.json.empty()) plan::write_program_file(o.json, program, setup.training().graph, setup.context(o.model));
-  if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.training().graph));
+  const auto step = setup.predictor().playable(plan);
+  const auto& program = step.program;
+  if (!o.json.empty() && setup.own_job() == nullptr)
+    throw Refusal("--json: a stored Program is our own execution, not one of " + setup.predictor().framework().name +
+                  "; use --framework rehearse");
+  if (!o.json.empty()) plan::write_program_file(o.json, program, setup.predictor().graph(), setup.context(o.model));
+  if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.predictor().graph()));
   if (!o.program) {
-    print_explanation(o, setup, program, terminal);
+    print_explanation(o, setup, step, terminal);
     return 0;
   }
-  for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.training().graph);
+  for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.predictor().graph());
   return 0;
 }
 
@@ -171,6 +176,7 @@ Action add_explain(CLI::App& app) {
   app.add_option("--nodes", o->platform.nodes);
   app.add_option("--devices", o->platform.devices);
   app.add_option("--machine", o->platform.machine);
+  app.add_option("--framework", o->platform.framework, "as in estimate");
   app.add_flag("--program", o->program, "every instruction of every role");
   app.add_option("--json", o->json, "where to write the Program, for `rehearse simulate` or other tools");
   app.add_option("--dot", o->dot, "where to write the Program as a graph for Graphviz");

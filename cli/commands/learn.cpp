@@ -78,16 +78,16 @@ int learn_from_records(const Options& o, Terminal& terminal) {
     auto file = pub::read_record_file(path);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(records));
   }
-  const auto before = pub::read_site(o.machine);
+  const auto before = std::ifstream(o.machine) ? costmodel::read_site(o.machine) : costmodel::Site{};
   const auto site = pub::learn_records(before, records, costmodel::published_constants());
   if (site.runs.size() == before.runs.size() && site.runs.empty())
     throw Refusal("none of " + std::to_string(records.size()) +
                   " records has a measured value that could be predicted; nothing was learned");
-  pub::write_site(o.machine, site);
+  costmodel::write_site(o.machine, site);
   Json result{{"schema", 1}, {"into", o.machine}, {"records", records.size()}, {"runs", site.runs.size()}, {"corrections", Json::array()}};
   for (const auto& c : site.corrections) {
     Json factors = Json::object();
-    for (std::size_t i = 0; i < pub::kSiteFeatures; ++i) factors[std::string(pub::kSiteMechanisms[i])] = std::exp(c.mean[i]);
+    for (std::size_t i = 0; i < costmodel::kSiteFeatures; ++i) factors[std::string(costmodel::kSiteMechanisms[i])] = std::exp(c.mean[i]);
     result["corrections"].push_back({{"device", c.device}, {"group", c.group}, {"runs", c.runs}, {"factors", factors}});
   }
   terminal.print(result);

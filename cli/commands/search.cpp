@@ -72,8 +72,8 @@ search::SearchOptions search_options(const Options& o) {
 int search(const Options& o, Terminal& terminal) {
   if (!o.output.empty()) require_place(o.output);
   const auto setups = setups_of(o, terminal);
-  std::vector<predict::Job> jobs;
-  for (const auto& setup : setups) jobs.push_back(setup->job());
+  std::vector<predict::Predictor*> jobs;
+  for (const auto& setup : setups) jobs.push_back(&setup->predictor());
   const auto progress = terminal.progress("searching");
   const auto found = search::search(jobs, search_options(o), *progress);
   const auto& winner = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == found.plans.front().platform; });

@@ -1,5 +1,3 @@
-#include <chrono>
-
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -7,11 +5,11 @@
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/fidelity.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/program_json.hpp"
 #include "platforms/json.hpp"
 #include "predict/playing.hpp"
-#include "predict/simulation.hpp"
 #include "predict/violations.hpp"
 #include "traces/build.hpp"
 
@@ -26,19 +24,6 @@ struct Options {
   std::string program;  ///< a Program's file in place of model and plan
 };
 
-struct Simulated {
-  plan::Program program;
-  predict::StepCost cost;
-  predict::Assessment assessment;
-  double wall_seconds = 0;
-};
-
-std::unique_ptr<predict::StepEvaluator> evaluator_of(const std::string& fidelity) {
-  if (fidelity == "closed") return predict::closed_form_evaluator();
-  if (fidelity == "folded" || fidelity == "full") return predict::open_simulator(fidelity);
-  throw BadInput("--fidelity " + fidelity, "use closed, folded or full");
-}
-
 /// MODEL may be a Program, which names its model.
 Options with_model_of_program(Options o) {
   if (!plan::is_program_file(o.model.model)) return o;
@@ -52,45 +37,36 @@ Options with_model_of_program(Options o) {
   return o;
 }
 
-plan::Program stored_program(const std::string& path, const JobSetup& setup) {
+/// The step of a stored Program, whose plan is lowered again: a file has instructions, and not what they were made from.
+predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup) {
   const auto heading = plan::read_program_heading(path);
-  if (heading.context.model_hash != setup.training().graph.hash())
+  const auto* own = setup.own_job();
+  if (own == nullptr) throw Refusal(path + ": a stored Program is our own execution; leave --framework out or use --framework rehearse");
+  if (heading.context.model_hash != own->training.graph.hash())
     throw BadInput(path, "was made for another training of " + heading.context.model +
                              "; give the optimizer and the other flags with which it was exported");
-  return plan::read_program_file(path, predict::lower_or_say_all(setup.job(), heading.plan), setup.training().graph);
+  return setup.predictor().priced(plan::read_program_file(path, predict::lower_or_say_all(*own, heading.plan), own->training.graph));
 }
 
-plan::Program program_of(const Options& o, const JobSetup& setup, Terminal& terminal) {
-  if (!o.program.empty()) return stored_program(o.program, setup);
-  const auto closed_form = predict::closed_form_evaluator();
+predict::PlayableStep step_of(const Options& o, const JobSetup& setup, Terminal& terminal) {
+  if (!o.program.empty()) return stored_step(o.program, setup);
   std::string sentence;
-  const auto plan = setup.plan(o.platform, *closed_form, sentence);
+  const auto plan = setup.plan(o.platform, sentence);
   if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
-  return predict::lower_or_say_all(setup.job(), plan);
+  return setup.predictor().playable(plan);
 }
 
-Simulated simulate_plan(const Options& o, const JobSetup& setup, Terminal& terminal) {
-  const auto evaluator = evaluator_of(o.fidelity);
-  const auto job = setup.job();
-  Simulated s{program_of(o, setup, terminal), {}, {}, 0};
-  for (const auto& w : s.program.warnings) terminal.warn(w);
-  const auto begin = std::chrono::steady_clock::now();
-  s.assessment = predict::assess(job, s.program, *evaluator, !o.trace.empty(), &s.cost);
-  s.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return s;
-}
-
-void write_trace(const Options& o, const JobSetup& setup, const Simulated& s) {
-  const int threads = predict::threads_per_rank(setup.platform(), s.program.ranks);
-  const auto costs = predict::cost_of(s.program, setup.training(), setup.model(), threads);
-  traces::TraceBuilder builder(s.program, setup.training(), "simulated", threads);
-  builder.set_costs(&costs);
-  builder.add_step({0, 0.0, s.cost.step.value(), 0.0, false});
+void write_trace(const Options& o, const JobSetup& setup, const predict::Assessment& a, const Recording& recording) {
+  const auto& program = recording.step.program;
+  const int threads = predict::threads_per_rank(setup.platform(), program.ranks);
+  traces::TraceBuilder builder(program, setup.predictor().graph(), "simulated", threads);
+  builder.set_costs(&recording.step.costs);
+  builder.add_step({0, 0.0, a.step.value(), 0.0, false});
   // Evaluators that let one replica stand for all report its stages instead of the ranks.
-  const auto representatives = predict::representatives(s.program);
-  const bool by_rank = s.cost.timeline.size() == static_cast<std::size_t>(s.program.ranks);
-  for (std::size_t n = 0; n < s.cost.timeline.size(); ++n)
-    if (!s.cost.timeline[n].empty()) builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, s.cost.timeline[n], 0.0);
+  const auto representatives = predict::representatives(program);
+  const bool by_rank = recording.timeline.size() == static_cast<std::size_t>(program.ranks);
+  for (std::size_t n = 0; n < recording.timeline.size(); ++n)
+    if (!recording.timeline[n].empty()) builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, recording.timeline[n], 0.0);
   auto& trace = builder.trace();
   trace.model = o.model.model;
   trace.platform = platforms::to_json_text(setup.platform());
@@ -99,19 +75,24 @@ void write_trace(const Options& o, const JobSetup& setup, const Simulated& s) {
 }
 
 int simulate(const Options& given, Terminal& terminal) {
-  const auto o = with_model_of_program(given);
+  auto o = with_model_of_program(given);
+  if (!o.program.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";
+  const auto fidelity = fidelity_of(o.fidelity);
   if (!o.trace.empty()) require_place(o.trace);
   const JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
-  const auto s = simulate_plan(o, setup, terminal);
-  if (!o.trace.empty()) write_trace(o, setup, s);
+  Recording recording;
+  recording.step = step_of(o, setup, terminal);
+  const auto assessment = assess(setup.predictor(), fidelity, recording, !o.trace.empty());
+  for (const auto& w : assessment.warnings) terminal.warn(w);
+  if (!o.trace.empty()) write_trace(o, setup, assessment, recording);
   auto result = setup.heading(o.model);
   result["fidelity"] = o.fidelity;
-  result.update(to_json(s.assessment, steps_of(o.extent, setup.training().batch, setup.training().graph)));
-  result["events"] = s.cost.events;
-  result["wall_seconds"] = s.wall_seconds;
+  result.update(to_json(assessment, steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph())));
+  result["events"] = assessment.events;
+  result["wall_seconds"] = recording.wall_seconds;
   if (!o.trace.empty()) result["trace"] = o.trace;
-  print_for_plan(terminal, std::move(result), s.assessment, remedy_of(setup.job(), s.assessment));
+  print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));
   return 0;
 }
 
@@ -121,7 +102,7 @@ Action add_simulate(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->model.add_to(app);
   o->platform.add_to(app);
-  app.add_option("--fidelity", o->fidelity, "closed (formulas), folded (one replica played), full (every rank played)");
+  add_fidelity_to(app, o->fidelity);
   app.add_option("--trace", o->trace, "where to write what was simulated");
   o->extent.add_to(app);
   return [o](Terminal& terminal) { return simulate(*o, terminal); };

@@ -37,12 +37,10 @@ Json evidence_json(const Verdict& v) {
             {"backward", s.backward},
             {"recompute", s.recompute},
             {"bubble", s.bubble},
-            {"tensor", s.tensor},
+            {"tensor", s.exchanges},
             {"exposed_communication", s.exposed},
-            {"gradient_communication", s.gradient_communication},
             {"optimizer", s.optimizer},
             {"coordination", s.coordination},
-            {"host", s.host},
             {"matrix_share", s.matrix_share},
             {"memory_share", s.memory_share}}}};
 }
@@ -97,7 +95,7 @@ int validate(const Options& o, Terminal& terminal) {
   auto file = records_of(o);
   if (!file.unknown_keys.empty()) terminal.warn(warning_of(file.unknown_keys));
   if (!o.family.empty()) std::erase_if(file.records, [&](const auto& r) { return r.family != o.family; });
-  const auto site = o.machine.empty() ? pub::Site{} : pub::read_site(o.machine);
+  const auto site = o.machine.empty() ? costmodel::Site{} : costmodel::read_site(o.machine);
   const auto progress = terminal.progress("validate");
   const auto verdicts = pub::validate(file.records, costmodel::published_constants(), site, *progress);
   const auto summary = pub::summarise(verdicts, file.records);

@@ -66,6 +66,7 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
 
 Seconds collective_time(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member,
                         const CollectiveLinks& links) {
+  if (program.axes[info.axis].size == 1) return Seconds(0);
   const Bytes size(static_cast<double>(member.count) * member.element_bytes);
   if (info.algorithm == kExchange) return exchange_time(steps_of(program, info, role, member), member.element_bytes, links);
   return collective(info.kind, info.algorithm).closed_form(program.axes[info.axis].size, size, links);

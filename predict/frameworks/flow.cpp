@@ -16,13 +16,6 @@ std::string_view op_name(const graph::Node& node) { return graph::schema(node).n
 bool is_view(const graph::Node& node) { return family(node) == CostFamily::View || op_name(node) == "Reshape"; }
 bool is_product(const graph::Node& node) { return family(node) == CostFamily::MatMul; }
 
-/// Operators that work on their share of features or heads alone.
-bool keeps_split(const graph::Node& node) {
-  const auto f = family(node);
-  return f == CostFamily::Elementwise || f == CostFamily::Movement || f == CostFamily::View || op_name(node) == "Softmax" ||
-         op_name(node) == "Dropout" || is_view(node);
-}
-
 /// Sums that a normalization shares with the node that uses them: one operator to a framework, and one gradient.
 bool is_statistic(const graph::Node& node) {
   const auto name = op_name(node);
@@ -49,14 +42,12 @@ bool weight_product(const Flow& flow, const graph::Node& node) {
 Flow::Flow(const graph::Graph& g) : graph_(&g), marks_(g.tensors().size()), readers_(g.tensors().size()), consumers_(g.consumers()) {
   std::size_t forward = 0;
   while (forward < g.nodes().size() && g.nodes()[forward].phase == graph::Phase::Forward) ++forward;
-  roles_.assign(forward, MatmulRole::None);
   core_of_.assign(forward, -1);
   steps_of_.assign(forward, 0);
   in_cell_.assign(forward, false);
   mark_origins();
   find_cores();
   find_recurrences();
-  find_splits();
 }
 
 bool Flow::self_gate(const graph::Node& node) const {
@@ -88,7 +79,7 @@ void Flow::mark_origins() {
     if (role == graph::Role::Input) marks_[t] |= kActivation;
     if (role == graph::Role::Parameter) marks_[t] |= kWeight | kGradient;
   }
-  for (std::size_t n = 0; n < roles_.size(); ++n) {
+  for (std::size_t n = 0; n < core_of_.size(); ++n) {
     const auto& node = graph_->nodes()[n];
     has_convolution_ |= family(node) == CostFamily::Convolution;
     has_dropout_ |= op_name(node) == "Dropout";
@@ -115,7 +106,7 @@ void Flow::mark_origins() {
 }
 
 void Flow::find_cores() {
-  for (std::size_t n = 0; n < roles_.size(); ++n)
+  for (std::size_t n = 0; n < core_of_.size(); ++n)
     if (op_name(graph_->nodes()[n]) == "Softmax") follow_core(n);
 }
 
@@ -218,52 +209,6 @@ void Flow::find_recurrences() {
       mark_cell(products[i], kAnywhere, true);
       mark_cell(products[i], kAnywhere, false);
     }
-  }
-}
-
-/// Walks back from the operand of a product until products with weights end every branch. False: something needs whole features.
-bool Flow::collect_region(TensorId from, std::vector<TensorId>& region, std::vector<std::size_t>& columns) const {
-  std::vector<TensorId> open{from};
-  while (!open.empty()) {
-    const auto t = open.back();
-    open.pop_back();
-    if (t == TensorId::None || !activation(t) || std::find(region.begin(), region.end(), t) != region.end()) continue;
-    const auto producer = (*graph_)[t].producer;
-    if (producer == graph::NodeId::None) return false;
-    const auto& node = (*graph_)[producer];
-    region.push_back(t);
-    if (weight_product(*this, node)) {
-      if (roles_[graph::index(producer)] == MatmulRole::RowSplit) return false;
-      columns.push_back(graph::index(producer));
-      continue;
-    }
-    if (!keeps_split(node) && !is_product(node)) return false;
-    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
-  }
-  return !columns.empty();
-}
-
-void Flow::find_splits() {
-  if (has_convolution_) return;
-  for (std::size_t n = 0; n < roles_.size(); ++n) {
-    const auto& node = graph_->nodes()[n];
-    if (!weight_product(*this, node)) continue;
-    std::vector<TensorId> region;
-    std::vector<std::size_t> columns;
-    if (!collect_region(node.inputs.front(), region, columns)) continue;
-    roles_[n] = MatmulRole::RowSplit;
-    for (const auto t : region) set(t, kSplit);
-    for (const auto column : columns) roles_[column] = MatmulRole::ColumnSplit;
-  }
-  // The last product of a language model: its columns are the vocabulary, and the loss works on their shares.
-  for (const auto output : graph_->outputs()) {
-    const auto* node = origin(output);
-    if (node == nullptr || !weight_product(*this, *node) ||
-        roles_[static_cast<std::size_t>(node - graph_->nodes().data())] != MatmulRole::None)
-      continue;
-    roles_[static_cast<std::size_t>(node - graph_->nodes().data())] = MatmulRole::ColumnSplit;
-    set(node->outputs.front(), kSplit);
-    set(output, kSplit);
   }
 }
 

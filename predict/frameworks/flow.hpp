@@ -1,6 +1,6 @@
 #pragma once
-// What the closed form must know of every tensor and node of a forward graph before it can count: what is a weight, where gradients
-// flow, what tensor parallelism splits, and which nodes are the core of an attention.
+// What must be known of every tensor and node of a forward graph before its kernels can be counted: what is a weight, where gradients flow,
+// which nodes are the core of an attention, and which are steps of a recurrent layer.
 
 #include <cstdint>
 #include <vector>
@@ -8,12 +8,6 @@
 #include "graph/graph.hpp"
 
 namespace rehearsal::predict::frameworks {
-
-enum class MatmulRole : std::uint8_t {
-  None,         ///< not a product with a weight, or a product that stays whole
-  ColumnSplit,  ///< its weight's columns are split: the result is split by features (Shoeybi et al. 2019)
-  RowSplit,     ///< its weight's rows are split: the result is a sum over the group
-};
 
 /// One softmax(scores) · values of plain operators.
 struct AttentionCore {
@@ -29,8 +23,6 @@ class Flow {
   [[nodiscard]] bool activation(graph::TensorId t) const { return is(t, kActivation); }  ///< depends on the graph's inputs
   [[nodiscard]] bool gradient(graph::TensorId t) const { return is(t, kGradient); }      ///< is needed in the backward pass
   [[nodiscard]] bool weight(graph::TensorId t) const { return is(t, kWeight); }          ///< made of parameters alone
-  [[nodiscard]] bool split(graph::TensorId t) const { return is(t, kSplit); }            ///< by features or heads under tensor parallelism
-  [[nodiscard]] MatmulRole role(std::size_t node) const { return roles_[node]; }
   /// Readers of a tensor, views looked through.
   [[nodiscard]] int readers(graph::TensorId t) const { return t == graph::TensorId::None ? 0 : readers_[graph::index(t)]; }
   /// A sigmoid that only its own operand is multiplied by: x · sigmoid(x), one kernel to every framework of today (Ramachandran et al.
@@ -49,10 +41,10 @@ class Flow {
   [[nodiscard]] bool in_cell(std::size_t node) const { return in_cell_[node]; }
   [[nodiscard]] bool has_convolution() const { return has_convolution_; }
   [[nodiscard]] bool has_dropout() const { return has_dropout_; }
-  [[nodiscard]] std::size_t forward_nodes() const { return roles_.size(); }
+  [[nodiscard]] std::size_t forward_nodes() const { return core_of_.size(); }
 
  private:
-  enum Mark : std::uint8_t { kActivation = 1, kGradient = 2, kWeight = 4, kSplit = 8 };
+  enum Mark : std::uint8_t { kActivation = 1, kGradient = 2, kWeight = 4 };
   [[nodiscard]] bool is(graph::TensorId t, Mark m) const { return t != graph::TensorId::None && (marks_[graph::index(t)] & m) != 0; }
   void set(graph::TensorId t, Mark m) { marks_[graph::index(t)] |= m; }
   void mark_origins();
@@ -61,13 +53,10 @@ class Flow {
   void find_recurrences();
   [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
   bool mark_cell(std::size_t product, std::size_t target, bool backwards);
-  void find_splits();
-  bool collect_region(graph::TensorId from, std::vector<graph::TensorId>& region, std::vector<std::size_t>& columns) const;
 
   const graph::Graph* graph_;
   std::vector<std::uint8_t> marks_;
   std::vector<int> readers_;
-  std::vector<MatmulRole> roles_;
   std::vector<int> core_of_, steps_of_;
   std::vector<bool> in_cell_;
   bool recurrent_ = false;

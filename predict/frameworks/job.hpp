@@ -1,11 +1,13 @@
 #pragma once
-// A training job in the terms of the closed form: degrees of parallelism and how the step is run.
+// A training step as a framework is asked to run it.
 
-#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "costmodel/accelerator.hpp"
 #include "costmodel/framework.hpp"
+#include "plan/plan.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -15,41 +17,41 @@ enum class Recompute : std::uint8_t {
   Full,            ///< every block once more
   FullExceptLast,  ///< GPipe's: not for the last micro-batch
   Selective,       ///< the attention core
-  SelectiveOps,    ///< half of the products and all element-wise operators
+  SelectiveOps,    ///< every second product and all element-wise operators
 };
-/// Throws BadInput listing the kinds.
-[[nodiscard]] Recompute recompute_from_text(const std::string&);
+/// By the text of a plan; nothing where there is none of that name.
+[[nodiscard]] std::optional<Recompute> recompute_named(std::string_view);
 
-struct ParallelPlan {
-  int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  int interleave = 1;
-  double micro_batch = 1;    ///< samples; below 1: a sample is split over ranks
-  double micro_batches = 1;  ///< per replica and step
-  double global_batch = 1;
-  int zero = 0;
-  bool keeps_gathered = false;  ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
-  bool fp32_reduction = false;  ///< sharded gradients are reduced in fp32
-  Recompute recompute = Recompute::None;
-  bool sequence_parallel = false;
-  bool gpipe = false;
-  bool gradient_overlap = true;
-  double tensor_overlap = -1;    ///< 0 off, 1 on, below 0: as the framework does
-  bool parallel_blocks = false;  ///< attention and MLP share one reduction
-  double attention_window = 0;   ///< tokens; 0: all
-  double trained_share = 1;      ///< of the parameters (LoRA)
-  bool parameter_servers = false;
-  bool channels_last = true;
+/// What recipes say besides plan and framework.
+struct Recipe {
+  std::string optimizer = "adam";     ///< a row of graph::optimizer_table(); "none": no update
+  double trained_share = 1;           ///< of the parameters (LoRA)
+  bool keeps_gathered = false;        ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
+  bool fp32_reduction = false;        ///< sharded gradients are reduced in fp32
+  double tensor_overlap = -1;         ///< 0 off, 1 on, below 0: as the framework does
+  bool parallel_blocks = false;       ///< attention and MLP share one reduction
+  double attention_window = 0;        ///< tokens; 0: all
+  bool parameter_servers = false;     ///< gradients go to servers on all nodes and back
+  bool channels_last = true;          ///< convolutions in the layout of the matrix units
   bool channels_last_single = false;  ///< the same for 32-bit tensors
-  std::string optimizer = "adam";
+  double power_limit = 0;             ///< watts a device may draw; 0: what its datasheet says
 };
 
-struct AnalyticJob {
+/// One optimizer step under a framework.
+struct FrameworkJob {
   const platforms::Platform& platform;
-  const costmodel::FrameworkProfile& framework;
-  costmodel::Precision precision;
-  ParallelPlan plan;
-  double power_limit = 0;  ///< watts a device may draw; 0: what its datasheet says
-  [[nodiscard]] const platforms::Device& device() const { return platform.nodes.front().device; }
+  const costmodel::FrameworkProfile& profile;
+  plan::Plan plan;         ///< `micro_batch` is not looked at
+  std::string precision;   ///< as costmodel::precision_of() reads it
+  double batch = 1;        ///< samples of the step, of all replicas
+  double micro_batch = 1;  ///< samples; below 1: a sample is shared out among ranks
+  int micro_batches = 1;   ///< of a replica in a step
+  Recompute recompute = Recompute::None;
+  Recipe recipe;
+
+  /// The device of a group of nodes, and what it computes in.
+  [[nodiscard]] const platforms::Device& device(std::size_t group = 0) const { return platform.nodes[group].device; }
+  [[nodiscard]] costmodel::Precision precision_on(std::size_t group) const { return costmodel::precision_of(device(group), precision); }
 };
 
 }  // namespace rehearsal::predict::frameworks

@@ -2,91 +2,204 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <map>
 
 #include "predict/frameworks/node_rows.hpp"
-#include "predict/frameworks/spans.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
 
+using costmodel::CollectiveKind;
 using graph::TensorId;
 
-/// Parameters that a span's nodes use for the first time, by what tensor parallelism leaves of them on a rank.
-void count_parameters(const RowSetting& s, Part& part, std::set<TensorId>& counted) {
-  for (std::size_t n = part.span.first; n < part.span.first + part.span.length; ++n) {
-    const auto& node = s.graph.nodes()[n];
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const auto t = node.inputs[i];
-      if (t == TensorId::None || s.graph[t].role != graph::Role::Parameter || !counted.insert(t).second) continue;
-      const bool table = graph::schema(node).family == graph::CostFamily::Gather;
-      const bool split = s.flow.role(n) != MatmulRole::None || table || (i > 0 && s.flow.split(node.inputs[0]));
-      part.parameters += static_cast<double>(graph::element_count(s.graph[t].type.shape)) / (split ? s.job.plan.tp : 1) /
-                         (s.graph[t].type.shape.size() > 2 && !s.flow.has_convolution() ? s.job.plan.ep : 1);
-      part.parameter_tensors += 1;
-    }
+/// Parameters that a part's nodes use.
+class ParameterCounter {
+ public:
+  explicit ParameterCounter(const RowSetting& setting) : s_(setting) {
+    for (std::size_t a = 0; a < s_.sharding.axes.size(); ++a)
+      if (s_.sharding.axes[a].name == "ep") expert_axis_ = a;
   }
-}
+
+  void count(Part& part, std::size_t node) {
+    double first_used = 0;
+    for (const auto t : s_.model.graph().nodes()[node].inputs) {
+      if (t == TensorId::None || s_.model.graph()[t].role != graph::Role::Parameter) continue;
+      const double elements = s_.elements(t);
+      const auto [known, fresh] = part_of_.try_emplace(t, part.span);
+      if (!fresh) {
+        if (known->second != part.span) part.shared_parameters += elements;
+        continue;
+      }
+      first_used += elements;
+      part.parameter_tensors += 1;
+      if (expert_axis_ && s_.sharding.layout(t)[*expert_axis_].split()) part.expert_parameters += elements;
+    }
+    part.parameters_of_node.push_back(first_used);
+    part.parameters += first_used;
+  }
+
+ private:
+  const RowSetting& s_;
+  std::optional<std::size_t> expert_axis_;
+  std::map<TensorId, std::size_t> part_of_;
+};
 
 /// Loss on the model's result: log-softmax, gather, their gradients; in fp32 for 16-bit logits.
-void add_loss(const RowSetting& s, ModelRows& model) {
+void add_loss(const RowSetting& s, ModelParts& model) {
   struct LossPasses {
     double forward, backward;
   };
   static constexpr std::array<LossPasses, 3> kBytesPerLogit{{{20, 14}, {16, 10}, {12, 8}}};
   auto& part = model.parts.back();
-  for (const auto output : s.graph.outputs()) {
-    const auto& shape = s.graph[output].type.shape;
-    const double logits = static_cast<double>(graph::element_count(shape)) / (s.flow.split(output) ? s.job.plan.tp : 1);
-    const auto& passes = kBytesPerLogit[static_cast<std::size_t>(s.job.framework.elementwise_fusion)];
-    part.forward.push_back({costmodel::RateKind::Elementwise, 0, passes.forward * logits, 1, 5});
-    part.backward.push_back({costmodel::RateKind::Elementwise, 0, passes.backward * logits, 1, 4});
+  const auto last = static_cast<std::uint32_t>(part.parameters_of_node.size() - 1);
+  for (const auto output : s.model.graph().outputs()) {
+    const double logits = s.elements(output);
+    const auto& passes = kBytesPerLogit[static_cast<std::size_t>(s.job.profile.elementwise_fusion)];
+    part.forward.push_back({{costmodel::RateKind::Elementwise, 0, passes.forward * logits, 1, 5}, std::nullopt, last, false});
+    part.backward.insert(part.backward.begin(),
+                         {{costmodel::RateKind::Elementwise, 0, passes.backward * logits, 1, 4}, std::nullopt, last, false});
     model.logits += logits;
   }
 }
 
-/// Repeated blocks, or single nodes where stages of a pipeline must be cut between them.
-std::vector<Span> spans_of(const graph::Graph& g, const AnalyticJob& job, bool image) {
-  auto spans = repeated_spans(g);
-  const bool blocks = !image && std::any_of(spans.begin(), spans.end(), [&](const Span& s) { return s.repeats >= job.plan.pp; });
-  if (job.plan.pp == 1 || blocks) return spans;
-  const std::size_t nodes = spans.empty() ? 0 : spans.back().first + spans.back().length * static_cast<std::size_t>(spans.back().repeats);
-  spans.clear();
-  for (std::size_t n = 0; n < nodes; ++n) spans.push_back({n, 1, 1});
-  return spans;
+std::optional<ExchangeAxis> axis_of(const plan::MeshAxis& axis) {
+  if (axis.name == "tp") return ExchangeAxis::Tensor;
+  if (axis.name == "ep") return ExchangeAxis::Expert;
+  return std::nullopt;  // replicas exchange gradients, which a step does once; keys and values of context parallelism go round beside
+                        // attention
 }
 
-double boundary_of(const RowSetting& s, const Part& part) {
-  const auto& last = s.graph.nodes()[part.span.first + part.span.length - 1];
-  return last.outputs.empty()
-             ? 0
-             : static_cast<double>(graph::element_count(s.graph[last.outputs[0]].type.shape)) * s.job.precision.element_bytes;
+std::optional<CollectiveKind> kind_of(plan::ConversionKind kind) {
+  switch (kind) {
+    case plan::ConversionKind::AllReduce:
+      return CollectiveKind::AllReduce;
+    case plan::ConversionKind::ReduceScatter:
+      return CollectiveKind::ReduceScatter;
+    case plan::ConversionKind::AllGather:
+      return CollectiveKind::AllGather;
+    case plan::ConversionKind::AllToAll:
+      return CollectiveKind::AllToAll;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What the backward pass exchanges where the forward pass exchanged `kind` (Shoeybi et al. 2019, Korthikanti et al. 2022).
+CollectiveKind mirrored(CollectiveKind kind) {
+  if (kind == CollectiveKind::AllGather) return CollectiveKind::ReduceScatter;
+  return kind == CollectiveKind::ReduceScatter ? CollectiveKind::AllGather : kind;
+}
+
+/// Exchanges of the forward pass behind the node that makes what is exchanged, and their mirror images before its backward kernels.
+class ExchangeCollector {
+ public:
+  ExchangeCollector(const RowSetting& s, Part& part) : s_(s), part_(part) {}
+
+  void add(const plan::Conversion& c, std::uint32_t offset) {
+    const auto& tensor = s_.model.graph()[c.tensor];
+    if (c.phase != graph::Phase::Forward || !is_float(tensor.type.dtype) || !s_.model.flow().activation(c.tensor)) return;
+    for (const auto& step : c.steps) {
+      const auto axis = axis_of(s_.sharding.axes[step.axis]);
+      const auto kind = kind_of(step.kind);
+      if (axis && kind) insert({*kind, *axis, bytes_of(c, *kind)}, offset);
+    }
+  }
+
+  /// Keys and values go round a ring of blocks beside the attention (Liu et al. 2023).
+  void add_ring(const AttentionCore& core, std::uint32_t offset) {
+    const auto& first = s_.model.graph().nodes()[core.first_product];
+    const auto& second = s_.model.graph().nodes()[core.second_product];
+    insert({CollectiveKind::Shift, ExchangeAxis::Context, s_.bytes(first.inputs[1]) + s_.bytes(second.inputs[1])}, offset);
+  }
+
+ private:
+  /// Of the whole vector: what every rank has before it is scattered, or after it is gathered.
+  [[nodiscard]] double bytes_of(const plan::Conversion& c, CollectiveKind kind) const {
+    const auto& layout = kind == CollectiveKind::AllGather ? c.to : c.from;
+    return static_cast<double>(graph::element_count(s_.sharding.local_shape(c.tensor, layout, s_.at))) * s_.precision.element_bytes;
+  }
+
+  void insert(const Exchange& forward, std::uint32_t offset) {
+    const auto behind = std::find_if(part_.forward.begin(), part_.forward.end(), [&](const PassStep& p) { return p.node > offset; });
+    part_.forward.insert(behind, PassStep{{}, forward, offset, false});
+    auto backward = forward;
+    backward.kind = mirrored(forward.kind);
+    const auto before = std::find_if(part_.backward.begin(), part_.backward.end(), [&](const PassStep& p) { return p.node <= offset; });
+    part_.backward.insert(before, PassStep{{}, backward, offset, false});
+  }
+
+  const RowSetting& s_;
+  Part& part_;
+};
+
+void add_exchanges(const RowSetting& s, Part& part, const std::vector<std::size_t>& nodes) {
+  ExchangeCollector exchanges(s, part);
+  for (const auto& c : s.sharding.conversions) {
+    const auto producer = s.model.graph()[c.tensor].producer;
+    const auto at = std::find(nodes.begin(), nodes.end(), producer == graph::NodeId::None ? ~std::size_t{0} : graph::index(producer));
+    if (producer != graph::NodeId::None && at != nodes.end()) exchanges.add(c, static_cast<std::uint32_t>(at - nodes.begin()));
+  }
+  if (s.job.plan.cp == 1) return;
+  for (const auto& core : s.model.flow().cores())
+    if (const auto at = std::find(nodes.begin(), nodes.end(), core.softmax); at != nodes.end())
+      exchanges.add_ring(core, static_cast<std::uint32_t>(at - nodes.begin()));
+}
+
+double boundary_of(const RowSetting& s, std::size_t last_node) {
+  const auto& outputs = s.model.graph().nodes()[last_node].outputs;
+  return outputs.empty() ? 0 : s.bytes(outputs[0]);
+}
+
+Part part_of(const RowSetting& s, std::size_t span, ParameterCounter& parameters) {
+  Part part;
+  part.span = span;
+  part.repeats = s.model.spans()[span].repeats;
+  part.repeated = part.repeats > 1;
+  std::vector<std::size_t> nodes;
+  RowCollector rows(s, part);
+  for (std::uint32_t offset = 0; offset < s.model.spans()[span].length; ++offset) {
+    const auto node = s.model.node(span, offset);
+    nodes.push_back(node);
+    if (node >= s.model.graph().nodes().size()) {  // nothing needs it
+      part.parameters_of_node.push_back(0);
+      continue;
+    }
+    rows.add(node, offset);
+    parameters.count(part, node);
+    part.boundary_bytes = boundary_of(s, node);
+  }
+  rows.finish();
+  add_exchanges(s, part, nodes);
+  return part;
+}
+
+/// The work of one sample shared out among several ranks.
+void share_out(Part& part, double share) {
+  for (auto* pass : {&part.forward, &part.backward})
+    for (auto& step : *pass) step.row.work *= share, step.row.bytes *= share;
+  part.kept.others *= share;
+  part.kept.attention *= share;
+  part.boundary_bytes *= share;
 }
 
 }  // namespace
 
-ModelRows lower_to_rows(const graph::Graph& g, const AnalyticJob& job) {
-  const Flow flow(g);
-  const RowSetting setting{g, flow, job, costmodel::fused_attention(job.framework, job.device())};
-  ModelRows model;
-  model.image = flow.has_convolution();
-  model.recurrent = flow.recurrent();
-  model.fused_attention = setting.fused_attention && !flow.cores().empty();
-  std::set<TensorId> counted;
-  for (const auto& span : spans_of(g, job, model.image)) {
-    Part part;
-    part.span = span;
-    part.repeated = span.repeats > 1;
-    RowCollector rows(setting, part);
-    for (std::size_t n = span.first; n < span.first + span.length; ++n) rows.add(n);
-    count_parameters(setting, part, counted);
-    part.boundary_bytes = boundary_of(setting, part);
-    model.parts.push_back(std::move(part));
-  }
+ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::size_t group) {
+  const auto& p = job.plan;
+  const auto sharding = folded.shard({job.micro_batch, p.tp, p.cp, p.ep, p.sequence_parallel});
+  const RowSetting setting(folded, sharding, job, group);
+  ModelParts model;
+  model.image = folded.has_convolution();
+  model.recurrent = folded.flow().recurrent();
+  model.fused_attention = setting.fused_attention && !folded.flow().cores().empty();
+  ParameterCounter parameters(setting);
+  for (std::size_t span = 0; span < folded.spans().size(); ++span) model.parts.push_back(part_of(setting, span, parameters));
   add_loss(setting, model);
-  for (const auto input : g.inputs())
-    if (g[input].type.shape.size() == 2 && is_integer(g[input].type.dtype))
-      model.tokens_per_sample = std::max(model.tokens_per_sample, static_cast<double>(g[input].type.shape[1]) * job.plan.cp);
+  for (auto& part : model.parts)
+    if (job.micro_batch < 1) share_out(part, job.micro_batch);
+  for (const auto input : folded.graph().inputs())
+    if (const auto& type = folded.graph()[input].type; type.shape.size() == 2 && is_integer(type.dtype))
+      model.tokens_per_sample = std::max(model.tokens_per_sample, static_cast<double>(type.shape[1]));
   return model;
 }
 

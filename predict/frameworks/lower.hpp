@@ -1,12 +1,12 @@
 #pragma once
-#include "graph/graph.hpp"
+#include "predict/frameworks/folded_model.hpp"
 #include "predict/frameworks/job.hpp"
 #include "predict/frameworks/part.hpp"
 
 namespace rehearsal::predict::frameworks {
 
-/// The forward graph of one micro-batch (its batch is the plan's micro_batch, its sequence that of one context-parallel rank) as rows of
-/// one rank's work. Holds no fitted constant.
-[[nodiscard]] ModelRows lower_to_rows(const graph::Graph&, const AnalyticJob&);
+/// What one rank on a group of nodes does for one micro-batch, by parts of the folded model. Holds no fitted constant. Throws Refusal
+/// naming the degree of the plan that no operator can use.
+[[nodiscard]] ModelParts parts_of(const FoldedModel&, const FrameworkJob&, std::size_t group);
 
 }  // namespace rehearsal::predict::frameworks

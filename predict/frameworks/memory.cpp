@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "predict/frameworks/compose.hpp"
+#include "costmodel/update_traffic.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -14,104 +14,139 @@ constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 constexpr double kGatheredCopies = 2;  // layers whose gathered parameters are there at once under ZeRO-3
 constexpr double kSelectiveOpShare = 0.4, kSelectiveOpRest = 0.3;
 constexpr double kLogitBytes16 = 10, kLogitBytes32 = 12;
+constexpr double kMoments = 8;  // bytes of two fp32 values, which profiles count among the optimizer's state
 
-costmodel::StateBytes state_bytes(const AnalyticJob& job) {
-  costmodel::StateBytes s = job.framework.state;
-  const auto& name = job.plan.optimizer;
-  const bool one_slot = name == "sgd" || name == "momentum" || name == "lars" || name == "rmsprop" || name == "adagrad";
-  const double slots = one_slot ? 4 : 8;  // momentum, or two moments, in fp32
-  if (job.precision.element_bytes == 4) return {4, 4, slots};
-  if (name == "sgd") s.optimizer = s.weights >= 4 ? 4 : 8;
+costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
+  if (job.recipe.optimizer == "none") return {precision.element_bytes * 1.0, precision.element_bytes * 1.0, 0};
+  const double slots = 4.0 * costmodel::update_traffic(job.recipe.optimizer).slots;
+  if (precision.element_bytes == 4) return {4, 4, slots};
+  auto s = job.profile.state;
+  s.optimizer += slots - kMoments;
   return s;
 }
 
-double kept_of(const Kept& k, const AnalyticJob& job) { return k.replicated / (job.plan.sequence_parallel ? job.plan.tp : 1) + k.split; }
-
-double states_of(const ModelRows& model, const AnalyticJob& job) {
-  const auto& p = job.plan;
-  const auto bytes = state_bytes(job);
-  const double shards = p.zero > 0 ? static_cast<double>(p.dp) * p.cp : 1, parameters = parameters_of_rank(model, p);
-  const double trained = parameters * p.trained_share;
-  double states = parameters * bytes.weights / (p.zero >= 3 ? shards : 1) + trained * bytes.gradients / (p.zero >= 2 ? shards : 1) +
-                  trained * bytes.optimizer / shards;
-  if (p.zero < 3) return states;
-  double largest = 0;
-  for (const auto& part : model.parts) largest = std::max(largest, part.parameters);
-  return states + kGatheredCopies * job.precision.element_bytes * largest;
-}
-
-/// Of one block: what every block keeps, and what the one at work has besides.
-struct BlockBytes {
+/// Of one repetition of a part: what every pass keeps, and what the one at work has besides.
+struct PassBytes {
   double each = 0, at_work = 0;
 };
 
-BlockBytes block_bytes(const Part& part, const AnalyticJob& job) {
-  const double base = kept_of(part.kept, job), attention = part.kept.attention;
-  const double input = part.boundary_bytes / (job.plan.sequence_parallel ? job.plan.tp : 1);
-  switch (job.plan.recompute) {
+PassBytes pass_bytes(const Part& part, const FrameworkJob& job, bool image) {
+  const double others = part.kept.others, attention = part.kept.attention;
+  const double input = std::min(part.boundary_bytes, part.kept.all());  // its predecessor's result, which its kernels keep anyway
+  switch (part.repeated || image ? job.recompute : Recompute::None) {
     case Recompute::Full:
     case Recompute::FullExceptLast:
-      return {input, base + attention};
+      return {input, part.kept.all() - input};
     case Recompute::SelectiveOps:
-      return {base * kSelectiveOpShare, base * kSelectiveOpRest};
+      return {others * kSelectiveOpShare, others * kSelectiveOpRest};
     case Recompute::Selective:
-      return {base, attention};
+      return {others, attention};
     case Recompute::None:
       break;
   }
-  return {base + attention, 0};
+  return {others + attention, 0};
 }
 
-/// Stages recomputed as a whole: every micro-batch keeps the input of its stage, the one at work all that its backward pass needs (Huang
-/// et al. 2019, section 2.3).
-double checkpointed_stages(const ModelRows& model, const AnalyticJob& job) {
-  double kept = 0, boundary = 0, parts = 0;
-  for (const auto& part : model.parts) {
-    kept += (kept_of(part.kept, job) + part.kept.attention) * part.span.repeats;
-    boundary += part.boundary_bytes * part.span.repeats;
-    parts += part.span.repeats;
+class StageMemory {
+ public:
+  StageMemory(const StagedStep& step, int stage)
+      : step_(step),
+        job_(step.job),
+        model_(step.lanes.front().timers.front()->model()),
+        stage_(stage),
+        precision_(step.job.precision_on(step.lanes.front().groups[static_cast<std::size_t>(stage)])) {}
+
+  [[nodiscard]] RankMemory memory() const {
+    RankMemory m;
+    m.stage = stage_;
+    add_states(m);
+    m.activations = checkpoints_stages() ? checkpointed_stage() : kept_passes();
+    m.activations += logits();
+    return m;
   }
-  return kept / job.plan.pp + boundary / std::max(1.0, parts) * job.plan.micro_batches;
-}
 
-double in_flight(const ParallelPlan& p) {
-  if (p.pp == 1) return 1;
-  if (p.gpipe) return p.micro_batches;
-  const double stages = std::min<double>(p.micro_batches, p.pp);
-  return p.interleave > 1 ? stages * (1 + (p.pp - 1.0) / (static_cast<double>(p.pp) * p.interleave)) : stages;
-}
+ private:
+  template <class Visit>
+  void for_pieces(const Visit& visit) const {
+    for (int own = 0; own < step_.shape.chunks; ++own)
+      for (const auto& piece : step_.chunks[step_.chunk_of(stage_, own)]) visit(model_.parts[piece.part], piece.count);
+  }
+
+  void add_states(RankMemory& m) const {
+    const auto bytes = state_bytes(job_, precision_);
+    const bool gathers = gathers_every_pass(job_);
+    const double replicas = static_cast<double>(job_.plan.dp) * job_.plan.cp;
+    double largest = 0;
+    const auto add = [&](double parameters, double ranks) {
+      const double trained = parameters * job_.recipe.trained_share;
+      m.weights += parameters * bytes.weights / (gathers ? ranks : 1);
+      m.gradients += trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
+      m.optimizer += trained * bytes.optimizer / (job_.plan.zero >= 1 ? ranks : 1);
+    };
+    for_pieces([&](const Part& part, int count) {
+      add(count * (part.parameters - part.expert_parameters) + (job_.plan.pp > 1 ? part.shared_parameters : 0), replicas);
+      add(count * part.expert_parameters, replicas / job_.plan.ep);  // experts have copies on fewer ranks
+      largest = std::max(largest, part.parameters);
+    });
+    if (gathers) m.gathered = kGatheredCopies * precision_.element_bytes * largest;
+  }
+
+  [[nodiscard]] bool checkpoints_stages() const {
+    return job_.profile.checkpoints_stages && (job_.recompute == Recompute::Full || job_.recompute == Recompute::FullExceptLast);
+  }
+
+  /// A stage that is recomputed as a whole: every micro-batch keeps its input, the one at work all that its backward pass needs (Huang et
+  /// al. 2019, section 2.3).
+  [[nodiscard]] double checkpointed_stage() const {
+    double kept = 0, boundary = 0, parts = 0;
+    for_pieces([&](const Part& part, int count) {
+      kept += part.kept.all() * count;
+      boundary += part.boundary_bytes * count;
+      parts += count;
+    });
+    return kept + boundary / std::max(1.0, parts) * step_.shape.micro_batches;
+  }
+
+  [[nodiscard]] double kept_passes() const {
+    double each = 0, at_work = 0;
+    for_pieces([&](const Part& part, int count) {
+      const auto bytes = pass_bytes(part, job_, model_.image);
+      each += bytes.each * count;
+      at_work = std::max(at_work, bytes.at_work);
+    });
+    return each / step_.shape.chunks * step_.schedule->activations(stage_, step_.shape) + at_work;
+  }
+
+  /// The loss computes with the result of one micro-batch in fp32.
+  [[nodiscard]] double logits() const {
+    const bool last = step_.stage_of(step_.chunks.size() - 1) == stage_;
+    if (!last || model_.image) return 0;
+    return model_.logits * (precision_.element_bytes == 2 ? kLogitBytes16 : kLogitBytes32);
+  }
+
+  const StagedStep& step_;
+  const FrameworkJob& job_;
+  const ModelParts& model_;
+  int stage_;
+  costmodel::Precision precision_;
+};
 
 }  // namespace
 
-JobMemory memory_of(const ModelRows& model, const AnalyticJob& job) {
-  const auto& p = job.plan;
-  JobMemory memory{states_of(model, job), 0};
-  const bool recomputes = p.recompute == Recompute::Full || p.recompute == Recompute::FullExceptLast;
-  if (recomputes && job.framework.checkpoints_stages) {
-    memory.activations = checkpointed_stages(model, job);
-    return memory;
+RankMemory memory_of(const StagedStep& step) {
+  RankMemory fullest;
+  for (int stage = 0; stage < step.shape.stages; ++stage) {
+    const auto own = StageMemory(step, stage).memory();
+    if (own.all() > fullest.all()) fullest = own;
   }
-  double rest = 0, at_work = 0;
-  for (const auto& part : model.parts) {
-    const bool block = part.span.repeats >= std::max(2, p.pp) || model.image;
-    if (!block) {
-      rest += p.pp == 1 ? kept_of(part.kept, job) + part.kept.attention : 0;
-      continue;
-    }
-    const auto bytes = block_bytes(part, job);
-    memory.activations += bytes.each * part.span.repeats / p.pp * in_flight(p);
-    at_work = std::max(at_work, bytes.at_work);
-  }
-  if (p.pp == 1 && !model.image) rest += model.logits * (job.precision.element_bytes == 2 ? kLogitBytes16 : kLogitBytes32);
-  memory.activations += at_work + rest;
-  return memory;
+  return fullest;
 }
 
-double device_reading(const JobMemory& m, const AnalyticJob& job, const costmodel::Constants& c) {
+double device_reading(const RankMemory& m, const costmodel::FrameworkProfile& profile, const costmodel::Constants& c) {
   constexpr C kFactors[] = {C::MemoryFactorDeepspeed, C::MemoryFactorPytorch, C::MemoryFactorStatic};
   constexpr C kReserves[] = {C::MemoryReserveDeepspeed, C::MemoryReservePytorch, C::MemoryReserveStatic};
-  const auto allocator = static_cast<std::size_t>(job.framework.allocator);
-  return (m.states + m.activations) * c[kFactors[allocator]] + c[kReserves[allocator]] * kGibi;
+  const auto allocator = static_cast<std::size_t>(profile.allocator);
+  return m.all() * c[kFactors[allocator]] + c[kReserves[allocator]] * kGibi;
 }
 
 }  // namespace rehearsal::predict::frameworks

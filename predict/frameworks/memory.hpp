@@ -1,16 +1,22 @@
 #pragma once
-#include "predict/frameworks/job.hpp"
-#include "predict/frameworks/part.hpp"
+#include "predict/frameworks/staged_step.hpp"
 
 namespace rehearsal::predict::frameworks {
 
-/// Bytes on the fullest rank. `states`: weights, gradients, optimizer, sharded as ZeRO says (Rajbhandari et al. 2020). `activations`: what
-/// the backward pass needs again, times the micro-batches in flight of 1F1B (Korthikanti et al. 2022, section 4).
-struct JobMemory {
-  double states = 0, activations = 0;
+/// Bytes of the tensors of one rank. States are sharded as ZeRO says (Rajbhandari et al. 2020); activations are what the backward pass
+/// needs again, for every pass that the schedule holds (Korthikanti et al. 2022, section 4).
+struct RankMemory {
+  int stage = 0;
+  double weights = 0, gradients = 0, optimizer = 0;
+  double activations = 0;
+  double gathered = 0;  ///< sharded parameters that are whole for the layers at work
+  [[nodiscard]] double states() const { return weights + gradients + optimizer + gathered; }
+  [[nodiscard]] double all() const { return states() + activations; }
 };
-[[nodiscard]] JobMemory memory_of(const ModelRows&, const AnalyticJob&);
+
+/// Of the fullest stage.
+[[nodiscard]] RankMemory memory_of(const StagedStep&);
 /// What the device reports: allocator, context, buffers of communication.
-[[nodiscard]] double device_reading(const JobMemory&, const AnalyticJob&, const costmodel::Constants&);
+[[nodiscard]] double device_reading(const RankMemory&, const costmodel::FrameworkProfile&, const costmodel::Constants&);
 
 }  // namespace rehearsal::predict::frameworks

@@ -40,23 +40,11 @@ bool is_sum(const graph::Node& node) { return graph::schema(node).name == "Add";
 
 }  // namespace
 
-double RowCollector::share_of(TensorId t) const {
-  const auto& p = s_.job.plan;
-  if (p.tp == 1 || s_.flow.has_convolution()) return 1;
-  return s_.flow.split(t) || p.sequence_parallel ? 1.0 / p.tp : 1.0;
-}
-
-double RowCollector::local_elements(TensorId t) const {
-  return static_cast<double>(graph::element_count(s_.graph[t].type.shape)) * share_of(t);
-}
-
-double RowCollector::local_bytes(TensorId t) const { return local_elements(t) * element_bytes(); }
-
-bool RowCollector::image_tensor(TensorId t) const { return s_.flow.has_convolution() && s_.graph[t].type.shape.size() >= 4; }
+bool RowCollector::image_tensor(TensorId t) const { return flow().has_convolution() && graph()[t].type.shape.size() >= 4; }
 
 void RowCollector::bytes(Pass forward, Pass backward, RateKind kind) {
-  if (forward.bytes > 0) part_.forward.push_back({kind, 0, forward.bytes, 1, forward.launches});
-  if (backward.bytes > 0) part_.backward.push_back({kind, 0, backward.bytes, 1, backward.launches});
+  if (forward.bytes > 0) this->forward({kind, 0, forward.bytes, 1, forward.launches});
+  if (backward.bytes > 0) this->backward({kind, 0, backward.bytes, 1, backward.launches});
 }
 
 namespace {
@@ -69,14 +57,14 @@ void apply(const PassRow& row, double size, const Collect& collect) {
 void RowCollector::normalization(const graph::Node& node) {
   const auto name = graph::schema(node).name;
   if (name == "BatchNormSums" || name == "BatchNormRunning" || name == "GroupNormSums") return;
-  const double size = local_bytes(node.outputs[0]);
+  const double size = s_.bytes(node.outputs[0]);
   double factor = 1;
   PassRow row = kImageNorm;
   if (name == "LayerNormalization" || name == "RMSNormalization")
-    row = s_.job.precision.autocast && s_.job.framework.casts_norms ? kCastLayerNorm : kLayerNorm[static_cast<std::size_t>(fusion())];
+    row = s_.precision.autocast && s_.job.profile.casts_norms ? kCastLayerNorm : kLayerNorm[static_cast<std::size_t>(fusion())];
   if (name == "LogSoftmax" || name == "Softmax") row = {2, 3, 1, 1};
   if (name == "GroupNormApply")
-    factor = element_bytes() == 4 ? s_.job.framework.composed_instance_norm : s_.job.framework.composed_instance_norm_16bit;
+    factor = element_bytes() == 4 ? s_.job.profile.composed_instance_norm : s_.job.profile.composed_instance_norm_16bit;
   apply(row, size * factor, [&](double f, double fl, double b, double bl) { bytes({f, fl}, {b, bl}); });
   fan_in(node);
 }
@@ -84,37 +72,34 @@ void RowCollector::normalization(const graph::Node& node) {
 /// Gradients of a tensor that several operators read are added up.
 void RowCollector::fan_in(const graph::Node& node) {
   const auto t = node.outputs[0];
-  const int extra = s_.flow.readers(t) - 1;
-  if (extra < 1 || !s_.flow.gradient(t)) return;
+  const int extra = flow().readers(t) - 1;
+  if (extra < 1 || !flow().gradient(t)) return;
   const auto& table = image_tensor(t) ? kImageFanIn : kFanIn;
-  const int level = image_tensor(t) ? s_.job.framework.normalization_fusion : fusion();
+  const int level = image_tensor(t) ? s_.job.profile.normalization_fusion : fusion();
   const auto& row = table[static_cast<std::size_t>(level)];
-  bytes({0, 0}, {row.backward * local_bytes(t) * extra, row.backward_launches * extra});
+  bytes({0, 0}, {row.backward * s_.bytes(t) * extra, row.backward_launches * extra});
 }
 
 void RowCollector::bias(const graph::Node& node) {
-  const double size = local_bytes(node.outputs[0]);
-  apply(
-      kBias[static_cast<std::size_t>(image_tensor(node.outputs[0]) ? std::min(fusion(), s_.job.framework.normalization_fusion) : fusion())],
-      size, [&](double f, double fl, double b, double bl) {
-        bytes({f, fl}, {b, bl});
-      });
+  const double size = s_.bytes(node.outputs[0]);
+  apply(kBias[static_cast<std::size_t>(image_tensor(node.outputs[0]) ? std::min(fusion(), s_.job.profile.normalization_fusion) : fusion())],
+        size, [&](double f, double fl, double b, double bl) {
+          bytes({f, fl}, {b, bl});
+        });
 }
 
 void RowCollector::residual(const graph::Node& node) {
-  const double size = local_bytes(node.outputs[0]);
+  const double size = s_.bytes(node.outputs[0]);
   bytes({3 * size, 1}, {0, 0});
-  if (!s_.job.framework.dropout || s_.flow.has_dropout() || s_.flow.cores().empty()) return;
+  if (!s_.job.profile.dropout || flow().has_dropout() || flow().cores().empty()) return;
   const auto& row = kDropout[static_cast<std::size_t>(fusion())];
   bytes({row.forward * size, row.forward_launches}, {row.backward * size, row.backward_launches});
-  part_.kept.replicated += kMaskPass * size;
+  part_.kept.others += kMaskPass * size;
 }
 
 void RowCollector::after_normalization(const graph::Node& node) {
-  const auto level = static_cast<std::size_t>(s_.job.framework.normalization_fusion);
-  apply(kActivationAfterNorm[level], local_bytes(node.outputs[0]), [&](double f, double fl, double b, double bl) {
-    bytes({f, fl}, {b, bl});
-  });
+  const auto level = static_cast<std::size_t>(s_.job.profile.normalization_fusion);
+  apply(kActivationAfterNorm[level], s_.bytes(node.outputs[0]), [&](double f, double fl, double b, double bl) { bytes({f, fl}, {b, bl}); });
 }
 
 /// Bytes that fusing chains saves: a result that only the next element-wise operator reads stays in registers.
@@ -122,10 +107,10 @@ double RowCollector::passes_saved_by_chains(const graph::Node& node) const {
   if (fusion() < 2) return 0;
   double saved = 0;
   for (const auto t : node.inputs) {
-    const auto* from = s_.flow.origin(t);
-    if (from == nullptr || !s_.flow.activation(t) || s_.flow.readers(t) > 1) continue;
+    const auto* from = flow().origin(t);
+    if (from == nullptr || !flow().activation(t) || flow().readers(t) > 1) continue;
     const auto family = graph::schema(*from).family;
-    if (family == CostFamily::Elementwise || family == CostFamily::Movement) saved += 2 * local_bytes(t);
+    if (family == CostFamily::Elementwise || family == CostFamily::Movement) saved += 2 * s_.bytes(t);
   }
   return saved;
 }
@@ -134,27 +119,27 @@ double RowCollector::passes_saved_by_chains(const graph::Node& node) const {
 std::vector<TensorId> RowCollector::operands_of(const graph::Node& node) const {
   std::vector<TensorId> operands;
   for (const auto t : node.inputs)
-    if (t != TensorId::None && s_.flow.activation(t) && !is_gate(t)) operands.push_back(t);
+    if (t != TensorId::None && flow().activation(t) && !is_gate(t)) operands.push_back(t);
   return operands;
 }
 
 bool RowCollector::is_gate(TensorId t) const {
-  const auto* from = s_.flow.origin(t);
-  return from != nullptr && s_.flow.self_gate(*from);
+  const auto* from = flow().origin(t);
+  return from != nullptr && flow().self_gate(*from);
 }
 
 void RowCollector::elementwise(const graph::Node& node) {
-  if (s_.flow.self_gate(node)) return;  // its product is the activation
+  if (flow().self_gate(node)) return;  // its product is the activation
   const auto y = node.outputs[0];
-  const double size = local_bytes(y);
+  const double size = s_.bytes(y);
   const auto operands = operands_of(node);
-  const auto* before = operands.empty() ? nullptr : s_.flow.origin(operands.front());
+  const auto* before = operands.empty() ? nullptr : flow().origin(operands.front());
   const bool full =
-      operands.size() >= 2 && graph::element_count(s_.graph[operands[1]].type.shape) == graph::element_count(s_.graph[y].type.shape);
+      operands.size() >= 2 && graph::element_count(graph()[operands[1]].type.shape) == graph::element_count(graph()[y].type.shape);
   if (is_sum(node) && operands.size() == 1 && before != nullptr && graph::schema(*before).family <= CostFamily::MatMul) {
     bias(node);
   } else if (is_sum(node) && full && image_tensor(y)) {
-    apply(kImageSum[static_cast<std::size_t>(s_.job.framework.normalization_fusion)], size, [&](double f, double fl, double b, double bl) {
+    apply(kImageSum[static_cast<std::size_t>(s_.job.profile.normalization_fusion)], size, [&](double f, double fl, double b, double bl) {
       bytes({f, fl}, {b, bl});
     });
   } else if (is_sum(node) && full) {
@@ -163,7 +148,7 @@ void RowCollector::elementwise(const graph::Node& node) {
              (is_norm_result(before) || (before != nullptr && is_sum(*before)))) {
     after_normalization(node);
   } else if (operands.size() == 1 && image_tensor(y)) {
-    apply(kActivationAlone[static_cast<std::size_t>(std::min(fusion(), s_.job.framework.normalization_fusion))], size,
+    apply(kActivationAlone[static_cast<std::size_t>(std::min(fusion(), s_.job.profile.normalization_fusion))], size,
           [&](double f, double fl, double b, double bl) {
             bytes({f, fl}, {b, bl});
           });
@@ -176,14 +161,14 @@ void RowCollector::elementwise(const graph::Node& node) {
 /// Reads every operand, writes the result; backward reads the gradient and what the derivative needs, writes a gradient per operand.
 void RowCollector::generic(const graph::Node& node) {
   const auto y = node.outputs[0];
-  double forward = local_bytes(y), backward = local_bytes(y);
+  double forward = s_.bytes(y), backward = s_.bytes(y);
   for (const auto t : operands_of(node)) {
-    forward += local_bytes(t);
-    if (s_.flow.gradient(t)) backward += (graph::schema(node).family == CostFamily::Elementwise ? 2 : 1) * local_bytes(t);
+    forward += s_.bytes(t);
+    if (flow().gradient(t)) backward += (graph::schema(node).family == CostFamily::Elementwise ? 2 : 1) * s_.bytes(t);
   }
   const double saved = passes_saved_by_chains(node);
   const double launches = saved > 0 ? 0 : 1;
-  bytes({std::max(0.0, forward - saved), launches}, {s_.flow.gradient(y) ? std::max(0.0, backward - saved) : 0, launches});
+  bytes({std::max(0.0, forward - saved), launches}, {flow().gradient(y) ? std::max(0.0, backward - saved) : 0, launches});
 }
 
 void RowCollector::movement(const graph::Node& node) {
@@ -192,30 +177,30 @@ void RowCollector::movement(const graph::Node& node) {
     return;  // views of the operand
   double share = 1;
   if (s_.fused_attention && name == "Transpose") share = kStridedShare;
-  const double moved = (local_bytes(node.outputs[0]) + local_bytes(node.inputs[0])) * share;
-  const double size = name == "Concat" ? 2 * local_bytes(node.outputs[0]) : moved;
+  const double moved = (s_.bytes(node.outputs[0]) + s_.bytes(node.inputs[0])) * share;
+  const double size = name == "Concat" ? 2 * s_.bytes(node.outputs[0]) : moved;
   const double launches = fusion() == 2 && share < 1 ? 0 : 1;
   bytes({size, launches}, {size, launches});
   fan_in(node);
 }
 
 void RowCollector::pooling(const graph::Node& node) {
-  const double x = local_bytes(node.inputs[0]), y = local_bytes(node.outputs[0]);
+  const double x = s_.bytes(node.inputs[0]), y = s_.bytes(node.outputs[0]);
   bytes({x + y, 1}, {x + 2 * y, 1});
   fan_in(node);
 }
 
 void RowCollector::gather(const graph::Node& node) {
-  const double size = local_bytes(node.outputs[0]);
-  if (!s_.flow.gradient(node.outputs[0])) return;
+  const double size = s_.bytes(node.outputs[0]);
+  if (!flow().gradient(node.outputs[0])) return;
   bytes({2 * size, 1}, {3 * size, 2});
 }
 
 /// Softmax with what surrounds it: scale and mask as own kernels or folded, dropout of the weights.
 void RowCollector::scores(const AttentionCore& core) {
-  const auto softmax = s_.graph.nodes()[core.softmax].outputs[0];
-  const double size = local_elements(softmax) / (share_of(softmax) * s_.job.plan.tp) * element_bytes() * s_.job.plan.cp;
-  const bool dropout = s_.job.framework.dropout || s_.flow.has_dropout();
+  const auto softmax = graph().nodes()[core.softmax].outputs[0];
+  const double size = s_.bytes(softmax);
+  const bool dropout = s_.job.profile.dropout || flow().has_dropout();
   const double drop = dropout ? 2.5 : 0;
   const std::array<double, 3> separate{static_cast<double>(core.elementwise), std::min(1.0, static_cast<double>(core.elementwise)), 0};
   const double others = separate[static_cast<std::size_t>(fusion())];
@@ -224,21 +209,15 @@ void RowCollector::scores(const AttentionCore& core) {
   part_.kept.attention += size * (dropout ? 2.5 : 1.0);
 }
 
-void RowCollector::keep(TensorId t, bool attention) {
-  while (t != TensorId::None && s_.graph[t].producer != graph::NodeId::None) {
-    const auto& node = s_.graph[s_.graph[t].producer];
+void RowCollector::keep(TensorId t) {
+  while (t != TensorId::None && graph()[t].producer != graph::NodeId::None) {
+    const auto& node = graph()[graph()[t].producer];
     if (graph::schema(node).family != CostFamily::View) break;
     t = node.inputs.front();
   }
-  if (t == TensorId::None || !s_.flow.activation(t) || std::find(kept_.begin(), kept_.end(), t) != kept_.end()) return;
+  if (t == TensorId::None || !flow().activation(t) || std::find(kept_.begin(), kept_.end(), t) != kept_.end()) return;
   kept_.push_back(t);
-  const double size = static_cast<double>(graph::element_count(s_.graph[t].type.shape)) * element_bytes();
-  if (attention)
-    part_.kept.attention += size / s_.job.plan.tp;
-  else if (s_.flow.split(t))
-    part_.kept.split += size / s_.job.plan.tp;
-  else
-    part_.kept.replicated += size;
+  part_.kept.others += s_.bytes(t);
 }
 
 /// What the backward pass of a node reads again.
@@ -248,10 +227,10 @@ void RowCollector::keep_operands(const graph::Node& node) {
                      (schema.family == CostFamily::Elementwise && schema.name != "Add" && schema.name != "Sub" && schema.name != "Neg" &&
                       schema.name != "Relu" && schema.name != "Cast" && schema.name != "Scale" && schema.name != "Where");
   if (!needs || schema.name == "BatchNormRunning") return;
-  if (s_.flow.self_gate(node)) return;
+  if (flow().self_gate(node)) return;
   for (const auto t : operands_of(node))
-    if (is_float(s_.graph[t].type.dtype) && s_.graph[t].type.shape.size() > 1) keep(t);
-  if (schema.name == "Dropout") part_.kept.replicated += kMaskPass * local_bytes(node.outputs[0]);
+    if (is_float(graph()[t].type.dtype) && graph()[t].type.shape.size() > 1) keep(t);
+  if (schema.name == "Dropout") part_.kept.others += kMaskPass * s_.bytes(node.outputs[0]);
 }
 
 }  // namespace rehearsal::predict::frameworks

@@ -6,6 +6,7 @@
 namespace rehearsal::predict::frameworks {
 namespace {
 
+using costmodel::KernelRow;
 using costmodel::MatmulShape;
 using costmodel::RateKind;
 using graph::CostFamily;
@@ -28,25 +29,47 @@ double winograd_saving(const graph::Shape& weight, const graph::Shape& result, c
 constexpr double kGroupedPenalty = 1.3, kGroupedBytes = 1.2;  // of grouped kernels over dense ones
 constexpr double kFlashBackwardWork = 2.5;                    // Dao et al. 2022: five products backward, two forward
 
+bool is_depthwise(const graph::Node& node, const graph::Shape& x, const graph::Shape& w) {
+  const auto groups = node.attributes.integer("group", 1);
+  return groups == x[1] && groups > 1 && w[1] == 1;
+}
+
 }  // namespace
 
-void RowCollector::add(std::size_t n) {
-  const auto& node = s_.graph.nodes()[n];
+RowSetting::RowSetting(const FoldedModel& m, const plan::Sharding& s, const FrameworkJob& j, std::size_t group)
+    : model(m),
+      sharding(s),
+      job(j),
+      device(j.device(group)),
+      precision(j.precision_on(group)),
+      fused_attention(costmodel::fused_attention(j.profile, device)),
+      at(s.axes.size(), 0) {}
+
+graph::Shape RowSetting::local(TensorId t) const { return sharding.result_shape(t, at); }
+
+graph::Shape RowSetting::operand(std::size_t node, std::size_t operand) const {
+  return sharding.operand_shape(static_cast<graph::NodeId>(node), operand, at);
+}
+
+void RowCollector::add(std::size_t n, std::uint32_t offset) {
+  node_ = n;
+  offset_ = offset;
+  const auto& node = graph().nodes()[n];
   const auto& schema = graph::schema(node);
-  if (node.outputs.empty() || !s_.flow.activation(node.outputs.front())) return;
-  if (s_.flow.in_cell(n)) return keep_operands(node);
-  const int core = s_.flow.core_of(n);
-  if (schema.family <= CostFamily::MatMul)
-    part_.flops += graph::work_of(schema, graph::NodeTypes(s_.graph, node).view()).flops.value() * (core >= 0 ? s_.job.plan.cp : 1);
-  if (core >= 0) {
-    const auto& attention = s_.flow.cores()[static_cast<std::size_t>(core)];
-    if (schema.family == CostFamily::MatMul && !s_.fused_attention) attention_product(node);
+  if (node.outputs.empty() || !flow().activation(node.outputs.front())) return;
+  if (flow().in_cell(n)) return keep_operands(node);
+  if (const int core = flow().core_of(n); core >= 0) {
+    const auto& attention = flow().cores()[static_cast<std::size_t>(core)];
+    if (schema.family == CostFamily::MatMul) {
+      count_flops(graph::work_of(schema, graph::NodeTypes(graph(), node).view()).flops.value(), {});
+      if (!s_.fused_attention) attention_product(node);
+    }
     if (n == attention.softmax) s_.fused_attention ? fused_attention(attention) : scores(attention);
     return;
   }
   switch (schema.family) {
     case CostFamily::MatMul:
-      matmul(node, n);
+      matmul(node);
       break;
     case CostFamily::Convolution:
       convolution(node);
@@ -75,130 +98,121 @@ void RowCollector::add(std::size_t n) {
   keep_operands(node);
 }
 
-void RowCollector::product(RateKind kind, const MatmulShape& shape, bool data_gradient, bool weight_gradient) {
-  const auto& p = s_.job.precision;
+void RowCollector::finish() { std::reverse(part_.backward.begin(), part_.backward.end()); }
+
+void RowCollector::forward(const KernelRow& row) { part_.forward.push_back({row, std::nullopt, offset_, false}); }
+void RowCollector::backward(const KernelRow& row, bool weight_gradient) {
+  part_.backward.push_back({row, std::nullopt, offset_, weight_gradient});
+}
+
+/// Of the whole model and one sample.
+void RowCollector::count_flops(double forward, Gradients g) {
+  part_.flops += forward * (1 + (g.data ? 1 : 0) + (g.weight ? 1 : 0)) / static_cast<double>(s_.model.batch());
+}
+
+void RowCollector::product(RateKind kind, const MatmulShape& shape, Gradients g) {
+  const auto& p = s_.precision;
   const double overhead = p.fill_share * (kind == RateKind::Matmul ? costmodel::kDenseLoopOverhead : costmodel::kShortLoopOverhead);
   const double bytes = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.batch * p.element_bytes;
   const auto row = [&](double m, double n, double k) {
     // A product with a vector reads its matrix once and needs no matrix units.
-    if (std::min({shape.m, shape.n, shape.k}) <= 1) return costmodel::KernelRow{RateKind::Elementwise, 0, bytes, 1, 1};
+    if (std::min({shape.m, shape.n, shape.k}) <= 1) return KernelRow{RateKind::Elementwise, 0, bytes, 1, 1};
     const auto s = costmodel::aligned({std::max(1.0, m), std::max(1.0, n), std::max(1.0, k), shape.batch}, p.element_bytes, p.matrix_units);
-    return costmodel::KernelRow{kind, costmodel::quantised_flops(s, s_.job.device().compute_units, overhead, p.reuse_share), bytes, 1, 1};
+    return KernelRow{kind, costmodel::quantised_flops(s, s_.device.compute_units, overhead, p.reuse_share), bytes, 1, 1};
   };
-  part_.forward.push_back(row(shape.m, shape.n, shape.k));
-  if (data_gradient) part_.backward.push_back(row(shape.m, shape.k, shape.n));
-  if (weight_gradient) part_.backward.push_back(row(shape.k, shape.n, shape.m));
+  forward(row(shape.m, shape.n, shape.k));
+  // The gradient of the weight comes last: what the pass before waits for is the other one. finish() turns the order round.
+  if (g.weight) backward(row(shape.k, shape.n, shape.m), true);
+  if (g.data) backward(row(shape.m, shape.k, shape.n));
 }
 
-void RowCollector::matmul(const graph::Node& node, std::size_t n) {
-  const auto& a = s_.graph[node.inputs[0]].type.shape;
-  const auto& y = s_.graph[node.outputs[0]].type.shape;
-  if (!weight_product(s_.flow, node)) {
+void RowCollector::matmul(const graph::Node& node) {
+  if (!weight_product(flow(), node)) {
+    count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), {});
     attention_product(node);
     return;
   }
-  const auto role = s_.flow.role(n);
-  const double t = s_.job.plan.tp, k = static_cast<double>(a.back()), width = static_cast<double>(y.back());
-  const auto& w = s_.graph[node.inputs[1]].type.shape;
+  const auto a = s_.operand(node_, 0), w = s_.operand(node_, 1), y = s_.local(node.outputs[0]);
+  const double k = static_cast<double>(a.back()), width = static_cast<double>(y.back());
+  // Experts have a matrix each, and to each come the tokens of all ranks that share them.
   const double experts = w.size() > 2 ? product_of(w, 0, w.size() - 2) : 1;
-  // Fewer experts on a rank, and to each the tokens of all ranks that share them.
-  const double here = std::max(1.0, experts / s_.job.plan.ep);
-  MatmulShape shape{static_cast<double>(graph::element_count(y)) / width / here, width, k, here};
-  if (role == MatmulRole::ColumnSplit) shape.n = std::ceil(shape.n / t);
-  if (role == MatmulRole::RowSplit) shape.k = std::ceil(shape.k / t);
-  // What the first product of the experts reads is what was sent to them; under sequence parallelism every rank sends its own tokens.
-  if (experts > 1 && part_.experts_bytes <= 0)
-    part_.experts_bytes = static_cast<double>(graph::element_count(a)) * element_bytes() / (s_.job.plan.sequence_parallel ? t : 1);
-  if (s_.flow.steps_of(n) > 0) return recurrent_step(shape, n);
-  const bool trained = s_.job.plan.trained_share >= 1;
-  product(RateKind::Matmul, shape, s_.flow.gradient(node.inputs[0]), trained);
-  part_.last_matmul = part_.forward.back();
-  if (role == MatmulRole::RowSplit) {
-    part_.reductions += 1;
-    part_.reduction_bytes = static_cast<double>(graph::element_count(y)) * element_bytes();
-  }
+  const MatmulShape shape{static_cast<double>(graph::element_count(y)) / width / experts, width, k, experts};
+  const Gradients gradients{flow().gradient(node.inputs[0]), s_.job.recipe.trained_share >= 1};
+  count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), {gradients.data, true});
+  if (flow().steps_of(node_) > 0) return recurrent_step(shape);
+  product(RateKind::Matmul, shape, gradients);
+  part_.last_product = offset_;
   if (node.inputs.size() > 2 && node.inputs[2] != TensorId::None) bias(node);
 }
 
 /// A step of a recurrent layer as libraries run it: the product with the state, then the cell as one kernel that reads the gates of input
 /// and state, and reads and writes the state; the gradient of the weight is one product over all steps (Appleyard et al. 2016). The
 /// library issues its kernels itself, several times quicker than a framework.
-void RowCollector::recurrent_step(const MatmulShape& shape, std::size_t n) {
+void RowCollector::recurrent_step(const MatmulShape& shape) {
   constexpr double kLibraryLaunch = 0.3, kCellPasses = 4;
-  product(RateKind::Matmul, shape, true, false);
-  const double cell = kCellPasses * shape.m * shape.n * element_bytes();
-  for (auto* rows : {&part_.forward, &part_.backward}) {
-    rows->back().launches = kLibraryLaunch;
-    rows->push_back({RateKind::Elementwise, 0, cell, 1, kLibraryLaunch});
-  }
-  product(RateKind::Matmul, {shape.k, shape.n, shape.m * s_.flow.steps_of(n), 1}, false, false);
-  part_.backward.push_back(part_.forward.back());
+  const int steps = flow().steps_of(node_);
+  product(RateKind::Matmul, {shape.k, shape.n, shape.m * steps, 1}, {false, false});
+  auto weight_gradient = part_.forward.back().row;
   part_.forward.pop_back();
-  part_.backward.back().count = 1.0 / s_.flow.steps_of(n);  // every step has its share, since steps are counted as repetitions
+  weight_gradient.count = 1.0 / steps;  // every step has its share, since steps are counted as repetitions
+  backward(weight_gradient, true);
+  product(RateKind::Matmul, shape, {true, false});
+  const double cell = kCellPasses * shape.m * shape.n * element_bytes();
+  part_.forward.back().row.launches = part_.backward.back().row.launches = kLibraryLaunch;
+  forward({RateKind::Elementwise, 0, cell, 1, kLibraryLaunch});
+  backward({RateKind::Elementwise, 0, cell, 1, kLibraryLaunch});
 }
 
 /// A product of two activations: of attention, or any other.
 void RowCollector::attention_product(const graph::Node& node) {
-  const auto& a = s_.graph[node.inputs[0]].type.shape;
-  const auto& y = s_.graph[node.outputs[0]].type.shape;
-  MatmulShape shape{static_cast<double>(y[y.size() - 2]), static_cast<double>(y.back()), static_cast<double>(a.back()),
-                    product_of(y, 0, y.size() - 2)};
-  const auto n = static_cast<std::size_t>(&node - s_.graph.nodes().data());
-  const int core = s_.flow.core_of(n);
-  double head = 8;
-  if (core >= 0) {
-    const bool first = s_.flow.cores()[static_cast<std::size_t>(core)].first_product == n;
-    head = first ? shape.k : shape.n;
-    (first ? shape.n : shape.k) *= s_.job.plan.cp;
-    shape.batch = std::max(1.0, shape.batch / s_.job.plan.tp);
-  } else {
-    shape.batch = std::max(1.0, shape.batch * share_of(node.outputs[0]));
-  }
+  const auto a = s_.operand(node_, 0), y = s_.local(node.outputs[0]);
+  const MatmulShape shape{static_cast<double>(y[y.size() - 2]), static_cast<double>(y.back()), static_cast<double>(a.back()),
+                          product_of(y, 0, y.size() - 2)};
+  const int core = flow().core_of(node_);
+  const AttentionCore* attention = core < 0 ? nullptr : &flow().cores()[static_cast<std::size_t>(core)];
+  const double head = attention == nullptr ? 8 : attention->first_product == node_ ? shape.k : shape.n;
   const bool aligned = element_bytes() == 4 || std::fmod(head, 8) == 0;
-  product(aligned ? RateKind::BatchedMatmul : RateKind::CudaCoreMatmul, shape, true, true);
-  const bool second = core >= 0 && s_.flow.cores()[static_cast<std::size_t>(core)].second_product == n;
+  product(aligned ? RateKind::BatchedMatmul : RateKind::CudaCoreMatmul, shape, {});
+  for (auto step = part_.backward.end() - 2; step != part_.backward.end(); ++step) step->weight_gradient = false;
+  const bool second = attention != nullptr && attention->second_product == node_;
   if (!second) keep(node.inputs[0]);  // the softmax keeps its own result
   keep(node.inputs[1]);
-  part_.key_value_bytes += core >= 0 ? local_bytes(node.inputs[1]) : 0;
 }
 
 void RowCollector::fused_attention(const AttentionCore& core) {
-  const auto& first = s_.graph.nodes()[core.first_product];
-  const auto& second = s_.graph.nodes()[core.second_product];
-  double length = static_cast<double>(s_.graph[first.outputs[0]].type.shape.back()) * s_.job.plan.cp;
-  if (s_.job.plan.attention_window > 0) length = std::min(length, s_.job.plan.attention_window);
-  const double queries = static_cast<double>(graph::element_count(s_.graph[second.outputs[0]].type.shape)) / s_.job.plan.tp;
+  const auto& first = graph().nodes()[core.first_product];
+  const auto& second = graph().nodes()[core.second_product];
+  double length = static_cast<double>(s_.local(first.outputs[0]).back());
+  if (s_.job.recipe.attention_window > 0) length = std::min(length, s_.job.recipe.attention_window);
+  const double queries = s_.elements(second.outputs[0]);
   const double work = 4 * queries * length * (core.causal ? 0.5 : 1.0), bytes = queries * element_bytes();
-  part_.forward.push_back({RateKind::FlashAttention, work, 4 * bytes, 1, 1});
-  part_.backward.push_back({RateKind::FlashAttention, kFlashBackwardWork * work, 8 * bytes, 1, 3});
+  forward({RateKind::FlashAttention, work, 4 * bytes, 1, 1});
+  backward({RateKind::FlashAttention, kFlashBackwardWork * work, 8 * bytes, 1, 3});
   for (const auto t : {first.inputs[0], first.inputs[1], second.inputs[1]}) keep(t);
-  part_.key_value_bytes += local_bytes(first.inputs[1]) + local_bytes(second.inputs[1]);
 }
 
 void RowCollector::convolution(const graph::Node& node) {
-  const graph::NodeTypes types(s_.graph, node);
-  const auto view = types.view();
-  const auto& x = view.input(0).shape;
-  const auto& w = view.input(1).shape;
-  const auto groups = node.attributes.integer("group", 1);
-  const double moved = local_bytes(node.inputs[0]) + local_bytes(node.outputs[0]);
-  const bool data_gradient = s_.flow.gradient(node.inputs[0]);
-  if (groups == x[1] && groups > 1 && w[1] == 1)
-    depthwise_convolution(graph::work_of(graph::schema(node), view).flops.value(), moved, data_gradient);
+  const auto x = s_.operand(node_, 0), w = s_.operand(node_, 1);
+  const double moved = s_.bytes(node.inputs[0]) + s_.bytes(node.outputs[0]);
+  const bool data_gradient = flow().gradient(node.inputs[0]);
+  const double whole = graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value();
+  count_flops(whole, {data_gradient, true});
+  if (is_depthwise(node, x, w))
+    depthwise_convolution(
+        whole * s_.elements(node.outputs[0]) / static_cast<double>(graph::element_count(graph()[node.outputs[0]].type.shape)), moved,
+        data_gradient);
   else
-    dense_convolution(node, view);
-  const bool first =
-      s_.job.precision.matrix_units && !(element_bytes() == 2 ? s_.job.plan.channels_last : s_.job.plan.channels_last_single);
-  if (first || (s_.job.framework.volumes_transposed && x.size() > 4)) layout_conversions(moved, data_gradient);
+    dense_convolution(node);
+  const auto& recipe = s_.job.recipe;
+  const bool turned = s_.precision.matrix_units && !(element_bytes() == 2 ? recipe.channels_last : recipe.channels_last_single);
+  if (turned || (s_.job.profile.volumes_transposed && x.size() > 4)) layout_conversions(moved, data_gradient);
   if (node.inputs.size() > 2 && node.inputs[2] != TensorId::None) bias(node);
 }
 
 /// Implicit products: forward (NPQ, K, CRS), data gradient (NHW, C, KRS/stride²), weight gradient (K, CRS, NPQ) (Chetlur et al. 2014).
-void RowCollector::dense_convolution(const graph::Node& node, const graph::NodeView& view) {
-  const auto& x = view.input(0).shape;
-  const auto& y = view.output().shape;
-  const auto& w = view.input(1).shape;
-  const auto& p = s_.job.precision;
+void RowCollector::dense_convolution(const graph::Node& node) {
+  const auto x = s_.operand(node_, 0), w = s_.operand(node_, 1), y = s_.local(node.outputs[0]);
+  const auto& p = s_.precision;
   const bool transposed = graph::schema(node).name == "ConvTranspose";
   const double groups = static_cast<double>(node.attributes.integer("group", 1)), step = p.matrix_units ? 16.0 / p.element_bytes : 1;
   const auto padded = [&](double channels) { return std::ceil(channels / step) * step; };
@@ -208,28 +222,27 @@ void RowCollector::dense_convolution(const graph::Node& node, const graph::NodeV
   const auto strides = node.attributes.integers("strides", std::vector<std::int64_t>(x.size() - 2, 1));
   double stride = 1;
   for (const auto s : strides) stride *= static_cast<double>(s);
-  const MatmulShape forward = transposed ? MatmulShape{in, k * window, c, groups} : MatmulShape{out, k, c * window, groups};
+  const MatmulShape ahead = transposed ? MatmulShape{in, k * window, c, groups} : MatmulShape{out, k, c * window, groups};
   const MatmulShape data =
       transposed ? MatmulShape{in, c, k * window, groups} : MatmulShape{in, c, std::max(1.0, k * window / stride), groups};
   const MatmulShape weights = transposed ? MatmulShape{c, k * window, in, groups} : MatmulShape{k, c * window, out, groups};
   const double saving = p.matrix_units || transposed || groups > 1 ? 1 : winograd_saving(w, y, strides);
-  const double bytes = local_bytes(node.inputs[0]) + local_bytes(node.outputs[0]) + product_of(w, 0, w.size()) * p.element_bytes;
+  const double bytes = s_.bytes(node.inputs[0]) + s_.bytes(node.outputs[0]) + product_of(w, 0, w.size()) * p.element_bytes;
   const auto row = [&](const MatmulShape& m) {
-    const double work =
-        groups > 1 ? 2 * m.m * m.n * m.k * groups * kGroupedPenalty
-                   : costmodel::quantised_flops(m, s_.job.device().compute_units, costmodel::kShortLoopOverhead * p.fill_share) / saving;
-    return costmodel::KernelRow{saving > 1 ? RateKind::Winograd : RateKind::Convolution, work, bytes * (groups > 1 ? kGroupedBytes : 1.0),
-                                1, 1};
+    const double work = groups > 1
+                            ? 2 * m.m * m.n * m.k * groups * kGroupedPenalty
+                            : costmodel::quantised_flops(m, s_.device.compute_units, costmodel::kShortLoopOverhead * p.fill_share) / saving;
+    return KernelRow{saving > 1 ? RateKind::Winograd : RateKind::Convolution, work, bytes * (groups > 1 ? kGroupedBytes : 1.0), 1, 1};
   };
-  part_.forward.push_back(row(forward));
-  if (s_.flow.gradient(node.inputs[0])) part_.backward.push_back(row(data));
-  part_.backward.push_back(row(weights));
+  forward(row(ahead));
+  backward(row(weights), true);
+  if (flow().gradient(node.inputs[0])) backward(row(data));
 }
 
 void RowCollector::depthwise_convolution(double work, double bytes, bool data_gradient) {
-  part_.forward.push_back({RateKind::Depthwise, work, bytes, 1, 1});
-  if (data_gradient) part_.backward.push_back({RateKind::Depthwise, work, bytes, 1, 1});
-  part_.backward.push_back({RateKind::Depthwise, work, 1.5 * bytes, 1, 1});
+  forward({RateKind::Depthwise, work, bytes, 1, 1});
+  backward({RateKind::Depthwise, work, 1.5 * bytes, 1, 1}, true);
+  if (data_gradient) backward({RateKind::Depthwise, work, bytes, 1, 1});
 }
 
 /// Matrix units want channels last: tensors in NCHW are converted around every kernel. Kernels for volumes want channels first, which is

@@ -1,40 +1,58 @@
 #pragma once
-// One forward node as rows of work for its forward and backward pass on one rank.
+// One forward node as kernels of its forward and backward pass on one rank.
 
 #include "costmodel/matmul_tiles.hpp"
 #include "graph/op_schema.hpp"
-#include "predict/frameworks/flow.hpp"
+#include "predict/frameworks/folded_model.hpp"
 #include "predict/frameworks/job.hpp"
 #include "predict/frameworks/part.hpp"
 
 namespace rehearsal::predict::frameworks {
 
-/// What the rows of a node depend on besides the node.
+/// What the kernels of a node depend on besides the node.
 struct RowSetting {
-  const graph::Graph& graph;
-  const Flow& flow;
-  const AnalyticJob& job;
+  const FoldedModel& model;
+  const plan::Sharding& sharding;
+  const FrameworkJob& job;
+  const platforms::Device& device;
+  costmodel::Precision precision;
   bool fused_attention = false;
+  plan::Coordinates at;  ///< of a rank with the largest blocks
+
+  RowSetting(const FoldedModel&, const plan::Sharding&, const FrameworkJob&, std::size_t group);
+
+  /// What the rank has of a tensor, as it is produced.
+  [[nodiscard]] graph::Shape local(graph::TensorId) const;
+  /// What the kernel of a node reads of an operand.
+  [[nodiscard]] graph::Shape operand(std::size_t node, std::size_t operand) const;
+  [[nodiscard]] double elements(graph::TensorId t) const { return static_cast<double>(graph::element_count(local(t))); }
+  [[nodiscard]] double bytes(graph::TensorId t) const { return elements(t) * precision.element_bytes; }
 };
 
-/// Collects the rows of one part.
+/// Collects the kernels of one part.
 class RowCollector {
  public:
   RowCollector(const RowSetting& setting, Part& part) : s_(setting), part_(part) {}
-  /// Adds node number `n`.
-  void add(std::size_t n);
+  /// Adds node number `n` of the folded model, the `offset`-th of the part. Backward kernels are collected in the order of the forward
+  /// nodes; finish() turns them round.
+  void add(std::size_t n, std::uint32_t offset);
+  void finish();
 
  private:
   struct Pass {
     double bytes = 0, launches = 1;
   };
-  void matmul(const graph::Node&, std::size_t n);
-  void recurrent_step(const costmodel::MatmulShape&, std::size_t n);
+  /// Products that a pass makes of one product's operands.
+  struct Gradients {
+    bool data = true, weight = true;
+  };
+  void matmul(const graph::Node&);
+  void recurrent_step(const costmodel::MatmulShape&);
   void attention_product(const graph::Node&);
   void fused_attention(const AttentionCore&);
   void scores(const AttentionCore&);
   void convolution(const graph::Node&);
-  void dense_convolution(const graph::Node&, const graph::NodeView&);
+  void dense_convolution(const graph::Node&);
   void depthwise_convolution(double work, double bytes, bool data_gradient);
   void layout_conversions(double moved, bool data_gradient);
   void normalization(const graph::Node&);
@@ -50,20 +68,24 @@ class RowCollector {
   void generic(const graph::Node&);
   void fan_in(const graph::Node&);
   void keep_operands(const graph::Node&);
-  void keep(graph::TensorId, bool attention = false);
+  void keep(graph::TensorId);
 
-  void product(costmodel::RateKind, const costmodel::MatmulShape&, bool data_gradient, bool weight_gradient);
+  void product(costmodel::RateKind, const costmodel::MatmulShape&, Gradients);
   void bytes(Pass forward, Pass backward, costmodel::RateKind = costmodel::RateKind::Elementwise);
-  [[nodiscard]] double local_bytes(graph::TensorId) const;
-  [[nodiscard]] double local_elements(graph::TensorId) const;
-  [[nodiscard]] double share_of(graph::TensorId) const;
+  void forward(const costmodel::KernelRow&);
+  void backward(const costmodel::KernelRow&, bool weight_gradient = false);
+  void count_flops(double forward, Gradients);
   [[nodiscard]] double passes_saved_by_chains(const graph::Node&) const;
   [[nodiscard]] bool image_tensor(graph::TensorId t) const;
-  [[nodiscard]] int fusion() const { return s_.job.framework.elementwise_fusion; }
-  [[nodiscard]] int element_bytes() const { return s_.job.precision.element_bytes; }
+  [[nodiscard]] const graph::Graph& graph() const { return s_.model.graph(); }
+  [[nodiscard]] const Flow& flow() const { return s_.model.flow(); }
+  [[nodiscard]] int fusion() const { return s_.job.profile.elementwise_fusion; }
+  [[nodiscard]] int element_bytes() const { return s_.precision.element_bytes; }
 
   const RowSetting& s_;
   Part& part_;
+  std::size_t node_ = 0;      ///< in the folded model
+  std::uint32_t offset_ = 0;  ///< in the part
   std::vector<graph::TensorId> kept_;
 };
 

@@ -1,52 +1,69 @@
 #pragma once
-// A model as the closed form sees it: few parts, each a run of forward nodes that repeats, with the rows of work of one rank.
+// A model as one rank of a framework runs it: few parts, each a run of forward nodes that repeats, with the kernels of its passes and the
+// collectives that they wait for.
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "costmodel/kernel_rows.hpp"
+#include "costmodel/network.hpp"
 
 namespace rehearsal::predict::frameworks {
 
-/// Nodes [first, first + length) and their repetitions right behind: a transformer block, a residual block, or what stands between.
-struct Span {
-  std::size_t first = 0, length = 0;
-  int repeats = 1;
+/// Ranks that exchange something within a pass.
+enum class ExchangeAxis : std::uint8_t { Tensor, Context, Expert };
+
+/// A collective within a pass: a sum of tensor parallelism, tokens on their way to their experts, keys and values that go round.
+struct Exchange {
+  costmodel::CollectiveKind kind = costmodel::CollectiveKind::AllReduce;
+  ExchangeAxis axis = ExchangeAxis::Tensor;
+  double bytes = 0;  ///< of the whole vector, as costmodel::Network counts it
+};
+
+/// One kernel or one exchange of a pass.
+struct PassStep {
+  costmodel::KernelRow row;
+  std::optional<Exchange> exchange;  ///< then there is no row
+  std::uint32_t node = 0;            ///< offset in the part's span
+  bool weight_gradient = false;      ///< nothing in the backward pass waits for it
 };
 
 /// Activations that one rank keeps for the backward pass, bytes.
 struct Kept {
-  double replicated = 0;  ///< of whole tensors: divided by tp under sequence parallelism only
-  double split = 0;       ///< of tensors split by tp (already divided)
-  double attention = 0;   ///< of the attention core: what selective recomputation drops (already divided)
-  [[nodiscard]] double all() const { return replicated + split + attention; }
+  double others = 0;
+  double attention = 0;  ///< of the attention core: what selective recomputation drops
+  [[nodiscard]] double all() const { return others + attention; }
 };
 
 /// One repetition of a span on one rank, for one micro-batch.
 struct Part {
-  Span span;
-  bool repeated = false;  ///< a block of a chain of equal ones: what recomputation and sharding work on
-  costmodel::KernelRows forward, backward;
-  double parameters = 0;  ///< elements on this rank, tensor parallelism applied
+  std::size_t span = 0;  ///< of the folded model
+  int repeats = 1;
+  bool repeated = false;                    ///< a block of a chain of equal ones: what recomputation and sharding work on
+  std::vector<PassStep> forward, backward;  ///< in the order in which they run
+  std::vector<double> parameters_of_node;   ///< elements on this rank that a node of the span is the first to use, by offset
+  double parameters = 0;                    ///< their sum
+  double expert_parameters = 0;             ///< of these, what the ranks of expert parallelism share out
+  double shared_parameters = 0;             ///< elements that an earlier part uses, too: stages of a pipeline have a copy each
   double parameter_tensors = 0;
-  double reductions = 0;             ///< tensor-parallel all-reduces of one forward pass
-  double reduction_bytes = 0;        ///< of one of them
-  double key_value_bytes = 0;        ///< keys and values of this rank: what context parallelism passes round
-  double experts_bytes = 0;          ///< one all-to-all of expert parallelism
-  double boundary_bytes = 0;         ///< result of the last node: what a pipeline sends
-  double flops = 0;                  ///< useful forward FLOPs of the whole replica
-  costmodel::KernelRow last_matmul;  ///< the last dense product: what early-stopping recomputation leaves out
+  double boundary_bytes = 0;                  ///< result of the last node: what a pipeline sends
+  double flops = 0;                           ///< useful ones of a step, of one sample: forward and backward
+  std::optional<std::uint32_t> last_product;  ///< node of the last dense product: recomputation that stops early leaves it out
   Kept kept;
 };
 
-struct ModelRows {
+struct ModelParts {
   std::vector<Part> parts;
   bool image = false;      ///< has convolutions
   bool recurrent = false;  ///< has recurrent layers
   bool fused_attention = false;
   double tokens_per_sample = 0;  ///< positions of the longest sequence input; 0: not a sequence model
   double logits = 0;             ///< elements of the result on this rank
-  double output_bytes_kept = 0;
+
+  /// The published runs by which predictions of its time are judged.
+  [[nodiscard]] std::string_view time_group() const { return recurrent ? "recurrent" : image ? "image" : "transformer"; }
 };
 
 }  // namespace rehearsal::predict::frameworks

@@ -2,9 +2,14 @@
 #include <vector>
 
 #include "graph/graph.hpp"
-#include "predict/frameworks/part.hpp"
 
 namespace rehearsal::predict::frameworks {
+
+/// Nodes [first, first + length) and their repetitions right behind: a transformer block, a residual block, or what stands between.
+struct Span {
+  std::size_t first = 0, length = 0;
+  int repeats = 1;
+};
 
 /// Cuts the forward nodes of a graph into spans: where a run of nodes repeats (same operators, attributes and shapes), the shortest
 /// period that covers most; everything else is a span of its own. Spans cover all nodes in order.

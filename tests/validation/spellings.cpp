@@ -44,7 +44,7 @@ TEST_CASE("stages of ZeRO and strategies of FSDP are read in every spelling") {
 
 TEST_CASE("recomputation and sequence parallelism are read as words, too") {
   using predict::frameworks::Recompute;
-  const auto recompute = [](const char* value) { return job_with("recompute", value).plan.recompute; };
+  const auto recompute = [](const char* value) { return job_with("recompute", value).recompute; };
   CHECK(recompute(R"("full")") == Recompute::Full);
   CHECK(recompute(R"("activation checkpointing")") == Recompute::Full);
   CHECK(recompute("true") == Recompute::Full);
@@ -133,7 +133,7 @@ TEST_CASE("a replica's batch is cut into micro-batches by tokens where nothing s
   const auto micro = [](const char* seq) {
     return job_of(record(std::string(R"({"name": "GPT", "layers": 2, "hidden": 256, "heads": 4, "seq": )") + seq + "}",
                          R"({"dp": 8, "global_batch": 512})"))
-        .plan.micro_batch;
+        .micro_batch;
   };
   CHECK(micro("512") == 16);
   CHECK(micro("2048") == 4);

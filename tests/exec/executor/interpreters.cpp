@@ -58,7 +58,7 @@ traces::Trace simulated(const plan::Program& program, const graph::TrainingGraph
   const auto cost = evaluator.evaluate({program, costs, platform, model, true});
   const auto representatives = predict::representatives(program);
   const bool by_rank = cost.timeline.size() == static_cast<std::size_t>(program.ranks);
-  traces::TraceBuilder builder(program, training, "simulated", 1);
+  traces::TraceBuilder builder(program, training.graph, "simulated", 1);
   for (std::size_t n = 0; n < cost.timeline.size(); ++n)
     builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, cost.timeline[n], 0.0);
   return std::move(builder).finish();

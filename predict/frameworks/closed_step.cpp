@@ -1,0 +1,400 @@
+#include "predict/frameworks/closed_step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "predict/playing.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using costmodel::LaunchQueue;
+
+constexpr double kUnknown = -1;
+
+/// Host, device and messages of one rank.
+class StageClock {
+ public:
+  explicit StageClock(double interference) : interference_(interference) {}
+
+  /// Kernels that the host issues. Beside messages that are on their way they lose a share of their speed.
+  void run(const LaunchQueue& q) {
+    const double seconds = slowed(q.device, messages_ - device_);
+    exposed_ += seconds - q.device;
+    device_ = std::max(device_ + seconds, host_ + q.both);
+    host_ += q.host;
+  }
+  /// A message from another stage: the host waits for it, too.
+  void wait_for_stage(double arrival) {
+    bubble_ += std::max(0.0, arrival - device_);
+    device_ = std::max(device_, arrival);
+    host_ = std::max(host_, arrival);
+  }
+  void wait_for_messages(double until) {
+    exposed_ += std::max(0.0, until - device_);
+    device_ = std::max(device_, until);
+  }
+  /// A collective that begins when the device is here and those before it are over. Returns when it ends.
+  double start(double seconds) { return messages_ = std::max(messages_, device_) + seconds; }
+  double start_at(double earliest, double seconds) { return messages_ = std::max(messages_, earliest) + seconds; }
+  /// Sends to one neighbour follow each other.
+  double send(double seconds) { return sends_ = std::max(sends_, device_) + seconds; }
+
+  [[nodiscard]] double device() const { return device_; }
+  [[nodiscard]] double messages() const { return messages_; }
+  [[nodiscard]] double bubble() const { return bubble_; }
+  [[nodiscard]] double exposed() const { return exposed_; }
+
+ private:
+  [[nodiscard]] double slowed(double seconds, double busy) const {
+    if (busy <= 0 || seconds <= 0) return seconds;
+    const double alone = seconds / (1 - interference_);
+    return alone <= busy ? alone : seconds + interference_ * busy;
+  }
+
+  double interference_;
+  double host_ = 0, device_ = 0, messages_ = 0, sends_ = 0;
+  double bubble_ = 0, exposed_ = 0;
+};
+
+/// Passes of one chunk on one stage.
+struct ChunkTime {
+  LaunchQueue forward, backward, input_gradients, weight_gradients;
+  double accumulate = 0, cast = 0;
+};
+
+/// One kind of replica.
+class LanePlayer {
+ public:
+  LanePlayer(const StagedStep& step, const Lane& lane, int micro_batches)
+      : step_(step), lane_(lane), job_(step.job), shape_(step.shape), micro_batches_(micro_batches) {
+    shape_.micro_batches = micro_batches;
+    const auto stages = static_cast<std::size_t>(shape_.stages);
+    for (std::size_t s = 0; s < stages; ++s) {
+      clocks_.emplace_back(timer(s).interference());
+      slots_.push_back(step.schedule->order(static_cast<int>(s), shape_));
+      next_.push_back(0);
+    }
+    for (std::size_t c = 0; c < step.chunks.size(); ++c) chunks_.push_back(time_of(c));
+    forward_.assign(step.chunks.size(), std::vector<double>(static_cast<std::size_t>(micro_batches), kUnknown));
+    backward_ = forward_;
+    gathered_.assign(step.chunks.size(), {});
+  }
+
+  /// Ends of all stages, before their updates.
+  void play() {
+    for (std::size_t s = 0; s < clocks_.size(); ++s) gather_parameters(s);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t s = 0; s < clocks_.size(); ++s) moved = advance(s) || moved;
+    }
+    for (std::size_t s = 0; s < clocks_.size(); ++s) ensure(next_[s] == slots_[s].size(), "the slots of a schedule wait for each other");
+  }
+
+  /// Every stage with its update: when it ends, and what it waited for.
+  [[nodiscard]] std::vector<StepTime> ends() {
+    for (std::size_t s = 0; s < clocks_.size(); ++s)
+      if (has_replicas(job_) && !overlaps(job_) && !gathers_every_pass(job_)) reduce_apart(s);
+    for (auto& clock : clocks_) clock.wait_for_messages(clock.messages());
+    add_tied_embedding();
+    std::vector<StepTime> stages;
+    for (std::size_t s = 0; s < clocks_.size(); ++s) stages.push_back(ended(s));
+    return stages;
+  }
+
+ private:
+  [[nodiscard]] const StepTimer& timer(std::size_t stage) const { return *lane_.timers[stage]; }
+  [[nodiscard]] const StepTimer& timer_of_chunk(std::size_t c) const { return timer(static_cast<std::size_t>(step_.stage_of(c))); }
+
+  [[nodiscard]] ChunkTime time_of(std::size_t c) const {
+    ChunkTime t;
+    const auto& timer = timer_of_chunk(c);
+    for (const auto& piece : step_.chunks[c]) {
+      const auto& part = timer.parts()[piece.part];
+      t.forward = t.forward.then(part.forward.queue.repeated(piece.count));
+      t.backward = part.whole_backward.repeated(piece.count).then(t.backward);
+      t.input_gradients = part.input_gradients.repeated(piece.count).then(t.input_gradients);
+      t.weight_gradients = part.weight_gradients.repeated(piece.count).then(t.weight_gradients);
+    }
+    const double parameters = parameters_of(timer.model(), step_.chunks[c]);
+    t.cast = timer.cast(parameters);
+    t.accumulate = timer.accumulation(parameters);
+    const LaunchQueue cast{0, t.cast, t.cast}, accumulate{0, t.accumulate, t.accumulate};
+    t.forward = cast.then(t.forward);
+    t.backward = t.backward.then(accumulate);
+    t.weight_gradients = t.weight_gradients.then(accumulate);
+    return t;
+  }
+
+  [[nodiscard]] bool gathers_once() const { return job_.plan.zero > 0 && has_replicas(job_) && !gathers_every_pass(job_); }
+
+  /// Updated parameters come back during the first forward pass where the framework overlaps them.
+  void gather_parameters(std::size_t stage) {
+    if (!gathers_once() || !overlaps(job_)) return;
+    const auto& timer = this->timer(stage);
+    for (int own = 0; own < shape_.chunks; ++own) {
+      const auto c = step_.chunk_of(static_cast<int>(stage), own);
+      BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.groups[stage])));
+      auto& ends = gathered_[c];
+      std::size_t waiting = 0;
+      const auto gather = [&](double elements) {
+        const double end = clocks_[stage].start(timer.parameter_gather(elements));
+        for (; waiting > 0; --waiting) ends.push_back(end);
+      };
+      for (const auto& piece : step_.chunks[c])
+        for (int r = 0; r < piece.count; ++r) {
+          ++waiting;
+          if (const auto full = bucket.add(timer.model().parts[piece.part].parameters)) gather(*full);
+        }
+      if (const auto rest = bucket.rest()) gather(*rest);
+      for (; waiting > 0; --waiting) ends.push_back(0);
+    }
+  }
+
+  bool advance(std::size_t stage) {
+    bool moved = false;
+    for (; next_[stage] < slots_[stage].size(); ++next_[stage], moved = true)
+      if (!play(stage, slots_[stage][next_[stage]])) return moved;
+    return moved;
+  }
+
+  bool play(std::size_t stage, const plan::PipelineSlot& slot) {
+    const auto c = step_.chunk_of(static_cast<int>(stage), slot.chunk);
+    const auto m = static_cast<std::size_t>(slot.micro_batch);
+    if (!slot.backward) return play_forward(stage, c, m);
+    if (slot.part != plan::GradientPart::Weights) return play_backward(stage, c, m, slot.part == plan::GradientPart::Input);
+    run_weights(stage, c, m);
+    return true;
+  }
+
+  bool play_forward(std::size_t stage, std::size_t c, std::size_t m) {
+    auto& clock = clocks_[stage];
+    if (c > 0) {
+      if (forward_[c - 1][m] == kUnknown) return false;
+      if (step_.stage_of(c - 1) != step_.stage_of(c)) clock.wait_for_stage(forward_[c - 1][m]);
+    }
+    if (gathers_every_pass(job_))
+      run_gathered(stage, c, false);
+    else if (m == 0 && !gathered_[c].empty())
+      run_as_gathered(stage, c);
+    else
+      clock.run(chunks_[c].forward);
+    if (c + 1 < step_.chunks.size()) forward_[c][m] = handed_over(stage, c, step_.stage_of(c + 1));
+    return true;
+  }
+
+  bool play_backward(std::size_t stage, std::size_t c, std::size_t m, bool inputs_alone) {
+    auto& clock = clocks_[stage];
+    if (c + 1 < step_.chunks.size()) {
+      if (backward_[c + 1][m] == kUnknown) return false;
+      if (step_.stage_of(c + 1) != step_.stage_of(c)) clock.wait_for_stage(backward_[c + 1][m]);
+    }
+    if (inputs_alone)
+      clock.run(chunks_[c].input_gradients);
+    else if (gathers_every_pass(job_))
+      run_gathered(stage, c, true);
+    else if (last(m) && reduces())
+      run_and_reduce(stage, c, false);
+    else
+      clock.run(chunks_[c].backward);
+    if (c > 0) backward_[c][m] = handed_over(stage, c - 1, step_.stage_of(c - 1));
+    return true;
+  }
+
+  void run_weights(std::size_t stage, std::size_t c, std::size_t m) {
+    if (last(m) && reduces())
+      run_and_reduce(stage, c, true);
+    else
+      clocks_[stage].run(chunks_[c].weight_gradients);
+  }
+
+  [[nodiscard]] bool last(std::size_t m) const { return m + 1 == static_cast<std::size_t>(micro_batches_); }
+  [[nodiscard]] bool reduces() const { return has_replicas(job_) && overlaps(job_); }
+
+  /// What lies between two chunks, in either direction.
+  double handed_over(std::size_t stage, std::size_t boundary, int to) {
+    auto& clock = clocks_[stage];
+    return to == static_cast<int>(stage) ? clock.device() : clock.send(timer(stage).send(step_.boundary_bytes(boundary)));
+  }
+
+  /// The last micro-batch's backward pass: buckets of gradients are summed as they become full.
+  void run_and_reduce(std::size_t stage, std::size_t c, bool weights_alone) {
+    auto& clock = clocks_[stage];
+    const auto& timer = this->timer(stage);
+    BucketFiller bucket(bucket_elements(job_, job_.precision_on(lane_.groups[stage])));
+    for (auto piece = step_.chunks[c].rbegin(); piece != step_.chunks[c].rend(); ++piece) {
+      const auto& part = timer.parts()[piece->part];
+      for (int r = 0; r < piece->count; ++r)
+        for (const auto& segment : weights_alone ? part.weight_segments : part.segments) {
+          clock.run(segment.queue);
+          if (segment.elements <= 0) continue;
+          if (const auto full = bucket.add(segment.elements)) clock.start(timer.reduction(*full));
+        }
+    }
+    clock.run({0, chunks_[c].accumulate, chunks_[c].accumulate});
+    if (const auto rest = bucket.rest()) clock.start(timer.reduction(*rest));
+  }
+
+  /// All gradients of a stage, after its last backward pass.
+  void reduce_apart(std::size_t stage) {
+    auto& clock = clocks_[stage];
+    const auto& timer = this->timer(stage);
+    const double capacity = bucket_elements(job_, job_.precision_on(lane_.groups[stage]));
+    for (int own = shape_.chunks - 1; own >= 0; --own)
+      for (const double bucket : gradient_buckets(timer, step_.chunks[step_.chunk_of(static_cast<int>(stage), own)], capacity))
+        clock.start(timer.reduction(bucket));
+  }
+
+  /// Every unit waits for the bucket of parameters that it is in.
+  void run_as_gathered(std::size_t stage, std::size_t c) {
+    auto& clock = clocks_[stage];
+    clock.run({0, chunks_[c].cast, chunks_[c].cast});
+    std::size_t unit = 0;
+    for (const auto& piece : step_.chunks[c])
+      for (int r = 0; r < piece.count; ++r) {
+        clock.wait_for_messages(gathered_[c][unit++]);
+        clock.run(timer(stage).parts()[piece.part].forward.queue);
+      }
+  }
+
+  /// Parameters are gathered a unit ahead of the computation, gradients scattered behind it (Zhao et al., PyTorch FSDP, VLDB 2023).
+  void run_gathered(std::size_t stage, std::size_t c, bool backward) {
+    std::vector<const PartTime*> units;
+    for (const auto& piece : step_.chunks[c])
+      for (int r = 0; r < piece.count; ++r) units.push_back(&timer(stage).parts()[piece.part]);
+    if (backward) std::reverse(units.begin(), units.end());
+    auto& clock = clocks_[stage];
+    const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
+    double ready = gathers && !units.empty() ? clock.start(units.front()->gather) : 0;
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      clock.wait_for_messages(ready);
+      if (ahead && gathers && u + 1 < units.size()) ready = clock.start(units[u + 1]->gather);
+      clock.run(backward ? units[u]->whole_backward : units[u]->forward.queue);
+      if (backward) clock.start(units[u]->scatter);
+      if (!ahead) clock.wait_for_messages(clock.messages());
+      if (!ahead && gathers && u + 1 < units.size()) ready = clock.start(units[u + 1]->gather);
+    }
+  }
+
+  /// First and last stage add up the gradients of the embedding that both have.
+  void add_tied_embedding() {
+    const double seconds = timer(0).tied_embedding();
+    if (seconds <= 0) return;
+    const double both = std::max(clocks_.front().device(), clocks_.back().device()) + seconds;
+    clocks_.front().wait_for_stage(both);
+    clocks_.back().wait_for_stage(both);
+  }
+
+  [[nodiscard]] StepTime ended(std::size_t stage) {
+    const auto& timer = this->timer(stage);
+    auto& clock = clocks_[stage];
+    double parameters = 0, tensors = 0;
+    for (int own = 0; own < shape_.chunks; ++own) {
+      const auto& chunk = step_.chunks[step_.chunk_of(static_cast<int>(stage), own)];
+      parameters += parameters_of(timer.model(), chunk);
+      tensors += tensors_of(timer.model(), chunk);
+    }
+    StepTime t;
+    t.stage = static_cast<int>(stage);
+    t.optimizer = timer.update(parameters, tensors);
+    t.coordination = timer.coordination();
+    t.bubble = clock.bubble();
+    t.exposed = clock.exposed();
+    t.seconds = clock.device() + t.optimizer + t.coordination;
+    if (gathers_once() && !overlaps(job_)) {
+      const double gather = timer.parameter_gather(parameters);
+      t.exposed += gather;
+      t.seconds += gather;
+    }
+    t.exposed += t.coordination;
+    return t;
+  }
+
+  const StagedStep& step_;
+  const Lane& lane_;
+  const FrameworkJob& job_;
+  plan::PipelineShape shape_;
+  int micro_batches_;
+  std::vector<StageClock> clocks_;
+  std::vector<std::vector<plan::PipelineSlot>> slots_;
+  std::vector<std::size_t> next_;
+  std::vector<ChunkTime> chunks_;
+  std::vector<std::vector<double>> forward_, backward_;  ///< [chunk][micro-batch]: when what it hands over is there
+  std::vector<std::vector<double>> gathered_;            ///< [chunk][unit]: when its parameters are there; empty: they are
+};
+
+std::vector<StepTime> played(const StagedStep& step, const Lane& lane, int micro_batches) {
+  LanePlayer player(step, lane, micro_batches);
+  player.play();
+  return player.ends();
+}
+
+/// Once a pipeline is filled, every round of as many micro-batches as stages takes equally longer.
+std::vector<StepTime> stage_times(const StagedStep& step, const Lane& lane) {
+  constexpr int kRounds = 3, kWorthWhile = 2;
+  const int stages = step.shape.stages, m = step.shape.micro_batches;
+  if (m <= (kRounds + kWorthWhile) * stages) return played(step, lane, m);
+  const int few = kRounds * stages + m % stages, more = few + stages;
+  auto times = played(step, lane, few);
+  const auto next = played(step, lane, more);
+  const double rounds = static_cast<double>(m - few) / stages;
+  for (std::size_t s = 0; s < times.size(); ++s)
+    for (const auto part : {&StepTime::seconds, &StepTime::bubble, &StepTime::exposed})
+      times[s].*part += rounds * (next[s].*part - times[s].*part);
+  return times;
+}
+
+/// The step of the stage that the others wait for: its own time, and what it waits after that until all have ended.
+StepTime lane_time(const StagedStep& step, const Lane& lane) {
+  const auto times = stage_times(step, lane);
+  std::vector<RankEnd> ends;
+  for (const auto& t : times) ends.push_back({t.stage, t.seconds, t.bubble});
+  const auto end = step_end(ends);
+  auto own = times[end.limiting];
+  own.imbalance = end.imbalance;
+  own.bubble += end.seconds - own.seconds;
+  own.seconds = end.seconds;
+  return own;
+}
+
+/// What the passes of a stage are made of, whatever they wait for.
+void add_contents(const StagedStep& step, StepTime& t) {
+  const auto& timer = *step.lanes.front().timers.front();
+  const double m = step.shape.micro_batches, stages = step.shape.stages;
+  double matrix = 0, memory = 0;
+  for (std::size_t c = 0; c < step.chunks.size(); ++c)
+    for (const auto& piece : step.chunks[c]) {
+      const auto& part = timer.parts()[piece.part];
+      const double n = piece.count, again = part.forward.kernels > 0 ? part.again.kernels / part.forward.kernels : 0;
+      const double exchanges = part.forward.exchanges + part.backward.exchanges + part.again.exchanges;
+      t.forward += n * part.forward.queue.device / stages;
+      t.backward += n * (part.again.queue.device + part.backward.queue.device) / stages;
+      matrix += n * m * (part.forward.matrix * (1 + again) + part.backward.matrix) / stages;
+      memory += n * m * (part.forward.memory * (1 + again) + part.backward.memory) / stages;
+      if (step.stage_of(c) != t.stage) continue;
+      t.recompute += n * m * part.again.kernels;
+      t.exchanges += n * m * exchanges;
+    }
+  t.exposed += t.exchanges;
+  t.matrix_share = std::min(1.0, matrix / t.seconds);
+  t.memory_share = std::min(1.0, memory / t.seconds);
+}
+
+}  // namespace
+
+StepTime closed_step(const StagedStep& step) {
+  constexpr double kHalos = 40, kHaloSeconds = 30e-6;  // of one step where a sample is shared out among ranks
+  StepTime worst;
+  for (const auto& lane : step.lanes)
+    if (auto own = lane_time(step, lane); own.seconds > worst.seconds) worst = own;
+  if (step.job.micro_batch < 1 && step.lanes.front().timers.front()->model().image) {
+    worst.seconds += kHalos * kHaloSeconds;
+    worst.exposed += kHalos * kHaloSeconds;
+  }
+  add_contents(step, worst);
+  return worst;
+}
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,27 @@
+#pragma once
+// The time of a framework's step in closed form: the passes of a chunk are one term each of a max-plus system (Baccelli et al.,
+// Synchronization and Linearity, 1992), in which host, device and messages wait for each other as they do when the Program is played
+// kernel by kernel; repeated blocks and micro-batches are powers of it.
+
+#include "predict/frameworks/staged_step.hpp"
+
+namespace rehearsal::predict::frameworks {
+
+/// Seconds of one step and what they are made of, on the stage that the others wait for.
+struct StepTime {
+  double seconds = 0;
+  int stage = 0;
+  double imbalance = 0;  ///< that this stage has more to do than the stages have in the mean
+  double bubble = 0;     ///< waiting for other stages
+  double exposed = 0;    ///< exchanges within passes, and waiting for gradients and parameters
+  double recompute = 0;
+  double optimizer = 0;
+  double coordination = 0;
+  double forward = 0, backward = 0;           ///< of one micro-batch through one stage, recomputation in the backward pass
+  double exchanges = 0;                       ///< of `exposed`, within passes
+  double matrix_share = 0, memory_share = 0;  ///< of the step on all stages: arithmetic, element-wise traffic
+};
+
+[[nodiscard]] StepTime closed_step(const StagedStep&);
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,123 @@
+#include "predict/frameworks/folded_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "graph/builder.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using graph::TensorId;
+
+constexpr int kKept = 2;  // the first block may follow something else than its like; the second one does not
+
+std::vector<Span> spans_of(const graph::Graph& g, Grain grain) {
+  if (grain == Grain::Blocks) return repeated_spans(g);
+  std::vector<Span> single;
+  for (std::size_t n = 0; n < g.nodes().size() && g.nodes()[n].phase == graph::Phase::Forward; ++n) single.push_back({n, 1, 1});
+  return single;
+}
+
+/// Joins what follows a chain of blocks to the last of those that are kept.
+class Folding {
+ public:
+  explicit Folding(const graph::Graph& whole) : whole_(whole), builder_(whole), consumers_(whole.consumers()), outputs_(whole.outputs()) {}
+
+  void fold(const Span& span) {
+    for (int repetition = kKept; repetition < span.repeats; ++repetition)
+      for (std::size_t offset = 0; offset < span.length; ++offset) {
+        const auto& gone = whole_.nodes()[span.first + static_cast<std::size_t>(repetition) * span.length + offset];
+        const auto& kept = whole_.nodes()[span.first + (kKept - 1) * span.length + offset];
+        for (std::size_t o = 0; o < gone.outputs.size(); ++o) replace(span, gone.outputs[o], kept.outputs[o]);
+      }
+  }
+
+  graph::Graph folded(graph::Renumbering& numbers) && {
+    builder_.set_outputs(outputs_);
+    return std::move(builder_).build(&numbers);
+  }
+
+ private:
+  /// Only what is read outside the chain: everything inside it goes.
+  void replace(const Span& span, TensorId gone, TensorId kept) {
+    if (gone == TensorId::None) return;
+    std::replace(outputs_.begin(), outputs_.end(), gone, kept);
+    const std::size_t end = span.first + span.length * static_cast<std::size_t>(span.repeats);
+    const auto& readers = consumers_[graph::index(gone)];
+    if (std::any_of(readers.begin(), readers.end(), [&](graph::NodeId n) { return graph::index(n) >= end; }))
+      builder_.replace_uses(gone, kept);
+  }
+
+  const graph::Graph& whole_;
+  graph::GraphBuilder builder_;
+  std::vector<std::vector<graph::NodeId>> consumers_;
+  std::vector<TensorId> outputs_;
+};
+
+std::int64_t batch_of(const graph::Graph& g) {
+  for (const auto input : g.inputs())
+    if (!g[input].type.shape.empty()) return g[input].type.shape.front();
+  return 1;
+}
+
+}  // namespace
+
+FoldedModel::FoldedModel(graph::Graph whole, Grain grain) : whole_(std::move(whole)), spans_(spans_of(whole_, grain)) {
+  Folding folding(whole_);
+  const bool recurrent = Flow(whole_).recurrent();  // a layer's steps are counted, so all of them must be there
+  for (const auto& span : spans_)
+    if (!recurrent) folding.fold(span);
+  graph::Renumbering numbers;
+  training_.graph = std::move(folding).folded(numbers);
+  training_.batch = batch_of(whole_);
+  constexpr auto kDropped = ~std::size_t{0};
+  for (const auto& span : spans_) {
+    auto& nodes = nodes_.emplace_back();
+    const auto shown = span.first + static_cast<std::size_t>(std::min(kKept, span.repeats) - 1) * span.length;
+    for (std::size_t offset = 0; offset < span.length; ++offset) {
+      const auto number = numbers(static_cast<graph::NodeId>(shown + offset));
+      nodes.push_back(number == graph::NodeId::None ? kDropped : graph::index(number));
+    }
+  }
+  flow_ = std::make_unique<const Flow>(training_.graph);
+  dims_ = std::make_shared<const graph::LogicalDims>(training_.graph);
+}
+
+plan::Sharding FoldedModel::shard(const Degrees& d) const {
+  plan::Plan plan;
+  plan.dp = static_cast<int>(std::max(1.0, std::floor(static_cast<double>(training_.batch) / std::max(1.0, d.micro_batch) / d.ep)));
+  plan.tp = d.tp;
+  plan.cp = d.cp;
+  plan.ep = d.ep;
+  plan.sequence_parallel = d.sequence_parallel;
+  return plan::shard(training_, dims_, plan::sharding_axes(training_, dims_, plan, 1, *rules_));
+}
+
+SplitLimits FoldedModel::limits() const {
+  if (!rules_->use) rules_->use = plan::use_of_dimensions(training_, *dims_);
+  const auto& use = *rules_->use;
+  const auto& atoms = dims_->atoms();
+  SplitLimits limits;
+  if (!use.experts.empty()) limits.experts = atoms.size(use.experts.front());
+  if (!use.sequence.empty()) limits.sequence = atoms.size(use.sequence.front());
+  for (const auto& span : spans_) limits.blocks = std::max<std::int64_t>(limits.blocks, span.repeats);
+  limits.image_axes = use.image_axes;
+  limits.weights = !use.weights.empty();
+  limits.attention_heads = !flow_->cores().empty();
+  limits.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
+                                        [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });
+  return limits;
+}
+
+Grain grain_of(const FoldedModel& model, const FrameworkJob& job) {
+  if (job.plan.pp == 1) return Grain::Blocks;
+  if (model.has_convolution() || !job.plan.cuts.empty()) return Grain::Nodes;
+  const auto pieces = job.plan.pp * job.plan.interleave;
+  const auto& spans = model.spans();
+  const bool blocks = std::any_of(spans.begin(), spans.end(), [&](const Span& s) { return s.repeats >= pieces; });
+  return blocks ? Grain::Blocks : Grain::Nodes;
+}
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,65 @@
+#include "predict/frameworks/groups.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <set>
+#include <string_view>
+
+#include "plan/lowering/lowering.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using Axes = std::vector<plan::MeshAxisInfo>;
+
+/// Ranks that differ from rank 0 along these axes alone.
+costmodel::Group group_along(const platforms::Platform& platform, const Axes& mesh, std::initializer_list<std::string_view> names) {
+  const int in_first_node = platform.nodes.front().devices;
+  costmodel::Group group{1, 0};
+  for (const auto& axis : mesh)
+    if (std::find(names.begin(), names.end(), axis.name) != names.end()) group.ranks *= axis.size;
+  const auto belongs = [&](int rank) {
+    return std::all_of(mesh.begin(), mesh.end(), [&](const plan::MeshAxisInfo& axis) {
+      return rank / axis.stride % axis.size == 0 || std::find(names.begin(), names.end(), axis.name) != names.end();
+    });
+  };
+  int ranks = 1;
+  for (const auto& axis : mesh) ranks *= axis.size;
+  for (int rank = 0; rank < std::min(in_first_node, ranks); ++rank) group.per_node += belongs(rank) ? 1 : 0;
+  return group;
+}
+
+}  // namespace
+
+RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan) {
+  const auto mesh = plan::mesh_of(plan);
+  RankGroups groups;
+  groups.tensor = group_along(platform, mesh, {"tp"});
+  groups.context = group_along(platform, mesh, {"cp"});
+  groups.expert = group_along(platform, mesh, {"ep"});
+  groups.replicas = group_along(platform, mesh, {"dp", "ep", "cp"});
+  const int devices = platform.nodes.front().devices;
+  groups.nodes = std::max(1, (plan.ranks() + devices - 1) / devices);
+  for (const auto& axis : mesh)
+    if (axis.name == "pp") groups.stages_between_nodes = groups.nodes > 1 && axis.stride >= devices;
+  return groups;
+}
+
+std::vector<std::vector<std::size_t>> device_groups_of_stages(const platforms::Platform& platform, const plan::Plan& plan) {
+  const auto stages = static_cast<std::size_t>(plan.pp);
+  if (platform.nodes.size() == 1) return {std::vector<std::size_t>(stages, 0)};
+  const auto mesh = plan::mesh_of(plan);
+  const auto pipeline = std::find_if(mesh.begin(), mesh.end(), [](const auto& axis) { return axis.name == "pp"; });
+  std::set<std::vector<std::size_t>> found;
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    if (pipeline != mesh.end() && rank / pipeline->stride % pipeline->size != 0) continue;
+    std::vector<std::size_t> own;
+    for (std::size_t s = 0; s < stages; ++s)
+      own.push_back(static_cast<std::size_t>(
+          platforms::place(platform, rank + static_cast<int>(s) * (pipeline == mesh.end() ? 0 : pipeline->stride)).group));
+    found.insert(std::move(own));
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace rehearsal::predict::frameworks

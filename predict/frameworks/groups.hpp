@@ -1,0 +1,21 @@
+#pragma once
+#include "costmodel/network.hpp"
+#include "plan/plan.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::predict::frameworks {
+
+/// Where the ranks of each kind of parallelism lie on a platform, seen from rank 0.
+struct RankGroups {
+  costmodel::Group tensor, context, expert;
+  costmodel::Group replicas;          ///< that sum their gradients: data and context parallel ones
+  bool stages_between_nodes = false;  ///< a stage and the next one are on different nodes
+  int nodes = 1;                      ///< that the plan uses
+};
+[[nodiscard]] RankGroups groups_of(const platforms::Platform&, const plan::Plan&);
+
+/// Groups of nodes whose devices run each stage of a replica; replicas that run on the same devices are one entry. One entry of zeros where
+/// all nodes are alike.
+[[nodiscard]] std::vector<std::vector<std::size_t>> device_groups_of_stages(const platforms::Platform&, const plan::Plan&);
+
+}  // namespace rehearsal::predict::frameworks

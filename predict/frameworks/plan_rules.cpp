@@ -1,0 +1,161 @@
+#include "predict/frameworks/plan_rules.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "plan/plan_keys.hpp"
+#include "plan/schedules/chunks.hpp"
+#include "predict/frameworks/job.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using Violations = std::vector<plan::Violation>;
+
+void dp(const PlanQuestion& q, Violations& v) {
+  if (q.batch % q.plan.dp != 0)
+    v.push_back({"dp", std::to_string(q.plan.dp) + " replicas do not divide a batch of " + std::to_string(q.batch),
+                 "use a degree that divides it; " + q.profile.name + " gives every replica as many samples"});
+}
+
+void tp(const PlanQuestion& q, Violations& v) {
+  if (q.plan.tp > 1 && !q.limits.weights)
+    v.push_back({"tp", "the model has no product with weights whose dimensions could be split", "use tp=1"});
+}
+
+void cp(const PlanQuestion& q, Violations& v) {
+  if (q.plan.cp > 1 && q.limits.sequence < q.plan.cp)
+    v.push_back({"cp", q.limits.sequence > 1 ? "more ranks than the sequence has tokens" : "the model has no sequence", "use cp=1"});
+}
+
+void ep(const PlanQuestion& q, Violations& v) {
+  if (q.plan.ep == 1) return;
+  if (q.limits.experts == 1)
+    v.push_back({"ep", "the model has no experts", "use ep=1"});
+  else if (q.limits.experts % q.plan.ep != 0)
+    v.push_back({"ep", std::to_string(q.plan.ep) + " ranks do not divide " + std::to_string(q.limits.experts) + " experts",
+                 "use a degree that divides them"});
+  if (q.plan.dp * q.plan.cp % q.plan.ep != 0)
+    v.push_back({"ep", std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp),
+                 "use a degree that divides dp: experts are spread over replicas of everything else"});
+}
+
+void spatial(const PlanQuestion& q, Violations& v) {
+  if (q.plan.spatial != std::array<int, 3>{1, 1, 1})
+    v.push_back({"spatial", q.profile.name + " does not split images", "leave it out, or use --framework rehearse"});
+}
+
+void micro_batch(const PlanQuestion& q, Violations& v) {
+  if (!q.plan.micro_batch || q.batch % q.plan.dp != 0) return;
+  if (*q.plan.micro_batch > q.replica_batch() || q.replica_batch() % *q.plan.micro_batch != 0)
+    v.push_back({"micro_batch",
+                 std::to_string(*q.plan.micro_batch) + " samples do not divide the " + std::to_string(q.replica_batch()) + " of a replica",
+                 "use a number that divides them"});
+}
+
+void schedule(const PlanQuestion& q, Violations& v) {
+  for (auto& violation : plan::schedule_violations(q.plan, q.micro_batches())) v.push_back(std::move(violation));
+  if (q.plan.pp == 1) return;
+  const auto& row = plan::schedule_of(q.plan);
+  if (row.asynchronous)
+    v.push_back({"schedule", q.profile.name + " finishes all micro-batches before it updates weights", "use a schedule with a flush"});
+  if (row.placement == plan::Placement::Both)
+    v.push_back({"schedule", q.profile.name + " keeps one copy of the model, and " + std::string(row.name) + " two", "use 1f1b"});
+}
+
+void recompute(const PlanQuestion& q, Violations& v) {
+  const auto& text = q.plan.recompute;
+  if (!recompute_named(text))
+    v.push_back({"recompute", text + " is for Rehearsal's own execution, which chooses tensors one by one",
+                 "use none, selective, selective-op or full"});
+}
+
+void attention(const PlanQuestion& q, Violations& v) {
+  if (q.plan.cp > 1 && q.plan.attention == "all-to-all")
+    v.push_back({"attention", "all-to-all over cp is for Rehearsal's own execution", "leave it out: keys and values go round a ring"});
+}
+
+void fuse(const PlanQuestion& q, Violations& v) {
+  if (q.plan.fuse != "attention")
+    v.push_back({"fuse", "the profile " + q.profile.name + " says what becomes one kernel", "leave it out, or choose another --framework"});
+}
+
+void offload(const PlanQuestion& q, Violations& v) {
+  if (q.plan.offload != "none") v.push_back({"offload", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+}
+
+void compression(const PlanQuestion& q, Violations& v) {
+  if (q.plan.compression != "none")
+    v.push_back({"compression", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+}
+
+void allreduce(const PlanQuestion& q, Violations& v) {
+  if (q.plan.allreduce != "auto")
+    v.push_back({"allreduce", "the collective library of " + q.profile.name + " chooses the algorithm", "use allreduce=auto"});
+}
+
+void bn(const PlanQuestion& q, Violations& v) {
+  if (q.plan.bn == "sync") v.push_back({"bn", q.profile.name + " takes statistics of each micro-batch", "use bn=local, or leave it out"});
+}
+
+void cuts(const PlanQuestion& q, Violations& v) {
+  if (!q.plan.cuts.empty()) v.push_back({"cuts", q.profile.name + " deals out blocks evenly", "leave it out, or use --framework rehearse"});
+}
+
+constexpr std::array kRules{PlanRule{"dp", dp},
+                            PlanRule{"tp", tp},
+                            PlanRule{"pp", nullptr},
+                            PlanRule{"cp", cp},
+                            PlanRule{"ep", ep},
+                            PlanRule{"spatial", spatial},
+                            PlanRule{"micro_batch", micro_batch},
+                            PlanRule{"schedule", schedule},
+                            PlanRule{"interleave", nullptr},  // with the schedule
+                            PlanRule{"zero", nullptr},
+                            PlanRule{"recompute", recompute},
+                            PlanRule{"sequence_parallel", nullptr},
+                            PlanRule{"attention", attention},
+                            PlanRule{"fuse", fuse},
+                            PlanRule{"offload", offload},
+                            PlanRule{"compression", compression},
+                            PlanRule{"allreduce", allreduce},
+                            PlanRule{"overlap", nullptr},
+                            PlanRule{"bn", bn},
+                            PlanRule{"order", nullptr},
+                            PlanRule{"cuts", cuts}};
+
+/// Keys whose value is not the neutral one, of those that a profile does not have.
+void add_missing_kinds(const PlanQuestion& q, Violations& v) {
+  constexpr std::array<std::string_view, 7> kKinds{"tp", "pp", "cp", "ep", "zero", "interleave", "sequence_parallel"};
+  const auto& known = q.profile.parallelism;
+  if (known.empty()) return;
+  const plan::Plan neutral;
+  for (const auto kind : kKinds) {
+    const auto* key = plan::find_plan_key(kind);
+    if (key->print(q.plan) == key->print(neutral) || std::find(known.begin(), known.end(), kind) != known.end()) continue;
+    v.push_back({std::string(kind), q.profile.name + " does not have it", "leave it out, or choose another --framework"});
+  }
+}
+
+void add_missing_devices(const PlanQuestion& q, Violations& v) {
+  const auto devices = platforms::device_count(q.platform);
+  if (q.plan.ranks() > devices)
+    v.push_back({"ranks",
+                 std::to_string(q.plan.ranks()) + ", but platform " + q.platform.name + " has " + std::to_string(devices) + " devices",
+                 "use smaller degrees, or more nodes (--nodes)"});
+}
+
+}  // namespace
+
+std::span<const PlanRule> plan_rules() { return kRules; }
+
+std::vector<plan::Violation> plan_violations(const PlanQuestion& q) {
+  Violations violations;
+  for (const auto& rule : kRules)
+    if (rule.check != nullptr) rule.check(q, violations);
+  add_missing_kinds(q, violations);
+  add_missing_devices(q, violations);
+  return violations;
+}
+
+}  // namespace rehearsal::predict::frameworks

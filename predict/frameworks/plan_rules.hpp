@@ -1,0 +1,39 @@
+#pragma once
+// Which plans a framework can run, key by key.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/framework.hpp"
+#include "plan/plan.hpp"
+#include "predict/predictor.hpp"
+
+namespace rehearsal::predict::frameworks {
+
+/// What a plan is asked for.
+struct PlanQuestion {
+  const plan::Plan& plan;
+  const costmodel::FrameworkProfile& profile;
+  const platforms::Platform& platform;
+  const SplitLimits& limits;
+  std::int64_t batch = 1;
+
+  [[nodiscard]] std::int64_t replica_batch() const { return std::max<std::int64_t>(1, batch / plan.dp); }
+  [[nodiscard]] std::int64_t micro_batch() const { return plan.micro_batch.value_or(replica_batch()); }
+  [[nodiscard]] int micro_batches() const { return static_cast<int>(std::max<std::int64_t>(1, replica_batch() / micro_batch())); }
+};
+
+/// A row for every key of a plan: what a framework refuses of it.
+struct PlanRule {
+  std::string_view key;
+  void (*check)(const PlanQuestion&, std::vector<plan::Violation>&);  ///< nullptr: every value is honoured
+};
+[[nodiscard]] std::span<const PlanRule> plan_rules();
+
+/// Everything that stands in the plan's way, but what only the model's operators know.
+[[nodiscard]] std::vector<plan::Violation> plan_violations(const PlanQuestion&);
+
+}  // namespace rehearsal::predict::frameworks

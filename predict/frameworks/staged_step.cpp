@@ -1,0 +1,80 @@
+#include "predict/frameworks/staged_step.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/schedules/chunks.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+double whole_seconds(const StepTimer& timer) {
+  double sum = 0;
+  for (std::size_t p = 0; p < timer.parts().size(); ++p)
+    sum += timer.model().parts[p].repeats * (timer.parts()[p].forward.queue.device + timer.parts()[p].whole_backward.device);
+  return sum;
+}
+
+/// Time of a chunk's slowest device over that of the quickest one.
+std::vector<double> slowness_of(const StagedStep& step) {
+  std::vector<double> slowness(step.stage_of_chunk.size(), 0);
+  double quickest = 0;
+  for (const auto& lane : step.lanes)
+    for (std::size_t c = 0; c < slowness.size(); ++c) {
+      const double seconds = whole_seconds(*lane.timers[static_cast<std::size_t>(step.stage_of_chunk[c])]);
+      slowness[c] = std::max(slowness[c], seconds);
+      quickest = quickest == 0 ? seconds : std::min(quickest, seconds);
+    }
+  for (auto& s : slowness) s = quickest > 0 ? s / quickest : 1;
+  return slowness;
+}
+
+void check_schedule(const FrameworkJob& job, const plan::ScheduleRow& row, const plan::PipelineShape& shape) {
+  const auto refuse = [&](const std::string& why) { throw Refusal("plan: schedule=" + job.plan.schedule + ": " + why); };
+  if (row.asynchronous) refuse(job.profile.name + " finishes all micro-batches before it updates its weights");
+  if (row.placement == plan::Placement::Both) refuse(job.profile.name + " keeps one copy of the model");
+  if (row.refusal != nullptr)
+    if (const auto why = row.refusal(shape); !why.empty()) refuse(why);
+}
+
+}  // namespace
+
+double StagedStep::boundary_bytes(std::size_t chunk) const {
+  const auto& last = lanes.front().timers.front()->model().parts[chunks[chunk].back().part];
+  // Ranks that have the same activations send a part each, and put them together on the other side (Narayanan et al., SC 2021).
+  return last.boundary_bytes / (job.plan.sequence_parallel ? 1 : job.plan.tp);
+}
+
+StagedStep staged(const FrameworkJob& job, const std::vector<std::optional<StepTimer>>& timers) {
+  StagedStep step{job, &plan::schedule_of(job.plan), plan::pipeline_shape(job.plan, job.micro_batches), {}, {}, {}};
+  check_schedule(job, *step.schedule, step.shape);
+  for (const auto& groups : device_groups_of_stages(job.platform, job.plan)) {
+    Lane lane{groups, {}};
+    for (const auto group : groups) lane.timers.push_back(&*timers[group]);
+    step.lanes.push_back(std::move(lane));
+  }
+  step.stage_of_chunk.resize(static_cast<std::size_t>(plan::parts(step.schedule->placement, step.shape)));
+  for (int stage = 0; stage < step.shape.stages; ++stage)
+    for (int own = 0; own < step.shape.chunks; ++own) step.stage_of_chunk[step.chunk_of(stage, own)] = stage;
+  step.chunks = cut_into_chunks(*step.lanes.front().timers.front(), slowness_of(step));
+  return step;
+}
+
+std::vector<double> gradient_buckets(const StepTimer& timer, const Chunk& chunk, double capacity) {
+  std::vector<double> buckets;
+  BucketFiller bucket(capacity);
+  const auto fill = [&](const PartTime& part) {
+    for (const auto& ready : part.ready)
+      if (const auto full = bucket.add(ready.elements)) buckets.push_back(*full);
+  };
+  for (auto piece = chunk.rbegin(); piece != chunk.rend(); ++piece)
+    for (int r = 0; r < piece->count; ++r) fill(timer.parts()[piece->part]);
+  if (const auto rest = bucket.rest()) buckets.push_back(*rest);
+  return buckets;
+}
+
+double bucket_elements(const FrameworkJob& job, const costmodel::Precision& precision) {
+  return job.profile.gradient_overlap ? job.profile.bucket_bytes / gradient_bytes(job, precision) : 1e300;
+}
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,256 @@
+#include "predict/frameworks/timing.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/update_traffic.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using C = costmodel::Coefficient;
+using costmodel::CollectiveKind;
+using costmodel::LaunchQueue;
+using costmodel::RateKind;
+
+constexpr double kOperatorGathers = 12;  // gathers of one layer where parameters are fetched operator by operator
+constexpr double kKernelsPerExchange = 2;
+constexpr double kCastBytes = 6;  // read fp32, write 16 bits
+constexpr double kFusedOptimizerKernels = 40, kKernelsPerTensor = 3, kOptimizerLaunch = 5e-6;
+/// Moments, their quotient, decay and the difference as single operators in fp32: 18 of them, 8 bytes with one operand, 12 with two.
+constexpr double kComposedKernels = 18, kComposedBytes = 180;
+// Of the time that keys and values take to go round: what no attention hides, in either pass.
+constexpr double kRingExposedForward = 0.15, kRingExposedBackward = 0.3;
+
+LaunchQueue scaled(const LaunchQueue& q, double factor) { return {q.host * factor, q.device * factor, q.both * factor}; }
+LaunchQueue on_both(double host, double device) { return {host, device, host + device}; }
+
+/// Gradients of a part by the backward step after which they are whole.
+std::vector<ReadyGradients> ready_gradients(const Part& part, double trained_share) {
+  std::vector<ReadyGradients> ready;
+  for (std::size_t n = part.parameters_of_node.size(); n-- > 0;) {
+    if (part.parameters_of_node[n] <= 0) continue;
+    std::size_t steps = ready.empty() ? 0 : ready.back().steps;
+    for (std::size_t s = 0; s < part.backward.size(); ++s)
+      if (part.backward[s].node >= n) steps = std::max(steps, s + 1);
+    ready.push_back({steps, part.parameters_of_node[n] * trained_share});
+  }
+  return ready;
+}
+
+/// `queues` run in order after `begin`; gradients that are ready end a segment.
+std::vector<BackwardSegment> segments_of(const LaunchQueue& begin, const std::vector<LaunchQueue>& queues,
+                                         const std::vector<ReadyGradients>& ready) {
+  std::vector<BackwardSegment> segments;
+  LaunchQueue sum = begin;
+  std::size_t at = 0;
+  for (const auto& gradients : ready) {
+    for (; at < gradients.steps; ++at) sum = sum.then(queues[at]);
+    segments.push_back({sum, gradients.elements});
+    sum = {};
+  }
+  for (; at < queues.size(); ++at) sum = sum.then(queues[at]);
+  segments.push_back({sum, 0});
+  return segments;
+}
+
+}  // namespace
+
+void TimedPass::add(const TimedStep& step) {
+  steps.push_back(step);
+  queue = queue.then(step.queue);
+  (step.exchange ? exchanges : kernels) += step.queue.device;
+}
+
+StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const costmodel::Network& network, const costmodel::Constants& c,
+                     std::size_t group)
+    : model_(model),
+      job_(job),
+      network_(network),
+      c_(c),
+      device_(job.device(group)),
+      precision_(job.precision_on(group)),
+      groups_(groups_of(job.platform, job.plan)),
+      rates_(costmodel::rates_of(device_, precision_, {job.profile, model.image}, c)),
+      memory_(costmodel::memory_rate(device_, c)),
+      slowdown_(1 + c[C::Spread] * std::log2(groups_.nodes)) {
+  parts_.resize(model.parts.size());
+  for (std::size_t p = 0; p < parts_.size(); ++p) time(model.parts[p], parts_[p]);
+}
+
+void StepTimer::time(const Part& part, PartTime& t) const {
+  t.forward = pass(part.forward, false);
+  t.backward = pass(part.backward, true);
+  t.again = recomputed(part, t.forward);
+  t.whole_backward = t.again.queue.then(t.backward.queue);
+  t.input_gradients = t.again.queue;
+  std::vector<LaunchQueue> all, weights;
+  for (const auto& step : t.backward.steps) {
+    all.push_back(step.queue);
+    weights.push_back(step.weight_gradient ? step.queue : LaunchQueue{});
+    if (step.weight_gradient)
+      t.weight_gradients = t.weight_gradients.then(step.queue);
+    else
+      t.input_gradients = t.input_gradients.then(step.queue);
+  }
+  t.ready = ready_gradients(part, job_.recipe.trained_share);
+  // Gradients travel beside the last micro-batch, for which GPipe computes nothing again.
+  t.segments = segments_of(job_.recompute == Recompute::FullExceptLast ? LaunchQueue{} : t.again.queue, all, t.ready);
+  t.weight_segments = segments_of({}, weights, t.ready);
+  if (!gathers_every_pass(job_)) return;
+  const double weight_bytes = precision_.element_bytes == 2 ? 2 : 4;
+  const double wire_bytes = job_.recipe.fp32_reduction && precision_.element_bytes == 2 ? 4 : weight_bytes;
+  const double pieces = job_.profile.gathers_layerwise ? 1 : kOperatorGathers;
+  t.gather = pieces * collective(CollectiveKind::AllGather, part.parameters / pieces * weight_bytes);
+  t.scatter = pieces * collective(CollectiveKind::ReduceScatter, part.parameters / pieces * wire_bytes);
+}
+
+TimedStep StepTimer::timed(const PassStep& step, std::size_t index, double exchange_seconds) const {
+  TimedStep t;
+  t.source = static_cast<std::uint32_t>(index);
+  t.weight_gradient = step.weight_gradient;
+  t.exchange = step.exchange.has_value();
+  t.queue = t.exchange ? on_both(kKernelsPerExchange * rates_.host, exchange_seconds) : costmodel::queue_of(step.row, rates_);
+  t.queue = scaled(t.queue, slowdown_);
+  return t;
+}
+
+TimedPass StepTimer::pass(const std::vector<PassStep>& steps, bool backward) const {
+  TimedPass kernels, all;
+  double attention = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].exchange) continue;
+    kernels.add(timed(steps[i], i, 0));
+    if (costmodel::is_attention(steps[i].row.kind)) attention += costmodel::time_of(steps[i].row, rates_);
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto& e = steps[i].exchange;
+    const bool ring = e && e->axis == ExchangeAxis::Context;
+    all.add(timed(steps[i], i, !e ? 0 : ring ? ring_seconds(*e, kernels, attention, backward) : exchange_seconds(*e, backward)));
+    if (e) continue;
+    const auto& row = steps[i].row;
+    const auto kind = static_cast<std::size_t>(row.kind);
+    if (costmodel::is_of_bytes(row.kind))
+      all.memory += row.bytes / rates_.bytes_per_second[kind] * row.count;
+    else if (row.work > 0)
+      all.matrix += row.work / rates_.flops_per_second[kind] * row.count;
+  }
+  return all;
+}
+
+double StepTimer::exchange_seconds(const Exchange& e, bool backward) const {
+  if (e.axis == ExchangeAxis::Expert) return network_.seconds(e.kind, e.bytes, groups_.expert, c_);
+  const auto& plan = job_.plan;
+  const bool on = job_.recipe.tensor_overlap < 0 ? job_.profile.tensor_overlap : job_.recipe.tensor_overlap > 0;
+  double hidden = on ? c_[C::TensorOverlap] : 0;
+  // The sum of the input's gradient runs beside the gradient of the weight.
+  if (backward && (job_.profile.backward_tensor_overlap || plan.sequence_parallel)) hidden = std::max(hidden, 0.5 * c_[C::TensorOverlap]);
+  const double shared = job_.recipe.parallel_blocks ? 0.5 : 1;
+  return shared * (1 - hidden) * network_.seconds(e.kind, e.bytes, groups_.tensor, c_);
+}
+
+/// What the attention does not hide of its keys and values on their way round.
+double StepTimer::ring_seconds(const Exchange& e, const TimedPass& kernels, double attention, bool backward) const {
+  const bool inside = groups_.context.per_node >= groups_.context.ranks;
+  const double rate = inside ? network_.inside_rate(2, c_) : network_.card_rate(c_);
+  const double around = e.bytes * (job_.plan.cp - 1) / rate;
+  if (backward) return std::max(0.0, 2 * around - 0.5 * kernels.kernels) + kRingExposedBackward * around;
+  return std::max(0.0, around - attention - 0.5 * kernels.kernels) + kRingExposedForward * around;
+}
+
+bool StepTimer::is_recomputed(const Part& part, const PassStep& step, int& products) const {
+  switch (job_.recompute) {
+    case Recompute::None:
+      return false;
+    case Recompute::Full:
+    case Recompute::FullExceptLast:
+      // Recomputation that stops early ends with the last tensor that the backward pass reads.
+      return !(job_.profile.checkpoint_stops_early && !model_.image && part.last_product && step.node >= *part.last_product);
+    case Recompute::Selective:
+      return !model_.fused_attention && !step.exchange && costmodel::is_attention(step.row.kind);
+    case Recompute::SelectiveOps:
+      if (step.exchange) return false;
+      if (step.row.kind == RateKind::Matmul) return products++ % 2 == 1;
+      return costmodel::is_of_bytes(step.row.kind);
+  }
+  return false;
+}
+
+TimedPass StepTimer::recomputed(const Part& part, const TimedPass& forward) const {
+  TimedPass again;
+  if (!part.repeated && !model_.image) return again;
+  int products = 0;
+  for (const auto& step : forward.steps)
+    if (is_recomputed(part, part.forward[step.source], products)) again.add(step);
+  return again;
+}
+
+double StepTimer::collective(CollectiveKind kind, double bytes) const {
+  return slowdown_ * network_.seconds(kind, bytes, groups_.replicas, c_);
+}
+
+double StepTimer::reduction(double elements) const {
+  const double bytes = elements * gradient_bytes(job_, precision_);
+  const bool whole = job_.plan.zero == 0 || (job_.plan.zero == 1 && job_.profile.sharded_after_all_reduce);
+  const double seconds = collective(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, bytes);
+  if (!job_.recipe.parameter_servers || groups_.nodes == 1) return seconds;
+  return std::max(seconds, slowdown_ * 2 * bytes / (network_.card_rate(c_) * network_.devices_per_node()));
+}
+
+double StepTimer::parameter_gather(double elements) const {
+  return collective(CollectiveKind::AllGather, elements * (precision_.element_bytes == 2 ? 2 : 4));
+}
+
+double StepTimer::send(double bytes) const { return slowdown_ * network_.send(bytes, groups_.stages_between_nodes, c_); }
+
+double StepTimer::accumulation(double parameters) const {
+  if (job_.micro_batches < 2 || job_.recipe.optimizer == "none" || job_.profile.fused_accumulation) return 0;
+  const double wide = precision_.element_bytes == 4 ? 4 : job_.profile.state.gradients, narrow = precision_.element_bytes;
+  const double shards = job_.plan.zero >= 2 ? groups_.replicas.ranks : 1;
+  return slowdown_ * (2 * wide + narrow) * parameters * job_.recipe.trained_share / shards / memory_;
+}
+
+double StepTimer::cast(double parameters) const {
+  const bool casts = precision_.element_bytes == 2 && precision_.autocast && job_.plan.zero < 3 && job_.profile.masters_cast;
+  return casts ? slowdown_ * parameters * kCastBytes / memory_ : 0;
+}
+
+double StepTimer::update(double parameters, double tensors) const {
+  if (job_.recipe.optimizer == "none") return 0;
+  const auto traffic = costmodel::update_traffic(job_.recipe.optimizer);
+  const bool composed = job_.profile.composed_optimizer && traffic.slots >= 2;
+  const double bytes = composed ? kComposedBytes : precision_.element_bytes == 4 ? traffic.single : traffic.mixed;
+  const double own = parameters * job_.recipe.trained_share / (job_.plan.zero > 0 ? groups_.replicas.ranks : 1);
+  const double per_tensor = composed ? kComposedKernels : kKernelsPerTensor;
+  const double launches = job_.profile.fused_optimizer && !composed ? kFusedOptimizerKernels : per_tensor * tensors;
+  return slowdown_ * (c_[C::OptimizerBytes] * own * bytes / memory_ + launches * kOptimizerLaunch);
+}
+
+double StepTimer::tied_embedding() const {
+  if (job_.plan.pp == 1 || !job_.profile.tied_embedding_reduction || model_.parts.empty()) return 0;
+  return slowdown_ * network_.seconds(CollectiveKind::AllReduce, model_.parts.front().parameters * 2, {2, 1}, c_);
+}
+
+double StepTimer::coordination() const {
+  if (groups_.replicas.ranks < 2 || job_.profile.coordination == costmodel::Coordination::None) return 0;
+  return slowdown_ * 1e-3 * c_[job_.profile.coordination == costmodel::Coordination::Horovod ? C::CoordinationHorovod : C::CoordinationDdp];
+}
+
+double StepTimer::interference() const {
+  if (gathers_every_pass(job_)) return c_[C::ShardedOverlap];
+  return c_[job_.profile.tuned_overlap ? C::OverlapInterferenceTuned : C::OverlapInterference];
+}
+
+double gradient_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
+  if (precision.element_bytes == 4) return 4;
+  if (precision.autocast) return job.profile.gradient_bytes_amp;
+  return precision.brain ? job.profile.gradient_bytes_bf16 : job.profile.gradient_bytes_fp16;
+}
+
+bool gathers_every_pass(const FrameworkJob& job) { return job.plan.zero >= 3 && job.plan.dp > 1 && job.plan.pp == 1; }
+
+bool has_replicas(const FrameworkJob& job) { return job.plan.dp * job.plan.cp > 1; }
+
+bool overlaps(const FrameworkJob& job) { return job.profile.gradient_overlap && job.plan.overlap; }
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,110 @@
+#pragma once
+// How long everything lasts that a step of a framework is made of, on the devices of one group of nodes.
+
+#include <vector>
+
+#include "costmodel/kernel_rows.hpp"
+#include "costmodel/network.hpp"
+#include "predict/frameworks/groups.hpp"
+#include "predict/frameworks/job.hpp"
+#include "predict/frameworks/part.hpp"
+
+namespace rehearsal::predict::frameworks {
+
+struct TimedStep {
+  costmodel::LaunchQueue queue;
+  std::uint32_t source = 0;  ///< index of the step in Part::forward or Part::backward
+  bool exchange = false, weight_gradient = false;
+};
+
+/// Steps of a pass in a row.
+struct TimedPass {
+  std::vector<TimedStep> steps;
+  costmodel::LaunchQueue queue;
+  double kernels = 0, exchanges = 0;  ///< seconds of the device
+  double matrix = 0, memory = 0;      ///< of these in arithmetic, and in bytes of element-wise kernels
+  void add(const TimedStep&);
+};
+
+/// Gradients of parameters that are whole after a step of the backward pass.
+struct ReadyGradients {
+  std::size_t steps = 0;  ///< of the backward pass that have run by then
+  double elements = 0;
+};
+
+/// A run of backward steps up to the next gradients that are ready, or to the end (no elements).
+struct BackwardSegment {
+  costmodel::LaunchQueue queue;
+  double elements = 0;
+};
+
+struct PartTime {
+  TimedPass forward;
+  TimedPass again;  ///< what the backward pass computes again before it begins
+  TimedPass backward;
+  std::vector<ReadyGradients> ready;
+  costmodel::LaunchQueue whole_backward;                     ///< again, then backward
+  costmodel::LaunchQueue input_gradients, weight_gradients;  ///< the same for schedules that put off gradients of weights
+  std::vector<BackwardSegment> segments;                     ///< of whole_backward
+  std::vector<BackwardSegment> weight_segments;              ///< of weight_gradients
+  double gather = 0, scatter = 0;                            ///< of one repetition's parameters and gradients among the replicas (ZeRO-3)
+};
+
+class StepTimer {
+ public:
+  StepTimer(const ModelParts&, const FrameworkJob&, const costmodel::Network&, const costmodel::Constants&, std::size_t group);
+
+  [[nodiscard]] const ModelParts& model() const { return model_; }
+  [[nodiscard]] const std::vector<PartTime>& parts() const { return parts_; }
+  /// A sum of so many gradients over the replicas, as the plan's ZeRO makes it.
+  [[nodiscard]] double reduction(double elements) const;
+  /// Updated parameters back to all replicas.
+  [[nodiscard]] double parameter_gather(double elements) const;
+  /// Of so many bytes to the next stage.
+  [[nodiscard]] double send(double bytes) const;
+  /// Gradients of a micro-batch are added to those of the ones before; 0 where that costs nothing.
+  [[nodiscard]] double accumulation(double parameters) const;
+  /// 16-bit copies of fp32 weights, made for every micro-batch.
+  [[nodiscard]] double cast(double parameters) const;
+  [[nodiscard]] double update(double parameters, double tensors) const;
+  /// Gradients of an embedding that first and last stage share.
+  [[nodiscard]] double tied_embedding() const;
+  /// A fixed cost of every data-parallel step.
+  [[nodiscard]] double coordination() const;
+  /// Share of its speed that computation loses while gradients or parameters travel.
+  [[nodiscard]] double interference() const;
+  [[nodiscard]] double host_per_kernel() const { return rates_.host; }
+
+ private:
+  void time(const Part&, PartTime&) const;
+  [[nodiscard]] TimedStep timed(const PassStep&, std::size_t index, double exchange_seconds) const;
+  [[nodiscard]] TimedPass pass(const std::vector<PassStep>&, bool backward) const;
+  [[nodiscard]] TimedPass recomputed(const Part&, const TimedPass& forward) const;
+  [[nodiscard]] bool is_recomputed(const Part&, const PassStep&, int& products) const;
+  [[nodiscard]] double exchange_seconds(const Exchange&, bool backward) const;
+  [[nodiscard]] double ring_seconds(const Exchange&, const TimedPass& kernels, double attention, bool backward) const;
+  [[nodiscard]] double collective(costmodel::CollectiveKind kind, double bytes) const;
+
+  const ModelParts& model_;
+  const FrameworkJob& job_;
+  const costmodel::Network& network_;
+  const costmodel::Constants& c_;
+  const platforms::Device& device_;
+  costmodel::Precision precision_;
+  RankGroups groups_;
+  costmodel::RateTable rates_;
+  double memory_ = 0;
+  double slowdown_ = 1;  ///< of everything, by stragglers among many nodes
+  std::vector<PartTime> parts_;
+};
+
+/// Bytes of one gradient element on the wire.
+[[nodiscard]] double gradient_bytes(const FrameworkJob&, const costmodel::Precision&);
+/// Whether the replicas sum gradients block by block and gather parameters before every pass (ZeRO-3, FSDP). Pipelines gather once a step.
+[[nodiscard]] bool gathers_every_pass(const FrameworkJob&);
+/// Whether several ranks have the same parameters and other samples or tokens.
+[[nodiscard]] bool has_replicas(const FrameworkJob&);
+/// Whether sums of gradients and gathers of parameters run beside the passes.
+[[nodiscard]] bool overlaps(const FrameworkJob&);
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,67 @@
+#include "predict/lowered_predictor.hpp"
+
+#include <algorithm>
+
+#include "graph/op_schema.hpp"
+#include "predict/violations.hpp"
+
+namespace rehearsal::predict {
+namespace {
+
+class LoweredPredictor final : public Predictor {
+ public:
+  explicit LoweredPredictor(const Job& job) : job_(job) {}
+
+  [[nodiscard]] const platforms::Platform& platform() const override { return job_.platform; }
+  [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return *costmodel::find_framework("rehearse"); }
+  [[nodiscard]] const graph::Graph& graph() const override { return job_.training.graph; }
+  [[nodiscard]] std::int64_t batch() const override { return job_.training.batch; }
+  [[nodiscard]] const costmodel::CostModel& cost_model() const override { return job_.model; }
+
+  [[nodiscard]] const SplitLimits& limits() override {
+    if (known_) return limits_;
+    known_ = true;
+    if (!job_.rules->use) job_.rules->use = plan::use_of_dimensions(job_.training, *job_.dims);
+    const auto& use = *job_.rules->use;
+    if (!use.experts.empty()) limits_.experts = job_.dims->atoms().size(use.experts.front());
+    if (!use.sequence.empty()) limits_.sequence = job_.dims->atoms().size(use.sequence.front());
+    limits_.image_axes = use.image_axes;
+    limits_.weights = !use.weights.empty();
+    limits_.attention_heads = !job_.dims->named("heads").empty();
+    limits_.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
+                                           [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });
+    return limits_;
+  }
+
+  [[nodiscard]] std::vector<plan::Violation> violations(const plan::Plan& plan) override { return all_violations(job_, plan); }
+
+  [[nodiscard]] Assessment closed(const plan::Plan& plan) override {
+    const auto evaluator = closed_form_evaluator();
+    return assess(job_, lower_or_say_all(job_, plan), *evaluator, false, nullptr);
+  }
+
+  [[nodiscard]] PlayableStep playable(const plan::Plan& plan) override { return priced(lower_or_say_all(job_, plan)); }
+
+  [[nodiscard]] PlayableStep priced(plan::Program program) override {
+    auto costs = cost_of(program, job_.training, job_.model, threads_per_rank(job_.platform, program.ranks));
+    return {std::move(program), std::move(costs)};
+  }
+
+  [[nodiscard]] Assessment played(const PlayableStep& step, StepEvaluator& evaluator, Timeline* timeline) override {
+    StepCost cost;
+    auto assessment = assess(job_, step.program, evaluator, timeline != nullptr, &cost);
+    if (timeline != nullptr) *timeline = std::move(cost.timeline);
+    return assessment;
+  }
+
+ private:
+  Job job_;
+  SplitLimits limits_;
+  bool known_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Predictor> lowered_predictor(const Job& job) { return std::make_unique<LoweredPredictor>(job); }
+
+}  // namespace rehearsal::predict

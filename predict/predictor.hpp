@@ -1,0 +1,69 @@
+#pragma once
+// Answers what plans cost: one model, batch, arithmetic and optimizer on one platform, as one framework runs them. Every command that
+// predicts asks a Predictor, search among them.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/framework.hpp"
+#include "graph/graph.hpp"
+#include "predict/assessment.hpp"
+#include "predict/step_cost.hpp"
+
+namespace rehearsal::predict {
+
+/// A step that can be played: instructions, and what each of them costs.
+struct PlayableStep {
+  plan::Program program;
+  ProgramCosts costs;
+};
+
+using Timeline = std::vector<std::vector<TimedInstruction>>;
+
+/// What of a model plans can split: bounds of a search.
+struct SplitLimits {
+  std::int64_t experts = 1;       ///< ep divides it
+  std::int64_t sequence = 1;      ///< tokens that cp shares out; 1: no sequence
+  std::int64_t blocks = 1;        ///< of the longest chain of equal ones
+  std::size_t image_axes = 0;     ///< that spatial parallelism can split
+  bool weights = false;           ///< tensor parallelism has something to split
+  bool batch_statistics = false;  ///< BatchNormalization: micro-batches are other mathematics
+  bool attention_heads = false;
+};
+
+class Predictor {
+ public:
+  Predictor() = default;
+  Predictor(const Predictor&) = delete;
+  Predictor& operator=(const Predictor&) = delete;
+  virtual ~Predictor() = default;
+
+  [[nodiscard]] virtual const platforms::Platform& platform() const = 0;
+  [[nodiscard]] virtual const costmodel::FrameworkProfile& framework() const = 0;
+  /// Whose nodes and tensors Programs name.
+  [[nodiscard]] virtual const graph::Graph& graph() const = 0;
+  [[nodiscard]] virtual std::int64_t batch() const = 0;
+  [[nodiscard]] virtual const SplitLimits& limits() = 0;
+  /// Everything that stands in a plan's way but memory, each with what would mend it; empty: it can be assessed.
+  [[nodiscard]] virtual std::vector<plan::Violation> violations(const plan::Plan&) = 0;
+
+  /// By closed forms. A plan that does not fit in memory is assessed. Throws Refusal when the plan cannot be used at all.
+  [[nodiscard]] virtual Assessment closed(const plan::Plan&) = 0;
+  /// The same for a search, which does not want to know how quick a plan is that does not fit: `step` is then infinite.
+  [[nodiscard]] virtual Assessment closed_if_fits(const plan::Plan& plan) { return closed(plan); }
+  /// Throws Refusal as closed() does.
+  [[nodiscard]] virtual PlayableStep playable(const plan::Plan&) = 0;
+  /// A Program that was stored: only our own ones can be. Throws Refusal otherwise.
+  [[nodiscard]] virtual PlayableStep priced(plan::Program);
+  /// Plays. `timeline`, where it is wanted, gets what ran when, by rank.
+  [[nodiscard]] virtual Assessment played(const PlayableStep&, StepEvaluator&, Timeline* timeline) = 0;
+  [[nodiscard]] virtual const costmodel::CostModel& cost_model() const = 0;
+};
+
+/// Data parallelism over all devices (or as many as the batch has samples) with the largest micro-batch that fits.
+/// Throws Refusal saying by how much nothing fits.
+[[nodiscard]] plan::Plan default_plan(Predictor&);
+
+}  // namespace rehearsal::predict

@@ -1,0 +1,79 @@
+// --machine: what measured runs of a site say is in every prediction, or refused.
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/rehearse.hpp"
+#include "tests/process.hpp"
+
+namespace {
+
+const std::string kGptSmall = " 'zoo:gpt?layers=4&hidden=256&heads=4&seq=128&vocab=1000' ";
+
+/// Runs that took `factor` times as long as they are predicted to take.
+std::string slow_runs(double factor, const TemporaryFolder& folder) {
+  const auto record = [](int number, const std::string& plan, const std::string& measured) {
+    return R"({"id": "r)" + std::to_string(number) +
+           R"(", "family": "f", "source": "s", "model": {"name": "GPT", "layers": 4, "hidden": 256, "heads": 4, "seq": 128, "vocab": 1000}, )"
+           R"("hardware": {"gpu": "A100-SXM4-80GB", "count": 8, "gpus_per_node": 8}, "plan": )" +
+           plan + R"(, "measured": {"iteration_time_s": )" + measured + "}}\n";
+  };
+  const auto records = folder / "records.jsonl", site = folder / "site.json";
+  std::string questions, answers;
+  const std::vector<std::string> plans{
+      R"({"dp": 8, "global_batch": 64, "micro_batch": 8})", R"({"dp": 4, "tp": 2, "global_batch": 64, "micro_batch": 8})",
+      R"({"dp": 8, "global_batch": 128, "micro_batch": 16})", R"({"dp": 8, "global_batch": 8, "micro_batch": 1})"};
+  for (std::size_t n = 0; n < plans.size(); ++n) questions += record(static_cast<int>(n), plans[n], "null");
+  write_text(records, questions);
+  const auto predicted = rehearse("validate --measured " + records + " --format json");
+  std::istringstream lines(predicted.out);
+  std::string line;
+  for (std::size_t n = 0; n < plans.size() && std::getline(lines, line); ++n) {
+    const double seconds = nlohmann::json::parse(line).at("predicted").at("iteration_time_s").at("value");
+    answers += record(static_cast<int>(n), plans[n], std::to_string(seconds * factor));
+  }
+  write_text(records, answers);
+  (void)result_of(rehearse("learn " + records + " --into " + site + " --format json"));
+  return site;
+}
+
+double seconds_of(const nlohmann::json& result) { return result.at("step_seconds").at("value"); }
+
+}  // namespace
+
+TEST_CASE("what a site taught is in every prediction") {
+  const TemporaryFolder folder;
+  const auto site = slow_runs(1.3, folder);
+  const std::string question =
+      kGptSmall + "--platform dgx-a100 --devices 8 --batch 64 --dtype bf16 --framework megatron-core --format json ";
+  const std::string machine = " --machine " + site;
+  for (const std::string command : {"estimate", "simulate", "estimate --fidelity folded"}) {
+    INFO(command);
+    const auto plain = result_of(rehearse(command + question + "--plan dp=8")),
+               learned = result_of(rehearse(command + question + "--plan dp=8" + machine));
+    CHECK(seconds_of(learned) / seconds_of(plain) == Approx(1.3).epsilon(0.06));
+    // Four runs that agree narrow the interval.
+    const auto width = [](const nlohmann::json& r) { return r.at("step_seconds").at("high").get<double>() / seconds_of(r); };
+    CHECK(width(learned) < width(plain));
+    double sum = 0;
+    for (const auto& [key, seconds] : learned.at("breakdown").items()) sum += seconds.get<double>();
+    CHECK(sum == Approx(seconds_of(learned)).epsilon(0.01));
+  }
+  const auto best = [&](const std::string& more) {
+    return seconds_of(result_of(rehearse("search" + question + "--budget 20plans" + more)).at("plans").at(0));
+  };
+  CHECK(best(machine) / best("") == Approx(1.3).epsilon(0.15));
+}
+
+TEST_CASE("measurements that say nothing about a question are refused") {
+  const TemporaryFolder folder;
+  const auto site = slow_runs(1.3, folder);
+  const std::string question = kGptSmall + "--batch 64 --dtype bf16 --plan dp=8 --devices 8 --platform ";
+  check_failure(rehearse("estimate" + question + "dgx-h100 --machine " + site), 1, {"site.json", "A100-SXM4-80GB", "none on H100"});
+  check_failure(rehearse("estimate" + question + "dgx-a100 --framework rehearse --machine " + site), 1, {"site.json", "calibration"});
+  check_failure(rehearse("estimate" + question + "dgx-a100 --machine " + folder / "none.json"), 1, {"none.json", "cannot be read"});
+  const auto other = folder / "machine.json";
+  write_text(other, R"({"schema": 1})");
+  for (const std::string command : {"estimate", "simulate"})
+    check_failure(rehearse(command + question + "dgx-a100 --machine " + other), 1,
+                  {"machine.json", "no runs of a framework", "rehearse learn"});
+}

@@ -1,0 +1,143 @@
+// The closed form of a framework's step against its Program played instruction by instruction: random models, plans, profiles, devices.
+
+#include <algorithm>
+#include <random>
+
+#include "base/error.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "plan/plan_keys.hpp"
+#include "platforms/catalog.hpp"
+#include "predict/frameworks/plan_rules.hpp"
+#include "predict/frameworks/predictor.hpp"
+#include "tests/catch.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+class Dice {
+ public:
+  explicit Dice(unsigned seed) : random_(seed) {}
+  template <class T>
+  T one_of(std::initializer_list<T> choices) {
+    return *(choices.begin() + static_cast<std::ptrdiff_t>(random_() % choices.size()));
+  }
+  bool happens(unsigned percent) { return random_() % 100 < percent; }
+
+ private:
+  std::mt19937 random_;
+};
+
+struct Question {
+  std::string model, platform, framework, precision, optimizer;
+  int devices = 1;
+  std::int64_t batch = 1;
+  plan::Plan plan;
+};
+
+Question random_question(Dice& dice) {
+  Question q;
+  const bool image = dice.happens(25);
+  q.model = image ? dice.one_of<const char*>({"zoo:resnet18?image=64", "zoo:vgg11?image=64&classes=10", "zoo:mobilenet_v2?image=64"})
+                  : dice.one_of<const char*>({"zoo:gpt?layers=8&hidden=256&heads=4&seq=128&vocab=1000",
+                                              "zoo:llama?layers=8&hidden=512&heads=8&kv_heads=4&ffn=1024&seq=256&vocab=4000",
+                                              "zoo:bert?layers=4&hidden=256&heads=4&seq=128&vocab=1000",
+                                              "zoo:moe?layers=4&hidden=256&heads=4&kv_heads=4&ffn=512&seq=128&vocab=1000&experts=4",
+                                              "zoo:gpt?layers=12&hidden=2048&heads=16&seq=1024&vocab=8000"});
+  q.platform = dice.one_of<const char*>({"dgx-a100", "dgx-h100", "dgx1-v100", "mi300x-8x"});
+  q.framework =
+      dice.one_of<const char*>({"megatron-core", "megatron", "torchtitan", "pytorch", "deepspeed", "nemo", "tensorflow2", "gpipe"});
+  q.precision = dice.one_of<const char*>({"f16", "f32"});
+  q.optimizer = dice.one_of<const char*>({"adam", "sgd", "lamb"});
+  auto& p = q.plan;
+  p.pp = dice.one_of({1, 1, 2, 4});
+  p.tp = image ? 1 : dice.one_of({1, 1, 2, 4});
+  p.cp = q.model.find("seq=") != std::string::npos && p.pp == 1 ? dice.one_of({1, 1, 2}) : 1;
+  p.dp = dice.one_of({1, 2, 4, 8});
+  q.devices = p.dp * p.tp * p.pp * p.cp;
+  p.zero = dice.one_of({0, 1, 2, 3});
+  p.micro_batch = dice.one_of<std::int64_t>({1, 2});
+  const int micro_batches = dice.one_of({1, 2, 4, 8, 24});
+  q.batch = p.dp * *p.micro_batch * micro_batches;
+  p.schedule = p.pp == 1 ? "1f1b" : dice.one_of<const char*>({"1f1b", "gpipe", "interleaved", "zb-h1"});
+  if (p.schedule == "interleaved") p.interleave = 2;
+  p.recompute = dice.one_of<const char*>({"none", "selective", "full"});
+  p.sequence_parallel = p.tp > 1 && dice.happens(50);
+  p.overlap = !dice.happens(20);
+  return q;
+}
+
+TEST_CASE("closed forms say what the played step takes, and what it goes to") {
+  Dice dice(20261122);
+  std::vector<double> gaps;
+  const auto player = closed_form_evaluator();
+  for (int n = 0; n < 150; ++n) {
+    const auto q = random_question(dice);
+    const auto platform = platforms::with_devices(platforms::load(q.platform), q.devices);
+    const auto predictor = framework_predictor({graph::zoo::build(q.model, q.batch), q.precision, q.optimizer}, platform,
+                                               *costmodel::find_framework(q.framework));
+    CAPTURE(q.model, q.platform, q.framework, q.precision, q.batch, plan::to_text(q.plan));
+    if (!predictor->violations(q.plan).empty()) {
+      CHECK_THROWS_AS(predictor->closed(q.plan), Refusal);
+      CHECK_THROWS_AS(predictor->playable(q.plan), Refusal);
+      continue;
+    }
+    const auto closed = predictor->closed(q.plan), played = predictor->played(predictor->playable(q.plan), *player, nullptr);
+    gaps.push_back(std::abs(closed.step / played.step - 1));
+    CHECK(gaps.back() < 0.05);
+    CHECK(closed.memory_bytes == played.memory_bytes);
+    for (const auto& b : {closed.breakdown, played.breakdown}) {
+      const auto& step = &b == &played.breakdown ? played.step : played.step;
+      const double sum = (b.compute + b.exposed_communication + b.bubble + b.recompute + b.optimizer + b.io).value();
+      CHECK(sum == Approx(step.value()).epsilon(0.06));
+    }
+    const auto share = [](Seconds part, Seconds step) { return part / step; };
+    CHECK(share(closed.breakdown.bubble, closed.step) == Approx(share(played.breakdown.bubble, played.step)).margin(0.05));
+    CHECK(share(closed.breakdown.recompute, closed.step) == Approx(share(played.breakdown.recompute, played.step)).margin(0.05));
+  }
+  REQUIRE(gaps.size() > 75);
+  std::sort(gaps.begin(), gaps.end());
+  CHECK(gaps[gaps.size() / 2] < 0.002);
+}
+
+TEST_CASE("every key of a plan has a rule, and what a framework does not honour is refused by name") {
+  for (const auto& key : plan::plan_keys()) {
+    const auto rules = plan_rules();
+    CAPTURE(key.key);
+    CHECK(std::any_of(rules.begin(), rules.end(), [&](const PlanRule& rule) { return rule.key == key.key; }));
+  }
+  const auto platform = platforms::load("dgx-a100");
+  const auto predictor = framework_predictor({graph::zoo::build("zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 8), "bf16", "adam"},
+                                             platform, *costmodel::find_framework("megatron-core"));
+  for (const char* text :
+       {"dp=2,spatial=1x1x2", "dp=2,offload=optimizer", "dp=2,compression=bf16", "dp=2,allreduce=ring", "dp=2,bn=sync", "dp=2,fuse=none",
+        "dp=2,recompute=4GiB", "dp=2,ep=2", "dp=3", "dp=2,micro_batch=3", "dp=1,interleave=2", "dp=2,cp=2,attention=all-to-all",
+        "pp=2,schedule=pipedream,micro_batch=1", "pp=2,schedule=dualpipe,micro_batch=1", "pp=2,cuts=h.2.ln_1,micro_batch=1"}) {
+    const auto plan = plan::parse_plan(text);
+    const std::string last = text;
+    const auto from = last.rfind(',') == std::string::npos ? 0 : last.rfind(',') + 1;
+    auto key = last.substr(from, last.find('=', from) - from);
+    if (key == "micro_batch" && last.find("schedule") != std::string::npos) key = "schedule";
+    if (key == "micro_batch" && last.find("cuts") != std::string::npos) key = "cuts";
+    CAPTURE(text, key);
+    const auto violations = predictor->violations(plan);
+    CHECK(std::any_of(violations.begin(), violations.end(), [&](const plan::Violation& v) { return v.key == key; }));
+    CHECK_THROWS_WITH(predictor->closed(plan), contains(key));
+    CHECK_THROWS_WITH(predictor->playable(plan), contains(key));
+  }
+}
+
+TEST_CASE("every optimizer of the table has a cost of its own, and no other name has one") {
+  const auto platform = platforms::load("dgx-a100");
+  const auto step = [&](std::string_view optimizer) {
+    return framework_predictor(
+               {graph::zoo::build("zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 8), "bf16", std::string(optimizer)}, platform,
+               *costmodel::find_framework("megatron-core"))
+        ->closed(plan::parse_plan("dp=8"));
+  };
+  for (const auto& row : graph::optimizer_table()) CHECK(step(row.name).breakdown.optimizer.value() > 0);
+  CHECK(step("lamb").breakdown.optimizer > step("sgd").breakdown.optimizer);
+  CHECK_THROWS_AS(step("adamw2"), BadInput);
+}
+
+}  // namespace
+}  // namespace rehearsal::predict::frameworks

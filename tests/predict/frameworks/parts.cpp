@@ -1,0 +1,156 @@
+// A model cut into parts, and what of it a rank has.
+
+#include "base/error.hpp"
+#include "predict/frameworks/spans.hpp"
+#include "tests/catch.hpp"
+#include "tests/predict/frameworks/sample.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using costmodel::CollectiveKind;
+using sample::block_of;
+using sample::Sample;
+
+const std::string kSmall = "zoo:gpt?layers=6&hidden=64&heads=4&seq=32&vocab=1000&batch=2";
+
+TEST_CASE("the blocks of a transformer are one span that repeats") {
+  const auto graph = graph::zoo::build(kSmall);
+  int repeated = 0;
+  std::size_t covered = 0;
+  for (const auto& span : repeated_spans(graph)) {
+    repeated = std::max(repeated, span.repeats);
+    CHECK(span.first == covered);
+    covered += span.length * static_cast<std::size_t>(span.repeats);
+  }
+  CHECK(repeated == 6);
+  CHECK(covered == graph.nodes().size());
+}
+
+TEST_CASE("a folded model has two blocks of a chain, and every node of a block stands for its like") {
+  const FoldedModel folded(graph::zoo::build(kSmall), Grain::Blocks);
+  const auto& whole = folded.whole();
+  for (std::size_t s = 0; s < folded.spans().size(); ++s)
+    for (std::size_t offset = 0; offset < folded.spans()[s].length; ++offset) {
+      const auto& original = whole.nodes()[folded.spans()[s].first + offset];
+      const auto& shown = folded.graph().nodes()[folded.node(s, offset)];
+      CHECK(original.op == shown.op);
+      CHECK(whole[original.outputs.front()].type == folded.graph()[shown.outputs.front()].type);
+    }
+  // Six blocks of the model, two of the folded one: four blocks fewer.
+  std::size_t block = 0;
+  for (const auto& span : folded.spans())
+    if (span.repeats == 6) block = span.length;
+  CHECK(folded.graph().nodes().size() == whole.nodes().size() - 4 * block);
+  CHECK(folded.batch() == 2);
+}
+
+TEST_CASE("a model without repetitions is not folded") {
+  const auto whole = graph::zoo::build("zoo:vgg11?image=32&classes=10&batch=4");
+  const FoldedModel folded(whole, Grain::Nodes);
+  CHECK(folded.graph().nodes().size() == whole.nodes().size());
+  CHECK(folded.spans().size() == whole.nodes().size());
+}
+
+TEST_CASE("tensor parallelism splits what Megatron splits") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron");
+  s.job.plan.tp = 2;
+  const auto split = s.parts();
+  // h = 64, ffn = 256, halves of both products and of the biases of split results; norms and the other biases whole:
+  // 2*2*64 + (64*192 + 192)/2 + 64*64/2 + 64 + (64*256 + 256)/2 + 256*64/2 + 64 = 25184.
+  CHECK(block_of(split).parameters == Approx(25184));
+  for (const auto* pass : {&block_of(split).forward, &block_of(split).backward}) {
+    int sums = 0;
+    for (const auto& step : *pass)
+      if (step.exchange) {
+        ++sums;
+        CHECK(step.exchange->kind == CollectiveKind::AllReduce);
+        CHECK(step.exchange->bytes == Approx(2 * 32 * 64 * 2));  // samples, tokens, features, 16 bits
+      }
+    CHECK(sums == 2);  // of attention and of the MLP
+  }
+  s.job.plan.tp = 1;
+  // 12 h^2 + 13 h of a block.
+  CHECK(block_of(s.parts()).parameters == Approx(12 * 64 * 64 + 13 * 64));
+}
+
+TEST_CASE("sequence parallelism gathers before the products and scatters behind them") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
+  s.job.plan.tp = 2;
+  const double without = block_of(s.parts()).kept.all();
+  s.job.plan.sequence_parallel = true;
+  const auto parts = s.parts();
+  std::map<CollectiveKind, int> forward, backward;
+  for (const auto& step : block_of(parts).forward)
+    if (step.exchange) ++forward[step.exchange->kind];
+  for (const auto& step : block_of(parts).backward)
+    if (step.exchange) ++backward[step.exchange->kind];
+  CHECK(forward == std::map<CollectiveKind, int>{{CollectiveKind::AllGather, 2}, {CollectiveKind::ReduceScatter, 2}});
+  CHECK(backward == forward);
+  CHECK(block_of(parts).kept.all() < without);
+}
+
+TEST_CASE("a block keeps what Korthikanti et al. count") {
+  const Sample s("zoo:gpt?layers=4&hidden=1024&heads=16&seq=1024&vocab=1000&batch=1", platforms::load("dgx-a100"), "megatron");
+  // s·b·h·(34 + 5·a·s/h), equation 1 of "Reducing activation recomputation in large transformer models".
+  const double expected = 1024.0 * 1024 * (34 + 5.0 * 16 * 1024 / 1024);
+  CHECK(block_of(s.parts()).kept.all() == Approx(expected).epsilon(0.04));
+}
+
+TEST_CASE("experts that are spread over ranks do as much work as before, on other tokens") {
+  Sample s("zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=1024&seq=1024&vocab=100&experts=8&top_k=2&capacity=100&batch=8",
+           platforms::load("dgx-h100"), "megatron-core");
+  s.job.micro_batch = 2;
+  s.job.plan.dp = 4;
+  const auto whole = s.parts();
+  s.job.plan.ep = 4;
+  const auto spread = s.parts();
+  CHECK(sample::work_of(spread, costmodel::RateKind::Matmul) ==
+        Approx(sample::work_of(whole, costmodel::RateKind::Matmul)).epsilon(0.25));  // but for the tiles
+  std::vector<double> sent;
+  for (const auto& part : spread.parts)
+    for (const auto& step : part.forward)
+      if (step.exchange && step.exchange->axis == ExchangeAxis::Expert) sent.push_back(step.exchange->bytes);
+  REQUIRE(!sent.empty());
+  // two samples, two experts a token, 512 features of 16 bits
+  for (const double bytes : sent) CHECK(bytes == Approx(2.0 * 1024 * 2 * 512 * 2).epsilon(0.05));
+  // of 3·512·1024 weights in each of 8 experts, a rank has those of two
+  CHECK(block_of(spread).expert_parameters == Approx(3.0 * 512 * 1024 * 2));
+}
+
+TEST_CASE("stages of one chain of blocks are even, what stands before it is the first one's, what stands behind it the last one's") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
+  s.job.plan.pp = 3;
+  const auto parts = s.parts();
+  const auto chunks = s.ask([](const StagedStep& step) { return step.chunks; });
+  REQUIRE(chunks.size() == 3);
+  for (const auto& chunk : chunks) {
+    int blocks = 0;
+    for (const auto& piece : chunk)
+      if (parts.parts[piece.part].repeated) blocks += piece.count;
+    CHECK(blocks == 2);
+  }
+  CHECK(parameters_of(parts, chunks.front()) > parameters_of(parts, chunks[1]));  // the embedding
+}
+
+TEST_CASE("blocks that cannot be dealt out evenly are cut where the costliest chunk is cheapest") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
+  s.job.plan.pp = 4;
+  const auto parts = s.parts();
+  const auto chunks = s.ask([](const StagedStep& step) { return step.chunks; });
+  REQUIRE(chunks.size() == 4);
+  int all = 0;
+  for (const auto& chunk : chunks) {
+    int blocks = 0;
+    for (const auto& piece : chunk)
+      if (parts.parts[piece.part].repeated) blocks += piece.count;
+    CHECK(blocks <= 2);  // six blocks on four stages
+    all += blocks;
+  }
+  CHECK(all == 6);
+  s.job.plan.pp = 100;
+  CHECK_THROWS_AS(s.time(), Refusal);
+}
+
+}  // namespace
+}  // namespace rehearsal::predict::frameworks

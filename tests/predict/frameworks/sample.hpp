@@ -1,0 +1,66 @@
+#pragma once
+// A step of a framework, from a model of the zoo to its time, for tests.
+
+#include <optional>
+
+#include "graph/zoo/zoo.hpp"
+#include "platforms/catalog.hpp"
+#include "predict/frameworks/closed_step.hpp"
+#include "predict/frameworks/lower.hpp"
+#include "predict/frameworks/memory.hpp"
+
+namespace rehearsal::predict::frameworks::sample {
+
+/// A job of one micro-batch of a zoo's model (which the shapes of `zoo` are for), whose members tests change as they like.
+struct Sample {
+  Sample(const std::string& zoo, platforms::Platform where, const char* framework, const char* precision = "bf16")
+      : platform(std::move(where)),
+        profile(*costmodel::find_framework(framework)),
+        model(graph::zoo::build(zoo), Grain::Blocks),
+        job{platform, profile, {}, precision, 0, 0, 1, Recompute::None, {}} {
+    job.micro_batch = static_cast<double>(model.batch());
+  }
+  Sample(const Sample&) = delete;
+  Sample& operator=(const Sample&) = delete;
+
+  [[nodiscard]] ModelParts parts() const { return parts_of(model, job, 0); }
+
+  template <class Ask>
+  [[nodiscard]] auto ask(const Ask& question) const {
+    const auto own = parts();
+    const costmodel::Network network(platform);
+    std::vector<std::optional<StepTimer>> timers(1);
+    timers.front().emplace(own, job, network, costmodel::published_constants().values, 0);
+    return question(staged(job, timers));
+  }
+  [[nodiscard]] StepTime time() const { return ask(closed_step); }
+  [[nodiscard]] RankMemory memory() const { return ask(memory_of); }
+
+  platforms::Platform platform;
+  costmodel::FrameworkProfile profile;
+  FoldedModel model;
+  FrameworkJob job;
+};
+
+inline double bytes_of(const std::vector<PassStep>& steps) {
+  double sum = 0;
+  for (const auto& step : steps)
+    if (!step.exchange && step.row.kind == costmodel::RateKind::Elementwise) sum += step.row.bytes * step.row.count;
+  return sum;
+}
+
+inline double work_of(const ModelParts& model, costmodel::RateKind kind) {
+  double sum = 0;
+  for (const auto& part : model.parts)
+    for (const auto& step : part.forward)
+      if (!step.exchange && step.row.kind == kind) sum += step.row.work * step.row.count * part.repeats;
+  return sum;
+}
+
+inline const Part& block_of(const ModelParts& model) {
+  for (const auto& part : model.parts)
+    if (part.repeated) return part;
+  return model.parts.front();
+}
+
+}  // namespace rehearsal::predict::frameworks::sample

@@ -1,0 +1,150 @@
+// What a step takes: pipelines, messages, and what waits for what.
+
+#include "tests/catch.hpp"
+#include "tests/predict/frameworks/sample.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using sample::Sample;
+
+platforms::Platform nodes(int count) { return platforms::with_nodes(platforms::load("dgx-a100"), count); }
+
+/// Passes that the host has no part in, and nothing is sent between nodes.
+Sample& without_host(Sample& s) {
+  s.profile.launch = costmodel::LaunchMode::Captured;
+  return s;
+}
+
+TEST_CASE("what must be slower is slower") {
+  Sample s("zoo:gpt?layers=8&hidden=1024&heads=16&seq=1024&vocab=50000&batch=2", nodes(4), "megatron");
+  const auto once = s.time();
+  s.job.micro_batches = 4;
+  CHECK(s.time().seconds > 3 * once.seconds);
+  s.job.recompute = Recompute::Full;
+  CHECK(s.time().recompute > 0);
+  CHECK(s.time().seconds > 3.5 * once.seconds);
+  s.job.recompute = Recompute::None;
+  s.job.plan.dp = 32;
+  CHECK(s.time().exposed > 0);
+  s.job.plan.pp = 4;
+  s.job.plan.dp = 8;
+  const auto piped = s.time();
+  CHECK(piped.bubble > 0);
+  s.job.plan.interleave = 2;
+  s.job.plan.schedule = "interleaved";
+  CHECK(s.time().bubble < piped.bubble);
+}
+
+TEST_CASE("a pipeline of equal stages has the bubble of its schedule") {
+  // Embedding and head are small beside the blocks; messages are small beside their passes.
+  Sample s("zoo:gpt?layers=8&hidden=2048&heads=16&seq=2048&vocab=64&batch=1", platforms::load("dgx-a100"), "megatron-core");
+  without_host(s);
+  s.job.plan.pp = 4;
+  s.job.micro_batches = 8;
+  const auto share = [&](const char* schedule, int chunks) {
+    s.job.plan.schedule = schedule;
+    s.job.plan.interleave = chunks;
+    const auto t = s.time();
+    return t.bubble / (t.seconds - t.bubble);
+  };
+  CHECK(share("1f1b", 1) == Approx(3.0 / 8).epsilon(0.05));          // (p-1)/m
+  CHECK(share("gpipe", 1) == Approx(3.0 / 8).epsilon(0.05));         // the same
+  CHECK(share("interleaved", 2) == Approx(3.0 / 16).epsilon(0.08));  // (p-1)/(v m)
+}
+
+TEST_CASE("many micro-batches go on as the first rounds of them do") {
+  Sample s("zoo:gpt?layers=8&hidden=512&heads=8&seq=512&vocab=1000&batch=1", platforms::load("dgx-a100"), "megatron-core");
+  s.job.plan.pp = 4;
+  const auto seconds = [&](int m) {
+    s.job.micro_batches = m;
+    return s.time().seconds;
+  };
+  // Up to 20 micro-batches every one is looked at, beyond rounds are added up: the steps between must not be seen.
+  const double per_round = (seconds(20) - seconds(12)) / 2;
+  CHECK(seconds(24) - seconds(20) == Approx(per_round).epsilon(1e-9));
+  CHECK(seconds(64) - seconds(20) == Approx(11 * per_round).epsilon(1e-9));
+}
+
+TEST_CASE("context parallelism passes keys and values round, experts send tokens and get them back") {
+  Sample s("zoo:llama?layers=2&hidden=512&heads=4&ffn=1024&seq=2048&vocab=1000&batch=1", nodes(4), "megatron-core");
+  const auto alone = s.time();
+  s.job.plan.cp = 4;
+  const auto round = s.time();
+  CHECK(alone.exchanges == 0);
+  CHECK(round.exchanges > 0);
+  Sample e("zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=256&seq=512&vocab=1000&experts=8&batch=8", nodes(4), "megatron-core");
+  e.job.micro_batch = 1;
+  e.job.plan.dp = 8;
+  const auto local = e.time();
+  e.job.plan.ep = 8;
+  CHECK(local.exchanges == 0);
+  CHECK(e.time().exchanges > 0);
+}
+
+TEST_CASE("sums of gradients hide behind the backward pass, and slow it while they run") {
+  Sample s("zoo:gpt?layers=12&hidden=1024&heads=16&seq=1024&vocab=1000&batch=8", platforms::load("dgx-a100"), "pytorch");
+  without_host(s).profile.coordination = costmodel::Coordination::None;
+  const double alone = s.time().seconds;
+  s.job.plan.dp = 8;
+  s.job.plan.overlap = false;
+  const double apart = s.time().seconds;
+  s.job.plan.overlap = true;
+  const double together = s.time().seconds;
+  CHECK(alone < together);
+  CHECK(together < apart);
+  s.job.plan.zero = 1;  // scatters, and gathers during the first forward pass: as many bytes
+  CHECK(s.time().seconds == Approx(together).epsilon(0.05));
+}
+
+TEST_CASE("sharded parameters are gathered a layer ahead") {
+  Sample s("zoo:gpt?layers=12&hidden=1024&heads=16&seq=1024&vocab=1000&batch=8", platforms::load("dgx-a100"), "torchtitan");
+  without_host(s);
+  s.job.recipe.optimizer = "none";  // whose work would be shared out, too
+  const double alone = s.time().seconds;
+  s.job.plan.dp = 8;
+  s.job.plan.zero = 3;
+  const double ahead = s.time().seconds;
+  s.job.plan.overlap = false;
+  const double apart = s.time().seconds;
+  CHECK(alone < ahead);
+  CHECK(ahead < apart);
+}
+
+TEST_CASE("a host that is slower than its device sets the pace") {
+  Sample s("zoo:gpt?layers=12&hidden=64&heads=4&seq=32&vocab=1000&batch=1", platforms::load("dgx-a100"), "megatron");
+  const double bound = s.time().seconds;
+  CHECK(without_host(s).time().seconds < 0.5 * bound);
+}
+
+TEST_CASE("gradients of several micro-batches are added up, unless the product does it") {
+  Sample s("zoo:gpt?layers=4&hidden=256&heads=4&seq=64&vocab=1000&batch=1", platforms::load("dgx-a100"), "pytorch-examples", "fp16");
+  without_host(s);  // a host that is slower than so small a model would hide the sums
+  s.job.micro_batches = 8;
+  const double apart = s.time().seconds;
+  s.profile.fused_accumulation = true;
+  const double fused = s.time().seconds;
+  const auto parts = s.parts();
+  double parameters = 0;
+  for (const auto& part : parts.parts) parameters += part.parameters * part.repeats;
+  const auto& constants = costmodel::published_constants().values;
+  // 4-byte sums read and written, 2-byte gradients read, for each of 8 micro-batches.
+  const double expected = 8 * (4 + 4 + 2) * parameters / costmodel::memory_rate(s.platform.nodes.front().device, constants);
+  CHECK(apart - fused == Approx(expected));
+}
+
+TEST_CASE("an optimizer that is written operator by operator moves more and launches more") {
+  Sample s("zoo:bert?layers=2&hidden=64&heads=2&seq=32&vocab=100&batch=2", platforms::load("dgx1-v100"), "tensorflow1", "fp32");
+  REQUIRE(s.profile.composed_optimizer);
+  const auto update = [&](const char* optimizer) {
+    s.job.recipe.optimizer = optimizer;
+    return s.time().optimizer;
+  };
+  const double composed = update("adam"), momentum = update("sgd");
+  s.profile.composed_optimizer = false;
+  CHECK(composed > 10 * update("adam"));
+  CHECK(update("sgd") == Approx(momentum));  // one kernel a parameter everywhere
+}
+
+}  // namespace
+}  // namespace rehearsal::predict::frameworks
