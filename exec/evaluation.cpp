@@ -21,11 +21,10 @@ plan::Program program_of(const graph::EvaluationGraph& model, const CpuBackend& 
   options.threads = threads;
   auto program = plan::lower(model.step, plan::Plan{}, backend, options);
   auto& role = program.roles.front();
-  for (auto& buffer : role.buffers) {
-    if (std::find(model.outputs.begin(), model.outputs.end(), buffer.tensor) == model.outputs.end()) continue;
-    auto* whole = &buffer;
-    while (whole->part_of != plan::kNoBuffer) whole = &role.buffers[whole->part_of];
-    if (whole->lifetime == plan::Lifetime::Transient) whole->lifetime = plan::Lifetime::Step;
+  for (plan::BufferIndex b = 0; b < role.buffers.size(); ++b) {
+    if (std::find(model.outputs.begin(), model.outputs.end(), role.buffers[b].tensor) == model.outputs.end()) continue;
+    auto& lifetime = role.buffers[plan::base_of(role, b)].lifetime;
+    if (lifetime == plan::Lifetime::Transient) lifetime = plan::Lifetime::Step;
   }
   plan::plan_memory(role, 1);
   return program;

@@ -16,6 +16,8 @@
 #include "exec/local_memory.hpp"
 #include "exec/stashes.hpp"
 #include "plan/collectives/exchange.hpp"
+#include "plan/memory/under_way.hpp"
+#include "plan/playing.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -29,10 +31,6 @@ double thread_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-bool communicates(const Instruction& i) {
-  return i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive || i.kind == InstructionKind::Collective;
 }
 
 /// An instruction made ready.
@@ -53,7 +51,6 @@ class Executor::Impl {
         world_(training.world),
         options_(options),
         role_(program_.role(world_.rank())),
-        crosses_steps_(plan::crosses_steps(program_)),
         memory_(role_),
         transfers_(world_, plan::kSegmentBytes, memory_.arrivals()),
         moves_(program_, world_.rank()),
@@ -74,7 +71,7 @@ class Executor::Impl {
     if (step == row.first)
       for (const auto& slot : role_.opening) play(slot);
     for (const auto& slot : role_.slots) play(slot);
-    if (!crosses_steps_ || step + 1 == row.end) transfers_.wait_all();
+    if (plan::awaited_behind_step(program_, step + 1 == row.end)) transfers_.wait_all();
     result_.end = now_seconds();
     take_finished();
     if (tickets_.empty()) transfers_.forget();
@@ -122,7 +119,8 @@ class Executor::Impl {
   [[nodiscard]] TensorView result(TensorId t) const {
     for (BufferIndex b = 0; b < role_.buffers.size(); ++b) {
       const auto& buffer = role_.buffers[b];
-      if (buffer.tensor == t && lifetime_of(b) != plan::Lifetime::Transient) return {data(b), &g_[t].type, buffer.format, nullptr, nullptr};
+      if (buffer.tensor == t && role_.buffers[plan::base_of(role_, b)].lifetime != plan::Lifetime::Transient)
+        return {data(b), &g_[t].type, buffer.format, nullptr, nullptr};
     }
     return {};
   }
@@ -135,12 +133,9 @@ class Executor::Impl {
   }
 
  private:
-  struct Started {
+  struct Begun {
     Ticket ticket{};
-    std::int64_t step = 0;
-    std::uint16_t body = 0;
-    std::uint32_t instruction = 0;
-    std::int32_t micro_batch = 0;
+    plan::UnderWay message;
   };
 
   // ---- preparation
@@ -227,36 +222,15 @@ class Executor::Impl {
     slot_ = slot;
     const auto& body = role_.bodies[slot.body];
     per_micro_batch_ = plan::per_micro_batch(body.kind);
-    now_.slot_step = now_.step + slot.micro_batch / program_.micro_batches;
+    now_ = plan::moment_of(program_, role_, slot, now_.step);
     if (now_.slot_step >= row_end_) return;
     micro_batch_ = slot.micro_batch % program_.micro_batches;
-    // Of steps that overlap each micro-batch has its own number; what a step's update reads is of its last one.
-    now_.saved = per_micro_batch_ || !crosses_steps_ ? micro_batch_ : program_.micro_batches - 1;
-    if (crosses_steps_) now_.saved += now_.slot_step * program_.micro_batches;
-    if (body.kind == plan::BodyKind::Forward) free_saved_slot();
-    if (crosses_steps_) await_versions(body);
+    for (const auto& [key, begun] : tickets_)
+      if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun.ticket);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
       if (plan::runs(program_, i, micro_batch_)) play_one(i, n);
     }
-  }
-
-  /// The saved buffers of an earlier micro-batch are about to be written again: what it still sends must have left.
-  void free_saved_slot() {
-    const auto earlier = number_of(slot_.micro_batch) - role_.memory.in_flight;
-    for (const auto& [key, s] : tickets_)
-      if (std::get<2>(key) == earlier && plan::per_micro_batch(role_.bodies[s.body].kind)) await(s.ticket);
-  }
-
-  /// Of all micro-batches of all steps: what is under way may outlast its step where there is no flush.
-  [[nodiscard]] std::int64_t number_of(int micro_batch) const { return now_.step * program_.micro_batches + micro_batch; }
-
-  /// Weights that an earlier step's update sends or receives: they must be there when a pass uses them, and gone when they are overwritten.
-  void await_versions(const plan::Body& body) {
-    const bool updates = body.kind == plan::BodyKind::Update;
-    const auto before = updates ? now_.step : now_.slot_step - role_.delay;
-    for (const auto& [key, s] : tickets_)
-      if (s.step < before && role_.bodies[s.body].kind == plan::BodyKind::Update) await(s.ticket);
   }
 
   void await(Ticket ticket) {
@@ -265,18 +239,16 @@ class Executor::Impl {
 
   void await_dependencies(const Instruction& i) {
     for (const auto& d : i.after) {
-      if (!communicates(role_.bodies[d.body].instructions[d.instruction])) continue;
-      const bool same = per_micro_batch_ && plan::per_micro_batch(role_.bodies[d.body].kind);
-      const auto& body = role_.bodies[d.body];
-      const int m = same ? slot_.micro_batch : plan::per_micro_batch(body.kind) ? plan::last_micro_batch(program_, body) : 0;
-      if (const auto at = tickets_.find({d.body, d.instruction, number_of(m)}); at != tickets_.end()) await(at->second.ticket);
+      if (!plan::communicates(role_.bodies[d.body].instructions[d.instruction])) continue;
+      const auto number = plan::number_of(program_, now_.step, plan::micro_batch_of(program_, role_, slot_, d));
+      if (const auto at = tickets_.find({d.body, d.instruction, number}); at != tickets_.end()) await(at->second.ticket);
     }
   }
 
   void play_one(const Instruction& i, std::uint32_t n) {
     await_dependencies(i);
     const double begin = record_ ? now_seconds() : 0, cpu = record_ ? thread_seconds() : 0;
-    if (communicates(i)) {
+    if (plan::communicates(i)) {
       start(i, n);
       transfers_.progress();
       return;
@@ -394,7 +366,7 @@ class Executor::Impl {
   }
 
   void start(const Instruction& i, std::uint32_t n) {
-    Started s{{}, now_.step, slot_.body, n, slot_.micro_batch};
+    Begun s{{}, {slot_.body, n, now_.step, slot_.micro_batch}};
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
       auto& p = prepared_[slot_.body][n];
@@ -412,18 +384,18 @@ class Executor::Impl {
       s.ticket = i.kind == InstructionKind::Send ? transfers_.start_send(other, data(i.inputs[0]), bytes, tag, name)
                                                  : transfers_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
     }
-    tickets_[{slot_.body, n, number_of(slot_.micro_batch)}] = s;
+    tickets_[{slot_.body, n, plan::number_of(program_, now_.step, slot_.micro_batch)}] = s;
   }
 
   /// What has ended belongs to the step that began it.
   void take_finished() {
     std::erase_if(tickets_, [&](const auto& entry) {
-      const Started& s = entry.second;
-      if (!transfers_.done(s.ticket)) return false;
-      const auto times = transfers_.times(s.ticket);
-      const plan::TimedInstruction ended{s.body, s.instruction, s.micro_batch, times.start, times.end, 0};
-      if (record_ && s.step == now_.step) result_.played.push_back(ended);
-      if (record_ && s.step < now_.step) result_.late.emplace_back(s.step, ended);
+      const auto& [ticket, message] = entry.second;
+      if (!transfers_.done(ticket)) return false;
+      const auto times = transfers_.times(ticket);
+      const plan::TimedInstruction ended{message.body, message.instruction, message.micro_batch, times.start, times.end, 0};
+      if (record_ && message.step == now_.step) result_.played.push_back(ended);
+      if (record_ && message.step < now_.step) result_.late.emplace_back(message.step, ended);
       return true;
     });
   }
@@ -432,11 +404,6 @@ class Executor::Impl {
 
   [[nodiscard]] void* data(BufferIndex b) const { return memory_.at(b, now_); }
 
-  [[nodiscard]] plan::Lifetime lifetime_of(BufferIndex b) const {
-    while (role_.buffers[b].part_of != plan::kNoBuffer) b = role_.buffers[b].part_of;
-    return role_.buffers[b].lifetime;
-  }
-
   inline static const std::string kNothing;
   const plan::Program& program_;
   const graph::Graph& g_;
@@ -444,20 +411,19 @@ class Executor::Impl {
   Communicator& world_;
   ExecutorOptions options_;
   const plan::Role& role_;
-  bool crosses_steps_;
   LocalMemory memory_;
   Transfers transfers_;
   std::vector<std::vector<graph::TensorType>> types_;  ///< by buffer, by variant
   std::vector<std::vector<Prepared>> prepared_;
   plan::Slot slot_;
   int micro_batch_ = 0;
-  Moment now_;
+  plan::Moment now_;
   std::int64_t row_end_ = 1, done_ = 0;  ///< done_: steps that were
   bool per_micro_batch_ = false, record_ = false;
   double rate_ = 1;
   DataSource* data_ = nullptr;
   StepResult result_;
-  std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Started> tickets_;  ///< by body, instruction, number_of()
+  std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
   std::vector<TensorView> inputs_, outputs_;
   BlockMoves moves_;
   struct Origin {

@@ -103,6 +103,11 @@ int peer(const Program& program, int rank, const MessageInfo& message) {
   throw InternalError("a message without a pipeline axis");
 }
 
+BufferIndex base_of(const Role& role, BufferIndex b) {
+  while (role.buffers[b].part_of != kNoBuffer) b = role.buffers[b].part_of;
+  return b;
+}
+
 bool is_sign_stash(const Role& role, const Instruction& i) {
   const auto from = role.buffers[i.inputs.front()].dtype, to = role.buffers[i.outputs.front()].dtype;
   return from != to && (from == DType::U8 || to == DType::U8);

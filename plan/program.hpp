@@ -105,9 +105,9 @@ struct Buffer {
   Layout layout;                             ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
   graph::NodeId user = graph::NodeId::None;  ///< of constants and windows: whose operand it is, which decides the region
   std::uint16_t operand = 0;
-  Turn turn;                  ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
-  bool sent = false;          ///< read by an asynchronous Send: kept until its micro-batch has ended
-  bool on_host = false;       ///< in the host's memory, an arena of its own, instead of the device's
+  Turn turn;             ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
+  bool sent = false;     ///< read by an asynchronous Send: kept until its micro-batch has ended
+  bool on_host = false;  ///< in the host's memory, an arena of its own, instead of the device's
   std::int32_t versions = 1;  ///< of weights: so many follow each other in memory, version v in place v mod versions
   WeightVersion version = WeightVersion::Delayed;  ///< that this view of such weights means
 };
@@ -165,6 +165,8 @@ struct Instruction {
 };
 
 struct Role;
+/// The buffer that a view is a view of.
+[[nodiscard]] BufferIndex base_of(const Role&, BufferIndex);
 /// How a stash holds its elements: as they are, in 16 bits (F16, BF16), or one bit each, 1 where an element is positive (U8, eight to a
 /// byte; restored as 1 and 0).
 [[nodiscard]] bool is_sign_stash(const Role&, const Instruction&);

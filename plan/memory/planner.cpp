@@ -85,11 +85,6 @@ struct Life {
   [[nodiscard]] bool used() const { return end >= 0; }
 };
 
-BufferIndex base_of(const Role& role, BufferIndex b) {
-  while (role.buffers[b].part_of != kNoBuffer) b = role.buffers[b].part_of;
-  return b;
-}
-
 std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
   std::vector<Life> lives(role.buffers.size());
   for (std::size_t b = 0; b < role.bodies.size(); ++b) {
