@@ -222,6 +222,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const exec::CpuBackend backend(element_type(o.model) == DType::F64 ? "reference" : o.backend);
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
+  lowering.check_messages = true;
   const auto program = lowered(training, plan_of(o, training, world.size()), {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   if (world.rank() == 0)

@@ -1,5 +1,5 @@
 #pragma once
-// Where in the arenas of a role a buffer is at a moment: what exec/ computes with.
+// Where in the arenas of a role a buffer is at a moment: what exec/ computes with, and what check_messages() holds to account.
 
 #include <cstdint>
 #include <vector>
