@@ -77,6 +77,7 @@ enum class Lifetime : std::uint8_t {
   Step,        ///< within one step: accumulated gradients, sums over micro-batches
   Saved,       ///< from a micro-batch's forward to its backward body: one instance per micro-batch in flight
   Transient,   ///< within one body
+  Sent,        ///< until a stage other than the next takes it, micro-batches later: Buffer::versions instances, one after the other
 };
 
 /// Without a flush weights exist in several versions; which one a reference means, counted in updates that made it.
@@ -108,7 +109,7 @@ struct Buffer {
   Turn turn;             ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
   bool sent = false;     ///< read by an asynchronous Send: kept until its micro-batch has ended
   bool on_host = false;  ///< in the host's memory, an arena of its own, instead of the device's
-  std::int32_t versions = 1;  ///< of weights: so many follow each other in memory, version v in place v mod versions
+  std::int32_t versions = 1;  ///< so many follow each other in memory: of weights version v, Sent micro-batch v, in place v mod versions
   WeightVersion version = WeightVersion::Delayed;  ///< that this view of such weights means
 };
 

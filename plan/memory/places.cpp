@@ -38,6 +38,7 @@ Places::Place Places::place_of(BufferIndex b) const {
     if (buffer.version != WeightVersion::Delayed) p.version = buffer.version;
     if (buffer.part_of != kNoBuffer) continue;
     p.saved = buffer.lifetime == Lifetime::Saved;
+    p.sent = buffer.lifetime == Lifetime::Sent;
     p.versions = buffer.versions;
     p.stride = version_stride(buffer.bytes);
     return p;
@@ -51,7 +52,7 @@ std::int64_t Places::at(BufferIndex b, const Moment& now) const {
   std::int64_t offset = buffer.offset;
   if (memory.in_flight > 1 && p.saved)
     offset += (buffer.on_host ? memory.host_saved_stride : memory.saved_stride) * (now.saved % memory.in_flight);
-  if (p.versions > 1) offset += p.stride * ring_place(version_meant(p.version, now, role_.delay), p.versions);
+  if (p.versions > 1) offset += p.stride * ring_place(p.sent ? now.saved : version_meant(p.version, now, role_.delay), p.versions);
   return offset;
 }
 

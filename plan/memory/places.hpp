@@ -30,7 +30,7 @@ class Places {
 
  private:
   struct Place {
-    bool saved = false;
+    bool saved = false, sent = false;
     std::int32_t versions = 1;
     std::int64_t stride = 0;  ///< between versions
     WeightVersion version = WeightVersion::Delayed;

@@ -108,6 +108,9 @@ std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
   return lives;
 }
 
+/// In no other's place at any time.
+bool is_apart(Lifetime l) { return l == Lifetime::Persistent || l == Lifetime::Step || l == Lifetime::Sent; }
+
 /// Lifetime on the planning timeline. Saved buffers of several micro-batches in flight are kept apart from everything else.
 Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
   // Gradients of weights may run before or after other backward bodies of their micro-batch.
@@ -119,7 +122,7 @@ Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
     }
   }
   const Life always{0, timeline.length};
-  if (buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step) return always;
+  if (is_apart(buffer.lifetime)) return always;
   // A message may be on its way until the next use of its micro-batch's memory, or the end of the step: nothing may take its place before
   // (under_way.hpp). Where steps overlap one of an update may be until the next update, and what runs before a step's micro-batches meets
   // those of the step before.
@@ -263,7 +266,7 @@ std::int64_t place(Role& role, const Timeline& timeline, std::int64_t origin, Be
   std::vector<std::size_t> owners;
   for (std::size_t b = 0; b < role.buffers.size(); ++b) {
     const auto& buffer = role.buffers[b];
-    const bool needed = lives[b].used() || buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
+    const bool needed = lives[b].used() || is_apart(buffer.lifetime);
     if (buffer.part_of != kNoBuffer || !needed || !belongs(buffer)) continue;
     const auto life = planned_life(buffer, lives[b], timeline);
     requests.push_back({aligned(buffer.bytes) * buffer.versions, life.begin, life.end});

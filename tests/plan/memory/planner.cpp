@@ -70,7 +70,8 @@ class Watcher {
 
   [[nodiscard]] BufferIndex base(BufferIndex b) const { return base_of(role_, b); }
   [[nodiscard]] int instance(BufferIndex b, int micro_batch) const {
-    return role_.buffers[base(b)].lifetime == Lifetime::Saved ? micro_batch : 0;
+    const auto lifetime = role_.buffers[base(b)].lifetime;
+    return lifetime == Lifetime::Saved || lifetime == Lifetime::Sent ? micro_batch : 0;
   }
   [[nodiscard]] Range range(BufferIndex b, int micro_batch) const {
     const auto at = places_.at(b, {micro_batch, 0, 0});
@@ -109,7 +110,9 @@ class Watcher {
   /// What left in the last rounds is still as it was: nothing waited for it.
   std::string sent_is_whole() {
     for (const auto& s : sent_) {
-      const bool reused = s.instance + role_.memory.in_flight < program_.micro_batches;
+      const auto& buffer = role_.buffers[base(s.buffer)];
+      const auto places = buffer.lifetime == Lifetime::Sent ? buffer.versions : role_.memory.in_flight;
+      const bool reused = s.instance + places < program_.micro_batches;
       if (!reused && !holds(s.buffer, s.instance)) return role_.buffers[s.buffer].name + " is overwritten while it may be on its way";
     }
     return "";
@@ -178,6 +181,7 @@ TEST_CASE("every buffer of a Program is there when it is read") {
       {"resnet18?image=32&classes=10", 4, "dp=1"},
       {"resnet18?image=32&classes=10", 5, "dp=2"},
       {"resnet18?image=32&classes=10", 4, "pp=4"},
+      {"unet2d?image=32&channels=8", 6, "pp=4,micro_batch=1,bn=local"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 6, "dp=2,micro_batch=1"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 7, "pp=3,micro_batch=2"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 6, "pp=3,micro_batch=1,schedule=gpipe"},
