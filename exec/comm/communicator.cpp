@@ -14,6 +14,7 @@
 #include <ostream>
 
 #include "exec/comm/mpi_error.hpp"
+#include "exec/comm/slow_messages.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -96,6 +97,30 @@ int Communicator::ranks_per_node(std::span<const int> group) const {
 }
 
 Request Communicator::send(int peer, const void* data, std::size_t bytes, Channel channel, int tag) {
+  if (!slow_ || channel == Channel::Service) return post(peer, data, bytes, channel, tag);
+  Request request = message(peer, bytes, false);
+  request.held = true;
+  request.handle = slow_->hold({peer, data, bytes, channel, tag});
+  return request;
+}
+
+void Communicator::slow_down(std::uint64_t seed, double longest_seconds) {
+  slow_ = std::make_unique<SlowMessages>(seed + static_cast<std::uint64_t>(rank_), longest_seconds);
+}
+
+/// True while a message has not left.
+bool Communicator::held_back(Request& request) {
+  slow_->release([this](const SlowMessages::Outgoing& m) { return post(m.peer, m.data, m.bytes, m.channel, m.tag); });
+  if (!request.held) return false;
+  const auto* posted = slow_->posted(request.handle);
+  if (posted == nullptr) return true;
+  const auto number = request.handle;
+  request = *posted;
+  slow_->forget(number);
+  return false;
+}
+
+Request Communicator::post(int peer, const void* data, std::size_t bytes, Channel channel, int tag) {
   Request request = message(peer, bytes, false);
   MPI_Request handle = MPI_REQUEST_NULL;
   check_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, mpi_->of(channel), &handle),
@@ -115,6 +140,7 @@ Request Communicator::receive(int peer, void* data, std::size_t bytes, Channel c
 
 bool Communicator::done(Request& request) {
   if (!request.active) return true;
+  if (slow_ && held_back(request)) return false;
   MPI_Request handle = unpacked(request);
   MPI_Status status;
   int finished = 0;

@@ -27,6 +27,7 @@ struct Request {
   std::size_t bytes = 0;
   bool receives = false;
   bool active = false;
+  bool held = false;  ///< not posted yet: see Communicator::slow_down
 };
 
 /// What one clock reading of this rank is on rank 0's clock: rank 0's = own + offset, give or take `uncertainty`.
@@ -39,6 +40,8 @@ struct ClockOffset {
 [[nodiscard]] inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+class SlowMessages;
 
 /// The ranks that were started together. Made by MpiSession; used from one thread at a time.
 class Communicator {
@@ -81,6 +84,9 @@ class Communicator {
   [[nodiscard]] double stall_seconds() const { return stall_seconds_; }
   void set_stall_seconds(double seconds) { stall_seconds_ = seconds; }
 
+  /// For tests: from now on what is sent leaves up to so many seconds later, at random, while its sender polls.
+  void slow_down(std::uint64_t seed, double longest_seconds);
+
   /// Ends every rank with this status, after `sentence` was written to `out` ("rank 3: …" unless rank 0). When several ranks fail of
   /// one cause, the lowest speaks and the others are ended before they do.
   [[noreturn]] void end_all(const std::string& sentence, ExitStatus, std::ostream& out);
@@ -97,8 +103,11 @@ class Communicator {
   double ask_clock(int peer);
   void answer_clock(int peer);
   void poll_until(const std::function<bool()>& finished, std::string_view what);
+  [[nodiscard]] Request post(int peer, const void* data, std::size_t bytes, Channel, int tag);
+  [[nodiscard]] bool held_back(Request&);
 
   std::unique_ptr<Mpi> mpi_;
+  std::unique_ptr<SlowMessages> slow_;
   int rank_ = 0, local_rank_ = 0, local_size_ = 1;
   std::vector<int> node_of_{0};
   double stall_seconds_ = 60.0;

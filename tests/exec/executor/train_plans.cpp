@@ -1,5 +1,6 @@
-// The ranks of one plan: train_plans STEPS TRACE-FOLDER|- CASE... trains every case in turn and prints "CASE loss loss ...". Rank 0 writes
-// the trace of the n-th case to TRACE-FOLDER/n.json. plans_agree.cpp and sameness.cpp run it under mpirun.
+// The ranks of one plan: train_plans STEPS TRACE-FOLDER|-|slow:SEED CASE... trains every case in turn and prints "CASE loss loss ...". Rank
+// 0 writes the trace of the n-th case to TRACE-FOLDER/n.json. slow:SEED: messages are held back at random. plans_agree.cpp, sameness.cpp
+// and slow_messages.cpp run it under mpirun.
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -13,9 +14,12 @@ using namespace rehearsal::exec;
 
 namespace {
 
+constexpr double kLongestDelay = 0.004;  ///< seconds: several passes of these models
+
 struct Request {
   std::int64_t steps = 1;
   std::string traces = "-";
+  bool record = false;
 };
 
 void train_case(Communicator& world, const sample::Case& c, const Request& request, const std::string& trace_file) {
@@ -27,7 +31,7 @@ void train_case(Communicator& world, const sample::Case& c, const Request& reque
   const auto data = synthetic_data(training, 1);
   TrainerOptions options;
   options.steps = request.steps;
-  options.record = request.traces != "-";
+  options.record = request.record;
   Progress progress;
   const auto outcome = train(executor, job, *data, options, progress);
   if (world.rank() != 0) return;
@@ -38,7 +42,9 @@ void train_case(Communicator& world, const sample::Case& c, const Request& reque
 }
 
 int train_all(Communicator& world, int count, char** arguments) {
-  const Request request{std::stoll(arguments[1]), arguments[2]};
+  const std::string where = arguments[2], slow = "slow:";
+  const Request request{std::stoll(arguments[1]), where, where != "-" && !where.starts_with(slow)};
+  if (where.starts_with(slow)) world.slow_down(std::stoull(where.substr(slow.size())), kLongestDelay);
   for (int n = 3; n < count; ++n)
     train_case(world, sample::parse_case(arguments[n]), request, request.traces + "/" + std::to_string(n - 3) + ".json");
   return 0;
