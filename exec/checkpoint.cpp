@@ -319,7 +319,7 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
       throw BadInput("--resume " + folder,
                      "is of another model or batch (hash " + header.model_hash + ", this is " + training.program.model_hash + ")");
     const auto entries = entries_of(manifest, place);
-    executor.continue_after(header.step);
+    executor.continue_after(header.step, header.step * header.batch);
     for (auto t : executor.stored_tensors()) {
       const auto& tensor = training.graph.graph[t];
       if (!is_state(tensor.role)) continue;

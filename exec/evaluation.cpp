@@ -82,7 +82,7 @@ class Evaluator {
 class From final : public DataSource {
  public:
   From(DataSource& source, std::int64_t first) : source_(source), first_(first) {}
-  void read(const SampleRequest& r, void* out) override { source_.read({r.input, r.type, 0, first_ + r.first, r.count}, out); }
+  void read(const SampleRequest& r, void* out) override { source_.read({r.input, r.type, first_ + r.first, r.count}, out); }
   [[nodiscard]] std::int64_t samples() const override { return source_.samples() - first_; }
 
  private:
@@ -173,7 +173,7 @@ class Evaluation {
     if (step.target == TensorId::None || step.graph[step.target].type.dtype != DType::I64) return {};
     const auto& target = step.graph[step.target];
     std::vector<std::int64_t> labels(static_cast<std::size_t>(graph::element_count(target.type.shape)));
-    data.read({target.name, target.type, 0, 0, step.batch}, labels.data());
+    data.read({target.name, target.type, 0, step.batch}, labels.data());
     return labels;
   }
 

@@ -13,7 +13,9 @@
 #include "base/error.hpp"
 #include "exec/block_moves.hpp"
 #include "exec/comm/transfers.hpp"
+#include "exec/initial_values.hpp"
 #include "exec/local_memory.hpp"
+#include "exec/sample_loading.hpp"
 #include "exec/stashes.hpp"
 #include "plan/collectives/exchange.hpp"
 #include "plan/memory/under_way.hpp"
@@ -54,10 +56,11 @@ class Executor::Impl {
         memory_(role_),
         transfers_(world_, plan::kSegmentBytes, memory_.arrivals()),
         moves_(program_, world_.rank()),
+        loading_(program_, g_, world_.rank()),
         origin_of_(role_.buffers.size()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     prepare();
-    set_initial_values();
+    set_initial_values(training, options.seed, memory_);
   }
 
   StepResult step(const StepRow& row, std::int64_t step, DataSource& data, bool record) {
@@ -104,7 +107,10 @@ class Executor::Impl {
       if (is_stored(b) && b.tensor == t) std::memcpy(memory_.stored(b, done_ - age).data(), block.data(), block.size());
   }
 
-  void continue_after(std::int64_t steps) { done_ = steps; }
+  void continue_after(std::int64_t steps, std::int64_t samples) {
+    done_ = steps;
+    loading_.continue_at(steps, samples);
+  }
 
   [[nodiscard]] const plan::Buffer* stored_buffer(TensorId t) const {
     for (const auto& b : role_.buffers)
@@ -194,28 +200,6 @@ class Executor::Impl {
     }
   }
 
-  void set_initial_values() {
-    for (const auto& b : role_.buffers) {
-      if (!is_stored(b)) continue;
-      const auto& tensor = g_[b.tensor];
-      if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
-      const graph::RandomStream source{options_.seed, graph::initial_stream(tensor.name)};
-      set_initial_value(b, source);
-      for (int age = 1; age < b.versions; ++age)
-        std::memcpy(memory_.stored(b, done_ - age).data(), memory_.stored(b, done_).data(), static_cast<std::size_t>(b.bytes));
-    }
-  }
-
-  void set_initial_value(const plan::Buffer& b, const graph::RandomStream& source) {
-    const auto& tensor = g_[b.tensor];
-    auto* to = memory_.stored(b, done_).data();
-    if (b.shapes.front() == tensor.type.shape) return graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, to);
-    std::vector<std::byte> whole(static_cast<std::size_t>(graph::size_of(tensor.type).value()));
-    graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, whole.data());
-    const auto mine = plan::region(program_, b, plan::position(program_, world_.rank(), 0));
-    exec::run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), to);
-  }
-
   // ---- playing
 
   void play(const plan::Slot& slot) {
@@ -274,11 +258,11 @@ class Executor::Impl {
           accumulate(data(i.outputs[0]), data(i.inputs[0]), from(), options_.threads);
         return;
       case InstructionKind::Load:
-        return load(i, to());
+        return loading_.load(*data_, role_.buffers[i.outputs[0]], to(), {now_.slot_step, loop_micro_batch()}, data(i.outputs[0]));
       case InstructionKind::Slice:
       case InstructionKind::Pack:
       case InstructionKind::Unpack:
-        for (const auto& move : moves_.of(i, per_micro_batch_ ? micro_batch_ : 0))
+        for (const auto& move : moves_.of(i, loop_micro_batch()))
           exec::run(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[0]));
         return;
       case InstructionKind::Mask:
@@ -319,41 +303,12 @@ class Executor::Impl {
 
   const graph::Shape& origin(BufferIndex b) {
     auto& known = origin_of_[b];
-    const int micro_batch = per_micro_batch_ ? micro_batch_ : 0;
+    const int micro_batch = loop_micro_batch();
     if (known.micro_batch == micro_batch) return known.first;
     known = {micro_batch, {}};
     for (const auto& set : plan::region(program_, role_.buffers[b], plan::position(program_, world_.rank(), micro_batch)))
       known.first.push_back(set.empty() ? 0 : set.front().begin);
     return known.first;
-  }
-
-  /// Samples are read whole, one at a time where this rank wants a part of each: there is room for one.
-  void load(const Instruction& i, const graph::TensorType& type) {
-    const auto& buffer = role_.buffers[i.outputs[0]];
-    const auto& global = g_[i.tensor].type.shape;
-    const auto mine = plan::region(program_, buffer, plan::position(program_, world_.rank(), per_micro_batch_ ? micro_batch_ : 0));
-    const plan::Range rows =
-        mine.empty() || mine.front().empty() ? plan::Range{0, 1} : plan::Range{mine.front().front().begin, mine.front().back().end};
-    graph::TensorType read = type;
-    if (!global.empty()) {
-      read.shape = global;
-      read.shape.front() = rows.count();
-    }
-    if (read.shape == type.shape)
-      return data_->read({g_[i.tensor].name, type, now_.slot_step, rows.begin, rows.count()}, data(i.outputs[0]));
-    auto part = type;
-    part.shape.front() = read.shape.front() = 1;
-    const auto whole = plan::whole_region(read.shape);
-    auto wanted = mine;
-    wanted.front() = whole.front();
-    const plan::BlockCopy copy(whole, wanted);
-    std::vector<std::byte> sample(static_cast<std::size_t>(graph::size_of(read).value()));
-    auto* to = static_cast<std::byte*>(data(i.outputs[0]));
-    for (const auto& [begin, end] : mine.front())
-      for (auto row = begin; row < end; ++row, to += static_cast<std::size_t>(graph::size_of(part).value())) {
-        data_->read({g_[i.tensor].name, read, now_.slot_step, row, 1}, sample.data());
-        exec::run(copy, size_of(type.dtype), sample.data(), to);
-      }
   }
 
   /// One of the coordinates that share a tensor keeps it, for the others it is zero: their sum is the tensor.
@@ -400,6 +355,7 @@ class Executor::Impl {
     });
   }
 
+  [[nodiscard]] int loop_micro_batch() const { return per_micro_batch_ ? micro_batch_ : 0; }
   [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? plan::variant_of_micro_batch(role_, micro_batch_) : 0; }
 
   [[nodiscard]] void* data(BufferIndex b) const { return memory_.at(b, now_); }
@@ -426,6 +382,7 @@ class Executor::Impl {
   std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
   std::vector<TensorView> inputs_, outputs_;
   BlockMoves moves_;
+  SampleLoading loading_;
   struct Origin {
     int micro_batch = -1;
     graph::Shape first;
@@ -451,7 +408,7 @@ int Executor::versions(TensorId tensor) const {
   const auto* b = impl_->stored_buffer(tensor);
   return b == nullptr ? 1 : b->versions;
 }
-void Executor::continue_after(std::int64_t steps) { impl_->continue_after(steps); }
+void Executor::continue_after(std::int64_t steps, std::int64_t samples) { impl_->continue_after(steps, samples); }
 plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
 const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored_buffer(tensor)->layout; }
 TensorView Executor::result(TensorId tensor) const { return impl_->result(tensor); }

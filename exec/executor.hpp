@@ -68,8 +68,8 @@ class Executor {
   void set_stored(graph::TensorId tensor, std::span<const std::byte> block, int age = 0);
   /// Versions of a stored tensor: 1, more of weights under a schedule without a flush.
   [[nodiscard]] int versions(graph::TensorId tensor) const;
-  /// Steps that were done before: the age of stored tensors counts from there.
-  void continue_after(std::int64_t steps);
+  /// Steps that were done before, and samples that they saw: the age of stored tensors and the data count from there.
+  void continue_after(std::int64_t steps, std::int64_t samples);
   /// Which elements of the whole tensor that block holds, and why.
   [[nodiscard]] plan::Region stored_region(graph::TensorId tensor) const;
   [[nodiscard]] const plan::Layout& stored_layout(graph::TensorId tensor) const;

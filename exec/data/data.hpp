@@ -9,12 +9,11 @@
 
 namespace rehearsal::exec {
 
-/// Rows [first, first + count) of one input, in the order in which training sees them.
+/// Samples [first, first + count) of one input, counted from the first one that training sees, over all steps and epochs.
 struct SampleRequest {
-  const std::string& input;           ///< the graph's input, or the target
-  const graph::TensorType& type;      ///< local type: dimension 0 is `count` samples
-  std::int64_t step = 0;              ///< 0-based optimizer step
-  std::int64_t first = 0, count = 0;  ///< within the global batch of the step
+  const std::string& input;       ///< the graph's input, or the target
+  const graph::TensorType& type;  ///< local type: dimension 0 is `count` samples
+  std::int64_t first = 0, count = 0;
 };
 
 class DataSource {

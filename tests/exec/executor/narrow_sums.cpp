@@ -65,7 +65,7 @@ class Alone {
 class Half final : public DataSource {
  public:
   Half(DataSource& all, std::int64_t first) : all_(all), first_(first) {}
-  void read(const SampleRequest& r, void* out) override { all_.read({r.input, r.type, r.step, r.first + first_, r.count}, out); }
+  void read(const SampleRequest& r, void* out) override { all_.read({r.input, r.type, r.first + first_, r.count}, out); }
   [[nodiscard]] std::int64_t samples() const override { return 0; }
 
  private:
