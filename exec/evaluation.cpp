@@ -46,7 +46,7 @@ class Evaluator {
   }
 
   [[nodiscard]] const graph::EvaluationGraph& model() const { return model_; }
-  double run(DataSource& data) { return executor_.step(0, data, false).loss; }
+  double run(DataSource& data) { return executor_.step(0, data).loss; }
 
   /// Row-major elements of output `i` of the last run.
   [[nodiscard]] NpyArray output(std::size_t i) const {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <thread>
 
@@ -63,23 +62,49 @@ class Executor::Impl {
     set_initial_values(training, options.seed, memory_);
   }
 
-  StepResult step(const StepRow& row, std::int64_t step, DataSource& data, bool record) {
-    now_.step = step;
-    row_end_ = row.end;
+  StepResult step(const StepRequest& request, DataSource& data) {
+    now_.step = request.step;
+    row_end_ = request.row.end;
     data_ = &data;
-    record_ = record;
+    record_ = request.record;
     result_ = {};
-    result_.loss = std::numeric_limits<double>::quiet_NaN();
     result_.begin = now_seconds();
-    if (step == row.first)
+    if (request.step == request.row.first)
       for (const auto& slot : role_.opening) play(slot);
-    for (const auto& slot : role_.slots) play(slot);
-    if (plan::awaited_behind_step(program_, step + 1 == row.end)) transfers_.wait_all();
+    for (const auto& slot : role_.slots) {
+      const bool asks = request.may_update && is_first_update(slot);
+      if (asks) now_ = plan::moment_of(program_, role_, slot, now_.step);
+      if (asks && !request.may_update()) {
+        result_.updated = false;
+        break;  // updates stand last
+      }
+      play(slot);
+    }
+    if (plan::awaited_behind_step(program_, request.step + 1 == row_end_)) transfers_.wait_all();
     result_.end = now_seconds();
     take_finished();
     if (tickets_.empty()) transfers_.forget();
-    done_ = step + 1;
+    if (result_.updated) done_ = request.step + 1;
     return std::move(result_);
+  }
+
+  void progress() { transfers_.progress(); }
+
+  bool passes_are_finite(bool with_gradients) {
+    if (with_gradients) transfers_.wait_all();  // sums between ranks
+    auto& buffers = with_gradients ? gradients_and_loss_ : loss_parts_;
+    if (!buffers) buffers = results_of_passes(role_, with_gradients);
+    return std::none_of(buffers->begin(), buffers->end(), [&](BufferIndex b) {
+      return count_non_finite(role_.buffers[b].dtype, data(b), graph::element_count(type_of(b, 0).shape)).any();
+    });
+  }
+
+  std::optional<BadTensor> find_non_finite(std::int64_t step, DataSource& data) {
+    watch_.emplace();
+    (void)this->step({{step, step + 1}, step, false, [] { return false; }}, data);
+    auto found = watch_->find();
+    watch_.reset();
+    return found;
   }
 
   /// The rate is an attribute of the nodes that update parameters: another rate, other kernels.
@@ -238,6 +263,7 @@ class Executor::Impl {
       return;
     }
     compute(i, prepared_[slot_.body][n]);
+    if (watch_) look(i);
     if (record_) result_.played.push_back({slot_.body, n, slot_.micro_batch, begin, now_seconds(), thread_seconds() - cpu});
     transfers_.progress();
   }
@@ -274,17 +300,52 @@ class Executor::Impl {
         return;
       case InstructionKind::Report:
         result_.loss = *static_cast<const double*>(data(i.inputs[0]));
+        result_.owns_loss = true;
         return;
       default:
         throw InternalError("an instruction that does not compute");
     }
   }
 
-  void run_kernel(const Instruction& i, Prepared& p) {
+  /// Updates a step that begins with that slot's body.
+  [[nodiscard]] bool is_first_update(const plan::Slot& slot) const {
+    const auto updates = [&](const plan::Slot& s) { return role_.bodies[s.body].kind == plan::BodyKind::Update; };
+    const auto first = std::find_if(role_.slots.begin(), role_.slots.end(), updates);
+    return first != role_.slots.end() && &*first == &slot;
+  }
+
+  void look(const Instruction& i) {
+    set_operands(i);
+    for (std::size_t n = 0; n < outputs_.size(); ++n)
+      if (i.outputs[n] != plan::kNoBuffer && !holds_numbers(role_.buffers[i.outputs[n]])) outputs_[n] = {};
+    watch_->look({inputs_, outputs_}, [&](std::size_t output, std::int64_t element) { return described(i, output, element); });
+  }
+
+  [[nodiscard]] BadTensor described(const Instruction& i, std::size_t output, std::int64_t element) const {
+    const auto& buffer = role_.buffers[i.outputs[output]];
+    BadTensor bad;
+    bad.tensor = g_[buffer.tensor].name;
+    bad.made_by = i.kind == InstructionKind::Kernel ? std::string(graph::schema(g_[i.node]).name) + " " + g_[i.node].name
+                                                    : std::string(plan::name(i.kind));
+    if (i.kind == InstructionKind::Load) {
+      const auto samples = loading_.samples(buffer, {now_.slot_step, loop_micro_batch()});
+      const auto per_sample = std::max<std::int64_t>(1, graph::element_count(type_of(i.outputs[output], variant()).shape) / samples.count);
+      bad.made_by = data_->origin_of(samples.first + element / per_sample);
+    }
+    bad.in_backward = role_.bodies[slot_.body].kind == plan::BodyKind::Backward;
+    bad.micro_batch = micro_batch_;
+    return bad;
+  }
+
+  void set_operands(const Instruction& i) {
     inputs_.clear();
     outputs_.clear();
     for (const auto b : i.inputs) inputs_.push_back(view(b));
     for (const auto b : i.outputs) outputs_.push_back(view(b));
+  }
+
+  void run_kernel(const Instruction& i, Prepared& p) {
+    set_operands(i);
     RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
     p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(inputs_, outputs_, context);
   }
@@ -379,6 +440,8 @@ class Executor::Impl {
   double rate_ = 1;
   DataSource* data_ = nullptr;
   StepResult result_;
+  std::optional<std::vector<BufferIndex>> loss_parts_, gradients_and_loss_;  ///< of passes_are_finite(), once asked for
+  std::optional<NonFiniteWatch> watch_;
   std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
   std::vector<TensorView> inputs_, outputs_;
   BlockMoves moves_;
@@ -397,9 +460,11 @@ int threads_per_rank(const Communicator& world) {
 Executor::Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
     : impl_(std::make_unique<Impl>(training, backend, options)) {}
 Executor::~Executor() = default;
-StepResult Executor::step_in_row(const StepRow& row, std::int64_t step, DataSource& data, bool record) {
-  return impl_->step(row, step, data, record);
-}
+StepResult Executor::step(const StepRequest& request, DataSource& data) { return impl_->step(request, data); }
+StepResult Executor::step(std::int64_t step, DataSource& data) { return impl_->step({{step, step + 1}, step, false, {}}, data); }
+bool Executor::passes_are_finite(bool with_gradients) { return impl_->passes_are_finite(with_gradients); }
+std::optional<BadTensor> Executor::find_non_finite(std::int64_t step, DataSource& data) { return impl_->find_non_finite(step, data); }
+void Executor::progress() { impl_->progress(); }
 void Executor::set_rate(double factor) { impl_->set_rate(factor); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }
 std::span<std::byte> Executor::stored(TensorId tensor, int age) { return impl_->stored(tensor, age); }

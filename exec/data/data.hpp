@@ -21,6 +21,8 @@ class DataSource {
   virtual ~DataSource() = default;
   /// Fills `out` with the samples, converted to the type's element type.
   virtual void read(const SampleRequest& request, void* out) = 0;
+  /// What a sample of the training is called in a message: "row 17 of train.npz".
+  [[nodiscard]] virtual std::string origin_of(std::int64_t sample) { return "sample " + std::to_string(sample) + " of the data"; }
   /// Samples of one epoch; 0: endless.
   [[nodiscard]] virtual std::int64_t samples() const = 0;
 };

@@ -109,7 +109,7 @@ struct Column {
 
 class NpzData final : public DataSource {
  public:
-  NpzData(const std::string& path, const graph::TrainingGraph& training, const NpzOptions& options) : options_(options) {
+  NpzData(const std::string& path, const graph::TrainingGraph& training, const NpzOptions& options) : path_(path), options_(options) {
     auto arrays = read_npz(path);
     const auto& g = training.graph;
     for (auto t : g.inputs()) add(path, arrays, g[t], training.batch);
@@ -122,6 +122,7 @@ class NpzData final : public DataSource {
   }
 
   [[nodiscard]] std::int64_t samples() const override { return samples_; }
+  [[nodiscard]] std::string origin_of(std::int64_t n) override { return "row " + std::to_string(sample(n)) + " of " + path_; }
 
   void read(const SampleRequest& r, void* out) override {
     const auto& column = columns_.at(r.input);
@@ -187,6 +188,7 @@ class NpzData final : public DataSource {
     return order_[static_cast<std::size_t>(at)];
   }
 
+  std::string path_;
   NpzOptions options_;
   std::int64_t samples_ = -1, epoch_ = -1;
   std::map<std::string, Column> columns_;

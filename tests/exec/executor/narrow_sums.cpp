@@ -38,7 +38,7 @@ class Alone {
         backend_(sample::backend_of(c)),
         executor_({program_, training_, world}, backend_, {}) {}
 
-  double step(std::int64_t step, DataSource& data) { return executor_.step(step, data, false).loss; }
+  double step(std::int64_t step, DataSource& data) { return executor_.step(step, data).loss; }
   [[nodiscard]] Values weights() {
     Values values;
     for (const auto& p : training_.parameters) {

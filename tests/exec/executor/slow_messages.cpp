@@ -1,4 +1,5 @@
-// Messages that leave late, at random, change no bit of any loss: under every schedule, over several steps, on real ranks.
+// Messages that leave late, at random, change no bit of any loss: under every schedule, over several steps, on real ranks. Nor does it when
+// a rank wants to stop: all of them do soon, behind the same step.
 #include <map>
 #include <sstream>
 #include <vector>
@@ -13,9 +14,10 @@ using Losses = std::vector<double>;
 
 namespace {
 
-/// Losses of eight steps by the text of the case.
-std::map<std::string, Losses> train(int ranks, const std::vector<Case>& cases, const std::string& how) {
-  std::string command = REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " \"" REHEARSAL_TRAIN_PLANS "\" 8 " + how;
+/// Losses by the text of the case.
+std::map<std::string, Losses> train(int ranks, const std::vector<Case>& cases, const std::string& how, int steps = 8) {
+  std::string command =
+      REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " \"" REHEARSAL_TRAIN_PLANS "\" " + std::to_string(steps) + " " + how;
   for (const auto& c : cases) command += " '" + to_text(c) + "'";
   const auto ended = run_shell(command);
   INFO(ended.err);
@@ -73,5 +75,28 @@ TEST_CASE("slow messages change no loss, whatever the schedule") {
       CHECK(quick.at(to_text(c)).size() == 8);
       CHECK(slow.at(to_text(c)) == quick.at(to_text(c)));
     }
+  }
+}
+
+TEST_CASE("a rank that wants to stop stops all behind the same step, in the middle of a row, too") {
+  const int ranks = GENERATE(2, 4);
+  const auto stages = "pp=" + std::to_string(ranks);
+  const std::vector<Case> rows{{"gpt", 8, stages + ",micro_batch=1,schedule=pipedream-2bw"},
+                               {"gpt", 8, stages + ",micro_batch=2,schedule=pipedream-2bw"},
+                               {"mlp", 8, stages + ",schedule=pipedream"}};
+  const std::vector<Case> single{{"gpt", 8, stages + ",micro_batch=2"}, {"gpt", 8, "dp=" + std::to_string(ranks)}};
+  const auto whole = train(ranks, rows, "-", 40), whole_single = train(ranks, single, "-", 40);
+  const auto check = [&](const Losses& found, const Losses& all, std::size_t most) {
+    CHECK(found.size() >= 3);
+    CHECK(found.size() <= most);
+    CHECK(Losses(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(found.size())) == found);
+  };
+  for (const int rank : {0, ranks - 1}) {
+    // Asked before every step of a row; otherwise before the first step, and behind each.
+    const auto stopped = train(ranks, rows, "stop:" + std::to_string(rank) + ":5", 40);
+    // How far the first stage runs ahead, the others are ahead of it, and the news is on its way: up to three times the stages.
+    for (const auto& c : rows) check(stopped.at(to_text(c)), whole.at(to_text(c)), 6 + 3 * static_cast<std::size_t>(ranks));
+    const auto stopped_single = train(ranks, single, "stop:" + std::to_string(rank) + ":5", 40);
+    for (const auto& c : single) check(stopped_single.at(to_text(c)), whole_single.at(to_text(c)), 5);
   }
 }
