@@ -9,11 +9,12 @@ namespace rehearsal {
 
 enum class ExitStatus : int {
   Done = 0,
-  BadInput = 1,     ///< a file, key, node or flag value is wrong
-  Usage = 2,        ///< the command line itself is wrong
-  Refused = 3,      ///< the honest "no": nothing fits, nothing trainable, no operator can use the split
-  Environment = 4,  ///< rank lost, disk full, library refused
-  Internal = 70,    ///< our own bug
+  BadInput = 1,      ///< a file, key, node or flag value is wrong
+  Usage = 2,         ///< the command line itself is wrong
+  Refused = 3,       ///< the honest "no": nothing fits, nothing trainable, no operator can use the split
+  Environment = 4,   ///< rank lost, disk full, library refused
+  Internal = 70,     ///< our own bug
+  Interrupted = 75,  ///< told to stop, and stopped: the same again goes on
 };
 
 class Error : public std::runtime_error {

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <ostream>
@@ -17,21 +19,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-volatile std::sig_atomic_t interrupts = 0;
+volatile std::sig_atomic_t interrupts = 0, terminations = 0;
 
 void on_interrupt(int) {
   interrupts = interrupts + 1;
   if (interrupts > 1) _exit(130);
 }
 
+void on_termination(int) { terminations = 1; }
+
+constexpr double kRedrawSeconds = 0.1;
+
 class Bar final : public Progress {
  public:
-  Bar(std::ostream& err, std::string label) : err_(err), label_(std::move(label)), shown_(isatty(STDERR_FILENO) != 0) {}
+  Bar(std::ostream& err, std::string label, bool shown) : err_(err), label_(std::move(label)), shown_(shown) {}
   ~Bar() override {
     if (shown_ && drawn_) err_ << "\r\033[K" << std::flush;
   }
   void advance(std::string_view what, double done, double total) override {
-    if (!shown_ || total <= 0) return;
+    if (!shown_ || total <= 0 || (done < total && !redraw_.due())) return;
     const auto filled = static_cast<int>(30 * done / total);
     err_ << '\r' << label_ << " [" << std::string(static_cast<std::size_t>(filled), '#')
          << std::string(static_cast<std::size_t>(30 - filled), '.') << "] " << done << " of " << total << ' ' << what << "\033[K"
@@ -44,9 +50,11 @@ class Bar final : public Progress {
   std::ostream& err_;
   std::string label_;
   bool shown_, drawn_ = false;
+  Throttle redraw_{kRedrawSeconds};
 };
 
 std::string number_text(double value) {
+  if (!std::isfinite(value)) return "not finite";
   char buffer[40];
   std::snprintf(buffer, sizeof buffer,
                 value == static_cast<double>(static_cast<long long>(value)) && value < 1e15 && value > -1e15 ? "%.0f" : "%.4g", value);
@@ -146,11 +154,23 @@ void Terminal::print(const Json& result) const {
   out_ << (json_ ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : to_text(result)) << std::flush;
 }
 
+bool Terminal::draws() const { return isatty(STDERR_FILENO) != 0; }
+void Terminal::say(const std::string& sentence) const { err_ << "rehearse: " << printable(sentence, true) << '\n' << std::flush; }
 void Terminal::warn(const std::string& sentence) const { err_ << "rehearse: warning: " << printable(sentence, true) << '\n' << std::flush; }
 void Terminal::error(const std::string& sentence) const { err_ << "rehearse: error: " << printable(sentence, true) << '\n' << std::flush; }
-std::unique_ptr<Progress> Terminal::progress(const std::string& label) const { return std::make_unique<Bar>(err_, label); }
+std::unique_ptr<Progress> Terminal::progress(const std::string& label) const { return std::make_unique<Bar>(err_, label, draws()); }
 
 void install_interrupt_handler() { std::signal(SIGINT, on_interrupt); }
-bool interrupted() { return interrupts > 0; }
+void install_termination_handler() {
+  for (const int signal : {SIGTERM, SIGUSR1}) std::signal(signal, on_termination);
+}
+bool interrupted() { return interrupts > 0 || terminations > 0; }
+
+bool Throttle::due() {
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  if (now < next_) return false;
+  next_ = now + seconds_;
+  return true;
+}
 
 }  // namespace rehearsal::cli

@@ -20,10 +20,14 @@ class Terminal {
   [[nodiscard]] bool json() const { return json_; }
   /// Prints a result document: JSON as it is, or as text with units taken from the keys' suffixes. Only rank 0 of a run calls it.
   void print(const nlohmann::ordered_json& result) const;
+  /// A line that is neither a warning nor an error.
+  void say(const std::string& sentence) const;
   void warn(const std::string& sentence) const;
   void error(const std::string& sentence) const;
   [[nodiscard]] std::ostream& out() const { return out_; }
   [[nodiscard]] std::ostream& err() const { return err_; }
+  /// True when what is written to err() is seen at once, on a terminal where a line can be drawn over another.
+  [[nodiscard]] bool draws() const;
   /// A bar on a terminal, silence elsewhere; stops on Ctrl-C.
   [[nodiscard]] std::unique_ptr<Progress> progress(const std::string& label) const;
 
@@ -38,6 +42,18 @@ class Terminal {
 
 /// Ctrl-C asks long work to stop; a second one ends the program.
 void install_interrupt_handler();
+/// From now on what batch systems and launchers send before they end a job (SIGTERM, SIGUSR1) asks for the same.
+void install_termination_handler();
 [[nodiscard]] bool interrupted();
+
+/// Says no more often than every so many seconds that it is time.
+class Throttle {
+ public:
+  explicit Throttle(double seconds) : seconds_(seconds) {}
+  [[nodiscard]] bool due();
+
+ private:
+  double seconds_, next_ = 0;
+};
 
 }  // namespace rehearsal::cli

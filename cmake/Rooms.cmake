@@ -77,5 +77,6 @@ function(rehearsal_test name)
   endforeach()
   target_link_libraries(test_${name} PRIVATE rehearsal_test_main ${ARG_VENDOR})
   add_test(NAME ${name} COMMAND test_${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} ENVIRONMENT "${REHEARSAL_MPI_ENVIRONMENT}")
+  # Every Program that a test lowers is held to plan/memory/check_messages.hpp.
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} ENVIRONMENT "REHEARSAL_CHECK_PROGRAMS=1;${REHEARSAL_MPI_ENVIRONMENT}")
 endfunction()

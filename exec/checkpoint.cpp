@@ -11,6 +11,7 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "exec/block_moves.hpp"
+#include "exec/checksum.hpp"
 #include "graph/master_weights.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -99,7 +100,7 @@ Json write_part(const fs::path& folder, Executor& executor, const Training& trai
   if (part.tensors.empty()) return {};
   const auto file = part_name(training.program, training.world.rank());
   write_file_atomically((folder / file).string(), part.bytes);
-  return {{"file", file}, {"bytes", part.bytes.size()}, {"tensors", part.tensors}};
+  return {{"file", file}, {"bytes", part.bytes.size()}, {"checksum", checksum_of(part.bytes)}, {"tensors", part.tensors}};
 }
 
 /// Puts whole tensors together from the blocks of parts, slots left out: master weights stand for their parameter.
@@ -166,15 +167,51 @@ fs::path place_of(const std::string& folder, const std::string& flag) {
   return place;
 }
 
+constexpr int kSchema = 2, kWithoutChecksums = 1;
+constexpr std::string_view kOwnChecksum = "\"checksum\": \"", kNoDigits = "0000000000000000";
+
+/// The manifest's text with its own checksum, which is that of the text with zeros in its place.
+std::string signed_text(Json manifest) {
+  manifest["checksum"] = kNoDigits;
+  auto text = manifest.dump(1) + "\n";
+  const auto digits = checksum_of(text);
+  return text.replace(text.rfind(kOwnChecksum) + kOwnChecksum.size(), digits.size(), digits);
+}
+
+bool is_as_signed(std::string text) {
+  const auto key = text.rfind(kOwnChecksum);
+  if (key == std::string::npos) return false;
+  const auto at = key + kOwnChecksum.size();
+  const auto digits = text.substr(at, kNoDigits.size());
+  return checksum_of(text.replace(at, digits.size(), kNoDigits.substr(0, digits.size()))) == digits;
+}
+
 Json read_manifest(const fs::path& folder) {
   const auto path = folder / kManifest;
   std::ifstream in(path, std::ios::binary);
   if (!in) throw BadInput(folder.string(), std::string("holds no checkpoint (no ") + kManifest + ")");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
   try {
-    return Json::parse(in);
+    auto manifest = Json::parse(text);
+    const auto schema = manifest.at("schema").get<int>();
+    if (schema > kSchema) throw BadInput(path.string(), "has schema " + std::to_string(schema) + ", of a newer version of rehearse");
+    if ((schema != kWithoutChecksums || text.find(kOwnChecksum) != std::string::npos) && !is_as_signed(text))
+      throw BadInput(path.string(), "is damaged: its checksum is another than that of its text; use an older checkpoint");
+    return manifest;
   } catch (const nlohmann::json::exception& error) {
     throw BadInput(path.string(), std::string("is damaged: ") + platforms::reason_of(error));
   }
+}
+
+CheckpointHeader header_of(const Json& manifest) {
+  CheckpointHeader header;
+  header.model_hash = manifest.at("model_hash").get<std::string>();
+  header.step = manifest.at("step").get<std::int64_t>();
+  header.seed = manifest.at("seed").get<std::uint64_t>();
+  header.batch = manifest.at("batch").get<std::int64_t>();
+  header.samples = manifest.value("samples", header.step * header.batch);
+  header.dtype = manifest.at("dtype").get<std::string>();
+  return header;
 }
 
 /// Where a part lies: beside its manifest, never elsewhere.
@@ -183,6 +220,26 @@ fs::path part_file(const fs::path& folder, const Json& part) {
   if (file.empty() || file == ".." || file == "." || fs::path(file).filename() != file)
     throw BadInput((folder / kManifest).string(), "is damaged: a part's file \"" + file + "\" must be a name in this folder");
   return folder / file;
+}
+
+void require_checksum(const fs::path& file, const Json& part, const std::string& found) {
+  if (part.contains("checksum") && part.at("checksum").get<std::string>() != found)
+    throw BadInput(file.string(), "is damaged: its checksum is " + found + ", the manifest says " + part.at("checksum").get<std::string>() +
+                                      "; use an older checkpoint");
+}
+
+/// Parts are dealt out: whichever rank reads a part, one of them has looked at all of its bytes.
+void check_parts(const Json& manifest, const fs::path& folder, const Communicator& world) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20U;
+  const auto& parts = manifest.at("parts");
+  std::string piece(kPiece, '\0');
+  for (auto n = static_cast<std::size_t>(world.rank()); n < parts.size(); n += static_cast<std::size_t>(world.size())) {
+    const auto file = part_file(folder, parts[n]);
+    std::ifstream in(file, std::ios::binary);
+    Checksum found;
+    while (in.read(piece.data(), kPiece) || in.gcount() > 0) found.add({piece.data(), static_cast<std::size_t>(in.gcount())});
+    require_checksum(file, parts[n], found.text());
+  }
 }
 
 /// A block of a tensor in a part.
@@ -266,11 +323,11 @@ void save_checkpoint(const std::string& folder, const CheckpointHeader& header, 
   const Json part = write_part(fresh, executor, training);
   const auto parts = world.gather(part.is_null() ? std::string() : part.dump());
   if (world.rank() == 0) {
-    Json manifest{{"schema", 1},           {"model_hash", header.model_hash}, {"step", header.step},   {"seed", header.seed},
-                  {"batch", header.batch}, {"dtype", header.dtype},           {"parts", Json::array()}};
+    Json manifest{{"schema", kSchema},   {"model_hash", header.model_hash}, {"step", header.step},   {"samples", header.samples},
+                  {"seed", header.seed}, {"batch", header.batch},           {"dtype", header.dtype}, {"parts", Json::array()}};
     for (const auto& text : parts)
       if (!text.empty()) manifest["parts"].push_back(Json::parse(text));
-    write_file_atomically((fresh / kManifest).string(), manifest.dump(1) + "\n");
+    write_file_atomically((fresh / kManifest).string(), signed_text(std::move(manifest)));
     // The old checkpoint stands until the new one is whole; a crash between the two renames leaves it under ".old".
     std::error_code ignored, failed;
     fs::remove_all(old, ignored);
@@ -298,8 +355,10 @@ StoredValues read_checkpoint(const std::string& folder) {
     (void)entries_of(manifest, place);
     Whole whole(folder);
     for (const auto& part : manifest.at("parts")) {
-      std::ifstream in(part_file(place, part), std::ios::binary);
+      const auto file = part_file(place, part);
+      std::ifstream in(file, std::ios::binary);
       const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+      require_checksum(file, part, checksum_of(bytes));
       whole.add(part.at("tensors"), bytes);
     }
     return std::move(whole).finish();
@@ -308,18 +367,30 @@ StoredValues read_checkpoint(const std::string& folder) {
   }
 }
 
-CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training) {
+CheckpointHeader read_checkpoint_header(const std::string& folder) {
   const auto place = place_of(folder, "--resume ");
   const auto manifest = read_manifest(place);
   try {
-    CheckpointHeader header{manifest.at("model_hash").get<std::string>(), manifest.at("step").get<std::int64_t>(),
-                            manifest.at("seed").get<std::uint64_t>(), manifest.at("batch").get<std::int64_t>(),
-                            manifest.at("dtype").get<std::string>()};
-    if (header.model_hash != training.program.model_hash)
-      throw BadInput("--resume " + folder,
-                     "is of another model or batch (hash " + header.model_hash + ", this is " + training.program.model_hash + ")");
+    return header_of(manifest);
+  } catch (const nlohmann::json::exception& error) {
+    throw BadInput((place / kManifest).string(), std::string("is damaged: ") + platforms::reason_of(error));
+  }
+}
+
+CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training,
+                                 const HashWithBatch& hash_with_batch) {
+  const auto place = place_of(folder, "--resume ");
+  const auto manifest = read_manifest(place);
+  try {
+    const auto header = header_of(manifest);
+    const bool other_batch = header.batch != training.program.batch && hash_with_batch;
+    const auto hash = other_batch ? hash_with_batch(header.batch) : training.program.model_hash;
+    if (header.model_hash != hash)
+      throw BadInput("--resume " + folder, "is of another model" + std::string(hash_with_batch ? "" : " or batch") + " (hash " +
+                                               header.model_hash + ", this is " + hash + ")");
     const auto entries = entries_of(manifest, place);
-    executor.continue_after(header.step);
+    check_parts(manifest, place, training.world);
+    executor.continue_after(header.step, header.samples);
     for (auto t : executor.stored_tensors()) {
       const auto& tensor = training.graph.graph[t];
       if (!is_state(tensor.role)) continue;

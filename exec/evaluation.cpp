@@ -21,11 +21,10 @@ plan::Program program_of(const graph::EvaluationGraph& model, const CpuBackend& 
   options.threads = threads;
   auto program = plan::lower(model.step, plan::Plan{}, backend, options);
   auto& role = program.roles.front();
-  for (auto& buffer : role.buffers) {
-    if (std::find(model.outputs.begin(), model.outputs.end(), buffer.tensor) == model.outputs.end()) continue;
-    auto* whole = &buffer;
-    while (whole->part_of != plan::kNoBuffer) whole = &role.buffers[whole->part_of];
-    if (whole->lifetime == plan::Lifetime::Transient) whole->lifetime = plan::Lifetime::Step;
+  for (plan::BufferIndex b = 0; b < role.buffers.size(); ++b) {
+    if (std::find(model.outputs.begin(), model.outputs.end(), role.buffers[b].tensor) == model.outputs.end()) continue;
+    auto& lifetime = role.buffers[plan::base_of(role, b)].lifetime;
+    if (lifetime == plan::Lifetime::Transient) lifetime = plan::Lifetime::Step;
   }
   plan::plan_memory(role, 1);
   return program;
@@ -47,7 +46,7 @@ class Evaluator {
   }
 
   [[nodiscard]] const graph::EvaluationGraph& model() const { return model_; }
-  double run(DataSource& data) { return executor_.step(0, data, false).loss; }
+  double run(DataSource& data) { return executor_.step(0, data).loss; }
 
   /// Row-major elements of output `i` of the last run.
   [[nodiscard]] NpyArray output(std::size_t i) const {
@@ -83,7 +82,7 @@ class Evaluator {
 class From final : public DataSource {
  public:
   From(DataSource& source, std::int64_t first) : source_(source), first_(first) {}
-  void read(const SampleRequest& r, void* out) override { source_.read({r.input, r.type, 0, first_ + r.first, r.count}, out); }
+  void read(const SampleRequest& r, void* out) override { source_.read({r.input, r.type, first_ + r.first, r.count}, out); }
   [[nodiscard]] std::int64_t samples() const override { return source_.samples() - first_; }
 
  private:
@@ -174,7 +173,7 @@ class Evaluation {
     if (step.target == TensorId::None || step.graph[step.target].type.dtype != DType::I64) return {};
     const auto& target = step.graph[step.target];
     std::vector<std::int64_t> labels(static_cast<std::size_t>(graph::element_count(target.type.shape)));
-    data.read({target.name, target.type, 0, 0, step.batch}, labels.data());
+    data.read({target.name, target.type, 0, step.batch}, labels.data());
     return labels;
   }
 

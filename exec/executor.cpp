@@ -6,16 +6,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <thread>
 
 #include "base/error.hpp"
 #include "exec/block_moves.hpp"
 #include "exec/comm/transfers.hpp"
+#include "exec/initial_values.hpp"
 #include "exec/local_memory.hpp"
+#include "exec/sample_loading.hpp"
 #include "exec/stashes.hpp"
 #include "plan/collectives/exchange.hpp"
+#include "plan/memory/under_way.hpp"
+#include "predict/playing.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -29,10 +32,6 @@ double thread_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-bool communicates(const Instruction& i) {
-  return i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive || i.kind == InstructionKind::Collective;
 }
 
 /// An instruction made ready.
@@ -53,33 +52,62 @@ class Executor::Impl {
         world_(training.world),
         options_(options),
         role_(program_.role(world_.rank())),
-        crosses_steps_(plan::crosses_steps(program_)),
         memory_(role_),
         transfers_(world_, plan::kSegmentBytes, memory_.arrivals()),
         moves_(program_, world_.rank()),
+        loading_(program_, g_, world_.rank()),
         origin_of_(role_.buffers.size()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     prepare();
-    set_initial_values();
+    set_initial_values(training, options.seed, memory_);
   }
 
-  StepResult step(const StepRow& row, std::int64_t step, DataSource& data, bool record) {
-    now_.step = step;
-    row_end_ = row.end;
+  StepResult step(const StepRequest& request, DataSource& data) {
+    now_.step = request.step;
+    row_end_ = request.row.end;
     data_ = &data;
-    record_ = record;
+    record_ = request.record;
     result_ = {};
-    result_.loss = std::numeric_limits<double>::quiet_NaN();
     result_.begin = now_seconds();
-    if (step == row.first)
+    if (request.step == request.row.first)
       for (const auto& slot : role_.opening) play(slot);
-    for (const auto& slot : role_.slots) play(slot);
-    if (!crosses_steps_ || step + 1 == row.end) transfers_.wait_all();
+    bool asked = !request.may_update;
+    for (const auto& slot : role_.slots) {
+      const bool asks = !asked && is_first_update(slot);
+      asked = asked || asks;
+      if (asks) now_ = plan::moment_of(program_, role_, slot, now_.step);
+      if (asks && !request.may_update()) {
+        result_.updated = false;
+        break;  // updates stand last
+      }
+      play(slot);
+    }
+    if (!asked && !request.may_update()) result_.updated = false;  // a stage that updates nothing answers, too
+    if (plan::awaited_behind_step(program_, request.step + 1 == row_end_)) transfers_.wait_all();
     result_.end = now_seconds();
     take_finished();
     if (tickets_.empty()) transfers_.forget();
-    done_ = step + 1;
+    if (result_.updated) done_ = request.step + 1;
     return std::move(result_);
+  }
+
+  void progress() { transfers_.progress(); }
+
+  bool passes_are_finite(bool with_gradients) {
+    if (with_gradients) transfers_.wait_all();  // sums between ranks
+    auto& buffers = with_gradients ? gradients_and_loss_ : loss_parts_;
+    if (!buffers) buffers = results_of_passes(role_, with_gradients);
+    return std::none_of(buffers->begin(), buffers->end(), [&](BufferIndex b) {
+      return count_non_finite(role_.buffers[b].dtype, data(b), graph::element_count(type_of(b, 0).shape)).any();
+    });
+  }
+
+  std::optional<BadTensor> find_non_finite(std::int64_t step, DataSource& data) {
+    watch_.emplace();
+    (void)this->step({{step, step + 1}, step, false, [] { return false; }}, data);
+    auto found = watch_->find();
+    watch_.reset();
+    return found;
   }
 
   /// The rate is an attribute of the nodes that update parameters: another rate, other kernels.
@@ -107,7 +135,10 @@ class Executor::Impl {
       if (is_stored(b) && b.tensor == t) std::memcpy(memory_.stored(b, done_ - age).data(), block.data(), block.size());
   }
 
-  void continue_after(std::int64_t steps) { done_ = steps; }
+  void continue_after(std::int64_t steps, std::int64_t samples) {
+    done_ = steps;
+    loading_.continue_at(steps, samples);
+  }
 
   [[nodiscard]] const plan::Buffer* stored_buffer(TensorId t) const {
     for (const auto& b : role_.buffers)
@@ -122,7 +153,8 @@ class Executor::Impl {
   [[nodiscard]] TensorView result(TensorId t) const {
     for (BufferIndex b = 0; b < role_.buffers.size(); ++b) {
       const auto& buffer = role_.buffers[b];
-      if (buffer.tensor == t && lifetime_of(b) != plan::Lifetime::Transient) return {data(b), &g_[t].type, buffer.format, nullptr, nullptr};
+      if (buffer.tensor == t && role_.buffers[plan::base_of(role_, b)].lifetime != plan::Lifetime::Transient)
+        return {data(b), &g_[t].type, buffer.format, nullptr, nullptr};
     }
     return {};
   }
@@ -135,12 +167,9 @@ class Executor::Impl {
   }
 
  private:
-  struct Started {
+  struct Begun {
     Ticket ticket{};
-    std::int64_t step = 0;
-    std::uint16_t body = 0;
-    std::uint32_t instruction = 0;
-    std::int32_t micro_batch = 0;
+    plan::UnderWay message;
   };
 
   // ---- preparation
@@ -199,64 +228,21 @@ class Executor::Impl {
     }
   }
 
-  void set_initial_values() {
-    for (const auto& b : role_.buffers) {
-      if (!is_stored(b)) continue;
-      const auto& tensor = g_[b.tensor];
-      if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
-      const graph::RandomStream source{options_.seed, graph::initial_stream(tensor.name)};
-      set_initial_value(b, source);
-      for (int age = 1; age < b.versions; ++age)
-        std::memcpy(memory_.stored(b, done_ - age).data(), memory_.stored(b, done_).data(), static_cast<std::size_t>(b.bytes));
-    }
-  }
-
-  void set_initial_value(const plan::Buffer& b, const graph::RandomStream& source) {
-    const auto& tensor = g_[b.tensor];
-    auto* to = memory_.stored(b, done_).data();
-    if (b.shapes.front() == tensor.type.shape) return graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, to);
-    std::vector<std::byte> whole(static_cast<std::size_t>(graph::size_of(tensor.type).value()));
-    graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, whole.data());
-    const auto mine = plan::region(program_, b, plan::position(program_, world_.rank(), 0));
-    exec::run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), to);
-  }
-
   // ---- playing
 
   void play(const plan::Slot& slot) {
     slot_ = slot;
     const auto& body = role_.bodies[slot.body];
     per_micro_batch_ = plan::per_micro_batch(body.kind);
-    now_.slot_step = now_.step + slot.micro_batch / program_.micro_batches;
+    now_ = plan::moment_of(program_, role_, slot, now_.step);
     if (now_.slot_step >= row_end_) return;
     micro_batch_ = slot.micro_batch % program_.micro_batches;
-    // Of steps that overlap each micro-batch has its own number; what a step's update reads is of its last one.
-    now_.saved = per_micro_batch_ || !crosses_steps_ ? micro_batch_ : program_.micro_batches - 1;
-    if (crosses_steps_) now_.saved += now_.slot_step * program_.micro_batches;
-    if (body.kind == plan::BodyKind::Forward) free_saved_slot();
-    if (crosses_steps_) await_versions(body);
+    for (const auto& [key, begun] : tickets_)
+      if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun.ticket);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
       if (plan::runs(program_, i, micro_batch_)) play_one(i, n);
     }
-  }
-
-  /// The saved buffers of an earlier micro-batch are about to be written again: what it still sends must have left.
-  void free_saved_slot() {
-    const auto earlier = number_of(slot_.micro_batch) - role_.memory.in_flight;
-    for (const auto& [key, s] : tickets_)
-      if (std::get<2>(key) == earlier && plan::per_micro_batch(role_.bodies[s.body].kind)) await(s.ticket);
-  }
-
-  /// Of all micro-batches of all steps: what is under way may outlast its step where there is no flush.
-  [[nodiscard]] std::int64_t number_of(int micro_batch) const { return now_.step * program_.micro_batches + micro_batch; }
-
-  /// Weights that an earlier step's update sends or receives: they must be there when a pass uses them, and gone when they are overwritten.
-  void await_versions(const plan::Body& body) {
-    const bool updates = body.kind == plan::BodyKind::Update;
-    const auto before = updates ? now_.step : now_.slot_step - role_.delay;
-    for (const auto& [key, s] : tickets_)
-      if (s.step < before && role_.bodies[s.body].kind == plan::BodyKind::Update) await(s.ticket);
   }
 
   void await(Ticket ticket) {
@@ -265,23 +251,22 @@ class Executor::Impl {
 
   void await_dependencies(const Instruction& i) {
     for (const auto& d : i.after) {
-      if (!communicates(role_.bodies[d.body].instructions[d.instruction])) continue;
-      const bool same = per_micro_batch_ && plan::per_micro_batch(role_.bodies[d.body].kind);
-      const auto& body = role_.bodies[d.body];
-      const int m = same ? slot_.micro_batch : plan::per_micro_batch(body.kind) ? plan::last_micro_batch(program_, body) : 0;
-      if (const auto at = tickets_.find({d.body, d.instruction, number_of(m)}); at != tickets_.end()) await(at->second.ticket);
+      if (!plan::communicates(role_.bodies[d.body].instructions[d.instruction])) continue;
+      const auto number = plan::number_of(program_, now_.step, plan::micro_batch_of(program_, role_, slot_, d));
+      if (const auto at = tickets_.find({d.body, d.instruction, number}); at != tickets_.end()) await(at->second.ticket);
     }
   }
 
   void play_one(const Instruction& i, std::uint32_t n) {
     await_dependencies(i);
     const double begin = record_ ? now_seconds() : 0, cpu = record_ ? thread_seconds() : 0;
-    if (communicates(i)) {
+    if (plan::communicates(i)) {
       start(i, n);
       transfers_.progress();
       return;
     }
     compute(i, prepared_[slot_.body][n]);
+    if (watch_) look(i);
     if (record_) result_.played.push_back({slot_.body, n, slot_.micro_batch, begin, now_seconds(), thread_seconds() - cpu});
     transfers_.progress();
   }
@@ -302,11 +287,11 @@ class Executor::Impl {
           accumulate(data(i.outputs[0]), data(i.inputs[0]), from(), options_.threads);
         return;
       case InstructionKind::Load:
-        return load(i, to());
+        return loading_.load(*data_, role_.buffers[i.outputs[0]], to(), {now_.slot_step, loop_micro_batch()}, data(i.outputs[0]));
       case InstructionKind::Slice:
       case InstructionKind::Pack:
       case InstructionKind::Unpack:
-        for (const auto& move : moves_.of(i, per_micro_batch_ ? micro_batch_ : 0))
+        for (const auto& move : moves_.of(i, loop_micro_batch()))
           exec::run(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[0]));
         return;
       case InstructionKind::Mask:
@@ -318,17 +303,52 @@ class Executor::Impl {
         return;
       case InstructionKind::Report:
         result_.loss = *static_cast<const double*>(data(i.inputs[0]));
+        result_.owns_loss = true;
         return;
       default:
         throw InternalError("an instruction that does not compute");
     }
   }
 
-  void run_kernel(const Instruction& i, Prepared& p) {
+  /// Updates a step that begins with that slot's body.
+  [[nodiscard]] bool is_first_update(const plan::Slot& slot) const {
+    const auto updates = [&](const plan::Slot& s) { return role_.bodies[s.body].kind == plan::BodyKind::Update; };
+    const auto first = std::find_if(role_.slots.begin(), role_.slots.end(), updates);
+    return first != role_.slots.end() && &*first == &slot;
+  }
+
+  void look(const Instruction& i) {
+    set_operands(i);
+    for (std::size_t n = 0; n < outputs_.size(); ++n)
+      if (i.outputs[n] != plan::kNoBuffer && !holds_numbers(role_.buffers[i.outputs[n]])) outputs_[n] = {};
+    watch_->look({inputs_, outputs_}, [&](std::size_t output, std::int64_t element) { return described(i, output, element); });
+  }
+
+  [[nodiscard]] BadTensor described(const Instruction& i, std::size_t output, std::int64_t element) const {
+    const auto& buffer = role_.buffers[i.outputs[output]];
+    BadTensor bad;
+    bad.tensor = g_[buffer.tensor].name;
+    bad.made_by = i.kind == InstructionKind::Kernel ? std::string(graph::schema(g_[i.node]).name) + " " + g_[i.node].name
+                                                    : std::string(plan::name(i.kind));
+    if (i.kind == InstructionKind::Load) {
+      const auto samples = loading_.samples(buffer, {now_.slot_step, loop_micro_batch()});
+      const auto per_sample = std::max<std::int64_t>(1, graph::element_count(type_of(i.outputs[output], variant()).shape) / samples.count);
+      bad.made_by = data_->origin_of(samples.first + element / per_sample);
+    }
+    bad.in_backward = role_.bodies[slot_.body].kind == plan::BodyKind::Backward;
+    bad.micro_batch = micro_batch_;
+    return bad;
+  }
+
+  void set_operands(const Instruction& i) {
     inputs_.clear();
     outputs_.clear();
     for (const auto b : i.inputs) inputs_.push_back(view(b));
     for (const auto b : i.outputs) outputs_.push_back(view(b));
+  }
+
+  void run_kernel(const Instruction& i, Prepared& p) {
+    set_operands(i);
     RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
     p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(inputs_, outputs_, context);
   }
@@ -347,41 +367,12 @@ class Executor::Impl {
 
   const graph::Shape& origin(BufferIndex b) {
     auto& known = origin_of_[b];
-    const int micro_batch = per_micro_batch_ ? micro_batch_ : 0;
+    const int micro_batch = loop_micro_batch();
     if (known.micro_batch == micro_batch) return known.first;
     known = {micro_batch, {}};
     for (const auto& set : plan::region(program_, role_.buffers[b], plan::position(program_, world_.rank(), micro_batch)))
       known.first.push_back(set.empty() ? 0 : set.front().begin);
     return known.first;
-  }
-
-  /// Samples are read whole, one at a time where this rank wants a part of each: there is room for one.
-  void load(const Instruction& i, const graph::TensorType& type) {
-    const auto& buffer = role_.buffers[i.outputs[0]];
-    const auto& global = g_[i.tensor].type.shape;
-    const auto mine = plan::region(program_, buffer, plan::position(program_, world_.rank(), per_micro_batch_ ? micro_batch_ : 0));
-    const plan::Range rows =
-        mine.empty() || mine.front().empty() ? plan::Range{0, 1} : plan::Range{mine.front().front().begin, mine.front().back().end};
-    graph::TensorType read = type;
-    if (!global.empty()) {
-      read.shape = global;
-      read.shape.front() = rows.count();
-    }
-    if (read.shape == type.shape)
-      return data_->read({g_[i.tensor].name, type, now_.slot_step, rows.begin, rows.count()}, data(i.outputs[0]));
-    auto part = type;
-    part.shape.front() = read.shape.front() = 1;
-    const auto whole = plan::whole_region(read.shape);
-    auto wanted = mine;
-    wanted.front() = whole.front();
-    const plan::BlockCopy copy(whole, wanted);
-    std::vector<std::byte> sample(static_cast<std::size_t>(graph::size_of(read).value()));
-    auto* to = static_cast<std::byte*>(data(i.outputs[0]));
-    for (const auto& [begin, end] : mine.front())
-      for (auto row = begin; row < end; ++row, to += static_cast<std::size_t>(graph::size_of(part).value())) {
-        data_->read({g_[i.tensor].name, read, now_.slot_step, row, 1}, sample.data());
-        exec::run(copy, size_of(type.dtype), sample.data(), to);
-      }
   }
 
   /// One of the coordinates that share a tensor keeps it, for the others it is zero: their sum is the tensor.
@@ -394,7 +385,7 @@ class Executor::Impl {
   }
 
   void start(const Instruction& i, std::uint32_t n) {
-    Started s{{}, now_.step, slot_.body, n, slot_.micro_batch};
+    Begun s{{}, {slot_.body, n, now_.step, slot_.micro_batch}};
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
       auto& p = prepared_[slot_.body][n];
@@ -412,30 +403,26 @@ class Executor::Impl {
       s.ticket = i.kind == InstructionKind::Send ? transfers_.start_send(other, data(i.inputs[0]), bytes, tag, name)
                                                  : transfers_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
     }
-    tickets_[{slot_.body, n, number_of(slot_.micro_batch)}] = s;
+    tickets_[{slot_.body, n, plan::number_of(program_, now_.step, slot_.micro_batch)}] = s;
   }
 
   /// What has ended belongs to the step that began it.
   void take_finished() {
     std::erase_if(tickets_, [&](const auto& entry) {
-      const Started& s = entry.second;
-      if (!transfers_.done(s.ticket)) return false;
-      const auto times = transfers_.times(s.ticket);
-      const predict::TimedInstruction ended{s.body, s.instruction, s.micro_batch, times.start, times.end, 0};
-      if (record_ && s.step == now_.step) result_.played.push_back(ended);
-      if (record_ && s.step < now_.step) result_.late.emplace_back(s.step, ended);
+      const auto& [ticket, message] = entry.second;
+      if (!transfers_.done(ticket)) return false;
+      const auto times = transfers_.times(ticket);
+      const predict::TimedInstruction ended{message.body, message.instruction, message.micro_batch, times.start, times.end, 0};
+      if (record_ && message.step == now_.step) result_.played.push_back(ended);
+      if (record_ && message.step < now_.step) result_.late.emplace_back(message.step, ended);
       return true;
     });
   }
 
+  [[nodiscard]] int loop_micro_batch() const { return per_micro_batch_ ? micro_batch_ : 0; }
   [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? plan::variant_of_micro_batch(role_, micro_batch_) : 0; }
 
   [[nodiscard]] void* data(BufferIndex b) const { return memory_.at(b, now_); }
-
-  [[nodiscard]] plan::Lifetime lifetime_of(BufferIndex b) const {
-    while (role_.buffers[b].part_of != plan::kNoBuffer) b = role_.buffers[b].part_of;
-    return role_.buffers[b].lifetime;
-  }
 
   inline static const std::string kNothing;
   const plan::Program& program_;
@@ -444,22 +431,24 @@ class Executor::Impl {
   Communicator& world_;
   ExecutorOptions options_;
   const plan::Role& role_;
-  bool crosses_steps_;
   LocalMemory memory_;
   Transfers transfers_;
   std::vector<std::vector<graph::TensorType>> types_;  ///< by buffer, by variant
   std::vector<std::vector<Prepared>> prepared_;
   plan::Slot slot_;
   int micro_batch_ = 0;
-  Moment now_;
+  plan::Moment now_;
   std::int64_t row_end_ = 1, done_ = 0;  ///< done_: steps that were
   bool per_micro_batch_ = false, record_ = false;
   double rate_ = 1;
   DataSource* data_ = nullptr;
   StepResult result_;
-  std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Started> tickets_;  ///< by body, instruction, number_of()
+  std::optional<std::vector<BufferIndex>> loss_parts_, gradients_and_loss_;  ///< of passes_are_finite(), once asked for
+  std::optional<NonFiniteWatch> watch_;
+  std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
   std::vector<TensorView> inputs_, outputs_;
   BlockMoves moves_;
+  SampleLoading loading_;
   struct Origin {
     int micro_batch = -1;
     graph::Shape first;
@@ -474,9 +463,11 @@ int threads_per_rank(const Communicator& world) {
 Executor::Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
     : impl_(std::make_unique<Impl>(training, backend, options)) {}
 Executor::~Executor() = default;
-StepResult Executor::step_in_row(const StepRow& row, std::int64_t step, DataSource& data, bool record) {
-  return impl_->step(row, step, data, record);
-}
+StepResult Executor::step(const StepRequest& request, DataSource& data) { return impl_->step(request, data); }
+StepResult Executor::step(std::int64_t step, DataSource& data) { return impl_->step({{step, step + 1}, step, false, {}}, data); }
+bool Executor::passes_are_finite(bool with_gradients) { return impl_->passes_are_finite(with_gradients); }
+std::optional<BadTensor> Executor::find_non_finite(std::int64_t step, DataSource& data) { return impl_->find_non_finite(step, data); }
+void Executor::progress() { impl_->progress(); }
 void Executor::set_rate(double factor) { impl_->set_rate(factor); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }
 std::span<std::byte> Executor::stored(TensorId tensor, int age) { return impl_->stored(tensor, age); }
@@ -485,7 +476,7 @@ int Executor::versions(TensorId tensor) const {
   const auto* b = impl_->stored_buffer(tensor);
   return b == nullptr ? 1 : b->versions;
 }
-void Executor::continue_after(std::int64_t steps) { impl_->continue_after(steps); }
+void Executor::continue_after(std::int64_t steps, std::int64_t samples) { impl_->continue_after(steps, samples); }
 plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
 const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored_buffer(tensor)->layout; }
 TensorView Executor::result(TensorId tensor) const { return impl_->result(tensor); }

@@ -3,20 +3,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exec/comm/communicator.hpp"
 #include "exec/data/data.hpp"
 #include "exec/kernels/cpu_backend.hpp"
+#include "exec/non_finite.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::exec {
 
 struct StepResult {
-  double loss = 0;                                ///< of ranks that own it; the others NaN until shared
-  double begin = 0, end = 0;                      ///< steady clock
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  bool owns_loss = false;                      ///< else `loss` is another rank's to tell
+  bool updated = true;                         ///< false: the update was left out
+  double begin = 0, end = 0;                   ///< steady clock
   std::vector<predict::TimedInstruction> played;  ///< when recording
   /// The same of messages that an earlier step of the row began and that have ended since, with its number.
   std::vector<std::pair<std::int64_t, predict::TimedInstruction>> late;
@@ -28,6 +34,15 @@ struct StepResult {
 /// Steps that follow each other; without a flush where the plan's schedule has none.
 struct StepRow {
   std::int64_t first = 0, end = 1;
+};
+
+struct StepRequest {
+  StepRow row;  ///< its end may come nearer from one step to the next
+  std::int64_t step = 0;
+  bool record = false;  ///< keep the times of every instruction
+  /// Asked before a step's first update, when this rank's passes are done; all ranks must answer alike. False: the step leaves everything
+  /// as it was. Only where steps do not overlap.
+  std::function<bool()> may_update = {};
 };
 
 struct ExecutorOptions {
@@ -52,10 +67,15 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// One optimizer step. `record`: keep the times of every instruction.
-  StepResult step(std::int64_t step, DataSource& data, bool record) { return step_in_row({step, step + 1}, step, data, record); }
-  /// The same, as one step of a row that is played in order. Ranks must not wait for each other between its steps.
-  StepResult step_in_row(const StepRow& row, std::int64_t step, DataSource& data, bool record);
+  /// One optimizer step, of a row that is played in order. Ranks must not wait for each other between its steps.
+  StepResult step(const StepRequest& request, DataSource& data);
+  StepResult step(std::int64_t step, DataSource& data);
+  /// For may_update: are the numbers that the loss is computed from; with gradients: all that the update reads of the passes?
+  [[nodiscard]] bool passes_are_finite(bool with_gradients);
+  /// Plays the passes of a step again and looks at everything that they compute; all ranks together. Nothing stored changes.
+  [[nodiscard]] std::optional<BadTensor> find_non_finite(std::int64_t step, DataSource& data);
+  /// Moves on what is under way, for a rank that waits for something else.
+  void progress();
   /// Learning rate of the steps to come, as a factor of the optimizer's.
   void set_rate(double factor);
 
@@ -68,8 +88,8 @@ class Executor {
   void set_stored(graph::TensorId tensor, std::span<const std::byte> block, int age = 0);
   /// Versions of a stored tensor: 1, more of weights under a schedule without a flush.
   [[nodiscard]] int versions(graph::TensorId tensor) const;
-  /// Steps that were done before: the age of stored tensors counts from there.
-  void continue_after(std::int64_t steps);
+  /// Steps that were done before, and samples that they saw: the age of stored tensors and the data count from there.
+  void continue_after(std::int64_t steps, std::int64_t samples);
   /// Which elements of the whole tensor that block holds, and why.
   [[nodiscard]] plan::Region stored_region(graph::TensorId tensor) const;
   [[nodiscard]] const plan::Layout& stored_layout(graph::TensorId tensor) const;

@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "base/units.hpp"
-#include "plan/memory/planner.hpp"
 
 namespace rehearsal::exec {
 
@@ -21,49 +20,13 @@ Arena::Arena(std::int64_t bytes) : bytes_(static_cast<std::size_t>(std::max<std:
 
 Arena::~Arena() { munmap(data_, bytes_); }
 
-namespace {
+LocalMemory::LocalMemory(const plan::Role& role)
+    : role_(role), places_(role), device_(role.memory.arena_bytes), host_(role.memory.host_bytes) {}
 
-/// Version v of weights lies in place v mod versions; those before the first update are the initial ones, wherever they lie.
-std::int64_t ring_place(std::int64_t version, std::int64_t versions) { return (version % versions + versions) % versions; }
-
-std::int64_t version_meant(plan::WeightVersion version, const Moment& now, std::int64_t delay) {
-  if (version == plan::WeightVersion::Delayed) return now.slot_step - delay;
-  return version == plan::WeightVersion::Newest ? now.step : now.step + 1;
-}
-
-}  // namespace
-
-LocalMemory::LocalMemory(const plan::Role& role) : role_(role), device_(role.memory.arena_bytes), host_(role.memory.host_bytes) {
-  for (plan::BufferIndex b = 0; b < role.buffers.size(); ++b) places_.push_back(place_of(b));
-}
-
-LocalMemory::Place LocalMemory::place_of(plan::BufferIndex b) const {
-  Place p;
-  for (;; b = role_.buffers[b].part_of) {
-    const auto& buffer = role_.buffers[b];
-    if (buffer.version != plan::WeightVersion::Delayed) p.version = buffer.version;
-    if (buffer.part_of != plan::kNoBuffer) continue;
-    p.saved = buffer.lifetime == plan::Lifetime::Saved;
-    p.versions = buffer.versions;
-    p.stride = plan::version_stride(buffer.bytes);
-    return p;
-  }
-}
-
-std::byte* LocalMemory::at(plan::BufferIndex b, const Moment& now) const {
-  const auto& buffer = role_.buffers[b];
-  const auto& memory = role_.memory;
-  const auto& p = places_[b];
-  std::int64_t offset = buffer.offset;
-  if (memory.in_flight > 1 && p.saved)
-    offset += (buffer.on_host ? memory.host_saved_stride : memory.saved_stride) * (now.saved % memory.in_flight);
-  if (p.versions > 1) offset += p.stride * ring_place(version_meant(p.version, now, role_.delay), p.versions);
-  return arena_of(buffer).at(offset);
-}
+std::byte* LocalMemory::at(plan::BufferIndex b, const plan::Moment& now) const { return arena_of(role_.buffers[b]).at(places_.at(b, now)); }
 
 std::span<std::byte> LocalMemory::stored(const plan::Buffer& b, std::int64_t updates) const {
-  const auto offset = b.offset + ring_place(updates, b.versions) * plan::version_stride(b.bytes);
-  return {arena_of(b).at(offset), static_cast<std::size_t>(b.bytes)};
+  return {arena_of(b).at(plan::Places::stored(b, updates)), static_cast<std::size_t>(b.bytes)};
 }
 
 std::span<std::byte> LocalMemory::arrivals() const {

@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "plan/program.hpp"
+#include "plan/memory/places.hpp"
 
 namespace rehearsal::exec {
 
@@ -26,19 +25,12 @@ class Arena {
   std::byte* data_ = nullptr;
 };
 
-/// What the place of a buffer depends on besides its offset.
-struct Moment {
-  std::int64_t saved = 0;      ///< number of the micro-batch whose results are meant
-  std::int64_t step = 0;       ///< that is played
-  std::int64_t slot_step = 0;  ///< that the slot belongs to: a later one where slots run ahead
-};
-
 /// The role must outlive it.
 class LocalMemory {
  public:
   explicit LocalMemory(const plan::Role&);
 
-  [[nodiscard]] std::byte* at(plan::BufferIndex, const Moment&) const;
+  [[nodiscard]] std::byte* at(plan::BufferIndex, const plan::Moment&) const;
   /// A stored block as so many updates left it.
   [[nodiscard]] std::span<std::byte> stored(const plan::Buffer&, std::int64_t updates) const;
   /// What sums between ranks need beside their vectors.
@@ -46,18 +38,11 @@ class LocalMemory {
   [[nodiscard]] std::int64_t bytes() const;
 
  private:
-  struct Place {
-    bool saved = false;
-    std::int32_t versions = 1;
-    std::int64_t stride = 0;  ///< between versions
-    plan::WeightVersion version = plan::WeightVersion::Delayed;
-  };
-  [[nodiscard]] Place place_of(plan::BufferIndex) const;
   [[nodiscard]] const Arena& arena_of(const plan::Buffer& b) const { return b.on_host ? host_ : device_; }
 
   const plan::Role& role_;
+  plan::Places places_;
   Arena device_, host_;  ///< two even where the device's memory is the host's: what a plan offloads is moved
-  std::vector<Place> places_;
 };
 
 /// A tensor that lasts from step to step, not a view of one.

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/progress.hpp"
 #include "exec/executor.hpp"
 #include "exec/learning_rate.hpp"
 #include "traces/trace.hpp"
@@ -15,9 +14,16 @@ namespace rehearsal::exec {
 
 struct StepReport {
   std::int64_t step = 0;  ///< 1 in the first step of a training
-  double loss = 0;        ///< mean over the global batch, before the update
+  double loss = 0;        ///< mean over the global batch, before the update; NaN when the step was left out, too
   double seconds = 0;     ///< of the slowest rank
   double rate = 1;        ///< factor of the optimizer's learning rate
+};
+
+/// What becomes of a step whose loss is not finite.
+enum class OnNan : std::uint8_t {
+  Stop,  ///< the training ends, its weights as they were before the step
+  Skip,  ///< the step leaves everything as it was, as does one with gradients that are not finite
+  Go,    ///< on
 };
 
 struct TrainerOptions {
@@ -25,11 +31,15 @@ struct TrainerOptions {
   std::uint64_t seed = 0;
   int threads = 1;
   LearningRate rate;
+  OnNan on_nan = OnNan::Stop;
   bool record = false;                             ///< keep a trace of all steps
   std::string checkpoint;                          ///< folder; empty: none
   std::int64_t checkpoint_every = 0;               ///< steps; 0: at the end only
   std::string resume;                              ///< folder of a checkpoint; empty: from the beginning
   std::function<void(const StepReport&)> on_step;  ///< on rank 0
+  std::function<bool()> stop_requested;            ///< of this rank: the step ends, a checkpoint is written, and that was it
+  /// The hash of the same model and training with another batch, for a checkpoint that was made with it.
+  std::function<std::string(std::int64_t batch)> hash_with_batch;
 };
 
 struct RankMemory {
@@ -39,12 +49,15 @@ struct RankMemory {
 struct TrainingOutcome {
   std::int64_t first_step = 1;
   std::vector<double> losses;          ///< of the steps of this run; on every rank
+  std::int64_t skipped = 0;            ///< steps that were left out
+  bool interrupted = false;            ///< by stop_requested, behind the last of these steps
   double samples_per_second = 0;       ///< median over the steps after two warm-up steps, where there are as many
   std::vector<RankMemory> memory;      ///< by rank; on rank 0
   std::optional<traces::Trace> trace;  ///< on rank 0, when recording
 };
 
-/// Throws BadInput when the program is for another number of ranks than were started.
-[[nodiscard]] TrainingOutcome train(Executor&, const Training&, DataSource&, const TrainerOptions&, Progress&);
+/// Throws BadInput when the program is for another number of ranks than were started, Refusal naming step and tensor when a loss or a
+/// trained weight is not finite and on_nan says stop.
+[[nodiscard]] TrainingOutcome train(Executor&, const Training&, DataSource&, const TrainerOptions&);
 
 }  // namespace rehearsal::exec

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <numeric>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
@@ -97,6 +100,11 @@ int peer(const Program& program, int rank, const MessageInfo& message) {
   throw InternalError("a message without a pipeline axis");
 }
 
+BufferIndex base_of(const Role& role, BufferIndex b) {
+  while (role.buffers[b].part_of != kNoBuffer) b = role.buffers[b].part_of;
+  return b;
+}
+
 bool is_sign_stash(const Role& role, const Instruction& i) {
   const auto from = role.buffers[i.inputs.front()].dtype, to = role.buffers[i.outputs.front()].dtype;
   return from != to && (from == DType::U8 || to == DType::U8);
@@ -153,6 +161,47 @@ bool runs(const Program& program, const Instruction& instruction, int micro_batc
       return micro_batch % program.micro_batches < program.micro_batches - copies_of(program);
   }
   return true;
+}
+
+int micro_batch_of(const Program& program, const Role& role, const Slot& slot, const Dependency& d) {
+  const auto& body = role.bodies[d.body];
+  if (!per_micro_batch(body.kind)) return slot.micro_batch - slot.micro_batch % program.micro_batches;
+  return per_micro_batch(role.bodies[slot.body].kind) ? slot.micro_batch : slot.micro_batch + last_micro_batch(program, body);
+}
+
+namespace {
+
+/// Ranks of a ring have unequal work where blocks are masked: the one that has most keeps the others waiting.
+std::size_t instructions_in_rings(const Program& program, const Role& role) {
+  std::size_t count = 0;
+  if (!program.sharding || program.sharding->rings.empty()) return count;
+  for (const Body& body : role.bodies) count += body.instructions.size();
+  return count;
+}
+
+}  // namespace
+
+std::vector<int> representatives(const Program& program) {
+  struct Best {
+    /// Samples; instructions where ranks of a ring differ in them; bytes of all local tensors, which grow with the blocks.
+    std::tuple<std::int64_t, std::size_t, std::int64_t> size;
+    int rank;
+  };
+  std::vector<std::int64_t> bytes;
+  for (const auto& role : program.roles)
+    bytes.push_back(std::accumulate(role.buffers.begin(), role.buffers.end(), std::int64_t{0},
+                                    [](std::int64_t sum, const Buffer& b) { return sum + b.bytes; }));
+  std::map<int, Best> best;
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    std::int64_t count = 0;
+    for (int m = 0; m < program.micro_batches; ++m) count += samples(program, rank, m).count;
+    const std::tuple own{count, instructions_in_rings(program, program.role(rank)), bytes[program.role_of[static_cast<std::size_t>(rank)]]};
+    auto& entry = best.try_emplace(program.role(rank).stage, Best{own, rank}).first->second;
+    if (own > entry.size) entry = {own, rank};
+  }
+  std::vector<int> ranks;
+  for (const auto& [stage, entry] : best) ranks.push_back(entry.rank);
+  return ranks;
 }
 
 }  // namespace rehearsal::plan

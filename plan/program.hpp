@@ -78,6 +78,7 @@ enum class Lifetime : std::uint8_t {
   Step,        ///< within one step: accumulated gradients, sums over micro-batches
   Saved,       ///< from a micro-batch's forward to its backward body: one instance per micro-batch in flight
   Transient,   ///< within one body
+  Sent,        ///< until a stage other than the next takes it, micro-batches later: Buffer::versions instances, one after the other
 };
 
 /// Without a flush weights exist in several versions; which one a reference means, counted in updates that made it.
@@ -106,10 +107,10 @@ struct Buffer {
   Layout layout;                             ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
   graph::NodeId user = graph::NodeId::None;  ///< of constants and windows: whose operand it is, which decides the region
   std::uint16_t operand = 0;
-  Turn turn;                  ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
-  bool sent = false;          ///< read by an asynchronous Send: kept until its micro-batch has ended
-  bool on_host = false;       ///< in the host's memory, an arena of its own, instead of the device's
-  std::int32_t versions = 1;  ///< of weights: so many follow each other in memory, version v in place v mod versions
+  Turn turn;             ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
+  bool sent = false;     ///< read by an asynchronous Send: kept until its micro-batch has ended
+  bool on_host = false;  ///< in the host's memory, an arena of its own, instead of the device's
+  std::int32_t versions = 1;  ///< so many follow each other in memory: of weights version v, Sent micro-batch v, in place v mod versions
   WeightVersion version = WeightVersion::Delayed;  ///< that this view of such weights means
 };
 
@@ -166,6 +167,8 @@ struct Instruction {
 };
 
 struct Role;
+/// The buffer that a view is a view of.
+[[nodiscard]] BufferIndex base_of(const Role&, BufferIndex);
 /// How a stash holds its elements: as they are, in 16 bits (F16, BF16), or one bit each, 1 where an element is positive (U8, eight to a
 /// byte; restored as 1 and 0).
 [[nodiscard]] bool is_sign_stash(const Role&, const Instruction&);
@@ -277,7 +280,12 @@ struct Identity {
 [[nodiscard]] int last_micro_batch(const Program&, const Body&);
 /// Which of a role's shapes a micro-batch has, those of steps that follow included.
 [[nodiscard]] std::size_t variant_of_micro_batch(const Role&, int micro_batch);
+/// The micro-batch in which an instruction of `slot` finds what it depends on (see Dependency).
+[[nodiscard]] int micro_batch_of(const Program&, const Role&, const Slot& slot, const Dependency&);
 /// True when the instruction runs for this micro-batch (see When).
 [[nodiscard]] bool runs(const Program&, const Instruction&, int micro_batch);
+/// One rank for every stage, in order of stages: of those of the replica with most samples the one with most to compute in rings, then the
+/// one with the largest blocks.
+[[nodiscard]] std::vector<int> representatives(const Program&);
 
 }  // namespace rehearsal::plan

@@ -19,7 +19,7 @@ using Ordered = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
 constexpr std::array<std::string_view, 3> kWhen{"always", "first micro-batch", "last micro-batch"};
-constexpr std::array<std::string_view, 4> kLifetimes{"persistent", "step", "saved", "transient"};
+constexpr std::array<std::string_view, 5> kLifetimes{"persistent", "step", "saved", "transient", "sent"};
 constexpr std::array<std::string_view, 3> kVersions{"delayed", "newest", "next"};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
 constexpr std::array<std::string_view, 5> kReductions{graph::name(graph::LabelKind::Parallel), graph::name(graph::LabelKind::Sum),

@@ -1,9 +1,6 @@
 #include "predict/playing.hpp"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
-#include <tuple>
 
 namespace rehearsal::predict {
 
@@ -17,12 +14,6 @@ plan::Stream stream_on(const costmodel::CostModel& model, const plan::Instructio
     default:
       return i.stream == plan::Stream::Host && !model.profile().host_progressed ? plan::Stream::Host : plan::Stream::Compute;
   }
-}
-
-int micro_batch_of(const plan::Program& program, const plan::Role& role, const plan::Slot& slot, const plan::Dependency& d) {
-  const auto& body = role.bodies[d.body];
-  if (!plan::per_micro_batch(body.kind)) return slot.micro_batch - slot.micro_batch % program.micro_batches;
-  return plan::per_micro_batch(role.bodies[slot.body].kind) ? slot.micro_batch : slot.micro_batch + plan::last_micro_batch(program, body);
 }
 
 std::size_t variant_in(const plan::Role& role, const plan::Slot& slot) {
@@ -105,41 +96,6 @@ void set_device_energy(const EvaluationRequest& request, const std::function<dou
     const Seconds busy(busy_seconds(rank));
     cost.devices_energy += device.idle_power.value * cost.step + (device.busy_power.value - device.idle_power.value) * busy;
   }
-}
-
-namespace {
-
-/// Ranks of a ring have unequal work where blocks are masked: the one that has most keeps the others waiting.
-std::size_t instructions_in_rings(const plan::Program& program, const plan::Role& role) {
-  std::size_t count = 0;
-  if (!program.sharding || program.sharding->rings.empty()) return count;
-  for (const plan::Body& body : role.bodies) count += body.instructions.size();
-  return count;
-}
-
-}  // namespace
-
-std::vector<int> representatives(const plan::Program& program) {
-  struct Best {
-    /// Samples; instructions where ranks of a ring differ in them; bytes of all local tensors, which grow with the blocks.
-    std::tuple<std::int64_t, std::size_t, std::int64_t> size;
-    int rank;
-  };
-  std::vector<std::int64_t> bytes;
-  for (const auto& role : program.roles)
-    bytes.push_back(std::accumulate(role.buffers.begin(), role.buffers.end(), std::int64_t{0},
-                                    [](std::int64_t sum, const plan::Buffer& b) { return sum + b.bytes; }));
-  std::map<int, Best> best;
-  for (int rank = 0; rank < program.ranks; ++rank) {
-    std::int64_t count = 0;
-    for (int m = 0; m < program.micro_batches; ++m) count += samples(program, rank, m).count;
-    const std::tuple own{count, instructions_in_rings(program, program.role(rank)), bytes[program.role_of[static_cast<std::size_t>(rank)]]};
-    auto& entry = best.try_emplace(program.role(rank).stage, Best{own, rank}).first->second;
-    if (own > entry.size) entry = {own, rank};
-  }
-  std::vector<int> ranks;
-  for (const auto& [stage, entry] : best) ranks.push_back(entry.rank);
-  return ranks;
 }
 
 }  // namespace rehearsal::predict

@@ -13,9 +13,6 @@ namespace rehearsal::predict {
 /// Messages moved by the computing cores themselves occupy the compute stream; everything that is no message runs there.
 [[nodiscard]] plan::Stream stream_on(const costmodel::CostModel&, const plan::Instruction&);
 
-/// The micro-batch in which an instruction of `slot` finds what it depends on (see Dependency).
-[[nodiscard]] int micro_batch_of(const plan::Program&, const plan::Role&, const plan::Slot& slot, const plan::Dependency&);
-
 /// Which of a buffer's shapes apply in a slot.
 [[nodiscard]] std::size_t variant_in(const plan::Role&, const plan::Slot&);
 
@@ -82,9 +79,5 @@ void set_step(const EvaluationRequest&, std::span<const RankEnd>, const RankAcco
 
 /// Idle power over the whole step, and the rest of the busy power while the compute stream is busy. Sets devices_energy.
 void set_device_energy(const EvaluationRequest&, const std::function<double(int rank)>& busy_seconds, StepCost&);
-
-/// One rank for every stage, in order of stages: of those of the replica with most samples the one with most to compute in rings, then the
-/// one with the largest blocks.
-[[nodiscard]] std::vector<int> representatives(const plan::Program&);
 
 }  // namespace rehearsal::predict

@@ -35,7 +35,7 @@ void add_dependencies(const plan::Program& program, Timetable& table, Index& ind
   const auto& slot = table.slot(run);
   run.first_dependency = static_cast<std::uint32_t>(table.dependencies.size());
   for (const auto& d : table.instruction(run).after) {
-    const auto needed = index.at(d.body, d.instruction, predict::micro_batch_of(program, *table.role, slot, d));
+    const auto needed = index.at(d.body, d.instruction, plan::micro_batch_of(program, *table.role, slot, d));
     if (needed == kNever || table.runs[needed].stream == run.stream) continue;  // does not run in this step; or is in order anyway
     table.runs[needed].awaited = true;
     table.dependencies.push_back(needed);

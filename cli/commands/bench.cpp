@@ -237,7 +237,7 @@ Json bench_step(const Options& o) {
   double least = HUGE_VAL;
   Shares shares;
   for (std::int64_t n = 0; n < std::max<std::int64_t>(1, o.steps); ++n) {
-    const auto result = executor.step(n, *data, true);
+    const auto result = executor.step({{n, n + 1}, n, true, {}}, *data);
     if (result.end - result.begin >= least) continue;
     least = result.end - result.begin;
     shares = shares_of(result, program.roles.front(), training.graph);

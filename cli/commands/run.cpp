@@ -1,6 +1,4 @@
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -10,7 +8,10 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/evaluating.hpp"
+#include "cli/metrics.hpp"
 #include "cli/platform_options.hpp"
+#include "cli/training_log.hpp"
+#include "exec/checkpoint.hpp"
 #include "exec/data/npz.hpp"
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
@@ -27,35 +28,12 @@ constexpr double kAsLongAsItTakes = 1e7;  ///< seconds
 
 struct Options {
   ModelOptions model;
-  std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume, eval, trained;
+  std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume, eval, trained,
+              on_nan = "stop";
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
   std::string schedule = "constant";
-  std::int64_t checkpoint_every = 0, warmup = 0;
-};
-
-/// One line a step; a line is written whole, so that an interrupted run leaves what was finished.
-class Metrics {
- public:
-  /// A training that goes on adds to its file; another one begins it again.
-  Metrics(const std::string& path, bool f64, bool goes_on) : path_(path), f64_(f64) {
-    if (path.empty()) return;
-    file_.open(path, goes_on ? std::ios::app : std::ios::trunc);
-    if (!file_) throw BadInput("--metrics " + path, "cannot be written");
-  }
-  void add(const exec::StepReport& r) {
-    if (path_.empty()) return;
-    char line[160];
-    std::snprintf(line, sizeof line, "{\"step\": %lld, \"loss\": %.*g, \"seconds\": %.6g}\n", static_cast<long long>(r.step), f64_ ? 17 : 9,
-                  r.loss, r.seconds);
-    file_ << line << std::flush;
-    if (!file_) throw EnvironmentFailure("--metrics " + path_ + ": could not be written (is the disk full?)");
-  }
-
- private:
-  std::string path_;
-  bool f64_;
-  std::ofstream file_;
+  std::int64_t checkpoint_every = 0, warmup = 0, log_every = 0;
 };
 
 /// `rehearse run plan.json`: the plan file names the model.
@@ -96,6 +74,31 @@ std::unique_ptr<exec::DataSource> data_of(const Options& o, const graph::Trainin
   return exec::npz_data(o.data, training, {o.shuffle == "on", o.model.seed});
 }
 
+exec::OnNan on_nan_of(const std::string& text) {
+  if (text == "stop") return exec::OnNan::Stop;
+  if (text == "skip") return exec::OnNan::Skip;
+  if (text == "go") return exec::OnNan::Go;
+  throw BadInput("--on-nan " + text, "use stop, skip or go");
+}
+
+/// First, last and evenly spaced ones between: `--metrics` has all of them.
+void add_losses(const exec::TrainingOutcome& outcome, Json& result) {
+  constexpr std::size_t kMost = 1002;
+  const auto& losses = outcome.losses;
+  if (losses.size() <= kMost) {
+    result["losses"] = losses;
+    return;
+  }
+  Json few = Json::array(), steps = Json::array();
+  for (std::size_t n = 0; n < kMost; ++n) {
+    const auto at = n * (losses.size() - 1) / (kMost - 1);
+    few.push_back(losses[at]);
+    steps.push_back(outcome.first_step + static_cast<std::int64_t>(at));
+  }
+  result["losses"] = std::move(few);
+  result["losses_steps"] = std::move(steps);
+}
+
 Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& program) {
   Json j;
   j["schema"] = 1;
@@ -103,7 +106,9 @@ Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& progra
   j["ranks"] = program.ranks;
   j["steps"] = outcome.losses.size();
   j["first_step"] = outcome.first_step;
-  j["losses"] = outcome.losses;
+  add_losses(outcome, j);
+  if (outcome.skipped > 0) j["skipped_steps"] = outcome.skipped;
+  if (outcome.interrupted) j["interrupted"] = true;
   j["samples_per_second"] = outcome.samples_per_second;
   Json memory = Json::array();
   for (const auto& m : outcome.memory)
@@ -125,6 +130,7 @@ void check_precision(const std::string& dtype) {
 void check_outputs(const Options& o) {
   if (o.checkpoint_every < 0)
     throw BadInput("--checkpoint-every " + std::to_string(o.checkpoint_every), "must be a number of steps, or 0 for the end only");
+  if (o.log_every < 0) throw BadInput("--log-every " + std::to_string(o.log_every), "must be a number of steps");
   if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw BadInput("--checkpoint-every", "needs --checkpoint DIR");
   for (const auto& file : {o.trace, o.trained})
     if (!file.empty()) require_place(file);
@@ -210,48 +216,108 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
   return program;
 }
 
+/// What the checkpoint says that this run goes on with; warns of what is not as it was.
+std::optional<exec::CheckpointHeader> header_to_resume(const Options& o, std::int64_t batch, std::vector<std::string>& warnings) {
+  if (o.resume.empty()) return std::nullopt;
+  const auto header = exec::read_checkpoint_header(o.resume);
+  if (header.batch != batch)
+    warnings.push_back("--resume " + o.resume + ": the batch was " + std::to_string(header.batch) + " and is " + std::to_string(batch) +
+                       " now; step " + std::to_string(header.step + 1) + " goes on with sample " + std::to_string(header.samples + 1) +
+                       ", at the same learning rate");
+  return header;
+}
+
+std::string interruption(const exec::TrainingOutcome& outcome, const std::string& folder) {
+  const auto done = static_cast<std::int64_t>(outcome.losses.size());
+  const auto place = "interrupted after step " + std::to_string(outcome.first_step - 1 + done);
+  if (folder.empty()) return place + "; nothing was saved, because no --checkpoint was given";
+  return place + (done > 0 ? "; saved in " + folder : "; nothing new to save in " + folder);
+}
+
+exec::TrainerOptions trainer_options(const Options& o, const exec::LearningRate& rate, int threads) {
+  exec::TrainerOptions options;
+  options.seed = o.model.seed;
+  options.threads = threads;
+  options.rate = rate;
+  options.on_nan = on_nan_of(o.on_nan);
+  options.record = !o.trace.empty();
+  options.checkpoint = o.checkpoint;
+  options.checkpoint_every = o.checkpoint_every;
+  options.resume = o.resume;
+  options.stop_requested = interrupted;
+  options.hash_with_batch = [model = o.model](std::int64_t batch) mutable {
+    model.batch = batch;
+    std::vector<std::string> ignored;
+    return load_training(model, ignored, Purpose::Train).graph.hash();
+  };
+  return options;
+}
+
+/// Who watches a training.
+struct Watching {
+  const Options& options;
+  const std::optional<exec::CheckpointHeader>& header;
+  const Terminal& terminal;
+};
+
+/// Trains, and says on rank 0 how far it is.
+exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& job, exec::DataSource& data, exec::TrainerOptions options,
+                              const Watching& watching) {
+  const std::int64_t done = watching.header ? watching.header->step : 0;
+  if (job.world.rank() != 0) return exec::train(executor, job, data, options);
+  Metrics metrics(watching.options.metrics, job.program.dtype == DType::F64, watching.header ? std::optional(done) : std::nullopt);
+  TrainingLog log(watching.terminal, {done + options.steps, job.program.batch, watching.options.log_every});
+  options.on_step = [&](const exec::StepReport& r) {
+    metrics.add(r);
+    log.add(r);
+  };
+  auto outcome = exec::train(executor, job, data, options);
+  log.clear();
+  if (outcome.interrupted) watching.terminal.say(interruption(outcome, options.checkpoint));
+  return outcome;
+}
+
+/// What must be right before anything is loaded.
+void check_request(const Options& o) {
+  check_precision(o.model.dtype);
+  check_outputs(o);
+  (void)on_nan_of(o.on_nan);
+  if (o.data != "synthetic") exec::require_npz(o.data);
+}
+
 int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   take_model_of_plan(o);
   if (element_type(o.model) == DType::F16 && o.model.loss_scale.empty()) o.model.loss_scale = "dynamic";
-  check_precision(o.model.dtype);
-  check_outputs(o);
+  check_request(o);
   const exec::LearningRate rate(o.schedule, o.warmup);
-  if (o.data != "synthetic") exec::require_npz(o.data);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings, Purpose::Train);
   const exec::CpuBackend backend(element_type(o.model) == DType::F64 ? "reference" : o.backend);
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
+  lowering.check_messages = true;
   const auto program = lowered(training, plan_of(o, training, world.size()), {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
+  const auto header = header_to_resume(o, training.batch, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
   const auto data = data_of(o, training);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
-  Metrics metrics(world.rank() == 0 ? o.metrics : "", program.dtype == DType::F64, !o.resume.empty());
-  exec::TrainerOptions options;
+  auto options = trainer_options(o, rate, lowering.threads);
   options.steps = steps_of(o, *data, training.batch);
-  options.seed = o.model.seed;
-  options.threads = lowering.threads;
-  options.rate = rate;
-  options.record = !o.trace.empty();
-  options.checkpoint = o.checkpoint;
-  options.checkpoint_every = o.checkpoint_every;
-  options.resume = o.resume;
-  options.on_step = [&](const exec::StepReport& r) { metrics.add(r); };
-  const auto progress = world.rank() == 0 ? terminal.progress("training") : std::make_unique<Progress>();
-  auto outcome = exec::train(executor, job, *data, options, *progress);
+  auto outcome = watched(executor, job, *data, options, {o, header, terminal});
   auto result = result_of(outcome, program);
-  use_trained(o, job, executor, terminal, result);
-  if (world.rank() != 0) return 0;
+  if (!outcome.interrupted) use_trained(o, job, executor, terminal, result);
+  const int status = static_cast<int>(outcome.interrupted ? ExitStatus::Interrupted : ExitStatus::Done);
+  if (world.rank() != 0) return status;
   if (outcome.trace) {
     outcome.trace->model = o.model.model;
     traces::write_trace(o.trace, *outcome.trace);
     result["trace"] = o.trace;
   }
   terminal.print(result);
-  return 0;
+  return status;
 }
 
 }  // namespace
@@ -274,11 +340,17 @@ Action add_run(CLI::App& app) {
   app.add_option("--checkpoint-every", o->checkpoint_every, "steps between checkpoints (default: only the end)");
   app.add_option("--eval", o->eval, "an .npz file on which the trained model is evaluated");
   app.add_option("--export", o->trained, "where to write the model with its trained weights");
-  app.add_option("--resume", o->resume, "folder of a checkpoint to continue from");
+  app.add_option("--resume", o->resume, "folder of a checkpoint to continue from, with --steps further steps");
+  app.add_option("--on-nan", o->on_nan, "what a loss that is not finite does: stop (default), skip (the step is left out) or go (on)");
+  app.add_option("--log-every", o->log_every, "steps between lines of progress (default: a line a second at most)");
   return [o](Terminal& terminal) {
+    install_termination_handler();
     exec::MpiSession mpi;
-    return exec::run_as_rank(
+    const int status = exec::run_as_rank(
         mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); }, terminal.err());
+    constexpr double kPatience = 0.2;  // seconds; mpirun kills a second after it was told to end, the writing of a checkpoint included
+    if (status == static_cast<int>(ExitStatus::Interrupted)) exec::MpiSession::end_within(kPatience, status);
+    return status;
   };
 }
 

@@ -14,6 +14,7 @@
 #include <ostream>
 
 #include "exec/comm/mpi_error.hpp"
+#include "exec/comm/slow_messages.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -96,6 +97,30 @@ int Communicator::ranks_per_node(std::span<const int> group) const {
 }
 
 Request Communicator::send(int peer, const void* data, std::size_t bytes, Channel channel, int tag) {
+  if (!slow_ || channel == Channel::Service) return post(peer, data, bytes, channel, tag);
+  Request request = message(peer, bytes, false);
+  request.held = true;
+  request.handle = slow_->hold({peer, data, bytes, channel, tag});
+  return request;
+}
+
+void Communicator::slow_down(std::uint64_t seed, double longest_seconds) {
+  slow_ = std::make_unique<SlowMessages>(seed + static_cast<std::uint64_t>(rank_), longest_seconds);
+}
+
+/// True while a message has not left.
+bool Communicator::held_back(Request& request) {
+  slow_->release([this](const SlowMessages::Outgoing& m) { return post(m.peer, m.data, m.bytes, m.channel, m.tag); });
+  if (!request.held) return false;
+  const auto* posted = slow_->posted(request.handle);
+  if (posted == nullptr) return true;
+  const auto number = request.handle;
+  request = *posted;
+  slow_->forget(number);
+  return false;
+}
+
+Request Communicator::post(int peer, const void* data, std::size_t bytes, Channel channel, int tag) {
   Request request = message(peer, bytes, false);
   MPI_Request handle = MPI_REQUEST_NULL;
   check_mpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, mpi_->of(channel), &handle),
@@ -115,6 +140,7 @@ Request Communicator::receive(int peer, void* data, std::size_t bytes, Channel c
 
 bool Communicator::done(Request& request) {
   if (!request.active) return true;
+  if (slow_ && held_back(request)) return false;
   MPI_Request handle = unpacked(request);
   MPI_Status status;
   int finished = 0;
@@ -138,17 +164,18 @@ EnvironmentFailure Communicator::stalled(std::string_view awaited) const {
                             " without progress; either it has stopped, or it computes for longer than REHEARSAL_STALL_SECONDS");
 }
 
-void Communicator::poll_until(const std::function<bool()>& finished, std::string_view what) {
+void Communicator::poll_until(const std::function<bool()>& finished, std::string_view what, const std::function<void()>& meanwhile) {
   const double start = now_seconds();
   while (!finished()) {
+    if (meanwhile) meanwhile();
     ::sched_yield();
     if (now_seconds() - start > stall_seconds_) throw stalled(what);
   }
 }
 
-void Communicator::wait(Request& request, std::string_view what) {
+void Communicator::wait(Request& request, std::string_view what, const std::function<void()>& meanwhile) {
   const std::string awaited = "rank " + std::to_string(request.peer) + (request.receives ? " to send " : " to take ") + std::string(what);
-  poll_until([&] { return done(request); }, awaited);
+  poll_until([&] { return done(request); }, awaited, meanwhile);
 }
 
 void Communicator::barrier(std::string_view what) {
@@ -157,22 +184,24 @@ void Communicator::barrier(std::string_view what) {
   poll_until([&] { return tested(handle, what); }, "all ranks to reach " + std::string(what));
 }
 
-std::vector<double> Communicator::gather_everywhere(double value, std::string_view what) {
-  std::vector<double> all(node_of_.size());
+std::vector<double> Communicator::exchange(std::span<const double> own, std::string_view what, const std::function<void()>& meanwhile) {
+  if (size() == 1) return {own.begin(), own.end()};
+  std::vector<double> all(node_of_.size() * own.size());
+  const auto count = static_cast<int>(own.size());
   MPI_Request handle = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallgather(&value, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, mpi_->of(Channel::Service), &handle), what);
-  poll_until([&] { return tested(handle, what); }, "all ranks to reach " + std::string(what));
+  check_mpi(MPI_Iallgather(own.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, mpi_->of(Channel::Service), &handle), what);
+  poll_until([&] { return tested(handle, what); }, "all ranks to reach " + std::string(what), meanwhile);
   return all;
 }
 
 double Communicator::sum(double value) {
   double total = 0.0;
-  for (const double v : gather_everywhere(value, "a sum")) total += v;
+  for (const double v : exchange({&value, 1}, "a sum")) total += v;
   return total;
 }
 
-double Communicator::min(double value) { return std::ranges::min(gather_everywhere(value, "a minimum")); }
-double Communicator::max(double value) { return std::ranges::max(gather_everywhere(value, "a maximum")); }
+double Communicator::min(double value) { return std::ranges::min(exchange({&value, 1}, "a minimum")); }
+double Communicator::max(double value) { return std::ranges::max(exchange({&value, 1}, "a maximum")); }
 
 void Communicator::send_text(int peer, std::string_view bytes, std::string_view what) {
   std::uint64_t size = bytes.size();

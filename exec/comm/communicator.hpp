@@ -27,6 +27,7 @@ struct Request {
   std::size_t bytes = 0;
   bool receives = false;
   bool active = false;
+  bool held = false;  ///< not posted yet: see Communicator::slow_down
 };
 
 /// What one clock reading of this rank is on rank 0's clock: rank 0's = own + offset, give or take `uncertainty`.
@@ -39,6 +40,8 @@ struct ClockOffset {
 [[nodiscard]] inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+class SlowMessages;
 
 /// The ranks that were started together. Made by MpiSession; used from one thread at a time.
 class Communicator {
@@ -60,11 +63,14 @@ class Communicator {
   [[nodiscard]] Request receive(int peer, void* data, std::size_t bytes, Channel, int tag);
   /// Lets messages advance. Throws EnvironmentFailure when the transport failed, InternalError when the sizes do not match.
   [[nodiscard]] bool done(Request&);
-  /// Waits, yielding the core. `what` says what is awaited, for the message of a stall.
-  void wait(Request&, std::string_view what);
+  /// Waits, yielding the core. `what` says what is awaited, for the message of a stall; `meanwhile` is called to move other things on.
+  void wait(Request&, std::string_view what, const std::function<void()>& meanwhile = {});
 
   // For all ranks together. Small and rare: set-up, reports, agreement.
   void barrier(std::string_view what = "a barrier");
+  /// Every rank's values, in order of rank, the same number of each: what is computed from them has the same bits everywhere.
+  [[nodiscard]] std::vector<double> exchange(std::span<const double> own, std::string_view what,
+                                             const std::function<void()>& meanwhile = {});
   [[nodiscard]] double sum(double value);
   [[nodiscard]] double min(double value);
   [[nodiscard]] double max(double value);
@@ -81,6 +87,9 @@ class Communicator {
   [[nodiscard]] double stall_seconds() const { return stall_seconds_; }
   void set_stall_seconds(double seconds) { stall_seconds_ = seconds; }
 
+  /// For tests: from now on what is sent leaves up to so many seconds later, at random, while its sender polls.
+  void slow_down(std::uint64_t seed, double longest_seconds);
+
   /// Ends every rank with this status, after `sentence` was written to `out` ("rank 3: …" unless rank 0). When several ranks fail of
   /// one cause, the lowest speaks and the others are ended before they do.
   [[noreturn]] void end_all(const std::string& sentence, ExitStatus, std::ostream& out);
@@ -90,15 +99,16 @@ class Communicator {
   struct Mpi;
   Communicator();
   ~Communicator();
-  /// Every rank's value, in order of rank: what is computed from it has the same bits everywhere.
-  std::vector<double> gather_everywhere(double value, std::string_view what);
   void send_text(int peer, std::string_view bytes, std::string_view what);
   std::string receive_text(int peer, std::string_view what);
   double ask_clock(int peer);
   void answer_clock(int peer);
-  void poll_until(const std::function<bool()>& finished, std::string_view what);
+  void poll_until(const std::function<bool()>& finished, std::string_view what, const std::function<void()>& meanwhile = {});
+  [[nodiscard]] Request post(int peer, const void* data, std::size_t bytes, Channel, int tag);
+  [[nodiscard]] bool held_back(Request&);
 
   std::unique_ptr<Mpi> mpi_;
+  std::unique_ptr<SlowMessages> slow_;
   int rank_ = 0, local_rank_ = 0, local_size_ = 1;
   std::vector<int> node_of_{0};
   double stall_seconds_ = 60.0;
@@ -114,6 +124,9 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
   [[nodiscard]] Communicator& world() { return *world_; }
+  /// Ends this process with `status` after so many seconds if it has not ended by itself: a launcher that was told to end answers nobody
+  /// who finishes MPI, and kills what is still there. To be called when all is said and written.
+  static void end_within(double seconds, int status);
   /// True when this process was started as one of several by a launcher.
   [[nodiscard]] static bool launched();
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <exception>
 #include <ostream>
+#include <thread>
 
 #include "base/parse_number.hpp"
 #include "exec/comm/communicator.hpp"
@@ -54,6 +56,13 @@ void check_mpi(int code, std::string_view what) {
 bool MpiSession::launched() {
   static constexpr std::array kSetByLaunchers{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
   return std::ranges::any_of(kSetByLaunchers, [](const char* variable) { return std::getenv(variable) != nullptr; });
+}
+
+void MpiSession::end_within(double seconds, int status) {
+  std::thread([=] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    ::_exit(status);
+  }).detach();
 }
 
 MpiSession::MpiSession() : world_(nullptr, [](Communicator* c) { delete c; }), exceptions_at_start_(std::uncaught_exceptions()) {

@@ -9,12 +9,11 @@
 
 namespace rehearsal::exec {
 
-/// Rows [first, first + count) of one input, in the order in which training sees them.
+/// Samples [first, first + count) of one input, counted from the first one that training sees, over all steps and epochs.
 struct SampleRequest {
-  const std::string& input;           ///< the graph's input, or the target
-  const graph::TensorType& type;      ///< local type: dimension 0 is `count` samples
-  std::int64_t step = 0;              ///< 0-based optimizer step
-  std::int64_t first = 0, count = 0;  ///< within the global batch of the step
+  const std::string& input;       ///< the graph's input, or the target
+  const graph::TensorType& type;  ///< local type: dimension 0 is `count` samples
+  std::int64_t first = 0, count = 0;
 };
 
 class DataSource {
@@ -22,6 +21,8 @@ class DataSource {
   virtual ~DataSource() = default;
   /// Fills `out` with the samples, converted to the type's element type.
   virtual void read(const SampleRequest& request, void* out) = 0;
+  /// What a sample of the training is called in a message: "row 17 of train.npz".
+  [[nodiscard]] virtual std::string origin_of(std::int64_t sample) { return "sample " + std::to_string(sample) + " of the data"; }
   /// Samples of one epoch; 0: endless.
   [[nodiscard]] virtual std::int64_t samples() const = 0;
 };

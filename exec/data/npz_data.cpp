@@ -109,20 +109,20 @@ struct Column {
 
 class NpzData final : public DataSource {
  public:
-  NpzData(const std::string& path, const graph::TrainingGraph& training, const NpzOptions& options)
-      : options_(options), batch_(training.batch) {
+  NpzData(const std::string& path, const graph::TrainingGraph& training, const NpzOptions& options) : path_(path), options_(options) {
     auto arrays = read_npz(path);
     const auto& g = training.graph;
     for (auto t : g.inputs()) add(path, arrays, g[t], training.batch);
     if (training.target != graph::TensorId::None && !columns_.contains(g[training.target].name))
       add(path, arrays, g[training.target], training.batch);
     if (samples_ == 0) throw BadInput(path, "holds no samples");
-    if (samples_ < batch_)
-      throw BadInput(path, "holds " + std::to_string(samples_) + " samples, fewer than the batch of " + std::to_string(batch_) +
+    if (samples_ < training.batch)
+      throw BadInput(path, "holds " + std::to_string(samples_) + " samples, fewer than the batch of " + std::to_string(training.batch) +
                                "; use --batch " + std::to_string(samples_) + " or less");
   }
 
   [[nodiscard]] std::int64_t samples() const override { return samples_; }
+  [[nodiscard]] std::string origin_of(std::int64_t n) override { return "row " + std::to_string(sample(n)) + " of " + path_; }
 
   void read(const SampleRequest& r, void* out) override {
     const auto& column = columns_.at(r.input);
@@ -131,7 +131,7 @@ class NpzData final : public DataSource {
                out_size = static_cast<std::int64_t>(size_of(r.type.dtype));
     if (!column.per_sample) return column.convert(column.array.bytes.data(), to, graph::element_count(r.type.shape));
     for (std::int64_t i = 0; i < r.count; ++i) {
-      const auto row = sample(r.step * batch_ + r.first + i);
+      const auto row = sample(r.first + i);
       column.convert(column.array.bytes.data() + row * column.row_elements * in_size, to + i * column.row_elements * out_size,
                      column.row_elements);
     }
@@ -188,8 +188,9 @@ class NpzData final : public DataSource {
     return order_[static_cast<std::size_t>(at)];
   }
 
+  std::string path_;
   NpzOptions options_;
-  std::int64_t batch_, samples_ = -1, epoch_ = -1;
+  std::int64_t samples_ = -1, epoch_ = -1;
   std::map<std::string, Column> columns_;
   std::vector<std::int64_t> order_;
 };

@@ -34,7 +34,7 @@ std::int64_t classes_of(const graph::TrainingGraph& training, TensorId input) {
 
 class Synthetic final : public DataSource {
  public:
-  Synthetic(const graph::TrainingGraph& training, std::uint64_t seed) : seed_(seed), batch_(training.batch), pool_(kDraws) {
+  Synthetic(const graph::TrainingGraph& training, std::uint64_t seed) : seed_(seed), pool_(kDraws) {
     for (std::uint64_t i = 0; i < kDraws; ++i) pool_[i] = static_cast<float>(random_normal(seed, 0, i));
     for (auto t : training.graph.inputs()) classes_[training.graph[t].name] = classes_of(training, t);
     if (training.target != TensorId::None) classes_[training.graph[training.target].name] = classes_of(training, training.target);
@@ -46,7 +46,7 @@ class Synthetic final : public DataSource {
     const auto elements = graph::element_count(r.type.shape);
     const auto per_sample = r.count > 0 ? elements / r.count : elements;
     const auto stream = Hasher().add(r.input).value();
-    const auto at = (r.step * batch_ + r.first) * per_sample;
+    const auto at = r.first * per_sample;
     const auto bits = [&](std::int64_t i) { return static_cast<std::uint64_t>(at + i); };
     switch (r.type.dtype) {
       case DType::F32:
@@ -95,7 +95,6 @@ class Synthetic final : public DataSource {
   }
 
   std::uint64_t seed_;
-  std::int64_t batch_;
   std::vector<float> pool_;
   std::map<std::string, std::int64_t> classes_;
 };

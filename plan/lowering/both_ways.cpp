@@ -182,7 +182,7 @@ Role build_role(const LoweringContext& context, int stage, int rank) {
   role.delay = schedule.weight_versions(stage, shape) - 1;
   set_slots(role, schedule, shape);
   if (context.backend.plans_arrivals()) add_arrivals(role, context.program);
-  plan_memory(role, schedule.in_flight(stage, shape));
+  plan_memory(role, schedule.in_flight(stage, shape), schedule.asynchronous);
   return role;
 }
 

@@ -81,9 +81,7 @@ class Deferral {
   [[nodiscard]] std::set<BufferIndex> buffers_of(const Instruction& i) const {
     std::set<BufferIndex> found;
     const auto add = [&](BufferIndex b) {
-      if (b == kNoBuffer) return;
-      while (role_.buffers[b].part_of != kNoBuffer) b = role_.buffers[b].part_of;
-      found.insert(b);
+      if (b != kNoBuffer) found.insert(base_of(role_, b));
     };
     for (const auto b : i.inputs) add(b);
     for (const auto b : i.outputs) add(b);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "plan/lowering/narrow_sums.hpp"
 #include "plan/lowering/role_builder.hpp"
+#include "plan/memory/check_messages.hpp"
 #include "plan/sharding/classes.hpp"
 #include "plan/sharding/fusion.hpp"
 #include "plan/sharding/linear.hpp"
@@ -182,6 +184,16 @@ void set_kept_results(LoweringContext& context) {
   set_recomputation(context, recomputation_of(context, results), results);
 }
 
+/// Builds with assertions, and tests of those without.
+bool checks_every_program() {
+#ifdef NDEBUG
+  static const bool asked = std::getenv("REHEARSAL_CHECK_PROGRAMS") != nullptr;
+  return asked;
+#else
+  return true;
+#endif
+}
+
 }  // namespace
 
 std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
@@ -290,6 +302,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   warn_about_stashes(context, program);
   build_roles(context, program);
   warn_about_narrow_sums(context, program);
+  if (options.check_messages || checks_every_program()) check_messages(program);
   return program;
 }
 

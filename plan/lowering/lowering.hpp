@@ -23,6 +23,9 @@ struct LoweringOptions {
   std::shared_ptr<RuleBook> rules;                 ///< of this graph, filled as plans ask; absent: found anew
   /// Relative cost of a forward node with its backward nodes, to balance stages; absent: by FLOPs and bytes.
   std::function<double(graph::NodeId)> node_cost;
+  /// Holds the Program to plan/memory/check_messages.hpp, which can take as long as lowering: what is to run asks for it. Builds with
+  /// assertions check every Program, others do where REHEARSAL_CHECK_PROGRAMS is set, as it is for the tests.
+  bool check_messages = false;
 };
 
 /// Mesh of a plan's ranks, innermost first as plan.order says; axes of size 1 other than dp are left out.

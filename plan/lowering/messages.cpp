@@ -55,11 +55,29 @@ void RoleBuilder::send_results(NodeId n, std::uint16_t body) {
       role_.buffers[base(send.inputs.front())].sent = true;
       send.message = message(to, channel(t, to));
       emit(body, std::move(send));
-      // The micro-batch has not ended before its backward pass: the buffer must outlive the body it was filled in.
-      auto& lifetime = role_.buffers[base(role_.bodies[body].instructions.back().inputs.front())].lifetime;
-      if (lifetime == Lifetime::Transient && per_micro_batch(role_.bodies[body].kind)) lifetime = Lifetime::Saved;
+      if (per_micro_batch(kind(body))) keep_until_taken(n, to, body);
     }
   }
+}
+
+/// What was sent last must outlive the body it was filled in: the micro-batch has not ended before its backward pass. A gradient that goes
+/// past other stages is taken when they have had their turn, and further micro-batches have passed here by then. It has as many places as
+/// the stage that takes it has micro-batches in flight: the pass that needs a place anew follows one of that stage, which by then has
+/// finished the micro-batch that was there.
+void RoleBuilder::keep_until_taken(NodeId n, int to, std::uint16_t body) {
+  const auto& send = role_.bodies[body].instructions.back();
+  const auto owner = base(send.inputs.front());
+  auto& buffer = role_.buffers[owner];
+  if (buffer.lifetime == Lifetime::Transient) buffer.lifetime = Lifetime::Saved;
+  const auto part = [&](NodeId node) { return c_.pipeline.part_of_node[graph::index(node)]; };
+  const auto& readers = c_.consumers[graph::index(send.tensor)];
+  const bool far = std::any_of(readers.begin(), readers.end(), [&](NodeId r) { return c_.stages[r] == to && part(r) < part(n) - 1; });
+  const bool made_here = home_[owner] == body && (buffer.lifetime == Lifetime::Saved || buffer.lifetime == Lifetime::Sent);
+  if (!far || !made_here || kind(body) != BodyKind::Backward) return;
+  const auto shape = pipeline_shape(c_.plan, c_.program.micro_batches);
+  const auto in_flight = [&](int stage) { return c_.pipeline.schedule->in_flight(direction_ > 0 ? stage : c_.plan.pp - 1 - stage, shape); };
+  buffer.lifetime = Lifetime::Sent;
+  buffer.versions = std::max({buffer.versions, in_flight(to), in_flight(stage_)});
 }
 
 /// A message is received in a body of the kind that sent it, so that both sides meet in the same slot of the schedule; where this stage has

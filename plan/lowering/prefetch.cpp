@@ -10,16 +10,11 @@
 namespace rehearsal::plan {
 namespace {
 
-Lifetime lifetime_of(const Role& role, BufferIndex b) {
-  while (role.buffers[b].part_of != kNoBuffer) b = role.buffers[b].part_of;
-  return role.buffers[b].lifetime;
-}
-
 /// Is instruction `at` the packing of a stored part, and the next one its gather?
 bool begins_gather(const Role& role, const Body& body, std::size_t at) {
   if (at + 1 >= body.instructions.size()) return false;
   const Instruction &pack = body.instructions[at], &gather = body.instructions[at + 1];
-  return pack.kind == InstructionKind::Pack && lifetime_of(role, pack.inputs[0]) == Lifetime::Persistent &&
+  return pack.kind == InstructionKind::Pack && role.buffers[base_of(role, pack.inputs[0])].lifetime == Lifetime::Persistent &&
          gather.kind == InstructionKind::Collective && gather.inputs[0] == pack.outputs[0] &&
          role.collectives[static_cast<std::size_t>(gather.collective)].kind == CollectiveKind::AllGather;
 }

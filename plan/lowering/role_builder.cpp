@@ -315,10 +315,7 @@ BufferIndex RoleBuilder::new_buffer(Buffer buffer, const Key* key) {
   return index;
 }
 
-BufferIndex RoleBuilder::base(BufferIndex b) const {
-  while (role_.buffers[b].part_of != kNoBuffer) b = role_.buffers[b].part_of;
-  return b;
-}
+BufferIndex RoleBuilder::base(BufferIndex b) const { return base_of(role_, b); }
 
 std::vector<graph::Shape> RoleBuilder::shapes_of(TensorId t, const Layout& layout) const {
   std::vector<graph::Shape> shapes;

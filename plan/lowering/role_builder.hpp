@@ -219,6 +219,7 @@ class RoleBuilder {
 
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);
+  void keep_until_taken(graph::NodeId, int to, std::uint16_t body);
   BufferIndex receive(graph::TensorId, std::uint16_t body);
   [[nodiscard]] std::uint16_t body_receiving(graph::TensorId, std::uint16_t body) const;
   void exchange_updated_parameters();

@@ -52,14 +52,20 @@ struct Passage {
 struct Timeline {
   std::vector<std::int32_t> body_start;
   std::int32_t length = 0;
+  std::int32_t loop_begin = 0, update_begin = 0;  ///< where what runs before all micro-batches ends, and what runs after them begins
+  bool steps_overlap = false;                     ///< a step begins while messages of the one before are on their way
   std::vector<Passage> passages = {{}};  ///< several where the model is there twice, one after the other: a micro-batch passes one of them
 };
 
-Timeline timeline_of(const Role& role) {
+Timeline timeline_of(const Role& role, bool steps_overlap) {
   Timeline t;
+  t.steps_overlap = steps_overlap;
   std::vector<std::uint16_t> chunks;  // of the backward bodies so far
   for (const auto& body : role.bodies) {
     t.body_start.push_back(t.length);
+    const auto end = t.length + static_cast<std::int32_t>(body.instructions.size()) + 1;
+    if (body.kind == BodyKind::Prologue) t.loop_begin = end;
+    if (body.kind != BodyKind::Update) t.update_begin = end;
     if (body.first != t.passages.back().first) t.passages.push_back({t.length, body.first});
     auto& passage = t.passages.back();
     if (body.kind == BodyKind::Backward) {
@@ -68,7 +74,7 @@ Timeline timeline_of(const Role& role) {
       if (second && passage.late_begin < 0) passage.late_begin = t.length;
       chunks.push_back(body.chunk);
     }
-    t.length += static_cast<std::int32_t>(body.instructions.size()) + 1;
+    t.length = end;
     if (passage.late_begin >= 0 && body.kind == BodyKind::Backward) passage.late_end = t.length - 1;
   }
   return t;
@@ -84,11 +90,6 @@ struct Life {
   void touch(std::int32_t when) { begin = std::min(begin, when), end = std::max(end, when); }
   [[nodiscard]] bool used() const { return end >= 0; }
 };
-
-BufferIndex base_of(const Role& role, BufferIndex b) {
-  while (role.buffers[b].part_of != kNoBuffer) b = role.buffers[b].part_of;
-  return b;
-}
 
 std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
   std::vector<Life> lives(role.buffers.size());
@@ -107,6 +108,9 @@ std::vector<Life> lives_of(const Role& role, const Timeline& timeline) {
   return lives;
 }
 
+/// In no other's place at any time.
+bool is_apart(Lifetime l) { return l == Lifetime::Persistent || l == Lifetime::Step || l == Lifetime::Sent; }
+
 /// Lifetime on the planning timeline. Saved buffers of several micro-batches in flight are kept apart from everything else.
 Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
   // Gradients of weights may run before or after other backward bodies of their micro-batch.
@@ -117,9 +121,12 @@ Life planned_life(const Buffer& buffer, Life life, const Timeline& timeline) {
       life.end = std::max(life.end, passage.late_end);
     }
   }
-  const bool whole = buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
-  if (whole) return {0, timeline.length};
-  // A message may be on its way until the next use of its micro-batch's memory, or the end of the step: nothing may take its place before.
+  const Life always{0, timeline.length};
+  if (is_apart(buffer.lifetime)) return always;
+  // A message may be on its way until the next use of its micro-batch's memory, or the end of the step: nothing may take its place before
+  // (under_way.hpp). Where steps overlap one of an update may be until the next update, and what runs before a step's micro-batches meets
+  // those of the step before.
+  if (timeline.steps_overlap && ((buffer.sent && life.begin >= timeline.update_begin) || life.begin < timeline.loop_begin)) return always;
   if (buffer.sent) life.end = timeline.length;
   return life;
 }
@@ -259,7 +266,7 @@ std::int64_t place(Role& role, const Timeline& timeline, std::int64_t origin, Be
   std::vector<std::size_t> owners;
   for (std::size_t b = 0; b < role.buffers.size(); ++b) {
     const auto& buffer = role.buffers[b];
-    const bool needed = lives[b].used() || buffer.lifetime == Lifetime::Persistent || buffer.lifetime == Lifetime::Step;
+    const bool needed = lives[b].used() || is_apart(buffer.lifetime);
     if (buffer.part_of != kNoBuffer || !needed || !belongs(buffer)) continue;
     const auto life = planned_life(buffer, lives[b], timeline);
     requests.push_back({aligned(buffer.bytes) * buffer.versions, life.begin, life.end});
@@ -325,9 +332,9 @@ void plan_host_memory(Role& role, const Timeline& timeline) {
 
 }  // namespace
 
-void plan_memory(Role& role, int in_flight) {
+void plan_memory(Role& role, int in_flight, bool steps_overlap) {
   ensure(in_flight >= 1, "a role holds at least one micro-batch");
-  const auto timeline = timeline_of(role);
+  const auto timeline = timeline_of(role, steps_overlap);
   role.memory = {};
   role.memory.in_flight = in_flight;
   plan_host_memory(role, timeline);

@@ -23,8 +23,9 @@ std::int64_t lay_out(std::vector<MemoryRequest>& requests);
 /// The largest sum of bytes alive at one time.
 [[nodiscard]] std::int64_t largest_live_set(const std::vector<MemoryRequest>& requests);
 
-/// Sets Buffer::offset of all buffers and Role::memory. `in_flight`: micro-batches whose Saved buffers exist at once.
-void plan_memory(Role& role, int in_flight);
+/// Sets Buffer::offset of all buffers and Role::memory. `in_flight`: micro-batches whose Saved buffers exist at once. `steps_overlap`: a
+/// step follows another without a flush, so messages of one are under way in the next.
+void plan_memory(Role& role, int in_flight, bool steps_overlap = false);
 
 inline constexpr std::int64_t kBufferAlignment = 64;
 /// Bytes between two versions of weights.

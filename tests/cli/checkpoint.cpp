@@ -24,6 +24,14 @@ class Saved {
   TemporaryFolder folder_;
 };
 
+/// As versions without checksums wrote it: what the manifest says is then taken at its word.
+std::string without_checksums(nlohmann::json manifest) {
+  manifest["schema"] = 1;
+  manifest.erase("checksum");
+  for (auto& part : manifest["parts"]) part.erase("checksum");
+  return manifest.dump();
+}
+
 }  // namespace
 
 TEST_CASE("six steps are three steps and three more") {
@@ -96,20 +104,20 @@ TEST_CASE("checkpoints that are not whole are refused by name") {
   SECTION("the manifest points beyond the part") {
     auto wrong = nlohmann::json::parse(text);
     wrong["parts"][0]["tensors"][0]["offset"] = 1'000'000'000;
-    write_text(manifest, wrong.dump());
+    write_text(manifest, without_checksums(wrong));
     check_failure(saved.resumed(), 1, {"stage-0.bin", wrong["parts"][0]["tensors"][0]["name"].get<std::string>()});
   }
   SECTION("the manifest points out of its folder") {
     auto wrong = nlohmann::json::parse(text);
     wrong["parts"][0]["file"] = "../" + fs::path(saved.place()).filename().string() + "/stage-0.bin";
-    write_text(manifest, wrong.dump());
+    write_text(manifest, without_checksums(wrong));
     check_failure(saved.resumed(), 1, {"manifest.json", "../", "must be a name in this folder"});
   }
   SECTION("a block lies beyond its tensor") {
     auto wrong = nlohmann::json::parse(text);
     for (auto& range : wrong["parts"][0]["tensors"][0]["region"][0])
       for (auto& end : range) end = end.get<int>() + 1;
-    write_text(manifest, wrong.dump());
+    write_text(manifest, without_checksums(wrong));
     const auto name = wrong["parts"][0]["tensors"][0]["name"].get<std::string>();
     check_failure(saved.resumed(), 1, {name});
     write_text(saved.file("empty.npz"), "PK\x05\x06" + std::string(18, '\0'));  // the end of a zip archive, and nothing before it
@@ -124,9 +132,59 @@ TEST_CASE("checkpoints that are not whole are refused by name") {
     auto wrong = nlohmann::json::parse(text);
     const auto name = wrong["parts"][0]["tensors"][0]["name"].get<std::string>();
     wrong["parts"][0]["tensors"].erase(0);
-    write_text(manifest, wrong.dump());
+    write_text(manifest, without_checksums(wrong));
     check_failure(saved.resumed(), 1, {name});
   }
+}
+
+TEST_CASE("a checkpoint without checksums, of an older version, is resumed") {
+  const Saved saved;
+  const auto whole = losses_of(saved.resumed());
+  write_text(saved.file("manifest.json"), without_checksums(nlohmann::json::parse(text_of(saved.file("manifest.json")))));
+  CHECK(losses_of(saved.resumed()) == whole);
+}
+
+TEST_CASE("any bit that changed is found, wherever it is") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "c";
+  // Both stages hold the shared matrix, and only one of the two is read.
+  const std::string options = "--steps 2 --plan pp=2,micro_batch=1 --checkpoint " + place;
+  (void)result_of(rehearse(run(options), 2));
+  for (const std::string name : {"stage-0.bin", "stage-1.bin", "manifest.json"}) {
+    const auto whole = text_of(place + "/" + name);
+    for (const std::size_t part : {0U, 3U, 8U}) {
+      INFO(name << " at " << part << "/8");
+      auto other = whole;
+      const auto at = std::min(whole.size() - 1, whole.size() * part / 8);
+      other[at] = static_cast<char>(other[at] ^ 4);
+      write_text(place + "/" + name, other);
+      for (const int ranks : {0, 2})
+        check_failure(rehearse(run("--steps 1 --resume " + place + (ranks == 0 ? "" : " --plan dp=2")), ranks), 1, {name, "damaged"});
+    }
+    write_text(place + "/" + name, whole);
+  }
+  CHECK(losses_of(rehearse(run("--steps 1 --resume " + place))).size() == 1);
+}
+
+TEST_CASE("another batch goes on with the next sample, and is told") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "c";
+  const auto training = [](const std::string& more) {
+    return rehearse(std::string("run ") + kGpt + " --optimizer sgd --lr 0 --dtype f64 --format json " + more);
+  };
+  // Nothing is learned, so a loss says which samples it is of.
+  const auto pairs = losses_of(training("--batch 2 --steps 6"));
+  (void)losses_of(training("--batch 4 --steps 2 --checkpoint " + place));
+  const auto ended = training("--batch 2 --steps 2 --resume " + place + " --checkpoint " + place);
+  const auto rest = result_of(ended);
+  CHECK(rest.at("first_step") == 3);
+  CHECK(rest.at("losses") == nlohmann::json{pairs[4], pairs[5]});
+  for (const auto* word : {"warning", "batch was 4 and is 2", "sample 9"}) CHECK_THAT(ended.err, contains(word));
+  // Three steps of two, after two of four: sample 13 is next.
+  const auto last = result_of(training("--batch 6 --steps 1 --resume " + place));
+  CHECK(last.at("first_step") == 5);
+  const auto all = losses_of(training("--batch 6 --steps 3"));
+  CHECK(std::abs(last.at("losses")[0].get<double>() - all[2]) < 1e-12);
 }
 
 TEST_CASE("a checkpoint of another model or type is refused") {
@@ -136,6 +194,9 @@ TEST_CASE("a checkpoint of another model or type is refused") {
                saved.place()),
       1, {"another model"});
   check_failure(saved.resumed("--dtype f64"), 1, {saved.place()});
+  check_failure(
+      rehearse(std::string("run ") + kGpt + " --batch 2 --optimizer adam --lr 0.01 --clip-norm 1 --format json --resume " + saved.place()),
+      1, {"another model"});
 }
 
 TEST_CASE("places where no checkpoint can be") {

@@ -94,6 +94,83 @@ TEST_CASE("metrics begin again with a training, and go on with one that is resum
   CHECK(lines() == 4);
 }
 
+namespace {
+
+/// Lines such as "step: 120 of 5000  loss 4.1231  812 samples/s  ETA 0:01:20".
+std::vector<std::string> progress_lines(const std::string& err) {
+  std::vector<std::string> found;
+  std::istringstream lines(err);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("step: ")) found.push_back(line);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("progress is a line a second at most where output is kept, and the last step's") {
+  const int ranks = GENERATE(0, 2);
+  const auto ended = rehearse(std::string("run ") + kGpt + " --batch 4 --steps 300 --format json", ranks);
+  const auto lines = progress_lines(ended.err);
+  INFO(ended.err);
+  REQUIRE(!lines.empty());
+  CHECK(static_cast<double>(lines.size()) <= ended.seconds + 1);
+  CHECK_THAT(lines.back(), contains("step: 300 of 300  loss ") && contains(" samples/s") && !contains("ETA"));
+  CHECK_THAT(ended.err, !contains("\r"));
+}
+
+TEST_CASE("--log-every says how far it is behind every so many steps") {
+  const TemporaryFolder folder;
+  const auto ended =
+      rehearse(std::string("run ") + kGpt + " --batch 4 --steps 50 --log-every 20 --format json --metrics " + (folder / "m.jsonl"), 2);
+  const auto lines = progress_lines(ended.err);
+  REQUIRE(lines.size() == 2);
+  std::vector<double> losses;
+  std::istringstream metrics(text_of(folder / "m.jsonl"));
+  for (std::string line; std::getline(metrics, line);) losses.push_back(nlohmann::json::parse(line).at("loss"));
+  for (const std::size_t n : {0U, 1U}) {
+    const auto step = 20 * (n + 1);
+    CHECK_THAT(lines[n], contains("step: " + std::to_string(step) + " of 50  loss ") && contains("ETA 0:00:0"));
+    CHECK(std::abs(std::stod(lines[n].substr(lines[n].find("loss ") + 5)) - losses[step - 1]) < 1e-4);
+  }
+  check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --log-every -1"), 1, {"--log-every"});
+}
+
+TEST_CASE("the result has at most 1,002 losses of a long training, the first and the last among them") {
+  const TemporaryFolder folder;
+  const auto result = result_of(
+      rehearse(std::string("run ") + kGpt + " --batch 2 --steps 2500 --dtype f64 --format json --metrics " + (folder / "m.jsonl")));
+  CHECK(result.at("steps") == 2500);
+  REQUIRE(result.at("losses").size() == 1002);
+  REQUIRE(result.at("losses_steps").size() == 1002);
+  std::map<int, double> losses;
+  std::istringstream metrics(text_of(folder / "m.jsonl"));
+  for (std::string line; std::getline(metrics, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    losses[entry.at("step")] = entry.at("loss");
+  }
+  CHECK(losses.size() == 2500);
+  for (std::size_t n = 0; n < 1002; ++n) CHECK(result["losses"][n] == losses.at(result["losses_steps"][n]));
+  CHECK(result["losses_steps"].front() == 1);
+  CHECK(result["losses_steps"].back() == 2500);
+}
+
+TEST_CASE("what was done behind a checkpoint and lost is taken out of the metrics when training goes on") {
+  const TemporaryFolder folder;
+  const std::string run = std::string("run ") + kGpt + " --batch 4 --format json --metrics " + (folder / "m.jsonl");
+  (void)result_of(rehearse(run + " --steps 3 --checkpoint " + (folder / "c")));
+  // Two steps more, and half a line, before the machine failed.
+  std::ofstream(folder / "m.jsonl", std::ios::app) << "{\"step\": 4, \"loss\": 9}\n{\"step\": 5, \"loss\": 9}\n{\"step\": 6, \"lo";
+  (void)result_of(rehearse(run + " --steps 1 --resume " + (folder / "c")));
+  std::vector<int> steps;
+  std::istringstream metrics(text_of(folder / "m.jsonl"));
+  for (std::string line; std::getline(metrics, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    steps.push_back(entry.at("step"));
+    CHECK(entry.at("loss") != 9);
+  }
+  CHECK(steps == std::vector<int>{1, 2, 3, 4});
+}
+
 TEST_CASE("metrics have a line a step and the result's losses") {
   const TemporaryFolder folder;
   const auto ended =

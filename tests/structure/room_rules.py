@@ -18,7 +18,7 @@ VENDORS = {
     "valijson": (r"valijson/", ["platforms"]),
     "Ceres": (r"ceres/", ["costmodel", "traces", "validation", "platforms"]),
     "Eigen": (r"Eigen/", ["costmodel", "traces", "validation", "platforms"]),
-    "xxHash": (r"xxhash", ["base", "formats"]),
+    "xxHash": (r"xxhash", ["exec"]),
     "nlohmann/json": (r"nlohmann/", ROOMS),
     "Catch2": (r"catch2/", []),
     "RapidCheck": (r"rapidcheck", []),

@@ -34,8 +34,7 @@ int train_on(Communicator& world, const std::string& file, std::int64_t steps) {
   const auto data = npz_data(file, training, {});
   TrainerOptions options;
   options.steps = steps;
-  Progress progress;
-  const auto outcome = train(executor, job, *data, options, progress);
+  const auto outcome = train(executor, job, *data, options);
   if (world.rank() == 0) std::printf("%.9g\n", outcome.losses.back());
   return 0;
 }

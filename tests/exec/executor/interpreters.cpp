@@ -56,7 +56,7 @@ traces::Trace simulated(const plan::Program& program, const graph::TrainingGraph
   const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32");
   const auto costs = predict::cost_of(program, training, model, 1);
   const auto cost = evaluator.evaluate({program, costs, platform, model, true});
-  const auto representatives = predict::representatives(program);
+  const auto representatives = plan::representatives(program);
   const bool by_rank = cost.timeline.size() == static_cast<std::size_t>(program.ranks);
   traces::TraceBuilder builder(program, training.graph, "simulated", 1);
   for (std::size_t n = 0; n < cost.timeline.size(); ++n)

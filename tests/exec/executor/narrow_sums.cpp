@@ -38,7 +38,7 @@ class Alone {
         backend_(sample::backend_of(c)),
         executor_({program_, training_, world}, backend_, {}) {}
 
-  double step(std::int64_t step, DataSource& data) { return executor_.step(step, data, false).loss; }
+  double step(std::int64_t step, DataSource& data) { return executor_.step(step, data).loss; }
   [[nodiscard]] Values weights() {
     Values values;
     for (const auto& p : training_.parameters) {
@@ -65,7 +65,7 @@ class Alone {
 class Half final : public DataSource {
  public:
   Half(DataSource& all, std::int64_t first) : all_(all), first_(first) {}
-  void read(const SampleRequest& r, void* out) override { all_.read({r.input, r.type, r.step, r.first + first_, r.count}, out); }
+  void read(const SampleRequest& r, void* out) override { all_.read({r.input, r.type, r.first + first_, r.count}, out); }
   [[nodiscard]] std::int64_t samples() const override { return 0; }
 
  private:

@@ -1,5 +1,6 @@
-// The ranks of one plan: train_plans STEPS TRACE-FOLDER|- CASE... trains every case in turn and prints "CASE loss loss ...". Rank 0 writes
-// the trace of the n-th case to TRACE-FOLDER/n.json. plans_agree.cpp and sameness.cpp run it under mpirun.
+// The ranks of one plan: train_plans STEPS HOW CASE... trains every case in turn and prints "CASE loss loss ...". HOW is "-", or a folder
+// to whose file n.json rank 0 writes the trace of the n-th case, or "slow:SEED" (messages are held back at random), or "stop:RANK:ASKED"
+// (that rank wants to stop once it has been asked so often). The tests beside it run it under mpirun.
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -13,10 +14,17 @@ using namespace rehearsal::exec;
 
 namespace {
 
+constexpr double kLongestDelay = 0.004;  ///< seconds: several passes of these models
+
 struct Request {
   std::int64_t steps = 1;
-  std::string traces = "-";
+  std::string traces;  ///< folder; empty: none are kept
+  int stopping_rank = -1;
+  int asked = 0;
 };
+
+/// What stands behind the words of `how`, which are separated by colons.
+std::int64_t number_behind(const std::string& how, const std::string& words) { return std::stoll(how.substr(words.size())); }
 
 void train_case(Communicator& world, const sample::Case& c, const Request& request, const std::string& trace_file) {
   const auto training = sample::training_of(c);
@@ -27,9 +35,9 @@ void train_case(Communicator& world, const sample::Case& c, const Request& reque
   const auto data = synthetic_data(training, 1);
   TrainerOptions options;
   options.steps = request.steps;
-  options.record = request.traces != "-";
-  Progress progress;
-  const auto outcome = train(executor, job, *data, options, progress);
+  options.record = !request.traces.empty();
+  options.stop_requested = [&, asked = 0]() mutable { return world.rank() == request.stopping_rank && ++asked > request.asked; };
+  const auto outcome = train(executor, job, *data, options);
   if (world.rank() != 0) return;
   std::printf("%s", sample::to_text(c).c_str());
   for (const double loss : outcome.losses) std::printf(" %.17g", loss);
@@ -37,8 +45,23 @@ void train_case(Communicator& world, const sample::Case& c, const Request& reque
   if (outcome.trace) traces::write_trace(trace_file, *outcome.trace);
 }
 
+Request request_of(const std::string& steps, const std::string& how, Communicator& world) {
+  Request request;
+  request.steps = std::stoll(steps);
+  const std::string slow = "slow:", stop = "stop:";
+  if (how.starts_with(slow)) {
+    world.slow_down(static_cast<std::uint64_t>(number_behind(how, slow)), kLongestDelay);
+  } else if (how.starts_with(stop)) {
+    request.stopping_rank = static_cast<int>(number_behind(how, stop));
+    request.asked = static_cast<int>(number_behind(how, how.substr(0, how.rfind(':') + 1)));
+  } else if (how != "-") {
+    request.traces = how;
+  }
+  return request;
+}
+
 int train_all(Communicator& world, int count, char** arguments) {
-  const Request request{std::stoll(arguments[1]), arguments[2]};
+  const auto request = request_of(arguments[1], arguments[2], world);
   for (int n = 3; n < count; ++n)
     train_case(world, sample::parse_case(arguments[n]), request, request.traces + "/" + std::to_string(n - 3) + ".json");
   return 0;

@@ -104,7 +104,7 @@ Trained train(const graph::Graph& graph, DType dtype, const std::string& plan_te
   Executor executor(job, backend, {threads, 7});
   const auto data = synthetic_data(training, 3);
   Trained result;
-  for (std::int64_t step = 0; step < 2; ++step) result.losses.push_back(executor.step(step, *data, false).loss);
+  for (std::int64_t step = 0; step < 2; ++step) result.losses.push_back(executor.step(step, *data).loss);
   for (const auto& p : training.parameters) result.stored.push_back(reals(executor.stored(p.value), dtype));
   const auto& role = program.roles.front();
   for (const auto& body : role.bodies)

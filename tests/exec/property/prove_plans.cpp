@@ -65,8 +65,7 @@ void prove_case(exec::Communicator& world, const property::Case& c, const std::s
   exec::TrainerOptions options;
   options.steps = property::steps_to_prove(program);
   options.record = trace_file[0] != '-';
-  Progress progress;
-  const auto outcome = exec::train(executor, job, *data, options, progress);
+  const auto outcome = exec::train(executor, job, *data, options);
   const auto& planned = program.role(world.rank()).memory;
   ensure(executor.arena_bytes() == planned.arena_bytes + planned.host_bytes, "a run allocates what its plan says");
   Proof proof{training, {options.steps, 0, property::delays_of(program), property::groups_of(program)}, {}};

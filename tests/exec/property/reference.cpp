@@ -119,7 +119,7 @@ Trained train_by(Run& run, const graph::TrainingGraph& training, const WholeOpti
     for (const auto t : g.inputs()) {
       const auto& type = g[t].type;
       std::vector<std::byte> samples(static_cast<std::size_t>(graph::size_of(type).value()));
-      data->read({g[t].name, type, step, 0, type.shape.front()}, samples.data());
+      data->read({g[t].name, type, step * training.batch, type.shape.front()}, samples.data());
       run.set(t, samples);
     }
     if (options.noise != 0) disturb(run, training, options.noise + 100 * static_cast<std::uint64_t>(step));

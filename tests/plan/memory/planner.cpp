@@ -11,6 +11,7 @@
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"
+#include "plan/memory/places.hpp"
 #include "tests/catch.hpp"
 #include "tests/graph/zoo/small.hpp"
 
@@ -32,7 +33,7 @@ Program program_of(const std::string& model, std::int64_t batch, const std::stri
 /// Follows which micro-batch and buffer last wrote every piece of a role's arena.
 class Watcher {
  public:
-  Watcher(const Program& program, const Role& role) : program_(program), role_(role) {}
+  Watcher(const Program& program, const Role& role) : program_(program), role_(role), places_(role) {}
 
   /// Empty, or the first access that finds another's bytes.
   std::string play() {
@@ -67,17 +68,13 @@ class Watcher {
     std::int64_t begin, end;
   };
 
-  [[nodiscard]] BufferIndex base(BufferIndex b) const {
-    while (role_.buffers[b].part_of != kNoBuffer) b = role_.buffers[b].part_of;
-    return b;
-  }
+  [[nodiscard]] BufferIndex base(BufferIndex b) const { return base_of(role_, b); }
   [[nodiscard]] int instance(BufferIndex b, int micro_batch) const {
-    return role_.buffers[base(b)].lifetime == Lifetime::Saved ? micro_batch : 0;
+    const auto lifetime = role_.buffers[base(b)].lifetime;
+    return lifetime == Lifetime::Saved || lifetime == Lifetime::Sent ? micro_batch : 0;
   }
   [[nodiscard]] Range range(BufferIndex b, int micro_batch) const {
-    auto at = role_.buffers[b].offset;
-    if (role_.memory.in_flight > 1 && role_.buffers[base(b)].lifetime == Lifetime::Saved)
-      at += role_.memory.saved_stride * (micro_batch % role_.memory.in_flight);
+    const auto at = places_.at(b, {micro_batch, 0, 0});
     CHECK(at >= 0);
     CHECK(at + role_.buffers[b].bytes <= role_.memory.arena_bytes);
     return {at, at + role_.buffers[b].bytes};
@@ -113,7 +110,9 @@ class Watcher {
   /// What left in the last rounds is still as it was: nothing waited for it.
   std::string sent_is_whole() {
     for (const auto& s : sent_) {
-      const bool reused = s.instance + role_.memory.in_flight < program_.micro_batches;
+      const auto& buffer = role_.buffers[base(s.buffer)];
+      const auto places = buffer.lifetime == Lifetime::Sent ? buffer.versions : role_.memory.in_flight;
+      const bool reused = s.instance + places < program_.micro_batches;
       if (!reused && !holds(s.buffer, s.instance)) return role_.buffers[s.buffer].name + " is overwritten while it may be on its way";
     }
     return "";
@@ -121,6 +120,7 @@ class Watcher {
 
   const Program& program_;
   const Role& role_;
+  Places places_;
   std::map<std::int64_t, Owner> owners_;  ///< by first byte, up to the next entry
   std::vector<Owner> sent_;
 };
@@ -181,6 +181,7 @@ TEST_CASE("every buffer of a Program is there when it is read") {
       {"resnet18?image=32&classes=10", 4, "dp=1"},
       {"resnet18?image=32&classes=10", 5, "dp=2"},
       {"resnet18?image=32&classes=10", 4, "pp=4"},
+      {"unet2d?image=32&channels=8", 6, "pp=4,micro_batch=1,bn=local"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 6, "dp=2,micro_batch=1"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 7, "pp=3,micro_batch=2"},
       {"gpt?layers=3&hidden=32&heads=2&seq=16&vocab=50", 6, "pp=3,micro_batch=1,schedule=gpipe"},

@@ -203,9 +203,9 @@ TEST_CASE("the rank with the largest blocks stands for its stage") {
     block.bytes = 64 * heads;
     w.program.roles[static_cast<std::size_t>(heads - 1)].buffers.push_back(block);
   }
-  CHECK(representatives(w.program) == std::vector{1});
+  CHECK(plan::representatives(w.program) == std::vector{1});
   std::swap(w.program.role_of[0], w.program.role_of[1]);
-  CHECK(representatives(w.program) == std::vector{0});
+  CHECK(plan::representatives(w.program) == std::vector{0});
 }
 
 TEST_CASE("messages that do not match are our own bug, not a hang") {

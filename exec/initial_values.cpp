@@ -1,0 +1,33 @@
+#include "exec/initial_values.hpp"
+
+#include <cstring>
+
+#include "base/error.hpp"
+#include "exec/block_moves.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+void set_initial_value(const Training& training, const plan::Buffer& b, const graph::RandomStream& source, std::byte* to) {
+  const auto& tensor = training.graph.graph[b.tensor];
+  if (b.shapes.front() == tensor.type.shape) return graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, to);
+  std::vector<std::byte> whole(static_cast<std::size_t>(graph::size_of(tensor.type).value()));
+  graph::read_into(tensor.contents, tensor.type.shape, b.dtype, source, whole.data());
+  const auto mine = plan::region(training.program, b, plan::position(training.program, training.world.rank(), 0));
+  run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), to);
+}
+
+}  // namespace
+
+void set_initial_values(const Training& training, std::uint64_t seed, const LocalMemory& memory) {
+  for (const auto& b : training.program.role(training.world.rank()).buffers) {
+    if (!is_stored(b)) continue;
+    const auto& tensor = training.graph.graph[b.tensor];
+    if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
+    auto* newest = memory.stored(b, 0).data();
+    set_initial_value(training, b, {seed, graph::initial_stream(tensor.name)}, newest);
+    for (int age = 1; age < b.versions; ++age) std::memcpy(memory.stored(b, -age).data(), newest, static_cast<std::size_t>(b.bytes));
+  }
+}
+
+}  // namespace rehearsal::exec
