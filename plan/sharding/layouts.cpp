@@ -58,6 +58,7 @@ class LayoutPass {
     store_as_wanted();
     for (std::size_t a = 0; a < axes_; ++a)
       if (task_.axes[a].zero >= 3) store_parameters_split(a);
+    store_slots_as_parameters();
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) visit(static_cast<NodeId>(n));
     load_whole_where_needed();
   }
@@ -90,6 +91,17 @@ class LayoutPass {
       const Place* place = way < 0 ? nullptr : task_.dims.iteration(p.update)[static_cast<std::size_t>(way)].input(0);
       if (place) s_.layouts[graph::index(p.value)][axis] = split_at(*place, 0);
     }
+  }
+
+  /// Optimizer state lies as its parameter does, whatever reads it first: in 16 bits no update reads the parameter itself. Axes that deal
+  /// out updates deal out the state with them.
+  void store_slots_as_parameters() {
+    for (const auto& p : task_.training.parameters)
+      for (const TensorId slot : p.slots) {
+        if (task_.dims.of(slot) != task_.dims.of(p.value)) continue;
+        for (std::size_t a = 0; a < axes_; ++a)
+          if (task_.axes[a].zero == 0) s_.layouts[graph::index(slot)][a] = s_.layouts[graph::index(p.value)][a];
+      }
   }
 
   /// On every axis the way that the stored parameter's layout stands for.
