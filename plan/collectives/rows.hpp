@@ -12,6 +12,8 @@ namespace rehearsal::plan {
 [[nodiscard]] CollectiveRow ring_reduce_scatter();
 [[nodiscard]] CollectiveRow ring_all_gather();
 [[nodiscard]] CollectiveRow hierarchical_all_reduce();
+[[nodiscard]] CollectiveRow hierarchical_reduce_scatter();
+[[nodiscard]] CollectiveRow hierarchical_all_gather();
 [[nodiscard]] CollectiveRow recursive_doubling_all_reduce();
 [[nodiscard]] CollectiveRow halving_doubling_all_reduce();
 [[nodiscard]] CollectiveRow binomial_tree_all_reduce();

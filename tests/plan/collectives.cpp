@@ -228,6 +228,11 @@ TEST_CASE("closed forms by hand") {
   CHECK(collective(CollectiveKind::AllGather, "bruck").closed_form(6, Bytes(6e6), links).value() == Approx(2521e-6));
   // 4 ranks: 2 MB and 1 MB sent and added: 2 x 7 + 1000 + 400 + 500 + 200 us
   CHECK(collective(CollectiveKind::ReduceScatter, "recursive-halving").closed_form(4, size, links).value() == Approx(2114e-6));
+  // 2 ranks on each of 2 nodes: inside 1 + 2 MB / 9 GB/s = 222.222 + 400 us of additions; across 7 + 1 MB / 2 GB/s = 500, + 200 us
+  CHECK(collective(CollectiveKind::ReduceScatter, "hierarchical").closed_form(4, size, links_with(2)).value() ==
+        Approx(1330.222e-6).epsilon(1e-6));
+  CHECK(collective(CollectiveKind::AllGather, "hierarchical").closed_form(4, size, links_with(2)).value() ==
+        Approx(730.222e-6).epsilon(1e-6));
   // 3 steps of 7 + 500 + 200 us
   CHECK(collective(CollectiveKind::ReduceScatter, "pairwise").closed_form(4, size, links).value() == Approx(2121e-6));
   // 2 MB, 1 MB down the tree, then 3 times 1 MB around: 2014 + ... = 5 x 7 + 1000 + 500 + 1500 us
@@ -250,6 +255,26 @@ TEST_CASE("the best all-reduce follows size and levels") {
   CHECK(best(16, 1e5, 1) == "halving-doubling");  // few messages that move no byte twice
   CHECK(best(7, 1e9, 1) == "ring");               // no power of two: folding would send the whole vector twice
   CHECK(best(14, 1e9, 7) == "hierarchical");      // most bytes stay inside a node
+}
+
+TEST_CASE("two levels move most bytes inside nodes, whatever the kind") {
+  for (const auto kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
+    CHECK(best_collective(kind, 56, Bytes(1e9), links_with(7)).name == "hierarchical");
+    const auto sent_across = [&](const char* algorithm) {
+      std::int64_t most = 0;
+      for (int r = 0; r < 64; ++r) {
+        std::int64_t elements = 0;
+        for (const auto& s : collective(kind, algorithm).steps(r, 64, 64'000, 8)) elements += s.send_to / 8 == r / 8 ? 0 : s.send_count;
+        most = std::max(most, elements);
+      }
+      return most;
+    };
+    // Of 64,000 elements each rank sends 7 of 8 blocks of its eighth to other nodes, once or twice; in a ring, the last of a node sends 63
+    // of 64 blocks of all.
+    const int times = kind == CollectiveKind::AllReduce ? 2 : 1;
+    CHECK(sent_across("hierarchical") == times * 7'000);
+    CHECK(sent_across("ring") == times * 63'000);
+  }
 }
 
 TEST_CASE("an unknown algorithm is refused with the known ones of its kind") {
