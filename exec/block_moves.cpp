@@ -9,17 +9,17 @@ namespace rehearsal::exec {
 using plan::BlockCopy;
 using plan::Coordinates;
 using plan::PackedBlock;
-using plan::Redistribution;
 
 const std::vector<BlockMove>& BlockMoves::of(const plan::Instruction& i, int micro_batch) {
   const auto [at, fresh] = known_.try_emplace({&i, micro_batch});
   if (!fresh) return at->second;
   const auto position = plan::position(program_, rank_, micro_batch);
   if (i.kind == plan::InstructionKind::Slice) return at->second = slice(i, position);
-  const auto& redistribution = role_.redistributions[static_cast<std::size_t>(i.redistribution)];
-  const bool packs = i.kind == plan::InstructionKind::Pack;
-  ensure(packs || i.kind == plan::InstructionKind::Unpack, "an instruction that moves blocks");
-  return at->second = packs ? pack(redistribution, position) : unpack(redistribution, position);
+  const bool packs = i.kind != plan::InstructionKind::Unpack;
+  const auto first = static_cast<std::size_t>(i.redistribution);
+  for (std::size_t n = 0; n < (packs ? i.inputs : i.outputs).size(); ++n)
+    packs ? pack(first + n, n, position, at->second) : unpack(first + n, n, position, at->second);
+  return at->second;
 }
 
 std::vector<BlockMove> BlockMoves::slice(const plan::Instruction& i, const Coordinates& at) const {
@@ -31,25 +31,24 @@ std::vector<BlockMove> BlockMoves::slice(const plan::Instruction& i, const Coord
   source.operand = to.operand;
   const auto whole = plan::region(program_, source, at);
   ensure(plan::contains(whole, target), "a slice is a part of what it is taken from");
-  return {{0, BlockCopy(whole, target)}};
+  return {{0, 0, BlockCopy(whole, target)}};
 }
 
-std::vector<BlockMove> BlockMoves::pack(const Redistribution& r, const Coordinates& at) const {
-  std::vector<BlockMove> moves;
+void BlockMoves::pack(std::size_t redistribution, std::size_t input, const Coordinates& at, std::vector<BlockMove>& moves) const {
+  const auto& r = role_.redistributions[redistribution];
   const auto mine = plan::region_before(*program_.sharding, r, at);
-  for (const PackedBlock& b : plan::packing_of(*program_.sharding, r, at).packed)
-    moves.push_back({0, BlockCopy(mine, b.region, 0, b.offset)});
-  return moves;
+  for (const PackedBlock& b : plan::packing_of(*program_.sharding, role_.redistributions, redistribution, at).packed)
+    moves.push_back({input, 0, BlockCopy(mine, b.region, 0, b.offset)});
 }
 
-std::vector<BlockMove> BlockMoves::unpack(const Redistribution& r, const Coordinates& at) const {
-  std::vector<BlockMove> moves;
+void BlockMoves::unpack(std::size_t redistribution, std::size_t output, const Coordinates& at, std::vector<BlockMove>& moves) const {
+  const auto& r = role_.redistributions[redistribution];
   const auto& s = *program_.sharding;
   const auto wanted = plan::region_after(s, r, at);
-  for (const PackedBlock& b : plan::packing_of(s, r, at).unpacked) moves.push_back({0, BlockCopy(b.region, wanted, b.offset, 0)});
+  for (const PackedBlock& b : plan::packing_of(s, role_.redistributions, redistribution, at).unpacked)
+    moves.push_back({0, output, BlockCopy(b.region, wanted, b.offset, 0)});
   const bool keeps_own = r.kind == plan::ConversionKind::AllToAll || r.kind == plan::ConversionKind::Halo;
-  if (keeps_own) moves.push_back({1, BlockCopy(plan::region_before(s, r, at), wanted)});
-  return moves;
+  if (keeps_own) moves.push_back({1, output, BlockCopy(plan::region_before(s, r, at), wanted)});
 }
 
 void run(const BlockCopy& copy, std::size_t element_bytes, const void* from, void* to) {

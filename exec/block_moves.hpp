@@ -11,9 +11,9 @@
 
 namespace rehearsal::exec {
 
-/// Copies from inputs[input] to outputs[0], in elements.
+/// Copies from inputs[input] to outputs[output], in elements.
 struct BlockMove {
-  std::size_t input = 0;
+  std::size_t input = 0, output = 0;
   plan::BlockCopy copy;
 };
 
@@ -27,8 +27,8 @@ class BlockMoves {
 
  private:
   [[nodiscard]] std::vector<BlockMove> slice(const plan::Instruction&, const plan::Coordinates&) const;
-  [[nodiscard]] std::vector<BlockMove> pack(const plan::Redistribution&, const plan::Coordinates&) const;
-  [[nodiscard]] std::vector<BlockMove> unpack(const plan::Redistribution&, const plan::Coordinates&) const;
+  void pack(std::size_t redistribution, std::size_t input, const plan::Coordinates&, std::vector<BlockMove>&) const;
+  void unpack(std::size_t redistribution, std::size_t output, const plan::Coordinates&, std::vector<BlockMove>&) const;
 
   const plan::Program& program_;
   const plan::Role& role_;

@@ -307,7 +307,7 @@ class Executor::Impl {
       case InstructionKind::Pack:
       case InstructionKind::Unpack:
         for (const auto& move : moves_.of(i, per_micro_batch_ ? micro_batch_ : 0))
-          exec::run(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[0]));
+          exec::run(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[move.output]));
         return;
       case InstructionKind::Mask:
         return mask(i, to());

@@ -74,6 +74,26 @@ costmodel::KernelCase kernel_case(const KernelCall& call, int threads) {
   return kernel;
 }
 
+namespace {
+
+/// What an instruction copies, as one tensor. A vector has room for the parts of others, too, or for those parts alone that others want.
+graph::TensorType copied(const PlacedInstruction& placed) {
+  const auto& [role, i, variant, threads] = placed;
+  const auto type = [&](plan::BufferIndex b) { return *local_type(role, b, variant); };
+  const auto count = [&](const std::vector<plan::BufferIndex>& buffers) {
+    std::int64_t sum = 0;
+    for (const auto b : buffers) sum += graph::element_count(type(b).shape);
+    return sum;
+  };
+  if (i.kind == plan::InstructionKind::Accumulate) return type(i.inputs.front());
+  auto whole = type(i.outputs.front());
+  if (i.kind == plan::InstructionKind::Pack) whole.shape = {std::min(count(i.inputs), count(i.outputs))};
+  if (i.kind == plan::InstructionKind::Unpack) whole.shape = {count(i.outputs)};
+  return whole;
+}
+
+}  // namespace
+
 costmodel::KernelCase kernel_case(const plan::Program& program, const graph::TrainingGraph& training, const PlacedInstruction& placed) {
   const auto& [role, i, variant, threads] = placed;
   const auto* info = i.kernel >= 0 ? &role.kernels[static_cast<std::size_t>(i.kernel)] : nullptr;
@@ -83,7 +103,7 @@ costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Tra
     return kernel_case({plan::schema_of(role, i, node), {inputs, outputs, plan::attributes_of(role, i, node)}, *info, program.dtype},
                        threads);
   }
-  auto kernel = copy_case(i.kind, *local_type(role, i.outputs.front(), variant), info, program.dtype);
+  auto kernel = copy_case(i.kind, copied(placed), info, program.dtype);
   if (i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore)
     kernel.work.bytes =
         graph::size_of(*local_type(role, i.inputs.front(), variant)) + graph::size_of(*local_type(role, i.outputs.front(), variant));

@@ -51,7 +51,9 @@ struct CollectiveRow {
   /// Time with all ranks starting together and no other traffic. Exact where the blocks are of one size and ranks_per_node is 1, not
   /// less than `ranks`, or (recursive algorithms) a power of two that divides `ranks`; otherwise each step counts its slowest link.
   Seconds (*closed_form)(int ranks, Bytes size, const CollectiveLinks&);
-  /// Elements that the steps of any rank may name: the vector, then what is received, then scratch. nullptr: the vector alone.
+  /// Elements that the steps of any rank may name: the vector, then what is received, then scratch. nullptr: the vector alone. Behind the
+  /// vector of an AllGather blocks follow each other from the rank's own one on. Steps of AllGather and ReduceScatter begin and end at
+  /// blocks: their positions stay right where blocks have other sizes.
   std::int64_t (*memory)(int rank, int ranks, std::int64_t count) = nullptr;
   /// False: the closed form is never less than the time of the steps, but pipelines may run ahead of it.
   bool exact = true;

@@ -235,25 +235,25 @@ BufferIndex RoleBuilder::redistributed(const ConversionStep& step, BufferIndex s
   r.axis = step.axis;
   r.kind = step.kind;
   Buffer vector = message_vector(r, body);
-  bool in_order = true;
-  std::int64_t units = 0;
+  const bool deals_out = step.kind == ConversionKind::AllGather || step.kind == ConversionKind::ReduceScatter;
+  bool straight = step.kind == ConversionKind::AllGather;
+  std::vector<DealtOut> dealt;
   for (const auto& at : at_) {
-    const Packing packing = packing_of(c_.sharding, r, at);
-    in_order = in_order && packing.in_order;
-    units = packing.units;
-    vector.shapes.push_back({packing.count});
-    vector.bytes = std::max(vector.bytes, packing.count * static_cast<std::int64_t>(size_of(vector.dtype)));
+    const auto dealing = deals_out ? dealing_of(c_.sharding, r, at) : Dealing{{}, packing_of(c_.sharding, r, at).count, false};
+    straight = straight && dealing.in_order;
+    if (deals_out) dealt = {{dealing.out.units, 1}};
+    vector.shapes.push_back({dealing.count});
+    vector.bytes = std::max(vector.bytes, dealing.count * static_cast<std::int64_t>(size_of(vector.dtype)));
   }
   const auto number = static_cast<std::int32_t>(role_.redistributions.size());
   const bool exchanges = step.kind == ConversionKind::AllToAll || step.kind == ConversionKind::Halo;
-  const bool straight = step.kind == ConversionKind::AllGather && in_order;
   const auto old = plain(source, body);
   const auto message = straight ? target : new_buffer(std::move(vector), nullptr);
   role_.redistributions.push_back(std::move(r));
   emit_copy({InstructionKind::Pack, number}, {old}, message, body);
   const bool narrow = step.kind == ConversionKind::ReduceScatter && travels_narrowly(role_.buffers[old].tensor);
   const auto sent = narrow ? narrowed(message, body, When::Always) : message;
-  emit_collective(step, number, units, sent, body);
+  emit_collective(step, number, std::move(dealt), sent, body);
   if (narrow) emit_move(InstructionKind::Restore, sent, message, body);
   if (!straight) emit_copy({InstructionKind::Unpack, number}, exchanges ? std::vector{message, old} : std::vector{message}, target, body);
   return target;
@@ -301,13 +301,16 @@ void RoleBuilder::emit_copy(PackingStep step, std::vector<BufferIndex> from, Buf
   emit(body, std::move(i));
 }
 
-void RoleBuilder::emit_collective(const ConversionStep& step, std::int32_t redistribution, std::int64_t units, BufferIndex vector,
+void RoleBuilder::emit_collective(const ConversionStep& step, std::int32_t redistribution, std::vector<DealtOut> dealt, BufferIndex vector,
                                   std::uint16_t body) {
   const auto mesh_axis = c_.mesh_axis[step.axis];
   const auto kind = collective_of(step.kind);
-  CollectiveInfo info{
-      kind,           algorithm(kind, mesh_axis, role_.buffers[vector].bytes),          static_cast<std::uint8_t>(mesh_axis), units,
-      redistribution, step.from.partial() ? step.from.reduction : graph::LabelKind::Sum};
+  CollectiveInfo info{kind,
+                      algorithm(kind, mesh_axis, role_.buffers[vector].bytes),
+                      static_cast<std::uint8_t>(mesh_axis),
+                      std::move(dealt),
+                      redistribution,
+                      step.from.partial() ? step.from.reduction : graph::LabelKind::Sum};
   Instruction i;
   i.kind = InstructionKind::Collective;
   i.stream = Stream::Collective;
@@ -332,7 +335,10 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
   collective.collective = static_cast<std::int32_t>(role_.collectives.size());
   role_.collectives.push_back({CollectiveKind::AllReduce,
                                algorithm(CollectiveKind::AllReduce, place.mesh_axis, role_.buffers[buffer].bytes),
-                               static_cast<std::uint8_t>(place.mesh_axis), 0, -1, place.reduction});
+                               static_cast<std::uint8_t>(place.mesh_axis),
+                               {},
+                               -1,
+                               place.reduction});
   emit(place.body, std::move(collective));
 }
 

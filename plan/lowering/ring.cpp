@@ -359,7 +359,7 @@ class RoleBuilder::RingPass {
     t.message = b_.new_buffer(std::move(vector), nullptr);
     b_.role_.redistributions.push_back(std::move(r));
     b_.emit_copy({InstructionKind::Pack, t.redistribution}, {t.now}, t.message, body_);
-    b_.emit_collective({ring_.axis, ConversionKind::Shift, {}, {}}, t.redistribution, 0, t.message, body_);
+    b_.emit_collective({ring_.axis, ConversionKind::Shift, {}, {}}, t.redistribution, {}, t.message, body_);
   }
 
   void arrive(Traveller& t, std::int32_t number) {

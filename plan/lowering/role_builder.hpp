@@ -185,7 +185,7 @@ class RoleBuilder {
   BufferIndex copy_into(BufferIndex source, BufferIndex target, std::uint16_t body);
   [[nodiscard]] Buffer message_vector(const Redistribution&, std::uint16_t body) const;
   void emit_copy(PackingStep, std::vector<BufferIndex> from, BufferIndex to, std::uint16_t body);
-  void emit_collective(const ConversionStep&, std::int32_t redistribution, std::int64_t units, BufferIndex vector, std::uint16_t body);
+  void emit_collective(const ConversionStep&, std::int32_t redistribution, std::vector<DealtOut>, BufferIndex vector, std::uint16_t body);
   void all_reduce(BufferIndex, graph::TensorId, SumPlace);
   [[nodiscard]] std::string algorithm(CollectiveKind, std::size_t mesh_axis, std::int64_t bytes) const;
   [[nodiscard]] graph::Phase phase_in(std::uint16_t body) const;

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "plan/block.hpp"
 #include "plan/collectives/collective.hpp"
+#include "plan/collectives/exchange.hpp"
 #include "tests/catch.hpp"
 #include "tests/plan/collective_play.hpp"
 
@@ -115,6 +116,44 @@ TEST_CASE("every collective gives every rank what its kind promises") {
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 16})
       for (const std::int64_t count : {0, 1, 7, 64, 1000})
         for (const int ranks_per_node : {1, 2, 3, 4, 16}) check_data(row, ranks, count, ranks_per_node);
+}
+
+TEST_CASE("parts of several tensors are dealt out and gathered together") {
+  // By 3 ranks: 1, 2, 2 pieces of 3 elements, 0, 1, 1 of 4 and 2 of 1 each: 5, 12 and 12 of 29.
+  const std::vector<DealtOut> three{{5, 3}, {2, 4}, {6, 1}};
+  CHECK(begin_of_part(three, 3, 1) == 5);
+  CHECK(begin_of_part(three, 3, 2) == 17);
+  CHECK(begin_of_part(three, 3, 3) == 29);
+  for (const auto& row : collective_table()) {
+    if (row.kind != CollectiveKind::AllGather && row.kind != CollectiveKind::ReduceScatter) continue;
+    for (const auto& dealt : {three, std::vector<DealtOut>{{1, 7}}, std::vector<DealtOut>{{40, 2}, {3, 9}, {11, 1}}})
+      for (const int ranks : {1, 2, 3, 4, 5, 6, 8, 9, 12})
+        for (const int ranks_per_node : {1, 2, 3, 4})
+          for (const std::int64_t times : {1, 3}) {
+            INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node");
+            const std::int64_t count = times * begin_of_part(dealt, ranks, ranks);
+            Steps steps;
+            for (int r = 0; r < ranks; ++r) steps.push_back(steps_in_parts(row, {r, ranks, count, ranks_per_node, dealt}));
+            REQUIRE(ranges_are_right(row, steps, count));
+            Play play(steps, clock_of(links_with(ranks_per_node)));
+            for (int r = 0; r < ranks; ++r) {
+              auto& vector = play.memory.emplace_back(static_cast<std::size_t>(2 * count), -1.0);
+              for (std::int64_t e = 0; e < count; ++e) vector[static_cast<std::size_t>(e)] = initial(r, e);
+            }
+            REQUIRE(play.run() >= 0);
+            bool right = true;
+            for (int r = 0; r < ranks; ++r)
+              for (int owner = 0; owner < ranks; ++owner)
+                for (auto e = times * begin_of_part(dealt, ranks, owner); e < times * begin_of_part(dealt, ranks, owner + 1); ++e) {
+                  double sum = 0;
+                  for (int other = 0; other < ranks; ++other) sum += initial(other, e);
+                  const auto found = play.memory[static_cast<std::size_t>(r)][static_cast<std::size_t>(e)];
+                  if (row.kind == CollectiveKind::AllGather) right = right && found == initial(owner, e);
+                  if (row.kind == CollectiveKind::ReduceScatter && owner == r) right = right && found == sum;
+                }
+            CHECK(right);
+          }
+  }
 }
 
 TEST_CASE("pipelined trees move many chunks") {
