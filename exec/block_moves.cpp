@@ -1,8 +1,10 @@
 #include "exec/block_moves.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.hpp"
+#include "exec/kernels/cpu_backend.hpp"
 
 namespace rehearsal::exec {
 
@@ -15,6 +17,12 @@ const std::vector<BlockMove>& BlockMoves::of(const plan::Instruction& i, int mic
   if (!fresh) return at->second;
   const auto position = plan::position(program_, rank_, micro_batch);
   if (i.kind == plan::InstructionKind::Slice) return at->second = slice(i, position);
+  if (i.redistribution < 0) {
+    const auto& shapes = role_.buffers[i.inputs[0]].shapes;
+    const auto& shape = shapes[std::min(plan::variant_of_micro_batch(role_, micro_batch), shapes.size() - 1)];
+    const auto all = plan::whole_region({graph::element_count(shape)});
+    return at->second = {{0, 0, BlockCopy(all, all)}};
+  }
   const bool packs = i.kind != plan::InstructionKind::Unpack;
   const auto first = static_cast<std::size_t>(i.redistribution);
   for (std::size_t n = 0; n < (packs ? i.inputs : i.outputs).size(); ++n)
@@ -57,6 +65,15 @@ void run(const BlockCopy& copy, std::size_t element_bytes, const void* from, voi
   copy.for_each_run([&](std::int64_t first, std::int64_t last, std::int64_t count) {
     std::memcpy(target + static_cast<std::size_t>(last) * element_bytes, source + static_cast<std::size_t>(first) * element_bytes,
                 static_cast<std::size_t>(count) * element_bytes);
+  });
+}
+
+void add(const BlockCopy& copy, const Addition& addition, const void* from, void* to) {
+  const auto bytes = static_cast<std::ptrdiff_t>(size_of(addition.dtype));
+  graph::TensorType run{addition.dtype, {0}};
+  copy.for_each_run([&](std::int64_t first, std::int64_t last, std::int64_t count) {
+    run.shape.front() = count;
+    accumulate(static_cast<std::byte*>(to) + last * bytes, static_cast<const std::byte*>(from) + first * bytes, run, addition.threads);
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Instructions that move elements between local tensors: Slice, Pack, Unpack. What goes where follows from the regions of their buffers.
+// Instructions that move elements between local tensors: Slice, Pack, Unpack, Accumulate. What goes where follows from the regions of their
+// buffers.
 
 #include <cstdint>
 #include <map>
@@ -38,5 +39,11 @@ class BlockMoves {
 
 /// Performs a copy of elements of this size.
 void run(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to);
+struct Addition {
+  DType dtype = DType::F32;
+  int threads = 1;
+};
+/// Adds elements to where they would be copied.
+void add(const plan::BlockCopy&, const Addition&, const void* from, void* to);
 
 }  // namespace rehearsal::exec

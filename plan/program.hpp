@@ -26,7 +26,7 @@ namespace rehearsal::plan {
 enum class InstructionKind : std::uint8_t {
   Kernel,      ///< one node's kernel
   Reorder,     ///< inputs[0] in another format to outputs[0]
-  Accumulate,  ///< outputs[0] += inputs[0]; the first micro-batch copies instead
+  Accumulate,  ///< outputs[0] += inputs[0], packed as a redistribution says where there is one; the first micro-batch copies instead
   Slice,       ///< outputs[0] = this rank's block of inputs[0]: no message
   Mask,        ///< outputs[0] = inputs[0] on coordinate 0 of an axis, zero on the others: a whole tensor becomes a sum
   Pack,        ///< outputs[0], the vector of redistributions, from this rank's parts, inputs: each of the next one of the role's list
@@ -160,7 +160,7 @@ struct Instruction {
   std::int32_t attributes = -1;      ///< into Role::attributes; -1: the node's own
   std::int32_t message = -1;         ///< into Role::messages
   std::int32_t collective = -1;      ///< into Role::collectives
-  std::int32_t redistribution = -1;  ///< Pack, Unpack: into Role::redistributions, the first one
+  std::int32_t redistribution = -1;  ///< Pack, Unpack, Accumulate: into Role::redistributions, the first one
   std::int8_t axis = -1;             ///< Mask: of the sharding
   bool again = false;                ///< makes for the backward pass what the forward pass had made and dropped
 };

@@ -1,6 +1,7 @@
 #include "plan/sharding/redistribution.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.hpp"
 #include "plan/sharding/copies.hpp"
@@ -139,6 +140,14 @@ Dealing dealing_of(const Sharding& s, const Redistribution& r, const Coordinates
   d.out.each = d.count / d.out.units;
   d.in_order = blocks_follow_each_other(s, r, whole);
   return d;
+}
+
+std::vector<DealtOut> in_fewer(const std::vector<DealtOut>& all) {
+  std::map<std::int64_t, std::int64_t> each_of;
+  for (const auto& d : all) each_of[d.units] += d.each;
+  std::vector<DealtOut> fewer;
+  for (const auto& [units, each] : each_of) fewer.push_back({units, each});
+  return fewer;
 }
 
 Packing packing_of(const Sharding& s, std::span<const Redistribution> list, std::size_t which, const Coordinates& at) {

@@ -29,6 +29,8 @@ struct Dealing {
   std::int64_t count = 0;  ///< elements of the whole
   bool in_order = false;   ///< every rank's block follows the one before it in the whole tensor: the tensor can be the vector
 };
+/// The same with what is dealt out in equally many units as one.
+[[nodiscard]] std::vector<DealtOut> in_fewer(const std::vector<DealtOut>&);
 [[nodiscard]] Dealing dealing_of(const Sharding&, const Redistribution&, const Coordinates& at);
 
 /// Cuts a region to the block of its turn.

@@ -97,7 +97,7 @@ TEST_CASE("state of every optimizer lies as its parameter does") {
         for (const auto& p : training.parameters)
           for (const auto slot : p.slots)
             for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
-              if (sharding.axes[a].zero > 0) continue;
+              if (sharding.axes[a].deals_out_updates) continue;
               CHECK(sharding.layout(slot)[a] == sharding.layout(p.value)[a]);
               split += sharding.layout(slot)[a].split();
             }
@@ -105,6 +105,6 @@ TEST_CASE("state of every optimizer lies as its parameter does") {
         // What an update makes is stored as it lies: nothing of it is cut, or travels.
         for (const Conversion& c : sharding.conversions)
           CHECK((training.graph[c.tensor].role != graph::Role::Updated || !c.consumers.empty() ||
-                 std::ranges::all_of(c.steps, [&](const ConversionStep& step) { return sharding.axes[step.axis].zero > 0; })));
+                 std::ranges::all_of(c.steps, [&](const ConversionStep& step) { return sharding.axes[step.axis].deals_out_updates; })));
       }
 }

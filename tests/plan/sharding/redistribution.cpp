@@ -51,7 +51,7 @@ bool lies_in_order(const Sharding& s, const Redistribution& r, const Coordinates
 TEST_CASE("the blocks of several tensors share a vector, rank after rank") {
   // fc1.weight [8, 12] and fc2.bias [3] of 3 ranks: 4 columns of 8 rows, and one element.
   const TrainingGraph t = graph::test::mlp(6);
-  const Sharding s = shard(t, {{"dp", 3, {"batch"}, false, 3}});
+  const Sharding s = shard(t, {{"dp", 3, {"batch"}, false, true}});
   std::map<std::string, Redistribution> by_name;
   for (const auto& r : dealt_out(s))
     if (r.kind == ConversionKind::AllGather) by_name[t.graph[r.tensor].name] = r;
@@ -77,9 +77,9 @@ TEST_CASE("the blocks of several tensors share a vector, rank after rank") {
 TEST_CASE("a tensor is its own vector where ranks have neighbouring blocks of it") {
   int in_order = 0, other = 0;
   for (const auto& training : {graph::test::mlp(6), graph::test::gpt(), graph::test::cnn()})
-    for (const std::vector<MeshAxis>& axes : {std::vector<MeshAxis>{{"dp", 3, {"batch"}, false, 1}},
-                                              {{"dp", 2, {"batch"}, false, 3}},
-                                              {{"dp", 2, {"batch"}, false, 3}, {"tp", 2, {"in0.batch"}, false}}}) {
+    for (const std::vector<MeshAxis>& axes : {std::vector<MeshAxis>{{"dp", 3, {"batch"}, false, true}},
+                                              {{"dp", 2, {"batch"}, false, true}},
+                                              {{"dp", 2, {"batch"}, false, true, true}, {"tp", 2, {"in0.batch"}, false}}}) {
       const Sharding s = shard(training, axes);
       for (const auto& r : dealt_out(s))
         for (std::int64_t rank = 0; rank < axes[0].size; ++rank) {
