@@ -146,6 +146,22 @@ ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& t
   return costs;
 }
 
+namespace {
+
+/// What the groups on a rank's node have of the node's cards and of its bus, all of them sending at the same time.
+void share_node(const plan::Program& program, const platforms::Platform& platform, int rank, plan::CollectiveLinks& links) {
+  const auto& node = platforms::node_of(platform, rank);
+  const int first = rank - platforms::place(platform, rank).local;
+  const double groups = static_cast<double>(std::min(node.devices, program.ranks - first)) / links.ranks_per_node;
+  if (node.nic.count > 0) links.node_outer = *node.nic.bandwidth * (node.nic.count / groups);
+  if (node.intra.total_bandwidth)
+    links.node_inner = node.intra.total_bandwidth->value / groups;
+  else if (node.intra.kind == platforms::IntraKind::SharedMemory)
+    links.node_inner = *node.intra.bandwidth / groups;
+}
+
+}  // namespace
+
 plan::CollectiveLinks collective_links(const plan::Program& program, const platforms::Platform& platform, const platforms::Fabric& fabric,
                                        const costmodel::CostModel& model, GroupMember member) {
   const int rank = member.rank;
@@ -172,6 +188,7 @@ plan::CollectiveLinks collective_links(const plan::Program& program, const platf
   if (stranger >= 0) measure(rank, stranger, links.outer_latency, links.outer_bandwidth);
   if (neighbour < 0) links.inner_latency = links.outer_latency, links.inner_bandwidth = links.outer_bandwidth;
   if (stranger < 0) links.outer_latency = links.inner_latency, links.outer_bandwidth = links.inner_bandwidth;
+  share_node(program, platform, rank, links);
   return links;
 }
 

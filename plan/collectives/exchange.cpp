@@ -1,6 +1,7 @@
 #include "plan/collectives/exchange.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "plan/collectives/arrivals.hpp"
 #include "plan/collectives/rows.hpp"
@@ -34,12 +35,16 @@ std::vector<CollectiveStep> exchange_steps(int me, int ranks, const Packing& pac
   return steps;
 }
 
-Seconds exchange_time(const std::vector<CollectiveStep>& steps, double element_bytes, const CollectiveLinks& links) {
+Seconds exchange_time(int me, const std::vector<CollectiveStep>& steps, double element_bytes, const CollectiveLinks& links) {
+  const int node = links.ranks_per_node;
+  const auto time_of = [&](int other, std::int64_t count) {
+    if (other < 0) return Seconds(0);
+    const bool outer = other / node != me / node;
+    return message_time(links, outer, Bytes(static_cast<double>(count) * element_bytes),
+                        outer ? std::min(std::abs(other - me), node) : node);
+  };
   Seconds total;
-  for (const auto& step : steps) {
-    const Bytes larger(static_cast<double>(std::max(step.send_count, step.receive_count)) * element_bytes);
-    total += message_time(links, links.ranks_per_node == 1, larger);
-  }
+  for (const auto& step : steps) total += std::max(time_of(step.send_to, step.send_count), time_of(step.receive_from, step.receive_count));
   return total;
 }
 
@@ -113,7 +118,8 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
 Seconds collective_time(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member,
                         const CollectiveLinks& links) {
   const Bytes size(static_cast<double>(member.count) * member.element_bytes);
-  if (info.algorithm == kExchange) return exchange_time(steps_of(program, info, role, member), member.element_bytes, links);
+  if (info.algorithm == kExchange)
+    return exchange_time(coordinate(program, member.rank, info.axis), steps_of(program, info, role, member), member.element_bytes, links);
   return collective(info.kind, info.algorithm).closed_form(program.axes[info.axis].size, size, links);
 }
 

@@ -12,8 +12,9 @@ namespace rehearsal::plan {
 /// other ranks' messages; these follow from the packing.
 [[nodiscard]] std::vector<CollectiveStep> exchange_steps(int me, int ranks, const Packing&);
 
-/// Every message takes its turn: sum over steps of latency + the larger of what is sent and received / bandwidth.
-[[nodiscard]] Seconds exchange_time(const std::vector<CollectiveStep>&, double element_bytes, const CollectiveLinks&);
+/// Of the rank at coordinate `me`, where every message takes its turn: sum over steps of the longer of the message that leaves and the one
+/// that comes, over the links between their nodes, which all ranks of a node share that send equally far.
+[[nodiscard]] Seconds exchange_time(int me, const std::vector<CollectiveStep>&, double element_bytes, const CollectiveLinks&);
 
 /// Whose steps of a row, on a vector of `count` elements of which ranks have parts as CollectiveInfo::dealt says.
 struct RowMember {

@@ -67,7 +67,9 @@ std::vector<CollectiveStep> all_gather_steps(int rank, int ranks, std::int64_t c
   return steps;
 }
 
+/// As one of the rings across nodes sees them, of which there are as many as ranks on a node.
 CollectiveLinks across_nodes(CollectiveLinks links) {
+  links.node_outer = links.node_outer / links.ranks_per_node;
   links.ranks_per_node = 1;
   return links;
 }
