@@ -1,5 +1,6 @@
 #pragma once
-// Instructions that move elements between local tensors: Slice, Pack, Unpack. What goes where follows from the regions of their buffers.
+// Instructions that move elements between local tensors: Slice, Pack, Unpack, Accumulate. What goes where follows from the regions of their
+// buffers.
 
 #include <cstdint>
 #include <map>
@@ -11,9 +12,9 @@
 
 namespace rehearsal::exec {
 
-/// Copies from inputs[input] to outputs[0], in elements.
+/// Copies from inputs[input] to outputs[output], in elements.
 struct BlockMove {
-  std::size_t input = 0;
+  std::size_t input = 0, output = 0;
   plan::BlockCopy copy;
 };
 
@@ -27,8 +28,8 @@ class BlockMoves {
 
  private:
   [[nodiscard]] std::vector<BlockMove> slice(const plan::Instruction&, const plan::Coordinates&) const;
-  [[nodiscard]] std::vector<BlockMove> pack(const plan::Redistribution&, const plan::Coordinates&) const;
-  [[nodiscard]] std::vector<BlockMove> unpack(const plan::Redistribution&, const plan::Coordinates&) const;
+  void pack(std::size_t redistribution, std::size_t input, const plan::Coordinates&, std::vector<BlockMove>&) const;
+  void unpack(std::size_t redistribution, std::size_t output, const plan::Coordinates&, std::vector<BlockMove>&) const;
 
   const plan::Program& program_;
   const plan::Role& role_;
@@ -38,5 +39,11 @@ class BlockMoves {
 
 /// Performs a copy of elements of this size.
 void run(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to);
+struct Addition {
+  DType dtype = DType::F32;
+  int threads = 1;
+};
+/// Adds elements to where they would be copied.
+void add(const plan::BlockCopy&, const Addition&, const void* from, void* to);
 
 }  // namespace rehearsal::exec

@@ -281,18 +281,14 @@ class Executor::Impl {
         return reorder({data(i.inputs[0]), data(i.outputs[0]), role_.buffers[i.inputs[0]].format, role_.buffers[i.outputs[0]].format},
                        from(), options_.threads);
       case InstructionKind::Accumulate:
-        if (per_micro_batch_ && micro_batch_ == role_.bodies[slot_.body].first)
-          std::memcpy(data(i.outputs[0]), data(i.inputs[0]), static_cast<std::size_t>(graph::size_of(from()).value()));
-        else
-          accumulate(data(i.outputs[0]), data(i.inputs[0]), from(), options_.threads);
-        return;
+        return add_up(i, from().dtype);
       case InstructionKind::Load:
         return loading_.load(*data_, role_.buffers[i.outputs[0]], to(), {now_.slot_step, loop_micro_batch()}, data(i.outputs[0]));
       case InstructionKind::Slice:
       case InstructionKind::Pack:
       case InstructionKind::Unpack:
         for (const auto& move : moves_.of(i, loop_micro_batch()))
-          exec::run(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[0]));
+          exec::run(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[move.output]));
         return;
       case InstructionKind::Mask:
         return mask(i, to());
@@ -308,6 +304,14 @@ class Executor::Impl {
       default:
         throw InternalError("an instruction that does not compute");
     }
+  }
+
+  /// The first micro-batch copies.
+  void add_up(const Instruction& i, DType dtype) {
+    const bool first = per_micro_batch_ && micro_batch_ == role_.bodies[slot_.body].first;
+    for (const auto& m : moves_.of(i, loop_micro_batch()))
+      first ? exec::run(m.copy, size_of(dtype), data(i.inputs[0]), data(i.outputs[0]))
+            : exec::add(m.copy, {dtype, options_.threads}, data(i.inputs[0]), data(i.outputs[0]));
   }
 
   /// Updates a step that begins with that slot's body.

@@ -27,11 +27,11 @@ namespace rehearsal::plan {
 enum class InstructionKind : std::uint8_t {
   Kernel,      ///< one node's kernel
   Reorder,     ///< inputs[0] in another format to outputs[0]
-  Accumulate,  ///< outputs[0] += inputs[0]; the first micro-batch copies instead
+  Accumulate,  ///< outputs[0] += inputs[0], packed as a redistribution says where there is one; the first micro-batch copies instead
   Slice,       ///< outputs[0] = this rank's block of inputs[0]: no message
   Mask,        ///< outputs[0] = inputs[0] on coordinate 0 of an axis, zero on the others: a whole tensor becomes a sum
-  Pack,        ///< outputs[0], the vector of a redistribution, from this rank's part inputs[0]
-  Unpack,      ///< outputs[0], this rank's new part, from the vector inputs[0] and (exchanges) the old part inputs[1]
+  Pack,        ///< outputs[0], the vector of redistributions, from this rank's parts, inputs: each of the next one of the role's list
+  Unpack,      ///< outputs, this rank's new parts, from the vector inputs[0] and (exchanges, of which there is one) the old part inputs[1]
   Send,        ///< inputs[0] to another rank
   Receive,     ///< outputs[0] from another rank
   Collective,  ///< in place on outputs[0] (= inputs[0]) within a group of ranks
@@ -140,10 +140,11 @@ using costmodel::name;
 
 struct CollectiveInfo {
   CollectiveKind kind = CollectiveKind::AllReduce;
-  std::string algorithm;             ///< a row of the collective table
-  std::uint8_t axis = 0;             ///< mesh axis whose group takes part
-  std::int64_t units = 0;            ///< of what the vector is dealt out in: block(units, ranks, r) for rank r; 0: elements
-  std::int32_t redistribution = -1;  ///< into Role::redistributions; -1: a sum over the ranks
+  std::string algorithm;  ///< a row of the collective table
+  std::uint8_t axis = 0;  ///< mesh axis whose group takes part
+  /// Rank r has its part of each of these, and the vector is as long as all of them or a multiple of it; empty: block() of its elements.
+  std::vector<DealtOut> dealt = {};
+  std::int32_t redistribution = -1;  ///< into Role::redistributions, one of those that share the vector; -1: a sum over the ranks
   graph::LabelKind reduction = graph::LabelKind::Sum;  ///< of AllReduce, ReduceScatter: how two elements become one
 };
 
@@ -161,7 +162,7 @@ struct Instruction {
   std::int32_t attributes = -1;      ///< into Role::attributes; -1: the node's own
   std::int32_t message = -1;         ///< into Role::messages
   std::int32_t collective = -1;      ///< into Role::collectives
-  std::int32_t redistribution = -1;  ///< Pack, Unpack: into Role::redistributions
+  std::int32_t redistribution = -1;  ///< Pack, Unpack, Accumulate: into Role::redistributions, the first one
   std::int8_t axis = -1;             ///< Mask: of the sharding
   bool again = false;                ///< makes for the backward pass what the forward pass had made and dropped
 };

@@ -84,6 +84,12 @@ Ordered kernel_json(const KernelInfo& k) {
   return j;
 }
 
+Ordered dealt_json(const std::vector<DealtOut>& dealt) {
+  auto list = Ordered::array();
+  for (const auto& d : dealt) list.push_back({d.units, d.each});
+  return list;
+}
+
 Ordered role_json(const Role& role, const graph::Graph& g) {
   Ordered j{{"stage", role.stage},
             {"arena_bytes", role.memory.arena_bytes},
@@ -99,7 +105,7 @@ Ordered role_json(const Role& role, const graph::Graph& g) {
     j["collectives"].push_back({{"kind", std::string(name(c.kind))},
                                 {"algorithm", c.algorithm},
                                 {"axis", c.axis},
-                                {"units", c.units},
+                                {"dealt", dealt_json(c.dealt)},
                                 {"reduction", std::string(graph::name(c.reduction))},
                                 {"redistribution", index_json(c.redistribution)}});
   for (const auto& body : role.bodies) {
@@ -290,16 +296,28 @@ class RoleReader {
       role_.messages.push_back({e.get<std::int32_t>("stage_offset"), e.get<std::uint32_t>("channel")});
     role_.collectives.clear();
     for (const auto& e : entry_.entries("collectives")) {
-      e.only({"kind", "algorithm", "axis", "units", "reduction", "redistribution"});
+      e.only({"kind", "algorithm", "axis", "dealt", "reduction", "redistribution"});
       CollectiveInfo c;
       c.kind = e.one_of<CollectiveKind>("kind", names_of<CollectiveKind, kCollectiveKinds>());
       c.algorithm = e.get<std::string>("algorithm");
       c.axis = static_cast<std::uint8_t>(std::max(0, e.reference("axis", program_.axes.size())));
-      c.units = e.get<std::int64_t>("units");
+      c.dealt = dealt_of(e);
       c.reduction = e.one_of<graph::LabelKind>("reduction", kReductions);
       c.redistribution = e.reference("redistribution", role_.redistributions.size());
       role_.collectives.push_back(std::move(c));
     }
+  }
+
+  static std::vector<DealtOut> dealt_of(const Entry& e) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 50;  // elements: all of them together are still a number
+    std::vector<DealtOut> dealt;
+    std::int64_t left = kMost;
+    for (const auto& [units, each] : e.get<std::vector<std::pair<std::int64_t, std::int64_t>>>("dealt")) {
+      if (units < 1 || each < 1 || units > left / each) e.refuse("dealt is a list of [units, elements of each], numbers from 1 on");
+      left -= units * each;
+      dealt.push_back({units, each});
+    }
+    return dealt;
   }
 
   void read_bodies() {
@@ -357,11 +375,22 @@ class RoleReader {
       if (i.kernel < 0) e.refuse("kernel is missing");
     }
     if (message && i.message < 0) e.refuse("message is missing");
-    if (i.kind == InstructionKind::Collective && i.collective < 0) e.refuse("collective is missing");
+    if (i.kind == InstructionKind::Collective) require_collective(e, i);
     if (i.inputs.empty() && i.outputs.empty()) e.refuse("an instruction reads or writes something");
     const bool reads = i.kind == InstructionKind::Send || i.kind == InstructionKind::Report;
     if (!reads && (i.outputs.empty() || i.outputs.front() == kNoBuffer) && i.kind != InstructionKind::Kernel)
       e.refuse("outputs are missing");
+  }
+
+  void require_collective(const Entry& e, const Instruction& i) const {
+    if (i.collective < 0) e.refuse("collective is missing");
+    const auto& dealt = role_.collectives[static_cast<std::size_t>(i.collective)].dealt;
+    const auto whole = begin_of_part(dealt, 1, 1);
+    if (dealt.empty() || i.outputs.empty() || i.outputs.front() == kNoBuffer) return;
+    for (const auto& shape : role_.buffers[i.outputs.front()].shapes)
+      if (graph::element_count(shape) % whole != 0)
+        e.refuse("its vector has " + std::to_string(graph::element_count(shape)) + " elements, of which " + std::to_string(whole) +
+                 " are dealt out");
   }
 
   std::vector<BufferIndex> buffers(const Entry& e, const char* key) const {

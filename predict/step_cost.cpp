@@ -86,6 +86,22 @@ costmodel::KernelCase foreign_kernel(const plan::KernelInfo& info, int threads) 
   return kernel;
 }
 
+/// What an instruction copies, as one tensor. A vector has room for the parts of others, too, or for those parts alone that others want.
+graph::TensorType copied(const PlacedInstruction& placed) {
+  const auto& [role, i, variant, threads] = placed;
+  const auto type = [&](plan::BufferIndex b) { return *local_type(role, b, variant); };
+  const auto count = [&](const std::vector<plan::BufferIndex>& buffers) {
+    std::int64_t sum = 0;
+    for (const auto b : buffers) sum += graph::element_count(type(b).shape);
+    return sum;
+  };
+  if (i.kind == plan::InstructionKind::Accumulate) return type(i.inputs.front());
+  auto whole = type(i.outputs.front());
+  if (i.kind == plan::InstructionKind::Pack) whole.shape = {std::min(count(i.inputs), count(i.outputs))};
+  if (i.kind == plan::InstructionKind::Unpack) whole.shape = {count(i.outputs)};
+  return whole;
+}
+
 }  // namespace
 
 costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Graph& graph, const PlacedInstruction& placed) {
@@ -98,7 +114,7 @@ costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Gra
     return kernel_case({plan::schema_of(role, i, node), {inputs, outputs, plan::attributes_of(role, i, node)}, *info, program.dtype},
                        threads);
   }
-  auto kernel = copy_case(i.kind, *local_type(role, i.outputs.front(), variant), info, program.dtype);
+  auto kernel = copy_case(i.kind, copied(placed), info, program.dtype);
   if (i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore)
     kernel.work.bytes =
         graph::size_of(*local_type(role, i.inputs.front(), variant)) + graph::size_of(*local_type(role, i.outputs.front(), variant));
@@ -141,6 +157,22 @@ ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& t
   return costs;
 }
 
+namespace {
+
+/// What the groups on a rank's node have of the node's cards and of its bus, all of them sending at the same time.
+void share_node(const plan::Program& program, const platforms::Platform& platform, int rank, plan::CollectiveLinks& links) {
+  const auto& node = platforms::node_of(platform, rank);
+  const int first = rank - platforms::place(platform, rank).local;
+  const double groups = static_cast<double>(std::min(node.devices, program.ranks - first)) / links.ranks_per_node;
+  if (node.nic.count > 0) links.node_outer = *node.nic.bandwidth * (node.nic.count / groups);
+  if (node.intra.total_bandwidth)
+    links.node_inner = node.intra.total_bandwidth->value / groups;
+  else if (node.intra.kind == platforms::IntraKind::SharedMemory)
+    links.node_inner = *node.intra.bandwidth / groups;
+}
+
+}  // namespace
+
 plan::CollectiveLinks collective_links(const plan::Program& program, const platforms::Platform& platform, const platforms::Fabric& fabric,
                                        const costmodel::CostModel& model, GroupMember member) {
   const int rank = member.rank;
@@ -167,6 +199,7 @@ plan::CollectiveLinks collective_links(const plan::Program& program, const platf
   if (stranger >= 0) measure(rank, stranger, links.outer_latency, links.outer_bandwidth);
   if (neighbour < 0) links.inner_latency = links.outer_latency, links.inner_bandwidth = links.outer_bandwidth;
   if (stranger < 0) links.outer_latency = links.inner_latency, links.outer_bandwidth = links.inner_bandwidth;
+  share_node(program, platform, rank, links);
   return links;
 }
 

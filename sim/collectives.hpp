@@ -58,8 +58,10 @@ class Collectives {
     std::vector<Member> members;
     std::size_t left = 0;
   };
-  /// Kind, algorithm, ranks, ranks per node, elements, units; of exchanges also the redistribution, the group and the micro-batch.
-  using PatternKey = std::tuple<plan::CollectiveKind, std::string_view, int, int, std::int64_t, std::int64_t, const void*, int, int>;
+  /// Kind, algorithm, ranks, ranks per node, elements, what is dealt out; of exchanges also the redistribution, the group and the
+  /// micro-batch.
+  using PatternKey =
+      std::tuple<plan::CollectiveKind, std::string_view, int, int, std::int64_t, std::vector<plan::DealtOut>, const void*, int, int>;
 
   std::uint32_t find_or_open(const CollectiveCall&, const std::vector<int>& group);
   std::shared_ptr<const StepPattern> pattern(const CollectiveCall&, const std::vector<int>& group);

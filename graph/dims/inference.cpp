@@ -223,7 +223,13 @@ void DimsInference::labels(NodeId id) {
   const SplitRule rule = row.labels(types.view());
   Meanings meaning(rule.kinds.size());
   for (std::size_t i = 0; i < node.inputs.size() && i < rule.inputs.size(); ++i) {
-    if (node.inputs[i] != TensorId::None) labelled_operand(id, i, rule, meaning);
+    if (node.inputs[i] != TensorId::None) give_meanings(id, {rule.inputs[i], dims_.of_operand(id, i)}, rule, meaning);
+  }
+  // An updated tensor replaces a stored one: their dimensions are the same, although the node may never read the stored one (the rounding
+  // of a copy in f32).
+  for (std::size_t o = 0; o < node.outputs.size() && o < rule.outputs.size(); ++o) {
+    const TensorId storage = node.outputs[o] == TensorId::None ? TensorId::None : graph_[node.outputs[o]].stored_in;
+    if (storage != TensorId::None) give_meanings(id, {rule.outputs[o], dims_.of(storage)}, rule, meaning);
   }
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     const TensorId t = node.outputs[o];
@@ -233,9 +239,8 @@ void DimsInference::labels(NodeId id) {
   }
 }
 
-void DimsInference::labelled_operand(NodeId id, std::size_t operand, const SplitRule& rule, Meanings& meaning) {
-  const TensorLabels& labels = rule.inputs[operand];
-  const TensorDims& dims = dims_.of_operand(id, operand);
+void DimsInference::give_meanings(NodeId id, const LabelledTensor& tensor, const SplitRule& rule, Meanings& meaning) {
+  const auto& [labels, dims] = tensor;
   for (std::size_t d = 0; d < labels.size() && d < dims.size(); ++d) {
     std::vector<std::int64_t> sizes;
     for (const LabelFactor& f : labels[d]) sizes.push_back(f.size);

@@ -27,7 +27,11 @@ class DimsInference {
   void concat(NodeId);
   void labels(NodeId);
   using Meanings = std::vector<std::optional<Factors>>;  ///< what each label of a node stands for
-  void labelled_operand(NodeId, std::size_t operand, const SplitRule&, Meanings&);
+  struct LabelledTensor {
+    const TensorLabels& labels;
+    const TensorDims& dims;
+  };
+  void give_meanings(NodeId, const LabelledTensor&, const SplitRule&, Meanings&);
   void give_meaning(NodeId, int label, const Factors& part, const SplitRule&, Meanings&);
   [[nodiscard]] TensorDims labelled_result(NodeId, const TensorLabels&, const SplitRule&, const Shape&, Meanings&);
   [[nodiscard]] Factors window_result(NodeId, int label, const Factors& operand, std::int64_t size);

@@ -43,7 +43,7 @@ Seconds doubling_time(int ranks, Bytes size, const CollectiveLinks& links) {
   if (fold.excess > 0)
     total += message_time(links, fold_crosses(ranks, links), piece) + message_time(links, fold_crosses(ranks, links), size);
   for (int distance = 1; distance < fold.power; distance *= 2)
-    total += message_time(links, crosses(ranks, distance, links), piece * static_cast<double>(distance + std::min(fold.excess, distance)));
+    total += pair_time(ranks, distance, piece * static_cast<double>(distance + std::min(fold.excess, distance)), links);
   return total;
 }
 
@@ -76,7 +76,7 @@ std::int64_t bruck_memory(int, int, std::int64_t count) { return 2 * count; }
 Seconds bruck_time(int ranks, Bytes size, const CollectiveLinks& links) {
   Seconds total;
   for (int held = 1; held < ranks; held *= 2)
-    total += slowest_message(ranks, size * (static_cast<double>(std::min(held, ranks - held)) / ranks), links);
+    total += slowest_message(ranks, size * (static_cast<double>(std::min(held, ranks - held)) / ranks), links, held);
   return total;
 }
 

@@ -36,7 +36,7 @@ std::int64_t needed_by(const CollectiveInfo& info, int ranks, std::int64_t count
   std::int64_t most = 0;
   for (const int share : shares_of_nodes(row, ranks))
     for (int rank = 0; rank < ranks; ++rank) {
-      const auto beside = beside_vector(steps_in_units(row, {rank, ranks, count, info.units, share}), count, {element_bytes});
+      const auto beside = beside_vector(steps_in_parts(row, {rank, ranks, count, share, info.dealt}), count, {element_bytes});
       most = std::max(most, beside.scratch + beside.arrivals);
     }
   return most;
@@ -93,7 +93,7 @@ BesideVector beside_vector(std::span<const CollectiveStep> steps, std::int64_t c
 
 void add_arrivals(Role& role, const Program& program) {
   std::int64_t most = 0;
-  std::set<std::tuple<CollectiveKind, std::string, int, std::int64_t, std::int64_t, std::size_t>> known;
+  std::set<std::tuple<CollectiveKind, std::string, int, std::vector<DealtOut>, std::int64_t, std::size_t>> known;
   for (const auto& body : role.bodies)
     for (const auto& i : body.instructions) {
       if (i.kind != InstructionKind::Collective) continue;
@@ -103,7 +103,7 @@ void add_arrivals(Role& role, const Program& program) {
       const int ranks = program.axes[info.axis].size;
       for (const auto& shape : vector.shapes) {
         const auto count = graph::element_count(shape);
-        if (known.insert({info.kind, info.algorithm, ranks, info.units, count, size_of(vector.dtype)}).second)
+        if (known.insert({info.kind, info.algorithm, ranks, info.dealt, count, size_of(vector.dtype)}).second)
           most = std::max(most, needed_by(info, ranks, count, size_of(vector.dtype)));
       }
     }

@@ -4,6 +4,7 @@
 // Symbols: P ranks, S bytes (of the full vector), a = latency of a message, B = bandwidth, g = time to reduce a byte.
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -33,9 +34,13 @@ inline constexpr std::string_view kExchange = "pairwise-exchange";
 /// Links as a collective sees them: ranks of one node share `inner` links, nodes are joined by `outer` ones.
 struct CollectiveLinks {
   Seconds inner_latency, outer_latency;
-  BytesPerSecond inner_bandwidth, outer_bandwidth;  ///< per rank and direction
+  BytesPerSecond inner_bandwidth, outer_bandwidth;  ///< of one message
   BytesPerSecond reduction;                         ///< rate at which a rank adds received bytes; positive
   int ranks_per_node = 1;                           ///< of this group: neighbouring ranks fill one node after the other
+  /// Of all messages together that ranks of this group on one node send at a time, to each other and to other nodes.
+  BytesPerSecond node_inner = kUnlimited, node_outer = kUnlimited;
+
+  static constexpr BytesPerSecond kUnlimited{std::numeric_limits<double>::infinity()};
 };
 
 struct CollectiveRow {
@@ -49,9 +54,12 @@ struct CollectiveRow {
   /// source.
   std::vector<CollectiveStep> (*steps)(int rank, int ranks, std::int64_t count, int ranks_per_node);
   /// Time with all ranks starting together and no other traffic. Exact where the blocks are of one size and ranks_per_node is 1, not
-  /// less than `ranks`, or (recursive algorithms) a power of two that divides `ranks`; otherwise each step counts its slowest link.
+  /// less than `ranks`, or (recursive algorithms) a power of two that divides `ranks`; otherwise each step counts its slowest link. Where
+  /// several ranks of a node send at a time they share what the node has.
   Seconds (*closed_form)(int ranks, Bytes size, const CollectiveLinks&);
-  /// Elements that the steps of any rank may name: the vector, then what is received, then scratch. nullptr: the vector alone.
+  /// Elements that the steps of any rank may name: the vector, then what is received, then scratch. nullptr: the vector alone. Behind the
+  /// vector of an AllGather blocks follow each other from the rank's own one on. Steps of AllGather and ReduceScatter begin and end at
+  /// blocks: their positions stay right where blocks have other sizes.
   std::int64_t (*memory)(int rank, int ranks, std::int64_t count) = nullptr;
   /// False: the closed form is never less than the time of the steps, but pipelines may run ahead of it.
   bool exact = true;

@@ -148,7 +148,7 @@ Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
   const int chunks = chunks_of(static_cast<std::int64_t>(size.value() / kAssumedElementBytes));
   const double slots = TwoTrees(ranks).slots(chunks);
   const Bytes chunk = size / static_cast<double>(kTrees * chunks);
-  return slots * (2.0 * slowest_message(ranks, chunk, links) + chunk / links.reduction);
+  return slots * (2.0 * slowest_message(ranks, chunk, links, links.ranks_per_node) + chunk / links.reduction);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "plan/collectives/exchange.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "plan/collectives/arrivals.hpp"
 #include "plan/collectives/rows.hpp"
 
 namespace rehearsal::plan {
@@ -33,26 +35,75 @@ std::vector<CollectiveStep> exchange_steps(int me, int ranks, const Packing& pac
   return steps;
 }
 
-Seconds exchange_time(const std::vector<CollectiveStep>& steps, double element_bytes, const CollectiveLinks& links) {
+Seconds exchange_time(int me, const std::vector<CollectiveStep>& steps, double element_bytes, const CollectiveLinks& links) {
+  const int node = links.ranks_per_node;
+  const auto time_of = [&](int other, std::int64_t count) {
+    if (other < 0) return Seconds(0);
+    const bool outer = other / node != me / node;
+    return message_time(links, outer, Bytes(static_cast<double>(count) * element_bytes),
+                        outer ? std::min(std::abs(other - me), node) : node);
+  };
   Seconds total;
-  for (const auto& step : steps) {
-    const Bytes larger(static_cast<double>(std::max(step.send_count, step.receive_count)) * element_bytes);
-    total += message_time(links, links.ranks_per_node == 1, larger);
-  }
+  for (const auto& step : steps) total += std::max(time_of(step.send_to, step.send_count), time_of(step.receive_from, step.receive_count));
   return total;
 }
 
-std::vector<CollectiveStep> steps_in_units(const CollectiveRow& row, const RowMember& m) {
-  if (m.units == 0) return row.steps(m.rank, m.ranks, m.count, m.ranks_per_node);
-  auto steps = row.steps(m.rank, m.ranks, m.units, m.ranks_per_node);
-  const std::int64_t unit = m.count / m.units;
-  for (auto& step : steps) {
-    step.send_first *= unit;
-    step.send_count *= unit;
-    step.receive_first *= unit;
-    step.receive_count *= unit;
+namespace {
+
+/// Where the parts of ranks lie in a vector; behind it, in scratch, they follow each other from the own one on.
+class Parts {
+ public:
+  explicit Parts(const RowMember& m) : rank_(m.rank), ranks_(m.ranks), count_(m.count) {
+    const auto all = begin_of_part(m.dealt, m.ranks, m.ranks);
+    for (int r = 0; r <= m.ranks; ++r) begins_.push_back(all == 0 ? 0 : begin_of_part(m.dealt, m.ranks, r) * (m.count / all));
   }
-  return steps;
+  /// Turns a range of parts into one of elements.
+  void place(std::int64_t& first, std::int64_t& count) const {
+    const auto begin = element(first);
+    count = element(first + count) - begin;
+    first = begin;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t element(std::int64_t part) const {
+    if (part <= ranks_) return begins_[static_cast<std::size_t>(part)];
+    const auto own = begins_[static_cast<std::size_t>(rank_)], last = rank_ + part - ranks_;
+    const auto end = last <= ranks_ ? begins_[static_cast<std::size_t>(last)] : count_ + begins_[static_cast<std::size_t>(last - ranks_)];
+    return count_ + end - own;
+  }
+
+  int rank_, ranks_;
+  std::int64_t count_;
+  std::vector<std::int64_t> begins_;
+};
+
+/// Without the messages that have no elements.
+std::vector<CollectiveStep> of_elements(std::span<const CollectiveStep> steps) {
+  std::vector<CollectiveStep> left;
+  while (!steps.empty()) {
+    const auto now = together(steps);
+    const auto first = left.size();
+    for (auto step : now) {
+      step.with_next = false;
+      add_step(left, step);
+    }
+    for (auto s = first; s + 1 < left.size(); ++s) left[s].with_next = true;
+    steps = steps.subspan(now.size());
+  }
+  return left;
+}
+
+}  // namespace
+
+std::vector<CollectiveStep> steps_in_parts(const CollectiveRow& row, const RowMember& m) {
+  if (m.dealt.empty()) return row.steps(m.rank, m.ranks, m.count, m.ranks_per_node);
+  auto steps = row.steps(m.rank, m.ranks, m.ranks, m.ranks_per_node);
+  const Parts parts(m);
+  for (auto& step : steps) {
+    parts.place(step.send_first, step.send_count);
+    parts.place(step.receive_first, step.receive_count);
+  }
+  return of_elements(steps);
 }
 
 std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member) {
@@ -61,14 +112,15 @@ std::vector<CollectiveStep> steps_of(const Program& program, const CollectiveInf
     const auto& r = role.redistributions[static_cast<std::size_t>(info.redistribution)];
     return exchange_steps(me, ranks, packing_of(*program.sharding, r, position(program, member.rank, member.micro_batch)));
   }
-  return steps_in_units(collective(info.kind, info.algorithm), {me, ranks, member.count, info.units, member.ranks_per_node});
+  return steps_in_parts(collective(info.kind, info.algorithm), {me, ranks, member.count, member.ranks_per_node, info.dealt});
 }
 
 Seconds collective_time(const Program& program, const CollectiveInfo& info, const Role& role, const CollectiveMember& member,
                         const CollectiveLinks& links) {
   if (program.axes[info.axis].size == 1) return Seconds(0);
   const Bytes size(static_cast<double>(member.count) * member.element_bytes);
-  if (info.algorithm == kExchange) return exchange_time(steps_of(program, info, role, member), member.element_bytes, links);
+  if (info.algorithm == kExchange)
+    return exchange_time(coordinate(program, member.rank, info.axis), steps_of(program, info, role, member), member.element_bytes, links);
   return collective(info.kind, info.algorithm).closed_form(program.axes[info.axis].size, size, links);
 }
 

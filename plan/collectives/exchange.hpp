@@ -1,6 +1,8 @@
 #pragma once
 // All-to-all with sizes that differ from pair to pair: what conversions between two splits, and halos, need.
 
+#include <span>
+
 #include "plan/collectives/collective.hpp"
 #include "plan/sharding/redistribution.hpp"
 
@@ -10,16 +12,18 @@ namespace rehearsal::plan {
 /// other ranks' messages; these follow from the packing.
 [[nodiscard]] std::vector<CollectiveStep> exchange_steps(int me, int ranks, const Packing&);
 
-/// Every message takes its turn: sum over steps of latency + the larger of what is sent and received / bandwidth.
-[[nodiscard]] Seconds exchange_time(const std::vector<CollectiveStep>&, double element_bytes, const CollectiveLinks&);
+/// Of the rank at coordinate `me`, where every message takes its turn: sum over steps of the longer of the message that leaves and the one
+/// that comes, over the links between their nodes, which all ranks of a node share that send equally far.
+[[nodiscard]] Seconds exchange_time(int me, const std::vector<CollectiveStep>&, double element_bytes, const CollectiveLinks&);
 
-/// Whose steps of a row: `units` of `count` elements are dealt out, 0: the elements themselves.
+/// Whose steps of a row, on a vector of `count` elements of which ranks have parts as CollectiveInfo::dealt says.
 struct RowMember {
   int rank = 0, ranks = 1;
-  std::int64_t count = 0, units = 0;
+  std::int64_t count = 0;
   int ranks_per_node = 1;
+  std::span<const DealtOut> dealt = {};
 };
-[[nodiscard]] std::vector<CollectiveStep> steps_in_units(const CollectiveRow&, const RowMember&);
+[[nodiscard]] std::vector<CollectiveStep> steps_in_parts(const CollectiveRow&, const RowMember&);
 
 /// One rank's part in a collective of a Program.
 struct CollectiveMember {

@@ -40,7 +40,7 @@ Seconds reduce_time(int ranks, Bytes size, const CollectiveLinks& links) {
   if (fold.excess > 0) total += message_time(links, fold_crosses(ranks, links), size) + size / links.reduction;
   for (int distance = 1; distance < fold.power; distance *= 2) {
     const Bytes part = size * (static_cast<double>(distance) / fold.power);
-    total += 2.0 * message_time(links, crosses(ranks, distance, links), part) + part / links.reduction;
+    total += 2.0 * pair_time(ranks, distance, part, links) + part / links.reduction;
   }
   return total;
 }

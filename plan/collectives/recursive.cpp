@@ -1,6 +1,8 @@
 // Recursive doubling and Rabenseifner's algorithm. Both want a power of two: of the first 2e ranks, e being the excess, every even one
 // first hands its vector to its neighbour, stays out, and gets the result back (Thakur, Rabenseifner, Gropp: Optimization of Collective
 // Communication Operations in MPICH, IJHPCA 2005, sections 4.4 and 4.5).
+#include <algorithm>
+
 #include "plan/collectives/rows.hpp"
 
 namespace rehearsal::plan {
@@ -62,7 +64,7 @@ std::vector<CollectiveStep> doubling_steps(int rank, int ranks, std::int64_t cou
 Seconds doubling_time(int ranks, Bytes size, const CollectiveLinks& links) {
   Seconds total = fold_time(ranks, size, links);
   for (int distance = 1; distance < power_below(ranks); distance *= 2)
-    total += message_time(links, crosses(ranks, distance, links), size) + size / links.reduction;
+    total += pair_time(ranks, distance, size, links) + size / links.reduction;
   return total;
 }
 
@@ -75,12 +77,11 @@ Seconds halving_doubling_time(int ranks, Bytes size, const CollectiveLinks& link
   Seconds total = fold_time(ranks, size, links);
   Bytes half = size / 2.0;
   for (int distance = 1; distance < power_below(ranks); distance *= 2, half *= 0.5)
-    total += 2.0 * message_time(links, crosses(ranks, distance, links), half) + half / links.reduction;
+    total += 2.0 * pair_time(ranks, distance, half, links) + half / links.reduction;
   return total;
 }
 
-}  // namespace
-
+/// Whether two positions of a Fold that are `distance` apart are on different nodes for some pair.
 bool crosses(int ranks, int distance, const CollectiveLinks& links) {
   if (one_node(ranks, links)) return false;
   const Fold fold(ranks);
@@ -90,6 +91,13 @@ bool crosses(int ranks, int distance, const CollectiveLinks& links) {
   for (int position = 0; position < fold.power; ++position)
     if (fold.rank_at(position) / per_node != fold.rank_at(position ^ distance) / per_node) return true;
   return false;
+}
+
+}  // namespace
+
+Seconds pair_time(int ranks, int distance, Bytes size, const CollectiveLinks& links) {
+  const bool outer = crosses(ranks, distance, links);
+  return message_time(links, outer, size, outer ? std::min(distance, links.ranks_per_node) : std::min(ranks, links.ranks_per_node));
 }
 
 bool fold_crosses(int ranks, const CollectiveLinks& links) {

@@ -41,7 +41,7 @@ Seconds halving_time(int ranks, Bytes size, const CollectiveLinks& links) {
   if (fold.excess > 0) total += message_time(links, outer, size) + size / links.reduction + message_time(links, outer, piece);
   for (int distance = fold.power / 2; distance > 0; distance /= 2) {
     const Bytes kept = piece * static_cast<double>(distance + std::min(fold.excess, distance));
-    total += message_time(links, crosses(ranks, distance, links), kept) + kept / links.reduction;
+    total += pair_time(ranks, distance, kept, links) + kept / links.reduction;
   }
   return total;
 }
@@ -58,7 +58,7 @@ std::vector<CollectiveStep> pairwise_steps(int rank, int ranks, std::int64_t cou
 /// (P-1)(a + S/(P B) + g S/P)
 Seconds pairwise_time(int ranks, Bytes size, const CollectiveLinks& links) {
   const Bytes piece = size / static_cast<double>(ranks);
-  return static_cast<double>(ranks - 1) * (slowest_message(ranks, piece, links) + piece / links.reduction);
+  return static_cast<double>(ranks - 1) * (slowest_message(ranks, piece, links, links.ranks_per_node) + piece / links.reduction);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ namespace rehearsal::plan {
 [[nodiscard]] CollectiveRow ring_reduce_scatter();
 [[nodiscard]] CollectiveRow ring_all_gather();
 [[nodiscard]] CollectiveRow hierarchical_all_reduce();
+[[nodiscard]] CollectiveRow hierarchical_reduce_scatter();
+[[nodiscard]] CollectiveRow hierarchical_all_gather();
 [[nodiscard]] CollectiveRow recursive_doubling_all_reduce();
 [[nodiscard]] CollectiveRow halving_doubling_all_reduce();
 [[nodiscard]] CollectiveRow binomial_tree_all_reduce();
@@ -62,8 +64,8 @@ struct Fold {
   /// First rank of those that a position stands for; of `power`: the number of ranks.
   [[nodiscard]] int first_rank(int position) const { return position < excess ? 2 * position : position + excess; }
 };
-/// Whether two positions of a Fold that are `distance` apart are on different nodes for some pair.
-[[nodiscard]] bool crosses(int ranks, int distance, const CollectiveLinks&);
+/// Messages at `distance` between all positions of a Fold, at a time.
+[[nodiscard]] Seconds pair_time(int ranks, int distance, Bytes, const CollectiveLinks&);
 /// Whether some of the pairs that a Fold puts together has a node's end in its middle.
 [[nodiscard]] bool fold_crosses(int ranks, const CollectiveLinks&);
 
@@ -77,8 +79,10 @@ struct Fold {
 void add_step(std::vector<CollectiveStep>&, CollectiveStep);
 
 [[nodiscard]] inline bool one_node(int ranks, const CollectiveLinks& links) { return links.ranks_per_node >= ranks; }
-/// The slowest message of a step in which every rank sends equally far around: every rank waits for the one before it, so it sets the pace.
-[[nodiscard]] Seconds slowest_message(int ranks, Bytes, const CollectiveLinks&);
-[[nodiscard]] Seconds message_time(const CollectiveLinks&, bool outer, Bytes);
+/// The slowest message of a step in which every rank sends `distance` far around: every rank waits for the one before it, so it sets the
+/// pace.
+[[nodiscard]] Seconds slowest_message(int ranks, Bytes, const CollectiveLinks&, int distance = 1);
+/// Of one of the messages that `senders` ranks of a node send at a time.
+[[nodiscard]] Seconds message_time(const CollectiveLinks&, bool outer, Bytes, int senders = 1);
 
 }  // namespace rehearsal::plan

@@ -38,14 +38,17 @@ CollectiveStep exchange(int to, Range sent, int from, Range received, bool reduc
   return step;
 }
 
-Seconds slowest_message(int ranks, Bytes size, const CollectiveLinks& links) {
-  if (one_node(ranks, links)) return message_time(links, false, size);
-  const Seconds outer = message_time(links, true, size);
-  return links.ranks_per_node == 1 ? outer : std::max(outer, message_time(links, false, size));
+Seconds slowest_message(int ranks, Bytes size, const CollectiveLinks& links, int distance) {
+  if (one_node(ranks, links)) return message_time(links, false, size, ranks);
+  const int leaving = std::min(distance, links.ranks_per_node), staying = links.ranks_per_node - leaving;
+  const Seconds outer = message_time(links, true, size, leaving);
+  return links.ranks_per_node == 1 ? outer : std::max(outer, message_time(links, false, size, std::max(staying, 1)));
 }
 
-Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size) {
-  return outer ? links.outer_latency + size / links.outer_bandwidth : links.inner_latency + size / links.inner_bandwidth;
+Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size, int senders) {
+  const auto shared = (outer ? links.node_outer : links.node_inner) / senders;
+  return outer ? links.outer_latency + size / std::min(links.outer_bandwidth, shared)
+               : links.inner_latency + size / std::min(links.inner_bandwidth, shared);
 }
 
 std::span<const CollectiveRow> collective_table() {
@@ -59,9 +62,11 @@ std::span<const CollectiveRow> collective_table() {
                                  ring_reduce_scatter(),
                                  recursive_halving_reduce_scatter(),
                                  pairwise_reduce_scatter(),
+                                 hierarchical_reduce_scatter(),
                                  ring_all_gather(),
                                  recursive_doubling_all_gather(),
                                  bruck_all_gather(),
+                                 hierarchical_all_gather(),
                                  binomial_broadcast(),
                                  scatter_all_gather_broadcast(),
                                  binomial_reduce(),

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "plan/collectives/arrivals.hpp"
-#include "plan/lowering/role_builder.hpp"
+#include "plan/lowering/dealt_gradients.hpp"
 #include "plan/memory/planner.hpp"
 
 namespace rehearsal::plan {
@@ -243,6 +243,7 @@ void RoleBuilder::add_up_with_twin() {
   // With overlap replicas have added theirs up during the last backward passes: a sum of sums, whichever comes first.
   for (std::size_t bucket = 0; bucket < buckets_.size() && !c_.plan.overlap; ++bucket)
     if (buckets_[bucket].missing == 0) reduce_bucket(bucket, update_);
+  dealt_gradients_->scatter_rest();
 }
 
 }  // namespace rehearsal::plan

@@ -28,7 +28,7 @@ class Deferral {
     const auto& instructions = role.bodies[body].instructions;
     for (const auto& i : instructions)
       if (is_dealt_out_sum(role, i)) room_ = std::max(room_, bytes_of(i));
-    room_ = std::min(room_, bytes_behind);
+    room_ += bytes_behind;
     for (std::size_t at = 0; at < instructions.size(); ++at) pass(at, instructions[at]);
     while (!waiting_.empty()) take_in_first();
   }

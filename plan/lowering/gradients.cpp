@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/lowering/role_builder.hpp"
+#include "plan/lowering/dealt_gradients.hpp"
 #include "plan/memory/planner.hpp"
 
 namespace rehearsal::plan {
@@ -23,11 +23,13 @@ void RoleBuilder::plan_buckets() {
   std::vector<TensorId> gradients;
   for (const auto& p : c_.training.parameters)
     if (p.gradient != TensorId::None && g_[p.gradient].producer != NodeId::None && runs_here(g_[p.gradient].producer) &&
-        kind(body_of(g_[p.gradient].producer)) == BodyKind::Backward && is_summed_only(p))
+        kind(body_of(g_[p.gradient].producer)) == BodyKind::Backward)
       gradients.push_back(p.gradient);
   std::stable_sort(gradients.begin(), gradients.end(), [&](TensorId a, TensorId b) { return g_[a].producer < g_[b].producer; });
   gradients.erase(std::unique(gradients.begin(), gradients.end()), gradients.end());
-  for (auto t : gradients) add_to_bucket(t);
+  dealt_gradients_->plan(gradients);
+  for (auto t : gradients)
+    if (is_summed_only(t)) add_to_bucket(t);
 }
 
 /// A bucket holds gradients that are summed over the same axes.
@@ -65,15 +67,15 @@ void RoleBuilder::add_to_bucket(TensorId t) {
 }
 
 /// True when all that the update wants of a gradient is to be summed, over ranks or micro-batches.
-bool RoleBuilder::is_summed_only(const graph::TrainedParameter& p) const {
+bool RoleBuilder::is_summed_only(TensorId gradient) const {
   bool summed = false;
   for (const auto& conversion : c_.sharding.conversions) {
-    if (conversion.tensor != p.gradient) continue;
+    if (conversion.tensor != gradient) continue;
     for (const auto& step : conversion.steps)
       if (step.kind != ConversionKind::AllReduce) return false;
     summed = true;
   }
-  return summed && !is_wanted_in_parts(p.gradient);
+  return summed && !is_wanted_in_parts(gradient);
 }
 
 bool RoleBuilder::is_bucketed(TensorId t) const { return bucket_of_.contains(t); }
@@ -83,54 +85,17 @@ bool RoleBuilder::is_for_update(const Conversion& conversion) const {
                      [&](const Use& use) { return runs_here(use.node) && body_of(use.node) == update_; });
 }
 
-/// The conversion of a gradient of which every rank wants a part of the sum; -1: there is none, or it has to wait for the last micro-batch.
-int RoleBuilder::dealt_out_conversion(TensorId t) const {
-  const bool at_once = c_.plan.zero >= 2 || (c_.plan.overlap && c_.program.micro_batches == 1);
-  if (g_[t].role != graph::Role::Gradient || !at_once) return -1;
-  int found = -1;
-  for (std::size_t i = 0; i < c_.sharding.conversions.size(); ++i) {
-    const auto& conversion = c_.sharding.conversions[i];
-    if (conversion.tensor != t) continue;
-    const bool sums = std::all_of(conversion.steps.begin(), conversion.steps.end(), [](const ConversionStep& step) {
-      return step.kind == ConversionKind::ReduceScatter || step.kind == ConversionKind::AllReduce;
-    });
-    const bool scatters = std::any_of(conversion.steps.begin(), conversion.steps.end(),
-                                      [](const ConversionStep& step) { return step.kind == ConversionKind::ReduceScatter; });
-    // What backward nodes want is one micro-batch's: an activation's gradient is not added up.
-    if (!sums || !scatters || !is_for_update(conversion) || found >= 0) return -1;
-    found = static_cast<int>(i);
-  }
-  return found;
-}
-
-/// As soon as it is there, so that the backward pass goes on meanwhile; with micro-batches only the own part is kept and added up.
-void RoleBuilder::deal_out_gradient(int number, BufferIndex b, std::uint16_t body) {
-  const auto& conversion = c_.sharding.conversions[static_cast<std::size_t>(number)];
-  for (const auto& step : conversion.steps)
-    if (step.axis != c_.time_axis) b = apply_step(conversion, step, b, body);
-  if (c_.program.micro_batches > 1) b = accumulated(conversion.tensor, b, body);
-  buffers_[{conversion.tensor, number, role_.buffers[b].format, false}] = b;
-}
+/// Of several chunks, and of both parts of a backward pass, the body that runs last: they are opened in that order.
+std::uint16_t RoleBuilder::last_of_backward(std::uint16_t body) const { return weights_.empty() ? body : weights_.front(); }
 
 void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_t body) {
-  const auto part = part_of_bucket_.at(t);
-  if (c_.program.micro_batches > 1) {
+  if (const auto part = part_of_bucket_.at(t); c_.program.micro_batches > 1)
     accumulated(t, source, body);
-  } else if (source != part) {
-    Instruction copy;  // a view, or a gradient in another format
-    copy.kind = InstructionKind::Reorder;
-    copy.phase = Phase::Backward;
-    copy.tensor = t;
-    copy.inputs = {source};
-    copy.outputs = {part};
-    copy.kernel = static_cast<std::int32_t>(role_.kernels.size());
-    role_.kernels.push_back({"reorder", {role_.buffers[source].format}, {Format::Plain}, 0});
-    emit(body, std::move(copy));
-  }
+  else if (source != part)
+    copy_into(source, part, body);  // a view, or a gradient in another format
   const auto bucket = bucket_of_.at(t);
-  // Of several chunks, and of both parts of a backward pass, the one that runs last: bodies are opened in that order.
   auto& last = buckets_[bucket].last;
-  last = std::max(last, weights_.empty() ? body : weights_.front());
+  last = std::max(last, last_of_backward(body));
   if (--buckets_[bucket].missing > 0 || (has_twin() && !c_.plan.overlap)) return;
   reduce_bucket(bucket, c_.plan.overlap ? last : update_);
 }

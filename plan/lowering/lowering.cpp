@@ -38,13 +38,17 @@ std::size_t axis_named(const std::vector<MeshAxisInfo>& axes, std::string_view n
 }
 
 /// Keys of the plan that change nothing because the axis they belong to has one coordinate.
-void warn_about_idle_keys(const Plan& plan, Program& program) {
+void warn_about_idle_keys(const graph::TrainingGraph& training, Program& program) {
+  const Plan& plan = program.plan;
   if (plan.sequence_parallel && plan.tp == 1) program.warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
   if (plan.attention != "gather" && plan.cp == 1) program.warnings.push_back("attention=" + plan.attention + " is without effect for cp=1");
   if (plan.compression == "gist-f16" || plan.compression == "gist-bf16")
     program.warnings.push_back("compression=" + plan.compression +
                                " rounds results between the forward and the backward pass: other mathematics than without it");
   if (plan.zero > 0 && plan.dp == 1) program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=1");
+  if (plan.zero == 1 && plan.dp > 1 && !keeps_state(training))
+    program.warnings.push_back("zero=1 is without effect: " + training.optimizer.name +
+                               " keeps no state of a parameter that could be dealt out");
 }
 
 std::string which_softmax(const NoRing& n, const graph::Graph& g) { return "attention of " + g[n.softmax].name + ": " + n.reason; }
@@ -281,7 +285,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   refuse_barriers(training.graph, sharding);
   check_rings(sharding, training.graph, program);
   warn_about_replicas(sharding, training.graph, program);
-  warn_about_idle_keys(plan, program);
+  warn_about_idle_keys(training, program);
   warn_about_statistics(training.graph, program);
   if (auto sentence = other_mathematics(plan); !sentence.empty()) program.warnings.push_back(std::move(sentence));
   Plan cut = plan;

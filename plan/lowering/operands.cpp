@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/lowering/role_builder.hpp"
+#include "plan/lowering/dealt_gradients.hpp"
 
 namespace rehearsal::plan {
 
@@ -143,8 +143,8 @@ void RoleBuilder::after_production(NodeId n, std::uint16_t body) {
     for (auto format : {Format::Plain, Format::ChannelsLast})
       if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end()) b = at->second, found.format = format;
     if (b == kNoBuffer) continue;
-    if (const int dealt_out = kind(body) == BodyKind::Backward ? dealt_out_conversion(t) : -1; dealt_out >= 0)
-      deal_out_gradient(dealt_out, b, body);
+    if (dealt_gradients_->has(t))
+      dealt_gradients_->add(t, in_format(b, found, Format::Plain, body), body);
     else if (conversion_into_storage(t) >= 0)
       store_converted(t, b, body);
     else if (g_[t].role == graph::Role::Updated && at_work_.contains(g_[t].stored_in))

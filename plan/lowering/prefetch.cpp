@@ -26,7 +26,7 @@ class Reordering {
     for (std::size_t at = 0; at < body.instructions.size(); ++at)
       if (begins_gather(role, body, at)) gathers_.push_back(at);
     for (const std::size_t gather : gathers_) room_ = std::max(room_, bytes_of(gather));
-    room_ = std::min(room_, bytes_ahead);
+    room_ += bytes_ahead;
     for (std::size_t at = 0; at < body.instructions.size(); ++at) pass(at);
   }
   [[nodiscard]] const std::vector<std::size_t>& order() const { return order_; }
@@ -55,7 +55,11 @@ class Reordering {
     bytes_ -= bytes_of(ahead_.front());
     ahead_.pop_front();
   }
-  [[nodiscard]] std::int64_t bytes_of(std::size_t gather) const { return role_.buffers[body_.instructions[gather].outputs[0]].bytes; }
+  /// What is gathered into a place that it keeps until the backward pass has used it takes little for being early.
+  [[nodiscard]] std::int64_t bytes_of(std::size_t gather) const {
+    const auto& vector = role_.buffers[body_.instructions[gather].outputs[0]];
+    return vector.category == MemoryCategory::Parameters ? 0 : vector.bytes;
+  }
 
   const Role& role_;
   const Body& body_;

@@ -7,9 +7,9 @@
 
 namespace rehearsal::plan {
 
-/// Moves every gather of a stored parameter up within its body, past kernels, while at most `bytes_ahead` are gathered that nobody has used
-/// yet (as DeepSpeed's stage3_prefetch_bucket_size) and no more than the largest parameter has; one is in any case. The order of gathers,
-/// of kernels and of other messages stays.
+/// Moves every gather of a stored parameter up within its body, past kernels, while at most `bytes_ahead` more than the largest gather
+/// has are gathered that nobody has used yet (as DeepSpeed's stage3_prefetch_bucket_size). What stays until the backward pass has used it
+/// counts nothing. The order of gathers, of kernels and of other messages stays.
 void prefetch_parameters(Role& role, std::int64_t bytes_ahead);
 
 }  // namespace rehearsal::plan

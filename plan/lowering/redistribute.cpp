@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/lowering/role_builder.hpp"
+#include "plan/lowering/dealt_gradients.hpp"
+#include "plan/lowering/gathered_parameters.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::plan {
@@ -35,12 +36,15 @@ CollectiveKind collective_of(ConversionKind kind) {
 
 BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t body) {
   const auto& conversion = c_.sharding.conversions[static_cast<std::size_t>(index)];
+  if (const auto part = dealt_gradients_->part(conversion.tensor, index); part != kNoBuffer) return part;
   // Micro-batches are summed before ranks: one message a step instead of one a micro-batch.
   auto steps = conversion.steps;
   std::stable_partition(steps.begin(), steps.end(), [&](const ConversionStep& step) {
     return step.axis == c_.time_axis && step.kind == ConversionKind::AllReduce;  // slices go from outer axes to inner ones
   });
   const bool bucketed = part_of_bucket_.contains(conversion.tensor);
+  const bool before = once_a_step_;
+  once_a_step_ = once_a_step_ || is_gathered_once(conversion);
   BufferIndex b = source;
   for (std::size_t i = 0; i < steps.size();) {
     // What is computed once before the loop is converted there, whoever asks first: nodes before the loop may ask later.
@@ -50,9 +54,26 @@ BufferIndex RoleBuilder::converted(int index, BufferIndex source, std::uint16_t 
     b = together > 1 ? summed(conversion, std::span(steps).subspan(i, together), b, where) : apply_step(conversion, steps[i], b, where);
     i += together;
   }
+  if (once_a_step_ && b != source) keep_for_backward(b);
+  once_a_step_ = before;
   const Key key{conversion.tensor, index, role_.buffers[b].format, false};
   buffers_[key] = b;
   return b;
+}
+
+/// Of parameters that are stored in parts: stages 1 and 2 of ZeRO have whole ones from the first use to the last one of a step; stage 3
+/// gathers them wherever they are used.
+bool RoleBuilder::is_gathered_once(const Conversion& conversion) const {
+  if (c_.plan.zero == 3 || g_[conversion.tensor].role != graph::Role::Parameter) return false;
+  return std::any_of(conversion.steps.begin(), conversion.steps.end(), [&](const ConversionStep& step) {
+    return step.kind == ConversionKind::AllGather && c_.sharding.axes[step.axis].deals_out_updates;
+  });
+}
+
+void RoleBuilder::keep_for_backward(BufferIndex gathered) {
+  auto& buffer = role_.buffers[base(gathered)];
+  if (c_.program.micro_batches > 1) buffer.lifetime = Lifetime::Step;
+  buffer.category = MemoryCategory::Parameters;
 }
 
 BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const ConversionStep& step, BufferIndex source, std::uint16_t body) {
@@ -234,29 +255,40 @@ BufferIndex RoleBuilder::redistributed(const ConversionStep& step, BufferIndex s
   r.to = role_.buffers[target].layout;
   r.axis = step.axis;
   r.kind = step.kind;
-  Buffer vector = message_vector(r, body);
-  bool in_order = true;
-  std::int64_t units = 0;
+  if (gathered_parameters_->takes(r, source)) {
+    gathered_parameters_->gather(step, std::move(r), {source, target}, body);
+    return target;
+  }
+  Buffer vector = message_vector(r);
+  const bool deals_out = step.kind == ConversionKind::AllGather || step.kind == ConversionKind::ReduceScatter;
+  const bool gathers = step.kind == ConversionKind::AllGather;
+  bool straight = gathers || (step.kind == ConversionKind::ReduceScatter && !is_wanted_in_parts(r.tensor));  // a tensor is its own vector
+  std::vector<DealtOut> dealt;
   for (const auto& at : at_) {
-    const Packing packing = packing_of(c_.sharding, r, at);
-    in_order = in_order && packing.in_order;
-    units = packing.units;
-    vector.shapes.push_back({packing.count});
-    vector.bytes = std::max(vector.bytes, packing.count * static_cast<std::int64_t>(size_of(vector.dtype)));
+    const auto dealing = deals_out ? dealing_of(c_.sharding, r, at) : Dealing{{}, packing_of(c_.sharding, r, at).count, false};
+    straight = straight && dealing.in_order;
+    if (deals_out) dealt = {{dealing.out.units, 1}};
+    vector.shapes.push_back({dealing.count});
+    vector.bytes = std::max(vector.bytes, dealing.count * static_cast<std::int64_t>(size_of(vector.dtype)));
   }
   const auto number = static_cast<std::int32_t>(role_.redistributions.size());
   const bool exchanges = step.kind == ConversionKind::AllToAll || step.kind == ConversionKind::Halo;
-  const bool straight = step.kind == ConversionKind::AllGather && in_order;
   const auto old = plain(source, body);
-  const auto message = straight ? target : new_buffer(std::move(vector), nullptr);
+  const auto message = !straight ? new_buffer(std::move(vector), nullptr) : gathers ? target : old;
   role_.redistributions.push_back(std::move(r));
-  emit_copy({InstructionKind::Pack, number}, {old}, message, body);
+  if (message != old) emit_copy({InstructionKind::Pack, number}, {old}, {message}, body);
   const bool narrow = step.kind == ConversionKind::ReduceScatter && travels_narrowly(role_.buffers[old].tensor);
   const auto sent = narrow ? narrowed(message, body, When::Always) : message;
-  emit_collective(step, number, units, sent, body);
+  emit_collective(step, number, std::move(dealt), sent, body);
   if (narrow) emit_move(InstructionKind::Restore, sent, message, body);
-  if (!straight) emit_copy({InstructionKind::Unpack, number}, exchanges ? std::vector{message, old} : std::vector{message}, target, body);
+  if (message != target)
+    emit_copy({InstructionKind::Unpack, number}, exchanges ? std::vector{message, old} : std::vector{message}, {target}, body);
   return target;
+}
+
+/// What fills half a message or more is no better off with others, where it needs no packing by itself.
+bool RoleBuilder::travels_alone(const Dealing& dealing, DType dtype) const {
+  return dealing.in_order && 2 * dealing.count * static_cast<std::int64_t>(size_of(dtype)) > c_.options.bucket_bytes;
 }
 
 /// Writes what an update made to where it is stored, which lies in another layout.
@@ -281,43 +313,47 @@ bool RoleBuilder::every_rank_has(const ConversionStep& step, BufferIndex source,
   return true;
 }
 
-Buffer RoleBuilder::message_vector(const Redistribution& r, std::uint16_t body) const {
+Buffer RoleBuilder::message_vector(const Redistribution& r) const {
   Buffer vector;
+  vector.tensor = r.tensor;
   vector.name = g_[r.tensor].name + ":" + std::string(name(r.kind));
   vector.dtype = g_[r.tensor].type.dtype;
   vector.category = MemoryCategory::Communication;
-  vector.lifetime = lifetime_in(body);
+  vector.lifetime = Lifetime::Transient;
   return vector;
 }
 
-void RoleBuilder::emit_copy(PackingStep step, std::vector<BufferIndex> from, BufferIndex to, std::uint16_t body) {
+std::uint32_t RoleBuilder::emit_copy(PackingStep step, std::vector<BufferIndex> from, std::vector<BufferIndex> to, std::uint16_t body) {
   Instruction i;
   i.kind = step.kind;
   i.phase = phase_in(body);
-  i.tensor = role_.redistributions[static_cast<std::size_t>(step.redistribution)].tensor;
+  i.tensor = role_.buffers[step.kind == InstructionKind::Pack ? to.front() : from.front()].tensor;
   i.redistribution = step.redistribution;
   i.inputs = std::move(from);
-  i.outputs = {to};
-  emit(body, std::move(i));
+  i.outputs = std::move(to);
+  return emit(body, std::move(i));
 }
 
-void RoleBuilder::emit_collective(const ConversionStep& step, std::int32_t redistribution, std::int64_t units, BufferIndex vector,
-                                  std::uint16_t body) {
+std::uint32_t RoleBuilder::emit_collective(const ConversionStep& step, std::int32_t redistribution, std::vector<DealtOut> dealt,
+                                           BufferIndex vector, std::uint16_t body) {
   const auto mesh_axis = c_.mesh_axis[step.axis];
   const auto kind = collective_of(step.kind);
-  CollectiveInfo info{
-      kind,           algorithm(kind, mesh_axis, role_.buffers[vector].bytes),          static_cast<std::uint8_t>(mesh_axis), units,
-      redistribution, step.from.partial() ? step.from.reduction : graph::LabelKind::Sum};
+  CollectiveInfo info{kind,
+                      algorithm(kind, mesh_axis, role_.buffers[vector].bytes),
+                      static_cast<std::uint8_t>(mesh_axis),
+                      std::move(dealt),
+                      redistribution,
+                      step.from.partial() ? step.from.reduction : graph::LabelKind::Sum};
   Instruction i;
   i.kind = InstructionKind::Collective;
   i.stream = Stream::Collective;
   i.phase = phase_in(body);
-  i.tensor = role_.redistributions[static_cast<std::size_t>(redistribution)].tensor;
+  i.tensor = role_.buffers[vector].tensor;
   i.inputs = {vector};
   i.outputs = {vector};
   i.collective = static_cast<std::int32_t>(role_.collectives.size());
   role_.collectives.push_back(std::move(info));
-  emit(body, std::move(i));
+  return emit(body, std::move(i));
 }
 
 void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
@@ -332,7 +368,10 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
   collective.collective = static_cast<std::int32_t>(role_.collectives.size());
   role_.collectives.push_back({CollectiveKind::AllReduce,
                                algorithm(CollectiveKind::AllReduce, place.mesh_axis, role_.buffers[buffer].bytes),
-                               static_cast<std::uint8_t>(place.mesh_axis), 0, -1, place.reduction});
+                               static_cast<std::uint8_t>(place.mesh_axis),
+                               {},
+                               -1,
+                               place.reduction});
   emit(place.body, std::move(collective));
 }
 

@@ -350,7 +350,7 @@ class RoleBuilder::RingPass {
     r.axis = ring_.axis;
     r.kind = ConversionKind::Shift;
     r.turn = turn(t.dim);
-    Buffer vector = b_.message_vector(r, body_);
+    Buffer vector = b_.message_vector(r);
     for (const auto& at : b_.at_) {
       vector.shapes.push_back({packing_of(b_.c_.sharding, r, at).count});
       vector.bytes = std::max(vector.bytes, vector.shapes.back().front() * static_cast<std::int64_t>(size_of(vector.dtype)));
@@ -358,13 +358,13 @@ class RoleBuilder::RingPass {
     t.redistribution = static_cast<std::int32_t>(b_.role_.redistributions.size());
     t.message = b_.new_buffer(std::move(vector), nullptr);
     b_.role_.redistributions.push_back(std::move(r));
-    b_.emit_copy({InstructionKind::Pack, t.redistribution}, {t.now}, t.message, body_);
-    b_.emit_collective({ring_.axis, ConversionKind::Shift, {}, {}}, t.redistribution, 0, t.message, body_);
+    b_.emit_copy({InstructionKind::Pack, t.redistribution}, {t.now}, {t.message}, body_);
+    b_.emit_collective({ring_.axis, ConversionKind::Shift, {}, {}}, t.redistribution, {}, t.message, body_);
   }
 
   void arrive(Traveller& t, std::int32_t number) {
     t.now = b_.new_buffer(travelling(t, number), nullptr);
-    b_.emit_copy({InstructionKind::Unpack, t.redistribution}, {t.message}, t.now, body_);
+    b_.emit_copy({InstructionKind::Unpack, t.redistribution}, {t.message}, {t.now}, body_);
   }
 
   RoleBuilder& b_;

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "plan/lowering/dealt_gradients.hpp"
 #include "plan/lowering/deferral.hpp"
+#include "plan/lowering/gathered_parameters.hpp"
 #include "plan/lowering/prefetch.hpp"
 #include "plan/memory/planner.hpp"
 #include "plan/sharding/copies.hpp"
@@ -18,7 +20,9 @@ RoleBuilder::RoleBuilder(const LoweringContext& context, const Place& place)
     : c_(context),
       g_(context.training.graph),
       stage_(place.copy == 0 ? place.stage : context.plan.pp - 1 - place.stage),
-      direction_(place.copy == 0 ? 1 : -1) {
+      direction_(place.copy == 0 ? 1 : -1),
+      dealt_gradients_(std::make_unique<DealtGradients>(*this)),
+      gathered_parameters_(std::make_unique<GatheredParameters>(*this)) {
   role_.stage = place.stage;
   const auto& program = c_.program;
   const int rank = place.rank;
@@ -34,6 +38,8 @@ RoleBuilder::RoleBuilder(const LoweringContext& context, const Place& place)
   }
 }
 
+RoleBuilder::~RoleBuilder() = default;
+
 Role RoleBuilder::build() && {
   open_bodies();
   for (std::size_t i = 0; i < c_.sharding.conversions.size(); ++i) {
@@ -48,6 +54,7 @@ Role RoleBuilder::build() && {
   lower_nodes();
   exchange_updated_parameters();
   emit_report();
+  gathered_parameters_->close();
   if (c_.plan.overlap) {
     prefetch_parameters(role_, c_.options.bucket_bytes);
     defer_sums(role_, c_.options.bucket_bytes);
@@ -241,10 +248,10 @@ BufferIndex RoleBuilder::place_result(TensorId t, Buffer buffer) {
     return new_buffer(std::move(buffer), &key);
   }
   const auto part = part_of_bucket_.find(t);
-  if (part == part_of_bucket_.end() || c_.program.micro_batches > 1 || buffer.format != Format::Plain)
-    return new_buffer(std::move(buffer), &key);
-  buffers_[key] = part->second;
-  return part->second;
+  const bool in_bucket = part != part_of_bucket_.end() && c_.program.micro_batches == 1;
+  const auto place = in_bucket ? part->second : dealt_gradients_->place_of(t);
+  if (place == kNoBuffer || buffer.format != Format::Plain) return new_buffer(std::move(buffer), &key);
+  return buffers_[key] = place;
 }
 
 BufferIndex RoleBuilder::new_workspace(const std::string& node, Bytes size) {
@@ -259,6 +266,7 @@ BufferIndex RoleBuilder::new_workspace(const std::string& node, Bytes size) {
 
 std::uint32_t RoleBuilder::emit(std::uint16_t body, Instruction instruction) {
   instruction.again = again_;
+  if (once_a_step_ && per_micro_batch(kind(body))) instruction.when = When::FirstMicroBatch;
   refuse_crossing(instruction, body);
   if (!stash_awaited_ && instruction.stream == Stream::Compute) instruction.after.push_back(awaited_stash_), stash_awaited_ = true;
   add_dependencies(instruction);

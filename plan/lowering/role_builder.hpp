@@ -2,6 +2,7 @@
 // Builds one Role: the nodes of one pipeline stage, on the blocks of one rank.
 
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <tuple>
@@ -49,6 +50,9 @@ class RoleBuilder {
     int copy = 0;
   };
   RoleBuilder(const LoweringContext& context, const Place& place);
+  ~RoleBuilder();
+  RoleBuilder(const RoleBuilder&) = delete;
+  RoleBuilder& operator=(const RoleBuilder&) = delete;
   /// Bodies without slots, and buffers without places.
   [[nodiscard]] Role build() &&;
 
@@ -150,6 +154,8 @@ class RoleBuilder {
   [[nodiscard]] BufferIndex in_format(BufferIndex, const Key&, Format, std::uint16_t body);
   BufferIndex input_block(graph::TensorId, graph::NodeId user, std::size_t index, std::uint16_t body);
   BufferIndex converted(int index, BufferIndex source, std::uint16_t body);
+  [[nodiscard]] bool is_gathered_once(const Conversion&) const;
+  void keep_for_backward(BufferIndex);
   BufferIndex apply_step(const Conversion&, const ConversionStep&, BufferIndex source, std::uint16_t body);
   BufferIndex accumulated(graph::TensorId, BufferIndex source, std::uint16_t body);
   void after_production(graph::NodeId, std::uint16_t body);
@@ -183,9 +189,10 @@ class RoleBuilder {
   [[nodiscard]] bool every_rank_has(const ConversionStep&, BufferIndex source, const Buffer& target) const;
   void store_converted(graph::TensorId, BufferIndex source, std::uint16_t body);
   BufferIndex copy_into(BufferIndex source, BufferIndex target, std::uint16_t body);
-  [[nodiscard]] Buffer message_vector(const Redistribution&, std::uint16_t body) const;
-  void emit_copy(PackingStep, std::vector<BufferIndex> from, BufferIndex to, std::uint16_t body);
-  void emit_collective(const ConversionStep&, std::int32_t redistribution, std::int64_t units, BufferIndex vector, std::uint16_t body);
+  [[nodiscard]] Buffer message_vector(const Redistribution&) const;
+  std::uint32_t emit_copy(PackingStep, std::vector<BufferIndex> from, std::vector<BufferIndex> to, std::uint16_t body);
+  std::uint32_t emit_collective(const ConversionStep&, std::int32_t redistribution, std::vector<DealtOut>, BufferIndex vector,
+                                std::uint16_t body);
   void all_reduce(BufferIndex, graph::TensorId, SumPlace);
   [[nodiscard]] std::string algorithm(CollectiveKind, std::size_t mesh_axis, std::int64_t bytes) const;
   [[nodiscard]] graph::Phase phase_in(std::uint16_t body) const;
@@ -204,13 +211,22 @@ class RoleBuilder {
   void plan_buckets();
   [[nodiscard]] bool is_bucketed(graph::TensorId) const;
   void add_to_bucket(graph::TensorId);
-  [[nodiscard]] bool is_summed_only(const graph::TrainedParameter&) const;
+  [[nodiscard]] bool is_summed_only(graph::TensorId gradient) const;
   void gradient_produced(graph::TensorId, BufferIndex, std::uint16_t body);
+  [[nodiscard]] std::uint16_t last_of_backward(std::uint16_t body) const;
   [[nodiscard]] bool is_for_update(const Conversion&) const;  ///< of this stage alone
-  [[nodiscard]] int dealt_out_conversion(graph::TensorId) const;
-  void deal_out_gradient(int number, BufferIndex, std::uint16_t body);
   void reduce_bucket(std::size_t index, std::uint16_t body);
   void hold_sums_back();
+
+  // Gradients that are dealt out (dealt_gradients.cpp)
+  class DealtGradients;
+  [[nodiscard]] bool travels_alone(const Dealing&, DType) const;
+
+  // Parameters that are stored in parts (gathered_parameters.cpp)
+  class GatheredParameters;
+  struct Transfer {
+    BufferIndex from, to;
+  };
 
   // Gradients in fewer bits on their way (narrow_sums.cpp)
   [[nodiscard]] bool travels_narrowly(graph::TensorId) const;
@@ -240,6 +256,8 @@ class RoleBuilder {
   std::vector<Writer> writers_;      ///< by base buffer
   std::vector<std::uint16_t> home_;  ///< body in which a base buffer is first written
   std::vector<Bucket> buckets_;
+  std::unique_ptr<DealtGradients> dealt_gradients_;
+  std::unique_ptr<GatheredParameters> gathered_parameters_;
   std::map<graph::TensorId, std::size_t> bucket_of_;
   std::map<std::size_t, BufferIndex> narrow_buckets_;  ///< summed in fewer bits, and not yet read
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
@@ -247,6 +265,7 @@ class RoleBuilder {
   std::map<std::pair<BufferIndex, WeightVersion>, BufferIndex> versions_;
   std::map<graph::TensorId, int> into_storage_;               ///< updated tensors that do not lie as they are stored
   std::set<int> lowered_;                                     ///< any-stage nodes already emitted
+  bool once_a_step_ = false;                                  ///< what is emitted now serves all micro-batches
   bool again_ = false;                                        ///< what is emitted now is recomputation
   std::map<graph::TensorId, BufferIndex> stashes_, at_work_;  ///< of results; of state that lives on the host
   std::map<graph::TensorId, Format> stashed_formats_;

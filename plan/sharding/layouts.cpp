@@ -2,6 +2,7 @@
 // by; update nodes and sums of gradients follow the layouts of what they read.
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
@@ -57,7 +58,8 @@ class LayoutPass {
     settled_.assign(graph_.tensors().size(), false);
     store_as_wanted();
     for (std::size_t a = 0; a < axes_; ++a)
-      if (task_.axes[a].zero >= 3) store_parameters_split(a);
+      if (task_.axes[a].deals_out_updates && !task_.axes[a].stores_whole) store_parameters_split(a);
+    store_slots_as_parameters();
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) visit(static_cast<NodeId>(n));
     load_whole_where_needed();
   }
@@ -86,10 +88,21 @@ class LayoutPass {
   void store_parameters_split(std::size_t axis) {
     for (const auto& p : task_.training.parameters) {
       if (p.update == NodeId::None) continue;
-      const int way = largest_way(p.update, axis, stored_ways(p));
+      const int way = evenest_way(p.update, axis, stored_ways(p));
       const Place* place = way < 0 ? nullptr : task_.dims.iteration(p.update)[static_cast<std::size_t>(way)].input(0);
       if (place) s_.layouts[graph::index(p.value)][axis] = split_at(*place, 0);
     }
+  }
+
+  /// Optimizer state lies as its parameter does, whatever reads it first: in 16 bits no update reads the parameter itself. Axes that deal
+  /// out updates deal out the state with them.
+  void store_slots_as_parameters() {
+    for (const auto& p : task_.training.parameters)
+      for (const TensorId slot : p.slots) {
+        if (task_.dims.of(slot) != task_.dims.of(p.value)) continue;
+        for (std::size_t a = 0; a < axes_; ++a)
+          if (!task_.axes[a].deals_out_updates) s_.layouts[graph::index(slot)][a] = s_.layouts[graph::index(p.value)][a];
+      }
   }
 
   /// On every axis the way that the stored parameter's layout stands for.
@@ -104,24 +117,30 @@ class LayoutPass {
     return ways;
   }
 
-  /// The way along the largest dimension; the first of equals. -1: none is possible.
-  int largest_way(NodeId id, std::size_t axis, const std::vector<const IterDim*>& chosen) const {
+  /// The way whose largest part is the smallest share of the whole; of equals the outermost, whose parts are ranges of memory. -1: none is
+  /// possible.
+  int evenest_way(NodeId id, std::size_t axis, const std::vector<const IterDim*>& chosen) const {
     const std::vector<IterDim>& ways = task_.dims.iteration(id);
     int best = -1;
-    std::int64_t most = 0;
+    std::tuple<double, int, int> least;
     for (std::size_t w = 0; w < ways.size(); ++w) {
-      const std::int64_t size = task_.dims.atoms().size(ways[w].atom);
       const bool taken = std::find(chosen.begin(), chosen.end(), &ways[w]) != chosen.end();
-      if (taken || size <= most || obstacle(task_, id, axis, ways[w], chosen) != Miss::None) continue;
-      best = static_cast<int>(w);
-      most = size;
+      if (taken || obstacle(task_, id, axis, ways[w], chosen) != Miss::None) continue;
+      const std::int64_t size = task_.dims.atoms().size(ways[w].atom), ranks = task_.axes[axis].size;
+      const Place* place = ways[w].input(0);
+      const std::tuple now{static_cast<double>((size + ranks - 1) / ranks) / static_cast<double>(size), place ? place->dim : 0,
+                           place ? place->factor : 0};
+      if (best < 0 || now < least) best = static_cast<int>(w), least = now;
     }
     return best;
   }
 
+  /// Not on running statistics, which are small, and not the optimizer's.
   bool works_on_parameter(const graph::Node& node) const {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) {
-      return t != TensorId::None && (is_stored(graph_[t].role) || graph_[t].role == Role::Gradient) && !graph_[t].type.shape.empty();
+      if (t == TensorId::None || graph_[t].type.shape.empty()) return false;
+      const Role role = graph_[t].role;
+      return role == Role::Parameter || role == Role::Slot || role == Role::Gradient;
     });
   }
 
@@ -155,7 +174,7 @@ class LayoutPass {
       // Axes that share out the update take what the others leave.
       for (const bool shares : {false, true}) {
         for (std::size_t a = 0; a < axes_; ++a) {
-          if ((task_.axes[a].zero > 0) != shares) continue;
+          if (task_.axes[a].deals_out_updates != shares) continue;
           const int way = task_.axes[a].size == 1 ? -1 : inherited(id, a, chosen);
           s_.choices[graph::index(id) * axes_ + a] = way;
           chosen[a] = s_.choice(id, a);
@@ -246,7 +265,7 @@ class LayoutPass {
       if (!before) return -1;
       return best_way(id, axis, chosen, [&](const IterDim& way, int) { return same_axis(*before, way); });
     }
-    if (node.phase == Phase::Update && task_.axes[axis].zero > 0 && works_on_parameter(node)) return largest_way(id, axis, chosen);
+    if (node.phase == Phase::Update && task_.axes[axis].deals_out_updates && works_on_parameter(node)) return evenest_way(id, axis, chosen);
     if (node.phase == Phase::Update && reads_stored(node)) {
       return best_way(id, axis, chosen, [&](const IterDim& way, int) { return lies_stored(node, axis, way); });
     }

@@ -1,5 +1,8 @@
 #include "plan/sharding/redistribution.hpp"
 
+#include <algorithm>
+#include <map>
+
 #include "base/error.hpp"
 #include "plan/sharding/copies.hpp"
 
@@ -47,27 +50,45 @@ Packing shifted(const Sharding& s, const Redistribution& r, const Coordinates& a
   return p;
 }
 
-/// Every coordinate's block of the whole, one after the other.
-Packing dealt(const Sharding& s, const Redistribution& r, const Coordinates& at) {
-  const bool gathers = r.kind == ConversionKind::AllGather;
-  const Layout& split = gathers ? r.from : r.to;
-  const Region whole = region(s, r, gathers ? r.to : r.from, at);
-  Packing p;
-  p.units = dealt_units(s, split, r.axis, at);
-  p.in_order = true;
+bool gathers(const Redistribution& r) { return r.kind == ConversionKind::AllGather; }
+const Layout& split_layout(const Redistribution& r) { return gathers(r) ? r.from : r.to; }
+Region whole_region(const Sharding& s, const Redistribution& r, const Coordinates& at) {
+  return region(s, r, gathers(r) ? r.to : r.from, at);
+}
+
+/// Does the axis cut the outermost dimension that has more than one element here, and in it the outermost factor into ranges? Axes nested
+/// inside it have let go of what it cuts, and those around it leave it a range.
+bool blocks_follow_each_other(const Sharding& s, const Redistribution& r, const Region& whole) {
+  const Layout& split = split_layout(r);
+  const AxisLayout& cut = split[r.axis];
+  const auto& atoms = s.dims->atoms();
+  for (std::size_t d = 0; d < static_cast<std::size_t>(cut.dim); ++d)
+    if (count_of(whole[d]) != 1) return false;
+  const auto outermost = dims_of(s, r)[static_cast<std::size_t>(cut.dim)].front();
+  const auto cuts_range = [&](const AxisLayout& l) {
+    return !l.split() || l.dim != cut.dim || l.factor != 0 || atoms.find(l.atom) == atoms.find(outermost);
+  };
+  return cut.factor == 0 && std::all_of(split.begin(), split.end(), cuts_range);
+}
+
+/// Every coordinate's block of all that share the vector, one after the other.
+Packing dealt(const Sharding& s, std::span<const Redistribution> sharing, std::size_t which, const Coordinates& at) {
+  const Redistribution& r = sharing[which];
+  std::vector<DealtOut> all;
+  for (const auto& other : sharing) all.push_back(dealing_of(s, other, at).out);
   const std::int64_t ranks = s.axes[r.axis].size;
+  Packing p;
+  p.count = begin_of_part(all, ranks, ranks);
   for (std::int64_t q = 0; q < ranks; ++q) {
-    PackedBlock b{q, region(s, r, split, moved(at, r.axis, q)), p.count, 0};
+    const bool own = q == at[r.axis];
+    PackedBlock b{q, region(s, r, split_layout(r), moved(at, r.axis, q)), begin_of_part(all, ranks, q), 0};
+    for (std::size_t n = 0; n < which; ++n) b.offset += block(all[n].units, ranks, q).count() * all[n].each;
     b.count = element_count(b.region);
-    std::int64_t runs = 0;
-    BlockCopy(whole, b.region).for_each_run([&](std::int64_t from, std::int64_t, std::int64_t) {
-      p.in_order &= ++runs == 1 && from == b.offset;
-    });
-    p.count += b.count;
-    if (!gathers || q == at[r.axis]) p.packed.push_back(b);
-    if (gathers || q == at[r.axis]) p.unpacked.push_back(std::move(b));
+    ensure(b.count == block(all[which].units, ranks, q).count() * all[which].each,
+           "blocks of a split tensor are whole multiples of what the ranks deal out");
+    if (!gathers(r) || own) p.packed.push_back(b);
+    if (gathers(r) || own) p.unpacked.push_back(std::move(b));
   }
-  ensure(p.units > 0 && p.count % p.units == 0, "blocks of a split tensor are whole multiples of what the ranks deal out");
   return p;
 }
 
@@ -110,9 +131,31 @@ std::int64_t exchanged_count(const Sharding& s, const Redistribution& r, const C
   return element_count(intersection(region_before(s, r, at), region_after(s, r, moved(at, r.axis, to))));
 }
 
-Packing packing_of(const Sharding& s, const Redistribution& r, const Coordinates& at) {
+Dealing dealing_of(const Sharding& s, const Redistribution& r, const Coordinates& at) {
+  const Region whole = whole_region(s, r, at);
+  Dealing d;
+  d.count = element_count(whole);
+  d.out.units = dealt_units(s, split_layout(r), r.axis, at);
+  ensure(d.out.units > 0 && d.count % d.out.units == 0, "blocks of a split tensor are whole multiples of what the ranks deal out");
+  d.out.each = d.count / d.out.units;
+  d.in_order = blocks_follow_each_other(s, r, whole);
+  return d;
+}
+
+std::vector<DealtOut> in_fewer(const std::vector<DealtOut>& all) {
+  std::map<std::int64_t, std::int64_t> each_of;
+  for (const auto& d : all) each_of[d.units] += d.each;
+  std::vector<DealtOut> fewer;
+  for (const auto& [units, each] : each_of) fewer.push_back({units, each});
+  return fewer;
+}
+
+Packing packing_of(const Sharding& s, std::span<const Redistribution> list, std::size_t which, const Coordinates& at) {
+  const Redistribution& r = list[which];
   if (r.kind == ConversionKind::Shift) return shifted(s, r, at);
-  return is_exchange(r.kind) ? exchanged(s, r, at) : dealt(s, r, at);
+  if (is_exchange(r.kind)) return exchanged(s, r, at);
+  const auto before = static_cast<std::size_t>(r.before), behind = static_cast<std::size_t>(r.behind);
+  return dealt(s, list.subspan(which - before, before + 1 + behind), before, at);
 }
 
 }  // namespace rehearsal::plan

@@ -2,6 +2,7 @@
 // Moving one tensor between two layouts that differ on one mesh axis: what each rank packs for the others, what travels, and where it goes.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/sharding/sharding.hpp"
@@ -17,7 +18,20 @@ struct Redistribution {
   std::size_t axis = 0;  ///< into Sharding::axes
   ConversionKind kind = ConversionKind::AllGather;
   Turn turn = {};  ///< of Shift: the turn before it; both layouts leave the dimension whole
+  /// All-gathers and reduce-scatters: so many before it in its list, and behind it, share its vector, in which every rank's block holds its
+  /// blocks of all of them, in order.
+  std::int32_t before = 0, behind = 0;
 };
+
+/// What an all-gather or reduce-scatter of one tensor deals out.
+struct Dealing {
+  DealtOut out;
+  std::int64_t count = 0;  ///< elements of the whole
+  bool in_order = false;   ///< every rank's block follows the one before it in the whole tensor: the tensor can be the vector
+};
+/// The same with what is dealt out in equally many units as one.
+[[nodiscard]] std::vector<DealtOut> in_fewer(const std::vector<DealtOut>&);
+[[nodiscard]] Dealing dealing_of(const Sharding&, const Redistribution&, const Coordinates& at);
 
 /// Cuts a region to the block of its turn.
 void keep_turn(const Sharding&, const Turn&, const Coordinates& at, Region&);
@@ -36,10 +50,12 @@ struct Packing {
   std::vector<PackedBlock> packed;    ///< copied from the source before the message
   std::vector<PackedBlock> unpacked;  ///< copied to the target after it
   std::int64_t count = 0;             ///< elements of the vector
-  std::int64_t units = 0;             ///< all-gather, reduce-scatter: coordinate r has block(units, ranks, r) times count / units elements
-  bool in_order = false;              ///< the vector is the whole tensor in its own order: nothing needs unpacking, or packing
 };
-[[nodiscard]] Packing packing_of(const Sharding&, const Redistribution&, const Coordinates& at);
+/// Of `list[which]`, in the vector that it shares.
+[[nodiscard]] Packing packing_of(const Sharding&, std::span<const Redistribution> list, std::size_t which, const Coordinates& at);
+[[nodiscard]] inline Packing packing_of(const Sharding& sharding, const Redistribution& alone, const Coordinates& at) {
+  return packing_of(sharding, {&alone, 1}, 0, at);
+}
 
 /// Elements that coordinate `at` of the axis sends to coordinate `to` in an exchange; 0 to itself.
 [[nodiscard]] std::int64_t exchanged_count(const Sharding&, const Redistribution&, const Coordinates& at, std::int64_t to);

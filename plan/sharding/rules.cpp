@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
+#include "plan/schedules/schedule.hpp"
 #include "plan/sharding/passes.hpp"
 
 namespace rehearsal::plan {
@@ -282,6 +283,15 @@ MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr
   return axis;
 }
 
+/// Without state of the optimizer there is nothing that stage 1 of ZeRO could deal out. Where passes use weights of several ages, whole
+/// ones are kept of each.
+MeshAxis data_axis(const graph::TrainingGraph& training, const Plan& plan) {
+  MeshAxis axis{"dp", plan.dp, {"batch"}, false};
+  axis.deals_out_updates = plan.zero > 1 || (plan.zero == 1 && keeps_state(training));
+  axis.stores_whole = plan.zero < 3 && schedule(plan.schedule).asynchronous;
+  return axis;
+}
+
 MeshAxis expert_axis(const LogicalDims& dims, const Plan& plan, const DimensionUse& use) {
   if (use.experts.empty())
     refuse("ep", plan.ep, "the model has no experts: no weight is used batch by batch along a dimension that its inputs have too");
@@ -323,13 +333,17 @@ MeshAxis image_axis(const graph::TrainingGraph& training, const LogicalDims& dim
 
 }  // namespace
 
+bool keeps_state(const graph::TrainingGraph& training) {
+  return std::any_of(training.parameters.begin(), training.parameters.end(), [](const auto& p) { return !p.slots.empty(); });
+}
+
 DimensionUse use_of_dimensions(const graph::TrainingGraph& training, const LogicalDims& dims) { return UseFinder(training, dims).found(); }
 
 std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const std::shared_ptr<const LogicalDims>& dims, const Plan& plan,
                                     int micro_batches, RuleBook& book) {
   std::vector<MeshAxis> axes;
   if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
-  if (plan.dp > 1) axes.push_back({"dp", plan.dp, {"batch"}, false, plan.zero});
+  if (plan.dp > 1) axes.push_back(data_axis(training, plan));
   // Micro-batches are the innermost axis, but for experts: a micro-batch is dealt out to their ranks, and comes back together for it.
   const MeshAxis time{"micro-batch", micro_batches, {"batch"}, true};
   if (plan.ep > 1 && micro_batches > 1) axes.push_back(time);

@@ -28,6 +28,8 @@ struct RuleBook {
   std::map<int, std::vector<std::string>> tensor;  ///< by degree: names of the dimensions that tensor parallelism splits
 };
 
+/// Does the optimizer keep anything of a parameter besides it?
+[[nodiscard]] bool keeps_state(const graph::TrainingGraph&);
 [[nodiscard]] DimensionUse use_of_dimensions(const graph::TrainingGraph&, const graph::LogicalDims&);
 
 /// Axes of a plan's mesh, outer to inner, micro-batches among them. Pipeline stages are no axis: they deal out nodes.

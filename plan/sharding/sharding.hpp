@@ -22,9 +22,10 @@ struct MeshAxis {
   std::int64_t size = 1;          ///< ranks along it, or micro-batches of a step when `in_time`
   std::vector<std::string> dims;  ///< what it splits, first match wins: "batch", or the name of a logical dimension
   bool in_time = false;           ///< coordinates are micro-batches, played one after the other by the same rank
-  /// ZeRO (Rajbhandari et al. 2020): 1, 2 deal out optimizer state and the update of every parameter, 3 the stored parameter too, each
-  /// along its largest dimension that no other axis has.
-  int zero = 0;
+  /// ZeRO (Rajbhandari et al. 2020): the update of every parameter is dealt out, and with it the optimizer's state and what is stored of
+  /// the parameter, along that dimension which gives parts of most equal sizes and which no other axis has.
+  bool deals_out_updates = false;
+  bool stores_whole = false;                 ///< with it: every coordinate stores whole parameters, gathered from what was updated
   bool own_statistics = false;               ///< each coordinate normalizes by the statistics of its own samples: other mathematics
   std::vector<std::string> weightless = {};  ///< what operators that read no weight split rather than `dims`
   bool ring = false;                         ///< attention passes keys and values round instead of gathering them

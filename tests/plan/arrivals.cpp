@@ -12,7 +12,7 @@ using namespace rehearsal::plan;
 namespace {
 
 BesideVector needed(CollectiveKind kind, std::string_view algorithm, const RowMember& member) {
-  return beside_vector(steps_in_units(collective(kind, algorithm), member), member.count, {sizeof(float)});
+  return beside_vector(steps_in_parts(collective(kind, algorithm), member), member.count, {sizeof(float)});
 }
 
 }  // namespace
@@ -26,8 +26,9 @@ TEST_CASE("parts of a sum arrive in at most eight pieces at a time") {
   CHECK(needed(CollectiveKind::AllReduce, "ring", {0, 2, 4'000'000}).scratch == 0);
   // Nothing is added on the way to all.
   CHECK(needed(CollectiveKind::AllGather, "ring", {0, 2, 4'000'000}).arrivals == 0);
+  constexpr DealtOut kThousand[]{{1'000, 1}};
   // Units of 1,000 floats: the same bytes.
-  CHECK(needed(CollectiveKind::ReduceScatter, "ring", {0, 2, 1'000'000, 1'000}).arrivals == 2'000'000);
+  CHECK(needed(CollectiveKind::ReduceScatter, "ring", {0, 2, 1'000'000, 1, kThousand}).arrivals == 2'000'000);
 }
 
 TEST_CASE("nothing lies behind a vector of which only the parts are known") {

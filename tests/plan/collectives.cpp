@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "plan/block.hpp"
 #include "plan/collectives/collective.hpp"
+#include "plan/collectives/exchange.hpp"
 #include "tests/catch.hpp"
 #include "tests/plan/collective_play.hpp"
 
@@ -115,6 +116,44 @@ TEST_CASE("every collective gives every rank what its kind promises") {
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 16})
       for (const std::int64_t count : {0, 1, 7, 64, 1000})
         for (const int ranks_per_node : {1, 2, 3, 4, 16}) check_data(row, ranks, count, ranks_per_node);
+}
+
+TEST_CASE("parts of several tensors are dealt out and gathered together") {
+  // By 3 ranks: 1, 2, 2 pieces of 3 elements, 0, 1, 1 of 4 and 2 of 1 each: 5, 12 and 12 of 29.
+  const std::vector<DealtOut> three{{5, 3}, {2, 4}, {6, 1}};
+  CHECK(begin_of_part(three, 3, 1) == 5);
+  CHECK(begin_of_part(three, 3, 2) == 17);
+  CHECK(begin_of_part(three, 3, 3) == 29);
+  for (const auto& row : collective_table()) {
+    if (row.kind != CollectiveKind::AllGather && row.kind != CollectiveKind::ReduceScatter) continue;
+    for (const auto& dealt : {three, std::vector<DealtOut>{{1, 7}}, std::vector<DealtOut>{{40, 2}, {3, 9}, {11, 1}}})
+      for (const int ranks : {1, 2, 3, 4, 5, 6, 8, 9, 12})
+        for (const int ranks_per_node : {1, 2, 3, 4})
+          for (const std::int64_t times : {1, 3}) {
+            INFO(row.name << " (" << name(row.kind) << "), " << ranks << " ranks, " << ranks_per_node << " per node");
+            const std::int64_t count = times * begin_of_part(dealt, ranks, ranks);
+            Steps steps;
+            for (int r = 0; r < ranks; ++r) steps.push_back(steps_in_parts(row, {r, ranks, count, ranks_per_node, dealt}));
+            REQUIRE(ranges_are_right(row, steps, count));
+            Play play(steps, clock_of(links_with(ranks_per_node)));
+            for (int r = 0; r < ranks; ++r) {
+              auto& vector = play.memory.emplace_back(static_cast<std::size_t>(2 * count), -1.0);
+              for (std::int64_t e = 0; e < count; ++e) vector[static_cast<std::size_t>(e)] = initial(r, e);
+            }
+            REQUIRE(play.run() >= 0);
+            bool right = true;
+            for (int r = 0; r < ranks; ++r)
+              for (int owner = 0; owner < ranks; ++owner)
+                for (auto e = times * begin_of_part(dealt, ranks, owner); e < times * begin_of_part(dealt, ranks, owner + 1); ++e) {
+                  double sum = 0;
+                  for (int other = 0; other < ranks; ++other) sum += initial(other, e);
+                  const auto found = play.memory[static_cast<std::size_t>(r)][static_cast<std::size_t>(e)];
+                  if (row.kind == CollectiveKind::AllGather) right = right && found == initial(owner, e);
+                  if (row.kind == CollectiveKind::ReduceScatter && owner == r) right = right && found == sum;
+                }
+            CHECK(right);
+          }
+  }
 }
 
 TEST_CASE("pipelined trees move many chunks") {
@@ -228,6 +267,11 @@ TEST_CASE("closed forms by hand") {
   CHECK(collective(CollectiveKind::AllGather, "bruck").closed_form(6, Bytes(6e6), links).value() == Approx(2521e-6));
   // 4 ranks: 2 MB and 1 MB sent and added: 2 x 7 + 1000 + 400 + 500 + 200 us
   CHECK(collective(CollectiveKind::ReduceScatter, "recursive-halving").closed_form(4, size, links).value() == Approx(2114e-6));
+  // 2 ranks on each of 2 nodes: inside 1 + 2 MB / 9 GB/s = 222.222 + 400 us of additions; across 7 + 1 MB / 2 GB/s = 500, + 200 us
+  CHECK(collective(CollectiveKind::ReduceScatter, "hierarchical").closed_form(4, size, links_with(2)).value() ==
+        Approx(1330.222e-6).epsilon(1e-6));
+  CHECK(collective(CollectiveKind::AllGather, "hierarchical").closed_form(4, size, links_with(2)).value() ==
+        Approx(730.222e-6).epsilon(1e-6));
   // 3 steps of 7 + 500 + 200 us
   CHECK(collective(CollectiveKind::ReduceScatter, "pairwise").closed_form(4, size, links).value() == Approx(2121e-6));
   // 2 MB, 1 MB down the tree, then 3 times 1 MB around: 2014 + ... = 5 x 7 + 1000 + 500 + 1500 us
@@ -250,6 +294,26 @@ TEST_CASE("the best all-reduce follows size and levels") {
   CHECK(best(16, 1e5, 1) == "halving-doubling");  // few messages that move no byte twice
   CHECK(best(7, 1e9, 1) == "ring");               // no power of two: folding would send the whole vector twice
   CHECK(best(14, 1e9, 7) == "hierarchical");      // most bytes stay inside a node
+}
+
+TEST_CASE("two levels move most bytes inside nodes, whatever the kind") {
+  for (const auto kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
+    CHECK(best_collective(kind, 56, Bytes(1e9), links_with(7)).name == "hierarchical");
+    const auto sent_across = [&](const char* algorithm) {
+      std::int64_t most = 0;
+      for (int r = 0; r < 64; ++r) {
+        std::int64_t elements = 0;
+        for (const auto& s : collective(kind, algorithm).steps(r, 64, 64'000, 8)) elements += s.send_to / 8 == r / 8 ? 0 : s.send_count;
+        most = std::max(most, elements);
+      }
+      return most;
+    };
+    // Of 64,000 elements each rank sends 7 of 8 blocks of its eighth to other nodes, once or twice; in a ring, the last of a node sends 63
+    // of 64 blocks of all.
+    const int times = kind == CollectiveKind::AllReduce ? 2 : 1;
+    CHECK(sent_across("hierarchical") == times * 7'000);
+    CHECK(sent_across("ring") == times * 63'000);
+  }
 }
 
 TEST_CASE("an unknown algorithm is refused with the known ones of its kind") {

@@ -43,10 +43,18 @@ TEST_CASE("a hierarchy adds inside nodes first and uses every card") {
   // 2 nodes of 4 ranks, 4 cards, 8 MB. Inside: 3·(2 + 20 + 2) = 72; across: 2 MB in halves of 1 MB, 4 + 100 + 1 = 105 and 104; inside 3·22
   // = 66.
   check_both(one_collective(8, "hierarchical", CollectiveKind::AllReduce, 2'000'000), cluster(2, 4, 4), 347 * us);
-  // One card for four ranks: the two messages across take 4 + 4·100 us. 72 + 405 + 404 + 66 = 947. The closed form knows no contention.
-  const auto job = one_collective(8, "hierarchical", CollectiveKind::AllReduce, 2'000'000);
-  CHECK(job.simulated(cluster(2, 4, 1)) == Approx(947 * us).epsilon(1e-9));
-  CHECK(job.closed_form(cluster(2, 4, 1)) == Approx(347 * us).epsilon(1e-9));
+  // Its halves: two blocks of 1 MB at a time share a port inside nodes. 72 + 105 us, and 104 + 66. The simulator adds the two at a time.
+  const auto scatter = one_collective(8, "hierarchical", CollectiveKind::ReduceScatter, 2'000'000);
+  CHECK(scatter.closed_form(cluster(2, 4, 4)) == Approx(177 * us).epsilon(1e-9));
+  CHECK(scatter.simulated(cluster(2, 4, 4)) == Approx(174 * us).epsilon(1e-9));
+  check_both(one_collective(8, "hierarchical", CollectiveKind::AllGather, 2'000'000), cluster(2, 4, 4), 170 * us);
+  // One card for four ranks: the messages across take 4 + 4·100 us. 72 + 405 + 404 + 66 = 947; of the halves 72 + 405 and 404 + 66.
+  check_both(one_collective(8, "hierarchical", CollectiveKind::AllReduce, 2'000'000), cluster(2, 4, 1), 947 * us);
+  check_both(one_collective(8, "hierarchical", CollectiveKind::AllGather, 2'000'000), cluster(2, 4, 1), 470 * us);
+  // Exchanges at distances 1, 2 and 4 of halves, quarters and eighths: 2·(2 + 40) + 4, 2·(2 + 20) + 2; across 2·(4 + 4·100) + 1.
+  check_both(one_collective(8, "halving-doubling", CollectiveKind::AllReduce, 2'000'000), cluster(2, 4, 1), 943 * us);
+  // In a ring one rank of a node sends to the other node: 2·7·(4 + 100) + 7.
+  check_both(one_collective(8, "ring", CollectiveKind::AllReduce, 2'000'000), cluster(2, 4, 1), 1463 * us);
 }
 
 TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {

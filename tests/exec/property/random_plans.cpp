@@ -226,6 +226,26 @@ TEST_CASE("elements of gradients are clipped alike wherever they lie") {
                 property::parse_case(model + "tp=2,pp=2,micro_batch=2" + clipped)});
 }
 
+TEST_CASE("16-bit training keeps f32 copies and moments in the parts that parameters have, on real ranks") {
+  const std::string layers = "tok.6.24.16+attention.2.1.1+dense.8+act.3+dense.6+class.5/8/", adam = "/adam:lr=0.01:eps=1e-4/",
+                    experts = "seq.4.6+experts.2.1.3+dense.6+class.5/8/";
+  std::map<int, std::vector<Case>> cases;
+  for (const auto* dtype : {"bf16", "f16"})
+    for (const auto& [ranks, text] : std::vector<std::pair<int, std::string>>{
+             {2, layers + "tp=2" + adam},
+             {2, layers + "tp=2,sequence_parallel=on,micro_batch=4" + adam},
+             {2, layers + "cp=2" + adam},
+             {2, layers + "pp=2,micro_batch=4" + adam},
+             {2, layers + "dp=2,zero=1,micro_batch=2" + adam},
+             {2, "img.4.6.6+conv.4.3.1.1.0.1.1+average+class.3/8/spatial=1x2x1/lars:lr=0.5:trust=0.02/"},
+             {4, layers + "dp=2,tp=2,zero=3/lamb:lr=0.01:eps=1e-4/"},
+             {4, layers + "tp=2,pp=2/adam:lr=0.01:eps=1e-4:clip=0.1/"},
+             {2, experts + "ep=2" + adam},
+             {4, experts + "tp=2,ep=2" + adam}})
+      cases[ranks].push_back(property::parse_case(text + dtype + "/400"));
+  for (auto& [ranks, of_ranks] : cases) Proof(ranks).run(std::move(of_ranks));
+}
+
 TEST_CASE("what random cases once found") {
   struct Found {
     int ranks;

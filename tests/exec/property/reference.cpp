@@ -8,6 +8,7 @@
 #include "base/random.hpp"
 #include "exec/data/data.hpp"
 #include "exec/interpreter.hpp"
+#include "exec/kernels/narrow.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::property {
@@ -22,6 +23,12 @@ bool is_stored(const graph::Tensor& t) {
 
 std::vector<double> reals(const std::byte* data, DType dtype, std::int64_t count) {
   std::vector<double> values(static_cast<std::size_t>(count));
+  if (exec::is_narrow(dtype)) {
+    std::vector<float> wide(values.size());
+    exec::widen(data, dtype, wide.data(), count);
+    std::copy(wide.begin(), wide.end(), values.begin());
+    return values;
+  }
   for (std::size_t n = 0; n < values.size(); ++n)
     values[n] =
         dtype == DType::F64 ? reinterpret_cast<const double*>(data)[n] : static_cast<double>(reinterpret_cast<const float*>(data)[n]);
@@ -36,12 +43,23 @@ void disturb(std::span<std::byte> bytes, std::uint64_t seed, TensorId t) {
     values[n] *= 1 + ((random_bits(seed, graph::index(t), n) & 1U) != 0 ? 1 : -1) * std::numeric_limits<Real>::epsilon();
 }
 
+/// The same for numbers of 16 bits.
+void disturb_narrow(std::span<std::byte> bytes, DType dtype, std::uint64_t seed, TensorId t) {
+  std::vector<float> wide(bytes.size() / size_of(dtype));
+  const auto count = static_cast<std::int64_t>(wide.size());
+  exec::widen(bytes.data(), dtype, wide.data(), count);
+  for (std::size_t n = 0; n < wide.size(); ++n)
+    wide[n] *= static_cast<float>(1 + ((random_bits(seed, graph::index(t), n) & 1U) != 0 ? 1 : -1) * rounding_of(dtype));
+  exec::narrow(wide.data(), dtype, bytes.data(), count);
+}
+
 /// Rounding happens everywhere: to what comes in and is trained, and to every result of every node (Monte Carlo arithmetic: Parker, "Monte
 /// Carlo Arithmetic", 1997). Noise in inputs and parameters alone does not reach what cancels behind them: a bias' gradient of two samples
 /// whose errors are nearly opposite is as wrong as the two, however small, and an optimizer that divides by its size shows that.
 void disturb(const graph::Graph& g, std::span<std::byte> bytes, std::uint64_t seed, TensorId t) {
   if (g[t].type.dtype == DType::F64) disturb<double>(bytes, seed, t);
   if (g[t].type.dtype == DType::F32) disturb<float>(bytes, seed, t);
+  if (exec::is_narrow(g[t].type.dtype)) disturb_narrow(bytes, g[t].type.dtype, seed, t);
 }
 
 template <class Run>
@@ -132,6 +150,12 @@ Trained train_by(Run& run, const graph::TrainingGraph& training, const WholeOpti
 }
 
 }  // namespace
+
+double rounding_of(DType dtype) {
+  if (dtype == DType::BF16) return 0x1p-7;
+  if (dtype == DType::F16) return 0x1p-10;
+  return dtype == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+}
 
 std::map<TensorId, int> delays_of(const plan::Program& program) {
   std::map<TensorId, int> delays;

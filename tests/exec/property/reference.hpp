@@ -15,6 +15,9 @@ struct Trained {
   std::map<graph::TensorId, std::vector<double>> stored;  ///< parameters, slots and states after the last step
 };
 
+/// One unit of rounding: between 1 and the next number of a type.
+[[nodiscard]] double rounding_of(DType);
+
 struct WholeOptions {
   std::int64_t steps = 1;
   /// Other than 0: parameters, inputs and every result of every node are moved by one unit of rounding, up or down at random, in every
