@@ -33,8 +33,8 @@ constexpr std::array kByteRateNames{UnitName{"B/s", 1.0},           UnitName{"kB
                                     UnitName{"GiB/s", 1073741824.}, UnitName{"Mbit/s", 125e3}, UnitName{"Gbit/s", 125e6},
                                     UnitName{"Tbit/s", 125e9}};
 constexpr std::array kWattNames{UnitName{"W", 1.0}, UnitName{"mW", 1e-3}, UnitName{"kW", 1e3}, UnitName{"MW", 1e6}};
-constexpr std::array kJouleNames{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6}, UnitName{"pJ", 1e-12},
-                                 UnitName{"kWh", 3.6e6}};
+constexpr std::array kJouleNames{UnitName{"J", 1.0},     UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6},    UnitName{"pJ", 1e-12},
+                                 UnitName{"kWh", 3.6e6}, UnitName{"GJ", 1e9}, UnitName{"MWh", 3.6e9}, UnitName{"GWh", 3.6e12}};
 constexpr std::array kPriceNames{UnitName{"$/h", 1.0}, UnitName{"$/d", 1.0 / 24}};
 constexpr std::array kCarbonNames{UnitName{"kg/kWh", 1 / 3.6e6}, UnitName{"g/kWh", 1e-3 / 3.6e6}, UnitName{"kg/J", 1.0}};
 constexpr std::array kEnergyPriceNames{UnitName{"$/kWh", 1 / 3.6e6}, UnitName{"$/MWh", 1e-3 / 3.6e6}, UnitName{"$/J", 1.0}};

@@ -103,6 +103,7 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
   p.default_precision = json.value("default_precision", p.default_precision);
   p.successor = json.value("successor", p.successor);
   p.parallelism = json.value("parallelism", p.parallelism);
+  p.values = json.value("values", p.values);
   if (json.contains("state_bytes")) {
     const auto& state = json.at("state_bytes");
     p.state = {state.at("weights").get<double>(), state.at("gradients").get<double>(), state.at("optimizer").get<double>()};
@@ -111,10 +112,10 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
 }
 
 void refuse_unknown_keys(const Json& json, const std::string& where) {
-  constexpr std::array<std::string_view, 15> kOthers{
+  constexpr std::array<std::string_view, 16> kOthers{
       "name",         "description", "source",  "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
       "coordination", "attention",   "packing", "allocator",     "state_bytes",        "default_precision",    "successor",
-      "parallelism"};
+      "parallelism",  "values"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||

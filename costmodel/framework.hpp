@@ -2,7 +2,9 @@
 // How a framework runs a training step, as data: costmodel/profiles/*.json (schema beside them). Nothing here belongs to one model,
 // machine or published run.
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,8 +30,9 @@ struct FrameworkProfile {
   std::vector<std::string> recognised_by;  ///< parts of a record's framework or source text, lower case
   /// Keys of a plan that it has besides dp and micro_batch: tp, pp, cp, ep, zero, interleave, ...; empty: all of them.
   std::vector<std::string> parallelism;
-  int elementwise_fusion = 0;    ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
-  int normalization_fusion = 0;  ///< 0 none, 1 activation in the backward pass, 2 activation and addition
+  std::map<std::string, std::vector<std::string>> values;  ///< of keys of a plan; a key left out: all that there are
+  int elementwise_fusion = 0;                              ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
+  int normalization_fusion = 0;                            ///< 0 none, 1 activation in the backward pass, 2 activation and addition
   LaunchMode launch = LaunchMode::Eager;
   bool host_bound = false;            ///< the launching thread can be slower than the device
   bool channels_last = true;          ///< convolutions run in the layout of the matrix units
@@ -64,6 +67,11 @@ struct FrameworkProfile {
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
   double bucket_bytes = 25e6;  ///< of gradients that are summed together
   StateBytes state;
+  /// Whether a plan's key may have the value.
+  [[nodiscard]] bool has(const std::string& key, std::string_view value) const {
+    const auto known = values.find(key);
+    return known == values.end() || std::find(known->second.begin(), known->second.end(), value) != known->second.end();
+  }
   AllocatorKind allocator = AllocatorKind::Pytorch;
   std::string default_precision;  ///< of its recipes; "narrowest": what the device has, fp8 for decoders; empty: bf16, images fp32
   std::string successor;          ///< the profile of the releases that Hopper and newer devices run; empty: this one

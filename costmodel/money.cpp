@@ -1,19 +1,19 @@
 #include "costmodel/money.hpp"
 
+#include <algorithm>
+
 namespace rehearsal::costmodel {
 
 JobCost job_cost(const platforms::Platform& platform, int ranks, Seconds time, Joules devices_energy) {
   JobCost cost;
   Joules energy = devices_energy;
   Dollars rent;
-  int last_node = -1;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto place = platforms::place(platform, rank);
-    if (place.node == last_node) continue;
-    last_node = place.node;
-    const auto& node = platforms::node_of(platform, rank);
-    energy += node.host_power.value * time;
-    rent += node.price.value * time;
+  for (const auto& nodes : platform.nodes) {
+    if (ranks <= 0) break;
+    const int own = std::min(nodes.count, (ranks + nodes.devices - 1) / nodes.devices);
+    energy += nodes.host_power.value * time * own;
+    rent += nodes.price.value * time * own;
+    ranks -= own * nodes.devices;
   }
   cost.energy = energy * platform.pue.value;
   cost.money = rent.value() > 0 ? rent : Dollars(cost.energy.value() * platform.electricity_price.value.value());

@@ -26,8 +26,13 @@ class LoweredPredictor final : public Predictor {
     if (!use.experts.empty()) limits_.experts = job_.dims->atoms().size(use.experts.front());
     if (!use.sequence.empty()) limits_.sequence = job_.dims->atoms().size(use.sequence.front());
     limits_.image_axes = use.image_axes;
+    limits_.stages = static_cast<std::int64_t>(graph().nodes().size());
+    limits_.two_copies = true;
+    limits_.attention_forms = {"gather", "ring"};
+    if (!job_.dims->named("heads").empty()) limits_.attention_forms.insert(limits_.attention_forms.begin() + 1, "all-to-all");
+    limits_.recompute = {"none", "selective", to_exact_text(least_memory()), "full"};
+    std::erase(limits_.recompute[2], ' ');
     limits_.weights = !use.weights.empty();
-    limits_.attention_heads = !job_.dims->named("heads").empty();
     limits_.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                            [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });
     return limits_;
@@ -55,6 +60,12 @@ class LoweredPredictor final : public Predictor {
   }
 
  private:
+  /// Of all devices: what lets a plan fit wherever it runs.
+  [[nodiscard]] Bytes least_memory() const {
+    const auto memory = [](const platforms::NodeGroup& nodes) { return nodes.device.memory.value; };
+    return memory(*std::ranges::min_element(job_.platform.nodes, {}, memory));
+  }
+
   Job job_;
   SplitLimits limits_;
   bool known_ = false;

@@ -24,13 +24,25 @@ using Timeline = std::vector<std::vector<TimedInstruction>>;
 
 /// What of a model plans can split: bounds of a search.
 struct SplitLimits {
-  std::int64_t experts = 1;       ///< ep divides it
-  std::int64_t sequence = 1;      ///< tokens that cp shares out; 1: no sequence
-  std::int64_t blocks = 1;        ///< of the longest chain of equal ones
-  std::size_t image_axes = 0;     ///< that spatial parallelism can split
-  bool weights = false;           ///< tensor parallelism has something to split
-  bool batch_statistics = false;  ///< BatchNormalization: micro-batches are other mathematics
-  bool attention_heads = false;
+  std::int64_t experts = 1;                                               ///< ep divides it
+  std::int64_t sequence = 1;                                              ///< tokens that cp shares out; 1: no sequence
+  std::int64_t blocks = 1;                                                ///< of the longest chain of equal ones
+  std::int64_t stages = 1;                                                ///< that can have work
+  std::size_t image_axes = 0;                                             ///< that spatial parallelism can split
+  bool weights = false;                                                   ///< tensor parallelism has something to split
+  bool batch_statistics = false;                                          ///< BatchNormalization: micro-batches are other mathematics
+  bool even_replicas = false;                                             ///< dp divides the batch
+  bool two_copies = false;                                                ///< schedules may keep two copies of the model
+  std::vector<std::string> attention_forms{"gather"}, recompute{"none"};  ///< values of these keys, what costs least time first
+};
+
+/// What is known of a plan before anyone asks how long its step takes.
+struct Outlook {
+  std::int64_t memory_bytes = 0;  ///< as closed() will say; 0: not known
+  std::int64_t memory_capacity = 0;
+  Seconds step;             ///< closed() will not say less
+  costmodel::JobCost cost;  ///< of one step: nor less than this
+  [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
 };
 
 class Predictor {
@@ -51,8 +63,9 @@ class Predictor {
 
   /// By closed forms. A plan that does not fit in memory is assessed. Throws Refusal when the plan cannot be used at all.
   [[nodiscard]] virtual Assessment closed(const plan::Plan&) = 0;
-  /// The same for a search, which does not want to know how quick a plan is that does not fit: `step` is then infinite.
-  [[nodiscard]] virtual Assessment closed_if_fits(const plan::Plan& plan) { return closed(plan); }
+  /// For a search, which asks this of every plan, and closed() of those that may win. Throws Refusal as closed() does, or leaves it to
+  /// that.
+  [[nodiscard]] virtual Outlook outlook(const plan::Plan&) { return {}; }
   /// Throws Refusal as closed() does.
   [[nodiscard]] virtual PlayableStep playable(const plan::Plan&) = 0;
   /// A Program that was stored: only our own ones can be. Throws Refusal otherwise.

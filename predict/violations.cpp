@@ -207,7 +207,8 @@ class Remedies {
       candidate.changes.push_back(*change);
     }
     try {
-      candidate.assessment = predictor_.closed_if_fits(plan);
+      if (!predictor_.outlook(plan).fits()) return;
+      candidate.assessment = predictor_.closed(plan);
     } catch (const Refusal&) {
       return;  // not a way out of this plan's shortage
     }

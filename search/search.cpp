@@ -4,161 +4,380 @@
 #include <chrono>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "base/error.hpp"
 #include "plan/lowering/stages.hpp"
-#include "plan/schedules/schedule.hpp"
-#include "search/ranking.hpp"
+#include "search/shortlist.hpp"
+#include "search/why_not.hpp"
 
 namespace rehearsal::search {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+using Clock = std::chrono::steady_clock;
+using predict::Assessment;
+
+constexpr double kDefaultSeconds = 60;
+constexpr double kKeptForPlaying = 0.15;  // of the budget
+
+constexpr const char* kDoesNotFit = "does not fit in memory";
+constexpr const char* kCannotWin = "cannot be better than the best";
+constexpr const char* kCannotRun = "cannot run";
+constexpr const char* kRecomputesInVain = "recomputes though it fits without";
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+Shortlist::Options shortlist_of(const SearchOptions& o) {
+  return {objective(o.objective), std::max(o.top, o.player == nullptr ? std::size_t{1} : o.confirm), o.folds, o.limits, o.steps};
 }
 
-/// Assesses the plans of one job one by one and keeps account.
+/// What one predictor may still spend.
+struct Budget {
+  double seconds = 0;                 ///< since the search of this predictor began
+  std::optional<std::int64_t> plans;  ///< assessed
+};
+
+/// Assesses the plans of one predictor one by one and keeps account.
 class Searching {
  public:
-  Searching(predict::Predictor& predictor, const SearchOptions& options)
-      : predictor_(predictor), options_(options), start_(std::chrono::steady_clock::now()) {}
+  Searching(predict::Predictor& predictor, const SearchOptions& options, const Budget& budget, Shortlist& best, Progress& progress)
+      : predictor_(predictor), options_(options), budget_(budget), best_(best), progress_(progress) {}
 
-  void run(Progress& progress) {
-    auto options = options_;
-    options.splits_samples = options.splits_samples || options.objective == "memory" || options.objective == "pareto";
-    result_.exhausted = true;
-    try_all(enumerate_plans(predictor_, options), progress);
-    if (!good_.empty() || options.splits_samples || !result_.exhausted) return;
-    options.splits_samples = true;
-    try_all(enumerate_plans(predictor_, options), progress);
+  void run() {
+    const PlanSpace space(predictor_, options_.fixed, free_keys());
+    auto shapes = scouted(space);
+    climb(space);
+    for (const auto& shape : shapes) {
+      if (stops()) break;
+      walk(space, shape);
+      progress_.advance("kinds of plans", static_cast<double>(++walked_), static_cast<double>(shapes.size()));
+    }
+    result_.exhausted = !stopped_;
   }
 
-  /// Not ranked; empty when no plan can run.
-  [[nodiscard]] std::vector<predict::Assessment> take_good() { return std::move(good_); }
+  /// Plans that split the model alike follow each other, so that they share what is found out about that.
+  void run(std::span<const plan::Plan> given) {
+    std::vector<std::size_t> order(given.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t n) {
+      const auto& p = given[n];
+      return std::tie(p.tp, p.cp, p.ep, p.sequence_parallel, p.pp, p.dp, p.micro_batch, p.order, p.zero, p.recompute);
+    });
+    std::map<std::size_t, std::string> refused;
+    for (const auto n : order) {
+      if (stops()) break;
+      if (auto why = assess(given[n]); !why.empty()) refused[n] = std::move(why);
+      progress_.advance("plans", static_cast<double>(++walked_), static_cast<double>(given.size()));
+    }
+    for (auto& [n, why] : refused) result_.refused.push_back({to_text(given[n]), std::move(why)});
+    result_.exhausted = !stopped_;
+  }
+
   /// How many plans were looked at and why others were not.
-  [[nodiscard]] const SearchResult& account() const { return result_; }
+  [[nodiscard]] SearchResult& account() { return result_; }
   [[nodiscard]] std::string why_none() const {
     if (!nearest_.empty()) return nearest_;
     return last_refusal_.empty() ? "the space is empty" : last_refusal_;
   }
 
  private:
-  [[nodiscard]] bool over_budget() const {
-    return (options_.seconds && seconds_since(start_) > *options_.seconds) || (options_.plans && result_.searched >= *options_.plans);
+  [[nodiscard]] std::vector<std::string> free_keys() const {
+    auto free = options_.free;
+    free.insert(free.end(), options_.fixed.searched.begin(), options_.fixed.searched.end());
+    return free;
   }
 
-  void try_all(const std::vector<plan::Plan>& plans, Progress& progress) {
-    for (const auto& plan : plans) {
-      if (progress.stop_requested() || over_budget()) {
-        result_.exhausted = false;
-        break;
+  [[nodiscard]] bool stops() {
+    stopped_ = stopped_ || progress_.stop_requested() || seconds_since(start_) > budget_.seconds ||
+               (budget_.plans && result_.searched >= *budget_.plans);
+    return stopped_;
+  }
+
+  /// Shapes, those first whose quickest scout is quickest. A scout is a plan with few micro-batches' worth of samples, sharded updates and
+  /// as little recomputation as lets it fit.
+  std::vector<plan::Plan> scouted(const PlanSpace& space) {
+    auto shapes = space.shapes();
+    std::vector<std::pair<double, plan::Plan>> scouts;
+    for (auto& shape : shapes) {
+      if (stops()) break;
+      const auto sizes = space.micro_batches(shape);
+      double quickest = std::numeric_limits<double>::infinity();
+      if (!sizes.empty()) quickest = scout(space, sizes.front());
+      if (sizes.size() > 1) quickest = std::min(quickest, scout(space, sizes.back()));
+      scouts.emplace_back(quickest, std::move(shape));
+      progress_.advance("kinds of plans, first look", static_cast<double>(scouts.size()), static_cast<double>(shapes.size()));
+    }
+    std::ranges::stable_sort(scouts, {}, [](const auto& s) { return s.first; });
+    std::vector<plan::Plan> sorted;
+    for (auto& [seconds, shape] : scouts) sorted.push_back(std::move(shape));
+    return sorted;
+  }
+
+  /// Value of the objective, or infinity where it does not fit or run.
+  double scout(const PlanSpace& space, const plan::Plan& size) {
+    const auto variants = space.variants(size);
+    if (variants.empty()) return std::numeric_limits<double>::infinity();
+    const auto& typical = *std::ranges::max_element(variants, {}, [](const plan::Plan& p) {
+      return std::tuple(p.sequence_parallel, p.zero == 1, p.order == plan::Plan().order, p.attention == "gather", p.interleave,
+                        p.schedule == "1f1b");
+    });
+    for (const auto& plan : space.recomputing(typical)) {
+      if (stops()) break;
+      scouted_.insert(to_text(plan));
+      last_value_ = std::numeric_limits<double>::infinity();
+      if (assess(plan).empty()) return last_value_;
+    }
+    return std::numeric_limits<double>::infinity();
+  }
+
+  /// From the best plan to its best neighbour, until there is no better one.
+  void climb(const PlanSpace& space) {
+    plan::Plan from;
+    while (!best_.plans().empty() && best_.plans().front().answer.plan != from && !stops()) {
+      if (best_.plans().front().answer.platform != predictor_.platform().name) return;
+      from = best_.plans().front().answer.plan;
+      for (const auto& neighbour : space.neighbours(from)) {
+        if (stops()) return;
+        if (scouted_.insert(to_text(neighbour)).second) static_cast<void>(assess(neighbour));
       }
-      if (tried_.insert(to_text(plan)).second) try_plan(plan);
-      progress.advance("plans", static_cast<double>(tried_.size()), static_cast<double>(plans.size()));
     }
   }
 
-  void prune(const std::string& reason) { ++result_.pruned[reason]; }
+  /// Every plan of a shape. Larger micro-batches need more memory: from the first size on of which nothing fits, none is looked at.
+  void walk(const PlanSpace& space, const plan::Plan& shape) {
+    const auto sizes = space.micro_batches(shape);
+    for (std::size_t at = 0; at < sizes.size() && !stops(); ++at) {
+      if (!loops_ && sizes[at].micro_batch && *sizes[at].micro_batch < predictor_.batch() / shape.dp) {
+        ++result_.pruned["micro-batches cannot run"];
+        continue;
+      }
+      const auto variants = space.variants(sizes[at]);
+      if (none_fits(space, variants)) return skip(space, std::span(sizes).subspan(at));
+      for (const auto& variant : variants)
+        if (!try_recomputing(space, variant)) return;
+    }
+  }
 
-  void try_plan(const plan::Plan& plan) {
-    if (!loops_ && plan.micro_batch && *plan.micro_batch < predictor_.batch() / plan.dp) return prune("micro-batches cannot run");
+  /// Whether even those do not fit that keep least: sharded as far as can be, everything recomputed.
+  bool none_fits(const PlanSpace& space, const std::vector<plan::Plan>& variants) {
+    const auto most = std::ranges::max(variants, {}, [](const plan::Plan& p) { return std::pair(p.sequence_parallel, p.zero); });
+    for (const auto& variant : variants) {
+      // Under the last degree of sharding, layers at work are gathered again: a small model may need more than with the one before.
+      if (variant.sequence_parallel != most.sequence_parallel || variant.zero < most.zero - 1 || variant.order != most.order) continue;
+      try {
+        const auto outlook = predictor_.outlook(space.recomputing(variant).back());
+        if (outlook.memory_bytes == 0 || outlook.fits()) return false;
+      } catch (const Refusal&) {
+        continue;
+      }
+    }
+    return !variants.empty();
+  }
+
+  void skip(const PlanSpace& space, std::span<const plan::Plan> sizes) {
+    for (const auto& size : sizes)
+      for (const auto& variant : space.variants(size)) {
+        const auto plans = space.recomputing(variant);
+        result_.pruned[kDoesNotFit] += static_cast<std::int64_t>(plans.size());
+        if (nearest_.empty() && !plans.empty()) static_cast<void>(assess(plans.back()));
+      }
+  }
+
+  /// False when the search stops.
+  bool try_recomputing(const PlanSpace& space, const plan::Plan& variant) {
+    const auto* by = objective(options_.objective);
+    const auto plans = space.recomputing(variant);
+    for (std::size_t n = 0; n < plans.size(); ++n) {
+      if (stops()) return false;
+      if (!scouted_.empty() && scouted_.contains(to_text(plans[n]))) {
+        continue;
+      }
+      fits_ = false;
+      static_cast<void>(assess(plans[n]));
+      if (!fits_ || plans[n].recompute != "none" || by == nullptr || !by->hurt_by_recomputing) continue;
+      result_.pruned[kRecomputesInVain] += static_cast<std::int64_t>(plans.size() - n - 1);
+      return true;
+    }
+    return true;
+  }
+
+  std::string prune(const char* reason) {
+    ++result_.pruned[reason];
+    return reason;
+  }
+
+  /// Empty when the plan was assessed and fits, or cannot win; otherwise why not.
+  std::string assess(const plan::Plan& plan) {
     try {
-      if (try_as_it_is(plan) && options_.objective != "memory" && options_.objective != "pareto") return;
-      if (searches_recompute_) try_recomputing(plan);
+      return assess_known(plan);
     } catch (const plan::NoMicroBatches& refusal) {
       loops_ = plan.ranks() != plan.dp * plan.pp;  // other axes may be what a batch is too small for
       last_refusal_ = refusal.what();
       prune("micro-batches cannot run");
     } catch (const Refusal& refusal) {
       last_refusal_ = refusal.what();
-      prune("cannot run");
+      prune(kCannotRun);
     }
+    return last_refusal_;
   }
 
-  /// True when it fits.
-  bool try_as_it_is(const plan::Plan& plan) {
-    auto a = predictor_.closed_if_fits(plan);
+  std::string assess_known(const plan::Plan& plan) {
+    const auto outlook = predictor_.outlook(plan);
+    if (!outlook.fits()) {
+      note_nearest(plan, outlook.memory_bytes - outlook.memory_capacity);
+      prune(kDoesNotFit);
+      return shortage_text(outlook);
+    }
+    fits_ = true;
+    if (!best_.may_enter(outlook)) {
+      prune(kCannotWin);
+      return "";
+    }
+    auto a = predictor_.closed(plan);
     ++result_.searched;
-    const bool fits = a.fits();
-    if (fits) {
-      if (options_.objective == "time") note_time(a.step.value());
-      good_.push_back(std::move(a));
-    } else {
-      prune("does not fit in memory");
-      note_nearest(a);
+    fits_ = a.fits();
+    if (!fits_) {
+      note_nearest(plan, a.memory_bytes - a.memory_capacity);
+      prune(kDoesNotFit);
+      --result_.searched;
+      return predict::shortage(a);
     }
-    return fits;
+    const auto* by = objective(options_.objective);
+    last_value_ = by == nullptr ? a.step.value() : by->value(a);
+    best_.enter(std::move(a));
+    return "";
   }
 
-  /// As little as lets the plan fit; where bytes are an objective, as much as can be.
-  void try_recomputing(plan::Plan plan) {
-    plan.recompute = "selective";
-    const bool fits = try_as_it_is(plan);
-    plan.recompute = "full";
-    if (!fits || options_.objective == "memory" || options_.objective == "pareto") static_cast<void>(try_as_it_is(plan));
+  static std::string shortage_text(const predict::Outlook& o) {
+    return "needs " + to_text(Bytes(static_cast<double>(o.memory_bytes))) + ", and the device has " +
+           to_text(Bytes(static_cast<double>(o.memory_capacity)));
   }
 
-  /// Slower plans than the best so many are of no interest.
-  void note_time(double seconds) {
-    quickest_.insert(seconds);
-    if (quickest_.size() > options_.top) quickest_.erase(std::prev(quickest_.end()));
-    if (quickest_.size() == options_.top) best_seconds_ = *quickest_.rbegin();
-  }
-
-  void note_nearest(const predict::Assessment& a) {
-    const auto missing = a.memory_bytes - a.memory_capacity;
+  void note_nearest(const plan::Plan& plan, std::int64_t missing) {
     if (!nearest_.empty() && missing >= nearest_missing_) return;
     nearest_missing_ = missing;
-    nearest_ = "the nearest is " + to_text(a.plan) + ", which " + predict::shortage(a);
+    nearest_ = "the nearest is " + to_text(plan) + ", which " + predict::shortage(predictor_.closed(plan));
   }
 
   predict::Predictor& predictor_;
   const SearchOptions& options_;
-  std::chrono::steady_clock::time_point start_;
-  std::vector<predict::Assessment> good_;
+  Budget budget_;
+  Shortlist& best_;
+  Progress& progress_;
+  Clock::time_point start_ = Clock::now();
   SearchResult result_;
-  bool searches_recompute_ = std::find(options_.free.begin(), options_.free.end(), "recompute") != options_.free.end();
+  std::set<std::string> scouted_;  ///< need not be assessed again
+  std::int64_t walked_ = 0;
+  bool stopped_ = false;
   bool loops_ = true;  ///< until a plan with micro-batches has shown that the model has none
-  std::set<std::string> tried_;
-  std::multiset<double> quickest_;
-  double best_seconds_ = std::numeric_limits<double>::infinity();
+  bool fits_ = false;  ///< the plan assessed last
+  double last_value_ = 0;
   std::int64_t nearest_missing_ = 0;
   std::string nearest_, last_refusal_;
 };
 
-/// What is left of the budget, in equal parts for the jobs left.
-SearchOptions share_of_budget(SearchOptions options, std::int64_t searched, double seconds, std::size_t jobs_left) {
-  const auto parts = static_cast<std::int64_t>(jobs_left);
-  if (options.plans) options.plans = std::max<std::int64_t>(1, (*options.plans - searched) / parts);
-  if (options.seconds) options.seconds = std::max(0.0, (*options.seconds - seconds) / static_cast<double>(parts));
-  return options;
-}
+/// All predictors together.
+class Choice {
+ public:
+  Choice(std::span<predict::Predictor* const> jobs, const SearchOptions& options, Progress& progress)
+      : jobs_(jobs), options_(options), progress_(progress), best_(shortlist_of(options)) {}
+
+  /// `search`: what one predictor does.
+  template <class Search>
+  SearchResult run(const Search& search) {
+    std::string why_none;
+    for (std::size_t j = 0; j < jobs_.size(); ++j) {
+      Searching searching(*jobs_[j], options_, budget(jobs_.size() - j), best_, progress_);
+      search(searching);
+      why_none += (why_none.empty() ? "" : "; ") + (jobs_.size() > 1 ? jobs_[j]->platform().name + ": " : "") + searching.why_none();
+      add(searching.account(), j == 0);
+    }
+    if (best_.plans().empty()) throw Refusal("no plan can run: " + why_none);
+    if (!best_.within_limits()) refuse_over_limits();
+    rank();
+    result_.seconds = seconds_since(start_);
+    return std::move(result_);
+  }
+
+ private:
+  /// What is left, in equal parts for the jobs left.
+  [[nodiscard]] Budget budget(std::size_t jobs_left) const {
+    const double whole = options_.seconds.value_or(options_.plans ? std::numeric_limits<double>::infinity() : kDefaultSeconds);
+    const double searching = whole * (options_.player == nullptr ? 1 : 1 - kKeptForPlaying);
+    Budget own{std::max(0.0, (searching - seconds_since(start_)) / static_cast<double>(jobs_left)), {}};
+    if (options_.plans) own.plans = std::max<std::int64_t>(1, (*options_.plans - result_.searched) / static_cast<std::int64_t>(jobs_left));
+    return own;
+  }
+
+  void add(SearchResult& account, bool first) {
+    result_.searched += account.searched;
+    for (const auto& [reason, count] : account.pruned) result_.pruned[reason] += count;
+    result_.exhausted = (first || result_.exhausted) && account.exhausted;
+    std::ranges::move(account.refused, std::back_inserter(result_.refused));
+  }
+
+  [[noreturn]] void refuse_over_limits() const {
+    const auto& nearest = best_.plans().front().answer;
+    throw Refusal("no plan keeps the limits: the nearest is " + to_text(nearest.plan) + ", with " +
+                  excess_text(options_.limits, nearest, options_.steps));
+  }
+
+  void rank() {
+    for (const auto& listed : best_.plans()) result_.plans.push_back({listed.answer, listed.answer, false, {}, listed.alike});
+    play_best();
+    const auto* by = objective(options_.objective);
+    const auto value = [&](const RankedPlan& p) { return by == nullptr ? p.answer.step.value() : by->value(p.answer); };
+    std::ranges::stable_sort(
+        result_.plans, [&](const RankedPlan& a, const RankedPlan& b) { return a.played != b.played ? a.played : value(a) < value(b); });
+    if (by != nullptr && result_.plans.size() > options_.top) result_.plans.resize(std::max<std::size_t>(1, options_.top));
+    for (std::size_t n = 1; n < result_.plans.size(); ++n)
+      result_.plans[n].why_not = why_not(result_.plans[n].answer, result_.plans[0].answer, by);
+  }
+
+  void play_best() {
+    if (options_.player == nullptr) return;
+    double longest = 0;
+    const double whole = options_.seconds.value_or(kDefaultSeconds);
+    for (std::size_t n = 0; n < std::min(options_.confirm, result_.plans.size()); ++n) {
+      const auto began = Clock::now();
+      if (n > 0 && (progress_.stop_requested() || seconds_since(start_) + longest > whole)) break;
+      auto& plan = result_.plans[n];
+      auto& job = predictor_of(plan.answer.platform);
+      try {
+        plan.answer = job.played(job.playable(plan.answer.plan), *options_.player, nullptr);
+      } catch (const EnvironmentFailure& failure) {
+        result_.not_played = failure.what();
+        return;
+      }
+      plan.played = true;
+      longest = std::max(longest, seconds_since(began));
+      progress_.advance("best plans played", static_cast<double>(n + 1), static_cast<double>(options_.confirm));
+    }
+  }
+
+  [[nodiscard]] predict::Predictor& predictor_of(const std::string& platform) const {
+    return **std::ranges::find_if(jobs_, [&](const predict::Predictor* p) { return p->platform().name == platform; });
+  }
+
+  std::span<predict::Predictor* const> jobs_;
+  const SearchOptions& options_;
+  Progress& progress_;
+  Shortlist best_;
+  Clock::time_point start_ = Clock::now();
+  SearchResult result_;
+};
 
 }  // namespace
 
+std::int64_t SearchResult::looked_at() const {
+  auto sum = searched;
+  for (const auto& [reason, count] : pruned) sum += count;
+  return sum;
+}
+
 SearchResult search(std::span<predict::Predictor* const> jobs, const SearchOptions& options, Progress& progress) {
-  require_objective(options.objective);
-  const auto start = std::chrono::steady_clock::now();
-  SearchResult result;
-  result.exhausted = true;
-  std::vector<predict::Assessment> good;
-  std::string why_none;
-  for (std::size_t j = 0; j < jobs.size(); ++j) {
-    const auto own = share_of_budget(options, result.searched, seconds_since(start), jobs.size() - j);
-    Searching searching(*jobs[j], own);
-    searching.run(progress);
-    std::ranges::move(searching.take_good(), std::back_inserter(good));
-    why_none += (why_none.empty() ? "" : "; ") + (jobs.size() > 1 ? jobs[j]->platform().name + ": " : "") + searching.why_none();
-    const auto& account = searching.account();
-    result.searched += account.searched;
-    for (const auto& [reason, count] : account.pruned) result.pruned[reason] += count;
-    result.exhausted = result.exhausted && account.exhausted;
-  }
-  if (good.empty()) throw Refusal("no plan can run: " + why_none);
-  result.plans = ranked(std::move(good), options.objective, options.top);
-  result.seconds = seconds_since(start);
-  return result;
+  return Choice(jobs, options, progress).run([](Searching& s) { s.run(); });
 }
 
 SearchResult search(predict::Predictor& predictor, const SearchOptions& options, Progress& progress) {
@@ -166,14 +385,20 @@ SearchResult search(predict::Predictor& predictor, const SearchOptions& options,
   return search(std::span(&one, 1), options, progress);
 }
 
+SearchResult ranked(std::span<predict::Predictor* const> jobs, std::span<const plan::Plan> plans, const SearchOptions& options,
+                    Progress& progress) {
+  auto own = options;
+  own.folds = false;
+  return Choice(jobs, own, progress).run([&](Searching& s) { s.run(plans); });
+}
+
 plan::Plan with_best_values(predict::Predictor& predictor, const plan::Plan& plan) {
   SearchOptions options;
   options.fixed = plan;
-  options.free = plan.searched;
-  options.splits_samples = true;
+  options.free = {};
   options.top = 1;
   Progress silent;
-  return search(predictor, options, silent).plans.front().plan;
+  return search(predictor, options, silent).plans.front().answer.plan;
 }
 
 }  // namespace rehearsal::search

@@ -1,60 +1,64 @@
 #pragma once
-// Finds the plan that is best for an objective: enumerates, prunes what cannot win or cannot run (and counts why), assesses the rest.
+// Finds the plan that is best for an objective. First one plan of every kind is assessed, then plans one change away from the best, then
+// every plan of the space that bounds do not rule out; the best few are played before they are ranked.
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/progress.hpp"
-#include "predict/predictor.hpp"
+#include "search/objective.hpp"
+#include "search/space.hpp"
 
 namespace rehearsal::search {
 
-/// One row per objective: what a smaller value of is better.
-struct ObjectiveRow {
-  std::string_view name;  ///< as in --objective
-  std::string_view description;
-  double (*value)(const predict::Assessment&);
-  std::string_view unit;  ///< of the sentence that says why a plan lost: "s", "J", "$", "B"
-};
-/// time, energy, cost, memory.
-[[nodiscard]] std::span<const ObjectiveRow> objective_table();
-
-/// Keys of a plan that a search varies.
-[[nodiscard]] std::vector<std::string> searchable_keys();
-
 struct SearchOptions {
   std::string objective = "time";     ///< a row of objective_table(), or "pareto" (time, energy, cost and memory)
-  std::optional<double> seconds;      ///< budget of wall-clock time
+  std::optional<double> seconds;      ///< budget of wall-clock time, playing included
   std::optional<std::int64_t> plans;  ///< budget of assessed plans: reproducible
   std::size_t top = 5;
   plan::Plan fixed;  ///< what the user fixed; keys in `fixed.searched` and those in `free` are searched
   std::vector<std::string> free = searchable_keys();
-  /// Splits samples (cp, spatial) wherever it can. Otherwise where the batch is too small for the ranks, for the objectives memory and
-  /// pareto, and when nothing else fits.
-  bool splits_samples = false;
+  std::vector<Limit> limits;
+  double steps = 1;                          ///< of the training that limits are about
+  predict::StepEvaluator* player = nullptr;  ///< plays the best plans; nullptr: the closed form ranks them
+  std::size_t confirm = 3;                   ///< plans to play
+  bool folds = true;                         ///< plans that differ in nothing that matters are one
+};
+
+struct RankedPlan {
+  predict::Assessment answer;
+  predict::Assessment closed;  ///< by the closed form; equal to `answer` where that was not played
+  bool played = false;
+  std::string why_not;            ///< of runners-up: why the winner won
+  std::vector<plan::Plan> alike;  ///< that differ from it in nothing that matters
+};
+
+struct RefusedPlan {
+  std::string plan, reason;
 };
 
 struct SearchResult {
-  std::vector<predict::Assessment> plans;      ///< best first; those on the front for "pareto"
+  std::vector<RankedPlan> plans;               ///< best first; those on the front for "pareto"
   std::int64_t searched = 0;                   ///< plans assessed
   std::map<std::string, std::int64_t> pruned;  ///< reason -> plans that were not assessed, or did not fit
+  std::vector<RefusedPlan> refused;            ///< of plans that were given
   bool exhausted = false;                      ///< every plan of the space was assessed or pruned
+  std::string not_played;                      ///< why the best were not; empty: they were, or nobody asked for it
   double seconds = 0;
+  [[nodiscard]] std::int64_t looked_at() const;  ///< assessed or pruned
 };
 
-/// Jobs of several platforms are a choice of hardware: their plans are ranked together, the budget is shared out equally.
-/// Throws Refusal when no plan can run, saying which came nearest and by how much it fails.
+/// Predictors of several platforms are a choice of hardware: their plans are ranked together, the budget is shared out equally.
+/// Throws Refusal when no plan can run or keeps the limits, saying which came nearest and by how much it fails.
 [[nodiscard]] SearchResult search(std::span<predict::Predictor* const>, const SearchOptions&, Progress&);
 [[nodiscard]] SearchResult search(predict::Predictor&, const SearchOptions&, Progress&);
+/// Ranks these plans alone. Throws Refusal when none of them can run.
+[[nodiscard]] SearchResult ranked(std::span<predict::Predictor* const>, std::span<const plan::Plan>, const SearchOptions&, Progress&);
 /// The plan with the best value for every key that is `auto` in it, the others as they are. Throws as search() does.
 [[nodiscard]] plan::Plan with_best_values(predict::Predictor&, const plan::Plan&);
-
-/// All plans of the space, in a fixed order: those of most ranks first. Throws BadInput when a key is free that cannot be searched.
-[[nodiscard]] std::vector<plan::Plan> enumerate_plans(predict::Predictor&, const SearchOptions&);
 
 }  // namespace rehearsal::search

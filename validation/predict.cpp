@@ -101,7 +101,7 @@ class RecordStep {
   RecordStep(const Prepared& p, const frameworks::ModelParts& parts, const frameworks::FrameworkJob& job, const Constants& c)
       : job_(job), timers_(job.platform.nodes.size()) {
     timers_.front().emplace(parts, job_, *p.network, c, 0);
-    step_.emplace(frameworks::staged(job_, timers_));
+    step_.emplace(stager_.staged(job_, timers_));
   }
   RecordStep(const RecordStep&) = delete;
   RecordStep& operator=(const RecordStep&) = delete;
@@ -109,7 +109,8 @@ class RecordStep {
 
  private:
   frameworks::FrameworkJob job_;
-  std::vector<std::optional<frameworks::StepTimer>> timers_;
+  frameworks::Timers timers_;
+  frameworks::Stager stager_;
   std::optional<frameworks::StagedStep> step_;
 };
 

@@ -287,7 +287,7 @@ Json bench_search(const Options& o) {
   for (const auto& [reason, count] : found.pruned) pruned += count;
   constexpr int kLowered = 20;
   const double lowering = cpu_seconds_of([&] {
-    for (int n = 0; n < kLowered; ++n) (void)predictor.playable(found.plans.front().plan);
+    for (int n = 0; n < kLowered; ++n) (void)predictor.playable(found.plans.front().answer.plan);
   });
   const auto tried = static_cast<double>(found.searched + pruned);
   return {{"plans", found.searched + pruned},

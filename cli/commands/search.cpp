@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <span>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,8 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
+#include "platforms/strict_json.hpp"
+#include "predict/simulation.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -22,9 +26,13 @@ struct Options {
   ModelOptions model;
   PlatformOptions platform;            ///< what holds for all `platforms`
   std::vector<std::string> platforms;  ///< a choice of hardware
-  std::string objective = "time", budget, output;
-  std::size_t top = 5;
+  std::string objective = "time", budget, output, plans;
+  std::vector<std::string> limits;
+  Extent extent;
+  std::size_t top = 5, confirm = 3;
 };
+
+constexpr std::size_t kAlikeShown = 8;
 
 /// "30s" is a time, "2000plans" a count.
 void set_budget(const std::string& text, search::SearchOptions& options) {
@@ -55,44 +63,117 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const Options& o, Terminal& ter
   return setups;
 }
 
-search::SearchOptions search_options(const Options& o) {
+search::SearchOptions search_options(const Options& o, const predict::Predictor& first) {
   search::SearchOptions options;
   options.objective = o.objective;
   options.top = o.top;
+  options.confirm = o.confirm;
+  options.steps = steps_of(o.extent, first.batch(), first.graph());
+  for (const auto& limit : o.limits) options.limits.push_back(search::parse_limit(limit));
   set_budget(o.budget, options);
   if (!o.platform.plan.empty()) {
+    if (!o.plans.empty()) throw BadInput("--plan", "and --plans exclude each other: a list of plans says all keys of each");
     // Keys given as "auto" are searched, the others are fixed.
     options.fixed = plan_argument(o.platform.plan).plan;
-    options.free = options.fixed.searched;
-    options.splits_samples = true;
+    options.free = {};
   }
   return options;
 }
 
-int search(const Options& o, Terminal& terminal) {
-  if (!o.output.empty()) require_place(o.output);
-  const auto setups = setups_of(o, terminal);
-  std::vector<predict::Predictor*> jobs;
-  for (const auto& setup : setups) jobs.push_back(&setup->predictor());
-  const auto progress = terminal.progress("searching");
-  const auto found = search::search(jobs, search_options(o), *progress);
-  const auto& winner = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == found.plans.front().platform; });
-  auto result = winner.heading(o.model);
-  result["objective"] = o.objective;
-  auto plans = nlohmann::ordered_json::array();
-  for (const auto& a : found.plans) {
-    auto entry = to_json(a, 1);
-    entry["platform"] = a.platform;
-    entry["why_not"] = a.why_not;
-    plans.push_back(std::move(entry));
+std::string read_whole_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf())) throw BadInput(path, "cannot be read, or is empty; write one plan a line");
+  return text.str();
+}
+
+/// One compact text a line, or a JSON array of them. Throws BadInput naming every line that is no plan.
+std::vector<plan::Plan> plans_of(const std::string& file) {
+  const auto text = read_whole_file(file);
+  std::vector<std::pair<std::string, std::string>> entries;  // place, plan
+  if (const auto first = text.find_first_not_of(" \t\r\n"); first != std::string::npos && text[first] == '[') {
+    try {
+      const auto array = nlohmann::json::parse(text);
+      for (std::size_t n = 0; n < array.size(); ++n) entries.emplace_back("entry " + std::to_string(n + 1), array[n].get<std::string>());
+    } catch (const nlohmann::json::exception& error) {
+      throw BadInput(file, "must be a JSON array of plans as text, or one plan a line: " + platforms::reason_of(error));
+    }
+  } else {
+    std::istringstream lines(text);
+    std::string line;
+    for (int n = 1; std::getline(lines, line); ++n) {
+      line.erase(line.find_last_not_of(" \t\r") + 1);
+      if (!line.empty() && line.front() != '#') entries.emplace_back("line " + std::to_string(n), line);
+    }
   }
+  std::vector<plan::Plan> plans;
+  std::string faults;
+  for (const auto& [place, entry] : entries) {
+    try {
+      plans.push_back(plan::parse_plan(entry));
+      if (!plans.back().searched.empty()) throw BadInput("a plan of a list has no key that is auto");
+    } catch (const BadInput& error) {
+      faults += (faults.empty() ? "" : "; ") + place + ": " + error.what();
+    }
+  }
+  if (!faults.empty()) throw BadInput(file, faults);
+  if (plans.empty()) throw BadInput(file, "has no plan");
+  return plans;
+}
+
+nlohmann::ordered_json entry_of(const search::RankedPlan& p, double steps) {
+  auto entry = to_json(p.answer, steps);
+  entry["fidelity"] = p.played ? "folded" : "closed";
+  entry["closed_seconds"] = to_json(p.closed.step_seconds);
+  entry["platform"] = p.answer.platform;
+  entry["why_not"] = p.why_not;
+  auto alike = nlohmann::ordered_json::array();
+  for (std::size_t n = 0; n < std::min<std::size_t>(p.alike.size(), kAlikeShown); ++n) alike.push_back(plan::to_text(p.alike[n]));
+  if (!alike.empty()) entry["alike"] = alike;
+  return entry;
+}
+
+nlohmann::ordered_json result_json(const search::SearchResult& found, double steps) {
+  nlohmann::ordered_json result;
+  auto plans = nlohmann::ordered_json::array();
+  for (const auto& p : found.plans) plans.push_back(entry_of(p, steps));
   result["plans"] = plans;
+  if (!found.refused.empty()) {
+    auto refused = nlohmann::ordered_json::array();
+    for (const auto& [plan, reason] : found.refused) refused.push_back({{"plan", plan}, {"reason", reason}});
+    result["refused"] = refused;
+  }
   result["searched"] = found.searched;
   result["pruned"] = found.pruned;
   result["exhausted"] = found.exhausted;
   result["seconds"] = found.seconds;
+  result["plans_per_second"] = static_cast<double>(found.looked_at()) / found.seconds;
+  return result;
+}
+
+int search(const Options& o, Terminal& terminal) {
+  if (!o.output.empty()) require_place(o.output);
+  const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans);
+  const auto setups = setups_of(o, terminal);
+  std::vector<predict::Predictor*> jobs;
+  for (const auto& setup : setups) jobs.push_back(&setup->predictor());
+  auto options = search_options(o, *jobs.front());
+  const auto player = o.confirm > 0 ? predict::open_simulator("folded") : nullptr;
+  options.player = player.get();
+  const auto progress = terminal.progress("searching");
+  const auto found = given.empty() ? search::search(jobs, options, *progress) : search::ranked(jobs, given, options, *progress);
+  const auto& best = found.plans.front().answer;
+  const auto& winner = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == best.platform; });
+  auto result = winner.heading(o.model);
+  result["objective"] = o.objective;
+  result.update(result_json(found, options.steps));
+  if (!found.not_played.empty()) terminal.warn("the best plans were not played: " + found.not_played);
+  if (!found.exhausted && !terminal.json())
+    terminal.say(
+        "not every plan was looked at: " + std::string(progress->stop_requested() ? "the search was stopped" : "the time was over") +
+        "; --budget gives it more, --plan fixes what you know");
   if (!o.output.empty()) {
-    plan::write_plan_file(o.output, {found.plans.front().plan, winner.context(o.model)});
+    plan::write_plan_file(o.output, {best.plan, winner.context(o.model)});
     result["written"] = o.output;
   }
   terminal.print(result);
@@ -107,7 +188,14 @@ Action add_search(CLI::App& app) {
   app.add_option("--platform", o->platforms, std::string(kPlatformHelp) + "; several are a choice of hardware")->required();
   o->platform.add_without_platform_to(app);
   app.add_option("--objective", o->objective, "time, energy, cost, memory or pareto");
-  app.add_option("--budget", o->budget, "30s, or 2000plans to be reproducible");
+  app.add_option(
+      "--limit", o->limits,
+      "NAME=VALUE that no plan may exceed, of step=2s, total=72h, cost=50000, energy=10MWh, memory=60GB, devices=512; may be given "
+      "several times");
+  o->extent.add_to(app);
+  app.add_option("--budget", o->budget, "30s, or 2000plans to be reproducible; 60s when it is left out");
+  app.add_option("--plans", o->plans, "a file of plans to rank, one a line or a JSON array: these and no others");
+  app.add_option("--confirm", o->confirm, "so many of the best plans are played before they are ranked")->check(CLI::Range(0, 1000));
   app.add_option("--top", o->top, "plans to show")->check(CLI::Range(1, 1000));
   app.add_option("-o,--output", o->output, "where to write the best plan");
   return [o](Terminal& terminal) { return search(*o, terminal); };

@@ -176,6 +176,9 @@ Recomputation recomputation_of(LoweringContext& context, const ForwardResults& r
   if (wanted == "none") return {};
   if (wanted == "full") return full_recomputation(results, context.pipeline);
   if (wanted == "selective") return selective_recomputation(results);
+  if (!recompute_budget(wanted))
+    throw Refusal("plan: recompute=" + wanted +
+                  " is what other frameworks do; use none, selective, full, or the bytes that a rank may use");
   return budgeted_recomputation(results, context.pipeline, recompute_budget(wanted).value(),
                                 [&](int stage, const Recomputation& r) { return arena_bytes(context, stage, r, results); });
 }

@@ -359,7 +359,8 @@ StepTime lane_time(const StagedStep& step, const Lane& lane) {
   return own;
 }
 
-/// What the passes of a stage are made of, whatever they wait for.
+}  // namespace
+
 void add_contents(const StagedStep& step, StepTime& t) {
   const auto& timer = *step.lanes.front().timers.front();
   const double m = step.shape.micro_batches, stages = step.shape.stages;
@@ -381,8 +382,6 @@ void add_contents(const StagedStep& step, StepTime& t) {
   t.matrix_share = std::min(1.0, matrix / t.seconds);
   t.memory_share = std::min(1.0, memory / t.seconds);
 }
-
-}  // namespace
 
 StepTime closed_step(const StagedStep& step) {
   constexpr double kHalos = 40, kHaloSeconds = 30e-6;  // of one step where a sample is shared out among ranks

@@ -23,5 +23,7 @@ struct StepTime {
 };
 
 [[nodiscard]] StepTime closed_step(const StagedStep&);
+/// Sets what the passes of `time.stage` are made of, whatever they wait for, in a step of so long.
+void add_contents(const StagedStep&, StepTime& time);
 
 }  // namespace rehearsal::predict::frameworks

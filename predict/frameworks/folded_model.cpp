@@ -103,9 +103,10 @@ SplitLimits FoldedModel::limits() const {
   if (!use.experts.empty()) limits.experts = atoms.size(use.experts.front());
   if (!use.sequence.empty()) limits.sequence = atoms.size(use.sequence.front());
   for (const auto& span : spans_) limits.blocks = std::max<std::int64_t>(limits.blocks, span.repeats);
-  limits.image_axes = use.image_axes;
+  limits.stages = has_convolution() ? static_cast<std::int64_t>(graph().nodes().size()) : limits.blocks;
+  limits.even_replicas = true;
+  limits.recompute = {"none", "selective", "selective-op", "full"};
   limits.weights = !use.weights.empty();
-  limits.attention_heads = !flow_->cores().empty();
   limits.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                         [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });
   return limits;

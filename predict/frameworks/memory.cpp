@@ -114,7 +114,7 @@ class StageMemory {
       each += bytes.each * count;
       at_work = std::max(at_work, bytes.at_work);
     });
-    return each / step_.shape.chunks * step_.schedule->activations(stage_, step_.shape) + at_work;
+    return each / step_.shape.chunks * step_.held[static_cast<std::size_t>(stage_)] + at_work;
   }
 
   /// The loss computes with the result of one micro-batch in fp32.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/join.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/chunks.hpp"
 #include "predict/frameworks/job.hpp"
@@ -137,6 +138,16 @@ void add_missing_kinds(const PlanQuestion& q, Violations& v) {
   }
 }
 
+/// Keys whose value is none of those that a profile has.
+void add_missing_values(const PlanQuestion& q, Violations& v) {
+  for (const auto& [key, known] : q.profile.values) {
+    const bool schedules = key == "schedule";
+    if (schedules && q.plan.pp == 1) continue;
+    const auto value = schedules ? std::string(plan::schedule_of(q.plan).name) : plan::find_plan_key(key)->print(q.plan);
+    if (!q.profile.has(key, value)) v.push_back({key, q.profile.name + " does not have " + value, "use " + joined(known, " or ")});
+  }
+}
+
 void add_missing_devices(const PlanQuestion& q, Violations& v) {
   const auto devices = platforms::device_count(q.platform);
   if (q.plan.ranks() > devices)
@@ -154,6 +165,7 @@ std::vector<plan::Violation> plan_violations(const PlanQuestion& q) {
   for (const auto& rule : kRules)
     if (rule.check != nullptr) rule.check(q, violations);
   add_missing_kinds(q, violations);
+  add_missing_values(q, violations);
   add_missing_devices(q, violations);
   return violations;
 }

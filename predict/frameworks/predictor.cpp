@@ -2,33 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
-#include <set>
 
 #include "base/error.hpp"
 #include "costmodel/power.hpp"
 #include "graph/training.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/frameworks/closed_step.hpp"
-#include "predict/frameworks/lower.hpp"
+#include "predict/frameworks/least_step.hpp"
 #include "predict/frameworks/memory.hpp"
-#include "predict/frameworks/plan_rules.hpp"
 #include "predict/frameworks/program.hpp"
-#include "predict/violations.hpp"
+#include "predict/frameworks/questions.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
 
 constexpr double kUnseen = 1.5;  // wider where no published run of the device entered the fit
 
-/// A plan on its way to an answer.
-struct Question {
-  FrameworkJob job;
-  const FoldedModel* model = nullptr;
-  std::vector<std::optional<StepTimer>> timers;
-  std::optional<StagedStep> step;
-};
+using Question = Questions::Question;
 
 class FrameworkPredictor final : public Predictor {
  public:
@@ -36,30 +26,28 @@ class FrameworkPredictor final : public Predictor {
                      costmodel::Site site)
       : platform_(platform),
         profile_(profile),
-        precision_(std::move(training.precision)),
-        optimizer_(graph::optimizer_row(training.optimizer).name),
-        model_(std::move(training.model), Grain::Blocks),
         site_(std::move(site)),
-        network_(platform),
         cost_model_(platform.nodes.front().device, {}, costmodel::profile("rehearse"), "f32") {
-    for (std::size_t g = 0; g < platform.nodes.size(); ++g)
-      static_cast<void>(costmodel::precision_of(platform.nodes[g].device, precision_));  // refuses what a device cannot compute
-    hash_ = model_.whole().hash();
-    limits_ = model_.limits();
+    for (const auto& nodes : platform.nodes)
+      static_cast<void>(costmodel::precision_of(nodes.device, training.precision));  // refuses what a device cannot compute
+    const std::string optimizer(graph::optimizer_row(training.optimizer).name);
+    questions_ = std::make_unique<Questions>(
+        std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer}, constants().values);
+    hash_ = graph().hash();
   }
 
   [[nodiscard]] const platforms::Platform& platform() const override { return platform_; }
   [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return profile_; }
-  [[nodiscard]] const graph::Graph& graph() const override { return model_.whole(); }
-  [[nodiscard]] std::int64_t batch() const override { return model_.batch(); }
-  [[nodiscard]] const SplitLimits& limits() override { return limits_; }
+  [[nodiscard]] const graph::Graph& graph() const override { return questions_->model().whole(); }
+  [[nodiscard]] std::int64_t batch() const override { return questions_->model().batch(); }
+  [[nodiscard]] const SplitLimits& limits() override { return questions_->limits(); }
   [[nodiscard]] const costmodel::CostModel& cost_model() const override { return cost_model_; }
 
   [[nodiscard]] std::vector<plan::Violation> violations(const plan::Plan& plan) override {
-    auto violations = plan_violations({plan, profile_, platform_, limits_, batch()});
+    auto violations = questions_->violations(plan);
     if (!violations.empty()) return violations;
     try {
-      static_cast<void>(staged(plan));
+      static_cast<void>(questions_->ask(plan));
     } catch (const Refusal& refusal) {
       violations.push_back({"plan", refusal.what(), "use smaller degrees"});
     }
@@ -67,26 +55,25 @@ class FrameworkPredictor final : public Predictor {
   }
 
   [[nodiscard]] Assessment closed(const plan::Plan& plan) override {
-    const auto question = staged(plan);
-    return assessed(*question, memory_of(*question->step), timed(*question));
+    const auto& question = questions_->ask(plan);
+    return assessed(question, memory_of(question.step), closed_step(question.step));
   }
 
-  [[nodiscard]] Assessment closed_if_fits(const plan::Plan& plan) override {
-    const auto question = staged(plan);
-    const auto memory = memory_of(*question->step);
-    if (!fits(*question, memory)) {
-      Assessment a;
-      set_memory(*question, memory, a);
-      a.plan = plan;
-      a.step = Seconds(std::numeric_limits<double>::infinity());
-      return a;
-    }
-    return assessed(*question, memory, timed(*question));
+  [[nodiscard]] Outlook outlook(const plan::Plan& plan) override {
+    const auto& question = questions_->ask(plan);
+    Assessment a;
+    set_memory(question, memory_of(question.step), a);
+    Outlook outlook{a.memory_bytes, a.memory_capacity, {}, {}};
+    if (!outlook.fits() || !site_.corrections.empty()) return outlook;  // a site makes plans quicker or slower by what they are made of
+    const auto least = least_step(question.step);
+    outlook.step = Seconds(least.seconds);
+    outlook.cost = cost_of(question, least, 0);
+    return outlook;
   }
 
   [[nodiscard]] PlayableStep playable(const plan::Plan& plan) override {
-    const auto question = staged(plan);
-    auto priced = program_of(*question->step, *question->model);
+    const auto& question = questions_->ask(plan);
+    auto priced = program_of(question.step, question.model);
     priced.program.model_hash = hash_;
     priced.program.plan = plan;
     return {std::move(priced.program), std::move(priced.costs)};
@@ -94,14 +81,14 @@ class FrameworkPredictor final : public Predictor {
 
   [[nodiscard]] Assessment played(const PlayableStep& step, StepEvaluator& evaluator, Timeline* timeline) override {
     auto cost = evaluator.evaluate({step.program, step.costs, platform_, cost_model_, timeline != nullptr});
-    const auto question = staged(step.program.plan);
+    const auto& question = questions_->ask(step.program.plan);
     StepTime time;
     time.seconds = cost.step.value();
-    const auto contents = closed_step(*question->step);
+    const auto contents = closed_step(question.step);
     time.matrix_share = std::min(1.0, contents.matrix_share * contents.seconds / time.seconds);
     time.memory_share = std::min(1.0, contents.memory_share * contents.seconds / time.seconds);
     time.exposed = cost.breakdown.exposed_communication.value();
-    auto a = assessed(*question, memory_of(*question->step), time);
+    auto a = assessed(question, memory_of(question.step), time);
     const double site = a.step / cost.step;
     a.breakdown = cost.breakdown.scaled(site);
     a.limiting_rank = cost.limiting_rank;
@@ -113,70 +100,12 @@ class FrameworkPredictor final : public Predictor {
   }
 
  private:
-  using PartsKey = std::tuple<Degrees, Grain, std::size_t>;
-
-  [[nodiscard]] FrameworkJob job_of(const plan::Plan& plan) const {
-    const PlanQuestion asked{plan, profile_, platform_, limits_, batch()};
-    FrameworkJob job{platform_,
-                     profile_,
-                     plan,
-                     precision_,
-                     static_cast<double>(batch()),
-                     static_cast<double>(asked.micro_batch()),
-                     asked.micro_batches(),
-                     *recompute_named(plan.recompute),
-                     {}};
-    job.recipe.optimizer = optimizer_;
-    job.recipe.fp32_reduction = profile_.reduces_in_fp32;
-    job.recipe.channels_last = profile_.channels_last;
-    job.recipe.channels_last_single = profile_.channels_last_single;
-    return job;
-  }
-
-  const FoldedModel& model_for(const FrameworkJob& job) {
-    if (grain_of(model_, job) == Grain::Blocks) return model_;
-    if (!by_nodes_) by_nodes_ = std::make_unique<FoldedModel>(model_.whole(), Grain::Nodes);
-    return *by_nodes_;
-  }
-
-  const ModelParts& parts(const FrameworkJob& job, const FoldedModel& model, std::size_t group) {
-    const auto& p = job.plan;
-    const PartsKey key{{job.micro_batch, p.tp, p.cp, p.ep, p.sequence_parallel && p.tp > 1}, grain_of(model_, job), group};
-    auto& known = parts_[key];
-    if (!known) known = std::make_unique<ModelParts>(parts_of(model, job, group));
-    return *known;
-  }
-
-  std::unique_ptr<Question> staged(const plan::Plan& plan) {
-    if (const auto faults = plan_violations({plan, profile_, platform_, limits_, batch()}); !faults.empty())
-      throw Refusal("plan " + plan::to_text(plan) + (faults.size() > 1 ? " has " + std::to_string(faults.size()) + " faults: " : ": ") +
-                    to_text(faults));
-    auto question = std::make_unique<Question>(Question{job_of(plan), nullptr, {}, {}});
-    question->model = &model_for(question->job);
-    question->timers.resize(platform_.nodes.size());
-    std::set<std::size_t> groups;
-    for (const auto& lane : device_groups_of_stages(platform_, plan)) groups.insert(lane.begin(), lane.end());
-    for (const auto group : groups)
-      question->timers[group].emplace(parts(question->job, *question->model, group), question->job, network_, constants().values, group);
-    question->step.emplace(frameworks::staged(question->job, question->timers));
-    return question;
-  }
-
   static const costmodel::ConstantsFile& constants() { return costmodel::published_constants(); }
-
-  /// With the clock that a limit of power leaves.
-  [[nodiscard]] static StepTime timed(const Question& q) { return closed_step(*q.step); }
-
-  [[nodiscard]] bool fits(const Question& q, const RankMemory& m) const {
-    Assessment a;
-    set_memory(q, m, a);
-    return a.fits();
-  }
 
   void set_memory(const Question& q, const RankMemory& m, Assessment& a) const {
     const auto site = costmodel::effect_of(site_, q.job.device().name, "memory", costmodel::kNoMechanism);
     const double reading = device_reading(m, profile_, constants().values) * std::exp(site.log_factor);
-    const auto group = q.step->lanes.front().groups[static_cast<std::size_t>(m.stage)];
+    const auto group = q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)];
     a.memory_bytes = static_cast<std::int64_t>(reading);
     a.memory_capacity = static_cast<std::int64_t>(q.job.device(group).memory.value.value());
     a.memory_log_factor = constants().evidence.of("memory") * (known_device(q) ? 1 : kUnseen) * site.narrowing;
@@ -205,7 +134,7 @@ class FrameworkPredictor final : public Predictor {
   }
 
   Assessment assessed(const Question& q, const RankMemory& memory, StepTime time) const {
-    const auto& model = q.step->lanes.front().timers.front()->model();
+    const auto& model = q.step.lanes.front().timers.front()->model();
     const auto features = costmodel::site_features(time.matrix_share, time.memory_share, time.exposed / time.seconds);
     const auto site = costmodel::effect_of(site_, q.job.device().name, model.time_group(), features);
     scale(time, std::exp(site.log_factor));
@@ -225,17 +154,37 @@ class FrameworkPredictor final : public Predictor {
     a.evidence = {0, 1, 0};
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     set_memory(q, memory, a);
+    a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
+    a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
+    return a;
+  }
+
+  /// Of one step of so long. `log_factor`: of what devices draw.
+  [[nodiscard]] costmodel::JobCost cost_of(const Question& q, const StepTime& time, double log_factor) const {
     const auto power =
         costmodel::device_power(q.job.device(), {time.matrix_share, time.memory_share}, q.job.recipe.power_limit, constants().values);
-    const double watts = power.watts * std::exp(costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
-    a.cost = costmodel::job_cost(platform_, a.ranks, a.step, Watts(watts) * a.step * a.ranks);
-    double flops = 0, peak = 0;
+    const int ranks = q.job.plan.ranks();
+    const Seconds step(time.seconds);
+    return costmodel::job_cost(platform_, ranks, step, Watts(power.watts * std::exp(log_factor)) * step * ranks);
+  }
+
+  /// Of one sample.
+  [[nodiscard]] static double flops_of(const ModelParts& model) {
+    double flops = 0;
     for (const auto& part : model.parts) flops += part.flops * part.repeats;
-    for (int rank = 0; rank < a.ranks; ++rank)
-      peak += platform_.nodes.size() == 1 ? 0 : q.job.precision_on(static_cast<std::size_t>(platforms::place(platform_, rank).group)).peak;
-    if (platform_.nodes.size() == 1) peak = a.ranks * q.job.precision_on(0).peak;
-    a.mfu = flops * q.job.batch / (time.seconds * peak);
-    return a;
+    return flops;
+  }
+
+  /// FLOP/s of all devices in use.
+  [[nodiscard]] double peak_of(const Question& q) const {
+    double peak = 0;
+    int left = q.job.plan.ranks();
+    for (std::size_t g = 0; g < platform_.nodes.size() && left > 0; ++g) {
+      const int own = std::min(left, platform_.nodes[g].count * platform_.nodes[g].devices);
+      peak += own * q.job.precision_on(g).peak;
+      left -= own;
+    }
+    return peak;
   }
 
   static void scale(StepTime& time, double factor) {
@@ -255,20 +204,16 @@ class FrameworkPredictor final : public Predictor {
   }
 
   [[nodiscard]] std::string warning_about(const plan::Plan& plan) const {
-    if (!limits_.batch_statistics || (plan.dp == 1 && !plan.micro_batch)) return {};
+    if (!questions_->limits().batch_statistics || (plan.dp == 1 && !plan.micro_batch)) return {};
     return profile_.name + " takes the statistics of batch normalization from each micro-batch: other mathematics than those of the batch";
   }
 
   const platforms::Platform& platform_;
   const costmodel::FrameworkProfile& profile_;
-  std::string precision_, optimizer_, hash_;
-  FoldedModel model_;
   costmodel::Site site_;
-  std::unique_ptr<FoldedModel> by_nodes_;
-  costmodel::Network network_;
   costmodel::CostModel cost_model_;
-  SplitLimits limits_;
-  std::map<PartsKey, std::unique_ptr<ModelParts>> parts_;
+  std::unique_ptr<Questions> questions_;
+  std::string hash_;
 };
 
 }  // namespace

@@ -45,20 +45,28 @@ double StagedStep::boundary_bytes(std::size_t chunk) const {
   return last.boundary_bytes / (job.plan.sequence_parallel ? 1 : job.plan.tp);
 }
 
-StagedStep staged(const FrameworkJob& job, const std::vector<std::optional<StepTimer>>& timers) {
-  StagedStep step{job, &plan::schedule_of(job.plan), plan::pipeline_shape(job.plan, job.micro_batches), {}, {}, {}};
+StagedStep Stager::staged(const FrameworkJob& job, const Timers& timers) {
+  StagedStep step{job, &plan::schedule_of(job.plan), plan::pipeline_shape(job.plan, job.micro_batches), {}, {}, {}, {}};
   check_schedule(job, *step.schedule, step.shape);
-  for (const auto& groups : device_groups_of_stages(job.platform, job.plan)) {
-    Lane lane{groups, {}};
-    for (const auto group : groups) lane.timers.push_back(&*timers[group]);
+  for (auto& groups : device_groups_of_stages(job.platform, job.plan)) {
+    Lane lane{std::move(groups), {}};
+    for (const auto group : lane.groups) lane.timers.push_back(&*timers[group]);
     step.lanes.push_back(std::move(lane));
   }
   step.stage_of_chunk.resize(static_cast<std::size_t>(plan::parts(step.schedule->placement, step.shape)));
   for (int stage = 0; stage < step.shape.stages; ++stage)
     for (int own = 0; own < step.shape.chunks; ++own) step.stage_of_chunk[step.chunk_of(stage, own)] = stage;
-  step.chunks = cut_into_chunks(*step.lanes.front().timers.front(), slowness_of(step));
+  auto& chunks = cuts_[&timers][{step.schedule->placement, step.shape.stages, step.shape.chunks}];
+  if (chunks.empty()) chunks = cut_into_chunks(*step.lanes.front().timers.front(), slowness_of(step));
+  step.chunks = chunks;
+  auto& held = held_[{step.schedule, step.shape.stages, step.shape.chunks, step.shape.micro_batches}];
+  for (int stage = static_cast<int>(held.size()); stage < step.shape.stages; ++stage)
+    held.push_back(step.schedule->activations(stage, step.shape));
+  step.held = held;
   return step;
 }
+
+void Stager::forget(const Timers& timers) { cuts_.erase(&timers); }
 
 std::vector<double> gradient_buckets(const StepTimer& timer, const Chunk& chunk, double capacity) {
   std::vector<double> buckets;

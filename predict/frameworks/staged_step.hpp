@@ -1,7 +1,10 @@
 #pragma once
 // A step dealt out to the stages of a pipeline: what the closed form and the Program of a framework are both made from.
 
+#include <map>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <vector>
 
 #include "plan/schedules/schedule.hpp"
@@ -19,8 +22,9 @@ struct StagedStep {
   const FrameworkJob& job;
   const plan::ScheduleRow* schedule = nullptr;
   plan::PipelineShape shape;
-  std::vector<Chunk> chunks;  ///< in the order in which a micro-batch passes them
-  std::vector<Lane> lanes;    ///< kinds of replicas; the slowest sets the pace
+  std::span<const Chunk> chunks;  ///< in the order in which a micro-batch passes them
+  std::vector<Lane> lanes;        ///< kinds of replicas; the slowest sets the pace
+  std::span<const int> held;      ///< by stage: passes of chunks whose activations it keeps at once
 
   /// Which chunk of the model a stage's own chunk is.
   [[nodiscard]] std::size_t chunk_of(int stage, int own) const {
@@ -33,9 +37,22 @@ struct StagedStep {
   std::vector<int> stage_of_chunk;
 };
 
-/// Throws Refusal where the schedule is none that the framework has, or the model has fewer pieces than the pipeline has chunks.
-/// `timers`: by group of nodes; those that the plan uses are set.
-[[nodiscard]] StagedStep staged(const FrameworkJob&, const std::vector<std::optional<StepTimer>>& timers);
+using Timers = std::vector<std::optional<StepTimer>>;  ///< by group of nodes; those that a plan uses are set
+
+/// Cuts one plan after the other: what many of them share is found once.
+class Stager {
+ public:
+  /// The step lives no longer than this, the job and the timers. Throws Refusal where the schedule is none that the framework has, or the
+  /// model has fewer pieces than the pipeline has chunks. `timers`: those of another place in memory are taken for others.
+  [[nodiscard]] StagedStep staged(const FrameworkJob&, const Timers&);
+  /// To be called before timers that have been used end.
+  void forget(const Timers&);
+
+ private:
+  using ShapeKey = std::tuple<const plan::ScheduleRow*, int, int, int>;  ///< stages, chunks, micro-batches
+  std::map<ShapeKey, std::vector<int>> held_;
+  std::map<const Timers*, std::map<std::tuple<plan::Placement, int, int>, std::vector<Chunk>>> cuts_;
+};
 
 /// Fills buckets: gradients that are ready are summed when there are enough of them.
 class BucketFiller {

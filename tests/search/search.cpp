@@ -2,7 +2,7 @@
 #include "search/search.hpp"
 
 #include <algorithm>
-#include <map>
+#include <cstdio>
 
 #include "base/error.hpp"
 #include "costmodel/cost_model.hpp"
@@ -10,14 +10,17 @@
 #include "plan/recompute/recompute.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "platforms/catalog.hpp"
+#include "predict/frameworks/predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "predict/violations.hpp"
 #include "tests/catch.hpp"
+#include "tests/search/oracle.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::plan;
 using namespace rehearsal::predict;
 using namespace rehearsal::search;
+using namespace rehearsal::search::oracle;
 
 namespace {
 
@@ -38,112 +41,185 @@ struct Setting {
   void set_memory(double bytes) { platform.nodes.front().device.memory = Bytes(bytes); }
 };
 
-SearchResult found(const Setting& setting, const std::string& objective) {
-  SearchOptions options;
-  options.objective = objective;
-  options.top = 10000;
-  options.splits_samples = true;
-  Progress progress;
-  return search::search(*setting.predictor(), options, progress);
-}
-
-/// Every plan written down by loops of its own, assessed; those that can run and fit.
-std::vector<Assessment> brute_force(const Setting& setting, bool recomputing = false) {
-  std::vector<Assessment> all;
-  const auto job = setting.job();
-  const auto evaluator = closed_form_evaluator();
-  // Where stages begin is not searched: it follows from the operators' costs.
-  std::map<std::pair<int, int>, std::vector<std::string>> cuts;
-  for (const auto& a : found(setting, "memory").plans) cuts[{a.plan.dp, a.plan.pp}] = a.plan.cuts;
-  const auto try_plan = [&](const std::string& text) {
-    auto plan = parse_plan(text);
-    plan.cuts = cuts[{plan.dp, plan.pp}];
-    if (!validate(setting.training, plan).empty()) return;
-    auto a = assess(job, plan, *evaluator);
-    if (a.fits()) all.push_back(std::move(a));
-  };
-  const auto try_shared = [&](const std::string& text, int dp) {
-    const bool tp = text.find(",tp=1") == std::string::npos, cp = text.find(",cp=1") == std::string::npos;
-    for (const int zero : {0, 1, 3})
-      for (const auto* sequence : {"off", "on"})
-        for (const auto* attention : {"gather", "all-to-all", "ring"})
-          for (const auto* recompute : {"none", "selective", "full"})
-            if ((zero == 0 || dp > 1) && (tp || std::string(sequence) == "off") && (cp || std::string(attention) == "gather") &&
-                (recomputing || std::string(recompute) == "none"))
-              try_plan(text + ",zero=" + std::to_string(zero) + ",sequence_parallel=" + sequence + ",attention=" + attention +
-                       ",recompute=" + recompute);
-  };
-  for (const int dp : {1, 2, 4})
-    for (const int pp : {1, 2, 4})
-      for (const auto* size : {"", ",micro_batch=1", ",micro_batch=2", ",micro_batch=4"})
-        for (const auto* order : {"1f1b", "gpipe", "zb-h1"}) {
-          const bool whole = std::string(size).empty() || std::stoi(std::string(size).substr(13)) == 4 / dp;
-          if (pp == 1 && std::string(order) != "1f1b") continue;
-          if (whole && std::string(size).empty() != (pp == 1)) continue;  // a replica's whole batch is written in one way
-          for (const int tp : {1, 2, 4})
-            for (const int cp : {1, 2, 4})
-              if (dp * pp * tp * cp <= setting.devices)
-                try_shared("dp=" + std::to_string(dp) + ",pp=" + std::to_string(pp) + size + ",schedule=" + order +
-                               ",tp=" + std::to_string(tp) + ",cp=" + std::to_string(cp),
-                           dp);
-        }
-  return all;
-}
-
-std::vector<std::string> texts(const std::vector<Assessment>& plans) {
-  std::vector<std::string> out;
-  for (const auto& a : plans) out.push_back(to_text(a.plan));
-  return out;
-}
-
 }  // namespace
 
-TEST_CASE("a search finds what trying every plan finds") {
-  for (const auto& row : objective_table()) {
-    INFO(row.name);
-    // What fits is only recomputed for the sake of memory: three plans of each, so of fewer devices.
-    const bool recomputing = row.name == "memory";
-    const Setting setting(recomputing ? 2 : 4);
-    const auto all = brute_force(setting, recomputing);
-    REQUIRE(all.size() > 10);
-    const auto result = found(setting, std::string(row.name));
+TEST_CASE("a search of our own execution finds what trying every plan finds") {
+  const std::vector<std::string> free{"dp", "tp", "pp", "cp", "micro_batch", "zero", "schedule", "recompute"};
+  const Setting setting(4);
+  const auto predictor = setting.predictor();
+  std::vector<std::string> plans;
+  for (const int ranks : {1, 2, 4})
+    for (const int pp : divisors(ranks))
+      for (const int tp : divisors(ranks / pp))
+        for (const int cp : divisors(ranks / pp / tp)) {
+          const int dp = ranks / pp / tp / cp;
+          std::vector<std::string> schedules{"1f1b"};
+          if (pp > 1)
+            schedules = {
+                "1f1b", "gpipe", "zb-h1", "zb-v", "dualpipe", "dualpipe-v", "interleaved,interleave=2", "interleaved,interleave=4"};
+          const auto some = texts({{"dp", numbers({dp})},
+                                   {"tp", numbers({tp})},
+                                   {"pp", numbers({pp})},
+                                   {"cp", numbers({cp})},
+                                   {"micro_batch", numbers(divisors(4 / dp))},
+                                   {"zero", numbers(dp * cp > 1 ? std::vector{0, 1, 2, 3} : std::vector{0})},
+                                   {"schedule", schedules}});
+          plans.insert(plans.end(), some.begin(), some.end());
+        }
+  const auto all = tried(*predictor, plans);
+  REQUIRE(all.size() > 100);
+  for (const char* name : {"time", "cost"}) {
+    const auto& row = *objective(name);
+    const auto result = found(*predictor, name, free);
     CHECK(result.exhausted);
-    auto ours = texts(result.plans), theirs = texts(all);
-    std::sort(ours.begin(), ours.end());
-    std::sort(theirs.begin(), theirs.end());
-    CHECK(ours == theirs);
-    const auto best = std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) { return row.value(a) < row.value(b); });
-    CHECK(row.value(result.plans.front()) == row.value(*best));
-    CHECK(std::is_sorted(result.plans.begin(), result.plans.end(),
-                         [&](const auto& a, const auto& b) { return row.value(a) < row.value(b); }));
+    const auto& best = *std::ranges::min_element(all, {}, row.value);
+    INFO(to_text(best.plan) << " against " << to_text(result.plans.front().answer.plan));
+    CHECK(row.value(result.plans.front().answer) == Approx(row.value(best)).epsilon(1e-9));
+    CHECK(std::ranges::is_sorted(result.plans, {}, [&](const RankedPlan& p) { return row.value(p.answer); }));
     CHECK(result.plans.front().why_not.empty());
-    for (std::size_t n = 1; n < result.plans.size(); ++n) CHECK_THAT(result.plans[n].why_not, contains("%"));
+    for (std::size_t n = 1; n < result.plans.size(); ++n) CHECK_FALSE(result.plans[n].why_not.empty());
   }
 }
 
-TEST_CASE("the front holds what nothing beats in everything") {
-  const Setting setting(2);
-  const auto front = found(setting, "pareto").plans;
-  const auto all = brute_force(setting, true);
-  const auto beats = [](const Assessment& a, const Assessment& b) {
-    bool better = false;
-    for (const auto& row : objective_table()) {
-      if (row.value(a) > row.value(b)) return false;
-      better = better || row.value(a) < row.value(b);
+TEST_CASE("plans that differ in nothing that matters are one") {
+  Megatron setting(4, 80e9);
+  SearchOptions options;
+  options.fixed = parse_plan("dp=4,micro_batch=4");
+  options.free = {"recompute"};  // attention is one kernel, which keeps nothing: selective recomputation changes nothing
+  options.objective = "memory";
+  Progress progress;
+  const auto result = search::search(*setting.predictor, options, progress);
+  std::size_t alike = 0;
+  for (const auto& p : result.plans) alike += p.alike.size();
+  for (const auto& p : result.plans) UNSCOPED_INFO(to_text(p.answer.plan) << " " << p.answer.memory_bytes << " " << p.alike.size());
+  CHECK(alike == 1);
+  CHECK(result.plans.size() == 2);
+  options.folds = false;
+  CHECK(search::search(*setting.predictor, options, progress).plans.size() == 3);
+}
+
+TEST_CASE("a limit is kept, and one that nothing keeps is named with what comes nearest") {
+  Megatron setting(8, 80e9);
+  SearchOptions options;
+  Progress progress;
+  const auto quickest = search::search(*setting.predictor, options, progress).plans.front().answer;
+  options.limits = {parse_limit("devices=2")};
+  const auto few = search::search(*setting.predictor, options, progress);
+  for (const auto& p : few.plans) CHECK(p.answer.ranks <= 2);
+  // Less memory than the quickest takes: another plan, slower.
+  options.limits = {parse_limit("memory=" + std::to_string(quickest.memory_bytes * 7 / 8) + "B")};
+  const auto lean = search::search(*setting.predictor, options, progress).plans.front().answer;
+  CHECK(lean.memory_bytes <= quickest.memory_bytes * 7 / 8);
+  CHECK(lean.step >= quickest.step);
+  options.limits = {parse_limit("step=1us")};
+  try {
+    static_cast<void>(search::search(*setting.predictor, options, progress));
+    FAIL("a plan was found");
+  } catch (const Refusal& refusal) {
+    CHECK_THAT(refusal.what(), contains("no plan keeps the limits: the nearest is " + to_text(quickest.plan)) && contains("step") &&
+                                   contains("--limit step="));
+  }
+  options.steps = 1000;  // limits of money are of the whole training
+  char cost[40];
+  std::snprintf(cost, sizeof cost, "cost=%.6f", 1000 * quickest.cost.money.value() * 1.5);
+  options.limits = {parse_limit(cost)};
+  CHECK(search::search(*setting.predictor, options, progress).plans.front().answer.step == quickest.step);
+  for (const char* wrong : {"speed=1", "step", "step=2", "step=-1s", "cost=many", "memory=3s", "devices=0"})
+    CHECK_THROWS_WITH(parse_limit(wrong), contains("--limit " + std::string(wrong)));
+  CHECK(parse_limit("total=72h").most == 72 * 3600);
+  CHECK(parse_limit("energy=10MWh").most == Approx(36e9));
+  CHECK(parse_limit("cost=20k").most == 20000);
+}
+
+TEST_CASE("a list of plans is ranked as it is, and what cannot be is refused with its reason") {
+  Megatron setting(8, 12e9);
+  std::vector<Plan> plans;
+  for (const char* text : {"dp=8,micro_batch=1", "dp=8,zero=1,micro_batch=1", "dp=8,zero=2,micro_batch=1", "dp=5", "dp=4,tp=3", "dp=1"})
+    plans.push_back(parse_plan(text));
+  SearchOptions options;
+  options.top = 10;
+  Progress progress;
+  Predictor* const one = setting.predictor.get();
+  const auto result = ranked(std::span(&one, 1), plans, options, progress);
+  CHECK(result.plans.size() + result.refused.size() == plans.size());
+  REQUIRE(result.refused.size() >= 3);
+  for (const auto& r : result.refused) {
+    INFO(r.plan << ": " << r.reason);
+    if (r.plan == "dp=5") CHECK_THAT(r.reason, contains("dp"));
+    if (r.plan == "dp=1") CHECK_THAT(r.reason, contains("GB"));
+    CHECK(r.reason.size() > 10);
+  }
+  for (const auto& p : result.plans) CHECK(p.answer.step == setting.predictor->closed(p.answer.plan).step);
+}
+
+TEST_CASE("the best plans are played before they are ranked") {
+  /// Takes twice as long as the closed form for the plan that this says is quickest.
+  class Contrary final : public StepEvaluator {
+   public:
+    explicit Contrary(Plan quickest) : quickest_(std::move(quickest)) {}
+    [[nodiscard]] std::string_view name() const override { return "contrary"; }
+    [[nodiscard]] StepCost evaluate(const EvaluationRequest& request) override {
+      auto cost = closed_form_evaluator()->evaluate(request);
+      ++played;
+      if (request.program.plan == quickest_) cost.step = 2 * cost.step;
+      return cost;
     }
-    return better;
+    int played = 0;
+
+   private:
+    Plan quickest_;
   };
-  REQUIRE(!front.empty());
-  std::size_t unbeaten = 0;
-  for (const auto& a : all) unbeaten += std::none_of(all.begin(), all.end(), [&](const auto& b) { return beats(b, a); }) ? 1 : 0;
-  CHECK(front.size() == unbeaten);
-  for (const auto& a : front)
-    for (const auto& b : all) CHECK_FALSE(beats(b, a));
+  Megatron setting(8, 80e9);
+  SearchOptions options;
+  Progress progress;
+  const auto closed = search::search(*setting.predictor, options, progress);
+  Contrary contrary(closed.plans.front().answer.plan);
+  options.player = &contrary;
+  options.confirm = 3;
+  const auto played = search::search(*setting.predictor, options, progress);
+  CHECK(contrary.played == 3);
+  CHECK(played.plans.front().answer.plan != closed.plans.front().answer.plan);
+  CHECK(played.plans.front().played);
+  CHECK(played.plans[2].answer.plan == closed.plans.front().answer.plan);
+  CHECK(played.plans[2].closed.step == closed.plans.front().answer.step);
+  CHECK_FALSE(played.plans[3].played);
+}
+
+TEST_CASE("a search that is stopped returns the best so far") {
+  class StopsAfter final : public Progress {
+   public:
+    [[nodiscard]] bool stop_requested() const override { return ++asked_ > 40; }
+
+   private:
+    mutable int asked_ = 0;
+  };
+  Megatron setting(16, 80e9);
+  StopsAfter stop;
+  const auto result = search::search(*setting.predictor, {}, stop);
+  CHECK_FALSE(result.exhausted);
+  REQUIRE(!result.plans.empty());
+  CHECK(result.searched < 60);
+}
+
+TEST_CASE("a budget of time is kept") {
+  Megatron setting(16, 80e9);
+  SearchOptions options;
+  options.seconds = 0.05;
+  Progress progress;
+  const auto result = search::search(*setting.predictor, options, progress);
+  CHECK_FALSE(result.exhausted);
+  CHECK(result.looked_at() > 0);
 }
 
 TEST_CASE("the same search gives the same plans") {
   const Setting setting;
-  for (const auto* objective : {"time", "pareto"}) CHECK(texts(found(setting, objective).plans) == texts(found(setting, objective).plans));
+  const auto plans_of = [&](const std::string& objective) {
+    std::vector<std::string> plans;
+    for (const auto& p : found(*setting.predictor(), objective, {"dp", "pp", "tp", "micro_batch"}).plans)
+      plans.push_back(to_text(p.answer.plan));
+    return plans;
+  };
+  for (const auto* objective : {"time", "pareto"}) CHECK(plans_of(objective) == plans_of(objective));
   SearchOptions options;
   options.plans = 3;
   Progress progress;
@@ -154,11 +230,12 @@ TEST_CASE("the same search gives the same plans") {
 
 TEST_CASE("when nothing fits the search says by how much") {
   Setting setting;
-  const auto least = found(setting, "memory").plans.front();
+  const std::vector<std::string> free{"dp", "pp", "tp", "zero", "micro_batch", "recompute"};
+  const auto least = found(*setting.predictor(), "memory", free).plans.front().answer;
   // One byte less than the leanest plan needs: it alone is the nearest, and misses by that byte.
   setting.set_memory(static_cast<double>(least.memory_bytes - 1));
   try {
-    (void)found(setting, "time");
+    (void)found(*setting.predictor(), "time", free);
     FAIL("a plan was found");
   } catch (const Refusal& refusal) {
     INFO(refusal.what());
@@ -167,8 +244,8 @@ TEST_CASE("when nothing fits the search says by how much") {
   }
   // One byte more, and it is found.
   setting.set_memory(static_cast<double>(least.memory_bytes));
-  const auto result = found(setting, "time");
-  CHECK(result.plans.front().memory_bytes <= least.memory_bytes);  // a budget may be met by less than the named choices need
+  const auto result = found(*setting.predictor(), "time", free);
+  CHECK(result.plans.front().answer.memory_bytes <= least.memory_bytes);  // a budget may be met by less than the named choices need
   CHECK(result.pruned.at("does not fit in memory") > 0);
 }
 
@@ -186,7 +263,7 @@ TEST_CASE("a plan that does not fit recomputes as little as lets it fit") {
   Progress progress;
   const auto best = [&](double memory) {
     setting.set_memory(memory);
-    return search::search(*setting.predictor(), options, progress).plans.front();
+    return search::search(*setting.predictor(), options, progress).plans.front().answer;
   };
   CHECK(best(static_cast<double>(bytes("dp=1"))).plan.recompute == "none");
   CHECK(best(static_cast<double>(selective)).plan.recompute == "selective");
@@ -221,8 +298,9 @@ TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
   options.top = 100;
   Progress progress;
   const auto result = search::search(*setting.predictor(), options, progress);
-  CHECK(result.plans.size() == 3);  // gpipe, 1f1b, zb-h1
-  for (const auto& a : result.plans) {
+  options.folds = false;
+  CHECK(result.plans.size() > 2);  // gpipe, 1f1b, zb-h1 and more
+  for (const auto& [a, closed, played, why, alike] : result.plans) {
     CHECK(a.plan.dp == 2);
     CHECK(a.plan.micro_batch == 1);
     CHECK(a.plan.allreduce == "ring");
@@ -232,7 +310,7 @@ TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
   options.free = {"dp"};
   const auto asked = search::search(*setting.predictor(), options, progress);
   REQUIRE(!asked.plans.empty());
-  for (const auto& a : asked.plans) CHECK(schedule(a.plan.schedule).asynchronous);
+  for (const auto& p : asked.plans) CHECK(schedule(p.answer.plan.schedule).asynchronous);
   options.objective = "beauty";
   CHECK_THROWS_WITH(search::search(*setting.predictor(), options, progress), contains("beauty"));
 }
@@ -246,22 +324,25 @@ TEST_CASE("several platforms are one choice, and share the budget") {
   const std::vector<Predictor*> jobs{ours.get(), theirs.get()};
   SearchOptions options;
   options.top = 10000;
+  options.free = {"dp", "tp", "micro_batch"};
   Progress progress;
   const auto both = search::search(jobs, options, progress);
   const auto first = search::search(*jobs[0], options, progress), second = search::search(*jobs[1], options, progress);
   CHECK(both.plans.size() == first.plans.size() + second.plans.size());
   CHECK(both.searched == first.searched + second.searched);
-  CHECK(both.plans.front().platform == "dgx-h100");
-  CHECK(both.plans.front().step == second.plans.front().step);
-  const auto best_here = std::ranges::find_if(both.plans, [](const Assessment& a) { return a.platform == "dgx-a100"; });
+  CHECK(both.plans.front().answer.platform == "dgx-h100");
+  CHECK(both.plans.front().answer.step == second.plans.front().answer.step);
+  const auto on_a100 = [](const RankedPlan& p) { return p.answer.platform == "dgx-a100"; };
+  const auto best_here = std::ranges::find_if(both.plans, on_a100);
   REQUIRE(best_here != both.plans.end());
-  CHECK(best_here->step == first.plans.front().step);
+  CHECK(best_here->answer.step == first.plans.front().answer.step);
   CHECK_THAT(best_here->why_not, contains("% more time"));
   options.plans = 9;  // four on the first, the other five on the second
+  options.folds = false;
   const auto some = search::search(jobs, options, progress);
   CHECK(some.searched == 9);
   CHECK_FALSE(some.exhausted);
-  CHECK(std::ranges::count_if(some.plans, [](const Assessment& a) { return a.platform == "dgx-a100"; }) == 4);
+  CHECK(std::ranges::count_if(some.plans, on_a100) == 4);
 }
 
 TEST_CASE("auto is the quickest value of one key, the others stay") {

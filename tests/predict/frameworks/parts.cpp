@@ -122,7 +122,7 @@ TEST_CASE("stages of one chain of blocks are even, what stands before it is the 
   Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
   s.job.plan.pp = 3;
   const auto parts = s.parts();
-  const auto chunks = s.ask([](const StagedStep& step) { return step.chunks; });
+  const auto chunks = s.ask([](const StagedStep& step) { return std::vector(step.chunks.begin(), step.chunks.end()); });
   REQUIRE(chunks.size() == 3);
   for (const auto& chunk : chunks) {
     int blocks = 0;
@@ -137,7 +137,7 @@ TEST_CASE("blocks that cannot be dealt out evenly are cut where the costliest ch
   Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
   s.job.plan.pp = 4;
   const auto parts = s.parts();
-  const auto chunks = s.ask([](const StagedStep& step) { return step.chunks; });
+  const auto chunks = s.ask([](const StagedStep& step) { return std::vector(step.chunks.begin(), step.chunks.end()); });
   REQUIRE(chunks.size() == 4);
   int all = 0;
   for (const auto& chunk : chunks) {

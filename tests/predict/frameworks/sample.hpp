@@ -29,9 +29,10 @@ struct Sample {
   [[nodiscard]] auto ask(const Ask& question) const {
     const auto own = parts();
     const costmodel::Network network(platform);
-    std::vector<std::optional<StepTimer>> timers(1);
+    Timers timers(1);
+    Stager stager;
     timers.front().emplace(own, job, network, costmodel::published_constants().values, 0);
-    return question(staged(job, timers));
+    return question(stager.staged(job, timers));
   }
   [[nodiscard]] StepTime time() const { return ask(closed_step); }
   [[nodiscard]] RankMemory memory() const { return ask(memory_of); }

@@ -1,0 +1,90 @@
+#include "predict/frameworks/questions.hpp"
+
+#include <set>
+
+#include "base/error.hpp"
+#include "predict/frameworks/lower.hpp"
+#include "predict/violations.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+constexpr std::size_t kTimersKept = 256;
+
+Degrees degrees_of(const FrameworkJob& job) {
+  const auto& p = job.plan;
+  return {job.micro_batch, p.tp, p.cp, p.ep, p.sequence_parallel && p.tp > 1};
+}
+
+}  // namespace
+
+Questions::Questions(graph::Graph model, TrainingSetting setting, const costmodel::Constants& constants)
+    : setting_(std::move(setting)),
+      model_(std::move(model), Grain::Blocks),
+      network_(setting_.platform),
+      constants_(constants),
+      limits_(model_.limits()) {}
+
+std::vector<plan::Violation> Questions::violations(const plan::Plan& plan) const { return plan_violations(asked(plan)); }
+
+FrameworkJob Questions::job_of(const plan::Plan& plan) const {
+  const auto question = asked(plan);
+  FrameworkJob job{setting_.platform,
+                   setting_.profile,
+                   plan,
+                   setting_.precision,
+                   static_cast<double>(model_.batch()),
+                   static_cast<double>(question.micro_batch()),
+                   question.micro_batches(),
+                   *recompute_named(plan.recompute),
+                   {}};
+  job.recipe.optimizer = setting_.optimizer;
+  job.recipe.fp32_reduction = setting_.profile.reduces_in_fp32;
+  job.recipe.channels_last = setting_.profile.channels_last;
+  job.recipe.channels_last_single = setting_.profile.channels_last_single;
+  return job;
+}
+
+const FoldedModel& Questions::by_nodes() {
+  if (!by_nodes_) by_nodes_ = std::make_unique<FoldedModel>(model_.whole(), Grain::Nodes);
+  return *by_nodes_;
+}
+
+const ModelParts& Questions::parts(const FrameworkJob& job, const FoldedModel& model, std::size_t group) {
+  auto& known = parts_[{degrees_of(job), grain_of(model_, job), group}];
+  if (!known) known = std::make_unique<ModelParts>(parts_of(model, job, group));
+  return *known;
+}
+
+const Questions::Timed& Questions::timed(const FrameworkJob& job) {
+  const auto grain = grain_of(model_, job);
+  const auto& p = job.plan;
+  const TimersKey key{degrees_of(job), grain, p.dp, p.pp, p.zero, p.recompute, p.order, p.overlap};
+  if (const auto known = timed_.find(key); known != timed_.end()) return *known->second;
+  if (timed_.size() >= kTimersKept) {
+    last_.reset();
+    for (const auto& [of, timed] : timed_) stager_.forget(timed->timers);
+    timed_.clear();
+  }
+  auto timed = std::make_unique<Timed>(Timed{job, grain == Grain::Blocks ? &model_ : &by_nodes(), {}});
+  timed->timers.resize(setting_.platform.nodes.size());
+  std::set<std::size_t> groups;
+  for (const auto& lane : device_groups_of_stages(setting_.platform, p)) groups.insert(lane.begin(), lane.end());
+  for (const auto group : groups)
+    timed->timers[group].emplace(parts(timed->job, *timed->model, group), timed->job, network_, constants_, group);
+  return *(timed_[key] = std::move(timed));
+}
+
+const Questions::Question& Questions::ask(const plan::Plan& plan) {
+  if (last_ && last_->job.plan == plan) return *last_;
+  if (const auto faults = violations(plan); !faults.empty())
+    throw Refusal("plan " + plan::to_text(plan) + (faults.size() > 1 ? " has " + std::to_string(faults.size()) + " faults: " : ": ") +
+                  to_text(faults));
+  auto job = job_of(plan);
+  const auto& shared = timed(job);
+  last_.reset();
+  last_ = std::make_unique<Question>(std::move(job), *shared.model, stager_, shared.timers);
+  return *last_;
+}
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,115 @@
+#include "search/objective.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/parse_number.hpp"
+
+namespace rehearsal::search {
+namespace {
+
+using predict::Assessment;
+using predict::Outlook;
+
+constexpr std::array kObjectives{
+    ObjectiveRow{"time", "seconds of a step", [](const Assessment& a) { return a.step.value(); },
+                 [](const Outlook& o) { return o.step.value(); }, "time"},
+    ObjectiveRow{"energy", "joules of a step at the meter", [](const Assessment& a) { return a.cost.energy.value(); },
+                 [](const Outlook& o) { return o.cost.energy.value(); }, "energy"},
+    ObjectiveRow{"cost", "dollars of a step", [](const Assessment& a) { return a.cost.money.value(); },
+                 [](const Outlook& o) { return o.cost.money.value(); }, "money"},
+    ObjectiveRow{"memory", "bytes of the fullest rank", [](const Assessment& a) { return static_cast<double>(a.memory_bytes); },
+                 [](const Outlook& o) { return static_cast<double>(o.memory_bytes); }, "memory", false},
+};
+
+template <class Quantity>
+double quantity(const std::string& text) {
+  return parse_quantity<Quantity>(text).value();
+}
+
+double plain_number(const std::string& text) {
+  std::string_view rest = text;
+  if (!rest.empty() && rest.front() == '$') rest.remove_prefix(1);
+  const auto number = take_number<double>(rest);
+  if (number && rest == "k") return *number * 1e3;
+  if (number && rest == "M") return *number * 1e6;
+  if (!number || !rest.empty()) throw BadInput("\"" + text + "\" is no number; write for example 512, 20k or 1.5M");
+  return *number;
+}
+
+std::string count_text(double value) { return std::to_string(std::llround(value)); }
+
+constexpr std::array kLimits{
+    LimitRow{"step", "2s", quantity<Seconds>, [](const Assessment& a, double) { return a.step.value(); },
+             [](const Outlook& o, double) { return o.step.value(); }, [](double v) { return to_text(Seconds(v)); }},
+    LimitRow{"total", "72h", quantity<Seconds>, [](const Assessment& a, double steps) { return a.step.value() * steps; },
+             [](const Outlook& o, double steps) { return o.step.value() * steps; }, [](double v) { return to_text(Seconds(v)); }},
+    LimitRow{"cost", "50000", plain_number, [](const Assessment& a, double steps) { return a.cost.money.value() * steps; },
+             [](const Outlook& o, double steps) { return o.cost.money.value() * steps; }, [](double v) { return to_text(Dollars(v)); }},
+    LimitRow{"energy", "10MWh", quantity<Joules>, [](const Assessment& a, double steps) { return a.cost.energy.value() * steps; },
+             [](const Outlook& o, double steps) { return o.cost.energy.value() * steps; }, [](double v) { return to_text(Joules(v)); }},
+    LimitRow{"memory", "60GB", quantity<Bytes>, [](const Assessment& a, double) { return static_cast<double>(a.memory_bytes); },
+             [](const Outlook& o, double) { return static_cast<double>(o.memory_bytes); }, [](double v) { return to_text(Bytes(v)); }},
+    LimitRow{"devices", "512", plain_number, [](const Assessment& a, double) { return static_cast<double>(a.ranks); },
+             [](const Outlook&, double) { return 0.0; }, count_text},
+};
+
+double over(double value, double most) { return value <= most ? 0 : std::log(value / most); }
+
+}  // namespace
+
+std::span<const ObjectiveRow> objective_table() { return kObjectives; }
+
+const ObjectiveRow* objective(const std::string& name) {
+  if (name == "pareto") return nullptr;
+  for (const auto& row : kObjectives)
+    if (row.name == name) return &row;
+  throw BadInput("--objective", "\"" + name + "\" is unknown; use " + joined(kObjectives, ", ", &ObjectiveRow::name) + " or pareto");
+}
+
+std::span<const LimitRow> limit_table() { return kLimits; }
+
+Limit parse_limit(const std::string& text) {
+  const auto equals = text.find('=');
+  const auto name = text.substr(0, equals);
+  const auto row = std::ranges::find(kLimits, name, &LimitRow::name);
+  if (equals == std::string::npos || row == kLimits.end())
+    throw BadInput("--limit " + text, "write one of " + joined(kLimits, ", ", [](const LimitRow& r) {
+                                        return std::string(r.name) + "=" + std::string(r.example);
+                                      }));
+  try {
+    const Limit limit{row, row->parse(text.substr(equals + 1))};
+    if (!(limit.most > 0)) throw BadInput("must be more than 0");
+    return limit;
+  } catch (const BadInput& error) {
+    throw BadInput("--limit " + text, error.what());
+  }
+}
+
+double excess(std::span<const Limit> limits, const Assessment& a, double steps) {
+  double most = 0;
+  for (const auto& l : limits) most = std::max(most, over(l.row->value(a, steps), l.most));
+  return most;
+}
+
+double least_excess(std::span<const Limit> limits, const Outlook& o, double steps) {
+  double most = 0;
+  for (const auto& l : limits) most = std::max(most, over(l.row->least(o, steps), l.most));
+  return most;
+}
+
+std::string excess_text(std::span<const Limit> limits, const Assessment& a, double steps) {
+  std::string text;
+  for (const auto& l : limits) {
+    const double value = l.row->value(a, steps);
+    if (over(value, l.most) <= 0) continue;
+    text += (text.empty() ? "" : ", ") + std::string(l.row->name) + " " + l.row->print(value) + " instead of at most " +
+            l.row->print(l.most) + " (loosen it with --limit " + std::string(l.row->name) + "=...)";
+  }
+  return text;
+}
+
+}  // namespace rehearsal::search

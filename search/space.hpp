@@ -1,0 +1,38 @@
+#pragma once
+// The space of plans, one row for each key that a search varies, walked lazily: degrees first, then micro-batches, then the rest.
+
+#include <string>
+#include <vector>
+
+#include "predict/predictor.hpp"
+
+namespace rehearsal::search {
+
+/// Keys of a plan that a search varies.
+[[nodiscard]] std::vector<std::string> searchable_keys();
+
+class PlanSpace {
+ public:
+  /// `fixed`: the user's plan; keys in `free` and in `fixed.searched` are varied. Throws BadInput when one is free that cannot be.
+  PlanSpace(predict::Predictor&, plan::Plan fixed, std::vector<std::string> free);
+
+  /// Degrees of parallelism, those of most ranks first.
+  [[nodiscard]] std::vector<plan::Plan> shapes() const;
+  /// A shape with every micro-batch, the smallest first.
+  [[nodiscard]] std::vector<plan::Plan> micro_batches(const plan::Plan& shape) const;
+  /// With every value of all other keys but `recompute`.
+  [[nodiscard]] std::vector<plan::Plan> variants(const plan::Plan& with_micro_batch) const;
+  /// With every value of `recompute`, "none" first.
+  [[nodiscard]] std::vector<plan::Plan> recomputing(const plan::Plan& variant) const;
+  /// Plans that differ in one key, or have half of one degree and twice another.
+  [[nodiscard]] std::vector<plan::Plan> neighbours(const plan::Plan&) const;
+
+ private:
+  [[nodiscard]] bool varies(std::string_view key) const;
+
+  predict::Predictor& predictor_;
+  plan::Plan fixed_;
+  std::vector<std::string> free_;
+};
+
+}  // namespace rehearsal::search

@@ -1,0 +1,113 @@
+#pragma once
+// Every plan of a small space, written down by loops that share nothing with the search.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/zoo/zoo.hpp"
+#include "platforms/catalog.hpp"
+#include "predict/frameworks/predictor.hpp"
+#include "search/search.hpp"
+
+namespace rehearsal::search::oracle {
+
+using plan::parse_plan;
+using predict::Assessment;
+using predict::Predictor;
+
+inline SearchResult found(Predictor& predictor, const std::string& objective, std::vector<std::string> free = searchable_keys()) {
+  SearchOptions options;
+  options.objective = objective;
+  options.free = std::move(free);
+  options.seconds = 600;
+  Progress progress;
+  return search(predictor, options, progress);
+}
+
+inline std::vector<int> divisors(int n) {
+  std::vector<int> all;
+  for (int d = 1; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
+
+/// Every plan text of `keys`, one list of values each: "dp=1,tp=2".
+inline std::vector<std::string> texts(const std::vector<std::pair<std::string, std::vector<std::string>>>& keys) {
+  std::vector<std::string> all{""};
+  for (const auto& [key, values] : keys) {
+    std::vector<std::string> longer;
+    for (const auto& text : all)
+      for (const auto& value : values) longer.push_back(text + (text.empty() ? "" : ",") + key + "=" + value);
+    all = std::move(longer);
+  }
+  return all;
+}
+
+inline std::vector<std::string> numbers(const std::vector<int>& values) {
+  std::vector<std::string> all;
+  for (const int v : values) all.push_back(std::to_string(v));
+  return all;
+}
+
+/// Every plan that loops of its own write down, assessed; those that can run and fit.
+inline std::vector<Assessment> tried(Predictor& predictor, const std::vector<std::string>& plans) {
+  std::vector<Assessment> all;
+  for (const auto& text : plans) {
+    const auto plan = parse_plan(text);
+    if (plan.dp > predictor.batch() || !predictor.violations(plan).empty()) continue;
+    auto a = predictor.closed(plan);
+    if (a.fits()) all.push_back(std::move(a));
+  }
+  return all;
+}
+
+/// What Megatron can do with a GPT of 8 layers on so many A100s.
+inline std::vector<std::string> megatron_plans(int devices) {
+  std::vector<std::string> all;
+  for (const int ranks : divisors(devices))
+    for (const int pp : divisors(ranks))
+      for (const int tp : divisors(ranks / pp))
+        for (const int cp : divisors(ranks / pp / tp)) {
+          if (pp > 8 || tp > 8) continue;
+          const int dp = ranks / pp / tp / cp, blocks = 8 / pp;
+          std::vector<std::string> schedules{"1f1b"};
+          for (const int v : divisors(blocks))
+            if (v > 1 && pp > 1) schedules.push_back("interleaved,interleave=" + std::to_string(v));
+          const auto some = texts({{"dp", numbers({dp})},
+                                   {"tp", numbers({tp})},
+                                   {"pp", numbers({pp})},
+                                   {"cp", numbers({cp})},
+                                   {"micro_batch", numbers(divisors(std::max(1, 16 / dp)))},
+                                   {"sequence_parallel", tp > 1 ? std::vector<std::string>{"off", "on"} : std::vector<std::string>{"off"}},
+                                   {"zero", numbers(dp * cp > 1 ? std::vector{0, 1, 2, 3} : std::vector{0})},
+                                   {"order", {"tp.cp.ep.dp.pp", "tp.cp.ep.pp.dp"}},
+                                   {"recompute", {"none", "selective", "full"}},
+                                   {"schedule", schedules}});
+          all.insert(all.end(), some.begin(), some.end());
+        }
+  return all;
+}
+
+struct Megatron {
+  explicit Megatron(int devices, double memory) : platform(platforms::with_devices(platforms::load("dgx-a100"), devices)) {
+    platform.nodes.front().device.memory = Bytes(memory);
+    predictor = predict::frameworks::framework_predictor(
+        {graph::zoo::build("gpt?layers=8&hidden=2048&heads=16&seq=1024&vocab=8192", 16), "bf16", "adam"}, platform,
+        *costmodel::find_framework("megatron-core"));
+  }
+  platforms::Platform platform;
+  std::unique_ptr<Predictor> predictor;
+};
+
+inline bool beats(const Assessment& a, const Assessment& b) {
+  bool better = false;
+  for (const auto& row : objective_table()) {
+    if (row.value(a) > row.value(b)) return false;
+    better = better || row.value(a) < row.value(b);
+  }
+  return better;
+}
+
+}  // namespace rehearsal::search::oracle
