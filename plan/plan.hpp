@@ -30,7 +30,10 @@ struct Plan {
   std::string bn = "batch";              ///< BatchNormalization's statistics: batch | local | sync
   std::string order = "tp.cp.ep.dp.pp";  ///< innermost first
   std::vector<std::string> cuts;         ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost
-  std::vector<std::string> searched;     ///< keys given as "auto"
+  /// What `allreduce=auto` and gathers took, as "all-reduce:dp:25165824:ring": so that a run sums as it was predicted to. Messages that are
+  /// not among them are chosen for.
+  std::vector<std::string> algorithms;
+  std::vector<std::string> searched;  ///< keys given as "auto"
 
   [[nodiscard]] int ranks() const { return dp * tp * pp * cp * ep * spatial[0] * spatial[1] * spatial[2]; }
   friend bool operator==(const Plan&, const Plan&) = default;

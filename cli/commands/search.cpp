@@ -92,7 +92,7 @@ int search(const Options& o, Terminal& terminal) {
   result["exhausted"] = found.exhausted;
   result["seconds"] = found.seconds;
   if (!o.output.empty()) {
-    plan::write_plan_file(o.output, {found.plans.front().plan, winner.context(o.model)});
+    plan::write_plan_file(o.output, {winner.to_write(found.plans.front().plan), winner.context(o.model)});
     result["written"] = o.output;
   }
   terminal.print(result);

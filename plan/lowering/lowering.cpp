@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "plan/lowering/algorithms.hpp"
 #include "plan/lowering/narrow_sums.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/memory/check_messages.hpp"
@@ -105,6 +106,17 @@ void warn_about_narrow_sums(const LoweringContext& context, Program& program) {
                              (used ? ": gradients are rounded to 16 bits on their way between ranks, which is different mathematics; what "
                                      "ranks have and what the update reads keeps its type"
                                    : " is without effect: no rank sends gradients of more than 16 bits"));
+}
+
+/// Algorithms for messages that this plan does not send: it was made for another batch or model.
+void warn_about_algorithms(Program& program) {
+  if (program.plan.algorithms.empty()) return;
+  const auto sent = algorithms_of(program);
+  const auto& named = program.plan.algorithms;
+  const auto idle = std::ranges::count_if(named, [&](const std::string& one) { return !std::ranges::binary_search(sent, one); });
+  if (idle > 0)
+    program.warnings.push_back("algorithms: " + std::to_string(idle) + " of " + std::to_string(named.size()) +
+                               " are for messages that this plan does not send");
 }
 
 void warn_about_statistics(const graph::Graph& g, Program& program) {
@@ -294,10 +306,11 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
-                          axes.size(), {},   {},      {},      {},       {}};
+                          axes.size(), {},   {},      {},      {},       {},     {}};
   const auto time = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& a) { return a.in_time; });
   context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
+  for (std::size_t a = 0; options.links && a < program.axes.size(); ++a) context.links.push_back(options.links(program, a));
   check_stages_of_rings(context);
   if (plan.fuse == "attention" && backend.fuses_attention())
     fuse_attention(training, *sharded, [&](NodeId a, NodeId b) { return run_together(context, a, b); });
@@ -306,6 +319,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   warn_about_stashes(context, program);
   build_roles(context, program);
   warn_about_narrow_sums(context, program);
+  warn_about_algorithms(program);
   if (options.check_messages || checks_every_program()) check_messages(program);
   return program;
 }

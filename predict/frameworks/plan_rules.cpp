@@ -94,6 +94,12 @@ void allreduce(const PlanQuestion& q, Violations& v) {
     v.push_back({"allreduce", "the collective library of " + q.profile.name + " chooses the algorithm", "use allreduce=auto"});
 }
 
+void algorithms(const PlanQuestion& q, Violations& v) {
+  if (!q.plan.algorithms.empty())
+    v.push_back(
+        {"algorithms", "the collective library of " + q.profile.name + " chooses them", "leave it out, or use --framework rehearse"});
+}
+
 void bn(const PlanQuestion& q, Violations& v) {
   if (q.plan.bn == "sync") v.push_back({"bn", q.profile.name + " takes statistics of each micro-batch", "use bn=local, or leave it out"});
 }
@@ -119,6 +125,7 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"offload", offload},
                             PlanRule{"compression", compression},
                             PlanRule{"allreduce", allreduce},
+                            PlanRule{"algorithms", algorithms},
                             PlanRule{"overlap", nullptr},
                             PlanRule{"bn", bn},
                             PlanRule{"order", nullptr},
