@@ -207,7 +207,7 @@ constexpr std::array kTable{
     PlanKey{"tp", "mesh", kInteger, true, parse_degree<&Plan::tp>, print_number<&Plan::tp>, "tensor parallel ranks"},
     PlanKey{"pp", "mesh", kInteger, true, parse_degree<&Plan::pp>, print_number<&Plan::pp>, "pipeline stages"},
     PlanKey{"cp", "mesh", kInteger, true, parse_degree<&Plan::cp>, print_number<&Plan::cp>, "context (sequence) parallel ranks"},
-    PlanKey{"ep", "mesh", kInteger, true, parse_degree<&Plan::ep>, print_number<&Plan::ep>, "expert parallel ranks"},
+    PlanKey{"ep", "mesh", kInteger, true, parse_degree<&Plan::ep>, print_number<&Plan::ep>, "ranks of dp that share out experts"},
     PlanKey{"spatial", "mesh", kText, true, parse_spatial, print_spatial, "parts of an image: DxHxW, HxW or W"},
     PlanKey{"micro_batch", "pipeline", kInteger, true, parse_micro_batch, print_micro_batch,
             "samples per pipeline slot of one replica; left out: the replica's whole batch"},
@@ -279,10 +279,10 @@ void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
 
 void check_whole_plan(const Plan& plan) {
   std::int64_t ranks = 1;
-  for (const int degree : {plan.dp, plan.tp, plan.pp, plan.cp, plan.ep, plan.spatial[0], plan.spatial[1], plan.spatial[2]}) {
+  for (const int degree : {plan.dp, plan.tp, plan.pp, plan.cp, plan.spatial[0], plan.spatial[1], plan.spatial[2]}) {
     ranks *= degree;  // both factors are at most kMostRanks: no overflow
     if (ranks > kMostRanks)
-      throw BadInput("the degrees dp, tp, pp, cp, ep and spatial multiply to more than " + std::to_string(kMostRanks) + " ranks");
+      throw BadInput("the degrees dp, tp, pp, cp and spatial multiply to more than " + std::to_string(kMostRanks) + " ranks");
   }
 }
 

@@ -61,7 +61,7 @@ Plans tensor_degrees(const Space& space, const plan::Plan& plan) {
 
 Plans expert_degrees(const Space& space, const plan::Plan& plan) {
   const int most = static_cast<int>(space.predictor.limits().experts);
-  return with_degrees<&plan::Plan::ep>(plan, divisors(space.rest(plan), most));
+  return with_degrees<&plan::Plan::ep>(plan, divisors(plan.dp, most));
 }
 
 /// Powers of two: blocks of a sequence that are even, and few.
@@ -142,10 +142,10 @@ struct FreedomRow {
 constexpr FreedomRow kRows[] = {
     {"pp", pipelines},
     {"tp", tensor_degrees},
-    {"ep", expert_degrees},
     {"cp", sequence_degrees},
     {"spatial", spatial_degrees},
     {"dp", replicas},
+    {"ep", expert_degrees},
     {"zero", sharded_updates},
     {"sequence_parallel", with_sequence_parallelism},
     {"attention", forms_of_attention},

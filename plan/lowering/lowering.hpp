@@ -29,7 +29,8 @@ struct LoweringOptions {
   bool check_messages = false;
 };
 
-/// Mesh of a plan's ranks, innermost first as plan.order says; axes of size 1 other than dp are left out.
+/// Mesh of a plan's ranks, innermost first as plan.order says; axes of size 1 other than dp are left out. With experts `dp` counts the
+/// copies of them, and `ep` the ranks of one: along both together lie the replicas of everything else.
 [[nodiscard]] std::vector<MeshAxisInfo> mesh_of(const Plan&);
 
 /// The axes, followed by one for every run of neighbouring ones but pp, named as "height.dp": ranks that differ along several axes sum at

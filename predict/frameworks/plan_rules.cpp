@@ -35,9 +35,10 @@ void ep(const PlanQuestion& q, Violations& v) {
   else if (q.limits.experts % q.plan.ep != 0)
     v.push_back({"ep", std::to_string(q.plan.ep) + " ranks do not divide " + std::to_string(q.limits.experts) + " experts",
                  "use a degree that divides them"});
-  if (q.plan.dp * q.plan.cp % q.plan.ep != 0)
-    v.push_back({"ep", std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp),
-                 "use a degree that divides dp: experts are spread over replicas of everything else"});
+  if (const int beside = q.plan.ep / q.plan.expert_ranks(); beside != 1 && beside != q.plan.cp)
+    v.push_back({"ep",
+                 std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp) + ",cp=" + std::to_string(q.plan.cp),
+                 "use a degree that divides dp, or one of its divisors times cp: experts are spread over replicas of everything else"});
 }
 
 void spatial(const PlanQuestion& q, Violations& v) {

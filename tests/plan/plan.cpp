@@ -178,7 +178,7 @@ TEST_CASE("a wrong plan is refused by key, with what would be right") {
 TEST_CASE("more ranks than any machine has are refused without overflow") {
   CHECK(parse_plan("dp=1000,tp=10,pp=1000").ranks() == 10'000'000);
   CHECK_THAT(refusal("dp=1000,tp=10,pp=1001"),
-             contains("plan: the degrees dp, tp, pp, cp, ep and spatial multiply to more than 10000000 ranks"));
+             contains("plan: the degrees dp, tp, pp, cp and spatial multiply to more than 10000000 ranks"));
   CHECK_THAT(refusal("dp=10000000,tp=10000000,pp=10000000,cp=10000000,spatial=10000000x10000000x10000000"),
              contains("multiply to more than"));
 }
