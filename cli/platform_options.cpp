@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "exec/kernels/cpu_backend.hpp"
+#include "plan/lowering/algorithms.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/frameworks/predictor.hpp"
 #include "predict/lowered_predictor.hpp"
@@ -131,6 +132,11 @@ plan::Plan JobSetup::plan(const PlatformOptions& o, std::string& sentence) const
   auto best = search::with_best_values(*predictor_, given);
   sentence = "auto: " + plan::to_text(best) + " is the quickest";
   return best;
+}
+
+plan::Plan JobSetup::to_write(plan::Plan plan) const {
+  if (own_) plan.algorithms = plan::algorithms_of(predict::lower_for(own_->job, plan));
+  return plan;
 }
 
 nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {

@@ -39,6 +39,8 @@ class JobSetup {
   /// The plan given by --plan (text or file), or the default one; the sentence says which.
   [[nodiscard]] plan::Plan plan(const PlatformOptions&, std::string& sentence) const;
   [[nodiscard]] plan::PlanContext context(const ModelOptions&) const;
+  /// The plan with what a prediction chose for it and a run on ranks that do not know their links could not.
+  [[nodiscard]] plan::Plan to_write(plan::Plan) const;
   /// The keys with which the results of all of them begin.
   [[nodiscard]] nlohmann::ordered_json heading(const ModelOptions&) const;
 

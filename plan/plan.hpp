@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +15,8 @@ namespace rehearsal::plan {
 
 /// Compact text: "dp=8,pp=2,micro_batch=1,schedule=1f1b". What is left out takes its neutral value, "auto" is searched.
 struct Plan {
-  int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  int dp = 1, tp = 1, pp = 1, cp = 1;
+  int ep = 1;                               ///< ranks of `dp` that share out experts; everything else has a copy on each of them
   std::array<int, 3> spatial{1, 1, 1};      ///< depth, height, width
   std::optional<std::int64_t> micro_batch;  ///< samples per pipeline slot of one replica; nullopt: the replica's whole batch
   std::string schedule = "1f1b";            ///< a row of schedule_table()
@@ -30,9 +32,14 @@ struct Plan {
   std::string bn = "batch";              ///< BatchNormalization's statistics: batch | local | sync
   std::string order = "tp.cp.ep.dp.pp";  ///< innermost first
   std::vector<std::string> cuts;         ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost
-  std::vector<std::string> searched;     ///< keys given as "auto"
+  /// What `allreduce=auto` and gathers took, as "all-reduce:dp:25165824:ring": so that a run sums as it was predicted to. Messages that are
+  /// not among them are chosen for.
+  std::vector<std::string> algorithms;
+  std::vector<std::string> searched;  ///< keys given as "auto"
 
-  [[nodiscard]] int ranks() const { return dp * tp * pp * cp * ep * spatial[0] * spatial[1] * spatial[2]; }
+  [[nodiscard]] int ranks() const { return dp * tp * pp * cp * spatial[0] * spatial[1] * spatial[2]; }
+  /// Ranks of `dp` that share out the experts of one copy of them: all of `ep`, where `ep` divides `dp`.
+  [[nodiscard]] int expert_ranks() const { return std::gcd(dp, ep); }
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

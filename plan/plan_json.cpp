@@ -25,7 +25,7 @@ json value_in_json(const PlanKey& row, const Plan& plan) {
     case KeyKind::Switch:
       return text == "on";
     case KeyKind::Names:
-      return plan.cuts.empty() ? json() : json(plan.cuts);
+      return text.empty() ? json() : json(names_in(text));
     case KeyKind::Text:
       break;
   }
@@ -47,13 +47,11 @@ std::string text_of(const PlanKey& row, const json& value) {
   }
 }
 
-void read_cuts(Plan& plan, const PlanKey& row, const json& value) {
-  if (value == "auto") return set_plan_key(plan, row, "auto");
+void read_names(Plan& plan, const PlanKey& row, const json& value) {
+  if (row.searchable && value == "auto") return set_plan_key(plan, row, "auto");
   const bool right = value.is_array() && !value.empty() && std::ranges::all_of(value, [](const json& v) { return v.is_string(); });
-  if (!right) throw BadInput("must be a list of names of nodes, or \"auto\"");
-  Plan named;
-  named.cuts = value.get<std::vector<std::string>>();
-  set_plan_key(plan, row, row.print(named));
+  if (!right) throw BadInput("must be a list of names" + std::string(row.searchable ? ", or \"auto\"" : ""));
+  set_plan_key(plan, row, text_of_names(value.get<std::vector<std::string>>()));
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& key, const std::string& what) {
@@ -70,7 +68,7 @@ void read_section(Plan& plan, const std::string& path, const std::string& sectio
     if (row == nullptr || row->section != section) refuse(path, section + "." + key, "is no key here; known keys: " + known);
     try {
       if (row->kind == KeyKind::Names)
-        read_cuts(plan, *row, value);
+        read_names(plan, *row, value);
       else
         set_plan_key(plan, *row, text_of(*row, value));
     } catch (const BadInput& problem) {

@@ -166,15 +166,37 @@ std::string unescaped(const std::string& text) {
 }
 
 void parse_cuts(Plan& plan, const std::string& value) {
-  std::vector<std::string> cuts;
-  for (const auto& part : split(value, '|')) cuts.push_back(unescaped(part));
+  auto cuts = names_in(value);
   for (const auto& cut : cuts)
     if (cut.empty() || std::ranges::count(cuts, cut) > 1)
       throw BadInput("must be the names of the first nodes of the second stage, the third, ..., separated by |, none empty or twice");
   plan.cuts = std::move(cuts);
 }
 
-std::string print_cuts(const Plan& plan) { return joined(plan.cuts, "|", escaped); }
+/// Throws BadInput unless it is KIND:AXIS:BYTES:ALGORITHM, all of them known.
+void check_algorithm(const std::string& text) {
+  const auto parts = split(text, ':');
+  if (parts.size() != 4 || parts[1].empty())
+    throw BadInput("'" + text + "' is none of KIND:AXIS:BYTES:ALGORITHM, as in all-reduce:dp:25165824:ring");
+  (void)whole_number(parts[2], 0, std::numeric_limits<std::int64_t>::max());
+  std::vector<std::string_view> known;
+  for (const auto& row : collective_table())
+    if (name(row.kind) == parts[0]) known.push_back(row.name);
+  if (known.empty()) throw BadInput("'" + parts[0] + "' is no kind of collective, as all-reduce is");
+  if (std::ranges::find(known, parts[3]) == known.end())
+    throw BadInput("'" + parts[3] + "' is no algorithm of " + parts[0] + ": " + joined(known));
+}
+
+void parse_algorithms(Plan& plan, const std::string& value) {
+  auto algorithms = names_in(value);
+  for (const auto& one : algorithms) check_algorithm(one);
+  plan.algorithms = std::move(algorithms);
+}
+
+template <std::vector<std::string> Plan::*member>
+std::string print_names(const Plan& plan) {
+  return text_of_names(plan.*member);
+}
 
 constexpr auto kInteger = KeyKind::Integer;
 constexpr auto kSwitch = KeyKind::Switch;
@@ -185,7 +207,7 @@ constexpr std::array kTable{
     PlanKey{"tp", "mesh", kInteger, true, parse_degree<&Plan::tp>, print_number<&Plan::tp>, "tensor parallel ranks"},
     PlanKey{"pp", "mesh", kInteger, true, parse_degree<&Plan::pp>, print_number<&Plan::pp>, "pipeline stages"},
     PlanKey{"cp", "mesh", kInteger, true, parse_degree<&Plan::cp>, print_number<&Plan::cp>, "context (sequence) parallel ranks"},
-    PlanKey{"ep", "mesh", kInteger, true, parse_degree<&Plan::ep>, print_number<&Plan::ep>, "expert parallel ranks"},
+    PlanKey{"ep", "mesh", kInteger, true, parse_degree<&Plan::ep>, print_number<&Plan::ep>, "ranks of dp that share out experts"},
     PlanKey{"spatial", "mesh", kText, true, parse_spatial, print_spatial, "parts of an image: DxHxW, HxW or W"},
     PlanKey{"micro_batch", "pipeline", kInteger, true, parse_micro_batch, print_micro_batch,
             "samples per pipeline slot of one replica; left out: the replica's whole batch"},
@@ -212,19 +234,29 @@ constexpr std::array kTable{
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
             "algorithm of gradient sums; auto: the quickest"},
+    PlanKey{"algorithms", "rules", KeyKind::Names, false, parse_algorithms, print_names<&Plan::algorithms>,
+            "what auto took for messages, KIND:AXIS:BYTES:ALGORITHM separated by |; search writes it into the plan file"},
     PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,
             "gradients are summed during the backward pass: on, off"},
     PlanKey{"bn", "rules", kText, true, parse_bn, print_text<&Plan::bn>,
             "statistics of BatchNormalization: of the batch, local: of each replica's micro-batch, sync: of all replicas' micro-batches"},
     PlanKey{"order", "placement", kText, true, parse_order, print_text<&Plan::order>,
             "axes of the mesh from neighbouring ranks to distant ones"},
-    PlanKey{"cuts", "pipeline", KeyKind::Names, true, parse_cuts, print_cuts,
+    PlanKey{"cuts", "pipeline", KeyKind::Names, true, parse_cuts, print_names<&Plan::cuts>,
             "first node of every stage but the first, separated by |; left out: balanced by cost"},
 };
 
 }  // namespace
 
 std::span<const PlanKey> plan_keys() { return kTable; }
+
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> names;
+  for (const auto& part : split(text, '|')) names.push_back(unescaped(part));
+  return names;
+}
+
+std::string text_of_names(const std::vector<std::string>& names) { return joined(names, "|", escaped); }
 
 const PlanKey* find_plan_key(std::string_view key) {
   const auto* row = std::ranges::find(kTable, key, &PlanKey::key);
@@ -247,10 +279,10 @@ void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
 
 void check_whole_plan(const Plan& plan) {
   std::int64_t ranks = 1;
-  for (const int degree : {plan.dp, plan.tp, plan.pp, plan.cp, plan.ep, plan.spatial[0], plan.spatial[1], plan.spatial[2]}) {
+  for (const int degree : {plan.dp, plan.tp, plan.pp, plan.cp, plan.spatial[0], plan.spatial[1], plan.spatial[2]}) {
     ranks *= degree;  // both factors are at most kMostRanks: no overflow
     if (ranks > kMostRanks)
-      throw BadInput("the degrees dp, tp, pp, cp, ep and spatial multiply to more than " + std::to_string(kMostRanks) + " ranks");
+      throw BadInput("the degrees dp, tp, pp, cp and spatial multiply to more than " + std::to_string(kMostRanks) + " ranks");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plan/plan.hpp"
 
@@ -35,6 +36,9 @@ struct PlanKey {
 [[nodiscard]] std::string known_plan_keys();
 /// Sets one key from its text, "auto" included. Throws BadInput naming key and value.
 void set_plan_key(Plan&, const PlanKey&, const std::string& value);
+/// Of a key of names, which the compact text separates by |, with what the text needs for itself as % and two digits. Throws BadInput.
+[[nodiscard]] std::vector<std::string> names_in(const std::string& text);
+[[nodiscard]] std::string text_of_names(const std::vector<std::string>&);
 /// Throws BadInput when the keys contradict each other: more than kMostRanks ranks.
 void check_whole_plan(const Plan&);
 

@@ -20,18 +20,6 @@ double flops_of(const graph::Graph& g) {
   return flops;
 }
 
-std::optional<plan::CollectiveLinks> links_of(const Job& job, const plan::Plan& plan) {
-  // Only ranks and strides matter for links: a program without roles has them.
-  // Ranks on CPUs are started without knowing their network: what they would choose is what is predicted.
-  if (plan.dp == 1 || platforms::device_of(job.platform, 0).kind == platforms::DeviceKind::Cpu) return std::nullopt;
-  plan::Program mesh;
-  mesh.ranks = plan.ranks();
-  mesh.axes = plan::mesh_of(plan);
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a)
-    if (mesh.axes[a].name == "dp") return collective_links(mesh, job.platform, platforms::Fabric(job.platform), job.model, {a, 0});
-  return std::nullopt;
-}
-
 void set_memory(const Job& job, const plan::Program& program, Assessment& a) {
   const auto& profile = job.model.profile();
   double least_left = 0;
@@ -95,7 +83,10 @@ plan::Program lower_for(const Job& job, const plan::Plan& plan) {
   plan::LoweringOptions options;
   options.threads = threads_per_rank(job.platform, plan.ranks());
   options.bucket_bytes = static_cast<std::int64_t>(job.model.profile().bucket_bytes);
-  options.links = links_of(job, plan);
+  const platforms::Fabric fabric(job.platform);
+  options.links = [&](const plan::Program& mesh, std::size_t axis) {
+    return collective_links(mesh, job.platform, fabric, job.model, {axis, 0});
+  };
   options.dims = job.dims;
   options.rules = job.rules;
   auto program = plan::lower(job.training, plan, job.backend, options);

@@ -23,7 +23,7 @@ std::vector<Degree> degrees_of(const plan::Plan& p) {
   std::vector<Degree> all{{"dp", p.dp, [](plan::Plan& q, int n) { q.dp = n; }},
                           {"tp", p.tp, [](plan::Plan& q, int n) { q.tp = n; }},
                           {"cp", p.cp, [](plan::Plan& q, int n) { q.cp = n; }},
-                          {"ep", p.ep, [](plan::Plan& q, int n) { q.ep = n; }}};
+                          {"ep", p.ep, [](plan::Plan& q, int n) { q.dp = q.ep = n; }}};
   const char* names[] = {"spatial (depth)", "spatial (height)", "spatial (width)"};
   for (std::size_t i = 0; i < p.spatial.size(); ++i)
     all.push_back({names[i], p.spatial[i], [i](plan::Plan& q, int n) { q.spatial[i] = n; }});

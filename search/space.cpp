@@ -231,8 +231,8 @@ Plans expanded(const Space& space, const plan::Plan& from, std::span<const Freed
 }
 
 using Degree = int plan::Plan::*;
-constexpr std::array<std::pair<std::string_view, Degree>, 5> kDegrees{
-    {{"dp", &plan::Plan::dp}, {"tp", &plan::Plan::tp}, {"pp", &plan::Plan::pp}, {"cp", &plan::Plan::cp}, {"ep", &plan::Plan::ep}}};
+constexpr std::array<std::pair<std::string_view, Degree>, 4> kDegrees{
+    {{"dp", &plan::Plan::dp}, {"tp", &plan::Plan::tp}, {"pp", &plan::Plan::pp}, {"cp", &plan::Plan::cp}}};
 
 }  // namespace
 

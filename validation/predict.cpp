@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "costmodel/power.hpp"
 #include "graph/zoo/zoo.hpp"
+#include "predict/frameworks/program.hpp"
 
 namespace rehearsal::validation {
 namespace {
@@ -195,7 +196,8 @@ Prepared Preparer::prepare(const Record& r) {
   const auto batch = static_cast<std::int64_t>(std::max(1.0, std::round(p.job.micro_batch))) * p.job.plan.ep;
   const auto parts = [&](const frameworks::FrameworkJob& job) {
     const auto grain = frameworks::grain_of(*folded(zoo_reference(p.job.model), batch, frameworks::Grain::Blocks), job);
-    auto model = frameworks::parts_of(*folded(zoo_reference(p.job.model), batch, grain), job, 0);
+    p.model = folded(zoo_reference(p.job.model), batch, grain);
+    auto model = frameworks::parts_of(*p.model, job, 0);
     if (p.job.model.block_alone) keep_block(model);
     return model;
   };
@@ -223,9 +225,23 @@ void forget_times(Values& values) {
   values.erase("energy_kwh_per_epoch");
 }
 
+/// The step as it is played, in place of its closed form. What a block takes alone has no Program.
+void play(const Prepared& p, const frameworks::StagedStep& step, predict::StepEvaluator& player, frameworks::StepTime& time) {
+  if (p.job.model.block_alone || step.job.micro_batch < 1) return;
+  const auto priced = frameworks::program_of(step, *p.model);
+  const costmodel::CostModel links(step.job.device(), {}, costmodel::profile("rehearse"), "f32");
+  const auto cost = player.evaluate({priced.program, priced.costs, step.job.platform, links, false});
+  const double ratio = time.seconds / cost.step.value();
+  time.matrix_share = std::min(1.0, time.matrix_share * ratio);
+  time.memory_share = std::min(1.0, time.memory_share * ratio);
+  time.seconds = cost.step.value();
+  time.bubble = cost.breakdown.bubble.value();
+  time.exposed = cost.breakdown.exposed_communication.value();
+}
+
 }  // namespace
 
-Answer answer(const Prepared& p, const Record& r, const Constants& c) {
+Answer answer(const Prepared& p, const Record& r, const Constants& c, predict::StepEvaluator* player) {
   Answer a;
   if (p.collective) {
     collective_values(p, c, a.values);
@@ -234,6 +250,7 @@ Answer answer(const Prepared& p, const Record& r, const Constants& c) {
   const auto job = p.framework_job();
   const RecordStep step(p, p.parts, job, c);
   a.step = frameworks::closed_step(*step);
+  if (player != nullptr) play(p, *step, *player, a.step);
   if (!(a.step.seconds > 0) || !std::isfinite(a.step.seconds)) throw Refusal("plan: no finite time");
   const auto power = costmodel::device_power(job.device(), {a.step.matrix_share, a.step.memory_share}, job.recipe.power_limit, c);
   const double seconds = a.step.seconds * power.slowdown;

@@ -1,5 +1,5 @@
 #pragma once
-// Records answered by the closed form.
+// Records answered by the closed form, or by playing the Program that it is the closed form of.
 
 #include <map>
 #include <memory>
@@ -32,6 +32,7 @@ struct Prepared {
   std::optional<predict::frameworks::ModelParts> plain_parts;  ///< without sequence parallelism, where a record compares with that
   std::optional<costmodel::Network> network;
   bool sums_over_devices = false;  ///< the record's memory is of all accelerators together
+  std::shared_ptr<const predict::frameworks::FoldedModel> model;  ///< that `parts` are of
   [[nodiscard]] predict::frameworks::FrameworkJob framework_job() const;
 };
 
@@ -52,6 +53,7 @@ struct Answer {
   std::map<std::string, double, std::less<>> values;
   predict::frameworks::StepTime step;
 };
-[[nodiscard]] Answer answer(const Prepared&, const Record&, const costmodel::Constants&);
+/// `player`: plays the step; nullptr: the closed form.
+[[nodiscard]] Answer answer(const Prepared&, const Record&, const costmodel::Constants&, predict::StepEvaluator* player = nullptr);
 
 }  // namespace rehearsal::validation

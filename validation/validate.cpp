@@ -39,7 +39,8 @@ std::string plan_set_of(const Record& r) {
 
 class Judge {
  public:
-  Judge(const costmodel::ConstantsFile& constants, const costmodel::Site& site) : constants_(constants), site_(site) {}
+  Judge(const costmodel::ConstantsFile& constants, const costmodel::Site& site, std::unique_ptr<predict::StepEvaluator> player)
+      : constants_(constants), site_(site), player_(std::move(player)) {}
 
   Verdict verdict(const Record& r) {
     Verdict v;
@@ -59,7 +60,7 @@ class Judge {
   void judge(const Record& r, Verdict& v) {
     if (r.measured.all().empty()) throw Refusal("measured: is empty, so nothing is asked");
     const auto p = preparer_.prepare(r);
-    const auto a = answer(p, r, constants_.values);
+    const auto a = answer(p, r, constants_.values, player_.get());
     v.device = p.job.machine.platform.nodes.front().device.name;
     v.framework = p.job.framework->name;
     constexpr std::array<std::string_view, 4> kArithmetics{"f32", "tf32", "16-bit", "fp8"};
@@ -91,6 +92,7 @@ class Judge {
 
   const costmodel::ConstantsFile& constants_;
   const costmodel::Site& site_;
+  std::unique_ptr<predict::StepEvaluator> player_;
   Preparer preparer_;
 };
 
@@ -134,12 +136,12 @@ std::string time_key(const Record& r) {
 }
 
 std::vector<Verdict> validate(std::span<const Record> records, const costmodel::ConstantsFile& constants, const costmodel::Site& site,
-                              Progress& progress) {
+                              Progress& progress, const PlayerOf& player) {
   constexpr std::size_t kRun = 16;  // records that a worker takes at once: neighbours share a model
   std::vector<Verdict> verdicts(records.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&](bool reports) {
-    Judge judge(constants, site);
+    Judge judge(constants, site, player ? player() : nullptr);
     for (std::size_t at = next.fetch_add(kRun); at < records.size() && !progress.stop_requested(); at = next.fetch_add(kRun)) {
       for (std::size_t i = at; i < std::min(at + kRun, records.size()); ++i) verdicts[i] = judge.verdict(records[i]);
       if (reports) progress.advance("records", static_cast<double>(at), static_cast<double>(records.size()));

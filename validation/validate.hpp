@@ -1,7 +1,9 @@
 #pragma once
 // Records against predictions: intervals, errors, and which plan would have been chosen.
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,8 +27,12 @@ struct Verdict {
   std::string plan_set;  ///< records with equal text differ in their plan alone
 };
 
-/// Answers every record, on all cores, in their order.
-[[nodiscard]] std::vector<Verdict> validate(std::span<const Record>, const costmodel::ConstantsFile&, const costmodel::Site&, Progress&);
+/// Makes what plays steps; nullptr where none is wanted.
+using PlayerOf = std::function<std::unique_ptr<predict::StepEvaluator>()>;
+
+/// Answers every record, on all cores, in their order. Without `player` by the closed form.
+[[nodiscard]] std::vector<Verdict> validate(std::span<const Record>, const costmodel::ConstantsFile&, const costmodel::Site&, Progress&,
+                                            const PlayerOf& player = {});
 
 /// The quantity by which a record is scored: the first of time, energy, memory, rates that it has; empty: none.
 [[nodiscard]] std::string scored_key(const Verdict&);

@@ -173,7 +173,7 @@ int search(const Options& o, Terminal& terminal) {
         "not every plan was looked at: " + std::string(progress->stop_requested() ? "the search was stopped" : "the time was over") +
         "; --budget gives it more, --plan fixes what you know");
   if (!o.output.empty()) {
-    plan::write_plan_file(o.output, {best.plan, winner.context(o.model)});
+    plan::write_plan_file(o.output, {winner.to_write(best.plan), winner.context(o.model)});
     result["written"] = o.output;
   }
   terminal.print(result);

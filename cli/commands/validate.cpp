@@ -11,6 +11,8 @@
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/fidelity.hpp"
+#include "predict/simulation.hpp"
 #include "validation/embedded.hpp"
 #include "validation/page.hpp"
 
@@ -23,7 +25,7 @@ using validation::Summary;
 using validation::Verdict;
 
 struct Options {
-  std::string measured, machine, family, html;
+  std::string measured, machine, family, html, through = "closed";
 };
 
 Json evidence_json(const Verdict& v) {
@@ -69,11 +71,12 @@ Json json_of(const ErrorRow& row) {
 
 Json json_of(const Summary& s) {
   Json json{{"schema", 1}, {"all", json_of(s.all)}, {"families", Json::array()}, {"refusals", s.refusals}};
+  json["regret"] = {{"mean", s.choice.mean_regret}, {"worst", s.choice.worst_regret}, {"sets", s.choice.sets}};
+  json["rank_correlation"] = {{"mean", s.choice.rank_correlation}, {"sets", s.choice.sets}};
+  json["coverage"] = {{"share", s.all.answered > 0 ? static_cast<double>(s.all.held) / s.all.answered : 0.0},
+                      {"held", s.all.held},
+                      {"answered", s.all.answered}};
   for (const auto& row : s.families) json["families"].push_back(json_of(row));
-  json["plan_choice"] = {{"sets", s.choice.sets},
-                         {"mean_regret", s.choice.mean_regret},
-                         {"worst_regret", s.choice.worst_regret},
-                         {"rank_correlation", s.choice.rank_correlation}};
   return json;
 }
 
@@ -97,7 +100,9 @@ int validate(const Options& o, Terminal& terminal) {
   if (!o.family.empty()) std::erase_if(file.records, [&](const auto& r) { return r.family != o.family; });
   const auto site = o.machine.empty() ? costmodel::Site{} : costmodel::read_site(o.machine);
   const auto progress = terminal.progress("validate");
-  const auto verdicts = pub::validate(file.records, costmodel::published_constants(), site, *progress);
+  pub::PlayerOf player;
+  if (fidelity_of(o.through) != Fidelity::Closed) player = [&] { return predict::open_simulator(o.through); };
+  const auto verdicts = pub::validate(file.records, costmodel::published_constants(), site, *progress, player);
   const auto summary = pub::summarise(verdicts, file.records);
   if (!o.html.empty()) write_file_atomically(o.html, pub::validation_page(verdicts, file.records));
   if (terminal.json())
@@ -116,6 +121,7 @@ Action add_validate(CLI::App& app) {
   app.add_option("--measured", o->measured, "records of published runs, one JSON object a line; without it our own copy of some");
   app.add_option("--machine", o->machine, "a site that `rehearse learn RECORDS --into` wrote");
   app.add_option("--family", o->family, "only records of this family");
+  app.add_option("--through", o->through, "closed (formulas), folded or full: records are answered by playing their steps");
   app.add_option("--html", o->html, "a page with the picture");
   return [o](Terminal& terminal) { return validate(*o, terminal); };
 }

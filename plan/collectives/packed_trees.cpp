@@ -236,7 +236,9 @@ Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
   if (ranks > kMostRanks) return hierarchical_all_reduce().closed_form(ranks, size, links);
   const bool inner = one_node(ranks, links);
   const Seconds latency = inner ? links.inner_latency : std::max(links.inner_latency, links.outer_latency);
-  const auto bandwidth = inner ? links.inner_bandwidth : std::min(links.inner_bandwidth, links.outer_bandwidth);
+  // Ranks of a node send at a time, and share its bus and its cards.
+  const auto within = std::min(links.inner_bandwidth, links.node_inner / links.ranks_per_node);
+  const auto bandwidth = inner ? within : std::min({within, links.outer_bandwidth, links.node_outer / links.ranks_per_node});
   return PackedTrees(usual_wiring(ranks)).time_with_ports(size, {latency, bandwidth, links.reduction});
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "plan/lowering/algorithms.hpp"
 #include "plan/lowering/narrow_sums.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/memory/check_messages.hpp"
@@ -45,7 +46,9 @@ void warn_about_idle_keys(const graph::TrainingGraph& training, Program& program
   if (plan.compression == "gist-f16" || plan.compression == "gist-bf16")
     program.warnings.push_back("compression=" + plan.compression +
                                " rounds results between the forward and the backward pass: other mathematics than without it");
-  if (plan.zero > 0 && plan.dp == 1) program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=1");
+  if (plan.zero > 0 && plan.dp == plan.ep)
+    program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=" + std::to_string(plan.dp) +
+                               (plan.ep > 1 ? ",ep=" + std::to_string(plan.ep) + ": there is one copy of the experts" : ""));
   if (plan.zero == 1 && plan.dp > 1 && !keeps_state(training))
     program.warnings.push_back("zero=1 is without effect: " + training.optimizer.name +
                                " keeps no state of a parameter that could be dealt out");
@@ -105,6 +108,17 @@ void warn_about_narrow_sums(const LoweringContext& context, Program& program) {
                              (used ? ": gradients are rounded to 16 bits on their way between ranks, which is different mathematics; what "
                                      "ranks have and what the update reads keeps its type"
                                    : " is without effect: no rank sends gradients of more than 16 bits"));
+}
+
+/// Algorithms for messages that this plan does not send: it was made for another batch or model.
+void warn_about_algorithms(Program& program) {
+  if (program.plan.algorithms.empty()) return;
+  const auto sent = algorithms_of(program);
+  const auto& named = program.plan.algorithms;
+  const auto idle = std::ranges::count_if(named, [&](const std::string& one) { return !std::ranges::binary_search(sent, one); });
+  if (idle > 0)
+    program.warnings.push_back("algorithms: " + std::to_string(idle) + " of " + std::to_string(named.size()) +
+                               " are for messages that this plan does not send");
 }
 
 void warn_about_statistics(const graph::Graph& g, Program& program) {
@@ -205,9 +219,12 @@ bool checks_every_program() {
 
 std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
   const std::map<std::string, std::vector<std::pair<std::string, int>>> parts{
-      {"dp", {{"dp", plan.dp}}}, {"pp", {{"pp", plan.pp}}},
-      {"tp", {{"tp", plan.tp}}}, {"cp", {{"cp", plan.cp}}},
-      {"ep", {{"ep", plan.ep}}}, {"spatial", {{"width", plan.spatial[2]}, {"height", plan.spatial[1]}, {"depth", plan.spatial[0]}}}};
+      {"dp", {{"dp", plan.dp / plan.expert_ranks()}}},
+      {"pp", {{"pp", plan.pp}}},
+      {"tp", {{"tp", plan.tp}}},
+      {"cp", {{"cp", plan.cp}}},
+      {"ep", {{"ep", plan.expert_ranks()}}},
+      {"spatial", {{"width", plan.spatial[2]}, {"height", plan.spatial[1]}, {"depth", plan.spatial[0]}}}};
   // Neighbours of an image exchange halos many times a step: where the order does not say otherwise they are the nearest ranks.
   const std::string order = plan.order.find("spatial") == std::string::npos ? "spatial." + plan.order : plan.order;
   std::vector<MeshAxisInfo> axes;
@@ -253,10 +270,14 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   else if (training.batch / p.dp < micro_batches_of(training.batch, p))
     violations.push_back({"micro_batch", "the smallest replica has fewer samples than there are micro-batches",
                           "use a larger micro_batch or a batch that dp divides"});
-  else if (const auto parts = std::int64_t{p.dp} * p.ep * micro_batches_of(training.batch, p);
+  else if (const auto parts = std::int64_t{p.dp} * micro_batches_of(training.batch, p);
            p.ep > 1 && p.micro_batch && training.batch % parts != 0)
-    violations.push_back({"micro_batch", "the ranks of ep share the samples of a micro-batch, which must be equal shares",
-                          "use a micro_batch that ep=" + std::to_string(p.ep) + " divides, and that divides the batch of a replica"});
+    violations.push_back(
+        {"micro_batch", "the ranks of ep share the samples of a micro-batch, which must be equal shares",
+         "use a batch that dp=" + std::to_string(p.dp) + " divides, and a micro_batch that divides the batch of a replica"});
+  if (p.dp % p.ep != 0)
+    violations.push_back({"ep", std::to_string(p.ep) + " ranks do not divide the " + std::to_string(p.dp) + " of dp",
+                          "use a degree that divides dp: experts are shared out among replicas of everything else"});
   if (const std::int64_t parts = std::int64_t{p.dp} * micro_batches_of(training.batch, p);
       p.bn != "batch" && p.micro_batch && training.batch % parts != 0)
     violations.push_back({"bn", p.bn + " takes statistics of each micro-batch, and they would be of two sizes",
@@ -297,10 +318,11 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
-                          axes.size(), {},   {},      {},      {},       {}};
+                          axes.size(), {},   {},      {},      {},       {},     {}};
   const auto time = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& a) { return a.in_time; });
   context.time_axis = static_cast<std::size_t>(time - axes.begin());
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
+  for (std::size_t a = 0; options.links && a < program.axes.size(); ++a) context.links.push_back(options.links(program, a));
   check_stages_of_rings(context);
   if (plan.fuse == "attention" && backend.fuses_attention())
     fuse_attention(training, *sharded, [&](NodeId a, NodeId b) { return run_together(context, a, b); });
@@ -309,6 +331,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   warn_about_stashes(context, program);
   build_roles(context, program);
   warn_about_narrow_sums(context, program);
+  warn_about_algorithms(program);
   if (options.check_messages || checks_every_program()) check_messages(program);
   return program;
 }

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "graph/training.hpp"
@@ -16,9 +15,11 @@
 namespace rehearsal::plan {
 
 struct LoweringOptions {
-  int threads = 1;                                 ///< of one rank
-  std::int64_t bucket_bytes = 25'000'000;          ///< gradients are reduced in buckets of about this size
-  std::optional<CollectiveLinks> links;            ///< chooses the algorithm of `allreduce=auto`; absent: a ring
+  int threads = 1;                         ///< of one rank
+  std::int64_t bucket_bytes = 25'000'000;  ///< gradients are reduced in buckets of about this size
+  /// Links of the groups along one of a Program's axes: what is not named by the plan takes the algorithm whose closed form on them is
+  /// least, message by message. Absent: rings. The Program has ranks and axes, and no roles yet.
+  std::function<CollectiveLinks(const Program& mesh, std::size_t axis)> links;
   std::shared_ptr<const graph::LogicalDims> dims;  ///< of this graph, when already inferred
   std::shared_ptr<RuleBook> rules;                 ///< of this graph, filled as plans ask; absent: found anew
   /// Relative cost of a forward node with its backward nodes, to balance stages; absent: by FLOPs and bytes.
@@ -28,7 +29,8 @@ struct LoweringOptions {
   bool check_messages = false;
 };
 
-/// Mesh of a plan's ranks, innermost first as plan.order says; axes of size 1 other than dp are left out.
+/// Mesh of a plan's ranks, innermost first as plan.order says; axes of size 1 other than dp are left out. With experts `dp` counts the
+/// copies of them, and `ep` the ranks of one: along both together lie the replicas of everything else.
 [[nodiscard]] std::vector<MeshAxisInfo> mesh_of(const Plan&);
 
 /// The axes, followed by one for every run of neighbouring ones but pp, named as "height.dp": ranks that differ along several axes sum at

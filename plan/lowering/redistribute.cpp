@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "plan/lowering/algorithms.hpp"
 #include "plan/lowering/dealt_gradients.hpp"
 #include "plan/lowering/gathered_parameters.hpp"
 #include "plan/sharding/copies.hpp"
@@ -378,8 +379,10 @@ void RoleBuilder::all_reduce(BufferIndex buffer, TensorId t, SumPlace place) {
 std::string RoleBuilder::algorithm(CollectiveKind kind, std::size_t mesh_axis, std::int64_t bytes) const {
   if (kind == CollectiveKind::AllToAll || kind == CollectiveKind::Halo || kind == CollectiveKind::Shift) return std::string(kExchange);
   if (kind == CollectiveKind::AllReduce && c_.plan.allreduce != "auto") return c_.plan.allreduce;
-  if (!c_.options.links) return "ring";
-  return std::string(best_collective(kind, c_.program.axes[mesh_axis].size, Bytes(static_cast<double>(bytes)), *c_.options.links).name);
+  const auto& axis = c_.program.axes[mesh_axis];
+  if (const auto named = named_algorithm(c_.plan, {kind, axis.name, bytes}); !named.empty()) return named;
+  if (c_.links.empty()) return "ring";
+  return std::string(best_collective(kind, axis.size, Bytes(static_cast<double>(bytes)), c_.links[mesh_axis]).name);
 }
 
 Phase RoleBuilder::phase_in(std::uint16_t body) const {

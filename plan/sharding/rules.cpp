@@ -286,7 +286,7 @@ MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr
 /// Without state of the optimizer there is nothing that stage 1 of ZeRO could deal out. Where passes use weights of several ages, whole
 /// ones are kept of each.
 MeshAxis data_axis(const graph::TrainingGraph& training, const Plan& plan) {
-  MeshAxis axis{"dp", plan.dp, {"batch"}, false};
+  MeshAxis axis{"dp", plan.dp / plan.ep, {"batch"}, false};
   axis.deals_out_updates = plan.zero > 1 || (plan.zero == 1 && keeps_state(training));
   axis.stores_whole = plan.zero < 3 && schedule(plan.schedule).asynchronous;
   return axis;
@@ -343,7 +343,7 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
                                     int micro_batches, RuleBook& book) {
   std::vector<MeshAxis> axes;
   if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
-  if (plan.dp > 1) axes.push_back(data_axis(training, plan));
+  if (plan.dp > plan.ep) axes.push_back(data_axis(training, plan));
   // Micro-batches are the innermost axis, but for experts: a micro-batch is dealt out to their ranks, and comes back together for it.
   const MeshAxis time{"micro-batch", micro_batches, {"batch"}, true};
   if (plan.ep > 1 && micro_batches > 1) axes.push_back(time);

@@ -87,7 +87,7 @@ FoldedModel::FoldedModel(graph::Graph whole, Grain grain) : whole_(std::move(who
 
 plan::Sharding FoldedModel::shard(const Degrees& d) const {
   plan::Plan plan;
-  plan.dp = static_cast<int>(std::max(1.0, std::floor(static_cast<double>(training_.batch) / std::max(1.0, d.micro_batch) / d.ep)));
+  plan.dp = d.ep * static_cast<int>(std::max(1.0, std::floor(static_cast<double>(training_.batch) / std::max(1.0, d.micro_batch) / d.ep)));
   plan.tp = d.tp;
   plan.cp = d.cp;
   plan.ep = d.ep;

@@ -36,7 +36,7 @@ RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan
   RankGroups groups;
   groups.tensor = group_along(platform, mesh, {"tp"});
   groups.context = group_along(platform, mesh, {"cp"});
-  groups.expert = group_along(platform, mesh, {"ep"});
+  groups.expert = plan.ep > plan.expert_ranks() ? group_along(platform, mesh, {"ep", "cp"}) : group_along(platform, mesh, {"ep"});
   groups.replicas = group_along(platform, mesh, {"dp", "ep", "cp"});
   const int devices = platform.nodes.front().devices;
   groups.nodes = std::max(1, (plan.ranks() + devices - 1) / devices);

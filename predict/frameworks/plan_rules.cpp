@@ -36,9 +36,10 @@ void ep(const PlanQuestion& q, Violations& v) {
   else if (q.limits.experts % q.plan.ep != 0)
     v.push_back({"ep", std::to_string(q.plan.ep) + " ranks do not divide " + std::to_string(q.limits.experts) + " experts",
                  "use a degree that divides them"});
-  if (q.plan.dp * q.plan.cp % q.plan.ep != 0)
-    v.push_back({"ep", std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp),
-                 "use a degree that divides dp: experts are spread over replicas of everything else"});
+  if (const int beside = q.plan.ep / q.plan.expert_ranks(); beside != 1 && beside != q.plan.cp)
+    v.push_back({"ep",
+                 std::to_string(q.plan.ep) + " ranks are no part of dp=" + std::to_string(q.plan.dp) + ",cp=" + std::to_string(q.plan.cp),
+                 "use a degree that divides dp, or one of its divisors times cp: experts are spread over replicas of everything else"});
 }
 
 void spatial(const PlanQuestion& q, Violations& v) {
@@ -95,6 +96,12 @@ void allreduce(const PlanQuestion& q, Violations& v) {
     v.push_back({"allreduce", "the collective library of " + q.profile.name + " chooses the algorithm", "use allreduce=auto"});
 }
 
+void algorithms(const PlanQuestion& q, Violations& v) {
+  if (!q.plan.algorithms.empty())
+    v.push_back(
+        {"algorithms", "the collective library of " + q.profile.name + " chooses them", "leave it out, or use --framework rehearse"});
+}
+
 void bn(const PlanQuestion& q, Violations& v) {
   if (q.plan.bn == "sync") v.push_back({"bn", q.profile.name + " takes statistics of each micro-batch", "use bn=local, or leave it out"});
 }
@@ -120,6 +127,7 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"offload", offload},
                             PlanRule{"compression", compression},
                             PlanRule{"allreduce", allreduce},
+                            PlanRule{"algorithms", algorithms},
                             PlanRule{"overlap", nullptr},
                             PlanRule{"bn", bn},
                             PlanRule{"order", nullptr},

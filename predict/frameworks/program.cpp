@@ -151,6 +151,7 @@ class RoleWriter {
 
   [[nodiscard]] std::uint8_t replicas_axis() const { return axis_among(program_, {"dp", "ep", "cp"}); }
   [[nodiscard]] std::uint8_t axis_of(ExchangeAxis axis) const {
+    if (axis == ExchangeAxis::Expert && job_.plan.ep > job_.plan.expert_ranks()) return axis_among(program_, {"ep", "cp"});
     return axis_among(program_, {axis == ExchangeAxis::Tensor ? "tp" : axis == ExchangeAxis::Expert ? "ep" : "cp"});
   }
   [[nodiscard]] graph::NodeId node(const Part& part, int repetition, std::uint32_t offset) const {

@@ -42,7 +42,11 @@ nlohmann::json published_schema() {
 nlohmann::json example_of(const nlohmann::json& property) {
   if (property.contains("enum")) return property.at("enum").front();
   const auto type = property.at("type").get<std::string>();
-  if (type == "object") return {{"weights", 2}, {"gradients", 2}, {"optimizer", 12}};
+  if (type == "object") {
+    auto object = nlohmann::json::object();
+    for (const auto& [key, part] : property.at("properties").items()) object[key] = example_of(part);
+    return object;
+  }
   if (type == "array") return {"x"};
   if (type == "string") return "x";
   return type == "boolean" ? nlohmann::json(true) : nlohmann::json(1);

@@ -53,6 +53,7 @@ Plan any_plan(std::uint64_t seed) {
   if (draw.below(3) == 0) p.spatial = {1, 1, 1}, p.searched.push_back("spatial");
   if (draw.below(3) == 0) p.micro_batch.reset(), p.searched.push_back("micro_batch");
   if (draw.below(3) == 0) p.overlap = true, p.searched.push_back("overlap");
+  if (draw.below(2)) p.algorithms = {"all-reduce:dp:4096:ring", "all-gather:dp.tp:12:recursive-doubling"};
   if (draw.below(3) == 0) p.cuts.clear(), p.searched.push_back("cuts");
   return p;
 }
@@ -165,6 +166,10 @@ TEST_CASE("a wrong plan is refused by key, with what would be right") {
   CHECK_THAT(refusal("order=tp.cp.ep.dp.dp"), contains("once each"));
   CHECK_THAT(refusal("spatial=1x2x3x4"), contains("more than three degrees"));
   CHECK_THAT(refusal("spatial=2x"), contains("spatial=2x: must be a whole number"));
+  CHECK_THAT(refusal("algorithms=ring"), contains("KIND:AXIS:BYTES:ALGORITHM"));
+  CHECK_THAT(refusal("algorithms=sum:dp:4:ring"), contains("'sum' is no kind of collective"));
+  CHECK_THAT(refusal("algorithms=all-reduce:dp:4:tree"), contains("'tree' is no algorithm of all-reduce: ring"));
+  CHECK_THAT(refusal("algorithms=all-reduce:dp:-4:ring"), contains("must be a whole number from 0"));
   CHECK_THAT(refusal("cuts=a|a"), contains("none empty or twice"));
   CHECK_THAT(refusal("cuts=a%2"), contains("hexadecimal"));
   for (const std::string empty : {"", ",,,", "dp=2,", ",dp=2", "=2", " "}) CHECK_THAT(refusal(empty), contains("an entry is empty"));
@@ -173,7 +178,7 @@ TEST_CASE("a wrong plan is refused by key, with what would be right") {
 TEST_CASE("more ranks than any machine has are refused without overflow") {
   CHECK(parse_plan("dp=1000,tp=10,pp=1000").ranks() == 10'000'000);
   CHECK_THAT(refusal("dp=1000,tp=10,pp=1001"),
-             contains("plan: the degrees dp, tp, pp, cp, ep and spatial multiply to more than 10000000 ranks"));
+             contains("plan: the degrees dp, tp, pp, cp and spatial multiply to more than 10000000 ranks"));
   CHECK_THAT(refusal("dp=10000000,tp=10000000,pp=10000000,cp=10000000,spatial=10000000x10000000x10000000"),
              contains("multiply to more than"));
 }

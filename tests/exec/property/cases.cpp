@@ -119,7 +119,9 @@ std::string random_plan(Draws& d, std::int64_t batch, int ranks) {
       ++factor;
       continue;
     }
-    *d.one_of(axes) *= factor;
+    int* const axis = d.one_of(axes);
+    *axis *= factor;
+    if (axis == &p.ep) p.dp *= factor;  // experts are shared out among replicas
     left /= factor;
   }
   if (p.dp > 1) p.zero = static_cast<int>(d.between(0, 3));

@@ -240,8 +240,8 @@ TEST_CASE("16-bit training keeps f32 copies and moments in the parts that parame
              {2, "img.4.6.6+conv.4.3.1.1.0.1.1+average+class.3/8/spatial=1x2x1/lars:lr=0.5:trust=0.02/"},
              {4, layers + "dp=2,tp=2,zero=3/lamb:lr=0.01:eps=1e-4/"},
              {4, layers + "tp=2,pp=2/adam:lr=0.01:eps=1e-4:clip=0.1/"},
-             {2, experts + "ep=2" + adam},
-             {4, experts + "tp=2,ep=2" + adam}})
+             {2, experts + "dp=2,ep=2" + adam},
+             {4, experts + "dp=2,tp=2,ep=2" + adam}})
       cases[ranks].push_back(property::parse_case(text + dtype + "/400"));
   for (auto& [ranks, of_ranks] : cases) Proof(ranks).run(std::move(of_ranks));
 }

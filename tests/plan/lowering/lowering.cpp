@@ -289,6 +289,11 @@ TEST_CASE("plans that do not suit are refused with the reason") {
   check_refused(resnet, "pp=1000", "stages");
   check_refused(resnet, "micro_batch=5", "micro_batch");
   check_refused(mlp(5), "dp=2,micro_batch=1", "micro_batch");  // 3 and 2 samples, 3 micro-batches
+  const auto experts = training_of("moe?layers=2&hidden=16&heads=2&kv_heads=2&ffn=32&rotary=0&seq=8&experts=4&vocab=40", 12);
+  check_refused(experts, "ep=2", "2 ranks do not divide the 1 of dp");
+  check_refused(experts, "dp=3,ep=2", "2 ranks do not divide the 3 of dp");
+  check_refused(experts, "dp=2,cp=2,ep=4", "use a degree that divides dp");
+  check_refused(experts, "dp=4,ep=2,micro_batch=2", "equal shares");  // 3 samples of each replica in two parts
   for (const auto* key : {"cp=2", "ep=2", "interleave=2"})
     check_refused(resnet, key, std::string(key).substr(0, std::string(key).find('=')));
   check_refused(mlp(4), "tp=99", "has 8 elements");

@@ -213,7 +213,8 @@ TEST_CASE("attention that no ring can compute gathers its keys with a warning, o
 }
 
 TEST_CASE("expert parallelism sends tokens to their experts and back (GShard, Lepikhin et al. 2020, section 3.2)") {
-  const auto c = collectives("moe?layers=3&hidden=64&heads=4&kv_heads=2&ffn=128&vocab=96&seq=16&experts=4&top_k=2&capacity=125", 4, "ep=2");
+  const auto c =
+      collectives("moe?layers=3&hidden=64&heads=4&kv_heads=2&ffn=128&vocab=96&seq=16&experts=4&top_k=2&capacity=125", 4, "dp=2,ep=2");
   CHECK(c.number.at("forward all-to-all ep") == 6);  // dispatch and combine of 3 layers
   CHECK(c.number.at("backward all-to-all ep") == 6);
   CHECK_FALSE(c.number.contains("forward all-gather ep"));  // the router sees all experts, of its own samples

@@ -48,7 +48,7 @@ TEST_CASE("a settled program knows where every block lies") {
                    {"gpt?layers=2&hidden=24&heads=6&seq=12&vocab=50", "tp=2,sequence_parallel=on,dp=3"},
                    {"unet2d?image=48&channels=4", "spatial=3x2"},
                    {"resnet18?image=32&classes=10", "dp=2,spatial=2"},
-                   {"moe?layers=2&hidden=16&heads=2&kv_heads=2&ffn=32&rotary=0&seq=8&experts=4&vocab=40", "ep=2,dp=2"}};
+                   {"moe?layers=2&hidden=16&heads=2&kv_heads=2&ffn=32&rotary=0&seq=8&experts=4&vocab=40", "ep=2,dp=4"}};
   for (const Row& row : rows) {
     INFO(row.model << " " << row.plan);
     const auto training = graph::build_training_graph(graph::with_initial_values(graph::zoo::build(row.model, 4)), {});

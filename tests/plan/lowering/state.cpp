@@ -63,8 +63,8 @@ TEST_CASE("Adam keeps 16 bytes a parameter of the rank, in f32 and in 16 bits, w
                                                                                     {kGpt, "pp=2,micro_batch=2"},
                                                                                     {kGpt, "tp=2,pp=2,micro_batch=2"},
                                                                                     {kGpt, "cp=2,micro_batch=2"},
-                                                                                    {kExperts, "dp=2,ep=2,micro_batch=2"},
-                                                                                    {kExperts, "tp=2,ep=2,micro_batch=4"}})
+                                                                                    {kExperts, "dp=4,ep=2,micro_batch=1"},
+                                                                                    {kExperts, "dp=2,tp=2,ep=2,micro_batch=2"}})
     for (const auto dtype : {DType::F32, DType::BF16, DType::F16}) {
       INFO(model << " by " << plan << " in " << name(dtype));
       const auto training = training_of({model, "adam", dtype});
@@ -85,8 +85,8 @@ TEST_CASE("state of every optimizer lies as its parameter does") {
       for (const auto& [model, plan] :
            std::vector<std::pair<const char*, const char*>>{{kGpt, "tp=2"},
                                                             {"llama?layers=2&hidden=64&heads=4&kv_heads=2&ffn=96&vocab=64&seq=16", "tp=4"},
-                                                            {kExperts, "ep=2"},
-                                                            {kExperts, "tp=2,ep=2"},
+                                                            {kExperts, "dp=2,ep=2"},
+                                                            {kExperts, "dp=2,tp=2,ep=2"},
                                                             {"resnet18?image=64&classes=10", "tp=2"},
                                                             {kGpt, "dp=2,tp=2,zero=1"}}) {
         INFO(optimizer.name << ", " << name(dtype) << ", " << model << " by " << plan);
