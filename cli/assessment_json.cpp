@@ -101,6 +101,7 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["cost_dollars"] = scaled(a.step_seconds, a.cost.money.value() * steps);
   j["carbon_kg"] = scaled(a.step_seconds, a.cost.carbon_kg * steps);
   j["mfu"] = a.mfu;
+  if (!a.shares.empty()) j["shares"] = a.shares;
   const auto& b = a.breakdown;
   j["breakdown"] = Json{{"compute", b.compute.value()},     {"exposed_communication", b.exposed_communication.value()},
                         {"bubble", b.bubble.value()},       {"recompute", b.recompute.value()},

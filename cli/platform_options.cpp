@@ -11,6 +11,7 @@
 #include "base/join.hpp"
 #include "exec/kernels/cpu_backend.hpp"
 #include "plan/lowering/algorithms.hpp"
+#include "plan/shares.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/frameworks/predictor.hpp"
 #include "predict/lowered_predictor.hpp"
@@ -22,6 +23,18 @@ namespace {
 std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device) {
   if (device.kind == platforms::DeviceKind::Cpu) return std::make_unique<exec::CpuBackend>("auto");
   return std::make_unique<plan::TableBackend>();
+}
+
+/// What the others wait for: whichever order the nodes of a platform are written down in.
+std::size_t slowest_group(const platforms::Platform& platform, const std::string& arithmetic) {
+  const auto speed = [&](const platforms::NodeGroup& group) {
+    return std::pair{group.device.peak(arithmetic).value_or(FlopsPerSecond(0)).value(), group.device.name};
+  };
+  return static_cast<std::size_t>(std::ranges::min_element(platform.nodes, {}, speed) - platform.nodes.begin());
+}
+
+const platforms::Device& slowest_device(const platforms::Platform& platform, const std::string& arithmetic) {
+  return platform.nodes[slowest_group(platform, arithmetic)].device;
 }
 
 }  // namespace
@@ -53,14 +66,25 @@ void PlatformOptions::add_without_platform_to(CLI::App& app) {
 struct JobSetup::Own {
   Own(const ModelOptions& options, const PlatformOptions& o, const platforms::Platform& platform, std::vector<std::string>& warnings)
       : training(load_training(options, warnings, Purpose::Predict)),
-        backend(backend_for(platforms::device_of(platform, 0))),
-        model(platforms::device_of(platform, 0), o.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.machine),
-              costmodel::profile("rehearse"), peak_key(options)),
-        job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform, *backend, model, peak_key(options)} {}
+        backend(backend_for(slowest_device(platform, peak_key(options)))),
+        models(models_of(options, o, platform)),
+        job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform,
+            *backend, models[slowest_group(platform, peak_key(options))],         peak_key(options)} {
+    for (const auto& model : models) job.models.push_back(&model);
+  }
+
+  /// By group of nodes.
+  static std::vector<costmodel::CostModel> models_of(const ModelOptions& options, const PlatformOptions& o,
+                                                     const platforms::Platform& platform) {
+    const auto measured = o.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.machine);
+    std::vector<costmodel::CostModel> models;
+    for (const auto& group : platform.nodes) models.emplace_back(group.device, measured, costmodel::profile("rehearse"), peak_key(options));
+    return models;
+  }
 
   graph::TrainingGraph training;
   std::unique_ptr<plan::Backend> backend;
-  costmodel::CostModel model;
+  std::vector<costmodel::CostModel> models;
   predict::Job job;
 };
 
@@ -102,8 +126,8 @@ void require_peaks(const ModelOptions& model, const platforms::Platform& platfor
 }  // namespace
 
 JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platform_(load_platform(o)) {
-  const auto& framework = framework_of(o, platforms::device_of(platform_, 0));
   require_peaks(model, platform_);
+  const auto& framework = framework_of(o, slowest_device(platform_, peak_key(model)));
   if (framework.name == "rehearse") {
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
     predictor_ = predict::lowered_predictor(own_->job);
@@ -135,7 +159,10 @@ plan::Plan JobSetup::plan(const PlatformOptions& o, std::string& sentence) const
 }
 
 plan::Plan JobSetup::to_write(plan::Plan plan) const {
-  if (own_) plan.algorithms = plan::algorithms_of(predict::lower_for(own_->job, plan));
+  if (!own_) return plan;
+  const auto program = predict::lower_for(own_->job, plan);
+  plan.algorithms = plan::algorithms_of(program);
+  if (plan::has_uneven_shares(program.batch, program.plan)) plan.shares = program.plan.shares;
   return plan;
 }
 

@@ -241,7 +241,7 @@ class Executor::Impl {
       if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun.ticket);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
-      if (plan::runs(program_, i, micro_batch_)) play_one(i, n);
+      if (plan::runs(program_, role_, i, micro_batch_)) play_one(i, n);
     }
   }
 

@@ -11,6 +11,7 @@
 #include "plan/recompute/recompute.hpp"
 #include "plan/recompute/sparse.hpp"
 #include "plan/schedules/schedule.hpp"
+#include "plan/shares.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -68,6 +69,12 @@ void parse_micro_batch(Plan& plan, const std::string& value) {
   plan.micro_batch = whole_number(value, 1, std::numeric_limits<std::int32_t>::max());
 }
 std::string print_micro_batch(const Plan& plan) { return plan.micro_batch ? std::to_string(*plan.micro_batch) : ""; }
+
+/// Numbers in their shortest form, so that equal shares have equal texts.
+void parse_shares(Plan& plan, const std::string& value) {
+  const bool is_rule = value == "equal" || value == "speed";
+  plan.shares = is_rule ? value : text_of_shares(shares_in(value));
+}
 
 void parse_spatial(Plan& plan, const std::string& value) {
   const auto parts = split(value, 'x');
@@ -211,6 +218,8 @@ constexpr std::array kTable{
     PlanKey{"spatial", "mesh", kText, true, parse_spatial, print_spatial, "parts of an image: DxHxW, HxW or W"},
     PlanKey{"micro_batch", "pipeline", kInteger, true, parse_micro_batch, print_micro_batch,
             "samples per pipeline slot of one replica; left out: the replica's whole batch"},
+    PlanKey{"shares", "mesh", kText, false, parse_shares, print_text<&Plan::shares>,
+            "of the batch, by replica: speed (what devices differ in; left out: this), equal, or numbers: 3:1, 24x8:8x8"},
     PlanKey{"schedule", "pipeline", kText, true, parse_schedule, print_text<&Plan::schedule>, "order of forward and backward passes"},
     PlanKey{"interleave", "pipeline", kInteger, true, parse_degree<&Plan::interleave>, print_number<&Plan::interleave>,
             "model chunks per pipeline stage"},

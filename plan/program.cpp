@@ -59,13 +59,44 @@ std::pair<int, int> axis_position(const Program& program, int rank, std::string_
 
 }  // namespace
 
+namespace {
+
+/// The axis of replicas that take other numbers of samples; nullptr where they do not.
+const MeshAxis* uneven_axis(const Program& program) {
+  if (!program.sharding) return nullptr;
+  const auto& axes = program.sharding->axes;
+  const auto at = std::ranges::find_if(axes, [](const MeshAxis& axis) { return !axis.samples.empty(); });
+  return at == axes.end() ? nullptr : &*at;
+}
+
+Range replica_of(const Program& program, int rank) {
+  const auto [replicas, own] = axis_position(program, rank, "dp");
+  const auto* uneven = uneven_axis(program);
+  if (uneven == nullptr) return block(program.batch, replicas, own);
+  const auto begin = std::accumulate(uneven->samples.begin(), uneven->samples.begin() + own, std::int64_t{0});
+  return {begin, begin + uneven->samples[static_cast<std::size_t>(own)]};
+}
+
+}  // namespace
+
+int micro_batches_of(const Program& program, int rank) {
+  if (uneven_axis(program) == nullptr) return program.micro_batches;
+  for (const auto& axis : program.sharding->axes)
+    if (!axis.counts.empty()) return axis.counts[static_cast<std::size_t>(axis_position(program, rank, "dp").second)];
+  return program.micro_batches;
+}
+
+int micro_batches_of(const Program& program, const Role& role) {
+  return role.variant_of.empty() ? program.micro_batches : static_cast<int>(role.variant_of.size());
+}
+
 SampleRange samples(const Program& program, int rank, int micro_batch) {
   const auto part = [](Range whole, std::pair<int, int> share) {
     const auto inside = block(whole.count(), share.first, share.second);
     return Range{whole.begin + inside.begin, whole.begin + inside.end};
   };
-  const Range replica = part({0, program.batch}, axis_position(program, rank, "dp"));
-  const Range own = part(part(replica, {program.micro_batches, micro_batch}), axis_position(program, rank, "ep"));
+  const Range own =
+      part(part(replica_of(program, rank), {micro_batches_of(program, rank), micro_batch}), axis_position(program, rank, "ep"));
   return {own.begin, own.count()};
 }
 
@@ -81,7 +112,8 @@ const graph::Attributes& attributes_of(const Role& role, const Instruction& i, c
 Coordinates position(const Program& program, int rank, int micro_batch) {
   Coordinates at;
   for (const auto& axis : program.sharding->axes)
-    at.push_back(axis.in_time ? std::max(micro_batch, 0) % program.micro_batches : axis_position(program, rank, axis.name).second);
+    at.push_back(axis.in_time ? std::max(micro_batch, 0) % micro_batches_of(program, rank)
+                              : axis_position(program, rank, axis.name).second);
   return at;
 }
 
@@ -132,8 +164,8 @@ bool crosses_steps(const Program& program) {
   return std::any_of(program.roles.begin(), program.roles.end(), [](const Role& r) { return r.delay > 0 || !r.opening.empty(); });
 }
 
-int last_micro_batch(const Program& program, const Body& body) {
-  return body.first + (program.micro_batches - 1 - body.first) / body.every * body.every;
+int last_micro_batch(const Program& program, const Role& role, const Body& body) {
+  return body.first + (micro_batches_of(program, role) - 1 - body.first) / body.every * body.every;
 }
 
 std::size_t variant_of_micro_batch(const Role& role, int micro_batch) {
@@ -149,16 +181,17 @@ int copies_of(const Program& program) {
 
 }  // namespace
 
-bool runs(const Program& program, const Instruction& instruction, int micro_batch) {
+bool runs(const Program& program, const Role& role, const Instruction& instruction, int micro_batch) {
+  const int all = micro_batches_of(program, role);
   switch (instruction.when) {
     case When::Always:
       return true;
     case When::FirstMicroBatch:
-      return micro_batch % program.micro_batches < copies_of(program);
+      return micro_batch % all < copies_of(program);
     case When::LastMicroBatch:
-      return micro_batch % program.micro_batches >= program.micro_batches - copies_of(program);
+      return micro_batch % all >= all - copies_of(program);
     case When::AllButLastMicroBatch:
-      return micro_batch % program.micro_batches < program.micro_batches - copies_of(program);
+      return micro_batch % all < all - copies_of(program);
   }
   return true;
 }
@@ -166,7 +199,7 @@ bool runs(const Program& program, const Instruction& instruction, int micro_batc
 int micro_batch_of(const Program& program, const Role& role, const Slot& slot, const Dependency& d) {
   const auto& body = role.bodies[d.body];
   if (!per_micro_batch(body.kind)) return slot.micro_batch - slot.micro_batch % program.micro_batches;
-  return per_micro_batch(role.bodies[slot.body].kind) ? slot.micro_batch : slot.micro_batch + last_micro_batch(program, body);
+  return per_micro_batch(role.bodies[slot.body].kind) ? slot.micro_batch : slot.micro_batch + last_micro_batch(program, role, body);
 }
 
 namespace {
@@ -194,7 +227,7 @@ std::vector<int> representatives(const Program& program) {
   std::map<int, Best> best;
   for (int rank = 0; rank < program.ranks; ++rank) {
     std::int64_t count = 0;
-    for (int m = 0; m < program.micro_batches; ++m) count += samples(program, rank, m).count;
+    for (int m = 0; m < micro_batches_of(program, rank); ++m) count += samples(program, rank, m).count;
     const std::tuple own{count, instructions_in_rings(program, program.role(rank)), bytes[program.role_of[static_cast<std::size_t>(rank)]]};
     auto& entry = best.try_emplace(program.role(rank).stage, Best{own, rank}).first->second;
     if (own > entry.size) entry = {own, rank};

@@ -107,9 +107,9 @@ struct Buffer {
   Layout layout;                             ///< by axis of the sharding; empty: no part of a tensor (bucket, message vector, workspace)
   graph::NodeId user = graph::NodeId::None;  ///< of constants and windows: whose operand it is, which decides the region
   std::uint16_t operand = 0;
-  Turn turn;             ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
-  bool sent = false;     ///< read by an asynchronous Send: kept until its micro-batch has ended
-  bool on_host = false;  ///< in the host's memory, an arena of its own, instead of the device's
+  Turn turn;                  ///< of what goes round, or is made of it: one block of the dimension that `layout` leaves whole
+  bool sent = false;          ///< read by an asynchronous Send: kept until its micro-batch has ended
+  bool on_host = false;       ///< in the host's memory, an arena of its own, instead of the device's
   std::int32_t versions = 1;  ///< so many follow each other in memory: of weights version v, Sent micro-batch v, in place v mod versions
   WeightVersion version = WeightVersion::Delayed;  ///< that this view of such weights means
 };
@@ -230,7 +230,7 @@ struct Program {
   DType dtype = DType::F32;
   std::int64_t batch = 0;  ///< global samples per step
   int ranks = 1;
-  int micro_batches = 1;           ///< per replica
+  int micro_batches = 1;           ///< of the replica that has most: see micro_batches_of()
   std::vector<MeshAxisInfo> axes;  ///< innermost first, the product of sizes being `ranks`; then runs of them as one (with_joint_axes())
   std::vector<Role> roles;
   std::vector<std::uint32_t> role_of;  ///< by rank
@@ -244,6 +244,9 @@ struct Program {
 [[nodiscard]] int coordinate(const Program&, int rank, std::size_t axis);
 /// Ranks of the group of `rank` along an axis, in order of coordinate.
 [[nodiscard]] std::vector<int> group(const Program&, int rank, std::size_t axis);
+/// Of one rank, and of a role: where shares of the batch are uneven not all have Program::micro_batches.
+[[nodiscard]] int micro_batches_of(const Program&, int rank);
+[[nodiscard]] int micro_batches_of(const Program&, const Role&);
 /// First sample and number of samples of a micro-batch of a rank, in the global batch.
 struct SampleRange {
   std::int64_t first = 0, count = 0;
@@ -278,13 +281,13 @@ struct Identity {
 /// use weights of earlier ones: different mathematics.
 [[nodiscard]] bool crosses_steps(const Program&);
 /// Of a body that runs once per micro-batch.
-[[nodiscard]] int last_micro_batch(const Program&, const Body&);
+[[nodiscard]] int last_micro_batch(const Program&, const Role&, const Body&);
 /// Which of a role's shapes a micro-batch has, those of steps that follow included.
 [[nodiscard]] std::size_t variant_of_micro_batch(const Role&, int micro_batch);
 /// The micro-batch in which an instruction of `slot` finds what it depends on (see Dependency).
 [[nodiscard]] int micro_batch_of(const Program&, const Role&, const Slot& slot, const Dependency&);
 /// True when the instruction runs for this micro-batch (see When).
-[[nodiscard]] bool runs(const Program&, const Instruction&, int micro_batch);
+[[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch);
 /// One rank for every stage, in order of stages: of those of the replica with most samples the one with most to compute in rings, then the
 /// one with the largest blocks.
 [[nodiscard]] std::vector<int> representatives(const Program&);

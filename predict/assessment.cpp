@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "graph/op_schema.hpp"
+#include "plan/shares.hpp"
 #include "predict/bottleneck.hpp"
 
 namespace rehearsal::predict {
@@ -59,6 +62,122 @@ void check_host_memory(const Job& job, const plan::Program& program) {
   }
 }
 
+int group_of(const Job& job, int rank) { return platforms::place(job.platform, rank).group; }
+
+/// Are the first `ranks` devices of several kinds?
+bool differ(const Job& job, int ranks) {
+  if (job.models.empty()) return false;
+  for (int rank = 1; rank < ranks; ++rank)
+    if (group_of(job, rank) != group_of(job, 0)) return true;
+  return false;
+}
+
+std::size_t replicas_axis(const plan::Program& program) {
+  return static_cast<std::size_t>(std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name) - program.axes.begin());
+}
+
+/// Seconds that the operators of a step take on a device, each alone on the whole batch.
+double seconds_of_operators(const Job& job, const costmodel::CostModel& model) {
+  double sum = 0;
+  const auto& g = job.training.graph;
+  for (const auto& node : g.nodes()) {
+    const graph::NodeTypes types(g, node);
+    sum += model.kernel(kernel_case({graph::schema(node), types.view(), {}}, 1)).seconds.value();
+  }
+  return sum;
+}
+
+/// Of the slowest device of every stage; empty where there is one kind of device or one stage.
+std::vector<double> stage_speeds(const Job& job, const plan::Plan& plan) {
+  if (plan.pp == 1 || !differ(job, plan.ranks())) return {};
+  std::vector<double> of_group;
+  for (const auto* model : job.models) of_group.push_back(1 / seconds_of_operators(job, *model));
+  std::vector<double> speeds(static_cast<std::size_t>(plan.pp), of_group.front());
+  int stride = 1;
+  for (const auto& axis : plan::mesh_of(plan))
+    if (axis.name == "pp") stride = axis.stride;
+  std::vector<bool> known(speeds.size(), false);
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const auto stage = static_cast<std::size_t>(rank / stride % plan.pp);
+    const double own = of_group[static_cast<std::size_t>(group_of(job, rank))];
+    speeds[stage] = known[stage] ? std::min(speeds[stage], own) : own;
+    known[stage] = true;
+  }
+  return speeds;
+}
+
+plan::Program lowered(const Job& job, const plan::Plan& plan) {
+  plan::LoweringOptions options;
+  options.threads = threads_per_rank(job.platform, plan.ranks());
+  options.bucket_bytes = static_cast<std::int64_t>(job.model.profile().bucket_bytes);
+  const platforms::Fabric fabric(job.platform);
+  options.links = [&](const plan::Program& mesh, std::size_t axis) {
+    return collective_links(mesh, job.platform, fabric, job.model, {axis, 0});
+  };
+  options.dims = job.dims;
+  options.rules = job.rules;
+  options.stage_speeds = stage_speeds(job, plan);
+  if (!job.models.empty()) options.device_of = [&](int rank) { return group_of(job, rank); };
+  return plan::lower(job.training, plan, job.backend, options);
+}
+
+/// How long replicas take, each as its slowest rank does.
+std::vector<plan::ReplicaPace> paces(const Job& job, const plan::Program& program) {
+  const auto costs = cost_of(job, program);
+  const auto axis = replicas_axis(program);
+  std::vector<plan::ReplicaPace> found(static_cast<std::size_t>(program.plan.dp), {0, 0});
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    const auto role = program.role_of[static_cast<std::size_t>(rank)];
+    const auto busy = busy_seconds(program, program.roles[role], costs.roles[role]);
+    double samples = 0;
+    for (int m = 0; m < plan::micro_batches_of(program, rank); ++m) samples += static_cast<double>(plan::samples(program, rank, m).count);
+    auto& pace = found[static_cast<std::size_t>(coordinate(program, rank, axis))];
+    if (busy.micro_batches / samples > pace.per_sample) pace = {busy.once, busy.micro_batches / samples};
+  }
+  return found;
+}
+
+/// With shares by which all replicas end at the same time; with equal ones where replicas must have as many samples.
+plan::Program lowered_by_speed(const Job& job, const plan::Plan& plan) {
+  auto even = plan;
+  even.shares = "equal";
+  auto program = lowered(job, even);
+  const auto batch = job.training.batch;
+  const auto unit = plan.micro_batch && batch / *plan.micro_batch >= plan.dp ? *plan.micro_batch : 1;
+  auto by_speed = plan;
+  by_speed.shares = plan::text_of_shares(plan::samples_by_pace(batch, unit, paces(job, program)));
+  if (!plan::has_uneven_shares(batch, by_speed)) return program;
+  try {
+    return lowered(job, by_speed);
+  } catch (const plan::UnevenShares& obstacle) {
+    program.warnings.push_back("replicas on slower devices have as many samples as the others: " + std::string(obstacle.what()));
+    return program;
+  }
+}
+
+/// "A100-SXM4-40GB take 192 samples of a step, V100-SXM2-16GB 64"; by replica where one kind of device has several shares.
+std::string sentence_of_shares(const plan::Program& program, const platforms::Platform& platform) {
+  const bool uneven = plan::has_uneven_shares(program.batch, program.plan);
+  std::vector<std::pair<std::string, std::int64_t>> of_devices;
+  const auto axis = replicas_axis(program);
+  std::set<int> counted;
+  for (int rank = 0; rank < program.ranks && program.plan.dp > 1; ++rank) {
+    if (!counted.insert(coordinate(program, rank, axis)).second) continue;
+    const auto& name = platforms::device_of(platform, rank).name;
+    auto known = std::ranges::find(of_devices, name, &std::pair<std::string, std::int64_t>::first);
+    if (known == of_devices.end()) known = of_devices.insert(known, {name, 0});
+    for (int m = 0; m < plan::micro_batches_of(program, rank); ++m) known->second += plan::samples(program, rank, m).count;
+  }
+  if (of_devices.size() > 1)
+    return joined(of_devices, ", ", [&](const auto& d) {
+      return d.first + (&d == &of_devices.front() ? " take " : " ") + std::to_string(d.second) +
+             (&d == &of_devices.front() ? " samples of a step" : "");
+    });
+  return uneven ? "replicas take " + plan::text_of_shares(plan::samples_of_replicas(program.batch, program.plan)) +
+                      " samples of a step, all on " + of_devices.front().first
+                : "";
+}
+
 }  // namespace
 
 std::string bottleneck_of(const Breakdown& b) {
@@ -80,26 +199,25 @@ plan::Program lower_for(const Job& job, const plan::Plan& plan) {
     throw Refusal("plan " + to_text(plan) + " needs " + std::to_string(plan.ranks()) + " devices, platform " + job.platform.name + " has " +
                   std::to_string(platforms::device_count(job.platform)) + "; use fewer ranks or --nodes N");
   check_host_link(job, plan);
-  plan::LoweringOptions options;
-  options.threads = threads_per_rank(job.platform, plan.ranks());
-  options.bucket_bytes = static_cast<std::int64_t>(job.model.profile().bucket_bytes);
-  const platforms::Fabric fabric(job.platform);
-  options.links = [&](const plan::Program& mesh, std::size_t axis) {
-    return collective_links(mesh, job.platform, fabric, job.model, {axis, 0});
-  };
-  options.dims = job.dims;
-  options.rules = job.rules;
-  auto program = plan::lower(job.training, plan, job.backend, options);
+  auto program =
+      plan.shares == "speed" && plan.dp > 1 && plan.ep == 1 && differ(job, plan.ranks()) ? lowered_by_speed(job, plan) : lowered(job, plan);
   check_host_memory(job, program);
   return program;
 }
 
+ProgramCosts cost_of(const Job& job, const plan::Program& program) {
+  return cost_of(
+      program, job.training, [&](int rank) -> const costmodel::CostModel& { return job.model_of(rank); },
+      threads_per_rank(job.platform, program.ranks));
+}
+
 Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& evaluator, bool keep_timeline, StepCost* cost_out) {
-  const auto costs = cost_of(program, job.training, job.model, threads_per_rank(job.platform, program.ranks));
+  const auto costs = cost_of(job, program);
   auto cost = evaluator.evaluate({program, costs, job.platform, job.model, keep_timeline});
   Assessment a;
   a.plan = program.plan;
   a.warnings = program.warnings;
+  a.shares = sentence_of_shares(program, job.platform);
   a.platform = job.platform.name;
   a.ranks = program.ranks;
   a.step = cost.step;

@@ -23,6 +23,12 @@ struct Job {
   const costmodel::CostModel& model;
   std::string peak_key = "f32";                                                ///< arithmetic whose peak MFU refers to
   std::shared_ptr<plan::RuleBook> rules = std::make_shared<plan::RuleBook>();  ///< what plans of this job found out about its dimensions
+  std::vector<const costmodel::CostModel*> models = {};  ///< by group of nodes of the platform; empty: `model` on all of them
+
+  /// Of the device that a rank is.
+  [[nodiscard]] const costmodel::CostModel& model_of(int rank) const {
+    return models.empty() ? model : *models[static_cast<std::size_t>(platforms::place(platform, rank).group)];
+  }
 };
 
 /// Threads of one rank when `ranks` ranks run on the platform: cores of the node ÷ ranks of the node on CPUs, 1 elsewhere.
@@ -50,6 +56,7 @@ struct Assessment {
   costmodel::JobCost cost;  ///< of one step
   std::int64_t events = 0;
   std::string why_not;                ///< of runners-up: why the winner won
+  std::string shares;                 ///< of the batch, where devices or shares differ: a sentence
   std::vector<std::string> warnings;  ///< what the plan does that its user may not expect
   [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
 };
@@ -59,8 +66,10 @@ struct Assessment {
 [[nodiscard]] Assessment assess(const Job&, const plan::Plan&, StepEvaluator&);
 /// The same for a Program at hand.
 [[nodiscard]] Assessment assess(const Job&, const plan::Program&, StepEvaluator&, bool keep_timeline, StepCost* cost_out);
-/// Lowers as assess() does: threads, links and bucket size follow from job and platform.
+/// Lowers as assess() does: threads, links and bucket size follow from job and platform. `shares=speed` becomes shares with which devices
+/// of several speeds end at the same time, equal ones where the model cannot do with others; stages are cut by the speed of their devices.
 [[nodiscard]] plan::Program lower_for(const Job&, const plan::Plan&);
+[[nodiscard]] ProgramCosts cost_of(const Job&, const plan::Program&);
 
 /// "needs 93.1 GB on rank 3, 13.1 GB more than the 80 GB that the device has"
 [[nodiscard]] std::string shortage(const Assessment&);

@@ -99,7 +99,7 @@ class Player {
   }
 
   bool play_one(const plan::Instruction& i) {
-    if (!plan::runs(play_.request.program, i, micro_batch())) return true;
+    if (!plan::runs(play_.request.program, role_, i, micro_batch())) return true;
     switch (i.kind) {
       case plan::InstructionKind::Send:
         send(i);
@@ -221,7 +221,7 @@ class ClosedForm final : public StepEvaluator {
 
  private:
   static StepCost played(const EvaluationRequest& request) {
-    Play play{request, platforms::Fabric(request.platform), representatives(request.program), {}};
+    Play play{request, platforms::Fabric(request.platform), representatives(request.program, request.costs, request.platform), {}};
     std::vector<Player> players;
     for (int rank : play.rank_of_stage) players.emplace_back(play, rank);
     play_all(players);

@@ -265,7 +265,8 @@ std::string_view layer_of(std::string_view name) {
 
 std::vector<StagePlan> explain(const Predictor& predictor, const PlayableStep& step) {
   std::vector<StagePlan> stages;
-  for (const int rank : representatives(step.program)) stages.push_back(StageExplainer(predictor, step, rank).explain());
+  for (const int rank : representatives(step.program, step.costs, predictor.platform()))
+    stages.push_back(StageExplainer(predictor, step, rank).explain());
   return stages;
 }
 

@@ -48,7 +48,7 @@ class LoweredPredictor final : public Predictor {
   [[nodiscard]] PlayableStep playable(const plan::Plan& plan) override { return priced(lower_or_say_all(job_, plan)); }
 
   [[nodiscard]] PlayableStep priced(plan::Program program) override {
-    auto costs = cost_of(program, job_.training, job_.model, threads_per_rank(job_.platform, program.ranks));
+    auto costs = cost_of(job_, program);
     return {std::move(program), std::move(costs)};
   }
 

@@ -28,8 +28,9 @@ std::vector<TimedInstruction> of_step(const std::vector<TimedInstruction>& all, 
   return found;
 }
 
-void set_timeline(const plan::Program& program, const StepCost& many, int step, StepCost& cost) {
-  const auto stands_for = representatives(program);
+void set_timeline(const EvaluationRequest& request, const StepCost& many, int step, StepCost& cost) {
+  const auto& program = request.program;
+  const auto stands_for = representatives(program, request.costs, request.platform);
   const bool by_rank = many.timeline.size() == static_cast<std::size_t>(program.ranks);
   double zero = many.step.value();
   for (std::size_t n = 0; n < many.timeline.size(); ++n) {
@@ -94,7 +95,7 @@ StepCost steady_step(const EvaluationRequest& request, const std::function<StepC
   cost.links_energy = share(many.links_energy, few.links_energy);
   for (std::size_t n = 0; n < many.busy_seconds.size(); ++n) cost.busy_seconds.push_back(share(many.busy_seconds[n], few.busy_seconds[n]));
   cost.events = (many.events - few.events) / more;
-  set_timeline(program, many, filled - 1, cost);
+  set_timeline(request, many, filled - 1, cost);
   return cost;
 }
 

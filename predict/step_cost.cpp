@@ -1,6 +1,7 @@
 #include "predict/step_cost.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.hpp"
 
@@ -142,8 +143,16 @@ costmodel::Estimate estimate_of(const plan::Program& program, const graph::Train
 }  // namespace
 
 ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model, int threads) {
+  return cost_of(
+      program, training, [&](int) -> const costmodel::CostModel& { return model; }, threads);
+}
+
+ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& training, const ModelOfRank& model_of, int threads) {
   ProgramCosts costs;
-  for (const auto& role : program.roles) {
+  for (std::uint32_t number = 0; number < program.roles.size(); ++number) {
+    const auto& role = program.roles[number];
+    const auto first = std::ranges::find(program.role_of, number) - program.role_of.begin();
+    const auto& model = model_of(static_cast<int>(first));
     RoleCosts of_role;
     for (const auto& body : role.bodies) {
       auto& of_body = of_role.seconds.emplace_back(body.instructions.size());
@@ -155,6 +164,42 @@ ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& t
     costs.roles.push_back(std::move(of_role));
   }
   return costs;
+}
+
+BusySeconds busy_seconds(const plan::Program& program, const plan::Role& role, const RoleCosts& costs) {
+  BusySeconds busy;
+  for (const auto& slot : role.slots) {
+    const auto& body = role.bodies[slot.body];
+    const bool often = plan::per_micro_batch(body.kind);
+    const auto variant = often ? plan::variant_of_micro_batch(role, slot.micro_batch) : 0;
+    for (std::size_t n = 0; n < body.instructions.size(); ++n) {
+      if (!plan::runs(program, role, body.instructions[n], slot.micro_batch)) continue;
+      const auto& variants = costs.seconds[slot.body][n];
+      (often ? busy.micro_batches : busy.once) += variants[std::min(variant, variants.size() - 1)].seconds.value();
+    }
+  }
+  return busy;
+}
+
+std::vector<int> representatives(const plan::Program& program, const ProgramCosts& costs, const platforms::Platform& platform) {
+  if (platform.nodes.size() == 1) return plan::representatives(program);
+  std::vector<double> of_role;
+  for (std::size_t r = 0; r < program.roles.size(); ++r) of_role.push_back(busy_seconds(program, program.roles[r], costs.roles[r]).all());
+  const auto dp = std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name);
+  const auto replica_of = [&](int rank) { return dp == program.axes.end() ? 0 : rank / dp->stride % dp->size; };
+  const auto seconds_of = [&](int rank) { return of_role[program.role_of[static_cast<std::size_t>(rank)]]; };
+  int slowest = 0;
+  for (int rank = 1; rank < program.ranks; ++rank)
+    if (seconds_of(rank) > seconds_of(slowest)) slowest = rank;
+  std::map<int, int> by_stage;
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    if (replica_of(rank) != replica_of(slowest)) continue;
+    auto& best = by_stage.try_emplace(program.role(rank).stage, rank).first->second;
+    if (seconds_of(rank) > seconds_of(best)) best = rank;
+  }
+  std::vector<int> ranks;
+  for (const auto& [stage, rank] : by_stage) ranks.push_back(rank);
+  return ranks;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 // simulate share. Closed form and simulation are two StepEvaluators.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,7 +55,19 @@ struct PlacedInstruction {
 /// The cost model's question for an instruction that computes.
 [[nodiscard]] costmodel::KernelCase kernel_case(const plan::Program&, const graph::Graph&, const PlacedInstruction&);
 
+/// Of the device that a rank is.
+using ModelOfRank = std::function<const costmodel::CostModel&(int rank)>;
+[[nodiscard]] ProgramCosts cost_of(const plan::Program&, const graph::TrainingGraph&, const ModelOfRank&, int threads);
 [[nodiscard]] ProgramCosts cost_of(const plan::Program&, const graph::TrainingGraph&, const costmodel::CostModel&, int threads);
+
+/// What a rank computes in a step.
+struct BusySeconds {
+  double once = 0, micro_batches = 0;
+  [[nodiscard]] double all() const { return once + micro_batches; }
+};
+[[nodiscard]] BusySeconds busy_seconds(const plan::Program&, const plan::Role&, const RoleCosts&);
+/// One rank for every stage, in order of stages, as plan::representatives(); where devices differ of the replica that has most to do.
+[[nodiscard]] std::vector<int> representatives(const plan::Program&, const ProgramCosts&, const platforms::Platform&);
 
 /// Where a step's time goes, on the rank that the others wait for. Sums to the step.
 struct Breakdown {

@@ -63,7 +63,7 @@ void write_trace(const Options& o, const JobSetup& setup, const predict::Assessm
   builder.set_costs(&recording.step.costs);
   builder.add_step({0, 0.0, a.step.value(), 0.0, false});
   // Evaluators that let one replica stand for all report its stages instead of the ranks.
-  const auto representatives = plan::representatives(program);
+  const auto representatives = predict::representatives(program, recording.step.costs, setup.platform());
   const bool by_rank = recording.timeline.size() == static_cast<std::size_t>(program.ranks);
   for (std::size_t n = 0; n < recording.timeline.size(); ++n)
     if (!recording.timeline[n].empty()) builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, recording.timeline[n], 0.0);

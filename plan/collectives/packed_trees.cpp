@@ -227,9 +227,19 @@ Wiring usual_wiring(int ranks) {
   return dgx1_wiring(gpus);
 }
 
+/// Packed once: lowering asks for every message how long it would take.
+const PackedTrees& usual_trees(int ranks) {
+  static const auto all = [] {
+    std::vector<PackedTrees> trees;
+    for (int n = 0; n <= kMostRanks; ++n) trees.emplace_back(usual_wiring(n));
+    return trees;
+  }();
+  return all[static_cast<std::size_t>(ranks)];
+}
+
 std::vector<CollectiveStep> steps_of(int rank, int ranks, std::int64_t count, int per_node) {
   if (ranks > kMostRanks) return hierarchical_all_reduce().steps(rank, ranks, count, per_node);
-  return PackedTrees(usual_wiring(ranks)).steps(rank, count);
+  return usual_trees(ranks).steps(rank, count);
 }
 
 Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
@@ -239,7 +249,7 @@ Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
   // Ranks of a node send at a time, and share its bus and its cards.
   const auto within = std::min(links.inner_bandwidth, links.node_inner / links.ranks_per_node);
   const auto bandwidth = inner ? within : std::min({within, links.outer_bandwidth, links.node_outer / links.ranks_per_node});
-  return PackedTrees(usual_wiring(ranks)).time_with_ports(size, {latency, bandwidth, links.reduction});
+  return usual_trees(ranks).time_with_ports(size, {latency, bandwidth, links.reduction});
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ class Merging {
 }  // namespace
 
 Role build_role(const LoweringContext& context, int stage, int rank) {
-  const auto shape = pipeline_shape(context.plan, context.program.micro_batches);
+  const auto shape = pipeline_shape(context.plan, micro_batches_of(context.program, rank));
   const auto& schedule = *context.pipeline.schedule;
   auto role = RoleBuilder(context, {stage, rank, 0}).build();
   if (context.pipeline.copies > 1) role = Merging(std::move(role), RoleBuilder(context, {stage, rank, 1}).build(), context.plan.pp).merge();

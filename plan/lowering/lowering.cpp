@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
@@ -15,6 +16,7 @@
 #include "plan/sharding/fusion.hpp"
 #include "plan/sharding/linear.hpp"
 #include "plan/sharding/rules.hpp"
+#include "plan/shares.hpp"
 
 namespace rehearsal::plan {
 
@@ -22,12 +24,9 @@ using graph::NodeId;
 
 namespace {
 
-std::int64_t largest_replica(std::int64_t batch, int dp) { return (batch + dp - 1) / dp; }
+std::int64_t largest_replica(std::int64_t batch, const Plan& plan) { return std::ranges::max(samples_of_replicas(batch, plan)); }
 
-int micro_batches_of(std::int64_t batch, const Plan& plan) {
-  if (!plan.micro_batch) return 1;
-  return static_cast<int>((largest_replica(batch, plan.dp) + *plan.micro_batch - 1) / *plan.micro_batch);
-}
+int most_micro_batches(std::int64_t batch, const Plan& plan) { return std::ranges::max(micro_batches_of_replicas(batch, plan)); }
 
 std::string sentence(const std::vector<Violation>& violations) {
   return joined(violations, "; ", [](const Violation& v) { return v.key + ": " + v.problem + " (" + v.remedy + ")"; });
@@ -150,12 +149,13 @@ void warn_about_replicas(const Sharding& sharding, const graph::Graph& g, Progra
 
 void build_roles(LoweringContext& context, Program& program) {
   const BlockClasses classes(context.sharding);
-  std::map<std::pair<int, std::vector<std::int64_t>>, std::uint32_t> known;
+  std::map<std::tuple<int, int, std::vector<std::int64_t>>, std::uint32_t> known;
   const auto pipeline = axis_named(program.axes, "pp");
   for (int rank = 0; rank < program.ranks; ++rank) {
     const int stage = pipeline < program.axes.size() ? coordinate(program, rank, pipeline) : 0;
+    const int device = context.options.device_of ? context.options.device_of(rank) : 0;
     const auto [at, fresh] =
-        known.try_emplace({stage, classes.of(position(program, rank, 0))}, static_cast<std::uint32_t>(program.roles.size()));
+        known.try_emplace({stage, device, classes.of(position(program, rank, 0))}, static_cast<std::uint32_t>(program.roles.size()));
     if (fresh) program.roles.push_back(build_role(context, stage, rank));
     program.role_of.push_back(at->second);
   }
@@ -255,38 +255,105 @@ std::vector<MeshAxisInfo> with_joint_axes(std::vector<MeshAxisInfo> axes) {
   return axes;
 }
 
-std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan& plan) {
-  std::vector<Violation> violations;
-  const auto& p = plan;
-  for (auto& violation : schedule_violations(p, micro_batches_of(training.batch, p))) violations.push_back(std::move(violation));
-  if (training.batch < p.dp)
-    violations.push_back({"dp", std::to_string(p.dp) + " replicas of a batch of " + std::to_string(training.batch),
-                          "use at most dp=" + std::to_string(training.batch) + " or a larger batch"});
-  else if (p.micro_batch && *p.micro_batch > largest_replica(training.batch, p.dp))
+namespace {
+
+void check_shares(const graph::TrainingGraph& training, const Plan& p, std::vector<Violation>& violations) {
+  if (!names_shares(p)) return;
+  const auto shares = shares_in(p.shares).size();
+  if (shares != static_cast<std::size_t>(p.dp))
+    violations.push_back({"shares",
+                          "names " + std::to_string(shares) + " replicas, and dp=" + std::to_string(p.dp) + " has " + std::to_string(p.dp),
+                          "name a share for each, as in 3:1 for dp=2"});
+  else if (const auto least = std::ranges::min(samples_of_replicas(training.batch, p)); least == 0)
+    violations.push_back({"shares", "a replica would have none of the " + std::to_string(training.batch) + " samples",
+                          "use shares that differ less, a larger batch or a smaller dp"});
+  else if (p.ep > 1 && has_uneven_shares(training.batch, p))
+    violations.push_back({"shares", "the ranks of ep send each other as many samples", "use shares=equal, or ep=1"});
+  else if (schedule_of(p).asynchronous && p.pp > 1 && has_uneven_shares(training.batch, p))
     violations.push_back(
-        {"micro_batch",
-         std::to_string(*p.micro_batch) + " samples, but a replica has " + std::to_string(largest_replica(training.batch, p.dp)),
-         "use at most that"});
-  else if (training.batch / p.dp < micro_batches_of(training.batch, p))
+        {"shares", "with schedule=" + p.schedule + " steps follow each other without a flush, at one pace", "use shares=equal"});
+}
+
+void check_micro_batches(const graph::TrainingGraph& training, const Plan& p, std::vector<Violation>& violations) {
+  const auto largest = largest_replica(training.batch, p);
+  const auto parts = std::int64_t{p.dp} * most_micro_batches(training.batch, p);
+  if (p.micro_batch && *p.micro_batch > largest)
+    violations.push_back(
+        {"micro_batch", std::to_string(*p.micro_batch) + " samples, but a replica has " + std::to_string(largest), "use at most that"});
+  else if (!has_uneven_shares(training.batch, p) && training.batch / p.dp < most_micro_batches(training.batch, p))
     violations.push_back({"micro_batch", "the smallest replica has fewer samples than there are micro-batches",
                           "use a larger micro_batch or a batch that dp divides"});
-  else if (const auto parts = std::int64_t{p.dp} * micro_batches_of(training.batch, p);
-           p.ep > 1 && p.micro_batch && training.batch % parts != 0)
+  else if (p.ep > 1 && p.micro_batch && training.batch % parts != 0)
     violations.push_back(
         {"micro_batch", "the ranks of ep share the samples of a micro-batch, which must be equal shares",
          "use a batch that dp=" + std::to_string(p.dp) + " divides, and a micro_batch that divides the batch of a replica"});
+  if (p.bn != "batch" && p.micro_batch && (training.batch % parts != 0 || has_uneven_shares(training.batch, p)))
+    violations.push_back({"bn", p.bn + " takes statistics of each micro-batch, and they would be of two sizes",
+                          "use a micro_batch and a batch of which every replica has a whole number"});
+}
+
+}  // namespace
+
+std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan& plan) {
+  std::vector<Violation> violations;
+  const auto& p = plan;
+  check_shares(training, p, violations);
+  if (!violations.empty()) return violations;
+  for (auto& violation : schedule_violations(p, most_micro_batches(training.batch, p))) violations.push_back(std::move(violation));
+  if (training.batch < p.dp)
+    violations.push_back({"dp", std::to_string(p.dp) + " replicas of a batch of " + std::to_string(training.batch),
+                          "use at most dp=" + std::to_string(training.batch) + " or a larger batch"});
+  else
+    check_micro_batches(training, p, violations);
   if (p.dp % p.ep != 0)
     violations.push_back({"ep", std::to_string(p.ep) + " ranks do not divide the " + std::to_string(p.dp) + " of dp",
                           "use a degree that divides dp: experts are shared out among replicas of everything else"});
-  if (const std::int64_t parts = std::int64_t{p.dp} * micro_batches_of(training.batch, p);
-      p.bn != "batch" && p.micro_batch && training.batch % parts != 0)
-    violations.push_back({"bn", p.bn + " takes statistics of each micro-batch, and they would be of two sizes",
-                          "use a micro_batch and a batch of which every replica has a whole number"});
   if (p.offload == "activations" && compresses_results(p))
     violations.push_back({"compression", "has nothing left to compress beside offload=activations", "leave one of them out"});
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
 }
+
+namespace {
+
+/// Ranks whose parts differ cannot exchange what is dealt out in equal ones.
+void refuse_exchanged_samples(const graph::Graph& g, const Sharding& sharding) {
+  for (const Conversion& c : sharding.conversions)
+    for (const ConversionStep& step : c.steps) {
+      const auto uneven = [&](const AxisLayout& l) { return l.split() && sharding.deals_unevenly(step.axis, l.atom); };
+      if (step.kind != ConversionKind::Slice && (uneven(step.from) || uneven(step.to)))
+        throw UnevenShares("plan: shares: all replicas exchange their parts of " + g[c.tensor].name +
+                           ", which must be equal for that; use shares=equal");
+    }
+}
+
+/// Replicas of several numbers of micro-batches can meet once a step, not once a micro-batch.
+void refuse_uneven_meetings(const Program& program) {
+  const auto replicas = axis_named(program.axes, "dp");
+  const auto of_replicas = [&](std::size_t axis) { return ("." + program.axes[axis].name + ".").find(".dp.") != std::string::npos; };
+  for (const Role& role : program.roles) {
+    if (replicas == program.axes.size() || micro_batches_of(program, role) == program.micro_batches) continue;
+    for (const Body& body : role.bodies)
+      for (const Instruction& i : body.instructions) {
+        const bool meets = i.kind == InstructionKind::Collective && per_micro_batch(body.kind) &&
+                           of_replicas(role.collectives[static_cast<std::size_t>(i.collective)].axis);
+        if (meets && (i.when == When::Always || i.when == When::AllButLastMicroBatch))
+          throw UnevenShares("plan: shares: replicas have from " + std::to_string(micro_batches_of(program, role)) + " to " +
+                             std::to_string(program.micro_batches) + " micro-batches, and zero=" + std::to_string(program.plan.zero) +
+                             " lets them exchange something in each; use shares=equal or a smaller zero, or leave micro_batch out");
+      }
+  }
+}
+
+/// Relative speed of the device of every part of the model.
+std::vector<double> speeds_of_parts(const Plan& plan, const PipelineShape& shape, const std::vector<double>& of_stages) {
+  std::vector<double> speeds;
+  if (of_stages.empty()) return speeds;
+  for (const auto& place : places_of_parts(schedule_of(plan), shape)) speeds.push_back(of_stages[static_cast<std::size_t>(place.stage)]);
+  return speeds;
+}
+
+}  // namespace
 
 Program lower(const graph::TrainingGraph& training, const Plan& plan, const Backend& backend, const LoweringOptions& options) {
   if (const auto violations = validate(training, plan); !violations.empty()) throw Refusal("plan: " + sentence(violations));
@@ -298,7 +365,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   if (!training.parameters.empty()) program.dtype = training.graph[training.parameters.front().value].type.dtype;
   program.batch = training.batch;
   program.ranks = plan.ranks();
-  program.micro_batches = micro_batches_of(training.batch, plan);
+  program.micro_batches = most_micro_batches(training.batch, plan);
   program.axes = with_joint_axes(mesh_of(plan));
 
   const auto dims = options.dims ? options.dims : std::make_shared<const graph::LogicalDims>(training.graph);
@@ -307,14 +374,16 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   program.sharding = sharded;
   const auto& sharding = *sharded;
   refuse_barriers(training.graph, sharding);
+  refuse_exchanged_samples(training.graph, sharding);
   check_rings(sharding, training.graph, program);
   warn_about_replicas(sharding, training.graph, program);
   warn_about_idle_keys(training, program);
   warn_about_statistics(training.graph, program);
   if (auto sentence = other_mathematics(plan); !sentence.empty()) program.warnings.push_back(std::move(sentence));
   Plan cut = plan;
-  cut.pp = parts(schedule_of(plan).placement, pipeline_shape(plan, program.micro_batches));
-  auto stages = assign_stages(training, cut, options.node_cost);
+  const auto shape = pipeline_shape(plan, program.micro_batches);
+  cut.pp = parts(schedule_of(plan).placement, shape);
+  auto stages = assign_stages(training, cut, {options.node_cost, speeds_of_parts(plan, shape, options.stage_speeds)});
   const auto pipeline = pipeline_of(training, plan, program.micro_batches, stages);
 
   LoweringContext context{training,    plan, backend, options, sharding, stages, pipeline, program, training.graph.consumers(),
@@ -330,6 +399,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   set_kept_results(context);
   warn_about_stashes(context, program);
   build_roles(context, program);
+  refuse_uneven_meetings(program);
   warn_about_narrow_sums(context, program);
   warn_about_algorithms(program);
   if (options.check_messages || checks_every_program()) check_messages(program);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.hpp"
 #include "graph/training.hpp"
 #include "plan/backend.hpp"
 #include "plan/collectives/collective.hpp"
@@ -24,6 +25,8 @@ struct LoweringOptions {
   std::shared_ptr<RuleBook> rules;                 ///< of this graph, filled as plans ask; absent: found anew
   /// Relative cost of a forward node with its backward nodes, to balance stages; absent: by FLOPs and bytes.
   std::function<double(graph::NodeId)> node_cost;
+  std::vector<double> stage_speeds;        ///< relative, of the slowest device of every stage; empty: all alike
+  std::function<int(int rank)> device_of;  ///< ranks with equal numbers have equal devices; absent: all
   /// Holds the Program to plan/memory/check_messages.hpp, which can take as long as lowering: what is to run asks for it. Builds with
   /// assertions check every Program, others do where REHEARSAL_CHECK_PROGRAMS is set, as it is for the tests.
   bool check_messages = false;
@@ -36,6 +39,11 @@ struct LoweringOptions {
 /// The axes, followed by one for every run of neighbouring ones but pp, named as "height.dp": ranks that differ along several axes sum at
 /// once what is a sum along all of them.
 [[nodiscard]] std::vector<MeshAxisInfo> with_joint_axes(std::vector<MeshAxisInfo> axes);
+
+/// What refuses shares of the batch that differ, where equal ones would do.
+class UnevenShares : public Refusal {
+  using Refusal::Refusal;
+};
 
 /// Every reason why the plan does not suit the graph; empty when it does.
 [[nodiscard]] std::vector<Violation> validate(const graph::TrainingGraph&, const Plan&);

@@ -26,7 +26,7 @@ RoleBuilder::RoleBuilder(const LoweringContext& context, const Place& place)
   role_.stage = place.stage;
   const auto& program = c_.program;
   const int rank = place.rank;
-  for (int m = 0; m < program.micro_batches; ++m) {
+  for (int m = 0; m < micro_batches_of(program, rank); ++m) {
     const auto count = samples(program, rank, m).count;
     auto known = std::find(role_.variant_samples.begin(), role_.variant_samples.end(), count);
     if (known == role_.variant_samples.end()) {

@@ -51,19 +51,31 @@ std::vector<double> crossing_bytes(const Graph& g, const std::vector<NodeId>& or
   return change;
 }
 
-/// Cut positions (index of the first node of stages 1, 2, ...) nearest to equal shares of cost, moved to where few bytes cross.
-std::vector<std::size_t> balanced_cuts(const std::vector<double>& cost, const std::vector<double>& crossing, int stages) {
+/// Of the cost of all, by stage.
+std::vector<double> shares_of_stages(int stages, const std::vector<double>& speeds) {
+  if (speeds.empty()) return std::vector<double>(static_cast<std::size_t>(stages), 1.0 / stages);
+  const double sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
+  std::vector<double> shares;
+  for (const double speed : speeds) shares.push_back(speed / sum);
+  return shares;
+}
+
+/// Cut positions (index of the first node of stages 1, 2, ...) nearest to the stages' shares of cost, moved to where few bytes cross.
+std::vector<std::size_t> balanced_cuts(const std::vector<double>& cost, const std::vector<double>& crossing,
+                                       const std::vector<double>& shares) {
+  const int stages = static_cast<int>(shares.size());
   std::vector<double> prefix(cost.size() + 1, 0.0);
   std::partial_sum(cost.begin(), cost.end(), prefix.begin() + 1);
-  const double share = prefix.back() / stages;
-  const double tolerance = 0.1 * share;
+  const double tolerance = 0.1 * prefix.back() * std::ranges::min(shares);
+  double end = 0;  // of the stages before the cut
   std::vector<std::size_t> cuts;
   for (int s = 1; s < stages; ++s) {
     const std::size_t first = cuts.empty() ? 1 : cuts.back() + 1;
     const std::size_t last = cost.size() - static_cast<std::size_t>(stages - s);
     std::size_t best = first;
+    end += prefix.back() * shares[static_cast<std::size_t>(s - 1)];
     const auto badness = [&](std::size_t i) {
-      const double off = std::abs(prefix[i] - share * s);
+      const double off = std::abs(prefix[i] - end);
       return std::pair{off <= tolerance ? 0.0 : off, off <= tolerance ? crossing[i] : 0.0};
     };
     for (std::size_t i = first; i <= last; ++i)
@@ -182,17 +194,7 @@ Chain chain_of(const Graph& g, const std::vector<bool>& is_free, const std::func
 
 }  // namespace
 
-std::vector<std::string> balanced_cut_names(const graph::TrainingGraph& training, int stages,
-                                            const std::function<double(NodeId)>& node_cost) {
-  const auto& g = training.graph;
-  const auto chain = chain_of(g, free_nodes(g), node_cost);
-  std::vector<std::string> names;
-  if (chain.order.size() < static_cast<std::size_t>(stages)) return names;
-  for (auto i : balanced_cuts(chain.cost, crossing_bytes(g, chain.order), stages)) names.push_back(g[chain.order[i]].name);
-  return names;
-}
-
-StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& plan, const std::function<double(NodeId)>& node_cost) {
+StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& plan, const StageBalance& balance) {
   const auto& g = training.graph;
   const auto is_free = free_nodes(g);
   StageAssignment stages;
@@ -200,10 +202,11 @@ StageAssignment assign_stages(const graph::TrainingGraph& training, const Plan& 
   for (std::size_t n = 0; n < g.nodes().size(); ++n)
     if (is_free[n]) stages.of_node[n] = kAnyStage;
   if (plan.pp == 1) return stages;
-  const auto [order, cost] = chain_of(g, is_free, node_cost);
+  const auto [order, cost] = chain_of(g, is_free, balance.node_cost);
   if (order.size() < static_cast<std::size_t>(plan.pp))
     throw Refusal("plan: pp=" + std::to_string(plan.pp) + " stages, but the model has only " + std::to_string(order.size()) + " operators");
-  const auto cuts = plan.cuts.empty() ? balanced_cuts(cost, crossing_bytes(g, order), plan.pp) : named_cuts(g, order, plan);
+  const auto cuts = plan.cuts.empty() ? balanced_cuts(cost, crossing_bytes(g, order), shares_of_stages(plan.pp, balance.speeds))
+                                      : named_cuts(g, order, plan);
   for (std::size_t i = 0; i < order.size(); ++i)
     stages.of_node[graph::index(order[i])] = static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), i) - cuts.begin());
   Others(training, plan, stages).assign();

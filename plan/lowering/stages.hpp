@@ -16,15 +16,16 @@ struct StageAssignment {
   [[nodiscard]] int operator[](graph::NodeId n) const { return of_node[graph::index(n)]; }
 };
 
-/// Cuts the forward nodes into plan.pp consecutive stages: at plan.cuts where given, else so that the costliest stage is cheapest, moving
-/// each cut within a tolerance to where the fewest bytes cross. Backward nodes follow their forward node, updates their gradient.
-/// Throws BadInput when a cut names no node or cuts are not in order, Refusal when there are fewer nodes than stages.
-[[nodiscard]] StageAssignment assign_stages(const graph::TrainingGraph&, const Plan&,
-                                            const std::function<double(graph::NodeId)>& node_cost);
+/// By what stages are balanced.
+struct StageBalance {
+  std::function<double(graph::NodeId)> node_cost;  ///< relative cost of a forward node with its backward nodes; absent: by FLOPs and bytes
+  std::vector<double> speeds;                      ///< relative, of every stage's device; empty: all alike
+};
 
-/// Names of the nodes at which assign_stages() cuts, as Plan::cuts wants them.
-[[nodiscard]] std::vector<std::string> balanced_cut_names(const graph::TrainingGraph&, int stages,
-                                                          const std::function<double(graph::NodeId)>& node_cost);
+/// Cuts the forward nodes into plan.pp consecutive stages: at plan.cuts where given, else so that the stage that takes longest takes least,
+/// moving each cut within a tolerance to where the fewest bytes cross. Backward nodes follow their forward node, updates their gradient.
+/// Throws BadInput when a cut names no node or cuts are not in order, Refusal when there are fewer nodes than stages.
+[[nodiscard]] StageAssignment assign_stages(const graph::TrainingGraph&, const Plan&, const StageBalance&);
 
 /// Time of a forward node with its backward on a machine of 100 FLOP per byte, in arbitrary units: enough to balance stages.
 [[nodiscard]] double roofline_cost(const graph::Graph&, graph::NodeId);

@@ -67,7 +67,7 @@ class Walk {
       const auto& instructions = role_.bodies[slot().body].instructions;
       for (; instruction_ < instructions.size(); ++instruction_, moved = true) {
         const auto& i = instructions[instruction_];
-        if (!runs(program_, i, slot().micro_batch)) continue;
+        if (!runs(program_, role_, i, slot().micro_batch)) continue;
         if (!await_dependencies(i)) return moved;
         touch(i);
         if (communicates(i)) begin(i);

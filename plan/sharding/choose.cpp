@@ -144,7 +144,12 @@ Miss obstacle(const ShardingTask& task, NodeId node, std::size_t axis, const Ite
   for (std::size_t a = 0; a < chosen.size(); ++a) {
     if (!chosen[a]) continue;
     if (chosen[a] == &way) {
-      parts *= task.axes[a].size;
+      // A replica with samples of its own is cut into no more micro-batches than it has of them.
+      const auto cuts_replica = [&](const MeshAxis& inner, const MeshAxis& outer) {
+        return !inner.counts.empty() && !outer.samples.empty();
+      };
+      const bool fits = cuts_replica(task.axes[axis], task.axes[a]) || cuts_replica(task.axes[a], task.axes[axis]);
+      parts = fits ? std::max(parts, task.axes[a].size) : parts * task.axes[a].size;
     } else if (share_a_place(chosen[a]->inputs, way.inputs) || share_a_place(chosen[a]->outputs, way.outputs)) {
       return Miss::PlaceTaken;
     }

@@ -27,7 +27,7 @@ BlockClasses::BlockClasses(const Sharding& s) : s_(s) {
 void BlockClasses::add(const Layout& layout) {
   for (std::size_t a = 0; a < layout.size(); ++a) {
     if (!layout[a].split() || s_.axes[a].in_time) continue;
-    Cut cut{s_.dims->atoms().size(layout[a].atom), {}, layout[a].halo != 0};
+    Cut cut{s_.dims->atoms().find(layout[a].atom), {}, layout[a].halo != 0};
     for (std::size_t b = 0; b < layout.size(); ++b) {
       const bool same = layout[b].split() && layout[b].dim == layout[a].dim && layout[b].factor == layout[a].factor;
       if (same && !s_.axes[b].in_time) cut.axes.push_back(b);
@@ -39,11 +39,12 @@ void BlockClasses::add(const Layout& layout) {
 std::vector<std::int64_t> BlockClasses::of(const Coordinates& at) const {
   std::vector<std::int64_t> sizes;
   for (const std::size_t a : by_coordinate_) sizes.push_back(at[a]);
+  for (std::size_t a = 0; a < s_.axes.size(); ++a)  // whoever takes other samples may take them in other micro-batches
+    if (!s_.axes[a].samples.empty()) sizes.push_back(s_.axes[a].samples[static_cast<std::size_t>(at[a])]);
   for (const Cut& cut : cuts_) {
-    Range mine{0, cut.size};
+    Range mine{0, s_.dims->atoms().size(cut.atom)};
     for (const std::size_t a : cut.axes) {
-      const Range inside = block(mine.count(), s_.axes[a].size, at[a]);
-      mine = {mine.begin + inside.begin, mine.begin + inside.end};
+      mine = s_.part(a, cut.atom, mine, at);
       sizes.push_back(mine.count());  // inner axes let go before outer ones: equal parts of unequal blocks are gathered differently
     }
     if (cut.by_place) sizes.push_back(mine.begin);

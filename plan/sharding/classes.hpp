@@ -17,7 +17,7 @@ class BlockClasses {
  private:
   /// One dimension cut by axes, outer to inner.
   struct Cut {
-    std::int64_t size = 0;
+    graph::AtomId atom = graph::AtomId::None;
     std::vector<std::size_t> axes;
     bool by_place = false;
     friend auto operator<=>(const Cut&, const Cut&) = default;

@@ -30,7 +30,7 @@ std::int64_t dealt_units(const Sharding& s, const Layout& layout, std::size_t ax
   std::int64_t n = s.dims->atoms().size(mine.atom);
   for (std::size_t a = 0; a < axis; ++a) {
     const AxisLayout& outer = layout[a];
-    if (outer.split() && outer.dim == mine.dim && outer.factor == mine.factor) n = block(n, s.axes[a].size, at[a]).count();
+    if (outer.split() && outer.dim == mine.dim && outer.factor == mine.factor) n = s.part(a, outer.atom, {0, n}, at).count();
   }
   return n;
 }

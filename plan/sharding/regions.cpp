@@ -33,8 +33,7 @@ std::vector<Cut> cuts_of(const Sharding& s, const Layout& layout, const Coordina
       same = cuts.end() - 1;
     }
     ensure(s.dims->atoms().find(same->atom) == s.dims->atoms().find(l.atom), "axes that split one place split the same dimension there");
-    const Range inner = block(same->mine.end - same->mine.begin, s.axes[a].size, at[a]);
-    same->mine = {same->mine.begin + inner.begin, same->mine.begin + inner.end};
+    same->mine = s.part(a, l.atom, same->mine, at);
   }
   return cuts;
 }
@@ -115,6 +114,26 @@ std::int64_t length_of(const Atoms& atoms, AtomId leaf, AtomId atom, std::int64_
 }
 
 }  // namespace
+
+bool Sharding::deals_unevenly(std::size_t axis, AtomId atom) const {
+  if (axes[axis].samples.empty()) return false;
+  const auto& atoms = dims->atoms();
+  return std::ranges::any_of(dims->batch(), [&](AtomId b) { return atoms.find(b) == atoms.find(atom); });
+}
+
+Range Sharding::part(std::size_t axis, AtomId atom, Range whole, const Coordinates& at) const {
+  const MeshAxis& own = axes[axis];
+  std::int64_t size = own.size;
+  if (deals_unevenly(axis, atom)) {
+    std::int64_t begin = whole.begin;
+    for (std::int64_t before = 0; before < at[axis]; ++before) begin += own.samples[static_cast<std::size_t>(before)];
+    return {begin, begin + own.samples[static_cast<std::size_t>(at[axis])]};
+  }
+  for (std::size_t a = 0; !own.counts.empty() && a < axes.size(); ++a)
+    if (!axes[a].samples.empty()) size = own.counts[static_cast<std::size_t>(at[a])];
+  const Range inner = block(whole.count(), size, at[axis]);
+  return {whole.begin + inner.begin, whole.begin + inner.end};
+}
 
 Region Sharding::region(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const {
   Region sets;

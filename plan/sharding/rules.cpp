@@ -10,6 +10,7 @@
 #include "graph/op_schema.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "plan/sharding/passes.hpp"
+#include "plan/shares.hpp"
 
 namespace rehearsal::plan {
 
@@ -288,6 +289,7 @@ MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr
 MeshAxis data_axis(const graph::TrainingGraph& training, const Plan& plan) {
   MeshAxis axis{"dp", plan.dp / plan.ep, {"batch"}, false};
   axis.deals_out_updates = plan.zero > 1 || (plan.zero == 1 && keeps_state(training));
+  if (has_uneven_shares(training.batch, plan)) axis.samples = samples_of_replicas(training.batch, plan);
   axis.stores_whole = plan.zero < 3 && schedule(plan.schedule).asynchronous;
   return axis;
 }
@@ -345,7 +347,8 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
   if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
   if (plan.dp > plan.ep) axes.push_back(data_axis(training, plan));
   // Micro-batches are the innermost axis, but for experts: a micro-batch is dealt out to their ranks, and comes back together for it.
-  const MeshAxis time{"micro-batch", micro_batches, {"batch"}, true};
+  MeshAxis time{"micro-batch", micro_batches, {"batch"}, true};
+  if (has_uneven_shares(training.batch, plan)) time.counts = micro_batches_of_replicas(training.batch, plan);
   if (plan.ep > 1 && micro_batches > 1) axes.push_back(time);
   if (plan.ep > 1) axes.push_back(expert_axis(*dims, plan, *book.use));
   if (plan.tp > 1) axes.push_back(tensor_axis(training, dims, plan, book));

@@ -28,6 +28,12 @@ class MissReport {
   MissReport(const ShardingTask& task, const Sharding& result, std::size_t axis) : task_(task), s_(result), axis_(axis) {
     for (const auto& rule : task.rules[axis].atoms) selected_.insert(selected_.end(), rule.begin(), rule.end());
     std::sort(selected_.begin(), selected_.end());
+    const auto& atoms = task.dims.atoms();
+    for (std::size_t leaf = 0; leaf < atoms.count(); ++leaf) {
+      const auto splits = atoms.splits_of(static_cast<AtomId>(leaf));
+      has_selected_.push_back(std::any_of(splits.begin(), splits.end(),
+                                          [&](AtomId a) { return std::binary_search(selected_.begin(), selected_.end(), a); }));
+    }
   }
 
   /// "" when the node has none of the axis' dimensions, or computes all of it on purpose.
@@ -79,16 +85,14 @@ class MissReport {
   }
 
   bool has_selected(const graph::Factors& leaves) const {
-    return std::any_of(leaves.begin(), leaves.end(), [&](AtomId leaf) {
-      const std::vector<AtomId> splits = task_.dims.atoms().splits_of(leaf);
-      return std::any_of(splits.begin(), splits.end(), [&](AtomId a) { return std::binary_search(selected_.begin(), selected_.end(), a); });
-    });
+    return std::any_of(leaves.begin(), leaves.end(), [&](AtomId leaf) { return has_selected_[static_cast<std::size_t>(leaf)]; });
   }
 
   const ShardingTask& task_;
   const Sharding& s_;
   std::size_t axis_;
   std::vector<AtomId> selected_;
+  std::vector<bool> has_selected_;  ///< [atom]: it is one of them, or made of one
 };
 
 double flops_of(const graph::Graph& graph, const graph::Node& node) {

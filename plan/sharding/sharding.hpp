@@ -28,7 +28,10 @@ struct MeshAxis {
   bool stores_whole = false;                 ///< with it: every coordinate stores whole parameters, gathered from what was updated
   bool own_statistics = false;               ///< each coordinate normalizes by the statistics of its own samples: other mathematics
   std::vector<std::string> weightless = {};  ///< what operators that read no weight split rather than `dims`
-  bool ring = false;                         ///< attention passes keys and values round instead of gathering them
+  /// Samples of every coordinate where they are not those of block(): replicas on devices of several speeds.
+  std::vector<std::int64_t> samples = {};
+  std::vector<int> counts = {};  ///< in time: micro-batches, by coordinate of the axis that has `samples`; empty: `size` on all
+  bool ring = false;             ///< attention passes keys and values round instead of gathering them
 };
 
 enum class ConversionKind : std::uint8_t {
@@ -181,6 +184,10 @@ struct Sharding {
   [[nodiscard]] Range keys_in(const Turn&, std::int64_t keys, const Coordinates& at) const;
   /// The conversion that feeds an operand; nullptr when the tensor is already as wanted.
   [[nodiscard]] const Conversion* conversion(graph::NodeId node, std::size_t operand) const;
+  /// What a coordinate of an axis has of a range of a dimension that outer axes left here.
+  [[nodiscard]] Range part(std::size_t axis, graph::AtomId, Range whole, const Coordinates& at) const;
+  /// Does an axis deal out this dimension in parts of its own?
+  [[nodiscard]] bool deals_unevenly(std::size_t axis, graph::AtomId) const;
   [[nodiscard]] std::int64_t coordinates_count() const;  ///< product of the axes' sizes
 
   /// What of a tensor with dimensions `dims` (of(tensor), or of_operand(node, i) for constants) a coordinate owns under `layout`.

@@ -6,6 +6,7 @@
 #include "base/join.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/chunks.hpp"
+#include "plan/shares.hpp"
 #include "predict/frameworks/job.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -53,6 +54,11 @@ void micro_batch(const PlanQuestion& q, Violations& v) {
     v.push_back({"micro_batch",
                  std::to_string(*q.plan.micro_batch) + " samples do not divide the " + std::to_string(q.replica_batch()) + " of a replica",
                  "use a number that divides them"});
+}
+
+void shares(const PlanQuestion& q, Violations& v) {
+  if (plan::has_uneven_shares(q.batch, q.plan))
+    v.push_back({"shares", q.profile.name + " gives every replica as many samples", "leave it out, or use --framework rehearse"});
 }
 
 void schedule(const PlanQuestion& q, Violations& v) {
@@ -117,6 +123,7 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"ep", ep},
                             PlanRule{"spatial", spatial},
                             PlanRule{"micro_batch", micro_batch},
+                            PlanRule{"shares", shares},
                             PlanRule{"schedule", schedule},
                             PlanRule{"interleave", nullptr},  // with the schedule
                             PlanRule{"zero", nullptr},

@@ -53,6 +53,7 @@ Plan any_plan(std::uint64_t seed) {
   if (draw.below(3) == 0) p.spatial = {1, 1, 1}, p.searched.push_back("spatial");
   if (draw.below(3) == 0) p.micro_batch.reset(), p.searched.push_back("micro_batch");
   if (draw.below(3) == 0) p.overlap = true, p.searched.push_back("overlap");
+  if (draw.below(2)) p.shares = draw.of({"equal", "3:1", "24x8:8x8"});
   if (draw.below(2)) p.algorithms = {"all-reduce:dp:4096:ring", "all-gather:dp.tp:12:recursive-doubling"};
   if (draw.below(3) == 0) p.cuts.clear(), p.searched.push_back("cuts");
   return p;
@@ -152,7 +153,7 @@ TEST_CASE("a wrong plan is refused by key, with what would be right") {
        {"dp=0", "dp=-1", "dp=1e9", "dp=99999999999999999999", "dp=2.5", "dp=two", "dp=+2", "dp=0x2", "tp=100000003"})
     CHECK(refusal(bad) == "plan: " + bad + ": " + degree);
   CHECK(refusal("dp=2;tp=2") == "plan: dp=2;tp=2: " + degree + "; keys are separated by commas");
-  CHECK_THAT(refusal("xx=2"), contains("'xx' is no key") && contains("dp, tp, pp, cp, ep, spatial, micro_batch, schedule"));
+  CHECK_THAT(refusal("xx=2"), contains("'xx' is no key") && contains("dp, tp, pp, cp, ep, spatial, micro_batch, shares, schedule"));
   CHECK_THAT(refusal("dp"), contains("dp needs a value: dp=..."));
   CHECK_THAT(refusal("dp="), contains("dp needs a value"));
   CHECK(refusal("dp=2,dp=4") == "plan: dp is given 2 times");

@@ -122,7 +122,7 @@ TEST_CASE("what layers send adds up to what the role sends") {
   for (const auto& role : program.roles)
     for (const auto& slot : role.slots)
       for (const auto& i : role.bodies[slot.body].instructions)
-        if ((i.kind == InstructionKind::Send || i.kind == InstructionKind::Collective) && runs(program, i, slot.micro_batch))
+        if ((i.kind == InstructionKind::Send || i.kind == InstructionKind::Collective) && runs(program, role, i, slot.micro_batch))
           sent += message_bytes(role, i, 0);
   CHECK(explained == sent);
   CHECK(sent > 0);

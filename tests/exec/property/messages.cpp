@@ -36,7 +36,7 @@ Parts parts_of(const Program& program, const graph::Graph& g, int rank) {
   Parts parts;
   for (const auto& slot : role.slots)
     for (const auto& i : role.bodies[slot.body].instructions) {
-      if (i.kind != plan::InstructionKind::Collective || !plan::runs(program, i, slot.micro_batch)) continue;
+      if (i.kind != plan::InstructionKind::Collective || !plan::runs(program, role, i, slot.micro_batch)) continue;
       const auto group = plan::group(program, rank, role.collectives[static_cast<std::size_t>(i.collective)].axis);
       parts[group].push_back(part_of(program, g, rank, i, slot.micro_batch));
     }

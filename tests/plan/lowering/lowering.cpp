@@ -50,7 +50,7 @@ std::vector<Played> played_by(const Program& program, int rank) {
   const auto& role = program.role(rank);
   for (const auto& slot : role.slots)
     for (const auto& i : role.bodies[slot.body].instructions)
-      if (runs(program, i, slot.micro_batch)) played.push_back({&role.bodies[slot.body], &i, slot.micro_batch});
+      if (runs(program, role, i, slot.micro_batch)) played.push_back({&role.bodies[slot.body], &i, slot.micro_batch});
   return played;
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("what replicas sum in the last micro-batch of a pipeline is complete b
       for (const auto& role : program.roles)
         for (std::size_t s = 0; s < role.slots.size(); ++s)
           for (const auto& i : role.bodies[role.slots[s].body].instructions) {
-            if (i.when != When::LastMicroBatch || !runs(program, i, role.slots[s].micro_batch)) continue;
+            if (i.when != When::LastMicroBatch || !runs(program, role, i, role.slots[s].micro_batch)) continue;
             ++sums;
             INFO(schedule << ", " << samples << " samples, slot " << s);
             CHECK(std::none_of(role.slots.begin() + static_cast<std::ptrdiff_t>(s) + 1, role.slots.end(),

@@ -68,7 +68,7 @@ std::int64_t sent_by(const Program& program, int rank) {
   std::int64_t elements = 0;
   for (const auto& slot : role.slots)
     for (const auto& i : role.bodies[slot.body].instructions) {
-      if (i.kind != InstructionKind::Collective || !runs(program, i, slot.micro_batch)) continue;
+      if (i.kind != InstructionKind::Collective || !runs(program, role, i, slot.micro_batch)) continue;
       const auto& vector = role.buffers[i.outputs.front()];
       const auto count = graph::element_count(vector.shapes.front());
       const auto& info = role.collectives[static_cast<std::size_t>(i.collective)];
@@ -139,7 +139,7 @@ TEST_CASE("with micro-batches stages 1 and 2 gather once a step, stage 1 scatter
     std::int64_t bytes = 0;
     for (const auto& slot : role.slots)
       for (const auto& i : role.bodies[slot.body].instructions)
-        if (role.bodies[slot.body].kind == body && i.kind == InstructionKind::Collective && runs(program, i, slot.micro_batch) &&
+        if (role.bodies[slot.body].kind == body && i.kind == InstructionKind::Collective && runs(program, role, i, slot.micro_batch) &&
             role.collectives[static_cast<std::size_t>(i.collective)].kind == kind)
           bytes += message_bytes(role, i, 0);
     return bytes;

@@ -42,7 +42,7 @@ class Watcher {
     for (const auto& slot : role_.slots) {
       const auto& body = role_.bodies[slot.body];
       for (const auto& i : body.instructions) {
-        if (!runs(program_, i, slot.micro_batch)) continue;
+        if (!runs(program_, role_, i, slot.micro_batch)) continue;
         for (auto b : i.inputs)
           if (b != kNoBuffer && !holds(b, slot.micro_batch))
             return role_.buffers[b].name + " is not there when " + std::string(name(i.kind)) + " reads it";

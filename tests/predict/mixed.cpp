@@ -1,0 +1,108 @@
+// One cluster, two kinds of devices: each is costed as itself, wherever it stands, and gets what it can do.
+#include <algorithm>
+
+#include "graph/zoo/zoo.hpp"
+#include "plan/shares.hpp"
+#include "platforms/catalog.hpp"
+#include "predict/explain.hpp"
+#include "predict/lowered_predictor.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::predict;
+
+namespace {
+
+platforms::Platform cluster(const std::vector<const char*>& names) {
+  auto all = platforms::load(names.front());
+  const auto network = platforms::load("dgx-a100");
+  auto nodes = all.nodes;
+  nodes.clear();
+  for (const auto* name : names) {
+    nodes.push_back(platforms::load(name).nodes.front());
+    nodes.back().count = 1;
+  }
+  all = network;
+  all.nodes = nodes;
+  return all;
+}
+
+struct Setting {
+  explicit Setting(const std::vector<const char*>& names, std::int64_t batch = 64)
+      : training(graph::build_training_graph(
+            graph::with_initial_values(graph::zoo::build("gpt?layers=8&hidden=1024&heads=16&seq=256&vocab=1000", batch)), {})),
+        dims(std::make_shared<const graph::LogicalDims>(training.graph)),
+        platform(cluster(names)) {
+    for (const auto& group : platform.nodes)
+      models.emplace_back(group.device, costmodel::Calibration{}, costmodel::profile("rehearse"), "f32");
+  }
+  [[nodiscard]] Job job() const {
+    Job job{training, dims, platform, backend, models.front(), "f32"};
+    for (const auto& model : models) job.models.push_back(&model);
+    return job;
+  }
+  [[nodiscard]] Assessment closed(const std::string& plan) const { return lowered_predictor(job())->closed(plan::parse_plan(plan)); }
+
+  graph::TrainingGraph training;
+  std::shared_ptr<const graph::LogicalDims> dims;
+  platforms::Platform platform;
+  plan::TableBackend backend;
+  std::vector<costmodel::CostModel> models;
+};
+
+constexpr const char *kQuick = "dgx-a100", *kSlow = "dgx1-v100";
+
+}  // namespace
+
+TEST_CASE("samples follow speed, whatever the order of the nodes, and the step is that of the devices together") {
+  const Setting both({kQuick, kSlow}), turned({kSlow, kQuick}), quick({kQuick}), slow({kSlow});
+  for (const auto* rest : {"", ",micro_batch=1", ",zero=1", ",micro_batch=1,zero=1"}) {
+    INFO(rest);
+    const auto plan = std::string("dp=16") + rest;
+    const auto a = both.closed(plan), b = turned.closed(plan);
+    CHECK(a.step.value() == Approx(b.step.value()).epsilon(0.01));
+    const auto shares = plan::samples_of_replicas(64, a.plan), others = plan::samples_of_replicas(64, b.plan);
+    CHECK(shares.front() > shares.back());
+    CHECK(std::is_permutation(shares.begin(), shares.end(), others.begin()));
+    CHECK_THAT(a.shares, contains("A100") && contains("V100") && contains("samples"));
+    // 1 / (1 / quick + 1 / slow) is what both at their full speed would take, and half a batch what the slower ones had with equal shares.
+    const double alone = quick.closed(std::string("dp=8") + rest).step.value(), late = slow.closed(std::string("dp=8") + rest).step.value();
+    CHECK(a.step.value() > 0.97 / (1 / alone + 1 / late));
+    CHECK(a.step.value() < both.closed(plan + ",shares=equal").step.value());
+  }
+}
+
+TEST_CASE("equal shares take as long as the slower devices do, and devices that are alike share equally") {
+  const Setting both({kQuick, kSlow}), alike({kSlow, kSlow});
+  CHECK(both.closed("dp=16,shares=equal").step.value() == Approx(alike.closed("dp=16").step.value()).epsilon(0.02));
+  CHECK(alike.closed("dp=16").shares.empty());
+  CHECK_FALSE(plan::has_uneven_shares(64, alike.closed("dp=16").plan));
+  CHECK_FALSE(plan::has_uneven_shares(64, both.closed("dp=8").plan));  // they fit on one node
+}
+
+TEST_CASE("replicas that meet in every micro-batch share equally, and are told why") {
+  const Setting both({kQuick, kSlow}, 256);
+  const auto a = both.closed("dp=16,zero=2,micro_batch=1");
+  CHECK_FALSE(plan::has_uneven_shares(64, a.plan));
+  CHECK(std::ranges::any_of(a.warnings, [](const std::string& w) { return w.find("as many samples as the others") != std::string::npos; }));
+  CHECK_THROWS_WITH(both.closed("dp=2,shares=3:1,zero=2,micro_batch=1"), contains("zero=2") && contains("shares=equal"));
+  CHECK_THROWS_WITH(both.closed("dp=2,shares=3:1:1"), contains("shares: names 3 replicas, and dp=2 has 2"));
+  CHECK_THROWS_WITH(both.closed("dp=2,shares=1000:1"), contains("none of the 256 samples"));
+}
+
+TEST_CASE("stages are cut by the speed of their devices") {
+  for (const bool quick_first : {true, false}) {
+    const Setting s(quick_first ? std::vector{kQuick, kSlow} : std::vector{kSlow, kQuick});
+    const auto program = lower_for(s.job(), plan::parse_plan("dp=8,pp=2,micro_batch=1"));
+    const auto costs = cost_of(s.job(), program);
+    std::vector<double> busy(2), nodes(2);
+    for (std::size_t r = 0; r < program.roles.size(); ++r) {
+      const auto stage = static_cast<std::size_t>(program.roles[r].stage);
+      busy[stage] = busy_seconds(program, program.roles[r], costs.roles[r]).all();
+      for (const auto& body : program.roles[r].bodies) nodes[stage] += static_cast<double>(body.instructions.size());
+    }
+    INFO(quick_first);
+    CHECK(std::max(busy[0], busy[1]) < 1.35 * std::min(busy[0], busy[1]));
+    CHECK((nodes[quick_first ? 0 : 1] > nodes[quick_first ? 1 : 0]));
+  }
+}
