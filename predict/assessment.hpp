@@ -35,6 +35,7 @@ struct Assessment {
   costmodel::Interval step_seconds;
   Seconds step;
   double samples_per_second = 0;
+  double tokens_per_sample = 0;  ///< 0: the model reads no sequence of tokens
   Breakdown breakdown;
   int limiting_rank = 0;   ///< the one of `breakdown`
   Seconds imbalance;       ///< that it has more to do than the ranks have in the mean
@@ -61,6 +62,9 @@ struct Assessment {
 [[nodiscard]] Assessment assess(const Job&, const plan::Program&, StepEvaluator&, bool keep_timeline, StepCost* cost_out);
 /// Lowers as assess() does: threads, links and bucket size follow from job and platform.
 [[nodiscard]] plan::Program lower_for(const Job&, const plan::Plan&);
+
+/// Positions of the longest sequence of tokens that a model reads (an input of integers, samples by positions); 0 when it reads none.
+[[nodiscard]] std::int64_t tokens_per_sample(const graph::Graph&);
 
 /// "needs 93.1 GB on rank 3, 13.1 GB more than the 80 GB that the device has"
 [[nodiscard]] std::string shortage(const Assessment&);

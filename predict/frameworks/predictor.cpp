@@ -45,6 +45,7 @@ class FrameworkPredictor final : public Predictor {
     for (std::size_t g = 0; g < platform.nodes.size(); ++g)
       static_cast<void>(costmodel::precision_of(platform.nodes[g].device, precision_));  // refuses what a device cannot compute
     hash_ = model_.whole().hash();
+    tokens_ = static_cast<double>(tokens_per_sample(model_.whole()));
     limits_ = model_.limits();
   }
 
@@ -218,6 +219,7 @@ class FrameworkPredictor final : public Predictor {
         std::exp(constants().evidence.of(std::string(model.time_group())) * (known_device(q) ? 1 : kUnseen) * site.narrowing);
     a.step_seconds = {time.seconds, time.seconds / width, time.seconds * width};
     a.samples_per_second = q.job.batch / time.seconds;
+    a.tokens_per_sample = tokens_;
     a.breakdown = breakdown_of(time);
     a.limiting_rank = first_rank_of(q.job.plan, time.stage);
     a.imbalance = Seconds(time.imbalance);
@@ -268,6 +270,7 @@ class FrameworkPredictor final : public Predictor {
   costmodel::Network network_;
   costmodel::CostModel cost_model_;
   SplitLimits limits_;
+  double tokens_ = 0;
   std::map<PartsKey, std::unique_ptr<ModelParts>> parts_;
 };
 
