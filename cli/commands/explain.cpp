@@ -249,6 +249,7 @@ int explain(const Options& given, Terminal& terminal) {
   if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context);
   if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
   o.platform.plan = o.plan;
+  if (!o.json.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";  // only our own Programs can be stored
   if (o.platform.platform.empty()) take_usual_platform(o.platform, file.plan, terminal);
   const JobSetup setup(o.model, o.platform);
   std::string sentence;
