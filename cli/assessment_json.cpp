@@ -90,7 +90,7 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["step_seconds"] = to_json(a.step_seconds);
   j["total_seconds"] = scaled(a.step_seconds, a.step_seconds.value * steps);
   j["steps"] = steps;
-  j["device_seconds"] = scaled(a.step_seconds, a.step_seconds.value * steps * a.ranks);
+  if (steps > 1) j["device_seconds"] = scaled(a.step_seconds, a.step_seconds.value * steps * a.ranks);
   j["samples_per_second"] = rate(a.step_seconds, a.samples_per_second);
   if (a.tokens_per_sample > 0) {
     const double tokens = a.samples_per_second * a.tokens_per_sample;
@@ -107,8 +107,7 @@ Json to_json(const predict::Assessment& a, double steps) {
                         {"bubble", b.bubble.value()},       {"recompute", b.recompute.value()},
                         {"optimizer", b.optimizer.value()}, {"io", b.io.value()}};
   j["bottleneck"] = a.bottleneck;
-  j["limiting_rank"] = a.limiting_rank;
-  j["imbalance_seconds"] = a.imbalance.value();
+  j["limiting"] = Json{{"rank", a.limiting_rank}, {"imbalance_seconds", a.imbalance.value()}};
   j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};
   return j;
 }

@@ -228,7 +228,8 @@ void print_explanation(const Options& o, const JobSetup& setup, const predict::P
   }
   for (const auto& w : program.warnings) terminal.warn(w);
   terminal.out() << plan::to_text(program.plan) << " on " << setup.platform().name << " as " << setup.predictor().framework().name
-                 << " runs it: " << program.ranks << " ranks, " << program.micro_batches << " micro-batches a step\n";
+                 << " runs it: " << program.ranks << (program.ranks == 1 ? " rank, " : " ranks, ") << program.micro_batches
+                 << (program.micro_batches == 1 ? " micro-batch" : " micro-batches") << " a step\n";
   print_summary(summary, terminal.out());
   print_stages(stages, o.layers, terminal.out());
   if (!o.layers) terminal.out() << "--layers shows every layer: how its tensors are dealt out, and what is sent\n";

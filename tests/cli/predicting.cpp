@@ -170,6 +170,8 @@ TEST_CASE("explain says on one screen what axes do, where time and memory go, an
   CHECK(rehearse(asked + "--layers").out.size() > 2 * text.out.size());
   const auto answer = result_of(rehearse(asked + "--format json"));
   CHECK(answer.at("axes").size() == 3);
+  CHECK(answer.at("limiting").at("rank") < 8);
+  CHECK(answer.at("limiting").at("imbalance_seconds") >= 0);
   const auto step = number(answer, "step_seconds");
   for (const auto& change : answer.at("would_help")) {
     CHECK(change.at("step_share_saved") >= 1e-3);
