@@ -26,14 +26,6 @@ void require_positive(const char* flag, const std::optional<double>& value) {
   if (value && !(*value > 0 && std::isfinite(*value))) throw BadInput(flag, "must be a finite number above 0");
 }
 
-/// Positions of the longest sequence of tokens that the model reads; 0 when it reads none.
-std::int64_t tokens_per_sample(const graph::Graph& model) {
-  std::int64_t longest = 0;
-  for (const auto input : model.inputs())
-    if (const auto& type = model[input].type; type.shape.size() == 2 && is_integer(type.dtype)) longest = std::max(longest, type.shape[1]);
-  return longest;
-}
-
 }  // namespace
 
 double steps_of(const Extent& extent, std::int64_t batch, const graph::Graph& model) {
@@ -50,7 +42,7 @@ double steps_of(const Extent& extent, std::int64_t batch, const graph::Graph& mo
     return std::ceil(*extent.epochs * static_cast<double>(*extent.dataset) / static_cast<double>(batch));
   }
   if (!extent.tokens) return 1;
-  const auto tokens = tokens_per_sample(model);
+  const auto tokens = predict::tokens_per_sample(model);
   if (tokens == 0) throw BadInput("--tokens", "the model reads no sequence of tokens; give --steps, or --epochs and --dataset");
   return std::ceil(*extent.tokens / static_cast<double>(batch * tokens));
 }
@@ -67,6 +59,11 @@ namespace {
 Json scaled(const costmodel::Interval& step, double quantity) {
   const double by = step.value > 0 ? quantity / step.value : 0;
   return {{"value", quantity}, {"low", step.low * by}, {"high", step.high * by}};
+}
+
+/// What gets less as the step gets longer.
+Json rate(const costmodel::Interval& step, double quantity) {
+  return {{"value", quantity}, {"low", quantity * step.value / step.high}, {"high", quantity * step.value / step.low}};
 }
 
 Json memory_json(const predict::Assessment& a) {
@@ -93,9 +90,13 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["step_seconds"] = to_json(a.step_seconds);
   j["total_seconds"] = scaled(a.step_seconds, a.step_seconds.value * steps);
   j["steps"] = steps;
-  j["samples_per_second"] = Json{{"value", a.samples_per_second},
-                                 {"low", a.samples_per_second * a.step_seconds.value / a.step_seconds.high},
-                                 {"high", a.samples_per_second * a.step_seconds.value / a.step_seconds.low}};
+  if (steps > 1) j["device_seconds"] = scaled(a.step_seconds, a.step_seconds.value * steps * a.ranks);
+  j["samples_per_second"] = rate(a.step_seconds, a.samples_per_second);
+  if (a.tokens_per_sample > 0) {
+    const double tokens = a.samples_per_second * a.tokens_per_sample;
+    j["tokens_per_second"] = rate(a.step_seconds, tokens);
+    j["tokens_per_second_per_device"] = rate(a.step_seconds, tokens / a.ranks);
+  }
   j["memory_bytes"] = memory_json(a);
   j["energy_joules"] = scaled(a.step_seconds, a.cost.energy.value() * steps);
   j["cost_dollars"] = scaled(a.step_seconds, a.cost.money.value() * steps);
@@ -107,6 +108,7 @@ Json to_json(const predict::Assessment& a, double steps) {
                         {"bubble", b.bubble.value()},       {"recompute", b.recompute.value()},
                         {"optimizer", b.optimizer.value()}, {"io", b.io.value()}};
   j["bottleneck"] = a.bottleneck;
+  j["limiting"] = Json{{"rank", a.limiting_rank}, {"imbalance_seconds", a.imbalance.value()}};
   j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};
   return j;
 }

@@ -28,6 +28,7 @@ Action add_bench(CLI::App&);
 /// Of `bench`: it has options of its own.
 Action add_bench_collectives(CLI::App&);
 Action add_calibrate(CLI::App&);
+Action add_collective(CLI::App&);
 Action add_estimate(CLI::App&);
 Action add_search(CLI::App&);
 Action add_simulate(CLI::App&);

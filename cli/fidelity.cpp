@@ -1,28 +1,32 @@
 #include "cli/fidelity.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 
 #include <CLI/CLI.hpp>
 
-#include "base/error.hpp"
+#include "base/names.hpp"
 #include "predict/simulation.hpp"
 
 namespace rehearsal::cli {
 namespace {
+
+constexpr std::array<std::string_view, 3> kFidelities{"closed", "folded", "full"};
+
+}  // namespace
 
 std::unique_ptr<predict::StepEvaluator> evaluator_of(Fidelity fidelity) {
   if (fidelity == Fidelity::Closed) return predict::closed_form_evaluator();
   return predict::open_simulator(fidelity == Fidelity::Folded ? "folded" : "full");
 }
 
-}  // namespace
-
 Fidelity fidelity_of(const std::string& text) {
-  if (text == "closed") return Fidelity::Closed;
-  if (text == "folded") return Fidelity::Folded;
-  if (text == "full") return Fidelity::Full;
-  throw BadInput("--fidelity " + text, "use closed, folded or full");
+  const auto name = known_name("--fidelity", text, {kFidelities.begin(), kFidelities.end()});
+  return static_cast<Fidelity>(std::ranges::find(kFidelities, name) - kFidelities.begin());
 }
+
+std::string_view name(Fidelity fidelity) { return kFidelities[static_cast<std::size_t>(fidelity)]; }
 
 void add_fidelity_to(CLI::App& app, std::string& text) {
   app.add_option("--fidelity", text, "closed (formulas), folded (one replica played), full (every rank played)");

@@ -20,6 +20,8 @@ enum class Fidelity : std::uint8_t {
 };
 /// Throws BadInput listing the names.
 [[nodiscard]] Fidelity fidelity_of(const std::string& text);
+[[nodiscard]] std::string_view name(Fidelity);
+[[nodiscard]] std::unique_ptr<predict::StepEvaluator> evaluator_of(Fidelity);
 void add_fidelity_to(CLI::App&, std::string& text);
 
 /// What of a played step is kept beside its assessment.

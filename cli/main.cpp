@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "cli/command.hpp"
 #include "cli/conformance.hpp"
 
@@ -20,6 +21,8 @@ constexpr std::array kCommands{
     CommandRow{"zoo", "models that Rehearsal writes itself", "rehearse zoo resnet50 -o resnet50.onnx", add_zoo},
     CommandRow{"platform", "the catalogue of machines, and checks of platform files", "rehearse platform show dgx-a100", add_platform},
     CommandRow{"calibrate", "measures this machine", "rehearse calibrate --quick -o machine.json", add_calibrate},
+    CommandRow{"collective", "how long a collective takes, by algorithm and size",
+               "rehearse collective --platform dgx-a100 --sizes 1MB,64MB", add_collective},
     CommandRow{"estimate", "what training will cost on a platform", "rehearse estimate zoo:resnet50 --platform dgx-a100 --batch 2048",
                add_estimate},
     CommandRow{"search", "the plan that costs least", "rehearse search zoo:resnet50 --platform dgx-a100 --batch 2048 --top 3", add_search},
@@ -65,6 +68,23 @@ int run_command(const Parsed& parsed, Terminal& terminal) {
   }
 }
 
+/// Options that the command does not have, each with the nearest one: said before anything that seems to be missing.
+std::string about_unknown_options(const CLI::App& app) {
+  std::string sentence;
+  for (const auto* command : app.get_subcommands()) {
+    std::vector<std::string> options;
+    for (const auto* option : command->get_options())
+      for (const auto& name : option->get_lnames()) options.push_back("--" + name);
+    for (const auto& word : command->remaining()) {
+      if (!word.starts_with("--")) continue;
+      const auto name = word.substr(0, word.find('='));
+      sentence += (sentence.empty() ? "" : " ") + name + " is no option of " + command->get_name() +
+                  suggestion(name, {options.begin(), options.end()}) + " `rehearse " + command->get_name() + " --help` lists them.";
+    }
+  }
+  return sentence;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -85,15 +105,22 @@ int main(int argc, char** argv) {
   }
   const std::string first = argc > 1 ? argv[1] : "";
   if (!first.empty() && first[0] != '-' && std::ranges::find(kCommands, first, &CommandRow::name) == kCommands.end()) {
-    terminal.error("'" + first + "' is no command; `rehearse --help` lists them");
+    terminal.error("'" + first + "' is no command" + suggestion(first, names_of_rows(kCommands, &CommandRow::name)) +
+                   " `rehearse --help` lists them");
     return static_cast<int>(ExitStatus::Usage);
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    app.exit(error, std::cout, std::cerr);
+    if (const auto sentence = about_unknown_options(app); !sentence.empty())
+      terminal.error(sentence);
+    else
+      app.exit(error, std::cout, std::cerr);
     return static_cast<int>(ExitStatus::Usage);
+  } catch (const Error& error) {
+    terminal.error(error.what());
+    return static_cast<int>(error.status());
   }
   for (const auto& p : parsed)
     if (p.parser->parsed()) return run_command(p, terminal);

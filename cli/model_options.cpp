@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "formats/onnx/import.hpp"
 #include "graph/loss_scaling.hpp"
@@ -17,6 +18,21 @@
 
 namespace rehearsal::cli {
 namespace {
+
+/// The name that platforms give to an arithmetic that goes by several.
+std::string named_arithmetic(const std::string& text) {
+  struct Spelling {
+    std::string_view spelling, name;
+  };
+  constexpr Spelling kSpellings[] = {{"f32", "f32"},       {"f64", "f64"},     {"tf32", "tf32"},   {"f16", "f16"},    {"bf16", "bf16"},
+                                     {"fp8", "fp8"},       {"float32", "f32"}, {"fp32", "f32"},    {"single", "f32"}, {"float64", "f64"},
+                                     {"fp64", "f64"},      {"double", "f64"},  {"float16", "f16"}, {"fp16", "f16"},   {"half", "f16"},
+                                     {"bfloat16", "bf16"}, {"f8", "fp8"},      {"float8", "fp8"}};
+  const auto names = names_of_rows(kSpellings, &Spelling::spelling);
+  const auto found = find_name(text, names);
+  if (!found) throw BadInput("--dtype " + text, "is unknown" + suggestion(text, names) + " Use f32, f64, tf32, f16, bf16 or fp8");
+  return std::string(std::ranges::find(kSpellings, *found, &Spelling::spelling)->name);
+}
 
 std::int64_t bind_value(const std::string& text, std::string& name) {
   const auto equals = text.find('=');
@@ -89,6 +105,11 @@ void ModelOptions::add_sizes_to(CLI::App& app) {
   app.add_option("--bind", binds, "NAME=VALUE of another symbol of the model")->take_all();
 }
 
+void ModelOptions::add_dtype_to(CLI::App& app, const std::string& help) {
+  app.add_option_function<std::string>(
+      "--dtype", [this](const std::string& text) { dtype = named_arithmetic(text); }, help);
+}
+
 void ModelOptions::add_to(CLI::App& app) {
   add_reference_to(app);
   add_training_to(app);
@@ -102,7 +123,8 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--freeze", freeze, "glob of tensor names that are not trained")->take_all();
   app.add_option("--train", train, "glob of tensor names that are trained whatever the rule says")->take_all();
   app.add_option("--dropout", dropout, "on or off");
-  app.add_option("--optimizer", optimizer, "sgd, adam, adamw, ...");
+  app.add_option_function<std::string>(
+      "--optimizer", [this](const std::string& text) { optimizer = graph::optimizer_row(text).name; }, "sgd (default), adam, adamw, ...");
   app.add_option("--lr", lr, "learning rate");
   app.add_option("--momentum", momentum);
   app.add_option("--nesterov", nesterov, "on or off");
@@ -113,7 +135,7 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
   app.add_option("--clip-value", clip_value, "largest magnitude of an element of a gradient; taken before --clip-norm");
   app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
-  app.add_option("--dtype", dtype, "f32, f64, tf32, f16, bf16 or fp8");
+  add_dtype_to(app, "f32 (default), f64, tf32, f16, bf16 or fp8");
   app.add_option("--seed", seed, "of everything random")->check([](const std::string& text) {
     return parse_number<std::uint64_t>(text) ? std::string() : text + " is no whole number from 0";
   });
@@ -165,9 +187,7 @@ LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
 DType element_type(const ModelOptions& o) {
   if (o.dtype == "tf32") return DType::F32;
   if (o.dtype == "fp8") return DType::BF16;  // matrices in fp8, everything else as in bf16
-  const auto type = dtype_from_name(o.dtype);
-  if (!type || !is_float(*type)) throw BadInput("--dtype " + o.dtype, "use f32, f64, tf32, f16, bf16 or fp8");
-  return *type;
+  return *dtype_from_name(o.dtype);
 }
 
 graph::EvaluationGraph load_evaluation(const ModelOptions& o, std::int64_t batch) {

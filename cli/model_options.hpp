@@ -28,7 +28,8 @@ struct ModelOptions {
   void add_to(CLI::App&);            ///< MODEL, --batch, --bind, --loss ... of commands that train or predict training
   void add_reference_to(CLI::App&);  ///< MODEL, --batch, --bind only
   void add_sizes_to(CLI::App&);      ///< --batch, --bind
-  void add_training_to(CLI::App&);   ///< --loss, --optimizer ...: how a model named otherwise is trained
+  void add_dtype_to(CLI::App&, const std::string& help);
+  void add_training_to(CLI::App&);  ///< --loss, --optimizer ...: how a model named otherwise is trained
 };
 
 struct LoadedModel {

@@ -9,11 +9,14 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 #include "exec/kernels/cpu_backend.hpp"
 #include "plan/lowering/algorithms.hpp"
 #include "plan/shares.hpp"
 #include "platforms/catalog.hpp"
+#include "platforms/settings.hpp"
 #include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/usual.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "search/search.hpp"
 
@@ -43,7 +46,8 @@ platforms::Platform load_platform(const PlatformOptions& o) {
   auto platform = platforms::load(o.platform);
   if (o.nodes) platform = platforms::with_nodes(platform, *o.nodes);
   if (o.devices) platform = platforms::with_devices(platform, *o.devices);
-  return platform;
+  for (const auto& [key, value] : o.settings) platform = platforms::with_setting(platform, key, value);
+  return costmodel::with_costs(std::move(platform), o.costs);
 }
 
 void PlatformOptions::add_to(CLI::App& app) {
@@ -59,7 +63,14 @@ void PlatformOptions::add_without_platform_to(CLI::App& app) {
                  "how the job is run: rehearse (our own execution) or a framework such as megatron-core, torchtitan, pytorch; left out: "
                  "what runs on such "
                  "devices today");
+  add_costs_to(app);
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
+}
+
+void PlatformOptions::add_costs_to(CLI::App& app) {
+  app.add_option("--price", costs.dollars_per_device_hour, "dollars for a device and hour, over what the platform says");
+  app.add_option("--pue", costs.pue, "power of the building over power of the machines");
+  app.add_option("--carbon", costs.grams_per_kilowatt_hour, "grams of CO2 for a kWh of electricity");
 }
 
 /// Our own execution of a training.
@@ -90,11 +101,17 @@ struct JobSetup::Own {
 
 namespace {
 
-const costmodel::FrameworkProfile& framework_of(const PlatformOptions& o, const platforms::Device& device) {
-  if (o.framework.empty()) return costmodel::default_framework(device);
-  if (const auto* found = costmodel::find_framework(o.framework)) return *found;
-  throw BadInput("--framework " + o.framework,
-                 "is unknown; known: " + joined(costmodel::framework_profiles(), ", ", &costmodel::FrameworkProfile::name));
+/// The one that is named, else what is usual; `loaded` gets the model where it had to be looked at.
+const costmodel::FrameworkProfile& framework_of(const PlatformOptions& o, const platforms::Platform& platform, const ModelOptions& model,
+                                                std::optional<LoadedModel>& loaded) {
+  if (o.framework.empty()) {
+    const bool runs_here =
+        std::ranges::all_of(platform.nodes, [](const auto& group) { return group.device.kind == platforms::DeviceKind::Cpu; });
+    if (runs_here) return *costmodel::find_framework("rehearse");
+    loaded = load_model(model);
+    return predict::frameworks::usual_framework(platform, predict::frameworks::kind_of(loaded->graph));
+  }
+  return costmodel::known_framework("--framework", o.framework);
 }
 
 /// Of measurements that say nothing about such a question.
@@ -115,6 +132,31 @@ costmodel::Site site_for(const PlatformOptions& o, const platforms::Platform& pl
                  "learn from records of such a device, or leave --machine out");
 }
 
+/// An option that changes what is computed, and whether it was given a value under which a framework's step is another one.
+struct OwnOption {
+  const char* option;
+  bool (*given)(const ModelOptions&);
+};
+constexpr OwnOption kOwnOptions[] = {
+    {"--loss", [](const ModelOptions& o) { return !o.loss.empty() && find_name(o.loss, {"cross-entropy"}) != "cross-entropy"; }},
+    {"--freeze", [](const ModelOptions& o) { return !o.freeze.empty(); }},
+    {"--train", [](const ModelOptions& o) { return !o.train.empty(); }},
+    {"--dropout", [](const ModelOptions& o) { return o.dropout != ModelOptions{}.dropout; }},
+    // Gradients are clipped by their norm where recipes do: before updates with moments (costmodel/update_traffic.hpp).
+    {"--clip-norm", [](const ModelOptions& o) { return o.clip_norm && !graph::optimizer_row(o.optimizer).counts_steps; }},
+    {"--clip-value", [](const ModelOptions& o) { return o.clip_value.has_value(); }},
+    {"--loss-scale", [](const ModelOptions& o) { return !o.loss_scale.empty(); }}};
+
+/// What a framework's prediction does not look at is refused, never ignored.
+void require_known_options(const ModelOptions& model, const costmodel::FrameworkProfile& framework) {
+  std::vector<std::string_view> given;
+  for (const auto& own : kOwnOptions)
+    if (own.given(model)) given.emplace_back(own.option);
+  if (!given.empty())
+    throw Refusal(joined(given) + ": predictions of " + framework.name + " do not look at " + (given.size() == 1 ? "it" : "them") +
+                  "; leave " + (given.size() == 1 ? "it" : "them") + " out, or use --framework rehearse");
+}
+
 /// Devices of one peak each for the arithmetic that is asked for.
 void require_peaks(const ModelOptions& model, const platforms::Platform& platform) {
   for (const auto& group : platform.nodes)
@@ -126,14 +168,16 @@ void require_peaks(const ModelOptions& model, const platforms::Platform& platfor
 }  // namespace
 
 JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platform_(load_platform(o)) {
+  std::optional<LoadedModel> known;
+  const auto& framework = framework_of(o, platform_, model, known);
   require_peaks(model, platform_);
-  const auto& framework = framework_of(o, slowest_device(platform_, peak_key(model)));
   if (framework.name == "rehearse") {
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
     predictor_ = predict::lowered_predictor(own_->job);
     return;
   }
-  auto loaded = load_model(model);
+  require_known_options(model, framework);
+  auto loaded = known ? std::move(*known) : load_model(model);
   warnings_ = std::move(loaded.warnings);
   predictor_ = predict::frameworks::framework_predictor({std::move(loaded.graph), model.dtype, model.optimizer}, platform_, framework,
                                                         site_for(o, platform_, framework));
@@ -167,11 +211,16 @@ plan::Plan JobSetup::to_write(plan::Plan plan) const {
 }
 
 nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
+  const auto grounds = predict::frameworks::grounds_of(predictor_->framework(), platforms::device_of(platform_, 0));
+  nlohmann::ordered_json evidence{{"rests_on", grounds.sentence}, {"published_times", grounds.times}};
+  if (grounds.times > 0) evidence["median_error"] = grounds.median_error;
   return {{"schema", 1},
           {"model", model.model},
           {"platform", platform_.name},
           {"batch", predictor_->batch()},
-          {"framework", predictor_->framework().name}};
+          {"framework", predictor_->framework().name},
+          {"framework_evidence", evidence},
+          {"price_basis", costmodel::price_basis(platform_)}};
 }
 
 plan::PlanContext JobSetup::context(const ModelOptions& model) const {

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/model_options.hpp"
+#include "costmodel/money.hpp"
 #include "predict/predictor.hpp"
 
 namespace rehearsal::cli {
@@ -17,10 +18,13 @@ inline constexpr const char* kPlatformHelp = "a platform file, or a name of the 
 struct PlatformOptions {
   std::string platform, machine, framework, plan;
   std::optional<std::int64_t> nodes, devices;
+  costmodel::CostOverrides costs;
+  std::vector<std::pair<std::string, std::string>> settings;  ///< figures of the platform that are to be others (platforms/settings.hpp)
 
   void add_to(CLI::App&);
   /// All but --platform, for commands that take several.
   void add_without_platform_to(CLI::App&);
+  void add_costs_to(CLI::App&);  ///< --price, --pue, --carbon
 };
 
 /// The platform that the options name, with as many nodes or devices as they say.

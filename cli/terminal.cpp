@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ostream>
+#include <span>
 
 #include <nlohmann/json.hpp>
 
@@ -61,14 +62,57 @@ std::string number_text(double value) {
   return buffer;
 }
 
+/// From this on, a unit is what people say; `name` follows the number.
+struct PeoplesUnit {
+  double from, factor;
+  std::string_view name;
+};
+
+/// Below the first unit: empty.
+std::string in_peoples_units(double value, std::span<const PeoplesUnit> units) {
+  std::string text;
+  for (const auto& unit : units)
+    if (std::isfinite(value) && value >= unit.from) {
+      char buffer[64];
+      std::snprintf(buffer, sizeof buffer, "%.4g ", value / unit.factor);
+      text = buffer + std::string(unit.name);
+    }
+  return text;
+}
+
+constexpr double kMinute = 60, kHour = 3600, kDay = 86400, kKilowattHour = 3.6e6;
+constexpr PeoplesUnit kDurations[] = {{10 * kMinute, kMinute, "min"}, {2 * kHour, kHour, "h"}, {2 * kDay, kDay, "days"}};
+constexpr PeoplesUnit kEnergies[] = {{0.1 * kKilowattHour, kKilowattHour, "kWh"},
+                                     {1e3 * kKilowattHour, 1e3 * kKilowattHour, "MWh"},
+                                     {1e6 * kKilowattHour, 1e6 * kKilowattHour, "GWh"}};
+constexpr PeoplesUnit kDeviceTimes[] = {{0, 1, "device-seconds"}, {10 * kMinute, kHour, "device-hours"}};
+constexpr PeoplesUnit kMasses[] = {{0, 1, "kg"}, {1e4, 1e3, "t"}};
+
+std::string rate_text(double value, const char* what) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, value >= 100 && value < 1e9 ? "%.0f %s" : "%.3g %s", value, what);
+  return buffer;
+}
+
 /// A number under a key such as "step_seconds" with the unit that the key's end names.
 std::string with_unit(const std::string& key, double value) {
-  if (key.ends_with("seconds")) return rehearsal::to_text(Seconds(value));
+  if (key == "device_seconds") return in_peoples_units(value, kDeviceTimes);
+  if (key.ends_with("seconds")) {
+    const auto text = in_peoples_units(value, kDurations);
+    return text.empty() ? rehearsal::to_text(Seconds(value)) : text;
+  }
+  if (key.ends_with("bytes_per_second")) return rehearsal::to_text(BytesPerSecond(value));
   if (key.ends_with("bytes")) return rehearsal::to_text(Bytes(value));
-  if (key.ends_with("joules")) return rehearsal::to_text(Joules(value));
+  if (key.ends_with("joules")) {
+    const auto text = in_peoples_units(value, kEnergies);
+    return text.empty() ? rehearsal::to_text(Joules(value)) : text;
+  }
+  if (key == "tokens_per_second_per_device") return rate_text(value, "tokens/s/device");
+  if (key == "tokens_per_second") return rate_text(value, "tokens/s");
+  if (key == "samples_per_second") return rate_text(value, "samples/s");
   if (key.ends_with("dollars")) return rehearsal::to_text(Dollars(value));
   if (key.ends_with("flops")) return rehearsal::to_text(Flops(value));
-  if (key.ends_with("_kg")) return number_text(value) + " kg";
+  if (key.ends_with("_kg")) return in_peoples_units(value, kMasses);
   return number_text(value);
 }
 
@@ -93,6 +137,8 @@ std::string scalar_text(const std::string& key, const Json& v) {
 }
 
 std::string title(std::string key) {
+  if (key == "device_seconds") return "device time";
+  if (key.ends_with("_per_device")) return "per device";
   for (const char* unit : {"_seconds", "_bytes", "_joules", "_dollars", "_kg"})
     if (key.ends_with(unit)) key.resize(key.size() - std::string_view(unit).size());
   std::replace(key.begin(), key.end(), '_', ' ');
@@ -103,8 +149,9 @@ bool is_table(const Json& v) { return v.is_array() && !v.empty() && v.front().is
 
 void append_table(std::string& text, const Json& rows, const std::string& indent) {
   std::vector<std::string> keys;
-  for (const auto& [key, value] : rows.front().items())
-    if (!value.is_object() || is_interval(value)) keys.push_back(key);
+  for (const auto& row : rows)
+    for (const auto& [key, value] : row.items())
+      if ((!value.is_object() || is_interval(value)) && std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
   std::vector<std::vector<std::string>> cells(1);
   for (const auto& key : keys) cells[0].push_back(title(key));
   for (const auto& row : rows) {

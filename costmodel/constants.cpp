@@ -128,6 +128,9 @@ ConstantsFile constants_from_json_text(const std::string& text, const std::strin
     for (const auto& [group, factor] : json.at("intervals").items()) file.evidence.log_factor[group] = factor.get<double>();
     file.evidence.devices = json.at("known_devices").get<std::vector<std::string>>();
     file.evidence.frameworks = json.at("known_frameworks").get<std::vector<std::string>>();
+    for (const auto& row : json.at("known_runs"))
+      file.evidence.runs.push_back({row.at("framework").get<std::string>(), row.at("device").get<std::string>(), row.at("times").get<int>(),
+                                    row.at("median_error").get<double>()});
     file.frozen_date = json.at("frozen").at("date").get<std::string>();
     file.frozen_commit = json.at("frozen").at("commit").get<std::string>();
   } catch (const nlohmann::json::exception& error) {
@@ -154,13 +157,18 @@ std::string to_json_text(const ConstantsFile& file) {
                     {"source", facts.source}};
     rows += (rows.empty() ? "  " : ",\n  ") + json.dump();
   }
+  std::string runs;
+  for (const auto& seen : file.evidence.runs) {
+    const Json json{{"framework", seen.framework}, {"device", seen.device}, {"times", seen.times}, {"median_error", seen.median_error}};
+    runs += (runs.empty() ? "  " : ",\n  ") + json.dump();
+  }
   const Json frozen{{"date", file.frozen_date}, {"commit", file.frozen_commit}};
   const auto lists = [](const std::vector<std::string>& names) { return Json(names).dump(); };
   return "{\n \"schema\": 1,\n \"description\": \"Constants of the accelerator model. All else is a datasheet figure, a shape or a "
          "count.\",\n \"frozen\": " +
          frozen.dump() + ",\n \"constants\": [\n" + rows + "\n ],\n \"intervals\": " + Json(file.evidence.log_factor).dump() +
-         ",\n \"known_devices\": " + lists(file.evidence.devices) + ",\n \"known_frameworks\": " + lists(file.evidence.frameworks) +
-         "\n}\n";
+         ",\n \"known_runs\": [\n" + runs + "\n ]" + ",\n \"known_devices\": " + lists(file.evidence.devices) +
+         ",\n \"known_frameworks\": " + lists(file.evidence.frameworks) + "\n}\n";
 }
 
 const ConstantsFile& published_constants() {

@@ -99,10 +99,18 @@ class Constants {
   std::array<double, kCoefficients> values_{};
 };
 
+/// Published times of a framework on a device, and how far off predictions of them are that were made without their source.
+struct SeenRuns {
+  std::string framework, device;
+  int times = 0;
+  double median_error = 0;
+};
+
 /// Half-width of a 90 % interval as a log factor, by group of quantities, and what the fit has seen.
 struct FittedEvidence {
   std::map<std::string, double, std::less<>> log_factor;
   std::vector<std::string> devices, frameworks;
+  std::vector<SeenRuns> runs;
   [[nodiscard]] double of(std::string_view group) const;  ///< "default" where the group has none
 };
 

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
 #include "costmodel/embedded.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -18,6 +20,7 @@ constexpr std::array<std::string_view, 3> kLaunchNames{"eager", "static", "captu
 constexpr std::array<std::string_view, 3> kCoordinationNames{"none", "ddp", "horovod"};
 constexpr std::array<std::string_view, 3> kAttentionNames{"plain", "flash", "flash-tuned"};
 constexpr std::array<std::string_view, 3> kPackingNames{"none", "unpadded", "length-bins"};
+constexpr std::array<std::string_view, 2> kKinds{"decoders", "others"};
 constexpr std::array<std::string_view, 3> kAllocatorNames{"deepspeed", "pytorch", "static"};
 
 struct Flag {
@@ -104,6 +107,9 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
   p.successor = json.value("successor", p.successor);
   p.parallelism = json.value("parallelism", p.parallelism);
   p.values = json.value("values", p.values);
+  if (json.contains("usual_on"))
+    for (std::size_t kind = 0; kind < kKinds.size(); ++kind)
+      p.usual_on[kind] = json.at("usual_on").value(std::string(kKinds[kind]), std::vector<std::string>{});
   if (json.contains("state_bytes")) {
     const auto& state = json.at("state_bytes");
     p.state = {state.at("weights").get<double>(), state.at("gradients").get<double>(), state.at("optimizer").get<double>()};
@@ -112,10 +118,10 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
 }
 
 void refuse_unknown_keys(const Json& json, const std::string& where) {
-  constexpr std::array<std::string_view, 16> kOthers{
+  constexpr std::array<std::string_view, 17> kOthers{
       "name",         "description", "source",  "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
       "coordination", "attention",   "packing", "allocator",     "state_bytes",        "default_precision",    "successor",
-      "parallelism",  "values"};
+      "parallelism",  "values",      "usual_on"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||
@@ -148,17 +154,27 @@ std::span<const FrameworkProfile> framework_profiles() {
 }
 
 const FrameworkProfile* find_framework(std::string_view name) {
-  for (const auto& p : framework_profiles())
-    if (p.name == name) return &p;
-  return nullptr;
+  const auto found = find_name(name, names_of_rows(framework_profiles(), &FrameworkProfile::name));
+  if (!found) return nullptr;
+  return &*std::ranges::find(framework_profiles(), *found, &FrameworkProfile::name);
 }
 
-const FrameworkProfile& default_framework(const platforms::Device& device) {
-  const auto name = device.kind == platforms::DeviceKind::Cpu ? "rehearse"
-                    : device.name.starts_with("TPU")          ? "jax"
-                    : device.name.starts_with("Gaudi")        ? "habana"
-                                                              : "megatron-core";
-  return *find_framework(name);
+const FrameworkProfile& known_framework(const std::string& where, std::string_view name) {
+  return *find_framework(known_name(where, name, names_of_rows(framework_profiles(), &FrameworkProfile::name)));
+}
+
+const FrameworkProfile& usual_framework(const platforms::Device& device, ModelKind kind) {
+  const FrameworkProfile* usual = device.kind == platforms::DeviceKind::Cpu ? find_framework("rehearse") : nullptr;
+  std::size_t longest = 0;
+  for (const auto& p : framework_profiles())
+    for (const auto& beginning : p.usual_on[static_cast<std::size_t>(kind)]) {
+      if (device.kind == platforms::DeviceKind::Cpu || !device.generation.starts_with(beginning)) continue;
+      if (usual != nullptr && beginning.size() <= longest) continue;
+      longest = beginning.size();
+      usual = &p;
+    }
+  ensure(usual != nullptr, "a profile is usual on every generation");
+  return *usual;
 }
 
 const FrameworkProfile* recognise_framework(std::string_view text) {

@@ -3,6 +3,7 @@
 // machine or published run.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -19,6 +20,9 @@ enum class Coordination : std::uint8_t { None, Ddp, Horovod };             ///< 
 enum class AttentionKernel : std::uint8_t { Plain, Flash, FlashTuned };    ///< score matrix in memory, fused, fused and tuned by vendor
 enum class SequencePacking : std::uint8_t { None, Unpadded, LengthBins };  ///< what is computed of padded sequences
 enum class AllocatorKind : std::uint8_t { Deepspeed, Pytorch, Static };    ///< whose reserve a device reading includes
+
+/// What people train: what they run it with differs.
+enum class ModelKind : std::uint8_t { Decoder, Other };  ///< predicts the next token of a sequence; anything else
 
 /// Bytes per parameter of a mixed-precision step.
 struct StateBytes {
@@ -74,17 +78,23 @@ struct FrameworkProfile {
   }
   AllocatorKind allocator = AllocatorKind::Pytorch;
   std::string default_precision;  ///< of its recipes; "narrowest": what the device has, fp8 for decoders; empty: bf16, images fp32
-  std::string successor;          ///< the profile of the releases that Hopper and newer devices run; empty: this one
+  /// Generations of devices (or how they begin) on which models of a kind are usually run so; of several profiles the longest beginning
+  /// counts, and "" stands for every generation.
+  std::array<std::vector<std::string>, 2> usual_on;
+  std::string successor;  ///< the profile of the releases that Hopper and newer devices run; empty: this one
 };
 
 /// Throws BadInput naming `where` and the key that is wrong.
 [[nodiscard]] FrameworkProfile framework_from_json_text(const std::string& text, const std::string& where);
 /// All profiles that travel inside the library, in alphabetical order.
 [[nodiscard]] std::span<const FrameworkProfile> framework_profiles();
-/// nullptr when there is none of that name.
+/// nullptr when there is none of that name, in whatever spelling.
 [[nodiscard]] const FrameworkProfile* find_framework(std::string_view name);
-/// What users of a device run today: our own execution on CPUs.
-[[nodiscard]] const FrameworkProfile& default_framework(const platforms::Device&);
+/// Throws BadInput naming `where`, the nearest name and all of them.
+[[nodiscard]] const FrameworkProfile& known_framework(const std::string& where, std::string_view name);
+/// What users of a device run a kind of models with: our own execution on CPUs, which it has kernels for, else what profiles say of its
+/// generation.
+[[nodiscard]] const FrameworkProfile& usual_framework(const platforms::Device&, ModelKind);
 /// The profile whose longest mark stands in `text` (lower case); nullptr: none does.
 [[nodiscard]] const FrameworkProfile* recognise_framework(std::string_view text);
 

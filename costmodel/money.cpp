@@ -1,6 +1,11 @@
 #include "costmodel/money.hpp"
 
 #include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
 
 namespace rehearsal::costmodel {
 
@@ -19,6 +24,46 @@ JobCost job_cost(const platforms::Platform& platform, int ranks, Seconds time, J
   cost.money = rent.value() > 0 ? rent : Dollars(cost.energy.value() * platform.electricity_price.value.value());
   cost.carbon_kg = cost.energy.value() * platform.carbon_intensity.value.value();
   return cost;
+}
+
+std::string price_basis(const platforms::Platform& platform) {
+  const auto sourced = [](const std::string& figure, const std::string& source) {
+    return figure + " (" + (source.empty() ? "no source given" : source) + ")";
+  };
+  std::vector<std::string> rents;
+  for (const auto& node : platform.nodes)
+    if (node.price.value.value() > 0)
+      rents.push_back(sourced(to_exact_text(node.price.value) + " for a node of " + std::to_string(node.devices), node.price.source));
+  if (!rents.empty()) return joined(rents, "; ") + "; nodes in use are paid whole";
+  if (platform.electricity_price.value.value() > 0)
+    return "electricity alone: " + sourced(to_exact_text(platform.electricity_price.value), platform.electricity_price.source) +
+           "; the platform says no price of its nodes (--price X)";
+  return "nothing: the platform says no price of its nodes or of electricity (--price X)";
+}
+
+namespace {
+
+void check(const char* option, const std::optional<double>& value, double least, double most) {
+  if (!value || (*value >= least && *value <= most)) return;
+  throw BadInput(option, "must be from " + joined(std::array{least, most}, " to ", [](double x) {
+                           auto text = std::to_string(x);
+                           return text.erase(text.find_last_not_of('0') + 1).ends_with('.') ? text.substr(0, text.size() - 1) : text;
+                         }));
+}
+
+}  // namespace
+
+platforms::Platform with_costs(platforms::Platform platform, const CostOverrides& o) {
+  constexpr double kHighestPrice = 1e6, kHighestPue = 10, kMostCarbon = 1e4, kGramsPerKilowattHour = 1e-3 / 3.6e6;
+  check("--price", o.dollars_per_device_hour, 0, kHighestPrice);
+  check("--pue", o.pue, 1, kHighestPue);
+  check("--carbon", o.grams_per_kilowatt_hour, 0, kMostCarbon);
+  if (o.dollars_per_device_hour)
+    for (auto& node : platform.nodes) node.price = {DollarsPerHour(*o.dollars_per_device_hour * node.devices), "--price"};
+  if (o.pue) platform.pue = {*o.pue, "--pue"};
+  if (o.grams_per_kilowatt_hour)
+    platform.carbon_intensity = {KilogramsPerJoule(*o.grams_per_kilowatt_hour * kGramsPerKilowattHour), "--carbon"};
+  return platform;
 }
 
 }  // namespace rehearsal::costmodel

@@ -1,6 +1,9 @@
 #pragma once
 // What a duration on a platform costs in energy, money and carbon.
 
+#include <optional>
+#include <string>
+
 #include "base/units.hpp"
 #include "platforms/platform.hpp"
 
@@ -15,5 +18,15 @@ struct JobCost {
 /// `devices_energy`: of all devices (and links) that the job uses, during `time`. Nodes that hold one of the first `ranks` devices count
 /// whole.
 [[nodiscard]] JobCost job_cost(const platforms::Platform&, int ranks, Seconds time, Joules devices_energy);
+
+/// What the money of job_cost() is reckoned by, in words: "98.32 $/h a node of 8 (AWS p5.48xlarge, on demand)".
+[[nodiscard]] std::string price_basis(const platforms::Platform&);
+
+/// Figures that stand over those of a platform, whatever their source.
+struct CostOverrides {
+  std::optional<double> dollars_per_device_hour, pue, grams_per_kilowatt_hour;
+};
+/// Throws BadInput naming the option when a figure is out of bounds.
+[[nodiscard]] platforms::Platform with_costs(platforms::Platform, const CostOverrides&);
 
 }  // namespace rehearsal::costmodel

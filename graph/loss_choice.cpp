@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 
 namespace rehearsal::graph {
@@ -50,10 +51,13 @@ class Choice {
   void choose_loss(const std::string& name) {
     if (name == "none") return;
     const auto rows = loss_table();
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const LossRow& r) { return r.name == name; });
+    const auto row = std::ranges::find(rows, name, &LossRow::name);
     if (row != rows.end()) return use_row(*row);
-    if (!name.empty()) return use_output(output_named(name));
     const auto& outputs = model_.outputs();
+    const bool names_output = std::ranges::any_of(outputs, [&](TensorId t) { return model_[t].name == name; });
+    if (const auto known = find_name(name, names_of_rows(rows, &LossRow::name)); known && !names_output)
+      return use_row(*std::ranges::find(rows, *known, &LossRow::name));
+    if (!name.empty()) return use_output(output_named(name));
     const auto ends_in = std::find_if(outputs.begin(), outputs.end(), [&](TensorId t) { return is_loss_output(model_, t); });
     if (ends_in != outputs.end()) return use_output(*ends_in);
     use_row(rows.front());
@@ -63,7 +67,8 @@ class Choice {
     for (const TensorId t : model_.outputs()) {
       if (model_[t].name == name) return t;
     }
-    throw BadInput("loss '" + name + "' is not known; it can be " + names_of_losses(model_));
+    throw BadInput("loss '" + name + "' is not known" + suggestion(name, names_of_rows(loss_table(), &LossRow::name)) + " It can be " +
+                   names_of_losses(model_));
   }
 
   void use_row(const LossRow& row) {

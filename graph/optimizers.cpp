@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 #include "graph/training.hpp"
 
 namespace rehearsal::graph {
@@ -101,9 +102,7 @@ void check_value(std::string_view optimizer, std::string_view name, double value
 std::span<const OptimizerRow> optimizer_table() { return kRows; }
 
 const OptimizerRow& optimizer_row(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kRows), std::end(kRows), [&](const OptimizerRow& row) { return row.name == name; });
-  if (found == std::end(kRows)) throw BadInput("optimizer '" + std::string(name) + "' is not known; known are " + names_of(kRows));
-  return *found;
+  return *std::ranges::find(kRows, known_name("optimizer", name, names_of_rows(kRows, &OptimizerRow::name)), &OptimizerRow::name);
 }
 
 OptimizerSettings completed(const OptimizerSettings& settings) {

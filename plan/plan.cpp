@@ -23,7 +23,7 @@ Entry parse_entry(const std::string& entry) {
   const std::string key = trimmed(entry.substr(0, equals));
   if (key.empty()) throw BadInput("an entry is empty in front of a comma or '='; write KEY=VALUE,KEY=VALUE as in dp=2,micro_batch=4");
   const auto* row = find_plan_key(key);
-  if (row == nullptr) throw BadInput("'" + key + "' is no key; known keys: " + known_plan_keys());
+  if (row == nullptr) throw BadInput(no_plan_key(key));
   const std::string value = equals == std::string::npos ? "" : trimmed(entry.substr(equals + 1));
   if (value.empty()) throw BadInput(key + " needs a value: " + key + "=... (" + std::string(row->description) + ")");
   return {row, value};

@@ -127,7 +127,7 @@ PlanFile read_plan_file(const std::string& path) {
   PlanFile result;
   result.context = read_context(document.at("context"), path);
   for (const auto& [section, values] : document.items()) {
-    if (section == "schema" || section == "context") continue;
+    if (section == "schema" || section == "context" || section == "$schema") continue;
     if (std::ranges::find(plan_keys(), section, &PlanKey::section) == plan_keys().end())
       refuse(path, section, "is no key here; known keys: schema, context, mesh, pipeline, rules, placement");
     read_section(result.plan, path, section, values);

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "plan/collectives/collective.hpp"
 #include "plan/recompute/recompute.hpp"
@@ -35,8 +36,9 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 std::string one_of(const std::string& value, std::span<const std::string_view> names) {
-  if (std::ranges::find(names, value) == names.end()) throw BadInput("must be one of " + joined(names));
-  return value;
+  const Names known(names.begin(), names.end());
+  if (const auto found = find_name(value, known)) return std::string(*found);
+  throw BadInput("must be one of " + joined(names) + (nearest_name(value, known) ? suggestion(value, known) : ""));
 }
 
 template <int Plan::*member>
@@ -268,11 +270,14 @@ std::vector<std::string> names_in(const std::string& text) {
 std::string text_of_names(const std::vector<std::string>& names) { return joined(names, "|", escaped); }
 
 const PlanKey* find_plan_key(std::string_view key) {
-  const auto* row = std::ranges::find(kTable, key, &PlanKey::key);
-  return row == kTable.end() ? nullptr : row;
+  const auto found = find_name(key, names_of_rows(kTable, &PlanKey::key));
+  return found ? std::ranges::find(kTable, *found, &PlanKey::key) : nullptr;
 }
 
-std::string known_plan_keys() { return joined(kTable, ", ", &PlanKey::key); }
+std::string no_plan_key(std::string_view key) {
+  return "'" + std::string(key) + "' is no key" + suggestion(key, names_of_rows(kTable, &PlanKey::key)) +
+         " Known keys: " + joined(kTable, ", ", &PlanKey::key);
+}
 
 void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
   if (row.searchable && value == "auto") {

@@ -30,10 +30,10 @@ struct PlanKey {
 
 /// In the order of the canonical text.
 [[nodiscard]] std::span<const PlanKey> plan_keys();
-/// Null when there is no such key.
+/// Null when there is no such key, in whatever spelling.
 [[nodiscard]] const PlanKey* find_plan_key(std::string_view key);
-/// "dp, tp, pp, ..."
-[[nodiscard]] std::string known_plan_keys();
+/// "'dpp' is no key; did you mean "dp"? Known keys: dp, tp, ..."
+[[nodiscard]] std::string no_plan_key(std::string_view key);
 /// Sets one key from its text, "auto" included. Throws BadInput naming key and value.
 void set_plan_key(Plan&, const PlanKey&, const std::string& value);
 /// Of a key of names, which the compact text separates by |, with what the text needs for itself as % and two digits. Throws BadInput.

@@ -6,9 +6,10 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
+#include "platforms/devices.hpp"
 #include "platforms/embedded.hpp"
 #include "platforms/json.hpp"
-#include "platforms/object_reader.hpp"
 
 namespace rehearsal::platforms {
 
@@ -34,6 +35,32 @@ std::vector<std::string> catalog_names(const Folders& folders) {
   return names;
 }
 
+namespace {
+
+/// Of the machines that have the device which `text` means, the one of the shortest name: "h100" means dgx-h100.
+std::optional<std::string> machine_of_device(const std::string& text, const Folders& folders) {
+  const auto* device = find_device(text);
+  std::optional<std::string> best;
+  if (device == nullptr) return best;
+  for (const auto& name : catalog_names(folders)) {
+    if (best && best->size() <= name.size()) continue;
+    if (const auto platform = load(name, folders); platform.nodes.front().device.name == device->name) best = name;
+  }
+  return best;
+}
+
+/// The name of the catalogue that is meant. Throws BadInput when there is none.
+std::string name_of_platform(const std::string& text, const Folders& folders) {
+  const auto names = catalog_names(folders);
+  const Names all(names.begin(), names.end());
+  if (const auto found = find_name(text, all)) return std::string(*found);
+  if (auto machine = machine_of_device(text, folders)) return *machine;
+  throw BadInput("platform \"" + text + "\"",
+                 "is not in the catalogue" + suggestion(text, all) + " It has " + joined(names) + "; a file is named with its .json");
+}
+
+}  // namespace
+
 Platform load(const std::string& name_or_path, const Folders& folders) {
   if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) return read_platform_file(name_or_path);
   for (const auto& folder : folders) {
@@ -43,11 +70,7 @@ Platform load(const std::string& name_or_path, const Folders& folders) {
   }
   for (const auto& file : embedded_catalog())
     if (file.name == name_or_path) return read_platform_text(std::string(file.text), "catalog/" + name_or_path + ".json");
-  const auto names = catalog_names(folders);
-  const auto near = nearest_name(name_or_path, names);
-  throw BadInput("platform \"" + name_or_path + "\"",
-                 (near ? "is not in the catalogue; did you mean \"" + *near + "\"?" : "is not in the catalogue.") + " It has " +
-                     joined(names) + "; a file is named with its .json");
+  return load(name_of_platform(name_or_path, folders), folders);
 }
 
 }  // namespace rehearsal::platforms

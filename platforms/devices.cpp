@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "platforms/device_json.hpp"
 #include "platforms/embedded.hpp"
 
@@ -122,11 +123,12 @@ std::vector<std::string> device_names() {
 }
 
 Device load_device(std::string_view name) {
+  const auto names = names_of_rows(embedded_devices(), &EmbeddedFile::name);
+  const auto found = find_name(name, names);
   for (const auto& file : embedded_devices())
-    if (file.name == name) return parse_device(file);
-  const auto near = nearest_name(name, device_names());
-  const std::string hint = near ? "; did you mean \"" + *near + "\"?" : "; `rehearse platform devices` lists them";
-  throw BadInput("device \"" + std::string(name) + "\"", "is not in the catalogue" + hint);
+    if (found && file.name == *found) return parse_device(file);
+  throw BadInput("device \"" + std::string(name) + "\"",
+                 "is not in the catalogue" + suggestion(name, names) + " `rehearse platform devices` lists them");
 }
 
 const Device* find_device(std::string_view text) {

@@ -127,6 +127,7 @@ json site_text(ObjectReader& reader) {
 
 Platform read_document(ObjectReader reader) {
   Platform platform;
+  if (reader.has("$schema")) static_cast<void>(reader.text("$schema"));  // for editors: what checks the file while it is written
   if (reader.integer("schema", 1, std::numeric_limits<int>::max()) != kPlatformSchema)
     reader.refuse("schema", "is of a version that this program cannot read; it reads " + std::to_string(kPlatformSchema));
   platform.name = reader.text("name");

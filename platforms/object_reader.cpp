@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 
 namespace rehearsal::platforms {
 namespace {
@@ -44,35 +45,7 @@ constexpr std::string_view kExample<Hertz> = "1.41 GHz";
 template <>
 constexpr std::string_view kExample<DollarsPerJoule> = "0.12 $/kWh";
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const auto replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
-
-std::optional<std::string> nearest_name(std::string_view wrong, std::span<const std::string> names) {
-  std::optional<std::string> best;
-  std::size_t least = std::min<std::size_t>(4, wrong.size() / 2 + 1);  // at least half of the letters must be right
-  if (wrong.size() > kLongestQuantity) return best;
-  for (const auto& name : names) {
-    const auto distance = edit_distance(wrong, name);
-    if (distance >= least) continue;
-    least = distance;
-    best = name;
-  }
-  return best;
-}
 
 ObjectReader::ObjectReader(const json& value, std::string where, std::string path)
     : value_(&value), where_(std::move(where)), path_(std::move(path)) {
@@ -217,7 +190,7 @@ std::vector<std::string> ObjectReader::keys() const {
 
 void ObjectReader::refuse_unknown(const std::string& key) const {
   if (std::find(known_.begin(), known_.end(), key) != known_.end()) return;
-  const auto near = nearest_name(key, known_);
+  const auto near = nearest_name(key, {known_.begin(), known_.end()});
   const auto here = path_.empty() ? std::string() : path_ + ": ";
   throw BadInput(where_,
                  here + "unknown key " + shown(key) + (near ? "; did you mean \"" + *near + "\"?" : "; keys here are " + joined(known_)));

@@ -75,7 +75,4 @@ class ObjectReader {
   std::map<std::string, std::string, std::less<>> sources_;
 };
 
-/// The name that differs least from `wrong`, or nothing where none is similar.
-[[nodiscard]] std::optional<std::string> nearest_name(std::string_view wrong, std::span<const std::string> names);
-
 }  // namespace rehearsal::platforms

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 #include "platforms/topologies/rows.hpp"
 
 namespace rehearsal::platforms {
@@ -17,13 +18,14 @@ constexpr std::array kRows{&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, 
 std::span<const TopologyRow* const> topology_rows() { return kRows; }
 
 const TopologyRow* find_topology(std::string_view kind) {
-  const auto found = std::find_if(kRows.begin(), kRows.end(), [&](const TopologyRow* row) { return row->kind == kind; });
-  return found == kRows.end() ? nullptr : *found;
+  const auto name = find_name(kind, names_of_rows(kRows, &TopologyRow::kind));
+  return name ? *std::ranges::find(kRows, *name, &TopologyRow::kind) : nullptr;
 }
 
 const TopologyRow& topology_row(std::string_view kind) {
   if (const auto* row = find_topology(kind)) return *row;
-  throw BadInput("topology.kind: there is no topology \"" + std::string(kind) + "\"; there are " + joined(kRows, ", ", &TopologyRow::kind));
+  throw BadInput("topology.kind: there is no topology \"" + std::string(kind) + "\"" +
+                 suggestion(kind, names_of_rows(kRows, &TopologyRow::kind)) + " There are " + joined(kRows, ", ", &TopologyRow::kind));
 }
 
 std::int64_t parameter(const Topology& topology, std::string_view key) {

@@ -223,7 +223,10 @@ Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& e
   a.step = cost.step;
   a.step_seconds = cost.total.interval();
   a.samples_per_second = static_cast<double>(program.batch) / a.step.value();
+  a.tokens_per_sample = static_cast<double>(tokens_per_sample(job.training.graph));
   a.breakdown = cost.breakdown;
+  a.limiting_rank = cost.limiting_rank;
+  a.imbalance = cost.imbalance;
   a.bottleneck = bottleneck_of(cost.breakdown);
   a.evidence = cost.total.evidence();
   a.events = cost.events;
@@ -239,6 +242,15 @@ Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& e
 
 Assessment assess(const Job& job, const plan::Plan& plan, StepEvaluator& evaluator) {
   return assess(job, lower_for(job, plan), evaluator, false, nullptr);
+}
+
+std::int64_t tokens_per_sample(const graph::Graph& model) {
+  constexpr std::size_t kSamplesByPositions = 2;
+  std::int64_t longest = 0;
+  for (const auto input : model.inputs())
+    if (const auto& type = model[input].type; type.shape.size() == kSamplesByPositions && is_integer(type.dtype))
+      longest = std::max(longest, type.shape[1]);
+  return longest;
 }
 
 std::string shortage(const Assessment& a) {

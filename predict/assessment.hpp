@@ -41,6 +41,7 @@ struct Assessment {
   costmodel::Interval step_seconds;
   Seconds step;
   double samples_per_second = 0;
+  double tokens_per_sample = 0;  ///< 0: the model reads no sequence of tokens
   Breakdown breakdown;
   int limiting_rank = 0;   ///< the one of `breakdown`
   Seconds imbalance;       ///< that it has more to do than the ranks have in the mean
@@ -70,6 +71,9 @@ struct Assessment {
 /// of several speeds end at the same time, equal ones where the model cannot do with others; stages are cut by the speed of their devices.
 [[nodiscard]] plan::Program lower_for(const Job&, const plan::Plan&);
 [[nodiscard]] ProgramCosts cost_of(const Job&, const plan::Program&);
+
+/// Positions of the longest sequence of tokens that a model reads (an input of integers, samples by positions); 0 when it reads none.
+[[nodiscard]] std::int64_t tokens_per_sample(const graph::Graph&);
 
 /// "needs 93.1 GB on rank 3, 13.1 GB more than the 80 GB that the device has"
 [[nodiscard]] std::string shortage(const Assessment&);

@@ -57,6 +57,7 @@ class Fit {
   [[nodiscard]] Constants constants_at(const VectorXd& at) const;
   [[nodiscard]] VectorXd clamped(const VectorXd& at) const;
   [[nodiscard]] const costmodel::CoefficientFacts& facts(std::size_t f) const { return file_.facts[static_cast<std::size_t>(free_[f])]; }
+  [[nodiscard]] std::vector<costmodel::SeenRuns> seen_runs() const;
   void leave_out(const VectorXd& at, const MatrixXd&, const VectorXd& residual);
   VectorXd minimise(VectorXd at, int steps, Progress&);
 
@@ -229,6 +230,23 @@ void Fit::leave_out(const VectorXd& at, const MatrixXd& j, const VectorXd& resid
   }
 }
 
+/// Times of training steps alone: what an estimate is asked for first.
+std::vector<costmodel::SeenRuns> Fit::seen_runs() const {
+  std::map<std::pair<std::string, std::string>, std::vector<double>> errors;
+  for (std::size_t i = 0; i < quantities_.size(); ++i) {
+    const auto& p = *questions_[i].prepared;
+    if (p.collective || quantities_[i].group == "memory" || quantities_[i].group == "energy") continue;
+    errors[{p.job.framework->name, p.job.machine.platform.nodes.front().device.name}].push_back(
+        std::fabs(std::expm1(quantities_[i].left_out)));
+  }
+  std::vector<costmodel::SeenRuns> runs;
+  for (auto& [key, all] : errors) {
+    std::sort(all.begin(), all.end());
+    runs.push_back({key.first, key.second, static_cast<int>(all.size()), all[all.size() / 2]});
+  }
+  return runs;
+}
+
 FitOutcome Fit::run(int steps, Progress& progress) {
   VectorXd at(static_cast<Eigen::Index>(free_.size()));
   for (std::size_t f = 0; f < free_.size(); ++f) at(static_cast<Eigen::Index>(f)) = std::log(file_.values[free_[f]]);
@@ -247,6 +265,7 @@ FitOutcome Fit::run(int steps, Progress& progress) {
   file_.evidence.devices.assign(devices.begin(), devices.end());
   file_.evidence.frameworks.assign(frameworks.begin(), frameworks.end());
   outcome.quantities = quantities_;
+  file_.evidence.runs = seen_runs();
   outcome.coverage = set_intervals(file_.evidence, quantities_);
   outcome.constants = file_;
   outcome.fitted_constants = static_cast<int>(free_.size());

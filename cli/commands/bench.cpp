@@ -368,7 +368,7 @@ Action add_bench(CLI::App& app) {
   app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives has options of its own");
   app.add_option("MODEL,--model", o->model.model, "of step, simulate and search");
   app.add_option("--batch", o->model.batch);
-  app.add_option("--dtype", o->model.dtype, "f32, f64, f16 or bf16");
+  o->model.add_dtype_to(app, "f32, f64, f16 or bf16");
   app.add_option("--platform", o->platform.platform, "of simulate and search");
   app.add_option("--nodes", o->platform.nodes);
   app.add_option("--steps", o->steps, "of step; the fastest counts");

@@ -5,6 +5,7 @@
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
 #include "cli/platform_options.hpp"
+#include "cli/vary.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -14,6 +15,7 @@ struct Options {
   PlatformOptions platform;
   Extent extent;
   std::string fidelity = "closed";
+  std::vector<std::string> vary;
 };
 
 int estimate(const Options& o, Terminal& terminal) {
@@ -26,8 +28,9 @@ int estimate(const Options& o, Terminal& terminal) {
   const auto assessment = assess(setup.predictor(), plan, fidelity, nullptr);
   for (const auto& w : assessment.warnings) terminal.warn(w);
   auto result = setup.heading(o.model);
-  result["fidelity"] = o.fidelity;
+  result["fidelity"] = name(fidelity);
   result.update(to_json(assessment, steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph())));
+  if (!o.vary.empty()) add_variations(result, {o.model, o.platform, setup, plan, assessment, fidelity, o.extent}, o.vary);
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));
   return 0;
 }
@@ -40,6 +43,10 @@ Action add_estimate(CLI::App& app) {
   o->platform.add_to(app);
   add_fidelity_to(app, o->fidelity);
   o->extent.add_to(app);
+  app.add_option("--vary", o->vary,
+                 "KEY=V1,V2,... or KEY=A..B (doubling): a row for every value of a key of the plan, of the platform (link.bandwidth, "
+                 "device.memory, ...; x2 is a factor), of batch, devices or nodes; may be given several times")
+      ->take_all();
   return [o](Terminal& terminal) { return estimate(*o, terminal); };
 }
 

@@ -1,5 +1,7 @@
 #include "predict/explain.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <iomanip>
 #include <ostream>
 
@@ -8,10 +10,12 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/describe.hpp"
 #include "plan/program_json.hpp"
+#include "predict/summary.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::cli {
@@ -23,7 +27,7 @@ struct Options {
   std::string plan;
   ModelOptions model;
   PlatformOptions platform;
-  bool program = false;
+  bool program = false, layers = false;
   std::string dot, json;
 };
 
@@ -95,38 +99,140 @@ void print_layer(const predict::LayerPlan& l, std::ostream& out) {
           << (m.times == 1 ? "" : " each") << "\n";
 }
 
-void print_stages(const std::vector<predict::StagePlan>& stages, std::ostream& out) {
+constexpr std::size_t kStagesOnAScreen = 8;
+
+void print_stages(const std::vector<predict::StagePlan>& stages, bool layers, std::ostream& out) {
   for (const auto& stage : stages) {
+    if (!layers && &stage - stages.data() >= static_cast<std::ptrdiff_t>(kStagesOnAScreen)) {
+      out << "... " << stages.size() - kStagesOnAScreen << " more stages\n";
+      return;
+    }
     out << "stage " << stage.stage << ": " << stage.ranks << (stage.ranks == 1 ? " rank" : " ranks") << ", shown for rank "
-        << stage.first_rank << "; " << bytes_text(stage.memory_bytes) << " of memory, "
-        << (stage.host_memory_bytes > 0 ? bytes_text(stage.host_memory_bytes) + " of the host's, " : "") << stage.in_flight
-        << (stage.in_flight == 1 ? " micro-batch" : " micro-batches") << " in flight; " << bytes_text(stage.message_bytes())
-        << " in messages a step, " << to_text(stage.communication()) << " one after the other\n";
+        << stage.first_rank << "; ";
+    if (stage.memory_bytes > 0)  // of an arena: what a framework needs is known of the rank with most alone
+      out << bytes_text(stage.memory_bytes) << " of memory, "
+          << (stage.host_memory_bytes > 0 ? bytes_text(stage.host_memory_bytes) + " of the host's, " : "") << stage.in_flight
+          << (stage.in_flight == 1 ? " micro-batch" : " micro-batches") << " in flight; ";
+    out << bytes_text(stage.message_bytes()) << " in messages a step, " << to_text(stage.communication()) << " one after the other\n";
+    if (!layers) continue;
     for (const auto& layer : stage.layers) print_layer(layer, out);
   }
+}
+
+Json axes_json(const std::vector<predict::AxisRole>& roles) {
+  Json axes = Json::array();
+  for (const auto& role : roles)
+    axes.push_back({{"axis", role.axis},
+                    {"degree", role.degree},
+                    {"does", role.does},
+                    {"message_bytes", role.bytes},
+                    {"communication_seconds", role.communication.value()}});
+  return axes;
+}
+
+Json changes_json(const std::vector<predict::Change>& changes) {
+  Json list = Json::array();
+  for (const auto& c : changes) list.push_back({{"change", c.change}, {"step_share_saved", c.quicker}, {"memory_bytes", c.memory_bytes}});
+  return list;
+}
+
+/// What fits on one screen.
+struct Summary {
+  predict::Assessment assessment;
+  std::vector<predict::AxisRole> axes;
+  std::vector<predict::Change> helpful;
+  std::string schedules, remedy;
+};
+
+Summary summary_of(predict::Predictor& predictor, const plan::Plan& plan, const std::vector<predict::StagePlan>& stages) {
+  Summary s{predictor.closed(plan), predict::axis_roles(plan, stages), {}, {}, {}};
+  s.helpful = predict::helpful_changes(predictor, s.assessment);
+  s.schedules = predict::schedule_comparison(predictor, s.assessment);
+  s.remedy = remedy_of(predictor, s.assessment);
+  return s;
+}
+
+/// "compute 80 %, bubble 12 %": parts that are worth a word, the largest first.
+std::string shares_text(std::vector<std::pair<std::string, double>> parts, double whole) {
+  std::ranges::stable_sort(parts, std::greater(), &std::pair<std::string, double>::second);
+  std::string text;
+  for (const auto& [name, part] : parts) {
+    if (part < predict::kWorthSaying * whole) continue;
+    char share[32];
+    std::snprintf(share, sizeof share, " %.*f %%", part < 0.1 * whole ? 1 : 0, 100 * part / whole);
+    text += (text.empty() ? "" : ", ") + name + share;
+  }
+  return text;
+}
+
+void print_time(const predict::Assessment& a, std::ostream& out) {
+  const auto& b = a.breakdown;
+  out << "time    " << to_text(a.step) << " a step: "
+      << shares_text({{"compute", b.compute.value()},
+                      {"exposed communication", b.exposed_communication.value()},
+                      {"bubble", b.bubble.value()},
+                      {"recomputation", b.recompute.value()},
+                      {"optimizer", b.optimizer.value()},
+                      {"input", b.io.value()}},
+                     a.step.value())
+      << " (of rank " << a.limiting_rank << ", which the others wait for)\n";
+  if (a.imbalance >= a.step * predict::kWorthSaying)
+    out << "        rank " << a.limiting_rank << " has " << to_text(a.imbalance)
+        << " more to do than the ranks have in the mean: imbalance of "
+        << "stages\n";
+}
+
+void print_memory(const predict::Assessment& a, std::ostream& out) {
+  std::vector<std::pair<std::string, double>> parts;
+  for (std::size_t c = 0; c < a.memory_by_category.size(); ++c)
+    parts.emplace_back(plan::name(static_cast<plan::MemoryCategory>(c)), static_cast<double>(a.memory_by_category[c]));
+  out << "memory  " << bytes_text(a.memory_bytes) << " of " << bytes_text(a.memory_capacity) << " on rank " << a.worst_rank << ": "
+      << shares_text(parts, static_cast<double>(a.memory_bytes)) << "\n";
+}
+
+void print_summary(const Summary& s, std::ostream& out) {
+  for (const auto& role : s.axes) {
+    out << std::left << std::setw(8) << role.axis + "=" + std::to_string(role.degree) << role.does;
+    if (role.bytes > 0) out << "; " << bytes_text(role.bytes) << " a step and rank, " << to_text(role.communication) << " by themselves";
+    out << "\n";
+  }
+  print_time(s.assessment, out);
+  print_memory(s.assessment, out);
+  if (!s.schedules.empty()) out << "schedule  " << s.schedules << "\n";
+  if (!s.remedy.empty()) out << "does not fit: it " << predict::shortage(s.assessment) << "; " << s.remedy << "\n";
+  constexpr std::size_t kShown = 3;
+  for (std::size_t n = 0; n < std::min(kShown, s.helpful.size()); ++n)
+    out << (n == 0 ? "would help  " : "            ") << s.helpful[n].change << ": "
+        << shares_text({{"a step takes", s.helpful[n].quicker}}, 1) << " less, " << bytes_text(s.helpful[n].memory_bytes) << " of memory\n";
+  if (s.helpful.empty()) out << "would help  no single key of the plan: other values of one at a time save less than 0.1 %\n";
 }
 
 void print_explanation(const Options& o, const JobSetup& setup, const predict::PlayableStep& step, Terminal& terminal) {
   const auto stages = predict::explain(setup.predictor(), step);
   const auto& program = step.program;
-  Json result{{"schema", 2},
-              {"model", o.model.model},
-              {"plan", plan::to_text(program.plan)},
-              {"platform", setup.platform().name},
-              {"framework", setup.predictor().framework().name},
-              {"ranks", program.ranks},
-              {"micro_batches", program.micro_batches},
-              {"warnings", program.warnings}};
+  const auto summary = summary_of(setup.predictor(), program.plan, stages);
   if (terminal.json()) {
+    auto result = setup.heading(o.model);
+    result["schema"] = 2;
+    result.update(to_json(summary.assessment, 1));
+    result["micro_batches"] = program.micro_batches;
+    result["warnings"] = program.warnings;
+    result["axes"] = axes_json(summary.axes);
+    result["would_help"] = changes_json(summary.helpful);
+    if (!summary.schedules.empty()) result["schedule_comparison"] = summary.schedules;
+    if (!summary.remedy.empty()) result["remedy"] = summary.remedy;
     auto list = Json::array();
     for (const auto& stage : stages) list.push_back(stage_json(stage));
     result["stages"] = list;
     return terminal.print(result);
   }
   for (const auto& w : program.warnings) terminal.warn(w);
-  terminal.out() << plan::to_text(program.plan) << " on " << setup.platform().name << ": " << program.ranks << " ranks, "
-                 << program.micro_batches << " micro-batches a step\n";
-  print_stages(stages, terminal.out());
+  terminal.out() << plan::to_text(program.plan) << " on " << setup.platform().name << " as " << setup.predictor().framework().name
+                 << " runs it: " << program.ranks << (program.ranks == 1 ? " rank, " : " ranks, ") << program.micro_batches
+                 << (program.micro_batches == 1 ? " micro-batch" : " micro-batches") << " a step\n";
+  print_summary(summary, terminal.out());
+  print_stages(stages, o.layers, terminal.out());
+  if (!o.layers) terminal.out() << "--layers shows every layer: how its tensors are dealt out, and what is sent\n";
 }
 
 constexpr const char* kUsualPlatform = "dgx-a100";
@@ -144,6 +250,7 @@ int explain(const Options& given, Terminal& terminal) {
   if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context);
   if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
   o.platform.plan = o.plan;
+  if (!o.json.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";  // only our own Programs can be stored
   if (o.platform.platform.empty()) take_usual_platform(o.platform, file.plan, terminal);
   const JobSetup setup(o.model, o.platform);
   std::string sentence;
@@ -177,6 +284,8 @@ Action add_explain(CLI::App& app) {
   app.add_option("--devices", o->platform.devices);
   app.add_option("--machine", o->platform.machine);
   app.add_option("--framework", o->platform.framework, "as in estimate");
+  o->platform.add_costs_to(app);
+  app.add_flag("--layers", o->layers, "every layer: how its tensors are dealt out, what is sent, and how long that takes");
   app.add_flag("--program", o->program, "every instruction of every role");
   app.add_option("--json", o->json, "where to write the Program, for `rehearse simulate` or other tools");
   app.add_option("--dot", o->dot, "where to write the Program as a graph for Graphviz");

@@ -47,6 +47,11 @@ int show(const std::string& name, Terminal& terminal) {
   return 0;
 }
 
+int schema(Terminal& terminal) {
+  terminal.out() << platforms::platform_schema() << (platforms::platform_schema().ends_with('\n') ? "" : "\n");
+  return 0;
+}
+
 int check(const std::string& path, Terminal& terminal) {
   const auto p = platforms::read_platform_file(path);
   terminal.print({{"schema", 1},
@@ -67,12 +72,14 @@ Action add_platform(CLI::App& app) {
   auto* devices_of = app.add_subcommand("devices", "the devices that platforms may name");
   auto* shows = app.add_subcommand("show", "a platform as JSON");
   shows->add_option("NAME", *what)->required();
+  auto* schemas = app.add_subcommand("schema", "the JSON Schema of platform files");
   auto* checks = app.add_subcommand("check", "is a platform file right?");
   checks->add_option("FILE", *what)->required();
-  for (auto* sub : {lists, devices_of, shows, checks}) sub->fallthrough();
+  for (auto* sub : {lists, devices_of, shows, schemas, checks}) sub->fallthrough();
   return [=](Terminal& terminal) {
     if (lists->parsed()) return list(terminal);
     if (devices_of->parsed()) return devices(terminal);
+    if (schemas->parsed()) return schema(terminal);
     return shows->parsed() ? show(*what, terminal) : check(*what, terminal);
   };
 }

@@ -87,7 +87,7 @@ int simulate(const Options& given, Terminal& terminal) {
   for (const auto& w : assessment.warnings) terminal.warn(w);
   if (!o.trace.empty()) write_trace(o, setup, assessment, recording);
   auto result = setup.heading(o.model);
-  result["fidelity"] = o.fidelity;
+  result["fidelity"] = name(fidelity);
   result.update(to_json(assessment, steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph())));
   result["events"] = assessment.events;
   result["wall_seconds"] = recording.wall_seconds;

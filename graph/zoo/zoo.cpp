@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "graph/zoo/models.hpp"
 
@@ -20,11 +21,12 @@ std::string names_of(const Rows& rows) {
 }
 
 const ZooParameter& parameter_named(const ZooRow& row, std::string_view name) {
-  const auto found = std::find_if(row.parameters.begin(), row.parameters.end(), [&](const ZooParameter& p) { return p.name == name; });
-  if (found == row.parameters.end()) {
-    throw BadInput("zoo:" + std::string(row.name), "takes no '" + std::string(name) + "'; it takes " + names_of(row.parameters));
-  }
-  return *found;
+  const auto names = names_of_rows(row.parameters, &ZooParameter::name);
+  const auto found = find_name(name, names);
+  if (!found)
+    throw BadInput("zoo:" + std::string(row.name),
+                   "takes no '" + std::string(name) + "'" + suggestion(name, names) + " It takes " + names_of(row.parameters));
+  return *std::ranges::find(row.parameters, *found, &ZooParameter::name);
 }
 
 void check_range(const ZooRow& row, const ZooParameter& parameter, std::int64_t value) {
@@ -95,8 +97,11 @@ ZooChoice parse(std::string_view reference) {
   const std::size_t question = std::min(reference.find('?'), reference.size());
   const std::string_view name = reference.substr(0, question);
   const auto rows = zoo_table();
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const ZooRow& r) { return r.name == name; });
-  if (row == rows.end()) throw BadInput("zoo:" + std::string(name), "there is no such model; there are " + names_of(rows));
+  const auto names = names_of_rows(rows, &ZooRow::name);
+  const auto found = find_name(name, names);
+  if (!found)
+    throw BadInput("zoo:" + std::string(name), "there is no such model" + suggestion(name, names) + " There are " + names_of(rows));
+  const auto row = std::ranges::find(rows, *found, &ZooRow::name);
   ZooChoice choice{&*row, {}};
   for (const ZooParameter& p : row->parameters) choice.values.emplace(p.name, p.otherwise);
   std::set<std::string_view> given;

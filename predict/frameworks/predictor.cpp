@@ -34,6 +34,7 @@ class FrameworkPredictor final : public Predictor {
     questions_ = std::make_unique<Questions>(
         std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer}, constants().values);
     hash_ = graph().hash();
+    tokens_ = static_cast<double>(tokens_per_sample(graph()));
   }
 
   [[nodiscard]] const platforms::Platform& platform() const override { return platform_; }
@@ -147,6 +148,7 @@ class FrameworkPredictor final : public Predictor {
         std::exp(constants().evidence.of(std::string(model.time_group())) * (known_device(q) ? 1 : kUnseen) * site.narrowing);
     a.step_seconds = {time.seconds, time.seconds / width, time.seconds * width};
     a.samples_per_second = q.job.batch / time.seconds;
+    a.tokens_per_sample = tokens_;
     a.breakdown = breakdown_of(time);
     a.limiting_rank = first_rank_of(q.job.plan, time.stage);
     a.imbalance = Seconds(time.imbalance);
@@ -214,6 +216,7 @@ class FrameworkPredictor final : public Predictor {
   costmodel::CostModel cost_model_;
   std::unique_ptr<Questions> questions_;
   std::string hash_;
+  double tokens_ = 0;
 };
 
 }  // namespace

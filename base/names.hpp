@@ -1,0 +1,39 @@
+#pragma once
+// Names that people type: options, commands, keys, models, machines. Case and signs between words do not matter, and an unknown name is
+// answered with the nearest.
+
+#include <concepts>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rehearsal {
+
+using Names = std::vector<std::string_view>;
+
+/// The names of the rows of a table (a member, or a function of a row). They must outlive the list.
+template <class Range, class Name = std::identity>
+[[nodiscard]] Names names_of_rows(const Range& rows, Name name = {}) {
+  Names names;
+  for (const auto& row : rows) names.emplace_back(std::invoke(name, row));
+  return names;
+}
+
+/// Lower case, without blanks, dashes, underscores, dots and slashes: "ResNet-50" and "resnet50" are one name.
+[[nodiscard]] std::string plain_spelling(std::string_view name);
+
+/// The name that `text` means: itself, else the only one of the same plain spelling; nothing where there is none.
+[[nodiscard]] std::optional<std::string_view> find_name(std::string_view text, const Names&);
+
+/// The name that differs least from `wrong`, at least half of whose letters it has; nothing where none is similar.
+[[nodiscard]] std::optional<std::string> nearest_name(std::string_view wrong, const Names&);
+
+/// What follows "is unknown": "; did you mean "X"?" with the nearest name, else a full stop.
+[[nodiscard]] std::string suggestion(std::string_view wrong, const Names&);
+
+/// find_name(). Throws BadInput "WHERE: 'TEXT' is unknown; did you mean "X"? Known: ..." where there is none.
+[[nodiscard]] std::string_view known_name(const std::string& where, std::string_view text, const Names&);
+
+}  // namespace rehearsal

@@ -1,0 +1,118 @@
+#include <array>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/names.hpp"
+#include "cli/command.hpp"
+#include "cli/fidelity.hpp"
+#include "cli/platform_options.hpp"
+#include "predict/collective_times.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using plan::CollectiveKind;
+
+struct Options {
+  PlatformOptions platform;
+  std::optional<std::int64_t> ranks;
+  std::string kind = "all-reduce", sizes = "1KB..1GB", fidelity = "closed";
+};
+
+constexpr std::array kKinds{CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather,
+                            CollectiveKind::AllToAll,  CollectiveKind::Broadcast,     CollectiveKind::Reduce};
+
+CollectiveKind kind_named(const std::string& text) {
+  const auto names = names_of_rows(kKinds, [](CollectiveKind kind) { return plan::name(kind); });
+  const auto name = known_name("--kind", text, names);
+  return kKinds[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())];
+}
+
+Bytes size_named(std::string text) {
+  for (const char* capital : {"KB", "Kb", "kb"})
+    if (text.ends_with(capital)) text.replace(text.size() - 2, 2, "kB");
+  try {
+    const auto size = parse_quantity<Bytes>(text);
+    constexpr double kLeast = 4, kMost = 1e12;
+    if (size.value() >= kLeast && size.value() <= kMost) return size;
+  } catch (const BadInput& problem) {
+    throw BadInput("--sizes", problem.what());
+  }
+  throw BadInput("--sizes " + text, "must be from 4 B to 1 TB");
+}
+
+/// "1KB..1GB" (the first, four times that, ..., the last), or a list: "1MB,16MB".
+std::vector<Bytes> sizes_of(const std::string& text) {
+  constexpr double kStep = 4;
+  std::vector<Bytes> sizes;
+  if (const auto dots = text.find(".."); dots != std::string::npos) {
+    const auto first = size_named(text.substr(0, dots)), last = size_named(text.substr(dots + 2));
+    if (last < first) throw BadInput("--sizes " + text, "ends below where it begins");
+    for (auto size = first; size < last; size = size * kStep) sizes.push_back(size);
+    sizes.push_back(last);
+    return sizes;
+  }
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto comma = std::min(text.find(',', begin), text.size());
+    sizes.push_back(size_named(text.substr(begin, comma - begin)));
+    begin = comma + 1;
+  }
+  return sizes;
+}
+
+Json row_of(Bytes size, const predict::CollectiveTime& t) {
+  return {{"message_bytes", size.value()},
+          {"algorithm", t.library ? "library (as frameworks use it)" : t.algorithm},
+          {"seconds", t.seconds.value()},
+          {"bus_bytes_per_second", t.bus.value()},
+          {"auto", t.chosen}};
+}
+
+int collective(const Options& o, Terminal& terminal) {
+  const auto kind = kind_named(o.kind);
+  const auto fidelity = fidelity_of(o.fidelity);
+  const auto sizes = sizes_of(o.sizes);
+  const auto platform = load_platform(o.platform);
+  const auto ranks = o.ranks.value_or(platforms::device_count(platform));
+  if (ranks < 1 || ranks > platforms::device_count(platform))
+    throw Refusal("--ranks " + std::to_string(ranks) + ": platform " + platform.name + " has " +
+                  std::to_string(platforms::device_count(platform)) + " devices; use fewer ranks, or more nodes (--nodes)");
+  const costmodel::CostModel model(platforms::device_of(platform, 0),
+                                   o.platform.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.platform.machine),
+                                   costmodel::profile("rehearse"), "f32");
+  const auto evaluator = evaluator_of(fidelity);
+  const auto progress = terminal.progress("collectives");
+  auto rows = Json::array();
+  for (std::size_t n = 0; n < sizes.size() && !progress->stop_requested(); ++n) {
+    for (const auto& time : predict::collective_times({platform, model, kind, static_cast<int>(ranks), sizes[n]}, *evaluator))
+      rows.push_back(row_of(sizes[n], time));
+    progress->advance("sizes", static_cast<double>(n + 1), static_cast<double>(sizes.size()));
+  }
+  terminal.print({{"schema", 1},
+                  {"platform", platform.name},
+                  {"kind", std::string(plan::name(kind))},
+                  {"ranks", ranks},
+                  {"fidelity", name(fidelity)},
+                  {"collectives", rows}});
+  return 0;
+}
+
+}  // namespace
+
+Action add_collective(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("--platform", o->platform.platform, kPlatformHelp)->required();
+  app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
+  app.add_option("--devices", o->platform.devices, "how many devices of it");
+  app.add_option("--machine", o->platform.machine, "measurements: machine.json as calibrate writes it");
+  app.add_option("--ranks", o->ranks, "the first so many devices (default: all)");
+  app.add_option("--kind", o->kind, "all-reduce (default), reduce-scatter, all-gather, all-to-all, broadcast or reduce");
+  app.add_option("--sizes", o->sizes, "of the whole vector: 1KB..1GB (default; every fourfold), or a list such as 1MB,16MB");
+  add_fidelity_to(app, o->fidelity);
+  return [o](Terminal& terminal) { return collective(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli

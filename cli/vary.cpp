@@ -1,0 +1,211 @@
+#include "cli/vary.hpp"
+
+#include <array>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/names.hpp"
+#include "base/parse_number.hpp"
+#include "plan/plan_keys.hpp"
+#include "platforms/settings.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 3> kSizes{"batch", "devices", "nodes"};
+constexpr std::size_t kMostValues = 64;
+
+/// "16", "100 GB/s": the number, and what follows it.
+std::pair<double, std::string> number_and_unit(const std::string& variation, const std::string& text) {
+  std::string_view unit = text;
+  const auto number = take_number<double>(unit);
+  if (!number || !(*number > 0) || !std::isfinite(*number))
+    throw BadInput("--vary " + variation, "the ends of A..B must be numbers above 0, with or without a unit");
+  return {*number, std::string(unit)};
+}
+
+std::vector<std::string> doubled(const std::string& variation, const std::string& first, const std::string& last) {
+  const auto [low, unit] = number_and_unit(variation, first);
+  const auto [high, unit_of_last] = number_and_unit(variation, last);
+  if (!unit.empty() && unit != unit_of_last) throw BadInput("--vary " + variation, "both ends of A..B must have one unit");
+  if (high < low) throw BadInput("--vary " + variation, "ends below where it begins");
+  std::vector<std::string> values;
+  for (double value = low; value < high && values.size() < kMostValues; value *= 2) values.push_back(Json(value).dump() + unit_of_last);
+  values.push_back(last);
+  for (auto& value : values)  // whole numbers stay such
+    if (const auto point = value.find(".0" + unit_of_last); point != std::string::npos && point + 2 + unit_of_last.size() == value.size())
+      value.erase(point, 2);
+  return values;
+}
+
+/// One figure of the question, set to another value.
+class Varied {
+ public:
+  Varied(const VaryQuestion& q, const std::string& key) : q_(q) {
+    const auto settings = platforms::setting_names(q.setup.platform());
+    Names names = names_of_rows(plan::plan_keys(), &plan::PlanKey::key);
+    names.insert(names.end(), kSizes.begin(), kSizes.end());
+    names.insert(names.end(), settings.begin(), settings.end());
+    key_ = known_name("--vary " + key, key, names);
+  }
+
+  [[nodiscard]] const std::string& key() const { return key_; }
+
+  /// What it is in the estimate that all is compared with; empty where that has no text.
+  [[nodiscard]] std::string now() const {
+    if (const auto* row = plan::find_plan_key(key_)) return row->print(q_.plan);
+    if (key_ == "batch") return std::to_string(q_.setup.predictor().batch());
+    if (key_ == "devices") return std::to_string(platforms::device_count(q_.setup.platform()));
+    if (key_ == "nodes") return std::to_string(platforms::node_count(q_.setup.platform()));
+    return platforms::setting(q_.setup.platform(), key_);
+  }
+
+  [[nodiscard]] Json row(const std::string& value) {
+    Json row{{"key", key_}, {"value", value}};
+    try {
+      const auto assessment = with(value);
+      add_answer(row, assessment);
+      if (const auto x = number_of(value)) points.push_back({*x, assessment.step.value()});
+    } catch (const Refusal& refusal) {
+      row["refused"] = refusal.what();
+    }
+    return row;
+  }
+
+  [[nodiscard]] std::optional<double> number_of(const std::string& value) const {
+    if (!value.starts_with("x")) return si_value(value);
+    const auto before = si_value(now());
+    const auto factor = parse_number<double>(std::string_view(value).substr(1));
+    return before && factor ? std::optional(*before * *factor) : std::nullopt;
+  }
+
+  std::vector<Point> points;
+
+ private:
+  predict::Assessment with(const std::string& value) {
+    if (const auto* row = plan::find_plan_key(key_)) {
+      auto plan = q_.plan;
+      plan::set_plan_key(plan, *row, value);
+      plan::check_whole_plan(plan);
+      if (!plan.searched.empty()) throw BadInput("--vary " + key_ + "=" + value, "give a value; `search --plan` looks for the best");
+      steps_ = steps_of(q_.extent, q_.setup.predictor().batch(), q_.setup.predictor().graph());
+      return assess(q_.setup.predictor(), plan, q_.fidelity, nullptr);
+    }
+    auto model = q_.model;
+    auto platform = q_.platform;
+    platform.framework = q_.setup.predictor().framework().name;
+    if (key_ == "batch")
+      model.batch = whole(value);
+    else if (key_ == "devices")
+      platform.devices = whole(value);
+    else if (key_ == "nodes")
+      platform.nodes = whole(value);
+    else
+      platform.settings.emplace_back(key_, value);
+    const JobSetup setup(model, platform);
+    std::string ignored;
+    const auto plan = q_.platform.plan.empty() ? setup.plan(platform, ignored) : q_.plan;
+    steps_ = steps_of(q_.extent, setup.predictor().batch(), setup.predictor().graph());
+    return assess(setup.predictor(), plan, q_.fidelity, nullptr);
+  }
+
+  [[nodiscard]] std::int64_t whole(const std::string& value) const {
+    const auto number = parse_number<std::int64_t>(value);
+    if (!number || *number < 1) throw BadInput("--vary " + key_ + "=" + value, "must be a whole number above 0");
+    return *number;
+  }
+
+  void add_answer(Json& row, const predict::Assessment& a) const {
+    const auto all = to_json(a, steps_);
+    for (const char* key : {"plan", "step_seconds", "total_seconds"})
+      if (std::string_view(key) != "total_seconds" || steps_ > 1) row[key] = all.at(key);
+    row["memory_bytes"] = all.at("memory_bytes").at("value");
+    row["fits"] = a.fits();
+    const char* rate = all.contains("tokens_per_second") ? "tokens_per_second" : "samples_per_second";
+    row[rate] = all.at(rate);
+    for (const char* key : {"energy_joules", "cost_dollars"}) row[key] = all.at(key);
+  }
+
+  const VaryQuestion& q_;
+  std::string key_;
+  double steps_ = 1;
+};
+
+}  // namespace
+
+Variation parse_variation(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw BadInput("--vary " + text, "write KEY=V1,V2,... or KEY=A..B, for example --vary micro_batch=1..8");
+  Variation variation{text.substr(0, equals), {}};
+  const auto values = text.substr(equals + 1);
+  if (const auto dots = values.find(".."); dots != std::string::npos) {
+    variation.values = doubled(text, values.substr(0, dots), values.substr(dots + 2));
+    return variation;
+  }
+  for (std::size_t begin = 0; begin <= values.size();) {
+    const auto comma = std::min(values.find(',', begin), values.size());
+    if (comma == begin) throw BadInput("--vary " + text, "has an empty value");
+    variation.values.push_back(values.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return variation;
+}
+
+std::optional<double> si_value(const std::string& text) {
+  if (const auto number = parse_number<double>(text)) return number;
+  std::optional<double> value;
+  const auto attempt = [&]<class Q>(Q) {
+    if (value) return;
+    try {
+      value = parse_quantity<Q>(text).value();
+    } catch (const BadInput&) {
+      value.reset();  // of another kind
+    }
+  };
+  attempt(Seconds());
+  attempt(Bytes());
+  attempt(BytesPerSecond());
+  attempt(FlopsPerSecond());
+  attempt(Watts());
+  attempt(Hertz());
+  attempt(DollarsPerHour());
+  attempt(KilogramsPerJoule());
+  attempt(DollarsPerJoule());
+  return value;
+}
+
+std::optional<double> elasticity(const std::vector<Point>& points) {
+  double x = 0, y = 0, xx = 0, xy = 0;
+  const auto n = static_cast<double>(points.size());
+  for (const auto& p : points) {
+    if (!(p.x > 0) || !(p.y > 0)) return std::nullopt;
+    const double a = std::log(p.x), b = std::log(p.y);
+    x += a, y += b, xx += a * a, xy += a * b;
+  }
+  constexpr double kSame = 1e-12;
+  const double spread = n * xx - x * x;
+  if (points.size() < 2 || spread < kSame) return std::nullopt;
+  return (n * xy - x * y) / spread;
+}
+
+void add_variations(Json& result, const VaryQuestion& q, const std::vector<std::string>& variations) {
+  auto rows = Json::array();
+  auto elasticities = Json::object();
+  for (const auto& text : variations) {
+    const auto variation = parse_variation(text);
+    Varied varied(q, variation.key);
+    for (const auto& value : variation.values) rows.push_back(varied.row(value));
+    if (const auto x = varied.number_of(varied.now())) varied.points.push_back({*x, q.base.step.value()});
+    const auto slope = elasticity(varied.points);
+    elasticities[varied.key()] = slope ? Json(*slope) : Json(nullptr);
+  }
+  result["vary"] = rows;
+  result["elasticities"] = elasticities;
+}
+
+}  // namespace rehearsal::cli

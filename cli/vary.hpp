@@ -1,0 +1,46 @@
+#pragma once
+// --vary: what an estimate becomes when one figure of platform, device, plan or batch is another.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/assessment_json.hpp"
+#include "cli/fidelity.hpp"
+#include "cli/platform_options.hpp"
+
+namespace rehearsal::cli {
+
+/// One figure and the values that it takes.
+struct Variation {
+  std::string key;
+  std::vector<std::string> values;
+};
+/// "KEY=V1,V2,..." or "KEY=A..B" (A, twice that, and so on, and B). Throws BadInput saying what would be right.
+[[nodiscard]] Variation parse_variation(const std::string& text);
+
+/// A quantity or number in SI units; nothing for other texts.
+[[nodiscard]] std::optional<double> si_value(const std::string& text);
+
+/// Slope of ln(y) over ln(x) by least squares; nothing with less than two different x, or with values that have no logarithm.
+struct Point {
+  double x = 0, y = 0;
+};
+[[nodiscard]] std::optional<double> elasticity(const std::vector<Point>&);
+
+/// What is varied.
+struct VaryQuestion {
+  const ModelOptions& model;
+  const PlatformOptions& platform;
+  const JobSetup& setup;
+  const plan::Plan& plan;  ///< of the estimate that all is compared with
+  const predict::Assessment& base;
+  Fidelity fidelity = Fidelity::Closed;
+  const Extent& extent;
+};
+/// Adds `vary`, a row for every value (refused ones with the reason), and `elasticities` of the step. Throws BadInput for an unknown key
+/// with the nearest.
+void add_variations(nlohmann::ordered_json& result, const VaryQuestion&, const std::vector<std::string>& variations);
+
+}  // namespace rehearsal::cli

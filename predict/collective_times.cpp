@@ -1,0 +1,83 @@
+#include "predict/collective_times.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "costmodel/constants.hpp"
+#include "costmodel/network.hpp"
+
+namespace rehearsal::predict {
+namespace {
+
+using plan::CollectiveKind;
+
+constexpr std::int64_t kElementBytes = 4;
+
+/// A Program in which all ranks do nothing but this.
+plan::Program alone(const CollectiveQuestion& q, const std::string& algorithm) {
+  plan::Program program;
+  program.axes = {{"dp", q.ranks, 1}};
+  program.ranks = q.ranks;
+  program.batch = q.ranks;
+  program.micro_batches = 1;
+  program.role_of.assign(static_cast<std::size_t>(q.ranks), 0);
+  auto& role = program.roles.emplace_back();
+  role.variant_samples = {1};
+  role.variant_of = {0};
+  const auto elements = std::max<std::int64_t>(1, static_cast<std::int64_t>(q.size.value()) / kElementBytes);
+  plan::Buffer vector;
+  vector.shapes = {{elements}};
+  vector.bytes = elements * kElementBytes;
+  role.buffers.push_back(std::move(vector));
+  role.collectives.push_back({q.kind, algorithm, 0});
+  plan::Instruction collective;
+  collective.kind = plan::InstructionKind::Collective;
+  collective.stream = plan::Stream::Collective;
+  collective.inputs = collective.outputs = {0};
+  collective.collective = 0;
+  role.bodies.push_back({plan::BodyKind::Update, 0, {std::move(collective)}});
+  role.slots = {{0, 0}};
+  return program;
+}
+
+Seconds time_of(const CollectiveQuestion& q, const plan::Program& program, StepEvaluator& evaluator) {
+  ProgramCosts costs;
+  costs.roles.emplace_back().seconds = {{{costmodel::Estimate{}}}};
+  return evaluator.evaluate({program, costs, q.platform, q.model}).step;
+}
+
+}  // namespace
+
+double bus_factor(CollectiveKind kind, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  if (kind == CollectiveKind::AllReduce) return 2 * others;
+  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce ? 1 : others;
+}
+
+std::vector<CollectiveTime> collective_times(const CollectiveQuestion& q, StepEvaluator& evaluator) {
+  constexpr int kFewest = 2;
+  const auto devices = platforms::device_count(q.platform);
+  if (q.ranks > devices)
+    throw Refusal(std::to_string(q.ranks) + " ranks, but platform " + q.platform.name + " has " + std::to_string(devices) +
+                  " devices; use fewer ranks, or more nodes (--nodes)");
+  if (q.ranks < kFewest) throw Refusal("a collective needs at least two ranks; platform " + q.platform.name + " is asked for one");
+  const auto timed = [&](std::string name, Seconds seconds) {
+    return CollectiveTime{std::move(name), seconds, BytesPerSecond(q.size.value() * bus_factor(q.kind, q.ranks) / seconds.value())};
+  };
+  const auto links = collective_links(alone(q, ""), q.platform, platforms::Fabric(q.platform), q.model, {0, 0});
+  const auto chosen = plan::best_collective(q.kind, q.ranks, q.size, links).name;
+  std::vector<CollectiveTime> times;
+  for (const auto& row : plan::collective_table()) {
+    if (row.kind != q.kind) continue;
+    times.push_back(timed(std::string(row.name), time_of(q, alone(q, std::string(row.name)), evaluator)));
+    times.back().chosen = row.name == chosen;
+  }
+  if (platforms::device_of(q.platform, 0).kind == platforms::DeviceKind::Cpu) return times;
+  const costmodel::Network network(q.platform);
+  times.push_back(
+      timed("library", Seconds(network.seconds(q.kind, q.size.value(), {q.ranks, 0}, costmodel::published_constants().values))));
+  times.back().library = true;
+  return times;
+}
+
+}  // namespace rehearsal::predict

@@ -1,0 +1,51 @@
+#include "predict/frameworks/usual.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "costmodel/constants.hpp"
+#include "predict/frameworks/flow.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+std::string times_text(int times) { return times == 1 ? "1 published time" : std::to_string(times) + " published times"; }
+
+std::string error_text(double median) { return "median error " + std::to_string(std::lround(100 * median)) + " %"; }
+
+}  // namespace
+
+costmodel::ModelKind kind_of(const graph::Graph& forward) {
+  const Flow flow(forward);
+  return std::ranges::any_of(flow.cores(), &AttentionCore::causal) ? costmodel::ModelKind::Decoder : costmodel::ModelKind::Other;
+}
+
+const costmodel::FrameworkProfile& usual_framework(const platforms::Platform& platform, costmodel::ModelKind kind) {
+  std::map<std::string, std::int64_t> devices;
+  for (const auto& group : platform.nodes)
+    devices[costmodel::usual_framework(group.device, kind).name] += static_cast<std::int64_t>(group.count) * group.devices;
+  const auto most = std::ranges::max_element(devices, {}, [](const auto& entry) { return entry.second; });
+  return *costmodel::find_framework(most->first);
+}
+
+Grounds grounds_of(const costmodel::FrameworkProfile& profile, const platforms::Device& device) {
+  if (profile.name == "rehearse") return {0, 0, "kernels and messages as this program runs them, measured where a calibration is given"};
+  Grounds grounds;
+  double errors = 0;
+  for (const auto& seen : costmodel::published_constants().evidence.runs) {
+    if (seen.framework != profile.name) continue;
+    if (seen.device == device.name)
+      return {seen.times, seen.median_error,
+              times_text(seen.times) + " of " + profile.name + " on " + device.name + ", " + error_text(seen.median_error)};
+    grounds.times += seen.times;
+    errors += seen.times * seen.median_error;
+  }
+  if (grounds.times > 0) grounds.median_error = errors / grounds.times;
+  grounds.sentence = grounds.times > 0 ? times_text(grounds.times) + " of " + profile.name + " on other devices, " +
+                                             error_text(grounds.median_error) + "; none on " + device.name
+                                       : "no published time of " + profile.name + "; its profile rests on " + profile.source;
+  return grounds;
+}
+
+}  // namespace rehearsal::predict::frameworks

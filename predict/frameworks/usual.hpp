@@ -1,0 +1,26 @@
+#pragma once
+// Which framework is meant where none is named, and what is known about answers under one.
+
+#include <string>
+
+#include "costmodel/framework.hpp"
+#include "graph/graph.hpp"
+#include "platforms/platform.hpp"
+
+namespace rehearsal::predict::frameworks {
+
+/// A decoder has an attention in which no position sees those behind it.
+[[nodiscard]] costmodel::ModelKind kind_of(const graph::Graph& forward);
+
+/// What most devices of the platform usually run such models with, whatever the order of its nodes.
+[[nodiscard]] const costmodel::FrameworkProfile& usual_framework(const platforms::Platform&, costmodel::ModelKind);
+
+/// Published times that answers under a framework were compared with.
+struct Grounds {
+  int times = 0;            ///< on the device, or on others where there are none on it; 0: there are none at all
+  double median_error = 0;  ///< of predictions made without the source of each
+  std::string sentence;
+};
+[[nodiscard]] Grounds grounds_of(const costmodel::FrameworkProfile&, const platforms::Device&);
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,188 @@
+// estimate, explain, collective and platform as a user asks them: names, default frameworks, costs, variations, refusals.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+constexpr const char* kDecoder = "'zoo:gpt?layers=4&hidden=256&heads=4&seq=128&vocab=1000'";
+
+nlohmann::json estimate(const std::string& options, const std::string& model = kDecoder) {
+  return result_of(rehearse("estimate " + model + " --format json --batch 32 --plan dp=8 " + options));
+}
+
+double number(const nlohmann::json& answer, const char* key) { return answer.at(key).at("value").get<double>(); }
+
+}  // namespace
+
+TEST_CASE("case and common spellings of names do not matter") {
+  const auto plain = estimate("--platform dgx-h100 --dtype bf16 --optimizer adamw --framework megatron-core");
+  for (const auto* spelling : {"--platform H100 --dtype BFloat16 --optimizer AdamW --framework Megatron_Core",
+                               "--platform DGX_H100 --dtype bfloat16 --optimizer Adam-W --framework megatroncore"}) {
+    INFO(spelling);
+    CHECK(estimate(spelling) == plain);
+  }
+  CHECK(estimate("--platform h100 --dtype float16").at("platform") == "dgx-h100");
+}
+
+TEST_CASE("an unknown name is answered with the nearest, whatever it names") {
+  const std::string base = std::string("estimate ") + kDecoder + " --batch 8 ";
+  struct Row {
+    std::string arguments;
+    int status;
+    const char* nearest;
+  };
+  for (const auto& [arguments, status, nearest] :
+       {Row{base + "--platform dgx-h10", 1, "dgx-h100"}, Row{base + "--platform dgx-a100 --optimizer adamv", 1, "adam"},
+        Row{base + "--platform dgx-a100 --dtype float17", 1, "float16"},
+        Row{base + "--platform dgx-a100 --framework megaton", 1, "megatron"}, Row{base + "--platform dgx-a100 --plan dpp=8", 1, "dp"},
+        Row{base + "--platform dgx-a100 --plan dp=8,schedule=1f1", 1, "1f1b"},
+        Row{base + "--platform dgx-a100 --fidelity fulll", 1, "full"}, Row{base + "--platfrom dgx-a100", 2, "--platform"},
+        Row{base + "--platform dgx-a100 --vary lnk.bandwidth=x2", 1, "link.bandwidth"}, Row{"estimat", 2, "estimate"},
+        Row{"estimate zoo:gtp --platform dgx-a100 --batch 8", 1, "gpt"},
+        Row{"estimate 'zoo:gpt?hiden=64' --platform dgx-a100 --batch 8", 1, "hidden"},
+        Row{"collective --platform dgx-a100 --kind all-reduc", 1, "all-reduce"}}) {
+    INFO(arguments);
+    check_failure(rehearse(arguments), status, {"did you mean \"" + std::string(nearest) + "\"?"});
+  }
+}
+
+TEST_CASE("without --framework a device gets what is usual for the model on it, and the answer says on what it rests") {
+  CHECK(estimate("--platform dgx-h100 --dtype bf16").at("framework") == "nemo");
+  CHECK(estimate("--platform dgx-a100 --dtype bf16").at("framework") == "megatron-core");
+  CHECK(estimate("--platform dgx1-v100 --dtype f16").at("framework") == "megatron");
+  CHECK(estimate("--platform dgx-a100 --dtype bf16", kResnet).at("framework") == "pytorch");
+  const auto a100 = estimate("--platform dgx-a100 --dtype bf16");
+  CHECK(a100.at("framework_evidence").at("published_times") > 10);
+  CHECK(a100.at("framework_evidence").at("median_error") < 0.5);
+  const auto cpus =
+      result_of(rehearse(std::string("estimate ") + kDecoder + " --format json --batch 4 --plan dp=2 --platform xeon-2s-10gbe"));
+  CHECK(cpus.at("framework") == "rehearse");
+  for (const auto* command : {"search", "simulate"}) {
+    INFO(command);
+    const auto plan = std::string(command) == "search" ? " --budget 20plans" : " --plan dp=8 --fidelity folded";
+    const auto answer = result_of(
+        rehearse(std::string(command) + " " + kDecoder + " --format json --batch 32 --devices 8 --platform dgx-h100 --dtype bf16" + plan));
+    CHECK(answer.at("framework") == "nemo");
+  }
+}
+
+TEST_CASE("costs follow their figures, and say them") {
+  const auto listed = estimate("--platform dgx-a100 --dtype bf16"),
+             given = estimate("--platform dgx-a100 --dtype bf16 --price 2 --pue 1.5 --carbon 100");
+  // 8 devices at 2 dollars an hour for as long as the step takes.
+  CHECK(number(given, "cost_dollars") == Approx(16 * number(given, "step_seconds") / 3600));
+  CHECK_THAT(given.at("price_basis").get<std::string>(), contains("--price"));
+  CHECK_THAT(listed.at("price_basis").get<std::string>(), contains("$/h") && contains("AWS"));
+  // 100 g for a kWh of 3.6 MJ
+  CHECK(number(given, "carbon_kg") == Approx(0.1 * number(given, "energy_joules") / 3.6e6));
+  CHECK(number(estimate("--platform dgx-a100 --dtype bf16 --pue 3"), "energy_joules") == Approx(2 * number(given, "energy_joules")));
+  check_failure(rehearse(std::string("estimate ") + kDecoder + " --platform dgx-a100 --batch 8 --pue 0.5"), 1, {"--pue", "from 1"});
+}
+
+TEST_CASE("where a model reads tokens they are counted") {
+  const auto answer = estimate("--platform dgx-a100 --dtype bf16 --tokens 1e9");
+  CHECK(number(answer, "tokens_per_second") == Approx(128 * number(answer, "samples_per_second")));
+  CHECK(number(answer, "tokens_per_second_per_device") == Approx(number(answer, "tokens_per_second") / 8));
+  CHECK(number(answer, "device_seconds") == Approx(8 * number(answer, "total_seconds")));
+  CHECK_FALSE(estimate("--platform dgx-a100 --dtype bf16", kResnet).contains("tokens_per_second"));
+  const auto text =
+      rehearse(std::string("estimate ") + kDecoder + " --batch 32 --plan dp=8 --platform dgx-a100 --dtype bf16 --tokens 1e13");
+  for (const auto* unit : {" days", "device-hours", "MWh", "tokens/s/device"}) CHECK_THAT(text.out, contains(unit));
+}
+
+TEST_CASE("every figure of plan, platform and batch can be varied, a row each, with the elasticity of the step") {
+  const auto answer = estimate(
+      "--platform dgx-a100 --dtype bf16 --vary micro_batch=1..4 --vary device.memory_bandwidth=x0.5,x2 --vary batch=32,64 --vary "
+      "schedule=1f1b,gpipe");
+  const auto& rows = answer.at("vary");
+  REQUIRE(rows.size() == 3 + 2 + 2 + 2);
+  CHECK(rows[0].at("value") == "1");
+  CHECK(rows[2].at("value") == "4");
+  CHECK(rows[2].at("step_seconds") == answer.at("step_seconds"));  // 4 samples are the replica's batch
+  CHECK(number(rows[3], "step_seconds") > number(answer, "step_seconds"));
+  CHECK(number(rows[4], "step_seconds") < number(answer, "step_seconds"));
+  CHECK(rows[5].at("step_seconds") == answer.at("step_seconds"));  // batch=32
+  const auto& slopes = answer.at("elasticities");
+  CHECK(slopes.at("device.memory_bandwidth").get<double>() < 0);
+  CHECK(slopes.at("device.memory_bandwidth").get<double>() >= -1);
+  CHECK(slopes.at("batch").get<double>() > 0);
+  CHECK(slopes.at("schedule").is_null());
+  const auto refused = estimate("--platform dgx-a100 --dtype bf16 --vary dp=8,3").at("vary");
+  CHECK(refused[0].at("step_seconds") == answer.at("step_seconds"));
+  CHECK_THAT(refused[1].at("refused").get<std::string>(), contains("3 replicas do not divide"));
+}
+
+TEST_CASE("what a framework's prediction does not look at is refused by name, and our own execution takes it") {
+  const std::string base = std::string("estimate ") + kDecoder + " --batch 8 --plan dp=8 --platform dgx-a100 --framework ";
+  for (const auto* framework : {"pytorch", "megatron-core"})
+    for (const auto* option :
+         {"--loss mse", "--freeze 'wte*'", "--train 'h.*'", "--dropout off", "--clip-norm 1", "--clip-value 1", "--loss-scale 8"}) {
+      const auto name = std::string(option).substr(0, std::string(option).find(' '));
+      INFO(framework << " " << option);
+      check_failure(rehearse(base + framework + " " + option), 3, {name + ":", "--framework rehearse"});
+    }
+  CHECK(rehearse(base + "pytorch --loss cross-entropy --optimizer adam --clip-norm 1").status == 0);
+  CHECK(rehearse(base + "rehearse --freeze 'wte*' --clip-norm 1 --clip-value 1 --dropout off").status == 0);
+}
+
+TEST_CASE("a file may say where its schema is, and the schema is printed") {
+  const auto schema = rehearse("platform schema");
+  CHECK(schema.status == 0);
+  CHECK(nlohmann::json::parse(schema.out).at("title") == "Rehearsal platform");
+  auto platform = nlohmann::json::parse(rehearse("platform show dgx-a100").out);
+  platform["$schema"] = "platform.schema.json";
+  const TemporaryFolder folder;
+  const auto path = folder / "mine.json";
+  write_text(path, platform.dump());
+  CHECK(rehearse("platform check " + path).status == 0);
+}
+
+TEST_CASE("algorithms of a collective are compared by size, and the one that auto takes is marked") {
+  const auto answer = result_of(rehearse("collective --platform dgx-a100 --ranks 8 --sizes 1KB,64MB --format json"));
+  const auto& rows = answer.at("collectives");
+  for (const double size : {1e3, 64e6}) {
+    int chosen = 0;
+    double least = INFINITY, taken = 0;
+    for (const auto& row : rows) {
+      if (row.at("message_bytes") != size || row.at("algorithm").get<std::string>().starts_with("library")) continue;
+      least = std::min(least, row.at("seconds").get<double>());
+      if (row.at("auto") == true) ++chosen, taken = row.at("seconds");
+      // 2 (8 - 1) / 8 of the vector over a rank's link
+      CHECK(row.at("bus_bytes_per_second").get<double>() == Approx(1.75 * size / row.at("seconds").get<double>()));
+    }
+    CHECK(chosen == 1);
+    CHECK(taken == Approx(least));
+  }
+  check_failure(rehearse("collective --platform dgx-a100 --ranks 9999"), 3, {"9999", "64 devices"});
+  check_failure(rehearse("collective --platform dgx-a100 --sizes 1GB..1KB"), 1, {"--sizes"});
+}
+
+TEST_CASE("explain says on one screen what axes do, where time and memory go, and why gpipe and 1f1b differ") {
+  const std::string asked = std::string("explain dp=2,tp=2,pp=2,micro_batch=1,schedule=gpipe --model ") + kDecoder +
+                            " --batch 16 --platform dgx-a100 --dtype bf16 ";
+  const auto text = rehearse(asked);
+  REQUIRE(text.status == 0);
+  for (const auto* part : {"dp=2", "tp=2", "pp=2", "time ", "memory ", "gpipe against 1f1b", "would help", "--layers"})
+    CHECK_THAT(text.out, contains(part));
+  CHECK(std::count(text.out.begin(), text.out.end(), '\n') < 24);
+  CHECK(rehearse(asked + "--layers").out.size() > 2 * text.out.size());
+  const auto answer = result_of(rehearse(asked + "--format json"));
+  CHECK(answer.at("axes").size() == 3);
+  CHECK(answer.at("limiting").at("rank") < 8);
+  CHECK(answer.at("limiting").at("imbalance_seconds") >= 0);
+  const auto step = number(answer, "step_seconds");
+  for (const auto& change : answer.at("would_help")) {
+    CHECK(change.at("step_share_saved") >= 1e-3);
+    // What it promises is what `estimate` says of the changed plan.
+    const auto key = change.at("change").get<std::string>();
+    const auto name = key.substr(0, key.find('='));
+    std::string plan = name == "schedule"      ? "dp=2,tp=2,pp=2,micro_batch=1"
+                       : name == "micro_batch" ? "dp=2,tp=2,pp=2,schedule=gpipe"
+                                               : "dp=2,tp=2,pp=2,micro_batch=1,schedule=gpipe";
+    const auto changed = result_of(rehearse(std::string("estimate ") + kDecoder +
+                                            " --batch 16 --platform dgx-a100 --dtype bf16 --format json --plan " + plan + "," + key));
+    CHECK(1 - number(changed, "step_seconds") / step == Approx(change.at("step_share_saved").get<double>()).epsilon(1e-6));
+  }
+}

@@ -1,0 +1,50 @@
+#include "platforms/settings.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "platforms/catalog.hpp"
+#include "tests/catch.hpp"
+
+namespace rehearsal::platforms {
+namespace {
+
+TEST_CASE("a figure of a platform is set by its name, in every group of nodes, and nothing else changes") {
+  auto platform = load("dgx-a100", {});
+  platform.nodes.push_back(platform.nodes.front());
+  const auto wide = with_setting(platform, "link.bandwidth", "600 GB/s");
+  for (const auto& group : wide.nodes) CHECK((*group.intra.bandwidth).value() == 600e9);
+  CHECK(setting(wide, "link.bandwidth") == "600 GB/s");
+  CHECK(with_setting(wide, "link.bandwidth", setting(platform, "link.bandwidth")) == platform);
+}
+
+TEST_CASE("a factor multiplies what is there") {
+  const auto platform = load("dgx-a100", {});
+  CHECK((*with_setting(platform, "device.memory", "x0.5").nodes.front().device.memory).value() == 40 * 1073741824.0);
+  CHECK(with_setting(platform, "device.peaks.bf16", "x2").nodes.front().device.peak("bf16")->value() == 624e12);
+  CHECK(with_setting(platform, "node.count", "x2").nodes.front().count == 2 * platform.nodes.front().count);
+  CHECK(*with_setting(platform, "pue", "1.25").pue == 1.25);
+}
+
+TEST_CASE("every figure that a platform says it has can be set to what it is") {
+  for (const auto* name : {"dgx-a100", "xeon-2s-10gbe", "tpu-v4-pod", "jean-zay-v100"}) {
+    const auto platform = load(name, {});
+    const auto names = setting_names(platform);
+    CHECK(names.size() > 15);
+    for (const auto& key : names) {
+      INFO(name << " " << key);
+      CHECK(with_setting(platform, key, setting(platform, key)) == platform);
+    }
+  }
+}
+
+TEST_CASE("an unknown figure is answered with the nearest, and a wrong value with what would be right") {
+  const auto platform = load("dgx-a100", {});
+  CHECK_THROWS_WITH(with_setting(platform, "link.bandwith", "1 GB/s"), contains("did you mean \"link.bandwidth\"?"));
+  CHECK_THROWS_WITH(with_setting(platform, "device.memory", "80"), contains("device.memory=80") && contains("no unit"));
+  CHECK_THROWS_WITH(with_setting(platform, "device.memory", "x-1"), contains("x2 or x0.5"));
+  CHECK_THROWS_WITH(with_setting(platform, "node.devices", "x0.3"), contains("whole number"));
+}
+
+}  // namespace
+}  // namespace rehearsal::platforms

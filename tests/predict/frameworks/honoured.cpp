@@ -1,0 +1,117 @@
+// Every key of a plan through every evaluator: it changes the answer, or is refused by name. Never is it ignored.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "plan/plan_keys.hpp"
+#include "platforms/catalog.hpp"
+#include "predict/frameworks/predictor.hpp"
+#include "predict/lowered_predictor.hpp"
+#include "tests/catch.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+constexpr const char* kGpt = "gpt?layers=4&hidden=256&heads=4&seq=64&vocab=512";
+constexpr const char* kWide = "gpt?layers=4&hidden=1024&heads=4&seq=64&vocab=512";  // more than a bucket of gradients
+constexpr const char* kResnet = "resnet18?image=32&classes=10";
+constexpr std::int64_t kBatch = 16;
+
+/// Two plans that differ in one key alone (or in what it needs beside it).
+struct Sample {
+  std::string_view key;
+  const char *before, *after;
+  const char* model = kGpt;
+};
+constexpr Sample kSamples[] = {
+    {"dp", "dp=1", "dp=2"},
+    {"tp", "dp=1", "tp=2"},
+    {"pp", "dp=1,micro_batch=2", "pp=2,micro_batch=2"},
+    {"cp", "dp=1", "cp=2"},
+    {"ep", "dp=2", "dp=2,ep=2"},
+    {"spatial", "dp=1", "spatial=1x1x2"},
+    {"micro_batch", "dp=1", "dp=1,micro_batch=2"},
+    {"schedule", "pp=2,micro_batch=1,schedule=1f1b", "pp=2,micro_batch=1,schedule=gpipe"},
+    {"interleave", "pp=2,micro_batch=1", "pp=2,micro_batch=1,schedule=interleaved,interleave=2"},
+    {"zero", "dp=4", "dp=4,zero=1"},
+    {"recompute", "dp=1", "dp=1,recompute=full"},
+    {"sequence_parallel", "tp=2", "tp=2,sequence_parallel=on"},
+    {"attention", "cp=2", "cp=2,attention=all-to-all"},
+    {"fuse", "dp=1", "dp=1,fuse=none"},
+    {"offload", "dp=1", "dp=1,offload=optimizer"},
+    {"compression", "dp=2", "dp=2,compression=bf16"},
+    {"allreduce", "dp=8", "dp=8,allreduce=binomial-tree"},
+    {"overlap", "dp=8", "dp=8,overlap=off", kWide},
+    {"bn", "dp=2,bn=local", "dp=2,bn=sync", kResnet},
+    {"order", "dp=8,tp=2", "dp=8,tp=2,order=dp.tp.cp.ep.pp"},
+    {"cuts", "pp=2,micro_batch=2", "pp=2,micro_batch=2,cuts=h.3.ln_1"},
+};
+
+/// A predictor with everything that it refers to.
+struct Asked {
+  explicit Asked(const char* model, std::string_view framework)
+      : platform(platforms::load("dgx-a100")),
+        training(graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, kBatch)), adam())),
+        dims(std::make_shared<const graph::LogicalDims>(training.graph)),
+        costs(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32") {
+    if (framework == "rehearse")
+      predictor = lowered_predictor({training, dims, platform, backend, costs, "f32"});
+    else
+      predictor = framework_predictor({graph::zoo::build(model, kBatch), "f32", "adam"}, platform, *costmodel::find_framework(framework));
+  }
+
+  static graph::TrainingOptions adam() {
+    graph::TrainingOptions options;
+    options.optimizer = {"adam", {}};
+    return options;
+  }
+
+  platforms::Platform platform;
+  graph::TrainingGraph training;
+  std::shared_ptr<const graph::LogicalDims> dims;
+  plan::TableBackend backend;
+  costmodel::CostModel costs;
+  std::unique_ptr<Predictor> predictor;
+};
+
+bool same(const Assessment& a, const Assessment& b) {
+  return a.step == b.step && a.memory_bytes == b.memory_bytes && a.host_bytes == b.host_bytes && a.ranks == b.ranks &&
+         a.breakdown.exposed_communication == b.breakdown.exposed_communication && a.breakdown.recompute == b.breakdown.recompute;
+}
+
+using Evaluate = Assessment (*)(Predictor&, const plan::Plan&);
+
+Assessment by_closed_forms(Predictor& predictor, const plan::Plan& plan) { return predictor.closed(plan); }
+Assessment by_playing(Predictor& predictor, const plan::Plan& plan) {
+  const auto player = closed_form_evaluator();
+  return predictor.played(predictor.playable(plan), *player, nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("a key of a plan changes the answer of every evaluator, or is refused by name") {
+  for (const auto& row : plan::plan_keys()) {
+    const auto* sample = std::ranges::find(kSamples, row.key, &Sample::key);
+    CAPTURE(row.key);
+    REQUIRE(sample != std::end(kSamples));  // a new key needs a row here
+    for (const auto* framework : {"rehearse", "megatron-core", "torchtitan", "pytorch", "jax"}) {
+      const Asked asked(sample->model, framework);
+      for (const Evaluate evaluate : {&by_closed_forms, &by_playing}) {
+        CAPTURE(framework, sample->after, evaluate == &by_playing);
+        const auto before = evaluate(*asked.predictor, plan::parse_plan(sample->before));
+        std::string refused;
+        bool ignored = false;
+        try {
+          ignored = same(before, evaluate(*asked.predictor, plan::parse_plan(sample->after)));
+        } catch (const Error& refusal) {
+          refused = refusal.what();
+        }
+        const bool nothing_to_fuse = row.key == "fuse" && framework == std::string_view("rehearse");  // TableBackend has no such kernel
+        CHECK(ignored == nothing_to_fuse);
+        if (!refused.empty()) CHECK_THAT(refused, contains(std::string(row.key)));
+      }
+    }
+  }
+}
+
+}  // namespace rehearsal::predict::frameworks
