@@ -26,15 +26,14 @@ void require_positive(const char* flag, const std::optional<double>& value) {
   if (value && !(*value > 0 && std::isfinite(*value))) throw BadInput(flag, "must be a finite number above 0");
 }
 
-/// Positions of the longest sequence of tokens that the model reads; 0 when it reads none.
+}  // namespace
+
 std::int64_t tokens_per_sample(const graph::Graph& model) {
   std::int64_t longest = 0;
   for (const auto input : model.inputs())
     if (const auto& type = model[input].type; type.shape.size() == 2 && is_integer(type.dtype)) longest = std::max(longest, type.shape[1]);
   return longest;
 }
-
-}  // namespace
 
 double steps_of(const Extent& extent, std::int64_t batch, const graph::Graph& model) {
   require_positive("--epochs", extent.epochs);

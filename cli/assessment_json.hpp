@@ -23,6 +23,8 @@ struct Extent {
 
   void add_to(CLI::App&);  ///< --steps, --epochs, --dataset, --tokens
 };
+/// Positions of the longest sequence of tokens that the model reads; 0 when it reads none.
+[[nodiscard]] std::int64_t tokens_per_sample(const graph::Graph& model);
 /// Steps of the extent; 1 when nothing is given. Throws BadInput for --epochs without --dataset, and for --tokens when no input of the
 /// model is a sequence of tokens (samples by positions, of integers).
 [[nodiscard]] double steps_of(const Extent&, std::int64_t batch, const graph::Graph& model);

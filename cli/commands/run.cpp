@@ -1,4 +1,6 @@
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -6,12 +8,14 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
+#include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/evaluating.hpp"
 #include "cli/metrics.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/training_log.hpp"
-#include "exec/checkpoint.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/data/npz.hpp"
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
@@ -24,8 +28,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kAsLongAsItTakes = 1e7;  ///< seconds
-
 struct Options {
   ModelOptions model;
   std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume, eval, trained,
@@ -33,7 +35,10 @@ struct Options {
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
   std::string schedule = "constant";
-  std::int64_t checkpoint_every = 0, warmup = 0, log_every = 0;
+  std::string checkpoint_every;
+  int keep = 1;
+  bool keep_best = false;
+  std::int64_t warmup = 0, log_every = 0, eval_every = 0, stop_after = 0;
 };
 
 /// `rehearse run plan.json`: the plan file names the model.
@@ -126,12 +131,38 @@ void check_precision(const std::string& dtype) {
     throw Refusal("--dtype " + dtype + ": no kernel here computes in it; run takes f32, f64, f16 or bf16 (estimates know " + dtype + ")");
 }
 
+/// "50" are steps, "10min" is a time.
+void set_checkpoint_every(const std::string& text, exec::SavingOptions& options) {
+  if (text.empty()) return;
+  std::string_view unit = text;
+  const auto number = take_number<double>(unit);
+  const std::map<std::string_view, double> seconds{{"s", 1}, {"min", 60}, {"h", 3600}};
+  const bool steps = number && unit.empty() && *number >= 0 && *number < 1e15 && *number == std::floor(*number);
+  const bool time = number && seconds.contains(unit) && std::isfinite(*number) && *number > 0;
+  if (!steps && !time)
+    throw BadInput("--checkpoint-every " + text, "write a number of steps such as 500, or a time such as 90s, 10min or 2h");
+  if (steps) options.every = static_cast<std::int64_t>(*number);
+  if (time) options.every_seconds = *number * seconds.at(unit);
+}
+
+exec::SavingOptions saving_options(const Options& o) {
+  exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best};
+  set_checkpoint_every(o.checkpoint_every, options);
+  if (o.keep < 1) throw BadInput("--keep " + std::to_string(o.keep), "must be at least 1");
+  if (o.checkpoint.empty() && (!o.checkpoint_every.empty() || o.keep != 1 || o.keep_best))
+    throw BadInput(!o.checkpoint_every.empty() ? "--checkpoint-every" : o.keep_best ? "--keep-best" : "--keep", "needs --checkpoint DIR");
+  if (o.keep_best && o.eval_every == 0)
+    throw BadInput("--keep-best", "the best is the one with the lowest loss on --eval data; give --eval-every N");
+  return options;
+}
+
 /// What would otherwise be found out after the training.
 void check_outputs(const Options& o) {
-  if (o.checkpoint_every < 0)
-    throw BadInput("--checkpoint-every " + std::to_string(o.checkpoint_every), "must be a number of steps, or 0 for the end only");
-  if (o.log_every < 0) throw BadInput("--log-every " + std::to_string(o.log_every), "must be a number of steps");
-  if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw BadInput("--checkpoint-every", "needs --checkpoint DIR");
+  (void)saving_options(o);
+  for (const auto& [flag, value] : {std::pair{"--log-every", o.log_every}, {"--eval-every", o.eval_every}, {"--stop-after", o.stop_after}})
+    if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be a positive number");
+  if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval FILE.npz, the data to evaluate on");
+  if (o.stop_after > 0 && o.eval_every == 0) throw BadInput("--stop-after", "counts evaluations; give --eval-every N");
   for (const auto& file : {o.trace, o.trained})
     if (!file.empty()) require_place(file);
   if (!o.eval.empty()) exec::require_npz(o.eval);
@@ -180,8 +211,7 @@ void use_trained(const Options& o, const exec::Training& job, exec::Executor& ex
   if (o.eval.empty() && o.trained.empty()) return;
   auto& world = job.world;
   const auto values = exec::trained_values(executor, job);
-  const double patience = world.stall_seconds();
-  world.set_stall_seconds(kAsLongAsItTakes);
+  const exec::Patience patience(world);
   if (world.rank() == 0) {
     if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, o.eval, o.backend}, values, world));
     if (!o.trained.empty()) {
@@ -190,7 +220,6 @@ void use_trained(const Options& o, const exec::Training& job, exec::Executor& ex
     }
   }
   world.barrier("the evaluation");
-  world.set_stall_seconds(patience);
 }
 
 /// On what a plan is lowered.
@@ -234,6 +263,13 @@ std::string interruption(const exec::TrainingOutcome& outcome, const std::string
   return place + (done > 0 ? "; saved in " + folder : "; nothing new to save in " + folder);
 }
 
+std::string no_gain(const exec::TrainingOutcome& outcome) {
+  const auto& e = outcome.evaluated;
+  const auto last = outcome.first_step - 1 + static_cast<std::int64_t>(outcome.losses.size());
+  return "stopped after step " + std::to_string(last) + ": " + std::to_string(e.without_gain) +
+         " evaluations without gain; the lowest loss was " + loss_text(e.lowest_loss) + ", at step " + std::to_string(e.lowest_at);
+}
+
 exec::TrainerOptions trainer_options(const Options& o, const exec::LearningRate& rate, int threads) {
   exec::TrainerOptions options;
   options.seed = o.model.seed;
@@ -241,9 +277,10 @@ exec::TrainerOptions trainer_options(const Options& o, const exec::LearningRate&
   options.rate = rate;
   options.on_nan = on_nan_of(o.on_nan);
   options.record = !o.trace.empty();
-  options.checkpoint = o.checkpoint;
-  options.checkpoint_every = o.checkpoint_every;
+  options.saving = saving_options(o);
   options.resume = o.resume;
+  options.held_out.every = o.eval_every;
+  options.held_out.stop_after = o.stop_after;
   options.stop_requested = interrupted;
   options.hash_with_batch = [model = o.model](std::int64_t batch) mutable {
     model.batch = batch;
@@ -265,15 +302,26 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
                               const Watching& watching) {
   const std::int64_t done = watching.header ? watching.header->step : 0;
   if (job.world.rank() != 0) return exec::train(executor, job, data, options);
-  Metrics metrics(watching.options.metrics, job.program.dtype == DType::F64, watching.header ? std::optional(done) : std::nullopt);
-  TrainingLog log(watching.terminal, {done + options.steps, job.program.batch, watching.options.log_every});
+  const auto& o = watching.options;
+  const auto tokens = tokens_per_sample(job.graph.graph);
+  Metrics metrics(
+      {o.metrics, job.program.dtype == DType::F64, job.program.batch, tokens, watching.header ? std::optional(done) : std::nullopt});
+  TrainingLog log(watching.terminal, {done + options.steps, job.program.batch, tokens, o.log_every});
   options.on_step = [&](const exec::StepReport& r) {
+    metrics.add(r);
+    log.add(r);
+  };
+  options.held_out.evaluate = [&](const exec::StoredValues& values) {
+    return evaluate_model({o.model, o.eval, o.backend}, values, job.world);
+  };
+  options.held_out.on_evaluation = [&](const exec::EvaluationReport& r) {
     metrics.add(r);
     log.add(r);
   };
   auto outcome = exec::train(executor, job, data, options);
   log.clear();
-  if (outcome.interrupted) watching.terminal.say(interruption(outcome, options.checkpoint));
+  if (outcome.interrupted) watching.terminal.say(interruption(outcome, o.checkpoint));
+  if (outcome.gains_no_more) watching.terminal.say(no_gain(outcome));
   return outcome;
 }
 
@@ -334,11 +382,16 @@ Action add_run(CLI::App& app) {
                  "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
   app.add_option("--warmup", o->warmup, "steps in which the learning rate rises to its value");
   app.add_option("--backend", o->backend, "auto, onednn or reference");
-  app.add_option("--metrics", o->metrics, "JSON lines, one a step");
+  app.add_option("--metrics", o->metrics, "JSON lines, one a step; a table where the name ends in .csv");
   app.add_option("--trace", o->trace, "where to write what was measured");
   app.add_option("--checkpoint", o->checkpoint, "folder to save to");
-  app.add_option("--checkpoint-every", o->checkpoint_every, "steps between checkpoints (default: only the end)");
+  app.add_option("--checkpoint-every", o->checkpoint_every,
+                 "between checkpoints: steps such as 500, or a time such as 10min (default: only the end)");
+  app.add_option("--keep", o->keep, "so many checkpoints stay, the last ones (default 1)");
+  app.add_flag("--keep-best", o->keep_best, "and the one with the lowest loss on --eval data");
   app.add_option("--eval", o->eval, "an .npz file on which the trained model is evaluated");
+  app.add_option("--eval-every", o->eval_every, "and every so many steps of training");
+  app.add_option("--stop-after", o->stop_after, "so many evaluations without a lower loss end the training");
   app.add_option("--export", o->trained, "where to write the model with its trained weights");
   app.add_option("--resume", o->resume, "folder of a checkpoint to continue from, with --steps further steps");
   app.add_option("--on-nan", o->on_nan, "what a loss that is not finite does: stop (default), skip (the step is left out) or go (on)");

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -112,6 +113,21 @@ class Communicator {
   int rank_ = 0, local_rank_ = 0, local_size_ = 1;
   std::vector<int> node_of_{0};
   double stall_seconds_ = 60.0;
+};
+
+/// While it lives, waits of this rank have no end: for work of one rank that takes as long as it takes.
+class Patience {
+ public:
+  explicit Patience(Communicator& world) : world_(world), before_(world.stall_seconds()) {
+    world.set_stall_seconds(std::numeric_limits<double>::infinity());
+  }
+  ~Patience() { world_.set_stall_seconds(before_); }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
+ private:
+  Communicator& world_;
+  double before_;
 };
 
 /// MPI from construction to destruction; one per process. Works under mpirun and, as one rank, without it.
