@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/finite_steps.hpp"
+#include "exec/last_instructions.hpp"
 #include "exec/recorder.hpp"
 #include "exec/resident.hpp"
 #include "exec/step_rows.hpp"
@@ -49,6 +50,15 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// Where the ranks of this node leave what they did last; empty when nobody is to know.
+std::string record_of(const TrainerOptions& options, const Communicator& world) {
+  if (options.last_instructions.empty() || world.size() == 1) return {};
+  return options.last_instructions + (world.nodes() > 1 ? "-node-" + std::to_string(world.node_of(world.rank())) : "") + ".jsonl";
+}
+
+/// How much longer the first step may take than predicted: it compiles machine code, and on another machine.
+constexpr double kDoubt = 20, kLeastFirst = 2;
+
 /// Steps until they are done, or one of the ranks is told to stop.
 class Run {
  public:
@@ -64,7 +74,9 @@ class Run {
         row_options_{
             options.rate,         options.record,        {options.saving.every, options.held_out.every}, options.on_nan == OnNan::Stop,
             finite_.may_update(), options.stop_requested},
-        rows_(executor, training, data, row_options_) {
+        rows_(executor, training, data, row_options_),
+        slowest_(options.predicted_step) {
+    world_.expect_steps_of(std::max(kDoubt * slowest_, kLeastFirst));
     outcome_.first_step = header_.step + 1;
     if (options.record) recorder_.emplace(training, options.threads, outcome_.first_step);
     give_back_idle_memory();
@@ -91,6 +103,9 @@ class Run {
     outcome_.losses.push_back(report.loss);
     outcome_.skipped += result.updated ? 0 : 1;
     seconds_.push_back(report.seconds);
+    slowest_ = std::max(slowest_, report.seconds);
+    world_.expect_steps_of(slowest_);
+    if (static_cast<std::int64_t>(seconds_.size()) > kWarmUp) waiting_.add(result);
     const bool warm_up = static_cast<std::int64_t>(outcome_.losses.size()) <= kWarmUp && options_.steps > kWarmUp;
     if (recorder_) recorder_->add(report, result, warm_up);
     if (world_.rank() == 0 && options_.on_step) options_.on_step(report);
@@ -103,12 +118,14 @@ class Run {
     last = last || outcome_.interrupted;
     bool best = false;
     if (held_out_.due(header_.step)) {
+      world_.note({.doing = Doing::Evaluating, .step = header_.step - 1, .since = now_seconds()});
       best = held_out_.evaluate(header_.step, header_.evaluated);
       outcome_.gains_no_more = !last && held_out_.gains_no_more(header_.evaluated);
       last = last || outcome_.gains_no_more;
     }
     const bool due = saving_.due(header_.step, last, best);
     if (last || due) finite_.require_finite_weights(header_.step);
+    if (due) world_.note({.doing = Doing::Saving, .step = header_.step - 1, .since = now_seconds()});
     if (due) saving_.begin(header_, best);
   }
 
@@ -141,6 +158,7 @@ class Run {
     if (seconds_.size() > static_cast<std::size_t>(kWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kWarmUp);
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / median(seconds_);
     outcome_.evaluated = header_.evaluated;
+    outcome_.stragglers = stragglers(training_.program, waiting_.gather(training_));
     outcome_.memory = gather_memory(world_, training_.program, executor_);
     if (recorder_ && world_.rank() == 0) outcome_.trace = std::move(*recorder_).finish();
   }
@@ -157,6 +175,8 @@ class Run {
   StepRows rows_;
   TrainingOutcome outcome_;
   std::vector<double> seconds_;
+  double slowest_;  ///< step, as predicted or as it was
+  Waiting waiting_;
   std::optional<Recorder> recorder_;
 };
 
@@ -171,7 +191,14 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   if (options.on_nan == OnNan::Skip && plan::crosses_steps(program))
     throw Refusal("--on-nan skip: under schedule=" + program.plan.schedule +
                   " a step has begun before the loss of the one before is known, and cannot be left out; use a schedule with a flush");
-  return Run(executor, training, data, options).play();
+  training.world.describe_notes_by([&training](int rank, const Note& note) { return described(training, rank, note); });
+  try {
+    return Run(executor, training, data, options).play();
+  } catch (const EnvironmentFailure& failure) {
+    const auto record = record_of(options, training.world);
+    if (record.empty() || !training.world.first_to_fail() || !write_last_instructions(record, training)) throw;
+    throw EnvironmentFailure(std::string(failure.what()) + ". What every rank did last stands in " + record);
+  }
 }
 
 }  // namespace rehearsal::exec

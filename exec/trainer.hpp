@@ -10,6 +10,7 @@
 #include "exec/executor.hpp"
 #include "exec/held_out.hpp"
 #include "exec/learning_rate.hpp"
+#include "exec/waiting.hpp"
 #include "traces/trace.hpp"
 
 namespace rehearsal::exec {
@@ -38,6 +39,8 @@ struct TrainerOptions {
   SavingOptions saving;
   std::string resume;  ///< folder of a checkpoint; empty: from the beginning
   HeldOutOptions held_out;
+  double predicted_step = 0;      ///< seconds
+  std::string last_instructions;  ///< begin of a file's name, for what the ranks did last when the training fails; empty: none
   std::function<void(const StepReport&)> on_step;  ///< on rank 0
   std::function<bool()> stop_requested;            ///< of this rank: the step ends, a checkpoint is written, and that was it
   /// The hash of the same model and training with another batch, for a checkpoint that was made with it.
@@ -56,6 +59,7 @@ struct TrainingOutcome {
   bool gains_no_more = false;          ///< ended by HeldOutOptions::stop_after
   EvaluatedSoFar evaluated;            ///< of this training and what it goes on with
   double samples_per_second = 0;       ///< median over the steps after two warm-up steps, where there are as many
+  std::vector<Straggler> stragglers;   ///< on rank 0
   std::vector<RankMemory> memory;      ///< by rank; on rank 0
   std::optional<traces::Trace> trace;  ///< on rank 0, when recording
 };
