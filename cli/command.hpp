@@ -33,6 +33,7 @@ Action add_estimate(CLI::App&);
 Action add_search(CLI::App&);
 Action add_simulate(CLI::App&);
 Action add_run(CLI::App&);
+Action add_launch(CLI::App&);
 Action add_evaluate(CLI::App&);
 Action add_explain(CLI::App&);
 Action add_compare(CLI::App&);

@@ -30,6 +30,8 @@ constexpr std::array kCommands{
                "rehearse simulate zoo:resnet50 --platform dgx-a100 --batch 2048 --plan dp=64", add_simulate},
     CommandRow{"run", "trains for real, under mpirun when on several ranks",
                "rehearse run zoo:resnet18?image=64 --batch 4 --data synthetic --steps 2", add_run},
+    CommandRow{"launch", "a training as a job of Slurm, mpirun or Kubernetes, or started again whenever a rank is lost",
+               "rehearse launch slurm plan.json --platform dgx-a100 --nodes 2 --steps 1000 --checkpoint saved", add_launch},
     CommandRow{"evaluate", "loss, accuracy and outputs of a model on a data file",
                "rehearse evaluate model.onnx --data test.npz --checkpoint trained --outputs outputs.npz", add_evaluate},
     CommandRow{"explain", "what a plan makes every stage do and send",
@@ -41,7 +43,7 @@ constexpr std::array kCommands{
                "rehearse fit --measured records.jsonl -o accelerators.json", add_fit},
     CommandRow{"bench", "the project's own benchmarks, each against a yardstick of the same run",
                "rehearse bench collectives --bytes 4096 --repetitions 3", add_bench},
-    CommandRow{"report", "traces as one page, or for other programs", "rehearse report trace.json -o page.html", add_report},
+    CommandRow{"report", "traces or metrics as one page, traces for other programs", "rehearse report trace.json -o page.html", add_report},
     CommandRow{"conformance", "test cases of the ONNX project, forward and gradients",
                "rehearse conformance /usr/share/libonnx-testdata/data/node --gradients", add_conformance},
 };

@@ -1,5 +1,6 @@
 #include "cli/metrics.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 
@@ -7,51 +8,109 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
+#include "exec/resident.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
-/// Whole lines of steps that the checkpoint has, too: what was done behind it was lost, and is done again.
-std::string lines_up_to(const std::string& path, std::int64_t step) {
-  std::ifstream in(path, std::ios::binary);
-  std::string kept;
-  for (std::string line; std::getline(in, line) && !in.eof();) {
-    const auto entry = nlohmann::json::parse(line, nullptr, false);
-    if (entry.is_object() && entry.contains("step") && entry["step"].is_number_integer() && entry["step"] <= step) kept += line + "\n";
-  }
-  return kept;
+/// In the order of a table's columns.
+enum Column : std::uint8_t { kStep, kLoss, kSeconds, kSamplesRate, kTokensRate, kResident, kEvalLoss, kEvalAccuracy, kColumns };
+constexpr std::array<const char*, kColumns> kNames{"step",           "loss",      "seconds",      "samples_per_second", "tokens_per_second",
+                                                   "resident_bytes", "eval_loss", "eval_accuracy"};
+using Row = std::array<std::string, kColumns>;
+
+std::string number_text(double value, int digits) {
+  if (!std::isfinite(value)) return "null";
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.*g", digits, value);
+  return text.data();
 }
 
-std::string loss_text(double loss, bool f64) {
-  if (!std::isfinite(loss)) return "null";
-  char text[40];
-  std::snprintf(text, sizeof text, "%.*g", f64 ? 17 : 9, loss);
-  return text;
+std::string json_line(const Row& row) {
+  std::string line;
+  for (std::size_t c = 0; c < row.size(); ++c)
+    if (!row[c].empty()) line += (line.empty() ? "{\"" : ", \"") + std::string(kNames[c]) + "\": " + row[c];
+  return line + "}";
+}
+
+std::string table_line(const Row& row) {
+  std::string line;
+  for (std::size_t c = 0; c < row.size(); ++c) line += (c == 0 ? "" : ",") + (row[c] == "null" ? "" : row[c]);
+  return line;
+}
+
+std::string heading() {
+  Row names;
+  std::copy(kNames.begin(), kNames.end(), names.begin());
+  return table_line(names);
+}
+
+/// The step that a line is of.
+std::optional<std::int64_t> step_of(const std::string& line, bool table) {
+  if (table) {
+    std::string_view rest = line;
+    return take_number<std::int64_t>(rest);
+  }
+  const auto entry = nlohmann::json::parse(line, nullptr, false);
+  if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer()) return std::nullopt;
+  return entry["step"].get<std::int64_t>();
+}
+
+/// Whole lines of steps that the checkpoint has, too: what was done behind it was lost, and is done again.
+std::string lines_up_to(const MetricsOptions& o, bool table) {
+  std::ifstream in(o.path, std::ios::binary);
+  std::string kept;
+  for (std::string line; std::getline(in, line) && !in.eof();)
+    if (const auto step = step_of(line, table); step && *step <= *o.after) kept += line + "\n";
+  return kept;
 }
 
 }  // namespace
 
-Metrics::Metrics(const std::string& path, bool f64, std::optional<std::int64_t> after) : path_(path), f64_(f64) {
+Metrics::Metrics(const MetricsOptions& options) : options_(options), table_(options.path.ends_with(".csv")) {
+  const auto& path = options_.path;
   if (path.empty()) return;
-  const auto kept = after ? lines_up_to(path, *after) : std::string();
+  const auto kept = options_.after ? lines_up_to(options_, table_) : std::string();
   file_.open(path, std::ios::app);
   if (!file_) throw BadInput("--metrics " + path, "cannot be written");
   file_.close();
   if (kept.empty()) {
     file_.open(path, std::ios::trunc);
+    if (table_) write(heading());
   } else {
-    write_file_atomically(path, kept);
+    write_file_atomically(path, (table_ ? heading() + "\n" : "") + kept);
     file_.open(path, std::ios::app);
   }
 }
 
 void Metrics::add(const exec::StepReport& r) {
-  if (path_.empty()) return;
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.6g", r.seconds);
-  file_ << "{\"step\": " + std::to_string(r.step) + ", \"loss\": " + loss_text(r.loss, f64_) + ", \"seconds\": " + seconds + "}\n"
-        << std::flush;
-  if (!file_) throw EnvironmentFailure("--metrics " + path_ + ": could not be written (is the disk full?)");
+  if (options_.path.empty()) return;
+  constexpr int kLossDigits = 9, kDoubleDigits = 17, kDigits = 6;
+  const double rate = r.seconds > 0 ? static_cast<double>(options_.batch) / r.seconds : NAN;
+  Row row;
+  row[kStep] = std::to_string(r.step);
+  row[kLoss] = number_text(r.loss, options_.f64 ? kDoubleDigits : kLossDigits);
+  row[kSeconds] = number_text(r.seconds, kDigits);
+  row[kSamplesRate] = number_text(rate, kDigits);
+  if (options_.tokens > 0) row[kTokensRate] = number_text(rate * static_cast<double>(options_.tokens), kDigits);
+  row[kResident] = std::to_string(exec::resident_bytes());
+  write(table_ ? table_line(row) : json_line(row));
+}
+
+void Metrics::add(const exec::EvaluationReport& r) {
+  if (options_.path.empty()) return;
+  constexpr int kDigits = 9;
+  Row row;
+  row[kStep] = std::to_string(r.step);
+  row[kEvalLoss] = number_text(r.result.loss.value_or(NAN), kDigits);
+  if (r.result.accuracy) row[kEvalAccuracy] = number_text(*r.result.accuracy, kDigits);
+  write(table_ ? table_line(row) : json_line(row));
+}
+
+void Metrics::write(const std::string& line) {
+  file_ << line + "\n" << std::flush;
+  if (!file_) throw EnvironmentFailure("--metrics " + options_.path + ": could not be written (is the disk full?)");
 }
 
 }  // namespace rehearsal::cli

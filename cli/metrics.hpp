@@ -10,17 +10,28 @@
 
 namespace rehearsal::cli {
 
-/// One line a step; a line is written whole, so that an interrupted run leaves what was finished.
+struct MetricsOptions {
+  std::string path;  ///< empty: nothing is written; .csv: a table, otherwise JSON lines
+  bool f64 = false;  ///< losses in 17 digits instead of 9
+  std::int64_t batch = 1;
+  std::int64_t tokens = 0;  ///< of a sample; 0: it is no sequence of them
+  /// A training that goes on behind this step adds to what the file says of the steps up to there; another one begins it again.
+  std::optional<std::int64_t> after;
+};
+
+/// One line a step, and one an evaluation; a line is written whole, so that an interrupted run leaves what was finished.
 class Metrics {
  public:
-  /// `path` empty: nothing is written. A training that goes on behind step `after` adds to what the file says of the steps up to there;
-  /// another one begins it again. Throws BadInput when it cannot be written.
-  Metrics(const std::string& path, bool f64, std::optional<std::int64_t> after);
+  /// Throws BadInput when it cannot be written.
+  explicit Metrics(const MetricsOptions&);
   void add(const exec::StepReport&);
+  void add(const exec::EvaluationReport&);
 
  private:
-  std::string path_;
-  bool f64_;
+  void write(const std::string& line);
+
+  MetricsOptions options_;
+  bool table_;
   std::ofstream file_;
 };
 

@@ -28,14 +28,14 @@ std::string duration_text(double seconds) {
          formatted("%lld:%02lld:%02lld", s % kDay / kHour, s % kHour / kMinute, s % kMinute);
 }
 
+std::string rate_text(double rate) { return formatted(rate < 10 ? "%.2f" : rate < 100 ? "%.1f" : "%.0f", rate); }
+
+}  // namespace
+
 std::string loss_text(double loss) {
   if (!std::isfinite(loss)) return "not finite";
   return formatted(std::abs(loss) >= 1e-3 && std::abs(loss) < 1e6 ? "%.4f" : "%.3e", loss);
 }
-
-std::string rate_text(double rate) { return formatted(rate < 10 ? "%.2f" : rate < 100 ? "%.1f" : "%.0f", rate); }
-
-}  // namespace
 
 TrainingLog::TrainingLog(const Terminal& terminal, const LogOptions& options)
     : terminal_(terminal),
@@ -67,10 +67,21 @@ void TrainingLog::add(const exec::StepReport& report) {
   terminal_.err() << (draws_ ? "\r" + text + "\033[K" : text + "\n") << std::flush;
 }
 
+void TrainingLog::add(const exec::EvaluationReport& report) {
+  clear();
+  auto text = "eval: step " + std::to_string(report.step) + " of " + std::to_string(options_.last_step) + "  loss " +
+              loss_text(report.result.loss.value_or(NAN));
+  if (report.result.accuracy) text += "  accuracy " + formatted("%.1f", 100 * *report.result.accuracy) + " %";
+  if (report.best) text += "  best so far";
+  terminal_.err() << text + "\n" << std::flush;
+}
+
 std::string TrainingLog::line(const exec::StepReport& report) {
   const double seconds = std::max(now() - since_, 1e-9);
+  const double rate = static_cast<double>(samples_) / seconds;
   auto text = "step: " + std::to_string(report.step) + " of " + std::to_string(options_.last_step) + "  loss " + loss_text(report.loss) +
-              "  " + rate_text(static_cast<double>(samples_) / seconds) + " samples/s";
+              "  " + rate_text(rate) + " samples/s";
+  if (options_.tokens > 0) text += "  " + rate_text(rate * static_cast<double>(options_.tokens)) + " tokens/s";
   if (report.step < options_.last_step)
     text += "  ETA " + duration_text(seconds / static_cast<double>(steps_) * static_cast<double>(options_.last_step - report.step));
   steps_ = samples_ = 0;

@@ -2,6 +2,7 @@
 // How a training tells how far it is: a line drawn over on a terminal, lines where its output is kept.
 
 #include <cstdint>
+#include <string>
 
 #include "cli/terminal.hpp"
 #include "exec/trainer.hpp"
@@ -10,10 +11,14 @@ namespace rehearsal::cli {
 
 struct LogOptions {
   std::int64_t last_step = 1, batch = 1;
-  std::int64_t every = 0;  ///< a line behind every so many steps; 0: a line a second at most, or one that is drawn over
+  std::int64_t tokens = 0;  ///< of a sample; 0: it is no sequence of them
+  std::int64_t every = 0;   ///< a line behind every so many steps; 0: a line a second at most, or one that is drawn over
 };
 
-/// On rank 0. "step: 120 of 5000  loss 4.1231  812 samples/s  ETA 0:01:20".
+/// A loss as people read it.
+[[nodiscard]] std::string loss_text(double loss);
+
+/// On rank 0. "step: 120 of 5000  loss 4.1231  812 samples/s  51968 tokens/s  ETA 0:01:20".
 class TrainingLog {
  public:
   TrainingLog(const Terminal& terminal, const LogOptions& options);
@@ -21,6 +26,8 @@ class TrainingLog {
   TrainingLog(const TrainingLog&) = delete;
   TrainingLog& operator=(const TrainingLog&) = delete;
   void add(const exec::StepReport&);
+  /// "eval: step 120 of 5000  loss 4.0312  accuracy 12.5 %  best so far"
+  void add(const exec::EvaluationReport&);
   /// Takes away what may be drawn over, before another line is written.
   void clear();
 

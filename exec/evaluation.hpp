@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "exec/checkpoint.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/data/npz.hpp"
 #include "graph/evaluation.hpp"
 

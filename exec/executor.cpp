@@ -1,7 +1,6 @@
 #include "exec/executor.hpp"
 
 #include <omp.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include "exec/local_memory.hpp"
 #include "exec/sample_loading.hpp"
 #include "exec/stashes.hpp"
+#include "exec/thread_time.hpp"
 #include "plan/collectives/exchange.hpp"
 #include "plan/memory/under_way.hpp"
 #include "predict/playing.hpp"
@@ -27,12 +27,6 @@ using graph::TensorId;
 using plan::BufferIndex;
 using plan::Instruction;
 using plan::InstructionKind;
-
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 /// An instruction made ready.
 struct Prepared {
@@ -76,15 +70,18 @@ class Executor::Impl {
       const bool asks = !asked && is_first_update(slot);
       asked = asked || asks;
       if (asks) now_ = plan::moment_of(program_, role_, slot, now_.step);
-      if (asks && !request.may_update()) {
+      if (asks && !may_update(request)) {
         result_.updated = false;
         break;  // updates stand last
       }
       play(slot);
     }
-    if (!asked && !request.may_update()) result_.updated = false;  // a stage that updates nothing answers, too
+    if (!asked && !may_update(request)) result_.updated = false;  // a stage that updates nothing answers, too
+    world_.note({.doing = Doing::Meeting, .step = request.step, .since = now_seconds()});
+    const double played = now_seconds();
     if (plan::awaited_behind_step(program_, request.step + 1 == row_end_)) transfers_.wait_all();
     result_.end = now_seconds();
+    result_.waited += result_.end - played;
     take_finished();
     if (tickets_.empty()) transfers_.forget();
     if (result_.updated) done_ = request.step + 1;
@@ -173,7 +170,6 @@ class Executor::Impl {
   };
 
   // ---- preparation
-
   void prepare() {
     for (const auto& b : role_.buffers) {
       auto& types = types_.emplace_back();
@@ -229,7 +225,6 @@ class Executor::Impl {
   }
 
   // ---- playing
-
   void play(const plan::Slot& slot) {
     slot_ = slot;
     const auto& body = role_.bodies[slot.body];
@@ -238,27 +233,42 @@ class Executor::Impl {
     if (now_.slot_step >= row_end_) return;
     micro_batch_ = slot.micro_batch % program_.micro_batches;
     for (const auto& [key, begun] : tickets_)
-      if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun.ticket);
+      if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun);
     for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
       if (plan::runs(program_, role_, i, micro_batch_)) play_one(i, n);
     }
   }
 
-  void await(Ticket ticket) {
-    while (!transfers_.done(ticket)) transfers_.idle();
+  void await(const Begun& begun) {
+    if (transfers_.done(begun.ticket)) return;
+    const auto& m = begun.message;
+    const double since = now_seconds();
+    world_.note({Doing::Awaiting, m.body, m.instruction, m.micro_batch, m.step, since});
+    while (!transfers_.done(begun.ticket)) transfers_.idle();
+    result_.waits.push_back({m.body, m.instruction, now_seconds() - since});
+    result_.waited += result_.waits.back().seconds;
+  }
+
+  /// All ranks agree: what this takes is waiting.
+  bool may_update(const StepRequest& request) {
+    const double since = now_seconds();
+    const bool may = request.may_update();
+    result_.waited += now_seconds() - since;
+    return may;
   }
 
   void await_dependencies(const Instruction& i) {
     for (const auto& d : i.after) {
       if (!plan::communicates(role_.bodies[d.body].instructions[d.instruction])) continue;
       const auto number = plan::number_of(program_, now_.step, plan::micro_batch_of(program_, role_, slot_, d));
-      if (const auto at = tickets_.find({d.body, d.instruction, number}); at != tickets_.end()) await(at->second.ticket);
+      if (const auto at = tickets_.find({d.body, d.instruction, number}); at != tickets_.end()) await(at->second);
     }
   }
 
   void play_one(const Instruction& i, std::uint32_t n) {
     await_dependencies(i);
+    world_.note({Doing::Playing, slot_.body, n, micro_batch_, now_.slot_step, now_seconds()});
     const double begin = record_ ? now_seconds() : 0, cpu = record_ ? thread_seconds() : 0;
     if (plan::communicates(i)) {
       start(i, n);

@@ -20,9 +20,16 @@ namespace rehearsal::exec {
 
 struct StepResult {
   double loss = std::numeric_limits<double>::quiet_NaN();
-  bool owns_loss = false;                      ///< else `loss` is another rank's to tell
-  bool updated = true;                         ///< false: the update was left out
-  double begin = 0, end = 0;                   ///< steady clock
+  bool owns_loss = false;     ///< else `loss` is another rank's to tell
+  bool updated = true;        ///< false: the update was left out
+  double begin = 0, end = 0;  ///< steady clock
+  double waited = 0;          ///< seconds of them, for other ranks
+  struct Wait {
+    std::uint16_t body = 0;
+    std::uint32_t instruction = 0;
+    double seconds = 0;
+  };
+  std::vector<Wait> waits;                        ///< for what this rank has begun, in parts
   std::vector<predict::TimedInstruction> played;  ///< when recording
   /// The same of messages that an earlier step of the row began and that have ended since, with its number.
   std::vector<std::pair<std::int64_t, predict::TimedInstruction>> late;

@@ -34,9 +34,10 @@ void StepRows::play(StepRow row, std::int64_t end) {
 std::int64_t StepRows::steps_in_row(std::int64_t done, std::int64_t left) const {
   constexpr std::int64_t kLongestRow = 50;
   if (!plan::crosses_steps(training_.program)) return 1;
-  const auto row = std::min(left, kLongestRow);
-  const auto every = options_.meet_every;
-  return every > 0 ? std::min(row, every - done % every) : row;
+  auto row = std::min(left, kLongestRow);
+  for (const auto every : options_.meet_every)
+    if (every > 0) row = std::min(row, every - done % every);
+  return row;
 }
 
 }  // namespace rehearsal::exec

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <vector>
 
 #include "exec/learning_rate.hpp"
 #include "exec/row_end.hpp"
@@ -12,7 +13,7 @@ namespace rehearsal::exec {
 struct RowOptions {
   LearningRate rate;
   bool record = false;
-  std::int64_t meet_every = 0;                ///< a row ends behind every so many steps; 0: where it must
+  std::vector<std::int64_t> meet_every;       ///< a row ends behind every so many steps, for each of these
   bool ends_on_nan = false;                   ///< a row ends early behind a loss that is not finite
   std::function<bool()> may_update = {};      ///< see StepRequest
   std::function<bool()> stop_requested = {};  ///< of this rank: rows end early

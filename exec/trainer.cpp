@@ -5,8 +5,9 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "exec/checkpoint.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/finite_steps.hpp"
+#include "exec/last_instructions.hpp"
 #include "exec/recorder.hpp"
 #include "exec/resident.hpp"
 #include "exec/step_rows.hpp"
@@ -31,7 +32,7 @@ std::vector<RankMemory> gather_memory(Communicator& world, const plan::Program& 
 /// What the checkpoint that a run goes on with says, or how a run begins.
 CheckpointHeader header_of(Executor& executor, const Training& training, const TrainerOptions& options) {
   const auto& program = training.program;
-  CheckpointHeader header{program.model_hash, 0, 0, options.seed, program.batch, std::string(name(program.dtype))};
+  CheckpointHeader header{program.model_hash, 0, 0, options.seed, program.batch, std::string(name(program.dtype)), {}};
   if (options.resume.empty()) return header;
   const auto stored = load_checkpoint(options.resume, executor, training, options.hash_with_batch);
   if (stored.seed != options.seed)
@@ -39,6 +40,7 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
                                                                  std::to_string(stored.seed) + "; give the same to continue it");
   header.step = stored.step;
   header.samples = stored.samples;
+  header.evaluated = stored.evaluated;
   return header;
 }
 
@@ -48,6 +50,15 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// Where the ranks of this node leave what they did last; empty when nobody is to know.
+std::string record_of(const TrainerOptions& options, const Communicator& world) {
+  if (options.last_instructions.empty() || world.size() == 1) return {};
+  return options.last_instructions + (world.nodes() > 1 ? "-node-" + std::to_string(world.node_of(world.rank())) : "") + ".jsonl";
+}
+
+/// How much longer the first step may take than predicted: it compiles machine code, and on another machine.
+constexpr double kDoubt = 20, kLeastFirst = 2;
+
 /// Steps until they are done, or one of the ranks is told to stop.
 class Run {
  public:
@@ -56,15 +67,16 @@ class Run {
         training_(training),
         world_(training.world),
         options_(options),
+        saving_(options.saving, executor, training),
+        held_out_(options.held_out, executor, training),
         header_(header_of(executor, training, options)),
         finite_(executor, training, data, options.on_nan),
-        row_options_{options.rate,
-                     options.record,
-                     options.checkpoint.empty() ? 0 : options.checkpoint_every,
-                     options.on_nan == OnNan::Stop,
-                     finite_.may_update(),
-                     options.stop_requested},
-        rows_(executor, training, data, row_options_) {
+        row_options_{
+            options.rate,         options.record,        {options.saving.every, options.held_out.every}, options.on_nan == OnNan::Stop,
+            finite_.may_update(), options.stop_requested},
+        rows_(executor, training, data, row_options_),
+        slowest_(options.predicted_step) {
+    world_.expect_steps_of(std::max(kDoubt * slowest_, kLeastFirst));
     outcome_.first_step = header_.step + 1;
     if (options.record) recorder_.emplace(training, options.threads, outcome_.first_step);
     give_back_idle_memory();
@@ -72,13 +84,11 @@ class Run {
 
   TrainingOutcome play() && {
     const auto end = header_.step + options_.steps;
-    for (outcome_.interrupted = stop_wanted(); header_.step < end && !outcome_.interrupted;) {
+    for (outcome_.interrupted = stop_wanted(); header_.step < end && !outcome_.interrupted && !outcome_.gains_no_more;) {
       step(end);
-      const bool last = outcome_.interrupted || header_.step == end;
-      const bool due = options_.checkpoint_every > 0 && header_.step % options_.checkpoint_every == 0;
-      if (last || (due && !options_.checkpoint.empty())) finite_.require_finite_weights(header_.step);
-      if (!options_.checkpoint.empty() && (last || due)) save_checkpoint(options_.checkpoint, header_, executor_, training_);
+      if (rows_.between_rows()) keep(header_.step == end);
     }
+    saving_.finish();
     finish();
     return std::move(outcome_);
   }
@@ -93,10 +103,30 @@ class Run {
     outcome_.losses.push_back(report.loss);
     outcome_.skipped += result.updated ? 0 : 1;
     seconds_.push_back(report.seconds);
+    slowest_ = std::max(slowest_, report.seconds);
+    world_.expect_steps_of(slowest_);
+    if (static_cast<std::int64_t>(seconds_.size()) > kWarmUp) waiting_.add(result);
     const bool warm_up = static_cast<std::int64_t>(outcome_.losses.size()) <= kWarmUp && options_.steps > kWarmUp;
     if (recorder_) recorder_->add(report, result, warm_up);
     if (world_.rank() == 0 && options_.on_step) options_.on_step(report);
+    if (!std::isfinite(report.loss)) saving_.finish();  // what was saved before stays, whatever follows
     finite_.judge(report, result.updated);
+  }
+
+  /// Evaluates and saves what is due behind a row of steps.
+  void keep(bool last) {
+    last = last || outcome_.interrupted;
+    bool best = false;
+    if (held_out_.due(header_.step)) {
+      world_.note({.doing = Doing::Evaluating, .step = header_.step - 1, .since = now_seconds()});
+      best = held_out_.evaluate(header_.step, header_.evaluated);
+      outcome_.gains_no_more = !last && held_out_.gains_no_more(header_.evaluated);
+      last = last || outcome_.gains_no_more;
+    }
+    const bool due = saving_.due(header_.step, last, best);
+    if (last || due) finite_.require_finite_weights(header_.step);
+    if (due) world_.note({.doing = Doing::Saving, .step = header_.step - 1, .since = now_seconds()});
+    if (due) saving_.begin(header_, best);
   }
 
   [[nodiscard]] bool stop_requested() const { return options_.stop_requested && options_.stop_requested(); }
@@ -104,17 +134,22 @@ class Run {
 
   /// What every rank knows of a step behind it. The stage that owns the loss tells it to the others.
   StepReport shared(const StepResult& result, double rate, std::int64_t end) {
-    enum Field : std::uint8_t { kOwnsLoss, kLoss, kSeconds, kStop, kFields };
-    const double own[kFields] = {result.owns_loss ? 1.0 : 0.0, result.loss, result.end - result.begin, stop_requested() ? 1.0 : 0.0};
+    enum Field : std::uint8_t { kOwnsLoss, kLoss, kSeconds, kStop, kWriting, kSaveNow, kFields };
+    const double own[kFields] = {result.owns_loss ? 1.0 : 0.0,     result.loss,
+                                 result.end - result.begin,        stop_requested() ? 1.0 : 0.0,
+                                 saving_.is_writing() ? 1.0 : 0.0, saving_.due_by_clock() ? 1.0 : 0.0};
     const auto all = world_.exchange(own, "the end of the step");
     StepReport report{header_.step, result.loss, 0, rate};
-    bool stop = false;
+    bool stop = false, writing = false, save_now = false;
     for (std::size_t at = all.size(); at >= kFields;) {
       at -= kFields;
       if (all[at + kOwnsLoss] > 0) report.loss = all[at + kLoss];
       report.seconds = std::max(report.seconds, all[at + kSeconds]);
       stop = stop || all[at + kStop] > 0;
+      writing = writing || all[at + kWriting] > 0;
+      save_now = save_now || all[at + kSaveNow] > 0;
     }
+    saving_.agree(writing, save_now);
     outcome_.interrupted = stop && rows_.between_rows() && header_.step < end;
     return report;
   }
@@ -122,6 +157,8 @@ class Run {
   void finish() {
     if (seconds_.size() > static_cast<std::size_t>(kWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kWarmUp);
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / median(seconds_);
+    outcome_.evaluated = header_.evaluated;
+    outcome_.stragglers = stragglers(training_.program, waiting_.gather(training_));
     outcome_.memory = gather_memory(world_, training_.program, executor_);
     if (recorder_ && world_.rank() == 0) outcome_.trace = std::move(*recorder_).finish();
   }
@@ -130,12 +167,16 @@ class Run {
   const Training& training_;
   Communicator& world_;
   const TrainerOptions& options_;
+  Saving saving_;
+  HeldOut held_out_;
   CheckpointHeader header_;
   FiniteSteps finite_;
   RowOptions row_options_;
   StepRows rows_;
   TrainingOutcome outcome_;
   std::vector<double> seconds_;
+  double slowest_;  ///< step, as predicted or as it was
+  Waiting waiting_;
   std::optional<Recorder> recorder_;
 };
 
@@ -150,7 +191,14 @@ TrainingOutcome train(Executor& executor, const Training& training, DataSource& 
   if (options.on_nan == OnNan::Skip && plan::crosses_steps(program))
     throw Refusal("--on-nan skip: under schedule=" + program.plan.schedule +
                   " a step has begun before the loss of the one before is known, and cannot be left out; use a schedule with a flush");
-  return Run(executor, training, data, options).play();
+  training.world.describe_notes_by([&training](int rank, const Note& note) { return described(training, rank, note); });
+  try {
+    return Run(executor, training, data, options).play();
+  } catch (const EnvironmentFailure& failure) {
+    const auto record = record_of(options, training.world);
+    if (record.empty() || !training.world.first_to_fail() || !write_last_instructions(record, training)) throw;
+    throw EnvironmentFailure(std::string(failure.what()) + ". What every rank did last stands in " + record);
+  }
 }
 
 }  // namespace rehearsal::exec

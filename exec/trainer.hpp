@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "exec/checkpoint/saving.hpp"
 #include "exec/executor.hpp"
+#include "exec/held_out.hpp"
 #include "exec/learning_rate.hpp"
+#include "exec/waiting.hpp"
 #include "traces/trace.hpp"
 
 namespace rehearsal::exec {
@@ -32,10 +35,12 @@ struct TrainerOptions {
   int threads = 1;
   LearningRate rate;
   OnNan on_nan = OnNan::Stop;
-  bool record = false;                             ///< keep a trace of all steps
-  std::string checkpoint;                          ///< folder; empty: none
-  std::int64_t checkpoint_every = 0;               ///< steps; 0: at the end only
-  std::string resume;                              ///< folder of a checkpoint; empty: from the beginning
+  bool record = false;  ///< keep a trace of all steps
+  SavingOptions saving;
+  std::string resume;  ///< folder of a checkpoint; empty: from the beginning
+  HeldOutOptions held_out;
+  double predicted_step = 0;      ///< seconds
+  std::string last_instructions;  ///< begin of a file's name, for what the ranks did last when the training fails; empty: none
   std::function<void(const StepReport&)> on_step;  ///< on rank 0
   std::function<bool()> stop_requested;            ///< of this rank: the step ends, a checkpoint is written, and that was it
   /// The hash of the same model and training with another batch, for a checkpoint that was made with it.
@@ -51,7 +56,10 @@ struct TrainingOutcome {
   std::vector<double> losses;          ///< of the steps of this run; on every rank
   std::int64_t skipped = 0;            ///< steps that were left out
   bool interrupted = false;            ///< by stop_requested, behind the last of these steps
+  bool gains_no_more = false;          ///< ended by HeldOutOptions::stop_after
+  EvaluatedSoFar evaluated;            ///< of this training and what it goes on with
   double samples_per_second = 0;       ///< median over the steps after two warm-up steps, where there are as many
+  std::vector<Straggler> stragglers;   ///< on rank 0
   std::vector<RankMemory> memory;      ///< by rank; on rank 0
   std::optional<traces::Trace> trace;  ///< on rank 0, when recording
 };

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <filesystem>
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -6,6 +9,7 @@
 #include "cli/command.hpp"
 #include "traces/chrome.hpp"
 #include "traces/page.hpp"
+#include "traces/training_page.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -15,7 +19,22 @@ struct Options {
   std::string search, page, chrome, csv;
 };
 
+bool is_metrics(const std::string& path) { return path.ends_with(".jsonl") || path.ends_with(".csv"); }
+
+/// Of `run --metrics`: loss, rate and memory as a page, beside the file where no place is given.
+int report_metrics(const Options& o, Terminal& terminal) {
+  if (!std::ranges::all_of(o.traces, is_metrics)) throw BadInput("report", "metrics (.jsonl, .csv) and traces are pages of their own");
+  if (!o.search.empty() || !o.chrome.empty() || !o.csv.empty()) throw BadInput("report", "of metrics there is a page alone: -o page.html");
+  std::vector<traces::MetricsFile> trainings;
+  for (const auto& path : o.traces) trainings.push_back(traces::read_metrics(path));
+  const auto page = o.page.empty() ? std::filesystem::path(o.traces.front()).replace_extension(".html").string() : o.page;
+  write_file_atomically(page, traces::to_page(trainings));
+  terminal.print({{"schema", 1}, {"page", page}});
+  return 0;
+}
+
 int report(const Options& o, Terminal& terminal) {
+  if (std::ranges::any_of(o.traces, is_metrics)) return report_metrics(o, terminal);
   if (o.page.empty() && o.chrome.empty() && o.csv.empty())
     throw BadInput("report", "nothing to write; use -o page.html, --chrome trace.json or --csv trace.csv");
   if (o.traces.empty() && (o.search.empty() || !o.chrome.empty() || !o.csv.empty()))
@@ -40,7 +59,7 @@ int report(const Options& o, Terminal& terminal) {
 
 Action add_report(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("TRACE", o->traces, "traces of run or simulate; two of one program are compared");
+  app.add_option("TRACE", o->traces, "traces of run or simulate; two of one program are compared. Or metrics of run (.jsonl, .csv)");
   app.add_option("--search", o->search, "the result of search --format json, shown on the page");
   app.add_option("-o,--output", o->page, "one self-contained HTML page");
   app.add_option("--chrome", o->chrome, "for chrome://tracing and Perfetto");

@@ -1,4 +1,6 @@
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -6,12 +8,16 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
+#include "base/units.hpp"
+#include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/evaluating.hpp"
 #include "cli/metrics.hpp"
 #include "cli/platform_options.hpp"
+#include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
-#include "exec/checkpoint.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/data/npz.hpp"
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
@@ -24,8 +30,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kAsLongAsItTakes = 1e7;  ///< seconds
-
 struct Options {
   ModelOptions model;
   std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume, eval, trained,
@@ -33,7 +37,10 @@ struct Options {
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
   std::string schedule = "constant";
-  std::int64_t checkpoint_every = 0, warmup = 0, log_every = 0;
+  std::string checkpoint_every;
+  int keep = 1;
+  bool keep_best = false, go_on = false;
+  std::int64_t warmup = 0, log_every = 0, eval_every = 0, stop_after = 0;
 };
 
 /// `rehearse run plan.json`: the plan file names the model.
@@ -46,13 +53,29 @@ void take_model_of_plan(Options& o) {
   take_context(o.model, context);
 }
 
-plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int ranks) {
+/// What is trained, had it the optimizer of `other`.
+std::string hash_with_optimizer(ModelOptions model, const ModelOptions& other) {
+  std::tie(model.optimizer, model.betas, model.nesterov, model.loss_scale) =
+      std::tie(other.optimizer, other.betas, other.nesterov, other.loss_scale);
+  std::tie(model.lr, model.momentum, model.weight_decay, model.trust, model.eps, model.clip_norm, model.clip_value) =
+      std::tie(other.lr, other.momentum, other.weight_decay, other.trust, other.eps, other.clip_norm, other.clip_value);
+  std::vector<std::string> ignored;
+  return load_training(model, ignored, Purpose::Train).graph.hash();
+}
+
+plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int ranks, std::vector<std::string>& warnings) {
   if (o.plan.empty()) {
     plan::Plan plan;
     plan.dp = ranks;
     return plan;
   }
-  return plan_for(o.plan, training);
+  auto file = plan_argument(o.plan);
+  const auto& hash = file.context.model_hash;
+  if (hash.empty() || hash == training.graph.hash()) return file.plan;
+  if (hash_with_optimizer(o.model, ModelOptions{}) != hash) return plan_for(o.plan, training);
+  warnings.push_back(o.plan + " was searched for the default optimizer, and " + o.model.optimizer +
+                     " trains now: memory and times are others than it was chosen by");
+  return file.plan;
 }
 
 std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64_t batch) {
@@ -126,12 +149,40 @@ void check_precision(const std::string& dtype) {
     throw Refusal("--dtype " + dtype + ": no kernel here computes in it; run takes f32, f64, f16 or bf16 (estimates know " + dtype + ")");
 }
 
+/// "50" are steps, "10min" is a time.
+void set_checkpoint_every(const std::string& text, exec::SavingOptions& options) {
+  if (text.empty()) return;
+  std::string_view unit = text;
+  const auto number = take_number<double>(unit);
+  const std::map<std::string_view, double> seconds{{"s", 1}, {"min", 60}, {"h", 3600}};
+  const bool steps = number && unit.empty() && *number >= 0 && *number < 1e15 && *number == std::floor(*number);
+  const bool time = number && seconds.contains(unit) && std::isfinite(*number) && *number > 0;
+  if (!steps && !time)
+    throw BadInput("--checkpoint-every " + text, "write a number of steps such as 500, or a time such as 90s, 10min or 2h");
+  if (steps) options.every = static_cast<std::int64_t>(*number);
+  if (time) options.every_seconds = *number * seconds.at(unit);
+}
+
+exec::SavingOptions saving_options(const Options& o) {
+  exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best};
+  set_checkpoint_every(o.checkpoint_every, options);
+  if (o.keep < 1) throw BadInput("--keep " + std::to_string(o.keep), "must be at least 1");
+  if (o.checkpoint.empty() && (!o.checkpoint_every.empty() || o.keep != 1 || o.keep_best))
+    throw BadInput(!o.checkpoint_every.empty() ? "--checkpoint-every" : o.keep_best ? "--keep-best" : "--keep", "needs --checkpoint DIR");
+  if (o.keep_best && o.eval_every == 0)
+    throw BadInput("--keep-best", "the best is the one with the lowest loss on --eval data; give --eval-every N");
+  return options;
+}
+
 /// What would otherwise be found out after the training.
 void check_outputs(const Options& o) {
-  if (o.checkpoint_every < 0)
-    throw BadInput("--checkpoint-every " + std::to_string(o.checkpoint_every), "must be a number of steps, or 0 for the end only");
-  if (o.log_every < 0) throw BadInput("--log-every " + std::to_string(o.log_every), "must be a number of steps");
-  if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw BadInput("--checkpoint-every", "needs --checkpoint DIR");
+  (void)saving_options(o);
+  if (o.go_on && o.checkpoint.empty()) throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
+  if (o.go_on && !o.resume.empty()) throw BadInput("--continue and --resume", "give one of them");
+  for (const auto& [flag, value] : {std::pair{"--log-every", o.log_every}, {"--eval-every", o.eval_every}, {"--stop-after", o.stop_after}})
+    if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be a positive number");
+  if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval FILE.npz, the data to evaluate on");
+  if (o.stop_after > 0 && o.eval_every == 0) throw BadInput("--stop-after", "counts evaluations; give --eval-every N");
   for (const auto& file : {o.trace, o.trained})
     if (!file.empty()) require_place(file);
   if (!o.eval.empty()) exec::require_npz(o.eval);
@@ -180,8 +231,7 @@ void use_trained(const Options& o, const exec::Training& job, exec::Executor& ex
   if (o.eval.empty() && o.trained.empty()) return;
   auto& world = job.world;
   const auto values = exec::trained_values(executor, job);
-  const double patience = world.stall_seconds();
-  world.set_stall_seconds(kAsLongAsItTakes);
+  const exec::Patience patience(world);
   if (world.rank() == 0) {
     if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, o.eval, o.backend}, values, world));
     if (!o.trained.empty()) {
@@ -190,7 +240,6 @@ void use_trained(const Options& o, const exec::Training& job, exec::Executor& ex
     }
   }
   world.barrier("the evaluation");
-  world.set_stall_seconds(patience);
 }
 
 /// On what a plan is lowered.
@@ -234,6 +283,38 @@ std::string interruption(const exec::TrainingOutcome& outcome, const std::string
   return place + (done > 0 ? "; saved in " + folder : "; nothing new to save in " + folder);
 }
 
+/// Beside the checkpoints, else among temporary files.
+std::string last_instructions_of(const Options& o) {
+  auto place = o.checkpoint.empty() ? std::filesystem::temp_directory_path() / "rehearse" : std::filesystem::path(o.checkpoint);
+  if (!place.has_filename()) place = place.parent_path();
+  return place.string() + ".last-instructions";
+}
+
+std::string straggler_text(const exec::Straggler& s) {
+  const auto rank = [](int number) { return "rank " + std::to_string(number); };
+  auto text = rank(s.rank) + " takes " + std::to_string(std::lround(100 * s.slower)) + " % longer than ranks that do the same";
+  if (s.awaited.empty()) return text;
+  return text + "; " + rank(s.awaited_by) + " waited longest for " + s.awaited + " (" + to_text(Seconds(s.awaited_seconds)) + ")";
+}
+
+Json to_json(const std::vector<exec::Straggler>& stragglers) {
+  Json all = Json::array();
+  for (const auto& s : stragglers)
+    all.push_back({{"rank", s.rank},
+                   {"slower", s.slower},
+                   {"awaited", s.awaited},
+                   {"awaited_seconds", s.awaited_seconds},
+                   {"awaited_by", s.awaited_by}});
+  return all;
+}
+
+std::string no_gain(const exec::TrainingOutcome& outcome) {
+  const auto& e = outcome.evaluated;
+  const auto last = outcome.first_step - 1 + static_cast<std::int64_t>(outcome.losses.size());
+  return "stopped after step " + std::to_string(last) + ": " + std::to_string(e.without_gain) +
+         " evaluations without gain; the lowest loss was " + loss_text(e.lowest_loss) + ", at step " + std::to_string(e.lowest_at);
+}
+
 exec::TrainerOptions trainer_options(const Options& o, const exec::LearningRate& rate, int threads) {
   exec::TrainerOptions options;
   options.seed = o.model.seed;
@@ -241,9 +322,11 @@ exec::TrainerOptions trainer_options(const Options& o, const exec::LearningRate&
   options.rate = rate;
   options.on_nan = on_nan_of(o.on_nan);
   options.record = !o.trace.empty();
-  options.checkpoint = o.checkpoint;
-  options.checkpoint_every = o.checkpoint_every;
+  options.saving = saving_options(o);
   options.resume = o.resume;
+  options.last_instructions = last_instructions_of(o);
+  options.held_out.every = o.eval_every;
+  options.held_out.stop_after = o.stop_after;
   options.stop_requested = interrupted;
   options.hash_with_batch = [model = o.model](std::int64_t batch) mutable {
     model.batch = batch;
@@ -265,15 +348,27 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
                               const Watching& watching) {
   const std::int64_t done = watching.header ? watching.header->step : 0;
   if (job.world.rank() != 0) return exec::train(executor, job, data, options);
-  Metrics metrics(watching.options.metrics, job.program.dtype == DType::F64, watching.header ? std::optional(done) : std::nullopt);
-  TrainingLog log(watching.terminal, {done + options.steps, job.program.batch, watching.options.log_every});
+  const auto& o = watching.options;
+  const auto tokens = predict::tokens_per_sample(job.graph.graph);
+  Metrics metrics(
+      {o.metrics, job.program.dtype == DType::F64, job.program.batch, tokens, watching.header ? std::optional(done) : std::nullopt});
+  TrainingLog log(watching.terminal, {done + options.steps, job.program.batch, tokens, o.log_every});
   options.on_step = [&](const exec::StepReport& r) {
+    metrics.add(r);
+    log.add(r);
+  };
+  options.held_out.evaluate = [&](const exec::StoredValues& values) {
+    return evaluate_model({o.model, o.eval, o.backend}, values, job.world);
+  };
+  options.held_out.on_evaluation = [&](const exec::EvaluationReport& r) {
     metrics.add(r);
     log.add(r);
   };
   auto outcome = exec::train(executor, job, data, options);
   log.clear();
-  if (outcome.interrupted) watching.terminal.say(interruption(outcome, options.checkpoint));
+  if (outcome.interrupted) watching.terminal.say(interruption(outcome, o.checkpoint));
+  for (const auto& s : outcome.stragglers) watching.terminal.say(straggler_text(s));
+  if (outcome.gains_no_more) watching.terminal.say(no_gain(outcome));
   return outcome;
 }
 
@@ -285,10 +380,27 @@ void check_request(const Options& o) {
   if (o.data != "synthetic") exec::require_npz(o.data);
 }
 
+/// A job that was started again when all was done.
+int nothing_left(const Options& o, const exec::CheckpointHeader& header, const exec::Communicator& world, const Terminal& terminal) {
+  if (world.rank() != 0) return 0;
+  terminal.say("step " + std::to_string(header.step) + " is done in " + o.checkpoint + ": nothing is left to train");
+  terminal.print({{"schema", 1}, {"steps", 0}, {"first_step", header.step + 1}, {"losses", Json::array()}});
+  return 0;
+}
+
+/// --continue is --resume of what was saved, where something was. One rank looks: a folder may appear meanwhile.
+void find_what_goes_on(Options& o, exec::Communicator& world) {
+  if (!o.go_on) return;
+  const bool saved = world.rank() == 0 && std::filesystem::exists(o.checkpoint);
+  o.go_on = world.max(saved ? 1 : 0) > 0;
+  if (o.go_on) o.resume = o.checkpoint;
+}
+
 int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   take_model_of_plan(o);
   if (element_type(o.model) == DType::F16 && o.model.loss_scale.empty()) o.model.loss_scale = "dynamic";
   check_request(o);
+  find_what_goes_on(o, world);
   const exec::LearningRate rate(o.schedule, o.warmup);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings, Purpose::Train);
@@ -296,7 +408,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
   lowering.check_messages = true;
-  const auto program = lowered(training, plan_of(o, training, world.size()), {backend, lowering, world.size()});
+  const auto program = lowered(training, plan_of(o, training, world.size(), warnings), {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o, training.batch, warnings);
   if (world.rank() == 0)
@@ -305,9 +417,13 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
   auto options = trainer_options(o, rate, lowering.threads);
+  options.predicted_step = ordinary_step_seconds(program, training, lowering.threads);
   options.steps = steps_of(o, *data, training.batch);
+  if (o.go_on && header) options.steps -= header->step;
+  if (options.steps <= 0) return nothing_left(o, *header, world, terminal);
   auto outcome = watched(executor, job, *data, options, {o, header, terminal});
   auto result = result_of(outcome, program);
+  if (!outcome.stragglers.empty()) result["stragglers"] = to_json(outcome.stragglers);
   if (!outcome.interrupted) use_trained(o, job, executor, terminal, result);
   const int status = static_cast<int>(outcome.interrupted ? ExitStatus::Interrupted : ExitStatus::Done);
   if (world.rank() != 0) return status;
@@ -334,18 +450,26 @@ Action add_run(CLI::App& app) {
                  "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
   app.add_option("--warmup", o->warmup, "steps in which the learning rate rises to its value");
   app.add_option("--backend", o->backend, "auto, onednn or reference");
-  app.add_option("--metrics", o->metrics, "JSON lines, one a step");
+  app.add_option("--metrics", o->metrics, "JSON lines, one a step; a table where the name ends in .csv");
   app.add_option("--trace", o->trace, "where to write what was measured");
   app.add_option("--checkpoint", o->checkpoint, "folder to save to");
-  app.add_option("--checkpoint-every", o->checkpoint_every, "steps between checkpoints (default: only the end)");
+  app.add_option("--checkpoint-every", o->checkpoint_every,
+                 "between checkpoints: steps such as 500, or a time such as 10min (default: only the end)");
+  app.add_option("--keep", o->keep, "so many checkpoints stay, the last ones (default 1)");
+  app.add_flag("--keep-best", o->keep_best, "and the one with the lowest loss on --eval data");
   app.add_option("--eval", o->eval, "an .npz file on which the trained model is evaluated");
+  app.add_option("--eval-every", o->eval_every, "and every so many steps of training");
+  app.add_option("--stop-after", o->stop_after, "so many evaluations without a lower loss end the training");
   app.add_option("--export", o->trained, "where to write the model with its trained weights");
   app.add_option("--resume", o->resume, "folder of a checkpoint to continue from, with --steps further steps");
+  app.add_flag("--continue", o->go_on,
+               "go on with what --checkpoint holds, where it holds something; --steps and --epochs are those of the whole training then");
   app.add_option("--on-nan", o->on_nan, "what a loss that is not finite does: stop (default), skip (the step is left out) or go (on)");
   app.add_option("--log-every", o->log_every, "steps between lines of progress (default: a line a second at most)");
   return [o](Terminal& terminal) {
     install_termination_handler();
     exec::MpiSession mpi;
+    exec::refuse_lone_rank(mpi.world());
     const int status = exec::run_as_rank(
         mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); }, terminal.err());
     constexpr double kPatience = 0.2;  // seconds; mpirun kills a second after it was told to end, the writing of a checkpoint included

@@ -14,15 +14,10 @@
 #include "exec/comm/communicator.hpp"
 #include "exec/kernels/fast.hpp"
 #include "exec/kernels/native/loops.hpp"
+#include "exec/thread_time.hpp"
 
 namespace rehearsal::exec::bench {
 namespace {
-
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 /// Least thread CPU seconds of `work` over bursts within `seconds` of wall time.
 template <class Work>

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "exec/comm/communicator.hpp"
+#include "exec/thread_time.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::exec::bench {
@@ -48,12 +49,6 @@ void fill(const Memory& m, const graph::TensorType& type) {
         throw InternalError("the sweep has no operands of this type");
     }
   }
-}
-
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 long interruptions() {

@@ -52,6 +52,8 @@ bool tested(MPI_Request& handle, std::string_view what) {
 
 struct Communicator::Mpi {
   std::array<MPI_Comm, 3> channels{};
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Win board = MPI_WIN_NULL;
   [[nodiscard]] MPI_Comm of(Channel channel) const { return channels[static_cast<std::size_t>(channel)]; }
 };
 
@@ -63,13 +65,13 @@ Communicator::Communicator() : mpi_(std::make_unique<Mpi>()) {
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Comm node = MPI_COMM_NULL;
+  auto& node = mpi_->node;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "finding the ranks of this node");
   MPI_Comm_rank(node, &local_rank_);
   MPI_Comm_size(node, &local_size_);
   int lowest = rank_;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, node), "finding the ranks of this node");
-  MPI_Comm_free(&node);
+  make_board();
   std::vector<int> lowest_of(static_cast<std::size_t>(size));
   check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, lowest_of.data(), 1, MPI_INT, MPI_COMM_WORLD), "finding the nodes");
   std::map<int, int> number_of;
@@ -80,7 +82,60 @@ Communicator::Communicator() : mpi_(std::make_unique<Mpi>()) {
   for (const int l : lowest_of) node_of_.push_back(number_of.at(l));
 }
 
+void Communicator::make_board() {
+  auto& mpi = *mpi_;
+  void* own = nullptr;
+  check_mpi(MPI_Win_allocate_shared(sizeof(BoardPlace), 1, MPI_INFO_NULL, mpi.node, &own, &mpi.board), "sharing memory on this node");
+  new (own) BoardPlace();
+  neighbours_.resize(static_cast<std::size_t>(local_size_));
+  check_mpi(MPI_Allgather(&rank_, 1, MPI_INT, neighbours_.data(), 1, MPI_INT, mpi.node), "sharing memory on this node");
+  for (int local = 0; local < local_size_; ++local) {
+    MPI_Aint bytes = 0;
+    int unit = 1;
+    void* place = nullptr;
+    check_mpi(MPI_Win_shared_query(mpi.board, local, &bytes, &unit, static_cast<void*>(&place)), "sharing memory on this node");
+    places_.push_back(static_cast<BoardPlace*>(place));
+  }
+}
+
+std::vector<Communicator::Neighbour> Communicator::neighbours() const {
+  std::vector<Neighbour> all;
+  for (std::size_t local = 0; local < places_.size(); ++local) all.push_back({neighbours_[local], places_[local]});
+  return all;
+}
+
+std::string Communicator::described(int rank, const Note& note) const {
+  if (describe_) return describe_(rank, note);
+  return note.doing == Doing::GettingReady ? "getting ready" : "step " + std::to_string(note.step + 1);
+}
+
+std::string Communicator::at_what(const Neighbour& neighbour) const {
+  const auto notes = neighbour.place->last();
+  return "rank " + std::to_string(neighbour.rank) + " (" + to_text(*neighbour.place) +
+         ") was at: " + (notes.empty() ? "getting ready" : described(neighbour.rank, notes.back()));
+}
+
+void Communicator::require_neighbours() {
+  constexpr double kBetweenLooks = 0.1;
+  const double now = now_seconds();
+  if (now < next_look_) return;
+  next_look_ = now + kBetweenLooks;
+  for (const auto& neighbour : neighbours()) {
+    if (neighbour.rank == rank_ || neighbour.place->state() != BoardPlace::State::Ended) continue;
+    const auto notes = neighbour.place->last();
+    if (!notes.empty() && notes.back().doing == Doing::Leaving) continue;
+    throw EnvironmentFailure("a rank was lost: " + at_what(neighbour));
+  }
+}
+
+void Communicator::expect_steps_of(double seconds) {
+  if (!stall_is_given_) stall_seconds_ = stall_time(seconds);
+}
+
 Communicator::~Communicator() {
+  note({.doing = Doing::Leaving});
+  MPI_Win_free(&mpi_->board);
+  MPI_Comm_free(&mpi_->node);
   for (auto& channel : mpi_->channels) MPI_Comm_free(&channel);
 }
 
@@ -160,8 +215,15 @@ bool Communicator::done(Request& request) {
 EnvironmentFailure Communicator::stalled(std::string_view awaited) const {
   std::array<char, 32> number{};
   std::snprintf(number.data(), number.size(), "%.3g", stall_seconds_);
+  std::string where;
+  for (const auto& neighbour : neighbours()) {
+    const auto notes = neighbour.place->last();
+    const bool waits = !notes.empty() && (notes.back().doing == Doing::Awaiting || notes.back().doing == Doing::Meeting);
+    const bool suspect = !waits || neighbour.place->state() != BoardPlace::State::Running;
+    if (neighbour.rank != rank_ && suspect) where += "; " + at_what(neighbour);
+  }
   return EnvironmentFailure("rank " + std::to_string(rank_) + " has waited " + number.data() + " s for " + std::string(awaited) +
-                            " without progress; either it has stopped, or it computes for longer than REHEARSAL_STALL_SECONDS");
+                            " without progress" + where);
 }
 
 void Communicator::poll_until(const std::function<bool()>& finished, std::string_view what, const std::function<void()>& meanwhile) {
@@ -169,6 +231,7 @@ void Communicator::poll_until(const std::function<bool()>& finished, std::string
   while (!finished()) {
     if (meanwhile) meanwhile();
     ::sched_yield();
+    require_neighbours();
     if (now_seconds() - start > stall_seconds_) throw stalled(what);
   }
 }
@@ -285,6 +348,8 @@ void Communicator::end_all(const std::string& sentence, ExitStatus status, std::
   ::nanosleep(&pause, nullptr);
   const std::string speaker = size() > 1 && rank_ != 0 ? "rank " + std::to_string(rank_) + ": " : "";
   out << speaker + sentence + "\n" << std::flush;
+  constexpr double kPatience = 1;  // a launcher that ends the job already may take as long as it is set to before it kills
+  MpiSession::end_within(kPatience, static_cast<int>(status));
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
   std::_Exit(static_cast<int>(status));  // MPI_Abort does not return; the compiler cannot know
 }

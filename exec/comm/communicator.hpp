@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "exec/comm/board.hpp"
 
 namespace rehearsal::exec {
 
@@ -42,6 +44,9 @@ struct ClockOffset {
 }
 
 class SlowMessages;
+
+/// After so many seconds without progress a rank is lost, where a step takes `step_seconds`: many times that, and what it takes to start.
+[[nodiscard]] constexpr double stall_time(double step_seconds) { return 20 + 20 * step_seconds; }
 
 /// The ranks that were started together. Made by MpiSession; used from one thread at a time.
 class Communicator {
@@ -83,9 +88,27 @@ class Communicator {
 
   /// What a wait that gives up throws: nothing came of `awaited` ("rank 3 to send fc1.weight") for the stall time.
   [[nodiscard]] EnvironmentFailure stalled(std::string_view awaited) const;
-  /// Seconds without progress after which a wait gives up: REHEARSAL_STALL_SECONDS, or 60.
+  /// Seconds without progress after which a wait gives up.
   [[nodiscard]] double stall_seconds() const { return stall_seconds_; }
   void set_stall_seconds(double seconds) { stall_seconds_ = seconds; }
+  /// The one timeout of a training, from how long a step takes: stall_time() of it, unless REHEARSAL_STALL_SECONDS says otherwise.
+  void expect_steps_of(double seconds);
+
+  // What the ranks of this node are at; every wait looks at it, so that the end of a rank ends the others at once.
+  void note(const Note& note) { places_[static_cast<std::size_t>(local_rank_)]->write(note); }
+  struct Neighbour {
+    int rank = 0;
+    const BoardPlace* place = nullptr;
+  };
+  [[nodiscard]] std::vector<Neighbour> neighbours() const;  ///< ranks of this node, this one included
+  /// How a note reads: "the forward pass of step 12: MatMul 'fc1'".
+  using Describe = std::function<std::string(int rank, const Note&)>;
+  void describe_notes_by(Describe describe) { describe_ = std::move(describe); }
+  [[nodiscard]] std::string described(int rank, const Note& note) const;
+  /// True on one rank of this node, the first that asks: who has failed writes down for all what they were at.
+  [[nodiscard]] bool first_to_fail() { return places_.front()->claim(); }
+  /// Throws EnvironmentFailure naming a rank of this node whose process has ended, and what it was at. Cheap: looks every 0.1 s.
+  void require_neighbours();
 
   /// For tests: from now on what is sent leaves up to so many seconds later, at random, while its sender polls.
   void slow_down(std::uint64_t seed, double longest_seconds);
@@ -107,11 +130,35 @@ class Communicator {
   [[nodiscard]] Request post(int peer, const void* data, std::size_t bytes, Channel, int tag);
   [[nodiscard]] bool held_back(Request&);
 
+  /// Memory that the ranks of a node share.
+  void make_board();
+  [[nodiscard]] std::string at_what(const Neighbour&) const;
+
   std::unique_ptr<Mpi> mpi_;
   std::unique_ptr<SlowMessages> slow_;
+  std::vector<BoardPlace*> places_;  ///< by local rank
+  std::vector<int> neighbours_;      ///< the same, by rank
+  Describe describe_;
+  double next_look_ = 0;
+  bool stall_is_given_ = false;  ///< by REHEARSAL_STALL_SECONDS
   int rank_ = 0, local_rank_ = 0, local_size_ = 1;
   std::vector<int> node_of_{0};
-  double stall_seconds_ = 60.0;
+  double stall_seconds_ = 60.0;  ///< before it is known how long a step takes
+};
+
+/// While it lives, waits of this rank have no end: for work of one rank that takes as long as it takes.
+class Patience {
+ public:
+  explicit Patience(Communicator& world) : world_(world), before_(world.stall_seconds()) {
+    world.set_stall_seconds(std::numeric_limits<double>::infinity());
+  }
+  ~Patience() { world_.set_stall_seconds(before_); }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
+ private:
+  Communicator& world_;
+  double before_;
 };
 
 /// MPI from construction to destruction; one per process. Works under mpirun and, as one rank, without it.
@@ -134,6 +181,9 @@ class MpiSession {
   std::unique_ptr<Communicator, void (*)(Communicator*)> world_;
   int exceptions_at_start_;
 };
+
+/// Throws (exit status 2) when a launcher has started several ranks that do not know each other: each would train alone.
+void refuse_lone_rank(const Communicator& world);
 
 /// Runs `body` as one rank and returns its exit status. What it throws is written to `out` once and ends every rank; a rank that is alone
 /// passes it on to the caller.

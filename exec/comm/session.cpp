@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <ostream>
 #include <thread>
 
@@ -33,14 +34,13 @@ void prefer_settings() {
   if (!memory_of_processes_is_readable()) ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", kKeep);
 }
 
-double stall_seconds_of_environment() {
-  constexpr double kNeutral = 60.0;
+std::optional<double> stall_seconds_of_environment() {
   const char* text = std::getenv("REHEARSAL_STALL_SECONDS");
-  if (text == nullptr) return kNeutral;
+  if (text == nullptr) return std::nullopt;
   const auto seconds = parse_number<double>(text);
   if (!seconds || !std::isfinite(*seconds) || *seconds <= 0.0)
     throw BadInput("REHEARSAL_STALL_SECONDS=" + std::string(text), "must be a positive number of seconds");
-  return *seconds;
+  return seconds;
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void MpiSession::end_within(double seconds, int status) {
 }
 
 MpiSession::MpiSession() : world_(nullptr, [](Communicator* c) { delete c; }), exceptions_at_start_(std::uncaught_exceptions()) {
-  const double stall_seconds = stall_seconds_of_environment();
+  const auto stall_seconds = stall_seconds_of_environment();
   int initialized = 0;
   MPI_Initialized(&initialized);
   ensure(initialized == 0, "one MpiSession per process");
@@ -74,7 +74,8 @@ MpiSession::MpiSession() : world_(nullptr, [](Communicator* c) { delete c; }), e
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "starting MPI");
   world_.reset(new Communicator());
-  world_->set_stall_seconds(stall_seconds);
+  world_->stall_is_given_ = stall_seconds.has_value();
+  if (stall_seconds) world_->set_stall_seconds(*stall_seconds);
 }
 
 MpiSession::~MpiSession() {
@@ -85,6 +86,20 @@ MpiSession::~MpiSession() {
   }
   world_.reset();
   MPI_Finalize();
+}
+
+void refuse_lone_rank(const Communicator& world) {
+  if (world.size() > 1) return;
+  for (const char* variable : {"SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS"}) {
+    const char* text = std::getenv(variable);
+    const auto tasks = text == nullptr ? std::nullopt : parse_number<int>(text);
+    if (tasks && *tasks > 1)
+      throw Error(ExitStatus::Usage,
+                  std::string(variable) + "=" + text + ", but this process is alone: " + text +
+                      " processes would each train by themselves. Start them so that MPI finds them all (srun --mpi=pmix, or "
+                      "mpirun of the MPI that rehearse was built with), or unset " +
+                      variable + " to train in one process");
+  }
 }
 
 int run_as_rank(MpiSession& session, const std::function<int(Communicator&)>& body, std::ostream& out) {

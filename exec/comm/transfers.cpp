@@ -74,6 +74,7 @@ class Transfers::Impl {
     const double now = now_seconds();
     if (!waiting_since_ || now - last_idle_ > kLongestYield) waiting_since_ = now;
     last_idle_ = now;
+    world_.require_neighbours();
     if (now - *waiting_since_ > world_.stall_seconds()) throw world_.stalled(awaited());
     ::sched_yield();
   }

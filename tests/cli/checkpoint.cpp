@@ -17,7 +17,7 @@ class Saved {
  public:
   Saved() { CHECK(losses_of(rehearse(run("--steps 2 --checkpoint " + place()))).size() == 2); }
   [[nodiscard]] std::string place() const { return folder_ / "checkpoint"; }
-  [[nodiscard]] std::string file(const std::string& name) const { return place() + "/" + name; }
+  [[nodiscard]] std::string file(const std::string& name) const { return place() + "/step-2/" + name; }
   [[nodiscard]] Ended resumed(const std::string& more = "") const { return rehearse(run("--steps 1 --resume " + place() + " " + more)); }
 
  private:
@@ -109,7 +109,7 @@ TEST_CASE("checkpoints that are not whole are refused by name") {
   }
   SECTION("the manifest points out of its folder") {
     auto wrong = nlohmann::json::parse(text);
-    wrong["parts"][0]["file"] = "../" + fs::path(saved.place()).filename().string() + "/stage-0.bin";
+    wrong["parts"][0]["file"] = "../step-2/stage-0.bin";
     write_text(manifest, without_checksums(wrong));
     check_failure(saved.resumed(), 1, {"manifest.json", "../", "must be a name in this folder"});
   }
@@ -151,17 +151,18 @@ TEST_CASE("any bit that changed is found, wherever it is") {
   const std::string options = "--steps 2 --plan pp=2,micro_batch=1 --checkpoint " + place;
   (void)result_of(rehearse(run(options), 2));
   for (const std::string name : {"stage-0.bin", "stage-1.bin", "manifest.json"}) {
-    const auto whole = text_of(place + "/" + name);
+    const auto file = place + "/step-2/" + name;
+    const auto whole = text_of(file);
     for (const std::size_t part : {0U, 3U, 8U}) {
       INFO(name << " at " << part << "/8");
       auto other = whole;
       const auto at = std::min(whole.size() - 1, whole.size() * part / 8);
       other[at] = static_cast<char>(other[at] ^ 4);
-      write_text(place + "/" + name, other);
+      write_text(file, other);
       for (const int ranks : {0, 2})
         check_failure(rehearse(run("--steps 1 --resume " + place + (ranks == 0 ? "" : " --plan dp=2")), ranks), 1, {name, "damaged"});
     }
-    write_text(place + "/" + name, whole);
+    write_text(file, whole);
   }
   CHECK(losses_of(rehearse(run("--steps 1 --resume " + place))).size() == 1);
 }

@@ -1,5 +1,5 @@
 // Checksums: those of xxHash's own tests, however the bytes come.
-#include "exec/checksum.hpp"
+#include "exec/checkpoint/checksum.hpp"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 // Any text is the manifest of a checkpoint, whose part has 64 bytes.
 
-#include "exec/checkpoint.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 
 #include "tests/fuzz/target.hpp"
 

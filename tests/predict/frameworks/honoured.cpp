@@ -43,6 +43,8 @@ constexpr Sample kSamples[] = {
     {"allreduce", "dp=8", "dp=8,allreduce=binomial-tree"},
     {"overlap", "dp=8", "dp=8,overlap=off", kWide},
     {"bn", "dp=2,bn=local", "dp=2,bn=sync", kResnet},
+    {"shares", "dp=2", "dp=2,shares=3:1"},
+    {"algorithms", "dp=8", "dp=8,algorithms=all-reduce:dp:13228032:binomial-tree"},
     {"order", "dp=8,tp=2", "dp=8,tp=2,order=dp.tp.cp.ep.pp"},
     {"cuts", "pp=2,micro_batch=2", "pp=2,micro_batch=2,cuts=h.3.ln_1"},
 };

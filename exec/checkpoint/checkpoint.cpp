@@ -1,4 +1,4 @@
-#include "exec/checkpoint.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,10 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "exec/block_moves.hpp"
-#include "exec/checksum.hpp"
+#include "exec/checkpoint/checksum.hpp"
+#include "exec/checkpoint/folder.hpp"
+#include "exec/checkpoint/part.hpp"
 #include "graph/master_weights.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -21,40 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kManifest = "manifest.json";
-constexpr const char* kSlot = "slot";
-constexpr const char* kOlder = "older";
-
-/// Weights as they were so many updates ago, which schedules without a flush go on with.
-std::string aged(const std::string& tensor, int age) { return age == 0 ? tensor : tensor + "@" + std::to_string(age); }
-
-/// One part per rank that holds something which no rank before it holds.
-std::string part_name(const plan::Program& program, int rank) {
-  const auto stage = "stage-" + std::to_string(program.role(rank).stage);
-  for (int other = 0; other < rank; ++other)
-    if (program.role(other).stage == program.role(rank).stage) return stage + "-rank-" + std::to_string(rank) + ".bin";
-  return stage + ".bin";
-}
-
-/// Of the ranks that hold the same block the first one writes it.
-bool writes(const plan::Program& program, int rank, const plan::Layout& layout) {
-  const auto at = plan::position(program, rank, 0);
-  for (std::size_t a = 0; a < layout.size(); ++a)
-    if (!layout[a].split() && at[a] != 0) return false;
-  return true;
-}
-
-bool is_state(graph::Role role) { return role == graph::Role::Parameter || role == graph::Role::Slot || role == graph::Role::State; }
-
-Json to_json(const plan::Region& region) {
-  Json dims = Json::array();
-  for (const auto& set : region) {
-    auto& ranges = dims.emplace_back(Json::array());
-    for (const auto& r : set) ranges.push_back({r.begin, r.end});
-  }
-  return dims;
-}
-
 plan::Region region_from(const Json& dims) {
   plan::Region region;
   for (const auto& ranges : dims) {
@@ -62,45 +29,6 @@ plan::Region region_from(const Json& dims) {
     for (const auto& r : ranges) set.push_back({r.at(0).get<std::int64_t>(), r.at(1).get<std::int64_t>()});
   }
   return region;
-}
-
-/// What this rank writes: tensor entries for the manifest, and all bytes.
-struct Part {
-  Json tensors = Json::array();
-  std::string bytes;
-};
-
-Part part_of(Executor& executor, const Training& training) {
-  const auto& program = training.program;
-  const int rank = training.world.rank();
-  Part part;
-  for (auto t : executor.stored_tensors()) {
-    const auto& tensor = training.graph.graph[t];
-    if (!is_state(tensor.role) || !writes(program, rank, executor.stored_layout(t))) continue;
-    for (int age = 0; age < executor.versions(t); ++age) {
-      const auto data = executor.stored(t, age);
-      part.tensors.push_back({{"name", aged(tensor.name, age)},
-                              {"role", tensor.role == graph::Role::Slot ? kSlot
-                                       : age > 0                        ? kOlder
-                                                                        : "value"},
-                              {"dtype", std::string(name(tensor.type.dtype))},
-                              {"shape", tensor.type.shape},
-                              {"region", to_json(executor.stored_region(t))},
-                              {"offset", part.bytes.size()},
-                              {"bytes", data.size()}});
-      part.bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
-    }
-  }
-  return part;
-}
-
-/// The entry of the manifest; null when this rank has nothing to write.
-Json write_part(const fs::path& folder, Executor& executor, const Training& training) {
-  const auto part = part_of(executor, training);
-  if (part.tensors.empty()) return {};
-  const auto file = part_name(training.program, training.world.rank());
-  write_file_atomically((folder / file).string(), part.bytes);
-  return {{"file", file}, {"bytes", part.bytes.size()}, {"checksum", checksum_of(part.bytes)}, {"tensors", part.tensors}};
 }
 
 /// Puts whole tensors together from the blocks of parts, slots left out: master weights stand for their parameter.
@@ -158,75 +86,6 @@ class Whole {
   std::string where_;
   std::map<std::string, Found> values_, masters_;
 };
-
-/// The checkpoint, or the one that a crash between two renames left.
-fs::path place_of(const std::string& folder, const std::string& flag) {
-  fs::path place(folder);
-  if (!fs::exists(place) && fs::exists(folder + ".old")) place = folder + ".old";
-  if (!fs::exists(place)) throw BadInput(flag + folder, "does not exist");
-  return place;
-}
-
-constexpr int kSchema = 2, kWithoutChecksums = 1;
-constexpr std::string_view kOwnChecksum = "\"checksum\": \"", kNoDigits = "0000000000000000";
-
-/// The manifest's text with its own checksum, which is that of the text with zeros in its place.
-std::string signed_text(Json manifest) {
-  manifest["checksum"] = kNoDigits;
-  auto text = manifest.dump(1) + "\n";
-  const auto digits = checksum_of(text);
-  return text.replace(text.rfind(kOwnChecksum) + kOwnChecksum.size(), digits.size(), digits);
-}
-
-bool is_as_signed(std::string text) {
-  const auto key = text.rfind(kOwnChecksum);
-  if (key == std::string::npos) return false;
-  const auto at = key + kOwnChecksum.size();
-  const auto digits = text.substr(at, kNoDigits.size());
-  return checksum_of(text.replace(at, digits.size(), kNoDigits.substr(0, digits.size()))) == digits;
-}
-
-Json read_manifest(const fs::path& folder) {
-  const auto path = folder / kManifest;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(folder.string(), std::string("holds no checkpoint (no ") + kManifest + ")");
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  try {
-    auto manifest = Json::parse(text);
-    const auto schema = manifest.at("schema").get<int>();
-    if (schema > kSchema) throw BadInput(path.string(), "has schema " + std::to_string(schema) + ", of a newer version of rehearse");
-    if ((schema != kWithoutChecksums || text.find(kOwnChecksum) != std::string::npos) && !is_as_signed(text))
-      throw BadInput(path.string(), "is damaged: its checksum is another than that of its text; use an older checkpoint");
-    return manifest;
-  } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path.string(), std::string("is damaged: ") + platforms::reason_of(error));
-  }
-}
-
-CheckpointHeader header_of(const Json& manifest) {
-  CheckpointHeader header;
-  header.model_hash = manifest.at("model_hash").get<std::string>();
-  header.step = manifest.at("step").get<std::int64_t>();
-  header.seed = manifest.at("seed").get<std::uint64_t>();
-  header.batch = manifest.at("batch").get<std::int64_t>();
-  header.samples = manifest.value("samples", header.step * header.batch);
-  header.dtype = manifest.at("dtype").get<std::string>();
-  return header;
-}
-
-/// Where a part lies: beside its manifest, never elsewhere.
-fs::path part_file(const fs::path& folder, const Json& part) {
-  const auto file = part.at("file").get<std::string>();
-  if (file.empty() || file == ".." || file == "." || fs::path(file).filename() != file)
-    throw BadInput((folder / kManifest).string(), "is damaged: a part's file \"" + file + "\" must be a name in this folder");
-  return folder / file;
-}
-
-void require_checksum(const fs::path& file, const Json& part, const std::string& found) {
-  if (part.contains("checksum") && part.at("checksum").get<std::string>() != found)
-    throw BadInput(file.string(), "is damaged: its checksum is " + found + ", the manifest says " + part.at("checksum").get<std::string>() +
-                                      "; use an older checkpoint");
-}
 
 /// Parts are dealt out: whichever rank reads a part, one of them has looked at all of its bytes.
 void check_parts(const Json& manifest, const fs::path& folder, const Communicator& world) {
@@ -309,47 +168,17 @@ void read_tensor(const std::vector<Entry>& entries, const graph::Tensor& tensor,
 
 }  // namespace
 
-void save_checkpoint(const std::string& folder, const CheckpointHeader& header, Executor& executor, const Training& training) {
-  auto& world = training.world;
-  const fs::path final_place(folder), fresh(folder + ".new"), old(folder + ".old");
-  if (world.rank() == 0) {
-    if (fs::exists(final_place) && !fs::is_directory(final_place)) throw BadInput("--checkpoint " + folder, "is a file; give a folder");
-    std::error_code failed;
-    fs::remove_all(fresh, failed);
-    fs::create_directories(fresh, failed);
-    if (failed) throw EnvironmentFailure("--checkpoint " + folder + ": cannot be created: " + failed.message());
-  }
-  world.barrier("the folder of the checkpoint");
-  const Json part = write_part(fresh, executor, training);
-  const auto parts = world.gather(part.is_null() ? std::string() : part.dump());
-  if (world.rank() == 0) {
-    Json manifest{{"schema", kSchema},   {"model_hash", header.model_hash}, {"step", header.step},   {"samples", header.samples},
-                  {"seed", header.seed}, {"batch", header.batch},           {"dtype", header.dtype}, {"parts", Json::array()}};
-    for (const auto& text : parts)
-      if (!text.empty()) manifest["parts"].push_back(Json::parse(text));
-    write_file_atomically((fresh / kManifest).string(), signed_text(std::move(manifest)));
-    // The old checkpoint stands until the new one is whole; a crash between the two renames leaves it under ".old".
-    std::error_code ignored, failed;
-    fs::remove_all(old, ignored);
-    if (fs::exists(final_place)) fs::rename(final_place, old, failed);
-    if (!failed) fs::rename(fresh, final_place, failed);
-    if (failed) throw EnvironmentFailure("--checkpoint " + folder + ": cannot be put in place: " + failed.message());
-    fs::remove_all(old, ignored);
-  }
-  world.barrier("the checkpoint");
-}
-
 StoredValues trained_values(Executor& executor, const Training& training) {
-  const auto own = part_of(executor, training);
-  const auto lists = training.world.gather(own.tensors.dump());
-  const auto bytes = training.world.gather(own.bytes);
+  const PartPlan own(executor, training);
+  const auto lists = training.world.gather(own.tensors());
+  const auto bytes = training.world.gather(own.copy(executor));
   Whole whole("the trained values");
   for (std::size_t rank = 0; rank < lists.size(); ++rank) whole.add(Json::parse(lists[rank]), bytes[rank]);
   return std::move(whole).finish();
 }
 
 StoredValues read_checkpoint(const std::string& folder) {
-  const auto place = place_of(folder, "--checkpoint ");
+  const auto place = newest_checkpoint(folder, "--checkpoint");
   const auto manifest = read_manifest(place);
   try {
     (void)entries_of(manifest, place);
@@ -368,7 +197,7 @@ StoredValues read_checkpoint(const std::string& folder) {
 }
 
 CheckpointHeader read_checkpoint_header(const std::string& folder) {
-  const auto place = place_of(folder, "--resume ");
+  const auto place = newest_checkpoint(folder, "--resume");
   const auto manifest = read_manifest(place);
   try {
     return header_of(manifest);
@@ -379,7 +208,7 @@ CheckpointHeader read_checkpoint_header(const std::string& folder) {
 
 CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training,
                                  const HashWithBatch& hash_with_batch) {
-  const auto place = place_of(folder, "--resume ");
+  const auto place = newest_checkpoint(folder, "--resume");
   const auto manifest = read_manifest(place);
   try {
     const auto header = header_of(manifest);
@@ -393,7 +222,7 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
     executor.continue_after(header.step, header.samples);
     for (auto t : executor.stored_tensors()) {
       const auto& tensor = training.graph.graph[t];
-      if (!is_state(tensor.role)) continue;
+      if (!is_saved(tensor.role)) continue;
       std::vector<std::byte> block(executor.stored(t).size());
       for (int age = 0; age < executor.versions(t); ++age) {
         const auto at = entries.find(aged(tensor.name, age));

@@ -1,7 +1,7 @@
 #pragma once
 // A checkpoint is a folder: parameters, optimizer slots, running statistics, step and seed, by tensor name, so that it can be read by
-// another plan. Written beside the old one and renamed, so that a crash leaves the old one whole. Its manifest and every part have a
-// checksum, which is compared whenever they are read.
+// another plan. Its manifest and every part have a checksum, which is compared whenever they are read. Where a folder is named, it may be
+// a checkpoint or hold several: the one that was written last is read (folder.hpp). writer.hpp writes them.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,17 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "exec/checkpoint/manifest.hpp"
 #include "exec/executor.hpp"
 
 namespace rehearsal::exec {
-
-struct CheckpointHeader {
-  std::string model_hash;
-  std::int64_t step = 0, samples = 0;  ///< that are done; that were seen
-  std::uint64_t seed = 0;
-  std::int64_t batch = 0;
-  std::string dtype;
-};
 
 /// A whole tensor, row-major.
 struct StoredValue {
@@ -38,8 +31,6 @@ using StoredValues = std::map<std::string, StoredValue>;
 /// Throws BadInput as load_checkpoint() does; reads no part.
 [[nodiscard]] CheckpointHeader read_checkpoint_header(const std::string& folder);
 
-/// Collective. Throws EnvironmentFailure naming the file when the disk is full, BadInput when `folder` is a file.
-void save_checkpoint(const std::string& folder, const CheckpointHeader&, Executor&, const Training&);
 /// The hash of what is trained, had it another batch.
 using HashWithBatch = std::function<std::string(std::int64_t batch)>;
 /// Collective. Sets every stored tensor, the step and the sample that training goes on with; returns the header. Throws BadInput naming

@@ -1,4 +1,4 @@
-#include "exec/checksum.hpp"
+#include "exec/checkpoint/checksum.hpp"
 
 #include <xxhash.h>
 

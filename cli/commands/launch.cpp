@@ -1,0 +1,150 @@
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "cli/command.hpp"
+#include "cli/launch/best_plan.hpp"
+#include "cli/launch/job.hpp"
+#include "cli/launch/supervise.hpp"
+#include "cli/platform_options.hpp"
+#include "predict/assessment.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct Options {
+  std::string kind, plan, hosts, image = "rehearsal:" REHEARSAL_VERSION, volume = "training";
+  PlatformOptions platform;
+  int restarts = 0;
+  std::vector<std::string> rest;
+};
+
+/// The options of `run` among the words. Throws BadInput for what run does not know.
+RunWords run_words(const std::vector<std::string>& words) {
+  RunWords found;
+  CLI::App known, wanted;
+  (void)add_run(known);
+  found.model.add_training_to(wanted);
+  found.model.add_sizes_to(wanted);
+  wanted.allow_extras();
+  wanted.add_option("--steps", found.steps);
+  wanted.add_option("--epochs", found.epochs);
+  wanted.add_option("--checkpoint", found.checkpoint);
+  wanted.add_option("--resume", found.resume);
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  auto with_model = reversed;
+  with_model.emplace_back("plan.json");
+  try {
+    known.parse(with_model);
+    wanted.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitStatus::Usage, std::string("the options of run: ") + error.what());
+  }
+  return found;
+}
+
+LaunchJob job_of(const Options& o) {
+  LaunchJob job;
+  job.plan_file = o.plan;
+  job.plan = plan::read_plan_file(o.plan);
+  if (job.plan.context.model.empty()) throw BadInput(o.plan, "names no model; write it with search -o");
+  job.options = o.rest;
+  job.words = run_words(o.rest);
+  take_context(job.words.model, job.plan.context);
+  if (!job.words.resume.empty())
+    throw BadInput("--resume", "is for launch to say: a job goes on with what --checkpoint DIR holds, however often it is started");
+  job.image = o.image;
+  job.volume = o.volume;
+  job.ranks_per_node = job.plan.plan.ranks();
+  return job;
+}
+
+/// Nodes, cores and the longest time, from the platform.
+void place(LaunchJob& job, const Options& o) {
+  auto platform = o.platform;
+  if (platform.platform.empty())
+    throw BadInput("launch " + o.kind,
+                   "needs --platform (and --nodes): how many ranks a node has, and how long the job takes, follow from it");
+  const JobSetup setup(job.words.model, platform);
+  const auto& group = setup.platform().nodes.front();
+  const int ranks = job.plan.plan.ranks();
+  job.ranks_per_node = std::min(ranks, group.devices);
+  if (ranks % job.ranks_per_node != 0)
+    throw Refusal("plan " + plan::to_text(job.plan.plan) + " is for " + std::to_string(ranks) + " ranks, which do not fill nodes of " +
+                  std::to_string(job.ranks_per_node) + " devices");
+  job.nodes = ranks / job.ranks_per_node;
+  job.cores_per_rank = std::max(1, group.host_cores / job.ranks_per_node);
+  if (job.words.epochs) throw BadInput("--epochs", "says no number of steps here; give --steps, from which the time limit follows");
+  constexpr double kDefaultSteps = 10, kSlack = 1.1, kStart = 600;  // seconds to start, to read data, and to save
+  const auto assessment = setup.predictor().closed(job.plan.plan);
+  job.step_seconds = assessment.step_seconds.high;
+  const double steps = job.words.steps ? static_cast<double>(*job.words.steps) : kDefaultSteps;
+  job.longest_seconds = steps * job.step_seconds * kSlack + kStart;
+}
+
+/// For fewer ranks than the plan wants: searched again, and written beside the checkpoints.
+std::string plan_for_fewer(const LaunchJob& job, const Options& o, int ranks) {
+  constexpr double kBudget = 20;  // seconds
+  auto platform = o.platform;
+  platform.nodes.reset();
+  platform.devices = ranks;
+  const JobSetup setup(job.words.model, platform);
+  const auto file = job.words.checkpoint + ".plan-" + std::to_string(ranks) + "-ranks.json";
+  plan::write_plan_file(file, {best_plan(setup, kBudget), setup.context(job.words.model)});
+  return file;
+}
+
+int restart_when_lost(const LaunchJob& job, const Options& o, const std::string& program, Terminal& terminal) {
+  if (job.words.checkpoint.empty())
+    throw BadInput("--restarts", "needs --checkpoint DIR among the options of run: that is what a restart goes on with");
+  if (!o.hosts.empty() && o.platform.platform.empty())
+    throw BadInput("--hosts", "needs --platform: when one of them is lost, a plan for the others is searched on it");
+  SupervisionOptions options{o.restarts, hosts_of(o.hosts), [&](int ranks) { return plan_for_fewer(job, o, ranks); }};
+  install_termination_handler();
+  return supervise(job, program, options, terminal);
+}
+
+int launch(const Options& o, Terminal& terminal) {
+  if (o.restarts < 0) throw BadInput("--restarts " + std::to_string(o.restarts), "must be 0 or more");
+  if (o.kind != "mpirun" && (o.restarts > 0 || !o.hosts.empty()))
+    throw BadInput(o.restarts > 0 ? "--restarts" : "--hosts", "is for launch mpirun; " + o.kind + " starts jobs again itself");
+  auto job = job_of(o);
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
+  if (o.kind == "mpirun" && o.restarts > 0) return restart_when_lost(job, o, program, terminal);
+  if (o.kind == "mpirun" && !o.hosts.empty()) throw BadInput("--hosts", "is for --restarts; the script takes mpirun's --hostfile");
+  if (o.kind != "mpirun" || !o.platform.platform.empty()) place(job, o);
+  terminal.out() << (o.kind == "slurm"        ? slurm_script(job, program)
+                     : o.kind == "kubernetes" ? kubernetes_manifest(job)
+                                              : mpirun_script(job, program))
+                 << std::flush;
+  return 0;
+}
+
+}  // namespace
+
+Action add_launch(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("KIND", o->kind, "slurm, mpirun or kubernetes")->required()->check(CLI::IsMember({"slurm", "mpirun", "kubernetes"}));
+  app.add_option("PLAN", o->plan, "a plan file, as search -o writes it; options of run stand behind it")->required();
+  app.add_option("--platform", o->platform.platform, std::string(kPlatformHelp) + "; the time limit and ranks per node follow from it");
+  app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
+  app.add_option("--devices", o->platform.devices, "how many devices of it");
+  app.add_option("--restarts", o->restarts,
+                 "mpirun: start the job now, and so many times again when a rank is lost, from the last checkpoint");
+  app.add_option("--hosts", o->hosts,
+                 "mpirun --restarts: names with their slots, as node1:8,node2:8; those that no longer answer are left out");
+  app.add_option("--image", o->image, "kubernetes: the container's image");
+  app.add_option("--volume", o->volume, "kubernetes: the claim of the volume with plan, data and checkpoints, mounted at /training");
+  app.allow_extras();
+  return [o, &app](Terminal& terminal) {
+    o->rest = app.remaining();
+    return launch(*o, terminal);
+  };
+}
+
+}  // namespace rehearsal::cli

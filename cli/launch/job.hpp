@@ -1,0 +1,46 @@
+#pragma once
+// A training as a launcher starts it: so many ranks on so many nodes, for so long.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/model_options.hpp"
+#include "plan/plan.hpp"
+
+namespace rehearsal::cli {
+
+/// Options of `run` that a launcher has to know.
+struct RunWords {
+  ModelOptions model;
+  std::optional<std::int64_t> steps;
+  std::optional<double> epochs;
+  std::string checkpoint, resume;
+};
+
+struct LaunchJob {
+  std::string plan_file;
+  plan::PlanFile plan;
+  std::vector<std::string> options;  ///< of run, as they were given
+  RunWords words;
+  int nodes = 1, ranks_per_node = 1, cores_per_rank = 1;
+  double longest_seconds = 0;  ///< upper bound of the estimate, with what it takes to start and to save; 0: unknown
+  double step_seconds = 0;     ///< the same of one step
+  std::string image, volume;   ///< of containers
+  [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
+};
+
+/// The words behind the launcher: program, run, plan, options; and --continue where a checkpoint is to go on with.
+[[nodiscard]] std::vector<std::string> command_of(const LaunchJob&, const std::string& program);
+/// mpirun and its options, but for the hosts. Open MPI kills ranks a second after it was told to end: here they have time for a step and a
+/// checkpoint, while ranks on other nodes than a lost one still end within 10 s where steps are short.
+[[nodiscard]] std::vector<std::string> mpirun_words(const LaunchJob& job);
+/// As words of a POSIX shell.
+[[nodiscard]] std::string quoted(const std::vector<std::string>& words);
+
+/// Each writes a script or manifest that works as it is printed.
+[[nodiscard]] std::string slurm_script(const LaunchJob&, const std::string& program);
+[[nodiscard]] std::string mpirun_script(const LaunchJob&, const std::string& program);
+[[nodiscard]] std::string kubernetes_manifest(const LaunchJob&);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,114 @@
+#include "cli/launch/supervise.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/parse_number.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+constexpr int kKilled = 128;  ///< and the number of the signal
+
+pid_t start(const std::vector<std::string>& words) {
+  const pid_t child = fork();
+  if (child < 0) throw EnvironmentFailure(std::string("no process could be started: ") + std::strerror(errno));
+  if (child > 0) return child;
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, SIG_DFL);
+  std::vector<char*> arguments;
+  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  constexpr int kNotFound = 127;
+  _exit(kNotFound);
+}
+
+int status_of(int code) { return WIFEXITED(code) ? WEXITSTATUS(code) : kKilled + WTERMSIG(code); }
+
+/// Waits for the child; what asks this process to stop is passed on once, as the signal that mpirun hands to its ranks as it is.
+int wait_for(pid_t child) {
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  int code = 0;
+  for (bool told = false; waitpid(child, &code, WNOHANG) == 0; std::this_thread::sleep_for(kPause)) {
+    if (told || !interrupted()) continue;
+    ::kill(child, SIGUSR1);
+    told = true;
+  }
+  return status_of(code);
+}
+
+bool answers(const Host& host) {
+  const pid_t child = start({"timeout", "30", "mpirun", "--host", host.name, "-n", "1", "true"});
+  return wait_for(child) == 0;
+}
+
+std::string host_list(const std::vector<Host>& hosts) {
+  return joined(hosts, ",", [](const Host& h) { return h.name + ":" + std::to_string(h.slots); });
+}
+
+int slots_of(const std::vector<Host>& hosts) {
+  int slots = 0;
+  for (const auto& host : hosts) slots += host.slots;
+  return slots;
+}
+
+std::vector<std::string> words_of(const LaunchJob& job, const std::string& program, const std::vector<Host>& hosts) {
+  auto words = mpirun_words(job);
+  if (hosts.empty())
+    words.emplace_back("--oversubscribe");
+  else
+    words.insert(words.end(), {"--host", host_list(hosts)});
+  const auto command = command_of(job, program);
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+}  // namespace
+
+std::vector<Host> hosts_of(const std::string& text) {
+  std::vector<Host> hosts;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find(',', at), text.size());
+    const auto word = text.substr(at, end - at);
+    const auto colon = word.find(':');
+    const auto slots = colon == std::string::npos ? std::optional(1) : parse_number<int>(std::string_view(word).substr(colon + 1));
+    if (word.substr(0, colon).empty() || !slots || *slots < 1)
+      throw BadInput("--hosts " + text, "write names with their slots, such as node1:8,node2:8");
+    hosts.push_back({word.substr(0, colon), *slots});
+    at = end + 1;
+  }
+  return hosts;
+}
+
+int supervise(LaunchJob job, const std::string& program, const SupervisionOptions& options, Terminal& terminal) {
+  auto hosts = options.hosts;
+  for (int restart = 0;; ++restart) {
+    const int status = wait_for(start(words_of(job, program, hosts)));
+    const bool lost = status == static_cast<int>(ExitStatus::Environment) || status > kKilled;
+    if (!lost || interrupted()) return status;
+    if (restart == options.restarts) {
+      terminal.error("ended with " + std::to_string(status) + " after " + std::to_string(restart) + " restarts");
+      return status;
+    }
+    std::erase_if(hosts, [](const Host& host) { return !answers(host); });
+    if (!options.hosts.empty() && hosts.empty()) throw EnvironmentFailure("no host of --hosts answers any more");
+    if (const int slots = slots_of(hosts); !hosts.empty() && slots < job.plan.plan.ranks()) {
+      job.plan_file = options.plan_for(slots);
+      job.plan = plan::read_plan_file(job.plan_file);
+      terminal.say("left are " + host_list(hosts) + ": goes on with plan " + plan::to_text(job.plan.plan));
+    }
+    terminal.say("restart " + std::to_string(restart + 1) + " of " + std::to_string(options.restarts));
+  }
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,12 @@
+#pragma once
+// How long a step may be expected to take before one was measured.
+
+#include "graph/training.hpp"
+#include "plan/program.hpp"
+
+namespace rehearsal::cli {
+
+/// Seconds of a step by closed forms on cores of an ordinary server, one for each rank's threads; 0 where that cannot be said.
+[[nodiscard]] double ordinary_step_seconds(const plan::Program&, const graph::TrainingGraph&, int threads);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,52 @@
+#pragma once
+// A folder with the checkpoints of a training: step-120, step-140, …, each whole, and `best`, a link to one of them.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace rehearsal::exec {
+
+/// The checkpoint that `folder` is, or the one in it that was written last. `flag`, such as "--resume", stands in messages.
+/// Throws BadInput when there is none.
+[[nodiscard]] std::filesystem::path newest_checkpoint(const std::string& folder, const std::string& flag);
+
+/// Where the parts of a checkpoint are written before it is whole. `home`: CheckpointFolder::home().
+[[nodiscard]] std::filesystem::path unfinished_checkpoint(const std::filesystem::path& home, std::int64_t step);
+
+/// The folder as the one process that writes to it has it: nobody else may meanwhile. A folder that is not there yet appears together with
+/// its first checkpoint: until then all is in another one beside it.
+class CheckpointFolder {
+ public:
+  /// Makes the folder, takes it, and removes what a crash left in it. Throws BadInput when `folder` is a file or another process writes to
+  /// it, EnvironmentFailure when it cannot be written to.
+  explicit CheckpointFolder(std::string folder);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+
+  /// Where things are: the folder, once it is there.
+  [[nodiscard]] const std::filesystem::path& home() const { return home_; }
+  /// Counts the checkpoints that were written to the folder.
+  [[nodiscard]] std::int64_t next_number() const;
+  struct Finished {
+    std::int64_t step = 0;
+    bool best = false;
+  };
+  /// Gives the unfinished checkpoint of this step its place, then removes all but the `keep` that were written last and the best one.
+  void take(const Finished&, int keep);
+
+ private:
+  [[nodiscard]] std::filesystem::path free_place(std::int64_t step) const;
+  void link_best(const std::filesystem::path& checkpoint);
+  void remove_older(int keep);
+  void make_home();
+  void lock();
+  /// False when another process has it, or it is another file by now.
+  [[nodiscard]] bool took_lock();
+
+  std::filesystem::path folder_, home_;
+  int lock_ = -1;
+};
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,44 @@
+#pragma once
+// What a checkpoint says of itself: manifest.json, with a checksum of its own and one of every part.
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace rehearsal::exec {
+
+/// How well a training has done on data that it is not trained on.
+struct EvaluatedSoFar {
+  double lowest_loss = std::numeric_limits<double>::infinity();
+  std::int64_t lowest_at = 0;     ///< step
+  std::int64_t without_gain = 0;  ///< evaluations since
+};
+
+struct CheckpointHeader {
+  std::string model_hash;
+  std::int64_t step = 0, samples = 0;  ///< that are done; that were seen
+  std::uint64_t seed = 0;
+  std::int64_t batch = 0;
+  std::string dtype;
+  EvaluatedSoFar evaluated;
+};
+
+inline constexpr const char* kManifest = "manifest.json";
+
+/// `number` counts the checkpoints of a folder in the order in which they were written. `parts`: the entry of every part, as JSON.
+[[nodiscard]] std::string manifest_text(const CheckpointHeader&, std::int64_t number, const std::vector<std::string>& parts);
+/// Throws BadInput naming the manifest when it is missing, of a newer version, or another than was written.
+[[nodiscard]] nlohmann::ordered_json read_manifest(const std::filesystem::path& checkpoint);
+[[nodiscard]] CheckpointHeader header_of(const nlohmann::ordered_json& manifest);
+/// 0 of a version that did not count.
+[[nodiscard]] std::int64_t number_of(const nlohmann::ordered_json& manifest);
+/// Where a part lies: beside its manifest, never elsewhere.
+[[nodiscard]] std::filesystem::path part_file(const std::filesystem::path& checkpoint, const nlohmann::ordered_json& part);
+/// Throws BadInput naming the file when the manifest's entry of the part says another checksum.
+void require_checksum(const std::filesystem::path& file, const nlohmann::ordered_json& part, const std::string& found);
+
+}  // namespace rehearsal::exec

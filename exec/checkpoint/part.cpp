@@ -1,0 +1,74 @@
+#include "exec/checkpoint/part.hpp"
+
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+namespace rehearsal::exec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// One part per rank that holds something which no rank before it holds.
+std::string part_name(const plan::Program& program, int rank) {
+  const auto stage = "stage-" + std::to_string(program.role(rank).stage);
+  for (int other = 0; other < rank; ++other)
+    if (program.role(other).stage == program.role(rank).stage) return stage + "-rank-" + std::to_string(rank) + ".bin";
+  return stage + ".bin";
+}
+
+/// Of the ranks that hold the same block the first one writes it.
+bool writes(const plan::Program& program, int rank, const plan::Layout& layout) {
+  const auto at = plan::position(program, rank, 0);
+  for (std::size_t a = 0; a < layout.size(); ++a)
+    if (!layout[a].split() && at[a] != 0) return false;
+  return true;
+}
+
+Json to_json(const plan::Region& region) {
+  Json dims = Json::array();
+  for (const auto& set : region) {
+    auto& ranges = dims.emplace_back(Json::array());
+    for (const auto& r : set) ranges.push_back({r.begin, r.end});
+  }
+  return dims;
+}
+
+}  // namespace
+
+bool is_saved(graph::Role role) { return role == graph::Role::Parameter || role == graph::Role::Slot || role == graph::Role::State; }
+
+PartPlan::PartPlan(Executor& executor, const Training& training) : file_(part_name(training.program, training.world.rank())) {
+  Json tensors = Json::array();
+  for (auto t : executor.stored_tensors()) {
+    const auto& tensor = training.graph.graph[t];
+    if (!is_saved(tensor.role) || !writes(training.program, training.world.rank(), executor.stored_layout(t))) continue;
+    for (int age = 0; age < executor.versions(t); ++age) {
+      const auto size = executor.stored(t, age).size();
+      tensors.push_back({{"name", aged(tensor.name, age)},
+                         {"role", tensor.role == graph::Role::Slot ? kSlot
+                                  : age > 0                        ? kOlder
+                                                                   : "value"},
+                         {"dtype", std::string(name(tensor.type.dtype))},
+                         {"shape", tensor.type.shape},
+                         {"region", to_json(executor.stored_region(t))},
+                         {"offset", bytes_},
+                         {"bytes", size}});
+      blocks_.push_back({t, age});
+      bytes_ += size;
+    }
+  }
+  tensors_ = tensors.dump();
+}
+
+std::string PartPlan::copy(Executor& executor) const {
+  std::string bytes;
+  bytes.reserve(bytes_);
+  for (const auto& block : blocks_) {
+    const auto data = executor.stored(block.tensor, block.age);
+    bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
+  }
+  return bytes;
+}
+
+}  // namespace rehearsal::exec

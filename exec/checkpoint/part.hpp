@@ -1,0 +1,42 @@
+#pragma once
+// What one rank puts into a checkpoint.
+
+#include <cstdint>
+#include <string>
+
+#include "exec/executor.hpp"
+
+namespace rehearsal::exec {
+
+/// Roles of tensors in a checkpoint.
+inline constexpr const char *kSlot = "slot", *kOlder = "older";
+
+/// Weights as they were so many updates ago, which schedules without a flush go on with: their name in a checkpoint.
+[[nodiscard]] inline std::string aged(const std::string& tensor, int age) { return age == 0 ? tensor : tensor + "@" + std::to_string(age); }
+/// Parameters, slots and states are saved.
+[[nodiscard]] bool is_saved(graph::Role);
+
+/// The tensors that this rank saves, and where in its part: the same in every step. Of the ranks that hold the same block the first one
+/// saves it.
+class PartPlan {
+ public:
+  PartPlan(Executor&, const Training&);
+  /// A name for its file; of a rank that saves nothing, too.
+  [[nodiscard]] const std::string& file() const { return file_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// "tensors" of the manifest's entry, as JSON.
+  [[nodiscard]] const std::string& tensors() const { return tensors_; }
+  /// What the tensors are now.
+  [[nodiscard]] std::string copy(Executor&) const;
+
+ private:
+  struct Block {
+    graph::TensorId tensor;
+    int age = 0;
+  };
+  std::vector<Block> blocks_;
+  std::string file_, tensors_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,120 @@
+// rehearse launch: scripts and manifests as printed, and trainings that are started again when a rank is lost.
+#include <filesystem>
+
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder with a plan for ranks of dgx-a100.
+struct Planned {
+  TemporaryFolder folder;
+  std::string plan = folder / "plan.json", saved = folder / "saved", metrics = folder / "my metrics&1.jsonl";
+  explicit Planned(int ranks) {
+    (void)result_of(rehearse(std::string("search ") + kGpt + " --batch 16 --platform dgx-a100 --devices " + std::to_string(ranks) +
+                             " --plan dp=" + std::to_string(ranks) + " --format json -o " + plan));
+  }
+  [[nodiscard]] std::string words() const { return " --steps 100 --checkpoint " + saved + " --metrics '" + metrics + "'"; }
+  [[nodiscard]] Ended launch(const std::string& kind, const std::string& more) const {
+    return rehearse("launch " + kind + " " + plan + " " + more);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a script for Slurm has what the queue must know, and hands every option on") {
+  const Planned job(16);
+  const auto ended = job.launch("slurm", "--platform dgx-a100 --nodes 2" + job.words());
+  REQUIRE(ended.status == 0);
+  for (const auto* line : {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=8\n", "#SBATCH --cpus-per-task=16\n",
+                           "#SBATCH --signal=USR1@120\n", "#SBATCH --requeue\n", "#SBATCH --time=0-00:1"})
+    CHECK_THAT(ended.out, contains(line));
+  // What srun is called with, by a stand-in; the job was told to end, and goes back to the queue.
+  write_text(job.folder / "job.sh", ended.out);
+  const auto bin = job.folder / "bin";
+  fs::create_directory(bin);
+  write_text(bin + "/srun", "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 75\n");
+  write_text(bin + "/scontrol", "#!/bin/sh\necho scontrol \"$@\"\n");
+  for (const auto* name : {"/srun", "/scontrol"}) fs::permissions(bin + name, fs::perms::owner_all);
+  const auto played =
+      run_shell("PATH=" + bin + ":$PATH SLURM_JOB_ID=7 SLURM_SUBMIT_DIR=" + (job.folder / "") + " bash " + (job.folder / "job.sh"));
+  CHECK(played.status == 75);
+  CHECK_THAT(played.out, contains("--mpi=pmix\n") && contains("run\n" + job.plan + "\n--steps\n100\n") &&
+                             contains("\n" + job.metrics + "\n--continue\n"));
+  CHECK_THAT(played.out, contains("scontrol requeue 7"));
+}
+
+TEST_CASE("a manifest for Kubernetes is YAML with launcher and workers") {
+  const Planned job(16);
+  const auto ended = job.launch("kubernetes", "--platform dgx-a100 --nodes 2 --image registry/rehearsal:1 --volume scratch" + job.words());
+  REQUIRE(ended.status == 0);
+  for (const auto* words : {"kind: MPIJob\n", "slotsPerWorker: 8\n", "replicas: 2\n", "image: \"registry/rehearsal:1\"\n",
+                            "claimName: \"scratch\"\n", "- \"--continue\"\n", "- \"-n\"\n", "- \"16\"\n", "activeDeadlineSeconds: "})
+    CHECK_THAT(ended.out, contains(words));
+  CHECK_THAT(ended.out, contains("- \"" + job.metrics + "\"\n"));
+  write_text(job.folder / "job.yaml", ended.out);
+  const auto parsed = run_shell(
+      "/usr/bin/python3 -c 'import yaml, sys; d = yaml.safe_load(open(sys.argv[1])); "
+      "print(d[\"spec\"][\"mpiReplicaSpecs\"][\"Worker\"][\"replicas\"])' " +
+      (job.folder / "job.yaml"));
+  if (parsed.err.find("No module named") == std::string::npos) CHECK(parsed.out == "2\n");
+}
+
+TEST_CASE("a script for mpirun trains as printed, and goes on when it is started again") {
+  const Planned job(2);
+  const auto ended = job.launch("mpirun", "--steps 6 --checkpoint " + job.saved);
+  REQUIRE(ended.status == 0);
+  write_text(job.folder / "job.sh", ended.out);
+  const auto first = run_shell("bash " + (job.folder / "job.sh"));
+  INFO(first.err);
+  CHECK(first.status == 0);
+  CHECK(fs::exists(job.saved + "/step-6/manifest.json"));
+  const auto again = run_shell("bash " + (job.folder / "job.sh"));
+  CHECK(again.status == 0);
+  CHECK_THAT(again.err, contains("step 6 is done in " + job.saved + ": nothing is left to train"));
+}
+
+TEST_CASE("a rank that is lost costs a restart, and the losses are those of a training that nobody disturbed") {
+  const Planned job(2);
+  const auto metrics = job.folder / "m.jsonl";
+  const std::string options = " --optimizer adam --lr 0.01 --steps 400 --metrics ";
+  // One rank is killed when there are 30 lines of metrics, another one later.
+  const auto killer = [&](int lines) {
+    return "( while [ \"$(wc -l < " + metrics + ")\" -lt " + std::to_string(lines) + " ]; do sleep 0.02; done; kill -9 $(pgrep -f 'run " +
+           job.plan + "' | tail -1) ) & ";
+  };
+  const auto ended = run_shell("touch " + metrics + "; " + killer(30) + "\"" REHEARSAL_COMMAND "\" launch mpirun " + job.plan +
+                               " --restarts 2 --checkpoint-every 5 --checkpoint " + job.saved + options + metrics);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err, contains("restart 1 of 2"));
+  const auto whole = job.folder / "whole.jsonl";
+  REQUIRE(rehearse("run " + job.plan + options + whole, 2).status == 0);
+  const auto losses_in = [](const std::string& path) {
+    std::vector<double> losses;
+    std::istringstream lines(text_of(path));
+    for (std::string line; std::getline(lines, line);) losses.push_back(nlohmann::json::parse(line).at("loss"));
+    return losses;
+  };
+  CHECK(losses_in(metrics).size() == 400);
+  CHECK(losses_in(metrics) == losses_in(whole));
+}
+
+TEST_CASE("what launch cannot do is said before anything starts") {
+  const Planned job(2);
+  check_failure(job.launch("slurm", "--steps 5"), 1, {"--platform"});
+  check_failure(job.launch("slurm", "--platform dgx-a100 --stepz 5"), 2, {"--stepz"});
+  check_failure(job.launch("mpirun", "--restarts 2 --steps 5"), 1, {"--restarts", "--checkpoint"});
+  check_failure(job.launch("slurm", "--platform dgx-a100 --restarts 2"), 1, {"--restarts", "launch mpirun"});
+  check_failure(job.launch("mpirun", "--resume x"), 1, {"--resume", "--checkpoint"});
+  check_failure(job.launch("mpirun", "--restarts 1 --checkpoint c --hosts node1:none --platform dgx-a100"), 1, {"--hosts", "node1:8"});
+  check_failure(rehearse("launch slurm nowhere.json"), 1, {"nowhere.json"});
+}
+
+TEST_CASE("ranks that do not know each other refuse to train") {
+  for (const std::string variable : {"SLURM_NTASKS", "PMI_SIZE"})
+    check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1", 0, variable + "=2 "), 2,
+                  {variable + "=2", "this process is alone"});
+  CHECK(rehearse(std::string("run ") + kGpt + " --batch 4 --steps 1", 0, "SLURM_NTASKS=1 ").status == 0);
+}

@@ -1,0 +1,75 @@
+// rehearse run under mpirun, when one of its processes dies or stands still: the job ends soon, names it and what it was at, and leaves a
+// record of what every rank did last.
+#include <filesystem>
+
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+/// A training without end of two ranks, the second of which gets a signal once metrics have some lines.
+struct Lost {
+  TemporaryFolder folder;
+  std::string plan = "dp=2", before;
+
+  [[nodiscard]] std::string saved() const { return folder / "saved"; }
+  [[nodiscard]] Ended end(const std::string& signal) const {
+    const auto metrics = folder / "m.jsonl", pid = folder / "pid.";
+    const std::string rank =
+        "sh -c 'echo $$ > " + pid + "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK}}; exec \"" REHEARSAL_COMMAND "\" \"$@\"' rank ";
+    const std::string killer = "( while [ \"$(wc -l < " + metrics + ")\" -lt 4 ]; do sleep 0.05; done; date +%s.%N > " + (folder / "told") +
+                               "; kill -" + signal + " $(cat " + pid + "1) ) & ";
+    auto ended = run_shell("touch " + metrics + "; " + killer + before + REHEARSAL_MPIRUN " -n 2 " + rank + "run " + kGpt +
+                           " --batch 4 --plan " + plan + " --steps 100000000 --checkpoint-every 5 --checkpoint " + saved() + " --metrics " +
+                           metrics + "; echo status $?; date +%s.%N");
+    std::istringstream lines(ended.out.substr(ended.out.find("status ") + 7));
+    double now = 0;
+    lines >> ended.status >> now;
+    ended.seconds = now - std::stod(text_of(folder / "told"));
+    return ended;
+  }
+  [[nodiscard]] std::vector<nlohmann::json> record() const {
+    std::vector<nlohmann::json> ranks;
+    std::istringstream lines(text_of(saved() + ".last-instructions.jsonl"));
+    for (std::string line; std::getline(lines, line);) ranks.push_back(nlohmann::json::parse(line));
+    return ranks;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a rank that dies ends the job at once, named with what it was at") {
+  Lost job;
+  job.plan = GENERATE("dp=2", "tp=2", "pp=2,micro_batch=1", "pp=2,micro_batch=1,schedule=pipedream-2bw");
+  const auto ended = job.end("KILL");
+  INFO(ended.err);
+  CHECK(ended.status != 0);
+  CHECK(ended.seconds < 10);
+  CHECK_THAT(ended.err, contains("a rank was lost: rank 1 (process ") && contains("which has ended) was at: ") && contains("step "));
+  CHECK_THAT(ended.err, contains("What every rank did last stands in " + job.saved() + ".last-instructions.jsonl"));
+  const auto ranks = job.record();
+  REQUIRE(ranks.size() == 2);
+  CHECK(ranks[0].at("state") == "running");
+  CHECK(ranks[1].at("state") == "ended");
+  for (const auto& rank : ranks) {
+    const auto& last = rank.at("last");
+    REQUIRE(last.size() > 10);
+    CHECK(last.back().at("what") == rank.at("at"));
+    CHECK(last.front().at("seconds_ago").get<double>() >= last.back().at("seconds_ago").get<double>());
+  }
+}
+
+TEST_CASE("a rank that stands still ends the job after one timeout, which follows from the steps") {
+  Lost job;
+  const bool given = GENERATE(true, false);
+  if (given) job.before = "REHEARSAL_STALL_SECONDS=3 ";
+  const auto ended = job.end("STOP");
+  INFO(ended.err);
+  CHECK(ended.status == 4);
+  CHECK(ended.seconds > (given ? 2.5 : 15));
+  CHECK(ended.seconds < (given ? 20 : 50));
+  CHECK_THAT(ended.err, contains("rank 0 has waited ") && contains(" s for ") && contains("without progress; rank 1 (process ") &&
+                            contains("which a signal has stopped) was at: "));
+  const auto ranks = job.record();
+  REQUIRE(ranks.size() == 2);
+  CHECK(ranks[1].at("state") == "stopped");
+}

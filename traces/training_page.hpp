@@ -1,0 +1,30 @@
+#pragma once
+// The metrics of trainings as one self-contained HTML page: loss, rate and memory over the steps.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rehearsal::traces {
+
+/// A line of `run --metrics`; what it does not say, or says as null, is missing.
+struct MetricsEntry {
+  std::int64_t step = 0;
+  std::optional<double> loss, seconds, samples_per_second, tokens_per_second, resident_bytes, eval_loss;
+};
+
+struct MetricsFile {
+  std::string name;
+  std::vector<MetricsEntry> entries;
+};
+
+/// JSON lines, or a table where the name ends in .csv. Throws BadInput naming file and line; a last line that is not whole, of a training
+/// that still runs, is left out.
+[[nodiscard]] MetricsFile read_metrics(const std::string& path);
+
+/// A curve of each file in every chart; values that no file has make no chart. Throws BadInput when no file has a step.
+[[nodiscard]] std::string to_page(std::span<const MetricsFile> trainings);
+
+}  // namespace rehearsal::traces
