@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "costmodel/accelerator.hpp"
 
@@ -55,12 +56,27 @@ int ring_count(const platforms::IntraLink& intra, int ranks) {
   return least;
 }
 
+namespace {
+
+double card_share_of(const platforms::NodeGroup& node) {
+  return node.nic.count * node.nic.bandwidth.value.value() / std::max(1, node.devices);
+}
+
+/// Whichever order kinds of nodes are written down in: a collective waits for those whose links are slowest.
+const platforms::NodeGroup& slowest_links(const platforms::Platform& platform) {
+  return *std::ranges::min_element(platform.nodes, {}, [](const platforms::NodeGroup& node) {
+    return std::tuple(card_share_of(node), node.intra.bandwidth.value.value(), node.device.memory_bandwidth.value.value(), node.devices);
+  });
+}
+
+}  // namespace
+
 Network::Network(const platforms::Platform& platform) {
-  const auto& node = platform.nodes.front();
+  const auto& node = slowest_links(platform);
   intra_ = node.intra;
   devices_ = node.devices;
   memory_rate_ = node.device.memory_bandwidth.value.value();
-  card_share_ = node.nic.count * node.nic.bandwidth.value.value() / std::max(1, node.devices);
+  card_share_ = card_share_of(node);
   switched_ = intra_.kind == platforms::IntraKind::Nvswitch;
   nvlink_ = switched_ || intra_.kind == platforms::IntraKind::NvlinkMesh;
   trees_ = uses_trees(node.device.generation);

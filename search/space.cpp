@@ -230,6 +230,15 @@ Plans expanded(const Space& space, const plan::Plan& from, std::span<const Freed
   return plans;
 }
 
+/// Whether a plan of these degrees has nothing that the key could be about.
+bool means_nothing(const plan::Plan& plan, std::string_view key) {
+  if (key == "sequence_parallel") return plan.tp == 1;
+  if (key == "schedule") return plan.pp == 1;
+  if (key == "attention") return plan.cp == 1;
+  if (key == "zero") return plan.dp * plan.cp == 1;
+  return key == "order" && (plan.pp == 1 || plan.dp == 1);
+}
+
 using Degree = int plan::Plan::*;
 constexpr std::array<std::pair<std::string_view, Degree>, 4> kDegrees{
     {{"dp", &plan::Plan::dp}, {"tp", &plan::Plan::tp}, {"pp", &plan::Plan::pp}, {"cp", &plan::Plan::cp}}};
@@ -296,6 +305,9 @@ Plans PlanSpace::neighbours(const plan::Plan& plan) const {
       auto other = plan;
       other.*from /= 2;
       other.*to *= 2;
+      for (const auto rows : kRows)
+        for (const auto& row : rows)
+          if (varies(row.key) && means_nothing(other, row.key)) row.reset(other);
       if (other.ranks() == plan.ranks()) all.push_back(std::move(other));
     }
   return all;

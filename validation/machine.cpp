@@ -196,6 +196,8 @@ int fabric_size(const Device& d, int per_node, int devices) {
   return d.name.starts_with("GB200") || d.name.starts_with("GB300") ? kRack : per_node;
 }
 
+constexpr Seconds kSwitchLatency{130e-9};
+
 void set_cards(RecordMachine& machine, const Record& r, int per_node) {
   auto& node = machine.platform.nodes.front();
   const std::string text = r.hardware.text("network") + " " + r.hardware.text("intra_topology");
@@ -210,7 +212,12 @@ void set_cards(RecordMachine& machine, const Record& r, int per_node) {
   node.nic.count = node.devices;
   node.nic.bandwidth = {BytesPerSecond(std::max(5e7, share.value_or(usual_card_share(node.device.generation)))),
                         ethernet ? "Ethernet" : "InfiniBand"};
-  machine.platform.topology.kind = "fat-tree";
+  // One switch for all nodes: publications describe networks without oversubscription, and constants hold what theirs lose.
+  auto& topology = machine.platform.topology;
+  topology.kind = "fat-tree";
+  topology.parameters = {{"arity", {std::max(2, node.count)}}, {"levels", {1}}, {"oversubscription", {1}}};
+  topology.bandwidth = {node.nic.bandwidth.value * node.nic.count, "as its cards"};
+  topology.latency = {kSwitchLatency, "NVIDIA Quantum QM8700 product brief: 130 ns port to port"};
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ class StageClock {
 /// Passes of one chunk on one stage.
 struct ChunkTime {
   LaunchQueue forward, backward, input_gradients, weight_gradients;
+  LaunchQueue last_backward;  ///< of the last micro-batch
   double accumulate = 0, cast = 0;
 };
 
@@ -115,6 +116,8 @@ class LanePlayer {
       const auto& part = timer.parts()[piece.part];
       t.forward = t.forward.then(part.forward.queue.repeated(piece.count));
       t.backward = part.whole_backward.repeated(piece.count).then(t.backward);
+      const auto& last = job_.recompute == Recompute::FullExceptLast ? part.backward.queue : part.whole_backward;
+      t.last_backward = last.repeated(piece.count).then(t.last_backward);
       t.input_gradients = part.input_gradients.repeated(piece.count).then(t.input_gradients);
       t.weight_gradients = part.weight_gradients.repeated(piece.count).then(t.weight_gradients);
     }
@@ -124,6 +127,7 @@ class LanePlayer {
     const LaunchQueue cast{0, t.cast, t.cast}, accumulate{0, t.accumulate, t.accumulate};
     t.forward = cast.then(t.forward);
     t.backward = t.backward.then(accumulate);
+    t.last_backward = t.last_backward.then(accumulate);
     t.weight_gradients = t.weight_gradients.then(accumulate);
     return t;
   }
@@ -198,7 +202,7 @@ class LanePlayer {
     else if (last(m) && reduces())
       run_and_reduce(stage, c, false);
     else
-      clock.run(chunks_[c].backward);
+      clock.run(last(m) ? chunks_[c].last_backward : chunks_[c].backward);
     if (c > 0) backward_[c][m] = handed_over(stage, c - 1, step_.stage_of(c - 1));
     return true;
   }

@@ -12,9 +12,14 @@ namespace {
 
 using Axes = std::vector<plan::MeshAxisInfo>;
 
+/// Of the smallest nodes where they differ, whichever order they are written down in.
+int devices_of_a_node(const platforms::Platform& platform) {
+  return std::ranges::min_element(platform.nodes, {}, &platforms::NodeGroup::devices)->devices;
+}
+
 /// Ranks that differ from rank 0 along these axes alone.
 costmodel::Group group_along(const platforms::Platform& platform, const Axes& mesh, std::initializer_list<std::string_view> names) {
-  const int in_first_node = platform.nodes.front().devices;
+  const int in_first_node = devices_of_a_node(platform);
   costmodel::Group group{1, 0};
   for (const auto& axis : mesh)
     if (std::find(names.begin(), names.end(), axis.name) != names.end()) group.ranks *= axis.size;
@@ -38,7 +43,7 @@ RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan
   groups.context = group_along(platform, mesh, {"cp"});
   groups.expert = plan.ep > plan.expert_ranks() ? group_along(platform, mesh, {"ep", "cp"}) : group_along(platform, mesh, {"ep"});
   groups.replicas = group_along(platform, mesh, {"dp", "ep", "cp"});
-  const int devices = platform.nodes.front().devices;
+  const int devices = devices_of_a_node(platform);
   groups.nodes = std::max(1, (plan.ranks() + devices - 1) / devices);
   for (const auto& axis : mesh)
     if (axis.name == "pp") groups.stages_between_nodes = groups.nodes > 1 && axis.stride >= devices;
