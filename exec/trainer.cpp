@@ -58,6 +58,7 @@ std::string record_of(const TrainerOptions& options, const Communicator& world) 
 
 /// How much longer the first step may take than predicted: it compiles machine code, and on another machine.
 constexpr double kDoubt = 20, kLeastFirst = 2;
+constexpr double kRemembered = 0.99;  // one step that was held up is forgotten after some hundred others
 
 /// Steps until they are done, or one of the ranks is told to stop.
 class Run {
@@ -103,7 +104,7 @@ class Run {
     outcome_.losses.push_back(report.loss);
     outcome_.skipped += result.updated ? 0 : 1;
     seconds_.push_back(report.seconds);
-    slowest_ = std::max(slowest_, report.seconds);
+    slowest_ = std::max(kRemembered * slowest_, report.seconds);
     world_.expect_steps_of(slowest_);
     if (static_cast<std::int64_t>(seconds_.size()) > kWarmUp) waiting_.add(result);
     const bool warm_up = static_cast<std::int64_t>(outcome_.losses.size()) <= kWarmUp && options_.steps > kWarmUp;
@@ -175,7 +176,7 @@ class Run {
   StepRows rows_;
   TrainingOutcome outcome_;
   std::vector<double> seconds_;
-  double slowest_;  ///< step, as predicted or as it was
+  double slowest_;  ///< of the latest steps, as predicted or as they were
   Waiting waiting_;
   std::optional<Recorder> recorder_;
 };

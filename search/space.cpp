@@ -239,6 +239,14 @@ bool means_nothing(const plan::Plan& plan, std::string_view key) {
   return key == "order" && (plan.pp == 1 || plan.dp == 1);
 }
 
+/// Keys that vary and mean nothing are neutral again.
+template <class Varies>
+void drop_meaningless(plan::Plan& plan, const Varies& varies) {
+  for (const auto rows : kRows)
+    for (const auto& row : rows)
+      if (varies(row.key) && means_nothing(plan, row.key)) row.reset(plan);
+}
+
 using Degree = int plan::Plan::*;
 constexpr std::array<std::pair<std::string_view, Degree>, 4> kDegrees{
     {{"dp", &plan::Plan::dp}, {"tp", &plan::Plan::tp}, {"pp", &plan::Plan::pp}, {"cp", &plan::Plan::cp}}};
@@ -305,9 +313,7 @@ Plans PlanSpace::neighbours(const plan::Plan& plan) const {
       auto other = plan;
       other.*from /= 2;
       other.*to *= 2;
-      for (const auto rows : kRows)
-        for (const auto& row : rows)
-          if (varies(row.key) && means_nothing(other, row.key)) row.reset(other);
+      drop_meaningless(other, [&](std::string_view key) { return varies(key); });
       if (other.ranks() == plan.ranks()) all.push_back(std::move(other));
     }
   return all;
