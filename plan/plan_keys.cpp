@@ -291,6 +291,16 @@ void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
   }
 }
 
+std::vector<std::string> keys_without_effect(const Plan& plan, int copies) {
+  std::vector<std::string> warnings;
+  if (plan.sequence_parallel && plan.tp == 1) warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
+  if (plan.attention != "gather" && plan.cp == 1) warnings.push_back("attention=" + plan.attention + " is without effect for cp=1");
+  if (plan.zero > 0 && copies == 1)
+    warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=" + std::to_string(plan.dp) +
+                       (plan.ep > 1 ? ",ep=" + std::to_string(plan.ep) + ": there is one copy of the experts" : ""));
+  return warnings;
+}
+
 void check_whole_plan(const Plan& plan) {
   std::int64_t ranks = 1;
   for (const int degree : {plan.dp, plan.tp, plan.pp, plan.cp, plan.spatial[0], plan.spatial[1], plan.spatial[2]}) {

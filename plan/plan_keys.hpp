@@ -39,6 +39,9 @@ void set_plan_key(Plan&, const PlanKey&, const std::string& value);
 /// Of a key of names, which the compact text separates by |, with what the text needs for itself as % and two digits. Throws BadInput.
 [[nodiscard]] std::vector<std::string> names_in(const std::string& text);
 [[nodiscard]] std::string text_of_names(const std::vector<std::string>&);
+/// A sentence for every key that changes nothing because the axis it belongs to has one coordinate. `copies`: ranks among which sharded
+/// updates are dealt out.
+[[nodiscard]] std::vector<std::string> keys_without_effect(const Plan&, int copies);
 /// Throws BadInput when the keys contradict each other: more than kMostRanks ranks.
 void check_whole_plan(const Plan&);
 

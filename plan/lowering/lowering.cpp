@@ -12,6 +12,7 @@
 #include "plan/lowering/narrow_sums.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/memory/check_messages.hpp"
+#include "plan/plan_keys.hpp"
 #include "plan/sharding/classes.hpp"
 #include "plan/sharding/fusion.hpp"
 #include "plan/sharding/linear.hpp"
@@ -40,14 +41,10 @@ std::size_t axis_named(const std::vector<MeshAxisInfo>& axes, std::string_view n
 /// Keys of the plan that change nothing because the axis they belong to has one coordinate.
 void warn_about_idle_keys(const graph::TrainingGraph& training, Program& program) {
   const Plan& plan = program.plan;
-  if (plan.sequence_parallel && plan.tp == 1) program.warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
-  if (plan.attention != "gather" && plan.cp == 1) program.warnings.push_back("attention=" + plan.attention + " is without effect for cp=1");
+  for (auto& warning : keys_without_effect(plan, plan.dp / plan.ep)) program.warnings.push_back(std::move(warning));
   if (plan.compression == "gist-f16" || plan.compression == "gist-bf16")
     program.warnings.push_back("compression=" + plan.compression +
                                " rounds results between the forward and the backward pass: other mathematics than without it");
-  if (plan.zero > 0 && plan.dp == plan.ep)
-    program.warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=" + std::to_string(plan.dp) +
-                               (plan.ep > 1 ? ",ep=" + std::to_string(plan.ep) + ": there is one copy of the experts" : ""));
   if (plan.zero == 1 && plan.dp > 1 && !keeps_state(training))
     program.warnings.push_back("zero=1 is without effect: " + training.optimizer.name +
                                " keeps no state of a parameter that could be dealt out");

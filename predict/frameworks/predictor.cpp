@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "costmodel/power.hpp"
 #include "graph/training.hpp"
+#include "plan/plan_keys.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/frameworks/closed_step.hpp"
 #include "predict/frameworks/least_step.hpp"
@@ -154,6 +155,7 @@ class FrameworkPredictor final : public Predictor {
     a.imbalance = Seconds(time.imbalance);
     a.bottleneck = bottleneck_of(a.breakdown);
     a.evidence = {0, 1, 0};
+    a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     set_memory(q, memory, a);
     a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);

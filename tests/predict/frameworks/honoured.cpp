@@ -116,4 +116,15 @@ TEST_CASE("a key of a plan changes the answer of every evaluator, or is refused 
   }
 }
 
+TEST_CASE("a key of an axis that the plan does not have is said to be without effect, under every framework") {
+  for (const auto* framework : {"rehearse", "megatron-core"}) {
+    const Asked asked(kGpt, framework);
+    for (const auto* text : {"dp=2,sequence_parallel=on", "tp=2,zero=1", "dp=2,attention=ring"}) {
+      CAPTURE(framework, text);
+      const auto answer = asked.predictor->closed(plan::parse_plan(text));
+      CHECK(std::ranges::any_of(answer.warnings, [](const std::string& w) { return w.find("is without effect") != std::string::npos; }));
+    }
+  }
+}
+
 }  // namespace rehearsal::predict::frameworks
