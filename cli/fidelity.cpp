@@ -21,8 +21,8 @@ std::unique_ptr<predict::StepEvaluator> evaluator_of(Fidelity fidelity) {
   return predict::open_simulator(fidelity == Fidelity::Folded ? "folded" : "full");
 }
 
-Fidelity fidelity_of(const std::string& text) {
-  const auto name = known_name("--fidelity", text, {kFidelities.begin(), kFidelities.end()});
+Fidelity fidelity_of(const std::string& text, const char* option) {
+  const auto name = known_name(option, text, {kFidelities.begin(), kFidelities.end()});
   return static_cast<Fidelity>(std::ranges::find(kFidelities, name) - kFidelities.begin());
 }
 

@@ -19,7 +19,7 @@ enum class Fidelity : std::uint8_t {
   Full,    ///< every rank is played, messages share links
 };
 /// Throws BadInput listing the names.
-[[nodiscard]] Fidelity fidelity_of(const std::string& text);
+[[nodiscard]] Fidelity fidelity_of(const std::string& text, const char* option = "--fidelity");
 [[nodiscard]] std::string_view name(Fidelity);
 [[nodiscard]] std::unique_ptr<predict::StepEvaluator> evaluator_of(Fidelity);
 void add_fidelity_to(CLI::App&, std::string& text);

@@ -225,9 +225,9 @@ void forget_times(Values& values) {
   values.erase("energy_kwh_per_epoch");
 }
 
-/// The step as it is played, in place of its closed form. What a block takes alone has no Program.
-void play(const Prepared& p, const frameworks::StagedStep& step, predict::StepEvaluator& player, frameworks::StepTime& time) {
-  if (p.job.model.block_alone || step.job.micro_batch < 1) return;
+/// The step as it is played, in place of its closed form; false where it has no Program.
+bool play(const Prepared& p, const frameworks::StagedStep& step, predict::StepEvaluator& player, frameworks::StepTime& time) {
+  if (p.job.model.block_alone || step.job.micro_batch < 1) return false;
   const auto priced = frameworks::program_of(step, *p.model);
   const costmodel::CostModel links(step.job.device(), {}, costmodel::profile("rehearse"), "f32");
   const auto cost = player.evaluate({priced.program, priced.costs, step.job.platform, links, false});
@@ -237,6 +237,7 @@ void play(const Prepared& p, const frameworks::StagedStep& step, predict::StepEv
   time.seconds = cost.step.value();
   time.bubble = cost.breakdown.bubble.value();
   time.exposed = cost.breakdown.exposed_communication.value();
+  return true;
 }
 
 }  // namespace
@@ -250,7 +251,7 @@ Answer answer(const Prepared& p, const Record& r, const Constants& c, predict::S
   const auto job = p.framework_job();
   const RecordStep step(p, p.parts, job, c);
   a.step = frameworks::closed_step(*step);
-  if (player != nullptr) play(p, *step, *player, a.step);
+  a.played = player != nullptr && play(p, *step, *player, a.step);
   if (!(a.step.seconds > 0) || !std::isfinite(a.step.seconds)) throw Refusal("plan: no finite time");
   const auto power = costmodel::device_power(job.device(), {a.step.matrix_share, a.step.memory_share}, job.recipe.power_limit, c);
   const double seconds = a.step.seconds * power.slowdown;

@@ -31,7 +31,7 @@ struct Prepared {
   predict::frameworks::ModelParts parts;
   std::optional<predict::frameworks::ModelParts> plain_parts;  ///< without sequence parallelism, where a record compares with that
   std::optional<costmodel::Network> network;
-  bool sums_over_devices = false;  ///< the record's memory is of all accelerators together
+  bool sums_over_devices = false;                                 ///< the record's memory is of all accelerators together
   std::shared_ptr<const predict::frameworks::FoldedModel> model;  ///< that `parts` are of
   [[nodiscard]] predict::frameworks::FrameworkJob framework_job() const;
 };
@@ -52,8 +52,10 @@ class Preparer {
 struct Answer {
   std::map<std::string, double, std::less<>> values;
   predict::frameworks::StepTime step;
+  bool played = false;  ///< otherwise the closed form
 };
-/// `player`: plays the step; nullptr: the closed form.
+/// `player`: plays the step; nullptr: the closed form, which also answers collectives, single blocks and samples shared out among ranks:
+/// these have no Program.
 [[nodiscard]] Answer answer(const Prepared&, const Record&, const costmodel::Constants&, predict::StepEvaluator* player = nullptr);
 
 }  // namespace rehearsal::validation

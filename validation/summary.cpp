@@ -116,6 +116,7 @@ Summary summarise(std::span<const Verdict> verdicts, std::span<const Record> rec
     families[v.family].add(v, records[i]);
     all.add(v, records[i]);
     if (!v.refused.empty()) ++summary.refusals[v.refused];
+    summary.played += v.played ? 1 : 0;
   }
   for (auto& [family, tally] : families) {
     summary.families.push_back(tally.finished());

@@ -67,6 +67,7 @@ class Judge {
     v.arithmetic = kArithmetics[static_cast<std::size_t>(p.job.precision.arithmetic)];
     v.assumed = p.job.assumed;
     v.step = a.step;
+    v.played = a.played;
     const double wider = widening_of(p, constants_.evidence);
     for (const auto& [key, field] : r.measured.all()) {
       const auto found = a.values.find(key);

@@ -24,6 +24,7 @@ struct Verdict {
   std::string device, framework, arithmetic;
   std::vector<std::string> assumed;
   predict::frameworks::StepTime step;
+  bool played = false;   ///< `step` was; otherwise it is the closed form
   std::string plan_set;  ///< records with equal text differ in their plan alone
 };
 
@@ -59,6 +60,7 @@ struct Summary {
   std::vector<ErrorRow> families;
   ErrorRow all;
   PlanChoice choice;
+  int played = 0;                       ///< records whose step was
   std::map<std::string, int> refusals;  ///< reason -> records
 };
 [[nodiscard]] Summary summarise(std::span<const Verdict>, std::span<const Record>);

@@ -34,6 +34,7 @@ Json evidence_json(const Verdict& v) {
           {"arithmetic", v.arithmetic},
           {"framework", v.framework},
           {"assumed", v.assumed},
+          {"played", v.played},
           {"breakdown",
            {{"forward", s.forward},
             {"backward", s.backward},
@@ -71,6 +72,7 @@ Json json_of(const ErrorRow& row) {
 
 Json json_of(const Summary& s) {
   Json json{{"schema", 1}, {"all", json_of(s.all)}, {"families", Json::array()}, {"refusals", s.refusals}};
+  json["played"] = s.played;
   json["regret"] = {{"mean", s.choice.mean_regret}, {"worst", s.choice.worst_regret}, {"sets", s.choice.sets}};
   json["rank_correlation"] = {{"mean", s.choice.rank_correlation}, {"sets", s.choice.sets}};
   json["coverage"] = {{"share", s.all.answered > 0 ? static_cast<double>(s.all.held) / s.all.answered : 0.0},
@@ -101,7 +103,8 @@ int validate(const Options& o, Terminal& terminal) {
   const auto site = o.machine.empty() ? costmodel::Site{} : costmodel::read_site(o.machine);
   const auto progress = terminal.progress("validate");
   pub::PlayerOf player;
-  if (fidelity_of(o.through) != Fidelity::Closed) player = [&] { return predict::open_simulator(o.through); };
+  const auto fidelity = fidelity_of(o.through, "--through");
+  if (fidelity != Fidelity::Closed) player = [&] { return predict::open_simulator(name(fidelity)); };
   const auto verdicts = pub::validate(file.records, costmodel::published_constants(), site, *progress, player);
   const auto summary = pub::summarise(verdicts, file.records);
   if (!o.html.empty()) write_file_atomically(o.html, pub::validation_page(verdicts, file.records));
