@@ -70,6 +70,8 @@ const ObjectiveRow* objective(const std::string& name) {
   throw BadInput("--objective", "\"" + name + "\" is unknown; use " + joined(kObjectives, ", ", &ObjectiveRow::name) + " or pareto");
 }
 
+double value_of(const ObjectiveRow* by, const Assessment& a) { return by == nullptr ? a.step.value() : by->value(a); }
+
 std::span<const LimitRow> limit_table() { return kLimits; }
 
 Limit parse_limit(const std::string& text) {

@@ -25,6 +25,9 @@ struct ObjectiveRow {
 /// nullptr for "pareto": all of them at once. Throws BadInput for any other name.
 [[nodiscard]] const ObjectiveRow* objective(const std::string& name);
 
+/// What plans are put in order by: the objective, or time on a front.
+[[nodiscard]] double value_of(const ObjectiveRow* by, const predict::Assessment&);
+
 /// One row per quantity that can be limited.
 struct LimitRow {
   std::string_view name;     ///< as in --limit NAME=VALUE

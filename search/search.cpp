@@ -243,8 +243,7 @@ class Searching {
       --result_.searched;
       return predict::shortage(a);
     }
-    const auto* by = objective(options_.objective);
-    last_value_ = by == nullptr ? a.step.value() : by->value(a);
+    last_value_ = value_of(objective(options_.objective), a);
     best_.enter(std::move(a));
     return "";
   }
@@ -327,9 +326,7 @@ class Choice {
     for (const auto& listed : best_.plans()) result_.plans.push_back({listed.answer, listed.answer, false, {}, listed.alike});
     play_best();
     const auto* by = objective(options_.objective);
-    const auto value = [&](const RankedPlan& p) { return by == nullptr ? p.answer.step.value() : by->value(p.answer); };
-    std::ranges::stable_sort(
-        result_.plans, [&](const RankedPlan& a, const RankedPlan& b) { return a.played != b.played ? a.played : value(a) < value(b); });
+    std::ranges::stable_sort(result_.plans, {}, [&](const RankedPlan& p) { return std::pair(!p.played, value_of(by, p.answer)); });
     if (by != nullptr && result_.plans.size() > options_.top) result_.plans.resize(std::max<std::size_t>(1, options_.top));
     for (std::size_t n = 1; n < result_.plans.size(); ++n)
       result_.plans[n].why_not = why_not(result_.plans[n].answer, result_.plans[0].answer, by);

@@ -54,12 +54,8 @@ bool Shortlist::fold(Listed& entry) {
   if (!options_.folds) return false;
   const auto same = std::ranges::find_if(plans_, [&](const Listed& l) { return alike(l.answer, entry.answer); });
   if (same == plans_.end()) return false;
-  const auto better = [&](const Assessment& a, const Assessment& b) {
-    const double x = options_.by == nullptr ? a.step.value() : options_.by->value(a),
-                 y = options_.by == nullptr ? b.step.value() : options_.by->value(b);
-    return std::pair(x, a.memory_bytes) < std::pair(y, b.memory_bytes);
-  };
-  if (better(entry.answer, same->answer)) {  // takes its place, which may be another one in the order
+  const auto rank = [&](const Assessment& a) { return std::pair(value_of(options_.by, a), a.memory_bytes); };
+  if (rank(entry.answer) < rank(same->answer)) {  // takes its place, which may be another one in the order
     entry.alike = std::move(same->alike);
     entry.alike.push_back(same->answer.plan);
     plans_.erase(same);
@@ -76,9 +72,7 @@ void Shortlist::enter(Assessment a) {
   if (entry.excess <= 0 && !within_limits()) plans_.clear();
   if (options_.by == nullptr && entry.excess <= 0) return enter_front(std::move(entry));
   if (fold(entry)) return;
-  const auto key = [&](const Listed& l) {
-    return std::pair(l.excess, options_.by == nullptr ? l.answer.step.value() : options_.by->value(l.answer));
-  };
+  const auto key = [&](const Listed& l) { return std::pair(l.excess, value_of(options_.by, l.answer)); };
   const auto place =
       std::upper_bound(plans_.begin(), plans_.end(), entry, [&](const Listed& x, const Listed& y) { return key(x) < key(y); });
   plans_.insert(place, std::move(entry));
