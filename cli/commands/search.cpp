@@ -94,7 +94,10 @@ std::vector<plan::Plan> plans_of(const std::string& file) {
   if (const auto first = text.find_first_not_of(" \t\r\n"); first != std::string::npos && text[first] == '[') {
     try {
       const auto array = nlohmann::json::parse(text);
-      for (std::size_t n = 0; n < array.size(); ++n) entries.emplace_back("entry " + std::to_string(n + 1), array[n].get<std::string>());
+      for (std::size_t n = 0; n < array.size(); ++n) {
+        if (!array[n].is_string()) throw BadInput(file, "entry " + std::to_string(n + 1) + ": must be a plan as text: \"dp=8,zero=1\"");
+        entries.emplace_back("entry " + std::to_string(n + 1), array[n].get<std::string>());
+      }
     } catch (const nlohmann::json::exception& error) {
       throw BadInput(file, "must be a JSON array of plans as text, or one plan a line: " + platforms::reason_of(error));
     }
@@ -198,7 +201,10 @@ Action add_search(CLI::App& app) {
   app.add_option("--confirm", o->confirm, "so many of the best plans are played before they are ranked")->check(CLI::Range(0, 1000));
   app.add_option("--top", o->top, "plans to show")->check(CLI::Range(1, 1000));
   app.add_option("-o,--output", o->output, "where to write the best plan");
-  return [o](Terminal& terminal) { return search(*o, terminal); };
+  return [o](Terminal& terminal) {
+    install_termination_handler();
+    return search(*o, terminal);
+  };
 }
 
 }  // namespace rehearsal::cli

@@ -1,4 +1,6 @@
 // rehearse search with a choice of hardware, and keys of a plan that are left to the search wherever a plan is taken.
+#include <fstream>
+
 #include "tests/cli/rehearse.hpp"
 
 namespace {
@@ -59,4 +61,38 @@ TEST_CASE("what search writes is run, explained and simulated without naming the
   REQUIRE(losses.size() == 2);
   CHECK(std::abs(losses[1] - named[1]) < 1e-12);
   check_failure(run("--optimizer sgd"), 1, {plan, "was made for another training", "optimizer"});
+}
+
+TEST_CASE("a list of plans that is broken is named line by line, and one that is whole is ranked as it is") {
+  const TemporaryFolder folder;
+  const std::string ask = std::string("search ") + kGpt + " --batch 8 --platform dgx-a100 --devices 4 --format json --plans ";
+  const auto list = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+    return ask + (folder / name);
+  };
+  check_failure(rehearse(list("lines", "dp=4\nbogus\n\ndp=2,zero=9\ndp=auto\n")), 1,
+                {"line 2", "bogus", "line 4", "zero=9", "line 5", "auto"});
+  check_failure(rehearse(list("numbers.json", "[\"dp=4\", 3]")), 1, {"numbers.json", "entry 2", "as text"});
+  check_failure(rehearse(list("nothing", "")), 1, {"nothing", "one plan a line"});
+  check_failure(rehearse(list("known", "dp=4\n") + " --plan dp=4"), 1, {"--plan", "--plans"});
+  const auto answer = result_of(rehearse(list("good", "# two\ndp=4\ndp=3\ndp=2,tp=2\n") + " --top 10"));
+  CHECK(answer.at("plans").size() == 2);
+  REQUIRE(answer.at("refused").size() == 1);
+  CHECK(answer.at("refused").at(0).at("plan") == "dp=3");
+  CHECK(answer.at("plans_per_second") > 0);
+}
+
+TEST_CASE("a search that is told to stop prints the best so far") {
+  for (const std::string signal : {"INT", "TERM"}) {
+    const auto ended = run_shell("\"" REHEARSAL_COMMAND
+                                 "\" search 'zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048' --platform dgx-a100 "
+                                 "--devices 1024 --batch 1536 --dtype bf16 --budget 300s --format json & job=$!; sleep 2; kill -" +
+                                 signal + " $job; wait $job");
+    INFO(signal);
+    const auto answer = result_of(ended);
+    CHECK_FALSE(answer.at("exhausted").get<bool>());
+    CHECK(answer.at("plans").size() == 5);
+    CHECK(answer.at("plans").at(0).at("fidelity") == "folded");
+    CHECK(answer.at("seconds") < 60);
+  }
 }

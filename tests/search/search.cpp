@@ -271,6 +271,7 @@ TEST_CASE("a plan that does not fit recomputes as little as lets it fit") {
   const auto between = (selective + full) / 2;
   const auto middle = best(static_cast<double>(between));
   CHECK(middle.memory_bytes <= between);
+  CHECK(recompute_budget(middle.plan.recompute).has_value());
   CHECK(middle.step <= assess(job, parse_plan("recompute=full"), *evaluator).step);
   setting.set_memory(static_cast<double>(full - 1));
   CHECK_THROWS_WITH(search::search(*setting.predictor(), options, progress), contains("recompute=full"));
