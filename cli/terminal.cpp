@@ -160,13 +160,13 @@ void append_table(std::string& text, const Json& rows, const std::string& indent
       line.push_back(
           row.contains(key) ? (is_interval(row[key]) ? with_unit(key, row[key]["value"].get<double>()) : scalar_text(key, row[key])) : "");
   }
+  std::vector<std::size_t> widths(keys.size());
+  for (const auto& line : cells)
+    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
   for (const auto& line : cells) {
     text += indent;
-    for (std::size_t c = 0; c < line.size(); ++c) {
-      std::size_t width = 0;
-      for (const auto& other : cells) width = std::max(width, c < other.size() ? other[c].size() : 0);
-      text += line[c] + (c + 1 < line.size() ? std::string(width - line[c].size() + 2, ' ') : "");
-    }
+    for (std::size_t c = 0; c < line.size(); ++c)
+      text += line[c] + (c + 1 < line.size() ? std::string(widths[c] - line[c].size() + 2, ' ') : "");
     text += '\n';
   }
 }
