@@ -147,11 +147,16 @@ plan::Program lowered_by_speed(const Job& job, const plan::Plan& plan) {
   auto by_speed = plan;
   by_speed.shares = plan::text_of_shares(plan::samples_by_pace(batch, unit, paces(job, program)));
   if (!plan::has_uneven_shares(batch, by_speed)) return program;
+  const auto evenly = [&](const std::string& why) {
+    program.warnings.push_back("replicas on slower devices have as many samples as the others: " + why);
+    return std::move(program);
+  };
+  if (const auto faults = plan::validate(job.training, by_speed); !faults.empty())
+    return evenly(faults.front().key + ": " + faults.front().problem);
   try {
     return lowered(job, by_speed);
   } catch (const plan::UnevenShares& obstacle) {
-    program.warnings.push_back("replicas on slower devices have as many samples as the others: " + std::string(obstacle.what()));
-    return program;
+    return evenly(obstacle.what());
   }
 }
 

@@ -284,9 +284,9 @@ void check_micro_batches(const graph::TrainingGraph& training, const Plan& p, st
     violations.push_back(
         {"micro_batch", "the ranks of ep share the samples of a micro-batch, which must be equal shares",
          "use a batch that dp=" + std::to_string(p.dp) + " divides, and a micro_batch that divides the batch of a replica"});
-  if (p.bn != "batch" && p.micro_batch && (training.batch % parts != 0 || has_uneven_shares(training.batch, p)))
+  if (p.bn != "batch" && ((p.micro_batch && training.batch % parts != 0) || has_uneven_shares(training.batch, p)))
     violations.push_back({"bn", p.bn + " takes statistics of each micro-batch, and they would be of two sizes",
-                          "use a micro_batch and a batch of which every replica has a whole number"});
+                          "use shares=equal, and a micro_batch and a batch of which every replica has a whole number"});
 }
 
 }  // namespace

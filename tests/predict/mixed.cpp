@@ -90,6 +90,15 @@ TEST_CASE("replicas that meet in every micro-batch share equally, and are told w
   CHECK_THROWS_WITH(both.closed("dp=2,shares=1000:1"), contains("none of the 256 samples"));
 }
 
+TEST_CASE("what cannot have uneven shares shares equally by itself, and is refused when the plan asks for them") {
+  const Setting both({kQuick, kSlow});
+  const auto equal = both.closed("dp=16,shares=equal,bn=local"), left = both.closed("dp=16,bn=local");
+  CHECK(left.step == equal.step);
+  REQUIRE(!left.warnings.empty());
+  CHECK_THAT(left.warnings.back(), contains("as many samples as the others: bn: local"));
+  CHECK_THROWS_WITH(both.closed("dp=2,shares=3:1,bn=local"), contains("bn: local takes statistics"));
+}
+
 TEST_CASE("stages are cut by the speed of their devices") {
   for (const bool quick_first : {true, false}) {
     const Setting s(quick_first ? std::vector{kQuick, kSlow} : std::vector{kSlow, kQuick});
