@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "exec/backends.hpp"
+#include "exec/kernels/cpu_backend.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "plan/memory/planner.hpp"
 
@@ -16,7 +18,7 @@ using graph::TensorId;
 constexpr std::int64_t kIgnoredLabel = -100;
 
 /// The forward pass on one process, with the outputs kept until they are read.
-plan::Program program_of(const graph::EvaluationGraph& model, const CpuBackend& backend, int threads) {
+plan::Program program_of(const graph::EvaluationGraph& model, const ComputeBackend& backend, int threads) {
   plan::LoweringOptions options;
   options.threads = threads;
   auto program = plan::lower(model.step, plan::Plan{}, backend, options);
@@ -35,10 +37,10 @@ class Evaluator {
  public:
   Evaluator(graph::EvaluationGraph model, const StoredValues& values, Communicator& world, const EvaluationOptions& options)
       : model_(std::move(model)),
-        backend_(options.backend),
+        backend_(make_backend(options.backend)),
         threads_(options.threads),
-        program_(program_of(model_, backend_, options.threads)),
-        executor_(Training{program_, model_.step, world}, backend_, {options.threads, options.seed}) {
+        program_(program_of(model_, *backend_, options.threads)),
+        executor_(Training{program_, model_.step, world}, *backend_, {options.threads, options.seed}) {
     for (const auto& [name, value] : values)
       if (model_.step.graph.find(name) == TensorId::None)
         throw BadInput("tensor '" + name + "'", "was trained, and is not in the model: the trained values are of another model");
@@ -51,10 +53,10 @@ class Evaluator {
   /// Row-major elements of output `i` of the last run.
   [[nodiscard]] NpyArray output(std::size_t i) const {
     const auto t = model_.outputs[i];
-    const auto view = executor_.result(t);
-    ensure(view.data != nullptr, "outputs are kept to the end of the step");
-    NpyArray array{*view.type, std::vector<std::byte>(static_cast<std::size_t>(graph::size_of(*view.type).value()))};
-    reorder({view.data, array.bytes.data(), view.format, plan::Format::Plain}, array.type, threads_);
+    const auto kept = executor_.result(t);
+    ensure(kept.has_value(), "outputs are kept to the end of the step");
+    NpyArray array{kept->type, std::vector<std::byte>(kept->bytes.size())};
+    reorder({kept->bytes.data(), array.bytes.data(), kept->format, plan::Format::Plain}, array.type, threads_);
     return array;
   }
 
@@ -68,11 +70,13 @@ class Evaluator {
       throw BadInput("tensor '" + tensor.name + "'", "has shape " + graph::to_text(tensor.type.shape) + " in the model, and " +
                                                          graph::to_text(value.type.shape) + " among the trained values");
     const graph::Contents contents{value.type.dtype, graph::InlineBytes{std::make_shared<const std::vector<std::byte>>(value.bytes)}};
-    graph::read_into(contents, tensor.type.shape, tensor.type.dtype, {}, executor_.stored(t).data());
+    std::vector<std::byte> block(static_cast<std::size_t>(executor_.stored_bytes(t)));
+    graph::read_into(contents, tensor.type.shape, tensor.type.dtype, {}, block.data());
+    executor_.set_stored(t, block);
   }
 
   graph::EvaluationGraph model_;
-  CpuBackend backend_;
+  std::unique_ptr<ComputeBackend> backend_;
   int threads_;
   plan::Program program_;
   Executor executor_;

@@ -10,11 +10,12 @@
 
 #include "base/error.hpp"
 #include "exec/block_moves.hpp"
-#include "exec/comm/transfers.hpp"
 #include "exec/initial_values.hpp"
 #include "exec/local_memory.hpp"
+#include "exec/messages.hpp"
 #include "exec/sample_loading.hpp"
 #include "exec/stashes.hpp"
+#include "exec/stored_tensors.hpp"
 #include "exec/thread_time.hpp"
 #include "plan/collectives/exchange.hpp"
 #include "plan/memory/under_way.hpp"
@@ -39,21 +40,23 @@ struct Prepared {
 
 class Executor::Impl {
  public:
-  Impl(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
+  Impl(const Training& training, const ComputeBackend& backend, const ExecutorOptions& options)
       : program_(training.program),
         g_(training.graph.graph),
         backend_(backend),
         world_(training.world),
         options_(options),
         role_(program_.role(world_.rank())),
-        memory_(role_),
-        transfers_(world_, plan::kSegmentBytes, memory_.arrivals()),
+        device_(backend.device()),
+        memory_(role_, device_),
+        stored_(role_, memory_, device_),
+        messages_(world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
         moves_(program_, world_.rank()),
         loading_(program_, g_, world_.rank()),
         origin_of_(role_.buffers.size()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     prepare();
-    set_initial_values(training, options.seed, memory_);
+    set_initial_values(training, options.seed, memory_, device_);
   }
 
   StepResult step(const StepRequest& request, DataSource& data) {
@@ -79,24 +82,22 @@ class Executor::Impl {
     if (!asked && !may_update(request)) result_.updated = false;  // a stage that updates nothing answers, too
     world_.note({.doing = Doing::Meeting, .step = request.step, .since = now_seconds()});
     const double played = now_seconds();
-    if (plan::awaited_behind_step(program_, request.step + 1 == row_end_)) transfers_.wait_all();
+    if (plan::awaited_behind_step(program_, request.step + 1 == row_end_)) messages_.wait_all();
     result_.end = now_seconds();
     result_.waited += result_.end - played;
     take_finished();
-    if (tickets_.empty()) transfers_.forget();
+    if (tickets_.empty()) messages_.forget();
     if (result_.updated) done_ = request.step + 1;
     return std::move(result_);
   }
 
-  void progress() { transfers_.progress(); }
+  void progress() { messages_.progress(); }
 
   bool passes_are_finite(bool with_gradients) {
-    if (with_gradients) transfers_.wait_all();  // sums between ranks
+    if (with_gradients) messages_.wait_all();  // sums between ranks
     auto& buffers = with_gradients ? gradients_and_loss_ : loss_parts_;
     if (!buffers) buffers = results_of_passes(role_, with_gradients);
-    return std::none_of(buffers->begin(), buffers->end(), [&](BufferIndex b) {
-      return count_non_finite(role_.buffers[b].dtype, data(b), graph::element_count(type_of(b, 0).shape)).any();
-    });
+    return std::none_of(buffers->begin(), buffers->end(), [&](BufferIndex b) { return has_non_finite(b); });
   }
 
   std::optional<BadTensor> find_non_finite(std::int64_t step, DataSource& data) {
@@ -120,48 +121,22 @@ class Executor::Impl {
       }
     backend_.forget();
   }
-  [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + transfers_.allocated_bytes(); }
+  [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + messages_.allocated_bytes(); }
 
-  std::span<std::byte> stored(TensorId t, int age) {
-    const auto* b = stored_buffer(t);
-    return b == nullptr ? std::span<std::byte>() : memory_.stored(*b, done_ - age);
-  }
-
-  void set_stored(TensorId t, std::span<const std::byte> block, int age) {
-    for (const auto& b : role_.buffers)
-      if (is_stored(b) && b.tensor == t) std::memcpy(memory_.stored(b, done_ - age).data(), block.data(), block.size());
-  }
+  [[nodiscard]] const StoredTensors& stored() const { return stored_; }
+  void read_stored(TensorId t, int age, std::byte* to) const { stored_.read(t, done_ - age, to); }
+  void set_stored(TensorId t, std::span<const std::byte> block, int age) { stored_.write(t, done_ - age, block); }
 
   void continue_after(std::int64_t steps, std::int64_t samples) {
     done_ = steps;
     loading_.continue_at(steps, samples);
   }
 
-  [[nodiscard]] const plan::Buffer* stored_buffer(TensorId t) const {
-    for (const auto& b : role_.buffers)
-      if (is_stored(b) && b.tensor == t) return &b;
-    return nullptr;
-  }
-
   [[nodiscard]] plan::Region stored_region(TensorId t) const {
-    return plan::region(program_, *stored_buffer(t), plan::position(program_, world_.rank(), 0));
+    return plan::region(program_, *stored_.buffer(t), plan::position(program_, world_.rank(), 0));
   }
 
-  [[nodiscard]] TensorView result(TensorId t) const {
-    for (BufferIndex b = 0; b < role_.buffers.size(); ++b) {
-      const auto& buffer = role_.buffers[b];
-      if (buffer.tensor == t && role_.buffers[plan::base_of(role_, b)].lifetime != plan::Lifetime::Transient)
-        return {data(b), &g_[t].type, buffer.format, nullptr, nullptr};
-    }
-    return {};
-  }
-
-  [[nodiscard]] std::vector<TensorId> stored_tensors() const {
-    std::vector<TensorId> tensors;
-    for (const auto& b : role_.buffers)
-      if (is_stored(b)) tensors.push_back(b.tensor);
-    return tensors;
-  }
+  [[nodiscard]] std::optional<KeptResult> result(TensorId t) const { return stored_.result(t, g_[t].type, now_); }
 
  private:
   struct Begun {
@@ -241,11 +216,11 @@ class Executor::Impl {
   }
 
   void await(const Begun& begun) {
-    if (transfers_.done(begun.ticket)) return;
+    if (messages_.done(begun.ticket)) return;
     const auto& m = begun.message;
     const double since = now_seconds();
     world_.note({Doing::Awaiting, m.body, m.instruction, m.micro_batch, m.step, since});
-    while (!transfers_.done(begun.ticket)) transfers_.idle();
+    while (!messages_.done(begun.ticket)) messages_.idle();
     result_.waits.push_back({m.body, m.instruction, now_seconds() - since});
     result_.waited += result_.waits.back().seconds;
   }
@@ -272,13 +247,13 @@ class Executor::Impl {
     const double begin = record_ ? now_seconds() : 0, cpu = record_ ? thread_seconds() : 0;
     if (plan::communicates(i)) {
       start(i, n);
-      transfers_.progress();
+      messages_.progress();
       return;
     }
     compute(i, prepared_[slot_.body][n]);
     if (watch_) look(i);
     if (record_) result_.played.push_back({slot_.body, n, slot_.micro_batch, begin, now_seconds(), thread_seconds() - cpu});
-    transfers_.progress();
+    messages_.progress();
   }
 
   void compute(const Instruction& i, Prepared& p) {
@@ -288,27 +263,27 @@ class Executor::Impl {
       case InstructionKind::Kernel:
         return run_kernel(i, p);
       case InstructionKind::Reorder:
-        return reorder({data(i.inputs[0]), data(i.outputs[0]), role_.buffers[i.inputs[0]].format, role_.buffers[i.outputs[0]].format},
-                       from(), options_.threads);
+        return device_.reorder(
+            {data(i.inputs[0]), data(i.outputs[0]), role_.buffers[i.inputs[0]].format, role_.buffers[i.outputs[0]].format}, from());
       case InstructionKind::Accumulate:
         return add_up(i, from().dtype);
       case InstructionKind::Load:
-        return loading_.load(*data_, role_.buffers[i.outputs[0]], to(), {now_.slot_step, loop_micro_batch()}, data(i.outputs[0]));
+        return load(i, to());
       case InstructionKind::Slice:
       case InstructionKind::Pack:
       case InstructionKind::Unpack:
         for (const auto& move : moves_.of(i, loop_micro_batch()))
-          exec::run(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[move.output]));
+          device_.copy_block(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[move.output]));
         return;
       case InstructionKind::Mask:
         return mask(i, to());
       case InstructionKind::Stash:
       case InstructionKind::Restore:
-        if (const auto dense = copy_stash({from(), to()}, data(i.inputs[0]), data(i.outputs[0])))
+        if (const auto dense = device_.copy_stash({from(), to()}, data(i.inputs[0]), data(i.outputs[0])))
           refuse_dense({g_[i.tensor].name, dense, graph::element_count(from().shape), world_.rank(), now_.slot_step}, program_.plan);
         return;
       case InstructionKind::Report:
-        result_.loss = *static_cast<const double*>(data(i.inputs[0]));
+        device_.download(&result_.loss, data(i.inputs[0]), sizeof result_.loss);
         result_.owns_loss = true;
         return;
       default:
@@ -320,8 +295,22 @@ class Executor::Impl {
   void add_up(const Instruction& i, DType dtype) {
     const bool first = per_micro_batch_ && micro_batch_ == role_.bodies[slot_.body].first;
     for (const auto& m : moves_.of(i, loop_micro_batch()))
-      first ? exec::run(m.copy, size_of(dtype), data(i.inputs[0]), data(i.outputs[0]))
-            : exec::add(m.copy, {dtype, options_.threads}, data(i.inputs[0]), data(i.outputs[0]));
+      first ? device_.copy_block(m.copy, size_of(dtype), data(i.inputs[0]), data(i.outputs[0]))
+            : device_.add_block(m.copy, dtype, data(i.inputs[0]), data(i.outputs[0]));
+  }
+
+  /// Read into memory of the host, from where the device takes it.
+  void load(const Instruction& i, const graph::TensorType& type) {
+    const auto& buffer = role_.buffers[i.outputs[0]];
+    const SampleLoading::Place place{now_.slot_step, loop_micro_batch()};
+    if (device_.is_host()) return loading_.load(*data_, buffer, type, place, data(i.outputs[0]));
+    std::vector<std::byte> samples(static_cast<std::size_t>(graph::size_of(type).value()));
+    loading_.load(*data_, buffer, type, place, samples.data());
+    device_.upload(data(i.outputs[0]), samples.data(), samples.size());
+  }
+
+  [[nodiscard]] bool has_non_finite(BufferIndex b) const {
+    return device_.has_non_finite(role_.buffers[b].dtype, data(b), graph::element_count(type_of(b, 0).shape));
   }
 
   /// Updates a step that begins with that slot's body.
@@ -363,7 +352,8 @@ class Executor::Impl {
 
   void run_kernel(const Instruction& i, Prepared& p) {
     set_operands(i);
-    RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace)};
+    RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace), device_.stream(),
+                       device_.fault()};
     p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(inputs_, outputs_, context);
   }
 
@@ -393,9 +383,9 @@ class Executor::Impl {
   void mask(const Instruction& i, const graph::TensorType& type) {
     const auto bytes = static_cast<std::size_t>(graph::size_of(type).value());
     if (plan::position(program_, world_.rank(), 0)[static_cast<std::size_t>(i.axis)] == 0)
-      std::memcpy(data(i.outputs[0]), data(i.inputs[0]), bytes);
+      device_.copy(data(i.outputs[0]), data(i.inputs[0]), bytes);
     else
-      std::memset(data(i.outputs[0]), 0, bytes);
+      device_.clear(data(i.outputs[0]), bytes);
   }
 
   void start(const Instruction& i, std::uint32_t n) {
@@ -404,7 +394,7 @@ class Executor::Impl {
     if (i.kind == InstructionKind::Collective) {
       auto& p = prepared_[slot_.body][n];
       const auto& type = type_of(i.outputs.back(), variant());
-      s.ticket = transfers_.start_collective(
+      s.ticket = messages_.start_collective(
           {&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), type.dtype, graph::element_count(type.shape),
            role_.collectives[static_cast<std::size_t>(i.collective)].reduction},
           name);
@@ -414,8 +404,8 @@ class Executor::Impl {
       const auto bytes = static_cast<std::size_t>(plan::message_bytes(role_, i, variant()));
       const int tag = static_cast<int>(
           info.channel % 32749U);  // messages of equal tag keep their order, so a clash is harmless within one micro-batch order
-      s.ticket = i.kind == InstructionKind::Send ? transfers_.start_send(other, data(i.inputs[0]), bytes, tag, name)
-                                                 : transfers_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
+      s.ticket = i.kind == InstructionKind::Send ? messages_.start_send(other, data(i.inputs[0]), bytes, tag, name)
+                                                 : messages_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
     }
     tickets_[{slot_.body, n, plan::number_of(program_, now_.step, slot_.micro_batch)}] = s;
   }
@@ -424,8 +414,8 @@ class Executor::Impl {
   void take_finished() {
     std::erase_if(tickets_, [&](const auto& entry) {
       const auto& [ticket, message] = entry.second;
-      if (!transfers_.done(ticket)) return false;
-      const auto times = transfers_.times(ticket);
+      if (!messages_.done(ticket)) return false;
+      const auto times = messages_.times(ticket);
       const predict::TimedInstruction ended{message.body, message.instruction, message.micro_batch, times.start, times.end, 0};
       if (record_ && message.step == now_.step) result_.played.push_back(ended);
       if (record_ && message.step < now_.step) result_.late.emplace_back(message.step, ended);
@@ -441,12 +431,14 @@ class Executor::Impl {
   inline static const std::string kNothing;
   const plan::Program& program_;
   const graph::Graph& g_;
-  const CpuBackend& backend_;
+  const ComputeBackend& backend_;
   Communicator& world_;
   ExecutorOptions options_;
   const plan::Role& role_;
+  Device& device_;
   LocalMemory memory_;
-  Transfers transfers_;
+  StoredTensors stored_;
+  Messages messages_;
   std::vector<std::vector<graph::TensorType>> types_;  ///< by buffer, by variant
   std::vector<std::vector<Prepared>> prepared_;
   plan::Slot slot_;
@@ -474,7 +466,7 @@ int threads_per_rank(const Communicator& world) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world.local_size());
 }
 
-Executor::Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options)
+Executor::Executor(const Training& training, const ComputeBackend& backend, const ExecutorOptions& options)
     : impl_(std::make_unique<Impl>(training, backend, options)) {}
 Executor::~Executor() = default;
 StepResult Executor::step(const StepRequest& request, DataSource& data) { return impl_->step(request, data); }
@@ -484,16 +476,25 @@ std::optional<BadTensor> Executor::find_non_finite(std::int64_t step, DataSource
 void Executor::progress() { impl_->progress(); }
 void Executor::set_rate(double factor) { impl_->set_rate(factor); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }
-std::span<std::byte> Executor::stored(TensorId tensor, int age) { return impl_->stored(tensor, age); }
+std::int64_t Executor::stored_bytes(TensorId tensor) const {
+  const auto* b = impl_->stored().buffer(tensor);
+  return b == nullptr ? 0 : b->bytes;
+}
+void Executor::read_stored(TensorId tensor, int age, std::byte* to) const { impl_->read_stored(tensor, age, to); }
+std::vector<std::byte> Executor::stored(TensorId tensor, int age) const {
+  std::vector<std::byte> block(static_cast<std::size_t>(stored_bytes(tensor)));
+  if (!block.empty()) impl_->read_stored(tensor, age, block.data());
+  return block;
+}
 void Executor::set_stored(TensorId tensor, std::span<const std::byte> block, int age) { impl_->set_stored(tensor, block, age); }
 int Executor::versions(TensorId tensor) const {
-  const auto* b = impl_->stored_buffer(tensor);
+  const auto* b = impl_->stored().buffer(tensor);
   return b == nullptr ? 1 : b->versions;
 }
 void Executor::continue_after(std::int64_t steps, std::int64_t samples) { impl_->continue_after(steps, samples); }
 plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
-const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored_buffer(tensor)->layout; }
-TensorView Executor::result(TensorId tensor) const { return impl_->result(tensor); }
-std::vector<TensorId> Executor::stored_tensors() const { return impl_->stored_tensors(); }
+const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored().buffer(tensor)->layout; }
+std::optional<KeptResult> Executor::result(TensorId tensor) const { return impl_->result(tensor); }
+std::vector<TensorId> Executor::stored_tensors() const { return impl_->stored().all(); }
 
 }  // namespace rehearsal::exec

@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "exec/backend.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/data/data.hpp"
-#include "exec/kernels/cpu_backend.hpp"
 #include "exec/non_finite.hpp"
+#include "exec/stored_tensors.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::exec {
@@ -69,7 +70,7 @@ class Executor {
  public:
   /// Allocates the arena, makes every kernel, sets parameters, states, constants and slots to their initial values.
   /// Throws EnvironmentFailure when memory is lacking, Refusal when a kernel cannot be made.
-  Executor(const Training& training, const CpuBackend& backend, const ExecutorOptions& options);
+  Executor(const Training& training, const ComputeBackend& backend, const ExecutorOptions& options);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -88,9 +89,11 @@ class Executor {
 
   /// Bytes that were allocated: the program's arena.
   [[nodiscard]] std::int64_t arena_bytes() const;
-  /// The local block of a persistent tensor on this rank; empty when this stage does not hold it. For checkpoints and export.
-  /// `age`: updates before the last one, below versions().
-  [[nodiscard]] std::span<std::byte> stored(graph::TensorId tensor, int age = 0);
+  /// Of the local block of a persistent tensor on this rank; 0 when this stage does not hold it. For checkpoints and export.
+  [[nodiscard]] std::int64_t stored_bytes(graph::TensorId tensor) const;
+  /// Copies that block. `age`: updates before the last one, below versions().
+  void read_stored(graph::TensorId tensor, int age, std::byte* to) const;
+  [[nodiscard]] std::vector<std::byte> stored(graph::TensorId tensor, int age = 0) const;
   /// Sets it, wherever this rank has it.
   void set_stored(graph::TensorId tensor, std::span<const std::byte> block, int age = 0);
   /// Versions of a stored tensor: 1, more of weights under a schedule without a flush.
@@ -100,8 +103,8 @@ class Executor {
   /// Which elements of the whole tensor that block holds, and why.
   [[nodiscard]] plan::Region stored_region(graph::TensorId tensor) const;
   [[nodiscard]] const plan::Layout& stored_layout(graph::TensorId tensor) const;
-  /// A tensor that the last step computed, when the program keeps it to its end; data nullptr otherwise.
-  [[nodiscard]] TensorView result(graph::TensorId tensor) const;
+  /// A tensor that the last step computed, when the program keeps it to its end.
+  [[nodiscard]] std::optional<KeptResult> result(graph::TensorId tensor) const;
   /// Tensors that stored() has.
   [[nodiscard]] std::vector<graph::TensorId> stored_tensors() const;
 

@@ -19,14 +19,14 @@ void set_initial_value(const Training& training, const plan::Buffer& b, const gr
 
 }  // namespace
 
-void set_initial_values(const Training& training, std::uint64_t seed, const LocalMemory& memory) {
+void set_initial_values(const Training& training, std::uint64_t seed, const LocalMemory& memory, Device& device) {
   for (const auto& b : training.program.role(training.world.rank()).buffers) {
     if (!is_stored(b)) continue;
     const auto& tensor = training.graph.graph[b.tensor];
     if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
-    auto* newest = memory.stored(b, 0).data();
-    set_initial_value(training, b, {seed, graph::initial_stream(tensor.name)}, newest);
-    for (int age = 1; age < b.versions; ++age) std::memcpy(memory.stored(b, -age).data(), newest, static_cast<std::size_t>(b.bytes));
+    std::vector<std::byte> block(static_cast<std::size_t>(b.bytes));
+    set_initial_value(training, b, {seed, graph::initial_stream(tensor.name)}, block.data());
+    for (int age = 0; age < b.versions; ++age) device.upload(memory.stored(b, -age).data(), block.data(), block.size());
   }
 }
 

@@ -5,30 +5,16 @@
 #include <cstdint>
 #include <span>
 
+#include "exec/device.hpp"
 #include "plan/memory/places.hpp"
 
 namespace rehearsal::exec {
 
-/// Anonymous memory, zero-filled; given back on destruction.
-class Arena {
- public:
-  /// Throws EnvironmentFailure when there is too little.
-  explicit Arena(std::int64_t bytes);
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-  [[nodiscard]] std::byte* at(std::int64_t offset) const { return data_ + offset; }
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(bytes_); }
-
- private:
-  std::size_t bytes_;
-  std::byte* data_ = nullptr;
-};
-
 /// The role must outlive it.
 class LocalMemory {
  public:
-  explicit LocalMemory(const plan::Role&);
+  /// Throws EnvironmentFailure when the device, or the host, has too little.
+  LocalMemory(const plan::Role&, Device&);
 
   [[nodiscard]] std::byte* at(plan::BufferIndex, const plan::Moment&) const;
   /// A stored block as so many updates left it.
@@ -38,11 +24,11 @@ class LocalMemory {
   [[nodiscard]] std::int64_t bytes() const;
 
  private:
-  [[nodiscard]] const Arena& arena_of(const plan::Buffer& b) const { return b.on_host ? host_ : device_; }
+  [[nodiscard]] const DeviceMemory& arena_of(const plan::Buffer& b) const { return b.on_host ? host_ : device_; }
 
   const plan::Role& role_;
   plan::Places places_;
-  Arena device_, host_;  ///< two even where the device's memory is the host's: what a plan offloads is moved
+  DeviceMemory device_, host_;  ///< two even where the device's memory is the host's: what a plan offloads is moved
 };
 
 /// A tensor that lasts from step to step, not a view of one.

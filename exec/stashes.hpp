@@ -3,14 +3,11 @@
 
 #include <string>
 
+#include "exec/device.hpp"
 #include "graph/shape.hpp"
 #include "plan/plan.hpp"
 
 namespace rehearsal::exec {
-
-struct StashTypes {
-  const graph::TensorType &from, &to;
-};
 
 /// Of one type: as it is. From f32, f64 to f16, bf16 and back: rounded to the nearest. To and from u8: bit e mod 8 of byte e / 8 says
 /// whether element e is positive; it comes back as 1 or 0. U8 of more bytes than that: sparsely, bit for bit (plan/recompute/sparse.hpp).

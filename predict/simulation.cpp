@@ -1,6 +1,5 @@
 #include "predict/simulation.hpp"
 
-#include <dlfcn.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -13,51 +12,25 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "base/module.hpp"
 
 namespace rehearsal::predict {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kModule = "librehearsal_sim.so";
-constexpr const char* kFactory = "rehearsal_make_simulator";
+constexpr ModuleNames kSimulator{"librehearsal_sim.so", "REHEARSAL_SIM_MODULE", "the simulator",
+                                 "It is built where SimGrid 3.32 or later is (libsimgrid-dev on Debian); the closed form needs none of "
+                                 "this: --fidelity closed",
+                                 "rehearsal_make_simulator"};
 using Factory = StepEvaluator* (*)(const char* fidelity);
 
-// ---- finding and opening the module
-
-std::vector<fs::path> module_places() {
-  if (const char* named = std::getenv("REHEARSAL_SIM_MODULE"); named != nullptr && *named != '\0') return {fs::path(named)};
-  std::error_code ignored;
-  const auto folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  std::vector<fs::path> places{folder / kModule};
-  for (const char* lib : {REHEARSAL_LIBDIR, "lib", "lib64"}) places.push_back((folder / ".." / lib / kModule).lexically_normal());
-  return places;
-}
-
-fs::path find_module() {
-  const auto places = module_places();
-  std::error_code ignored;
-  for (const auto& place : places)
-    if (fs::exists(place, ignored)) return place;
-  throw EnvironmentFailure("the simulator is not installed: " + places.front().string() +
-                           " does not exist. It is built where SimGrid 3.32 or later is (libsimgrid-dev on Debian); the environment "
-                           "variable REHEARSAL_SIM_MODULE names it elsewhere. The closed form needs none "
-                           "of this: --fidelity closed");
-}
-
 std::unique_ptr<StepEvaluator> load(const std::string& fidelity) {
-  const auto place = find_module();
-  void* module = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (module == nullptr) throw EnvironmentFailure(std::string("the simulator cannot be opened: ") + dlerror());
-  const auto factory = reinterpret_cast<Factory>(dlsym(module, kFactory));
-  if (factory == nullptr) throw EnvironmentFailure(place.string() + " is no simulator of this program: " + dlerror());
-  std::unique_ptr<StepEvaluator> evaluator(factory(fidelity.c_str()));
+  const auto module = open_module(kSimulator);
+  std::unique_ptr<StepEvaluator> evaluator(reinterpret_cast<Factory>(module.factory)(fidelity.c_str()));
   if (!evaluator)
-    throw EnvironmentFailure(place.string() + " has no fidelity '" + fidelity + "': it belongs to another version of this program");
+    throw EnvironmentFailure(module.file.string() + " has no fidelity '" + fidelity + "': it belongs to another version of this program");
   return evaluator;
 }
 

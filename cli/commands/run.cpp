@@ -17,6 +17,7 @@
 #include "cli/platform_options.hpp"
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
+#include "exec/backends.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/data/npz.hpp"
 #include "exec/trainer.hpp"
@@ -244,7 +245,7 @@ void use_trained(const Options& o, const exec::Training& job, exec::Executor& ex
 
 /// On what a plan is lowered.
 struct Ranks {
-  const exec::CpuBackend& backend;
+  const exec::ComputeBackend& backend;
   const plan::LoweringOptions& options;
   int started;
 };
@@ -404,7 +405,9 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const exec::LearningRate rate(o.schedule, o.warmup);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings, Purpose::Train);
-  const exec::CpuBackend backend(element_type(o.model) == DType::F64 ? "reference" : o.backend);
+  const bool wide = element_type(o.model) == DType::F64 && o.backend == "auto";
+  const auto made = exec::make_backend(wide ? "reference" : o.backend, world.local_rank());
+  const auto& backend = *made;
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);
   lowering.check_messages = true;
@@ -449,7 +452,7 @@ Action add_run(CLI::App& app) {
   app.add_option("--schedule", o->schedule,
                  "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
   app.add_option("--warmup", o->warmup, "steps in which the learning rate rises to its value");
-  app.add_option("--backend", o->backend, "auto, onednn or reference");
+  app.add_option("--backend", o->backend, exec::backend_names());
   app.add_option("--metrics", o->metrics, "JSON lines, one a step; a table where the name ends in .csv");
   app.add_option("--trace", o->trace, "where to write what was measured");
   app.add_option("--checkpoint", o->checkpoint, "folder to save to");

@@ -223,7 +223,7 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
     for (auto t : executor.stored_tensors()) {
       const auto& tensor = training.graph.graph[t];
       if (!is_saved(tensor.role)) continue;
-      std::vector<std::byte> block(executor.stored(t).size());
+      std::vector<std::byte> block(static_cast<std::size_t>(executor.stored_bytes(t)));
       for (int age = 0; age < executor.versions(t); ++age) {
         const auto at = entries.find(aged(tensor.name, age));
         if (at == entries.end() && age > 0) refuse_without_versions(folder, training.program, tensor);

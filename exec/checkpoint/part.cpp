@@ -44,7 +44,7 @@ PartPlan::PartPlan(Executor& executor, const Training& training) : file_(part_na
     const auto& tensor = training.graph.graph[t];
     if (!is_saved(tensor.role) || !writes(training.program, training.world.rank(), executor.stored_layout(t))) continue;
     for (int age = 0; age < executor.versions(t); ++age) {
-      const auto size = executor.stored(t, age).size();
+      const auto size = static_cast<std::size_t>(executor.stored_bytes(t));
       tensors.push_back({{"name", aged(tensor.name, age)},
                          {"role", tensor.role == graph::Role::Slot ? kSlot
                                   : age > 0                        ? kOlder
@@ -62,11 +62,11 @@ PartPlan::PartPlan(Executor& executor, const Training& training) : file_(part_na
 }
 
 std::string PartPlan::copy(Executor& executor) const {
-  std::string bytes;
-  bytes.reserve(bytes_);
+  std::string bytes(bytes_, '\0');
+  auto* to = reinterpret_cast<std::byte*>(bytes.data());
   for (const auto& block : blocks_) {
-    const auto data = executor.stored(block.tensor, block.age);
-    bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
+    executor.read_stored(block.tensor, block.age, to);
+    to += executor.stored_bytes(block.tensor);
   }
   return bytes;
 }

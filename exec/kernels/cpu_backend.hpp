@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "exec/kernels/kernel.hpp"
-#include "plan/backend.hpp"
+#include "exec/backend.hpp"
 
 namespace rehearsal::exec {
 
 /// Kernel tables in order of preference. "reference": the portable ones only; "onednn": oneDNN and our own fast ones first.
-class CpuBackend final : public plan::Backend {
+class CpuBackend final : public ComputeBackend {
  public:
   /// Throws BadInput for a name other than "auto", "onednn", "reference".
   explicit CpuBackend(const std::string& wanted);
@@ -24,11 +23,9 @@ class CpuBackend final : public plan::Backend {
   [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override;
   [[nodiscard]] bool fuses_attention() const override { return true; }
   [[nodiscard]] bool plans_arrivals() const override { return true; }
-  /// The kernel that was offered under this name; one that is shareable may be in use elsewhere. Throws Refusal naming operator and reason
-  /// when it does not accept.
-  [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const;
-  /// Drops what offer() and make() remember, for when every kernel is made: they would answer the same again, more slowly.
-  void forget() const;
+  [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const override;
+  void forget() const override;
+  [[nodiscard]] Device& device() const override { return *device_; }
 
  private:
   [[nodiscard]] std::optional<plan::KernelOffer> first_offer(const plan::LocalNode& node, std::string& reasons) const;
@@ -36,17 +33,12 @@ class CpuBackend final : public plan::Backend {
   [[nodiscard]] plan::KernelOffer widened_offer(const plan::LocalNode& node, const std::string& reasons) const;
 
   std::string name_;
+  std::unique_ptr<Device> device_ = make_host();
   std::vector<std::span<const KernelRow>> tables_;
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
   mutable std::map<std::string, std::weak_ptr<Kernel>> shared_;
 };
 
-/// Copies between formats: plain <-> channels-last, any element type, rank 3 to 5; plain copies otherwise.
-struct ReorderTask {
-  const void* from;
-  void* to;
-  plan::Format from_format, to_format;
-};
 void reorder(const ReorderTask&, const graph::TensorType&, int threads);
 
 /// sum += addend, element by element (floating-point types).

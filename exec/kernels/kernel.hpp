@@ -28,11 +28,24 @@ struct TensorView {
   }
 };
 
+/// The order in which a device does what it is asked for; what is asked returns before it is done. Empty on the host, where it is done.
+struct Stream {
+  void* handle = nullptr;
+};
+
+/// What a kernel on a device cannot throw: an index outside its dimension. In memory that the host sees.
+struct Fault {
+  std::int64_t index = 0, size = 0;
+  std::int32_t raised = 0;
+};
+
 /// What changes from run to run.
 struct RunContext {
   std::uint64_t seed = 0;
   std::int64_t step = 0;  ///< 0-based
   void* workspace = nullptr;
+  Stream stream = {};
+  Fault* fault = nullptr;
 };
 
 /// What a kernel is made for.

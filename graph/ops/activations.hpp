@@ -12,22 +12,22 @@ namespace rehearsal::graph::scalar {
 struct Relu : Unary<Saved::Result, 1, true> {
   static constexpr std::string_view name = "Relu", description = "max(x, 0)";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x < 0 ? T(0) : x;
   }
   template <class T>
-  T slope(T y) const {
+  constexpr T slope(T y) const {
     return y > 0 ? T(1) : T(0);
   }
 };
 struct Sigmoid : Unary<Saved::Result, 4> {
   static constexpr std::string_view name = "Sigmoid", description = "1 / (1 + exp(-x))";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return logistic(x);
   }
   template <class T>
-  T slope(T y) const {
+  constexpr T slope(T y) const {
     return y * (T(1) - y);
   }
 };
@@ -39,12 +39,12 @@ struct Gelu : Unary<Saved::Operand, 10> {
   explicit Gelu(const Attributes& a) : tanh(a.text("approximate", "none") == "tanh") {}
   static constexpr double kScale = 0.79788456080286535588, kCubic = 0.044715;  // sqrt(2 / pi)
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     if (tanh) return T(0.5) * x * (T(1) + std::tanh(T(kScale) * (x + T(kCubic) * x * x * x)));
     return T(0.5) * x * (T(1) + std::erf(x * T(1 / std::numbers::sqrt2)));
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     if (!tanh) {
       const T density = T(kScale / 2) * std::exp(T(-0.5) * x * x);
       return T(0.5) * (T(1) + std::erf(x * T(1 / std::numbers::sqrt2))) + x * density;
@@ -58,11 +58,11 @@ struct LeakyRelu : Unary<Saved::Operand, 1> {
   double alpha;
   explicit LeakyRelu(const Attributes& a) : alpha(a.number("alpha", 0.01)) {}
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x < 0 ? T(alpha) * x : x;
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return x > 0 ? T(1) : T(alpha);
   }
 };
@@ -71,11 +71,11 @@ struct Elu : Unary<Saved::Operand, 5> {
   double alpha;
   explicit Elu(const Attributes& a) : alpha(a.number("alpha", 1.0)) {}
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x < 0 ? T(alpha) * std::expm1(x) : x;
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return x > 0 ? T(1) : T(alpha) * std::exp(x);
   }
 };
@@ -85,11 +85,11 @@ struct Selu : Unary<Saved::Operand, 6> {
   double alpha, gamma;
   explicit Selu(const Attributes& a) : alpha(a.number("alpha", 1.6732632423543772848)), gamma(a.number("gamma", 1.0507009873554804934)) {}
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return T(gamma) * (x < 0 ? T(alpha) * std::expm1(x) : x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(gamma) * (x > 0 ? T(1) : T(alpha) * std::exp(x));
   }
 };
@@ -98,33 +98,33 @@ struct Celu : Unary<Saved::Operand, 6> {
   double alpha;
   explicit Celu(const Attributes& a) : alpha(a.number("alpha", 1.0)) {}
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x < 0 ? T(alpha) * std::expm1(x / T(alpha)) : x;
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return x > 0 ? T(1) : std::exp(x / T(alpha));
   }
 };
 struct Softplus : Unary<Saved::Operand, 8> {
   static constexpr std::string_view name = "Softplus", description = "log(1 + exp(x))";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return log_one_plus_exp(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return logistic(x);
   }
 };
 struct Softsign : Unary<Saved::Operand, 2> {
   static constexpr std::string_view name = "Softsign", description = "x / (1 + |x|)";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x / (T(1) + std::abs(x));
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(1) / ((T(1) + std::abs(x)) * (T(1) + std::abs(x)));
   }
 };
@@ -133,33 +133,33 @@ struct HardSigmoid : Unary<Saved::Operand, 3> {
   double alpha, beta;
   explicit HardSigmoid(const Attributes& a) : alpha(a.number("alpha", 0.2)), beta(a.number("beta", 0.5)) {}
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::fmin(T(1), std::fmax(T(0), T(alpha) * x + T(beta)));
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(alpha) * x + T(beta) > 0 && T(alpha) * x + T(beta) < 1 ? T(alpha) : T(0);
   }
 };
 struct HardSwish : Unary<Saved::Operand, 4> {
   static constexpr std::string_view name = "HardSwish", description = "x times (x / 6 + 1/2 limited to [0, 1])";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x * std::fmin(T(1), std::fmax(T(0), x / T(6) + T(0.5)));
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return x < -3 ? T(0) : x <= 3 ? x / T(3) + T(0.5) : T(1);
   }
 };
 struct Mish : Unary<Saved::Operand, 15> {
   static constexpr std::string_view name = "Mish", description = "x tanh(log(1 + exp(x)))";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x * std::tanh(log_one_plus_exp(x));
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     const T t = std::tanh(log_one_plus_exp(x));
     return t + x * (T(1) - t * t) * logistic(x);
   }

@@ -15,7 +15,7 @@ struct BitShift : Several<2, 1, true> {
   bool left;
   explicit BitShift(const Attributes& a) : left(a.integer("left", 0) != 0) {}
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       using U = std::make_unsigned_t<T>;
       if (b < 0 || static_cast<U>(b) >= std::numeric_limits<U>::digits) return !left && a < 0 ? static_cast<T>(-1) : T(0);
@@ -28,7 +28,7 @@ struct BitShift : Several<2, 1, true> {
 struct BitwiseAnd : Several<2, 1, true> {
   static constexpr std::string_view name = "BitwiseAnd", description = "bits that both have";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) return static_cast<T>(a & b);
     return a;
   }
@@ -36,7 +36,7 @@ struct BitwiseAnd : Several<2, 1, true> {
 struct BitwiseOr : Several<2, 1, true> {
   static constexpr std::string_view name = "BitwiseOr", description = "bits that one or both have";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) return static_cast<T>(a | b);
     return a;
   }
@@ -44,7 +44,7 @@ struct BitwiseOr : Several<2, 1, true> {
 struct BitwiseXor : Several<2, 1, true> {
   static constexpr std::string_view name = "BitwiseXor", description = "bits that exactly one has";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) return static_cast<T>(a ^ b);
     return a;
   }

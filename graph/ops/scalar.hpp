@@ -43,7 +43,7 @@ struct Unary {
 
 /// f(a, b) where integers wrap around instead of overflowing.
 template <class T, class F>
-T wrapped(T a, T b, F f) {
+constexpr T wrapped(T a, T b, F f) {
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     return static_cast<T>(f(static_cast<U>(a), static_cast<U>(b)));
@@ -53,11 +53,11 @@ T wrapped(T a, T b, F f) {
 }
 
 template <class T>
-T logistic(T x) {
+constexpr T logistic(T x) {
   return T(1) / (T(1) + std::exp(-x));
 }
 template <class T>
-T log_one_plus_exp(T x) {
+constexpr T log_one_plus_exp(T x) {
   return (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::abs(x)));
 }
 
@@ -74,9 +74,9 @@ struct SlopeOf {
   static constexpr int arity = 2, flops = F::flops + 1;
   static constexpr bool integers = false, predicate = false;
   F function;
-  SlopeOf(const Attributes& a) : function(a) {}
+  SlopeOf(const Attributes& a) : function{a} {}
   template <class T>
-  T value(T gradient, T saved) const {
+  constexpr T value(T gradient, T saved) const {
     return gradient * function.slope(saved);
   }
 };

@@ -17,212 +17,212 @@ namespace rehearsal::graph::scalar {
 struct Tanh : Unary<Saved::Result, 6> {
   static constexpr std::string_view name = "Tanh", description = "hyperbolic tangent";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::tanh(x);
   }
   template <class T>
-  T slope(T y) const {
+  constexpr T slope(T y) const {
     return T(1) - y * y;
   }
 };
 struct Exp : Unary<Saved::Result, 4> {
   static constexpr std::string_view name = "Exp", description = "exp(x)";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::exp(x);
   }
   template <class T>
-  T slope(T y) const {
+  constexpr T slope(T y) const {
     return y;
   }
 };
 struct Log : Unary<Saved::Operand, 4> {
   static constexpr std::string_view name = "Log", description = "natural logarithm";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::log(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(1) / x;
   }
 };
 struct Sqrt : Unary<Saved::Result, 2> {
   static constexpr std::string_view name = "Sqrt", description = "square root";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::sqrt(x);
   }
   template <class T>
-  T slope(T y) const {
+  constexpr T slope(T y) const {
     return T(0.5) / y;
   }
 };
 struct Neg : Unary<Saved::Nothing, 1, true> {
   static constexpr std::string_view name = "Neg", description = "-x";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return wrapped(T(0), x, std::minus<>());
   }
 };
 struct Abs : Unary<Saved::Operand, 1, true> {
   static constexpr std::string_view name = "Abs", description = "|x|";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x < 0 ? wrapped(T(0), x, std::minus<>()) : x;
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return x > 0 ? T(1) : x < 0 ? T(-1) : T(0);
   }
 };
 struct Erf : Unary<Saved::Operand, 8> {
   static constexpr std::string_view name = "Erf", description = "error function";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::erf(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(2 * std::numbers::inv_sqrtpi) * std::exp(-x * x);
   }
 };
 struct Reciprocal : Unary<Saved::Result, 1> {
   static constexpr std::string_view name = "Reciprocal", description = "1 / x";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return T(1) / x;
   }
   template <class T>
-  T slope(T y) const {
+  constexpr T slope(T y) const {
     return -y * y;
   }
 };
 struct Sin : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Sin", description = "sine";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::sin(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return std::cos(x);
   }
 };
 struct Cos : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Cos", description = "cosine";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::cos(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return -std::sin(x);
   }
 };
 struct Atan : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Atan", description = "inverse tangent";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::atan(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(1) / (T(1) + x * x);
   }
 };
 struct Tan : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Tan", description = "tangent";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::tan(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(1) + std::tan(x) * std::tan(x);
   }
 };
 struct Asin : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Asin", description = "inverse sine";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::asin(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(1) / std::sqrt(T(1) - x * x);
   }
 };
 struct Acos : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Acos", description = "inverse cosine";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::acos(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(-1) / std::sqrt(T(1) - x * x);
   }
 };
 struct Sinh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Sinh", description = "hyperbolic sine";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::sinh(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return std::cosh(x);
   }
 };
 struct Cosh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Cosh", description = "hyperbolic cosine";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::cosh(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return std::sinh(x);
   }
 };
 struct Asinh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Asinh", description = "inverse hyperbolic sine";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::asinh(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(1) / std::sqrt(x * x + T(1));
   }
 };
 struct Acosh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Acosh", description = "inverse hyperbolic cosine";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::acosh(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(1) / std::sqrt(x * x - T(1));
   }
 };
 struct Atanh : Unary<Saved::Operand, 6> {
   static constexpr std::string_view name = "Atanh", description = "inverse hyperbolic tangent";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::atanh(x);
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return T(1) / (T(1) - x * x);
   }
 };
 struct Identity : Unary<Saved::Nothing, 0, true> {
   static constexpr std::string_view name = "Identity", description = "x";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x;
   }
 };
@@ -231,7 +231,7 @@ struct Scale : Unary<Saved::Nothing, 1> {
   double factor;
   explicit Scale(const Attributes& a) : factor(a.number("factor", 1.0)) {}
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return T(factor) * x;
   }
 };
@@ -242,32 +242,32 @@ struct Clip : Unary<Saved::Operand, 2, true> {
       : min(a.number("min", -std::numeric_limits<double>::infinity())), max(a.number("max", std::numeric_limits<double>::infinity())) {}
   // ONNX: with min > max every element becomes max.
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return static_cast<double>(x) > max || min > max ? T(max) : static_cast<double>(x) < min ? T(min) : x;
   }
   template <class T>
-  T slope(T x) const {
+  constexpr T slope(T x) const {
     return static_cast<double>(x) >= min && static_cast<double>(x) <= max ? T(1) : T(0);
   }
 };
 struct Floor : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Floor", description = "the largest integer not above x";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::floor(x);
   }
 };
 struct Ceil : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Ceil", description = "the smallest integer not below x";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::ceil(x);
   }
 };
 struct Round : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Round", description = "the nearest integer, halves to even";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return std::nearbyint(x);
   }
 };
@@ -275,14 +275,14 @@ struct Round : Unary<Saved::Never, 1> {
 struct StopGradient : Unary<Saved::Detached, 0, true> {
   static constexpr std::string_view name = "StopGradient", description = "x, through which no gradient passes";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x;
   }
 };
 struct Sign : Unary<Saved::Never, 1, true> {
   static constexpr std::string_view name = "Sign", description = "-1, 0 or 1";
   template <class T>
-  T value(T x) const {
+  constexpr T value(T x) const {
     return x > 0 ? T(1) : x < 0 ? T(-1) : x;
   }
 };
@@ -290,7 +290,7 @@ struct IsNaN : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "IsNaN", description = "whether x is not a number";
   static constexpr bool predicate = true;
   template <class T>
-  bool value(T x) const {
+  constexpr bool value(T x) const {
     return std::isnan(x);
   }
 };
@@ -298,7 +298,7 @@ struct IsInf : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "IsInf", description = "whether x is infinite";
   static constexpr bool predicate = true;
   template <class T>
-  bool value(T x) const {
+  constexpr bool value(T x) const {
     return std::isinf(x);
   }
 };
@@ -306,21 +306,21 @@ struct IsInf : Unary<Saved::Never, 1> {
 struct Add : Several<2, 1, true> {
   static constexpr std::string_view name = "Add", description = "a + b";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     return wrapped(a, b, std::plus<>());
   }
 };
 struct Sub : Several<2, 1, true> {
   static constexpr std::string_view name = "Sub", description = "a - b";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     return wrapped(a, b, std::minus<>());
   }
 };
 struct Mul : Several<2, 1, true> {
   static constexpr std::string_view name = "Mul", description = "a b";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     return wrapped(a, b, std::multiplies<>());
   }
 };
@@ -328,7 +328,7 @@ struct Div : Several<2, 1, true> {
   static constexpr std::string_view name = "Div",
                                     description = "a / b; integers truncate towards zero, and anything divided by an integer 0 is 0";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == 0) return T(0);
       return b == static_cast<T>(-1) ? wrapped(T(0), a, std::minus<>()) : static_cast<T>(a / b);  // the smallest integer over -1 would trap
@@ -340,7 +340,7 @@ struct Div : Several<2, 1, true> {
 struct Pow : Several<2, 10, true> {
   static constexpr std::string_view name = "Pow", description = "a to the power b";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
     } else {
@@ -351,14 +351,14 @@ struct Pow : Several<2, 10, true> {
 struct Max : Several<2, 1, true> {
   static constexpr std::string_view name = "Max", description = "the larger of a and b; NaN wins";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     return a > b || a != a ? a : b;
   }
 };
 struct Min : Several<2, 1, true> {
   static constexpr std::string_view name = "Min", description = "the smaller of a and b; NaN wins";
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     return a < b || a != a ? a : b;
   }
 };
@@ -367,7 +367,7 @@ struct Mod : Several<2, 3, true> {
   bool truncated;
   explicit Mod(const Attributes& a) : truncated(a.integer("fmod", 0) != 0) {}
   template <class T>
-  T value(T a, T b) const {
+  constexpr T value(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == 0 || b == static_cast<T>(-1)) return T(0);
       const T rest = static_cast<T>(a % b);
@@ -382,42 +382,42 @@ struct Mod : Several<2, 3, true> {
 struct PRelu : Several<2, 1, false> {
   static constexpr std::string_view name = "PRelu", description = "x for x > 0, else slope x";
   template <class T>
-  T value(T x, T slope) const {
+  constexpr T value(T x, T slope) const {
     return x < 0 ? slope * x : x;
   }
 };
 struct Equal : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Equal", description = "a = b";
   template <class T>
-  bool value(T a, T b) const {
+  constexpr bool value(T a, T b) const {
     return a == b;
   }
 };
 struct Less : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Less", description = "a < b";
   template <class T>
-  bool value(T a, T b) const {
+  constexpr bool value(T a, T b) const {
     return a < b;
   }
 };
 struct Greater : Several<2, 1, true, true> {
   static constexpr std::string_view name = "Greater", description = "a > b";
   template <class T>
-  bool value(T a, T b) const {
+  constexpr bool value(T a, T b) const {
     return a > b;
   }
 };
 struct LessOrEqual : Several<2, 1, true, true> {
   static constexpr std::string_view name = "LessOrEqual", description = "a <= b";
   template <class T>
-  bool value(T a, T b) const {
+  constexpr bool value(T a, T b) const {
     return a <= b;
   }
 };
 struct GreaterOrEqual : Several<2, 1, true, true> {
   static constexpr std::string_view name = "GreaterOrEqual", description = "a >= b";
   template <class T>
-  bool value(T a, T b) const {
+  constexpr bool value(T a, T b) const {
     return a >= b;
   }
 };
@@ -427,28 +427,28 @@ struct Not : Unary<Saved::Never, 1> {
   static constexpr std::string_view name = "Not", description = "whether a does not hold";
   static constexpr bool predicate = true;
   template <class T>
-  bool value(T a) const {
+  constexpr bool value(T a) const {
     return !static_cast<bool>(a);
   }
 };
 struct And : Several<2, 1, false, true> {
   static constexpr std::string_view name = "And", description = "whether both hold";
   template <class T>
-  bool value(T a, T b) const {
+  constexpr bool value(T a, T b) const {
     return static_cast<bool>(a) && static_cast<bool>(b);
   }
 };
 struct Or : Several<2, 1, false, true> {
   static constexpr std::string_view name = "Or", description = "whether one or both hold";
   template <class T>
-  bool value(T a, T b) const {
+  constexpr bool value(T a, T b) const {
     return static_cast<bool>(a) || static_cast<bool>(b);
   }
 };
 struct Xor : Several<2, 1, false, true> {
   static constexpr std::string_view name = "Xor", description = "whether exactly one holds";
   template <class T>
-  bool value(T a, T b) const {
+  constexpr bool value(T a, T b) const {
     return static_cast<bool>(a) != static_cast<bool>(b);
   }
 };
@@ -457,21 +457,21 @@ struct Xor : Several<2, 1, false, true> {
 struct MaxGrad : Several<3, 2, false> {
   static constexpr std::string_view name = "MaxGrad", description = "gradient of Max for its second argument; ties share it";
   template <class T>
-  T value(T gradient, T own, T other) const {
+  constexpr T value(T gradient, T own, T other) const {
     return own > other ? gradient : own == other ? T(0.5) * gradient : T(0);
   }
 };
 struct MinGrad : Several<3, 2, false> {
   static constexpr std::string_view name = "MinGrad", description = "gradient of Min for its second argument; ties share it";
   template <class T>
-  T value(T gradient, T own, T other) const {
+  constexpr T value(T gradient, T own, T other) const {
     return own < other ? gradient : own == other ? T(0.5) * gradient : T(0);
   }
 };
 struct PReluGrad : Several<3, 2, false> {
   static constexpr std::string_view name = "PReluGrad", description = "gradient of PRelu for x: (gradient, x, slope)";
   template <class T>
-  T value(T gradient, T x, T slope) const {
+  constexpr T value(T gradient, T x, T slope) const {
     return x > 0 ? gradient : slope * gradient;
   }
 };
@@ -479,7 +479,7 @@ struct PReluSlopeGrad : Several<2, 2, false> {
   static constexpr std::string_view name = "PReluSlopeGrad",
                                     description = "gradient of PRelu for the slope, element by element: (gradient, x)";
   template <class T>
-  T value(T gradient, T x) const {
+  constexpr T value(T gradient, T x) const {
     return x > 0 ? T(0) : x * gradient;
   }
 };

@@ -31,8 +31,8 @@ class MissReport {
     const auto& atoms = task.dims.atoms();
     for (std::size_t leaf = 0; leaf < atoms.count(); ++leaf) {
       const auto splits = atoms.splits_of(static_cast<AtomId>(leaf));
-      has_selected_.push_back(std::any_of(splits.begin(), splits.end(),
-                                          [&](AtomId a) { return std::binary_search(selected_.begin(), selected_.end(), a); }));
+      has_selected_.push_back(
+          std::any_of(splits.begin(), splits.end(), [&](AtomId a) { return std::binary_search(selected_.begin(), selected_.end(), a); }));
     }
   }
 

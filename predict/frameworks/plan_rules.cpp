@@ -159,7 +159,8 @@ void add_missing_values(const PlanQuestion& q, Violations& v) {
     const bool schedules = key == "schedule";
     if (schedules && q.plan.pp == 1) continue;
     const auto value = schedules ? std::string(plan::schedule_of(q.plan).name) : plan::find_plan_key(key)->print(q.plan);
-    if (!q.profile.has(key, value)) v.push_back({key, q.profile.name + " does not have " + value, "use " + joined(known, " or ") + ", or another --framework"});
+    if (!q.profile.has(key, value))
+      v.push_back({key, q.profile.name + " does not have " + value, "use " + joined(known, " or ") + ", or another --framework"});
   }
 }
 

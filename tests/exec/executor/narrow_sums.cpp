@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "exec/executor.hpp"
+#include "exec/kernels/cpu_backend.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/executor/models.hpp"
 #include "tests/process.hpp"

@@ -6,6 +6,7 @@
 
 #include "exec/data/data.hpp"
 #include "exec/executor.hpp"
+#include "exec/kernels/cpu_backend.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/comm/session.hpp"

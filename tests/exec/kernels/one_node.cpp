@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/kernels/under_test.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -28,29 +29,54 @@ Array array_of(const std::vector<std::byte>& bytes, const graph::TensorType& typ
   return {type.shape, graph::read_reals(stored_as(type.dtype, bytes), type.shape, 0, 0), type.dtype};
 }
 
-std::unique_ptr<Kernel> make(const KernelRequest& request) {
+/// A kernel, and where it runs.
+struct Made {
+  std::unique_ptr<Kernel> kernel;
+  Device& device;
+};
+
+Made make(const KernelRequest& request) {
   std::string reason = "no row";
-  for (const KernelRow& row : reference_kernels()) {
-    if (row.op != request.schema.name) continue;
-    if (auto kernel = row.make(request, reason)) return kernel;
-  }
-  throw InternalError("no reference kernel for " + std::string(request.schema.name) + ": " + reason);
+  const auto first = [&](std::span<const KernelRow> rows) -> std::unique_ptr<Kernel> {
+    for (const KernelRow& row : rows) {
+      if (row.op != request.schema.name) continue;
+      if (auto kernel = row.make(request, reason)) return kernel;
+    }
+    return nullptr;
+  };
+  const auto tested = under_test();
+  if (auto kernel = first(tested.kernels)) return {std::move(kernel), tested.device};
+  static const auto kHost = make_host();
+  if (auto kernel = first(reference_kernels())) return {std::move(kernel), *kHost};
+  throw InternalError("no kernel for " + std::string(request.schema.name) + ": " + reason);
 }
 
-/// Buffers of all operands or results, and views of them. Results start as NaN, so that an element nobody writes shows.
+/// Buffers of all operands or results on a device, and views of them. Results start as NaN, so that an element nobody writes shows.
 struct Buffers {
+  Device& device;
   std::vector<std::vector<std::byte>> bytes;
+  std::vector<std::unique_ptr<DeviceMemory>> memory;
   std::vector<TensorView> views;
+
+  explicit Buffers(Device& where) : device(where) {}
 
   void add(const std::optional<graph::TensorType>& type, const std::optional<Array>& array) {
     if (!type) {
       bytes.emplace_back();
+      memory.emplace_back();
       views.emplace_back();
       return;
     }
     const auto count = static_cast<std::size_t>(graph::element_count(type->shape));
     bytes.push_back(bytes_of(array ? *array : Array{type->shape, std::vector<double>(count, std::nan(""))}, type->dtype));
-    views.push_back({bytes.back().data(), &*type});
+    memory.push_back(std::make_unique<DeviceMemory>(device, static_cast<std::int64_t>(bytes.back().size())));
+    device.upload(memory.back()->data(), bytes.back().data(), bytes.back().size());
+    views.push_back({memory.back()->data(), &*type});
+  }
+
+  void fetch() {
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      if (memory[i]) device.download(bytes[i].data(), memory[i]->data(), bytes[i].size());
   }
 
   void place(const std::vector<Block>& blocks) {
@@ -79,14 +105,21 @@ std::vector<Array> run(const OneNode& node, DType dtype) {
     for (auto& type : schema.infer({inputs, {}, node.attributes})) outputs.emplace_back(std::move(type));
   }
   const std::vector<plan::Format> plain(std::max(inputs.size(), outputs.size()), plan::Format::Plain);
-  const auto kernel =
+  const auto [kernel, device] =
       make({schema, node.attributes, inputs, outputs, std::span(plain).first(inputs.size()), std::span(plain).first(outputs.size())});
-  Buffers from, to;
+  Buffers from(device), to(device);
   for (std::size_t i = 0; i < inputs.size(); ++i) from.add(inputs[i], node.inputs[i]);
   for (const auto& type : outputs) to.add(type, std::nullopt);
   from.place(node.input_blocks);
   to.place(node.output_blocks);
-  kernel->run(from.views, to.views, node.context);
+  const DeviceMemory workspace(device, kernel->workspace_bytes());
+  auto context = node.context;
+  context.workspace = workspace.data();
+  context.stream = device.stream();
+  context.fault = device.fault();
+  kernel->run(from.views, to.views, context);
+  device.wait();
+  to.fetch();
   std::vector<Array> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(array_of(to.bytes[i], *outputs[i]));
   return results;

@@ -1,0 +1,208 @@
+// Kernels generated from the functions of graph/ops/scalar_functions.hpp, and the two that are none: Where and Cast.
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/kernel.hpp"
+#include "graph/ops/bit_functions.hpp"
+#include "graph/ops/scalar_functions.hpp"
+
+namespace rehearsal::exec::cuda {
+namespace {
+
+namespace scalar = graph::scalar;
+using graph::StridedView;
+using reference::Types;
+
+using AllIntegers = Types<std::int32_t, std::int64_t, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t, std::uint64_t>;
+using Small = Types<float, double, Half, BFloat16, std::int32_t, std::int64_t>;
+
+template <class F>
+using Elements = std::conditional_t<F::integers, Small, Floats>;
+
+template <std::size_t N>
+Walk<N + 1> walk_of_operands(const Call& call) {
+  std::array<StridedView, N + 1> views;
+  views[0] = graph::whole_view(call.out_shape());
+  for (std::size_t i = 0; i < N; ++i) views[i + 1] = graph::broadcast_view(call.in_shape(i), call.out_shape());
+  return walk_of(views);
+}
+
+/// True when operand and result lie alike: element i of one belongs to element i of the other.
+template <std::size_t N>
+bool is_flat(const Walk<N>& walk) {
+  for (std::size_t v = 0; v < N; ++v)
+    if (walk.rank > 1 || walk.offsets[v] != 0 || (walk.rank == 1 && walk.strides[v][0] != 1)) return false;
+  return true;
+}
+
+/// What one element becomes: T is the type of operands, Result that of results.
+template <class F, class T, class Result, std::size_t... I>
+REHEARSAL_BODY Result value_of(const F& function, const T* const* x, const std::int64_t* at, std::index_sequence<I...>) {
+  if constexpr (F::predicate) return function.template value<Real<T>>(real(x[I][at[I]])...);
+  if constexpr (!F::predicate) return static_cast<Result>(function.template value<Real<T>>(real(x[I][at[I]])...));
+}
+
+template <class F, class T, class Result>
+struct Flat {
+  static constexpr std::size_t kOperands = static_cast<std::size_t>(F::arity);
+  F function;
+  const T* x[kOperands];
+  Result* y;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    std::int64_t at[kOperands];
+    for (auto& a : at) a = i;
+    y[i] = value_of<F, T, Result>(function, x, at, std::make_index_sequence<kOperands>{});
+  }
+};
+
+template <class F, class T, class Result>
+struct Broadcast {
+  static constexpr std::size_t kOperands = static_cast<std::size_t>(F::arity);
+  F function;
+  const T* x[kOperands];
+  Result* y;
+  Walk<kOperands + 1> walk;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    const auto place = walk.place(i);
+    y[place.at[0]] = value_of<F, T, Result>(function, x, place.at + 1, std::make_index_sequence<kOperands>{});
+  }
+};
+
+/// out[i] = f(operands at i).
+template <class F>
+struct Map {
+  template <class T>
+  static void run(const Call& call) {
+    using Result = std::conditional_t<F::predicate, bool, T>;
+    constexpr std::size_t kOperands = static_cast<std::size_t>(F::arity);
+    const F function{call.attributes()};
+    const auto walk = walk_of_operands<kOperands>(call);
+    const auto count = graph::element_count(call.out_shape());
+    if (is_flat(walk)) {
+      Flat<F, T, Result> body{function, {}, call.out<Result>()};
+      for (std::size_t i = 0; i < kOperands; ++i) body.x[i] = call.in<T>(i);
+      return for_each(call.context.stream, count, body);
+    }
+    Broadcast<F, T, Result> body{function, {}, call.out<Result>(), walk};
+    for (std::size_t i = 0; i < kOperands; ++i) body.x[i] = call.in<T>(i);
+    for_each(call.context.stream, count, body);
+  }
+};
+
+template <class T>
+struct Choose {
+  const bool* condition;
+  const T *a, *b;
+  T* y;
+  Walk<4> walk;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    const auto place = walk.place(i);
+    y[place.at[0]] = condition[place.at[1]] ? a[place.at[2]] : b[place.at[3]];
+  }
+};
+
+struct Where {
+  template <class T>
+  static void run(const Call& call) {
+    for_each(call.context.stream, graph::element_count(call.out_shape()),
+             Choose<T>{call.in<bool>(0), call.in<T>(1), call.in<T>(2), call.out<T>(), walk_of_operands<3>(call)});
+  }
+};
+
+/// Floats outside the range of an integer type saturate (in C++ the conversion is undefined), NaN becomes 0.
+template <class To, class From>
+struct Converted {
+  const From* x;
+  To* y;
+  double low, high;  ///< of To
+  To lowest, highest;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    const auto value = real(x[i]);
+    using Value = decltype(value);
+    if constexpr (std::is_same_v<To, bool>) {
+      y[i] = value != Value(0);
+    } else if constexpr (std::is_floating_point_v<std::remove_const_t<Value>> && std::is_integral_v<To>) {
+      const auto wide = static_cast<double>(value);
+      y[i] = wide != wide ? To(0) : wide <= low ? lowest : wide >= high ? highest : static_cast<To>(value);
+    } else {
+      y[i] = static_cast<To>(static_cast<Real<To>>(value));
+    }
+  }
+};
+
+template <class From>
+struct CastFrom {
+  template <class To>
+  static void run(const Call& call) {
+    using Limits = std::numeric_limits<std::conditional_t<std::is_integral_v<To>, To, int>>;
+    using Bound = std::conditional_t<std::is_integral_v<To>, To, int>;
+    Converted<To, From> body{call.in<From>(0), call.out<To>(), 0, 0, To{}, To{}};
+    if constexpr (std::is_integral_v<Bound> && std::is_integral_v<To>) {
+      body.low = static_cast<double>(Limits::min()), body.high = static_cast<double>(Limits::max());
+      body.lowest = Limits::min(), body.highest = Limits::max();
+    }
+    for_each(call.context.stream, graph::element_count(call.out_shape()), body);
+  }
+};
+
+using Castable = Types<float, double, Half, BFloat16, bool, std::int32_t, std::int64_t, std::uint8_t>;
+
+template <class... From>
+reference::Body cast_body(DType from, DType to, Types<From...>) {
+  reference::Body body = nullptr;
+  ((from == reference::kTypeOf<From> ? void(body = reference::body_for<CastFrom<From>>(to, Types<From...>{})) : void()), ...);
+  return body;
+}
+
+std::unique_ptr<Kernel> make_cast(const KernelRequest& request, std::string& reason) {
+  const DType from = request.view().input(0).dtype, to = request.view().output().dtype;
+  if (const auto body = cast_body(from, to, Castable{})) return reference::make_kernel(request, body, reason);
+  return reference::refuse_type(request, from, reason);
+}
+
+constexpr std::string_view kName = "cuda:elementwise";
+
+template <class F>
+void add_unary(std::vector<KernelRow>& rows) {
+  rows.push_back({F::name, kName, make_by_input<Map<F>, Elements<F>>});
+  if constexpr (F::saved == scalar::Saved::Operand || F::saved == scalar::Saved::Result)
+    rows.push_back({scalar::gradient_name<F>(), kName, make_by_output<Map<scalar::SlopeOf<F>>, Floats>});
+}
+
+template <class... F>
+void add_unaries(std::vector<KernelRow>& rows, scalar::List<F...>) {
+  (add_unary<F>(rows), ...);
+}
+template <class... F>
+void add_numeric(std::vector<KernelRow>& rows, scalar::List<F...>) {
+  (rows.push_back({F::name, kName, make_by_input<Map<F>, Elements<F>>}), ...);
+}
+template <class... F>
+void add_connectives(std::vector<KernelRow>& rows, scalar::List<F...>) {
+  (rows.push_back({F::name, kName, make_by_input<Map<F>, Types<bool>>}), ...);
+}
+
+std::vector<KernelRow> make_rows() {
+  std::vector<KernelRow> rows;
+  rows.push_back({"Equal", kName, make_by_input<Map<scalar::Equal>, Types<float, double, Half, BFloat16, std::int32_t, std::int64_t, bool>>});
+  rows.push_back({"Where", kName, make_by_size<Where>});
+  rows.push_back({"Cast", kName, make_cast});
+  add_unaries(rows, scalar::Unaries{});
+  add_numeric(rows, scalar::Binaries{});
+  add_numeric(rows, scalar::Comparisons{});
+  add_numeric(rows, scalar::OperandGradients{});
+  add_connectives(rows, scalar::Connectives{});
+  return rows;
+}
+
+}  // namespace
+
+std::span<const KernelRow> elementwise_kernels() {
+  static const std::vector<KernelRow> kRows = make_rows();
+  return kRows;
+}
+
+}  // namespace rehearsal::exec::cuda

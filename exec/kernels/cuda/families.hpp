@@ -1,0 +1,15 @@
+#pragma once
+// The kernels for GPUs, by family: one row per operator (exec/kernels/kernel.hpp). Their bodies run on the host, too.
+
+#include <span>
+
+#include "exec/kernels/kernel.hpp"
+
+namespace rehearsal::exec::cuda {
+
+[[nodiscard]] std::span<const KernelRow> elementwise_kernels();
+
+/// All of them.
+[[nodiscard]] std::span<const KernelRow> body_kernels();
+
+}  // namespace rehearsal::exec::cuda

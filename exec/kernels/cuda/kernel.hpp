@@ -1,0 +1,72 @@
+#pragma once
+// How a kernel for GPUs is written: as the reference ones (a struct with a static `run<T>(const Call&)`, and a row), but run() only starts
+// the work, by for_each() or for_each_row() on call.context.stream, with a body that holds everything it needs by value.
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+#include "exec/kernels/cuda/launch.hpp"
+#include "exec/kernels/kernel.hpp"
+#include "exec/kernels/reference/reference.hpp"
+#include "graph/ops/strided.hpp"
+
+namespace rehearsal::exec::cuda {
+
+using reference::Call;
+using reference::make_by_input;
+using reference::make_by_output;
+using reference::make_by_size;
+using reference::make_for;
+using reference::Problem;
+
+/// A kernel that calls `body` and needs scratch memory (Call::context.workspace). Refuses operands or results that are not plain.
+[[nodiscard]] std::unique_ptr<Kernel> make_with_workspace(const KernelRequest& request, reference::Body body, std::int64_t bytes);
+
+/// Dimensions of a loop over the elements of a tensor that views of other strides accompany, N of them; passed to bodies by value.
+template <std::size_t N>
+struct Walk {
+  static constexpr int kMost = 8;
+  int rank = 0;
+  std::int64_t sizes[kMost] = {};
+  std::int64_t strides[N][kMost] = {};
+  std::int64_t offsets[N] = {};
+
+  struct Place {
+    std::int64_t at[N];
+  };
+  /// Offsets of element i, counted in row-major order, in every view.
+  REHEARSAL_BODY Place place(std::int64_t i) const {
+    Place p;
+    for (std::size_t v = 0; v < N; ++v) p.at[v] = offsets[v];
+    for (int d = rank - 1; d >= 0; --d) {
+      const std::int64_t index = i % sizes[d];
+      i /= sizes[d];
+      for (std::size_t v = 0; v < N; ++v) p.at[v] += index * strides[v][d];
+    }
+    return p;
+  }
+};
+
+/// Dimensions that all views traverse without a gap become one. Throws Refusal when more than Walk::kMost remain.
+template <std::size_t N>
+Walk<N> walk_of(const std::array<graph::StridedView, N>& views) {
+  Walk<N> walk;
+  for (std::size_t v = 0; v < N; ++v) walk.offsets[v] = views[v].offset;
+  const auto& shape = views[0].shape;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    bool joins = walk.rank > 0;
+    for (std::size_t v = 0; v < N && joins; ++v) joins = walk.strides[v][walk.rank - 1] == shape[d] * views[v].strides[d];
+    if (!joins && walk.rank == Walk<N>::kMost)
+      throw Refusal("a tensor of shape " + graph::to_text(shape) + " has more dimensions than GPU kernels walk");
+    if (!joins) ++walk.rank;
+    auto& size = walk.sizes[walk.rank - 1];
+    size = (joins ? size : 1) * shape[d];
+    for (std::size_t v = 0; v < N; ++v) walk.strides[v][walk.rank - 1] = views[v].strides[d];
+  }
+  return walk;
+}
+
+}  // namespace rehearsal::exec::cuda

@@ -1,0 +1,158 @@
+#pragma once
+// How the body of a kernel is run: by the threads of a GPU or, where a file is compiled for the host, by a loop. One body serves both, so
+// that a machine without a GPU can hold every body against the reference kernels.
+//   for_each      body(i) for i in [0, count): elements that know nothing of each other
+//   for_each_row  body(team, row): the threads of a team share a row, take every team.size()-th of its elements and add up together
+
+#include <cstdint>
+
+#include "exec/kernels/cuda/numbers.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+#include "base/error.hpp"
+#endif
+
+namespace rehearsal::exec::cuda {
+
+struct SumOf {
+  template <class T>
+  REHEARSAL_BODY T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+/// NaN wins, as everywhere.
+struct LargerOf {
+  template <class T>
+  REHEARSAL_BODY T operator()(T a, T b) const {
+    return a > b || a != a ? a : b;
+  }
+};
+struct SmallerOf {
+  template <class T>
+  REHEARSAL_BODY T operator()(T a, T b) const {
+    return a < b || a != a ? a : b;
+  }
+};
+
+#ifdef __CUDACC__
+
+/// The threads of a block.
+struct Team {
+  __device__ std::int64_t rank() const { return threadIdx.x; }
+  __device__ std::int64_t size() const { return blockDim.x; }
+  __device__ void wait() const { __syncthreads(); }
+  /// One value of all threads' values, on every thread, in an order that does not change from run to run. All threads must call it.
+  template <class T, class Op>
+  __device__ T reduce(T value, Op op) const {
+    constexpr int kWarp = 32;
+    __shared__ alignas(16) unsigned char memory[kWarp * sizeof(T)];
+    T* partial = reinterpret_cast<T*>(memory);
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) value = op(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+    __syncthreads();  // whoever still reads an earlier result
+    if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = partial[0];
+    for (unsigned warp = 1; warp < blockDim.x / kWarp; ++warp) value = op(value, partial[warp]);
+    return value;
+  }
+  template <class T>
+  __device__ T sum(T value) const {
+    return reduce(value, SumOf{});
+  }
+  template <class T>
+  __device__ T max(T value) const {
+    return reduce(value, LargerOf{});
+  }
+};
+
+template <class Body>
+__global__ void __launch_bounds__(256) run_each(std::int64_t count, const Body body) {
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += std::int64_t{gridDim.x} * blockDim.x) body(i);
+}
+
+template <class Body>
+__global__ void __launch_bounds__(1024) run_rows(std::int64_t rows, const Body body) {
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) body(Team{}, row);
+}
+
+inline void check_launch() {
+  if (const auto status = cudaGetLastError(); status != cudaSuccess)
+    throw EnvironmentFailure(std::string("GPU: a kernel could not be started: ") + cudaGetErrorString(status));
+}
+
+inline cudaStream_t stream_of(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+template <class Body>
+void for_each(Stream stream, std::int64_t count, const Body& body) {
+  constexpr std::int64_t kThreads = 256, kMostBlocks = 1 << 16;
+  if (count <= 0) return;
+  run_each<<<static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads)), kThreads, 0, stream_of(stream)>>>(count, body);
+  check_launch();
+}
+
+/// `columns`: elements of a row, about: rows that are short get small teams.
+template <class Body>
+void for_each_row(Stream stream, std::int64_t rows, std::int64_t columns, const Body& body) {
+  constexpr std::int64_t kWarp = 32, kMostThreads = 1024, kMostBlocks = 1 << 20, kEach = 4;
+  if (rows <= 0) return;
+  std::int64_t threads = kWarp;
+  while (threads < kMostThreads && threads * kEach < columns) threads *= 2;
+  run_rows<<<static_cast<unsigned>(std::min(kMostBlocks, rows)), static_cast<unsigned>(threads), 0, stream_of(stream)>>>(rows, body);
+  check_launch();
+}
+
+/// *sum += value, by many threads at once: in no certain order.
+template <class T>
+__device__ inline void add_atomically(T* sum, T value) {
+  atomicAdd(sum, value);
+}
+
+#else
+
+/// One thread.
+struct Team {
+  [[nodiscard]] std::int64_t rank() const { return 0; }
+  [[nodiscard]] std::int64_t size() const { return 1; }
+  void wait() const {}
+  template <class T, class Op>
+  [[nodiscard]] T reduce(T value, Op) const {
+    return value;
+  }
+  template <class T>
+  [[nodiscard]] T sum(T value) const {
+    return value;
+  }
+  template <class T>
+  [[nodiscard]] T max(T value) const {
+    return value;
+  }
+};
+
+template <class Body>
+void for_each(Stream, std::int64_t count, const Body& body) {
+  for (std::int64_t i = 0; i < count; ++i) body(i);
+}
+
+template <class Body>
+void for_each_row(Stream, std::int64_t rows, std::int64_t, const Body& body) {
+  for (std::int64_t row = 0; row < rows; ++row) body(Team{}, row);
+}
+
+template <class T>
+void add_atomically(T* sum, T value) {
+  *sum += value;
+}
+
+#endif
+
+/// An index that lies outside its dimension: noted where the host finds it when the step ends.
+REHEARSAL_BODY void raise(Fault* fault, std::int64_t index, std::int64_t size) {
+  if (fault == nullptr) return;
+  fault->index = index;
+  fault->size = size;
+  fault->raised = 1;
+}
+
+}  // namespace rehearsal::exec::cuda

@@ -1,0 +1,17 @@
+#pragma once
+// Which kernels, on which device, the tests of single nodes run: the reference ones, or those for GPUs.
+
+#include <span>
+
+#include "exec/device.hpp"
+#include "exec/kernels/kernel.hpp"
+
+namespace rehearsal::exec {
+
+struct UnderTest {
+  std::span<const KernelRow> kernels;  ///< looked at before the reference ones, which run on the host
+  Device& device;
+};
+[[nodiscard]] UnderTest under_test();
+
+}  // namespace rehearsal::exec
