@@ -9,7 +9,9 @@
 namespace rehearsal::exec {
 namespace {
 
-using Factory = ComputeBackend* (*)(int rank_on_machine);
+using Factory = ComputeBackend* (*)(int rank_on_machine, bool tf32);
+
+constexpr std::string_view kTf32 = "cuda-tf32";
 
 constexpr ModuleNames kCuda{"librehearsal_cuda.so", "REHEARSAL_CUDA_MODULE", "the backend for NVIDIA GPUs",
                             "It is built where CUDA's compiler is (scripts/build --cuda), and wants libcublasLt and libcudnn to run",
@@ -17,15 +19,15 @@ constexpr ModuleNames kCuda{"librehearsal_cuda.so", "REHEARSAL_CUDA_MODULE", "th
 
 std::unique_ptr<ComputeBackend> on_host(const std::string& name, int) { return std::make_unique<CpuBackend>(name); }
 
-std::unique_ptr<ComputeBackend> on_gpu(const std::string&, int rank_on_machine) {
-  return std::unique_ptr<ComputeBackend>(reinterpret_cast<Factory>(open_module(kCuda).factory)(rank_on_machine));
+std::unique_ptr<ComputeBackend> on_gpu(const std::string& name, int rank_on_machine) {
+  return std::unique_ptr<ComputeBackend>(reinterpret_cast<Factory>(open_module(kCuda).factory)(rank_on_machine, name == kTf32));
 }
 
 struct Row {
   std::string_view name;
   std::unique_ptr<ComputeBackend> (*make)(const std::string& name, int rank_on_machine);
 };
-constexpr std::array kRows{Row{"auto", on_host}, Row{"onednn", on_host}, Row{"reference", on_host}, Row{"cuda", on_gpu}};
+constexpr std::array kRows{Row{"auto", on_host}, Row{"onednn", on_host}, Row{"reference", on_host}, Row{"cuda", on_gpu}, Row{kTf32, on_gpu}};
 
 }  // namespace
 

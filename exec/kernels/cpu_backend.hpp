@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/backend.hpp"
+#include "exec/kernels/kernel_tables.hpp"
 
 namespace rehearsal::exec {
 
@@ -28,15 +29,12 @@ class CpuBackend final : public ComputeBackend {
   [[nodiscard]] Device& device() const override { return *device_; }
 
  private:
-  [[nodiscard]] std::optional<plan::KernelOffer> first_offer(const plan::LocalNode& node, std::string& reasons) const;
-  [[nodiscard]] std::shared_ptr<Kernel> make_by(const KernelRow&, const KernelRequest&, std::string& reason) const;
   [[nodiscard]] plan::KernelOffer widened_offer(const plan::LocalNode& node, const std::string& reasons) const;
 
   std::string name_;
   std::unique_ptr<Device> device_ = make_host();
-  std::vector<std::span<const KernelRow>> tables_;
+  KernelTables tables_;
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
-  mutable std::map<std::string, std::weak_ptr<Kernel>> shared_;
 };
 
 void reorder(const ReorderTask&, const graph::TensorType&, int threads);

@@ -28,6 +28,8 @@ struct TensorView {
   }
 };
 
+class Device;
+
 /// The order in which a device does what it is asked for; what is asked returns before it is done. Empty on the host, where it is done.
 struct Stream {
   void* handle = nullptr;
@@ -55,6 +57,7 @@ struct KernelRequest {
   std::span<const std::optional<graph::TensorType>> inputs, outputs;  ///< local types
   std::span<const plan::Format> input_formats, output_formats;        ///< one per operand / result
   int threads = 1;
+  Device* device = nullptr;  ///< that will run it; nullptr: the host
 
   [[nodiscard]] graph::NodeView view() const { return {inputs, outputs, attributes}; }
 };

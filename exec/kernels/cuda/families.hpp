@@ -7,6 +7,7 @@
 
 namespace rehearsal::exec::cuda {
 
+[[nodiscard]] std::span<const KernelRow> bias_kernels();
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();
 
 /// All of them.

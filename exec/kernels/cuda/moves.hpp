@@ -1,0 +1,29 @@
+#pragma once
+// What the executor does with elements that is no operator's: copies and sums of blocks, other orders of images, a look for what is no
+// number. Started on a stream, as everything on a GPU.
+
+#include <cstdint>
+
+#include "exec/device.hpp"
+
+namespace rehearsal::exec::cuda {
+
+/// Consecutive elements, by position.
+struct Run {
+  std::int64_t from = 0, to = 0, count = 0;
+  std::int64_t before = 0;  ///< elements of the runs before it
+};
+struct Runs {
+  const Run* runs = nullptr;  ///< on the device
+  std::int64_t count = 0, elements = 0;
+};
+
+/// Throws InternalError for elements of another size than 1, 2, 4 or 8 bytes.
+void copy_runs(Stream, const Runs&, std::size_t element_bytes, const void* from, void* to);
+/// Throws Refusal for elements that are not floating-point numbers.
+void add_runs(Stream, const Runs&, DType, const void* from, void* to);
+void reorder_image(Stream, const ReorderTask&, const graph::TensorType&);
+/// Sets *found to 1 when an element is none; types without such numbers are never looked at.
+void find_non_finite(Stream, DType, const void* data, std::int64_t elements, std::int32_t* found);
+
+}  // namespace rehearsal::exec::cuda

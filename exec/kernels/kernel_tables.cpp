@@ -1,0 +1,112 @@
+#include "exec/kernels/kernel_tables.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearsal::exec {
+
+plan::LocalNode with_types(const plan::LocalNode& node, const plan::LocalTypes& types) {
+  return {node.schema, node.attributes, types.inputs, types.outputs, node.input_formats, node.threads};
+}
+
+namespace {
+
+std::string text_of(std::span<const std::optional<graph::TensorType>> types) {
+  std::string text;
+  for (const auto& t : types) text += t ? std::string(rehearsal::name(t->dtype)) + graph::to_text(t->shape) + '|' : "-|";
+  return text + '>';
+}
+
+std::string text_of(std::span<const plan::Format> formats) {
+  std::string text;
+  for (auto f : formats) text += static_cast<char>('0' + static_cast<int>(f));
+  return text;
+}
+
+
+std::string signature_of(const KernelRow& row, const KernelRequest& r) {
+  return std::string(row.op) + ' ' + std::string(row.implementation) + '{' + r.attributes.to_text() + '}' + text_of(r.inputs) +
+         text_of(r.outputs) + text_of(r.input_formats) + '>' + text_of(r.output_formats) + 't' + std::to_string(r.threads);
+}
+
+/// One thread where a team would take longer to meet than to compute, above all on a machine whose cores are busy.
+KernelRequest with_worthwhile_threads(KernelRequest request) {
+  constexpr double kFlops = 2e5, kBytes = 128e3;
+  const auto work = graph::work_of(request.schema, request.view());
+  if (work.flops.value() < kFlops && work.bytes.value() < kBytes) request.threads = 1;
+  return request;
+}
+
+KernelRequest request_of(const plan::LocalNode& node, const plan::KernelOffer& offer, Device* device) {
+  return with_worthwhile_threads(
+      {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, node.threads, device});
+}
+
+/// How a row would run nodes of these types; nothing when it refuses, with the reason.
+std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::LocalNode& node, Device* device, std::string& reason) {
+  plan::KernelOffer offer;
+  offer.implementation = std::string(row.implementation);
+  offer.input_formats.assign(node.inputs.size(), plan::Format::Plain);
+  offer.output_formats.assign(node.outputs.size(), plan::Format::Plain);
+  reason = "formats";
+  if (row.formats != nullptr && !row.formats(node, offer.input_formats, offer.output_formats)) return std::nullopt;
+  const auto kernel = row.make(request_of(node, offer, device), reason);
+  if (kernel == nullptr) return std::nullopt;
+  offer.workspace = Bytes(static_cast<double>(kernel->workspace_bytes()));
+  for (const auto& types : node.others) {
+    const auto other = offer_of(row, with_types(node, types), device, reason);
+    if (!other) return std::nullopt;
+    reason = "formats of micro-batches of two sizes";
+    if (other->input_formats != offer.input_formats || other->output_formats != offer.output_formats) return std::nullopt;
+    offer.workspace = std::max(offer.workspace, other->workspace);
+  }
+  return offer;
+}
+
+}  // namespace
+
+std::string signature_of(const plan::LocalNode& node) {
+  std::string text = std::string(node.schema.name) + '{' + node.attributes.to_text() + '}' + text_of(node.inputs) + text_of(node.outputs);
+  for (const auto& other : node.others) text += text_of(other.inputs) + text_of(other.outputs);
+  return text + text_of(node.input_formats) + 't' + std::to_string(node.threads);
+}
+
+std::optional<plan::KernelOffer> KernelTables::offer(const plan::LocalNode& node, std::string& reasons) const {
+  for (const auto& table : tables_)
+    for (const auto& row : table) {
+      if (row.op != node.schema.name) continue;
+      std::string reason;
+      auto offer = offer_of(row, node, device_, reason);
+      if (!offer) {
+        reasons += (reasons.empty() ? "" : "; ") + std::string(row.implementation) + ": " + reason;
+        continue;
+      }
+      offer->why = reasons;
+      return offer;
+    }
+  return std::nullopt;
+}
+
+std::shared_ptr<Kernel> KernelTables::make_by(const KernelRow& row, const KernelRequest& given, std::string& reason) const {
+  auto request = with_worthwhile_threads(given);
+  request.device = device_;
+  const auto signature = signature_of(row, request);
+  if (const auto known = shared_.find(signature); known != shared_.end())
+    if (auto kernel = known->second.lock()) return kernel;
+  std::shared_ptr<Kernel> kernel = row.make(request, reason);
+  if (kernel && kernel->is_shareable()) shared_[signature] = kernel;
+  return kernel;
+}
+
+std::shared_ptr<Kernel> KernelTables::make(const std::string& implementation, const KernelRequest& request) const {
+  std::string reason = "unknown implementation";
+  for (const auto& table : tables_)
+    for (const auto& row : table) {
+      if (row.op != request.schema.name || row.implementation != implementation) continue;
+      if (auto kernel = make_by(row, request, reason)) return kernel;
+    }
+  throw Refusal("operator " + std::string(request.schema.name) + " cannot run as " + implementation + ": " + reason);
+}
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,40 @@
+#pragma once
+// The kernels of a backend: tables in order of preference, of which the first row that accepts a node runs it.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/kernels/kernel.hpp"
+
+namespace rehearsal::exec {
+
+class KernelTables {
+ public:
+  /// Kernels are made for this device, which must outlive them; nullptr: the host.
+  explicit KernelTables(Device* device = nullptr) : device_(device) {}
+  void add(std::span<const KernelRow> rows) { tables_.push_back(rows); }
+
+  /// What the first row that accepts says; nothing when none does. `reasons`: of those that refuse, which an offer carries, too.
+  [[nodiscard]] std::optional<plan::KernelOffer> offer(const plan::LocalNode& node, std::string& reasons) const;
+  /// The kernel that was offered under this name; one that is shareable may be in use elsewhere. Throws Refusal naming operator and reason.
+  [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const;
+  /// Drops what make() remembers.
+  void forget() const { shared_.clear(); }
+
+ private:
+  [[nodiscard]] std::shared_ptr<Kernel> make_by(const KernelRow&, const KernelRequest&, std::string& reason) const;
+
+  Device* device_;
+  std::vector<std::span<const KernelRow>> tables_;
+  mutable std::map<std::string, std::weak_ptr<Kernel>> shared_;
+};
+
+/// The same node in a micro-batch of another size.
+[[nodiscard]] plan::LocalNode with_types(const plan::LocalNode&, const plan::LocalTypes&);
+/// Nodes of one signature get one offer.
+[[nodiscard]] std::string signature_of(const plan::LocalNode&);
+
+}  // namespace rehearsal::exec
