@@ -49,6 +49,14 @@ struct Segments {
   }
 };
 
+/// One target: all of `elements` neighbouring elements.
+[[nodiscard]] inline Segments all_of(std::int64_t elements) {
+  Segments layout;
+  layout.length = elements;
+  layout.split();
+  return layout;
+}
+
 /// Each target is a sum down a column: targets are [outer, columns], columns side by side, their elements in `rows` rows.
 struct Columns {
   static constexpr std::int64_t kThreadsWanted = 1 << 17, kLeastOfPart = 32;
