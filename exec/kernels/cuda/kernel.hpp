@@ -41,6 +41,16 @@ template <class B, class List, std::size_t I = 0>
   return make_for_with_workspace<B, List>(request.view().input(I).dtype, request, reason);
 }
 
+/// The data of an operand or result that may be absent; nullptr when it is.
+template <class T>
+const T* optional_in(const Call& call, std::size_t i) {
+  return call.has_input(i) ? call.in<T>(i) : nullptr;
+}
+template <class T>
+T* optional_out(const Call& call, std::size_t i) {
+  return call.has_output(i) ? call.out<T>(i) : nullptr;
+}
+
 struct Division {
   std::int64_t quotient, remainder;
 };

@@ -26,15 +26,6 @@ REHEARSAL_BODY Real<T> at_or(const T* values, std::int64_t i, Real<T> otherwise)
   return values != nullptr ? real(values[i]) : otherwise;
 }
 
-template <class T>
-const T* optional_in(const Call& call, std::size_t i) {
-  return call.has_input(i) ? call.in<T>(i) : nullptr;
-}
-template <class T>
-T* optional_out(const Call& call, std::size_t i) {
-  return call.has_output(i) ? call.out<T>(i) : nullptr;
-}
-
 template <bool Centered, class T>
 struct NormalizeRow {
   std::int64_t length;

@@ -70,8 +70,8 @@ struct Scores {
 
   Scores(const Call& call, std::size_t weights_operand)
       : scores(call.in<T>(0)),
-        weights(call.has_input(weights_operand) ? call.in<T>(weights_operand) : nullptr),
-        totals(call.has_input(weights_operand + 1) ? call.in<double>(weights_operand + 1) : nullptr),
+        weights(optional_in<T>(call, weights_operand)),
+        totals(optional_in<double>(call, weights_operand + 1)),
         labels(call, 1),
         fault(call.context.fault),
         ignored(call.attributes().integer("ignore_index", -100)),

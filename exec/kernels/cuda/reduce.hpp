@@ -97,8 +97,7 @@ struct SumSegments {
     const std::int64_t groups = layout.parts / layout.pieces, length = layout.length;
     const std::int64_t last = (piece.quotient + 1) * layout.count / groups;
     const std::int64_t begin = piece.remainder * length / layout.pieces, end = (piece.remainder + 1) * length / layout.pieces;
-    // Threads side by side share a segment: 32 of them, or all where it is long.
-    const std::int64_t width = length >= Segments::kLong || team.size() < Segments::kLane ? team.size() : Segments::kLane;
+    const std::int64_t width = threads_of_segment(team);
     const std::int64_t lane = team.rank() % width, step = team.size() / width;
     typename Term::Value totals[Term::kValues];
     for (auto& total : totals) total = Term::start();
@@ -106,6 +105,11 @@ struct SumSegments {
       term.add(totals, {layout.first_of(part.quotient, k), begin + lane, end, width});
     for (auto& total : totals) total = team.reduce(total, typename Term::Op{});
     if (team.rank() == 0) store(row, totals);
+  }
+  /// Threads side by side share a segment: 32 of them, or all where it is long; where it is short, they take neighbouring ones.
+  REHEARSAL_BODY std::int64_t threads_of_segment(const Team& team) const {
+    if (layout.length >= Segments::kLong || team.size() < Segments::kLane) return team.size();
+    return layout.length < Segments::kLane ? 1 : Segments::kLane;
   }
 };
 
