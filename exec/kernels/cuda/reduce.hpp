@@ -106,9 +106,10 @@ struct SumSegments {
     for (auto& total : totals) total = team.reduce(total, typename Term::Op{});
     if (team.rank() == 0) store(row, totals);
   }
-  /// Threads side by side share a segment: 32 of them, or all where it is long; where it is short, they take neighbouring ones.
+  /// Threads side by side share a segment: 32 of them, or all where segments are long or few; short ones are neighbours' own.
   REHEARSAL_BODY std::int64_t threads_of_segment(const Team& team) const {
-    if (layout.length >= Segments::kLong || team.size() < Segments::kLane) return team.size();
+    const std::int64_t segments = layout.count * layout.pieces / layout.parts;  // of a part
+    if (layout.length >= Segments::kLong || segments * Segments::kLane < team.size()) return team.size();
     return layout.length < Segments::kLane ? 1 : Segments::kLane;
   }
 };
