@@ -11,6 +11,7 @@ namespace rehearsal::exec::cuda {
 [[nodiscard]] std::span<const KernelRow> layer_normalization_kernels();
 [[nodiscard]] std::span<const KernelRow> loss_kernels();
 [[nodiscard]] std::span<const KernelRow> normalization_kernels();
+[[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
 [[nodiscard]] std::span<const KernelRow> softmax_kernels();
 
