@@ -9,6 +9,12 @@ namespace rehearsal::exec::cuda {
 
 [[nodiscard]] std::span<const KernelRow> bias_kernels();
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();
+[[nodiscard]] std::span<const KernelRow> layer_normalization_kernels();
+[[nodiscard]] std::span<const KernelRow> loss_kernels();
+[[nodiscard]] std::span<const KernelRow> normalization_kernels();
+[[nodiscard]] std::span<const KernelRow> pooling_kernels();
+[[nodiscard]] std::span<const KernelRow> reduction_kernels();
+[[nodiscard]] std::span<const KernelRow> softmax_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();

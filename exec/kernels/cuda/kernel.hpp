@@ -21,8 +21,47 @@ using reference::make_by_size;
 using reference::make_for;
 using reference::Problem;
 
-/// A kernel that calls `body` and needs scratch memory (Call::context.workspace). Refuses operands or results that are not plain.
+/// A kernel that calls `body` and needs scratch memory (Call::context.workspace).
 [[nodiscard]] std::unique_ptr<Kernel> make_with_workspace(const KernelRequest& request, reference::Body body, std::int64_t bytes);
+
+/// As make_by_output and make_by_input (exec/kernels/reference/reference.hpp), with B::workspace_bytes(node) bytes of scratch memory.
+template <class B, class List>
+[[nodiscard]] std::unique_ptr<Kernel> make_for_with_workspace(DType type, const KernelRequest& request, std::string& reason) {
+  const auto body = reference::body_for<B>(type, List{});
+  if (!body) return reference::refuse_type(request, type, reason);
+  if (!reference::make_kernel(request, body, reason)) return nullptr;  // operands or results that are not plain
+  return make_with_workspace(request, body, B::workspace_bytes(request.view()));
+}
+template <class B, class List>
+[[nodiscard]] std::unique_ptr<Kernel> make_by_output_with_workspace(const KernelRequest& request, std::string& reason) {
+  return make_for_with_workspace<B, List>(request.view().output().dtype, request, reason);
+}
+template <class B, class List, std::size_t I = 0>
+[[nodiscard]] std::unique_ptr<Kernel> make_by_input_with_workspace(const KernelRequest& request, std::string& reason) {
+  return make_for_with_workspace<B, List>(request.view().input(I).dtype, request, reason);
+}
+
+/// The data of an operand or result that may be absent; nullptr when it is.
+template <class T>
+const T* optional_in(const Call& call, std::size_t i) {
+  return call.has_input(i) ? call.in<T>(i) : nullptr;
+}
+template <class T>
+T* optional_out(const Call& call, std::size_t i) {
+  return call.has_output(i) ? call.out<T>(i) : nullptr;
+}
+
+struct Division {
+  std::int64_t quotient, remainder;
+};
+/// Of numbers that are not negative. GPUs divide 32 bits several times as fast as 64.
+REHEARSAL_BODY Division divide(std::int64_t number, std::int64_t by) {
+  if (((number | by) >> 31) == 0) {
+    const auto n = static_cast<std::uint32_t>(number), d = static_cast<std::uint32_t>(by);
+    return {static_cast<std::int64_t>(n / d), static_cast<std::int64_t>(n % d)};
+  }
+  return {number / by, number % by};
+}
 
 /// Dimensions of a loop over the elements of a tensor that views of other strides accompany, N of them; passed to bodies by value.
 template <std::size_t N>
@@ -40,11 +79,12 @@ struct Walk {
   REHEARSAL_BODY Place place(std::int64_t i) const {
     Place p;
     for (std::size_t v = 0; v < N; ++v) p.at[v] = offsets[v];
-    for (int d = rank - 1; d >= 0; --d) {
-      const std::int64_t index = i % sizes[d];
-      i /= sizes[d];
-      for (std::size_t v = 0; v < N; ++v) p.at[v] += index * strides[v][d];
+    for (int d = rank - 1; d > 0; --d) {
+      const Division step = divide(i, sizes[d]);
+      i = step.quotient;
+      for (std::size_t v = 0; v < N; ++v) p.at[v] += step.remainder * strides[v][d];
     }
+    for (std::size_t v = 0; v < N; ++v) p.at[v] += i * strides[v][0];
     return p;
   }
 };

@@ -1,0 +1,461 @@
+// Batch and group normalization share their kernels: both keep sums per statistic, and differ in which statistic an element belongs to.
+// What a row (a channel of a sample) needs besides its elements is computed once into the workspace, before the pass over elements.
+
+#include <cmath>
+
+#include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/reduce.hpp"
+
+namespace rehearsal::exec::cuda {
+namespace {
+
+/// An image [batch, channels, spatial...] as rows of one channel of one sample, and the statistic that each row belongs to:
+/// sums [2, c] are of a channel over the batch, sums [2, n, groups] of a sample's group of channels.
+struct Layout {
+  std::int64_t batch, channels, length = 1, groups;
+  bool per_sample;
+
+  Layout(const graph::Shape& image, const graph::Shape& sums)
+      : batch(image[0]), channels(image[1]), groups(sums.back()), per_sample(sums.size() == 3) {
+    for (std::size_t d = 2; d < image.size(); ++d) length *= image[d];
+  }
+  /// Statistics of single channels over the batch.
+  static Layout of_channels(const graph::Shape& image) { return {image, {image[1]}}; }
+
+  [[nodiscard]] std::int64_t rows() const { return batch * channels; }
+  REHEARSAL_BODY std::int64_t statistics() const { return per_sample ? batch * groups : groups; }
+  REHEARSAL_BODY std::int64_t statistic_of(std::int64_t row) const {
+    const Division at = divide(row, channels);
+    const std::int64_t group = at.remainder / (channels / groups);
+    return per_sample ? at.quotient * groups + group : group;
+  }
+  /// Rows that differ in what they need: all, or the channels of one sample.
+  [[nodiscard]] std::int64_t kinds() const { return per_sample ? rows() : channels; }
+
+  /// Each statistic as a sum over its rows.
+  [[nodiscard]] Segments segments() const {
+    const std::int64_t sample = channels * length, each = groups == 0 ? 0 : channels / groups;
+    Segments s;
+    s.targets = statistics(), s.count = per_sample ? each : batch * each, s.length = length;
+    s.target_walk = walk_of<1>({graph::StridedView{{per_sample ? batch : 1, groups}, {sample, each * length}}});
+    s.segment_walk = walk_of<1>({graph::StridedView{{per_sample ? 1 : batch, each}, {sample, length}}});
+    s.split();
+    return s;
+  }
+};
+
+/// Mean and biased variance of a statistic, or of a channel of which they are given.
+struct Moments {
+  double mean, inverse;  ///< inverse deviation
+};
+
+/// Where moments come from.
+template <class T>
+struct Statistics {
+  Layout layout;
+  double count, epsilon;
+  const double* sums;          ///< of `layout`'s statistics, or nullptr:
+  const T *means, *variances;  ///< of channels; no mean: 0
+
+  Statistics(const Call& call, const Layout& of)
+      : layout(of),
+        count(static_cast<double>(call.attributes().integer("count", 1))),
+        epsilon(call.attributes().number("epsilon", 1e-5)),
+        sums(nullptr),
+        means(nullptr),
+        variances(nullptr) {}
+  static Statistics of_sums(const Call& call, std::size_t operand) {
+    Statistics s(call, Layout(call.in_shape(0), call.in_shape(operand)));
+    s.sums = call.in<double>(operand);
+    return s;
+  }
+  static Statistics of_channels(const Call& call, const T* means, const T* variances) {
+    Statistics s(call, Layout::of_channels(call.in_shape(0)));
+    s.means = means, s.variances = variances;
+    return s;
+  }
+  [[nodiscard]] REHEARSAL_BODY Moments moments(std::int64_t row) const {
+    double mean = 0, variance = 0;
+    if (sums != nullptr) {
+      const std::int64_t s = layout.statistic_of(row);
+      mean = sums[s] / count;
+      variance = sums[layout.statistics() + s] / count - mean * mean;
+      variance = variance > 0 ? variance : 0;
+    } else {
+      const std::int64_t c = divide(row, layout.channels).remainder;
+      mean = means != nullptr ? static_cast<double>(real(means[c])) : 0.0;
+      variance = static_cast<double>(real(variances[c]));
+    }
+    return {mean, 1.0 / std::sqrt(variance + epsilon)};
+  }
+};
+
+/// X -> sums.
+template <class T>
+struct MomentsTerm {
+  using Value = double;
+  using Op = SumOf;
+  static constexpr int kValues = 2;
+  static REHEARSAL_BODY Value start() { return 0; }
+  const T* x;
+  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
+    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
+      const auto value = static_cast<double>(real(x[i]));
+      totals[0] += value;
+      totals[1] += value * value;
+    }
+  }
+};
+struct SumsStore {
+  double* to;
+  std::int64_t statistics;
+  REHEARSAL_BODY void operator()(std::int64_t s, const double* totals) const {
+    to[s] = totals[0];
+    to[statistics + s] = totals[1];
+  }
+};
+
+struct Sums {
+  static Segments segments_of(const graph::NodeView& node) { return Layout(node.input(0).shape, node.output().shape).segments(); }
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return workspace_of<MomentsTerm<float>>(segments_of(node)); }
+  template <class T>
+  static void run(const Call& call) {
+    const Segments segments = segments_of(call.problem.view());
+    reduce(call.context.stream, segments, MomentsTerm<T>{call.in<T>(0)}, SumsStore{call.out<double>(), segments.targets},
+           call.context.workspace);
+  }
+};
+
+/// y = slope * a - linear * (x - mean) + constant for a row, where a is x - mean or a gradient.
+struct RowFactors {
+  double mean, slope, linear, constant;
+};
+
+/// Factors of x -> (x - mean) * slope + bias.
+template <class T>
+struct ApplyFactors {
+  Statistics<T> statistics;
+  const T *scale, *bias;  ///< no bias: 0
+  RowFactors* factors;
+  REHEARSAL_BODY void operator()(std::int64_t row) const {
+    const std::int64_t c = divide(row, statistics.layout.channels).remainder;
+    const Moments m = statistics.moments(row);
+    const double slope = static_cast<double>(real(scale[c])) * m.inverse;
+    factors[row] = {m.mean, slope, 0, bias != nullptr ? static_cast<double>(real(bias[c])) : 0.0};
+  }
+};
+
+/// Rows of an image that one team takes, some at a time where they are short: threads side by side share a row.
+struct RowTiles {
+  static constexpr std::int64_t kElements = 4096, kLane = 32;
+  std::int64_t rows, length, each, kinds;
+
+  explicit RowTiles(const Layout& layout)
+      : rows(layout.rows()),
+        length(layout.length),
+        each(std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, length))),
+        kinds(layout.kinds()) {}
+  [[nodiscard]] std::int64_t count() const { return length == 0 ? 0 : (rows + each - 1) / each; }
+
+  /// body(row, its kind, first element, last element, step) for this thread's part of the tile.
+  template <class Body>
+  REHEARSAL_BODY void visit(const Team& team, std::int64_t tile, const Body& body) const {
+    const std::int64_t width = each == 1 || team.size() < kLane ? team.size() : length < kLane ? 1 : kLane;
+    const std::int64_t lane = team.rank() % width, last = (tile + 1) * each < rows ? (tile + 1) * each : rows;
+    for (std::int64_t row = tile * each + team.rank() / width; row < last; row += team.size() / width)
+      body(divide(row, kinds).remainder, {row * length, lane, length, width});
+  }
+};
+
+template <class T>
+struct ApplyRow {
+  const T* x;
+  T* y;
+  const RowFactors* factors;
+  REHEARSAL_BODY void operator()(std::int64_t kind, const Run& run) const {
+    const RowFactors f = factors[kind];
+    const auto mean = static_cast<Real<T>>(f.mean), slope = static_cast<Real<T>>(f.slope), constant = static_cast<Real<T>>(f.constant);
+    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
+      y[i] = static_cast<T>((real(x[i]) - mean) * slope + constant);
+  }
+};
+
+template <class T>
+struct GradientRow {
+  const T *x, *dy;
+  T* dx;
+  const RowFactors* factors;
+  REHEARSAL_BODY void operator()(std::int64_t kind, const Run& run) const {
+    const RowFactors f = factors[kind];
+    const auto mean = static_cast<Real<T>>(f.mean), slope = static_cast<Real<T>>(f.slope);
+    const auto linear = static_cast<Real<T>>(f.linear), constant = static_cast<Real<T>>(f.constant);
+    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step)
+      dx[i] = static_cast<T>(slope * real(dy[i]) - linear * (real(x[i]) - mean) + constant);
+  }
+};
+
+template <class Row>
+struct TileOfRows {
+  RowTiles tiles;
+  Row row;
+  REHEARSAL_BODY void operator()(const Team& team, std::int64_t tile) const { tiles.visit(team, tile, row); }
+};
+
+/// `prepare` writes the factors of every kind of row; then the rows.
+template <class Prepare, class Row>
+void run_rows_of(const Call& call, const Layout& layout, const Prepare& prepare, const Row& row) {
+  const RowTiles tiles(layout);
+  for_each(call.context.stream, layout.kinds(), prepare);
+  for_each_row(call.context.stream, tiles.count(), tiles.each * tiles.length, TileOfRows<Row>{tiles, row});
+}
+
+std::int64_t bytes_of_factors(const Layout& layout) { return layout.kinds() * static_cast<std::int64_t>(sizeof(RowFactors)); }
+RowFactors* factors_of(const Call& call) { return static_cast<RowFactors*>(call.context.workspace); }
+
+/// X, sums, scale, bias -> Y.
+struct Apply {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors({node.input(0).shape, node.input(1).shape}); }
+  template <class T>
+  static void run(const Call& call) {
+    const auto statistics = Statistics<T>::of_sums(call, 1);
+    run_rows_of(call, statistics.layout, ApplyFactors<T>{statistics, call.in<T>(2), call.in<T>(3), factors_of(call)},
+                ApplyRow<T>{call.in<T>(0), call.out<T>(), factors_of(call)});
+  }
+};
+
+/// X, scale, bias, mean, variance -> Y.
+struct Inference {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors(Layout::of_channels(node.input(0).shape)); }
+  template <class T>
+  static void run(const Call& call) {
+    const auto statistics = Statistics<T>::of_channels(call, call.in<T>(3), call.in<T>(4));
+    run_rows_of(call, statistics.layout, ApplyFactors<T>{statistics, call.in<T>(1), call.in<T>(2), factors_of(call)},
+                ApplyRow<T>{call.in<T>(0), call.out<T>(), factors_of(call)});
+  }
+};
+
+/// dY, scale, variance -> dX.
+struct InferenceGradInput {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors(Layout::of_channels(node.input(0).shape)); }
+  template <class T>
+  static void run(const Call& call) {
+    const auto statistics = Statistics<T>::of_channels(call, nullptr, call.in<T>(2));
+    run_rows_of(call, statistics.layout, ApplyFactors<T>{statistics, call.in<T>(1), nullptr, factors_of(call)},
+                ApplyRow<T>{call.in<T>(0), call.out<T>(), factors_of(call)});
+  }
+};
+
+/// Factors of dx = slope dy - linear (x - mean) + constant, where the sums contain the scale if Scaled.
+template <bool Scaled, class T>
+struct GradientFactors {
+  Statistics<T> statistics;
+  const T* scale;
+  const double* gradients;
+  RowFactors* factors;
+  REHEARSAL_BODY void operator()(std::int64_t row) const {
+    const std::int64_t c = divide(row, statistics.layout.channels).remainder, s = statistics.layout.statistic_of(row);
+    const Moments m = statistics.moments(row);
+    const double slope = m.inverse * static_cast<double>(real(scale[c])), factor = (Scaled ? m.inverse : slope) / statistics.count;
+    const double linear = factor * gradients[statistics.layout.statistics() + s] * m.inverse;
+    factors[row] = {m.mean, slope, linear, -factor * gradients[s]};
+  }
+};
+
+/// X, sums, scale, dY, gradient sums -> dX = (scale dY - (sum + normalized X * sum') / count) / deviation.
+template <bool Scaled>
+struct GradInput {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_factors({node.input(0).shape, node.input(1).shape}); }
+  template <class T>
+  static void run(const Call& call) {
+    const auto statistics = Statistics<T>::of_sums(call, 1);
+    run_rows_of(call, statistics.layout, GradientFactors<Scaled, T>{statistics, call.in<T>(2), call.in<double>(4), factors_of(call)},
+                GradientRow<T>{call.in<T>(0), call.in<T>(3), call.out<T>(), factors_of(call)});
+  }
+};
+
+/// What gradient sums need of a row: its mean, its inverse deviation and what it weighs.
+struct RowWeights {
+  double mean, inverse, weight;
+};
+template <class T>
+struct PrepareWeights {
+  Statistics<T> statistics;
+  const T* scale;  ///< nullptr: all rows weigh 1
+  RowWeights* rows;
+  REHEARSAL_BODY void operator()(std::int64_t row) const {
+    const Moments m = statistics.moments(row);
+    const std::int64_t c = divide(row, statistics.layout.channels).remainder;
+    rows[row] = {m.mean, m.inverse, scale != nullptr ? static_cast<double>(real(scale[c])) : 1.0};
+  }
+};
+
+/// Sums of dy, and of dy times the normalized x.
+template <class T>
+struct GradientTerm {
+  using Value = double;
+  using Op = SumOf;
+  static constexpr int kValues = 2;
+  static REHEARSAL_BODY Value start() { return 0; }
+  const T *x, *dy;
+  const RowWeights* rows;
+  std::int64_t length, kinds;
+  REHEARSAL_BODY void add(Value* totals, const Run& run) const {
+    const RowWeights row = rows[divide(divide(run.at, length).quotient, kinds).remainder];
+    double sum = 0, along = 0;
+    for (std::int64_t i = run.at + run.begin; i < run.at + run.end; i += run.step) {
+      const auto gradient = static_cast<double>(real(dy[i]));
+      sum += gradient;
+      along += gradient * (static_cast<double>(real(x[i])) - row.mean);
+    }
+    totals[0] += row.weight * sum;
+    totals[1] += row.weight * row.inverse * along;
+  }
+};
+
+std::int64_t bytes_of_weights(const Layout& layout) { return layout.kinds() * static_cast<std::int64_t>(sizeof(RowWeights)); }
+
+/// The weights of rows come first in the workspace.
+std::int64_t bytes_of_gradients(const Layout& moments, const Layout& sums) {
+  return bytes_of_weights(moments) + workspace_of<GradientTerm<float>>(sums.segments());
+}
+
+/// Gradient sums over the segments of `sums`, by the moments that `statistics` have.
+template <class T, class Store>
+void sum_gradients(const Call& call, const Statistics<T>& statistics, const Layout& sums, const PrepareWeights<T>& prepare, const T* dy,
+                   const Store& store) {
+  for_each(call.context.stream, statistics.layout.kinds(), prepare);
+  const GradientTerm<T> term{call.in<T>(0), dy, prepare.rows, statistics.layout.length, statistics.layout.kinds()};
+  reduce(call.context.stream, sums.segments(), term, store,
+         static_cast<unsigned char*>(call.context.workspace) + bytes_of_weights(statistics.layout));
+}
+
+/// X, sums, [scale if Scaled], dY -> sums of (scale) dY and of (scale) dY times the normalized X.
+template <bool Scaled>
+struct GradSums {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) {
+    const Layout layout(node.input(0).shape, node.input(1).shape);
+    return bytes_of_gradients(layout, layout);
+  }
+  template <class T>
+  static void run(const Call& call) {
+    const auto statistics = Statistics<T>::of_sums(call, 1);
+    const PrepareWeights<T> prepare{statistics, Scaled ? call.in<T>(2) : nullptr, static_cast<RowWeights*>(call.context.workspace)};
+    sum_gradients(call, statistics, statistics.layout, prepare, call.in<T>(Scaled ? 3 : 2),
+                  SumsStore{call.out<double>(), statistics.layout.statistics()});
+  }
+};
+
+template <class T>
+struct ParameterStore {
+  T *dscale, *dbias;
+  explicit ParameterStore(const Call& call) : dscale(optional_out<T>(call, 0)), dbias(optional_out<T>(call, 1)) {}
+  REHEARSAL_BODY void operator()(std::int64_t c, const double* totals) const {
+    if (dscale != nullptr) dscale[c] = static_cast<T>(static_cast<Real<T>>(totals[1]));
+    if (dbias != nullptr) dbias[c] = static_cast<T>(static_cast<Real<T>>(totals[0]));
+  }
+};
+
+/// X, dY, and the moments of every row -> dscale, dbias.
+template <class T>
+void write_scale_gradients(const Call& call, const Statistics<T>& statistics, const T* dy) {
+  const PrepareWeights<T> prepare{statistics, nullptr, static_cast<RowWeights*>(call.context.workspace)};
+  sum_gradients(call, statistics, Layout::of_channels(call.in_shape(0)), prepare, dy, ParameterStore<T>(call));
+}
+
+/// X, sums, dY -> dscale, dbias of group normalization.
+struct GroupNormGradParameters {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) {
+    return bytes_of_gradients({node.input(0).shape, node.input(1).shape}, Layout::of_channels(node.input(0).shape));
+  }
+  template <class T>
+  static void run(const Call& call) {
+    write_scale_gradients(call, Statistics<T>::of_sums(call, 1), call.in<T>(2));
+  }
+};
+
+/// X, mean, variance, dY -> dscale, dbias.
+struct InferenceGradParameters {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) {
+    const Layout layout = Layout::of_channels(node.input(0).shape);
+    return bytes_of_gradients(layout, layout);
+  }
+  template <class T>
+  static void run(const Call& call) {
+    write_scale_gradients(call, Statistics<T>::of_channels(call, call.in<T>(1), call.in<T>(2)), call.in<T>(3));
+  }
+};
+
+template <class T>
+struct StoreParameter {
+  const double* sums;
+  std::int64_t channels;
+  ParameterStore<T> store;
+  REHEARSAL_BODY void operator()(std::int64_t c) const {
+    const double totals[2] = {sums[c], sums[channels + c]};
+    store(c, totals);
+  }
+};
+
+/// Gradient sums, scale -> dscale, dbias.
+struct BatchNormGradParameters {
+  template <class T>
+  static void run(const Call& call) {
+    const std::int64_t channels = call.in_shape(0)[1];
+    for_each(call.context.stream, channels, StoreParameter<T>{call.in<double>(0), channels, ParameterStore<T>(call)});
+  }
+};
+
+template <class T>
+struct Blend {
+  const double* sums;
+  std::int64_t channels;
+  double count, momentum;
+  const T *old_mean, *old_variance;
+  T *mean, *variance;
+  REHEARSAL_BODY T blend(T old, double fresh) const {
+    return static_cast<T>(static_cast<Real<T>>(static_cast<double>(real(old)) * momentum + fresh * (1 - momentum)));
+  }
+  REHEARSAL_BODY void operator()(std::int64_t c) const {
+    const double average = sums[c] / count, biased = sums[channels + c] / count - average * average;
+    const double unbiased = (biased > 0 ? biased : 0.0) * count / (count > 2 ? count - 1 : 1.0);
+    if (mean != nullptr) mean[c] = blend(old_mean[c], average);
+    if (variance != nullptr) variance[c] = blend(old_variance[c], unbiased);
+  }
+};
+
+/// Sums, running mean, running variance -> new ones. One element has no unbiased variance; its biased one is kept.
+struct BatchNormRunning {
+  template <class T>
+  static void run(const Call& call) {
+    const std::int64_t channels = call.in_shape(0)[1];
+    const double momentum = call.attributes().number("momentum", 0.9), count = static_cast<double>(call.attributes().integer("count", 1));
+    for_each(call.context.stream, channels,
+             Blend<T>{call.in<double>(0), channels, count, momentum, call.in<T>(1), call.in<T>(2), optional_out<T>(call, 0),
+                      optional_out<T>(call, 1)});
+  }
+};
+
+constexpr std::string_view kName = "cuda:normalization";
+const KernelRow kRows[] = {
+    {"BatchNormSums", kName, make_by_input_with_workspace<Sums, Floats>},
+    {"BatchNormApply", kName, make_by_output_with_workspace<Apply, Floats>},
+    {"BatchNormGradSums", kName, make_by_input_with_workspace<GradSums<false>, Floats>},
+    {"BatchNormGradInput", kName, make_by_output_with_workspace<GradInput<false>, Floats>},
+    {"BatchNormGradParameters", kName, make_by_input<BatchNormGradParameters, Floats, 1>},
+    {"BatchNormRunning", kName, make_by_input<BatchNormRunning, Floats, 1>},
+    {"BatchNormInference", kName, make_by_output_with_workspace<Inference, Floats>},
+    {"BatchNormInferenceGradInput", kName, make_by_output_with_workspace<InferenceGradInput, Floats>},
+    {"BatchNormInferenceGradParameters", kName, make_by_input_with_workspace<InferenceGradParameters, Floats>},
+    {"GroupNormSums", kName, make_by_input_with_workspace<Sums, Floats>},
+    {"GroupNormApply", kName, make_by_output_with_workspace<Apply, Floats>},
+    {"GroupNormGradSums", kName, make_by_input_with_workspace<GradSums<true>, Floats>},
+    {"GroupNormGradInput", kName, make_by_output_with_workspace<GradInput<true>, Floats>},
+    {"GroupNormGradParameters", kName, make_by_input_with_workspace<GroupNormGradParameters, Floats>},
+};
+
+}  // namespace
+
+std::span<const KernelRow> normalization_kernels() { return kRows; }
+
+}  // namespace rehearsal::exec::cuda

@@ -1,0 +1,329 @@
+// Pools: a thread for each window, and for each element of the image in gradients, so that no two threads add to one place.
+
+#include <cmath>
+#include <limits>
+
+#include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/reference/window.hpp"
+
+namespace rehearsal::exec::cuda {
+namespace {
+
+/// Sizes or places along up to three spatial axes; missing leading axes have size 1.
+struct Three {
+  std::int64_t z, y, x;
+  REHEARSAL_BODY std::int64_t size() const { return z * y * x; }
+  /// Number of an element at `at` of a plane of these sizes.
+  REHEARSAL_BODY std::int64_t number(const Three& at) const { return (at.z * y + at.y) * x + at.x; }
+};
+Three three(const reference::Triple& t) { return {t[0], t[1], t[2]}; }
+
+/// An element of a tensor of planes.
+struct Place {
+  std::int64_t plane;
+  Three at;
+};
+REHEARSAL_BODY Place place_of(std::int64_t i, const Three& sizes) {
+  const Division x = divide(i, sizes.x), y = divide(x.quotient, sizes.y), z = divide(y.quotient, sizes.z);
+  return {z.quotient, {z.remainder, y.remainder, x.remainder}};
+}
+
+/// Numbers first, ..., last - 1.
+struct Span {
+  std::int64_t first, last;
+};
+REHEARSAL_BODY std::int64_t quotient_up(std::int64_t number, std::int64_t by) {
+  return number <= 0 ? 0 : divide(number + by - 1, by).quotient;
+}
+
+/// Windows along one axis.
+struct Axis {
+  std::int64_t image, windows, kernel, stride, dilation, low;
+
+  /// Where tap 0 of a window lies; may be before the image.
+  REHEARSAL_BODY std::int64_t start(std::int64_t window) const { return window * stride - low; }
+  /// Taps of a window that lie in [from, to).
+  REHEARSAL_BODY Span taps(std::int64_t window, std::int64_t from, std::int64_t to) const {
+    const std::int64_t at = start(window), first = quotient_up(from - at, dilation), last = quotient_up(to - at, dilation);
+    return {first, last < kernel ? last : kernel};
+  }
+  /// Windows that reach from before an element to behind it; which of their taps hold it, holds() says.
+  REHEARSAL_BODY Span windows_over(std::int64_t element) const {
+    const std::int64_t shifted = element + low, span = (kernel - 1) * dilation + 1,
+                       last = shifted < 0 ? 0 : divide(shifted, stride).quotient + 1;
+    return {quotient_up(shifted - span + 1, stride), last < windows ? last : windows};
+  }
+  REHEARSAL_BODY bool holds(std::int64_t window, std::int64_t element) const {
+    return dilation == 1 || (element - start(window)) % dilation == 0;
+  }
+};
+
+struct Pool {
+  Axis z, y, x;
+  std::int64_t planes;
+  Three image, windows;
+
+  Pool(const graph::NodeView& node, const graph::Shape& image_shape, const graph::Shape& windows_shape) {
+    const auto plane =
+        reference::plane_of(graph::window_of(node.attributes, node.attributes.integers("kernel_shape")), image_shape, windows_shape);
+    const auto axis = [&](std::size_t a) {
+      return Axis{plane.image[a], plane.windows[a], plane.kernel[a], plane.stride[a], plane.dilation[a], plane.low[a]};
+    };
+    z = axis(0), y = axis(1), x = axis(2);
+    image = three(plane.image), windows = three(plane.windows);
+    planes = image_shape[0] * image_shape[1];
+  }
+  [[nodiscard]] std::int64_t all_windows() const { return planes * windows.size(); }
+
+  /// visit(element of the plane) for every tap of a window that lies in the image.
+  template <class Visit>
+  REHEARSAL_BODY void for_taps(const Three& window, Visit& visit) const {
+    const Span depths = z.taps(window.z, 0, z.image), heights = y.taps(window.y, 0, y.image), widths = x.taps(window.x, 0, x.image);
+    for (std::int64_t d = depths.first; d < depths.last; ++d) {
+      for (std::int64_t h = heights.first; h < heights.last; ++h) {
+        const std::int64_t row = image.number({z.start(window.z) + d * z.dilation, y.start(window.y) + h * y.dilation, x.start(window.x)});
+        for (std::int64_t w = widths.first; w < widths.last; ++w) visit(row + w * x.dilation);
+      }
+    }
+  }
+  /// visit(window, its number in the plane) for every window of which a tap holds the element.
+  template <class Visit>
+  REHEARSAL_BODY void for_windows(const Three& element, Visit& visit) const {
+    const Span depths = z.windows_over(element.z), heights = y.windows_over(element.y), widths = x.windows_over(element.x);
+    for (std::int64_t d = depths.first; d < depths.last; ++d) {
+      if (!z.holds(d, element.z)) continue;
+      for (std::int64_t h = heights.first; h < heights.last; ++h) {
+        if (!y.holds(h, element.y)) continue;
+        for (std::int64_t w = widths.first; w < widths.last; ++w)
+          if (x.holds(w, element.x)) visit(Three{d, h, w}, windows.number({d, h, w}));
+      }
+    }
+  }
+};
+
+/// The first largest element of a window, as PyTorch: a NaN wins over everything.
+template <class T>
+struct Winner {
+  const T* x;
+  Real<T> largest = -std::numeric_limits<Real<T>>::infinity();
+  std::int64_t at = -1;  ///< -1: the window sees padding only
+  REHEARSAL_BODY void operator()(std::int64_t element) {
+    const Real<T> candidate = real(x[element]);
+    if (at >= 0 && !(candidate > largest) && candidate == candidate) return;
+    largest = candidate;
+    at = element;
+  }
+};
+
+template <class T>
+struct MaxPoolWindow {
+  Pool pool;
+  const T* x;
+  T* y;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    const Place window = place_of(i, pool.windows);
+    Winner<T> winner{x + window.plane * pool.image.size()};
+    pool.for_taps(window.at, winner);
+    y[i] = static_cast<T>(winner.largest);
+  }
+};
+
+struct MaxPool {
+  template <class T>
+  static void run(const Call& call) {
+    const Pool pool(call.problem.view(), call.in_shape(0), call.out_shape());
+    for_each(call.context.stream, pool.all_windows(), MaxPoolWindow<T>{pool, call.in<T>(0), call.out<T>()});
+  }
+};
+
+template <class T, class Index>
+struct WinnerOfWindow {
+  Pool pool;
+  const T* x;
+  Index* winners;
+  bool in_tensor, column_major;  ///< numbers in the whole tensor, or in the plane; of a plane whose first axis counts fastest
+
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    const Place window = place_of(i, pool.windows);
+    const std::int64_t first = window.plane * pool.image.size();
+    Winner<T> winner{x + first};
+    pool.for_taps(window.at, winner);
+    const std::int64_t at = column_major ? by_columns(winner.at) : winner.at;
+    winners[i] = static_cast<Index>(in_tensor ? first + at : at);
+  }
+  REHEARSAL_BODY std::int64_t by_columns(std::int64_t element) const {
+    if (element < 0) return element;
+    const Three at = place_of(element, pool.image).at;
+    return (at.x * pool.image.y + at.y) * pool.image.z + at.z;
+  }
+};
+
+struct MaxPoolPositions {
+  template <class T>
+  static void run(const Call& call) {
+    const Pool pool(call.problem.view(), call.in_shape(0), call.out_shape());
+    const bool columns = call.attributes().integer("column_major", 0) != 0;
+    for_each(call.context.stream, pool.all_windows(),
+             WinnerOfWindow<T, std::int64_t>{pool, call.in<T>(0), call.out<std::int64_t>(), true, columns});
+  }
+};
+
+template <class T>
+struct GradientOfWinner {
+  const T* dy;
+  const std::int32_t* winners;
+  std::int64_t element;
+  Real<T> sum = 0;
+  REHEARSAL_BODY void operator()(const Three&, std::int64_t window) {
+    if (winners[window] == element) sum += real(dy[window]);
+  }
+};
+
+/// A result that is a part of the image: where a block's windows need more rows than the block has, fewer than all.
+template <class T>
+struct MaxPoolGradElement {
+  Pool pool;
+  Three size, first;  ///< of the result; where it begins in the image
+  const T* dy;
+  const std::int32_t* winners;
+  T* dx;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    Place element = place_of(i, size);
+    element.at = {element.at.z + first.z, element.at.y + first.y, element.at.x + first.x};
+    const std::int64_t windows = element.plane * pool.windows.size();
+    GradientOfWinner<T> gradient{dy + windows, winners + windows, pool.image.number(element.at)};
+    pool.for_windows(element.at, gradient);
+    dx[i] = static_cast<T>(gradient.sum);
+  }
+};
+
+/// The winner of each window lies in the workspace before its gradient is gathered.
+struct MaxPoolGrad {
+  static Pool pool_of(const graph::NodeView& node) { return {node, node.input(0).shape, node.input(1).shape}; }
+  static std::int64_t workspace_bytes(const graph::NodeView& node) {
+    const Pool pool = pool_of(node);
+    if (pool.image.size() > std::numeric_limits<std::int32_t>::max())
+      throw Refusal("a pool over planes of shape " + graph::to_text(node.input(0).shape) + " has more elements than 32 bits count");
+    return pool.all_windows() * static_cast<std::int64_t>(sizeof(std::int32_t));
+  }
+  template <class T>
+  static void run(const Call& call) {
+    const Pool pool = pool_of(call.problem.view());
+    auto* winners = static_cast<std::int32_t*>(call.context.workspace);
+    for_each(call.context.stream, pool.all_windows(), WinnerOfWindow<T, std::int32_t>{pool, call.in<T>(0), winners, false, false});
+    reference::Triple size{1, 1, 1}, first{0, 0, 0};
+    const std::size_t rank = call.out_shape().size() - 2;
+    for (std::size_t d = 0; d < rank; ++d) {
+      first[3 - rank + d] = call.out_origin(0, d + 2) - call.in_origin(0, d + 2);
+      size[3 - rank + d] = call.out_shape()[d + 2];
+    }
+    for_each(call.context.stream, pool.planes * three(size).size(),
+             MaxPoolGradElement<T>{pool, three(size), three(first), call.in<T>(1), winners, call.out<T>()});
+  }
+};
+
+/// How many elements the mean of a window counts: those of the tensor, or those of its padding, too. Windows that ceil_mode lets reach
+/// beyond the high padding do not count what lies there.
+struct Counts {
+  Three low_end, high_end;  ///< what counts lies between these
+
+  Counts(const graph::NodeView& node, const Pool& pool) : low_end{0, 0, 0}, high_end(pool.image) {
+    if (node.attributes.integer("count_include_pad", 0) == 0) return;
+    const auto window = graph::window_of(node.attributes, node.attributes.integers("kernel_shape"));
+    reference::Triple high{0, 0, 0};
+    for (std::size_t d = 0; d < window.rank(); ++d) high[3 - window.rank() + d] = window.high[d];
+    low_end = {-pool.z.low, -pool.y.low, -pool.x.low};
+    high_end = {pool.image.z + high[0], pool.image.y + high[1], pool.image.x + high[2]};
+  }
+  REHEARSAL_BODY std::int64_t along(const Axis& axis, std::int64_t window, std::int64_t low, std::int64_t high) const {
+    const Span taps = axis.taps(window, low, high);
+    return taps.last > taps.first ? taps.last - taps.first : 0;
+  }
+  /// 1 / (elements that count).
+  template <class R>
+  REHEARSAL_BODY R weight(const Pool& pool, const Three& window) const {
+    const std::int64_t count = along(pool.z, window.z, low_end.z, high_end.z) * along(pool.y, window.y, low_end.y, high_end.y) *
+                               along(pool.x, window.x, low_end.x, high_end.x);
+    return R(1) / static_cast<R>(count > 1 ? count : 1);
+  }
+};
+
+template <class T>
+struct SumOfTaps {
+  const T* x;
+  Real<T> sum = 0;
+  REHEARSAL_BODY void operator()(std::int64_t element) { sum += real(x[element]); }
+};
+
+template <class T>
+struct AveragePoolWindow {
+  Pool pool;
+  Counts counts;
+  const T* x;
+  T* y;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    const Place window = place_of(i, pool.windows);
+    SumOfTaps<T> taps{x + window.plane * pool.image.size()};
+    pool.for_taps(window.at, taps);
+    y[i] = static_cast<T>(taps.sum * counts.weight<Real<T>>(pool, window.at));
+  }
+};
+
+struct AveragePool {
+  template <class T>
+  static void run(const Call& call) {
+    const Pool pool(call.problem.view(), call.in_shape(0), call.out_shape());
+    for_each(call.context.stream, pool.all_windows(),
+             AveragePoolWindow<T>{pool, Counts(call.problem.view(), pool), call.in<T>(0), call.out<T>()});
+  }
+};
+
+template <class T>
+struct WeightedWindows {
+  const Pool& pool;
+  const Counts& counts;
+  const T* dy;
+  Real<T> sum = 0;
+  REHEARSAL_BODY void operator()(const Three& window, std::int64_t number) {
+    sum += real(dy[number]) * counts.weight<Real<T>>(pool, window);
+  }
+};
+
+template <class T>
+struct AveragePoolGradElement {
+  Pool pool;
+  Counts counts;
+  const T* dy;
+  T* dx;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    const Place element = place_of(i, pool.image);
+    WeightedWindows<T> windows{pool, counts, dy + element.plane * pool.windows.size()};
+    pool.for_windows(element.at, windows);
+    dx[i] = static_cast<T>(windows.sum);
+  }
+};
+
+struct AveragePoolGrad {
+  template <class T>
+  static void run(const Call& call) {
+    const Pool pool(call.problem.view(), call.out_shape(), call.in_shape(0));
+    for_each(call.context.stream, pool.planes * pool.image.size(),
+             AveragePoolGradElement<T>{pool, Counts(call.problem.view(), pool), call.in<T>(0), call.out<T>()});
+  }
+};
+
+constexpr std::string_view kName = "cuda:pooling";
+const KernelRow kRows[] = {
+    {"MaxPool", kName, make_by_output<MaxPool, Floats>},
+    {"MaxPoolPositions", kName, make_by_input<MaxPoolPositions, Floats>},
+    {"MaxPoolGrad", kName, make_by_output_with_workspace<MaxPoolGrad, Floats>},
+    {"AveragePool", kName, make_by_output<AveragePool, Floats>},
+    {"AveragePoolGrad", kName, make_by_output<AveragePoolGrad, Floats>},
+};
+
+}  // namespace
+
+std::span<const KernelRow> pooling_kernels() { return kRows; }
+
+}  // namespace rehearsal::exec::cuda

@@ -1,0 +1,208 @@
+#pragma once
+// Sums (or maxima, or products) over parts of a tensor in an order that does not change from run to run: what reductions, statistics of
+// normalizations and gradients of their parameters share. Where there are few results, the elements of each are split into parts: a first
+// pass leaves the parts' results in the workspace, a second adds them up.
+//
+// A term says what is added:
+//   using Value                          of what sums are kept in: double, float or an integer
+//   using Op                             SumOf, LargerOf..., and start(), the value of nothing
+//   static constexpr int kValues         how many sums there are
+//   add(Value* totals, Run)              adds a run of elements
+// and a store where it goes: store(target, totals), called once for each.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "exec/kernels/cuda/kernel.hpp"
+
+namespace rehearsal::exec::cuda {
+
+/// Elements at + begin, at + begin + step, ... below at + end.
+struct Run {
+  std::int64_t at, begin, end, step;
+};
+
+/// How elements are split into parts: enough of them to occupy a GPU, none too small.
+[[nodiscard]] inline std::int64_t parts_of(std::int64_t targets, std::int64_t elements, std::int64_t wanted, std::int64_t least) {
+  if (targets <= 0) return 1;
+  return std::max<std::int64_t>(1, std::min((wanted + targets - 1) / targets, elements / least));
+}
+
+/// Each target is the sum over `count` segments of `length` neighbouring elements.
+struct Segments {
+  static constexpr std::int64_t kTeamsWanted = 1024, kLeastOfPart = 4096, kAlone = 32, kLong = 4096, kLane = 32;
+
+  Walk<1> target_walk, segment_walk;
+  std::int64_t targets = 1, count = 1, length = 1;
+  std::int64_t parts = 1, pieces = 1;  ///< parts of a target; pieces of a segment: a part is a piece of some segments
+
+  void split() {
+    parts = parts_of(targets, count * length, kTeamsWanted, kLeastOfPart);
+    pieces = parts > count ? std::max<std::int64_t>(1, std::min(parts / std::max<std::int64_t>(1, count), length / kLane)) : 1;
+    parts = count == 0 ? 1 : pieces == 1 ? std::min(parts, count) : count * pieces;
+  }
+  /// Targets so small that one thread does one.
+  [[nodiscard]] bool alone() const { return count * length <= kAlone; }
+  [[nodiscard]] std::int64_t elements_of_part() const { return count * length / parts; }
+  REHEARSAL_BODY std::int64_t first_of(std::int64_t target, std::int64_t segment) const {
+    return target_walk.place(target).at[0] + segment_walk.place(segment).at[0];
+  }
+};
+
+/// One target: all of `elements` neighbouring elements.
+[[nodiscard]] inline Segments all_of(std::int64_t elements) {
+  Segments layout;
+  layout.length = elements;
+  layout.split();
+  return layout;
+}
+
+/// Each target is a sum down a column: targets are [outer, columns], columns side by side, their elements in `rows` rows.
+struct Columns {
+  static constexpr std::int64_t kThreadsWanted = 1 << 17, kLeastOfPart = 32;
+
+  Walk<1> outer_walk, row_walk;
+  std::int64_t outer = 1, columns = 1, rows = 1, parts = 1;
+
+  /// Part p is rows p, p + parts, ...: neighbouring threads then read neighbouring elements however few columns there are.
+  void split() { parts = parts_of(outer * columns, rows, kThreadsWanted, kLeastOfPart); }
+  [[nodiscard]] std::int64_t targets() const { return outer * columns; }
+};
+
+/// Results of parts: value v of part p of target t lies at (v * outer + o) * parts * columns + p * columns + c, t being o * columns + c.
+struct PartPlaces {
+  std::int64_t outer, parts, columns;
+  REHEARSAL_BODY std::int64_t place(std::int64_t value, std::int64_t o, std::int64_t p, std::int64_t c) const {
+    return ((value * outer + o) * parts + p) * columns + c;
+  }
+};
+
+template <class Value, int kValues>
+struct PartStore {
+  std::int64_t all;  ///< parts of all targets
+  Value* to;
+  REHEARSAL_BODY void operator()(std::int64_t part, const Value* totals) const {
+    for (int v = 0; v < kValues; ++v) to[v * all + part] = totals[v];
+  }
+};
+
+/// A team for each part of each target.
+template <class Term, class Store>
+struct SumSegments {
+  Segments layout;
+  Term term;
+  Store store;
+  REHEARSAL_BODY void operator()(const Team& team, std::int64_t row) const {
+    const Division part = divide(row, layout.parts), piece = divide(part.remainder, layout.pieces);
+    const std::int64_t groups = layout.parts / layout.pieces, length = layout.length;
+    const std::int64_t last = (piece.quotient + 1) * layout.count / groups;
+    const std::int64_t begin = piece.remainder * length / layout.pieces, end = (piece.remainder + 1) * length / layout.pieces;
+    const std::int64_t width = threads_of_segment(team);
+    const std::int64_t lane = team.rank() % width, step = team.size() / width;
+    typename Term::Value totals[Term::kValues];
+    for (auto& total : totals) total = Term::start();
+    for (std::int64_t k = piece.quotient * layout.count / groups + team.rank() / width; k < last; k += step)
+      term.add(totals, {layout.first_of(part.quotient, k), begin + lane, end, width});
+    for (auto& total : totals) total = team.reduce(total, typename Term::Op{});
+    if (team.rank() == 0) store(row, totals);
+  }
+  /// Threads side by side share a segment: 32 of them, or all where segments are long or few; short ones are neighbours' own.
+  REHEARSAL_BODY std::int64_t threads_of_segment(const Team& team) const {
+    const std::int64_t segments = layout.count * layout.pieces / layout.parts;  // of a part
+    if (layout.length >= Segments::kLong || segments * Segments::kLane < team.size()) return team.size();
+    return layout.length < Segments::kLane ? 1 : Segments::kLane;
+  }
+};
+
+/// A thread for each target.
+template <class Term, class Store>
+struct SumAlone {
+  Segments layout;
+  Term term;
+  Store store;
+  REHEARSAL_BODY void operator()(std::int64_t target) const {
+    typename Term::Value totals[Term::kValues];
+    for (auto& total : totals) total = Term::start();
+    for (std::int64_t k = 0; k < layout.count; ++k) term.add(totals, {layout.first_of(target, k), 0, layout.length, 1});
+    store(target, totals);
+  }
+};
+
+/// A thread for each part of each column.
+template <class Term, class Store>
+struct SumColumns {
+  Columns layout;
+  Term term;
+  Store store;
+  REHEARSAL_BODY void operator()(std::int64_t i) const {
+    const Division column = divide(i, layout.columns), part = divide(column.quotient, layout.parts);
+    const std::int64_t at = layout.outer_walk.place(part.quotient).at[0] + column.remainder;
+    typename Term::Value totals[Term::kValues];
+    for (auto& total : totals) total = Term::start();
+    if (layout.row_walk.rank <= 1) {
+      const std::int64_t stride = layout.row_walk.rank == 0 ? 1 : layout.row_walk.strides[0][0];
+      term.add(totals, {at, part.remainder * stride, layout.rows * stride, layout.parts * stride});
+    } else {
+      for (std::int64_t k = part.remainder; k < layout.rows; k += layout.parts)
+        term.add(totals, {at + layout.row_walk.place(k).at[0], 0, 1, 1});
+    }
+    store(i, totals);
+  }
+};
+
+/// A team for each target adds up what its parts left.
+template <class Term, class Store>
+struct SumParts {
+  PartPlaces places;
+  const typename Term::Value* parts;
+  Store store;
+  REHEARSAL_BODY void operator()(const Team& team, std::int64_t target) const {
+    const Division at = divide(target, places.columns);
+    typename Term::Value totals[Term::kValues];
+    for (int v = 0; v < Term::kValues; ++v) {
+      totals[v] = Term::start();
+      for (std::int64_t p = team.rank(); p < places.parts; p += team.size())
+        totals[v] = typename Term::Op{}(totals[v], parts[places.place(v, at.quotient, p, at.remainder)]);
+      totals[v] = team.reduce(totals[v], typename Term::Op{});
+    }
+    if (team.rank() == 0) store(target, totals);
+  }
+};
+
+template <class Term>
+[[nodiscard]] std::int64_t workspace_of(const Segments& layout) {
+  const auto value = static_cast<std::int64_t>(sizeof(typename Term::Value));
+  return layout.parts == 1 ? 0 : layout.targets * layout.parts * Term::kValues * value;
+}
+template <class Term>
+[[nodiscard]] std::int64_t workspace_of(const Columns& layout) {
+  const auto value = static_cast<std::int64_t>(sizeof(typename Term::Value));
+  return layout.parts == 1 ? 0 : layout.targets() * layout.parts * Term::kValues * value;
+}
+
+/// `workspace`: workspace_of<Term>(layout) bytes.
+template <class Term, class Store>
+void reduce(Stream stream, const Segments& layout, const Term& term, const Store& store, void* workspace) {
+  using Value = typename Term::Value;
+  if (layout.alone()) return for_each(stream, layout.targets, SumAlone<Term, Store>{layout, term, store});
+  if (layout.parts == 1)
+    return for_each_row(stream, layout.targets, layout.elements_of_part(), SumSegments<Term, Store>{layout, term, store});
+  auto* values = static_cast<Value*>(workspace);
+  const std::int64_t all = layout.targets * layout.parts;
+  using Kept = PartStore<Value, Term::kValues>;
+  for_each_row(stream, all, layout.elements_of_part(), SumSegments<Term, Kept>{layout, term, Kept{all, values}});
+  for_each_row(stream, layout.targets, layout.parts, SumParts<Term, Store>{{layout.targets, layout.parts, 1}, values, store});
+}
+
+template <class Term, class Store>
+void reduce(Stream stream, const Columns& layout, const Term& term, const Store& store, void* workspace) {
+  using Value = typename Term::Value;
+  if (layout.parts == 1) return for_each(stream, layout.targets(), SumColumns<Term, Store>{layout, term, store});
+  auto* values = static_cast<Value*>(workspace);
+  const std::int64_t all = layout.targets() * layout.parts;
+  using Kept = PartStore<Value, Term::kValues>;
+  for_each(stream, all, SumColumns<Term, Kept>{layout, term, Kept{all, values}});
+  for_each_row(stream, layout.targets(), layout.parts, SumParts<Term, Store>{{layout.outer, layout.parts, layout.columns}, values, store});
+}
+
+}  // namespace rehearsal::exec::cuda
