@@ -8,6 +8,7 @@
 namespace rehearsal::exec::cuda {
 
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();
+[[nodiscard]] std::span<const KernelRow> optimizer_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();

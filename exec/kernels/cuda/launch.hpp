@@ -22,6 +22,12 @@ struct SumOf {
     return a + b;
   }
 };
+struct ProductOf {
+  template <class T>
+  REHEARSAL_BODY T operator()(T a, T b) const {
+    return a * b;
+  }
+};
 /// NaN wins, as everywhere.
 struct LargerOf {
   template <class T>
@@ -36,16 +42,21 @@ struct SmallerOf {
   }
 };
 
-#ifdef __CUDACC__
-
-/// The threads of a block.
+/// The threads of a block; on the host there is one.
 struct Team {
-  __device__ std::int64_t rank() const { return threadIdx.x; }
-  __device__ std::int64_t size() const { return blockDim.x; }
-  __device__ void wait() const { __syncthreads(); }
+#ifdef __CUDA_ARCH__
+  REHEARSAL_BODY std::int64_t rank() const { return threadIdx.x; }
+  REHEARSAL_BODY std::int64_t size() const { return blockDim.x; }
+  REHEARSAL_BODY void wait() const { __syncthreads(); }
+#else
+  REHEARSAL_BODY std::int64_t rank() const { return 0; }
+  REHEARSAL_BODY std::int64_t size() const { return 1; }
+  REHEARSAL_BODY void wait() const {}
+#endif
   /// One value of all threads' values, on every thread, in an order that does not change from run to run. All threads must call it.
   template <class T, class Op>
-  __device__ T reduce(T value, Op op) const {
+  REHEARSAL_BODY T reduce(T value, [[maybe_unused]] Op op) const {
+#ifdef __CUDA_ARCH__
     constexpr int kWarp = 32;
     __shared__ alignas(16) unsigned char memory[kWarp * sizeof(T)];
     T* partial = reinterpret_cast<T*>(memory);
@@ -55,17 +66,20 @@ struct Team {
     __syncthreads();
     value = partial[0];
     for (unsigned warp = 1; warp < blockDim.x / kWarp; ++warp) value = op(value, partial[warp]);
+#endif
     return value;
   }
   template <class T>
-  __device__ T sum(T value) const {
+  REHEARSAL_BODY T sum(T value) const {
     return reduce(value, SumOf{});
   }
   template <class T>
-  __device__ T max(T value) const {
+  REHEARSAL_BODY T max(T value) const {
     return reduce(value, LargerOf{});
   }
 };
+
+#ifdef __CUDACC__
 
 template <class Body>
 __global__ void __launch_bounds__(256) run_each(std::int64_t count, const Body body) {
@@ -88,7 +102,8 @@ template <class Body>
 void for_each(Stream stream, std::int64_t count, const Body& body) {
   constexpr std::int64_t kThreads = 256, kMostBlocks = 1 << 16;
   if (count <= 0) return;
-  run_each<<<static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads)), kThreads, 0, stream_of(stream)>>>(count, body);
+  run_each<<<static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads)), kThreads, 0, stream_of(stream)>>>(count,
+                                                                                                                                body);
   check_launch();
 }
 
@@ -110,25 +125,6 @@ __device__ inline void add_atomically(T* sum, T value) {
 }
 
 #else
-
-/// One thread.
-struct Team {
-  [[nodiscard]] std::int64_t rank() const { return 0; }
-  [[nodiscard]] std::int64_t size() const { return 1; }
-  void wait() const {}
-  template <class T, class Op>
-  [[nodiscard]] T reduce(T value, Op) const {
-    return value;
-  }
-  template <class T>
-  [[nodiscard]] T sum(T value) const {
-    return value;
-  }
-  template <class T>
-  [[nodiscard]] T max(T value) const {
-    return value;
-  }
-};
 
 template <class Body>
 void for_each(Stream, std::int64_t count, const Body& body) {
