@@ -9,6 +9,8 @@ namespace rehearsal::exec::cuda {
 
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
+[[nodiscard]] std::span<const KernelRow> gather_kernels();
+[[nodiscard]] std::span<const KernelRow> scatter_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/error.hpp"
 #include "exec/kernels/cuda/families.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/kernels/one_node.hpp"
@@ -31,7 +32,8 @@ Array scalar(double value, DType type) { return {{}, {value}, type}; }
 /// Indices in [-size, size).
 Array indices(graph::Shape shape, std::int64_t size, DType type = DType::I64) {
   Array array = Array::range(std::move(shape));
-  for (double& v : array.values) v = std::floor((std::sin(v * 78.233) + 1) / 2 * 1.9999 * static_cast<double>(size)) - static_cast<double>(size);
+  for (double& v : array.values)
+    v = std::floor((std::sin(v * 78.233) + 1) / 2 * 1.9999 * static_cast<double>(size)) - static_cast<double>(size);
   array.dtype = type;
   return array;
 }
@@ -96,6 +98,53 @@ TEST_CASE("optimizers step alike in every type, over more than a team and with a
   compare({"NovogradUpdate", decays, {p, g, step, g_square, first, second}});
   compare({"NovogradUpdate", decays, {p, g, scalar(1, DType::I64), g_square, first, second}});
   compare({"AdamUpdate", decays, {Array{{0}, {}}, Array{{0}, {}}, step, Array{{0}, {}}, Array{{0}, {}}}});
+}
+
+TEST_CASE("rows are picked by packs and by elements, and gradients of one row are added over pieces") {
+  // 97 indices of 13 rows: most rows several times, in 4 pieces; runs that begin in one piece and end in a later one
+  for (const std::int64_t inner : {16, 5}) {
+    compare({"Gather", {}, {numbers({13, inner}), indices({97}, 13)}}, Accuracy::Exact);
+    compare({"GatherGrad", {{"shape", Integers{13, inner}}}, {numbers({97, inner}), indices({97}, 13)}});
+    compare({"GatherGrad", {{"shape", Integers{2, inner}}}, {numbers({300, inner}), indices({300}, 2)}});
+  }
+  compare({"Gather", {{"axis", std::int64_t{1}}}, {numbers({3, 7, 4}), indices({2, 5}, 7, DType::I32)}}, Accuracy::Exact);
+  compare({"GatherGrad", {{"axis", std::int64_t{1}}, {"shape", Integers{3, 7, 4}}}, {numbers({3, 40, 4}), indices({40}, 7, DType::I32)}});
+  // 1700 indices: 4 sorted runs, merged twice
+  compare({"GatherGrad", {{"shape", Integers{1000, 3}}}, {numbers({1700, 3}), indices({1700}, 1000)}});
+  compare({"GatherGrad", {{"shape", Integers{4, 3}}}, {Array{{0, 3}, {}}, Array{{0}, {}, DType::I64}}});
+}
+
+TEST_CASE("a block of a table answers for its rows only") {
+  // rows 4 to 9 of 13
+  const Block rows{{4, 0}, {13, 8}}, whole{{0, 0}, {97, 8}}, all{{0}, {97}};
+  compare({"Gather", {}, {numbers({6, 8}), indices({97}, 13)}, {}, {rows, all}, {whole}}, Accuracy::Exact);
+  compare({"GatherGrad", {{"shape", Integers{13, 8}}}, {numbers({97, 8}), indices({97}, 13)}, {}, {whole, all}, {rows}, {{6, 8}}});
+  compare({"GatherElements", {}, {numbers({6, 8}), indices({97, 8}, 13)}, {}, {rows, whole}, {whole}}, Accuracy::Exact);
+}
+
+TEST_CASE("elements and slices at indices") {
+  const Array at = indices({5, 11, 3}, 7);
+  compare({"GatherElements", {{"axis", std::int64_t{0}}}, {numbers({7, 12, 4}), at}}, Accuracy::Exact);
+  compare({"GatherElementsGrad", {{"shape", Integers{7, 12, 4}}}, {numbers({5, 11, 3}), at}});
+  compare(
+      {"GatherElementsGrad", {{"axis", std::int64_t{-1}}, {"shape", Integers{9, 11, 7}}}, {numbers({5, 11, 30}), indices({5, 11, 30}, 7)}});
+  compare({"GatherND", {}, {numbers({7, 7, 9}), indices({4, 6, 2}, 7)}}, Accuracy::Exact);
+  for (const char* reduction : {"none", "add", "mul", "max", "min"}) {
+    const graph::Attributes by{{"reduction", std::string(reduction)}, {"axis", std::int64_t{1}}};
+    compare({"ScatterElements", by, {numbers({4, 7, 9}), indices({4, 12, 8}, 7), numbers({4, 12, 8}, 2)}});
+    compare({"ScatterND", {{"reduction", std::string(reduction)}}, {numbers({7, 7, 9}), indices({90, 2}, 7), numbers({90, 9}, 2)}});
+  }
+}
+
+TEST_CASE("an index outside its dimension is found by every kernel that reads one") {
+  const Array outside{{2}, {0, 4}, DType::I64}, below{{2, 1}, {0, -5}, DType::I64};
+  CHECK_THROWS_WITH(run({"Gather", {}, {numbers({4, 3}), outside}}), "index 4 lies outside a dimension of size 4");
+  CHECK_THROWS_AS(run({"GatherGrad", {{"shape", Integers{4, 3}}}, {numbers({2, 3}), outside}}), BadInput);
+  CHECK_THROWS_WITH(run({"GatherElements", {}, {numbers({4, 1}), below}}), "index -5 lies outside a dimension of size 4");
+  CHECK_THROWS_AS(run({"GatherElementsGrad", {{"shape", Integers{4, 1}}}, {numbers({2, 1}), below}}), BadInput);
+  CHECK_THROWS_AS(run({"ScatterElements", {}, {numbers({4, 1}), below, numbers({2, 1})}}), BadInput);
+  CHECK_THROWS_AS(run({"ScatterND", {}, {numbers({4, 3}), below, numbers({2, 3})}}), BadInput);
+  CHECK_THROWS_AS(run({"GatherND", {}, {numbers({4, 3}), below}}), BadInput);
 }
 
 }  // namespace rehearsal::exec
