@@ -11,6 +11,9 @@ namespace rehearsal::exec::cuda {
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
 [[nodiscard]] std::span<const KernelRow> gather_kernels();
 [[nodiscard]] std::span<const KernelRow> scatter_kernels();
+[[nodiscard]] std::span<const KernelRow> movement_kernels();
+[[nodiscard]] std::span<const KernelRow> dropout_kernels();
+[[nodiscard]] std::span<const KernelRow> rotation_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();

@@ -14,6 +14,13 @@
 #include "base/error.hpp"
 #endif
 
+/// Of an array in a body that takes a team: all its threads see the same one.
+#ifdef __CUDA_ARCH__
+#define REHEARSAL_SHARED __shared__
+#else
+#define REHEARSAL_SHARED
+#endif
+
 namespace rehearsal::exec::cuda {
 
 struct SumOf {

@@ -147,4 +147,74 @@ TEST_CASE("an index outside its dimension is found by every kernel that reads on
   CHECK_THROWS_AS(run({"GatherND", {}, {numbers({4, 3}), below}}), BadInput);
 }
 
+TEST_CASE("elements are moved by packs, by tiles and one by one") {
+  const auto exact = [](const OneNode& node) { compare(node, Accuracy::Exact); };
+  exact({"Reshape", {{"shape", Integers{7, 15}}}, {numbers({3, 5, 7})}});
+  // the last dimension changes: tiles of 32 and 64, cut off at the end; [2, 70, 3, 33] has two more dimensions around them
+  exact({"Transpose", {}, {numbers({130, 67})}});
+  exact({"Transpose", {{"perm", Integers{2, 0, 3, 1}}}, {numbers({2, 70, 3, 33})}});
+  exact({"Transpose", {}, {numbers({130, 3})}});                                     // too narrow for tiles
+  exact({"Transpose", {{"perm", Integers{0, 2, 1, 3}}}, {numbers({2, 5, 3, 16})}});  // rows of whole packs
+  exact({"Transpose", {{"perm", Integers{0, 2, 1, 3}}}, {numbers({2, 5, 3, 7})}});   // rows of no whole packs
+  exact({"Expand", {{"shape", Integers{5, 3, 16}}}, {numbers({3, 1})}});
+  exact({"Expand", {{"shape", Integers{5, 3, 16}}}, {numbers({3, 16})}});
+  exact({"Tile", {{"repeats", Integers{2, 3}}}, {numbers({3, 8})}});
+  exact({"Tile", {{"repeats", Integers{2, 3}}}, {numbers({3, 5})}});
+  exact({"Slice", {{"starts", Integers{8}}, {"ends", Integers{24}}, {"axes", Integers{1}}}, {numbers({9, 40})}});
+  exact({"Slice",
+         {{"starts", Integers{30, 7}}, {"ends", Integers{3, 0}}, {"axes", Integers{1, 0}}, {"steps", Integers{-2, -1}}},
+         {numbers({9, 40})}});
+  exact({"SliceGrad",
+         {{"starts", Integers{30}}, {"ends", Integers{3}}, {"axes", Integers{1}}, {"steps", Integers{-2}}, {"shape", Integers{9, 40}}},
+         {numbers({9, 14})}});
+  exact({"Split", {{"axis", std::int64_t{1}}, {"split", Integers{8, 3, 5}}}, {numbers({9, 16})}});
+  exact({"Split", {{"axis", std::int64_t{0}}, {"split", Integers{2, 7}}}, {numbers({9, 16})}});
+  exact({"Concat", {{"axis", std::int64_t{1}}}, {numbers({9, 8}), numbers({9, 3}, 2), numbers({9, 16}, 3)}});
+  exact({"Roll", {{"axis", std::int64_t{1}}, {"shift", std::int64_t{-3}}}, {numbers({4, 9, 8})}});
+  exact({"Roll", {{"axis", std::int64_t{0}}, {"shift", std::int64_t{0}}}, {numbers({4, 5})}});
+  exact({"Trilu", {{"k", std::int64_t{-2}}}, {numbers({3, 21, 35})}});
+  exact({"Trilu", {{"upper", std::int64_t{0}}}, {numbers({3, 21, 35})}});
+  exact({"Transpose", {}, {Array{{0, 5}, {}}}});
+}
+
+TEST_CASE("slices and triangles of blocks lie where the whole one has them") {
+  // columns 10 to 29 of 40; of the slice 4, 6, ... 38 columns 3 to 12, which are 10 to 28
+  const Block whole{{0, 10}, {9, 40}}, piece{{0, 3}, {9, 18}};
+  const graph::Attributes every_second{{"starts", Integers{4}}, {"ends", Integers{40}}, {"axes", Integers{1}}, {"steps", Integers{2}}};
+  graph::Attributes back = every_second;
+  back.set("shape", Integers{9, 40});
+  compare({"Slice", every_second, {numbers({9, 20})}, {}, {whole}, {piece}, {{9, 10}}}, Accuracy::Exact);
+  compare({"SliceGrad", back, {numbers({9, 10})}, {}, {piece}, {whole}, {{9, 20}}}, Accuracy::Exact);
+  compare({"Trilu", {}, {numbers({9, 20})}, {}, {whole}, {whole}}, Accuracy::Exact);
+}
+
+TEST_CASE("constants and ranges in 16 bits") {
+  for (const char* type : {"f16", "bf16", "f32", "i8", "bool"}) {
+    const auto filled = run({"ConstantOfShape", {{"shape", Integers{37}}, {"value", 1.0}, {"dtype", std::string(type)}}, {}})[0];
+    CHECK(filled.values == Values(37, 1.0));
+  }
+  for (const char* type : {"f16", "bf16", "f32", "i64"}) {
+    const graph::Attributes odd{{"start", 3.0}, {"limit", 11.0}, {"delta", 2.0}, {"dtype", std::string(type)}};
+    CHECK(run({"Range", odd, {}})[0].values == Values{3, 5, 7, 9});
+  }
+}
+
+TEST_CASE("random numbers in every type are those of the reference") {
+  const RunContext context{5, 7};
+  const Block block{{1, 2, 1}, {4, 9, 21}};
+  for (const char* op : {"Dropout", "DropoutGrad"}) {
+    compare({op, {{"ratio", 0.3}, {"stream", std::int64_t{2}}}, {numbers({3, 7, 19})}, context});
+    compare({op, {{"ratio", 0.3}, {"stream", std::int64_t{2}}}, {numbers({2, 3, 19})}, context, {block}, {block}});
+  }
+  for (const std::int64_t normal : {0, 1})
+    compare({"Noise", {{"normal", normal}, {"stream", std::int64_t{3}}}, {}, context, {}, {block}, {{2, 3, 19}}});
+}
+
+TEST_CASE("rotation in every type, by tables with and without columns of their own") {
+  for (const char* op : {"RotaryEmbedding", "RotaryEmbeddingGrad"}) {
+    compare({op, {}, {numbers({2, 3, 5, 14}), numbers({5, 14}, 2), numbers({5, 14}, 3)}});
+    compare({op, {}, {numbers({2, 3, 5, 14}), numbers({2, 1, 5, 14}, 2), numbers({5, 1}, 3)}});
+  }
+}
+
 }  // namespace rehearsal::exec
