@@ -40,6 +40,8 @@ struct Fault {
   std::int64_t index = 0, size = 0;
   std::int32_t raised = 0;
 };
+/// Throws BadInput naming the index when there is one.
+void check_fault(const Fault&);
 
 /// What changes from run to run.
 struct RunContext {

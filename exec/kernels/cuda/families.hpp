@@ -15,6 +15,12 @@ namespace rehearsal::exec::cuda {
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
 [[nodiscard]] std::span<const KernelRow> softmax_kernels();
+[[nodiscard]] std::span<const KernelRow> optimizer_kernels();
+[[nodiscard]] std::span<const KernelRow> gather_kernels();
+[[nodiscard]] std::span<const KernelRow> scatter_kernels();
+[[nodiscard]] std::span<const KernelRow> movement_kernels();
+[[nodiscard]] std::span<const KernelRow> dropout_kernels();
+[[nodiscard]] std::span<const KernelRow> rotation_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();

@@ -105,7 +105,7 @@ void Gpu::wait() {
   if (fault_->raised == 0) return;
   const Fault found = *fault_;
   *fault_ = {};
-  throw BadInput("index " + std::to_string(found.index) + " lies outside a dimension of size " + std::to_string(found.size));
+  check_fault(found);
 }
 
 std::int64_t Gpu::mark() {

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "exec/kernels/cuda/launch.hpp"
+#include "exec/kernels/cuda/packs.hpp"
 #include "exec/kernels/kernel.hpp"
 #include "exec/kernels/reference/reference.hpp"
 #include "graph/ops/strided.hpp"
@@ -68,7 +69,7 @@ template <std::size_t N>
 struct Walk {
   static constexpr int kMost = 8;
   int rank = 0;
-  std::int64_t sizes[kMost] = {};
+  Divider sizes[kMost] = {};
   std::int64_t strides[N][kMost] = {};
   std::int64_t offsets[N] = {};
 
@@ -80,9 +81,8 @@ struct Walk {
     Place p;
     for (std::size_t v = 0; v < N; ++v) p.at[v] = offsets[v];
     for (int d = rank - 1; d > 0; --d) {
-      const Division step = divide(i, sizes[d]);
-      i = step.quotient;
-      for (std::size_t v = 0; v < N; ++v) p.at[v] += step.remainder * strides[v][d];
+      const std::int64_t index = sizes[d].split(i);
+      for (std::size_t v = 0; v < N; ++v) p.at[v] += index * strides[v][d];
     }
     for (std::size_t v = 0; v < N; ++v) p.at[v] += i * strides[v][0];
     return p;
@@ -103,7 +103,7 @@ Walk<N> walk_of(const std::array<graph::StridedView, N>& views) {
       throw Refusal("a tensor of shape " + graph::to_text(shape) + " has more dimensions than GPU kernels walk");
     if (!joins) ++walk.rank;
     auto& size = walk.sizes[walk.rank - 1];
-    size = (joins ? size : 1) * shape[d];
+    size = Divider((joins ? size.size : 1) * shape[d]);
     for (std::size_t v = 0; v < N; ++v) walk.strides[v][walk.rank - 1] = views[v].strides[d];
   }
   return walk;

@@ -14,6 +14,13 @@
 #include "base/error.hpp"
 #endif
 
+/// Of an array in a body that takes a team: all its threads see the same one.
+#ifdef __CUDA_ARCH__
+#define REHEARSAL_SHARED __shared__
+#else
+#define REHEARSAL_SHARED
+#endif
+
 namespace rehearsal::exec::cuda {
 
 struct SumOf {
@@ -118,6 +125,15 @@ void for_each_row(Stream stream, std::int64_t rows, std::int64_t columns, const 
   check_launch();
 }
 
+inline void clear(Stream stream, void* to, std::int64_t bytes) {
+  if (bytes > 0 && cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream_of(stream)) != cudaSuccess) check_launch();
+}
+
+inline void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
+  if (bytes > 0 && cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream_of(stream)) != cudaSuccess)
+    check_launch();
+}
+
 /// *sum += value, by many threads at once: in no certain order.
 template <class T>
 __device__ inline void add_atomically(T* sum, T value) {
@@ -134,6 +150,14 @@ void for_each(Stream, std::int64_t count, const Body& body) {
 template <class Body>
 void for_each_row(Stream, std::int64_t rows, std::int64_t, const Body& body) {
   for (std::int64_t row = 0; row < rows; ++row) body(Team{}, row);
+}
+
+inline void clear(Stream, void* to, std::int64_t bytes) {
+  if (bytes > 0) memset(to, 0, static_cast<std::size_t>(bytes));
+}
+
+inline void copy(Stream, void* to, const void* from, std::int64_t bytes) {
+  if (bytes > 0) memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
 template <class T>

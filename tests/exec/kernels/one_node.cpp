@@ -35,7 +35,8 @@ struct Made {
   Device& device;
 };
 
-Made make(const KernelRequest& request) {
+/// The first of `tested` that takes the request, otherwise a reference kernel.
+Made make(const KernelRequest& request, const UnderTest& tested) {
   std::string reason = "no row";
   const auto first = [&](std::span<const KernelRow> rows) -> std::unique_ptr<Kernel> {
     for (const KernelRow& row : rows) {
@@ -44,7 +45,6 @@ Made make(const KernelRequest& request) {
     }
     return nullptr;
   };
-  const auto tested = under_test();
   if (auto kernel = first(tested.kernels)) return {std::move(kernel), tested.device};
   static const auto kHost = make_host();
   if (auto kernel = first(reference_kernels())) return {std::move(kernel), *kHost};
@@ -95,7 +95,9 @@ Array Array::range(graph::Shape shape, double first, double step) {
   return array;
 }
 
-std::vector<Array> run(const OneNode& node, DType dtype) {
+namespace {
+
+std::vector<Array> run_by(const UnderTest& tested, const OneNode& node, DType dtype) {
   const graph::OpSchema& schema = graph::op_table()[graph::op(node.op)];
   Types inputs, outputs;
   for (const auto& input : node.inputs)
@@ -105,24 +107,41 @@ std::vector<Array> run(const OneNode& node, DType dtype) {
     for (auto& type : schema.infer({inputs, {}, node.attributes})) outputs.emplace_back(std::move(type));
   }
   const std::vector<plan::Format> plain(std::max(inputs.size(), outputs.size()), plan::Format::Plain);
-  const auto [kernel, device] =
-      make({schema, node.attributes, inputs, outputs, std::span(plain).first(inputs.size()), std::span(plain).first(outputs.size())});
+  const auto [kernel, device] = make(
+      {schema, node.attributes, inputs, outputs, std::span(plain).first(inputs.size()), std::span(plain).first(outputs.size())}, tested);
   Buffers from(device), to(device);
   for (std::size_t i = 0; i < inputs.size(); ++i) from.add(inputs[i], node.inputs[i]);
   for (const auto& type : outputs) to.add(type, std::nullopt);
   from.place(node.input_blocks);
   to.place(node.output_blocks);
   const DeviceMemory workspace(device, kernel->workspace_bytes());
+  Fault fault;
   auto context = node.context;
   context.workspace = workspace.data();
   context.stream = device.stream();
-  context.fault = device.fault();
+  context.fault = device.is_host() ? &fault : device.fault();
   kernel->run(from.views, to.views, context);
   device.wait();
+  check_fault(fault);
   to.fetch();
   std::vector<Array> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(array_of(to.bytes[i], *outputs[i]));
   return results;
+}
+
+}  // namespace
+
+std::vector<Array> run(const OneNode& node, DType dtype) { return run_by(under_test(), node, dtype); }
+
+std::vector<Array> run_reference(const OneNode& node, DType dtype) {
+  static const auto kHost = make_host();
+  return run_by({reference_kernels(), *kHost}, node, dtype);
+}
+
+OneNode rounded(OneNode node, DType dtype) {
+  for (auto& input : node.inputs)
+    if (input && !input->dtype) input->values = array_of(bytes_of(*input, dtype), {dtype, input->shape}).values;
+  return node;
 }
 
 Array result_of(const OneNode& node) {

@@ -38,6 +38,12 @@ struct OneNode {
 /// All results. Throws BadInput from the row's `infer`, and fails when no reference kernel takes the node.
 std::vector<Array> run(const OneNode& node, DType dtype = DType::F64);
 
+/// The same by the reference kernels, whatever is under test.
+std::vector<Array> run_reference(const OneNode& node, DType dtype = DType::F64);
+
+/// Operands that have no type of their own, as `dtype` holds them.
+OneNode rounded(OneNode node, DType dtype);
+
 /// Result 0 in f64, after checking that f32 gives the same to 1e-5 of the largest element.
 Array result_of(const OneNode& node);
 

@@ -1,0 +1,327 @@
+// Steps of optimizers (equations: exec/kernels/reference/optimizer.cpp), in f32 and in f64 for f64: what a whole tensor shares (powers of
+// the betas, norms) is found in f64 by every team for itself, because step and norms lie where the host cannot read them.
+// An element is read before it is written: results may lie over operands.
+
+#include <cmath>
+
+#include "exec/kernels/cuda/families.hpp"
+#include "exec/kernels/cuda/kernel.hpp"
+#include "exec/kernels/cuda/packs.hpp"
+
+namespace rehearsal::exec::cuda {
+namespace {
+
+constexpr std::int64_t kPacksOfTeam = 1024;
+constexpr std::size_t kMostStates = 2;
+
+/// Number of an attribute in the type that is computed in.
+template <class R>
+R number(const Call& call, const char* key, double otherwise) {
+  return static_cast<R>(call.attributes().number(key, otherwise));
+}
+
+/// New values of a parameter and its states; Rule::prepare finds what all elements share.
+template <class T, class Rule>
+struct Update {
+  Packs<T> packs;
+  const T *p, *g;
+  const T* old[kMostStates];  ///< nullptr: 0
+  T* fresh[kMostStates];      ///< nullptr: not kept
+  T* out;
+  Rule rule;
+
+  REHEARSAL_BODY void operator()(const Team& team, std::int64_t row) const {
+    using R = Real<T>;
+    const auto shared = rule.prepare(team);
+    const std::int64_t first = row * kPacksOfTeam, end = first + kPacksOfTeam, all = packs.packs();
+    for (std::int64_t i = first + team.rank(); i < end && i < all; i += team.size()) {
+      auto parameters = packs.load(p, i);
+      const auto gradients = packs.load(g, i);
+      Pack<T> states[kMostStates] = {};
+      for (int s = 0; s < Rule::kStates; ++s)
+        if (old[s] != nullptr) states[s] = packs.load(old[s], i);
+      for (int k = 0; k < Pack<T>::kSize; ++k) {
+        R state[kMostStates] = {real(states[0].at[k]), real(states[1].at[k])};
+        parameters.at[k] = static_cast<T>(rule(shared, real(parameters.at[k]), real(gradients.at[k]), state));
+        for (int s = 0; s < Rule::kStates; ++s) states[s].at[k] = static_cast<T>(state[s]);
+      }
+      packs.store(out, i, parameters);
+      for (int s = 0; s < Rule::kStates; ++s)
+        if (fresh[s] != nullptr) packs.store(fresh[s], i, states[s]);
+    }
+  }
+};
+
+template <template <class> class Rule>
+struct Optimizer {
+  template <class T>
+  static void run(const Call& call) {
+    using Chosen = Rule<Real<T>>;
+    Update<T, Chosen> body{{graph::element_count(call.in_shape(0)), are_aligned({call.in<T>(0), call.in<T>(1), call.out<T>()})},
+                           call.in<T>(0), call.in<T>(1), {}, {}, call.out<T>(), Chosen(call)};
+    for (int s = 0; s < Chosen::kStates; ++s) {
+      const std::size_t operand = Chosen::kFirstState + static_cast<std::size_t>(s), result = 1 + static_cast<std::size_t>(s);
+      body.old[s] = call.has_input(operand) ? call.in<T>(operand) : nullptr;
+      body.fresh[s] = call.has_output(result) ? call.out<T>(result) : nullptr;
+      body.packs.aligned = body.packs.aligned && are_aligned({body.old[s], body.fresh[s]});
+    }
+    const std::int64_t packs = body.packs.packs();
+    for_each_row(call.context.stream, (packs + kPacksOfTeam - 1) / kPacksOfTeam, std::min(packs, kPacksOfTeam), body);
+  }
+};
+
+struct Nothing {};
+
+template <class R>
+struct Sgd {
+  static constexpr int kStates = 1;
+  static constexpr std::size_t kFirstState = 3;  ///< operands: parameter, gradient, step, state...
+  R lr, momentum, decay;
+  bool nesterov;
+  explicit Sgd(const Call& call)
+      : lr(number<R>(call, "lr", 1e-3)),
+        momentum(number<R>(call, "momentum", 0)),
+        decay(number<R>(call, "weight_decay", 0)),
+        nesterov(call.attributes().number("nesterov", 0) != 0) {}
+  REHEARSAL_BODY Nothing prepare(const Team&) const { return {}; }
+  REHEARSAL_BODY R operator()(Nothing, R p, R g, R* state) const {
+    g += decay * p;
+    state[0] = momentum * state[0] + g;
+    return p - lr * (momentum == 0 ? g : nesterov ? g + momentum * state[0] : state[0]);
+  }
+};
+
+/// Adam's moments, and one over their corrections after a step.
+template <class R>
+struct Moments {
+  double beta1, beta2;
+  R keep1, take1, keep2, take2, eps;
+  const std::int64_t* step;
+  struct Corrections {
+    R one, two;
+  };
+  explicit Moments(const Call& call)
+      : beta1(call.attributes().number("beta1", 0.9)),
+        beta2(call.attributes().number("beta2", 0.999)),
+        keep1(static_cast<R>(beta1)),
+        take1(static_cast<R>(1 - beta1)),
+        keep2(static_cast<R>(beta2)),
+        take2(static_cast<R>(1 - beta2)),
+        eps(number<R>(call, "eps", 1e-8)),
+        step(call.in<std::int64_t>(2)) {}
+  REHEARSAL_BODY Corrections corrections() const {
+    const auto t = static_cast<double>(*step);
+    return {static_cast<R>(1 / (1 - std::pow(beta1, t))), static_cast<R>(1 / (1 - std::pow(beta2, t)))};
+  }
+  REHEARSAL_BODY void advance(R g, R* state) const {
+    state[0] = keep1 * state[0] + take1 * g;
+    state[1] = keep2 * state[1] + take2 * g * g;
+  }
+  REHEARSAL_BODY R direction(const Corrections& by, R g, R* state) const {
+    advance(g, state);
+    return state[0] * by.one / (std::sqrt(state[1] * by.two) + eps);
+  }
+};
+
+template <class R>
+struct Adam {
+  static constexpr int kStates = 2;
+  static constexpr std::size_t kFirstState = 3;
+  Moments<R> moments;
+  R lr, decay, kept;
+  bool decoupled;
+  explicit Adam(const Call& call)
+      : moments(call),
+        lr(number<R>(call, "lr", 1e-3)),
+        decay(number<R>(call, "weight_decay", 0)),
+        kept(static_cast<R>(1 - call.attributes().number("lr", 1e-3) * call.attributes().number("weight_decay", 0))),
+        decoupled(call.attributes().number("decoupled", 0) != 0) {}
+  REHEARSAL_BODY auto prepare(const Team&) const { return moments.corrections(); }
+  REHEARSAL_BODY R operator()(const typename Moments<R>::Corrections& by, R p, R g, R* state) const {
+    if (!decoupled) return p - lr * moments.direction(by, g + decay * p, state);
+    return p * kept - lr * moments.direction(by, g, state);
+  }
+};
+
+/// Dozat's schedule of the momentum: its value at a step, and the product of all values so far, found by the whole team.
+struct NesterovMomentum {
+  double beta1, decay;
+  REHEARSAL_BODY double at(std::int64_t t) const { return beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * decay)); }
+  REHEARSAL_BODY double product(const Team& team, std::int64_t step) const {
+    constexpr double kVanished = 1e-18;  // 1 - product is 1 from here on
+    double product = 1;
+    for (std::int64_t first = 1; first <= step && product > kVanished; first += team.size()) {
+      const std::int64_t t = first + team.rank();
+      product *= team.reduce(t <= step ? at(t) : 1.0, ProductOf{});
+    }
+    return product;
+  }
+};
+
+template <class R>
+struct Nadam {
+  static constexpr int kStates = 2;
+  static constexpr std::size_t kFirstState = 3;
+  Moments<R> moments;
+  NesterovMomentum mu;
+  double lr;
+  R decay;
+  struct Shared {
+    R of_gradient, of_average, correction;
+  };
+  explicit Nadam(const Call& call)
+      : moments(call),
+        mu{moments.beta1, call.attributes().number("momentum_decay", 4e-3)},
+        lr(call.attributes().number("lr", 2e-3)),
+        decay(number<R>(call, "weight_decay", 0)) {}
+  REHEARSAL_BODY Shared prepare(const Team& team) const {
+    const std::int64_t step = *moments.step;
+    const double product = mu.product(team, step), next = mu.at(step + 1);
+    return {static_cast<R>(lr * (1 - mu.at(step)) / (1 - product)), static_cast<R>(lr * next / (1 - product * next)),
+            moments.corrections().two};
+  }
+  REHEARSAL_BODY R operator()(const Shared& s, R p, R g, R* state) const {
+    g += decay * p;
+    moments.advance(g, state);
+    return p - (s.of_gradient * g + s.of_average * state[0]) / (std::sqrt(state[1] * s.correction) + moments.eps);
+  }
+};
+
+template <class R>
+struct Rmsprop {
+  static constexpr int kStates = 2;
+  static constexpr std::size_t kFirstState = 3;
+  R lr, alpha, take, eps, momentum, decay;
+  explicit Rmsprop(const Call& call)
+      : lr(number<R>(call, "lr", 1e-2)),
+        alpha(number<R>(call, "alpha", 0.99)),
+        take(static_cast<R>(1 - call.attributes().number("alpha", 0.99))),
+        eps(number<R>(call, "eps", 1e-8)),
+        momentum(number<R>(call, "momentum", 0)),
+        decay(number<R>(call, "weight_decay", 0)) {}
+  REHEARSAL_BODY Nothing prepare(const Team&) const { return {}; }
+  REHEARSAL_BODY R operator()(Nothing, R p, R g, R* state) const {
+    g += decay * p;
+    state[0] = alpha * state[0] + take * g * g;
+    state[1] = momentum * state[1] + g / (std::sqrt(state[0]) + eps);
+    return p - lr * state[1];
+  }
+};
+
+template <class R>
+struct Adagrad {
+  static constexpr int kStates = 1;
+  static constexpr std::size_t kFirstState = 3;
+  R lr, eps, decay;
+  explicit Adagrad(const Call& call)
+      : lr(number<R>(call, "lr", 1e-2)), eps(number<R>(call, "eps", 1e-10)), decay(number<R>(call, "weight_decay", 0)) {}
+  REHEARSAL_BODY Nothing prepare(const Team&) const { return {}; }
+  REHEARSAL_BODY R operator()(Nothing, R p, R g, R* state) const {
+    g += decay * p;
+    state[0] += g * g;
+    return p - lr * g / (std::sqrt(state[0]) + eps);
+  }
+};
+
+/// Operands: parameter, gradient, their squared norms, momentum.
+template <class R>
+struct Lars {
+  static constexpr int kStates = 1;
+  static constexpr std::size_t kFirstState = 4;
+  const double *p_square, *g_square;
+  double lr, trust, decay;
+  R momentum;
+  explicit Lars(const Call& call)
+      : p_square(call.in<double>(2)),
+        g_square(call.in<double>(3)),
+        lr(call.attributes().number("lr", 1e-3)),
+        trust(call.attributes().number("trust", 1e-3)),
+        decay(call.attributes().number("weight_decay", 0)),
+        momentum(number<R>(call, "momentum", 0)) {}
+  REHEARSAL_BODY R prepare(const Team&) const {
+    const double p_norm = std::sqrt(*p_square), g_norm = std::sqrt(*g_square);
+    const double local = p_norm > 0 && g_norm > 0 ? trust * p_norm / (g_norm + decay * p_norm) : 1.0;
+    return static_cast<R>(lr * local);
+  }
+  REHEARSAL_BODY R operator()(R rate, R p, R g, R* state) const {
+    state[0] = momentum * state[0] + rate * (g + static_cast<R>(decay) * p);
+    return p - state[0];
+  }
+};
+
+template <class R>
+struct LambDirection {
+  static constexpr int kStates = 2;
+  static constexpr std::size_t kFirstState = 3;
+  Moments<R> moments;
+  R decay;
+  explicit LambDirection(const Call& call) : moments(call), decay(number<R>(call, "weight_decay", 0)) {}
+  REHEARSAL_BODY auto prepare(const Team&) const { return moments.corrections(); }
+  REHEARSAL_BODY R operator()(const typename Moments<R>::Corrections& by, R p, R g, R* state) const {
+    return moments.direction(by, g, state) + decay * p;
+  }
+};
+
+/// Operands: parameter, direction, their squared norms.
+template <class R>
+struct LambUpdate {
+  static constexpr int kStates = 0;
+  static constexpr std::size_t kFirstState = 4;
+  const double *p_square, *u_square;
+  double lr;
+  explicit LambUpdate(const Call& call)
+      : p_square(call.in<double>(2)), u_square(call.in<double>(3)), lr(call.attributes().number("lr", 1e-3)) {}
+  REHEARSAL_BODY R prepare(const Team&) const {
+    const double p_norm = std::sqrt(*p_square), u_norm = std::sqrt(*u_square);
+    return static_cast<R>(p_norm > 0 && u_norm > 0 ? lr * p_norm / u_norm : lr);
+  }
+  REHEARSAL_BODY R operator()(R rate, R p, R u, R*) const { return p - rate * u; }
+};
+
+/// Operands: parameter, gradient, step, squared norm of the gradient, first and second moment.
+template <class R>
+struct Novograd {
+  static constexpr int kStates = 2;
+  static constexpr std::size_t kFirstState = 4;
+  const std::int64_t* step;
+  const double* g_square;
+  R lr, beta1, beta2, take2, eps, decay;
+  struct Shared {
+    R square;
+    bool first;
+  };
+  explicit Novograd(const Call& call)
+      : step(call.in<std::int64_t>(2)),
+        g_square(call.in<double>(3)),
+        lr(number<R>(call, "lr", 1e-3)),
+        beta1(number<R>(call, "beta1", 0.95)),
+        beta2(number<R>(call, "beta2", 0.98)),
+        take2(static_cast<R>(1 - call.attributes().number("beta2", 0.98))),
+        eps(number<R>(call, "eps", 1e-8)),
+        decay(number<R>(call, "weight_decay", 0)) {}
+  REHEARSAL_BODY Shared prepare(const Team&) const { return {static_cast<R>(*g_square), *step == 1}; }
+  REHEARSAL_BODY R operator()(const Shared& s, R p, R g, R* state) const {
+    state[1] = s.first ? s.square : beta2 * state[1] + take2 * s.square;
+    state[0] = beta1 * state[0] + (g / (std::sqrt(state[1]) + eps) + decay * p);
+    return p - lr * state[0];
+  }
+};
+
+constexpr std::string_view kName = "cuda:optimizer";
+const KernelRow kRows[] = {
+    {"SgdUpdate", kName, make_by_output<Optimizer<Sgd>, Floats>},
+    {"AdamUpdate", kName, make_by_output<Optimizer<Adam>, Floats>},
+    {"NadamUpdate", kName, make_by_output<Optimizer<Nadam>, Floats>},
+    {"RmspropUpdate", kName, make_by_output<Optimizer<Rmsprop>, Floats>},
+    {"AdagradUpdate", kName, make_by_output<Optimizer<Adagrad>, Floats>},
+    {"LarsUpdate", kName, make_by_output<Optimizer<Lars>, Floats>},
+    {"LambDirection", kName, make_by_output<Optimizer<LambDirection>, Floats>},
+    {"LambUpdate", kName, make_by_output<Optimizer<LambUpdate>, Floats>},
+    {"NovogradUpdate", kName, make_by_output<Optimizer<Novograd>, Floats>},
+};
+
+}  // namespace
+
+std::span<const KernelRow> optimizer_kernels() { return kRows; }
+
+}  // namespace rehearsal::exec::cuda

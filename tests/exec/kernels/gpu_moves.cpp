@@ -1,0 +1,220 @@
+// Bodies of GPU kernels that update, move and pick elements, in every floating-point type, on shapes that take more than one team, tile
+// and pack: against the reference kernels in f64 on the same rounded operands, and the same bits in two runs.
+#include <cmath>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "exec/kernels/cuda/families.hpp"
+#include "tests/catch.hpp"
+#include "tests/exec/kernels/one_node.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Values = std::vector<double>;
+
+/// Numbers without a pattern in [-1, 1], no two neighbours alike.
+Array numbers(graph::Shape shape, double seed = 1) {
+  Array array = Array::range(std::move(shape), seed, 1);
+  for (double& v : array.values) v = std::sin(v * 12.9898 + seed);
+  return array;
+}
+
+Array positive(graph::Shape shape, double seed) {
+  Array array = numbers(std::move(shape), seed);
+  for (double& v : array.values) v = v * v + 0.01;
+  return array;
+}
+
+Array scalar(double value, DType type) { return {{}, {value}, type}; }
+
+/// Indices in [-size, size).
+Array indices(graph::Shape shape, std::int64_t size, DType type = DType::I64) {
+  Array array = Array::range(std::move(shape));
+  for (double& v : array.values)
+    v = std::floor((std::sin(v * 78.233) + 1) / 2 * 1.9999 * static_cast<double>(size)) - static_cast<double>(size);
+  array.dtype = type;
+  return array;
+}
+
+double tolerance(DType type) {
+  if (type == DType::F64) return 1e-12;
+  return type == DType::F32 ? 2e-6 : type == DType::F16 ? 0x1p-9 : 0x1p-6;
+}
+
+bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) {
+  bool same = a.size() == b.size();
+  for (std::size_t i = 0; same && i < a.size(); ++i)
+    same = a[i].values.size() == b[i].values.size() &&
+           std::memcmp(a[i].values.data(), b[i].values.data(), a[i].values.size() * sizeof(double)) == 0;
+  return same;
+}
+
+bool has_row(const std::string& op) {
+  for (const KernelRow& row : cuda::body_kernels())
+    if (row.op == op) return true;
+  return false;
+}
+
+enum class Accuracy : std::uint8_t { Exact, OfType };
+
+void compare(const OneNode& node, Accuracy accuracy = Accuracy::OfType) {
+  REQUIRE(has_row(node.op));
+  for (const DType type : {DType::F64, DType::F32, DType::F16, DType::BF16}) {
+    INFO(node.op << " in " << name(type));
+    const OneNode operands = rounded(node, type);
+    const auto found = run(operands, type), expected = run_reference(operands);
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (accuracy == Accuracy::Exact)
+        CHECK(found[i].values == expected[i].values);
+      else
+        CHECK(close(found[i].values, expected[i].values, tolerance(type)));
+    }
+    CHECK(same_bits(found, run(operands, type)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("optimizers step alike in every type, over more than a team and with a short last pack") {
+  const graph::Shape shape{131, 67};  // 8777 elements: 2195 packs of f32, the last of one
+  const Array p = numbers(shape, 1), g = numbers(shape, 2), first = numbers(shape, 3), second = positive(shape, 4);
+  const Array step = scalar(3, DType::I64), p_square = scalar(12, DType::F64), g_square = scalar(5, DType::F64);
+  const graph::Attributes decays{{"lr", 0.1}, {"weight_decay", 0.01}, {"momentum", 0.9}};
+  compare({"SgdUpdate", decays, {p, g, step, first}});
+  compare({"SgdUpdate", {{"lr", 0.1}}, {p, g, step}});
+  compare({"SgdUpdate", {{"lr", 0.1}, {"momentum", 0.5}, {"nesterov", 1.0}}, {p, g, step, first}});
+  compare({"AdamUpdate", decays, {p, g, step, first, second}});
+  compare({"AdamUpdate", {{"lr", 0.1}, {"weight_decay", 0.5}, {"decoupled", 1.0}}, {p, g, step, first, second}});
+  compare({"NadamUpdate", decays, {p, g, step, first, second}});
+  compare({"RmspropUpdate", decays, {p, g, step, second, first}});
+  compare({"AdagradUpdate", decays, {p, g, step, second}});
+  compare({"LarsUpdate", decays, {p, g, p_square, g_square, first}});
+  compare({"LambDirection", decays, {p, g, step, first, second}});
+  compare({"LambUpdate", decays, {p, g, p_square, g_square}});
+  compare({"LambUpdate", decays, {p, g, scalar(0, DType::F64), g_square}});
+  compare({"NovogradUpdate", decays, {p, g, step, g_square, first, second}});
+  compare({"NovogradUpdate", decays, {p, g, scalar(1, DType::I64), g_square, first, second}});
+  compare({"AdamUpdate", decays, {Array{{0}, {}}, Array{{0}, {}}, step, Array{{0}, {}}, Array{{0}, {}}}});
+}
+
+TEST_CASE("rows are picked by packs and by elements, and gradients of one row are added over pieces") {
+  // 97 indices of 13 rows: most rows several times, in 4 pieces; runs that begin in one piece and end in a later one
+  for (const std::int64_t inner : {16, 5}) {
+    compare({"Gather", {}, {numbers({13, inner}), indices({97}, 13)}}, Accuracy::Exact);
+    compare({"GatherGrad", {{"shape", Integers{13, inner}}}, {numbers({97, inner}), indices({97}, 13)}});
+    compare({"GatherGrad", {{"shape", Integers{2, inner}}}, {numbers({300, inner}), indices({300}, 2)}});
+  }
+  compare({"Gather", {{"axis", std::int64_t{1}}}, {numbers({3, 7, 4}), indices({2, 5}, 7, DType::I32)}}, Accuracy::Exact);
+  compare({"GatherGrad", {{"axis", std::int64_t{1}}, {"shape", Integers{3, 7, 4}}}, {numbers({3, 40, 4}), indices({40}, 7, DType::I32)}});
+  // 1700 indices: 4 sorted runs, merged twice
+  compare({"GatherGrad", {{"shape", Integers{1000, 3}}}, {numbers({1700, 3}), indices({1700}, 1000)}});
+  compare({"GatherGrad", {{"shape", Integers{4, 3}}}, {Array{{0, 3}, {}}, Array{{0}, {}, DType::I64}}});
+}
+
+TEST_CASE("a block of a table answers for its rows only") {
+  // rows 4 to 9 of 13
+  const Block rows{{4, 0}, {13, 8}}, whole{{0, 0}, {97, 8}}, all{{0}, {97}};
+  compare({"Gather", {}, {numbers({6, 8}), indices({97}, 13)}, {}, {rows, all}, {whole}}, Accuracy::Exact);
+  compare({"GatherGrad", {{"shape", Integers{13, 8}}}, {numbers({97, 8}), indices({97}, 13)}, {}, {whole, all}, {rows}, {{6, 8}}});
+  compare({"GatherElements", {}, {numbers({6, 8}), indices({97, 8}, 13)}, {}, {rows, whole}, {whole}}, Accuracy::Exact);
+}
+
+TEST_CASE("elements and slices at indices") {
+  const Array at = indices({5, 11, 3}, 7);
+  compare({"GatherElements", {{"axis", std::int64_t{0}}}, {numbers({7, 12, 4}), at}}, Accuracy::Exact);
+  compare({"GatherElementsGrad", {{"shape", Integers{7, 12, 4}}}, {numbers({5, 11, 3}), at}});
+  compare(
+      {"GatherElementsGrad", {{"axis", std::int64_t{-1}}, {"shape", Integers{9, 11, 7}}}, {numbers({5, 11, 30}), indices({5, 11, 30}, 7)}});
+  compare({"GatherND", {}, {numbers({7, 7, 9}), indices({4, 6, 2}, 7)}}, Accuracy::Exact);
+  for (const char* reduction : {"none", "add", "mul", "max", "min"}) {
+    const graph::Attributes by{{"reduction", std::string(reduction)}, {"axis", std::int64_t{1}}};
+    compare({"ScatterElements", by, {numbers({4, 7, 9}), indices({4, 12, 8}, 7), numbers({4, 12, 8}, 2)}});
+    compare({"ScatterND", {{"reduction", std::string(reduction)}}, {numbers({7, 7, 9}), indices({90, 2}, 7), numbers({90, 9}, 2)}});
+  }
+}
+
+TEST_CASE("an index outside its dimension is found by every kernel that reads one") {
+  const Array outside{{2}, {0, 4}, DType::I64}, below{{2, 1}, {0, -5}, DType::I64};
+  CHECK_THROWS_WITH(run({"Gather", {}, {numbers({4, 3}), outside}}), "index 4 lies outside a dimension of size 4");
+  CHECK_THROWS_AS(run({"GatherGrad", {{"shape", Integers{4, 3}}}, {numbers({2, 3}), outside}}), BadInput);
+  CHECK_THROWS_WITH(run({"GatherElements", {}, {numbers({4, 1}), below}}), "index -5 lies outside a dimension of size 4");
+  CHECK_THROWS_AS(run({"GatherElementsGrad", {{"shape", Integers{4, 1}}}, {numbers({2, 1}), below}}), BadInput);
+  CHECK_THROWS_AS(run({"ScatterElements", {}, {numbers({4, 1}), below, numbers({2, 1})}}), BadInput);
+  CHECK_THROWS_AS(run({"ScatterND", {}, {numbers({4, 3}), below, numbers({2, 3})}}), BadInput);
+  CHECK_THROWS_AS(run({"GatherND", {}, {numbers({4, 3}), below}}), BadInput);
+}
+
+TEST_CASE("elements are moved by packs, by tiles and one by one") {
+  const auto exact = [](const OneNode& node) { compare(node, Accuracy::Exact); };
+  exact({"Reshape", {{"shape", Integers{7, 15}}}, {numbers({3, 5, 7})}});
+  // the last dimension changes: tiles of 32 and 64, cut off at the end; [2, 70, 3, 33] has two more dimensions around them
+  exact({"Transpose", {}, {numbers({130, 67})}});
+  exact({"Transpose", {{"perm", Integers{2, 0, 3, 1}}}, {numbers({2, 70, 3, 33})}});
+  exact({"Transpose", {}, {numbers({130, 3})}});                                     // too narrow for tiles
+  exact({"Transpose", {{"perm", Integers{0, 2, 1, 3}}}, {numbers({2, 5, 3, 16})}});  // rows of whole packs
+  exact({"Transpose", {{"perm", Integers{0, 2, 1, 3}}}, {numbers({2, 5, 3, 7})}});   // rows of no whole packs
+  exact({"Expand", {{"shape", Integers{5, 3, 16}}}, {numbers({3, 1})}});
+  exact({"Expand", {{"shape", Integers{5, 3, 16}}}, {numbers({3, 16})}});
+  exact({"Tile", {{"repeats", Integers{2, 3}}}, {numbers({3, 8})}});
+  exact({"Tile", {{"repeats", Integers{2, 3}}}, {numbers({3, 5})}});
+  exact({"Slice", {{"starts", Integers{8}}, {"ends", Integers{24}}, {"axes", Integers{1}}}, {numbers({9, 40})}});
+  exact({"Slice",
+         {{"starts", Integers{30, 7}}, {"ends", Integers{3, 0}}, {"axes", Integers{1, 0}}, {"steps", Integers{-2, -1}}},
+         {numbers({9, 40})}});
+  exact({"SliceGrad",
+         {{"starts", Integers{30}}, {"ends", Integers{3}}, {"axes", Integers{1}}, {"steps", Integers{-2}}, {"shape", Integers{9, 40}}},
+         {numbers({9, 14})}});
+  exact({"Split", {{"axis", std::int64_t{1}}, {"split", Integers{8, 3, 5}}}, {numbers({9, 16})}});
+  exact({"Split", {{"axis", std::int64_t{0}}, {"split", Integers{2, 7}}}, {numbers({9, 16})}});
+  exact({"Concat", {{"axis", std::int64_t{1}}}, {numbers({9, 8}), numbers({9, 3}, 2), numbers({9, 16}, 3)}});
+  exact({"Roll", {{"axis", std::int64_t{1}}, {"shift", std::int64_t{-3}}}, {numbers({4, 9, 8})}});
+  exact({"Roll", {{"axis", std::int64_t{0}}, {"shift", std::int64_t{0}}}, {numbers({4, 5})}});
+  exact({"Trilu", {{"k", std::int64_t{-2}}}, {numbers({3, 21, 35})}});
+  exact({"Trilu", {{"upper", std::int64_t{0}}}, {numbers({3, 21, 35})}});
+  exact({"Transpose", {}, {Array{{0, 5}, {}}}});
+}
+
+TEST_CASE("slices and triangles of blocks lie where the whole one has them") {
+  // columns 10 to 29 of 40; of the slice 4, 6, ... 38 columns 3 to 12, which are 10 to 28
+  const Block whole{{0, 10}, {9, 40}}, piece{{0, 3}, {9, 18}};
+  const graph::Attributes every_second{{"starts", Integers{4}}, {"ends", Integers{40}}, {"axes", Integers{1}}, {"steps", Integers{2}}};
+  graph::Attributes back = every_second;
+  back.set("shape", Integers{9, 40});
+  compare({"Slice", every_second, {numbers({9, 20})}, {}, {whole}, {piece}, {{9, 10}}}, Accuracy::Exact);
+  compare({"SliceGrad", back, {numbers({9, 10})}, {}, {piece}, {whole}, {{9, 20}}}, Accuracy::Exact);
+  compare({"Trilu", {}, {numbers({9, 20})}, {}, {whole}, {whole}}, Accuracy::Exact);
+}
+
+TEST_CASE("constants and ranges in 16 bits") {
+  for (const char* type : {"f16", "bf16", "f32", "i8", "bool"}) {
+    const auto filled = run({"ConstantOfShape", {{"shape", Integers{37}}, {"value", 1.0}, {"dtype", std::string(type)}}, {}})[0];
+    CHECK(filled.values == Values(37, 1.0));
+  }
+  for (const char* type : {"f16", "bf16", "f32", "i64"}) {
+    const graph::Attributes odd{{"start", 3.0}, {"limit", 11.0}, {"delta", 2.0}, {"dtype", std::string(type)}};
+    CHECK(run({"Range", odd, {}})[0].values == Values{3, 5, 7, 9});
+  }
+}
+
+TEST_CASE("random numbers in every type are those of the reference") {
+  const RunContext context{5, 7};
+  const Block block{{1, 2, 1}, {4, 9, 21}};
+  for (const char* op : {"Dropout", "DropoutGrad"}) {
+    compare({op, {{"ratio", 0.3}, {"stream", std::int64_t{2}}}, {numbers({3, 7, 19})}, context});
+    compare({op, {{"ratio", 0.3}, {"stream", std::int64_t{2}}}, {numbers({2, 3, 19})}, context, {block}, {block}});
+  }
+  for (const std::int64_t normal : {0, 1})
+    compare({"Noise", {{"normal", normal}, {"stream", std::int64_t{3}}}, {}, context, {}, {block}, {{2, 3, 19}}});
+}
+
+TEST_CASE("rotation in every type, by tables with and without columns of their own") {
+  for (const char* op : {"RotaryEmbedding", "RotaryEmbeddingGrad"}) {
+    compare({op, {}, {numbers({2, 3, 5, 14}), numbers({5, 14}, 2), numbers({5, 14}, 3)}});
+    compare({op, {}, {numbers({2, 3, 5, 14}), numbers({2, 1, 5, 14}, 2), numbers({5, 1}, 3)}});
+  }
+}
+
+}  // namespace rehearsal::exec
