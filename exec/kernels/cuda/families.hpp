@@ -8,19 +8,20 @@
 namespace rehearsal::exec::cuda {
 
 [[nodiscard]] std::span<const KernelRow> bias_kernels();
+[[nodiscard]] std::span<const KernelRow> blockwise_softmax_kernels();
+[[nodiscard]] std::span<const KernelRow> dropout_kernels();
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();
+[[nodiscard]] std::span<const KernelRow> gather_kernels();
 [[nodiscard]] std::span<const KernelRow> layer_normalization_kernels();
 [[nodiscard]] std::span<const KernelRow> loss_kernels();
+[[nodiscard]] std::span<const KernelRow> movement_kernels();
 [[nodiscard]] std::span<const KernelRow> normalization_kernels();
+[[nodiscard]] std::span<const KernelRow> optimizer_kernels();
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
-[[nodiscard]] std::span<const KernelRow> softmax_kernels();
-[[nodiscard]] std::span<const KernelRow> optimizer_kernels();
-[[nodiscard]] std::span<const KernelRow> gather_kernels();
-[[nodiscard]] std::span<const KernelRow> scatter_kernels();
-[[nodiscard]] std::span<const KernelRow> movement_kernels();
-[[nodiscard]] std::span<const KernelRow> dropout_kernels();
 [[nodiscard]] std::span<const KernelRow> rotation_kernels();
+[[nodiscard]] std::span<const KernelRow> scatter_kernels();
+[[nodiscard]] std::span<const KernelRow> softmax_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();
