@@ -14,6 +14,8 @@ namespace rehearsal::exec::cuda {
 [[nodiscard]] std::span<const KernelRow> movement_kernels();
 [[nodiscard]] std::span<const KernelRow> dropout_kernels();
 [[nodiscard]] std::span<const KernelRow> rotation_kernels();
+[[nodiscard]] std::span<const KernelRow> attention_kernels();
+[[nodiscard]] std::span<const KernelRow> attention_gradient_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();
