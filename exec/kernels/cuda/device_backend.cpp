@@ -1,9 +1,8 @@
-#include "exec/kernels/cuda/backend.hpp"
+#include "exec/kernels/cuda/device_backend.hpp"
 
 #include <algorithm>
 
 #include "exec/kernels/cuda/families.hpp"
-#include "exec/kernels/cuda/libraries.hpp"
 
 namespace rehearsal::exec::cuda {
 namespace {
@@ -14,8 +13,8 @@ constexpr std::string_view kHost = "host:";
 /// Runs a kernel of the host on copies of a GPU's tensors.
 class OnHost final : public Kernel {
  public:
-  OnHost(std::shared_ptr<Kernel> kernel, Device& gpu)
-      : kernel_(std::move(kernel)), gpu_(gpu), workspace_(static_cast<std::size_t>(kernel_->workspace_bytes()) + kAlignment) {}
+  OnHost(std::shared_ptr<Kernel> kernel, Device& device)
+      : kernel_(std::move(kernel)), device_(device), workspace_(static_cast<std::size_t>(kernel_->workspace_bytes()) + kAlignment) {}
 
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     std::vector<std::vector<std::byte>> memory;
@@ -24,7 +23,7 @@ class OnHost final : public Kernel {
       auto copy = view;
       if (view.data == nullptr) return copy;
       auto& bytes = memory.emplace_back(static_cast<std::size_t>(graph::size_of(*view.type).value()));
-      if (fetch) gpu_.download(bytes.data(), view.data, bytes.size());
+      if (fetch) device_.download(bytes.data(), view.data, bytes.size());
       copy.data = bytes.data();
       return copy;
     };
@@ -36,26 +35,25 @@ class OnHost final : public Kernel {
     kernel_->run(in, out, {context.seed, context.step, aligned});
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (out[i].data != nullptr)
-        gpu_.upload(outputs[i].data, out[i].data, static_cast<std::size_t>(graph::size_of(*outputs[i].type).value()));
+        device_.upload(outputs[i].data, out[i].data, static_cast<std::size_t>(graph::size_of(*outputs[i].type).value()));
   }
 
  private:
   static constexpr std::size_t kAlignment = 64;
   std::shared_ptr<Kernel> kernel_;
-  Device& gpu_;
+  Device& device_;
   std::vector<std::byte> workspace_;
 };
 
 }  // namespace
 
-CudaBackend::CudaBackend(const BackendOptions& options)
-    : gpu_(std::make_unique<Gpu>(options.rank_on_machine)), tables_(gpu_.get()), host_("auto") {
-  tables_.add(product_kernels(options.tf32));
-  tables_.add(convolution_kernels(options.tf32));
+DeviceBackend::DeviceBackend(std::unique_ptr<Device> device, const std::vector<std::span<const KernelRow>>& libraries)
+    : device_(std::move(device)), tables_(device_.get()), host_("auto") {
+  for (const auto& rows : libraries) tables_.add(rows);
   tables_.add(body_kernels());
 }
 
-plan::KernelOffer CudaBackend::offer(const plan::LocalNode& node) const {
+plan::KernelOffer DeviceBackend::offer(const plan::LocalNode& node) const {
   const auto signature = signature_of(node);
   if (const auto known = known_.find(signature); known != known_.end()) return known->second;
   std::string reasons;
@@ -69,16 +67,16 @@ plan::KernelOffer CudaBackend::offer(const plan::LocalNode& node) const {
   return known_[signature] = *offer;
 }
 
-bool CudaBackend::reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const {
+bool DeviceBackend::reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const {
   return host_.reorders(type, from, to);
 }
 
-std::shared_ptr<Kernel> CudaBackend::make(const std::string& implementation, const KernelRequest& request) const {
+std::shared_ptr<Kernel> DeviceBackend::make(const std::string& implementation, const KernelRequest& request) const {
   if (!implementation.starts_with(kHost)) return tables_.make(implementation, request);
-  return std::make_shared<OnHost>(host_.make(implementation.substr(kHost.size()), request), *gpu_);
+  return std::make_shared<OnHost>(host_.make(implementation.substr(kHost.size()), request), *device_);
 }
 
-void CudaBackend::forget() const {
+void DeviceBackend::forget() const {
   known_.clear();
   tables_.forget();
   host_.forget();

@@ -1,27 +1,22 @@
 #pragma once
-// An NVIDIA GPU as a backend: products by cuBLASLt, convolutions by cuDNN, everything else by kernels of our own. What none of them runs is
-// run by the host's kernels, on copies: slow, printed as "host:...", and right.
+// A GPU as a backend: kernels of its libraries first, then those of our own; what neither runs is run by the host's kernels, on copies:
+// slow, printed as "host:...", and right. Which GPU it is, and which libraries, says whoever makes it (module.cpp).
 
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "exec/backend.hpp"
 #include "exec/kernels/cpu_backend.hpp"
-#include "exec/kernels/cuda/gpu.hpp"
 #include "exec/kernels/kernel_tables.hpp"
 
 namespace rehearsal::exec::cuda {
 
-struct BackendOptions {
-  int rank_on_machine = 0;
-  bool tf32 = false;  ///< factors of products and convolutions in f32 are rounded to 10 bits of fraction
-};
-
-class CudaBackend final : public ComputeBackend {
+class DeviceBackend : public ComputeBackend {
  public:
-  /// Throws EnvironmentFailure when there is no GPU.
-  explicit CudaBackend(const BackendOptions& options);
+  /// `libraries`: rows that are asked before those of body_kernels().
+  DeviceBackend(std::unique_ptr<Device> device, const std::vector<std::span<const KernelRow>>& libraries);
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;
@@ -29,10 +24,10 @@ class CudaBackend final : public ComputeBackend {
   [[nodiscard]] bool fuses_attention() const override { return true; }
   [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const override;
   void forget() const override;
-  [[nodiscard]] Device& device() const override { return *gpu_; }
+  [[nodiscard]] Device& device() const override { return *device_; }
 
  private:
-  std::unique_ptr<Gpu> gpu_;
+  std::unique_ptr<Device> device_;
   KernelTables tables_;
   CpuBackend host_;
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: asking libraries is costly
