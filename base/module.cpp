@@ -27,8 +27,7 @@ fs::path find(const ModuleNames& names) {
   for (const auto& place : places)
     if (fs::exists(place, ignored)) return place;
   throw EnvironmentFailure(std::string(names.what) + " is not installed: " + places.front().string() + " does not exist. " +
-                           std::string(names.remedy) + "; the environment variable " + std::string(names.variable) +
-                           " names it elsewhere");
+                           std::string(names.remedy) + "; the environment variable " + std::string(names.variable) + " names it elsewhere");
 }
 
 }  // namespace
@@ -39,7 +38,8 @@ OpenedModule open_module(const ModuleNames& names) {
   if (module == nullptr) throw EnvironmentFailure(std::string(names.what) + " cannot be opened: " + dlerror());
   void* factory = dlsym(module, std::string(names.factory).c_str());
   if (factory == nullptr)
-    throw EnvironmentFailure(file.string() + " belongs to another version of this program: it does not export " + std::string(names.factory));
+    throw EnvironmentFailure(file.string() + " belongs to another version of this program: it does not export " +
+                             std::string(names.factory));
   return {factory, file};
 }
 

@@ -27,7 +27,8 @@ struct Row {
   std::string_view name;
   std::unique_ptr<ComputeBackend> (*make)(const std::string& name, int rank_on_machine);
 };
-constexpr std::array kRows{Row{"auto", on_host}, Row{"onednn", on_host}, Row{"reference", on_host}, Row{"cuda", on_gpu}, Row{kTf32, on_gpu}};
+constexpr std::array kRows{Row{"auto", on_host}, Row{"onednn", on_host}, Row{"reference", on_host}, Row{"cuda", on_gpu},
+                           Row{kTf32, on_gpu}};
 
 }  // namespace
 

@@ -13,10 +13,11 @@
 #include "exec/initial_values.hpp"
 #include "exec/local_memory.hpp"
 #include "exec/messages.hpp"
+#include "exec/operand_views.hpp"
+#include "exec/played_times.hpp"
 #include "exec/sample_loading.hpp"
 #include "exec/stashes.hpp"
 #include "exec/stored_tensors.hpp"
-#include "exec/thread_time.hpp"
 #include "plan/collectives/exchange.hpp"
 #include "plan/memory/under_way.hpp"
 #include "predict/playing.hpp"
@@ -50,10 +51,10 @@ class Executor::Impl {
         device_(backend.device()),
         memory_(role_, device_),
         stored_(role_, memory_, device_),
+        operands_(program_, g_, world_.rank(), memory_),
         messages_(world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
         moves_(program_, world_.rank()),
-        loading_(program_, g_, world_.rank()),
-        origin_of_(role_.buffers.size()) {
+        loading_(program_, g_, world_.rank()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     prepare();
     set_initial_values(training, options.seed, memory_, device_);
@@ -65,6 +66,7 @@ class Executor::Impl {
     data_ = &data;
     record_ = request.record;
     result_ = {};
+    if (record_) times_.begin_step();
     result_.begin = now_seconds();
     if (request.step == request.row.first)
       for (const auto& slot : role_.opening) play(slot);
@@ -81,10 +83,12 @@ class Executor::Impl {
     }
     if (!asked && !may_update(request)) result_.updated = false;  // a stage that updates nothing answers, too
     world_.note({.doing = Doing::Meeting, .step = request.step, .since = now_seconds()});
+    device_.wait();
     const double played = now_seconds();
     if (plan::awaited_behind_step(program_, request.step + 1 == row_end_)) messages_.wait_all();
     result_.end = now_seconds();
     result_.waited += result_.end - played;
+    if (record_) result_.played = times_.take();
     take_finished();
     if (tickets_.empty()) messages_.forget();
     if (result_.updated) done_ = request.step + 1;
@@ -146,10 +150,6 @@ class Executor::Impl {
 
   // ---- preparation
   void prepare() {
-    for (const auto& b : role_.buffers) {
-      auto& types = types_.emplace_back();
-      for (const auto& shape : b.shapes) types.push_back({b.dtype, shape});
-    }
     prepared_.resize(role_.bodies.size());
     for (std::size_t b = 0; b < role_.bodies.size(); ++b) {
       const auto variants = plan::per_micro_batch(role_.bodies[b].kind) ? role_.variant_samples.size() : 1;
@@ -166,9 +166,7 @@ class Executor::Impl {
     return p;
   }
 
-  [[nodiscard]] const graph::TensorType& type_of(BufferIndex b, std::size_t variant) const {
-    return types_[b][std::min(variant, types_[b].size() - 1)];
-  }
+  [[nodiscard]] const graph::TensorType& type_of(BufferIndex b, std::size_t variant) const { return operands_.type(b, variant); }
 
   std::shared_ptr<Kernel> make_kernel(const Instruction& i, std::size_t variant) {
     const auto& node = g_[i.node];
@@ -244,15 +242,15 @@ class Executor::Impl {
   void play_one(const Instruction& i, std::uint32_t n) {
     await_dependencies(i);
     world_.note({Doing::Playing, slot_.body, n, micro_batch_, now_.slot_step, now_seconds()});
-    const double begin = record_ ? now_seconds() : 0, cpu = record_ ? thread_seconds() : 0;
     if (plan::communicates(i)) {
       start(i, n);
       messages_.progress();
       return;
     }
+    if (record_) times_.begin();
     compute(i, prepared_[slot_.body][n]);
     if (watch_) look(i);
-    if (record_) result_.played.push_back({slot_.body, n, slot_.micro_batch, begin, now_seconds(), thread_seconds() - cpu});
+    if (record_) times_.end({slot_.body, n, slot_.micro_batch, 0, 0, 0});
     messages_.progress();
   }
 
@@ -321,10 +319,12 @@ class Executor::Impl {
   }
 
   void look(const Instruction& i) {
-    set_operands(i);
-    for (std::size_t n = 0; n < outputs_.size(); ++n)
-      if (i.outputs[n] != plan::kNoBuffer && !holds_numbers(role_.buffers[i.outputs[n]])) outputs_[n] = {};
-    watch_->look({inputs_, outputs_}, [&](std::size_t output, std::int64_t element) { return described(i, output, element); });
+    operands_.set(i, pass());
+    const HostCopies inputs(device_, operands_.inputs()), made(device_, operands_.outputs());
+    std::vector<TensorView> outputs(made.views().begin(), made.views().end());
+    for (std::size_t n = 0; n < outputs.size(); ++n)
+      if (i.outputs[n] != plan::kNoBuffer && !holds_numbers(role_.buffers[i.outputs[n]])) outputs[n] = {};
+    watch_->look({inputs.views(), outputs}, [&](std::size_t output, std::int64_t element) { return described(i, output, element); });
   }
 
   [[nodiscard]] BadTensor described(const Instruction& i, std::size_t output, std::int64_t element) const {
@@ -343,40 +343,11 @@ class Executor::Impl {
     return bad;
   }
 
-  void set_operands(const Instruction& i) {
-    inputs_.clear();
-    outputs_.clear();
-    for (const auto b : i.inputs) inputs_.push_back(view(b));
-    for (const auto b : i.outputs) outputs_.push_back(view(b));
-  }
-
   void run_kernel(const Instruction& i, Prepared& p) {
-    set_operands(i);
+    operands_.set(i, pass());
     RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace), device_.stream(),
                        device_.fault()};
-    p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(inputs_, outputs_, context);
-  }
-
-  TensorView view(BufferIndex b) {
-    if (b == plan::kNoBuffer) return {};
-    const auto& buffer = role_.buffers[b];
-    TensorView v{data(b), &type_of(b, variant()), buffer.format, nullptr, nullptr};
-    const bool is_part = std::any_of(buffer.layout.begin(), buffer.layout.end(), [](const plan::AxisLayout& l) { return l.split(); });
-    if (is_part || buffer.turn.any()) {
-      v.origin = &origin(b);
-      v.global_shape = &g_[buffer.tensor].type.shape;
-    }
-    return v;
-  }
-
-  const graph::Shape& origin(BufferIndex b) {
-    auto& known = origin_of_[b];
-    const int micro_batch = loop_micro_batch();
-    if (known.micro_batch == micro_batch) return known.first;
-    known = {micro_batch, {}};
-    for (const auto& set : plan::region(program_, role_.buffers[b], plan::position(program_, world_.rank(), micro_batch)))
-      known.first.push_back(set.empty() ? 0 : set.front().begin);
-    return known.first;
+    p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(operands_.inputs(), operands_.outputs(), context);
   }
 
   /// One of the coordinates that share a tensor keeps it, for the others it is zero: their sum is the tensor.
@@ -423,6 +394,7 @@ class Executor::Impl {
     });
   }
 
+  [[nodiscard]] OperandViews::Pass pass() const { return {loop_micro_batch(), variant(), now_}; }
   [[nodiscard]] int loop_micro_batch() const { return per_micro_batch_ ? micro_batch_ : 0; }
   [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? plan::variant_of_micro_batch(role_, micro_batch_) : 0; }
 
@@ -438,28 +410,23 @@ class Executor::Impl {
   Device& device_;
   LocalMemory memory_;
   StoredTensors stored_;
+  OperandViews operands_;
   Messages messages_;
-  std::vector<std::vector<graph::TensorType>> types_;  ///< by buffer, by variant
   std::vector<std::vector<Prepared>> prepared_;
   plan::Slot slot_;
   int micro_batch_ = 0;
   plan::Moment now_;
   std::int64_t row_end_ = 1, done_ = 0;  ///< done_: steps that were
   bool per_micro_batch_ = false, record_ = false;
+  PlayedTimes times_{device_};
   double rate_ = 1;
   DataSource* data_ = nullptr;
   StepResult result_;
   std::optional<std::vector<BufferIndex>> loss_parts_, gradients_and_loss_;  ///< of passes_are_finite(), once asked for
   std::optional<NonFiniteWatch> watch_;
   std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
-  std::vector<TensorView> inputs_, outputs_;
   BlockMoves moves_;
   SampleLoading loading_;
-  struct Origin {
-    int micro_batch = -1;
-    graph::Shape first;
-  };
-  std::vector<Origin> origin_of_;  ///< by buffer: of the micro-batch that was asked for last
 };
 
 int threads_per_rank(const Communicator& world) {

@@ -24,7 +24,6 @@ std::string text_of(std::span<const plan::Format> formats) {
   return text;
 }
 
-
 std::string signature_of(const KernelRow& row, const KernelRequest& r) {
   return std::string(row.op) + ' ' + std::string(row.implementation) + '{' + r.attributes.to_text() + '}' + text_of(r.inputs) +
          text_of(r.outputs) + text_of(r.input_formats) + '>' + text_of(r.output_formats) + 't' + std::to_string(r.threads);

@@ -31,7 +31,8 @@ class OnHost final : public Kernel {
     std::vector<TensorView> in, out;
     for (const auto& view : inputs) in.push_back(on_host(view, true));
     for (const auto& view : outputs) out.push_back(on_host(view, false));
-    auto* aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(workspace_.data()) + kAlignment - 1) / kAlignment * kAlignment);
+    auto* aligned =
+        reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(workspace_.data()) + kAlignment - 1) / kAlignment * kAlignment);
     kernel_->run(in, out, {context.seed, context.step, aligned});
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (out[i].data != nullptr)

@@ -26,6 +26,7 @@ class CudaBackend final : public ComputeBackend {
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;
   [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override;
+  [[nodiscard]] bool fuses_attention() const override { return true; }
   [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const override;
   void forget() const override;
   [[nodiscard]] Device& device() const override { return *gpu_; }

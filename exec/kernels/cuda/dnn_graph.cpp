@@ -24,8 +24,8 @@ bool rounds_to_tf32(cudnnBackendDescriptor_t configuration) {
   (void)cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
   cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
   std::int64_t found = 0;
-  (void)cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &found,
-                                 notes);
+  (void)cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                                 &found, notes);
   (void)cudnnBackendDestroyDescriptor(engine);
   return std::any_of(notes, notes + found, [](auto note) {
     return note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
@@ -71,7 +71,10 @@ std::int64_t DnnDescriptor::integer(cudnnBackendAttributeName_t name) const {
 }
 
 cudnnDataType_t dnn_type(DType type) {
-  return type == DType::F64 ? CUDNN_DATA_DOUBLE : type == DType::F16 ? CUDNN_DATA_HALF : type == DType::BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  return type == DType::F64    ? CUDNN_DATA_DOUBLE
+         : type == DType::F16  ? CUDNN_DATA_HALF
+         : type == DType::BF16 ? CUDNN_DATA_BFLOAT16
+                               : CUDNN_DATA_FLOAT;
 }
 
 DnnDescriptor describe(const DnnTensor& t) {
@@ -90,9 +93,7 @@ DnnPlan::DnnPlan(cudnnHandle_t handle, DnnDescriptor operation, bool tf32)
   graph_.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation_).set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle).finalize();
   DnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_)
-      .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode)
-      .finalize();
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode).finalize();
   constexpr std::int64_t kMost = 16;
   std::vector<cudnnBackendDescriptor_t> handles;
   for (std::int64_t i = 0; i < kMost; ++i) handles.push_back(candidates_.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).handle());

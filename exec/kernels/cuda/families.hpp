@@ -22,6 +22,8 @@ namespace rehearsal::exec::cuda {
 [[nodiscard]] std::span<const KernelRow> rotation_kernels();
 [[nodiscard]] std::span<const KernelRow> scatter_kernels();
 [[nodiscard]] std::span<const KernelRow> softmax_kernels();
+[[nodiscard]] std::span<const KernelRow> attention_kernels();
+[[nodiscard]] std::span<const KernelRow> attention_gradient_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();

@@ -26,9 +26,9 @@ int count_of_gpus() {
   std::size_t free = 0, all = 0;
   (void)cudaGetLastError();
   (void)cudaMemGetInfo(&free, &all);
-  throw EnvironmentFailure("memory: " + to_text(Bytes(static_cast<double>(bytes))) + " for the arena of this rank could not be had on the GPU, which has " +
-                           to_text(Bytes(static_cast<double>(free))) + " free of " + to_text(Bytes(static_cast<double>(all))) +
-                           "; use a plan that needs less");
+  throw EnvironmentFailure(
+      "memory: " + to_text(Bytes(static_cast<double>(bytes))) + " for the arena of this rank could not be had on the GPU, which has " +
+      to_text(Bytes(static_cast<double>(free))) + " free of " + to_text(Bytes(static_cast<double>(all))) + "; use a plan that needs less");
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 // that a machine without a GPU can hold every body against the reference kernels.
 //   for_each      body(i) for i in [0, count): elements that know nothing of each other
 //   for_each_row  body(team, row): the threads of a team share a row, take every team.size()-th of its elements and add up together
+//   for_each_tile body(team, tile): kTileLanes lanes share a tile, each with registers of its own. A team of a GPU has as many threads; on
+//   the
+//                 host one thread is all of them, one after another between two calls of wait()
 
 #include <cstdint>
 
@@ -22,6 +25,14 @@
 #endif
 
 namespace rehearsal::exec::cuda {
+
+inline constexpr int kTileLanes = 256;
+/// Lanes of for_each_tile that one thread is.
+#ifdef __CUDA_ARCH__
+inline constexpr int kLanesOfThread = 1;
+#else
+inline constexpr int kLanesOfThread = kTileLanes;
+#endif
 
 struct SumOf {
   template <class T>
@@ -98,6 +109,11 @@ __global__ void __launch_bounds__(1024) run_rows(std::int64_t rows, const Body b
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) body(Team{}, row);
 }
 
+template <class Body>
+__global__ void __launch_bounds__(kTileLanes) run_tiles(std::int64_t tiles, const Body body) {
+  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) body(Team{}, tile);
+}
+
 inline void check_launch() {
   if (const auto status = cudaGetLastError(); status != cudaSuccess)
     throw EnvironmentFailure(std::string("GPU: a kernel could not be started: ") + cudaGetErrorString(status));
@@ -122,6 +138,14 @@ void for_each_row(Stream stream, std::int64_t rows, std::int64_t columns, const 
   std::int64_t threads = kWarp;
   while (threads < kMostThreads && threads * kEach < columns) threads *= 2;
   run_rows<<<static_cast<unsigned>(std::min(kMostBlocks, rows)), static_cast<unsigned>(threads), 0, stream_of(stream)>>>(rows, body);
+  check_launch();
+}
+
+template <class Body>
+void for_each_tile(Stream stream, std::int64_t tiles, const Body& body) {
+  constexpr std::int64_t kMostBlocks = 1 << 20;
+  if (tiles <= 0) return;
+  run_tiles<<<static_cast<unsigned>(std::min(kMostBlocks, tiles)), kTileLanes, 0, stream_of(stream)>>>(tiles, body);
   check_launch();
 }
 
@@ -150,6 +174,11 @@ void for_each(Stream, std::int64_t count, const Body& body) {
 template <class Body>
 void for_each_row(Stream, std::int64_t rows, std::int64_t, const Body& body) {
   for (std::int64_t row = 0; row < rows; ++row) body(Team{}, row);
+}
+
+template <class Body>
+void for_each_tile(Stream, std::int64_t tiles, const Body& body) {
+  for (std::int64_t tile = 0; tile < tiles; ++tile) body(Team{}, tile);
 }
 
 inline void clear(Stream, void* to, std::int64_t bytes) {

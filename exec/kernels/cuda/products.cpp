@@ -58,7 +58,7 @@ struct Operation {
 /// Matrices that one call multiplies: `count` of them, `strides` elements apart; and where each call begins.
 struct Batches {
   std::int32_t count = 1;
-  std::array<std::int64_t, 3> strides{};              ///< of C, A, B
+  std::array<std::int64_t, 3> strides{};             ///< of C, A, B
   std::vector<std::array<std::int64_t, 3>> offsets;  ///< in elements
 };
 
@@ -182,7 +182,8 @@ bool takes(const KernelRequest& r, std::string& reason) {
   for (const auto& type : r.inputs)
     if (type && type->dtype != r.view().output().dtype) return reason = "operands of several types", false;
   const auto type = r.view().output().dtype;
-  if (type != DType::F32 && type != DType::F64 && type != DType::F16 && type != DType::BF16) return reason = "no floating-point type", false;
+  if (type != DType::F32 && type != DType::F64 && type != DType::F16 && type != DType::BF16)
+    return reason = "no floating-point type", false;
   if (graph::element_count(r.view().input(0).shape) == 0 || graph::element_count(r.view().input(1).shape) == 0)
     return reason = "an empty factor", false;
   const auto plain = [](std::span<const plan::Format> formats) {

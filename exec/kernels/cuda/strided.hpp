@@ -25,8 +25,8 @@ struct CopyTiles {
   const T* from;
   T* to;
   Walk<2> outer;
-  std::int64_t across, down;                    ///< elements
-  std::int64_t source_stride, target_stride;    ///< of neighbours along `down` in the source, along `across` in the target
+  std::int64_t across, down;                  ///< elements
+  std::int64_t source_stride, target_stride;  ///< of neighbours along `down` in the source, along `across` in the target
   Divider across_tiles, down_tiles;
 
   REHEARSAL_BODY void operator()(const Team& team, std::int64_t tile) const {
