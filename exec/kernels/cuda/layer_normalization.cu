@@ -165,7 +165,7 @@ struct GradParameters {
     columns.columns = layout.length;
     columns.rows = layout.rows;
     columns.row_walk.rank = 1;
-    columns.row_walk.sizes[0] = layout.rows;
+    columns.row_walk.sizes[0] = Divider(layout.rows);
     columns.row_walk.strides[0][0] = layout.length;
     columns.split();
     return columns;
