@@ -249,7 +249,7 @@ struct Attending {
 
 Array flags(graph::Shape shape, bool (*shown)(std::int64_t row, std::int64_t key)) {
   Array array{shape, {}, DType::Bool};
-  const std::int64_t keys = shape.back(), rows = shape[shape.size() - 2];
+  const std::int64_t keys = shape.back(), rows = shape.size() > 1 ? shape[shape.size() - 2] : 1;
   for (std::int64_t i = 0; i < graph::element_count(shape); ++i) array.values.push_back(shown(i / keys % rows, i % keys) ? 1 : 0);
   return array;
 }
@@ -290,6 +290,26 @@ TEST_CASE("rows that see no key have no weights where attention is guarded") {
     guarded.attributes = {{"steps", Integers{kHideElse, 0, 0}}, {"numbers", Values{kNever}}, {"guarded", guard}};
     guarded.compare_all();
   }
+}
+
+TEST_CASE("tiles that no row sees are left out, but not where a row sees nothing else, or a later step shows them") {
+  // 150 rows and keys: of tiles of 64 or 32 those above the diagonal hide everything
+  const auto before = [](std::int64_t row, std::int64_t key) { return key < row; };  // row 0 sees no key: all alike
+  for (const double hidden : {-1e38, kNever}) {
+    Attending causal{.rows = 150, .keys = 150};
+    causal.others = {flags({150, 150}, hidden == kNever ? [](std::int64_t row, std::int64_t key) { return key <= row; } : before)};
+    causal.attributes = {{"steps", Integers{kScale, -1, 0, kHideElse, 0, 0}}, {"numbers", Values{0.3, hidden}}};
+    causal.compare_all();
+  }
+  Attending shown{.rows = 150, .keys = 150};
+  shown.others = {flags({150, 150}, before), flags({150}, [](std::int64_t, std::int64_t key) { return key > 140; })};
+  shown.attributes = {{"steps", Integers{kScale, -1, 0, kHideElse, 0, 0, kHideWhere, 1, 0}}, {"numbers", Values{0.3, -1e35, 0.2}}};
+  shown.compare_all();
+  Attending added{.rows = 150, .keys = 150};
+  added.others = {Array::range({150, 150}, 0, 0)};
+  for (std::size_t i = 0; i < 150 * 150; ++i) added.others[0]->values[i] = i % 150 <= i / 150 ? 0.1 : kNever;
+  added.attributes = {{"steps", Integers{kScale, -1, 0, kAdd, 0, 1}}, {"numbers", Values{0.3, 0}}};
+  added.compare_all();
 }
 
 TEST_CASE("attention drops the weights that the reference drops") {
