@@ -9,9 +9,10 @@
 namespace rehearsal::exec {
 namespace {
 
+/// In f32 the reference kernels themselves are 1.2e-5 away where attention sums terms that cancel.
 double tolerance(DType type) {
   if (type == DType::F64) return 1e-12;
-  return type == DType::F32 ? 1e-5 : type == DType::F16 ? 0x1p-9 : 0x1p-6;
+  return type == DType::F32 ? 2e-5 : type == DType::F16 ? 0x1p-9 : 0x1p-6;
 }
 
 bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) {
