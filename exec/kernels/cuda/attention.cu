@@ -38,6 +38,7 @@ struct Attend {
     for (auto& r : running)
       for (int i = 0; i < kOwn; ++i) r.largest[i] = minus_infinity<R>(), r.sum[i] = R(0);
     for (std::int64_t key = 0; key < scores.keys; key += kSide<R>) {
+      if (scores.sees_nothing(team, m, row, key, running)) continue;
       multiply_rows(team, memory.tiles, m.q, row, m.k, key, weights);
       weigh(team, memory, m, row, key, weights, running);
       load_tile(team, m.v, key, column, b);

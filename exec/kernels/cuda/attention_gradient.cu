@@ -41,6 +41,26 @@ struct Gradient {
   REHEARSAL_BODY RowState<R> state(const Matrix& m, std::int64_t row) const { return states[m.number * scores.rows + row]; }
   REHEARSAL_BODY bool has(std::int64_t row, std::int64_t key) const { return row < scores.rows && key < scores.keys; }
 
+  /// True when nothing flows through any score of a tile, of which `transposed` ones lie by keys.
+  REHEARSAL_BODY bool is_unseen(const Team& team, const Matrix& m, std::int64_t row, std::int64_t key, bool transposed) const {
+    if (!scores.may_hide) return false;
+    bool unseen = true;
+    for (int own = 0; own < kLanesOfThread && unseen; ++own) {
+      const Lane lane = lane_of(team, own);
+      for (int i = 0; i < kEach<R>; ++i) {
+        for (int j = 0; j < kEach<R> && unseen; ++j) {
+          const std::int64_t r = row + (transposed ? lane.column(j) : lane.row(i)), k = key + (transposed ? lane.row(i) : lane.column(j));
+          unseen = !has(r, k) || is_unseen(m, r, k);
+        }
+      }
+    }
+    return all_of_team(team, unseen);
+  }
+  REHEARSAL_BODY bool is_unseen(const Matrix& m, std::int64_t row, std::int64_t key) const {
+    const auto s = state(m, row);
+    return s.shift > R(kSeen) && s.factor == s.factor && s.mean - s.mean == 0 && scores.is_hidden(m, row, key);
+  }
+
   REHEARSAL_BODY R weight(const Matrix& m, std::int64_t row, std::int64_t key, R product) const {
     const auto s = state(m, row);
     return std::exp(scores.score(m, row, key, product) - s.shift) * s.factor;
@@ -83,6 +103,7 @@ struct FindStates {
     for (auto& r : running)
       for (int i = 0; i < kOwn; ++i) r.largest[i] = minus_infinity<R>(), r.sum[i] = r.product[i] = r.used[i] = R(0);
     for (std::int64_t key = 0; key < g.scores.keys; key += kSide<R>) {
+      if (g.scores.sees_nothing(team, m, row, key, running)) continue;
       multiply_rows(team, memory.tiles, m.q, row, m.k, key, x);
       multiply_rows(team, memory.tiles, g.dy_of(m), row, m.v, key, values);
       team.wait();
@@ -186,6 +207,7 @@ struct AddFactors {
     Fragment<R> x[kLanesOfThread], values[kLanesOfThread], sum[kLanesOfThread];
     const std::int64_t others = kByKeys ? g.scores.rows : g.scores.keys;
     for (std::int64_t other = 0; other < others; other += kSide<R>) {
+      if (g.is_unseen(team, m, kByKeys ? other : first, kByKeys ? first : other, kByKeys)) continue;
       multiply_rows(team, pair, kByKeys ? m.k : m.q, first, kByKeys ? m.q : m.k, other, x);
       if constexpr (kWanted == Wanted::Keys) multiply_rows(team, pair, m.v, first, g.dy_of(m), other, values);
       if constexpr (kWanted == Wanted::Queries) multiply_rows(team, pair, g.dy_of(m), first, m.v, other, values);
@@ -256,6 +278,7 @@ struct AddBias {
   REHEARSAL_BODY void add(const Team& team, const TilePair<R>& pair, const Matrix& m, std::int64_t row, std::int64_t key,
                           Fragment<R>* sum) const {
     Fragment<R> x[kLanesOfThread], values[kLanesOfThread];
+    if (g.is_unseen(team, m, row, key, false)) return;
     multiply_rows(team, pair, m.q, row, m.k, key, x);
     multiply_rows(team, pair, g.dy_of(m), row, m.v, key, values);
     for (int l = 0; l < kLanesOfThread; ++l) {

@@ -36,6 +36,9 @@ REHEARSAL_BODY R no_number() {
   return static_cast<R>(HUGE_VAL) - static_cast<R>(HUGE_VAL);
 }
 
+/// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
+inline constexpr float kHidden = -1e30F, kSeen = -1e29F;
+
 template <class R>
 struct ScoreStep {
   graph::AttentionStep::Kind kind;
@@ -60,6 +63,7 @@ class Scores {
         width(p.width),
         guard(p.guard),
         drops(p.ratio > 0),
+        may_hide(!p.steps.empty() && p.steps.back().operand >= 0),
         kept_factor(static_cast<R>(p.ratio < 1 ? 1 / (1 - p.ratio) : 0)),
         keeping_(call, p.stream, p.ratio),
         keys_last_(p.keys_last),
@@ -116,6 +120,36 @@ class Scores {
     }
     return x;
   }
+  /// True where no product changes that the score is as good as none: then whole tiles can be left out.
+  REHEARSAL_BODY bool is_hidden(const Matrix& m, std::int64_t row, std::int64_t key) const {
+    for (int s = steps_ - 1; s >= 0; --s) {
+      const auto& step = step_[s];
+      if (step.kind == Kind::Scale || step.kind == Kind::Divide) return false;
+      if (step.kind != Kind::Add && hides(m, s, row, key)) return step.number <= R(kHidden);
+      if (step.kind == Kind::Add && real(static_cast<const T*>(step.operand)[m.steps[s] + row * step.row + key * step.key]) <= R(kHidden))
+        return true;
+    }
+    return false;
+  }
+  /// True when every row of a tile has seen keys before (`running`, of every own lane, has the largest score of its rows), and none of
+  /// these.
+  template <class Running>
+  REHEARSAL_BODY bool sees_nothing(const Team& team, const Matrix& m, std::int64_t row, std::int64_t key, const Running* running) const {
+    if (!may_hide) return false;
+    bool nothing = true;
+    for (int own = 0; own < kLanesOfThread; ++own) {
+      const Lane lane = lane_of(team, own);
+      for (int i = 0; i < kEach<R>; ++i) {
+        const std::int64_t r = row + lane.row(i);
+        nothing = nothing && (r >= rows || running[own].largest[i] > R(kSeen));
+        for (int j = 0; j < kEach<R> && nothing && r < rows; ++j) {
+          const std::int64_t k = key + lane.column(j);
+          nothing = k >= keys || is_hidden(m, r, k);
+        }
+      }
+    }
+    return all_of_team(team, nothing);
+  }
   /// Of a gradient of what softmax read, that of what step `until` made; -1: of the product.
   REHEARSAL_BODY R step_back(const Matrix& m, std::int64_t row, std::int64_t key, int until, R dx) const {
     for (int s = steps_ - 1; s > until; --s) {
@@ -135,7 +169,7 @@ class Scores {
 
   std::int64_t rows, keys, depth, width;
   graph::AttentionProblem::Guard guard;
-  bool drops;
+  bool drops, may_hide;  ///< may_hide: is_hidden() can be true
   R kept_factor;
 
  private:

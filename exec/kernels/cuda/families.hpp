@@ -7,6 +7,8 @@
 
 namespace rehearsal::exec::cuda {
 
+[[nodiscard]] std::span<const KernelRow> attention_gradient_kernels();
+[[nodiscard]] std::span<const KernelRow> attention_kernels();
 [[nodiscard]] std::span<const KernelRow> bias_kernels();
 [[nodiscard]] std::span<const KernelRow> blockwise_softmax_kernels();
 [[nodiscard]] std::span<const KernelRow> dropout_kernels();
@@ -19,11 +21,11 @@ namespace rehearsal::exec::cuda {
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
 [[nodiscard]] std::span<const KernelRow> pooling_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
+[[nodiscard]] std::span<const KernelRow> resize_kernels();
 [[nodiscard]] std::span<const KernelRow> rotation_kernels();
 [[nodiscard]] std::span<const KernelRow> scatter_kernels();
+[[nodiscard]] std::span<const KernelRow> selection_kernels();
 [[nodiscard]] std::span<const KernelRow> softmax_kernels();
-[[nodiscard]] std::span<const KernelRow> attention_kernels();
-[[nodiscard]] std::span<const KernelRow> attention_gradient_kernels();
 
 /// All of them.
 [[nodiscard]] std::span<const KernelRow> body_kernels();

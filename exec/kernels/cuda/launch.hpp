@@ -3,9 +3,9 @@
 // that a machine without a GPU can hold every body against the reference kernels.
 //   for_each      body(i) for i in [0, count): elements that know nothing of each other
 //   for_each_row  body(team, row): the threads of a team share a row, take every team.size()-th of its elements and add up together
-//   for_each_tile body(team, tile): kTileLanes lanes share a tile, each with registers of its own. A team of a GPU has as many threads; on
-//   the
-//                 host one thread is all of them, one after another between two calls of wait()
+//   for_each_tile body(team, tile): kTileLanes lanes share a tile, each with registers of its own. A team of a GPU has as many threads;
+//                 on the host one thread is all of them, one after another between two calls of wait()
+//   store_table   brings a short table of the host into memory
 
 #include <cstdint>
 
@@ -195,6 +195,28 @@ void add_atomically(T* sum, T value) {
 }
 
 #endif
+
+struct StorePiece {
+  static constexpr int kBytes = 3072;  ///< as much as the arguments of a kernel have room for
+  unsigned char* to;
+  unsigned char bytes[kBytes];
+  REHEARSAL_BODY void operator()(std::int64_t i) const { to[i] = bytes[i]; }
+};
+
+/// The host's table is free again when this returns.
+template <class T>
+void store_table(Stream stream, T* to, const T* table, std::int64_t count) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const auto* from = reinterpret_cast<const unsigned char*>(table);
+  const std::int64_t all = count * static_cast<std::int64_t>(sizeof(T));
+  StorePiece piece{};
+  for (std::int64_t first = 0; first < all; first += StorePiece::kBytes) {
+    const std::int64_t bytes = all - first < StorePiece::kBytes ? all - first : StorePiece::kBytes;
+    piece.to = reinterpret_cast<unsigned char*>(to) + first;
+    memcpy(piece.bytes, from + first, static_cast<std::size_t>(bytes));
+    for_each(stream, bytes, piece);
+  }
+}
 
 /// An index that lies outside its dimension: noted where the host finds it when the step ends.
 REHEARSAL_BODY void raise(Fault* fault, std::int64_t index, std::int64_t size) {

@@ -109,7 +109,8 @@ struct SumSegments {
   /// Threads side by side share a segment: 32 of them, or all where segments are long or few; short ones are neighbours' own.
   REHEARSAL_BODY std::int64_t threads_of_segment(const Team& team) const {
     const std::int64_t segments = layout.count * layout.pieces / layout.parts;  // of a part
-    if (layout.length >= Segments::kLong || segments * Segments::kLane < team.size()) return team.size();
+    const std::int64_t wanted = segments * Segments::kLane;
+    if (layout.length >= Segments::kLong || wanted < team.size() || team.size() < Segments::kLane) return team.size();
     return layout.length < Segments::kLane ? 1 : Segments::kLane;
   }
 };

@@ -117,6 +117,9 @@ REHEARSAL_BODY void multiply_rows(const Team& team, const TilePair<R>& tiles, co
   }
 }
 
+/// True on every thread when all of them say so.
+REHEARSAL_BODY bool all_of_team(const Team& team, bool mine) { return team.reduce(mine ? 1 : 0, SmallerOf{}) != 0; }
+
 /// One number of every lane, added up or compared along the rows of a tile.
 template <class R>
 struct RowSums {

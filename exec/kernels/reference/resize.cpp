@@ -1,53 +1,10 @@
-// Resize, Pad and their gradients: a sparse map per axis, applied axis by axis in double. The maps are those of the unsplit tensor,
-// shifted to the block at hand.
+// Resize, Pad and their gradients: a sparse map per axis, applied axis by axis in double.
 
-#include "base/error.hpp"
+#include "exec/kernels/reference/axis_maps.hpp"
 #include "exec/kernels/reference/families.hpp"
-#include "exec/kernels/reference/reference.hpp"
-#include "graph/ops/interpolation.hpp"
 
 namespace rehearsal::exec::reference {
 namespace {
-
-/// Taps of every local position of one axis of the larger side of the map (the result of Resize or Pad), in local operand positions.
-struct AxisMap {
-  std::int64_t in = 0, out = 0;
-  std::vector<std::vector<graph::Tap>> taps;
-};
-
-/// The operand or result that is on one side of a map, and which it is.
-struct Side {
-  const graph::Shape &local, &global;
-  const graph::Shape* origin;
-
-  [[nodiscard]] std::int64_t first(std::size_t d) const { return origin ? (*origin)[d] : 0; }
-};
-Side input_side(const Call& call) { return {call.in_shape(0), call.in_global(0), call.inputs[0].origin}; }
-Side output_side(const Call& call) { return {call.out_shape(), call.out_global(), call.outputs[0].origin}; }
-
-/// Moves taps to local positions. A gradient skips taps outside the block: their owner adds them.
-void make_local(AxisMap& map, std::int64_t first, bool transposed) {
-  for (auto& taps : map.taps) {
-    for (graph::Tap& tap : taps) tap.index -= first;
-    const auto erased = std::erase_if(taps, [&](const graph::Tap& tap) { return tap.index < 0 || tap.index >= map.in; });
-    ensure(transposed || erased == 0, "a block of a resized or padded tensor needs operand rows that it does not have");
-  }
-}
-
-/// One map per trailing axis; taps_of(axis among the trailing ones, global in, global out, o).
-template <class TapsOf>
-std::vector<AxisMap> maps_between(const Side& from, const Side& to, std::size_t axes, bool transposed, TapsOf&& taps_of) {
-  std::vector<AxisMap> maps;
-  for (std::size_t a = 0; a < axes; ++a) {
-    const std::size_t d = from.local.size() - axes + a;
-    AxisMap map{from.local[d], to.local[d], {}};
-    for (std::int64_t o = 0; o < map.out; ++o)
-      map.taps.push_back(taps_of(a, graph::ResizedAxis{from.global[d], to.global[d], 1.0}, to.first(d) + o));
-    make_local(map, from.first(d), transposed);
-    maps.push_back(std::move(map));
-  }
-  return maps;
-}
 
 /// A result row without taps is `empty`.
 void gather_axis(const AxisMap& map, std::int64_t inner, const double* in, double* out, double empty) {
@@ -111,13 +68,7 @@ template <bool Transposed>
 struct Resize {
   template <class T>
   static void run(const Call& call) {
-    const Side from = Transposed ? output_side(call) : input_side(call), to = Transposed ? input_side(call) : output_side(call);
-    const std::vector<double> scales = call.attributes().numbers("scales");
-    const auto taps_of = [&](std::size_t a, graph::ResizedAxis axis, std::int64_t o) {
-      axis.scale = scales.empty() ? static_cast<double>(axis.out) / static_cast<double>(axis.in) : scales[a];
-      return graph::resize_taps(call.attributes(), axis, o);
-    };
-    run_maps<T>(call, maps_between(from, to, call.attributes().integers("sizes").size(), Transposed, taps_of), Transposed, 0.0);
+    run_maps<T>(call, resize_maps(call, Transposed), Transposed, 0.0);
   }
 };
 
@@ -125,12 +76,7 @@ template <bool Transposed>
 struct Pad {
   template <class T>
   static void run(const Call& call) {
-    const Side from = Transposed ? output_side(call) : input_side(call), to = Transposed ? input_side(call) : output_side(call);
-    const std::vector<std::int64_t> pads = call.attributes().integers("pads");
-    const auto taps_of = [&](std::size_t a, const graph::ResizedAxis& axis, std::int64_t o) {
-      return graph::pad_taps(call.attributes(), axis.in, pads[a], o);
-    };
-    run_maps<T>(call, maps_between(from, to, pads.size() / 2, Transposed, taps_of), Transposed, call.attributes().number("value", 0.0));
+    run_maps<T>(call, pad_maps(call, Transposed), Transposed, call.attributes().number("value", 0.0));
   }
 };
 

@@ -1,34 +1,17 @@
 // Bodies of GPU kernels that update, move and pick elements, in every floating-point type, on shapes that take more than one team, tile
 // and pack: against the reference kernels in f64 on the same rounded operands, and the same bits in two runs.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/error.hpp"
-#include "exec/kernels/cuda/families.hpp"
 #include "tests/catch.hpp"
-#include "tests/exec/kernels/one_node.hpp"
+#include "tests/exec/kernels/compared.hpp"
 
 namespace rehearsal::exec {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
 using Values = std::vector<double>;
-
-/// Numbers without a pattern in [-1, 1], no two neighbours alike.
-Array numbers(graph::Shape shape, double seed = 1) {
-  Array array = Array::range(std::move(shape), seed, 1);
-  for (double& v : array.values) v = std::sin(v * 12.9898 + seed);
-  return array;
-}
-
-Array positive(graph::Shape shape, double seed) {
-  Array array = numbers(std::move(shape), seed);
-  for (double& v : array.values) v = v * v + 0.01;
-  return array;
-}
-
-Array scalar(double value, DType type) { return {{}, {value}, type}; }
 
 /// Indices in [-size, size).
 Array indices(graph::Shape shape, std::int64_t size, DType type = DType::I64) {
@@ -37,44 +20,6 @@ Array indices(graph::Shape shape, std::int64_t size, DType type = DType::I64) {
     v = std::floor((std::sin(v * 78.233) + 1) / 2 * 1.9999 * static_cast<double>(size)) - static_cast<double>(size);
   array.dtype = type;
   return array;
-}
-
-double tolerance(DType type) {
-  if (type == DType::F64) return 1e-12;
-  return type == DType::F32 ? 1e-5 : type == DType::F16 ? 0x1p-9 : 0x1p-6;
-}
-
-bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) {
-  bool same = a.size() == b.size();
-  for (std::size_t i = 0; same && i < a.size(); ++i)
-    same = a[i].values.size() == b[i].values.size() &&
-           std::memcmp(a[i].values.data(), b[i].values.data(), a[i].values.size() * sizeof(double)) == 0;
-  return same;
-}
-
-bool has_row(const std::string& op) {
-  for (const KernelRow& row : cuda::body_kernels())
-    if (row.op == op) return true;
-  return false;
-}
-
-enum class Accuracy : std::uint8_t { Exact, OfType };
-
-void compare(const OneNode& node, Accuracy accuracy = Accuracy::OfType) {
-  REQUIRE(has_row(node.op));
-  for (const DType type : {DType::F64, DType::F32, DType::F16, DType::BF16}) {
-    INFO(node.op << " in " << name(type));
-    const OneNode operands = rounded(node, type);
-    const auto found = run(operands, type), expected = run_reference(operands);
-    REQUIRE(found.size() == expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      if (accuracy == Accuracy::Exact)
-        CHECK(found[i].values == expected[i].values);
-      else
-        CHECK(close(found[i].values, expected[i].values, tolerance(type)));
-    }
-    CHECK(same_bits(found, run(operands, type)));
-  }
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+#include "tests/exec/kernels/compared.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "exec/kernels/cuda/families.hpp"
+#include "tests/catch.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+/// In f32 the reference kernels themselves are 1.2e-5 away where attention sums terms that cancel.
+double tolerance(DType type) {
+  if (type == DType::F64) return 1e-12;
+  return type == DType::F32 ? 2e-5 : type == DType::F16 ? 0x1p-9 : 0x1p-6;
+}
+
+bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) {
+  bool same = a.size() == b.size();
+  for (std::size_t i = 0; same && i < a.size(); ++i)
+    same = a[i].values.size() == b[i].values.size() &&
+           std::memcmp(a[i].values.data(), b[i].values.data(), a[i].values.size() * sizeof(double)) == 0;
+  return same;
+}
+
+bool has_row(const std::string& op) {
+  for (const KernelRow& row : cuda::body_kernels())
+    if (row.op == op) return true;
+  return false;
+}
+
+}  // namespace
+
+Array numbers(graph::Shape shape, double seed) {
+  Array array = Array::range(std::move(shape), seed, 1);
+  for (double& v : array.values) v = std::sin(v * 12.9898 + seed);
+  return array;
+}
+
+Array positive(graph::Shape shape, double seed) {
+  Array array = numbers(std::move(shape), seed);
+  for (double& v : array.values) v = v * v + 0.01;
+  return array;
+}
+
+Array scalar(double value, DType type) { return {{}, {value}, type}; }
+
+void compare(const OneNode& node, Accuracy accuracy) {
+  REQUIRE(has_row(node.op));
+  for (const DType type : {DType::F64, DType::F32, DType::F16, DType::BF16}) {
+    INFO(node.op << " in " << name(type));
+    const OneNode operands = rounded(node, type);
+    const auto found = run(operands, type), expected = run_reference(operands);
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (accuracy == Accuracy::Exact)
+        CHECK(found[i].values == expected[i].values);
+      else
+        CHECK(close(found[i].values, expected[i].values, tolerance(type)));
+    }
+    CHECK(same_bits(found, run(operands, type)));
+  }
+}
+
+}  // namespace rehearsal::exec
