@@ -359,4 +359,14 @@ TEST_CASE("the largest elements of rows in every type, along every axis") {
   }
 }
 
+TEST_CASE("determinants in every type, and their gradients") {
+  Array x = numbers({5000, 3, 3});                                               // more than threads
+  for (std::size_t i = 0; i < 9; ++i) x.values[i] = static_cast<double>(i % 3);  // one is singular
+  compare({"Det", {}, {x}});
+  compare({"DetGrad", {}, {numbers({5000}, 2), x}});
+  Array large = numbers({6, 6});
+  for (std::size_t i = 0; i < 6; ++i) large.values[7 * i] += 2;
+  compare({"Det", {}, {large}});
+}
+
 }  // namespace rehearsal::exec
