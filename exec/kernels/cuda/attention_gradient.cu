@@ -332,6 +332,11 @@ void add_factors(const Call& call, const Gradient<T>& g, std::int64_t matrices, 
 }
 
 struct AttentionGrad {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) {
+    const auto p = graph::attention_problem(node, 1);
+    const std::int64_t size = node.input(0).dtype == DType::F64 ? sizeof(RowState<double>) : sizeof(RowState<float>);
+    return p.matrices() * p.rows * size;
+  }
   template <class T>
   static void run(const Call& call) {
     using R = Real<T>;
@@ -350,13 +355,8 @@ struct AttentionGrad {
 };
 
 std::unique_ptr<Kernel> make_gradient(const KernelRequest& request, std::string& reason) {
-  const auto p = graph::attention_problem(request.view(), 1);
-  if (!fits(p, reason)) return nullptr;
-  const DType type = request.view().input(0).dtype;
-  const auto body = reference::body_for<AttentionGrad>(type, Floats{});
-  if (body == nullptr) return reference::refuse_type(request, type, reason);
-  const std::int64_t size = type == DType::F64 ? sizeof(RowState<double>) : sizeof(RowState<float>);
-  return make_with_workspace(request, body, p.matrices() * p.rows * size);
+  if (!fits(graph::attention_problem(request.view(), 1), reason)) return nullptr;
+  return make_by_input_with_workspace<AttentionGrad, Floats>(request, reason);
 }
 
 constexpr KernelRow kRows[] = {{"AttentionGrad", "cuda:attention", make_gradient}};

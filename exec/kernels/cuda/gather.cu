@@ -9,11 +9,8 @@ namespace {
 
 using graph::AxisSplit;
 
-std::size_t axis_in(const KernelRequest& request, const graph::Shape& data) {
-  return static_cast<std::size_t>(graph::normalize_axis(request.attributes.integer("axis", 0), data.size()));
-}
-std::size_t axis_in(const Call& call, const graph::Shape& data) {
-  return static_cast<std::size_t>(graph::normalize_axis(call.attributes().integer("axis", 0), data.size()));
+std::size_t axis_in(const graph::Attributes& attributes, const graph::Shape& data) {
+  return static_cast<std::size_t>(graph::normalize_axis(attributes.integer("axis", 0), data.size()));
 }
 
 /// E: an element, or a pack of them.
@@ -41,7 +38,7 @@ void pick_rows(const Call& call, const AxisSplit& split, const RowBlock& rows) {
 struct Gather {
   template <class T>
   static void run(const Call& call) {
-    const std::size_t axis = axis_in(call, call.in_shape(0));
+    const std::size_t axis = axis_in(call.attributes(), call.in_shape(0));
     AxisSplit split = graph::split_at(call.in_shape(0), axis);
     const RowBlock rows{call.in_origin(0, axis), split.size, call.in_global(0)[axis], call.context.fault};
     if (split.inner % Pack<T>::kSize != 0 || !are_aligned({call.in<T>(0), call.out<T>()})) return pick_rows<T>(call, split, rows);
@@ -132,9 +129,17 @@ struct AddParts {
 std::int64_t pieces_of(std::int64_t positions) { return (positions + Pieces::kPiece - 1) / Pieces::kPiece; }
 
 struct GatherGrad {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) {
+    const auto& type = node.output();
+    const AxisSplit split = graph::split_at(type.shape, axis_in(node.attributes, type.shape));
+    const std::int64_t positions = graph::element_count(node.input(1).shape);
+    require_keys(split.size, positions);
+    const std::int64_t real = type.dtype == DType::F64 ? sizeof(double) : sizeof(float);
+    return bytes_of_sorting(positions) + 2 * pieces_of(positions) * split.outer * split.inner * real;
+  }
   template <class T>
   static void run(const Call& call) {
-    const std::size_t axis = axis_in(call, call.out_shape());
+    const std::size_t axis = axis_in(call.attributes(), call.out_shape());
     const AxisSplit split = graph::split_at(call.out_shape(), axis);
     const std::int64_t positions = graph::element_count(call.in_shape(1));
     const Stream stream = call.context.stream;
@@ -151,21 +156,10 @@ struct GatherGrad {
   }
 };
 
-std::unique_ptr<Kernel> make_gather_gradient(const KernelRequest& request, std::string& reason) {
-  const auto& type = request.view().output();
-  const auto body = reference::body_for<GatherGrad>(type.dtype, Floats{});
-  if (body == nullptr) return reference::refuse_type(request, type.dtype, reason);
-  const AxisSplit split = graph::split_at(type.shape, axis_in(request, type.shape));
-  const std::int64_t positions = graph::element_count(request.view().input(1).shape);
-  require_keys(split.size, positions);
-  const std::int64_t real = type.dtype == DType::F64 ? sizeof(double) : sizeof(float);
-  return make_with_workspace(request, body, bytes_of_sorting(positions) + 2 * pieces_of(positions) * split.outer * split.inner * real);
-}
-
 constexpr std::string_view kName = "cuda:gather";
 constexpr KernelRow kRows[] = {
     {"Gather", kName, make_by_size<Gather>},
-    {"GatherGrad", kName, make_gather_gradient},
+    {"GatherGrad", kName, make_by_output_with_workspace<GatherGrad, Floats>},
 };
 
 }  // namespace

@@ -154,6 +154,7 @@ inline void clear(Stream stream, void* to, std::int64_t bytes) {
 }
 
 inline void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
+  if (to == from) return;
   if (bytes > 0 && cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream_of(stream)) != cudaSuccess)
     check_launch();
 }
@@ -186,7 +187,7 @@ inline void clear(Stream, void* to, std::int64_t bytes) {
 }
 
 inline void copy(Stream, void* to, const void* from, std::int64_t bytes) {
-  if (bytes > 0) memcpy(to, from, static_cast<std::size_t>(bytes));
+  if (bytes > 0 && to != from) memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
 template <class T>

@@ -124,6 +124,11 @@ void combine_lines(const Call& call, std::size_t operand, const RowBlock& rows, 
 }
 
 /// 16-bit elements are combined in f32, in the workspace.
+std::int64_t bytes_of_working_copy(const graph::NodeView& node) {
+  const auto& type = node.output();
+  return is_narrow(type.dtype) ? graph::element_count(type.shape) * static_cast<std::int64_t>(sizeof(float)) : 0;
+}
+
 template <class T>
 Real<T>* working_copy(const Call& call) {
   if constexpr (std::is_same_v<Real<T>, T>) return call.out<T>();
@@ -137,6 +142,7 @@ void finish(const Call& call, const Real<T>* y) {
 }
 
 struct GatherElementsGrad {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_working_copy(node); }
   template <class T>
   static void run(const Call& call) {
     const Shape& data = call.out_shape();
@@ -149,6 +155,7 @@ struct GatherElementsGrad {
 };
 
 struct ScatterElements {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) { return bytes_of_working_copy(node); }
   template <class T>
   static void run(const Call& call) {
     const Shape& data = call.in_shape(0);
@@ -244,6 +251,11 @@ struct CombineSlices {
 };
 
 struct ScatterND {
+  static std::int64_t workspace_bytes(const graph::NodeView& node) {
+    const std::int64_t addresses = graph::element_count(node.input(1).shape);
+    require_keys(graph::element_count(node.output().shape), addresses);
+    return bytes_of_sorting(addresses);
+  }
   template <class T>
   static void run(const Call& call) {
     const Shape& data = call.in_shape(0);
@@ -263,30 +275,12 @@ struct ScatterND {
 
 using Signed = reference::Types<float, double, Half, BFloat16, std::int32_t, std::int64_t, std::int8_t, std::int16_t>;
 
-template <class B, class List>
-std::unique_ptr<Kernel> make_combining(const KernelRequest& request, std::string& reason) {
-  const auto& type = request.view().output();
-  const auto body = reference::body_for<B>(type.dtype, List{});
-  if (body == nullptr) return reference::refuse_type(request, type.dtype, reason);
-  const bool narrow = is_narrow(type.dtype);
-  return make_with_workspace(request, body, narrow ? graph::element_count(type.shape) * static_cast<std::int64_t>(sizeof(float)) : 0);
-}
-
-std::unique_ptr<Kernel> make_scatter_slices(const KernelRequest& request, std::string& reason) {
-  const auto& type = request.view().output();
-  const auto body = reference::body_for<ScatterND>(type.dtype, Signed{});
-  if (body == nullptr) return reference::refuse_type(request, type.dtype, reason);
-  const std::int64_t count = graph::element_count(request.view().input(1).shape);
-  require_keys(graph::element_count(type.shape), count);
-  return make_with_workspace(request, body, bytes_of_sorting(count));
-}
-
 constexpr std::string_view kName = "cuda:scatter";
 constexpr KernelRow kRows[] = {
     {"GatherElements", kName, make_by_size<GatherElements>},
-    {"GatherElementsGrad", kName, make_combining<GatherElementsGrad, Floats>},
-    {"ScatterElements", kName, make_combining<ScatterElements, Signed>},
-    {"ScatterND", kName, make_scatter_slices},
+    {"GatherElementsGrad", kName, make_by_output_with_workspace<GatherElementsGrad, Floats>},
+    {"ScatterElements", kName, make_by_output_with_workspace<ScatterElements, Signed>},
+    {"ScatterND", kName, make_by_output_with_workspace<ScatterND, Signed>},
     {"GatherND", kName, make_by_size<GatherND>},
 };
 

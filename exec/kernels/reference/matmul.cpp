@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/kernels/reference/determinant.hpp"
 #include "exec/kernels/reference/families.hpp"
 #include "exec/kernels/reference/reference.hpp"
 #include "graph/ops/matrix.hpp"
@@ -136,27 +137,6 @@ struct Gemm {
   }
 };
 
-/// By elimination with the largest pivot of each column (Golub, Van Loan, "Matrix Computations", algorithm 3.4.1). Destroys `a`.
-double determinant(std::vector<double>& a, std::int64_t n) {
-  const auto at = [&](std::int64_t r, std::int64_t c) -> double& { return a[static_cast<std::size_t>(r * n + c)]; };
-  double product = 1;
-  for (std::int64_t k = 0; k < n; ++k) {
-    std::int64_t pivot = k;
-    for (std::int64_t r = k + 1; r < n; ++r) pivot = std::abs(at(r, k)) > std::abs(at(pivot, k)) ? r : pivot;
-    if (at(pivot, k) == 0) return 0;
-    if (pivot != k) {
-      for (std::int64_t c = 0; c < n; ++c) std::swap(at(k, c), at(pivot, c));
-      product = -product;
-    }
-    product *= at(k, k);
-    for (std::int64_t r = k + 1; r < n; ++r) {
-      const double factor = at(r, k) / at(k, k);
-      for (std::int64_t c = k; c < n; ++c) at(r, c) -= factor * at(k, c);
-    }
-  }
-  return product;
-}
-
 /// The matrix without one row and column.
 template <class T>
 std::vector<double> minor_of(const T* x, std::int64_t n, std::int64_t row, std::int64_t column) {
@@ -175,7 +155,7 @@ struct Det {
     parallel_items(call.threads(), count, 16, [&](std::int64_t i) {
       const T* x = call.in<T>(0) + i * n * n;
       std::vector<double> a(x, x + n * n);
-      call.out<T>()[i] = static_cast<T>(determinant(a, n));
+      call.out<T>()[i] = static_cast<T>(determinant(a.data(), n));
     });
   }
 };
@@ -189,7 +169,7 @@ struct DetGrad {
       const std::int64_t i = item / n, row = item % n;
       for (std::int64_t column = 0; column < n; ++column) {
         auto rest = minor_of(call.in<T>(1) + i * n * n, n, row, column);
-        const double cofactor = determinant(rest, n - 1) * ((row + column) % 2 == 0 ? 1 : -1);
+        const double cofactor = determinant(rest.data(), n - 1) * ((row + column) % 2 == 0 ? 1 : -1);
         call.out<T>()[(i * n + row) * n + column] = static_cast<T>(static_cast<double>(call.in<T>(0)[i]) * cofactor);
       }
     });

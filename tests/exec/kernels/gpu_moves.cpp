@@ -250,4 +250,47 @@ TEST_CASE("a block of attention drops its part of the weights") {
   compare({"AttentionGrad", attributes, {numbers({2, 30, 6}, 4), queries, keys, values}, {3, 4}, {y, q, k, v}, {q, k, v}});
 }
 
+TEST_CASE("images are resized and padded in every type, and their gradients") {
+  const Array x = numbers({2, 3, 11, 14}), y = numbers({2, 3, 17, 9});
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    graph::Attributes attributes{{"mode", std::string(mode)}, {"sizes", Integers{17, 9}}, {"shape", Integers{11, 14}}};
+    compare({"Resize", attributes, {x}});
+    compare({"ResizeGrad", attributes, {y}});
+    if (mode == std::string("nearest")) continue;
+    attributes.set("antialias", std::int64_t{1});
+    compare({"Resize", attributes, {x}});
+    compare({"ResizeGrad", attributes, {y}});
+  }
+  for (const char* mode : {"constant", "reflect", "edge", "wrap"}) {
+    const graph::Attributes attributes{
+        {"mode", std::string(mode)}, {"pads", Integers{3, -2, 3, -3}}, {"value", 0.5}, {"shape", Integers{11, 14}}};
+    compare({"Pad", attributes, {x}}, Accuracy::Exact);
+    compare({"PadGrad", attributes, {y}});
+  }
+  // volumes, of which the first axis stays: 3 x 5 x 40, and a table of more taps than the arguments of a kernel hold
+  compare({"Resize", {{"mode", std::string("linear")}, {"sizes", Integers{4, 5, 300}}}, {numbers({2, 3, 5, 40})}});
+}
+
+TEST_CASE("the largest elements of rows in every type, along every axis") {
+  for (const std::int64_t axis : {-1, 0}) {
+    for (const std::int64_t largest : {0, 1}) {
+      const graph::Attributes attributes{{"k", std::int64_t{7}}, {"axis", axis}, {"largest", largest}};
+      compare({"TopK", attributes, {numbers({9, 300})}}, Accuracy::Exact);
+      Array ties = numbers({9, 40});
+      for (double& v : ties.values) v = std::floor(v * 3);
+      compare({"TopK", attributes, {ties}}, Accuracy::Exact);
+    }
+  }
+}
+
+TEST_CASE("determinants in every type, and their gradients") {
+  Array x = numbers({5000, 3, 3});                                               // more than threads
+  for (std::size_t i = 0; i < 9; ++i) x.values[i] = static_cast<double>(i % 3);  // one is singular
+  compare({"Det", {}, {x}});
+  compare({"DetGrad", {}, {numbers({5000}, 2), x}});
+  Array large = numbers({6, 6});
+  for (std::size_t i = 0; i < 6; ++i) large.values[7 * i] += 2;
+  compare({"Det", {}, {large}});
+}
+
 }  // namespace rehearsal::exec
