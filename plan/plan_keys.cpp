@@ -248,7 +248,7 @@ constexpr std::array kTable{
     PlanKey{"algorithms", "rules", KeyKind::Names, false, parse_algorithms, print_names<&Plan::algorithms>,
             "what auto took for messages, KIND:AXIS:BYTES:ALGORITHM separated by |; search writes it into the plan file"},
     PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,
-            "gradients are summed during the backward pass: on, off"},
+            "collectives run beside computation, gradients are summed during the backward pass: on, off"},
     PlanKey{"bn", "rules", kText, true, parse_bn, print_text<&Plan::bn>,
             "statistics of BatchNormalization: of the batch, local: of each replica's micro-batch, sync: of all replicas' micro-batches"},
     PlanKey{"order", "placement", kText, true, parse_order, print_text<&Plan::order>,
