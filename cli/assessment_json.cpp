@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "predict/violations.hpp"
+#include "predict/changes.hpp"
 
 namespace rehearsal::cli {
 
@@ -103,10 +103,7 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["carbon_kg"] = scaled(a.step_seconds, a.cost.carbon_kg * steps);
   j["mfu"] = a.mfu;
   if (!a.shares.empty()) j["shares"] = a.shares;
-  const auto& b = a.breakdown;
-  j["breakdown"] = Json{{"compute", b.compute.value()},     {"exposed_communication", b.exposed_communication.value()},
-                        {"bubble", b.bubble.value()},       {"recompute", b.recompute.value()},
-                        {"optimizer", b.optimizer.value()}, {"io", b.io.value()}};
+  for (const auto& part : predict::kBreakdownParts) j["breakdown"][std::string(part.key)] = (a.breakdown.*part.seconds).value();
   j["bottleneck"] = a.bottleneck;
   j["limiting"] = Json{{"rank", a.limiting_rank}, {"imbalance_seconds", a.imbalance.value()}};
   j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};

@@ -186,11 +186,7 @@ std::string sentence_of_shares(const plan::Program& program, const platforms::Pl
 }  // namespace
 
 std::string bottleneck_of(const Breakdown& b) {
-  const std::pair<const char*, double> parts[] = {
-      {"compute", b.compute.value()},        {"exposed communication", b.exposed_communication.value()},
-      {"pipeline bubble", b.bubble.value()}, {"recomputation", b.recompute.value()},
-      {"optimizer", b.optimizer.value()},    {"input", b.io.value()}};
-  return std::max_element(std::begin(parts), std::end(parts), [](const auto& x, const auto& y) { return x.second < y.second; })->first;
+  return std::string(std::ranges::max_element(kBreakdownParts, {}, [&](const BreakdownPart& p) { return b.*p.seconds; })->name);
 }
 
 int threads_per_rank(const platforms::Platform& platform, int ranks) {
