@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "plan/plan_keys.hpp"
 #include "plan/recompute/recompute.hpp"
 #include "predict/free_keys.hpp"
 
@@ -55,6 +56,8 @@ class Remedy {
     for (const auto& one : singles_)
       if (one.assessment.fits() && (quickest == nullptr || one.assessment.step < quickest->assessment.step)) quickest = &one;
     if (quickest != nullptr) return FittingPlan{quickest->assessment, {quickest->change.text()}};
+    find_savers();
+    if (auto two = best_of_two()) return two;
     if (!add_changes()) return std::nullopt;
     take_back();
     FittingPlan fitting{*now_, {}};
@@ -64,17 +67,38 @@ class Remedy {
   }
 
  private:
-  /// Of every key the change that saves most memory, the greatest saving first, until the plan fits.
-  bool add_changes() {
-    std::map<std::string_view, const Tried*> savers;
+  /// Of every key the change that saves most memory, and the quickest of those that save some.
+  void find_savers() {
     const auto before = assessed(predictor_, plan_);
     for (const auto& one : singles_) {
       if (before && one.assessment.memory_bytes >= before->memory_bytes) continue;
-      auto& most = savers[one.change.key];
+      auto& [most, quickest] = savers_[one.change.key];
       if (most == nullptr || one.assessment.memory_bytes < most->assessment.memory_bytes) most = &one;
+      if (quickest == nullptr || one.assessment.step < quickest->assessment.step) quickest = &one;
     }
+  }
+
+  std::optional<FittingPlan> best_of_two() {
+    std::vector<const Tried*> all;
+    for (const auto& [key, savers] : savers_) {
+      all.push_back(savers.first);
+      if (savers.second != savers.first) all.push_back(savers.second);
+    }
+    std::optional<FittingPlan> best;
+    for (std::size_t a = 0; a < all.size(); ++a)
+      for (std::size_t b = a + 1; b < all.size(); ++b) {
+        if (all[a]->change.key == all[b]->change.key) continue;
+        auto both = assessed(predictor_, with_changes(all[a]->change.plan, all[b]->change));
+        if (both && both->fits() && (!best || both->step < best->assessment.step))
+          best = FittingPlan{std::move(*both), {all[a]->change.text(), all[b]->change.text()}};
+      }
+    return best;
+  }
+
+  /// Of every key the change that saves most memory, the greatest saving first, until the plan fits.
+  bool add_changes() {
     std::vector<const Tried*> order;
-    for (const auto& [key, one] : savers) order.push_back(one);
+    for (const auto& [key, savers] : savers_) order.push_back(savers.first);
     std::ranges::stable_sort(order, {}, [](const Tried* t) { return t->assessment.memory_bytes; });
     for (const auto* one : order) {
       chosen_.emplace_back(one->change.key, &one->change);
@@ -115,7 +139,8 @@ class Remedy {
   Predictor& predictor_;
   const plan::Plan& plan_;
   std::vector<Tried> singles_;
-  std::vector<std::pair<std::string_view, const ChangedPlan*>> chosen_;  ///< by key; nullptr: as it was
+  std::map<std::string_view, std::pair<const Tried*, const Tried*>> savers_;  ///< by key: saves most, is quickest
+  std::vector<std::pair<std::string_view, const ChangedPlan*>> chosen_;       ///< by key; nullptr: as it was
   std::optional<Assessment> now_;
 };
 
@@ -133,5 +158,28 @@ std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now)
 }
 
 std::optional<FittingPlan> cheapest_remedy(Predictor& predictor, const plan::Plan& plan) { return Remedy(predictor, plan).find(); }
+
+std::optional<FittingPlan> usual_remedy(Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
+  const auto given = assessed(predictor, plan);
+  if (!given || given->may_fit()) return std::nullopt;
+  auto usual = plan;
+  FittingPlan fitting;
+  const plan::Plan neutral;
+  for (const auto& [key, value] : predictor.framework().usual_keys) {
+    const auto* row = plan::find_plan_key(key);
+    if (std::ranges::find(named, row->key) != named.end() || row->print(plan) != row->print(neutral)) continue;
+    plan::set_plan_key(usual, *row, value);
+    const auto copies = plan.dp * plan.cp;
+    if (plan::keys_without_effect(usual, copies).size() > plan::keys_without_effect(plan, copies).size()) {
+      plan::set_plan_key(usual, *row, row->print(neutral));
+      continue;
+    }
+    fitting.changes.push_back(key + "=" + value);
+  }
+  auto with = assessed(predictor, usual);
+  if (fitting.changes.empty() || !with || !with->may_fit()) return std::nullopt;
+  fitting.assessment = std::move(*with);
+  return fitting;
+}
 
 }  // namespace rehearsal::predict

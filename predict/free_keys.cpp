@@ -96,9 +96,7 @@ Plans offloads(Predictor&, const plan::Plan& plan) {
 }
 
 /// Those alone that lose no bit are proposed.
-Plans compressions(Predictor&, const plan::Plan& plan) {
-  return with_each<&plan::Plan::compression>(plan, std::array{"none", "gist"});
-}
+Plans compressions(Predictor&, const plan::Plan& plan) { return with_each<&plan::Plan::compression>(plan, std::array{"none", "gist"}); }
 
 constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&plan::Plan::micro_batch>},
                            FreeKey{"sequence_parallel", sequence_parallelism, reset_member<&plan::Plan::sequence_parallel>},

@@ -36,8 +36,9 @@ TEST_CASE("a collective waits for all that was computed before it, and what foll
 
 TEST_CASE("what does not always run keeps nobody from waiting") {
   Role role;
-  role.bodies = {
-      {BodyKind::Update, 0, {on(kCompute), on(kCompute, When::FirstMicroBatch), on(kCollective), on(kCompute, When::LastMicroBatch), on(kCompute)}}};
+  role.bodies = {{BodyKind::Update,
+                  0,
+                  {on(kCompute), on(kCompute, When::FirstMicroBatch), on(kCollective), on(kCompute, When::LastMicroBatch), on(kCompute)}}};
   auto& i = role.bodies[0].instructions;
   keep_collectives_apart(role);
   CHECK(i[2].after == After{{0, 0}, {0, 1}});  // in other micro-batches 0 is the last one
