@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "predict/violations.hpp"
+#include "predict/changes.hpp"
 
 namespace rehearsal::cli {
 
@@ -67,12 +67,8 @@ Json rate(const costmodel::Interval& step, double quantity) {
 }
 
 Json memory_json(const predict::Assessment& a) {
-  const double bytes = static_cast<double>(a.memory_bytes), factor = std::exp(a.memory_log_factor);
-  Json memory{{"value", a.memory_bytes},
-              {"low", std::llround(bytes / factor)},
-              {"high", std::llround(bytes * factor)},
-              {"capacity", a.memory_capacity},
-              {"worst_rank", a.worst_rank}};
+  Json memory{{"value", a.memory_bytes},       {"low", a.memory_low},           {"high", a.memory_high},
+              {"rests_on", a.memory_rests_on}, {"capacity", a.memory_capacity}, {"worst_rank", a.worst_rank}};
   if (a.host_bytes != 0) memory["on_host"] = a.host_bytes;
   Json categories = Json::object();
   for (std::size_t c = 0; c < a.memory_by_category.size(); ++c)
@@ -103,10 +99,7 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["carbon_kg"] = scaled(a.step_seconds, a.cost.carbon_kg * steps);
   j["mfu"] = a.mfu;
   if (!a.shares.empty()) j["shares"] = a.shares;
-  const auto& b = a.breakdown;
-  j["breakdown"] = Json{{"compute", b.compute.value()},     {"exposed_communication", b.exposed_communication.value()},
-                        {"bubble", b.bubble.value()},       {"recompute", b.recompute.value()},
-                        {"optimizer", b.optimizer.value()}, {"io", b.io.value()}};
+  for (const auto& part : predict::kBreakdownParts) j["breakdown"][std::string(part.key)] = (a.breakdown.*part.seconds).value();
   j["bottleneck"] = a.bottleneck;
   j["limiting"] = Json{{"rank", a.limiting_rank}, {"imbalance_seconds", a.imbalance.value()}};
   j["evidence"] = Json{{"exact", a.evidence[0]}, {"fitted", a.evidence[1]}, {"datasheet", a.evidence[2]}};
@@ -116,6 +109,14 @@ Json to_json(const predict::Assessment& a, double steps) {
 void print_for_plan(Terminal& terminal, Json result, const predict::Assessment& assessment, const std::string& remedy) {
   if (assessment.fits()) return terminal.print(result);
   const auto shortage = predict::shortage(assessment);
+  if (assessment.may_fit()) {
+    const auto warning = "plan " + plan::to_text(assessment.plan) + " " + shortage + "; it may fit, since what it needs lies between " +
+                         to_text(Bytes(static_cast<double>(assessment.memory_low))) + " and " +
+                         to_text(Bytes(static_cast<double>(assessment.memory_high))) + (remedy.empty() ? "" : "; " + remedy);
+    result["may_not_fit"] = warning;
+    terminal.warn(warning);
+    return terminal.print(result);
+  }
   result["fits"] = shortage;
   if (!remedy.empty()) result["remedy"] = remedy;
   terminal.print(result);

@@ -15,6 +15,7 @@
 #include "plan/shares.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/settings.hpp"
+#include "predict/changes.hpp"
 #include "predict/frameworks/predictor.hpp"
 #include "predict/frameworks/usual.hpp"
 #include "predict/lowered_predictor.hpp"
@@ -109,7 +110,8 @@ const costmodel::FrameworkProfile& framework_of(const PlatformOptions& o, const 
         std::ranges::all_of(platform.nodes, [](const auto& group) { return group.device.kind == platforms::DeviceKind::Cpu; });
     if (runs_here) return *costmodel::find_framework("rehearse");
     loaded = load_model(model);
-    return predict::frameworks::usual_framework(platform, predict::frameworks::kind_of(loaded->graph));
+    const auto plan = o.plan.empty() ? plan::Plan() : plan_argument(o.plan).plan;
+    return predict::frameworks::usual_framework(platform, predict::frameworks::kind_of(loaded->graph, plan));
   }
   return costmodel::known_framework("--framework", o.framework);
 }
@@ -157,6 +159,12 @@ void require_known_options(const ModelOptions& model, const costmodel::Framework
                   "; leave " + (given.size() == 1 ? "it" : "them") + " out, or use --framework rehearse");
 }
 
+bool is_plan_file(const std::string& text) {
+  constexpr std::string_view kEnd = ".json";
+  const bool named_so = text.size() > kEnd.size() && text.ends_with(kEnd);
+  return named_so || (text.find('=') == std::string::npos && std::filesystem::exists(text));
+}
+
 /// Devices of one peak each for the arithmetic that is asked for.
 void require_peaks(const ModelOptions& model, const platforms::Platform& platform) {
   for (const auto& group : platform.nodes)
@@ -196,10 +204,21 @@ plan::Plan JobSetup::plan(const PlatformOptions& o, std::string& sentence) const
     return predict::default_plan(*predictor_);
   }
   auto given = own_ ? plan_for(o.plan, own_->training) : plan_argument(o.plan).plan;
-  if (given.searched.empty()) return given;
+  if (given.searched.empty()) return as_usual(std::move(given), o.plan, sentence);
   auto best = search::with_best_values(*predictor_, given);
   sentence = "auto: " + plan::to_text(best) + " is the quickest";
   return best;
+}
+
+/// A text leaves out what recipes set anyway: where a plan does not fit without it, it is meant.
+plan::Plan JobSetup::as_usual(plan::Plan given, const std::string& text, std::string& sentence) const {
+  if (is_plan_file(text)) return given;
+  const auto usual = predict::usual_remedy(*predictor_, given, plan::named_keys(text));
+  if (!usual) return given;
+  sentence = "as it is written the plan " + predict::shortage(predictor_->closed(given)) + "; it is answered with " +
+             joined(usual->changes, ",") + ", as recipes of " + predictor_->framework().name +
+             " have it: name these keys to have them otherwise";
+  return usual->assessment.plan;
 }
 
 plan::Plan JobSetup::to_write(plan::Plan plan) const {
@@ -230,9 +249,7 @@ plan::PlanContext JobSetup::context(const ModelOptions& model) const {
 }
 
 plan::PlanFile plan_argument(const std::string& text) {
-  const bool is_file = text.size() > 5 && text.ends_with(".json");
-  if (is_file || (text.find('=') == std::string::npos && std::filesystem::exists(text))) return plan::read_plan_file(text);
-  return {plan::parse_plan(text), {}};
+  return is_plan_file(text) ? plan::read_plan_file(text) : plan::PlanFile{plan::parse_plan(text), {}};
 }
 
 plan::Plan plan_for(const std::string& text, const graph::TrainingGraph& training) {

@@ -50,6 +50,7 @@ class JobSetup {
 
  private:
   struct Own;
+  [[nodiscard]] plan::Plan as_usual(plan::Plan, const std::string& text, std::string& sentence) const;
 
   std::vector<std::string> warnings_;
   platforms::Platform platform_;

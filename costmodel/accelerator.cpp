@@ -35,11 +35,13 @@ constexpr GenerationRow kGenerations[] = {
     {"blackwell-gb20x", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
 };
 constexpr GenerationRow kOther{"", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta};
+constexpr GenerationRow kProcessor{"", C::MatmulCpu, C::MatmulCpu, C::MemoryCpu};
 constexpr double kScalarFillShare = 1.0 / 8;  // CUDA cores over matrix units
 constexpr double kScalarReuseShare = 1.0 / 4;
 constexpr double kRowScaledShare = 0.65;  // of the fp8 rate: row-wise scaled kernels of 2025
 
 const GenerationRow& row_of(const platforms::Device& d) {
+  if (d.kind == platforms::DeviceKind::Cpu) return kProcessor;
   const auto found =
       std::find_if(std::begin(kGenerations), std::end(kGenerations), [&](const auto& r) { return r.generation == d.generation; });
   return found == std::end(kGenerations) ? kOther : *found;

@@ -19,6 +19,7 @@ enum class Coefficient : std::uint8_t {
   Matmul16bitHopper,         ///< the same, Hopper
   Matmul16bitConsumer,       ///< the same, GDDR boards of Ampere and Ada
   Matmul16bitOther,          ///< the same, generations without measurements
+  MatmulCpu,                 ///< share of its peak that large products reach on a processor that nobody calibrated
   MatmulFp8,                 ///< share of the fp8 peak
   MatmulTf32,                ///< share of the tf32 peak
   MatmulF32,                 ///< share of the fp32 peak of CUDA cores, Pascal and newer
@@ -37,6 +38,7 @@ enum class Coefficient : std::uint8_t {
   MemoryPascal,              ///< share of memory bandwidth, Pascal and older
   MemoryAmpere,              ///< share of memory bandwidth, A100 class
   MemoryHopper,              ///< share of memory bandwidth, Hopper and newer
+  MemoryCpu,                 ///< share of memory bandwidth, processors that nobody calibrated
   MemoryDepthwise,           ///< depthwise convolution bytes rate relative to other kernels
   ElementwiseUnoptimised,    ///< bytes moved over bytes counted by image networks where a framework fuses activations in the backward pass
                              ///< only (TensorFlow 1 without XLA)

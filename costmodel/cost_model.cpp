@@ -5,33 +5,47 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "costmodel/accelerator.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
 
-/// Share of a datasheet's peak that a family reaches in practice, and how uncertain that is (standard deviation of the logarithm).
-/// Assumptions (docs/accuracy.md): large matrix products reach 0.55 to 0.75 of peak, memory-bound work 0.75 to 0.9 of bandwidth.
-struct Efficiency {
+/// What the accelerator model takes for the rate of a family's kernels, what they share their error with, and how large it is where none
+/// was measured (standard deviation of the logarithm).
+struct FamilyRow {
   graph::CostFamily family;
-  double flops, bytes, log_error;
+  RateKind rate;
   Mechanism mechanism;
+  double log_error;
 };
-constexpr Efficiency kEfficiencies[] = {
-    {graph::CostFamily::Convolution, 0.5, 0.8, 0.3, Mechanism::ConvolutionRate},
-    {graph::CostFamily::MatMul, 0.6, 0.8, 0.25, Mechanism::MatrixRate},
-    {graph::CostFamily::Normalization, 0.1, 0.75, 0.3, Mechanism::MemoryRate},
-    {graph::CostFamily::Pooling, 0.1, 0.6, 0.3, Mechanism::MemoryRate},
-    {graph::CostFamily::Elementwise, 0.1, 0.8, 0.25, Mechanism::MemoryRate},
-    {graph::CostFamily::Reduction, 0.1, 0.7, 0.3, Mechanism::MemoryRate},
-    {graph::CostFamily::Movement, 0.1, 0.7, 0.3, Mechanism::MemoryRate},
-    {graph::CostFamily::Gather, 0.1, 0.4, 0.4, Mechanism::MemoryRate},
-    {graph::CostFamily::View, 1, 1, 0.1, Mechanism::Launch},
-    {graph::CostFamily::Optimizer, 0.1, 0.8, 0.2, Mechanism::MemoryRate},
+constexpr FamilyRow kFamilies[] = {
+    {graph::CostFamily::Convolution, RateKind::Convolution, Mechanism::ConvolutionRate, 0.3},
+    {graph::CostFamily::MatMul, RateKind::Matmul, Mechanism::MatrixRate, 0.25},
+    {graph::CostFamily::Normalization, RateKind::Elementwise, Mechanism::MemoryRate, 0.3},
+    {graph::CostFamily::Pooling, RateKind::Elementwise, Mechanism::MemoryRate, 0.3},
+    {graph::CostFamily::Elementwise, RateKind::Elementwise, Mechanism::MemoryRate, 0.25},
+    {graph::CostFamily::Reduction, RateKind::Elementwise, Mechanism::MemoryRate, 0.3},
+    {graph::CostFamily::Movement, RateKind::Elementwise, Mechanism::MemoryRate, 0.3},
+    {graph::CostFamily::Gather, RateKind::Elementwise, Mechanism::MemoryRate, 0.4},
+    {graph::CostFamily::View, RateKind::Elementwise, Mechanism::Launch, 0.1},
+    {graph::CostFamily::Optimizer, RateKind::Elementwise, Mechanism::MemoryRate, 0.2},
 };
-static_assert(std::size(kEfficiencies) == static_cast<std::size_t>(graph::CostFamily::Count));
+static_assert(std::size(kFamilies) == static_cast<std::size_t>(graph::CostFamily::Count));
 
-const Efficiency& efficiency(graph::CostFamily family) {
-  return *std::find_if(std::begin(kEfficiencies), std::end(kEfficiencies), [&](const Efficiency& e) { return e.family == family; });
+const FamilyRow& row_of(graph::CostFamily family) { return *std::ranges::find(kFamilies, family, &FamilyRow::family); }
+
+/// Rates of a device for products of one type. Types that the accelerator model has no kernels for (f64, 16 bits on processors) have those
+/// of f32 in proportion to the peaks.
+RateTable rates_for(const platforms::Device& device, const std::string& peak_key) {
+  const bool processor = device.kind == platforms::DeviceKind::Cpu;
+  const auto peak = device.peak(peak_key), f32 = device.peak("f32");
+  const bool in_proportion = f32 && (peak_key == "f64" || processor || !peak);
+  const auto precision = precision_of(device, in_proportion ? "f32" : peak_key);
+  auto rates = rates_of(device, precision, {*find_framework("rehearse")}, published_constants().values);
+  if (in_proportion && peak)
+    for (auto& rate : rates.flops_per_second) rate *= *peak / *f32;
+  if (processor) rates.gap = device.launch_overhead.value.value();
+  return rates;
 }
 
 std::string key_of(const KernelCase& k) {
@@ -65,12 +79,14 @@ CostModel::CostModel(platforms::Device device, Calibration calibration, Executio
   for (const auto& c : calibration_->corrections) index->corrections[c.scope + '@' + std::to_string(c.threads)] = &c;
   index_ = std::move(index);
   if (device_.kind == platforms::DeviceKind::Cpu) profile_.host_progressed = true;
+  if (device_.peak("f32") || device_.peak(peak_key_)) rates_ = wide_ = rates_for(device_, peak_key_);
+  if (device_.peak("f32")) wide_ = rates_for(device_, "f32");
 }
 
 Estimate CostModel::kernel(const KernelCase& k) const {
   if (const auto at = index_->samples.find(key_of(k)); at != index_->samples.end())
     return at->second->from_training ? exact(*at->second) : corrected(k, exact(*at->second));
-  auto estimate = roofline(k);
+  auto estimate = by_datasheet(k);
   for (const bool of_op : {true, false}) {
     const auto at = index_->fits.find(of_op ? key_of(k.op, k.implementation, k.family, k.dtype, k.threads)
                                             : key_of("", "", k.family, k.dtype, k.threads));
@@ -86,39 +102,37 @@ Estimate CostModel::exact(const Sample& s) const {
   const auto seconds = wall ? s.wall_median : s.cpu_median;
   // The median of n runs is surer than one run, but what all runs share (clock, neighbours) is not averaged away.
   const double log_error = std::max(0.02, s.spread / std::sqrt(std::max<double>(1.0, std::min<double>(static_cast<double>(s.count), 4.0))));
-  return {seconds, efficiency(s.kernel.family).mechanism, log_error, Evidence::Exact};
+  return {seconds, row_of(s.kernel.family).mechanism, log_error, Evidence::Exact};
 }
 
 Estimate CostModel::fitted(const KernelCase& k, const FamilyFit& f) const {
   double seconds = f.overhead.value();
   if (f.flop_rate.value() > 0) seconds += (k.work.flops / f.flop_rate).value();
   if (f.byte_rate.value() > 0) seconds += (k.work.bytes / f.byte_rate).value();
-  return {Seconds(seconds), efficiency(k.family).mechanism, f.log_error, Evidence::Fitted};
+  return {Seconds(seconds), row_of(k.family).mechanism, f.log_error, Evidence::Fitted};
 }
 
-FlopsPerSecond CostModel::peak_of(DType dtype) const {
-  const bool stays_wide = dtype == DType::F32 && (peak_key_ == "f16" || peak_key_ == "bf16" || peak_key_ == "fp8");
-  const auto f32 = device_.peak("f32");
-  const auto peak = stays_wide && f32 ? f32 : device_.peak(peak_key_);
-  return peak.value_or(f32.value_or(FlopsPerSecond(1e9)));
+const RateTable& CostModel::rates(DType dtype) const {
+  const bool narrow = peak_key_ == "f16" || peak_key_ == "bf16" || peak_key_ == "fp8";
+  return narrow && dtype == DType::F32 ? wide_ : rates_;
 }
 
-Estimate CostModel::roofline(const KernelCase& k) const {
-  const auto& e = efficiency(k.family);
-  const auto peak = peak_of(k.dtype);
-  // A CPU device's figures are of one core; a rank with several threads has several.
+Estimate CostModel::by_datasheet(const KernelCase& k) const {
+  const auto& row = row_of(k.family);
+  const auto& rates = this->rates(k.dtype);
+  const auto kind = static_cast<std::size_t>(row.rate);
+  // A processor's figures are of one core; a rank with several threads has several.
   const double lanes = device_.kind == platforms::DeviceKind::Cpu ? std::max(1, k.threads) : 1;
-  const bool matrix = k.family == graph::CostFamily::Convolution || k.family == graph::CostFamily::MatMul;
-  const auto flop_time = matrix ? k.work.flops / (peak * (e.flops * lanes)) : Seconds(0);
-  const auto byte_time = k.work.bytes / (device_.memory_bandwidth.value * e.bytes);
-  const auto gap = profile_.launch_gap.value() > 0 ? profile_.launch_gap : device_.launch_overhead.value;
-  const auto busy = std::max(flop_time, byte_time);
-  const bool launch_bound = gap > busy;
-  return {busy + gap,
+  const bool matrix = row.rate == RateKind::Convolution || row.rate == RateKind::Matmul;
+  const double flop_time = matrix ? k.work.flops.value() / (rates.flops_per_second[kind] * lanes) : 0;
+  const double byte_time = k.work.bytes.value() / rates.bytes_per_second[kind];
+  const double busy = std::max(flop_time, byte_time);
+  const bool launch_bound = rates.gap > busy;
+  return {Seconds(busy + rates.gap),
           launch_bound            ? Mechanism::Launch
-          : flop_time > byte_time ? e.mechanism
+          : flop_time > byte_time ? row.mechanism
                                   : Mechanism::MemoryRate,
-          launch_bound ? 0.5 : e.log_error, Evidence::Datasheet};
+          launch_bound ? 0.5 : row.log_error, Evidence::Datasheet};
 }
 
 Estimate CostModel::corrected(const KernelCase& k, Estimate estimate) const {

@@ -1,26 +1,22 @@
 #pragma once
-// What a kernel, a message, a joule costs: exact sample, else fitted, else roofline from the datasheet.
+// What a kernel, a message, a joule costs: exact sample, else fitted, else the accelerator model.
 
 #include <memory>
 #include <string>
 
 #include "costmodel/calibration.hpp"
 #include "costmodel/estimate.hpp"
+#include "costmodel/kernel_rows.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::costmodel {
 
-/// How a job is run on a kind of device: costmodel/profiles/*.json. Not constants per record: what a framework does.
+/// How our own execution runs a Program on a kind of device.
 struct ExecutionProfile {
   std::string name = "rehearse";
   std::string description;
-  bool fused_elementwise = false;  ///< element-wise chains are folded into their producers
-  Seconds launch_gap;              ///< device idle between two kernels; zero: from the device
-  double overlap = 0.9;            ///< share of communication that can hide behind computation
-  double bucket_bytes = 25e6;      ///< gradient bucket
-  bool host_progressed = false;    ///< messages are moved by the computing cores themselves
-  double allocator_factor = 1.0;   ///< device memory ÷ bytes asked for
-  Bytes allocator_fixed;
+  double bucket_bytes = 25e6;    ///< gradient bucket
+  bool host_progressed = false;  ///< messages are moved by the computing cores themselves
 };
 [[nodiscard]] const ExecutionProfile& profile(const std::string& name);  ///< Throws BadInput listing the known ones.
 
@@ -46,16 +42,18 @@ class CostModel {
  private:
   [[nodiscard]] Estimate exact(const Sample&) const;
   [[nodiscard]] Estimate fitted(const KernelCase&, const FamilyFit&) const;
-  [[nodiscard]] Estimate roofline(const KernelCase&) const;
-  /// Of products of this type: those that stay in f32 in a run of 16 bits have the peak of f32.
-  [[nodiscard]] FlopsPerSecond peak_of(DType) const;
+  /// By the accelerator model: the longer of operations and bytes at the rates that kernels reach, and the gap between kernels.
+  [[nodiscard]] Estimate by_datasheet(const KernelCase&) const;
+  /// Of products of this type: those that stay in f32 in a run of 16 bits have the rates of f32.
+  [[nodiscard]] const RateTable& rates(DType) const;
   [[nodiscard]] Estimate corrected(const KernelCase&, Estimate) const;
   [[nodiscard]] const Correction* correction(const std::string& scope, int threads) const;
 
   platforms::Device device_;
   std::shared_ptr<const Calibration> calibration_;  ///< the index points into it
   ExecutionProfile profile_;
-  std::string peak_key_;  ///< which peak applies: "f32", "tf32", "f16", "bf16", "fp8"
+  std::string peak_key_;    ///< which peak applies: "f32", "tf32", "f16", "bf16", "fp8"
+  RateTable rates_, wide_;  ///< of peak_key_ and of f32
   struct Index;
   std::shared_ptr<const Index> index_;
 };

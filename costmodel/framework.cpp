@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 3> kLaunchNames{"eager", "static", "captu
 constexpr std::array<std::string_view, 3> kCoordinationNames{"none", "ddp", "horovod"};
 constexpr std::array<std::string_view, 3> kAttentionNames{"plain", "flash", "flash-tuned"};
 constexpr std::array<std::string_view, 3> kPackingNames{"none", "unpadded", "length-bins"};
-constexpr std::array<std::string_view, 2> kKinds{"decoders", "others"};
+constexpr std::array<std::string_view, kModelKinds> kKinds{"decoders", "sharded_decoders", "others"};
 constexpr std::array<std::string_view, 3> kAllocatorNames{"deepspeed", "pytorch", "static"};
 
 struct Flag {
@@ -53,6 +53,7 @@ constexpr Flag kFlags[] = {
     {"casts_norms", &FrameworkProfile::casts_norms},
     {"composed_optimizer", &FrameworkProfile::composed_optimizer},
     {"predicts_all", &FrameworkProfile::predicts_all},
+    {"keeps_quantised_operands", &FrameworkProfile::keeps_quantised_operands},
 };
 
 struct Number {
@@ -66,6 +67,7 @@ constexpr Number kNumbers[] = {
     {"gradient_bytes_bf16", &FrameworkProfile::gradient_bytes_bf16},
     {"gradient_bytes_amp", &FrameworkProfile::gradient_bytes_amp},
     {"bucket_bytes", &FrameworkProfile::bucket_bytes},
+    {"logit_bytes_16bit", &FrameworkProfile::logit_bytes_16bit},
 };
 
 template <class E>
@@ -107,6 +109,7 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
   p.successor = json.value("successor", p.successor);
   p.parallelism = json.value("parallelism", p.parallelism);
   p.values = json.value("values", p.values);
+  p.usual_keys = json.value("usual_keys", p.usual_keys);
   if (json.contains("usual_on"))
     for (std::size_t kind = 0; kind < kKinds.size(); ++kind)
       p.usual_on[kind] = json.at("usual_on").value(std::string(kKinds[kind]), std::vector<std::string>{});
@@ -118,10 +121,10 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
 }
 
 void refuse_unknown_keys(const Json& json, const std::string& where) {
-  constexpr std::array<std::string_view, 17> kOthers{
-      "name",         "description", "source",  "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
-      "coordination", "attention",   "packing", "allocator",     "state_bytes",        "default_precision",    "successor",
-      "parallelism",  "values",      "usual_on"};
+  constexpr std::array<std::string_view, 18> kOthers{
+      "name",         "description", "source",   "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
+      "coordination", "attention",   "packing",  "allocator",     "state_bytes",        "default_precision",    "successor",
+      "parallelism",  "values",      "usual_on", "usual_keys"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||

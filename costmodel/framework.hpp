@@ -22,7 +22,12 @@ enum class SequencePacking : std::uint8_t { None, Unpadded, LengthBins };  ///< 
 enum class AllocatorKind : std::uint8_t { Deepspeed, Pytorch, Static };    ///< whose reserve a device reading includes
 
 /// What people train: what they run it with differs.
-enum class ModelKind : std::uint8_t { Decoder, Other };  ///< predicts the next token of a sequence; anything else
+enum class ModelKind : std::uint8_t {
+  Decoder,         ///< predicts the next token of a sequence
+  ShardedDecoder,  ///< the same, its parameters dealt out to the replicas and not split otherwise (ZeRO-3, FSDP)
+  Other
+};
+inline constexpr std::size_t kModelKinds = 3;
 
 /// Bytes per parameter of a mixed-precision step.
 struct StateBytes {
@@ -68,6 +73,8 @@ struct FrameworkProfile {
   bool composed_optimizer = false;        ///< Adam and LAMB are written as operators of the graph, parameter by parameter
   double composed_instance_norm = 1;      ///< passes of instance normalisation over those of one kernel
   double composed_instance_norm_16bit = 1;
+  bool keeps_quantised_operands = false;  ///< operands of fp8 products wait for the backward pass in 8 bits
+  double logit_bytes_16bit = 10;          ///< of a logit and what the loss makes of it: 2, an fp32 copy and its softmax, unless it is fused
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
   double bucket_bytes = 25e6;  ///< of gradients that are summed together
   StateBytes state;
@@ -80,7 +87,9 @@ struct FrameworkProfile {
   std::string default_precision;  ///< of its recipes; "narrowest": what the device has, fp8 for decoders; empty: bf16, images fp32
   /// Generations of devices (or how they begin) on which models of a kind are usually run so; of several profiles the longest beginning
   /// counts, and "" stands for every generation.
-  std::array<std::vector<std::string>, 2> usual_on;
+  std::array<std::vector<std::string>, kModelKinds> usual_on;
+  /// Keys of a plan that its recipes set, and the values: taken where a plan says nothing of them and does not fit without them.
+  std::map<std::string, std::string> usual_keys;
   std::string successor;  ///< the profile of the releases that Hopper and newer devices run; empty: this one
 };
 

@@ -9,8 +9,8 @@ namespace rehearsal::costmodel {
 
 const ExecutionProfile& profile(const std::string& name) {
   static const ExecutionProfile kProfiles[] = {
-      {"rehearse", "Rehearsal's own execution: kernels in program order, gradients reduced in buckets during the backward pass", false,
-       Seconds(0), 0.9, 25e6, false, 1.0, Bytes(0)},
+      {"rehearse", "Rehearsal's own execution: kernels in program order, gradients reduced in buckets during the backward pass", 25e6,
+       false},
   };
   for (const auto& p : kProfiles)
     if (p.name == name) return p;

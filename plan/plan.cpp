@@ -29,13 +29,18 @@ Entry parse_entry(const std::string& entry) {
   return {row, value};
 }
 
-Plan parse_keys(const std::string& text) {
+std::vector<Entry> entries_of(const std::string& text) {
   std::vector<Entry> entries;
   for (std::size_t begin = 0; begin <= text.size();) {
     const auto comma = std::min(text.find(',', begin), text.size());
     entries.push_back(parse_entry(text.substr(begin, comma - begin)));
     begin = comma + 1;
   }
+  return entries;
+}
+
+Plan parse_keys(const std::string& text) {
+  const auto entries = entries_of(text);
   Plan plan;
   for (const auto& row : plan_keys()) {  // in the order of the table, so that `searched` does not depend on the order of the text
     const auto given = std::ranges::count(entries, &row, &Entry::row);
@@ -54,6 +59,12 @@ Plan parse_plan(const std::string& text) {
   } catch (const BadInput& problem) {
     throw BadInput("plan", problem.what());
   }
+}
+
+std::vector<std::string_view> named_keys(const std::string& text) {
+  std::vector<std::string_view> keys;
+  for (const auto& entry : entries_of(text)) keys.push_back(entry.row->key);
+  return keys;
 }
 
 std::string to_text(const Plan& plan) {

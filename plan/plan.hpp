@@ -55,6 +55,8 @@ struct PlanContext {
 
 /// Throws BadInput naming the key: unknown, doubled, without value, or out of range, and what would be right.
 [[nodiscard]] Plan parse_plan(const std::string& text);
+/// The keys that a text names which parse_plan() takes.
+[[nodiscard]] std::vector<std::string_view> named_keys(const std::string& text);
 /// Canonical compact text: neutral values left out except dp; parse_plan(to_text(p)) == p.
 [[nodiscard]] std::string to_text(const Plan&);
 

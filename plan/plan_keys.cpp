@@ -228,7 +228,8 @@ constexpr std::array kTable{
     PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
             "shared among replicas: 1 optimizer state, 2 and gradients, 3 and parameters"},
     PlanKey{"recompute", "rules", kText, true, parse_recompute, print_text<&Plan::recompute>,
-            "activations computed again: none, selective, full, or as few as let a rank do with so many bytes: 4GiB"},
+            "activations computed again: none, selective, full, as few as let a rank do with so many bytes: 4GiB, or as few as let the "
+            "plan fit: fit"},
     PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
     PlanKey{"attention", "rules", kText, true, parse_attention, print_text<&Plan::attention>,
@@ -248,7 +249,7 @@ constexpr std::array kTable{
     PlanKey{"algorithms", "rules", KeyKind::Names, false, parse_algorithms, print_names<&Plan::algorithms>,
             "what auto took for messages, KIND:AXIS:BYTES:ALGORITHM separated by |; search writes it into the plan file"},
     PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,
-            "gradients are summed during the backward pass: on, off"},
+            "collectives run beside computation, gradients are summed during the backward pass: on, off"},
     PlanKey{"bn", "rules", kText, true, parse_bn, print_text<&Plan::bn>,
             "statistics of BatchNormalization: of the batch, local: of each replica's micro-batch, sync: of all replicas' micro-batches"},
     PlanKey{"order", "placement", kText, true, parse_order, print_text<&Plan::order>,
@@ -280,7 +281,8 @@ std::string no_plan_key(std::string_view key) {
 }
 
 void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
-  if (row.searchable && value == "auto") {
+  const bool fits = row.key == "recompute" && value == "fit";  // the quickest value that fits recomputes least
+  if (row.searchable && (value == "auto" || fits)) {
     plan.searched.emplace_back(row.key);
     return;
   }

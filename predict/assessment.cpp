@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "costmodel/constants.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/shares.hpp"
 #include "predict/bottleneck.hpp"
@@ -23,21 +24,44 @@ double flops_of(const graph::Graph& g) {
   return flops;
 }
 
+/// What a rank holds beside its arena, which itself is exact.
+struct BesideArena {
+  double most = 0;  ///< bytes, of 90 % of ranks
+  std::string what;
+};
+
+BesideArena beside_arena(const platforms::Device& device, int ranks) {
+  // Resident beyond the arena in runs of tens of models on one and two ranks: 13 to 30 MB, 45 with hundreds of different kernels
+  // (docs/cli.md).
+  constexpr double kProcess = 45e6;
+  constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+  const std::string with_messages = ranks > 1 ? " and buffers of messages" : "";
+  if (device.kind == platforms::DeviceKind::Cpu)
+    return {kProcess,
+            "the arena is laid out to the byte; program, libraries" + with_messages + " held 13 to 45 MB more where it was measured"};
+  return {costmodel::published_constants().values[costmodel::Coefficient::MemoryReservePytorch] * kGibi,
+          "the arena is laid out to the byte; the driver's context, workspaces of libraries" + with_messages +
+              " are taken to need no more than they do under PyTorch"};
+}
+
 void set_memory(const Job& job, const plan::Program& program, Assessment& a) {
-  const auto& profile = job.model.profile();
   double least_left = 0;
   for (int rank = 0; rank < program.ranks; ++rank) {
     const auto& role = program.role(rank);
-    const double bytes = static_cast<double>(role.memory.arena_bytes) * profile.allocator_factor + profile.allocator_fixed.value();
+    const auto bytes = static_cast<double>(role.memory.arena_bytes);
     const double capacity = platforms::device_of(job.platform, rank).memory.value.value();
     if (rank > 0 && capacity - bytes >= least_left) continue;
     least_left = capacity - bytes;
     a.worst_rank = rank;
-    a.memory_bytes = static_cast<std::int64_t>(bytes);
+    a.memory_bytes = role.memory.arena_bytes;
     a.memory_capacity = static_cast<std::int64_t>(capacity);
     a.host_bytes = role.memory.host_bytes;
     a.memory_by_category = role.memory.by_category;
   }
+  auto beside = beside_arena(platforms::device_of(job.platform, a.worst_rank), program.ranks);
+  a.memory_low = a.memory_bytes;
+  a.memory_high = a.memory_bytes + static_cast<std::int64_t>(beside.most);
+  a.memory_rests_on = std::move(beside.what);
 }
 
 /// Offloading needs a way to the host, and room there.
@@ -137,7 +161,13 @@ std::vector<plan::ReplicaPace> paces(const Job& job, const plan::Program& progra
   return found;
 }
 
-/// With shares by which all replicas end at the same time; with equal ones where replicas must have as many samples.
+double closed_seconds(const Job& job, const plan::Program& program) {
+  const auto costs = cost_of(job, program);
+  return closed_form_evaluator()->evaluate({program, costs, job.platform, job.model}).step.value();
+}
+
+/// With shares by which all replicas end at the same time; with equal ones where replicas must have as many samples, or where whole samples
+/// and sums that wait for the last replica make equal ones no slower.
 plan::Program lowered_by_speed(const Job& job, const plan::Plan& plan) {
   auto even = plan;
   even.shares = "equal";
@@ -154,7 +184,8 @@ plan::Program lowered_by_speed(const Job& job, const plan::Plan& plan) {
   if (const auto faults = plan::validate(job.training, by_speed); !faults.empty())
     return evenly(faults.front().key + ": " + faults.front().problem);
   try {
-    return lowered(job, by_speed);
+    auto uneven = lowered(job, by_speed);
+    return closed_seconds(job, uneven) < closed_seconds(job, program) ? std::move(uneven) : std::move(program);
   } catch (const plan::UnevenShares& obstacle) {
     return evenly(obstacle.what());
   }
@@ -186,11 +217,7 @@ std::string sentence_of_shares(const plan::Program& program, const platforms::Pl
 }  // namespace
 
 std::string bottleneck_of(const Breakdown& b) {
-  const std::pair<const char*, double> parts[] = {
-      {"compute", b.compute.value()},        {"exposed communication", b.exposed_communication.value()},
-      {"pipeline bubble", b.bubble.value()}, {"recomputation", b.recompute.value()},
-      {"optimizer", b.optimizer.value()},    {"input", b.io.value()}};
-  return std::max_element(std::begin(parts), std::end(parts), [](const auto& x, const auto& y) { return x.second < y.second; })->first;
+  return std::string(std::ranges::max_element(kBreakdownParts, {}, [&](const BreakdownPart& p) { return b.*p.seconds; })->name);
 }
 
 int threads_per_rank(const platforms::Platform& platform, int ranks) {

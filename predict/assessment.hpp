@@ -49,7 +49,10 @@ struct Assessment {
   std::array<double, static_cast<std::size_t>(costmodel::Evidence::Count)> evidence{};
   double mfu = 0;
   std::int64_t memory_bytes = 0;  ///< of the worst rank: arena, and what the profile's allocator adds
-  double memory_log_factor = 0;   ///< 90 % of ranks need between memory_bytes / e^it and · e^it; 0: an arena, which is exact
+  /// 90 % of ranks need between these, and what that rests on, in a sentence.
+  std::int64_t memory_low = 0, memory_high = 0;
+  std::string memory_rests_on;
+  double memory_median_error = 0;  ///< of predictions made alike, where they are not exact
   std::int64_t memory_capacity = 0;
   int worst_rank = 0;
   std::int64_t host_bytes = 0;  ///< that the worst rank offloads
@@ -60,6 +63,10 @@ struct Assessment {
   std::string shares;                 ///< of the batch, where devices or shares differ: a sentence
   std::vector<std::string> warnings;  ///< what the plan does that its user may not expect
   [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
+  /// Whether it fits, or is too large by no more than half of such predictions are wrong by.
+  [[nodiscard]] bool may_fit() const {
+    return static_cast<double>(memory_bytes) <= static_cast<double>(memory_capacity) * (1 + memory_median_error);
+  }
 };
 
 /// Lowers and evaluates. Throws Refusal when the plan cannot be used at all; a plan that does not fit in memory is assessed (fits() is

@@ -1,6 +1,7 @@
 // The step's time from closed forms: every role's streams are played in order, messages and collectives take the time of their
 // formula, and different messages do not disturb each other.
-// One replica stands for all (the largest, which is the slowest), one rank for every stage.
+// One rank of every stage stands for the others, of one replica, or of one of every kind where replicas differ: these meet in the
+// collectives between replicas.
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,7 @@ namespace rehearsal::predict {
 namespace {
 
 struct MessageKey {
+  std::size_t kind;  ///< of replicas
   int from_stage, to_stage;
   std::uint32_t channel;
   int micro_batch;
@@ -27,23 +29,34 @@ struct Arrival {
   double sent = 0, arrived = 0;
 };
 
+/// A collective between replicas of several kinds: the players of a stage come to it one by one, and it begins with the last.
+struct Meeting {
+  std::size_t here = 0;
+  double begin = 0, seconds = 0;
+};
+/// Stage, axis, and which of the stage's collectives along it.
+using MeetingKey = std::tuple<int, std::size_t, std::size_t>;
+
 /// What the players of one evaluation share.
 struct Play {
   const EvaluationRequest& request;
   platforms::Fabric fabric;
-  std::vector<int> rank_of_stage;
+  std::vector<std::vector<int>> kinds;  ///< of replicas: a rank for every stage
   std::map<MessageKey, Arrival> messages;
+  std::map<MeetingKey, Meeting> meetings;
 };
 
 /// One rank's way through its slots.
 class Player {
  public:
-  Player(Play& play, int rank)
+  Player(Play& play, std::size_t kind, int rank)
       : play_(play),
+        kind_(kind),
         rank_(rank),
         role_(play.request.program.role(rank)),
         costs_(play.request.costs.roles[play.request.program.role_of[static_cast<std::size_t>(rank)]]),
-        host_(play.request.costs.interference) {
+        host_(play.request.costs.interference),
+        met_(play.request.program.axes.size()) {
     for (const auto& body : role_.bodies)
       finished_.emplace_back(body.instructions.size(),
                              std::vector<double>(static_cast<std::size_t>(numbered_micro_batches(play.request.program)), 0.0));
@@ -107,8 +120,7 @@ class Player {
       case plan::InstructionKind::Receive:
         return receive(i);
       case plan::InstructionKind::Collective:
-        collect(i);
-        return true;
+        return collect(i);
       default:
         compute(i);
         return true;
@@ -144,14 +156,38 @@ class Player {
     finish(plan::Stream::Compute, run.begin, run.end);
   }
 
-  void collect(const plan::Instruction& i) {
+  /// False while players of other kinds of replicas are still to come.
+  bool collect(const plan::Instruction& i) {
     const auto stream = stream_on(play_.request.model, i);
     const double begin = ready(i, stream);
     if (play_.request.costs.with_messages && stream == plan::Stream::Compute) {
       wait_for_stages(i);
-      return launch(begin);
+      launch(begin);
+      return true;
     }
-    finish(stream, begin, begin + collective_seconds(i));
+    const auto axis = role_.collectives[static_cast<std::size_t>(i.collective)].axis;
+    if (!between_kinds(axis)) {
+      finish(stream, begin, begin + collective_seconds(i));
+      return true;
+    }
+    auto& meeting = play_.meetings[{role_.stage, axis, met_[axis]}];
+    if (!arrived_) {
+      arrived_ = true;
+      ++meeting.here;
+      meeting.begin = std::max(meeting.begin, begin);
+      meeting.seconds = std::max(meeting.seconds, collective_seconds(i));
+    }
+    if (meeting.here < play_.kinds.size()) return false;
+    arrived_ = false;
+    ++met_[axis];
+    finish(stream, begin, meeting.begin + meeting.seconds);
+    return true;
+  }
+
+  /// Do groups along an axis of the mesh have ranks of several replicas?
+  [[nodiscard]] bool between_kinds(std::size_t axis) const {
+    const auto& axes = play_.request.program.axes;
+    return play_.kinds.size() > 1 && ("." + axes[axis].name + ".").find(".dp.") != std::string::npos;
   }
 
   [[nodiscard]] double collective_seconds(const plan::Instruction& i) const {
@@ -177,13 +213,13 @@ class Player {
     const auto stream = stream_on(play_.request.model, i);
     const double begin = ready(i, stream);
     const double seconds = transfer_seconds(i, plan::peer(play_.request.program, rank_, info));
-    play_.messages[{role_.stage, role_.stage + info.stage_offset, info.channel, micro_batch()}] = {begin, begin + seconds};
+    play_.messages[{kind_, role_.stage, role_.stage + info.stage_offset, info.channel, micro_batch()}] = {begin, begin + seconds};
     finish(stream, begin, begin + seconds);
   }
 
   bool receive(const plan::Instruction& i) {
     const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
-    const auto at = play_.messages.find({role_.stage + info.stage_offset, role_.stage, info.channel, micro_batch()});
+    const auto at = play_.messages.find({kind_, role_.stage + info.stage_offset, role_.stage, info.channel, micro_batch()});
     if (at == play_.messages.end()) return false;
     const double begin = std::max(ready(i, i.stream), at->second.sent);
     finish(i.stream, begin, std::max(begin, at->second.arrived));
@@ -191,10 +227,13 @@ class Player {
   }
 
   Play& play_;
+  std::size_t kind_;
   int rank_;
   const plan::Role& role_;
   const RoleCosts& costs_;
   HostClock host_;
+  std::vector<std::size_t> met_;  ///< by axis: meetings that are over
+  bool arrived_ = false;          ///< at the next one
   std::size_t slot_ = 0, instruction_ = 0;
   std::array<double, static_cast<std::size_t>(plan::Stream::Count)> stream_free_{};
   std::vector<std::vector<std::vector<double>>> finished_;  ///< [body][instruction][micro-batch]
@@ -221,28 +260,34 @@ class ClosedForm final : public StepEvaluator {
 
  private:
   static StepCost played(const EvaluationRequest& request) {
-    Play play{request, platforms::Fabric(request.platform), representatives(request.program, request.costs, request.platform), {}};
+    Play play{request, platforms::Fabric(request.platform), kinds_of_replicas(request.program, request.costs, request.platform), {}, {}};
     std::vector<Player> players;
-    for (int rank : play.rank_of_stage) players.emplace_back(play, rank);
+    std::vector<int> ranks;
+    for (std::size_t kind = 0; kind < play.kinds.size(); ++kind)
+      for (const int rank : play.kinds[kind]) players.emplace_back(play, kind, rank), ranks.push_back(rank);
     play_all(players);
     std::vector<RankEnd> ends;
-    for (std::size_t n = 0; n < players.size(); ++n)
-      ends.push_back({play.rank_of_stage[n], players[n].end(), players[n].account().waited_for_stages()});
+    for (std::size_t n = 0; n < players.size(); ++n) ends.push_back({ranks[n], players[n].end(), players[n].account().waited_for_stages()});
     StepCost cost;
     set_step(request, ends, players[step_end(ends).limiting].account(), cost);
-    for (auto& p : players) {
-      cost.busy_seconds.push_back(p.account().busy());
-      cost.events += p.events();
-      if (request.keep_timeline) cost.timeline.push_back(p.take_timeline());
+    for (std::size_t n = 0; n < players.size(); ++n) {
+      cost.busy_seconds.push_back(players[n].account().busy());
+      cost.events += players[n].events();
+      if (request.keep_timeline && n < play.kinds.front().size()) cost.timeline.push_back(players[n].take_timeline());
     }
     set_device_energy(
-        request, [&](int rank) { return cost.busy_seconds[stage_index(request.program, play, rank)]; }, cost);
+        request, [&](int rank) { return cost.busy_seconds[player_like(request.program, ranks, rank)]; }, cost);
     return cost;
   }
 
-  static std::size_t stage_index(const plan::Program& program, const Play& play, int rank) {
-    const auto same = [&](int other) { return program.role(other).stage == program.role(rank).stage; };
-    return static_cast<std::size_t>(std::find_if(play.rank_of_stage.begin(), play.rank_of_stage.end(), same) - play.rank_of_stage.begin());
+  /// The player with a rank's role, or the first of its stage.
+  static std::size_t player_like(const plan::Program& program, const std::vector<int>& players, int rank) {
+    const auto role_of = [&](int r) { return program.role_of[static_cast<std::size_t>(r)]; };
+    const auto same = [&](int other) { return role_of(other) == role_of(rank); };
+    const auto same_stage = [&](int other) { return program.role(other).stage == program.role(rank).stage; };
+    auto found = std::ranges::find_if(players, same);
+    if (found == players.end()) found = std::ranges::find_if(players, same_stage);
+    return static_cast<std::size_t>(found - players.begin());
   }
 };
 

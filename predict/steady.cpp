@@ -79,16 +79,12 @@ StepCost steady_step(const EvaluationRequest& request, const std::function<StepC
   const auto few = cost_of_steps(filled, false);
   auto many = cost_of_steps(filled + more, request.keep_timeline);
   const auto share = [more](auto long_run, auto short_run) { return (long_run - short_run) * (1.0 / more); };
-  const auto part = [&](Seconds Breakdown::*member) {
-    return Seconds(std::max(0.0, share((many.breakdown.*member).value(), (few.breakdown.*member).value())));
-  };
   StepCost cost;
   cost.step = share(many.step, few.step);
   cost.total = many.total;
   cost.total.scale(cost.step / many.step, costmodel::Mechanism::Composition, 0.0);
-  for (const auto member : {&Breakdown::compute, &Breakdown::exposed_communication, &Breakdown::bubble, &Breakdown::recompute,
-                            &Breakdown::optimizer, &Breakdown::io})
-    cost.breakdown.*member = part(member);
+  for (const auto& part : kBreakdownParts)
+    cost.breakdown.*part.seconds = std::max(Seconds(0), share(many.breakdown.*part.seconds, few.breakdown.*part.seconds));
   cost.limiting_rank = many.limiting_rank;
   cost.imbalance = Seconds(std::max(0.0, share(many.imbalance.value(), few.imbalance.value())));
   cost.devices_energy = share(many.devices_energy, few.devices_energy);

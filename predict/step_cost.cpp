@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 
@@ -181,25 +182,66 @@ BusySeconds busy_seconds(const plan::Program& program, const plan::Role& role, c
   return busy;
 }
 
+Breakdown Breakdown::scaled(double factor) const {
+  Breakdown parts;
+  for (const auto& part : kBreakdownParts) parts.*part.seconds = this->*part.seconds * factor;
+  return parts;
+}
+
+namespace {
+
+/// Which replica each rank is of, and how long it computes in a step.
+class Replicas {
+ public:
+  Replicas(const plan::Program& program, const ProgramCosts& costs) : program_(program) {
+    for (std::size_t r = 0; r < program.roles.size(); ++r)
+      of_role_.push_back(busy_seconds(program, program.roles[r], costs.roles[r]).all());
+    axis_ = static_cast<std::size_t>(std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name) - program.axes.begin());
+  }
+
+  [[nodiscard]] int of(int rank) const { return axis_ == program_.axes.size() ? 0 : coordinate(program_, rank, axis_); }
+  [[nodiscard]] double seconds(int rank) const { return of_role_[program_.role_of[static_cast<std::size_t>(rank)]]; }
+  /// Of every stage the rank that has most to do.
+  [[nodiscard]] std::vector<int> representatives(int replica) const {
+    std::map<int, int> by_stage;
+    for (int rank = 0; rank < program_.ranks; ++rank) {
+      if (of(rank) != replica) continue;
+      auto& best = by_stage.try_emplace(program_.role(rank).stage, rank).first->second;
+      if (seconds(rank) > seconds(best)) best = rank;
+    }
+    std::vector<int> ranks;
+    for (const auto& [stage, rank] : by_stage) ranks.push_back(rank);
+    return ranks;
+  }
+
+ private:
+  const plan::Program& program_;
+  std::vector<double> of_role_;
+  std::size_t axis_ = 0;
+};
+
+}  // namespace
+
 std::vector<int> representatives(const plan::Program& program, const ProgramCosts& costs, const platforms::Platform& platform) {
   if (platform.nodes.size() == 1) return plan::representatives(program);
-  std::vector<double> of_role;
-  for (std::size_t r = 0; r < program.roles.size(); ++r) of_role.push_back(busy_seconds(program, program.roles[r], costs.roles[r]).all());
-  const auto dp = std::ranges::find(program.axes, "dp", &plan::MeshAxisInfo::name);
-  const auto replica_of = [&](int rank) { return dp == program.axes.end() ? 0 : rank / dp->stride % dp->size; };
-  const auto seconds_of = [&](int rank) { return of_role[program.role_of[static_cast<std::size_t>(rank)]]; };
+  const Replicas replicas(program, costs);
   int slowest = 0;
   for (int rank = 1; rank < program.ranks; ++rank)
-    if (seconds_of(rank) > seconds_of(slowest)) slowest = rank;
-  std::map<int, int> by_stage;
-  for (int rank = 0; rank < program.ranks; ++rank) {
-    if (replica_of(rank) != replica_of(slowest)) continue;
-    auto& best = by_stage.try_emplace(program.role(rank).stage, rank).first->second;
-    if (seconds_of(rank) > seconds_of(best)) best = rank;
-  }
-  std::vector<int> ranks;
-  for (const auto& [stage, rank] : by_stage) ranks.push_back(rank);
-  return ranks;
+    if (replicas.seconds(rank) > replicas.seconds(slowest)) slowest = rank;
+  return replicas.representatives(replicas.of(slowest));
+}
+
+std::vector<std::vector<int>> kinds_of_replicas(const plan::Program& program, const ProgramCosts& costs,
+                                                const platforms::Platform& platform) {
+  std::vector<std::vector<int>> kinds{representatives(program, costs, platform)};
+  if (program.roles.size() == kinds.front().size()) return kinds;  // one role a stage
+  const Replicas replicas(program, costs);
+  std::map<int, std::set<std::uint32_t>> roles;  // by replica
+  for (int rank = 0; rank < program.ranks; ++rank) roles[replicas.of(rank)].insert(program.role_of[static_cast<std::size_t>(rank)]);
+  std::set<std::set<std::uint32_t>> known{roles.at(replicas.of(kinds.front().front()))};
+  for (const auto& [replica, own] : roles)
+    if (known.insert(own).second) kinds.push_back(replicas.representatives(replica));
+  return kinds;
 }
 
 namespace {

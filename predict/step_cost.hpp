@@ -2,10 +2,12 @@
 // What the instructions of a Program cost on a platform, and what a step of it costs: the interface that search, estimate and
 // simulate share. Closed form and simulation are two StepEvaluators.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "costmodel/cost_model.hpp"
@@ -68,14 +70,26 @@ struct BusySeconds {
 [[nodiscard]] BusySeconds busy_seconds(const plan::Program&, const plan::Role&, const RoleCosts&);
 /// One rank for every stage, in order of stages, as plan::representatives(); where devices differ of the replica that has most to do.
 [[nodiscard]] std::vector<int> representatives(const plan::Program&, const ProgramCosts&, const platforms::Platform&);
+/// The same of every kind of replica, representatives() first: replicas are of one kind whose ranks have the same roles.
+[[nodiscard]] std::vector<std::vector<int>> kinds_of_replicas(const plan::Program&, const ProgramCosts&, const platforms::Platform&);
 
 /// Where a step's time goes, on the rank that the others wait for. Sums to the step.
 struct Breakdown {
   Seconds compute, exposed_communication, bubble, recompute, optimizer, io;
-  [[nodiscard]] Breakdown scaled(double factor) const {
-    return {compute * factor, exposed_communication * factor, bubble * factor, recompute * factor, optimizer * factor, io * factor};
-  }
+  [[nodiscard]] Breakdown scaled(double factor) const;
 };
+/// A part by the key of results and by its name in sentences.
+struct BreakdownPart {
+  std::string_view key, name;
+  Seconds Breakdown::*seconds;
+};
+inline constexpr std::array kBreakdownParts{
+    BreakdownPart{"compute", "compute", &Breakdown::compute},
+    BreakdownPart{"exposed_communication", "exposed communication", &Breakdown::exposed_communication},
+    BreakdownPart{"bubble", "pipeline bubble", &Breakdown::bubble},
+    BreakdownPart{"recompute", "recomputation", &Breakdown::recompute},
+    BreakdownPart{"optimizer", "optimizer", &Breakdown::optimizer},
+    BreakdownPart{"io", "input", &Breakdown::io}};
 
 /// When one instruction of one rank ran: what both interpreters report.
 struct TimedInstruction {

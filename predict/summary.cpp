@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
-#include "plan/plan_keys.hpp"
+#include "predict/changes.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -74,51 +74,14 @@ AxisRole role_of(const AxisRow& row, const plan::Plan& plan, const std::vector<S
   return role;
 }
 
-struct KeyValue {
-  std::string key, value;
-};
-
-std::vector<KeyValue> changes_to_try(const plan::Plan& p, std::int64_t replica_batch) {
-  std::vector<KeyValue> changes{{"overlap", "on"},     {"sequence_parallel", "on"}, {"sequence_parallel", "off"},
-                                {"recompute", "none"}, {"recompute", "selective"},  {"allreduce", "auto"},
-                                {"offload", "none"},   {"compression", "none"}};
-  for (int zero = 0; zero < p.zero; ++zero) changes.push_back({"zero", std::to_string(zero)});
-  const auto micro = p.micro_batch.value_or(replica_batch);
-  for (const auto other : {micro * 2, micro / 2})
-    if (other >= 1 && replica_batch % other == 0) changes.push_back({"micro_batch", std::to_string(other)});
-  if (p.pp > 1)
-    for (const char* schedule : {"1f1b", "zb-h1"}) changes.push_back({"schedule", schedule});
-  return changes;
-}
-
-/// Nothing where it is no change, cannot be, or does not fit.
-std::optional<Assessment> with_change(Predictor& predictor, const plan::Plan& plan, const KeyValue& change) {
-  auto changed = plan;
-  const auto* row = plan::find_plan_key(change.key);
-  const auto before = row->print(plan);
-  plan::set_plan_key(changed, *row, change.value);
-  if (row->print(changed) == before) return std::nullopt;
-  try {
-    if (!predictor.outlook(changed).fits()) return std::nullopt;
-    auto assessment = predictor.closed(changed);
-    if (assessment.fits()) return assessment;
-  } catch (const Refusal&) {
-    return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-/// The parts of a step that differ by at least kWorthSaying of it: "bubble 3.1 ms less".
+/// The parts of a step that differ by at least kWorthSaying of it: "pipeline bubble 3.1 ms less".
 std::string differences(const Breakdown& a, const Breakdown& b, Seconds step) {
-  const std::pair<const char*, double> parts[] = {{"compute", (a.compute - b.compute).value()},
-                                                  {"exposed communication", (a.exposed_communication - b.exposed_communication).value()},
-                                                  {"bubble", (a.bubble - b.bubble).value()},
-                                                  {"recomputation", (a.recompute - b.recompute).value()},
-                                                  {"optimizer", (a.optimizer - b.optimizer).value()}};
   std::vector<std::string> texts;
-  for (const auto& [name, seconds] : parts)
-    if (std::fabs(seconds) >= kWorthSaying * step.value())
-      texts.push_back(std::string(name) + " " + to_text(Seconds(std::fabs(seconds))) + (seconds > 0 ? " more" : " less"));
+  for (const auto& part : kBreakdownParts) {
+    const double more = (a.*part.seconds - b.*part.seconds).value();
+    if (std::fabs(more) >= kWorthSaying * step.value())
+      texts.push_back(std::string(part.name) + " " + to_text(Seconds(std::fabs(more))) + (more > 0 ? " more" : " less"));
+  }
   return joined(texts);
 }
 
@@ -132,19 +95,6 @@ std::vector<AxisRole> axis_roles(const plan::Plan& plan, const std::vector<Stage
   if (parts > 1)
     roles.push_back({"spatial", parts, "every image is cut into " + std::to_string(parts) + " parts, which exchange borders", 0, {}});
   return roles;
-}
-
-std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now) {
-  const auto closed = predictor.closed(now.plan).step;  // both sides by one evaluator
-  std::vector<Change> changes;
-  for (const auto& change : changes_to_try(now.plan, std::max<std::int64_t>(1, predictor.batch() / now.plan.dp))) {
-    const auto other = with_change(predictor, now.plan, change);
-    if (!other) continue;
-    const double quicker = 1 - other->step / closed;
-    if (quicker >= kWorthSaying) changes.push_back({change.key + "=" + change.value, quicker, other->memory_bytes});
-  }
-  std::ranges::stable_sort(changes, std::greater(), &Change::quicker);
-  return changes;
 }
 
 std::string schedule_comparison(Predictor& predictor, const Assessment& now) {

@@ -1,5 +1,5 @@
 #pragma once
-// A plan on one screen: what each of its axes does, how its schedule compares with the other one, and what would make it quicker.
+// A plan on one screen: what each of its axes does, and how its schedule compares with the other one.
 
 #include <string>
 #include <vector>
@@ -18,18 +18,6 @@ struct AxisRole {
 };
 /// Axes of more than one rank, pipelines among them (their messages go from stage to stage).
 [[nodiscard]] std::vector<AxisRole> axis_roles(const plan::Plan&, const std::vector<StagePlan>&);
-
-/// Nothing below this share of a step is worth a word.
-inline constexpr double kWorthSaying = 1e-3;
-
-/// The same plan with something changed.
-struct Change {
-  std::string change;  ///< "overlap=on"
-  double quicker = 0;  ///< share of the step that it saves
-  std::int64_t memory_bytes = 0;
-};
-/// Single changes of keys that fit and save at least kWorthSaying of the step, the best first.
-[[nodiscard]] std::vector<Change> helpful_changes(Predictor&, const Assessment&);
 
 /// Why GPipe and 1F1B differ for this pipeline, in a few sentences: of the one that is used against the other, 1F1B where it is neither.
 /// Empty without a pipeline, or where the other one cannot be used.

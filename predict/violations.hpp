@@ -31,12 +31,4 @@ struct PlannedModel {
 [[nodiscard]] plan::Program lower_or_say_all(const std::function<plan::Program()>& lower,
                                              const std::function<std::vector<plan::Violation>()>& faults, const plan::Plan&);
 
-/// How a plan that does not fit can be made to.
-struct FittingPlan {
-  Assessment assessment;
-  std::vector<std::string> changes;  ///< "zero=1", "micro_batch=1"
-};
-/// Of the plan with one key more or changed, or several: the one that takes least time of those that fit. Nothing where none fits.
-[[nodiscard]] std::optional<FittingPlan> cheapest_remedy(Predictor&, const plan::Plan&);
-
 }  // namespace rehearsal::predict

@@ -29,6 +29,9 @@ class PlanSpace {
 
  private:
   [[nodiscard]] bool varies(std::string_view key) const;
+  /// With every value of the keys that vary and are wanted.
+  template <class Wanted>
+  [[nodiscard]] std::vector<plan::Plan> with_free_keys(const plan::Plan& from, const Wanted& wanted) const;
 
   predict::Predictor& predictor_;
   plan::Plan fixed_;

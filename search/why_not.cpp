@@ -1,9 +1,10 @@
 #include "search/why_not.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
+#include <vector>
 
 namespace rehearsal::search {
 namespace {
@@ -13,27 +14,26 @@ using predict::Assessment;
 constexpr double kMatters = 1e-3;  // of the winner's value
 
 struct Cause {
-  const char* text;
-  double more;  ///< seconds than the winner's
+  std::string_view text;
+  Seconds more;  ///< than the winner's
 };
 
-/// Parts of a step that add up to it.
-std::array<Cause, 6> causes(const Assessment& a, const Assessment& winner) {
-  const auto more = [&](auto part) { return (part(a) - part(winner)).value(); };
-  const double imbalance = more([](const Assessment& x) { return x.imbalance; });
-  return {{{"computing on the limiting rank", more([](const Assessment& x) { return x.breakdown.compute; }) - imbalance},
-           {"imbalance between stages", imbalance},
-           {"exposed communication", more([](const Assessment& x) { return x.breakdown.exposed_communication; })},
-           {"pipeline bubble", more([](const Assessment& x) { return x.breakdown.bubble; })},
-           {"recomputing", more([](const Assessment& x) { return x.breakdown.recompute; })},
-           {"optimizer", more([](const Assessment& x) { return x.breakdown.optimizer; })}}};
+/// Parts of a step that add up to it. What the limiting rank computes more than the others have in the mean is imbalance.
+std::vector<Cause> causes(const Assessment& a, const Assessment& winner) {
+  const auto imbalance = a.imbalance - winner.imbalance;
+  std::vector<Cause> all{{"imbalance between stages", imbalance}};
+  for (const auto& part : predict::kBreakdownParts) {
+    const auto more = a.breakdown.*part.seconds - winner.breakdown.*part.seconds;
+    all.push_back({part.name, part.seconds == &predict::Breakdown::compute ? more - imbalance : more});
+  }
+  return all;
 }
 
 std::string largest_cause(const Assessment& a, const Assessment& winner) {
   const auto all = causes(a, winner);
   const auto& most = *std::ranges::max_element(all, {}, &Cause::more);
-  if (most.more < kMatters * winner.step.value()) return "";
-  return ": " + to_text(Seconds(most.more)) + " a step more of " + most.text;
+  if (most.more < winner.step * kMatters) return "";
+  return ": " + to_text(most.more) + " a step more of " + std::string(most.text);
 }
 
 /// Where two are as good: what else tells them apart.

@@ -29,6 +29,7 @@ int estimate(const Options& o, Terminal& terminal) {
   for (const auto& w : assessment.warnings) terminal.warn(w);
   auto result = setup.heading(o.model);
   result["fidelity"] = name(fidelity);
+  if (!sentence.empty()) result["plan_is"] = sentence;
   result.update(to_json(assessment, steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph())));
   if (!o.vary.empty()) add_variations(result, {o.model, o.platform, setup, plan, assessment, fidelity, o.extent}, o.vary);
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));

@@ -15,6 +15,7 @@
 #include "cli/platform_options.hpp"
 #include "plan/describe.hpp"
 #include "plan/program_json.hpp"
+#include "predict/changes.hpp"
 #include "predict/summary.hpp"
 #include "predict/violations.hpp"
 
@@ -152,7 +153,7 @@ Summary summary_of(predict::Predictor& predictor, const plan::Plan& plan, const 
   return s;
 }
 
-/// "compute 80 %, bubble 12 %": parts that are worth a word, the largest first.
+/// "compute 80 %, pipeline bubble 12 %": parts that are worth a word, the largest first.
 std::string shares_text(std::vector<std::pair<std::string, double>> parts, double whole) {
   std::ranges::stable_sort(parts, std::greater(), &std::pair<std::string, double>::second);
   std::string text;
@@ -166,16 +167,10 @@ std::string shares_text(std::vector<std::pair<std::string, double>> parts, doubl
 }
 
 void print_time(const predict::Assessment& a, std::ostream& out) {
-  const auto& b = a.breakdown;
-  out << "time    " << to_text(a.step) << " a step: "
-      << shares_text({{"compute", b.compute.value()},
-                      {"exposed communication", b.exposed_communication.value()},
-                      {"bubble", b.bubble.value()},
-                      {"recomputation", b.recompute.value()},
-                      {"optimizer", b.optimizer.value()},
-                      {"input", b.io.value()}},
-                     a.step.value())
-      << " (of rank " << a.limiting_rank << ", which the others wait for)\n";
+  std::vector<std::pair<std::string, double>> parts;
+  for (const auto& part : predict::kBreakdownParts) parts.emplace_back(part.name, (a.breakdown.*part.seconds).value());
+  out << "time    " << to_text(a.step) << " a step: " << shares_text(parts, a.step.value()) << " (of rank " << a.limiting_rank
+      << ", which the others wait for)\n";
   if (a.imbalance >= a.step * predict::kWorthSaying)
     out << "        rank " << a.limiting_rank << " has " << to_text(a.imbalance)
         << " more to do than the ranks have in the mean: imbalance of "

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "plan/lowering/apart.hpp"
 #include "plan/lowering/dealt_gradients.hpp"
 #include "plan/lowering/deferral.hpp"
 #include "plan/lowering/gathered_parameters.hpp"
@@ -60,6 +61,7 @@ Role RoleBuilder::build() && {
     defer_sums(role_, c_.options.bucket_bytes);
   } else {
     hold_sums_back();
+    keep_collectives_apart(role_);
   }
   return std::move(role_);
 }

@@ -13,8 +13,12 @@ using C = costmodel::Coefficient;
 constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 constexpr double kGatheredCopies = 2;  // layers whose gathered parameters are there at once under ZeRO-3
 constexpr double kSelectiveOpShare = 0.4, kSelectiveOpRest = 0.3;
-constexpr double kLogitBytes16 = 10, kLogitBytes32 = 12;
+constexpr double kLogitBytes32 = 12;
 constexpr double kMoments = 8;  // bytes of two fp32 values, which profiles count among the optimizer's state
+
+bool is_fp16(const costmodel::Precision& p) {
+  return p.arithmetic == costmodel::Arithmetic::Half && p.element_bytes == 2 && !p.brain && !p.autocast;
+}
 
 costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
   if (job.recipe.optimizer == "none") return {precision.element_bytes * 1.0, precision.element_bytes * 1.0, 0};
@@ -22,6 +26,12 @@ costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Prec
   if (precision.element_bytes == 4) return {4, 4, slots};
   auto s = job.profile.state;
   s.optimizer += slots - kMoments;
+  // fp16 gradients are summed as they are, and become fp32 when the update begins: 20 bytes a parameter under Megatron-LM's distributed
+  // optimizer where bf16 needs 18 (docs of Megatron-Core, "Distributed optimizer").
+  if (const double narrow = job.profile.gradient_bytes_fp16; is_fp16(precision) && narrow < s.gradients) {
+    s.gradients = narrow;
+    s.optimizer += 4;
+  }
   return s;
 }
 
@@ -121,7 +131,7 @@ class StageMemory {
   [[nodiscard]] double logits() const {
     const bool last = step_.stage_of(step_.chunks.size() - 1) == stage_;
     if (!last || model_.image) return 0;
-    return model_.logits * (precision_.element_bytes == 2 ? kLogitBytes16 : kLogitBytes32);
+    return model_.logits * (precision_.element_bytes == 2 ? job_.profile.logit_bytes_16bit : kLogitBytes32);
   }
 
   const StagedStep& step_;

@@ -220,16 +220,38 @@ void RowCollector::keep(TensorId t) {
   part_.kept.others += s_.bytes(t);
 }
 
+/// What a chain of element-wise operators begins with: in one kernel the backward pass computes the rest of it again.
+TensorId RowCollector::source_of(TensorId t) const {
+  for (const auto* from = flow().origin(t); from != nullptr && flow().activation(t); from = flow().origin(t)) {
+    const auto operands = operands_of(*from);
+    if (graph::schema(*from).family != CostFamily::Elementwise || flow().readers(t) > 1 || operands.size() != 1) break;
+    t = operands.front();
+  }
+  return t;
+}
+
+/// In 8 bits, beside what others keep of it.
+void RowCollector::keep_quantised(TensorId t) {
+  if (std::find(quantised_.begin(), quantised_.end(), t) != quantised_.end()) return;
+  quantised_.push_back(t);
+  part_.kept.others += s_.elements(t);
+}
+
 /// What the backward pass of a node reads again.
 void RowCollector::keep_operands(const graph::Node& node) {
   const auto& schema = graph::schema(node);
+  if (s_.precision.arithmetic == costmodel::Arithmetic::Fp8 && s_.job.profile.keeps_quantised_operands && weight_product(flow(), node)) {
+    for (const auto t : operands_of(node)) keep_quantised(t);
+    return;
+  }
   const bool needs = schema.family <= CostFamily::Normalization || schema.family == CostFamily::Pooling ||
                      (schema.family == CostFamily::Elementwise && schema.name != "Add" && schema.name != "Sub" && schema.name != "Neg" &&
                       schema.name != "Relu" && schema.name != "Cast" && schema.name != "Scale" && schema.name != "Where");
   if (!needs || schema.name == "BatchNormRunning") return;
   if (flow().self_gate(node)) return;
+  const bool fused = fusion() == 2 && schema.family == CostFamily::Elementwise;
   for (const auto t : operands_of(node))
-    if (is_float(graph()[t].type.dtype) && graph()[t].type.shape.size() > 1) keep(t);
+    if (is_float(graph()[t].type.dtype) && graph()[t].type.shape.size() > 1) keep(fused ? source_of(t) : t);
   if (schema.name == "Dropout") part_.kept.others += kMaskPass * s_.bytes(node.outputs[0]);
 }
 

@@ -69,6 +69,8 @@ class RowCollector {
   void fan_in(const graph::Node&);
   void keep_operands(const graph::Node&);
   void keep(graph::TensorId);
+  void keep_quantised(graph::TensorId);
+  [[nodiscard]] graph::TensorId source_of(graph::TensorId) const;
 
   void product(costmodel::RateKind, const costmodel::MatmulShape&, Gradients);
   void bytes(Pass forward, Pass backward, costmodel::RateKind = costmodel::RateKind::Elementwise);
@@ -86,7 +88,7 @@ class RowCollector {
   Part& part_;
   std::size_t node_ = 0;      ///< in the folded model
   std::uint32_t offset_ = 0;  ///< in the part
-  std::vector<graph::TensorId> kept_;
+  std::vector<graph::TensorId> kept_, quantised_;
 };
 
 }  // namespace rehearsal::predict::frameworks

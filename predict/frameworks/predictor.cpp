@@ -19,6 +19,8 @@ namespace {
 
 constexpr double kUnseen = 1.5;  // wider where no published run of the device entered the fit
 
+constexpr double kMedianMemoryError = 0.074;  // of published readings, their sources left out of the fit (docs/accuracy.md)
+
 using Question = Questions::Question;
 
 class FrameworkPredictor final : public Predictor {
@@ -110,7 +112,11 @@ class FrameworkPredictor final : public Predictor {
     const auto group = q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)];
     a.memory_bytes = static_cast<std::int64_t>(reading);
     a.memory_capacity = static_cast<std::int64_t>(q.job.device(group).memory.value.value());
-    a.memory_log_factor = constants().evidence.of("memory") * (known_device(q) ? 1 : kUnseen) * site.narrowing;
+    const double width = std::exp(constants().evidence.of("memory") * (known_device(q) ? 1 : kUnseen) * site.narrowing);
+    a.memory_low = static_cast<std::int64_t>(reading / width);
+    a.memory_high = static_cast<std::int64_t>(reading * width);
+    a.memory_median_error = kMedianMemoryError;
+    a.memory_rests_on = "tensors by their shapes; what the allocator, the driver and communicators add is fitted to published readings";
     a.worst_rank = first_rank_of(q.job.plan, m.stage);
     a.memory_by_category.assign(static_cast<std::size_t>(plan::MemoryCategory::Count), 0);
     const auto set = [&](plan::MemoryCategory category, double bytes) {

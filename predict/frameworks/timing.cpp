@@ -244,7 +244,8 @@ double StepTimer::interference() const {
 double gradient_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
   if (precision.element_bytes == 4) return 4;
   if (precision.autocast) return job.profile.gradient_bytes_amp;
-  return precision.brain ? job.profile.gradient_bytes_bf16 : job.profile.gradient_bytes_fp16;
+  const bool brain = precision.brain || precision.arithmetic == costmodel::Arithmetic::Fp8;
+  return brain ? job.profile.gradient_bytes_bf16 : job.profile.gradient_bytes_fp16;
 }
 
 bool gathers_every_pass(const FrameworkJob& job) { return job.plan.zero >= 3 && job.plan.dp > 1 && job.plan.pp == 1; }

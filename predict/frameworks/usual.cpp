@@ -16,9 +16,12 @@ std::string error_text(double median) { return "median error " + std::to_string(
 
 }  // namespace
 
-costmodel::ModelKind kind_of(const graph::Graph& forward) {
+costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& plan) {
+  constexpr int kParametersToo = 3;
   const Flow flow(forward);
-  return std::ranges::any_of(flow.cores(), &AttentionCore::causal) ? costmodel::ModelKind::Decoder : costmodel::ModelKind::Other;
+  if (std::ranges::none_of(flow.cores(), &AttentionCore::causal)) return costmodel::ModelKind::Other;
+  const bool sharded = plan.zero == kParametersToo && plan.tp == 1 && plan.pp == 1;
+  return sharded ? costmodel::ModelKind::ShardedDecoder : costmodel::ModelKind::Decoder;
 }
 
 const costmodel::FrameworkProfile& usual_framework(const platforms::Platform& platform, costmodel::ModelKind kind) {

@@ -5,12 +5,14 @@
 
 #include "costmodel/framework.hpp"
 #include "graph/graph.hpp"
+#include "plan/plan.hpp"
 #include "platforms/platform.hpp"
 
 namespace rehearsal::predict::frameworks {
 
-/// A decoder has an attention in which no position sees those behind it.
-[[nodiscard]] costmodel::ModelKind kind_of(const graph::Graph& forward);
+/// A decoder has an attention in which no position sees those behind it; it is sharded where the plan deals out parameters (zero=3) and
+/// splits them neither by tensors nor by stages.
+[[nodiscard]] costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& = {});
 
 /// What most devices of the platform usually run such models with, whatever the order of its nodes.
 [[nodiscard]] const costmodel::FrameworkProfile& usual_framework(const platforms::Platform&, costmodel::ModelKind);

@@ -1,4 +1,5 @@
 // What the datasheet alone says of a kernel.
+#include "costmodel/constants.hpp"
 #include "costmodel/cost_model.hpp"
 #include "tests/catch.hpp"
 
@@ -11,6 +12,7 @@ platforms::Device chip() {
   device.name = "chip";
   device.peaks.emplace("f32", FlopsPerSecond(1e12));
   device.peaks.emplace("bf16", FlopsPerSecond(8e12));
+  device.matrix_units = {"bf16"};
   device.memory_bandwidth = BytesPerSecond(1e12);
   return device;
 }
@@ -20,12 +22,39 @@ Seconds product(const CostModel& model, DType dtype) {
   return model.kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e12), Bytes(1e6)}, dtype, 1}).seconds;
 }
 
-TEST_CASE("products that stay in f32 in a run of 16 bits have the peak of f32") {
+using C = Coefficient;
+double share(Coefficient c) { return published_constants().values[c]; }
+
+TEST_CASE("products that stay in f32 in a run of 16 bits have the rate of f32") {
   const CostModel wide(chip(), {}, profile("rehearse"), "f32"), narrow(chip(), {}, profile("rehearse"), "bf16");
-  // 1e12 / (0.6 of 1e12) against 1e12 / (0.6 of 8e12), and the same launch.
-  const double launch = product(wide, DType::F32).value() - 1 / 0.6;
-  CHECK(product(narrow, DType::BF16).value() == Approx(launch + 1 / (0.6 * 8)));
-  CHECK(product(narrow, DType::F32).value() == Approx(launch + 1 / 0.6));
+  // 1e12 / (share of 1e12) against 1e12 / (share of 8e12), and the same gap between kernels, which our own execution issues ahead.
+  const double gap = share(C::GapCaptured) * 1e-6;
+  CHECK(product(wide, DType::F32).value() == Approx(gap + 1 / share(C::MatmulF32)));
+  CHECK(product(narrow, DType::BF16).value() == Approx(gap + 1 / (share(C::Matmul16bitOther) * 8)));
+  CHECK(product(narrow, DType::F32).value() == Approx(gap + 1 / share(C::MatmulF32)));
+}
+
+TEST_CASE("what is bound by memory takes the bytes at the share of bandwidth that the device's generation reaches") {
+  auto device = chip();
+  device.generation = "hopper";
+  const CostModel model(device, {}, profile("rehearse"), "f32");
+  const KernelCase relu{"Relu", "", "", graph::CostFamily::Elementwise, {Flops(1e9), Bytes(2e9)}, DType::F32, 1};
+  CHECK(model.kernel(relu).seconds.value() == Approx(share(C::GapCaptured) * 1e-6 + 2e-3 / share(C::MemoryHopper)));
+}
+
+TEST_CASE("a processor has as many cores as threads, and its other types in proportion to their peaks") {
+  auto device = chip();
+  device.kind = platforms::DeviceKind::Cpu;
+  device.peaks.emplace("f64", FlopsPerSecond(0.5e12));
+  const double launch = device.launch_overhead.value.value();
+  const auto seconds = [&](const char* key, DType dtype, int threads) {
+    const CostModel model(device, {}, profile("rehearse"), key);
+    return model.kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e12), Bytes(1e6)}, dtype, threads}).seconds.value() - launch;
+  };
+  CHECK(seconds("f32", DType::F32, 1) == Approx(1 / share(C::MatmulCpu)));
+  CHECK(seconds("f32", DType::F32, 4) == Approx(1 / share(C::MatmulCpu) / 4));
+  CHECK(seconds("f64", DType::F64, 1) == Approx(2 / share(C::MatmulCpu)));
+  CHECK(seconds("bf16", DType::BF16, 1) == Approx(1 / share(C::MatmulCpu) / 8));
 }
 
 }  // namespace

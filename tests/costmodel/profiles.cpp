@@ -44,6 +44,7 @@ nlohmann::json example_of(const nlohmann::json& property) {
   const auto type = property.at("type").get<std::string>();
   if (type == "object") {
     auto object = nlohmann::json::object();
+    if (!property.contains("properties")) return {{"x", example_of(property.at("additionalProperties"))}};
     for (const auto& [key, part] : property.at("properties").items()) object[key] = example_of(part);
     return object;
   }

@@ -126,7 +126,8 @@ TEST_CASE("auto is recorded as searched, in one order") {
   CHECK(p.searched == std::vector<std::string>{"dp", "micro_batch"});
   CHECK(p == parse_plan("dp=auto,micro_batch=auto,tp=2"));
   CHECK(to_text(p) == "dp=auto,tp=2,micro_batch=auto");
-  CHECK(parse_plan("allreduce=auto").searched.empty());  // a choice by closed form, not a search
+  CHECK(parse_plan("allreduce=auto").searched.empty());                          // a choice by closed form, not a search
+  CHECK(parse_plan("dp=2,recompute=fit") == parse_plan("dp=2,recompute=auto"));  // the quickest that fits recomputes least
 }
 
 TEST_CASE("text and file give back every plan") {

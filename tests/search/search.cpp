@@ -10,6 +10,7 @@
 #include "plan/recompute/recompute.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "platforms/catalog.hpp"
+#include "predict/changes.hpp"
 #include "predict/frameworks/predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "predict/violations.hpp"

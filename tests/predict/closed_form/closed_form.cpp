@@ -215,3 +215,43 @@ TEST_CASE("messages that do not match are our own bug, not a hang") {
   w.program.roles[1].slots = {{0, 0}};
   CHECK_THROWS_WITH(w.play(), contains("messages do not match"));
 }
+
+TEST_CASE("replicas that differ meet in each of their sums") {
+  // Two replicas compute, sum, compute on what was summed, and sum again. The first takes 1 and 3 s, the second 2 and 1 s, a sum 0.5 s.
+  // The first sum begins when the second replica is there, at 2 s, the other one when the first is, at 2.5 + 3 s: the step ends at 6 s.
+  // Each alone would take 5 and 4 s.
+  Written w(2, 1);
+  w.program.axes = {{"dp", 2, 1}};
+  w.program.batch = 2;
+  w.costs.with_messages = true;
+  const double seconds[2][2] = {{1, 3}, {2, 1}};
+  for (int replica = 0; replica < 2; ++replica) {
+    auto& role = w.program.roles[static_cast<std::size_t>(replica)];
+    role.stage = 0;
+    role.slots = {{0, 0}};
+    Buffer vector;
+    vector.shapes = {{16}};
+    vector.bytes = 64;
+    role.buffers = {vector};
+    role.collectives = {{CollectiveKind::AllReduce, "ring", 0}};
+    Instruction sum;
+    sum.kind = InstructionKind::Collective;
+    sum.stream = Stream::Collective;
+    sum.inputs = sum.outputs = {0};
+    sum.collective = 0;
+    std::vector<Dependency> summed;
+    for (const double s : seconds[replica]) {
+      sum.after = {{0, w.compute(replica, 0, s, summed)}};
+      summed = {{0, w.add(replica, 0, sum, 0.5)}};
+    }
+  }
+  const auto cost = w.play(true);
+  CHECK(cost.step.value() == Approx(6));
+  // The first replica waits 1 s for the second, and both sums are exposed.
+  CHECK(cost.breakdown.compute.value() == Approx(4));
+  CHECK(cost.breakdown.exposed_communication.value() == Approx(2));
+  CHECK(cost.busy_seconds == std::vector<double>{4, 3});
+  // Idle power of 50 W for 6 s of two devices, 250 W more for 4 and 3 s: 600 J + 1750 J.
+  CHECK(cost.devices_energy.value() == Approx(2350));
+  CHECK(cost.timeline.size() == 1);  // of the replica that stands for all
+}

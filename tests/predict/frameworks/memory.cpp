@@ -25,6 +25,40 @@ TEST_CASE("sharding divides states, recomputation drops activations") {
   CHECK(s.memory().activations < whole.activations);
 }
 
+TEST_CASE("gradients of fp16 wait in fp16, and become fp32 where the state is") {
+  // Megatron-Core's table of bytes a parameter: 20, and 4 + 16 / d with the distributed optimizer, where bf16 has 18 and 6 + 12 / d.
+  Sample half(kSmall, platforms::load("dgx-a100"), "megatron", "fp16"), brain(kSmall, platforms::load("dgx-a100"), "megatron");
+  half.job.plan.dp = brain.job.plan.dp = 8;
+  CHECK(half.memory().states() / brain.memory().states() == Approx(20 / 18.0));
+  half.job.plan.zero = brain.job.plan.zero = 1;
+  CHECK(half.memory().states() / brain.memory().states() == Approx((4 + 16 / 8.0) / (6 + 12 / 8.0)));
+}
+
+TEST_CASE("operands of fp8 products wait for the backward pass in 8 bits") {
+  const auto activations = [](const char* framework, const char* precision) {
+    return Sample(kSmall, platforms::load("dgx-h100"), framework, precision).memory().activations;
+  };
+  // 64 tokens of 64 values: of every layer what enters the products of attention's inputs, its output, and the MLP (1 + 1 + 1 + 4 times the
+  // width), and what enters the vocabulary's, has one byte instead of two. What attention reads stays in 16 bits.
+  CHECK(activations("nemo", "bf16") - activations("nemo", "fp8") == Approx(64 * 64 * (6 * 7 + 1)));
+  CHECK(activations("torchtitan", "bf16") == activations("torchtitan", "fp8"));
+}
+
+TEST_CASE("a gated activation in one kernel keeps its gate and what is gated") {
+  const std::string llama = "zoo:llama?layers=3&hidden=64&heads=4&kv_heads=4&ffn=256&seq=32&vocab=1000&batch=2";
+  Sample fused(llama, platforms::load("dgx-h100"), "nemo"), apart(llama, platforms::load("dgx-h100"), "nemo");
+  apart.profile.elementwise_fusion = 1;
+  // 64 tokens, 3 layers: silu of the gate, 256 values of two bytes, is computed again.
+  CHECK(apart.memory().activations - fused.memory().activations == Approx(64 * 3 * 256 * 2));
+}
+
+TEST_CASE("a fused loss keeps no copies of logits in fp32") {
+  Sample fused(kSmall, platforms::load("dgx-a100"), "composer");
+  const double before = fused.memory().activations;
+  fused.profile.logit_bytes_16bit = 10;
+  CHECK(fused.memory().activations - before == Approx(64 * 1000 * (10 - 4)));  // logits of 64 tokens
+}
+
 TEST_CASE("an optimizer without moments keeps less") {
   Sample s(kSmall, platforms::load("dgx-a100"), "megatron");
   const double adam = s.memory().optimizer;  // fp32 weights and two moments: 12 bytes

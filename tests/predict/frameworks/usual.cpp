@@ -7,6 +7,8 @@
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/devices.hpp"
+#include "predict/changes.hpp"
+#include "predict/frameworks/predictor.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -25,7 +27,7 @@ TEST_CASE("a decoder is what attends to earlier positions alone") {
 
 TEST_CASE("every device of the catalogue has one usual framework for every kind of model, processors our own") {
   for (const auto& name : platforms::device_names())
-    for (const auto kind : {ModelKind::Decoder, ModelKind::Other}) {
+    for (const auto kind : {ModelKind::Decoder, ModelKind::ShardedDecoder, ModelKind::Other}) {
       INFO(name);
       const auto device = platforms::load_device(name);
       const auto& usual = costmodel::usual_framework(device, kind);
@@ -35,8 +37,50 @@ TEST_CASE("every device of the catalogue has one usual framework for every kind 
     }
 }
 
+TEST_CASE("decoders whose parameters are dealt out are run with FSDP where attention is fused, and with DeepSpeed elsewhere") {
+  const auto model = graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=16&vocab=64", 2);
+  const auto kind = [&](const char* plan) { return kind_of(model, plan::parse_plan(plan)); };
+  CHECK(kind("dp=8,zero=3") == ModelKind::ShardedDecoder);
+  for (const auto* plan : {"dp=8,zero=2", "dp=4,tp=2,zero=3", "dp=4,pp=2,zero=3"}) CHECK(kind(plan) == ModelKind::Decoder);
+  CHECK(kind_of(graph::zoo::build("resnet18", 2), plan::parse_plan("dp=8,zero=3")) == ModelKind::Other);
+  const auto name = [](const char* device) {
+    return costmodel::usual_framework(platforms::load_device(device), ModelKind::ShardedDecoder).name;
+  };
+  CHECK(name("A100-SXM4-80GB") == "composer");
+  CHECK(name("H100-SXM5-80GB") == "torchtitan");
+  CHECK(name("V100-SXM2-16GB") == "deepspeed");
+}
+
+TEST_CASE("a plan that fits only as recipes have it is answered so, unless it names the keys") {
+  auto platform = platforms::with_devices(platforms::load("dgx-h100"), 8);
+  const auto ask = [&](const auto& question) {
+    const auto predictor =
+        framework_predictor({graph::zoo::build("gpt?layers=4&hidden=1024&heads=16&seq=512&vocab=1000", 8), "bf16", "adam"}, platform,
+                            *costmodel::find_framework("nemo"));
+    return question(*predictor);
+  };
+  const auto bytes = [&](const char* plan) {
+    return ask([&](Predictor& p) { return static_cast<double>(p.closed(plan::parse_plan(plan)).memory_bytes); });
+  };
+  const auto usual = [&](const char* plan) {
+    return ask([&](Predictor& p) { return usual_remedy(p, plan::parse_plan(plan), plan::named_keys(plan)); });
+  };
+  const double given = bytes("dp=2,tp=4"), with = bytes("dp=2,tp=4,zero=1,sequence_parallel=on");
+  REQUIRE(with < given);
+  CHECK_FALSE(usual("dp=2,tp=4").has_value());  // it fits
+  platform.nodes.front().device.memory.value = Bytes(with);
+  const auto remedy = usual("dp=2,tp=4");
+  REQUIRE(remedy.has_value());
+  CHECK(remedy->changes == std::vector<std::string>{"sequence_parallel=on", "zero=1"});
+  CHECK(remedy->assessment.plan == plan::parse_plan("dp=2,tp=4,zero=1,sequence_parallel=on"));
+  CHECK_FALSE(usual("dp=2,tp=4,zero=0").has_value());  // asked for so, and the other key alone is not enough
+  CHECK_FALSE(usual("tp=8,zero=0").has_value());
+  platform.nodes.front().device.memory.value = Bytes(with - 1);
+  CHECK_FALSE(usual("dp=2,tp=4").has_value());
+}
+
 TEST_CASE("two profiles never claim one generation for one kind of models") {
-  for (std::size_t kind = 0; kind < 2; ++kind) {
+  for (std::size_t kind = 0; kind < costmodel::kModelKinds; ++kind) {
     std::vector<std::string> claimed;
     for (const auto& profile : costmodel::framework_profiles())
       claimed.insert(claimed.end(), profile.usual_on[kind].begin(), profile.usual_on[kind].end());

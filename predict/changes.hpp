@@ -1,0 +1,40 @@
+#pragma once
+// What other values of single keys would do to a plan: which of them make it quicker, and with which it fits.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "predict/predictor.hpp"
+
+namespace rehearsal::predict {
+
+/// Nothing below this share of a step is worth a word.
+inline constexpr double kWorthSaying = 1e-3;
+
+/// The same plan with something changed.
+struct Change {
+  std::string change;  ///< "overlap=on"
+  double quicker = 0;  ///< share of the step that it saves
+  std::int64_t memory_bytes = 0;
+};
+/// Single changes of keys that fit and save at least kWorthSaying of the step, the best first.
+[[nodiscard]] std::vector<Change> helpful_changes(Predictor&, const Assessment&);
+
+/// How a plan that does not fit can be made to.
+struct FittingPlan {
+  Assessment assessment;
+  std::vector<std::string> changes;  ///< "zero=1", "micro_batch=1"
+};
+/// The single change with which the plan fits and takes least time, else the quickest of two. Where these are not enough: changes of
+/// several keys, each the one that saves most memory, as many as it takes, and then each taken back as far as the plan still fits. Nothing
+/// where all together do not fit.
+[[nodiscard]] std::optional<FittingPlan> cheapest_remedy(Predictor&, const plan::Plan&);
+
+/// The keys that the framework's recipes set (FrameworkProfile::usual_keys) and that are not among `named`, for a plan that cannot fit
+/// without them and may with them. Nothing otherwise.
+[[nodiscard]] std::optional<FittingPlan> usual_remedy(Predictor&, const plan::Plan&, std::span<const std::string_view> named);
+
+}  // namespace rehearsal::predict

@@ -1,0 +1,159 @@
+#include "predict/free_keys.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/join.hpp"
+#include "plan/plan_keys.hpp"
+#include "plan/schedules/chunks.hpp"
+
+namespace rehearsal::predict {
+namespace {
+
+using Plans = std::vector<plan::Plan>;
+
+/// Samples of a replica in a step.
+std::int64_t samples_of(const Predictor& p, const plan::Plan& plan) { return std::max<std::int64_t>(1, p.batch() / plan.dp); }
+
+Plans micro_batches(Predictor& p, const plan::Plan& plan) {
+  const auto samples = samples_of(p, plan);
+  Plans plans;
+  for (const int b : divisors(samples, samples)) {
+    plans.push_back(plan);
+    if (b < samples || plan.pp > 1) plans.back().micro_batch = b;  // the whole batch of a replica is written in one way
+  }
+  return plans;
+}
+
+Plans sequence_parallelism(Predictor& p, const plan::Plan& plan) {
+  Plans plans{plan};
+  if (plan.tp > 1 && p.limits().sequence > 1 && has_key(p, "sequence_parallel")) plans.emplace_back(plan).sequence_parallel = true;
+  return plans;
+}
+
+Plans sharded_updates(Predictor& p, const plan::Plan& plan) {
+  const bool shards = plan.dp * plan.cp > 1 && has_key(p, "zero");
+  return with_each<&plan::Plan::zero>(plan, shards ? std::vector{0, 1, 2, 3} : std::vector{0});
+}
+
+Plans forms_of_attention(Predictor& p, const plan::Plan& plan) {
+  if (plan.cp == 1) return {plan};
+  return with_each<&plan::Plan::attention>(plan, p.limits().attention_forms);
+}
+
+/// Where stages are next to each other, and where replicas are.
+Plans orders(Predictor& p, const plan::Plan& plan) {
+  Plans plans{plan};
+  const auto& nodes = p.platform().nodes;
+  const bool several = nodes.size() > 1 || plan.ranks() > nodes.front().devices;
+  if (plan.pp > 1 && plan.dp > 1 && several) plans.emplace_back(plan).order = "tp.cp.ep.pp.dp";
+  return plans;
+}
+
+/// Of each stage under interleaved schedules: numbers that deal out the blocks evenly.
+std::vector<int> chunk_counts(Predictor& p, const plan::Plan& plan) {
+  if (!has_key(p, "interleave")) return {};
+  if (plan.interleave > 1) return {plan.interleave};
+  const auto blocks = p.limits().blocks;
+  if (blocks <= 1) return {2, 4};
+  auto counts = blocks % plan.pp == 0 ? divisors(blocks / plan.pp, blocks / plan.pp) : std::vector<int>{};
+  std::erase(counts, 1);  // that is 1f1b
+  return counts;
+}
+
+/// Schedules with a flush.
+Plans schedules(Predictor& p, const plan::Plan& plan) {
+  if (plan.pp == 1) return {plan};
+  Plans plans;
+  const auto count = static_cast<int>(plan.micro_batch ? samples_of(p, plan) / *plan.micro_batch : 1);
+  for (const auto& row : plan::schedule_table()) {
+    if (row.asynchronous || !p.framework().has("schedule", row.name)) continue;
+    if (row.placement == plan::Placement::Both && !p.limits().two_copies) continue;
+    for (const int v : row.chunks == 0 ? chunk_counts(p, plan) : std::vector{plan.interleave}) {
+      auto one = plan;
+      one.schedule = std::string(row.name);
+      one.interleave = v;
+      if (plan::schedule_violations(one, count).empty()) plans.push_back(std::move(one));
+    }
+  }
+  return plans;
+}
+void reset_schedule(plan::Plan& plan) { reset_member<&plan::Plan::schedule>(plan), reset_member<&plan::Plan::interleave>(plan); }
+
+Plans recomputations(Predictor& p, const plan::Plan& plan) {
+  auto values = p.limits().recompute;
+  std::erase_if(values, [&](const std::string& value) { return !p.framework().has("recompute", value); });
+  return with_each<&plan::Plan::recompute>(plan, values);
+}
+
+Plans overlaps(Predictor&, const plan::Plan& plan) { return with_each<&plan::Plan::overlap>(plan, std::array{true, false}); }
+
+/// The named algorithm against the quickest for each message.
+Plans choices_of_allreduce(Predictor&, const plan::Plan& plan) { return {plan}; }
+
+Plans offloads(Predictor&, const plan::Plan& plan) {
+  return with_each<&plan::Plan::offload>(plan, std::array{"none", "optimizer", "activations"});
+}
+
+/// Those alone that lose no bit are proposed.
+Plans compressions(Predictor&, const plan::Plan& plan) { return with_each<&plan::Plan::compression>(plan, std::array{"none", "gist"}); }
+
+constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&plan::Plan::micro_batch>},
+                           FreeKey{"sequence_parallel", sequence_parallelism, reset_member<&plan::Plan::sequence_parallel>},
+                           FreeKey{"zero", sharded_updates, reset_member<&plan::Plan::zero>},
+                           FreeKey{"attention", forms_of_attention, reset_member<&plan::Plan::attention>},
+                           FreeKey{"order", orders, reset_member<&plan::Plan::order>},
+                           FreeKey{"schedule", schedules, reset_schedule},
+                           FreeKey{"recompute", recomputations, reset_member<&plan::Plan::recompute>},
+                           FreeKey{"overlap", overlaps, reset_member<&plan::Plan::overlap>, false},
+                           FreeKey{"allreduce", choices_of_allreduce, reset_member<&plan::Plan::allreduce>, false},
+                           FreeKey{"offload", offloads, reset_member<&plan::Plan::offload>, false},
+                           FreeKey{"compression", compressions, reset_member<&plan::Plan::compression>, false}};
+
+/// The keys in which two plans differ, as the second has them.
+std::vector<std::pair<std::string, std::string>> differences(const Predictor& p, const plan::Plan& from, const plan::Plan& to) {
+  std::vector<std::pair<std::string, std::string>> changes;
+  for (const auto& row : plan::plan_keys())
+    if (auto value = row.print(to); value != row.print(from))
+      changes.emplace_back(row.key, value.empty() ? std::to_string(samples_of(p, to)) : value);  // the whole batch of a replica
+  return changes;
+}
+
+}  // namespace
+
+std::span<const FreeKey> free_keys() { return kKeys; }
+
+std::string ChangedPlan::text() const {
+  return joined(changes, ",", [](const auto& c) { return c.first + "=" + c.second; });
+}
+
+std::vector<ChangedPlan> changed_plans(Predictor& predictor, const plan::Plan& plan) {
+  std::vector<ChangedPlan> all;
+  for (const auto& row : kKeys) {
+    auto neutral = plan;
+    row.reset(neutral);
+    for (auto& other : row.values(predictor, neutral))
+      if (auto changes = differences(predictor, plan, other); !changes.empty())
+        all.push_back({std::move(other), row.key, std::move(changes)});
+  }
+  return all;
+}
+
+plan::Plan with_changes(plan::Plan plan, const ChangedPlan& change) {
+  for (const auto& [key, value] : change.changes) plan::set_plan_key(plan, *plan::find_plan_key(key), value);
+  return plan;
+}
+
+std::vector<int> divisors(std::int64_t n, std::int64_t most) {
+  std::vector<int> all;
+  for (std::int64_t d = 1; d <= std::min(n, most); ++d)
+    if (n % d == 0) all.push_back(static_cast<int>(d));
+  return all;
+}
+
+bool has_key(const Predictor& predictor, std::string_view key) {
+  const auto& known = predictor.framework().parallelism;
+  return known.empty() || std::ranges::find(known, key) != known.end();
+}
+
+}  // namespace rehearsal::predict
