@@ -15,9 +15,22 @@ namespace rehearsal::cli {
 namespace {
 
 /// In the order of a table's columns.
-enum Column : std::uint8_t { kStep, kLoss, kSeconds, kSamplesRate, kTokensRate, kResident, kEvalLoss, kEvalAccuracy, kColumns };
-constexpr std::array<const char*, kColumns> kNames{"step",           "loss",      "seconds",      "samples_per_second", "tokens_per_second",
-                                                   "resident_bytes", "eval_loss", "eval_accuracy"};
+enum Column : std::uint8_t {
+  kStep,
+  kLoss,
+  kSeconds,
+  kSamplesRate,
+  kTokensRate,
+  kResident,
+  kDataRate,
+  kDataSeconds,
+  kEvalLoss,
+  kEvalAccuracy,
+  kColumns
+};
+constexpr std::array<const char*, kColumns> kNames{
+    "step",         "loss",      "seconds",      "samples_per_second", "tokens_per_second", "resident_bytes", "data_bytes_per_second",
+    "data_seconds", "eval_loss", "eval_accuracy"};
 using Row = std::array<std::string, kColumns>;
 
 std::string number_text(double value, int digits) {
@@ -95,6 +108,8 @@ void Metrics::add(const exec::StepReport& r) {
   row[kSamplesRate] = number_text(rate, kDigits);
   if (options_.tokens > 0) row[kTokensRate] = number_text(rate * static_cast<double>(options_.tokens), kDigits);
   row[kResident] = std::to_string(exec::resident_bytes());
+  if (r.data.bytes > 0) row[kDataRate] = number_text(static_cast<double>(r.data.bytes) / r.seconds, kDigits);
+  if (r.data.waited > 0) row[kDataSeconds] = number_text(r.data.waited, kDigits);
   write(table_ ? table_line(row) : json_line(row));
 }
 

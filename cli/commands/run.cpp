@@ -12,6 +12,7 @@
 #include "base/units.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
 #include "cli/metrics.hpp"
 #include "cli/platform_options.hpp"
@@ -19,7 +20,6 @@
 #include "cli/training_log.hpp"
 #include "exec/backends.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
-#include "exec/data/npz.hpp"
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/export_trained.hpp"
@@ -33,8 +33,9 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   ModelOptions model;
-  std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume, eval, trained,
-              on_nan = "stop";
+  DataFlags data;
+  std::vector<std::string> eval;
+  std::string plan, backend = "auto", metrics, trace, checkpoint, resume, trained, on_nan = "stop";
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
   std::string schedule = "constant";
@@ -92,10 +93,9 @@ std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64
   return steps;
 }
 
-std::unique_ptr<exec::DataSource> data_of(const Options& o, const graph::TrainingGraph& training) {
-  if (o.shuffle != "on" && o.shuffle != "off") throw BadInput("--shuffle " + o.shuffle, "use on or off");
-  if (o.data == "synthetic") return exec::synthetic_data(training, o.model.seed);
-  return exec::npz_data(o.data, training, {o.shuffle == "on", o.model.seed});
+/// What is evaluated on.
+exec::DataOptions held_out_data(const Options& o, const exec::Communicator& world) {
+  return evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.eval);
 }
 
 exec::OnNan on_nan_of(const std::string& text) {
@@ -182,11 +182,11 @@ void check_outputs(const Options& o) {
   if (o.go_on && !o.resume.empty()) throw BadInput("--continue and --resume", "give one of them");
   for (const auto& [flag, value] : {std::pair{"--log-every", o.log_every}, {"--eval-every", o.eval_every}, {"--stop-after", o.stop_after}})
     if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be a positive number");
-  if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval FILE.npz, the data to evaluate on");
+  if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval DATA, what to evaluate on");
   if (o.stop_after > 0 && o.eval_every == 0) throw BadInput("--stop-after", "counts evaluations; give --eval-every N");
   for (const auto& file : {o.trace, o.trained})
     if (!file.empty()) require_place(file);
-  if (!o.eval.empty()) exec::require_npz(o.eval);
+  if (!o.eval.empty()) exec::require_data(o.eval);
 }
 
 /// The model file with the trained weights.
@@ -234,7 +234,7 @@ void use_trained(const Options& o, const exec::Training& job, exec::Executor& ex
   const auto values = exec::trained_values(executor, job);
   const exec::Patience patience(world);
   if (world.rank() == 0) {
-    if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, o.eval, o.backend}, values, world));
+    if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, held_out_data(o, world), o.backend}, values, world));
     if (!o.trained.empty()) {
       write_trained(o, values, terminal);
       result["export"] = o.trained;
@@ -359,7 +359,7 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
     log.add(r);
   };
   options.held_out.evaluate = [&](const exec::StoredValues& values) {
-    return evaluate_model({o.model, o.eval, o.backend}, values, job.world);
+    return evaluate_model({o.model, held_out_data(o, job.world), o.backend}, values, job.world);
   };
   options.held_out.on_evaluation = [&](const exec::EvaluationReport& r) {
     metrics.add(r);
@@ -378,7 +378,8 @@ void check_request(const Options& o) {
   check_precision(o.model.dtype);
   check_outputs(o);
   (void)on_nan_of(o.on_nan);
-  if (o.data != "synthetic") exec::require_npz(o.data);
+  (void)o.data.options(o.model.seed, 1);
+  exec::require_data(o.data.data);
 }
 
 /// A job that was started again when all was done.
@@ -416,7 +417,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const auto header = header_to_resume(o, training.batch, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
-  const auto data = data_of(o, training);
+  const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
   auto options = trainer_options(o, rate, lowering.threads);
@@ -444,8 +445,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
 Action add_run(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->model.add_to(app);
-  app.add_option("--data", o->data, "an .npz file, or synthetic");
-  app.add_option("--shuffle", o->shuffle, "on or off");
+  o->data.add_to(app);
   app.add_option("--plan", o->plan, "compact text or a plan file; default: data parallel over the ranks started");
   app.add_option("--steps", o->steps, "optimizer steps (default 10)");
   app.add_option("--epochs", o->epochs);
@@ -460,7 +460,7 @@ Action add_run(CLI::App& app) {
                  "between checkpoints: steps such as 500, or a time such as 10min (default: only the end)");
   app.add_option("--keep", o->keep, "so many checkpoints stay, the last ones (default 1)");
   app.add_flag("--keep-best", o->keep_best, "and the one with the lowest loss on --eval data");
-  app.add_option("--eval", o->eval, "an .npz file on which the trained model is evaluated");
+  app.add_option("--eval", o->eval, "data as for --data, on which the trained model is evaluated")->take_all()->allow_extra_args(false);
   app.add_option("--eval-every", o->eval_every, "and every so many steps of training");
   app.add_option("--stop-after", o->stop_after, "so many evaluations without a lower loss end the training");
   app.add_option("--export", o->trained, "where to write the model with its trained weights");
