@@ -453,7 +453,7 @@ Action add_run(CLI::App& app) {
                  "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
   app.add_option("--warmup", o->warmup, "steps in which the learning rate rises to its value");
   app.add_option("--backend", o->backend, exec::backend_names());
-  app.add_option("--metrics", o->metrics, "JSON lines, one a step; a table where the name ends in .csv");
+  app.add_option("--metrics", o->metrics, "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
   app.add_option("--trace", o->trace, "where to write what was measured");
   app.add_option("--checkpoint", o->checkpoint, "folder to save to");
   app.add_option("--checkpoint-every", o->checkpoint_every,
