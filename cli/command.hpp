@@ -25,6 +25,7 @@ Action add_inspect(CLI::App&);
 Action add_zoo(CLI::App&);
 Action add_platform(CLI::App&);
 Action add_bench(CLI::App&);
+Action add_history(CLI::App&);
 /// Of `bench`: they have options of their own.
 Action add_bench_collectives(CLI::App&);
 Action add_bench_data(CLI::App&);

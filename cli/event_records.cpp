@@ -85,8 +85,8 @@ std::string scalars_event(const Scalars& scalars) {
   std::string summary;
   for (const auto& [name, value] : scalars.values)
     summary += text(kSummaryValue, text(kTag, name) + key(kSimpleValue, kFour) + little_endian(value));
-  return record(key(kTime, kEight) + little_endian(scalars.time) + key(kStep, kNumber) +
-                varint(static_cast<std::uint64_t>(scalars.step)) + text(kSummary, summary));
+  return record(key(kTime, kEight) + little_endian(scalars.time) + key(kStep, kNumber) + varint(static_cast<std::uint64_t>(scalars.step)) +
+                text(kSummary, summary));
 }
 
 std::string events_up_to(std::string_view file, std::int64_t step) {

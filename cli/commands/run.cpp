@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -14,10 +15,12 @@
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
+#include "cli/history.hpp"
 #include "cli/metrics.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
+#include "cli/training_result.hpp"
 #include "exec/backends.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/trainer.hpp"
@@ -35,7 +38,7 @@ struct Options {
   ModelOptions model;
   DataFlags data;
   std::vector<std::string> eval;
-  std::string plan, backend = "auto", metrics, trace, checkpoint, resume, trained, on_nan = "stop";
+  std::string plan, machine, backend = "auto", metrics, trace, checkpoint, resume, trained, on_nan = "stop";
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
   std::string schedule = "constant";
@@ -103,45 +106,6 @@ exec::OnNan on_nan_of(const std::string& text) {
   if (text == "skip") return exec::OnNan::Skip;
   if (text == "go") return exec::OnNan::Go;
   throw BadInput("--on-nan " + text, "use stop, skip or go");
-}
-
-/// First, last and evenly spaced ones between: `--metrics` has all of them.
-void add_losses(const exec::TrainingOutcome& outcome, Json& result) {
-  constexpr std::size_t kMost = 1002;
-  const auto& losses = outcome.losses;
-  if (losses.size() <= kMost) {
-    result["losses"] = losses;
-    return;
-  }
-  Json few = Json::array(), steps = Json::array();
-  for (std::size_t n = 0; n < kMost; ++n) {
-    const auto at = n * (losses.size() - 1) / (kMost - 1);
-    few.push_back(losses[at]);
-    steps.push_back(outcome.first_step + static_cast<std::int64_t>(at));
-  }
-  result["losses"] = std::move(few);
-  result["losses_steps"] = std::move(steps);
-}
-
-Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& program) {
-  Json j;
-  j["schema"] = 1;
-  j["plan"] = plan::to_text(program.plan);
-  j["ranks"] = program.ranks;
-  j["steps"] = outcome.losses.size();
-  j["first_step"] = outcome.first_step;
-  add_losses(outcome, j);
-  if (outcome.skipped > 0) j["skipped_steps"] = outcome.skipped;
-  if (outcome.interrupted) j["interrupted"] = true;
-  j["samples_per_second"] = outcome.samples_per_second;
-  Json memory = Json::array();
-  for (const auto& m : outcome.memory)
-    memory.push_back({{"predicted_bytes", m.predicted}, {"allocated_bytes", m.allocated}, {"resident_bytes", m.resident}});
-  j["memory_bytes"] = Json{{"predicted", outcome.memory.empty() ? 0 : outcome.memory[0].predicted},
-                           {"allocated", outcome.memory.empty() ? 0 : outcome.memory[0].allocated},
-                           {"resident", outcome.memory.empty() ? 0 : outcome.memory[0].resident},
-                           {"per_rank", memory}};
-  return j;
 }
 
 /// Precisions that only units of a GPU have are known to predictions alone.
@@ -291,24 +255,6 @@ std::string last_instructions_of(const Options& o) {
   return place.string() + ".last-instructions";
 }
 
-std::string straggler_text(const exec::Straggler& s) {
-  const auto rank = [](int number) { return "rank " + std::to_string(number); };
-  auto text = rank(s.rank) + " takes " + std::to_string(std::lround(100 * s.slower)) + " % longer than ranks that do the same";
-  if (s.awaited.empty()) return text;
-  return text + "; " + rank(s.awaited_by) + " waited longest for " + s.awaited + " (" + to_text(Seconds(s.awaited_seconds)) + ")";
-}
-
-Json to_json(const std::vector<exec::Straggler>& stragglers) {
-  Json all = Json::array();
-  for (const auto& s : stragglers)
-    all.push_back({{"rank", s.rank},
-                   {"slower", s.slower},
-                   {"awaited", s.awaited},
-                   {"awaited_seconds", s.awaited_seconds},
-                   {"awaited_by", s.awaited_by}});
-  return all;
-}
-
 std::string no_gain(const exec::TrainingOutcome& outcome) {
   const auto& e = outcome.evaluated;
   const auto last = outcome.first_step - 1 + static_cast<std::int64_t>(outcome.losses.size());
@@ -382,6 +328,20 @@ void check_request(const Options& o) {
   exec::require_data(o.data.data);
 }
 
+/// What rank 0 will compare with, where a calibration is given.
+std::optional<costmodel::Interval> predicted_step(const Options& o, const plan::Plan& plan, const exec::Communicator& world) {
+  if (o.machine.empty() || world.rank() != 0) return std::nullopt;
+  return step_on(o.model, o.machine, plan);
+}
+
+void remember(const Options& o, const exec::TrainingOutcome& outcome, const plan::Program& program, const costmodel::Interval& predicted) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  add_to_history(history_of(o.machine),
+                 {time_text(std::chrono::duration_cast<std::chrono::seconds>(now).count()), o.model.model, plan::to_text(program.plan),
+                  std::string(name(program.dtype)), program.batch, program.ranks, static_cast<std::int64_t>(outcome.losses.size()),
+                  predicted, static_cast<double>(program.batch) / outcome.samples_per_second, outcome.losses.back()});
+}
+
 /// A job that was started again when all was done.
 int nothing_left(const Options& o, const exec::CheckpointHeader& header, const exec::Communicator& world, const Terminal& terminal) {
   if (world.rank() != 0) return 0;
@@ -417,6 +377,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const auto header = header_to_resume(o, training.batch, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
+  const auto predicted = predicted_step(o, program.plan, world);
   const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
@@ -427,10 +388,11 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   if (options.steps <= 0) return nothing_left(o, *header, world, terminal);
   auto outcome = watched(executor, job, *data, options, {o, header, terminal});
   auto result = result_of(outcome, program);
-  if (!outcome.stragglers.empty()) result["stragglers"] = to_json(outcome.stragglers);
   if (!outcome.interrupted) use_trained(o, job, executor, terminal, result);
   const int status = static_cast<int>(outcome.interrupted ? ExitStatus::Interrupted : ExitStatus::Done);
   if (world.rank() != 0) return status;
+  if (predicted) result["predicted_step_seconds"] = to_json(*predicted);
+  if (predicted && !outcome.losses.empty()) remember(o, outcome, program, *predicted);
   if (outcome.trace) {
     outcome.trace->model = o.model.model;
     traces::write_trace(o.trace, *outcome.trace);
@@ -453,7 +415,10 @@ Action add_run(CLI::App& app) {
                  "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
   app.add_option("--warmup", o->warmup, "steps in which the learning rate rises to its value");
   app.add_option("--backend", o->backend, exec::backend_names());
-  app.add_option("--metrics", o->metrics, "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
+  app.add_option("--metrics", o->metrics,
+                 "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
+  app.add_option("--machine", o->machine,
+                 "a calibration of this machine: the step is predicted by it, and both are kept beside it (rehearse history)");
   app.add_option("--trace", o->trace, "where to write what was measured");
   app.add_option("--checkpoint", o->checkpoint, "folder to save to");
   app.add_option("--checkpoint-every", o->checkpoint_every,

@@ -6,7 +6,7 @@
 using namespace rehearsal::cli;
 
 TEST_CASE("the checksum is CRC-32C") {
-  CHECK(crc32c("123456789") == 0xE3069283U);  // the value that catalogues of checksums give
+  CHECK(crc32c("123456789") == 0xE3069283U);            // the value that catalogues of checksums give
   CHECK(crc32c(std::string(32, '\0')) == 0x8A9136AAU);  // RFC 3720, B.4
 }
 
