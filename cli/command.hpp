@@ -25,8 +25,10 @@ Action add_inspect(CLI::App&);
 Action add_zoo(CLI::App&);
 Action add_platform(CLI::App&);
 Action add_bench(CLI::App&);
-/// Of `bench`: it has options of its own.
+Action add_history(CLI::App&);
+/// Of `bench`: they have options of their own.
 Action add_bench_collectives(CLI::App&);
+Action add_bench_data(CLI::App&);
 Action add_calibrate(CLI::App&);
 Action add_collective(CLI::App&);
 Action add_estimate(CLI::App&);

@@ -10,7 +10,7 @@ namespace rehearsal::cli {
 
 struct EvaluationJob {
   const ModelOptions& model;
-  const std::string& data;
+  const exec::DataOptions& data;
   const std::string& backend;
   bool keep_outputs = false;
 };

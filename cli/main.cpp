@@ -38,6 +38,8 @@ constexpr std::array kCommands{
                "rehearse explain dp=2 --model zoo:resnet18 --batch 8 --platform xeon-2s-10gbe", add_explain},
     CommandRow{"compare", "a predicted trace against a measured one", "rehearse compare predicted.json measured.json", add_compare},
     CommandRow{"learn", "measurements back into the calibration", "rehearse learn trace.json --into machine.json", add_learn},
+    CommandRow{"history", "what runs on a machine were predicted to take, what they took, and how that drifts from week to week",
+               "rehearse run zoo:resnet18?image=64 --batch 4 --steps 5 --machine machine.json && rehearse history machine.json", add_history},
     CommandRow{"validate", "predictions against published training runs", "rehearse validate --family collective", add_validate},
     CommandRow{"fit", "the constants of the accelerator model from published training runs, with errors of sources left out",
                "rehearse fit --measured records.jsonl -o accelerators.json", add_fit},

@@ -1,23 +1,40 @@
 #include "cli/metrics.hpp"
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "cli/event_records.hpp"
 #include "exec/resident.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
 /// In the order of a table's columns.
-enum Column : std::uint8_t { kStep, kLoss, kSeconds, kSamplesRate, kTokensRate, kResident, kEvalLoss, kEvalAccuracy, kColumns };
-constexpr std::array<const char*, kColumns> kNames{"step",           "loss",      "seconds",      "samples_per_second", "tokens_per_second",
-                                                   "resident_bytes", "eval_loss", "eval_accuracy"};
+enum Column : std::uint8_t {
+  kStep,
+  kLoss,
+  kSeconds,
+  kSamplesRate,
+  kTokensRate,
+  kResident,
+  kDataRate,
+  kDataSeconds,
+  kEvalLoss,
+  kEvalAccuracy,
+  kColumns
+};
+constexpr std::array<const char*, kColumns> kNames{
+    "step",         "loss",      "seconds",      "samples_per_second", "tokens_per_second", "resident_bytes", "data_bytes_per_second",
+    "data_seconds", "eval_loss", "eval_accuracy"};
 using Row = std::array<std::string, kColumns>;
 
 std::string number_text(double value, int digits) {
@@ -31,56 +48,99 @@ std::string json_line(const Row& row) {
   std::string line;
   for (std::size_t c = 0; c < row.size(); ++c)
     if (!row[c].empty()) line += (line.empty() ? "{\"" : ", \"") + std::string(kNames[c]) + "\": " + row[c];
-  return line + "}";
+  return line + "}\n";
 }
 
 std::string table_line(const Row& row) {
   std::string line;
   for (std::size_t c = 0; c < row.size(); ++c) line += (c == 0 ? "" : ",") + (row[c] == "null" ? "" : row[c]);
-  return line;
+  return line + "\n";
 }
 
-std::string heading() {
+std::string table_heading() {
   Row names;
   std::copy(kNames.begin(), kNames.end(), names.begin());
   return table_line(names);
 }
 
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+/// A number that is none is drawn as one by TensorBoard.
+std::string event(const Row& row) {
+  Scalars scalars{now(), parse_number<std::int64_t>(row[kStep]).value_or(0), {}};
+  for (std::size_t c = kStep + 1; c < row.size(); ++c)
+    if (!row[c].empty()) scalars.values.emplace_back(kNames[c], parse_number<float>(row[c]).value_or(NAN));
+  return scalars_event(scalars);
+}
+
 /// The step that a line is of.
-std::optional<std::int64_t> step_of(const std::string& line, bool table) {
-  if (table) {
-    std::string_view rest = line;
-    return take_number<std::int64_t>(rest);
-  }
+std::optional<std::int64_t> step_of_json(const std::string& line) {
   const auto entry = nlohmann::json::parse(line, nullptr, false);
   if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer()) return std::nullopt;
   return entry["step"].get<std::int64_t>();
 }
 
-/// Whole lines of steps that the checkpoint has, too: what was done behind it was lost, and is done again.
-std::string lines_up_to(const MetricsOptions& o, bool table) {
-  std::ifstream in(o.path, std::ios::binary);
+std::optional<std::int64_t> step_of_table(const std::string& line) {
+  std::string_view rest = line;
+  return take_number<std::int64_t>(rest);
+}
+
+/// Whole lines of steps up to this one.
+template <class StepOf>
+std::string lines_up_to(const std::string& file, std::int64_t last, StepOf step_of) {
+  std::istringstream in(file);
   std::string kept;
   for (std::string line; std::getline(in, line) && !in.eof();)
-    if (const auto step = step_of(line, table); step && *step <= *o.after) kept += line + "\n";
+    if (const auto step = step_of(line); step && *step <= last) kept += line + "\n";
   return kept;
 }
 
 }  // namespace
 
-Metrics::Metrics(const MetricsOptions& options) : options_(options), table_(options.path.ends_with(".csv")) {
+/// How the figures of a step are written.
+struct MetricsForm {
+  std::string (*heading)();
+  std::string (*record)(const Row&);
+  /// What a file says of steps up to this one: what was done behind a checkpoint was lost, and is done again.
+  std::string (*kept)(const std::string& file, std::int64_t last);
+};
+
+namespace {
+
+constexpr MetricsForm kLines{[] { return std::string(); }, json_line,
+                             [](const std::string& file, std::int64_t last) { return lines_up_to(file, last, step_of_json); }};
+constexpr MetricsForm kTable{table_heading, table_line, [](const std::string& file, std::int64_t last) {
+                               const auto lines = lines_up_to(file, last, step_of_table);
+                               return lines.empty() ? lines : table_heading() + lines;
+                             }};
+constexpr MetricsForm kEvents{[] { return first_event(now()); }, event,
+                              [](const std::string& file, std::int64_t last) { return events_up_to(file, last); }};
+
+const MetricsForm& form_of(const std::filesystem::path& path) {
+  if (path.extension() == ".csv") return kTable;
+  return path.filename().string().find("tfevents") != std::string::npos ? kEvents : kLines;
+}
+
+std::string whole(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+Metrics::Metrics(const MetricsOptions& options) : options_(options), form_(form_of(options.path)) {
   const auto& path = options_.path;
   if (path.empty()) return;
-  const auto kept = options_.after ? lines_up_to(options_, table_) : std::string();
-  file_.open(path, std::ios::app);
+  const auto kept = options_.after ? form_.kept(whole(path), *options_.after) : std::string();
+  file_.open(path, std::ios::app | std::ios::binary);
   if (!file_) throw BadInput("--metrics " + path, "cannot be written");
   file_.close();
   if (kept.empty()) {
-    file_.open(path, std::ios::trunc);
-    if (table_) write(heading());
+    file_.open(path, std::ios::trunc | std::ios::binary);
+    write(form_.heading());
   } else {
-    write_file_atomically(path, (table_ ? heading() + "\n" : "") + kept);
-    file_.open(path, std::ios::app);
+    write_file_atomically(path, kept);
+    file_.open(path, std::ios::app | std::ios::binary);
   }
 }
 
@@ -95,7 +155,9 @@ void Metrics::add(const exec::StepReport& r) {
   row[kSamplesRate] = number_text(rate, kDigits);
   if (options_.tokens > 0) row[kTokensRate] = number_text(rate * static_cast<double>(options_.tokens), kDigits);
   row[kResident] = std::to_string(exec::resident_bytes());
-  write(table_ ? table_line(row) : json_line(row));
+  if (r.data.bytes > 0) row[kDataRate] = number_text(static_cast<double>(r.data.bytes) / r.seconds, kDigits);
+  if (r.data.waited > 0) row[kDataSeconds] = number_text(r.data.waited, kDigits);
+  write(form_.record(row));
 }
 
 void Metrics::add(const exec::EvaluationReport& r) {
@@ -105,11 +167,11 @@ void Metrics::add(const exec::EvaluationReport& r) {
   row[kStep] = std::to_string(r.step);
   row[kEvalLoss] = number_text(r.result.loss.value_or(NAN), kDigits);
   if (r.result.accuracy) row[kEvalAccuracy] = number_text(*r.result.accuracy, kDigits);
-  write(table_ ? table_line(row) : json_line(row));
+  write(form_.record(row));
 }
 
-void Metrics::write(const std::string& line) {
-  file_ << line + "\n" << std::flush;
+void Metrics::write(const std::string& record) {
+  file_ << record << std::flush;
   if (!file_) throw EnvironmentFailure("--metrics " + options_.path + ": could not be written (is the disk full?)");
 }
 

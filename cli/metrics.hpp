@@ -11,7 +11,7 @@
 namespace rehearsal::cli {
 
 struct MetricsOptions {
-  std::string path;  ///< empty: nothing is written; .csv: a table, otherwise JSON lines
+  std::string path;  ///< empty: nothing is written; .csv: a table; with "tfevents" in its name: TensorBoard's events; otherwise JSON lines
   bool f64 = false;  ///< losses in 17 digits instead of 9
   std::int64_t batch = 1;
   std::int64_t tokens = 0;  ///< of a sample; 0: it is no sequence of them
@@ -19,7 +19,9 @@ struct MetricsOptions {
   std::optional<std::int64_t> after;
 };
 
-/// One line a step, and one an evaluation; a line is written whole, so that an interrupted run leaves what was finished.
+struct MetricsForm;
+
+/// One record a step, and one an evaluation; it is written whole, so that an interrupted run leaves what was finished.
 class Metrics {
  public:
   /// Throws BadInput when it cannot be written.
@@ -28,10 +30,10 @@ class Metrics {
   void add(const exec::EvaluationReport&);
 
  private:
-  void write(const std::string& line);
+  void write(const std::string& record);
 
   MetricsOptions options_;
-  bool table_;
+  const MetricsForm& form_;
   std::ofstream file_;
 };
 

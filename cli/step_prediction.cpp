@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "cli/platform_options.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/step_cost.hpp"
 
@@ -20,6 +21,13 @@ double ordinary_step_seconds(const plan::Program& program, const graph::Training
   return predict::closed_form_evaluator()->evaluate({program, costs, platform, model}).step.value();
 } catch (const Error&) {
   return 0;  // more ranks than such servers have: a step that was measured will say
+}
+
+costmodel::Interval step_on(const ModelOptions& model, const std::string& machine, const plan::Plan& plan) {
+  PlatformOptions options;
+  options.platform = options.machine = machine;
+  options.framework = "rehearse";
+  return JobSetup(model, options).predictor().closed(plan).step_seconds;
 }
 
 }  // namespace rehearsal::cli

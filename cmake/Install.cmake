@@ -33,6 +33,8 @@ set(package_of_MPI::MPI_C MPI)
 set(package_of_MPI::MPI_CXX MPI)
 set(package_of_Threads::Threads Threads)
 set(package_of_OpenMP::OpenMP_CXX OpenMP)
+set(package_of_JPEG::JPEG JPEG)
+set(package_of_PNG::PNG PNG)
 set(package_of_dnnl::dnnl dnnl)
 set(package_of_DNNL::dnnl dnnl)
 

@@ -126,7 +126,7 @@ class Evaluation {
 
   EvaluationResult run(std::int64_t batch) && {
     auto whole = evaluator(batch);
-    const auto data = npz_data(options_.data, whole->model().step, {false, options_.seed});
+    const auto data = open_data(options_.data, whole->model().step);
     const auto samples = data->samples();
     std::int64_t first = 0;
     for (; first + batch <= samples; first += batch) add(*whole, *data, first);
@@ -141,8 +141,9 @@ class Evaluation {
   [[nodiscard]] std::unique_ptr<Evaluator> evaluator(std::int64_t batch) const {
     auto model = model_(batch);
     if (model.step.batch != batch)
-      throw BadInput(options_.data, "the last " + std::to_string(batch) + " samples fill no batch of " + std::to_string(model.step.batch) +
-                                        ", and the model is written for that alone; export it with a dynamic batch, or leave them out");
+      throw BadInput(options_.data.sources.front(),
+                     "the last " + std::to_string(batch) + " samples fill no batch of " + std::to_string(model.step.batch) +
+                         ", and the model is written for that alone; export it with a dynamic batch, or leave them out");
     return std::make_unique<Evaluator>(std::move(model), values_, world_, options_);
   }
 

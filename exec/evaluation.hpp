@@ -6,6 +6,7 @@
 #include <string>
 
 #include "exec/checkpoint/checkpoint.hpp"
+#include "exec/data/data.hpp"
 #include "exec/data/npz.hpp"
 #include "graph/evaluation.hpp"
 
@@ -15,7 +16,7 @@ namespace rehearsal::exec {
 using ModelOfBatch = std::function<graph::EvaluationGraph(std::int64_t batch)>;
 
 struct EvaluationOptions {
-  std::string data;  ///< an .npz file
+  DataOptions data;  ///< in order
   int threads = 1;
   std::uint64_t seed = 0;  ///< of weights that nothing gives
   bool keep_outputs = false;

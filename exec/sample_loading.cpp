@@ -32,14 +32,22 @@ void SampleLoading::load(DataSource& data, const plan::Buffer& buffer, const gra
     read.shape.front() = rows.count();
   }
   if (read.shape == local.shape) return data.read({tensor.name, local, sample(place, rows.begin), rows.count()}, out);
+  auto* to = static_cast<std::byte*>(out);
   auto part = local;
+  if (data.reads_parts()) {
+    for (const auto& range : mine.front()) {
+      part.shape.front() = range.count();
+      data.read({tensor.name, part, sample(place, range.begin), range.count(), &mine}, to);
+      to += static_cast<std::size_t>(graph::size_of(part).value());
+    }
+    return;
+  }
   part.shape.front() = read.shape.front() = 1;
   const auto whole = plan::whole_region(read.shape);
   auto wanted = mine;
   wanted.front() = whole.front();
   const plan::BlockCopy copy(whole, wanted);
   std::vector<std::byte> one(static_cast<std::size_t>(graph::size_of(read).value()));
-  auto* to = static_cast<std::byte*>(out);
   for (const auto& [begin, end] : mine.front())
     for (auto row = begin; row < end; ++row, to += static_cast<std::size_t>(graph::size_of(part).value())) {
       data.read({tensor.name, read, sample(place, row), 1}, one.data());

@@ -22,7 +22,7 @@ class SampleLoading {
   };
   /// The first sample of which the rank has a part, and how many there are.
   [[nodiscard]] plan::SampleRange samples(const plan::Buffer&, const Place&) const;
-  /// Samples are read whole, one at a time where this rank wants a part of each: there is room for one.
+  /// Where this rank wants a part of each sample, that is read alone; a source that cannot has room for one whole sample at a time.
   void load(DataSource&, const plan::Buffer&, const graph::TensorType& local, const Place&, void* to) const;
 
  private:

@@ -70,6 +70,7 @@ class Run {
         options_(options),
         saving_(options.saving, executor, training),
         held_out_(options.held_out, executor, training),
+        data_(data),
         header_(header_of(executor, training, options)),
         finite_(executor, training, data, options.on_nan),
         row_options_{
@@ -135,10 +136,17 @@ class Run {
 
   /// What every rank knows of a step behind it. The stage that owns the loss tells it to the others.
   StepReport shared(const StepResult& result, double rate, std::int64_t end) {
-    enum Field : std::uint8_t { kOwnsLoss, kLoss, kSeconds, kStop, kWriting, kSaveNow, kFields };
-    const double own[kFields] = {result.owns_loss ? 1.0 : 0.0,     result.loss,
-                                 result.end - result.begin,        stop_requested() ? 1.0 : 0.0,
-                                 saving_.is_writing() ? 1.0 : 0.0, saving_.due_by_clock() ? 1.0 : 0.0};
+    enum Field : std::uint8_t { kOwnsLoss, kLoss, kSeconds, kStop, kWriting, kSaveNow, kDataBytes, kDataWaited, kFields };
+    const auto data = data_.figures();
+    const double own[kFields] = {result.owns_loss ? 1.0 : 0.0,
+                                 result.loss,
+                                 result.end - result.begin,
+                                 stop_requested() ? 1.0 : 0.0,
+                                 saving_.is_writing() ? 1.0 : 0.0,
+                                 saving_.due_by_clock() ? 1.0 : 0.0,
+                                 static_cast<double>(data.bytes - before_.bytes),
+                                 data.waited - before_.waited};
+    before_ = data;
     const auto all = world_.exchange(own, "the end of the step");
     StepReport report{header_.step, result.loss, 0, rate};
     bool stop = false, writing = false, save_now = false;
@@ -146,6 +154,8 @@ class Run {
       at -= kFields;
       if (all[at + kOwnsLoss] > 0) report.loss = all[at + kLoss];
       report.seconds = std::max(report.seconds, all[at + kSeconds]);
+      report.data.bytes += static_cast<std::int64_t>(all[at + kDataBytes]);
+      report.data.waited = std::max(report.data.waited, all[at + kDataWaited]);
       stop = stop || all[at + kStop] > 0;
       writing = writing || all[at + kWriting] > 0;
       save_now = save_now || all[at + kSaveNow] > 0;
@@ -170,6 +180,8 @@ class Run {
   const TrainerOptions& options_;
   Saving saving_;
   HeldOut held_out_;
+  DataSource& data_;
+  DataFigures before_;  ///< up to the last step
   CheckpointHeader header_;
   FiniteSteps finite_;
   RowOptions row_options_;

@@ -20,6 +20,7 @@ struct StepReport {
   double loss = 0;        ///< mean over the global batch, before the update; NaN when the step was left out, too
   double seconds = 0;     ///< of the slowest rank
   double rate = 1;        ///< factor of the optimizer's learning rate
+  DataFigures data = {};  ///< bytes of all ranks; seconds of the rank that waited longest
 };
 
 /// What becomes of a step whose loss is not finite.

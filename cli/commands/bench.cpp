@@ -366,7 +366,7 @@ Action add_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->model.model = "zoo:resnet18?image=64";
   o->platform.platform = "dgx-a100";
-  app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives has options of its own");
+  app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives and data have options of their own");
   app.add_option("MODEL,--model", o->model.model, "of step, simulate and search");
   app.add_option("--batch", o->model.batch);
   o->model.add_dtype_to(app, "f32, f64, f16 or bf16");
@@ -375,7 +375,10 @@ Action add_bench(CLI::App& app) {
   app.add_option("--steps", o->steps, "of step; the fastest counts");
   auto* collectives = app.add_subcommand("collectives", "every algorithm over sizes, against MPI's own and against its bound");
   const Action of_collectives = add_bench_collectives(*collectives);
-  return [o, collectives, of_collectives](Terminal& terminal) {
+  auto* data = app.add_subcommand("data", "samples per second, read ahead and prepared by threads");
+  const Action of_data = add_bench_data(*data);
+  return [o, collectives, of_collectives, data, of_data](Terminal& terminal) {
+    if (data->parsed()) return of_data(terminal);
     return collectives->parsed() ? of_collectives(terminal) : bench(*o, terminal);
   };
 }

@@ -6,6 +6,7 @@
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
 #include "exec/comm/communicator.hpp"
 
@@ -14,16 +15,18 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::string data, checkpoint, outputs, backend = "auto";
+  DataFlags data;
+  std::string checkpoint, outputs, backend = "auto";
 };
 
 int evaluate(const Options& o, exec::Communicator& world, Terminal& terminal) {
   if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
-  exec::require_npz(o.data);
+  exec::require_data(o.data.data);
   if (!o.outputs.empty()) require_place(o.outputs);
   const auto values = o.checkpoint.empty() ? exec::StoredValues{} : exec::read_checkpoint(o.checkpoint);
+  const auto data = evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.data.data);
   const auto start = std::chrono::steady_clock::now();
-  const auto result = evaluate_model({o.model, o.data, o.backend, !o.outputs.empty()}, values, world);
+  const auto result = evaluate_model({o.model, data, o.backend, !o.outputs.empty()}, values, world);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   nlohmann::ordered_json json{{"schema", 1}, {"model", o.model.model}};
   json.update(to_json(result));
@@ -45,7 +48,8 @@ Action add_evaluate(CLI::App& app) {
   app.add_option("--target", o->model.target, "name of the target in the data; without it there are outputs only");
   o->model.add_dtype_to(app, "f32 or f64");
   app.add_option("--seed", o->model.seed, "of weights that neither model nor checkpoint have");
-  app.add_option("--data", o->data, "an .npz file")->required();
+  app.add_option("--data", o->data.data, "as for run")->required()->take_all()->allow_extra_args(false);
+  o->data.add_reading_to(app);
   app.add_option("--checkpoint", o->checkpoint, "folder of a checkpoint of run; default: the weights in the model");
   app.add_option("--outputs", o->outputs, "an .npz file to write the model's outputs to");
   app.add_option("--backend", o->backend, "auto, onednn or reference");

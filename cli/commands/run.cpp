@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -12,14 +13,16 @@
 #include "base/units.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
+#include "cli/history.hpp"
 #include "cli/metrics.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
+#include "cli/training_result.hpp"
 #include "exec/backends.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
-#include "exec/data/npz.hpp"
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/export_trained.hpp"
@@ -33,8 +36,9 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   ModelOptions model;
-  std::string data = "synthetic", shuffle = "on", plan, backend = "auto", metrics, trace, checkpoint, resume, eval, trained,
-              on_nan = "stop";
+  DataFlags data;
+  std::vector<std::string> eval;
+  std::string plan, machine, backend = "auto", metrics, trace, checkpoint, resume, trained, on_nan = "stop";
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
   std::string schedule = "constant";
@@ -92,10 +96,9 @@ std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64
   return steps;
 }
 
-std::unique_ptr<exec::DataSource> data_of(const Options& o, const graph::TrainingGraph& training) {
-  if (o.shuffle != "on" && o.shuffle != "off") throw BadInput("--shuffle " + o.shuffle, "use on or off");
-  if (o.data == "synthetic") return exec::synthetic_data(training, o.model.seed);
-  return exec::npz_data(o.data, training, {o.shuffle == "on", o.model.seed});
+/// What is evaluated on.
+exec::DataOptions held_out_data(const Options& o, const exec::Communicator& world) {
+  return evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.eval);
 }
 
 exec::OnNan on_nan_of(const std::string& text) {
@@ -103,45 +106,6 @@ exec::OnNan on_nan_of(const std::string& text) {
   if (text == "skip") return exec::OnNan::Skip;
   if (text == "go") return exec::OnNan::Go;
   throw BadInput("--on-nan " + text, "use stop, skip or go");
-}
-
-/// First, last and evenly spaced ones between: `--metrics` has all of them.
-void add_losses(const exec::TrainingOutcome& outcome, Json& result) {
-  constexpr std::size_t kMost = 1002;
-  const auto& losses = outcome.losses;
-  if (losses.size() <= kMost) {
-    result["losses"] = losses;
-    return;
-  }
-  Json few = Json::array(), steps = Json::array();
-  for (std::size_t n = 0; n < kMost; ++n) {
-    const auto at = n * (losses.size() - 1) / (kMost - 1);
-    few.push_back(losses[at]);
-    steps.push_back(outcome.first_step + static_cast<std::int64_t>(at));
-  }
-  result["losses"] = std::move(few);
-  result["losses_steps"] = std::move(steps);
-}
-
-Json result_of(const exec::TrainingOutcome& outcome, const plan::Program& program) {
-  Json j;
-  j["schema"] = 1;
-  j["plan"] = plan::to_text(program.plan);
-  j["ranks"] = program.ranks;
-  j["steps"] = outcome.losses.size();
-  j["first_step"] = outcome.first_step;
-  add_losses(outcome, j);
-  if (outcome.skipped > 0) j["skipped_steps"] = outcome.skipped;
-  if (outcome.interrupted) j["interrupted"] = true;
-  j["samples_per_second"] = outcome.samples_per_second;
-  Json memory = Json::array();
-  for (const auto& m : outcome.memory)
-    memory.push_back({{"predicted_bytes", m.predicted}, {"allocated_bytes", m.allocated}, {"resident_bytes", m.resident}});
-  j["memory_bytes"] = Json{{"predicted", outcome.memory.empty() ? 0 : outcome.memory[0].predicted},
-                           {"allocated", outcome.memory.empty() ? 0 : outcome.memory[0].allocated},
-                           {"resident", outcome.memory.empty() ? 0 : outcome.memory[0].resident},
-                           {"per_rank", memory}};
-  return j;
 }
 
 /// Precisions that only units of a GPU have are known to predictions alone.
@@ -182,11 +146,11 @@ void check_outputs(const Options& o) {
   if (o.go_on && !o.resume.empty()) throw BadInput("--continue and --resume", "give one of them");
   for (const auto& [flag, value] : {std::pair{"--log-every", o.log_every}, {"--eval-every", o.eval_every}, {"--stop-after", o.stop_after}})
     if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be a positive number");
-  if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval FILE.npz, the data to evaluate on");
+  if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval DATA, what to evaluate on");
   if (o.stop_after > 0 && o.eval_every == 0) throw BadInput("--stop-after", "counts evaluations; give --eval-every N");
   for (const auto& file : {o.trace, o.trained})
     if (!file.empty()) require_place(file);
-  if (!o.eval.empty()) exec::require_npz(o.eval);
+  if (!o.eval.empty()) exec::require_data(o.eval);
 }
 
 /// The model file with the trained weights.
@@ -234,7 +198,7 @@ void use_trained(const Options& o, const exec::Training& job, exec::Executor& ex
   const auto values = exec::trained_values(executor, job);
   const exec::Patience patience(world);
   if (world.rank() == 0) {
-    if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, o.eval, o.backend}, values, world));
+    if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, held_out_data(o, world), o.backend}, values, world));
     if (!o.trained.empty()) {
       write_trained(o, values, terminal);
       result["export"] = o.trained;
@@ -291,24 +255,6 @@ std::string last_instructions_of(const Options& o) {
   return place.string() + ".last-instructions";
 }
 
-std::string straggler_text(const exec::Straggler& s) {
-  const auto rank = [](int number) { return "rank " + std::to_string(number); };
-  auto text = rank(s.rank) + " takes " + std::to_string(std::lround(100 * s.slower)) + " % longer than ranks that do the same";
-  if (s.awaited.empty()) return text;
-  return text + "; " + rank(s.awaited_by) + " waited longest for " + s.awaited + " (" + to_text(Seconds(s.awaited_seconds)) + ")";
-}
-
-Json to_json(const std::vector<exec::Straggler>& stragglers) {
-  Json all = Json::array();
-  for (const auto& s : stragglers)
-    all.push_back({{"rank", s.rank},
-                   {"slower", s.slower},
-                   {"awaited", s.awaited},
-                   {"awaited_seconds", s.awaited_seconds},
-                   {"awaited_by", s.awaited_by}});
-  return all;
-}
-
 std::string no_gain(const exec::TrainingOutcome& outcome) {
   const auto& e = outcome.evaluated;
   const auto last = outcome.first_step - 1 + static_cast<std::int64_t>(outcome.losses.size());
@@ -359,7 +305,7 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
     log.add(r);
   };
   options.held_out.evaluate = [&](const exec::StoredValues& values) {
-    return evaluate_model({o.model, o.eval, o.backend}, values, job.world);
+    return evaluate_model({o.model, held_out_data(o, job.world), o.backend}, values, job.world);
   };
   options.held_out.on_evaluation = [&](const exec::EvaluationReport& r) {
     metrics.add(r);
@@ -378,7 +324,22 @@ void check_request(const Options& o) {
   check_precision(o.model.dtype);
   check_outputs(o);
   (void)on_nan_of(o.on_nan);
-  if (o.data != "synthetic") exec::require_npz(o.data);
+  (void)o.data.options(o.model.seed, 1);
+  exec::require_data(o.data.data);
+}
+
+/// What rank 0 will compare with, where a calibration is given.
+std::optional<costmodel::Interval> predicted_step(const Options& o, const plan::Plan& plan, const exec::Communicator& world) {
+  if (o.machine.empty() || world.rank() != 0) return std::nullopt;
+  return step_on(o.model, o.machine, plan);
+}
+
+void remember(const Options& o, const exec::TrainingOutcome& outcome, const plan::Program& program, const costmodel::Interval& predicted) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  add_to_history(history_of(o.machine),
+                 {time_text(std::chrono::duration_cast<std::chrono::seconds>(now).count()), o.model.model, plan::to_text(program.plan),
+                  std::string(name(program.dtype)), program.batch, program.ranks, static_cast<std::int64_t>(outcome.losses.size()),
+                  predicted, static_cast<double>(program.batch) / outcome.samples_per_second, outcome.losses.back()});
 }
 
 /// A job that was started again when all was done.
@@ -416,7 +377,8 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   const auto header = header_to_resume(o, training.batch, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
-  const auto data = data_of(o, training);
+  const auto predicted = predicted_step(o, program.plan, world);
+  const auto data = exec::open_data(o.data.options(o.model.seed, lowering.threads), training);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {lowering.threads, o.model.seed});
   auto options = trainer_options(o, rate, lowering.threads);
@@ -426,10 +388,11 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   if (options.steps <= 0) return nothing_left(o, *header, world, terminal);
   auto outcome = watched(executor, job, *data, options, {o, header, terminal});
   auto result = result_of(outcome, program);
-  if (!outcome.stragglers.empty()) result["stragglers"] = to_json(outcome.stragglers);
   if (!outcome.interrupted) use_trained(o, job, executor, terminal, result);
   const int status = static_cast<int>(outcome.interrupted ? ExitStatus::Interrupted : ExitStatus::Done);
   if (world.rank() != 0) return status;
+  if (predicted) result["predicted_step_seconds"] = to_json(*predicted);
+  if (predicted && !outcome.losses.empty()) remember(o, outcome, program, *predicted);
   if (outcome.trace) {
     outcome.trace->model = o.model.model;
     traces::write_trace(o.trace, *outcome.trace);
@@ -444,8 +407,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
 Action add_run(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->model.add_to(app);
-  app.add_option("--data", o->data, "an .npz file, or synthetic");
-  app.add_option("--shuffle", o->shuffle, "on or off");
+  o->data.add_to(app);
   app.add_option("--plan", o->plan, "compact text or a plan file; default: data parallel over the ranks started");
   app.add_option("--steps", o->steps, "optimizer steps (default 10)");
   app.add_option("--epochs", o->epochs);
@@ -453,14 +415,17 @@ Action add_run(CLI::App& app) {
                  "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
   app.add_option("--warmup", o->warmup, "steps in which the learning rate rises to its value");
   app.add_option("--backend", o->backend, exec::backend_names());
-  app.add_option("--metrics", o->metrics, "JSON lines, one a step; a table where the name ends in .csv");
+  app.add_option("--metrics", o->metrics,
+                 "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
+  app.add_option("--machine", o->machine,
+                 "a calibration of this machine: the step is predicted by it, and both are kept beside it (rehearse history)");
   app.add_option("--trace", o->trace, "where to write what was measured");
   app.add_option("--checkpoint", o->checkpoint, "folder to save to");
   app.add_option("--checkpoint-every", o->checkpoint_every,
                  "between checkpoints: steps such as 500, or a time such as 10min (default: only the end)");
   app.add_option("--keep", o->keep, "so many checkpoints stay, the last ones (default 1)");
   app.add_flag("--keep-best", o->keep_best, "and the one with the lowest loss on --eval data");
-  app.add_option("--eval", o->eval, "an .npz file on which the trained model is evaluated");
+  app.add_option("--eval", o->eval, "data as for --data, on which the trained model is evaluated")->take_all()->allow_extra_args(false);
   app.add_option("--eval-every", o->eval_every, "and every so many steps of training");
   app.add_option("--stop-after", o->stop_after, "so many evaluations without a lower loss end the training");
   app.add_option("--export", o->trained, "where to write the model with its trained weights");

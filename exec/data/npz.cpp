@@ -2,11 +2,14 @@
 
 #include <zip.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <regex>
+#include <span>
+#include <string_view>
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
@@ -82,26 +85,44 @@ std::string entry_bytes(zip_t* archive, zip_uint64_t index, const std::string& w
   return bytes;
 }
 
-}  // namespace
-
-NpyArray parse_npy(const std::string& bytes, const std::string& where) {
-  if (bytes.size() < 10 || !bytes.starts_with("\x93NUMPY")) throw BadInput(where, "is no .npy array");
-  const bool wide = bytes[6] >= 2;
-  std::uint32_t length = 0;
-  std::memcpy(&length, bytes.data() + 8, wide ? 4 : 2);
+NpyHeader parse_header(std::string_view begin, const std::string& where) {
+  if (begin.size() < 10 || !begin.starts_with("\x93NUMPY")) throw BadInput(where, "is no .npy array");
+  const bool wide = begin[6] >= 2;
   const std::size_t start = wide ? 12 : 10;
-  if (bytes.size() < start || length > bytes.size() - start) throw BadInput(where, "is truncated");
-  const auto header = bytes.substr(start, length);
-  NpyArray array;
-  array.type.dtype = dtype_of(field(header, "'descr'\\s*:\\s*'([^']*)'", where), where);
+  if (begin.size() < start) throw BadInput(where, "is truncated");
+  std::uint32_t length = 0;
+  std::memcpy(&length, begin.data() + 8, wide ? 4 : 2);
+  if (length > begin.size() - start) throw BadInput(where, "is truncated");
+  const std::string header(begin.substr(start, length));
+  NpyHeader found{{dtype_of(field(header, "'descr'\\s*:\\s*'([^']*)'", where), where), {}}, start + length};
   if (field(header, "'fortran_order'\\s*:\\s*(True|False)", where) == "True")
     throw BadInput(where, "is stored column by column; store it in C order (numpy.ascontiguousarray)");
-  array.type.shape = shape_of(field(header, "'shape'\\s*:\\s*\\(([^)]*)\\)", where), where);
-  const auto size = static_cast<std::size_t>(graph::size_of(array.type).value());
-  if (bytes.size() - start - length < size)
-    throw BadInput(where, "is truncated: " + std::to_string(bytes.size() - start - length) + " of " + std::to_string(size) + " bytes");
-  array.bytes.resize(size);
-  std::memcpy(array.bytes.data(), bytes.data() + start + length, size);
+  found.type.shape = shape_of(field(header, "'shape'\\s*:\\s*\\(([^)]*)\\)", where), where);
+  return found;
+}
+
+void require_elements(std::size_t bytes, const NpyHeader& header, const std::string& where) {
+  const auto size = static_cast<std::size_t>(graph::size_of(header.type).value());
+  if (bytes - header.end < size)
+    throw BadInput(where, "is truncated: " + std::to_string(bytes - header.end) + " of " + std::to_string(size) + " bytes");
+}
+
+}  // namespace
+
+NpyHeader npy_header(const StoredFile& file) {
+  constexpr std::int64_t kLongest = 1 << 16;
+  std::string begin(static_cast<std::size_t>(std::min(file.size(), kLongest)), '\0');
+  file.read(0, std::as_writable_bytes(std::span(begin)));
+  auto header = parse_header(begin, file.path());
+  require_elements(static_cast<std::size_t>(file.size()), header, file.path());
+  return header;
+}
+
+NpyArray parse_npy(const std::string& bytes, const std::string& where) {
+  const auto header = parse_header(bytes, where);
+  require_elements(bytes.size(), header, where);
+  NpyArray array{header.type, std::vector<std::byte>(static_cast<std::size_t>(graph::size_of(header.type).value()))};
+  std::memcpy(array.bytes.data(), bytes.data() + header.end, array.bytes.size());
   return array;
 }
 
@@ -121,6 +142,11 @@ std::string npy_bytes(const NpyArray& array) {
 
 namespace {
 
+std::string array_name(std::string entry) {
+  if (entry.size() > 4 && entry.ends_with(".npy")) entry.resize(entry.size() - 4);
+  return entry;
+}
+
 std::unique_ptr<zip_t, ZipCloser> open_archive(const std::string& path) {
   if (!std::filesystem::exists(path)) throw BadInput(path, "does not exist");
   int code = 0;
@@ -131,18 +157,23 @@ std::unique_ptr<zip_t, ZipCloser> open_archive(const std::string& path) {
 
 }  // namespace
 
-void require_npz(const std::string& path) { (void)open_archive(path); }
+std::vector<std::string> npz_names(const std::string& path) {
+  const auto archive = open_archive(path);
+  std::vector<std::string> names;
+  for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i)
+    names.push_back(array_name(zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0)));
+  return names;
+}
 
 std::map<std::string, NpyArray> read_npz(const std::string& path) {
   const auto archive = open_archive(path);
   std::map<std::string, NpyArray> arrays;
   const auto entries = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < entries; ++i) {
-    std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0);
+    const std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0);
     const auto where = path + ": array " + name;
     const auto bytes = entry_bytes(archive.get(), static_cast<zip_uint64_t>(i), where);
-    if (name.size() > 4 && name.ends_with(".npy")) name.resize(name.size() - 4);
-    arrays[name] = parse_npy(bytes, where);
+    arrays[array_name(name)] = parse_npy(bytes, where);
   }
   if (arrays.empty()) throw BadInput(path, "holds no arrays");
   return arrays;

@@ -6,38 +6,18 @@
 #include "base/hash.hpp"
 #include "base/random.hpp"
 #include "exec/data/data.hpp"
+#include "exec/data/wanted.hpp"
 #include "exec/kernels/narrow.hpp"
 
 namespace rehearsal::exec {
 namespace {
 
-using graph::TensorId;
-
-/// Largest value that an integer input may take: rows of the table it looks up, or classes of the loss it is compared with.
-std::int64_t classes_of(const graph::TrainingGraph& training, TensorId input) {
-  const auto& g = training.graph;
-  std::int64_t classes = 0;
-  const auto limit = [&](std::int64_t n) { classes = classes == 0 ? n : std::min(classes, n); };
-  for (const auto& node : g.nodes()) {
-    const auto name = graph::schema(node).name;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != input) continue;
-      const auto& first = g[node.inputs.front()].type.shape;
-      if (name == "Gather" && i == 1)
-        limit(first[static_cast<std::size_t>(graph::normalize_axis(node.attributes.integer("axis", 0), first.size()))]);
-      if (name == "CrossEntropySum" && i == 1)
-        limit(first[static_cast<std::size_t>(graph::normalize_axis(node.attributes.integer("axis", 1), first.size()))]);
-    }
-  }
-  return classes == 0 ? 2 : classes;
-}
-
 class Synthetic final : public DataSource {
  public:
   Synthetic(const graph::TrainingGraph& training, std::uint64_t seed) : seed_(seed), pool_(kDraws) {
     for (std::uint64_t i = 0; i < kDraws; ++i) pool_[i] = static_cast<float>(random_normal(seed, 0, i));
-    for (auto t : training.graph.inputs()) classes_[training.graph[t].name] = classes_of(training, t);
-    if (training.target != TensorId::None) classes_[training.graph[training.target].name] = classes_of(training, training.target);
+    constexpr std::int64_t kOtherwise = 2;
+    for (const auto& w : wanted_of(training, {})) classes_[w.input] = w.classes == 0 ? kOtherwise : w.classes;
   }
 
   [[nodiscard]] std::int64_t samples() const override { return 0; }

@@ -14,6 +14,8 @@ VENDORS = {
     "hwloc": (r"hwloc", ["exec"]),
     "CUDA": (r"cuda|cudnn|cublas|nccl|nvml", ["exec"]),
     "libzip": (r"zip\.h$", ["exec"]),
+    "libjpeg": (r"jpeglib\.h$|jerror\.h$", ["exec"]),
+    "libpng": (r"png\.h$", ["exec"]),
     "CLI11": (r"CLI/", ["cli"]),
     "valijson": (r"valijson/", ["platforms"]),
     "Ceres": (r"ceres/", ["costmodel", "traces", "validation", "platforms"]),
@@ -24,7 +26,7 @@ VENDORS = {
     "RapidCheck": (r"rapidcheck", []),
 }
 TEST_VENDORS = {"Catch2", "RapidCheck"}  # in tests/ only
-NEVER_IN_HEADERS = {"nlohmann/json", "Ceres", "Eigen", "CLI11", "valijson", "libzip", "xxHash"}
+NEVER_IN_HEADERS = {"nlohmann/json", "Ceres", "Eigen", "CLI11", "valijson", "libzip", "libjpeg", "libpng", "xxHash"}
 HARMLESS = {"nlohmann/json_fwd.hpp"}  # declarations only
 
 

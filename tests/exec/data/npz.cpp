@@ -4,14 +4,13 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/error.hpp"
 #include "exec/data/data.hpp"
 #include "graph/zoo/layers.hpp"
-#include "tests/catch.hpp"
-#include "tests/process.hpp"
+#include "tests/exec/data/stored.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::exec;
+using stored::check_refused;
 
 namespace {
 
@@ -45,14 +44,12 @@ std::string npy(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-template <class Action>
-void check_refused(Action action, const std::vector<std::string>& words) {
-  try {
-    action();
-    FAIL("it was accepted");
-  } catch (const BadInput& error) {
-    for (const auto& word : words) CHECK_THAT(error.what(), contains(word));
-  }
+std::unique_ptr<DataSource> opened(const std::string& path, const graph::TrainingGraph& training, bool shuffle = true) {
+  DataOptions options;
+  options.sources = {path};
+  options.shuffle = shuffle;
+  options.seed = 3;
+  return open_data(options, training);
 }
 
 void check_data_refused(const std::map<std::string, NpyArray>& arrays, const std::vector<std::string>& words, std::int64_t batch = 2) {
@@ -61,7 +58,7 @@ void check_data_refused(const std::map<std::string, NpyArray>& arrays, const std
   const auto training = training_of(batch);
   auto all = words;
   all.push_back("d.npz");
-  check_refused([&] { (void)npz_data(folder / "d.npz", training, {}); }, all);
+  check_refused([&] { (void)opened(folder / "d.npz", training); }, all);
 }
 
 std::vector<float> rows(DataSource& data, std::int64_t first, std::int64_t count) {
@@ -169,12 +166,12 @@ TEST_CASE("samples in order, and every one once an epoch when shuffled") {
   const TemporaryFolder folder;
   write_npz(folder / "d.npz", good());
   const auto training = training_of(2);
-  const auto ordered = npz_data(folder / "d.npz", training, {false, 0});
+  const auto ordered = opened(folder / "d.npz", training, false);
   CHECK(ordered->samples() == 4);
   CHECK(rows(*ordered, 0, 2) == std::vector<float>{0, 1, 2, 3});
   CHECK(rows(*ordered, 3, 1) == std::vector<float>{6, 7});
   CHECK(rows(*ordered, 4, 1) == std::vector<float>{0, 1});  // the second epoch begins
-  const auto shuffled = npz_data(folder / "d.npz", training, {true, 3}), again = npz_data(folder / "d.npz", training, {true, 3});
+  const auto shuffled = opened(folder / "d.npz", training), again = opened(folder / "d.npz", training);
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
     std::vector<float> firsts;
     for (std::int64_t step = 0; step < 2; ++step) {
@@ -185,6 +182,32 @@ TEST_CASE("samples in order, and every one once an epoch when shuffled") {
     std::sort(firsts.begin(), firsts.end());
     CHECK(firsts == std::vector<float>{0, 2, 4, 6});
   }
+}
+
+TEST_CASE("inputs that are named, and are none of the model") {
+  const TemporaryFolder folder;
+  write_npz(folder / "d.npz", good());
+  DataOptions options;
+  options.sources = {folder / "d.npz"};
+  options.arrays = {{"inputs", "input"}};
+  check_refused([&] { (void)open_data(options, training_of(2)); }, {"--input inputs=input", "did you mean \"input\"", "target"});
+  options.arrays = {{"target", "input"}};
+  check_refused([&] { (void)open_data(options, training_of(2)); }, {"\"input\"", "[4,2]"});
+  options.sources = {"synthetic"};
+  check_refused([&] { (void)open_data(options, training_of(2)); }, {"--input target=input", "synthetic"});
+}
+
+TEST_CASE("a label that is none of the model's classes is refused by its row") {
+  const TemporaryFolder folder;
+  auto arrays = good();
+  arrays["target"] = array<std::int64_t>(DType::I64, {4}, {0, 1, 3, -100});  // three classes; -100 is ignored
+  write_npz(folder / "d.npz", arrays);
+  const auto data = opened(folder / "d.npz", training_of(2), false);
+  std::vector<std::int64_t> labels(2);
+  const std::string name = "target";
+  check_refused([&] { data->read({name, {DType::I64, {2}}, 2, 2}, labels.data()); }, {"row 2 of ", "d.npz", "has 3", "0 to 2"});
+  data->read({name, {DType::I64, {1}}, 3, 1}, labels.data());
+  CHECK(labels[0] == -100);
 }
 
 TEST_CASE("synthetic samples are the same however they are shared out") {

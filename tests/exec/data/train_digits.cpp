@@ -32,7 +32,9 @@ int train_on(Communicator& world, const std::string& file, std::int64_t steps) {
   const auto program = plan::lower(training, plan, backend, {});
   const Training job{program, training, world};
   Executor executor(job, backend, {});
-  const auto data = npz_data(file, training, {});
+  DataOptions data_options;
+  data_options.sources = {file};
+  const auto data = open_data(data_options, training);
   TrainerOptions options;
   options.steps = steps;
   const auto outcome = train(executor, job, *data, options);

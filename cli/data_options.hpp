@@ -1,0 +1,31 @@
+#pragma once
+// The options by which commands name data.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/data/data.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace rehearsal::cli {
+
+struct DataFlags {
+  std::vector<std::string> data = {"synthetic"};
+  std::vector<std::string> inputs;
+  std::string shuffle = "on", image_size, augment, normalize;
+  std::optional<int> threads;
+
+  void add_to(CLI::App&);          ///< what a training takes
+  void add_reading_to(CLI::App&);  ///< without --data, --shuffle and --augment
+  /// Throws BadInput naming the option. `threads`: where --data-threads does not say how many.
+  [[nodiscard]] exec::DataOptions options(std::uint64_t seed, int threads) const;
+};
+
+/// The same arrays and sizes of other data: in order, with nothing left to chance.
+[[nodiscard]] exec::DataOptions evaluated(exec::DataOptions, std::vector<std::string> sources);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,74 @@
+#include "cli/training_result.hpp"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "base/units.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// First, last and evenly spaced ones between: `--metrics` has all of them.
+void add_losses(const exec::TrainingOutcome& outcome, Json& result) {
+  constexpr std::size_t kMost = 1002;
+  const auto& losses = outcome.losses;
+  if (losses.size() <= kMost) {
+    result["losses"] = losses;
+    return;
+  }
+  Json few = Json::array(), steps = Json::array();
+  for (std::size_t n = 0; n < kMost; ++n) {
+    const auto at = n * (losses.size() - 1) / (kMost - 1);
+    few.push_back(losses[at]);
+    steps.push_back(outcome.first_step + static_cast<std::int64_t>(at));
+  }
+  result["losses"] = std::move(few);
+  result["losses_steps"] = std::move(steps);
+}
+
+Json to_json(const std::vector<exec::Straggler>& stragglers) {
+  Json all = Json::array();
+  for (const auto& s : stragglers)
+    all.push_back({{"rank", s.rank},
+                   {"slower", s.slower},
+                   {"awaited", s.awaited},
+                   {"awaited_seconds", s.awaited_seconds},
+                   {"awaited_by", s.awaited_by}});
+  return all;
+}
+
+}  // namespace
+
+nlohmann::ordered_json result_of(const exec::TrainingOutcome& outcome, const plan::Program& program) {
+  Json j;
+  j["schema"] = 1;
+  j["plan"] = plan::to_text(program.plan);
+  j["ranks"] = program.ranks;
+  j["steps"] = outcome.losses.size();
+  j["first_step"] = outcome.first_step;
+  add_losses(outcome, j);
+  if (outcome.skipped > 0) j["skipped_steps"] = outcome.skipped;
+  if (outcome.interrupted) j["interrupted"] = true;
+  j["samples_per_second"] = outcome.samples_per_second;
+  if (!outcome.stragglers.empty()) j["stragglers"] = to_json(outcome.stragglers);
+  Json memory = Json::array();
+  for (const auto& m : outcome.memory)
+    memory.push_back({{"predicted_bytes", m.predicted}, {"allocated_bytes", m.allocated}, {"resident_bytes", m.resident}});
+  j["memory_bytes"] = Json{{"predicted", outcome.memory.empty() ? 0 : outcome.memory[0].predicted},
+                           {"allocated", outcome.memory.empty() ? 0 : outcome.memory[0].allocated},
+                           {"resident", outcome.memory.empty() ? 0 : outcome.memory[0].resident},
+                           {"per_rank", memory}};
+  return j;
+}
+
+std::string straggler_text(const exec::Straggler& s) {
+  const auto rank = [](int number) { return "rank " + std::to_string(number); };
+  auto text = rank(s.rank) + " takes " + std::to_string(std::lround(100 * s.slower)) + " % longer than ranks that do the same";
+  if (s.awaited.empty()) return text;
+  return text + "; " + rank(s.awaited_by) + " waited longest for " + s.awaited + " (" + to_text(Seconds(s.awaited_seconds)) + ")";
+}
+
+}  // namespace rehearsal::cli

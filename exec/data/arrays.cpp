@@ -1,0 +1,117 @@
+#include "exec/data/arrays.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/sharding/copies.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+graph::Shape without_channel(const graph::Shape& shape) {
+  return shape.size() > 1 && shape.front() == 1 ? graph::Shape(shape.begin() + 1, shape.end()) : shape;
+}
+
+}  // namespace
+
+bool ArrayColumn::suits(const ArrayBlock& block) const {
+  const auto& shape = block.type.shape;
+  const auto wanted = wanted_.sample_shape();
+  if (block.one_sample) return shape == wanted || shape == without_channel(wanted);
+  if (!wanted_.per_sample) return shape == wanted;
+  return shape.size() == wanted.size() + 1 && std::equal(shape.begin() + 1, shape.end(), wanted.begin());
+}
+
+void ArrayColumn::add(ArrayBlock block, const std::string& array) {
+  const auto called = "array \"" + array + "\"";
+  if (!suits(block))
+    throw BadInput(block.origin, called + " has shape " + graph::to_text(block.type.shape) + ", the model's input " +
+                                     graph::to_text(block.one_sample ? wanted_.sample_shape() : wanted_.type.shape) +
+                                     (block.one_sample ? " (one sample)" : " (first dimension: samples)"));
+  auto* const convert = converter(block.type.dtype, wanted_.type.dtype);
+  if (convert == nullptr)
+    throw BadInput(block.origin, called + " is " + std::string(row(block.type.dtype).numpy_name) + ", the model wants " +
+                                     std::string(row(wanted_.type.dtype).numpy_name));
+  array_ = array;
+  const auto rows = block.one_sample || !wanted_.per_sample ? 1 : block.type.shape.front();
+  if (rows == 0) return;
+  places_.push_back({std::move(block), rows_, rows, convert});
+  rows_ += rows;
+}
+
+const ArrayColumn::Place& ArrayColumn::place_of(std::int64_t row) const {
+  return *std::prev(std::upper_bound(places_.begin(), places_.end(), row, [](std::int64_t r, const Place& p) { return r < p.first; }));
+}
+
+std::string ArrayColumn::origin_of(std::int64_t row) const {
+  const auto& place = place_of(row);
+  return place.block.one_sample ? place.block.origin : "row " + std::to_string(row - place.first) + " of " + place.block.origin;
+}
+
+/// `first` element of the sample in the block.
+std::int64_t ArrayColumn::copy(const Place& place, const plan::BlockCopy& copy, std::int64_t first, std::byte* out) const {
+  const auto& block = place.block;
+  const auto in_size = static_cast<std::int64_t>(size_of(block.type.dtype)),
+             out_size = static_cast<std::int64_t>(size_of(wanted_.type.dtype));
+  std::int64_t bytes = 0;
+  if (block.bytes != nullptr) {
+    copy.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      place.convert(block.bytes->data() + (first + from) * in_size, out + to * out_size, count);
+    });
+    return 0;
+  }
+  const auto file = block.file != nullptr ? block.file : std::make_shared<const StoredFile>(block.origin);
+  std::vector<std::byte> run;
+  copy.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t count) {
+    run.resize(static_cast<std::size_t>(count * in_size));
+    file->read(block.offset + (first + from) * in_size, run);
+    place.convert(run.data(), out + to * out_size, count);
+    bytes += count * in_size;
+  });
+  return bytes;
+}
+
+std::int64_t ArrayColumn::read(const RowRequest& r, void* out) const {
+  const auto& place = place_of(wanted_.per_sample ? r.row : 0);
+  const auto whole = plan::whole_region(wanted_.sample_shape());
+  const auto part = r.part == nullptr ? whole : plan::Region{r.part->begin() + 1, r.part->end()};
+  return copy(place, plan::BlockCopy(whole, part), (r.row - place.first) * plan::element_count(whole), static_cast<std::byte*>(out));
+}
+
+namespace {
+
+class ArrayData final : public Dataset {
+ public:
+  ArrayData(std::vector<ArrayColumn> columns, const std::string& where, bool in_memory)
+      : columns_(std::move(columns)), in_memory_(in_memory) {
+    const ArrayColumn* first = nullptr;
+    for (const auto& column : columns_) {
+      if (!column.per_sample()) continue;
+      if (first == nullptr) first = &column;
+      if (column.rows() != first->rows())
+        throw BadInput(where, "array \"" + column.array() + "\" has " + std::to_string(column.rows()) + " samples, array \"" +
+                                  first->array() + "\" has " + std::to_string(first->rows()));
+    }
+    first_ = first == nullptr ? 0 : static_cast<std::size_t>(first - columns_.data());
+    samples_ = first == nullptr ? 0 : first->rows();
+  }
+  [[nodiscard]] std::int64_t samples() const override { return samples_; }
+  [[nodiscard]] std::string origin_of(std::int64_t row) const override { return columns_[first_].origin_of(row); }
+  [[nodiscard]] std::int64_t read(const RowRequest& r, void* out) const override { return columns_[r.wanted].read(r, out); }
+  [[nodiscard]] bool reads_parts() const override { return true; }
+  [[nodiscard]] bool in_memory() const override { return in_memory_; }
+
+ private:
+  std::vector<ArrayColumn> columns_;
+  bool in_memory_;
+  std::size_t first_ = 0;
+  std::int64_t samples_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, const std::string& where, bool in_memory) {
+  return std::make_unique<ArrayData>(std::move(columns), where, in_memory);
+}
+
+}  // namespace rehearsal::exec

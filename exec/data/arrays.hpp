@@ -1,0 +1,56 @@
+#pragma once
+// Samples that are rows of arrays: in memory (.npz) or in files (.npy).
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/data/convert.hpp"
+#include "exec/data/dataset.hpp"
+#include "exec/data/stored_file.hpp"
+#include "plan/sharding/copies.hpp"
+
+namespace rehearsal::exec {
+
+/// Rows of one array.
+struct ArrayBlock {
+  std::string origin;                                        ///< its file
+  graph::TensorType type;                                    ///< the first dimension is the rows; without it where the array is one sample
+  std::shared_ptr<const std::vector<std::byte>> bytes = {};  ///< where it is in memory
+  std::shared_ptr<const StoredFile> file = {};               ///< where that is open; neither: it is opened when it is read
+  std::int64_t offset = 0;                                   ///< of the first element in the file
+  bool one_sample = false;
+};
+
+/// The blocks of one array, one after the other.
+class ArrayColumn {
+ public:
+  explicit ArrayColumn(const Wanted& wanted) : wanted_(wanted) {}
+  /// Throws BadInput naming file, array and input when shape or element type do not suit.
+  void add(ArrayBlock block, const std::string& array);
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] bool per_sample() const { return wanted_.per_sample; }
+  [[nodiscard]] const std::string& array() const { return array_; }
+  [[nodiscard]] std::string origin_of(std::int64_t row) const;
+  [[nodiscard]] std::int64_t read(const RowRequest&, void* out) const;
+
+ private:
+  struct Place {
+    ArrayBlock block;
+    std::int64_t first = 0, rows = 0;
+    Converter convert = nullptr;
+  };
+  [[nodiscard]] const Place& place_of(std::int64_t row) const;
+  [[nodiscard]] bool suits(const ArrayBlock&) const;
+  [[nodiscard]] std::int64_t copy(const Place&, const plan::BlockCopy&, std::int64_t first, std::byte* out) const;
+
+  Wanted wanted_;
+  std::string array_;
+  std::vector<Place> places_;
+  std::int64_t rows_ = 0;
+};
+
+/// Throws BadInput naming `where` when the columns are of different lengths.
+[[nodiscard]] std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, const std::string& where, bool in_memory);
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "exec/data/loader.hpp"
+#include "exec/data/place.hpp"
+#include "exec/data/rows.hpp"
+
+namespace rehearsal::exec {
+
+/// A path is of the first kind that recognises it.
+std::span<const DataKind> data_kinds() {
+  static const DataKind kRows[] = {npz_row(),    npy_row(),        tar_row(),   megatron_row(),
+                                   tokens_row(), cityscapes_row(), pairs_row(), images_row()};
+  return kRows;
+}
+
+namespace {
+
+bool is_synthetic(const std::vector<std::string>& sources) { return sources == std::vector<std::string>{"synthetic"}; }
+
+std::unique_ptr<Dataset> open_dataset(const DataOptions& options, const graph::TrainingGraph& training, std::vector<Wanted>& wanted) {
+  const auto found = find_data(options.sources);
+  ensure(found.kind != nullptr, "data is asked for by a source");
+  wanted = wanted_of(training, options.arrays);
+  try {
+    auto dataset = found.kind->open({found.place, wanted, options});
+    if (dataset->samples() == 0) throw BadInput(found.place.paths.front(), "holds no samples");
+    return dataset;
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw BadInput(error.path1().string(), "cannot be read (" + error.code().message() + ")");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<DataSource> open_data(const DataOptions& options, const graph::TrainingGraph& training) {
+  if (is_synthetic(options.sources)) {
+    if (!options.arrays.empty())
+      throw BadInput("--input " + options.arrays.begin()->first + "=" + options.arrays.begin()->second, "synthetic data has no arrays");
+    return synthetic_data(training, options.seed);
+  }
+  std::vector<Wanted> wanted;
+  auto dataset = open_dataset(options, training, wanted);
+  const auto samples = dataset->samples();
+  if (samples < training.batch)
+    throw BadInput(options.sources.front(), "holds " + std::to_string(samples) + " samples, fewer than the batch of " +
+                                                std::to_string(training.batch) + "; use --batch " + std::to_string(samples) + " or less");
+  const LoaderOptions loading{options.shuffle, options.seed, options.threads, training.batch};
+  return std::make_unique<Loader>(std::move(dataset), std::move(wanted), loading);
+}
+
+std::int64_t samples_of(const DataOptions& options, const graph::TrainingGraph& training) {
+  if (is_synthetic(options.sources)) return 0;
+  std::vector<Wanted> wanted;
+  return open_dataset(options, training, wanted)->samples();
+}
+
+std::optional<std::vector<std::string>> array_names(const DataOptions& options) {
+  if (is_synthetic(options.sources)) return std::nullopt;
+  const auto found = find_data(options.sources);
+  if (found.kind->arrays == nullptr) return std::nullopt;
+  return found.kind->arrays(found.place);
+}
+
+void require_data(const std::vector<std::string>& sources) {
+  if (!is_synthetic(sources)) (void)find_data(sources);
+}
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,79 @@
+// What was predicted, what came, and how that drifts.
+#include "cli/history.hpp"
+
+#include "base/error.hpp"
+#include "tests/cli/rehearse.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::cli;
+
+namespace {
+
+RunRecord run_of(const std::string& time, double measured) {
+  return {time, "zoo:gpt", "dp=2", "f32", 8, 2, 100, {0.2, 0.1, 0.4}, measured, 1.5};
+}
+
+void check_refused(const std::string& path, const std::string& words) {
+  try {
+    (void)read_history(path);
+    FAIL("it was read");
+  } catch (const BadInput& error) {
+    CHECK_THAT(error.what(), contains(path) && contains(words));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("records come back, and the week of each is known") {
+  const TemporaryFolder folder;
+  const auto path = history_of(folder / "machine.json");
+  CHECK(path == folder / "machine.history.jsonl");
+  CHECK(time_text(0) == "1970-01-01T00:00:00Z");
+  // The first of January 2027 is a Friday, so it belongs to the last week of 2026; Monday the fourth begins the first of 2027.
+  add_to_history(path, run_of("2026-12-28T10:00:00Z", 0.3));
+  add_to_history(path, run_of("2027-01-01T10:00:00Z", 0.2));
+  add_to_history(path, run_of("2027-01-03T10:00:00Z", 0.4));
+  add_to_history(path, run_of("2027-01-04T10:00:00Z", 0.1));
+  add_to_history(path, run_of("2027-01-05T10:00:00Z", 0.2));
+  const auto records = read_history(path);
+  REQUIRE(records.size() == 5);
+  CHECK(records[2].time == "2027-01-03T10:00:00Z");
+  CHECK(records[2].error() == Approx(1.0));  // 0.4 s where 0.2 s were predicted
+  const auto weeks = by_week(records);
+  REQUIRE(weeks.size() == 2);
+  CHECK((weeks[0].week == "2026-W53" && weeks[0].runs == 3));
+  CHECK(weeks[0].ratio == Approx(1.5));  // of 1, 1.5 and 2
+  CHECK((weeks[1].week == "2027-W01" && weeks[1].runs == 2));
+  CHECK(weeks[1].ratio == Approx(0.75));  // between 0.5 and 1
+}
+
+TEST_CASE("a history that is none") {
+  const TemporaryFolder folder;
+  check_refused(folder / "h.jsonl", "does not exist");
+  write_text(folder / "h.jsonl", "hello\n");
+  check_refused(folder / "h.jsonl", "line 1");
+  add_to_history(folder / "g.jsonl", run_of("yesterday", 0.3));
+  check_refused(folder / "g.jsonl", "line 1: time");
+  add_to_history(folder / "f.jsonl", run_of("2026-12-28T10:00:00Z", 0.3));
+  write_text(folder / "f.jsonl", text_of(folder / "f.jsonl") + "{\"time\": \"2026");  // cut off while it was written
+  CHECK(read_history(folder / "f.jsonl").size() == 1);
+}
+
+TEST_CASE("a training with a calibration is kept beside it") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  REQUIRE(rehearse("platform show xeon-2s-10gbe > " + machine).status == 0);
+  const auto run = std::string("run ") + kGpt + " --batch 4 --steps 5 --format json --machine " + machine;
+  const auto first = result_of(rehearse(run));
+  CHECK(first.at("predicted_step_seconds").at("low") <= first.at("predicted_step_seconds").at("value"));
+  (void)result_of(rehearse(run + " --plan dp=2", 2));
+  const auto history = result_of(rehearse("history " + machine + " --format json"));
+  REQUIRE(history.at("runs").size() == 2);
+  CHECK(history.at("runs")[0].at("predicted_step_seconds") == first.at("predicted_step_seconds"));
+  CHECK(history.at("runs")[1].at("plan").get<std::string>().find("dp=2") != std::string::npos);
+  CHECK(history.at("weeks")[0].at("runs") == 2);
+  CHECK(result_of(rehearse("history " + machine + " --last 1 --format json")).at("runs").size() == 1);
+  CHECK(result_of(rehearse("history " + machine + " --model 'zoo:bert*' --format json")).at("runs").empty());
+  check_failure(rehearse("history " + (folder / "other.json")), 1, {"other.history.jsonl", "--machine"});
+  check_failure(rehearse(std::string("run ") + kGpt + " --steps 1 --machine " + (folder / "no.json")), 1, {"no.json"});
+}

@@ -1,0 +1,109 @@
+// Arrays in files: several .npz, .npy of rows, and a file a sample, of which ranks read their part.
+#include "exec/data/arrays.hpp"
+
+#include <filesystem>
+#include <numeric>
+
+#include "exec/data/npz.hpp"
+#include "tests/exec/data/stored.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::exec;
+using stored::check_refused;
+using Values = std::vector<float>;
+
+namespace {
+
+/// Elements from `first` on, of 32 bits.
+NpyArray counted(graph::Shape shape, float first = 0) {
+  Values values(static_cast<std::size_t>(graph::element_count(shape)));
+  std::iota(values.begin(), values.end(), first);
+  NpyArray array{{DType::F32, std::move(shape)}, {}};
+  const auto bytes = stored::bytes_of(values);
+  for (const char c : bytes) array.bytes.push_back(static_cast<std::byte>(c));
+  return array;
+}
+
+void write_npy(const std::string& path, const NpyArray& array) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  write_text(path, npy_bytes(array));
+}
+
+std::vector<Wanted> wanted_rows() { return {stored::input("x", DType::F32, {2, 3}), stored::target({2, 1}, 0, DType::F32)}; }
+
+}  // namespace
+
+TEST_CASE("several .npz are one after the other") {
+  const TemporaryFolder folder;
+  write_npz(folder / "a.npz", {{"x", counted({2, 3})}, {"target", counted({2, 1})}});
+  write_npz(folder / "b.npz", {{"x", counted({1, 3}, 100)}, {"target", counted({1, 1}, 50)}});
+  const auto set = stored::opened(folder / "{a,b}.npz", wanted_rows());
+  CHECK(set->samples() == 3);
+  CHECK(set->in_memory());
+  CHECK(stored::row_of<float>(*set, 0, 1, 3) == Values{3, 4, 5});
+  CHECK(stored::row_of<float>(*set, 0, 2, 3) == Values{100, 101, 102});
+  CHECK(stored::row_of<float>(*set, 1, 2, 1) == Values{50});
+  CHECK_THAT(set->origin_of(2), contains("row 0 of ") && contains("b.npz"));
+  write_npz(folder / "b.npz", {{"x", counted({1, 4}, 100)}, {"target", counted({1, 1}, 50)}});
+  check_refused([&] { (void)stored::opened(folder / "{a,b}.npz", wanted_rows()); }, {"b.npz", "\"x\"", "[1,4]", "[2,3]"});
+  write_npz(folder / "b.npz", {{"x", counted({1, 3}, 100)}});
+  check_refused([&] { (void)stored::opened(folder / "{a,b}.npz", wanted_rows()); }, {"b.npz", "\"target\"", "it holds x"});
+}
+
+TEST_CASE("arrays of other names") {
+  const TemporaryFolder folder;
+  write_npz(folder / "a.npz", {{"photo", counted({2, 3})}, {"target", counted({2, 1})}});
+  auto wanted = wanted_rows();
+  check_refused([&] { (void)stored::opened(folder / "a.npz", wanted); }, {"a.npz", "\"x\"", "it holds photo, target", "--input x=ARRAY"});
+  wanted[0].array = "photo";
+  CHECK(stored::row_of<float>(*stored::opened(folder / "a.npz", wanted), 0, 1, 3) == Values{3, 4, 5});
+  wanted[0].array = "foto";
+  check_refused([&] { (void)stored::opened(folder / "a.npz", wanted); }, {"a.npz", "\"foto\"", "\"x\"", "photo"});
+}
+
+TEST_CASE("rows of .npy stay in their files") {
+  const TemporaryFolder folder;
+  write_npy(folder / "d/x.npy", counted({4, 3}));
+  write_npy(folder / "d/target.npy", counted({4, 1}, 7));
+  for (const auto& source : {folder / "d", folder / "d/{x,target}.npy"}) {
+    const auto set = stored::opened(source, wanted_rows());
+    CHECK(set->samples() == 4);
+    CHECK_FALSE(set->in_memory());
+    CHECK(stored::row_of<float>(*set, 0, 3, 3) == Values{9, 10, 11});
+    CHECK(stored::row_of<float>(*set, 1, 3, 1) == Values{10});
+  }
+  const auto refused = [&](std::vector<std::string> words) {
+    check_refused([&] { (void)stored::opened(folder / "d", wanted_rows()); }, words);
+  };
+  write_npy(folder / "d/target.npy", counted({3, 1}));
+  refused({"\"target\"", "3 samples", "\"x\"", "has 4"});
+  const auto whole = npy_bytes(counted({4, 1}));
+  write_text(folder / "d/target.npy", whole.substr(0, whole.size() - 4));
+  refused({"target.npy", "truncated", "12 of 16"});
+  std::filesystem::remove(folder / "d/target.npy");
+  refused({"no array \"target\"", "it holds x"});
+}
+
+TEST_CASE("volumes of one file each, and slabs of them") {
+  const TemporaryFolder folder;
+  for (const auto* name : {"a", "b"}) {
+    write_npy(folder / ("d/x/" + std::string(name) + ".npy"), counted({4, 2, 2}, *name == 'a' ? 0 : 1000));
+    write_npy(folder / ("d/target/" + std::string(name) + ".npy"), counted({1, 4, 2, 2}, *name == 'a' ? 100 : 2000));
+  }
+  const std::vector<Wanted> wanted{stored::input("x", DType::F64, {2, 1, 4, 2, 2}), stored::target({2, 1, 4, 2, 2}, 0, DType::F32)};
+  const auto set = stored::opened(folder / "d", wanted);
+  CHECK(set->samples() == 2);
+  CHECK(stored::row_of<double>(*set, 0, 1, 16)[15] == 1015);
+  CHECK(stored::row_of<float>(*set, 1, 1, 16)[0] == 2000);
+  CHECK_THAT(set->origin_of(1), contains("x/b.npy"));
+  // The third plane alone: 4 elements of 4 bytes, from element 8 on.
+  const plan::Region part{{{0, 2}}, {{0, 1}}, {{2, 3}}, {{0, 2}}, {{0, 2}}};
+  std::vector<double> slab(4);
+  CHECK(set->read({0, 1, 0, &part}, slab.data()) == 16);
+  CHECK(slab == std::vector<double>{1008, 1009, 1010, 1011});
+  write_npy(folder / "d/x/b.npy", counted({4, 2, 3}));
+  check_refused([&] { (void)stored::opened(folder / "d", wanted); }, {"x/b.npy", "[4,2,3]", "[1,4,2,2]", "one sample"});
+  write_npy(folder / "d/x/b.npy", counted({4, 2, 2}));
+  std::filesystem::rename(folder / "d/target/b.npy", folder / "d/target/c.npy");
+  check_refused([&] { (void)stored::opened(folder / "d", wanted); }, {"x/b.npy", "same name", "target"});
+}
