@@ -24,6 +24,10 @@ if(TARGET rehearse)
   install(TARGETS rehearse RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
   rehearsal_guard(rehearse)
   add_dependencies(product rehearse ${REHEARSAL_SIM_TARGET})
+  if(TARGET rehearsal_cuda_module)
+    add_dependencies(product rehearsal_cuda_module)
+    install(TARGETS rehearsal_cuda_module LIBRARY DESTINATION lib COMPONENT program)  # where exec/backends.cpp looks for it
+  endif()
 endif()
 
 # The package that a vendor's target comes from; an installed room names it only where something of it remains to be linked.

@@ -11,31 +11,32 @@ namespace {
 
 using Factory = ComputeBackend* (*)(int rank_on_machine, bool tf32);
 
-constexpr std::string_view kTf32 = "cuda-tf32";
-
 constexpr ModuleNames kCuda{"librehearsal_cuda.so", "REHEARSAL_CUDA_MODULE", "the backend for NVIDIA GPUs",
                             "It is built where CUDA's compiler is (scripts/build --cuda), and wants libcublasLt and libcudnn to run",
                             "rehearsal_make_cuda_backend"};
 
-std::unique_ptr<ComputeBackend> on_host(const std::string& name, int) { return std::make_unique<CpuBackend>(name); }
+std::unique_ptr<ComputeBackend> on_host(const BackendRequest& request) {
+  if (request.tf32) throw Refusal("--dtype tf32: no kernel of this backend computes in it; use f32, or --backend cuda");
+  return std::make_unique<CpuBackend>(request.name);
+}
 
-std::unique_ptr<ComputeBackend> on_gpu(const std::string& name, int rank_on_machine) {
-  return std::unique_ptr<ComputeBackend>(reinterpret_cast<Factory>(open_module(kCuda).factory)(rank_on_machine, name == kTf32));
+std::unique_ptr<ComputeBackend> on_gpu(const BackendRequest& request) {
+  const auto factory = reinterpret_cast<Factory>(open_module(kCuda).factory);
+  return std::unique_ptr<ComputeBackend>(factory(request.rank_on_machine, request.tf32));
 }
 
 struct Row {
   std::string_view name;
-  std::unique_ptr<ComputeBackend> (*make)(const std::string& name, int rank_on_machine);
+  std::unique_ptr<ComputeBackend> (*make)(const BackendRequest&);
 };
-constexpr std::array kRows{Row{"auto", on_host}, Row{"onednn", on_host}, Row{"reference", on_host}, Row{"cuda", on_gpu},
-                           Row{kTf32, on_gpu}};
+constexpr std::array kRows{Row{"auto", on_host}, Row{"onednn", on_host}, Row{"reference", on_host}, Row{"cuda", on_gpu}};
 
 }  // namespace
 
-std::unique_ptr<ComputeBackend> make_backend(const std::string& name, int rank_on_machine) {
+std::unique_ptr<ComputeBackend> make_backend(const BackendRequest& request) {
   for (const auto& row : kRows)
-    if (row.name == name) return row.make(name, rank_on_machine);
-  throw BadInput("--backend", "\"" + name + "\" is not a backend of this program; use " + backend_names());
+    if (row.name == request.name) return row.make(request);
+  throw BadInput("--backend", "\"" + request.name + "\" is not a backend of this program; use " + backend_names());
 }
 
 std::string backend_names() {

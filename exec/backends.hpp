@@ -8,11 +8,16 @@
 
 namespace rehearsal::exec {
 
-/// "auto": the host's fast kernels; "onednn", "reference": those of the host; "cuda": an NVIDIA GPU, of which this rank takes the one of
-/// its number among the ranks of its machine, round and round; "cuda-tf32": the same, with products in f32 on tensor cores. Throws BadInput
-/// for another name, EnvironmentFailure when the device or its libraries are not there.
-[[nodiscard]] std::unique_ptr<ComputeBackend> make_backend(const std::string& name, int rank_on_machine = 0);
-/// "auto, onednn, reference, cuda or cuda-tf32"
+struct BackendRequest {
+  /// "auto": the host's fast kernels; "onednn", "reference": those of the host; "cuda": an NVIDIA GPU.
+  std::string name = "auto";
+  int rank_on_machine = 0;  ///< which GPU: the one of this number, round and round
+  bool tf32 = false;        ///< factors of products and convolutions in f32 are rounded to 10 bits of fraction, for tensor cores
+};
+/// Throws BadInput for another name, Refusal for tf32 where there are no units for it, EnvironmentFailure when the device or its libraries
+/// are not there.
+[[nodiscard]] std::unique_ptr<ComputeBackend> make_backend(const BackendRequest&);
+/// "auto, onednn, reference or cuda"
 [[nodiscard]] std::string backend_names();
 
 }  // namespace rehearsal::exec

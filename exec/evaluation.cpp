@@ -37,7 +37,7 @@ class Evaluator {
  public:
   Evaluator(graph::EvaluationGraph model, const StoredValues& values, Communicator& world, const EvaluationOptions& options)
       : model_(std::move(model)),
-        backend_(make_backend(options.backend)),
+        backend_(make_backend({.name = options.backend})),
         threads_(options.threads),
         program_(program_of(model_, *backend_, options.threads)),
         executor_(Training{program_, model_.step, world}, *backend_, {options.threads, options.seed}) {

@@ -1,3 +1,5 @@
+#include "cli/history.hpp"
+
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
-#include "cli/history.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -21,9 +22,9 @@ struct Options {
 };
 
 Json row_of(const RunRecord& r) {
-  return {{"time", r.time},   {"model", r.model},          {"plan", r.plan},
-          {"dtype", r.dtype}, {"batch", r.batch},          {"steps", r.steps},
-          {"loss", r.loss},   {"step_seconds", r.measured}, {"predicted_step_seconds", to_json(r.predicted)},
+  return {{"time", r.time},    {"model", r.model},           {"plan", r.plan},
+          {"dtype", r.dtype},  {"batch", r.batch},           {"steps", r.steps},
+          {"loss", r.loss},    {"step_seconds", r.measured}, {"predicted_step_seconds", to_json(r.predicted)},
           {"error", r.error()}};
 }
 

@@ -12,7 +12,7 @@
 #include "base/join.hpp"
 #include "cli/command.hpp"
 #include "cli/model_options.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/backends.hpp"
 #include "graph/dims/dims.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/lowering/lowering.hpp"
@@ -24,6 +24,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   ModelOptions model;
+  std::string backend = "auto";
   bool tensors = false, dims = false, kernels = false;
 };
 
@@ -124,11 +125,12 @@ class Listening final : public plan::Backend {
 };
 
 /// What runs every operator of a training step on this machine.
-Json kernels_json(const ModelOptions& model) {
+Json kernels_json(const ModelOptions& model, const std::string& wanted) {
   std::vector<std::string> warnings;
   const auto training = load_training(model, warnings);
-  const exec::CpuBackend cpu(element_type(model) == DType::F64 ? "reference" : "auto");
-  const Listening listening(cpu);
+  const bool wide = element_type(model) == DType::F64 && wanted == "auto";
+  const auto backend = exec::make_backend({.name = wide ? "reference" : wanted, .tf32 = model.dtype == "tf32"});
+  const Listening listening(*backend);
   plan::LoweringOptions options;
   options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const auto program = plan::lower(training, plan::Plan{}, listening, options);
@@ -208,7 +210,7 @@ int inspect(const Options& o, Terminal& terminal) {
     result["tensors"] = tensors;
   }
   if (o.dims && training) add_dims(*training, result);
-  if (o.kernels && training) result["kernels"] = kernels_json(o.model);
+  if (o.kernels && training) result["kernels"] = kernels_json(o.model, o.backend);
   terminal.print(result);
   return 0;
 }
@@ -221,6 +223,7 @@ Action add_inspect(CLI::App& app) {
   app.add_flag("--tensors", o->tensors, "type of every tensor");
   app.add_flag("--dims", o->dims, "logical dimensions, how far each can be split, and what blocks it");
   app.add_flag("--kernels", o->kernels, "what runs every operator of a training step here, and why nothing faster does");
+  app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + exec::backend_names());
   return [o](Terminal& terminal) { return inspect(*o, terminal); };
 }
 

@@ -110,8 +110,9 @@ exec::OnNan on_nan_of(const std::string& text) {
 
 /// Precisions that only units of a GPU have are known to predictions alone.
 void check_precision(const std::string& dtype) {
-  if (dtype == "fp8" || dtype == "tf32")
-    throw Refusal("--dtype " + dtype + ": no kernel here computes in it; run takes f32, f64, f16 or bf16 (estimates know " + dtype + ")");
+  if (dtype == "fp8")
+    throw Refusal(
+        "--dtype fp8: no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know fp8)");
 }
 
 /// "50" are steps, "10min" is a time.
@@ -367,7 +368,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings, Purpose::Train);
   const bool wide = element_type(o.model) == DType::F64 && o.backend == "auto";
-  const auto made = exec::make_backend(wide ? "reference" : o.backend, world.local_rank());
+  const auto made = exec::make_backend({wide ? "reference" : o.backend, world.local_rank(), o.model.dtype == "tf32"});
   const auto& backend = *made;
   plan::LoweringOptions lowering;
   lowering.threads = exec::threads_per_rank(world);

@@ -1,5 +1,6 @@
 #pragma once
-// The backend for GPUs on an emulated one: our own kernels' bodies run on the host, and kernels of the host stand in for NVIDIA's libraries.
+// The backend for GPUs on an emulated one: our own kernels' bodies run on the host, and kernels of the host stand in for NVIDIA's
+// libraries.
 
 #include <memory>
 

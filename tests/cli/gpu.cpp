@@ -1,0 +1,94 @@
+// rehearse run --backend cuda on an emulated GPU (tests/exec/gpu): its memory faults when the host touches it, its kernels are the bodies
+// of those for NVIDIA GPUs, kernels of the host stand in for NVIDIA's libraries. Everything around the libraries is what runs on a real one.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+using Losses = std::vector<double>;
+
+const std::string kEmulated = "REHEARSAL_CUDA_MODULE=\"" REHEARSAL_EMULATED_GPU "\" ";
+
+std::string run(const std::string& model, const std::string& options) {
+  return "run " + model + " --batch 4 --optimizer adam --lr 0.01 --steps 4 --format json " + options;
+}
+
+Losses on_gpu(const std::string& arguments, int ranks = 0) { return losses_of(rehearse(arguments + " --backend cuda", ranks, kEmulated)); }
+
+/// Largest difference over the first loss.
+double apart(const Losses& a, const Losses& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(b[0]));
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("a GPU trains to the losses of the CPU, whatever the plan") {
+  const auto [model, ranks, plan] = GENERATE(
+      std::tuple{kGpt, 0, ""}, std::tuple{kResnet, 0, ""}, std::tuple{kGpt, 2, "--plan dp=2,micro_batch=1"},
+      std::tuple{kGpt, 2, "--plan dp=2,zero=3"}, std::tuple{kGpt, 2, "--plan pp=2,micro_batch=1"}, std::tuple{kGpt, 2, "--plan tp=2"},
+      std::tuple{kGpt, 0, "--plan micro_batch=2,recompute=layers"}, std::tuple{kGpt, 0, "--plan micro_batch=1,offload=all"},
+      std::tuple{kResnet, 2, "--plan dp=2"}, std::tuple{kResnet, 2, "--plan spatial=2"}, std::tuple{kResnet, 0, "--plan compression=gist"});
+  INFO(model << " " << plan);
+  const auto cpu = losses_of(rehearse(run(model, plan), ranks));
+  const auto gpu = on_gpu(run(model, plan), ranks);
+  CHECK(cpu.size() == 4);
+  CHECK(cpu[3] != cpu[0]);
+  CHECK(apart(gpu, cpu) < 2e-5);  // f32, sums in another order, four steps
+}
+
+TEST_CASE("16-bit numbers on a GPU are those of the CPU within their rounding") {
+  const auto dtype = GENERATE("bf16", "f16");
+  INFO(dtype);
+  const auto options = std::string("--dtype ") + dtype;
+  CHECK(apart(on_gpu(run(kGpt, options)), losses_of(rehearse(run(kGpt, options)))) < 1e-2);
+}
+
+TEST_CASE("what a CPU has trained goes on on a GPU, and back") {
+  const TemporaryFolder folder;
+  const auto whole = losses_of(rehearse(run(kGpt, "--steps 6")));
+  const auto part = [&](const std::string& more) { return run(kGpt, "--steps 2 --checkpoint " + (folder / "c") + " " + more); };
+  auto together = losses_of(rehearse(part("")));
+  for (const double loss : on_gpu(part("--resume " + (folder / "c")))) together.push_back(loss);
+  for (const double loss : losses_of(rehearse(part("--resume " + (folder / "c"))))) together.push_back(loss);
+  CHECK(apart(together, whole) < 2e-5);
+}
+
+TEST_CASE("instructions on a GPU have times of their own") {
+  const TemporaryFolder folder;
+  const auto trace = folder / "trace.json";
+  CHECK(on_gpu(run(kGpt, "--trace " + trace)).size() == 4);
+  std::ifstream file(trace);
+  const auto read = nlohmann::json::parse(file);
+  CHECK(read.at("events").size() > 100);
+}
+
+TEST_CASE("numbers that are none are found in a GPU's memory") {
+  const auto ended = rehearse(run(kGpt, "--lr 1e30 --backend cuda"), 0, kEmulated);
+  CHECK(ended.status != 0);
+  CHECK_THAT(ended.err, contains("not finite"));
+}
+
+TEST_CASE("a GPU that cannot be had is named, and what is missing") {
+  check_failure(rehearse(run(kGpt, "--backend cuda"), 0, "REHEARSAL_CUDA_MODULE=/nowhere/librehearsal_cuda.so "), 4,
+                {"the backend for NVIDIA GPUs is not installed", "/nowhere/librehearsal_cuda.so"});
+  check_failure(rehearse(run(kGpt, "--dtype tf32")), 3, {"tf32", "--backend cuda"});
+  check_failure(rehearse(run(kGpt, "--backend gpu")), 1, {"auto, onednn, reference or cuda"});
+}
+
+TEST_CASE("inspect shows the kernels of a GPU") {
+  const auto shown = result_of(rehearse(std::string("inspect ") + kResnet + " --batch 4 --kernels --backend cuda --format json", 0, kEmulated));
+  bool products = false, norms = false;
+  for (const auto& row : shown.at("kernels")) {
+    products = products || row.at("implementation") == "stand-in:convolution";
+    norms = norms || row.at("implementation") == "cuda:normalization";
+    CHECK_THAT(row.at("implementation").get<std::string>(), !contains("host:"));
+  }
+  CHECK(products);
+  CHECK(norms);
+}
