@@ -43,6 +43,7 @@ class StageClock {
   double send(double seconds) { return sends_ = std::max(sends_, device_) + seconds; }
 
   [[nodiscard]] double device() const { return device_; }
+  [[nodiscard]] double host() const { return host_; }
   [[nodiscard]] double messages() const { return messages_; }
   [[nodiscard]] double bubble() const { return bubble_; }
   [[nodiscard]] double exposed() const { return exposed_; }
@@ -96,6 +97,7 @@ class LanePlayer {
 
   /// Every stage with its update: when it ends, and what it waited for.
   [[nodiscard]] std::vector<StepTime> ends() {
+    for (const auto& clock : clocks_) leads_.push_back(clock.device() - clock.host());
     for (std::size_t s = 0; s < clocks_.size(); ++s)
       if (has_replicas(job_) && !overlaps(job_) && !gathers_every_pass(job_)) reduce_apart(s);
     for (auto& clock : clocks_) clock.wait_for_messages(clock.messages());
@@ -302,6 +304,7 @@ class LanePlayer {
     }
     StepTime t;
     t.stage = static_cast<int>(stage);
+    t.host_lead = leads_[stage];
     t.optimizer = timer.update(parameters, tensors);
     t.coordination = timer.coordination();
     t.bubble = clock.bubble();
@@ -322,6 +325,7 @@ class LanePlayer {
   plan::PipelineShape shape_;
   int micro_batches_;
   std::vector<StageClock> clocks_;
+  std::vector<double> leads_;  ///< by stage: how long before the device the host is through with its passes
   std::vector<std::vector<plan::PipelineSlot>> slots_;
   std::vector<std::size_t> next_;
   std::vector<ChunkTime> chunks_;
@@ -335,7 +339,8 @@ std::vector<StepTime> played(const StagedStep& step, const Lane& lane, int micro
   return player.ends();
 }
 
-/// Once a pipeline is filled, every round of as many micro-batches as stages takes equally longer.
+/// Once a pipeline is filled, every round of as many micro-batches as stages takes equally longer, until a host that is ahead, because the
+/// device waited for parameters at first, has nothing left of its lead.
 std::vector<StepTime> stage_times(const StagedStep& step, const Lane& lane) {
   constexpr int kRounds = 3, kWorthWhile = 2;
   const int stages = step.shape.stages, m = step.shape.micro_batches;
@@ -345,8 +350,9 @@ std::vector<StepTime> stage_times(const StagedStep& step, const Lane& lane) {
   const auto next = played(step, lane, more);
   const double rounds = static_cast<double>(m - few) / stages;
   for (std::size_t s = 0; s < times.size(); ++s)
-    for (const auto part : {&StepTime::seconds, &StepTime::bubble, &StepTime::exposed})
+    for (const auto part : {&StepTime::seconds, &StepTime::bubble, &StepTime::exposed, &StepTime::host_lead})
       times[s].*part += rounds * (next[s].*part - times[s].*part);
+  for (auto& t : times) t.seconds += std::max(0.0, -t.host_lead);
   return times;
 }
 

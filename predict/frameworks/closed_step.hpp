@@ -20,6 +20,7 @@ struct StepTime {
   double forward = 0, backward = 0;           ///< of one micro-batch through one stage, recomputation in the backward pass
   double exchanges = 0;                       ///< of `exposed`, within passes
   double matrix_share = 0, memory_share = 0;  ///< of the step on all stages: arithmetic, element-wise traffic
+  double host_lead = 0;                       ///< seconds that the host is through with its passes before the device
 };
 
 [[nodiscard]] StepTime closed_step(const StagedStep&);

@@ -68,14 +68,14 @@ TEST_CASE("a plan that fits only as recipes have it is answered so, unless it na
   const double given = bytes("dp=2,tp=4"), with = bytes("dp=2,tp=4,zero=1,sequence_parallel=on");
   REQUIRE(with < given);
   CHECK_FALSE(usual("dp=2,tp=4").has_value());  // it fits
-  platform.nodes.front().device.memory.value = Bytes(with);
+  constexpr double kMedianError = 0.087;        // a plan that is too large by less may fit
+  platform.nodes.front().device.memory.value = Bytes(1.001 * with / (1 + kMedianError));
   const auto remedy = usual("dp=2,tp=4");
   REQUIRE(remedy.has_value());
   CHECK(remedy->changes == std::vector<std::string>{"sequence_parallel=on", "zero=1"});
   CHECK(remedy->assessment.plan == plan::parse_plan("dp=2,tp=4,zero=1,sequence_parallel=on"));
   CHECK_FALSE(usual("dp=2,tp=4,zero=0").has_value());  // asked for so, and the other key alone is not enough
-  CHECK_FALSE(usual("tp=8,zero=0").has_value());
-  platform.nodes.front().device.memory.value = Bytes(with - 1);
+  platform.nodes.front().device.memory.value = Bytes(0.999 * with / (1 + kMedianError));
   CHECK_FALSE(usual("dp=2,tp=4").has_value());
 }
 
