@@ -23,6 +23,7 @@
 #include "cli/training_result.hpp"
 #include "exec/backends.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
+#include "exec/data/class_names.hpp"
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/export_trained.hpp"
@@ -327,6 +328,7 @@ void check_request(const Options& o) {
   (void)on_nan_of(o.on_nan);
   (void)o.data.options(o.model.seed, 1);
   exec::require_data(o.data.data);
+  if (!o.eval.empty()) exec::require_same_classes(o.data.data, o.eval);
 }
 
 /// What rank 0 will compare with, where a calibration is given.

@@ -52,7 +52,8 @@ struct DataKind {
   std::vector<std::string_view> keys;
   bool (*recognises)(const std::string& path);  ///< without its name
   std::unique_ptr<Dataset> (*open)(const DatasetRequest&);
-  std::vector<std::string> (*arrays)(const DataPlace&) = nullptr;  ///< names of arrays; nullptr: always the same ones
+  std::vector<std::string> (*arrays)(const DataPlace&) = nullptr;   ///< names of arrays; nullptr: always the same ones
+  std::vector<std::string> (*classes)(const DataPlace&) = nullptr;  ///< in order, where names number them; nullptr: numbers do
 };
 [[nodiscard]] std::span<const DataKind> data_kinds();
 

@@ -82,6 +82,12 @@ class ImageFolder final : public Dataset {
   ImageInputs inputs_;
 };
 
+std::vector<std::string> class_names(const DataPlace& place) {
+  std::vector<std::string> names;
+  for (const auto& folder : folders_in(place.paths.front())) names.push_back(folder.filename().string());
+  return names;
+}
+
 }  // namespace
 
 DataKind images_row() {
@@ -89,7 +95,9 @@ DataKind images_row() {
           "a folder of CLASS/NAME.jpg or .png",
           {},
           [](const std::string& path) { return fs::is_directory(path); },
-          [](const DatasetRequest& r) -> std::unique_ptr<Dataset> { return std::make_unique<ImageFolder>(r); }};
+          [](const DatasetRequest& r) -> std::unique_ptr<Dataset> { return std::make_unique<ImageFolder>(r); },
+          nullptr,
+          class_names};
 }
 
 }  // namespace rehearsal::exec

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "exec/data/class_names.hpp"
 #include "exec/data/loader.hpp"
 #include "exec/data/place.hpp"
 #include "exec/data/rows.hpp"
@@ -65,6 +66,20 @@ std::optional<std::vector<std::string>> array_names(const DataOptions& options) 
 
 void require_data(const std::vector<std::string>& sources) {
   if (!is_synthetic(sources)) (void)find_data(sources);
+}
+
+void require_same_classes(const std::vector<std::string>& sources, const std::vector<std::string>& others) {
+  if (is_synthetic(sources) || is_synthetic(others)) return;
+  const auto one = find_data(sources), other = find_data(others);
+  if (one.kind->classes == nullptr || other.kind->classes == nullptr) return;
+  const auto names = one.kind->classes(one.place), found = other.kind->classes(other.place);
+  const auto differ = [](const auto& all, const auto& among, const std::string& has, const std::string& lacks) {
+    for (const auto& name : all)
+      if (std::find(among.begin(), among.end(), name) == among.end())
+        throw BadInput(lacks, "has no class " + name + ", which " + has + " has: their classes would be numbered differently");
+  };
+  differ(names, found, sources.front(), others.front());
+  differ(found, names, others.front(), sources.front());
 }
 
 }  // namespace rehearsal::exec

@@ -1,6 +1,7 @@
 // Pictures with classes: in folders, in shards, and with a picture of classes each.
 #include <filesystem>
 
+#include "exec/data/class_names.hpp"
 #include "tests/exec/data/stored.hpp"
 
 using namespace rehearsal;
@@ -65,6 +66,15 @@ TEST_CASE("folders that are no classes of pictures") {
   write_in(folder / "d/train/x/a.png", dot(1));
   refused({"train", "instead"});
   check_refused([&] { (void)stored::opened("images:" + (folder / "{d,e}"), wanted_dots()); }, {"e", "second folder"});
+}
+
+TEST_CASE("two folders number their classes alike, or are not used together") {
+  const TemporaryFolder folder;
+  for (const auto* file : {"a/apple/1.png", "a/fern/1.png", "b/apple/1.png", "b/fern/2.png", "c/fern/1.png"})
+    write_in(folder / file, dot(1));
+  require_same_classes({folder / "a"}, {folder / "b"});
+  check_refused([&] { require_same_classes({folder / "a"}, {folder / "c"}); }, {"/c: ", "no class apple", "/a has"});
+  check_refused([&] { require_same_classes({folder / "c"}, {folder / "a"}); }, {"/c: ", "no class apple"});
 }
 
 TEST_CASE("a label that is wanted as something else") {
