@@ -17,6 +17,20 @@ void set_initial_value(const Training& training, const plan::Buffer& b, const gr
   run(plan::BlockCopy(plan::whole_region(tensor.type.shape), mine), size_of(b.dtype), whole.data(), to);
 }
 
+struct Target {
+  const LocalMemory& memory;
+  Device& device;
+};
+
+/// Straight into memory of the host: a copy beside it would stay resident.
+void set_newest(const Training& training, const plan::Buffer& b, const graph::RandomStream& source, const Target& target) {
+  const auto newest = target.memory.stored(b, 0);
+  if (target.device.is_host()) return set_initial_value(training, b, source, newest.data());
+  std::vector<std::byte> block(newest.size());
+  set_initial_value(training, b, source, block.data());
+  target.device.upload(newest.data(), block.data(), block.size());
+}
+
 }  // namespace
 
 void set_initial_values(const Training& training, std::uint64_t seed, const LocalMemory& memory, Device& device) {
@@ -24,9 +38,9 @@ void set_initial_values(const Training& training, std::uint64_t seed, const Loca
     if (!is_stored(b)) continue;
     const auto& tensor = training.graph.graph[b.tensor];
     if (!tensor.contents.known()) throw InternalError("tensor " + tensor.name + " has no initial values");
-    std::vector<std::byte> block(static_cast<std::size_t>(b.bytes));
-    set_initial_value(training, b, {seed, graph::initial_stream(tensor.name)}, block.data());
-    for (int age = 0; age < b.versions; ++age) device.upload(memory.stored(b, -age).data(), block.data(), block.size());
+    set_newest(training, b, {seed, graph::initial_stream(tensor.name)}, {memory, device});
+    const auto newest = memory.stored(b, 0);
+    for (int age = 1; age < b.versions; ++age) device.copy(memory.stored(b, -age).data(), newest.data(), newest.size());
   }
 }
 

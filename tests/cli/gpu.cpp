@@ -1,5 +1,6 @@
 // rehearse run --backend cuda on an emulated GPU (tests/exec/gpu): its memory faults when the host touches it, its kernels are the bodies
-// of those for NVIDIA GPUs, kernels of the host stand in for NVIDIA's libraries. Everything around the libraries is what runs on a real one.
+// of those for NVIDIA GPUs, kernels of the host stand in for NVIDIA's libraries. Everything around the libraries is what runs on a real
+// one.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -12,8 +13,13 @@ using Losses = std::vector<double>;
 
 const std::string kEmulated = "REHEARSAL_CUDA_MODULE=\"" REHEARSAL_EMULATED_GPU "\" ";
 
+/// Four steps, unless the options say more.
 std::string run(const std::string& model, const std::string& options) {
-  return "run " + model + " --batch 4 --optimizer adam --lr 0.01 --steps 4 --format json " + options;
+  const auto or_else = [&](const std::string& option, const std::string& value) {
+    return options.find(option + " ") == std::string::npos ? option + " " + value + " " : "";
+  };
+  return "run " + model + " --batch 4 --format json " + or_else("--optimizer", "adam") + or_else("--steps", "4") + or_else("--lr", "0.01") +
+         options;
 }
 
 Losses on_gpu(const std::string& arguments, int ranks = 0) { return losses_of(rehearse(arguments + " --backend cuda", ranks, kEmulated)); }
@@ -29,14 +35,16 @@ double apart(const Losses& a, const Losses& b) {
 }  // namespace
 
 TEST_CASE("a GPU trains to the losses of the CPU, whatever the plan") {
+  // Adam divides by gradients that are all but zero in a small network of batch norms: rounding shows; sgd it is.
   const auto [model, ranks, plan] = GENERATE(
       std::tuple{kGpt, 0, ""}, std::tuple{kResnet, 0, ""}, std::tuple{kGpt, 2, "--plan dp=2,micro_batch=1"},
       std::tuple{kGpt, 2, "--plan dp=2,zero=3"}, std::tuple{kGpt, 2, "--plan pp=2,micro_batch=1"}, std::tuple{kGpt, 2, "--plan tp=2"},
-      std::tuple{kGpt, 0, "--plan micro_batch=2,recompute=layers"}, std::tuple{kGpt, 0, "--plan micro_batch=1,offload=all"},
+      std::tuple{kGpt, 0, "--plan micro_batch=2,recompute=full"}, std::tuple{kGpt, 0, "--plan micro_batch=1,offload=activations"},
       std::tuple{kResnet, 2, "--plan dp=2"}, std::tuple{kResnet, 2, "--plan spatial=2"}, std::tuple{kResnet, 0, "--plan compression=gist"});
   INFO(model << " " << plan);
-  const auto cpu = losses_of(rehearse(run(model, plan), ranks));
-  const auto gpu = on_gpu(run(model, plan), ranks);
+  const auto options = (model == kResnet ? "--optimizer sgd " : "--optimizer adam ") + std::string(plan);
+  const auto cpu = losses_of(rehearse(run(model, options), ranks));
+  const auto gpu = on_gpu(run(model, options), ranks);
   CHECK(cpu.size() == 4);
   CHECK(cpu[3] != cpu[0]);
   CHECK(apart(gpu, cpu) < 2e-5);  // f32, sums in another order, four steps
@@ -65,7 +73,7 @@ TEST_CASE("instructions on a GPU have times of their own") {
   CHECK(on_gpu(run(kGpt, "--trace " + trace)).size() == 4);
   std::ifstream file(trace);
   const auto read = nlohmann::json::parse(file);
-  CHECK(read.at("events").size() > 100);
+  CHECK(read.at("ranks").at(0).at("events").size() > 100);
 }
 
 TEST_CASE("numbers that are none are found in a GPU's memory") {
@@ -82,7 +90,8 @@ TEST_CASE("a GPU that cannot be had is named, and what is missing") {
 }
 
 TEST_CASE("inspect shows the kernels of a GPU") {
-  const auto shown = result_of(rehearse(std::string("inspect ") + kResnet + " --batch 4 --kernels --backend cuda --format json", 0, kEmulated));
+  const auto shown =
+      result_of(rehearse(std::string("inspect ") + kResnet + " --batch 4 --kernels --backend cuda --format json", 0, kEmulated));
   bool products = false, norms = false;
   for (const auto& row : shown.at("kernels")) {
     products = products || row.at("implementation") == "stand-in:convolution";
