@@ -28,4 +28,10 @@ StridedView transposed_view(const Shape& shape, const std::vector<std::int64_t>&
   return view;
 }
 
+StridedView part_view(const Shape& whole, const Shape& piece, std::size_t axis, std::int64_t start) {
+  StridedView view{piece, row_major_strides(whole), 0};
+  view.offset = start * view.strides[axis];
+  return view;
+}
+
 }  // namespace rehearsal::graph

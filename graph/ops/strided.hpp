@@ -25,6 +25,9 @@ struct StridedView {
 /// Dimension d of the result is dimension perm[d] of a tensor of `shape`.
 [[nodiscard]] StridedView transposed_view(const Shape& shape, const std::vector<std::int64_t>& perm);
 
+/// The part of a tensor of shape `whole` along `axis` that starts at `start` and is as large as `piece` has it.
+[[nodiscard]] StridedView part_view(const Shape& whole, const Shape& piece, std::size_t axis, std::int64_t start);
+
 /// Walks several views of one shape in row-major order, a row at a time. Dimensions that all views traverse without a gap are
 /// joined, so that a row is as long as can be.
 template <std::size_t N>

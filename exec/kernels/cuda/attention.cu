@@ -13,6 +13,7 @@ template <class T>
 struct Attend {
   using R = Real<T>;
   using Matrix = typename Scores<T>::Matrix;
+  using Tile = ScoreTile<Matrix>;
   static constexpr int kOwn = kEach<R>;
   Scores<T> scores;
   T* y;
@@ -39,8 +40,8 @@ struct Attend {
       for (int i = 0; i < kOwn; ++i) r.largest[i] = minus_infinity<R>(), r.sum[i] = R(0);
     for (std::int64_t key = 0; key < scores.keys; key += kSide<R>) {
       if (scores.sees_nothing(team, m, row, key, running)) continue;
-      multiply_rows(team, memory.tiles, m.q, row, m.k, key, weights);
-      weigh(team, memory, m, row, key, weights, running);
+      multiply_rows(team, memory.tiles, rows_of(m.q, row), rows_of(m.k, key), weights);
+      weigh(team, memory, {m, row, key}, weights, running);
       load_tile(team, m.v, key, column, b);
       team.wait();
       for (int own = 0; own < kLanesOfThread; ++own) add(team, memory, own, running[own], out[own]);
@@ -53,9 +54,8 @@ struct Attend {
   }
 
   /// Products become weights, but for the sum of their rows, in the first tile; sums of a lane's weights in the other memory.
-  REHEARSAL_BODY void weigh(const Team& team, const Memory& memory, const Matrix& m, std::int64_t row, std::int64_t key,
-                            Fragment<R>* weights, Running* running) const {
-    for (int own = 0; own < kLanesOfThread; ++own) score(lane_of(team, own), memory, m, row, key, weights[own]);
+  REHEARSAL_BODY void weigh(const Team& team, const Memory& memory, const Tile& tile, Fragment<R>* weights, Running* running) const {
+    for (int own = 0; own < kLanesOfThread; ++own) score(lane_of(team, own), memory, tile, weights[own]);
     team.wait();
     for (int own = 0; own < kLanesOfThread; ++own) {
       const Lane lane = lane_of(team, own);
@@ -68,34 +68,33 @@ struct Attend {
       }
     }
     team.wait();
-    for (int own = 0; own < kLanesOfThread; ++own) keep(lane_of(team, own), memory, m, row, key, weights[own]);
+    for (int own = 0; own < kLanesOfThread; ++own) keep(lane_of(team, own), memory, tile, weights[own]);
   }
 
   /// A row that has seen nothing yet has no largest score to subtract.
   REHEARSAL_BODY static R shift_of(R largest) { return largest == minus_infinity<R>() ? R(0) : largest; }
 
-  REHEARSAL_BODY void score(Lane lane, const Memory& memory, const Matrix& m, std::int64_t row, std::int64_t key, Fragment<R>& x) const {
+  REHEARSAL_BODY void score(Lane lane, const Memory& memory, const Tile& tile, Fragment<R>& x) const {
     for (int i = 0; i < kOwn; ++i) {
       R largest = minus_infinity<R>();
-      const std::int64_t r = row + lane.row(i);
+      const std::int64_t r = tile.row + lane.row(i);
       for (int j = 0; j < kOwn; ++j) {
-        const std::int64_t k = key + lane.column(j);
+        const std::int64_t k = tile.key + lane.column(j);
         R& score = x.at[i][j];
-        score = r < scores.rows && k < scores.keys ? scores.score(m, r, k, score) : minus_infinity<R>();
+        score = r < scores.rows && k < scores.keys ? scores.score(tile.matrix, r, k, score) : minus_infinity<R>();
         largest = LargestNumber{}(largest, score);
       }
       memory.sums.at[lane.row(i)][lane.x] = largest;
     }
   }
 
-  REHEARSAL_BODY void keep(Lane lane, const Memory& memory, const Matrix& m, std::int64_t row, std::int64_t key,
-                           const Fragment<R>& weights) const {
+  REHEARSAL_BODY void keep(Lane lane, const Memory& memory, const Tile& tile, const Fragment<R>& weights) const {
     for (int i = 0; i < kOwn; ++i) {
       R sum = 0;
       for (int j = 0; j < kOwn; ++j) {
         sum += weights.at[i][j];
         memory.tiles.a.at[lane.row(i)][lane.column(j)] =
-            scores.dropped(m, row + lane.row(i), key + lane.column(j), weights.at[i][j]);
+            scores.dropped(tile.matrix, tile.row + lane.row(i), tile.key + lane.column(j), weights.at[i][j]);
       }
       memory.sums.at[lane.row(i)][lane.x] = sum;
     }

@@ -31,6 +31,7 @@ template <class T>
 struct Gradient {
   using R = Real<T>;
   using Matrix = typename Scores<T>::Matrix;
+  using Tile = ScoreTile<Matrix>;
   Scores<T> scores;
   const T* dy;
   RowState<R>* states;
@@ -78,6 +79,7 @@ template <class T>
 struct FindStates {
   using R = Real<T>;
   using Matrix = typename Scores<T>::Matrix;
+  using Tile = ScoreTile<Matrix>;
   static constexpr int kOwn = kEach<R>;
   Gradient<T> g;
   std::int64_t row_tiles;
@@ -104,14 +106,14 @@ struct FindStates {
       for (int i = 0; i < kOwn; ++i) r.largest[i] = minus_infinity<R>(), r.sum[i] = r.product[i] = r.used[i] = R(0);
     for (std::int64_t key = 0; key < g.scores.keys; key += kSide<R>) {
       if (g.scores.sees_nothing(team, m, row, key, running)) continue;
-      multiply_rows(team, memory.tiles, m.q, row, m.k, key, x);
-      multiply_rows(team, memory.tiles, g.dy_of(m), row, m.v, key, values);
+      multiply_rows(team, memory.tiles, rows_of(m.q, row), rows_of(m.k, key), x);
+      multiply_rows(team, memory.tiles, rows_of(g.dy_of(m), row), rows_of(m.v, key), values);
       team.wait();
-      for (int own = 0; own < kLanesOfThread; ++own) score(lane_of(team, own), memory, m, row, key, x[own]);
+      for (int own = 0; own < kLanesOfThread; ++own) score(lane_of(team, own), memory, {m, row, key}, x[own]);
       team.wait();
       for (int own = 0; own < kLanesOfThread; ++own) shift(lane_of(team, own), memory, running[own]);
       team.wait();
-      for (int own = 0; own < kLanesOfThread; ++own) measure(lane_of(team, own), memory, m, row, key, {x[own], values[own], running[own]});
+      for (int own = 0; own < kLanesOfThread; ++own) measure(lane_of(team, own), memory, {m, row, key}, {x[own], values[own], running[own]});
       team.wait();
       for (int own = 0; own < kLanesOfThread; ++own) add(lane_of(team, own), memory, running[own]);
       team.wait();
@@ -119,13 +121,13 @@ struct FindStates {
     for (int own = 0; own < kLanesOfThread; ++own) store(lane_of(team, own), m, row, running[own]);
   }
 
-  REHEARSAL_BODY void score(Lane lane, const Memory& memory, const Matrix& m, std::int64_t row, std::int64_t key, Fragment<R>& x) const {
+  REHEARSAL_BODY void score(Lane lane, const Memory& memory, const Tile& tile, Fragment<R>& x) const {
     for (int i = 0; i < kOwn; ++i) {
       R largest = minus_infinity<R>();
       for (int j = 0; j < kOwn; ++j) {
-        const std::int64_t r = row + lane.row(i), k = key + lane.column(j);
+        const std::int64_t r = tile.row + lane.row(i), k = tile.key + lane.column(j);
         R& score = x.at[i][j];
-        score = g.has(r, k) ? g.scores.score(m, r, k, score) : minus_infinity<R>();
+        score = g.has(r, k) ? g.scores.score(tile.matrix, r, k, score) : minus_infinity<R>();
         largest = LargestNumber{}(largest, score);
       }
       memory.sums.at[lane.row(i)][lane.x] = largest;
@@ -146,15 +148,14 @@ struct FindStates {
     const Fragment<R>&scores, &values;
     const Running& running;
   };
-  REHEARSAL_BODY void measure(Lane lane, const Memory& memory, const Matrix& m, std::int64_t row, std::int64_t key,
-                              const Measured& from) const {
+  REHEARSAL_BODY void measure(Lane lane, const Memory& memory, const Tile& tile, const Measured& from) const {
     for (int i = 0; i < kOwn; ++i) {
       R sum = 0, product = 0, used = 0;
       for (int j = 0; j < kOwn; ++j) {
-        const std::int64_t r = row + lane.row(i), k = key + lane.column(j);
+        const std::int64_t r = tile.row + lane.row(i), k = tile.key + lane.column(j);
         if (!g.has(r, k)) continue;
         const R weight = std::exp(from.scores.at[i][j] - shift_of(from.running.largest[i]));
-        const R gradient = g.scores.dropped(m, r, k, from.values.at[i][j]);
+        const R gradient = g.scores.dropped(tile.matrix, r, k, from.values.at[i][j]);
         sum += weight;
         product += weight * gradient;
         used = LargestMagnitude{}(used, gradient);
@@ -194,6 +195,7 @@ template <class T, Wanted kWanted>
 struct AddFactors {
   using R = Real<T>;
   using Matrix = typename Scores<T>::Matrix;
+  using Tile = ScoreTile<Matrix>;
   static constexpr bool kByKeys = kWanted != Wanted::Queries;
   Gradient<T> g;
   MatrixView<T> out;  ///< of matrix 0
@@ -208,11 +210,11 @@ struct AddFactors {
     const std::int64_t others = kByKeys ? g.scores.rows : g.scores.keys;
     for (std::int64_t other = 0; other < others; other += kSide<R>) {
       if (g.is_unseen(team, m, kByKeys ? other : first, kByKeys ? first : other, kByKeys)) continue;
-      multiply_rows(team, pair, kByKeys ? m.k : m.q, first, kByKeys ? m.q : m.k, other, x);
-      if constexpr (kWanted == Wanted::Keys) multiply_rows(team, pair, m.v, first, g.dy_of(m), other, values);
-      if constexpr (kWanted == Wanted::Queries) multiply_rows(team, pair, g.dy_of(m), first, m.v, other, values);
+      multiply_rows(team, pair, rows_of(kByKeys ? m.k : m.q, first), rows_of(kByKeys ? m.q : m.k, other), x);
+      if constexpr (kWanted == Wanted::Keys) multiply_rows(team, pair, rows_of(m.v, first), rows_of(g.dy_of(m), other), values);
+      if constexpr (kWanted == Wanted::Queries) multiply_rows(team, pair, rows_of(g.dy_of(m), first), rows_of(m.v, other), values);
       team.wait();
-      for (int own = 0; own < kLanesOfThread; ++own) put(lane_of(team, own), m, first, other, x[own], values[own], a);
+      for (int own = 0; own < kLanesOfThread; ++own) put(lane_of(team, own), {m, first, other}, {x[own], values[own]}, a);
       load_tile(team, kWanted == Wanted::Queries ? m.k : kWanted == Wanted::Keys ? m.q : g.dy_of(m), other, column, b);
       team.wait();
       for (int own = 0; own < kLanesOfThread; ++own) multiply(a, b, lane_of(team, own), sum[own]);
@@ -222,20 +224,27 @@ struct AddFactors {
     for (int own = 0; own < kLanesOfThread; ++own) store_fragment(lane_of(team, own), sum[own], first, column, to);
   }
 
+  /// A tile by its first position along what is wanted and along the other side.
+  struct Sides {
+    const Matrix& m;
+    std::int64_t first, other;
+  };
+  struct Products {
+    const Fragment<R>&scores, &values;
+  };
   /// Weights or their gradients in a tile.
-  REHEARSAL_BODY void put(Lane lane, const Matrix& m, std::int64_t first, std::int64_t other, const Fragment<R>& x,
-                          const Fragment<R>& values, TeamTile<R>& to) const {
+  REHEARSAL_BODY void put(Lane lane, const Sides& at, const Products& from, TeamTile<R>& to) const {
     for (int i = 0; i < kEach<R>; ++i) {
       for (int j = 0; j < kEach<R>; ++j) {
-        const std::int64_t row = kByKeys ? other + lane.column(j) : first + lane.row(i);
-        const std::int64_t key = kByKeys ? first + lane.row(i) : other + lane.column(j);
+        const std::int64_t row = kByKeys ? at.other + lane.column(j) : at.first + lane.row(i);
+        const std::int64_t key = kByKeys ? at.first + lane.row(i) : at.other + lane.column(j);
         R put = 0;
         if (!g.has(row, key))
           put = 0;
         else if (kWanted == Wanted::Values)
-          put = g.scores.dropped(m, row, key, g.weight(m, row, key, x.at[i][j]));
+          put = g.scores.dropped(at.m, row, key, g.weight(at.m, row, key, from.scores.at[i][j]));
         else
-          put = g.scores.step_back(m, row, key, -1, g.through_softmax(m, row, key, x.at[i][j], values.at[i][j]));
+          put = g.scores.step_back(at.m, row, key, -1, g.through_softmax(at.m, row, key, from.scores.at[i][j], from.values.at[i][j]));
         to.at[lane.row(i)][lane.column(j)] = put;
       }
     }
@@ -247,6 +256,7 @@ template <class T>
 struct AddBias {
   using R = Real<T>;
   using Matrix = typename Scores<T>::Matrix;
+  using Tile = ScoreTile<Matrix>;
   Gradient<T> g;
   T* out;
   int step;
@@ -265,7 +275,7 @@ struct AddBias {
     for (std::int64_t other = 0; other < other_count; ++other) {
       const Matrix m = g.scores.matrix(place.at[0] + others.place(other).at[0]);
       for (std::int64_t row = first_row; row < end_row; row += kSide<R>)
-        for (std::int64_t key = first_key; key < end_key; key += kSide<R>) add(team, pair, m, row, key, sum);
+        for (std::int64_t key = first_key; key < end_key; key += kSide<R>) add(team, pair, {m, row, key}, sum);
     }
     team.wait();
     for (int l = 0; l < kLanesOfThread; ++l)
@@ -275,17 +285,17 @@ struct AddBias {
     store(team, a, first_row, first_key, out + place.at[1]);
   }
 
-  REHEARSAL_BODY void add(const Team& team, const TilePair<R>& pair, const Matrix& m, std::int64_t row, std::int64_t key,
-                          Fragment<R>* sum) const {
+  REHEARSAL_BODY void add(const Team& team, const TilePair<R>& pair, const Tile& tile, Fragment<R>* sum) const {
     Fragment<R> x[kLanesOfThread], values[kLanesOfThread];
-    if (g.is_unseen(team, m, row, key, false)) return;
-    multiply_rows(team, pair, m.q, row, m.k, key, x);
-    multiply_rows(team, pair, g.dy_of(m), row, m.v, key, values);
+    const Matrix& m = tile.matrix;
+    if (g.is_unseen(team, m, tile.row, tile.key, false)) return;
+    multiply_rows(team, pair, rows_of(m.q, tile.row), rows_of(m.k, tile.key), x);
+    multiply_rows(team, pair, rows_of(g.dy_of(m), tile.row), rows_of(m.v, tile.key), values);
     for (int l = 0; l < kLanesOfThread; ++l) {
       const Lane lane = lane_of(team, l);
       for (int i = 0; i < kEach<R>; ++i) {
         for (int j = 0; j < kEach<R>; ++j) {
-          const std::int64_t r = row + lane.row(i), k = key + lane.column(j);
+          const std::int64_t r = tile.row + lane.row(i), k = tile.key + lane.column(j);
           if (g.has(r, k))
             sum[l].at[i][j] += g.scores.step_back(m, r, k, step, g.through_softmax(m, r, k, x[l].at[i][j], values[l].at[i][j]));
         }

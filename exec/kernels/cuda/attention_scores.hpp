@@ -47,6 +47,13 @@ struct ScoreStep {
   std::int64_t row, key;  ///< strides
 };
 
+/// A tile of the scores of one matrix, by its first row and key.
+template <class Matrix>
+struct ScoreTile {
+  const Matrix& matrix;
+  std::int64_t row, key;
+};
+
 template <class T>
 class Scores {
  public:

@@ -1,6 +1,7 @@
 // Losses and their gradients. What is added up is in f64; exponentials of narrower elements are f32.
 
 #include <cmath>
+#include <vector>
 
 #include "exec/kernels/cuda/families.hpp"
 #include "exec/kernels/cuda/lines.hpp"
@@ -352,34 +353,33 @@ struct ElementGrad {
 };
 
 constexpr std::string_view kName = "cuda:loss";
+
 template <class Loss>
-constexpr KernelRow sum_row(std::string_view op) {
-  return {op, kName, make_by_input_with_workspace<ElementSum<Loss>, Floats>};
-}
-template <class Loss>
-constexpr KernelRow gradient_row(std::string_view op) {
-  return {op, kName, make_by_output<ElementGrad<Loss>, Floats>};
+void add_loss(std::vector<KernelRow>& rows, std::string_view sum, std::string_view gradient) {
+  rows.push_back({sum, kName, make_by_input_with_workspace<ElementSum<Loss>, Floats>});
+  rows.push_back({gradient, kName, make_by_output<ElementGrad<Loss>, Floats>});
 }
 
-constexpr KernelRow kRows[] = {
-    {"LogSumExp", kName, make_by_input<LogSumExp, Floats>},
-    {"CrossEntropySum", kName, make_by_input_with_workspace<CrossEntropySum, Floats>},
-    {"CrossEntropyGrad", kName, make_by_output<CrossEntropyGrad, Floats>},
-    {"CrossEntropyWeight", kName, make_by_output_with_workspace<CrossEntropyWeight, Floats>},
-    sum_row<SquaredError>("SquaredErrorSum"),
-    gradient_row<SquaredError>("SquaredErrorGrad"),
-    sum_row<AbsoluteError>("AbsoluteErrorSum"),
-    gradient_row<AbsoluteError>("AbsoluteErrorGrad"),
-    sum_row<Huber>("HuberSum"),
-    gradient_row<Huber>("HuberGrad"),
-    sum_row<BceWithLogits>("BceWithLogitsSum"),
-    gradient_row<BceWithLogits>("BceWithLogitsGrad"),
-    sum_row<KlDivergence>("KlDivergenceSum"),
-    gradient_row<KlDivergence>("KlDivergenceGrad"),
-};
+std::vector<KernelRow> make_rows() {
+  std::vector<KernelRow> rows = {
+      {"LogSumExp", kName, make_by_input<LogSumExp, Floats>},
+      {"CrossEntropySum", kName, make_by_input_with_workspace<CrossEntropySum, Floats>},
+      {"CrossEntropyGrad", kName, make_by_output<CrossEntropyGrad, Floats>},
+      {"CrossEntropyWeight", kName, make_by_output_with_workspace<CrossEntropyWeight, Floats>},
+  };
+  add_loss<SquaredError>(rows, "SquaredErrorSum", "SquaredErrorGrad");
+  add_loss<AbsoluteError>(rows, "AbsoluteErrorSum", "AbsoluteErrorGrad");
+  add_loss<Huber>(rows, "HuberSum", "HuberGrad");
+  add_loss<BceWithLogits>(rows, "BceWithLogitsSum", "BceWithLogitsGrad");
+  add_loss<KlDivergence>(rows, "KlDivergenceSum", "KlDivergenceGrad");
+  return rows;
+}
 
 }  // namespace
 
-std::span<const KernelRow> loss_kernels() { return kRows; }
+std::span<const KernelRow> loss_kernels() {
+  static const std::vector<KernelRow> kRows = make_rows();
+  return kRows;
+}
 
 }  // namespace rehearsal::exec::cuda

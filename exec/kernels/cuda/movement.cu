@@ -86,13 +86,6 @@ struct SliceGrad {
   }
 };
 
-/// The part of a tensor of shape `whole` along `axis` that starts at `start` and is as large as `piece` has it.
-StridedView part(const Shape& whole, const Shape& piece, std::size_t axis, std::int64_t start) {
-  StridedView view{piece, graph::row_major_strides(whole), 0};
-  view.offset = start * view.strides[axis];
-  return view;
-}
-
 struct Split {
   template <class T>
   static void run(const Call& call) {
@@ -105,7 +98,7 @@ struct Split {
         continue;
       }
       const Shape& shape = call.out_shape(i);
-      copy_strided(call.context.stream, call.in<T>(0), part(call.in_shape(0), shape, axis, start), call.out<T>(i), whole_view(shape));
+      copy_strided(call.context.stream, call.in<T>(0), graph::part_view(call.in_shape(0), shape, axis, start), call.out<T>(i), whole_view(shape));
       start += shape[axis];
     }
   }
@@ -118,7 +111,7 @@ struct Concat {
     std::int64_t start = 0;
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
       const Shape& shape = call.in_shape(i);
-      copy_strided(call.context.stream, call.in<T>(i), whole_view(shape), call.out<T>(), part(call.out_shape(), shape, axis, start));
+      copy_strided(call.context.stream, call.in<T>(i), whole_view(shape), call.out<T>(), graph::part_view(call.out_shape(), shape, axis, start));
       start += shape[axis];
     }
   }

@@ -320,10 +320,10 @@ std::int64_t bytes_of_gradients(const Layout& moments, const Layout& sums) {
   return bytes_of_weights(moments) + workspace_of<GradientTerm<float>>(sums.segments());
 }
 
-/// Gradient sums over the segments of `sums`, by the moments that `statistics` have.
+/// Gradient sums over the segments of `sums`, by the moments that the statistics of `prepare` have.
 template <class T, class Store>
-void sum_gradients(const Call& call, const Statistics<T>& statistics, const Layout& sums, const PrepareWeights<T>& prepare, const T* dy,
-                   const Store& store) {
+void sum_gradients(const Call& call, const Layout& sums, const PrepareWeights<T>& prepare, const T* dy, const Store& store) {
+  const auto& statistics = prepare.statistics;
   for_each(call.context.stream, statistics.layout.kinds(), prepare);
   const GradientTerm<T> term{call.in<T>(0), dy, prepare.rows, statistics.layout.length, statistics.layout.kinds()};
   reduce(call.context.stream, sums.segments(), term, store,
@@ -341,7 +341,7 @@ struct GradSums {
   static void run(const Call& call) {
     const auto statistics = Statistics<T>::of_sums(call, 1);
     const PrepareWeights<T> prepare{statistics, Scaled ? call.in<T>(2) : nullptr, static_cast<RowWeights*>(call.context.workspace)};
-    sum_gradients(call, statistics, statistics.layout, prepare, call.in<T>(Scaled ? 3 : 2),
+    sum_gradients(call, statistics.layout, prepare, call.in<T>(Scaled ? 3 : 2),
                   SumsStore{call.out<double>(), statistics.layout.statistics()});
   }
 };
@@ -360,7 +360,7 @@ struct ParameterStore {
 template <class T>
 void write_scale_gradients(const Call& call, const Statistics<T>& statistics, const T* dy) {
   const PrepareWeights<T> prepare{statistics, nullptr, static_cast<RowWeights*>(call.context.workspace)};
-  sum_gradients(call, statistics, Layout::of_channels(call.in_shape(0)), prepare, dy, ParameterStore<T>(call));
+  sum_gradients(call, Layout::of_channels(call.in_shape(0)), prepare, dy, ParameterStore<T>(call));
 }
 
 /// X, sums, dY -> dscale, dbias of group normalization.

@@ -102,16 +102,25 @@ struct TilePair {
   TeamTile<R>&a, &b;
 };
 
-/// out = rows of x from `x_row` times rows of y from `y_row`, one fragment per own lane. All threads must call it; tiles are free again
-/// behind the next wait().
+/// The rows of a matrix from `first` on.
+template <class T>
+struct RowsOf {
+  const MatrixView<const T>& matrix;
+  std::int64_t first;
+};
+template <class T>
+REHEARSAL_BODY RowsOf<T> rows_of(const MatrixView<const T>& matrix, std::int64_t first) {
+  return {matrix, first};
+}
+
+/// out = rows of x times rows of y, one fragment per own lane. All threads must call it; tiles are free again behind the next wait().
 template <class T, class R>
-REHEARSAL_BODY void multiply_rows(const Team& team, const TilePair<R>& tiles, const MatrixView<const T>& x, std::int64_t x_row,
-                                  const MatrixView<const T>& y, std::int64_t y_row, Fragment<R>* out) {
+REHEARSAL_BODY void multiply_rows(const Team& team, const TilePair<R>& tiles, const RowsOf<T>& x, const RowsOf<T>& y, Fragment<R>* out) {
   for (int own = 0; own < kLanesOfThread; ++own) out[own] = {};
-  for (std::int64_t column = 0; column < x.columns; column += kSide<R>) {
+  for (std::int64_t column = 0; column < x.matrix.columns; column += kSide<R>) {
     team.wait();
-    load_tile(team, x, x_row, column, tiles.a);
-    load_tile(team, y, y_row, column, tiles.b);
+    load_tile(team, x.matrix, x.first, column, tiles.a);
+    load_tile(team, y.matrix, y.first, column, tiles.b);
     team.wait();
     for (int own = 0; own < kLanesOfThread; ++own) multiply_transposed(tiles.a, tiles.b, lane_of(team, own), out[own]);
   }

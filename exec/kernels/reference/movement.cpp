@@ -77,13 +77,6 @@ struct SliceGrad {
   }
 };
 
-/// The part of a tensor of shape `whole` along `axis` that starts at `start` and is as large as `piece` has it.
-StridedView part(const Shape& whole, const Shape& piece, std::size_t axis, std::int64_t start) {
-  StridedView view{piece, graph::row_major_strides(whole), 0};
-  view.offset = start * view.strides[axis];
-  return view;
-}
-
 struct Split {
   template <class T>
   static void run(const Call& call) {
@@ -92,7 +85,7 @@ struct Split {
     std::int64_t start = 0;
     for (std::size_t i = 0; i < call.outputs.size(); ++i) {
       const bool present = call.has_output(i);
-      if (present) graph::copy_strided(call.in<T>(0), part(call.in_shape(0), call.out_shape(i), axis, start), call.out<T>(i));
+      if (present) graph::copy_strided(call.in<T>(0), graph::part_view(call.in_shape(0), call.out_shape(i), axis, start), call.out<T>(i));
       start += present ? call.out_shape(i)[axis] : sizes[i];
     }
   }
@@ -105,7 +98,7 @@ struct Concat {
     std::int64_t start = 0;
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
       const Shape& shape = call.in_shape(i);
-      graph::copy_strided(call.in<T>(i), graph::whole_view(shape), call.out<T>(), part(call.out_shape(), shape, axis, start));
+      graph::copy_strided(call.in<T>(i), graph::whole_view(shape), call.out<T>(), graph::part_view(call.out_shape(), shape, axis, start));
       start += shape[axis];
     }
   }
