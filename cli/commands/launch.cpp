@@ -28,7 +28,7 @@ struct Options {
 RunWords run_words(const std::vector<std::string>& words) {
   RunWords found;
   CLI::App known, wanted;
-  (void)add_run(known);
+  const Action owner = add_run(known);  // of what the words are written to
   found.model.add_training_to(wanted);
   found.model.add_sizes_to(wanted);
   wanted.allow_extras();
