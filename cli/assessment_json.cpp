@@ -110,9 +110,8 @@ void print_for_plan(Terminal& terminal, Json result, const predict::Assessment& 
   if (assessment.fits()) return terminal.print(result);
   const auto shortage = predict::shortage(assessment);
   if (assessment.may_fit()) {
-    const auto warning = "plan " + plan::to_text(assessment.plan) + " " + shortage + "; it may fit, since what it needs lies between " +
-                         to_text(Bytes(static_cast<double>(assessment.memory_low))) + " and " +
-                         to_text(Bytes(static_cast<double>(assessment.memory_high))) + (remedy.empty() ? "" : "; " + remedy);
+    const auto warning =
+        "plan " + plan::to_text(assessment.plan) + " " + predict::doubt(assessment) + (remedy.empty() ? "" : "; " + remedy);
     result["may_not_fit"] = warning;
     terminal.warn(warning);
     return terminal.print(result);

@@ -291,4 +291,9 @@ std::string shortage(const Assessment& a) {
          to_text(Bytes(static_cast<double>(a.memory_capacity))) + " that its device has";
 }
 
+std::string doubt(const Assessment& a) {
+  return shortage(a) + "; it may fit, since what it needs lies between " + to_text(Bytes(static_cast<double>(a.memory_low))) + " and " +
+         to_text(Bytes(static_cast<double>(a.memory_high)));
+}
+
 }  // namespace rehearsal::predict

@@ -84,5 +84,7 @@ struct Assessment {
 
 /// "needs 93.1 GB on rank 3, 13.1 GB more than the 80 GB that the device has"
 [[nodiscard]] std::string shortage(const Assessment&);
+/// The same of a plan that may fit nevertheless, and why it may.
+[[nodiscard]] std::string doubt(const Assessment&);
 
 }  // namespace rehearsal::predict

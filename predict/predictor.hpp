@@ -40,9 +40,14 @@ struct SplitLimits {
 struct Outlook {
   std::int64_t memory_bytes = 0;  ///< as closed() will say; 0: not known
   std::int64_t memory_capacity = 0;
-  Seconds step;             ///< closed() will not say less
-  costmodel::JobCost cost;  ///< of one step: nor less than this
+  double memory_median_error = 0;  ///< as closed() will say
+  Seconds step;                    ///< closed() will not say less
+  costmodel::JobCost cost;         ///< of one step: nor less than this
   [[nodiscard]] bool fits() const { return memory_bytes <= memory_capacity; }
+  /// Assessment::may_fit()
+  [[nodiscard]] bool may_fit() const {
+    return static_cast<double>(memory_bytes) <= static_cast<double>(memory_capacity) * (1 + memory_median_error);
+  }
 };
 
 class Predictor {

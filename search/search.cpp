@@ -58,6 +58,7 @@ class Searching {
 
   /// Plans that split the model alike follow each other, so that they share what is found out about that.
   void run(std::span<const plan::Plan> given) {
+    given_ = true;
     std::vector<std::size_t> order(given.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {}, [&](std::size_t n) {
@@ -76,6 +77,8 @@ class Searching {
 
   /// How many plans were looked at and why others were not.
   [[nodiscard]] SearchResult& account() { return result_; }
+  /// Plans that were given, and are too large by no more than predictions of memory are wrong by.
+  [[nodiscard]] std::vector<predict::Assessment>& doubtful() { return doubtful_; }
   [[nodiscard]] std::string why_none() const {
     if (!nearest_.empty()) return nearest_;
     return last_refusal_.empty() ? "the space is empty" : last_refusal_;
@@ -224,6 +227,7 @@ class Searching {
 
   std::string assess_known(const plan::Plan& plan) {
     const auto outlook = predictor_.outlook(plan);
+    if (given_ && !outlook.fits() && outlook.may_fit() && may_fit(plan)) return "";
     if (!outlook.fits()) {
       note_nearest(plan, outlook.memory_bytes - outlook.memory_capacity);
       prune(kDoesNotFit);
@@ -246,6 +250,16 @@ class Searching {
     last_value_ = value_of(objective(options_.objective), a);
     best_.enter(std::move(a));
     return "";
+  }
+
+  /// A plan that its user names is answered as `estimate` answers it: with a warning, behind those that fit.
+  bool may_fit(const plan::Plan& plan) {
+    auto a = predictor_.closed(plan);
+    if (!a.may_fit() || !options_.limits.empty()) return false;
+    ++result_.searched;
+    a.warnings.push_back(predict::doubt(a));
+    doubtful_.push_back(std::move(a));
+    return true;
   }
 
   static std::string shortage_text(const predict::Outlook& o) {
@@ -271,6 +285,8 @@ class Searching {
   bool stopped_ = false;
   bool loops_ = true;  ///< until a plan with micro-batches has shown that the model has none
   bool fits_ = false;  ///< the plan assessed last
+  bool given_ = false;
+  std::vector<predict::Assessment> doubtful_;
   double last_value_ = 0;
   std::int64_t nearest_missing_ = 0;
   std::string nearest_, last_refusal_;
@@ -291,9 +307,10 @@ class Choice {
       search(searching);
       why_none += (why_none.empty() ? "" : "; ") + (jobs_.size() > 1 ? jobs_[j]->platform().name + ": " : "") + searching.why_none();
       add(searching.account(), j == 0);
+      std::ranges::move(searching.doubtful(), std::back_inserter(doubtful_));
     }
-    if (best_.plans().empty()) throw Refusal("no plan can run: " + why_none);
-    if (!best_.within_limits()) refuse_over_limits();
+    if (best_.plans().empty() && doubtful_.empty()) throw Refusal("no plan can run: " + why_none);
+    if (!best_.plans().empty() && !best_.within_limits()) refuse_over_limits();
     rank();
     result_.seconds = seconds_since(start_);
     return std::move(result_);
@@ -324,9 +341,11 @@ class Choice {
 
   void rank() {
     for (const auto& listed : best_.plans()) result_.plans.push_back({listed.answer, listed.answer, false, {}, listed.alike});
+    for (const auto& a : doubtful_) result_.plans.push_back({a, a, false, {}, {}});
     play_best();
     const auto* by = objective(options_.objective);
-    std::ranges::stable_sort(result_.plans, {}, [&](const RankedPlan& p) { return std::pair(!p.played, value_of(by, p.answer)); });
+    std::ranges::stable_sort(result_.plans, {},
+                             [&](const RankedPlan& p) { return std::tuple(!p.answer.fits(), !p.played, value_of(by, p.answer)); });
     if (by != nullptr && result_.plans.size() > options_.top) result_.plans.resize(std::max<std::size_t>(1, options_.top));
     for (std::size_t n = 1; n < result_.plans.size(); ++n)
       result_.plans[n].why_not = why_not(result_.plans[n].answer, result_.plans[0].answer, by);
@@ -361,6 +380,7 @@ class Choice {
   const SearchOptions& options_;
   Progress& progress_;
   Shortlist best_;
+  std::vector<predict::Assessment> doubtful_;
   Clock::time_point start_ = Clock::now();
   SearchResult result_;
 };

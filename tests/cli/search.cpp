@@ -96,3 +96,34 @@ TEST_CASE("a search that is told to stop prints the best so far") {
     CHECK(answer.at("seconds") < 60);
   }
 }
+
+TEST_CASE("a list of plans ranks what estimate accepts, and what may not fit comes behind what fits") {
+  const std::string job =
+      " 'zoo:llama?layers=32&hidden=4096&heads=32&kv_heads=8&ffn=14336&seq=8192&vocab=128256' --platform dgx-h100 --devices 64 --batch 128"
+      " --dtype bf16 --optimizer adamw --framework torchtitan --format json ";
+  const TemporaryFolder folder;
+  std::vector<std::string> plans;
+  for (const auto* memory : {"zero=1", "zero=3", "zero=1,recompute=full", "zero=1,recompute=selective"})
+    for (const auto* stages : {"dp=64", "dp=32,pp=2,schedule=1f1b", "dp=16,pp=4,schedule=interleaved,interleave=2"})
+      plans.push_back(std::string(stages) + ",micro_batch=1," + memory);
+  std::ofstream file(folder / "plans.txt");
+  for (const auto& plan : plans) file << plan << '\n';
+  file.close();
+  const auto answer = result_of(rehearse("search" + job + "--top 99 --plans " + (folder / "plans.txt")));
+  std::size_t accepted = 0;
+  for (const auto& plan : plans) {
+    const auto ended = rehearse("estimate" + job + "--plan " + plan);
+    INFO(plan << " " << ended.err);
+    CHECK((ended.status == 0 || ended.status == 3));
+    accepted += ended.status == 0 ? 1 : 0;
+  }
+  CHECK(accepted > 0);
+  CHECK(answer.at("plans").size() == accepted);
+  CHECK(answer.at("plans").size() + answer.at("refused").size() == plans.size());
+  bool doubtful = false;
+  for (const auto& plan : answer.at("plans")) {
+    const bool larger = plan.at("memory_bytes").at("value").get<double>() > plan.at("memory_bytes").at("capacity").get<double>();
+    CHECK((larger || !doubtful));
+    doubtful = larger;
+  }
+}
