@@ -11,16 +11,12 @@ bool HeldOut::evaluate(std::int64_t step, EvaluatedSoFar& so_far) {
   auto& world = training_.world;
   const auto values = trained_values(executor_, training_);
   EvaluationReport report{step, {}, false};
-  double loss = 0;
-  {
-    const Patience patience(world);  // rank 0 computes, the others wait
-    if (world.rank() == 0) {
-      report.result = options_.evaluate(values);
-      if (!report.result.loss) throw BadInput("--eval", "has no target, so that there is no loss to compare");
-      loss = *report.result.loss;
-    }
-    loss = world.sum(loss);
-  }
+  const auto evaluate = [&] {
+    report.result = options_.evaluate(values);
+    if (!report.result.loss) throw BadInput("--eval", "has no target, so that there is no loss to compare");
+  };
+  world.wait_for_rank_0(evaluate, "the evaluation");
+  const double loss = world.sum(report.result.loss.value_or(0));
   const bool best = std::isfinite(loss) && loss < so_far.lowest_loss;
   so_far = best ? EvaluatedSoFar{loss, step, 0} : EvaluatedSoFar{so_far.lowest_loss, so_far.lowest_at, so_far.without_gain + 1};
   report.best = best;

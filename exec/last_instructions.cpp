@@ -51,6 +51,8 @@ std::string described(const Training& training, int rank, const Note& note) {
       return "the checkpoint of " + step;
     case Doing::Evaluating:
       return "the evaluation behind " + step;
+    case Doing::Ending:
+      return "the end of the training";
     case Doing::Leaving:
       return "its end";
     case Doing::Playing:

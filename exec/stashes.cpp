@@ -166,11 +166,11 @@ void refuse_dense(const DenseResult& result, const plan::Plan& plan) {
   const auto percent = [](double share) { return std::to_string(static_cast<int>(std::ceil(100 * share))) + " %"; };
   const double wanted = std::min(1.0, std::ceil(20 * density + 1) / 20);  // the next twentieth but one
   std::ostringstream remedy;
-  remedy << plan::kSparseCompression << ":" << wanted;
+  remedy << plan::name(plan::CompressionRule::GistSparse) << ":" << wanted;
   throw Refusal("tensor '" + result.tensor + "': " + percent(density) + " of its elements are not zero (rank " +
-                std::to_string(result.rank) + ", step " + std::to_string(result.step + 1) + "), but compression=" + plan.compression +
-                " keeps room for " + percent(plan::sparse_density(plan.compression).value_or(0)) + "; use compression=" + remedy.str() +
-                ", or compression=gist, which needs none");
+                std::to_string(result.rank) + ", step " + std::to_string(result.step + 1) +
+                "), but compression=" + to_text(plan.compression) + " keeps room for " + percent(plan.compression.density) +
+                "; use compression=" + remedy.str() + ", or compression=gist, which needs none");
 }
 
 }  // namespace rehearsal::exec

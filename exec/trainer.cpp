@@ -56,10 +56,6 @@ std::string record_of(const TrainerOptions& options, const Communicator& world) 
   return options.last_instructions + (world.nodes() > 1 ? "-node-" + std::to_string(world.node_of(world.rank())) : "") + ".jsonl";
 }
 
-/// How much longer the first step may take than predicted: it compiles machine code, and on another machine.
-constexpr double kDoubt = 20, kLeastFirst = 2;
-constexpr double kRemembered = 0.99;  // one step that was held up is forgotten after some hundred others
-
 /// Steps until they are done, or one of the ranks is told to stop.
 class Run {
  public:
@@ -77,8 +73,8 @@ class Run {
             options.rate,         options.record,        {options.saving.every, options.held_out.every}, options.on_nan == OnNan::Stop,
             finite_.may_update(), options.stop_requested},
         rows_(executor, training, data, row_options_),
-        slowest_(options.predicted_step) {
-    world_.expect_steps_of(std::max(kDoubt * slowest_, kLeastFirst));
+        stall_(options.predicted_step) {
+    world_.adopt(stall_);
     outcome_.first_step = header_.step + 1;
     if (options.record) recorder_.emplace(training, options.threads, outcome_.first_step);
     give_back_idle_memory();
@@ -105,8 +101,8 @@ class Run {
     outcome_.losses.push_back(report.loss);
     outcome_.skipped += result.updated ? 0 : 1;
     seconds_.push_back(report.seconds);
-    slowest_ = std::max(kRemembered * slowest_, report.seconds);
-    world_.expect_steps_of(slowest_);
+    stall_.add(report.seconds);
+    world_.adopt(stall_);
     if (static_cast<std::int64_t>(seconds_.size()) > kWarmUp) waiting_.add(result);
     const bool warm_up = static_cast<std::int64_t>(outcome_.losses.size()) <= kWarmUp && options_.steps > kWarmUp;
     if (recorder_) recorder_->add(report, result, warm_up);
@@ -188,7 +184,7 @@ class Run {
   StepRows rows_;
   TrainingOutcome outcome_;
   std::vector<double> seconds_;
-  double slowest_;  ///< of the latest steps, as predicted or as they were
+  StallTime stall_;
   Waiting waiting_;
   std::optional<Recorder> recorder_;
 };

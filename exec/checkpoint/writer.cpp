@@ -128,13 +128,9 @@ void CheckpointWriter::complete() {
 
 void CheckpointWriter::finish() {
   if (!job_) return;
-  constexpr auto kPause = std::chrono::milliseconds(1);
-  const Patience patience(world_);  // a disk takes its time
-  while (!part_is_written()) std::this_thread::sleep_for(kPause);
-  world_.barrier("the end of writing a checkpoint");
+  world_.wait_for_all([this] { return part_is_written(); }, "the end of writing a checkpoint");
   complete();
-  while (part_is_written() && completion_) std::this_thread::sleep_for(kPause);
-  world_.barrier("the checkpoint");
+  world_.wait_for_all([this] { return part_is_written() && !completion_; }, "the checkpoint");
   job_.reset();
   home_ = folder_;
 }

@@ -36,6 +36,7 @@ Seen look(std::int64_t process) {
 BoardPlace::BoardPlace() : process_(::getpid()), started_(look(process_).started), visible_to_itself_(started_ != 0) {}
 
 void BoardPlace::write(const Note& note) {
+  if (held_) return;
   const auto n = written_.load(std::memory_order_relaxed);
   notes_[n % kNotes] = note;
   written_.store(n + 1, std::memory_order_release);

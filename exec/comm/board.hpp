@@ -16,6 +16,7 @@ enum class Doing : std::uint8_t {
   Meeting,   ///< the other ranks, at the end of a step
   Saving,
   Evaluating,
+  Ending,   ///< training is over, results are made of it
   Leaving,  ///< all is done
 };
 
@@ -40,6 +41,11 @@ class BoardPlace {
   [[nodiscard]] std::vector<Note> last() const;
   [[nodiscard]] std::int64_t process() const { return process_; }
 
+  /// What its rank does from now on is no longer written down, or is again.
+  void hold(bool held) { held_ = held; }
+  /// Of a rank that has said why the job fails.
+  void speak() { spoken_ = true; }
+  [[nodiscard]] bool has_spoken() const { return spoken_; }
   enum class State : std::uint8_t { Running, Stopped, Ended };
   /// True for the first who asks.
   [[nodiscard]] bool claim() { return !claimed_.exchange(true); }
@@ -49,7 +55,7 @@ class BoardPlace {
  private:
   std::int64_t process_, started_;
   bool visible_to_itself_;
-  std::atomic<bool> claimed_{false};
+  std::atomic<bool> claimed_{false}, spoken_{false}, held_{false};
   std::atomic<std::uint64_t> written_{0};
   Note notes_[kNotes];
 };

@@ -9,9 +9,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <limits>
 #include <map>
 #include <ostream>
+#include <thread>
 
 #include "exec/comm/mpi_error.hpp"
 #include "exec/comm/slow_messages.hpp"
@@ -128,8 +130,8 @@ void Communicator::require_neighbours() {
   }
 }
 
-void Communicator::expect_steps_of(double seconds) {
-  if (!stall_is_given_) stall_seconds_ = stall_time(seconds);
+void Communicator::adopt(const StallTime& time) {
+  if (!stall_is_given_) stall_seconds_ = time.seconds();
 }
 
 Communicator::~Communicator() {
@@ -227,12 +229,13 @@ EnvironmentFailure Communicator::stalled(std::string_view awaited) const {
 }
 
 void Communicator::poll_until(const std::function<bool()>& finished, std::string_view what, const std::function<void()>& meanwhile) {
-  const double start = now_seconds();
+  WaitingTime waiting;
   while (!finished()) {
     if (meanwhile) meanwhile();
     ::sched_yield();
     require_neighbours();
-    if (now_seconds() - start > stall_seconds_) throw stalled(what);
+    waiting.look(now_seconds());
+    if (waiting.seconds() > stall_seconds_) throw stalled(what);
   }
 }
 
@@ -245,6 +248,33 @@ void Communicator::barrier(std::string_view what) {
   MPI_Request handle = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(mpi_->of(Channel::Service), &handle), what);
   poll_until([&] { return tested(handle, what); }, "all ranks to reach " + std::string(what));
+}
+
+void Communicator::wait_for_all(const std::function<bool()>& done, std::string_view what) {
+  constexpr double kShare = 0.1, kShortest = 0.001, kLongest = 0.1;  // what a pause adds to the wait, and seconds
+  const double begin = now_seconds();
+  for (bool own = done(); true; own = own || done()) {
+    const double left = own ? 0 : 1;
+    const auto all = exchange({&left, 1}, what);
+    if (std::ranges::all_of(all, [](double l) { return l == 0; })) return;
+    const double pause = std::clamp(kShare * (now_seconds() - begin), kShortest, kLongest);
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+  }
+}
+
+void Communicator::wait_for_rank_0(const std::function<void()>& work, std::string_view what) {
+  if (size() == 1) return work();
+  std::future<void> working;
+  own_place().hold(true);  // the work may play instructions of another program
+  if (rank_ == 0) working = std::async(std::launch::async, work);
+  try {
+    wait_for_all([&] { return !working.valid() || working.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }, what);
+  } catch (const Error& lost) {
+    if (working.valid() && end_) end_(lost);  // what the work uses must not go, and it may take long
+    throw;
+  }
+  own_place().hold(false);
+  if (working.valid()) working.get();
 }
 
 std::vector<double> Communicator::exchange(std::span<const double> own, std::string_view what, const std::function<void()>& meanwhile) {
@@ -346,8 +376,11 @@ void Communicator::end_all(const std::string& sentence, ExitStatus status, std::
   const long milliseconds = rank_ == 0 ? 0 : std::min(600L + 20L * rank_, 2400L);
   const timespec pause{milliseconds / 1000, milliseconds % 1000 * 1'000'000};
   ::nanosleep(&pause, nullptr);
-  const std::string speaker = size() > 1 && rank_ != 0 ? "rank " + std::to_string(rank_) + ": " : "";
-  out << speaker + sentence + "\n" << std::flush;
+  if (std::ranges::none_of(places_, [](const BoardPlace* place) { return place->has_spoken(); })) {
+    own_place().speak();
+    const std::string speaker = size() > 1 && rank_ != 0 ? "rank " + std::to_string(rank_) + ": " : "";
+    out << speaker + sentence + "\n" << std::flush;
+  }
   constexpr double kPatience = 1;  // a launcher that ends the job already may take as long as it is set to before it kills
   MpiSession::end_within(kPatience, static_cast<int>(status));
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "exec/comm/board.hpp"
+#include "exec/comm/stall.hpp"
 
 namespace rehearsal::exec {
 
@@ -45,9 +45,6 @@ struct ClockOffset {
 
 class SlowMessages;
 
-/// After so many seconds without progress a rank is lost, where a step takes `step_seconds`: many times that, and what it takes to start.
-[[nodiscard]] constexpr double stall_time(double step_seconds) { return 20 + 20 * step_seconds; }
-
 /// The ranks that were started together. Made by MpiSession; used from one thread at a time.
 class Communicator {
  public:
@@ -73,6 +70,12 @@ class Communicator {
 
   // For all ranks together. Small and rare: set-up, reports, agreement.
   void barrier(std::string_view what = "a barrier");
+  /// Waits until `done` says true on every rank, however long it takes: meanwhile the ranks tell each other that they are there, so that
+  /// one that stands still is found as in every other wait.
+  void wait_for_all(const std::function<bool()>& done, std::string_view what);
+  /// The same for `work` of rank 0, which sends no messages: a thread does it. Throws on rank 0 what it threw. A rank that is lost
+  /// meanwhile ends the job without waiting for the work.
+  void wait_for_rank_0(const std::function<void()>& work, std::string_view what);
   /// Every rank's values, in order of rank, the same number of each: what is computed from them has the same bits everywhere.
   [[nodiscard]] std::vector<double> exchange(std::span<const double> own, std::string_view what,
                                              const std::function<void()>& meanwhile = {});
@@ -91,11 +94,11 @@ class Communicator {
   /// Seconds without progress after which a wait gives up.
   [[nodiscard]] double stall_seconds() const { return stall_seconds_; }
   void set_stall_seconds(double seconds) { stall_seconds_ = seconds; }
-  /// The one timeout of a training, from how long a step takes: stall_time() of it, unless REHEARSAL_STALL_SECONDS says otherwise.
-  void expect_steps_of(double seconds);
+  /// The same, unless REHEARSAL_STALL_SECONDS says otherwise.
+  void adopt(const StallTime&);
 
   // What the ranks of this node are at; every wait looks at it, so that the end of a rank ends the others at once.
-  void note(const Note& note) { places_[static_cast<std::size_t>(local_rank_)]->write(note); }
+  void note(const Note& note) { own_place().write(note); }
   struct Neighbour {
     int rank = 0;
     const BoardPlace* place = nullptr;
@@ -103,6 +106,8 @@ class Communicator {
   [[nodiscard]] std::vector<Neighbour> neighbours() const;  ///< ranks of this node, this one included
   /// How a note reads: "the forward pass of step 12: MatMul 'fc1'".
   using Describe = std::function<std::string(int rank, const Note&)>;
+  /// How a job ends whose ranks cannot unwind: end_all(), with the place that run_as_rank() writes to.
+  void end_by(std::function<void(const Error&)> end) { end_ = std::move(end); }
   void describe_notes_by(Describe describe) { describe_ = std::move(describe); }
   [[nodiscard]] std::string described(int rank, const Note& note) const;
   /// True on one rank of this node, the first that asks: who has failed writes down for all what they were at.
@@ -114,7 +119,7 @@ class Communicator {
   void slow_down(std::uint64_t seed, double longest_seconds);
 
   /// Ends every rank with this status, after `sentence` was written to `out` ("rank 3: …" unless rank 0). When several ranks fail of
-  /// one cause, the lowest speaks and the others are ended before they do.
+  /// one cause, the lowest speaks; on its node nobody speaks behind it.
   [[noreturn]] void end_all(const std::string& sentence, ExitStatus, std::ostream& out);
 
  private:
@@ -132,6 +137,7 @@ class Communicator {
 
   /// Memory that the ranks of a node share.
   void make_board();
+  [[nodiscard]] BoardPlace& own_place() { return *places_[static_cast<std::size_t>(local_rank_)]; }
   [[nodiscard]] std::string at_what(const Neighbour&) const;
 
   std::unique_ptr<Mpi> mpi_;
@@ -139,26 +145,12 @@ class Communicator {
   std::vector<BoardPlace*> places_;  ///< by local rank
   std::vector<int> neighbours_;      ///< the same, by rank
   Describe describe_;
+  std::function<void(const Error&)> end_;
   double next_look_ = 0;
   bool stall_is_given_ = false;  ///< by REHEARSAL_STALL_SECONDS
   int rank_ = 0, local_rank_ = 0, local_size_ = 1;
   std::vector<int> node_of_{0};
-  double stall_seconds_ = 60.0;  ///< before it is known how long a step takes
-};
-
-/// While it lives, waits of this rank have no end: for work of one rank that takes as long as it takes.
-class Patience {
- public:
-  explicit Patience(Communicator& world) : world_(world), before_(world.stall_seconds()) {
-    world.set_stall_seconds(std::numeric_limits<double>::infinity());
-  }
-  ~Patience() { world_.set_stall_seconds(before_); }
-  Patience(const Patience&) = delete;
-  Patience& operator=(const Patience&) = delete;
-
- private:
-  Communicator& world_;
-  double before_;
+  double stall_seconds_ = StallTime().seconds();
 };
 
 /// MPI from construction to destruction; one per process. Works under mpirun and, as one rank, without it.

@@ -29,7 +29,11 @@ bool memory_of_processes_is_readable() {
 /// Settings of Open MPI that the user has not made. Other implementations ignore them.
 void prefer_settings() {
   constexpr int kKeep = 0;
-  ::setenv("OMPI_MCA_btl_tcp_links", "2", kKeep);  // with one, control messages queue behind bulk data and a pair becomes half duplex
+  // Over TCP a receiver that asks for the rest of a message (put) asks behind its own bulk data, and a pair becomes half duplex.
+  ::setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", kKeep);
+  ::setenv("OMPI_MCA_btl_tcp_links", "2", kKeep);  // the same of other control messages
+  // A longer message waits for a round trip before it leaves, which no latency and bandwidth of a link says: only where it hardly counts.
+  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "1052672", kKeep);                            // 1 MiB and its header
   if (!MpiSession::launched()) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeep);  // needs no daemon, which may refuse root
   if (!memory_of_processes_is_readable()) ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", kKeep);
 }
@@ -105,8 +109,13 @@ void refuse_lone_rank(const Communicator& world) {
 int run_as_rank(MpiSession& session, const std::function<int(Communicator&)>& body, std::ostream& out) {
   auto& world = session.world();
   if (world.size() == 1) return body(world);  // nobody else to end: the caller hears of failures as usual
+  world.end_by([&](const Error& error) { world.end_all(error.what(), error.status(), out); });
   try {
-    return body(world);
+    const int status = body(world);
+    world.describe_notes_by({});  // the job that it describes is gone
+    world.barrier("the end");
+    MpiSession::end_within(world.stall_seconds(), status);  // all is done, and finishing MPI would wait for a rank that stands still
+    return status;
   } catch (const Error& error) {
     world.end_all(error.what(), error.status(), out);
   } catch (const std::bad_alloc&) {

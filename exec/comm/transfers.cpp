@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
-#include <optional>
 
 #include "exec/comm/running_collective.hpp"
 
@@ -13,7 +12,6 @@ namespace rehearsal::exec {
 namespace {
 
 constexpr std::size_t kLargestPiece = std::size_t{1} << 30;  // MPI counts bytes in an int
-constexpr double kLongestYield = 0.5;  // a longer pause between two calls of idle() means that the rank has been computing
 
 std::string quoted(std::string_view what) { return what.empty() ? "a message" : "'" + std::string(what) + "'"; }
 
@@ -65,17 +63,15 @@ class Transfers::Impl {
       moved = true;
       if (!collectives_.empty()) begin_first();
     }
-    if (moved) waiting_since_.reset();
+    if (moved) waiting_.restart();
     return moved;
   }
 
   void idle() {
     if (progress() || !busy()) return;
-    const double now = now_seconds();
-    if (!waiting_since_ || now - last_idle_ > kLongestYield) waiting_since_ = now;
-    last_idle_ = now;
     world_.require_neighbours();
-    if (now - *waiting_since_ > world_.stall_seconds()) throw world_.stalled(awaited());
+    waiting_.look(now_seconds());
+    if (waiting_.seconds() > world_.stall_seconds()) throw world_.stalled(awaited());
     ::sched_yield();
   }
 
@@ -105,7 +101,7 @@ class Transfers::Impl {
     ensure(records_.size() < std::numeric_limits<std::uint32_t>::max(), "fewer than 2^32 transfers between two calls of forget()");
     auto& record = records_.emplace_back();
     record.times.start = now_seconds();
-    waiting_since_.reset();
+    waiting_.restart();
     return record;
   }
   [[nodiscard]] std::uint32_t last() const { return static_cast<std::uint32_t>(records_.size() - 1); }
@@ -149,8 +145,7 @@ class Transfers::Impl {
   std::deque<Record> records_;
   std::vector<std::uint32_t> messages_;  ///< under way, by index of their record
   std::deque<std::pair<std::uint32_t, RunningCollective>> collectives_;
-  std::optional<double> waiting_since_;
-  double last_idle_ = 0.0;
+  WaitingTime waiting_;  ///< since something moved
 };
 
 Transfers::Transfers(Communicator& world, std::size_t segment_bytes, std::span<std::byte> beside)

@@ -63,7 +63,7 @@ struct DataOptions {
 [[nodiscard]] std::int64_t samples_of(const DataOptions&, const graph::TrainingGraph& training);
 /// Names of the arrays where files name them; nothing for kinds of data that have the same arrays always.
 [[nodiscard]] std::optional<std::vector<std::string>> array_names(const DataOptions&);
-/// Throws BadInput when a file is missing or nothing that is read; opens none.
+/// Throws BadInput when a file is missing or nothing that is read. Of files that name their arrays it reads the names.
 void require_data(const std::vector<std::string>& sources);
 
 }  // namespace rehearsal::exec

@@ -65,7 +65,9 @@ std::optional<std::vector<std::string>> array_names(const DataOptions& options) 
 }
 
 void require_data(const std::vector<std::string>& sources) {
-  if (!is_synthetic(sources)) (void)find_data(sources);
+  if (is_synthetic(sources)) return;
+  const auto found = find_data(sources);
+  if (found.kind->arrays != nullptr) (void)found.kind->arrays(found.place);  // which looks into the files
 }
 
 void require_same_classes(const std::vector<std::string>& sources, const std::vector<std::string>& others) {

@@ -1,5 +1,6 @@
 // rehearse run on data of all kinds: the same losses on any number of ranks, and refusals that name the file.
 #include <filesystem>
+#include <fstream>
 
 #include "tests/cli/rehearse.hpp"
 #include "tests/exec/data/stored.hpp"
@@ -118,4 +119,11 @@ TEST_CASE("data that cannot be had ends every rank with 1, and one sentence says
           {"t.bin", "has 9", "9 classes, 0 to 8"});
   write_text(folder / "d/fern/1.png", "hello");
   refused(pictures + (folder / "d"), {"fern/1.png", "neither as a JPEG nor as a PNG"});
+}
+
+TEST_CASE("data is looked into before a model is read") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "broken.npz") << "PK no archive";
+  check_failure(rehearse("run nothing.onnx --steps 1 --data " + (folder / "broken.npz")), 1, {"broken.npz", "is no .npz file"});
+  check_failure(rehearse("run nothing.onnx --steps 1 --data " + (folder / "missing.npz")), 1, {"missing.npz"});
 }

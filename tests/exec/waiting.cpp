@@ -62,12 +62,53 @@ TEST_CASE("a place on the board keeps the last notes, in order") {
   REQUIRE(notes.size() == BoardPlace::kNotes - 1);
   for (std::size_t n = 0; n < notes.size(); ++n)
     CHECK(notes[n].step == 200 - static_cast<std::int64_t>(notes.size()) + static_cast<std::int64_t>(n));
+  place.hold(true);
+  place.write({.doing = Doing::Playing, .step = 4711});
+  CHECK(place.last().back().step == 199);
+  place.hold(false);
+  place.write({.doing = Doing::Playing, .step = 4711});
+  CHECK(place.last().back().step == 4711);
   CHECK(place.claim());
   CHECK(!place.claim());
 }
 
-TEST_CASE("the timeout is many steps long, and long enough for short ones") {
-  CHECK(stall_time(0.001) > 15);
-  CHECK(stall_time(0.001) < 60);
-  CHECK(stall_time(60) >= 10 * 60);
+TEST_CASE("before three steps are known the timeout follows from the predicted one") {
+  CHECK(StallTime().seconds() == 60);
+  StallTime time(0.5);
+  CHECK(time.seconds() == 60 + 100 * 0.5);
+  time.add(7), time.add(0.1);  // the first makes machine code
+  CHECK(time.seconds() == 60 + 100 * 0.5);
+  time.add(0.1);
+  CHECK(time.seconds() == 20 + 20 * 0.1);
+}
+
+TEST_CASE("the timeout adapts to the latest steps, and one that was held up does not lengthen it") {
+  StallTime time;
+  for (int i = 0; i < 8; ++i) time.add(1);
+  time.add(300);
+  CHECK(time.seconds() == 20 + 20 * 1);
+  for (int i = 0; i < 8; ++i) time.add(2);  // 2 2 2 2 2 2 2 2 300 and 1 six times: the median of 15 is 2
+  CHECK(time.seconds() == 20 + 20 * 2);
+}
+
+TEST_CASE("the timeout of long steps is a few of them") {
+  StallTime time;
+  for (int i = 0; i < 3; ++i) time.add(600);
+  CHECK(time.seconds() == 600 + 3 * 600);
+  StallTime shorter;
+  for (int i = 0; i < 3; ++i) shorter.add(60);
+  CHECK(shorter.seconds() == 600 + 3 * 60);  // 20 + 20 * 60 is more
+}
+
+TEST_CASE("a time in which nobody looked is not waited") {
+  WaitingTime waiting;
+  for (const double now : {10.0, 10.25, 10.5}) waiting.look(now);
+  CHECK(waiting.seconds() == 0.5);
+  waiting.look(300);  // this rank was stopped itself
+  CHECK(waiting.seconds() == 0.5);
+  waiting.look(300.25);
+  CHECK(waiting.seconds() == 0.75);
+  waiting.restart();
+  waiting.look(301);
+  CHECK(waiting.seconds() == 0);
 }

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <iostream>
 #include <string>
+#include <thread>
 
 #include "exec/comm/transfers.hpp"
 
@@ -35,10 +36,36 @@ int train(Communicator& world, const std::string& failure) {
   return 0;
 }
 
+/// Waits for work that takes longer than the stall time, at which rank 1 stops with "stop-late", rank 0 with "stop-work".
+int work(Communicator& world, const std::string& failure) {
+  world.set_stall_seconds(0.5);
+  const double end = now_seconds() + 1.5;
+  const auto over = [&] { return now_seconds() > end; };
+  world.wait_for_all([&] { return world.rank() != 1 || over(); }, "the late one");
+  const auto stop_if = [&](bool stops) {
+    if (stops) ::kill(::getpid(), SIGSTOP);
+    return true;
+  };
+  world.wait_for_all([&] { return stop_if(world.rank() == 1 && failure == "stop-late"); }, "the one that stopped");
+  world.wait_for_rank_0([&] { std::this_thread::sleep_for(std::chrono::milliseconds(1500)); }, "slow work");
+  if (failure == "stop-beside") {
+    if (world.rank() == 1) ::kill(::getpid(), SIGSTOP);
+    world.wait_for_rank_0([] { std::this_thread::sleep_for(std::chrono::hours(1)); }, "work that lasts");
+  }
+  world.wait_for_rank_0([&] { stop_if(failure == "stop-work"); }, "work that stopped");
+  world.wait_for_rank_0([] { throw Refusal("the work cannot be done"); }, "work that fails");
+  return 0;
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
+  const std::string failure = arguments[1];
   MpiSession session;
   return run_as_rank(
-      session, [&](Communicator& world) { return train(world, arguments[1]); }, std::cerr);
+      session,
+      [&](Communicator& world) {
+        return failure == "throw-work" || failure.starts_with("stop-") ? work(world, failure) : train(world, failure);
+      },
+      std::cerr);
 }

@@ -52,7 +52,8 @@ TEST_CASE("a rank that is killed ends all, and is named") {
 TEST_CASE("a rank that leaves without a word ends all, and is named") {
   const auto ended = run_failing("exit", 3);
   INFO(ended.output);
-  CHECK(ended.status == 3);
+  // 3 is what the rank left with; the others look at each other ten times a second, and may see its end before mpirun does.
+  CHECK((ended.status == 3 || ended.status == 4));
   CHECK(ended.seconds < kSoon);
   CHECK_THAT(ended.output, contains("rank 1") || contains(",1]"));
 }
@@ -90,4 +91,31 @@ TEST_CASE("a rank that stands still is named by the one that waits for it") {
   CHECK(ended.seconds < kSoon);
   CHECK(count(ended.output, "rank 0 has waited 2 s for rank 1") == 1);
   CHECK_THAT(ended.output, contains("'gradient'"));
+  CHECK(count(ended.output, "rank 1:") == 0);  // it is let go on to be ended, and has nothing to say then
+}
+
+TEST_CASE("work that takes longer than the timeout is waited for, and says what fails") {
+  const auto ended = run_failing("throw-work", 3);
+  INFO(ended.output);
+  CHECK(ended.status == 3);
+  CHECK(count(ended.output, "the work cannot be done") == 1);
+  CHECK(count(ended.output, "has waited") == 0);
+}
+
+TEST_CASE("a rank that stands still while the others are waiting for slow work is found") {
+  const auto late = run_failing("stop-late", 2);
+  INFO(late.output);
+  CHECK(late.status == 4);
+  CHECK(late.seconds < kSoon);
+  CHECK(count(late.output, "rank 0 has waited 0.5 s for all ranks to reach the one that stopped without progress; rank 1 (process ") == 1);
+  const auto beside = run_failing("stop-beside", 2);  // rank 0 would work for an hour
+  INFO(beside.output);
+  CHECK(beside.status == 4);
+  CHECK(beside.seconds < kSoon);
+  CHECK(count(beside.output, "rank 0 has waited 0.5 s for all ranks to reach work that lasts without progress; rank 1 (process ") == 1);
+  const auto work = run_failing("stop-work", 2);
+  INFO(work.output);
+  CHECK(work.status == 4);
+  CHECK(work.seconds < kSoon);
+  CHECK(count(work.output, "rank 1 has waited 0.5 s for all ranks to reach work that stopped without progress; rank 0 (process ") == 1);
 }
