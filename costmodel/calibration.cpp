@@ -153,6 +153,18 @@ LinkSample link_sample_of(const Reader& r) {
   return {r.get<std::string>("what"), r.get<int>("ranks"), Bytes(r.number("bytes")), Seconds(r.number("seconds")), r.number("spread")};
 }
 
+Json json_of(const LinkFit& l) {
+  return {{"latency_seconds", l.latency.value()},
+          {"bytes_per_second", l.bandwidth.value()},
+          {"reduction_bytes_per_second", l.reduction.value()},
+          {"log_error", l.log_error}};
+}
+
+LinkFit link_fit_of(const Reader& r) {
+  return {Seconds(r.number("latency_seconds")), BytesPerSecond(r.number("bytes_per_second")),
+          BytesPerSecond(r.number("reduction_bytes_per_second")), r.number("log_error")};
+}
+
 Json json_of(const Correction& c) {
   return {{"scope", c.scope}, {"threads", c.threads}, {"factor", c.factor}, {"log_error", c.log_error}, {"observations", c.observations}};
 }
@@ -171,10 +183,8 @@ Json list_of(const std::vector<T>& items) {
 
 Json json_of(const Calibration& c) {
   Json j{{"schema", c.schema}, {"context", c.context.items}};
-  j["link"] = Json{{"latency_seconds", c.link.latency.value()},
-                   {"bytes_per_second", c.link.bandwidth.value()},
-                   {"reduction_bytes_per_second", c.link.reduction.value()},
-                   {"log_error", c.link.log_error}};
+  j["link"] = json_of(c.link);
+  if (c.node_link) j["node_link"] = json_of(*c.node_link);
   j["link_samples"] = list_of(c.link_samples);
   j["corrections"] = list_of(c.corrections);
   j["fits"] = list_of(c.fits);
@@ -188,9 +198,8 @@ Calibration calibration_of(const Json& json, const std::string& where) {
   c.schema = r.get<int>("schema");
   if (c.schema != 1) throw BadInput(where + ".schema", "is version " + std::to_string(c.schema) + "; this program reads version 1");
   c.context.items = r.get<std::map<std::string, std::string>>("context");
-  const auto link = r.child("link");
-  c.link = {Seconds(link.number("latency_seconds")), BytesPerSecond(link.number("bytes_per_second")),
-            BytesPerSecond(link.number("reduction_bytes_per_second")), link.number("log_error")};
+  c.link = link_fit_of(r.child("link"));
+  if (json.contains("node_link")) c.node_link = link_fit_of(r.child("node_link"));
   r.each("link_samples", [&](const Reader& item) { c.link_samples.push_back(link_sample_of(item)); });
   r.each("corrections", [&](const Reader& item) { c.corrections.push_back(correction_of(item)); });
   r.each("fits", [&](const Reader& item) { c.fits.push_back(fit_of(item)); });

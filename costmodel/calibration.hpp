@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,9 +49,9 @@ struct FamilyFit {
   std::int64_t samples = 0;
 };
 
-/// Messages between two ranks of the machine, and all-reduces, as measured.
+/// Messages between two ranks, and all-reduces, as measured.
 struct LinkSample {
-  std::string what;  ///< "point-to-point" or an all-reduce algorithm
+  std::string what;  ///< "point-to-point" (ranks of one node), "between nodes" or an all-reduce algorithm
   int ranks = 2;
   Bytes size;
   Seconds seconds;
@@ -82,7 +83,8 @@ struct Calibration {
   std::vector<Sample> samples;
   std::vector<FamilyFit> fits;
   std::vector<LinkSample> link_samples;
-  LinkFit link;
+  LinkFit link;                      ///< between ranks of one node
+  std::optional<LinkFit> node_link;  ///< between nodes, where several were measured; reduction as in `link`
   std::vector<Correction> corrections;
   [[nodiscard]] bool empty() const { return samples.empty() && fits.empty(); }
 };
@@ -98,8 +100,8 @@ struct Calibration {
 [[nodiscard]] std::string to_json_text(const Calibration&);
 [[nodiscard]] Calibration calibration_from_json_text(const std::string& text, const std::string& where);
 
-/// Fits `fits` and `link` to the samples (robust least squares of relative errors). Samples from training are first divided by the
-/// correction of their operator, so that fits speak of micro-benchmarks throughout and corrections apply to all that is fitted.
+/// Fits `fits`, `link` and `node_link` to the samples (robust least squares of relative errors). Samples from training are first divided by
+/// the correction of their operator, so that fits speak of micro-benchmarks throughout and corrections apply to all that is fitted.
 void fit(Calibration&);
 
 }  // namespace rehearsal::costmodel

@@ -110,15 +110,23 @@ double seconds_of(const Calibration& c, const Sample& s) {
   return s.wall_median.value() / (correction == nullptr ? 1.0 : correction->factor);
 }
 
-void fit_links(Calibration& c) {
+/// Of the samples of this kind; false when there are too few.
+bool fit_link(const Calibration& c, std::string_view what, LinkFit& link) {
   std::vector<Point> points;
   for (const auto& s : c.link_samples)
-    if (s.what == "point-to-point" && s.seconds.value() > 0) points.push_back({0, s.size.value(), s.seconds.value(), 1});
-  if (points.size() < 2) return;
+    if (s.what == what && s.seconds.value() > 0) points.push_back({0, s.size.value(), s.seconds.value(), 1});
+  if (points.size() < 2) return false;
   const auto fit = fit_points(points);
-  c.link.latency = fit.overhead;
-  if (fit.byte_rate.value() > 0) c.link.bandwidth = fit.byte_rate;
-  c.link.log_error = std::max(0.1, fit.log_error);
+  link.latency = fit.overhead;
+  if (fit.byte_rate.value() > 0) link.bandwidth = fit.byte_rate;
+  link.log_error = std::max(0.1, fit.log_error);
+  return true;
+}
+
+void fit_links(Calibration& c) {
+  (void)fit_link(c, "point-to-point", c.link);
+  auto nodes = c.link;
+  if (fit_link(c, "between nodes", nodes)) c.node_link = nodes;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "exec/calibrate.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +70,19 @@ std::vector<costmodel::Sample> gathered(Communicator& world, const std::vector<b
   return samples;
 }
 
+/// Kernels are measured for all nodes together: throws unless they are of one kind.
+void require_equal_nodes(Communicator& world, const costmodel::MachineContext& context) {
+  const auto& items = context.items;
+  const auto kind = items.at("cores") + " cores of " + items.at("cpu");
+  const auto all = world.gather(kind + "\n" + items.at("host"));
+  for (const auto& other : all) {
+    const auto line = other.find('\n');
+    if (other.substr(0, line) == kind) continue;
+    throw Refusal("calibrate: node " + other.substr(line + 1) + " has " + other.substr(0, line) + ", node " + items.at("host") + " " +
+                  kind + "; calibrate nodes of one kind together, and put the files together by hand");
+  }
+}
+
 double memory_of_machine() { return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)); }
 
 }  // namespace
@@ -78,6 +92,8 @@ CalibrationResult calibrate_together(Communicator& world, const CalibrationBudge
   CalibrationResult result;
   auto& c = result.calibration;
   c.context = bench::describe_machine();
+  require_equal_nodes(world, c.context);
+  c.context.items["ranks"] = std::to_string(world.size()) + (world.nodes() > 1 ? " on " + std::to_string(world.nodes()) + " nodes" : "");
   world.barrier();
   const auto limits = bench::measure_core(budget.seconds * kCoreShare);
   c.link_samples = bench::measure_links(world, budget.seconds * kLinkShare);
@@ -88,9 +104,9 @@ CalibrationResult calibrate_together(Communicator& world, const CalibrationBudge
   measure(kernels, progress, seconds, [&](double elapsed) { return world.max(elapsed) >= seconds; });
   c.samples = gathered(world, kernels);
   c.link.reduction = limits.reduction;
-  if (world.size() < 2) c.link.latency = Seconds(1e-6), c.link.bandwidth = limits.memory / 2.0;
+  if (world.local_size() < 2) c.link.latency = Seconds(1e-6), c.link.bandwidth = limits.memory / 2.0;
   costmodel::fit(c);
-  result.platform = bench::platform_of(limits, c.link);
+  result.platform = bench::platform_of(limits, c, {world.nodes(), world.local_size()});
   return result;
 }
 
@@ -113,6 +129,13 @@ void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBud
   for (const auto& k : kernels)
     if (k.runs().size() > 1) calibration.samples.push_back(bench::sample_of(k.kernel(), std::span(k.runs()).subspan(1)));
   costmodel::fit(calibration);
+}
+
+void leave_binding() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &all);
+  (void)sched_setaffinity(0, sizeof all, &all);  // the kernel takes those that there are
 }
 
 namespace {

@@ -24,11 +24,15 @@ struct CalibrationResult {
   costmodel::Calibration calibration;
 };
 
-/// As one rank per core; rank 0's result counts. Throws Refusal in a build without optimisation.
+/// As ranks of one node or several, one per core where all is to be measured; rank 0's result counts. Throws Refusal in a build without
+/// optimisation, and when the nodes are of several kinds.
 [[nodiscard]] CalibrationResult calibrate_together(Communicator& world, const CalibrationBudget& budget, Progress& progress);
 
 /// Kernels of one process with a thread per core, added to `calibration`.
 void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBudget& budget, Progress& progress);
+
+/// This thread, and those that it starts from now on, may use all cores of the node again, where a launcher has bound its ranks to some.
+void leave_binding();
 
 /// Starts `program arguments...` with mpirun as so many ranks (0: one per core), its results to stderr, and waits for it.
 /// Throws EnvironmentFailure when it cannot be started, fails, or takes longer than `limit_seconds`.

@@ -47,41 +47,66 @@ Json families(const costmodel::Calibration& c) {
   return rows;
 }
 
+Json link_json(const costmodel::LinkFit& link) {
+  return {{"latency_seconds", link.latency.value()},
+          {"bandwidth_bytes_per_second", link.bandwidth.value()},
+          {"reduction_bytes_per_second", link.reduction.value()},
+          {"residual", link.log_error}};
+}
+
 Json result_of(const Options& o, const exec::CalibrationResult& r, double seconds) {
   Json context;
   for (const auto& [key, value] : r.calibration.context.items) context[key] = value;
-  const auto& link = r.calibration.link;
   const auto& device = r.platform.nodes.front().device;
-  return {{"schema", 1},
-          {"written", o.output},
-          {"context", context},
-          {"devices", platforms::device_count(r.platform)},
-          {"peak_f32_flops_per_second", device.peak("f32")->value()},
-          {"memory_bytes_per_second", device.memory_bandwidth.value.value()},
-          {"families", families(r.calibration)},
-          {"link",
-           {{"latency_seconds", link.latency.value()},
-            {"bandwidth_bytes_per_second", link.bandwidth.value()},
-            {"reduction_bytes_per_second", link.reduction.value()},
-            {"residual", link.log_error}}},
-          {"seconds", seconds}};
+  Json json{{"schema", 1},
+            {"written", o.output},
+            {"context", context},
+            {"devices", platforms::device_count(r.platform)},
+            {"peak_f32_flops_per_second", device.peak("f32")->value()},
+            {"memory_bytes_per_second", device.memory_bandwidth.value.value()},
+            {"families", families(r.calibration)},
+            {"nodes", platforms::node_count(r.platform)},
+            {"link", link_json(r.calibration.link)}};
+  if (r.calibration.node_link) json["node_link"] = link_json(*r.calibration.node_link);
+  json["seconds"] = seconds;
+  return json;
+}
+
+/// The second half of every calibration, on one rank: what needs all cores, and the file.
+void finish(const Options& o, exec::CalibrationResult& result, double begin, Terminal& terminal, Progress& progress) {
+  exec::calibrate_threads(result.calibration, budget_of(o), progress);
+  if (interrupted()) throw EnvironmentFailure("calibrate: interrupted; nothing was written");
+  write_file_atomically(o.output, exec::machine_json_text(result));
+  terminal.print(result_of(o, result, exec::now_seconds() - begin));
+}
+
+/// As the ranks that a launcher has started: on several nodes, with the links between them.
+int calibrate_as_launched(const Options& o, Terminal& terminal) {
+  const double begin = exec::now_seconds();
+  return work_as_rank(terminal, "calibrating", [&](exec::Communicator& world, Progress& progress) {
+    if (world.size() < 2)
+      throw BadInput("calibrate", "a launcher has started one rank, which has no links; start several, or start it alone");
+    if (world.rank() == 0) require_place(o.output);
+    auto result = exec::calibrate_together(world, budget_of(o), progress);
+    const auto rest = [&] {
+      exec::leave_binding();
+      finish(o, result, begin, terminal, progress);
+    };
+    world.wait_for_rank_0(rest, "the end of the calibration");
+  });
 }
 
 int calibrate(const Options& o, Terminal& terminal) {
-  if (exec::MpiSession::launched()) throw BadInput("calibrate", "start it alone, without mpirun: it starts the ranks that it needs");
+  if (exec::MpiSession::launched()) return calibrate_as_launched(o, terminal);
   require_place(o.output);
   const double begin = exec::now_seconds();
   const TemporaryFile partial(o.output + ".ranks");
   std::vector<std::string> arguments = {"calibrate", "--worker", partial.path()};
   if (o.quick) arguments.emplace_back("--quick");
-  const auto budget = budget_of(o);
-  start_own_ranks(arguments, 3 * budget.seconds + 120);
+  start_own_ranks(arguments, 3 * budget_of(o).seconds + 120);
   exec::CalibrationResult result{platforms::read_platform_file(partial.path()), costmodel::read_calibration(partial.path())};
-  if (interrupted()) throw EnvironmentFailure("calibrate: interrupted; nothing was written");
   const auto progress = terminal.progress("calibrating");
-  exec::calibrate_threads(result.calibration, budget, *progress);
-  write_file_atomically(o.output, exec::machine_json_text(result));
-  terminal.print(result_of(o, result, exec::now_seconds() - begin));
+  finish(o, result, begin, terminal, *progress);
   return 0;
 }
 

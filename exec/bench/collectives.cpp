@@ -14,6 +14,7 @@ namespace rehearsal::exec::bench {
 namespace {
 
 constexpr double kCoreSeconds = 0.3;
+constexpr int kMessages = 24;
 constexpr std::size_t kShort = 8, kLong = std::size_t{4} << 20;
 
 double lower_quartile(std::vector<double> times) {
@@ -31,7 +32,7 @@ double of_first_rank(Communicator& world, double value) {
 
 MeasuredLinks measured_links(Communicator& world) {
   const auto one_way = [&](std::size_t bytes) {
-    const auto times = message_times(world, bytes);
+    const auto times = message_times(world, RankPair{}, bytes, kMessages);
     return of_first_rank(world, times.empty() ? 0.0 : lower_quartile(times));
   };
   MeasuredLinks links;

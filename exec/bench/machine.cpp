@@ -71,6 +71,39 @@ std::string now_text() {
 }
 
 constexpr double kBusyWattsOfCore = 10, kIdleWattsOfCore = 3;
+constexpr const char* kEstimate = "estimate: not measured on this machine";
+constexpr int kUsualPorts = 48;  // of a switch; those of the one here cannot be seen
+
+std::string measured_by(MeasuringRanks ranks, int cores) {
+  const std::string busy = ranks.of_node >= cores ? "all cores busy" : std::to_string(ranks.of_node) + " cores of a node busy";
+  return "measured by rehearse calibrate, " + busy;
+}
+
+platforms::Device device_of(const CoreLimits& limits, Bytes memory, const std::string& measured) {
+  platforms::Device d;
+  d.name = "core";
+  d.kind = platforms::DeviceKind::Cpu;
+  d.generation = "x86";
+  d.peaks["f32"] = {limits.f32, measured + ": independent multiply-adds"};
+  d.peaks["f64"] = {limits.f64, measured + ": independent multiply-adds"};
+  d.memory = {memory, "/proc/meminfo divided by the cores"};
+  d.memory_bandwidth = {limits.memory, measured + ": a += b beyond the last-level cache"};
+  d.idle_power = {Watts(kIdleWattsOfCore), kEstimate};
+  d.busy_power = {Watts(kBusyWattsOfCore), kEstimate};
+  d.launch_overhead = {Seconds(1e-6), kEstimate};
+  return d;
+}
+
+void join_nodes(platforms::Platform& p, platforms::NodeGroup& node, const costmodel::LinkFit& link) {
+  const std::string measured = "measured by rehearse calibrate: messages between ";
+  node.nic.count = 1;
+  node.nic.bandwidth = {link.bandwidth, measured + "one rank and one of the next node"};
+  node.nic.latency = {link.latency / 2.0, "half of what is " + measured + "two nodes"};
+  p.topology.kind = "switch";
+  p.topology.parameters["ports"] = {std::max(kUsualPorts, node.count)};
+  p.topology.latency = {Seconds(0), "within the cards' figures"};
+  p.description += "; " + std::to_string(node.count) + " nodes";
+}
 
 }  // namespace
 
@@ -117,28 +150,20 @@ costmodel::MachineContext describe_machine() {
   return c;
 }
 
-platforms::Platform platform_of(const CoreLimits& limits, const costmodel::LinkFit& link) {
+platforms::Platform platform_of(const CoreLimits& limits, const costmodel::Calibration& calibration, MeasuringRanks ranks) {
   const auto cores = physical_cores();
   const double memory = 1024.0 * std::stod("0" + proc_value("/proc/meminfo", "MemTotal"));
-  const std::string measured = "measured by rehearse calibrate, all cores busy", estimate = "estimate: not measured on this machine";
-  platforms::Device d;
-  d.name = "core";
-  d.kind = platforms::DeviceKind::Cpu;
-  d.generation = "x86";
-  d.peaks["f32"] = {limits.f32, measured + ": independent multiply-adds"};
-  d.peaks["f64"] = {limits.f64, measured + ": independent multiply-adds"};
-  d.memory = {Bytes(memory / cores), "/proc/meminfo divided by the cores"};
-  d.memory_bandwidth = {limits.memory, measured + ": a += b beyond the last-level cache"};
-  d.idle_power = {Watts(kIdleWattsOfCore), estimate};
-  d.busy_power = {Watts(kBusyWattsOfCore), estimate};
-  d.launch_overhead = {Seconds(1e-6), estimate};
+  const std::string measured = measured_by(ranks, cores);
   platforms::NodeGroup node;
-  node.name = "this machine";
+  node.name = ranks.nodes > 1 ? "node" : "this machine";
+  node.count = ranks.nodes;
   node.devices = cores;
-  node.device = d;
+  node.device = device_of(limits, Bytes(memory / cores), measured);
   node.intra.kind = platforms::IntraKind::SharedMemory;
-  node.intra.bandwidth = {link.bandwidth, measured + ": messages between two ranks"};
-  node.intra.latency = {link.latency, measured + ": messages between two ranks"};
+  const auto& link = calibration.link;
+  const std::string between = ranks.of_node > 1 ? measured + ": messages between two ranks" : "estimate: one rank alone was on a node";
+  node.intra.bandwidth = {link.bandwidth, between};
+  node.intra.latency = {link.latency, between};
   node.host_cores = cores;
   node.host_memory = {Bytes(memory), "/proc/meminfo"};
   node.host_power = {Watts(0), "within the cores' figures"};
@@ -146,6 +171,7 @@ platforms::Platform platform_of(const CoreLimits& limits, const costmodel::LinkF
   platforms::Platform p;
   p.name = "here";
   p.description = proc_value("/proc/cpuinfo", "model name") + ", one device per physical core";
+  if (calibration.node_link) join_nodes(p, node, *calibration.node_link);
   p.nodes.push_back(std::move(node));
   p.carbon_intensity = {KilogramsPerJoule(0.4 / 3.6e6), "estimate: 0.4 kg/kWh"};
   p.electricity_price = {DollarsPerJoule(0.15 / 3.6e6), "estimate: 0.15 $/kWh"};

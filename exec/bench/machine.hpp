@@ -20,7 +20,13 @@ struct CoreLimits {
 [[nodiscard]] int physical_cores();
 [[nodiscard]] costmodel::MachineContext describe_machine();
 
-/// One device per physical core; links as measured.
-[[nodiscard]] platforms::Platform platform_of(const CoreLimits& limits, const costmodel::LinkFit& link);
+/// Where the ranks that measured were.
+struct MeasuringRanks {
+  int nodes = 1;
+  int of_node = 1;
+};
+
+/// One device per physical core; links as the calibration has them. Several nodes are on a switch, half of whose latency is each card's.
+[[nodiscard]] platforms::Platform platform_of(const CoreLimits& limits, const costmodel::Calibration&, MeasuringRanks);
 
 }  // namespace rehearsal::exec::bench

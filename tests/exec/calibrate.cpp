@@ -5,16 +5,25 @@
 #include <cmath>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "costmodel/cost_model.hpp"
 #include "exec/bench/machine.hpp"
 #include "exec/bench/measured.hpp"
 #include "exec/kernels/cpu_backend.hpp"
+#include "platforms/fabric.hpp"
 #include "platforms/json.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::exec;
 using Sizes = std::vector<std::int64_t>;
+
+namespace {
+
+const bench::CoreLimits kCore{FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)};
+
+}  // namespace
 
 TEST_CASE("statistics of runs are of the quiet ones where there are enough") {
   // CPU 1..8: quartile at index 2 is 3, median at index 4 is 5. Wall 10 disturbed, else 2, 3, 4: least 2, median at index 1 of three is 3.
@@ -67,9 +76,8 @@ TEST_CASE("a measured convolution answers exactly for the same layer of a plan")
   for (int i = 0; i < 4; ++i) measured.run();
   costmodel::Calibration calibration;
   calibration.samples.push_back(bench::sample_of(measured.kernel(), measured.runs()));
-  const auto platform = bench::platform_of({FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)},
-                                           {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1});
-  const costmodel::CostModel model(platform.nodes[0].device, calibration, costmodel::profile("rehearse"), "f32");
+  const auto platform = bench::platform_of(kCore, calibration, {});
+  const costmodel::CostModel model(platform.nodes[0].device, calibration, "f32");
   const auto estimate = model.kernel(measured.kernel());
   CHECK(estimate.evidence == costmodel::Evidence::Exact);
   CHECK(estimate.seconds == calibration.samples[0].cpu_median);
@@ -77,14 +85,39 @@ TEST_CASE("a measured convolution answers exactly for the same layer of a plan")
 
 TEST_CASE("the file of a machine is a platform and its measurements") {
   CalibrationResult r;
-  r.platform = bench::platform_of({FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)},
-                                  {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1});
+  r.calibration.link = {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1};
+  r.platform = bench::platform_of(kCore, r.calibration, {});
   r.calibration.context = bench::describe_machine();
   const auto platform = platforms::read_platform_text(machine_json_text(r), "machine.json");
   CHECK(platforms::device_count(platform) == bench::physical_cores());
   CHECK(platform == r.platform);
   CHECK(r.calibration.context.items.at("cores") == std::to_string(bench::physical_cores()));
   CHECK(r.calibration.context.items.count("libraries") == 1);
+}
+
+TEST_CASE("nodes that were measured are on a switch, with the link between them") {
+  CalibrationResult r;
+  auto& c = r.calibration;
+  c.link = {Seconds(1e-6), BytesPerSecond(5e9), BytesPerSecond(1e10), 0.1};
+  // Between nodes 1 ms and 25 MB/s: 8 B take 1 ms + 0.32 us, 4 MB 1 ms + 160 ms, 16 MB 1 ms + 640 ms.
+  for (const double bytes : {8.0, 4e6, 16e6}) c.link_samples.push_back({"between nodes", 2, Bytes(bytes), Seconds(1e-3 + bytes / 25e6), 0});
+  costmodel::fit(c);
+  REQUIRE(c.node_link.has_value());
+  CHECK(c.node_link->latency.value() == Approx(1e-3).epsilon(1e-6));
+  CHECK(c.node_link->bandwidth.value() == Approx(25e6).epsilon(1e-6));
+  CHECK(c.link.latency.value() == 1e-6);  // no message within a node was measured
+  r.platform = bench::platform_of(kCore, c, {.nodes = 2, .of_node = 1});
+  const auto text = machine_json_text(r);
+  const auto platform = platforms::read_platform_text(text, "machine.json");
+  CHECK(platform == r.platform);
+  CHECK(platforms::node_count(platform) == 2);
+  const auto cores = platforms::device_count(platform) / 2;
+  const auto path = platforms::Fabric(platform).path(0, cores);
+  CHECK(path.latency.value() == Approx(1e-3).epsilon(1e-6));
+  CHECK(path.bandwidth.value() == Approx(25e6).epsilon(1e-6));
+  const auto read = costmodel::calibration_from_json_text(nlohmann::json::parse(text).at("calibration").dump(), "machine.json");
+  REQUIRE(read.node_link.has_value());
+  CHECK(read.node_link->bandwidth.value() == c.node_link->bandwidth.value());
 }
 
 TEST_CASE("the limits of a core are physical") {
