@@ -1,0 +1,63 @@
+#include "predict/checkpoint_size.hpp"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace rehearsal::predict {
+namespace {
+
+bool is_saved(const plan::Buffer& b, const graph::Graph& g) {
+  if (b.lifetime != plan::Lifetime::Persistent || b.part_of != plan::kNoBuffer || b.tensor == graph::TensorId::None) return false;
+  const auto role = g[b.tensor].role;
+  return role == graph::Role::Parameter || role == graph::Role::Slot || role == graph::Role::State;
+}
+
+/// Bytes that a role saves, by the axes that do not split them: there only the ranks at 0 write.
+using Shared = std::map<std::vector<bool>, double>;
+
+Shared saved_of(const plan::Role& role, const graph::Graph& g) {
+  Shared saved;
+  for (const auto& b : role.buffers) {
+    if (!is_saved(b, g)) continue;
+    std::vector<bool> alike(b.layout.size());
+    for (std::size_t a = 0; a < alike.size(); ++a) alike[a] = !b.layout[a].split();
+    saved[alike] += static_cast<double>(b.bytes) * b.versions;
+  }
+  return saved;
+}
+
+bool writes(const plan::Coordinates& at, const std::vector<bool>& alike) {
+  for (std::size_t a = 0; a < alike.size(); ++a)
+    if (alike[a] && at[a] != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+CheckpointSize checkpoint_size(const plan::Program& program, const graph::Graph& g, const platforms::Platform& platform) {
+  std::vector<Shared> of_role;
+  for (const auto& role : program.roles) of_role.push_back(saved_of(role, g));
+  CheckpointSize size;
+  std::map<int, Bytes> of_node;
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    const auto at = plan::position(program, rank, 0);
+    Bytes own;
+    for (const auto& [alike, bytes] : of_role[program.role_of[static_cast<std::size_t>(rank)]])
+      if (writes(at, alike)) own += Bytes(bytes);
+    size.all += own;
+    size.of_rank = std::max(size.of_rank, own);
+    of_node[platforms::place(platform, rank).node] += own;
+  }
+  for (const auto& [node, bytes] : of_node) size.of_node = std::max(size.of_node, bytes);
+  return size;
+}
+
+CheckpointSize checkpoint_size(Bytes all, int ranks, const platforms::Platform& platform) {
+  const auto of_rank = all / ranks;
+  int in_node = 0;
+  for (const auto& group : platform.nodes) in_node = std::max(in_node, std::min(group.devices, ranks));
+  return {all, of_rank, of_rank * in_node};
+}
+
+}  // namespace rehearsal::predict
