@@ -47,6 +47,9 @@ enum class CostFamily : std::uint8_t {
   Count
 };
 
+/// Does a kernel of the family multiply matrices?
+[[nodiscard]] constexpr bool is_product(CostFamily family) { return family == CostFamily::Convolution || family == CostFamily::MatMul; }
+
 enum class Trait : std::uint32_t {
   None = 0,
   View = 1,            ///< the result is the operand's memory under another shape: no kernel

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "plan/choices.hpp"
 
 namespace rehearsal::plan {
 
@@ -23,14 +24,16 @@ struct Plan {
   std::string schedule = "1f1b";            ///< a row of schedule_table()
   int interleave = 1;
   int zero = 0;
-  std::string recompute = "none";
+  int zero_group = 0;  ///< ranks of `dp` among which `zero` deals out; 0: all of them
+  Recompute recompute;
   bool sequence_parallel = false;
-  std::string fuse = "attention";    ///< what becomes one kernel where the backend has it: attention | none
-  std::string attention = "gather";  ///< over a sequence that cp splits: gather | all-to-all | ring
-  std::string offload = "none", compression = "none";
-  std::string allreduce = "auto";        ///< a row of the all-reduce table, or "auto": the one whose closed form is least
-  bool overlap = true;                   ///< gradient all-reduce during the backward pass
-  std::string bn = "batch";              ///< BatchNormalization's statistics: batch | local | sync
+  Fusion fuse = Fusion::Attention;
+  AttentionForm attention = AttentionForm::Gather;
+  Offload offload = Offload::None;
+  Compression compression;
+  std::string allreduce = "auto";  ///< a row of the all-reduce table, or "auto": the one whose closed form is least
+  bool overlap = true;             ///< gradient all-reduce during the backward pass
+  BatchStatistics bn = BatchStatistics::Batch;
   std::string order = "tp.cp.ep.dp.pp";  ///< innermost first
   std::vector<std::string> cuts;         ///< pipeline: name of the first node of every stage but the first; empty: balanced by cost
   /// What `allreduce=auto` and gathers took, as "all-reduce:dp:25165824:ring": so that a run sums as it was predicted to. Messages that are
@@ -41,6 +44,10 @@ struct Plan {
   [[nodiscard]] int ranks() const { return dp * tp * pp * cp * spatial[0] * spatial[1] * spatial[2]; }
   /// Ranks of `dp` that share out the experts of one copy of them: all of `ep`, where `ep` divides `dp`.
   [[nodiscard]] int expert_ranks() const { return std::gcd(dp, ep); }
+  /// Ranks of `dp` among which `zero` deals out: a number that divides those that have copies of everything.
+  [[nodiscard]] int shard_ranks() const { return zero_group == 0 ? dp / expert_ranks() : std::gcd(dp / expert_ranks(), zero_group); }
+  /// Are there several groups of replicas, each with a copy of what `zero` deals out inside it?
+  [[nodiscard]] bool has_shard_groups() const { return zero > 0 && shard_ranks() < dp / expert_ranks(); }
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "plan/plan_keys.hpp"
 #include "platforms/strict_json.hpp"
 
@@ -21,7 +22,7 @@ json value_in_json(const PlanKey& row, const Plan& plan) {
   std::string text = row.print(plan);
   switch (row.kind) {
     case KeyKind::Integer:
-      return text.empty() ? json() : json(std::stoll(text));
+      return parse_number<std::int64_t>(text) ? json(*parse_number<std::int64_t>(text)) : json();  // left out: nothing, or all
     case KeyKind::Switch:
       return text == "on";
     case KeyKind::Names:

@@ -9,8 +9,6 @@
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "plan/collectives/collective.hpp"
-#include "plan/recompute/recompute.hpp"
-#include "plan/recompute/sparse.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "plan/shares.hpp"
 
@@ -67,6 +65,15 @@ std::string print_text(const Plan& plan) {
 
 void parse_zero(Plan& plan, const std::string& value) { plan.zero = static_cast<int>(whole_number(value, 0, 3)); }
 
+constexpr std::string_view kAllReplicas = "all";
+void parse_zero_group(Plan& plan, const std::string& value) {
+  if (value != kAllReplicas && !parse_number<std::int64_t>(value)) throw BadInput("must be a number of replicas that divides dp, or all");
+  plan.zero_group = value == kAllReplicas ? 0 : static_cast<int>(whole_number(value, 1, kMostRanks));
+}
+std::string print_zero_group(const Plan& plan) {
+  return plan.zero_group == 0 ? std::string(kAllReplicas) : std::to_string(plan.zero_group);
+}
+
 void parse_micro_batch(Plan& plan, const std::string& value) {
   plan.micro_batch = whole_number(value, 1, std::numeric_limits<std::int32_t>::max());
 }
@@ -102,32 +109,19 @@ void parse_allreduce(Plan& plan, const std::string& value) {
   plan.allreduce = one_of(value, names);
 }
 
-void parse_recompute(Plan& plan, const std::string& value) {
-  plan.recompute = value;
-  std::erase(plan.recompute, ' ');
-  (void)recompute_budget(plan.recompute);
-}
-void parse_offload(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 3> kNames{"none", "optimizer", "activations"};
-  plan.offload = one_of(value, kNames);
-}
-void parse_compression(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 7> kNames{"none", "gist", kSparseCompression, "gist-f16", "gist-bf16", "bf16", "f16"};
-  plan.compression = sparse_density(value) ? value : one_of(value, kNames);
-}
-void parse_bn(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 3> kNames{"batch", "local", "sync"};
-  plan.bn = one_of(value, kNames);
-}
+void parse_recompute_key(Plan& plan, const std::string& value) { plan.recompute = parse_recompute(value); }
+std::string print_recompute(const Plan& plan) { return to_text(plan.recompute); }
 
-void parse_attention(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 3> kNames{"gather", "all-to-all", "ring"};
-  plan.attention = one_of(value, kNames);
-}
+void parse_compression_key(Plan& plan, const std::string& value) { plan.compression = parse_compression(value); }
+std::string print_compression(const Plan& plan) { return to_text(plan.compression); }
 
-void parse_fuse(Plan& plan, const std::string& value) {
-  static constexpr std::array<std::string_view, 2> kNames{"attention", "none"};
-  plan.fuse = one_of(value, kNames);
+template <auto member>
+void parse_choice(Plan& plan, const std::string& value) {
+  plan.*member = choice_named<std::remove_reference_t<decltype(plan.*member)>>(value);
+}
+template <auto member>
+std::string print_choice(const Plan& plan) {
+  return std::string(name(plan.*member));
 }
 
 void parse_order(Plan& plan, const std::string& value) {
@@ -227,20 +221,22 @@ constexpr std::array kTable{
             "model chunks per pipeline stage"},
     PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
             "shared among replicas: 1 optimizer state, 2 and gradients, 3 and parameters"},
-    PlanKey{"recompute", "rules", kText, true, parse_recompute, print_text<&Plan::recompute>,
+    PlanKey{"zero_group", "rules", kInteger, true, parse_zero_group, print_zero_group,
+            "replicas among which zero deals out, each group with a copy of all of it: a number that divides dp, or all"},
+    PlanKey{"recompute", "rules", kText, true, parse_recompute_key, print_recompute,
             "activations computed again: none, selective, full, as few as let a rank do with so many bytes: 4GiB, or as few as let the "
             "plan fit: fit"},
     PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
-    PlanKey{"attention", "rules", kText, true, parse_attention, print_text<&Plan::attention>,
+    PlanKey{"attention", "rules", kText, true, parse_choice<&Plan::attention>, print_choice<&Plan::attention>,
             "over a sequence that cp splits: gather keys and values, all-to-all from the sequence to the heads and back, or pass keys and "
             "values "
             "round a ring"},
-    PlanKey{"fuse", "rules", kText, false, parse_fuse, print_text<&Plan::fuse>,
+    PlanKey{"fuse", "rules", kText, false, parse_choice<&Plan::fuse>, print_choice<&Plan::fuse>,
             "nodes that run as one kernel where the machine has it: attention, none"},
-    PlanKey{"offload", "rules", kText, true, parse_offload, print_text<&Plan::offload>,
+    PlanKey{"offload", "rules", kText, true, parse_choice<&Plan::offload>, print_choice<&Plan::offload>,
             "kept in the host's memory: none, optimizer, activations"},
-    PlanKey{"compression", "rules", kText, true, parse_compression, print_text<&Plan::compression>,
+    PlanKey{"compression", "rules", kText, true, parse_compression_key, print_compression,
             "of results between forward and backward pass: none, gist, gist-sparse, gist-sparse:0.6 (no bit lost), gist-f16, gist-bf16 "
             "(rounded); of gradients on their way: bf16, f16"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
@@ -250,7 +246,7 @@ constexpr std::array kTable{
             "what auto took for messages, KIND:AXIS:BYTES:ALGORITHM separated by |; search writes it into the plan file"},
     PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,
             "collectives run beside computation, gradients are summed during the backward pass: on, off"},
-    PlanKey{"bn", "rules", kText, true, parse_bn, print_text<&Plan::bn>,
+    PlanKey{"bn", "rules", kText, true, parse_choice<&Plan::bn>, print_choice<&Plan::bn>,
             "statistics of BatchNormalization: of the batch, local: of each replica's micro-batch, sync: of all replicas' micro-batches"},
     PlanKey{"order", "placement", kText, true, parse_order, print_text<&Plan::order>,
             "axes of the mesh from neighbouring ranks to distant ones"},
@@ -296,11 +292,25 @@ void set_plan_key(Plan& plan, const PlanKey& row, const std::string& value) {
 std::vector<std::string> keys_without_effect(const Plan& plan, int copies) {
   std::vector<std::string> warnings;
   if (plan.sequence_parallel && plan.tp == 1) warnings.emplace_back("sequence_parallel=on is without effect for tp=1");
-  if (plan.attention != "gather" && plan.cp == 1) warnings.push_back("attention=" + plan.attention + " is without effect for cp=1");
+  if (plan.attention != AttentionForm::Gather && plan.cp == 1)
+    warnings.push_back("attention=" + std::string(name(plan.attention)) + " is without effect for cp=1");
   if (plan.zero > 0 && copies == 1)
     warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for dp=" + std::to_string(plan.dp) +
                        (plan.ep > 1 ? ",ep=" + std::to_string(plan.ep) + ": there is one copy of the experts" : ""));
+  if (plan.zero_group > 0 && plan.zero == 0)
+    warnings.push_back("zero_group=" + std::to_string(plan.zero_group) + " is without effect for zero=0");
+  else if (plan.zero_group == 1)
+    warnings.push_back("zero=" + std::to_string(plan.zero) + " is without effect for zero_group=1");
   return warnings;
+}
+
+std::vector<Violation> shard_group_violations(const Plan& plan) {
+  if (plan.zero_group == 0 || plan.zero == 0) return {};
+  if (plan.dp % plan.zero_group != 0)
+    return {{"zero_group", std::to_string(plan.zero_group) + " replicas do not divide the " + std::to_string(plan.dp) + " of dp",
+             "use a number that divides dp, or all"}};
+  if (plan.ep > 1) return {{"zero_group", "the ranks of ep have experts of their own and copies of everything else", "use all, or ep=1"}};
+  return {};
 }
 
 void check_whole_plan(const Plan& plan) {

@@ -42,6 +42,8 @@ void set_plan_key(Plan&, const PlanKey&, const std::string& value);
 /// A sentence for every key that changes nothing because the axis it belongs to has one coordinate. `copies`: ranks among which sharded
 /// updates are dealt out.
 [[nodiscard]] std::vector<std::string> keys_without_effect(const Plan&, int copies);
+/// What is wrong with `zero_group`, whoever runs the plan.
+[[nodiscard]] std::vector<Violation> shard_group_violations(const Plan&);
 /// Throws BadInput when the keys contradict each other: more than kMostRanks ranks.
 void check_whole_plan(const Plan&);
 

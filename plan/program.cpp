@@ -69,10 +69,15 @@ const MeshAxis* uneven_axis(const Program& program) {
   return at == axes.end() ? nullptr : &*at;
 }
 
+Range part(Range whole, std::pair<int, int> share) {
+  const auto inside = block(whole.count(), share.first, share.second);
+  return {whole.begin + inside.begin, whole.begin + inside.end};
+}
+
 Range replica_of(const Program& program, int rank) {
   const auto [replicas, own] = axis_position(program, rank, "dp");
   const auto* uneven = uneven_axis(program);
-  if (uneven == nullptr) return block(program.batch, replicas, own);
+  if (uneven == nullptr) return part(block(program.batch, replicas, own), axis_position(program, rank, "shard"));
   const auto begin = std::accumulate(uneven->samples.begin(), uneven->samples.begin() + own, std::int64_t{0});
   return {begin, begin + uneven->samples[static_cast<std::size_t>(own)]};
 }
@@ -91,10 +96,6 @@ int micro_batches_of(const Program& program, const Role& role) {
 }
 
 SampleRange samples(const Program& program, int rank, int micro_batch) {
-  const auto part = [](Range whole, std::pair<int, int> share) {
-    const auto inside = block(whole.count(), share.first, share.second);
-    return Range{whole.begin + inside.begin, whole.begin + inside.end};
-  };
   const Range own =
       part(part(replica_of(program, rank), {micro_batches_of(program, rank), micro_batch}), axis_position(program, rank, "ep"));
   return {own.begin, own.count()};

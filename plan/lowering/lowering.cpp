@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "plan/lowering/algorithms.hpp"
-#include "plan/lowering/narrow_sums.hpp"
 #include "plan/lowering/role_builder.hpp"
 #include "plan/memory/check_messages.hpp"
 #include "plan/plan_keys.hpp"
@@ -42,8 +41,8 @@ std::size_t axis_named(const std::vector<MeshAxisInfo>& axes, std::string_view n
 void warn_about_idle_keys(const graph::TrainingGraph& training, Program& program) {
   const Plan& plan = program.plan;
   for (auto& warning : keys_without_effect(plan, plan.dp / plan.ep)) program.warnings.push_back(std::move(warning));
-  if (plan.compression == "gist-f16" || plan.compression == "gist-bf16")
-    program.warnings.push_back("compression=" + plan.compression +
+  if (plan.compression.rule == CompressionRule::GistF16 || plan.compression.rule == CompressionRule::GistBF16)
+    program.warnings.push_back("compression=" + to_text(plan.compression) +
                                " rounds results between the forward and the backward pass: other mathematics than without it");
   if (plan.zero == 1 && plan.dp > 1 && !keeps_state(training))
     program.warnings.push_back("zero=1 is without effect: " + training.optimizer.name +
@@ -54,7 +53,7 @@ std::string which_softmax(const NoRing& n, const graph::Graph& g) { return "atte
 
 /// Attention that has another form than the plan asks for.
 void check_rings(const Sharding& sharding, const graph::Graph& g, Program& program) {
-  if (program.plan.attention != "ring" || program.plan.cp == 1) return;
+  if (program.plan.attention != AttentionForm::Ring || program.plan.cp == 1) return;
   if (sharding.rings.empty())
     throw Refusal(
         "plan: cp=" + std::to_string(program.plan.cp) + ",attention=ring: " +
@@ -85,22 +84,23 @@ void check_stages_of_rings(const LoweringContext& context) {
 
 void warn_about_stashes(const LoweringContext& context, Program& program) {
   const auto& plan = context.plan;
-  if ((plan.offload != "activations" && !compresses_results(plan)) || !context.stashing.in_order.empty()) return;
-  program.warnings.push_back((compresses_results(plan) ? "compression=" + plan.compression : "offload=" + plan.offload) +
-                             " is without effect: the backward pass reads no result that could wait for it in this way");
+  if ((plan.offload != Offload::Activations && !plan.compression.of_results()) || !context.stashing.in_order.empty()) return;
+  program.warnings.push_back(
+      (plan.compression.of_results() ? "compression=" + to_text(plan.compression) : "offload=" + std::string(name(plan.offload))) +
+      " is without effect: the backward pass reads no result that could wait for it in this way");
 }
 
 /// What the roles send tells whether there was anything to send in fewer bits.
 void warn_about_narrow_sums(const LoweringContext& context, Program& program) {
-  const auto narrow = type_on_the_way(context.plan);
+  const auto narrow = context.plan.compression.type_on_the_way();
   if (!narrow) return;
   const auto sends_narrowly = [&](const Role& role) {
     return std::ranges::any_of(role.buffers, [&](const Buffer& b) {
-      return b.dtype == *narrow && b.category == MemoryCategory::Communication && b.name.ends_with(":" + context.plan.compression);
+      return b.dtype == *narrow && b.category == MemoryCategory::Communication && b.name.ends_with(":" + to_text(context.plan.compression));
     });
   };
   const bool used = std::ranges::any_of(program.roles, sends_narrowly);
-  program.warnings.push_back("compression=" + context.plan.compression +
+  program.warnings.push_back("compression=" + to_text(context.plan.compression) +
                              (used ? ": gradients are rounded to 16 bits on their way between ranks, which is different mathematics; what "
                                      "ranks have and what the update reads keeps its type"
                                    : " is without effect: no rank sends gradients of more than 16 bits"));
@@ -119,16 +119,17 @@ void warn_about_algorithms(Program& program) {
 
 void warn_about_statistics(const graph::Graph& g, Program& program) {
   const Plan& plan = program.plan;
-  if (plan.bn == "batch") return;
+  if (plan.bn == BatchStatistics::Batch) return;
   const bool normalizes =
       std::any_of(g.nodes().begin(), g.nodes().end(), [](const graph::Node& n) { return is_batch_statistic(graph::schema(n).name, 1); });
-  const std::int64_t groups = std::int64_t{program.micro_batches} * (plan.bn == "local" ? plan.dp : 1);
+  const std::int64_t groups = std::int64_t{program.micro_batches} * (plan.bn == BatchStatistics::Local ? plan.dp : 1);
   if (!normalizes || groups == 1) {
-    program.warnings.push_back(
-        "bn=" + plan.bn + " is without effect: " + (normalizes ? "there is one group of samples" : "the model has no batch normalization"));
+    program.warnings.push_back("bn=" + std::string(name(plan.bn)) + " is without effect: " +
+                               (normalizes ? "there is one group of samples" : "the model has no batch normalization"));
     return;
   }
-  program.warnings.push_back("bn=" + plan.bn + ": batch normalization takes the statistics of each of " + std::to_string(groups) +
+  program.warnings.push_back("bn=" + std::string(name(plan.bn)) + ": batch normalization takes the statistics of each of " +
+                             std::to_string(groups) +
                              " parts of the batch by itself, which is different mathematics from those of the whole batch; running " +
                              "statistics are still those of the whole batch");
 }
@@ -184,20 +185,26 @@ std::int64_t arena_bytes(LoweringContext& context, int stage, const Recomputatio
 
 Recomputation recomputation_of(LoweringContext& context, const ForwardResults& results) {
   const auto& wanted = context.plan.recompute;
-  if (wanted == "none") return {};
-  if (wanted == "full") return full_recomputation(results, context.pipeline);
-  if (wanted == "selective") return selective_recomputation(results);
-  if (!recompute_budget(wanted))
-    throw Refusal("plan: recompute=" + wanted +
-                  " is what other frameworks do; use none, selective, full, or the bytes that a rank may use");
-  return budgeted_recomputation(results, context.pipeline, recompute_budget(wanted).value(),
-                                [&](int stage, const Recomputation& r) { return arena_bytes(context, stage, r, results); });
+  switch (wanted.rule) {
+    case RecomputeRule::None:
+      return {};
+    case RecomputeRule::Full:
+      return full_recomputation(results, context.pipeline);
+    case RecomputeRule::Selective:
+      return selective_recomputation(results);
+    case RecomputeRule::Budget:
+      return budgeted_recomputation(results, context.pipeline, wanted.budget,
+                                    [&](int stage, const Recomputation& r) { return arena_bytes(context, stage, r, results); });
+    default:
+      throw Refusal("plan: recompute=" + to_text(wanted) +
+                    " is what other frameworks do; use none, selective, full, or the bytes that a rank may use");
+  }
 }
 
 /// What the backward pass does not find where the forward pass left it.
 void set_kept_results(LoweringContext& context) {
   const auto& plan = context.plan;
-  if (plan.recompute == "none" && plan.offload != "activations" && !compresses_results(plan)) return;
+  if (plan.recompute.rule == RecomputeRule::None && plan.offload != Offload::Activations && !plan.compression.of_results()) return;
   const ForwardResults results(context.training, context.sharding, context.pipeline.part_of_node);
   set_recomputation(context, recomputation_of(context, results), results);
 }
@@ -215,8 +222,9 @@ bool checks_every_program() {
 }  // namespace
 
 std::vector<MeshAxisInfo> mesh_of(const Plan& plan) {
+  const int shards = plan.has_shard_groups() ? plan.shard_ranks() : 1;
   const std::map<std::string, std::vector<std::pair<std::string, int>>> parts{
-      {"dp", {{"dp", plan.dp / plan.expert_ranks()}}},
+      {"dp", {{"shard", shards}, {"dp", plan.dp / plan.expert_ranks() / shards}}},
       {"pp", {{"pp", plan.pp}}},
       {"tp", {{"tp", plan.tp}}},
       {"cp", {{"cp", plan.cp}}},
@@ -266,6 +274,9 @@ void check_shares(const graph::TrainingGraph& training, const Plan& p, std::vect
                           "use shares that differ less, a larger batch or a smaller dp"});
   else if (p.ep > 1 && has_uneven_shares(training.batch, p))
     violations.push_back({"shares", "the ranks of ep send each other as many samples", "use shares=equal, or ep=1"});
+  else if (p.has_shard_groups() && has_uneven_shares(training.batch, p))
+    violations.push_back({"shares", "zero_group=" + std::to_string(p.zero_group) + " has groups of replicas with as many samples",
+                          "use shares=equal, or zero_group=all"});
   else if (schedule_of(p).asynchronous && p.pp > 1 && has_uneven_shares(training.batch, p))
     violations.push_back(
         {"shares", "with schedule=" + p.schedule + " steps follow each other without a flush, at one pace", "use shares=equal"});
@@ -284,8 +295,8 @@ void check_micro_batches(const graph::TrainingGraph& training, const Plan& p, st
     violations.push_back(
         {"micro_batch", "the ranks of ep share the samples of a micro-batch, which must be equal shares",
          "use a batch that dp=" + std::to_string(p.dp) + " divides, and a micro_batch that divides the batch of a replica"});
-  if (p.bn != "batch" && ((p.micro_batch && training.batch % parts != 0) || has_uneven_shares(training.batch, p)))
-    violations.push_back({"bn", p.bn + " takes statistics of each micro-batch, and they would be of two sizes",
+  if (p.bn != BatchStatistics::Batch && ((p.micro_batch && training.batch % parts != 0) || has_uneven_shares(training.batch, p)))
+    violations.push_back({"bn", std::string(name(p.bn)) + " takes statistics of each micro-batch, and they would be of two sizes",
                           "use shares=equal, and a micro_batch and a batch of which every replica has a whole number"});
 }
 
@@ -305,7 +316,8 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   if (p.dp % p.ep != 0)
     violations.push_back({"ep", std::to_string(p.ep) + " ranks do not divide the " + std::to_string(p.dp) + " of dp",
                           "use a degree that divides dp: experts are shared out among replicas of everything else"});
-  if (p.offload == "activations" && compresses_results(p))
+  for (auto& violation : shard_group_violations(p)) violations.push_back(std::move(violation));
+  if (p.offload == Offload::Activations && p.compression.of_results())
     violations.push_back({"compression", "has nothing left to compress beside offload=activations", "leave one of them out"});
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
@@ -390,7 +402,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   for (const auto& axis : axes) context.mesh_axis.push_back(axis_named(program.axes, axis.name));
   for (std::size_t a = 0; options.links && a < program.axes.size(); ++a) context.links.push_back(options.links(program, a));
   check_stages_of_rings(context);
-  if (plan.fuse == "attention" && backend.fuses_attention())
+  if (plan.fuse == Fusion::Attention && backend.fuses_attention())
     fuse_attention(training, *sharded, [&](NodeId a, NodeId b) { return run_together(context, a, b); });
   if (pipeline.schedule->asynchronous) context.of_weights = nodes_of_weights(training, sharding);
   set_kept_results(context);

@@ -1,7 +1,6 @@
 // Gradients of parameters that travel between ranks in 16 bits (Sergeev and Del Balso, "Horovod", 2018, whose Compression.fp16 this is, and
 // the communication hooks of PyTorch's DistributedDataParallel): each rank rounds what it has, ranks add up the rounded numbers, each
 // addition in f32 and rounded again, and the update reads the sum in its own type.
-#include "plan/lowering/narrow_sums.hpp"
 
 #include <algorithm>
 
@@ -11,24 +10,17 @@ namespace rehearsal::plan {
 
 using graph::TensorId;
 
-std::optional<DType> type_on_the_way(const Plan& plan) {
-  if (plan.compression == "bf16") return DType::BF16;
-  return plan.compression == "f16" ? std::optional(DType::F16) : std::nullopt;
-}
-
-bool compresses_results(const Plan& plan) { return plan.compression != "none" && !type_on_the_way(plan); }
-
 /// What is a gradient of a parameter, and of more bits than the plan sends.
 bool RoleBuilder::travels_narrowly(TensorId t) const {
-  if (!type_on_the_way(c_.plan) || size_of(g_[t].type.dtype) <= 2) return false;
+  if (!c_.plan.compression.type_on_the_way() || size_of(g_[t].type.dtype) <= 2) return false;
   return std::any_of(c_.training.parameters.begin(), c_.training.parameters.end(),
                      [&](const graph::TrainedParameter& p) { return p.gradient == t; });
 }
 
 BufferIndex RoleBuilder::narrowed(BufferIndex wide, std::uint16_t body, When when) {
   Buffer narrow = role_.buffers[wide];
-  narrow.name += ":" + c_.plan.compression;
-  narrow.dtype = *type_on_the_way(c_.plan);
+  narrow.name += ":" + to_text(c_.plan.compression);
+  narrow.dtype = *c_.plan.compression.type_on_the_way();
   narrow.part_of = kNoBuffer;
   narrow.part_offset = 0;
   narrow.offset = -1;

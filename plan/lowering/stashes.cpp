@@ -35,7 +35,7 @@ Buffer stash_of(Buffer buffer, StashKind kind, const Plan& plan) {
   if (kind == StashKind::F16 || kind == StashKind::BF16) buffer.dtype = kind == StashKind::F16 ? DType::F16 : DType::BF16;
   if (kind == StashKind::Signs) make_bytes(buffer, [](std::int64_t elements) { return (elements + kBitsOfByte - 1) / kBitsOfByte; });
   if (kind == StashKind::Sparse)
-    make_bytes(buffer, [density = *sparse_density(plan.compression), size = size_of(buffer.dtype)](std::int64_t elements) {
+    make_bytes(buffer, [density = plan.compression.density, size = size_of(buffer.dtype)](std::int64_t elements) {
       return SparseStash{elements, static_cast<std::int64_t>(size)}.bytes(density);
     });
   buffer.bytes = 0;
@@ -125,7 +125,7 @@ void RoleBuilder::restore_ahead(TensorId t, std::uint16_t body) {
 
 /// Optimizer state (ZeRO-Offload keeps it on the host; Ren et al., USENIX ATC 2021), unless it is a mere number or dealt out elsewhere.
 bool RoleBuilder::lives_on_host(TensorId stored) const {
-  if (c_.plan.offload != "optimizer" || g_[stored].role != graph::Role::Slot || g_[stored].type.shape.empty()) return false;
+  if (c_.plan.offload != Offload::Optimizer || g_[stored].role != graph::Role::Slot || g_[stored].type.shape.empty()) return false;
   return std::none_of(into_storage_.begin(), into_storage_.end(), [&](const auto& entry) { return g_[entry.first].stored_in == stored; });
 }
 

@@ -47,19 +47,6 @@ std::size_t lowest_fit(std::size_t top, const std::function<bool(std::size_t)>& 
 
 }  // namespace
 
-std::optional<std::int64_t> recompute_budget(const std::string& recompute) {
-  constexpr std::array<std::string_view, 5> kNames{"none", "selective", "selective-op", "full", "full-except-last"};
-  if (std::ranges::find(kNames, recompute) != kNames.end()) return std::nullopt;
-  double bytes = 0;
-  try {
-    bytes = parse_quantity<Bytes>(recompute).value();
-  } catch (const BadInput&) {
-    bytes = 0;  // neither a name nor a quantity
-  }
-  if (bytes >= 1) return static_cast<std::int64_t>(bytes);
-  throw BadInput("must be none, selective, selective-op, full, full-except-last, or the bytes that a rank may use (4GiB)");
-}
-
 Recomputation budgeted_recomputation(const ForwardResults& results, const Pipeline& pipeline, std::int64_t budget,
                                      const std::function<std::int64_t(int stage, const Recomputation&)>& arena) {
   const Ladder ladder(results, pipeline);

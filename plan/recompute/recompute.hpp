@@ -22,9 +22,6 @@ struct Recomputation {
   [[nodiscard]] bool drops(graph::TensorId t) const { return any() && dropped[graph::index(t)]; }
 };
 
-/// Bytes of a plan's `recompute` where it is a budget ("4GiB"); nothing where it is a name. Throws BadInput when it is neither.
-[[nodiscard]] std::optional<std::int64_t> recompute_budget(const std::string& recompute);
-
 /// `recompute=full`. Keeps what crosses the cuts between segments of the forward pass, and drops the rest: cuts are where few bytes cross,
 /// such that (bytes that cross them) x (micro-batches in flight) + (bytes of the fullest segment) are fewest. For a chain of n equal
 /// layers these are sqrt(n) segments (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 4).

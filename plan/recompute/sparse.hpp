@@ -5,19 +5,8 @@
 // e has a bit that is not 0; then, from the next multiple of an element's size on, those elements in order.
 
 #include <cstdint>
-#include <optional>
-#include <string>
 
 namespace rehearsal::plan {
-
-/// A plan's `compression` that stores sparsely: "gist-sparse", "gist-sparse:0.6".
-inline constexpr const char* kSparseCompression = "gist-sparse";
-/// What may be other than zero where the plan does not say. ReLUs behind a normalization leave a half, behind a sum of branches more.
-inline constexpr double kUsualDensity = 0.75;
-
-/// The share of elements for which a sparse result has room; nothing when results are not stored sparsely. Throws BadInput when the number
-/// behind the colon is not above 0 and at most 1.
-[[nodiscard]] std::optional<double> sparse_density(const std::string& compression);
 
 /// Bytes of so many elements of so many bytes each.
 struct SparseStash {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "graph/op_schema.hpp"
-#include "plan/lowering/narrow_sums.hpp"
 #include "plan/recompute/sparse.hpp"
 
 namespace rehearsal::plan {
@@ -55,19 +54,20 @@ struct StashedResult {
 
 StashKind kind_for(const Plan& plan, const StashedResult& result) {
   const auto& [only_signs, zeros, type] = result;
-  if (plan.offload == "activations") return StashKind::Host;
-  if (!compresses_results(plan)) return StashKind::None;
+  const auto rule = plan.compression.rule;
+  if (plan.offload == Offload::Activations) return StashKind::Host;
+  if (!plan.compression.of_results()) return StashKind::None;
   if (only_signs) return StashKind::Signs;
-  if (sparse_density(plan.compression)) return zeros && is_float(type) ? StashKind::Sparse : StashKind::None;
+  if (plan.compression.sparse()) return zeros && is_float(type) ? StashKind::Sparse : StashKind::None;
   if (!is_float(type) || size_of(type) <= 2) return StashKind::None;
-  return plan.compression == "gist-f16" ? StashKind::F16 : plan.compression == "gist-bf16" ? StashKind::BF16 : StashKind::None;
+  return rule == CompressionRule::GistF16 ? StashKind::F16 : rule == CompressionRule::GistBF16 ? StashKind::BF16 : StashKind::None;
 }
 
 }  // namespace
 
 Stashing stashing_of(const Plan& plan, const ForwardResults& results, const Sharding& sharding, const Recomputation& recomputation) {
   Stashing stashing;
-  if (plan.offload != "activations" && !compresses_results(plan)) return stashing;
+  if (plan.offload != Offload::Activations && !plan.compression.of_results()) return stashing;
   const auto& g = results.graph();
   stashing.kinds.assign(g.tensors().size(), StashKind::None);
   const auto only_signs = only_signs_read(results, recomputation), zeros = full_of_zeros(results);

@@ -286,12 +286,23 @@ MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr
 
 /// Without state of the optimizer there is nothing that stage 1 of ZeRO could deal out. Where passes use weights of several ages, whole
 /// ones are kept of each.
-MeshAxis data_axis(const graph::TrainingGraph& training, const Plan& plan) {
-  MeshAxis axis{"dp", plan.dp / plan.ep, {"batch"}, false};
+MeshAxis sharding_axis(const graph::TrainingGraph& training, const Plan& plan, const char* name, int degree) {
+  MeshAxis axis{name, degree, {"batch"}, false};
   axis.deals_out_updates = plan.zero > 1 || (plan.zero == 1 && keeps_state(training));
-  if (has_uneven_shares(training.batch, plan)) axis.samples = samples_of_replicas(training.batch, plan);
   axis.stores_whole = plan.zero < 3 && schedule(plan.schedule).asynchronous;
   return axis;
+}
+
+/// Replicas, and inside groups of them those that deal out their updates among each other.
+void add_data_axes(std::vector<MeshAxis>& axes, const graph::TrainingGraph& training, const Plan& plan) {
+  const int replicas = plan.dp / plan.ep;
+  if (plan.has_shard_groups()) {
+    axes.push_back({"dp", replicas / plan.shard_ranks(), {"batch"}, false});
+    if (plan.shard_ranks() > 1) axes.push_back(sharding_axis(training, plan, "shard", plan.shard_ranks()));
+  } else if (replicas > 1) {
+    axes.push_back(sharding_axis(training, plan, "dp", replicas));
+    if (has_uneven_shares(training.batch, plan)) axes.back().samples = samples_of_replicas(training.batch, plan);
+  }
 }
 
 MeshAxis expert_axis(const LogicalDims& dims, const Plan& plan, const DimensionUse& use) {
@@ -306,8 +317,8 @@ MeshAxis sequence_axis(const LogicalDims& dims, const Plan& plan, const Dimensio
   if (use.sequence.empty())
     refuse("cp", plan.cp, "the model has no sequence: no dimension but the batch counts the rows of its matrix products");
   MeshAxis axis{"cp", plan.cp, names_of(dims, use.sequence), false};
-  axis.ring = plan.attention == "ring";
-  if (plan.attention != "all-to-all") return axis;
+  axis.ring = plan.attention == AttentionForm::Ring;
+  if (plan.attention != AttentionForm::AllToAll) return axis;
   if (dims.named("heads").empty()) refuse("cp", plan.cp, "attention=all-to-all: the model has no attention with heads");
   axis.weightless.emplace_back("heads");
   return axis;
@@ -345,7 +356,7 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
                                     int micro_batches, RuleBook& book) {
   std::vector<MeshAxis> axes;
   if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
-  if (plan.dp > plan.ep) axes.push_back(data_axis(training, plan));
+  add_data_axes(axes, training, plan);
   // Micro-batches are the innermost axis, but for experts: a micro-batch is dealt out to their ranks, and comes back together for it.
   MeshAxis time{"micro-batch", micro_batches, {"batch"}, true};
   if (has_uneven_shares(training.batch, plan)) time.counts = micro_batches_of_replicas(training.batch, plan);
@@ -355,7 +366,7 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
   if (plan.cp > 1) {
     // Axes nest in their order. Where both split heads, tp's blocks stay and cp deals out each; where both split the sequence, tp gathers
     // its part of cp's block more often.
-    const bool deals_out_heads = plan.attention == "all-to-all";
+    const bool deals_out_heads = plan.attention == AttentionForm::AllToAll;
     axes.insert(axes.end() - (plan.tp > 1 && !deals_out_heads ? 1 : 0), sequence_axis(*dims, plan, *book.use));
   }
   const char* const names[] = {"depth", "height", "width"};
@@ -363,7 +374,9 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
     if (plan.spatial[i] > 1) axes.push_back(image_axis(training, *dims, names[i], plan.spatial[i], 2 - i));
   }
   if (plan.ep == 1 && micro_batches > 1) axes.push_back(time);
-  for (MeshAxis& axis : axes) axis.own_statistics = (plan.bn != "batch" && axis.in_time) || (plan.bn == "local" && axis.name == "dp");
+  for (MeshAxis& axis : axes)
+    axis.own_statistics = (plan.bn != BatchStatistics::Batch && axis.in_time) ||
+                          (plan.bn == BatchStatistics::Local && (axis.name == "dp" || axis.name == "shard"));
   return axes;
 }
 

@@ -40,13 +40,13 @@ Plan any_plan(std::uint64_t seed) {
   p.schedule = draw.of({"gpipe", "1f1b"});
   p.interleave = 1 + draw.below(4);
   p.zero = draw.below(4);
-  p.recompute = draw.of({"none", "selective", "full", "4GiB"});
+  p.recompute = parse_recompute(draw.of({"none", "selective", "full", "4GiB"}));
   p.sequence_parallel = draw.below(2);
-  p.offload = draw.of({"none", "optimizer"});
-  p.compression = draw.of({"none", "bf16", "gist-sparse", "gist-sparse:0.6"});
+  p.offload = choice_named<Offload>(draw.of({"none", "optimizer"}));
+  p.compression = parse_compression(draw.of({"none", "bf16", "gist-sparse", "gist-sparse:0.6"}));
   p.allreduce = draw.of({"auto", "ring", "hierarchical"});
   p.overlap = draw.below(2);
-  p.bn = draw.of({"batch", "local", "sync"});
+  p.bn = choice_named<BatchStatistics>(draw.of({"batch", "local", "sync"}));
   p.order = draw.of({"tp.cp.ep.dp.pp", "dp.tp.pp.ep.cp", "spatial.tp.cp.ep.dp.pp"});
   if (draw.below(2)) p.cuts = {"conv/1", draw.of({"a,b", "x|y", "100%", "two words", "k=v", "gr\xC3\xB6\xC3\x9F\x65"})};
   if (draw.below(3) == 0) p.dp = 1, p.searched.push_back("dp");

@@ -53,7 +53,7 @@ std::optional<std::string> difference(const traces::Trace& some, const traces::T
 
 traces::Trace simulated(const plan::Program& program, const graph::TrainingGraph& training, predict::StepEvaluator& evaluator) {
   const auto platform = platforms::with_devices(platforms::load("dgx-a100"), program.ranks);
-  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32");
+  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, "f32");
   const auto costs = predict::cost_of(program, training, model, 1);
   const auto cost = evaluator.evaluate({program, costs, platform, model, true});
   const auto representatives = plan::representatives(program);

@@ -109,6 +109,16 @@ const std::vector<Case> kCases{
     {"gpt", 4, "dp=2,pp=2,zero=1,micro_batch=1,schedule=zb-v"},
     {"gpt", 4, "dp=2,pp=2,zero=3,micro_batch=1,schedule=zb-h1"},
     {"gpt", 4, "dp=2,pp=2,zero=1,micro_batch=1,schedule=dualpipe"},
+    // groups of replicas, each of which has all parts
+    {"mlp", 8, "dp=4,zero=1,zero_group=2"},
+    {"mlp", 8, "dp=4,zero=1,zero_group=2,micro_batch=1,overlap=off"},
+    {"mlp", 9, "dp=4,zero=2,zero_group=2"},  // 3 2 2 2
+    {"mlp", 8, "dp=4,zero=3,zero_group=2,micro_batch=1"},
+    {"mlp", 8, "dp=4,zero=3,zero_group=1"},
+    {"cnn", 9, "dp=4,zero=2,zero_group=2,order=tp.cp.ep.pp.dp"},
+    {"gpt", 6, "dp=4,zero=3,zero_group=2"},  // 2 2 1 1
+    {"gpt", 4, "dp=4,tp=2,zero=2,zero_group=2,sequence_parallel=on"},
+    {"gpt", 4, "dp=4,pp=2,zero=1,zero_group=2,micro_batch=1"},
     {"mlp", 8, "tp=2"},
     {"mlp", 7, "tp=3,zero=1"},
     {"mlp", 7, "dp=2,tp=2,zero=1"},
@@ -219,14 +229,16 @@ std::vector<Case> in_both_types(const std::vector<Case>& cases) {
 /// Where parts of the batch have statistics of their own: with the same parts, one after the other.
 Case on_one_rank(Case c) {
   const auto plan = rehearsal::plan::parse_plan(c.plan);
-  c.plan = plan.bn == "batch" ? "dp=1" : "dp=1,micro_batch=" + std::to_string(plan.micro_batch.value_or(c.batch / plan.dp)) + ",bn=local";
+  c.plan = plan.bn == rehearsal::plan::BatchStatistics::Batch
+               ? "dp=1"
+               : "dp=1,micro_batch=" + std::to_string(plan.micro_batch.value_or(c.batch / plan.dp)) + ",bn=local";
   return c;
 }
 
 }  // namespace
 
 TEST_CASE("every plan gives the losses of one rank") {
-  const int ranks = GENERATE(1, 2, 3, 4);
+  const int ranks = GENERATE(1, 2, 3, 4, 8);
   std::vector<Case> cases, references;
   for (const auto& c : in_both_types(kCases)) {
     if (rehearsal::plan::parse_plan(c.plan).ranks() != ranks) continue;

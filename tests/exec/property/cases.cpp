@@ -112,6 +112,7 @@ Case random_job(Draws& d) {
 }
 
 std::string random_plan(Draws& d, std::int64_t batch, int ranks) {
+  using Form = plan::AttentionForm;
   plan::Plan p;
   const std::vector<int*> axes{&p.dp, &p.dp, &p.tp, &p.tp, &p.pp, &p.cp, &p.ep, &p.spatial[1], &p.spatial[2]};
   for (int left = ranks, factor = 2; left > 1;) {
@@ -125,17 +126,19 @@ std::string random_plan(Draws& d, std::int64_t batch, int ranks) {
     left /= factor;
   }
   if (p.dp > 1) p.zero = static_cast<int>(d.between(0, 3));
+  if (p.zero > 0 && p.dp == 4 && p.ep == 1 && d.chance(0.5)) p.zero_group = 2;
   if (p.tp > 1) p.sequence_parallel = d.chance(0.5);
   if (d.chance(0.5)) p.micro_batch = d.between(1, std::max<std::int64_t>(1, batch / p.dp));
   add_schedule(d, p.pp, p);
   p.overlap = d.chance(0.7);
-  if (p.cp > 1) p.attention = d.one_of<std::string>({"gather", "all-to-all", "ring", "ring"});
-  if (d.chance(0.3)) p.bn = d.one_of<std::string>({"local", "sync"});
-  if (plan::schedule(p.schedule).asynchronous) p.bn = "batch";
-  if (d.chance(0.3)) p.recompute = d.one_of<std::string>({"selective", "full", "3kB"});
-  if (d.chance(0.2)) p.fuse = "none";
-  if (d.chance(0.1)) p.offload = d.one_of<std::string>({"activations", "optimizer"});
-  if (p.offload != "activations" && d.chance(0.15)) p.compression = d.one_of<std::string>({"gist", "gist-sparse:1"});
+  if (p.cp > 1) p.attention = d.one_of<Form>({Form::Gather, Form::AllToAll, Form::Ring, Form::Ring});
+  if (d.chance(0.3)) p.bn = d.one_of<plan::BatchStatistics>({plan::BatchStatistics::Local, plan::BatchStatistics::Sync});
+  if (plan::schedule(p.schedule).asynchronous) p.bn = plan::BatchStatistics::Batch;
+  if (d.chance(0.3)) p.recompute = plan::parse_recompute(d.one_of<std::string>({"selective", "full", "3kB"}));
+  if (d.chance(0.2)) p.fuse = plan::Fusion::None;
+  if (d.chance(0.1)) p.offload = d.one_of<plan::Offload>({plan::Offload::Activations, plan::Offload::Optimizer});
+  if (p.offload != plan::Offload::Activations && d.chance(0.15))
+    p.compression = plan::parse_compression(d.one_of<std::string>({"gist", "gist-sparse:1"}));
   if (d.chance(0.5)) p.allreduce = random_all_reduce(d);
   if (d.chance(0.3)) p.order = random_order(d);
   return plan::to_text(p);

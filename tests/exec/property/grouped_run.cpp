@@ -60,14 +60,19 @@ void copy_rows(const TensorType& whole, const std::vector<std::int64_t>& rows, s
 }  // namespace
 
 SampleGroups groups_of(const plan::Program& program) {
-  if (program.plan.bn == "batch") return {};
+  if (program.plan.bn == plan::BatchStatistics::Batch) return {};
   std::map<std::pair<int, int>, std::vector<std::int64_t>> found;
-  std::size_t replica = 0;
-  while (replica < program.axes.size() && program.axes[replica].name != "dp") ++replica;
+  const auto replica_of = [&](int rank) {
+    int replica = 0;
+    for (std::size_t a = 0; a < program.axes.size(); ++a)
+      if (program.axes[a].name == "dp" || program.axes[a].name == "shard")
+        replica = replica * program.axes[a].size + plan::coordinate(program, rank, a);
+    return replica;
+  };
   for (int rank = 0; rank < program.ranks; ++rank)
     for (int m = 0; m < program.micro_batches; ++m) {
       const auto range = plan::samples(program, rank, m);
-      auto& rows = found[{program.plan.bn == "local" && replica < program.axes.size() ? plan::coordinate(program, rank, replica) : 0, m}];
+      auto& rows = found[{program.plan.bn == plan::BatchStatistics::Local ? replica_of(rank) : 0, m}];
       for (auto n = range.first; n < range.first + range.count; ++n)
         if (std::find(rows.begin(), rows.end(), n) == rows.end()) rows.push_back(n);
     }

@@ -131,6 +131,28 @@ TEST_CASE("gradients are dealt out and parameters gathered in buckets, each byte
   CHECK(sent_by(lowered(training, "dp=4,zero=2"), 1) == whole);
 }
 
+TEST_CASE("in groups of replicas a part is summed by those that have it, and everything else stays in the group") {
+  const auto training = training_of({});
+  const auto bytes = parameter_bytes(training);
+  const auto program = lowered(training, "dp=4,zero=1,zero_group=2,allreduce=ring");
+  REQUIRE(program.axes.size() >= 2);
+  CHECK(program.axes[0].name == "shard");  // neighbours, and those that are two ranks away
+  CHECK((program.axes[0].size == 2 && program.axes[0].stride == 1));
+  CHECK(program.axes[1].name == "dp");
+  CHECK((program.axes[1].size == 2 && program.axes[1].stride == 2));
+  const auto& role = program.role(0);
+  CHECK(sum(vectors(role, BodyKind::Backward, CollectiveKind::ReduceScatter)) == bytes);
+  CHECK(sum(vectors(role, BodyKind::Forward, CollectiveKind::AllGather)) == bytes);
+  // The halves: every rank has one. Few bytes more, since parts begin at multiples of 64.
+  const auto halves = sum(vectors(role, BodyKind::Update, CollectiveKind::AllReduce));
+  CHECK(halves >= bytes / 2);
+  CHECK(halves < bytes / 2 + 64 * 60);
+  // Of two ranks each sends half of the bytes to deal them out, half of its half twice to sum it, and its half of the parameters.
+  const auto sent = sent_by(program, 1);
+  CHECK(sent >= (bytes / 2 + bytes / 2 + bytes / 2) / 4);
+  CHECK(sent < (bytes / 2 + bytes / 2 + bytes / 2 + 64 * 60) / 4);
+}
+
 TEST_CASE("with micro-batches stages 1 and 2 gather once a step, stage 1 scatters once, stages 2 and 3 each time") {
   const auto training = training_of({});
   const auto runs_of = [&](const char* plan, BodyKind body, CollectiveKind kind) {

@@ -167,7 +167,7 @@ TEST_CASE("a way to the host is needed, and its copies take time") {
   const TableBackend backend;
   const auto seconds = [&](double bandwidth, const char* plan) {
     platform.nodes.front().device.host_bandwidth->value = BytesPerSecond(bandwidth);
-    const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32");
+    const costmodel::CostModel model(platforms::device_of(platform, 0), {}, "f32");
     const auto evaluator = closed_form_evaluator();
     return assess({training, dims, platform, backend, model, "f32"}, parse_plan(plan), *evaluator).step.value();
   };
@@ -177,7 +177,7 @@ TEST_CASE("a way to the host is needed, and its copies take time") {
   CHECK(seconds(1e9, "offload=activations") >= 2 * 8 * static_cast<double>(kLayerBytes) / 1e9);
   CHECK(seconds(1e9, "dp=1") == seconds(100e9, "dp=1"));
   platform.nodes.front().device.host_bandwidth.reset();
-  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32");
+  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, "f32");
   CHECK_THROWS_WITH(lower_for({training, dims, platform, backend, model, "f32"}, parse_plan("offload=activations")),
                     contains("host_bandwidth"));
 }

@@ -1,0 +1,70 @@
+#include "plan/choices.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
+#include "base/parse_number.hpp"
+#include "base/units.hpp"
+
+namespace rehearsal::plan {
+
+template <class Choice>
+Choice choice_named(std::string_view text) {
+  const auto& all = ChoiceNames<Choice>::kAll;
+  const Names known(all.begin(), all.end());
+  if (const auto found = find_name(text, known)) return static_cast<Choice>(std::ranges::find(all, *found) - all.begin());
+  throw BadInput("must be one of " + joined(all) + (nearest_name(text, known) ? suggestion(text, known) : ""));
+}
+template AttentionForm choice_named(std::string_view);
+template Fusion choice_named(std::string_view);
+template Offload choice_named(std::string_view);
+template BatchStatistics choice_named(std::string_view);
+template CompressionRule choice_named(std::string_view);
+
+Recompute parse_recompute(std::string_view text) {
+  const auto& names = ChoiceNames<RecomputeRule>::kAll;
+  if (const auto found = std::ranges::find(names, text); found != names.end())
+    return {static_cast<RecomputeRule>(found - names.begin()), 0};
+  double bytes = 0;
+  try {
+    bytes = parse_quantity<Bytes>(std::string(text)).value();
+  } catch (const BadInput&) {
+    bytes = 0;  // neither a name nor a quantity
+  }
+  if (bytes >= 1) return {RecomputeRule::Budget, static_cast<std::int64_t>(bytes)};
+  throw BadInput("must be none, selective, selective-op, full, full-except-last, or the bytes that a rank may use (4GiB)");
+}
+
+std::string to_text(const Recompute& recompute) {
+  if (recompute.rule != RecomputeRule::Budget) return std::string(name(recompute.rule));
+  auto text = to_exact_text(Bytes(static_cast<double>(recompute.budget)));
+  std::erase(text, ' ');
+  return text;
+}
+
+std::optional<DType> Compression::type_on_the_way() const {
+  if (rule == CompressionRule::BF16) return DType::BF16;
+  return rule == CompressionRule::F16 ? std::optional(DType::F16) : std::nullopt;
+}
+
+Compression parse_compression(std::string_view text) {
+  constexpr auto kSparse = name(CompressionRule::GistSparse);
+  if (!text.starts_with(kSparse) || text == kSparse) return {choice_named<CompressionRule>(text)};
+  const auto density = text[kSparse.size()] == ':' ? parse_number<double>(text.substr(kSparse.size() + 1)) : std::nullopt;
+  if (!density || !(*density > 0) || *density > 1)
+    throw BadInput("must be gist-sparse:X, X being the share of elements other than zero that a result has room for: above 0, at most 1");
+  return {CompressionRule::GistSparse, *density};
+}
+
+std::string to_text(const Compression& compression) {
+  std::string text(name(compression.rule));
+  if (!compression.sparse() || compression.density == Compression::kUsualDensity) return text;
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), compression.density).ptr;
+  return text + ":" + std::string(digits.data(), end);
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,96 @@
+#pragma once
+// What keys of a plan choose among, under the names that users write.
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.hpp"
+
+namespace rehearsal::plan {
+
+/// How attention gets over a sequence that `cp` splits.
+enum class AttentionForm : std::uint8_t { Gather, AllToAll, Ring };
+/// Nodes that run as one kernel where the machine has it.
+enum class Fusion : std::uint8_t { Attention, None };
+/// What waits in the host's memory.
+enum class Offload : std::uint8_t { None, Optimizer, Activations };
+/// What BatchNormalization takes its statistics of.
+enum class BatchStatistics : std::uint8_t { Batch, Local, Sync };
+
+enum class RecomputeRule : std::uint8_t {
+  None,
+  Selective,       ///< what costs little to make again; of frameworks: the attention core
+  SelectiveOps,    ///< of frameworks: every second product and all element-wise operators
+  Full,            ///< every block once more
+  FullExceptLast,  ///< GPipe's: not for the last micro-batch
+  Budget           ///< as little as lets a rank do with so many bytes
+};
+struct Recompute {
+  RecomputeRule rule = RecomputeRule::None;
+  std::int64_t budget = 0;  ///< bytes, of RecomputeRule::Budget
+  friend auto operator<=>(const Recompute&, const Recompute&) = default;
+};
+/// A name, or a quantity of bytes. Throws BadInput when it is neither.
+[[nodiscard]] Recompute parse_recompute(std::string_view text);
+[[nodiscard]] std::string to_text(const Recompute&);
+
+/// Of results between forward and backward pass (Gist), or of gradients on their way.
+enum class CompressionRule : std::uint8_t { None, Gist, GistSparse, GistF16, GistBF16, BF16, F16 };
+struct Compression {
+  /// What may be other than zero where the plan does not say. ReLUs behind a normalization leave a half, behind a sum of branches more.
+  static constexpr double kUsualDensity = 0.75;
+  CompressionRule rule = CompressionRule::None;
+  double density = kUsualDensity;  ///< share of elements for which a sparse result has room
+  friend bool operator==(const Compression&, const Compression&) = default;
+
+  [[nodiscard]] bool sparse() const { return rule == CompressionRule::GistSparse; }
+  /// In which gradients travel; nothing where they travel as they are.
+  [[nodiscard]] std::optional<DType> type_on_the_way() const;
+  /// Whether results wait for the backward pass in fewer bytes.
+  [[nodiscard]] bool of_results() const { return rule != CompressionRule::None && !type_on_the_way(); }
+};
+/// A name, or gist-sparse:X. Throws BadInput when it is neither, or X is not above 0 and at most 1.
+[[nodiscard]] Compression parse_compression(std::string_view text);
+[[nodiscard]] std::string to_text(const Compression&);
+
+/// Names of a choice, in the order of its values.
+template <class Choice>
+struct ChoiceNames;
+template <>
+struct ChoiceNames<AttentionForm> {
+  static constexpr std::array<std::string_view, 3> kAll{"gather", "all-to-all", "ring"};
+};
+template <>
+struct ChoiceNames<Fusion> {
+  static constexpr std::array<std::string_view, 2> kAll{"attention", "none"};
+};
+template <>
+struct ChoiceNames<Offload> {
+  static constexpr std::array<std::string_view, 3> kAll{"none", "optimizer", "activations"};
+};
+template <>
+struct ChoiceNames<BatchStatistics> {
+  static constexpr std::array<std::string_view, 3> kAll{"batch", "local", "sync"};
+};
+template <>
+struct ChoiceNames<CompressionRule> {
+  static constexpr std::array<std::string_view, 7> kAll{"none", "gist", "gist-sparse", "gist-f16", "gist-bf16", "bf16", "f16"};
+};
+template <>
+struct ChoiceNames<RecomputeRule> {  // a budget is written as bytes
+  static constexpr std::array<std::string_view, 5> kAll{"none", "selective", "selective-op", "full", "full-except-last"};
+};
+
+template <class Choice>
+requires requires { ChoiceNames<Choice>::kAll; }
+[[nodiscard]] constexpr std::string_view name(Choice choice) { return ChoiceNames<Choice>::kAll[static_cast<std::size_t>(choice)]; }
+
+/// The choice of that name, in whatever spelling. Throws BadInput with all names and the nearest.
+template <class Choice>
+[[nodiscard]] Choice choice_named(std::string_view text);
+
+}  // namespace rehearsal::plan
