@@ -50,6 +50,7 @@ Device read_device(ObjectReader reader) {
   device.host_bandwidth = reader.quantity_or_none("host_bandwidth", kBandwidths);
   device.link_bandwidth = reader.quantity_or_none("link_bandwidth", kBandwidths);
   device.price = reader.quantity_or_none("price", kPrices);
+  device.time_between_failures = reader.quantity_or_none("time_between_failures", Bounds<Seconds>{Seconds(60), Seconds(999'999 * 86400.0)});
   reader.finish();
   return device;
 }

@@ -10,6 +10,7 @@ inline constexpr Bounds<FlopsPerSecond> kPeaks{FlopsPerSecond(1e6), FlopsPerSeco
 inline constexpr Bounds<Bytes> kMemory{Bytes(1e6), Bytes(1e15)};
 inline constexpr Bounds<BytesPerSecond> kBandwidths{BytesPerSecond(1e3), BytesPerSecond(1e15)};
 inline constexpr Bounds<Seconds> kLatencies{Seconds(0), Seconds(10)};
+inline constexpr Bounds<Seconds> kWaits{Seconds(0), Seconds(1e8)};
 inline constexpr Bounds<Watts> kPowers{Watts(0), Watts(1e6)};
 inline constexpr Bounds<DollarsPerHour> kPrices{DollarsPerHour(0), DollarsPerHour(1e6)};
 inline constexpr Bounds<KilogramsPerJoule> kCarbon{KilogramsPerJoule(0), KilogramsPerJoule(10 / 3.6e6)};

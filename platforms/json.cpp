@@ -60,6 +60,7 @@ IntraLink read_intra(ObjectReader reader) {
 Nic read_nic(ObjectReader reader) {
   Nic nic;
   nic.count = static_cast<int>(reader.integer("count", 1, 100'000));
+  if (reader.has("kind")) nic.kind = static_cast<NicKind>(reader.choice("kind", kNicKindNames));
   nic.bandwidth = reader.quantity("bandwidth", kBandwidths);
   nic.latency = reader.quantity("latency", kLatencies);
   read_powers(reader, nic);
@@ -79,6 +80,7 @@ NodeGroup read_group(ObjectReader reader) {
   group.host_memory = reader.quantity("host_memory", kMemory);
   group.host_power = reader.quantity("host_power", kPowers);
   group.price = reader.quantity("price", kPrices);
+  group.storage_bandwidth = reader.quantity_or_none("storage_bandwidth", kBandwidths);
   reader.finish();
   return group;
 }
@@ -135,6 +137,9 @@ Platform read_document(ObjectReader reader) {
   for (auto& group : reader.objects("nodes", 1, kMostGroups)) platform.nodes.push_back(read_group(std::move(group)));
   if (reader.has("device_limit")) platform.device_limit = static_cast<int>(reader.integer("device_limit", 1, kMostDevices));
   platform.topology = read_topology(reader.object("topology"));
+  platform.storage_bandwidth = reader.quantity_or_none("storage_bandwidth", kBandwidths);
+  platform.restart_time = reader.quantity_or_none("restart_time", kWaits);
+  platform.replacement_time = reader.quantity_or_none("replacement_time", kWaits);
   if (reader.has("site")) {
     const auto text = site_text(reader);
     ObjectReader site(text, "catalog/sites", "");

@@ -75,6 +75,7 @@ Ordered device_json(const Device& device) {
   writer.quantity("host_bandwidth", device.host_bandwidth);
   writer.quantity("link_bandwidth", device.link_bandwidth);
   writer.quantity("price", device.price);
+  writer.quantity("time_between_failures", device.time_between_failures);
   return writer.take();
 }
 
@@ -95,6 +96,7 @@ Ordered intra_json(const IntraLink& intra) {
 Ordered nic_json(const Nic& nic) {
   ObjectWriter writer;
   writer.plain("count", nic.count);
+  if (nic.kind != NicKind()) writer.plain("kind", name(nic.kind));
   writer.quantity("bandwidth", nic.bandwidth);
   writer.quantity("latency", nic.latency);
   writer.powers(nic);
@@ -113,6 +115,7 @@ Ordered group_json(const NodeGroup& group) {
   writer.quantity("host_memory", group.host_memory);
   writer.quantity("host_power", group.host_power);
   writer.quantity("price", group.price);
+  writer.quantity("storage_bandwidth", group.storage_bandwidth);
   return writer.take();
 }
 
@@ -155,6 +158,9 @@ Ordered platform_json(const Platform& platform) {
   writer.plain("nodes", std::move(nodes));
   if (platform.device_limit) writer.plain("device_limit", *platform.device_limit);
   writer.plain("topology", topology_json(platform.topology));
+  writer.quantity("storage_bandwidth", platform.storage_bandwidth);
+  writer.quantity("restart_time", platform.restart_time);
+  writer.quantity("replacement_time", platform.replacement_time);
   writer.quantity("carbon_intensity", platform.carbon_intensity);
   writer.number("pue", platform.pue);
   writer.quantity("electricity_price", platform.electricity_price);

@@ -56,6 +56,8 @@ struct Device {
   std::optional<Sourced<BytesPerSecond>> host_bandwidth;  ///< to host memory, per direction; absent: device memory is host memory
   std::optional<Sourced<BytesPerSecond>> link_bandwidth;  ///< all links to other devices (NVLink, Infinity Fabric, ICI), per direction
   std::optional<Sourced<DollarsPerHour>> price;           ///< of renting one
+  /// Mean, of what interrupts a training that uses it: the device itself and its share of the node, the network and the software around it.
+  std::optional<Sourced<Seconds>> time_between_failures;
   friend bool operator==(const Device&, const Device&) = default;
 
   /// Peak of an arithmetic; nothing where the device does not have it.
@@ -95,9 +97,14 @@ struct IntraLink {
 /// devices joined by the same number), "cube" (eight devices, four or more wires each, not all pairs), else "wires".
 [[nodiscard]] std::string_view intra_topology(const IntraLink&, int devices);
 
+enum class NicKind : std::uint8_t { Rdma, Ethernet };  ///< reads and writes remote memory itself, or sends through the host (TCP)
+inline constexpr std::array<std::string_view, 2> kNicKindNames{"rdma", "ethernet"};
+[[nodiscard]] constexpr std::string_view name(NicKind kind) { return kNicKindNames[static_cast<std::size_t>(kind)]; }
+
 /// The network cards of one node. Device d of D uses card floor(d·count/D); more cards than devices are bundled per device.
 struct Nic {
-  int count = 0;                          ///< 0: the node has no network
+  int count = 0;  ///< 0: the node has no network
+  NicKind kind = NicKind::Rdma;
   Sourced<BytesPerSecond> bandwidth;      ///< one card, per direction
   Sourced<Seconds> latency;               ///< device memory to the wire (or back), one way
   Sourced<Watts> idle_power, busy_power;  ///< one card and direction
@@ -114,8 +121,9 @@ struct NodeGroup {
   Nic nic;
   int host_cores = 1;  ///< physical cores of the host
   Sourced<Bytes> host_memory;
-  Sourced<Watts> host_power;      ///< everything in the node but the devices
-  Sourced<DollarsPerHour> price;  ///< the whole node
+  Sourced<Watts> host_power;                                 ///< everything in the node but the devices
+  Sourced<DollarsPerHour> price;                             ///< the whole node
+  std::optional<Sourced<BytesPerSecond>> storage_bandwidth;  ///< at which it writes checkpoints while all nodes do
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
 
@@ -147,6 +155,9 @@ struct Platform {
   Sourced<KilogramsPerJoule> carbon_intensity;  ///< of the electricity, CO2 equivalent
   Sourced<double> pue{1.0};                     ///< power of the building over power of the machines, at least 1
   Sourced<DollarsPerJoule> electricity_price;
+  std::optional<Sourced<BytesPerSecond>> storage_bandwidth;  ///< at which all nodes together write checkpoints
+  std::optional<Sourced<Seconds>> restart_time;              ///< from a failure until training begins again on nodes that are there
+  std::optional<Sourced<Seconds>> replacement_time;          ///< until a node that failed is repaired or replaced
   friend bool operator==(const Platform&, const Platform&) = default;
 };
 

@@ -268,6 +268,10 @@ TEST_CASE("the schema and the reader agree on what is wrong") {
                                                           {"/nodes/0/device/clock", "fast"},
                                                           {"/nodes/0/device/matrix_units", {"f4"}},
                                                           {"/nodes/0/device/aliases", {""}},
+                                                          {"/nodes/0/device/time_between_failures", "never"},
+                                                          {"/nodes/0/storage_bandwidth", "2 GB"},
+                                                          {"/restart_time", 600},
+                                                          {"/replacement_time", "4"},
                                                           {"/nodes/0/unknown", 1}};
   for (const auto& [path, value] : changes) {
     auto wrong = good;

@@ -129,6 +129,35 @@ TEST_CASE("figures beyond any machine are refused") {
   CHECK_THAT(refusal(with("/nodes/0/device/idle_power", "500 W")), contains("idle_power") && contains("busy_power"));
 }
 
+TEST_CASE("what is known of failures, restarts and storage is read, written, and may be left out") {
+  auto document = catalog_document("xeon-2s-10gbe");
+  const auto without = read_platform(document, "file.json");
+  CHECK_FALSE(without.nodes.front().device.time_between_failures);
+  CHECK_FALSE(without.nodes.front().storage_bandwidth);
+  CHECK_FALSE(without.restart_time);
+  document["nodes"][0]["device"]["time_between_failures"] = "400 d";
+  document["nodes"][0]["storage_bandwidth"] = "1 GB/s";
+  document["storage_bandwidth"] = "3 GB/s";
+  document["restart_time"] = "5 min";
+  document["replacement_time"] = "4 h";
+  document["sources"]["restart_time"] = "the log of last year";
+  const auto platform = read_platform(document, "file.json");
+  CHECK(platform.nodes.front().device.time_between_failures->value.value() == 400 * 86400);
+  CHECK(platform.nodes.front().storage_bandwidth->value.value() == 1e9);
+  CHECK(platform.storage_bandwidth->value.value() == 3e9);
+  CHECK(platform.restart_time->value.value() == 300);
+  CHECK(platform.restart_time->source == "the log of last year");
+  CHECK(platform.replacement_time->value.value() == 14400);
+  CHECK(read_platform(to_json(platform), "file.json") == platform);
+
+  CHECK_THAT(refusal(with("/nodes/0/device/time_between_failures", "0 s")),
+             contains("time_between_failures") && contains("from 60 s to 999999 d"));
+  CHECK_THAT(refusal(with("/nodes/0/device/time_between_failures", 2112)), contains("time_between_failures") && contains("unit"));
+  CHECK_THAT(refusal(with("/nodes/0/storage_bandwidth", "0 GB/s")), contains("storage_bandwidth"));
+  document["restart_time"] = "-5 min";
+  CHECK_THAT(refusal(document), contains("restart_time"));
+}
+
 TEST_CASE("an unknown key is named, with the nearest right one") {
   auto document = catalog_document("dgx-a100");
   document["bandwith"] = "1 GB/s";

@@ -24,6 +24,9 @@ TEST_CASE("a factor multiplies what is there") {
   CHECK(with_setting(platform, "device.peaks.bf16", "x2").nodes.front().device.peak("bf16")->value() == 624e12);
   CHECK(with_setting(platform, "node.count", "x2").nodes.front().count == 2 * platform.nodes.front().count);
   CHECK(*with_setting(platform, "pue", "1.25").pue == 1.25);
+  const auto now = platform.nodes.front().device.time_between_failures->value;
+  CHECK(with_setting(platform, "device.time_between_failures", "x2").nodes.front().device.time_between_failures->value == 2 * now);
+  CHECK(with_setting(platform, "node.storage_bandwidth", "2 GB/s").nodes.front().storage_bandwidth->value.value() == 2e9);
 }
 
 TEST_CASE("every figure that a platform says it has can be set to what it is") {
