@@ -41,7 +41,7 @@ RateTable rates_for(const platforms::Device& device, const std::string& peak_key
   const auto peak = device.peak(peak_key), f32 = device.peak("f32");
   const bool in_proportion = f32 && (peak_key == "f64" || processor || !peak);
   const auto precision = precision_of(device, in_proportion ? "f32" : peak_key);
-  auto rates = rates_of(device, precision, {*find_framework("rehearse")}, published_constants().values);
+  auto rates = rates_of(device, precision, {own_framework()}, published_constants().values);
   if (in_proportion && peak)
     for (auto& rate : rates.flops_per_second) rate *= *peak / *f32;
   if (processor) rates.gap = device.launch_overhead.value.value();
@@ -65,10 +65,9 @@ struct CostModel::Index {
   std::unordered_map<std::string, const Correction*> corrections;
 };
 
-CostModel::CostModel(platforms::Device device, Calibration calibration, ExecutionProfile profile, std::string peak_key)
+CostModel::CostModel(platforms::Device device, Calibration calibration, std::string peak_key)
     : device_(std::move(device)),
       calibration_(std::make_shared<const Calibration>(std::move(calibration))),
-      profile_(std::move(profile)),
       peak_key_(std::move(peak_key)) {
   auto index = std::make_shared<Index>();
   for (const auto& s : calibration_->samples) {
@@ -78,7 +77,6 @@ CostModel::CostModel(platforms::Device device, Calibration calibration, Executio
   for (const auto& f : calibration_->fits) index->fits[key_of(f.op, f.implementation, f.family, f.dtype, f.threads)] = &f;
   for (const auto& c : calibration_->corrections) index->corrections[c.scope + '@' + std::to_string(c.threads)] = &c;
   index_ = std::move(index);
-  if (device_.kind == platforms::DeviceKind::Cpu) profile_.host_progressed = true;
   if (device_.peak("f32") || device_.peak(peak_key_)) rates_ = wide_ = rates_for(device_, peak_key_);
   if (device_.peak("f32")) wide_ = rates_for(device_, "f32");
 }

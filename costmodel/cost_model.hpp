@@ -11,19 +11,11 @@
 
 namespace rehearsal::costmodel {
 
-/// How our own execution runs a Program on a kind of device.
-struct ExecutionProfile {
-  std::string name = "rehearse";
-  std::string description;
-  double bucket_bytes = 25e6;    ///< gradient bucket
-  bool host_progressed = false;  ///< messages are moved by the computing cores themselves
-};
-[[nodiscard]] const ExecutionProfile& profile(const std::string& name);  ///< Throws BadInput listing the known ones.
-
+/// Of our own execution on one device.
 class CostModel {
  public:
   /// `calibration` may be empty: everything then rests on the datasheet.
-  CostModel(platforms::Device device, Calibration calibration, ExecutionProfile profile, std::string peak_key);
+  CostModel(platforms::Device device, Calibration calibration, std::string peak_key);
 
   [[nodiscard]] Estimate kernel(const KernelCase&) const;
   /// Of so many bytes to or from the host's memory; a copy within memory where the device's memory is the host's.
@@ -37,7 +29,8 @@ class CostModel {
   [[nodiscard]] double composition_factor() const;
   [[nodiscard]] double composition_log_error() const;
   [[nodiscard]] BytesPerSecond reduction_rate() const;
-  [[nodiscard]] const ExecutionProfile& profile() const { return profile_; }
+  /// Messages are moved by the computing cores themselves, not beside them.
+  [[nodiscard]] bool host_progressed() const { return device_.kind == platforms::DeviceKind::Cpu; }
 
  private:
   [[nodiscard]] Estimate exact(const Sample&) const;
@@ -51,9 +44,8 @@ class CostModel {
 
   platforms::Device device_;
   std::shared_ptr<const Calibration> calibration_;  ///< the index points into it
-  ExecutionProfile profile_;
-  std::string peak_key_;    ///< which peak applies: "f32", "tf32", "f16", "bf16", "fp8"
-  RateTable rates_, wide_;  ///< of peak_key_ and of f32
+  std::string peak_key_;                            ///< which peak applies: "f32", "tf32", "f16", "bf16", "fp8"
+  RateTable rates_, wide_;                          ///< of peak_key_ and of f32
   struct Index;
   std::shared_ptr<const Index> index_;
 };

@@ -162,12 +162,17 @@ const FrameworkProfile* find_framework(std::string_view name) {
   return &*std::ranges::find(framework_profiles(), *found, &FrameworkProfile::name);
 }
 
+const FrameworkProfile& own_framework() {
+  static const auto* const kOwn = find_framework("rehearse");
+  return *kOwn;
+}
+
 const FrameworkProfile& known_framework(const std::string& where, std::string_view name) {
   return *find_framework(known_name(where, name, names_of_rows(framework_profiles(), &FrameworkProfile::name)));
 }
 
 const FrameworkProfile& usual_framework(const platforms::Device& device, ModelKind kind) {
-  const FrameworkProfile* usual = device.kind == platforms::DeviceKind::Cpu ? find_framework("rehearse") : nullptr;
+  const FrameworkProfile* usual = device.kind == platforms::DeviceKind::Cpu ? &own_framework() : nullptr;
   std::size_t longest = 0;
   for (const auto& p : framework_profiles())
     for (const auto& beginning : p.usual_on[static_cast<std::size_t>(kind)]) {

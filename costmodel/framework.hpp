@@ -97,6 +97,8 @@ struct FrameworkProfile {
 [[nodiscard]] FrameworkProfile framework_from_json_text(const std::string& text, const std::string& where);
 /// All profiles that travel inside the library, in alphabetical order.
 [[nodiscard]] std::span<const FrameworkProfile> framework_profiles();
+/// The profile of our own execution.
+[[nodiscard]] const FrameworkProfile& own_framework();
 /// nullptr when there is none of that name, in whatever spelling.
 [[nodiscard]] const FrameworkProfile* find_framework(std::string_view name);
 /// Throws BadInput naming `where`, the nearest name and all of them.

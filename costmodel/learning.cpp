@@ -149,7 +149,7 @@ bool merge_sample(Calibration& c, const Sample& fresh) {
 
 void learn_kernel_corrections(Calibration& c, const platforms::Device& device, const std::string& peak_key) {
   const auto alone = without_training(c);
-  const CostModel benchmarks(device, alone, profile("rehearse"), peak_key);
+  const CostModel benchmarks(device, alone, peak_key);
   const auto ratios = ratios_of(c.samples, benchmarks);
   c.corrections.erase(std::remove_if(c.corrections.begin(), c.corrections.end(), of_kernels), c.corrections.end());
   std::map<OfFamily, double> centres;

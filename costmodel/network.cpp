@@ -80,9 +80,7 @@ Network::Network(const platforms::Platform& platform) {
   switched_ = intra_.kind == platforms::IntraKind::Nvswitch;
   nvlink_ = switched_ || intra_.kind == platforms::IntraKind::NvlinkMesh;
   trees_ = uses_trees(node.device.generation);
-  ethernet_ = platform.topology.kind == "single"
-                  ? false
-                  : node.nic.bandwidth.source.find("thernet") != std::string::npos && card_share_ * devices_ < kSlowNetwork;
+  ethernet_ = platform.topology.kind != "single" && node.nic.kind == platforms::NicKind::Ethernet && card_share_ * devices_ < kSlowNetwork;
   const double port = intra_.bandwidth.value.value();
   for (int ranks = 1; ranks <= devices_; ++ranks) {
     const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh && ranks > 1;

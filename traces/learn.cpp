@@ -39,7 +39,7 @@ void note_learned(Calibration& c, const Trace& trace) {
 }
 
 CostModel model_of(const Calibration& c, const platforms::Platform& platform, const Trace& trace) {
-  return {platforms::device_of(platform, 0), c, costmodel::profile("rehearse"), trace.dtype};
+  return {platforms::device_of(platform, 0), c, trace.dtype};
 }
 
 // ---- exact samples

@@ -49,5 +49,25 @@ TEST_CASE("a send between nodes uses the device's share of the cards") {
   CHECK(network.send(2e7, false, constants()) == Approx(2e7 / (300e9 * 0.95) + 2.9e-6));
 }
 
+TEST_CASE("cards that send through the host lose more of their bandwidth and wait longer, below 8 GB/s a node") {
+  auto platform = platforms::load("dgx-a100");
+  auto& nic = platform.nodes.front().nic;
+  nic.count = 1;
+  nic.bandwidth = BytesPerSecond(5e9);
+  auto c = constants();
+  c.set(Coefficient::LinkEthernet, 0.5);
+  const auto pair = [&] { return Network(platform).seconds(CollectiveKind::AllReduce, 1e8, {2, 1}, c); };
+  // Between two nodes: 2*1/2 of the buffer through an eighth of the card; 3 % more for the doubling; twice 50 us a step, thrice as much.
+  const double share = 5e9 / 8, passes = 2.4 * 1e8 / 2.039e12;
+  const double rdma = 1e8 / (share * 0.8) * 1.03, ethernet = 1e8 / (share * 0.5) * 1.03;
+  const double least = pair() - rdma - passes;  // of latency
+  nic.kind = platforms::NicKind::Ethernet;
+  CHECK(pair() == Approx(ethernet + passes + least + 2 * 50e-6 * 2));
+  nic.bandwidth = BytesPerSecond(8e9);  // as fast as cards that need no host
+  const double fast = pair();
+  nic.kind = platforms::NicKind::Rdma;
+  CHECK(pair() == fast);
+}
+
 }  // namespace
 }  // namespace rehearsal::costmodel

@@ -26,7 +26,7 @@ using C = Coefficient;
 double share(Coefficient c) { return published_constants().values[c]; }
 
 TEST_CASE("products that stay in f32 in a run of 16 bits have the rate of f32") {
-  const CostModel wide(chip(), {}, profile("rehearse"), "f32"), narrow(chip(), {}, profile("rehearse"), "bf16");
+  const CostModel wide(chip(), {}, "f32"), narrow(chip(), {}, "bf16");
   // 1e12 / (share of 1e12) against 1e12 / (share of 8e12), and the same gap between kernels, which our own execution issues ahead.
   const double gap = share(C::GapCaptured) * 1e-6;
   CHECK(product(wide, DType::F32).value() == Approx(gap + 1 / share(C::MatmulF32)));
@@ -37,7 +37,7 @@ TEST_CASE("products that stay in f32 in a run of 16 bits have the rate of f32") 
 TEST_CASE("what is bound by memory takes the bytes at the share of bandwidth that the device's generation reaches") {
   auto device = chip();
   device.generation = "hopper";
-  const CostModel model(device, {}, profile("rehearse"), "f32");
+  const CostModel model(device, {}, "f32");
   const KernelCase relu{"Relu", "", "", graph::CostFamily::Elementwise, {Flops(1e9), Bytes(2e9)}, DType::F32, 1};
   CHECK(model.kernel(relu).seconds.value() == Approx(share(C::GapCaptured) * 1e-6 + 2e-3 / share(C::MemoryHopper)));
 }
@@ -48,7 +48,7 @@ TEST_CASE("a processor has as many cores as threads, and its other types in prop
   device.peaks.emplace("f64", FlopsPerSecond(0.5e12));
   const double launch = device.launch_overhead.value.value();
   const auto seconds = [&](const char* key, DType dtype, int threads) {
-    const CostModel model(device, {}, profile("rehearse"), key);
+    const CostModel model(device, {}, key);
     return model.kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e12), Bytes(1e6)}, dtype, threads}).seconds.value() - launch;
   };
   CHECK(seconds("f32", DType::F32, 1) == Approx(1 / share(C::MatmulCpu)));

@@ -75,7 +75,7 @@ Calibration benchmarks() {
   return c;
 }
 
-CostModel model(const Calibration& c) { return {sample::machine().nodes.front().device, c, costmodel::profile("rehearse"), "f32"}; }
+CostModel model(const Calibration& c) { return {sample::machine().nodes.front().device, c, "f32"}; }
 
 const costmodel::Correction& correction(const Calibration& c, const std::string& scope) {
   for (const auto& k : c.corrections)
