@@ -8,9 +8,11 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "costmodel/constants.hpp"
+#include "costmodel/framework.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/shares.hpp"
 #include "predict/bottleneck.hpp"
+#include "predict/checkpoint_size.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -66,23 +68,24 @@ void set_memory(const Job& job, const plan::Program& program, Assessment& a) {
 
 /// Offloading needs a way to the host, and room there.
 void check_host_link(const Job& job, const plan::Plan& plan) {
-  if (plan.offload == "none") return;
+  if (plan.offload == plan::Offload::None) return;
   const auto& device = platforms::device_of(job.platform, 0);
   if (device.kind == platforms::DeviceKind::Cpu || device.host_bandwidth) return;
-  throw Refusal("plan: offload=" + plan.offload + ": platform " + job.platform.name + " does not say how quick the link of " + device.name +
+  throw Refusal("plan: offload=" + std::string(name(plan.offload)) + ": platform " + job.platform.name +
+                " does not say how quick the link of " + device.name +
                 " to the host's memory is; add device.host_bandwidth (\"32 GB/s\") to its node");
 }
 
 void check_host_memory(const Job& job, const plan::Program& program) {
-  if (program.plan.offload == "none") return;
+  if (program.plan.offload == plan::Offload::None) return;
   std::map<int, std::int64_t> used;
   for (int rank = 0; rank < program.ranks; ++rank) used[platforms::place(job.platform, rank).node] += program.role(rank).memory.host_bytes;
   for (const auto& [node, bytes] : used) {
     const auto room = platforms::node_of(job.platform, 0).host_memory.value;
     const Bytes wanted(static_cast<double>(bytes));
     if (wanted > room)
-      throw Refusal("plan: offload=" + program.plan.offload + ": node " + std::to_string(node) + " would hold " + to_text(wanted) +
-                    " in its host's memory, " + to_text(wanted - room) + " more than it has");
+      throw Refusal("plan: offload=" + std::string(name(program.plan.offload)) + ": node " + std::to_string(node) + " would hold " +
+                    to_text(wanted) + " in its host's memory, " + to_text(wanted - room) + " more than it has");
   }
 }
 
@@ -133,7 +136,7 @@ std::vector<double> stage_speeds(const Job& job, const plan::Plan& plan) {
 plan::Program lowered(const Job& job, const plan::Plan& plan) {
   plan::LoweringOptions options;
   options.threads = threads_per_rank(job.platform, plan.ranks());
-  options.bucket_bytes = static_cast<std::int64_t>(job.model.profile().bucket_bytes);
+  options.bucket_bytes = static_cast<std::int64_t>(costmodel::own_framework().bucket_bytes);
   const platforms::Fabric fabric(job.platform);
   options.links = [&](const plan::Program& mesh, std::size_t axis) {
     return collective_links(mesh, job.platform, fabric, job.model, {axis, 0});
@@ -231,8 +234,9 @@ plan::Program lower_for(const Job& job, const plan::Plan& plan) {
     throw Refusal("plan " + to_text(plan) + " needs " + std::to_string(plan.ranks()) + " devices, platform " + job.platform.name + " has " +
                   std::to_string(platforms::device_count(job.platform)) + "; use fewer ranks or --nodes N");
   check_host_link(job, plan);
-  auto program =
-      plan.shares == "speed" && plan.dp > 1 && plan.ep == 1 && differ(job, plan.ranks()) ? lowered_by_speed(job, plan) : lowered(job, plan);
+  auto program = plan.shares == "speed" && plan.dp > 1 && plan.ep == 1 && !plan.has_shard_groups() && differ(job, plan.ranks())
+                     ? lowered_by_speed(job, plan)
+                     : lowered(job, plan);
   check_host_memory(job, program);
   return program;
 }
@@ -268,6 +272,7 @@ Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& e
     peak += platforms::device_of(job.platform, rank).peak(job.peak_key).value_or(FlopsPerSecond(0)).value();
   a.mfu = peak > 0 ? flops_of(job.training.graph) / a.step.value() / peak : 0;
   set_memory(job, program, a);
+  a.checkpoint = checkpoint_size(program, job.training.graph, job.platform);
   if (cost_out != nullptr) *cost_out = std::move(cost);
   return a;
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "costmodel/money.hpp"
 #include "plan/backend.hpp"
 #include "plan/lowering/lowering.hpp"
+#include "predict/goodput.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::predict {
@@ -58,6 +60,8 @@ struct Assessment {
   std::int64_t host_bytes = 0;  ///< that the worst rank offloads
   std::vector<std::int64_t> memory_by_category;
   costmodel::JobCost cost;  ///< of one step
+  CheckpointSize checkpoint;
+  std::optional<Goodput> goodput;  ///< where a training's length is known, and how often its devices fail
   std::int64_t events = 0;
   std::string why_not;                ///< of runners-up: why the winner won
   std::string shares;                 ///< of the batch, where devices or shares differ: a sentence

@@ -14,7 +14,7 @@ namespace {
 /// Of the many sizes that a micro-batch can have only 1 is tried, and those that are near, by halves and doubles; no budgets of memory for
 /// recomputation, which take many times as long to plan as everything else.
 bool is_left_out(const ChangedPlan& changed, const plan::Plan& plan, std::int64_t batch) {
-  if (changed.key == "recompute") return plan::recompute_budget(changed.plan.recompute).has_value();
+  if (changed.key == "recompute") return changed.plan.recompute.rule == plan::RecomputeRule::Budget;
   if (changed.key != "micro_batch") return false;
   const auto whole = std::max<std::int64_t>(1, batch / plan.dp);
   const auto now = plan.micro_batch.value_or(whole), then = changed.plan.micro_batch.value_or(whole);
@@ -159,27 +159,31 @@ std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now)
 
 std::optional<FittingPlan> cheapest_remedy(Predictor& predictor, const plan::Plan& plan) { return Remedy(predictor, plan).find(); }
 
-std::optional<FittingPlan> usual_remedy(Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
-  const auto given = assessed(predictor, plan);
-  if (!given || given->may_fit()) return std::nullopt;
-  auto usual = plan;
-  FittingPlan fitting;
+std::optional<UsualPlan> with_usual_keys(const Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
+  UsualPlan usual{plan, {}};
   const plan::Plan neutral;
   for (const auto& [key, value] : predictor.framework().usual_keys) {
     const auto* row = plan::find_plan_key(key);
     if (std::ranges::find(named, row->key) != named.end() || row->print(plan) != row->print(neutral)) continue;
-    plan::set_plan_key(usual, *row, value);
+    plan::set_plan_key(usual.plan, *row, value);
     const auto copies = plan.dp * plan.cp;
-    if (plan::keys_without_effect(usual, copies).size() > plan::keys_without_effect(plan, copies).size()) {
-      plan::set_plan_key(usual, *row, row->print(neutral));
+    if (plan::keys_without_effect(usual.plan, copies).size() > plan::keys_without_effect(plan, copies).size()) {
+      plan::set_plan_key(usual.plan, *row, row->print(neutral));
       continue;
     }
-    fitting.changes.push_back(key + "=" + value);
+    usual.changes.push_back(key + "=" + value);
   }
-  auto with = assessed(predictor, usual);
-  if (fitting.changes.empty() || !with || !with->may_fit()) return std::nullopt;
-  fitting.assessment = std::move(*with);
-  return fitting;
+  return usual.changes.empty() ? std::nullopt : std::optional(std::move(usual));
+}
+
+std::optional<FittingPlan> usual_remedy(Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
+  const auto given = assessed(predictor, plan);
+  if (!given || given->may_fit()) return std::nullopt;
+  auto usual = with_usual_keys(predictor, plan, named);
+  if (!usual) return std::nullopt;
+  auto with = assessed(predictor, usual->plan);
+  if (!with || !with->may_fit()) return std::nullopt;
+  return FittingPlan{std::move(*with), std::move(usual->changes)};
 }
 
 }  // namespace rehearsal::predict

@@ -33,6 +33,13 @@ struct FittingPlan {
 /// where all together do not fit.
 [[nodiscard]] std::optional<FittingPlan> cheapest_remedy(Predictor&, const plan::Plan&);
 
+/// A plan as the framework's recipes have it.
+struct UsualPlan {
+  plan::Plan plan;
+  std::vector<std::string> changes;  ///< "zero=1"
+};
+/// The keys that they set (FrameworkProfile::usual_keys) and that are not among `named`. Nothing where the plan has them all.
+[[nodiscard]] std::optional<UsualPlan> with_usual_keys(const Predictor&, const plan::Plan&, std::span<const std::string_view> named);
 /// The keys that the framework's recipes set (FrameworkProfile::usual_keys) and that are not among `named`, for a plan that cannot fit
 /// without them and may with them. Nothing otherwise.
 [[nodiscard]] std::optional<FittingPlan> usual_remedy(Predictor&, const plan::Plan&, std::span<const std::string_view> named);

@@ -36,6 +36,17 @@ Plans sharded_updates(Predictor& p, const plan::Plan& plan) {
   return with_each<&plan::Plan::zero>(plan, shards ? std::vector{0, 1, 2, 3} : std::vector{0});
 }
 
+/// Inside a node messages are cheap: besides all replicas those of one node, of two, of four, where a node has several.
+Plans shard_groups(Predictor& p, const plan::Plan& plan) {
+  Plans plans{plan};
+  const int beside = plan.tp * plan.cp * plan.spatial[0] * plan.spatial[1] * plan.spatial[2];
+  const int in_node = std::ranges::min(p.platform().nodes, {}, &platforms::NodeGroup::devices).devices / beside;
+  if (plan.zero == 0 || plan.ep > 1 || in_node < 2 || !has_key(p, "zero_group")) return plans;
+  for (int group = in_node; group < plan.dp; group *= 2)
+    if (plan.dp % group == 0 && p.framework().has("zero_group", std::to_string(group))) plans.emplace_back(plan).zero_group = group;
+  return plans;
+}
+
 Plans forms_of_attention(Predictor& p, const plan::Plan& plan) {
   if (plan.cp == 1) return {plan};
   return with_each<&plan::Plan::attention>(plan, p.limits().attention_forms);
@@ -82,7 +93,7 @@ void reset_schedule(plan::Plan& plan) { reset_member<&plan::Plan::schedule>(plan
 
 Plans recomputations(Predictor& p, const plan::Plan& plan) {
   auto values = p.limits().recompute;
-  std::erase_if(values, [&](const std::string& value) { return !p.framework().has("recompute", value); });
+  std::erase_if(values, [&](const plan::Recompute& value) { return !p.framework().has("recompute", to_text(value)); });
   return with_each<&plan::Plan::recompute>(plan, values);
 }
 
@@ -92,15 +103,18 @@ Plans overlaps(Predictor&, const plan::Plan& plan) { return with_each<&plan::Pla
 Plans choices_of_allreduce(Predictor&, const plan::Plan& plan) { return {plan}; }
 
 Plans offloads(Predictor&, const plan::Plan& plan) {
-  return with_each<&plan::Plan::offload>(plan, std::array{"none", "optimizer", "activations"});
+  return with_each<&plan::Plan::offload>(plan, std::array{plan::Offload::None, plan::Offload::Optimizer, plan::Offload::Activations});
 }
 
 /// Those alone that lose no bit are proposed.
-Plans compressions(Predictor&, const plan::Plan& plan) { return with_each<&plan::Plan::compression>(plan, std::array{"none", "gist"}); }
+Plans compressions(Predictor&, const plan::Plan& plan) {
+  return with_each<&plan::Plan::compression>(plan, std::array{plan::Compression{}, plan::Compression{plan::CompressionRule::Gist}});
+}
 
 constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&plan::Plan::micro_batch>},
                            FreeKey{"sequence_parallel", sequence_parallelism, reset_member<&plan::Plan::sequence_parallel>},
                            FreeKey{"zero", sharded_updates, reset_member<&plan::Plan::zero>},
+                           FreeKey{"zero_group", shard_groups, reset_member<&plan::Plan::zero_group>},
                            FreeKey{"attention", forms_of_attention, reset_member<&plan::Plan::attention>},
                            FreeKey{"order", orders, reset_member<&plan::Plan::order>},
                            FreeKey{"schedule", schedules, reset_schedule},

@@ -13,7 +13,7 @@ class LoweredPredictor final : public Predictor {
   explicit LoweredPredictor(const Job& job) : job_(job) {}
 
   [[nodiscard]] const platforms::Platform& platform() const override { return job_.platform; }
-  [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return *costmodel::find_framework("rehearse"); }
+  [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return costmodel::own_framework(); }
   [[nodiscard]] const graph::Graph& graph() const override { return job_.training.graph; }
   [[nodiscard]] std::int64_t batch() const override { return job_.training.batch; }
   [[nodiscard]] const costmodel::CostModel& cost_model() const override { return job_.model; }
@@ -28,10 +28,11 @@ class LoweredPredictor final : public Predictor {
     limits_.image_axes = use.image_axes;
     limits_.stages = static_cast<std::int64_t>(graph().nodes().size());
     limits_.two_copies = true;
-    limits_.attention_forms = {"gather", "ring"};
-    if (!job_.dims->named("heads").empty()) limits_.attention_forms.insert(limits_.attention_forms.begin() + 1, "all-to-all");
-    limits_.recompute = {"none", "selective", to_exact_text(least_memory()), "full"};
-    std::erase(limits_.recompute[2], ' ');
+    limits_.attention_forms = {plan::AttentionForm::Gather, plan::AttentionForm::Ring};
+    if (!job_.dims->named("heads").empty())
+      limits_.attention_forms.insert(limits_.attention_forms.begin() + 1, plan::AttentionForm::AllToAll);
+    using Rule = plan::RecomputeRule;
+    limits_.recompute = {{}, {Rule::Selective}, {Rule::Budget, static_cast<std::int64_t>(least_memory().value())}, {Rule::Full}};
     limits_.weights = !use.weights.empty();
     limits_.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                            [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });

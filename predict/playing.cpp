@@ -10,9 +10,9 @@ plan::Stream stream_on(const costmodel::CostModel& model, const plan::Instructio
       return i.stream;
     case plan::InstructionKind::Send:
     case plan::InstructionKind::Collective:
-      return model.profile().host_progressed ? plan::Stream::Compute : i.stream;
+      return model.host_progressed() ? plan::Stream::Compute : i.stream;
     default:
-      return i.stream == plan::Stream::Host && !model.profile().host_progressed ? plan::Stream::Host : plan::Stream::Compute;
+      return i.stream == plan::Stream::Host && !model.host_progressed() ? plan::Stream::Host : plan::Stream::Compute;
   }
 }
 

@@ -24,16 +24,17 @@ using Timeline = std::vector<std::vector<TimedInstruction>>;
 
 /// What of a model plans can split: bounds of a search.
 struct SplitLimits {
-  std::int64_t experts = 1;                                               ///< ep divides it
-  std::int64_t sequence = 1;                                              ///< tokens that cp shares out; 1: no sequence
-  std::int64_t blocks = 1;                                                ///< of the longest chain of equal ones
-  std::int64_t stages = 1;                                                ///< that can have work
-  std::size_t image_axes = 0;                                             ///< that spatial parallelism can split
-  bool weights = false;                                                   ///< tensor parallelism has something to split
-  bool batch_statistics = false;                                          ///< BatchNormalization: micro-batches are other mathematics
-  bool even_replicas = false;                                             ///< dp divides the batch
-  bool two_copies = false;                                                ///< schedules may keep two copies of the model
-  std::vector<std::string> attention_forms{"gather"}, recompute{"none"};  ///< values of these keys, what costs least time first
+  std::int64_t experts = 1;       ///< ep divides it
+  std::int64_t sequence = 1;      ///< tokens that cp shares out; 1: no sequence
+  std::int64_t blocks = 1;        ///< of the longest chain of equal ones
+  std::int64_t stages = 1;        ///< that can have work
+  std::size_t image_axes = 0;     ///< that spatial parallelism can split
+  bool weights = false;           ///< tensor parallelism has something to split
+  bool batch_statistics = false;  ///< BatchNormalization: micro-batches are other mathematics
+  bool even_replicas = false;     ///< dp divides the batch
+  bool two_copies = false;        ///< schedules may keep two copies of the model
+  std::vector<plan::AttentionForm> attention_forms{plan::AttentionForm::Gather};  ///< what costs least time first
+  std::vector<plan::Recompute> recompute{plan::Recompute{}};                      ///< what costs least time first
 };
 
 /// What is known of a plan before anyone asks how long its step takes.

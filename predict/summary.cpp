@@ -25,7 +25,7 @@ std::string of_dp(const plan::Plan& p) {
   constexpr std::array kShared{"", " and share the optimizer's state", " and share gradients and the optimizer's state",
                                " and share parameters, gradients and the optimizer's state"};
   return counted(p.dp, "replica") + " with samples of their own, which sum their gradients" + kShared[static_cast<std::size_t>(p.zero)] +
-         (p.overlap ? "" : ", after the backward pass");
+         (p.has_shard_groups() ? " in groups of " + std::to_string(p.shard_ranks()) : "") + (p.overlap ? "" : ", after the backward pass");
 }
 std::string of_tp(const plan::Plan& p) {
   return "every product with weights is shared by " + std::to_string(p.tp) + " ranks" +
@@ -36,7 +36,7 @@ std::string of_pp(const plan::Plan& p) {
          (p.interleave > 1 ? ", " + std::to_string(p.interleave) + " chunks each" : "");
 }
 std::string of_cp(const plan::Plan& p) {
-  return "every sequence is cut into " + std::to_string(p.cp) + " parts; attention: " + p.attention;
+  return "every sequence is cut into " + std::to_string(p.cp) + " parts; attention: " + std::string(name(p.attention));
 }
 std::string of_ep(const plan::Plan& p) {
   return "experts are dealt out to " + std::to_string(p.ep) + " ranks, tokens go to theirs and back";

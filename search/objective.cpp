@@ -14,13 +14,16 @@ namespace {
 using predict::Assessment;
 using predict::Outlook;
 
+/// Of one step, with its share of what failures and checkpoints add to the training. An outlook knows nothing of them, and is a bound all
+/// the same: they never make less of anything.
+double time_of(const Assessment& a) { return a.step.value() * (a.goodput ? a.goodput->stretch() : 1); }
+double energy_of(const Assessment& a) { return a.goodput ? a.goodput->cost.energy.value() / a.goodput->run.steps : a.cost.energy.value(); }
+double money_of(const Assessment& a) { return a.goodput ? a.goodput->cost.money.value() / a.goodput->run.steps : a.cost.money.value(); }
+
 constexpr std::array kObjectives{
-    ObjectiveRow{"time", "seconds of a step", [](const Assessment& a) { return a.step.value(); },
-                 [](const Outlook& o) { return o.step.value(); }, "time"},
-    ObjectiveRow{"energy", "joules of a step at the meter", [](const Assessment& a) { return a.cost.energy.value(); },
-                 [](const Outlook& o) { return o.cost.energy.value(); }, "energy"},
-    ObjectiveRow{"cost", "dollars of a step", [](const Assessment& a) { return a.cost.money.value(); },
-                 [](const Outlook& o) { return o.cost.money.value(); }, "money"},
+    ObjectiveRow{"time", "seconds of a step", time_of, [](const Outlook& o) { return o.step.value(); }, "time"},
+    ObjectiveRow{"energy", "joules of a step at the meter", energy_of, [](const Outlook& o) { return o.cost.energy.value(); }, "energy"},
+    ObjectiveRow{"cost", "dollars of a step", money_of, [](const Outlook& o) { return o.cost.money.value(); }, "money"},
     ObjectiveRow{"memory", "bytes of the fullest rank", [](const Assessment& a) { return static_cast<double>(a.memory_bytes); },
                  [](const Outlook& o) { return static_cast<double>(o.memory_bytes); }, "memory", false},
 };
@@ -45,11 +48,11 @@ std::string count_text(double value) { return std::to_string(std::llround(value)
 constexpr std::array kLimits{
     LimitRow{"step", "2s", quantity<Seconds>, [](const Assessment& a, double) { return a.step.value(); },
              [](const Outlook& o, double) { return o.step.value(); }, [](double v) { return to_text(Seconds(v)); }},
-    LimitRow{"total", "72h", quantity<Seconds>, [](const Assessment& a, double steps) { return a.step.value() * steps; },
+    LimitRow{"total", "72h", quantity<Seconds>, [](const Assessment& a, double steps) { return time_of(a) * steps; },
              [](const Outlook& o, double steps) { return o.step.value() * steps; }, [](double v) { return to_text(Seconds(v)); }},
-    LimitRow{"cost", "50000", plain_number, [](const Assessment& a, double steps) { return a.cost.money.value() * steps; },
+    LimitRow{"cost", "50000", plain_number, [](const Assessment& a, double steps) { return money_of(a) * steps; },
              [](const Outlook& o, double steps) { return o.cost.money.value() * steps; }, [](double v) { return to_text(Dollars(v)); }},
-    LimitRow{"energy", "10MWh", quantity<Joules>, [](const Assessment& a, double steps) { return a.cost.energy.value() * steps; },
+    LimitRow{"energy", "10MWh", quantity<Joules>, [](const Assessment& a, double steps) { return energy_of(a) * steps; },
              [](const Outlook& o, double steps) { return o.cost.energy.value() * steps; }, [](double v) { return to_text(Joules(v)); }},
     LimitRow{"memory", "60GB", quantity<Bytes>, [](const Assessment& a, double) { return static_cast<double>(a.memory_bytes); },
              [](const Outlook& o, double) { return static_cast<double>(o.memory_bytes); }, [](double v) { return to_text(Bytes(v)); }},
@@ -70,7 +73,7 @@ const ObjectiveRow* objective(const std::string& name) {
   throw BadInput("--objective", "\"" + name + "\" is unknown; use " + joined(kObjectives, ", ", &ObjectiveRow::name) + " or pareto");
 }
 
-double value_of(const ObjectiveRow* by, const Assessment& a) { return by == nullptr ? a.step.value() : by->value(a); }
+double value_of(const ObjectiveRow* by, const Assessment& a) { return by == nullptr ? time_of(a) : by->value(a); }
 
 std::span<const LimitRow> limit_table() { return kLimits; }
 

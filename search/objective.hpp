@@ -37,7 +37,7 @@ struct LimitRow {
   double (*least)(const predict::Outlook&, double steps);
   std::string (*print)(double);
 };
-/// step, total, cost, energy, memory, devices. Total, cost and energy are of the whole training.
+/// step, total, cost, energy, memory, devices. Total, cost and energy are of the whole training, what failures add to it included.
 [[nodiscard]] std::span<const LimitRow> limit_table();
 
 struct Limit {

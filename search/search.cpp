@@ -8,7 +8,9 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "plan/lowering/stages.hpp"
+#include "predict/changes.hpp"
 #include "search/shortlist.hpp"
 #include "search/why_not.hpp"
 
@@ -27,6 +29,12 @@ constexpr const char* kCannotRun = "cannot run";
 constexpr const char* kRecomputesInVain = "recomputes though it fits without";
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// An answer with what failures make of it.
+Assessment disturbed(Assessment a, const SearchOptions& o) {
+  if (o.goodput) a.goodput = o.goodput(a);
+  return a;
+}
 
 Shortlist::Options shortlist_of(const SearchOptions& o) {
   return {objective(o.objective), std::max(o.top, o.player == nullptr ? std::size_t{1} : o.confirm), o.folds, o.limits, o.steps};
@@ -63,7 +71,7 @@ class Searching {
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {}, [&](std::size_t n) {
       const auto& p = given[n];
-      return std::tie(p.tp, p.cp, p.ep, p.sequence_parallel, p.pp, p.dp, p.micro_batch, p.order, p.zero, p.recompute);
+      return std::tie(p.tp, p.cp, p.ep, p.sequence_parallel, p.pp, p.dp, p.micro_batch, p.order, p.zero, p.zero_group, p.recompute);
     });
     std::map<std::size_t, std::string> refused;
     for (const auto n : order) {
@@ -71,7 +79,7 @@ class Searching {
       if (auto why = assess(given[n]); !why.empty()) refused[n] = std::move(why);
       progress_.advance("plans", static_cast<double>(++walked_), static_cast<double>(given.size()));
     }
-    for (auto& [n, why] : refused) result_.refused.push_back({to_text(given[n]), std::move(why)});
+    for (const auto& [n, why] : refused) result_.refused.push_back({to_text(given[n]), why + usually(given[n])});
     result_.exhausted = !stopped_;
   }
 
@@ -89,6 +97,22 @@ class Searching {
     auto free = options_.free;
     free.insert(free.end(), options_.fixed.searched.begin(), options_.fixed.searched.end());
     return free;
+  }
+
+  /// A plan of a list is taken as it is written; with what recipes add to it, it may fit.
+  [[nodiscard]] std::string usually(const plan::Plan& plan) const {
+    const auto usual = predict::with_usual_keys(predictor_, plan, {});
+    if (!usual || !may_fit_at_all(usual->plan)) return "";
+    return "; recipes of " + predictor_.framework().name + " have it with " + joined(usual->changes, ",") + ", and so it may fit";
+  }
+
+  /// Of thousands of plans: by memory alone.
+  [[nodiscard]] bool may_fit_at_all(const plan::Plan& plan) const {
+    try {
+      return predictor_.outlook(plan).may_fit();
+    } catch (const Refusal&) {
+      return false;
+    }
   }
 
   [[nodiscard]] bool stops() {
@@ -122,8 +146,8 @@ class Searching {
     const auto variants = space.variants(size);
     if (variants.empty()) return std::numeric_limits<double>::infinity();
     const auto& typical = *std::ranges::max_element(variants, {}, [](const plan::Plan& p) {
-      return std::tuple(p.sequence_parallel, p.zero == 1, p.order == plan::Plan().order, p.attention == "gather", p.interleave,
-                        p.schedule == "1f1b");
+      return std::tuple(p.sequence_parallel, p.zero == 1, p.order == plan::Plan().order, p.attention == plan::AttentionForm::Gather,
+                        p.interleave, p.schedule == "1f1b");
     });
     for (const auto& plan : space.recomputing(typical)) {
       if (stops()) break;
@@ -167,7 +191,9 @@ class Searching {
     const auto most = std::ranges::max(variants, {}, [](const plan::Plan& p) { return std::pair(p.sequence_parallel, p.zero); });
     for (const auto& variant : variants) {
       // Under the last degree of sharding, layers at work are gathered again: a small model may need more than with the one before.
-      if (variant.sequence_parallel != most.sequence_parallel || variant.zero < most.zero - 1 || variant.order != most.order) continue;
+      if (variant.sequence_parallel != most.sequence_parallel || variant.zero < most.zero - 1 || variant.order != most.order ||
+          variant.zero_group != most.zero_group)
+        continue;
       try {
         const auto outlook = predictor_.outlook(space.recomputing(variant).back());
         if (outlook.memory_bytes == 0 || outlook.fits()) return false;
@@ -198,7 +224,7 @@ class Searching {
       }
       fits_ = false;
       static_cast<void>(assess(plans[n]));
-      if (!fits_ || plans[n].recompute != "none" || by == nullptr || !by->hurt_by_recomputing) continue;
+      if (!fits_ || plans[n].recompute.rule != plan::RecomputeRule::None || by == nullptr || !by->hurt_by_recomputing) continue;
       result_.pruned[kRecomputesInVain] += static_cast<std::int64_t>(plans.size() - n - 1);
       return true;
     }
@@ -238,7 +264,7 @@ class Searching {
       prune(kCannotWin);
       return "";
     }
-    auto a = predictor_.closed(plan);
+    auto a = disturbed(predictor_.closed(plan), options_);
     ++result_.searched;
     fits_ = a.fits();
     if (!fits_) {
@@ -254,7 +280,7 @@ class Searching {
 
   /// A plan that its user names is answered as `estimate` answers it: with a warning, behind those that fit.
   bool may_fit(const plan::Plan& plan) {
-    auto a = predictor_.closed(plan);
+    auto a = disturbed(predictor_.closed(plan), options_);
     if (!a.may_fit() || !options_.limits.empty()) return false;
     ++result_.searched;
     a.warnings.push_back(predict::doubt(a));
@@ -361,7 +387,7 @@ class Choice {
       auto& plan = result_.plans[n];
       auto& job = predictor_of(plan.answer.platform);
       try {
-        plan.answer = job.played(job.playable(plan.answer.plan), *options_.player, nullptr);
+        plan.answer = disturbed(job.played(job.playable(plan.answer.plan), *options_.player, nullptr), options_);
       } catch (const EnvironmentFailure& failure) {
         result_.not_played = failure.what();
         return;

@@ -3,6 +3,7 @@
 // every plan of the space that bounds do not rule out; the best few are played before they are ranked.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -23,7 +24,9 @@ struct SearchOptions {
   plan::Plan fixed;  ///< what the user fixed; keys in `fixed.searched` and those in `free` are searched
   std::vector<std::string> free = searchable_keys();
   std::vector<Limit> limits;
-  double steps = 1;                          ///< of the training that limits are about
+  double steps = 1;  ///< of the training that limits are about
+  /// What a plan gets done while devices fail; nothing: they do not. Throws Refusal where that is nothing.
+  std::function<std::optional<predict::Goodput>(const predict::Assessment&)> goodput;
   predict::StepEvaluator* player = nullptr;  ///< plays the best plans; nullptr: the closed form ranks them
   std::size_t confirm = 3;                   ///< plans to play
   bool folds = true;                         ///< plans that differ in nothing that matters are one

@@ -83,8 +83,9 @@ void Shortlist::enter_front(Listed entry) {
   if (std::ranges::any_of(plans_, [&](const Listed& l) { return dominates(l.answer, entry.answer); })) return;
   if (fold(entry)) return;
   std::erase_if(plans_, [&](const Listed& l) { return dominates(entry.answer, l.answer); });
-  const auto place =
-      std::upper_bound(plans_.begin(), plans_.end(), entry, [](const Listed& x, const Listed& y) { return x.answer.step < y.answer.step; });
+  const auto place = std::upper_bound(plans_.begin(), plans_.end(), entry, [](const Listed& x, const Listed& y) {
+    return value_of(nullptr, x.answer) < value_of(nullptr, y.answer);
+  });
   plans_.insert(place, std::move(entry));
 }
 

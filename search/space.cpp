@@ -116,6 +116,7 @@ bool means_nothing(const plan::Plan& plan, std::string_view key) {
   if (key == "schedule") return plan.pp == 1;
   if (key == "attention") return plan.cp == 1;
   if (key == "zero") return plan.dp * plan.cp == 1;
+  if (key == "zero_group") return plan.zero == 0;
   return key == "order" && (plan.pp == 1 || plan.dp == 1);
 }
 

@@ -155,6 +155,13 @@ int zero_of(const Record& r) {
   return holds_any(dashed(r.plan.text("sharding")), {"full", "hybrid", "hsdp", "fsdp", "grad-op"}) ? kMost : 0;
 }
 
+/// FSDP's hybrid sharding deals out inside of nodes.
+int zero_group_of(const Record& r, const RecordJob& job) {
+  if (job.plan.zero == 0 || !holds_any(dashed(r.plan.text("sharding")), {"hybrid", "hsdp"})) return 0;
+  const int per_node = job.machine.platform.nodes.front().devices;
+  return job.plan.dp > per_node && job.plan.dp % per_node == 0 ? per_node : 0;
+}
+
 /// Arithmetic that nobody trains in, or that no peak of the catalogue is for.
 void refuse_precision(const std::string& text) {
   if (holds_any(text, {"64", "double", "int8", "int4"}))
@@ -219,6 +226,7 @@ void set_modes(const Record& r, RecordJob& job) {
   if (p.interleave > 1) p.schedule = "interleaved";
   if (holds(r.plan.text("schedule"), "gpipe")) p.schedule = "gpipe";
   p.zero = zero_of(r);
+  p.zero_group = zero_group_of(r, job);
   p.sequence_parallel = p.tp > 1 && (r.plan.number("seq_parallel") ? r.plan.truth("seq_parallel") : f.sequence_parallel);
   const auto overlap = r.plan.text("overlap");
   p.overlap = (!r.plan.has("grad_bucketing") || r.plan.truth("grad_bucketing")) && overlap != "none";

@@ -210,8 +210,9 @@ void set_cards(RecordMachine& machine, const Record& r, int per_node) {
   const bool ethernet =
       (holds(text, "ethernet") || holds(text, "roce")) && !holds(text, "nfini") && !holds(text, " ib ") && !holds(text, "compute:");
   node.nic.count = node.devices;
+  node.nic.kind = ethernet ? platforms::NicKind::Ethernet : platforms::NicKind::Rdma;
   node.nic.bandwidth = {BytesPerSecond(std::max(5e7, share.value_or(usual_card_share(node.device.generation)))),
-                        ethernet ? "Ethernet" : "InfiniBand"};
+                        "the record, or what is usual"};
   // One switch for all nodes: publications describe networks without oversubscription, and constants hold what theirs lose.
   auto& topology = machine.platform.topology;
   topology.kind = "fat-tree";

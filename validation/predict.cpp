@@ -229,7 +229,7 @@ void forget_times(Values& values) {
 bool play(const Prepared& p, const frameworks::StagedStep& step, predict::StepEvaluator& player, frameworks::StepTime& time) {
   if (p.job.model.block_alone || step.job.micro_batch < 1) return false;
   const auto priced = frameworks::program_of(step, *p.model);
-  const costmodel::CostModel links(step.job.device(), {}, costmodel::profile("rehearse"), "f32");
+  const costmodel::CostModel links(step.job.device(), {}, "f32");
   const auto cost = player.evaluate({priced.program, priced.costs, step.job.platform, links, false});
   const double ratio = time.seconds / cost.step.value();
   time.matrix_share = std::min(1.0, time.matrix_share * ratio);

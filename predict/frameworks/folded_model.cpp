@@ -105,7 +105,8 @@ SplitLimits FoldedModel::limits() const {
   for (const auto& span : spans_) limits.blocks = std::max<std::int64_t>(limits.blocks, span.repeats);
   limits.stages = has_convolution() ? static_cast<std::int64_t>(graph().nodes().size()) : limits.blocks;
   limits.even_replicas = true;
-  limits.recompute = {"none", "selective", "selective-op", "full"};
+  using Rule = plan::RecomputeRule;
+  limits.recompute = {{}, {Rule::Selective}, {Rule::SelectiveOps}, {Rule::Full}};
   limits.weights = !use.weights.empty();
   limits.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
                                         [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });

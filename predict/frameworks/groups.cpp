@@ -42,7 +42,9 @@ RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan
   groups.tensor = group_along(platform, mesh, {"tp"});
   groups.context = group_along(platform, mesh, {"cp"});
   groups.expert = plan.ep > plan.expert_ranks() ? group_along(platform, mesh, {"ep", "cp"}) : group_along(platform, mesh, {"ep"});
-  groups.replicas = group_along(platform, mesh, {"dp", "ep", "cp"});
+  groups.replicas = group_along(platform, mesh, {"dp", "shard", "ep", "cp"});
+  groups.shards = plan.has_shard_groups() ? group_along(platform, mesh, {"shard", "ep", "cp"}) : groups.replicas;
+  if (plan.has_shard_groups()) groups.copies = group_along(platform, mesh, {"dp"});
   const int devices = devices_of_a_node(platform);
   groups.nodes = std::max(1, (plan.ranks() + devices - 1) / devices);
   for (const auto& axis : mesh)

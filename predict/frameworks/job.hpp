@@ -12,15 +12,7 @@
 
 namespace rehearsal::predict::frameworks {
 
-enum class Recompute : std::uint8_t {
-  None,
-  Full,            ///< every block once more
-  FullExceptLast,  ///< GPipe's: not for the last micro-batch
-  Selective,       ///< the attention core
-  SelectiveOps,    ///< every second product and all element-wise operators
-};
-/// By the text of a plan; nothing where there is none of that name.
-[[nodiscard]] std::optional<Recompute> recompute_named(std::string_view);
+using Recompute = plan::RecomputeRule;
 
 /// What recipes say besides plan and framework.
 struct Recipe {

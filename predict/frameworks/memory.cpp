@@ -20,15 +20,21 @@ bool is_fp16(const costmodel::Precision& p) {
   return p.arithmetic == costmodel::Arithmetic::Half && p.element_bytes == 2 && !p.brain && !p.autocast;
 }
 
-costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
+/// Of a parameter from step to step, gradients aside.
+costmodel::StateBytes kept_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
   if (job.recipe.optimizer == "none") return {precision.element_bytes * 1.0, precision.element_bytes * 1.0, 0};
   const double slots = 4.0 * costmodel::update_traffic(job.recipe.optimizer).slots;
   if (precision.element_bytes == 4) return {4, 4, slots};
   auto s = job.profile.state;
   s.optimizer += slots - kMoments;
+  return s;
+}
+
+costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
+  auto s = kept_bytes(job, precision);
   // fp16 gradients are summed as they are, and become fp32 when the update begins: 20 bytes a parameter under Megatron-LM's distributed
   // optimizer where bf16 needs 18 (docs of Megatron-Core, "Distributed optimizer").
-  if (const double narrow = job.profile.gradient_bytes_fp16; is_fp16(precision) && narrow < s.gradients) {
+  if (const double narrow = job.profile.gradient_bytes_fp16; job.recipe.optimizer != "none" && is_fp16(precision) && narrow < s.gradients) {
     s.gradients = narrow;
     s.optimizer += 4;
   }
@@ -52,6 +58,7 @@ PassBytes pass_bytes(const Part& part, const FrameworkJob& job, bool image) {
     case Recompute::Selective:
       return {others, attention};
     case Recompute::None:
+    case Recompute::Budget:  // refused by plan_rules.cpp
       break;
   }
   return {others + attention, 0};
@@ -85,7 +92,7 @@ class StageMemory {
   void add_states(RankMemory& m) const {
     const auto bytes = state_bytes(job_, precision_);
     const bool gathers = gathers_every_pass(job_);
-    const double replicas = static_cast<double>(job_.plan.dp) * job_.plan.cp;
+    const double replicas = static_cast<double>(job_.plan.has_shard_groups() ? job_.plan.shard_ranks() : job_.plan.dp) * job_.plan.cp;
     double largest = 0;
     const auto add = [&](double parameters, double ranks) {
       const double trained = parameters * job_.recipe.trained_share;
@@ -150,6 +157,11 @@ RankMemory memory_of(const StagedStep& step) {
     if (own.all() > fullest.all()) fullest = own;
   }
   return fullest;
+}
+
+Bytes checkpoint_bytes(const FrameworkJob& job, double parameters) {
+  const auto bytes = kept_bytes(job, job.precision_on(0));
+  return Bytes(parameters * (bytes.weights + job.recipe.trained_share * bytes.optimizer));
 }
 
 double device_reading(const RankMemory& m, const costmodel::FrameworkProfile& profile, const costmodel::Constants& c) {

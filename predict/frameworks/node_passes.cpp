@@ -136,7 +136,7 @@ void RowCollector::elementwise(const graph::Node& node) {
   const auto* before = operands.empty() ? nullptr : flow().origin(operands.front());
   const bool full =
       operands.size() >= 2 && graph::element_count(graph()[operands[1]].type.shape) == graph::element_count(graph()[y].type.shape);
-  if (is_sum(node) && operands.size() == 1 && before != nullptr && graph::schema(*before).family <= CostFamily::MatMul) {
+  if (is_sum(node) && operands.size() == 1 && before != nullptr && graph::is_product(graph::schema(*before).family)) {
     bias(node);
   } else if (is_sum(node) && full && image_tensor(y)) {
     apply(kImageSum[static_cast<std::size_t>(s_.job.profile.normalization_fusion)], size, [&](double f, double fl, double b, double bl) {
@@ -244,7 +244,8 @@ void RowCollector::keep_operands(const graph::Node& node) {
     for (const auto t : operands_of(node)) keep_quantised(t);
     return;
   }
-  const bool needs = schema.family <= CostFamily::Normalization || schema.family == CostFamily::Pooling ||
+  const bool needs = graph::is_product(schema.family) || schema.family == CostFamily::Normalization ||
+                     schema.family == CostFamily::Pooling ||
                      (schema.family == CostFamily::Elementwise && schema.name != "Add" && schema.name != "Sub" && schema.name != "Neg" &&
                       schema.name != "Relu" && schema.name != "Cast" && schema.name != "Scale" && schema.name != "Where");
   if (!needs || schema.name == "BatchNormRunning") return;

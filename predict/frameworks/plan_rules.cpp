@@ -43,6 +43,10 @@ void ep(const PlanQuestion& q, Violations& v) {
                  "use a degree that divides dp, or one of its divisors times cp: experts are spread over replicas of everything else"});
 }
 
+void zero_group(const PlanQuestion& q, Violations& v) {
+  for (auto& violation : plan::shard_group_violations(q.plan)) v.push_back(std::move(violation));
+}
+
 void spatial(const PlanQuestion& q, Violations& v) {
   if (q.plan.spatial != std::array<int, 3>{1, 1, 1})
     v.push_back({"spatial", q.profile.name + " does not split images", "leave it out, or use --framework rehearse"});
@@ -72,28 +76,28 @@ void schedule(const PlanQuestion& q, Violations& v) {
 }
 
 void recompute(const PlanQuestion& q, Violations& v) {
-  const auto& text = q.plan.recompute;
-  if (!recompute_named(text))
-    v.push_back({"recompute", text + " is for Rehearsal's own execution, which chooses tensors one by one",
+  if (q.plan.recompute.rule == Recompute::Budget)
+    v.push_back({"recompute", to_text(q.plan.recompute) + " is for Rehearsal's own execution, which chooses tensors one by one",
                  "use none, selective, selective-op or full"});
 }
 
 void attention(const PlanQuestion& q, Violations& v) {
-  if (q.plan.cp > 1 && q.plan.attention == "all-to-all")
+  if (q.plan.cp > 1 && q.plan.attention == plan::AttentionForm::AllToAll)
     v.push_back({"attention", "all-to-all over cp is for Rehearsal's own execution", "leave it out: keys and values go round a ring"});
 }
 
 void fuse(const PlanQuestion& q, Violations& v) {
-  if (q.plan.fuse != "attention")
+  if (q.plan.fuse != plan::Fusion::Attention)
     v.push_back({"fuse", "the profile " + q.profile.name + " says what becomes one kernel", "leave it out, or choose another --framework"});
 }
 
 void offload(const PlanQuestion& q, Violations& v) {
-  if (q.plan.offload != "none") v.push_back({"offload", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+  if (q.plan.offload != plan::Offload::None)
+    v.push_back({"offload", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
 }
 
 void compression(const PlanQuestion& q, Violations& v) {
-  if (q.plan.compression != "none")
+  if (q.plan.compression != plan::Compression{})
     v.push_back({"compression", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
 }
 
@@ -109,7 +113,8 @@ void algorithms(const PlanQuestion& q, Violations& v) {
 }
 
 void bn(const PlanQuestion& q, Violations& v) {
-  if (q.plan.bn == "sync") v.push_back({"bn", q.profile.name + " takes statistics of each micro-batch", "use bn=local, or leave it out"});
+  if (q.plan.bn == plan::BatchStatistics::Sync)
+    v.push_back({"bn", q.profile.name + " takes statistics of each micro-batch", "use bn=local, or leave it out"});
 }
 
 void cuts(const PlanQuestion& q, Violations& v) {
@@ -127,6 +132,7 @@ constexpr std::array kRules{PlanRule{"dp", dp},
                             PlanRule{"schedule", schedule},
                             PlanRule{"interleave", nullptr},  // with the schedule
                             PlanRule{"zero", nullptr},
+                            PlanRule{"zero_group", zero_group},
                             PlanRule{"recompute", recompute},
                             PlanRule{"sequence_parallel", nullptr},
                             PlanRule{"attention", attention},

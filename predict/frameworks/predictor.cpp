@@ -8,6 +8,7 @@
 #include "graph/training.hpp"
 #include "plan/plan_keys.hpp"
 #include "predict/bottleneck.hpp"
+#include "predict/checkpoint_size.hpp"
 #include "predict/frameworks/closed_step.hpp"
 #include "predict/frameworks/least_step.hpp"
 #include "predict/frameworks/memory.hpp"
@@ -27,10 +28,7 @@ class FrameworkPredictor final : public Predictor {
  public:
   FrameworkPredictor(Training training, const platforms::Platform& platform, const costmodel::FrameworkProfile& profile,
                      costmodel::Site site)
-      : platform_(platform),
-        profile_(profile),
-        site_(std::move(site)),
-        cost_model_(platform.nodes.front().device, {}, costmodel::profile("rehearse"), "f32") {
+      : platform_(platform), profile_(profile), site_(std::move(site)), cost_model_(platform.nodes.front().device, {}, "f32") {
     for (const auto& nodes : platform.nodes)
       static_cast<void>(costmodel::precision_of(nodes.device, training.precision));  // refuses what a device cannot compute
     const std::string optimizer(graph::optimizer_row(training.optimizer).name);
@@ -38,6 +36,8 @@ class FrameworkPredictor final : public Predictor {
         std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer}, constants().values);
     hash_ = graph().hash();
     tokens_ = static_cast<double>(tokens_per_sample(graph()));
+    for (const auto& tensor : graph().tensors())
+      if (tensor.role == graph::Role::Parameter) parameters_ += static_cast<double>(graph::element_count(tensor.type.shape));
   }
 
   [[nodiscard]] const platforms::Platform& platform() const override { return platform_; }
@@ -164,6 +164,7 @@ class FrameworkPredictor final : public Predictor {
     a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     set_memory(q, memory, a);
+    a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, parameters_), a.ranks, platform_);
     a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
     a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
     return a;
@@ -224,7 +225,7 @@ class FrameworkPredictor final : public Predictor {
   costmodel::CostModel cost_model_;
   std::unique_ptr<Questions> questions_;
   std::string hash_;
-  double tokens_ = 0;
+  double tokens_ = 0, parameters_ = 0;
 };
 
 }  // namespace

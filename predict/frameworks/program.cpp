@@ -149,7 +149,11 @@ class RoleWriter {
     return i;
   }
 
-  [[nodiscard]] std::uint8_t replicas_axis() const { return axis_among(program_, {"dp", "ep", "cp"}); }
+  [[nodiscard]] std::uint8_t replicas_axis() const { return axis_among(program_, {"dp", "shard", "ep", "cp"}); }
+  /// Of replicas among which the plan deals out.
+  [[nodiscard]] std::uint8_t shards_axis() const {
+    return job_.plan.has_shard_groups() ? axis_among(program_, {"shard", "ep", "cp"}) : replicas_axis();
+  }
   [[nodiscard]] std::uint8_t axis_of(ExchangeAxis axis) const {
     if (axis == ExchangeAxis::Expert && job_.plan.ep > job_.plan.expert_ranks()) return axis_among(program_, {"ep", "cp"});
     return axis_among(program_, {axis == ExchangeAxis::Tensor ? "tp" : axis == ExchangeAxis::Expert ? "ep" : "cp"});
@@ -203,19 +207,41 @@ class RoleWriter {
     }
   }
 
-  [[nodiscard]] Instruction reduction(double elements, Stream stream) {
-    const bool whole = job_.plan.zero == 0 || (job_.plan.zero == 1 && job_.profile.sharded_after_all_reduce);
-    return collective_instruction(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, replicas_axis(),
-                                  elements * gradient_bytes_, stream);
+  struct GradientSum {
+    double elements = 0, seconds = 0, of_copies = 0;
+  };
+  [[nodiscard]] GradientSum gradient_sum(double elements) const {
+    return {elements, timer_.reduction(elements), timer_.sum_of_copies(elements)};
+  }
+
+  /// `like` says when. Where gradients are dealt out inside groups of replicas, the groups sum their parts afterwards.
+  Place emit_sum(std::uint16_t body, const GradientSum& sum, const Instruction& like) {
+    const auto emitted = [&](CollectiveKind kind, std::uint8_t axis, double elements, double seconds) {
+      auto i = collective_instruction(kind, axis, elements * gradient_bytes_, like.stream);
+      i.phase = like.phase, i.when = like.when, i.node = like.node, i.after = like.after;
+      return emit(body, std::move(i), alone(seconds));
+    };
+    const bool whole = sums_whole_gradients(job_);
+    const auto place = emitted(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, whole ? replicas_axis() : shards_axis(),
+                               sum.elements, sum.seconds - sum.of_copies);
+    if (sum.of_copies <= 0) return place;
+    const double parts = static_cast<double>(job_.plan.shard_ranks()) * job_.plan.cp;
+    return emitted(CollectiveKind::AllReduce, axis_among(program_, {"dp"}), sum.elements / parts, sum.of_copies);
+  }
+
+  [[nodiscard]] Instruction beside_backward() const {
+    Instruction like;
+    like.stream = Stream::Collective;
+    like.phase = graph::Phase::Backward;
+    like.node = last_node_;
+    like.after = {last_};
+    return like;
   }
 
   void reduce(std::uint16_t body, double elements) {
-    auto i = reduction(elements, Stream::Collective);
-    i.phase = graph::Phase::Backward;
-    i.when = When::LastMicroBatch;
-    i.node = last_node_;
-    i.after = {last_};
-    reductions_.push_back(emit(body, std::move(i), alone(timer_.reduction(elements))));
+    auto like = beside_backward();
+    like.when = When::LastMicroBatch;
+    reductions_.push_back(emit_sum(body, gradient_sum(elements), like));
   }
 
   void write_chunk(int own) {
@@ -276,7 +302,7 @@ class RoleWriter {
     std::size_t waiting = 0;
     auto unit_node = graph::NodeId::None;
     const auto gather = [&](double elements) {
-      auto i = collective_instruction(CollectiveKind::AllGather, replicas_axis(), elements * weight_bytes(), Stream::Collective);
+      auto i = collective_instruction(CollectiveKind::AllGather, shards_axis(), elements * weight_bytes(), Stream::Collective);
       i.node = unit_node;
       const auto place = emit(prologue_, std::move(i), alone(timer_.parameter_gather(elements)));
       for (; waiting > 0; --waiting) places.emplace_back(place);
@@ -327,7 +353,7 @@ class RoleWriter {
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
     const auto gather = [&](const Unit& unit, std::optional<Place> after) {
       const auto& part = timer_.model().parts[unit.part];
-      auto i = collective_instruction(CollectiveKind::AllGather, replicas_axis(), part.parameters * weight_bytes(), Stream::Collective);
+      auto i = collective_instruction(CollectiveKind::AllGather, shards_axis(), part.parameters * weight_bytes(), Stream::Collective);
       if (after) i.after = {*after};
       i.node = node(part, unit.repetition, 0);
       return emit(body, std::move(i), alone(timer_.parts()[unit.part].gather));
@@ -348,12 +374,8 @@ class RoleWriter {
   }
 
   std::optional<Place> scatter(std::uint16_t body, std::size_t part, std::optional<Place> ready, bool ahead) {
-    auto i = collective_instruction(CollectiveKind::ReduceScatter, replicas_axis(), timer_.model().parts[part].parameters * gradient_bytes_,
-                                    Stream::Collective);
-    i.phase = graph::Phase::Backward;
-    i.node = last_node_;
-    i.after = {last_};
-    const auto place = emit(body, std::move(i), alone(timer_.parts()[part].scatter));
+    const auto& time = timer_.parts()[part];
+    const auto place = emit_sum(body, {timer_.model().parts[part].parameters, time.scatter, time.sum_of_copies}, beside_backward());
     reductions_.push_back(place);
     return ahead ? ready : std::optional(place);
   }
@@ -366,7 +388,7 @@ class RoleWriter {
   void write_reductions_apart() {
     for (int own = step_.shape.chunks - 1; own >= 0; --own)
       for (const double bucket : gradient_buckets(timer_, step_.chunks[step_.chunk_of(stage_, own)], bucket_elements_))
-        emit(update_, reduction(bucket, Stream::Compute), alone(timer_.reduction(bucket)));
+        emit_sum(update_, gradient_sum(bucket), Instruction{});
   }
 
   void write_update() {
@@ -384,7 +406,7 @@ class RoleWriter {
     exchange_tied_embedding(update.after);
     emit(update_, std::move(update), alone(timer_.update(parameters, tensors)));
     if (gathers_once() && !overlaps(job_))
-      emit(update_, collective_instruction(CollectiveKind::AllGather, replicas_axis(), parameters * weight_bytes(), Stream::Compute),
+      emit(update_, collective_instruction(CollectiveKind::AllGather, shards_axis(), parameters * weight_bytes(), Stream::Compute),
            alone(timer_.parameter_gather(parameters)));
     if (const double seconds = timer_.coordination(); seconds > 0)
       emit(update_, collective_instruction(CollectiveKind::Broadcast, replicas_axis(), 1, Stream::Compute), alone(seconds));

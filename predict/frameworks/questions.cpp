@@ -36,7 +36,7 @@ FrameworkJob Questions::job_of(const plan::Plan& plan) const {
                    static_cast<double>(model_.batch()),
                    static_cast<double>(question.micro_batch()),
                    question.micro_batches(),
-                   *recompute_named(plan.recompute),
+                   plan.recompute.rule,
                    {}};
   job.recipe.optimizer = setting_.optimizer;
   job.recipe.fp32_reduction = setting_.profile.reduces_in_fp32;
@@ -59,7 +59,7 @@ const ModelParts& Questions::parts(const FrameworkJob& job, const FoldedModel& m
 const Questions::Timed& Questions::timed(const FrameworkJob& job) {
   const auto grain = grain_of(model_, job);
   const auto& p = job.plan;
-  const TimersKey key{degrees_of(job), grain, p.dp, p.pp, p.zero, p.recompute, p.order, p.overlap};
+  const TimersKey key{degrees_of(job), grain, p.dp, p.pp, p.zero, p.zero_group, p.recompute, p.order, p.overlap};
   if (const auto known = timed_.find(key); known != timed_.end()) return *known->second;
   if (timed_.size() >= kTimersKept) {
     last_.reset();

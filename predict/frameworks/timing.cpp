@@ -101,8 +101,9 @@ void StepTimer::time(const Part& part, PartTime& t) const {
   const double weight_bytes = precision_.element_bytes == 2 ? 2 : 4;
   const double wire_bytes = job_.recipe.fp32_reduction && precision_.element_bytes == 2 ? 4 : weight_bytes;
   const double pieces = job_.profile.gathers_layerwise ? 1 : kOperatorGathers;
-  t.gather = pieces * collective(CollectiveKind::AllGather, part.parameters / pieces * weight_bytes);
-  t.scatter = pieces * collective(CollectiveKind::ReduceScatter, part.parameters / pieces * wire_bytes);
+  t.gather = pieces * collective(CollectiveKind::AllGather, part.parameters / pieces * weight_bytes, groups_.shards);
+  t.sum_of_copies = pieces * sum_of_copied_bytes(part.parameters / pieces * wire_bytes);
+  t.scatter = pieces * collective(CollectiveKind::ReduceScatter, part.parameters / pieces * wire_bytes, groups_.shards) + t.sum_of_copies;
 }
 
 TimedStep StepTimer::timed(const PassStep& step, std::size_t index, double exchange_seconds) const {
@@ -161,6 +162,7 @@ double StepTimer::ring_seconds(const Exchange& e, const TimedPass& kernels, doub
 bool StepTimer::is_recomputed(const Part& part, const PassStep& step, int& products) const {
   switch (job_.recompute) {
     case Recompute::None:
+    case Recompute::Budget:  // refused by plan_rules.cpp
       return false;
     case Recompute::Full:
     case Recompute::FullExceptLast:
@@ -185,20 +187,32 @@ TimedPass StepTimer::recomputed(const Part& part, const TimedPass& forward) cons
   return again;
 }
 
-double StepTimer::collective(CollectiveKind kind, double bytes) const {
-  return slowdown_ * network_.seconds(kind, bytes, groups_.replicas, c_);
+double StepTimer::collective(CollectiveKind kind, double bytes, costmodel::Group group) const {
+  return slowdown_ * network_.seconds(kind, bytes, group, c_);
+}
+
+/// Every rank has its own part of what was dealt out among its group, and the ranks that have the same part of others sum that.
+double StepTimer::sum_of_copied_bytes(double bytes) const {
+  if (groups_.copies.ranks == 1) return 0;
+  return collective(CollectiveKind::AllReduce, bytes / groups_.shards.ranks, groups_.copies);
+}
+
+double StepTimer::sum_of_copies(double elements) const {
+  return sums_whole_gradients(job_) ? 0 : sum_of_copied_bytes(elements * gradient_bytes(job_, precision_));
 }
 
 double StepTimer::reduction(double elements) const {
   const double bytes = elements * gradient_bytes(job_, precision_);
-  const bool whole = job_.plan.zero == 0 || (job_.plan.zero == 1 && job_.profile.sharded_after_all_reduce);
-  const double seconds = collective(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, bytes);
+  const bool whole = sums_whole_gradients(job_);
+  const double seconds =
+      collective(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, bytes, whole ? groups_.replicas : groups_.shards) +
+      sum_of_copies(elements);
   if (!job_.recipe.parameter_servers || groups_.nodes == 1) return seconds;
   return std::max(seconds, slowdown_ * 2 * bytes / (network_.card_rate(c_) * network_.devices_per_node()));
 }
 
 double StepTimer::parameter_gather(double elements) const {
-  return collective(CollectiveKind::AllGather, elements * (precision_.element_bytes == 2 ? 2 : 4));
+  return collective(CollectiveKind::AllGather, elements * (precision_.element_bytes == 2 ? 2 : 4), groups_.shards);
 }
 
 double StepTimer::send(double bytes) const { return slowdown_ * network_.send(bytes, groups_.stages_between_nodes, c_); }
@@ -206,7 +220,7 @@ double StepTimer::send(double bytes) const { return slowdown_ * network_.send(by
 double StepTimer::accumulation(double parameters) const {
   if (job_.micro_batches < 2 || job_.recipe.optimizer == "none" || job_.profile.fused_accumulation) return 0;
   const double wide = precision_.element_bytes == 4 ? 4 : job_.profile.state.gradients, narrow = precision_.element_bytes;
-  const double shards = job_.plan.zero >= 2 ? groups_.replicas.ranks : 1;
+  const double shards = job_.plan.zero >= 2 ? groups_.shards.ranks : 1;
   return slowdown_ * (2 * wide + narrow) * parameters * job_.recipe.trained_share / shards / memory_;
 }
 
@@ -220,7 +234,7 @@ double StepTimer::update(double parameters, double tensors) const {
   const auto traffic = costmodel::update_traffic(job_.recipe.optimizer);
   const bool composed = job_.profile.composed_optimizer && traffic.slots >= 2;
   const double bytes = composed ? kComposedBytes : precision_.element_bytes == 4 ? traffic.single : traffic.mixed;
-  const double own = parameters * job_.recipe.trained_share / (job_.plan.zero > 0 ? groups_.replicas.ranks : 1);
+  const double own = parameters * job_.recipe.trained_share / (job_.plan.zero > 0 ? groups_.shards.ranks : 1);
   const double per_tensor = composed ? kComposedKernels : kKernelsPerTensor;
   const double launches = job_.profile.fused_optimizer && !composed ? kFusedOptimizerKernels : per_tensor * tensors;
   return slowdown_ * (c_[C::OptimizerBytes] * own * bytes / memory_ + launches * kOptimizerLaunch);
@@ -248,7 +262,13 @@ double gradient_bytes(const FrameworkJob& job, const costmodel::Precision& preci
   return brain ? job.profile.gradient_bytes_bf16 : job.profile.gradient_bytes_fp16;
 }
 
-bool gathers_every_pass(const FrameworkJob& job) { return job.plan.zero >= 3 && job.plan.dp > 1 && job.plan.pp == 1; }
+bool gathers_every_pass(const FrameworkJob& job) {
+  return job.plan.zero >= 3 && job.plan.zero_group != 1 && job.plan.dp > 1 && job.plan.pp == 1;
+}
+
+bool sums_whole_gradients(const FrameworkJob& job) {
+  return job.plan.zero == 0 || (job.plan.zero == 1 && job.profile.sharded_after_all_reduce);
+}
 
 bool has_replicas(const FrameworkJob& job) { return job.plan.dp * job.plan.cp > 1; }
 

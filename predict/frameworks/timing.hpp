@@ -48,6 +48,7 @@ struct PartTime {
   std::vector<BackwardSegment> segments;                     ///< of whole_backward
   std::vector<BackwardSegment> weight_segments;              ///< of weight_gradients
   double gather = 0, scatter = 0;                            ///< of one repetition's parameters and gradients among the replicas (ZeRO-3)
+  double sum_of_copies = 0;  ///< of `scatter`: groups of replicas with copies of each other's parts sum them
 };
 
 class StepTimer {
@@ -58,6 +59,8 @@ class StepTimer {
   [[nodiscard]] const std::vector<PartTime>& parts() const { return parts_; }
   /// A sum of so many gradients over the replicas, as the plan's ZeRO makes it.
   [[nodiscard]] double reduction(double elements) const;
+  /// The part of it by which groups of replicas that have copies of each other's parts add these up; 0 where there is one group.
+  [[nodiscard]] double sum_of_copies(double elements) const;
   /// Updated parameters back to all replicas.
   [[nodiscard]] double parameter_gather(double elements) const;
   /// Of so many bytes to the next stage.
@@ -83,7 +86,8 @@ class StepTimer {
   [[nodiscard]] bool is_recomputed(const Part&, const PassStep&, int& products) const;
   [[nodiscard]] double exchange_seconds(const Exchange&, bool backward) const;
   [[nodiscard]] double ring_seconds(const Exchange&, const TimedPass& kernels, double attention, bool backward) const;
-  [[nodiscard]] double collective(costmodel::CollectiveKind kind, double bytes) const;
+  [[nodiscard]] double collective(costmodel::CollectiveKind kind, double bytes, costmodel::Group) const;
+  [[nodiscard]] double sum_of_copied_bytes(double bytes) const;
 
   const ModelParts& model_;
   const FrameworkJob& job_;
@@ -102,6 +106,8 @@ class StepTimer {
 [[nodiscard]] double gradient_bytes(const FrameworkJob&, const costmodel::Precision&);
 /// Whether the replicas sum gradients block by block and gather parameters before every pass (ZeRO-3, FSDP). Pipelines gather once a step.
 [[nodiscard]] bool gathers_every_pass(const FrameworkJob&);
+/// Whether gradients are summed whole, on every replica.
+[[nodiscard]] bool sums_whole_gradients(const FrameworkJob&);
 /// Whether several ranks have the same parameters and other samples or tokens.
 [[nodiscard]] bool has_replicas(const FrameworkJob&);
 /// Whether sums of gradients and gathers of parameters run beside the passes.

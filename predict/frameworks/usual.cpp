@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "costmodel/constants.hpp"
@@ -32,8 +33,27 @@ const costmodel::FrameworkProfile& usual_framework(const platforms::Platform& pl
   return *costmodel::find_framework(most->first);
 }
 
+std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::Platform& platform, costmodel::ModelKind kind) {
+  const auto trains = [kind](const costmodel::FrameworkProfile& profile) {
+    const auto usual = [&](costmodel::ModelKind k) { return !profile.usual_on[static_cast<std::size_t>(k)].empty(); };
+    if (usual(kind)) return true;  // profiles that are usual for nothing are of images and encoders
+    return kind == costmodel::ModelKind::Other && !usual(costmodel::ModelKind::Decoder) && !usual(costmodel::ModelKind::ShardedDecoder);
+  };
+  std::vector<std::pair<int, const costmodel::FrameworkProfile*>> found;
+  for (const auto& seen : costmodel::published_constants().evidence.runs) {
+    const auto* profile = costmodel::find_framework(seen.framework);
+    if (profile == nullptr || seen.device != platforms::device_of(platform, 0).name || !trains(*profile)) continue;
+    if (profile != &usual_framework(platform, kind)) found.emplace_back(seen.times, profile);
+  }
+  std::ranges::stable_sort(found, std::greater(), [](const auto& entry) { return entry.first; });
+  std::vector<const costmodel::FrameworkProfile*> others;
+  for (const auto& [times, profile] : found) others.push_back(profile);
+  return others;
+}
+
 Grounds grounds_of(const costmodel::FrameworkProfile& profile, const platforms::Device& device) {
-  if (profile.name == "rehearse") return {0, 0, "kernels and messages as this program runs them, measured where a calibration is given"};
+  if (&profile == &costmodel::own_framework())
+    return {0, 0, "kernels and messages as this program runs them, measured where a calibration is given"};
   Grounds grounds;
   double errors = 0;
   for (const auto& seen : costmodel::published_constants().evidence.runs) {

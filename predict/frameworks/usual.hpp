@@ -2,6 +2,7 @@
 // Which framework is meant where none is named, and what is known about answers under one.
 
 #include <string>
+#include <vector>
 
 #include "costmodel/framework.hpp"
 #include "graph/graph.hpp"
@@ -16,6 +17,9 @@ namespace rehearsal::predict::frameworks {
 
 /// What most devices of the platform usually run such models with, whatever the order of its nodes.
 [[nodiscard]] const costmodel::FrameworkProfile& usual_framework(const platforms::Platform&, costmodel::ModelKind);
+
+/// Others that train such models, and of which there are published times on the platform's first device, those with most times first.
+[[nodiscard]] std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::Platform&, costmodel::ModelKind);
 
 /// Published times that answers under a framework were compared with.
 struct Grounds {

@@ -27,7 +27,7 @@ struct Setting {
   std::shared_ptr<const graph::LogicalDims> dims = std::make_shared<const graph::LogicalDims>(training.graph);
   platforms::Platform platform = platforms::with_devices(platforms::load("dgx-a100"), 4);
   TableBackend backend;
-  costmodel::CostModel model{platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32"};
+  costmodel::CostModel model{platforms::device_of(platform, 0), {}, "f32"};
 
   [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
   [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return lowered_predictor(job()); }

@@ -33,8 +33,7 @@ struct Setting {
             graph::with_initial_values(graph::zoo::build("gpt?layers=8&hidden=1024&heads=16&seq=256&vocab=1000", batch)), {})),
         dims(std::make_shared<const graph::LogicalDims>(training.graph)),
         platform(cluster(names)) {
-    for (const auto& group : platform.nodes)
-      models.emplace_back(group.device, costmodel::Calibration{}, costmodel::profile("rehearse"), "f32");
+    for (const auto& group : platform.nodes) models.emplace_back(group.device, costmodel::Calibration{}, "f32");
   }
   [[nodiscard]] Job job() const {
     // Of the devices that the others wait for, as commands have it.

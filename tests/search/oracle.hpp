@@ -63,6 +63,17 @@ inline std::vector<Assessment> tried(Predictor& predictor, const std::vector<std
   return all;
 }
 
+/// Values of zero, with groups of the replicas of one node of 8 devices, of two, of four, where a node has several.
+inline std::vector<std::string> zero_keys(int dp, int tp, int cp) {
+  if (dp * cp == 1) return {"0"};
+  std::vector<std::string> all{"0", "1", "2", "3"};
+  const int in_node = 8 / (tp * cp);
+  for (int group = in_node; in_node > 1 && group < dp; group *= 2)
+    for (const auto* zero : {"1", "2", "3"})
+      if (dp % group == 0) all.push_back(zero + std::string(",zero_group=") + std::to_string(group));
+  return all;
+}
+
 /// What Megatron can do with a GPT of 8 layers on so many A100s.
 inline std::vector<std::string> megatron_plans(int devices) {
   std::vector<std::string> all;
@@ -81,7 +92,7 @@ inline std::vector<std::string> megatron_plans(int devices) {
                                    {"cp", numbers({cp})},
                                    {"micro_batch", numbers(divisors(std::max(1, 16 / dp)))},
                                    {"sequence_parallel", tp > 1 ? std::vector<std::string>{"off", "on"} : std::vector<std::string>{"off"}},
-                                   {"zero", numbers(dp * cp > 1 ? std::vector{0, 1, 2, 3} : std::vector{0})},
+                                   {"zero", zero_keys(dp, tp, cp)},
                                    {"order", {"tp.cp.ep.dp.pp", "tp.cp.ep.pp.dp"}},
                                    {"recompute", {"none", "selective", "full"}},
                                    {"schedule", schedules}});

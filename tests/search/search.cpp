@@ -35,7 +35,7 @@ struct Setting {
   std::shared_ptr<const graph::LogicalDims> dims = std::make_shared<const graph::LogicalDims>(training.graph);
   platforms::Platform platform = platforms::with_devices(platforms::load("dgx-a100"), devices);
   TableBackend backend;
-  costmodel::CostModel model{platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32"};
+  costmodel::CostModel model{platforms::device_of(platform, 0), {}, "f32"};
 
   [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return lowered_predictor(job()); }
   [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
@@ -130,6 +130,48 @@ TEST_CASE("a limit is kept, and one that nothing keeps is named with what comes 
   CHECK(parse_limit("total=72h").most == 72 * 3600);
   CHECK(parse_limit("energy=10MWh").most == Approx(36e9));
   CHECK(parse_limit("cost=20k").most == 20000);
+}
+
+TEST_CASE("what failures add to a training is ranked and limited with it, and a plan that never ends is none") {
+  Megatron setting(8, 80e9);
+  SearchOptions options;
+  Progress progress;
+  const auto quickest = search::search(*setting.predictor, options, progress).plans.front().answer;
+  REQUIRE(quickest.ranks == 8);
+  // Four devices finish as if nothing failed, more need a hundred times as long and as much money.
+  options.steps = 1000;
+  options.goodput = [](const Assessment& a) -> std::optional<Goodput> {
+    Goodput g;
+    g.run = {a.step, 1000, 1000};
+    const double times = a.ranks > 4 ? 100 : 1;
+    g.finished = g.run.undisturbed() * times;
+    g.cost = {a.cost.energy * 1000 * times, a.cost.money * 1000 * times, 0};
+    return g;
+  };
+  for (const char* name : {"time", "cost", "energy"}) {
+    options.objective = name;
+    const auto result = search::search(*setting.predictor, options, progress);
+    INFO(name);
+    CHECK(result.exhausted);
+    CHECK(result.plans.front().answer.ranks <= 4);
+    const auto& row = *objective(name);
+    CHECK(std::ranges::is_sorted(result.plans, {}, [&](const RankedPlan& p) { return row.value(p.answer); }));
+  }
+  options.objective = "memory";  // which eight devices need least of
+  CHECK(search::search(*setting.predictor, options, progress).plans.front().answer.ranks == 8);
+  char total[40];
+  std::snprintf(total, sizeof total, "total=%.6fs", quickest.step.value() * 1000 * 50);
+  options.limits = {parse_limit(total)};
+  CHECK(search::search(*setting.predictor, options, progress).plans.front().answer.ranks <= 4);
+
+  SearchOptions refusing;
+  refusing.goodput = [](const Assessment& a) -> std::optional<Goodput> {
+    if (a.ranks > 2) throw Refusal("would not end");
+    return std::nullopt;
+  };
+  const auto result = search::search(*setting.predictor, refusing, progress);
+  CHECK(result.plans.front().answer.ranks == 2);
+  CHECK(result.pruned.at("cannot run") > 0);
 }
 
 TEST_CASE("a list of plans is ranked as it is, and what cannot be is refused with its reason") {
@@ -266,13 +308,13 @@ TEST_CASE("a plan that does not fit recomputes as little as lets it fit") {
     setting.set_memory(memory);
     return search::search(*setting.predictor(), options, progress).plans.front().answer;
   };
-  CHECK(best(static_cast<double>(bytes("dp=1"))).plan.recompute == "none");
-  CHECK(best(static_cast<double>(selective)).plan.recompute == "selective");
+  CHECK(best(static_cast<double>(bytes("dp=1"))).plan.recompute.rule == RecomputeRule::None);
+  CHECK(best(static_cast<double>(selective)).plan.recompute.rule == RecomputeRule::Selective);
   // Between the two: quicker than full.
   const auto between = (selective + full) / 2;
   const auto middle = best(static_cast<double>(between));
   CHECK(middle.memory_bytes <= between);
-  CHECK(recompute_budget(middle.plan.recompute).has_value());
+  CHECK(middle.plan.recompute.rule == RecomputeRule::Budget);
   CHECK(middle.step <= assess(job, parse_plan("recompute=full"), *evaluator).step);
   setting.set_memory(static_cast<double>(full - 1));
   CHECK_THROWS_WITH(search::search(*setting.predictor(), options, progress), contains("recompute=full"));
@@ -321,7 +363,7 @@ TEST_CASE("several platforms are one choice, and share the budget") {
   const Setting here;
   Setting there;
   there.platform = platforms::with_devices(platforms::load("dgx-h100"), 4);
-  there.model = costmodel::CostModel(platforms::device_of(there.platform, 0), {}, costmodel::profile("rehearse"), "f32");
+  there.model = costmodel::CostModel(platforms::device_of(there.platform, 0), {}, "f32");
   const auto ours = here.predictor(), theirs = there.predictor();
   const std::vector<Predictor*> jobs{ours.get(), theirs.get()};
   SearchOptions options;

@@ -35,7 +35,7 @@ void with_job(const Question& q, const Use& use) {
   const auto dims = std::make_shared<const graph::LogicalDims>(training.graph);
   const auto platform = platforms::with_devices(platforms::load(q.platform), q.devices);
   const plan::TableBackend backend;
-  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32");
+  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, "f32");
   use({training, dims, platform, backend, model, "f32"});
 }
 

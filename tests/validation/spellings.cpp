@@ -11,9 +11,10 @@
 namespace rehearsal::validation {
 namespace {
 
-Record record(const std::string& model, const std::string& plan, const std::string& gpu = "H100-SXM5-80GB") {
-  std::istringstream in(R"({"id": "r", "source": "s", "model": )" + model + R"(, "hardware": {"gpu": ")" + gpu +
-                        R"(", "count": 8, "gpus_per_node": 8}, "plan": )" + plan + R"(, "measured": {"iteration_time_s": null}})");
+Record record(const std::string& model, const std::string& plan, const std::string& gpu = "H100-SXM5-80GB", int count = 8) {
+  std::istringstream in(R"({"id": "r", "source": "s", "model": )" + model + R"(, "hardware": {"gpu": ")" + gpu + R"(", "count": )" +
+                        std::to_string(count) + R"(, "gpus_per_node": 8}, "plan": )" + plan +
+                        R"(, "measured": {"iteration_time_s": null}})");
   return read_records(in, "records.jsonl").records.front();
 }
 
@@ -40,6 +41,13 @@ TEST_CASE("stages of ZeRO and strategies of FSDP are read in every spelling") {
   CHECK(sharded(R"("FULL_SHARD")") == 3);
   CHECK(sharded(R"("SHARD_GRAD_OP")") == 3);
   CHECK(sharded(R"("NO_SHARD")") == 0);
+  const auto hybrid = [](int devices) {
+    const auto plan = R"({"dp": )" + std::to_string(devices) + R"(, "global_batch": 16, "sharding": "HYBRID_SHARD"})";
+    return job_of(record(kGpt, plan, "H100-SXM5-80GB", devices)).plan;
+  };
+  CHECK(hybrid(16).zero == 3);
+  CHECK(hybrid(16).zero_group == 8);  // the devices of a node
+  CHECK(hybrid(8).zero_group == 0);   // which are all
 }
 
 TEST_CASE("recomputation and sequence parallelism are read as words, too") {

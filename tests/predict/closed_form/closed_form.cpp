@@ -87,7 +87,7 @@ struct Written {
   }
   [[nodiscard]] StepCost play(bool timeline = false) const {
     const auto platform = box(program.ranks);
-    const costmodel::CostModel model(platforms::device_of(platform, 0), {}, {}, "f32");
+    const costmodel::CostModel model(platforms::device_of(platform, 0), {}, "f32");
     return closed_form_evaluator()->evaluate({program, costs, platform, model, timeline});
   }
 };

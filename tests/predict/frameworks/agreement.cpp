@@ -55,12 +55,14 @@ Question random_question(Dice& dice) {
   p.dp = dice.one_of({1, 2, 4, 8});
   q.devices = p.dp * p.tp * p.pp * p.cp;
   p.zero = dice.one_of({0, 1, 2, 3});
+  const bool grouped = q.framework == "megatron-core" || q.framework == "torchtitan" || q.framework == "pytorch" || q.framework == "nemo";
+  if (grouped && p.zero > 0 && p.dp > 2 && dice.happens(40)) p.zero_group = dice.one_of({1, 2, p.dp / 2});
   p.micro_batch = dice.one_of<std::int64_t>({1, 2});
   const int micro_batches = dice.one_of({1, 2, 4, 8, 24});
   q.batch = p.dp * *p.micro_batch * micro_batches;
   p.schedule = p.pp == 1 ? "1f1b" : dice.one_of<const char*>({"1f1b", "gpipe", "interleaved", "zb-h1"});
   if (p.schedule == "interleaved") p.interleave = 2;
-  p.recompute = dice.one_of<const char*>({"none", "selective", "full"});
+  p.recompute = plan::parse_recompute(dice.one_of<const char*>({"none", "selective", "full"}));
   p.sequence_parallel = p.tp > 1 && dice.happens(50);
   p.overlap = !dice.happens(20);
   return q;

@@ -34,6 +34,7 @@ constexpr Sample kSamples[] = {
     {"schedule", "pp=2,micro_batch=1,schedule=1f1b", "pp=2,micro_batch=1,schedule=gpipe"},
     {"interleave", "pp=2,micro_batch=1", "pp=2,micro_batch=1,schedule=interleaved,interleave=2"},
     {"zero", "dp=4", "dp=4,zero=1"},
+    {"zero_group", "dp=4,zero=1", "dp=4,zero=1,zero_group=2"},
     {"recompute", "dp=1", "dp=1,recompute=full"},
     {"sequence_parallel", "tp=2", "tp=2,sequence_parallel=on"},
     {"attention", "cp=2", "cp=2,attention=all-to-all"},
@@ -55,7 +56,7 @@ struct Asked {
       : platform(platforms::load("dgx-a100")),
         training(graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, kBatch)), adam())),
         dims(std::make_shared<const graph::LogicalDims>(training.graph)),
-        costs(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), "f32") {
+        costs(platforms::device_of(platform, 0), {}, "f32") {
     if (framework == "rehearse")
       predictor = lowered_predictor({training, dims, platform, backend, costs, "f32"});
     else

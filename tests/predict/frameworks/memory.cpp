@@ -21,6 +21,9 @@ TEST_CASE("sharding divides states, recomputation drops activations") {
   CHECK(s.memory().states() == Approx((6 + 12 / 8.0) * parameters));
   s.job.plan.zero = 2;
   CHECK(s.memory().states() == Approx((2 + 16 / 8.0) * parameters));
+  s.job.plan.zero_group = 4;  // each half of the replicas has all of it
+  CHECK(s.memory().states() == Approx((2 + 16 / 4.0) * parameters));
+  s.job.plan.zero_group = 0;
   s.job.recompute = Recompute::Full;
   CHECK(s.memory().activations < whole.activations);
 }

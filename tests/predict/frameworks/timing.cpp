@@ -97,6 +97,27 @@ TEST_CASE("sums of gradients hide behind the backward pass, and slow it while th
   CHECK(s.time().seconds == Approx(together).epsilon(0.05));
 }
 
+TEST_CASE("in groups of replicas gradients are scattered inside each, and their parts summed over the groups") {
+  constexpr double kElements = 1e7, kBytes = 4 * kElements;
+  Sample s("zoo:gpt?layers=2&hidden=1024&heads=16&seq=128&vocab=1000&batch=1", platforms::with_devices(platforms::load("dgx-a100"), 16),
+           "pytorch", "fp32");
+  s.job.plan = plan::parse_plan("dp=16,zero=2,zero_group=8");
+  const auto of_timer = [&](double (StepTimer::*seconds)(double) const) {
+    return s.ask([&](const StagedStep& step) { return (step.lanes.front().timers.front()->*seconds)(kElements); });
+  };
+  const costmodel::Network network(s.job.platform);
+  const auto& c = costmodel::published_constants().values;
+  const double slowdown = 1 + c[costmodel::Coefficient::Spread];  // of two nodes
+  const double inside = network.seconds(costmodel::CollectiveKind::ReduceScatter, kBytes, {8, 8}, c);
+  const double between = network.seconds(costmodel::CollectiveKind::AllReduce, kBytes / 8, {2, 1}, c);
+  CHECK(of_timer(&StepTimer::reduction) == Approx(slowdown * (inside + between)));
+  CHECK(of_timer(&StepTimer::sum_of_copies) == Approx(slowdown * between));
+  CHECK(of_timer(&StepTimer::parameter_gather) ==
+        Approx(slowdown * network.seconds(costmodel::CollectiveKind::AllGather, kBytes, {8, 8}, c)));
+  s.job.plan.zero_group = 0;
+  CHECK(of_timer(&StepTimer::sum_of_copies) == 0);
+}
+
 TEST_CASE("sharded parameters are gathered a layer ahead") {
   Sample s("zoo:gpt?layers=12&hidden=1024&heads=16&seq=1024&vocab=1000&batch=8", platforms::load("dgx-a100"), "torchtitan");
   without_host(s);
