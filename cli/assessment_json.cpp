@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "cli/goodput.hpp"
 #include "predict/changes.hpp"
 
 namespace rehearsal::cli {
@@ -97,6 +98,7 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["energy_joules"] = scaled(a.step_seconds, a.cost.energy.value() * steps);
   j["cost_dollars"] = scaled(a.step_seconds, a.cost.money.value() * steps);
   j["carbon_kg"] = scaled(a.step_seconds, a.cost.carbon_kg * steps);
+  if (a.goodput) j["goodput"] = goodput_json(a);
   j["mfu"] = a.mfu;
   if (!a.shares.empty()) j["shares"] = a.shares;
   for (const auto& part : predict::kBreakdownParts) j["breakdown"][std::string(part.key)] = (a.breakdown.*part.seconds).value();

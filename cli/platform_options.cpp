@@ -90,7 +90,7 @@ struct JobSetup::Own {
                                                      const platforms::Platform& platform) {
     const auto measured = o.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.machine);
     std::vector<costmodel::CostModel> models;
-    for (const auto& group : platform.nodes) models.emplace_back(group.device, measured, costmodel::profile("rehearse"), peak_key(options));
+    for (const auto& group : platform.nodes) models.emplace_back(group.device, measured, peak_key(options));
     return models;
   }
 
@@ -108,7 +108,7 @@ const costmodel::FrameworkProfile& framework_of(const PlatformOptions& o, const 
   if (o.framework.empty()) {
     const bool runs_here =
         std::ranges::all_of(platform.nodes, [](const auto& group) { return group.device.kind == platforms::DeviceKind::Cpu; });
-    if (runs_here) return *costmodel::find_framework("rehearse");
+    if (runs_here) return costmodel::own_framework();
     loaded = load_model(model);
     const auto plan = o.plan.empty() ? plan::Plan() : plan_argument(o.plan).plan;
     return predict::frameworks::usual_framework(platform, predict::frameworks::kind_of(loaded->graph, plan));
@@ -165,6 +165,22 @@ bool is_plan_file(const std::string& text) {
   return named_so || (text.find('=') == std::string::npos && std::filesystem::exists(text));
 }
 
+/// Whether a plan may fit, as it is written or as recipes have it.
+struct Room {
+  bool enough = false;
+  std::string shortage;  ///< "needs 101 GB on rank 0, ..."; empty where it is not memory that the plan cannot run for
+};
+Room room_for(predict::Predictor& predictor, const plan::Plan& plan, const std::string& text) {
+  try {
+    const auto closed = predictor.closed(plan);
+    if (closed.may_fit()) return {true, {}};
+    const bool as_recipes = !is_plan_file(text) && predict::usual_remedy(predictor, plan, plan::named_keys(text));
+    return {as_recipes, predict::shortage(closed)};
+  } catch (const Refusal&) {
+    return {};
+  }
+}
+
 /// Devices of one peak each for the arithmetic that is asked for.
 void require_peaks(const ModelOptions& model, const platforms::Platform& platform) {
   for (const auto& group : platform.nodes)
@@ -179,7 +195,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
   std::optional<LoadedModel> known;
   const auto& framework = framework_of(o, platform_, model, known);
   require_peaks(model, platform_);
-  if (framework.name == "rehearse") {
+  if (&framework == &costmodel::own_framework()) {
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
     predictor_ = predict::lowered_predictor(own_->job);
     return;
@@ -187,38 +203,75 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
   require_known_options(model, framework);
   auto loaded = known ? std::move(*known) : load_model(model);
   warnings_ = std::move(loaded.warnings);
-  predictor_ = predict::frameworks::framework_predictor({std::move(loaded.graph), model.dtype, model.optimizer}, platform_, framework,
-                                                        site_for(o, platform_, framework));
+  predict_as(framework, model, o, std::move(loaded.graph));
   if (model.batch && predictor_->batch() != *model.batch)
     throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +
                                     std::to_string(*model.batch) + "; export it with a dynamic batch");
+}
+
+void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const ModelOptions& model, const PlatformOptions& o,
+                          graph::Graph graph) {
+  predictor_ = predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer}, platform_, framework,
+                                                        site_for(o, platform_, framework));
+}
+
+/// Where no framework is named, a plan is called impossible only where none that is known to run on the device can run it; says which
+/// one is meant instead of the usual one.
+std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformOptions& o) {
+  if (own_ || !o.framework.empty() || o.plan.empty()) return "";
+  const auto given = plan_argument(o.plan).plan;
+  if (!given.searched.empty()) return "";
+  const auto room = room_for(*predictor_, given, o.plan);
+  if (room.enough || room.shortage.empty()) return "";
+  const auto kind = predict::frameworks::kind_of(predictor_->graph(), given);
+  auto usual = std::move(predictor_);
+  for (const auto* other : predict::frameworks::others_seen_on(platform_, kind)) {
+    predict_as(*other, model, o, usual->graph());
+    if (!room_for(*predictor_, given, o.plan).enough) continue;
+    return "as " + usual->framework().name + " runs it the plan " + room.shortage + "; it is answered as " + other->name +
+                        " does, of which there are published runs on such devices: name a --framework to have it otherwise";
+  }
+  predictor_ = std::move(usual);
+  return "";
 }
 
 JobSetup::~JobSetup() = default;
 
 const predict::Job* JobSetup::own_job() const { return own_ ? &own_->job : nullptr; }
 
-plan::Plan JobSetup::plan(const PlatformOptions& o, std::string& sentence) const {
-  if (o.plan.empty()) {
-    sentence = "no --plan: data parallel over all devices with the largest micro-batch that fits";
-    return predict::default_plan(*predictor_);
-  }
+void AnsweredPlan::tell(const Terminal& terminal) const {
+  if (!how_taken.empty() && !terminal.json()) terminal.warn(how_taken);
+}
+
+void AnsweredPlan::tell(nlohmann::ordered_json& result) const {
+  if (!how_taken.empty()) result["plan_is"] = how_taken;
+}
+
+AnsweredPlan JobSetup::plan(const ModelOptions& model, const PlatformOptions& o) {
+  const auto instead = look_for_others(model, o);
+  auto answered = taken(o);
+  if (!instead.empty()) answered.how_taken = instead + (answered.how_taken.empty() ? "" : "; ") + answered.how_taken;
+  return answered;
+}
+
+AnsweredPlan JobSetup::taken(const PlatformOptions& o) const {
+  if (o.plan.empty())
+    return {predict::default_plan(*predictor_), "no --plan: data parallel over all devices with the largest micro-batch that fits"};
   auto given = own_ ? plan_for(o.plan, own_->training) : plan_argument(o.plan).plan;
-  if (given.searched.empty()) return as_usual(std::move(given), o.plan, sentence);
+  if (given.searched.empty()) return as_usual(std::move(given), o.plan);
   auto best = search::with_best_values(*predictor_, given);
-  sentence = "auto: " + plan::to_text(best) + " is the quickest";
-  return best;
+  auto sentence = "auto: " + plan::to_text(best) + " is the quickest";
+  return {std::move(best), std::move(sentence)};
 }
 
 /// A text leaves out what recipes set anyway: where a plan does not fit without it, it is meant.
-plan::Plan JobSetup::as_usual(plan::Plan given, const std::string& text, std::string& sentence) const {
-  if (is_plan_file(text)) return given;
+AnsweredPlan JobSetup::as_usual(plan::Plan given, const std::string& text) const {
+  if (is_plan_file(text)) return {std::move(given), {}};
   const auto usual = predict::usual_remedy(*predictor_, given, plan::named_keys(text));
-  if (!usual) return given;
-  sentence = "as it is written the plan " + predict::shortage(predictor_->closed(given)) + "; it is answered with " +
-             joined(usual->changes, ",") + ", as recipes of " + predictor_->framework().name +
-             " have it: name these keys to have them otherwise";
-  return usual->assessment.plan;
+  if (!usual) return {std::move(given), {}};
+  return {usual->assessment.plan, "as it is written the plan " + predict::shortage(predictor_->closed(given)) + "; it is answered with " +
+                                      joined(usual->changes, ",") + ", as recipes of " + predictor_->framework().name +
+                                      " have it: name these keys to have them otherwise"};
 }
 
 plan::Plan JobSetup::to_write(plan::Plan plan) const {

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/model_options.hpp"
+#include "cli/terminal.hpp"
 #include "costmodel/money.hpp"
 #include "predict/predictor.hpp"
 
@@ -30,6 +31,16 @@ struct PlatformOptions {
 /// The platform that the options name, with as many nodes or devices as they say.
 [[nodiscard]] platforms::Platform load_platform(const PlatformOptions&);
 
+/// A plan, and what a user who wrote something else must be told about it.
+struct AnsweredPlan {
+  plan::Plan plan;
+  std::string how_taken;  ///< a sentence; empty where the plan is the one that was written
+
+  /// The sentence as a warning, or, for results in JSON, in the key "plan_is".
+  void tell(const Terminal&) const;
+  void tell(nlohmann::ordered_json& result) const;
+};
+
 /// What estimate, search, simulate and explain work on, kept alive together.
 class JobSetup {
  public:
@@ -40,8 +51,9 @@ class JobSetup {
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   /// Our own execution; nullptr under another framework.
   [[nodiscard]] const predict::Job* own_job() const;
-  /// The plan given by --plan (text or file), or the default one; the sentence says which.
-  [[nodiscard]] plan::Plan plan(const PlatformOptions&, std::string& sentence) const;
+  /// The plan given by --plan (text or file), or the default one. Where no framework is named and the usual one has no room for the plan,
+  /// the predictor is another framework's from then on.
+  [[nodiscard]] AnsweredPlan plan(const ModelOptions&, const PlatformOptions&);
   [[nodiscard]] plan::PlanContext context(const ModelOptions&) const;
   /// The plan with what a prediction chose for it and a run on ranks that do not know their links could not.
   [[nodiscard]] plan::Plan to_write(plan::Plan) const;
@@ -50,7 +62,10 @@ class JobSetup {
 
  private:
   struct Own;
-  [[nodiscard]] plan::Plan as_usual(plan::Plan, const std::string& text, std::string& sentence) const;
+  void predict_as(const costmodel::FrameworkProfile&, const ModelOptions&, const PlatformOptions&, graph::Graph);
+  [[nodiscard]] std::string look_for_others(const ModelOptions&, const PlatformOptions&);
+  [[nodiscard]] AnsweredPlan taken(const PlatformOptions&) const;
+  [[nodiscard]] AnsweredPlan as_usual(plan::Plan, const std::string& text) const;
 
   std::vector<std::string> warnings_;
   platforms::Platform platform_;

@@ -16,7 +16,7 @@ constexpr const char *kOrdinary = "xeon-2s-10gbe", *kPeak = "f32";
 
 double ordinary_step_seconds(const plan::Program& program, const graph::TrainingGraph& training, int threads) try {
   const auto platform = platforms::with_devices(platforms::load(kOrdinary), program.ranks);
-  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, costmodel::profile("rehearse"), kPeak);
+  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, kPeak);
   const auto costs = predict::cost_of(program, training, model, threads);
   return predict::closed_form_evaluator()->evaluate({program, costs, platform, model}).step.value();
 } catch (const Error&) {

@@ -92,8 +92,7 @@ class Varied {
       plan::set_plan_key(plan, *row, value);
       plan::check_whole_plan(plan);
       if (!plan.searched.empty()) throw BadInput("--vary " + key_ + "=" + value, "give a value; `search --plan` looks for the best");
-      steps_ = steps_of(q_.extent, q_.setup.predictor().batch(), q_.setup.predictor().graph());
-      return assess(q_.setup.predictor(), plan, q_.fidelity, nullptr);
+      return assessed(q_.setup, plan);
     }
     auto model = q_.model;
     auto platform = q_.platform;
@@ -106,11 +105,16 @@ class Varied {
       platform.nodes = whole(value);
     else
       platform.settings.emplace_back(key_, value);
-    const JobSetup setup(model, platform);
-    std::string ignored;
-    const auto plan = q_.platform.plan.empty() ? setup.plan(platform, ignored) : q_.plan;
+    JobSetup setup(model, platform);
+    const auto plan = q_.platform.plan.empty() ? setup.plan(model, platform).plan : q_.plan;
+    return assessed(setup, plan);
+  }
+
+  predict::Assessment assessed(const JobSetup& setup, const plan::Plan& plan) {
     steps_ = steps_of(q_.extent, setup.predictor().batch(), setup.predictor().graph());
-    return assess(setup.predictor(), plan, q_.fidelity, nullptr);
+    auto a = assess(setup.predictor(), plan, q_.fidelity, nullptr);
+    a.goodput = predict::goodput_of(a, setup.platform(), q_.goodput.question(steps_));
+    return a;
   }
 
   [[nodiscard]] std::int64_t whole(const std::string& value) const {
@@ -123,6 +127,10 @@ class Varied {
     const auto all = to_json(a, steps_);
     for (const char* key : {"plan", "step_seconds", "total_seconds"})
       if (std::string_view(key) != "total_seconds" || steps_ > 1) row[key] = all.at(key);
+    if (a.goodput) {
+      row["finished_seconds"] = all.at("goodput").at("finished_seconds");
+      row["effective"] = all.at("goodput").at("effective");
+    }
     row["memory_bytes"] = all.at("memory_bytes").at("value");
     row["fits"] = a.fits();
     const char* rate = all.contains("tokens_per_second") ? "tokens_per_second" : "samples_per_second";

@@ -8,6 +8,7 @@
 
 #include "cli/assessment_json.hpp"
 #include "cli/fidelity.hpp"
+#include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
 
 namespace rehearsal::cli {
@@ -38,6 +39,7 @@ struct VaryQuestion {
   const predict::Assessment& base;
   Fidelity fidelity = Fidelity::Closed;
   const Extent& extent;
+  const GoodputOptions& goodput;
 };
 /// Adds `vary`, a row for every value (refused ones with the reason), and `elasticities` of the step. Throws BadInput for an unknown key
 /// with the nearest.

@@ -82,7 +82,7 @@ int collective(const Options& o, Terminal& terminal) {
                   std::to_string(platforms::device_count(platform)) + " devices; use fewer ranks, or more nodes (--nodes)");
   const costmodel::CostModel model(platforms::device_of(platform, 0),
                                    o.platform.machine.empty() ? costmodel::Calibration{} : costmodel::read_calibration(o.platform.machine),
-                                   costmodel::profile("rehearse"), "f32");
+                                   "f32");
   const auto evaluator = evaluator_of(fidelity);
   const auto progress = terminal.progress("collectives");
   auto rows = Json::array();

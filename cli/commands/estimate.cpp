@@ -4,6 +4,7 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
+#include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/vary.hpp"
 
@@ -14,24 +15,27 @@ struct Options {
   ModelOptions model;
   PlatformOptions platform;
   Extent extent;
+  GoodputOptions goodput;
   std::string fidelity = "closed";
   std::vector<std::string> vary;
 };
 
 int estimate(const Options& o, Terminal& terminal) {
   const auto fidelity = fidelity_of(o.fidelity);
-  const JobSetup setup(o.model, o.platform);
+  JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
-  std::string sentence;
-  const auto plan = setup.plan(o.platform, sentence);
-  if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
-  const auto assessment = assess(setup.predictor(), plan, fidelity, nullptr);
+  const auto answered = setup.plan(o.model, o.platform);
+  answered.tell(terminal);
+  const auto& plan = answered.plan;
+  auto assessment = assess(setup.predictor(), plan, fidelity, nullptr);
+  const double steps = steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph());
+  assessment.goodput = predict::goodput_of(assessment, setup.platform(), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
   auto result = setup.heading(o.model);
   result["fidelity"] = name(fidelity);
-  if (!sentence.empty()) result["plan_is"] = sentence;
-  result.update(to_json(assessment, steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph())));
-  if (!o.vary.empty()) add_variations(result, {o.model, o.platform, setup, plan, assessment, fidelity, o.extent}, o.vary);
+  answered.tell(result);
+  result.update(to_json(assessment, steps));
+  if (!o.vary.empty()) add_variations(result, {o.model, o.platform, setup, plan, assessment, fidelity, o.extent, o.goodput}, o.vary);
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));
   return 0;
 }
@@ -44,6 +48,7 @@ Action add_estimate(CLI::App& app) {
   o->platform.add_to(app);
   add_fidelity_to(app, o->fidelity);
   o->extent.add_to(app);
+  o->goodput.add_to(app);
   app.add_option("--vary", o->vary,
                  "KEY=V1,V2,... or KEY=A..B (doubling): a row for every value of a key of the plan, of the platform (link.bandwidth, "
                  "device.memory, ...; x2 is a factor), of batch, devices or nodes; may be given several times")

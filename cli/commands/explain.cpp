@@ -202,13 +202,21 @@ void print_summary(const Summary& s, std::ostream& out) {
   if (s.helpful.empty()) out << "would help  no single key of the plan: other values of one at a time save less than 0.1 %\n";
 }
 
-void print_explanation(const Options& o, const JobSetup& setup, const predict::PlayableStep& step, Terminal& terminal) {
+/// What `explain` answers about.
+struct Explained {
+  const AnsweredPlan& answered;
+  const predict::PlayableStep& step;
+};
+
+void print_explanation(const Options& o, const JobSetup& setup, const Explained& explained, Terminal& terminal) {
+  const auto& step = explained.step;
   const auto stages = predict::explain(setup.predictor(), step);
   const auto& program = step.program;
   const auto summary = summary_of(setup.predictor(), program.plan, stages);
   if (terminal.json()) {
     auto result = setup.heading(o.model);
     result["schema"] = 2;
+    explained.answered.tell(result);
     result.update(to_json(summary.assessment, 1));
     result["micro_batches"] = program.micro_batches;
     result["warnings"] = program.warnings;
@@ -247,11 +255,10 @@ int explain(const Options& given, Terminal& terminal) {
   o.platform.plan = o.plan;
   if (!o.json.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";  // only our own Programs can be stored
   if (o.platform.platform.empty()) take_usual_platform(o.platform, file.plan, terminal);
-  const JobSetup setup(o.model, o.platform);
-  std::string sentence;
-  const auto plan = setup.plan(o.platform, sentence);
-  if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
-  const auto step = setup.predictor().playable(plan);
+  JobSetup setup(o.model, o.platform);
+  const auto answered = setup.plan(o.model, o.platform);
+  answered.tell(terminal);
+  const auto step = setup.predictor().playable(answered.plan);
   const auto& program = step.program;
   if (!o.json.empty() && setup.own_job() == nullptr)
     throw Refusal("--json: a stored Program is our own execution, not one of " + setup.predictor().framework().name +
@@ -259,7 +266,7 @@ int explain(const Options& given, Terminal& terminal) {
   if (!o.json.empty()) plan::write_program_file(o.json, program, setup.predictor().graph(), setup.context(o.model));
   if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.predictor().graph()));
   if (!o.program) {
-    print_explanation(o, setup, step, terminal);
+    print_explanation(o, setup, {answered, step}, terminal);
     return 0;
   }
   for (const auto& role : program.roles) terminal.out() << plan::to_text(program, role, setup.predictor().graph());

@@ -1,7 +1,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -9,12 +8,12 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
 #include "base/units.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
+#include "cli/goodput.hpp"
 #include "cli/history.hpp"
 #include "cli/metrics.hpp"
 #include "cli/platform_options.hpp"
@@ -116,23 +115,13 @@ void check_precision(const std::string& dtype) {
         "--dtype fp8: no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know fp8)");
 }
 
-/// "50" are steps, "10min" is a time.
-void set_checkpoint_every(const std::string& text, exec::SavingOptions& options) {
-  if (text.empty()) return;
-  std::string_view unit = text;
-  const auto number = take_number<double>(unit);
-  const std::map<std::string_view, double> seconds{{"s", 1}, {"min", 60}, {"h", 3600}};
-  const bool steps = number && unit.empty() && *number >= 0 && *number < 1e15 && *number == std::floor(*number);
-  const bool time = number && seconds.contains(unit) && std::isfinite(*number) && *number > 0;
-  if (!steps && !time)
-    throw BadInput("--checkpoint-every " + text, "write a number of steps such as 500, or a time such as 90s, 10min or 2h");
-  if (steps) options.every = static_cast<std::int64_t>(*number);
-  if (time) options.every_seconds = *number * seconds.at(unit);
-}
-
 exec::SavingOptions saving_options(const Options& o) {
   exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best};
-  set_checkpoint_every(o.checkpoint_every, options);
+  if (!o.checkpoint_every.empty()) {
+    const auto every = checkpoint_every(o.checkpoint_every);
+    options.every = every.steps.value_or(0);
+    options.every_seconds = every.time.value_or(Seconds(0)).value();
+  }
   if (o.keep < 1) throw BadInput("--keep " + std::to_string(o.keep), "must be at least 1");
   if (o.checkpoint.empty() && (!o.checkpoint_every.empty() || o.keep != 1 || o.keep_best))
     throw BadInput(!o.checkpoint_every.empty() ? "--checkpoint-every" : o.keep_best ? "--keep-best" : "--keep", "needs --checkpoint DIR");
@@ -193,20 +182,12 @@ void write_trained(const Options& o, const exec::StoredValues& values, Terminal&
   }
 }
 
-/// What is made of the trained weights: on rank 0, while the others wait as long as it takes.
-void use_trained(const Options& o, const exec::Training& job, exec::Executor& executor, Terminal& terminal, Json& result) {
-  if (o.eval.empty() && o.trained.empty()) return;
-  auto& world = job.world;
-  const auto values = exec::trained_values(executor, job);
-  const exec::Patience patience(world);
-  if (world.rank() == 0) {
-    if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, held_out_data(o, world), o.backend}, values, world));
-    if (!o.trained.empty()) {
-      write_trained(o, values, terminal);
-      result["export"] = o.trained;
-    }
-  }
-  world.barrier("the evaluation");
+/// What is made of the trained weights, on one rank.
+void use_trained(const Options& o, const exec::StoredValues& values, exec::Communicator& world, Terminal& terminal, Json& result) {
+  if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, held_out_data(o, world), o.backend}, values, world));
+  if (o.trained.empty()) return;
+  write_trained(o, values, terminal);
+  result["export"] = o.trained;
 }
 
 /// On what a plan is lowered.
@@ -345,6 +326,29 @@ void remember(const Options& o, const exec::TrainingOutcome& outcome, const plan
                   predicted, static_cast<double>(program.batch) / outcome.samples_per_second, outcome.losses.back()});
 }
 
+/// What is left to do when training is over, on one rank.
+struct Ending {
+  const Options& options;
+  exec::TrainingOutcome& outcome;
+  const std::optional<exec::StoredValues>& trained;  ///< where something is made of them
+  const std::optional<costmodel::Interval>& predicted;
+};
+
+void write_results(const Ending& ending, const exec::Training& job, Terminal& terminal) {
+  const auto& o = ending.options;
+  auto& outcome = ending.outcome;
+  auto result = result_of(outcome, job.program);
+  if (ending.trained) use_trained(o, *ending.trained, job.world, terminal, result);
+  if (ending.predicted) result["predicted_step_seconds"] = to_json(*ending.predicted);
+  if (ending.predicted && !outcome.losses.empty()) remember(o, outcome, job.program, *ending.predicted);
+  if (outcome.trace) {
+    outcome.trace->model = o.model.model;
+    traces::write_trace(o.trace, *outcome.trace);
+    result["trace"] = o.trace;
+  }
+  terminal.print(result);
+}
+
 /// A job that was started again when all was done.
 int nothing_left(const Options& o, const exec::CheckpointHeader& header, const exec::Communicator& world, const Terminal& terminal) {
   if (world.rank() != 0) return 0;
@@ -390,19 +394,11 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
   if (o.go_on && header) options.steps -= header->step;
   if (options.steps <= 0) return nothing_left(o, *header, world, terminal);
   auto outcome = watched(executor, job, *data, options, {o, header, terminal});
-  auto result = result_of(outcome, program);
-  if (!outcome.interrupted) use_trained(o, job, executor, terminal, result);
-  const int status = static_cast<int>(outcome.interrupted ? ExitStatus::Interrupted : ExitStatus::Done);
-  if (world.rank() != 0) return status;
-  if (predicted) result["predicted_step_seconds"] = to_json(*predicted);
-  if (predicted && !outcome.losses.empty()) remember(o, outcome, program, *predicted);
-  if (outcome.trace) {
-    outcome.trace->model = o.model.model;
-    traces::write_trace(o.trace, *outcome.trace);
-    result["trace"] = o.trace;
-  }
-  terminal.print(result);
-  return status;
+  world.note({.doing = exec::Doing::Ending, .since = exec::now_seconds()});
+  std::optional<exec::StoredValues> trained;
+  if (!outcome.interrupted && !(o.eval.empty() && o.trained.empty())) trained = exec::trained_values(executor, job);
+  world.wait_for_rank_0([&] { write_results({o, outcome, trained, predicted}, job, terminal); }, "the end of the training");
+  return static_cast<int>(outcome.interrupted ? ExitStatus::Interrupted : ExitStatus::Done);
 }
 
 }  // namespace

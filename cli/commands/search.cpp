@@ -15,6 +15,7 @@
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
 #include "platforms/strict_json.hpp"
 #include "predict/simulation.hpp"
@@ -29,6 +30,7 @@ struct Options {
   std::string objective = "time", budget, output, plans;
   std::vector<std::string> limits;
   Extent extent;
+  GoodputOptions goodput;
   std::size_t top = 5, confirm = 3;
 };
 
@@ -161,6 +163,10 @@ int search(const Options& o, Terminal& terminal) {
   std::vector<predict::Predictor*> jobs;
   for (const auto& setup : setups) jobs.push_back(&setup->predictor());
   auto options = search_options(o, *jobs.front());
+  options.goodput = [&setups, question = o.goodput.question(options.steps)](const predict::Assessment& a) {
+    const auto& setup = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == a.platform; });
+    return predict::goodput_of(a, setup.platform(), question);
+  };
   const auto player = o.confirm > 0 ? predict::open_simulator("folded") : nullptr;
   options.player = player.get();
   const auto progress = terminal.progress("searching");
@@ -196,6 +202,7 @@ Action add_search(CLI::App& app) {
       "NAME=VALUE that no plan may exceed, of step=2s, total=72h, cost=50000, energy=10MWh, memory=60GB, devices=512; may be given "
       "several times");
   o->extent.add_to(app);
+  o->goodput.add_to(app);
   app.add_option("--budget", o->budget, "30s, or 2000plans to be reproducible; 60s when it is left out");
   app.add_option("--plans", o->plans, "a file of plans to rank, one a line or a JSON array: these and no others");
   app.add_option("--confirm", o->confirm, "so many of the best plans are played before they are ranked")->check(CLI::Range(0, 1000));

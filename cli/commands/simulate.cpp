@@ -6,6 +6,7 @@
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
+#include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/program_json.hpp"
 #include "platforms/json.hpp"
@@ -20,6 +21,7 @@ struct Options {
   ModelOptions model;
   PlatformOptions platform;
   Extent extent;
+  GoodputOptions goodput;
   std::string fidelity = "full", trace;
   std::string program;  ///< a Program's file in place of model and plan
 };
@@ -48,14 +50,6 @@ predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup
   return setup.predictor().priced(plan::read_program_file(path, predict::lower_or_say_all(*own, heading.plan), own->training.graph));
 }
 
-predict::PlayableStep step_of(const Options& o, const JobSetup& setup, Terminal& terminal) {
-  if (!o.program.empty()) return stored_step(o.program, setup);
-  std::string sentence;
-  const auto plan = setup.plan(o.platform, sentence);
-  if (!sentence.empty() && !terminal.json()) terminal.warn(sentence);
-  return setup.predictor().playable(plan);
-}
-
 void write_trace(const Options& o, const JobSetup& setup, const predict::Assessment& a, const Recording& recording) {
   const auto& program = recording.step.program;
   const int threads = predict::threads_per_rank(setup.platform(), program.ranks);
@@ -79,16 +73,21 @@ int simulate(const Options& given, Terminal& terminal) {
   if (!o.program.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";
   const auto fidelity = fidelity_of(o.fidelity);
   if (!o.trace.empty()) require_place(o.trace);
-  const JobSetup setup(o.model, o.platform);
+  JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
+  const auto answered = o.program.empty() ? setup.plan(o.model, o.platform) : AnsweredPlan{};
+  answered.tell(terminal);
   Recording recording;
-  recording.step = step_of(o, setup, terminal);
-  const auto assessment = assess(setup.predictor(), fidelity, recording, !o.trace.empty());
+  recording.step = o.program.empty() ? setup.predictor().playable(answered.plan) : stored_step(o.program, setup);
+  auto assessment = assess(setup.predictor(), fidelity, recording, !o.trace.empty());
+  const double steps = steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph());
+  assessment.goodput = predict::goodput_of(assessment, setup.platform(), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
   if (!o.trace.empty()) write_trace(o, setup, assessment, recording);
   auto result = setup.heading(o.model);
   result["fidelity"] = name(fidelity);
-  result.update(to_json(assessment, steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph())));
+  answered.tell(result);
+  result.update(to_json(assessment, steps));
   result["events"] = assessment.events;
   result["wall_seconds"] = recording.wall_seconds;
   if (!o.trace.empty()) result["trace"] = o.trace;
@@ -105,6 +104,7 @@ Action add_simulate(CLI::App& app) {
   add_fidelity_to(app, o->fidelity);
   app.add_option("--trace", o->trace, "where to write what was simulated");
   o->extent.add_to(app);
+  o->goodput.add_to(app);
   return [o](Terminal& terminal) { return simulate(*o, terminal); };
 }
 

@@ -35,19 +35,19 @@ double apart(const Losses& a, const Losses& b) {
 }  // namespace
 
 TEST_CASE("a GPU trains to the losses of the CPU, whatever the plan") {
-  // Batch norms of four samples magnify what rounding leaves: small steps, and a wider bound.
+  // A batch norm of two samples is nearly their sign and magnifies rounding some million times: in f64, where that is still nothing.
   const auto [model, ranks, plan] = GENERATE(
       std::tuple{kGpt, 0, ""}, std::tuple{kResnet, 0, ""}, std::tuple{kGpt, 2, "--plan dp=2,micro_batch=1"},
       std::tuple{kGpt, 2, "--plan dp=2,zero=3"}, std::tuple{kGpt, 2, "--plan pp=2,micro_batch=1"}, std::tuple{kGpt, 2, "--plan tp=2"},
       std::tuple{kGpt, 0, "--plan micro_batch=2,recompute=full"}, std::tuple{kGpt, 0, "--plan micro_batch=1,offload=activations"},
       std::tuple{kResnet, 2, "--plan dp=2"}, std::tuple{kResnet, 2, "--plan spatial=2"}, std::tuple{kResnet, 0, "--plan compression=gist"});
   INFO(model << " " << plan);
-  const auto options = (model == kResnet ? "--optimizer sgd --lr 0.0001 " : "--optimizer adam ") + std::string(plan);
+  const auto options = (model == kResnet ? "--optimizer sgd --dtype f64 " : "--optimizer adam ") + std::string(plan);
   const auto cpu = losses_of(rehearse(run(model, options), ranks));
   const auto gpu = on_gpu(run(model, options), ranks);
   CHECK(cpu.size() == 4);
   CHECK(cpu[3] != cpu[0]);
-  CHECK(apart(gpu, cpu) < (model == kResnet ? 1e-3 : 2e-5));  // f32, sums in another order, four steps
+  CHECK(apart(gpu, cpu) < (model == kResnet ? 1e-8 : 2e-5));  // sums in another order, four steps
 }
 
 TEST_CASE("16-bit numbers on a GPU are those of the CPU within their rounding") {

@@ -1,6 +1,7 @@
 // estimate, explain, collective and platform as a user asks them: names, default frameworks, costs, variations, refusals.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "tests/cli/rehearse.hpp"
 
@@ -185,4 +186,50 @@ TEST_CASE("explain says on one screen what axes do, where time and memory go, an
                                             " --batch 16 --platform dgx-a100 --dtype bf16 --format json --plan " + plan + "," + key));
     CHECK(1 - number(changed, "step_seconds") / step == Approx(change.at("step_share_saved").get<double>()).epsilon(1e-6));
   }
+}
+
+TEST_CASE("a plan that is answered as recipes have it says so, whichever command is asked, and a list of plans is taken as it is written") {
+  const std::string job =
+      " 'zoo:gpt?layers=48&hidden=8192&heads=64&seq=2048&vocab=51200' --batch 64 --dtype bf16 --optimizer adam --platform dgx-a100"
+      " --devices 16 --framework megatron-core ";
+  const std::string written = "dp=2,tp=8,micro_batch=1";
+  const auto plan_of = [](const nlohmann::json& answer) { return answer.at("plan").get<std::string>(); };
+  const auto estimated = result_of(rehearse("estimate" + job + "--format json --plan " + written));
+  const auto sentence = estimated.at("plan_is").get<std::string>();
+  CHECK_THAT(sentence, contains("sequence_parallel=on,zero=1"));
+  CHECK_THAT(plan_of(estimated), contains("zero=1"));
+  for (const auto* command : {"simulate", "explain"}) {
+    INFO(command);
+    const auto model = job.substr(0, job.find(" --batch")), rest = job.substr(job.find(" --batch"));
+    const auto asked = command == std::string("simulate") ? "simulate" + job + "--fidelity folded --plan " + written
+                                                          : "explain " + written + " --model" + model + rest;
+    const auto answer = result_of(rehearse(asked + " --format json"));
+    CHECK(answer.at("plan_is") == sentence);
+    CHECK(plan_of(answer) == plan_of(estimated));
+    CHECK_THAT(rehearse(asked).err, contains(sentence));
+  }
+  CHECK_FALSE(result_of(rehearse("estimate" + job + "--format json --plan " + plan_of(estimated))).contains("plan_is"));
+  const TemporaryFolder folder;
+  std::ofstream(folder / "plans.txt") << written << '\n' << plan_of(estimated) << '\n';
+  const auto ranked = result_of(rehearse("search" + job + "--format json --plans " + (folder / "plans.txt")));
+  REQUIRE(ranked.at("plans").size() == 1);
+  CHECK(plan_of(ranked.at("plans").at(0)) == plan_of(estimated));
+  REQUIRE(ranked.at("refused").size() == 1);
+  CHECK_THAT(ranked.at("refused").at(0).at("reason").get<std::string>(), contains("sequence_parallel=on,zero=1"));
+}
+
+TEST_CASE("a plan is called impossible where no framework that is known to run on the device can run it, unless one is named") {
+  const std::string job =
+      "estimate 'zoo:mpt?layers=24&hidden=2048&heads=16&seq=2048&vocab=50368&ffn=8192' --platform dgx-h100 --devices 16 --batch 3200"
+      " --dtype bf16 --plan dp=16,zero=3,micro_batch=20";
+  const auto answer = result_of(rehearse(job + " --format json"));
+  CHECK(answer.at("framework") == "composer");
+  CHECK_THAT(answer.at("plan_is").get<std::string>(), contains("as torchtitan runs it the plan needs") && contains("as composer does"));
+  const auto too_large = [&](const std::string& more) {
+    const auto ended = rehearse(job + more);
+    CHECK(ended.status == 3);
+    CHECK_THAT(ended.err, contains("needs") && contains("more than"));
+  };
+  too_large(" --framework torchtitan");
+  too_large("0");  // micro_batch=200
 }
