@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "base/random.hpp"
@@ -25,9 +24,10 @@ struct Spares {
 /// One training, event by event. Without spares it waits as often as the disturbances say, with them while more nodes are gone.
 class Trial {
  public:
-  Trial(const Run& run, const Disturbances& d, std::uint64_t trial, std::optional<Spares> spares = {})
-      : run_(run), d_(d), trial_(trial), spares_(spares) {
-    draw();
+  Trial(const Run& run, const Disturbances& d, std::uint64_t trial) : run_(run), d_(d), trial_(trial) { draw(); }
+  Trial(const Run& run, const Disturbances& d, std::uint64_t trial, const Spares& spares) : Trial(run, d, trial) {
+    spares_ = spares;
+    has_spares_ = true;
   }
 
   double end() {
@@ -65,7 +65,7 @@ class Trial {
     do {
       now_ = failure_;
       ++failures_;
-      if (spares_)
+      if (has_spares_)
         wait_for_node();
       else if (random() <= d_.waits)
         now_ += d_.waiting.value();
@@ -76,14 +76,15 @@ class Trial {
 
   void wait_for_node() {
     std::erase_if(back_, [&](double t) { return t <= now_; });
-    back_.push_back(now_ + spares_->repair);
-    if (back_.size() > spares_->nodes) now_ = back_.front();
+    back_.push_back(now_ + spares_.repair);
+    if (back_.size() > spares_.nodes) now_ = back_.front();
   }
 
   Run run_;
   Disturbances d_;
   std::uint64_t trial_, drawn_ = 0;
-  std::optional<Spares> spares_;
+  Spares spares_;
+  bool has_spares_ = false;
   std::vector<double> back_;  ///< when nodes come back, the next one first
   double now_ = 0, failure_ = 0, written_ = 0;
   int failures_ = 0;

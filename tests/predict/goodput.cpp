@@ -243,9 +243,9 @@ TEST_CASE("a checkpoint holds weights and the optimizer's state once") {
     for (const auto& t : training.graph.tensors())
       if (t.role == graph::Role::Parameter || t.role == graph::Role::Slot || t.role == graph::Role::State)
         saved += graph::size_of(t.type).value();
-    const auto size = lowered_predictor(job)->closed(plan::parse_plan(plan)).checkpoint;
-    CHECK(size.all.value() == Approx(saved));
-    return std::pair{size.of_rank.value() / saved, size.of_node.value() / saved};
+    const auto written = lowered_predictor(job)->closed(plan::parse_plan(plan)).checkpoint;
+    CHECK(written.all.value() == Approx(saved));
+    return std::pair{written.of_rank.value() / saved, written.of_node.value() / saved};
   };
   CHECK(own("dp=4", 2, 2) == std::pair{1.0, 1.0});
   // Two stages, one on each node: some half each.
