@@ -9,20 +9,6 @@ namespace {
 
 constexpr double kMasked = -3.4028234663852886e38;  ///< the least float: softmax makes it 0
 
-/// The first rotary.width features of the last axis turn by the angle of their position, halves being pairs (as in GPT-NeoX and Llama).
-TensorId turned(Layers& layers, const std::string& name, TensorId x, const Rotary& rotary) {
-  const std::int64_t width = layers.shape(x).back(), half = rotary.width / 2;
-  Shape sizes = {half, half};
-  if (rotary.width < width) sizes.push_back(width - rotary.width);
-  const auto parts = layers.split(name + ".halves", x, -1, sizes);
-  const auto times = [&](const char* part, TensorId a, TensorId table) { return layers.multiply(name + part, a, table); };
-  const TensorId first = layers.node(name + ".first", "Sub", {times(".a", parts[0], rotary.cosine), times(".b", parts[1], rotary.sine)});
-  const TensorId second = layers.add(name + ".second", times(".c", parts[1], rotary.cosine), times(".d", parts[0], rotary.sine));
-  std::vector<TensorId> joined = {first, second};
-  if (parts.size() == 3) joined.push_back(parts[2]);
-  return layers.concat(name, std::move(joined), -1);
-}
-
 /// From [batch, length, features] to [batch, heads, (group,) length, width], and back.
 class Heads {
  public:
@@ -43,6 +29,7 @@ class Heads {
   }
 
  private:
+  [[nodiscard]] bool normalizes() const { return attention_.norm == HeadNorm::OfHead || attention_.norm == HeadNorm::Unweighted; }
   [[nodiscard]] bool grouped() const { return attention_.kv_heads != attention_.heads; }
   [[nodiscard]] Shape kv() const { return grouped() ? Shape{attention_.kv_heads, 1} : Shape{attention_.kv_heads}; }
 
@@ -55,12 +42,14 @@ class Heads {
     const auto width = static_cast<std::int64_t>(shape.size()) - 1;
     std::vector<std::int64_t> perm = {0};
     for (std::int64_t axis = 2; axis < width; ++axis) perm.push_back(axis);
-    const bool turns = attention_.rotary.width > 0 && !is_value(name);
-    perm.push_back(transposed && !turns ? width : 1);
-    perm.push_back(transposed && !turns ? 1 : width);
+    const bool changes = (attention_.rotary.width > 0 || normalizes()) && !is_value(name);
+    perm.push_back(transposed && !changes ? width : 1);
+    perm.push_back(transposed && !changes ? 1 : width);
     TensorId y = layers_.transpose(name + ".heads", split, perm);
-    if (turns) y = turned(layers_, name + ".rotary", y, attention_.rotary);
-    if (!transposed || !turns) return y;
+    if (!changes) return y;
+    if (normalizes()) y = layers_.rms_norm(name + "_norm", y, attention_.norm == HeadNorm::OfHead);
+    if (attention_.rotary.width > 0) y = rotated(layers_, name + ".rotary", y, attention_.rotary);
+    if (!transposed) return y;
     std::vector<std::int64_t> last_two(perm.size());
     for (std::size_t axis = 0; axis < perm.size(); ++axis) last_two[axis] = static_cast<std::int64_t>(axis);
     std::swap(last_two[perm.size() - 1], last_two[perm.size() - 2]);
@@ -71,6 +60,16 @@ class Heads {
   Layers& layers_;
   const Attention& attention_;
 };
+
+/// One more column of scores, the same for every query of a head.
+TensorId with_sinks(Layers& layers, const std::string& name, TensorId scores, const Attention& attention) {
+  Shape shape = layers.shape(scores), by_head(shape.size() - 1, 1);
+  shape.back() = 1;
+  for (std::size_t axis = 1; axis + 2 < shape.size(); ++axis) by_head[axis - 1] = shape[axis];
+  const TensorId column =
+      layers.node(name + ".expanded", "Expand", {layers.reshape(name + ".by_head", attention.sinks, by_head)}, {{"shape", shape}});
+  return layers.concat(name, {scores, column}, -1);
+}
 
 }  // namespace
 
@@ -97,6 +96,11 @@ TensorId positions(Layers& layers, const std::string& name, Shape shape, DType d
   return layers.reshape(name, range, std::move(shape));
 }
 
+TensorId capped(Layers& layers, const std::string& name, TensorId x, double cap) {
+  const TensorId share = layers.multiply(name + ".share", x, layers.constant(name + ".inverse", 1 / cap));
+  return layers.multiply(name, layers.node(name + ".tanh", "Tanh", {share}), layers.constant(name + ".cap", cap));
+}
+
 TensorId causal_mask(Layers& layers, std::int64_t length) {
   return layers.node("causal", "GreaterOrEqual",
                      {positions(layers, "causal.rows", {length, 1}), positions(layers, "causal.columns", {1, length})});
@@ -112,16 +116,37 @@ Rotary make_rotary(Layers& layers, const std::string& name, std::int64_t length,
   return {layers.node(name + ".cosine", "Cos", {angle}), layers.node(name + ".sine", "Sin", {angle}), width};
 }
 
+TensorId rotated(Layers& layers, const std::string& name, TensorId x, const Rotary& rotary) {
+  const std::int64_t width = layers.shape(x).back(), half = rotary.width / 2;
+  Shape sizes = {half, half};
+  if (rotary.width < width) sizes.push_back(width - rotary.width);
+  const auto parts = layers.split(name + ".halves", x, -1, sizes);
+  const auto times = [&](const char* part, TensorId a, TensorId table) { return layers.multiply(name + part, a, table); };
+  const TensorId first = layers.node(name + ".first", "Sub", {times(".a", parts[0], rotary.cosine), times(".b", parts[1], rotary.sine)});
+  const TensorId second = layers.add(name + ".second", times(".c", parts[1], rotary.cosine), times(".d", parts[0], rotary.sine));
+  std::vector<TensorId> joined = {first, second};
+  if (parts.size() == 3) joined.push_back(parts[2]);
+  return layers.concat(name, std::move(joined), -1);
+}
+
 TensorId attend(Layers& layers, const std::string& name, const Projections& projected, const Attention& attention) {
   Heads heads(layers, attention);
   const TensorId queries = heads.queries(name + ".q", projected.q), keys = heads.keys(name + ".k", projected.k),
                  values = heads.values(name + ".v", projected.v);
-  TensorId scores = layers.matmul(name + ".scores", queries, keys);
+  return attend_by_head(layers, name, {queries, keys, values}, attention);
+}
+
+TensorId attend_by_head(Layers& layers, const std::string& name, const Projections& heads, const Attention& attention) {
+  TensorId scores = layers.matmul(name + ".scores", heads.q, heads.k);
   if (attention.scale != TensorId::None) scores = layers.multiply(name + ".scale", scores, attention.scale);
+  if (attention.cap > 0) scores = capped(layers, name + ".capped", scores, attention.cap);
   if (attention.bias != TensorId::None) scores = layers.add(name + ".bias", scores, attention.bias);
   if (attention.mask != TensorId::None) scores = layers.node(name + ".mask", "Where", {attention.mask, scores, attention.masked});
-  const TensorId weights = layers.node(name + ".softmax", "Softmax", {scores}, {{"axis", std::int64_t{-1}}});
-  return heads.joined(name, layers.matmul(name + ".mix", weights, values));
+  const std::int64_t keys = layers.shape(scores).back();
+  if (attention.sinks != TensorId::None) scores = with_sinks(layers, name + ".sinks", scores, attention);
+  TensorId weights = layers.node(name + ".softmax", "Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+  if (attention.sinks != TensorId::None) weights = layers.split(name + ".kept", weights, -1, {keys, 1}).front();
+  return Heads(layers, attention).joined(name, layers.matmul(name + ".mix", weights, heads.v));
 }
 
 }  // namespace rehearsal::graph::zoo

@@ -11,25 +11,34 @@ namespace {
 class Mixture {
  public:
   Mixture(Layers& layers, std::string name, const Shape& x, const Experts& experts)
-      : layers_(layers), name_(std::move(name)), experts_(experts), batch_(x[0]), seq_(x[1]), hidden_(x[2]) {
+      : layers_(layers),
+        name_(std::move(name)),
+        experts_(experts),
+        batch_(x[0]),
+        seq_(x[1]),
+        width_(x[2]),
+        hidden_(experts.latent > 0 ? experts.latent : x[2]) {
     const std::int64_t choices = seq_ * experts.top_k, parts = 100 * experts.count;
     capacity_ = std::min(seq_, (choices * experts.capacity + parts - 1) / parts);
   }
 
   Mixed build(TensorId x) {
-    const TensorId gate = layers_.dense(name_ + ".gate", x, experts_.count, false);
-    const auto chosen = layers_.builder().add("TopK", {gate}, {{"axis", std::int64_t{-1}}, {"k", experts_.top_k}},
-                                              {name_ + ".top", Phase::Forward, NodeId::None, {}});
-    const TensorId weights = layers_.node(name_ + ".weights", "Softmax", {chosen[0]}, {{"axis", std::int64_t{-1}}});
+    const TensorId gate = layers_.dense(name_ + ".gate", x, experts_.count, experts_.bias);
+    const auto chosen =
+        layers_.builder().add("TopK", {experts_.gate == Gate::SoftmaxOfAll ? likely(gate) : gate},
+                              {{"axis", std::int64_t{-1}}, {"k", experts_.top_k}}, {name_ + ".top", Phase::Forward, NodeId::None, {}});
+    const TensorId weight = layers_.reshape(name_ + ".weight", weights(chosen[0]), {batch_, seq_, experts_.top_k, 1});
+    const bool before = experts_.gate == Gate::SigmoidOfInput;
     const TensorId slots = slots_of(layers_.reshape(name_ + ".choice", chosen[1], {batch_, choices(), 1}));
     const TensorId index = layers_.node(name_ + ".index", "Expand", {slots}, {{"shape", Shape{batch_, choices(), hidden_}}});
-    const TensorId results =
-        layers_.node(name_ + ".collect", "GatherElements", {experts(dispatched(x, index)), index}, {{"axis", std::int64_t{1}}});
-    const TensorId weighed =
-        layers_.multiply(name_ + ".weighed", layers_.reshape(name_ + ".by_choice", results, {batch_, seq_, experts_.top_k, hidden_}),
-                         layers_.reshape(name_ + ".weight", weights, {batch_, seq_, experts_.top_k, 1}));
-    return {layers_.node(name_ + ".sum", "ReduceSum", {weighed}, {{"axes", Shape{2}}, {"keepdims", std::int64_t{0}}}),
-            experts_.balance ? balance(gate) : TensorId::None};
+    if (experts_.latent > 0) x = layers_.dense(name_ + ".to_latent", x, hidden_, false);
+    const TensorId rows = dispatched(x, index, before ? weight : TensorId::None);
+    const TensorId results = layers_.node(name_ + ".collect", "GatherElements", {experts(rows), index}, {{"axis", std::int64_t{1}}});
+    TensorId by_choice = layers_.reshape(name_ + ".by_choice", results, {batch_, seq_, experts_.top_k, hidden_});
+    if (!before) by_choice = layers_.multiply(name_ + ".weighed", by_choice, weight);
+    TensorId result = layers_.node(name_ + ".sum", "ReduceSum", {by_choice}, {{"axes", Shape{2}}, {"keepdims", std::int64_t{0}}});
+    if (experts_.latent > 0) result = layers_.dense(name_ + ".from_latent", result, width_, false);
+    return {result, experts_.balance ? balance(gate) : TensorId::None};
   }
 
  private:
@@ -38,12 +47,31 @@ class Mixture {
   TensorId sum(const std::string& name, TensorId x, const Shape& axes, double scale) {
     return layers_.node(name, "ReduceSum", {x}, {{"axes", axes}, {"keepdims", std::int64_t{0}}, {"scale", scale}});
   }
+  TensorId likely(TensorId gate) {
+    if (likely_ == TensorId::None) likely_ = layers_.node(name_ + ".likely", "Softmax", {gate}, {{"axis", std::int64_t{-1}}});
+    return likely_;
+  }
   TensorId balance(TensorId gate) {
-    const TensorId likely = layers_.node(name_ + ".likely", "Softmax", {gate}, {{"axis", std::int64_t{-1}}});
     const TensorId share = sum(name_ + ".share", is_chosen_, Shape{1}, 1.0 / static_cast<double>(choices()));
-    const TensorId weight = sum(name_ + ".mean", likely, Shape{1}, 1.0 / static_cast<double>(seq_));
+    const TensorId weight = sum(name_ + ".mean", likely(gate), Shape{1}, 1.0 / static_cast<double>(seq_));
     return sum(name_ + ".balance", layers_.multiply(name_ + ".uneven", share, weight), Shape{0, 1},
                static_cast<double>(experts_.count) / static_cast<double>(batch_));
+  }
+  /// Of the chosen scores [batch, seq, top_k].
+  TensorId weights(TensorId scores) {
+    TensorId weight = scores;
+    if (experts_.gate == Gate::Softmax) {
+      weight = layers_.node(name_ + ".weights", "Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+    } else if (experts_.gate != Gate::SoftmaxOfAll) {
+      weight = layers_.node(name_ + ".weights", "Sigmoid", {scores});
+      if (experts_.gate == Gate::SigmoidShares) {
+        const TensorId all =
+            layers_.node(name_ + ".weights.all", "ReduceSum", {weight}, {{"axes", Shape{2}}, {"keepdims", std::int64_t{1}}});
+        weight = layers_.node(name_ + ".weights.shares", "Div", {weight, all});
+      }
+    }
+    return experts_.scale == 1 ? weight
+                               : layers_.multiply(name_ + ".weights.scaled", weight, layers_.constant(name_ + ".scale", experts_.scale));
   }
   TensorId cast(const std::string& name, TensorId x, const char* type) {
     return layers_.node(name, "Cast", {x}, {{"to", std::string(type)}});
@@ -64,11 +92,11 @@ class Mixture {
     return cast(name_ + ".slot", layers_.node(name_ + ".where", "Where", {fits, layers_.add(name_ + ".row", first, place), full}), "i64");
   }
 
-  /// [batch, slots + 1, hidden]: tokens in the rows of their choices.
-  TensorId dispatched(TensorId x, TensorId index) {
+  /// [batch, slots + 1, hidden]: tokens, multiplied by `weight` where there is one, in the rows of their choices.
+  TensorId dispatched(TensorId x, TensorId index, TensorId weight) {
     const TensorId apart = layers_.reshape(name_ + ".apart", x, {batch_, seq_, 1, hidden_});
-    const TensorId repeated =
-        layers_.node(name_ + ".repeated", "Expand", {apart}, {{"shape", Shape{batch_, seq_, experts_.top_k, hidden_}}});
+    TensorId repeated = layers_.node(name_ + ".repeated", "Expand", {apart}, {{"shape", Shape{batch_, seq_, experts_.top_k, hidden_}}});
+    if (weight != TensorId::None) repeated = layers_.multiply(name_ + ".weighed", repeated, weight);
     const TensorId copies = layers_.reshape(name_ + ".copies", repeated, {batch_, choices(), hidden_});
     const TensorId empty =
         layers_.node(name_ + ".empty", "ConstantOfShape", {}, {{"shape", Shape{batch_, slots() + 1, hidden_}}, {"value", 0.0}});
@@ -76,8 +104,17 @@ class Mixture {
                         {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}});
   }
 
-  TensorId weight(const std::string& part, std::int64_t in, std::int64_t out) {
-    return layers_.parameter(name_ + "." + part + ".weight", {experts_.count, in, out});
+  /// rows [experts, n, in] by a matrix of each expert's own.
+  TensorId product(const std::string& part, TensorId rows, std::int64_t out) {
+    const TensorId weight = layers_.parameter(name_ + part + ".weight", {experts_.count, layers_.shape(rows).back(), out});
+    const TensorId result = layers_.matmul(name_ + part, rows, weight);
+    return experts_.bias ? layers_.add(name_ + part + ".add", result, layers_.parameter(name_ + part + ".bias", {experts_.count, 1, out}))
+                         : result;
+  }
+
+  TensorId gated(TensorId x) {
+    const TensorId gate = layers_.silu(name_ + ".act", product(".gate_proj", x, experts_.ffn));
+    return layers_.multiply(name_ + ".gated", gate, product(".up_proj", x, experts_.ffn));
   }
 
   /// Every expert's layer over its own rows; the last row is nobody's and becomes zero.
@@ -86,10 +123,8 @@ class Mixture {
     const TensorId apart = layers_.reshape(name_ + ".rows", own, {batch_, experts_.count, capacity_, hidden_});
     const TensorId x = layers_.reshape(name_ + ".input", layers_.transpose(name_ + ".by_expert", apart, {1, 0, 2, 3}),
                                        {experts_.count, batch_ * capacity_, hidden_});
-    const TensorId gate = layers_.silu(name_ + ".act", layers_.matmul(name_ + ".gate_proj", x, weight("gate_proj", hidden_, experts_.ffn)));
-    const TensorId wide =
-        layers_.multiply(name_ + ".gated", gate, layers_.matmul(name_ + ".up_proj", x, weight("up_proj", hidden_, experts_.ffn)));
-    const TensorId y = layers_.matmul(name_ + ".down_proj", wide, weight("down_proj", experts_.ffn, hidden_));
+    const TensorId wide = experts_.gated ? gated(x) : layers_.relu_squared(name_ + ".act", product(".up_proj", x, experts_.ffn));
+    const TensorId y = product(".down_proj", wide, hidden_);
     const TensorId back = layers_.transpose(
         name_ + ".by_sample", layers_.reshape(name_ + ".output", y, {experts_.count, batch_, capacity_, hidden_}), {1, 0, 2, 3});
     const TensorId joined = layers_.reshape(name_ + ".results", back, {batch_, slots(), hidden_});
@@ -100,8 +135,9 @@ class Mixture {
   Layers& layers_;
   std::string name_;
   Experts experts_;
-  std::int64_t batch_, seq_, hidden_, capacity_ = 1;
-  TensorId is_chosen_ = TensorId::None;  ///< [batch, choices, experts], 1 where a choice is of an expert
+  std::int64_t batch_, seq_, width_, hidden_, capacity_ = 1;  ///< hidden_: of what goes to experts
+  TensorId is_chosen_ = TensorId::None;                       ///< [batch, choices, experts], 1 where a choice is of an expert
+  TensorId likely_ = TensorId::None;                          ///< [batch, seq, experts], softmax over all scores
 };
 
 }  // namespace

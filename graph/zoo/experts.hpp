@@ -5,12 +5,25 @@
 
 namespace rehearsal::graph::zoo {
 
+/// What a token's experts weigh.
+enum class Gate : std::uint8_t {
+  Softmax,         ///< softmax over the scores of the chosen (Mixtral, Qwen3, gpt-oss)
+  SigmoidShares,   ///< sigmoids of the chosen scores, divided by their sum (DeepSeek-V3)
+  SigmoidOfInput,  ///< their sigmoids multiply what the experts get, not what they give (Llama 4)
+  SoftmaxOfAll,    ///< softmax over all scores, of the chosen (DeepSeek-V2)
+};
+
 struct Experts {
   std::int64_t count = 8;
   std::int64_t top_k = 2;       ///< experts of a token
   std::int64_t capacity = 125;  ///< percent of an even share of a sample's tokens
   std::int64_t ffn = 1;         ///< width of an expert's gated feed-forward layer
   bool balance = false;         ///< wants Mixed::balance
+  Gate gate = Gate::Softmax;
+  bool bias = false;        ///< the gate's and the experts' products have biases
+  bool gated = true;        ///< silu(x A) * (x B) in an expert; else the square of relu(x A) (So et al., "Primer", 2021)
+  std::int64_t latent = 0;  ///< width to which tokens are brought before they go to experts (Nemotron 3); 0: they go as they are
+  double scale = 1;         ///< of the weights ("routed scaling factor" of DeepSeek-V3)
 };
 
 struct Mixed {
@@ -21,8 +34,8 @@ struct Mixed {
   TensorId balance = TensorId::None;
 };
 
-/// x [batch, seq, hidden] to the same: the gates' softmax over the chosen experts weighs their results; a token that finds its expert full
-/// gets nothing from it. Every sample is routed by itself. Throws BadInput when top_k is larger than count.
+/// x [batch, seq, hidden] to the same: the gate weighs the results of the chosen experts; a token that finds its expert full gets nothing
+/// from it. Every sample is routed by itself. Throws BadInput when top_k is larger than count.
 Mixed mixture_of_experts(Layers&, const std::string& name, TensorId x, const Experts&);
 
 }  // namespace rehearsal::graph::zoo

@@ -132,9 +132,12 @@ TensorId Layers::layer_norm(const std::string& name, TensorId x, bool bias) {
   return node(name, "LayerNormalization", std::move(operands), {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}});
 }
 
-TensorId Layers::rms_norm(const std::string& name, TensorId x, double epsilon) {
-  return node(name, "RMSNormalization", {x, parameter(name + ".weight", {shape(x).back()})},
-              {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
+TensorId Layers::rms_norm(const std::string& name, TensorId x, bool weighted) {
+  const Shape features = {shape(x).back()};
+  const TensorId weight = weighted
+                              ? parameter(name + ".weight", features)
+                              : builder_.add_constant(name + ".ones", Value::of_reals(std::vector<double>(features[0], 1.0), features));
+  return node(name, "RMSNormalization", {x, weight}, {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}});
 }
 
 Graph Layers::finish(TensorId result, const std::string& name) && {

@@ -58,6 +58,10 @@ class Layers {
   TensorId relu(const std::string& name, TensorId x) { return node(name, "Relu", {x}); }
   /// x sigmoid(x) (Ramachandran et al. 2017).
   TensorId silu(const std::string& name, TensorId x);
+  TensorId relu_squared(const std::string& name, TensorId x) {
+    const TensorId y = relu(name + ".relu", x);
+    return multiply(name, y, y);
+  }
   /// Gelu by the error function, or by tanh.
   TensorId gelu(const std::string& name, TensorId x, bool by_tanh = false);
   TensorId max_pool(const std::string& name, TensorId x, Square window) { return max_pool(name, x, Kernel::of(window)); }
@@ -82,7 +86,7 @@ class Layers {
   /// Rows of a table [rows, width] by index.
   TensorId embedding(const std::string& name, TensorId indices, std::int64_t rows, std::int64_t width);
   TensorId layer_norm(const std::string& name, TensorId x, bool bias = true);
-  TensorId rms_norm(const std::string& name, TensorId x, double epsilon = 1e-5);
+  TensorId rms_norm(const std::string& name, TensorId x, bool weighted = true);
 
   /// Names the model's result and returns the graph.
   [[nodiscard]] Graph finish(TensorId result, const std::string& name) &&;

@@ -53,6 +53,37 @@ std::string_view next_assignment(std::string_view& rest) {
   return item;
 }
 
+/// Takes "key=value&..." into the values of a model that was asked for as `name`.
+void assign(ZooChoice& choice, std::string_view name, std::string_view text) {
+  std::set<std::string_view> given;
+  while (!text.empty()) {
+    const std::string_view item = next_assignment(text);
+    const std::size_t equals = item.find('=');
+    if (equals == std::string_view::npos)
+      throw BadInput("zoo:" + std::string(name), "'" + std::string(item) + "' must be a parameter and a number, as in batch=8");
+    const ZooParameter& parameter = parameter_named(*choice.row, item.substr(0, equals));
+    if (!given.insert(parameter.name).second)
+      throw BadInput("zoo:" + std::string(name), "'" + std::string(parameter.name) + "' is given twice; keep one");
+    choice.values[std::string(parameter.name)] = number(*choice.row, parameter, item.substr(equals + 1));
+  }
+}
+
+/// The values of a row or preset.
+ZooChoice defaults_of(std::string_view name) {
+  const auto presets = zoo_presets();
+  if (const auto preset = std::ranges::find(presets, name, &ZooPreset::name); preset != presets.end()) {
+    ZooChoice choice = defaults_of(preset->model);
+    assign(choice, name, preset->values);
+    return choice;
+  }
+  const auto rows = zoo_table();
+  const auto row = std::ranges::find(rows, name, &ZooRow::name);
+  ensure(row != rows.end(), "a preset is of a model of the zoo");
+  ZooChoice choice{&*row, {}};
+  for (const ZooParameter& p : row->parameters) choice.values.emplace(p.name, p.otherwise);
+  return choice;
+}
+
 }  // namespace
 
 std::span<const ZooRow> zoo_table() {
@@ -78,6 +109,7 @@ std::span<const ZooRow> zoo_table() {
                               detectors,
                               transformers,
                               decoders,
+                              hybrids,
                               encoders,
                               encoder_decoders,
                               recurrent_transformers,
@@ -92,31 +124,32 @@ std::span<const ZooRow> zoo_table() {
   return kRows;
 }
 
-ZooChoice parse(std::string_view reference) {
+ZooChoice parse(std::string_view reference) { return parse(reference, {}); }
+
+ZooChoice parse(std::string_view reference, const ZooValues& defaults) {
   if (reference.substr(0, kPrefix.size()) == kPrefix) reference.remove_prefix(kPrefix.size());
   const std::size_t question = std::min(reference.find('?'), reference.size());
   const std::string_view name = reference.substr(0, question);
   const auto rows = zoo_table();
-  const auto names = names_of_rows(rows, &ZooRow::name);
+  const auto presets = zoo_presets();
+  auto names = names_of_rows(rows, &ZooRow::name);
+  for (const ZooPreset& preset : presets) names.push_back(preset.name);
   const auto found = find_name(name, names);
   if (!found)
-    throw BadInput("zoo:" + std::string(name), "there is no such model" + suggestion(name, names) + " There are " + names_of(rows));
-  const auto row = std::ranges::find(rows, *found, &ZooRow::name);
-  ZooChoice choice{&*row, {}};
-  for (const ZooParameter& p : row->parameters) choice.values.emplace(p.name, p.otherwise);
-  std::set<std::string_view> given;
-  std::string_view rest = reference.substr(std::min(question + 1, reference.size()));
-  while (!rest.empty()) {
-    const std::string_view item = next_assignment(rest);
-    const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos)
-      throw BadInput("zoo:" + std::string(name), "'" + std::string(item) + "' must be a parameter and a number, as in batch=8");
-    const ZooParameter& parameter = parameter_named(*row, item.substr(0, equals));
-    if (!given.insert(parameter.name).second)
-      throw BadInput("zoo:" + std::string(name), "'" + std::string(parameter.name) + "' is given twice; keep one");
-    choice.values[std::string(parameter.name)] = number(*row, parameter, item.substr(equals + 1));
+    throw BadInput("zoo:" + std::string(name), "there is no such model" + suggestion(name, names) + " There are " + names_of(rows) +
+                                                   "; and by size " + names_of(presets));
+  ZooChoice choice = defaults_of(*found);
+  for (const auto& [key, value] : defaults) {
+    check_range(*choice.row, parameter_named(*choice.row, key), value);
+    choice.values[key] = value;
   }
+  assign(choice, name, reference.substr(std::min(question + 1, reference.size())));
   return choice;
+}
+
+std::string to_text(const ZooChoice& choice) {
+  return std::string(kPrefix) + std::string(choice.row->name) + "?" +
+         joined(choice.values, "&", [](const auto& value) { return value.first + "=" + std::to_string(value.second); });
 }
 
 Graph build(std::string_view reference, std::optional<std::int64_t> batch) {

@@ -32,14 +32,27 @@ struct ZooRow {
 
 [[nodiscard]] std::span<const ZooRow> zoo_table();
 
+/// A published model: a row of the table with its sizes.
+struct ZooPreset {
+  std::string_view name;
+  std::string_view model;   ///< name of the row, or of another preset
+  std::string_view values;  ///< "key=value&...", over that one's
+};
+[[nodiscard]] std::span<const ZooPreset> zoo_presets();
+
 /// What a reference asks for, completed with defaults.
 struct ZooChoice {
   const ZooRow* row;
   ZooValues values;
 };
-/// Parses "zoo:NAME?key=value&..." (the prefix may be left out). Throws BadInput naming an unknown model or parameter and those that exist,
-/// or a value that is no number in its range.
+/// Parses "zoo:NAME?key=value&..." (the prefix may be left out), NAME being of a row or a preset. Throws BadInput naming an unknown model
+/// or parameter and those that exist, or a value that is no number in its range.
 [[nodiscard]] ZooChoice parse(std::string_view reference);
+/// As parse(), with other defaults for some parameters.
+[[nodiscard]] ZooChoice parse(std::string_view reference, const ZooValues& defaults);
+
+/// "zoo:NAME?key=value&..." with every parameter.
+[[nodiscard]] std::string to_text(const ZooChoice&);
 
 /// The model's forward graph; `batch` stands over the reference's own. Parameters have no values: see with_initial_values().
 [[nodiscard]] Graph build(std::string_view reference, std::optional<std::int64_t> batch = std::nullopt);

@@ -112,8 +112,30 @@ graph::Graph build(const Case& c) {
   if (c.model == "moe")
     return graph::zoo::build("moe?layers=2&hidden=16&heads=2&kv_heads=1&ffn=24&seq=6&vocab=24&experts=4&top_k=2&capacity=125&balance=1",
                              c.batch);
+  // Latent attention, a dense block before blocks with experts that choose and one that all share, a module that predicts a further token.
+  if (c.model == "latent")
+    return graph::zoo::build(
+        "moe?layers=3&hidden=16&heads=4&kv_heads=0&ffn=24&moe_ffn=12&dense_layers=1&shared_experts=1&seq=6&vocab=24&experts=4&top_k=2&gate="
+        "1"
+        "&gate_scale=2500&kv_lora=8&q_lora=12&nope_dim=4&rope_dim=2&v_dim=6&mtp=1",
+        c.batch);
+  // Heads wider than hidden / heads, normalized, with biases, that see three tokens in every other block.
+  if (c.model == "narrow")
+    return graph::zoo::build(
+        "llama?layers=2&hidden=16&heads=4&kv_heads=2&head_dim=6&ffn=24&seq=6&vocab=24&qk_norm=1&qkv_bias=1&window=3&window_every=2",
+        c.batch);
+  if (c.model == "sinks")
+    return graph::zoo::build(
+        "moe?layers=2&hidden=16&heads=4&kv_heads=2&ffn=12&seq=6&vocab=24&experts=4&sinks=1&o_bias=1&qkv_bias=1&expert_bias=1&window=3",
+        c.batch);
+  if (c.model == "hybrid")
+    return graph::zoo::build(
+        "hybrid?blocks=2&attention_at=1&hidden=16&heads=4&kv_heads=2&head_dim=6&ssm_heads=4&ssm_head_dim=3&ssm_state=5&ssm_groups=2&chunk="
+        "2&"
+        "seq=6&vocab=24&ffn=7&experts=4&top_k=2&shared_ffn=9&latent=10",
+        c.batch);
   if (c.model == "gpt") return graph::zoo::build("gpt?layers=2&hidden=16&heads=2&seq=6&vocab=24", c.batch);
-  throw BadInput("model " + c.model, "use mlp, cnn, gpt, moe, encoder, pools, gates or squares");
+  throw BadInput("model " + c.model, "use mlp, cnn, gpt, moe, latent, narrow, sinks, hybrid, encoder, pools, gates or squares");
 }
 
 }  // namespace
@@ -134,7 +156,10 @@ Case parse_case(const std::string& text) {
 
 graph::TrainingGraph training_of(const Case& c, const std::string& optimizer) {
   graph::TrainingOptions options;
-  options.loss = c.model == "squares" || c.model == "encoder" ? "loss" : c.model == "moe" ? "cross-entropy+0.01*balance" : "cross-entropy";
+  options.loss = c.model == "squares" || c.model == "encoder" ? "loss"
+                 : c.model == "moe"                           ? "cross-entropy+0.01*balance"
+                 : c.model == "latent"                        ? "cross-entropy+0.3*mtp"
+                                                              : "cross-entropy";
   options.optimizer.name = optimizer;
   options.optimizer.values["lr"] = 0.05;
   if (optimizer == "sgd") options.optimizer.values["momentum"] = 0.9;

