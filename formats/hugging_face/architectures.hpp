@@ -1,0 +1,22 @@
+#pragma once
+// Which architectures are read, and how their keys are those of the zoo.
+
+#include <span>
+#include <string_view>
+
+#include "formats/hugging_face/configuration.hpp"
+#include "graph/zoo/zoo.hpp"
+
+namespace rehearsal::formats {
+
+using graph::zoo::ZooValues;
+
+struct Architecture {
+  std::string_view type;  ///< model_type
+  std::string_view zoo;   ///< row of the zoo
+  void (*read)(const Configuration&, ZooValues&);
+};
+
+[[nodiscard]] std::span<const Architecture> architectures();
+
+}  // namespace rehearsal::formats

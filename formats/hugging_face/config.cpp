@@ -1,0 +1,67 @@
+#include "formats/hugging_face/config.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
+#include "formats/hugging_face/architectures.hpp"
+#include "graph/zoo/zoo.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+constexpr std::string_view kPrefix = "hf:";
+constexpr std::int64_t kUsualLength = 4096;  ///< tokens of a sample where nothing says it
+
+std::string file_of(std::string_view path) {
+  std::filesystem::path file(path);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) file /= "config.json";
+  return file.string();
+}
+
+/// The part that describes the language model, and what is beside it.
+Configuration language_model(const Configuration& whole, std::vector<std::string>& without) {
+  for (const char* part : {"vision_config", "audio_config"})
+    if (whole.is_object(part) && whole.is_object("text_config"))
+      without.push_back(std::string("what ") + part + " describes is left out: the language model alone is built");
+  return whole.is_object("text_config") ? whole.part("text_config") : whole;
+}
+
+const Architecture& architecture_of(const Configuration& c) {
+  if (!c.has("model_type")) c.refuse("model_type", "is missing");
+  const auto type = c.text("model_type", "");
+  const auto rows = architectures();
+  const auto row = std::ranges::find(rows, type, &Architecture::type);
+  if (row != rows.end()) return *row;
+  const auto names = names_of_rows(rows, &Architecture::type);
+  const auto near = nearest_name(type, names);
+  c.refuse("model_type", "'" + type + "' is not read" + (near ? "; the nearest that is read is " + *near : std::string()) + ". Read are " +
+                             joined(rows, ", ", [](const auto& known) { return known.type; }));
+}
+
+}  // namespace
+
+HuggingFaceModel read_hugging_face(std::string_view reference) {
+  if (reference.starts_with(kPrefix)) reference.remove_prefix(kPrefix.size());
+  const auto question = std::min(reference.find('?'), reference.size());
+  HuggingFaceModel model;
+  const auto config = language_model(Configuration(file_of(reference.substr(0, question))), model.without);
+  const auto& architecture = architecture_of(config);
+  ZooValues values;
+  architecture.read(config, values);
+  if (!values.contains("seq")) values["seq"] = std::min(kUsualLength, config.size("max_position_embeddings", kUsualLength));
+  const auto choice = graph::zoo::parse(std::string(architecture.zoo) + std::string(reference.substr(question)), values);
+  model.zoo = graph::zoo::to_text(choice);
+  const auto further = config.count("num_nextn_predict_layers", 0);
+  const auto built = choice.values.find("mtp");
+  if (further > 0 && (built == choice.values.end() || built->second == 0))
+    model.without.push_back(
+        "modules that predict further tokens are left out, of which num_nextn_predict_layers=" + std::to_string(further) +
+        (built == choice.values.end() ? std::string() : "; mtp=" + std::to_string(further) + " adds them"));
+  return model;
+}
+
+}  // namespace rehearsal::formats

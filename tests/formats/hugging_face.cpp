@@ -1,0 +1,194 @@
+// Configuration files of Hugging Face: the models that they describe, and what is wrong with others.
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "formats/hugging_face/config.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "tests/catch.hpp"
+
+namespace rehearsal::formats {
+namespace {
+
+/// A file that is gone with it.
+class File {
+ public:
+  explicit File(const std::string& text, const std::string& name = "config.json")
+      : folder_(std::filesystem::temp_directory_path() / "rehearsal-hugging-face"), path_(folder_ / name) {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(path_) << text;
+  }
+  ~File() { std::filesystem::remove_all(folder_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  [[nodiscard]] std::string reference(const std::string& more = "") const { return "hf:" + path_.string() + more; }
+  [[nodiscard]] std::string folder() const { return "hf:" + folder_.string(); }
+
+ private:
+  std::filesystem::path folder_, path_;
+};
+
+const std::string kSizes =
+    R"("num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 20, )"
+    R"("vocab_size": 31)";
+
+std::string config(const std::string& type, const std::string& more = "") {
+  return "{\"model_type\": \"" + type + "\", " + kSizes + (more.empty() ? "" : ", ") + more + "}";
+}
+
+std::int64_t parameters(const std::string& text) {
+  std::int64_t count = 0;
+  const auto graph = graph::zoo::build(read_hugging_face(File(text).reference()).zoo, 1);
+  for (const auto& tensor : graph.tensors())
+    if (tensor.role == graph::Role::Parameter) count += graph::element_count(tensor.type.shape);
+  return count;
+}
+
+std::string refused(const std::string& text) {
+  try {
+    (void)read_hugging_face(File(text).reference());
+  } catch (const BadInput& wrong) {
+    return wrong.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+// Counted by transformers 5.23, AutoModelForCausalLM.from_config() on the meta device (scripts/count-parameters).
+TEST_CASE("configuration files describe models with as many parameters as transformers gives them") {
+  // By hand: embedding and head 2 * 31 * 16, a norm; of two blocks two norms, 16 * (16 + 8 + 8 + 16), 3 * 16 * 20
+  CHECK(parameters(config("llama")) == 992 + 16 + 2 * (32 + 768 + 960));
+  CHECK(parameters(config("llama", R"("attention_bias": true, "head_dim": 6, "tie_word_embeddings": true)")) == 4928);
+  CHECK(parameters(config("mistral", R"("sliding_window": 8)")) == 4528);
+  CHECK(parameters(config("phi3", R"("partial_rotary_factor": 0.5)")) == 4528);
+  CHECK(parameters(config("qwen2")) == 4592);
+  CHECK(parameters(config("qwen3", R"("head_dim": 6)")) == 5320);
+  CHECK(parameters(config("olmo2")) == 4576);
+  CHECK(parameters(config("gemma", R"("head_dim": 6)")) == 4800);
+  CHECK(parameters(config("gemma2", R"("head_dim": 6)")) == 4864);
+  CHECK(parameters(config("gemma3_text", R"("head_dim": 6)")) == 4888);
+  const std::string chosen = R"("num_experts_per_tok": 2, )";
+  CHECK(parameters(config("mixtral", chosen + R"("num_local_experts": 3)")) == 8464);
+  CHECK(parameters(config("qwen3_moe",
+                          chosen + R"("num_experts": 3, "moe_intermediate_size": 10, "head_dim": 8, "decoder_sparse_step": 2)")) == 6624);
+  CHECK(parameters(config("minimax_m2", chosen + R"("num_local_experts": 3, "head_dim": 8, "rotary_dim": 4)")) == 10096);
+  CHECK(parameters(config("gpt_oss", chosen + R"("num_local_experts": 3, "head_dim": 8, "attention_bias": true, )"
+                                              R"("sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"])")) == 10510);
+  const std::string one = R"("num_experts_per_tok": 1, "num_local_experts": 3, "head_dim": 8, "intermediate_size_mlp": 24, )";
+  CHECK(parameters(config("llama4_text", one + R"("interleave_moe_layer_step": 2)")) == 9184);
+  const std::string latent =
+      R"("moe_intermediate_size": 10, "first_k_dense_replace": 1, "kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, )"
+      R"("v_head_dim": 5, )";
+  CHECK(parameters(config("deepseek_v2", chosen + latent + R"("n_routed_experts": 3, "n_shared_experts": 1, "q_lora_rank": null)")) ==
+        7024);
+  CHECK(parameters(config("deepseek_v3", chosen + latent + R"("n_routed_experts": 4, "n_shared_experts": 2, "q_lora_rank": 12)")) == 8088);
+  const std::string routed =
+      R"("attention_bias": true, "use_qk_norm": true, "n_routed_experts": 4, "n_shared_experts": 1, "head_dim": 8, )";
+  CHECK(parameters(config("glm4_moe", chosen + routed + R"("moe_intermediate_size": 10, "first_k_dense_replace": 1)")) == 7728);
+  CHECK(parameters(R"({"model_type": "gpt_neox", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, )"
+                   R"("intermediate_size": 20, "vocab_size": 31, "rotary_pct": 0.25})") == 43176);
+  CHECK(parameters(R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 4, "n_positions": 8, "vocab_size": 31})") == 7216);
+}
+
+TEST_CASE("hybrid decoders are read by their pattern") {
+  const auto with = [](const std::string& more) {
+    return config("nemotron_h", R"("mamba_num_heads": 4, "mamba_head_dim": 3, "ssm_state_size": 5, "n_groups": 2, "chunk_size": 4, )"
+                                R"("head_dim": 6, "moe_intermediate_size": 7, "moe_shared_expert_intermediate_size": 9, )"
+                                R"("n_routed_experts": 3, "num_experts_per_tok": 2, "max_position_embeddings": 8, )" +
+                                    more);
+  };
+  // Counted by transformers 5.23.
+  CHECK(parameters(with(R"("hybrid_override_pattern": "MEM*E", "moe_latent_size": 10)")) == 6680);
+  CHECK(parameters(with(R"("layers_block_type": ["mamba", "attention", "mlp", "mamba", "mlp"])")) == 5808);
+  CHECK(parameters(with(R"("layers_block_type": ["mamba", "attention", "moe", "mamba", "moe"])")) == 6544);
+  for (const char* pattern : {"MEM", "M**E", "EM", "ME-", "*ME", "M"})
+    CHECK_THAT(refused(with("\"hybrid_override_pattern\": \"" + std::string(pattern) + "\"")),
+               contains("hybrid_override_pattern: '") && contains(pattern));
+  CHECK_THAT(refused(with(R"("layers_block_type": ["rnn"])")), contains("layers_block_type: has 'rnn'"));
+  CHECK_THAT(refused(with(R"("chunk_size": 4)")), contains("hybrid_override_pattern: is missing"));
+  CHECK_THAT(refused(with(R"("use_bias": true, "hybrid_override_pattern": "ME")")), contains("use_bias: only false is built"));
+}
+
+TEST_CASE("what stands behind the file stands over it, and a folder has its config.json") {
+  const File file(config("llama", R"("max_position_embeddings": 131072, "rope_theta": 500000.0, "rope_scaling": {"factor": Infinity})"));
+  const auto usual = graph::zoo::parse(read_hugging_face(file.reference()).zoo);
+  CHECK(usual.row->name == "llama");
+  CHECK(usual.values.at("seq") == 4096);
+  CHECK(usual.values.at("theta") == 500'000);
+  const auto given = graph::zoo::parse(read_hugging_face(file.folder() + "?seq=8192&layers=32&batch=3").zoo);
+  CHECK(given.values.at("seq") == 8192);
+  CHECK(given.values.at("layers") == 32);
+  CHECK(given.values.at("batch") == 3);
+  CHECK(given.values.at("vocab") == 31);
+  CHECK(graph::zoo::parse(read_hugging_face(File(config("llama", R"("max_position_embeddings": 512)")).reference()).zoo).values.at("seq") ==
+        512);
+}
+
+TEST_CASE("windows are every other layer of Gemma 2, five of six of Gemma 3, and what layer_types says") {
+  const auto values = [](const std::string& type, const std::string& more) {
+    return graph::zoo::parse(read_hugging_face(File(config(type, more)).reference()).zoo).values;
+  };
+  CHECK(values("gemma2", R"("head_dim": 6)").at("window_every") == 2);
+  CHECK(values("gemma2", R"("head_dim": 6)").at("window") == 4096);
+  const auto third = values("gemma3_text", R"("head_dim": 6, "sliding_window": 512)");
+  CHECK(third.at("window_every") == 6);
+  CHECK(third.at("window") == 512);
+  CHECK(third.at("theta") == 1'000'000);
+  CHECK(third.at("window_theta") == 10'000);
+  CHECK(values("gemma2", R"("head_dim": 6, "layer_types": ["full_attention", "full_attention"])").at("window") == 0);
+  CHECK(values("gpt_oss", R"("num_local_experts": 3, "num_experts_per_tok": 2, "head_dim": 8, "attention_bias": true,)"
+                          R"("layer_types": ["sliding_attention", "full_attention"])")
+            .at("window") == 128);
+}
+
+TEST_CASE("of a model with eyes the language model is read, which is said") {
+  const File file(R"({"model_type": "qwen3_vl", "tie_word_embeddings": true, "vision_config": {"depth": 3}, "text_config": )" +
+                  config("qwen3_vl_text", R"("head_dim": 6)") + "}");
+  const auto model = read_hugging_face(file.reference());
+  CHECK(graph::zoo::parse(model.zoo).values.at("tied") == 1);
+  REQUIRE(model.without.size() == 1);
+  CHECK_THAT(model.without.front(), contains("vision_config"));
+  const File further(config("mixtral", R"("num_local_experts": 3, "num_experts_per_tok": 2, "num_nextn_predict_layers": 2)"));
+  CHECK_THAT(read_hugging_face(further.reference()).without.at(0), contains("mtp=2"));
+  CHECK(read_hugging_face(further.reference("?mtp=2")).without.empty());
+}
+
+TEST_CASE("configuration files that cannot be read are refused by file and key") {
+  CHECK_THROWS_WITH(read_hugging_face("hf:/nowhere/config.json"), contains("/nowhere/config.json") && contains("cannot be read"));
+  CHECK_THAT(refused("{"), contains("config.json: is not JSON"));
+  CHECK_THAT(refused("[1]"), contains("config.json: is no JSON object"));
+  CHECK_THAT(refused("{}"), contains("config.json: model_type: is missing"));
+  CHECK_THAT(refused(R"({"model_type": "llama"})"), contains("config.json: num_hidden_layers: is missing"));
+  CHECK_THAT(refused(config("llama", R"("head_dim": 0)")), contains("head_dim: is 0; it must be at least 1"));
+  CHECK_THAT(refused(config("llama", R"("head_dim": -2)")), contains("head_dim: is -2"));
+  CHECK_THAT(refused(config("llama", R"("head_dim": "six")")), contains("head_dim: is \"six\""));
+  CHECK_THAT(refused(config("llama", R"("head_dim": 7)")), contains("head_dim: is 7") && contains("pairs"));
+  CHECK_THAT(refused(config("llama", R"("rope_theta": 0)")), contains("rope_theta: is 0"));
+  CHECK_THAT(refused(config("llama", R"("tie_word_embeddings": 1)")), contains("tie_word_embeddings: is 1; it must be true or false"));
+  CHECK_THAT(
+      refused(R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 3, "intermediate_size": 4, )"
+              R"("vocab_size": 9})"),
+      contains("num_attention_heads: is 3, which does not divide hidden_size=16"));
+  CHECK_THAT(
+      refused(R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 3, )"
+              R"("intermediate_size": 4, "vocab_size": 9})"),
+      contains("num_key_value_heads: is 3, which does not divide num_attention_heads=4"));
+  CHECK_THAT(refused(config("mixtral", R"("num_local_experts": 3, "num_experts_per_tok": 4)")),
+             contains("num_experts_per_tok: is 4, more than num_local_experts=3"));
+}
+
+TEST_CASE("architectures that the zoo does not build are refused with the nearest that it does") {
+  CHECK_THAT(refused(config("deepseek_v32")), contains("model_type: 'deepseek_v32' is not read; the nearest that is read is deepseek_v3"));
+  CHECK_THAT(refused(config("mamba2")), contains("'mamba2' is not read") && contains("Read are llama"));
+  CHECK_THAT(refused(config("llama", R"("mlp_bias": true)")), contains("mlp_bias: only false is built"));
+  CHECK_THAT(refused(config("llama", R"("hidden_act": "gelu")")), contains("hidden_act: is 'gelu'; only 'silu' is built"));
+  CHECK_THAT(refused(config("qwen3", R"("use_sliding_window": true, "sliding_window": 4)")), contains("use_sliding_window"));
+  CHECK_THAT(refused(config("mistral", R"("sliding_window": 4, "layer_types": ["full_attention", "sliding_attention"])")),
+             contains("layer_types: is not regular"));
+  CHECK_THAT(refused(config("mistral", R"("layer_types": ["full_attention"])")),
+             contains("layer_types: has 1 entries for num_hidden_layers=2"));
+}
+
+}  // namespace rehearsal::formats
