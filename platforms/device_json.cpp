@@ -6,8 +6,8 @@
 namespace rehearsal::platforms {
 namespace {
 
-constexpr std::array kArithmetics{std::string_view("f64"), std::string_view("f32"),  std::string_view("tf32"),
-                                  std::string_view("f16"), std::string_view("bf16"), std::string_view("fp8")};
+constexpr std::array kArithmetics{std::string_view("f64"),  std::string_view("f32"), std::string_view("tf32"), std::string_view("f16"),
+                                  std::string_view("bf16"), std::string_view("fp8"), std::string_view("fp4")};
 constexpr Bounds<Hertz> kClocks{Hertz(1e6), Hertz(1e11)};
 constexpr std::size_t kMostAliases = 100;
 

@@ -41,7 +41,7 @@ struct Device {
   DeviceKind kind = DeviceKind::Gpu;
   std::string generation;  ///< family that shares efficiencies, lower case: "ampere", "hopper", "x86"; empty where unknown
   int compute_units = 1;   ///< multiprocessors of a GPU, threads that a rank on a CPU device may use
-  /// Dense peak of the arithmetic named "f64", "f32", "tf32", "f16", "bf16", "fp8" (matrix units where the device has them).
+  /// Dense peak of the arithmetic named "f64", "f32", "tf32", "f16", "bf16", "fp8", "fp4" (matrix units where the device has them).
   std::map<std::string, Sourced<FlopsPerSecond>, std::less<>> peaks;
   /// The arithmetics of `peaks` that matrix units (tensor cores, matrix cores, systolic arrays) compute; the others run on vector units.
   std::vector<std::string> matrix_units;
