@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.hpp"
 #include "costmodel/power.hpp"
+#include "costmodel/product_kernels.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -31,13 +31,14 @@ constexpr GenerationRow kGenerations[] = {
     {"ampere-ga10x", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta, 1.6e-12},
     {"ada", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta, 1.3e-12},
     {"hopper", C::Matmul16bitHopper, C::MatmulF32, C::MemoryHopper, 0.64e-12},
-    {"blackwell", C::Matmul16bitOther, C::MatmulF32, C::MemoryHopper},
+    {"blackwell", C::Matmul16bitBlackwell, C::MatmulF32, C::MemoryHopper, 0.6e-12},
+    {"blackwell-ultra", C::Matmul16bitBlackwellUltra, C::MatmulF32, C::MemoryHopper, 0.6e-12},
+    {"cdna3", C::Matmul16bitCdna, C::MatmulF32, C::MemoryHopper},
+    {"cdna4", C::Matmul16bitCdna, C::MatmulF32, C::MemoryHopper},
     {"blackwell-gb20x", C::Matmul16bitConsumer, C::MatmulF32, C::MemoryGddrVolta},
 };
 constexpr GenerationRow kOther{"", C::Matmul16bitOther, C::MatmulF32, C::MemoryGddrVolta};
 constexpr GenerationRow kProcessor{"", C::MatmulCpu, C::MatmulCpu, C::MemoryCpu};
-constexpr double kScalarFillShare = 1.0 / 8;  // CUDA cores over matrix units
-constexpr double kScalarReuseShare = 1.0 / 4;
 constexpr double kRowScaledShare = 0.65;  // of the fp8 rate: row-wise scaled kernels of 2025
 
 const GenerationRow& row_of(const platforms::Device& d) {
@@ -48,8 +49,6 @@ const GenerationRow& row_of(const platforms::Device& d) {
 }
 
 double peak_of(const platforms::Device& d, std::string_view key) { return d.peak(key).value_or(FlopsPerSecond(0)).value(); }
-
-bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 /// Clock of large products on matrix units under the board's own limit of power.
 double clock_of_products(const platforms::Device& d, const GenerationRow& row, const Constants& c) {
@@ -69,7 +68,8 @@ double matmul_share(const platforms::Device& d, const Precision& p, const Consta
       share = c[C::MatmulTf32];
       break;
     case Arithmetic::Fp8:
-      share = c[C::MatmulFp8] * (p.row_scaled ? kRowScaledShare : 1.0);
+    case Arithmetic::Fp4:
+      share = c[row.half] * share_over_16_bits(d.generation, p.arithmetic, p.scaling) * (p.scaling == Scaling::Row ? kRowScaledShare : 1.0);
       break;
     case Arithmetic::Half:
       share = c[row.half];
@@ -102,34 +102,8 @@ double host_of(const FrameworkProfile& f, const Constants& c) {
 
 }  // namespace
 
-bool is_hopper_or_newer(std::string_view generation) { return generation == "hopper" || generation == "blackwell"; }
-
-Precision precision_of(const platforms::Device& d, std::string_view text) {
-  Precision p;
-  p.scalar_peak = peak_of(d, "f32");
-  const double half = std::max(peak_of(d, "f16"), peak_of(d, "bf16"));
-  p.half_peak = half > 0 ? half : p.scalar_peak;
-  p.peak = p.scalar_peak;
-  p.autocast = holds(text, "amp") || holds(text, "mixed");
-  p.brain = holds(text, "bf16");
-  const bool eight = holds(text, "fp8") || holds(text, "f8"), narrow = p.autocast || holds(text, "16") || eight;
-  if (eight && peak_of(d, "fp8") > 0) {
-    p.arithmetic = Arithmetic::Fp8;
-    p.peak = peak_of(d, "fp8");
-    p.row_scaled = holds(text, "row");
-  } else if (narrow && half > 0 && (d.on_matrix_units("f16") || d.on_matrix_units("bf16"))) {
-    p.arithmetic = Arithmetic::Half;
-    p.peak = half;
-  } else if (holds(text, "tf32") && peak_of(d, "tf32") > 0) {
-    p.arithmetic = Arithmetic::Tf32;
-    p.peak = peak_of(d, "tf32");
-  }
-  p.fill_share = p.arithmetic == Arithmetic::F32 ? kScalarFillShare : 1.0;
-  p.reuse_share = p.arithmetic == Arithmetic::F32 ? kScalarReuseShare : 1.0;
-  p.element_bytes = narrow ? 2 : 4;
-  p.matrix_units = p.arithmetic != Arithmetic::F32;
-  if (p.peak <= 0) throw Refusal("device " + d.name + " has no peak for " + std::string(text));
-  return p;
+bool is_hopper_or_newer(std::string_view generation) {
+  return generation == "hopper" || generation == "blackwell" || generation == "blackwell-ultra";
 }
 
 double memory_rate(const platforms::Device& d, const Constants& c) { return d.memory_bandwidth.value.value() * c[row_of(d).memory]; }
@@ -158,14 +132,15 @@ RateTable rates_of(const platforms::Device& d, const Precision& p, const RateCon
   t.bytes_per_second.fill(bandwidth);
   const auto rate = [&](RateKind kind) -> double& { return t.flops_per_second[static_cast<std::size_t>(kind)]; };
   const double boost = boost_of(d), matmul = boost * p.peak * matmul_share(d, p, c);
-  // Attention and convolutions of an fp8 job run in 16 bits.
+  // Attention, convolutions and the product that makes the logits run in 16 bits.
   Precision half = p;
-  if (p.arithmetic == Arithmetic::Fp8) {
+  if (p.quantised()) {
     half.arithmetic = Arithmetic::Half;
     half.peak = p.half_peak;
   }
   const double wide = boost * half.peak * matmul_share(d, half, c);
   rate(RateKind::Matmul) = matmul;
+  rate(RateKind::WideMatmul) = wide;
   const double older = d.generation.starts_with("pascal") ? c[C::ConvolutionPascal] : 1;
   rate(RateKind::Convolution) = wide * convolution_share(half.arithmetic, c) * older;
   rate(RateKind::Winograd) = matmul * c[C::Winograd] * older;

@@ -111,7 +111,7 @@ Estimate CostModel::fitted(const KernelCase& k, const FamilyFit& f) const {
 }
 
 const RateTable& CostModel::rates(DType dtype) const {
-  const bool narrow = peak_key_ == "f16" || peak_key_ == "bf16" || peak_key_ == "fp8";
+  const bool narrow = peak_key_ == "f16" || peak_key_ == "bf16" || peak_key_ == "fp8" || peak_key_ == "fp4";
   return narrow && dtype == DType::F32 ? wide_ : rates_;
 }
 

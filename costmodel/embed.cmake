@@ -1,5 +1,6 @@
-# cmake -DOUTPUT=embedded.cpp -DCONSTANTS=accelerators.json "-DPROFILES=a.json|b.json" -P embed.cmake
-# Writes a source file with the texts of the constants and the framework profiles.
+# cmake -DOUTPUT=embedded.cpp -DCONSTANTS=accelerators.json -DPRODUCTS=products.json -DCOLLECTIVES=collectives.json \
+#   "-DPROFILES=a.json|b.json" -P embed.cmake
+# Writes a source file with the texts of the constants, the measured products, the table of collectives and the framework profiles.
 set(entries "")
 string(REPLACE "|" ";" files "${PROFILES}")
 foreach(file ${files})
@@ -8,6 +9,8 @@ foreach(file ${files})
   string(APPEND entries "    EmbeddedProfile{\"${name}\", R\"~json~(${text})~json~\"},\n")
 endforeach()
 file(READ ${CONSTANTS} constants)
+file(READ ${PRODUCTS} products)
+file(READ ${COLLECTIVES} collectives)
 file(WRITE ${OUTPUT} "// Written by costmodel/embed.cmake: do not edit.
 #include \"costmodel/embedded.hpp\"
 
@@ -23,6 +26,8 @@ ${entries}};
 
 std::span<const EmbeddedProfile> embedded_profiles() { return kProfiles; }
 std::string_view embedded_constants() { return R\"~json~(${constants})~json~\"; }
+std::string_view embedded_products() { return R\"~json~(${products})~json~\"; }
+std::string_view embedded_collectives() { return R\"~json~(${collectives})~json~\"; }
 
 }  // namespace rehearsal::costmodel
 ")

@@ -35,6 +35,7 @@ constexpr Flag kFlags[] = {
     {"gradient_overlap", &FrameworkProfile::gradient_overlap},
     {"tuned_overlap", &FrameworkProfile::tuned_overlap},
     {"tensor_overlap", &FrameworkProfile::tensor_overlap},
+    {"dispatches_by_node", &FrameworkProfile::dispatches_by_node},
     {"backward_tensor_overlap", &FrameworkProfile::backward_tensor_overlap},
     {"attention_needs_hopper", &FrameworkProfile::attention_needs_hopper},
     {"dropout", &FrameworkProfile::dropout},
@@ -50,6 +51,7 @@ constexpr Flag kFlags[] = {
     {"reports_total_memory", &FrameworkProfile::reports_total_memory},
     {"fused_accumulation", &FrameworkProfile::fused_accumulation},
     {"masters_cast", &FrameworkProfile::masters_cast},
+    {"pure_16bit", &FrameworkProfile::pure_16bit},
     {"casts_norms", &FrameworkProfile::casts_norms},
     {"composed_optimizer", &FrameworkProfile::composed_optimizer},
     {"predicts_all", &FrameworkProfile::predicts_all},
@@ -63,6 +65,7 @@ struct Number {
 constexpr Number kNumbers[] = {
     {"composed_instance_norm", &FrameworkProfile::composed_instance_norm},
     {"composed_instance_norm_16bit", &FrameworkProfile::composed_instance_norm_16bit},
+    {"update_copies", &FrameworkProfile::update_copies},
     {"gradient_bytes_fp16", &FrameworkProfile::gradient_bytes_fp16},
     {"gradient_bytes_bf16", &FrameworkProfile::gradient_bytes_bf16},
     {"gradient_bytes_amp", &FrameworkProfile::gradient_bytes_amp},

@@ -59,6 +59,7 @@ struct FrameworkProfile {
   bool fused_optimizer = true;
   bool checkpoint_stops_early = false;    ///< recomputation ends with the last tensor that is needed
   bool sequence_parallel = false;         ///< default with tensor parallelism
+  bool dispatches_by_node = false;        ///< a token travels once to every node where it has experts (DeepEP, HybridEP)
   bool interleaves = false;               ///< default recipes cut stages into chunks
   bool tied_embedding_reduction = false;  ///< first and last stage add their embedding gradients
   bool gathers_layerwise = true;          ///< sharded parameters are prefetched a layer ahead
@@ -68,6 +69,7 @@ struct FrameworkProfile {
   bool reports_total_memory = false;      ///< its publications add up the memory of all devices
   bool fused_accumulation = false;        ///< products add to the gradients of earlier micro-batches as they write
   bool masters_cast = true;               ///< 16-bit copies of fp32 weights are made every step under autocast
+  bool pure_16bit = false;                ///< weights and moments of a 16-bit job that is no autocast have 16 bits, too
   bool casts_norms = false;               ///< autocast computes layer norms in fp32, between two conversions
   bool predicts_all = false;              ///< encoders guess every token of a sequence, not those alone that were masked
   bool composed_optimizer = false;        ///< Adam and LAMB are written as operators of the graph, parameter by parameter
@@ -76,6 +78,7 @@ struct FrameworkProfile {
   bool keeps_quantised_operands = false;  ///< operands of fp8 products wait for the backward pass in 8 bits
   double logit_bytes_16bit = 10;          ///< of a logit and what the loss makes of it: 2, an fp32 copy and its softmax, unless it is fused
   double gradient_bytes_fp16 = 2, gradient_bytes_bf16 = 2, gradient_bytes_amp = 4;
+  double update_copies = 0;    ///< of the gradients, that an update of all parameters at once makes (torch.optim with foreach)
   double bucket_bytes = 25e6;  ///< of gradients that are summed together
   StateBytes state;
   /// Whether a plan's key may have the value.

@@ -10,6 +10,7 @@ namespace rehearsal::costmodel {
 /// What decides the rate of a row.
 enum class RateKind : std::uint8_t {
   Matmul,            ///< dense product on the matrix units of the precision
+  WideMatmul,        ///< dense product that stays in 16 bits in a job of fewer
   Convolution,       ///< implicit product
   Winograd,          ///< fp32 convolution by a transform; its work is divided already
   BatchedMatmul,     ///< products of plain attention

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "costmodel/accelerator.hpp"
+#include "costmodel/wire_rings.hpp"
 
 namespace rehearsal::costmodel {
 namespace {
@@ -18,19 +20,12 @@ constexpr double kMeshMemoryShare = 0.65;     // rings on meshes pass memory les
 constexpr double kSlowNetwork = 8e9;          // bytes/s of a node: Ethernet below, RDMA above
 constexpr double kEthernetLatencyFactor = 3;
 constexpr double kPcieLatencyFactor = 2;
-constexpr double kMeshSendShare = 0.3;       // of a device's wires that join two neighbours of a cube
-constexpr double kCutEnumerationLimit = 12;  // devices; more have their least degree taken
+constexpr double kMicro = 1e-6;
+constexpr double kMeshSendShare = 0.3;  // of a device's wires that join two neighbours of a cube
 
 /// Nodes before Ampere ran NCCL versions that used flat rings across nodes.
 bool uses_trees(std::string_view generation) {
   return generation == "ampere" || generation == "ada" || is_hopper_or_newer(generation) || generation == "cdna3" || generation.empty();
-}
-
-int cut_of(const platforms::IntraLink& intra, int ranks, unsigned side) {
-  int wires = 0;
-  for (const auto& w : intra.wires)
-    if (w.a < ranks && w.b < ranks && ((side >> w.a) & 1U) != ((side >> w.b) & 1U)) wires += w.count;
-  return wires;
 }
 
 }  // namespace
@@ -39,21 +34,6 @@ std::string_view name(CollectiveKind kind) {
   static constexpr std::array<std::string_view, kCollectiveKinds> kNames{"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
                                                                          "broadcast",  "reduce",     "halo",           "shift"};
   return kNames[static_cast<std::size_t>(kind)];
-}
-
-int ring_count(const platforms::IntraLink& intra, int ranks) {
-  int least = 1 << 20;
-  if (ranks <= kCutEnumerationLimit) {
-    for (unsigned side = 1; side + 1 < (1U << ranks); ++side) least = std::min(least, cut_of(intra, ranks, side));
-    return least;
-  }
-  for (int d = 0; d < ranks; ++d) {
-    int degree = 0;
-    for (const auto& w : intra.wires)
-      if (w.a < ranks && w.b < ranks && (w.a == d || w.b == d)) degree += w.count;
-    least = std::min(least, degree);
-  }
-  return least;
 }
 
 namespace {
@@ -69,6 +49,10 @@ const platforms::NodeGroup& slowest_links(const platforms::Platform& platform) {
   });
 }
 
+/// Where no ring closes, sums go up a chain of all ranks and come down again: every wire of it carries the vector once either way, which
+/// is what 2(n-1)/n rings would move. (Five V100 of a DGX-1 measure 37 GB/s by nccl-tests' count: 1.6 wires of 25 GB/s, less protocol.)
+double chain_of(int ranks) { return 2.0 * (ranks - 1) / ranks; }
+
 }  // namespace
 
 Network::Network(const platforms::Platform& platform) {
@@ -81,10 +65,14 @@ Network::Network(const platforms::Platform& platform) {
   nvlink_ = switched_ || intra_.kind == platforms::IntraKind::NvlinkMesh;
   trees_ = uses_trees(node.device.generation);
   ethernet_ = platform.topology.kind != "single" && node.nic.kind == platforms::NicKind::Ethernet && card_share_ * devices_ < kSlowNetwork;
+  fabric_ = &collective_table().fabric(nvlink_ ? LinkFamily::Nvlink : LinkFamily::Pcie, node.device.generation);
+  card_latency_ = node.nic.latency.value.value() / kMicro;
   const double port = intra_.bandwidth.value.value();
   for (int ranks = 1; ranks <= devices_; ++ranks) {
     const bool mesh = intra_.kind == platforms::IntraKind::NvlinkMesh && ranks > 1;
-    bus_.push_back(mesh ? port * std::max(1, ring_count(intra_, ranks)) : port);
+    const int rings = mesh ? ring_count(intra_, ranks) : 1;
+    closes_.push_back(rings > 0);
+    bus_.push_back(port * (rings > 0 ? rings : chain_of(ranks)));
   }
 }
 
@@ -119,6 +107,8 @@ double Network::latency(CollectiveKind kind, double bytes, int inside, int nodes
 double Network::seconds(CollectiveKind kind, double bytes, Group group, const Constants& c) const {
   const int n = group.ranks;
   if (n <= 1 || bytes <= 0) return 0;
+  // Experts' tokens travel by kernels of their own (DeepEP and its like), which the library's pairs do not stand for.
+  if (by_table() && kind != CollectiveKind::AllToAll) return library(kind, bytes, group, c).seconds;
   const int g = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(n, devices_));
   const int nodes = (n + g - 1) / g;
   if (kind == CollectiveKind::AllToAll) {
@@ -134,6 +124,89 @@ double Network::seconds(CollectiveKind kind, double bytes, Group group, const Co
   const double share = trees_ ? (nodes - 1.0) / nodes : (n - 1.0) / n;
   const double between = f * 2 * share * bytes / (g * card_rate(c)) * (1 + c[C::Congestion] * std::log2(nodes));
   return std::max(inside, between) + std::min(inside, between) / 4 + pass + wait;
+}
+
+Network::Spread Network::spread_of(Group group) const {
+  const int inside = std::clamp(group.per_node > 0 ? group.per_node : devices_, 1, std::min(group.ranks, devices_));
+  return {group.ranks, inside, (group.ranks + inside - 1) / inside};
+}
+
+bool Network::serves(const ProtocolRow& row, CollectiveKind kind, const Spread& s, LibraryRelease release) const {
+  if (row.links != fabric_->links || !row.kinds[static_cast<std::size_t>(kind)] || row.since > release || s.inside < row.least_ranks)
+    return false;
+  const bool closes = closes_[static_cast<std::size_t>(s.inside) - 1];
+  if (row.passes == Passes::Ring && row.between == Between::Ring && kind == CollectiveKind::AllReduce && !closes) return false;
+  if (row.passes == Passes::Switch && (fabric_->nvls == 0 || !switched_)) return false;
+  switch (row.where) {
+    case Reach::Node:
+      return s.nodes == 1;
+    case Reach::Nodes:
+      return s.nodes > 1 || !closes;
+    case Reach::LoneRanks:
+      return s.inside == 1;
+    case Reach::Any:
+      return true;
+  }
+  return false;
+}
+
+/// How much longer a vector takes that does not fill the links: `ramp` at most, half of it for what they carry in `ramp_us`.
+double filling(double ramp, double ramp_us, double rate, double bytes) {
+  const double filled = ramp_us * kMicro * rate;
+  return 1 + ramp * filled / (bytes + filled);
+}
+
+/// Seconds in which the vector passes the busiest port inside a node.
+double Network::inside_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s) const {
+  if (s.inside == 1) return 0;
+  const double g = s.inside, turn = intra_.kind == platforms::IntraKind::NvlinkMesh ? 0 : fabric_->turn;
+  double rate = bus_bandwidth(s.inside) * fabric_->nvls, bytes_passing = (g + 1) / g * bytes;
+  if (row.passes != Passes::Switch) {
+    rate = bus_bandwidth(s.inside) * row.share * fabric_->share * (s.inside > 2 ? fabric_->beyond_pair : 1);
+    const double round = passes_whole(kind) ? 1 : (rounds(kind) * (g - 1) + turn) / g;
+    bytes_passing = (row.passes == Passes::Ring ? round : (g - 1) / s.ranks) * bytes;
+  }
+  return bytes_passing / rate * filling(row.ramp, row.ramp_time, rate, bytes);
+}
+
+/// Seconds in which a node's share of the vector passes its cards.
+double Network::card_seconds(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s, const Constants& c) const {
+  if (s.nodes == 1) return 0;
+  const auto& cards = collective_table().cards;
+  const double n = s.ranks, nodes = s.nodes;
+  const double rate = std::max(1e7, card_share_) * row.card_share * (ethernet_ ? c[C::LinkEthernet] : cards.share);
+  const double ramp = filling(cards.ramp, cards.ramp_time, s.inside * rate, bytes);
+  if (row.passes == Passes::Pairs) return (n - s.inside) / n * bytes / rate * ramp;
+  const double share = passes_whole(kind) ? 1 : row.between == Between::Tree ? (nodes - 1) / nodes : (n - 1) / n;
+  return rounds(kind) * share * bytes / (s.inside * rate) * ramp * (1 + c[C::Congestion] * std::log2(nodes));
+}
+
+double Network::seconds_of(const ProtocolRow& row, CollectiveKind kind, double bytes, const Spread& s, const Constants& c) const {
+  const auto& cards = collective_table().cards;
+  const double f = rounds(kind), each = bytes / s.ranks;
+  double us = fabric_->start + row.start + row.knee * each / (each + row.knee_bytes);
+  // A ring enters every node and leaves it again, a tree goes through all of them at the same time.
+  const double crossed = row.between == Between::Ring ? s.nodes : 1;
+  us += fabric_->hop * row.hop * (row.passes == Passes::Ring ? f * crossed * hops_of(s.inside) : s.ranks - 1);
+  if (s.nodes > 1) {
+    const double steps = row.between == Between::Tree ? f * std::log2(s.nodes) : f * (s.nodes - 1);
+    const double cards_wait = card_latency_ > 0 ? card_latency_ / cards.usual_latency : 1;  // platforms of records may not say
+    us += steps * row.node_step * cards_wait * (ethernet_ ? kEthernetLatencyFactor : 1.0);
+  }
+  const double inside = inside_seconds(row, kind, bytes, s), between = card_seconds(row, kind, bytes, s, c);
+  return us * kMicro + std::max(inside, between) + cards.rest * std::min(inside, between);
+}
+
+LibraryTime Network::library(CollectiveKind kind, double bytes, Group group, const Constants& c, LibraryRelease release) const {
+  if (group.ranks <= 1 || bytes <= 0) return {};
+  const auto spread = spread_of(group);
+  LibraryTime best{std::numeric_limits<double>::infinity(), {}, {}};
+  for (const auto& row : collective_table().rows) {
+    if (!serves(row, kind, spread, release)) continue;
+    const double seconds = seconds_of(row, kind, bytes, spread, c);
+    if (seconds < best.seconds) best = {seconds, row.algorithm, row.protocol};
+  }
+  return best;
 }
 
 double Network::send(double bytes, bool between_nodes, const Constants& c) const {

@@ -2,10 +2,11 @@
 // Collectives and sends between accelerators in closed form: hierarchy of links, protocol latencies, the pass over device memory.
 // Sources of the structure: NCCL's ring, tree and LL128 protocols; nccl-tests' definition of bus bandwidth.
 
-#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "costmodel/collective_kind.hpp"
+#include "costmodel/collective_table.hpp"
 #include "costmodel/constants.hpp"
 #include "platforms/platform.hpp"
 
@@ -17,17 +18,28 @@ struct Group {
   int per_node = 0;  ///< 0: as many as a node has devices
 };
 
+/// What the vendor's library takes for a collective, and how.
+struct LibraryTime {
+  double seconds = 0;
+  std::string_view algorithm, protocol;  ///< of the table
+};
+
 /// The links of a platform as collectives see them.
 class Network {
  public:
   /// `platform`: all nodes like the first one.
   explicit Network(const platforms::Platform& platform);
 
-  /// Seconds of a collective over a buffer of `bytes` (the whole, unsharded one).
+  /// Seconds of a collective inside a training step, over a buffer of `bytes` (the whole, unsharded one). Where by_table(), library();
+  /// all-to-alls and older devices have a closed form, whose constants are fitted to steps in the releases of 2018 to 2023:
   ///   t = max(inside, between) + min/4 + memory pass + latency
   ///   inside  = f·2(g-1)/g·S / (bus·eta),  between = f·2k·S / (g·NIC·eta) · (1 + congestion·log2 N)
   /// f: 1 all-reduce, 1/2 gather or scatter; g ranks on each of N nodes; k = (n-1)/n for flat rings, (N-1)/N for trees.
   [[nodiscard]] double seconds(CollectiveKind, double bytes, Group, const Constants&) const;
+  /// Hopper and Blackwell: their steps are predicted best by library(), without constants of their own.
+  [[nodiscard]] bool by_table() const { return fabric_->steps == StepModel::Table; }
+  /// The collective by itself, as nccl-tests measure it: the algorithm and protocol of least time (costmodel/collective_table.hpp).
+  [[nodiscard]] LibraryTime library(CollectiveKind, double bytes, Group, const Constants&, LibraryRelease = kNewestRelease) const;
   /// Seconds of a send of `bytes` from one rank to another, over the network when `between_nodes`.
   [[nodiscard]] double send(double bytes, bool between_nodes, const Constants&) const;
   /// Bytes per second that a ring of `ranks` of one node moves, without protocol losses.
@@ -39,15 +51,25 @@ class Network {
  private:
   [[nodiscard]] double latency(CollectiveKind, double bytes, int inside, int nodes, const Constants&) const;
 
+  /// Which of a group's ranks share a node, and how many nodes there are.
+  struct Spread {
+    int ranks, inside, nodes;
+  };
+  [[nodiscard]] Spread spread_of(Group) const;
+  [[nodiscard]] bool serves(const ProtocolRow&, CollectiveKind, const Spread&, LibraryRelease) const;
+  [[nodiscard]] double seconds_of(const ProtocolRow&, CollectiveKind, double bytes, const Spread&, const Constants&) const;
+  [[nodiscard]] double inside_seconds(const ProtocolRow&, CollectiveKind, double bytes, const Spread&) const;
+  [[nodiscard]] double card_seconds(const ProtocolRow&, CollectiveKind, double bytes, const Spread&, const Constants&) const;
+
   platforms::IntraLink intra_;
-  std::vector<double> bus_;  ///< by ranks - 1: bytes per second without protocol losses
+  const FabricRow* fabric_ = nullptr;
+  double card_latency_ = 0;   ///< us
+  std::vector<double> bus_;   ///< by ranks - 1: bytes per second without protocol losses
+  std::vector<bool> closes_;  ///< by ranks - 1: whether a ring of wires does
   int devices_ = 1;
   double card_share_ = 0;   ///< bytes per second of a device's share of the cards
   double memory_rate_ = 0;  ///< bytes per second of device memory, datasheet
   bool nvlink_ = false, switched_ = false, ethernet_ = false, trees_ = false;
 };
-
-/// The least cut of the wires between the first `ranks` devices: how many rings of one wire they can hold (NCCL finds that many).
-[[nodiscard]] int ring_count(const platforms::IntraLink&, int ranks);
 
 }  // namespace rehearsal::costmodel

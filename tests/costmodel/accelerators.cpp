@@ -2,6 +2,7 @@
 
 #include "costmodel/accelerator.hpp"
 #include "costmodel/matmul_tiles.hpp"
+#include "costmodel/product_kernels.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/devices.hpp"
 #include "tests/catch.hpp"
@@ -121,11 +122,58 @@ TEST_CASE("precisions fall back to what a device has") {
   CHECK(precision_of(v100, "amp").arithmetic == Arithmetic::Half);
   CHECK(precision_of(v100, "amp").autocast);
   CHECK(precision_of(v100, "tf32").arithmetic == Arithmetic::F32);  // Volta has none
-  CHECK(precision_of(v100, "fp8").arithmetic == Arithmetic::Half);
+  CHECK_THROWS_WITH(precision_of(v100, "fp8"), contains("V100-SXM2-16GB has no products in fp8") && contains("bf16 or fp16"));
   // Pascal stores 16 bits and computes in fp32: no matrix units.
   CHECK(precision_of(p100, "fp16").arithmetic == Arithmetic::F32);
   CHECK(precision_of(p100, "fp16").element_bytes == 2);
   CHECK(precision_of(p100, "fp16").peak == Approx(10.6e12));
+}
+
+TEST_CASE("products of 8 and 4 bits have the scales that a device's units know") {
+  const auto h100 = platforms::load_device("H100-SXM5-80GB"), gb300 = platforms::load_device("GB300-279GB");
+  const auto scaling = [&](const char* text) { return precision_of(h100, text).scaling; };
+  CHECK(scaling("fp8") == Scaling::Tensor);
+  CHECK(scaling("fp8-tensorwise") == Scaling::Tensor);
+  CHECK(scaling("fp8-rowwise") == Scaling::Row);
+  CHECK(scaling("fp8-block") == Scaling::Block);
+  CHECK(scaling("bf16") == Scaling::None);
+  CHECK_THROWS_WITH(precision_of(h100, "mxfp8"), contains("H100-SXM5-80GB has no matrix units that scale a few elements each"));
+  CHECK_THROWS_WITH(precision_of(h100, "nvfp4"), contains("has no products in fp4") && contains("it has fp8"));
+  const auto mx = precision_of(gb300, "mxfp8"), four = precision_of(gb300, "nvfp4");
+  CHECK(mx.scaling == Scaling::Micro);
+  CHECK(mx.peak == Approx(5e15));
+  // 15 PFLOP/s by the datasheet; kernels reach twice their rate in fp8 at most.
+  CHECK(four.peak == Approx(1e16));
+  CHECK(four.element_bytes == 2);
+}
+
+TEST_CASE("products of fewer bits reach a smaller share of a larger peak, as measured kernels do") {
+  const auto& c = published_constants().values;
+  const auto& megatron = *find_framework("megatron-core");
+  const auto rate = [&](const char* device, const char* precision) {
+    const auto d = platforms::load_device(device);
+    return rates_of(d, precision_of(d, precision), {megatron, false}, c).flops_per_second[0];
+  };
+  // products.json, hopper: 0.848 of the fp8 peak where 0.9 of the 16-bit one, which is half of it: 2 * 0.848/0.9.
+  CHECK(rate("H100-SXM5-80GB", "fp8") / rate("H100-SXM5-80GB", "bf16") == Approx(2 * 0.848 / 0.9).epsilon(0.001));
+  // blackwell: mxfp8 runs as blocks do, 0.722 over 0.783; nvfp4 0.616 of four times the 16-bit peak.
+  CHECK(rate("B200-SXM-180GB", "mxfp8") / rate("B200-SXM-180GB", "bf16") == Approx(2 * 0.722 / 0.783).epsilon(0.001));
+  CHECK(rate("B200-SXM-180GB", "nvfp4") / rate("B200-SXM-180GB", "bf16") == Approx(4 * 0.616 / 0.783).epsilon(0.001));
+  // What an fp8 job computes in 16 bits runs at their rate.
+  const auto h100 = platforms::load_device("H100-SXM5-80GB");
+  const auto fp8 = rates_of(h100, precision_of(h100, "fp8"), {megatron, false}, c);
+  CHECK(fp8.flops_per_second[static_cast<std::size_t>(RateKind::WideMatmul)] == Approx(rate("H100-SXM5-80GB", "bf16")));
+}
+
+TEST_CASE("measured products are refused where a row is wrong") {
+  const auto with = [](const std::string& row) { return product_kernels_from_json_text("{\"rows\": [" + row + "]}", "products.json"); };
+  const auto rows = with(R"({"generation": "ada", "arithmetic": "fp8", "share": 0.5, "fill": 100, "cast_bytes": 2})");
+  CHECK(rows.front().share == 0.5);
+  CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "int8", "share": 0.5, "fill": 100, "cast_bytes": 2})"),
+                    contains("products.json") && contains("'int8' is none of 16-bit, fp8, fp8-block, nvfp4"));
+  CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "fp8", "share": 5, "fill": 100, "cast_bytes": 2})"),
+                    contains("share = 5 of \"ada\" must be from"));
+  CHECK_THROWS_WITH(with(R"({"generation": "ada", "arithmetic": "fp8"})"), contains("share"));
 }
 
 }  // namespace

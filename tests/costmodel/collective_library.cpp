@@ -1,0 +1,206 @@
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "costmodel/embedded.hpp"
+#include "costmodel/network.hpp"
+#include "costmodel/wire_rings.hpp"
+#include "platforms/catalog.hpp"
+#include "tests/catch.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+using Kind = CollectiveKind;
+
+LibraryTime ask(const std::string& platform, Kind kind, double bytes, Group group, LibraryRelease release = kNewestRelease) {
+  return Network(platforms::load(platform)).library(kind, bytes, group, published_constants().values, release);
+}
+
+const ProtocolRow& row_of(std::string_view algorithm, std::string_view protocol, LinkFamily links = LinkFamily::Nvlink) {
+  return *std::ranges::find_if(collective_table().rows, [&](const ProtocolRow& r) {
+    return r.algorithm == algorithm && r.protocol == protocol && r.links == links;
+  });
+}
+
+const FabricRow& nvlink(std::string_view generation) { return collective_table().fabric(LinkFamily::Nvlink, generation); }
+
+TEST_CASE("as many rings as cycles through all devices that share no wire, one either way") {
+  // The hybrid cube mesh of a DGX-1. Two devices share one wire. Of 0..3 every one has four wires: two cycles. The fifth hangs on one
+  // other: none closes. Of 0..5 devices 4 and 5 share one wire, which every cycle needs: one. All eight have six wires: three cycles.
+  const auto cube = platforms::load("dgx1-v100").nodes.front().intra;
+  const int expected[] = {1, 2, 4, 0, 2, 4, 6};
+  for (int ranks = 2; ranks <= 8; ++ranks) CHECK(ring_count(cube, ranks) == expected[ranks - 2]);
+  // All joined to all. Seven wires of a device: three cycles take six of them. Four devices, six wires to each other: 18 of a device.
+  CHECK(ring_count(platforms::load("mi300x-8x").nodes.front().intra, 8) == 6);
+  CHECK(ring_count(platforms::load("alps-gh200").nodes.front().intra, 4) == 18);
+  CHECK(ring_count(platforms::load("alps-gh200").nodes.front().intra, 2) == 6);
+}
+
+TEST_CASE("large all-reduces of eight devices are added in the switch, small ones go round the ring") {
+  const auto& fabric = nvlink("hopper");
+  // NVLS: 9/8 of the vector passes a port of 450 GB/s; what the port carries in ramp_time is slower.
+  const auto& nvls = row_of("nvls", "Simple");
+  const double rate = 450e9 * fabric.nvls, filled = nvls.ramp_time * 1e-6 * rate;
+  const double large = (fabric.start + nvls.start) * 1e-6 + 9 / 8.0 * 1e9 / rate * (1 + nvls.ramp * filled / (1e9 + filled));
+  const auto at_1gb = ask("dgx-h100", Kind::AllReduce, 1e9, {8, 0});
+  CHECK(at_1gb.algorithm == "nvls");
+  CHECK(at_1gb.seconds == Approx(large));
+  // A ring in LL: 2*7 hops, and (2*7 + turn)/8 of the vector over the ring's share of the port.
+  const auto& ll = row_of("ring", "LL");
+  const double small = (fabric.start + 14 * fabric.hop) * 1e-6 + (14 + fabric.turn) / 8 * 4096 / (450e9 * fabric.share * ll.share);
+  const auto at_4kb = ask("dgx-h100", Kind::AllReduce, 4096, {8, 0});
+  CHECK(at_4kb.algorithm == "ring");
+  CHECK(at_4kb.protocol == "LL");
+  CHECK(at_4kb.seconds == Approx(small));
+  CHECK(ask("dgx-h100", Kind::AllReduce, 1e6, {8, 0}).protocol == "LL128");
+  CHECK(ask("dgx-h100", Kind::AllReduce, 1e9, {1, 0}).seconds == 0);
+}
+
+TEST_CASE("the library has what its release, the devices and their number allow") {
+  CHECK(ask("dgx-h100", Kind::AllReduce, 1e9, {4, 0}).algorithm == "ring");            // four: the ring, measured
+  CHECK(ask("dgx-h100", Kind::AllReduce, 1e9, {8, 0}, {2, 16}).algorithm == "ring");   // NVLS came with 2.17
+  CHECK(ask("dgx-a100", Kind::AllReduce, 1e9, {8, 0}).algorithm == "ring");            // a switch that cannot add
+  CHECK(ask("dgx-h100", Kind::AllGather, 1e9, {8, 0}).algorithm == "ring");            // nothing to add
+  CHECK(ask("dgx-a100", Kind::AllReduce, 1e6, {8, 0}, {2, 12}).protocol == "Simple");  // vTrain's tables: no LL128
+  CHECK(ask("gb200-nvl72", Kind::AllReduce, 1e9, {72, 0}).algorithm == "nvls");        // one domain of 18 trays
+  CHECK(ask("gb200-nvl72", Kind::AllReduce, 1e9, {144, 0}).algorithm == "nvls-tree");  // two racks
+  CHECK(ask("dgx-a100", Kind::AllReduce, 1e3, {512, 8}).algorithm == "tree");          // 64 nodes: 12 steps for 126
+  CHECK(ask("dgx-a100", Kind::AllGather, 1e5, {64, 1}).algorithm == "pat");            // log2 64 steps for 63
+  CHECK(ask("dgx-a100", Kind::AllGather, 1e5, {64, 1}, {2, 22}).algorithm == "ring");  // PAT came with 2.23
+  CHECK(ask("dgx-a100", Kind::AllToAll, 1e6, {8, 0}).algorithm == "pairs");
+}
+
+TEST_CASE("an all-to-all: every rank with every other, and a knee where messages outgrow the first protocol") {
+  const auto& fabric = nvlink("ampere");
+  const auto& pairs = row_of("pairs", "Simple");
+  const double each = 8e6 / 8, rate = 300e9 * fabric.share * pairs.share, filled = pairs.ramp_time * 1e-6 * rate;
+  const double us = fabric.start + pairs.start + 7 * fabric.hop * pairs.hop + pairs.knee * each / (each + pairs.knee_bytes);
+  const double expected = us * 1e-6 + 7 * each / rate * (1 + pairs.ramp * filled / (8e6 + filled));
+  CHECK(ask("dgx-a100", Kind::AllToAll, 8e6, {8, 0}).seconds == Approx(expected));
+}
+
+TEST_CASE("a broadcast passes the whole vector through every port, once") {
+  const auto& fabric = nvlink("ampere");
+  const auto& simple = row_of("ring", "Simple");
+  const double rate = 300e9 * fabric.share, filled = simple.ramp_time * 1e-6 * rate;
+  const double wait = (fabric.start + simple.start + 7 * fabric.hop * simple.hop) * 1e-6;
+  CHECK(ask("dgx-a100", Kind::Broadcast, 1e9, {8, 0}).seconds == Approx(wait + 1e9 / rate * (1 + simple.ramp * filled / (1e9 + filled))));
+}
+
+TEST_CASE("PCI Express: more than a pair leave their switch, and there is no LL128") {
+  const auto& fabric = collective_table().fabric(LinkFamily::Pcie, "blackwell-gb20x");
+  const auto& simple = row_of("ring", "Simple", LinkFamily::Pcie);
+  const double port = platforms::load("l40s-4x").nodes.front().intra.bandwidth.value.value();
+  const auto expected = [&](double hops, double n, double share) {
+    return (fabric.start + simple.start + hops * fabric.hop * simple.hop) * 1e-6 + (hops + fabric.turn) / n * 1e9 / (port * share);
+  };
+  CHECK(ask("l40s-4x", Kind::AllReduce, 1e9, {2, 0}).seconds == Approx(expected(2, 2, fabric.share)));
+  CHECK(ask("l40s-4x", Kind::AllReduce, 1e9, {4, 0}).seconds == Approx(expected(6, 4, fabric.share * fabric.beyond_pair)));
+  for (const auto& row : collective_table().rows) CHECK((row.links != LinkFamily::Pcie || row.protocol != "LL128"));
+}
+
+TEST_CASE("between nodes: steps of the tree, and a node's cards share the vector") {
+  const auto& cards = collective_table().cards;
+  const auto& simple = row_of("tree", "Simple");
+  const auto& fabric = nvlink("ampere");
+  // Four nodes of four: 2*3 hops inside, 2*2 steps between; 2*3/4 of the vector through four cards of 25 GB/s, 3 % slower a doubling.
+  auto c = published_constants().values;
+  c.set(Coefficient::Congestion, 0.03);
+  const auto platform = platforms::load("dgx-a100");
+  const double wait = platform.nodes.front().nic.latency.value.value() * 1e6 / cards.usual_latency;
+  const double us = fabric.start + simple.start + 6 * fabric.hop * simple.hop + 4 * simple.node_step * wait;
+  const double wire = 300e9 * fabric.share, card = 4 * 25e9 * cards.share;
+  const auto filled = [](double ramp, double time, double rate) { return 1 + ramp * time * 1e-6 * rate / (1e9 + time * 1e-6 * rate); };
+  const double inside = (6 + fabric.turn) / 4 * 1e9 / wire * filled(simple.ramp, simple.ramp_time, wire);
+  const double between = 2 * 0.75 * 1e9 / card * filled(cards.ramp, cards.ramp_time, card) * 1.06;
+  const auto got = Network(platform).library(Kind::AllReduce, 1e9, {16, 4}, c);
+  CHECK(got.algorithm == "tree");
+  CHECK(got.seconds == Approx(us * 1e-6 + between + cards.rest * inside));
+}
+
+struct Measured {
+  const char* platform;
+  Kind kind;
+  int ranks, per_node;
+  double bytes, us;
+};
+
+TEST_CASE("published times that no number was fitted to") {
+  // aiconfigurator-core 0.12.0, NCCL 2.29.2 (GB300, H200), 2.23 (GB200): devices that scripts/fit-collectives holds out, half precision.
+  const Measured rows[] = {
+      {"gb200-nvl72", Kind::AllReduce, 4, 0, 512, 15.9},      {"gb200-nvl72", Kind::AllReduce, 4, 0, 536870912, 1271.8},
+      {"gb300-nvl72", Kind::AllGather, 4, 0, 512, 11.2},      {"gb300-nvl72", Kind::AllGather, 4, 0, 536870912, 704.3},
+      {"dgx-h200", Kind::AllReduce, 8, 0, 512, 16.0},         {"dgx-h200", Kind::AllReduce, 8, 0, 67108864, 319.6},
+      {"dgx-h200", Kind::AllReduce, 8, 0, 536870912, 2040.3}, {"dgx-h200", Kind::ReduceScatter, 8, 0, 536870912, 1393.3},
+      {"dgx-h200", Kind::AllToAll, 8, 0, 536870912, 1509.9}};
+  for (const auto& m : rows) {
+    INFO(m.platform << " " << name(m.kind) << " " << m.bytes);
+    CHECK(ask(m.platform, m.kind, m.bytes, {m.ranks, m.per_node}).seconds * 1e6 == Approx(m.us).epsilon(0.12));
+  }
+}
+
+TEST_CASE("nodes of four GH200 on Slingshot, nodes of eight A100 on RoCE, five and six of the eight V100 of a DGX-1") {
+  // HPE, HPC AI Environments: nccl-tests, NCCL 2.20.5, two nodes (the cards' numbers are of this table). Oracle: two BM.GPU4.8.
+  const Measured nodes[] = {{"alps-gh200", Kind::AllReduce, 8, 4, 4194304, 177.1},
+                            {"alps-gh200", Kind::AllReduce, 8, 4, 67108864, 1074.3},
+                            {"alps-gh200", Kind::AllReduce, 8, 4, 1073741824, 12174},
+                            {"alps-gh200", Kind::AllReduce, 8, 4, 8589934592, 94752},
+                            {"oci-a100-roce", Kind::AllReduce, 16, 8, 10737418240, 90330}};
+  for (const auto& m : nodes) {
+    INFO(m.platform << " " << m.bytes);
+    CHECK(ask(m.platform, m.kind, m.bytes, {m.ranks, m.per_node}).seconds * 1e6 == Approx(m.us).epsilon(0.12));
+  }
+  // vTrain: 46.2 ms on five, where no ring closes; six have two rings, as three have: 5/3 of the vector over both instead of 4/3.
+  const auto five = ask("dgx1-v100", Kind::AllReduce, 1073741824, {5, 0});
+  CHECK(five.algorithm == "tree");
+  CHECK(five.seconds == Approx(46.223e-3).epsilon(0.05));
+  const double three = ask("dgx1-v100", Kind::AllReduce, 1073741824, {3, 0}).seconds;
+  CHECK(three == Approx(31.714e-3).epsilon(0.05));
+  CHECK(ask("dgx1-v100", Kind::AllReduce, 1073741824, {6, 0}).seconds == Approx(three * 5 / 4).epsilon(0.01));
+}
+
+TEST_CASE("steps of Hopper and Blackwell take the table, all-to-alls and older devices the closed form") {
+  const auto& c = published_constants().values;
+  for (const char* platform : {"dgx-h100", "gb200-nvl72"}) {
+    const Network network(platforms::load(platform));
+    CHECK(network.seconds(Kind::AllReduce, 1e8, {8, 0}, c) == network.library(Kind::AllReduce, 1e8, {8, 0}, c).seconds);
+    // 7/8 of the vector over the port's share, and a start for the first message and each of three doublings.
+    const double port = network.inside_rate(8, c), start = c[Coefficient::CollectiveLaunch] * 1e-6;
+    CHECK(network.seconds(Kind::AllToAll, 1e8, {8, 0}, c) == Approx(7 / 8.0 * 1e8 / port + 4 * start));
+  }
+  // 30 + 2*7*2.9 us (closed form: launches, ranks that come late) against 8.8 + 1.2 + 14*0.91 (LL128 of a recent release).
+  const Network old(platforms::load("dgx-a100"));
+  CHECK(old.seconds(Kind::AllReduce, 1e4, {8, 0}, c) > 2 * old.library(Kind::AllReduce, 1e4, {8, 0}, c).seconds);
+}
+
+TEST_CASE("releases are two numbers") {
+  CHECK(library_release("2.18") == LibraryRelease{2, 18});
+  CHECK(*library_release("2.4") < *library_release("2.18"));
+  for (const char* wrong : {"", "2", "2.", "x.1", "2.18.3", "-1.2"}) CHECK_FALSE(library_release(wrong).has_value());
+}
+
+TEST_CASE("a table says what is wrong with it") {
+  const std::string good(embedded_collectives());
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    auto text = good;
+    const auto at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    try {
+      static_cast<void>(collective_table_from_json_text(text, "t.json"));
+    } catch (const BadInput& problem) {
+      return std::string(problem.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(refusal("\"since\": \"2.4\"", "\"since\": \"new\""), contains("since: must be a release, such as \"2.18\""));
+  CHECK_THAT(refusal("\"kinds\": [\"all-reduce\"]", "\"kinds\": [\"sum\"]"), contains("'sum' is no collective"));
+  CHECK_THAT(refusal("\"passes\": \"pairs\"", "\"passes\": \"cube\""), contains("passes"));
+  CHECK_THAT(refusal("\"steps\": \"table\"", "\"steps\": \"guess\""), contains("steps"));
+  CHECK_THAT(refusal("\"beyond_pair\"", "\"beyond\""), contains("beyond"));
+  CHECK_THAT(refusal("\"generations\": [], \"start\"", "\"generations\": [\"ada\"], \"start\""), contains("links 'pcie'"));
+  CHECK_THAT(refusal("\"kinds\": [\"all-to-all\"]", "\"kinds\": [\"reduce\"]"), contains("does all-to-all anywhere"));
+}
+
+}  // namespace
+}  // namespace rehearsal::costmodel
