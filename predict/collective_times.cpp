@@ -64,19 +64,26 @@ std::vector<CollectiveTime> collective_times(const CollectiveQuestion& q, StepEv
   const auto timed = [&](std::string name, Seconds seconds) {
     return CollectiveTime{std::move(name), seconds, BytesPerSecond(q.size.value() * bus_factor(q.kind, q.ranks) / seconds.value())};
   };
+  const bool has_library = platforms::device_of(q.platform, 0).kind != platforms::DeviceKind::Cpu;
   const auto links = collective_links(alone(q, ""), q.platform, platforms::Fabric(q.platform), q.model, {0, 0});
   const auto chosen = plan::best_collective(q.kind, q.ranks, q.size, links).name;
   std::vector<CollectiveTime> times;
   for (const auto& row : plan::collective_table()) {
     if (row.kind != q.kind) continue;
     times.push_back(timed(std::string(row.name), time_of(q, alone(q, std::string(row.name)), evaluator)));
-    times.back().chosen = row.name == chosen;
+    times.back().chosen = !has_library && row.name == chosen;
   }
-  if (platforms::device_of(q.platform, 0).kind == platforms::DeviceKind::Cpu) return times;
+  if (!has_library) return times;
   const costmodel::Network network(q.platform);
-  times.push_back(
-      timed("library", Seconds(network.seconds(q.kind, q.size.value(), {q.ranks, 0}, costmodel::published_constants().values))));
-  times.back().library = true;
+  const auto& c = costmodel::published_constants().values;
+  const auto bytes = q.size.value();
+  // XLA's and Gaudi's own collectives are not in the table: their closed form stands for them.
+  const auto library = platforms::device_of(q.platform, 0).kind == platforms::DeviceKind::Gpu
+                           ? network.library(q.kind, bytes, {q.ranks, 0}, c, q.release)
+                           : costmodel::LibraryTime{network.seconds(q.kind, bytes, {q.ranks, 0}, c), {}, {}};
+  times.push_back(timed(std::string(library.algorithm), Seconds(library.seconds)));
+  times.back().protocol = library.protocol;
+  times.back().library = times.back().chosen = true;
   return times;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "costmodel/network.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::predict {
@@ -12,19 +13,21 @@ struct CollectiveQuestion {
   const platforms::Platform& platform;
   const costmodel::CostModel& model;
   plan::CollectiveKind kind = plan::CollectiveKind::AllReduce;
-  int ranks = 1;  ///< the first so many devices of the platform
-  Bytes size;     ///< of the full vector
+  int ranks = 1;                                                  ///< the first so many devices of the platform
+  Bytes size;                                                     ///< of the full vector
+  costmodel::LibraryRelease release = costmodel::kNewestRelease;  ///< of the vendor's library
 };
 
 struct CollectiveTime {
-  std::string algorithm;
+  std::string algorithm;  ///< empty: a library whose algorithms are not known (TPU, Gaudi)
   Seconds seconds;
   BytesPerSecond bus;    ///< nccl-tests' bus bandwidth: what each rank's link carries
-  bool chosen = false;   ///< by `allreduce=auto`: of least closed form
-  bool library = false;  ///< not one of our algorithms, but the collective library of the device's vendor as frameworks use it
+  bool chosen = false;   ///< what runs where nobody names an algorithm: the library's choice, or ours of least closed form on processors
+  bool library = false;  ///< not one of our algorithms, but what the collective library of the device's vendor would choose
+  std::string protocol = {};  ///< of the library: "LL128"
 };
 
-/// Every algorithm of the kind, the library's time (for devices that have one) last. `evaluator` plays the steps.
+/// Every algorithm of ours of the kind, the library's choice (for devices that have one) last. `evaluator` plays the steps.
 /// Throws Refusal when the platform has fewer devices than `ranks`, or there is nobody to send to.
 [[nodiscard]] std::vector<CollectiveTime> collective_times(const CollectiveQuestion&, StepEvaluator&);
 

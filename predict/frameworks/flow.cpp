@@ -4,6 +4,7 @@
 #include <set>
 
 #include "graph/op_schema.hpp"
+#include "graph/value.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -27,6 +28,18 @@ bool is_stored_mask(const graph::Tensor& t) {
   const auto& shape = t.type.shape;
   return t.role == graph::Role::Constant && t.type.dtype == DType::Bool && shape.size() >= 2 && shape.back() > 1 &&
          shape[shape.size() - 2] > 1;
+}
+
+std::vector<double> values_of(const graph::Tensor& t) {
+  std::vector<double> values(static_cast<std::size_t>(graph::element_count(t.type.shape)));
+  graph::read_into(t.contents, t.type.shape, DType::F64, {}, values.data());
+  return values;
+}
+
+/// Scores with further columns beside them.
+bool adds_columns(const graph::Node& node) {
+  const auto axis = node.attributes.integer("axis", 0);
+  return op_name(node) == "Concat" && axis == -1;
 }
 
 bool is_comparison(std::string_view op) {
@@ -110,9 +123,31 @@ void Flow::find_cores() {
     if (op_name(graph_->nodes()[n]) == "Softmax") follow_core(n);
 }
 
+/// Keys that the last query sees through a mask; 0: all of them, or it is not known. A mask too large to be stored is made of conditions,
+/// of which key > query - window is one; the first of its numbers are 0 and -window.
+double Flow::window_of(TensorId mask) const {
+  if (mask == TensorId::None) return 0;
+  const auto& stored = (*graph_)[mask];
+  if (is_stored_mask(stored) && stored.contents.known()) {
+    const auto values = values_of(stored);
+    const auto keys = static_cast<std::ptrdiff_t>(stored.type.shape.back());
+    const auto seen = std::count(values.end() - keys, values.end(), 1.0);
+    return seen < keys ? static_cast<double>(seen) : 0;
+  }
+  const auto* made = origin(mask);
+  if (made == nullptr || op_name(*made) != "And") return 0;
+  for (const auto condition : made->inputs) {
+    const auto* comparison = origin(condition);
+    if (comparison == nullptr || op_name(*comparison) != "Greater") continue;
+    const auto &key = (*graph_)[comparison->inputs[0]], &last = (*graph_)[comparison->inputs[1]];
+    if (key.contents.known() && last.contents.known()) return values_of(key).front() - values_of(last).front();
+  }
+  return 0;
+}
+
 /// From a softmax back to the product that made its scores, and on to the product that uses its weights.
 void Flow::follow_core(std::size_t softmax) {
-  AttentionCore core{0, softmax, 0, false, 0};
+  AttentionCore core{0, softmax, 0, false, 0, 0};
   std::vector<std::size_t> members{softmax};
   const auto number = [&](const graph::Node* node) { return static_cast<std::size_t>(node - graph_->nodes().data()); };
   const auto* node = &graph_->nodes()[softmax];
@@ -121,6 +156,7 @@ void Flow::follow_core(std::size_t softmax) {
     for (const auto t : node->inputs) {
       const auto* from = origin(t);
       core.causal |= t != TensorId::None && is_stored_mask((*graph_)[t]);
+      if (t != TensorId::None && !activation(t) && op_name(*node) == "Where") core.window = std::max(core.window, window_of(t));
       if (from == nullptr) continue;
       if (!activation(t)) {
         for (const auto i : from->inputs) core.causal |= origin(i) != nullptr && is_comparison(op_name(*origin(i)));
@@ -133,6 +169,7 @@ void Flow::follow_core(std::size_t softmax) {
     node = next;
     members.push_back(number(node));
     if (is_product(*node)) break;
+    if (adds_columns(*node)) continue;  // sinks: scores that no key has
     if (family(*node) != CostFamily::Elementwise) return;
     ++core.elementwise;
   }
@@ -143,7 +180,9 @@ void Flow::follow_core(std::size_t softmax) {
     const auto& readers = consumers_[graph::index(node->outputs.front())];
     if (readers.empty() || (*graph_)[readers.front()].phase != graph::Phase::Forward) return;
     node = &(*graph_)[readers.front()];
-    if (!is_product(*node) && family(*node) != CostFamily::Elementwise && !is_view(*node) && op_name(*node) != "Dropout") return;
+    if (!is_product(*node) && family(*node) != CostFamily::Elementwise && !is_view(*node) && op_name(*node) != "Dropout" &&
+        op_name(*node) != "Split")
+      return;
     members.push_back(number(node));
   }
   core.second_product = members.back();

@@ -14,6 +14,7 @@ struct AttentionCore {
   std::size_t first_product = 0, softmax = 0, second_product = 0;  ///< node numbers
   bool causal = false;
   int elementwise = 0;  ///< operators between the products besides the softmax
+  double window = 0;    ///< keys that a query sees, itself included; 0: all that the mask leaves
 };
 
 class Flow {
@@ -50,6 +51,7 @@ class Flow {
   void mark_origins();
   void find_cores();
   void follow_core(std::size_t softmax);
+  [[nodiscard]] double window_of(graph::TensorId mask) const;
   void find_recurrences();
   [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
   bool mark_cell(std::size_t product, std::size_t target, bool backwards);

@@ -34,6 +34,15 @@ costmodel::Group group_along(const platforms::Platform& platform, const Axes& me
   return group;
 }
 
+/// Ranks that share experts are carved out of data and context parallelism together. Where they are some of both, which no axis of the mesh
+/// says, they are the nearest ones, as Megatron-Core lays them out.
+costmodel::Group experts_of(const platforms::Platform& platform, const Axes& mesh, const plan::Plan& plan) {
+  const int beside = plan.ep / plan.expert_ranks();
+  if (beside == 1) return group_along(platform, mesh, {"ep"});
+  if (beside == plan.cp) return group_along(platform, mesh, {"ep", "cp"});
+  return {plan.ep, std::clamp(devices_of_a_node(platform) / plan.tp, 1, plan.ep)};
+}
+
 }  // namespace
 
 RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan) {
@@ -41,7 +50,7 @@ RankGroups groups_of(const platforms::Platform& platform, const plan::Plan& plan
   RankGroups groups;
   groups.tensor = group_along(platform, mesh, {"tp"});
   groups.context = group_along(platform, mesh, {"cp"});
-  groups.expert = plan.ep > plan.expert_ranks() ? group_along(platform, mesh, {"ep", "cp"}) : group_along(platform, mesh, {"ep"});
+  groups.expert = experts_of(platform, mesh, plan);
   groups.replicas = group_along(platform, mesh, {"dp", "shard", "ep", "cp"});
   groups.shards = plan.has_shard_groups() ? group_along(platform, mesh, {"shard", "ep", "cp"}) : groups.replicas;
   if (plan.has_shard_groups()) groups.copies = group_along(platform, mesh, {"dp"});

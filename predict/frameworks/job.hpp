@@ -18,9 +18,12 @@ using Recompute = plan::RecomputeRule;
 struct Recipe {
   std::string optimizer = "adam";     ///< a row of graph::optimizer_table(); "none": no update
   double trained_share = 1;           ///< of the parameters (LoRA)
+  double frozen_bytes = 0;            ///< of a weight of a block that is not trained (nf4: 0.53); 0: as the others
+  bool chunked_loss = false;          ///< logits are made and used chunk by chunk, in one kernel with the loss
   bool keeps_gathered = false;        ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
   bool fp32_reduction = false;        ///< sharded gradients are reduced in fp32
   double tensor_overlap = -1;         ///< 0 off, 1 on, below 0: as the framework does
+  bool expert_overlap = false;        ///< tokens travel to their experts and back beside another micro-batch's computation
   bool parallel_blocks = false;       ///< attention and MLP share one reduction
   double attention_window = 0;        ///< tokens; 0: all
   bool parameter_servers = false;     ///< gradients go to servers on all nodes and back

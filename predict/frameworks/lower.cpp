@@ -173,6 +173,12 @@ Part part_of(const RowSetting& s, std::size_t span, ParameterCounter& parameters
   return part;
 }
 
+/// Experts of a token: what the router picks.
+double choices_of(const graph::Graph& g) {
+  const auto router = std::ranges::find_if(g.nodes(), [](const graph::Node& n) { return graph::schema(n).name == "TopK"; });
+  return router == g.nodes().end() ? 0 : static_cast<double>(router->attributes.integer("k", 0));
+}
+
 /// The work of one sample shared out among several ranks.
 void share_out(Part& part, double share) {
   for (auto* pass : {&part.forward, &part.backward})
@@ -192,6 +198,7 @@ ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::siz
   model.image = folded.has_convolution();
   model.recurrent = folded.flow().recurrent();
   model.fused_attention = setting.fused_attention && !folded.flow().cores().empty();
+  model.expert_choices = choices_of(folded.graph());
   ParameterCounter parameters(setting);
   for (std::size_t span = 0; span < folded.spans().size(); ++span) model.parts.push_back(part_of(setting, span, parameters));
   add_loss(setting, model);

@@ -25,6 +25,7 @@ costmodel::StateBytes kept_bytes(const FrameworkJob& job, const costmodel::Preci
   if (job.recipe.optimizer == "none") return {precision.element_bytes * 1.0, precision.element_bytes * 1.0, 0};
   const double slots = 4.0 * costmodel::update_traffic(job.recipe.optimizer).slots;
   if (precision.element_bytes == 4) return {4, 4, slots};
+  if (job.profile.pure_16bit && !precision.autocast) return {2, 2, slots / 2};
   auto s = job.profile.state;
   s.optimizer += slots - kMoments;
   return s;
@@ -94,15 +95,18 @@ class StageMemory {
     const bool gathers = gathers_every_pass(job_);
     const double replicas = static_cast<double>(job_.plan.has_shard_groups() ? job_.plan.shard_ranks() : job_.plan.dp) * job_.plan.cp;
     double largest = 0;
-    const auto add = [&](double parameters, double ranks) {
+    const auto add = [&](double parameters, double ranks, double frozen_bytes) {
       const double trained = parameters * job_.recipe.trained_share;
-      m.weights += parameters * bytes.weights / (gathers ? ranks : 1);
+      m.weights += (trained * bytes.weights + (parameters - trained) * frozen_bytes) / (gathers ? ranks : 1);
+      m.update += job_.profile.update_copies * trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
       m.gradients += trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
       m.optimizer += trained * bytes.optimizer / (job_.plan.zero >= 1 ? ranks : 1);
     };
     for_pieces([&](const Part& part, int count) {
-      add(count * (part.parameters - part.expert_parameters) + (job_.plan.pp > 1 ? part.shared_parameters : 0), replicas);
-      add(count * part.expert_parameters, replicas / job_.plan.ep);  // experts have copies on fewer ranks
+      // Embeddings and what makes the logits are left as they are.
+      const double frozen = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : bytes.weights;
+      add(count * (part.parameters - part.expert_parameters) + (job_.plan.pp > 1 ? part.shared_parameters : 0), replicas, frozen);
+      add(count * part.expert_parameters, replicas / job_.plan.ep, frozen);  // experts have copies on fewer ranks
       largest = std::max(largest, part.parameters);
     });
     if (gathers) m.gathered = kGatheredCopies * precision_.element_bytes * largest;
@@ -134,10 +138,10 @@ class StageMemory {
     return each / step_.shape.chunks * step_.held[static_cast<std::size_t>(stage_)] + at_work;
   }
 
-  /// The loss computes with the result of one micro-batch in fp32.
+  /// The loss computes with the result of one micro-batch in fp32; a chunked one never has all of it.
   [[nodiscard]] double logits() const {
     const bool last = step_.stage_of(step_.chunks.size() - 1) == stage_;
-    if (!last || model_.image) return 0;
+    if (!last || model_.image || job_.recipe.chunked_loss) return 0;
     return model_.logits * (precision_.element_bytes == 2 ? job_.profile.logit_bytes_16bit : kLogitBytes32);
   }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "predict/frameworks/staged_step.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -10,8 +12,9 @@ struct RankMemory {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;
   double gathered = 0;  ///< sharded parameters that are whole for the layers at work
+  double update = 0;    ///< what the update needs beside the states, when the activations are gone
   [[nodiscard]] double states() const { return weights + gradients + optimizer + gathered; }
-  [[nodiscard]] double all() const { return states() + activations; }
+  [[nodiscard]] double all() const { return states() + std::max(activations, update); }
 };
 
 /// Of the fullest stage.

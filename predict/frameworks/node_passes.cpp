@@ -240,7 +240,7 @@ void RowCollector::keep_quantised(TensorId t) {
 /// What the backward pass of a node reads again.
 void RowCollector::keep_operands(const graph::Node& node) {
   const auto& schema = graph::schema(node);
-  if (s_.precision.arithmetic == costmodel::Arithmetic::Fp8 && s_.job.profile.keeps_quantised_operands && weight_product(flow(), node)) {
+  if (s_.precision.quantised() && s_.job.profile.keeps_quantised_operands && weight_product(flow(), node)) {
     for (const auto t : operands_of(node)) keep_quantised(t);
     return;
   }

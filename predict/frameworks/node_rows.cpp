@@ -112,7 +112,8 @@ void RowCollector::count_flops(double forward, Gradients g) {
 
 void RowCollector::product(RateKind kind, const MatmulShape& shape, Gradients g) {
   const auto& p = s_.precision;
-  const double overhead = p.fill_share * (kind == RateKind::Matmul ? costmodel::kDenseLoopOverhead : costmodel::kShortLoopOverhead);
+  const bool dense = kind == RateKind::Matmul || kind == RateKind::WideMatmul;
+  const double overhead = dense ? p.fill : p.fill_share * costmodel::kShortLoopOverhead;
   const double bytes = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.batch * p.element_bytes;
   const auto row = [&](double m, double n, double k) {
     // A product with a vector reads its matrix once and needs no matrix units.
@@ -140,9 +141,38 @@ void RowCollector::matmul(const graph::Node& node) {
   const Gradients gradients{flow().gradient(node.inputs[0]), s_.job.recipe.trained_share >= 1};
   count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), {gradients.data, true});
   if (flow().steps_of(node_) > 0) return recurrent_step(shape);
-  product(RateKind::Matmul, shape, gradients);
+  dense_product(node, shape, gradients);
   part_.last_product = offset_;
   if (node.inputs.size() > 2 && node.inputs[2] != TensorId::None) bias(node);
+}
+
+/// In the arithmetic of the job, with the casts of its operands where that has fewer than 16 bits. What makes the model's result, the
+/// logits, stays in 16.
+void RowCollector::dense_product(const graph::Node& node, const MatmulShape& shape, Gradients g) {
+  const auto& p = s_.precision;
+  const auto outputs = graph().outputs();
+  if (s_.job.recipe.frozen_bytes > 0) {
+    // What is stored in 4 bits is written out in 16 before every product.
+    const double written = (s_.job.recipe.frozen_bytes + p.element_bytes) * shape.k * shape.n * shape.batch;
+    bytes({written, 1}, {written, 1});
+  }
+  const bool wide = !p.quantised() || std::find(outputs.begin(), outputs.end(), node.outputs[0]) != outputs.end();
+  if (!wide) cast(node.inputs[0]);
+  // Weights are cast once for all micro-batches of a step.
+  if (!wide) forward({RateKind::Elementwise, 0, p.cast_bytes * shape.k * shape.n * shape.batch, 1.0 / s_.job.micro_batches, 1});
+  product(p.quantised() && wide ? RateKind::WideMatmul : RateKind::Matmul, shape, g);
+  if (wide) return;
+  // Where tensor parallelism splits the sum, every rank has the gradient of its tokens until it is gathered.
+  const bool split_sum = shape.k < static_cast<double>(graph()[node.inputs[0]].type.shape.back());
+  const double ranks = split_sum && s_.job.plan.sequence_parallel ? s_.job.plan.tp : 1;
+  backward({RateKind::Elementwise, 0, p.cast_bytes * shape.m * shape.n * shape.batch / ranks, 1, 1});
+}
+
+/// As it is produced: what is gathered is cast before. Products that read the same activation share its copy.
+void RowCollector::cast(graph::TensorId activation) {
+  if (std::find(cast_.begin(), cast_.end(), activation) != cast_.end()) return;
+  cast_.push_back(activation);
+  forward({RateKind::Elementwise, 0, s_.precision.cast_bytes * s_.elements(activation), 1, 1});
 }
 
 /// A step of a recurrent layer as libraries run it: the product with the state, then the cell as one kernel that reads the gates of input
@@ -184,8 +214,13 @@ void RowCollector::fused_attention(const AttentionCore& core) {
   const auto& second = graph().nodes()[core.second_product];
   double length = static_cast<double>(s_.local(first.outputs[0]).back());
   if (s_.job.recipe.attention_window > 0) length = std::min(length, s_.job.recipe.attention_window);
-  const double queries = s_.elements(second.outputs[0]);
-  const double work = 4 * queries * length * (core.causal ? 0.5 : 1.0), bytes = queries * element_bytes();
+  // Values may be narrower than queries and keys (multi-head latent attention).
+  const double queries = static_cast<double>(graph::element_count(s_.operand(core.first_product, 0))),
+               mixed = s_.elements(second.outputs[0]);
+  // Under a triangle half of all pairs; under a band of `window` keys as many to a query, fewer to the first ones.
+  const double pairs =
+      core.window > 0 && core.window < length ? core.window * (1 - core.window / (2 * length)) : length * (core.causal ? 0.5 : 1.0);
+  const double work = 2 * (queries + mixed) * pairs, bytes = (queries + mixed) / 2 * element_bytes();
   forward({RateKind::FlashAttention, work, 4 * bytes, 1, 1});
   backward({RateKind::FlashAttention, kFlashBackwardWork * work, 8 * bytes, 1, 3});
   for (const auto t : {first.inputs[0], first.inputs[1], second.inputs[1]}) keep(t);

@@ -72,6 +72,8 @@ class RowCollector {
   void keep_quantised(graph::TensorId);
   [[nodiscard]] graph::TensorId source_of(graph::TensorId) const;
 
+  void dense_product(const graph::Node&, const costmodel::MatmulShape&, Gradients);
+  void cast(graph::TensorId activation);
   void product(costmodel::RateKind, const costmodel::MatmulShape&, Gradients);
   void bytes(Pass forward, Pass backward, costmodel::RateKind = costmodel::RateKind::Elementwise);
   void forward(const costmodel::KernelRow&);
@@ -88,7 +90,7 @@ class RowCollector {
   Part& part_;
   std::size_t node_ = 0;      ///< in the folded model
   std::uint32_t offset_ = 0;  ///< in the part
-  std::vector<graph::TensorId> kept_, quantised_;
+  std::vector<graph::TensorId> kept_, quantised_, cast_;
 };
 
 }  // namespace rehearsal::predict::frameworks

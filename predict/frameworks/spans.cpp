@@ -1,6 +1,8 @@
 #include "predict/frameworks/spans.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <variant>
 
 #include "base/hash.hpp"
 #include "graph/op_schema.hpp"
@@ -9,6 +11,13 @@ namespace rehearsal::predict::frameworks {
 namespace {
 
 constexpr std::size_t kLongestPeriod = 400, kShortestPeriod = 3;
+
+/// Which mask it is: blocks with a window and blocks without one differ in nothing else.
+void add_condition(Hasher& hash, const graph::Graph& g, const graph::Tensor& condition) {
+  if (condition.producer != graph::NodeId::None) hash.add(g[condition.producer].op);
+  if (const auto* bytes = std::get_if<graph::InlineBytes>(&condition.contents.source))
+    hash.add(std::string_view(reinterpret_cast<const char*>(bytes->data->data()), bytes->data->size()));
+}
 
 /// What makes two nodes cost the same: operator, attributes, types and which operands are parameters.
 std::uint64_t signature(const graph::Graph& g, const graph::Node& node) {
@@ -25,6 +34,7 @@ std::uint64_t signature(const graph::Graph& g, const graph::Node& node) {
     hash.add(static_cast<std::int64_t>(g[t].role)).add(static_cast<std::int64_t>(g[t].type.dtype));
     for (const auto size : g[t].type.shape) hash.add(size);
     hash.add(std::int64_t{-1});
+    if (g[t].type.dtype == DType::Bool) add_condition(hash, g, g[t]);
   };
   for (const auto t : node.inputs) add(t);
   for (const auto t : node.outputs) add(t);

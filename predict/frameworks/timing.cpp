@@ -140,7 +140,7 @@ TimedPass StepTimer::pass(const std::vector<PassStep>& steps, bool backward) con
 }
 
 double StepTimer::exchange_seconds(const Exchange& e, bool backward) const {
-  if (e.axis == ExchangeAxis::Expert) return network_.seconds(e.kind, e.bytes, groups_.expert, c_);
+  if (e.axis == ExchangeAxis::Expert) return expert_seconds(e);
   const auto& plan = job_.plan;
   const bool on = job_.recipe.tensor_overlap < 0 ? job_.profile.tensor_overlap : job_.recipe.tensor_overlap > 0;
   double hidden = on ? c_[C::TensorOverlap] : 0;
@@ -148,6 +148,21 @@ double StepTimer::exchange_seconds(const Exchange& e, bool backward) const {
   if (backward && (job_.profile.backward_tensor_overlap || plan.sequence_parallel)) hidden = std::max(hidden, 0.5 * c_[C::TensorOverlap]);
   const double shared = job_.recipe.parallel_blocks ? 0.5 : 1;
   return shared * (1 - hidden) * network_.seconds(e.kind, e.bytes, groups_.tensor, c_);
+}
+
+/// Tokens on their way to their experts or back. Dispatchers that know the nodes send a token once to every node where it has experts, and
+/// there pass it on (DeepSeek-AI 2024, section 3.2.2): of k choices among N nodes N·(1 - (1 - 1/N)^k) are different.
+double StepTimer::expert_seconds(const Exchange& e) const {
+  const auto& group = groups_.expert;
+  const double hidden = job_.recipe.expert_overlap ? c_[C::TensorOverlap] : 0;
+  const double nodes = group.per_node > 0 ? static_cast<double>(group.ranks) / group.per_node : 1, choices = model_.expert_choices;
+  double seconds = network_.seconds(e.kind, e.bytes, group, c_);
+  if (job_.profile.dispatches_by_node && e.kind == CollectiveKind::AllToAll && nodes > 1 && choices > 1) {
+    const double different = nodes * (1 - std::pow(1 - 1 / nodes, choices)) / choices;
+    const double inside = network_.seconds(e.kind, e.bytes, {group.per_node, group.per_node}, c_);
+    seconds = std::max(inside, network_.seconds(e.kind, e.bytes * different, group, c_));
+  }
+  return (1 - hidden) * seconds;
 }
 
 /// What the attention does not hide of its keys and values on their way round.
@@ -258,8 +273,7 @@ double StepTimer::interference() const {
 double gradient_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
   if (precision.element_bytes == 4) return 4;
   if (precision.autocast) return job.profile.gradient_bytes_amp;
-  const bool brain = precision.brain || precision.arithmetic == costmodel::Arithmetic::Fp8;
-  return brain ? job.profile.gradient_bytes_bf16 : job.profile.gradient_bytes_fp16;
+  return precision.brain ? job.profile.gradient_bytes_bf16 : job.profile.gradient_bytes_fp16;
 }
 
 bool gathers_every_pass(const FrameworkJob& job) {

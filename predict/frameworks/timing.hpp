@@ -85,6 +85,7 @@ class StepTimer {
   [[nodiscard]] TimedPass recomputed(const Part&, const TimedPass& forward) const;
   [[nodiscard]] bool is_recomputed(const Part&, const PassStep&, int& products) const;
   [[nodiscard]] double exchange_seconds(const Exchange&, bool backward) const;
+  [[nodiscard]] double expert_seconds(const Exchange&) const;
   [[nodiscard]] double ring_seconds(const Exchange&, const TimedPass& kernels, double attention, bool backward) const;
   [[nodiscard]] double collective(costmodel::CollectiveKind kind, double bytes, costmodel::Group) const;
   [[nodiscard]] double sum_of_copied_bytes(double bytes) const;

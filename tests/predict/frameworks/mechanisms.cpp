@@ -64,6 +64,30 @@ TEST_CASE("slow arithmetic fills a tile at the same time, which is fewer of its 
   CHECK(costmodel::precision_of(device, "fp32").fill_share == 0.125);
 }
 
+TEST_CASE("operands of products in 8 bits are cast: activations always, weights once a step, and what makes the logits never") {
+  Sample s("zoo:gpt?layers=3&hidden=64&heads=4&seq=32&vocab=1000&batch=2", platforms::load("dgx-h100"), "megatron-core");
+  s.job.micro_batches = 4;
+  const auto traffic = [&](const char* precision) {
+    s.job.precision = precision;
+    double forward = 0, backward = 0;
+    for (const auto& part : s.parts().parts) {
+      forward += bytes_of(part.forward) * part.repeats;
+      backward += bytes_of(part.backward) * part.repeats;
+    }
+    return std::pair{forward, backward};
+  };
+  const auto [forward, backward] = traffic("fp8");
+  const auto [forward16, backward16] = traffic("bf16");
+  const double bytes = costmodel::precision_of(s.platform.nodes.front().device, "fp8").cast_bytes;
+  REQUIRE(bytes > 0);
+  // Of 3 blocks: 64 tokens enter products with 64, 64, 64 and 256 values and leave them with 192, 64, 256 and 64; 12·64² weights.
+  CHECK(forward - forward16 == Approx(3 * bytes * (64.0 * 448 + 12 * 64 * 64 / 4.0)));
+  CHECK(backward - backward16 == Approx(3 * bytes * 64 * 576));
+  CHECK(work_of(s.parts(), RateKind::WideMatmul) == 0);  // in 16 bits every product is the same
+  s.job.precision = "fp8";
+  CHECK(work_of(s.parts(), RateKind::WideMatmul) > 2.0 * 64 * 64 * 1000);  // tiles that are not full included
+}
+
 TEST_CASE("a recurrent layer is run as its library does: a product and one kernel a step, one product for the weight") {
   const Sample s("zoo:gnmt?layers=2&hidden=64&enc_seq=6&dec_seq=6&vocab=100&batch=8", platforms::load("dgx-a100"), "pytorch-examples",
                  "amp");

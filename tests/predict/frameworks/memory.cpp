@@ -71,6 +71,33 @@ TEST_CASE("an optimizer without moments keeps less") {
   CHECK(s.memory().optimizer == 0);
 }
 
+TEST_CASE("a job of 16 bits alone keeps nothing in 32, and an update of all parameters at once copies their gradients") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "transformers");
+  const double parameters = 6 * (12.0 * 64 * 64 + 13 * 64) + 1000 * 64 + 32 * 64 + 2 * 64;
+  CHECK(s.memory().states() == Approx((2 + 2 + 4 + 2) * parameters));  // weight, gradient, two moments, a copy of the gradient
+  s.profile.update_copies = 0;
+  CHECK(s.memory().states() == Approx((2 + 2 + 4) * parameters));
+  s.job.precision = "amp_bf16";
+  CHECK(s.memory().states() == Approx((4 + 4 + 8) * parameters));
+}
+
+TEST_CASE("weights that are not trained have no gradient and no moments, and may have 4 bits") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "transformers");
+  s.profile.update_copies = 0;
+  s.job.recipe.trained_share = 0.25;
+  const double blocks = 6 * (12.0 * 64 * 64 + 13 * 64), others = 1000 * 64 + 32 * 64 + 2 * 64;
+  CHECK(s.memory().states() == Approx((2 + 0.25 * (2 + 4)) * (blocks + others)));
+  s.job.recipe.frozen_bytes = 0.5;  // of blocks; embeddings and logits stay as they are
+  CHECK(s.memory().states() == Approx((0.75 * 0.5 + 0.25 * 2) * blocks + 2 * others + 0.25 * (2 + 4) * (blocks + others)));
+}
+
+TEST_CASE("a loss in chunks never has all logits") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "torchtitan");
+  const double before = s.memory().activations;
+  s.job.recipe.chunked_loss = true;
+  CHECK(before - s.memory().activations == Approx(64 * 1000 * s.profile.logit_bytes_16bit));  // of 64 tokens
+}
+
 TEST_CASE("a stage keeps as many micro-batches as its schedule holds") {
   Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
   s.job.plan.pp = 3;

@@ -45,6 +45,53 @@ TEST_CASE("a folded model has two blocks of a chain, and every node of a block s
   CHECK(folded.batch() == 2);
 }
 
+TEST_CASE("blocks without experts and those with them are two spans, and latent attention is an attention") {
+  const auto whole = graph::zoo::build(
+      "zoo:moe?layers=8&hidden=64&heads=4&kv_heads=0&ffn=128&moe_ffn=32&seq=32&vocab=100&experts=4&shared_experts=1&dense_layers=3&gate=1&"
+      "kv_lora=16&q_lora=24&nope_dim=16&rope_dim=8&v_dim=16&batch=2");
+  const FoldedModel folded(whole, Grain::Blocks);
+  std::vector<int> repeated;
+  for (const auto& span : folded.spans())
+    if (span.repeats > 1) repeated.push_back(span.repeats);
+  CHECK(repeated == std::vector{3, 5});
+  // Two of the three, two of the five.
+  REQUIRE(folded.flow().cores().size() == 4);
+  for (const auto& core : folded.flow().cores()) CHECK(core.causal);
+}
+
+TEST_CASE("a fused attention computes the pairs in its window") {
+  const std::string model = "zoo:llama?layers=2&hidden=512&heads=4&ffn=512&vocab=100&batch=8";
+  const auto work = [&](const std::string& more) {
+    return sample::work_of(
+        Sample(model + (more.find("seq") == std::string::npos ? "&seq=512" : "") + more, platforms::load("dgx-h100"), "megatron-core")
+            .parts(),
+        costmodel::RateKind::FlashAttention);
+  };
+  // of 512 keys 128 and, to the first queries, fewer: 128 - 128^2 / (2 * 512) = 112 instead of 256
+  CHECK(work("&window=128") / work("") == Approx(112.0 / 256));
+  CHECK(work("&window=128&window_every=2") / work("") == Approx((112.0 + 256) / (2 * 256)));
+  CHECK(work("&window=512") == work(""));
+  // a mask that is too large to be stored
+  CHECK(work("&window=128&seq=8192") / work("&seq=8192") == Approx((128 - 1.0) / 4096));
+}
+
+TEST_CASE("an attention with scores that no key has is an attention") {
+  const Flow flow(
+      graph::zoo::build("zoo:moe?layers=3&hidden=64&heads=4&kv_heads=2&ffn=32&seq=32&vocab=100&experts=2&sinks=1&window=8&batch=2"));
+  REQUIRE(flow.cores().size() == 3);
+  for (const auto& core : flow.cores()) CHECK(core.causal);
+}
+
+TEST_CASE("a fused attention computes scores of its queries' width and results of its values'") {
+  const std::string model =
+      "zoo:moe?layers=2&hidden=512&heads=4&kv_heads=0&ffn=512&seq=512&vocab=100&experts=2&kv_lora=64&batch=8&nope_dim=128&rope_dim=64&v_"
+      "dim=";
+  const auto work = [&](const char* v) {
+    return sample::work_of(Sample(model + v, platforms::load("dgx-h100"), "megatron-core").parts(), costmodel::RateKind::FlashAttention);
+  };
+  CHECK(work("128") / work("192") == Approx((192.0 + 128) / (192 + 192)));
+}
+
 TEST_CASE("a model without repetitions is not folded") {
   const auto whole = graph::zoo::build("zoo:vgg11?image=32&classes=10&batch=4");
   const FoldedModel folded(whole, Grain::Nodes);

@@ -1,5 +1,6 @@
 // What a step takes: pipelines, messages, and what waits for what.
 
+#include "predict/frameworks/groups.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
 
@@ -80,6 +81,59 @@ TEST_CASE("context parallelism passes keys and values round, experts send tokens
   e.job.plan.ep = 8;
   CHECK(local.exchanges == 0);
   CHECK(e.time().exchanges > 0);
+}
+
+TEST_CASE("a token travels once to every node where it has experts, where the framework knows the nodes") {
+  // 4 nodes of 8 devices, each of which has an expert; a token picks 4 of the 32.
+  Sample s("zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=256&seq=512&vocab=1000&experts=32&top_k=4&batch=32", nodes(4),
+           "megatron-core");
+  s.job.micro_batch = 1;
+  s.job.plan.dp = s.job.plan.ep = 32;
+  s.profile.tensor_overlap = false;
+  std::vector<double> sent;  // in the forward pass of a block: to the experts and back
+  for (const auto& step : sample::block_of(s.parts()).forward)
+    if (step.exchange && step.exchange->axis == ExchangeAxis::Expert) {
+      CHECK(step.exchange->kind == costmodel::CollectiveKind::AllToAll);
+      sent.push_back(step.exchange->bytes);
+    }
+  REQUIRE(sent.size() == 2);
+  const auto seconds = [&](bool by_node, bool overlap) {
+    s.profile.dispatches_by_node = by_node;
+    s.job.recipe.expert_overlap = overlap;
+    return s.ask([&](const StagedStep& step) {
+      const auto& timer = *step.lanes.front().timers.front();
+      double most = 0;
+      for (const auto& part : timer.parts()) most = std::max(most, part.forward.exchanges);
+      return most;
+    });
+  };
+  const costmodel::Network network(s.job.platform);
+  const auto& c = costmodel::published_constants().values;
+  const double slowdown = 1 + c[costmodel::Coefficient::Spread] * 2;  // of four nodes
+  const auto sum = [&](const auto& one) { return slowdown * (one(sent[0]) + one(sent[1])); };
+  const auto all_to_all = [&](double bytes, costmodel::Group group) {
+    return network.seconds(costmodel::CollectiveKind::AllToAll, bytes, group, c);
+  };
+  const double everywhere = sum([&](double bytes) { return all_to_all(bytes, {32, 8}); });
+  CHECK(seconds(false, false) == Approx(everywhere));
+  // 4 choices among 4 nodes are 4·(1 - (3/4)^4) = 2.734 different ones, 0.6836 of the bytes; inside a node all of them.
+  const double by_node = sum([&](double bytes) { return std::max(all_to_all(bytes, {8, 8}), all_to_all(bytes * 0.68359375, {32, 8})); });
+  CHECK(seconds(true, false) == Approx(by_node));
+  CHECK(by_node < everywhere);
+  CHECK(seconds(true, true) == Approx((1 - c[costmodel::Coefficient::TensorOverlap]) * by_node));
+}
+
+TEST_CASE("ranks that share experts are the nearest of data and context parallelism") {
+  const auto experts = [](const char* plan) { return groups_of(nodes(8), plan::parse_plan(plan)).expert; };
+  // 8 devices a node, tensor parallelism inside: 8/2 of a node's ranks have the same part of every weight.
+  CHECK(experts("dp=16,tp=2,ep=8").per_node == 4);
+  CHECK(experts("dp=16,tp=2,ep=8").ranks == 8);
+  // Context parallelism stands between them and is wholly part of them.
+  CHECK(experts("dp=8,cp=2,tp=2,ep=16").ranks == 16);
+  CHECK(experts("dp=8,cp=2,tp=2,ep=16").per_node == 4);
+  // Only half of the context is: four of dp and two of cp's four.
+  CHECK(experts("dp=4,cp=4,ep=8").ranks == 8);
+  CHECK(experts("dp=4,cp=4,ep=8").per_node == 8);
 }
 
 TEST_CASE("sums of gradients hide behind the backward pass, and slow it while they run") {
