@@ -165,7 +165,7 @@ int zero_group_of(const Record& r, const RecordJob& job) {
 /// Arithmetic that nobody trains in, or that no peak of the catalogue is for.
 void refuse_precision(const std::string& text) {
   if (holds_any(text, {"64", "double", "int8", "int4"}))
-    throw Refusal("plan.precision: '" + text + "' is none of fp32, tf32, fp16, bf16, amp, fp8");
+    throw Refusal("plan.precision: '" + text + "' is none of fp32, tf32, fp16, bf16, amp, fp8, fp8-rowwise, fp8-block, mxfp8, nvfp4");
 }
 
 std::string precision_text(const Record& r, const RecordJob& job) {
@@ -181,7 +181,7 @@ std::string precision_text(const Record& r, const RecordJob& job) {
     // PyTorch computes convolutions in tf32 where the device can, unless told otherwise; "not stated" leaves that default.
     return text.size() != 4 && job.framework->launch == costmodel::LaunchMode::Eager && device.peak("tf32") ? "tf32" : "fp32";
   if (holds(text, "half")) return "fp16";
-  return holds(text, "fp4") ? "fp8" : text;  // 4-bit products are not in the catalogue; fp8 is nearest
+  return text;
 }
 
 /// The row of the optimizer table that moves as many bytes as what a record names.
@@ -235,8 +235,12 @@ void set_modes(const Record& r, RecordJob& job) {
   if (r.plan.number("tp_overlap")) recipe.tensor_overlap = r.plan.truth("tp_overlap");
   if (holds(overlap, "tp")) recipe.tensor_overlap = 1;
   recipe.parallel_blocks = r.plan.truth("parallel_block");
+  recipe.expert_overlap = r.plan.truth("moe_a2a_overlap");
   if (r.plan.truth("sliding_window_attention")) recipe.attention_window = job.model.seq / 2;
   recipe.trained_share = job.model.lora ? 0.002 : 1;
+  constexpr double kNf4 = 4.0 / 8 + 1.0 / 64 + 4.0 / 64 / 256;  // codes, 8-bit scales of 64, their scales of 256 (Dettmers et al. 2023)
+  if (holds_any(r.plan.text("precision"), {"nf4", "int4"}) || r.plan.truth("lora_quantised")) recipe.frozen_bytes = kNf4;
+  recipe.chunked_loss = r.plan.truth("chunked_loss") || holds_any(r.plan.text("kernels"), {"fused linear cross", "chunked"});
   recipe.parameter_servers = holds(r.plan.text("comm"), "parameter server");
   const auto layout = r.plan.text("layout");
   recipe.channels_last = layout.empty() ? f.channels_last : layout != "nchw";
@@ -278,6 +282,7 @@ std::shared_ptr<const FrameworkProfile> adjusted(const Record& r, const Framewor
     own->attention = costmodel::AttentionKernel::Plain;
   if (holds_any(compiler, {"compile", "inductor", "xla", "jit"}) || holds_any(r.plan.text("framework"), {"compile", "inductor"}))
     own->elementwise_fusion = own->normalization_fusion = 2;
+  if (holds(r.plan.text("cuda_graph"), "full")) own->launch = costmodel::LaunchMode::Captured;
   if (holds_any(compiler, {"eager"})) own->elementwise_fusion = std::min(own->elementwise_fusion, 1);
   return own;
 }

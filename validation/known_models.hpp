@@ -1,6 +1,8 @@
 #pragma once
 // What the names of models say: published shapes of transformers, networks of the zoo, data sets that are usual with a model.
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +15,7 @@ namespace rehearsal::validation {
 struct Shape {
   std::string_view name;  ///< lower case, words joined by dashes
   int layers, hidden, heads, kv_heads, ffn, vocab, seq;
-  int experts = 0, top_k = 0;
+  std::map<std::string, std::int64_t> more = {};  ///< further parameters of the zoo's model: experts, widths of heads, norms
 };
 /// The row whose name is the longest that stands in `name` (dashed()); nothing where none does.
 [[nodiscard]] std::optional<Shape> known_shape(const std::string& name);

@@ -3,13 +3,14 @@
 #include <cmath>
 #include <regex>
 
+#include "graph/zoo/zoo.hpp"
 #include "validation/known_models.hpp"
 
 namespace rehearsal::validation {
 namespace {
 
 // Shapes from the models' papers and the configurations published with their weights.
-constexpr Shape kShapes[] = {
+const Shape kShapes[] = {
     {"bert-large", 24, 1024, 16, 16, 4096, 30522, 0},
     {"bert-base", 12, 768, 12, 12, 3072, 30522, 0},
     {"roberta-large", 24, 1024, 16, 16, 4096, 50265, 512},
@@ -48,17 +49,12 @@ constexpr Shape kShapes[] = {
     {"mpt-1b", 24, 2048, 16, 16, 8192, 50432, 2048},
     {"starcoder2-15b", 40, 6144, 48, 4, 24576, 49152, 4096},
     {"codellama-34b", 48, 8192, 64, 8, 22016, 32016, 4096},
-    {"mistral-nemo", 40, 5120, 32, 8, 14336, 131072, 4096},
     {"qwen2.5-0.5b", 24, 896, 14, 2, 4864, 151936, 4096},
     {"qwen2.5-1.5b", 28, 1536, 12, 2, 8960, 151936, 4096},
     {"qwen2.5-3b", 36, 2048, 16, 2, 11008, 151936, 4096},
     {"qwen2.5-14b", 48, 5120, 40, 8, 13824, 152064, 4096},
     {"qwen-72b", 80, 8192, 64, 64, 24576, 152064, 4096},
-    {"qwen3-4b", 36, 2560, 32, 8, 9728, 151936, 4096},
-    {"qwen3-14b", 40, 5120, 40, 8, 17408, 151936, 4096},
     {"deepseek-67b", 95, 8192, 64, 8, 22016, 102400, 4096},
-    {"deepseek-v2", 60, 5120, 128, 128, 1536, 102400, 4096, 160, 6},
-    {"deepseek-r1", 61, 7168, 128, 128, 2048, 129280, 4096, 256, 8},
     {"gemma-3-4b", 34, 2560, 8, 4, 10240, 262144, 8192},
     {"gemma3-4b", 34, 2560, 8, 4, 10240, 262144, 8192},
     {"gemma-3-27b", 62, 5376, 32, 16, 21504, 262144, 8192},
@@ -73,11 +69,10 @@ constexpr Shape kShapes[] = {
     {"chatglm-6b", 28, 4096, 32, 32, 16384, 130528, 2048},
     {"chatglm2-6b", 28, 4096, 32, 2, 13696, 65024, 4096},
     {"glm-10b", 48, 4096, 64, 64, 16384, 50304, 1024},
-    {"grok-1", 64, 6144, 48, 8, 32768, 131072, 8192, 8, 2},
-    {"dbrx", 40, 6144, 48, 8, 10752, 100352, 4096, 16, 4},
+    {"grok-1", 64, 6144, 48, 8, 32768, 131072, 8192, {{"experts", 8}, {"top_k", 2}}},
+    {"dbrx", 40, 6144, 48, 8, 10752, 100352, 4096, {{"experts", 16}, {"top_k", 4}}},
     {"smollm3-3b", 36, 2048, 16, 4, 11008, 128256, 4096},
     {"nemotron-4-340b", 96, 18432, 96, 8, 73728, 256000, 4096},
-    {"llama-4-scout", 48, 5120, 40, 8, 8192, 202048, 8192, 16, 2},
     {"transformer-xl-base", 16, 512, 8, 8, 2048, 0, 192},
     {"transformerxl-base", 16, 512, 8, 8, 2048, 0, 192},
     {"transformerxlbase", 16, 512, 8, 8, 2048, 0, 192},
@@ -119,23 +114,6 @@ constexpr Shape kShapes[] = {
     {"mpt-30b", 48, 7168, 64, 64, 28672, 50432, 8192},
     {"glm-130b", 70, 12288, 96, 96, 32768, 150528, 2048},
     {"starcoderbase-15.5b", 40, 6144, 48, 1, 24576, 49152, 8192},
-    {"mixtral-8x7b", 32, 4096, 32, 8, 14336, 32000, 4096, 8, 2},
-    {"mixtral-8x22b", 56, 6144, 48, 8, 16384, 32768, 4096, 8, 2},
-    {"mistral-7b", 32, 4096, 32, 8, 14336, 32000, 4096},
-    {"qwen3-30b", 48, 2048, 32, 4, 768, 151936, 4096, 128, 8},
-    {"qwen3-235b", 94, 4096, 64, 4, 1536, 151936, 4096, 128, 8},
-    {"qwen2.5-7b", 28, 3584, 28, 4, 18944, 152064, 4096},
-    {"qwen2-7b", 28, 3584, 28, 4, 18944, 152064, 4096},
-    {"qwen2.5-32b", 64, 5120, 40, 8, 27648, 152064, 4096},
-    {"qwen2.5-72b", 80, 8192, 64, 8, 29568, 152064, 4096},
-    {"qwen2-72b", 80, 8192, 64, 8, 29568, 152064, 4096},
-    {"qwen3-8b", 36, 4096, 32, 8, 12288, 151936, 4096},
-    {"qwen3-32b", 64, 5120, 64, 8, 25600, 151936, 4096},
-    {"gemma-2b", 18, 2048, 8, 1, 16384, 256000, 8192},
-    {"gemma-7b", 28, 3072, 16, 16, 24576, 256000, 8192},
-    {"gemma2-9b", 42, 3584, 16, 8, 14336, 256000, 8192},
-    {"gemma-2-9b", 42, 3584, 16, 8, 14336, 256000, 8192},
-    {"gemma2-27b", 46, 4608, 32, 16, 36864, 256000, 8192},
     {"phi-2", 32, 2560, 32, 32, 10240, 51200, 2048},
     {"phi-3-mini", 32, 3072, 32, 32, 8192, 32064, 4096},
     {"nemotron-8b", 32, 4096, 32, 32, 16384, 256000, 4096},
@@ -143,14 +121,6 @@ constexpr Shape kShapes[] = {
     {"nemotron-340b", 96, 18432, 96, 8, 73728, 256000, 4096},
     {"olmo-7b", 32, 4096, 32, 32, 11008, 50304, 2048},
     {"olmo1-7b", 32, 4096, 32, 32, 11008, 50304, 2048},
-    {"olmo2-7b", 32, 4096, 32, 32, 11008, 100352, 4096},
-    {"olmo2-13b", 40, 5120, 40, 40, 13824, 100352, 4096},
-    {"gpt-oss-20b", 24, 2880, 64, 8, 2880, 201088, 4096, 32, 4},
-    {"gpt-oss-120b", 36, 2880, 64, 8, 2880, 201088, 4096, 128, 4},
-    {"deepseek-moe-16b", 28, 2048, 16, 16, 1408, 102400, 4096, 64, 6},
-    {"deepseek-v2-lite", 27, 2048, 16, 16, 1408, 102400, 4096, 64, 6},
-    {"deepseekv3", 61, 7168, 128, 128, 2048, 129280, 4096, 256, 8},
-    {"deepseek-v3", 61, 7168, 128, 128, 2048, 129280, 4096, 256, 8},
     {"tinyllama", 22, 2048, 32, 4, 5632, 32000, 2048},
     {"llama-1b", 16, 2048, 32, 8, 8192, 128256, 4096},
     {"llama-3.2-1b", 16, 2048, 32, 8, 8192, 128256, 8192},
@@ -183,8 +153,80 @@ constexpr Shape kShapes[] = {
     {"llama3-405b", 126, 16384, 128, 8, 53248, 128256, 8192},
 };
 
+/// Names of models that the zoo has by size.
+struct PresetRow {
+  std::string_view name, preset;
+};
+constexpr PresetRow kPresets[] = {
+    {"gemma-2b", "gemma-2b"},
+    {"gemma-7b", "gemma-7b"},
+    {"gemma2-2b", "gemma2-2b"},
+    {"gemma-2-2b", "gemma2-2b"},
+    {"gemma2-9b", "gemma2-9b"},
+    {"gemma-2-9b", "gemma2-9b"},
+    {"gemma2-27b", "gemma2-27b"},
+    {"gemma-2-27b", "gemma2-27b"},
+    {"gemma3-4b", "gemma3-4b"},
+    {"gemma-3-4b", "gemma3-4b"},
+    {"gemma3-12b", "gemma3-12b"},
+    {"gemma-3-12b", "gemma3-12b"},
+    {"gemma3-27b", "gemma3-27b"},
+    {"gemma-3-27b", "gemma3-27b"},
+    {"olmo2-7b", "olmo2-7b"},
+    {"olmo2-13b", "olmo2-13b"},
+    {"olmo-2-7b", "olmo2-7b"},
+    {"olmo-2-13b", "olmo2-13b"},
+    {"glm4.5-air", "glm4.5-air"},
+    {"glm-4.5-air", "glm4.5-air"},
+    {"mistral-nemo", "mistral-nemo"},
+    {"mixtral-8x7b", "mixtral-8x7b"},
+    {"mixtral-8x22b", "mixtral-8x22b"},
+    {"mistral-7b", "mistral-7b"},
+    {"qwen2-7b", "qwen2.5-7b"},
+    {"qwen2-72b", "qwen2.5-72b"},
+    {"qwen2.5-7b", "qwen2.5-7b"},
+    {"qwen2.5-32b", "qwen2.5-32b"},
+    {"qwen2.5-72b", "qwen2.5-72b"},
+    {"qwen3-0.6b", "qwen3-0.6b"},
+    {"qwen3-1.7b", "qwen3-1.7b"},
+    {"qwen3-4b", "qwen3-4b"},
+    {"qwen3-8b", "qwen3-8b"},
+    {"qwen3-14b", "qwen3-14b"},
+    {"qwen3-32b", "qwen3-32b"},
+    {"qwen3-30b", "qwen3-30b-a3b"},
+    {"qwen3-235b", "qwen3-235b-a22b"},
+    {"gpt-oss-20b", "gpt-oss-20b"},
+    {"gpt-oss-120b", "gpt-oss-120b"},
+    {"llama4-scout", "llama4-scout"},
+    {"llama4-maverick", "llama4-maverick"},
+    {"llama-4-maverick", "llama4-maverick"},
+    {"deepseek-moe-16b", "deepseek-moe-16b"},
+    {"deepseek-v2", "deepseek-v2"},
+    {"deepseekv2", "deepseek-v2"},
+    {"deepseek-v2-lite", "deepseek-v2-lite"},
+    {"deepseekv2-lite", "deepseek-v2-lite"},
+    {"deepseek-v3", "deepseek-v3"},
+    {"deepseekv3", "deepseek-v3"},
+    {"deepseek-r1", "deepseek-v3"},
+    {"kimi-k2", "kimi-k2"},
+};
+
+/// The sizes of a preset; what a Shape has no member for is in `more`.
+Shape shape_of(const PresetRow& row) {
+  auto values = graph::zoo::parse(row.preset).values;
+  const auto take = [&](const char* key) {
+    const auto value = static_cast<int>(values.at(key));
+    values.erase(values.find(key));
+    return value;
+  };
+  Shape shape{row.name, take("layers"), take("hidden"), take("heads"), take("kv_heads"), take("ffn"), take("vocab"), take("seq")};
+  for (const char* key : {"batch", "capacity", "balance", "mtp", "theta", "rotary", "window", "window_every"}) values.erase(key);
+  shape.more.insert(values.begin(), values.end());
+  return shape;
+}
+
 /// What a family is called without a size: its usual member. The whole name.
-constexpr Shape kPlain[] = {
+const Shape kPlain[] = {
     {"gpt2", 12, 768, 12, 12, 3072, 50257, 1024},
     {"gpt-2", 12, 768, 12, 12, 3072, 50257, 1024},
     {"gpt3", 96, 12288, 96, 96, 49152, 51200, 2048},
@@ -237,6 +279,10 @@ std::optional<Shape> known_shape(const std::string& name) {
   const Shape* best = nullptr;
   for (const auto& row : kShapes)
     if (holds(name, row.name) && (best == nullptr || row.name.size() > best->name.size())) best = &row;
+  const PresetRow* preset = nullptr;
+  for (const auto& row : kPresets)
+    if (holds(name, row.name) && (preset == nullptr || row.name.size() > preset->name.size())) preset = &row;
+  if (preset != nullptr && (best == nullptr || preset->name.size() >= best->name.size())) return shape_of(*preset);
   if (best != nullptr) return *best;
   const auto* plain = std::find_if(std::begin(kPlain), std::end(kPlain), [&](const Shape& row) { return row.name == name; });
   return plain == std::end(kPlain) ? std::nullopt : std::optional(*plain);

@@ -85,7 +85,11 @@ Device described_device(const Record& r) {
     d.peaks["tf32"] = FlopsPerSecond(half / 2);
     d.matrix_units = {"f16", "bf16", "tf32"};
   }
-  if (h.number("peak_tflops_fp8")) d.peaks["fp8"] = FlopsPerSecond(*h.number("peak_tflops_fp8") * kTera);
+  for (const auto& [key, peak] : {std::pair{"peak_tflops_fp8", "fp8"}, {"peak_tflops_fp4", "fp4"}})
+    if (h.number(key)) {
+      d.peaks[peak] = FlopsPerSecond(*h.number(key) * kTera);
+      d.matrix_units.emplace_back(peak);
+    }
   d.memory_bandwidth = BytesPerSecond(half > 0 ? half / 180 : single / 17);
   d.memory = Bytes(40.0 * (1 << 30));
   d.idle_power = Watts(40);
@@ -143,7 +147,8 @@ double usual_card_share(std::string_view generation) {
     std::string_view generation;
     double share;
   };
-  constexpr Row kUsual[] = {{"volta", 6.25e9}, {"ampere", 25e9}, {"hopper", 50e9}, {"blackwell", 50e9}, {"ada", 6.25e9}};
+  constexpr Row kUsual[] = {{"volta", 6.25e9},   {"ampere", 25e9},           {"hopper", 50e9},
+                            {"blackwell", 50e9}, {"blackwell-ultra", 100e9}, {"ada", 6.25e9}};
   for (const auto& row : kUsual)
     if (row.generation == generation) return row.share;
   return 3.1e9;
@@ -183,15 +188,16 @@ platforms::IntraLink intra_of(const Record& r, const Device& d, int per_node) {
   if (holds(text, "cube") || (!switched && per_node == 8 && d.generation == "volta") ||
       (!switched && per_node == 8 && d.generation == "pascal"))
     return cube_of(d);
-  if (!switched && per_node == 4 && d.generation != "blackwell" && !is_tpu(d)) return full_mesh(per_node, port);
+  if (!switched && per_node == 4 && !d.generation.starts_with("blackwell") && !is_tpu(d)) return full_mesh(per_node, port);
   link.kind = IntraKind::Nvswitch;
   link.bandwidth = BytesPerSecond(port);
   return link;
 }
 
 /// Devices that share one fabric of links: what collectives call a node. TPUs of a slice are joined chip by chip, past their hosts.
-int fabric_size(const Device& d, int per_node, int devices) {
-  constexpr int kRack = 72;  // GB200 and GB300 NVL72
+int fabric_size(const Device& d, int per_node, int devices, std::optional<double> domain) {
+  constexpr int kRack = 72, kLargest = 1024;  // GB200 and GB300 NVL72
+  if (domain && *domain >= per_node && *domain <= kLargest) return static_cast<int>(*domain);
   if (is_tpu(d)) return std::max(per_node, devices);
   return d.name.starts_with("GB200") || d.name.starts_with("GB300") ? kRack : per_node;
 }
@@ -239,7 +245,7 @@ RecordMachine machine_of(const Record& r) {
   const auto per_node = static_cast<int>(std::clamp(h.number_or("gpus_per_node", 8), 1.0, 1024.0));
   platforms::NodeGroup node;
   node.device = *device;
-  node.devices = fabric_size(*device, per_node, machine.devices);
+  node.devices = fabric_size(*device, per_node, machine.devices, h.number("nvlink_domain"));
   node.intra = intra_of(r, *device, per_node);
   node.count = (machine.devices + node.devices - 1) / node.devices;
   machine.platform.name = h.text("gpu");

@@ -64,27 +64,68 @@ double usual_length(const std::string& kind, const std::string& name) {
 double usual_width(const std::string& kind, double hidden) { return kind == "llama" ? std::ceil(8 * hidden / 3 / 256) * 256 : 4 * hidden; }
 
 /// Heads that the zoo can build: whole features (pairs where positions rotate them), groups of equal size. The nearest number where a
-/// record's own does not fit.
+/// record's own does not fit. Heads with a width of their own fit in any number, and latent attention has no groups.
 void fit_heads(RecordModel& model, bool rotary) {
   auto& heads = model.values["heads"];
   auto& groups = model.values["kv_heads"];
   const auto hidden = model.values.at("hidden");
+  const auto given = [&](const char* key) { return model.values.contains(key) && model.values.at(key) > 0; };
+  if (given("kv_lora")) return;
   const auto fits = [&](std::int64_t h) { return h > 0 && hidden % h == 0 && (!rotary || hidden / h % 2 == 0); };
-  heads = std::clamp<std::int64_t>(heads, 1, std::max<std::int64_t>(1, hidden / 2));
-  for (std::int64_t away = 0; away < hidden && !fits(heads); ++away) {
-    if (fits(heads + away)) heads += away;
-    if (fits(heads - away)) heads -= away;
+  if (!given("head_dim")) {
+    heads = std::clamp<std::int64_t>(heads, 1, std::max<std::int64_t>(1, hidden / 2));
+    for (std::int64_t away = 0; away < hidden && !fits(heads); ++away) {
+      if (fits(heads + away)) heads += away;
+      if (fits(heads - away)) heads -= away;
+    }
   }
   groups = std::clamp<std::int64_t>(groups, 1, heads);
   while (heads % groups != 0) --groups;
 }
 
-void set_experts(const Record& r, const std::optional<Shape>& known, RecordModel& model) {
-  const auto experts = whole(r, "experts", known ? known->experts : 0);
-  if (experts < 1) return;
-  model.values["experts"] = experts;
+/// "mla (q_lora 1536, kv_lora 512, qk 128+64 rope, v 128)": widths of multi-head latent attention; those of DeepSeek-V3 where a record only
+/// says that it is one.
+void set_latent_attention(const std::string& attention, RecordModel& model) {
+  if (!attention.starts_with("mla")) return;
+  struct Part {
+    const char *key, *pattern;
+    std::int64_t usual;
+  };
+  for (const auto& [key, pattern, usual] :
+       {Part{"q_lora", R"(q_lora (\d+))", 1536}, Part{"kv_lora", R"(kv_lora (\d+))", 512}, Part{"nope_dim", R"(qk (\d+))", 128},
+        Part{"rope_dim", R"(qk \d+\+(\d+))", 64}, Part{"v_dim", R"(\bv (\d+))", 128}}) {
+    std::smatch found;
+    model.values[key] = std::regex_search(attention, found, std::regex(pattern)) ? std::atoll(found[1].str().c_str()) : usual;
+  }
+}
+
+/// What a record says beside the shape that all transformers have, over what its name says.
+void set_details(const Record& r, const std::string& name, const std::optional<Shape>& known, RecordModel& model) {
+  if (known) model.values.insert(known->more.begin(), known->more.end());
+  const auto take = [&](const char* key, const char* of_record) {
+    if (r.model.number(of_record)) model.values[key] = whole(r, of_record, 0);
+  };
+  take("head_dim", "kv_channels");
+  take("tied", "tied_embeddings");
+  take("qkv_bias", "qkv_bias");
+  set_latent_attention(r.model.text("attn"), model);
+  if (model.values.contains("kv_lora") && model.values.at("kv_lora") > 0) {
+    model.values.erase("head_dim");
+    model.values["kv_heads"] = 0;
+  }
+  take("experts", "experts");
+  if (!model.values.contains("experts")) return;
+  if (model.values.at("experts") < 2) return void(model.values.erase("experts"));
+  take("top_k", "topk");
+  take("top_k", "experts_topk");
+  take("moe_ffn", "moe_ffn");
+  take("shared_experts", "shared_experts");
+  take("dense_layers", "dense_layers");
+  if (holds(name, "w/-mtp")) model.values["mtp"] = 1;
   model.values["capacity"] = 100;  // balanced routing: as many rows as tokens choose
-  model.values["top_k"] = std::clamp<std::int64_t>(whole(r, "topk", known && known->top_k > 0 ? known->top_k : 2), 1, experts);
+  const auto top_k = model.values.try_emplace("top_k", 2).first->second, experts = model.values.at("experts");
+  if (top_k < 1 || top_k > experts)
+    throw Refusal("model.experts_topk: " + std::to_string(top_k) + " must be from 1 to experts=" + std::to_string(experts));
 }
 
 RecordModel transformer(const Record& r, const std::string& name) {
@@ -112,7 +153,7 @@ RecordModel transformer(const Record& r, const std::string& name) {
                                  kind == "bert"    ? 30522
                                  : kind == "llama" ? 32000
                                                    : 50257)}};
-  set_experts(r, known, model);
+  set_details(r, name, known, model);
   fit_heads(model, kind == "llama" || kind == "gpt-neox" || model.values.contains("experts"));
   const bool experts = model.values.contains("experts");
   if (kind == "transformer-xl") model.values["mem_len"] = whole(r, "mem_len", static_cast<double>(seq));
@@ -126,6 +167,39 @@ RecordModel transformer(const Record& r, const std::string& name) {
   model.seq = static_cast<double>(seq);
   model.block_alone = layers == 1 && !r.model.has("vocab");
   if (model.block_alone) model.values["layers"] = 2;  // a repetition shows where the block begins and ends
+  model.lora = holds(name, "lora") || r.plan.truth("lora");
+  return model;
+}
+
+/// Decoders with state-space layers: records give no sizes of these, so that they are known by name alone.
+struct HybridRow {
+  const char *name, *preset;
+};
+constexpr HybridRow kHybrids[] = {{"nemotron-3-nano", "nemotron3-nano"},
+                                  {"nemotron-3-5-lightning", "nemotron3-nano"},
+                                  {"nemotron-3-super", "nemotron3-super"},
+                                  {"nemotron-3-ultra", "nemotron3-ultra"},
+                                  {"nemotron-h-56b", "nemotron-h-56b"}};
+
+bool is_hybrid(const Record& r, const std::string& name) {
+  return holds(r.model.text("family"), "mamba") ||
+         std::ranges::any_of(kHybrids, [&](const HybridRow& row) { return holds(name, row.name); });
+}
+
+RecordModel hybrid(const Record& r, const std::string& name) {
+  const auto* row = std::ranges::find_if(kHybrids, [&](const HybridRow& known) { return holds(name, known.name); });
+  if (row == std::end(kHybrids))
+    throw Refusal("model.name: the sizes of the state-space layers of '" + r.model.text("name") + "' are not known");
+  const auto choice = graph::zoo::parse(row->preset);
+  RecordModel model;
+  model.zoo = choice.row->name;
+  model.values.insert(choice.values.begin(), choice.values.end());
+  model.values.erase("batch");
+  model.values["capacity"] = 100;  // balanced routing, as of other experts
+  if (r.model.number("seq")) model.values["seq"] = whole(r, "seq", 0);
+  model.shape_assumed = !r.model.number("seq");
+  model.sequence = true;
+  model.seq = static_cast<double>(model.values.at("seq"));
   model.lora = holds(name, "lora") || r.plan.truth("lora");
   return model;
 }
@@ -253,10 +327,11 @@ RecordModel model_of(const Record& r) {
   const bool transformer_like = r.model.number_or("hidden", 0) > 0 || known_shape(name) || sized || r.family.starts_with("transformer");
   const bool pair = r.model.has("enc_layers") || name == "transformer" || name.starts_with("transformer-b") ||
                     holds_any(name, {"t5-", "mt5", "ul2", "bart-", "t5x"}) || name == "t5";
-  auto model = holds(name, "gnmt") ? recurrent_translator(r, name)
-               : pair              ? encoder_decoder(r, name)
-               : transformer_like  ? transformer(r, name)
-                                   : image_model(r, name);
+  auto model = holds(name, "gnmt")  ? recurrent_translator(r, name)
+               : pair               ? encoder_decoder(r, name)
+               : is_hybrid(r, name) ? hybrid(r, name)
+               : transformer_like   ? transformer(r, name)
+                                    : image_model(r, name);
   model.epoch_samples = usual_epoch(name, model.seq);
   return model;
 }

@@ -56,7 +56,10 @@ std::optional<CollectiveQuestion> collective_of(const Record& r) {
 
 void collective_values(const Prepared& p, const Constants& c, Values& v) {
   const auto& q = *p.collective;
-  const double seconds = p.network->seconds(q.kind, q.bytes, {q.ranks, 0}, c), n = q.ranks;
+  // Tables of older devices are of older releases too, which the closed form stands for.
+  const double seconds = p.network->by_table() ? p.network->library(q.kind, q.bytes, {q.ranks, 0}, c).seconds
+                                               : p.network->seconds(q.kind, q.bytes, {q.ranks, 0}, c);
+  const double n = q.ranks;
   // nccl-tests: bus bandwidth is algorithm bandwidth times what a ring moves per byte.
   const double factor = q.kind == CollectiveKind::AllReduce ? 2 * (n - 1) / n : (n - 1) / n;
   v["time_us"] = v["time_inplace_us"] = seconds * 1e6;
@@ -123,13 +126,15 @@ double plain_activations(const Prepared& p, const Constants& c) {
   return frameworks::memory_of(*RecordStep(p, *p.plain_parts, job, c)).activations;
 }
 
-void memory_values(const Prepared& p, const frameworks::RankMemory& memory, const Constants& c, Values& v) {
+void memory_values(const Prepared& p, const Record& r, const frameworks::RankMemory& memory, const Constants& c, Values& v) {
   const auto job = p.framework_job();
   const double devices = p.sums_over_devices ? p.job.plan.pp : 1, capacity = job.device().memory.value.value() * kMemoryInUse;
   v["param_opt_memory_gib"] = devices * memory.states() / kGibi;
   v["activation_memory_gib"] = devices * memory.activations / kGibi;
   const double reading = frameworks::device_reading(memory, job.profile, c);
-  v["memory_gib"] = devices * std::min(capacity, reading) / kGibi;
+  v["memory_gib"] = v["memory_reserved_gib"] = devices * std::min(capacity, reading) / kGibi;
+  // Where the device's own reading stands beside it, the other figure is what the allocator has handed out.
+  if (r.measured.has("memory_reserved_gib")) v["memory_gib"] = devices * std::min(capacity, memory.all()) / kGibi;
   v["oom"] = reading > capacity ? 1 : 0;
   if (p.plain_parts) v["activation_pct_of_tp_baseline"] = 100 * memory.activations / plain_activations(p, c);
 }
@@ -258,7 +263,7 @@ Answer answer(const Prepared& p, const Record& r, const Constants& c, predict::S
   rate_values(p, r, seconds, a.values);
   a.values["forward_s"] = a.step.forward;
   a.values["backward_s"] = a.step.backward;
-  memory_values(p, frameworks::memory_of(*step), c, a.values);
+  memory_values(p, r, frameworks::memory_of(*step), c, a.values);
   energy_values(p, r, c, power.watts, a.values);
   if (p.job.model.zoo == "dlrm") forget_times(a.values);
   return a;

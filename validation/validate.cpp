@@ -63,8 +63,7 @@ class Judge {
     const auto a = answer(p, r, constants_.values, player_.get());
     v.device = p.job.machine.platform.nodes.front().device.name;
     v.framework = p.job.framework->name;
-    constexpr std::array<std::string_view, 4> kArithmetics{"f32", "tf32", "16-bit", "fp8"};
-    v.arithmetic = kArithmetics[static_cast<std::size_t>(p.job.precision.arithmetic)];
+    v.arithmetic = costmodel::kArithmeticNames[static_cast<std::size_t>(p.job.precision.arithmetic)];
     v.assumed = p.job.assumed;
     v.step = a.step;
     v.played = a.played;

@@ -69,8 +69,9 @@ TEST_CASE("arithmetic is read in every spelling, and refused where nobody trains
   CHECK(precision(R"("BF16")").arithmetic == Arithmetic::Half);
   CHECK(precision(R"("half")").arithmetic == Arithmetic::Half);
   CHECK(precision(R"("16-mixed")").autocast);
-  CHECK(precision(R"("mxfp8")").arithmetic == Arithmetic::Fp8);
-  CHECK(precision(R"("nvfp4")").arithmetic == Arithmetic::Fp8);
+  CHECK(precision(R"("fp8-cs")").arithmetic == Arithmetic::Fp8);
+  CHECK_THROWS_WITH(precision(R"("mxfp8")"), contains("H100-SXM5-80GB") && contains("mxfp8"));
+  CHECK_THROWS_WITH(precision(R"("nvfp4")"), contains("H100-SXM5-80GB has no products in fp4"));
   CHECK(precision(R"("float32")").arithmetic == Arithmetic::F32);
   CHECK(precision(R"("not stated")").arithmetic == Arithmetic::Half);  // decoders are trained in 16 bits
   CHECK_THROWS_WITH(precision(R"("fp64")"), contains("plan.precision"));
