@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "formats/hugging_face/config.hpp"
 #include "formats/onnx/import.hpp"
 #include "graph/loss_scaling.hpp"
 #include "graph/narrow_type.hpp"
@@ -19,18 +20,45 @@
 namespace rehearsal::cli {
 namespace {
 
-/// The name that platforms give to an arithmetic that goes by several.
+/// Arithmetic that predictions alone know: products in 8 or 4 bits, everything else in bf16.
+struct PredictedType {
+  std::string_view name, peak;  ///< and the peak of a platform that it has
+};
+constexpr PredictedType kPredictedTypes[] = {
+    {"fp8", "fp8"}, {"fp8-rowwise", "fp8"}, {"fp8-block", "fp8"}, {"mxfp8", "fp8"}, {"nvfp4", "fp4"}};
+
+/// One name of an arithmetic that goes by several.
 std::string named_arithmetic(const std::string& text) {
   struct Spelling {
     std::string_view spelling, name;
   };
-  constexpr Spelling kSpellings[] = {{"f32", "f32"},       {"f64", "f64"},     {"tf32", "tf32"},   {"f16", "f16"},    {"bf16", "bf16"},
-                                     {"fp8", "fp8"},       {"float32", "f32"}, {"fp32", "f32"},    {"single", "f32"}, {"float64", "f64"},
-                                     {"fp64", "f64"},      {"double", "f64"},  {"float16", "f16"}, {"fp16", "f16"},   {"half", "f16"},
-                                     {"bfloat16", "bf16"}, {"f8", "fp8"},      {"float8", "fp8"}};
+  constexpr Spelling kSpellings[] = {{"f32", "f32"},
+                                     {"f64", "f64"},
+                                     {"tf32", "tf32"},
+                                     {"f16", "f16"},
+                                     {"bf16", "bf16"},
+                                     {"fp8", "fp8"},
+                                     {"float32", "f32"},
+                                     {"fp32", "f32"},
+                                     {"single", "f32"},
+                                     {"float64", "f64"},
+                                     {"fp64", "f64"},
+                                     {"double", "f64"},
+                                     {"float16", "f16"},
+                                     {"fp16", "f16"},
+                                     {"half", "f16"},
+                                     {"bfloat16", "bf16"},
+                                     {"f8", "fp8"},
+                                     {"float8", "fp8"},
+                                     {"fp8-rowwise", "fp8-rowwise"},
+                                     {"fp8-block", "fp8-block"},
+                                     {"mxfp8", "mxfp8"},
+                                     {"nvfp4", "nvfp4"}};
   const auto names = names_of_rows(kSpellings, &Spelling::spelling);
   const auto found = find_name(text, names);
-  if (!found) throw BadInput("--dtype " + text, "is unknown" + suggestion(text, names) + " Use f32, f64, tf32, f16, bf16 or fp8");
+  if (!found)
+    throw BadInput("--dtype " + text,
+                   "is unknown" + suggestion(text, names) + " Use f32, f64, tf32, f16, bf16, fp8, fp8-rowwise, fp8-block, mxfp8 or nvfp4");
   return std::string(std::ranges::find(kSpellings, *found, &Spelling::spelling)->name);
 }
 
@@ -96,7 +124,7 @@ graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
 }  // namespace
 
 void ModelOptions::add_reference_to(CLI::App& app) {
-  app.add_option("MODEL", model, "an ONNX file, or zoo:NAME?key=value&...")->required();
+  app.add_option("MODEL", model, "an ONNX file, zoo:NAME?key=value&..., or hf:FOLDER/config.json")->required();
   add_sizes_to(app);
 }
 
@@ -135,7 +163,7 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
   app.add_option("--clip-value", clip_value, "largest magnitude of an element of a gradient; taken before --clip-norm");
   app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
-  add_dtype_to(app, "f32 (default), f64, tf32, f16, bf16 or fp8");
+  add_dtype_to(app, "f32 (default), f64, tf32, f16, bf16, fp8, fp8-rowwise, fp8-block, mxfp8 or nvfp4");
   app.add_option("--seed", seed, "of everything random")->check([](const std::string& text) {
     return parse_number<std::uint64_t>(text) ? std::string() : text + " is no whole number from 0";
   });
@@ -153,6 +181,8 @@ std::vector<std::string> with_stored_names(std::vector<std::string> globs, const
   return globs;
 }
 
+bool is_built(std::string_view model) { return model.starts_with("zoo:") || model.starts_with("hf:"); }
+
 LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
   if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
     throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
@@ -163,10 +193,12 @@ LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
     const auto value = bind_value(bind, name);
     options.binds[name] = value;
   }
-  if (o.model.starts_with("zoo:")) {
+  if (is_built(o.model)) {
     if (!o.binds.empty())
       throw BadInput("--bind " + o.binds.front(), "a model of the zoo names no sizes; write them as in zoo:resnet50?image=64");
-    loaded.graph = graph::zoo::build(o.model, o.batch);
+    auto model = o.model.starts_with("hf:") ? formats::read_hugging_face(o.model) : formats::HuggingFaceModel{o.model, {}};
+    loaded.graph = graph::zoo::build(model.zoo, o.batch);
+    loaded.warnings = std::move(model.without);
     for (const auto& t : loaded.graph.tensors()) loaded.tensors[t.name] = t.type;
     return loaded;
   }
@@ -186,7 +218,7 @@ LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
 
 DType element_type(const ModelOptions& o) {
   if (o.dtype == "tf32") return DType::F32;
-  if (o.dtype == "fp8") return DType::BF16;  // matrices in fp8, everything else as in bf16
+  if (is_predicted_alone(o.dtype)) return DType::BF16;
   return *dtype_from_name(o.dtype);
 }
 
@@ -201,7 +233,14 @@ graph::EvaluationGraph load_evaluation(const ModelOptions& o, std::int64_t batch
   return graph::build_evaluation_graph(model, options);
 }
 
-std::string peak_key(const ModelOptions& o) { return o.dtype; }
+bool is_predicted_alone(std::string_view dtype) {
+  return std::ranges::find(kPredictedTypes, dtype, &PredictedType::name) != std::end(kPredictedTypes);
+}
+
+std::string peak_key(const ModelOptions& o) {
+  const auto* row = std::ranges::find(kPredictedTypes, o.dtype, &PredictedType::name);
+  return row == std::end(kPredictedTypes) ? o.dtype : std::string(row->peak);
+}
 
 namespace {
 

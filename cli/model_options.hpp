@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -44,7 +45,10 @@ struct LoadedModel {
 
 /// How far a model must be complete.
 enum class Completeness { Trainable, Inspected, Structure };
-/// A file or a zoo: reference. Inspected: goes on after unknown operators and without weights. Structure: sizes that nobody gave, too.
+/// Whether a model is a zoo: or hf: reference, so that Rehearsal builds it and no file holds its weights.
+[[nodiscard]] bool is_built(std::string_view model);
+/// A file or a zoo: or hf: reference. Inspected: goes on after unknown operators and without weights. Structure: sizes that nobody gave,
+/// too.
 [[nodiscard]] LoadedModel load_model(const ModelOptions&, Completeness = Completeness::Trainable);
 /// Globs of tensor names that name, besides, what the file calls the weights that they match (an exporter renamed or shared them).
 [[nodiscard]] std::vector<std::string> with_stored_names(std::vector<std::string> globs,
@@ -59,6 +63,8 @@ enum class Purpose : std::uint8_t { Predict, Train };
 [[nodiscard]] graph::EvaluationGraph load_evaluation(const ModelOptions&, std::int64_t batch);
 /// The arithmetic whose peak applies, as platforms name it; and the element type in memory.
 [[nodiscard]] std::string peak_key(const ModelOptions&);
+/// Products of 8 or 4 bits, which nothing here computes in.
+[[nodiscard]] bool is_predicted_alone(std::string_view dtype);
 [[nodiscard]] DType element_type(const ModelOptions&);
 
 }  // namespace rehearsal::cli

@@ -229,7 +229,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
     predict_as(*other, model, o, usual->graph());
     if (!room_for(*predictor_, given, o.plan).enough) continue;
     return "as " + usual->framework().name + " runs it the plan " + room.shortage + "; it is answered as " + other->name +
-                        " does, of which there are published runs on such devices: name a --framework to have it otherwise";
+           " does, of which there are published runs on such devices: name a --framework to have it otherwise";
   }
   predictor_ = std::move(usual);
   return "";

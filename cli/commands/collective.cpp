@@ -19,7 +19,7 @@ using plan::CollectiveKind;
 struct Options {
   PlatformOptions platform;
   std::optional<std::int64_t> ranks;
-  std::string kind = "all-reduce", sizes = "1KB..1GB", fidelity = "closed";
+  std::string kind = "all-reduce", sizes = "1KB..1GB", fidelity = "closed", release;
 };
 
 constexpr std::array kKinds{CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather,
@@ -65,16 +65,27 @@ std::vector<Bytes> sizes_of(const std::string& text) {
 
 Json row_of(Bytes size, const predict::CollectiveTime& t) {
   return {{"message_bytes", size.value()},
-          {"algorithm", t.library ? "library (as frameworks use it)" : t.algorithm},
+          {"algorithm", !t.library            ? t.algorithm
+                        : t.algorithm.empty() ? "library"
+                                              : "library: " + t.algorithm},
+          {"protocol", t.protocol},
           {"seconds", t.seconds.value()},
           {"bus_bytes_per_second", t.bus.value()},
           {"auto", t.chosen}};
+}
+
+costmodel::LibraryRelease release_named(const std::string& text) {
+  if (text.empty()) return costmodel::kNewestRelease;
+  const auto release = costmodel::library_release(text);
+  if (!release) throw BadInput("--release " + text, "must be two numbers, such as 2.18");
+  return *release;
 }
 
 int collective(const Options& o, Terminal& terminal) {
   const auto kind = kind_named(o.kind);
   const auto fidelity = fidelity_of(o.fidelity);
   const auto sizes = sizes_of(o.sizes);
+  const auto release = release_named(o.release);
   const auto platform = load_platform(o.platform);
   const auto ranks = o.ranks.value_or(platforms::device_count(platform));
   if (ranks < 1 || ranks > platforms::device_count(platform))
@@ -87,7 +98,7 @@ int collective(const Options& o, Terminal& terminal) {
   const auto progress = terminal.progress("collectives");
   auto rows = Json::array();
   for (std::size_t n = 0; n < sizes.size() && !progress->stop_requested(); ++n) {
-    for (const auto& time : predict::collective_times({platform, model, kind, static_cast<int>(ranks), sizes[n]}, *evaluator))
+    for (const auto& time : predict::collective_times({platform, model, kind, static_cast<int>(ranks), sizes[n], release}, *evaluator))
       rows.push_back(row_of(sizes[n], time));
     progress->advance("sizes", static_cast<double>(n + 1), static_cast<double>(sizes.size()));
   }
@@ -111,6 +122,8 @@ Action add_collective(CLI::App& app) {
   app.add_option("--ranks", o->ranks, "the first so many devices (default: all)");
   app.add_option("--kind", o->kind, "all-reduce (default), reduce-scatter, all-gather, all-to-all, broadcast or reduce");
   app.add_option("--sizes", o->sizes, "of the whole vector: 1KB..1GB (default; every fourfold), or a list such as 1MB,16MB");
+  app.add_option("--release", o->release,
+                 "of NCCL or RCCL, such as 2.18: algorithms that it does not have yet are left out (default: 2.29)");
   add_fidelity_to(app, o->fidelity);
   return [o](Terminal& terminal) { return collective(*o, terminal); };
 }

@@ -110,9 +110,9 @@ exec::OnNan on_nan_of(const std::string& text) {
 
 /// Precisions that only units of a GPU have are known to predictions alone.
 void check_precision(const std::string& dtype) {
-  if (dtype == "fp8")
-    throw Refusal(
-        "--dtype fp8: no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know fp8)");
+  if (is_predicted_alone(dtype))
+    throw Refusal("--dtype " + dtype +
+                  ": no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know it)");
 }
 
 exec::SavingOptions saving_options(const Options& o) {
@@ -173,7 +173,7 @@ void write_graph(const Options& o, const exec::StoredValues& values) {
 }
 
 void write_trained(const Options& o, const exec::StoredValues& values, Terminal& terminal) {
-  if (o.model.model.starts_with("zoo:")) return write_graph(o, values);
+  if (is_built(o.model.model)) return write_graph(o, values);
   try {
     write_file(o, values);
   } catch (const Refusal& refusal) {

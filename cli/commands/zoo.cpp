@@ -25,7 +25,10 @@ int list(Terminal& terminal) {
       parameters += (parameters.empty() ? "" : " ") + std::string(p.name) + "=" + std::to_string(p.otherwise);
     rows.push_back({{"name", std::string(row.name)}, {"parameters", parameters}, {"description", std::string(row.description)}});
   }
-  terminal.print({{"schema", 1}, {"models", rows}});
+  auto presets = Json::array();
+  for (const auto& preset : graph::zoo::zoo_presets())
+    presets.push_back({{"name", std::string(preset.name)}, {"reference", std::string(preset.model) + "?" + std::string(preset.values)}});
+  terminal.print({{"schema", 1}, {"models", rows}, {"presets", presets}});
   return 0;
 }
 

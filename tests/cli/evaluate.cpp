@@ -1,6 +1,7 @@
 // rehearse evaluate, run --eval and --export: what was trained comes out of the program whole.
 #include <cmath>
 #include <cstring>
+#include <fstream>
 
 #include "base/error.hpp"
 #include "exec/data/npz.hpp"
@@ -88,6 +89,19 @@ TEST_CASE("a trained model comes out by evaluation, checkpoint and export alike"
   // Of six labels that count.
   const double right = 6 * stored.result.at("accuracy").get<double>();
   CHECK(std::abs(right - std::round(right)) < 1e-9);
+}
+
+TEST_CASE("a model that a configuration file describes trains and comes out as a file") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "config.json") << R"({"model_type": "qwen3", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2,
+      "head_dim": 6, "intermediate_size": 12, "vocab_size": 11, "max_position_embeddings": 4})";
+  const std::string model = "'hf:" + (folder / "config.json") + "?batch=2'", file = folder / "trained.onnx";
+  const auto trained = result_of(rehearse("run " + model + " --steps 2 --export " + file + " --format json"));
+  CHECK(trained.at("losses").size() == 2);
+  // embedding and head 2 * 11 * 8, four products 4 * 8 * 12, norms 2 * 6 + 3 * 8, feed-forward layer 3 * 8 * 12
+  for (const auto& of : {model, file})
+    CHECK(result_of(rehearse("inspect " + of + " --format json")).at("parameters") == 176 + 384 + 36 + 288);
+  check_failure(rehearse("inspect hf:" + (folder / "nothing.json")), 1, {"nothing.json", "cannot be read"});
 }
 
 TEST_CASE("what was frozen stays as the model has it") {
