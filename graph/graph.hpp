@@ -25,11 +25,15 @@ enum class Role : std::uint8_t {
   Parameter,   ///< trained
   State,       ///< carried from step to step without a gradient: running statistics
   Slot,        ///< optimizer state of a parameter (momentum, Adam's moments, step counter)
-  Constant,    ///< known values that are never trained: masks, frozen weights
+  Frozen,      ///< a weight that is not trained: stored and split as a parameter is, without gradient and update
+  Constant,    ///< known values that are no weights: masks, tables of angles
   Activation,  ///< computed in the forward pass
   Gradient,    ///< computed in the backward pass
   Updated,     ///< new value of a parameter, slot or state: stored over the old one
 };
+
+/// Trained or not.
+[[nodiscard]] constexpr bool is_weight(Role r) { return r == Role::Parameter || r == Role::Frozen; }
 
 enum class Phase : std::uint8_t { Forward, Backward, Update };
 

@@ -19,14 +19,14 @@ bool matches_any(const std::string& name, const std::vector<std::string>& globs)
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
 }
 
-bool is_stored(Role role) { return role == Role::Parameter || role == Role::State || role == Role::Constant; }
+bool is_stored(Role role) { return is_weight(role) || role == Role::State || role == Role::Constant; }
 
 /// The role of a stored tensor after --freeze and --train.
 Role trained_role(const Tensor& tensor, const TrainingOptions& options) {
   const bool trainable = is_float(tensor.type.dtype) && tensor.role != Role::State;
   if (trainable && matches_any(tensor.name, options.train)) return Role::Parameter;
   if (tensor.role != Role::Parameter) return tensor.role;
-  return trainable && !matches_any(tensor.name, options.freeze) ? Role::Parameter : Role::Constant;
+  return trainable && !matches_any(tensor.name, options.freeze) ? Role::Parameter : Role::Frozen;
 }
 
 void warn_of_unused_globs(const Graph& model, const std::vector<std::string>& globs, const std::string& flag,
@@ -36,6 +36,20 @@ void warn_of_unused_globs(const Graph& model, const std::vector<std::string>& gl
                                   [&](const Tensor& t) { return is_stored(t.role) && matches_any(t.name, {glob}); });
     if (!used) warnings.push_back(flag + " '" + glob + "' matches no stored tensor of the model");
   }
+}
+
+/// Of every stored tensor that may be trained or not.
+std::vector<std::pair<TensorId, Role>> chosen_roles(const Graph& model, const TrainingOptions& options,
+                                                    std::vector<std::string>& warnings) {
+  warn_of_unused_globs(model, options.freeze, "--freeze", warnings);
+  warn_of_unused_globs(model, options.train, "--train", warnings);
+  std::vector<std::pair<TensorId, Role>> roles;
+  for (std::size_t i = 0; i < model.tensors().size(); ++i) {
+    const Tensor& tensor = model.tensors()[i];
+    if (tensor.producer == NodeId::None && is_stored(tensor.role))
+      roles.emplace_back(static_cast<TensorId>(i), trained_role(tensor, options));
+  }
+  return roles;
 }
 
 /// Grows the training graph from the model's.
@@ -87,13 +101,7 @@ class Step {
   }
 
   void choose_parameters() {
-    warn_of_unused_globs(model_, options_.freeze, "--freeze", result_.warnings);
-    warn_of_unused_globs(model_, options_.train, "--train", result_.warnings);
-    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
-      const auto t = static_cast<TensorId>(i);
-      const Tensor& tensor = model_.tensors()[i];
-      if (tensor.producer != NodeId::None || !is_stored(tensor.role)) continue;
-      const Role role = trained_role(tensor, options_);
+    for (const auto& [t, role] : chosen_roles(model_, options_, result_.warnings)) {
       builder_.set_role(t, role);
       if (role == Role::Parameter) wanted_.push_back(t);
     }
@@ -240,6 +248,13 @@ class Step {
 };
 
 }  // namespace
+
+Graph with_roles(const Graph& model, const TrainingOptions& options, std::vector<std::string>& warnings) {
+  GraphBuilder builder(model);
+  for (const auto& [t, role] : chosen_roles(model, options, warnings)) builder.set_role(t, role);
+  builder.keep_all();
+  return std::move(builder).build();
+}
 
 TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options) { return build_training_graph(model, options, {}); }
 

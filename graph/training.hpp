@@ -96,6 +96,9 @@ struct TrainingGraph {
 /// Throws Refusal when nothing can be trained, listing the nodes in the way.
 [[nodiscard]] TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options);
 
+/// The model with the roles that its stored tensors have in training: what `freeze` and `train` say. Warns of globs that match nothing.
+[[nodiscard]] Graph with_roles(const Graph& model, const TrainingOptions& options, std::vector<std::string>& warnings);
+
 /// Replaces every f32 activation, parameter, slot and constant type by `dtype` (f64 for exact comparisons). Integers stay.
 [[nodiscard]] Graph with_float_type(const Graph& graph, DType dtype);
 

@@ -107,7 +107,7 @@ class StageExplainer {
       for (const auto& i : body.instructions) {
         if (i.kind != plan::InstructionKind::Kernel) continue;
         for (const auto t : g_[i.node].inputs)
-          if (t != TensorId::None && g_[t].role == graph::Role::Parameter) add_tensor(layer(i.node), t, seen);
+          if (t != TensorId::None && graph::is_weight(g_[t].role)) add_tensor(layer(i.node), t, seen);
         for (const auto t : g_[i.node].outputs)
           if (t != TensorId::None) add_tensor(layer(i.node), t, seen);
       }
@@ -131,7 +131,7 @@ class StageExplainer {
       keys = program_.sharding->keys_in(turn, keys, at).count();
     }
     place.bytes = graph::element_count(place.local) * static_cast<std::int64_t>(size_of(tensor.type.dtype));
-    place.stored = tensor.role == graph::Role::Parameter;
+    place.stored = graph::is_weight(tensor.role);
     to.tensors.push_back(std::move(place));
   }
 

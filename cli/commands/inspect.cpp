@@ -44,7 +44,7 @@ Json list_json(const graph::Graph& g, const std::vector<graph::TensorId>& ids) {
 void add_parameters(const graph::Graph& model, Json& result) {
   std::int64_t parameters = 0;
   for (const auto& t : model.tensors())
-    if (t.role == graph::Role::Parameter) parameters += graph::element_count(t.type.shape);
+    if (graph::is_weight(t.role)) parameters += graph::element_count(t.type.shape);
   result["parameters"] = parameters;
 }
 

@@ -18,7 +18,7 @@ constexpr const char* kKindKey = "pkg.torch.export.graph_signature.InputSpec.kin
 
 bool is_stored(const graph::Tensor& tensor) {
   return tensor.producer == graph::NodeId::None &&
-         (tensor.role == Role::Parameter || tensor.role == Role::State || tensor.role == Role::Constant);
+         (graph::is_weight(tensor.role) || tensor.role == Role::State || tensor.role == Role::Constant);
 }
 
 void fill_value_info(onnx::ValueInfoProto& info, const graph::Tensor& tensor, const graph::Graph* other_batch) {
@@ -42,7 +42,7 @@ void set_entry(onnx::StringStringEntryProto& entry, const std::string& key, cons
 }
 
 void declare_kind(onnx::ValueInfoProto& info, Role role) {
-  set_entry(*info.add_metadata_props(), kKindKey, role == Role::Parameter ? "PARAMETER" : "BUFFER");
+  set_entry(*info.add_metadata_props(), kKindKey, graph::is_weight(role) ? "PARAMETER" : "BUFFER");
 }
 
 /// The newest format that readers of this opset know.

@@ -98,7 +98,7 @@ class RoleFinder {
     const Node& node = graph_[id];
     const Tensor& table = graph_[node.inputs[0]];
     const Tensor& indices = graph_[node.inputs[1]];
-    if (table.role != Role::Parameter || table.type.shape.size() != 2 || indices.role == Role::Constant) return;
+    if (!is_weight(table.role) || table.type.shape.size() != 2 || indices.role == Role::Constant) return;
     const TensorDims& rows = dims_.of_operand(id, 0);
     give(rows[0], Use::Vocabulary);
     give(rows[1], Use::Hidden);
@@ -153,7 +153,7 @@ class RoleFinder {
     for (std::size_t i = 0; i < node.inputs.size() && i < 2; ++i) {
       const Tensor* t = &graph_[node.inputs[i]];
       if (t->producer != NodeId::None && schema(graph_[t->producer]).name == "Transpose") t = &graph_[graph_[t->producer].inputs[0]];
-      if (t->role == Role::Parameter) return static_cast<int>(i);
+      if (is_weight(t->role)) return static_cast<int>(i);
     }
     return -1;
   }

@@ -28,7 +28,7 @@ bool enlarges(const Conversion& conversion) {
 /// saved input of a sequence-parallel block is this rank's part of it (Korthikanti et al. 2022, section 4.2.2).
 bool RoleBuilder::is_forgotten(const Key& key) const {
   const auto& tensor = g_[key.tensor];
-  if (tensor.role == graph::Role::Parameter)
+  if (graph::is_weight(tensor.role))
     return key.conversion >= 0 && !is_gathered_once(c_.sharding.conversions[static_cast<std::size_t>(key.conversion)]);
   if (!c_.recomputation.any() || tensor.role != graph::Role::Activation) return false;
   if (c_.recomputation.drops(key.tensor)) return true;

@@ -14,7 +14,7 @@ using graph::TensorId;
 namespace {
 
 bool is_stored(graph::Role role) {
-  return role == graph::Role::Parameter || role == graph::Role::Constant || role == graph::Role::State || role == graph::Role::Slot;
+  return graph::is_weight(role) || role == graph::Role::Constant || role == graph::Role::State || role == graph::Role::Slot;
 }
 
 /// Both formats put the elements in the same order.

@@ -338,6 +338,7 @@ namespace {
 MemoryCategory category_of(graph::Role role) {
   switch (role) {
     case graph::Role::Parameter:
+    case graph::Role::Frozen:
     case graph::Role::Constant:
       return MemoryCategory::Parameters;
     case graph::Role::Slot:

@@ -46,7 +46,7 @@ AxisLayout result_layout(const IterDim* way, std::size_t o) {
   return way->kind == graph::LabelKind::Window ? partial(graph::LabelKind::Sum) : AxisLayout{};
 }
 
-bool is_stored(Role r) { return r == Role::Parameter || r == Role::State || r == Role::Slot; }
+bool is_stored(Role r) { return graph::is_weight(r) || r == Role::State || r == Role::Slot; }
 
 class LayoutPass {
  public:

@@ -13,7 +13,7 @@ std::vector<bool> tensors_of_weights(const graph::Graph& g) {
   for (std::size_t t = 0; t < weight.size(); ++t) {
     const graph::Tensor& tensor = g.tensors()[t];
     if (tensor.producer != NodeId::None) continue;
-    weight[t] = tensor.role == Role::Parameter;
+    weight[t] = graph::is_weight(tensor.role);
     fixed[t] = tensor.role == Role::Constant;
   }
   for (const auto& node : g.nodes()) {

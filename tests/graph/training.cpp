@@ -101,7 +101,7 @@ TEST_CASE("globs freeze and train") {
   options.freeze = {"fc.b*", "nothing*"};
   const TrainingGraph training = build_training_graph(linear_model(), options);
   CHECK(trained_names(training) == Names{"fc.weight"});
-  CHECK(training.graph[training.graph.find("fc.bias")].role == Role::Constant);
+  CHECK(training.graph[training.graph.find("fc.bias")].role == Role::Frozen);
   REQUIRE(training.warnings.size() == 1);
   CHECK_THAT(training.warnings[0], contains("nothing*"));
   options.train = {"fc.bias"};

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "graph/adapters.hpp"
 #include "graph/zoo/layers.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"
@@ -134,8 +135,12 @@ graph::Graph build(const Case& c) {
         "2&"
         "seq=6&vocab=24&ffn=7&experts=4&top_k=2&shared_ffn=9&latent=10",
         c.batch);
+  // Adapters beside weights that are not trained.
+  if (c.model == "adapted")
+    return graph::with_adapters(graph::zoo::build("llama?layers=2&hidden=16&heads=4&kv_heads=2&ffn=24&seq=6&vocab=24", c.batch), {4, 8, {}})
+        .graph;
   if (c.model == "gpt") return graph::zoo::build("gpt?layers=2&hidden=16&heads=2&seq=6&vocab=24", c.batch);
-  throw BadInput("model " + c.model, "use mlp, cnn, gpt, moe, latent, narrow, sinks, hybrid, encoder, pools, gates or squares");
+  throw BadInput("model " + c.model, "use mlp, cnn, gpt, moe, latent, narrow, sinks, hybrid, adapted, encoder, pools, gates or squares");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/random.hpp"
 #include "exec/interpreter.hpp"
+#include "graph/adapters.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "tests/catch.hpp"
@@ -62,6 +63,15 @@ class Rehearsal {
   }
   Values value(std::size_t p) const { return interpreter_.get_reals(training_.parameters[p].value); }
   Values gradient(std::size_t p) const { return interpreter_.get_reals(training_.parameters[p].gradient); }
+
+  void move(const std::vector<Values>& direction, double size) {
+    for (std::size_t p = 0; p < direction.size(); ++p) {
+      const TensorId t = training_.parameters[p].value;
+      Values moved = interpreter_.get_reals(t);
+      for (std::size_t i = 0; i < direction[p].size(); ++i) moved[i] += size * direction[p][i];
+      interpreter_.set_reals(t, moved);
+    }
+  }
 
   /// The loss after a step of `size` along `direction` of every parameter that has one.
   double loss_along(const std::vector<Values>& direction, double size) {
@@ -138,6 +148,34 @@ TEST_CASE("every gradient of a transformer is the slope of the loss") {
     const double slope = (rehearsal.loss_along(direction, kStep) - rehearsal.loss_along(direction, -kStep)) / (2 * kStep);
     // the difference quotient is good to step^2 and to 1e-16 / step
     CHECK(slope == Approx(dot(gradients[p], direction[p])).epsilon(1e-6).margin(1e-9 * largest + 1e-10));
+  }
+}
+
+TEST_CASE("training with adapters begins with the model as it was, and their gradients are slopes of the loss") {
+  const auto model = graph::with_initial_values(graph::zoo::build(graph::zoo::small_variant("llama")));
+  const auto of = [](const graph::Graph& g, double lr) {
+    graph::TrainingOptions options;
+    options.optimizer.values["lr"] = lr;
+    return graph::build_training_graph(graph::with_float_type(g, DType::F64), options);
+  };
+  const auto whole = of(model, 0), training = of(graph::with_adapters(model, {3, 6, {}}).graph, 0);
+  Rehearsal before(whole, 7), rehearsal(training, 7);
+  CHECK(rehearsal.loss() == Approx(before.loss()).epsilon(1e-13));
+  // Where B is zero A has no gradient: somewhere else all have one.
+  std::vector<Values> away;
+  for (std::size_t p = 0; p < training.parameters.size(); ++p) away.push_back(probe(rehearsal.gradient(p), p));
+  rehearsal.move(away, 0.5);
+  rehearsal.loss();
+  std::vector<Values> gradients;
+  for (std::size_t p = 0; p < training.parameters.size(); ++p) gradients.push_back(rehearsal.gradient(p));
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    INFO(training.graph[training.parameters[p].value].name);
+    CHECK(norm(gradients[p]) > 1e-8);
+    std::vector<Values> direction(gradients.size());
+    direction[p] = probe(gradients[p], p + 100);
+    constexpr double kStep = 1e-6;
+    const double slope = (rehearsal.loss_along(direction, kStep) - rehearsal.loss_along(direction, -kStep)) / (2 * kStep);
+    CHECK(slope == Approx(dot(gradients[p], direction[p])).epsilon(1e-6).margin(1e-10));
   }
 }
 

@@ -1,0 +1,151 @@
+#include "graph/adapters.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.hpp"
+#include "graph/builder.hpp"
+#include "graph/op_schema.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+bool matches(const std::string& glob, const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; }
+
+/// The stored weight that a product's second operand is, as it is or transposed; None: there is none.
+TensorId weight_of(const Graph& g, const Node& node) {
+  if (schema(node).family != CostFamily::MatMul || node.inputs.size() < 2 || node.attributes.integer("trans_a", 0) != 0)
+    return TensorId::None;
+  TensorId t = node.inputs[1];
+  if (g[t].producer != NodeId::None && schema(g[g[t].producer]).name == "Transpose") t = g[g[t].producer].inputs[0];
+  return is_weight(g[t].role) ? t : TensorId::None;
+}
+
+/// Copies a model node by node and puts adapters behind its products.
+class Adapting {
+ public:
+  Adapting(const Graph& model, const AdapterOptions& options)
+      : model_(model), options_(options), copy_(model.tensors().size(), TensorId::None), matched_(options.targets.size(), false) {}
+
+  AdaptedModel build() && {
+    for (const TensorId t : model_.inputs()) copy_[index(t)] = builder_.add_input(model_[t].name, model_[t].type);
+    for (std::size_t i = 0; i < model_.tensors().size(); ++i) {
+      const Tensor& tensor = model_.tensors()[i];
+      if (tensor.producer != NodeId::None || tensor.role == Role::Input) continue;
+      const Role role = tensor.role == Role::Parameter ? Role::Frozen : tensor.role;
+      copy_[i] = builder_.add_stored(tensor.name, tensor.type, role, tensor.contents);
+    }
+    for (const Node& node : model_.nodes()) add(node);
+    for (std::size_t i = 0; i < model_.tensors().size(); ++i)
+      if (const TensorId storage = model_.tensors()[i].stored_in; storage != TensorId::None)
+        builder_.set_stored_in(copy_[i], copy_[index(storage)]);
+    require_matches();
+    std::vector<TensorId> outputs;
+    for (const TensorId t : model_.outputs()) outputs.push_back(copy_[index(t)]);
+    builder_.set_outputs(std::move(outputs));
+    return {std::move(builder_).build(), static_cast<std::int64_t>(adapters_.size())};
+  }
+
+ private:
+  struct Adapter {
+    TensorId a, b;
+  };
+
+  bool is_target(const Node& node, TensorId weight) {
+    if (options_.targets.empty()) {
+      const auto& outputs = model_.outputs();
+      return model_[weight].type.shape.size() == 2 && std::ranges::find(outputs, node.outputs[0]) == outputs.end();
+    }
+    bool any = false;
+    for (std::size_t i = 0; i < options_.targets.size(); ++i) {
+      const auto& glob = options_.targets[i];
+      const bool named = matches(glob, model_[weight].name) || matches(glob, node.name);
+      matched_[i] = matched_[i] || named;
+      any = any || named;
+    }
+    return any;
+  }
+
+  void add(const Node& node) {
+    const TensorId weight = weight_of(model_, node);
+    const bool adapted = weight != TensorId::None && is_target(node, weight);
+    std::vector<TensorId> inputs;
+    for (const TensorId t : node.inputs) inputs.push_back(t == TensorId::None ? t : copy_[index(t)]);
+    GraphBuilder::NodeOptions options;
+    options.name = node.name;
+    options.phase = node.phase;
+    for (const TensorId t : node.outputs) options.output_names.push_back(t == TensorId::None ? "" : model_[t].name);
+    if (adapted) options.output_names[0] += ".frozen";
+    const auto results = builder_.add(schema(node).name, inputs, node.attributes, options);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      if (node.outputs[i] != TensorId::None) copy_[index(node.outputs[i])] = results[i];
+    if (adapted) copy_[index(node.outputs[0])] = sum(node, weight, inputs[0], results[0]);
+  }
+
+  /// y + scale (x A) B under the name that y had.
+  TensorId sum(const Node& node, TensorId weight, TensorId x, TensorId y) {
+    const Adapter adapter = adapter_of(node, weight);
+    const auto named = [&](const char* what) {
+      GraphBuilder::NodeOptions options;
+      options.name = node.name + what;
+      return options;
+    };
+    TensorId inner = builder_.add("MatMul", {x, adapter.a}, {}, named(".lora_A")).front();
+    const double scale = options_.alpha == 0 ? 1 : options_.alpha / static_cast<double>(options_.rank);
+    if (scale != 1) inner = builder_.add("Mul", {inner, factor(scale)}, {}, named(".lora_scale")).front();
+    const TensorId outer = builder_.add("MatMul", {inner, adapter.b}, {}, named(".lora_B")).front();
+    auto options = named(".lora_sum");
+    options.output_names = {model_[node.outputs[0]].name};
+    return builder_.add("Add", {y, outer}, {}, options).front();
+  }
+
+  Adapter adapter_of(const Node& node, TensorId weight) {
+    if (const auto known = adapters_.find(weight); known != adapters_.end()) return known->second;
+    const Tensor& tensor = model_[weight];
+    Shape a = model_[node.inputs[1]].type.shape;
+    if (node.attributes.integer("trans_b", 0) != 0) std::swap(a[a.size() - 2], a.back());
+    const std::int64_t in = a[a.size() - 2], out = a.back();
+    if (options_.rank < 1 || options_.rank > std::min(in, out))
+      throw BadInput("rank " + std::to_string(options_.rank),
+                     "must be from 1 to " + std::to_string(std::min(in, out)) + ", the smaller side of weight '" + tensor.name + "'");
+    Shape b = a;
+    a.back() = b[b.size() - 2] = options_.rank;
+    const double bound = 1 / std::sqrt(static_cast<double>(in));
+    const auto add = [&](std::string_view suffix, Shape shape, Contents::Source source) {
+      return builder_.add_stored(builder_.fresh_name(tensor.name + std::string(suffix)), {tensor.type.dtype, std::move(shape)},
+                                 Role::Parameter, {tensor.type.dtype, std::move(source)});
+    };
+    const Adapter adapter{add(kAdapterA, std::move(a), RandomUniform{-bound, bound}), add(kAdapterB, std::move(b), Fill{0})};
+    return adapters_[weight] = adapter;
+  }
+
+  TensorId factor(double scale) {
+    if (factor_ == TensorId::None) factor_ = builder_.add_constant(builder_.fresh_name("lora_scale"), Value::scalar(scale, DType::F32));
+    return factor_;
+  }
+
+  void require_matches() const {
+    for (std::size_t i = 0; i < matched_.size(); ++i)
+      if (!matched_[i])
+        throw BadInput("target '" + options_.targets[i] + "'",
+                       "matches no weight that activations are multiplied with, and no node that does so; `rehearse inspect --tensors` lists names");
+    if (adapters_.empty()) throw Refusal("the model has no matrix that activations are multiplied with, so adapters have no place");
+  }
+
+  const Graph& model_;
+  const AdapterOptions& options_;
+  GraphBuilder builder_;
+  std::vector<TensorId> copy_;
+  std::vector<bool> matched_;
+  std::map<TensorId, Adapter> adapters_;
+  TensorId factor_ = TensorId::None;
+};
+
+}  // namespace
+
+AdaptedModel with_adapters(const Graph& model, const AdapterOptions& options) { return Adapting(model, options).build(); }
+
+}  // namespace rehearsal::graph
