@@ -89,7 +89,8 @@ class Searching {
   [[nodiscard]] std::vector<predict::Assessment>& doubtful() { return doubtful_; }
   [[nodiscard]] std::string why_none() const {
     if (!nearest_.empty()) return nearest_;
-    return last_refusal_.empty() ? "the space is empty" : last_refusal_;
+    if (!last_refusal_.empty()) return last_refusal_;
+    return stopped_ ? "the search was stopped before it found one" : "the space is empty";
   }
 
  private:

@@ -123,9 +123,9 @@ class LanePlayer {
       t.input_gradients = part.input_gradients.repeated(piece.count).then(t.input_gradients);
       t.weight_gradients = part.weight_gradients.repeated(piece.count).then(t.weight_gradients);
     }
-    const double parameters = parameters_of(timer.model(), step_.chunks[c]);
-    t.cast = timer.cast(parameters);
-    t.accumulate = timer.accumulation(parameters);
+    const auto weights = weights_of(timer.model(), step_.chunks[c]);
+    t.cast = timer.cast(weights.all);
+    t.accumulate = timer.accumulation(weights.trained);
     const LaunchQueue cast{0, t.cast, t.cast}, accumulate{0, t.accumulate, t.accumulate};
     t.forward = cast.then(t.forward);
     t.backward = t.backward.then(accumulate);
@@ -152,7 +152,7 @@ class LanePlayer {
       for (const auto& piece : step_.chunks[c])
         for (int r = 0; r < piece.count; ++r) {
           ++waiting;
-          if (const auto full = bucket.add(timer.model().parts[piece.part].parameters)) gather(*full);
+          if (const auto full = bucket.add(timer.model().parts[piece.part].weights.trained)) gather(*full);
         }
       if (const auto rest = bucket.rest()) gather(*rest);
       for (; waiting > 0; --waiting) ends.push_back(0);
@@ -299,8 +299,8 @@ class LanePlayer {
     double parameters = 0, tensors = 0;
     for (int own = 0; own < shape_.chunks; ++own) {
       const auto& chunk = step_.chunks[step_.chunk_of(static_cast<int>(stage), own)];
-      parameters += parameters_of(timer.model(), chunk);
-      tensors += tensors_of(timer.model(), chunk);
+      parameters += weights_of(timer.model(), chunk).trained;
+      tensors += trained_tensors_of(timer.model(), chunk);
     }
     StepTime t;
     t.stage = static_cast<int>(stage);

@@ -42,6 +42,20 @@ bool adds_columns(const graph::Node& node) {
   return op_name(node) == "Concat" && axis == -1;
 }
 
+/// Keys that the last row of a stored mask lets through; 0: all of them.
+double window_of_stored(const graph::Tensor& mask) {
+  const auto keys = static_cast<std::ptrdiff_t>(mask.type.shape.back());
+  const auto* bytes = std::get_if<graph::InlineBytes>(&mask.contents.source);
+  std::ptrdiff_t seen = 0;
+  if (bytes != nullptr && bytes->data->size() == static_cast<std::size_t>(graph::element_count(mask.type.shape))) {
+    seen = keys - std::count(bytes->data->end() - keys, bytes->data->end(), std::byte{0});
+  } else {
+    const auto values = values_of(mask);
+    seen = std::count(values.end() - keys, values.end(), 1.0);
+  }
+  return seen < keys ? static_cast<double>(seen) : 0;
+}
+
 bool is_comparison(std::string_view op) {
   return op == "GreaterOrEqual" || op == "LessOrEqual" || op == "Less" || op == "Greater" || op == "Trilu";
 }
@@ -90,7 +104,8 @@ void Flow::mark_origins() {
   for (std::size_t t = 0; t < marks_.size(); ++t) {
     const auto role = graph_->tensors()[t].role;
     if (role == graph::Role::Input) marks_[t] |= kActivation;
-    if (role == graph::Role::Parameter) marks_[t] |= kWeight | kGradient;
+    if (graph::is_weight(role)) marks_[t] |= kWeight;
+    if (role == graph::Role::Parameter) marks_[t] |= kGradient;
   }
   for (std::size_t n = 0; n < core_of_.size(); ++n) {
     const auto& node = graph_->nodes()[n];
@@ -125,14 +140,13 @@ void Flow::find_cores() {
 
 /// Keys that the last query sees through a mask; 0: all of them, or it is not known. A mask too large to be stored is made of conditions,
 /// of which key > query - window is one; the first of its numbers are 0 and -window.
-double Flow::window_of(TensorId mask) const {
+double Flow::window_of(TensorId mask) {
   if (mask == TensorId::None) return 0;
   const auto& stored = (*graph_)[mask];
   if (is_stored_mask(stored) && stored.contents.known()) {
-    const auto values = values_of(stored);
-    const auto keys = static_cast<std::ptrdiff_t>(stored.type.shape.back());
-    const auto seen = std::count(values.end() - keys, values.end(), 1.0);
-    return seen < keys ? static_cast<double>(seen) : 0;
+    const auto [known, fresh] = windows_.try_emplace(mask, 0.0);  // all blocks share a mask, which may be large
+    if (fresh) known->second = window_of_stored(stored);
+    return known->second;
   }
   const auto* made = origin(mask);
   if (made == nullptr || op_name(*made) != "And") return 0;
@@ -233,7 +247,7 @@ bool Flow::mark_cell(std::size_t product, std::size_t target, bool backwards) {
 
 void Flow::find_recurrences() {
   for (std::size_t t = 0; t < marks_.size(); ++t) {
-    if (graph_->tensors()[t].role != graph::Role::Parameter || consumers_[t].size() < 2) continue;
+    if (!graph::is_weight(graph_->tensors()[t].role) || consumers_[t].size() < 2) continue;
     std::vector<std::size_t> products;
     for (const auto reader : consumers_[t]) {
       const auto& node = (*graph_)[reader];

@@ -3,6 +3,7 @@
 // which nodes are the core of an attention, and which are steps of a recurrent layer.
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -51,7 +52,7 @@ class Flow {
   void mark_origins();
   void find_cores();
   void follow_core(std::size_t softmax);
-  [[nodiscard]] double window_of(graph::TensorId mask) const;
+  [[nodiscard]] double window_of(graph::TensorId mask);
   void find_recurrences();
   [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
   bool mark_cell(std::size_t product, std::size_t target, bool backwards);
@@ -63,6 +64,7 @@ class Flow {
   std::vector<bool> in_cell_;
   bool recurrent_ = false;
   std::vector<AttentionCore> cores_;
+  std::map<graph::TensorId, double> windows_;  ///< of stored masks
   std::vector<std::vector<graph::NodeId>> consumers_;
   bool has_convolution_ = false, has_dropout_ = false;
 };

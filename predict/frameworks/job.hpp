@@ -17,9 +17,10 @@ using Recompute = plan::RecomputeRule;
 /// What recipes say besides plan and framework.
 struct Recipe {
   std::string optimizer = "adam";     ///< a row of graph::optimizer_table(); "none": no update
-  double trained_share = 1;           ///< of the parameters (LoRA)
   double frozen_bytes = 0;            ///< of a weight of a block that is not trained (nf4: 0.53); 0: as the others
   bool chunked_loss = false;          ///< logits are made and used chunk by chunk, in one kernel with the loss
+  bool fused_kernels = false;         ///< norms, positions, gates and loss are a kernel each (Liger, Unsloth), whatever the framework does
+  bool update_in_backward = false;    ///< every weight is updated as soon as its gradient is there, which goes then
   bool keeps_gathered = false;        ///< ZeRO-3 that gathers parameters once a step (SHARD_GRAD_OP)
   bool fp32_reduction = false;        ///< sharded gradients are reduced in fp32
   double tensor_overlap = -1;         ///< 0 off, 1 on, below 0: as the framework does
@@ -48,5 +49,10 @@ struct FrameworkJob {
   [[nodiscard]] const platforms::Device& device(std::size_t group = 0) const { return platform.nodes[group].device; }
   [[nodiscard]] costmodel::Precision precision_on(std::size_t group) const { return costmodel::precision_of(device(group), precision); }
 };
+
+/// How far element-wise operators share kernels, as FrameworkProfile::elementwise_fusion counts it.
+[[nodiscard]] inline int elementwise_fusion(const FrameworkJob& job) {
+  return job.recipe.fused_kernels ? 2 : job.profile.elementwise_fusion;
+}
 
 }  // namespace rehearsal::predict::frameworks

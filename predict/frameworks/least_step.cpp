@@ -13,7 +13,8 @@ struct Passes {
   costmodel::LaunchQueue first_gradients;  ///< what the stage before waits for
   costmodel::LaunchQueue again;            ///< of `backward`, what is computed again
   double messages = 0;                     ///< gathers and scatters of sharded parameters in both passes, one after the other
-  double parameters = 0, tensors = 0;
+  Weights weights;
+  double tensors = 0;  ///< that are trained
 };
 
 Passes passes_of(const StagedStep& step, const StepTimer& timer, const Chunk& chunk) {
@@ -29,8 +30,8 @@ Passes passes_of(const StagedStep& step, const StepTimer& timer, const Chunk& ch
     p.again = p.again.then(part.again.queue.repeated(piece.count));
     if (gathers) p.messages += n * (part.gather * (step.job.recipe.keeps_gathered ? 1 : 2) + part.scatter);
   }
-  p.parameters = parameters_of(timer.model(), chunk);
-  p.tensors = tensors_of(timer.model(), chunk);
+  p.weights = weights_of(timer.model(), chunk);
+  p.tensors = trained_tensors_of(timer.model(), chunk);
   return p;
 }
 
@@ -70,14 +71,15 @@ class LaneBound {
   [[nodiscard]] double stage_seconds(int stage, double before, double behind) const {
     const auto& timer = this->timer(stage);
     const double m = step_.shape.micro_batches;
-    double messages = 0, parameters = 0, tensors = 0;
+    double messages = 0, tensors = 0;
+    Weights weights;
     for (int n = 0; n < step_.shape.chunks; ++n) {
       const auto& p = chunks_[step_.chunk_of(stage, n)];
-      parameters += p.parameters, tensors += p.tensors, messages += p.messages;
+      weights += p.weights, tensors += p.tensors, messages += p.messages;
     }
-    const double updated = timer.update(parameters, tensors) + reduced_apart(timer, stage) + timer.coordination();
+    const double updated = timer.update(weights.trained, tensors) + reduced_apart(timer, stage) + timer.coordination();
     // The device's kernels follow each other, and so does what the host does to launch them.
-    const double device = m * timer.cast(parameters);
+    const double device = m * timer.cast(weights.all);
     const double whole = std::max(device + own(stage, &Passes::backward, &costmodel::LaunchQueue::device),
                                   own(stage, &Passes::backward, &costmodel::LaunchQueue::host));
     const double back = std::max(device + own(stage, &Passes::first_gradients, &costmodel::LaunchQueue::device),
@@ -104,7 +106,7 @@ class LaneBound {
     for (int n = 0; n < step_.shape.chunks; ++n) {
       const auto& chunk = step_.chunks[step_.chunk_of(stage, n)];
       for (const double bucket : gradient_buckets(timer, chunk, capacity)) seconds += timer.reduction(bucket);
-      parameters += parameters_of(timer.model(), chunk);
+      parameters += weights_of(timer.model(), chunk).trained;
     }
     return seconds + (step_.job.plan.zero > 0 ? timer.parameter_gather(parameters) : 0);
   }

@@ -12,30 +12,31 @@ namespace {
 using costmodel::CollectiveKind;
 using graph::TensorId;
 
-/// Parameters that a part's nodes use.
-class ParameterCounter {
+/// Weights that a part's nodes use.
+class WeightCounter {
  public:
-  explicit ParameterCounter(const RowSetting& setting) : s_(setting) {
+  explicit WeightCounter(const RowSetting& setting) : s_(setting) {
     for (std::size_t a = 0; a < s_.sharding.axes.size(); ++a)
       if (s_.sharding.axes[a].name == "ep") expert_axis_ = a;
   }
 
   void count(Part& part, std::size_t node) {
-    double first_used = 0;
+    Weights first_used;
     for (const auto t : s_.model.graph().nodes()[node].inputs) {
-      if (t == TensorId::None || s_.model.graph()[t].role != graph::Role::Parameter) continue;
-      const double elements = s_.elements(t);
+      if (t == TensorId::None || !graph::is_weight(s_.model.graph()[t].role)) continue;
+      const bool trained = s_.model.graph()[t].role == graph::Role::Parameter;
+      const Weights elements{s_.elements(t), trained ? s_.elements(t) : 0};
       const auto [known, fresh] = part_of_.try_emplace(t, part.span);
       if (!fresh) {
-        if (known->second != part.span) part.shared_parameters += elements;
+        if (known->second != part.span) part.shared_weights += elements;
         continue;
       }
       first_used += elements;
-      part.parameter_tensors += 1;
-      if (expert_axis_ && s_.sharding.layout(t)[*expert_axis_].split()) part.expert_parameters += elements;
+      part.trained_tensors += trained ? 1 : 0;
+      if (expert_axis_ && s_.sharding.layout(t)[*expert_axis_].split()) part.expert_weights += elements;
     }
-    part.parameters_of_node.push_back(first_used);
-    part.parameters += first_used;
+    part.weights_of_node.push_back(first_used);
+    part.weights += first_used;
   }
 
  private:
@@ -51,10 +52,10 @@ void add_loss(const RowSetting& s, ModelParts& model) {
   };
   static constexpr std::array<LossPasses, 3> kBytesPerLogit{{{20, 14}, {16, 10}, {12, 8}}};
   auto& part = model.parts.back();
-  const auto last = static_cast<std::uint32_t>(part.parameters_of_node.size() - 1);
+  const auto last = static_cast<std::uint32_t>(part.weights_of_node.size() - 1);
   for (const auto output : s.model.graph().outputs()) {
     const double logits = s.elements(output);
-    const auto& passes = kBytesPerLogit[static_cast<std::size_t>(s.job.profile.elementwise_fusion)];
+    const auto& passes = kBytesPerLogit[static_cast<std::size_t>(elementwise_fusion(s.job))];
     part.forward.push_back({{costmodel::RateKind::Elementwise, 0, passes.forward * logits, 1, 5}, std::nullopt, last, false});
     part.backward.insert(part.backward.begin(),
                          {{costmodel::RateKind::Elementwise, 0, passes.backward * logits, 1, 4}, std::nullopt, last, false});
@@ -150,7 +151,7 @@ double boundary_of(const RowSetting& s, std::size_t last_node) {
   return outputs.empty() ? 0 : s.bytes(outputs[0]);
 }
 
-Part part_of(const RowSetting& s, std::size_t span, ParameterCounter& parameters) {
+Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights) {
   Part part;
   part.span = span;
   part.repeats = s.model.spans()[span].repeats;
@@ -161,11 +162,11 @@ Part part_of(const RowSetting& s, std::size_t span, ParameterCounter& parameters
     const auto node = s.model.node(span, offset);
     nodes.push_back(node);
     if (node >= s.model.graph().nodes().size()) {  // nothing needs it
-      part.parameters_of_node.push_back(0);
+      part.weights_of_node.emplace_back();
       continue;
     }
     rows.add(node, offset);
-    parameters.count(part, node);
+    weights.count(part, node);
     part.boundary_bytes = boundary_of(s, node);
   }
   rows.finish();
@@ -199,8 +200,8 @@ ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::siz
   model.recurrent = folded.flow().recurrent();
   model.fused_attention = setting.fused_attention && !folded.flow().cores().empty();
   model.expert_choices = choices_of(folded.graph());
-  ParameterCounter parameters(setting);
-  for (std::size_t span = 0; span < folded.spans().size(); ++span) model.parts.push_back(part_of(setting, span, parameters));
+  WeightCounter weights(setting);
+  for (std::size_t span = 0; span < folded.spans().size(); ++span) model.parts.push_back(part_of(setting, span, weights));
   add_loss(setting, model);
   for (auto& part : model.parts)
     if (job.micro_batch < 1) share_out(part, job.micro_batch);

@@ -95,19 +95,20 @@ class StageMemory {
     const bool gathers = gathers_every_pass(job_);
     const double replicas = static_cast<double>(job_.plan.has_shard_groups() ? job_.plan.shard_ranks() : job_.plan.dp) * job_.plan.cp;
     double largest = 0;
-    const auto add = [&](double parameters, double ranks, double frozen_bytes) {
-      const double trained = parameters * job_.recipe.trained_share;
-      m.weights += (trained * bytes.weights + (parameters - trained) * frozen_bytes) / (gathers ? ranks : 1);
+    const auto add = [&](const Weights& weights, double ranks, double frozen_bytes) {
+      const double trained = weights.trained;
+      m.weights += (trained * bytes.weights + (weights.all - trained) * frozen_bytes) / (gathers ? ranks : 1);
       m.update += job_.profile.update_copies * trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
-      m.gradients += trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
+      if (!job_.recipe.update_in_backward) m.gradients += trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
       m.optimizer += trained * bytes.optimizer / (job_.plan.zero >= 1 ? ranks : 1);
     };
     for_pieces([&](const Part& part, int count) {
       // Embeddings and what makes the logits are left as they are.
       const double frozen = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : bytes.weights;
-      add(count * (part.parameters - part.expert_parameters) + (job_.plan.pp > 1 ? part.shared_parameters : 0), replicas, frozen);
-      add(count * part.expert_parameters, replicas / job_.plan.ep, frozen);  // experts have copies on fewer ranks
-      largest = std::max(largest, part.parameters);
+      add(count * (part.weights - part.expert_weights) + (job_.plan.pp > 1 ? part.shared_weights : Weights{}), replicas, frozen);
+      add(count * part.expert_weights, replicas / job_.plan.ep, frozen);  // experts have copies on fewer ranks
+      largest = std::max(largest, part.weights.all);
+      if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients);
     });
     if (gathers) m.gathered = kGatheredCopies * precision_.element_bytes * largest;
   }
@@ -163,9 +164,9 @@ RankMemory memory_of(const StagedStep& step) {
   return fullest;
 }
 
-Bytes checkpoint_bytes(const FrameworkJob& job, double parameters) {
+Bytes checkpoint_bytes(const FrameworkJob& job, double trained) {
   const auto bytes = kept_bytes(job, job.precision_on(0));
-  return Bytes(parameters * (bytes.weights + job.recipe.trained_share * bytes.optimizer));
+  return Bytes(trained * (bytes.weights + bytes.optimizer));
 }
 
 double device_reading(const RankMemory& m, const costmodel::FrameworkProfile& profile, const costmodel::Constants& c) {

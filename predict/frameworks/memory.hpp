@@ -19,8 +19,8 @@ struct RankMemory {
 
 /// Of the fullest stage.
 [[nodiscard]] RankMemory memory_of(const StagedStep&);
-/// What a checkpoint holds: weights and all that the optimizer keeps for them, master weights included.
-[[nodiscard]] Bytes checkpoint_bytes(const FrameworkJob&, double parameters);
+/// What a checkpoint holds: weights that are trained, and all that the optimizer keeps for them, master weights included.
+[[nodiscard]] Bytes checkpoint_bytes(const FrameworkJob&, double trained);
 /// What the device reports: allocator, context, buffers of communication.
 [[nodiscard]] double device_reading(const RankMemory&, const costmodel::FrameworkProfile&, const costmodel::Constants&);
 

@@ -240,6 +240,8 @@ void RowCollector::keep_quantised(TensorId t) {
 /// What the backward pass of a node reads again.
 void RowCollector::keep_operands(const graph::Node& node) {
   const auto& schema = graph::schema(node);
+  if (!flow().gradient(node.outputs.front())) return;
+  if (weight_product(flow(), node) && !flow().gradient(node.inputs[1])) return;  // its operand is wanted for the weight's gradient alone
   if (s_.precision.quantised() && s_.job.profile.keeps_quantised_operands && weight_product(flow(), node)) {
     for (const auto t : operands_of(node)) keep_quantised(t);
     return;

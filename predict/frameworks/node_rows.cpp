@@ -27,6 +27,7 @@ double winograd_saving(const graph::Shape& weight, const graph::Shape& result, c
 }
 
 constexpr double kGroupedPenalty = 1.3, kGroupedBytes = 1.2;  // of grouped kernels over dense ones
+constexpr double kLeastQuantised = 128;                       // sides of weights that quantised products are for: one block of scales
 constexpr double kFlashBackwardWork = 2.5;                    // Dao et al. 2022: five products backward, two forward
 
 bool is_depthwise(const graph::Node& node, const graph::Shape& x, const graph::Shape& w) {
@@ -102,7 +103,8 @@ void RowCollector::finish() { std::reverse(part_.backward.begin(), part_.backwar
 
 void RowCollector::forward(const KernelRow& row) { part_.forward.push_back({row, std::nullopt, offset_, false}); }
 void RowCollector::backward(const KernelRow& row, bool weight_gradient) {
-  part_.backward.push_back({row, std::nullopt, offset_, weight_gradient});
+  // Below everything that is trained no gradient is wanted.
+  if (flow().gradient(graph().nodes()[node_].outputs.front())) part_.backward.push_back({row, std::nullopt, offset_, weight_gradient});
 }
 
 /// Of the whole model and one sample.
@@ -138,8 +140,8 @@ void RowCollector::matmul(const graph::Node& node) {
   // Experts have a matrix each, and to each come the tokens of all ranks that share them.
   const double experts = w.size() > 2 ? product_of(w, 0, w.size() - 2) : 1;
   const MatmulShape shape{static_cast<double>(graph::element_count(y)) / width / experts, width, k, experts};
-  const Gradients gradients{flow().gradient(node.inputs[0]), s_.job.recipe.trained_share >= 1};
-  count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), {gradients.data, true});
+  const Gradients gradients{flow().gradient(node.inputs[0]), flow().gradient(node.inputs[1])};
+  count_flops(graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value(), gradients);
   if (flow().steps_of(node_) > 0) return recurrent_step(shape);
   dense_product(node, shape, gradients);
   part_.last_product = offset_;
@@ -147,19 +149,23 @@ void RowCollector::matmul(const graph::Node& node) {
 }
 
 /// In the arithmetic of the job, with the casts of its operands where that has fewer than 16 bits. What makes the model's result, the
-/// logits, stays in 16.
+/// logits, stays in 16, and so do low-rank adapters.
 void RowCollector::dense_product(const graph::Node& node, const MatmulShape& shape, Gradients g) {
   const auto& p = s_.precision;
   const auto outputs = graph().outputs();
-  if (s_.job.recipe.frozen_bytes > 0) {
+  if (s_.job.recipe.frozen_bytes > 0 && !g.weight) {
     // What is stored in 4 bits is written out in 16 before every product.
     const double written = (s_.job.recipe.frozen_bytes + p.element_bytes) * shape.k * shape.n * shape.batch;
     bytes({written, 1}, {written, 1});
   }
-  const bool wide = !p.quantised() || std::find(outputs.begin(), outputs.end(), node.outputs[0]) != outputs.end();
+  const bool makes_result = std::find(outputs.begin(), outputs.end(), node.outputs[0]) != outputs.end();
+  const bool wide = !p.quantised() || makes_result || std::min(shape.k, shape.n) < kLeastQuantised;
   if (!wide) cast(node.inputs[0]);
   // Weights are cast once for all micro-batches of a step.
-  if (!wide) forward({RateKind::Elementwise, 0, p.cast_bytes * shape.k * shape.n * shape.batch, 1.0 / s_.job.micro_batches, 1});
+  if (!wide) {
+    forward({RateKind::Elementwise, 0, p.cast_bytes * shape.k * shape.n * shape.batch, 1, 1});
+    part_.forward.back().once_a_step = true;
+  }
   product(p.quantised() && wide ? RateKind::WideMatmul : RateKind::Matmul, shape, g);
   if (wide) return;
   // Where tensor parallelism splits the sum, every rank has the gradient of its tokens until it is gathered.
@@ -185,10 +191,12 @@ void RowCollector::recurrent_step(const MatmulShape& shape) {
   auto weight_gradient = part_.forward.back().row;
   part_.forward.pop_back();
   weight_gradient.count = 1.0 / steps;  // every step has its share, since steps are counted as repetitions
-  backward(weight_gradient, true);
+  if (flow().gradient(graph().nodes()[node_].inputs[1])) backward(weight_gradient, true);
+  const auto before = part_.backward.size();
   product(RateKind::Matmul, shape, {true, false});
   const double cell = kCellPasses * shape.m * shape.n * element_bytes();
-  part_.forward.back().row.launches = part_.backward.back().row.launches = kLibraryLaunch;
+  part_.forward.back().row.launches = kLibraryLaunch;
+  if (part_.backward.size() > before) part_.backward.back().row.launches = kLibraryLaunch;
   forward({RateKind::Elementwise, 0, cell, 1, kLibraryLaunch});
   backward({RateKind::Elementwise, 0, cell, 1, kLibraryLaunch});
 }
@@ -202,8 +210,9 @@ void RowCollector::attention_product(const graph::Node& node) {
   const AttentionCore* attention = core < 0 ? nullptr : &flow().cores()[static_cast<std::size_t>(core)];
   const double head = attention == nullptr ? 8 : attention->first_product == node_ ? shape.k : shape.n;
   const bool aligned = element_bytes() == 4 || std::fmod(head, 8) == 0;
+  const auto before = part_.backward.size();
   product(aligned ? RateKind::BatchedMatmul : RateKind::CudaCoreMatmul, shape, {});
-  for (auto step = part_.backward.end() - 2; step != part_.backward.end(); ++step) step->weight_gradient = false;
+  for (auto step = before; step < part_.backward.size(); ++step) part_.backward[step].weight_gradient = false;
   const bool second = attention != nullptr && attention->second_product == node_;
   if (!second) keep(node.inputs[0]);  // the softmax keeps its own result
   keep(node.inputs[1]);
@@ -231,7 +240,8 @@ void RowCollector::convolution(const graph::Node& node) {
   const double moved = s_.bytes(node.inputs[0]) + s_.bytes(node.outputs[0]);
   const bool data_gradient = flow().gradient(node.inputs[0]);
   const double whole = graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value();
-  count_flops(whole, {data_gradient, true});
+  const bool weight_gradient = flow().gradient(node.inputs[1]);
+  count_flops(whole, {data_gradient, weight_gradient});
   if (is_depthwise(node, x, w))
     depthwise_convolution(
         whole * s_.elements(node.outputs[0]) / static_cast<double>(graph::element_count(graph()[node.outputs[0]].type.shape)), moved,
@@ -270,7 +280,7 @@ void RowCollector::dense_convolution(const graph::Node& node) {
     return KernelRow{saving > 1 ? RateKind::Winograd : RateKind::Convolution, work, bytes * (groups > 1 ? kGroupedBytes : 1.0), 1, 1};
   };
   forward(row(ahead));
-  backward(row(weights), true);
+  if (flow().gradient(node.inputs[1])) backward(row(weights), true);
   if (flow().gradient(node.inputs[0])) backward(row(data));
 }
 

@@ -83,7 +83,7 @@ class RowCollector {
   [[nodiscard]] bool image_tensor(graph::TensorId t) const;
   [[nodiscard]] const graph::Graph& graph() const { return s_.model.graph(); }
   [[nodiscard]] const Flow& flow() const { return s_.model.flow(); }
-  [[nodiscard]] int fusion() const { return s_.job.profile.elementwise_fusion; }
+  [[nodiscard]] int fusion() const { return elementwise_fusion(s_.job); }
   [[nodiscard]] int element_bytes() const { return s_.precision.element_bytes; }
 
   const RowSetting& s_;

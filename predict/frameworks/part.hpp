@@ -28,6 +28,7 @@ struct PassStep {
   std::optional<Exchange> exchange;  ///< then there is no row
   std::uint32_t node = 0;            ///< offset in the part's span
   bool weight_gradient = false;      ///< nothing in the backward pass waits for it
+  bool once_a_step = false;          ///< by the first micro-batch, for all of them
 };
 
 /// Activations that one rank keeps for the backward pass, bytes.
@@ -37,17 +38,30 @@ struct Kept {
   [[nodiscard]] double all() const { return others + attention; }
 };
 
+/// Elements of weights.
+struct Weights {
+  double all = 0, trained = 0;
+  Weights& operator+=(const Weights& more) {
+    all += more.all;
+    trained += more.trained;
+    return *this;
+  }
+  friend Weights operator+(Weights a, const Weights& b) { return a += b; }
+  friend Weights operator-(const Weights& a, const Weights& b) { return {a.all - b.all, a.trained - b.trained}; }
+  friend Weights operator*(double n, const Weights& w) { return {n * w.all, n * w.trained}; }
+};
+
 /// One repetition of a span on one rank, for one micro-batch.
 struct Part {
   std::size_t span = 0;  ///< of the folded model
   int repeats = 1;
   bool repeated = false;                    ///< a block of a chain of equal ones: what recomputation and sharding work on
   std::vector<PassStep> forward, backward;  ///< in the order in which they run
-  std::vector<double> parameters_of_node;   ///< elements on this rank that a node of the span is the first to use, by offset
-  double parameters = 0;                    ///< their sum
-  double expert_parameters = 0;             ///< of these, what the ranks of expert parallelism share out
-  double shared_parameters = 0;             ///< elements that an earlier part uses, too: stages of a pipeline have a copy each
-  double parameter_tensors = 0;
+  std::vector<Weights> weights_of_node;     ///< on this rank, that a node of the span is the first to use, by offset
+  Weights weights;                          ///< their sum
+  Weights expert_weights;                   ///< of these, what the ranks of expert parallelism share out
+  Weights shared_weights;                   ///< that an earlier part uses, too: stages of a pipeline have a copy each
+  double trained_tensors = 0;
   double boundary_bytes = 0;                  ///< result of the last node: what a pipeline sends
   double flops = 0;                           ///< useful ones of a step, of one sample: forward and backward
   std::optional<std::uint32_t> last_product;  ///< node of the last dense product: recomputation that stops early leaves it out

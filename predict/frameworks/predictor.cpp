@@ -33,11 +33,12 @@ class FrameworkPredictor final : public Predictor {
       static_cast<void>(costmodel::precision_of(nodes.device, training.precision));  // refuses what a device cannot compute
     const std::string optimizer(graph::optimizer_row(training.optimizer).name);
     questions_ = std::make_unique<Questions>(
-        std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer}, constants().values);
+        std::move(training.model), TrainingSetting{platform, profile, std::move(training.precision), optimizer, std::move(training.recipe)},
+        constants().values);
     hash_ = graph().hash();
     tokens_ = static_cast<double>(tokens_per_sample(graph()));
     for (const auto& tensor : graph().tensors())
-      if (tensor.role == graph::Role::Parameter) parameters_ += static_cast<double>(graph::element_count(tensor.type.shape));
+      if (tensor.role == graph::Role::Parameter) trained_ += static_cast<double>(graph::element_count(tensor.type.shape));
   }
 
   [[nodiscard]] const platforms::Platform& platform() const override { return platform_; }
@@ -164,7 +165,7 @@ class FrameworkPredictor final : public Predictor {
     a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     set_memory(q, memory, a);
-    a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, parameters_), a.ranks, platform_);
+    a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, trained_), a.ranks, platform_);
     a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
     a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
     return a;
@@ -225,7 +226,7 @@ class FrameworkPredictor final : public Predictor {
   costmodel::CostModel cost_model_;
   std::unique_ptr<Questions> questions_;
   std::string hash_;
-  double tokens_ = 0, parameters_ = 0;
+  double tokens_ = 0, trained_ = 0;
 };
 
 }  // namespace

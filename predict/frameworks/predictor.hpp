@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "costmodel/site.hpp"
+#include "predict/frameworks/job.hpp"
 #include "predict/predictor.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -13,6 +14,7 @@ struct Training {
   graph::Graph model;     ///< forward nodes, for the whole batch of a step
   std::string precision;  ///< as costmodel::precision_of() reads it
   std::string optimizer;  ///< a row of graph::optimizer_table()
+  Recipe recipe = {};     ///< its optimizer is not looked at
 };
 
 /// `platform` and `profile` must outlive it. `site`: what measured runs say about predictions of time, memory and energy. Throws Refusal

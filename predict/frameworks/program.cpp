@@ -177,7 +177,8 @@ class RoleWriter {
     if (!step.exchange) i.kernel = kernel(graph::schema(model_.whole()[id]).name);
     i.after = std::exchange(waits_for_, {});
     last_node_ = id;
-    return last_ = emit(body, std::move(i), timed.queue);
+    last_ = emit(body, std::move(i), timed.queue);
+    return *last_;
   }
 
   void write_pass(std::uint16_t body, std::size_t part, int repetition, bool again) {
@@ -229,12 +230,13 @@ class RoleWriter {
     return emitted(CollectiveKind::AllReduce, axis_among(program_, {"dp"}), sum.elements / parts, sum.of_copies);
   }
 
+  [[nodiscard]] std::vector<Place> after_last() const { return last_ ? std::vector{*last_} : std::vector<Place>(); }
   [[nodiscard]] Instruction beside_backward() const {
     Instruction like;
     like.stream = Stream::Collective;
     like.phase = graph::Phase::Backward;
     like.node = last_node_;
-    like.after = {last_};
+    like.after = after_last();
     return like;
   }
 
@@ -246,9 +248,9 @@ class RoleWriter {
 
   void write_chunk(int own) {
     const auto chunk = step_.chunk_of(stage_, own);
-    const auto parameters = parameters_of(timer_.model(), step_.chunks[chunk]);
-    write_forward_chunk(own, chunk, timer_.cast(parameters));
-    write_backward_chunk(own, chunk, timer_.accumulation(parameters));
+    const auto weights = weights_of(timer_.model(), step_.chunks[chunk]);
+    write_forward_chunk(own, chunk, timer_.cast(weights.all));
+    write_backward_chunk(own, chunk, timer_.accumulation(weights.trained));
   }
 
   void write_extra(std::uint16_t body, std::string_view what, double seconds) {
@@ -268,7 +270,7 @@ class RoleWriter {
   void send_to(std::uint16_t body, std::size_t other, std::uint32_t channel, double bytes) {
     if (step_.stage_of(other) == stage_) return;
     auto i = message(InstructionKind::Send, step_.stage_of(other), channel, bytes);
-    i.after = {last_};
+    i.after = after_last();
     emit(body, std::move(i), alone(timer_.send(bytes)));
   }
 
@@ -311,7 +313,7 @@ class RoleWriter {
       for (int r = 0; r < piece.count; ++r) {
         ++waiting;
         unit_node = node(timer_.model().parts[piece.part], piece.first + r, 0);
-        if (const auto full = bucket.add(timer_.model().parts[piece.part].parameters)) gather(*full);
+        if (const auto full = bucket.add(timer_.model().parts[piece.part].weights.trained)) gather(*full);
       }
     if (const auto rest = bucket.rest()) gather(*rest);
     return places;
@@ -353,17 +355,17 @@ class RoleWriter {
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
     const auto gather = [&](const Unit& unit, std::optional<Place> after) {
       const auto& part = timer_.model().parts[unit.part];
-      auto i = collective_instruction(CollectiveKind::AllGather, shards_axis(), part.parameters * weight_bytes(), Stream::Collective);
+      auto i = collective_instruction(CollectiveKind::AllGather, shards_axis(), timer_.parts()[unit.part].gather_bytes, Stream::Collective);
       if (after) i.after = {*after};
       i.node = node(part, unit.repetition, 0);
       return emit(body, std::move(i), alone(timer_.parts()[unit.part].gather));
     };
     std::optional<Place> ready;
-    if (gathers && !units.empty()) ready = gather(units.front(), backward ? std::optional(last_of_forward_) : std::nullopt);
+    if (gathers && !units.empty()) ready = gather(units.front(), backward ? last_of_forward_ : std::nullopt);
     for (std::size_t u = 0; u < units.size(); ++u) {
       if (ready) waits_for_.push_back(*ready);
       const auto before = last_;
-      if (ahead && gathers && u + 1 < units.size()) ready = gather(units[u + 1], u > 0 ? std::optional(before) : std::nullopt);
+      if (ahead && gathers && u + 1 < units.size()) ready = gather(units[u + 1], u > 0 ? before : std::nullopt);
       if (backward)
         write_backward(body, units[u].part, units[u].repetition, Gradients::All, nullptr);
       else
@@ -375,7 +377,7 @@ class RoleWriter {
 
   std::optional<Place> scatter(std::uint16_t body, std::size_t part, std::optional<Place> ready, bool ahead) {
     const auto& time = timer_.parts()[part];
-    const auto place = emit_sum(body, {timer_.model().parts[part].parameters, time.scatter, time.sum_of_copies}, beside_backward());
+    const auto place = emit_sum(body, {timer_.model().parts[part].weights.trained, time.scatter, time.sum_of_copies}, beside_backward());
     reductions_.push_back(place);
     return ahead ? ready : std::optional(place);
   }
@@ -396,8 +398,8 @@ class RoleWriter {
     double parameters = 0, tensors = 0;
     for (int own = 0; own < step_.shape.chunks; ++own) {
       const auto& chunk = step_.chunks[step_.chunk_of(stage_, own)];
-      parameters += parameters_of(timer_.model(), chunk);
-      tensors += tensors_of(timer_.model(), chunk);
+      parameters += weights_of(timer_.model(), chunk).trained;
+      tensors += trained_tensors_of(timer_.model(), chunk);
     }
     Instruction update;
     update.phase = graph::Phase::Update;
@@ -417,10 +419,10 @@ class RoleWriter {
     const int last = step_.shape.stages - 1;
     if (seconds <= 0 || (stage_ != 0 && stage_ != last)) return;
     const auto channel = static_cast<std::uint32_t>(2 * step_.chunks.size() + 2);
-    const double bytes = timer_.model().parts.front().parameters * 2;
+    const double bytes = timer_.model().parts.front().weights.trained * 2;
     auto send = message(InstructionKind::Send, stage_ == 0 ? last : 0, channel, bytes);
     send.after = reductions_;
-    send.after.push_back(last_);
+    if (last_) send.after.push_back(*last_);
     emit(update_, std::move(send), alone(seconds));
     awaited.push_back(emit(update_, message(InstructionKind::Receive, stage_ == 0 ? last : 0, channel, bytes), alone(0)));
   }
@@ -446,7 +448,7 @@ class RoleWriter {
   RoleCosts costs_;
   std::uint16_t prologue_ = 0, update_ = 0;
   std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by own chunk
-  Place last_, last_of_forward_;                             ///< kernels
+  std::optional<Place> last_, last_of_forward_;              ///< kernels
   graph::NodeId last_node_ = graph::NodeId::None;
   std::vector<Place> waits_for_;  ///< what the next kernel needs from another stream
   std::vector<Place> reductions_;

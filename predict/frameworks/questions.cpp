@@ -25,7 +25,16 @@ Questions::Questions(graph::Graph model, TrainingSetting setting, const costmode
       constants_(constants),
       limits_(model_.limits()) {}
 
-std::vector<plan::Violation> Questions::violations(const plan::Plan& plan) const { return plan_violations(asked(plan)); }
+std::vector<plan::Violation> Questions::violations(const plan::Plan& plan) const {
+  const auto question = asked(plan);
+  auto violations = plan_violations(question);
+  if (setting_.recipe.update_in_backward && question.micro_batches() > 1)
+    violations.push_back({"micro_batch",
+                          "an update in the backward pass takes the gradient of a whole step, and there are " +
+                              std::to_string(question.micro_batches()) + " micro-batches",
+                          "micro_batch=" + std::to_string(question.replica_batch())});
+  return violations;
+}
 
 FrameworkJob Questions::job_of(const plan::Plan& plan) const {
   const auto question = asked(plan);
@@ -38,8 +47,9 @@ FrameworkJob Questions::job_of(const plan::Plan& plan) const {
                    question.micro_batches(),
                    plan.recompute.rule,
                    {}};
+  job.recipe = setting_.recipe;
   job.recipe.optimizer = setting_.optimizer;
-  job.recipe.fp32_reduction = setting_.profile.reduces_in_fp32;
+  job.recipe.fp32_reduction = job.recipe.fp32_reduction || setting_.profile.reduces_in_fp32;
   job.recipe.channels_last = setting_.profile.channels_last;
   job.recipe.channels_last_single = setting_.profile.channels_last_single;
   return job;

@@ -18,6 +18,7 @@ struct TrainingSetting {
   const costmodel::FrameworkProfile& profile;
   std::string precision;  ///< as costmodel::precision_of() reads it
   std::string optimizer;  ///< a row of graph::optimizer_table()
+  Recipe recipe;          ///< what the framework does not choose itself
 };
 
 class Questions {

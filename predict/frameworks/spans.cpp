@@ -1,6 +1,7 @@
 #include "predict/frameworks/spans.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <variant>
 
@@ -12,15 +13,23 @@ namespace {
 
 constexpr std::size_t kLongestPeriod = 400, kShortestPeriod = 3;
 
+/// By tensor: masks are large, and all blocks share one.
+using Conditions = std::map<graph::TensorId, std::uint64_t>;
+
 /// Which mask it is: blocks with a window and blocks without one differ in nothing else.
-void add_condition(Hasher& hash, const graph::Graph& g, const graph::Tensor& condition) {
+std::uint64_t condition_hash(const graph::Graph& g, graph::TensorId t, Conditions& known) {
+  const auto [entry, fresh] = known.try_emplace(t);
+  if (!fresh) return entry->second;
+  const auto& condition = g[t];
+  Hasher hash;
   if (condition.producer != graph::NodeId::None) hash.add(g[condition.producer].op);
   if (const auto* bytes = std::get_if<graph::InlineBytes>(&condition.contents.source))
     hash.add(std::string_view(reinterpret_cast<const char*>(bytes->data->data()), bytes->data->size()));
+  return entry->second = hash.value();
 }
 
 /// What makes two nodes cost the same: operator, attributes, types and which operands are parameters.
-std::uint64_t signature(const graph::Graph& g, const graph::Node& node) {
+std::uint64_t signature(const graph::Graph& g, const graph::Node& node, Conditions& conditions) {
   Hasher hash;
   hash.add(node.op);
   for (const auto& [key, value] : node.attributes.items()) {
@@ -34,7 +43,7 @@ std::uint64_t signature(const graph::Graph& g, const graph::Node& node) {
     hash.add(static_cast<std::int64_t>(g[t].role)).add(static_cast<std::int64_t>(g[t].type.dtype));
     for (const auto size : g[t].type.shape) hash.add(size);
     hash.add(std::int64_t{-1});
-    if (g[t].type.dtype == DType::Bool) add_condition(hash, g, g[t]);
+    if (g[t].type.dtype == DType::Bool) hash.add(condition_hash(g, t, conditions));
   };
   for (const auto t : node.inputs) add(t);
   for (const auto t : node.outputs) add(t);
@@ -65,9 +74,10 @@ Span best_period(const std::vector<std::uint64_t>& s, std::size_t at) {
 
 std::vector<Span> repeated_spans(const graph::Graph& g) {
   std::vector<std::uint64_t> s;
+  Conditions conditions;
   for (const auto& node : g.nodes()) {
     if (node.phase != graph::Phase::Forward) break;
-    s.push_back(signature(g, node));
+    s.push_back(signature(g, node, conditions));
   }
   std::vector<Span> spans;
   std::size_t loose = 0;  // nodes since the last span

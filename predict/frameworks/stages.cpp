@@ -111,15 +111,15 @@ std::vector<Chunk> cut_into_chunks(const StepTimer& timer, const std::vector<dou
   return balanced(timer, slowness);
 }
 
-double parameters_of(const ModelParts& model, const Chunk& chunk) {
-  double sum = 0;
-  for (const auto& piece : chunk) sum += piece.count * model.parts[piece.part].parameters;
+Weights weights_of(const ModelParts& model, const Chunk& chunk) {
+  Weights sum;
+  for (const auto& piece : chunk) sum += piece.count * model.parts[piece.part].weights;
   return sum;
 }
 
-double tensors_of(const ModelParts& model, const Chunk& chunk) {
+double trained_tensors_of(const ModelParts& model, const Chunk& chunk) {
   double sum = 0;
-  for (const auto& piece : chunk) sum += piece.count * model.parts[piece.part].parameter_tensors;
+  for (const auto& piece : chunk) sum += piece.count * model.parts[piece.part].trained_tensors;
   return sum;
 }
 

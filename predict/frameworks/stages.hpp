@@ -21,8 +21,8 @@ using Chunk = std::vector<Piece>;
 /// Throws Refusal when there are fewer pieces than chunks.
 [[nodiscard]] std::vector<Chunk> cut_into_chunks(const StepTimer&, const std::vector<double>& slowness);
 
-/// Elements of parameters of a chunk, and their tensors.
-[[nodiscard]] double parameters_of(const ModelParts&, const Chunk&);
-[[nodiscard]] double tensors_of(const ModelParts&, const Chunk&);
+/// Of a chunk.
+[[nodiscard]] Weights weights_of(const ModelParts&, const Chunk&);
+[[nodiscard]] double trained_tensors_of(const ModelParts&, const Chunk&);
 
 }  // namespace rehearsal::predict::frameworks

@@ -26,14 +26,14 @@ LaunchQueue scaled(const LaunchQueue& q, double factor) { return {q.host * facto
 LaunchQueue on_both(double host, double device) { return {host, device, host + device}; }
 
 /// Gradients of a part by the backward step after which they are whole.
-std::vector<ReadyGradients> ready_gradients(const Part& part, double trained_share) {
+std::vector<ReadyGradients> ready_gradients(const Part& part) {
   std::vector<ReadyGradients> ready;
-  for (std::size_t n = part.parameters_of_node.size(); n-- > 0;) {
-    if (part.parameters_of_node[n] <= 0) continue;
+  for (std::size_t n = part.weights_of_node.size(); n-- > 0;) {
+    if (part.weights_of_node[n].trained <= 0) continue;
     std::size_t steps = ready.empty() ? 0 : ready.back().steps;
     for (std::size_t s = 0; s < part.backward.size(); ++s)
       if (part.backward[s].node >= n) steps = std::max(steps, s + 1);
-    ready.push_back({steps, part.parameters_of_node[n] * trained_share});
+    ready.push_back({steps, part.weights_of_node[n].trained});
   }
   return ready;
 }
@@ -93,7 +93,7 @@ void StepTimer::time(const Part& part, PartTime& t) const {
     else
       t.input_gradients = t.input_gradients.then(step.queue);
   }
-  t.ready = ready_gradients(part, job_.recipe.trained_share);
+  t.ready = ready_gradients(part);
   // Gradients travel beside the last micro-batch, for which GPipe computes nothing again.
   t.segments = segments_of(job_.recompute == Recompute::FullExceptLast ? LaunchQueue{} : t.again.queue, all, t.ready);
   t.weight_segments = segments_of({}, weights, t.ready);
@@ -101,9 +101,13 @@ void StepTimer::time(const Part& part, PartTime& t) const {
   const double weight_bytes = precision_.element_bytes == 2 ? 2 : 4;
   const double wire_bytes = job_.recipe.fp32_reduction && precision_.element_bytes == 2 ? 4 : weight_bytes;
   const double pieces = job_.profile.gathers_layerwise ? 1 : kOperatorGathers;
-  t.gather = pieces * collective(CollectiveKind::AllGather, part.parameters / pieces * weight_bytes, groups_.shards);
-  t.sum_of_copies = pieces * sum_of_copied_bytes(part.parameters / pieces * wire_bytes);
-  t.scatter = pieces * collective(CollectiveKind::ReduceScatter, part.parameters / pieces * wire_bytes, groups_.shards) + t.sum_of_copies;
+  const double frozen_bytes = part.repeated && job_.recipe.frozen_bytes > 0 ? job_.recipe.frozen_bytes : weight_bytes;
+  t.gather_bytes = part.weights.trained * weight_bytes + (part.weights.all - part.weights.trained) * frozen_bytes;
+  t.gather = pieces * collective(CollectiveKind::AllGather, t.gather_bytes / pieces, groups_.shards);
+  if (part.weights.trained == 0) return;
+  const double sent = part.weights.trained / pieces * wire_bytes;
+  t.sum_of_copies = pieces * sum_of_copied_bytes(sent);
+  t.scatter = pieces * collective(CollectiveKind::ReduceScatter, sent, groups_.shards) + t.sum_of_copies;
 }
 
 TimedStep StepTimer::timed(const PassStep& step, std::size_t index, double exchange_seconds) const {
@@ -112,7 +116,7 @@ TimedStep StepTimer::timed(const PassStep& step, std::size_t index, double excha
   t.weight_gradient = step.weight_gradient;
   t.exchange = step.exchange.has_value();
   t.queue = t.exchange ? on_both(kKernelsPerExchange * rates_.host, exchange_seconds) : costmodel::queue_of(step.row, rates_);
-  t.queue = scaled(t.queue, slowdown_);
+  t.queue = scaled(t.queue, slowdown_ / (step.once_a_step ? job_.micro_batches : 1));
   return t;
 }
 
@@ -236,7 +240,7 @@ double StepTimer::accumulation(double parameters) const {
   if (job_.micro_batches < 2 || job_.recipe.optimizer == "none" || job_.profile.fused_accumulation) return 0;
   const double wide = precision_.element_bytes == 4 ? 4 : job_.profile.state.gradients, narrow = precision_.element_bytes;
   const double shards = job_.plan.zero >= 2 ? groups_.shards.ranks : 1;
-  return slowdown_ * (2 * wide + narrow) * parameters * job_.recipe.trained_share / shards / memory_;
+  return slowdown_ * (2 * wide + narrow) * parameters / shards / memory_;
 }
 
 double StepTimer::cast(double parameters) const {
@@ -249,7 +253,7 @@ double StepTimer::update(double parameters, double tensors) const {
   const auto traffic = costmodel::update_traffic(job_.recipe.optimizer);
   const bool composed = job_.profile.composed_optimizer && traffic.slots >= 2;
   const double bytes = composed ? kComposedBytes : precision_.element_bytes == 4 ? traffic.single : traffic.mixed;
-  const double own = parameters * job_.recipe.trained_share / (job_.plan.zero > 0 ? groups_.shards.ranks : 1);
+  const double own = parameters / (job_.plan.zero > 0 ? groups_.shards.ranks : 1);
   const double per_tensor = composed ? kComposedKernels : kKernelsPerTensor;
   const double launches = job_.profile.fused_optimizer && !composed ? kFusedOptimizerKernels : per_tensor * tensors;
   return slowdown_ * (c_[C::OptimizerBytes] * own * bytes / memory_ + launches * kOptimizerLaunch);
@@ -257,7 +261,8 @@ double StepTimer::update(double parameters, double tensors) const {
 
 double StepTimer::tied_embedding() const {
   if (job_.plan.pp == 1 || !job_.profile.tied_embedding_reduction || model_.parts.empty()) return 0;
-  return slowdown_ * network_.seconds(CollectiveKind::AllReduce, model_.parts.front().parameters * 2, {2, 1}, c_);
+  const double shared = model_.parts.front().weights.trained;
+  return shared > 0 ? slowdown_ * network_.seconds(CollectiveKind::AllReduce, shared * 2, {2, 1}, c_) : 0;
 }
 
 double StepTimer::coordination() const {

@@ -47,6 +47,7 @@ struct PartTime {
   costmodel::LaunchQueue input_gradients, weight_gradients;  ///< the same for schedules that put off gradients of weights
   std::vector<BackwardSegment> segments;                     ///< of whole_backward
   std::vector<BackwardSegment> weight_segments;              ///< of weight_gradients
+  double gather_bytes = 0;                                   ///< of what `gather` gathers
   double gather = 0, scatter = 0;                            ///< of one repetition's parameters and gradients among the replicas (ZeRO-3)
   double sum_of_copies = 0;  ///< of `scatter`: groups of replicas with copies of each other's parts sum them
 };

@@ -1,5 +1,6 @@
 // Bytes of one rank.
 
+#include "graph/adapters.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
 
@@ -74,21 +75,20 @@ TEST_CASE("an optimizer without moments keeps less") {
 TEST_CASE("a job of 16 bits alone keeps nothing in 32, and an update of all parameters at once copies their gradients") {
   Sample s(kSmall, platforms::load("dgx-a100"), "transformers");
   const double parameters = 6 * (12.0 * 64 * 64 + 13 * 64) + 1000 * 64 + 32 * 64 + 2 * 64;
-  CHECK(s.memory().states() == Approx((2 + 2 + 4 + 2) * parameters));  // weight, gradient, two moments, a copy of the gradient
-  s.profile.update_copies = 0;
-  CHECK(s.memory().states() == Approx((2 + 2 + 4) * parameters));
+  CHECK(s.memory().states() == Approx((2 + 2 + 4) * parameters));  // weight, gradient, two moments
+  CHECK(s.memory().update == Approx(2 * parameters));              // a copy of the gradient
   s.job.precision = "amp_bf16";
   CHECK(s.memory().states() == Approx((4 + 4 + 8) * parameters));
 }
 
 TEST_CASE("weights that are not trained have no gradient and no moments, and may have 4 bits") {
-  Sample s(kSmall, platforms::load("dgx-a100"), "transformers");
+  Sample s(graph::with_adapters(graph::zoo::build(kSmall), {8, 0, {"*attn*"}}).graph, platforms::load("dgx-a100"), "transformers");
   s.profile.update_copies = 0;
-  s.job.recipe.trained_share = 0.25;
-  const double blocks = 6 * (12.0 * 64 * 64 + 13 * 64), others = 1000 * 64 + 32 * 64 + 2 * 64;
-  CHECK(s.memory().states() == Approx((2 + 0.25 * (2 + 4)) * (blocks + others)));
+  // Adapters of rank 8 beside matrices of 64 x 192 and 64 x 64 in each of 6 blocks.
+  const double trained = 6 * 8.0 * (64 + 192 + 64 + 64), blocks = 6 * (12.0 * 64 * 64 + 13 * 64), others = 1000 * 64 + 32 * 64 + 2 * 64;
+  CHECK(s.memory().states() == Approx(2 * (blocks + others) + (2 + 2 + 4) * trained));
   s.job.recipe.frozen_bytes = 0.5;  // of blocks; embeddings and logits stay as they are
-  CHECK(s.memory().states() == Approx((0.75 * 0.5 + 0.25 * 2) * blocks + 2 * others + 0.25 * (2 + 4) * (blocks + others)));
+  CHECK(s.memory().states() == Approx(0.5 * blocks + 2 * others + (2 + 2 + 4) * trained));
 }
 
 TEST_CASE("a loss in chunks never has all logits") {

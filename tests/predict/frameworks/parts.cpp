@@ -105,7 +105,7 @@ TEST_CASE("tensor parallelism splits what Megatron splits") {
   const auto split = s.parts();
   // h = 64, ffn = 256, halves of both products and of the biases of split results; norms and the other biases whole:
   // 2*2*64 + (64*192 + 192)/2 + 64*64/2 + 64 + (64*256 + 256)/2 + 256*64/2 + 64 = 25184.
-  CHECK(block_of(split).parameters == Approx(25184));
+  CHECK(block_of(split).weights.all == Approx(25184));
   for (const auto* pass : {&block_of(split).forward, &block_of(split).backward}) {
     int sums = 0;
     for (const auto& step : *pass)
@@ -118,7 +118,7 @@ TEST_CASE("tensor parallelism splits what Megatron splits") {
   }
   s.job.plan.tp = 1;
   // 12 h^2 + 13 h of a block.
-  CHECK(block_of(s.parts()).parameters == Approx(12 * 64 * 64 + 13 * 64));
+  CHECK(block_of(s.parts()).weights.all == Approx(12 * 64 * 64 + 13 * 64));
 }
 
 TEST_CASE("sequence parallelism gathers before the products and scatters behind them") {
@@ -162,7 +162,7 @@ TEST_CASE("experts that are spread over ranks do as much work as before, on othe
   // two samples, two experts a token, 512 features of 16 bits
   for (const double bytes : sent) CHECK(bytes == Approx(2.0 * 1024 * 2 * 512 * 2).epsilon(0.05));
   // of 3·512·1024 weights in each of 8 experts, a rank has those of two
-  CHECK(block_of(spread).expert_parameters == Approx(3.0 * 512 * 1024 * 2));
+  CHECK(block_of(spread).expert_weights.all == Approx(3.0 * 512 * 1024 * 2));
 }
 
 TEST_CASE("stages of one chain of blocks are even, what stands before it is the first one's, what stands behind it the last one's") {
@@ -177,7 +177,7 @@ TEST_CASE("stages of one chain of blocks are even, what stands before it is the 
       if (parts.parts[piece.part].repeated) blocks += piece.count;
     CHECK(blocks == 2);
   }
-  CHECK(parameters_of(parts, chunks.front()) > parameters_of(parts, chunks[1]));  // the embedding
+  CHECK(weights_of(parts, chunks.front()).all > weights_of(parts, chunks[1]).all);  // the embedding
 }
 
 TEST_CASE("blocks that cannot be dealt out evenly are cut where the costliest chunk is cheapest") {

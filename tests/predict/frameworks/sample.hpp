@@ -14,9 +14,11 @@ namespace rehearsal::predict::frameworks::sample {
 /// A job of one micro-batch of a zoo's model (which the shapes of `zoo` are for), whose members tests change as they like.
 struct Sample {
   Sample(const std::string& zoo, platforms::Platform where, const char* framework, const char* precision = "bf16")
+      : Sample(graph::zoo::build(zoo), std::move(where), framework, precision) {}
+  Sample(graph::Graph graph, platforms::Platform where, const char* framework, const char* precision = "bf16")
       : platform(std::move(where)),
         profile(*costmodel::find_framework(framework)),
-        model(graph::zoo::build(zoo), Grain::Blocks),
+        model(std::move(graph), Grain::Blocks),
         job{platform, profile, {}, precision, 0, 0, 1, Recompute::None, {}} {
     job.micro_batch = static_cast<double>(model.batch());
   }

@@ -201,7 +201,7 @@ TEST_CASE("gradients of several micro-batches are added up, unless the product d
   const double fused = s.time().seconds;
   const auto parts = s.parts();
   double parameters = 0;
-  for (const auto& part : parts.parts) parameters += part.parameters * part.repeats;
+  for (const auto& part : parts.parts) parameters += part.weights.trained * part.repeats;
   const auto& constants = costmodel::published_constants().values;
   // 4-byte sums read and written, 2-byte gradients read, for each of 8 micro-batches.
   const double expected = 8 * (4 + 4 + 2) * parameters / costmodel::memory_rate(s.platform.nodes.front().device, constants);

@@ -1,0 +1,86 @@
+#include "predict/frameworks/recipe.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/names.hpp"
+#include "base/parse_number.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+struct FrozenRow {
+  std::string_view type;
+  double bytes;
+};
+constexpr FrozenRow kFrozen[] = {
+    {"16bit", 0},
+    {"fp8", 1},
+    {"int8", 1 + 2.0 / 64},                          // a scale of 16 bits for 64 (Dettmers et al. 2022)
+    {"nf4", 4.0 / 8 + 1.0 / 64 + 4.0 / 64 / 256},    // codes, 8-bit scales of 64, their scales of 256 (Dettmers et al. 2023)
+    {"int4", 4.0 / 8 + 2.0 / 128},                   // a scale of 16 bits for 128 (Frantar et al. 2023)
+};
+
+template <bool Recipe::*Member>
+bool set_switch(Recipe& recipe, std::string_view value) {
+  if (value != "on" && value != "off") return false;
+  recipe.*Member = value == "on";
+  return true;
+}
+
+bool set_tensor_overlap(Recipe& recipe, std::string_view value) {
+  if (value != "on" && value != "off") return false;
+  recipe.tensor_overlap = value == "on" ? 1 : 0;
+  return true;
+}
+
+bool set_frozen(Recipe& recipe, std::string_view value) {
+  recipe.frozen_bytes = bytes_of_frozen(value);
+  return recipe.frozen_bytes >= 0;
+}
+
+bool set_power(Recipe& recipe, std::string_view value) {
+  const auto watts = parse_number<double>(value);
+  if (!watts || !(*watts > 0)) return false;
+  recipe.power_limit = *watts;
+  return true;
+}
+
+constexpr RecipeRow kRecipe[] = {
+    {"frozen", "16bit|fp8|int8|nf4|int4", "what weights that are not trained are stored in (QLoRA: nf4)", set_frozen},
+    {"fused_kernels", "on|off", "norms, positions, gates and loss are a kernel each (Liger, Unsloth)", set_switch<&Recipe::fused_kernels>},
+    {"chunked_loss", "on|off", "logits are made and used chunk by chunk", set_switch<&Recipe::chunked_loss>},
+    {"optimizer_in_backward", "on|off", "every weight is updated as soon as its gradient is there", set_switch<&Recipe::update_in_backward>},
+    {"expert_overlap", "on|off", "tokens travel to experts beside another micro-batch's computation", set_switch<&Recipe::expert_overlap>},
+    {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products", set_tensor_overlap},
+    {"fp32_reduction", "on|off", "sharded gradients are summed in 32 bits", set_switch<&Recipe::fp32_reduction>},
+    {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
+    {"parallel_blocks", "on|off", "attention and feed-forward layer share one sum over tp", set_switch<&Recipe::parallel_blocks>},
+    {"power", "watts", "limit of a device", set_power},
+};
+
+}  // namespace
+
+std::span<const RecipeRow> recipe_table() { return kRecipe; }
+
+double bytes_of_frozen(std::string_view type) {
+  const auto* row = std::ranges::find(kFrozen, type, &FrozenRow::type);
+  return row == std::end(kFrozen) ? -1 : row->bytes;
+}
+
+Recipe parse_recipe(std::string_view where, const std::string& text) {
+  Recipe recipe;
+  std::istringstream in(text);
+  for (std::string entry; std::getline(in, entry, ',');) {
+    const auto equals = entry.find('=');
+    const auto names = names_of_rows(kRecipe, &RecipeRow::key);
+    const auto key = known_name(std::string(where), entry.substr(0, equals), names);
+    const auto* row = std::ranges::find(kRecipe, key, &RecipeRow::key);
+    if (equals == std::string::npos || !row->set(recipe, entry.substr(equals + 1)))
+      throw BadInput(std::string(where), "'" + entry + "': write " + std::string(key) + "=" + std::string(row->values));
+  }
+  return recipe;
+}
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,26 @@
+#pragma once
+// What recipes choose besides plan and framework, and users may name.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "predict/frameworks/job.hpp"
+
+namespace rehearsal::predict::frameworks {
+
+/// A choice by its key. A new one is a row.
+struct RecipeRow {
+  std::string_view key, values;  ///< how a value is written: "on|off", "watts"
+  std::string_view description;
+  bool (*set)(Recipe&, std::string_view value);  ///< false: no such value
+};
+[[nodiscard]] std::span<const RecipeRow> recipe_table();
+
+/// "KEY=VALUE,...". Throws BadInput naming `where` and the key or value that is unknown, with the nearest one.
+[[nodiscard]] Recipe parse_recipe(std::string_view where, const std::string& text);
+
+/// Bytes of a weight that is not trained, in blocks of the model: of "nf4", "int4", "int8" or "fp8"; 0 for "16bit"; below 0: no such type.
+[[nodiscard]] double bytes_of_frozen(std::string_view type);
+
+}  // namespace rehearsal::predict::frameworks
