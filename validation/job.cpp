@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "base/error.hpp"
+#include "predict/frameworks/recipe.hpp"
 #include "validation/known_models.hpp"
 
 namespace rehearsal::validation {
@@ -237,9 +238,10 @@ void set_modes(const Record& r, RecordJob& job) {
   recipe.parallel_blocks = r.plan.truth("parallel_block");
   recipe.expert_overlap = r.plan.truth("moe_a2a_overlap");
   if (r.plan.truth("sliding_window_attention")) recipe.attention_window = job.model.seq / 2;
-  recipe.trained_share = job.model.lora ? 0.002 : 1;
-  constexpr double kNf4 = 4.0 / 8 + 1.0 / 64 + 4.0 / 64 / 256;  // codes, 8-bit scales of 64, their scales of 256 (Dettmers et al. 2023)
-  if (holds_any(r.plan.text("precision"), {"nf4", "int4"}) || r.plan.truth("lora_quantised")) recipe.frozen_bytes = kNf4;
+  if (holds_any(r.plan.text("precision"), {"nf4", "int4"}) || r.plan.truth("lora_quantised"))
+    recipe.frozen_bytes = predict::frameworks::bytes_of_frozen("nf4");
+  recipe.update_in_backward = r.plan.truth("optimizer_in_backward");
+  recipe.fused_kernels = holds_any(r.plan.text("kernels"), {"fused", "liger", "triton", "unsloth"});
   recipe.chunked_loss = r.plan.truth("chunked_loss") || holds_any(r.plan.text("kernels"), {"fused linear cross", "chunked"});
   recipe.parameter_servers = holds(r.plan.text("comm"), "parameter server");
   const auto layout = r.plan.text("layout");
@@ -258,12 +260,23 @@ const FrameworkProfile* framework_of_device(const platforms::Device& d) {
   return d.name.starts_with("Gaudi") ? costmodel::find_framework("habana") : nullptr;
 }
 
-/// What runs such plans where nothing names it: JAX on TPUs, Megatron's descendants where a model is split, FSDP where it is sharded.
-const char* framework_like(const Record& r, const platforms::Device& d) {
-  if (const auto* own = framework_of_device(d)) return own->name.c_str();
-  if (r.plan.number_or("tp", 1) > 1 || (r.plan.number_or("pp", 1) > 1 && r.model.number_or("hidden", 0) > 0)) return "megatron";
-  if (!r.plan.text("sharding").empty() || zero_of(r) == 3) return "composer";
-  return "generic";
+costmodel::ModelKind kind_of(const Record& r) {
+  const auto name = lower_case(r.model.text("name"));
+  const bool sequences = r.model.number_or("hidden", 0) > 0 || r.model.has("seq") || r.family.starts_with("transformer");
+  if (!sequences || holds_any(name, {"bert", "vit", "t5", "electra"})) return costmodel::ModelKind::Other;
+  const bool sharded = !r.plan.text("sharding").empty() || zero_of(r) == 3;
+  return sharded ? costmodel::ModelKind::ShardedDecoder : costmodel::ModelKind::Decoder;
+}
+
+/// Of a framework that no profile knows: what runs such models on such devices today, as the catalogue says; on those from before 2020,
+/// whose profiles are those of Megatron-LM's first releases, a framework of that time.
+const FrameworkProfile& framework_of_era(const Record& r, const platforms::Device& d) {
+  if (const auto* own = framework_of_device(d)) return *own;
+  const auto& decoders = costmodel::usual_framework(d, costmodel::ModelKind::Decoder);
+  const bool splits = r.plan.number_or("tp", 1) > 1 || (r.plan.number_or("pp", 1) > 1 && r.model.number_or("hidden", 0) > 0);
+  if (decoders.name != "megatron") return splits ? decoders : costmodel::usual_framework(d, kind_of(r));
+  const bool sharded = !r.plan.text("sharding").empty() || zero_of(r) == 3;
+  return *costmodel::find_framework(splits ? "megatron" : sharded ? "composer" : "generic");
 }
 
 const FrameworkProfile& release_for(const FrameworkProfile& profile, const platforms::Device& d) {
@@ -298,7 +311,7 @@ FrameworkChoice framework_of(const Record& r, const platforms::Device& device) {
   // Ports keep the name of what they port; what compiles and runs kernels on Gaudi is its own.
   if (found != nullptr && device.name.starts_with("Gaudi")) found = framework_of_device(device);
   if (found != nullptr) return {&release_for(*found, device), true};
-  return {&release_for(*costmodel::find_framework(framework_like(r, device)), device), false};
+  return {&release_for(framework_of_era(r, device), device), false};
 }
 
 namespace {

@@ -128,6 +128,16 @@ void set_details(const Record& r, const std::string& name, const std::optional<S
     throw Refusal("model.experts_topk: " + std::to_string(top_k) + " must be from 1 to experts=" + std::to_string(experts));
 }
 
+/// Recipes of LoRA adapt the projections of attention, unless they name those of the feed-forward layer, too (Hu et al. 2021, section 4.2;
+/// MLPerf's and Megatron-LM's have a rank of 16).
+std::optional<graph::AdapterOptions> adapters_of(const Record& r, const std::string& name) {
+  if (!holds(name, "lora") && !r.plan.truth("lora") && !r.plan.number("lora_rank")) return std::nullopt;
+  graph::AdapterOptions options;
+  options.rank = std::max<std::int64_t>(1, static_cast<std::int64_t>(r.plan.number_or("lora_rank", 16)));
+  if (!holds_any(r.plan.text("lora_targets"), {"up", "gate", "down", "fc", "mlp", "linear", "all"})) options.targets = {"*att*n*"};
+  return options;
+}
+
 RecordModel transformer(const Record& r, const std::string& name) {
   RecordModel model;
   const auto known = shape_behind(r, name);
@@ -167,7 +177,7 @@ RecordModel transformer(const Record& r, const std::string& name) {
   model.seq = static_cast<double>(seq);
   model.block_alone = layers == 1 && !r.model.has("vocab");
   if (model.block_alone) model.values["layers"] = 2;  // a repetition shows where the block begins and ends
-  model.lora = holds(name, "lora") || r.plan.truth("lora");
+  model.adapters = adapters_of(r, name);
   return model;
 }
 
@@ -200,7 +210,7 @@ RecordModel hybrid(const Record& r, const std::string& name) {
   model.shape_assumed = !r.model.number("seq");
   model.sequence = true;
   model.seq = static_cast<double>(model.values.at("seq"));
-  model.lora = holds(name, "lora") || r.plan.truth("lora");
+  model.adapters = adapters_of(r, name);
   return model;
 }
 

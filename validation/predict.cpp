@@ -176,12 +176,16 @@ frameworks::FrameworkJob Prepared::framework_job() const {
           job.micro_batch,      job.micro_batches, job.recompute, job.recipe};
 }
 
-Preparer::Folded Preparer::folded(const std::string& reference, std::int64_t batch, frameworks::Grain grain) {
-  const auto key = reference + "#" + std::to_string(batch) + (grain == frameworks::Grain::Nodes ? "/nodes" : "");
-  for (const auto& [known, model] : models_)
-    if (known == key) return model;
+Preparer::Folded Preparer::folded(const RecordModel& model, std::int64_t batch, frameworks::Grain grain) {
+  const auto reference = zoo_reference(model);
+  auto key = reference + "#" + std::to_string(batch) + (grain == frameworks::Grain::Nodes ? "/nodes" : "");
+  if (model.adapters) key += "/lora" + std::to_string(model.adapters->rank) + (model.adapters->targets.empty() ? "" : "/attention");
+  for (const auto& [known, folded] : models_)
+    if (known == key) return folded;
   if (models_.size() == kModelsKept) models_.erase(models_.begin());
-  models_.emplace_back(key, std::make_shared<const frameworks::FoldedModel>(graph::zoo::build(reference, batch), grain));
+  auto graph = graph::zoo::build(reference, batch);
+  if (model.adapters) graph = graph::with_adapters(graph, *model.adapters).graph;
+  models_.emplace_back(key, std::make_shared<const frameworks::FoldedModel>(std::move(graph), grain));
   return models_.back().second;
 }
 
@@ -200,8 +204,8 @@ Prepared Preparer::prepare(const Record& r) {
   // The ranks that share experts have a micro-batch each.
   const auto batch = static_cast<std::int64_t>(std::max(1.0, std::round(p.job.micro_batch))) * p.job.plan.ep;
   const auto parts = [&](const frameworks::FrameworkJob& job) {
-    const auto grain = frameworks::grain_of(*folded(zoo_reference(p.job.model), batch, frameworks::Grain::Blocks), job);
-    p.model = folded(zoo_reference(p.job.model), batch, grain);
+    const auto grain = frameworks::grain_of(*folded(p.job.model, batch, frameworks::Grain::Blocks), job);
+    p.model = folded(p.job.model, batch, grain);
     auto model = frameworks::parts_of(*p.model, job, 0);
     if (p.job.model.block_alone) keep_block(model);
     return model;

@@ -44,7 +44,7 @@ class Preparer {
 
  private:
   using Folded = std::shared_ptr<const predict::frameworks::FoldedModel>;
-  Folded folded(const std::string& reference, std::int64_t batch, predict::frameworks::Grain);
+  Folded folded(const RecordModel&, std::int64_t batch, predict::frameworks::Grain);
   std::vector<std::pair<std::string, Folded>> models_;
 };
 
