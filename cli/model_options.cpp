@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "cli/adapter_option.hpp"
 #include "formats/hugging_face/config.hpp"
 #include "formats/onnx/import.hpp"
 #include "graph/loss_scaling.hpp"
@@ -150,6 +151,7 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--target", target, "name of the target in the data");
   app.add_option("--freeze", freeze, "glob of tensor names that are not trained")->take_all();
   app.add_option("--train", train, "glob of tensor names that are trained whatever the rule says")->take_all();
+  app.add_option("--lora", lora, "RANK[,alpha=A][,targets=GLOB+GLOB]: low-rank adapters are trained beside the weights, which are not");
   app.add_option("--dropout", dropout, "on or off");
   app.add_option_function<std::string>(
       "--optimizer", [this](const std::string& text) { optimizer = graph::optimizer_row(text).name; }, "sgd (default), adam, adamw, ...");
@@ -183,7 +185,9 @@ std::vector<std::string> with_stored_names(std::vector<std::string> globs, const
 
 bool is_built(std::string_view model) { return model.starts_with("zoo:") || model.starts_with("hf:"); }
 
-LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
+namespace {
+
+LoadedModel read_model(const ModelOptions& o, Completeness completeness) {
   if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
     throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
   LoadedModel loaded;
@@ -213,6 +217,14 @@ LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
   loaded.damage = std::move(imported.damage);
   loaded.recognized = std::move(imported.recognized);
   for (const auto& u : imported.unknown) loaded.unknown_text.push_back(u.node + "\n" + u.op + "\n" + u.reason);
+  return loaded;
+}
+
+}  // namespace
+
+LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
+  auto loaded = read_model(o, completeness);
+  if (!o.lora.empty()) loaded.graph = adapted(loaded.graph, o.lora);
   return loaded;
 }
 
@@ -253,6 +265,7 @@ bool is_named(const formats::ExporterDamage& weight, const std::vector<std::stri
 }
 
 void require_trainable(const ModelOptions& o, const std::vector<formats::ExporterDamage>& damage) {
+  if (!o.lora.empty()) return;  // what is left of them stays as it is
   for (const auto& weight : damage) {
     if (weight.what != "computed" || is_named(weight, o.freeze) || is_named(weight, o.train)) continue;
     throw Refusal(o.model + ": weight '" + weight.tensor + "': " + weight.detail +
@@ -275,18 +288,23 @@ graph::Graph with_element_type(graph::Graph model, DType dtype, std::vector<std:
 
 }  // namespace
 
+graph::TrainingOptions roles_of(const ModelOptions& o, const std::vector<formats::ExporterDamage>& damage) {
+  graph::TrainingOptions options;
+  options.freeze = with_stored_names(o.freeze, damage);
+  options.train = with_stored_names(o.train, damage);
+  return options;
+}
+
 graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::string>& warnings, Purpose purpose) {
   auto loaded = load_model(o);
   if (purpose == Purpose::Train) require_trainable(o, loaded.damage);
   warnings.insert(warnings.end(), loaded.warnings.begin(), loaded.warnings.end());
   auto model = graph::with_initial_values(loaded.graph);
   model = with_element_type(std::move(model), element_type(o), warnings);
-  graph::TrainingOptions options;
+  auto options = roles_of(o, loaded.damage);
   options.loss = o.loss;
   options.target_name = o.target;
   options.optimizer = optimizer_of(o);
-  options.freeze = with_stored_names(o.freeze, loaded.damage);
-  options.train = with_stored_names(o.train, loaded.damage);
   options.dropout = on("--dropout", o.dropout);
   options.clip_norm = clipping_of("--clip-norm", o.clip_norm);
   options.clip_value = clipping_of("--clip-value", o.clip_value);

@@ -11,6 +11,7 @@
 #include "base/dtype.hpp"
 #include "formats/onnx/import.hpp"
 #include "graph/evaluation.hpp"
+#include "graph/training.hpp"
 
 namespace CLI {
 class App;
@@ -22,7 +23,7 @@ struct ModelOptions {
   std::string model;
   std::optional<std::int64_t> batch;
   std::vector<std::string> binds, freeze, train;
-  std::string loss, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32", loss_scale;
+  std::string loss, lora, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32", loss_scale;
   std::optional<double> lr, momentum, weight_decay, trust, eps, clip_norm, clip_value;
   std::uint64_t seed = 0;
 
@@ -59,6 +60,8 @@ enum class Purpose : std::uint8_t { Predict, Train };
 /// exported cannot be trained from what is left of them.
 [[nodiscard]] graph::TrainingGraph load_training(const ModelOptions&, std::vector<std::string>& warnings,
                                                  Purpose purpose = Purpose::Predict);
+/// What --freeze and --train say.
+[[nodiscard]] graph::TrainingOptions roles_of(const ModelOptions&, const std::vector<formats::ExporterDamage>&);
 /// The model after training, for batches of this size, in f64 where --dtype says so and in f32 otherwise.
 [[nodiscard]] graph::EvaluationGraph load_evaluation(const ModelOptions&, std::int64_t batch);
 /// The arithmetic whose peak applies, as platforms name it; and the element type in memory.

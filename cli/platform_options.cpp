@@ -17,6 +17,7 @@
 #include "platforms/settings.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/predictor.hpp"
+#include "predict/frameworks/recipe.hpp"
 #include "predict/frameworks/usual.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "search/search.hpp"
@@ -51,6 +52,20 @@ platforms::Platform load_platform(const PlatformOptions& o) {
   return costmodel::with_costs(std::move(platform), o.costs);
 }
 
+namespace {
+
+std::string recipe_help() {
+  std::string text = "KEY=VALUE,...: what recipes of a --framework choose besides the plan";
+  char sign = ':';
+  for (const auto& row : predict::frameworks::recipe_table()) {
+    text += std::string(1, sign) + " " + std::string(row.key) + "=" + std::string(row.values) + " (" + std::string(row.description) + ")";
+    sign = ',';
+  }
+  return text;
+}
+
+}  // namespace
+
 void PlatformOptions::add_to(CLI::App& app) {
   app.add_option("--platform", platform, kPlatformHelp)->required();
   add_without_platform_to(app);
@@ -64,6 +79,7 @@ void PlatformOptions::add_without_platform_to(CLI::App& app) {
                  "how the job is run: rehearse (our own execution) or a framework such as megatron-core, torchtitan, pytorch; left out: "
                  "what runs on such "
                  "devices today");
+  app.add_option("--recipe", recipe, recipe_help());
   add_costs_to(app);
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
 }
@@ -141,8 +157,6 @@ struct OwnOption {
 };
 constexpr OwnOption kOwnOptions[] = {
     {"--loss", [](const ModelOptions& o) { return !o.loss.empty() && find_name(o.loss, {"cross-entropy"}) != "cross-entropy"; }},
-    {"--freeze", [](const ModelOptions& o) { return !o.freeze.empty(); }},
-    {"--train", [](const ModelOptions& o) { return !o.train.empty(); }},
     {"--dropout", [](const ModelOptions& o) { return o.dropout != ModelOptions{}.dropout; }},
     // Gradients are clipped by their norm where recipes do: before updates with moments (costmodel/update_traffic.hpp).
     {"--clip-norm", [](const ModelOptions& o) { return o.clip_norm && !graph::optimizer_row(o.optimizer).counts_steps; }},
@@ -196,6 +210,8 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
   const auto& framework = framework_of(o, platform_, model, known);
   require_peaks(model, platform_);
   if (&framework == &costmodel::own_framework()) {
+    if (!o.recipe.empty())
+      throw Refusal("--recipe " + o.recipe + ": rehearse trains as it is told by the plan; leave it out, or name another --framework");
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
     predictor_ = predict::lowered_predictor(own_->job);
     return;
@@ -203,7 +219,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
   require_known_options(model, framework);
   auto loaded = known ? std::move(*known) : load_model(model);
   warnings_ = std::move(loaded.warnings);
-  predict_as(framework, model, o, std::move(loaded.graph));
+  predict_as(framework, model, o, graph::with_roles(loaded.graph, roles_of(model, loaded.damage), warnings_));
   if (model.batch && predictor_->batch() != *model.batch)
     throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +
                                     std::to_string(*model.batch) + "; export it with a dynamic batch");
@@ -211,8 +227,9 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
 
 void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const ModelOptions& model, const PlatformOptions& o,
                           graph::Graph graph) {
-  predictor_ = predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer}, platform_, framework,
-                                                        site_for(o, platform_, framework));
+  predictor_ = predict::frameworks::framework_predictor(
+      {std::move(graph), model.dtype, model.optimizer, predict::frameworks::parse_recipe("--recipe", o.recipe)}, platform_, framework,
+      site_for(o, platform_, framework));
 }
 
 /// Where no framework is named, a plan is called impossible only where none that is known to run on the device can run it; says which

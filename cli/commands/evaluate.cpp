@@ -46,6 +46,7 @@ Action add_evaluate(CLI::App& app) {
   o->model.add_reference_to(app);
   app.add_option("--loss", o->model.loss, "as for run");
   app.add_option("--target", o->model.target, "name of the target in the data; without it there are outputs only");
+  app.add_option("--lora", o->model.lora, "as for run, when the checkpoint is of a run with it");
   o->model.add_dtype_to(app, "f32 or f64");
   app.add_option("--seed", o->model.seed, "of weights that neither model nor checkpoint have");
   app.add_option("--data", o->data.data, "as for run")->required()->take_all()->allow_extra_args(false);
