@@ -80,6 +80,8 @@ void PlatformOptions::add_without_platform_to(CLI::App& app) {
                  "what runs on such "
                  "devices today");
   app.add_option("--recipe", recipe, recipe_help());
+  app.add_option("--imbalance", imbalance,
+                 "tokens among experts: balanced (default), zipf:S, or a file with a JSON list of a number for each");
   add_costs_to(app);
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
 }
@@ -210,6 +212,8 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
   const auto& framework = framework_of(o, platform_, model, known);
   require_peaks(model, platform_);
   if (&framework == &costmodel::own_framework()) {
+    if (!o.imbalance.empty())
+      throw Refusal("--imbalance " + o.imbalance + ": rehearse routes tokens by the model's own capacity; name another --framework");
     if (!o.recipe.empty())
       throw Refusal("--recipe " + o.recipe + ": rehearse trains as it is told by the plan; leave it out, or name another --framework");
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
@@ -227,9 +231,10 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
 
 void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const ModelOptions& model, const PlatformOptions& o,
                           graph::Graph graph) {
-  predictor_ = predict::frameworks::framework_predictor(
-      {std::move(graph), model.dtype, model.optimizer, predict::frameworks::parse_recipe("--recipe", o.recipe)}, platform_, framework,
-      site_for(o, platform_, framework));
+  auto recipe = predict::frameworks::parse_recipe("--recipe", o.recipe);
+  recipe.expert_load = predict::frameworks::ExpertLoad::parse("--imbalance", o.imbalance);
+  predictor_ = predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer, std::move(recipe)}, platform_,
+                                                        framework, site_for(o, platform_, framework));
 }
 
 /// Where no framework is named, a plan is called impossible only where none that is known to run on the device can run it; says which

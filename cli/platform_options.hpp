@@ -17,7 +17,7 @@ namespace rehearsal::cli {
 inline constexpr const char* kPlatformHelp = "a platform file, or a name of the catalogue (rehearse platform list)";
 
 struct PlatformOptions {
-  std::string platform, machine, framework, plan, recipe;
+  std::string platform, machine, framework, plan, recipe, imbalance;
   std::optional<std::int64_t> nodes, devices;
   costmodel::CostOverrides costs;
   std::vector<std::pair<std::string, std::string>> settings;  ///< figures of the platform that are to be others (platforms/settings.hpp)

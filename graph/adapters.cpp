@@ -130,8 +130,9 @@ class Adapting {
   void require_matches() const {
     for (std::size_t i = 0; i < matched_.size(); ++i)
       if (!matched_[i])
-        throw BadInput("target '" + options_.targets[i] + "'",
-                       "matches no weight that activations are multiplied with, and no node that does so; `rehearse inspect --tensors` lists names");
+        throw BadInput(
+            "target '" + options_.targets[i] + "'",
+            "matches no weight that activations are multiplied with, and no node that does so; `rehearse inspect --tensors` lists names");
     if (adapters_.empty()) throw Refusal("the model has no matrix that activations are multiplied with, so adapters have no place");
   }
 

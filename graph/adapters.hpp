@@ -1,7 +1,7 @@
 #pragma once
 // Low-rank adapters beside weights that are not trained (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021):
-// y = x W + (alpha / rank) (x A) B, where A [in, rank] is drawn uniformly from ±1/sqrt(in) and B [rank, out] is zero, so that training begins
-// with the model as it was.
+// y = x W + (alpha / rank) (x A) B, where A [in, rank] is drawn uniformly from ±1/sqrt(in) and B [rank, out] is zero, so that training
+// begins with the model as it was.
 
 #include <cstdint>
 #include <string>
@@ -14,13 +14,13 @@ namespace rehearsal::graph {
 
 struct AdapterOptions {
   std::int64_t rank = 16;
-  double alpha = 0;                   ///< 0: the rank, so that the factor is 1
-  std::vector<std::string> targets;   ///< globs of names of weights or of the nodes that multiply with them; none: see below
+  double alpha = 0;                  ///< 0: the rank, so that the factor is 1
+  std::vector<std::string> targets;  ///< globs of names of weights or of the nodes that multiply with them; none: see below
 };
 
 struct AdaptedModel {
-  Graph graph;                        ///< every parameter Frozen but those of the adapters
-  std::int64_t weights = 0;           ///< that have an adapter
+  Graph graph;               ///< every parameter Frozen but those of the adapters
+  std::int64_t weights = 0;  ///< that have an adapter
 };
 
 inline constexpr std::string_view kAdapterA = ".lora_A", kAdapterB = ".lora_B";

@@ -9,6 +9,7 @@
 #include "costmodel/framework.hpp"
 #include "plan/plan.hpp"
 #include "platforms/platform.hpp"
+#include "predict/frameworks/expert_load.hpp"
 
 namespace rehearsal::predict::frameworks {
 
@@ -25,6 +26,7 @@ struct Recipe {
   bool fp32_reduction = false;        ///< sharded gradients are reduced in fp32
   double tensor_overlap = -1;         ///< 0 off, 1 on, below 0: as the framework does
   bool expert_overlap = false;        ///< tokens travel to their experts and back beside another micro-batch's computation
+  ExpertLoad expert_load;             ///< tokens among experts
   bool parallel_blocks = false;       ///< attention and MLP share one reduction
   double attention_window = 0;        ///< tokens; 0: all
   bool parameter_servers = false;     ///< gradients go to servers on all nodes and back

@@ -174,10 +174,35 @@ Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights) {
   return part;
 }
 
-/// Experts of a token: what the router picks.
-double choices_of(const graph::Graph& g) {
+/// What picks the experts of a token; nullptr: nothing does.
+const graph::Node* router_of(const graph::Graph& g) {
   const auto router = std::ranges::find_if(g.nodes(), [](const graph::Node& n) { return graph::schema(n).name == "TopK"; });
-  return router == g.nodes().end() ? 0 : static_cast<double>(router->attributes.integer("k", 0));
+  return router == g.nodes().end() ? nullptr : &*router;
+}
+
+/// Rows of tokens that all experts together compute, as the model has it.
+std::int64_t slots_of(const graph::Graph& g) {
+  for (const auto& node : g.nodes()) {
+    if (graph::schema(node).family != graph::CostFamily::MatMul || node.inputs.size() < 2) continue;
+    const auto& weight = g[node.inputs[1]];
+    const auto& x = g[node.inputs[0]].type.shape;
+    if (graph::is_weight(weight.role) && weight.type.shape.size() > 2 && !x.empty()) return graph::element_count(x) / x.back();
+  }
+  return 0;
+}
+
+/// Of the rank whose experts are busiest. Throws Refusal for models that drop what exceeds an expert's capacity: there all have as many.
+double expert_load_of(const graph::Graph& g, const FrameworkJob& job) {
+  const auto& load = job.recipe.expert_load;
+  if (load.balanced()) return 1;
+  const auto* router = router_of(g);
+  if (router == nullptr)
+    throw Refusal("imbalance: tokens are dealt out unevenly among experts only where there are some, and the model has none");
+  const auto experts = g[router->inputs[0]].type.shape.back(), choices = graph::element_count(g[router->outputs[0]].type.shape);
+  if (slots_of(g) > choices + choices / 10)
+    throw Refusal("imbalance: every expert computes its capacity of " + std::to_string(slots_of(g) / experts) +
+                  " tokens, however many choose it; build the model with capacity=100 to have those that do");
+  return load.busiest(experts, job.plan.ep);
 }
 
 /// The work of one sample shared out among several ranks.
@@ -194,12 +219,14 @@ void share_out(Part& part, double share) {
 ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::size_t group) {
   const auto& p = job.plan;
   const auto sharding = folded.shard({job.micro_batch, p.tp, p.cp, p.ep, p.sequence_parallel});
-  const RowSetting setting(folded, sharding, job, group);
+  RowSetting setting(folded, sharding, job, group);
   ModelParts model;
   model.image = folded.has_convolution();
   model.recurrent = folded.flow().recurrent();
   model.fused_attention = setting.fused_attention && !folded.flow().cores().empty();
-  model.expert_choices = choices_of(folded.graph());
+  const auto* router = router_of(folded.graph());
+  model.expert_choices = router == nullptr ? 0 : static_cast<double>(router->attributes.integer("k", 0));
+  setting.expert_load = model.expert_load = expert_load_of(folded.graph(), job);
   WeightCounter weights(setting);
   for (std::size_t span = 0; span < folded.spans().size(); ++span) model.parts.push_back(part_of(setting, span, weights));
   add_loss(setting, model);

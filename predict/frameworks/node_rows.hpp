@@ -17,7 +17,8 @@ struct RowSetting {
   const platforms::Device& device;
   costmodel::Precision precision;
   bool fused_attention = false;
-  plan::Coordinates at;  ///< of a rank with the largest blocks
+  double expert_load = 1;  ///< as ModelParts has it
+  plan::Coordinates at;    ///< of a rank with the largest blocks
 
   RowSetting(const FoldedModel&, const plan::Sharding&, const FrameworkJob&, std::size_t group);
 

@@ -17,9 +17,9 @@ struct FrozenRow {
 constexpr FrozenRow kFrozen[] = {
     {"16bit", 0},
     {"fp8", 1},
-    {"int8", 1 + 2.0 / 64},                          // a scale of 16 bits for 64 (Dettmers et al. 2022)
-    {"nf4", 4.0 / 8 + 1.0 / 64 + 4.0 / 64 / 256},    // codes, 8-bit scales of 64, their scales of 256 (Dettmers et al. 2023)
-    {"int4", 4.0 / 8 + 2.0 / 128},                   // a scale of 16 bits for 128 (Frantar et al. 2023)
+    {"int8", 1 + 2.0 / 64},                        // a scale of 16 bits for 64 (Dettmers et al. 2022)
+    {"nf4", 4.0 / 8 + 1.0 / 64 + 4.0 / 64 / 256},  // codes, 8-bit scales of 64, their scales of 256 (Dettmers et al. 2023)
+    {"int4", 4.0 / 8 + 2.0 / 128},                 // a scale of 16 bits for 128 (Frantar et al. 2023)
 };
 
 template <bool Recipe::*Member>
@@ -51,7 +51,8 @@ constexpr RecipeRow kRecipe[] = {
     {"frozen", "16bit|fp8|int8|nf4|int4", "what weights that are not trained are stored in (QLoRA: nf4)", set_frozen},
     {"fused_kernels", "on|off", "norms, positions, gates and loss are a kernel each (Liger, Unsloth)", set_switch<&Recipe::fused_kernels>},
     {"chunked_loss", "on|off", "logits are made and used chunk by chunk", set_switch<&Recipe::chunked_loss>},
-    {"optimizer_in_backward", "on|off", "every weight is updated as soon as its gradient is there", set_switch<&Recipe::update_in_backward>},
+    {"optimizer_in_backward", "on|off", "every weight is updated as soon as its gradient is there",
+     set_switch<&Recipe::update_in_backward>},
     {"expert_overlap", "on|off", "tokens travel to experts beside another micro-batch's computation", set_switch<&Recipe::expert_overlap>},
     {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products", set_tensor_overlap},
     {"fp32_reduction", "on|off", "sharded gradients are summed in 32 bits", set_switch<&Recipe::fp32_reduction>},

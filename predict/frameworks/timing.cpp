@@ -160,11 +160,12 @@ double StepTimer::expert_seconds(const Exchange& e) const {
   const auto& group = groups_.expert;
   const double hidden = job_.recipe.expert_overlap ? c_[C::TensorOverlap] : 0;
   const double nodes = group.per_node > 0 ? static_cast<double>(group.ranks) / group.per_node : 1, choices = model_.expert_choices;
-  double seconds = network_.seconds(e.kind, e.bytes, group, c_);
+  const double bytes = e.bytes * model_.expert_load;  // the rank with most tokens ends last
+  double seconds = network_.seconds(e.kind, bytes, group, c_);
   if (job_.profile.dispatches_by_node && e.kind == CollectiveKind::AllToAll && nodes > 1 && choices > 1) {
     const double different = nodes * (1 - std::pow(1 - 1 / nodes, choices)) / choices;
-    const double inside = network_.seconds(e.kind, e.bytes, {group.per_node, group.per_node}, c_);
-    seconds = std::max(inside, network_.seconds(e.kind, e.bytes * different, group, c_));
+    const double inside = network_.seconds(e.kind, bytes, {group.per_node, group.per_node}, c_);
+    seconds = std::max(inside, network_.seconds(e.kind, bytes * different, group, c_));
   }
   return (1 - hidden) * seconds;
 }

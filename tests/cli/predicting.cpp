@@ -169,6 +169,26 @@ TEST_CASE("adapters and frozen weights cost less, in every answer alike") {
                 3, {"update in the backward pass", "micro_batch=4"});
 }
 
+TEST_CASE("a step waits for the rank whose experts have most tokens") {
+  const std::string job =
+      "estimate 'zoo:moe?layers=4&hidden=1024&heads=8&kv_heads=8&ffn=2048&seq=1024&vocab=1000&experts=16&top_k=2&capacity=100' --batch 64"
+      " --dtype bf16 --platform dgx-h100 --plan dp=8,ep=8,micro_batch=8 --format json ";
+  const auto step = [&](const std::string& more) {
+    return result_of(rehearse(job + "--framework megatron-core " + more)).at("step_seconds").at("value").get<double>();
+  };
+  const double even = step("");
+  CHECK(step("--imbalance balanced") == even);
+  CHECK(step("--imbalance zipf:0.5") > even);
+  CHECK(step("--imbalance zipf:1.5") > step("--imbalance zipf:0.5"));
+  const TemporaryFolder folder;
+  write_text(folder / "load.json", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,17]");
+  CHECK(step("--imbalance " + (folder / "load.json")) > step("--imbalance zipf:0.5"));
+  check_failure(rehearse(job + "--framework megatron-core --imbalance zipf"), 1, {"--imbalance zipf", "zipf:1.2"});
+  write_text(folder / "short.json", "[1,2]");
+  check_failure(rehearse(job + "--framework megatron-core --imbalance " + (folder / "short.json")), 3, {"2 numbers", "16 experts"});
+  check_failure(rehearse(job + "--framework rehearse --imbalance zipf:1"), 3, {"--imbalance zipf:1", "--framework"});
+}
+
 TEST_CASE("a file may say where its schema is, and the schema is printed") {
   const auto schema = rehearse("platform schema");
   CHECK(schema.status == 0);

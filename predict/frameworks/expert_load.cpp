@@ -1,0 +1,84 @@
+#include "predict/frameworks/expert_load.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/parse_number.hpp"
+#include "base/random.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+constexpr std::string_view kZipf = "zipf:";
+constexpr int kPlacements = 512;
+
+std::vector<double> read_shares(const std::string& where, const std::string& path) {
+  std::ifstream in(path);
+  const auto json = nlohmann::json::parse(in, nullptr, false);
+  std::vector<double> shares;
+  if (json.is_array())
+    for (const auto& share : json)
+      if (share.is_number() && share.get<double>() >= 0) shares.push_back(share.get<double>());
+  if (shares.empty() || shares.size() != json.size() || std::accumulate(shares.begin(), shares.end(), 0.0) <= 0)
+    throw BadInput(where, path + " must be a JSON list of a number from 0 on for every expert, for example [120, 80, 95, 105]");
+  return shares;
+}
+
+/// Neighbours share a rank.
+double busiest_of(const std::vector<double>& shares, int ranks) {
+  const auto each = shares.size() / static_cast<std::size_t>(ranks);
+  double most = 0, all = 0;
+  for (std::size_t first = 0; first + each <= shares.size(); first += each) {
+    const auto begin = shares.begin() + static_cast<std::ptrdiff_t>(first);
+    const double own = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(each), 0.0);
+    most = std::max(most, own);
+    all += own;
+  }
+  return most * ranks / all;
+}
+
+void shuffle(std::vector<double>& values, std::uint64_t stream) {
+  for (std::size_t i = values.size(); i > 1; --i)
+    std::swap(values[i - 1], values[static_cast<std::size_t>(random_uniform(1, stream, i) * static_cast<double>(i))]);
+}
+
+}  // namespace
+
+ExpertLoad ExpertLoad::parse(std::string_view where, const std::string& text) {
+  ExpertLoad load;
+  if (text.empty() || text == "balanced") return load;
+  const auto named = std::string(where) + " " + text;
+  if (text.starts_with(kZipf)) {
+    const auto exponent = parse_number<double>(std::string_view(text).substr(kZipf.size()));
+    if (!exponent || *exponent < 0 || *exponent > 10) throw BadInput(named, "the exponent must be from 0 to 10, as in zipf:1.2");
+    load.exponent_ = *exponent;
+    return load;
+  }
+  if (!std::filesystem::exists(text)) throw BadInput(named, "is no file; use balanced, zipf:1.2, or a file with a JSON list");
+  load.shares_ = read_shares(named, text);
+  return load;
+}
+
+double ExpertLoad::busiest(std::int64_t experts, int ranks) const {
+  if (!shares_.empty() && static_cast<std::int64_t>(shares_.size()) != experts)
+    throw Refusal("the list of experts' tokens has " + std::to_string(shares_.size()) + " numbers, the model " + std::to_string(experts) +
+                  " experts");
+  if (balanced() || ranks <= 1 || experts % ranks != 0) return 1;
+  if (!shares_.empty()) return busiest_of(shares_, ranks);
+  std::vector<double> shares(static_cast<std::size_t>(experts));
+  for (std::size_t n = 0; n < shares.size(); ++n) shares[n] = std::pow(static_cast<double>(n + 1), -exponent_);
+  double sum = 0;
+  for (int placement = 0; placement < kPlacements; ++placement) {
+    shuffle(shares, static_cast<std::uint64_t>(placement));
+    sum += busiest_of(shares, ranks);
+  }
+  return sum / kPlacements;
+}
+
+}  // namespace rehearsal::predict::frameworks

@@ -1,0 +1,70 @@
+// Tokens that are dealt out unevenly among experts.
+
+#include <fstream>
+
+#include "base/error.hpp"
+#include "predict/frameworks/expert_load.hpp"
+#include "tests/catch.hpp"
+#include "tests/predict/frameworks/sample.hpp"
+#include "tests/process.hpp"
+
+namespace rehearsal::predict::frameworks {
+namespace {
+
+using costmodel::RateKind;
+using sample::Sample;
+
+const std::string kMoe = "zoo:moe?layers=2&hidden=512&heads=4&kv_heads=4&ffn=1024&seq=512&vocab=100&experts=8&top_k=2&batch=8&capacity=";
+
+TEST_CASE("the busiest rank has the tokens of its experts") {
+  const auto zipf = ExpertLoad::parse("--imbalance", "zipf:1");
+  // Shares of 1, 1/2, 1/3, 1/4, which add up to 25/12.
+  CHECK(zipf.busiest(4, 4) == Approx(4 * 12.0 / 25));
+  CHECK(zipf.busiest(4, 1) == 1);
+  // Two to a rank: the first shares one with each of the others as often, 3/2, 4/3 and 5/4 of a mean of 25/24.
+  CHECK(zipf.busiest(4, 2) == Approx((3.0 / 2 + 4.0 / 3 + 5.0 / 4) / 3 * 24 / 25).epsilon(0.01));
+  CHECK(ExpertLoad::parse("--imbalance", "zipf:0").busiest(4, 4) == 1);
+  CHECK(ExpertLoad::parse("--imbalance", "balanced").balanced());
+  const TemporaryFolder folder;
+  std::ofstream(folder / "load.json") << "[1, 2, 3, 6]";
+  const auto list = ExpertLoad::parse("--imbalance", folder / "load.json");
+  CHECK(list.busiest(4, 4) == Approx(2));      // 6 of a mean of 3
+  CHECK(list.busiest(4, 2) == Approx(1.5));    // 9 of a mean of 6
+  CHECK_THROWS_WITH(list.busiest(8, 2), contains("4 numbers") && contains("8 experts"));
+}
+
+TEST_CASE("a load that is none is named") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "words.json") << "[1, \"two\"]";
+  for (const auto& text : {std::string("zipf:-1"), std::string("zipf:x"), std::string("even"), folder / "words.json"})
+    CHECK_THROWS_WITH(ExpertLoad::parse("--imbalance", text), contains("--imbalance " + text));
+}
+
+TEST_CASE("the busiest rank computes and gets more, and its products alone") {
+  Sample s(kMoe + "100", platforms::load("dgx-h100"), "megatron-core");
+  s.job.plan.dp = s.job.plan.ep = 8;
+  s.profile.launch = costmodel::LaunchMode::Captured;  // the host has no part in it
+  s.job.micro_batch = 1;
+  const auto even = s.parts();
+  const auto time = s.time().seconds;
+  s.job.recipe.expert_load = ExpertLoad::parse("--imbalance", "zipf:1");
+  const auto uneven = s.parts();
+  CHECK(uneven.expert_load > 1.5);
+  CHECK(sample::work_of(uneven, RateKind::FlashAttention) == sample::work_of(even, RateKind::FlashAttention));
+  CHECK(sample::work_of(uneven, RateKind::Matmul) > sample::work_of(even, RateKind::Matmul));
+  CHECK(s.time().seconds > time);
+  s.job.plan.ep = 1;  // every rank has all experts
+  CHECK(s.parts().expert_load == 1);
+}
+
+TEST_CASE("experts of limited capacity have as many tokens whoever chooses them") {
+  Sample s(kMoe + "150", platforms::load("dgx-h100"), "megatron-core");
+  s.job.recipe.expert_load = ExpertLoad::parse("--imbalance", "zipf:1");
+  CHECK_THROWS_WITH(s.parts(), contains("capacity=100"));
+  Sample dense("zoo:gpt?layers=2&hidden=64&heads=4&seq=32&vocab=100&batch=2", platforms::load("dgx-h100"), "megatron-core");
+  dense.job.recipe.expert_load = s.job.recipe.expert_load;
+  CHECK_THROWS_AS(dense.parts(), Refusal);
+}
+
+}  // namespace
+}  // namespace rehearsal::predict::frameworks
