@@ -11,6 +11,7 @@ constexpr ZooParameter kParameters[] = {
     {"layers", 12, 1, 10'000, "transformer blocks"},
     {"hidden", 768, 1, 1'000'000, "width of the residual stream, a multiple of heads"},
     {"heads", 12, 1, 100'000, "attention heads"},
+    {"kv_heads", 0, 0, 100'000, "heads of keys and values; 0: as many as heads"},
     {"ffn", 0, 0, 10'000'000, "width of the feed-forward layer; 0: 4 hidden"},
     {"seq", 1024, 1, 1'000'000, "tokens of a sample"},
     {"vocab", 50257, 2, 10'000'000, "tokens there are"},
@@ -24,12 +25,13 @@ class Gpt {
       : layer_count_(v.at("layers")),
         hidden_(v.at("hidden")),
         heads_(v.at("heads")),
+        kv_heads_(v.at("kv_heads") == 0 ? heads_ : v.at("kv_heads")),
         ffn_(v.at("ffn") == 0 ? 4 * hidden_ : v.at("ffn")),
         seq_(v.at("seq")),
         vocab_(v.at("vocab")),
         batch_(v.at("batch")),
         tied_(v.at("tied") != 0) {
-    require_heads("gpt", hidden_, heads_, heads_);
+    require_heads("gpt", hidden_, heads_, kv_heads_);
   }
 
   Graph build() && {
@@ -37,7 +39,7 @@ class Gpt {
     const TensorId tokens = layers_.parameter("wte.weight", {vocab_, hidden_}),
                    positions = layers_.parameter("wpe.weight", {seq_, hidden_});
     TensorId x = layers_.node("embedding", "Add", {layers_.node("wte", "Gather", {tokens, ids}, {{"axis", std::int64_t{0}}}), positions});
-    attention_ = make_attention(layers_, heads_, heads_, hidden_ / heads_);
+    attention_ = make_attention(layers_, heads_, kv_heads_, hidden_ / heads_);
     attention_.mask = causal_mask(layers_, seq_);
     for (std::int64_t layer = 0; layer < layer_count_; ++layer) x = block("h." + std::to_string(layer), x);
     x = layers_.layer_norm("ln_f", x);
@@ -48,8 +50,9 @@ class Gpt {
 
  private:
   TensorId attention(const std::string& name, TensorId x) {
-    const TensorId packed = layers_.dense(name + ".c_attn", x, 3 * hidden_);
-    const auto parts = layers_.split(name + ".split", packed, 2, Shape(3, hidden_));
+    const std::int64_t shared = hidden_ / heads_ * kv_heads_;
+    const TensorId packed = layers_.dense(name + ".c_attn", x, hidden_ + 2 * shared);
+    const auto parts = layers_.split(name + ".split", packed, 2, {hidden_, shared, shared});
     return layers_.dense(name + ".c_proj", attend(layers_, name, {parts[0], parts[1], parts[2]}, attention_), hidden_);
   }
 
@@ -60,7 +63,7 @@ class Gpt {
     return layers_.node(name + ".mlp.residual", "Add", {x, layers_.dense(name + ".mlp.c_proj", active, hidden_)});
   }
 
-  std::int64_t layer_count_, hidden_, heads_, ffn_, seq_, vocab_, batch_;
+  std::int64_t layer_count_, hidden_, heads_, kv_heads_, ffn_, seq_, vocab_, batch_;
   bool tied_;
   Layers layers_;
   Attention attention_;

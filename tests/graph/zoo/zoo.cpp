@@ -234,6 +234,20 @@ constexpr Counted kCounted[] = {{"resnet18", 1.814},
 
 }  // namespace
 
+TEST_CASE("heads of a GPT may share keys and values") {
+  const auto parameters = [](const std::string& more) {
+    std::int64_t count = 0;
+    const auto graph = zoo::build("gpt?layers=2&hidden=16&heads=4&seq=6&vocab=24&batch=1" + more);
+    for (const auto& tensor : graph.tensors())
+      if (tensor.role == Role::Parameter) count += element_count(tensor.type.shape);
+    return count;
+  };
+  // One head of keys and one of values, 4 wide, instead of four each: of two layers 16 + 1 times 2 * (16 - 4) fewer.
+  CHECK(parameters("") - parameters("&kv_heads=1") == 2 * 17 * 24);
+  CHECK(parameters("&kv_heads=4") == parameters(""));
+  CHECK_THROWS_AS(zoo::build("gpt?layers=1&hidden=16&heads=4&kv_heads=3&seq=6&vocab=24&batch=1"), BadInput);
+}
+
 TEST_CASE("parameter counts are those of the published models") {
   for (const Published& p : kPublished) {
     INFO(p.reference << ": " << p.source);
