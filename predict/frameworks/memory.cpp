@@ -14,7 +14,8 @@ constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 constexpr double kGatheredCopies = 2;  // layers whose gathered parameters are there at once under ZeRO-3
 constexpr double kSelectiveOpShare = 0.4, kSelectiveOpRest = 0.3;
 constexpr double kLogitBytes32 = 12;
-constexpr double kMoments = 8;  // bytes of two fp32 values, which profiles count among the optimizer's state
+constexpr double kLogitBytesFused = 7;  // 2, an fp32 copy that becomes its gradient in place, and some of that in 16 bits
+constexpr double kMoments = 8;          // bytes of two fp32 values, which profiles count among the optimizer's state
 
 bool is_fp16(const costmodel::Precision& p) {
   return p.arithmetic == costmodel::Arithmetic::Half && p.element_bytes == 2 && !p.brain && !p.autocast;
@@ -143,7 +144,9 @@ class StageMemory {
   [[nodiscard]] double logits() const {
     const bool last = step_.stage_of(step_.chunks.size() - 1) == stage_;
     if (!last || model_.image || job_.recipe.chunked_loss) return 0;
-    return model_.logits * (precision_.element_bytes == 2 ? job_.profile.logit_bytes_16bit : kLogitBytes32);
+    const double narrow =
+        job_.recipe.fused_kernels ? std::min(kLogitBytesFused, job_.profile.logit_bytes_16bit) : job_.profile.logit_bytes_16bit;
+    return model_.logits * (precision_.element_bytes == 2 ? narrow : kLogitBytes32);
   }
 
   const StagedStep& step_;

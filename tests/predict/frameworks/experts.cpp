@@ -28,8 +28,8 @@ TEST_CASE("the busiest rank has the tokens of its experts") {
   const TemporaryFolder folder;
   std::ofstream(folder / "load.json") << "[1, 2, 3, 6]";
   const auto list = ExpertLoad::parse("--imbalance", folder / "load.json");
-  CHECK(list.busiest(4, 4) == Approx(2));      // 6 of a mean of 3
-  CHECK(list.busiest(4, 2) == Approx(1.5));    // 9 of a mean of 6
+  CHECK(list.busiest(4, 4) == Approx(2));    // 6 of a mean of 3
+  CHECK(list.busiest(4, 2) == Approx(1.5));  // 9 of a mean of 6
   CHECK_THROWS_WITH(list.busiest(8, 2), contains("4 numbers") && contains("8 experts"));
 }
 

@@ -91,6 +91,14 @@ TEST_CASE("weights that are not trained have no gradient and no moments, and may
   CHECK(s.memory().states() == Approx(0.5 * blocks + 2 * others + (2 + 2 + 4) * trained));
 }
 
+TEST_CASE("a loss in one kernel has its gradient where its copy of the logits was") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "transformers");
+  s.profile.elementwise_fusion = 2;  // so that nothing else changes
+  const double before = s.memory().activations;
+  s.job.recipe.fused_kernels = true;
+  CHECK(before - s.memory().activations == Approx(64 * 1000 * (s.profile.logit_bytes_16bit - 7)));  // of 64 tokens
+}
+
 TEST_CASE("a loss in chunks never has all logits") {
   Sample s(kSmall, platforms::load("dgx-a100"), "torchtitan");
   const double before = s.memory().activations;
