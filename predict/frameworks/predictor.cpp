@@ -146,7 +146,7 @@ class FrameworkPredictor final : public Predictor {
     const auto& model = q.step.lanes.front().timers.front()->model();
     const auto features = costmodel::site_features(time.matrix_share, time.memory_share, time.exposed / time.seconds);
     const auto site = costmodel::effect_of(site_, q.job.device().name, model.time_group(), features);
-    scale(time, std::exp(site.log_factor));
+    scale(time, std::exp(site.log_factor) * power_of(q, time).slowdown);
     Assessment a;
     a.plan = q.job.plan;
     a.platform = platform_.name;
@@ -171,10 +171,14 @@ class FrameworkPredictor final : public Predictor {
     return a;
   }
 
+  /// What a device draws, and how much slower its clock is where a limit holds it.
+  [[nodiscard]] static costmodel::DevicePower power_of(const Question& q, const StepTime& time) {
+    return costmodel::device_power(q.job.device(), {time.matrix_share, time.memory_share}, q.job.recipe.power_limit, constants().values);
+  }
+
   /// Of one step of so long. `log_factor`: of what devices draw.
   [[nodiscard]] costmodel::JobCost cost_of(const Question& q, const StepTime& time, double log_factor) const {
-    const auto power =
-        costmodel::device_power(q.job.device(), {time.matrix_share, time.memory_share}, q.job.recipe.power_limit, constants().values);
+    const auto power = power_of(q, time);
     const int ranks = q.job.plan.ranks();
     const Seconds step(time.seconds);
     return costmodel::job_cost(platform_, ranks, step, Watts(power.watts * std::exp(log_factor)) * step * ranks);

@@ -158,6 +158,10 @@ TEST_CASE("adapters and frozen weights cost less, in every answer alike") {
              narrow = asked("estimate", "--framework transformers --lora 8 --recipe frozen=nf4");
   CHECK(wide.memory - narrow.memory > 4 * 12.8e6 * 1.4);
   CHECK(narrow.step > wide.step);
+  // A limit below what the devices draw holds their clock.
+  CHECK(asked("estimate", "--framework transformers --recipe power=150").step > 1.05 * asked("estimate", "--framework transformers").step);
+  CHECK(asked("simulate", "--framework transformers --recipe power=150").step ==
+        Approx(asked("estimate", "--framework transformers --recipe power=150").step).epsilon(0.05));
   check_failure(rehearse("estimate " + job + "--lora 0"), 1, {"--lora 0", "write RANK"});
   check_failure(rehearse("estimate " + job + "--lora 4,targets=nothing*"), 1, {"--lora", "nothing*", "matches no weight"});
   check_failure(rehearse("estimate " + job + "--lora 99999"), 1, {"--lora", "rank 99999", "from 1 to"});

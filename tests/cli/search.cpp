@@ -86,7 +86,7 @@ TEST_CASE("a search that is told to stop prints the best so far") {
   for (const std::string signal : {"INT", "TERM"}) {
     const auto ended = run_shell("\"" REHEARSAL_COMMAND
                                  "\" search 'zoo:gpt?layers=96&hidden=12288&heads=96&seq=2048' --platform dgx-a100 "
-                                 "--devices 1024 --batch 1536 --dtype bf16 --budget 300s --format json & job=$!; sleep 5; kill -" +
+                                 "--devices 1024 --batch 1536 --dtype bf16 --budget 300s --format json & job=$!; sleep 2; kill -" +
                                  signal + " $job; wait $job");
     INFO(signal);
     const auto answer = result_of(ended);
