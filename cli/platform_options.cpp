@@ -205,6 +205,17 @@ void require_peaks(const ModelOptions& model, const platforms::Platform& platfor
                      "device " + group.device.name + " has no peak for " + peak_key(model) + " in platform " + platform.name);
 }
 
+/// What frameworks know and our own execution does not.
+void require_own_choices(const ModelOptions& model, const PlatformOptions& o) {
+  if (!o.imbalance.empty())
+    throw Refusal("--imbalance " + o.imbalance + ": rehearse routes tokens by the model's own capacity; name another --framework");
+  if (!o.recipe.empty())
+    throw Refusal("--recipe " + o.recipe + ": rehearse trains as it is told by the plan; leave it out, or name another --framework");
+  if (is_predicted_alone(model.dtype) && model.dtype != "fp8")
+    throw Refusal("--dtype " + model.dtype +
+                  ": scales and casts of narrow operands are known of frameworks, not of rehearse; use fp8, or name another --framework");
+}
+
 }  // namespace
 
 JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platform_(load_platform(o)) {
@@ -212,10 +223,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
   const auto& framework = framework_of(o, platform_, model, known);
   require_peaks(model, platform_);
   if (&framework == &costmodel::own_framework()) {
-    if (!o.imbalance.empty())
-      throw Refusal("--imbalance " + o.imbalance + ": rehearse routes tokens by the model's own capacity; name another --framework");
-    if (!o.recipe.empty())
-      throw Refusal("--recipe " + o.recipe + ": rehearse trains as it is told by the plan; leave it out, or name another --framework");
+    require_own_choices(model, o);
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
     predictor_ = predict::lowered_predictor(own_->job);
     return;

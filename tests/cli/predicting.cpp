@@ -193,6 +193,17 @@ TEST_CASE("a step waits for the rank whose experts have most tokens") {
   check_failure(rehearse(job + "--framework rehearse --imbalance zipf:1"), 3, {"--imbalance zipf:1", "--framework"});
 }
 
+TEST_CASE("narrow arithmetic is refused where its scales and casts are not known, and on devices without it") {
+  const std::string job = "estimate 'zoo:gpt?layers=2&hidden=512&heads=8&seq=128&vocab=1000' --batch 64 --plan dp=8 --platform ";
+  for (const std::string dtype : {"fp8-rowwise", "fp8-block", "mxfp8", "nvfp4"}) {
+    INFO(dtype);
+    check_failure(rehearse(job + "dgx-b200 --framework rehearse --dtype " + dtype), 3, {"--dtype " + dtype, "--framework"});
+    CHECK(rehearse(job + "dgx-b200 --framework nemo --dtype " + dtype).status == 0);
+  }
+  check_failure(rehearse(job + "dgx-h100 --framework nemo --dtype mxfp8"), 3, {"H100", "mxfp8", "fp8-block"});
+  check_failure(rehearse(job + "dgx-a100 --framework nemo --dtype fp8-block"), 1, {"A100", "fp8"});
+}
+
 TEST_CASE("a file may say where its schema is, and the schema is printed") {
   const auto schema = rehearse("platform schema");
   CHECK(schema.status == 0);
