@@ -1,6 +1,7 @@
 #include "cli/adapter_option.hpp"
 
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -24,11 +25,13 @@ std::vector<std::string> split(const std::string& text, char at) {
 
 graph::AdapterOptions parse_adapters(const std::string& text) {
   graph::AdapterOptions options;
+  std::set<std::string> given;
   const auto parts = split(text, ',');
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto equals = parts[i].find('=');
     const auto key = equals == std::string::npos ? std::string(i == 0 ? "rank" : "") : parts[i].substr(0, equals);
     const auto value = equals == std::string::npos ? parts[i] : parts[i].substr(equals + 1);
+    if (!given.insert(key).second) refuse(text, parts[i] + "' stands beside another '" + key);
     if (key == "rank") {
       const auto rank = parse_number<std::int64_t>(value);
       if (!rank || *rank < 1) refuse(text, parts[i]);

@@ -241,6 +241,7 @@ void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const Mo
                           graph::Graph graph) {
   auto recipe = predict::frameworks::parse_recipe("--recipe", o.recipe);
   recipe.expert_load = predict::frameworks::ExpertLoad::parse("--imbalance", o.imbalance);
+  require_effect(recipe, graph);
   predictor_ = predict::frameworks::framework_predictor({std::move(graph), model.dtype, model.optimizer, std::move(recipe)}, platform_,
                                                         framework, site_for(o, platform_, framework));
 }

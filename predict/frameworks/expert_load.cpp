@@ -56,7 +56,7 @@ ExpertLoad ExpertLoad::parse(std::string_view where, const std::string& text) {
   const auto named = std::string(where) + " " + text;
   if (text.starts_with(kZipf)) {
     const auto exponent = parse_number<double>(std::string_view(text).substr(kZipf.size()));
-    if (!exponent || *exponent < 0 || *exponent > 10) throw BadInput(named, "the exponent must be from 0 to 10, as in zipf:1.2");
+    if (!exponent || !(*exponent >= 0 && *exponent <= 10)) throw BadInput(named, "the exponent must be from 0 to 10, as in zipf:1.2");
     load.exponent_ = *exponent;
     return load;
   }

@@ -62,6 +62,11 @@ bool is_comparison(std::string_view op) {
 
 }  // namespace
 
+const graph::Node* router_of(const graph::Graph& g) {
+  const auto router = std::ranges::find_if(g.nodes(), [](const graph::Node& n) { return op_name(n) == "TopK"; });
+  return router == g.nodes().end() ? nullptr : &*router;
+}
+
 bool weight_product(const Flow& flow, const graph::Node& node) {
   return is_product(node) && node.inputs.size() >= 2 && flow.weight(node.inputs[1]) && flow.activation(node.inputs[0]);
 }

@@ -69,6 +69,9 @@ class Flow {
   bool has_convolution_ = false, has_dropout_ = false;
 };
 
+/// What picks the experts of a token; nullptr: nothing does.
+[[nodiscard]] const graph::Node* router_of(const graph::Graph&);
+
 /// A product with a weight as its second operand: MatMul or Gemm.
 [[nodiscard]] bool weight_product(const Flow&, const graph::Node&);
 

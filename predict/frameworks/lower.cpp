@@ -174,12 +174,6 @@ Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights) {
   return part;
 }
 
-/// What picks the experts of a token; nullptr: nothing does.
-const graph::Node* router_of(const graph::Graph& g) {
-  const auto router = std::ranges::find_if(g.nodes(), [](const graph::Node& n) { return graph::schema(n).name == "TopK"; });
-  return router == g.nodes().end() ? nullptr : &*router;
-}
-
 /// Rows of tokens that all experts together compute, as the model has it.
 std::int64_t slots_of(const graph::Graph& g) {
   for (const auto& node : g.nodes()) {

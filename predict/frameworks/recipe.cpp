@@ -1,11 +1,13 @@
 #include "predict/frameworks/recipe.hpp"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "predict/frameworks/flow.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -70,14 +72,23 @@ double bytes_of_frozen(std::string_view type) {
   return row == std::end(kFrozen) ? -1 : row->bytes;
 }
 
+void require_effect(const Recipe& recipe, const graph::Graph& model) {
+  const bool frozen = std::ranges::any_of(model.tensors(), [](const graph::Tensor& t) { return t.role == graph::Role::Frozen; });
+  if (recipe.frozen_bytes > 0 && !frozen)
+    throw Refusal("--recipe frozen: every weight of the model is trained; say with --lora or --freeze which are not");
+  if (recipe.expert_overlap && router_of(model) == nullptr) throw Refusal("--recipe expert_overlap: the model has no experts");
+}
+
 Recipe parse_recipe(std::string_view where, const std::string& text) {
   Recipe recipe;
+  std::set<std::string_view> given;
   std::istringstream in(text);
   for (std::string entry; std::getline(in, entry, ',');) {
     const auto equals = entry.find('=');
     const auto names = names_of_rows(kRecipe, &RecipeRow::key);
     const auto key = known_name(std::string(where), entry.substr(0, equals), names);
     const auto* row = std::ranges::find(kRecipe, key, &RecipeRow::key);
+    if (!given.insert(row->key).second) throw BadInput(std::string(where), "'" + std::string(key) + "' stands twice");
     if (equals == std::string::npos || !row->set(recipe, entry.substr(equals + 1)))
       throw BadInput(std::string(where), "'" + entry + "': write " + std::string(key) + "=" + std::string(row->values));
   }

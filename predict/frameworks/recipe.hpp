@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "graph/graph.hpp"
 #include "predict/frameworks/job.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -17,8 +18,12 @@ struct RecipeRow {
 };
 [[nodiscard]] std::span<const RecipeRow> recipe_table();
 
-/// "KEY=VALUE,...". Throws BadInput naming `where` and the key or value that is unknown, with the nearest one.
+/// "KEY=VALUE,...". Throws BadInput naming `where` and the key or value that is unknown, with the nearest one, or a key that stands twice.
 [[nodiscard]] Recipe parse_recipe(std::string_view where, const std::string& text);
+
+/// Throws Refusal naming a choice that means nothing for the model: weights that are not trained where all are, experts where there are
+/// none.
+void require_effect(const Recipe&, const graph::Graph& model);
 
 /// Bytes of a weight that is not trained, in blocks of the model: of "nf4", "int4", "int8" or "fp8"; 0 for "16bit"; below 0: no such type.
 [[nodiscard]] double bytes_of_frozen(std::string_view type);

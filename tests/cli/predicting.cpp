@@ -163,6 +163,10 @@ TEST_CASE("adapters and frozen weights cost less, in every answer alike") {
   CHECK(asked("simulate", "--framework transformers --recipe power=150").step ==
         Approx(asked("estimate", "--framework transformers --recipe power=150").step).epsilon(0.05));
   check_failure(rehearse("estimate " + job + "--lora 0"), 1, {"--lora 0", "write RANK"});
+  check_failure(rehearse("estimate " + job + "--lora 4,rank=8"), 1, {"--lora 4,rank=8", "another 'rank"});
+  check_failure(rehearse("estimate " + job + "--framework transformers --recipe frozen=nf4"), 3, {"frozen", "--lora"});
+  check_failure(rehearse("estimate " + job + "--framework transformers --recipe expert_overlap=on"), 3, {"expert_overlap", "no experts"});
+  check_failure(rehearse("estimate " + job + "--framework transformers --recipe power=300,power=200"), 1, {"--recipe", "power", "twice"});
   check_failure(rehearse("estimate " + job + "--lora 4,targets=nothing*"), 1, {"--lora", "nothing*", "matches no weight"});
   check_failure(rehearse("estimate " + job + "--lora 99999"), 1, {"--lora", "rank 99999", "from 1 to"});
   check_failure(rehearse("estimate " + job + "--framework transformers --recipe frozn=nf4"), 1, {"--recipe", "frozn", "frozen"});

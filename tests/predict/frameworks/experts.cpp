@@ -36,7 +36,8 @@ TEST_CASE("the busiest rank has the tokens of its experts") {
 TEST_CASE("a load that is none is named") {
   const TemporaryFolder folder;
   std::ofstream(folder / "words.json") << "[1, \"two\"]";
-  for (const auto& text : {std::string("zipf:-1"), std::string("zipf:x"), std::string("even"), folder / "words.json"})
+  for (const auto& text :
+       {std::string("zipf:-1"), std::string("zipf:x"), std::string("zipf:nan"), std::string("even"), folder / "words.json"})
     CHECK_THROWS_WITH(ExpertLoad::parse("--imbalance", text), contains("--imbalance " + text));
 }
 
