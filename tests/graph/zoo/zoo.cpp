@@ -236,11 +236,7 @@ constexpr Counted kCounted[] = {{"resnet18", 1.814},
 
 TEST_CASE("heads of a GPT may share keys and values") {
   const auto parameters = [](const std::string& more) {
-    std::int64_t count = 0;
-    const auto graph = zoo::build("gpt?layers=2&hidden=16&heads=4&seq=6&vocab=24&batch=1" + more);
-    for (const auto& tensor : graph.tensors())
-      if (tensor.role == Role::Parameter) count += element_count(tensor.type.shape);
-    return count;
+    return parameters_of(zoo::build("gpt?layers=2&hidden=16&heads=4&seq=6&vocab=24&batch=1" + more));
   };
   // One head of keys and one of values, 4 wide, instead of four each: of two layers 16 + 1 times 2 * (16 - 4) fewer.
   CHECK(parameters("") - parameters("&kv_heads=1") == 2 * 17 * 24);
