@@ -133,7 +133,7 @@ std::vector<double> stage_speeds(const Job& job, const plan::Plan& plan) {
   return speeds;
 }
 
-plan::Program lowered(const Job& job, const plan::Plan& plan) {
+plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener& after_pass = {}) {
   plan::LoweringOptions options;
   options.threads = threads_per_rank(job.platform, plan.ranks());
   options.bucket_bytes = static_cast<std::int64_t>(costmodel::own_framework().bucket_bytes);
@@ -145,6 +145,7 @@ plan::Program lowered(const Job& job, const plan::Plan& plan) {
   options.rules = job.rules;
   options.stage_speeds = stage_speeds(job, plan);
   if (!job.models.empty()) options.device_of = [&](int rank) { return group_of(job, rank); };
+  options.after_pass = after_pass;
   return plan::lower(job.training, plan, job.backend, options);
 }
 
@@ -229,14 +230,14 @@ int threads_per_rank(const platforms::Platform& platform, int ranks) {
   return std::max(1, node.host_cores / std::min(ranks, node.devices));
 }
 
-plan::Program lower_for(const Job& job, const plan::Plan& plan) {
+plan::Program lower_for(const Job& job, const plan::Plan& plan, const PassListener& after_pass) {
   if (plan.ranks() > platforms::device_count(job.platform))
     throw Refusal("plan " + to_text(plan) + " needs " + std::to_string(plan.ranks()) + " devices, platform " + job.platform.name + " has " +
                   std::to_string(platforms::device_count(job.platform)) + "; use fewer ranks or --nodes N");
   check_host_link(job, plan);
   auto program = plan.shares == "speed" && plan.dp > 1 && plan.ep == 1 && !plan.has_shard_groups() && differ(job, plan.ranks())
                      ? lowered_by_speed(job, plan)
-                     : lowered(job, plan);
+                     : lowered(job, plan, after_pass);
   check_host_memory(job, program);
   return program;
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,6 +74,8 @@ struct Assessment {
   }
 };
 
+using PassListener = std::function<void(const plan::PassResult&)>;
+
 /// Lowers and evaluates. Throws Refusal when the plan cannot be used at all; a plan that does not fit in memory is assessed (fits() is
 /// false).
 [[nodiscard]] Assessment assess(const Job&, const plan::Plan&, StepEvaluator&);
@@ -80,7 +83,8 @@ struct Assessment {
 [[nodiscard]] Assessment assess(const Job&, const plan::Program&, StepEvaluator&, bool keep_timeline, StepCost* cost_out);
 /// Lowers as assess() does: threads, links and bucket size follow from job and platform. `shares=speed` becomes shares with which devices
 /// of several speeds end at the same time, equal ones where the model cannot do with others; stages are cut by the speed of their devices.
-[[nodiscard]] plan::Program lower_for(const Job&, const plan::Plan&);
+/// `after_pass`, where it is given, hears of every pass of lowering, unless shares=speed has several ways to try.
+[[nodiscard]] plan::Program lower_for(const Job&, const plan::Plan&, const PassListener& after_pass = {});
 [[nodiscard]] ProgramCosts cost_of(const Job&, const plan::Program&);
 
 /// Positions of the longest sequence of tokens that a model reads (an input of integers, samples by positions); 0 when it reads none.

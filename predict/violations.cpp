@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
-#include "plan/lowering/stages.hpp"
+#include "plan/schedules/stages.hpp"
 
 namespace rehearsal::predict {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/passes.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/describe.hpp"
 #include "plan/program_json.hpp"
@@ -28,8 +29,8 @@ struct Options {
   std::string plan;
   ModelOptions model;
   PlatformOptions platform;
-  bool program = false, layers = false;
-  std::string dot, json;
+  bool program = false, layers = false, passes = false;
+  std::string dot, json, after;
 };
 
 Json tensors_json(const std::vector<predict::TensorPlace>& tensors) {
@@ -247,13 +248,25 @@ void take_usual_platform(PlatformOptions& platform, const plan::Plan& plan, Term
   terminal.warn("no --platform: seconds, and what depends on them, are of " + platform.platform);
 }
 
+/// Of the plan as it was lowered: shares by speed are numbers there.
+void print_lowering(const Options& o, const JobSetup& setup, const plan::Plan& plan, Terminal& terminal) {
+  if (setup.own_job() == nullptr)
+    throw Refusal("--passes, --after: they are of our own lowering, and " + setup.predictor().framework().name +
+                  "'s Programs are not made by it; use --framework rehearse");
+  if (o.after.empty())
+    print_passes(*setup.own_job(), plan, terminal);
+  else
+    print_after(*setup.own_job(), plan, o.after, terminal);
+}
+
 int explain(const Options& given, Terminal& terminal) {
   auto o = given;
   const auto file = plan_argument(o.plan);
   if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context);
   if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
   o.platform.plan = o.plan;
-  if (!o.json.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";  // only our own Programs can be stored
+  // Only our own Programs can be stored, and only those are lowered from a graph.
+  if ((!o.json.empty() || o.passes || !o.after.empty()) && o.platform.framework.empty()) o.platform.framework = "rehearse";
   if (o.platform.platform.empty()) take_usual_platform(o.platform, file.plan, terminal);
   JobSetup setup(o.model, o.platform);
   const auto answered = setup.plan(o.model, o.platform);
@@ -263,6 +276,10 @@ int explain(const Options& given, Terminal& terminal) {
   if (!o.json.empty() && setup.own_job() == nullptr)
     throw Refusal("--json: a stored Program is our own execution, not one of " + setup.predictor().framework().name +
                   "; use --framework rehearse");
+  if (o.passes || !o.after.empty()) {
+    print_lowering(o, setup, program.plan, terminal);
+    return 0;
+  }
   if (!o.json.empty()) plan::write_program_file(o.json, program, setup.predictor().graph(), setup.context(o.model));
   if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.predictor().graph()));
   if (!o.program) {
@@ -289,6 +306,8 @@ Action add_explain(CLI::App& app) {
   o->platform.add_costs_to(app);
   app.add_flag("--layers", o->layers, "every layer: how its tensors are dealt out, what is sent, and how long that takes");
   app.add_flag("--program", o->program, "every instruction of every role");
+  app.add_flag("--passes", o->passes, "the passes that lower a plan to instructions, and what each leaves");
+  app.add_option("--after", o->after, "PASS: every instruction of every role as they are behind it")->excludes("--passes");
   app.add_option("--json", o->json, "where to write the Program, for `rehearse simulate` or other tools");
   app.add_option("--dot", o->dot, "where to write the Program as a graph for Graphviz");
   return [o](Terminal& terminal) { return explain(*o, terminal); };

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/lowering/dealt_gradients.hpp"
+#include "plan/lowering/sharded_gradients.hpp"
 #include "plan/memory/planner.hpp"
 
 namespace rehearsal::plan {
@@ -18,7 +18,7 @@ constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kBufferAlig
 
 }  // namespace
 
-void RoleBuilder::plan_buckets() {
+void RoleBuilder::plan_gradients() {
   // In the order in which the backward pass produces them.
   std::vector<TensorId> gradients;
   for (const auto& p : c_.training.parameters)
@@ -85,9 +85,6 @@ bool RoleBuilder::is_for_update(const Conversion& conversion) const {
                      [&](const Use& use) { return runs_here(use.node) && body_of(use.node) == update_; });
 }
 
-/// Of several chunks, and of both parts of a backward pass, the body that runs last: they are opened in that order.
-std::uint16_t RoleBuilder::last_of_backward(std::uint16_t body) const { return weights_.empty() ? body : weights_.front(); }
-
 void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_t body) {
   if (const auto part = part_of_bucket_.at(t); c_.program.micro_batches > 1)
     accumulated(t, source, body);
@@ -96,7 +93,7 @@ void RoleBuilder::gradient_produced(TensorId t, BufferIndex source, std::uint16_
   const auto bucket = bucket_of_.at(t);
   auto& last = buckets_[bucket].last;
   last = std::max(last, last_of_backward(body));
-  if (--buckets_[bucket].missing > 0 || (has_twin() && !c_.plan.overlap)) return;
+  if (--buckets_[bucket].missing > 0 || (is_bidirectional() && !c_.plan.overlap)) return;
   reduce_bucket(bucket, c_.plan.overlap ? last : update_);
 }
 

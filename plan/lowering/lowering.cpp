@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <tuple>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "plan/lowering/algorithms.hpp"
-#include "plan/lowering/role_builder.hpp"
+#include "plan/lowering/check_role.hpp"
+#include "plan/lowering/role_passes.hpp"
 #include "plan/memory/check_messages.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/sharding/classes.hpp"
@@ -154,7 +154,7 @@ void build_roles(LoweringContext& context, Program& program) {
     const int device = context.options.device_of ? context.options.device_of(rank) : 0;
     const auto [at, fresh] =
         known.try_emplace({stage, device, classes.of(position(program, rank, 0))}, static_cast<std::uint32_t>(program.roles.size()));
-    if (fresh) program.roles.push_back(build_role(context, stage, rank));
+    if (fresh) program.roles.push_back(build_role(context, stage, rank, Watched::Yes));
     program.role_of.push_back(at->second);
   }
 }
@@ -180,7 +180,7 @@ std::int64_t arena_bytes(LoweringContext& context, int stage, const Recomputatio
   const auto& program = context.program;
   const auto pipeline = axis_named(program.axes, "pp");
   const int rank = pipeline < program.axes.size() ? stage * program.axes[pipeline].stride : 0;
-  return build_role(context, stage, rank).memory.arena_bytes;
+  return build_role(context, stage, rank, Watched::No).memory.arena_bytes;
 }
 
 Recomputation recomputation_of(LoweringContext& context, const ForwardResults& results) {
@@ -207,16 +207,6 @@ void set_kept_results(LoweringContext& context) {
   if (plan.recompute.rule == RecomputeRule::None && plan.offload != Offload::Activations && !plan.compression.of_results()) return;
   const ForwardResults results(context.training, context.sharding, context.pipeline.part_of_node);
   set_recomputation(context, recomputation_of(context, results), results);
-}
-
-/// Builds with assertions, and tests of those without.
-bool checks_every_program() {
-#ifdef NDEBUG
-  static const bool asked = std::getenv("REHEARSAL_CHECK_PROGRAMS") != nullptr;
-  return asked;
-#else
-  return true;
-#endif
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -14,6 +15,13 @@
 #include "plan/sharding/sharding.hpp"
 
 namespace rehearsal::plan {
+
+/// What a pass left of the role of the rank that stands for it.
+struct PassResult {
+  std::string_view pass, leaves;
+  const Program& program;  ///< without its roles
+  const Role& role;
+};
 
 struct LoweringOptions {
   int threads = 1;                         ///< of one rank
@@ -30,6 +38,8 @@ struct LoweringOptions {
   /// Holds the Program to plan/memory/check_messages.hpp, which can take as long as lowering: what is to run asks for it. Builds with
   /// assertions check every Program, others do where REHEARSAL_CHECK_PROGRAMS is set, as it is for the tests.
   bool check_messages = false;
+  /// Hears of every pass over every role (plan/lowering/role_passes.hpp); absent: nobody does.
+  std::function<void(const PassResult&)> after_pass;
 };
 
 /// Mesh of a plan's ranks, innermost first as plan.order says; axes of size 1 other than dp are left out. With experts `dp` counts the

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/lowering/dealt_gradients.hpp"
+#include "plan/lowering/sharded_gradients.hpp"
 
 namespace rehearsal::plan {
 
@@ -48,7 +48,7 @@ BufferIndex RoleBuilder::operand(NodeId n, std::size_t index, std::uint16_t body
   if (source != kNoBuffer && updates) source = version_of(source, WeightVersion::Newest);
   if (source != kNoBuffer && tensor.role == graph::Role::Slot && role_.buffers[source].on_host) source = brought_from_host(source, body);
   if (source == kNoBuffer && c_.recomputation.drops(t)) {
-    make_again(t, body);
+    recompute(t, body);
     source = find_any(-1);
   }
   if (source == kNoBuffer && c_.stages[tensor.producer] == kAnyStage && lowered_.insert(static_cast<int>(tensor.producer)).second) {

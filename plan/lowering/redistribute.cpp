@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "plan/lowering/algorithms.hpp"
-#include "plan/lowering/dealt_gradients.hpp"
+#include "plan/lowering/sharded_gradients.hpp"
 #include "plan/lowering/gathered_parameters.hpp"
 #include "plan/sharding/copies.hpp"
 
@@ -383,11 +383,6 @@ std::string RoleBuilder::algorithm(CollectiveKind kind, std::size_t mesh_axis, s
   if (const auto named = named_algorithm(c_.plan, {kind, axis.name, bytes}); !named.empty()) return named;
   if (c_.links.empty()) return "ring";
   return std::string(best_collective(kind, axis.size, Bytes(static_cast<double>(bytes)), c_.links[mesh_axis]).name);
-}
-
-Phase RoleBuilder::phase_in(std::uint16_t body) const {
-  if (kind(body) == BodyKind::Backward) return Phase::Backward;
-  return kind(body) == BodyKind::Update ? Phase::Update : Phase::Forward;
 }
 
 }  // namespace rehearsal::plan

@@ -397,7 +397,7 @@ BufferIndex RoleBuilder::kept_result(TensorId t, std::uint16_t body) {
       if (const auto at = buffers_.find({t, -1, format, false}); at != buffers_.end()) return at->second;
     return kNoBuffer;
   };
-  if (find() == kNoBuffer) make_again(t, body);
+  if (find() == kNoBuffer) recompute(t, body);
   ensure(find() != kNoBuffer, "a result is in memory, or can be made again");
   return find();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Builds one Role: the nodes of one pipeline stage, on the blocks of one rank.
+// Places the nodes of one pipeline stage, on the blocks of one rank, with the conversions, messages, sums and recomputation that they need.
 
 #include <map>
 #include <memory>
@@ -8,70 +8,33 @@
 #include <tuple>
 #include <vector>
 
-#include "plan/lowering/lowering.hpp"
-#include "plan/lowering/pipeline.hpp"
-#include "plan/lowering/stages.hpp"
-#include "plan/recompute/recompute.hpp"
-#include "plan/recompute/stashing.hpp"
+#include "plan/lowering/role_draft.hpp"
 
 namespace rehearsal::plan {
 
-/// What all roles of a program are built from.
-struct LoweringContext {
-  const graph::TrainingGraph& training;
-  const Plan& plan;
-  const Backend& backend;
-  const LoweringOptions& options;
-  const Sharding& sharding;
-  const StageAssignment& stages;
-  const Pipeline& pipeline;
-  const Program& program;  ///< batch, axes and micro-batches are set
-  std::vector<std::vector<graph::NodeId>> consumers;
-  std::size_t time_axis = 0;           ///< into sharding.axes; sharding.axes.size() when there is none
-  std::vector<std::size_t> mesh_axis;  ///< [axis of the sharding]: into program.axes
-  Recomputation recomputation;         ///< stashed results are dropped, too
-  Stashing stashing;
-  std::map<graph::NodeId, std::vector<graph::TensorId>> stashed_after;  ///< by the last node of the forward pass that uses them
-  std::vector<CollectiveLinks> links;                                   ///< [axis of the Program]; empty: not known
-  std::vector<bool> of_weights;  ///< [node]: computed from weights alone; empty unless steps use weights of different ages
-};
-
-/// The role of a rank of a stage.
-[[nodiscard]] Role build_role(const LoweringContext&, int stage, int rank);
-
-/// Nodes that run once a step where there is a flush, and read what is trained.
-[[nodiscard]] std::vector<bool> nodes_of_weights(const graph::TrainingGraph&, const Sharding&);
-
-class RoleBuilder {
+/// Its public functions are passes of role_passes.cpp, in that order.
+class RoleBuilder : public RoleDraft {
  public:
-  /// What one rank does of the pipeline, or of one of its copies: the second one goes from the last stage to the first.
-  struct Place {
-    int stage = 0;
-    int rank = 0;  ///< stands for the role
-    int copy = 0;
-  };
-  RoleBuilder(const LoweringContext& context, const Place& place);
+  RoleBuilder(const LoweringContext& context, const RolePlace& place);
   ~RoleBuilder();
   RoleBuilder(const RoleBuilder&) = delete;
   RoleBuilder& operator=(const RoleBuilder&) = delete;
-  /// Bodies without slots, and buffers without places.
-  [[nodiscard]] Role build() &&;
+  /// Which gradients travel together, and where each of them goes.
+  void plan_gradients();
+  /// Nodes of the stage in their bodies, with all that their operands ask for and all that follows from their results.
+  void place_forward();
+  void place_backward();
+  void place_weight_gradients();  ///< of schedules that let them wait
+  void add_up_both_copies();      ///< of a bidirectional pipeline
+  void place_updates();
+  void exchange_updated_parameters();
+  void report_loss();
+  /// No gather joins a message any more.
+  void close_gathers();
+  /// overlap=off: the first sum of the update waits for the end of the backward passes.
+  void hold_sums_back();
 
  private:
-  /// A tensor in one of its layouts and formats. `conversion` -1: as produced; `whole`: of all micro-batches (inputs before the loop).
-  struct Key {
-    graph::TensorId tensor;
-    int conversion = -1;
-    Format format = Format::Plain;
-    bool whole = false;
-    friend auto operator<=>(const Key&, const Key&) = default;
-  };
-  struct Writer {
-    std::uint16_t body = 0;
-    std::uint32_t instruction = 0;
-    Stream stream = Stream::Compute;
-    bool known = false;
-  };
   struct Bucket {
     std::vector<graph::TensorId> gradients;
     BufferIndex buffer = kNoBuffer;
@@ -80,12 +43,13 @@ class RoleBuilder {
     std::uint16_t last = 0;         ///< body that makes the last of the gradients so far
   };
 
-  // Bodies and instructions (role_builder.cpp)
-  void open_bodies();
-  void lower_nodes();
+  // Nodes (role_builder.cpp)
+  enum class NodeGroup { Passes, WeightGradients, Updates };
+  [[nodiscard]] std::size_t first_of_backward() const;
+  void place_nodes(std::size_t begin, std::size_t end, NodeGroup group);
   void forget_for_backward();
   [[nodiscard]] bool is_forgotten(const Key&) const;
-  void make_again(graph::TensorId, std::uint16_t body);
+  void recompute(graph::TensorId, std::uint16_t body);
   [[nodiscard]] bool is_stashed(graph::NodeId) const;
   void restore_results(graph::NodeId, std::uint16_t body);
 
@@ -117,11 +81,6 @@ class RoleBuilder {
   void put_back(graph::TensorId updated, BufferIndex, std::uint16_t body);
   std::uint32_t emit_move(InstructionKind, BufferIndex from, BufferIndex to, std::uint16_t body);
   [[nodiscard]] int conversion_into_storage(graph::TensorId) const;  ///< index into the conversions; -1: none
-  [[nodiscard]] std::uint16_t body_of(graph::NodeId) const;
-  [[nodiscard]] BodyKind kind(std::uint16_t body) const { return role_.bodies[body].kind; }
-  [[nodiscard]] bool runs_late(std::uint16_t body) const;
-  [[nodiscard]] bool is_written_before(BufferIndex, std::uint16_t body) const;
-  [[nodiscard]] bool runs_here(graph::NodeId) const;
   void lower_node(graph::NodeId, std::uint16_t body);
   void lower_view(graph::NodeId, std::uint16_t body);
   void lower_kernel(graph::NodeId, std::uint16_t body);
@@ -135,10 +94,7 @@ class RoleBuilder {
   void bring_into_formats(graph::NodeId, std::vector<BufferIndex>& inputs, const std::vector<Format>&, std::uint16_t body);
   [[nodiscard]] BufferIndex in_format_of(Use, BufferIndex, Format, std::uint16_t body);
   [[nodiscard]] BufferIndex place_result(graph::TensorId, Buffer);
-  [[nodiscard]] BufferIndex new_workspace(const std::string& node, Bytes size);
   std::uint32_t emit(std::uint16_t body, Instruction instruction);
-  void add_dependencies(Instruction& instruction) const;
-  void emit_report();
 
   // Weights of several ages, and of two copies (versions.cpp, both_ways.cpp)
   [[nodiscard]] int ahead() const { return c_.pipeline.schedule->ahead(stage_, c_.pipeline.shape); }
@@ -146,8 +102,6 @@ class RoleBuilder {
   [[nodiscard]] BufferIndex version_of(BufferIndex stored, WeightVersion);
   void refuse_crossing(const Instruction&, std::uint16_t body) const;
   void refuse_ages(graph::TensorId shared, int stage, int other) const;
-  [[nodiscard]] bool has_twin() const { return c_.pipeline.copies > 1; }
-  void add_up_with_twin();
   void receive_for_update();
 
   // Operands (operands.cpp)
@@ -196,28 +150,16 @@ class RoleBuilder {
                                 std::uint16_t body);
   void all_reduce(BufferIndex, graph::TensorId, SumPlace);
   [[nodiscard]] std::string algorithm(CollectiveKind, std::size_t mesh_axis, std::int64_t bytes) const;
-  [[nodiscard]] graph::Phase phase_in(std::uint16_t body) const;
 
-  // Buffers
-  BufferIndex new_buffer(Buffer buffer, const Key* key);
-  [[nodiscard]] Buffer describe(graph::TensorId, const Layout&, const std::vector<graph::Shape>& shapes, std::uint16_t body) const;
-  [[nodiscard]] Buffer describe_operand(graph::NodeId user, std::size_t operand, const Layout&, std::uint16_t body) const;
-  [[nodiscard]] std::vector<graph::Shape> shapes_of(graph::TensorId, const Layout&) const;
   [[nodiscard]] BufferIndex stored_buffer(graph::TensorId);
-  [[nodiscard]] BufferIndex base(BufferIndex) const;
-  [[nodiscard]] Lifetime lifetime_in(std::uint16_t body) const;
-  void note_cross_body_use(BufferIndex, std::uint16_t body);
 
   // Gradients (gradients.cpp)
-  void plan_buckets();
   [[nodiscard]] bool is_bucketed(graph::TensorId) const;
   void add_to_bucket(graph::TensorId);
   [[nodiscard]] bool is_summed_only(graph::TensorId gradient) const;
   void gradient_produced(graph::TensorId, BufferIndex, std::uint16_t body);
-  [[nodiscard]] std::uint16_t last_of_backward(std::uint16_t body) const;
   [[nodiscard]] bool is_for_update(const Conversion&) const;  ///< of this stage alone
   void reduce_bucket(std::size_t index, std::uint16_t body);
-  void hold_sums_back();
 
   // Gradients that are dealt out (dealt_gradients.cpp)
   class DealtGradients;
@@ -239,23 +181,11 @@ class RoleBuilder {
   void keep_until_taken(graph::NodeId, int to, std::uint16_t body);
   BufferIndex receive(graph::TensorId, std::uint16_t body);
   [[nodiscard]] std::uint16_t body_receiving(graph::TensorId, std::uint16_t body) const;
-  void exchange_updated_parameters();
   [[nodiscard]] std::vector<int> stages_reading(graph::TensorId) const;
   [[nodiscard]] int stage_of_tensor(graph::TensorId) const;
   [[nodiscard]] std::int32_t message(int other_stage, std::uint32_t channel);
   [[nodiscard]] std::uint32_t channel(graph::TensorId, int to_stage) const;
 
-  const LoweringContext& c_;
-  const graph::Graph& g_;
-  int stage_;                    ///< as the nodes' parts count them: of the second copy, from its own beginning
-  int direction_ = 1;            ///< in which ranks the copy's later stages lie
-  std::vector<Coordinates> at_;  ///< coordinates that stand for every variant
-  Role role_;
-  std::uint16_t prologue_ = 0, exchange_ = 0, update_ = 3;   ///< exchange_: only where the model is on two stages
-  std::vector<std::uint16_t> forward_, backward_, weights_;  ///< by chunk; weights_ is empty unless the schedule splits backward passes
-  std::map<Key, BufferIndex> buffers_;
-  std::vector<Writer> writers_;      ///< by base buffer
-  std::vector<std::uint16_t> home_;  ///< body in which a base buffer is first written
   std::vector<Bucket> buckets_;
   std::unique_ptr<DealtGradients> dealt_gradients_;
   std::unique_ptr<GatheredParameters> gathered_parameters_;
@@ -266,8 +196,6 @@ class RoleBuilder {
   std::map<std::pair<BufferIndex, WeightVersion>, BufferIndex> versions_;
   std::map<graph::TensorId, int> into_storage_;               ///< updated tensors that do not lie as they are stored
   std::set<int> lowered_;                                     ///< any-stage nodes already emitted
-  bool once_a_step_ = false;                                  ///< what is emitted now serves all micro-batches
-  bool again_ = false;                                        ///< what is emitted now is recomputation
   std::map<graph::TensorId, BufferIndex> stashes_, at_work_;  ///< of results; of state that lives on the host
   std::map<graph::TensorId, Format> stashed_formats_;
   std::set<graph::TensorId> restored_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/training.hpp"
-#include "plan/lowering/pipeline.hpp"
+#include "plan/schedules/pipeline.hpp"
 #include "plan/plan.hpp"
 #include "plan/recompute/forward_results.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/op_schema.hpp"
-#include "plan/lowering/stages.hpp"
+#include "plan/schedules/stages.hpp"
 #include "plan/recompute/recompute.hpp"
 
 namespace rehearsal::plan {

@@ -255,6 +255,24 @@ TEST_CASE("on accelerators auto is what the vendor's library chooses in a releas
   check_failure(rehearse("collective --platform dgx-h100 --release new"), 1, {"--release new", "2.18"});
 }
 
+TEST_CASE("explain shows the passes of lowering, and the Program behind each") {
+  const std::string asked = "explain dp=2 --model zoo:resnet18 --batch 4 --platform dgx-a100 ";
+  const auto roles = result_of(rehearse(asked + "--passes --format json")).at("roles");
+  REQUIRE(roles.size() == 1);
+  const auto& passes = roles.front().at("passes");
+  CHECK(passes.front().at("pass") == "open bodies");
+  CHECK(passes.front().at("instructions") == 0);
+  CHECK(passes.back().at("arena_bytes") > 0);
+  const auto forward = rehearse(asked + "--after forward");
+  CHECK(forward.status == 0);
+  CHECK_THAT(forward.out, contains("conv1 by "));
+  CHECK_THAT(forward.out, !contains("report"));
+  CHECK_THAT(rehearse(asked + "--after 'report loss'").out, contains("report"));
+  check_failure(rehearse(asked + "--after 'report los'"), 1, {"did you mean \"report loss\""});
+  check_failure(rehearse(asked + "--after 'sums of both copies'"), 3, {"nothing to do for dp=2"});
+  check_failure(rehearse(asked + "--passes --framework megatron-core"), 3, {"--framework rehearse"});
+}
+
 TEST_CASE("explain says on one screen what axes do, where time and memory go, and why gpipe and 1f1b differ") {
   const std::string asked = std::string("explain dp=2,tp=2,pp=2,micro_batch=1,schedule=gpipe --model ") + kDecoder +
                             " --batch 16 --platform dgx-a100 --dtype bf16 ";

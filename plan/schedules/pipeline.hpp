@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "graph/training.hpp"
-#include "plan/lowering/stages.hpp"
+#include "plan/schedules/stages.hpp"
 #include "plan/schedules/chunks.hpp"
 
 namespace rehearsal::plan {

@@ -1,4 +1,4 @@
-#include "plan/lowering/stages.hpp"
+#include "plan/schedules/stages.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "plan/lowering/dealt_gradients.hpp"
+#include "plan/lowering/sharded_gradients.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -116,7 +116,7 @@ void RoleBuilder::DealtGradients::add(TensorId t, BufferIndex made, std::uint16_
   bucket.last = std::max(bucket.last, b_.last_of_backward(body));
   if (--bucket.missing > 0) return;
   if (!adds_up_vectors() && !bucket.straight) pack(bucket, body);
-  if (keeps_whole_sums() && b_.has_twin()) return;  // its micro-batches' are missing
+  if (keeps_whole_sums() && b_.is_bidirectional()) return;  // its micro-batches' are missing
   scatter(bucket, !keeps_whole_sums() ? body : b_.c_.plan.overlap ? bucket.last : b_.update_);
 }
 

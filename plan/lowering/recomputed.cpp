@@ -57,7 +57,7 @@ void RoleBuilder::restore_results(NodeId n, std::uint16_t body) {
 }
 
 /// Runs again what leads to `t` from what is there, in the order of the forward pass.
-void RoleBuilder::make_again(TensorId t, std::uint16_t body) {
+void RoleBuilder::recompute(TensorId t, std::uint16_t body) {
   const auto is_there = [&](TensorId u) {
     return buffers_.contains({u, -1, Format::Plain, false}) || buffers_.contains({u, -1, Format::ChannelsLast, false});
   };

@@ -1,4 +1,4 @@
-#include "plan/lowering/pipeline.hpp"
+#include "plan/schedules/pipeline.hpp"
 
 namespace rehearsal::plan {
 

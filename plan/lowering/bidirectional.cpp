@@ -1,63 +1,12 @@
-// The role of a rank: one stage of the pipeline, or of each of two copies that go opposite ways (DualPipe).
+#include "plan/lowering/bidirectional.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "plan/collectives/arrivals.hpp"
-#include "plan/lowering/dealt_gradients.hpp"
-#include "plan/memory/planner.hpp"
+#include "plan/lowering/sharded_gradients.hpp"
 
 namespace rehearsal::plan {
 namespace {
-
-/// Where a stage's bodies are among those of its role.
-struct Bodies {
-  std::vector<std::uint16_t> prologue, forward, backward, weights, update;  ///< the loop's by chunk
-};
-
-Bodies bodies_of(const Role& role) {
-  Bodies found;
-  const auto at_chunk = [](std::vector<std::uint16_t>& list, std::uint16_t chunk, std::uint16_t body) {
-    list.resize(std::max<std::size_t>(list.size(), chunk + std::size_t{1}));
-    list[chunk] = body;
-  };
-  std::vector<bool> seen;
-  for (std::size_t n = 0; n < role.bodies.size(); ++n) {
-    const auto& body = role.bodies[n];
-    const auto b = static_cast<std::uint16_t>(n);
-    seen.resize(std::max<std::size_t>(seen.size(), body.chunk + std::size_t{1}));
-    switch (body.kind) {
-      case BodyKind::Prologue:
-        found.prologue.push_back(b);
-        break;
-      case BodyKind::Forward:
-        at_chunk(found.forward, body.chunk, b);
-        break;
-      case BodyKind::Backward:
-        at_chunk(seen[body.chunk] ? found.weights : found.backward, body.chunk, b);
-        seen[body.chunk] = true;
-        break;
-      case BodyKind::Update:
-        found.update.push_back(b);
-        break;
-    }
-  }
-  return found;
-}
-
-void set_slots(Role& role, const ScheduleRow& schedule, const PipelineShape& shape) {
-  const auto bodies = bodies_of(role);
-  const auto add = [&](std::vector<Slot>& slots, std::uint16_t body, int micro_batch) {
-    if (!role.bodies[body].instructions.empty()) slots.push_back({body, micro_batch});
-  };
-  for (const auto b : bodies.prologue) add(role.slots, b, 0);
-  for (int m = 0; m < schedule.ahead(role.stage, shape); ++m) add(role.opening, bodies.forward.front(), m);
-  for (const auto& slot : schedule.order(role.stage, shape)) {
-    const auto& by_chunk = !slot.backward ? bodies.forward : slot.part == GradientPart::Weights ? bodies.weights : bodies.backward;
-    add(role.slots, by_chunk[static_cast<std::size_t>(slot.chunk)], slot.micro_batch);
-  }
-  for (const auto b : bodies.update) add(role.slots, b, 0);
-}
 
 /// Appends what the second copy does to what the first one does.
 class Merging {
@@ -107,8 +56,8 @@ class Merging {
     shift(i.redistribution, redistributions_);
   }
 
-  /// Both copies' loops, one exchange of both, both updates. In the exchange everything is sent before anything is waited for: the twin
-  /// does the same.
+  /// Both copies' loops, one exchange of both, both updates. In the exchange everything is sent before anything is waited for: the
+  /// rank with the other halves does the same.
   void order_bodies() {
     const auto count = role_.bodies.size();
     const auto exchange = count - 2, update = count - 1;
@@ -142,7 +91,8 @@ class Merging {
   }
 
   /// New places of both copies' instructions, in joined_: what came in 16 bits, what is sent, what is received, what is added. The deeper
-  /// part's first: its sums can be on their way while the other copy's last passes run, and the twin has them in the same order.
+  /// part's first: its sums can be on their way while the other copy's last passes run, and the rank with the other halves has them in
+  /// the same order.
   std::array<std::vector<std::uint32_t>, 2> join_exchanges(std::vector<Instruction>& first, std::vector<Instruction>& second) {
     std::array<std::vector<std::uint32_t>, 2> places{std::vector<std::uint32_t>(first.size()), std::vector<std::uint32_t>(second.size())};
     const auto turn = [](const Instruction& i) {
@@ -174,17 +124,7 @@ class Merging {
 
 }  // namespace
 
-Role build_role(const LoweringContext& context, int stage, int rank) {
-  const auto shape = pipeline_shape(context.plan, micro_batches_of(context.program, rank));
-  const auto& schedule = *context.pipeline.schedule;
-  auto role = RoleBuilder(context, {stage, rank, 0}).build();
-  if (context.pipeline.copies > 1) role = Merging(std::move(role), RoleBuilder(context, {stage, rank, 1}).build(), context.plan.pp).merge();
-  role.delay = schedule.weight_versions(stage, shape) - 1;
-  set_slots(role, schedule, shape);
-  if (context.backend.plans_arrivals()) add_arrivals(role, context.program);
-  plan_memory(role, schedule.in_flight(stage, shape), schedule.asynchronous);
-  return role;
-}
+Role joined_copies(Role first, Role second, int stages) { return Merging(std::move(first), std::move(second), stages).merge(); }
 
 /// What other stages send for every micro-batch and the update wants the sum of is added up here, as it arrives.
 void RoleBuilder::receive_for_update() {
@@ -199,8 +139,8 @@ void RoleBuilder::receive_for_update() {
   }
 }
 
-/// What this stage has added up over its micro-batches, its twin has over the others: both send theirs and add the other's.
-void RoleBuilder::add_up_with_twin() {
+/// What this stage has added up over its micro-batches, the rank with its other copy has over the others: both send theirs and add the other's.
+void RoleBuilder::add_up_both_copies() {
   receive_for_update();
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) widen_bucket(bucket, exchange_);
   std::vector<BufferIndex> sums;
@@ -208,7 +148,7 @@ void RoleBuilder::add_up_with_twin() {
     for (const auto& i : body.instructions)
       if (i.kind == InstructionKind::Accumulate && std::find(sums.begin(), sums.end(), base(i.outputs.front())) == sums.end())
         sums.push_back(base(i.outputs.front()));
-  const int twin = c_.plan.pp - 1 - stage_;
+  const int other = c_.plan.pp - 1 - stage_;
   std::vector<std::pair<BufferIndex, Dependency>> arrived;  // and when ours has left
   for (const BufferIndex sum : sums) {
     Instruction send;
@@ -217,7 +157,7 @@ void RoleBuilder::add_up_with_twin() {
     send.phase = graph::Phase::Backward;
     send.tensor = role_.buffers[sum].tensor;
     send.inputs = {sum};
-    send.message = message(twin, channel(send.tensor, stage_));
+    send.message = message(other, channel(send.tensor, stage_));
     Instruction receive = send;
     receive.kind = InstructionKind::Receive;
     receive.stream = Stream::Receive;

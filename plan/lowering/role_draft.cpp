@@ -1,0 +1,196 @@
+#include "plan/lowering/role_draft.hpp"
+
+#include <algorithm>
+
+#include "plan/sharding/copies.hpp"
+
+namespace rehearsal::plan {
+
+using graph::NodeId;
+using graph::Phase;
+using graph::TensorId;
+
+namespace {
+
+MemoryCategory category_of(graph::Role role) {
+  switch (role) {
+    case graph::Role::Parameter:
+    case graph::Role::Frozen:
+    case graph::Role::Constant:
+      return MemoryCategory::Parameters;
+    case graph::Role::Slot:
+      return MemoryCategory::OptimizerState;
+    case graph::Role::State:
+      return MemoryCategory::Statistics;
+    case graph::Role::Input:
+      return MemoryCategory::Inputs;
+    case graph::Role::Gradient:
+      return MemoryCategory::Gradients;
+    default:
+      return MemoryCategory::Activations;
+  }
+}
+
+}  // namespace
+
+RoleDraft::RoleDraft(const LoweringContext& context, const RolePlace& place)
+    : c_(context),
+      g_(context.training.graph),
+      stage_(place.copy == 0 ? place.stage : context.plan.pp - 1 - place.stage),
+      direction_(place.copy == 0 ? 1 : -1) {
+  role_.stage = place.stage;
+  const auto& program = c_.program;
+  const int rank = place.rank;
+  for (int m = 0; m < micro_batches_of(program, rank); ++m) {
+    const auto count = samples(program, rank, m).count;
+    auto known = std::find(role_.variant_samples.begin(), role_.variant_samples.end(), count);
+    if (known == role_.variant_samples.end()) {
+      at_.push_back(position(program, rank, m));
+      role_.variant_samples.push_back(count);
+      known = role_.variant_samples.end() - 1;
+    }
+    role_.variant_of.push_back(static_cast<std::uint8_t>(known - role_.variant_samples.begin()));
+  }
+}
+
+/// In the order in which a micro-batch passes them.
+void RoleDraft::open_bodies() {
+  const int chunks = c_.pipeline.shape.chunks;
+  const auto open = [&](BodyKind kind, int chunk) {
+    role_.bodies.push_back({kind, static_cast<std::uint16_t>(chunk), {}});
+    return static_cast<std::uint16_t>(role_.bodies.size() - 1);
+  };
+  prologue_ = open(BodyKind::Prologue, 0);
+  forward_.resize(static_cast<std::size_t>(chunks));
+  backward_ = forward_;
+  for (int c = 0; c < chunks; ++c) forward_[static_cast<std::size_t>(c)] = open(BodyKind::Forward, c);
+  for (int c = chunks - 1; c >= 0; --c) backward_[static_cast<std::size_t>(c)] = open(BodyKind::Backward, c);
+  if (c_.pipeline.schedule->splits_backward) weights_ = forward_;
+  for (auto c = static_cast<int>(weights_.size()) - 1; c >= 0; --c) weights_[static_cast<std::size_t>(c)] = open(BodyKind::Backward, c);
+  if (is_bidirectional()) exchange_ = open(BodyKind::Update, 0);
+  update_ = open(BodyKind::Update, 0);
+}
+
+/// A body of the gradients that nobody waits for.
+bool RoleDraft::runs_late(std::uint16_t body) const { return std::find(weights_.begin(), weights_.end(), body) != weights_.end(); }
+
+/// Is a buffer of a micro-batch there when this body runs? Late gradients of a chunk may run before earlier chunks' backward passes.
+bool RoleDraft::is_written_before(BufferIndex b, std::uint16_t body) const {
+  const auto home = home_[base(b)];
+  if (home > body) return false;
+  if (!runs_late(body) || kind(home) != BodyKind::Backward) return true;
+  const auto chunk = role_.bodies[body].chunk, written = role_.bodies[home].chunk;
+  return runs_late(home) ? written == chunk : written >= chunk;
+}
+
+bool RoleDraft::runs_here(NodeId n) const { return c_.stages[n] == stage_; }
+
+std::uint16_t RoleDraft::body_of(NodeId n) const {
+  const auto part = c_.sharding.parts[graph::index(n)];
+  const bool as_weights = !c_.of_weights.empty() && c_.of_weights[graph::index(n)];
+  if (part == LoopPart::Before && !as_weights) return prologue_;
+  if (part == LoopPart::After || g_[n].phase == Phase::Update) return update_;
+  const auto chunk = static_cast<std::size_t>(c_.pipeline.chunk(n));
+  if (g_[n].phase == Phase::Forward) return forward_[chunk];
+  return !weights_.empty() && c_.pipeline.can_wait[graph::index(n)] ? weights_[chunk] : backward_[chunk];
+}
+
+BufferIndex RoleDraft::new_workspace(const std::string& node, Bytes size) {
+  Buffer workspace;
+  workspace.name = node + ":workspace";
+  workspace.dtype = DType::U8;
+  workspace.bytes = static_cast<std::int64_t>(size.value());
+  workspace.shapes = {{workspace.bytes}};
+  workspace.category = MemoryCategory::Workspace;
+  return new_buffer(std::move(workspace), nullptr);
+}
+
+void RoleDraft::add_dependencies(Instruction& instruction) const {
+  const auto depend = [&](BufferIndex b) {
+    if (b == kNoBuffer) return;
+    const auto& writer = writers_[base(b)];
+    if (!writer.known || writer.stream == instruction.stream) return;
+    const Dependency d{writer.body, writer.instruction};
+    if (std::find(instruction.after.begin(), instruction.after.end(), d) == instruction.after.end()) instruction.after.push_back(d);
+  };
+  for (auto b : instruction.inputs) depend(b);
+  for (auto b : instruction.outputs) depend(b);
+}
+
+BufferIndex RoleDraft::new_buffer(Buffer buffer, const Key* key) {
+  const auto index = static_cast<BufferIndex>(role_.buffers.size());
+  role_.buffers.push_back(std::move(buffer));
+  writers_.emplace_back();
+  home_.push_back(0xFFFF);
+  if (key != nullptr) buffers_[*key] = index;
+  return index;
+}
+
+BufferIndex RoleDraft::base(BufferIndex b) const { return base_of(role_, b); }
+
+std::vector<graph::Shape> RoleDraft::shapes_of(TensorId t, const Layout& layout) const {
+  std::vector<graph::Shape> shapes;
+  for (const auto& at : at_) shapes.push_back(c_.sharding.local_shape(t, layout, at));
+  return shapes;
+}
+
+Lifetime RoleDraft::lifetime_in(std::uint16_t body) const { return body == prologue_ ? Lifetime::Step : Lifetime::Transient; }
+
+Buffer RoleDraft::describe(TensorId t, const Layout& layout, const std::vector<graph::Shape>& shapes, std::uint16_t body) const {
+  Buffer b;
+  b.tensor = t;
+  b.name = g_[t].name;
+  b.dtype = g_[t].type.dtype;
+  b.shapes = shapes;
+  b.category = category_of(g_[t].role);
+  b.lifetime = lifetime_in(body);
+  for (const auto& s : shapes) b.bytes = std::max(b.bytes, graph::element_count(s) * static_cast<std::int64_t>(size_of(b.dtype)));
+  b.layout = layout;
+  return b;
+}
+
+Buffer RoleDraft::describe_operand(NodeId user, std::size_t operand, const Layout& layout, std::uint16_t body) const {
+  std::vector<graph::Shape> shapes;
+  for (const auto& at : at_) {
+    auto& shape = shapes.emplace_back();
+    for (const IndexSet& set : c_.sharding.operand_region(user, operand, layout, at)) shape.push_back(count_of(set));
+  }
+  auto buffer = describe(g_[user].inputs[operand], layout, shapes, body);
+  buffer.user = user;
+  buffer.operand = static_cast<std::uint16_t>(operand);
+  return buffer;
+}
+
+void RoleDraft::note_cross_body_use(BufferIndex b, std::uint16_t body) {
+  const auto owner = base(b);
+  if (home_[owner] == 0xFFFF) home_[owner] = body;
+  auto& lifetime = role_.buffers[owner].lifetime;
+  if (home_[owner] == body || lifetime != Lifetime::Transient) return;
+  // From forward to backward of the same micro-batch, or (with a single micro-batch) from either to the update.
+  lifetime = Lifetime::Saved;
+}
+
+/// Of several chunks, and of both parts of a backward pass, the body that runs last: they are opened in that order.
+std::uint16_t RoleDraft::last_of_backward(std::uint16_t body) const { return weights_.empty() ? body : weights_.front(); }
+
+Phase RoleDraft::phase_in(std::uint16_t body) const {
+  if (kind(body) == BodyKind::Backward) return Phase::Backward;
+  return kind(body) == BodyKind::Update ? Phase::Update : Phase::Forward;
+}
+
+std::uint32_t RoleDraft::append(std::uint16_t body, Instruction instruction) {
+  add_dependencies(instruction);
+  auto& list = role_.bodies[body].instructions;
+  const auto at = static_cast<std::uint32_t>(list.size());
+  for (auto b : instruction.inputs)
+    if (b != kNoBuffer) note_cross_body_use(b, body);
+  for (auto b : instruction.outputs)
+    if (b != kNoBuffer) {
+      note_cross_body_use(b, body);
+      writers_[base(b)] = {body, at, instruction.stream, true};
+    }
+  list.push_back(std::move(instruction));
+  return at;
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,153 @@
+// Lowering pass by pass: which run for which plan, what each leaves, and that a role which breaks a pass's promise is found and named.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "graph/training.hpp"
+#include "graph/zoo/zoo.hpp"
+#include "plan/lowering/check_role.hpp"
+#include "plan/lowering/role_passes.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+
+namespace {
+
+graph::TrainingGraph decoder() {
+  return graph::build_training_graph(
+      graph::with_initial_values(graph::zoo::build("gpt?layers=4&hidden=16&heads=2&seq=8&vocab=24", 16)), {});
+}
+
+struct Left {
+  std::string pass;
+  Role role;
+};
+
+/// What every pass left of the first role.
+std::vector<Left> passes_of(const std::string& plan) {
+  std::vector<Left> left;
+  LoweringOptions options;
+  std::size_t roles = 0;
+  options.after_pass = [&](const PassResult& result) {
+    if (result.pass == role_passes().front().name) ++roles;
+    if (roles == 1) left.push_back({std::string(result.pass), result.role});
+  };
+  static_cast<void>(lower(decoder(), parse_plan(plan), TableBackend(), options));
+  return left;
+}
+
+bool ran(const std::vector<Left>& passes, const std::string& name) { return std::ranges::find(passes, name, &Left::pass) != passes.end(); }
+
+std::size_t count_of(const Role& role, BodyKind body, InstructionKind kind) {
+  std::size_t count = 0;
+  for (const auto& b : role.bodies)
+    if (b.kind == body) count += static_cast<std::size_t>(std::ranges::count(b.instructions, kind, &Instruction::kind));
+  return count;
+}
+
+Instruction& first_kernel(Role& role) {
+  for (auto& body : role.bodies)
+    for (auto& i : body.instructions)
+      if (i.kind == InstructionKind::Kernel && body.kind == BodyKind::Forward) return i;
+  throw InternalError("no kernel");
+}
+
+}  // namespace
+
+TEST_CASE("passes run where the plan has something for them to do") {
+  const auto one = passes_of("dp=2");
+  CHECK(ran(one, "prefetch"));
+  CHECK(!ran(one, "hold sums back"));
+  CHECK(!ran(one, "exchange shared parameters"));
+  CHECK(!ran(one, "weight gradients"));
+  const auto apart = passes_of("dp=2,overlap=off");
+  CHECK(ran(apart, "keep collectives apart"));
+  CHECK(!ran(apart, "prefetch"));
+  const auto both = passes_of("pp=2,micro_batch=1,schedule=dualpipe");
+  for (const auto* name : {"weight gradients", "sums of both copies", "exchange shared parameters"}) CHECK(ran(both, name));
+}
+
+TEST_CASE("every pass runs for some plan, in the order of the table") {
+  std::set<std::string> seen;
+  for (const auto* plan : {"dp=2,overlap=off", "pp=2,micro_batch=1,schedule=dualpipe"}) {
+    std::vector<std::size_t> order;
+    for (const auto& left : passes_of(plan)) {
+      seen.insert(left.pass);
+      const auto row = std::ranges::find(role_passes(), left.pass, &RolePass::name);
+      order.push_back(static_cast<std::size_t>(row - role_passes().begin()));
+    }
+    CHECK(std::ranges::is_sorted(order));
+  }
+  seen.insert("plan arrivals");  // of backends that keep what comes early: those of exec/
+  for (const auto& pass : role_passes()) CHECK(seen.contains(std::string(pass.name)));
+}
+
+TEST_CASE("a pass leaves what its row says") {
+  const auto passes = passes_of("dp=2,micro_batch=4");
+  const auto after = [&](const std::string& name) { return std::ranges::find(passes, name, &Left::pass)->role; };
+  CHECK(after("open bodies").bodies.size() == 4);  // prologue, forward, backward, update: one chunk, one copy
+  CHECK(after("plan gradients").buffers.size() > 0);
+  CHECK(count_of(after("plan gradients"), BodyKind::Forward, InstructionKind::Kernel) == 0);
+  CHECK(count_of(after("forward"), BodyKind::Forward, InstructionKind::Kernel) > 0);
+  CHECK(count_of(after("forward"), BodyKind::Backward, InstructionKind::Kernel) == 0);
+  CHECK(count_of(after("backward"), BodyKind::Update, InstructionKind::Kernel) == 0);
+  CHECK(count_of(after("update"), BodyKind::Update, InstructionKind::Kernel) > 0);
+  CHECK(count_of(after("update"), BodyKind::Update, InstructionKind::Report) == 0);
+  CHECK(count_of(after("report loss"), BodyKind::Update, InstructionKind::Report) == 1);
+  CHECK(after("join copies").slots.empty());
+  // 16 samples over two replicas in micro-batches of 4: what is alike for all of them, two forward and two backward passes, the update.
+  CHECK(after("order slots").slots.size() == 6);
+  CHECK(after("order slots").memory.arena_bytes == 0);
+  CHECK(after("lay out memory").memory.arena_bytes > 0);
+}
+
+TEST_CASE("a role that is not what a pass promised is found and named") {
+  auto role = passes_of("dp=2,micro_batch=4").back().role;
+  REQUIRE_NOTHROW(check_role(role, "lay out memory"));
+  const auto fails = [&](const std::string& what) {
+    CHECK_THROWS_WITH(check_role(role, "a pass"), contains("after 'a pass'") && contains(what));
+  };
+  SECTION("a buffer that is not there") {
+    first_kernel(role).inputs.front() = static_cast<BufferIndex>(role.buffers.size());
+    fails("names a buffer that is not there");
+  }
+  SECTION("a kernel that is not there") {
+    first_kernel(role).kernel = static_cast<std::int32_t>(role.kernels.size());
+    fails("names a kernel that is not there");
+  }
+  SECTION("what nothing wrote") {
+    auto fresh = role.buffers[first_kernel(role).outputs.front()];
+    fresh.part_of = kNoBuffer;
+    fresh.name = "nobody's";
+    fresh.lifetime = Lifetime::Transient;
+    role.buffers.push_back(fresh);
+    first_kernel(role).inputs.front() = static_cast<BufferIndex>(role.buffers.size() - 1);
+    fails("reads nobody's, which nothing has written");
+  }
+  SECTION("waiting for what comes behind") {
+    auto& kernel = first_kernel(role);
+    const auto body = static_cast<std::uint16_t>(
+        std::ranges::find_if(role.bodies, [&](const Body& b) { return !b.instructions.empty() && b.kind == BodyKind::Forward; }) -
+        role.bodies.begin());
+    kernel.after.push_back({body, static_cast<std::uint32_t>(role.bodies[body].instructions.size() - 1)});
+    fails("waits for what comes behind it");
+  }
+  SECTION("a part that ends behind its whole") {
+    const auto part = std::ranges::find_if(role.buffers, [](const Buffer& b) { return b.part_of != kNoBuffer; });
+    REQUIRE(part != role.buffers.end());
+    part->part_offset = role.buffers[part->part_of].bytes;
+    fails("ends behind " + role.buffers[part->part_of].name);
+  }
+  SECTION("a body that never runs") {
+    std::erase_if(role.slots, [&](const Slot& s) { return role.bodies[s.body].kind == BodyKind::Backward; });
+    fails("never runs");
+  }
+  SECTION("a place behind the arena") {
+    const auto placed = std::ranges::find_if(role.buffers, [](const Buffer& b) { return b.part_of == kNoBuffer && b.offset >= 0; });
+    placed->offset = role.memory.arena_bytes;
+    fails("ends behind its arena");
+  }
+}
