@@ -9,7 +9,7 @@
 namespace rehearsal::cli {
 namespace {
 
-constexpr std::array<std::uint32_t, 256> kTable = [] {
+constexpr std::array<std::uint32_t, 256> kEventRecordsTable = [] {
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t n = 0; n < table.size(); ++n) {
     table[n] = n;
@@ -49,7 +49,15 @@ std::string key(unsigned field, Wire wire) { return varint(field << 3 | wire); }
 std::string text(unsigned field, const std::string& bytes) { return key(field, kText) + varint(bytes.size()) + bytes; }
 
 // Fields of Event, Summary and Summary.Value.
-enum Field : std::uint8_t { kTime = 1, kStep = 2, kVersion = 3, kSummary = 5, kSummaryValue = 1, kTag = 1, kSimpleValue = 2 };
+enum Field : std::uint8_t {
+  kFieldTime = 1,
+  kFieldStep = 2,
+  kFieldVersion = 3,
+  kFieldSummary = 5,
+  kFieldSummaryValue = 1,
+  kFieldTag = 1,
+  kFieldSimpleValue = 2
+};
 
 std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
   std::uint64_t value = 0;
@@ -67,7 +75,7 @@ std::int64_t step_of(std::string_view event) {
   constexpr std::size_t kTimeBytes = 1 + sizeof(double);  // written first
   event.remove_prefix(std::min(kTimeBytes, event.size()));
   const auto first = take_varint(event);
-  if (first != (kStep << 3 | kNumber)) return 0;
+  if (first != (kFieldStep << 3 | kNumber)) return 0;
   return static_cast<std::int64_t>(take_varint(event).value_or(0));
 }
 
@@ -75,18 +83,20 @@ std::int64_t step_of(std::string_view event) {
 
 std::uint32_t crc32c(std::string_view bytes) {
   std::uint32_t crc = ~0U;
-  for (const char c : bytes) crc = kTable[(crc ^ static_cast<unsigned char>(c)) & 0xFFU] ^ crc >> 8;
+  for (const char c : bytes) crc = kEventRecordsTable[(crc ^ static_cast<unsigned char>(c)) & 0xFFU] ^ crc >> 8;
   return ~crc;
 }
 
-std::string first_event(double time) { return record(key(kTime, kEight) + little_endian(time) + text(kVersion, "brain.Event:2")); }
+std::string first_event(double time) {
+  return record(key(kFieldTime, kEight) + little_endian(time) + text(kFieldVersion, "brain.Event:2"));
+}
 
 std::string scalars_event(const Scalars& scalars) {
   std::string summary;
   for (const auto& [name, value] : scalars.values)
-    summary += text(kSummaryValue, text(kTag, name) + key(kSimpleValue, kFour) + little_endian(value));
-  return record(key(kTime, kEight) + little_endian(scalars.time) + key(kStep, kNumber) + varint(static_cast<std::uint64_t>(scalars.step)) +
-                text(kSummary, summary));
+    summary += text(kFieldSummaryValue, text(kFieldTag, name) + key(kFieldSimpleValue, kFour) + little_endian(value));
+  return record(key(kFieldTime, kEight) + little_endian(scalars.time) + key(kFieldStep, kNumber) +
+                varint(static_cast<std::uint64_t>(scalars.step)) + text(kFieldSummary, summary));
 }
 
 std::string events_up_to(std::string_view file, std::int64_t step) {

@@ -24,7 +24,7 @@ std::optional<Q> quantity(const char* option, const std::string& text) {
   }
 }
 
-Json scaled(const costmodel::Interval& by, double value) {
+Json scaled_by(const costmodel::Interval& by, double value) {
   return {{"value", value}, {"low", value * by.low / by.value}, {"high", value * by.high / by.value}};
 }
 
@@ -87,9 +87,9 @@ Json goodput_json(const predict::Assessment& a) {
   j["checkpoint_size_bytes"] = g.checkpoint.value();
   j["checkpoint_seconds"] = g.writing.value();
   j["checkpoint_wait_seconds"] = d.copying.value();
-  j["energy_joules"] = scaled(finished, g.cost.energy.value());
-  j["cost_dollars"] = scaled(finished, g.cost.money.value());
-  j["carbon_kg"] = scaled(finished, g.cost.carbon_kg);
+  j["energy_joules"] = scaled_by(finished, g.cost.energy.value());
+  j["cost_dollars"] = scaled_by(finished, g.cost.money.value());
+  j["carbon_kg"] = scaled_by(finished, g.cost.carbon_kg);
   j["rests_on"] = g.rests_on;
   return j;
 }

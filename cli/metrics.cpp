@@ -28,14 +28,15 @@ enum Column : std::uint8_t {
   kResident,
   kDataRate,
   kDataSeconds,
+  kEnergy,
   kEvalLoss,
   kEvalAccuracy,
   kColumns
 };
 constexpr std::array<const char*, kColumns> kNames{
-    "step",         "loss",      "seconds",      "samples_per_second", "tokens_per_second", "resident_bytes", "data_bytes_per_second",
-    "data_seconds", "eval_loss", "eval_accuracy"};
-using Row = std::array<std::string, kColumns>;
+    "step",         "loss",          "seconds",   "samples_per_second", "tokens_per_second", "resident_bytes", "data_bytes_per_second",
+    "data_seconds", "energy_joules", "eval_loss", "eval_accuracy"};
+using MetricsRow = std::array<std::string, kColumns>;
 
 std::string number_text(double value, int digits) {
   if (!std::isfinite(value)) return "null";
@@ -44,30 +45,30 @@ std::string number_text(double value, int digits) {
   return text.data();
 }
 
-std::string json_line(const Row& row) {
+std::string json_line(const MetricsRow& row) {
   std::string line;
   for (std::size_t c = 0; c < row.size(); ++c)
     if (!row[c].empty()) line += (line.empty() ? "{\"" : ", \"") + std::string(kNames[c]) + "\": " + row[c];
   return line + "}\n";
 }
 
-std::string table_line(const Row& row) {
+std::string table_line(const MetricsRow& row) {
   std::string line;
   for (std::size_t c = 0; c < row.size(); ++c) line += (c == 0 ? "" : ",") + (row[c] == "null" ? "" : row[c]);
   return line + "\n";
 }
 
 std::string table_heading() {
-  Row names;
+  MetricsRow names;
   std::copy(kNames.begin(), kNames.end(), names.begin());
   return table_line(names);
 }
 
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double now_of_metrics() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 /// A number that is none is drawn as one by TensorBoard.
-std::string event(const Row& row) {
-  Scalars scalars{now(), parse_number<std::int64_t>(row[kStep]).value_or(0), {}};
+std::string event(const MetricsRow& row) {
+  Scalars scalars{now_of_metrics(), parse_number<std::int64_t>(row[kStep]).value_or(0), {}};
   for (std::size_t c = kStep + 1; c < row.size(); ++c)
     if (!row[c].empty()) scalars.values.emplace_back(kNames[c], parse_number<float>(row[c]).value_or(NAN));
   return scalars_event(scalars);
@@ -100,7 +101,7 @@ std::string lines_up_to(const std::string& file, std::int64_t last, StepOf step_
 /// How the figures of a step are written.
 struct MetricsForm {
   std::string (*heading)();
-  std::string (*record)(const Row&);
+  std::string (*record)(const MetricsRow&);
   /// What a file says of steps up to this one: what was done behind a checkpoint was lost, and is done again.
   std::string (*kept)(const std::string& file, std::int64_t last);
 };
@@ -109,15 +110,15 @@ namespace {
 
 constexpr MetricsForm kLines{[] { return std::string(); }, json_line,
                              [](const std::string& file, std::int64_t last) { return lines_up_to(file, last, step_of_json); }};
-constexpr MetricsForm kTable{table_heading, table_line, [](const std::string& file, std::int64_t last) {
-                               const auto lines = lines_up_to(file, last, step_of_table);
-                               return lines.empty() ? lines : table_heading() + lines;
-                             }};
-constexpr MetricsForm kEvents{[] { return first_event(now()); }, event,
+constexpr MetricsForm kMetricsTable{table_heading, table_line, [](const std::string& file, std::int64_t last) {
+                                      const auto lines = lines_up_to(file, last, step_of_table);
+                                      return lines.empty() ? lines : table_heading() + lines;
+                                    }};
+constexpr MetricsForm kEvents{[] { return first_event(now_of_metrics()); }, event,
                               [](const std::string& file, std::int64_t last) { return events_up_to(file, last); }};
 
 const MetricsForm& form_of(const std::filesystem::path& path) {
-  if (path.extension() == ".csv") return kTable;
+  if (path.extension() == ".csv") return kMetricsTable;
   return path.filename().string().find("tfevents") != std::string::npos ? kEvents : kLines;
 }
 
@@ -148,7 +149,7 @@ void Metrics::add(const exec::StepReport& r) {
   if (options_.path.empty()) return;
   constexpr int kLossDigits = 9, kDoubleDigits = 17, kDigits = 6;
   const double rate = r.seconds > 0 ? static_cast<double>(options_.batch) / r.seconds : NAN;
-  Row row;
+  MetricsRow row;
   row[kStep] = std::to_string(r.step);
   row[kLoss] = number_text(r.loss, options_.f64 ? kDoubleDigits : kLossDigits);
   row[kSeconds] = number_text(r.seconds, kDigits);
@@ -157,13 +158,14 @@ void Metrics::add(const exec::StepReport& r) {
   row[kResident] = std::to_string(exec::resident_bytes());
   if (r.data.bytes > 0) row[kDataRate] = number_text(static_cast<double>(r.data.bytes) / r.seconds, kDigits);
   if (r.data.waited > 0) row[kDataSeconds] = number_text(r.data.waited, kDigits);
+  if (r.energy) row[kEnergy] = number_text(r.energy->value(), kDigits);
   write(form_.record(row));
 }
 
 void Metrics::add(const exec::EvaluationReport& r) {
   if (options_.path.empty()) return;
   constexpr int kDigits = 9;
-  Row row;
+  MetricsRow row;
   row[kStep] = std::to_string(r.step);
   row[kEvalLoss] = number_text(r.result.loss.value_or(NAN), kDigits);
   if (r.result.accuracy) row[kEvalAccuracy] = number_text(*r.result.accuracy, kDigits);

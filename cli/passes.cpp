@@ -16,24 +16,24 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Row {
+struct PassesRow {
   std::string pass, leaves;
   int stage;
   std::size_t instructions, buffers, messages;
   std::int64_t arena_bytes;
 };
 
-Row row_of(const plan::PassResult& result) {
-  Row row{std::string(result.pass), std::string(result.leaves), result.role.stage, 0, result.role.buffers.size(), result.role.messages.size(),
-          result.role.memory.arena_bytes};
+PassesRow row_of(const plan::PassResult& result) {
+  PassesRow row{std::string(result.pass),    std::string(result.leaves),    result.role.stage, 0, result.role.buffers.size(),
+                result.role.messages.size(), result.role.memory.arena_bytes};
   for (const auto& body : result.role.bodies) row.instructions += body.instructions.size();
   row.messages += result.role.collectives.size();
   return row;
 }
 
 /// One list of rows a role, in the order in which roles are made.
-std::vector<std::vector<Row>> rows_of(const predict::Job& job, const plan::Plan& plan) {
-  std::vector<std::vector<Row>> roles;
+std::vector<std::vector<PassesRow>> rows_of(const predict::Job& job, const plan::Plan& plan) {
+  std::vector<std::vector<PassesRow>> roles;
   static_cast<void>(predict::lower_for(job, plan, [&](const plan::PassResult& result) {
     if (result.pass == plan::role_passes().front().name) roles.emplace_back();
     roles.back().push_back(row_of(result));
@@ -41,18 +41,19 @@ std::vector<std::vector<Row>> rows_of(const predict::Job& job, const plan::Plan&
   return roles;
 }
 
-nlohmann::ordered_json to_json(const Row& row) {
+nlohmann::ordered_json pass_json(const PassesRow& row) {
   return {{"pass", row.pass},       {"leaves", row.leaves},     {"instructions", row.instructions},
           {"buffers", row.buffers}, {"messages", row.messages}, {"arena_bytes", row.arena_bytes}};
 }
 
-void print_role(const std::vector<Row>& rows, std::ostream& out) {
+void print_role(const std::vector<PassesRow>& rows, std::ostream& out) {
   std::size_t width = 0;
   for (const auto& pass : plan::role_passes()) width = std::max(width, pass.name.size());
   const auto name_width = static_cast<int>(width) + 2;
   out << std::left << std::setw(name_width) << "pass" << std::right << std::setw(13) << "instructions" << std::setw(9) << "buffers"
-      << std::setw(10) << "messages" << "  leaves\n";
-  for (const Row& row : rows)
+      << std::setw(10) << "messages"
+      << "  leaves\n";
+  for (const PassesRow& row : rows)
     out << std::left << std::setw(name_width) << row.pass << std::right << std::setw(13) << row.instructions << std::setw(9) << row.buffers
         << std::setw(10) << row.messages << "  " << row.leaves
         << (row.arena_bytes > 0 ? " (" + to_text(Bytes(static_cast<double>(row.arena_bytes))) + ")" : "") << "\n";
@@ -66,7 +67,7 @@ void print_passes(const predict::Job& job, const plan::Plan& plan, Terminal& ter
     auto list = nlohmann::ordered_json::array();
     for (const auto& rows : roles) {
       auto passes = nlohmann::ordered_json::array();
-      for (const Row& row : rows) passes.push_back(to_json(row));
+      for (const PassesRow& row : rows) passes.push_back(pass_json(row));
       list.push_back({{"stage", rows.front().stage}, {"passes", passes}});
     }
     return terminal.print({{"schema", 1}, {"plan", plan::to_text(plan)}, {"roles", list}});
@@ -86,7 +87,8 @@ void print_after(const predict::Job& job, const plan::Plan& plan, const std::str
     ran = true;
     terminal.out() << plan::to_text(result.program, result.role, job.training.graph);
   }));
-  if (!ran) throw Refusal("--after: the pass '" + pass + "' has nothing to do for " + plan::to_text(plan) + "; --passes lists those that have");
+  if (!ran)
+    throw Refusal("--after: the pass '" + pass + "' has nothing to do for " + plan::to_text(plan) + "; --passes lists those that have");
 }
 
 }  // namespace rehearsal::cli

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLineSeconds = 1, kDrawSeconds = 0.2;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_of_training_log() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 template <class... Values>
 std::string formatted(const char* format, Values... values) {
@@ -42,7 +42,7 @@ TrainingLog::TrainingLog(const Terminal& terminal, const LogOptions& options)
       options_(options),
       draws_(terminal.draws() && options.every == 0),
       throttle_(draws_ ? kDrawSeconds : kLineSeconds),
-      since_(now()) {
+      since_(now_of_training_log()) {
   (void)throttle_.due();  // the first line comes when there is something to tell
 }
 
@@ -77,7 +77,7 @@ void TrainingLog::add(const exec::EvaluationReport& report) {
 }
 
 std::string TrainingLog::line(const exec::StepReport& report) {
-  const double seconds = std::max(now() - since_, 1e-9);
+  const double seconds = std::max(now_of_training_log() - since_, 1e-9);
   const double rate = static_cast<double>(samples_) / seconds;
   auto text = "step: " + std::to_string(report.step) + " of " + std::to_string(options_.last_step) + "  loss " + loss_text(report.loss) +
               "  " + rate_text(rate) + " samples/s";
@@ -85,7 +85,7 @@ std::string TrainingLog::line(const exec::StepReport& report) {
   if (report.step < options_.last_step)
     text += "  ETA " + duration_text(seconds / static_cast<double>(steps_) * static_cast<double>(options_.last_step - report.step));
   steps_ = samples_ = 0;
-  since_ = now();
+  since_ = now_of_training_log();
   return text;
 }
 

@@ -54,6 +54,8 @@ nlohmann::ordered_json result_of(const exec::TrainingOutcome& outcome, const pla
   if (outcome.interrupted) j["interrupted"] = true;
   j["samples_per_second"] = outcome.samples_per_second;
   if (!outcome.stragglers.empty()) j["stragglers"] = to_json(outcome.stragglers);
+  j["energy_joules"] = outcome.energy ? Json(outcome.energy->value()) : Json(nullptr);
+  if (!outcome.energy) j["energy_absence"] = outcome.energy_absence;
   Json memory = Json::array();
   for (const auto& m : outcome.memory)
     memory.push_back({{"predicted_bytes", m.predicted}, {"allocated_bytes", m.allocated}, {"resident_bytes", m.resident}});

@@ -77,8 +77,8 @@ class Varied {
   }
 
   [[nodiscard]] std::optional<double> number_of(const std::string& value) const {
-    if (!value.starts_with("x")) return si_value(value);
-    const auto before = si_value(now());
+    if (!value.starts_with("x")) return si_number(value);
+    const auto before = si_number(now());
     const auto factor = parse_number<double>(std::string_view(value).substr(1));
     return before && factor ? std::optional(*before * *factor) : std::nullopt;
   }
@@ -164,7 +164,7 @@ Variation parse_variation(const std::string& text) {
   return variation;
 }
 
-std::optional<double> si_value(const std::string& text) {
+std::optional<double> si_number(const std::string& text) {
   if (const auto number = parse_number<double>(text)) return number;
   std::optional<double> value;
   const auto attempt = [&]<class Q>(Q) {

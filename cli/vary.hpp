@@ -22,7 +22,7 @@ struct Variation {
 [[nodiscard]] Variation parse_variation(const std::string& text);
 
 /// A quantity or number in SI units; nothing for other texts.
-[[nodiscard]] std::optional<double> si_value(const std::string& text);
+[[nodiscard]] std::optional<double> si_number(const std::string& text);
 
 /// Slope of ln(y) over ln(x) by least squares; nothing with less than two different x, or with values that have no logarithm.
 struct Point {

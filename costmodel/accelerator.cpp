@@ -48,11 +48,11 @@ const GenerationRow& row_of(const platforms::Device& d) {
   return found == std::end(kGenerations) ? kOther : *found;
 }
 
-double peak_of(const platforms::Device& d, std::string_view key) { return d.peak(key).value_or(FlopsPerSecond(0)).value(); }
+double accelerator_peak_of(const platforms::Device& d, std::string_view key) { return d.peak(key).value_or(FlopsPerSecond(0)).value(); }
 
 /// Clock of large products on matrix units under the board's own limit of power.
 double clock_of_products(const platforms::Device& d, const GenerationRow& row, const Constants& c) {
-  const double needed = row.joules * std::max(peak_of(d, "f16"), peak_of(d, "bf16")), rest = resting_power(d);
+  const double needed = row.joules * std::max(accelerator_peak_of(d, "f16"), accelerator_peak_of(d, "bf16")), rest = resting_power(d);
   const double left = d.busy_power.value.value() - rest;
   return needed > 0 && left > 0 ? clock_under(left / needed, c) : 1;
 }

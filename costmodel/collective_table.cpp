@@ -24,24 +24,24 @@ constexpr std::size_t kMostRows = 200;
 constexpr double kMostMicroseconds = 1000, kMostBytes = 1e10, kLeastShare = 0.001, kMostShare = 1.2;
 
 template <class Row>
-struct Number {
+struct CollectiveTableNumber {
   std::string_view key;
   double Row::*member;
   double low, high;
 };
-constexpr Number<FabricRow> kFabricNumbers[] = {
+constexpr CollectiveTableNumber<FabricRow> kFabricNumbers[] = {
     {"start", &FabricRow::start, 0, kMostMicroseconds},       {"hop", &FabricRow::hop, 0, kMostMicroseconds},
     {"share", &FabricRow::share, kLeastShare, kMostShare},    {"turn", &FabricRow::turn, 0, 2},
     {"beyond_pair", &FabricRow::beyond_pair, kLeastShare, 1}, {"nvls", &FabricRow::nvls, 0, kMostShare},
 };
-constexpr Number<ProtocolRow> kRowNumbers[] = {
+constexpr CollectiveTableNumber<ProtocolRow> kRowNumbers[] = {
     {"start", &ProtocolRow::start, 0, kMostMicroseconds},         {"hop", &ProtocolRow::hop, 0, 10},
     {"share", &ProtocolRow::share, kLeastShare, kMostShare},      {"ramp", &ProtocolRow::ramp, 0, 10},
     {"ramp_time", &ProtocolRow::ramp_time, 0, kMostMicroseconds}, {"knee", &ProtocolRow::knee, 0, kMostMicroseconds},
     {"knee_bytes", &ProtocolRow::knee_bytes, 1, kMostBytes},      {"node_step", &ProtocolRow::node_step, 0, kMostMicroseconds},
     {"card_share", &ProtocolRow::card_share, kLeastShare, 1},
 };
-constexpr Number<CardFacts> kCardNumbers[] = {
+constexpr CollectiveTableNumber<CardFacts> kCardNumbers[] = {
     {"share", &CardFacts::share, kLeastShare, 1},
     {"ramp", &CardFacts::ramp, 0, 10},
     {"ramp_time", &CardFacts::ramp_time, 0, kMostMicroseconds},
@@ -50,7 +50,7 @@ constexpr Number<CardFacts> kCardNumbers[] = {
 };
 
 template <class Row, std::size_t N>
-void read_numbers(ObjectReader& reader, Row& row, const Number<Row> (&numbers)[N]) {
+void read_numbers(ObjectReader& reader, Row& row, const CollectiveTableNumber<Row> (&numbers)[N]) {
   for (const auto& n : numbers)
     if (reader.has(n.key)) row.*n.member = reader.number(n.key, n.low, n.high).value;
 }

@@ -14,7 +14,7 @@
 namespace rehearsal::costmodel {
 namespace {
 
-using Json = nlohmann::json;
+using UnorderedJson = nlohmann::json;
 
 constexpr std::array<std::string_view, 3> kLaunchNames{"eager", "static", "captured"};
 constexpr std::array<std::string_view, 3> kCoordinationNames{"none", "ddp", "horovod"};
@@ -58,11 +58,11 @@ constexpr Flag kFlags[] = {
     {"keeps_quantised_operands", &FrameworkProfile::keeps_quantised_operands},
 };
 
-struct Number {
+struct FrameworkNumber {
   std::string_view key;
   double FrameworkProfile::*member;
 };
-constexpr Number kNumbers[] = {
+constexpr FrameworkNumber kNumbers[] = {
     {"composed_instance_norm", &FrameworkProfile::composed_instance_norm},
     {"composed_instance_norm_16bit", &FrameworkProfile::composed_instance_norm_16bit},
     {"update_copies", &FrameworkProfile::update_copies},
@@ -74,7 +74,7 @@ constexpr Number kNumbers[] = {
 };
 
 template <class E>
-E choice(const Json& json, std::string_view key, const std::array<std::string_view, 3>& names, const std::string& where) {
+E choice(const UnorderedJson& json, std::string_view key, const std::array<std::string_view, 3>& names, const std::string& where) {
   const auto text = json.at(std::string(key)).get<std::string>();
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end())
@@ -83,13 +83,13 @@ E choice(const Json& json, std::string_view key, const std::array<std::string_vi
   return static_cast<E>(found - names.begin());
 }
 
-int level(const Json& json, const char* key, const std::string& where) {
+int level(const UnorderedJson& json, const char* key, const std::string& where) {
   const int value = json.at(key).get<int>();
   if (value < 0 || value > 2) throw BadInput(where, std::string(key) + " must be 0, 1 or 2");
   return value;
 }
 
-void read_choices(FrameworkProfile& p, const Json& json, const std::string& where) {
+void read_choices(FrameworkProfile& p, const UnorderedJson& json, const std::string& where) {
   p.elementwise_fusion = level(json, "elementwise_fusion", where);
   p.normalization_fusion = level(json, "normalization_fusion", where);
   p.launch = choice<LaunchMode>(json, "launch", kLaunchNames, where);
@@ -99,7 +99,7 @@ void read_choices(FrameworkProfile& p, const Json& json, const std::string& wher
   p.allocator = choice<AllocatorKind>(json, "allocator", kAllocatorNames, where);
 }
 
-FrameworkProfile profile_of(const Json& json, const std::string& where) {
+FrameworkProfile profile_of(const UnorderedJson& json, const std::string& where) {
   FrameworkProfile p;
   p.name = json.at("name").get<std::string>();
   p.description = json.at("description").get<std::string>();
@@ -123,7 +123,7 @@ FrameworkProfile profile_of(const Json& json, const std::string& where) {
   return p;
 }
 
-void refuse_unknown_keys(const Json& json, const std::string& where) {
+void refuse_unknown_keys(const UnorderedJson& json, const std::string& where) {
   constexpr std::array<std::string_view, 18> kOthers{
       "name",         "description", "source",   "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
       "coordination", "attention",   "packing",  "allocator",     "state_bytes",        "default_precision",    "successor",
@@ -132,7 +132,7 @@ void refuse_unknown_keys(const Json& json, const std::string& where) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||
                        std::any_of(std::begin(kFlags), std::end(kFlags), [&](const Flag& f) { return f.key == key; }) ||
-                       std::any_of(std::begin(kNumbers), std::end(kNumbers), [&](const Number& n) { return n.key == key; });
+                       std::any_of(std::begin(kNumbers), std::end(kNumbers), [&](const FrameworkNumber& n) { return n.key == key; });
     if (!known) throw BadInput(where, "'" + key + "' is no key of a framework profile");
   }
 }
@@ -141,7 +141,7 @@ void refuse_unknown_keys(const Json& json, const std::string& where) {
 
 FrameworkProfile framework_from_json_text(const std::string& text, const std::string& where) {
   try {
-    const auto json = Json::parse(text);
+    const auto json = UnorderedJson::parse(text);
     refuse_unknown_keys(json, where);
     return profile_of(json, where);
   } catch (const nlohmann::json::exception& error) {

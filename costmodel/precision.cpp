@@ -12,7 +12,7 @@ namespace {
 constexpr double kScalarFillShare = 1.0 / 8;  // CUDA cores over matrix units
 constexpr double kScalarReuseShare = 1.0 / 4;
 
-double peak_of(const platforms::Device& d, std::string_view key) { return d.peak(key).value_or(FlopsPerSecond(0)).value(); }
+double precision_peak_of(const platforms::Device& d, std::string_view key) { return d.peak(key).value_or(FlopsPerSecond(0)).value(); }
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
@@ -42,9 +42,9 @@ const NarrowRow* narrow_row(std::string_view text) {
 }
 
 void quantise(Precision& p, const NarrowRow& row, const platforms::Device& d, std::string_view text) {
-  if (peak_of(d, row.peak) <= 0)
+  if (precision_peak_of(d, row.peak) <= 0)
     throw Refusal("device " + d.name + " has no products in " + std::string(row.peak) + ", which " + std::string(text) + " is computed in" +
-                  (peak_of(d, "fp8") > 0 ? "; it has fp8" : "; use bf16 or fp16"));
+                  (precision_peak_of(d, "fp8") > 0 ? "; it has fp8" : "; use bf16 or fp16"));
   if (!row.units.empty() && !d.on_matrix_units(row.units))
     throw Refusal("device " + d.name + " has no matrix units that scale a few elements each, as " + std::string(text) +
                   " wants; it has fp8, fp8-rowwise and fp8-block");
@@ -55,7 +55,8 @@ void quantise(Precision& p, const NarrowRow& row, const platforms::Device& d, st
       if (holds(text, scaling.part)) p.scaling = scaling.scaling;
   // Blackwell Ultra's datasheets add half to the rate of 4-bit products, which no library reached: they run as far over those in fp8 as on
   // Blackwell (scripts/distil-products).
-  p.peak = row.arithmetic == Arithmetic::Fp4 ? std::min(peak_of(d, "fp4"), 2 * peak_of(d, "fp8")) : peak_of(d, row.peak);
+  p.peak = row.arithmetic == Arithmetic::Fp4 ? std::min(precision_peak_of(d, "fp4"), 2 * precision_peak_of(d, "fp8"))
+                                             : precision_peak_of(d, row.peak);
   p.brain = true;
 }
 
@@ -63,8 +64,8 @@ void quantise(Precision& p, const NarrowRow& row, const platforms::Device& d, st
 
 Precision precision_of(const platforms::Device& d, std::string_view text) {
   Precision p;
-  p.scalar_peak = peak_of(d, "f32");
-  const double half = std::max(peak_of(d, "f16"), peak_of(d, "bf16"));
+  p.scalar_peak = precision_peak_of(d, "f32");
+  const double half = std::max(precision_peak_of(d, "f16"), precision_peak_of(d, "bf16"));
   p.half_peak = half > 0 ? half : p.scalar_peak;
   p.peak = p.scalar_peak;
   p.autocast = holds(text, "amp") || holds(text, "mixed");
@@ -76,9 +77,9 @@ Precision precision_of(const platforms::Device& d, std::string_view text) {
   } else if (narrow && half > 0 && (d.on_matrix_units("f16") || d.on_matrix_units("bf16"))) {
     p.arithmetic = Arithmetic::Half;
     p.peak = half;
-  } else if (holds(text, "tf32") && peak_of(d, "tf32") > 0) {
+  } else if (holds(text, "tf32") && precision_peak_of(d, "tf32") > 0) {
     p.arithmetic = Arithmetic::Tf32;
-    p.peak = peak_of(d, "tf32");
+    p.peak = precision_peak_of(d, "tf32");
   }
   p.fill_share = p.arithmetic == Arithmetic::F32 ? kScalarFillShare : 1.0;
   p.reuse_share = p.arithmetic == Arithmetic::F32 ? kScalarReuseShare : 1.0;

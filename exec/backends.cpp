@@ -25,24 +25,25 @@ std::unique_ptr<ComputeBackend> on_gpu(const BackendRequest& request) {
   return std::unique_ptr<ComputeBackend>(factory(request.rank_on_machine, request.tf32));
 }
 
-struct Row {
+struct BackendsRow {
   std::string_view name;
   std::unique_ptr<ComputeBackend> (*make)(const BackendRequest&);
 };
-constexpr std::array kRows{Row{"auto", on_host}, Row{"onednn", on_host}, Row{"reference", on_host}, Row{"cuda", on_gpu}};
+constexpr std::array kBackendsRows{BackendsRow{"auto", on_host}, BackendsRow{"onednn", on_host}, BackendsRow{"reference", on_host},
+                                   BackendsRow{"cuda", on_gpu}};
 
 }  // namespace
 
 std::unique_ptr<ComputeBackend> make_backend(const BackendRequest& request) {
-  for (const auto& row : kRows)
+  for (const auto& row : kBackendsRows)
     if (row.name == request.name) return row.make(request);
   throw BadInput("--backend", "\"" + request.name + "\" is not a backend of this program; use " + backend_names());
 }
 
 std::string backend_names() {
   std::string names;
-  for (std::size_t i = 0; i < kRows.size(); ++i)
-    names += (i == 0 ? "" : i + 1 == kRows.size() ? " or " : ", ") + std::string(kRows[i].name);
+  for (std::size_t i = 0; i < kBackendsRows.size(); ++i)
+    names += (i == 0 ? "" : i + 1 == kBackendsRows.size() ? " or " : ", ") + std::string(kBackendsRows[i].name);
   return names;
 }
 

@@ -17,7 +17,7 @@ using graph::TensorId;
 using Reals = std::vector<double>;
 using Verdict = GradientCheck::Verdict;
 
-constexpr double kStep = 1e-5;             ///< of a finite difference, relative to the entry
+constexpr double kConformanceStep = 1e-5;  ///< of a finite difference, relative to the entry
 constexpr double kAgreement = 1e-4;        ///< of a gradient with a central difference, relative to the larger one or 1
 constexpr double kKink = 1e-3;             ///< one-sided differences further apart belong to a kink
 constexpr std::int64_t kMostEntries = 48;  ///< tried of one input
@@ -48,12 +48,12 @@ bool same(double result, double expected, Tolerance tolerance) {
   return std::abs(result - expected) <= tolerance.absolute + tolerance.relative * std::abs(expected);
 }
 
-struct Moments {
+struct ConformanceMoments {
   double mean = 0, deviation = 0;
 };
 template <class At>
-Moments moments_of(std::int64_t count, const At& at) {
-  Moments m;
+ConformanceMoments moments_of(std::int64_t count, const At& at) {
+  ConformanceMoments m;
   for (std::int64_t i = 0; i < count; ++i) m.mean += at(i) / static_cast<double>(count);
   for (std::int64_t i = 0; i < count; ++i) m.deviation += (at(i) - m.mean) * (at(i) - m.mean) / static_cast<double>(count);
   m.deviation = std::sqrt(m.deviation);
@@ -63,8 +63,8 @@ Moments moments_of(std::int64_t count, const At& at) {
 /// Means of as many draws differ by four standard errors at most, once in 16000 times by more.
 std::optional<std::string> statistics_difference(const graph::Value& result, const graph::Value& expected) {
   const std::int64_t count = expected.count();
-  const Moments own = moments_of(count, [&](std::int64_t i) { return result.real(i); }),
-                other = moments_of(count, [&](std::int64_t i) { return expected.real(i); });
+  const ConformanceMoments own = moments_of(count, [&](std::int64_t i) { return result.real(i); }),
+                           other = moments_of(count, [&](std::int64_t i) { return expected.real(i); });
   const double error = (own.deviation + other.deviation) / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, count)));
   if (std::abs(own.mean - other.mean) <= 4 * error + 1e-6) return std::nullopt;
   return "has mean " + std::to_string(own.mean) + ", expected about " + std::to_string(other.mean);
@@ -127,17 +127,17 @@ bool reaches(const graph::Graph& graph, const std::vector<TensorId>& inputs) {
                      [&](TensorId t) { return graph[t].producer != graph::NodeId::None && reached.contains(t); });
 }
 
-bool is_narrow(DType type) { return type == DType::F16 || type == DType::BF16; }
+bool is_narrow_of_conformance(DType type) { return type == DType::F16 || type == DType::BF16; }
 
 /// f16 and bf16 as f32: rounding has no derivative, so gradients are those of the numbers before it.
 graph::Graph without_narrow_types(const graph::Graph& source) {
   graph::GraphBuilder builder(source);
   for (std::size_t t = 0; t < source.tensors().size(); ++t)
-    if (is_narrow(source.tensors()[t].type.dtype)) builder.set_dtype(static_cast<TensorId>(t), DType::F32);
+    if (is_narrow_of_conformance(source.tensors()[t].type.dtype)) builder.set_dtype(static_cast<TensorId>(t), DType::F32);
   for (std::size_t n = 0; n < source.nodes().size(); ++n) {
     for (const char* key : {"to", "dtype"}) {
       const auto type = dtype_from_name(source.nodes()[n].attributes.text(key, ""));
-      if (type && is_narrow(*type)) builder.set_attribute(static_cast<graph::NodeId>(n), key, std::string(name(DType::F32)));
+      if (type && is_narrow_of_conformance(*type)) builder.set_attribute(static_cast<graph::NodeId>(n), key, std::string(name(DType::F32)));
     }
   }
   builder.keep_all();
@@ -227,7 +227,7 @@ class Differences {
   }
   /// What is wrong with the gradient of one entry.
   std::optional<std::string> compare(std::size_t input, std::size_t entry, std::int64_t& entries) {
-    const double x = values_[input][entry], step = kStep * std::max(1.0, std::abs(x)), own = gradients_[input][entry];
+    const double x = values_[input][entry], step = kConformanceStep * std::max(1.0, std::abs(x)), own = gradients_[input][entry];
     const double above = loss_at(input, entry, x + step), below = loss_at(input, entry, x - step);
     const double right = (above - middle_) / step, left = (middle_ - below) / step, central = (above - below) / (2 * step);
     if (!std::isfinite(left) || !std::isfinite(right)) return std::nullopt;

@@ -15,7 +15,7 @@ namespace {
 
 using graph::TensorId;
 
-constexpr std::int64_t kIgnoredLabel = -100;
+constexpr std::int64_t kEvaluationIgnoredLabel = -100;
 
 /// The forward pass on one process, with the outputs kept until they are read.
 plan::Program program_of(const graph::EvaluationGraph& model, const ComputeBackend& backend, int threads) {
@@ -108,7 +108,7 @@ Hits count_hits(const NpyArray& scores, const std::vector<std::int64_t>& labels)
   const auto* values = reinterpret_cast<const T*>(scores.bytes.data());
   Hits hits;
   for (std::size_t n = 0; n < labels.size(); ++n) {
-    if (labels[n] == kIgnoredLabel) continue;
+    if (labels[n] == kEvaluationIgnoredLabel) continue;
     const auto* first = values + static_cast<std::int64_t>(n) / inner * classes * inner + static_cast<std::int64_t>(n) % inner;
     std::int64_t best = 0;
     for (std::int64_t c = 1; c < classes; ++c)

@@ -11,12 +11,12 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr std::string_view kStep = "step";
+constexpr std::string_view kLearningRateStep = "step";
 
 /// PyTorch's ConstantLR, StepLR, CosineAnnealingLR and PolynomialLR; "linear" falls to 0 as transformers' get_linear_schedule_with_warmup.
-constexpr ScheduleRow kRows[] = {
+constexpr ScheduleRow kLearningRateRows[] = {
     {"constant", "the optimizer's own rate", "", 0, [](double, double, double) { return 1.0; }},
-    {kStep, "times `factor` after every `every` steps (default: a third of all)", "factor", 0.1,
+    {kLearningRateStep, "times `factor` after every `every` steps (default: a third of all)", "factor", 0.1,
      [](double drops, double, double factor) { return std::pow(factor, drops); }},
     {"cosine", "half a cosine, down to `final` of the rate", "final", 0,
      [](double t, double steps, double final) { return final + (1 - final) * (1 + std::cos(std::numbers::pi * t / steps)) / 2; }},
@@ -26,7 +26,7 @@ constexpr ScheduleRow kRows[] = {
 
 std::string names() {
   std::string text;
-  for (const auto& row : kRows) text += (text.empty() ? "" : ", ") + std::string(row.name);
+  for (const auto& row : kLearningRateRows) text += (text.empty() ? "" : ", ") + std::string(row.name);
   return text;
 }
 
@@ -45,14 +45,14 @@ std::int64_t count_in(const std::string& value, const std::string& text) {
 
 }  // namespace
 
-std::span<const ScheduleRow> learning_rate_table() { return kRows; }
+std::span<const ScheduleRow> learning_rate_table() { return kLearningRateRows; }
 
 LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup) : warmup_(warmup) {
   if (warmup < 0) throw BadInput("--warmup " + std::to_string(warmup), "must be a number of steps, 0 or more");
   const auto colon = schedule.find(':');
   const auto name = schedule.substr(0, colon);
-  row_ = std::find_if(std::begin(kRows), std::end(kRows), [&](const ScheduleRow& row) { return row.name == name; });
-  if (row_ == std::end(kRows)) throw BadInput("--schedule " + schedule, "\"" + name + "\" is not known; use one of " + names());
+  row_ = std::find_if(std::begin(kLearningRateRows), std::end(kLearningRateRows), [&](const ScheduleRow& row) { return row.name == name; });
+  if (row_ == std::end(kLearningRateRows)) throw BadInput("--schedule " + schedule, "\"" + name + "\" is not known; use one of " + names());
   parameter_ = row_->otherwise;
   if (colon == std::string::npos) return;
   std::istringstream pairs(schedule.substr(colon + 1));
@@ -66,13 +66,13 @@ LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup) : w
 void LearningRate::set(const std::string& key, const std::string& value, const std::string& text) {
   if (key == "steps") {
     steps_ = count_in(value, text);
-  } else if (key == "every" && row_->name == kStep) {
+  } else if (key == "every" && row_->name == kLearningRateStep) {
     every_ = count_in(value, text);
   } else if (!key.empty() && key == row_->parameter) {
     parameter_ = number_in(value, text);
   } else {
     throw BadInput("--schedule " + text, std::string(row_->name) + " takes no \"" + key + "\"; it takes steps" +
-                                             (row_->name == kStep ? ", every" : "") +
+                                             (row_->name == kLearningRateStep ? ", every" : "") +
                                              (row_->parameter.empty() ? "" : ", " + std::string(row_->parameter)));
   }
 }
@@ -82,7 +82,7 @@ double LearningRate::factor(std::int64_t step, std::int64_t last_step) const {
   if (row_ == nullptr) return 1;
   const auto steps = std::max<std::int64_t>(1, (steps_ > 0 ? steps_ : last_step) - warmup_);
   const auto passed = std::min(step - 1 - warmup_, steps);
-  if (row_->name == kStep) {
+  if (row_->name == kLearningRateStep) {
     const auto every = every_ > 0 ? every_ : std::max<std::int64_t>(1, (steps + 2) / 3);
     const std::int64_t stairs = passed / every;
     return row_->factor(static_cast<double>(stairs), static_cast<double>(steps), parameter_);

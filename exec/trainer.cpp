@@ -15,7 +15,7 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr std::int64_t kWarmUp = 2;
+constexpr std::int64_t kTrainerWarmUp = 2;
 
 std::vector<RankMemory> gather_memory(Communicator& world, const plan::Program& program, const Executor& executor) {
   const auto& planned = program.role(world.rank()).memory;
@@ -73,7 +73,8 @@ class Run {
             options.rate,         options.record,        {options.saving.every, options.held_out.every}, options.on_nan == OnNan::Stop,
             finite_.may_update(), options.stop_requested},
         rows_(executor, training, data, row_options_),
-        stall_(options.predicted_step) {
+        stall_(options.predicted_step),
+        energy_(options.energy_counters) {
     world_.adopt(stall_);
     outcome_.first_step = header_.step + 1;
     if (options.record) recorder_.emplace(training, options.threads, outcome_.first_step);
@@ -102,9 +103,10 @@ class Run {
     outcome_.skipped += result.updated ? 0 : 1;
     seconds_.push_back(report.seconds);
     stall_.add(report.seconds);
+    if (report.energy) outcome_.energy = outcome_.energy.value_or(Joules(0)) + *report.energy;
     world_.adopt(stall_);
-    if (static_cast<std::int64_t>(seconds_.size()) > kWarmUp) waiting_.add(result);
-    const bool warm_up = static_cast<std::int64_t>(outcome_.losses.size()) <= kWarmUp && options_.steps > kWarmUp;
+    if (static_cast<std::int64_t>(seconds_.size()) > kTrainerWarmUp) waiting_.add(result);
+    const bool warm_up = static_cast<std::int64_t>(outcome_.losses.size()) <= kTrainerWarmUp && options_.steps > kTrainerWarmUp;
     if (recorder_) recorder_->add(report, result, warm_up);
     if (world_.rank() == 0 && options_.on_step) options_.on_step(report);
     if (!std::isfinite(report.loss)) saving_.finish();  // what was saved before stays, whatever follows
@@ -127,12 +129,14 @@ class Run {
     if (due) saving_.begin(header_, best);
   }
 
+  /// One rank of every node reads its counters.
+  [[nodiscard]] bool measures_node() const { return world_.local_rank() == 0 && energy_.absence().empty(); }
   [[nodiscard]] bool stop_requested() const { return options_.stop_requested && options_.stop_requested(); }
   [[nodiscard]] bool stop_wanted() { return world_.max(stop_requested() ? 1 : 0) > 0; }
 
   /// What every rank knows of a step behind it. The stage that owns the loss tells it to the others.
   StepReport shared(const StepResult& result, double rate, std::int64_t end) {
-    enum Field : std::uint8_t { kOwnsLoss, kLoss, kSeconds, kStop, kWriting, kSaveNow, kDataBytes, kDataWaited, kFields };
+    enum Field : std::uint8_t { kOwnsLoss, kLoss, kSeconds, kStop, kWriting, kSaveNow, kDataBytes, kDataWaited, kJoules, kMeters, kFields };
     const auto data = data_.figures();
     const double own[kFields] = {result.owns_loss ? 1.0 : 0.0,
                                  result.loss,
@@ -141,11 +145,14 @@ class Run {
                                  saving_.is_writing() ? 1.0 : 0.0,
                                  saving_.due_by_clock() ? 1.0 : 0.0,
                                  static_cast<double>(data.bytes - before_.bytes),
-                                 data.waited - before_.waited};
+                                 data.waited - before_.waited,
+                                 measures_node() ? energy_.since_last().value() : 0.0,
+                                 measures_node() ? 1.0 : 0.0};
     before_ = data;
     const auto all = world_.exchange(own, "the end of the step");
     StepReport report{header_.step, result.loss, 0, rate};
     bool stop = false, writing = false, save_now = false;
+    double joules = 0, meters = 0;
     for (std::size_t at = all.size(); at >= kFields;) {
       at -= kFields;
       if (all[at + kOwnsLoss] > 0) report.loss = all[at + kLoss];
@@ -155,17 +162,22 @@ class Run {
       stop = stop || all[at + kStop] > 0;
       writing = writing || all[at + kWriting] > 0;
       save_now = save_now || all[at + kSaveNow] > 0;
+      joules += all[at + kJoules];
+      meters += all[at + kMeters];
     }
+    if (meters == world_.nodes()) report.energy = Joules(joules);
     saving_.agree(writing, save_now);
     outcome_.interrupted = stop && rows_.between_rows() && header_.step < end;
     return report;
   }
 
   void finish() {
-    if (seconds_.size() > static_cast<std::size_t>(kWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kWarmUp);
+    if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / median(seconds_);
     outcome_.evaluated = header_.evaluated;
     outcome_.stragglers = stragglers(training_.program, waiting_.gather(training_));
+    if (!outcome_.energy)
+      outcome_.energy_absence = energy_.absence().empty() ? "some of the nodes show no counter of energy" : energy_.absence();
     outcome_.memory = gather_memory(world_, training_.program, executor_);
     if (recorder_ && world_.rank() == 0) outcome_.trace = std::move(*recorder_).finish();
   }
@@ -186,6 +198,7 @@ class Run {
   std::vector<double> seconds_;
   StallTime stall_;
   Waiting waiting_;
+  EnergyMeter energy_;
   std::optional<Recorder> recorder_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/checkpoint/saving.hpp"
+#include "exec/energy.hpp"
 #include "exec/executor.hpp"
 #include "exec/held_out.hpp"
 #include "exec/learning_rate.hpp"
@@ -16,11 +17,12 @@
 namespace rehearsal::exec {
 
 struct StepReport {
-  std::int64_t step = 0;  ///< 1 in the first step of a training
-  double loss = 0;        ///< mean over the global batch, before the update; NaN when the step was left out, too
-  double seconds = 0;     ///< of the slowest rank
-  double rate = 1;        ///< factor of the optimizer's learning rate
-  DataFigures data = {};  ///< bytes of all ranks; seconds of the rank that waited longest
+  std::int64_t step = 0;              ///< 1 in the first step of a training
+  double loss = 0;                    ///< mean over the global batch, before the update; NaN when the step was left out, too
+  double seconds = 0;                 ///< of the slowest rank
+  double rate = 1;                    ///< factor of the optimizer's learning rate
+  DataFigures data = {};              ///< bytes of all ranks; seconds of the rank that waited longest
+  std::optional<Joules> energy = {};  ///< of all nodes, where each has counters; since the step before
 };
 
 /// What becomes of a step whose loss is not finite.
@@ -40,7 +42,8 @@ struct TrainerOptions {
   SavingOptions saving;
   std::string resume;  ///< folder of a checkpoint; empty: from the beginning
   HeldOutOptions held_out;
-  double predicted_step = 0;      ///< seconds
+  double predicted_step = 0;  ///< seconds
+  std::string energy_counters = "/sys/class/powercap";
   std::string last_instructions;  ///< begin of a file's name, for what the ranks did last when the training fails; empty: none
   std::function<void(const StepReport&)> on_step;  ///< on rank 0
   std::function<bool()> stop_requested;            ///< of this rank: the step ends, a checkpoint is written, and that was it
@@ -62,6 +65,8 @@ struct TrainingOutcome {
   double samples_per_second = 0;       ///< median over the steps after two warm-up steps, where there are as many
   std::vector<Straggler> stragglers;   ///< on rank 0
   std::vector<RankMemory> memory;      ///< by rank; on rank 0
+  std::optional<Joules> energy;        ///< of all nodes, in these steps; on every rank
+  std::string energy_absence;          ///< why there is none; on rank 0
   std::optional<traces::Trace> trace;  ///< on rank 0, when recording
 };
 

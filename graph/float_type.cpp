@@ -8,7 +8,7 @@ namespace rehearsal::graph {
 namespace {
 
 /// Attributes that name the element type of a result.
-constexpr std::array<std::string_view, 2> kTypeAttributes = {"to", "dtype"};
+constexpr std::array<std::string_view, 2> kFloatTypeTypeAttributes = {"to", "dtype"};
 
 /// A running statistic moves in steps that 16 bits would round away.
 bool keeps_statistics(const Graph& graph, const Tensor& tensor) {
@@ -29,7 +29,7 @@ Graph with_float_type(const Graph& graph, DType dtype) {
     const Node& node = graph.nodes()[n];
     if (node.inputs.empty() && graph[node.outputs.front()].type.dtype == DType::F32)
       builder.set_attribute(static_cast<NodeId>(n), "dtype", std::string(name(dtype)));
-    for (const std::string_view key : kTypeAttributes) {
+    for (const std::string_view key : kFloatTypeTypeAttributes) {
       const auto* value = node.attributes.find(key);
       const auto* text = value ? std::get_if<std::string>(value) : nullptr;
       if (text != nullptr && dtype_from_name(*text) == DType::F32)

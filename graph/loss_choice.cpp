@@ -27,9 +27,10 @@ std::string names_of_losses(const Graph& model) {
   return text;
 }
 
-class Choice {
+class LossChoiceChoice {
  public:
-  Choice(GraphBuilder& builder, const Graph& model, const TrainingOptions& options) : builder_(builder), model_(model), options_(options) {}
+  LossChoiceChoice(GraphBuilder& builder, const Graph& model, const TrainingOptions& options)
+      : builder_(builder), model_(model), options_(options) {}
 
   ChosenLoss add() && {
     const auto terms = terms_of(options_.loss);
@@ -129,7 +130,7 @@ class Choice {
 }  // namespace
 
 ChosenLoss add_loss(GraphBuilder& builder, const Graph& model, const TrainingOptions& options) {
-  return Choice(builder, model, options).add();
+  return LossChoiceChoice(builder, model, options).add();
 }
 
 }  // namespace rehearsal::graph

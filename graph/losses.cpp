@@ -72,7 +72,7 @@ TensorId build_dice(GraphBuilder& builder, TensorId prediction, TensorId target)
   return builder.add1("Div", {sum, scalar(builder, "loss_count", count, DType::F64)});
 }
 
-constexpr LossRow kRows[] = {
+constexpr LossRow kLossesRows[] = {
     {"cross-entropy", "softmax cross-entropy of logits; class axis 1, the last for rank 3; label -100 is ignored; mean over the others",
      label_type, build_cross_entropy},
     {"nll", "as cross-entropy, of log-probabilities", label_type, build_nll},
@@ -87,7 +87,7 @@ constexpr LossRow kRows[] = {
 
 }  // namespace
 
-std::span<const LossRow> loss_table() { return kRows; }
+std::span<const LossRow> loss_table() { return kLossesRows; }
 
 TensorId add_cross_entropy(GraphBuilder& builder, const CrossEntropy& loss, LossReduction reduction) {
   std::vector<TensorId> operands = {loss.scores, loss.target}, weight_operands = {loss.target};

@@ -13,7 +13,7 @@
 namespace rehearsal::graph {
 namespace {
 
-constexpr std::array<std::string_view, 2> kTypeAttributes = {"to", "dtype"};
+constexpr std::array<std::string_view, 2> kNarrowTypeTypeAttributes = {"to", "dtype"};
 
 bool is_product(const Node& node) {
   const CostFamily family = schema(node).family;
@@ -159,7 +159,7 @@ class Narrowing {
   [[nodiscard]] Attributes narrowed(const Node& node) const {
     Attributes attributes = node.attributes;
     if (node.inputs.empty() && model_[node.outputs.front()].type.dtype == DType::F32) attributes.set("dtype", std::string(name(dtype_)));
-    for (const std::string_view key : kTypeAttributes) {
+    for (const std::string_view key : kNarrowTypeTypeAttributes) {
       const auto* value = attributes.find(key);
       const auto* text = value ? std::get_if<std::string>(value) : nullptr;
       if (text != nullptr && dtype_from_name(*text) == DType::F32) attributes.set(key, std::string(name(dtype_)));

@@ -64,7 +64,7 @@ std::vector<TensorId> build_novograd(GraphBuilder& builder, const UpdateOperands
   return builder.add("NovogradUpdate", std::move(operands), attributes, update_named(name));
 }
 
-const OptimizerRow kRows[] = {
+const OptimizerRow kOptimizersRows[] = {
     {"sgd", "stochastic gradient descent with momentum", "SgdUpdate", kSgd, kMomentum},
     {"adam", "Adam; weight decay is added to the gradient", "AdamUpdate", kAdam, kMoments, true, {{"decoupled", std::int64_t{0}}}},
     {"adamw", "Adam with decoupled weight decay", "AdamUpdate", kAdamw, kMoments, true, {{"decoupled", std::int64_t{1}}}},
@@ -85,7 +85,7 @@ const OptimizerRow kRows[] = {
 };
 
 template <class Rows>
-std::string names_of(const Rows& rows) {
+std::string optimizers_names_of(const Rows& rows) {
   return joined(rows, ", ", [](const auto& row) { return row.name; });
 }
 
@@ -99,10 +99,11 @@ void check_value(std::string_view optimizer, std::string_view name, double value
 
 }  // namespace
 
-std::span<const OptimizerRow> optimizer_table() { return kRows; }
+std::span<const OptimizerRow> optimizer_table() { return kOptimizersRows; }
 
 const OptimizerRow& optimizer_row(std::string_view name) {
-  return *std::ranges::find(kRows, known_name("optimizer", name, names_of_rows(kRows, &OptimizerRow::name)), &OptimizerRow::name);
+  return *std::ranges::find(kOptimizersRows, known_name("optimizer", name, names_of_rows(kOptimizersRows, &OptimizerRow::name)),
+                            &OptimizerRow::name);
 }
 
 OptimizerSettings completed(const OptimizerSettings& settings) {
@@ -112,7 +113,7 @@ OptimizerSettings completed(const OptimizerSettings& settings) {
   for (const auto& [name, value] : settings.values) {
     const auto known = all.values.find(name);
     if (known == all.values.end())
-      throw BadInput("optimizer " + settings.name, "takes no '" + name + "'; it takes " + names_of(row.parameters));
+      throw BadInput("optimizer " + settings.name, "takes no '" + name + "'; it takes " + optimizers_names_of(row.parameters));
     check_value(settings.name, name, value);
     known->second = value;
   }

@@ -53,9 +53,9 @@ std::vector<std::pair<TensorId, Role>> chosen_roles(const Graph& model, const Tr
 }
 
 /// Grows the training graph from the model's.
-class Step {
+class TrainingStep {
  public:
-  Step(const Graph& model, const TrainingOptions& options, const LossScale& scale)
+  TrainingStep(const Graph& model, const TrainingOptions& options, const LossScale& scale)
       : model_(model), options_(options), scale_(scale), builder_(model) {}
 
   TrainingGraph build() && {
@@ -259,7 +259,7 @@ Graph with_roles(const Graph& model, const TrainingOptions& options, std::vector
 TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options) { return build_training_graph(model, options, {}); }
 
 TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options, const LossScale& scale) {
-  return Step(model, options, scale).build();
+  return TrainingStep(model, options, scale).build();
 }
 
 }  // namespace rehearsal::graph

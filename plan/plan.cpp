@@ -13,12 +13,12 @@ std::string trimmed(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-struct Entry {
+struct PlanEntry {
   const PlanKey* row;
   std::string value;
 };
 
-Entry parse_entry(const std::string& entry) {
+PlanEntry parse_entry(const std::string& entry) {
   const auto equals = entry.find('=');
   const std::string key = trimmed(entry.substr(0, equals));
   if (key.empty()) throw BadInput("an entry is empty in front of a comma or '='; write KEY=VALUE,KEY=VALUE as in dp=2,micro_batch=4");
@@ -29,8 +29,8 @@ Entry parse_entry(const std::string& entry) {
   return {row, value};
 }
 
-std::vector<Entry> entries_of(const std::string& text) {
-  std::vector<Entry> entries;
+std::vector<PlanEntry> entries_of(const std::string& text) {
+  std::vector<PlanEntry> entries;
   for (std::size_t begin = 0; begin <= text.size();) {
     const auto comma = std::min(text.find(',', begin), text.size());
     entries.push_back(parse_entry(text.substr(begin, comma - begin)));
@@ -43,9 +43,9 @@ Plan parse_keys(const std::string& text) {
   const auto entries = entries_of(text);
   Plan plan;
   for (const auto& row : plan_keys()) {  // in the order of the table, so that `searched` does not depend on the order of the text
-    const auto given = std::ranges::count(entries, &row, &Entry::row);
+    const auto given = std::ranges::count(entries, &row, &PlanEntry::row);
     if (given > 1) throw BadInput(std::string(row.key) + " is given " + std::to_string(given) + " times");
-    if (given == 1) set_plan_key(plan, row, std::ranges::find(entries, &row, &Entry::row)->value);
+    if (given == 1) set_plan_key(plan, row, std::ranges::find(entries, &row, &PlanEntry::row)->value);
   }
   check_whole_plan(plan);
   return plan;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kSchema = 1;
+constexpr int kPlanJsonSchema = 1;
 constexpr std::size_t kHashDigits = 16;
 
 json value_in_json(const PlanKey& row, const Plan& plan) {
@@ -122,7 +122,7 @@ void sort_searched(Plan& plan) {
 PlanFile read_plan_file(const std::string& path) {
   const json document = platforms::read_json_file(path);
   if (!document.is_object()) throw BadInput(path, "a plan is an object with schema, context, mesh, pipeline, rules and placement");
-  if (!document.contains("schema") || document.at("schema") != kSchema)
+  if (!document.contains("schema") || document.at("schema") != kPlanJsonSchema)
     refuse(path, "schema", "must be 1, the version that this program reads");
   if (!document.contains("context")) refuse(path, "context", "is missing: model, model_hash, batch, loss and dtype");
   PlanFile result;
@@ -145,7 +145,7 @@ PlanFile read_plan_file(const std::string& path) {
 void write_plan_file(const std::string& path, const PlanFile& file) {
   const auto& context = file.context;
   nlohmann::ordered_json document;
-  document["schema"] = kSchema;
+  document["schema"] = kPlanJsonSchema;
   document["context"] = {{"model", context.model},
                          {"model_hash", context.model_hash},
                          {"batch", context.batch},

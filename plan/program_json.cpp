@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kProgramJsonSchema = 1;
 constexpr std::array<std::string_view, 3> kWhen{"always", "first micro-batch", "last micro-batch"};
 constexpr std::array<std::string_view, 5> kLifetimes{"persistent", "step", "saved", "transient", "sent"};
 constexpr std::array<std::string_view, 3> kVersions{"delayed", "newest", "next"};
@@ -133,9 +133,9 @@ struct Names {
 };
 
 /// One object of the file, which says in refusals where it stands.
-class Entry {
+class ProgramJsonEntry {
  public:
-  Entry(const json& value, std::string where) : value_(&value), where_(std::move(where)) {
+  ProgramJsonEntry(const json& value, std::string where) : value_(&value), where_(std::move(where)) {
     if (!value.is_object()) refuse("must be an object");
   }
   [[noreturn]] void refuse(const std::string& what) const { throw BadInput(where_, what); }
@@ -183,8 +183,8 @@ class Entry {
       refuse(std::string(key) + " is " + std::to_string(index) + ", but there are " + std::to_string(count));
     return static_cast<std::int32_t>(index);
   }
-  [[nodiscard]] std::vector<Entry> entries(const char* key) const {
-    std::vector<Entry> list;
+  [[nodiscard]] std::vector<ProgramJsonEntry> entries(const char* key) const {
+    std::vector<ProgramJsonEntry> list;
     if (!has(key)) return list;
     const auto& values = value_->at(key);
     if (!values.is_array()) refuse(std::string(key) + " must be a list");
@@ -217,7 +217,7 @@ const auto& names_of() {
   return kNames;
 }
 
-graph::TensorId tensor_of(const Entry& e, const Names& names) {
+graph::TensorId tensor_of(const ProgramJsonEntry& e, const Names& names) {
   if (!e.has("tensor")) return graph::TensorId::None;
   const auto text = e.get<std::string>("tensor");
   const auto t = names.g.find(text);
@@ -228,7 +228,7 @@ graph::TensorId tensor_of(const Entry& e, const Names& names) {
 /// Reads one role over the one that the plan makes.
 class RoleReader {
  public:
-  RoleReader(const Entry& entry, Role& role, const Program& program, const Names& names)
+  RoleReader(const ProgramJsonEntry& entry, Role& role, const Program& program, const Names& names)
       : entry_(entry), role_(role), program_(program), names_(names) {}
 
   void read() {
@@ -284,7 +284,7 @@ class RoleReader {
       role_.kernels.push_back(std::move(k));
     }
   }
-  static Format format_of(const Entry& e, const std::string& text) {
+  static Format format_of(const ProgramJsonEntry& e, const std::string& text) {
     const auto at = std::find(kFormats.begin(), kFormats.end(), text);
     if (at == kFormats.end()) e.refuse("there is no format \"" + text + "\"");
     return static_cast<Format>(at - kFormats.begin());
@@ -308,7 +308,7 @@ class RoleReader {
     }
   }
 
-  static std::vector<DealtOut> dealt_of(const Entry& e) {
+  static std::vector<DealtOut> dealt_of(const ProgramJsonEntry& e) {
     constexpr std::int64_t kMost = std::int64_t{1} << 50;  // elements: all of them together are still a number
     std::vector<DealtOut> dealt;
     std::int64_t left = kMost;
@@ -340,7 +340,7 @@ class RoleReader {
                               std::to_string(d.instruction) + "]");
   }
 
-  Instruction instruction(const Entry& e) {
+  Instruction instruction(const ProgramJsonEntry& e) {
     e.only({"kind", "stream", "phase", "node", "op", "tensor", "again", "when", "inputs", "outputs", "workspace", "after", "kernel",
             "attributes", "message", "collective", "redistribution", "axis"});
     Instruction i;
@@ -366,7 +366,7 @@ class RoleReader {
     return i;
   }
 
-  void require_parts(const Entry& e, Instruction& i) {
+  void require_parts(const ProgramJsonEntry& e, Instruction& i) {
     const bool message = i.kind == InstructionKind::Send || i.kind == InstructionKind::Receive;
     if (i.kind == InstructionKind::Kernel) {
       const auto node = names_.nodes.find(e.get<std::string>("node"));
@@ -382,7 +382,7 @@ class RoleReader {
       e.refuse("outputs are missing");
   }
 
-  void require_collective(const Entry& e, const Instruction& i) const {
+  void require_collective(const ProgramJsonEntry& e, const Instruction& i) const {
     if (i.collective < 0) e.refuse("collective is missing");
     const auto& dealt = role_.collectives[static_cast<std::size_t>(i.collective)].dealt;
     const auto whole = begin_of_part(dealt, 1, 1);
@@ -393,7 +393,7 @@ class RoleReader {
                  " are dealt out");
   }
 
-  std::vector<BufferIndex> buffers(const Entry& e, const char* key) const {
+  std::vector<BufferIndex> buffers(const ProgramJsonEntry& e, const char* key) const {
     std::vector<BufferIndex> list;
     for (const auto& b : e.get<std::vector<json>>(key)) {
       const bool none = b.is_null();
@@ -416,7 +416,7 @@ class RoleReader {
     }
   }
 
-  const Entry& entry_;
+  const ProgramJsonEntry& entry_;
   Role& role_;
   const Program& program_;
   const Names& names_;
@@ -428,7 +428,7 @@ Ordered axes_json(const Program& program) {
   return list;
 }
 
-void require_same_plan(const Entry& top, const Program& lowered) {
+void require_same_plan(const ProgramJsonEntry& top, const Program& lowered) {
   top.only({"schema", "kind", "context", "plan", "ranks", "micro_batches", "role_of", "warnings", "axes", "roles"});
   top.must_be("ranks", lowered.ranks);
   top.must_be("micro_batches", lowered.micro_batches);
@@ -440,7 +440,7 @@ void require_same_plan(const Entry& top, const Program& lowered) {
 }  // namespace
 
 void write_program_file(const std::string& path, const Program& program, const graph::Graph& g, const PlanContext& context) {
-  Ordered document{{"schema", kSchema},
+  Ordered document{{"schema", kProgramJsonSchema},
                    {"kind", "program"},
                    {"context",
                     {{"model", context.model},
@@ -468,11 +468,11 @@ bool is_program_file(const std::string& path) {
 
 PlanFile read_program_heading(const std::string& path) {
   const json document = platforms::read_json_file(path);
-  const Entry top(document, path);
-  if (top.get<int>("schema") != kSchema || top.get<std::string>("kind") != "program")
+  const ProgramJsonEntry top(document, path);
+  if (top.get<int>("schema") != kProgramJsonSchema || top.get<std::string>("kind") != "program")
     top.refuse("is no Program of schema 1, as `rehearse explain --json` writes it");
   if (!top.has("context")) top.refuse("context is missing");
-  const Entry context(top.raw("context"), path + ": context");
+  const ProgramJsonEntry context(top.raw("context"), path + ": context");
   PlanFile file;
   file.plan = parse_plan(top.get<std::string>("plan"));
   const auto type = dtype_from_name(context.get<std::string>("dtype"));
@@ -484,7 +484,7 @@ PlanFile read_program_heading(const std::string& path) {
 
 Program read_program_file(const std::string& path, Program lowered, const graph::Graph& g) {
   const json document = platforms::read_json_file(path);
-  const Entry top(document, path);
+  const ProgramJsonEntry top(document, path);
   require_same_plan(top, lowered);
   const auto entries = top.entries("roles");
   if (entries.size() != lowered.roles.size() || top.get<std::vector<std::uint32_t>>("role_of") != lowered.role_of)

@@ -11,12 +11,6 @@
 #include "platforms/topology.hpp"
 
 namespace rehearsal::platforms {
-namespace {
-
-constexpr std::array kRoles{std::string_view("device-out"), std::string_view("device-in"), std::string_view("bus"),
-                            std::string_view("wire"),       std::string_view("nic-out"),   std::string_view("nic-in"),
-                            std::string_view("network")};
-
 /// The links of one node, in this order: ports of devices (out, in) or wires (both ways); the bus; cards (out, in).
 struct NodeLayout {
   const NodeGroup* group = nullptr;
@@ -27,6 +21,12 @@ struct NodeLayout {
   int lanes = 0;  ///< cards as ranks see them: bundled where there are more than devices
   std::optional<Mesh> mesh;
 };
+
+namespace {
+
+constexpr std::array kRoles{std::string_view("device-out"), std::string_view("device-in"), std::string_view("bus"),
+                            std::string_view("wire"),       std::string_view("nic-out"),   std::string_view("nic-in"),
+                            std::string_view("network")};
 
 NodeLayout layout_of(const NodeGroup& group) {
   NodeLayout layout;

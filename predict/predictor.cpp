@@ -14,7 +14,7 @@ PlayableStep Predictor::priced(plan::Program) {
 namespace {
 
 /// Divisors of `n`, the largest first.
-std::vector<std::int64_t> divisors(std::int64_t n) {
+std::vector<std::int64_t> all_divisors(std::int64_t n) {
   std::vector<std::int64_t> all;
   for (std::int64_t d = 1; d * d <= n; ++d)
     if (n % d == 0) {
@@ -32,7 +32,7 @@ plan::Plan default_plan(Predictor& predictor) {
   const auto devices = platforms::device_count(predictor.platform());
   plan.dp = static_cast<int>(std::min<std::int64_t>(devices, predictor.batch()));
   if (!predictor.violations(plan).empty())  // a framework gives every replica as many samples
-    for (const auto d : divisors(predictor.batch()))
+    for (const auto d : all_divisors(predictor.batch()))
       if (d <= devices) {
         plan.dp = static_cast<int>(d);
         break;

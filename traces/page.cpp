@@ -17,8 +17,8 @@
 namespace rehearsal::traces {
 namespace {
 
-constexpr double kWidth = 1100, kLeft = 130, kRow = 20, kGap = 5;
-constexpr std::array<std::string_view, 4> kColours{"#9d9d9d", "#4c78a8", "#f58518", "#54a24b"};  // by BodyKind
+constexpr double kPageWidth = 1100, kLeft = 130, kRow = 20, kGap = 5;
+constexpr std::array<std::string_view, 4> kPageColours{"#9d9d9d", "#4c78a8", "#f58518", "#54a24b"};  // by BodyKind
 constexpr std::string_view kMessageColour = "#e45756";
 
 constexpr std::string_view kHead = R"(<!doctype html>
@@ -72,7 +72,7 @@ StepRecord typical_step(const Trace& trace) {
 }
 
 std::string rectangle(const EventKind& kind, const Event& e, double x, double width, double y) {
-  const auto colour = communicates(kind) ? kMessageColour : kColours[static_cast<std::size_t>(kind.identity.body)];
+  const auto colour = communicates(kind) ? kMessageColour : kPageColours[static_cast<std::size_t>(kind.identity.body)];
   return "<rect x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" width=\"" + fixed(std::max(width, 0.2)) + "\" height=\"" + fixed(kRow) +
          "\" fill=\"" + std::string(colour) + "\"><title>" + escaped(kind.kernel.op) + " " + escaped(kind.name) + ", micro-batch " +
          std::to_string(e.micro_batch) + ": " + seconds_text(e.end - e.begin) + "</title></rect>\n";
@@ -91,7 +91,7 @@ std::vector<plan::Stream> used_streams(const RankTrace& rank, std::int32_t step)
 
 std::string timeline(const Trace& trace, double longest) {
   const auto step = typical_step(trace);
-  const double scale = (kWidth - kLeft) / longest;
+  const double scale = (kPageWidth - kLeft) / longest;
   std::string rows;
   double y = 0;
   for (const auto& rank : trace.ranks)
@@ -104,7 +104,7 @@ std::string timeline(const Trace& trace, double longest) {
       y += kRow + kGap;
     }
   return "<p>Step " + std::to_string(step.step) + ": " + seconds_text(step.end - step.begin) + "</p>\n<div class=\"frame\"><svg width=\"" +
-         fixed(kWidth) + "\" height=\"" + fixed(y) + "\">\n" + rows + "</svg></div>\n";
+         fixed(kPageWidth) + "\" height=\"" + fixed(y) + "\">\n" + rows + "</svg></div>\n";
 }
 
 std::string cells(const ComparedRow& row, bool both, double step) {
@@ -128,10 +128,10 @@ std::string table(Comparison c, bool both, const std::array<std::string, 2>& kin
 
 std::string key() {
   std::string text = "<p class=\"key\">";
-  const std::pair<std::string_view, std::string_view> entries[] = {{"before the micro-batches", kColours[0]},
-                                                                   {"forward", kColours[1]},
-                                                                   {"backward", kColours[2]},
-                                                                   {"update", kColours[3]},
+  const std::pair<std::string_view, std::string_view> entries[] = {{"before the micro-batches", kPageColours[0]},
+                                                                   {"forward", kPageColours[1]},
+                                                                   {"backward", kPageColours[2]},
+                                                                   {"update", kPageColours[3]},
                                                                    {"messages", kMessageColour}};
   for (const auto& [name, colour] : entries) text += "<span style=\"background:" + std::string(colour) + "\"></span>" + std::string(name);
   return text + "</p>\n";
@@ -143,8 +143,10 @@ std::string plans_table(std::span<const FoundPlan> plans) {
   double longest = 1e-12;
   for (const auto& p : plans) longest = std::max(longest, p.step_seconds);
   std::string text = "<h2>Plans that were found</h2>\n<p class=\"key\">";
-  const std::array<std::pair<std::string_view, std::string_view>, 4> parts{
-      {{"computing", kColours[1]}, {"exposed communication", kMessageColour}, {"pipeline bubble", kColours[0]}, {"the rest", kColours[3]}}};
+  const std::array<std::pair<std::string_view, std::string_view>, 4> parts{{{"computing", kPageColours[1]},
+                                                                            {"exposed communication", kMessageColour},
+                                                                            {"pipeline bubble", kPageColours[0]},
+                                                                            {"the rest", kPageColours[3]}}};
   for (const auto& [name, colour] : parts) text += "<span style=\"background:" + std::string(colour) + "\"></span>" + std::string(name);
   text +=
       "</p>\n<table><tr><th>plan</th><th>where a step goes</th><th>step</th><th>90 % interval</th><th>memory</th><th>why not</th></tr>\n";

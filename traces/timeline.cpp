@@ -13,7 +13,7 @@ struct Span {
 };
 
 /// Spans in order of time, overlapping ones joined.
-std::vector<Span> joined(std::vector<Span> spans) {
+std::vector<Span> joined_spans(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
   std::vector<Span> result;
   for (const auto& s : spans) {
@@ -48,7 +48,7 @@ StepEvents sorted_out(const RankTrace& rank, const std::vector<const Event*>& ev
       result.computing.push_back(e);
   }
   std::stable_sort(result.computing.begin(), result.computing.end(), [](const Event* a, const Event* b) { return a->begin < b->begin; });
-  result.messages = joined(std::move(result.messages));
+  result.messages = joined_spans(std::move(result.messages));
   return result;
 }
 

@@ -72,8 +72,8 @@ MetricsEntry entry_of(const std::string& path, std::size_t number, const std::ve
 
 // ---- drawing
 
-constexpr double kWidth = 760, kHeight = 200, kLeft = 70, kBottom = 24, kTop = 10;
-constexpr std::array kColours{"#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#475569"};
+constexpr double kTrainingPageWidth = 760, kPlotHeight = 200, kLeftMargin = 70, kBottomMargin = 24, kTopMargin = 10;
+constexpr std::array kTrainingPageColours{"#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#475569"};
 constexpr std::size_t kMostPoints = 1500;  ///< of a curve: more than a page has pixels
 
 struct Point {
@@ -154,15 +154,18 @@ std::string drawn(const Chart& chart) {
   for (const auto& curve : chart.curves)
     for (const auto& p : curve.points) xs.add(p.x), ys.add(p.y);
   if (chart.from_zero) ys.add(0);
-  const auto x_of = [&](double x) { return kLeft + (x - xs.low) / xs.size() * (kWidth - kLeft - 10); };
-  const auto y_of = [&](double y) { return kHeight - kBottom - (y - ys.low) / ys.size() * (kHeight - kBottom - kTop); };
-  std::string svg = "<h2>" + escaped(chart.title) + "</h2>\n<svg viewBox=\"0 0 " + svg_number(kWidth) + " " + svg_number(kHeight) + "\">";
+  const auto x_of = [&](double x) { return kLeftMargin + (x - xs.low) / xs.size() * (kTrainingPageWidth - kLeftMargin - 10); };
+  const auto y_of = [&](double y) {
+    return kPlotHeight - kBottomMargin - (y - ys.low) / ys.size() * (kPlotHeight - kBottomMargin - kTopMargin);
+  };
+  std::string svg =
+      "<h2>" + escaped(chart.title) + "</h2>\n<svg viewBox=\"0 0 " + svg_number(kTrainingPageWidth) + " " + svg_number(kPlotHeight) + "\">";
   const double y_step = tick_distance(ys.size(), 4), x_step = std::max(1.0, tick_distance(xs.size(), 8));
   for (double y = std::ceil(ys.low / y_step) * y_step; y <= ys.low + ys.size() * 1.0001; y += y_step)
-    svg += "<line x1=\"" + svg_number(kLeft) + "\" x2=\"" + svg_number(kWidth - 10) + "\" y1=\"" + svg_number(y_of(y)) + "\" y2=\"" +
-           svg_number(y_of(y)) + "\"/>" + label(kLeft - 6, y_of(y) + 4, "end", std::abs(y) < y_step / 1e6 ? 0 : y);
+    svg += "<line x1=\"" + svg_number(kLeftMargin) + "\" x2=\"" + svg_number(kTrainingPageWidth - 10) + "\" y1=\"" + svg_number(y_of(y)) +
+           "\" y2=\"" + svg_number(y_of(y)) + "\"/>" + label(kLeftMargin - 6, y_of(y) + 4, "end", std::abs(y) < y_step / 1e6 ? 0 : y);
   for (double x = std::ceil(xs.low / x_step) * x_step; x <= xs.low + xs.size() * 1.0001; x += x_step)
-    svg += label(x_of(x), kHeight - 6, "middle", x);
+    svg += label(x_of(x), kPlotHeight - 6, "middle", x);
   for (const auto& curve : chart.curves) {
     if (curve.points.empty()) continue;
     std::string points;
@@ -178,7 +181,7 @@ std::string drawn(const Chart& chart) {
 }
 
 Curve curve_of(const MetricsFile& training, Field field, std::size_t number) {
-  Curve curve{{}, kColours[number % kColours.size()], field == &MetricsEntry::eval_loss};
+  Curve curve{{}, kTrainingPageColours[number % kTrainingPageColours.size()], field == &MetricsEntry::eval_loss};
   for (const auto& e : training.entries)
     if (e.*field && std::isfinite(*(e.*field))) curve.points.push_back({static_cast<double>(e.step), *(e.*field)});
   return curve;
@@ -193,7 +196,8 @@ Chart chart_of(std::span<const MetricsFile> trainings, const std::string& title,
 }
 
 std::string summary(const MetricsFile& training, std::size_t number) {
-  std::string text = "<li><b style=\"color:" + std::string(kColours[number % kColours.size()]) + "\">" + escaped(training.name) + "</b>";
+  std::string text = "<li><b style=\"color:" + std::string(kTrainingPageColours[number % kTrainingPageColours.size()]) + "\">" +
+                     escaped(training.name) + "</b>";
   const auto losses = curve_of(training, &MetricsEntry::loss, number).points;
   if (!losses.empty())
     text += ": " + number_text(losses.front().x) + " to " + number_text(losses.back().x) + " steps, loss from " +

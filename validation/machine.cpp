@@ -16,7 +16,7 @@ namespace {
 using platforms::Device;
 using platforms::IntraKind;
 
-constexpr double kGiga = 1e9, kTera = 1e12;
+constexpr double kMachineGiga = 1e9, kTera = 1e12;
 constexpr double kLeastNvlink = 32e9;  // slower links between devices are PCI Express
 constexpr double kPcieShare = 0.78;    // of a slot that copies between cards reach
 
@@ -131,12 +131,12 @@ std::optional<double> card_share_in(const std::string& text, int per_node) {
     const auto* port = std::find_if(std::begin(kPorts), std::end(kPorts), [&](const auto& p) { return m[2].str() == p.name; });
     return std::stod(m[1]) * port->rate / (m[3].matched ? std::stod(m[3]) : per_node);
   }
-  if (std::regex_search(text, m, kPerDevice)) return std::stod(m[1]) / 8 * kGiga;
-  if (std::regex_search(text, m, kPerNode)) return std::stod(m[1]) / 8 * kGiga / per_node;
-  if (std::regex_search(compute_text, m, kCards)) return std::stod(m[1]) * std::stod(m[2]) / 8 * kGiga / per_node;
+  if (std::regex_search(text, m, kPerDevice)) return std::stod(m[1]) / 8 * kMachineGiga;
+  if (std::regex_search(text, m, kPerNode)) return std::stod(m[1]) / 8 * kMachineGiga / per_node;
+  if (std::regex_search(compute_text, m, kCards)) return std::stod(m[1]) * std::stod(m[2]) / 8 * kMachineGiga / per_node;
   if (!holds(text, "nfini") && std::regex_search(text, m, kEthernet)) {
     const double gigabits = std::stod(m[1].matched ? m[1] : m[2]);
-    return gigabits / 8 * kGiga / per_node;
+    return gigabits / 8 * kMachineGiga / per_node;
   }
   return std::nullopt;
 }
@@ -174,14 +174,14 @@ platforms::IntraLink intra_of(const Record& r, const Device& d, int per_node) {
   const std::string text = h.text("network") + " " + h.text("intra_topology");
   const auto stated = h.number("intra_bw_GBps");
   const double own = d.link_bandwidth ? d.link_bandwidth->value.value() : 0;
-  const double port = stated ? *stated * kGiga : own;
+  const double port = stated ? *stated * kMachineGiga : own;
   const bool pcie =
       holds(h.text("gpu"), "pcie") || holds(h.text("intra_topology"), "pcie") || holds(h.text("gpu"), "no nvlink") || port < kLeastNvlink;
   platforms::IntraLink link;
   if (pcie) {
     const double slot = d.host_bandwidth ? d.host_bandwidth->value.value() : 12e9;
     link.kind = IntraKind::Pcie;
-    link.bandwidth = BytesPerSecond(stated ? *stated * kGiga : slot * kPcieShare);
+    link.bandwidth = BytesPerSecond(stated ? *stated * kMachineGiga : slot * kPcieShare);
     return link;
   }
   const bool switched = holds(text, "switch");
@@ -209,7 +209,7 @@ void set_cards(RecordMachine& machine, const Record& r, int per_node) {
   const std::string text = r.hardware.text("network") + " " + r.hardware.text("intra_topology");
   auto share = r.hardware.number("inter_bw_GBps_per_gpu");
   if (share)
-    *share *= kGiga;
+    *share *= kMachineGiga;
   else
     share = card_share_in(text, per_node);
   machine.network_known = share.has_value() || machine.devices <= node.devices;

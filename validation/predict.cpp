@@ -16,7 +16,7 @@ using costmodel::Constants;
 namespace frameworks = predict::frameworks;
 using Values = std::map<std::string, double, std::less<>>;
 
-constexpr double kGiga = 1e9, kTera = 1e12, kGibi = 1024.0 * 1024.0 * 1024.0, kJoulesPerKwh = 3.6e6;
+constexpr double kGigaBytes = 1e9, kTeraFlops = 1e12, kGibi = 1024.0 * 1024.0 * 1024.0, kJoulesPerKwh = 3.6e6;
 constexpr std::size_t kModelsKept = 24;
 constexpr double kEvaluationShare = 0.06;      // of training time that runs to a target spend on evaluation
 constexpr double kDirectCurrentShare = 0.975;  // of a node's power behind its supplies
@@ -63,7 +63,7 @@ void collective_values(const Prepared& p, const Constants& c, Values& v) {
   // nccl-tests: bus bandwidth is algorithm bandwidth times what a ring moves per byte.
   const double factor = q.kind == CollectiveKind::AllReduce ? 2 * (n - 1) / n : (n - 1) / n;
   v["time_us"] = v["time_inplace_us"] = seconds * 1e6;
-  v["algbw_GBps"] = q.bytes / seconds / kGiga;
+  v["algbw_GBps"] = q.bytes / seconds / kGigaBytes;
   v["busbw_GBps"] = factor * v["algbw_GBps"];
   // The script behind this key counts the payload twice.
   v["algbw_Gbps"] = v["algbw_Gbps_max"] = 2 * 8 * v["algbw_GBps"];
@@ -92,10 +92,10 @@ void rate_values(const Prepared& p, const Record& r, double seconds, Values& v) 
   const double again = p.job.recompute == predict::frameworks::Recompute::Full ? 4.0 / 3 : 1;
   // Publications of Megatron and DeepSpeed count recomputed FLOPs; those that use FSDP or NeMo do not.
   const bool counted = !p.job.framework->checkpoint_stops_early && !p.job.framework->tuned_overlap;
-  const double useful = model_flops(p) / seconds / devices / kTera;
+  const double useful = model_flops(p) / seconds / devices / kTeraFlops;
   v["tflops_per_gpu"] = useful * (counted ? again : 1);
   v["aggregate_pflops"] = v["tflops_per_gpu"] * devices / 1e3;
-  v["mfu_pct"] = 100 * useful * kTera / p.job.precision.half_peak;
+  v["mfu_pct"] = 100 * useful * kTeraFlops / p.job.precision.half_peak;
   v["hfu_pct"] = v["mfu_pct"] * again;
 }
 

@@ -33,14 +33,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct BenchOptions {
   std::string name = "all";
   ModelOptions model;
   PlatformOptions platform;
   std::int64_t steps = 5;
 };
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_of_bench() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// CPU seconds of this process, which other processes of a busy machine do not change.
 double cpu_seconds() {
@@ -163,7 +163,7 @@ Json bench_large_import() {
 }
 
 /// A model of half a gigabyte, against reading its bytes.
-Json bench_import(const Options&) {
+Json bench_import(const BenchOptions&) {
   const TemporaryFile file("rehearsal-bench");
   (void)cost_of([&] {
     formats::ExportOptions options;
@@ -222,7 +222,7 @@ Shares shares_of(const exec::StepResult& result, const plan::Role& role, const g
 bool is_reference(const std::string& implementation) { return implementation.find("reference:") != std::string::npos; }
 
 /// Where a real training step goes, against the peak of one core.
-Json bench_step(const Options& o) {
+Json bench_step(const BenchOptions& o) {
   std::vector<std::string> warnings;
   auto model = o.model;
   if (!model.batch) model.batch = 8;
@@ -271,14 +271,14 @@ Json bench_step(const Options& o) {
           {"operators", operators}};
 }
 
-JobSetup setup_of(const Options& o, std::int64_t batch) {
+JobSetup setup_of(const BenchOptions& o, std::int64_t batch) {
   auto model = o.model;
   if (!model.batch) model.batch = batch;
   return {model, o.platform};
 }
 
 /// Plans assessed, against lowering one plan after the other.
-Json bench_search(const Options& o) {
+Json bench_search(const BenchOptions& o) {
   const auto setup = setup_of(o, 2048);
   auto& predictor = setup.predictor();
   Progress silent;
@@ -301,7 +301,7 @@ Json bench_search(const Options& o) {
 }
 
 /// Events of a simulated step, against the closed form of the same Program.
-Json bench_simulate(const Options& o) {
+Json bench_simulate(const BenchOptions& o) {
   const auto setup = setup_of(o, 512);
   auto& predictor = setup.predictor();
   plan::Plan plan;
@@ -309,11 +309,11 @@ Json bench_simulate(const Options& o) {
   const auto step = predictor.playable(plan);
   const auto simulator = predict::open_simulator("full");
   const auto closed_form = predict::closed_form_evaluator();
-  const double begin = now();
+  const double begin = now_of_bench();
   const auto played = predictor.played(step, *simulator, nullptr);
-  const double simulated = now();
+  const double simulated = now_of_bench();
   (void)predictor.played(step, *closed_form, nullptr);
-  const double closed = now();
+  const double closed = now_of_bench();
   return {{"ranks", step.program.ranks},
           {"events", played.events},
           {"simulation_seconds", simulated - begin},
@@ -324,7 +324,7 @@ Json bench_simulate(const Options& o) {
 }
 
 /// The closed form of GPT-3 175B on 1,024 A100s (the plan of Narayanan et al. 2021, table 1) once its graph is there, against making that.
-Json bench_estimate(const Options& o) {
+Json bench_estimate(const BenchOptions& o) {
   auto of_gpt3 = o;
   of_gpt3.model.model = std::string(kLargeModel);
   of_gpt3.model.batch = 1536;
@@ -346,12 +346,12 @@ Json bench_estimate(const Options& o) {
 
 struct BenchRow {
   std::string_view name;
-  Json (*run)(const Options&);
+  Json (*run)(const BenchOptions&);
 };
 constexpr BenchRow kRows[] = {
     {"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}, {"estimate", bench_estimate}};
 
-int bench(const Options& o, Terminal& terminal) {
+int bench(const BenchOptions& o, Terminal& terminal) {
   Json result{{"schema", 1}};
   for (const auto& row : kRows)
     if (o.name == "all" || o.name == row.name) result[std::string(row.name)] = row.run(o);
@@ -363,7 +363,7 @@ int bench(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_bench(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchOptions>();
   o->model.model = "zoo:resnet18?image=64";
   o->platform.platform = "dgx-a100";
   app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives and data have options of their own");

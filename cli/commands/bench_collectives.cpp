@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct BenchCollectivesOptions {
   std::vector<std::size_t> sizes{8, 4096, 262144, 4194304};
   int repetitions = 9, ranks = 0;
   std::string worker;  ///< file for the result of the ranks that bench starts itself
@@ -48,7 +48,7 @@ Json result_of(const exec::bench::CollectiveBench& bench, int ranks) {
 }
 
 /// As one of several ranks; rank 0 has the result in its hands.
-int work(const Options& o, Terminal& terminal) {
+int work_of_bench_collectives(const BenchCollectivesOptions& o, Terminal& terminal) {
   return work_as_rank(terminal, "measuring", [&](exec::Communicator& world, Progress& progress) {
     const auto result = result_of(exec::bench::measure_collectives(world, {o.sizes, o.repetitions}, progress), world.size());
     if (world.rank() != 0) return;
@@ -59,7 +59,7 @@ int work(const Options& o, Terminal& terminal) {
   });
 }
 
-int start_ranks(const Options& o, Terminal& terminal) {
+int start_ranks(const BenchCollectivesOptions& o, Terminal& terminal) {
   constexpr double kLimitSeconds = 1800;
   const TemporaryFile file((std::filesystem::temp_directory_path() / ("rehearse-bench." + std::to_string(getpid()))).string());
   std::vector<std::string> arguments = {"bench", "collectives", "--worker", file.path(), "--repetitions", std::to_string(o.repetitions)};
@@ -75,14 +75,14 @@ int start_ranks(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_bench_collectives(CLI::App& collectives) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchCollectivesOptions>();
   collectives.add_option("--bytes", o->sizes, "sizes of the vector, in bytes")->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32));
   collectives.add_option("--repetitions", o->repetitions)->check(CLI::Range(1, 100000));
   collectives.add_option("--ranks", o->ranks, "how many to start (one per core); without effect under mpirun")->check(CLI::Range(2, 4096));
   collectives.add_option("--worker", o->worker, "used by bench itself")->group("");
   return [o](Terminal& terminal) {
     const bool is_rank = !o->worker.empty() || exec::MpiSession::launched();
-    return is_rank ? work(*o, terminal) : start_ranks(*o, terminal);
+    return is_rank ? work_of_bench_collectives(*o, terminal) : start_ranks(*o, terminal);
   };
 }
 

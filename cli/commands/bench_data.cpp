@@ -17,13 +17,13 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Options {
+struct BenchDataOptions {
   ModelOptions model;
   DataFlags data;
   std::int64_t steps = 30;
 };
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_of_bench_data() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Of all threads of this process.
 double processor_seconds() {
@@ -50,13 +50,13 @@ Speed speed_of(const exec::DataOptions& options, const graph::TrainingGraph& tra
   };
   step(0);
   const auto before = data->figures().bytes;
-  const double begin = now(), worked = processor_seconds();
+  const double begin = now_of_bench_data(), worked = processor_seconds();
   for (std::int64_t n = 1; n <= steps; ++n) step(n);
-  const double seconds = now() - begin, samples = static_cast<double>(steps * training.batch);
+  const double seconds = now_of_bench_data() - begin, samples = static_cast<double>(steps * training.batch);
   return {samples / seconds, static_cast<double>(data->figures().bytes - before) / seconds, (processor_seconds() - worked) / samples};
 }
 
-int bench_data(const Options& o, Terminal& terminal) {
+int bench_data(const BenchDataOptions& o, Terminal& terminal) {
   if (o.steps < 1) throw BadInput("--steps " + std::to_string(o.steps), "must be at least 1");
   auto model = o.model;
   if (!model.batch) model.batch = 32;
@@ -84,7 +84,7 @@ int bench_data(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_bench_data(CLI::App& data) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchDataOptions>();
   o->model.model = "zoo:resnet18";
   data.add_option("MODEL,--model", o->model.model, "what samples are for (default zoo:resnet18)");
   data.add_option("--batch", o->model.batch, "samples of a step (default 32)");

@@ -18,16 +18,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct CalibrateOptions {
   std::string output = "machine.json";
   std::string worker;  ///< file for the result of the ranks that calibrate starts itself
   bool quick = false;
 };
 
-exec::CalibrationBudget budget_of(const Options& o) { return o.quick ? exec::quick_calibration() : exec::CalibrationBudget{}; }
+exec::CalibrationBudget budget_of(const CalibrateOptions& o) { return o.quick ? exec::quick_calibration() : exec::CalibrationBudget{}; }
 
 /// One of the ranks that were started: rank 0 writes what all measured.
-int work(const Options& o, Terminal& terminal) {
+int work_of_calibrate(const CalibrateOptions& o, Terminal& terminal) {
   return work_as_rank(terminal, "calibrating", [&](exec::Communicator& world, Progress& progress) {
     const auto result = exec::calibrate_together(world, budget_of(o), progress);
     if (world.rank() == 0) write_file_atomically(o.worker, exec::machine_json_text(result));
@@ -54,7 +54,7 @@ Json link_json(const costmodel::LinkFit& link) {
           {"residual", link.log_error}};
 }
 
-Json result_of(const Options& o, const exec::CalibrationResult& r, double seconds) {
+Json result_of(const CalibrateOptions& o, const exec::CalibrationResult& r, double seconds) {
   Json context;
   for (const auto& [key, value] : r.calibration.context.items) context[key] = value;
   const auto& device = r.platform.nodes.front().device;
@@ -73,7 +73,7 @@ Json result_of(const Options& o, const exec::CalibrationResult& r, double second
 }
 
 /// The second half of every calibration, on one rank: what needs all cores, and the file.
-void finish(const Options& o, exec::CalibrationResult& result, double begin, Terminal& terminal, Progress& progress) {
+void finish(const CalibrateOptions& o, exec::CalibrationResult& result, double begin, Terminal& terminal, Progress& progress) {
   exec::calibrate_threads(result.calibration, budget_of(o), progress);
   if (interrupted()) throw EnvironmentFailure("calibrate: interrupted; nothing was written");
   write_file_atomically(o.output, exec::machine_json_text(result));
@@ -81,7 +81,7 @@ void finish(const Options& o, exec::CalibrationResult& result, double begin, Ter
 }
 
 /// As the ranks that a launcher has started: on several nodes, with the links between them.
-int calibrate_as_launched(const Options& o, Terminal& terminal) {
+int calibrate_as_launched(const CalibrateOptions& o, Terminal& terminal) {
   const double begin = exec::now_seconds();
   return work_as_rank(terminal, "calibrating", [&](exec::Communicator& world, Progress& progress) {
     if (world.size() < 2)
@@ -96,7 +96,7 @@ int calibrate_as_launched(const Options& o, Terminal& terminal) {
   });
 }
 
-int calibrate(const Options& o, Terminal& terminal) {
+int calibrate(const CalibrateOptions& o, Terminal& terminal) {
   if (exec::MpiSession::launched()) return calibrate_as_launched(o, terminal);
   require_place(o.output);
   const double begin = exec::now_seconds();
@@ -113,11 +113,11 @@ int calibrate(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_calibrate(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CalibrateOptions>();
   app.add_option("-o,--output", o->output, "where to write (machine.json)");
   app.add_flag("--quick", o->quick, "under a minute, fewer sizes");
   app.add_option("--worker", o->worker, "used by calibrate itself")->group("");
-  return [o](Terminal& terminal) { return o->worker.empty() ? calibrate(*o, terminal) : work(*o, terminal); };
+  return [o](Terminal& terminal) { return o->worker.empty() ? calibrate(*o, terminal) : work_of_calibrate(*o, terminal); };
 }
 
 }  // namespace rehearsal::cli

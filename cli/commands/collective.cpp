@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using plan::CollectiveKind;
 
-struct Options {
+struct CollectiveOptions {
   PlatformOptions platform;
   std::optional<std::int64_t> ranks;
   std::string kind = "all-reduce", sizes = "1KB..1GB", fidelity = "closed", release;
@@ -81,7 +81,7 @@ costmodel::LibraryRelease release_named(const std::string& text) {
   return *release;
 }
 
-int collective(const Options& o, Terminal& terminal) {
+int collective(const CollectiveOptions& o, Terminal& terminal) {
   const auto kind = kind_named(o.kind);
   const auto fidelity = fidelity_of(o.fidelity);
   const auto sizes = sizes_of(o.sizes);
@@ -114,7 +114,7 @@ int collective(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_collective(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CollectiveOptions>();
   app.add_option("--platform", o->platform.platform, kPlatformHelp)->required();
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
   app.add_option("--devices", o->platform.devices, "how many devices of it");

@@ -9,12 +9,12 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::string predicted, measured;
   std::size_t top = 10;
 };
 
-int compare(const Options& o, Terminal& terminal) {
+int compare(const CompareOptions& o, Terminal& terminal) {
   const auto predicted = traces::read_trace(o.predicted), measured = traces::read_trace(o.measured);
   const auto comparison = traces::compare(predicted, measured);
   if (comparison.only_predicted + comparison.only_measured > 0)
@@ -33,7 +33,7 @@ int compare(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_compare(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CompareOptions>();
   app.add_option("PREDICTED", o->predicted, "a trace of simulate or run")->required();
   app.add_option("MEASURED", o->measured, "a trace of run or simulate, of the same model, plan and batch")->required();
   app.add_option("--top", o->top, "how many single instructions to list (default 10)");

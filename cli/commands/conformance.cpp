@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using formats::BackendCase;
 
-struct Options {
+struct ConformanceOptions {
   std::vector<std::string> folders;
   bool gradients = false;
 };
@@ -72,7 +72,7 @@ std::string word_of(const Verdict& verdict) {
   return kWords[static_cast<std::size_t>(verdict.outcome)];
 }
 
-int conformance(const Options& o, Terminal& terminal) {
+int conformance(const ConformanceOptions& o, Terminal& terminal) {
   std::vector<BackendCase> cases;
   for (const std::string& folder : o.folders) {
     const auto found = formats::find_backend_cases(folder);
@@ -101,7 +101,7 @@ int conformance(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_conformance(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ConformanceOptions>();
   app.add_option("DIR", o->folders, "a case of ONNX's backend tests, or a folder of cases")->required();
   app.add_flag("--gradients", o->gradients, "check gradients against finite differences in f64 too");
   return [o](Terminal& terminal) { return conformance(*o, terminal); };

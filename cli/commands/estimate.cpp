@@ -11,7 +11,7 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Options {
+struct EstimateOptions {
   ModelOptions model;
   PlatformOptions platform;
   Extent extent;
@@ -20,7 +20,7 @@ struct Options {
   std::vector<std::string> vary;
 };
 
-int estimate(const Options& o, Terminal& terminal) {
+int estimate(const EstimateOptions& o, Terminal& terminal) {
   const auto fidelity = fidelity_of(o.fidelity);
   JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
@@ -43,7 +43,7 @@ int estimate(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_estimate(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<EstimateOptions>();
   o->model.add_to(app);
   o->platform.add_to(app);
   add_fidelity_to(app, o->fidelity);

@@ -13,13 +13,13 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Options {
+struct EvaluateOptions {
   ModelOptions model;
   DataFlags data;
   std::string checkpoint, outputs, backend = "auto";
 };
 
-int evaluate(const Options& o, exec::Communicator& world, Terminal& terminal) {
+int evaluate(const EvaluateOptions& o, exec::Communicator& world, Terminal& terminal) {
   if (world.size() > 1) throw BadInput("evaluate", "runs in one process; start it without mpirun");
   exec::require_data(o.data.data);
   if (!o.outputs.empty()) require_place(o.outputs);
@@ -42,7 +42,7 @@ int evaluate(const Options& o, exec::Communicator& world, Terminal& terminal) {
 }  // namespace
 
 Action add_evaluate(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<EvaluateOptions>();
   o->model.add_reference_to(app);
   app.add_option("--loss", o->model.loss, "as for run");
   app.add_option("--target", o->model.target, "name of the target in the data; without it there are outputs only");

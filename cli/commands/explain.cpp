@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ExplainOptions {
   std::string plan;
   ModelOptions model;
   PlatformOptions platform;
@@ -209,7 +209,7 @@ struct Explained {
   const predict::PlayableStep& step;
 };
 
-void print_explanation(const Options& o, const JobSetup& setup, const Explained& explained, Terminal& terminal) {
+void print_explanation(const ExplainOptions& o, const JobSetup& setup, const Explained& explained, Terminal& terminal) {
   const auto& step = explained.step;
   const auto stages = predict::explain(setup.predictor(), step);
   const auto& program = step.program;
@@ -249,7 +249,7 @@ void take_usual_platform(PlatformOptions& platform, const plan::Plan& plan, Term
 }
 
 /// Of the plan as it was lowered: shares by speed are numbers there.
-void print_lowering(const Options& o, const JobSetup& setup, const plan::Plan& plan, Terminal& terminal) {
+void print_lowering(const ExplainOptions& o, const JobSetup& setup, const plan::Plan& plan, Terminal& terminal) {
   if (setup.own_job() == nullptr)
     throw Refusal("--passes, --after: they are of our own lowering, and " + setup.predictor().framework().name +
                   "'s Programs are not made by it; use --framework rehearse");
@@ -259,7 +259,7 @@ void print_lowering(const Options& o, const JobSetup& setup, const plan::Plan& p
     print_after(*setup.own_job(), plan, o.after, terminal);
 }
 
-int explain(const Options& given, Terminal& terminal) {
+int explain(const ExplainOptions& given, Terminal& terminal) {
   auto o = given;
   const auto file = plan_argument(o.plan);
   if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context);
@@ -293,7 +293,7 @@ int explain(const Options& given, Terminal& terminal) {
 }  // namespace
 
 Action add_explain(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ExplainOptions>();
   app.add_option("PLAN", o->plan, "compact text or a plan file")->required();
   app.add_option("--model", o->model.model, "the model, when the plan does not name it");
   o->model.add_sizes_to(app);

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace pub = validation;
 
-struct Options {
+struct FitOptions {
   std::string measured, start, output, residuals, date, commit;
   int steps = 6;
 };
@@ -91,7 +91,7 @@ std::string residual_lines(const pub::FitOutcome& outcome, const std::vector<pub
   return lines;
 }
 
-int fit(const Options& o, Terminal& terminal) {
+int fit(const FitOptions& o, Terminal& terminal) {
   const auto file = pub::read_record_file(o.measured);
   const auto& start = costmodel::published_constants();
   const auto progress = terminal.progress("fit");
@@ -107,7 +107,7 @@ int fit(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_fit(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<FitOptions>();
   app.add_option("--measured", o->measured, "records of published runs, one JSON object a line")->required();
   app.add_option("--steps", o->steps, "Gauss-Newton steps; 0 keeps the constants and reports them")->check(CLI::Range(0, 100));
   app.add_option("--date", o->date, "date that the constants are frozen under");

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct HistoryOptions {
   std::string machine = "machine.json", model;
   std::int64_t last = 20;
 };
@@ -28,7 +28,7 @@ Json row_of(const RunRecord& r) {
           {"error", r.error()}};
 }
 
-int history(const Options& o, Terminal& terminal) {
+int history(const HistoryOptions& o, Terminal& terminal) {
   if (o.last < 1) throw BadInput("--last " + std::to_string(o.last), "must be at least 1");
   auto records = read_history(history_of(o.machine));
   if (!o.model.empty()) std::erase_if(records, [&](const RunRecord& r) { return ::fnmatch(o.model.c_str(), r.model.c_str(), 0) != 0; });
@@ -43,7 +43,7 @@ int history(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_history(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<HistoryOptions>();
   app.add_option("MACHINE", o->machine, "the calibration that runs were given as --machine (default machine.json)");
   app.add_option("--model", o->model, "only runs of models whose name matches this glob");
   app.add_option("--last", o->last, "so many of the latest runs are listed (default 20); weeks count all");

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct InspectOptions {
   ModelOptions model;
   std::string backend = "auto";
   bool tensors = false, dims = false, kernels = false;
@@ -169,7 +169,7 @@ Json untrainable_json(const LoadedModel& loaded, const graph::TrainingGraph* tra
   return list;
 }
 
-int inspect(const Options& o, Terminal& terminal) {
+int inspect(const InspectOptions& o, Terminal& terminal) {
   const auto loaded = load_model(o.model, o.dims ? Completeness::Structure : Completeness::Inspected);
   auto warnings = loaded.warnings;
   Json result{{"schema", 1}, {"model", o.model.model}};
@@ -218,7 +218,7 @@ int inspect(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_inspect(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<InspectOptions>();
   o->model.add_to(app);
   app.add_flag("--tensors", o->tensors, "type of every tensor");
   app.add_flag("--dims", o->dims, "logical dimensions, how far each can be split, and what blocks it");

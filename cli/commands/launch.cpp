@@ -17,7 +17,7 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Options {
+struct LaunchOptions {
   std::string kind, plan, hosts, image = "rehearsal:" REHEARSAL_VERSION, volume = "training";
   PlatformOptions platform;
   int restarts = 0;
@@ -48,7 +48,7 @@ RunWords run_words(const std::vector<std::string>& words) {
   return found;
 }
 
-LaunchJob job_of(const Options& o) {
+LaunchJob job_of(const LaunchOptions& o) {
   LaunchJob job;
   job.plan_file = o.plan;
   job.plan = plan::read_plan_file(o.plan);
@@ -65,7 +65,7 @@ LaunchJob job_of(const Options& o) {
 }
 
 /// Nodes, cores and the longest time, from the platform.
-void place(LaunchJob& job, const Options& o) {
+void place(LaunchJob& job, const LaunchOptions& o) {
   auto platform = o.platform;
   if (platform.platform.empty())
     throw BadInput("launch " + o.kind,
@@ -88,7 +88,7 @@ void place(LaunchJob& job, const Options& o) {
 }
 
 /// For fewer ranks than the plan wants: searched again, and written beside the checkpoints.
-std::string plan_for_fewer(const LaunchJob& job, const Options& o, int ranks) {
+std::string plan_for_fewer(const LaunchJob& job, const LaunchOptions& o, int ranks) {
   constexpr double kBudget = 20;  // seconds
   auto platform = o.platform;
   platform.nodes.reset();
@@ -99,7 +99,7 @@ std::string plan_for_fewer(const LaunchJob& job, const Options& o, int ranks) {
   return file;
 }
 
-int restart_when_lost(const LaunchJob& job, const Options& o, const std::string& program, Terminal& terminal) {
+int restart_when_lost(const LaunchJob& job, const LaunchOptions& o, const std::string& program, Terminal& terminal) {
   if (job.words.checkpoint.empty())
     throw BadInput("--restarts", "needs --checkpoint DIR among the options of run: that is what a restart goes on with");
   if (!o.hosts.empty() && o.platform.platform.empty())
@@ -109,7 +109,7 @@ int restart_when_lost(const LaunchJob& job, const Options& o, const std::string&
   return supervise(job, program, options, terminal);
 }
 
-int launch(const Options& o, Terminal& terminal) {
+int launch(const LaunchOptions& o, Terminal& terminal) {
   if (o.restarts < 0) throw BadInput("--restarts " + std::to_string(o.restarts), "must be 0 or more");
   if (o.kind != "mpirun" && (o.restarts > 0 || !o.hosts.empty()))
     throw BadInput(o.restarts > 0 ? "--restarts" : "--hosts", "is for launch mpirun; " + o.kind + " starts jobs again itself");
@@ -128,7 +128,7 @@ int launch(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_launch(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<LaunchOptions>();
   app.add_option("KIND", o->kind, "slurm, mpirun or kubernetes")->required()->check(CLI::IsMember({"slurm", "mpirun", "kubernetes"}));
   app.add_option("PLAN", o->plan, "a plan file, as search -o writes it; options of run stand behind it")->required();
   app.add_option("--platform", o->platform.platform, std::string(kPlatformHelp) + "; the time limit and ranks per node follow from it");

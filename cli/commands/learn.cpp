@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct LearnOptions {
   std::vector<std::string> traces;
   std::string machine;
 };
@@ -44,7 +44,7 @@ std::vector<traces::Trace> read_traces(const std::vector<std::string>& paths) {
   return result;
 }
 
-Json json_of(const traces::LearnOutcome& outcome, const Options& o) {
+Json json_of(const traces::LearnOutcome& outcome, const LearnOptions& o) {
   Json result{{"schema", 1}, {"into", o.machine}};
   result["learned"] = Json::array();
   for (std::size_t n = 0; n < o.traces.size(); ++n) {
@@ -71,7 +71,7 @@ Json json_of(const traces::LearnOutcome& outcome, const Options& o) {
 }
 
 /// Records of published or own runs, one JSON object a line: what they say about the site they come from.
-int learn_from_records(const Options& o, Terminal& terminal) {
+int learn_from_records(const LearnOptions& o, Terminal& terminal) {
   namespace pub = validation;
   std::vector<pub::Record> records;
   for (const auto& path : o.traces) {
@@ -94,7 +94,7 @@ int learn_from_records(const Options& o, Terminal& terminal) {
   return 0;
 }
 
-int learn(const Options& o, Terminal& terminal) {
+int learn(const LearnOptions& o, Terminal& terminal) {
   const auto is_trace = [](const std::string& path) { return std::ifstream(path) && traces::is_trace_file(path); };
   if (std::all_of(o.traces.begin(), o.traces.end(), [&](const auto& path) { return std::ifstream(path) && !is_trace(path); }))
     return learn_from_records(o, terminal);
@@ -113,7 +113,7 @@ int learn(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_learn(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<LearnOptions>();
   app.add_option("TRACE", o->traces,
                  "traces that `rehearse run --trace` measured on this machine, or records of runs of a site, one JSON object a line")
       ->required();

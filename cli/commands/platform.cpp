@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-int list(Terminal& terminal) {
+int list_of_platform(Terminal& terminal) {
   auto rows = Json::array();
   for (const auto& name : platforms::catalog_names()) {
     const auto p = platforms::load(name);
@@ -77,7 +77,7 @@ Action add_platform(CLI::App& app) {
   checks->add_option("FILE", *what)->required();
   for (auto* sub : {lists, devices_of, shows, schemas, checks}) sub->fallthrough();
   return [=](Terminal& terminal) {
-    if (lists->parsed()) return list(terminal);
+    if (lists->parsed()) return list_of_platform(terminal);
     if (devices_of->parsed()) return devices(terminal);
     if (schemas->parsed()) return schema(terminal);
     return shows->parsed() ? show(*what, terminal) : check(*what, terminal);

@@ -14,7 +14,7 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> traces;
   std::string search, page, chrome, csv;
 };
@@ -22,7 +22,7 @@ struct Options {
 bool is_metrics(const std::string& path) { return path.ends_with(".jsonl") || path.ends_with(".csv"); }
 
 /// Of `run --metrics`: loss, rate and memory as a page, beside the file where no place is given.
-int report_metrics(const Options& o, Terminal& terminal) {
+int report_metrics(const ReportOptions& o, Terminal& terminal) {
   if (!std::ranges::all_of(o.traces, is_metrics)) throw BadInput("report", "metrics (.jsonl, .csv) and traces are pages of their own");
   if (!o.search.empty() || !o.chrome.empty() || !o.csv.empty()) throw BadInput("report", "of metrics there is a page alone: -o page.html");
   std::vector<traces::MetricsFile> trainings;
@@ -33,7 +33,7 @@ int report_metrics(const Options& o, Terminal& terminal) {
   return 0;
 }
 
-int report(const Options& o, Terminal& terminal) {
+int report(const ReportOptions& o, Terminal& terminal) {
   if (std::ranges::any_of(o.traces, is_metrics)) return report_metrics(o, terminal);
   if (o.page.empty() && o.chrome.empty() && o.csv.empty())
     throw BadInput("report", "nothing to write; use -o page.html, --chrome trace.json or --csv trace.csv");
@@ -58,7 +58,7 @@ int report(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_report(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ReportOptions>();
   app.add_option("TRACE", o->traces, "traces of run or simulate; two of one program are compared. Or metrics of run (.jsonl, .csv)");
   app.add_option("--search", o->search, "the result of search --format json, shown on the page");
   app.add_option("-o,--output", o->page, "one self-contained HTML page");

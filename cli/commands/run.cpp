@@ -34,7 +34,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct RunOptions {
   ModelOptions model;
   DataFlags data;
   std::vector<std::string> eval;
@@ -49,7 +49,7 @@ struct Options {
 };
 
 /// `rehearse run plan.json`: the plan file names the model.
-void take_model_of_plan(Options& o) {
+void take_model_of_plan(RunOptions& o) {
   const auto& path = o.model.model;
   if (!o.plan.empty() || !path.ends_with(".json")) return;
   const auto context = plan::read_plan_file(path).context;
@@ -68,7 +68,7 @@ std::string hash_with_optimizer(ModelOptions model, const ModelOptions& other) {
   return load_training(model, ignored, Purpose::Train).graph.hash();
 }
 
-plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int ranks, std::vector<std::string>& warnings) {
+plan::Plan plan_of(const RunOptions& o, const graph::TrainingGraph& training, int ranks, std::vector<std::string>& warnings) {
   if (o.plan.empty()) {
     plan::Plan plan;
     plan.dp = ranks;
@@ -83,7 +83,7 @@ plan::Plan plan_of(const Options& o, const graph::TrainingGraph& training, int r
   return file.plan;
 }
 
-std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64_t batch) {
+std::int64_t steps_of(const RunOptions& o, const exec::DataSource& data, std::int64_t batch) {
   if (o.steps && o.epochs) throw BadInput("--steps and --epochs", "give one of them");
   if (o.epochs) {
     if (!(*o.epochs > 0)) throw BadInput("--epochs", "must be above 0");
@@ -97,7 +97,7 @@ std::int64_t steps_of(const Options& o, const exec::DataSource& data, std::int64
 }
 
 /// What is evaluated on.
-exec::DataOptions held_out_data(const Options& o, const exec::Communicator& world) {
+exec::DataOptions held_out_data(const RunOptions& o, const exec::Communicator& world) {
   return evaluated(o.data.options(o.model.seed, exec::threads_per_rank(world)), o.eval);
 }
 
@@ -115,7 +115,7 @@ void check_precision(const std::string& dtype) {
                   ": no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know it)");
 }
 
-exec::SavingOptions saving_options(const Options& o) {
+exec::SavingOptions saving_options(const RunOptions& o) {
   exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best};
   if (!o.checkpoint_every.empty()) {
     const auto every = checkpoint_every(o.checkpoint_every);
@@ -131,7 +131,7 @@ exec::SavingOptions saving_options(const Options& o) {
 }
 
 /// What would otherwise be found out after the training.
-void check_outputs(const Options& o) {
+void check_outputs(const RunOptions& o) {
   (void)saving_options(o);
   if (o.go_on && o.checkpoint.empty()) throw BadInput("--continue", "goes on with what --checkpoint DIR holds; give it");
   if (o.go_on && !o.resume.empty()) throw BadInput("--continue and --resume", "give one of them");
@@ -145,14 +145,14 @@ void check_outputs(const Options& o) {
 }
 
 /// The model file with the trained weights.
-void write_file(const Options& o, const exec::StoredValues& values) {
+void write_file(const RunOptions& o, const exec::StoredValues& values) {
   formats::TrainedValues trained;
   for (const auto& [name, value] : values) trained[name] = {value.type, value.bytes};
   formats::export_trained(o.model.model, o.trained, trained);
 }
 
 /// The model as Rehearsal understands it: of the zoo, or of a file that has no place for every weight.
-void write_graph(const Options& o, const exec::StoredValues& values) {
+void write_graph(const RunOptions& o, const exec::StoredValues& values) {
   const auto model = load_model(o.model).graph;
   formats::ExportOptions options;
   options.weights = true;
@@ -172,7 +172,7 @@ void write_graph(const Options& o, const exec::StoredValues& values) {
   formats::export_onnx(graph::with_initial_values(model), o.trained, options);
 }
 
-void write_trained(const Options& o, const exec::StoredValues& values, Terminal& terminal) {
+void write_trained(const RunOptions& o, const exec::StoredValues& values, Terminal& terminal) {
   if (is_built(o.model.model)) return write_graph(o, values);
   try {
     write_file(o, values);
@@ -183,7 +183,7 @@ void write_trained(const Options& o, const exec::StoredValues& values, Terminal&
 }
 
 /// What is made of the trained weights, on one rank.
-void use_trained(const Options& o, const exec::StoredValues& values, exec::Communicator& world, Terminal& terminal, Json& result) {
+void use_trained(const RunOptions& o, const exec::StoredValues& values, exec::Communicator& world, Terminal& terminal, Json& result) {
   if (!o.eval.empty()) result["evaluation"] = to_json(evaluate_model({o.model, held_out_data(o, world), o.backend}, values, world));
   if (o.trained.empty()) return;
   write_trained(o, values, terminal);
@@ -214,7 +214,7 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
 }
 
 /// What the checkpoint says that this run goes on with; warns of what is not as it was.
-std::optional<exec::CheckpointHeader> header_to_resume(const Options& o, std::int64_t batch, std::vector<std::string>& warnings) {
+std::optional<exec::CheckpointHeader> header_to_resume(const RunOptions& o, std::int64_t batch, std::vector<std::string>& warnings) {
   if (o.resume.empty()) return std::nullopt;
   const auto header = exec::read_checkpoint_header(o.resume);
   if (header.batch != batch)
@@ -232,7 +232,7 @@ std::string interruption(const exec::TrainingOutcome& outcome, const std::string
 }
 
 /// Beside the checkpoints, else among temporary files.
-std::string last_instructions_of(const Options& o) {
+std::string last_instructions_of(const RunOptions& o) {
   auto place = o.checkpoint.empty() ? std::filesystem::temp_directory_path() / "rehearse" : std::filesystem::path(o.checkpoint);
   if (!place.has_filename()) place = place.parent_path();
   return place.string() + ".last-instructions";
@@ -245,7 +245,7 @@ std::string no_gain(const exec::TrainingOutcome& outcome) {
          " evaluations without gain; the lowest loss was " + loss_text(e.lowest_loss) + ", at step " + std::to_string(e.lowest_at);
 }
 
-exec::TrainerOptions trainer_options(const Options& o, const exec::LearningRate& rate, int threads) {
+exec::TrainerOptions trainer_options(const RunOptions& o, const exec::LearningRate& rate, int threads) {
   exec::TrainerOptions options;
   options.seed = o.model.seed;
   options.threads = threads;
@@ -268,7 +268,7 @@ exec::TrainerOptions trainer_options(const Options& o, const exec::LearningRate&
 
 /// Who watches a training.
 struct Watching {
-  const Options& options;
+  const RunOptions& options;
   const std::optional<exec::CheckpointHeader>& header;
   const Terminal& terminal;
 };
@@ -303,7 +303,7 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
 }
 
 /// What must be right before anything is loaded.
-void check_request(const Options& o) {
+void check_request(const RunOptions& o) {
   check_precision(o.model.dtype);
   check_outputs(o);
   (void)on_nan_of(o.on_nan);
@@ -313,12 +313,13 @@ void check_request(const Options& o) {
 }
 
 /// What rank 0 will compare with, where a calibration is given.
-std::optional<costmodel::Interval> predicted_step(const Options& o, const plan::Plan& plan, const exec::Communicator& world) {
+std::optional<costmodel::Interval> predicted_step(const RunOptions& o, const plan::Plan& plan, const exec::Communicator& world) {
   if (o.machine.empty() || world.rank() != 0) return std::nullopt;
   return step_on(o.model, o.machine, plan);
 }
 
-void remember(const Options& o, const exec::TrainingOutcome& outcome, const plan::Program& program, const costmodel::Interval& predicted) {
+void remember(const RunOptions& o, const exec::TrainingOutcome& outcome, const plan::Program& program,
+              const costmodel::Interval& predicted) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   add_to_history(history_of(o.machine),
                  {time_text(std::chrono::duration_cast<std::chrono::seconds>(now).count()), o.model.model, plan::to_text(program.plan),
@@ -328,7 +329,7 @@ void remember(const Options& o, const exec::TrainingOutcome& outcome, const plan
 
 /// What is left to do when training is over, on one rank.
 struct Ending {
-  const Options& options;
+  const RunOptions& options;
   exec::TrainingOutcome& outcome;
   const std::optional<exec::StoredValues>& trained;  ///< where something is made of them
   const std::optional<costmodel::Interval>& predicted;
@@ -350,7 +351,7 @@ void write_results(const Ending& ending, const exec::Training& job, Terminal& te
 }
 
 /// A job that was started again when all was done.
-int nothing_left(const Options& o, const exec::CheckpointHeader& header, const exec::Communicator& world, const Terminal& terminal) {
+int nothing_left(const RunOptions& o, const exec::CheckpointHeader& header, const exec::Communicator& world, const Terminal& terminal) {
   if (world.rank() != 0) return 0;
   terminal.say("step " + std::to_string(header.step) + " is done in " + o.checkpoint + ": nothing is left to train");
   terminal.print({{"schema", 1}, {"steps", 0}, {"first_step", header.step + 1}, {"losses", Json::array()}});
@@ -358,14 +359,14 @@ int nothing_left(const Options& o, const exec::CheckpointHeader& header, const e
 }
 
 /// --continue is --resume of what was saved, where something was. One rank looks: a folder may appear meanwhile.
-void find_what_goes_on(Options& o, exec::Communicator& world) {
+void find_what_goes_on(RunOptions& o, exec::Communicator& world) {
   if (!o.go_on) return;
   const bool saved = world.rank() == 0 && std::filesystem::exists(o.checkpoint);
   o.go_on = world.max(saved ? 1 : 0) > 0;
   if (o.go_on) o.resume = o.checkpoint;
 }
 
-int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
+int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   take_model_of_plan(o);
   if (element_type(o.model) == DType::F16 && o.model.loss_scale.empty()) o.model.loss_scale = "dynamic";
   check_request(o);
@@ -404,7 +405,7 @@ int train_as_rank(Options o, exec::Communicator& world, Terminal& terminal) {
 }  // namespace
 
 Action add_run(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<RunOptions>();
   o->model.add_to(app);
   o->data.add_to(app);
   app.add_option("--plan", o->plan, "compact text or a plan file; default: data parallel over the ranks started");

@@ -23,7 +23,7 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Options {
+struct SearchOptions {
   ModelOptions model;
   PlatformOptions platform;            ///< what holds for all `platforms`
   std::vector<std::string> platforms;  ///< a choice of hardware
@@ -51,7 +51,7 @@ void set_budget(const std::string& text, search::SearchOptions& options) {
 }
 
 /// One job for each platform.
-std::vector<std::unique_ptr<JobSetup>> setups_of(const Options& o, Terminal& terminal) {
+std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchOptions& o, Terminal& terminal) {
   std::vector<std::unique_ptr<JobSetup>> setups;
   for (const auto& platform : o.platforms) {
     auto on = o.platform;
@@ -65,7 +65,7 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const Options& o, Terminal& ter
   return setups;
 }
 
-search::SearchOptions search_options(const Options& o, const predict::Predictor& first) {
+search::SearchOptions search_options(const SearchOptions& o, const predict::Predictor& first) {
   search::SearchOptions options;
   options.objective = o.objective;
   options.top = o.top;
@@ -156,7 +156,7 @@ nlohmann::ordered_json result_json(const search::SearchResult& found, double ste
   return result;
 }
 
-int search(const Options& o, Terminal& terminal) {
+int search(const SearchOptions& o, Terminal& terminal) {
   if (!o.output.empty()) require_place(o.output);
   const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans);
   const auto setups = setups_of(o, terminal);
@@ -192,7 +192,7 @@ int search(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_search(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<SearchOptions>();
   o->model.add_to(app);
   app.add_option("--platform", o->platforms, std::string(kPlatformHelp) + "; several are a choice of hardware")->required();
   o->platform.add_without_platform_to(app);

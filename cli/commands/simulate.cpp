@@ -17,7 +17,7 @@
 namespace rehearsal::cli {
 namespace {
 
-struct Options {
+struct SimulateOptions {
   ModelOptions model;
   PlatformOptions platform;
   Extent extent;
@@ -27,7 +27,7 @@ struct Options {
 };
 
 /// MODEL may be a Program, which names its model.
-Options with_model_of_program(Options o) {
+SimulateOptions with_model_of_program(SimulateOptions o) {
   if (!plan::is_program_file(o.model.model)) return o;
   if (!o.platform.plan.empty()) throw BadInput("--plan", "a Program was made by a plan; leave it out, or give the model instead");
   o.program = o.model.model;
@@ -50,7 +50,7 @@ predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup
   return setup.predictor().priced(plan::read_program_file(path, predict::lower_or_say_all(*own, heading.plan), own->training.graph));
 }
 
-void write_trace(const Options& o, const JobSetup& setup, const predict::Assessment& a, const Recording& recording) {
+void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict::Assessment& a, const Recording& recording) {
   const auto& program = recording.step.program;
   const int threads = predict::threads_per_rank(setup.platform(), program.ranks);
   traces::TraceBuilder builder(program, setup.predictor().graph(), "simulated", threads);
@@ -68,7 +68,7 @@ void write_trace(const Options& o, const JobSetup& setup, const predict::Assessm
   traces::write_trace(o.trace, trace);
 }
 
-int simulate(const Options& given, Terminal& terminal) {
+int simulate(const SimulateOptions& given, Terminal& terminal) {
   auto o = with_model_of_program(given);
   if (!o.program.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";
   const auto fidelity = fidelity_of(o.fidelity);
@@ -98,7 +98,7 @@ int simulate(const Options& given, Terminal& terminal) {
 }  // namespace
 
 Action add_simulate(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<SimulateOptions>();
   o->model.add_to(app);
   o->platform.add_to(app);
   add_fidelity_to(app, o->fidelity);

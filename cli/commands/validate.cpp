@@ -24,7 +24,7 @@ using validation::ErrorRow;
 using validation::Summary;
 using validation::Verdict;
 
-struct Options {
+struct ValidateOptions {
   std::string measured, machine, family, html, through = "closed";
 };
 
@@ -89,13 +89,13 @@ std::string warning_of(const std::set<std::string>& keys) {
 }
 
 /// The file that is named, or the product's own copy of some records.
-validation::RecordFile records_of(const Options& o) {
+validation::RecordFile records_of(const ValidateOptions& o) {
   if (!o.measured.empty()) return validation::read_record_file(o.measured);
   std::istringstream own{std::string(validation::embedded_records())};
   return validation::read_records(own, "validation/records/published.jsonl");
 }
 
-int validate(const Options& o, Terminal& terminal) {
+int validate(const ValidateOptions& o, Terminal& terminal) {
   namespace pub = validation;
   auto file = records_of(o);
   if (!file.unknown_keys.empty()) terminal.warn(warning_of(file.unknown_keys));
@@ -120,7 +120,7 @@ int validate(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_validate(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ValidateOptions>();
   app.add_option("--measured", o->measured, "records of published runs, one JSON object a line; without it our own copy of some");
   app.add_option("--machine", o->machine, "a site that `rehearse learn RECORDS --into` wrote");
   app.add_option("--family", o->family, "only records of this family");

@@ -12,12 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ZooOptions {
   std::string name, output;
   std::optional<std::int64_t> batch;
 };
 
-int list(Terminal& terminal) {
+int list_of_zoo(Terminal& terminal) {
   auto rows = Json::array();
   for (const auto& row : graph::zoo::zoo_table()) {
     std::string parameters;
@@ -32,7 +32,7 @@ int list(Terminal& terminal) {
   return 0;
 }
 
-int write(const Options& o, Terminal& terminal) {
+int write(const ZooOptions& o, Terminal& terminal) {
   if (o.output.empty()) throw BadInput("zoo " + o.name, "give a file to write it to: -o " + o.name + ".onnx");
   const auto graph = graph::zoo::build(o.name, o.batch);
   formats::ExportOptions options;
@@ -53,11 +53,11 @@ int write(const Options& o, Terminal& terminal) {
 }  // namespace
 
 Action add_zoo(CLI::App& app) {
-  auto o = std::make_shared<Options>();
-  app.add_option("NAME", o->name, "a model with parameters, such as resnet50?image=128; none: list them all");
+  auto o = std::make_shared<ZooOptions>();
+  app.add_option("NAME", o->name, "a model with parameters, such as resnet50?image=128; none: list_of_zoo them all");
   app.add_option("-o,--output", o->output, "where to write it as ONNX, without weights");
   app.add_option("--batch", o->batch, "samples in a batch");
-  return [o](Terminal& terminal) { return o->name.empty() ? list(terminal) : write(*o, terminal); };
+  return [o](Terminal& terminal) { return o->name.empty() ? list_of_zoo(terminal) : write(*o, terminal); };
 }
 
 }  // namespace rehearsal::cli

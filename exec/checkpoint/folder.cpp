@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kStep = "step-", *kBest = "best", *kUnfinished = ".unfinished", *kLock = "lock";
+constexpr const char *kFolderStep = "step-", *kBest = "best", *kUnfinished = ".unfinished", *kLock = "lock";
 
 struct Found {
   std::int64_t number = 0, step = 0;
@@ -37,7 +37,7 @@ std::vector<fs::path> places_in(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const auto name = entry.path().filename().string();
-    if (name.starts_with(kStep) && !name.ends_with(kUnfinished) && !entry.is_symlink(ignored) &&
+    if (name.starts_with(kFolderStep) && !name.ends_with(kUnfinished) && !entry.is_symlink(ignored) &&
         fs::exists(entry.path() / kManifest, ignored))
       places.push_back(entry.path());
   }
@@ -104,7 +104,9 @@ fs::path newest_checkpoint(const std::string& folder, const std::string& flag) {
   return std::ranges::max_element(found, before)->place;
 }
 
-fs::path unfinished_checkpoint(const fs::path& home, std::int64_t step) { return home / (kStep + std::to_string(step) + kUnfinished); }
+fs::path unfinished_checkpoint(const fs::path& home, std::int64_t step) {
+  return home / (kFolderStep + std::to_string(step) + kUnfinished);
+}
 
 CheckpointFolder::CheckpointFolder(std::string folder) : folder_(fs::path(folder).lexically_normal()) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();  // a slash at the end
@@ -166,7 +168,7 @@ std::int64_t CheckpointFolder::next_number() const {
 
 /// Another training may have left a checkpoint of the same step, which stays until this one is whole.
 fs::path CheckpointFolder::free_place(std::int64_t step) const {
-  const auto name = kStep + std::to_string(step);
+  const auto name = kFolderStep + std::to_string(step);
   auto place = home_ / name;
   for (int copy = 2; fs::exists(place); ++copy) place = home_ / (name + "." + std::to_string(copy));
   return place;

@@ -12,7 +12,7 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr int kWarmUp = 2;
+constexpr int kMeasureWarmUp = 2;
 
 /// Runs `work` on all ranks at once; seconds of the slowest.
 template <class Work>
@@ -82,13 +82,13 @@ CollectiveTimes measure_collective(Communicator& world, const plan::CollectiveRo
   Transfers transfers(world);
   MpiCollective theirs(world, row.kind, count);
   CollectiveTimes times;
-  for (int i = 0; i < kWarmUp + repetitions; ++i) {
+  for (int i = 0; i < kMeasureWarmUp + repetitions; ++i) {
     const double ours = slowest(world, [&] {
       transfers.wait(transfers.start_collective({&steps, group, data.data(), DType::F32, memory}, "a measured vector"));
     });
     const double mpi = slowest(world, [&] { theirs.run(); });
     transfers.forget();
-    if (i < kWarmUp) continue;
+    if (i < kMeasureWarmUp) continue;
     times.ours.push_back(ours);
     times.mpi.push_back(mpi);
   }

@@ -71,7 +71,7 @@ Index read_index(const std::string& path) {
   return index;
 }
 
-std::unique_ptr<Dataset> open(const DatasetRequest& r) {
+std::unique_ptr<Dataset> open_megatron(const DatasetRequest& r) {
   std::vector<TokenStream> streams;
   for (const auto& path : r.place.paths) {
     const auto prefix = without_end(path);
@@ -87,12 +87,12 @@ std::unique_ptr<Dataset> open(const DatasetRequest& r) {
   return token_data(std::move(streams), r);
 }
 
-bool recognises(const std::string& path) {
+bool recognises_megatron(const std::string& path) {
   return path.ends_with(".idx") || (path.ends_with(".bin") && std::filesystem::exists(without_end(path) + ".idx"));
 }
 
 }  // namespace
 
-DataKind megatron_row() { return {"megatron", "Megatron's PREFIX.idx beside PREFIX.bin", {"seq"}, recognises, open}; }
+DataKind megatron_row() { return {"megatron", "Megatron's PREFIX.idx beside PREFIX.bin", {"seq"}, recognises_megatron, open_megatron}; }
 
 }  // namespace rehearsal::exec

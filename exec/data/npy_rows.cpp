@@ -62,7 +62,7 @@ StoredArrays arrays_in(const std::vector<std::string>& paths) {
   return arrays;
 }
 
-/// With the file open where there are few.
+/// With the file open_npy_rows where there are few.
 ArrayBlock block_of(const std::string& path, bool one_sample) {
   auto file = std::make_shared<const StoredFile>(path);
   const auto header = npy_header(*file);
@@ -82,7 +82,7 @@ void check_names(const StoredArray& one, const StoredArray& other) {
       throw BadInput(file, "has no file of the same name in " + other.folder);
 }
 
-std::unique_ptr<Dataset> open(const DatasetRequest& r) {
+std::unique_ptr<Dataset> open_npy_rows(const DatasetRequest& r) {
   const auto arrays = arrays_in(r.place.paths);
   std::vector<ArrayColumn> columns;
   const StoredArray* first = nullptr;
@@ -102,7 +102,7 @@ std::unique_ptr<Dataset> open(const DatasetRequest& r) {
   return array_data(std::move(columns), r.place.paths.front(), false);
 }
 
-bool recognises(const std::string& path) {
+bool recognises_npy_rows(const std::string& path) {
   if (path.ends_with(".npy")) return true;
   if (!fs::is_directory(path)) return false;
   if (holds_arrays(path)) return true;
@@ -113,7 +113,7 @@ bool recognises(const std::string& path) {
 }  // namespace
 
 DataKind npy_row() {
-  return {"npy", "NAME.npy, or a folder of NAME.npy or of NAME/*.npy", {}, recognises, open, [](const DataPlace& place) {
+  return {"npy", "NAME.npy, or a folder of NAME.npy or of NAME/*.npy", {}, recognises_npy_rows, open_npy_rows, [](const DataPlace& place) {
             std::vector<std::string> names;
             for (const auto& [name, array] : arrays_in(place.paths)) names.push_back(name);
             return names;

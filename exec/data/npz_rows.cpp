@@ -8,7 +8,7 @@
 namespace rehearsal::exec {
 namespace {
 
-std::unique_ptr<Dataset> open(const DatasetRequest& r) {
+std::unique_ptr<Dataset> open_npz_rows(const DatasetRequest& r) {
   std::vector<ArrayColumn> columns;
   for (const auto& w : r.wanted) columns.emplace_back(w);
   for (const auto& path : r.place.paths) {
@@ -33,9 +33,12 @@ std::unique_ptr<Dataset> open(const DatasetRequest& r) {
 }  // namespace
 
 DataKind npz_row() {
-  return {"npz", "FILE.npz",
-          {},    [](const std::string& path) { return path.ends_with(".npz"); },
-          open,  [](const DataPlace& place) { return npz_names(place.paths.front()); }};
+  return {"npz",
+          "FILE.npz",
+          {},
+          [](const std::string& path) { return path.ends_with(".npz"); },
+          open_npz_rows,
+          [](const DataPlace& place) { return npz_names(place.paths.front()); }};
 }
 
 }  // namespace rehearsal::exec

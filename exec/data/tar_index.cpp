@@ -13,17 +13,17 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr std::int64_t kBlock = 512;
+constexpr std::int64_t kTarIndexBlock = 512;
 constexpr std::int64_t kLongestNote = 1 << 20;
-using Block = std::array<char, kBlock>;
+using TarIndexBlock = std::array<char, kTarIndexBlock>;
 
-std::string_view field(const Block& block, std::size_t at, std::size_t size) {
+std::string_view field(const TarIndexBlock& block, std::size_t at, std::size_t size) {
   const std::string_view all(block.data() + at, size);
   return all.substr(0, std::min(all.find('\0'), all.size()));
 }
 
 /// Octal digits, or a big-endian number behind a byte 0x80 (GNU).
-std::optional<std::int64_t> number(const Block& block, std::size_t at, std::size_t size) {
+std::optional<std::int64_t> number(const TarIndexBlock& block, std::size_t at, std::size_t size) {
   if ((static_cast<unsigned char>(block[at]) & 0x80U) != 0) {
     std::int64_t value = static_cast<unsigned char>(block[at]) & 0x7FU;
     for (std::size_t i = 1; i < size; ++i) {
@@ -43,7 +43,7 @@ std::optional<std::int64_t> number(const Block& block, std::size_t at, std::size
   return any ? std::optional(value) : std::nullopt;
 }
 
-bool checksum_holds(const Block& block) {
+bool checksum_holds(const TarIndexBlock& block) {
   constexpr std::size_t kAt = 148, kSize = 8;
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < block.size(); ++i) sum += i >= kAt && i < kAt + kSize ? ' ' : static_cast<unsigned char>(block[i]);
@@ -65,19 +65,20 @@ class Reader {
   explicit Reader(const StoredFile& file) : file_(file) {}
 
   std::vector<TarMember> members() && {
-    for (Block block; read(block);) take(block);
+    for (TarIndexBlock block; read(block);) take(block);
     return std::move(members_);
   }
 
  private:
   /// False at the end mark.
-  bool read(Block& block) {
-    if (at_ + kBlock > file_.size()) refuse_end();
+  bool read(TarIndexBlock& block) {
+    if (at_ + kTarIndexBlock > file_.size()) refuse_end();
     file_.read(at_, std::as_writable_bytes(std::span(block)));
-    at_ += kBlock;
+    at_ += kTarIndexBlock;
     if (std::all_of(block.begin(), block.end(), [](char c) { return c == 0; })) return false;
     if (!checksum_holds(block))
-      throw BadInput(file_.path(), at_ == kBlock ? "is no tar archive" : "is damaged at byte " + std::to_string(at_ - kBlock));
+      throw BadInput(file_.path(),
+                     at_ == kTarIndexBlock ? "is no tar archive" : "is damaged at byte " + std::to_string(at_ - kTarIndexBlock));
     return true;
   }
 
@@ -87,10 +88,10 @@ class Reader {
                                                          std::to_string(file_.size()));
   }
 
-  void take(const Block& block) {
+  void take(const TarIndexBlock& block) {
     constexpr std::size_t kSizeAt = 124, kTypeAt = 156;
     auto size = number(block, kSizeAt, 12);
-    if (!size) throw BadInput(file_.path(), "is damaged at byte " + std::to_string(at_ - kBlock) + ": a member without a size");
+    if (!size) throw BadInput(file_.path(), "is damaged at byte " + std::to_string(at_ - kTarIndexBlock) + ": a member without a size");
     const char type = block[kTypeAt];
     if (type == 'L' || type == 'x' || type == 'g') return take_note(type, *size);
     if (next_size_) size = std::exchange(next_size_, std::nullopt);
@@ -106,11 +107,11 @@ class Reader {
   }
 
   void skip(std::int64_t size) {
-    at_ += (size + kBlock - 1) / kBlock * kBlock;
+    at_ += (size + kTarIndexBlock - 1) / kTarIndexBlock * kTarIndexBlock;
     if (at_ > file_.size()) refuse_end();
   }
 
-  static std::string name_of(const Block& block) {
+  static std::string name_of(const TarIndexBlock& block) {
     const auto name = std::string(field(block, 0, 100));
     const auto prefix = field(block, 257, 5) == "ustar" && block[262] == '\0' ? field(block, 345, 155) : std::string_view();
     return prefix.empty() ? name : std::string(prefix) + "/" + name;
@@ -118,7 +119,8 @@ class Reader {
 
   /// What says more of the next member.
   void take_note(char type, std::int64_t size) {
-    if (size > kLongestNote) throw BadInput(file_.path(), "is damaged at byte " + std::to_string(at_ - kBlock) + ": a name without end");
+    if (size > kLongestNote)
+      throw BadInput(file_.path(), "is damaged at byte " + std::to_string(at_ - kTarIndexBlock) + ": a name without end");
     std::string text(static_cast<std::size_t>(size), '\0');
     const auto offset = at_;
     skip(size);

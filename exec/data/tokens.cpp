@@ -27,7 +27,7 @@ TokenStream plain_stream(std::shared_ptr<const StoredFile> file, const DataPlace
   return {std::move(file), dtype, 0, tokens};
 }
 
-std::unique_ptr<Dataset> open(const DatasetRequest& r) {
+std::unique_ptr<Dataset> open_tokens(const DatasetRequest& r) {
   std::vector<TokenStream> streams;
   for (const auto& path : r.place.paths) {
     auto file = std::make_shared<const StoredFile>(path);
@@ -39,7 +39,8 @@ std::unique_ptr<Dataset> open(const DatasetRequest& r) {
 }  // namespace
 
 DataKind tokens_row() {
-  return {"tokens", "tokens:FILE.bin?dtype=uint16 or tokens:FILE.npy", {"dtype", "seq"}, [](const std::string&) { return false; }, open};
+  return {
+      "tokens", "tokens:FILE.bin?dtype=uint16 or tokens:FILE.npy", {"dtype", "seq"}, [](const std::string&) { return false; }, open_tokens};
 }
 
 }  // namespace rehearsal::exec

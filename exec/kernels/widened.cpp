@@ -7,11 +7,11 @@
 namespace rehearsal::exec {
 namespace {
 
-using Types = std::span<const std::optional<graph::TensorType>>;
+using WidenedTypes = std::span<const std::optional<graph::TensorType>>;
 
-constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kWidenedAlignment = 64;
 
-bool any_narrow(Types types) {
+bool any_narrow(WidenedTypes types) {
   return std::any_of(types.begin(), types.end(), [](const auto& t) { return t && is_narrow(t->dtype); });
 }
 
@@ -38,9 +38,9 @@ WidenedNode::WidenedNode(const KernelRequest& request) : attributes_(widened(req
   widen(request.outputs, outputs_, output_offsets_);
 }
 
-bool WidenedNode::applies(Types inputs, Types outputs) { return any_narrow(inputs) || any_narrow(outputs); }
+bool WidenedNode::applies(WidenedTypes inputs, WidenedTypes outputs) { return any_narrow(inputs) || any_narrow(outputs); }
 
-void WidenedNode::widen(Types from, std::vector<std::optional<graph::TensorType>>& to, std::vector<std::int64_t>& offsets) {
+void WidenedNode::widen(WidenedTypes from, std::vector<std::optional<graph::TensorType>>& to, std::vector<std::int64_t>& offsets) {
   for (const auto& type : from) {
     auto& wide = to.emplace_back(type);
     offsets.push_back(-1);
@@ -48,7 +48,7 @@ void WidenedNode::widen(Types from, std::vector<std::optional<graph::TensorType>
     wide->dtype = DType::F32;
     offsets.back() = bytes_;
     const auto size = graph::element_count(type->shape) * static_cast<std::int64_t>(sizeof(float));
-    bytes_ += (size + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += (size + kWidenedAlignment - 1) / kWidenedAlignment * kWidenedAlignment;
   }
 }
 

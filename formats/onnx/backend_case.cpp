@@ -15,7 +15,7 @@ namespace rehearsal::formats {
 namespace {
 
 namespace fs = std::filesystem;
-using Kind = CaseValue::Kind;
+using BackendCaseKind = CaseValue::Kind;
 
 // Finding
 
@@ -82,7 +82,7 @@ class ValueReader {
   explicit ValueReader(std::string path) : file_{std::move(path), 0, {}, {}} {}
 
   CaseValue read(const onnx::ValueInfoProto& info) const {
-    CaseValue value{info.name(), Kind::Tensor, {}};
+    CaseValue value{info.name(), BackendCaseKind::Tensor, {}};
     const auto& type = info.type();
     if (type.has_sequence_type()) {
       set(value, read_message<onnx::SequenceProto>(file_.path));
@@ -100,13 +100,13 @@ class ValueReader {
 
  private:
   void set(CaseValue& value, const onnx::SequenceProto& sequence) const {
-    value.kind = Kind::Sequence;
+    value.kind = BackendCaseKind::Sequence;
     for (const auto& part : sequence.tensor_values()) value.parts.push_back(tensor(part));
   }
   void set(CaseValue& value, const onnx::OptionalProto& optional) const {
     if (optional.has_sequence_value()) return set(value, optional.sequence_value());
     if (optional.has_tensor_value()) return value.parts.push_back(tensor(optional.tensor_value()));
-    value.kind = Kind::Absent;
+    value.kind = BackendCaseKind::Absent;
   }
   [[nodiscard]] graph::Value tensor(const onnx::TensorProto& proto) const {
     const StoredTensor stored = stored_tensor(file_, proto, file_.path);
@@ -141,7 +141,7 @@ CaseValue counting_input(const onnx::ValueInfoProto& info) {
   const std::int64_t count = graph::element_count(type.shape);
   graph::Value value{type, {}, {}};
   for (std::int64_t i = 0; i < count; ++i) value.reals.push_back(static_cast<double>(i) / static_cast<double>(count));
-  return {info.name(), Kind::Tensor, {std::move(value)}};
+  return {info.name(), BackendCaseKind::Tensor, {std::move(value)}};
 }
 
 DataSet light_data_set(const BackendCase& one, const onnx::GraphProto& graph) {
@@ -159,7 +159,7 @@ DataSet light_data_set(const BackendCase& one, const onnx::GraphProto& graph) {
 // Importing
 
 GivenInput given_by(const CaseValue& value, bool known) {
-  GivenInput given{{}, value.kind == Kind::Sequence, value.kind == Kind::Absent, {}};
+  GivenInput given{{}, value.kind == BackendCaseKind::Sequence, value.kind == BackendCaseKind::Absent, {}};
   for (const graph::Value& part : value.parts) given.types.push_back(part.type);
   if (known) given.known = value.parts;
   return given;
@@ -197,7 +197,8 @@ ImportedModel import_knowing(const BackendCase& one, const DataSet& data, std::s
 void expect(const CaseValue& value, const ImportedModel& model, ImportedCase& result) {
   const auto length = model.sequence_outputs.find(value.name);
   const bool sequence = length != model.sequence_outputs.end();
-  if (sequence != (value.kind == Kind::Sequence)) throw BadInput("output '" + value.name + "'", "is of another kind than expected");
+  if (sequence != (value.kind == BackendCaseKind::Sequence))
+    throw BadInput("output '" + value.name + "'", "is of another kind than expected");
   if (sequence && length->second != value.parts.size())
     throw BadInput("output '" + value.name + "'",
                    "has " + std::to_string(length->second) + " parts, not " + std::to_string(value.parts.size()) + " as expected");
@@ -241,7 +242,7 @@ ImportedCase import_case(const BackendCase& one, const DataSet& data) {
   ImportedCase result;
   for (const CaseValue& input : data.inputs) {
     for (std::size_t i = 0; i < input.parts.size() && !known.contains(input.name); ++i)
-      result.inputs.push_back({input.kind == Kind::Sequence ? part_name(input.name, i) : input.name, input.parts[i]});
+      result.inputs.push_back({input.kind == BackendCaseKind::Sequence ? part_name(input.name, i) : input.name, input.parts[i]});
   }
   for (const CaseValue& output : data.outputs) expect(output, model, result);
   result.graph = std::move(model.graph);

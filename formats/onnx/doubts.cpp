@@ -132,16 +132,16 @@ bool by_torchscript(const ModelFile& file, const Declarations& declarations) {
 }
 bool by_anyone(const ModelFile&, const Declarations&) { return true; }
 
-using Names = std::vector<std::string>;
+using DoubtsNames = std::vector<std::string>;
 using File = onnx::GraphProto;
 
 struct Doubt {
   bool (*concerns)(const ModelFile&, const Declarations&);
-  Names (*find)(const File&, const graph::Graph&);
+  DoubtsNames (*find)(const File&, const graph::Graph&);
   std::string_view what, sentence;  ///< "3 WHAT (a, b, c) SENTENCE"
 };
 
-const Doubt kRows[] = {
+const Doubt kDoubtsRows[] = {
     {by_tf2onnx, [](const File& file, const graph::Graph&) { return unbiased_layers(file); }, "layers",
      "have no bias; tf2onnx leaves out biases that are 0, and what is left out is not trained: if the model has them, give them other "
      "values before the export"},
@@ -174,9 +174,9 @@ const Doubt kRows[] = {
 
 std::vector<std::string> doubts_about(const ModelFile& file, const Declarations& declarations, const graph::Graph& graph) {
   std::vector<std::string> doubts;
-  for (const Doubt& doubt : kRows) {
+  for (const Doubt& doubt : kDoubtsRows) {
     if (!doubt.concerns(file, declarations)) continue;
-    const Names names = doubt.find(file.model.graph(), graph);
+    const DoubtsNames names = doubt.find(file.model.graph(), graph);
     if (names.empty()) continue;
     doubts.push_back(std::to_string(names.size()) + ' ' + std::string(doubt.what) + " (" + some_of(names) + ") " +
                      std::string(doubt.sentence));

@@ -14,7 +14,7 @@ namespace {
 using graph::Role;
 using graph::TensorId;
 
-constexpr const char* kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr const char* kExportKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 
 bool is_stored(const graph::Tensor& tensor) {
   return tensor.producer == graph::NodeId::None &&
@@ -42,7 +42,7 @@ void set_entry(onnx::StringStringEntryProto& entry, const std::string& key, cons
 }
 
 void declare_kind(onnx::ValueInfoProto& info, Role role) {
-  set_entry(*info.add_metadata_props(), kKindKey, graph::is_weight(role) ? "PARAMETER" : "BUFFER");
+  set_entry(*info.add_metadata_props(), kExportKindKey, graph::is_weight(role) ? "PARAMETER" : "BUFFER");
 }
 
 /// The newest format that readers of this opset know.

@@ -9,10 +9,10 @@ namespace {
 
 using graph::TensorId;
 using Integers = std::vector<std::int64_t>;
-using Names = std::vector<std::string>;
+using ExportRowsNames = std::vector<std::string>;
 
-Names inputs_of(const NodeExport& n) {
-  Names names;
+ExportRowsNames inputs_of(const NodeExport& n) {
+  ExportRowsNames names;
   for (std::size_t i = 0; i < n.node().inputs.size(); ++i) names.push_back(n.input(i));
   return names;
 }
@@ -36,7 +36,7 @@ void gather(NodeExport& n) {
 void stop_gradient(NodeExport& n) { n.add("Identity", {n.input(0)}, {n.output()}).set_source_function("aten.detach.default"); }
 
 void several_results(NodeExport& n) {
-  Names outputs;
+  ExportRowsNames outputs;
   for (std::size_t i = 0; i < n.node().outputs.size(); ++i)
     outputs.push_back(n.readers(n.node().outputs[i]).empty() && i > 0 ? std::string() : n.output(i));
   while (outputs.size() > 1 && outputs.back().empty()) outputs.pop_back();
@@ -52,7 +52,7 @@ void gelu(NodeExport& n) {
 void scale(NodeExport& n) { n.add("Mul", {n.input(0), n.scalar(n.attributes().number("factor", 1), n.type(0).dtype)}, {n.output()}); }
 
 void clip(NodeExport& n) {
-  Names inputs{n.input(0)};
+  ExportRowsNames inputs{n.input(0)};
   for (const char* key : {"min", "max"})
     inputs.push_back(n.attributes().has(key) ? n.scalar(n.attributes().number(key, 0), n.type(0).dtype) : std::string());
   n.add("Clip", inputs, {n.output()});
@@ -109,13 +109,13 @@ void slice(NodeExport& n) {
   if (axes.empty()) {
     for (std::size_t d = 0; d < a.integers("starts").size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
   }
-  Names inputs{n.input(0), n.integers(a.integers("starts")), n.integers(a.integers("ends")), n.integers(axes)};
+  ExportRowsNames inputs{n.input(0), n.integers(a.integers("starts")), n.integers(a.integers("ends")), n.integers(axes)};
   if (a.has("steps")) inputs.push_back(n.integers(a.integers("steps")));
   n.add("Slice", inputs, {n.output()});
 }
 
 void split(NodeExport& n) {
-  Names outputs;
+  ExportRowsNames outputs;
   for (std::size_t i = 0; i < n.node().outputs.size(); ++i) outputs.push_back(n.output(i));
   n.add("Split", {n.input(0), n.integers(n.attributes().integers("split"))}, outputs).copy({"axis"});
 }
@@ -187,7 +187,7 @@ void reduce_sum(NodeExport& n) {
   const auto count = static_cast<double>(graph::element_count(n.type(0).shape)),
              left = static_cast<double>(graph::element_count(n.result_type().shape));
   const bool is_mean = a.has("scale") && count > 0 && std::abs(scale_factor * count / left - 1) < 1e-12;
-  Names inputs{n.input(0)};
+  ExportRowsNames inputs{n.input(0)};
   if (a.has("axes")) inputs.push_back(n.integers(a.integers("axes")));
   if (scale_factor == 1 || is_mean) {
     n.add(is_mean && scale_factor != 1 ? "ReduceMean" : "ReduceSum", inputs, {n.output()}).copy({"keepdims"});
@@ -199,7 +199,7 @@ void reduce_sum(NodeExport& n) {
 }
 
 void reduce(NodeExport& n) {
-  Names inputs{n.input(0)};
+  ExportRowsNames inputs{n.input(0)};
   if (n.attributes().has("axes")) inputs.push_back(n.integers(n.attributes().integers("axes")));
   n.add(n.op(), inputs, {n.output()}).copy({"keepdims"});
 }
@@ -223,7 +223,7 @@ void batch_norm(NodeExport& n) {
     return n.add1("Expand", {n.scalar(fill, n.type(2).dtype), n.integers({channels})});
   };
   const std::string mean = statistic(1, 0), variance = statistic(2, 1);
-  Names outputs{n.output()};
+  ExportRowsNames outputs{n.output()};
   for (std::size_t i = 0; i < 2 && !n.inference(); ++i)
     outputs.push_back(running ? n.name(running->outputs[i]) : n.output() + (i == 0 ? "/mean" : "/variance"));
   n.add("BatchNormalization", {n.input(0), n.input(2), n.input(3), mean, variance}, outputs).copy({"epsilon"});
@@ -235,7 +235,7 @@ void batch_norm_inference(NodeExport& n) { n.add("BatchNormalization", inputs_of
 
 void group_norm(NodeExport& n) {
   const std::int64_t groups = n.attributes().integer("num_groups", 1);
-  const Names operands{n.input(0), n.input(2), n.input(3)};
+  const ExportRowsNames operands{n.input(0), n.input(2), n.input(3)};
   if (groups == n.type(0).shape[1]) {
     n.add("InstanceNormalization", operands, {n.output()}).copy({"epsilon"});
     return;
@@ -252,7 +252,7 @@ void cross_entropy(NodeExport& n) {
   if (n.attributes().integer("axis", 1) != 1) n.refuse("a cross-entropy whose class axis is not 1 has no ONNX form");
   if (n.attributes().number("label_smoothing", 0) != 0) n.refuse("label smoothing has no ONNX form");
   const bool log_probabilities = n.attributes().integer("log_probabilities", 0) != 0;
-  Names operands{n.input(0), n.input(1)};
+  ExportRowsNames operands{n.input(0), n.input(1)};
   if (n.has(2)) operands.push_back(n.input(2));  // operand 3 is computed from the scores again
   const std::string sum = n.add1(log_probabilities ? "NegativeLogLikelihoodLoss" : "SoftmaxCrossEntropyLoss", operands);
   n.set("reduction", std::string("sum")).set("ignore_index", ignored(n));
@@ -283,7 +283,7 @@ void label_weight(NodeExport& n) {
   n.add("ReduceSum", {weight}, {n.output()}).set("keepdims", std::int64_t{0});
 }
 
-constexpr ExportRow kRows[] = {
+constexpr ExportRow kExportRowsRows[] = {
     {"Add", same},
     {"Sub", same},
     {"Mul", same},
@@ -388,8 +388,8 @@ constexpr ExportRow kRows[] = {
 }  // namespace
 
 const ExportRow* find_export_row(std::string_view op) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const ExportRow& r) { return r.op == op; });
-  return row == std::end(kRows) ? nullptr : row;
+  const auto* row = std::find_if(std::begin(kExportRowsRows), std::end(kExportRowsRows), [&](const ExportRow& r) { return r.op == op; });
+  return row == std::end(kExportRowsRows) ? nullptr : row;
 }
 
 }  // namespace rehearsal::formats

@@ -15,7 +15,7 @@ namespace rehearsal::formats {
 namespace {
 
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
-constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr std::string_view kFoldedKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 constexpr std::int64_t kLargestUnfolded = std::int64_t{1} << 24;
 constexpr std::uint64_t kCompared = 512;  ///< elements of two tensors that should be equal
 
@@ -423,7 +423,7 @@ void declare_kind(onnx::GraphProto& graph, const std::string& name, std::string_
   auto& info = *graph.add_value_info();
   info.set_name(name);
   auto& entry = *info.add_metadata_props();
-  entry.set_key(std::string(kKindKey));
+  entry.set_key(std::string(kFoldedKindKey));
   entry.set_value(std::string(kind));
 }
 

@@ -18,7 +18,7 @@ struct NormRow {
   std::size_t scale;
 };
 
-constexpr NormRow kRows[] = {
+constexpr NormRow kPlainNormsRows[] = {
     {"aten.layer_norm.", "LayerNormalization", 2},
     {"aten.native_layer_norm.", "LayerNormalization", 2},
     {"aten.rms_norm.", "RMSNormalization", 2},
@@ -39,10 +39,10 @@ bool is_part_of_group_norm(const std::string& function, const std::string& op) {
 std::set<int> made_up_operands(const onnx::NodeProto& node) {
   const std::string function = source_function(node);
   if (is_part_of_group_norm(function, node.op_type())) return {kScale, kBias};
-  const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const NormRow& candidate) {
+  const auto row = std::find_if(std::begin(kPlainNormsRows), std::end(kPlainNormsRows), [&](const NormRow& candidate) {
     return candidate.op == node.op_type() && function.starts_with(candidate.function);
   });
-  const auto arguments = row == std::end(kRows) ? std::vector<std::string>{} : source_arguments(node);
+  const auto arguments = row == std::end(kPlainNormsRows) ? std::vector<std::string>{} : source_arguments(node);
   std::set<int> operands;
   for (const int operand : {kScale, kBias}) {
     const std::size_t at = arguments.empty() ? 0 : row->scale + static_cast<std::size_t>(operand - kScale);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMasked = -1e4;  ///< additive masks hide with this or less
 constexpr std::string_view kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
-constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr std::string_view kStoredKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
 
 /// Names that exporters make up for constants: "val_12", "const_fold_opt__7", "onnx::Gemm_63", "412".
 bool is_made_up(const std::string& name) {
@@ -115,7 +115,7 @@ Declarations::Declarations(const onnx::ModelProto& model) {
     for (const auto& info : *list) {
       infos_.emplace(info.name(), &info);
       for (const auto& entry : info.metadata_props()) {
-        if (entry.key() == kKindKey) kinds_[info.name()] = kind_of(entry.value());
+        if (entry.key() == kStoredKindKey) kinds_[info.name()] = kind_of(entry.value());
       }
     }
   }

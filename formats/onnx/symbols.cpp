@@ -9,7 +9,7 @@
 namespace rehearsal::formats {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kSymbolsDeepest = 64;
 
 bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
@@ -54,7 +54,7 @@ class Parser {
   }
 
   Size sum() {
-    if (++depth_ > kDeepest) throw NotAnExpression{};
+    if (++depth_ > kSymbolsDeepest) throw NotAnExpression{};
     Size left = product();
     while (true) {
       const bool add = take("+");
@@ -108,7 +108,7 @@ class Parser {
     if (c == '(') return parenthesized();
     if (c == '-') {
       ++at_;
-      if (++depth_ > kDeepest) throw NotAnExpression{};
+      if (++depth_ > kSymbolsDeepest) throw NotAnExpression{};
       const Size value = factor();
       --depth_;
       if (!value) return std::nullopt;

@@ -18,7 +18,7 @@ namespace rehearsal::formats {
 namespace {
 
 /// Messages on the way to a tensor, and those that can nest; all others are checked as flat fields.
-enum class Kind : std::uint8_t {
+enum class WireKind : std::uint8_t {
   Flat,
   Model,
   Graph,
@@ -39,43 +39,45 @@ enum class Kind : std::uint8_t {
 
 struct Child {
   std::uint32_t field;
-  Kind kind;
+  WireKind kind;
 };
-constexpr Child kModel[] = {{7, Kind::Graph}, {8, Kind::Flat}, {14, Kind::Flat}, {20, Kind::Training}, {25, Kind::Function}};
-constexpr Child kGraph[] = {{1, Kind::Node},       {5, Kind::Tensor},  {11, Kind::ValueInfo}, {12, Kind::ValueInfo},
-                            {13, Kind::ValueInfo}, {15, Kind::Sparse}, {16, Kind::Flat}};
-constexpr Child kNode[] = {{5, Kind::Attribute}, {9, Kind::Flat}};
-constexpr Child kAttribute[] = {{5, Kind::Tensor}, {6, Kind::Graph}, {10, Kind::Tensor}, {11, Kind::Graph},
-                                {14, Kind::Type},  {15, Kind::Type}, {22, Kind::Sparse}, {23, Kind::Sparse}};
-constexpr Child kTensor[] = {{13, Kind::Flat}, {16, Kind::Flat}};
-constexpr Child kSparse[] = {{1, Kind::Tensor}, {2, Kind::Tensor}};
-constexpr Child kTraining[] = {{1, Kind::Graph}, {2, Kind::Graph}, {3, Kind::Flat}, {4, Kind::Flat}};
-constexpr Child kFunction[] = {{7, Kind::Node}, {9, Kind::Flat}, {11, Kind::Attribute}, {12, Kind::ValueInfo}, {14, Kind::Flat}};
-constexpr Child kValueInfo[] = {{2, Kind::Type}, {4, Kind::Flat}};
-constexpr Child kType[] = {{1, Kind::TensorType}, {4, Kind::InnerType},  {5, Kind::MapType},
-                           {7, Kind::Flat},       {8, Kind::TensorType}, {9, Kind::InnerType}};
-constexpr Child kTensorType[] = {{2, Kind::Shape}};
-constexpr Child kShape[] = {{1, Kind::Flat}};
-constexpr Child kInnerType[] = {{1, Kind::Type}};
-constexpr Child kMapType[] = {{2, Kind::Type}};
+constexpr Child kModel[] = {
+    {7, WireKind::Graph}, {8, WireKind::Flat}, {14, WireKind::Flat}, {20, WireKind::Training}, {25, WireKind::Function}};
+constexpr Child kGraph[] = {{1, WireKind::Node},       {5, WireKind::Tensor},  {11, WireKind::ValueInfo}, {12, WireKind::ValueInfo},
+                            {13, WireKind::ValueInfo}, {15, WireKind::Sparse}, {16, WireKind::Flat}};
+constexpr Child kNode[] = {{5, WireKind::Attribute}, {9, WireKind::Flat}};
+constexpr Child kAttribute[] = {{5, WireKind::Tensor}, {6, WireKind::Graph}, {10, WireKind::Tensor}, {11, WireKind::Graph},
+                                {14, WireKind::Type},  {15, WireKind::Type}, {22, WireKind::Sparse}, {23, WireKind::Sparse}};
+constexpr Child kTensor[] = {{13, WireKind::Flat}, {16, WireKind::Flat}};
+constexpr Child kSparse[] = {{1, WireKind::Tensor}, {2, WireKind::Tensor}};
+constexpr Child kTraining[] = {{1, WireKind::Graph}, {2, WireKind::Graph}, {3, WireKind::Flat}, {4, WireKind::Flat}};
+constexpr Child kFunction[] = {
+    {7, WireKind::Node}, {9, WireKind::Flat}, {11, WireKind::Attribute}, {12, WireKind::ValueInfo}, {14, WireKind::Flat}};
+constexpr Child kValueInfo[] = {{2, WireKind::Type}, {4, WireKind::Flat}};
+constexpr Child kType[] = {{1, WireKind::TensorType}, {4, WireKind::InnerType},  {5, WireKind::MapType},
+                           {7, WireKind::Flat},       {8, WireKind::TensorType}, {9, WireKind::InnerType}};
+constexpr Child kTensorType[] = {{2, WireKind::Shape}};
+constexpr Child kShape[] = {{1, WireKind::Flat}};
+constexpr Child kInnerType[] = {{1, WireKind::Type}};
+constexpr Child kMapType[] = {{2, WireKind::Type}};
 
-constexpr std::array<std::span<const Child>, static_cast<std::size_t>(Kind::Count)> kChildren = {std::span<const Child>{},
-                                                                                                 kModel,
-                                                                                                 kGraph,
-                                                                                                 kNode,
-                                                                                                 kAttribute,
-                                                                                                 kTensor,
-                                                                                                 kSparse,
-                                                                                                 kTraining,
-                                                                                                 kFunction,
-                                                                                                 kValueInfo,
-                                                                                                 kType,
-                                                                                                 kTensorType,
-                                                                                                 kShape,
-                                                                                                 kInnerType,
-                                                                                                 kMapType};
+constexpr std::array<std::span<const Child>, static_cast<std::size_t>(WireKind::Count)> kChildren = {std::span<const Child>{},
+                                                                                                     kModel,
+                                                                                                     kGraph,
+                                                                                                     kNode,
+                                                                                                     kAttribute,
+                                                                                                     kTensor,
+                                                                                                     kSparse,
+                                                                                                     kTraining,
+                                                                                                     kFunction,
+                                                                                                     kValueInfo,
+                                                                                                     kType,
+                                                                                                     kTensorType,
+                                                                                                     kShape,
+                                                                                                     kInnerType,
+                                                                                                     kMapType};
 
-constexpr int kDeepest = 96;  ///< below the limit of 100 of Protobuf's own parser, which says no more than "failed"
+constexpr int kWireDeepest = 96;  ///< below the limit of 100 of Protobuf's own parser, which says no more than "failed"
 constexpr std::uint32_t kFloatData = 4, kRawData = 9, kDoubleData = 10;  ///< of a TensorProto: bytes as they are in memory
 constexpr std::uint32_t kPayloadOffset = 1000, kPayloadBytes = 1001;
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
@@ -98,7 +100,7 @@ class Walker {
 
   std::string model() {
     std::string out;
-    message(Kind::Model, 0, file_.size(), out);
+    message(WireKind::Model, 0, file_.size(), out);
     return out;
   }
 
@@ -169,7 +171,7 @@ class Walker {
     if (out.size() > kLargestMessage) fail(f.tag, "more than " + std::to_string(kLargestMessage) + " bytes that are not weights");
   }
 
-  static std::optional<Kind> child(Kind kind, const Field& f) {
+  static std::optional<WireKind> child(WireKind kind, const Field& f) {
     if (f.wire != Delimited) return std::nullopt;
     for (const Child& c : kChildren[static_cast<std::size_t>(kind)]) {
       if (c.field == f.number) return c.kind;
@@ -177,13 +179,13 @@ class Walker {
     return std::nullopt;
   }
 
-  void message(Kind kind, std::size_t at, std::size_t end, std::string& out) {
-    if (++depth_ > kDeepest) fail(at, "messages are nested deeper than " + std::to_string(kDeepest) + " levels");
-    const auto left_out = kind == Kind::Tensor ? long_payload(at, end) : std::nullopt;
+  void message(WireKind kind, std::size_t at, std::size_t end, std::string& out) {
+    if (++depth_ > kWireDeepest) fail(at, "messages are nested deeper than " + std::to_string(kWireDeepest) + " levels");
+    const auto left_out = kind == WireKind::Tensor ? long_payload(at, end) : std::nullopt;
     while (at < end) {
       const Field f = field(at, end);
       at = f.end;
-      if (kind == Kind::Tensor && (f.number == kPayloadOffset || f.number == kPayloadBytes)) continue;
+      if (kind == WireKind::Tensor && (f.number == kPayloadOffset || f.number == kPayloadBytes)) continue;
       if (left_out && left_out->tag == f.tag) {
         append_number(out, kPayloadOffset, f.begin);
         append_number(out, kPayloadBytes, f.end - f.begin);

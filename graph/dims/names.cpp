@@ -10,7 +10,7 @@
 namespace rehearsal::graph {
 namespace {
 
-constexpr std::array<std::string_view, 3> kImageAxes = {"width", "height", "depth"};  // from the innermost
+constexpr std::array<std::string_view, 3> kNamesImageAxes = {"width", "height", "depth"};  // from the innermost
 
 class Namer {
  public:
@@ -75,8 +75,8 @@ void DimsInference::name_atoms() {
     if (!dims.empty()) namer.dimension(dims[0], base + ".batch");
     for (std::size_t d = 1; d < dims.size(); ++d) {
       const std::size_t from_end = dims.size() - 1 - d;
-      const bool image = d >= 2 && from_end < kImageAxes.size() && !dims[d].empty() && atoms_.is_window(dims[d].front());
-      namer.dimension(dims[d], base + "." + (image ? std::string(kImageAxes[from_end]) : std::to_string(d)));
+      const bool image = d >= 2 && from_end < kNamesImageAxes.size() && !dims[d].empty() && atoms_.is_window(dims[d].front());
+      namer.dimension(dims[d], base + "." + (image ? std::string(kNamesImageAxes[from_end]) : std::to_string(d)));
     }
   }
   for (const bool stored : {true, false}) {

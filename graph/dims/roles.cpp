@@ -31,8 +31,8 @@ enum class Use : std::uint8_t {
 constexpr std::array<std::string_view, 15> kNames{"batch",         "experts",      "vocabulary", "heads",    "sequence",
                                                   "hidden",        "width",        "height",     "depth",    "channels",
                                                   "head-features", "feed-forward", "classes",    "features", ""};
-constexpr std::array<Use, 3> kImageAxes{Use::Width, Use::Height, Use::Depth};  // from the innermost
-constexpr int kLongestChain = 8;                                               ///< elementwise operators between scores and their softmax
+constexpr std::array<Use, 3> kRolesImageAxes{Use::Width, Use::Height, Use::Depth};  // from the innermost
+constexpr int kLongestChain = 8;  ///< elementwise operators between scores and their softmax
 
 /// A product with a stored matrix: which dimensions it contracts and which it makes.
 struct WeightProduct {
@@ -89,7 +89,8 @@ class RoleFinder {
       if (dims->size() < 3) continue;
       give((*dims)[1], Use::Channels);
       for (std::size_t d = 2; d < dims->size(); ++d)
-        if (const std::size_t from_end = dims->size() - 1 - d; from_end < kImageAxes.size()) give((*dims)[d], kImageAxes[from_end]);
+        if (const std::size_t from_end = dims->size() - 1 - d; from_end < kRolesImageAxes.size())
+          give((*dims)[d], kRolesImageAxes[from_end]);
     }
   }
 

@@ -9,7 +9,7 @@
 namespace rehearsal::graph {
 namespace {
 
-constexpr std::string_view kNoGradient = "written by lowering, behind all gradients";
+constexpr std::string_view kAttentionNoGradient = "written by lowering, behind all gradients";
 constexpr std::size_t kIntegersOfStep = 3;
 
 Shape batch_of(const Shape& shape) {
@@ -65,7 +65,7 @@ double elementwise_flops(const AttentionProblem& p) { return 9.0 + static_cast<d
 
 /// 2 products forward; backward the scores again and 4 more. Of scores, nothing moves.
 template <std::size_t kQueries>
-Work work(const NodeView& node) {
+Work work_of_attention(const NodeView& node) {
   const auto p = attention_problem(node, kQueries);
   const double pairs = static_cast<double>(p.matrices()) * static_cast<double>(p.rows) * static_cast<double>(p.keys);
   const auto depth = static_cast<double>(p.depth), width = static_cast<double>(p.width);
@@ -73,21 +73,21 @@ Work work(const NodeView& node) {
   return {Flops(pairs * (kQueries == 0 ? forward : backward)), traffic(node)};
 }
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kAttentionRows[] = {
     {.name = "Attention",
      .description = "softmax of scaled and masked products of queries and keys, and by it a mean of values: in blocks of rows",
      .family = CostFamily::MatMul,
      .traits = Trait::Random | Trait::Positional,
      .infer = infer_attention,
-     .work = work<0>,
-     .no_gradient = kNoGradient},
+     .work = work_of_attention<0>,
+     .no_gradient = kAttentionNoGradient},
     {.name = "AttentionGrad",
      .description = "gradients of Attention by queries, keys, values and added biases; scores and weights are made again",
      .family = CostFamily::MatMul,
      .traits = Trait::Random | Trait::Positional,
      .infer = infer_gradient,
-     .work = work<1>,
-     .no_gradient = kNoGradient},
+     .work = work_of_attention<1>,
+     .no_gradient = kAttentionNoGradient},
 };
 
 }  // namespace
@@ -140,6 +140,6 @@ AttentionStrides attention_strides(const AttentionProblem& p, const Shape& opera
   return strides;
 }
 
-std::span<const OpSchema> attention_ops() { return kRows; }
+std::span<const OpSchema> attention_ops() { return kAttentionRows; }
 
 }  // namespace rehearsal::graph

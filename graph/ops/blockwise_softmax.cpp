@@ -12,7 +12,7 @@
 namespace rehearsal::graph {
 namespace {
 
-constexpr std::string_view kNoGradient = "written by lowering, behind all gradients";
+constexpr std::string_view kBlockwiseSoftmaxNoGradient = "written by lowering, behind all gradients";
 
 /// So many numbers for each row of the last dimension.
 TensorType per_row(const TensorType& type, std::int64_t count) {
@@ -22,7 +22,7 @@ TensorType per_row(const TensorType& type, std::int64_t count) {
   return row;
 }
 
-std::vector<TensorType> infer_softmax(const NodeView& node) {
+std::vector<TensorType> infer_softmax_of_blockwise_softmax(const NodeView& node) {
   require_inputs(node, 1, 1);
   require_float(node, 0);
   return {node.input(0), per_row(node.input(0), 2)};
@@ -48,46 +48,46 @@ std::vector<TensorType> infer_weights(const NodeView& node) {
 }
 
 template <int kFlops>
-Work work(const NodeView& node) {
+Work work_of_blockwise_softmax(const NodeView& node) {
   return {Flops(static_cast<double>(kFlops) * static_cast<double>(element_count(node.input(0).shape))), traffic(node)};
 }
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kBlockwiseSoftmaxRows[] = {
     {.name = "BlockSoftmax",
      .description = "softmax along the last dimension, and of each row the maximum and the sum of exponentials; zeros where all is masked",
      .family = CostFamily::Normalization,
-     .infer = infer_softmax,
-     .work = work<9>,
-     .no_gradient = kNoGradient},
+     .infer = infer_softmax_of_blockwise_softmax,
+     .work = work_of_blockwise_softmax<9>,
+     .no_gradient = kBlockwiseSoftmaxNoGradient},
     {.name = "MergeBlocks",
      .description = "two results of attention with maxima and sums of their rows (y, ms, y of a block, ms of a block) as one: (y, ms)",
      .family = CostFamily::Elementwise,
      .traits = Trait::InPlace,
      .infer = infer_merge,
-     .work = work<3>,
-     .no_gradient = kNoGradient},
+     .work = work_of_blockwise_softmax<3>,
+     .no_gradient = kBlockwiseSoftmaxNoGradient},
     {.name = "BlockWeights",
      .description = "exp(x - m) / s: a block of a softmax of which maximum and sum of each row are known",
      .family = CostFamily::Elementwise,
      .infer = infer_weights<2>,
-     .work = work<5>,
-     .no_gradient = kNoGradient},
+     .work = work_of_blockwise_softmax<5>,
+     .no_gradient = kBlockwiseSoftmaxNoGradient},
     {.name = "RowDot",
      .description = "sum of products along the last dimension",
      .family = CostFamily::Reduction,
      .infer = infer_dot,
-     .work = work<2>,
-     .no_gradient = kNoGradient},
+     .work = work_of_blockwise_softmax<2>,
+     .no_gradient = kBlockwiseSoftmaxNoGradient},
     {.name = "BlockSoftmaxGrad",
      .description = "gradient of a block of softmax: (gradient, weights, RowDot of all blocks)",
      .family = CostFamily::Elementwise,
      .infer = infer_weights<3>,
-     .work = work<2>,
-     .no_gradient = kNoGradient},
+     .work = work_of_blockwise_softmax<2>,
+     .no_gradient = kBlockwiseSoftmaxNoGradient},
 };
 
 }  // namespace
 
-std::span<const OpSchema> blockwise_softmax_ops() { return kRows; }
+std::span<const OpSchema> blockwise_softmax_ops() { return kBlockwiseSoftmaxRows; }
 
 }  // namespace rehearsal::graph

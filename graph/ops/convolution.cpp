@@ -14,8 +14,8 @@
 namespace rehearsal::graph {
 namespace {
 
-using Sizes = std::vector<std::int64_t>;
-enum Label : std::int16_t { Batch, Group, In, Out, Spatial };
+using ConvolutionSizes = std::vector<std::int64_t>;
+enum ConvolutionLabel : std::int16_t { Batch, Group, In, Out, Spatial };
 
 void require_operands(const NodeView& node, std::size_t least, std::size_t most) {
   require_inputs(node, least, most);
@@ -51,7 +51,7 @@ void require_bias(const NodeView& node, std::int64_t channels) {
   throw BadInput("operand 2 (bias) has shape " + to_text(node.input(2).shape) + ", it must be " + to_text(Shape{channels}));
 }
 
-void require_spatial(const Sizes& expected, const Sizes& found, const char* what) {
+void require_spatial(const ConvolutionSizes& expected, const ConvolutionSizes& found, const char* what) {
   if (expected == found) return;
   throw BadInput(std::string(what) + " has spatial sizes " + to_text(found) + ", the window gives " + to_text(expected));
 }
@@ -74,9 +74,9 @@ TensorLabels weight_labels(const Shape& shape, std::int64_t group, std::int16_t 
   return labels;
 }
 
-std::vector<LabelKind> kinds_of(std::size_t rank, Label summed) {
+std::vector<LabelKind> kinds_of(std::size_t rank, ConvolutionLabel summed) {
   std::vector<LabelKind> kinds(rank + Spatial - 2, LabelKind::Window);
-  for (const Label l : {Batch, Group, In, Out}) kinds[l] = l == summed ? LabelKind::Sum : LabelKind::Parallel;
+  for (const ConvolutionLabel l : {Batch, Group, In, Out}) kinds[l] = l == summed ? LabelKind::Sum : LabelKind::Parallel;
   return kinds;
 }
 
@@ -141,7 +141,7 @@ std::vector<TensorType> infer_conv(const NodeView& node) {
   require_channels(node, w[1] * group, "the weight's dimension 1 times 'group'");
   require_bias(node, w[0]);
   const Window window = window_of(node.attributes, spatial_of(w));
-  return {{node.input(0).dtype, joined(x[0], w[0], windows_in(spatial_of(x), window))}};
+  return {{node.input(0).dtype, image_shape(x[0], w[0], windows_in(spatial_of(x), window))}};
 }
 
 std::vector<TensorType> infer_transposed(const NodeView& node) {
@@ -152,7 +152,7 @@ std::vector<TensorType> infer_transposed(const NodeView& node) {
   require_channels(node, w[0], "the weight's dimension 0");
   require_bias(node, w[1] * group);
   const Window window = window_of(node.attributes, spatial_of(w));
-  Sizes padding = node.attributes.integers("output_padding");
+  ConvolutionSizes padding = node.attributes.integers("output_padding");
   if (padding.empty()) padding.assign(window.rank(), 0);
   if (padding.size() != window.rank())
     throw BadInput("attribute 'output_padding' needs one entry per spatial axis: " + std::to_string(window.rank()));
@@ -162,7 +162,7 @@ std::vector<TensorType> infer_transposed(const NodeView& node) {
                      ", it must be less than the stride or the dilation");
     }
   }
-  return {{node.input(0).dtype, joined(x[0], w[1] * group, windows_from(spatial_of(x), window, padding))}};
+  return {{node.input(0).dtype, image_shape(x[0], w[1] * group, windows_from(spatial_of(x), window, padding))}};
 }
 
 std::vector<TensorType> infer_input_gradient(const NodeView& node) {
@@ -171,11 +171,11 @@ std::vector<TensorType> infer_input_gradient(const NodeView& node) {
   const Shape &dy = node.input(0).shape, &w = node.input(1).shape;
   const std::int64_t group = groups_of(node, w[0], "output channels");
   require_channels(node, w[0], "the weight's dimension 0");
-  const Sizes spatial = node.attributes.integers("shape");
+  const ConvolutionSizes spatial = node.attributes.integers("shape");
   if (spatial.size() != dy.size() - 2)
     throw BadInput("attribute 'shape' needs the " + std::to_string(dy.size() - 2) + " spatial sizes of the result");
   require_spatial(windows_in(spatial, window_of(node.attributes, spatial_of(w))), spatial_of(dy), "operand 0");
-  return {{node.input(0).dtype, joined(dy[0], w[1] * group, spatial)}};
+  return {{node.input(0).dtype, image_shape(dy[0], w[1] * group, spatial)}};
 }
 
 std::vector<TensorType> infer_weight_gradient(const NodeView& node) {
@@ -186,7 +186,7 @@ std::vector<TensorType> infer_weight_gradient(const NodeView& node) {
   const Window window = window_of(node.attributes, node.attributes.integers("kernel_shape"));
   if (window.rank() != x.size() - 2) throw BadInput("attribute 'kernel_shape' needs " + std::to_string(x.size() - 2) + " entries");
   require_spatial(windows_in(spatial_of(x), window), spatial_of(dy), "operand 1");
-  return {{node.input(0).dtype, joined(dy[1], x[1] / group, window.kernel)}};
+  return {{node.input(0).dtype, image_shape(dy[1], x[1] / group, window.kernel)}};
 }
 
 std::vector<TensorType> infer_bias_gradient(const NodeView& node) {
@@ -196,7 +196,7 @@ std::vector<TensorType> infer_bias_gradient(const NodeView& node) {
 
 // --- Gradients. ---
 
-Attributes with(Attributes attributes, const char* key, Sizes values) {
+Attributes with(Attributes attributes, const char* key, ConvolutionSizes values) {
   attributes.erase("output_padding");
   attributes.set(key, std::move(values));
   return attributes;
@@ -220,7 +220,7 @@ Attributes convolution_behind(const Attributes& transposed, const Shape& x, cons
     const std::int64_t used = (x[d + 2] - 1) * window.strides[d] + window.span(d) - window.low[d];
     if (y[d + 2] + window.high[d] - used >= window.strides[d]) window.high[d] = used - y[d + 2];
   }
-  Sizes pads = window.low;
+  ConvolutionSizes pads = window.low;
   pads.insert(pads.end(), window.high.begin(), window.high.end());
   return with(transposed, "pads", std::move(pads));
 }
@@ -235,9 +235,9 @@ void transposed_gradient(GradientContext& context) {
   if (context.wants(2)) context.set(2, context.emit1("ConvGradBias", {dy}));
 }
 
-constexpr std::string_view kOnce = "second derivatives are not taken";
+constexpr std::string_view kConvolutionOnce = "second derivatives are not taken";
 
-const OpSchema kRows[] = {
+const OpSchema kConvolutionRows[] = {
     {.name = "Conv",
      .description = "Cross-correlation of X [n, c, spatial] with W [o, c / group, kernel], plus an optional bias [o].",
      .family = CostFamily::Convolution,
@@ -251,21 +251,21 @@ const OpSchema kRows[] = {
      .infer = infer_input_gradient,
      .labels = transposed_labels,
      .work = transposed_work,
-     .no_gradient = kOnce},
+     .no_gradient = kConvolutionOnce},
     {.name = "ConvGradWeight",
      .description = "Gradient of Conv for W, from X and dY; attribute 'kernel_shape' has W's spatial sizes.",
      .family = CostFamily::Convolution,
      .infer = infer_weight_gradient,
      .labels = weight_gradient_labels,
      .work = weight_gradient_work,
-     .no_gradient = kOnce},
+     .no_gradient = kConvolutionOnce},
     {.name = "ConvGradBias",
      .description = "Sum of dY over batch and spatial axes: the gradient of a bias per channel.",
      .family = CostFamily::Reduction,
      .infer = infer_bias_gradient,
      .labels = bias_gradient_labels,
      .work = bias_gradient_work,
-     .no_gradient = kOnce},
+     .no_gradient = kConvolutionOnce},
     {.name = "ConvTranspose",
      .description = "Transposed convolution of X [n, c, spatial] with W [c, o / group, kernel], plus an optional bias [o].",
      .family = CostFamily::Convolution,
@@ -277,6 +277,6 @@ const OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> convolution_ops() { return kRows; }
+std::span<const OpSchema> convolution_ops() { return kConvolutionRows; }
 
 }  // namespace rehearsal::graph

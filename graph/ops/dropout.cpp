@@ -39,7 +39,7 @@ std::vector<TensorType> infer_noise(const NodeView& node) {
 
 constexpr Trait kTraits = Trait::Elementwise | Trait::Random | Trait::Positional | Trait::InPlace;
 
-const OpSchema kRows[] = {
+const OpSchema kDropoutRows[] = {
     {.name = "Dropout",
      .description = "Zeroes each element with probability 'ratio' and divides the others by 1 - ratio.",
      .traits = kTraits,
@@ -65,6 +65,6 @@ const OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> dropout_ops() { return kRows; }
+std::span<const OpSchema> dropout_ops() { return kDropoutRows; }
 
 }  // namespace rehearsal::graph

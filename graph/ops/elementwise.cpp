@@ -15,7 +15,7 @@ namespace rehearsal::graph {
 namespace {
 
 using scalar::Saved;
-using Operands = std::span<const Value* const>;
+using ElementwiseOperands = std::span<const Value* const>;
 
 template <class F>
 std::vector<TensorType> infer(const NodeView& node) {
@@ -47,7 +47,7 @@ std::vector<TensorType> infer_bits(const NodeView& node) {
 }
 
 template <class F>
-Work work(const NodeView& node) {
+Work work_of_elementwise(const NodeView& node) {
   return elementwise_work(node, F::flops);
 }
 
@@ -61,7 +61,7 @@ std::vector<std::int64_t> broadcast_elements(const Shape& shape, const Shape& fu
 
 /// Calls set(i, number of element i in each operand) for every element of a result of type `type`.
 template <class Set>
-Value filled(const TensorType& type, Operands inputs, const Set& set) {
+Value filled(const TensorType& type, ElementwiseOperands inputs, const Set& set) {
   Value result;
   result.type = type;
   const auto count = static_cast<std::size_t>(element_count(type.shape));
@@ -98,7 +98,7 @@ std::int64_t wrapped_to(std::int64_t x, DType type) {
 }
 
 template <class T, class F>
-auto apply(const F& function, Operands inputs, const std::vector<std::int64_t>& at) {
+auto apply(const F& function, ElementwiseOperands inputs, const std::vector<std::int64_t>& at) {
   const auto element = [&](std::size_t k) {
     if constexpr (std::is_integral_v<T>) {
       return inputs[k]->integer(at[k]);
@@ -114,7 +114,7 @@ auto apply(const F& function, Operands inputs, const std::vector<std::int64_t>& 
 }
 
 template <class F>
-std::vector<Value> evaluate(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate(const NodeView& node, ElementwiseOperands inputs) {
   const F function{node.attributes};
   const TensorType& type = node.output();
   return {filled(type, inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
@@ -151,7 +151,7 @@ OpSchema row_of() {
   OpSchema row{.name = F::name, .description = F::description, .traits = Trait::Elementwise | Trait::InPlace};
   row.infer = F::integers || F::predicate ? infer<F> : infer_float<F>;
   row.labels = elementwise_labels;
-  row.work = work<F>;
+  row.work = work_of_elementwise<F>;
   row.evaluate = evaluate<F>;
   if (F::predicate) row.no_gradient = "truth values have no gradient";
   return row;
@@ -170,15 +170,15 @@ OpSchema unary_row() {
   return row;
 }
 
-constexpr std::string_view kSecondOrder = "part of a gradient; second derivatives are not supported";
+constexpr std::string_view kElementwiseSecondOrder = "part of a gradient; second derivatives are not supported";
 
 template <class F>
 OpSchema gradient_row(std::string_view name, std::string_view description) {
   OpSchema row{.name = name, .description = description, .traits = Trait::Elementwise | Trait::InPlace};
   row.infer = infer_float<F>;
   row.labels = elementwise_labels;
-  row.work = work<F>;
-  row.no_gradient = kSecondOrder;
+  row.work = work_of_elementwise<F>;
+  row.no_gradient = kElementwiseSecondOrder;
   return row;
 }
 
@@ -231,7 +231,7 @@ void mod_gradient(GradientContext& g) {
 }
 
 template <class Part>
-void extremum_gradient(GradientContext& g) {
+void extremum_gradient_of_elementwise(GradientContext& g) {
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
     if (g.wants(i)) g.set_broadcast(i, g.emit1(Part::name, {g.gradient_of_output(), g.input(i), g.input(1 - i)}));
   }
@@ -252,8 +252,8 @@ constexpr BinaryGradient kBinaryGradients[] = {{"Add", add_gradient},
                                                {"Div", div_gradient},
                                                {"Mod", mod_gradient},
                                                {"Pow", pow_gradient},
-                                               {"Max", extremum_gradient<scalar::MaxGrad>},
-                                               {"Min", extremum_gradient<scalar::MinGrad>},
+                                               {"Max", extremum_gradient_of_elementwise<scalar::MaxGrad>},
+                                               {"Min", extremum_gradient_of_elementwise<scalar::MinGrad>},
                                                {"PRelu", prelu_gradient}};
 
 template <class F>
@@ -297,7 +297,7 @@ void where_gradient(GradientContext& g) {
   if (g.wants(2)) g.set_broadcast(2, g.emit1("Where", {g.input(0), zero, g.gradient_of_output()}));
 }
 
-std::vector<Value> evaluate_where(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_where(const NodeView& node, ElementwiseOperands inputs) {
   return {filled(node.output(), inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
     const std::size_t chosen = inputs[0]->integer(at[0]) != 0 ? 1 : 2;
     (result.integral() ? void(result.integers[i] = inputs[chosen]->integer(at[chosen]))
@@ -322,7 +322,7 @@ void cast_gradient(GradientContext& g) {
   g.set(0, g.emit1("Cast", {g.gradient_of_output()}, {{"to", std::string(name(from))}}));
 }
 
-std::vector<Value> evaluate_cast(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_cast(const NodeView& node, ElementwiseOperands inputs) {
   const DType to = node.output().dtype;
   return {filled(node.output(), inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
     const bool truth = to == DType::Bool && !inputs[0]->integral();

@@ -11,7 +11,7 @@
 namespace rehearsal::graph {
 namespace {
 
-using Operands = std::span<const Value* const>;
+using GatherOperands = std::span<const Value* const>;
 
 Shape data_shape(const NodeView& node) {
   if (!node.attributes.has("shape")) throw BadInput("attribute shape", "is missing; it is the shape of the tensor that was gathered from");
@@ -36,7 +36,7 @@ std::vector<TensorType> infer_gather(const NodeView& node) {
   return {{node.input(0).dtype, gathered_shape(data, node.input(1).shape, data_axis(node, data))}};
 }
 
-/// Labels: the dimensions of the gathered tensor, then one for the rows picked from. Operands in the order (data, indices, gathered).
+/// Labels: the dimensions of the gathered tensor, then one for the rows picked from. GatherOperands in the order (data, indices, gathered).
 struct GatherLabels {
   TensorLabels data, indices, gathered;
   int rows = 0;
@@ -98,7 +98,7 @@ std::vector<T> picked(const std::vector<T>& data, const Value& indices, AxisSpli
   return result;
 }
 
-std::vector<Value> evaluate_gather(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_gather(const NodeView& node, GatherOperands inputs) {
   const Shape& data = node.input(0).shape;
   const AxisSplit split = split_at(data, data_axis(node, data));
   return {{node.output(), picked(inputs[0]->integers, *inputs[1], split), picked(inputs[0]->reals, *inputs[1], split)}};
@@ -134,7 +134,7 @@ Work gather_gradient_work(const NodeView& node) {
 
 // GatherElements(data, indices): result[i][j] = data[indices[i][j]][j] for axis 0
 
-std::vector<TensorType> infer_elements(const NodeView& node) {
+std::vector<TensorType> infer_elements_of_gather(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_indices(node, 1);
   const Shape &data = node.input(0).shape, &indices = node.input(1).shape;
@@ -142,7 +142,7 @@ std::vector<TensorType> infer_elements(const NodeView& node) {
   return {{node.input(0).dtype, indices}};
 }
 
-SplitRule elements_labels(const NodeView& node) {
+SplitRule elements_labels_of_gather(const NodeView& node) {
   const Shape& data = node.input(0).shape;
   return elements_rule(data, node.input(1).shape, data_axis(node, data));
 }
@@ -154,7 +154,7 @@ SplitRule elements_gradient_labels(const NodeView& node) {
   return rule;
 }
 
-void elements_gradient(GradientContext& g) {
+void elements_gradient_of_gather(GradientContext& g) {
   Attributes attributes = g.attributes();
   attributes.set("shape", g.type(g.input(0)).shape);
   g.set(0, g.emit1("GatherElementsGrad", {g.gradient_of_output(), g.input(1)}, std::move(attributes)));
@@ -174,18 +174,18 @@ std::vector<TensorType> infer_elements_gradient(const NodeView& node) {
 
 // GatherND(data, indices): the last dimension of the indices addresses the first dimensions of the data (batch dimensions: the importer)
 
-std::vector<TensorType> infer_nd(const NodeView& node) {
+std::vector<TensorType> infer_nd_of_gather(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_indices(node, 1);
   return {{node.input(0).dtype, slices_shape(node.input(0).shape, node.input(1).shape)}};
 }
 
-SplitRule nd_labels(const NodeView& node) {
+SplitRule nd_labels_of_gather(const NodeView& node) {
   SliceLabels labels = slice_labels(node.input(0).shape, node.input(1).shape, LabelKind::Parallel);
   return {{std::move(labels.data), std::move(labels.indices)}, {std::move(labels.slices)}, std::move(labels.kinds)};
 }
 
-void nd_gradient(GradientContext& g) {
+void nd_gradient_of_gather(GradientContext& g) {
   const TensorType data = g.type(g.input(0));
   const TensorId zeros = g.emit1("ConstantOfShape", {}, {{"shape", data.shape}, {"dtype", std::string(name(data.dtype))}});
   g.set(0, g.emit1("ScatterND", {zeros, g.input(1), g.gradient_of_output()}, {{"reduction", std::string("add")}}));
@@ -200,15 +200,15 @@ std::vector<T> picked_slices(const std::vector<T>& data, const std::vector<std::
   return result;
 }
 
-std::vector<Value> evaluate_nd(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_nd_of_gather(const NodeView& node, GatherOperands inputs) {
   const auto [first, length] = addressed(node.input(0).shape, *inputs[1]);
   return {{node.output(), picked_slices(inputs[0]->integers, first, length), picked_slices(inputs[0]->reals, first, length)}};
 }
 
-constexpr std::string_view kSecondOrder = "part of a gradient; second derivatives are not supported";
+constexpr std::string_view kGatherSecondOrder = "part of a gradient; second derivatives are not supported";
 constexpr CostFamily kGather = CostFamily::Gather;
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kGatherRows[] = {
     {.name = "Gather",
      .description = "slices of the data along the attribute axis, picked by index",
      .family = kGather,
@@ -225,15 +225,15 @@ constexpr OpSchema kRows[] = {
      .infer = infer_gather_gradient,
      .labels = gather_gradient_labels,
      .work = gather_gradient_work,
-     .no_gradient = kSecondOrder},
+     .no_gradient = kGatherSecondOrder},
     {.name = "GatherElements",
      .description = "elements of the data along the attribute axis, one per index",
      .family = kGather,
      .traits = Trait::Positional,
-     .infer = infer_elements,
-     .labels = elements_labels,
+     .infer = infer_elements_of_gather,
+     .labels = elements_labels_of_gather,
      .work = gather_work,
-     .gradient = elements_gradient},
+     .gradient = elements_gradient_of_gather},
     {.name = "GatherElementsGrad",
      .description = "gradient of GatherElements: (gradient, indices), added up into the attribute shape",
      .family = kGather,
@@ -241,20 +241,20 @@ constexpr OpSchema kRows[] = {
      .infer = infer_elements_gradient,
      .labels = elements_gradient_labels,
      .work = gather_gradient_work,
-     .no_gradient = kSecondOrder},
+     .no_gradient = kGatherSecondOrder},
     {.name = "GatherND",
      .description = "slices of the data, addressed by the last dimension of the indices",
      .family = kGather,
      .traits = Trait::Positional,
-     .infer = infer_nd,
-     .labels = nd_labels,
+     .infer = infer_nd_of_gather,
+     .labels = nd_labels_of_gather,
      .work = gather_work,
-     .gradient = nd_gradient,
-     .evaluate = evaluate_nd},
+     .gradient = nd_gradient_of_gather,
+     .evaluate = evaluate_nd_of_gather},
 };
 
 }  // namespace
 
-std::span<const OpSchema> gather_ops() { return kRows; }
+std::span<const OpSchema> gather_ops() { return kGatherRows; }
 
 }  // namespace rehearsal::graph

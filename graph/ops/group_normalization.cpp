@@ -14,19 +14,19 @@
 namespace rehearsal::graph {
 namespace {
 
-enum Label : std::int16_t { Batch, Group, Channel, Spatial };
-enum class Part : std::uint8_t { Image, Sums, PerChannel };
-using Parts = std::initializer_list<Part>;
+enum GroupNormalizationLabel : std::int16_t { Batch, Group, Channel, Spatial };
+enum class GroupNormalizationPart : std::uint8_t { Image, Sums, PerChannel };
+using GroupNormalizationParts = std::initializer_list<GroupNormalizationPart>;
 
-constexpr auto kImage = Part::Image;
-constexpr auto kSums = Part::Sums;
-constexpr auto kChannel = Part::PerChannel;
+constexpr auto kGroupNormalizationImage = GroupNormalizationPart::Image;
+constexpr auto kGroupNormalizationSums = GroupNormalizationPart::Sums;
+constexpr auto kGroupNormalizationChannel = GroupNormalizationPart::PerChannel;
 
-TensorLabels labels_of(Part part, const Shape& shape, std::int64_t groups) {
-  if (part == Part::Sums) return {DimLabels{}, whole(Batch, shape[1]), whole(Group, shape[2])};
-  const std::int64_t channels = shape[part == Part::Image ? 1 : 0];
+TensorLabels labels_of(GroupNormalizationPart part, const Shape& shape, std::int64_t groups) {
+  if (part == GroupNormalizationPart::Sums) return {DimLabels{}, whole(Batch, shape[1]), whole(Group, shape[2])};
+  const std::int64_t channels = shape[part == GroupNormalizationPart::Image ? 1 : 0];
   const DimLabels channel = nested({Group, groups}, {Channel, channels / groups});
-  if (part == Part::PerChannel) return {channel};
+  if (part == GroupNormalizationPart::PerChannel) return {channel};
   TensorLabels labels{whole(Batch, shape[0]), channel};
   labels.resize(shape.size());
   label_spatial(labels, shape, Spatial);
@@ -44,10 +44,11 @@ constexpr Kinds kPerChannel{LabelKind::Sum, LabelKind::Parallel, LabelKind::Sum}
 /// Groups of the block at hand, which may have fewer than the whole tensor.
 std::int64_t local_groups(const NodeView& node) { return node.has_input(1) ? node.input(1).shape[2] : node.output().shape[2]; }
 
-SplitRule rule(const NodeView& node, Parts inputs, Parts outputs, Kinds kinds) {
+SplitRule rule(const NodeView& node, GroupNormalizationParts inputs, GroupNormalizationParts outputs, Kinds kinds) {
   SplitRule result;
-  for (const Part part : inputs) result.inputs.push_back(labels_of(part, node.input(result.inputs.size()).shape, local_groups(node)));
-  for (const Part part : outputs) {
+  for (const GroupNormalizationPart part : inputs)
+    result.inputs.push_back(labels_of(part, node.input(result.inputs.size()).shape, local_groups(node)));
+  for (const GroupNormalizationPart part : outputs) {
     const std::size_t i = result.outputs.size();
     result.outputs.push_back(node.has_output(i) ? labels_of(part, node.output(i).shape, local_groups(node)) : TensorLabels{});
   }
@@ -58,13 +59,27 @@ SplitRule rule(const NodeView& node, Parts inputs, Parts outputs, Kinds kinds) {
   return result;
 }
 
-SplitRule sums_labels(const NodeView& node) { return rule(node, {kImage}, {kSums}, kPerGroup); }
-SplitRule apply_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kChannel}, {kImage}, kElementwise); }
-SplitRule grad_sums_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kImage}, {kSums}, kPerGroup); }
-SplitRule grad_input_labels(const NodeView& node) { return rule(node, {kImage, kSums, kChannel, kImage, kSums}, {kImage}, kElementwise); }
-SplitRule grad_parameters_labels(const NodeView& node) { return rule(node, {kImage, kSums, kImage}, {kChannel, kChannel}, kPerChannel); }
+SplitRule sums_labels(const NodeView& node) { return rule(node, {kGroupNormalizationImage}, {kGroupNormalizationSums}, kPerGroup); }
+SplitRule apply_labels(const NodeView& node) {
+  return rule(node, {kGroupNormalizationImage, kGroupNormalizationSums, kGroupNormalizationChannel, kGroupNormalizationChannel},
+              {kGroupNormalizationImage}, kElementwise);
+}
+SplitRule grad_sums_labels_of_group_normalization(const NodeView& node) {
+  return rule(node, {kGroupNormalizationImage, kGroupNormalizationSums, kGroupNormalizationChannel, kGroupNormalizationImage},
+              {kGroupNormalizationSums}, kPerGroup);
+}
+SplitRule grad_input_labels_of_group_normalization(const NodeView& node) {
+  return rule(
+      node,
+      {kGroupNormalizationImage, kGroupNormalizationSums, kGroupNormalizationChannel, kGroupNormalizationImage, kGroupNormalizationSums},
+      {kGroupNormalizationImage}, kElementwise);
+}
+SplitRule grad_parameters_labels_of_group_normalization(const NodeView& node) {
+  return rule(node, {kGroupNormalizationImage, kGroupNormalizationSums, kGroupNormalizationImage},
+              {kGroupNormalizationChannel, kGroupNormalizationChannel}, kPerChannel);
+}
 
-TensorType require_image(const NodeView& node, std::size_t operands) {
+TensorType require_image_of_group_normalization(const NodeView& node, std::size_t operands) {
   require_inputs(node, operands, operands);
   require_float(node, 0);
   require_rank(node, 0, 2, 5);
@@ -81,18 +96,18 @@ void require_channels(const NodeView& node, std::size_t i, std::string_view what
   require_same_type(node, 0, i);
 }
 
-std::vector<TensorType> infer_sums(const NodeView& node) { return {require_image(node, 1)}; }
+std::vector<TensorType> infer_sums(const NodeView& node) { return {require_image_of_group_normalization(node, 1)}; }
 
 std::vector<TensorType> infer_apply(const NodeView& node) {
-  require_sums(node, 1, require_image(node, 4).shape);
+  require_sums(node, 1, require_image_of_group_normalization(node, 4).shape);
   require_channels(node, 2, "scale");
   require_channels(node, 3, "bias");
   (void)statistic_count(node.attributes);
   return {node.input(0)};
 }
 
-std::vector<TensorType> infer_grad_sums(const NodeView& node) {
-  const TensorType sums = require_image(node, 4);
+std::vector<TensorType> infer_grad_sums_of_group_normalization(const NodeView& node) {
+  const TensorType sums = require_image_of_group_normalization(node, 4);
   require_sums(node, 1, sums.shape);
   require_channels(node, 2, "scale");
   require_shape(node, 3, node.input(0).shape, "gradient");
@@ -100,8 +115,8 @@ std::vector<TensorType> infer_grad_sums(const NodeView& node) {
   return {sums};
 }
 
-std::vector<TensorType> infer_grad_input(const NodeView& node) {
-  const TensorType sums = require_image(node, 5);
+std::vector<TensorType> infer_grad_input_of_group_normalization(const NodeView& node) {
+  const TensorType sums = require_image_of_group_normalization(node, 5);
   require_sums(node, 1, sums.shape);
   require_channels(node, 2, "scale");
   require_shape(node, 3, node.input(0).shape, "gradient");
@@ -110,8 +125,8 @@ std::vector<TensorType> infer_grad_input(const NodeView& node) {
   return {node.input(0)};
 }
 
-std::vector<TensorType> infer_grad_parameters(const NodeView& node) {
-  require_sums(node, 1, require_image(node, 3).shape);
+std::vector<TensorType> infer_grad_parameters_of_group_normalization(const NodeView& node) {
+  require_sums(node, 1, require_image_of_group_normalization(node, 3).shape);
   require_shape(node, 2, node.input(0).shape, "gradient");
   (void)statistic_count(node.attributes);
   const TensorType parameter{node.input(0).dtype, {node.input(0).shape[1]}};
@@ -132,53 +147,53 @@ void apply_gradient(GradientContext& context) {
   context.set(3, gradients[1]);
 }
 
-Work sums_work(const NodeView& node) { return per_element(node, 3); }
-Work apply_work(const NodeView& node) { return per_element(node, 2); }
-Work gradient_work(const NodeView& node) { return per_element(node, 6); }
+Work sums_work_of_group_normalization(const NodeView& node) { return per_element(node, 3); }
+Work apply_work_of_group_normalization(const NodeView& node) { return per_element(node, 2); }
+Work gradient_work_of_group_normalization(const NodeView& node) { return per_element(node, 6); }
 
-constexpr auto kFamily = CostFamily::Normalization;
+constexpr auto kGroupNormalizationFamily = CostFamily::Normalization;
 
-const OpSchema kRows[] = {
+const OpSchema kGroupNormalizationRows[] = {
     {.name = "GroupNormSums",
      .description = "Sum and sum of squares of each sample's channel groups over their channels and spatial axes: [2, n, groups] in f64.",
-     .family = kFamily,
+     .family = kGroupNormalizationFamily,
      .infer = infer_sums,
      .labels = sums_labels,
-     .work = sums_work,
+     .work = sums_work_of_group_normalization,
      .no_gradient = "the gradient through the statistics is part of GroupNormApply's"},
     {.name = "GroupNormApply",
      .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var of X's sample and channel group.",
-     .family = kFamily,
+     .family = kGroupNormalizationFamily,
      .traits = Trait::InPlace,
      .infer = infer_apply,
      .labels = apply_labels,
-     .work = apply_work,
+     .work = apply_work_of_group_normalization,
      .gradient = apply_gradient},
     {.name = "GroupNormGradSums",
      .description = "Per sample and group: sum of scale * dY, and of that times the normalized X: [2, n, groups] in f64.",
-     .family = kFamily,
-     .infer = infer_grad_sums,
-     .labels = grad_sums_labels,
-     .work = gradient_work,
+     .family = kGroupNormalizationFamily,
+     .infer = infer_grad_sums_of_group_normalization,
+     .labels = grad_sums_labels_of_group_normalization,
+     .work = gradient_work_of_group_normalization,
      .no_gradient = kSecondDerivative},
     {.name = "GroupNormGradInput",
      .description = "Gradient of group normalization for X, including the path through its statistics.",
-     .family = kFamily,
-     .infer = infer_grad_input,
-     .labels = grad_input_labels,
-     .work = gradient_work,
+     .family = kGroupNormalizationFamily,
+     .infer = infer_grad_input_of_group_normalization,
+     .labels = grad_input_labels_of_group_normalization,
+     .work = gradient_work_of_group_normalization,
      .no_gradient = kSecondDerivative},
     {.name = "GroupNormGradParameters",
      .description = "Gradients of group normalization for scale and bias: sums over batch and spatial axes.",
-     .family = kFamily,
-     .infer = infer_grad_parameters,
-     .labels = grad_parameters_labels,
-     .work = gradient_work,
+     .family = kGroupNormalizationFamily,
+     .infer = infer_grad_parameters_of_group_normalization,
+     .labels = grad_parameters_labels_of_group_normalization,
+     .work = gradient_work_of_group_normalization,
      .no_gradient = kSecondDerivative},
 };
 
 }  // namespace
 
-std::span<const OpSchema> group_normalization_ops() { return kRows; }
+std::span<const OpSchema> group_normalization_ops() { return kGroupNormalizationRows; }
 
 }  // namespace rehearsal::graph

@@ -24,7 +24,7 @@ Shape statistics_shape(Shape x, std::size_t axis) {
   return x;
 }
 
-std::size_t require_image(const NodeView& node, std::size_t least, std::size_t most) {
+std::size_t require_image_of_layer_normalization(const NodeView& node, std::size_t least, std::size_t most) {
   require_inputs(node, least, most);
   require_float(node, 0);
   require_rank(node, 0, 1, 8);
@@ -42,7 +42,7 @@ void require_statistic(const NodeView& node, std::size_t i, std::size_t axis) {
 }
 
 std::vector<TensorType> infer_layer(const NodeView& node) {
-  const std::size_t axis = require_image(node, 1, 3);
+  const std::size_t axis = require_image_of_layer_normalization(node, 1, 3);
   require_parameter(node, 1, axis, "scale");
   require_parameter(node, 2, axis, "bias");
   const TensorType statistic{node.input(0).dtype, statistics_shape(node.input(0).shape, axis)};
@@ -50,14 +50,14 @@ std::vector<TensorType> infer_layer(const NodeView& node) {
 }
 
 std::vector<TensorType> infer_rms(const NodeView& node) {
-  const std::size_t axis = require_image(node, 1, 2);
+  const std::size_t axis = require_image_of_layer_normalization(node, 1, 2);
   require_parameter(node, 1, axis, "scale");
   return {node.input(0), {node.input(0).dtype, statistics_shape(node.input(0).shape, axis)}};
 }
 
 /// X, mean, inverse deviation, dY, scale?
 std::vector<TensorType> infer_layer_gradient(const NodeView& node) {
-  const std::size_t axis = require_image(node, 4, 5);
+  const std::size_t axis = require_image_of_layer_normalization(node, 4, 5);
   require_statistic(node, 1, axis);
   require_statistic(node, 2, axis);
   require_shape(node, 3, node.input(0).shape, "gradient");
@@ -67,7 +67,7 @@ std::vector<TensorType> infer_layer_gradient(const NodeView& node) {
 
 /// X, inverse root mean square, dY, scale?
 std::vector<TensorType> infer_rms_gradient(const NodeView& node) {
-  const std::size_t axis = require_image(node, 3, 4);
+  const std::size_t axis = require_image_of_layer_normalization(node, 3, 4);
   require_statistic(node, 1, axis);
   require_shape(node, 2, node.input(0).shape, "gradient");
   require_parameter(node, 3, axis, "scale");
@@ -75,7 +75,7 @@ std::vector<TensorType> infer_rms_gradient(const NodeView& node) {
 }
 
 std::vector<TensorType> infer_layer_parameters(const NodeView& node) {
-  const std::size_t axis = require_image(node, 4, 4);
+  const std::size_t axis = require_image_of_layer_normalization(node, 4, 4);
   require_statistic(node, 1, axis);
   require_statistic(node, 2, axis);
   require_shape(node, 3, node.input(0).shape, "gradient");
@@ -84,7 +84,7 @@ std::vector<TensorType> infer_layer_parameters(const NodeView& node) {
 }
 
 std::vector<TensorType> infer_rms_parameters(const NodeView& node) {
-  const std::size_t axis = require_image(node, 3, 3);
+  const std::size_t axis = require_image_of_layer_normalization(node, 3, 3);
   require_statistic(node, 1, axis);
   require_shape(node, 2, node.input(0).shape, "gradient");
   return {{node.input(0).dtype, normalized_part(node.input(0).shape, axis)}};
@@ -149,51 +149,51 @@ void rms_gradient(GradientContext& context) {
 
 Work layer_work(const NodeView& node) { return per_element(node, 7); }
 Work rms_work(const NodeView& node) { return per_element(node, 4); }
-Work gradient_work(const NodeView& node) { return per_element(node, 10); }
+Work gradient_work_of_layer_normalization(const NodeView& node) { return per_element(node, 10); }
 Work parameters_work(const NodeView& node) { return per_element(node, 5); }
 
-constexpr auto kFamily = CostFamily::Normalization;
+constexpr auto kLayerNormalizationFamily = CostFamily::Normalization;
 
-const OpSchema kRows[] = {
+const OpSchema kLayerNormalizationRows[] = {
     {.name = "LayerNormalization",
      .description =
          "(X - mean) / sqrt(var + epsilon) * scale + bias over the axes from 'axis' on; also the mean and 1 / sqrt(var + epsilon).",
-     .family = kFamily,
+     .family = kLayerNormalizationFamily,
      .infer = infer_layer,
      .labels = row_labels,
      .work = layer_work,
      .gradient = layer_gradient},
     {.name = "LayerNormalizationGradInput",
      .description = "Gradient of LayerNormalization for X.",
-     .family = kFamily,
+     .family = kLayerNormalizationFamily,
      .infer = infer_layer_gradient,
      .labels = row_labels,
-     .work = gradient_work,
+     .work = gradient_work_of_layer_normalization,
      .no_gradient = kSecondDerivative},
     {.name = "LayerNormalizationGradParameters",
      .description = "Gradients of LayerNormalization for scale and bias: sums over the leading axes.",
-     .family = kFamily,
+     .family = kLayerNormalizationFamily,
      .infer = infer_layer_parameters,
      .labels = parameter_labels,
      .work = parameters_work,
      .no_gradient = kSecondDerivative},
     {.name = "RMSNormalization",
      .description = "X / sqrt(mean of X^2 + epsilon) * scale over the axes from 'axis' on; also that inverse root.",
-     .family = kFamily,
+     .family = kLayerNormalizationFamily,
      .infer = infer_rms,
      .labels = row_labels,
      .work = rms_work,
      .gradient = rms_gradient},
     {.name = "RMSNormalizationGradInput",
      .description = "Gradient of RMSNormalization for X.",
-     .family = kFamily,
+     .family = kLayerNormalizationFamily,
      .infer = infer_rms_gradient,
      .labels = row_labels,
-     .work = gradient_work,
+     .work = gradient_work_of_layer_normalization,
      .no_gradient = kSecondDerivative},
     {.name = "RMSNormalizationGradParameters",
      .description = "Gradient of RMSNormalization for scale: a sum over the leading axes.",
-     .family = kFamily,
+     .family = kLayerNormalizationFamily,
      .infer = infer_rms_parameters,
      .labels = parameter_labels,
      .work = parameters_work,
@@ -202,6 +202,6 @@ const OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> layer_normalization_ops() { return kRows; }
+std::span<const OpSchema> layer_normalization_ops() { return kLayerNormalizationRows; }
 
 }  // namespace rehearsal::graph

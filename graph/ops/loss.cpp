@@ -240,7 +240,7 @@ OpSchema element_loss_gradient(std::string_view name, std::string_view descripti
           .no_gradient = "second derivatives are not built"};
 }
 
-const OpSchema kRows[] = {
+const OpSchema kLossRows[] = {
     {.name = "LogSumExp",
      .description = "Logarithm of the sum over the attribute axis of exponentials, in f64.",
      .family = CostFamily::Reduction,
@@ -284,6 +284,6 @@ const OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> loss_ops() { return kRows; }
+std::span<const OpSchema> loss_ops() { return kLossRows; }
 
 }  // namespace rehearsal::graph

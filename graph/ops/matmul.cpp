@@ -217,7 +217,7 @@ Work factorization_work(const NodeView& node) {
 
 void determinant_gradient(GradientContext& g) { g.set(0, g.emit1("DetGrad", {g.gradient_of_output(), g.input(0)})); }
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kMatmulRows[] = {
     {.name = "MatMul",
      .description = "matrix product of the last two dimensions, broadcast over the others; attributes trans_a, trans_b",
      .family = CostFamily::MatMul,
@@ -250,6 +250,6 @@ constexpr OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> matmul_ops() { return kRows; }
+std::span<const OpSchema> matmul_ops() { return kMatmulRows; }
 
 }  // namespace rehearsal::graph

@@ -13,7 +13,7 @@
 namespace rehearsal::graph {
 namespace {
 
-using Operands = std::span<const Value* const>;
+using MovementOperands = std::span<const Value* const>;
 
 Shape shape_attribute(const NodeView& node) {
   if (!node.attributes.has("shape")) throw BadInput("attribute shape", "is missing; it lists the sizes of the result");
@@ -53,7 +53,7 @@ std::vector<TensorType> infer_reshape(const NodeView& node) {
 
 void reshape_gradient(GradientContext& g) { g.set(0, g.emit1("Reshape", {g.gradient_of_output()}, {{"shape", g.type(g.input(0)).shape}})); }
 
-std::vector<Value> evaluate_reshape(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_reshape(const NodeView& node, MovementOperands inputs) {
   Value result = *inputs[0];
   result.type = node.output();
   return {std::move(result)};
@@ -88,7 +88,7 @@ void transpose_gradient(GradientContext& g) {
   g.set(0, g.emit1("Transpose", {g.gradient_of_output()}, {{"perm", inverse}}));
 }
 
-std::vector<Value> evaluate_transpose(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_transpose(const NodeView& node, MovementOperands inputs) {
   return {viewed(*inputs[0], transposed_view(node.input(0).shape, permutation(node)), node.output())};
 }
 
@@ -101,7 +101,7 @@ std::vector<TensorType> infer_expand(const NodeView& node) {
 
 void expand_gradient(GradientContext& g) { g.set_broadcast(0, g.gradient_of_output()); }
 
-std::vector<Value> evaluate_expand(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_expand(const NodeView& node, MovementOperands inputs) {
   return {viewed(*inputs[0], broadcast_view(node.input(0).shape, node.output().shape), node.output())};
 }
 
@@ -118,7 +118,7 @@ void slice_gradient(GradientContext& g) {
   g.set(0, g.emit1("SliceGrad", {g.gradient_of_output()}, std::move(attributes)));
 }
 
-std::vector<Value> evaluate_slice(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_slice(const NodeView& node, MovementOperands inputs) {
   const Shape& shape = node.input(0).shape;
   return {viewed(*inputs[0], sliced_view(shape, slice_ranges(node.attributes, shape)), node.output())};
 }
@@ -181,7 +181,7 @@ StridedView piece_view(const Shape& whole_shape, std::size_t axis, std::int64_t 
   return view;
 }
 
-std::vector<Value> evaluate_split(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_split(const NodeView& node, MovementOperands inputs) {
   const std::size_t axis = axis_of(node, 0);
   std::vector<Value> results;
   std::int64_t start = 0;
@@ -225,7 +225,7 @@ void concat_gradient(GradientContext& g) {
 }
 
 template <class T>
-std::vector<T> joined_values(const NodeView& node, Operands inputs, std::vector<T> Value::*values) {
+std::vector<T> joined_values(const NodeView& node, MovementOperands inputs, std::vector<T> Value::*values) {
   std::vector<T> result(static_cast<std::size_t>(element_count(node.output().shape)));
   const std::size_t axis = axis_of(node, 0);
   std::int64_t start = 0;
@@ -237,7 +237,7 @@ std::vector<T> joined_values(const NodeView& node, Operands inputs, std::vector<
   return result;
 }
 
-std::vector<Value> evaluate_concat(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_concat(const NodeView& node, MovementOperands inputs) {
   Value result;
   result.type = node.output();
   if (result.integral()) {
@@ -291,7 +291,7 @@ void tile_gradient(GradientContext& g) {
   g.set(0, g.emit1("ReduceSum", {apart}, {{"axes", axes}, {"keepdims", std::int64_t{0}}}));
 }
 
-std::vector<Value> evaluate_tile(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_tile(const NodeView& node, MovementOperands inputs) {
   const Shape& shape = node.input(0).shape;
   return {viewed(*inputs[0], tiled_view(shape, repeats_of(node.attributes, shape)), node.output())};
 }
@@ -314,7 +314,7 @@ SplitRule trilu_labels(const NodeView& node) {
 
 void trilu_gradient(GradientContext& g) { g.set(0, g.emit1("Trilu", {g.gradient_of_output()}, g.attributes())); }
 
-std::vector<Value> evaluate_trilu(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_trilu(const NodeView& node, MovementOperands inputs) {
   Value result = *inputs[0];
   const std::int64_t columns = node.output().shape.back(), rows = node.output().shape[node.output().shape.size() - 2];
   const bool upper = node.attributes.integer("upper", 1) != 0;
@@ -355,7 +355,7 @@ Value sequence(const TensorType& type, double start, double step) {
   return result;
 }
 
-std::vector<Value> evaluate_constant(const NodeView& node, Operands) {
+std::vector<Value> evaluate_constant(const NodeView& node, MovementOperands) {
   return {sequence(node.output(), node.attributes.number("value", 0.0), 0.0)};
 }
 
@@ -369,14 +369,14 @@ std::vector<TensorType> infer_range(const NodeView& node) {
   return {{dtype_attribute(node, "i64"), {static_cast<std::int64_t>(count)}}};
 }
 
-std::vector<Value> evaluate_range(const NodeView& node, Operands) {
+std::vector<Value> evaluate_range(const NodeView& node, MovementOperands) {
   return {sequence(node.output(), node.attributes.number("start", 0), node.attributes.number("delta", 1))};
 }
 
 constexpr std::string_view kNoOperands = "it has no operands";
 constexpr CostFamily kMove = CostFamily::Movement;
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kMovementRows[] = {
     {.name = "Reshape",
      .description = "the same elements under the shape of the attribute",
      .family = CostFamily::View,
@@ -460,6 +460,6 @@ constexpr OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> movement_ops() { return kRows; }
+std::span<const OpSchema> movement_ops() { return kMovementRows; }
 
 }  // namespace rehearsal::graph

@@ -34,20 +34,20 @@ Work per_element(const NodeView& node, double flops) {
 namespace {
 
 /// What an operand or result is; labels follow from it. Label d is dimension d of the image; 1 is the channel.
-enum class Part : std::uint8_t { Image, Sums, Channel };
-using Parts = std::initializer_list<Part>;
+enum class NormalizationPart : std::uint8_t { Image, Sums, Channel };
+using NormalizationParts = std::initializer_list<NormalizationPart>;
 
-TensorLabels labels_of(Part part, const Shape& shape) {
-  if (part == Part::Channel) return {whole(1, shape[0])};
-  if (part == Part::Sums) return {DimLabels{}, whole(1, shape[1])};
+TensorLabels labels_of(NormalizationPart part, const Shape& shape) {
+  if (part == NormalizationPart::Channel) return {whole(1, shape[0])};
+  if (part == NormalizationPart::Sums) return {DimLabels{}, whole(1, shape[1])};
   TensorLabels labels;
   for (std::size_t d = 0; d < shape.size(); ++d) labels.push_back(whole(static_cast<int>(d), shape[d]));
   return labels;
 }
 
-std::vector<TensorLabels> labels_of(Parts parts, std::span<const std::optional<TensorType>> types) {
+std::vector<TensorLabels> labels_of(NormalizationParts parts, std::span<const std::optional<TensorType>> types) {
   std::vector<TensorLabels> labels;
-  for (const Part part : parts) {
+  for (const NormalizationPart part : parts) {
     const auto& type = types[labels.size()];
     labels.push_back(type ? labels_of(part, type->shape) : TensorLabels{});
   }
@@ -55,38 +55,49 @@ std::vector<TensorLabels> labels_of(Parts parts, std::span<const std::optional<T
 }
 
 /// `others`: what batch and spatial dimensions are.
-SplitRule rule(const NodeView& node, Parts inputs, Parts outputs, LabelKind others) {
+SplitRule rule(const NodeView& node, NormalizationParts inputs, NormalizationParts outputs, LabelKind others) {
   SplitRule result{labels_of(inputs, node.inputs), labels_of(outputs, node.outputs),
                    std::vector<LabelKind>(std::max<std::size_t>(2, node.input(0).shape.size()), others)};
   result.kinds[1] = LabelKind::Parallel;
   return result;
 }
 
-constexpr auto kImage = Part::Image;
-constexpr auto kSums = Part::Sums;
-constexpr auto kChannel = Part::Channel;
+constexpr auto kNormalizationImage = NormalizationPart::Image;
+constexpr auto kNormalizationSums = NormalizationPart::Sums;
+constexpr auto kNormalizationChannel = NormalizationPart::Channel;
 
-SplitRule batch_sums_labels(const NodeView& node) { return rule(node, {kImage}, {kSums}, LabelKind::Sum); }
+SplitRule batch_sums_labels(const NodeView& node) { return rule(node, {kNormalizationImage}, {kNormalizationSums}, LabelKind::Sum); }
 SplitRule batch_apply_labels(const NodeView& node) {
-  return rule(node, {kImage, kSums, kChannel, kChannel}, {kImage}, LabelKind::Parallel);
+  return rule(node, {kNormalizationImage, kNormalizationSums, kNormalizationChannel, kNormalizationChannel}, {kNormalizationImage},
+              LabelKind::Parallel);
 }
-SplitRule grad_sums_labels(const NodeView& node) { return rule(node, {kImage, kSums, kImage}, {kSums}, LabelKind::Sum); }
-SplitRule grad_input_labels(const NodeView& node) {
-  return rule(node, {kImage, kSums, kChannel, kImage, kSums}, {kImage}, LabelKind::Parallel);
+SplitRule grad_sums_labels_of_normalization(const NodeView& node) {
+  return rule(node, {kNormalizationImage, kNormalizationSums, kNormalizationImage}, {kNormalizationSums}, LabelKind::Sum);
 }
-SplitRule grad_parameters_labels(const NodeView& node) { return rule(node, {kSums, kChannel}, {kChannel, kChannel}, LabelKind::Parallel); }
+SplitRule grad_input_labels_of_normalization(const NodeView& node) {
+  return rule(node, {kNormalizationImage, kNormalizationSums, kNormalizationChannel, kNormalizationImage, kNormalizationSums},
+              {kNormalizationImage}, LabelKind::Parallel);
+}
+SplitRule grad_parameters_labels_of_normalization(const NodeView& node) {
+  return rule(node, {kNormalizationSums, kNormalizationChannel}, {kNormalizationChannel, kNormalizationChannel}, LabelKind::Parallel);
+}
 SplitRule running_labels(const NodeView& node) {
-  return rule(node, {kSums, kChannel, kChannel}, {kChannel, kChannel}, LabelKind::Parallel);
+  return rule(node, {kNormalizationSums, kNormalizationChannel, kNormalizationChannel}, {kNormalizationChannel, kNormalizationChannel},
+              LabelKind::Parallel);
 }
 SplitRule inference_labels(const NodeView& node) {
-  return rule(node, {kImage, kChannel, kChannel, kChannel, kChannel}, {kImage}, LabelKind::Parallel);
+  return rule(node, {kNormalizationImage, kNormalizationChannel, kNormalizationChannel, kNormalizationChannel, kNormalizationChannel},
+              {kNormalizationImage}, LabelKind::Parallel);
 }
-SplitRule inference_grad_labels(const NodeView& node) { return rule(node, {kImage, kChannel, kChannel}, {kImage}, LabelKind::Parallel); }
+SplitRule inference_grad_labels(const NodeView& node) {
+  return rule(node, {kNormalizationImage, kNormalizationChannel, kNormalizationChannel}, {kNormalizationImage}, LabelKind::Parallel);
+}
 SplitRule inference_parameters_labels(const NodeView& node) {
-  return rule(node, {kImage, kChannel, kChannel, kImage}, {kChannel, kChannel}, LabelKind::Sum);
+  return rule(node, {kNormalizationImage, kNormalizationChannel, kNormalizationChannel, kNormalizationImage},
+              {kNormalizationChannel, kNormalizationChannel}, LabelKind::Sum);
 }
 
-std::int64_t require_image(const NodeView& node, std::size_t operands) {
+std::int64_t require_image_of_normalization(const NodeView& node, std::size_t operands) {
   require_inputs(node, operands, operands);
   require_float(node, 0);
   require_rank(node, 0, 2, 5);
@@ -100,10 +111,10 @@ void require_channels(const NodeView& node, std::size_t i, std::int64_t channels
 
 TensorType sums_type(std::int64_t channels) { return {DType::F64, {2, channels}}; }
 
-std::vector<TensorType> infer_batch_sums(const NodeView& node) { return {sums_type(require_image(node, 1))}; }
+std::vector<TensorType> infer_batch_sums(const NodeView& node) { return {sums_type(require_image_of_normalization(node, 1))}; }
 
 std::vector<TensorType> infer_batch_apply(const NodeView& node) {
-  const std::int64_t channels = require_image(node, 4);
+  const std::int64_t channels = require_image_of_normalization(node, 4);
   require_sums(node, 1, {2, channels});
   require_channels(node, 2, channels, "scale");
   require_channels(node, 3, channels, "bias");
@@ -111,16 +122,16 @@ std::vector<TensorType> infer_batch_apply(const NodeView& node) {
   return {node.input(0)};
 }
 
-std::vector<TensorType> infer_grad_sums(const NodeView& node) {
-  const std::int64_t channels = require_image(node, 3);
+std::vector<TensorType> infer_grad_sums_of_normalization(const NodeView& node) {
+  const std::int64_t channels = require_image_of_normalization(node, 3);
   require_sums(node, 1, {2, channels});
   require_shape(node, 2, node.input(0).shape, "gradient");
   (void)statistic_count(node.attributes);
   return {sums_type(channels)};
 }
 
-std::vector<TensorType> infer_grad_input(const NodeView& node) {
-  const std::int64_t channels = require_image(node, 5);
+std::vector<TensorType> infer_grad_input_of_normalization(const NodeView& node) {
+  const std::int64_t channels = require_image_of_normalization(node, 5);
   require_sums(node, 1, {2, channels});
   require_channels(node, 2, channels, "scale");
   require_shape(node, 3, node.input(0).shape, "gradient");
@@ -129,7 +140,7 @@ std::vector<TensorType> infer_grad_input(const NodeView& node) {
   return {node.input(0)};
 }
 
-std::vector<TensorType> infer_grad_parameters(const NodeView& node) {
+std::vector<TensorType> infer_grad_parameters_of_normalization(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_float(node, 1);
   require_rank(node, 1, 1, 1);
@@ -149,7 +160,7 @@ std::vector<TensorType> infer_running(const NodeView& node) {
 }
 
 std::vector<TensorType> infer_inference(const NodeView& node) {
-  const std::int64_t channels = require_image(node, 5);
+  const std::int64_t channels = require_image_of_normalization(node, 5);
   require_channels(node, 1, channels, "scale");
   require_channels(node, 2, channels, "bias");
   require_channels(node, 3, channels, "mean");
@@ -158,14 +169,14 @@ std::vector<TensorType> infer_inference(const NodeView& node) {
 }
 
 std::vector<TensorType> infer_inference_grad(const NodeView& node) {
-  const std::int64_t channels = require_image(node, 3);
+  const std::int64_t channels = require_image_of_normalization(node, 3);
   require_channels(node, 1, channels, "scale");
   require_channels(node, 2, channels, "variance");
   return {node.input(0)};
 }
 
 std::vector<TensorType> infer_inference_parameters(const NodeView& node) {
-  const std::int64_t channels = require_image(node, 4);
+  const std::int64_t channels = require_image_of_normalization(node, 4);
   require_channels(node, 1, channels, "mean");
   require_channels(node, 2, channels, "variance");
   require_shape(node, 3, node.input(0).shape, "gradient");
@@ -206,74 +217,74 @@ void inference_gradient(GradientContext& context) {
   statistics_gradient(context, gradients);
 }
 
-Work sums_work(const NodeView& node) { return per_element(node, 3); }
-Work apply_work(const NodeView& node) { return per_element(node, 2); }
+Work sums_work_of_normalization(const NodeView& node) { return per_element(node, 3); }
+Work apply_work_of_normalization(const NodeView& node) { return per_element(node, 2); }
 Work grad_sums_work(const NodeView& node) { return per_element(node, 5); }
 Work grad_input_work(const NodeView& node) { return per_element(node, 6); }
 Work inference_grad_work(const NodeView& node) { return per_element(node, 1); }
 
-constexpr auto kFamily = CostFamily::Normalization;
+constexpr auto kNormalizationFamily = CostFamily::Normalization;
 
-const OpSchema kRows[] = {
+const OpSchema kNormalizationRows[] = {
     {.name = "BatchNormSums",
      .description = "Sum and sum of squares of each channel over batch and spatial axes: [2, c] in f64.",
-     .family = kFamily,
+     .family = kNormalizationFamily,
      .infer = infer_batch_sums,
      .labels = batch_sums_labels,
-     .work = sums_work,
+     .work = sums_work_of_normalization,
      .no_gradient = "the gradient through the statistics is part of BatchNormApply's"},
     {.name = "BatchNormApply",
      .description = "(X - mean) / sqrt(var + epsilon) * scale + bias, with mean and var from the sums over 'count' elements.",
-     .family = kFamily,
+     .family = kNormalizationFamily,
      .traits = Trait::InPlace,
      .infer = infer_batch_apply,
      .labels = batch_apply_labels,
-     .work = apply_work,
+     .work = apply_work_of_normalization,
      .gradient = batch_apply_gradient},
     {.name = "BatchNormGradSums",
      .description = "Per channel: sum of dY, and of dY times the normalized X: [2, c] in f64.",
-     .family = kFamily,
-     .infer = infer_grad_sums,
-     .labels = grad_sums_labels,
+     .family = kNormalizationFamily,
+     .infer = infer_grad_sums_of_normalization,
+     .labels = grad_sums_labels_of_normalization,
      .work = grad_sums_work,
      .no_gradient = kSecondDerivative},
     {.name = "BatchNormGradInput",
      .description = "Gradient of batch normalization for X, including the path through its statistics.",
-     .family = kFamily,
-     .infer = infer_grad_input,
-     .labels = grad_input_labels,
+     .family = kNormalizationFamily,
+     .infer = infer_grad_input_of_normalization,
+     .labels = grad_input_labels_of_normalization,
      .work = grad_input_work,
      .no_gradient = kSecondDerivative},
     {.name = "BatchNormGradParameters",
      .description = "Gradients for scale and bias from the sums of BatchNormGradSums, in the type of scale.",
-     .family = kFamily,
-     .infer = infer_grad_parameters,
-     .labels = grad_parameters_labels,
+     .family = kNormalizationFamily,
+     .infer = infer_grad_parameters_of_normalization,
+     .labels = grad_parameters_labels_of_normalization,
      .no_gradient = kSecondDerivative},
     {.name = "BatchNormRunning",
      .description = "running * momentum + batch * (1 - momentum), for the mean and the unbiased variance.",
-     .family = kFamily,
+     .family = kNormalizationFamily,
      .infer = infer_running,
      .labels = running_labels,
      .no_gradient = "running statistics are not trained"},
     {.name = "BatchNormInference",
      .description = "(X - mean) / sqrt(var + epsilon) * scale + bias with given statistics.",
-     .family = kFamily,
+     .family = kNormalizationFamily,
      .traits = Trait::InPlace,
      .infer = infer_inference,
      .labels = inference_labels,
-     .work = apply_work,
+     .work = apply_work_of_normalization,
      .gradient = inference_gradient},
     {.name = "BatchNormInferenceGradInput",
      .description = "dY * scale / sqrt(var + epsilon).",
-     .family = kFamily,
+     .family = kNormalizationFamily,
      .infer = infer_inference_grad,
      .labels = inference_grad_labels,
      .work = inference_grad_work,
      .no_gradient = kSecondDerivative},
     {.name = "BatchNormInferenceGradParameters",
      .description = "Gradients for scale and bias with given statistics: sums over batch and spatial axes.",
-     .family = kFamily,
+     .family = kNormalizationFamily,
      .infer = infer_inference_parameters,
      .labels = inference_parameters_labels,
      .work = grad_sums_work,
@@ -282,6 +293,6 @@ const OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> normalization_ops() { return kRows; }
+std::span<const OpSchema> normalization_ops() { return kNormalizationRows; }
 
 }  // namespace rehearsal::graph

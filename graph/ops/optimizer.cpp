@@ -85,7 +85,7 @@ OpSchema update(std::string_view name, std::string_view description, std::vector
           .no_gradient = kNotDifferentiated};
 }
 
-const OpSchema kRows[] = {
+const OpSchema kOptimizerRows[] = {
     update<6>("SgdUpdate", "Stochastic gradient descent with momentum, Nesterov momentum and weight decay."),
     update<14>("AdamUpdate", "Adam (Kingma, Ba 2015); 'decoupled' 1: AdamW (Loshchilov, Hutter 2019)."),
     update<18>("NadamUpdate", "Adam with Nesterov momentum, whose rate rises to beta1 with the steps (Dozat 2016)."),
@@ -111,6 +111,6 @@ const OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> optimizer_ops() { return kRows; }
+std::span<const OpSchema> optimizer_ops() { return kOptimizerRows; }
 
 }  // namespace rehearsal::graph

@@ -37,7 +37,7 @@ std::vector<TensorType> infer_pool(const NodeView& node) {
   require_float(node, 0);
   require_rank(node, 0, 3, 5);
   const Shape& x = node.input(0).shape;
-  return {{node.input(0).dtype, joined(x[0], x[1], pooled(node, spatial_of(x)))}};
+  return {{node.input(0).dtype, image_shape(x[0], x[1], pooled(node, spatial_of(x)))}};
 }
 
 std::vector<TensorType> infer_positions(const NodeView& node) {
@@ -56,7 +56,7 @@ std::vector<TensorType> infer_max_gradient(const NodeView& node) {
   require_inputs(node, 2, 2);
   require_same_type(node, 0, 1);
   const Shape& x = node.input(0).shape;
-  require_gradient_shape(node, 1, joined(x[0], x[1], pooled(node, spatial_of(x))));
+  require_gradient_shape(node, 1, image_shape(x[0], x[1], pooled(node, spatial_of(x))));
   return {node.input(0)};
 }
 
@@ -67,8 +67,8 @@ std::vector<TensorType> infer_average_gradient(const NodeView& node) {
   const std::vector<std::int64_t> spatial = node.attributes.integers("shape");
   if (spatial.size() != dy.size() - 2)
     throw BadInput("attribute 'shape' needs the " + std::to_string(dy.size() - 2) + " spatial sizes of the result");
-  require_gradient_shape(node, 0, joined(dy[0], dy[1], pooled(node, spatial)));
-  return {{node.input(0).dtype, joined(dy[0], dy[1], spatial)}};
+  require_gradient_shape(node, 0, image_shape(dy[0], dy[1], pooled(node, spatial)));
+  return {{node.input(0).dtype, image_shape(dy[0], dy[1], spatial)}};
 }
 
 TensorLabels image_labels(const Shape& shape) {
@@ -93,7 +93,7 @@ Work taps_work(const NodeView& node, const Shape& windows) {
   return {Flops(taps * static_cast<double>(element_count(windows))), traffic(node)};
 }
 Work pool_work(const NodeView& node) { return taps_work(node, node.output().shape); }
-Work gradient_work(const NodeView& node) { return taps_work(node, node.inputs.back()->shape); }
+Work gradient_work_of_pooling(const NodeView& node) { return taps_work(node, node.inputs.back()->shape); }
 
 void max_gradient(GradientContext& context) {
   context.set(0, context.emit1("MaxPoolGrad", {context.input(0), context.gradient_of_output()}, context.attributes()));
@@ -105,9 +105,9 @@ void average_gradient(GradientContext& context) {
   context.set(0, context.emit1("AveragePoolGrad", {context.gradient_of_output()}, std::move(attributes)));
 }
 
-constexpr std::string_view kOnce = "second derivatives are not taken";
+constexpr std::string_view kPoolingOnce = "second derivatives are not taken";
 
-const OpSchema kRows[] = {
+const OpSchema kPoolingRows[] = {
     {.name = "MaxPool",
      .description = "Largest element of each window; padding never wins.",
      .family = CostFamily::Pooling,
@@ -120,8 +120,8 @@ const OpSchema kRows[] = {
      .family = CostFamily::Pooling,
      .infer = infer_max_gradient,
      .labels = pool_labels,
-     .work = gradient_work,
-     .no_gradient = kOnce},
+     .work = gradient_work_of_pooling,
+     .no_gradient = kPoolingOnce},
     {.name = "MaxPoolPositions",
      .description = "Position of the first largest element of each window in the whole operand; column_major counts the first image axis "
                     "fastest.",
@@ -142,12 +142,12 @@ const OpSchema kRows[] = {
      .family = CostFamily::Pooling,
      .infer = infer_average_gradient,
      .labels = pool_labels,
-     .work = gradient_work,
-     .no_gradient = kOnce},
+     .work = gradient_work_of_pooling,
+     .no_gradient = kPoolingOnce},
 };
 
 }  // namespace
 
-std::span<const OpSchema> pooling_ops() { return kRows; }
+std::span<const OpSchema> pooling_ops() { return kPoolingRows; }
 
 }  // namespace rehearsal::graph

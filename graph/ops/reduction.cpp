@@ -14,7 +14,7 @@
 namespace rehearsal::graph {
 namespace {
 
-using Operands = std::span<const Value* const>;
+using ReductionOperands = std::span<const Value* const>;
 
 Shape reduced_shape(const NodeView& node, const std::vector<bool>& reduced) {
   const Shape& shape = node.input(0).shape;
@@ -82,7 +82,7 @@ void sum_gradient(GradientContext& g) {
 }
 
 /// Elements equal to the extremum share its gradient evenly, as torch.amax does.
-void extremum_gradient(GradientContext& g) {
+void extremum_gradient_of_reduction(GradientContext& g) {
   const Shape kept = kept_shape_of(g);
   const std::string type(name(g.type(g.input(0)).dtype));
   const TensorId y = with_kept_dimensions(g, g.output(), kept), dy = with_kept_dimensions(g, g.gradient_of_output(), kept);
@@ -139,7 +139,8 @@ std::vector<T> reduce(const std::vector<T>& values, const NodeView& node, T star
 }
 
 template <class Combine>
-std::vector<Value> evaluate_with(const NodeView& node, Operands inputs, std::pair<std::int64_t, double> start, const Combine& combine) {
+std::vector<Value> evaluate_with(const NodeView& node, ReductionOperands inputs, std::pair<std::int64_t, double> start,
+                                 const Combine& combine) {
   Value result;
   result.type = node.output();
   if (inputs[0]->integral()) {
@@ -152,15 +153,17 @@ std::vector<Value> evaluate_with(const NodeView& node, Operands inputs, std::pai
   return {std::move(result)};
 }
 
-std::vector<Value> evaluate_sum(const NodeView& node, Operands inputs) { return evaluate_with(node, inputs, {0, 0.0}, std::plus<>()); }
-std::vector<Value> evaluate_product(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_sum(const NodeView& node, ReductionOperands inputs) {
+  return evaluate_with(node, inputs, {0, 0.0}, std::plus<>());
+}
+std::vector<Value> evaluate_product(const NodeView& node, ReductionOperands inputs) {
   return evaluate_with(node, inputs, {1, 1.0}, std::multiplies<>());
 }
-std::vector<Value> evaluate_max(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_max(const NodeView& node, ReductionOperands inputs) {
   return evaluate_with(node, inputs, {std::numeric_limits<std::int64_t>::min(), -std::numeric_limits<double>::infinity()},
                        [](auto a, auto b) { return std::max(a, b); });
 }
-std::vector<Value> evaluate_min(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_min(const NodeView& node, ReductionOperands inputs) {
   return evaluate_with(node, inputs, {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<double>::infinity()},
                        [](auto a, auto b) { return std::min(a, b); });
 }
@@ -223,7 +226,7 @@ std::vector<T> cumulated(const std::vector<T>& x, const NodeView& node) {
   return y;
 }
 
-std::vector<Value> evaluate_cumsum(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_cumsum(const NodeView& node, ReductionOperands inputs) {
   return {{node.output(), cumulated(inputs[0]->integers, node), cumulated(inputs[0]->reals, node)}};
 }
 
@@ -237,7 +240,7 @@ constexpr OpSchema position_row(std::string_view name, std::string_view descript
           .no_gradient = "a position has no gradient"};
 }
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kReductionRows[] = {
     {.name = "ReduceSum",
      .description = "sum over the attribute axes (default: all), times scale; keepdims keeps them as 1",
      .family = CostFamily::Reduction,
@@ -252,7 +255,7 @@ constexpr OpSchema kRows[] = {
      .infer = infer_extremum,
      .labels = reduction_labels<LabelKind::Max>,
      .work = reduction_work,
-     .gradient = extremum_gradient,
+     .gradient = extremum_gradient_of_reduction,
      .evaluate = evaluate_max},
     {.name = "ReduceMin",
      .description = "minimum over axes",
@@ -260,7 +263,7 @@ constexpr OpSchema kRows[] = {
      .infer = infer_extremum,
      .labels = reduction_labels<LabelKind::Min>,
      .work = reduction_work,
-     .gradient = extremum_gradient,
+     .gradient = extremum_gradient_of_reduction,
      .evaluate = evaluate_min},
     {.name = "ReduceProd",
      .description = "product over axes",
@@ -290,6 +293,6 @@ constexpr OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> reduction_ops() { return kRows; }
+std::span<const OpSchema> reduction_ops() { return kReductionRows; }
 
 }  // namespace rehearsal::graph

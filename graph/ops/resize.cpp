@@ -12,7 +12,7 @@
 namespace rehearsal::graph {
 namespace {
 
-using Sizes = std::vector<std::int64_t>;
+using ResizeSizes = std::vector<std::int64_t>;
 
 void require_trailing(std::size_t count, const Shape& shape, const char* key) {
   if (count > 0 && count <= shape.size()) return;
@@ -20,32 +20,32 @@ void require_trailing(std::size_t count, const Shape& shape, const char* key) {
                  std::to_string(shape.size()));
 }
 
-void require_positive(const Sizes& sizes, const char* key) {
+void require_positive(const ResizeSizes& sizes, const char* key) {
   for (const std::int64_t size : sizes) {
     if (size < 1)
       throw BadInput(std::string("attribute '") + key + "' has a size of " + std::to_string(size) + ", each must be at least 1");
   }
 }
 
-Shape with_trailing(Shape shape, const Sizes& sizes) {
+Shape with_trailing(Shape shape, const ResizeSizes& sizes) {
   std::copy(sizes.begin(), sizes.end(), shape.end() - static_cast<std::ptrdiff_t>(sizes.size()));
   return shape;
 }
 
-Sizes trailing(const Shape& shape, std::size_t count) { return {shape.end() - static_cast<std::ptrdiff_t>(count), shape.end()}; }
+ResizeSizes trailing(const Shape& shape, std::size_t count) { return {shape.end() - static_cast<std::ptrdiff_t>(count), shape.end()}; }
 
 /// One float operand whose trailing axes the attribute `key` describes; returns its sizes.
-Sizes require_image(const NodeView& node, const char* key) {
+ResizeSizes require_image_of_resize(const NodeView& node, const char* key) {
   require_inputs(node, 1, 1);
   require_float(node, 0);
-  Sizes sizes = node.attributes.integers(key);
+  ResizeSizes sizes = node.attributes.integers(key);
   require_trailing(sizes.size(), node.input(0).shape, key);
   require_positive(sizes, key);
   return sizes;
 }
 
 /// Checks modes and scales by asking for the taps of the first element of each axis.
-void require_resizable(const Attributes& attributes, const Sizes& from, const Sizes& to) {
+void require_resizable(const Attributes& attributes, const ResizeSizes& from, const ResizeSizes& to) {
   const std::vector<double> scales = attributes.numbers("scales");
   if (!scales.empty() && scales.size() != to.size())
     throw BadInput("attribute 'scales' must have one entry per entry of 'sizes': " + std::to_string(to.size()));
@@ -57,23 +57,23 @@ void require_resizable(const Attributes& attributes, const Sizes& from, const Si
 }
 
 std::vector<TensorType> infer_resize(const NodeView& node) {
-  const Sizes sizes = require_image(node, "sizes");
+  const ResizeSizes sizes = require_image_of_resize(node, "sizes");
   require_resizable(node.attributes, trailing(node.input(0).shape, sizes.size()), sizes);
   return {{node.input(0).dtype, with_trailing(node.input(0).shape, sizes)}};
 }
 
 std::vector<TensorType> infer_resize_gradient(const NodeView& node) {
-  const Sizes shape = require_image(node, "shape"), sizes = node.attributes.integers("sizes");
+  const ResizeSizes shape = require_image_of_resize(node, "shape"), sizes = node.attributes.integers("sizes");
   if (sizes != trailing(node.input(0).shape, shape.size()))
     throw BadInput("attribute 'sizes' must be the trailing sizes of operand 0, " + to_text(node.input(0).shape));
   require_resizable(node.attributes, shape, sizes);
   return {{node.input(0).dtype, with_trailing(node.input(0).shape, shape)}};
 }
 
-/// Sizes after padding `shape` with the attribute "pads" (all low sides of the trailing axes, then all high sides).
-Sizes padded(const Attributes& attributes, const Sizes& shape) {
-  const Sizes pads = attributes.integers("pads");
-  Sizes sizes = shape;
+/// ResizeSizes after padding `shape` with the attribute "pads" (all low sides of the trailing axes, then all high sides).
+ResizeSizes padded(const Attributes& attributes, const ResizeSizes& shape) {
+  const ResizeSizes pads = attributes.integers("pads");
+  ResizeSizes sizes = shape;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     sizes[d] += pads[d] + pads[d + sizes.size()];
     if (sizes[d] < 1) throw BadInput("'pads' leave nothing of an axis of " + std::to_string(shape[d]));
@@ -101,7 +101,7 @@ std::vector<TensorType> infer_pad(const NodeView& node) {
 
 std::vector<TensorType> infer_pad_gradient(const NodeView& node) {
   const std::size_t axes = padded_axes(node);
-  const Sizes shape = require_image(node, "shape");
+  const ResizeSizes shape = require_image_of_resize(node, "shape");
   const Shape& dy = node.input(0).shape;
   if (shape.size() != axes || padded(node.attributes, shape) != trailing(dy, axes)) {
     throw BadInput("operand 0 has shape " + to_text(dy) + ", which is not 'shape' padded by 'pads'");
@@ -112,7 +112,7 @@ std::vector<TensorType> infer_pad_gradient(const NodeView& node) {
 /// Label d is dimension d. An axis that keeps its size and is not padded maps element to element.
 SplitRule window_labels(const NodeView& node) {
   const Shape &from = node.input(0).shape, &to = node.output().shape;
-  const Sizes pads = node.attributes.integers("pads");
+  const ResizeSizes pads = node.attributes.integers("pads");
   const std::size_t axes = pads.size() / 2, leading = from.size() - axes;
   SplitRule rule{{TensorLabels(from.size())}, {TensorLabels(to.size())}, std::vector<LabelKind>(from.size(), LabelKind::Parallel)};
   for (std::size_t d = 0; d < from.size(); ++d) {
@@ -141,9 +141,9 @@ void emit_transposed(GradientContext& context, std::string_view op, std::size_t 
 void resize_gradient(GradientContext& context) { emit_transposed(context, "ResizeGrad", context.attributes().integers("sizes").size()); }
 void pad_gradient(GradientContext& context) { emit_transposed(context, "PadGrad", context.attributes().integers("pads").size() / 2); }
 
-constexpr std::string_view kOnce = "second derivatives are not taken";
+constexpr std::string_view kResizeOnce = "second derivatives are not taken";
 
-const OpSchema kRows[] = {
+const OpSchema kResizeRows[] = {
     {.name = "Resize",
      .description = "Interpolates the trailing axes to 'sizes' (nearest, linear, cubic).",
      .family = CostFamily::Movement,
@@ -157,7 +157,7 @@ const OpSchema kRows[] = {
      .infer = infer_resize_gradient,
      .labels = window_labels,
      .work = resize_work,
-     .no_gradient = kOnce},
+     .no_gradient = kResizeOnce},
     {.name = "Pad",
      .description =
          "Puts elements around the trailing axes: a constant 'value', or reflected, edge or wrapped ones; negative 'pads' cut off.",
@@ -170,11 +170,11 @@ const OpSchema kRows[] = {
      .family = CostFamily::Movement,
      .infer = infer_pad_gradient,
      .labels = window_labels,
-     .no_gradient = kOnce},
+     .no_gradient = kResizeOnce},
 };
 
 }  // namespace
 
-std::span<const OpSchema> resize_ops() { return kRows; }
+std::span<const OpSchema> resize_ops() { return kResizeRows; }
 
 }  // namespace rehearsal::graph

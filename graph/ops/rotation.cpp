@@ -65,7 +65,7 @@ void rotary_gradient(GradientContext& g) {
   }
 }
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kRotationRows[] = {
     {.name = "Roll",
      .description = "elements along the attribute axis shifted by the attribute shift, those that leave at one end enter at the other",
      .family = CostFamily::Movement,
@@ -88,6 +88,6 @@ constexpr OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> rotation_ops() { return kRows; }
+std::span<const OpSchema> rotation_ops() { return kRotationRows; }
 
 }  // namespace rehearsal::graph

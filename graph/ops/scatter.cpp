@@ -13,7 +13,7 @@
 namespace rehearsal::graph {
 namespace {
 
-using Operands = std::span<const Value* const>;
+using ScatterOperands = std::span<const Value* const>;
 
 std::string reduction_of(const Attributes& attributes) {
   constexpr std::array<std::string_view, 5> kKnown = {"none", "add", "mul", "max", "min"};
@@ -32,7 +32,7 @@ void require_updates(const NodeView& node, const Shape& expected) {
 
 // ScatterElements(data, indices, updates): result[indices[i][j]][j] = updates[i][j] for axis 0
 
-std::vector<TensorType> infer_elements(const NodeView& node) {
+std::vector<TensorType> infer_elements_of_scatter(const NodeView& node) {
   require_inputs(node, 3, 3);
   require_indices(node, 1);
   const Shape &data = node.input(0).shape, &indices = node.input(1).shape;
@@ -41,7 +41,7 @@ std::vector<TensorType> infer_elements(const NodeView& node) {
   return {node.input(0)};
 }
 
-SplitRule elements_labels(const NodeView& node) {
+SplitRule elements_labels_of_scatter(const NodeView& node) {
   const Shape& data = node.input(0).shape;
   const SplitRule gather = elements_rule(data, node.input(1).shape, data_axis(node, data));
   return {{gather.inputs[0], gather.inputs[1], gather.inputs[1]}, {gather.inputs[0]}, gather.kinds};
@@ -88,7 +88,7 @@ TensorId is_extremum(GradientContext& g, TensorId t, TensorId extremum) {
 }
 
 /// Whatever equals the extremum shares its gradient evenly, as PyTorch's scatter_reduce has it.
-void extremum_gradient(GradientContext& g, Places& places) {
+void extremum_gradient_of_scatter(GradientContext& g, Places& places) {
   const TensorId own = is_extremum(g, g.input(0), g.output()), others = is_extremum(g, g.input(2), places.read(g.output()));
   const TensorId share = g.emit1("Div", {g.gradient_of_output(), places.write(own, others, "add")});
   if (g.wants(0)) g.set(0, g.emit1("Mul", {share, own}));
@@ -101,17 +101,17 @@ void scatter_gradient(GradientContext& g, Pair rows) {
   const std::string reduction = reduction_of(g.attributes());
   const TensorId dy = g.gradient_of_output();
   if (reduction == "mul") return product_gradient(g, places);
-  if (reduction == "max" || reduction == "min") return extremum_gradient(g, places);
+  if (reduction == "max" || reduction == "min") return extremum_gradient_of_scatter(g, places);
   if (g.wants(0)) g.set(0, reduction == "add" ? dy : places.write(dy, filled_like(g, g.input(2), 0), "none"));
   if (g.wants(2)) g.set(2, places.read(dy));
 }
 
-void elements_gradient(GradientContext& g) { scatter_gradient(g, {"GatherElements", "ScatterElements"}); }
-void nd_gradient(GradientContext& g) { scatter_gradient(g, {"GatherND", "ScatterND"}); }
+void elements_gradient_of_scatter(GradientContext& g) { scatter_gradient(g, {"GatherElements", "ScatterElements"}); }
+void nd_gradient_of_scatter(GradientContext& g) { scatter_gradient(g, {"GatherND", "ScatterND"}); }
 
 // ScatterND(data, indices, updates): the last dimension of the indices addresses the first dimensions of the data
 
-std::vector<TensorType> infer_nd(const NodeView& node) {
+std::vector<TensorType> infer_nd_of_scatter(const NodeView& node) {
   require_inputs(node, 3, 3);
   require_indices(node, 1);
   require_updates(node, slices_shape(node.input(0).shape, node.input(1).shape));
@@ -119,7 +119,7 @@ std::vector<TensorType> infer_nd(const NodeView& node) {
 }
 
 /// Updates of all rows meet in the data, so that their dimensions are whole.
-SplitRule nd_labels(const NodeView& node) {
+SplitRule nd_labels_of_scatter(const NodeView& node) {
   SliceLabels labels = slice_labels(node.input(0).shape, node.input(1).shape, LabelKind::Opaque);
   return {{labels.data, std::move(labels.indices), std::move(labels.slices)}, {labels.data}, std::move(labels.kinds)};
 }
@@ -137,7 +137,7 @@ void combine(std::vector<T>& data, const std::vector<T>& updates, const std::pai
 }
 
 template <class Combine>
-Value combined(const NodeView& node, Operands inputs, const Combine& with) {
+Value combined(const NodeView& node, ScatterOperands inputs, const Combine& with) {
   Value result = *inputs[0];
   const auto places = addressed(node.input(0).shape, *inputs[1]);
   combine(result.integers, inputs[2]->integers, places, with);
@@ -145,7 +145,7 @@ Value combined(const NodeView& node, Operands inputs, const Combine& with) {
   return result;
 }
 
-std::vector<Value> evaluate_nd(const NodeView& node, Operands inputs) {
+std::vector<Value> evaluate_nd_of_scatter(const NodeView& node, ScatterOperands inputs) {
   const std::string reduction = reduction_of(node.attributes);
   if (reduction == "add") return {combined(node, inputs, [](auto a, auto b) { return a + b; })};
   if (reduction == "mul") return {combined(node, inputs, [](auto a, auto b) { return a * b; })};
@@ -158,28 +158,28 @@ Work scatter_work(const NodeView& node) {
   return {Flops(0), size_of(node.input(0)) + size_of(node.output()) + size_of(node.input(1)) + size_of(node.input(2))};
 }
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kScatterRows[] = {
     {.name = "ScatterElements",
      .description = "the data with an element for every index along the attribute axis replaced by or combined with the updates",
      .family = CostFamily::Gather,
      .traits = Trait::Positional,
-     .infer = infer_elements,
-     .labels = elements_labels,
+     .infer = infer_elements_of_scatter,
+     .labels = elements_labels_of_scatter,
      .work = scatter_work,
-     .gradient = elements_gradient},
+     .gradient = elements_gradient_of_scatter},
     {.name = "ScatterND",
      .description = "the data with slices replaced by or combined with the updates where the indices say",
      .family = CostFamily::Gather,
      .traits = Trait::Positional,
-     .infer = infer_nd,
-     .labels = nd_labels,
+     .infer = infer_nd_of_scatter,
+     .labels = nd_labels_of_scatter,
      .work = scatter_work,
-     .gradient = nd_gradient,
-     .evaluate = evaluate_nd},
+     .gradient = nd_gradient_of_scatter,
+     .evaluate = evaluate_nd_of_scatter},
 };
 
 }  // namespace
 
-std::span<const OpSchema> scatter_ops() { return kRows; }
+std::span<const OpSchema> scatter_ops() { return kScatterRows; }
 
 }  // namespace rehearsal::graph

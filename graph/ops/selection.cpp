@@ -43,7 +43,7 @@ void top_k_gradient(GradientContext& g) {
                    {{"axis", g.attributes().integer("axis", -1)}, {"shape", g.type(g.input(0)).shape}}));
 }
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kSelectionRows[] = {
     {.name = "TopK",
      .description = "the k largest (attribute largest = 0: smallest) elements along the attribute axis, in order, and their positions",
      .family = CostFamily::Reduction,
@@ -55,6 +55,6 @@ constexpr OpSchema kRows[] = {
 
 }  // namespace
 
-std::span<const OpSchema> selection_ops() { return kRows; }
+std::span<const OpSchema> selection_ops() { return kSelectionRows; }
 
 }  // namespace rehearsal::graph

@@ -5,7 +5,7 @@
 namespace rehearsal::graph {
 namespace {
 
-std::vector<TensorType> infer_softmax(const NodeView& node) {
+std::vector<TensorType> infer_softmax_of_softmax(const NodeView& node) {
   require_inputs(node, 1, 1);
   require_float(node, 0);
   (void)axis_of(node, -1);
@@ -31,20 +31,20 @@ void softmax_gradient(GradientContext& g) {
 }
 
 constexpr char kSoftmaxGrad[] = "SoftmaxGrad", kLogSoftmaxGrad[] = "LogSoftmaxGrad";
-constexpr std::string_view kSecondOrder = "part of a gradient; second derivatives are not supported";
+constexpr std::string_view kSoftmaxSecondOrder = "part of a gradient; second derivatives are not supported";
 
-constexpr OpSchema kRows[] = {
+constexpr OpSchema kSoftmaxRows[] = {
     {.name = "Softmax",
      .description = "exp(x) over its sum along the attribute axis (default: the last)",
      .family = CostFamily::Normalization,
-     .infer = infer_softmax,
+     .infer = infer_softmax_of_softmax,
      .labels = softmax_labels,
      .work = softmax_work,
      .gradient = softmax_gradient<kSoftmaxGrad>},
     {.name = "LogSoftmax",
      .description = "logarithm of Softmax",
      .family = CostFamily::Normalization,
-     .infer = infer_softmax,
+     .infer = infer_softmax_of_softmax,
      .labels = softmax_labels,
      .work = softmax_work,
      .gradient = softmax_gradient<kLogSoftmaxGrad>},
@@ -54,18 +54,18 @@ constexpr OpSchema kRows[] = {
      .infer = infer_softmax_gradient,
      .labels = softmax_labels,
      .work = softmax_gradient_work,
-     .no_gradient = kSecondOrder},
+     .no_gradient = kSoftmaxSecondOrder},
     {.name = kLogSoftmaxGrad,
      .description = "gradient of LogSoftmax: (gradient, result)",
      .family = CostFamily::Normalization,
      .infer = infer_softmax_gradient,
      .labels = softmax_labels,
      .work = softmax_gradient_work,
-     .no_gradient = kSecondOrder},
+     .no_gradient = kSoftmaxSecondOrder},
 };
 
 }  // namespace
 
-std::span<const OpSchema> softmax_ops() { return kRows; }
+std::span<const OpSchema> softmax_ops() { return kSoftmaxRows; }
 
 }  // namespace rehearsal::graph

@@ -19,7 +19,7 @@ std::vector<std::int64_t> per_axis(const Attributes& attributes, const char* key
   return values;
 }
 
-void require_positive(const std::vector<std::int64_t>& values, const char* what) {
+void require_positive_values(const std::vector<std::int64_t>& values, const char* what) {
   for (const std::int64_t v : values) {
     if (v < 1) throw BadInput(std::string(what) + " has an entry of " + std::to_string(v) + ", each must be at least 1");
   }
@@ -36,9 +36,9 @@ Window window_of(const Attributes& attributes, std::vector<std::int64_t> kernel)
                 per_axis(attributes, "dilations", rank, 1),
                 {pads.begin(), middle},
                 {middle, pads.end()}};
-  require_positive(window.kernel, "the kernel's shape");
-  require_positive(window.strides, "attribute 'strides'");
-  require_positive(window.dilations, "attribute 'dilations'");
+  require_positive_values(window.kernel, "the kernel's shape");
+  require_positive_values(window.strides, "attribute 'strides'");
+  require_positive_values(window.dilations, "attribute 'dilations'");
   return window;
 }
 
@@ -71,7 +71,7 @@ std::vector<std::int64_t> windows_from(const std::vector<std::int64_t>& spatial,
   return sizes;
 }
 
-Shape joined(std::int64_t batch, std::int64_t channels, const std::vector<std::int64_t>& spatial) {
+Shape image_shape(std::int64_t batch, std::int64_t channels, const std::vector<std::int64_t>& spatial) {
   Shape shape{batch, channels};
   shape.insert(shape.end(), spatial.begin(), spatial.end());
   return shape;

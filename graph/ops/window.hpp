@@ -33,7 +33,7 @@ struct Window {
                                                      const std::vector<std::int64_t>& output_padding);
 
 /// Dimensions (batch, channels, spatial...).
-[[nodiscard]] Shape joined(std::int64_t batch, std::int64_t channels, const std::vector<std::int64_t>& spatial);
+[[nodiscard]] Shape image_shape(std::int64_t batch, std::int64_t channels, const std::vector<std::int64_t>& spatial);
 
 /// A dimension of two nested iteration dimensions, outer first; a factor of size 1 is left out.
 [[nodiscard]] DimLabels nested(LabelFactor outer, LabelFactor inner);

@@ -25,7 +25,7 @@ bool is_variance(const PatternMatcher& m, TensorId t, TensorId centered, const P
          mean_again->axis == mean.axis && m.is_inner(bounded) && m.is_inner(centered);
 }
 
-std::optional<Normalized> normalized(const PatternMatcher& m, const Node& node) {
+std::optional<Normalized> normalized_of_layer_normalization(const PatternMatcher& m, const Node& node) {
   const auto quotient = m.divided_by_root(node);
   const auto root = quotient ? m.root(quotient->second) : std::nullopt;
   const Node* difference = root ? m.made_by(quotient->first, "Sub") : nullptr;
@@ -117,7 +117,8 @@ std::optional<Recognized> match_layer_normalization(const PatternMatcher& m, con
     const Node* product = biased ? m.made_by(biased->first, "Mul") : nullptr;
     const auto scaled = product && m.is_inner(biased->first) ? m.with_operand_of(*product, part) : std::nullopt;
     const NodeId quotient = scaled ? m.producer(scaled->first) : NodeId::None;
-    const auto found = quotient != NodeId::None && m.is_inner(scaled->first) ? normalized(m, m.graph()[quotient]) : std::nullopt;
+    const auto found =
+        quotient != NodeId::None && m.is_inner(scaled->first) ? normalized_of_layer_normalization(m, m.graph()[quotient]) : std::nullopt;
     if (found && found->axis == static_cast<std::int64_t>(axis))
       return Recognized{"LayerNormalization",
                         {found->x, scaled->second, biased->second},
@@ -128,7 +129,7 @@ std::optional<Recognized> match_layer_normalization(const PatternMatcher& m, con
     const auto parts = PatternMatcher::is(node, "Add") ? factored(m, node.inputs[i], node.inputs[1 - i]) : std::nullopt;
     if (parts) return recognized(m, *parts);
   }
-  const auto found = normalized(m, node);
+  const auto found = normalized_of_layer_normalization(m, node);
   if (!found) return std::nullopt;
   return Recognized{"LayerNormalization", {found->x}, {{"axis", found->axis}, {"epsilon", found->epsilon}}, {}};
 }

@@ -5,7 +5,7 @@
 namespace rehearsal::graph {
 namespace {
 
-std::optional<Normalized> normalized(const PatternMatcher& m, const Node& node) {
+std::optional<Normalized> normalized_of_rms_normalization(const PatternMatcher& m, const Node& node) {
   const auto quotient = m.divided_by_root(node);
   const auto root = quotient ? m.root(quotient->second) : std::nullopt;
   const auto mean = root ? m.mean(root->variance) : std::nullopt;
@@ -21,11 +21,12 @@ std::optional<Recognized> match_rms_normalization(const PatternMatcher& m, const
   for (std::size_t axis = 0; PatternMatcher::is(node, "Mul") && axis < shape.size(); ++axis) {
     const auto scaled = m.with_operand_of(node, {shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end()});
     const NodeId quotient = scaled ? m.producer(scaled->first) : NodeId::None;
-    const auto found = quotient != NodeId::None && m.is_inner(scaled->first) ? normalized(m, m.graph()[quotient]) : std::nullopt;
+    const auto found =
+        quotient != NodeId::None && m.is_inner(scaled->first) ? normalized_of_rms_normalization(m, m.graph()[quotient]) : std::nullopt;
     if (found && found->axis == static_cast<std::int64_t>(axis))
       return Recognized{"RMSNormalization", {found->x, scaled->second}, {{"axis", found->axis}, {"epsilon", found->epsilon}}, {quotient}};
   }
-  const auto found = normalized(m, node);
+  const auto found = normalized_of_rms_normalization(m, node);
   if (!found) return std::nullopt;
   return Recognized{"RMSNormalization", {found->x}, {{"axis", found->axis}, {"epsilon", found->epsilon}}, {}};
 }

@@ -9,7 +9,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kAmoebanetParameters[] = {
     {"image", 224, 32, 4096, "height and width, a multiple of 32"},
     {"layers", 18, 3, 10'000, "normal cells, a multiple of 3"},
     {"filters", 256, 4, 100'000, "the size D of the published models, a multiple of 4"},
@@ -18,11 +18,11 @@ constexpr ZooParameter kParameters[] = {
 };
 
 enum class Operation { Skip, Average3, Max2, Conv1, Conv3, Conv7 };
-struct Choice {
+struct AmoebanetChoice {
   int state;  ///< 0 and 1 are the results of the two cells before
   Operation operation;
 };
-using Genotype = std::array<Choice, 10>;
+using Genotype = std::array<AmoebanetChoice, 10>;
 constexpr Genotype kNormal{{{1, Operation::Conv1},
                             {1, Operation::Average3},
                             {1, Operation::Skip},
@@ -128,10 +128,11 @@ Graph amoebanet(const ZooValues& values) {
   return AmoebaNet(values).build();
 }
 
-constexpr ZooRow kRows[] = {{"amoebanetd", "AmoebaNet-D (Real et al. 2019); the defaults are (18, 256)", kParameters, amoebanet}};
+constexpr ZooRow kAmoebanetRows[] = {
+    {"amoebanetd", "AmoebaNet-D (Real et al. 2019); the defaults are (18, 256)", kAmoebanetParameters, amoebanet}};
 
 }  // namespace
 
-std::span<const ZooRow> evolved_networks() { return kRows; }
+std::span<const ZooRow> evolved_networks() { return kAmoebanetRows; }
 
 }  // namespace rehearsal::graph::zoo

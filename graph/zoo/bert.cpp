@@ -7,7 +7,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kBertParameters[] = {
     {"layers", 12, 1, 10'000, "transformer blocks"},
     {"hidden", 768, 1, 1'000'000, "width of the residual stream, a multiple of heads"},
     {"heads", 12, 1, 100'000, "attention heads"},
@@ -70,11 +70,11 @@ class Bert {
   Attention attention_;
 };
 
-constexpr ZooRow kRows[] = {{"bert", "BERT with the head that guesses masked tokens (Devlin et al. 2019); the defaults are BERT-base",
-                             kParameters, [](const ZooValues& values) { return Bert(values).build(); }}};
+constexpr ZooRow kBertRows[] = {{"bert", "BERT with the head that guesses masked tokens (Devlin et al. 2019); the defaults are BERT-base",
+                                 kBertParameters, [](const ZooValues& values) { return Bert(values).build(); }}};
 
 }  // namespace
 
-std::span<const ZooRow> encoders() { return kRows; }
+std::span<const ZooRow> encoders() { return kBertRows; }
 
 }  // namespace rehearsal::graph::zoo

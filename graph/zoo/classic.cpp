@@ -60,13 +60,13 @@ Graph googlenet(const ZooValues& values) {
 
 constexpr auto kAlexParameters = image_parameters(224, 63);
 constexpr auto kGoogleParameters = image_parameters(224, 32);
-constexpr ZooRow kRows[] = {
+constexpr ZooRow kClassicRows[] = {
     {"alexnet", "AlexNet (Krizhevsky 2014, as in torchvision)", kAlexParameters, alexnet},
     {"googlenet", "GoogLeNet (Szegedy et al. 2015) with batch normalization", kGoogleParameters, googlenet},
 };
 
 }  // namespace
 
-std::span<const ZooRow> classic_networks() { return kRows; }
+std::span<const ZooRow> classic_networks() { return kClassicRows; }
 
 }  // namespace rehearsal::graph::zoo

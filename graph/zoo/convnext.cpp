@@ -7,14 +7,14 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-struct Size {
+struct ConvnextSize {
   std::array<int, 4> blocks;
   std::int64_t channels;
 };
 
 class ConvNext {
  public:
-  ConvNext(const Size& size, const ZooValues& values) : size_(size), values_(values) {}
+  ConvNext(const ConvnextSize& size, const ZooValues& values) : size_(size), values_(values) {}
 
   Graph build() && {
     TensorId x = layers_.conv("stem", layers_.image(values_.at("batch"), 3, values_.at("image")), size_.channels, {4, 4, 0}, true);
@@ -42,26 +42,26 @@ class ConvNext {
     return layers_.add(name, x, second(name + ".back", y));
   }
 
-  Size size_;
+  ConvnextSize size_;
   const ZooValues& values_;
   Layers layers_;
 };
 
-constexpr auto kParameters = image_parameters(224, 32);
-constexpr ZooRow kRows[] = {
-    {"convnext_tiny", "ConvNeXt-T (Liu et al. 2022)", kParameters,
+constexpr auto kConvnextParameters = image_parameters(224, 32);
+constexpr ZooRow kConvnextRows[] = {
+    {"convnext_tiny", "ConvNeXt-T (Liu et al. 2022)", kConvnextParameters,
      [](const ZooValues& v) {
        return ConvNext({{3, 3, 9, 3}, 96}, v).build();
      }},
-    {"convnext_small", "ConvNeXt-S (Liu et al. 2022)", kParameters,
+    {"convnext_small", "ConvNeXt-S (Liu et al. 2022)", kConvnextParameters,
      [](const ZooValues& v) {
        return ConvNext({{3, 3, 27, 3}, 96}, v).build();
      }},
-    {"convnext_base", "ConvNeXt-B (Liu et al. 2022)", kParameters,
+    {"convnext_base", "ConvNeXt-B (Liu et al. 2022)", kConvnextParameters,
      [](const ZooValues& v) {
        return ConvNext({{3, 3, 27, 3}, 128}, v).build();
      }},
-    {"convnext_large", "ConvNeXt-L (Liu et al. 2022)", kParameters,
+    {"convnext_large", "ConvNeXt-L (Liu et al. 2022)", kConvnextParameters,
      [](const ZooValues& v) {
        return ConvNext({{3, 3, 27, 3}, 192}, v).build();
      }},
@@ -69,6 +69,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> modern_networks() { return kRows; }
+std::span<const ZooRow> modern_networks() { return kConvnextRows; }
 
 }  // namespace rehearsal::graph::zoo

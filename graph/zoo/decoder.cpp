@@ -49,7 +49,7 @@ constexpr ZooParameter kQkNorm = {"qk_norm", 0, 0, 3,
                                   "3 as 1 without weights (Llama 4)"};
 constexpr ZooParameter kNopeEvery = {"nope_every", 0, 0, 10'000,
                                      "every so many layers one has neither positions nor norms of queries and keys (Llama 4); 0: none"};
-constexpr ZooParameter kWindow = {"window", 0, 0, 1'000'000, "tokens that a token sees, itself included; 0: all before it"};
+constexpr ZooParameter kDecoderWindow = {"window", 0, 0, 1'000'000, "tokens that a token sees, itself included; 0: all before it"};
 constexpr ZooParameter kWindowEvery = {"window_every", 0, 0, 10'000, "every so many layers one sees all tokens; 0: none does"};
 constexpr ZooParameter kWindowTheta = {"window_theta", 0, 0, 1'000'000'000,
                                        "base of the rotary frequencies in layers with a window (Gemma 3); 0: theta"};
@@ -63,37 +63,36 @@ constexpr ZooParameter kScoreCap = {"score_cap", 0, 0, 1'000'000,
 constexpr ZooParameter kLogitCap = {"logit_cap", 0, 0, 1'000'000, "the result is bent below it by tanh (Gemma 2); 0: it is not"};
 constexpr ZooParameter kEmbedScale = {"embed_scale", 0, 0, 1, "1: embeddings are multiplied by the root of hidden (Gemma)"};
 constexpr ZooParameter kQueryScale = {"query_scale", 0, 0, 1'000'000, "scores are divided by its root; 0: by that of head_dim"};
-constexpr ZooParameter kBatch = {"batch", 1, 1, 1'000'000'000, "samples"};
+constexpr ZooParameter kDecoderBatch = {"batch", 1, 1, 1'000'000'000, "samples"};
 
 constexpr ZooParameter kNeox[] = {layers_default(32),   hidden_default(4096), heads_default(32),  ffn_default(0),        seq_default(2048),
-                                  vocab_default(50432), tied_default(0),      rotary_default(25), theta_default(10'000), kBatch};
-constexpr ZooParameter kMpt[] = {layers_default(32),   hidden_default(4096), heads_default(32),
-                                 kv_heads_default(0),  ffn_default(0),       seq_default(2048),
-                                 vocab_default(50432), tied_default(1),      kBatch};
-constexpr ZooParameter kLlama[] = {layers_default(32),
-                                   hidden_default(4096),
-                                   heads_default(32),
-                                   kv_heads_default(0),
-                                   kHeadDim,
-                                   ffn_default(11008),
-                                   seq_default(2048),
-                                   vocab_default(32000),
-                                   tied_default(0),
-                                   rotary_default(100),
-                                   theta_default(10'000),
-                                   kQkvBias,
-                                   kOBias,
-                                   kQkNorm,
-                                   kWindow,
-                                   kWindowEvery,
-                                   kWindowTheta,
-                                   kAct,
-                                   kNorms,
-                                   kScoreCap,
-                                   kLogitCap,
-                                   kEmbedScale,
-                                   kQueryScale,
-                                   kBatch};
+                                  vocab_default(50432), tied_default(0),      rotary_default(25), theta_default(10'000), kDecoderBatch};
+constexpr ZooParameter kMpt[] = {layers_default(32), hidden_default(4096), heads_default(32), kv_heads_default(0), ffn_default(0),
+                                 seq_default(2048),  vocab_default(50432), tied_default(1),   kDecoderBatch};
+constexpr ZooParameter kDecoderLlama[] = {layers_default(32),
+                                          hidden_default(4096),
+                                          heads_default(32),
+                                          kv_heads_default(0),
+                                          kHeadDim,
+                                          ffn_default(11008),
+                                          seq_default(2048),
+                                          vocab_default(32000),
+                                          tied_default(0),
+                                          rotary_default(100),
+                                          theta_default(10'000),
+                                          kQkvBias,
+                                          kOBias,
+                                          kQkNorm,
+                                          kDecoderWindow,
+                                          kWindowEvery,
+                                          kWindowTheta,
+                                          kAct,
+                                          kNorms,
+                                          kScoreCap,
+                                          kLogitCap,
+                                          kEmbedScale,
+                                          kQueryScale,
+                                          kDecoderBatch};
 constexpr ZooParameter kMoe[] = {
     layers_default(32),
     hidden_default(4096),
@@ -110,7 +109,7 @@ constexpr ZooParameter kMoe[] = {
     kOBias,
     {"sinks", 0, 0, 1, "1: every head has a score more that takes part in the softmax, and no value (gpt-oss)"},
     kQkNorm,
-    kWindow,
+    kDecoderWindow,
     kWindowEvery,
     kNopeEvery,
     {"experts", 8, 2, 10'000, "feed-forward layers to choose from"},
@@ -134,7 +133,7 @@ constexpr ZooParameter kMoe[] = {
     {"v_dim", 128, 1, 100'000, "with kv_lora: features of a head's values"},
     {"mtp", 0, 0, 100,
      "modules that predict a further token each (DeepSeek-V3), with an output of this name: --loss cross-entropy+0.3*mtp"},
-    kBatch};
+    kDecoderBatch};
 
 class Decoder {
  public:
@@ -368,12 +367,12 @@ Graph decoder(const ZooValues& values) {
   return Decoder(kStyle, values).build();
 }
 
-constexpr ZooRow kRows[] = {
+constexpr ZooRow kDecoderRows[] = {
     {"gpt-neox", "GPT-NeoX (Black et al. 2022): rotary positions, attention beside the feed-forward layer; the defaults are Pythia 6.9B",
      kNeox, decoder<kNeoxStyle>},
     {"mpt", "MPT (MosaicML 2023): ALiBi, no biases; the defaults are MPT-7B", kMpt, decoder<kMptStyle>},
     {"llama", "Llama (Touvron et al. 2023): RMS norm, rotary positions, gated feed-forward, grouped queries; the defaults are Llama-7B",
-     kLlama, decoder<kLlamaStyle>},
+     kDecoderLlama, decoder<kLlamaStyle>},
     {"moe",
      "Mixtral (Jiang et al. 2024): Llama with experts of limited capacity (Lepikhin et al., GShard, 2020); the defaults are 8x7B; with "
      "shared experts and latent attention DeepSeek-V3 (2024)",
@@ -382,6 +381,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> decoders() { return kRows; }
+std::span<const ZooRow> decoders() { return kDecoderRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -48,16 +48,16 @@ Graph densenet(const ZooValues& values) {
   return DenseNet().build({kGrowth, kFirst, {k1, k2, k3, k4}}, values);
 }
 
-constexpr auto kParameters = image_parameters(224, 32);
-constexpr ZooRow kRows[] = {
-    {"densenet121", "DenseNet-121 (Huang et al. 2017)", kParameters, densenet<32, 64, 6, 12, 24, 16>},
-    {"densenet161", "DenseNet-161 (Huang et al. 2017, growth 48 as in torchvision)", kParameters, densenet<48, 96, 6, 12, 36, 24>},
-    {"densenet169", "DenseNet-169 (Huang et al. 2017)", kParameters, densenet<32, 64, 6, 12, 32, 32>},
-    {"densenet201", "DenseNet-201 (Huang et al. 2017)", kParameters, densenet<32, 64, 6, 12, 48, 32>},
+constexpr auto kDensenetParameters = image_parameters(224, 32);
+constexpr ZooRow kDensenetRows[] = {
+    {"densenet121", "DenseNet-121 (Huang et al. 2017)", kDensenetParameters, densenet<32, 64, 6, 12, 24, 16>},
+    {"densenet161", "DenseNet-161 (Huang et al. 2017, growth 48 as in torchvision)", kDensenetParameters, densenet<48, 96, 6, 12, 36, 24>},
+    {"densenet169", "DenseNet-169 (Huang et al. 2017)", kDensenetParameters, densenet<32, 64, 6, 12, 32, 32>},
+    {"densenet201", "DenseNet-201 (Huang et al. 2017)", kDensenetParameters, densenet<32, 64, 6, 12, 48, 32>},
 };
 
 }  // namespace
 
-std::span<const ZooRow> densenets() { return kRows; }
+std::span<const ZooRow> densenets() { return kDensenetRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -75,10 +75,10 @@ constexpr ZooParameter detector_image(std::int64_t size, std::int64_t least) { r
 constexpr ZooParameter detector_classes(std::int64_t n) {
   return {"classes", n, 2, 100'000, "kinds of objects, background included where the model has it"};
 }
-constexpr ZooParameter kBatch = {"batch", 4, 1, 1'000'000'000, "samples"};
-constexpr ZooParameter kSsd[] = {detector_image(300, 258), detector_classes(81), kBatch};
-constexpr ZooParameter kRetina[] = {detector_image(800, 64), detector_classes(91), kBatch};
-constexpr ZooParameter kProposals[] = {detector_image(800, 64), kBatch};
+constexpr ZooParameter kDetectionBatch = {"batch", 4, 1, 1'000'000'000, "samples"};
+constexpr ZooParameter kSsd[] = {detector_image(300, 258), detector_classes(81), kDetectionBatch};
+constexpr ZooParameter kRetina[] = {detector_image(800, 64), detector_classes(91), kDetectionBatch};
+constexpr ZooParameter kProposals[] = {detector_image(800, 64), kDetectionBatch};
 
 template <const ResNetArchitecture& kTrunk>
 Graph ssd(const ZooValues& values) {
@@ -165,7 +165,7 @@ Graph proposals(const ZooValues& values) {
   return std::move(detector).finish();
 }
 
-constexpr ZooRow kRows[] = {
+constexpr ZooRow kDetectionRows[] = {
     {"ssd300_resnet34", "SSD (Liu et al. 2016) on ResNet-34", kSsd, ssd<kResNet34>},
     {"ssd300_resnet50", "SSD (Liu et al. 2016) on ResNet-50", kSsd, ssd<kResNet50>},
     {"retinanet_resnet50", "RetinaNet (Lin et al. 2017) on ResNet-50", kRetina, retinanet<kResNet50>},
@@ -176,6 +176,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> detectors() { return kRows; }
+std::span<const ZooRow> detectors() { return kDetectionRows; }
 
 }  // namespace rehearsal::graph::zoo

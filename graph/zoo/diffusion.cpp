@@ -13,7 +13,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kDiffusionParameters[] = {
     {"image", 64, 8, 4096, "height and width of the latent image, a multiple of 8"},
     {"channels", 320, 1, 100'000, "channels of the first level, a multiple of head and groups; 1, 2, 4, 4 times as many below"},
     {"head", 64, 1, 10'000, "features of an attention head"},
@@ -138,11 +138,11 @@ class Denoiser {
   std::vector<TensorId> skips_;
 };
 
-constexpr ZooRow kRows[] = {{"diffusion", "U-Net of latent diffusion (Rombach et al. 2022); the defaults are Stable Diffusion 2",
-                             kParameters, [](const ZooValues& values) { return Denoiser(values).build(); }}};
+constexpr ZooRow kDiffusionRows[] = {{"diffusion", "U-Net of latent diffusion (Rombach et al. 2022); the defaults are Stable Diffusion 2",
+                                      kDiffusionParameters, [](const ZooValues& values) { return Denoiser(values).build(); }}};
 
 }  // namespace
 
-std::span<const ZooRow> denoisers() { return kRows; }
+std::span<const ZooRow> denoisers() { return kDiffusionRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -201,7 +201,7 @@ class T5 : EncoderDecoder {
   }
 };
 
-constexpr ZooRow kRows[] = {
+constexpr ZooRow kEncoderDecoderRows[] = {
     {"transformer", "Transformer for translation (Vaswani et al. 2017); the defaults are the big one", kTransformer,
      [](const ZooValues& values) { return Transformer(values).build(); }},
     {"t5", "T5 (Raffel et al. 2020); the defaults are T5-base", kT5, [](const ZooValues& values) { return T5(values).build(); }},
@@ -209,6 +209,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> encoder_decoders() { return kRows; }
+std::span<const ZooRow> encoder_decoders() { return kEncoderDecoderRows; }
 
 }  // namespace rehearsal::graph::zoo

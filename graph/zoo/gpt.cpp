@@ -7,7 +7,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kGptParameters[] = {
     {"layers", 12, 1, 10'000, "transformer blocks"},
     {"hidden", 768, 1, 1'000'000, "width of the residual stream, a multiple of heads"},
     {"heads", 12, 1, 100'000, "attention heads"},
@@ -71,10 +71,10 @@ class Gpt {
 
 Graph gpt(const ZooValues& values) { return Gpt(values).build(); }
 
-constexpr ZooRow kRows[] = {{"gpt", "GPT-2 (Radford et al. 2019); the defaults are GPT-2 small", kParameters, gpt}};
+constexpr ZooRow kGptRows[] = {{"gpt", "GPT-2 (Radford et al. 2019); the defaults are GPT-2 small", kGptParameters, gpt}};
 
 }  // namespace
 
-std::span<const ZooRow> transformers() { return kRows; }
+std::span<const ZooRow> transformers() { return kGptRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -102,7 +102,7 @@ class Hybrid {
 
 Graph hybrid(const ZooValues& values) { return Hybrid(values).build(); }
 
-constexpr ZooRow kRows[] = {
+constexpr ZooRow kHybridRows[] = {
     {"hybrid",
      "Nemotron-H (NVIDIA 2025): state-space layers (Mamba-2, Dao and Gu 2024), few attentions, and feed-forward layers or experts; the "
      "defaults are the sizes of Nemotron 3 Nano, without its attentions",
@@ -111,6 +111,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> hybrids() { return kRows; }
+std::span<const ZooRow> hybrids() { return kHybridRows; }
 
 }  // namespace rehearsal::graph::zoo

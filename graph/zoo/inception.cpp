@@ -7,7 +7,7 @@ namespace rehearsal::graph::zoo {
 namespace {
 
 /// One convolution of a branch; `stride` 2 has no padding, as have the 3x3 of the stems.
-struct Step {
+struct InceptionStep {
   std::int64_t channels, height, width, stride = 1;
   bool padded = true;
 };
@@ -46,9 +46,9 @@ class Inception {
   TensorId max_pool(const std::string& name, TensorId x) { return net_.layers().max_pool(name, x, {3, 2, 0}); }
   TensorId concat(const std::string& name, std::vector<TensorId> parts) { return net_.layers().concat(name, std::move(parts)); }
 
-  TensorId branch(const std::string& name, TensorId x, const std::vector<Step>& steps) {
+  TensorId branch(const std::string& name, TensorId x, const std::vector<InceptionStep>& steps) {
     int number = 0;
-    for (const Step& s : steps) {
+    for (const InceptionStep& s : steps) {
       const Shape pad = s.padded ? Shape{s.height / 2, s.width / 2} : Shape{0, 0};
       x = net_.unit(name + "." + std::to_string(++number), x, s.channels, {{s.height, s.width}, {s.stride, s.stride}, pad},
                     Activation::Relu);
@@ -78,7 +78,8 @@ class Inception {
                forked(name + ".fork_2", branch(name + ".twice", x, {{448, 1, 1}, {384, 3, 3}}), 384), pooled(name + ".pooled", x, 192)});
   }
   /// Two branches and a pooling that halve the image.
-  TensorId version3_reduction(const std::string& name, TensorId x, const std::vector<Step>& one, const std::vector<Step>& two) {
+  TensorId version3_reduction(const std::string& name, TensorId x, const std::vector<InceptionStep>& one,
+                              const std::vector<InceptionStep>& two) {
     return concat(name, {branch(name + ".one", x, one), branch(name + ".two", x, two), max_pool(name + ".pool", x)});
   }
 
@@ -109,15 +110,16 @@ class Inception {
   int modules_ = 0;
 };
 
-constexpr auto kParameters = image_parameters(299, 75);
-constexpr ZooRow kRows[] = {
-    {"inception_v3", "Inception v3 (Szegedy et al. 2016) without the auxiliary classifier", kParameters,
+constexpr auto kInceptionParameters = image_parameters(299, 75);
+constexpr ZooRow kInceptionRows[] = {
+    {"inception_v3", "Inception v3 (Szegedy et al. 2016) without the auxiliary classifier", kInceptionParameters,
      [](const ZooValues& v) { return Inception(v).version3(); }},
-    {"inception_v4", "Inception v4 (Szegedy et al. 2017)", kParameters, [](const ZooValues& v) { return Inception(v).version4(); }},
+    {"inception_v4", "Inception v4 (Szegedy et al. 2017)", kInceptionParameters,
+     [](const ZooValues& v) { return Inception(v).version4(); }},
 };
 
 }  // namespace
 
-std::span<const ZooRow> inceptions() { return kRows; }
+std::span<const ZooRow> inceptions() { return kInceptionRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -7,7 +7,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kMixerParameters[] = {
     {"image", 224, 2, 4096, "height and width, a multiple of patch"},
     {"patch", 16, 1, 1024, "height and width of a patch"},
     {"layers", 12, 1, 10'000, "blocks"},
@@ -42,10 +42,10 @@ Graph mixer(const ZooValues& v) {
   return std::move(layers).finish(result, "logits");
 }
 
-constexpr ZooRow kRows[] = {{"mixer", "MLP-Mixer (Tolstikhin et al. 2021); the defaults are Mixer-B/16", kParameters, mixer}};
+constexpr ZooRow kMixerRows[] = {{"mixer", "MLP-Mixer (Tolstikhin et al. 2021); the defaults are Mixer-B/16", kMixerParameters, mixer}};
 
 }  // namespace
 
-std::span<const ZooRow> mixers() { return kRows; }
+std::span<const ZooRow> mixers() { return kMixerRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -184,7 +184,7 @@ constexpr V2Stage kV2Medium[] = {{1, 1, 24, 3},   {4, 2, 48, 5},   {4, 2, 80, 5}
 constexpr auto k224 = image_parameters(224, 32), k240 = image_parameters(240, 32), k260 = image_parameters(260, 32),
                k300 = image_parameters(300, 32), k380 = image_parameters(380, 32), k456 = image_parameters(456, 32),
                k528 = image_parameters(528, 32), k600 = image_parameters(600, 32);
-constexpr ZooRow kRows[] = {
+constexpr ZooRow kMobileRows[] = {
     {"mobilenet_v1", "MobileNet (Howard et al. 2017)", k224, mobilenet_v1},
     {"mobilenet_v2", "MobileNetV2 (Sandler et al. 2018)", k224, mobilenet_v2},
     {"mobilenet_v3_large", "MobileNetV3 large (Howard et al. 2019)", k224,
@@ -229,6 +229,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> mobile_networks() { return kRows; }
+std::span<const ZooRow> mobile_networks() { return kMobileRows; }
 
 }  // namespace rehearsal::graph::zoo

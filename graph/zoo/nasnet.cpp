@@ -6,13 +6,13 @@ namespace rehearsal::graph::zoo {
 namespace {
 
 /// N @ filters of the last cell, and channels of the stem.
-struct Size {
+struct NasnetSize {
   std::int64_t repeats, filters, stem;
 };
 
 class NasNet {
  public:
-  NasNet(const Size& size, const ZooValues& values) : size_(size), values_(values) {}
+  NasNet(const NasnetSize& size, const ZooValues& values) : size_(size), values_(values) {}
 
   Graph build() && {
     const std::int64_t channels = size_.filters / 24;
@@ -79,18 +79,18 @@ class NasNet {
                            l.add(name + ".4", three(name + ".4a", first, c, 1), net_.maximum(name + ".4b", right, 2))});
   }
 
-  Size size_;
+  NasnetSize size_;
   const ZooValues& values_;
   CellNetwork net_{1e-3};
 };
 
-constexpr auto kMobile = image_parameters(224, 32), kLarge = image_parameters(331, 32);
-constexpr ZooRow kRows[] = {
-    {"nasnet_mobile", "NASNet-A 4 @ 1056 (Zoph et al. 2018)", kMobile,
+constexpr auto kNasnetMobile = image_parameters(224, 32), kNasnetLarge = image_parameters(331, 32);
+constexpr ZooRow kNasnetRows[] = {
+    {"nasnet_mobile", "NASNet-A 4 @ 1056 (Zoph et al. 2018)", kNasnetMobile,
      [](const ZooValues& v) {
        return NasNet({4, 1056, 32}, v).build();
      }},
-    {"nasnet_large", "NASNet-A 6 @ 4032 (Zoph et al. 2018)", kLarge,
+    {"nasnet_large", "NASNet-A 6 @ 4032 (Zoph et al. 2018)", kNasnetLarge,
      [](const ZooValues& v) {
        return NasNet({6, 4032, 96}, v).build();
      }},
@@ -98,6 +98,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> searched_networks() { return kRows; }
+std::span<const ZooRow> searched_networks() { return kNasnetRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -7,7 +7,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooPreset kLlama[] = {
+constexpr ZooPreset kPresetsLlama[] = {
     {"llama2-7b", "llama", "seq=4096"},
     {"llama2-13b", "llama2-7b", "layers=40&hidden=5120&heads=40&ffn=13824"},
     {"llama2-70b", "llama2-7b", "layers=80&hidden=8192&heads=64&kv_heads=8&ffn=28672"},
@@ -102,7 +102,7 @@ std::span<const ZooPreset> zoo_presets() {
   static const std::vector<ZooPreset> kRows = [] {
     std::vector<ZooPreset> rows;
     for (const std::span<const ZooPreset> table :
-         std::initializer_list<std::span<const ZooPreset>>{kLlama, kQwen, kGemma, kMixtures, kDeepSeek, kHybrids})
+         std::initializer_list<std::span<const ZooPreset>>{kPresetsLlama, kQwen, kGemma, kMixtures, kDeepSeek, kHybrids})
       rows.insert(rows.end(), table.begin(), table.end());
     return rows;
   }();

@@ -10,7 +10,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kRecommendationParameters[] = {
     {"tables", 26, 1, 10'000, "categorical features, each with a table"},
     {"rows", 1'000'000, 1, 1'000'000'000, "rows of a table"},
     {"width", 128, 1, 100'000, "features of a row"},
@@ -61,10 +61,10 @@ Graph dlrm(const ZooValues& values) {
   return std::move(layers).finish({score, loss}, {"score", "loss"});
 }
 
-constexpr ZooRow kRows[] = {{"dlrm", "DLRM (Naumov et al. 2019)", kParameters, dlrm}};
+constexpr ZooRow kRecommendationRows[] = {{"dlrm", "DLRM (Naumov et al. 2019)", kRecommendationParameters, dlrm}};
 
 }  // namespace
 
-std::span<const ZooRow> recommenders() { return kRows; }
+std::span<const ZooRow> recommenders() { return kRecommendationRows; }
 
 }  // namespace rehearsal::graph::zoo

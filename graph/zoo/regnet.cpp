@@ -68,24 +68,24 @@ Graph regnet(const ZooValues& values) {
   return RegNet(kDesigns[kDesign], values).build();
 }
 
-constexpr auto kParameters = image_parameters(224, 32);
-constexpr ZooRow kRows[] = {
-    {"regnetx_008", "RegNetX-800MF (Radosavovic et al. 2020)", kParameters, regnet<0>},
-    {"regnetx_016", "RegNetX-1.6GF (Radosavovic et al. 2020)", kParameters, regnet<1>},
-    {"regnetx_032", "RegNetX-3.2GF (Radosavovic et al. 2020)", kParameters, regnet<2>},
-    {"regnetx_040", "RegNetX-4.0GF (Radosavovic et al. 2020)", kParameters, regnet<3>},
-    {"regnetx_080", "RegNetX-8.0GF (Radosavovic et al. 2020)", kParameters, regnet<4>},
-    {"regnetx_160", "RegNetX-16GF (Radosavovic et al. 2020)", kParameters, regnet<5>},
-    {"regnety_016", "RegNetY-1.6GF (Radosavovic et al. 2020)", kParameters, regnet<6>},
-    {"regnety_032", "RegNetY-3.2GF (Radosavovic et al. 2020)", kParameters, regnet<7>},
-    {"regnety_040", "RegNetY-4.0GF (Radosavovic et al. 2020)", kParameters, regnet<8>},
-    {"regnety_080", "RegNetY-8.0GF (Radosavovic et al. 2020)", kParameters, regnet<9>},
-    {"regnety_160", "RegNetY-16GF (Radosavovic et al. 2020)", kParameters, regnet<10>},
-    {"regnety_320", "RegNetY-32GF (Radosavovic et al. 2020)", kParameters, regnet<11>},
+constexpr auto kRegnetParameters = image_parameters(224, 32);
+constexpr ZooRow kRegnetRows[] = {
+    {"regnetx_008", "RegNetX-800MF (Radosavovic et al. 2020)", kRegnetParameters, regnet<0>},
+    {"regnetx_016", "RegNetX-1.6GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<1>},
+    {"regnetx_032", "RegNetX-3.2GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<2>},
+    {"regnetx_040", "RegNetX-4.0GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<3>},
+    {"regnetx_080", "RegNetX-8.0GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<4>},
+    {"regnetx_160", "RegNetX-16GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<5>},
+    {"regnety_016", "RegNetY-1.6GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<6>},
+    {"regnety_032", "RegNetY-3.2GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<7>},
+    {"regnety_040", "RegNetY-4.0GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<8>},
+    {"regnety_080", "RegNetY-8.0GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<9>},
+    {"regnety_160", "RegNetY-16GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<10>},
+    {"regnety_320", "RegNetY-32GF (Radosavovic et al. 2020)", kRegnetParameters, regnet<11>},
 };
 
 }  // namespace
 
-std::span<const ZooRow> regular_networks() { return kRows; }
+std::span<const ZooRow> regular_networks() { return kRegnetRows; }
 
 }  // namespace rehearsal::graph::zoo

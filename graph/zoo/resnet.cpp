@@ -115,24 +115,24 @@ Graph preactivated(const ZooValues& values) {
   return PreactivatedNetwork().build(kArchitecture, values);
 }
 
-constexpr auto kParameters = image_parameters(224, 32);
-constexpr ZooRow kRows[] = {
-    {"resnet18", "ResNet-18 (He et al. 2016)", kParameters, resnet<k18>},
-    {"resnet34", "ResNet-34 (He et al. 2016)", kParameters, resnet<kResNet34>},
-    {"resnet50", "ResNet-50 v1.5 (He et al. 2016, strides as in torchvision)", kParameters, resnet<kResNet50>},
-    {"resnet101", "ResNet-101 v1.5 (He et al. 2016, strides as in torchvision)", kParameters, resnet<k101>},
-    {"resnet152", "ResNet-152 v1.5 (He et al. 2016, strides as in torchvision)", kParameters, resnet<k152>},
-    {"resnet50_v1", "ResNet-50 v1 (He et al. 2016, strides as in the paper)", kParameters, resnet<k50Early>},
-    {"resnet50_v2", "ResNet-50 v2 (He et al., ECCV 2016)", kParameters, preactivated<kResNet50>},
-    {"resnet101_v2", "ResNet-101 v2 (He et al., ECCV 2016)", kParameters, preactivated<k101>},
-    {"resnet152_v2", "ResNet-152 v2 (He et al., ECCV 2016)", kParameters, preactivated<k152>},
-    {"resnext50_32x4d", "ResNeXt-50 (Xie et al. 2017)", kParameters, resnet<kResNeXt50>},
-    {"resnext101_32x4d", "ResNeXt-101, groups of 4 (Xie et al. 2017)", kParameters, resnet<kNext101Narrow>},
-    {"resnext101_32x8d", "ResNeXt-101, groups of 8 (Xie et al. 2017)", kParameters, resnet<kNext101>},
-    {"wide_resnet50_2", "Wide ResNet-50-2 (Zagoruyko, Komodakis 2016)", kParameters, resnet<kWide50>},
-    {"wide_resnet101_2", "Wide ResNet-101-2 (Zagoruyko, Komodakis 2016)", kParameters, resnet<kWide101>},
-    {"seresnet50", "SE-ResNet-50 (Hu et al. 2018)", kParameters, resnet<kSe50>},
-    {"seresnext101_32x4d", "SE-ResNeXt-101 (Hu et al. 2018)", kParameters, resnet<kSeNext101>},
+constexpr auto kResnetParameters = image_parameters(224, 32);
+constexpr ZooRow kResnetRows[] = {
+    {"resnet18", "ResNet-18 (He et al. 2016)", kResnetParameters, resnet<k18>},
+    {"resnet34", "ResNet-34 (He et al. 2016)", kResnetParameters, resnet<kResNet34>},
+    {"resnet50", "ResNet-50 v1.5 (He et al. 2016, strides as in torchvision)", kResnetParameters, resnet<kResNet50>},
+    {"resnet101", "ResNet-101 v1.5 (He et al. 2016, strides as in torchvision)", kResnetParameters, resnet<k101>},
+    {"resnet152", "ResNet-152 v1.5 (He et al. 2016, strides as in torchvision)", kResnetParameters, resnet<k152>},
+    {"resnet50_v1", "ResNet-50 v1 (He et al. 2016, strides as in the paper)", kResnetParameters, resnet<k50Early>},
+    {"resnet50_v2", "ResNet-50 v2 (He et al., ECCV 2016)", kResnetParameters, preactivated<kResNet50>},
+    {"resnet101_v2", "ResNet-101 v2 (He et al., ECCV 2016)", kResnetParameters, preactivated<k101>},
+    {"resnet152_v2", "ResNet-152 v2 (He et al., ECCV 2016)", kResnetParameters, preactivated<k152>},
+    {"resnext50_32x4d", "ResNeXt-50 (Xie et al. 2017)", kResnetParameters, resnet<kResNeXt50>},
+    {"resnext101_32x4d", "ResNeXt-101, groups of 4 (Xie et al. 2017)", kResnetParameters, resnet<kNext101Narrow>},
+    {"resnext101_32x8d", "ResNeXt-101, groups of 8 (Xie et al. 2017)", kResnetParameters, resnet<kNext101>},
+    {"wide_resnet50_2", "Wide ResNet-50-2 (Zagoruyko, Komodakis 2016)", kResnetParameters, resnet<kWide50>},
+    {"wide_resnet101_2", "Wide ResNet-101-2 (Zagoruyko, Komodakis 2016)", kResnetParameters, resnet<kWide101>},
+    {"seresnet50", "SE-ResNet-50 (Hu et al. 2018)", kResnetParameters, resnet<kSe50>},
+    {"seresnext101_32x4d", "SE-ResNeXt-101 (Hu et al. 2018)", kResnetParameters, resnet<kSeNext101>},
 };
 
 }  // namespace
@@ -141,6 +141,6 @@ std::vector<TensorId> resnet_stages(ImageNetwork& net, const ResNetArchitecture&
   return Network(net, architecture).stages(image, stages);
 }
 
-std::span<const ZooRow> resnets() { return kRows; }
+std::span<const ZooRow> resnets() { return kResnetRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -25,9 +25,9 @@ constexpr ZooParameter kClasses = {"classes", 3, 1, 100'000, "channels of the re
 constexpr ZooParameter kInChannels = {"in_channels", 1, 1, 10'000, "channels of the image"};
 constexpr ZooParameter kChannels = {"channels", 32, 1, 4096, "channels of the first level, doubled at each deeper one"};
 constexpr ZooParameter kDepth = {"depth", 5, 1, 8, "how often the image is halved"};
-constexpr ZooParameter kBatch = {"batch", 2, 1, 1'000'000'000, "samples"};
-constexpr ZooParameter kVolume[] = {image_of(128), kClasses, kInChannels, kChannels, most(320), kDepth, kBatch};
-constexpr ZooParameter kPlane[] = {image_of(192), kClasses, kInChannels, kChannels, most(512), kDepth, kBatch};
+constexpr ZooParameter kSegmentationBatch = {"batch", 2, 1, 1'000'000'000, "samples"};
+constexpr ZooParameter kVolume[] = {image_of(128), kClasses, kInChannels, kChannels, most(320), kDepth, kSegmentationBatch};
+constexpr ZooParameter kPlane[] = {image_of(192), kClasses, kInChannels, kChannels, most(512), kDepth, kSegmentationBatch};
 
 /// Two convolutions without padding, biases instead of normalization.
 TensorId narrowing(Layers& layers, const std::string& name, TensorId x, std::int64_t channels) {
@@ -117,7 +117,7 @@ class StridedUnet {
   Layers layers_;
 };
 
-constexpr ZooRow kRows[] = {
+constexpr ZooRow kSegmentationRows[] = {
     {"unet2d_valid", "U-Net without padding, as in the paper (Ronneberger et al. 2015)", kValid, valid_unet},
     {"unet3d", "3D U-Net (Çiçek et al. 2016) as in MLPerf Training (KiTS19)", kVolume,
      [](const ZooValues& v) { return StridedUnet("unet3d", 3, false, v).build(); }},
@@ -129,6 +129,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> segmenters() { return kRows; }
+std::span<const ZooRow> segmenters() { return kSegmentationRows; }
 
 }  // namespace rehearsal::graph::zoo

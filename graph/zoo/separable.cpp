@@ -99,7 +99,7 @@ class ShuffleNet {
 };
 
 constexpr auto k299 = image_parameters(299, 71), k224 = image_parameters(224, 32);
-constexpr ZooRow kRows[] = {
+constexpr ZooRow kSeparableRows[] = {
     {"xception", "Xception (Chollet 2017)", k299, [](const ZooValues& v) { return Xception(v).build(); }},
     {"shufflenet_v2", "ShuffleNetV2 1.0x (Ma et al. 2018)", k224,
      [](const ZooValues& v) {
@@ -109,6 +109,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> separable_networks() { return kRows; }
+std::span<const ZooRow> separable_networks() { return kSeparableRows; }
 
 }  // namespace rehearsal::graph::zoo

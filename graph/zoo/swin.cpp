@@ -11,19 +11,19 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-struct Size {
+struct SwinSize {
   std::array<int, 4> blocks;
   std::int64_t channels, heads;
 };
-constexpr std::int64_t kWindow = 7, kTokens = kWindow * kWindow, kPatch = 4;
+constexpr std::int64_t kSwinWindow = 7, kTokens = kSwinWindow * kSwinWindow, kPatch = 4;
 
 class Swin {
  public:
-  Swin(const Size& size, const ZooValues& values) : size_(size), values_(values), batch_(values.at("batch")) {}
+  Swin(const SwinSize& size, const ZooValues& values) : size_(size), values_(values), batch_(values.at("batch")) {}
 
   Graph build() && {
     side_ = values_.at("image") / kPatch;
-    if (values_.at("image") % (kPatch * kWindow * 8) != 0)
+    if (values_.at("image") % (kPatch * kSwinWindow * 8) != 0)
       throw BadInput("zoo:swin", "image=" + std::to_string(values_.at("image")) + " is not a multiple of 224");
     TensorId x = layers_.conv("patches", layers_.image(batch_, 3, values_.at("image")), size_.channels, {kPatch, kPatch, 0}, true);
     x = layers_.layer_norm("patches.norm", layers_.transpose("patches.last", x, {0, 2, 3, 1}));
@@ -31,7 +31,7 @@ class Swin {
       const std::string name = "layers." + std::to_string(stage);
       if (stage > 0) x = merged(name + ".downsample", x);
       for (int b = 0; b < size_.blocks[stage]; ++b)
-        x = block(name + "." + std::to_string(b), x, size_.heads << stage, b % 2 == 1 && side_ > kWindow);
+        x = block(name + "." + std::to_string(b), x, size_.heads << stage, b % 2 == 1 && side_ > kSwinWindow);
     }
     x = layers_.layer_norm("norm", x);
     x = layers_.global_average("avgpool", layers_.transpose("first", x, {0, 3, 1, 2}));
@@ -59,23 +59,24 @@ class Swin {
   }
 
   TensorId windows(const std::string& name, TensorId x) {
-    const std::int64_t c = layers_.shape(x).back(), n = side_ / kWindow;
-    x = layers_.transpose(name, layers_.reshape(name + ".cut", x, {batch_, n, kWindow, n, kWindow, c}), {0, 1, 3, 2, 4, 5});
+    const std::int64_t c = layers_.shape(x).back(), n = side_ / kSwinWindow;
+    x = layers_.transpose(name, layers_.reshape(name + ".cut", x, {batch_, n, kSwinWindow, n, kSwinWindow, c}), {0, 1, 3, 2, 4, 5});
     return layers_.reshape(name + ".tokens", x, {batch_ * n * n, kTokens, c});
   }
   TensorId image(const std::string& name, TensorId x) {
-    const std::int64_t c = layers_.shape(x).back(), n = side_ / kWindow;
-    x = layers_.transpose(name, layers_.reshape(name + ".cut", x, {batch_, n, n, kWindow, kWindow, c}), {0, 1, 3, 2, 4, 5});
+    const std::int64_t c = layers_.shape(x).back(), n = side_ / kSwinWindow;
+    x = layers_.transpose(name, layers_.reshape(name + ".cut", x, {batch_, n, n, kSwinWindow, kSwinWindow, c}), {0, 1, 3, 2, 4, 5});
     return layers_.reshape(name + ".joined", x, {batch_, side_, side_, c});
   }
 
   /// Learned for every difference of places in a window: [heads, tokens, tokens].
   TensorId position_bias(const std::string& name, std::int64_t heads) {
-    constexpr std::int64_t kSide = 2 * kWindow - 1;
+    constexpr std::int64_t kSide = 2 * kSwinWindow - 1;
     std::vector<std::int64_t> index;
     for (std::int64_t a = 0; a < kTokens; ++a)
       for (std::int64_t b = 0; b < kTokens; ++b)
-        index.push_back((a / kWindow - b / kWindow + kWindow - 1) * kSide + (a % kWindow - b % kWindow + kWindow - 1));
+        index.push_back((a / kSwinWindow - b / kSwinWindow + kSwinWindow - 1) * kSide +
+                        (a % kSwinWindow - b % kSwinWindow + kSwinWindow - 1));
     const TensorId table = layers_.parameter(name + ".table", {kSide * kSide, heads});
     const TensorId places = layers_.builder().add_constant(name + ".places", Value::of_integers(std::move(index), {kTokens * kTokens}));
     const TensorId rows = layers_.node(name + ".rows", "Gather", {table, places}, {{"axis", std::int64_t{0}}});
@@ -86,7 +87,7 @@ class Swin {
     const std::int64_t c = layers_.shape(x).back();
     const Shape whole = layers_.shape(x);
     TensorId y = layers_.layer_norm(name + ".norm1", x);
-    if (shifted) y = rolled(name + ".rolled", y, kWindow / 2);
+    if (shifted) y = rolled(name + ".rolled", y, kSwinWindow / 2);
     y = windows(name + ".windows", y);
     const auto parts = layers_.split(name + ".split", layers_.dense(name + ".qkv", y, 3 * c), 2, Shape(3, c));
     Attention attention;
@@ -95,33 +96,33 @@ class Swin {
     attention.bias = position_bias(name + ".bias", heads);
     y = layers_.dense(name + ".proj", attend(layers_, name + ".attention", {parts[0], parts[1], parts[2]}, attention), c);
     y = image(name + ".image", y);
-    if (shifted) y = rolled(name + ".back", y, side_ - kWindow / 2);
+    if (shifted) y = rolled(name + ".back", y, side_ - kSwinWindow / 2);
     x = layers_.add(name + ".residual", x, y);
     const TensorId wide = layers_.gelu(name + ".act", layers_.dense(name + ".fc1", layers_.layer_norm(name + ".norm2", x), 4 * c));
     return layers_.add(name, x, layers_.dense(name + ".fc2", wide, c));
   }
 
-  Size size_;
+  SwinSize size_;
   const ZooValues& values_;
   std::int64_t batch_, side_ = 0;
   Layers layers_;
 };
 
-constexpr auto kParameters = image_parameters(224, 224);
-constexpr ZooRow kRows[] = {
-    {"swin_tiny", "Swin-T (Liu et al. 2021)", kParameters,
+constexpr auto kSwinParameters = image_parameters(224, 224);
+constexpr ZooRow kSwinRows[] = {
+    {"swin_tiny", "Swin-T (Liu et al. 2021)", kSwinParameters,
      [](const ZooValues& v) {
        return Swin({{2, 2, 6, 2}, 96, 3}, v).build();
      }},
-    {"swin_small", "Swin-S (Liu et al. 2021)", kParameters,
+    {"swin_small", "Swin-S (Liu et al. 2021)", kSwinParameters,
      [](const ZooValues& v) {
        return Swin({{2, 2, 18, 2}, 96, 3}, v).build();
      }},
-    {"swin_base", "Swin-B (Liu et al. 2021)", kParameters,
+    {"swin_base", "Swin-B (Liu et al. 2021)", kSwinParameters,
      [](const ZooValues& v) {
        return Swin({{2, 2, 18, 2}, 128, 4}, v).build();
      }},
-    {"swin_large", "Swin-L (Liu et al. 2021)", kParameters,
+    {"swin_large", "Swin-L (Liu et al. 2021)", kSwinParameters,
      [](const ZooValues& v) {
        return Swin({{2, 2, 18, 2}, 192, 6}, v).build();
      }},
@@ -129,6 +130,6 @@ constexpr ZooRow kRows[] = {
 
 }  // namespace
 
-std::span<const ZooRow> window_transformers() { return kRows; }
+std::span<const ZooRow> window_transformers() { return kSwinRows; }
 
 }  // namespace rehearsal::graph::zoo

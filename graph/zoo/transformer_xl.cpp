@@ -7,7 +7,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kTransformerXlParameters[] = {
     {"layers", 16, 1, 10'000, "transformer blocks"},
     {"hidden", 512, 2, 1'000'000, "width of the residual stream, even and a multiple of heads"},
     {"heads", 8, 1, 100'000, "attention heads"},
@@ -104,11 +104,12 @@ class TransformerXl {
   TensorId waves_ = TensorId::None, content_ = TensorId::None, place_ = TensorId::None, mask_ = TensorId::None;
 };
 
-constexpr ZooRow kRows[] = {{"transformer-xl", "Transformer-XL (Dai et al. 2019); the defaults are the base model of WikiText-103",
-                             kParameters, [](const ZooValues& values) { return TransformerXl(values).build(); }}};
+constexpr ZooRow kTransformerXlRows[] = {{"transformer-xl",
+                                          "Transformer-XL (Dai et al. 2019); the defaults are the base model of WikiText-103",
+                                          kTransformerXlParameters, [](const ZooValues& values) { return TransformerXl(values).build(); }}};
 
 }  // namespace
 
-std::span<const ZooRow> recurrent_transformers() { return kRows; }
+std::span<const ZooRow> recurrent_transformers() { return kTransformerXlRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -8,7 +8,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kTranslationParameters[] = {
     {"layers", 4, 2, 100, "LSTM layers of a side"},          {"hidden", 1024, 1, 100'000, "width of a layer"},
     {"enc_seq", 25, 1, 2048, "tokens of a sample's source"}, {"dec_seq", 25, 1, 2048, "tokens of a sample's result"},
     {"vocab", 32'320, 2, 10'000'000, "tokens there are"},    {"batch", 128, 1, 1'000'000'000, "samples"},
@@ -90,11 +90,11 @@ class Translator {
   TensorId tokens_ = TensorId::None;
 };
 
-constexpr ZooRow kRows[] = {{"gnmt", "GNMT with four layers a side (Wu et al. 2016, as in MLPerf Training)", kParameters,
-                             [](const ZooValues& values) { return Translator(values).build(); }}};
+constexpr ZooRow kTranslationRows[] = {{"gnmt", "GNMT with four layers a side (Wu et al. 2016, as in MLPerf Training)",
+                                        kTranslationParameters, [](const ZooValues& values) { return Translator(values).build(); }}};
 
 }  // namespace
 
-std::span<const ZooRow> translators() { return kRows; }
+std::span<const ZooRow> translators() { return kTranslationRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -8,7 +8,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kUnetParameters[] = {
     {"image", 224, 2, 8192, "height and width, a multiple of 2^depth"},
     {"classes", 2, 1, 100'000, "channels of the result"},
     {"in_channels", 3, 1, 10'000, "channels of the image"},
@@ -50,10 +50,10 @@ Graph unet(const ZooValues& values) {
   return std::move(layers).finish(result, "logits");
 }
 
-constexpr ZooRow kRows[] = {{"unet2d", "U-Net with batch normalization (Ronneberger et al. 2015)", kParameters, unet}};
+constexpr ZooRow kUnetRows[] = {{"unet2d", "U-Net with batch normalization (Ronneberger et al. 2015)", kUnetParameters, unet}};
 
 }  // namespace
 
-std::span<const ZooRow> unets() { return kRows; }
+std::span<const ZooRow> unets() { return kUnetRows; }
 
 }  // namespace rehearsal::graph::zoo

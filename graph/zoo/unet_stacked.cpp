@@ -9,7 +9,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kUnetStackedParameters[] = {
     {"image", 192, 2, 8192, "height and width, a multiple of 2^depth"},
     {"convolutions", 5, 1, 10'000, "convolutions of a level and direction"},
     {"channels", 64, 2, 100'000, "channels of the first level, doubled at each deeper one; even"},
@@ -73,11 +73,11 @@ class StackedUnet {
   Layers layers_;
 };
 
-constexpr ZooRow kRows[] = {{"unet2d_stacked", "U-Net of torchgpipe's benchmarks (Kim et al. 2020); the defaults are (5, 64)", kParameters,
-                             [](const ZooValues& v) { return StackedUnet(v).build(); }}};
+constexpr ZooRow kUnetStackedRows[] = {{"unet2d_stacked", "U-Net of torchgpipe's benchmarks (Kim et al. 2020); the defaults are (5, 64)",
+                                        kUnetStackedParameters, [](const ZooValues& v) { return StackedUnet(v).build(); }}};
 
 }  // namespace
 
-std::span<const ZooRow> stacked_unets() { return kRows; }
+std::span<const ZooRow> stacked_unets() { return kUnetStackedRows; }
 
 }  // namespace rehearsal::graph::zoo

@@ -8,7 +8,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr auto kParameters = image_parameters(224, 32);
+constexpr auto kVggParameters = image_parameters(224, 32);
 constexpr std::int64_t kFinalSize = 7;
 constexpr std::int64_t kHidden = 4096;
 constexpr double kDropout = 0.5;
@@ -34,15 +34,15 @@ Graph vgg(const ZooValues& values) {
   return std::move(layers).finish(x, "logits");
 }
 
-constexpr ZooRow kRows[] = {
-    {"vgg11", "VGG-11, configuration A (Simonyan, Zisserman 2015)", kParameters, vgg<1, 1, 2, 2, 2>},
-    {"vgg13", "VGG-13, configuration B (Simonyan, Zisserman 2015)", kParameters, vgg<2, 2, 2, 2, 2>},
-    {"vgg16", "VGG-16, configuration D (Simonyan, Zisserman 2015)", kParameters, vgg<2, 2, 3, 3, 3>},
-    {"vgg19", "VGG-19, configuration E (Simonyan, Zisserman 2015)", kParameters, vgg<2, 2, 4, 4, 4>},
+constexpr ZooRow kVggRows[] = {
+    {"vgg11", "VGG-11, configuration A (Simonyan, Zisserman 2015)", kVggParameters, vgg<1, 1, 2, 2, 2>},
+    {"vgg13", "VGG-13, configuration B (Simonyan, Zisserman 2015)", kVggParameters, vgg<2, 2, 2, 2, 2>},
+    {"vgg16", "VGG-16, configuration D (Simonyan, Zisserman 2015)", kVggParameters, vgg<2, 2, 3, 3, 3>},
+    {"vgg19", "VGG-19, configuration E (Simonyan, Zisserman 2015)", kVggParameters, vgg<2, 2, 4, 4, 4>},
 };
 
 }  // namespace
 
-std::span<const ZooRow> vggs() { return kRows; }
+std::span<const ZooRow> vggs() { return kVggRows; }
 
 }  // namespace rehearsal::graph::zoo

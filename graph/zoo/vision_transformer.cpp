@@ -7,7 +7,7 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
-constexpr ZooParameter kParameters[] = {
+constexpr ZooParameter kVisionTransformerParameters[] = {
     {"image", 224, 2, 4096, "height and width, a multiple of patch"},
     {"patch", 16, 1, 1024, "height and width of a patch"},
     {"layers", 12, 1, 10'000, "transformer blocks"},
@@ -67,11 +67,12 @@ class VisionTransformer {
   Attention attention_;
 };
 
-constexpr ZooRow kRows[] = {{"vit", "Vision Transformer (Dosovitskiy et al. 2021); the defaults are ViT-B/16", kParameters,
-                             [](const ZooValues& values) { return VisionTransformer(values).build(); }}};
+constexpr ZooRow kVisionTransformerRows[] = {{"vit", "Vision Transformer (Dosovitskiy et al. 2021); the defaults are ViT-B/16",
+                                              kVisionTransformerParameters,
+                                              [](const ZooValues& values) { return VisionTransformer(values).build(); }}};
 
 }  // namespace
 
-std::span<const ZooRow> vision_transformers() { return kRows; }
+std::span<const ZooRow> vision_transformers() { return kVisionTransformerRows; }
 
 }  // namespace rehearsal::graph::zoo

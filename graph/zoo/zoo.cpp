@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kPrefix = "zoo:";
 
 template <class Rows>
-std::string names_of(const Rows& rows) {
+std::string zoo_names_of(const Rows& rows) {
   return joined(rows, ", ", [](const auto& row) { return row.name; });
 }
 
@@ -25,7 +25,7 @@ const ZooParameter& parameter_named(const ZooRow& row, std::string_view name) {
   const auto found = find_name(name, names);
   if (!found)
     throw BadInput("zoo:" + std::string(row.name),
-                   "takes no '" + std::string(name) + "'" + suggestion(name, names) + " It takes " + names_of(row.parameters));
+                   "takes no '" + std::string(name) + "'" + suggestion(name, names) + " It takes " + zoo_names_of(row.parameters));
   return *std::ranges::find(row.parameters, *found, &ZooParameter::name);
 }
 
@@ -136,8 +136,8 @@ ZooChoice parse(std::string_view reference, const ZooValues& defaults) {
   for (const ZooPreset& preset : presets) names.push_back(preset.name);
   const auto found = find_name(name, names);
   if (!found)
-    throw BadInput("zoo:" + std::string(name), "there is no such model" + suggestion(name, names) + " There are " + names_of(rows) +
-                                                   "; and by size " + names_of(presets));
+    throw BadInput("zoo:" + std::string(name), "there is no such model" + suggestion(name, names) + " There are " + zoo_names_of(rows) +
+                                                   "; and by size " + zoo_names_of(presets));
   ZooChoice choice = defaults_of(*found);
   for (const auto& [key, value] : defaults) {
     check_range(*choice.row, parameter_named(*choice.row, key), value);

@@ -14,7 +14,7 @@ Range blocks_at(const Fold& fold, int ranks, std::int64_t count, Range positions
 
 Range around(int position, int distance) { return {position & ~(distance - 1), (position & ~(distance - 1)) + distance}; }
 
-std::vector<CollectiveStep> doubling_steps(int rank, int ranks, std::int64_t count, int) {
+std::vector<CollectiveStep> doubling_steps_of_all_gather(int rank, int ranks, std::int64_t count, int) {
   const Fold fold(ranks);
   const Range all{0, count};
   std::vector<CollectiveStep> steps;
@@ -36,7 +36,7 @@ std::vector<CollectiveStep> doubling_steps(int rank, int ranks, std::int64_t cou
 
 /// log2 P a + (P-1)/P S/B; with e ranks above a power of two, the first positions stand for two ranks and their messages are the longest:
 /// a + S/(P B) before, and a + S/B after.
-Seconds doubling_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds doubling_time_of_all_gather(int ranks, Bytes size, const CollectiveLinks& links) {
   const Fold fold(ranks);
   const Bytes piece = size / static_cast<double>(ranks);
   Seconds total;
@@ -48,7 +48,7 @@ Seconds doubling_time(int ranks, Bytes size, const CollectiveLinks& links) {
 }
 
 /// Rank r gathers blocks r, r + 1, ... behind the vector, and puts them to their places in the end.
-std::vector<CollectiveStep> bruck_steps(int rank, int ranks, std::int64_t count, int) {
+std::vector<CollectiveStep> bruck_steps_of_all_gather(int rank, int ranks, std::int64_t count, int) {
   std::vector<CollectiveStep> steps;
   const auto own_begin = block(count, ranks, rank).begin;
   /// Where the first `blocks` blocks from the own one end.
@@ -73,7 +73,7 @@ std::vector<CollectiveStep> bruck_steps(int rank, int ranks, std::int64_t count,
 std::int64_t bruck_memory(int, int, std::int64_t count) { return 2 * count; }
 
 /// ceil(log2 P) a + (P-1)/P S/B
-Seconds bruck_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds bruck_time_of_all_gather(int ranks, Bytes size, const CollectiveLinks& links) {
   Seconds total;
   for (int held = 1; held < ranks; held *= 2)
     total += slowest_message(ranks, size * (static_cast<double>(std::min(held, ranks - held)) / ranks), links, held);
@@ -84,8 +84,8 @@ Seconds bruck_time(int ranks, Bytes size, const CollectiveLinks& links) {
 
 CollectiveRow recursive_doubling_all_gather() {
   return {"recursive-doubling", CollectiveKind::AllGather,
-          "what has been gathered is exchanged at distances 1, 2, 4, ... (Thakur et al., IJHPCA 2005, section 4.1)", doubling_steps,
-          doubling_time};
+          "what has been gathered is exchanged at distances 1, 2, 4, ... (Thakur et al., IJHPCA 2005, section 4.1)",
+          doubling_steps_of_all_gather, doubling_time_of_all_gather};
 }
 
 CollectiveRow bruck_all_gather() {
@@ -93,8 +93,8 @@ CollectiveRow bruck_all_gather() {
       "bruck",
       CollectiveKind::AllGather,
       "what has been gathered goes to the rank 1, 2, 4, ... before: ceil(log2 P) messages for any P (Bruck et al., IEEE TPDS 8(11) 1997)",
-      bruck_steps,
-      bruck_time,
+      bruck_steps_of_all_gather,
+      bruck_time_of_all_gather,
       bruck_memory};
 }
 

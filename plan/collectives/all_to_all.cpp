@@ -17,7 +17,7 @@ struct Places {
   [[nodiscard]] std::int64_t end() const { return count + ranks * own(); }
 };
 
-std::vector<CollectiveStep> pairwise_steps(int rank, int ranks, std::int64_t count, int) {
+std::vector<CollectiveStep> pairwise_steps_of_all_to_all(int rank, int ranks, std::int64_t count, int) {
   const Places places{rank, ranks, count};
   std::vector<CollectiveStep> steps;
   add_step(steps, copying(rank, places.to(rank), places.from(rank)));
@@ -31,7 +31,7 @@ std::vector<CollectiveStep> pairwise_steps(int rank, int ranks, std::int64_t cou
 std::int64_t pairwise_memory(int rank, int ranks, std::int64_t count) { return Places{rank, ranks, count}.end(); }
 
 /// (P-1)(a + S/(P B)). The last rank of a node has a message across nodes in every step.
-Seconds pairwise_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds pairwise_time_of_all_to_all(int ranks, Bytes size, const CollectiveLinks& links) {
   const Bytes piece = size / static_cast<double>(ranks);
   return static_cast<double>(ranks - 1) * slowest_message(ranks, piece, links, links.ranks_per_node);
 }
@@ -91,11 +91,13 @@ class Bruck {
   std::vector<CollectiveStep> steps_;
 };
 
-std::vector<CollectiveStep> bruck_steps(int rank, int ranks, std::int64_t count, int) { return Bruck(rank, ranks, count).take_steps(); }
-std::int64_t bruck_memory(int rank, int ranks, std::int64_t count) { return Bruck(rank, ranks, count).memory(); }
+std::vector<CollectiveStep> bruck_steps_of_all_to_all(int rank, int ranks, std::int64_t count, int) {
+  return Bruck(rank, ranks, count).take_steps();
+}
+std::int64_t bruck_exchange_memory(int rank, int ranks, std::int64_t count) { return Bruck(rank, ranks, count).memory(); }
 
 /// Over k < log2 P: a + n S/(P B), n being how many numbers below P have bit k.
-Seconds bruck_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds bruck_time_of_all_to_all(int ranks, Bytes size, const CollectiveLinks& links) {
   const Bytes piece = size / static_cast<double>(ranks);
   Seconds total;
   for (int distance = 1; distance < ranks; distance *= 2) {
@@ -112,8 +114,8 @@ CollectiveRow pairwise_all_to_all() {
   return {"pairwise",
           CollectiveKind::AllToAll,
           "in step s each rank sends to the one s further on: every byte moves once (Thakur et al., IJHPCA 2005, section 4.3)",
-          pairwise_steps,
-          pairwise_time,
+          pairwise_steps_of_all_to_all,
+          pairwise_time_of_all_to_all,
           pairwise_memory};
 }
 
@@ -121,9 +123,9 @@ CollectiveRow bruck_all_to_all() {
   return {"bruck",
           CollectiveKind::AllToAll,
           "blocks travel by the bits of their way, bundled: few messages, bytes move several times (Bruck et al., IEEE TPDS 8(11) 1997)",
-          bruck_steps,
-          bruck_time,
-          bruck_memory};
+          bruck_steps_of_all_to_all,
+          bruck_time_of_all_to_all,
+          bruck_exchange_memory};
 }
 
 }  // namespace rehearsal::plan

@@ -4,7 +4,7 @@ namespace rehearsal::plan {
 namespace {
 
 /// A rank receives over the distance of its lowest set bit, and then sends over all lower ones, the farthest first.
-std::vector<CollectiveStep> broadcast_steps(int rank, int ranks, std::int64_t count, int) {
+std::vector<CollectiveStep> broadcast_steps_of_broadcast(int rank, int ranks, std::int64_t count, int) {
   std::vector<CollectiveStep> steps;
   const int lowest = rank == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks))) : rank & -rank;
   if (rank != 0) {
@@ -32,7 +32,7 @@ bool crosses(int ranks, int distance, int per_node) {
 }
 
 /// ceil(log2 P) (a + S/B): one message per level of the tree
-Seconds broadcast_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds broadcast_time_of_broadcast(int ranks, Bytes size, const CollectiveLinks& links) {
   Seconds total;
   for (int distance = 1; distance < ranks; distance *= 2)
     total += message_time(links, crosses(ranks, distance, links.ranks_per_node), size);
@@ -42,8 +42,8 @@ Seconds broadcast_time(int ranks, Bytes size, const CollectiveLinks& links) {
 }  // namespace
 
 CollectiveRow binomial_broadcast() {
-  return {"binomial", CollectiveKind::Broadcast, "a binomial tree from rank 0 (Thakur et al., IJHPCA 2005, section 4.2)", broadcast_steps,
-          broadcast_time};
+  return {"binomial", CollectiveKind::Broadcast, "a binomial tree from rank 0 (Thakur et al., IJHPCA 2005, section 4.2)",
+          broadcast_steps_of_broadcast, broadcast_time_of_broadcast};
 }
 
 }  // namespace rehearsal::plan

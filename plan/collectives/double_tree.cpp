@@ -11,11 +11,13 @@ namespace rehearsal::plan {
 namespace {
 
 constexpr int kTrees = 2;
-constexpr std::int64_t kChunkElements = 8192;  ///< of a half; shorter ones cost more latency than they save
-constexpr std::int64_t kMostChunks = 32;
-constexpr double kAssumedElementBytes = 4;  ///< the closed form knows bytes, the steps elements
+constexpr std::int64_t kDoubleTreeChunkElements = 8192;  ///< of a half; shorter ones cost more latency than they save
+constexpr std::int64_t kDoubleTreeMostChunks = 32;
+constexpr double kDoubleTreeAssumedElementBytes = 4;  ///< the closed form knows bytes, the steps elements
 
-int chunks_of(std::int64_t count) { return static_cast<int>(std::clamp<std::int64_t>(count / (kTrees * kChunkElements), 1, kMostChunks)); }
+int double_tree_chunks_of(std::int64_t count) {
+  return static_cast<int>(std::clamp<std::int64_t>(count / (kTrees * kDoubleTreeChunkElements), 1, kDoubleTreeMostChunks));
+}
 
 /// The in-order binary tree over 1 ... n whose leaves are the odd labels; 0 above its root.
 int parent_label(int label, int n) {
@@ -107,7 +109,7 @@ class TwoTrees {
 /// Messages of one rank in a broadcast, by slot.
 std::map<int, CollectiveStep> broadcast_slots(int rank, int ranks, std::int64_t count) {
   const TwoTrees trees(ranks);
-  const int chunks = chunks_of(count);
+  const int chunks = double_tree_chunks_of(count);
   std::map<int, CollectiveStep> slots;
   for (int tree = 0; tree < kTrees; ++tree)
     for (int lower = 1; lower < ranks; ++lower) {
@@ -134,7 +136,7 @@ CollectiveStep turned(const CollectiveStep& step) {
   return back;
 }
 
-std::vector<CollectiveStep> steps_of(int rank, int ranks, std::int64_t count, int) {
+std::vector<CollectiveStep> double_tree_steps(int rank, int ranks, std::int64_t count, int) {
   const auto slots = broadcast_slots(rank, ranks, count);
   std::vector<CollectiveStep> steps;
   for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot) add_step(steps, turned(slot->second));
@@ -144,8 +146,8 @@ std::vector<CollectiveStep> steps_of(int rank, int ranks, std::int64_t count, in
 
 /// D slots of a chunk, there and back: D (2 a + 2 c/B + g c) with c = S/(2 k) for k chunks of each half, and D = last first slot + 1 +
 /// 2(k-1), at most 2 ceil(log2 P) + 2(k-1). A rank that has nothing to do in a slot may run ahead.
-Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
-  const int chunks = chunks_of(static_cast<std::int64_t>(size.value() / kAssumedElementBytes));
+Seconds double_tree_time_of(int ranks, Bytes size, const CollectiveLinks& links) {
+  const int chunks = double_tree_chunks_of(static_cast<std::int64_t>(size.value() / kDoubleTreeAssumedElementBytes));
   const double slots = TwoTrees(ranks).slots(chunks);
   const Bytes chunk = size / static_cast<double>(kTrees * chunks);
   return slots * (2.0 * slowest_message(ranks, chunk, links, links.ranks_per_node) + chunk / links.reduction);
@@ -159,8 +161,8 @@ CollectiveRow double_tree_all_reduce() {
       CollectiveKind::AllReduce,
       "each half of the vector goes up and down its own binary tree in chunks, a leaf of one tree passing on in the other (Sanders, Speck, "
       "Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35, 2009)",
-      steps_of,
-      time_of,
+      double_tree_steps,
+      double_tree_time_of,
       nullptr,
       false};
 }

@@ -49,7 +49,7 @@ void add_pass_across(std::vector<CollectiveStep>& steps, const Levels& at, std::
                            at.rank_at(at.node - 1, at.local), block(count, ranks, at.rank_at(node - 1, at.local)), reduce));
 }
 
-std::vector<CollectiveStep> reduce_scatter_steps(int rank, int ranks, std::int64_t count, int ranks_per_node) {
+std::vector<CollectiveStep> hierarchical_reduce_scatter_steps(int rank, int ranks, std::int64_t count, int ranks_per_node) {
   if (!has_levels(ranks, ranks_per_node)) return ring_reduce_scatter().steps(rank, ranks, count, ranks_per_node);
   const Levels at(rank, ranks, ranks_per_node);
   std::vector<CollectiveStep> steps;
@@ -58,7 +58,7 @@ std::vector<CollectiveStep> reduce_scatter_steps(int rank, int ranks, std::int64
   return steps;
 }
 
-std::vector<CollectiveStep> all_gather_steps(int rank, int ranks, std::int64_t count, int ranks_per_node) {
+std::vector<CollectiveStep> hierarchical_all_gather_steps(int rank, int ranks, std::int64_t count, int ranks_per_node) {
   if (!has_levels(ranks, ranks_per_node)) return ring_all_gather().steps(rank, ranks, count, ranks_per_node);
   const Levels at(rank, ranks, ranks_per_node);
   std::vector<CollectiveStep> steps;
@@ -91,7 +91,7 @@ Seconds all_gather_time(int ranks, Bytes size, const CollectiveLinks& links) {
 }
 
 /// 2(K-1)(ai + S/(K Bi)) + (K-1) g S/K + 2(N-1)(ao + S/(P Bo)) + (N-1) g S/P
-Seconds all_reduce_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds all_reduce_time_of_hierarchical(int ranks, Bytes size, const CollectiveLinks& links) {
   return reduce_scatter_time(ranks, size, links) + all_gather_time(ranks, size, links);
 }
 
@@ -101,7 +101,7 @@ CollectiveRow hierarchical_reduce_scatter() {
   return {"hierarchical",
           CollectiveKind::ReduceScatter,
           "added within each node, then across nodes, where every byte counts K times less (the first half of BlueConnect)",
-          reduce_scatter_steps,
+          hierarchical_reduce_scatter_steps,
           reduce_scatter_time,
           nullptr,
           false};
@@ -111,7 +111,7 @@ CollectiveRow hierarchical_all_gather() {
   return {"hierarchical",
           CollectiveKind::AllGather,
           "gathered across nodes, each rank its share, then within each node (the second half of BlueConnect)",
-          all_gather_steps,
+          hierarchical_all_gather_steps,
           all_gather_time,
           nullptr,
           false};
@@ -121,7 +121,7 @@ CollectiveRow hierarchical_all_reduce() {
   return {"hierarchical", CollectiveKind::AllReduce,
           "added within each node, then across nodes by as many rings as a node has ranks, then shared within the node "
           "(Jia et al., arXiv:1807.11205, section 3.3; Cho et al., BlueConnect, MLSys 2019)",
-          steps_of, all_reduce_time};
+          steps_of, all_reduce_time_of_hierarchical};
 }
 
 }  // namespace rehearsal::plan

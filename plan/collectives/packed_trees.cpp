@@ -13,15 +13,17 @@
 namespace rehearsal::plan {
 namespace {
 
-constexpr std::int64_t kChunkElements = 16384;
-constexpr std::int64_t kMostChunks = 32;
-constexpr double kAssumedElementBytes = 4;  ///< the closed form knows bytes, the steps elements
-constexpr int kRounds = 600;                ///< of the packing
-constexpr double kStep = 0.04;              ///< by how much a used link becomes longer; smaller packs tighter in more rounds
-constexpr double kSmallestShare = 0.02;     ///< trees below cost more messages than they carry
-constexpr int kMostRanks = 8;               ///< of the table's row: larger groups are nodes of equal devices, for which there are rings
+constexpr std::int64_t kPackedTreesChunkElements = 16384;
+constexpr std::int64_t kPackedTreesMostChunks = 32;
+constexpr double kPackedTreesAssumedElementBytes = 4;  ///< the closed form knows bytes, the steps elements
+constexpr int kRounds = 600;                           ///< of the packing
+constexpr double kStep = 0.04;                         ///< by how much a used link becomes longer; smaller packs tighter in more rounds
+constexpr double kSmallestShare = 0.02;                ///< trees below cost more messages than they carry
+constexpr int kMostRanks = 8;  ///< of the table's row: larger groups are nodes of equal devices, for which there are rings
 
-int chunks_of(std::int64_t count) { return static_cast<int>(std::clamp<std::int64_t>(count / kChunkElements, 1, kMostChunks)); }
+int packed_trees_chunks_of(std::int64_t count) {
+  return static_cast<int>(std::clamp<std::int64_t>(count / kPackedTreesChunkElements, 1, kPackedTreesMostChunks));
+}
 
 using Edge = std::pair<int, int>;
 using Edges = std::vector<Edge>;
@@ -161,7 +163,7 @@ int PackedTrees::slots(int chunks) const {
 }
 
 std::vector<CollectiveStep> PackedTrees::steps(int rank, std::int64_t count) const {
-  const int chunks = chunks_of(count);
+  const int chunks = packed_trees_chunks_of(count);
   std::map<int, std::vector<CollectiveStep>> slots;
   double begin = 0;
   for (const auto& tree : trees_) {
@@ -198,7 +200,7 @@ double PackedTrees::most_added() const {
 }
 
 Seconds PackedTrees::slots_time(Bytes size, double load, const Costs& costs) const {
-  const int chunks = chunks_of(static_cast<std::int64_t>(size.value() / kAssumedElementBytes));
+  const int chunks = packed_trees_chunks_of(static_cast<std::int64_t>(size.value() / kPackedTreesAssumedElementBytes));
   const Bytes chunk = size / static_cast<double>(chunks);
   return static_cast<double>(slots(chunks)) * (costs.latency + chunk * load / costs.unit + chunk * most_added() / costs.reduction);
 }
@@ -237,12 +239,12 @@ const PackedTrees& usual_trees(int ranks) {
   return all[static_cast<std::size_t>(ranks)];
 }
 
-std::vector<CollectiveStep> steps_of(int rank, int ranks, std::int64_t count, int per_node) {
+std::vector<CollectiveStep> packed_tree_steps(int rank, int ranks, std::int64_t count, int per_node) {
   if (ranks > kMostRanks) return hierarchical_all_reduce().steps(rank, ranks, count, per_node);
   return usual_trees(ranks).steps(rank, count);
 }
 
-Seconds time_of(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds packed_trees_time_of(int ranks, Bytes size, const CollectiveLinks& links) {
   if (ranks > kMostRanks) return hierarchical_all_reduce().closed_form(ranks, size, links);
   const bool inner = one_node(ranks, links);
   const Seconds latency = inner ? links.inner_latency : std::max(links.inner_latency, links.outer_latency);
@@ -260,8 +262,8 @@ CollectiveRow packed_trees_all_reduce() {
       CollectiveKind::AllReduce,
       "spanning trees packed into the links of a DGX-1's first GPUs, each with its share of the vector (Wang et al., Blink, MLSys 2020); "
       "above 8 ranks hierarchical",
-      steps_of,
-      time_of,
+      packed_tree_steps,
+      packed_trees_time_of,
       nullptr,
       false};
 }

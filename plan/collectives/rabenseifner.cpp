@@ -8,7 +8,7 @@ Range parts(const Fold& fold, std::int64_t count, int first, int positions) {
 }
 
 /// Odd ranks of the first pairs stay out, so that rank 0 is at position 0.
-std::vector<CollectiveStep> reduce_steps(int rank, int ranks, std::int64_t count, int) {
+std::vector<CollectiveStep> reduce_steps_of_rabenseifner(int rank, int ranks, std::int64_t count, int) {
   const Fold fold(ranks, true);
   std::vector<CollectiveStep> steps;
   const Range all{0, count};
@@ -34,7 +34,7 @@ std::vector<CollectiveStep> reduce_steps(int rank, int ranks, std::int64_t count
 }
 
 /// 2 log2 P a + 2 (P-1)/P S/B + (P-1)/P g S; above a power of two a + S/B + g S more.
-Seconds reduce_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds reduce_time_of_rabenseifner(int ranks, Bytes size, const CollectiveLinks& links) {
   const Fold fold(ranks);
   Seconds total;
   if (fold.excess > 0) total += message_time(links, fold_crosses(ranks, links), size) + size / links.reduction;
@@ -51,7 +51,7 @@ CollectiveRow rabenseifner_reduce() {
   return {"rabenseifner", CollectiveKind::Reduce,
           "halves, quarters, ... are exchanged and added, then collected at rank 0 (Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005, "
           "section 4.6)",
-          reduce_steps, reduce_time};
+          reduce_steps_of_rabenseifner, reduce_time_of_rabenseifner};
 }
 
 }  // namespace rehearsal::plan

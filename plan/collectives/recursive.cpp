@@ -56,12 +56,12 @@ Seconds fold_time(int ranks, Bytes size, const CollectiveLinks& links) {
   return 2.0 * message_time(links, fold_crosses(ranks, links), size) + size / links.reduction;
 }
 
-std::vector<CollectiveStep> doubling_steps(int rank, int ranks, std::int64_t count, int) {
+std::vector<CollectiveStep> doubling_steps_of_recursive(int rank, int ranks, std::int64_t count, int) {
   return folded_around(add_doubling, rank, ranks, count);
 }
 
 /// log2 P (a + S/B + g S)
-Seconds doubling_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds doubling_time_of_recursive(int ranks, Bytes size, const CollectiveLinks& links) {
   Seconds total = fold_time(ranks, size, links);
   for (int distance = 1; distance < power_below(ranks); distance *= 2)
     total += pair_time(ranks, distance, size, links) + size / links.reduction;
@@ -106,8 +106,8 @@ bool fold_crosses(int ranks, const CollectiveLinks& links) {
 
 CollectiveRow recursive_doubling_all_reduce() {
   return {"recursive-doubling", CollectiveKind::AllReduce,
-          "whole vectors are exchanged at distances 1, 2, 4, ...: least latency (Thakur et al., IJHPCA 2005, section 4.5)", doubling_steps,
-          doubling_time};
+          "whole vectors are exchanged at distances 1, 2, 4, ...: least latency (Thakur et al., IJHPCA 2005, section 4.5)",
+          doubling_steps_of_recursive, doubling_time_of_recursive};
 }
 
 CollectiveRow halving_doubling_all_reduce() {

@@ -46,7 +46,7 @@ Seconds halving_time(int ranks, Bytes size, const CollectiveLinks& links) {
   return total;
 }
 
-std::vector<CollectiveStep> pairwise_steps(int rank, int ranks, std::int64_t count, int) {
+std::vector<CollectiveStep> pairwise_steps_of_reduce_scatter(int rank, int ranks, std::int64_t count, int) {
   std::vector<CollectiveStep> steps;
   for (int s = 1; s < ranks; ++s) {
     const int to = (rank + s) % ranks, from = (rank - s + ranks) % ranks;
@@ -56,7 +56,7 @@ std::vector<CollectiveStep> pairwise_steps(int rank, int ranks, std::int64_t cou
 }
 
 /// (P-1)(a + S/(P B) + g S/P)
-Seconds pairwise_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds pairwise_time_of_reduce_scatter(int ranks, Bytes size, const CollectiveLinks& links) {
   const Bytes piece = size / static_cast<double>(ranks);
   return static_cast<double>(ranks - 1) * (slowest_message(ranks, piece, links, links.ranks_per_node) + piece / links.reduction);
 }
@@ -71,8 +71,8 @@ CollectiveRow recursive_halving_reduce_scatter() {
 
 CollectiveRow pairwise_reduce_scatter() {
   return {"pairwise", CollectiveKind::ReduceScatter,
-          "in step s each rank sends the block of the one s further on to it (Thakur et al., IJHPCA 2005, section 4.4)", pairwise_steps,
-          pairwise_time};
+          "in step s each rank sends the block of the one s further on to it (Thakur et al., IJHPCA 2005, section 4.4)",
+          pairwise_steps_of_reduce_scatter, pairwise_time_of_reduce_scatter};
 }
 
 }  // namespace rehearsal::plan

@@ -32,7 +32,7 @@ std::vector<CollectiveStep> all_reduce_steps(int rank, int ranks, std::int64_t c
 }
 
 /// 2(P-1)(a + S/(P B)) + (P-1) g S/P
-Seconds all_reduce_time(int ranks, Bytes size, const CollectiveLinks& links) {
+Seconds all_reduce_time_of_ring(int ranks, Bytes size, const CollectiveLinks& links) {
   return ring_reduce_scatter_time(ranks, size, links) + ring_all_gather_time(ranks, size, links);
 }
 
@@ -62,7 +62,7 @@ Seconds ring_all_gather_time(int ranks, Bytes size, const CollectiveLinks& links
 CollectiveRow ring_all_reduce() {
   return {"ring", CollectiveKind::AllReduce,
           "blocks are added around a ring, then passed around it (Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms, JPDC 2009)",
-          all_reduce_steps, all_reduce_time};
+          all_reduce_steps, all_reduce_time_of_ring};
 }
 
 CollectiveRow ring_reduce_scatter() {

@@ -14,7 +14,9 @@ using graph::TensorId;
 
 namespace {
 
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
+constexpr std::int64_t aligned_of_gradients(std::int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 }  // namespace
 
@@ -58,7 +60,7 @@ void RoleBuilder::add_to_bucket(TensorId t) {
   auto& whole = role_.buffers[open->buffer];
   part.part_of = open->buffer;
   part.part_offset = whole.bytes;
-  whole.bytes += aligned(part.bytes);
+  whole.bytes += aligned_of_gradients(part.bytes);
   whole.shapes = {{whole.bytes / static_cast<std::int64_t>(size_of(whole.dtype))}};
   open->gradients.push_back(t);
   ++open->missing;

@@ -10,7 +10,9 @@
 namespace rehearsal::plan {
 namespace {
 
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
+constexpr std::int64_t aligned_of_planner(std::int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 bool overlap(const MemoryRequest& a, const MemoryRequest& b) { return a.begin <= b.end && b.begin <= a.end; }
 
@@ -269,7 +271,7 @@ std::int64_t place(Role& role, const Timeline& timeline, std::int64_t origin, Be
     const bool needed = lives[b].used() || is_apart(buffer.lifetime);
     if (buffer.part_of != kNoBuffer || !needed || !belongs(buffer)) continue;
     const auto life = planned_life(buffer, lives[b], timeline);
-    requests.push_back({aligned(buffer.bytes) * buffer.versions, life.begin, life.end});
+    requests.push_back({aligned_of_planner(buffer.bytes) * buffer.versions, life.begin, life.end});
     owners.push_back(b);
   }
   const auto height = lay_out(requests);
@@ -305,7 +307,7 @@ void count_categories(Role& role, const Timeline& timeline) {
   };
   each([&](const Buffer& buffer, Life life, bool in_block) {
     for (auto t = life.begin; t <= life.end; ++t)
-      live[in_block ? 1 : 0][static_cast<std::size_t>(t)] += aligned(buffer.bytes) * buffer.versions;
+      live[in_block ? 1 : 0][static_cast<std::size_t>(t)] += aligned_of_planner(buffer.bytes) * buffer.versions;
   });
   std::array<std::int32_t, 2> peak{};
   for (std::size_t i = 0; i < live.size(); ++i)
@@ -314,7 +316,7 @@ void count_categories(Role& role, const Timeline& timeline) {
   each([&](const Buffer& buffer, Life life, bool in_block) {
     const auto fullest = peak[in_block ? 1 : 0];
     if (life.begin > fullest || life.end < fullest) return;
-    const auto bytes = aligned(buffer.bytes) * buffer.versions * (in_block ? memory.in_flight : 1);
+    const auto bytes = aligned_of_planner(buffer.bytes) * buffer.versions * (in_block ? memory.in_flight : 1);
     memory.by_category[static_cast<std::size_t>(buffer.category)] += bytes;
     counted += bytes;
   });
@@ -326,7 +328,7 @@ void count_categories(Role& role, const Timeline& timeline) {
 void plan_host_memory(Role& role, const Timeline& timeline) {
   const auto common = place(role, timeline, 0, [](const Buffer& b) { return b.on_host && b.lifetime != Lifetime::Saved; });
   const auto saved = place(role, timeline, common, [](const Buffer& b) { return b.on_host && b.lifetime == Lifetime::Saved; });
-  role.memory.host_saved_stride = aligned(saved);
+  role.memory.host_saved_stride = aligned_of_planner(saved);
   role.memory.host_bytes = common + role.memory.host_saved_stride * role.memory.in_flight;
 }
 
@@ -346,7 +348,7 @@ void plan_memory(Role& role, int in_flight, bool steps_overlap) {
     // stands beside a common area in which a body's transients share memory over time.
     const auto common = place(role, timeline, 0, [](const Buffer& b) { return !b.on_host && b.lifetime != Lifetime::Saved; });
     const auto saved = place(role, timeline, common, [](const Buffer& b) { return !b.on_host && b.lifetime == Lifetime::Saved; });
-    role.memory.saved_stride = aligned(saved);
+    role.memory.saved_stride = aligned_of_planner(saved);
     role.memory.arena_bytes = common + role.memory.saved_stride * in_flight;
     role.memory.lower_bound_bytes += saved * (in_flight - 1);
   }

@@ -61,7 +61,7 @@ class Sequence {
   std::vector<int> waiting_;
 };
 
-std::vector<PipelineSlot> order(int stage, const PipelineShape& s) {
+std::vector<PipelineSlot> order_of_dual_pipe(int stage, const PipelineShape& s) {
   std::vector<PipelineSlot> slots;
   for (auto slot : Sequence::of_both_ways(stage, s).take()) {
     slot.micro_batch = 2 * slot.micro_batch + slot.chunk;  // even ones take copy 0
@@ -70,7 +70,7 @@ std::vector<PipelineSlot> order(int stage, const PipelineShape& s) {
   return slots;
 }
 
-std::vector<PipelineSlot> v_order(int stage, const PipelineShape& s) {
+std::vector<PipelineSlot> v_order_of_dual_pipe(int stage, const PipelineShape& s) {
   auto slots = Sequence::of_one_half(stage, s).take();
   std::erase_if(slots, [&](const PipelineSlot& slot) { return slot.micro_batch >= s.micro_batches; });
   return slots;
@@ -79,7 +79,7 @@ std::vector<PipelineSlot> v_order(int stage, const PipelineShape& s) {
 /// (p/2 - 1)(f + b - w) from 2p micro-batches on, an even number of them, where b is the input's gradient and forward and backward passes
 /// run one after the other, f and b take equally long and w no longer. (The report's (p/2 - 1)(F&B + B - 3W) counts a pair that overlaps as
 /// one slot F&B, and B as both gradients.)
-std::optional<double> idle(const PipelineShape& s, const PassTimes& t) {
+std::optional<double> idle_of_dual_pipe(const PipelineShape& s, const PassTimes& t) {
   if (s.micro_batches % 2 != 0 || s.micro_batches < 2 * s.stages) return std::nullopt;
   if (t.forward != t.input_gradient || t.weight_gradient > t.forward) return std::nullopt;
   const int pairs_before = s.stages / 2 - 1;
@@ -87,7 +87,7 @@ std::optional<double> idle(const PipelineShape& s, const PassTimes& t) {
 }
 
 /// The same with as many pairs of chunks as there are stages.
-std::optional<double> v_idle(const PipelineShape& s, const PassTimes& t) {
+std::optional<double> v_idle_of_dual_pipe(const PipelineShape& s, const PassTimes& t) {
   if (s.micro_batches < 2 * s.stages || t.forward != t.input_gradient || t.weight_gradient > t.forward) return std::nullopt;
   return (s.stages - 1) * (t.forward + t.input_gradient - t.weight_gradient);
 }
@@ -104,7 +104,7 @@ ScheduleRow dual_pipe() {
   ScheduleRow row{"dualpipe",
                   "micro-batches enter at both ends; every part of the model is on two stages, so its weights are kept twice (DeepSeek-V3 "
                   "Technical Report, 2024, section 3.2.1)",
-                  order, idle};
+                  order_of_dual_pipe, idle_of_dual_pipe};
   row.chunks = 2;
   row.placement = Placement::Both;
   row.splits_backward = true;
@@ -116,7 +116,7 @@ ScheduleRow dual_pipe_v() {
   ScheduleRow row{"dualpipe-v",
                   "one half of dualpipe: a micro-batch comes back through the second part of every stage, so that weights are kept once "
                   "(deepseek-ai/DualPipe, 2025)",
-                  v_order, v_idle};
+                  v_order_of_dual_pipe, v_idle_of_dual_pipe};
   row.chunks = 2;
   row.placement = Placement::V;
   row.splits_backward = true;

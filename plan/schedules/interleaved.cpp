@@ -24,7 +24,7 @@ std::vector<Pass> passes(const PipelineShape& s, bool backward) {
   return list;
 }
 
-std::vector<PipelineSlot> order(int stage, const PipelineShape& s) {
+std::vector<PipelineSlot> order_of_interleaved(int stage, const PipelineShape& s) {
   const auto forward = passes(s, false), backward = passes(s, true);
   const int groups = std::max(1, s.micro_batches / s.stages);
   const auto first_group = static_cast<int>(block(s.micro_batches, groups, groups - 1).count());
@@ -41,7 +41,7 @@ std::vector<PipelineSlot> order(int stage, const PipelineShape& s) {
 
 /// (p-1) chunks' passes instead of (p-1) stages'. With fewer micro-batches than stages the first one has not come around when the last one
 /// has gone by: v (p - m) + m - 1.
-std::optional<double> idle(const PipelineShape& s, const PassTimes& t) {
+std::optional<double> idle_of_interleaved(const PipelineShape& s, const PassTimes& t) {
   const int waits = s.micro_batches >= s.stages ? s.stages - 1 : s.chunks * (s.stages - s.micro_batches) + s.micro_batches - 1;
   return waits * t.sum();
 }
@@ -52,7 +52,7 @@ ScheduleRow interleaved() {
   ScheduleRow row{"interleaved",
                   "1F1B with several chunks of the model on each stage: the bubble of one chunk instead of one stage (Narayanan et al., "
                   "Efficient large-scale language model training on GPU clusters using Megatron-LM, SC 2021, section 2.2)",
-                  order, idle};
+                  order_of_interleaved, idle_of_interleaved};
   row.chunks = 0;
   return row;
 }

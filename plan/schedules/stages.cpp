@@ -14,7 +14,6 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 using graph::Phase;
-using graph::Role;
 using graph::TensorId;
 
 /// True for nodes computed from constants alone, and for updates of what every stage keeps for itself (the step counter).
@@ -24,7 +23,7 @@ std::vector<bool> free_nodes(const Graph& g) {
     const auto& node = g.nodes()[n];
     const bool counter = node.phase == Phase::Update;
     is_free[n] = std::all_of(node.inputs.begin(), node.inputs.end(), [&](TensorId t) {
-      if (t == TensorId::None || g[t].role == Role::Constant || (counter && g[t].role == Role::Slot)) return true;
+      if (t == TensorId::None || g[t].role == graph::Role::Constant || (counter && g[t].role == graph::Role::Slot)) return true;
       return g[t].producer != NodeId::None && is_free[graph::index(g[t].producer)];
     });
   }

@@ -27,7 +27,7 @@ std::optional<double> h1_idle(const PipelineShape& s, const PassTimes& t) {
 }
 
 /// Two chunks on every stage, there and back. The pipe is laid out for at least 2p - 1 micro-batches; those that do not exist are left out.
-std::vector<PipelineSlot> v_order(int stage, const PipelineShape& s) {
+std::vector<PipelineSlot> v_order_of_zero_bubble(int stage, const PipelineShape& s) {
   const int planned = std::max(2 * s.stages - 1, s.micro_batches), rest = s.stages - stage;
   SlotList slots(2);
   for (int i = 0; i < 2 * rest - 1; ++i) slots.forward(0);
@@ -48,7 +48,7 @@ std::vector<PipelineSlot> v_order(int stage, const PipelineShape& s) {
 
 /// Nothing where the three passes take equally long (section 6, table 5), from 2p - 1 micro-batches on; each one that lacks leaves the
 /// holes of a forward and a backward pass. Unequal passes have no closed form.
-std::optional<double> v_idle(const PipelineShape& s, const PassTimes& t) {
+std::optional<double> v_idle_of_zero_bubble(const PipelineShape& s, const PassTimes& t) {
   if (t.forward != t.input_gradient || t.forward != t.weight_gradient) return std::nullopt;
   return 2 * std::max(0, 2 * s.stages - 1 - s.micro_batches) * t.forward;
 }
@@ -70,7 +70,7 @@ ScheduleRow zero_bubble_v() {
       "zb-v",
       "two chunks on every stage, the second on the way back: no bubble when f, b and w take equally long, with the activations of "
       "1F1B (Qi et al., ICLR 2024, section 6)",
-      v_order, v_idle};
+      v_order_of_zero_bubble, v_idle_of_zero_bubble};
   row.chunks = 2;
   row.placement = Placement::V;
   row.splits_backward = true;

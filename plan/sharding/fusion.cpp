@@ -24,7 +24,7 @@ namespace {
 using Kind = AttentionStep::Kind;
 
 /// Why attention stays several nodes.
-struct Obstacle {
+struct FusionObstacle {
   std::string reason;
 };
 
@@ -33,16 +33,16 @@ class KernelFinder {
   KernelFinder(const graph::TrainingGraph& training, const Sharding& s, const std::vector<std::vector<NodeId>>& consumers)
       : g_(training.graph), s_(s), consumers_(consumers) {}
 
-  /// False: the softmax does not stand between two products. Throws Obstacle.
+  /// False: the softmax does not stand between two products. Throws FusionObstacle.
   bool find(NodeId softmax) {
     const graph::NodeTypes types(g_, g_[softmax]);
     const TensorId first = g_[softmax].inputs[0];
     if (!leads_to_product(first)) return false;
     find_weighing(softmax);
     if (mix_ == NodeId::None) return false;
-    if (graph::axis_of(types.view(), -1) + 1 != g_[first].type.shape.size()) throw Obstacle{"the keys are not the last dimension"};
+    if (graph::axis_of(types.view(), -1) + 1 != g_[first].type.shape.size()) throw FusionObstacle{"the keys are not the last dimension"};
     find_steps(first);
-    if (row_flags_ != TensorId::None) throw Obstacle{g_[row_flags_].name + " hides rows behind the softmax alone"};
+    if (row_flags_ != TensorId::None) throw FusionObstacle{g_[row_flags_].name + " hides rows behind the softmax alone"};
     forward_.push_back(softmax);
     forward_.insert(forward_.end(), weighing_.begin(), weighing_.end());
     check_products();
@@ -111,7 +111,7 @@ class KernelFinder {
   /// The flags come from just these scores: all -infinity.
   void add_row_flags(NodeId n) {
     const NodeId equal = g_[row_flags_].producer, largest = g_[g_[equal].inputs[0]].producer;
-    if (g_[largest].inputs[0] != g_[n].inputs[2]) throw Obstacle{named(n) + " looks at other scores"};
+    if (g_[largest].inputs[0] != g_[n].inputs[2]) throw FusionObstacle{named(n) + " looks at other scores"};
     forward_.insert(forward_.begin(), {largest, equal});
     row_flags_ = TensorId::None;
   }
@@ -138,7 +138,7 @@ class KernelFinder {
     const auto& inputs = g_[n].inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i] != TensorId::None && same_type(inputs[i], g_[n].outputs[0]) && leads_to_product(inputs[i])) return i;
-    throw Obstacle{named(n) + " changes the type of the scores"};
+    throw FusionObstacle{named(n) + " changes the type of the scores"};
   }
 
   [[nodiscard]] Step step_of(NodeId n, std::size_t inside) const {
@@ -150,14 +150,14 @@ class KernelFinder {
     if (op(n) == "Mul") return {n, {Kind::Scale, number(n, other), -1, false}};
     if (op(n) == "Div" && inside == 0) return {n, {Kind::Divide, number(n, other), -1, false}};
     if (op(n) == "Where" && inside > 0) return {n, {inside == 1 ? Kind::HideElse : Kind::HideWhere, number(n, 3 - inside), 0, false}, 0};
-    throw Obstacle{named(n) + " is no scale and no mask of the scores"};
+    throw FusionObstacle{named(n) + " is no scale and no mask of the scores"};
   }
 
   /// The value of an operand that is one known number.
   [[nodiscard]] double number(NodeId n, std::size_t operand) const {
     const graph::Tensor& t = g_[g_[n].inputs[operand]];
     if (t.role != graph::Role::Constant || !t.contents.known() || graph::element_count(t.type.shape) != 1)
-      throw Obstacle{named(n) + " reads " + t.name + ", which is no known number"};
+      throw FusionObstacle{named(n) + " reads " + t.name + ", which is no known number"};
     return graph::read_reals(t.contents, t.type.shape, 0, 0).front();
   }
 
@@ -203,10 +203,10 @@ class KernelFinder {
                        mix.attributes.integer("trans_b", 0) == 0;
     const bool matrices = expected.size() >= 2 && shape(product.inputs[0]).size() >= 2 && shape(product.inputs[1]).size() >= 2 &&
                           shape(mix.inputs[1]).size() >= 2 && shape(mix.outputs[0]).size() == expected.size();
-    if (!plain || !matrices) throw Obstacle{"queries or values are stored another way round"};
+    if (!plain || !matrices) throw FusionObstacle{"queries or values are stored another way round"};
     expected.back() = shape(mix.outputs[0]).back();
-    if (shape(mix.outputs[0]) != expected) throw Obstacle{named(mix_) + " turns its rows"};
-    if (product.inputs[0] == product.inputs[1]) throw Obstacle{"queries and keys are one tensor"};
+    if (shape(mix.outputs[0]) != expected) throw FusionObstacle{named(mix_) + " turns its rows"};
+    if (product.inputs[0] == product.inputs[1]) throw FusionObstacle{"queries and keys are one tensor"};
     result_.attributes.set("keys_last", std::int64_t{product.attributes.integer("trans_b", 0) == 0 ? 1 : 0});
   }
 
@@ -235,11 +235,11 @@ class KernelFinder {
     for (const NodeId n : readers(weights, Phase::Backward))
       if (g_[n].forward == mix_ && op(n) == "MatMul") of_values_ = n;
     if (of_weights_ == NodeId::None && of_values_ == NodeId::None) return;
-    if (of_weights_ == NodeId::None) throw Obstacle{"nothing is learned before its softmax"};
+    if (of_weights_ == NodeId::None) throw FusionObstacle{"nothing is learned before its softmax"};
     result_gradient_ = g_[of_weights_].inputs[other_operand(of_weights_, values)];
     backward_.push_back(of_weights_);
     if (of_values_ != NodeId::None) {
-      if (!reads(of_values_, result_gradient_)) throw Obstacle{named(of_values_) + " reads another gradient"};
+      if (!reads(of_values_, result_gradient_)) throw FusionObstacle{named(of_values_) + " reads another gradient"};
       backward_.push_back(of_values_);
     }
     TensorId gradient = g_[of_weights_].outputs[0];
@@ -265,9 +265,9 @@ class KernelFinder {
     const NodeId n = gradient_of(forward, gradient, {});
     if (n == NodeId::None) {
       if (changes_nothing(forward)) return;
-      throw Obstacle{named(forward) + " has another gradient than expected"};
+      throw FusionObstacle{named(forward) + " has another gradient than expected"};
     }
-    if (!same_type(g_[n].outputs[0], gradient)) throw Obstacle{named(n) + " changes the type of the scores' gradient"};
+    if (!same_type(g_[n].outputs[0], gradient)) throw FusionObstacle{named(n) + " changes the type of the scores' gradient"};
     backward_.push_back(n);
     gradient = g_[n].outputs[0];
   }
@@ -278,7 +278,7 @@ class KernelFinder {
     const auto step = std::find_if(steps_.begin(), steps_.end(), [&](const Step& s) { return s.node == forward; });
     const TensorId bias = g_[forward].inputs[step->other];
     if (graph::element_count(shape(g_[n].outputs[0])) != graph::element_count(shape(bias)))  // dimensions of 1 aside
-      throw Obstacle{named(n) + " sums to another shape than that of " + g_[bias].name};
+      throw FusionObstacle{named(n) + " sums to another shape than that of " + g_[bias].name};
     step->what.differentiated = true;
     bias_gradients_.emplace(forward, g_[n].outputs[0]);
     backward_.push_back(n);
@@ -335,8 +335,9 @@ class KernelFinder {
       for (const TensorId t : g_[n].outputs) {
         if (t == TensorId::None || is_result(t)) continue;
         for (const NodeId reader : consumers_[graph::index(t)])
-          if (!all.contains(reader)) throw Obstacle{named(reader) + " reads " + g_[t].name};
-        if (std::find(g_.outputs().begin(), g_.outputs().end(), t) != g_.outputs().end()) throw Obstacle{g_[t].name + " is an output"};
+          if (!all.contains(reader)) throw FusionObstacle{named(reader) + " reads " + g_[t].name};
+        if (std::find(g_.outputs().begin(), g_.outputs().end(), t) != g_.outputs().end())
+          throw FusionObstacle{g_[t].name + " is an output"};
       }
     const graph::Node& product = g_[forward_.front()];
     const TensorId of[] = {product.inputs[0], product.inputs[1], g_[mix_].inputs[1]};
@@ -345,7 +346,7 @@ class KernelFinder {
       if (gradient == TensorId::None) continue;
       graph::Shape whole(shape(scores_).begin(), shape(scores_).end() - 2);
       whole.insert(whole.end(), shape(of[i]).end() - 2, shape(of[i]).end());
-      if (shape(gradient) != whole) throw Obstacle{g_[gradient].name + " has another shape than expected"};
+      if (shape(gradient) != whole) throw FusionObstacle{g_[gradient].name + " has another shape than expected"};
     }
   }
 
@@ -357,12 +358,12 @@ class KernelFinder {
         const auto& inputs = g_[n].inputs;
         for (std::size_t i = 0; i < inputs.size(); ++i)
           if (inputs[i] != TensorId::None && is_inside(inputs[i]) && s_.fed_by[graph::index(n)][i] >= 0)
-            throw Obstacle{g_[inputs[i]].name + " is wanted in another layout than it is made in"};
+            throw FusionObstacle{g_[inputs[i]].name + " is wanted in another layout than it is made in"};
         for (const TensorId t : g_[n].outputs)
           if (t != TensorId::None && is_inside(t)) check_layout(t);
       }
     for (const AxisLayout& l : s_.layout(g_[mix_].outputs[0]))
-      if (l.partial()) throw Obstacle{named(mix_) + " leaves a sum over ranks"};
+      if (l.partial()) throw FusionObstacle{named(mix_) + " leaves a sum over ranks"};
     if (backward_.empty()) return;
     for (std::size_t i = 0; i < 3; ++i) check_alike(result_.operands[i], result_.backward_operands[i + 1]);
     if (of_values_ != NodeId::None) check_alike(result_.backward_operands[0], use_of(of_values_, result_gradient_, {}));
@@ -377,15 +378,15 @@ class KernelFinder {
   void check_layout(TensorId t) const {
     for (std::size_t a = 0; a < s_.axes.size(); ++a) {
       const AxisLayout& l = s_.layout(t)[a];
-      if (l.partial()) throw Obstacle{g_[t].name + " is a sum over " + s_.axes[a].name};
+      if (l.partial()) throw FusionObstacle{g_[t].name + " is a sum over " + s_.axes[a].name};
       if (l.split() && static_cast<std::size_t>(l.dim) + 1 == shape(t).size())
-        throw Obstacle{g_[t].name + " has its keys split by " + s_.axes[a].name};
+        throw FusionObstacle{g_[t].name + " has its keys split by " + s_.axes[a].name};
     }
   }
 
   void check_alike(Use a, Use b) const {
     if (s_.wanted[graph::index(a.node)][a.operand] != s_.wanted[graph::index(b.node)][b.operand])
-      throw Obstacle{named(a.node) + " and " + named(b.node) + " read " + g_[g_[a.node].inputs[a.operand]].name + " in two layouts"};
+      throw FusionObstacle{named(a.node) + " and " + named(b.node) + " read " + g_[g_[a.node].inputs[a.operand]].name + " in two layouts"};
   }
 
   const graph::Graph& g_;
@@ -401,11 +402,11 @@ class KernelFinder {
   TensorId scores_ = TensorId::None, result_gradient_ = TensorId::None;
 };
 
-/// Throws Obstacle where a pipeline stage ends within.
+/// Throws FusionObstacle where a pipeline stage ends within.
 void check_together(const FusedAttention& fused, const RunsTogether& together) {
   for (const auto* nodes : {&fused.forward, &fused.backward})
     for (const NodeId n : *nodes)
-      if (!together(nodes->front(), n)) throw Obstacle{"a pipeline stage ends within it"};
+      if (!together(nodes->front(), n)) throw FusionObstacle{"a pipeline stage ends within it"};
 }
 
 }  // namespace
@@ -423,7 +424,7 @@ void fuse_attention(const graph::TrainingGraph& training, Sharding& sharding, co
       if (!finder.find(id)) continue;
       check_together(finder.result(), together);
       sharding.fused.push_back(std::move(finder.result()));
-    } catch (const Obstacle& obstacle) {
+    } catch (const FusionObstacle& obstacle) {
       sharding.not_fused.push_back({id, obstacle.reason});
     }
   }

@@ -31,21 +31,21 @@ struct MapRow {
   Taps (*at)(const graph::Attributes&, std::size_t axis, ResizedAxis, std::int64_t position);
   std::size_t (*axes)(const graph::Attributes&);
 };
-constexpr MapRow kRows[] = {
+constexpr MapRow kResizedRows[] = {
     {"Resize", false, resize_at, resized_axes},
     {"ResizeGrad", true, resize_at, resized_axes},
     {"Pad", false, pad_at, padded_axes},
     {"PadGrad", true, pad_at, padded_axes},
 };
 
-const MapRow* row_of(const WindowedNode& n) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const MapRow& r) { return r.op == n.schema.name; });
-  return row == std::end(kRows) ? nullptr : row;
+const MapRow* resized_row_of(const WindowedNode& n) {
+  const auto* row = std::find_if(std::begin(kResizedRows), std::end(kResizedRows), [&](const MapRow& r) { return r.op == n.schema.name; });
+  return row == std::end(kResizedRows) ? nullptr : row;
 }
 
 /// The map of one axis of the unsplit tensors.
 struct AxisMap {
-  explicit AxisMap(const WindowedNode& n) : row(*row_of(n)), attributes(n.view.attributes) {
+  explicit AxisMap(const WindowedNode& n) : row(*resized_row_of(n)), attributes(n.view.attributes) {
     const graph::Shape &from = n.view.input(0).shape, &to = n.view.output().shape;
     const std::size_t d = n.axis + 2;
     axis = d - (from.size() - row.axes(attributes));
@@ -61,7 +61,7 @@ struct AxisMap {
 
 }  // namespace
 
-bool is_resized(const WindowedNode& n) { return row_of(n) != nullptr; }
+bool is_resized(const WindowedNode& n) { return resized_row_of(n) != nullptr; }
 
 Range resized_rows(const WindowedNode& n, Range block) {
   const AxisMap map(n);

@@ -23,7 +23,7 @@ using graph::TensorId;
 namespace {
 
 /// Why attention is no ring.
-struct Obstacle {
+struct RingsObstacle {
   std::string reason;
 };
 
@@ -32,7 +32,7 @@ class RingFinder {
   RingFinder(const ShardingTask& task, const Sharding& s, std::size_t axis, const std::vector<std::vector<NodeId>>& consumers)
       : task_(task), g_(task.graph), s_(s), consumers_(consumers), axis_(axis) {}
 
-  /// False: no keys are gathered for this softmax. Throws Obstacle.
+  /// False: no keys are gathered for this softmax. Throws RingsObstacle.
   bool find(NodeId softmax) {
     ring_.axis = axis_;
     ring_.softmax = softmax;
@@ -41,12 +41,13 @@ class RingFinder {
     std::set<NodeId> products;
     find_products(g_[softmax].inputs[0], dim, products);
     if (products.empty()) return false;
-    if (products.size() > 1) throw Obstacle{"several products make its scores"};
-    if (dim + 1 != static_cast<int>(g_[g_[softmax].inputs[0]].type.shape.size())) throw Obstacle{"the keys are not the last dimension"};
+    if (products.size() > 1) throw RingsObstacle{"several products make its scores"};
+    if (dim + 1 != static_cast<int>(g_[g_[softmax].inputs[0]].type.shape.size()))
+      throw RingsObstacle{"the keys are not the last dimension"};
     ring_.keys = g_[g_[softmax].inputs[0]].type.shape.back();
     add_forward(*products.begin());
     while (!open_.empty()) add_forward(*open_.begin());
-    if (ring_.result == TensorId::None) throw Obstacle{"no product sums over its keys"};
+    if (ring_.result == TensorId::None) throw RingsObstacle{"no product sums over its keys"};
     for (const RingNode& n : ring_.forward)
       for (const NodeId reader : backward_readers(n)) open_.insert(reader);
     while (!open_.empty()) add_backward(*open_.begin());
@@ -105,7 +106,7 @@ class RingFinder {
       const int dim = g_[n].inputs[i] == TensorId::None ? -1 : keys_of(g_[n].inputs[i]);
       if (dim < 0) continue;
       const IterDim* mine = way_at(n, i, dim, false);
-      if (!mine || (way && mine != way)) throw Obstacle{named(n) + " needs all keys at once"};
+      if (!mine || (way && mine != way)) throw RingsObstacle{named(n) + " needs all keys at once"};
       way = mine;
     }
     return way;
@@ -119,7 +120,7 @@ class RingFinder {
     if (keys_of(t) >= 0) return {KeyRole::Inside, dim};
     for (std::size_t a = 0; a < task_.axes.size(); ++a) {
       const AxisLayout& l = s_.wanted[graph::index(n)][i][a];
-      if (l.split() && l.dim == dim) throw Obstacle{g_[t].name + " has its keys split by " + task_.axes[a].name};
+      if (l.split() && l.dim == dim) throw RingsObstacle{g_[t].name + " has its keys split by " + task_.axes[a].name};
     }
     return {lies_split(t, dim) ? KeyRole::Passed : KeyRole::Cut, dim};
   }
@@ -127,7 +128,7 @@ class RingFinder {
   [[nodiscard]] RingNode described(NodeId n, const IterDim* way) const {
     RingNode node{n, {}, std::vector<KeyUse>(g_[n].outputs.size())};
     for (std::size_t i = 0; i < g_[n].inputs.size(); ++i) node.operands.push_back(use_of(n, i, way));
-    if (!s_.choice(n, axis_)) throw Obstacle{named(n) + " is not split by " + task_.axes[axis_].name};
+    if (!s_.choice(n, axis_)) throw RingsObstacle{named(n) + " is not split by " + task_.axes[axis_].name};
     return node;
   }
 
@@ -136,7 +137,7 @@ class RingFinder {
     for (std::size_t a = 0; a < task_.axes.size(); ++a) {
       const AxisLayout& l = s_.layout(t)[a];
       if (l.partial() || (a == axis_ && !l.split()) || (l.split() && l.dim == dim))
-        throw Obstacle{g_[t].name + " lies otherwise on " + task_.axes[a].name + " than the rows of attention"};
+        throw RingsObstacle{g_[t].name + " lies otherwise on " + task_.axes[a].name + " than the rows of attention"};
     }
     inside_[t] = dim;
     node.results[o] = {KeyRole::Inside, static_cast<std::int16_t>(dim)};
@@ -182,7 +183,7 @@ class RingFinder {
     RingNode node = described(n, way);
     if (weighs && op(n) == "MatMul" && way->kind == graph::LabelKind::Sum) return add_mix(std::move(node));
     if (weighs ? !is_linear(n) : !is_elementwise(n))
-      throw Obstacle{named(n) + (weighs ? " is not known to be linear in the weights" : " reads the scores")};
+      throw RingsObstacle{named(n) + (weighs ? " is not known to be linear in the weights" : " reads the scores")};
     put_inside(node, 0, way->output(0)->dim);
     if (weighs) weights_.insert(g_[n].outputs[0]);
     ring_.forward.push_back(std::move(node));
@@ -192,7 +193,7 @@ class RingFinder {
     const int dim = keys_of(g_[n].inputs[n == ring_.softmax ? 0 : 1]);
     RingNode node{n, {}, {{}}};
     for (const TensorId t : g_[n].inputs) {
-      if (keys_of(t) != dim) throw Obstacle{named(n) + " reads a tensor that is not made block by block"};
+      if (keys_of(t) != dim) throw RingsObstacle{named(n) + " reads a tensor that is not made block by block"};
       node.operands.push_back({KeyRole::Inside, static_cast<std::int16_t>(dim)});
     }
     put_inside(node, 0, dim);
@@ -205,13 +206,13 @@ class RingFinder {
     const graph::Shape& weights = g_[mix.inputs[0]].type.shape;
     graph::Shape expected = weights;
     expected.back() = g_[mix.outputs[0]].type.shape.back();
-    if (ring_.result != TensorId::None) throw Obstacle{"several products sum over its keys"};
+    if (ring_.result != TensorId::None) throw RingsObstacle{"several products sum over its keys"};
     if (node.operands[0].role != KeyRole::Inside || node.operands[0].dim + 1 != static_cast<int>(weights.size()) ||
         g_[mix.outputs[0]].type.shape != expected)
-      throw Obstacle{named(node.node) + " turns its rows"};
-    if (node.operands[1].role != KeyRole::Passed) throw Obstacle{g_[mix.inputs[1]].name + " does not lie split by its keys"};
+      throw RingsObstacle{named(node.node) + " turns its rows"};
+    if (node.operands[1].role != KeyRole::Passed) throw RingsObstacle{g_[mix.inputs[1]].name + " does not lie split by its keys"};
     for (const AxisLayout& l : s_.layout(mix.outputs[0]))
-      if (l.partial()) throw Obstacle{named(node.node) + " leaves a sum over ranks"};
+      if (l.partial()) throw RingsObstacle{named(node.node) + " leaves a sum over ranks"};
     ring_.result = mix.outputs[0];
     ring_.forward.push_back(std::move(node));
   }
@@ -244,9 +245,9 @@ class RingFinder {
       if (t == TensorId::None) continue;
       const auto& parameters = task_.training.parameters;
       if (std::any_of(parameters.begin(), parameters.end(), [&](const auto& q) { return q.gradient == t; }))
-        throw Obstacle{g_[t].name + " is the gradient of a parameter"};
+        throw RingsObstacle{g_[t].name + " is the gradient of a parameter"};
       const Place* p = way->output(o);
-      if (!p && way->kind != graph::LabelKind::Sum) throw Obstacle{named(n) + " needs all keys at once"};
+      if (!p && way->kind != graph::LabelKind::Sum) throw RingsObstacle{named(n) + " needs all keys at once"};
       if (!p) continue;
       if (sums_rows)
         pass_gradient(node, o, p->dim);
@@ -259,10 +260,10 @@ class RingFinder {
   /// Of keys or values: its blocks go round, and every rank adds what its rows contribute.
   void pass_gradient(RingNode& node, std::size_t o, int dim) const {
     const TensorId t = g_[node.node].outputs[o];
-    if (task_.dims.of(t)[static_cast<std::size_t>(dim)].size() != 1) throw Obstacle{g_[t].name + " has keys of several factors"};
+    if (task_.dims.of(t)[static_cast<std::size_t>(dim)].size() != 1) throw RingsObstacle{g_[t].name + " has keys of several factors"};
     for (std::size_t a = 0; a < task_.axes.size(); ++a)
       if (s_.layout(t)[a].split() && s_.layout(t)[a].dim == dim)
-        throw Obstacle{g_[t].name + " has its keys split by " + task_.axes[a].name};
+        throw RingsObstacle{g_[t].name + " has its keys split by " + task_.axes[a].name};
     node.results[o] = {KeyRole::Passed, static_cast<std::int16_t>(dim)};
   }
 
@@ -277,7 +278,7 @@ class RingFinder {
       const IterDim* way = way_at(n, 0, static_cast<int>(g_[node.outputs[0]].type.shape.size()) - 1, true);
       if (way && way->input(1 - i) && g_[node.outputs[0]].type.shape.back() == ring_.keys) return way;
     }
-    throw Obstacle{named(n) + " reads the values in another way than a product with the gradient of the result"};
+    throw RingsObstacle{named(n) + " reads the values in another way than a product with the gradient of the result"};
   }
 
   /// A tensor goes round once, for all nodes that read it.
@@ -289,26 +290,26 @@ class RingFinder {
           if (n.operands[i].role != KeyRole::Passed) continue;
           const TensorId t = g_[n.node].inputs[i];
           const Layout& wanted = s_.wanted[graph::index(n.node)][i];
-          if (layouts.try_emplace(t, wanted).first->second != wanted) throw Obstacle{g_[t].name + " is wanted in several layouts"};
+          if (layouts.try_emplace(t, wanted).first->second != wanted) throw RingsObstacle{g_[t].name + " is wanted in several layouts"};
         }
   }
 
   /// Nobody outside may want what is made block by block, and all that comes from outside must be there when the ring begins.
   void check_reach() const {
     if (!ring_.backward.empty() && (ring_.softmax_gradient == NodeId::None || ring_.result_gradient == TensorId::None))
-      throw Obstacle{"its gradient is not made of the gradients of its nodes"};
+      throw RingsObstacle{"its gradient is not made of the gradients of its nodes"};
     std::set<NodeId> all;
     for (const auto* nodes : {&ring_.forward, &ring_.backward})
       for (const RingNode& n : *nodes) all.insert(n.node);
     for (const auto& [t, dim] : inside_) {
       for (const NodeId reader : consumers_[graph::index(t)])
-        if (!all.contains(reader)) throw Obstacle{named(reader) + " reads " + g_[t].name};
-      if (std::find(g_.outputs().begin(), g_.outputs().end(), t) != g_.outputs().end()) throw Obstacle{g_[t].name + " is an output"};
+        if (!all.contains(reader)) throw RingsObstacle{named(reader) + " reads " + g_[t].name};
+      if (std::find(g_.outputs().begin(), g_.outputs().end(), t) != g_.outputs().end()) throw RingsObstacle{g_[t].name + " is an output"};
     }
     for (const RingNode& n : ring_.backward)
       for (const TensorId t : g_[n.node].inputs) {
         if (t == TensorId::None || g_[t].producer == NodeId::None || all.contains(g_[t].producer)) continue;
-        if (g_[t].producer > ring_.backward.front().node) throw Obstacle{named(n.node) + " waits for " + g_[t].name};
+        if (g_[t].producer > ring_.backward.front().node) throw RingsObstacle{named(n.node) + " waits for " + g_[t].name};
       }
   }
 
@@ -343,7 +344,7 @@ bool find_rings(ShardingTask& task, Sharding& result) {
         if (!finder.find(id)) continue;
         finder.ring().masked = masks.masked_blocks(result, finder.ring());
         task.rings.push_back(std::move(finder.ring()));
-      } catch (const Obstacle& obstacle) {
+      } catch (const RingsObstacle& obstacle) {
         result.no_rings.push_back({id, obstacle.reason});
       }
     }

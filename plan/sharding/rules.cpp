@@ -20,7 +20,6 @@ using graph::LabelKind;
 using graph::LogicalDims;
 using graph::NodeId;
 using graph::Phase;
-using graph::Role;
 using graph::TensorId;
 
 namespace {

@@ -5,7 +5,6 @@
 namespace rehearsal::plan {
 
 using graph::NodeId;
-using graph::Role;
 using graph::TensorId;
 
 std::vector<bool> tensors_of_weights(const graph::Graph& g) {
@@ -14,7 +13,7 @@ std::vector<bool> tensors_of_weights(const graph::Graph& g) {
     const graph::Tensor& tensor = g.tensors()[t];
     if (tensor.producer != NodeId::None) continue;
     weight[t] = graph::is_weight(tensor.role);
-    fixed[t] = tensor.role == Role::Constant;
+    fixed[t] = tensor.role == graph::Role::Constant;
   }
   for (const auto& node : g.nodes()) {
     if (node.phase != graph::Phase::Forward) break;
@@ -44,7 +43,7 @@ ShardingTask::ShardingTask(const graph::TrainingGraph& t, const graph::LogicalDi
       unsplit(a.size()) {
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
     const graph::Tensor& tensor = graph.tensors()[i];
-    data_only[i] = tensor.producer == NodeId::None && (tensor.role == Role::Input || tensor.role == Role::Constant);
+    data_only[i] = tensor.producer == NodeId::None && (tensor.role == graph::Role::Input || tensor.role == graph::Role::Constant);
   }
   for (const graph::Node& node : graph.nodes()) {
     bool from_data = true;

@@ -41,7 +41,7 @@ struct WindowRow {
   bool averages = false;        ///< divides by the elements of a window, which a block's border must not change
 };
 
-constexpr WindowRow kRows[] = {
+constexpr WindowRow kWindowsRows[] = {
     {"Conv", 0, -1, 1},
     {"MaxPool", 0, -1, -1},
     {"AveragePool", 0, -1, -1},
@@ -52,9 +52,10 @@ constexpr WindowRow kRows[] = {
     {"AveragePoolGrad", -1, 0, -1, false, false, true},
 };
 
-const WindowRow* row_of(const WindowedNode& n) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const WindowRow& r) { return r.op == n.schema.name; });
-  return row == std::end(kRows) ? nullptr : row;
+const WindowRow* windows_row_of(const WindowedNode& n) {
+  const auto* row =
+      std::find_if(std::begin(kWindowsRows), std::end(kWindowsRows), [&](const WindowRow& r) { return r.op == n.schema.name; });
+  return row == std::end(kWindowsRows) ? nullptr : row;
 }
 
 const graph::Shape& shape_of(const WindowedNode& n, int operand) {
@@ -91,20 +92,20 @@ bool counts_alike(const graph::Window& w, std::size_t axis, const graph::Attribu
 }  // namespace
 
 WindowAnchor anchor_of(const WindowedNode& n) {
-  const WindowRow* row = row_of(n);
+  const WindowRow* row = windows_row_of(n);
   if (row && row->sums_positions) return {false, static_cast<std::size_t>(row->small)};
   return {};
 }
 
 Range rows_needed(const WindowedNode& n, std::size_t operand, Range block) {
   if (is_resized(n)) return resized_rows(n, block);
-  const WindowRow& row = *row_of(n);
+  const WindowRow& row = *windows_row_of(n);
   return rows_of(axis_in(n, row), row, static_cast<int>(operand) == row.large, block);
 }
 
 std::int32_t halo_number(const WindowedNode& n, std::size_t operand) {
   if (is_resized(n)) return resized_halo(n);
-  const WindowRow& row = *row_of(n);
+  const WindowRow& row = *windows_row_of(n);
   const Axis a = axis_in(n, row);
   if ((row.sums_positions && static_cast<int>(operand) == row.small)) return 0;
   if (a.span == 1 && a.stride == 1 && a.low == 0 && a.high == 0) return 0;
@@ -116,7 +117,7 @@ std::int32_t halo_number(const WindowedNode& n, std::size_t operand) {
 
 graph::Attributes local_attributes(const WindowedNode& n, Range block, graph::Attributes attributes) {
   if (is_resized(n)) return attributes;  // its kernels ask where blocks begin
-  const WindowRow& row = *row_of(n);
+  const WindowRow& row = *windows_row_of(n);
   const Axis a = axis_in(n, row);
   graph::Window w = window_in(n, row);
   const std::size_t d = n.axis;
@@ -166,7 +167,7 @@ graph::Attributes merged_windows(graph::Attributes now, const graph::Attributes&
 
 bool can_cut(const WindowedNode& n, std::int64_t blocks) {
   if (is_resized(n)) return can_cut_resized(n, blocks);
-  const WindowRow* row = row_of(n);
+  const WindowRow* row = windows_row_of(n);
   if (!row || n.view.attributes.integer("ceil_mode", 0) != 0) return false;
   if (row->averages && !counts_alike(window_in(n, *row), n.axis, n.view.attributes)) return false;
   const Axis a = axis_in(n, *row);

@@ -9,7 +9,7 @@
 namespace rehearsal::platforms {
 namespace {
 
-constexpr std::array kParameters{
+constexpr std::array kDragonflyParameters{
     ParameterRow{.key = "groups", .meaning = "groups of routers", .high = 65536},
     ParameterRow{.key = "routers", .meaning = "routers of a group", .high = 4096},
     ParameterRow{.key = "nodes_per_router", .meaning = "nodes of a router", .high = 4096},
@@ -65,21 +65,21 @@ class Dragonfly final : public Network {
   Link local_, global_;
 };
 
-std::int64_t capacity(const Topology& topology) {
+std::int64_t capacity_of_dragonfly(const Topology& topology) {
   return saturated_product(saturated_product(parameter(topology, "groups"), parameter(topology, "routers")),
                            parameter(topology, "nodes_per_router"));
 }
 
-std::unique_ptr<Network> build(const Topology& topology, NetworkSize) { return std::make_unique<Dragonfly>(topology); }
+std::unique_ptr<Network> build_dragonfly(const Topology& topology, NetworkSize) { return std::make_unique<Dragonfly>(topology); }
 
 }  // namespace
 
 constinit const TopologyRow kDragonfly{.kind = "dragonfly",
                                        .meaning = "fully connected groups of fully connected routers",
-                                       .parameters = kParameters,
+                                       .parameters = kDragonflyParameters,
                                        .has_links = true,
                                        .has_latency = true,
-                                       .capacity = capacity,
-                                       .build = build};
+                                       .capacity = capacity_of_dragonfly,
+                                       .build = build_dragonfly};
 
 }  // namespace rehearsal::platforms

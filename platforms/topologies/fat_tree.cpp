@@ -10,7 +10,7 @@
 namespace rehearsal::platforms {
 namespace {
 
-constexpr std::array kParameters{
+constexpr std::array kFatTreeParameters{
     ParameterRow{.key = "arity", .meaning = "nodes of a leaf switch; subtrees of every switch above", .low = 2, .high = 65536},
     ParameterRow{.key = "levels", .meaning = "levels of switches", .high = 8},
     ParameterRow{.key = "oversubscription", .meaning = "cards of a leaf over its links up", .high = 1024, .fallback = 1},
@@ -75,22 +75,22 @@ class FatTree final : public Network {
   std::int64_t ports_ = 1;
 };
 
-std::int64_t capacity(const Topology& topology) {
+std::int64_t capacity_of_fat_tree(const Topology& topology) {
   std::int64_t nodes = 1;
   for (std::int64_t i = parameter(topology, "levels"); i > 0; --i) nodes = saturated_product(nodes, parameter(topology, "arity"));
   return nodes;
 }
 
-std::unique_ptr<Network> build(const Topology& topology, NetworkSize size) { return std::make_unique<FatTree>(topology, size); }
+std::unique_ptr<Network> build_fat_tree(const Topology& topology, NetworkSize size) { return std::make_unique<FatTree>(topology, size); }
 
 }  // namespace
 
 constinit const TopologyRow kFatTree{.kind = "fat-tree",
                                      .meaning = "levels of switches, wider towards the root",
-                                     .parameters = kParameters,
+                                     .parameters = kFatTreeParameters,
                                      .has_links = true,
                                      .has_latency = true,
-                                     .capacity = capacity,
-                                     .build = build};
+                                     .capacity = capacity_of_fat_tree,
+                                     .build = build_fat_tree};
 
 }  // namespace rehearsal::platforms

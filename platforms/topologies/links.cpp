@@ -159,9 +159,9 @@ class CableTree final : public Network {
   Tree tree_;
 };
 
-std::int64_t capacity(const Topology& topology) { return static_cast<std::int64_t>(tree_of(topology).nodes.size()); }
+std::int64_t capacity_of_links(const Topology& topology) { return static_cast<std::int64_t>(tree_of(topology).nodes.size()); }
 
-std::unique_ptr<Network> build(const Topology& topology, NetworkSize) { return std::make_unique<CableTree>(topology); }
+std::unique_ptr<Network> build_links(const Topology& topology, NetworkSize) { return std::make_unique<CableTree>(topology); }
 
 }  // namespace
 
@@ -169,7 +169,7 @@ constinit const TopologyRow kLinks{.kind = "links",
                                    .meaning = "a tree of nodes and switches, cable by cable",
                                    .parameters = {},
                                    .has_cables = true,
-                                   .capacity = capacity,
-                                   .build = build};
+                                   .capacity = capacity_of_links,
+                                   .build = build_links};
 
 }  // namespace rehearsal::platforms

@@ -24,18 +24,19 @@ class Crossbar final : public Network {
 
 std::int64_t one(const Topology&) { return 1; }
 std::int64_t ports(const Topology& topology) { return parameter(topology, "ports"); }
-std::unique_ptr<Network> build(const Topology& topology, NetworkSize) { return std::make_unique<Crossbar>(*topology.latency); }
+std::unique_ptr<Network> build_single(const Topology& topology, NetworkSize) { return std::make_unique<Crossbar>(*topology.latency); }
 
 constexpr std::array kSwitchParameters{ParameterRow{.key = "ports", .meaning = "nodes that fit"}};
 
 }  // namespace
 
-constinit const TopologyRow kSingle{.kind = "single", .meaning = "one node, no network", .parameters = {}, .capacity = one, .build = build};
+constinit const TopologyRow kSingle{
+    .kind = "single", .meaning = "one node, no network", .parameters = {}, .capacity = one, .build = build_single};
 constinit const TopologyRow kSwitch{.kind = "switch",
                                     .meaning = "every node on one non-blocking switch",
                                     .parameters = kSwitchParameters,
                                     .has_latency = true,
                                     .capacity = ports,
-                                    .build = build};
+                                    .build = build_single};
 
 }  // namespace rehearsal::platforms

@@ -9,7 +9,7 @@
 namespace rehearsal::platforms {
 namespace {
 
-constexpr std::array kParameters{
+constexpr std::array kTorusParameters{
     ParameterRow{.key = "dims", .meaning = "nodes along each dimension, innermost first", .high = 65536, .most = 6}};
 
 const std::vector<std::int64_t>& dims_of(const Topology& topology) {
@@ -59,7 +59,7 @@ class Torus final : public Network {
   std::uint64_t nodes_ = 1;
 };
 
-std::int64_t capacity(const Topology& topology) {
+std::int64_t capacity_of_torus(const Topology& topology) {
   std::int64_t nodes = 1;
   for (const auto dim : dims_of(topology)) {
     nodes = saturated_product(nodes, dim);
@@ -68,16 +68,16 @@ std::int64_t capacity(const Topology& topology) {
   return nodes;
 }
 
-std::unique_ptr<Network> build(const Topology& topology, NetworkSize) { return std::make_unique<Torus>(topology); }
+std::unique_ptr<Network> build_torus(const Topology& topology, NetworkSize) { return std::make_unique<Torus>(topology); }
 
 }  // namespace
 
 constinit const TopologyRow kTorus{.kind = "torus",
                                    .meaning = "a ring of nodes along every dimension",
-                                   .parameters = kParameters,
+                                   .parameters = kTorusParameters,
                                    .has_links = true,
                                    .has_latency = true,
-                                   .capacity = capacity,
-                                   .build = build};
+                                   .capacity = capacity_of_torus,
+                                   .build = build_torus};
 
 }  // namespace rehearsal::platforms

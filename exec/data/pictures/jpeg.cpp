@@ -43,12 +43,12 @@ bool read_header(Session& s, const unsigned char* bytes, unsigned long size) {
   return true;
 }
 
-struct Part {
+struct JpegPart {
   JDIMENSION left = 0, top = 0, width = 0, height = 0;
 };
 
 /// `part` grows to what the library can begin with.
-bool start(Session& s, Part& part) {
+bool start(Session& s, JpegPart& part) {
   if (setjmp(s.errors.back) != 0) return false;
   jpeg_start_decompress(&s.info);
 #ifdef LIBJPEG_TURBO_VERSION_NUMBER
@@ -57,7 +57,7 @@ bool start(Session& s, Part& part) {
   return true;
 }
 
-bool read_rows(Session& s, const Part& part, unsigned char* to) {
+bool read_rows(Session& s, const JpegPart& part, unsigned char* to) {
   if (setjmp(s.errors.back) != 0) return false;
   const auto stride = static_cast<std::size_t>(s.info.output_width) * static_cast<std::size_t>(s.info.output_components);
 #ifdef LIBJPEG_TURBO_VERSION_NUMBER
@@ -138,14 +138,14 @@ class JpegFile {
     return denominator;
   }
 
-  [[nodiscard]] Part part_of(const PictureWindow& w, double across, double down) const {
+  [[nodiscard]] JpegPart part_of(const PictureWindow& w, double across, double down) const {
     const auto& info = session_.info;
 #ifdef LIBJPEG_TURBO_VERSION_NUMBER
     const auto begin = [](double at) { return static_cast<JDIMENSION>(std::max(0.0, std::floor(at))); };
     const auto count = [](double end, JDIMENSION from, JDIMENSION all) {
       return std::min(static_cast<JDIMENSION>(std::ceil(end)), all) - from;
     };
-    Part part{begin(w.left * across), begin(w.top * down), 0, 0};
+    JpegPart part{begin(w.left * across), begin(w.top * down), 0, 0};
     part.width = count((w.left + w.width) * across, part.left, info.output_width);
     part.height = count((w.top + w.height) * down, part.top, info.output_height);
     return part;

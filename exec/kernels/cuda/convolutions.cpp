@@ -18,7 +18,7 @@ enum : std::int64_t { kImage = 1, kWeights = 2, kWindows = 3 };
 constexpr std::int64_t kAligned = 16;  // bytes that cuDNN's fast engines want
 
 /// The three tensors of a convolution, whichever of them is the result.
-struct Tensors {
+struct ConvolutionsTensors {
   const graph::Shape &image, &weights, &windows;
   plan::Format image_format = plan::Format::Plain, windows_format = plan::Format::Plain;
 };
@@ -43,16 +43,16 @@ DnnTensor tensor_of(std::int64_t id, const graph::Shape& shape, DType type, plan
 }
 
 /// Padding that makes the windows exactly as many as there are: a block of a split image may have fewer than would fit.
-std::int64_t high_padding(const Tensors& t, const graph::Window& window, std::size_t d) {
+std::int64_t high_padding_of_convolutions(const ConvolutionsTensors& t, const graph::Window& window, std::size_t d) {
   const std::int64_t image = t.image[d + 2], windows = t.windows[d + 2], room = image + window.low[d] + window.high[d] - window.span(d);
   if (room >= 0 && room / window.strides[d] + 1 == windows) return window.high[d];
   return (windows - 1) * window.strides[d] + window.span(d) - image - window.low[d];
 }
 
-DnnDescriptor convolution_of(const Tensors& t, const graph::Attributes& attributes, DType type) {
+DnnDescriptor convolution_of(const ConvolutionsTensors& t, const graph::Attributes& attributes, DType type) {
   const auto window = graph::window_of(attributes, graph::spatial_of(t.weights));
   std::vector<std::int64_t> high;
-  for (std::size_t d = 0; d < window.rank(); ++d) high.push_back(high_padding(t, window, d));
+  for (std::size_t d = 0; d < window.rank(); ++d) high.push_back(high_padding_of_convolutions(t, window, d));
   DnnDescriptor d(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   const auto low = with_two_dimensions(window.low, 0, 0);
@@ -94,7 +94,7 @@ constexpr OperationRow kGradWeight{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_
                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
 
-DnnPlan plan_of(cudnnHandle_t handle, const OperationRow& row, const Tensors& t, const KernelRequest& r, bool tf32) {
+DnnPlan plan_of(cudnnHandle_t handle, const OperationRow& row, const ConvolutionsTensors& t, const KernelRequest& r, bool tf32) {
   const auto type = r.view().output().dtype;
   const auto image = describe(tensor_of(kImage, t.image, type, t.image_format)),
              weights = describe(tensor_of(kWeights, t.weights, type, plan::Format::Plain)),
@@ -165,7 +165,8 @@ cudnnHandle_t handle_of(const KernelRequest& r) { return static_cast<Gpu&>(*r.de
 template <bool kTf32>
 std::unique_ptr<Kernel> make_forward(const KernelRequest& r, std::string& reason) {
   return or_refuse(r, reason, [&] {
-    const Tensors t{r.view().input(0).shape, r.view().input(1).shape, r.view().output().shape, r.input_formats[0], r.output_formats[0]};
+    const ConvolutionsTensors t{r.view().input(0).shape, r.view().input(1).shape, r.view().output().shape, r.input_formats[0],
+                                r.output_formats[0]};
     return std::make_unique<Convolution>(r, plan_of(handle_of(r), kForward, t, r, kTf32), Roles{kImage, kWeights, kWindows});
   });
 }
@@ -174,7 +175,8 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& r, std::string& reason
 template <bool kTf32>
 std::unique_ptr<Kernel> make_grad_input(const KernelRequest& r, std::string& reason) {
   return or_refuse(r, reason, [&] {
-    const Tensors t{r.view().output().shape, r.view().input(1).shape, r.view().input(0).shape, r.output_formats[0], r.input_formats[0]};
+    const ConvolutionsTensors t{r.view().output().shape, r.view().input(1).shape, r.view().input(0).shape, r.output_formats[0],
+                                r.input_formats[0]};
     return std::make_unique<Convolution>(r, plan_of(handle_of(r), kGradInput, t, r, kTf32), Roles{kWindows, kWeights, kImage});
   });
 }
@@ -183,13 +185,14 @@ std::unique_ptr<Kernel> make_grad_input(const KernelRequest& r, std::string& rea
 template <bool kTf32>
 std::unique_ptr<Kernel> make_grad_weight(const KernelRequest& r, std::string& reason) {
   return or_refuse(r, reason, [&] {
-    const Tensors t{r.view().input(0).shape, r.view().output().shape, r.view().input(1).shape, r.input_formats[0], r.input_formats[1]};
+    const ConvolutionsTensors t{r.view().input(0).shape, r.view().output().shape, r.view().input(1).shape, r.input_formats[0],
+                                r.input_formats[1]};
     return std::make_unique<Convolution>(r, plan_of(handle_of(r), kGradWeight, t, r, kTf32), Roles{kImage, kWindows, kWeights});
   });
 }
 
 template <bool kTf32>
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kConvolutionsRows[] = {
     {"Conv", "cudnn:convolution", make_forward<kTf32>},
     {"ConvTranspose", "cudnn:convolution", make_grad_input<kTf32>},
     {"ConvGradInput", "cudnn:convolution", make_grad_input<kTf32>},
@@ -198,6 +201,8 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> convolution_kernels(bool tf32) { return tf32 ? std::span<const KernelRow>(kRows<true>) : kRows<false>; }
+std::span<const KernelRow> convolution_kernels(bool tf32) {
+  return tf32 ? std::span<const KernelRow>(kConvolutionsRows<true>) : kConvolutionsRows<false>;
+}
 
 }  // namespace rehearsal::exec::cuda

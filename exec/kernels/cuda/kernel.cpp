@@ -5,9 +5,10 @@
 namespace rehearsal::exec::cuda {
 namespace {
 
-class BodyKernel final : public Kernel {
+class KernelBodyKernel final : public Kernel {
  public:
-  BodyKernel(const KernelRequest& request, reference::Body body, std::int64_t bytes) : problem_(request), body_(body), bytes_(bytes) {}
+  KernelBodyKernel(const KernelRequest& request, reference::Body body, std::int64_t bytes)
+      : problem_(request), body_(body), bytes_(bytes) {}
   [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_; }
   [[nodiscard]] bool is_shareable() const override { return true; }
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
@@ -23,7 +24,7 @@ class BodyKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_with_workspace(const KernelRequest& request, reference::Body body, std::int64_t bytes) {
-  return std::make_unique<BodyKernel>(request, body, bytes);
+  return std::make_unique<KernelBodyKernel>(request, body, bytes);
 }
 
 }  // namespace rehearsal::exec::cuda

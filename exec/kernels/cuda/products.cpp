@@ -62,7 +62,7 @@ struct Batches {
   std::vector<std::array<std::int64_t, 3>> offsets;  ///< in elements
 };
 
-graph::StridedView batch_view(const graph::Shape& shape, const graph::Shape& batch, std::int64_t elements) {
+graph::StridedView batch_view_of_products(const graph::Shape& shape, const graph::Shape& batch, std::int64_t elements) {
   auto view = graph::broadcast_view(shape, batch);
   for (auto& stride : view.strides) stride *= elements;
   return view;
@@ -70,8 +70,8 @@ graph::StridedView batch_view(const graph::Shape& shape, const graph::Shape& bat
 
 Batches batches_of(const graph::MatrixProduct& p) {
   const auto batch = graph::broadcast(p.a.batch, p.b.batch);
-  const graph::RowWalk<3> walk(
-      {batch_view(batch, batch, p.m * p.n), batch_view(p.a.batch, batch, p.m * p.k), batch_view(p.b.batch, batch, p.k * p.n)});
+  const graph::RowWalk<3> walk({batch_view_of_products(batch, batch, p.m * p.n), batch_view_of_products(p.a.batch, batch, p.m * p.k),
+                                batch_view_of_products(p.b.batch, batch, p.k * p.n)});
   Batches batches{static_cast<std::int32_t>(walk.length()), walk.steps(), {}};
   walk.each([&](std::int64_t, const std::array<std::int64_t, 3>& at) { batches.offsets.push_back(at); });
   return batches;
@@ -87,9 +87,9 @@ graph::MatrixProduct joined(graph::MatrixProduct p) {
 
 constexpr std::int64_t kMostWorkspace = std::int64_t{32} << 20;  // what NVIDIA advises for Hopper
 
-class Product final : public Kernel {
+class ProductsProduct final : public Kernel {
  public:
-  Product(const KernelRequest& r, const graph::MatrixProduct& p, bool tf32)
+  ProductsProduct(const KernelRequest& r, const graph::MatrixProduct& p, bool tf32)
       : gpu_(static_cast<Gpu&>(*r.device)),
         p_(p),
         type_(r.view().output().dtype),
@@ -195,7 +195,8 @@ bool takes(const KernelRequest& r, std::string& reason) {
 template <bool kTf32>
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& r, std::string& reason) {
   if (!takes(r, reason)) return nullptr;
-  return std::make_unique<Product>(r, joined(graph::matrix_product(r.view().input(0).shape, r.view().input(1).shape, r.attributes)), kTf32);
+  return std::make_unique<ProductsProduct>(r, joined(graph::matrix_product(r.view().input(0).shape, r.view().input(1).shape, r.attributes)),
+                                           kTf32);
 }
 
 template <bool kTf32>
@@ -209,10 +210,10 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& r, std::string& reason) {
     reason = "the addend must be one row, and beta 1";
     return nullptr;
   }
-  return std::make_unique<Product>(r, graph::matrix_product(view.input(0).shape, view.input(1).shape, r.attributes), kTf32);
+  return std::make_unique<ProductsProduct>(r, graph::matrix_product(view.input(0).shape, view.input(1).shape, r.attributes), kTf32);
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kProductsRows[] = {
     {"MatMul", "cublaslt:product", make_matmul<false>},
     {"Gemm", "cublaslt:product", make_gemm<false>},
 };
@@ -223,6 +224,6 @@ constexpr KernelRow kTf32Rows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> product_kernels(bool tf32) { return tf32 ? std::span<const KernelRow>(kTf32Rows) : kRows; }
+std::span<const KernelRow> product_kernels(bool tf32) { return tf32 ? std::span<const KernelRow>(kTf32Rows) : kProductsRows; }
 
 }  // namespace rehearsal::exec::cuda

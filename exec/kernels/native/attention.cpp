@@ -14,12 +14,12 @@ namespace {
 
 using graph::AttentionProblem;
 using reference::AttentionRows;
-using Guard = AttentionProblem::Guard;
-using Kind = graph::AttentionStep::Kind;
+using AttentionGuard = AttentionProblem::Guard;
+using AttentionKind = graph::AttentionStep::Kind;
 
 constexpr std::int64_t kLine = 16;  ///< elements of a cache line; rows begin with one
 /// Elements of a block of scores: two of them and what they are made of fit into a second-level cache.
-constexpr std::int64_t kBlock = 48 << 10;
+constexpr std::int64_t kAttentionBlock = 48 << 10;
 constexpr std::int64_t kMostRows = 96, kRowsOfTile = 6;
 constexpr std::int64_t kFewKeys = 64;  ///< so many cost less than looking for those that are hidden
 /// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
@@ -31,7 +31,7 @@ struct Blocking {
   std::int64_t stride;  ///< between rows of scores and of transposed keys: no power of two, or they would evict each other
 
   explicit Blocking(const AttentionProblem& p) : padded((p.keys + kLine - 1) / kLine * kLine), stride(padded + kLine) {
-    const std::int64_t wanted = std::max<std::int64_t>(1, kBlock / stride / kRowsOfTile) * kRowsOfTile;
+    const std::int64_t wanted = std::max<std::int64_t>(1, kAttentionBlock / stride / kRowsOfTile) * kRowsOfTile;
     rows = std::max<std::int64_t>(1, std::min({wanted, kMostRows, p.rows}));
   }
   [[nodiscard]] std::int64_t scores() const { return rows * stride; }
@@ -85,8 +85,9 @@ class BlockWalk {
     bool scaled = false;
     for (std::size_t s = p_.steps.size(); s-- > 0 && !scaled;) {
       const auto& step = p_.steps[s];
-      scaled = step.kind == Kind::Scale || step.kind == Kind::Divide;
-      if (scaled || rows_.strides_of(s).key == 0 || (step.kind != Kind::Add && static_cast<float>(step.number) > kHidden)) continue;
+      scaled = step.kind == AttentionKind::Scale || step.kind == AttentionKind::Divide;
+      if (scaled || rows_.strides_of(s).key == 0 || (step.kind != AttentionKind::Add && static_cast<float>(step.number) > kHidden))
+        continue;
       const Keys by = seen_by(s, number, row, rows_.strides_of(s).row == 0 ? 1 : count);
       if (by.count() <= 0) return all;
       found = {std::max(found.first, by.first), std::min(found.last, by.last)};
@@ -101,10 +102,11 @@ class BlockWalk {
     Keys found{p_.keys, 0};
     for (std::int64_t r = row; r < row + count; ++r) {
       std::int64_t range[2];
-      if (step.kind == Kind::Add)
+      if (step.kind == AttentionKind::Add)
         loops().attention.range_above(rows_.elements<float>(s, number, r).first, p_.keys, kHidden, range);
       else
-        loops().attention.range_shown(rows_.elements<std::uint8_t>(s, number, r).first, p_.keys, step.kind == Kind::HideWhere, range);
+        loops().attention.range_shown(rows_.elements<std::uint8_t>(s, number, r).first, p_.keys, step.kind == AttentionKind::HideWhere,
+                                      range);
       if (range[0] == range[1]) return {0, 0};
       found = {std::min(found.first, range[0]), std::max(found.last, range[1])};
     }
@@ -121,9 +123,9 @@ class BlockWalk {
     if (hidden) score(number, row, count, keys = {0, p_.keys});
     for (std::int64_t r = 0; r < count; ++r) {
       float* x = weights_ + r * b_.stride;
-      const bool unseen = p_.guard == Guard::AllHidden && sees_nothing(x, keys.count());
+      const bool unseen = p_.guard == AttentionGuard::AllHidden && sees_nothing(x, keys.count());
       if (!unseen) loops().softmax_row(x, x, keys.count());
-      if (unseen || (p_.guard == Guard::NoNumber && std::isnan(x[0]))) std::fill_n(x, keys.count(), 0.0F);
+      if (unseen || (p_.guard == AttentionGuard::NoNumber && std::isnan(x[0]))) std::fill_n(x, keys.count(), 0.0F);
     }
     return keys;
   }
@@ -144,17 +146,17 @@ class BlockWalk {
     const auto& step = p_.steps[s];
     const auto value = static_cast<float>(step.number);
     const auto& l = loops().attention;
-    if (step.kind == Kind::Scale) return l.scale(x, value);
-    if (step.kind == Kind::Divide) return l.divide(x, value);
-    if (step.kind != Kind::Add) return hide(s, from, keys, x, value);
+    if (step.kind == AttentionKind::Scale) return l.scale(x, value);
+    if (step.kind == AttentionKind::Divide) return l.divide(x, value);
+    if (step.kind != AttentionKind::Add) return hide(s, from, keys, x, value);
     const auto added = rows_.elements<float>(s, from.number, from.row);
     l.add(x, added.first + keys.first * added.stride, rows_.strides_of(s).row, added.stride);
   }
 
   void hide(std::size_t s, ScoreRow from, Keys keys, const RowBlock& x, float value) const {
     const auto flags = rows_.elements<std::uint8_t>(s, from.number, from.row);
-    const HiddenBy by{flags.first + keys.first * flags.stride, rows_.strides_of(s).row, flags.stride, p_.steps[s].kind == Kind::HideWhere,
-                      value};
+    const HiddenBy by{flags.first + keys.first * flags.stride, rows_.strides_of(s).row, flags.stride,
+                      p_.steps[s].kind == AttentionKind::HideWhere, value};
     loops().attention.hide(x, by);
   }
 
@@ -256,9 +258,9 @@ class Backward : BlockWalk {
   void step_back(std::size_t s, ScoreRow from, Keys keys, const RowBlock& dx) const {
     const auto& step = p_.steps[s];
     const auto value = static_cast<float>(step.number);
-    if (step.kind == Kind::Scale) return loops().attention.scale(dx, value);
-    if (step.kind == Kind::Divide) return loops().attention.divide(dx, value);
-    if (step.kind != Kind::Add) return hide(s, from, keys, dx, 0.0F);
+    if (step.kind == AttentionKind::Scale) return loops().attention.scale(dx, value);
+    if (step.kind == AttentionKind::Divide) return loops().attention.divide(dx, value);
+    if (step.kind != AttentionKind::Add) return hide(s, from, keys, dx, 0.0F);
     for (std::int64_t r = 0; step.differentiated && r < dx.rows; ++r) {
       const auto to = rows_.gradient<float>(s, from.number, from.row + r);
       const float* row = dx.first + r * dx.stride;
@@ -304,7 +306,7 @@ void run_attention(const Call& call) {
 }
 
 /// Matrices that add to one gradient of a bias follow each other.
-void run_gradient(const Call& call) {
+void run_gradient_attention(const Call& call) {
   const AttentionRows rows(call, 1);
   rows.clear_gradients<float>();
   const auto& p = rows.problem();
@@ -324,13 +326,13 @@ std::unique_ptr<Kernel> make_attention(const KernelRequest& request, std::string
   return make_kernel(request, kBody, request.threads * bytes);
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kAttentionRows[] = {
     {"Attention", "native:attention", make_attention<run_attention, Forward, 0>},
-    {"AttentionGrad", "native:attention", make_attention<run_gradient, Backward, 1>},
+    {"AttentionGrad", "native:attention", make_attention<run_gradient_attention, Backward, 1>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> attention_kernels() { return kRows; }
+std::span<const KernelRow> attention_kernels() { return kAttentionRows; }
 
 }  // namespace rehearsal::exec::native

@@ -90,7 +90,7 @@ const ElementwiseRow* find(std::string_view op, bool tanh) {
 }
 
 template <std::size_t N>
-void run(const Call& call) {
+void run_elementwise(const Call& call) {
   const auto parameters = parameters_of(call.problem.schema.name, call.attributes());
   const auto loop = find(call.problem.schema.name, parameters.tanh)->loop;
   for_each_piece<N>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
@@ -100,9 +100,9 @@ void run(const Call& call) {
   });
 }
 
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+std::unique_ptr<Kernel> make_elementwise(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
-  return make_kernel(request, request.inputs.size() == 1 ? run<1> : run<2>);
+  return make_kernel(request, request.inputs.size() == 1 ? run_elementwise<1> : run_elementwise<2>);
 }
 
 void run_where(const Call& call) {
@@ -120,11 +120,12 @@ std::unique_ptr<Kernel> make_where(const KernelRequest& request, std::string& re
   return make_kernel(request, run_where);
 }
 
-std::vector<KernelRow> make_rows() {
+std::vector<KernelRow> make_rows_elementwise() {
   std::vector<KernelRow> rows;
   const Loops& l = loops();
   for (int i = 0; i < l.elementwise_rows; ++i)
-    if (std::strchr(l.elementwise[i].op, ':') == nullptr) rows.push_back({l.elementwise[i].op, "native:elementwise", make, follow_result});
+    if (std::strchr(l.elementwise[i].op, ':') == nullptr)
+      rows.push_back({l.elementwise[i].op, "native:elementwise", make_elementwise, follow_result});
   rows.push_back({"Where", "native:elementwise", make_where});
   return rows;
 }
@@ -132,7 +133,7 @@ std::vector<KernelRow> make_rows() {
 }  // namespace
 
 std::span<const KernelRow> elementwise_kernels() {
-  static const std::vector<KernelRow> kRows = make_rows();
+  static const std::vector<KernelRow> kRows = make_rows_elementwise();
   return kRows;
 }
 

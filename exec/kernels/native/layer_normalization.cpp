@@ -17,12 +17,12 @@ struct Rows {
   [[nodiscard]] std::int64_t worth_a_thread() const { return kElementsWorthAThread / length + 1; }
 };
 
-const float* optional_in(const Call& call, std::size_t i) { return call.has_input(i) ? call.in<float>(i) : nullptr; }
+const float* optional_in_of_layer_normalization(const Call& call, std::size_t i) { return call.has_input(i) ? call.in<float>(i) : nullptr; }
 
 /// X, scale?, bias? -> Y, mean, inverse deviation.
-void run_forward(const Call& call) {
+void run_forward_layer_normalization(const Call& call) {
   const Rows rows(call.in_shape(0), call.attributes());
-  const float *scale = optional_in(call, 1), *bias = optional_in(call, 2);
+  const float *scale = optional_in_of_layer_normalization(call, 1), *bias = optional_in_of_layer_normalization(call, 2);
   const double epsilon = call.attributes().number("epsilon", 1e-5), count = static_cast<double>(rows.length);
   parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
     const float* x = call.in<float>(0) + row * rows.length;
@@ -36,9 +36,9 @@ void run_forward(const Call& call) {
 }
 
 /// X, mean, inverse deviation, dY, scale? -> dX.
-void run_gradient_input(const Call& call) {
+void run_gradient_input_layer_normalization(const Call& call) {
   const Rows rows(call.in_shape(0), call.attributes());
-  const float* scale = optional_in(call, 4);
+  const float* scale = optional_in_of_layer_normalization(call, 4);
   const auto count = static_cast<double>(rows.length);
   parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
     const float *x = call.in<float>(0) + row * rows.length, *dy = call.in<float>(3) + row * rows.length;
@@ -69,7 +69,7 @@ void run_gradient_parameters(const Call& call) {
 }
 
 template <Body kBody>
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+std::unique_ptr<Kernel> make_layer_normalization(const KernelRequest& request, std::string& reason) {
   return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
 }
 
@@ -80,15 +80,15 @@ std::unique_ptr<Kernel> make_gradient_parameters(const KernelRequest& request, s
                      parts_of(rows.count, rows.length) * 2 * rows.length * static_cast<std::int64_t>(sizeof(double)));
 }
 
-constexpr std::string_view kName = "native:layer-normalization";
-constexpr KernelRow kRows[] = {
-    {"LayerNormalization", kName, make<run_forward>},
-    {"LayerNormalizationGradInput", kName, make<run_gradient_input>},
-    {"LayerNormalizationGradParameters", kName, make_gradient_parameters},
+constexpr std::string_view kLayerNormalizationName = "native:layer-normalization";
+constexpr KernelRow kLayerNormalizationRows[] = {
+    {"LayerNormalization", kLayerNormalizationName, make_layer_normalization<run_forward_layer_normalization>},
+    {"LayerNormalizationGradInput", kLayerNormalizationName, make_layer_normalization<run_gradient_input_layer_normalization>},
+    {"LayerNormalizationGradParameters", kLayerNormalizationName, make_gradient_parameters},
 };
 
 }  // namespace
 
-std::span<const KernelRow> layer_normalization_kernels() { return kRows; }
+std::span<const KernelRow> layer_normalization_kernels() { return kLayerNormalizationRows; }
 
 }  // namespace rehearsal::exec::native

@@ -149,8 +149,8 @@ std::unique_ptr<Kernel> make_runs(const KernelRequest& request, std::string& rea
   return four_bytes(request, reason) ? make_kernel(request, kBody) : nullptr;
 }
 
-/// All images channels-last when one operand is.
-bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+/// All images_of_movement channels-last when one operand is.
+bool images_of_movement(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   const bool any = std::find(node.input_formats.begin(), node.input_formats.end(), plan::Format::ChannelsLast) != node.input_formats.end();
   if (!any || !is_image(node.inputs[0]->shape)) return true;
   std::fill(inputs.begin(), inputs.end(), plan::Format::ChannelsLast);
@@ -192,7 +192,7 @@ void run_gather(const Call& call) {
   });
 }
 
-void run_gradient(const Call& call) {
+void run_gradient_movement(const Call& call) {
   const Picks picks(call, call.out_shape(), call.out_global(), call.outputs[0].origin);
   const auto [outer, size, inner] = picks.split;
   const auto count = static_cast<std::int64_t>(picks.rows.size());
@@ -223,17 +223,19 @@ std::unique_ptr<Kernel> make_gather(const KernelRequest& request, std::string& r
 }
 
 std::unique_ptr<Kernel> make_gradient(const KernelRequest& request, std::string& reason) {
-  return takes(request, reason) ? make_kernel(request, run_gradient) : nullptr;
+  return takes(request, reason) ? make_kernel(request, run_gradient_movement) : nullptr;
 }
 
-constexpr KernelRow kRows[] = {
-    {"Transpose", "native:transpose", make_transpose},      {"Concat", "native:copy", make_runs<run_concat>, images},
-    {"Split", "native:copy", make_runs<run_split>, images}, {"Gather", "native:gather", make_gather},
+constexpr KernelRow kMovementRows[] = {
+    {"Transpose", "native:transpose", make_transpose},
+    {"Concat", "native:copy", make_runs<run_concat>, images_of_movement},
+    {"Split", "native:copy", make_runs<run_split>, images_of_movement},
+    {"Gather", "native:gather", make_gather},
     {"GatherGrad", "native:gather", make_gradient},
 };
 
 }  // namespace
 
-std::span<const KernelRow> movement_kernels() { return kRows; }
+std::span<const KernelRow> movement_kernels() { return kMovementRows; }
 
 }  // namespace rehearsal::exec::native

@@ -9,14 +9,14 @@
 namespace rehearsal::exec::native {
 namespace {
 
-struct Moments {
+struct NormalizationMoments {
   std::vector<double> mean, inverse;  ///< by channel; inverse deviation
 };
 
-Moments moments_of(const Call& call, std::int64_t channels) {
+NormalizationMoments moments_of(const Call& call, std::int64_t channels) {
   const double count = static_cast<double>(call.attributes().integer("count", 1)), epsilon = call.attributes().number("epsilon", 1e-5);
   const auto* sums = call.in<double>(1);
-  Moments m{std::vector<double>(static_cast<std::size_t>(channels)), std::vector<double>(static_cast<std::size_t>(channels))};
+  NormalizationMoments m{std::vector<double>(static_cast<std::size_t>(channels)), std::vector<double>(static_cast<std::size_t>(channels))};
   for (std::size_t c = 0; c < m.mean.size(); ++c) {
     m.mean[c] = sums[c] / count;
     const double variance = std::max(0.0, sums[m.mean.size() + c] / count - m.mean[c] * m.mean[c]);
@@ -108,7 +108,7 @@ void run_gradient_sums(const Call& call) {
 }
 
 /// X, sums, scale, dY, gradient sums -> dX.
-void run_gradient_input(const Call& call) {
+void run_gradient_input_normalization(const Call& call) {
   const Image image(call.in_shape(0));
   const auto m = moments_of(call, image.channels);
   const double *gradients = call.in<double>(4), count = static_cast<double>(call.attributes().integer("count", 1));
@@ -142,7 +142,7 @@ std::int64_t workspace_of(const KernelRequest& request) {
 }
 
 template <Body kBody, bool kSums>
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+std::unique_ptr<Kernel> make_normalization(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
   return make_kernel(request, kBody, kSums ? workspace_of(request) : 0);
 }
@@ -151,16 +151,16 @@ bool follow_image(const plan::LocalNode& node, std::vector<plan::Format>& inputs
   return is_image(node.inputs[0]->shape) && follow(node, inputs, outputs);
 }
 
-constexpr std::string_view kName = "native:normalization";
-constexpr KernelRow kRows[] = {
-    {"BatchNormSums", kName, make<run_sums, true>, follow_image},
-    {"BatchNormApply", kName, make<run_apply, false>, follow_image},
-    {"BatchNormGradSums", kName, make<run_gradient_sums, true>, follow_image},
-    {"BatchNormGradInput", kName, make<run_gradient_input, false>, follow_image},
+constexpr std::string_view kNormalizationName = "native:normalization";
+constexpr KernelRow kNormalizationRows[] = {
+    {"BatchNormSums", kNormalizationName, make_normalization<run_sums, true>, follow_image},
+    {"BatchNormApply", kNormalizationName, make_normalization<run_apply, false>, follow_image},
+    {"BatchNormGradSums", kNormalizationName, make_normalization<run_gradient_sums, true>, follow_image},
+    {"BatchNormGradInput", kNormalizationName, make_normalization<run_gradient_input_normalization, false>, follow_image},
 };
 
 }  // namespace
 
-std::span<const KernelRow> normalization_kernels() { return kRows; }
+std::span<const KernelRow> normalization_kernels() { return kNormalizationRows; }
 
 }  // namespace rehearsal::exec::native

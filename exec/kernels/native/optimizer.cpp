@@ -62,13 +62,13 @@ std::unique_ptr<Kernel> make_adam(const KernelRequest& request, std::string& rea
   return make_kernel(request, run_adam);
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kOptimizerRows[] = {
     {"SgdUpdate", "native:optimizer", make_sgd},
     {"AdamUpdate", "native:optimizer", make_adam},
 };
 
 }  // namespace
 
-std::span<const KernelRow> optimizer_kernels() { return kRows; }
+std::span<const KernelRow> optimizer_kernels() { return kOptimizerRows; }
 
 }  // namespace rehearsal::exec::native

@@ -1,4 +1,4 @@
-// Maximum and mean over windows of channels-last images: all channels of a pixel side by side.
+// Maximum and mean over windows of channels-last images_of_pooling: all channels of a pixel side by side.
 
 #include "exec/kernels/reference/pooling.hpp"
 
@@ -57,7 +57,7 @@ struct Best {
   std::vector<std::int32_t> taps;
 };
 
-void run_forward(const Call& call) {
+void run_forward_pooling(const Call& call) {
   const Image image(call.in_shape(0));
   const Plane p = plane_of(call, call.in_shape(0), call.out_shape());
   const std::int64_t channels = image.channels, windows = p.windows_size();
@@ -95,7 +95,7 @@ struct Scatter {
 };
 
 /// X, dY -> dX.
-void run_gradient(const Call& call) {
+void run_gradient_pooling(const Call& call) {
   const Image image(call.in_shape(0));
   const Plane p = plane_of(call, call.in_shape(0), call.in_shape(1));
   const reference::Crop crop(call, p);
@@ -108,11 +108,11 @@ void run_gradient(const Call& call) {
   });
 }
 
-bool includes_pad(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
+bool includes_pad_of_pooling(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
 
 void run_mean(const Call& call) {
   const reference::Planes planes(call, call.in_shape(0), call.out_shape());
-  const std::vector<double> weights = reference::window_weights(planes, includes_pad(call));
+  const std::vector<double> weights = reference::window_weights(planes, includes_pad_of_pooling(call));
   const Image image(call.in_shape(0));
   const std::int64_t channels = image.channels, windows = planes.plane.windows_size();
   parallel_items(call.threads(), image.batch * windows, kElementsWorthAThread / channels + 1, [&](std::int64_t i) {
@@ -128,7 +128,7 @@ void run_mean(const Call& call) {
 /// dY -> dX.
 void run_mean_gradient(const Call& call) {
   const reference::Planes planes(call, call.out_shape(), call.in_shape(0));
-  const std::vector<double> weights = reference::window_weights(planes, includes_pad(call));
+  const std::vector<double> weights = reference::window_weights(planes, includes_pad_of_pooling(call));
   const Image image(call.out_shape());
   const std::int64_t channels = image.channels, windows = planes.plane.windows_size();
   const std::int64_t blocks = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
@@ -146,12 +146,12 @@ void run_mean_gradient(const Call& call) {
 }
 
 template <Body kBody>
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+std::unique_ptr<Kernel> make_pooling(const KernelRequest& request, std::string& reason) {
   return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
 }
 
 /// Everything channels-last, when one operand is.
-bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+bool images_of_pooling(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   const bool any = std::find(node.input_formats.begin(), node.input_formats.end(), plan::Format::ChannelsLast) != node.input_formats.end();
   if (!any) return false;
   std::fill(inputs.begin(), inputs.end(), plan::Format::ChannelsLast);
@@ -159,15 +159,15 @@ bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
   return true;
 }
 
-constexpr KernelRow kRows[] = {
-    {"MaxPool", "native:pooling", make<run_forward>, images},
-    {"MaxPoolGrad", "native:pooling", make<run_gradient>, images},
-    {"AveragePool", "native:pooling", make<run_mean>, images},
-    {"AveragePoolGrad", "native:pooling", make<run_mean_gradient>, images},
+constexpr KernelRow kPoolingRows[] = {
+    {"MaxPool", "native:pooling", make_pooling<run_forward_pooling>, images_of_pooling},
+    {"MaxPoolGrad", "native:pooling", make_pooling<run_gradient_pooling>, images_of_pooling},
+    {"AveragePool", "native:pooling", make_pooling<run_mean>, images_of_pooling},
+    {"AveragePoolGrad", "native:pooling", make_pooling<run_mean_gradient>, images_of_pooling},
 };
 
 }  // namespace
 
-std::span<const KernelRow> pooling_kernels() { return kRows; }
+std::span<const KernelRow> pooling_kernels() { return kPoolingRows; }
 
 }  // namespace rehearsal::exec::native

@@ -48,8 +48,8 @@ void run_log_sum_exp(const Call& call) {
 }
 
 /// One score row per label: of all classes, or of a block of them that begins at `first`.
-struct Scores {
-  Scores(const Call& call, std::size_t total)
+struct SoftmaxScores {
+  SoftmaxScores(const Call& call, std::size_t total)
       : wide(size_of(call.problem.inputs[1]->dtype) == 8),
         labels(call.inputs[1].data),
         classes(call.in_shape(0).back()),
@@ -82,7 +82,7 @@ struct Scores {
 
 /// The first block of classes counts the totals.
 void run_loss(const Call& call) {
-  const Scores s(call, 3);
+  const SoftmaxScores s(call, 3);
   double sum = 0;
   for (std::int64_t i = 0; i < s.rows; ++i) {
     const std::int64_t t = s.label(i);
@@ -94,7 +94,7 @@ void run_loss(const Call& call) {
 
 /// scale (softmax(x) - one-hot).
 void run_loss_gradient(const Call& call) {
-  const Scores s(call, 4);
+  const SoftmaxScores s(call, 4);
   const auto scale = static_cast<float>(*call.in<double>(2));
   parallel_items(call.threads(), s.rows, kElementsWorthAThread / (8 * s.classes) + 1, [&](std::int64_t i) {
     float* out = call.out<float>() + i * s.classes;
@@ -127,7 +127,7 @@ std::unique_ptr<Kernel> make_loss(const KernelRequest& request, std::string& rea
   return nullptr;
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kSoftmaxRows[] = {
     {"Softmax", "native:softmax", make_softmax<run_softmax>},
     {"SoftmaxGrad", "native:softmax", make_softmax<run_softmax_gradient>},
     {"LogSumExp", "native:softmax", make_log_sum_exp},
@@ -137,6 +137,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> softmax_kernels() { return kRows; }
+std::span<const KernelRow> softmax_kernels() { return kSoftmaxRows; }
 
 }  // namespace rehearsal::exec::native

@@ -1,5 +1,5 @@
-// Convolutions on images in channels-last order. Weights are plain in the arena: the primitive's own layout of them is made in the
-// workspace.
+// Convolutions on images_of_convolution in channels-last order. Weights are plain in the arena: the primitive's own layout of them is made
+// in the workspace.
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ namespace {
 using dnnl::memory;
 
 /// The three tensors of a convolution, whichever of them is the result.
-struct Tensors {
+struct ConvolutionTensors {
   const graph::Shape &image, &weights, &windows;
 };
 
@@ -29,13 +29,13 @@ memory::desc grouped(const graph::Shape& weights, std::int64_t group) {
 }
 
 /// Padding that makes the windows exactly as many as there are: a block of a split image may have fewer than would fit.
-std::int64_t high_padding(const Tensors& t, const graph::Window& window, std::size_t d) {
+std::int64_t high_padding_of_convolution(const ConvolutionTensors& t, const graph::Window& window, std::size_t d) {
   const std::int64_t image = t.image[d + 2], windows = t.windows[d + 2], room = image + window.low[d] + window.high[d] - window.span(d);
   if (room >= 0 && room / window.strides[d] + 1 == windows) return window.high[d];
   return (windows - 1) * window.strides[d] + window.span(d) - image - window.low[d];
 }
 
-ConvolutionShape shape_of(const Tensors& t, const graph::Attributes& attributes, bool bias) {
+ConvolutionShape shape_of(const ConvolutionTensors& t, const graph::Attributes& attributes, bool bias) {
   const auto window = graph::window_of(attributes, graph::spatial_of(t.weights));
   ConvolutionShape s;
   s.image = described(t.image, plan::Format::ChannelsLast);
@@ -46,14 +46,14 @@ ConvolutionShape shape_of(const Tensors& t, const graph::Attributes& attributes,
     s.strides.push_back(window.strides[d]);
     s.dilations.push_back(window.dilations[d] - 1);
     s.low.push_back(window.low[d]);
-    s.high.push_back(high_padding(t, window, d));
+    s.high.push_back(high_padding_of_convolution(t, window, d));
   }
   return s;
 }
 
 /// oneDNN (2.6.3, jit_1x1) gathers the pixels that a strided 1x1 convolution reads, one image for every thread, with channels in whole
 /// blocks of 16, but books room for the channels that there are: with more than one thread it writes behind its scratchpad.
-std::size_t beyond_scratchpad(const Tensors& t, const ConvolutionShape& s, int threads) {
+std::size_t beyond_scratchpad(const ConvolutionTensors& t, const ConvolutionShape& s, int threads) {
   const bool strided = std::any_of(s.strides.begin(), s.strides.end(), [](std::int64_t stride) { return stride > 1; });
   const bool points = std::all_of(t.weights.begin() + 2, t.weights.end(), [](std::int64_t size) { return size == 1; });
   if (!strided || !points) return 0;
@@ -63,11 +63,11 @@ std::size_t beyond_scratchpad(const Tensors& t, const ConvolutionShape& s, int t
   return static_cast<std::size_t>(threads * pixels * channels) * sizeof(float);
 }
 
-memory::desc plain_weights(const Tensors& t) { return grouped(t.weights, t.image[1] / t.weights[1]); }
+memory::desc plain_weights(const ConvolutionTensors& t) { return grouped(t.weights, t.image[1] / t.weights[1]); }
 
 std::unique_ptr<Kernel> make_forward(const KernelRequest& r) {
   const auto view = r.view();
-  const Tensors t{view.input(0).shape, view.input(1).shape, view.output().shape};
+  const ConvolutionTensors t{view.input(0).shape, view.input(1).shape, view.output().shape};
   const bool bias = view.has_input(2);
   const auto s = shape_of(t, r.attributes, bias);
   const auto pd = forward(s, with_scratchpad(), cpu());
@@ -83,7 +83,7 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& r) {
 /// dY, W -> dX.
 std::unique_ptr<Kernel> make_backward_data(const KernelRequest& r) {
   const auto view = r.view();
-  const Tensors t{view.output().shape, view.input(1).shape, view.input(0).shape};
+  const ConvolutionTensors t{view.output().shape, view.input(1).shape, view.input(0).shape};
   const auto s = shape_of(t, r.attributes, false);
   const auto pd = backward_data(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu());
   PrimitivePlan plan{
@@ -130,7 +130,7 @@ std::unique_ptr<Kernel> make_transposed(const KernelRequest& r) {
 /// X, dY -> dW.
 std::unique_ptr<Kernel> make_backward_weights(const KernelRequest& r) {
   const auto view = r.view();
-  const Tensors t{view.input(0).shape, view.output().shape, view.input(1).shape};
+  const ConvolutionTensors t{view.input(0).shape, view.output().shape, view.input(1).shape};
   const auto s = shape_of(t, r.attributes, false);
   const auto pd = backward_weights(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu());
   PrimitivePlan plan{
@@ -144,13 +144,13 @@ std::unique_ptr<Kernel> make_backward_weights(const KernelRequest& r) {
 using Make = std::unique_ptr<Kernel> (*)(const KernelRequest&);
 
 template <Make kMake>
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+std::unique_ptr<Kernel> make_convolution(const KernelRequest& request, std::string& reason) {
   if (!all_f32(request, reason)) return nullptr;
   return or_refuse(request.threads, reason, [&] { return kMake(request); });
 }
 
 /// Everything that is an image in channels-last order.
-bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+bool images_of_convolution(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   const auto rank = node.inputs[0]->shape.size();
   if (rank < 3 || rank > 5) return false;
   const bool weight_result = node.schema.name == "ConvGradWeight";
@@ -159,15 +159,15 @@ bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
   return true;
 }
 
-constexpr KernelRow kRows[] = {
-    {"Conv", "onednn:convolution", make<make_forward>, images},
-    {"ConvTranspose", "onednn:convolution", make<make_transposed>, images},
-    {"ConvGradInput", "onednn:convolution", make<make_backward_data>, images},
-    {"ConvGradWeight", "onednn:convolution", make<make_backward_weights>, images},
+constexpr KernelRow kConvolutionRows[] = {
+    {"Conv", "onednn:convolution", make_convolution<make_forward>, images_of_convolution},
+    {"ConvTranspose", "onednn:convolution", make_convolution<make_transposed>, images_of_convolution},
+    {"ConvGradInput", "onednn:convolution", make_convolution<make_backward_data>, images_of_convolution},
+    {"ConvGradWeight", "onednn:convolution", make_convolution<make_backward_weights>, images_of_convolution},
 };
 
 }  // namespace
 
-std::span<const KernelRow> convolution_kernels() { return kRows; }
+std::span<const KernelRow> convolution_kernels() { return kConvolutionRows; }
 
 }  // namespace rehearsal::exec::onednn

@@ -34,14 +34,15 @@ struct Factor {
   }
 };
 
-struct Product {
+struct MatmulProduct {
   Factor a, b;
   graph::Shape batch;
 };
 
-Product product_of(const graph::NodeView& view) {
+MatmulProduct product_of(const graph::NodeView& view) {
   const auto p = graph::matrix_product(view.input(0).shape, view.input(1).shape, view.attributes);
-  Product product{{p.a.batch, p.m, p.k, p.a.transposed}, {p.b.batch, p.k, p.n, p.b.transposed}, graph::broadcast(p.a.batch, p.b.batch)};
+  MatmulProduct product{
+      {p.a.batch, p.m, p.k, p.a.transposed}, {p.b.batch, p.k, p.n, p.b.transposed}, graph::broadcast(p.a.batch, p.b.batch)};
   // One matrix for a whole batch: its rows lie one after another, a single large product.
   if (graph::element_count(p.b.batch) == 1 && !p.a.transposed && p.a.batch == product.batch) {
     product.a = {{}, graph::element_count(p.a.batch) * p.m, p.k, false};
@@ -87,13 +88,13 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request, std::string& rea
   return or_refuse(request.threads, reason, [&] { return make_product(request, bias); });
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kMatmulRows[] = {
     {"MatMul", "onednn:matmul", make_matmul},
     {"Gemm", "onednn:matmul", make_gemm},
 };
 
 }  // namespace
 
-std::span<const KernelRow> matmul_kernels() { return kRows; }
+std::span<const KernelRow> matmul_kernels() { return kMatmulRows; }
 
 }  // namespace rehearsal::exec::onednn

@@ -13,7 +13,7 @@
 namespace rehearsal::exec::onednn {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kPrimitiveAlignment = 64;
 
 /// oneDNN reads the number of threads from OpenMP, both when a primitive is described and when it runs.
 class ThreadScope {
@@ -37,7 +37,7 @@ struct Operand {
   dnnl::memory scratchpad;
 };
 
-std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t padded(std::size_t bytes) { return (bytes + kPrimitiveAlignment - 1) / kPrimitiveAlignment * kPrimitiveAlignment; }
 
 class PrimitiveKernel final : public Kernel {
  public:

@@ -11,8 +11,8 @@
 namespace rehearsal::exec::reference {
 namespace {
 
-using Guard = graph::AttentionProblem::Guard;
-using Kind = graph::AttentionStep::Kind;
+using AttentionGuard = graph::AttentionProblem::Guard;
+using AttentionKind = graph::AttentionStep::Kind;
 
 template <class T>
 T dropped(T x, T factor) {
@@ -21,9 +21,10 @@ T dropped(T x, T factor) {
 
 /// One row of one matrix of the scores.
 template <class T>
-class Row {
+class AttentionRow {
  public:
-  Row(const AttentionRows& rows, std::int64_t number, std::int64_t row) : rows_(rows), p_(rows.problem()), number_(number), row_(row) {}
+  AttentionRow(const AttentionRows& rows, std::int64_t number, std::int64_t row)
+      : rows_(rows), p_(rows.problem()), number_(number), row_(row) {}
 
   /// Weights of all keys, dropout aside.
   void weigh(std::vector<T>& x) const {
@@ -33,13 +34,13 @@ class Row {
     if (x.empty()) return;
     T largest = x[0];
     for (const T score : x) largest = std::max(largest, score);
-    if (p_.guard == Guard::AllHidden &&
+    if (p_.guard == AttentionGuard::AllHidden &&
         std::all_of(x.begin(), x.end(), [](T score) { return score == -std::numeric_limits<T>::infinity(); }))
       return x.assign(x.size(), T(0));
     for (T& score : x) score = std::exp(score - largest);
     const double sum = sum_of(p_.keys, [&](std::int64_t j) { return static_cast<double>(x[static_cast<std::size_t>(j)]); });
     const T factor = static_cast<T>(1.0 / sum);
-    for (T& weight : x) weight = p_.guard == Guard::NoNumber && std::isnan(weight * factor) ? T(0) : weight * factor;
+    for (T& weight : x) weight = p_.guard == AttentionGuard::NoNumber && std::isnan(weight * factor) ? T(0) : weight * factor;
   }
 
   /// What dropout multiplies weights by; what it drops is 0, even of no number.
@@ -54,9 +55,9 @@ class Row {
   void step_back(std::vector<T>& dx) const {
     for (std::size_t s = p_.steps.size(); s-- > 0;) {
       const auto& step = p_.steps[s];
-      if (step.kind == Kind::Scale) std::for_each(dx.begin(), dx.end(), [&](T& d) { d *= static_cast<T>(step.number); });
-      if (step.kind == Kind::Divide) std::for_each(dx.begin(), dx.end(), [&](T& d) { d /= static_cast<T>(step.number); });
-      if (step.kind == Kind::HideElse || step.kind == Kind::HideWhere) hide(s, dx, T(0));
+      if (step.kind == AttentionKind::Scale) std::for_each(dx.begin(), dx.end(), [&](T& d) { d *= static_cast<T>(step.number); });
+      if (step.kind == AttentionKind::Divide) std::for_each(dx.begin(), dx.end(), [&](T& d) { d /= static_cast<T>(step.number); });
+      if (step.kind == AttentionKind::HideElse || step.kind == AttentionKind::HideWhere) hide(s, dx, T(0));
       if (step.differentiated) {
         const auto to = rows_.gradient<T>(s, number_, row_);
         for (std::size_t j = 0; j < dx.size(); ++j) to.first[static_cast<std::int64_t>(j) * to.stride] += dx[j];
@@ -78,17 +79,17 @@ class Row {
   void step(std::size_t s, std::vector<T>& x) const {
     const auto& step = p_.steps[s];
     const T number = static_cast<T>(step.number);
-    if (step.kind == Kind::Scale) std::for_each(x.begin(), x.end(), [&](T& score) { score *= number; });
-    if (step.kind == Kind::Divide) std::for_each(x.begin(), x.end(), [&](T& score) { score /= number; });
-    if (step.kind == Kind::HideElse || step.kind == Kind::HideWhere) hide(s, x, number);
-    if (step.kind != Kind::Add) return;
+    if (step.kind == AttentionKind::Scale) std::for_each(x.begin(), x.end(), [&](T& score) { score *= number; });
+    if (step.kind == AttentionKind::Divide) std::for_each(x.begin(), x.end(), [&](T& score) { score /= number; });
+    if (step.kind == AttentionKind::HideElse || step.kind == AttentionKind::HideWhere) hide(s, x, number);
+    if (step.kind != AttentionKind::Add) return;
     const auto added = rows_.elements<T>(s, number_, row_);
     for (std::size_t j = 0; j < x.size(); ++j) x[j] += added.first[static_cast<std::int64_t>(j) * added.stride];
   }
 
   void hide(std::size_t s, std::vector<T>& x, T number) const {
     const auto flags = rows_.elements<bool>(s, number_, row_);
-    const bool hidden = p_.steps[s].kind == Kind::HideWhere;
+    const bool hidden = p_.steps[s].kind == AttentionKind::HideWhere;
     for (std::size_t j = 0; j < x.size(); ++j)
       if (flags.first[static_cast<std::int64_t>(j) * flags.stride] == hidden) x[j] = number;
   }
@@ -106,7 +107,7 @@ struct Attention {
     parallel_ranges(call.threads(), p.matrices() * p.rows, 1, [&](std::int64_t first, std::int64_t last) {
       std::vector<T> weights, kept;
       for (std::int64_t i = first; i < last; ++i) {
-        const Row<T> row(rows, i / p.rows, i % p.rows);
+        const AttentionRow<T> row(rows, i / p.rows, i % p.rows);
         row.weigh(weights);
         row.keep(kept);
         const T* v = rows.v<T>(i / p.rows);
@@ -144,7 +145,7 @@ class Gradient {
   }
 
   void differentiate(std::int64_t number, std::int64_t r) {
-    const Row<T> row(rows_, number, r);
+    const AttentionRow<T> row(rows_, number, r);
     row.weigh(weights_);
     row.keep(kept_);
     const T *dy = call_.in<T>(0) + (number * p_.rows + r) * p_.width, *v = rows_.v<T>(number);
@@ -174,7 +175,7 @@ class Gradient {
     for (std::size_t j = 0; j < dx_.size(); ++j) dx_[j] = weights_[j] * (dx_[j] - sum);
   }
 
-  void to_factors(const Row<T>& row, std::int64_t number, std::int64_t r) {
+  void to_factors(const AttentionRow<T>& row, std::int64_t number, std::int64_t r) {
     const T *q = rows_.q<T>(number) + r * p_.depth, *k = rows_.k<T>(number);
     for (std::int64_t d = 0; d < p_.depth; ++d) {
       const std::int64_t first = d * row.depth_step();
@@ -206,13 +207,13 @@ struct AttentionGrad {
   }
 };
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kAttentionRows[] = {
     {"Attention", "reference:any", make_by_output<Attention, Floats>},
     {"AttentionGrad", "reference:any", make_by_input<AttentionGrad, Floats>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> attention_kernels() { return kRows; }
+std::span<const KernelRow> attention_kernels() { return kAttentionRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -10,13 +10,13 @@
 namespace rehearsal::exec::reference {
 namespace {
 
-constexpr std::int64_t kElementsWorthAThread = 1 << 12;
+constexpr std::int64_t kBlockwiseSoftmaxElementsWorthAThread = 1 << 12;
 
 /// Calls body(row) for every row of operand 0.
 template <class F>
 void for_each_row(const Call& call, F&& body) {
   const std::int64_t length = call.in_shape(0).back(), count = graph::element_count(call.in_shape(0));
-  if (length > 0) parallel_items(call.threads(), count / length, kElementsWorthAThread / length + 1, body);
+  if (length > 0) parallel_items(call.threads(), count / length, kBlockwiseSoftmaxElementsWorthAThread / length + 1, body);
 }
 
 /// What is kept of a row of scores.
@@ -118,15 +118,17 @@ struct BlockSoftmaxGrad {
   }
 };
 
-constexpr std::string_view kAny = "reference:any";
-constexpr KernelRow kRows[] = {
-    {"BlockSoftmax", kAny, make_by_output<BlockSoftmax, Floats>},         {"MergeBlocks", kAny, make_by_output<MergeBlocks, Floats>},
-    {"BlockWeights", kAny, make_by_output<BlockWeights, Floats>},         {"RowDot", kAny, make_by_output<RowDot, Floats>},
-    {"BlockSoftmaxGrad", kAny, make_by_output<BlockSoftmaxGrad, Floats>},
+constexpr std::string_view kBlockwiseSoftmaxAny = "reference:any";
+constexpr KernelRow kBlockwiseSoftmaxRows[] = {
+    {"BlockSoftmax", kBlockwiseSoftmaxAny, make_by_output<BlockSoftmax, Floats>},
+    {"MergeBlocks", kBlockwiseSoftmaxAny, make_by_output<MergeBlocks, Floats>},
+    {"BlockWeights", kBlockwiseSoftmaxAny, make_by_output<BlockWeights, Floats>},
+    {"RowDot", kBlockwiseSoftmaxAny, make_by_output<RowDot, Floats>},
+    {"BlockSoftmaxGrad", kBlockwiseSoftmaxAny, make_by_output<BlockSoftmaxGrad, Floats>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> blockwise_softmax_kernels() { return kRows; }
+std::span<const KernelRow> blockwise_softmax_kernels() { return kBlockwiseSoftmaxRows; }
 
 }  // namespace rehearsal::exec::reference

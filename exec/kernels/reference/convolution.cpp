@@ -143,7 +143,7 @@ struct ConvGradBias {
   }
 };
 
-const KernelRow kRows[] = {
+const KernelRow kConvolutionRows[] = {
     {"Conv", "reference:any", make_by_output<Conv, Floats>},
     {"ConvGradInput", "reference:any", make_by_output<ConvTransposed, Floats>},
     {"ConvGradWeight", "reference:any", make_by_output<ConvGradWeight, Floats>},
@@ -153,6 +153,6 @@ const KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> convolution_kernels() { return kRows; }
+std::span<const KernelRow> convolution_kernels() { return kConvolutionRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -6,7 +6,7 @@ namespace rehearsal::exec::reference {
 namespace {
 
 /// A local block of a tensor.
-struct Part {
+struct DropoutPart {
   const graph::Shape &local, &global;
   const graph::Shape* origin;
 
@@ -31,7 +31,7 @@ std::uint64_t stream_of(const Call& call) { return static_cast<std::uint64_t>(ca
 struct Noise {
   template <class T>
   static void run(const Call& call) {
-    const Part part{call.out_shape(), call.out_global(), call.outputs[0].origin};
+    const DropoutPart part{call.out_shape(), call.out_global(), call.outputs[0].origin};
     const std::uint64_t seed = seed_of(call), stream = stream_of(call);
     const bool normal = call.attributes().integer("normal", 0) != 0;
     parallel_items(call.threads(), part.rows(), 4, [&](std::int64_t row) {
@@ -49,7 +49,7 @@ struct Noise {
 struct Dropout {
   template <class T>
   static void run(const Call& call) {
-    const Part part{call.in_shape(0), call.in_global(0), call.inputs[0].origin};
+    const DropoutPart part{call.in_shape(0), call.in_global(0), call.inputs[0].origin};
     const std::int64_t length = part.length(), rows = part.rows();
     const double ratio = call.attributes().number("ratio", 0.5);
     const T scale = static_cast<T>(ratio < 1 ? 1 / (1 - ratio) : 0.0);
@@ -64,7 +64,7 @@ struct Dropout {
   }
 };
 
-const KernelRow kRows[] = {
+const KernelRow kDropoutRows[] = {
     {"Dropout", "reference:any", make_by_output<Dropout, Floats>},
     {"Noise", "reference:any", make_by_output<Noise, Floats>},
     {"DropoutGrad", "reference:any", make_by_output<Dropout, Floats>},
@@ -72,6 +72,6 @@ const KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> dropout_kernels() { return kRows; }
+std::span<const KernelRow> dropout_kernels() { return kDropoutRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -18,7 +18,7 @@ namespace {
 namespace scalar = graph::scalar;
 using graph::StridedView;
 
-constexpr std::int64_t kGrain = 1 << 14;  ///< elements worth a thread
+constexpr std::int64_t kElementwiseGrain = 1 << 14;  ///< elements worth a thread
 
 using AllIntegers = Types<std::int32_t, std::int64_t, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::uint32_t, std::uint64_t>;
 using AllNumbers =
@@ -42,13 +42,13 @@ void for_each_piece(const Call& call, const Piece<N>& body) {
   const graph::RowWalk<N + 1> walk(views);
   const auto steps = walk.steps();
   if (walk.rows() != 1) {
-    parallel_ranges(call.threads(), walk.rows(), kGrain / std::max<std::int64_t>(1, walk.length()) + 1,
+    parallel_ranges(call.threads(), walk.rows(), kElementwiseGrain / std::max<std::int64_t>(1, walk.length()) + 1,
                     [&](std::int64_t first, std::int64_t last) {
                       walk.each(first, last, [&](std::int64_t, const auto& at) { body(at, steps, walk.length()); });
                     });
     return;
   }
-  parallel_ranges(call.threads(), walk.length(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(call.threads(), walk.length(), kElementwiseGrain, [&](std::int64_t first, std::int64_t last) {
     std::array<std::int64_t, N + 1> at;
     for (std::size_t v = 0; v <= N; ++v) at[v] = views[v].offset + first * steps[v];
     body(at, steps, last - first);
@@ -135,13 +135,13 @@ std::unique_ptr<Kernel> make_cast(const KernelRequest& request, std::string& rea
   return refuse_type(request, from, reason);
 }
 
-constexpr std::string_view kAny = "reference:any";
+constexpr std::string_view kElementwiseAny = "reference:any";
 
 template <class F>
 void add_unary(std::vector<KernelRow>& rows) {
-  rows.push_back({F::name, kAny, make_by_input<Map<F>, Elements<F>>});
+  rows.push_back({F::name, kElementwiseAny, make_by_input<Map<F>, Elements<F>>});
   if constexpr (F::saved == scalar::Saved::Operand || F::saved == scalar::Saved::Result) {
-    rows.push_back({scalar::gradient_name<F>(), kAny, make_by_output<Map<scalar::SlopeOf<F>>, Floats>});
+    rows.push_back({scalar::gradient_name<F>(), kElementwiseAny, make_by_output<Map<scalar::SlopeOf<F>>, Floats>});
   }
 }
 
@@ -151,22 +151,22 @@ void add_unaries(std::vector<KernelRow>& rows, scalar::List<F...>) {
 }
 template <class... F>
 void add_numeric(std::vector<KernelRow>& rows, scalar::List<F...>) {
-  (rows.push_back({F::name, kAny, make_by_input<Map<F>, Elements<F>>}), ...);
+  (rows.push_back({F::name, kElementwiseAny, make_by_input<Map<F>, Elements<F>>}), ...);
 }
 template <class... F>
 void add_bit_functions(std::vector<KernelRow>& rows, scalar::List<F...>) {
-  (rows.push_back({F::name, kAny, make_by_input<Map<F>, AllIntegers>}), ...);
+  (rows.push_back({F::name, kElementwiseAny, make_by_input<Map<F>, AllIntegers>}), ...);
 }
 template <class... F>
 void add_connectives(std::vector<KernelRow>& rows, scalar::List<F...>) {
-  (rows.push_back({F::name, kAny, make_by_input<Map<F>, Types<bool>>}), ...);
+  (rows.push_back({F::name, kElementwiseAny, make_by_input<Map<F>, Types<bool>>}), ...);
 }
 
-std::vector<KernelRow> make_rows() {
+std::vector<KernelRow> make_rows_elementwise() {
   std::vector<KernelRow> rows;
-  rows.push_back({"Equal", kAny, make_by_input<Map<scalar::Equal>, Everything>});
-  rows.push_back({"Where", kAny, make_by_size<Where>});
-  rows.push_back({"Cast", kAny, make_cast});
+  rows.push_back({"Equal", kElementwiseAny, make_by_input<Map<scalar::Equal>, Everything>});
+  rows.push_back({"Where", kElementwiseAny, make_by_size<Where>});
+  rows.push_back({"Cast", kElementwiseAny, make_cast});
   add_unaries(rows, scalar::Unaries{});
   add_numeric(rows, scalar::Binaries{});
   add_numeric(rows, scalar::Comparisons{});
@@ -179,7 +179,7 @@ std::vector<KernelRow> make_rows() {
 }  // namespace
 
 std::span<const KernelRow> elementwise_kernels() {
-  static const std::vector<KernelRow> kRows = make_rows();
+  static const std::vector<KernelRow> kRows = make_rows_elementwise();
   return kRows;
 }
 

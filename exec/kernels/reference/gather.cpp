@@ -70,16 +70,16 @@ struct GatherElementsGrad {
   }
 };
 
-constexpr std::string_view kAny = "reference:any";
-constexpr KernelRow kRows[] = {
-    {"Gather", kAny, make_by_size<Gather>},
-    {"GatherGrad", kAny, make_by_output<GatherGrad, Floats>},
-    {"GatherElements", kAny, make_by_size<GatherElements>},
-    {"GatherElementsGrad", kAny, make_by_output<GatherElementsGrad, Floats>},
+constexpr std::string_view kGatherAny = "reference:any";
+constexpr KernelRow kGatherRows[] = {
+    {"Gather", kGatherAny, make_by_size<Gather>},
+    {"GatherGrad", kGatherAny, make_by_output<GatherGrad, Floats>},
+    {"GatherElements", kGatherAny, make_by_size<GatherElements>},
+    {"GatherElementsGrad", kGatherAny, make_by_output<GatherElementsGrad, Floats>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> gather_kernels() { return kRows; }
+std::span<const KernelRow> gather_kernels() { return kGatherRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -10,10 +10,10 @@ namespace rehearsal::exec::reference {
 namespace {
 
 /// Operand X as rows of the normalized axes.
-struct Layout {
+struct LayerNormalizationLayout {
   std::int64_t rows = 1, length = 1;
 
-  explicit Layout(const Call& call) {
+  explicit LayerNormalizationLayout(const Call& call) {
     const graph::Shape& x = call.in_shape(0);
     const auto axis = static_cast<std::size_t>(graph::normalize_axis(call.attributes().integer("axis", -1), x.size()));
     for (std::size_t d = 0; d < x.size(); ++d) (d < axis ? rows : length) *= x[d];
@@ -27,7 +27,7 @@ double at_or(const T* values, std::int64_t i, double otherwise) {
 }
 
 template <class T>
-const T* optional_in(const Call& call, std::size_t i) {
+const T* optional_in_of_layer_normalization(const Call& call, std::size_t i) {
   return call.has_input(i) ? call.in<T>(i) : nullptr;
 }
 
@@ -36,8 +36,9 @@ template <bool Centered>
 struct Normalize {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call);
-    const T *scale = optional_in<T>(call, 1), *bias = Centered ? optional_in<T>(call, 2) : nullptr;
+    const LayerNormalizationLayout layout(call);
+    const T *scale = optional_in_of_layer_normalization<T>(call, 1),
+            *bias = Centered ? optional_in_of_layer_normalization<T>(call, 2) : nullptr;
     const double epsilon = call.attributes().number("epsilon", 1e-5), count = static_cast<double>(layout.length);
     parallel_items(call.threads(), layout.rows, 4, [&](std::int64_t row) {
       const T* x = call.in<T>(0) + row * layout.length;
@@ -67,12 +68,12 @@ struct Operands {
 
 /// dX = (g - [mean of g] - normalized x * mean of (g * normalized x)) / deviation with g = dY * scale.
 template <bool Centered>
-struct GradInput {
+struct LayerNormalizationGradInput {
   template <class T>
   static void run(const Call& call) {
     using At = Operands<Centered>;
-    const Layout layout(call);
-    const T* scale = optional_in<T>(call, At::scale);
+    const LayerNormalizationLayout layout(call);
+    const T* scale = optional_in_of_layer_normalization<T>(call, At::scale);
     const auto count = static_cast<double>(layout.length);
     parallel_items(call.threads(), layout.rows, 4, [&](std::int64_t row) {
       const T *x = call.in<T>(0) + row * layout.length, *dy = call.in<T>(At::gradient) + row * layout.length;
@@ -93,7 +94,7 @@ struct GradParameters {
   template <class T>
   static void run(const Call& call) {
     using At = Operands<Centered>;
-    const Layout layout(call);
+    const LayerNormalizationLayout layout(call);
     parallel_ranges(call.threads(), layout.length, 16, [&](std::int64_t first, std::int64_t last) {
       std::vector<double> dscale(static_cast<std::size_t>(last - first), 0.0), dbias = dscale;
       for (std::int64_t row = 0; row < layout.rows; ++row) {
@@ -113,17 +114,17 @@ struct GradParameters {
   }
 };
 
-const KernelRow kRows[] = {
+const KernelRow kLayerNormalizationRows[] = {
     {"LayerNormalization", "reference:any", make_by_output<Normalize<true>, Floats>},
-    {"LayerNormalizationGradInput", "reference:any", make_by_output<GradInput<true>, Floats>},
+    {"LayerNormalizationGradInput", "reference:any", make_by_output<LayerNormalizationGradInput<true>, Floats>},
     {"LayerNormalizationGradParameters", "reference:any", make_by_input<GradParameters<true>, Floats>},
     {"RMSNormalization", "reference:any", make_by_output<Normalize<false>, Floats>},
-    {"RMSNormalizationGradInput", "reference:any", make_by_output<GradInput<false>, Floats>},
+    {"RMSNormalizationGradInput", "reference:any", make_by_output<LayerNormalizationGradInput<false>, Floats>},
     {"RMSNormalizationGradParameters", "reference:any", make_by_input<GradParameters<false>, Floats>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> layer_normalization_kernels() { return kRows; }
+std::span<const KernelRow> layer_normalization_kernels() { return kLayerNormalizationRows; }
 
 }  // namespace rehearsal::exec::reference

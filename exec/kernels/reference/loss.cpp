@@ -55,10 +55,10 @@ struct Item {
   }
 };
 
-/// Scores [outer, classes, inner] with one label for each (outer, inner): all classes, or a block of them, which begins at `first`.
+/// LossScores [outer, classes, inner] with one label for each (outer, inner): all classes, or a block of them, which begins at `first`.
 template <class T>
-struct Scores {
-  Scores(const Call& call, std::size_t weights_operand)
+struct LossScores {
+  LossScores(const Call& call, std::size_t weights_operand)
       : scores(call.in<T>(0)),
         weights(call.has_input(weights_operand) ? call.in<T>(weights_operand) : nullptr),
         totals(call.has_input(weights_operand + 1) ? call.in<double>(weights_operand + 1) : nullptr),
@@ -126,7 +126,7 @@ struct LogSumExp {
 struct CrossEntropySum {
   template <class T>
   static void run(const Call& call) {
-    const Scores<T> s(call, 2);
+    const LossScores<T> s(call, 2);
     *call.out<double>() = ordered_sum(call.threads(), s.count(), [&](std::int64_t i) {
       const std::int64_t t = s.labels[i];
       if (t == s.ignored) return 0.0;
@@ -143,7 +143,7 @@ struct CrossEntropySum {
 struct CrossEntropyGrad {
   template <class T>
   static void run(const Call& call) {
-    const Scores<T> s(call, 3);
+    const LossScores<T> s(call, 3);
     const double scale = *call.in<double>(2);
     T* out = call.out<T>();
     parallel_items(call.threads(), s.count(), 4, [&](std::int64_t i) { one_item(s, i, scale, out); });
@@ -151,7 +151,7 @@ struct CrossEntropyGrad {
 
   /// d/dx of -sum_c share[c] log softmax(x)[c] is (sum of shares) softmax(x) - share.
   template <class T>
-  static void one_item(const Scores<T>& s, std::int64_t i, double scale, T* out) {
+  static void one_item(const LossScores<T>& s, std::int64_t i, double scale, T* out) {
     const std::int64_t t = s.labels[i];
     const Item<T> item = s.item(i);
     const bool counted = t != s.ignored;
@@ -239,7 +239,7 @@ constexpr KernelRow gradient_row(std::string_view op) {
   return {op, "reference:any", make_by_output<ElementGrad<Loss>, Floats>};
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kLossRows[] = {
     {"LogSumExp", "reference:any", make_by_input<LogSumExp, Floats>},
     {"CrossEntropySum", "reference:any", make_by_input<CrossEntropySum, Floats>},
     {"CrossEntropyGrad", "reference:any", make_by_output<CrossEntropyGrad, Floats>},
@@ -258,6 +258,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> loss_kernels() { return kRows; }
+std::span<const KernelRow> loss_kernels() { return kLossRows; }
 
 }  // namespace rehearsal::exec::reference

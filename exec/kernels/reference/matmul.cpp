@@ -42,13 +42,13 @@ const T* plain(const T* stored, bool transposed, std::pair<std::int64_t, std::in
 }
 
 /// c[0..rows) += a b for a strip of at most kRowsAtOnce rows; a has stride k, b and c stride n.
-template <class T, std::int64_t kRows>
+template <class T, std::int64_t kMatmulRows>
 void multiply_strip(const T* a, const T* b, T* c, std::int64_t n, std::int64_t k) {
   for (std::int64_t j0 = 0; j0 < n; j0 += kColumnsAtOnce) {
     const std::int64_t width = std::min(kColumnsAtOnce, n - j0);
     for (std::int64_t p = 0; p < k; ++p) {
       const T* row = b + p * n + j0;
-      for (std::int64_t r = 0; r < kRows; ++r) {
+      for (std::int64_t r = 0; r < kMatmulRows; ++r) {
         const T x = a[r * k + p];
         T* out = c + r * n + j0;
         for (std::int64_t j = 0; j < width; ++j) out[j] += x * row[j];
@@ -95,7 +95,7 @@ void multiply_stored(const Call& call, const graph::MatrixProduct& p, const std:
 }
 
 /// Offsets of every matrix of a batch: `shape` of matrices of `elements` elements, broadcast to `batch`.
-graph::StridedView batch_view(const graph::Shape& shape, const graph::Shape& batch, std::int64_t elements) {
+graph::StridedView batch_view_of_matmul(const graph::Shape& shape, const graph::Shape& batch, std::int64_t elements) {
   graph::StridedView view = graph::broadcast_view(shape, batch);
   for (std::int64_t& stride : view.strides) stride *= elements;
   return view;
@@ -107,8 +107,8 @@ struct MatMul {
     const graph::MatrixProduct p = graph::matrix_product(call.in_shape(0), call.in_shape(1), call.attributes());
     std::fill_n(call.out<T>(), graph::element_count(call.out_shape()), T(0));
     const graph::Shape batch = graph::broadcast(p.a.batch, p.b.batch);
-    const graph::RowWalk<3> walk(
-        {batch_view(batch, batch, p.m * p.n), batch_view(p.a.batch, batch, p.m * p.k), batch_view(p.b.batch, batch, p.k * p.n)});
+    const graph::RowWalk<3> walk({batch_view_of_matmul(batch, batch, p.m * p.n), batch_view_of_matmul(p.a.batch, batch, p.m * p.k),
+                                  batch_view_of_matmul(p.b.batch, batch, p.k * p.n)});
     const auto steps = walk.steps();
     walk.each([&](std::int64_t, std::array<std::int64_t, 3> at) {
       for (std::int64_t i = 0; i < walk.length(); ++i) {
@@ -176,7 +176,7 @@ struct DetGrad {
   }
 };
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kMatmulRows[] = {
     {"MatMul", "reference:any", make_by_output<MatMul, Floats>},
     {"Gemm", "reference:any", make_by_output<Gemm, Floats>},
     {"Det", "reference:any", make_by_output<Det, Floats>},
@@ -185,6 +185,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> matmul_kernels() { return kRows; }
+std::span<const KernelRow> matmul_kernels() { return kMatmulRows; }
 
 }  // namespace rehearsal::exec::reference

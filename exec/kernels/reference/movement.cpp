@@ -142,23 +142,23 @@ struct Range {
   }
 };
 
-constexpr std::string_view kAny = "reference:any";
-constexpr KernelRow kRows[] = {
-    {"Reshape", kAny, make_by_size<Reshape>},
-    {"Transpose", kAny, make_by_size<Transpose>},
-    {"Expand", kAny, make_by_size<Expand>},
-    {"Slice", kAny, make_by_size<Slice>},
-    {"SliceGrad", kAny, make_by_size<SliceGrad>},
-    {"Split", kAny, make_by_input<Split, Everything>},
-    {"Concat", kAny, make_by_size<Concat>},
-    {"Tile", kAny, make_by_size<Tile>},
-    {"Trilu", kAny, make_by_size<Trilu>},
-    {"ConstantOfShape", kAny, make_by_output<ConstantOfShape, Everything>},
-    {"Range", kAny, make_by_output<Range, Numbers>},
+constexpr std::string_view kMovementAny = "reference:any";
+constexpr KernelRow kMovementRows[] = {
+    {"Reshape", kMovementAny, make_by_size<Reshape>},
+    {"Transpose", kMovementAny, make_by_size<Transpose>},
+    {"Expand", kMovementAny, make_by_size<Expand>},
+    {"Slice", kMovementAny, make_by_size<Slice>},
+    {"SliceGrad", kMovementAny, make_by_size<SliceGrad>},
+    {"Split", kMovementAny, make_by_input<Split, Everything>},
+    {"Concat", kMovementAny, make_by_size<Concat>},
+    {"Tile", kMovementAny, make_by_size<Tile>},
+    {"Trilu", kMovementAny, make_by_size<Trilu>},
+    {"ConstantOfShape", kMovementAny, make_by_output<ConstantOfShape, Everything>},
+    {"Range", kMovementAny, make_by_output<Range, Numbers>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> movement_kernels() { return kRows; }
+std::span<const KernelRow> movement_kernels() { return kMovementRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -11,11 +11,11 @@ namespace {
 
 /// An image [batch, channels, spatial...] as rows of one channel of one sample, and the statistic that each row belongs to:
 /// sums [2, c] are of a channel over the batch, sums [2, n, groups] of a sample's group of channels.
-struct Layout {
+struct NormalizationLayout {
   std::int64_t batch, channels, length = 1, groups;
   bool per_sample;
 
-  Layout(const graph::Shape& image, const graph::Shape& sums)
+  NormalizationLayout(const graph::Shape& image, const graph::Shape& sums)
       : batch(image[0]), channels(image[1]), groups(sums.back()), per_sample(sums.size() == 3) {
     for (std::size_t d = 2; d < image.size(); ++d) length *= image[d];
   }
@@ -37,11 +37,11 @@ struct Layout {
   }
 };
 
-struct Moments {
+struct NormalizationMoments {
   double mean, variance;
 };
 /// Mean and biased variance of statistic s of `statistics`.
-Moments moments_of(const double* sums, std::int64_t statistics, std::int64_t s, const graph::Attributes& attributes) {
+NormalizationMoments moments_of(const double* sums, std::int64_t statistics, std::int64_t s, const graph::Attributes& attributes) {
   const double count = static_cast<double>(attributes.integer("count", 1)), mean = sums[s] / count;
   return {mean, std::max(0.0, sums[statistics + s] / count - mean * mean)};
 }
@@ -59,7 +59,7 @@ void apply_row(T* y, const T* x, std::int64_t length, double slope, double offse
 struct Sums {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call.in_shape(0), call.out_shape());
+    const NormalizationLayout layout(call.in_shape(0), call.out_shape());
     auto* sums = call.out<double>();
     parallel_items(call.threads(), layout.statistics(), 1, [&](std::int64_t s) {
       double sum = 0, squares = 0;
@@ -78,9 +78,9 @@ struct Sums {
 struct Apply {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call.in_shape(0), call.in_shape(1));
+    const NormalizationLayout layout(call.in_shape(0), call.in_shape(1));
     parallel_items(call.threads(), layout.rows(), 4, [&](std::int64_t row) {
-      const Moments m = moments_of(call.in<double>(1), layout.statistics(), layout.statistic_of(row), call.attributes());
+      const NormalizationMoments m = moments_of(call.in<double>(1), layout.statistics(), layout.statistic_of(row), call.attributes());
       const std::int64_t c = row % layout.channels;
       const double slope = static_cast<double>(call.in<T>(2)[c]) * inverse_deviation(m.variance, call.attributes());
       apply_row(call.out<T>() + row * layout.length, call.in<T>(0) + row * layout.length, layout.length, slope,
@@ -94,7 +94,7 @@ struct RowGradient {
   double dy, dy_normalized;
 };
 template <class T>
-RowGradient row_gradient(const T* x, const T* dy, std::int64_t length, Moments m, double inverse) {
+RowGradient row_gradient(const T* x, const T* dy, std::int64_t length, NormalizationMoments m, double inverse) {
   return {sum_of(length, [&](std::int64_t i) { return static_cast<double>(dy[i]); }),
           inverse * sum_of(length, [&](std::int64_t i) { return static_cast<double>(dy[i]) * (static_cast<double>(x[i]) - m.mean); })};
 }
@@ -104,10 +104,10 @@ template <bool Scaled>
 struct GradSums {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call.in_shape(0), call.in_shape(1));
+    const NormalizationLayout layout(call.in_shape(0), call.in_shape(1));
     auto* sums = call.out<double>();
     parallel_items(call.threads(), layout.statistics(), 1, [&](std::int64_t s) {
-      const Moments m = moments_of(call.in<double>(1), layout.statistics(), s, call.attributes());
+      const NormalizationMoments m = moments_of(call.in<double>(1), layout.statistics(), s, call.attributes());
       const double inverse = inverse_deviation(m.variance, call.attributes());
       RowGradient total{0, 0};
       layout.for_rows_of(s, [&](std::int64_t row) {
@@ -126,14 +126,14 @@ struct GradSums {
 /// X, sums, scale, dY, gradient sums -> dX = (scale dY - (sum + normalized X * sum') / count) / deviation, where the sums contain
 /// the scale if Scaled.
 template <bool Scaled>
-struct GradInput {
+struct NormalizationGradInput {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call.in_shape(0), call.in_shape(1));
+    const NormalizationLayout layout(call.in_shape(0), call.in_shape(1));
     const double *gradients = call.in<double>(4), count = static_cast<double>(call.attributes().integer("count", 1));
     parallel_items(call.threads(), layout.rows(), 4, [&](std::int64_t row) {
       const std::int64_t s = layout.statistic_of(row), at = row * layout.length;
-      const Moments m = moments_of(call.in<double>(1), layout.statistics(), s, call.attributes());
+      const NormalizationMoments m = moments_of(call.in<double>(1), layout.statistics(), s, call.attributes());
       const double inverse = inverse_deviation(m.variance, call.attributes()),
                    slope = inverse * static_cast<double>(call.in<T>(2)[row % layout.channels]);
       const double factor = (Scaled ? inverse : slope) / count;
@@ -166,7 +166,7 @@ struct BatchNormRunning {
     const std::int64_t channels = call.in_shape(0)[1];
     const double momentum = call.attributes().number("momentum", 0.9), count = static_cast<double>(call.attributes().integer("count", 1));
     for (std::int64_t c = 0; c < channels; ++c) {
-      const Moments m = moments_of(call.in<double>(0), channels, c, call.attributes());
+      const NormalizationMoments m = moments_of(call.in<double>(0), channels, c, call.attributes());
       const double unbiased = m.variance * count / std::max(1.0, count - 1);
       const auto blend = [&](T old, double fresh) { return static_cast<T>(static_cast<double>(old) * momentum + fresh * (1 - momentum)); };
       if (call.has_output(0)) call.out<T>(0)[c] = blend(call.in<T>(1)[c], m.mean);
@@ -177,11 +177,11 @@ struct BatchNormRunning {
 
 /// X, dY, and the moments of every row -> dscale, dbias.
 template <class T, class MomentsOf>
-void write_scale_gradients(const Call& call, const Layout& layout, const T* dy, const MomentsOf& moments) {
+void write_scale_gradients(const Call& call, const NormalizationLayout& layout, const T* dy, const MomentsOf& moments) {
   parallel_items(call.threads(), layout.channels, 1, [&](std::int64_t c) {
     RowGradient total{0, 0};
     for (std::int64_t row = c; row < layout.rows(); row += layout.channels) {
-      const Moments m = moments(row);
+      const NormalizationMoments m = moments(row);
       const std::int64_t at = row * layout.length;
       const RowGradient r = row_gradient(call.in<T>(0) + at, dy + at, layout.length, m, inverse_deviation(m.variance, call.attributes()));
       total.dy += r.dy;
@@ -196,7 +196,7 @@ void write_scale_gradients(const Call& call, const Layout& layout, const T* dy, 
 struct GroupNormGradParameters {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call.in_shape(0), call.in_shape(1));
+    const NormalizationLayout layout(call.in_shape(0), call.in_shape(1));
     write_scale_gradients(call, layout, call.in<T>(2), [&](std::int64_t row) {
       return moments_of(call.in<double>(1), layout.statistics(), layout.statistic_of(row), call.attributes());
     });
@@ -207,7 +207,7 @@ struct GroupNormGradParameters {
 struct Inference {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call.in_shape(0), call.in_shape(1));
+    const NormalizationLayout layout(call.in_shape(0), call.in_shape(1));
     parallel_items(call.threads(), layout.rows(), 4, [&](std::int64_t row) {
       const std::int64_t c = row % layout.channels, at = row * layout.length;
       const double slope =
@@ -222,7 +222,7 @@ struct Inference {
 struct InferenceGradInput {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call.in_shape(0), call.in_shape(1));
+    const NormalizationLayout layout(call.in_shape(0), call.in_shape(1));
     parallel_items(call.threads(), layout.rows(), 4, [&](std::int64_t row) {
       const std::int64_t c = row % layout.channels, at = row * layout.length;
       const double slope =
@@ -236,19 +236,19 @@ struct InferenceGradInput {
 struct InferenceGradParameters {
   template <class T>
   static void run(const Call& call) {
-    const Layout layout(call.in_shape(0), call.in_shape(1));
+    const NormalizationLayout layout(call.in_shape(0), call.in_shape(1));
     write_scale_gradients(call, layout, call.in<T>(3), [&](std::int64_t row) {
       const std::int64_t c = row % layout.channels;
-      return Moments{static_cast<double>(call.in<T>(1)[c]), static_cast<double>(call.in<T>(2)[c])};
+      return NormalizationMoments{static_cast<double>(call.in<T>(1)[c]), static_cast<double>(call.in<T>(2)[c])};
     });
   }
 };
 
-const KernelRow kRows[] = {
+const KernelRow kNormalizationRows[] = {
     {"BatchNormSums", "reference:any", make_by_input<Sums, Floats>},
     {"BatchNormApply", "reference:any", make_by_output<Apply, Floats>},
     {"BatchNormGradSums", "reference:any", make_by_input<GradSums<false>, Floats>},
-    {"BatchNormGradInput", "reference:any", make_by_output<GradInput<false>, Floats>},
+    {"BatchNormGradInput", "reference:any", make_by_output<NormalizationGradInput<false>, Floats>},
     {"BatchNormGradParameters", "reference:any", make_by_input<BatchNormGradParameters, Floats, 1>},
     {"BatchNormRunning", "reference:any", make_by_input<BatchNormRunning, Floats, 1>},
     {"BatchNormInference", "reference:any", make_by_output<Inference, Floats>},
@@ -257,12 +257,12 @@ const KernelRow kRows[] = {
     {"GroupNormSums", "reference:any", make_by_input<Sums, Floats>},
     {"GroupNormApply", "reference:any", make_by_output<Apply, Floats>},
     {"GroupNormGradSums", "reference:any", make_by_input<GradSums<true>, Floats>},
-    {"GroupNormGradInput", "reference:any", make_by_output<GradInput<true>, Floats>},
+    {"GroupNormGradInput", "reference:any", make_by_output<NormalizationGradInput<true>, Floats>},
     {"GroupNormGradParameters", "reference:any", make_by_input<GroupNormGradParameters, Floats>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> normalization_kernels() { return kRows; }
+std::span<const KernelRow> normalization_kernels() { return kNormalizationRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -9,7 +9,7 @@
 namespace rehearsal::exec::reference {
 namespace {
 
-constexpr std::int64_t kGrain = 4096;
+constexpr std::int64_t kOptimizerGrain = 4096;
 constexpr std::size_t kFirstState = 3;  ///< operands: parameter, gradient, step, state...
 
 /// Runs update(parameter, gradient, state of element i) -> new parameter, for every element; `state` is updated in place.
@@ -17,7 +17,7 @@ template <class T, std::size_t kStates, class F>
 void each_parameter(const Call& call, std::size_t first_state, F&& update) {
   const T *p = call.in<T>(0), *g = call.in<T>(1);
   T* out = call.out<T>(0);
-  parallel_items(call.threads(), graph::element_count(call.in_shape(0)), kGrain, [&](std::int64_t i) {
+  parallel_items(call.threads(), graph::element_count(call.in_shape(0)), kOptimizerGrain, [&](std::int64_t i) {
     double state[kStates + 1] = {};
     for (std::size_t s = 0; s < kStates; ++s)
       state[s] = call.has_input(first_state + s) ? static_cast<double>(call.in<T>(first_state + s)[i]) : 0.0;
@@ -43,8 +43,8 @@ struct Sgd {
 };
 
 /// Adam's moments after a step, with their bias corrections.
-struct Moments {
-  explicit Moments(const Call& call)
+struct OptimizerMoments {
+  explicit OptimizerMoments(const Call& call)
       : beta1(call.attributes().number("beta1", 0.9)),
         beta2(call.attributes().number("beta2", 0.999)),
         eps(call.attributes().number("eps", 1e-8)),
@@ -64,7 +64,7 @@ struct Adam {
     const auto& a = call.attributes();
     const double lr = a.number("lr", 1e-3), decay = a.number("weight_decay", 0);
     const bool decoupled = a.number("decoupled", 0) != 0;
-    const Moments moments(call);
+    const OptimizerMoments moments(call);
     each_parameter<T, 2>(call, kFirstState, [&](double p, double g, double* state) {
       if (!decoupled) return p - lr * moments.direction(g + decay * p, state);
       return p * (1 - lr * decay) - lr * moments.direction(g, state);
@@ -89,7 +89,7 @@ struct Nadam {
   static void run(const Call& call) {
     const auto& a = call.attributes();
     const double lr = a.number("lr", 2e-3), decay = a.number("weight_decay", 0);
-    const Moments moments(call);
+    const OptimizerMoments moments(call);
     const NesterovMomentum mu(moments.beta1, a.number("momentum_decay", 4e-3), *call.in<std::int64_t>(2));
     const double of_gradient = lr * (1 - mu.now) / (1 - mu.product), of_average = lr * mu.next / (1 - mu.product * mu.next);
     each_parameter<T, 2>(call, kFirstState, [=](double p, double g, double* state) {
@@ -149,7 +149,7 @@ struct LambDirection {
   template <class T>
   static void run(const Call& call) {
     const double decay = call.attributes().number("weight_decay", 0);
-    const Moments moments(call);
+    const OptimizerMoments moments(call);
     each_parameter<T, 2>(call, kFirstState, [&](double p, double g, double* state) { return moments.direction(g, state) + decay * p; });
   }
 };
@@ -193,7 +193,7 @@ struct SquaredNorm {
   }
 };
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kOptimizerRows[] = {
     {"SgdUpdate", "reference:any", make_by_output<Sgd, Floats>},
     {"AdamUpdate", "reference:any", make_by_output<Adam, Floats>},
     {"NadamUpdate", "reference:any", make_by_output<Nadam, Floats>},
@@ -208,6 +208,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> optimizer_kernels() { return kRows; }
+std::span<const KernelRow> optimizer_kernels() { return kOptimizerRows; }
 
 }  // namespace rehearsal::exec::reference

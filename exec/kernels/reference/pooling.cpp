@@ -92,13 +92,13 @@ struct MaxPoolGrad {
   }
 };
 
-bool includes_pad(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
+bool includes_pad_of_pooling(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
 
 struct AveragePool {
   template <class T>
   static void run(const Call& call) {
     const Planes p(call, call.in_shape(0), call.out_shape());
-    const std::vector<double> weights = window_weights(p, includes_pad(call));
+    const std::vector<double> weights = window_weights(p, includes_pad_of_pooling(call));
     parallel_items(call.threads(), p.count, 1, [&](std::int64_t item) {
       const T* x = call.in<T>(0) + item * p.plane.image_size();
       T* y = call.out<T>() + item * p.plane.windows_size();
@@ -117,7 +117,7 @@ struct AveragePoolGrad {
   template <class T>
   static void run(const Call& call) {
     const Planes p(call, call.out_shape(), call.in_shape(0));
-    const std::vector<double> weights = window_weights(p, includes_pad(call));
+    const std::vector<double> weights = window_weights(p, includes_pad_of_pooling(call));
     parallel_items(call.threads(), p.count, 1, [&](std::int64_t item) {
       const T* dy = call.in<T>(0) + item * p.plane.windows_size();
       T* dx = call.out<T>() + item * p.plane.image_size();
@@ -134,7 +134,7 @@ struct AveragePoolGrad {
   }
 };
 
-const KernelRow kRows[] = {
+const KernelRow kPoolingRows[] = {
     {"MaxPool", "reference:any", make_by_output<MaxPool, Floats>},
     {"MaxPoolPositions", "reference:any", make_by_input<MaxPoolPositions, Floats>},
     {"MaxPoolGrad", "reference:any", make_by_output<MaxPoolGrad, Floats>},
@@ -144,6 +144,6 @@ const KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> pooling_kernels() { return kRows; }
+std::span<const KernelRow> pooling_kernels() { return kPoolingRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -28,7 +28,7 @@ struct Sum {
     return a + b;
   }
 };
-struct Product {
+struct ReductionProduct {
   template <class T>
   static Wide<T> start() {
     return 1;
@@ -167,16 +167,20 @@ struct CumSum {
   }
 };
 
-constexpr std::string_view kAny = "reference:any";
-constexpr KernelRow kRows[] = {
-    {"ReduceSum", kAny, make_by_output<Reduce<Sum>, Numbers>},        {"ReduceMax", kAny, make_by_output<Reduce<Maximum>, Numbers>},
-    {"ReduceMin", kAny, make_by_output<Reduce<Minimum>, Numbers>},    {"ReduceProd", kAny, make_by_output<Reduce<Product>, Numbers>},
-    {"ReduceProdGrad", kAny, make_by_output<ReduceProdGrad, Floats>}, {"ArgMax", kAny, make_by_input<Position<true>, Numbers>},
-    {"ArgMin", kAny, make_by_input<Position<false>, Numbers>},        {"CumSum", kAny, make_by_output<CumSum, Numbers>},
+constexpr std::string_view kReductionAny = "reference:any";
+constexpr KernelRow kReductionRows[] = {
+    {"ReduceSum", kReductionAny, make_by_output<Reduce<Sum>, Numbers>},
+    {"ReduceMax", kReductionAny, make_by_output<Reduce<Maximum>, Numbers>},
+    {"ReduceMin", kReductionAny, make_by_output<Reduce<Minimum>, Numbers>},
+    {"ReduceProd", kReductionAny, make_by_output<Reduce<ReductionProduct>, Numbers>},
+    {"ReduceProdGrad", kReductionAny, make_by_output<ReduceProdGrad, Floats>},
+    {"ArgMax", kReductionAny, make_by_input<Position<true>, Numbers>},
+    {"ArgMin", kReductionAny, make_by_input<Position<false>, Numbers>},
+    {"CumSum", kReductionAny, make_by_output<CumSum, Numbers>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> reduction_kernels() { return kRows; }
+std::span<const KernelRow> reduction_kernels() { return kReductionRows; }
 
 }  // namespace rehearsal::exec::reference

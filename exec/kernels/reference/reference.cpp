@@ -4,9 +4,9 @@ namespace rehearsal::exec::reference {
 
 namespace {
 
-class BodyKernel final : public Kernel {
+class ReferenceBodyKernel final : public Kernel {
  public:
-  BodyKernel(const KernelRequest& request, Body body) : problem_(request), body_(body) {}
+  ReferenceBodyKernel(const KernelRequest& request, Body body) : problem_(request), body_(body) {}
   [[nodiscard]] bool is_shareable() const override { return true; }
   void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) override {
     body_({problem_, inputs, outputs, context});
@@ -35,7 +35,7 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std
     reason = "reference kernels take plain tensors only";
     return nullptr;
   }
-  return std::make_unique<BodyKernel>(request, body);
+  return std::make_unique<ReferenceBodyKernel>(request, body);
 }
 
 std::unique_ptr<Kernel> refuse_type(const KernelRequest& request, DType type, std::string& reason) {

@@ -80,7 +80,7 @@ struct Pad {
   }
 };
 
-const KernelRow kRows[] = {
+const KernelRow kResizeRows[] = {
     {"Resize", "reference:any", make_by_output<Resize<false>, Floats>},
     {"ResizeGrad", "reference:any", make_by_output<Resize<true>, Floats>},
     {"Pad", "reference:any", make_by_output<Pad<false>, Floats>},
@@ -89,6 +89,6 @@ const KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> resize_kernels() { return kRows; }
+std::span<const KernelRow> resize_kernels() { return kResizeRows; }
 
 }  // namespace rehearsal::exec::reference

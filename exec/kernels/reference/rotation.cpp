@@ -5,15 +5,15 @@
 namespace rehearsal::exec::reference {
 namespace {
 
-constexpr std::string_view kAny = "reference:any";
-constexpr KernelRow kRows[] = {
-    {"Roll", kAny, make_by_size<Roll>},
-    {"RotaryEmbedding", kAny, make_by_output<Rotary<false>, Floats>},
-    {"RotaryEmbeddingGrad", kAny, make_by_output<Rotary<true>, Floats>},
+constexpr std::string_view kRotationAny = "reference:any";
+constexpr KernelRow kRotationRows[] = {
+    {"Roll", kRotationAny, make_by_size<Roll>},
+    {"RotaryEmbedding", kRotationAny, make_by_output<Rotary<false>, Floats>},
+    {"RotaryEmbeddingGrad", kRotationAny, make_by_output<Rotary<true>, Floats>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> rotation_kernels() { return kRows; }
+std::span<const KernelRow> rotation_kernels() { return kRotationRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -59,15 +59,15 @@ struct GatherND {
 };
 
 using Signed = Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::int16_t>;
-constexpr std::string_view kAny = "reference:any";
-constexpr KernelRow kRows[] = {
-    {"ScatterElements", kAny, make_by_output<ScatterElements, Signed>},
-    {"ScatterND", kAny, make_by_output<ScatterND, Signed>},
-    {"GatherND", kAny, make_by_size<GatherND>},
+constexpr std::string_view kScatterAny = "reference:any";
+constexpr KernelRow kScatterRows[] = {
+    {"ScatterElements", kScatterAny, make_by_output<ScatterElements, Signed>},
+    {"ScatterND", kScatterAny, make_by_output<ScatterND, Signed>},
+    {"GatherND", kScatterAny, make_by_size<GatherND>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> scatter_kernels() { return kRows; }
+std::span<const KernelRow> scatter_kernels() { return kScatterRows; }
 
 }  // namespace rehearsal::exec::reference

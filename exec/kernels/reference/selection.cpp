@@ -51,12 +51,12 @@ struct TopK {
   }
 };
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kSelectionRows[] = {
     {"TopK", "reference:any", make_by_input<TopK, Everything>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> selection_kernels() { return kRows; }
+std::span<const KernelRow> selection_kernels() { return kSelectionRows; }
 
 }  // namespace rehearsal::exec::reference

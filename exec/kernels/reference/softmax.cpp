@@ -8,13 +8,13 @@
 namespace rehearsal::exec::reference {
 namespace {
 
-constexpr std::int64_t kElementsWorthAThread = 1 << 12;
+constexpr std::int64_t kSoftmaxElementsWorthAThread = 1 << 12;
 
 /// Calls body(first element, step) for every line along the attribute axis of result 0.
 template <class F>
 void for_each_line(const Call& call, F&& body) {
   const auto [outer, size, inner] = graph::split_at(call.out_shape(), graph::axis_of(call.problem.view(), -1));
-  parallel_items(call.threads(), outer * inner, kElementsWorthAThread / (size + 1) + 1,
+  parallel_items(call.threads(), outer * inner, kSoftmaxElementsWorthAThread / (size + 1) + 1,
                  [&, size = size, inner = inner](std::int64_t line) { body(line / inner * size * inner + line % inner, inner, size); });
 }
 
@@ -76,16 +76,16 @@ struct SoftmaxGrad {
   }
 };
 
-constexpr std::string_view kAny = "reference:any";
-constexpr KernelRow kRows[] = {
-    {"Softmax", kAny, make_by_output<Softmax<false>, Floats>},
-    {"LogSoftmax", kAny, make_by_output<Softmax<true>, Floats>},
-    {"SoftmaxGrad", kAny, make_by_output<SoftmaxGrad<false>, Floats>},
-    {"LogSoftmaxGrad", kAny, make_by_output<SoftmaxGrad<true>, Floats>},
+constexpr std::string_view kSoftmaxAny = "reference:any";
+constexpr KernelRow kSoftmaxRows[] = {
+    {"Softmax", kSoftmaxAny, make_by_output<Softmax<false>, Floats>},
+    {"LogSoftmax", kSoftmaxAny, make_by_output<Softmax<true>, Floats>},
+    {"SoftmaxGrad", kSoftmaxAny, make_by_output<SoftmaxGrad<false>, Floats>},
+    {"LogSoftmaxGrad", kSoftmaxAny, make_by_output<SoftmaxGrad<true>, Floats>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> softmax_kernels() { return kRows; }
+std::span<const KernelRow> softmax_kernels() { return kSoftmaxRows; }
 
 }  // namespace rehearsal::exec::reference

@@ -8,14 +8,14 @@
 namespace rehearsal::exec::reference {
 namespace {
 
-using Types = std::vector<std::optional<graph::TensorType>>;
+using WidenedTypes = std::vector<std::optional<graph::TensorType>>;
 
-bool is_narrow(DType type) { return type == DType::F16 || type == DType::BF16; }
+bool is_narrow_of_widened(DType type) { return type == DType::F16 || type == DType::BF16; }
 
-Types widened(std::span<const std::optional<graph::TensorType>> types) {
-  Types wide(types.begin(), types.end());
+WidenedTypes widened(std::span<const std::optional<graph::TensorType>> types) {
+  WidenedTypes wide(types.begin(), types.end());
   for (auto& type : wide)
-    if (type && is_narrow(type->dtype)) type->dtype = DType::F32;
+    if (type && is_narrow_of_widened(type->dtype)) type->dtype = DType::F32;
   return wide;
 }
 
@@ -25,7 +25,7 @@ graph::Attributes widened(graph::Attributes attributes) {
     const auto* value = attributes.find(key);
     const auto* text = value ? std::get_if<std::string>(value) : nullptr;
     const auto type = text ? dtype_from_name(*text) : std::nullopt;
-    if (type && is_narrow(*type)) attributes.set(key, std::string(name(DType::F32)));
+    if (type && is_narrow_of_widened(*type)) attributes.set(key, std::string(name(DType::F32)));
   }
   return attributes;
 }
@@ -59,10 +59,10 @@ class WidenedKernel final : public Kernel {
  private:
   /// Views in which narrow tensors are wide.
   struct Buffers {
-    Buffers(std::span<const TensorView> narrow_views, const Types& types)
+    Buffers(std::span<const TensorView> narrow_views, const WidenedTypes& types)
         : views(narrow_views.begin(), narrow_views.end()), held(views.size()) {
       for (std::size_t i = 0; i < views.size(); ++i) {
-        if (!views[i].data || !is_narrow(views[i].type->dtype)) continue;
+        if (!views[i].data || !is_narrow_of_widened(views[i].type->dtype)) continue;
         held[i].resize(static_cast<std::size_t>(graph::element_count(views[i].type->shape)) + 1);
         views[i].data = held[i].data();
         views[i].type = &*types[i];
@@ -73,7 +73,7 @@ class WidenedKernel final : public Kernel {
     std::vector<std::vector<float>> held;
   };
 
-  Types inputs_, outputs_;
+  WidenedTypes inputs_, outputs_;
   graph::Attributes attributes_;
   std::unique_ptr<Kernel> kernel_;
 };
@@ -81,7 +81,7 @@ class WidenedKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_widened(const KernelRequest& request, MakeKernel make, std::string& reason) {
-  const auto narrow = [](const std::optional<graph::TensorType>& type) { return type && is_narrow(type->dtype); };
+  const auto narrow = [](const std::optional<graph::TensorType>& type) { return type && is_narrow_of_widened(type->dtype); };
   if (std::none_of(request.inputs.begin(), request.inputs.end(), narrow) &&
       std::none_of(request.outputs.begin(), request.outputs.end(), narrow))
     return nullptr;

@@ -193,13 +193,13 @@ void rotary_embedding(NodeImport& n) {
   n.set(0, result);
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kAttentionRows[] = {
     {kDefaultDomain, "Attention", 23, kNewest, attention},
     {kDefaultDomain, "RotaryEmbedding", 23, kNewest, rotary_embedding},
 };
 
 }  // namespace
 
-std::span<const ImportRow> attention_rows() { return kRows; }
+std::span<const ImportRow> attention_rows() { return kAttentionRows; }
 
 }  // namespace rehearsal::formats

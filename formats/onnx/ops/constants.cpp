@@ -117,7 +117,7 @@ void eye_like(NodeImport& n) {
   n.set(0, n.constant(std::move(eye)));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kConstantsRows[] = {
     {kDefaultDomain, "Constant", 1, kNewest, constant},
     {kDefaultDomain, "ConstantOfShape", 9, kNewest, constant_of_shape},
     {kDefaultDomain, "RandomNormal", 1, kNewest, random},
@@ -131,6 +131,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> constant_rows() { return kRows; }
+std::span<const ImportRow> constant_rows() { return kConstantsRows; }
 
 }  // namespace rehearsal::formats

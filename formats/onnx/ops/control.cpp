@@ -185,7 +185,7 @@ void get_element(NodeImport& n) {
   n.set_meaning(0, n.meaning(0));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kControlRows[] = {
     {kDefaultDomain, "If", 1, kNewest, branch},
     {kDefaultDomain, "Loop", 1, kNewest, loop},
     {kDefaultDomain, "Scan", 8, 8, batched_scan},
@@ -198,6 +198,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> control_rows() { return kRows; }
+std::span<const ImportRow> control_rows() { return kControlRows; }
 
 }  // namespace rehearsal::formats

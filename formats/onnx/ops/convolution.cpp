@@ -13,16 +13,16 @@ namespace {
 using graph::Attributes;
 using graph::Shape;
 using graph::TensorId;
-using Sizes = std::vector<std::int64_t>;
+using ConvolutionSizes = std::vector<std::int64_t>;
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 30;  ///< of a kernel, stride or dilation: products of two cannot overflow
 
-Sizes or_ones(Sizes sizes, std::size_t count) {
+ConvolutionSizes or_ones(ConvolutionSizes sizes, std::size_t count) {
   if (sizes.empty()) sizes.assign(count, 1);
   return sizes;
 }
 
-void require_spatial(const NodeImport& n, const Sizes& sizes, const char* key) {
+void require_spatial(const NodeImport& n, const ConvolutionSizes& sizes, const char* key) {
   const std::size_t spatial = n.rank(0) < 2 ? 0 : n.rank(0) - 2;
   if (sizes.size() != spatial)
     n.fail(std::string(key) + " has " + std::to_string(sizes.size()) + " entries, operand 0 of shape " + graph::to_text(n.shape(0)) +
@@ -30,9 +30,10 @@ void require_spatial(const NodeImport& n, const Sizes& sizes, const char* key) {
 }
 
 /// Low and high padding that give ceil(size / stride) windows; an odd one goes to the end for SAME_UPPER.
-Sizes same_padding(const NodeImport& n, const Sizes& kernel, const Sizes& strides, const Sizes& dilations) {
+ConvolutionSizes same_padding(const NodeImport& n, const ConvolutionSizes& kernel, const ConvolutionSizes& strides,
+                              const ConvolutionSizes& dilations) {
   const std::size_t rank = kernel.size();
-  Sizes pads(2 * rank);
+  ConvolutionSizes pads(2 * rank);
   for (std::size_t d = 0; d < rank; ++d) {
     const std::int64_t size = n.shape(0)[d + 2];
     if (size > kLargest) n.fail("an image axis of " + std::to_string(size) + " is not possible");
@@ -46,16 +47,16 @@ Sizes same_padding(const NodeImport& n, const Sizes& kernel, const Sizes& stride
 }
 
 struct WindowAttributes {
-  Sizes kernel, strides, dilations, pads;
+  ConvolutionSizes kernel, strides, dilations, pads;
 };
 
-WindowAttributes window_attributes(const NodeImport& n, Sizes kernel) {
+WindowAttributes window_attributes(const NodeImport& n, ConvolutionSizes kernel) {
   require_spatial(n, kernel, "kernel_shape");
   const std::size_t rank = kernel.size();
   WindowAttributes w{std::move(kernel), or_ones(n.integers("strides"), rank), or_ones(n.integers("dilations"), rank), n.integers("pads")};
   require_spatial(n, w.strides, "strides");
   require_spatial(n, w.dilations, "dilations");
-  for (const Sizes* sizes : {&w.kernel, &w.strides, &w.dilations}) {
+  for (const ConvolutionSizes* sizes : {&w.kernel, &w.strides, &w.dilations}) {
     if (std::any_of(sizes->begin(), sizes->end(), [](std::int64_t s) { return s < 1 || s > kLargest; }))
       n.fail("kernel sizes, strides and dilations must be at least 1, and not absurd");
   }
@@ -64,7 +65,7 @@ WindowAttributes window_attributes(const NodeImport& n, Sizes kernel) {
   return w;
 }
 
-Sizes kernel_of_weight(const NodeImport& n, std::size_t weight = 1) {
+ConvolutionSizes kernel_of_weight(const NodeImport& n, std::size_t weight = 1) {
   const Shape shape = n.shape(weight);
   if (shape.size() < 3) n.fail("the weight has shape " + graph::to_text(shape) + ", it must have a kernel of one or more axes");
   return {shape.begin() + 2, shape.end()};
@@ -92,10 +93,10 @@ std::vector<TensorId> weighted_operands(NodeImport& n, std::int64_t channels) {
 void conv(NodeImport& n) { n.set(0, emit_convolution(n, weighted_operands(n, n.shape(1).at(0)))); }
 
 /// Padding of a transposed convolution whose result has the sizes in "output_shape", or size times stride for SAME.
-void pad_to_output(const NodeImport& n, WindowAttributes& w, Sizes& output_padding) {
+void pad_to_output(const NodeImport& n, WindowAttributes& w, ConvolutionSizes& output_padding) {
   const std::string mode = n.text("auto_pad", "NOTSET");
   const std::size_t rank = w.kernel.size();
-  Sizes wanted = n.integers("output_shape");
+  ConvolutionSizes wanted = n.integers("output_shape");
   if (wanted.size() == rank + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   if (wanted.empty() && !mode.starts_with("SAME")) return;
   if (!wanted.empty()) require_spatial(n, wanted, "output_shape");
@@ -115,7 +116,7 @@ void pad_to_output(const NodeImport& n, WindowAttributes& w, Sizes& output_paddi
 
 void conv_transpose(NodeImport& n) {
   WindowAttributes w = window_attributes(n, kernel_of_weight(n));
-  Sizes output_padding = n.integers("output_padding");
+  ConvolutionSizes output_padding = n.integers("output_padding");
   if (output_padding.empty()) output_padding.assign(w.kernel.size(), 0);
   pad_to_output(n, w, output_padding);
   const std::int64_t group = n.integer("group", 1);
@@ -165,7 +166,7 @@ void max_unpool(NodeImport& n) {
   const TensorId flat = n.emit("ScatterElements", {zeros, n.reshape(n.input(1), {count}), n.reshape(n.input(0), {count})});
   TensorId result = n.reshape(flat, pooled);
   if (pooled != shape) {
-    Sizes pads(2 * w.kernel.size(), 0);
+    ConvolutionSizes pads(2 * w.kernel.size(), 0);
     for (std::size_t d = 0; d < w.kernel.size(); ++d) pads[w.kernel.size() + d] = shape[d + 2] - pooled[d + 2];
     result = n.emit("Pad", {result}, {{"pads", pads}, {"mode", std::string("constant")}, {"value", 0.0}});
   }
@@ -210,7 +211,7 @@ void lp_pool(NodeImport& n) {
 
 void global_lp_pool(NodeImport& n) {
   if (n.rank(0) < 3) n.fail("operand 0 has shape " + graph::to_text(n.shape(0)) + ", it must have spatial axes");
-  Sizes axes(n.rank(0) - 2);
+  ConvolutionSizes axes(n.rank(0) - 2);
   std::iota(axes.begin(), axes.end(), 2);
   const std::int64_t p = n.integer("p", 2);
   const TensorId sums = n.emit("ReduceSum", {size_to_power(n, p)}, {{"axes", axes}, {"keepdims", std::int64_t{1}}});
@@ -219,7 +220,7 @@ void global_lp_pool(NodeImport& n) {
 
 void global_pool(NodeImport& n) {
   if (n.rank(0) < 3) n.fail("operand 0 has shape " + graph::to_text(n.shape(0)) + ", it must have spatial axes");
-  Sizes axes(n.rank(0) - 2);
+  ConvolutionSizes axes(n.rank(0) - 2);
   std::iota(axes.begin(), axes.end(), 2);
   Attributes attributes{{"axes", axes}, {"keepdims", std::int64_t{1}}};
   if (n.op() == "GlobalMaxPool") return n.set(0, n.emit("ReduceMax", {n.input(0)}, attributes));
@@ -230,7 +231,7 @@ void global_pool(NodeImport& n) {
   n.set(0, n.emit("ReduceSum", {n.input(0)}, attributes));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kConvolutionRows[] = {
     {kDefaultDomain, "Conv", 1, kNewest, conv},
     {kDefaultDomain, "ConvTranspose", 1, kNewest, conv_transpose},
     {kDefaultDomain, "MaxPool", 1, kNewest, pool},
@@ -250,6 +251,6 @@ TensorId emit_convolution(NodeImport& n, std::vector<TensorId> operands, std::si
                 {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", n.integer("group", 1)}});
 }
 
-std::span<const ImportRow> convolution_rows() { return kRows; }
+std::span<const ImportRow> convolution_rows() { return kConvolutionRows; }
 
 }  // namespace rehearsal::formats

@@ -224,7 +224,7 @@ void identity(NodeImport& n) {
   n.set(0, stored && n.is_separate(0) ? n.copy_of_stored(n.input(0), 0) : n.input(0));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kElementwiseRows[] = {
     {kDefaultDomain, "Add", 1, kNewest, add},
     {kDefaultDomain, "Sub", 1, kNewest, binary},
     {kDefaultDomain, "Mul", 1, kNewest, binary},
@@ -305,6 +305,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> elementwise_rows() { return kRows; }
+std::span<const ImportRow> elementwise_rows() { return kElementwiseRows; }
 
 }  // namespace rehearsal::formats

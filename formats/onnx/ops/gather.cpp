@@ -53,13 +53,15 @@ void gather_nd(NodeImport& n) {
   n.set(0, n.emit("GatherND", {n.input(0), batch_dims == 0 ? n.input(1) : with_batch_coordinates(n, batch_dims)}));
 }
 
-std::string reduction_of(NodeImport& n) { return n.text("reduction", "none"); }
+std::string scatter_reduction(NodeImport& n) { return n.text("reduction", "none"); }
 
-void scatter_nd(NodeImport& n) { n.set(0, n.emit("ScatterND", {n.input(0), n.input(1), n.input(2)}, {{"reduction", reduction_of(n)}})); }
+void scatter_nd(NodeImport& n) {
+  n.set(0, n.emit("ScatterND", {n.input(0), n.input(1), n.input(2)}, {{"reduction", scatter_reduction(n)}}));
+}
 
 void scatter_elements(NodeImport& n) {
-  n.set(0,
-        n.emit("ScatterElements", {n.input(0), n.input(1), n.input(2)}, {{"axis", n.integer("axis", 0)}, {"reduction", reduction_of(n)}}));
+  n.set(0, n.emit("ScatterElements", {n.input(0), n.input(1), n.input(2)},
+                  {{"axis", n.integer("axis", 0)}, {"reduction", scatter_reduction(n)}}));
 }
 
 void top_k(NodeImport& n) {
@@ -90,7 +92,7 @@ void one_hot(NodeImport& n) {
   n.set(0, n.emit("Where", {equal, n.scalar(values.real(1), values.type.dtype), n.scalar(values.real(0), values.type.dtype)}));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kGatherRows[] = {
     {kDefaultDomain, "Gather", 1, kNewest, gather},
     {kDefaultDomain, "GatherElements", 11, kNewest, gather_elements},
     {kDefaultDomain, "GatherND", 11, kNewest, gather_nd},
@@ -103,6 +105,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> gather_rows() { return kRows; }
+std::span<const ImportRow> gather_rows() { return kGatherRows; }
 
 }  // namespace rehearsal::formats

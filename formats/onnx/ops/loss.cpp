@@ -96,13 +96,13 @@ void cross_entropy(NodeImport& n) {
   n.set(0, type == DType::F64 ? sum : n.emit("Cast", {sum}, {{"to", std::string(name(type))}}));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kLossRows[] = {
     {kDefaultDomain, "SoftmaxCrossEntropyLoss", 12, kNewest, cross_entropy},
     {kDefaultDomain, "NegativeLogLikelihoodLoss", 12, kNewest, cross_entropy},
 };
 
 }  // namespace
 
-std::span<const ImportRow> loss_rows() { return kRows; }
+std::span<const ImportRow> loss_rows() { return kLossRows; }
 
 }  // namespace rehearsal::formats

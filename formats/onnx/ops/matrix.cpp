@@ -35,7 +35,7 @@ void fused_matmul(NodeImport& n) {
 
 void einsum(NodeImport& n) { n.set(0, import_einsum(n, n.text("equation", ""))); }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kMatrixRows[] = {
     {kDefaultDomain, "MatMul", 1, kNewest, matmul},
     {kDefaultDomain, "Det", 11, kNewest, determinant},
     {kDefaultDomain, "Gemm", 1, kNewest, gemm},
@@ -45,6 +45,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> matrix_rows() { return kRows; }
+std::span<const ImportRow> matrix_rows() { return kMatrixRows; }
 
 }  // namespace rehearsal::formats

@@ -214,7 +214,7 @@ void columns_to_image(NodeImport& n) {
   n.set(0, n.reshape(inside, std::move(image)));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kMovementRows[] = {
     {kDefaultDomain, "Col2Im", 18, kNewest, columns_to_image},
     {kDefaultDomain, "Transpose", 1, kNewest, transpose},
     {kDefaultDomain, "Slice", 1, 9, slice_attributes},
@@ -230,6 +230,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> movement_rows() { return kRows; }
+std::span<const ImportRow> movement_rows() { return kMovementRows; }
 
 }  // namespace rehearsal::formats

@@ -198,7 +198,7 @@ void dropout(NodeImport& n) {
   n.set(0, n.emit("Mul", {n.input(0), kept}));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kNormalizationRows[] = {
     {kDefaultDomain, "BatchNormalization", 1, kNewest, batch_norm},
     {kDefaultDomain, "InstanceNormalization", 1, kNewest, instance_norm},
     {kDefaultDomain, "GroupNormalization", 18, kNewest, group_norm},
@@ -211,6 +211,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> normalization_rows() { return kRows; }
+std::span<const ImportRow> normalization_rows() { return kNormalizationRows; }
 
 }  // namespace rehearsal::formats

@@ -79,7 +79,7 @@ void adam(NodeImport& n) {
   }
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kOptimizersRows[] = {
     {kDomain, "Momentum", 1, kNewest, momentum},
     {kDomain, "Adagrad", 1, kNewest, adagrad},
     {kDomain, "Adam", 1, kNewest, adam},
@@ -87,6 +87,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> optimizer_rows() { return kRows; }
+std::span<const ImportRow> optimizer_rows() { return kOptimizersRows; }
 
 }  // namespace rehearsal::formats

@@ -122,7 +122,7 @@ void qlinear_conv(NodeImport& n) {
   n.set(0, stored_as(n, real, along(n, 7, rank, 1), n.type(7).dtype));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kQuantizationRows[] = {
     {kDefaultDomain, "QuantizeLinear", 10, kNewest, quantize},
     {kDefaultDomain, "DequantizeLinear", 10, kNewest, dequantize},
     {kDefaultDomain, "DynamicQuantizeLinear", 11, kNewest, dynamic_quantize},
@@ -134,6 +134,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> quantization_rows() { return kRows; }
+std::span<const ImportRow> quantization_rows() { return kQuantizationRows; }
 
 }  // namespace rehearsal::formats

@@ -12,9 +12,9 @@ namespace {
 using graph::Shape;
 using graph::TensorId;
 
-constexpr std::int64_t kLongestUnrolled = 2048;
+constexpr std::int64_t kRecurrentLongestUnrolled = 2048;
 
-struct Sizes {
+struct RecurrentSizes {
   std::int64_t time = 0, batch = 0, hidden = 0;
 };
 
@@ -58,7 +58,7 @@ TensorId activated(NodeImport& n, const Direction& d, std::size_t which, TensorI
 
 TensorId one_minus(NodeImport& n, TensorId x) { return n.emit("Sub", {n.scalar(1, n.type(0).dtype), x}); }
 
-std::vector<TensorId> gates_of(NodeImport& n, TensorId joined, const Sizes& s, std::int64_t count) {
+std::vector<TensorId> gates_of(NodeImport& n, TensorId joined, const RecurrentSizes& s, std::int64_t count) {
   return n.emit_all("Split", {joined}, {{"axis", std::int64_t{1}}, {"split", Shape(static_cast<std::size_t>(count), s.hidden)}});
 }
 
@@ -67,13 +67,13 @@ TensorId with_recurrence(NodeImport& n, const Direction& d, TensorId input) {
 }
 
 /// A gate that sees the cell's state through weights of its own (Gers, Schmidhuber 2000): `which` of i, o, f.
-TensorId with_peephole(NodeImport& n, const Direction& d, TensorId gate, std::int64_t which, const Sizes& s) {
+TensorId with_peephole(NodeImport& n, const Direction& d, TensorId gate, std::int64_t which, const RecurrentSizes& s) {
   if (d.peepholes == TensorId::None || d.c == TensorId::None) return gate;
   return n.emit("Add", {gate, n.emit("Mul", {d.c, part(n, d.peepholes, 0, which * s.hidden, s.hidden)})});
 }
 
 /// Gates i, o, f, c (Hochreiter, Schmidhuber 1997; ONNX operator LSTM).
-void lstm_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
+void lstm_step(NodeImport& n, Direction& d, TensorId input, const RecurrentSizes& s) {
   const auto gates = gates_of(n, with_recurrence(n, d, input), s, 4);
   const TensorId i = activated(n, d, 0, with_peephole(n, d, gates[0], 0, s));
   const TensorId in = n.emit("Mul", {i, activated(n, d, 1, gates[3])});
@@ -88,12 +88,12 @@ void lstm_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
   d.h = n.emit("Mul", {activated(n, d, 0, with_peephole(n, d, gates[1], 1, s)), h.apply(n, d.c, h.alpha, h.beta)});
 }
 
-TensorId zero_state(NodeImport& n, const Sizes& s) {
+TensorId zero_state(NodeImport& n, const RecurrentSizes& s) {
   return n.emit("ConstantOfShape", {}, {{"shape", Shape{s.batch, s.hidden}}, {"dtype", std::string(name(n.type(0).dtype))}});
 }
 
 /// Gates z, r, h (Cho et al. 2014; ONNX operator GRU).
-void gru_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
+void gru_step(NodeImport& n, Direction& d, TensorId input, const RecurrentSizes& s) {
   if (d.h == TensorId::None) d.h = zero_state(n, s);
   const auto x = gates_of(n, input, s, 3);
   const TensorId zr_weight = part(n, d.recurrence, 0, 0, 2 * s.hidden), h_weight = part(n, d.recurrence, 0, 2 * s.hidden, s.hidden);
@@ -111,16 +111,18 @@ void gru_step(NodeImport& n, Direction& d, TensorId input, const Sizes& s) {
   d.h = n.emit("Add", {n.emit("Mul", {one_minus(n, z), candidate}), n.emit("Mul", {z, d.h})});
 }
 
-void rnn_step(NodeImport& n, Direction& d, TensorId input, const Sizes&) { d.h = activated(n, d, 0, with_recurrence(n, d, input)); }
+void rnn_step(NodeImport& n, Direction& d, TensorId input, const RecurrentSizes&) {
+  d.h = activated(n, d, 0, with_recurrence(n, d, input));
+}
 
 struct Cell {
   std::int64_t gates;
   std::vector<std::string> functions;  ///< unless the node names others
-  void (*step)(NodeImport&, Direction&, TensorId, const Sizes&);
+  void (*step)(NodeImport&, Direction&, TensorId, const RecurrentSizes&);
 };
 
 /// Sequences of one length need no masks: then there are no lengths.
-TensorId lengths_of(NodeImport& n, const Sizes& s) {
+TensorId lengths_of(NodeImport& n, const RecurrentSizes& s) {
   if (!n.has(4)) return TensorId::None;
   const graph::Value* known = n.value(4);
   if (known && std::all_of(known->integers.begin(), known->integers.end(), [&](std::int64_t l) { return l == s.time; }))
@@ -138,7 +140,7 @@ TensorId while_running(NodeImport& n, TensorId lengths, std::int64_t t, TensorId
 }
 
 /// The biases of W and R that can be added at once: [gates * hidden].
-TensorId joined_bias(NodeImport& n, Direction& d, std::int64_t direction, const Sizes& s, std::int64_t gates) {
+TensorId joined_bias(NodeImport& n, Direction& d, std::int64_t direction, const RecurrentSizes& s, std::int64_t gates) {
   const TensorId both = of_direction(n, 3, direction);
   const std::int64_t half = gates * s.hidden;
   const TensorId of_w = part(n, both, 0, 0, half), of_r = part(n, both, 0, half, half);
@@ -148,7 +150,7 @@ TensorId joined_bias(NodeImport& n, Direction& d, std::int64_t direction, const 
   return n.emit("Concat", {added, part(n, of_w, 0, 2 * s.hidden, s.hidden)}, {{"axis", std::int64_t{0}}});
 }
 
-void check_state(const NodeImport& n, std::size_t i, std::int64_t directions, const Sizes& s) {
+void check_state(const NodeImport& n, std::size_t i, std::int64_t directions, const RecurrentSizes& s) {
   const bool batch_first = n.integer("layout", 0) != 0;
   const Shape expected = batch_first ? Shape{s.batch, directions, s.hidden} : Shape{directions, s.batch, s.hidden};
   if (!n.has(i) || n.shape(i) == expected) return;
@@ -157,13 +159,13 @@ void check_state(const NodeImport& n, std::size_t i, std::int64_t directions, co
 }
 
 /// An initial state [directions, batch, hidden], or [batch, directions, hidden] with the batch first, of one direction.
-TensorId state_of(NodeImport& n, std::size_t i, std::int64_t direction, const Sizes& s) {
+TensorId state_of(NodeImport& n, std::size_t i, std::int64_t direction, const RecurrentSizes& s) {
   if (n.integer("layout", 0) == 0) return of_direction(n, i, direction);
   const TensorId one = part(n, n.input(i), 1, direction, 1);
   return n.reshape(one, {s.batch, s.hidden});
 }
 
-Direction direction_of(NodeImport& n, TensorId x, std::int64_t direction, const Sizes& s, std::int64_t gates) {
+Direction direction_of(NodeImport& n, TensorId x, std::int64_t direction, const RecurrentSizes& s, std::int64_t gates) {
   Direction d;
   if (n.op() == "LSTM" && n.has(7)) d.peepholes = of_direction(n, 7, direction);
   TensorId products = times_transposed(n, x, of_direction(n, 1, direction));
@@ -176,7 +178,7 @@ Direction direction_of(NodeImport& n, TensorId x, std::int64_t direction, const 
   return d;
 }
 
-TensorId joined(NodeImport& n, std::vector<TensorId> parts, std::int64_t axis) {
+TensorId joined_states(NodeImport& n, std::vector<TensorId> parts, std::int64_t axis) {
   return parts.size() == 1 ? parts[0] : n.emit("Concat", std::move(parts), {{"axis", axis}});
 }
 
@@ -186,10 +188,11 @@ void recurrent(NodeImport& n, const Cell& cell) {
   if (n.rank(0) != 3 || n.rank(1) != 3 || n.rank(2) != 3) n.fail("operands X, W and R must have three dimensions");
   if (n.shape(1)[0] < 1 || n.shape(1)[0] > 2 || weights_differ(n)) n.fail("W and R must have one or two directions, and as many gates");
   const bool batch_first = n.integer("layout", 0) != 0;
-  const Sizes s{n.shape(0)[batch_first ? 1 : 0], n.shape(0)[batch_first ? 0 : 1], n.shape(2)[2]};
+  const RecurrentSizes s{n.shape(0)[batch_first ? 1 : 0], n.shape(0)[batch_first ? 0 : 1], n.shape(2)[2]};
   const TensorId x = batch_first ? n.emit("Transpose", {n.input(0)}, {{"perm", Shape{1, 0, 2}}}) : n.input(0);
   if (s.time < 1) n.fail("needs a sequence of at least one step");
-  if (s.time > kLongestUnrolled) n.unsupported("sequences longer than " + std::to_string(kLongestUnrolled) + " are not supported");
+  if (s.time > kRecurrentLongestUnrolled)
+    n.unsupported("sequences longer than " + std::to_string(kRecurrentLongestUnrolled) + " are not supported");
   for (const std::size_t i : {5, 6}) check_state(n, i, n.shape(1)[0], s);
   const TensorId lengths = lengths_of(n, s);
   const auto functions = recurrent_activations(n, n.shape(1)[0], cell.functions);
@@ -209,14 +212,14 @@ void recurrent(NodeImport& n, const Cell& cell) {
       d.h = while_running(n, lengths, time, d.h, h);
       if (d.c != TensorId::None) d.c = while_running(n, lengths, time, d.c, c);
     }
-    all.push_back(joined(n, std::move(states), 0));
+    all.push_back(joined_states(n, std::move(states), 0));
     last_h.push_back(n.reshape(d.h, {1, s.batch, s.hidden}));
     if (d.c != TensorId::None) last_c.push_back(n.reshape(d.c, {1, s.batch, s.hidden}));
   }
   // [time, directions, batch, hidden] and [directions, batch, hidden], or with the batch in front
   const auto set = [&](std::size_t i, std::vector<TensorId> parts, std::int64_t axis) {
     if (!n.wants(i)) return;
-    const TensorId all_parts = joined(n, std::move(parts), axis);
+    const TensorId all_parts = joined_states(n, std::move(parts), axis);
     const Shape perm = axis == 1 ? Shape{2, 0, 1, 3} : Shape{1, 0, 2};
     n.set(i, batch_first ? n.emit("Transpose", {all_parts}, {{"perm", perm}}) : all_parts);
   };
@@ -229,7 +232,7 @@ void lstm(NodeImport& n) { recurrent(n, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_st
 void gru(NodeImport& n) { recurrent(n, {3, {"Sigmoid", "Tanh"}, gru_step}); }
 void rnn(NodeImport& n) { recurrent(n, {1, {"Tanh"}, rnn_step}); }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kRecurrentRows[] = {
     {kDefaultDomain, "LSTM", 7, kNewest, lstm},
     {kDefaultDomain, "GRU", 7, kNewest, gru},
     {kDefaultDomain, "RNN", 7, kNewest, rnn},
@@ -237,6 +240,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> recurrent_rows() { return kRows; }
+std::span<const ImportRow> recurrent_rows() { return kRecurrentRows; }
 
 }  // namespace rehearsal::formats

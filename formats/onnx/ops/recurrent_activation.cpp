@@ -43,7 +43,7 @@ TensorId hard_sigmoid(NodeImport& n, TensorId x, double alpha, double beta) {
 constexpr char kRelu[] = "Relu", kTanh[] = "Tanh", kSigmoid[] = "Sigmoid", kSoftsign[] = "Softsign", kSoftplus[] = "Softplus";
 constexpr char kLeakyRelu[] = "LeakyRelu", kThresholdedRelu[] = "ThresholdedRelu", kElu[] = "Elu";
 
-constexpr Row kRows[] = {
+constexpr Row kRecurrentActivationRows[] = {
     {"Relu", Takes::Nothing, 0, 0, plain<kRelu>},
     {"Tanh", Takes::Nothing, 0, 0, plain<kTanh>},
     {"Sigmoid", Takes::Nothing, 0, 0, plain<kSigmoid>},
@@ -80,8 +80,9 @@ std::vector<RecurrentActivation> recurrent_activations(NodeImport& n, std::int64
   std::size_t alpha = 0, beta = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& name = given.empty() ? otherwise[i % otherwise.size()] : given[i];
-    const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return same_name(r.name, name); });
-    if (row == std::end(kRows)) n.unsupported("the activation " + name + " is not supported here");
+    const auto* row = std::find_if(std::begin(kRecurrentActivationRows), std::end(kRecurrentActivationRows),
+                                   [&](const Row& r) { return same_name(r.name, name); });
+    if (row == std::end(kRecurrentActivationRows)) n.unsupported("the activation " + name + " is not supported here");
     const double a = next_of(alphas, alpha, row->takes != Takes::Nothing, row->alpha);
     const double b = next_of(betas, beta, row->takes == Takes::AlphaAndBeta, row->beta);
     result.push_back({row->apply, a, b});

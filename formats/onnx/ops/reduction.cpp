@@ -142,7 +142,7 @@ void softmax(NodeImport& n) {
   n.set(0, n.reshape(n.emit(n.op(), {flat}, {{"axis", std::int64_t{-1}}}), shape));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kReductionRows[] = {
     {kDefaultDomain, "ReduceSum", 1, kNewest, plain},
     {kDefaultDomain, "ReduceMax", 1, kNewest, plain},
     {kDefaultDomain, "ReduceMin", 1, kNewest, plain},
@@ -164,6 +164,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> reduction_rows() { return kRows; }
+std::span<const ImportRow> reduction_rows() { return kReductionRows; }
 
 }  // namespace rehearsal::formats

@@ -12,15 +12,15 @@ namespace {
 using graph::Attributes;
 using graph::Shape;
 using graph::TensorId;
-using Sizes = std::vector<std::int64_t>;
+using ResizeSizes = std::vector<std::int64_t>;
 
 struct Target {
-  Sizes sizes;
+  ResizeSizes sizes;
   std::vector<double> scales;  ///< as the file gives them; empty when it gives sizes
 };
 
-/// Sizes for the named axes under "keep_aspect_ratio_policy".
-void keep_aspect(const NodeImport& n, Sizes& wanted, const Sizes& axes) {
+/// ResizeSizes for the named axes under "keep_aspect_ratio_policy".
+void keep_aspect(const NodeImport& n, ResizeSizes& wanted, const ResizeSizes& axes) {
   const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
   if (policy == "stretch") return;
   double scale = policy == "not_larger" ? std::numeric_limits<double>::infinity() : 0;
@@ -41,9 +41,9 @@ std::vector<double> known_scales(NodeImport& n, std::size_t i) {
   return scales;
 }
 
-Target target_of(NodeImport& n, std::vector<double> scales, Sizes wanted) {
+Target target_of(NodeImport& n, std::vector<double> scales, ResizeSizes wanted) {
   const std::size_t rank = n.rank(0);
-  Sizes axes = n.integers("axes");
+  ResizeSizes axes = n.integers("axes");
   if (axes.empty()) {
     for (std::size_t d = 0; d < rank; ++d) axes.push_back(static_cast<std::int64_t>(d));
   }
@@ -72,7 +72,7 @@ void emit_resize(NodeImport& n, const Target& target, Attributes attributes) {
   while (first < target.sizes.size() && target.sizes[first] == n.shape(0)[first]) ++first;
   if (first == target.sizes.size()) return n.set(0, n.input(0));
   const auto skip = static_cast<std::ptrdiff_t>(first);
-  attributes.set("sizes", Sizes(target.sizes.begin() + skip, target.sizes.end()));
+  attributes.set("sizes", ResizeSizes(target.sizes.begin() + skip, target.sizes.end()));
   if (!target.scales.empty()) attributes.set("scales", std::vector<double>(target.scales.begin() + skip, target.scales.end()));
   n.set(0, n.emit("Resize", {n.input(0)}, std::move(attributes)));
 }
@@ -89,7 +89,7 @@ void upsample(NodeImport& n) {
 void resize(NodeImport& n) {
   const std::string coordinates = n.text("coordinate_transformation_mode", "half_pixel");
   if (coordinates == "tf_crop_and_resize") n.unsupported("cropping while resizing is not supported");
-  Sizes wanted = n.has(3) ? n.known_integers(3, "the sizes") : Sizes{};
+  ResizeSizes wanted = n.has(3) ? n.known_integers(3, "the sizes") : ResizeSizes{};
   std::vector<double> scales = wanted.empty() && n.has(2) ? known_scales(n, 2) : std::vector<double>{};
   Attributes attributes{{"mode", n.text("mode", "nearest")},
                         {"coordinate_transformation_mode", coordinates},
@@ -102,13 +102,13 @@ void resize(NodeImport& n) {
 }
 
 /// Padding of all axes, low sides then high sides.
-Sizes pads_of_all_axes(const NodeImport& n, Sizes pads) {
+ResizeSizes pads_of_all_axes(const NodeImport& n, ResizeSizes pads) {
   const std::size_t rank = n.rank(0);
   if (n.version() >= 18 && n.has(3)) {
-    const Sizes axes = n.known_integers(3, "the axes");
+    const ResizeSizes axes = n.known_integers(3, "the axes");
     if (pads.size() != 2 * axes.size())
       n.fail("pads has " + std::to_string(pads.size()) + " entries, " + std::to_string(axes.size()) + " axes need two each");
-    Sizes all(2 * rank, 0);
+    ResizeSizes all(2 * rank, 0);
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const auto d = static_cast<std::size_t>(graph::normalize_axis(axes[i], rank));
       all[d] = pads[i];
@@ -134,7 +134,7 @@ std::int64_t padded_from(const NodeImport& n, const std::string& mode, std::int6
 }
 
 /// Integers and truth values are padded by picking: along each axis the places where elements come from.
-TensorId picked(NodeImport& n, const Sizes& pads, double value) {
+TensorId picked(NodeImport& n, const ResizeSizes& pads, double value) {
   const std::string mode = n.text("mode", "constant");
   const std::size_t rank = n.rank(0);
   const DType type = n.type(0).dtype;
@@ -143,7 +143,7 @@ TensorId picked(NodeImport& n, const Sizes& pads, double value) {
     if (pads[d] == 0 && pads[d + rank] == 0) continue;
     const std::int64_t size = n.builder().type(x).shape[d], total = size + pads[d] + pads[d + rank];
     if (total < 0 || total > graph::kLargestFolded) n.fail("padding an axis to " + std::to_string(total) + " is not possible");
-    Sizes from, outside;
+    ResizeSizes from, outside;
     for (std::int64_t i = 0; i < total; ++i) {
       const std::int64_t place = padded_from(n, mode, i - pads[d], size);
       from.push_back(std::max<std::int64_t>(place, 0));
@@ -159,12 +159,12 @@ TensorId picked(NodeImport& n, const Sizes& pads, double value) {
   return x;
 }
 
-void emit_pad(NodeImport& n, const Sizes& pads, double value) {
+void emit_pad(NodeImport& n, const ResizeSizes& pads, double value) {
   const std::size_t rank = n.rank(0);
   std::size_t first = 0;
   while (first < rank && pads[first] == 0 && pads[first + rank] == 0) ++first;
   if (first == rank) return n.set(0, n.input(0));
-  Sizes trailing(pads.begin() + static_cast<std::ptrdiff_t>(first), pads.begin() + static_cast<std::ptrdiff_t>(rank));
+  ResizeSizes trailing(pads.begin() + static_cast<std::ptrdiff_t>(first), pads.begin() + static_cast<std::ptrdiff_t>(rank));
   trailing.insert(trailing.end(), pads.begin() + static_cast<std::ptrdiff_t>(rank + first), pads.end());
   if (!is_float(n.type(0).dtype)) return n.set(0, picked(n, pads, value));
   n.set(0, n.emit("Pad", {n.input(0)}, {{"pads", trailing}, {"mode", n.text("mode", "constant")}, {"value", value}}));
@@ -176,7 +176,7 @@ void pad(NodeImport& n) {
   emit_pad(n, pads_of_all_axes(n, n.known_integers(1, "the padding")), n.has(2) ? n.known_number(2, "the padding's value") : 0);
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kResizeRows[] = {
     {kDefaultDomain, "Upsample", 7, 9, upsample},
     {kDefaultDomain, "Resize", 10, 10, upsample},
     {kDefaultDomain, "Resize", 11, kNewest, resize},
@@ -185,6 +185,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> resize_rows() { return kRows; }
+std::span<const ImportRow> resize_rows() { return kResizeRows; }
 
 }  // namespace rehearsal::formats

@@ -344,7 +344,7 @@ void deformable_convolution(NodeImport& n) {
   n.set(0, result);
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kSamplingRows[] = {
     {kDefaultDomain, "GridSample", 16, kNewest, grid_sample},
     {kDefaultDomain, "AffineGrid", 20, kNewest, affine_grid},
     {kDefaultDomain, "DeformConv", 19, kNewest, deformable_convolution},
@@ -353,6 +353,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> sampling_rows() { return kRows; }
+std::span<const ImportRow> sampling_rows() { return kSamplingRows; }
 
 }  // namespace rehearsal::formats

@@ -293,7 +293,7 @@ void hardmax(NodeImport& n) {
   n.set(0, n.reshape(n.emit("Cast", {equal}, {{"to", std::string(name(n.type(0).dtype))}}), shape));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kSelectionRows[] = {
     {kDefaultDomain, "NonZero", 9, kNewest, non_zero},
     {kDefaultDomain, "Compress", 9, kNewest, compress},
     {kDefaultDomain, "Unique", 11, kNewest, unique},
@@ -305,6 +305,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> selection_rows() { return kRows; }
+std::span<const ImportRow> selection_rows() { return kSelectionRows; }
 
 }  // namespace rehearsal::formats

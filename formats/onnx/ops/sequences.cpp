@@ -81,7 +81,7 @@ void concat_from_sequence(NodeImport& n) {
   n.set(0, n.emit("Concat", std::move(parts), {{"axis", axis}}));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kSequencesRows[] = {
     {kDefaultDomain, "SplitToSequence", 11, kNewest, split_to_sequence},
     {kDefaultDomain, "SequenceAt", 11, kNewest, sequence_at},
     {kDefaultDomain, "SequenceConstruct", 11, kNewest, sequence_construct},
@@ -94,6 +94,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> sequence_rows() { return kRows; }
+std::span<const ImportRow> sequence_rows() { return kSequencesRows; }
 
 }  // namespace rehearsal::formats

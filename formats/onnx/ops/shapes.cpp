@@ -102,7 +102,7 @@ void expand(NodeImport& n) {
   n.set(0, target == n.shape(0) ? n.input(0) : n.emit("Expand", {n.input(0)}, {{"shape", target}}));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kShapesRows[] = {
     {kDefaultDomain, "Shape", 1, kNewest, shape_of},  {kDefaultDomain, "Size", 1, kNewest, size_of_tensor},
     {kDefaultDomain, "Reshape", 1, kNewest, reshape}, {kDefaultDomain, "Flatten", 1, kNewest, flatten},
     {kDefaultDomain, "Squeeze", 1, kNewest, squeeze}, {kDefaultDomain, "Unsqueeze", 1, kNewest, unsqueeze},
@@ -111,6 +111,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> shape_rows() { return kRows; }
+std::span<const ImportRow> shape_rows() { return kShapesRows; }
 
 }  // namespace rehearsal::formats

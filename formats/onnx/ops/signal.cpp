@@ -218,7 +218,7 @@ void stft(NodeImport& n) {
   n.set(0, dft_along(n, x, 2, t));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kSignalRows[] = {
     {kDefaultDomain, "HannWindow", 17, kNewest, hann},
     {kDefaultDomain, "HammingWindow", 17, kNewest, hamming},
     {kDefaultDomain, "BlackmanWindow", 17, kNewest, blackman},
@@ -229,6 +229,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> signal_rows() { return kRows; }
+std::span<const ImportRow> signal_rows() { return kSignalRows; }
 
 }  // namespace rehearsal::formats

@@ -11,13 +11,13 @@ namespace {
 using graph::Shape;
 using graph::TensorId;
 
-constexpr std::int64_t kLongestUnrolled = 2048;
+constexpr std::int64_t kStatefulLongestUnrolled = 2048;
 
 TensorId zeros(NodeImport& n, const Shape& shape, DType type) {
   return n.emit("ConstantOfShape", {}, {{"shape", shape}, {"dtype", std::string(name(type))}});
 }
 
-TensorId cast(NodeImport& n, TensorId t, DType to) {
+TensorId converted_to(NodeImport& n, TensorId t, DType to) {
   return n.builder().type(t).dtype == to ? t : n.emit("Cast", {t}, {{"to", std::string(name(to))}});
 }
 
@@ -46,7 +46,7 @@ void causal_convolution(NodeImport& n) {
 TensorId by_heads_or_one(NodeImport& n, std::size_t i, std::int64_t heads) {
   const Shape shape = n.shape(i);
   const bool one = shape.size() == 3 && shape[2] == 1;
-  return cast(n, by_heads(n, i, one ? 1 : heads), DType::F32);
+  return converted_to(n, by_heads(n, i, one ? 1 : heads), DType::F32);
 }
 
 /// One rule of memory: a matrix that forgets, is corrected, and takes up outer products of keys and values.
@@ -90,14 +90,15 @@ void linear_attention(NodeImport& n) {
   const std::int64_t heads = n.integer("q_num_heads", 0), groups = n.integer("kv_num_heads", 0);
   if (n.rank(0) != 3 || n.rank(1) != 3 || n.rank(2) != 3) n.fail("queries, keys and values must have three dimensions");
   const DType type = n.type(0).dtype;
-  const TensorId q = cast(n, by_heads(n, 0, heads), DType::F32);
-  const TensorId kv[] = {cast(n, by_heads(n, 1, groups), DType::F32), cast(n, by_heads(n, 2, groups), DType::F32)};
+  const TensorId q = converted_to(n, by_heads(n, 0, heads), DType::F32);
+  const TensorId kv[] = {converted_to(n, by_heads(n, 1, groups), DType::F32), converted_to(n, by_heads(n, 2, groups), DType::F32)};
   const Shape queries = n.builder().type(q).shape, values = n.builder().type(kv[1]).shape;
   const std::int64_t length = queries[2];
-  if (length < 1 || length > kLongestUnrolled) n.unsupported("sequences of " + std::to_string(length) + " elements are not supported");
+  if (length < 1 || length > kStatefulLongestUnrolled)
+    n.unsupported("sequences of " + std::to_string(length) + " elements are not supported");
   const Recurrence rule = recurrence_of(n, groups);
   const DType kept = n.has(3) ? n.type(3).dtype : type;
-  TensorId state = n.has(3) ? cast(n, n.input(3), DType::F32) : zeros(n, {queries[0], groups, queries[3], values[3]}, DType::F32);
+  TensorId state = n.has(3) ? converted_to(n, n.input(3), DType::F32) : zeros(n, {queries[0], groups, queries[3], values[3]}, DType::F32);
   const double given = n.number("scale", 0), scale = given == 0 ? 1 / std::sqrt(static_cast<double>(queries[3])) : given;
   std::vector<TensorId> results;
   for (std::int64_t t = 0; t < length; ++t) {
@@ -107,8 +108,8 @@ void linear_attention(NodeImport& n) {
   const TensorId all = results.size() == 1 ? results[0] : n.emit("Concat", results, {{"axis", std::int64_t{2}}});
   const TensorId scaled = n.emit("Scale", {all}, {{"factor", scale}});
   const TensorId flat = n.reshape(n.emit("Transpose", {scaled}, {{"perm", Shape{0, 2, 1, 3}}}), {queries[0], length, heads * values[3]});
-  n.set(0, cast(n, flat, type));
-  n.set(1, cast(n, state, kept));
+  n.set(0, converted_to(n, flat, type));
+  n.set(1, converted_to(n, state, kept));
 }
 
 /// `update` written into a cache along one axis, from a place of its own for every sample.
@@ -131,7 +132,7 @@ void tensor_scatter(NodeImport& n) {
   n.set(0, n.emit("ScatterElements", {n.input(0), places, n.input(1)}, {{"axis", static_cast<std::int64_t>(axis)}}));
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kStatefulRows[] = {
     {kDefaultDomain, "CausalConvWithState", 27, kNewest, causal_convolution},
     {kDefaultDomain, "LinearAttention", 27, kNewest, linear_attention},
     {kDefaultDomain, "TensorScatter", 24, kNewest, tensor_scatter},
@@ -139,6 +140,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> stateful_rows() { return kRows; }
+std::span<const ImportRow> stateful_rows() { return kStatefulRows; }
 
 }  // namespace rehearsal::formats

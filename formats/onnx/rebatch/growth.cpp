@@ -12,7 +12,7 @@ namespace {
 using graph::Shape;
 using graph::TensorId;
 
-constexpr int kDeepest = 64;
+constexpr int kGrowthDeepest = 64;
 constexpr std::int64_t kLargestCompared = std::int64_t{1} << 26;  ///< elements of a stored constant that are looked at
 
 std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
@@ -117,7 +117,7 @@ bool RebatchRule::require(std::size_t at, std::size_t operand, std::size_t axis,
   const Visit& visit = trace_.visits_[at];
   const TensorId t = visit.operands.at(operand);
   const std::string where = visit.described + ": operand " + std::to_string(operand);
-  if (depth > kDeepest || t == TensorId::None) throw NotRebatchable{where + " cannot be made to follow the batch"};
+  if (depth > kGrowthDeepest || t == TensorId::None) throw NotRebatchable{where + " cannot be made to follow the batch"};
   const graph::Tensor& tensor = node_.builder()[t];
   const bool random = trace_.random_.contains(t), one = written_size(size) == 1;
   if (node_.builder().value(t) || (one && !random) || (tensor.producer == graph::NodeId::None && tensor.role == graph::Role::Constant)) {
