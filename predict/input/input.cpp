@@ -132,7 +132,8 @@ class NodeInput {
   [[nodiscard]] CacheQuestion cache(double batch) const {
     const auto room = room_of(s_.q, storage_, on_disk(s_.q, s_.platform));
     const double all = s_.q.data.samples * s_.q.data.stored.value();
-    return {std::max(1, static_cast<int>(std::lround(batch / samples_))), std::min(1.0, (room.memory + room.disk) / all), s_.q.epochs};
+    return {std::max(1, static_cast<int>(std::lround(batch / samples_))), all > 0 ? std::min(1.0, (room.memory + room.disk) / all) : 1.0,
+            s_.q.epochs};
   }
 
   [[nodiscard]] InputTimes times(const CachedShares& from) const {
@@ -177,12 +178,18 @@ class NodeInput {
     if (on_disk(s_.q, s_.platform))
       return std::max(bytes(share) / value_or(storage_.disk_bandwidth, kUnlimited),
                       waiting_for_requests(share, value_or(storage_.disk_latency, 0)));
-    const double nodes = s_.reading, all_nodes = platforms::node_count(s_.platform);
-    const double rate =
-        std::min(value_or(storage_.bandwidth, kUnlimited), value_or(storage_.bandwidth_while_all, kUnlimited) * all_nodes / nodes);
+    const double nodes = s_.reading;
+    const double rate = rate_among(nodes);
     const double of_all = s_.platform.storage ? value_or(s_.platform.storage->bandwidth, kUnlimited) : kUnlimited;
     const double latency = s_.platform.storage ? value_or(s_.platform.storage->latency, 0) : 0;
     return std::max(bytes(share) / std::min(rate, of_all / nodes), waiting_for_requests(share, latency));
+  }
+
+  /// At which the node reads the shared file system while so many do.
+  [[nodiscard]] double rate_among(double nodes) const {
+    const double alone = value_or(storage_.bandwidth, kUnlimited);
+    if (nodes == 1 && storage_.bandwidth) return alone;
+    return std::min(alone, value_or(storage_.bandwidth_while_all, kUnlimited) * platforms::node_count(s_.platform) / nodes);
   }
 
   /// What a node has in its cache it reads for itself and for others; memory fills first.
@@ -253,7 +260,7 @@ std::string unknown_storage(const platforms::Platform& platform) {
 
 void check_input(const InputQuestion& q, const platforms::Platform& platform) {
   require(q.data.samples >= 1, "--dataset", "has no samples; write for example samples=1.28M,bytes=110kB");
-  require(q.data.stored.value() > 0, "--dataset", "bytes of a sample must be more than 0, for example bytes=110kB");
+  require(q.data.stored.value() >= 0, "--dataset", "bytes of a sample must be from 0 on, for example bytes=110kB");
   require(q.data.requests >= 0 && std::isfinite(q.data.requests), "--dataset", "requests for a sample must be a number from 0 on");
   if (const auto unknown = unknown_storage(platform); !unknown.empty()) throw BadInput("--dataset", unknown);
   for (const auto& group : platform.nodes)

@@ -65,6 +65,8 @@ TEST_CASE("reading takes what bandwidth, that of all nodes, or requests take lon
   CHECK(part(s.input().first, InputPart::Storage) == Approx(0.080));
   s.plan.dp = 16;
   CHECK(part(s.input().first, InputPart::Storage) == Approx(0.080));
+  s.plan.dp = 8;  // one alone: 320 MB at 4 GB/s
+  CHECK(part(s.input().first, InputPart::Storage) == Approx(0.080));
   // With one thread of each rank 800 requests take 800 / 8 * 2 ms.
   s.plan.dp = 32;
   s.q.threads = 1;
@@ -193,7 +195,7 @@ TEST_CASE("what is wrong or missing is named") {
   s.q.data.on_disk = true;
   CHECK_THAT(s.refusal(), contains("on=disk") && contains("disk_bandwidth"));
   s.q.data.on_disk = false;
-  s.q.data.stored = Bytes(0);
+  s.q.data.stored = Bytes(-1);
   CHECK_THAT(s.refusal(), contains("bytes of a sample"));
   s.platform.storage.reset();
   s.platform.nodes.front().storage.reset();
