@@ -3,50 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "cli/goodput.hpp"
+#include "cli/input_json.hpp"
 #include "predict/changes.hpp"
 
 namespace rehearsal::cli {
 
 using Json = nlohmann::ordered_json;
-
-void Extent::add_to(CLI::App& app) {
-  app.add_option("--steps", steps, "optimizer steps of the whole training");
-  app.add_option("--epochs", epochs);
-  app.add_option("--dataset", dataset, "samples of an epoch");
-  app.add_option("--tokens", tokens, "tokens of the whole training");
-}
-
-namespace {
-
-void require_positive(const char* flag, const std::optional<double>& value) {
-  if (value && !(*value > 0 && std::isfinite(*value))) throw BadInput(flag, "must be a finite number above 0");
-}
-
-}  // namespace
-
-double steps_of(const Extent& extent, std::int64_t batch, const graph::Graph& model) {
-  require_positive("--epochs", extent.epochs);
-  require_positive("--tokens", extent.tokens);
-  const int given = (extent.steps ? 1 : 0) + (extent.epochs ? 1 : 0) + (extent.tokens ? 1 : 0);
-  if (given > 1) throw BadInput("--steps, --epochs and --tokens", "give one of them");
-  if (extent.steps) {
-    if (*extent.steps < 1) throw BadInput("--steps " + std::to_string(*extent.steps), "must be at least 1");
-    return static_cast<double>(*extent.steps);
-  }
-  if (extent.epochs) {
-    if (!extent.dataset || *extent.dataset < 1) throw BadInput("--epochs", "needs --dataset N, the samples of an epoch");
-    return std::ceil(*extent.epochs * static_cast<double>(*extent.dataset) / static_cast<double>(batch));
-  }
-  if (!extent.tokens) return 1;
-  const auto tokens = predict::tokens_per_sample(model);
-  if (tokens == 0) throw BadInput("--tokens", "the model reads no sequence of tokens; give --steps, or --epochs and --dataset");
-  return std::ceil(*extent.tokens / static_cast<double>(batch * tokens));
-}
 
 Json to_json(const costmodel::Interval& i) { return {{"value", i.value}, {"low", i.low}, {"high", i.high}}; }
 
@@ -85,9 +51,10 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["plan"] = plan::to_text(a.plan);
   j["ranks"] = a.ranks;
   j["step_seconds"] = to_json(a.step_seconds);
-  j["total_seconds"] = scaled(a.step_seconds, a.step_seconds.value * steps);
+  const auto whole = predict::training_seconds(a, steps);
+  j["total_seconds"] = to_json(whole);
   j["steps"] = steps;
-  if (steps > 1) j["device_seconds"] = scaled(a.step_seconds, a.step_seconds.value * steps * a.ranks);
+  if (steps > 1) j["device_seconds"] = scaled(whole, whole.value * a.ranks);
   j["samples_per_second"] = rate(a.step_seconds, a.samples_per_second);
   if (a.tokens_per_sample > 0) {
     const double tokens = a.samples_per_second * a.tokens_per_sample;
@@ -95,9 +62,11 @@ Json to_json(const predict::Assessment& a, double steps) {
     j["tokens_per_second_per_device"] = rate(a.step_seconds, tokens / a.ranks);
   }
   j["memory_bytes"] = memory_json(a);
-  j["energy_joules"] = scaled(a.step_seconds, a.cost.energy.value() * steps);
-  j["cost_dollars"] = scaled(a.step_seconds, a.cost.money.value() * steps);
-  j["carbon_kg"] = scaled(a.step_seconds, a.cost.carbon_kg * steps);
+  const auto cost = predict::training_cost(a, steps);
+  j["energy_joules"] = scaled(whole, cost.energy.value());
+  j["cost_dollars"] = scaled(whole, cost.money.value());
+  j["carbon_kg"] = scaled(whole, cost.carbon_kg);
+  if (a.input) j["input"] = input_json(a);
   if (a.goodput) j["goodput"] = goodput_json(a);
   j["mfu"] = a.mfu;
   if (!a.shares.empty()) j["shares"] = a.shares;

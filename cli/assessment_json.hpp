@@ -9,23 +9,7 @@
 #include "graph/graph.hpp"
 #include "predict/predictor.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace rehearsal::cli {
-
-/// How much training is asked about: steps of the batch.
-struct Extent {
-  std::optional<std::int64_t> steps;
-  std::optional<double> epochs, tokens;
-  std::optional<std::int64_t> dataset;  ///< samples of an epoch
-
-  void add_to(CLI::App&);  ///< --steps, --epochs, --dataset, --tokens
-};
-/// Steps of the extent; 1 when nothing is given. Throws BadInput for --epochs without --dataset, and for --tokens when no input of the
-/// model is a sequence of tokens (samples by positions, of integers).
-[[nodiscard]] double steps_of(const Extent&, std::int64_t batch, const graph::Graph& model);
 
 [[nodiscard]] nlohmann::ordered_json interval_json(double value, double log_error);
 [[nodiscard]] nlohmann::ordered_json to_json(const costmodel::Interval&);

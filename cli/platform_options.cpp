@@ -1,6 +1,7 @@
 #include "cli/platform_options.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -19,6 +20,7 @@
 #include "predict/frameworks/predictor.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "predict/frameworks/usual.hpp"
+#include "predict/input/input_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "search/search.hpp"
 
@@ -226,6 +228,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
     require_own_choices(model, o);
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
     predictor_ = predict::lowered_predictor(own_->job);
+    add_input(model, o);
     return;
   }
   require_known_options(model, framework);
@@ -235,6 +238,17 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platfo
   if (model.batch && predictor_->batch() != *model.batch)
     throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +
                                     std::to_string(*model.batch) + "; export it with a dynamic batch");
+  add_input(model, o);
+}
+
+/// How long the training is, and what its steps wait for.
+void JobSetup::add_input(const ModelOptions& model, const PlatformOptions& o) {
+  input_ = known_input(o.input, model, platform_);
+  if (!input_.left_out.empty()) warnings_.push_back(input_.left_out);
+  steps_ = steps_of(o.input.extent, input_.samples, predictor_->batch(), predictor_->graph());
+  if (!input_.question) return;
+  if (o.input.extent.given()) input_.question->epochs = std::floor(steps_ * static_cast<double>(predictor_->batch()) / *input_.samples);
+  predictor_ = predict::with_input(std::move(predictor_), *input_.question);
 }
 
 void JobSetup::predict_as(const costmodel::FrameworkProfile& framework, const ModelOptions& model, const PlatformOptions& o,
@@ -258,6 +272,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
   auto usual = std::move(predictor_);
   for (const auto* other : predict::frameworks::others_seen_on(platform_, kind)) {
     predict_as(*other, model, o, usual->graph());
+    if (input_.question) predictor_ = predict::with_input(std::move(predictor_), *input_.question);
     if (!room_for(*predictor_, given, o.plan).enough) continue;
     return "as " + usual->framework().name + " runs it the plan " + room.shortage + "; it is answered as " + other->name +
            " does, of which there are published runs on such devices: name a --framework to have it otherwise";
@@ -317,13 +332,15 @@ nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
   const auto grounds = predict::frameworks::grounds_of(predictor_->framework(), platforms::device_of(platform_, 0));
   nlohmann::ordered_json evidence{{"rests_on", grounds.sentence}, {"published_times", grounds.times}};
   if (grounds.times > 0) evidence["median_error"] = grounds.median_error;
-  return {{"schema", 1},
-          {"model", model.model},
-          {"platform", platform_.name},
-          {"batch", predictor_->batch()},
-          {"framework", predictor_->framework().name},
-          {"framework_evidence", evidence},
-          {"price_basis", costmodel::price_basis(platform_)}};
+  nlohmann::ordered_json heading{{"schema", 1},
+                                 {"model", model.model},
+                                 {"platform", platform_.name},
+                                 {"batch", predictor_->batch()},
+                                 {"framework", predictor_->framework().name},
+                                 {"framework_evidence", evidence},
+                                 {"price_basis", costmodel::price_basis(platform_)}};
+  if (!input_.left_out.empty()) heading["input_is"] = input_.left_out;
+  return heading;
 }
 
 plan::PlanContext JobSetup::context(const ModelOptions& model) const {

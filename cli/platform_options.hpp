@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/input_options.hpp"
 #include "cli/model_options.hpp"
 #include "cli/terminal.hpp"
 #include "costmodel/money.hpp"
@@ -20,6 +21,7 @@ struct PlatformOptions {
   std::string platform, machine, framework, plan, recipe, imbalance;
   std::optional<std::int64_t> nodes, devices;
   costmodel::CostOverrides costs;
+  InputOptions input;
   std::vector<std::pair<std::string, std::string>> settings;  ///< figures of the platform that are to be others (platforms/settings.hpp)
 
   void add_to(CLI::App&);
@@ -49,6 +51,8 @@ class JobSetup {
   [[nodiscard]] predict::Predictor& predictor() const { return *predictor_; }
   [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  /// Of the training that is asked about; 1 where nothing says how long it is.
+  [[nodiscard]] double steps() const { return steps_; }
   /// Our own execution; nullptr under another framework.
   [[nodiscard]] const predict::Job* own_job() const;
   /// The plan given by --plan (text or file), or the default one. Where no framework is named and the usual one has no room for the plan,
@@ -62,6 +66,7 @@ class JobSetup {
 
  private:
   struct Own;
+  void add_input(const ModelOptions&, const PlatformOptions&);
   void predict_as(const costmodel::FrameworkProfile&, const ModelOptions&, const PlatformOptions&, graph::Graph);
   [[nodiscard]] std::string look_for_others(const ModelOptions&, const PlatformOptions&);
   [[nodiscard]] AnsweredPlan taken(const PlatformOptions&) const;
@@ -71,6 +76,8 @@ class JobSetup {
   platforms::Platform platform_;
   std::unique_ptr<Own> own_;
   std::unique_ptr<predict::Predictor> predictor_;
+  KnownInput input_;
+  double steps_ = 1;
 };
 
 /// A plan by compact text or by file name (ending in .json, or an existing file).

@@ -38,7 +38,6 @@ struct VaryQuestion {
   const plan::Plan& plan;  ///< of the estimate that all is compared with
   const predict::Assessment& base;
   Fidelity fidelity = Fidelity::Closed;
-  const Extent& extent;
   const GoodputOptions& goodput;
 };
 /// Adds `vary`, a row for every value (refused ones with the reason), and `elasticities` of the step. Throws BadInput for an unknown key

@@ -68,6 +68,27 @@ Nic read_nic(ObjectReader reader) {
   return nic;
 }
 
+NodeStorage read_node_storage(ObjectReader reader) {
+  NodeStorage storage;
+  storage.bandwidth = reader.quantity_or_none("bandwidth", kBandwidths);
+  storage.bandwidth_while_all = reader.quantity_or_none("bandwidth_while_all", kBandwidths);
+  storage.disk_bandwidth = reader.quantity_or_none("disk_bandwidth", kBandwidths);
+  storage.disk_latency = reader.quantity_or_none("disk_latency", kLatencies);
+  storage.disk_capacity = reader.quantity_or_none("disk_capacity", kMemory);
+  storage.cache = reader.quantity_or_none("cache", kMemory);
+  storage.decoding = reader.quantity_or_none("decoding", kBandwidths);
+  reader.finish();
+  if (!storage.disk_bandwidth && (storage.disk_latency || storage.disk_capacity))
+    reader.refuse("disk_bandwidth", "is missing; other figures of the node's disks are there");
+  return storage;
+}
+
+SharedStorage read_shared_storage(ObjectReader reader) {
+  SharedStorage storage{reader.quantity_or_none("bandwidth", kBandwidths), reader.quantity_or_none("latency", kLatencies)};
+  reader.finish();
+  return storage;
+}
+
 NodeGroup read_group(ObjectReader reader) {
   NodeGroup group;
   group.name = reader.text("name");
@@ -81,6 +102,11 @@ NodeGroup read_group(ObjectReader reader) {
   group.host_power = reader.quantity("host_power", kPowers);
   group.price = reader.quantity("price", kPrices);
   group.storage_bandwidth = reader.quantity_or_none("storage_bandwidth", kBandwidths);
+  if (reader.has("storage")) {
+    group.storage = read_node_storage(reader.object("storage"));
+    if (group.storage->cache && group.storage->cache->value > group.host_memory.value)
+      reader.refuse("storage.cache", "is larger than host_memory");
+  }
   reader.finish();
   return group;
 }
@@ -138,6 +164,7 @@ Platform read_document(ObjectReader reader) {
   if (reader.has("device_limit")) platform.device_limit = static_cast<int>(reader.integer("device_limit", 1, kMostDevices));
   platform.topology = read_topology(reader.object("topology"));
   platform.storage_bandwidth = reader.quantity_or_none("storage_bandwidth", kBandwidths);
+  if (reader.has("storage")) platform.storage = read_shared_storage(reader.object("storage"));
   platform.restart_time = reader.quantity_or_none("restart_time", kWaits);
   platform.replacement_time = reader.quantity_or_none("replacement_time", kWaits);
   if (reader.has("site")) {

@@ -103,6 +103,25 @@ Ordered nic_json(const Nic& nic) {
   return writer.take();
 }
 
+Ordered node_storage_json(const NodeStorage& storage) {
+  ObjectWriter writer;
+  writer.quantity("bandwidth", storage.bandwidth);
+  writer.quantity("bandwidth_while_all", storage.bandwidth_while_all);
+  writer.quantity("disk_bandwidth", storage.disk_bandwidth);
+  writer.quantity("disk_latency", storage.disk_latency);
+  writer.quantity("disk_capacity", storage.disk_capacity);
+  writer.quantity("cache", storage.cache);
+  writer.quantity("decoding", storage.decoding);
+  return writer.take();
+}
+
+Ordered shared_storage_json(const SharedStorage& storage) {
+  ObjectWriter writer;
+  writer.quantity("bandwidth", storage.bandwidth);
+  writer.quantity("latency", storage.latency);
+  return writer.take();
+}
+
 Ordered group_json(const NodeGroup& group) {
   ObjectWriter writer;
   writer.plain("name", group.name);
@@ -116,6 +135,7 @@ Ordered group_json(const NodeGroup& group) {
   writer.quantity("host_power", group.host_power);
   writer.quantity("price", group.price);
   writer.quantity("storage_bandwidth", group.storage_bandwidth);
+  if (group.storage) writer.plain("storage", node_storage_json(*group.storage));
   return writer.take();
 }
 
@@ -159,6 +179,7 @@ Ordered platform_json(const Platform& platform) {
   if (platform.device_limit) writer.plain("device_limit", *platform.device_limit);
   writer.plain("topology", topology_json(platform.topology));
   writer.quantity("storage_bandwidth", platform.storage_bandwidth);
+  if (platform.storage) writer.plain("storage", shared_storage_json(*platform.storage));
   writer.quantity("restart_time", platform.restart_time);
   writer.quantity("replacement_time", platform.replacement_time);
   writer.quantity("carbon_intensity", platform.carbon_intensity);

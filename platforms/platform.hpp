@@ -111,6 +111,26 @@ struct Nic {
   friend bool operator==(const Nic&, const Nic&) = default;
 };
 
+/// Where a node gets samples from and what it keeps of them. What is absent is not known.
+struct NodeStorage {
+  std::optional<Sourced<BytesPerSecond>> bandwidth;            ///< at which it reads the shared file system when no other node does
+  std::optional<Sourced<BytesPerSecond>> bandwidth_while_all;  ///< the same while all nodes do
+  std::optional<Sourced<BytesPerSecond>> disk_bandwidth;       ///< at which its own disks are read; absent: it has none
+  std::optional<Sourced<Seconds>> disk_latency;                ///< of one request to them
+  std::optional<Sourced<Bytes>> disk_capacity;                 ///< for samples
+  std::optional<Sourced<Bytes>> cache;                         ///< memory of the host that may hold samples
+  /// Of one core: bytes of pixels, one for each of three channels, that it makes of JPEG in a second, until the model can have them.
+  std::optional<Sourced<BytesPerSecond>> decoding;
+  friend bool operator==(const NodeStorage&, const NodeStorage&) = default;
+};
+
+/// A file system that all nodes read.
+struct SharedStorage {
+  std::optional<Sourced<BytesPerSecond>> bandwidth;  ///< of all nodes together; absent: as much as they can read
+  std::optional<Sourced<Seconds>> latency;           ///< of one request: opening a file and its first byte
+  friend bool operator==(const SharedStorage&, const SharedStorage&) = default;
+};
+
 /// A group of identical nodes.
 struct NodeGroup {
   std::string name;
@@ -124,6 +144,7 @@ struct NodeGroup {
   Sourced<Watts> host_power;                                 ///< everything in the node but the devices
   Sourced<DollarsPerHour> price;                             ///< the whole node
   std::optional<Sourced<BytesPerSecond>> storage_bandwidth;  ///< at which it writes checkpoints while all nodes do
+  std::optional<NodeStorage> storage;                        ///< that samples come from
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
 
@@ -156,6 +177,7 @@ struct Platform {
   Sourced<double> pue{1.0};                     ///< power of the building over power of the machines, at least 1
   Sourced<DollarsPerJoule> electricity_price;
   std::optional<Sourced<BytesPerSecond>> storage_bandwidth;  ///< at which all nodes together write checkpoints
+  std::optional<SharedStorage> storage;                      ///< that samples come from
   std::optional<Sourced<Seconds>> restart_time;              ///< from a failure until training begins again on nodes that are there
   std::optional<Sourced<Seconds>> replacement_time;          ///< until a node that failed is repaired or replaced
   friend bool operator==(const Platform&, const Platform&) = default;

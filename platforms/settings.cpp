@@ -27,7 +27,9 @@ constexpr std::array kParts{Part{"device.peaks.", true, "peaks"},
                             Part{"device.", true, "device"},
                             Part{"link.", true, "intra"},
                             Part{"nic.", true, "nic"},
+                            Part{"node.storage.", true, "storage"},
                             Part{"node.", true, ""},
+                            Part{"storage.", false, "storage"},
                             Part{"topology.", false, "topology"},
                             Part{"", false, ""}};
 

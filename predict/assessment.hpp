@@ -13,6 +13,7 @@
 #include "plan/backend.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "predict/goodput.hpp"
+#include "predict/input/waiting.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::predict {
@@ -62,6 +63,7 @@ struct Assessment {
   std::vector<std::int64_t> memory_by_category;
   costmodel::JobCost cost;  ///< of one step
   CheckpointSize checkpoint;
+  std::optional<PlanInput> input;  ///< where data and storage are known: the step then waits for its samples
   std::optional<Goodput> goodput;  ///< where a training's length is known, and how often its devices fail
   std::int64_t events = 0;
   std::string why_not;                ///< of runners-up: why the winner won

@@ -56,6 +56,7 @@ class Player {
         role_(play.request.program.role(rank)),
         costs_(play.request.costs.roles[play.request.program.role_of[static_cast<std::size_t>(rank)]]),
         host_(play.request.costs.interference),
+        samples_(play.request, role_),
         met_(play.request.program.axes.size()) {
     for (const auto& body : role_.bodies)
       finished_.emplace_back(body.instructions.size(),
@@ -136,7 +137,15 @@ class Player {
       return finish(stream, begin, begin + estimate_in(costs_, role_, slot(), instruction_).seconds.value());
     wait_for_stages(i);
     account_.ran(role_.bodies[slot().body], i, estimate_in(costs_, role_, slot(), instruction_));
-    launch(begin);
+    const double samples = samples_.begin(slot(), begin);
+    if (samples > begin) wait_for_samples(begin, samples);
+    launch(samples);
+    if (samples > begin && i.kind == plan::InstructionKind::Load && !timeline_.empty()) timeline_.back().begin = begin;
+  }
+
+  void wait_for_samples(double from, double until) {
+    host_.wait(until);
+    account_.waited_for_input(until - from);
   }
 
   /// The host waits for messages from other stages, as the device does.
@@ -232,6 +241,7 @@ class Player {
   const plan::Role& role_;
   const RoleCosts& costs_;
   HostClock host_;
+  SampleClock samples_;
   std::vector<std::size_t> met_;  ///< by axis: meetings that are over
   bool arrived_ = false;          ///< at the next one
   std::size_t slot_ = 0, instruction_ = 0;
@@ -254,9 +264,7 @@ class ClosedForm final : public StepEvaluator {
  public:
   [[nodiscard]] std::string_view name() const override { return "closed"; }
 
-  [[nodiscard]] StepCost evaluate(const EvaluationRequest& request) override {
-    return plan::crosses_steps(request.program) ? steady_step(request, played) : played(request);
-  }
+  [[nodiscard]] StepCost evaluate(const EvaluationRequest& request) override { return step_among_steps(request, played); }
 
  private:
   static StepCost played(const EvaluationRequest& request) {

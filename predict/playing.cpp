@@ -51,14 +51,27 @@ costmodel::LaunchQueue launch_of(const RoleCosts& costs, const plan::Role& role,
   return {0, seconds, seconds};
 }
 
+SampleClock::SampleClock(const EvaluationRequest& request, const plan::Role& role)
+    : every_(request.input.every.value() / request.model.composition_factor()),
+      beside_(request.input.beside.value() / request.model.composition_factor()),
+      role_(&role),
+      micro_batches_(request.program.micro_batches) {}
+
+double SampleClock::begin(const plan::Slot& slot, double ready) {
+  const int step = slot.micro_batch / micro_batches_;
+  if (role_->stage != 0 || role_->bodies[slot.body].kind != plan::BodyKind::Forward || step < prepared_) return ready;
+  prepared_ = step + 1;
+  return std::max(ready + beside_, step * every_);
+}
+
 Breakdown RankAccount::breakdown(double step, double end) const {
   Breakdown b;
   b.bubble = Seconds(for_stages_ + step - end);
   b.optimizer = Seconds(optimizer_);
-  b.io = Seconds(loading_);
+  b.io = Seconds(loading_ + for_input_);
   b.recompute = Seconds(again_);
   b.compute = Seconds(busy_ + launching_ - optimizer_ - loading_ - again_);
-  b.exposed_communication = Seconds(std::max(0.0, end - busy_ - launching_ - for_stages_));
+  b.exposed_communication = Seconds(std::max(0.0, end - busy_ - launching_ - for_stages_ - for_input_));
   return b;
 }
 
@@ -81,9 +94,11 @@ void set_step(const EvaluationRequest& request, std::span<const RankEnd> ends, c
   cost.limiting_rank = ends[step.limiting].rank;
   cost.imbalance = Seconds(step.imbalance);
   cost.breakdown = account.breakdown(step.seconds, ends[step.limiting].end);
-  // The bubble is other stages' computation: it is as wrong as this stage's. So is what the host takes to issue it.
+  // The bubble is other stages' computation: it is as wrong as this stage's. So is what the host takes to issue it. How wrong waiting for
+  // samples is, those know who know their pace.
   const double computed = std::max(account.busy(), 1e-30);
-  cost.total.add(account.computed(), (computed + account.launching() + cost.breakdown.bubble.value()) / computed);
+  cost.total.add(account.computed(),
+                 (computed + account.launching() + account.waited_for_input() + cost.breakdown.bubble.value()) / computed);
   cost.total.add({cost.breakdown.exposed_communication, costmodel::Mechanism::LinkBandwidth, request.model.link_log_error(),
                   request.model.link_evidence()});
   cost.total.scale(request.model.composition_factor(), costmodel::Mechanism::Composition, request.model.composition_log_error());

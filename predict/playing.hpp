@@ -41,6 +41,19 @@ class HostClock {
 /// What an instruction of the compute stream takes from host and device.
 [[nodiscard]] costmodel::LaunchQueue launch_of(const RoleCosts&, const plan::Role&, const plan::Slot&, std::size_t instruction);
 
+/// When the samples of a rank's steps are there. Of ranks behind the first stage: at once.
+class SampleClock {
+ public:
+  SampleClock(const EvaluationRequest&, const plan::Role&);
+  /// When what would begin at `ready` in a slot can, and the loaders' share of the cores has been taken once for every step.
+  [[nodiscard]] double begin(const plan::Slot&, double ready);
+
+ private:
+  double every_ = 0, beside_ = 0;  ///< as the instructions' times: without the factor of their composition
+  const plan::Role* role_;
+  int micro_batches_, prepared_ = 0;  ///< steps
+};
+
 /// Where the step of one rank goes.
 class RankAccount {
  public:
@@ -51,15 +64,19 @@ class RankAccount {
   /// The compute stream stood still until a message from another stage was there.
   void waited_for_stage(double seconds) { for_stages_ += std::max(0.0, seconds); }
 
+  /// The compute stream stood still until the samples of a step were there, or its cores prepared them.
+  void waited_for_input(double seconds) { for_input_ += seconds; }
+
   [[nodiscard]] double busy() const { return busy_; }
   [[nodiscard]] double launching() const { return launching_; }
   [[nodiscard]] double waited_for_stages() const { return for_stages_; }
+  [[nodiscard]] double waited_for_input() const { return for_input_; }
   /// Of a step of so many seconds; this rank had nothing left to do after `end`.
   [[nodiscard]] Breakdown breakdown(double step, double end) const;
   [[nodiscard]] const costmodel::Total& computed() const { return computed_; }
 
  private:
-  double busy_ = 0, for_stages_ = 0, optimizer_ = 0, loading_ = 0, again_ = 0, launching_ = 0;
+  double busy_ = 0, for_stages_ = 0, for_input_ = 0, optimizer_ = 0, loading_ = 0, again_ = 0, launching_ = 0;
   costmodel::Total computed_;
 };
 

@@ -28,18 +28,48 @@ std::vector<TimedInstruction> of_step(const std::vector<TimedInstruction>& all, 
   return found;
 }
 
-void set_timeline(const EvaluationRequest& request, const StepCost& many, int step, StepCost& cost) {
+/// Rows of steps: what some take longer than others is what one takes.
+struct Rows {
+  int few, more;  ///< steps of the shorter row, and by how many the longer one has more
+  int shown;      ///< step of the longer row whose timeline stands for all
+};
+
+void set_timeline(const EvaluationRequest& request, const StepCost& many, const Rows& rows, StepCost& cost) {
   const auto& program = request.program;
   const auto stands_for = representatives(program, request.costs, request.platform);
   const bool by_rank = many.timeline.size() == static_cast<std::size_t>(program.ranks);
   double zero = many.step.value();
   for (std::size_t n = 0; n < many.timeline.size(); ++n) {
     const auto& role = program.role(by_rank ? static_cast<int>(n) : stands_for[n]);
-    cost.timeline.push_back(of_step(many.timeline[n], role, step, program.micro_batches));
+    cost.timeline.push_back(of_step(many.timeline[n], role, rows.shown, program.micro_batches));
     for (const auto& played : cost.timeline.back()) zero = std::min(zero, played.begin);
   }
   for (auto& rank : cost.timeline)
     for (auto& played : rank) played.begin -= zero, played.end -= zero;
+}
+
+StepCost one_of_many(const EvaluationRequest& request, const Rows& rows, const Play& play) {
+  const auto cost_of_steps = [&](int steps, bool keep_timeline) {
+    const auto several = unrolled(request.program, steps);
+    return play({several, request.costs, request.platform, request.model, keep_timeline, request.input});
+  };
+  const auto few = cost_of_steps(rows.few, false);
+  auto many = cost_of_steps(rows.few + rows.more, request.keep_timeline);
+  const auto share = [&rows](auto long_run, auto short_run) { return (long_run - short_run) * (1.0 / rows.more); };
+  StepCost cost;
+  cost.step = share(many.step, few.step);
+  cost.total = many.total;
+  cost.total.scale(cost.step / many.step, costmodel::Mechanism::Composition, 0.0);
+  for (const auto& part : kBreakdownParts)
+    cost.breakdown.*part.seconds = std::max(Seconds(0), share(many.breakdown.*part.seconds, few.breakdown.*part.seconds));
+  cost.limiting_rank = many.limiting_rank;
+  cost.imbalance = Seconds(std::max(0.0, share(many.imbalance.value(), few.imbalance.value())));
+  cost.devices_energy = share(many.devices_energy, few.devices_energy);
+  cost.links_energy = share(many.links_energy, few.links_energy);
+  for (std::size_t n = 0; n < many.busy_seconds.size(); ++n) cost.busy_seconds.push_back(share(many.busy_seconds[n], few.busy_seconds[n]));
+  cost.events = (many.events - few.events) / rows.more;
+  set_timeline(request, many, rows, cost);
+  return cost;
 }
 
 }  // namespace
@@ -67,32 +97,17 @@ int numbered_micro_batches(const plan::Program& program) {
   return highest + 1;
 }
 
-StepCost steady_step(const EvaluationRequest& request, const std::function<StepCost(const EvaluationRequest&)>& play) {
+StepCost steady_step(const EvaluationRequest& request, const Play& play) {
   const auto& program = request.program;
   const int stages = stages_of(program);
   // Once the first gradients are back, every stage goes at the pace of the slowest.
   const int filled = steps_to_pass(2 * stages, program) + 1, more = 2 * steps_to_pass(stages, program);
-  const auto cost_of_steps = [&](int steps, bool keep_timeline) {
-    const auto several = unrolled(program, steps);
-    return play({several, request.costs, request.platform, request.model, keep_timeline});
-  };
-  const auto few = cost_of_steps(filled, false);
-  auto many = cost_of_steps(filled + more, request.keep_timeline);
-  const auto share = [more](auto long_run, auto short_run) { return (long_run - short_run) * (1.0 / more); };
-  StepCost cost;
-  cost.step = share(many.step, few.step);
-  cost.total = many.total;
-  cost.total.scale(cost.step / many.step, costmodel::Mechanism::Composition, 0.0);
-  for (const auto& part : kBreakdownParts)
-    cost.breakdown.*part.seconds = std::max(Seconds(0), share(many.breakdown.*part.seconds, few.breakdown.*part.seconds));
-  cost.limiting_rank = many.limiting_rank;
-  cost.imbalance = Seconds(std::max(0.0, share(many.imbalance.value(), few.imbalance.value())));
-  cost.devices_energy = share(many.devices_energy, few.devices_energy);
-  cost.links_energy = share(many.links_energy, few.links_energy);
-  for (std::size_t n = 0; n < many.busy_seconds.size(); ++n) cost.busy_seconds.push_back(share(many.busy_seconds[n], few.busy_seconds[n]));
-  cost.events = (many.events - few.events) / more;
-  set_timeline(request, many, filled - 1, cost);
-  return cost;
+  return one_of_many(request, {filled, more, filled - 1}, play);
+}
+
+StepCost step_among_steps(const EvaluationRequest& request, const Play& play) {
+  if (plan::crosses_steps(request.program)) return steady_step(request, play);
+  return request.input == InputPace() ? play(request) : one_of_many(request, {1, 1, 1}, play);
 }
 
 }  // namespace rehearsal::predict

@@ -14,7 +14,13 @@ namespace rehearsal::predict {
 /// One more than the highest number of a micro-batch in the slots.
 [[nodiscard]] int numbered_micro_batches(const plan::Program&);
 
+using Play = std::function<StepCost(const EvaluationRequest&)>;
+
+/// What a request asks for: one step as it stands where steps end before the next begin and samples are there when they are wanted,
+/// steady_step() where steps run into each other, else the second of two steps, for whose samples the first one may have been too short.
+[[nodiscard]] StepCost step_among_steps(const EvaluationRequest& request, const Play& play);
+
 /// The cost of a step in the middle of many, with the timeline of one such step. `play` evaluates a Program of several steps.
-[[nodiscard]] StepCost steady_step(const EvaluationRequest&, const std::function<StepCost(const EvaluationRequest&)>& play);
+[[nodiscard]] StepCost steady_step(const EvaluationRequest&, const Play& play);
 
 }  // namespace rehearsal::predict

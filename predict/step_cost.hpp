@@ -113,12 +113,21 @@ struct StepCost {
   std::vector<std::vector<TimedInstruction>> timeline;  ///< by rank; only when asked for, empty else
 };
 
+/// How the samples of steps come to the ranks of the first stage. Loaders read ahead, so those of step n = 0, 1, ... are there n · every
+/// after the first ones.
+struct InputPace {
+  Seconds every;   ///< 0: they are there when they are wanted
+  Seconds beside;  ///< that preparing those of one step takes from the cores that compute
+  friend bool operator==(const InputPace&, const InputPace&) = default;
+};
+
 struct EvaluationRequest {
   const plan::Program& program;
   const ProgramCosts& costs;
   const platforms::Platform& platform;
   const costmodel::CostModel& model;
   bool keep_timeline = false;
+  InputPace input = {};
 };
 
 class StepEvaluator {

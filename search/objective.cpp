@@ -20,6 +20,17 @@ double time_of(const Assessment& a) { return a.step.value() * (a.goodput ? a.goo
 double energy_of(const Assessment& a) { return a.goodput ? a.goodput->cost.energy.value() / a.goodput->run.steps : a.cost.energy.value(); }
 double money_of(const Assessment& a) { return a.goodput ? a.goodput->cost.money.value() / a.goodput->run.steps : a.cost.money.value(); }
 
+/// Of the whole training, its first epoch included.
+double whole_time(const Assessment& a, double steps) {
+  return a.goodput ? a.goodput->finished.value() : predict::training_seconds(a, steps).value;
+}
+double whole_energy(const Assessment& a, double steps) {
+  return (a.goodput ? a.goodput->cost : predict::training_cost(a, steps)).energy.value();
+}
+double whole_money(const Assessment& a, double steps) {
+  return (a.goodput ? a.goodput->cost : predict::training_cost(a, steps)).money.value();
+}
+
 constexpr std::array kObjectives{
     ObjectiveRow{"time", "seconds of a step", time_of, [](const Outlook& o) { return o.step.value(); }, "time"},
     ObjectiveRow{"energy", "joules of a step at the meter", energy_of, [](const Outlook& o) { return o.cost.energy.value(); }, "energy"},
@@ -48,11 +59,11 @@ std::string count_text(double value) { return std::to_string(std::llround(value)
 constexpr std::array kLimits{
     LimitRow{"step", "2s", quantity<Seconds>, [](const Assessment& a, double) { return a.step.value(); },
              [](const Outlook& o, double) { return o.step.value(); }, [](double v) { return to_text(Seconds(v)); }},
-    LimitRow{"total", "72h", quantity<Seconds>, [](const Assessment& a, double steps) { return time_of(a) * steps; },
-             [](const Outlook& o, double steps) { return o.step.value() * steps; }, [](double v) { return to_text(Seconds(v)); }},
-    LimitRow{"cost", "50000", plain_number, [](const Assessment& a, double steps) { return money_of(a) * steps; },
-             [](const Outlook& o, double steps) { return o.cost.money.value() * steps; }, [](double v) { return to_text(Dollars(v)); }},
-    LimitRow{"energy", "10MWh", quantity<Joules>, [](const Assessment& a, double steps) { return energy_of(a) * steps; },
+    LimitRow{"total", "72h", quantity<Seconds>, whole_time, [](const Outlook& o, double steps) { return o.step.value() * steps; },
+             [](double v) { return to_text(Seconds(v)); }},
+    LimitRow{"cost", "50000", plain_number, whole_money, [](const Outlook& o, double steps) { return o.cost.money.value() * steps; },
+             [](double v) { return to_text(Dollars(v)); }},
+    LimitRow{"energy", "10MWh", quantity<Joules>, whole_energy,
              [](const Outlook& o, double steps) { return o.cost.energy.value() * steps; }, [](double v) { return to_text(Joules(v)); }},
     LimitRow{"memory", "60GB", quantity<Bytes>, [](const Assessment& a, double) { return static_cast<double>(a.memory_bytes); },
              [](const Outlook& o, double) { return static_cast<double>(o.memory_bytes); }, [](double v) { return to_text(Bytes(v)); }},

@@ -61,8 +61,7 @@ class Full final : public predict::StepEvaluator {
   [[nodiscard]] std::string_view name() const override { return "full"; }
 
   [[nodiscard]] predict::StepCost evaluate(const predict::EvaluationRequest& request) override {
-    const auto once = [this](const predict::EvaluationRequest& r) { return played(r, network_); };
-    return plan::crosses_steps(request.program) ? predict::steady_step(request, once) : once(request);
+    return predict::step_among_steps(request, [this](const predict::EvaluationRequest& r) { return played(r, network_); });
   }
 
   static predict::StepCost played(const predict::EvaluationRequest& request, NetworkOf network) {
@@ -91,7 +90,7 @@ class Folded final : public predict::StepEvaluator {
   [[nodiscard]] std::string_view name() const override { return "folded"; }
 
   [[nodiscard]] predict::StepCost evaluate(const predict::EvaluationRequest& request) override {
-    return plan::crosses_steps(request.program) ? predict::steady_step(request, played) : played(request);
+    return predict::step_among_steps(request, played);
   }
 
  private:

@@ -27,6 +27,7 @@ Playback::Playback(const predict::EvaluationRequest& request, PlaybackOptions op
     state.ended.resize(state.table->runs.size());
     state.collectives.resize(request.program.axes.size());
     state.host = predict::HostClock(request.costs.interference);
+    state.samples.emplace(request, request.program.roles[role]);
     if (std::ranges::find(options_.recorded, rank) != options_.recorded.end()) state.times.resize(state.table->runs.size());
   }
 }
@@ -95,7 +96,13 @@ void Playback::compute(Place at, const Run& run) {
   auto& stream = r.streams[at.stream];
   const double begin = std::max(stream.free, network_.now());
   if (run.stream == plan::Stream::Compute) {
-    stream.free = launch(at, run, begin);
+    const double samples = r.samples->begin(r.table->slot(run), begin);
+    if (samples > begin) {
+      r.host.wait(samples);
+      r.waits.waited_for_input(samples - begin);
+    }
+    stream.free = launch(at, run, samples);
+    if (samples > begin && r.table->instruction(run).kind == InstructionKind::Load) stream.began = begin;
   } else {
     stream.began = begin;
     stream.free = begin + run.cost.device;

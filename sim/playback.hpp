@@ -57,6 +57,7 @@ class Playback final : public Listener {
     std::vector<std::uint32_t> collectives;  ///< begun so far, by axis
     std::size_t collective_stream = 0;       ///< of the one in progress
     predict::HostClock host{0};
+    std::optional<predict::SampleClock> samples;
     std::map<std::uint32_t, double> received;  ///< messages that nothing has waited for yet: run of the Receive -> when it ended
     std::size_t announced = 0;                 ///< runs of the stream of collectives that have begun or wait for it alone
     double messages_until = 0;                 ///< when those will be over

@@ -14,7 +14,6 @@ namespace {
 struct EstimateOptions {
   ModelOptions model;
   PlatformOptions platform;
-  Extent extent;
   GoodputOptions goodput;
   std::string fidelity = "closed";
   std::vector<std::string> vary;
@@ -28,14 +27,14 @@ int estimate(const EstimateOptions& o, Terminal& terminal) {
   answered.tell(terminal);
   const auto& plan = answered.plan;
   auto assessment = assess(setup.predictor(), plan, fidelity, nullptr);
-  const double steps = steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph());
-  assessment.goodput = predict::goodput_of(assessment, setup.platform(), o.goodput.question(steps));
+  const double steps = setup.steps();
+  assessment.goodput = predict::goodput_of(predict::mean_of_training(assessment, steps), setup.platform(), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
   auto result = setup.heading(o.model);
   result["fidelity"] = name(fidelity);
   answered.tell(result);
   result.update(to_json(assessment, steps));
-  if (!o.vary.empty()) add_variations(result, {o.model, o.platform, setup, plan, assessment, fidelity, o.extent, o.goodput}, o.vary);
+  if (!o.vary.empty()) add_variations(result, {o.model, o.platform, setup, plan, assessment, fidelity, o.goodput}, o.vary);
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));
   return 0;
 }
@@ -47,7 +46,8 @@ Action add_estimate(CLI::App& app) {
   o->model.add_to(app);
   o->platform.add_to(app);
   add_fidelity_to(app, o->fidelity);
-  o->extent.add_to(app);
+  o->platform.input.extent.add_to(app);
+  o->platform.input.add_to(app);
   o->goodput.add_to(app);
   app.add_option("--vary", o->vary,
                  "KEY=V1,V2,... or KEY=A..B (doubling): a row for every value of a key of the plan, of the platform (link.bandwidth, "

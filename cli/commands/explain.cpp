@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
+#include "cli/input_json.hpp"
 #include "cli/passes.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/describe.hpp"
@@ -193,6 +194,7 @@ void print_summary(const Summary& s, std::ostream& out) {
     out << "\n";
   }
   print_time(s.assessment, out);
+  if (s.assessment.input) out << "input   " << sentence_of_input(s.assessment) << "\n";
   print_memory(s.assessment, out);
   if (!s.schedules.empty()) out << "schedule  " << s.schedules << "\n";
   if (!s.remedy.empty()) out << "does not fit: it " << predict::shortage(s.assessment) << "; " << s.remedy << "\n";
@@ -269,6 +271,7 @@ int explain(const ExplainOptions& given, Terminal& terminal) {
   if ((!o.json.empty() || o.passes || !o.after.empty()) && o.platform.framework.empty()) o.platform.framework = "rehearse";
   if (o.platform.platform.empty()) take_usual_platform(o.platform, file.plan, terminal);
   JobSetup setup(o.model, o.platform);
+  for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto answered = setup.plan(o.model, o.platform);
   answered.tell(terminal);
   const auto step = setup.predictor().playable(answered.plan);
@@ -304,6 +307,7 @@ Action add_explain(CLI::App& app) {
   app.add_option("--machine", o->platform.machine);
   app.add_option("--framework", o->platform.framework, "as in estimate");
   o->platform.add_costs_to(app);
+  o->platform.input.add_to(app);
   app.add_flag("--layers", o->layers, "every layer: how its tensors are dealt out, what is sent, and how long that takes");
   app.add_flag("--program", o->program, "every instruction of every role");
   app.add_flag("--passes", o->passes, "the passes that lower a plan to instructions, and what each leaves");

@@ -29,7 +29,6 @@ struct SearchOptions {
   std::vector<std::string> platforms;  ///< a choice of hardware
   std::string objective = "time", budget, output, plans;
   std::vector<std::string> limits;
-  Extent extent;
   GoodputOptions goodput;
   std::size_t top = 5, confirm = 3;
 };
@@ -65,12 +64,12 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchOptions& o, Termina
   return setups;
 }
 
-search::SearchOptions search_options(const SearchOptions& o, const predict::Predictor& first) {
+search::SearchOptions search_options(const SearchOptions& o, const JobSetup& first) {
   search::SearchOptions options;
   options.objective = o.objective;
   options.top = o.top;
   options.confirm = o.confirm;
-  options.steps = steps_of(o.extent, first.batch(), first.graph());
+  options.steps = first.steps();
   for (const auto& limit : o.limits) options.limits.push_back(search::parse_limit(limit));
   set_budget(o.budget, options);
   if (!o.platform.plan.empty()) {
@@ -162,10 +161,10 @@ int search(const SearchOptions& o, Terminal& terminal) {
   const auto setups = setups_of(o, terminal);
   std::vector<predict::Predictor*> jobs;
   for (const auto& setup : setups) jobs.push_back(&setup->predictor());
-  auto options = search_options(o, *jobs.front());
+  auto options = search_options(o, *setups.front());
   options.goodput = [&setups, question = o.goodput.question(options.steps)](const predict::Assessment& a) {
     const auto& setup = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == a.platform; });
-    return predict::goodput_of(a, setup.platform(), question);
+    return predict::goodput_of(predict::mean_of_training(a, question.steps), setup.platform(), question);
   };
   const auto player = o.confirm > 0 ? predict::open_simulator("folded") : nullptr;
   options.player = player.get();
@@ -201,7 +200,8 @@ Action add_search(CLI::App& app) {
       "--limit", o->limits,
       "NAME=VALUE that no plan may exceed, of step=2s, total=72h, cost=50000, energy=10MWh, memory=60GB, devices=512; may be given "
       "several times");
-  o->extent.add_to(app);
+  o->platform.input.extent.add_to(app);
+  o->platform.input.add_to(app);
   o->goodput.add_to(app);
   app.add_option("--budget", o->budget, "30s, or 2000plans to be reproducible; 60s when it is left out");
   app.add_option("--plans", o->plans, "a file of plans to rank, one a line or a JSON array: these and no others");

@@ -20,7 +20,6 @@ namespace {
 struct SimulateOptions {
   ModelOptions model;
   PlatformOptions platform;
-  Extent extent;
   GoodputOptions goodput;
   std::string fidelity = "full", trace;
   std::string program;  ///< a Program's file in place of model and plan
@@ -80,8 +79,8 @@ int simulate(const SimulateOptions& given, Terminal& terminal) {
   Recording recording;
   recording.step = o.program.empty() ? setup.predictor().playable(answered.plan) : stored_step(o.program, setup);
   auto assessment = assess(setup.predictor(), fidelity, recording, !o.trace.empty());
-  const double steps = steps_of(o.extent, setup.predictor().batch(), setup.predictor().graph());
-  assessment.goodput = predict::goodput_of(assessment, setup.platform(), o.goodput.question(steps));
+  const double steps = setup.steps();
+  assessment.goodput = predict::goodput_of(predict::mean_of_training(assessment, steps), setup.platform(), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
   if (!o.trace.empty()) write_trace(o, setup, assessment, recording);
   auto result = setup.heading(o.model);
@@ -103,7 +102,8 @@ Action add_simulate(CLI::App& app) {
   o->platform.add_to(app);
   add_fidelity_to(app, o->fidelity);
   app.add_option("--trace", o->trace, "where to write what was simulated");
-  o->extent.add_to(app);
+  o->platform.input.extent.add_to(app);
+  o->platform.input.add_to(app);
   o->goodput.add_to(app);
   return [o](Terminal& terminal) { return simulate(*o, terminal); };
 }

@@ -158,6 +158,44 @@ TEST_CASE("what is known of failures, restarts and storage is read, written, and
   CHECK_THAT(refusal(document), contains("restart_time"));
 }
 
+TEST_CASE("what is known of where samples come from is read, written, and may be left out") {
+  auto document = catalog_document("xeon-2s-10gbe");
+  CHECK_FALSE(read_platform(document, "file.json").storage);
+  CHECK_FALSE(read_platform(document, "file.json").nodes.front().storage);
+  document["storage"] = {{"bandwidth", "40 GB/s"}, {"latency", "500 us"}, {"sources", {{"latency", "fio"}}}};
+  document["nodes"][0]["storage"] = {{"bandwidth", "5 GB/s"},    {"bandwidth_while_all", "1 GB/s"}, {"disk_bandwidth", "3 GB/s"},
+                                     {"disk_latency", "100 us"}, {"disk_capacity", "2 TB"},         {"cache", "64 GB"},
+                                     {"decoding", "90 MB/s"}};
+  const auto platform = read_platform(document, "file.json");
+  CHECK(platform.storage->bandwidth->value.value() == 40e9);
+  CHECK(platform.storage->latency->value.value() == Approx(500e-6));
+  CHECK(platform.storage->latency->source == "fio");
+  const auto& of_node = *platform.nodes.front().storage;
+  CHECK(of_node.bandwidth->value.value() == 5e9);
+  CHECK(of_node.bandwidth_while_all->value.value() == 1e9);
+  CHECK(of_node.disk_bandwidth->value.value() == 3e9);
+  CHECK(of_node.disk_latency->value.value() == Approx(100e-6));
+  CHECK(of_node.disk_capacity->value.value() == 2e12);
+  CHECK(of_node.cache->value.value() == 64e9);
+  CHECK(of_node.decoding->value.value() == 90e6);
+  CHECK(read_platform(to_json(platform), "file.json") == platform);
+}
+
+TEST_CASE("storage that cannot be is refused by its key") {
+  const auto storage_of_node = [](const char* key, const json& value) { return refusal(with("/nodes/0/storage", json{{key, value}})); };
+  CHECK_THAT(storage_of_node("bandwidth", "-5 GB/s"), contains("nodes[0].storage.bandwidth") && contains("must be from"));
+  CHECK_THAT(storage_of_node("disk_bandwidth", "5 GB"), contains("disk_bandwidth"));
+  CHECK_THAT(storage_of_node("cache", "plenty"), contains("nodes[0].storage.cache"));
+  CHECK_THAT(storage_of_node("cache", "500 TB"), contains("storage.cache") && contains("larger than host_memory"));
+  CHECK_THAT(storage_of_node("disk_capacity", "2 TB"), contains("disk_bandwidth") && contains("missing"));
+  CHECK_THAT(storage_of_node("decodin", "90 MB/s"), contains("unknown key \"decodin\"; did you mean \"decoding\"?"));
+  auto document = catalog_document("xeon-2s-10gbe");
+  document["storage"] = {{"latency", 5}};
+  CHECK_THAT(refusal(document), contains("storage.latency") && contains("unit"));
+  document["storage"] = {{"bandwith", "5 GB/s"}};
+  CHECK_THAT(refusal(document), contains("storage: unknown key \"bandwith\""));
+}
+
 TEST_CASE("an unknown key is named, with the nearest right one") {
   auto document = catalog_document("dgx-a100");
   document["bandwith"] = "1 GB/s";

@@ -29,6 +29,13 @@ TEST_CASE("a factor multiplies what is there") {
   CHECK(with_setting(platform, "node.storage_bandwidth", "2 GB/s").nodes.front().storage_bandwidth->value.value() == 2e9);
 }
 
+TEST_CASE("figures of storage have names of their own, of all nodes and of each") {
+  auto platform = load("dgx-a100", {});
+  platform.storage = SharedStorage{BytesPerSecond(40e9), Seconds(1e-3)};
+  CHECK(with_setting(platform, "storage.bandwidth", "x2").storage->bandwidth->value.value() == 80e9);
+  CHECK(with_setting(platform, "node.storage.bandwidth", "5 GB/s").nodes.front().storage->bandwidth->value.value() == 5e9);
+}
+
 TEST_CASE("every figure that a platform says it has can be set to what it is") {
   for (const auto* name : {"dgx-a100", "xeon-2s-10gbe", "tpu-v4-pod", "jean-zay-v100"}) {
     const auto platform = load(name, {});

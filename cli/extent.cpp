@@ -1,0 +1,45 @@
+#include "cli/extent.hpp"
+
+#include <cmath>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.hpp"
+#include "predict/assessment.hpp"
+
+namespace rehearsal::cli {
+
+void Extent::add_to(CLI::App& app) {
+  app.add_option("--steps", steps, "optimizer steps of the whole training");
+  app.add_option("--epochs", epochs, "passes over the data of the whole training");
+  app.add_option("--tokens", tokens, "tokens of the whole training");
+}
+
+namespace {
+
+void require_positive(const char* flag, const std::optional<double>& value) {
+  if (value && !(*value > 0 && std::isfinite(*value))) throw BadInput(flag, "must be a finite number above 0");
+}
+
+}  // namespace
+
+double steps_of(const Extent& extent, std::optional<double> samples, std::int64_t batch, const graph::Graph& model) {
+  require_positive("--epochs", extent.epochs);
+  require_positive("--tokens", extent.tokens);
+  const int given = (extent.steps ? 1 : 0) + (extent.epochs ? 1 : 0) + (extent.tokens ? 1 : 0);
+  if (given > 1) throw BadInput("--steps, --epochs and --tokens", "give one of them");
+  if (extent.steps) {
+    if (*extent.steps < 1) throw BadInput("--steps " + std::to_string(*extent.steps), "must be at least 1");
+    return static_cast<double>(*extent.steps);
+  }
+  if (extent.epochs) {
+    if (!samples) throw BadInput("--epochs", "needs --dataset N, the samples of an epoch");
+    return std::ceil(*extent.epochs * *samples / static_cast<double>(batch));
+  }
+  if (!extent.tokens) return 1;
+  const auto tokens = predict::tokens_per_sample(model);
+  if (tokens == 0) throw BadInput("--tokens", "the model reads no sequence of tokens; give --steps, or --epochs and --dataset");
+  return std::ceil(*extent.tokens / static_cast<double>(batch * tokens));
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,28 @@
+#pragma once
+// How much training is asked about.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "graph/graph.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace rehearsal::cli {
+
+/// Steps of the batch.
+struct Extent {
+  std::optional<std::int64_t> steps;
+  std::optional<double> epochs, tokens;
+
+  void add_to(CLI::App&);  ///< --steps, --epochs, --tokens
+  [[nodiscard]] bool given() const { return steps || epochs || tokens; }
+};
+/// Steps of the extent; 1 when nothing is given. `samples`: of an epoch, where they are known. Throws BadInput for --epochs without them,
+/// and for --tokens when no input of the model is a sequence of tokens (samples by positions, of integers).
+[[nodiscard]] double steps_of(const Extent&, std::optional<double> samples, std::int64_t batch, const graph::Graph& model);
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,66 @@
+#include "cli/input_json.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/assessment_json.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using costmodel::Interval;
+
+/// A step that its input makes longer by less than that is not bound by it.
+constexpr double kNoticed = 0.01;
+
+bool is_bound(const predict::InputTimes& times, const Interval& computing) {
+  return times.step(computing).value > (1 + kNoticed) * computing.value;
+}
+
+/// How long the samples of a step take, whatever computes meanwhile.
+Interval seconds_of(const predict::InputTimes& times) { return times.step({}); }
+
+std::string sentence(const predict::InputTimes& times, const Interval& computing, const std::string& when) {
+  const auto samples = to_text(Seconds(seconds_of(times).value)), alone = to_text(Seconds(computing.value));
+  if (!is_bound(times, computing)) return when + "input is hidden: the samples of a step take " + samples + ", computing " + alone;
+  return when + "steps are bound by " + std::string(name(times.bound_by(computing))) + ": the samples of one take " + samples +
+         ", computing " + alone + ", the step " + to_text(Seconds(times.step(computing).value));
+}
+
+Json times_json(const predict::InputTimes& times, const Interval& computing) {
+  Json j{{"seconds", to_json(seconds_of(times))}, {"bound", is_bound(times, computing)}};
+  if (is_bound(times, computing)) j["bound_by"] = name(times.bound_by(computing));
+  j["waiting_seconds"] = times.step(computing).value - computing.value;
+  for (std::size_t p = 0; p < times.parts.size(); ++p)
+    if (times.parts[p].value > 0) j[std::string(predict::kInputPartKeys[p]) + "_seconds"] = times.parts[p].value;
+  j["from"] = Json{{"own_cache", times.from.own}, {"caches_of_peers", times.from.peers}, {"storage", times.from.storage}};
+  return j;
+}
+
+}  // namespace
+
+std::string sentence_of_input(const predict::Assessment& a) {
+  const auto& input = *a.input;
+  auto says = sentence(input.step.later, input.computing, "");
+  if (seconds_of(input.step.first).value != seconds_of(input.step.later).value)
+    says += "; " + sentence(input.step.first, input.computing, "in the first epoch ");
+  return says;
+}
+
+Json input_json(const predict::Assessment& a) {
+  const auto& input = *a.input;
+  Json j{{"says", sentence_of_input(a)}};
+  j.update(times_json(input.step.later, input.computing));
+  j["computing_seconds"] = to_json(input.computing);
+  j["bytes"] = input.step.bytes.value();
+  auto first = times_json(input.step.first, input.computing);
+  first["steps"] = input.step.epoch_steps;
+  first["step_seconds"] = to_json(input.first_epoch_step());
+  j["first_epoch"] = first;
+  j["rests_on"] = input.rests_on;
+  return j;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,218 @@
+#include "cli/input_options.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
+#include "base/parse_number.hpp"
+#include "exec/data/wanted.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+constexpr double kPixelBytes = 3, kMostSide = 1e5;
+
+/// "1.28M"
+double count(const std::string& text) {
+  std::string_view unit = text;
+  const auto number = take_number<double>(unit);
+  const double times = unit.empty() ? 1 : unit == "k" || unit == "K" ? 1e3 : unit == "M" ? 1e6 : unit == "G" ? 1e9 : 0;
+  if (!number || times == 0 || !(*number * times >= 1) || !std::isfinite(*number * times))
+    throw BadInput("write a number from 1 on, such as 1281167 or 1.28M");
+  return std::round(*number * times);
+}
+
+/// People write KB and mean kB.
+Bytes bytes(std::string text) {
+  if (text.ends_with("KB")) text[text.size() - 2] = 'k';
+  const auto found = parse_quantity<Bytes>(text);
+  if (!(found.value() > 0)) throw BadInput("must be more than 0, for example 110kB");
+  return found;
+}
+
+/// Pixels of "jpeg:224" or "jpeg:500x375".
+Bytes pixels(std::string_view size) {
+  const auto width = take_number<double>(size);
+  auto height = width;
+  if (width && size.starts_with('x')) {
+    size.remove_prefix(1);
+    height = take_number<double>(size);
+  }
+  const auto good = [](const std::optional<double>& side) {
+    return side && *side >= 1 && *side <= kMostSide && *side == std::floor(*side);
+  };
+  if (!size.empty() || !good(width) || !good(height)) throw BadInput("write the size of stored pictures, such as jpeg:256 or jpeg:500x375");
+  return Bytes(*width * *height * kPixelBytes);
+}
+
+void read_decoding(const std::string& value, predict::DatasetFacts& facts) {
+  constexpr std::string_view kJpeg = "jpeg:";
+  if (value == "none") return;
+  if (value.starts_with(kJpeg)) {
+    facts.jpeg = pixels(std::string_view(value).substr(kJpeg.size()));
+    return;
+  }
+  try {
+    facts.work = platforms::Sourced<Seconds>(parse_quantity<Seconds>(value), "--dataset");
+  } catch (const BadInput&) {
+    throw BadInput("write none, jpeg:WIDTHxHEIGHT, or what one core takes for a sample, such as 3ms");
+  }
+  if (facts.work->value < Seconds(0)) throw BadInput("must be a time from 0 on");
+}
+
+/// A key of --dataset.
+struct DatasetKey {
+  std::string_view name;
+  void (*read)(const std::string& value, Dataset&);
+};
+constexpr std::array kDatasetKeys{DatasetKey{"samples", [](const std::string& v, Dataset& d) { d.facts.samples = count(v); }},
+                                  DatasetKey{"bytes", [](const std::string& v, Dataset& d) { d.facts.stored = bytes(v), d.stored = true; }},
+                                  DatasetKey{"decode", [](const std::string& v, Dataset& d) { read_decoding(v, d.facts); }},
+                                  DatasetKey{"files", [](const std::string& v, Dataset& d) { d.facts.requests = count(v); }},
+                                  DatasetKey{"on", [](const std::string& v, Dataset& d) {
+                                               if (v != "disk" && v != "shared") throw BadInput("write disk (each node's own) or shared");
+                                               d.facts.on_disk = v == "disk";
+                                             }}};
+
+Dataset read_dataset_keys(const std::string& text) {
+  Dataset dataset;
+  dataset.facts.requests = 0;  // files, until all is read
+  std::vector<std::string_view> given;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto comma = std::min(text.find(',', begin), text.size());
+    const auto item = text.substr(begin, comma - begin);
+    begin = comma + 1;
+    const auto equals = item.find('=');
+    if (equals == std::string::npos)
+      throw BadInput("\"" + item + "\" is no KEY=VALUE; write for example samples=1.28M,bytes=110kB,decode=jpeg:500x375");
+    const auto key = known_name("keys", item.substr(0, equals), names_of_rows(kDatasetKeys, &DatasetKey::name));
+    if (std::ranges::find(given, key) != given.end()) throw BadInput(std::string(key) + " is given twice");
+    given.push_back(key);
+    try {
+      std::ranges::find(kDatasetKeys, key, &DatasetKey::name)->read(item.substr(equals + 1), dataset);
+    } catch (const BadInput& problem) {
+      throw BadInput(item, problem.what());
+    }
+  }
+  if (dataset.facts.samples == 0) throw BadInput("samples is missing; write for example samples=1.28M");
+  if (!dataset.stored) throw BadInput("bytes is missing: the stored bytes of a sample, such as bytes=110kB");
+  dataset.facts.requests = dataset.facts.requests == 0 ? 1 : dataset.facts.requests / dataset.facts.samples;
+  return dataset;
+}
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Of samples in the order of a training: bytes of files, and seconds of one core.
+predict::DatasetFacts facts_of(const DataFlags& flags, const ModelOptions& model) {
+  constexpr std::int64_t kMostRead = 64;
+  auto smaller = model;
+  std::vector<std::string> warnings;
+  const auto training = load_training(smaller, warnings);
+  const auto options = flags.options(model.seed, 0);
+  auto alone = options;
+  alone.threads = 0;
+  predict::DatasetFacts facts;
+  facts.samples = static_cast<double>(exec::samples_of(alone, training));
+  if (facts.samples == 0) throw BadInput("--data", "synthetic samples come from nowhere; name files, or describe them with --dataset");
+  const auto source = exec::open_data(alone, training);
+  const auto read = std::min(kMostRead, training.batch);
+  double worked = 0;
+  std::vector<std::byte> to;
+  for (const auto& wanted : exec::wanted_of(training, alone.arrays)) {
+    auto type = wanted.type;
+    type.shape.front() = read;
+    to.resize(std::max(to.size(), static_cast<std::size_t>(graph::size_of(type).value())));
+    const double begin = thread_seconds();
+    source->read({wanted.input, type, 0, read}, to.data());
+    worked += thread_seconds() - begin;
+  }
+  facts.stored = Bytes(static_cast<double>(source->figures().bytes) / static_cast<double>(read));
+  facts.work = platforms::Sourced<Seconds>(Seconds(worked / static_cast<double>(read)),
+                                           "measured on this machine with " + std::to_string(read) + " samples of " + flags.data.front());
+  return facts;
+}
+
+/// "node", "global=64GB"
+void read_cache(const std::string& text, predict::InputQuestion& question) {
+  const auto equals = text.find('=');
+  const auto name = known_name("--cache", text.substr(0, equals), names_of_rows(predict::cache_kinds(), &predict::CacheKind::name));
+  question.cache = &*std::ranges::find(predict::cache_kinds(), name, &predict::CacheKind::name);
+  if (equals == std::string::npos) return;
+  try {
+    question.cache_size = bytes(text.substr(equals + 1));
+  } catch (const BadInput& problem) {
+    throw BadInput("--cache " + text, problem.what());
+  }
+}
+
+}  // namespace
+
+Dataset parse_dataset(const std::string& text) {
+  try {
+    if (text.find('=') != std::string::npos) return read_dataset_keys(text);
+    Dataset dataset;
+    dataset.facts.samples = count(text);
+    return dataset;
+  } catch (const BadInput& problem) {
+    throw BadInput("--dataset " + text, problem.what());
+  }
+}
+
+void InputOptions::add_to(CLI::App& app) {
+  app.add_option(
+      "--dataset", dataset,
+      "samples of an epoch, or more of them: samples=1.28M,bytes=110kB (stored, of one), decode=jpeg:500x375 (stored pixels; or 3ms "
+      "of one core; or none), files=1000 (default: one a sample), on=disk (every node's own; default: shared)");
+  app.add_option("--data", data.data, "files as run takes them: the same facts, found out by reading some samples (docs/input.md)")
+      ->take_all()
+      ->allow_extra_args(false);
+  data.add_reading_to(app);
+  app.add_option("--cache", cache,
+                 "what nodes keep of the samples: none, node, node:lru, node:clairvoyant or global; node=64GB says how much memory "
+                 "(default: what the platform says)");
+}
+
+KnownInput known_input(const InputOptions& o, const ModelOptions& model, const platforms::Platform& platform) {
+  KnownInput known;
+  if (!o.asks()) return known;
+  if (!o.dataset.empty() && !o.data.data.empty()) throw BadInput("--dataset and --data", "say the same; give one of them");
+  predict::InputQuestion question;
+  bool stored = !o.data.data.empty();
+  if (!o.data.data.empty()) {
+    question.data = facts_of(o.data, model);
+  } else if (!o.dataset.empty()) {
+    const auto dataset = parse_dataset(o.dataset);
+    question.data = dataset.facts;
+    stored = dataset.stored;
+  }
+  if (question.data.samples > 0) known.samples = question.data.samples;
+  if (!o.cache.empty()) read_cache(o.cache, question);
+  question.threads = o.data.options(0, 0).threads;
+  if (!o.data.threads) question.threads.reset();
+  if (!stored) {
+    if (o.cache.empty() && !o.data.threads) return known;  // a count alone
+    throw BadInput(o.cache.empty() ? "--data-threads" : "--cache",
+                   "needs to know what is read: --dataset samples=1.28M,bytes=110kB, or --data FILES");
+  }
+  if (const auto unknown = predict::unknown_storage(platform); !unknown.empty()) {
+    if (!o.cache.empty()) throw BadInput("--cache " + o.cache, unknown);
+    known.left_out = "input is no part of the prediction: " + unknown;
+    return known;
+  }
+  known.question = question;
+  return known;
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,186 @@
+// When steps wait for their samples, as a user asks it: estimate, search, simulate, explain.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/rehearse.hpp"
+#include "tests/exec/data/stored.hpp"
+
+namespace {
+
+constexpr const char* kPictures = " --dataset samples=1M,bytes=200kB ";
+
+std::string resnet(const std::string& options) {
+  return "estimate zoo:resnet50 --format json --platform dgx-a100 --nodes 2 --batch 2048 --dtype bf16 --plan dp=16 " + options;
+}
+nlohmann::json estimate(const std::string& options) { return result_of(rehearse(resnet(options))); }
+double value(const nlohmann::json& answer, const char* key) { return answer.at(key).at("value").get<double>(); }
+
+/// A machine of the catalogue with storage of 100 MB/s and cores that decode 100 MB/s.
+std::string with_storage(const std::string& name, const std::string& file) {
+  auto platform = result_of(rehearse("platform show " + name + " --format json"));
+  for (auto& group : platform["nodes"]) group["storage"] = {{"bandwidth", "100 MB/s"}, {"decoding", "100 MB/s"}, {"cache", "8 GB"}};
+  std::ofstream(file) << platform;
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("estimate says that a step waits for the storage, for how long, and what follows") {
+  const auto alone = estimate("");
+  const auto bound = estimate(kPictures);
+  // A node wants 1024 samples of 200 kB, and has 1.25 GB/s while both read: 0.16384 s.
+  const double pace = 1024 * 200e3 / 1.25e9, computing = value(alone, "step_seconds");
+  REQUIRE(computing < 0.9 * pace);
+  CHECK_FALSE(alone.contains("input"));
+  CHECK(value(bound, "step_seconds") == Approx(pace));
+  CHECK(value(bound, "samples_per_second") == Approx(2048 / pace));
+  const auto& input = bound.at("input");
+  CHECK(value(input, "seconds") == Approx(pace));
+  CHECK(value(input, "computing_seconds") == Approx(computing));
+  CHECK(input.at("waiting_seconds") == Approx(pace - computing));
+  CHECK(input.at("bound") == true);
+  CHECK(input.at("bound_by") == "storage");
+  CHECK(input.at("bytes") == Approx(2048 * 200e3));
+  CHECK(bound.at("breakdown").at("io") == Approx(pace - computing));
+  CHECK_THAT(input.at("says").get<std::string>(), contains("bound by storage"));
+  CHECK_THAT(input.at("rests_on").get<std::string>(), contains("SuperPOD"));
+  // A tenth of the bytes hides behind computing.
+  const auto hidden = estimate("--dataset samples=1M,bytes=20kB");
+  CHECK(value(hidden, "step_seconds") == Approx(computing));
+  CHECK(hidden.at("input").at("bound") == false);
+  CHECK_FALSE(hidden.at("input").contains("bound_by"));
+}
+
+TEST_CASE("an epoch that fills the cache is counted apart from those that use it") {
+  // 500 steps of 2048 are an epoch of 1,024,000 samples: 102.4 GB at 100 kB each, 82 ms of reading a step.
+  const auto dataset = std::string("--dataset samples=1024k,bytes=200kB --epochs 10 --cache ");
+  const auto whole = estimate(dataset + "global=200GB");  // two nodes hold all
+  const auto& input = whole.at("input");
+  const double first = 0.16384, later = value(input, "computing_seconds");
+  CHECK(value(whole, "step_seconds") == Approx(later));
+  CHECK(input.at("first_epoch").at("steps") == 500);
+  CHECK(value(input.at("first_epoch"), "step_seconds") == Approx(first));
+  CHECK(value(whole, "total_seconds") == Approx(500 * first + 4500 * later));
+  CHECK(value(whole, "cost_dollars") == Approx(2 * 40.97 / 3600 * (500 * first + 4500 * later)));
+  CHECK(input.at("from").at("storage") == 0);
+  // A quarter of the samples: that much less is read.
+  const auto quarter = estimate(dataset + "node=51.2GB");
+  CHECK(value(quarter, "step_seconds") == Approx(0.75 * first));
+  CHECK(quarter.at("input").at("from").at("own_cache") == Approx(0.25));
+  const auto clairvoyant = estimate(dataset + "node:clairvoyant=51.2GB");
+  CHECK(clairvoyant.at("input").at("from").at("own_cache") > 0.25);
+  CHECK(value(clairvoyant, "total_seconds") < value(quarter, "total_seconds"));
+  const auto page_cache = estimate(dataset + "node:lru=51.2GB");
+  CHECK(value(page_cache, "total_seconds") > value(quarter, "total_seconds"));
+  // The end of a training that may fail is no earlier than that.
+  CHECK(value(quarter.at("goodput"), "finished_seconds") >= value(quarter, "total_seconds"));
+}
+
+TEST_CASE("other figures of storage are tried with --vary") {
+  const auto answer = estimate(std::string(kPictures) + "--vary node.storage.bandwidth_while_all=x0.5,x10");
+  const auto& rows = answer.at("vary");
+  CHECK(value(rows.at(0), "step_seconds") == Approx(2 * 0.16384));
+  CHECK(value(rows.at(1), "step_seconds") < 0.16384);
+}
+
+TEST_CASE("search ranks plans by steps that wait, and explain says that they do") {
+  const auto found =
+      result_of(rehearse(std::string("search zoo:resnet50 --format json --platform dgx-a100 --nodes 2 --batch 2048 --dtype bf16 --budget "
+                                     "50plans --confirm 1") +
+                         kPictures));
+  for (const auto& plan : found.at("plans")) {
+    REQUIRE(plan.contains("input"));
+    CHECK(value(plan, "step_seconds") >= value(plan.at("input"), "seconds") * (1 - 1e-9));
+  }
+  const auto explained =
+      rehearse(std::string("explain dp=16 --model zoo:resnet50 --platform dgx-a100 --nodes 2 --batch 2048 --dtype bf16") + kPictures);
+  CHECK(explained.status == 0);
+  CHECK_THAT(explained.out, contains("input   steps are bound by storage"));
+}
+
+TEST_CASE("steps that wait are played as they are reckoned") {
+  const TemporaryFolder folder;
+  const auto cpu = with_storage("xeon-2s-10gbe", folder / "cpu.json"), gpu = with_storage("dgx-a100", folder / "gpu.json");
+  const std::string model = "simulate 'zoo:gpt?layers=4&hidden=256&heads=4&seq=128&vocab=1000' --format json --batch 64 --nodes 2 ";
+  const std::string slow = " --dataset samples=1M,bytes=1MB", decoded = " --dataset samples=1M,bytes=1kB,decode=300ms";
+  for (const auto& question : {
+           model + "--plan dp=4 --platform " + cpu + decoded,
+           model + "--plan dp=2,pp=2,micro_batch=8 --platform " + cpu + slow,
+           model + "--plan dp=4,pp=2,micro_batch=4 --framework rehearse --platform " + gpu + slow,
+           model + "--plan dp=4,tp=2,pp=2,micro_batch=4 --platform " + gpu + slow,
+           model + "--plan pp=2,micro_batch=16,schedule=pipedream-2bw --framework rehearse --platform " + gpu + slow,
+       }) {
+    INFO(question);
+    const auto closed = result_of(rehearse("estimate " + question.substr(question.find(' '))));
+    REQUIRE(closed.at("input").at("bound") == true);
+    for (const char* fidelity : {"closed", "folded", "full"}) {
+      INFO(fidelity);
+      const auto played = result_of(rehearse(question + " --fidelity " + fidelity));
+      CHECK(value(played, "step_seconds") == Approx(value(closed, "step_seconds")).epsilon(0.03));
+      CHECK(played.at("breakdown").at("io") > 0.5 * closed.at("input").at("waiting_seconds").get<double>());
+    }
+  }
+}
+
+TEST_CASE("facts of the data are read from files") {
+  const TemporaryFolder folder;
+  const auto platform = with_storage("xeon-2s-10gbe", folder / "cpu.json");
+  std::vector<std::uint16_t> tokens(100 * 64 + 1, 7);
+  write_text(folder / "t.bin", stored::bytes_of(tokens));
+  const auto answer =
+      result_of(rehearse("estimate 'zoo:gpt?layers=1&hidden=8&heads=2&seq=64&vocab=11' --format json --batch 20 --epochs 3 --platform " +
+                         platform + " --data 'tokens:" + (folder / "t.bin?dtype=uint16'")));
+  CHECK(answer.at("steps") == 15);  // 100 samples by 20, three times
+  // 64 tokens of 2 bytes; what stands behind the last one is read as the first of the next, so 65 of them are at most read.
+  const double bytes = answer.at("input").at("bytes").get<double>() / 20;
+  CHECK(bytes >= 128);
+  CHECK(bytes <= 260);
+  CHECK_THAT(answer.at("input").at("rests_on").get<std::string>(), contains("measured on this machine"));
+}
+
+TEST_CASE("a platform that does not know its storage leaves input out, and says so") {
+  const auto said = rehearse("estimate zoo:resnet18 --format json --platform dgx1-v100 --batch 64" + std::string(kPictures));
+  CHECK_THAT(said.err, contains("input is no part of the prediction") && contains("dgx1-v100"));
+  CHECK_FALSE(result_of(said).contains("input"));
+  CHECK_THAT(result_of(said).at("input_is").get<std::string>(), contains("calibrate --storage"));
+  const auto unasked = rehearse("estimate zoo:resnet18 --format json --platform dgx1-v100 --batch 64 --dataset 1000000 --epochs 2");
+  CHECK_FALSE(result_of(unasked).contains("input_is"));
+  CHECK(result_of(unasked).at("steps") == 31250);
+}
+
+TEST_CASE("wrong words about input are refused by option, with what would be right") {
+  struct Wrong {
+    std::string options;
+    std::vector<std::string> words;
+  };
+  for (const auto& [options, words] : {
+           Wrong{"--cache node", {"--cache", "--dataset", "--data"}},
+           Wrong{"--data-threads 4", {"--data-threads", "--dataset"}},
+           Wrong{"--dataset samples=5", {"bytes is missing", "bytes=110kB"}},
+           Wrong{"--dataset bytes=5kB", {"samples is missing"}},
+           Wrong{"--dataset samples=5,bytes=-1kB", {"bytes=-1kB", "more than 0"}},
+           Wrong{"--dataset samples=-5,bytes=1kB", {"samples=-5", "1.28M"}},
+           Wrong{"--dataset samples=5,bytes=1kB,bites=2", {"'bites' is unknown", "bytes"}},
+           Wrong{"--dataset samples=5,bytes=1kB,bytes=2kB", {"given twice"}},
+           Wrong{"--dataset samples=5,bytes=1kB,decode=webp", {"decode=webp", "jpeg:"}},
+           Wrong{"--dataset samples=5,bytes=1kB,decode=jpeg:0", {"jpeg:0", "500x375"}},
+           Wrong{"--dataset samples=5,bytes=1kB,on=tape", {"on=tape", "disk"}},
+           Wrong{"--dataset samples=5,bytes=1kB,on=disk", {"on=disk", "disk_bandwidth"}},
+           Wrong{"--dataset lots", {"--dataset lots", "1281167"}},
+           Wrong{std::string(kPictures) + "--cache nod", {"did you mean \"node\""}},
+           Wrong{std::string(kPictures) + "--cache node", {"dgx-a100", "node=64GB"}},
+           Wrong{std::string(kPictures) + "--cache node=plenty", {"--cache node=plenty"}},
+           Wrong{std::string(kPictures) + "--cache node=0GB", {"more than 0"}},
+           Wrong{std::string(kPictures) + "--cache none=5GB", {"keeps nothing"}},
+           Wrong{std::string(kPictures) + "--data-threads -1", {"--data-threads -1"}},
+           Wrong{std::string(kPictures) + "--data nowhere.npz", {"--dataset and --data"}},
+           Wrong{"--data nowhere.npz", {"nowhere.npz"}},
+           Wrong{"--data synthetic", {"--data", "synthetic"}},
+       }) {
+    INFO(options);
+    check_failure(rehearse(resnet(options)), 1, words);
+  }
+  check_failure(rehearse("estimate zoo:resnet18 --batch 64 --platform dgx1-v100 --cache node=5GB" + std::string(kPictures)), 1,
+                {"--cache node=5GB", "dgx1-v100"});
+}
