@@ -1,11 +1,8 @@
 #include "cli/input_options.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 
 #include <CLI/CLI.hpp>
 
@@ -14,6 +11,7 @@
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "exec/data/wanted.hpp"
+#include "exec/thread_time.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -108,20 +106,12 @@ Dataset read_dataset_keys(const std::string& text) {
   return dataset;
 }
 
-double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 /// Of samples in the order of a training: bytes of files, and seconds of one core.
 predict::DatasetFacts facts_of(const DataFlags& flags, const ModelOptions& model) {
   constexpr std::int64_t kMostRead = 64;
-  auto smaller = model;
   std::vector<std::string> warnings;
-  const auto training = load_training(smaller, warnings);
-  const auto options = flags.options(model.seed, 0);
-  auto alone = options;
+  const auto training = load_training(model, warnings);
+  auto alone = flags.options(model.seed, 0);
   alone.threads = 0;
   predict::DatasetFacts facts;
   facts.samples = static_cast<double>(exec::samples_of(alone, training));
@@ -134,9 +124,9 @@ predict::DatasetFacts facts_of(const DataFlags& flags, const ModelOptions& model
     auto type = wanted.type;
     type.shape.front() = read;
     to.resize(std::max(to.size(), static_cast<std::size_t>(graph::size_of(type).value())));
-    const double begin = thread_seconds();
+    const double begin = exec::thread_seconds();
     source->read({wanted.input, type, 0, read}, to.data());
-    worked += thread_seconds() - begin;
+    worked += exec::thread_seconds() - begin;
   }
   facts.stored = Bytes(static_cast<double>(source->figures().bytes) / static_cast<double>(read));
   facts.work = platforms::Sourced<Seconds>(Seconds(worked / static_cast<double>(read)),

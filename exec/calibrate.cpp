@@ -16,6 +16,7 @@
 #include "exec/bench/links.hpp"
 #include "exec/bench/machine.hpp"
 #include "exec/bench/measured.hpp"
+#include "exec/bench/storage.hpp"
 #include "platforms/json.hpp"
 
 namespace rehearsal::exec {
@@ -129,6 +130,23 @@ void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBud
   for (const auto& k : kernels)
     if (k.runs().size() > 1) calibration.samples.push_back(bench::sample_of(k.kernel(), std::span(k.runs()).subspan(1)));
   costmodel::fit(calibration);
+}
+
+void calibrate_storage(platforms::Platform& platform, const std::string& folder, double seconds, Progress& progress) {
+  const auto limits = bench::measure_storage(folder, seconds, progress);
+  const auto measured = "measured by rehearse calibrate: " + std::to_string(limits.files) + " files of " + folder + ", ";
+  const platforms::Sourced<BytesPerSecond> bandwidth(limits.bandwidth, measured + "16 threads of one node or more reading");
+  const platforms::Sourced<Seconds> latency(limits.latency, measured + "opening one and its first 4 kB");
+  const bool shared = platforms::node_count(platform) > 1;
+  for (auto& group : platform.nodes) {
+    auto& storage = group.storage ? *group.storage : group.storage.emplace();
+    (shared ? storage.bandwidth : storage.disk_bandwidth) = bandwidth;
+    if (!shared) storage.disk_latency = latency;
+    if (limits.decoding) storage.decoding = {*limits.decoding, measured + "JPEG to 224 x 224 on all cores"};
+  }
+  if (!shared) return;
+  if (!platform.storage) platform.storage.emplace();
+  platform.storage->latency = latency;
 }
 
 void leave_binding() {

@@ -31,6 +31,10 @@ struct CalibrationResult {
 /// Kernels of one process with a thread per core, added to `calibration`.
 void calibrate_threads(costmodel::Calibration& calibration, const CalibrationBudget& budget, Progress& progress);
 
+/// Reads and decodes what is in `folder`, which then is where a node's samples come from: its own disks, or, where the platform has several
+/// nodes, a file system that they share. Throws BadInput naming --storage.
+void calibrate_storage(platforms::Platform& platform, const std::string& folder, double seconds, Progress& progress);
+
 /// This thread, and those that it starts from now on, may use all cores of the node again, where a launcher has bound its ranks to some.
 void leave_binding();
 

@@ -97,6 +97,10 @@ void add_rows(const Instructions& instructions, Comparison& result) {
     row.predicted += i.seconds[0];
     row.measured += i.seconds[1];
     ++row.instructions;
+    if (identity.kind == plan::InstructionKind::Load) {
+      result.predicted_input += i.seconds[0];
+      result.measured_input += i.seconds[1];
+    }
     result.only_predicted += i.known[0] && !i.known[1] ? 1 : 0;
     result.only_measured += i.known[1] && !i.known[0] ? 1 : 0;
     result.instructions.push_back({i.phase, i.op, i.name, i.seconds[0], i.seconds[1]});

@@ -27,6 +27,7 @@ struct ComparedInstruction {
 
 struct Comparison {
   double predicted_step = 0, measured_step = 0;        ///< seconds; the rows sum to them
+  double predicted_input = 0, measured_input = 0;      ///< of them: samples are loaded, waiting for them included
   std::vector<ComparedRow> rows;                       ///< largest absolute error first
   std::vector<ComparedInstruction> instructions;       ///< those that compute, largest absolute error first
   std::int64_t only_predicted = 0, only_measured = 0;  ///< instructions of one rank without a counterpart

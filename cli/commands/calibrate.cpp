@@ -1,6 +1,7 @@
 #include "exec/calibrate.hpp"
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@
 #include "cli/own_ranks.hpp"
 #include "exec/comm/communicator.hpp"
 #include "platforms/json.hpp"
+#include "platforms/strict_json.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -22,7 +24,11 @@ struct CalibrateOptions {
   std::string output = "machine.json";
   std::string worker;  ///< file for the result of the ranks that calibrate starts itself
   bool quick = false;
+  std::string storage;  ///< a folder of files as are trained on
+  std::string into;     ///< a machine.json that gets that measurement alone
 };
+
+constexpr double kStorageSeconds = 10, kQuickStorageSeconds = 4;
 
 exec::CalibrationBudget budget_of(const CalibrateOptions& o) { return o.quick ? exec::quick_calibration() : exec::CalibrationBudget{}; }
 
@@ -54,6 +60,22 @@ Json link_json(const costmodel::LinkFit& link) {
           {"residual", link.log_error}};
 }
 
+Json storage_json(const platforms::NodeStorage& s) {
+  Json j;
+  const auto add = [&j](const char* key, const auto& figure) {
+    if (figure) j[key] = figure->value.value();
+  };
+  add("bytes_per_second", s.bandwidth);
+  add("disk_bytes_per_second", s.disk_bandwidth);
+  add("disk_latency_seconds", s.disk_latency);
+  add("decoding_bytes_per_second", s.decoding);
+  return j;
+}
+
+void measure_storage(const CalibrateOptions& o, platforms::Platform& platform, Progress& progress) {
+  if (!o.storage.empty()) exec::calibrate_storage(platform, o.storage, o.quick ? kQuickStorageSeconds : kStorageSeconds, progress);
+}
+
 Json result_of(const CalibrateOptions& o, const exec::CalibrationResult& r, double seconds) {
   Json context;
   for (const auto& [key, value] : r.calibration.context.items) context[key] = value;
@@ -68,6 +90,7 @@ Json result_of(const CalibrateOptions& o, const exec::CalibrationResult& r, doub
             {"nodes", platforms::node_count(r.platform)},
             {"link", link_json(r.calibration.link)}};
   if (r.calibration.node_link) json["node_link"] = link_json(*r.calibration.node_link);
+  if (!o.storage.empty()) json["storage"] = storage_json(*r.platform.nodes.front().storage);
   json["seconds"] = seconds;
   return json;
 }
@@ -75,6 +98,7 @@ Json result_of(const CalibrateOptions& o, const exec::CalibrationResult& r, doub
 /// The second half of every calibration, on one rank: what needs all cores, and the file.
 void finish(const CalibrateOptions& o, exec::CalibrationResult& result, double begin, Terminal& terminal, Progress& progress) {
   exec::calibrate_threads(result.calibration, budget_of(o), progress);
+  measure_storage(o, result.platform, progress);
   if (interrupted()) throw EnvironmentFailure("calibrate: interrupted; nothing was written");
   write_file_atomically(o.output, exec::machine_json_text(result));
   terminal.print(result_of(o, result, exec::now_seconds() - begin));
@@ -96,7 +120,30 @@ int calibrate_as_launched(const CalibrateOptions& o, Terminal& terminal) {
   });
 }
 
+/// Storage alone: everything else in the file stays as it is.
+int add_storage(const CalibrateOptions& o, Terminal& terminal) {
+  if (o.storage.empty()) throw BadInput("--into " + o.into, "adds what --storage FOLDER measures; name the folder");
+  require_place(o.into);
+  const double begin = exec::now_seconds();
+  auto document = Json::parse(platforms::read_json_file(o.into).dump());
+  if (!document.is_object() || !document.contains("platform"))
+    throw BadInput(o.into, "is no machine.json, which has a \"platform\"; rehearse calibrate writes one");
+  auto platform = platforms::read_platform_file(o.into);
+  const auto progress = terminal.progress("reading");
+  measure_storage(o, platform, *progress);
+  document["platform"] = Json::parse(platforms::to_json_text(platform));
+  write_file_atomically(o.into, document.dump(1) + '\n');
+  terminal.print({{"schema", 1},
+                  {"written", o.into},
+                  {"storage", storage_json(*platform.nodes.front().storage)},
+                  {"seconds", exec::now_seconds() - begin}});
+  return 0;
+}
+
 int calibrate(const CalibrateOptions& o, Terminal& terminal) {
+  if (!o.into.empty()) return add_storage(o, terminal);
+  if (!o.storage.empty() && !std::filesystem::is_directory(o.storage))
+    throw BadInput("--storage " + o.storage, "is no folder; name one that holds files as you train on");
   if (exec::MpiSession::launched()) return calibrate_as_launched(o, terminal);
   require_place(o.output);
   const double begin = exec::now_seconds();
@@ -116,6 +163,8 @@ Action add_calibrate(CLI::App& app) {
   auto o = std::make_shared<CalibrateOptions>();
   app.add_option("-o,--output", o->output, "where to write (machine.json)");
   app.add_flag("--quick", o->quick, "under a minute, fewer sizes");
+  app.add_option("--storage", o->storage, "a folder of files as are trained on: how quickly they are read and (JPEG) decoded");
+  app.add_option("--into", o->into, "a machine.json that gets what --storage measures, and keeps everything else");
   app.add_option("--worker", o->worker, "used by calibrate itself")->group("");
   return [o](Terminal& terminal) { return o->worker.empty() ? calibrate(*o, terminal) : work_of_calibrate(*o, terminal); };
 }

@@ -139,6 +139,80 @@ TEST_CASE("facts of the data are read from files") {
   CHECK_THAT(answer.at("input").at("rests_on").get<std::string>(), contains("measured on this machine"));
 }
 
+TEST_CASE("calibrate --storage adds what it measures to a machine.json, and estimate uses it") {
+  const TemporaryFolder folder;
+  const auto machine = folder / "machine.json";
+  const auto platform = result_of(rehearse("platform show xeon-2s-10gbe --format json"));
+  std::ofstream(machine) << nlohmann::json{{"schema", 1}, {"platform", platform}, {"calibration", {{"kept", true}}}};
+  std::filesystem::create_directories(folder / "d");
+  for (int n = 0; n < 20; ++n) write_text(folder / ("d/" + std::to_string(n)), std::string(50'000, 'x'));
+  const auto add = "calibrate --quick --format json --into " + machine + " --storage ";
+  const auto measured = result_of(rehearse(add + (folder / "d"))).at("storage");
+  CHECK_FALSE(measured.contains("decoding_bytes_per_second"));  // nothing there is a picture
+  const auto written = nlohmann::json::parse(std::ifstream(machine));
+  CHECK(written.at("calibration").at("kept") == true);
+  auto others = written.at("platform");
+  auto& storage = others["nodes"][0]["storage"];
+  // The catalogue's machine has several nodes: what they read is shared.
+  CHECK_THAT(storage.at("sources").at("bandwidth").get<std::string>(), contains("20 files of") && contains("rehearse calibrate"));
+  CHECK(others.at("storage").contains("latency"));
+  others.erase("storage");
+  others["nodes"][0].erase("storage");
+  CHECK(others == platform);
+  const auto answer = result_of(
+      rehearse("estimate zoo:resnet18 --batch 8 --devices 1 --format json --dataset samples=1000,bytes=50kB --platform " + machine));
+  CHECK(answer.at("input").at("storage_seconds") >= 8 * 50e3 / measured.at("bytes_per_second").get<double>() * (1 - 1e-9));
+
+  check_failure(rehearse(add + (folder / "none")), 1, {"--storage", "none", "is no folder"});
+  std::filesystem::create_directories(folder / "empty");
+  check_failure(rehearse(add + (folder / "empty")), 1, {"--storage", "holds no files"});
+  check_failure(rehearse("calibrate --into " + machine), 1, {"--into", "--storage"});
+  write_text(folder / "other.json", "{}");
+  check_failure(rehearse("calibrate --into " + (folder / "other.json") + " --storage " + (folder / "d")), 1,
+                {"other.json", "machine.json"});
+}
+
+#ifdef REHEARSAL_MAKE_PICTURES
+TEST_CASE("calibrate --storage measures what decoding takes, and a training on these pictures tells the same of itself") {
+  const TemporaryFolder folder;
+  REQUIRE(run_shell(std::string(REHEARSAL_MAKE_PICTURES) + " " + (folder / "p") + " 24 320x240").status == 0);
+  auto platform = result_of(rehearse("platform show xeon-2s-10gbe --format json"));
+  platform["nodes"][0]["count"] = 1;
+  std::ofstream(folder / "machine.json") << nlohmann::json{{"schema", 1}, {"platform", platform}};
+  const auto add = "calibrate --quick --format json --into " + (folder / "machine.json") + " --storage " + (folder / "p");
+  const auto measured = result_of(rehearse(add)).at("storage");
+  const double one = 320 * 240 * 3 / measured.at("decoding_bytes_per_second").get<double>();
+  const auto question = "estimate 'zoo:resnet18?classes=2' --batch 24 --devices 1 --format json --platform " + (folder / "machine.json");
+  const auto told = result_of(rehearse(question + " --dataset samples=24,bytes=20kB,decode=jpeg:320x240")).at("input");
+  const double cores = platform["nodes"][0]["host_cores"];
+  CHECK(told.at("decoding_seconds") == Approx(24 * one / cores));
+  // Both are processor time of the same work; the first pictures that a process decodes cost more.
+  const auto seen = result_of(rehearse(question + " --data " + (folder / "p"))).at("input");
+  const double ratio = seen.at("decoding_seconds").get<double>() / told.at("decoding_seconds").get<double>();
+  CHECK(ratio > 0.3);
+  CHECK(ratio < 5);
+  std::uintmax_t stored = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "p"))
+    if (entry.is_regular_file()) stored += entry.file_size();
+  CHECK(seen.at("bytes").get<double>() / 24 == Approx(static_cast<double>(stored) / 24).epsilon(0.1));
+}
+#endif
+
+TEST_CASE("compare shows what was predicted and measured of input") {
+  const TemporaryFolder folder;
+  const auto platform = with_storage("xeon-2s-10gbe", folder / "cpu.json");
+  const std::string question = std::string(kGpt) + " --batch 8 --plan dp=1 --format json --trace ";
+  (void)result_of(rehearse("run " + question + (folder / "measured.json") + " --steps 4"));
+  const auto simulated = result_of(rehearse("simulate " + question + (folder / "simulated.json") +
+                                            " --devices 1 --dataset samples=1M,bytes=1MB --platform " + platform));
+  const auto compared = result_of(rehearse("compare --format json " + (folder / "simulated.json") + " " + (folder / "measured.json")));
+  // 8 MB at 100 MB/s: the step waits for all of it that computing leaves. Synthetic data is there at once.
+  CHECK(compared.at("input").at("predicted_seconds") >= simulated.at("input").at("waiting_seconds").get<double>() * 0.99);
+  CHECK(compared.at("step").at("predicted_seconds") == Approx(0.08).epsilon(0.03));
+  CHECK(compared.at("input").at("measured_seconds") < compared.at("step").at("measured_seconds"));
+  CHECK(compared.at("input").contains("error_seconds"));
+}
+
 TEST_CASE("a platform that does not know its storage leaves input out, and says so") {
   const auto said = rehearse("estimate zoo:resnet18 --format json --platform dgx1-v100 --batch 64" + std::string(kPictures));
   CHECK_THAT(said.err, contains("input is no part of the prediction") && contains("dgx1-v100"));
