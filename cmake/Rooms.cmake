@@ -86,7 +86,6 @@ function(rehearsal_test name)
   rehearsal_warnings(test_${name})
   # Cases run once: two thirds of the time to compile them at -O3, and the rooms under test keep theirs.
   target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  set_target_properties(test_${name} PROPERTIES UNITY_BUILD ${REHEARSAL_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   foreach(room ${ARG_ROOMS})
     target_link_libraries(test_${name} PRIVATE rehearsal_${room})

@@ -6,16 +6,16 @@
 namespace rehearsal::exec {
 namespace {
 
-using ImageGradientsIntegers = std::vector<std::int64_t>;
+using Integers = std::vector<std::int64_t>;
 using Operands = std::vector<graph::TensorId>;
-constexpr std::int64_t kImageGradientsYes = 1;
+constexpr std::int64_t kYes = 1;
 
 graph::Attributes with(graph::Attributes attributes, const char* key, graph::AttributeValue value) {
   attributes.set(key, std::move(value));
   return attributes;
 }
 
-graph::Attributes pool(ImageGradientsIntegers kernel, ImageGradientsIntegers strides, ImageGradientsIntegers pads) {
+graph::Attributes pool(Integers kernel, Integers strides, Integers pads) {
   return {{"kernel_shape", std::move(kernel)}, {"strides", std::move(strides)}, {"pads", std::move(pads)}};
 }
 
@@ -40,24 +40,24 @@ Operands rms_norm(graph::GraphBuilder& builder, const Operands& operands, const 
 }  // namespace
 
 GradientCases convolution_cases() {
-  const graph::Attributes uneven = {{"strides", ImageGradientsIntegers{2, 1}}, {"dilations", ImageGradientsIntegers{1, 2}}, {"pads", ImageGradientsIntegers{1, 0, 2, 3}}};
+  const graph::Attributes uneven = {{"strides", Integers{2, 1}}, {"dilations", Integers{1, 2}}, {"pads", Integers{1, 0, 2, 3}}};
   return {
-      {"Conv", {drawn({2, 3, 5, 5}), drawn({4, 3, 3, 3}), drawn({4})}, {{"pads", ImageGradientsIntegers{1, 1, 1, 1}}}},
+      {"Conv", {drawn({2, 3, 5, 5}), drawn({4, 3, 3, 3}), drawn({4})}, {{"pads", Integers{1, 1, 1, 1}}}},
       {"Conv", {drawn({1, 4, 6, 7}), drawn({6, 2, 3, 2})}, with(uneven, "group", std::int64_t{2})},
       {"Conv",
        {drawn({2, 3, 4, 4}), drawn({3, 1, 2, 2}), drawn({3})},
-       {{"group", std::int64_t{3}}, {"strides", ImageGradientsIntegers{2, 2}}}},                 // depthwise
-      {"Conv", {drawn({2, 2, 7}), drawn({3, 2, 2})}, {{"strides", ImageGradientsIntegers{3}}}},  // the last element is in no window
-      {"Conv", {drawn({1, 2, 3, 4, 3}), drawn({2, 2, 2, 3, 1})}, {{"pads", ImageGradientsIntegers{0, 1, 0, 1, 0, 0}}}},
-      {"Conv", {drawn({1, 1, 2}), drawn({1, 1, 3})}, {{"pads", ImageGradientsIntegers{4, 3}}}},  // whole windows of padding
-      {"ConvTranspose", {drawn({2, 3, 4, 3}), drawn({3, 2, 2, 2}), drawn({2})}, {{"strides", ImageGradientsIntegers{2, 2}}}},
+       {{"group", std::int64_t{3}}, {"strides", Integers{2, 2}}}},                 // depthwise
+      {"Conv", {drawn({2, 2, 7}), drawn({3, 2, 2})}, {{"strides", Integers{3}}}},  // the last element is in no window
+      {"Conv", {drawn({1, 2, 3, 4, 3}), drawn({2, 2, 2, 3, 1})}, {{"pads", Integers{0, 1, 0, 1, 0, 0}}}},
+      {"Conv", {drawn({1, 1, 2}), drawn({1, 1, 3})}, {{"pads", Integers{4, 3}}}},  // whole windows of padding
+      {"ConvTranspose", {drawn({2, 3, 4, 3}), drawn({3, 2, 2, 2}), drawn({2})}, {{"strides", Integers{2, 2}}}},
       {"ConvTranspose",
        {drawn({1, 4, 3, 4}), drawn({4, 3, 3, 2})},
-       with(with(uneven, "group", std::int64_t{2}), "output_padding", ImageGradientsIntegers{1, 0})},
+       with(with(uneven, "group", std::int64_t{2}), "output_padding", Integers{1, 0})},
       {"ConvTranspose",
        {drawn({1, 2, 5}), drawn({2, 3, 3})},
-       {{"dilations", ImageGradientsIntegers{3}}, {"output_padding", ImageGradientsIntegers{2}}, {"pads", ImageGradientsIntegers{1, 2}}}},  // >= stride
-      {"ConvTranspose", {drawn({1, 2, 2, 3, 2}), drawn({2, 1, 2, 2, 2})}, {{"strides", ImageGradientsIntegers{2, 1, 2}}}},
+       {{"dilations", Integers{3}}, {"output_padding", Integers{2}}, {"pads", Integers{1, 2}}}},  // >= stride
+      {"ConvTranspose", {drawn({1, 2, 2, 3, 2}), drawn({2, 1, 2, 2, 2})}, {{"strides", Integers{2, 1, 2}}}},
   };
 }
 
@@ -66,12 +66,12 @@ GradientCases pooling_cases() {
   GradientCases cases;
   for (const char* op : {"MaxPool", "AveragePool"}) {
     cases.push_back({op, {drawn({2, 3, 5, 6})}, plain});
-    cases.push_back({op, {drawn({1, 2, 8})}, with(line, "ceil_mode", kImageGradientsYes)});
-    cases.push_back({op, {drawn({1, 2, 9})}, with(line, "dilations", ImageGradientsIntegers{2})});
+    cases.push_back({op, {drawn({1, 2, 8})}, with(line, "ceil_mode", kYes)});
+    cases.push_back({op, {drawn({1, 2, 9})}, with(line, "dilations", Integers{2})});
     cases.push_back({op, {drawn({1, 1, 3, 4, 3})}, pool({2, 2, 2}, {1, 2, 1}, {0, 0, 0, 0, 0, 1})});
   }
-  cases.push_back({"AveragePool", {drawn({2, 3, 5, 6})}, with(plain, "count_include_pad", kImageGradientsYes)});
-  cases.push_back({"AveragePool", {drawn({1, 2, 8})}, with(with(line, "ceil_mode", kImageGradientsYes), "count_include_pad", kImageGradientsYes)});
+  cases.push_back({"AveragePool", {drawn({2, 3, 5, 6})}, with(plain, "count_include_pad", kYes)});
+  cases.push_back({"AveragePool", {drawn({1, 2, 8})}, with(with(line, "ceil_mode", kYes), "count_include_pad", kYes)});
   return cases;
 }
 
@@ -104,17 +104,17 @@ GradientCases resize_cases() {
       cases.push_back(
           {"Resize",
            {drawn({1, 2, 3, 5})},
-           {{"mode", std::string(mode)}, {"coordinate_transformation_mode", std::string(coordinates)}, {"sizes", ImageGradientsIntegers{7, 4}}}});
+           {{"mode", std::string(mode)}, {"coordinate_transformation_mode", std::string(coordinates)}, {"sizes", Integers{7, 4}}}});
     }
   }
-  cases.push_back({"Resize", {drawn({2, 3, 2, 3, 2})}, {{"mode", std::string("linear")}, {"sizes", ImageGradientsIntegers{4, 6, 4}}}});
+  cases.push_back({"Resize", {drawn({2, 3, 2, 3, 2})}, {{"mode", std::string("linear")}, {"sizes", Integers{4, 6, 4}}}});
   cases.push_back(
       {"Resize",
        {drawn({1, 1, 4})},
-       {{"mode", std::string("cubic")}, {"exclude_outside", kImageGradientsYes}, {"sizes", ImageGradientsIntegers{7}}, {"scales", std::vector<double>{1.8}}}});
+       {{"mode", std::string("cubic")}, {"exclude_outside", kYes}, {"sizes", Integers{7}}, {"scales", std::vector<double>{1.8}}}});
   for (const char* mode : {"constant", "reflect", "edge", "wrap"}) {
-    cases.push_back({"Pad", {drawn({2, 3, 4})}, {{"mode", std::string(mode)}, {"pads", ImageGradientsIntegers{2, 1, 0, 3}}, {"value", 0.5}}});
-    cases.push_back({"Pad", {drawn({1, 5, 4})}, {{"mode", std::string(mode)}, {"pads", ImageGradientsIntegers{-1, 2, 1, -2}}}});
+    cases.push_back({"Pad", {drawn({2, 3, 4})}, {{"mode", std::string(mode)}, {"pads", Integers{2, 1, 0, 3}}, {"value", 0.5}}});
+    cases.push_back({"Pad", {drawn({1, 5, 4})}, {{"mode", std::string(mode)}, {"pads", Integers{-1, 2, 1, -2}}}});
   }
   return cases;
 }

@@ -181,7 +181,7 @@ std::vector<std::int64_t> label_sizes(const graph::SplitRule& rule) {
   return sizes;
 }
 
-void check_node_of_split_rules(const graph::Graph& graph, const graph::Node& node, const Interpreter& values) {
+void check_node(const graph::Graph& graph, const graph::Node& node, const Interpreter& values) {
   const graph::NodeTypes types(graph, node);
   const graph::SplitRule rule = graph::schema(node).labels(types.view());
   const Whole whole(graph, node, rule, values);
@@ -201,12 +201,12 @@ void check_node_of_split_rules(const graph::Graph& graph, const graph::Node& nod
   }
 }
 
-/// Calls check_node_of_split_rules for every node whose row has labels; adds the rows' names to `seen`.
-void check_graph_of_split_rules(const graph::Graph& graph, const Interpreter& values, std::set<std::string, std::less<>>& seen) {
+/// Calls check_node for every node whose row has labels; adds the rows' names to `seen`.
+void check_graph(const graph::Graph& graph, const Interpreter& values, std::set<std::string, std::less<>>& seen) {
   for (const graph::Node& node : graph.nodes()) {
     if (!graph::schema(node).labels) continue;
     seen.insert(std::string(graph::schema(node).name));
-    check_node_of_split_rules(graph, node, values);
+    check_node(graph, node, values);
   }
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("blocks of every split give what the whole gives") {
     Interpreter interpreter(problem.graph());
     problem.set_inputs(interpreter);
     interpreter.run();
-    check_graph_of_split_rules(problem.graph(), interpreter, seen);
+    check_graph(problem.graph(), interpreter, seen);
   }
   for (const graph::OpSchema& row : graph::op_table()) {
     if (row.labels && (row.gradient || row.name.ends_with("Grad"))) {

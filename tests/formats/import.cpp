@@ -1,4 +1,4 @@
-// What the importer makes of small files: versions of operators_of_import, symbols, weights, errors.
+// What the importer makes of small files: versions of operators, symbols, weights, errors.
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ using testing::set;
 using testing::TemporaryFolder;
 using testing::write_bytes;
 
-std::vector<std::string> operators_of_import(const ImportedModel& model) {
+std::vector<std::string> operators(const ImportedModel& model) {
   std::vector<std::string> names;
   for (const auto& node : model.graph.nodes()) names.emplace_back(graph::schema(node).name);
   return names;
@@ -81,7 +81,7 @@ TEST_CASE("a dimension without a name is bound by input and axis", "[import]") {
   CHECK(model.import(options).tensors.at("y").shape == Shape{2, 7});
 }
 
-// Versions of operators_of_import
+// Versions of operators
 
 TEST_CASE("old and new forms of Slice, Squeeze, Split and ReduceSum give the same graph", "[import]") {
   ModelBuilder old(9), fresh(13);
@@ -131,7 +131,7 @@ TEST_CASE("a chain of shape arithmetic folds away", "[import]") {
   ImportOptions options;
   options.batch = 5;
   const ImportedModel imported = model.import(options);
-  CHECK(operators_of_import(imported) == std::vector<std::string>{"Reshape"});
+  CHECK(operators(imported) == std::vector<std::string>{"Reshape"});
   CHECK(imported.tensors.at("y").shape == Shape{5, 24});
   CHECK(imported.tensors.at("target").shape == Shape{2});  // folded tensors keep their type in the listing
 }
@@ -141,7 +141,7 @@ TEST_CASE("Softmax before version 13 runs over all dimensions from its axis on",
   model.input("x", {"2", "3", "4"}).output("y");
   model.node("Softmax", {"x"}, {"y"});
   const ImportedModel imported = model.import();
-  CHECK(operators_of_import(imported) == std::vector<std::string>{"Reshape", "Softmax", "Reshape"});
+  CHECK(operators(imported) == std::vector<std::string>{"Reshape", "Softmax", "Reshape"});
   CHECK(imported.graph.tensors()[graph::index(imported.graph.nodes()[1].outputs[0])].type.shape == Shape{2, 12});
 }
 
@@ -150,13 +150,13 @@ TEST_CASE("Dropout drops in training whatever form the file has", "[import]") {
   model.input("x", {"2", "3"}).output("y").floats("ratio", {}, {0.25F});
   model.node("Dropout", {"x", "ratio"}, {"y"});  // two operands: no training flag
   const ImportedModel imported = model.import();
-  REQUIRE(operators_of_import(imported) == std::vector<std::string>{"Dropout"});
+  REQUIRE(operators(imported) == std::vector<std::string>{"Dropout"});
   CHECK(imported.graph.nodes()[0].attributes.number("ratio", 0) == 0.25);
   ImportOptions inference;
   inference.training_form = false;
-  CHECK(operators_of_import(model.import(inference)) != std::vector<std::string>{"Dropout"});
+  CHECK(operators(model.import(inference)) != std::vector<std::string>{"Dropout"});
   model.graph().mutable_initializer(0)->set_float_data(0, 0);
-  CHECK(operators_of_import(model.import()) != std::vector<std::string>{"Dropout"});
+  CHECK(operators(model.import()) != std::vector<std::string>{"Dropout"});
 }
 
 TEST_CASE("SAME padding is written out", "[import]") {
@@ -178,7 +178,7 @@ TEST_CASE("a mean is a scaled sum", "[import]") {
   model.input("x", {"2", "3", "4", "5"}).output("y");
   model.node("GlobalAveragePool", {"x"}, {"y"});
   const ImportedModel imported = model.import();
-  REQUIRE(operators_of_import(imported) == std::vector<std::string>{"ReduceSum"});
+  REQUIRE(operators(imported) == std::vector<std::string>{"ReduceSum"});
   CHECK(imported.graph.nodes()[0].attributes.number("scale", 0) == Approx(1.0 / 20));  // 4 * 5 pixels
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("a bound written in f64 keeps its digits", "[import]") {
   set(model.node("Cast", {"low"}, {"single"}), "to", std::int64_t{1});
   model.node("Clip", {"x", "single"}, {"y"});
   const ImportedModel imported = model.import();
-  REQUIRE(operators_of_import(imported) == std::vector<std::string>{"Clip"});
+  REQUIRE(operators(imported) == std::vector<std::string>{"Clip"});
   CHECK(imported.graph.nodes()[0].attributes.number("min", 0) == -0.8);  // as a float it would be -0.800000012
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("Einsum becomes products of matrices", "[import]") {
   equation.set_s("bij, kj -> bik");
   const ImportedModel imported = model.import();
   CHECK(imported.tensors.at("z").shape == Shape{2, 3, 5});
-  const auto names = operators_of_import(imported);
+  const auto names = operators(imported);
   CHECK(std::count(names.begin(), names.end(), "MatMul") == 1);
   equation.set_s("bij,kj->bkx");
   CHECK(contains(refusal_of(model), "the_Einsum"));
@@ -222,7 +222,7 @@ TEST_CASE("a recurrent layer is unrolled, both ways", "[import]") {
   const ImportedModel imported = model.import();
   CHECK(imported.tensors.at("y").shape == Shape{3, 2, 2, 5});
   CHECK(imported.tensors.at("h").shape == Shape{2, 2, 5});
-  const auto names = operators_of_import(imported);
+  const auto names = operators(imported);
   // per direction one product with W for all steps, and one with R for every step but the first, whose state is zero: 2 * (1 + 2)
   CHECK(std::count(names.begin(), names.end(), "MatMul") == 6);
   CHECK(role_of(imported, "r") == Role::Parameter);
@@ -243,7 +243,7 @@ TEST_CASE("functions, bounds and lengths of a recurrent layer become operators",
   alphas.set_name("activation_alpha");
   alphas.add_floats(0.25F);
   const ImportedModel imported = model.import();
-  const auto names = operators_of_import(imported);
+  const auto names = operators(imported);
   // one of each per step; a mask per step for the output and, but in the last whose state nobody reads, one for the state: 3 + 2
   CHECK(std::count(names.begin(), names.end(), "LeakyRelu") == 3);
   CHECK(std::count(names.begin(), names.end(), "Clip") == 3);
@@ -297,7 +297,7 @@ TEST_CASE("group normalization with numbers per group, as before version 21", "[
   set(norm, "num_groups", std::int64_t{3});
   const ImportedModel imported = model.import();
   CHECK(imported.tensors.at("y").shape == Shape{2, 6, 5});
-  const auto names = operators_of_import(imported);
+  const auto names = operators(imported);
   CHECK(std::count(names.begin(), names.end(), "Expand") == 2);
   norm.mutable_attribute(0)->set_i(4);
   CHECK(contains(refusal_of(model), "4 groups"));
@@ -359,7 +359,7 @@ TEST_CASE("a branch with a known condition, a function and a sequence disappear"
   model.node("Twice", {"b"}, {"y"}).set_domain("custom");
   const ImportedModel imported = model.import();
   CHECK(imported.tensors.at("y").shape == Shape{1, 6});
-  const auto names = operators_of_import(imported);
+  const auto names = operators(imported);
   CHECK(std::count(names.begin(), names.end(), "Tanh") == 1);
   CHECK(std::count(names.begin(), names.end(), "Relu") == 0);
   CHECK(std::count(names.begin(), names.end(), "Add") == 1);
@@ -449,7 +449,7 @@ TEST_CASE("nodes out of order are put in order", "[import]") {
   model.input("x", {"2"}).output("y");
   model.node("Tanh", {"h"}, {"y"});
   model.node("Relu", {"x"}, {"h"});
-  CHECK(operators_of_import(model.import()) == std::vector<std::string>{"Relu", "Tanh"});
+  CHECK(operators(model.import()) == std::vector<std::string>{"Relu", "Tanh"});
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using testing::ModelBuilder;
 using testing::TemporaryFolder;
 using testing::write_bytes;
 
-std::string refusal_of_wire(const std::string& path) {
+std::string refusal_of(const std::string& path) {
   return bad_input([&] { (void)import_onnx(path, {}); });
 }
 
@@ -38,20 +38,20 @@ TEST_CASE("what is no model is refused with the file's name and the reason", "[w
   };
   for (const Row& row : rows) {
     write_bytes(folder.file(row.name), row.bytes);
-    const std::string message = refusal_of_wire(folder.file(row.name));
+    const std::string message = refusal_of(folder.file(row.name));
     CAPTURE(message);
     CHECK(contains(message, row.name));
     CHECK(contains(message, row.reason));
   }
-  CHECK(contains(refusal_of_wire(folder.file("absent.onnx")), "absent.onnx"));
-  CHECK(contains(refusal_of_wire(folder.file("")), "is a folder"));
+  CHECK(contains(refusal_of(folder.file("absent.onnx")), "absent.onnx"));
+  CHECK(contains(refusal_of(folder.file("")), "is a folder"));
 }
 
 TEST_CASE("a broken length is named with its byte", "[wire]") {
   const TemporaryFolder folder;
   // tag 0x3A: field 7 (graph), delimited; its length says 100, two bytes follow
   write_bytes(folder.file("cut.onnx"), std::string("\x08\x07\x3A\x64\x0A\x00", 6));
-  const std::string message = refusal_of_wire(folder.file("cut.onnx"));
+  const std::string message = refusal_of(folder.file("cut.onnx"));
   CAPTURE(message);
   CHECK(contains(message, "100 bytes does not fit"));
   CHECK(contains(message, "at byte 4 of 6"));
@@ -77,7 +77,7 @@ TEST_CASE("nesting without end is refused, not followed", "[wire]") {
   }
   const TemporaryFolder folder;
   write_bytes(folder.file("deep.onnx"), model + bytes);
-  CHECK(contains(refusal_of_wire(folder.file("deep.onnx")), "nested deeper"));
+  CHECK(contains(refusal_of(folder.file("deep.onnx")), "nested deeper"));
 }
 
 TEST_CASE("long payloads stay in the file and are found there again", "[wire]") {

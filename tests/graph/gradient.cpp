@@ -8,7 +8,7 @@ using namespace rehearsal::graph;
 
 namespace {
 
-const TensorType kGradientPair{DType::F32, {2}};
+const TensorType kPair{DType::F32, {2}};
 
 TensorId sum_of(GraphBuilder& builder, TensorId x) {
   std::vector<std::int64_t> axes;
@@ -28,7 +28,7 @@ std::vector<TensorId> gradients(GraphBuilder& builder, TensorId loss, std::vecto
 
 TEST_CASE("gradients of several consumers are added in the order of the forward nodes") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", kGradientPair, Role::Parameter, {});
+  const TensorId x = builder.add_stored("x", kPair, Role::Parameter, {});
   const TensorId a = builder.add1("Sigmoid", {x}), b = builder.add1("Tanh", {x}), c = builder.add1("Exp", {x});
   const TensorId loss = sum_of(builder, builder.add1("Mul", {builder.add1("Mul", {a, b}), c}));
   const TensorId total = gradients(builder, loss, {x})[0];
@@ -45,7 +45,7 @@ TEST_CASE("gradients of several consumers are added in the order of the forward 
 
 TEST_CASE("backward nodes carry their phase and their forward node") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", kGradientPair, Role::Parameter, {});
+  const TensorId x = builder.add_stored("x", kPair, Role::Parameter, {});
   const TensorId loss = sum_of(builder, builder.add1("Sigmoid", {x}));
   const std::size_t forward_nodes = builder.node_count();
   gradients(builder, loss, {x});
@@ -71,7 +71,7 @@ TEST_CASE("a gradient of a broadcast operand has the operand's shape") {
 
 TEST_CASE("no gradient where no path leads to the loss") {
   GraphBuilder builder;
-  const TensorId x = builder.add_stored("x", kGradientPair, Role::Parameter, {}), aside = builder.add_stored("aside", kGradientPair, Role::Parameter, {});
+  const TensorId x = builder.add_stored("x", kPair, Role::Parameter, {}), aside = builder.add_stored("aside", kPair, Role::Parameter, {});
   builder.add1("Exp", {aside});
   std::vector<Untrainable> blocked;
   const auto result = gradients(builder, sum_of(builder, builder.add1("Exp", {x})), {x, aside}, &blocked);

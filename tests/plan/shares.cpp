@@ -18,7 +18,7 @@ using Samples = std::vector<std::int64_t>;
 
 Plan with(const char* text) { return parse_plan(text); }
 
-std::string refusal_of_shares(const std::string& shares) {
+std::string refusal(const std::string& shares) {
   try {
     (void)parse_plan("dp=2,shares=" + shares);
   } catch (const BadInput& problem) {
@@ -38,10 +38,10 @@ TEST_CASE("shares are written with how often they come, and read again") {
   CHECK(to_text(with("dp=4,shares=equal")) == "dp=4,shares=equal");
   for (const auto* bad : {"3:", ":3", "0:1", "-1:2", "3:x", "x2", "3x0", "half", "1.5:1", "3;1", "1x99999999999"}) {
     INFO(bad);
-    CHECK_THAT(refusal_of_shares(bad), contains("shares=" + std::string(bad)));
+    CHECK_THAT(refusal(bad), contains("shares=" + std::string(bad)));
   }
-  CHECK_THAT(refusal_of_shares("half"), contains("equal, speed, or whole numbers from 1 up"));
-  CHECK_THAT(refusal_of_shares("1x9999999:1x9999999"), contains("more than 10000000 replicas"));
+  CHECK_THAT(refusal("half"), contains("equal, speed, or whole numbers from 1 up"));
+  CHECK_THAT(refusal("1x9999999:1x9999999"), contains("more than 10000000 replicas"));
 }
 
 TEST_CASE("samples follow the shares and add up to the batch") {

@@ -11,7 +11,7 @@
 namespace rehearsal::validation {
 namespace {
 
-Record record_of_spellings(const std::string& model, const std::string& plan, const std::string& gpu = "H100-SXM5-80GB", int count = 8) {
+Record record(const std::string& model, const std::string& plan, const std::string& gpu = "H100-SXM5-80GB", int count = 8) {
   std::istringstream in(R"({"id": "r", "source": "s", "model": )" + model + R"(, "hardware": {"gpu": ")" + gpu + R"(", "count": )" +
                         std::to_string(count) + R"(, "gpus_per_node": 8}, "plan": )" + plan +
                         R"(, "measured": {"iteration_time_s": null}})");
@@ -21,10 +21,10 @@ Record record_of_spellings(const std::string& model, const std::string& plan, co
 const std::string kGpt = R"({"name": "GPT", "layers": 4, "hidden": 256, "heads": 4, "seq": 128, "vocab": 1000})";
 
 RecordJob job_with(const std::string& key, const std::string& value) {
-  return job_of(record_of_spellings(kGpt, R"({"dp": 8, "global_batch": 8, ")" + key + "\": " + value + "}"));
+  return job_of(record(kGpt, R"({"dp": 8, "global_batch": 8, ")" + key + "\": " + value + "}"));
 }
 
-Verdict judged_of_spellings(const Record& r) {
+Verdict judged(const Record& r) {
   Progress silent;
   return validate(std::span(&r, 1), costmodel::published_constants(), {}, silent).front();
 }
@@ -43,7 +43,7 @@ TEST_CASE("stages of ZeRO and strategies of FSDP are read in every spelling") {
   CHECK(sharded(R"("NO_SHARD")") == 0);
   const auto hybrid = [](int devices) {
     const auto plan = R"({"dp": )" + std::to_string(devices) + R"(, "global_batch": 16, "sharding": "HYBRID_SHARD"})";
-    return job_of(record_of_spellings(kGpt, plan, "H100-SXM5-80GB", devices)).plan;
+    return job_of(record(kGpt, plan, "H100-SXM5-80GB", devices)).plan;
   };
   CHECK(hybrid(16).zero == 3);
   CHECK(hybrid(16).zero_group == 8);  // the devices of a node
@@ -79,10 +79,10 @@ TEST_CASE("arithmetic is read in every spelling, and refused where nobody trains
 }
 
 TEST_CASE("words that say nothing are as good as null") {
-  const auto r = record_of_spellings(R"({"name": "resnet50"})", R"({"global_batch": 64, "precision": "Not stated", "framework": "n/a"})", "unknown");
+  const auto r = record(R"({"name": "resnet50"})", R"({"global_batch": 64, "precision": "Not stated", "framework": "n/a"})", "unknown");
   CHECK(r.plan.text("precision").empty());
   CHECK(r.plan.text("framework").empty());
-  CHECK(judged_of_spellings(r).refused == "hardware.gpu: is missing");
+  CHECK(judged(r).refused == "hardware.gpu: is missing");
 }
 
 TEST_CASE("a decoder that only its size is known of has the usual shape of that size") {
@@ -96,10 +96,10 @@ TEST_CASE("a decoder that only its size is known of has the usual shape of that 
   CHECK(known_shape("gpt-2")->layers == 12);
   CHECK(known_shape("gpt-2-1.5b")->layers == 48);
   CHECK(!known_shape("deberta-base"));
-  const auto job = job_of(record_of_spellings(R"({"name": "GPT-22B"})", R"({"dp": 8, "global_batch": 8, "zero": 3})"));
+  const auto job = job_of(record(R"({"name": "GPT-22B"})", R"({"dp": 8, "global_batch": 8, "zero": 3})"));
   CHECK(job.model.shape_assumed);
   const auto width = [](const std::string& model) {
-    const auto v = judged_of_spellings(record_of_spellings(model, R"({"dp": 8, "global_batch": 8, "zero": 3})")).predicted.at("iteration_time_s");
+    const auto v = judged(record(model, R"({"dp": 8, "global_batch": 8, "zero": 3})")).predicted.at("iteration_time_s");
     return std::log(v.high / v.value);
   };
   CHECK(width(R"({"name": "GPT-22B"})") ==
@@ -109,20 +109,20 @@ TEST_CASE("a decoder that only its size is known of has the usual shape of that 
 TEST_CASE("names that hold another network's name are not taken for it") {
   for (const char* name : {"FCN-ResNet50", "deeplab_v3_resnet101", "SSD-VGG16", "ssd_mobilenet", "PNASNet", "MnasNet", "DeBERTa-base"}) {
     INFO(name);
-    CHECK_THAT(judged_of_spellings(record_of_spellings(std::string(R"({"name": ")") + name + "\"}", R"({"dp": 8, "global_batch": 64})")).refused, contains("model."));
+    CHECK_THAT(judged(record(std::string(R"({"name": ")") + name + "\"}", R"({"dp": 8, "global_batch": 64})")).refused, contains("model."));
   }
   for (const char* name : {"SSD", "ssd300", "RegNetY-16GF", "ConvNeXt-L", "Swin-L", "U-Net_Medical", "gnmt_v2", "TransformerXL-large",
                            "T5-3B", "flan-t5-xl", "transformer_base", "bert", "GPT-2", "OPT-125m", "Mixtral-8x22b"}) {
     INFO(name);
-    CHECK(model_of(record_of_spellings(std::string(R"({"name": ")") + name + "\"}", "{}")).zoo.size() > 1);
+    CHECK(model_of(record(std::string(R"({"name": ")") + name + "\"}", "{}")).zoo.size() > 1);
   }
-  CHECK(model_of(record_of_spellings(R"({"name": "T5-3B"})", "{}")).values.at("ffn") == 16384);
-  CHECK(model_of(record_of_spellings(R"({"name": "transformer_base"})", "{}")).values.at("hidden") == 512);
-  CHECK(model_of(record_of_spellings(R"({"name": "RegNetY-16GF"})", "{}")).zoo == "regnety_160");
+  CHECK(model_of(record(R"({"name": "T5-3B"})", "{}")).values.at("ffn") == 16384);
+  CHECK(model_of(record(R"({"name": "transformer_base"})", "{}")).values.at("hidden") == 512);
+  CHECK(model_of(record(R"({"name": "RegNetY-16GF"})", "{}")).zoo == "regnety_160");
 }
 
 TEST_CASE("replicas are counted with or without those that experts are spread over") {
-  const auto dp = [](const char* plan) { return job_of(record_of_spellings(kGpt, plan)).plan.dp; };
+  const auto dp = [](const char* plan) { return job_of(record(kGpt, plan)).plan.dp; };
   CHECK(dp(R"({"dp": 8, "ep": 4, "global_batch": 8})") == 8);
   CHECK(dp(R"({"dp": 2, "ep": 4, "global_batch": 8})") == 8);
   CHECK_THROWS_WITH(dp(R"({"dp": 2, "ep": 2, "global_batch": 8})"), contains("plan.dp"));
@@ -132,7 +132,7 @@ TEST_CASE("minutes to a target follow from epochs where the data set of a model 
   std::istringstream in(R"({"id": "r", "source": "mlcommons/training_results_v0.7", "model": {"name": "transformer-big"}, "hardware": )"
                         R"({"gpu": "A100-SXM4-40GB", "count": 8}, "plan": {"dp": 8, "global_batch": 110592, "precision": "amp"}, )"
                         R"("measured": {"minutes": null, "epochs": 2, "samples_per_s": null}})");
-  const auto v = judged_of_spellings(read_records(in, "records.jsonl").records.front());
+  const auto v = judged(read_records(in, "records.jsonl").records.front());
   // 4,590,101 sentences of WMT 17 an epoch, 6 % of the time for evaluation.
   CHECK(v.predicted.at("minutes").value == Approx(2 * 4590101 / v.predicted.at("samples_per_s").value * 1.06 / 60));
 }
@@ -140,7 +140,7 @@ TEST_CASE("minutes to a target follow from epochs where the data set of a model 
 TEST_CASE("a replica's batch is cut into micro-batches by tokens where nothing says how") {
   // 8192 tokens: 16 sequences of 512, four of 2048.
   const auto micro = [](const char* seq) {
-    return job_of(record_of_spellings(std::string(R"({"name": "GPT", "layers": 2, "hidden": 256, "heads": 4, "seq": )") + seq + "}",
+    return job_of(record(std::string(R"({"name": "GPT", "layers": 2, "hidden": 256, "heads": 4, "seq": )") + seq + "}",
                          R"({"dp": 8, "global_batch": 512})"))
         .micro_batch;
   };

@@ -19,7 +19,7 @@ using plan::CollectiveKind;
 
 namespace {
 
-std::vector<int> everyone_of_transfers() {
+std::vector<int> everyone() {
   std::vector<int> group(static_cast<std::size_t>(world().size()));
   std::iota(group.begin(), group.end(), 0);
   return group;
@@ -29,7 +29,7 @@ template <class T>
 constexpr DType kType = sizeof(T) == 4 ? DType::F32 : DType::F64;
 
 template <class T>
-std::vector<T> values_of_transfers(int rank, std::int64_t count) {
+std::vector<T> values(int rank, std::int64_t count) {
   std::vector<T> v(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(random_normal(1, static_cast<std::uint64_t>(rank), i));
   return v;
@@ -43,12 +43,12 @@ bool same_everywhere(const std::vector<T>& v) {
   return world().min(same ? 1.0 : 0.0) == 1.0;
 }
 
-/// Runs a row's steps on everyone_of_transfers's values_of_transfers.
+/// Runs a row's steps on everyone's values.
 template <class T>
 std::vector<T> collected(const plan::CollectiveRow& row, std::int64_t count, std::size_t segment_bytes, int ranks_per_node) {
   Transfers transfers(world(), segment_bytes);
-  auto v = values_of_transfers<T>(world().rank(), count);
-  const auto group = everyone_of_transfers();
+  auto v = values<T>(world().rank(), count);
+  const auto group = everyone();
   const auto steps = row.steps(world().rank(), world().size(), count, ranks_per_node);
   transfers.wait(transfers.start_collective({&steps, group, v.data(), kType<T>}, "test"));
   return v;
@@ -59,7 +59,7 @@ void check_all_reduce(const plan::CollectiveRow& row, std::int64_t count, std::s
   INFO(row.name << " of " << count << " " << name(kType<T>) << " in segments of " << segment_bytes << ", " << ranks_per_node
                 << " per node");
   const auto ours = collected<T>(row, count, segment_bytes, ranks_per_node);
-  auto theirs = values_of_transfers<T>(world().rank(), count);
+  auto theirs = values<T>(world().rank(), count);
   MPI_Allreduce(MPI_IN_PLACE, theirs.data(), static_cast<int>(count), sizeof(T) == 4 ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   double worst = 0.0;
   for (std::size_t i = 0; i < theirs.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(ours[i] - theirs[i])));
@@ -93,7 +93,7 @@ TEST_CASE("collectives and messages under way together all arrive, collectives i
   const int p = w.size(), me = w.rank(), next = (me + 1) % p, before = (me + p - 1) % p;
   constexpr int kRounds = 12;
   Transfers transfers(w, 4096);
-  const auto group = everyone_of_transfers();
+  const auto group = everyone();
   std::vector<std::vector<float>> vectors, incoming;
   std::vector<std::vector<plan::CollectiveStep>> steps;
   for (int i = 0; i < kRounds; ++i) {
@@ -169,7 +169,7 @@ TEST_CASE("a collective whose peer does not come names the peer and the step") {
   auto& w = world();
   if (w.size() < 2) return;
   const double before = w.stall_seconds();
-  const auto group = everyone_of_transfers();
+  const auto group = everyone();
   const auto steps = plan::collective(CollectiveKind::AllReduce, "ring").steps(w.rank(), w.size(), 1000, 1);
   std::vector<float> v(1000, 1.0F);
   Transfers transfers(w);
@@ -192,7 +192,7 @@ TEST_CASE("what is reduced may be a maximum, a minimum or a logarithm of a sum o
   std::vector<std::int64_t> largest{world().rank(), -world().rank()}, least = largest;
   // log(1) + ... of every rank: exp(total) is 1 + 2 + ... + size.
   std::vector<double> total{std::log(1.0 + world().rank()), -INFINITY};
-  const auto group = everyone_of_transfers();
+  const auto group = everyone();
   const auto& ring = plan::collective(CollectiveKind::AllReduce, "ring");
   const auto steps = ring.steps(world().rank(), world().size(), 2, 1);
   Transfers transfers(world());
@@ -206,12 +206,12 @@ TEST_CASE("what is reduced may be a maximum, a minimum or a logarithm of a sum o
   CHECK(std::isinf(total[1]));
 }
 
-TEST_CASE("truth values_of_transfers are not added") {
+TEST_CASE("truth values are not added") {
   std::vector<plan::CollectiveStep> steps(1);
   steps[0].reduce = true;
   bool value = true;
   Transfers transfers(world());
-  const auto group = everyone_of_transfers();
+  const auto group = everyone();
   CHECK_THROWS_AS(transfers.start_collective({&steps, group, &value, DType::Bool}), InternalError);
 }
 

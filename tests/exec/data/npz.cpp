@@ -61,7 +61,7 @@ void check_data_refused(const std::map<std::string, NpyArray>& arrays, const std
   check_refused([&] { (void)opened(folder / "d.npz", training); }, all);
 }
 
-std::vector<float> rows_of_npz(DataSource& data, std::int64_t first, std::int64_t count) {
+std::vector<float> rows(DataSource& data, std::int64_t first, std::int64_t count) {
   std::vector<float> out(static_cast<std::size_t>(2 * count));
   const std::string name = "input";
   data.read({name, {DType::F32, {count, 2}}, first, count}, out.data());
@@ -168,15 +168,15 @@ TEST_CASE("samples in order, and every one once an epoch when shuffled") {
   const auto training = training_of(2);
   const auto ordered = opened(folder / "d.npz", training, false);
   CHECK(ordered->samples() == 4);
-  CHECK(rows_of_npz(*ordered, 0, 2) == std::vector<float>{0, 1, 2, 3});
-  CHECK(rows_of_npz(*ordered, 3, 1) == std::vector<float>{6, 7});
-  CHECK(rows_of_npz(*ordered, 4, 1) == std::vector<float>{0, 1});  // the second epoch begins
+  CHECK(rows(*ordered, 0, 2) == std::vector<float>{0, 1, 2, 3});
+  CHECK(rows(*ordered, 3, 1) == std::vector<float>{6, 7});
+  CHECK(rows(*ordered, 4, 1) == std::vector<float>{0, 1});  // the second epoch begins
   const auto shuffled = opened(folder / "d.npz", training), again = opened(folder / "d.npz", training);
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
     std::vector<float> firsts;
     for (std::int64_t step = 0; step < 2; ++step) {
-      const auto both = rows_of_npz(*shuffled, 4 * epoch + 2 * step, 2);
-      CHECK(both == rows_of_npz(*again, 4 * epoch + 2 * step, 2));
+      const auto both = rows(*shuffled, 4 * epoch + 2 * step, 2);
+      CHECK(both == rows(*again, 4 * epoch + 2 * step, 2));
       firsts.push_back(both[0]), firsts.push_back(both[2]);
     }
     std::sort(firsts.begin(), firsts.end());
@@ -215,14 +215,14 @@ TEST_CASE("synthetic samples are the same however they are shared out") {
   const auto data = synthetic_data(training, 9);
   CHECK(data->samples() == 0);
   for (std::int64_t step = 0; step < 2; ++step) {
-    const auto whole = rows_of_npz(*data, 6 * step, 6);
+    const auto whole = rows(*data, 6 * step, 6);
     std::vector<float> parts;
     for (const auto& [first, count] : std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 3}, {3, 1}, {4, 2}})
-      for (const float x : rows_of_npz(*data, 6 * step + first, count)) parts.push_back(x);
+      for (const float x : rows(*data, 6 * step + first, count)) parts.push_back(x);
     CHECK(parts == whole);
   }
-  CHECK(rows_of_npz(*data, 0, 6) != rows_of_npz(*data, 6, 6));
-  CHECK(rows_of_npz(*data, 0, 6) != rows_of_npz(*synthetic_data(training, 10), 0, 6));
+  CHECK(rows(*data, 0, 6) != rows(*data, 6, 6));
+  CHECK(rows(*data, 0, 6) != rows(*synthetic_data(training, 10), 0, 6));
   std::vector<std::int64_t> labels(6);
   const std::string name = "target";
   data->read({name, {DType::I64, {6}}, 0, 6}, labels.data());

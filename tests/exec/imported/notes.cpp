@@ -17,10 +17,10 @@ using formats::testing::ModelBuilder;
 using formats::testing::set;
 using graph::Shape;
 using graph::Value;
-using NotesReals = std::vector<double>;
+using Reals = std::vector<double>;
 using Names = std::vector<std::string>;
 
-const std::string kNotesNothing;  ///< of a comparison in which nothing differs
+const std::string kNothing;  ///< of a comparison in which nothing differs
 
 /// Empty when the gradient of `y` with respect to the input `of` is as expected.
 std::string gradient_differs(ModelBuilder& model, const std::string& of, const std::vector<Fed>& fed, const Value& expected) {
@@ -62,9 +62,9 @@ TEST_CASE("the row of an embedding that is padding takes no gradient") {
   const std::vector<Fed> fed{{"w", Value::of_reals({1, 2, 3, 4, 5, 6}, {3, 2})}};
   ModelBuilder padded = embedding({"%w", "%ids", "2"}), none = embedding({"%w", "%ids"}), cut_off = embedding({"%w", "[%ids", "2"});
   // by how often a row is picked: once, once, twice
-  CHECK(gradient_differs(padded, "w", fed, Value::of_reals({1, 1, 1, 1, 0, 0}, {3, 2})) == kNotesNothing);
-  CHECK(gradient_differs(none, "w", fed, Value::of_reals({1, 1, 1, 1, 2, 2}, {3, 2})) == kNotesNothing);
-  CHECK(gradient_differs(cut_off, "w", fed, Value::of_reals({1, 1, 1, 1, 2, 2}, {3, 2})) == kNotesNothing);
+  CHECK(gradient_differs(padded, "w", fed, Value::of_reals({1, 1, 1, 1, 0, 0}, {3, 2})) == kNothing);
+  CHECK(gradient_differs(none, "w", fed, Value::of_reals({1, 1, 1, 1, 2, 2}, {3, 2})) == kNothing);
+  CHECK(gradient_differs(cut_off, "w", fed, Value::of_reals({1, 1, 1, 1, 2, 2}, {3, 2})) == kNothing);
   ModelBuilder scaled = embedding({"%w", "%ids", "-1", "True"});
   const auto model = scaled.import();
   REQUIRE(model.warnings.size() == 1);
@@ -77,8 +77,8 @@ TEST_CASE("labels are smoothed where the model's call says so") {
   const double all = (2 * std::log(4) + std::log(2) + 2 * std::log(8) + std::log(4.0 / 3)) / 6;
   ModelBuilder smoothed = cross_entropy({"%x", "%t", "None", "1", "-100", "0.1"}), plain = cross_entropy({"%x", "%t"});
   for (ModelBuilder* m : {&smoothed, &plain}) m->integers("t", {1, 2});
-  CHECK(loss_differs(smoothed, 0.9 * labels + 0.1 * all) == kNotesNothing);
-  CHECK(loss_differs(plain, labels) == kNotesNothing);
+  CHECK(loss_differs(smoothed, 0.9 * labels + 0.1 * all) == kNothing);
+  CHECK(loss_differs(plain, labels) == kNothing);
 
   // with weights 1, 2, 4 of the classes and every sample's loss for itself, the second one being ignored
   ModelBuilder each = cross_entropy({"%x", "%t", "%w", "0", "2", "0.1"}, {"x", "t", "w"});
@@ -90,7 +90,7 @@ TEST_CASE("labels are smoothed where the model's call says so") {
   reduction.set_s("none");
   const double first = 0.9 * 2 * std::log(2) + 0.1 * (1 * std::log(4) + 2 * std::log(2) + 4 * std::log(4)) / 3;
   CHECK(forward_difference(each.import().graph, {kScores}, {{"y", Value::of_reals({first, 0}, {2})}}, {1e-6, 1e-6}).value_or("") ==
-        kNotesNothing);
+        kNothing);
 }
 
 TEST_CASE("probabilities may be the target of a cross-entropy") {
@@ -98,7 +98,7 @@ TEST_CASE("probabilities may be the target of a cross-entropy") {
   ModelBuilder soft = cross_entropy({"%x", "%t", "None", "1"});
   soft.input("t", {"2", "3"});
   // (log 4 + log 2) / 2 and log 4/3, their mean
-  CHECK(loss_differs(soft, ((std::log(4) + std::log(2)) / 2 + std::log(4.0 / 3)) / 2, fed) == kNotesNothing);
+  CHECK(loss_differs(soft, ((std::log(4) + std::log(2)) / 2 + std::log(4.0 / 3)) / 2, fed) == kNothing);
   CHECK(check_gradient(soft.import().graph, fed).verdict == GradientCheck::Verdict::Agrees);
 }
 

@@ -10,8 +10,8 @@
 namespace rehearsal::exec {
 namespace {
 
-using GpuMovesIntegers = std::vector<std::int64_t>;
-using GpuMovesValues = std::vector<double>;
+using Integers = std::vector<std::int64_t>;
+using Values = std::vector<double>;
 
 /// Indices in [-size, size).
 Array indices(graph::Shape shape, std::int64_t size, DType type = DType::I64) {
@@ -50,30 +50,30 @@ TEST_CASE("rows are picked by packs and by elements, and gradients of one row ar
   // 97 indices of 13 rows: most rows several times, in 4 pieces; runs that begin in one piece and end in a later one
   for (const std::int64_t inner : {16, 5}) {
     compare({"Gather", {}, {numbers({13, inner}), indices({97}, 13)}}, Accuracy::Exact);
-    compare({"GatherGrad", {{"shape", GpuMovesIntegers{13, inner}}}, {numbers({97, inner}), indices({97}, 13)}});
-    compare({"GatherGrad", {{"shape", GpuMovesIntegers{2, inner}}}, {numbers({300, inner}), indices({300}, 2)}});
+    compare({"GatherGrad", {{"shape", Integers{13, inner}}}, {numbers({97, inner}), indices({97}, 13)}});
+    compare({"GatherGrad", {{"shape", Integers{2, inner}}}, {numbers({300, inner}), indices({300}, 2)}});
   }
   compare({"Gather", {{"axis", std::int64_t{1}}}, {numbers({3, 7, 4}), indices({2, 5}, 7, DType::I32)}}, Accuracy::Exact);
-  compare({"GatherGrad", {{"axis", std::int64_t{1}}, {"shape", GpuMovesIntegers{3, 7, 4}}}, {numbers({3, 40, 4}), indices({40}, 7, DType::I32)}});
+  compare({"GatherGrad", {{"axis", std::int64_t{1}}, {"shape", Integers{3, 7, 4}}}, {numbers({3, 40, 4}), indices({40}, 7, DType::I32)}});
   // 1700 indices: 4 sorted runs, merged twice
-  compare({"GatherGrad", {{"shape", GpuMovesIntegers{1000, 3}}}, {numbers({1700, 3}), indices({1700}, 1000)}});
-  compare({"GatherGrad", {{"shape", GpuMovesIntegers{4, 3}}}, {Array{{0, 3}, {}}, Array{{0}, {}, DType::I64}}});
+  compare({"GatherGrad", {{"shape", Integers{1000, 3}}}, {numbers({1700, 3}), indices({1700}, 1000)}});
+  compare({"GatherGrad", {{"shape", Integers{4, 3}}}, {Array{{0, 3}, {}}, Array{{0}, {}, DType::I64}}});
 }
 
 TEST_CASE("a block of a table answers for its rows only") {
   // rows 4 to 9 of 13
   const Block rows{{4, 0}, {13, 8}}, whole{{0, 0}, {97, 8}}, all{{0}, {97}};
   compare({"Gather", {}, {numbers({6, 8}), indices({97}, 13)}, {}, {rows, all}, {whole}}, Accuracy::Exact);
-  compare({"GatherGrad", {{"shape", GpuMovesIntegers{13, 8}}}, {numbers({97, 8}), indices({97}, 13)}, {}, {whole, all}, {rows}, {{6, 8}}});
+  compare({"GatherGrad", {{"shape", Integers{13, 8}}}, {numbers({97, 8}), indices({97}, 13)}, {}, {whole, all}, {rows}, {{6, 8}}});
   compare({"GatherElements", {}, {numbers({6, 8}), indices({97, 8}, 13)}, {}, {rows, whole}, {whole}}, Accuracy::Exact);
 }
 
 TEST_CASE("elements and slices at indices") {
   const Array at = indices({5, 11, 3}, 7);
   compare({"GatherElements", {{"axis", std::int64_t{0}}}, {numbers({7, 12, 4}), at}}, Accuracy::Exact);
-  compare({"GatherElementsGrad", {{"shape", GpuMovesIntegers{7, 12, 4}}}, {numbers({5, 11, 3}), at}});
+  compare({"GatherElementsGrad", {{"shape", Integers{7, 12, 4}}}, {numbers({5, 11, 3}), at}});
   compare(
-      {"GatherElementsGrad", {{"axis", std::int64_t{-1}}, {"shape", GpuMovesIntegers{9, 11, 7}}}, {numbers({5, 11, 30}), indices({5, 11, 30}, 7)}});
+      {"GatherElementsGrad", {{"axis", std::int64_t{-1}}, {"shape", Integers{9, 11, 7}}}, {numbers({5, 11, 30}), indices({5, 11, 30}, 7)}});
   compare({"GatherND", {}, {numbers({7, 7, 9}), indices({4, 6, 2}, 7)}}, Accuracy::Exact);
   for (const char* reduction : {"none", "add", "mul", "max", "min"}) {
     const graph::Attributes by{{"reduction", std::string(reduction)}, {"axis", std::int64_t{1}}};
@@ -85,9 +85,9 @@ TEST_CASE("elements and slices at indices") {
 TEST_CASE("an index outside its dimension is found by every kernel that reads one") {
   const Array outside{{2}, {0, 4}, DType::I64}, below{{2, 1}, {0, -5}, DType::I64};
   CHECK_THROWS_WITH(run({"Gather", {}, {numbers({4, 3}), outside}}), "index 4 lies outside a dimension of size 4");
-  CHECK_THROWS_AS(run({"GatherGrad", {{"shape", GpuMovesIntegers{4, 3}}}, {numbers({2, 3}), outside}}), BadInput);
+  CHECK_THROWS_AS(run({"GatherGrad", {{"shape", Integers{4, 3}}}, {numbers({2, 3}), outside}}), BadInput);
   CHECK_THROWS_WITH(run({"GatherElements", {}, {numbers({4, 1}), below}}), "index -5 lies outside a dimension of size 4");
-  CHECK_THROWS_AS(run({"GatherElementsGrad", {{"shape", GpuMovesIntegers{4, 1}}}, {numbers({2, 1}), below}}), BadInput);
+  CHECK_THROWS_AS(run({"GatherElementsGrad", {{"shape", Integers{4, 1}}}, {numbers({2, 1}), below}}), BadInput);
   CHECK_THROWS_AS(run({"ScatterElements", {}, {numbers({4, 1}), below, numbers({2, 1})}}), BadInput);
   CHECK_THROWS_AS(run({"ScatterND", {}, {numbers({4, 3}), below, numbers({2, 3})}}), BadInput);
   CHECK_THROWS_AS(run({"GatherND", {}, {numbers({4, 3}), below}}), BadInput);
@@ -95,26 +95,26 @@ TEST_CASE("an index outside its dimension is found by every kernel that reads on
 
 TEST_CASE("elements are moved by packs, by tiles and one by one") {
   const auto exact = [](const OneNode& node) { compare(node, Accuracy::Exact); };
-  exact({"Reshape", {{"shape", GpuMovesIntegers{7, 15}}}, {numbers({3, 5, 7})}});
+  exact({"Reshape", {{"shape", Integers{7, 15}}}, {numbers({3, 5, 7})}});
   // the last dimension changes: tiles of 32 and 64, cut off at the end; [2, 70, 3, 33] has two more dimensions around them
   exact({"Transpose", {}, {numbers({130, 67})}});
-  exact({"Transpose", {{"perm", GpuMovesIntegers{2, 0, 3, 1}}}, {numbers({2, 70, 3, 33})}});
+  exact({"Transpose", {{"perm", Integers{2, 0, 3, 1}}}, {numbers({2, 70, 3, 33})}});
   exact({"Transpose", {}, {numbers({130, 3})}});                                     // too narrow for tiles
-  exact({"Transpose", {{"perm", GpuMovesIntegers{0, 2, 1, 3}}}, {numbers({2, 5, 3, 16})}});  // rows of whole packs
-  exact({"Transpose", {{"perm", GpuMovesIntegers{0, 2, 1, 3}}}, {numbers({2, 5, 3, 7})}});   // rows of no whole packs
-  exact({"Expand", {{"shape", GpuMovesIntegers{5, 3, 16}}}, {numbers({3, 1})}});
-  exact({"Expand", {{"shape", GpuMovesIntegers{5, 3, 16}}}, {numbers({3, 16})}});
-  exact({"Tile", {{"repeats", GpuMovesIntegers{2, 3}}}, {numbers({3, 8})}});
-  exact({"Tile", {{"repeats", GpuMovesIntegers{2, 3}}}, {numbers({3, 5})}});
-  exact({"Slice", {{"starts", GpuMovesIntegers{8}}, {"ends", GpuMovesIntegers{24}}, {"axes", GpuMovesIntegers{1}}}, {numbers({9, 40})}});
+  exact({"Transpose", {{"perm", Integers{0, 2, 1, 3}}}, {numbers({2, 5, 3, 16})}});  // rows of whole packs
+  exact({"Transpose", {{"perm", Integers{0, 2, 1, 3}}}, {numbers({2, 5, 3, 7})}});   // rows of no whole packs
+  exact({"Expand", {{"shape", Integers{5, 3, 16}}}, {numbers({3, 1})}});
+  exact({"Expand", {{"shape", Integers{5, 3, 16}}}, {numbers({3, 16})}});
+  exact({"Tile", {{"repeats", Integers{2, 3}}}, {numbers({3, 8})}});
+  exact({"Tile", {{"repeats", Integers{2, 3}}}, {numbers({3, 5})}});
+  exact({"Slice", {{"starts", Integers{8}}, {"ends", Integers{24}}, {"axes", Integers{1}}}, {numbers({9, 40})}});
   exact({"Slice",
-         {{"starts", GpuMovesIntegers{30, 7}}, {"ends", GpuMovesIntegers{3, 0}}, {"axes", GpuMovesIntegers{1, 0}}, {"steps", GpuMovesIntegers{-2, -1}}},
+         {{"starts", Integers{30, 7}}, {"ends", Integers{3, 0}}, {"axes", Integers{1, 0}}, {"steps", Integers{-2, -1}}},
          {numbers({9, 40})}});
   exact({"SliceGrad",
-         {{"starts", GpuMovesIntegers{30}}, {"ends", GpuMovesIntegers{3}}, {"axes", GpuMovesIntegers{1}}, {"steps", GpuMovesIntegers{-2}}, {"shape", GpuMovesIntegers{9, 40}}},
+         {{"starts", Integers{30}}, {"ends", Integers{3}}, {"axes", Integers{1}}, {"steps", Integers{-2}}, {"shape", Integers{9, 40}}},
          {numbers({9, 14})}});
-  exact({"Split", {{"axis", std::int64_t{1}}, {"split", GpuMovesIntegers{8, 3, 5}}}, {numbers({9, 16})}});
-  exact({"Split", {{"axis", std::int64_t{0}}, {"split", GpuMovesIntegers{2, 7}}}, {numbers({9, 16})}});
+  exact({"Split", {{"axis", std::int64_t{1}}, {"split", Integers{8, 3, 5}}}, {numbers({9, 16})}});
+  exact({"Split", {{"axis", std::int64_t{0}}, {"split", Integers{2, 7}}}, {numbers({9, 16})}});
   exact({"Concat", {{"axis", std::int64_t{1}}}, {numbers({9, 8}), numbers({9, 3}, 2), numbers({9, 16}, 3)}});
   exact({"Roll", {{"axis", std::int64_t{1}}, {"shift", std::int64_t{-3}}}, {numbers({4, 9, 8})}});
   exact({"Roll", {{"axis", std::int64_t{0}}, {"shift", std::int64_t{0}}}, {numbers({4, 5})}});
@@ -126,9 +126,9 @@ TEST_CASE("elements are moved by packs, by tiles and one by one") {
 TEST_CASE("slices and triangles of blocks lie where the whole one has them") {
   // columns 10 to 29 of 40; of the slice 4, 6, ... 38 columns 3 to 12, which are 10 to 28
   const Block whole{{0, 10}, {9, 40}}, piece{{0, 3}, {9, 18}};
-  const graph::Attributes every_second{{"starts", GpuMovesIntegers{4}}, {"ends", GpuMovesIntegers{40}}, {"axes", GpuMovesIntegers{1}}, {"steps", GpuMovesIntegers{2}}};
+  const graph::Attributes every_second{{"starts", Integers{4}}, {"ends", Integers{40}}, {"axes", Integers{1}}, {"steps", Integers{2}}};
   graph::Attributes back = every_second;
-  back.set("shape", GpuMovesIntegers{9, 40});
+  back.set("shape", Integers{9, 40});
   compare({"Slice", every_second, {numbers({9, 20})}, {}, {whole}, {piece}, {{9, 10}}}, Accuracy::Exact);
   compare({"SliceGrad", back, {numbers({9, 10})}, {}, {piece}, {whole}, {{9, 20}}}, Accuracy::Exact);
   compare({"Trilu", {}, {numbers({9, 20})}, {}, {whole}, {whole}}, Accuracy::Exact);
@@ -136,12 +136,12 @@ TEST_CASE("slices and triangles of blocks lie where the whole one has them") {
 
 TEST_CASE("constants and ranges in 16 bits") {
   for (const char* type : {"f16", "bf16", "f32", "i8", "bool"}) {
-    const auto filled = run({"ConstantOfShape", {{"shape", GpuMovesIntegers{37}}, {"value", 1.0}, {"dtype", std::string(type)}}, {}})[0];
-    CHECK(filled.values == GpuMovesValues(37, 1.0));
+    const auto filled = run({"ConstantOfShape", {{"shape", Integers{37}}, {"value", 1.0}, {"dtype", std::string(type)}}, {}})[0];
+    CHECK(filled.values == Values(37, 1.0));
   }
   for (const char* type : {"f16", "bf16", "f32", "i64"}) {
     const graph::Attributes odd{{"start", 3.0}, {"limit", 11.0}, {"delta", 2.0}, {"dtype", std::string(type)}};
-    CHECK(run({"Range", odd, {}})[0].values == GpuMovesValues{3, 5, 7, 9});
+    CHECK(run({"Range", odd, {}})[0].values == Values{3, 5, 7, 9});
   }
 }
 
@@ -179,7 +179,7 @@ struct Attending {
   }
   void compare_all() {
     if (keys_last) attributes.set("keys_last", std::int64_t{1});
-    if (!attributes.has("steps")) attributes.set("steps", GpuMovesIntegers{0, -1, 0}), attributes.set("numbers", GpuMovesValues{0.3});
+    if (!attributes.has("steps")) attributes.set("steps", Integers{0, -1, 0}), attributes.set("numbers", Values{0.3});
     std::vector<std::optional<Array>> operands{matrix(batch, rows, depth, 1),
                                                keys_last ? matrix(key_batch, depth, keys, 2) : matrix(key_batch, keys, depth, 2),
                                                matrix(key_batch, keys, width, 3)};
@@ -215,13 +215,13 @@ TEST_CASE("several heads of queries share keys and values") { Attending{.batch =
 TEST_CASE("scores are scaled, added to and hidden in order, and biases have gradients summed over what shares them") {
   Attending causal;
   causal.others = {flags({70, 133}, [](std::int64_t row, std::int64_t key) { return key <= row; }), numbers({3, 70, 133}, 5)};
-  causal.attributes = {{"steps", GpuMovesIntegers{kAdd, 1, 1, kDivide, -1, 0, kHideElse, 0, 0}}, {"numbers", GpuMovesValues{0, 2.5, -1e30}}};
+  causal.attributes = {{"steps", Integers{kAdd, 1, 1, kDivide, -1, 0, kHideElse, 0, 0}}, {"numbers", Values{0, 2.5, -1e30}}};
   causal.compare_all();
   // broadcast along rows, keys, both; what is hidden has no gradient, so that those of a row's keys do not add up to 0
   for (const graph::Shape& shape : {graph::Shape{2, 1, 1, 133}, graph::Shape{3, 70, 1}, graph::Shape{1}, graph::Shape{2, 3, 70, 133}}) {
     Attending biased;
     biased.others = {numbers(shape, 5), flags({2, 1, 1, 133}, [](std::int64_t, std::int64_t key) { return key % 3 == 1; })};
-    biased.attributes = {{"steps", GpuMovesIntegers{kScale, -1, 0, kAdd, 0, 1, kHideWhere, 1, 0}}, {"numbers", GpuMovesValues{0.5, 0, 0.3}}};
+    biased.attributes = {{"steps", Integers{kScale, -1, 0, kAdd, 0, 1, kHideWhere, 1, 0}}, {"numbers", Values{0.5, 0, 0.3}}};
     biased.compare_all();
   }
 }
@@ -231,19 +231,19 @@ TEST_CASE("rows that see no key have no weights where attention is guarded") {
   for (const std::int64_t guard : {1, 2}) {
     Attending guarded;
     guarded.others = {flags({70, 133}, shown)};
-    guarded.attributes = {{"steps", GpuMovesIntegers{kHideElse, 0, 0}}, {"numbers", GpuMovesValues{kNever}}, {"guarded", guard}};
+    guarded.attributes = {{"steps", Integers{kHideElse, 0, 0}}, {"numbers", Values{kNever}}, {"guarded", guard}};
     guarded.compare_all();
   }
 }
 
 TEST_CASE("attention drops the weights that the reference drops") {
   Attending dropping;
-  dropping.attributes = {{"steps", GpuMovesIntegers{}}, {"numbers", GpuMovesValues{}}, {"ratio", 0.4}, {"stream", std::int64_t{9}}};
+  dropping.attributes = {{"steps", Integers{}}, {"numbers", Values{}}, {"ratio", 0.4}, {"stream", std::int64_t{9}}};
   dropping.compare_all();
 }
 
 TEST_CASE("a block of attention drops its part of the weights") {
-  const graph::Attributes attributes{{"steps", GpuMovesIntegers{}}, {"numbers", GpuMovesValues{}}, {"ratio", 0.4}, {"stream", std::int64_t{9}}};
+  const graph::Attributes attributes{{"steps", Integers{}}, {"numbers", Values{}}, {"ratio", 0.4}, {"stream", std::int64_t{9}}};
   const Block y{{1, 3, 0}, {4, 40, 6}}, q{{1, 3, 0}, {4, 40, 8}}, k{{1, 0, 0}, {4, 21, 8}}, v{{1, 0, 0}, {4, 21, 6}};
   const Array queries = numbers({2, 30, 8}, 1), keys = numbers({2, 21, 8}, 2), values = numbers({2, 21, 6}, 3);
   compare({"Attention", attributes, {queries, keys, values}, {3, 4}, {q, k, v}, {y}});
@@ -253,7 +253,7 @@ TEST_CASE("a block of attention drops its part of the weights") {
 TEST_CASE("images are resized and padded in every type, and their gradients") {
   const Array x = numbers({2, 3, 11, 14}), y = numbers({2, 3, 17, 9});
   for (const char* mode : {"nearest", "linear", "cubic"}) {
-    graph::Attributes attributes{{"mode", std::string(mode)}, {"sizes", GpuMovesIntegers{17, 9}}, {"shape", GpuMovesIntegers{11, 14}}};
+    graph::Attributes attributes{{"mode", std::string(mode)}, {"sizes", Integers{17, 9}}, {"shape", Integers{11, 14}}};
     compare({"Resize", attributes, {x}});
     compare({"ResizeGrad", attributes, {y}});
     if (mode == std::string("nearest")) continue;
@@ -263,12 +263,12 @@ TEST_CASE("images are resized and padded in every type, and their gradients") {
   }
   for (const char* mode : {"constant", "reflect", "edge", "wrap"}) {
     const graph::Attributes attributes{
-        {"mode", std::string(mode)}, {"pads", GpuMovesIntegers{3, -2, 3, -3}}, {"value", 0.5}, {"shape", GpuMovesIntegers{11, 14}}};
+        {"mode", std::string(mode)}, {"pads", Integers{3, -2, 3, -3}}, {"value", 0.5}, {"shape", Integers{11, 14}}};
     compare({"Pad", attributes, {x}}, Accuracy::Exact);
     compare({"PadGrad", attributes, {y}});
   }
   // volumes, of which the first axis stays: 3 x 5 x 40, and a table of more taps than the arguments of a kernel hold
-  compare({"Resize", {{"mode", std::string("linear")}, {"sizes", GpuMovesIntegers{4, 5, 300}}}, {numbers({2, 3, 5, 40})}});
+  compare({"Resize", {{"mode", std::string("linear")}, {"sizes", Integers{4, 5, 300}}}, {numbers({2, 3, 5, 40})}});
 }
 
 TEST_CASE("the largest elements of rows in every type, along every axis") {

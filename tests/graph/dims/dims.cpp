@@ -43,13 +43,13 @@ std::vector<std::string> not_by_batch(const TrainingGraph& t, const LogicalDims&
 
 NodeId producer(const Graph& g, const std::string& tensor) { return g[g.find(tensor)].producer; }
 
-std::vector<std::int64_t> sizes_of_dims(const LogicalDims& dims, const Factors& dimension) {
+std::vector<std::int64_t> sizes(const LogicalDims& dims, const Factors& dimension) {
   std::vector<std::int64_t> out;
   for (const AtomId a : dimension) out.push_back(dims.atoms().size(a));
   return out;
 }
 
-using DimsSizes = std::vector<std::int64_t>;
+using Sizes = std::vector<std::int64_t>;
 
 }  // namespace
 
@@ -85,7 +85,7 @@ TEST_CASE("the batch is found through attention, and heads reach the fused weigh
   const auto softmax =
       std::find_if(t.graph.nodes().begin(), t.graph.nodes().end(), [](const Node& n) { return schema(n).name == "Softmax"; });
   const Factors& heads = dims.of(softmax->outputs[0])[1];
-  REQUIRE(sizes_of_dims(dims, heads) == DimsSizes{4});
+  REQUIRE(sizes(dims, heads) == Sizes{4});
   const auto splits = dims.atoms().splits_of(columns[0]);
   CHECK(std::find(splits.begin(), splits.end(), heads[0]) != splits.end());
 }
@@ -128,7 +128,7 @@ TEST_CASE("Reshape and Transpose carry factors; a misfit is a barrier for its gr
   const TensorDims& in = dims.of(g.inputs()[0]);
   CHECK(dims.of(g[producer(g, g[g.outputs()[0]].name)].inputs[0])[1] == Factors{in[0][0], in[1][0]});
   CHECK(dims.of(g.outputs()[0])[0] == in[2]);
-  CHECK(sizes_of_dims(dims, dims.of(g.outputs()[0])[1]) == DimsSizes{8});
+  CHECK(sizes(dims, dims.of(g.outputs()[0])[1]) == Sizes{8});
   REQUIRE(dims.misfits().size() == 1);
   const auto id = static_cast<NodeId>(2);
   CHECK(can_split(dims, id, in[2][0]));
@@ -138,7 +138,7 @@ TEST_CASE("Reshape and Transpose carry factors; a misfit is a barrier for its gr
 TEST_CASE("Split and Concat: pieces of a dimension are its segments") {
   Net n;
   const TensorId x = n.input("x", {6, 10});
-  const auto parts = n.b.add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", DimsSizes{4, 6}}});
+  const auto parts = n.b.add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", Sizes{4, 6}}});
   const TensorId again = n.op("Concat", {parts[1], parts[0]}, {{"axis", std::int64_t{1}}});
   n.b.set_outputs({again});
   const Graph g = std::move(n.b).build();
@@ -155,13 +155,13 @@ TEST_CASE("a Slice of rows and of a factored dimension") {
   Net n;
   const TensorId x = n.reshape(n.input("x", {6, 4, 5}), {6, 20});
   const TensorId half =
-      n.op("Slice", {x}, {{"starts", DimsSizes{10}}, {"ends", DimsSizes{20}}, {"axes", DimsSizes{1}}});  // two of the four groups of 5
-  const TensorId through = n.op("Slice", {x}, {{"starts", DimsSizes{3}}, {"ends", DimsSizes{9}}, {"axes", DimsSizes{1}}});  // cuts groups
+      n.op("Slice", {x}, {{"starts", Sizes{10}}, {"ends", Sizes{20}}, {"axes", Sizes{1}}});  // two of the four groups of 5
+  const TensorId through = n.op("Slice", {x}, {{"starts", Sizes{3}}, {"ends", Sizes{9}}, {"axes", Sizes{1}}});  // cuts groups
   n.b.set_outputs({half, through});
   const Graph g = std::move(n.b).build();
   const LogicalDims dims(g);
-  CHECK(sizes_of_dims(dims, dims.of(g.outputs()[0])[1]) == DimsSizes{2, 5});
-  CHECK(sizes_of_dims(dims, dims.of(g.outputs()[1])[1]) == DimsSizes{6});
+  CHECK(sizes(dims, dims.of(g.outputs()[0])[1]) == Sizes{2, 5});
+  CHECK(sizes(dims, dims.of(g.outputs()[1])[1]) == Sizes{6});
   REQUIRE(dims.misfits().size() == 1);
   CHECK(dims.misfits()[0].node == g[g.outputs()[1]].producer);
 }
@@ -216,19 +216,19 @@ TEST_CASE("only what reads a dimension whole blocks it") {
 
 namespace {
 
-/// DimsSizes of the groups that have a role, by name.
+/// Sizes of the groups that have a role, by name.
 std::map<std::string, std::int64_t> groups_of(const std::string& reference) {
   const TrainingGraph t = build_training_graph(zoo::build(reference), {});
   const LogicalDims dims(t.graph);
-  std::map<std::string, std::int64_t> sizes_of_dims;
+  std::map<std::string, std::int64_t> sizes;
   for (const DimGroup& g : group_dims(t.graph, dims)) {
-    CHECK(sizes_of_dims.emplace(g.name, g.size).second);
+    CHECK(sizes.emplace(g.name, g.size).second);
     CHECK(g.splittable == g.size);
     CHECK(!g.members.empty());
     // a plan may name it
     CHECK(dims.named(g.name).size() >= g.members.size());
   }
-  return sizes_of_dims;
+  return sizes;
 }
 
 }  // namespace
@@ -274,7 +274,7 @@ TEST_CASE("degenerate shapes: scalars, ones, nothing at all") {
   Net n;
   const TensorId one = n.input("one", {1, 1});
   const TensorId scalar = n.reshape(one, {});
-  const TensorId none = n.op("Slice", {n.input("x", {6, 4})}, {{"starts", DimsSizes{2}}, {"ends", DimsSizes{2}}, {"axes", DimsSizes{1}}});
+  const TensorId none = n.op("Slice", {n.input("x", {6, 4})}, {{"starts", Sizes{2}}, {"ends", Sizes{2}}, {"axes", Sizes{1}}});
   const TensorId empty = n.reshape(none, {0, 3});
   n.b.set_outputs({scalar, empty});
   const Graph g = std::move(n.b).build();
@@ -287,7 +287,7 @@ TEST_CASE("degenerate shapes: scalars, ones, nothing at all") {
 TEST_CASE("Concat of a single operand and of empty pieces") {
   Net n;
   const TensorId x = n.input("x", {6, 4});
-  const auto parts = n.b.add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", DimsSizes{4, 0}}});
+  const auto parts = n.b.add("Split", {x}, {{"axis", std::int64_t{1}}, {"split", Sizes{4, 0}}});
   const TensorId again = n.op("Concat", {parts[0], parts[1]}, {{"axis", std::int64_t{1}}});
   const TensorId alone = n.op("Concat", {again}, {{"axis", std::int64_t{0}}});
   n.b.set_outputs({alone});

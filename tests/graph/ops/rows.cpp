@@ -8,7 +8,7 @@
 namespace rehearsal::graph {
 namespace {
 
-std::vector<std::optional<TensorType>> f32_of_rows(const std::vector<std::optional<Shape>>& shapes) {
+std::vector<std::optional<TensorType>> f32(const std::vector<std::optional<Shape>>& shapes) {
   std::vector<std::optional<TensorType>> types;
   for (const auto& shape : shapes) types.push_back(shape ? std::optional(TensorType{DType::F32, *shape}) : std::nullopt);
   return types;
@@ -17,7 +17,7 @@ std::vector<std::optional<TensorType>> f32_of_rows(const std::vector<std::option
 }  // namespace
 
 RowOn::RowOn(const std::string& name, const std::vector<std::optional<Shape>>& shapes, Attributes attributes)
-    : RowOn(name, f32_of_rows(shapes), std::move(attributes)) {}
+    : RowOn(name, f32(shapes), std::move(attributes)) {}
 
 RowOn::RowOn(const std::string& name, std::vector<std::optional<TensorType>> inputs, Attributes attributes)
     : schema_(op_table()[op(name)]), attributes_(std::move(attributes)), inputs_(std::move(inputs)) {

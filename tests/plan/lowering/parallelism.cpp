@@ -15,9 +15,9 @@ using namespace rehearsal::plan;
 
 namespace {
 
-constexpr const char* kParallelismGpt = "gpt?layers=3&hidden=64&heads=4&seq=16&vocab=96";
+constexpr const char* kGpt = "gpt?layers=3&hidden=64&heads=4&seq=16&vocab=96";
 
-graph::TrainingGraph training_of_parallelism(const std::string& model, std::int64_t batch) {
+graph::TrainingGraph training_of(const std::string& model, std::int64_t batch) {
   return graph::build_training_graph(graph::with_initial_values(graph::zoo::build(model, batch)), {});
 }
 
@@ -28,7 +28,7 @@ struct Counted {
 };
 
 Counted collectives(const std::string& model, std::int64_t batch, const std::string& plan) {
-  const auto training = training_of_parallelism(model, batch);
+  const auto training = training_of(model, batch);
   const auto program = lower(training, parse_plan(plan), TableBackend(), {});
   Counted counted;
   const Role& role = program.role(0);
@@ -47,7 +47,7 @@ Counted collectives(const std::string& model, std::int64_t batch, const std::str
 }  // namespace
 
 TEST_CASE("tensor parallel GPT: one all-reduce per half of a block and direction (Megatron-LM, Shoeybi et al. 2019, section 3)") {
-  const auto c = collectives(kParallelismGpt, 4, "tp=2");
+  const auto c = collectives(kGpt, 4, "tp=2");
   // 3 blocks x (attention, MLP); nothing else travels in the layers.
   CHECK(c.number == std::map<std::string, int>{{"forward all-reduce tp", 6}, {"backward all-reduce tp", 6}});
   CHECK(c.bytes.at("forward all-reduce tp") == 4 * 16 * 64 * 4);  // batch x seq x hidden in f32
@@ -62,7 +62,7 @@ TEST_CASE("vocabulary parallel embedding and loss exchange sums by token, never 
 }
 
 TEST_CASE("with sequence parallelism every all-reduce becomes a reduce-scatter and an all-gather (Korthikanti et al. 2022, section 4.2)") {
-  const auto c = collectives(kParallelismGpt, 4, "tp=2,sequence_parallel=on");
+  const auto c = collectives(kGpt, 4, "tp=2,sequence_parallel=on");
   CHECK(c.number.at("forward reduce-scatter tp") == 6);
   CHECK(c.number.at("forward all-gather tp") == 6);
   CHECK(c.number.at("backward reduce-scatter tp") == 6);
@@ -71,14 +71,14 @@ TEST_CASE("with sequence parallelism every all-reduce becomes a reduce-scatter a
 }
 
 TEST_CASE("context parallel GPT gathers keys and values") {
-  const auto c = collectives(kParallelismGpt, 4, "cp=2");
+  const auto c = collectives(kGpt, 4, "cp=2");
   CHECK(c.number.at("forward all-gather cp") == 6);  // K and V of 3 layers
   CHECK(c.number.at("backward reduce-scatter cp") == 6);
   CHECK(c.bytes.at("forward all-gather cp") == 4 * 16 * 64 * 4);
 }
 
 TEST_CASE("all-to-all attention exchanges the sequence for heads and back (DeepSpeed-Ulysses, Jacobs et al. 2023, section 3.1)") {
-  const auto c = collectives(kParallelismGpt, 4, "cp=2,attention=all-to-all");
+  const auto c = collectives(kGpt, 4, "cp=2,attention=all-to-all");
   CHECK(c.number.at("forward all-to-all cp") == 6);  // q, k and v in one, and the result, of 3 layers
   CHECK(c.number.at("backward all-to-all cp") == 6);
   CHECK_FALSE(c.number.contains("forward all-gather cp"));
@@ -86,7 +86,7 @@ TEST_CASE("all-to-all attention exchanges the sequence for heads and back (DeepS
   // Of q, k, v [4, 16/2, 3 x 64] in f32 a rank sends the half whose heads are the other's, and receives as much.
   CHECK(c.bytes.at("forward all-to-all cp") == 2 * (4 * 8 * 3 * 64 * 4 / 2));
   // 4 heads over tp=2 and cp=2: tp's stay where they are.
-  const auto both = collectives(kParallelismGpt, 4, "tp=2,cp=2,attention=all-to-all");
+  const auto both = collectives(kGpt, 4, "tp=2,cp=2,attention=all-to-all");
   CHECK(both.number.at("forward all-to-all cp") == 6);
   CHECK_FALSE(both.number.contains("forward all-gather tp"));
 }
@@ -116,7 +116,7 @@ std::int64_t longest(const Role& role, const graph::Graph& g, const std::string&
 TEST_CASE("ring attention passes blocks of keys and values from rank to rank (Liu et al. 2023, section 3)") {
   const int ranks = GENERATE(2, 4);
   const auto plan = "cp=" + std::to_string(ranks) + ",attention=ring";
-  const auto c = collectives(kParallelismGpt, 4, plan);
+  const auto c = collectives(kGpt, 4, plan);
   // 3 layers, N - 1 turns: forward K and V, backward K, V and their two gradients.
   CHECK(c.number.at("forward shift cp") == 3 * 2 * (ranks - 1));
   CHECK(c.number.at("backward shift cp") == 3 * 4 * (ranks - 1));
@@ -131,7 +131,7 @@ TEST_CASE("ring attention passes blocks of keys and values from rank to rank (Li
 
 TEST_CASE("in a ring a rank holds blocks of keys, of values and of scores, and none of a masked block") {
   constexpr int kRanks = 4;
-  const auto training = training_of_parallelism(kParallelismGpt, 4);
+  const auto training = training_of(kGpt, 4);
   const auto program = lower(training, parse_plan("cp=4,attention=ring"), TableBackend(), {});
   CHECK(program.roles.size() == kRanks);
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -147,7 +147,7 @@ TEST_CASE("in a ring a rank holds blocks of keys, of values and of scores, and n
     CHECK(kernels_of(role, g, "h.0.attn.mix.grad", BodyKind::Backward) >= rank + 1);
   }
   // With longer sequences than anything else of the model is large: what gathering holds of all keys, the ring holds of N-th parts.
-  const auto longer = training_of_parallelism("gpt?layers=2&hidden=16&heads=2&seq=512&vocab=32", 1);
+  const auto longer = training_of("gpt?layers=2&hidden=16&heads=2&seq=512&vocab=32", 1);
   const auto arena = [&](const char* plan) { return lower(longer, parse_plan(plan), TableBackend(), {}).role(3).memory.arena_bytes; };
   CHECK(arena("cp=4,attention=ring") < arena("cp=4") / 2);
 }
@@ -157,10 +157,10 @@ TEST_CASE("what a mask hides from a rank is known before a run, of long sequence
     return lower(training, parse_plan("cp=3,attention=ring"), TableBackend(), {}).sharding->rings.front().masked;
   };
   const std::vector<bool> above_the_diagonal{false, true, true, false, false, true, false, false, false};
-  CHECK(masked(training_of_parallelism("gpt?layers=1&hidden=8&heads=2&seq=16&vocab=12", 1)) == above_the_diagonal);
+  CHECK(masked(training_of("gpt?layers=1&hidden=8&heads=2&seq=16&vocab=12", 1)) == above_the_diagonal);
   // 25 million pairs, of which none is looked at: rows are compared with keys.
-  CHECK(masked(training_of_parallelism("gpt?layers=1&hidden=8&heads=2&seq=5000&vocab=12", 1)) == above_the_diagonal);
-  CHECK(masked(training_of_parallelism("bert?layers=1&hidden=8&heads=2&seq=16&vocab=12", 1)).empty());
+  CHECK(masked(training_of("gpt?layers=1&hidden=8&heads=2&seq=5000&vocab=12", 1)) == above_the_diagonal);
+  CHECK(masked(training_of("bert?layers=1&hidden=8&heads=2&seq=16&vocab=12", 1)).empty());
 
   // Windows of 4 keys before each of 12 rows, as numbers that are added; the last row of another mask sees nothing.
   const auto windows = [&](bool whole) {
@@ -209,7 +209,7 @@ TEST_CASE("attention that no ring can compute gathers its keys with a warning, o
   CHECK_THAT(both.warnings.front(), contains("bad.weights") && contains("gathered") && contains("bad.square"));
   CHECK_THROWS_WITH(lower(training(false), plan, TableBackend(), {}),
                     contains("bad.weights") && contains("bad.square") && contains("attention=ring"));
-  CHECK_THROWS_AS(lower(training_of_parallelism("resnet18?image=64&classes=10", 4), plan, TableBackend(), {}), Refusal);
+  CHECK_THROWS_AS(lower(training_of("resnet18?image=64&classes=10", 4), plan, TableBackend(), {}), Refusal);
 }
 
 TEST_CASE("expert parallelism sends tokens to their experts and back (GShard, Lepikhin et al. 2020, section 3.2)") {
@@ -223,7 +223,7 @@ TEST_CASE("expert parallelism sends tokens to their experts and back (GShard, Le
 }
 
 TEST_CASE("a degree that only some operators can use says for which share of the work, a key without effect says so") {
-  const auto training = training_of_parallelism(kParallelismGpt, 4);
+  const auto training = training_of(kGpt, 4);
   const auto warnings = [&](const char* plan) { return lower(training, parse_plan(plan), TableBackend(), {}).warnings; };
   const auto two = warnings("tp=2"), eight = warnings("tp=8");
   REQUIRE(two.size() == 1);  // normalizations, and the logits of a small model

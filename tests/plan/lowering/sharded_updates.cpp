@@ -18,15 +18,15 @@ using namespace rehearsal::plan;
 
 namespace {
 
-constexpr const char* kShardedUpdatesGpt = "gpt?layers=3&hidden=64&heads=4&seq=16&vocab=96";
+constexpr const char* kGpt = "gpt?layers=3&hidden=64&heads=4&seq=16&vocab=96";
 
 struct Model {
-  std::string name = kShardedUpdatesGpt, optimizer = "adam";
+  std::string name = kGpt, optimizer = "adam";
   DType dtype = DType::F32;
   std::int64_t batch = 8;
 };
 
-graph::TrainingGraph training_of_sharded_updates(const Model& m) {
+graph::TrainingGraph training_of(const Model& m) {
   auto model = graph::zoo::build(m.name, m.batch);
   if (m.dtype != DType::F32) model = graph::with_narrow_type(model, m.dtype).graph;
   graph::TrainingOptions options;
@@ -35,7 +35,7 @@ graph::TrainingGraph training_of_sharded_updates(const Model& m) {
   return graph::build_training_graph(graph::with_initial_values(model), options);
 }
 
-Program lowered_of_sharded_updates(const graph::TrainingGraph& training, const std::string& plan, std::int64_t bucket_bytes = 40'000) {
+Program lowered(const graph::TrainingGraph& training, const std::string& plan, std::int64_t bucket_bytes = 40'000) {
   LoweringOptions options;
   options.bucket_bytes = bucket_bytes;
   return lower(training, parse_plan(plan), TableBackend(), options);
@@ -101,13 +101,13 @@ std::vector<int> kernels_behind(const Role& role, BodyKind kind, CollectiveKind 
 }  // namespace
 
 TEST_CASE("gradients are dealt out and parameters gathered in buckets, each byte once") {
-  const auto training = training_of_sharded_updates({});
+  const auto training = training_of({});
   const auto bytes = parameter_bytes(training);
   // 3 x (64 x 192 + 64 x 64 + 2 x 64 x 256, biases of 192 + 64 + 256 + 64, 4 x 64 of norms) + (96 + 16) x 64 + 2 x 64 = 157,248 of 4 bytes
   CHECK(bytes == 628'992);
   for (const auto* plan : {"dp=4,zero=1", "dp=4,zero=2", "dp=4,zero=3"}) {
     INFO(plan);
-    const auto program = lowered_of_sharded_updates(training, plan);
+    const auto program = lowered(training, plan);
     const auto& role = program.role(0);
     const auto scattered = vectors(role, BodyKind::Backward, CollectiveKind::ReduceScatter),
                gathered = vectors(role, BodyKind::Forward, CollectiveKind::AllGather),
@@ -125,16 +125,16 @@ TEST_CASE("gradients are dealt out and parameters gathered in buckets, each byte
     CHECK(again.empty() == (std::string(plan) != "dp=4,zero=3"));
   }
   // What one rank sends is what it sends where whole gradients are summed: 3/4 of all, twice, in rings.
-  const auto whole = sent_by(lowered_of_sharded_updates(training, "dp=4,allreduce=ring"), 1);
+  const auto whole = sent_by(lowered(training, "dp=4,allreduce=ring"), 1);
   CHECK(whole == 2 * 3 * bytes / 4 / 4);
-  CHECK(sent_by(lowered_of_sharded_updates(training, "dp=4,zero=1"), 1) == whole);
-  CHECK(sent_by(lowered_of_sharded_updates(training, "dp=4,zero=2"), 1) == whole);
+  CHECK(sent_by(lowered(training, "dp=4,zero=1"), 1) == whole);
+  CHECK(sent_by(lowered(training, "dp=4,zero=2"), 1) == whole);
 }
 
 TEST_CASE("in groups of replicas a part is summed by those that have it, and everything else stays in the group") {
-  const auto training = training_of_sharded_updates({});
+  const auto training = training_of({});
   const auto bytes = parameter_bytes(training);
-  const auto program = lowered_of_sharded_updates(training, "dp=4,zero=1,zero_group=2,allreduce=ring");
+  const auto program = lowered(training, "dp=4,zero=1,zero_group=2,allreduce=ring");
   REQUIRE(program.axes.size() >= 2);
   CHECK(program.axes[0].name == "shard");  // neighbours, and those that are two ranks away
   CHECK((program.axes[0].size == 2 && program.axes[0].stride == 1));
@@ -154,9 +154,9 @@ TEST_CASE("in groups of replicas a part is summed by those that have it, and eve
 }
 
 TEST_CASE("with micro-batches stages 1 and 2 gather once a step, stage 1 scatters once, stages 2 and 3 each time") {
-  const auto training = training_of_sharded_updates({});
+  const auto training = training_of({});
   const auto runs_of = [&](const char* plan, BodyKind body, CollectiveKind kind) {
-    const auto program = lowered_of_sharded_updates(training, plan);
+    const auto program = lowered(training, plan);
     const auto& role = program.role(0);
     std::int64_t bytes = 0;
     for (const auto& slot : role.slots)
@@ -181,18 +181,18 @@ TEST_CASE("with micro-batches stages 1 and 2 gather once a step, stage 1 scatter
 }
 
 TEST_CASE("a higher stage never needs more memory") {
-  for (const auto& model : {Model{}, Model{kShardedUpdatesGpt, "momentum"}, Model{kShardedUpdatesGpt, "sgd"}, Model{kShardedUpdatesGpt, "adam", DType::BF16},
+  for (const auto& model : {Model{}, Model{kGpt, "momentum"}, Model{kGpt, "sgd"}, Model{kGpt, "adam", DType::BF16},
                             Model{"resnet18?image=32&classes=10", "momentum"}, Model{"vgg11?image=32&classes=10", "momentum"}})
     for (const auto* shape : {"dp=2", "dp=4", "dp=8", "dp=4,micro_batch=1", "dp=2,pp=2,micro_batch=1", "dp=2,tp=2,micro_batch=2"}) {
-      if (model.name != kShardedUpdatesGpt && std::string(shape).find("micro") != std::string::npos) continue;  // statistics of the whole batch
-      const auto training = training_of_sharded_updates(model);
+      if (model.name != kGpt && std::string(shape).find("micro") != std::string::npos) continue;  // statistics of the whole batch
+      const auto training = training_of(model);
       INFO(model.name << ", " << model.optimizer << ", " << name(model.dtype) << ", " << shape);
       std::int64_t before = 0;
       // Of two ranks without state of the optimizer each saves half of the gradients and keeps half of the parameters a second time.
       const bool saves_nothing = model.optimizer == "sgd" && std::string(shape).starts_with("dp=2");
       for (const auto* stage : {"0", "1", "2"}) {
         if (saves_nothing && *stage == '2') continue;
-        const auto bytes = lowered_of_sharded_updates(training, std::string(shape) + ",zero=" + stage).role(0).memory.arena_bytes;
+        const auto bytes = lowered(training, std::string(shape) + ",zero=" + stage).role(0).memory.arena_bytes;
         INFO("zero=" << stage << ": " << before << " -> " << bytes);
         if (before > 0) CHECK(bytes <= before + before / 50);
         before = bytes;
@@ -201,12 +201,12 @@ TEST_CASE("a higher stage never needs more memory") {
 }
 
 TEST_CASE("kernels run beside what is gathered and dealt out, unless overlap=off") {
-  const auto training = training_of_sharded_updates({});
+  const auto training = training_of({});
   const auto most = [](const std::vector<int>& counts) { return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end()); };
   const auto waiting = [](const std::vector<int>& counts) { return std::count(counts.begin(), counts.end(), 0); };
   for (const auto* plan : {"dp=2,zero=1", "dp=2,zero=2", "dp=2,zero=3", "dp=2,zero=1,micro_batch=1", "dp=2,zero=2,micro_batch=1"}) {
     INFO(plan);
-    const auto on = lowered_of_sharded_updates(training, plan), off = lowered_of_sharded_updates(training, std::string(plan) + ",overlap=off");
+    const auto on = lowered(training, plan), off = lowered(training, std::string(plan) + ",overlap=off");
     const auto gathered = kernels_behind(on.role(0), BodyKind::Forward, CollectiveKind::AllGather),
                late = kernels_behind(off.role(0), BodyKind::Forward, CollectiveKind::AllGather),
                scattered = kernels_behind(on.role(0), BodyKind::Backward, CollectiveKind::ReduceScatter);
@@ -221,7 +221,7 @@ TEST_CASE("kernels run beside what is gathered and dealt out, unless overlap=off
     if (plan[8] != '1') CHECK(most(kernels_behind(off.role(0), BodyKind::Backward, CollectiveKind::ReduceScatter)) == 0);
   }
   // The order of kernels is the same, and no more is on its way than 40,000 bytes beside the largest message, [64, 256] in f32, twice.
-  const auto on = lowered_of_sharded_updates(training, "dp=2,zero=3"), off = lowered_of_sharded_updates(training, "dp=2,zero=3,overlap=off");
+  const auto on = lowered(training, "dp=2,zero=3"), off = lowered(training, "dp=2,zero=3,overlap=off");
   CHECK(on.role(0).memory.arena_bytes <= off.role(0).memory.arena_bytes + 2 * (40'000 + 64 * 256 * 4));
   for (const auto kind : {BodyKind::Forward, BodyKind::Backward}) {
     std::vector<graph::NodeId> first, second;
@@ -235,22 +235,22 @@ TEST_CASE("kernels run beside what is gathered and dealt out, unless overlap=off
 
 TEST_CASE("parts are as equal as a dimension allows, and running statistics stay whole") {
   // [6, 64] of 4 ranks: 2 of 6 rows are a third, 16 of 64 columns a quarter.
-  const auto gpt = training_of_sharded_updates({"gpt?layers=1&hidden=64&heads=4&seq=6&vocab=96"});
+  const auto gpt = training_of({"gpt?layers=1&hidden=64&heads=4&seq=6&vocab=96"});
   const auto position = gpt.graph.find("wpe.weight");
   REQUIRE(position != graph::TensorId::None);
-  CHECK(lowered_of_sharded_updates(gpt, "dp=4,zero=1").sharding->layout(position)[0].dim == 1);
-  const auto images = training_of_sharded_updates({"resnet18?image=32&classes=10"});
-  const auto program = lowered_of_sharded_updates(images, "dp=4,zero=1");
+  CHECK(lowered(gpt, "dp=4,zero=1").sharding->layout(position)[0].dim == 1);
+  const auto images = training_of({"resnet18?image=32&classes=10"});
+  const auto program = lowered(images, "dp=4,zero=1");
   for (std::size_t t = 0; t < images.graph.tensors().size(); ++t)
     if (images.graph.tensors()[t].role == graph::Role::State) CHECK(program.sharding->layouts[t][0].replicated());
 }
 
 TEST_CASE("what has no state of the optimizer is not dealt out by stage 1, and a warning says so") {
-  const auto training = training_of_sharded_updates({kShardedUpdatesGpt, "sgd"});
-  const auto program = lowered_of_sharded_updates(training, "dp=2,zero=1");
+  const auto training = training_of({kGpt, "sgd"});
+  const auto program = lowered(training, "dp=2,zero=1");
   REQUIRE(program.warnings.size() == 1);
   CHECK_THAT(program.warnings.front(), contains("zero=1 is without effect") && contains("sgd"));
   CHECK(vectors(program.role(0), BodyKind::Backward, CollectiveKind::ReduceScatter).empty());
-  CHECK(lowered_of_sharded_updates(training, "dp=2,zero=2").warnings.empty());
-  CHECK(lowered_of_sharded_updates(training_of_sharded_updates({kShardedUpdatesGpt, "momentum"}), "dp=2,zero=1").warnings.empty());
+  CHECK(lowered(training, "dp=2,zero=2").warnings.empty());
+  CHECK(lowered(training_of({kGpt, "momentum"}), "dp=2,zero=1").warnings.empty());
 }

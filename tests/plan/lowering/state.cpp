@@ -15,7 +15,7 @@ using namespace rehearsal::plan;
 namespace {
 
 /// Nothing is tied, so that every parameter lies on one stage.
-constexpr const char* kStateGpt = "gpt?layers=4&hidden=64&heads=4&seq=16&vocab=64&tied=0";
+constexpr const char* kGpt = "gpt?layers=4&hidden=64&heads=4&seq=16&vocab=64&tied=0";
 constexpr const char* kExperts = "moe?layers=2&hidden=32&heads=4&kv_heads=4&ffn=64&vocab=64&seq=16&experts=4&top_k=2&capacity=125";
 
 struct Trained {
@@ -23,7 +23,7 @@ struct Trained {
   DType dtype = DType::F32;
 };
 
-graph::TrainingGraph training_of_state(const Trained& t) {
+graph::TrainingGraph training_of(const Trained& t) {
   auto model = graph::zoo::build(t.model, 8);
   if (t.dtype != DType::F32) model = graph::with_narrow_type(model, t.dtype).graph;
   graph::TrainingOptions options;
@@ -57,17 +57,17 @@ std::int64_t elements_on(const graph::TrainingGraph& training, const Role& role)
 
 TEST_CASE("Adam keeps 16 bytes a parameter of the rank, in f32 and in 16 bits, whatever the plan splits") {
   // f32: parameter, gradient and two moments of 4 bytes. 16 bits: 2 + 2, and copy and two moments of 4.
-  for (const auto& [model, plan] : std::vector<std::pair<const char*, const char*>>{{kStateGpt, "dp=2,micro_batch=2"},
-                                                                                    {kStateGpt, "tp=2,micro_batch=2"},
-                                                                                    {kStateGpt, "tp=4,sequence_parallel=on,micro_batch=2"},
-                                                                                    {kStateGpt, "pp=2,micro_batch=2"},
-                                                                                    {kStateGpt, "tp=2,pp=2,micro_batch=2"},
-                                                                                    {kStateGpt, "cp=2,micro_batch=2"},
+  for (const auto& [model, plan] : std::vector<std::pair<const char*, const char*>>{{kGpt, "dp=2,micro_batch=2"},
+                                                                                    {kGpt, "tp=2,micro_batch=2"},
+                                                                                    {kGpt, "tp=4,sequence_parallel=on,micro_batch=2"},
+                                                                                    {kGpt, "pp=2,micro_batch=2"},
+                                                                                    {kGpt, "tp=2,pp=2,micro_batch=2"},
+                                                                                    {kGpt, "cp=2,micro_batch=2"},
                                                                                     {kExperts, "dp=4,ep=2,micro_batch=1"},
                                                                                     {kExperts, "dp=2,tp=2,ep=2,micro_batch=2"}})
     for (const auto dtype : {DType::F32, DType::BF16, DType::F16}) {
       INFO(model << " by " << plan << " in " << name(dtype));
-      const auto training = training_of_state({model, "adam", dtype});
+      const auto training = training_of({model, "adam", dtype});
       const auto program = lower(training, parse_plan(plan), TableBackend(), {});
       for (const auto& role : program.roles) {
         const auto elements = elements_on(training, role), bytes = bytes_of_training(training, role);
@@ -83,14 +83,14 @@ TEST_CASE("state of every optimizer lies as its parameter does") {
   for (const auto& optimizer : graph::optimizer_table())
     for (const auto dtype : {DType::F32, DType::BF16})
       for (const auto& [model, plan] :
-           std::vector<std::pair<const char*, const char*>>{{kStateGpt, "tp=2"},
+           std::vector<std::pair<const char*, const char*>>{{kGpt, "tp=2"},
                                                             {"llama?layers=2&hidden=64&heads=4&kv_heads=2&ffn=96&vocab=64&seq=16", "tp=4"},
                                                             {kExperts, "dp=2,ep=2"},
                                                             {kExperts, "dp=2,tp=2,ep=2"},
                                                             {"resnet18?image=64&classes=10", "tp=2"},
-                                                            {kStateGpt, "dp=2,tp=2,zero=1"}}) {
+                                                            {kGpt, "dp=2,tp=2,zero=1"}}) {
         INFO(optimizer.name << ", " << name(dtype) << ", " << model << " by " << plan);
-        const auto training = training_of_state({model, std::string(optimizer.name), dtype});
+        const auto training = training_of({model, std::string(optimizer.name), dtype});
         const auto program = lower(training, parse_plan(plan), TableBackend(), {});
         const auto& sharding = *program.sharding;
         int split = 0;

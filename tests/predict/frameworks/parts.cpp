@@ -12,10 +12,10 @@ using costmodel::CollectiveKind;
 using sample::block_of;
 using sample::Sample;
 
-const std::string kPartsSmall = "zoo:gpt?layers=6&hidden=64&heads=4&seq=32&vocab=1000&batch=2";
+const std::string kSmall = "zoo:gpt?layers=6&hidden=64&heads=4&seq=32&vocab=1000&batch=2";
 
 TEST_CASE("the blocks of a transformer are one span that repeats") {
-  const auto graph = graph::zoo::build(kPartsSmall);
+  const auto graph = graph::zoo::build(kSmall);
   int repeated = 0;
   std::size_t covered = 0;
   for (const auto& span : repeated_spans(graph)) {
@@ -28,7 +28,7 @@ TEST_CASE("the blocks of a transformer are one span that repeats") {
 }
 
 TEST_CASE("a folded model has two blocks of a chain, and every node of a block stands for its like") {
-  const FoldedModel folded(graph::zoo::build(kPartsSmall), Grain::Blocks);
+  const FoldedModel folded(graph::zoo::build(kSmall), Grain::Blocks);
   const auto& whole = folded.whole();
   for (std::size_t s = 0; s < folded.spans().size(); ++s)
     for (std::size_t offset = 0; offset < folded.spans()[s].length; ++offset) {
@@ -100,7 +100,7 @@ TEST_CASE("a model without repetitions is not folded") {
 }
 
 TEST_CASE("tensor parallelism splits what Megatron splits") {
-  Sample s(kPartsSmall, platforms::load("dgx-a100"), "megatron");
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron");
   s.job.plan.tp = 2;
   const auto split = s.parts();
   // h = 64, ffn = 256, halves of both products and of the biases of split results; norms and the other biases whole:
@@ -122,7 +122,7 @@ TEST_CASE("tensor parallelism splits what Megatron splits") {
 }
 
 TEST_CASE("sequence parallelism gathers before the products and scatters behind them") {
-  Sample s(kPartsSmall, platforms::load("dgx-a100"), "megatron-core");
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
   s.job.plan.tp = 2;
   const double without = block_of(s.parts()).kept.all();
   s.job.plan.sequence_parallel = true;
@@ -166,7 +166,7 @@ TEST_CASE("experts that are spread over ranks do as much work as before, on othe
 }
 
 TEST_CASE("stages of one chain of blocks are even, what stands before it is the first one's, what stands behind it the last one's") {
-  Sample s(kPartsSmall, platforms::load("dgx-a100"), "megatron-core");
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
   s.job.plan.pp = 3;
   const auto parts = s.parts();
   const auto chunks = s.ask([](const StagedStep& step) { return std::vector(step.chunks.begin(), step.chunks.end()); });
@@ -181,7 +181,7 @@ TEST_CASE("stages of one chain of blocks are even, what stands before it is the 
 }
 
 TEST_CASE("blocks that cannot be dealt out evenly are cut where the costliest chunk is cheapest") {
-  Sample s(kPartsSmall, platforms::load("dgx-a100"), "megatron-core");
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
   s.job.plan.pp = 4;
   const auto parts = s.parts();
   const auto chunks = s.ask([](const StagedStep& step) { return std::vector(step.chunks.begin(), step.chunks.end()); });
