@@ -110,6 +110,7 @@ FrameworkProfile profile_of(const UnorderedJson& json, const std::string& where)
   for (const auto& number : kNumbers) p.*number.member = json.value(std::string(number.key), p.*number.member);
   p.default_precision = json.value("default_precision", p.default_precision);
   p.successor = json.value("successor", p.successor);
+  p.parallelism = json.value("parallelism", p.parallelism);
   p.values = json.value("values", p.values);
   p.usual_keys = json.value("usual_keys", p.usual_keys);
   if (json.contains("usual_on"))
@@ -123,10 +124,10 @@ FrameworkProfile profile_of(const UnorderedJson& json, const std::string& where)
 }
 
 void refuse_unknown_keys(const UnorderedJson& json, const std::string& where) {
-  constexpr std::array<std::string_view, 17> kOthers{
-      "name",         "description", "source",    "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
-      "coordination", "attention",   "packing",   "allocator",     "state_bytes",        "default_precision",    "successor",
-      "values",       "usual_on",    "usual_keys"};
+  constexpr std::array<std::string_view, 18> kOthers{
+      "name",         "description", "source",   "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
+      "coordination", "attention",   "packing",  "allocator",     "state_bytes",        "default_precision",    "successor",
+      "parallelism",  "values",      "usual_on", "usual_keys"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||

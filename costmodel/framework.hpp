@@ -37,6 +37,8 @@ struct StateBytes {
 struct FrameworkProfile {
   std::string name, description, source;
   std::vector<std::string> recognised_by;  ///< parts of a record's framework or source text, lower case
+  /// Keys of a plan that it has besides dp and micro_batch: tp, pp, cp, ep, zero, interleave, ...; empty: all of them.
+  std::vector<std::string> parallelism;
   std::map<std::string, std::vector<std::string>> values;  ///< predicted of a plan's keys; left out: all that there are
   int elementwise_fusion = 0;                              ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
   int normalization_fusion = 0;                            ///< 0 none, 1 activation in the backward pass, 2 activation and addition
