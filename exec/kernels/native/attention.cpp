@@ -122,7 +122,7 @@ class BlockWalk {
     for (std::int64_t r = 0; r < count; ++r) {
       float* x = weights_ + r * b_.stride;
       const bool unseen = p_.guard == Guard::AllHidden && sees_nothing(x, keys.count());
-      if (!unseen) loops().softmax_row(x, x, keys.count());
+      if (!unseen) loops_over<float>().softmax_row(x, x, keys.count());
       if (unseen || (p_.guard == Guard::NoNumber && std::isnan(x[0]))) std::fill_n(x, keys.count(), 0.0F);
     }
     return keys;
@@ -250,7 +250,8 @@ class Backward : BlockWalk {
     const std::int64_t n = keys.count();
     if (rows_.drops()) loops().attention.keep(dx, dropped_ + r * b_.stride, n, static_cast<float>(1 / (1 - p_.ratio)));
     // a hidden row whose results were replaced (reference/softmax.cpp)
-    if (!std::isnan(w[0]) || !std::all_of(dx, dx + n, [](float d) { return d == 0; })) loops().softmax_gradient_row(dx, dx, w, n);
+    if (!std::isnan(w[0]) || !std::all_of(dx, dx + n, [](float d) { return d == 0; }))
+      loops_over<float>().softmax_gradient_row(dx, dx, w, n);
   }
 
   void step_back(std::size_t s, ScoreRow from, Keys keys, const RowBlock& dx) const {
@@ -263,7 +264,7 @@ class Backward : BlockWalk {
       const auto to = rows_.gradient<float>(s, from.number, from.row + r);
       const float* row = dx.first + r * dx.stride;
       if (to.stride == 1)
-        loops().add(to.first + keys.first, row, dx.columns);
+        loops_over<float>().add(to.first + keys.first, row, dx.columns);
       else
         for (std::int64_t j = 0; j < dx.columns; ++j) *to.first += row[j];
     }
@@ -319,7 +320,7 @@ void run_gradient(const Call& call) {
 
 template <Body kBody, class Walk, std::size_t kQueries>
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request, std::string& reason) {
-  if (!takes(request, reason)) return nullptr;
+  if (!takes_f32(request, reason)) return nullptr;
   const auto bytes = Walk::scratch(graph::attention_problem(request.view(), kQueries)) * static_cast<std::int64_t>(sizeof(float));
   return make_kernel(request, kBody, request.threads * bytes);
 }

@@ -43,46 +43,50 @@ std::int64_t workspace_of(const Block& b) {
   return (doubles + b.inner) * static_cast<std::int64_t>(sizeof(double));
 }
 
-void run(const Call& call) {
-  const auto view = call.problem.view();
-  const Block b = *block_of(call.in_shape(0), reduced_by(call.problem.schema, view), call.inputs[0].format);
-  const auto* x = call.in<float>(0);
-  auto* y = call.out<float>();
-  const double scale = call.attributes().number("scale", 1.0);
-  const auto store = [&](float* to, const double* from, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i] * scale);
-  };
-  auto* sums = static_cast<double*>(call.context.workspace);
-  if (b.inner == 1 && b.outer > 1) {
-    parallel_items(call.threads(), b.outer, kElementsWorthAThread / b.summed + 1,
-                   [&](std::int64_t o) { y[o] = static_cast<float>(loops().row_sum(x + o * b.summed, b.summed) * scale); });
-  } else if (b.outer == 1) {
-    double* total = sums + parts_of(b.summed, b.inner) * b.inner;
-    sum_parts(call, {b.summed, b.inner, b.inner}, total, [&](std::int64_t first, std::int64_t rows, double* part) {
-      if (b.inner == 1)
-        part[0] += loops().row_sum(x + first, rows);
-      else
-        loops().column_sums(x + first * b.inner, rows, b.inner, part);
-    });
-    store(y, total, b.inner);
-  } else {
-    parallel_items(call.threads(), b.outer, kElementsWorthAThread / (b.summed * b.inner) + 1, [&](std::int64_t o) {
-      double* own = sums + o * b.inner;
-      std::fill_n(own, b.inner, 0.0);
-      loops().column_sums(x + o * b.summed * b.inner, b.summed, b.inner, own);
-      store(y + o * b.inner, own, b.inner);
-    });
+struct Sum {
+  template <class T>
+  static void run(const Call& call) {
+    const auto view = call.problem.view();
+    const Block b = *block_of(call.in_shape(0), reduced_by(call.problem.schema, view), call.inputs[0].format);
+    const auto* x = call.in<T>(0);
+    auto* y = call.out<T>();
+    const double scale = call.attributes().number("scale", 1.0);
+    const auto store = [&](T* to, const double* from, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = rounded<T>(static_cast<float>(from[i] * scale));
+    };
+    auto* sums = static_cast<double*>(call.context.workspace);
+    if (b.inner == 1 && b.outer > 1) {
+      parallel_items(call.threads(), b.outer, kElementsWorthAThread / b.summed + 1, [&](std::int64_t o) {
+        y[o] = rounded<T>(static_cast<float>(loops_over<T>().row_sum(x + o * b.summed, b.summed) * scale));
+      });
+    } else if (b.outer == 1) {
+      double* total = sums + parts_of(b.summed, b.inner) * b.inner;
+      sum_parts(call, {b.summed, b.inner, b.inner}, total, [&](std::int64_t first, std::int64_t rows, double* part) {
+        if (b.inner == 1)
+          part[0] += loops_over<T>().row_sum(x + first, rows);
+        else
+          loops_over<T>().column_sums(x + first * b.inner, rows, b.inner, part);
+      });
+      store(y, total, b.inner);
+    } else {
+      parallel_items(call.threads(), b.outer, kElementsWorthAThread / (b.summed * b.inner) + 1, [&](std::int64_t o) {
+        double* own = sums + o * b.inner;
+        std::fill_n(own, b.inner, 0.0);
+        loops_over<T>().column_sums(x + o * b.summed * b.inner, b.summed, b.inner, own);
+        store(y + o * b.inner, own, b.inner);
+      });
+    }
   }
-}
+};
 
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+std::unique_ptr<Kernel> make_sum(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
   const auto block = block_of(request.view().input(0).shape, reduced_by(request.schema, request.view()), request.input_formats[0]);
   if (!block) {
     reason = "the summed axes are not neighbours";
     return nullptr;
   }
-  return make_kernel(request, run, workspace_of(*block));
+  return make_kernel(request, body_of<Sum>(request), workspace_of(*block));
 }
 
 /// Channels-last as it is when all pixels are summed: what is left then has no order of pixels.
@@ -94,8 +98,8 @@ bool pixels_or_plain(const plan::LocalNode& node, std::vector<plan::Format>& inp
 }
 
 constexpr KernelRow kRows[] = {
-    {"ReduceSum", "native:reduction", make, pixels_or_plain},
-    {"ConvGradBias", "native:reduction", make, pixels_or_plain},
+    {"ReduceSum", "native:reduction", make_sum, pixels_or_plain},
+    {"ConvGradBias", "native:reduction", make_sum, pixels_or_plain},
 };
 
 }  // namespace

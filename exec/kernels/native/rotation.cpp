@@ -9,15 +9,15 @@ namespace rehearsal::exec::native {
 namespace {
 
 template <Body kBody>
-std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
-  return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
+std::unique_ptr<Kernel> make_body(const KernelRequest& request, std::string& reason) {
+  return takes_f32(request, reason) ? make_kernel(request, kBody) : nullptr;
 }
 
 constexpr std::string_view kName = "native:rotation";
 constexpr KernelRow kRows[] = {
-    {"Roll", "native:copy", make<reference::Roll::run<float>>},
-    {"RotaryEmbedding", kName, make<reference::Rotary<false>::run<float>>},
-    {"RotaryEmbeddingGrad", kName, make<reference::Rotary<true>::run<float>>},
+    {"Roll", "native:copy", make_body<reference::Roll::run<float>>},
+    {"RotaryEmbedding", kName, make_body<reference::Rotary<false>::run<float>>},
+    {"RotaryEmbeddingGrad", kName, make_body<reference::Rotary<true>::run<float>>},
 };
 
 }  // namespace

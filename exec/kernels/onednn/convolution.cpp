@@ -16,16 +16,18 @@ using dnnl::memory;
 /// The three tensors of a convolution, whichever of them is the result.
 struct Tensors {
   const graph::Shape &image, &weights, &windows;
+  DType type;  ///< of all three
 };
 
 /// [group * o, i, kernel...] as [group, o, i, kernel...].
-memory::desc grouped(const graph::Shape& weights, std::int64_t group) {
-  graph::Shape shape = weights;
+memory::desc plain_weights(const Tensors& t) {
+  graph::Shape shape = t.weights;
+  const std::int64_t group = t.image[1] / t.weights[1];
   if (group > 1) {
     shape[0] /= group;
     shape.insert(shape.begin(), group);
   }
-  return described(shape, plan::Format::Plain);
+  return described({t.type, shape}, plan::Format::Plain);
 }
 
 /// Padding that makes the windows exactly as many as there are: a block of a split image may have fewer than would fit.
@@ -38,10 +40,10 @@ std::int64_t high_padding(const Tensors& t, const graph::Window& window, std::si
 ConvolutionShape shape_of(const Tensors& t, const graph::Attributes& attributes, bool bias) {
   const auto window = graph::window_of(attributes, graph::spatial_of(t.weights));
   ConvolutionShape s;
-  s.image = described(t.image, plan::Format::ChannelsLast);
-  s.windows = described(t.windows, plan::Format::ChannelsLast);
-  s.weights = any_layout(grouped(t.weights, t.image[1] / t.weights[1]));
-  if (bias) s.bias = described({t.windows[1]}, plan::Format::Plain);
+  s.image = described({t.type, t.image}, plan::Format::ChannelsLast);
+  s.windows = described({t.type, t.windows}, plan::Format::ChannelsLast);
+  s.weights = any_layout(plain_weights(t));
+  if (bias) s.bias = described({t.type, {t.windows[1]}}, plan::Format::Plain);
   for (std::size_t d = 0; d < window.rank(); ++d) {
     s.strides.push_back(window.strides[d]);
     s.dilations.push_back(window.dilations[d] - 1);
@@ -63,14 +65,12 @@ std::size_t beyond_scratchpad(const Tensors& t, const ConvolutionShape& s, int t
   return static_cast<std::size_t>(threads * pixels * channels) * sizeof(float);
 }
 
-memory::desc plain_weights(const Tensors& t) { return grouped(t.weights, t.image[1] / t.weights[1]); }
-
 std::unique_ptr<Kernel> make_forward(const KernelRequest& r) {
   const auto view = r.view();
-  const Tensors t{view.input(0).shape, view.input(1).shape, view.output().shape};
+  const Tensors t{view.input(0).shape, view.input(1).shape, view.output().shape, view.output().dtype};
   const bool bias = view.has_input(2);
   const auto s = shape_of(t, r.attributes, bias);
-  const auto pd = forward(s, with_scratchpad(), cpu());
+  const auto pd = worthwhile(forward(s, with_scratchpad(), cpu()), t.type);
   PrimitivePlan plan{
       [pd] { return dnnl::convolution_forward(pd); }, pd.scratchpad_desc(), {}, r.threads, beyond_scratchpad(t, s, r.threads)};
   plan.bindings = {{DNNL_ARG_SRC, false, 0, s.image, pd.src_desc()},
@@ -83,9 +83,9 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& r) {
 /// dY, W -> dX.
 std::unique_ptr<Kernel> make_backward_data(const KernelRequest& r) {
   const auto view = r.view();
-  const Tensors t{view.output().shape, view.input(1).shape, view.input(0).shape};
+  const Tensors t{view.output().shape, view.input(1).shape, view.input(0).shape, view.output().dtype};
   const auto s = shape_of(t, r.attributes, false);
-  const auto pd = backward_data(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu());
+  const auto pd = worthwhile(backward_data(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu()), t.type);
   PrimitivePlan plan{
       [pd] { return dnnl::convolution_backward_data(pd); }, pd.scratchpad_desc(), {}, r.threads, beyond_scratchpad(t, s, r.threads)};
   plan.bindings = {{DNNL_ARG_DIFF_DST, false, 0, s.windows, pd.diff_dst_desc()},
@@ -94,7 +94,7 @@ std::unique_ptr<Kernel> make_backward_data(const KernelRequest& r) {
   return make_kernel(std::move(plan));
 }
 
-/// Adds one number per channel to a channels-last image that another kernel made.
+/// Adds one number per channel to a channels-last f32 image that another kernel made.
 class Biased final : public Kernel {
  public:
   Biased(std::unique_ptr<Kernel> product, std::int64_t channels, std::int64_t pixels, int threads)
@@ -123,6 +123,7 @@ std::unique_ptr<Kernel> make_transposed(const KernelRequest& r) {
   const auto view = r.view();
   auto product = make_backward_data(r);
   if (!product || !view.has_input(2)) return product;
+  if (view.output().dtype != DType::F32) throw dnnl::error(dnnl_unimplemented, "bias of a transposed convolution only in f32");
   const std::int64_t channels = view.output().shape[1];
   return std::make_unique<Biased>(std::move(product), channels, graph::element_count(view.output().shape) / channels, r.threads);
 }
@@ -130,9 +131,9 @@ std::unique_ptr<Kernel> make_transposed(const KernelRequest& r) {
 /// X, dY -> dW.
 std::unique_ptr<Kernel> make_backward_weights(const KernelRequest& r) {
   const auto view = r.view();
-  const Tensors t{view.input(0).shape, view.output().shape, view.input(1).shape};
+  const Tensors t{view.input(0).shape, view.output().shape, view.input(1).shape, view.output().dtype};
   const auto s = shape_of(t, r.attributes, false);
-  const auto pd = backward_weights(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu());
+  const auto pd = worthwhile(backward_weights(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu()), t.type);
   PrimitivePlan plan{
       [pd] { return dnnl::convolution_backward_weights(pd); }, pd.scratchpad_desc(), {}, r.threads, beyond_scratchpad(t, s, r.threads)};
   plan.bindings = {{DNNL_ARG_SRC, false, 0, s.image, pd.src_desc()},
@@ -145,7 +146,7 @@ using Make = std::unique_ptr<Kernel> (*)(const KernelRequest&);
 
 template <Make kMake>
 std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
-  if (!all_f32(request, reason)) return nullptr;
+  if (!takes(request, reason)) return nullptr;
   return or_refuse(request.threads, reason, [&] { return kMake(request); });
 }
 
