@@ -128,10 +128,32 @@ std::unique_ptr<Kernel> make_transposed(const KernelRequest& r) {
   return std::make_unique<Biased>(std::move(product), channels, graph::element_count(view.output().shape) / channels, r.threads);
 }
 
+/// True when every pixel of the windows is one of the image, times a matrix.
+bool is_product(const Tensors& t, const graph::Attributes& attributes) {
+  const auto window = graph::window_of(attributes, graph::spatial_of(t.weights));
+  const auto one = [](std::int64_t n) { return n == 1; };
+  return std::all_of(t.weights.begin() + 2, t.weights.end(), one) && std::all_of(window.strides.begin(), window.strides.end(), one) &&
+         t.image[1] == t.weights[1] && std::equal(t.image.begin() + 2, t.image.end(), t.windows.begin() + 2, t.windows.end());
+}
+
+/// dW of such a convolution: the product of all pixels of dY, transposed, and those of X. In 16 bits oneDNN (2.6.3) is two to three times
+/// faster at it than at the convolution, before which it lays images out anew.
+std::unique_ptr<Kernel> make_weights_product(const Tensors& t, int threads) {
+  const std::int64_t pixels = graph::element_count(t.image) / t.image[1], in = t.image[1], out = t.windows[1];
+  const auto type = data_type(t.type);
+  const memory::desc a({out, pixels}, type, memory::dims{1, out}), b({pixels, in}, type, memory::dims{in, 1}),
+      c({out, in}, type, memory::dims{in, 1});
+  const auto pd = worthwhile(product({a, b, {}, c}, with_scratchpad(), cpu()), t.type);
+  PrimitivePlan plan{[pd] { return dnnl::matmul(pd); }, pd.scratchpad_desc(), {}, threads};
+  plan.bindings = {{DNNL_ARG_SRC, false, 1, a, a}, {DNNL_ARG_WEIGHTS, false, 0, b, b}, {DNNL_ARG_DST, true, 0, c, c}};
+  return make_kernel(std::move(plan));
+}
+
 /// X, dY -> dW.
 std::unique_ptr<Kernel> make_backward_weights(const KernelRequest& r) {
   const auto view = r.view();
   const Tensors t{view.input(0).shape, view.output().shape, view.input(1).shape, view.output().dtype};
+  if (t.type != DType::F32 && is_product(t, r.attributes)) return make_weights_product(t, r.threads);
   const auto s = shape_of(t, r.attributes, false);
   const auto pd = worthwhile(backward_weights(s, forward(s, with_scratchpad(), cpu()), with_scratchpad(), cpu()), t.type);
   PrimitivePlan plan{
