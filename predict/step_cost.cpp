@@ -40,7 +40,10 @@ std::string signature_of(const graph::Attributes& attributes, const graph::NodeV
   return text;
 }
 
+/// A kernel that reads 16 bits is one for 16 bits, also where its sums are f64.
 DType compute_type(const graph::NodeView& view, DType otherwise) {
+  const auto& first = view.inputs.empty() ? std::nullopt : view.inputs.front();
+  if (first && (first->dtype == DType::BF16 || first->dtype == DType::F16)) return first->dtype;
   for (const auto& type : view.outputs)
     if (type && is_float(type->dtype)) return type->dtype;
   return otherwise;

@@ -143,6 +143,28 @@ void add_updates(std::vector<Case>& cases, std::int64_t elements) {
   cases.push_back({"accumulate", {}, {p}});
 }
 
+/// Between f32 and 16 bits, as weights and their gradients are for every step.
+void add_casts(std::vector<Case>& cases, std::int64_t elements) {
+  const graph::TensorType narrow{DType::BF16, {elements}};
+  cases.push_back({"Cast", {{"to", std::string(name(DType::BF16))}}, {f32({elements})}});
+  cases.push_back({"Cast", {{"to", std::string(name(DType::F32))}}, {narrow}});
+}
+
+/// True for what is done in f32 whatever the type of the model is: updates of parameters and of running statistics.
+bool stays_wide(const std::string& op) { return op.ends_with("Update") || op == "BatchNormRunning"; }
+
+/// The cases once more in bf16, which takes other kernels, or the same ones on widened operands.
+void add_narrow(std::vector<Case>& cases) {
+  const std::size_t wide = cases.size();
+  for (std::size_t i = 0; i < wide; ++i) {
+    if (stays_wide(cases[i].op)) continue;
+    Case narrow = cases[i];
+    for (auto& type : narrow.inputs)
+      if (type && type->dtype == DType::F32) type->dtype = DType::BF16;
+    cases.push_back(std::move(narrow));
+  }
+}
+
 /// Deals the cases out so that those of one family are far apart.
 std::vector<Case> dealt(std::vector<Case> cases) {
   constexpr std::size_t kStride = 37;
@@ -171,6 +193,8 @@ std::vector<Case> sweep(bool thorough) {
   for (const std::int64_t in : {512, 2048, 4096})
     for (const std::int64_t out : {1000, 4096}) add_dense(cases, 8, in, out);
   for (const std::int64_t elements : {256, 16384, 262144, 2359296, 8388608}) add_updates(cases, elements);
+  add_narrow(cases);
+  for (const std::int64_t elements : {256, 16384, 262144, 2359296, 8388608}) add_casts(cases, elements);
   return dealt(std::move(cases));
 }
 

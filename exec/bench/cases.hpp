@@ -1,5 +1,6 @@
 #pragma once
-// The sweep of kernels that a calibration measures: families of layers over a grid of sizes, of no particular model.
+// The sweep of kernels that a calibration measures: families of layers over a grid of sizes, of no particular model,
+// in f32 and in bf16.
 
 #include <optional>
 #include <string>

@@ -115,9 +115,9 @@ CoreLimits measure_core(double seconds) {
   const double single = least(seconds / 4, [&] { sink += l.multiply_add_f32(kRounds); });
   const double wide = least(seconds / 4, [&] { sink += l.multiply_add_f64(kRounds); });
   std::vector<float> a(kElements, 1.0F), b(kElements, 0.5F);
-  const double stream = least(seconds / 4, [&] { l.add(a.data(), b.data(), kElements); });
+  const double stream = least(seconds / 4, [&] { l.f32.add(a.data(), b.data(), kElements); });
   const double cached = least(seconds / 4, [&] {
-    for (int i = 0; i < 16; ++i) l.add(a.data(), b.data(), kCached);
+    for (int i = 0; i < 16; ++i) l.f32.add(a.data(), b.data(), kCached);
   });
   if (sink == 0) return {};  // never: keeps the sums alive
   return {FlopsPerSecond(flops / 4 / single), FlopsPerSecond(flops / 8 / wide), BytesPerSecond(12.0 * kElements / stream),

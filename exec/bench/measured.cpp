@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "exec/comm/communicator.hpp"
+#include "exec/kernels/narrow.hpp"
 #include "exec/thread_time.hpp"
 #include "predict/step_cost.hpp"
 
@@ -36,6 +37,11 @@ void fill(const Memory& m, const graph::TensorType& type) {
       case DType::F32:
         static_cast<float*>(m.get())[i] = static_cast<float>(v);
         break;
+      case DType::BF16: {
+        const auto wide = static_cast<float>(v);
+        narrow(&wide, type.dtype, static_cast<std::uint16_t*>(m.get()) + i, 1);
+        break;
+      }
       case DType::F64:
         static_cast<double*>(m.get())[i] = v;
         break;
@@ -97,7 +103,7 @@ struct Measured::Buffers {
     reorder = {add(*inputs[0]), add(*inputs[0]), from, to};
     const plan::KernelInfo info{"reorder", {from}, {to}, 0};
     return predict::copy_case(accumulates ? plan::InstructionKind::Accumulate : plan::InstructionKind::Reorder, *inputs[0],
-                              accumulates ? nullptr : &info, DType::F32);
+                              accumulates ? nullptr : &info, inputs[0]->dtype);
   }
 
   costmodel::KernelCase node(const Case& c, const CpuBackend& backend) {

@@ -20,24 +20,29 @@ constexpr std::string_view kWidened = "widened:";
 CpuBackend::CpuBackend(const std::string& wanted) : name_(wanted == "auto" ? "onednn" : wanted) {
   if (name_ != "onednn" && name_ != "reference")
     throw BadInput("--backend", "\"" + wanted + "\" is not a backend of this machine; use auto, onednn or reference");
-  if (name_ == "onednn") tables_.add(fast_kernels());
-  tables_.add(reference_kernels());
+  if (name_ == "onednn") fast_.add(fast_kernels());
+  reference_.add(reference_kernels());
 }
 
 plan::KernelOffer CpuBackend::offer(const plan::LocalNode& node) const {
   const auto signature = signature_of(node);
   if (const auto known = known_.find(signature); known != known_.end()) return known->second;
   std::string reasons;
-  // Kernels that compute know f32 and f64; those that only move elements do not look at them.
-  const bool narrow = WidenedNode::applies(node.inputs, node.outputs);
-  std::optional<plan::KernelOffer> offer;
-  const bool moves = node.schema.family == graph::CostFamily::Movement || node.schema.family == graph::CostFamily::Gather;
-  if (!narrow || moves) offer = tables_.offer(node, reasons);
-  if (!offer && narrow) offer = widened_offer(node, reasons);
+  auto offer = direct_offer(node, reasons);
+  if (!offer && WidenedNode::applies(node.inputs, node.outputs)) offer = widened_offer(node, reasons);
   if (!offer)
     throw Refusal("operator " + std::string(node.schema.name) + " has no kernel for these operands" +
                   (reasons.empty() ? "" : " (" + reasons + ")"));
   return known_[signature] = *offer;
+}
+
+/// Fast kernels say themselves which types they know. The reference ones that compute know f32 and f64; those that only move elements do
+/// not look at them.
+std::optional<plan::KernelOffer> CpuBackend::direct_offer(const plan::LocalNode& node, std::string& reasons) const {
+  if (auto offer = fast_.offer(node, reasons)) return offer;
+  const bool moves = node.schema.family == graph::CostFamily::Movement || node.schema.family == graph::CostFamily::Gather;
+  if (!moves && WidenedNode::applies(node.inputs, node.outputs)) return std::nullopt;
+  return reference_.offer(node, reasons);
 }
 
 plan::KernelOffer CpuBackend::widened_offer(const plan::LocalNode& node, const std::string& reasons) const {
@@ -62,12 +67,13 @@ bool CpuBackend::reorders(const graph::TensorType& type, plan::Format from, plan
 std::shared_ptr<Kernel> CpuBackend::make(const std::string& implementation, const KernelRequest& request) const {
   if (implementation.starts_with(kWidened))
     return make_widened(request, [&](const KernelRequest& wide) { return make(implementation.substr(kWidened.size()), wide); });
-  return tables_.make(implementation, request);
+  return (implementation.starts_with("reference:") ? reference_ : fast_).make(implementation, request);
 }
 
 void CpuBackend::forget() const {
   known_.clear();
-  tables_.forget();
+  fast_.forget();
+  reference_.forget();
 }
 
 namespace {

@@ -29,11 +29,12 @@ class CpuBackend final : public ComputeBackend {
   [[nodiscard]] Device& device() const override { return *device_; }
 
  private:
+  [[nodiscard]] std::optional<plan::KernelOffer> direct_offer(const plan::LocalNode& node, std::string& reasons) const;
   [[nodiscard]] plan::KernelOffer widened_offer(const plan::LocalNode& node, const std::string& reasons) const;
 
   std::string name_;
   std::unique_ptr<Device> device_ = make_host();
-  KernelTables tables_;
+  KernelTables fast_, reference_;  ///< in order of preference; the first has none where only the portable ones are wanted
   mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
 };
 

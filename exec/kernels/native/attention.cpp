@@ -14,12 +14,12 @@ namespace {
 
 using graph::AttentionProblem;
 using reference::AttentionRows;
-using AttentionGuard = AttentionProblem::Guard;
-using AttentionKind = graph::AttentionStep::Kind;
+using Guard = AttentionProblem::Guard;
+using Kind = graph::AttentionStep::Kind;
 
 constexpr std::int64_t kLine = 16;  ///< elements of a cache line; rows begin with one
 /// Elements of a block of scores: two of them and what they are made of fit into a second-level cache.
-constexpr std::int64_t kAttentionBlock = 48 << 10;
+constexpr std::int64_t kBlock = 48 << 10;
 constexpr std::int64_t kMostRows = 96, kRowsOfTile = 6;
 constexpr std::int64_t kFewKeys = 64;  ///< so many cost less than looking for those that are hidden
 /// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
@@ -31,7 +31,7 @@ struct Blocking {
   std::int64_t stride;  ///< between rows of scores and of transposed keys: no power of two, or they would evict each other
 
   explicit Blocking(const AttentionProblem& p) : padded((p.keys + kLine - 1) / kLine * kLine), stride(padded + kLine) {
-    const std::int64_t wanted = std::max<std::int64_t>(1, kAttentionBlock / stride / kRowsOfTile) * kRowsOfTile;
+    const std::int64_t wanted = std::max<std::int64_t>(1, kBlock / stride / kRowsOfTile) * kRowsOfTile;
     rows = std::max<std::int64_t>(1, std::min({wanted, kMostRows, p.rows}));
   }
   [[nodiscard]] std::int64_t scores() const { return rows * stride; }
@@ -85,9 +85,8 @@ class BlockWalk {
     bool scaled = false;
     for (std::size_t s = p_.steps.size(); s-- > 0 && !scaled;) {
       const auto& step = p_.steps[s];
-      scaled = step.kind == AttentionKind::Scale || step.kind == AttentionKind::Divide;
-      if (scaled || rows_.strides_of(s).key == 0 || (step.kind != AttentionKind::Add && static_cast<float>(step.number) > kHidden))
-        continue;
+      scaled = step.kind == Kind::Scale || step.kind == Kind::Divide;
+      if (scaled || rows_.strides_of(s).key == 0 || (step.kind != Kind::Add && static_cast<float>(step.number) > kHidden)) continue;
       const Keys by = seen_by(s, number, row, rows_.strides_of(s).row == 0 ? 1 : count);
       if (by.count() <= 0) return all;
       found = {std::max(found.first, by.first), std::min(found.last, by.last)};
@@ -102,11 +101,10 @@ class BlockWalk {
     Keys found{p_.keys, 0};
     for (std::int64_t r = row; r < row + count; ++r) {
       std::int64_t range[2];
-      if (step.kind == AttentionKind::Add)
+      if (step.kind == Kind::Add)
         loops().attention.range_above(rows_.elements<float>(s, number, r).first, p_.keys, kHidden, range);
       else
-        loops().attention.range_shown(rows_.elements<std::uint8_t>(s, number, r).first, p_.keys, step.kind == AttentionKind::HideWhere,
-                                      range);
+        loops().attention.range_shown(rows_.elements<std::uint8_t>(s, number, r).first, p_.keys, step.kind == Kind::HideWhere, range);
       if (range[0] == range[1]) return {0, 0};
       found = {std::min(found.first, range[0]), std::max(found.last, range[1])};
     }
@@ -123,9 +121,9 @@ class BlockWalk {
     if (hidden) score(number, row, count, keys = {0, p_.keys});
     for (std::int64_t r = 0; r < count; ++r) {
       float* x = weights_ + r * b_.stride;
-      const bool unseen = p_.guard == AttentionGuard::AllHidden && sees_nothing(x, keys.count());
-      if (!unseen) loops().softmax_row(x, x, keys.count());
-      if (unseen || (p_.guard == AttentionGuard::NoNumber && std::isnan(x[0]))) std::fill_n(x, keys.count(), 0.0F);
+      const bool unseen = p_.guard == Guard::AllHidden && sees_nothing(x, keys.count());
+      if (!unseen) loops_over<float>().softmax_row(x, x, keys.count());
+      if (unseen || (p_.guard == Guard::NoNumber && std::isnan(x[0]))) std::fill_n(x, keys.count(), 0.0F);
     }
     return keys;
   }
@@ -146,17 +144,17 @@ class BlockWalk {
     const auto& step = p_.steps[s];
     const auto value = static_cast<float>(step.number);
     const auto& l = loops().attention;
-    if (step.kind == AttentionKind::Scale) return l.scale(x, value);
-    if (step.kind == AttentionKind::Divide) return l.divide(x, value);
-    if (step.kind != AttentionKind::Add) return hide(s, from, keys, x, value);
+    if (step.kind == Kind::Scale) return l.scale(x, value);
+    if (step.kind == Kind::Divide) return l.divide(x, value);
+    if (step.kind != Kind::Add) return hide(s, from, keys, x, value);
     const auto added = rows_.elements<float>(s, from.number, from.row);
     l.add(x, added.first + keys.first * added.stride, rows_.strides_of(s).row, added.stride);
   }
 
   void hide(std::size_t s, ScoreRow from, Keys keys, const RowBlock& x, float value) const {
     const auto flags = rows_.elements<std::uint8_t>(s, from.number, from.row);
-    const HiddenBy by{flags.first + keys.first * flags.stride, rows_.strides_of(s).row, flags.stride,
-                      p_.steps[s].kind == AttentionKind::HideWhere, value};
+    const HiddenBy by{flags.first + keys.first * flags.stride, rows_.strides_of(s).row, flags.stride, p_.steps[s].kind == Kind::HideWhere,
+                      value};
     loops().attention.hide(x, by);
   }
 
@@ -252,20 +250,21 @@ class Backward : BlockWalk {
     const std::int64_t n = keys.count();
     if (rows_.drops()) loops().attention.keep(dx, dropped_ + r * b_.stride, n, static_cast<float>(1 / (1 - p_.ratio)));
     // a hidden row whose results were replaced (reference/softmax.cpp)
-    if (!std::isnan(w[0]) || !std::all_of(dx, dx + n, [](float d) { return d == 0; })) loops().softmax_gradient_row(dx, dx, w, n);
+    if (!std::isnan(w[0]) || !std::all_of(dx, dx + n, [](float d) { return d == 0; }))
+      loops_over<float>().softmax_gradient_row(dx, dx, w, n);
   }
 
   void step_back(std::size_t s, ScoreRow from, Keys keys, const RowBlock& dx) const {
     const auto& step = p_.steps[s];
     const auto value = static_cast<float>(step.number);
-    if (step.kind == AttentionKind::Scale) return loops().attention.scale(dx, value);
-    if (step.kind == AttentionKind::Divide) return loops().attention.divide(dx, value);
-    if (step.kind != AttentionKind::Add) return hide(s, from, keys, dx, 0.0F);
+    if (step.kind == Kind::Scale) return loops().attention.scale(dx, value);
+    if (step.kind == Kind::Divide) return loops().attention.divide(dx, value);
+    if (step.kind != Kind::Add) return hide(s, from, keys, dx, 0.0F);
     for (std::int64_t r = 0; step.differentiated && r < dx.rows; ++r) {
       const auto to = rows_.gradient<float>(s, from.number, from.row + r);
       const float* row = dx.first + r * dx.stride;
       if (to.stride == 1)
-        loops().add(to.first + keys.first, row, dx.columns);
+        loops_over<float>().add(to.first + keys.first, row, dx.columns);
       else
         for (std::int64_t j = 0; j < dx.columns; ++j) *to.first += row[j];
     }
@@ -306,7 +305,7 @@ void run_attention(const Call& call) {
 }
 
 /// Matrices that add to one gradient of a bias follow each other.
-void run_gradient_attention(const Call& call) {
+void run_gradient(const Call& call) {
   const AttentionRows rows(call, 1);
   rows.clear_gradients<float>();
   const auto& p = rows.problem();
@@ -321,18 +320,18 @@ void run_gradient_attention(const Call& call) {
 
 template <Body kBody, class Walk, std::size_t kQueries>
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request, std::string& reason) {
-  if (!takes(request, reason)) return nullptr;
+  if (!takes_f32(request, reason)) return nullptr;
   const auto bytes = Walk::scratch(graph::attention_problem(request.view(), kQueries)) * static_cast<std::int64_t>(sizeof(float));
   return make_kernel(request, kBody, request.threads * bytes);
 }
 
-constexpr KernelRow kAttentionRows[] = {
+constexpr KernelRow kRows[] = {
     {"Attention", "native:attention", make_attention<run_attention, Forward, 0>},
-    {"AttentionGrad", "native:attention", make_attention<run_gradient_attention, Backward, 1>},
+    {"AttentionGrad", "native:attention", make_attention<run_gradient, Backward, 1>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> attention_kernels() { return kAttentionRows; }
+std::span<const KernelRow> attention_kernels() { return kRows; }
 
 }  // namespace rehearsal::exec::native

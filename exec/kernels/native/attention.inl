@@ -1,16 +1,8 @@
 // Part of loops.inl: products of small matrices with all of an operand's block in registers, and steps on rows of scores.
 
-typedef float FloatVector __attribute__((vector_size(kVectorBytes)));
-constexpr I kLanes = kVectorBytes / I(sizeof(float));
 /// Of c in registers: 6 x 4 vectors of 32, or 6 x 2 of 16, leave room for a row of b and an element of a.
 constexpr int kTileRows = 6, kTileVectors = kVectorBytes == 64 ? 4 : 2;
 
-static inline FloatVector load(const float* x) {
-  FloatVector v;
-  __builtin_memcpy(&v, x, sizeof v);
-  return v;
-}
-static inline void store(float* x, FloatVector v) { __builtin_memcpy(x, &v, sizeof v); }
 static inline void store_part(float* x, FloatVector v, I count) {
   for (I i = 0; i < count; ++i) x[i] = v[i];
 }
@@ -107,50 +99,6 @@ static void matrix_product(const MatrixProduct& whole, const float* a, const flo
   }
 }
 
-/// Lanes of which a bit of the number is set come from b, and the others from a; exchanged with those that differ in that bit.
-template <I kBit, I... kLane>
-static inline FloatVector lower_lanes(FloatVector a, FloatVector b, std::integer_sequence<I, kLane...>) {
-  return __builtin_shufflevector(a, b, ((kLane & kBit) != 0 ? kLanes + (kLane ^ kBit) : kLane)...);
-}
-template <I kBit, I... kLane>
-static inline FloatVector upper_lanes(FloatVector a, FloatVector b, std::integer_sequence<I, kLane...>) {
-  return __builtin_shufflevector(a, b, ((kLane & kBit) != 0 ? kLanes + kLane : (kLane ^ kBit))...);
-}
-
-/// Exchanges rows and columns that differ in one bit of their numbers.
-template <I kBit>
-static inline void exchange(FloatVector (&rows)[kLanes]) {
-  constexpr std::make_integer_sequence<I, kLanes> kAll;
-#pragma GCC unroll 16
-  for (I i = 0; i < kLanes; ++i) {
-    if ((i & kBit) != 0) continue;
-    const FloatVector a = rows[i], b = rows[i | kBit];
-    rows[i] = lower_lanes<kBit>(a, b, kAll);
-    rows[i | kBit] = upper_lanes<kBit>(a, b, kAll);
-  }
-}
-
-REHEARSAL_FLATTEN void transpose_square(const float* from, I from_row, float* to, I to_row) {
-  FloatVector rows[kLanes];
-#pragma GCC unroll 16
-  for (I i = 0; i < kLanes; ++i) rows[i] = load(from + i * from_row);
-  exchange<1>(rows);
-  exchange<2>(rows);
-  if constexpr (kLanes > 4) exchange<4>(rows);
-  if constexpr (kLanes > 8) exchange<8>(rows);
-#pragma GCC unroll 16
-  for (I i = 0; i < kLanes; ++i) store(to + i * to_row, rows[i]);
-}
-
-/// rows x columns at from_row to columns x rows at to_row.
-static void transpose(const float* from, I from_row, float* to, I to_row, I rows, I columns) {
-  const I whole_rows = rows - rows % kLanes, whole_columns = columns - columns % kLanes;
-  for (I r = 0; r < whole_rows; r += kLanes)
-    for (I c = 0; c < whole_columns; c += kLanes) transpose_square(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
-  for (I r = 0; r < rows; ++r)
-    for (I c = r < whole_rows ? whole_columns : 0; c < columns; ++c) to[c * to_row + r] = from[r * from_row + c];
-}
-
 static void scale_rows(const RowBlock& x, float factor) {
   for (I r = 0; r < x.rows; ++r) {
     float* row = x.first + r * x.stride;
@@ -228,5 +176,5 @@ REHEARSAL_FLATTEN void range_shown(const std::uint8_t* flags, I n, bool hidden, 
   range_of(flags, n, range, [where](std::uint8_t flag) { return flag != where; });
 }
 
-static constexpr AttentionLoops kAttention = {matrix_product, transpose, scale_rows, divide_rows, add_rows,
-                                              hide_rows,      keep_row,  largest_of, range_above, range_shown};
+static constexpr AttentionLoops kAttention = {matrix_product, transpose<float>, scale_rows, divide_rows, add_rows,
+                                              hide_rows,      keep_row,  largest_of<float>, range_above, range_shown};

@@ -81,51 +81,87 @@ FunctionParameters parameters_of(std::string_view op, const graph::Attributes& a
           .tanh = a.text("approximate", "none") == "tanh"};
 }
 
-const ElementwiseRow* find(std::string_view op, bool tanh) {
+template <class T>
+ElementwiseLoop<T> find(std::string_view op, bool tanh) {
   const std::string name = std::string(op) + (tanh ? ":tanh" : "");
-  const Loops& l = loops();
+  const auto& l = loops_over<T>();
   for (int i = 0; i < l.elementwise_rows; ++i)
-    if (name == l.elementwise[i].op) return &l.elementwise[i];
+    if (name == l.elementwise[i].op) return l.elementwise[i].loop;
   return nullptr;
 }
 
 template <std::size_t N>
-void run_elementwise(const Call& call) {
-  const auto parameters = parameters_of(call.problem.schema.name, call.attributes());
-  const auto loop = find(call.problem.schema.name, parameters.tanh)->loop;
-  for_each_piece<N>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
-    std::array<const float*, N> x;
-    for (std::size_t i = 0; i < N; ++i) x[i] = call.in<float>(i) + at[i + 1];
-    loop(parameters, call.out<float>() + at[0], x.data(), steps.data() + 1, count);
-  });
+struct Function {
+  template <class T>
+  static void run(const Call& call) {
+    const auto parameters = parameters_of(call.problem.schema.name, call.attributes());
+    const auto loop = find<T>(call.problem.schema.name, parameters.tanh);
+    for_each_piece<N>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
+      std::array<const T*, N> x;
+      for (std::size_t i = 0; i < N; ++i) x[i] = call.in<T>(i) + at[i + 1];
+      loop(parameters, call.out<T>() + at[0], x.data(), steps.data() + 1, count);
+    });
+  }
+};
+
+std::unique_ptr<Kernel> make_function(const KernelRequest& request, std::string& reason) {
+  return request.inputs.size() == 1 ? make<Function<1>>(request, reason) : make<Function<2>>(request, reason);
 }
 
-std::unique_ptr<Kernel> make_elementwise(const KernelRequest& request, std::string& reason) {
-  if (!takes(request, reason)) return nullptr;
-  return make_kernel(request, request.inputs.size() == 1 ? run_elementwise<1> : run_elementwise<2>);
-}
-
-void run_where(const Call& call) {
-  for_each_piece<3>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
-    loops().where(call.out<float>() + at[0], call.in<std::uint8_t>(0) + at[1], call.in<float>(1) + at[2], call.in<float>(2) + at[3],
-                  steps.data() + 1, count);
-  });
-}
+struct Where {
+  template <class T>
+  static void run(const Call& call) {
+    for_each_piece<3>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
+      loops_over<T>().where(call.out<T>() + at[0], call.in<std::uint8_t>(0) + at[1], call.in<T>(1) + at[2], call.in<T>(2) + at[3],
+                            steps.data() + 1, count);
+    });
+  }
+};
 
 std::unique_ptr<Kernel> make_where(const KernelRequest& request, std::string& reason) {
-  if (request.view().output().dtype != DType::F32 || graph::element_count(request.view().output().shape) == 0) {
-    reason = "only f32, not empty";
-    return nullptr;
-  }
-  return make_kernel(request, run_where);
+  const auto output = request.view().output();
+  const Body body = reference::body_for<Where>(output.dtype, reference::Types<float, Bf16, F16>{});
+  if (body != nullptr && graph::element_count(output.shape) > 0) return make_kernel(request, body);
+  reason = "only f32, bf16 and f16, not empty";
+  return nullptr;
 }
 
-std::vector<KernelRow> make_rows_elementwise() {
+/// From one type to another, element by element.
+template <class From>
+struct Cast {
+  template <class To>
+  static void run(const Call& call) {
+    const auto* x = call.in<From>(0);
+    auto* y = call.out<To>();
+    parallel_ranges(call.threads(), graph::element_count(call.out_shape()), kElementsWorthAThread,
+                    [&](std::int64_t first, std::int64_t last) {
+                      if constexpr (std::is_same_v<From, float>)
+                        loops_over<To>().from_f32(y + first, x + first, last - first);
+                      else
+                        loops_over<From>().to_f32(y + first, x + first, last - first);
+                    });
+  }
+};
+
+std::unique_ptr<Kernel> make_cast(const KernelRequest& request, std::string& reason) {
+  const auto view = request.view();
+  const DType from = view.input(0).dtype, to = view.output().dtype;
+  Body body = nullptr;
+  if (from == DType::F32) body = reference::body_for<Cast<float>>(to, reference::Types<Bf16, F16>{});
+  if (from == DType::BF16) body = reference::body_for<Cast<Bf16>>(to, reference::Types<float>{});
+  if (from == DType::F16) body = reference::body_for<Cast<F16>>(to, reference::Types<float>{});
+  if (body != nullptr && graph::element_count(view.output().shape) > 0) return make_kernel(request, body);
+  reason = "only between f32 and 16 bits, not empty";
+  return nullptr;
+}
+
+std::vector<KernelRow> make_rows() {
   std::vector<KernelRow> rows;
-  const Loops& l = loops();
+  const auto& l = loops_over<float>();
   for (int i = 0; i < l.elementwise_rows; ++i)
     if (std::strchr(l.elementwise[i].op, ':') == nullptr)
-      rows.push_back({l.elementwise[i].op, "native:elementwise", make_elementwise, follow_result});
+      rows.push_back({l.elementwise[i].op, "native:elementwise", make_function, follow_result});
+  rows.push_back({"Cast", "native:elementwise", make_cast, follow_result});
   rows.push_back({"Where", "native:elementwise", make_where});
   return rows;
 }
@@ -133,7 +169,7 @@ std::vector<KernelRow> make_rows_elementwise() {
 }  // namespace
 
 std::span<const KernelRow> elementwise_kernels() {
-  static const std::vector<KernelRow> kRows = make_rows_elementwise();
+  static const std::vector<KernelRow> kRows = make_rows();
   return kRows;
 }
 

@@ -17,78 +17,85 @@ struct Rows {
   [[nodiscard]] std::int64_t worth_a_thread() const { return kElementsWorthAThread / length + 1; }
 };
 
-const float* optional_in_of_layer_normalization(const Call& call, std::size_t i) { return call.has_input(i) ? call.in<float>(i) : nullptr; }
+template <class T>
+const T* optional_in(const Call& call, std::size_t i) {
+  return call.has_input(i) ? call.in<T>(i) : nullptr;
+}
 
 /// X, scale?, bias? -> Y, mean, inverse deviation.
-void run_forward_layer_normalization(const Call& call) {
-  const Rows rows(call.in_shape(0), call.attributes());
-  const float *scale = optional_in_of_layer_normalization(call, 1), *bias = optional_in_of_layer_normalization(call, 2);
-  const double epsilon = call.attributes().number("epsilon", 1e-5), count = static_cast<double>(rows.length);
-  parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
-    const float* x = call.in<float>(0) + row * rows.length;
-    const double mean = loops().row_sum(x, rows.length) / count;
-    const double inverse = 1.0 / std::sqrt(loops().row_squares(x, rows.length, mean) / count + epsilon);
-    loops().normalize_row(call.out<float>() + row * rows.length, x, rows.length, {static_cast<float>(mean), static_cast<float>(inverse)},
-                          scale, bias);
-    if (call.has_output(1)) call.out<float>(1)[row] = static_cast<float>(mean);
-    if (call.has_output(2)) call.out<float>(2)[row] = static_cast<float>(inverse);
-  });
-}
+struct Forward {
+  template <class T>
+  static void run(const Call& call) {
+    const Rows rows(call.in_shape(0), call.attributes());
+    const T *scale = optional_in<T>(call, 1), *bias = optional_in<T>(call, 2);
+    const double epsilon = call.attributes().number("epsilon", 1e-5), count = static_cast<double>(rows.length);
+    parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
+      const T* x = call.in<T>(0) + row * rows.length;
+      const double mean = loops_over<T>().row_sum(x, rows.length) / count;
+      const double inverse = 1.0 / std::sqrt(loops_over<T>().row_squares(x, rows.length, mean) / count + epsilon);
+      loops_over<T>().normalize_row(call.out<T>() + row * rows.length, x, rows.length,
+                                    {static_cast<float>(mean), static_cast<float>(inverse)}, scale, bias);
+      if (call.has_output(1)) call.out<T>(1)[row] = rounded<T>(static_cast<float>(mean));
+      if (call.has_output(2)) call.out<T>(2)[row] = rounded<T>(static_cast<float>(inverse));
+    });
+  }
+};
 
 /// X, mean, inverse deviation, dY, scale? -> dX.
-void run_gradient_input_layer_normalization(const Call& call) {
-  const Rows rows(call.in_shape(0), call.attributes());
-  const float* scale = optional_in_of_layer_normalization(call, 4);
-  const auto count = static_cast<double>(rows.length);
-  parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
-    const float *x = call.in<float>(0) + row * rows.length, *dy = call.in<float>(3) + row * rows.length;
-    const auto mean = static_cast<double>(call.in<float>(1)[row]), inverse = static_cast<double>(call.in<float>(2)[row]);
-    double sums[2];
-    loops().scaled_sums(x, dy, scale, rows.length, mean, sums);
-    const double linear = inverse * inverse * inverse * sums[1] / count, constant = linear * mean - inverse * sums[0] / count;
-    loops().scaled_line(call.out<float>() + row * rows.length, dy, x, scale, rows.length, {inverse, -linear, constant});
-  });
-}
+struct GradientInput {
+  template <class T>
+  static void run(const Call& call) {
+    const Rows rows(call.in_shape(0), call.attributes());
+    const T* scale = optional_in<T>(call, 4);
+    const auto count = static_cast<double>(rows.length);
+    parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
+      const T *x = call.in<T>(0) + row * rows.length, *dy = call.in<T>(3) + row * rows.length;
+      const auto mean = static_cast<double>(number(call.in<T>(1)[row])), inverse = static_cast<double>(number(call.in<T>(2)[row]));
+      double sums[2];
+      loops_over<T>().scaled_sums(x, dy, scale, rows.length, mean, sums);
+      const double linear = inverse * inverse * inverse * sums[1] / count, constant = linear * mean - inverse * sums[0] / count;
+      loops_over<T>().scaled_line(call.out<T>() + row * rows.length, dy, x, scale, rows.length, {inverse, -linear, constant});
+    });
+  }
+};
 
 /// X, mean, inverse deviation, dY -> dscale, dbias.
-void run_gradient_parameters(const Call& call) {
-  const Rows rows(call.in_shape(0), call.attributes());
-  const std::int64_t length = rows.length;
-  std::vector<double> total(static_cast<std::size_t>(2 * length));
-  sum_parts(call, {rows.count, length, 2 * length}, total.data(), [&](std::int64_t first, std::int64_t count, double* sums) {
-    for (std::int64_t row = first; row < first + count; ++row) {
-      const float mean = call.in<float>(1)[row], inverse = call.in<float>(2)[row];
-      loops().parameter_row(call.in<float>(0) + row * length, call.in<float>(3) + row * length, length, {mean, inverse}, sums,
-                            sums + length);
+struct GradientParameters {
+  template <class T>
+  static void run(const Call& call) {
+    const Rows rows(call.in_shape(0), call.attributes());
+    const std::int64_t length = rows.length;
+    std::vector<double> total(static_cast<std::size_t>(2 * length));
+    sum_parts(call, {rows.count, length, 2 * length}, total.data(), [&](std::int64_t first, std::int64_t count, double* sums) {
+      for (std::int64_t row = first; row < first + count; ++row) {
+        const float mean = number(call.in<T>(1)[row]), inverse = number(call.in<T>(2)[row]);
+        loops_over<T>().parameter_row(call.in<T>(0) + row * length, call.in<T>(3) + row * length, length, {mean, inverse}, sums,
+                                      sums + length);
+      }
+    });
+    for (std::int64_t i = 0; i < length; ++i) {
+      if (call.has_output(0)) call.out<T>(0)[i] = rounded<T>(static_cast<float>(total[static_cast<std::size_t>(i)]));
+      if (call.has_output(1)) call.out<T>(1)[i] = rounded<T>(static_cast<float>(total[static_cast<std::size_t>(length + i)]));
     }
-  });
-  for (std::int64_t i = 0; i < length; ++i) {
-    if (call.has_output(0)) call.out<float>(0)[i] = static_cast<float>(total[static_cast<std::size_t>(i)]);
-    if (call.has_output(1)) call.out<float>(1)[i] = static_cast<float>(total[static_cast<std::size_t>(length + i)]);
   }
-}
-
-template <Body kBody>
-std::unique_ptr<Kernel> make_layer_normalization(const KernelRequest& request, std::string& reason) {
-  return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
-}
+};
 
 std::unique_ptr<Kernel> make_gradient_parameters(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
   const Rows rows(request.view().input(0).shape, request.attributes);
-  return make_kernel(request, run_gradient_parameters,
+  return make_kernel(request, body_of<GradientParameters>(request),
                      parts_of(rows.count, rows.length) * 2 * rows.length * static_cast<std::int64_t>(sizeof(double)));
 }
 
-constexpr std::string_view kLayerNormalizationName = "native:layer-normalization";
-constexpr KernelRow kLayerNormalizationRows[] = {
-    {"LayerNormalization", kLayerNormalizationName, make_layer_normalization<run_forward_layer_normalization>},
-    {"LayerNormalizationGradInput", kLayerNormalizationName, make_layer_normalization<run_gradient_input_layer_normalization>},
-    {"LayerNormalizationGradParameters", kLayerNormalizationName, make_gradient_parameters},
+constexpr std::string_view kName = "native:layer-normalization";
+constexpr KernelRow kRows[] = {
+    {"LayerNormalization", kName, make<Forward>},
+    {"LayerNormalizationGradInput", kName, make<GradientInput>},
+    {"LayerNormalizationGradParameters", kName, make_gradient_parameters},
 };
 
 }  // namespace
 
-std::span<const KernelRow> layer_normalization_kernels() { return kLayerNormalizationRows; }
+std::span<const KernelRow> layer_normalization_kernels() { return kRows; }
 
 }  // namespace rehearsal::exec::native

@@ -1,11 +1,21 @@
 #pragma once
-// The innermost loops over contiguous f32, compiled once per instruction set (loops.inl) and chosen at run time.
+// The innermost loops over contiguous numbers, compiled once per instruction set (loops.inl) and chosen at run time. They compute in f32
+// (sums in f64), also where numbers lie in 16 bits: those are widened in registers, and what is stored is rounded once.
 // They take raw pointers only: nothing in them may be shared with code compiled for another instruction set.
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace rehearsal::exec::native {
+
+/// 16-bit numbers as they lie in memory; stored ones are rounded to the nearest, ties to even (IEEE 754-2019, 4.3.1).
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct F16 {
+  std::uint16_t bits;
+};
 
 /// What the attributes of an element-wise operator say.
 struct FunctionParameters {
@@ -16,11 +26,13 @@ struct FunctionParameters {
 };
 
 /// y[i] = f(x[0][i * steps[0]], x[1][i * steps[1]]). y may be one of the operands.
-using ElementwiseLoop = void (*)(const FunctionParameters&, float* y, const float* const* x, const std::int64_t* steps, std::int64_t count);
+template <class T>
+using ElementwiseLoop = void (*)(const FunctionParameters&, T* y, const T* const* x, const std::int64_t* steps, std::int64_t count);
+template <class T>
 struct ElementwiseRow {
   const char* op;
   int operands;
-  ElementwiseLoop loop;
+  ElementwiseLoop<T> loop;
 };
 
 /// Of one channel (or row): result = x * slope + offset.
@@ -85,51 +97,68 @@ struct AttentionLoops {
   void (*range_shown)(const std::uint8_t* flags, std::int64_t count, bool hidden, std::int64_t* range);
 };
 
-struct Loops {
-  const ElementwiseRow* elementwise;
+/// Over numbers that lie as T: float, Bf16 or F16.
+template <class T>
+struct LoopsOver {
+  const ElementwiseRow<T>* elementwise;
   int elementwise_rows;
   /// y[i] = condition[i * steps[0]] ? a[i * steps[1]] : b[i * steps[2]]
-  void (*where)(float* y, const std::uint8_t* condition, const float* a, const float* b, const std::int64_t* steps, std::int64_t count);
+  void (*where)(T* y, const std::uint8_t* condition, const T* a, const T* b, const std::int64_t* steps, std::int64_t count);
 
   // Matrices of `rows` x `columns`, sums by column added to what is there.
-  void (*column_sums)(const float* x, std::int64_t rows, std::int64_t columns, double* sums);
-  void (*column_moments)(const float* x, std::int64_t rows, std::int64_t columns, double* sums, double* squares);
+  void (*column_sums)(const T* x, std::int64_t rows, std::int64_t columns, double* sums);
+  void (*column_moments)(const T* x, std::int64_t rows, std::int64_t columns, double* sums, double* squares);
   /// sums += dy; products += dy * (x - mean[column])
-  void (*column_gradient)(const float* x, const float* dy, std::int64_t rows, std::int64_t columns, const double* mean, double* sums,
+  void (*column_gradient)(const T* x, const T* dy, std::int64_t rows, std::int64_t columns, const double* mean, double* sums,
                           double* products);
-  void (*column_affine)(float* y, const float* x, std::int64_t rows, std::int64_t columns, const double* slope, const double* offset);
-  void (*column_line)(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t columns, const double* dy_factor,
+  void (*column_affine)(T* y, const T* x, std::int64_t rows, std::int64_t columns, const double* slope, const double* offset);
+  void (*column_line)(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t columns, const double* dy_factor,
                       const double* x_factor, const double* constant);
 
   // One contiguous row of one channel.
-  double (*row_sum)(const float* x, std::int64_t count);
-  double (*row_squares)(const float* x, std::int64_t count, double mean);
-  double (*row_product)(const float* dy, const float* x, std::int64_t count, double mean);
-  void (*row_affine)(float* y, const float* x, std::int64_t count, Affine affine);
-  void (*row_line)(float* dx, const float* dy, const float* x, std::int64_t count, GradientLine line);
+  double (*row_sum)(const T* x, std::int64_t count);
+  double (*row_squares)(const T* x, std::int64_t count, double mean);
+  double (*row_product)(const T* dy, const T* x, std::int64_t count, double mean);
+  void (*row_affine)(T* y, const T* x, std::int64_t count, Affine affine);
+  void (*row_line)(T* dx, const T* dy, const T* x, std::int64_t count, GradientLine line);
 
   // Layer normalization. scale and bias may be nullptr.
-  void (*normalize_row)(float* y, const float* x, std::int64_t count, Standard by, const float* scale, const float* bias);
+  void (*normalize_row)(T* y, const T* x, std::int64_t count, Standard by, const T* scale, const T* bias);
   /// out[0] = sum of dy scale, out[1] = sum of dy scale (x - mean)
-  void (*scaled_sums)(const float* x, const float* dy, const float* scale, std::int64_t count, double mean, double* out);
-  void (*scaled_line)(float* dx, const float* dy, const float* x, const float* scale, std::int64_t count, GradientLine line);
+  void (*scaled_sums)(const T* x, const T* dy, const T* scale, std::int64_t count, double mean, double* out);
+  void (*scaled_line)(T* dx, const T* dy, const T* x, const T* scale, std::int64_t count, GradientLine line);
   /// products += dy * (x - mean) * inverse, sums += dy
-  void (*parameter_row)(const float* x, const float* dy, std::int64_t count, Standard by, double* products, double* sums);
+  void (*parameter_row)(const T* x, const T* dy, std::int64_t count, Standard by, double* products, double* sums);
 
   // Softmax of one row, and what cross entropy needs of it.
-  void (*softmax_row)(float* y, const float* x, std::int64_t count);
-  void (*softmax_gradient_row)(float* dx, const float* dy, const float* y, std::int64_t count);
+  void (*softmax_row)(T* y, const T* x, std::int64_t count);
+  void (*softmax_gradient_row)(T* dx, const T* dy, const T* y, std::int64_t count);
   /// log of the sum of exp(x)
-  double (*log_sum_exp)(const float* x, std::int64_t count);
+  double (*log_sum_exp)(const T* x, std::int64_t count);
   /// y = factor * exp(x - shift)
-  void (*scaled_exp)(float* y, const float* x, std::int64_t count, float shift, float factor);
+  void (*scaled_exp)(T* y, const T* x, std::int64_t count, float shift, float factor);
 
   // Windows over channels-last images: `columns` channels side by side.
-  void (*largest)(float* best, std::int32_t* tap_of_best, const float* x, std::int64_t columns, std::int32_t tap);
-  void (*add)(float* sum, const float* x, std::int64_t count);
-  void (*add_scaled)(float* sum, const float* x, std::int64_t count, float factor);
+  void (*largest)(float* best, std::int32_t* tap_of_best, const T* x, std::int64_t columns, std::int32_t tap);
+  void (*add)(float* sum, const T* x, std::int64_t count);
+  void (*add_scaled)(float* sum, const T* x, std::int64_t count, float factor);
+
+  void (*to_f32)(float* y, const T* x, std::int64_t count);
+  void (*from_f32)(T* y, const float* x, std::int64_t count);
+};
+
+struct Loops {
+  LoopsOver<float> f32;
+  LoopsOver<Bf16> bf16;
+  LoopsOver<F16> f16;
 
   AttentionLoops attention;
+
+  /// Rows x columns whose rows are from_row apart to columns x rows, to_row apart; of 4 and of 2 bytes.
+  void (*transpose32)(const std::uint32_t* from, std::int64_t from_row, std::uint32_t* to, std::int64_t to_row, std::int64_t rows,
+                      std::int64_t columns);
+  void (*transpose16)(const std::uint16_t* from, std::int64_t from_row, std::uint16_t* to, std::int64_t to_row, std::int64_t rows,
+                      std::int64_t columns);
 
   void (*sgd)(float* p, const float* p_old, const float* g, float* m, const float* m_old, std::int64_t count, const SgdStep& step);
   void (*adam)(float* p, const float* p_old, const float* g, float* const* moments, const float* const* moments_old, std::int64_t count,
@@ -144,5 +173,15 @@ inline constexpr int kMultiplyAdds = 12;
 
 /// For the instruction set of this machine.
 [[nodiscard]] const Loops& loops();
+/// Its loops over numbers that lie as T.
+template <class T>
+[[nodiscard]] const LoopsOver<T>& loops_over() {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return loops().bf16;
+  else if constexpr (std::is_same_v<T, F16>)
+    return loops().f16;
+  else
+    return loops().f32;
+}
 
 }  // namespace rehearsal::exec::native

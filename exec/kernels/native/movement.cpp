@@ -1,6 +1,7 @@
-// Moving 4-byte elements: transposes, joins and splits.
+// Moving elements of any type by their size: transposes, joins and splits; rows picked by index.
 
 #include <cstring>
+#include <unordered_map>
 
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
@@ -12,7 +13,6 @@ namespace rehearsal::exec::native {
 namespace {
 
 using graph::Shape;
-using Element = std::uint32_t;
 
 /// The axes of a transpose, those that stay neighbours joined: result sizes, and strides in the operand.
 struct Axes {
@@ -54,45 +54,57 @@ Offsets offsets_of(const Axes& axes, const std::vector<std::int64_t>& result_str
   return o;
 }
 
-void run_transpose(const Call& call) {
-  const Axes axes = joined_axes(call);
-  const auto* from = call.in<Element>(0);
-  auto* to = call.out<Element>();
-  const std::int64_t count = graph::element_count(call.out_shape());
-  if (axes.sizes.size() <= 1) return void(std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(Element)));
-  const auto result_strides = graph::row_major_strides(Shape(axes.sizes.begin(), axes.sizes.end()));
-  const std::size_t last = axes.sizes.size() - 1;
-  std::vector<bool> skip(axes.sizes.size(), false);
-  skip[last] = true;
-  if (axes.strides[last] == 1) {
-    const std::int64_t length = axes.sizes[last];
-    return parallel_items(call.threads(), count / length, kElementsWorthAThread / length + 1, [&](std::int64_t i) {
-      const auto at = offsets_of(axes, result_strides, skip, i);
-      std::memcpy(to + at.to, from + at.from, static_cast<std::size_t>(length) * sizeof(Element));
+struct Transpose {
+  template <class Element>
+  static void run(const Call& call) {
+    const Axes axes = joined_axes(call);
+    const auto* from = call.in<Element>(0);
+    auto* to = call.out<Element>();
+    const std::int64_t count = graph::element_count(call.out_shape());
+    if (axes.sizes.size() <= 1) return void(std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(Element)));
+    const auto result_strides = graph::row_major_strides(Shape(axes.sizes.begin(), axes.sizes.end()));
+    const std::size_t last = axes.sizes.size() - 1;
+    std::vector<bool> skip(axes.sizes.size(), false);
+    skip[last] = true;
+    if (axes.strides[last] == 1) {
+      const std::int64_t length = axes.sizes[last];
+      return parallel_items(call.threads(), count / length, kElementsWorthAThread / length + 1, [&](std::int64_t i) {
+        const auto at = offsets_of(axes, result_strides, skip, i);
+        std::memcpy(to + at.to, from + at.from, static_cast<std::size_t>(length) * sizeof(Element));
+      });
+    }
+    const auto unit = static_cast<std::size_t>(std::find(axes.strides.begin(), axes.strides.end(), 1) - axes.strides.begin());
+    skip[unit] = true;
+    // Blocks of rows, so that a single large matrix is shared among threads too.
+    const std::int64_t rows = axes.sizes[unit], blocks = (rows + 63) / 64, others = count / (rows * axes.sizes[last]);
+    parallel_items(call.threads(), others * blocks, kElementsWorthAThread / (64 * axes.sizes[last]) + 1, [&](std::int64_t i) {
+      const auto at = offsets_of(axes, result_strides, skip, i / blocks);
+      const std::int64_t first = i % blocks * 64;
+      MatrixTranspose<Element>{from + at.from + first, to + at.to + first * result_strides[unit],
+                               axes.sizes[last],       std::min<std::int64_t>(64, rows - first),
+                               axes.strides[last],     result_strides[unit]}
+          .run();
     });
   }
-  const auto unit = static_cast<std::size_t>(std::find(axes.strides.begin(), axes.strides.end(), 1) - axes.strides.begin());
-  skip[unit] = true;
-  // Blocks of rows, so that a single large matrix is shared among threads too.
-  const std::int64_t rows = axes.sizes[unit], blocks = (rows + 63) / 64, others = count / (rows * axes.sizes[last]);
-  parallel_items(call.threads(), others * blocks, kElementsWorthAThread / (64 * axes.sizes[last]) + 1, [&](std::int64_t i) {
-    const auto at = offsets_of(axes, result_strides, skip, i / blocks);
-    const std::int64_t first = i % blocks * 64;
-    MatrixTranspose<Element>{from + at.from + first, to + at.to + first * result_strides[unit],
-                             axes.sizes[last],       std::min<std::int64_t>(64, rows - first),
-                             axes.strides[last],     result_strides[unit]}
-        .run();
-  });
-}
+};
 
-bool four_bytes(const KernelRequest& request, std::string& reason) {
-  if (size_of(request.view().input(0).dtype) == sizeof(Element) && graph::element_count(request.view().input(0).shape) > 0) return true;
-  reason = "only elements of 4 bytes";
-  return false;
-}
-
-std::unique_ptr<Kernel> make_transpose(const KernelRequest& request, std::string& reason) {
-  return four_bytes(request, reason) ? make_kernel(request, run_transpose) : nullptr;
+/// The instantiation of B for elements as wide as those of operand 0.
+template <class B>
+std::unique_ptr<Kernel> make_moving(const KernelRequest& request, std::string& reason) {
+  const auto view = request.view();
+  if (graph::element_count(view.input(0).shape) == 0) {
+    reason = "an empty tensor";
+    return nullptr;
+  }
+  switch (size_of(view.input(0).dtype)) {
+    case 2:
+      return make_kernel(request, B::template run<std::uint16_t>);
+    case 4:
+      return make_kernel(request, B::template run<std::uint32_t>);
+    default:
+      reason = "only elements of 2 or 4 bytes";
+      return nullptr;
+  }
 }
 
 /// A part of a tensor along `axis` in memory order: `outer` runs of `run` elements, `pitch` apart in the whole.
@@ -112,6 +124,7 @@ Runs runs_of(const Call& call, const Shape& whole, const Shape& part, std::int64
 }
 
 /// Copies between a part, whose runs follow each other, and its place in the whole.
+template <class Element>
 void copy_runs(const Call& call, const Runs& r, Element* part, Element* whole, bool into_part) {
   parallel_items(call.threads(), r.outer, kElementsWorthAThread / std::max<std::int64_t>(1, r.run) + 1, [&](std::int64_t o) {
     Element *in_part = part + o * r.run, *in_whole = whole + o * r.pitch + r.start;
@@ -119,38 +132,39 @@ void copy_runs(const Call& call, const Runs& r, Element* part, Element* whole, b
   });
 }
 
-void run_concat(const Call& call) {
-  const auto format = call.outputs[0].format;
-  const auto axis = graph::axis_of(call.problem.view(), 0);
-  std::int64_t start = 0;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    copy_runs(call, runs_of(call, call.out_shape(), call.in_shape(i), start, format), call.inputs[i].as<Element>(), call.out<Element>(),
-              false);
-    start += call.in_shape(i)[axis];
+struct Concat {
+  template <class Element>
+  static void run(const Call& call) {
+    const auto format = call.outputs[0].format;
+    const auto axis = graph::axis_of(call.problem.view(), 0);
+    std::int64_t start = 0;
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      copy_runs(call, runs_of(call, call.out_shape(), call.in_shape(i), start, format), call.inputs[i].template as<Element>(),
+                call.out<Element>(), false);
+      start += call.in_shape(i)[axis];
+    }
   }
-}
+};
 
-void run_split(const Call& call) {
-  const auto format = call.inputs[0].format;
-  const auto axis = graph::axis_of(call.problem.view(), 0);
-  const auto sizes = call.attributes().integers("split");
-  std::int64_t start = 0;
-  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    const bool present = call.has_output(i);
-    if (present)
-      copy_runs(call, runs_of(call, call.in_shape(0), call.out_shape(i), start, format), call.out<Element>(i), call.inputs[0].as<Element>(),
-                true);
-    start += present ? call.out_shape(i)[axis] : sizes[i];
+struct Split {
+  template <class Element>
+  static void run(const Call& call) {
+    const auto format = call.inputs[0].format;
+    const auto axis = graph::axis_of(call.problem.view(), 0);
+    const auto sizes = call.attributes().integers("split");
+    std::int64_t start = 0;
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      const bool present = call.has_output(i);
+      if (present)
+        copy_runs(call, runs_of(call, call.in_shape(0), call.out_shape(i), start, format), call.out<Element>(i),
+                  call.inputs[0].template as<Element>(), true);
+      start += present ? call.out_shape(i)[axis] : sizes[i];
+    }
   }
-}
+};
 
-template <Body kBody>
-std::unique_ptr<Kernel> make_runs(const KernelRequest& request, std::string& reason) {
-  return four_bytes(request, reason) ? make_kernel(request, kBody) : nullptr;
-}
-
-/// All images_of_movement channels-last when one operand is.
-bool images_of_movement(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+/// All images channels-last when one operand is.
+bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   const bool any = std::find(node.input_formats.begin(), node.input_formats.end(), plan::Format::ChannelsLast) != node.input_formats.end();
   if (!any || !is_image(node.inputs[0]->shape)) return true;
   std::fill(inputs.begin(), inputs.end(), plan::Format::ChannelsLast);
@@ -175,67 +189,84 @@ struct Picks {
   }
 };
 
-void run_gather(const Call& call) {
-  const Picks picks(call, call.in_shape(0), call.in_global(0), call.inputs[0].origin);
-  const auto [outer, size, inner] = picks.split;
-  const auto count = static_cast<std::int64_t>(picks.rows.size());
-  const auto bytes = static_cast<std::size_t>(inner) * sizeof(std::uint32_t);
-  const auto* x = call.in<std::uint32_t>(0);
-  auto* y = call.out<std::uint32_t>();
-  parallel_items(call.threads(), outer * count, kElementsWorthAThread / inner + 1, [&, size = size, inner = inner](std::int64_t i) {
-    const std::int64_t row = picks.rows[static_cast<std::size_t>(i % count)];
-    if (row < 0) {
-      std::memset(y + i * inner, 0, bytes);
-    } else {
-      std::memcpy(y + i * inner, x + (i / count * size + row) * inner, bytes);
-    }
-  });
-}
-
-void run_gradient_movement(const Call& call) {
-  const Picks picks(call, call.out_shape(), call.out_global(), call.outputs[0].origin);
-  const auto [outer, size, inner] = picks.split;
-  const auto count = static_cast<std::int64_t>(picks.rows.size());
-  parallel_ranges(call.threads(), outer * size, kElementsWorthAThread / inner + 1,
-                  [&, size = size, inner = inner](std::int64_t first, std::int64_t last) {
-                    auto* dx = call.out<float>();
-                    std::memset(dx + first * inner, 0, static_cast<std::size_t>((last - first) * inner) * sizeof(float));
-                    for (std::int64_t o = first / size; o * size < last; ++o) {
-                      for (std::int64_t i = 0; i < count; ++i) {
-                        const std::int64_t row = picks.rows[static_cast<std::size_t>(i)], at = o * size + row;
-                        if (row >= 0 && at >= first && at < last)
-                          loops().add(dx + at * inner, call.in<float>(0) + (o * count + i) * inner, inner);
-                      }
-                    }
-                  });
-}
-
-std::unique_ptr<Kernel> make_gather(const KernelRequest& request, std::string& reason) {
-  const auto view = request.view();
-  if (size_of(view.input(0).dtype) != sizeof(std::uint32_t)) {
-    reason = "only elements of 4 bytes";
-  } else if (graph::element_count(view.output().shape) == 0) {
-    reason = "an empty tensor";
-  } else {
-    return make_kernel(request, run_gather);
+struct Gather {
+  template <class Element>
+  static void run(const Call& call) {
+    const Picks picks(call, call.in_shape(0), call.in_global(0), call.inputs[0].origin);
+    const auto [outer, size, inner] = picks.split;
+    const auto count = static_cast<std::int64_t>(picks.rows.size());
+    const auto bytes = static_cast<std::size_t>(inner) * sizeof(Element);
+    const auto* x = call.in<Element>(0);
+    auto* y = call.out<Element>();
+    parallel_items(call.threads(), outer * count, kElementsWorthAThread / inner + 1, [&, size = size, inner = inner](std::int64_t i) {
+      const std::int64_t row = picks.rows[static_cast<std::size_t>(i % count)];
+      if (row < 0) {
+        std::memset(y + i * inner, 0, bytes);
+      } else {
+        std::memcpy(y + i * inner, x + (i / count * size + row) * inner, bytes);
+      }
+    });
   }
-  return nullptr;
-}
+};
 
-std::unique_ptr<Kernel> make_gradient(const KernelRequest& request, std::string& reason) {
-  return takes(request, reason) ? make_kernel(request, run_gradient_movement) : nullptr;
-}
+/// Sums of rows [first, last) of a result, in f32 until they are stored: the result itself where it is f32.
+template <class T>
+class RowSums {
+ public:
+  RowSums(T* result, std::int64_t first, std::int64_t last, std::int64_t inner)
+      : result_(result), first_(first), last_(last), inner_(inner) {
+    std::memset(result + first * inner, 0, static_cast<std::size_t>((last - first) * inner) * sizeof(T));
+  }
+  void add(std::int64_t row, const T* addend) { loops_over<T>().add(sums_of(row), addend, inner_); }
+  void store() {
+    if constexpr (!std::is_same_v<T, float>)
+      for (const auto& [row, sums] : rows_) loops_over<T>().from_f32(result_ + row * inner_, sums.data(), inner_);
+  }
 
-constexpr KernelRow kMovementRows[] = {
-    {"Transpose", "native:transpose", make_transpose},
-    {"Concat", "native:copy", make_runs<run_concat>, images_of_movement},
-    {"Split", "native:copy", make_runs<run_split>, images_of_movement},
-    {"Gather", "native:gather", make_gather},
-    {"GatherGrad", "native:gather", make_gradient},
+ private:
+  float* sums_of(std::int64_t row) {
+    if constexpr (std::is_same_v<T, float>) {
+      return result_ + row * inner_;
+    } else {
+      auto& sums = rows_[row];
+      sums.resize(static_cast<std::size_t>(inner_));
+      return sums.data();
+    }
+  }
+
+  T* result_;
+  std::int64_t first_, last_, inner_;
+  std::unordered_map<std::int64_t, std::vector<float>> rows_;  ///< of those that are picked at all
+};
+
+struct GatherGradient {
+  template <class T>
+  static void run(const Call& call) {
+    const Picks picks(call, call.out_shape(), call.out_global(), call.outputs[0].origin);
+    const auto [outer, size, inner] = picks.split;
+    const auto count = static_cast<std::int64_t>(picks.rows.size());
+    parallel_ranges(call.threads(), outer * size, kElementsWorthAThread / inner + 1,
+                    [&, size = size, inner = inner](std::int64_t first, std::int64_t last) {
+                      RowSums<T> sums(call.out<T>(), first, last, inner);
+                      for (std::int64_t o = first / size; o * size < last; ++o) {
+                        for (std::int64_t i = 0; i < count; ++i) {
+                          const std::int64_t row = picks.rows[static_cast<std::size_t>(i)], at = o * size + row;
+                          if (row >= 0 && at >= first && at < last) sums.add(at, call.in<T>(0) + (o * count + i) * inner);
+                        }
+                      }
+                      sums.store();
+                    });
+  }
+};
+
+constexpr KernelRow kRows[] = {
+    {"Transpose", "native:transpose", make_moving<Transpose>}, {"Concat", "native:copy", make_moving<Concat>, images},
+    {"Split", "native:copy", make_moving<Split>, images},      {"Gather", "native:gather", make_moving<Gather>},
+    {"GatherGrad", "native:gather", make<GatherGradient>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> movement_kernels() { return kMovementRows; }
+std::span<const KernelRow> movement_kernels() { return kRows; }
 
 }  // namespace rehearsal::exec::native

@@ -27,25 +27,28 @@ std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std
 }
 
 bool takes(const KernelRequest& request, std::string& reason) {
-  const auto wrong = [&](const std::optional<graph::TensorType>& type) {
-    return type && is_float(type->dtype) && type->dtype != DType::F32 && type->dtype != DType::F64;
-  };
-  for (const auto& type : request.inputs) {
-    if (!type) continue;
-    if (graph::element_count(type->shape) == 0)
-      reason = "an empty tensor";
-    else if (wrong(type))
-      reason = "only f32";
-    else
-      continue;
+  const DType own = request.inputs[0] ? request.inputs[0]->dtype : DType::Count;
+  if (own != DType::F32 && own != DType::BF16 && own != DType::F16) {
+    reason = "only f32, bf16 and f16, not " + std::string(own == DType::Count ? "an absent operand" : name(own));
     return false;
   }
-  const auto& first = request.inputs.empty() ? std::nullopt : request.inputs[0];
-  if (first && first->dtype != DType::F32) {
-    reason = "only f32, not " + std::string(name(first->dtype));
-    return false;
-  }
-  return true;
+  for (const auto* types : {&request.inputs, &request.outputs})
+    for (const auto& type : *types) {
+      if (!type || !is_float(type->dtype) || type->dtype == own || type->dtype == DType::F64) continue;
+      reason = "operands and results of one type, not " + std::string(name(own)) + " and " + std::string(name(type->dtype));
+      return false;
+    }
+  const auto empty = [](const auto& type) { return type && graph::element_count(type->shape) == 0; };
+  if (std::none_of(request.inputs.begin(), request.inputs.end(), empty)) return true;
+  reason = "an empty tensor";
+  return false;
+}
+
+bool takes_f32(const KernelRequest& request, std::string& reason) {
+  if (!takes(request, reason)) return false;
+  if (request.inputs[0]->dtype == DType::F32) return true;
+  reason = "only f32, not " + std::string(name(request.inputs[0]->dtype));
+  return false;
 }
 
 bool follow(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {

@@ -1,6 +1,7 @@
 #pragma once
-// How our own fast kernels are written: as the reference ones (a body and a row), in f32 only, in plain or channels-last order, on the
-// loops of loops.hpp. Sums run over parts of fixed size, so that results do not depend on the number of threads.
+// How our own fast kernels are written: as the reference ones (a struct with `run<T>` and a row), for numbers that lie in f32, bf16 or f16,
+// in plain or channels-last order, on the loops of loops.hpp. Sums run over parts of fixed size, so that results do not depend on the
+// number of threads.
 
 #include <memory>
 #include <span>
@@ -9,6 +10,15 @@
 
 #include "exec/kernels/native/loops.hpp"
 #include "exec/kernels/reference/reference.hpp"
+
+namespace rehearsal::exec::reference {
+
+template <>
+inline constexpr DType kTypeOf<native::Bf16> = DType::BF16;
+template <>
+inline constexpr DType kTypeOf<native::F16> = DType::F16;
+
+}  // namespace rehearsal::exec::reference
 
 namespace rehearsal::exec::native {
 
@@ -19,8 +29,37 @@ using reference::parallel_ranges;
 
 [[nodiscard]] std::unique_ptr<Kernel> make_kernel(const KernelRequest& request, Body body, std::int64_t workspace_bytes = 0);
 
-/// True when operand 0 and result 0 (unless it is a statistic in f64) are f32 and not empty; else says why not.
+/// One number that lies as T.
+template <class T>
+[[nodiscard]] float number(T x) {
+  float y;
+  loops_over<T>().to_f32(&y, &x, 1);
+  return y;
+}
+template <class T>
+[[nodiscard]] T rounded(float x) {
+  T y;
+  loops_over<T>().from_f32(&y, &x, 1);
+  return y;
+}
+
+/// The instantiation of B::run for the type in which the numbers of operand 0 lie.
+template <class B>
+[[nodiscard]] Body body_of(const KernelRequest& request) {
+  return reference::body_for<B>(request.view().input(0).dtype, reference::Types<float, Bf16, F16>{});
+}
+
+/// True when operand 0 is f32, bf16 or f16, every other operand and result of reals is of its type (or a statistic in f64), and no operand
+/// is empty; else says why not.
 [[nodiscard]] bool takes(const KernelRequest& request, std::string& reason);
+/// As takes(), and f32.
+[[nodiscard]] bool takes_f32(const KernelRequest& request, std::string& reason);
+
+/// A kernel that runs B.
+template <class B>
+[[nodiscard]] std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) {
+  return takes(request, reason) ? make_kernel(request, body_of<B>(request)) : nullptr;
+}
 
 [[nodiscard]] inline bool is_image(const graph::Shape& shape) { return shape.size() >= 3 && shape.size() <= 5; }
 

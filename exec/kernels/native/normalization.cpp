@@ -9,14 +9,14 @@
 namespace rehearsal::exec::native {
 namespace {
 
-struct NormalizationMoments {
+struct Moments {
   std::vector<double> mean, inverse;  ///< by channel; inverse deviation
 };
 
-NormalizationMoments moments_of(const Call& call, std::int64_t channels) {
+Moments moments_of(const Call& call, std::int64_t channels) {
   const double count = static_cast<double>(call.attributes().integer("count", 1)), epsilon = call.attributes().number("epsilon", 1e-5);
   const auto* sums = call.in<double>(1);
-  NormalizationMoments m{std::vector<double>(static_cast<std::size_t>(channels)), std::vector<double>(static_cast<std::size_t>(channels))};
+  Moments m{std::vector<double>(static_cast<std::size_t>(channels)), std::vector<double>(static_cast<std::size_t>(channels))};
   for (std::size_t c = 0; c < m.mean.size(); ++c) {
     m.mean[c] = sums[c] / count;
     const double variance = std::max(0.0, sums[m.mean.size() + c] / count - m.mean[c] * m.mean[c]);
@@ -46,94 +46,108 @@ void for_elements(const Call& call, const Image& image, const Row& row, const Bl
 }
 
 /// X -> [sum, sum of squares].
-void run_sums(const Call& call) {
-  const Image image(call.in_shape(0));
-  const auto* x = call.in<float>(0);
-  auto* out = call.out<double>();
-  const auto channels = image.channels;
-  if (channels_last(call.inputs[0])) {
-    return sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out,
-                     [&](std::int64_t first, std::int64_t rows, double* sums) {
-                       loops().column_moments(x + first * channels, rows, channels, sums, sums + channels);
-                     });
-  }
-  std::fill_n(out, 2 * channels, 0.0);
-  for_channels(call, image, [&](std::int64_t c, std::int64_t at) {
-    out[c] += loops().row_sum(x + at, image.pixels);
-    out[channels + c] += loops().row_squares(x + at, image.pixels, 0.0);
-  });
-}
-
-/// X, sums, scale, bias -> Y.
-void run_apply(const Call& call) {
-  const Image image(call.in_shape(0));
-  const auto m = moments_of(call, image.channels);
-  std::vector<double> slope(m.mean.size()), offset(m.mean.size());
-  for (std::size_t c = 0; c < slope.size(); ++c) {
-    const double s = static_cast<double>(call.in<float>(2)[c]) * m.inverse[c];
-    slope[c] = s;
-    offset[c] = static_cast<double>(call.in<float>(3)[c]) - m.mean[c] * s;
-  }
-  const auto* x = call.in<float>(0);
-  auto* y = call.out<float>();
-  for_elements(
-      call, image,
-      [&](std::int64_t c, std::int64_t at) {
-        loops().row_affine(y + at, x + at, image.pixels, {slope[static_cast<std::size_t>(c)], offset[static_cast<std::size_t>(c)]});
-      },
-      [&](std::int64_t first, std::int64_t rows) {
-        loops().column_affine(y + first * image.channels, x + first * image.channels, rows, image.channels, slope.data(), offset.data());
-      });
-}
-
-/// X, sums, dY -> [sum of dY, sum of dY times the normalized X].
-void run_gradient_sums(const Call& call) {
-  const Image image(call.in_shape(0));
-  const auto m = moments_of(call, image.channels);
-  const auto *x = call.in<float>(0), *dy = call.in<float>(2);
-  auto* out = call.out<double>();
-  const auto channels = image.channels;
-  if (channels_last(call.inputs[0])) {
-    sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out, [&](std::int64_t first, std::int64_t rows, double* sums) {
-      loops().column_gradient(x + first * channels, dy + first * channels, rows, channels, m.mean.data(), sums, sums + channels);
-    });
-  } else {
+struct Sums {
+  template <class T>
+  static void run(const Call& call) {
+    const Image image(call.in_shape(0));
+    const auto* x = call.in<T>(0);
+    auto* out = call.out<double>();
+    const auto channels = image.channels;
+    if (channels_last(call.inputs[0])) {
+      return sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out,
+                       [&](std::int64_t first, std::int64_t rows, double* sums) {
+                         loops_over<T>().column_moments(x + first * channels, rows, channels, sums, sums + channels);
+                       });
+    }
     std::fill_n(out, 2 * channels, 0.0);
     for_channels(call, image, [&](std::int64_t c, std::int64_t at) {
-      out[c] += loops().row_sum(dy + at, image.pixels);
-      out[channels + c] += loops().row_product(dy + at, x + at, image.pixels, m.mean[static_cast<std::size_t>(c)]);
+      out[c] += loops_over<T>().row_sum(x + at, image.pixels);
+      out[channels + c] += loops_over<T>().row_squares(x + at, image.pixels, 0.0);
     });
   }
-  for (std::int64_t c = 0; c < channels; ++c) out[channels + c] *= m.inverse[static_cast<std::size_t>(c)];
-}
+};
+
+/// X, sums, scale, bias -> Y.
+struct Apply {
+  template <class T>
+  static void run(const Call& call) {
+    const Image image(call.in_shape(0));
+    const auto m = moments_of(call, image.channels);
+    std::vector<double> slope(m.mean.size()), offset(m.mean.size());
+    for (std::size_t c = 0; c < slope.size(); ++c) {
+      const double s = static_cast<double>(number(call.in<T>(2)[c])) * m.inverse[c];
+      slope[c] = s;
+      offset[c] = static_cast<double>(number(call.in<T>(3)[c])) - m.mean[c] * s;
+    }
+    const auto* x = call.in<T>(0);
+    auto* y = call.out<T>();
+    for_elements(
+        call, image,
+        [&](std::int64_t c, std::int64_t at) {
+          loops_over<T>().row_affine(y + at, x + at, image.pixels,
+                                     {slope[static_cast<std::size_t>(c)], offset[static_cast<std::size_t>(c)]});
+        },
+        [&](std::int64_t first, std::int64_t rows) {
+          loops_over<T>().column_affine(y + first * image.channels, x + first * image.channels, rows, image.channels, slope.data(),
+                                        offset.data());
+        });
+  }
+};
+
+/// X, sums, dY -> [sum of dY, sum of dY times the normalized X].
+struct GradientSums {
+  template <class T>
+  static void run(const Call& call) {
+    const Image image(call.in_shape(0));
+    const auto m = moments_of(call, image.channels);
+    const auto *x = call.in<T>(0), *dy = call.in<T>(2);
+    auto* out = call.out<double>();
+    const auto channels = image.channels;
+    if (channels_last(call.inputs[0])) {
+      sum_parts(call, {image.batch * image.pixels, channels, 2 * channels}, out, [&](std::int64_t first, std::int64_t rows, double* sums) {
+        loops_over<T>().column_gradient(x + first * channels, dy + first * channels, rows, channels, m.mean.data(), sums, sums + channels);
+      });
+    } else {
+      std::fill_n(out, 2 * channels, 0.0);
+      for_channels(call, image, [&](std::int64_t c, std::int64_t at) {
+        out[c] += loops_over<T>().row_sum(dy + at, image.pixels);
+        out[channels + c] += loops_over<T>().row_product(dy + at, x + at, image.pixels, m.mean[static_cast<std::size_t>(c)]);
+      });
+    }
+    for (std::int64_t c = 0; c < channels; ++c) out[channels + c] *= m.inverse[static_cast<std::size_t>(c)];
+  }
+};
 
 /// X, sums, scale, dY, gradient sums -> dX.
-void run_gradient_input_normalization(const Call& call) {
-  const Image image(call.in_shape(0));
-  const auto m = moments_of(call, image.channels);
-  const double *gradients = call.in<double>(4), count = static_cast<double>(call.attributes().integer("count", 1));
-  const std::size_t channels = m.mean.size();
-  std::vector<double> dy_factor(channels), x_factor(channels), constant(channels);
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double slope = m.inverse[c] * static_cast<double>(call.in<float>(2)[c]);
-    const double linear = slope / count * gradients[channels + c] * m.inverse[c];
-    dy_factor[c] = slope;
-    x_factor[c] = -linear;
-    constant[c] = linear * m.mean[c] - slope / count * gradients[c];
+struct GradientInput {
+  template <class T>
+  static void run(const Call& call) {
+    const Image image(call.in_shape(0));
+    const auto m = moments_of(call, image.channels);
+    const double *gradients = call.in<double>(4), count = static_cast<double>(call.attributes().integer("count", 1));
+    const std::size_t channels = m.mean.size();
+    std::vector<double> dy_factor(channels), x_factor(channels), constant(channels);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double slope = m.inverse[c] * static_cast<double>(number(call.in<T>(2)[c]));
+      const double linear = slope / count * gradients[channels + c] * m.inverse[c];
+      dy_factor[c] = slope;
+      x_factor[c] = -linear;
+      constant[c] = linear * m.mean[c] - slope / count * gradients[c];
+    }
+    const auto *x = call.in<T>(0), *dy = call.in<T>(3);
+    auto* dx = call.out<T>();
+    for_elements(
+        call, image,
+        [&](std::int64_t channel, std::int64_t at) {
+          const auto c = static_cast<std::size_t>(channel);
+          loops_over<T>().row_line(dx + at, dy + at, x + at, image.pixels, {dy_factor[c], x_factor[c], constant[c]});
+        },
+        [&](std::int64_t first, std::int64_t rows) {
+          const std::int64_t at = first * image.channels;
+          loops_over<T>().column_line(dx + at, dy + at, x + at, rows, image.channels, dy_factor.data(), x_factor.data(), constant.data());
+        });
   }
-  const auto *x = call.in<float>(0), *dy = call.in<float>(3);
-  auto* dx = call.out<float>();
-  for_elements(
-      call, image,
-      [&](std::int64_t channel, std::int64_t at) {
-        const auto c = static_cast<std::size_t>(channel);
-        loops().row_line(dx + at, dy + at, x + at, image.pixels, {dy_factor[c], x_factor[c], constant[c]});
-      },
-      [&](std::int64_t first, std::int64_t rows) {
-        const std::int64_t at = first * image.channels;
-        loops().column_line(dx + at, dy + at, x + at, rows, image.channels, dy_factor.data(), x_factor.data(), constant.data());
-      });
-}
+};
 
 std::int64_t workspace_of(const KernelRequest& request) {
   const Image image(request.view().input(0).shape);
@@ -141,26 +155,25 @@ std::int64_t workspace_of(const KernelRequest& request) {
   return parts_of(image.batch * image.pixels, image.channels) * 2 * image.channels * static_cast<std::int64_t>(sizeof(double));
 }
 
-template <Body kBody, bool kSums>
-std::unique_ptr<Kernel> make_normalization(const KernelRequest& request, std::string& reason) {
-  if (!takes(request, reason)) return nullptr;
-  return make_kernel(request, kBody, kSums ? workspace_of(request) : 0);
+template <class B>
+std::unique_ptr<Kernel> make_sums(const KernelRequest& request, std::string& reason) {
+  return takes(request, reason) ? make_kernel(request, body_of<B>(request), workspace_of(request)) : nullptr;
 }
 
 bool follow_image(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   return is_image(node.inputs[0]->shape) && follow(node, inputs, outputs);
 }
 
-constexpr std::string_view kNormalizationName = "native:normalization";
-constexpr KernelRow kNormalizationRows[] = {
-    {"BatchNormSums", kNormalizationName, make_normalization<run_sums, true>, follow_image},
-    {"BatchNormApply", kNormalizationName, make_normalization<run_apply, false>, follow_image},
-    {"BatchNormGradSums", kNormalizationName, make_normalization<run_gradient_sums, true>, follow_image},
-    {"BatchNormGradInput", kNormalizationName, make_normalization<run_gradient_input_normalization, false>, follow_image},
+constexpr std::string_view kName = "native:normalization";
+constexpr KernelRow kRows[] = {
+    {"BatchNormSums", kName, make_sums<Sums>, follow_image},
+    {"BatchNormApply", kName, make<Apply>, follow_image},
+    {"BatchNormGradSums", kName, make_sums<GradientSums>, follow_image},
+    {"BatchNormGradInput", kName, make<GradientInput>, follow_image},
 };
 
 }  // namespace
 
-std::span<const KernelRow> normalization_kernels() { return kNormalizationRows; }
+std::span<const KernelRow> normalization_kernels() { return kRows; }
 
 }  // namespace rehearsal::exec::native

@@ -42,7 +42,7 @@ void run_adam(const Call& call) {
 }
 
 std::unique_ptr<Kernel> make_sgd(const KernelRequest& request, std::string& reason) {
-  if (!takes(request, reason)) return nullptr;
+  if (!takes_f32(request, reason)) return nullptr;
   const auto view = request.view();
   const bool state = view.has_input(3) && view.has_output(1), momentum = request.attributes.number("momentum", 0) != 0;
   if (state != momentum) {
@@ -53,7 +53,7 @@ std::unique_ptr<Kernel> make_sgd(const KernelRequest& request, std::string& reas
 }
 
 std::unique_ptr<Kernel> make_adam(const KernelRequest& request, std::string& reason) {
-  if (!takes(request, reason)) return nullptr;
+  if (!takes_f32(request, reason)) return nullptr;
   const auto view = request.view();
   if (!view.has_input(3) || !view.has_input(4) || !view.has_output(1) || !view.has_output(2)) {
     reason = "needs both moments";

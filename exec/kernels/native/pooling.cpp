@@ -1,4 +1,4 @@
-// Maximum and mean over windows of channels-last images_of_pooling: all channels of a pixel side by side.
+// Maximum and mean over windows of channels-last images: all channels of a pixel side by side.
 
 #include "exec/kernels/reference/pooling.hpp"
 
@@ -36,83 +36,108 @@ void for_taps(const Plane& p, std::int64_t window, const F& visit) {
 }
 
 /// Largest element of one window by channel, and the tap it is under; -1 where the window sees padding only.
+template <class T>
 struct Best {
   explicit Best(std::int64_t channels) : taps(static_cast<std::size_t>(channels)) {}
-  void find(const Plane& p, std::int64_t window, const float* image, std::int64_t pixel_stride, float* values) {
+  void find(const Plane& p, std::int64_t window, const T* image, std::int64_t pixel_stride, float* values) {
     const auto channels = static_cast<std::int64_t>(taps.size());
     bool first = true;
     std::fill_n(values, channels, -std::numeric_limits<float>::infinity());
     std::fill(taps.begin(), taps.end(), -1);
     for_taps(p, window, [&](std::int32_t tap, std::int64_t pixel) {
-      const float* x = image + pixel * pixel_stride;
+      const T* x = image + pixel * pixel_stride;
       if (first) {
-        std::copy_n(x, channels, values);
+        loops_over<T>().to_f32(values, x, channels);
         std::fill(taps.begin(), taps.end(), tap);
         first = false;
       } else {
-        loops().largest(values, taps.data(), x, channels, tap);
+        loops_over<T>().largest(values, taps.data(), x, channels, tap);
       }
     });
   }
   std::vector<std::int32_t> taps;
 };
 
-void run_forward_pooling(const Call& call) {
-  const Image image(call.in_shape(0));
-  const Plane p = plane_of(call, call.in_shape(0), call.out_shape());
-  const std::int64_t channels = image.channels, windows = p.windows_size();
-  parallel_ranges(call.threads(), image.batch * windows, kElementsWorthAThread / channels + 1, [&](std::int64_t first, std::int64_t last) {
-    Best best(channels);
-    for (std::int64_t i = first; i < last; ++i)
-      best.find(p, i % windows, call.in<float>(0) + i / windows * image.pixels * channels, channels, call.out<float>() + i * channels);
-  });
-}
+struct Maximum {
+  template <class T>
+  static void run(const Call& call) {
+    const Image image(call.in_shape(0));
+    const Plane p = plane_of(call, call.in_shape(0), call.out_shape());
+    const std::int64_t channels = image.channels, windows = p.windows_size();
+    parallel_ranges(call.threads(), image.batch * windows, kElementsWorthAThread / channels + 1,
+                    [&](std::int64_t first, std::int64_t last) {
+                      Best<T> best(channels);
+                      std::vector<float> values(static_cast<std::size_t>(channels));
+                      for (std::int64_t i = first; i < last; ++i) {
+                        best.find(p, i % windows, call.in<T>(0) + i / windows * image.pixels * channels, channels, values.data());
+                        loops_over<T>().from_f32(call.out<T>() + i * channels, values.data(), channels);
+                      }
+                    });
+  }
+};
 
 constexpr std::int64_t kChannelsAtOnce = 64;
 
-/// Adds the gradient of every window of one sample to where its largest elements are, for channels [first, first + count).
+/// Adds the gradient of every window of one sample to where its largest elements are, for channels [first, first + count), in `sums`.
+template <class T>
 struct Scatter {
   const Plane& p;
   const reference::Crop& crop;
   std::int64_t channels, first, count;
 
-  void run(const float* x, const float* dy, float* dx) const {
-    Best best(count);
+  void run(const T* x, const T* dy, float* sums) const {
+    Best<T> best(count);
     std::vector<float> values(static_cast<std::size_t>(count));
+    std::vector<float> gradient(static_cast<std::size_t>(count));
     std::vector<std::int64_t> pixels(static_cast<std::size_t>(p.taps()));
-    for (std::int64_t i = 0; i < crop.size(); ++i) std::fill_n(dx + i * channels + first, count, 0.0F);
+    std::fill_n(sums, crop.size() * count, 0.0F);
     for (std::int64_t w = 0; w < p.windows_size(); ++w) {
       best.find(p, w, x + first, channels, values.data());
       for_taps(p, w, [&](std::int32_t tap, std::int64_t pixel) { pixels[static_cast<std::size_t>(tap)] = crop(pixel); });
-      const float* gradient = dy + w * channels + first;
+      loops_over<T>().to_f32(gradient.data(), dy + w * channels + first, count);
       for (std::int64_t c = 0; c < count; ++c) {
         const auto tap = best.taps[static_cast<std::size_t>(c)];
         const std::int64_t pixel = tap < 0 ? -1 : pixels[static_cast<std::size_t>(tap)];
-        if (pixel >= 0) dx[pixel * channels + first + c] += gradient[c];
+        if (pixel >= 0) sums[pixel * count + c] += gradient[static_cast<std::size_t>(c)];
       }
     }
   }
 };
 
 /// X, dY -> dX.
-void run_gradient_pooling(const Call& call) {
-  const Image image(call.in_shape(0));
-  const Plane p = plane_of(call, call.in_shape(0), call.in_shape(1));
-  const reference::Crop crop(call, p);
-  const std::int64_t channels = image.channels, blocks = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
-  parallel_items(call.threads(), image.batch * blocks, 1, [&](std::int64_t i) {
-    const std::int64_t n = i / blocks, first = i % blocks * kChannelsAtOnce;
-    const Scatter scatter{p, crop, channels, first, std::min(kChannelsAtOnce, channels - first)};
-    scatter.run(call.in<float>(0) + n * image.pixels * channels, call.in<float>(1) + n * p.windows_size() * channels,
-                call.out<float>() + n * crop.size() * channels);
-  });
+struct MaximumGradient {
+  template <class T>
+  static void run(const Call& call) {
+    const Image image(call.in_shape(0));
+    const Plane p = plane_of(call, call.in_shape(0), call.in_shape(1));
+    const reference::Crop crop(call, p);
+    const std::int64_t channels = image.channels, blocks = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce, all = image.batch * blocks;
+    const std::int64_t parts = std::max<std::int64_t>(1, std::min<std::int64_t>(call.threads(), all));
+    parallel_items(static_cast<int>(parts), parts, 1, [&](std::int64_t part) {
+      auto* sums = static_cast<float*>(call.context.workspace) + part * crop.size() * kChannelsAtOnce;
+      for (std::int64_t i = part * all / parts; i < (part + 1) * all / parts; ++i) {
+        const std::int64_t n = i / blocks, first = i % blocks * kChannelsAtOnce, count = std::min(kChannelsAtOnce, channels - first);
+        const Scatter<T> scatter{p, crop, channels, first, count};
+        scatter.run(call.in<T>(0) + n * image.pixels * channels, call.in<T>(1) + n * p.windows_size() * channels, sums);
+        T* dx = call.out<T>() + n * crop.size() * channels + first;
+        for (std::int64_t at = 0; at < crop.size(); ++at) loops_over<T>().from_f32(dx + at * channels, sums + at * count, count);
+      }
+    });
+  }
+};
+
+std::unique_ptr<Kernel> make_maximum_gradient(const KernelRequest& request, std::string& reason) {
+  if (!takes(request, reason)) return nullptr;
+  const std::int64_t pixels = Image(request.view().output().shape).pixels;
+  return make_kernel(request, body_of<MaximumGradient>(request),
+                     request.threads * pixels * kChannelsAtOnce * static_cast<std::int64_t>(sizeof(float)));
 }
 
-bool includes_pad_of_pooling(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
+bool includes_pad(const Call& call) { return call.attributes().integer("count_include_pad", 0) != 0; }
 
 void run_mean(const Call& call) {
   const reference::Planes planes(call, call.in_shape(0), call.out_shape());
-  const std::vector<double> weights = reference::window_weights(planes, includes_pad_of_pooling(call));
+  const std::vector<double> weights = reference::window_weights(planes, includes_pad(call));
   const Image image(call.in_shape(0));
   const std::int64_t channels = image.channels, windows = planes.plane.windows_size();
   parallel_items(call.threads(), image.batch * windows, kElementsWorthAThread / channels + 1, [&](std::int64_t i) {
@@ -121,14 +146,14 @@ void run_mean(const Call& call) {
     const auto weight = static_cast<float>(weights[static_cast<std::size_t>(i % windows)]);
     std::fill_n(y, channels, 0.0F);
     for_taps(planes.plane, i % windows,
-             [&](std::int32_t, std::int64_t pixel) { loops().add_scaled(y, x + pixel * channels, channels, weight); });
+             [&](std::int32_t, std::int64_t pixel) { loops_over<float>().add_scaled(y, x + pixel * channels, channels, weight); });
   });
 }
 
 /// dY -> dX.
 void run_mean_gradient(const Call& call) {
   const reference::Planes planes(call, call.out_shape(), call.in_shape(0));
-  const std::vector<double> weights = reference::window_weights(planes, includes_pad_of_pooling(call));
+  const std::vector<double> weights = reference::window_weights(planes, includes_pad(call));
   const Image image(call.out_shape());
   const std::int64_t channels = image.channels, windows = planes.plane.windows_size();
   const std::int64_t blocks = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
@@ -139,19 +164,20 @@ void run_mean_gradient(const Call& call) {
     for (std::int64_t p = 0; p < image.pixels; ++p) std::fill_n(dx + p * channels, count, 0.0F);
     for (std::int64_t w = 0; w < windows; ++w) {
       const auto weight = static_cast<float>(weights[static_cast<std::size_t>(w)]);
-      for_taps(planes.plane, w,
-               [&](std::int32_t, std::int64_t pixel) { loops().add_scaled(dx + pixel * channels, dy + w * channels, count, weight); });
+      for_taps(planes.plane, w, [&](std::int32_t, std::int64_t pixel) {
+        loops_over<float>().add_scaled(dx + pixel * channels, dy + w * channels, count, weight);
+      });
     }
   });
 }
 
 template <Body kBody>
-std::unique_ptr<Kernel> make_pooling(const KernelRequest& request, std::string& reason) {
-  return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
+std::unique_ptr<Kernel> make_mean(const KernelRequest& request, std::string& reason) {
+  return takes_f32(request, reason) ? make_kernel(request, kBody) : nullptr;
 }
 
 /// Everything channels-last, when one operand is.
-bool images_of_pooling(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   const bool any = std::find(node.input_formats.begin(), node.input_formats.end(), plan::Format::ChannelsLast) != node.input_formats.end();
   if (!any) return false;
   std::fill(inputs.begin(), inputs.end(), plan::Format::ChannelsLast);
@@ -159,15 +185,15 @@ bool images_of_pooling(const plan::LocalNode& node, std::vector<plan::Format>& i
   return true;
 }
 
-constexpr KernelRow kPoolingRows[] = {
-    {"MaxPool", "native:pooling", make_pooling<run_forward_pooling>, images_of_pooling},
-    {"MaxPoolGrad", "native:pooling", make_pooling<run_gradient_pooling>, images_of_pooling},
-    {"AveragePool", "native:pooling", make_pooling<run_mean>, images_of_pooling},
-    {"AveragePoolGrad", "native:pooling", make_pooling<run_mean_gradient>, images_of_pooling},
+constexpr KernelRow kRows[] = {
+    {"MaxPool", "native:pooling", make<Maximum>, images},
+    {"MaxPoolGrad", "native:pooling", make_maximum_gradient, images},
+    {"AveragePool", "native:pooling", make_mean<run_mean>, images},
+    {"AveragePoolGrad", "native:pooling", make_mean<run_mean_gradient>, images},
 };
 
 }  // namespace
 
-std::span<const KernelRow> pooling_kernels() { return kPoolingRows; }
+std::span<const KernelRow> pooling_kernels() { return kRows; }
 
 }  // namespace rehearsal::exec::native

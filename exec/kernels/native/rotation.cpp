@@ -9,19 +9,19 @@ namespace rehearsal::exec::native {
 namespace {
 
 template <Body kBody>
-std::unique_ptr<Kernel> make_rotation(const KernelRequest& request, std::string& reason) {
-  return takes(request, reason) ? make_kernel(request, kBody) : nullptr;
+std::unique_ptr<Kernel> make_body(const KernelRequest& request, std::string& reason) {
+  return takes_f32(request, reason) ? make_kernel(request, kBody) : nullptr;
 }
 
-constexpr std::string_view kRotationName = "native:rotation";
-constexpr KernelRow kRotationRows[] = {
-    {"Roll", "native:copy", make_rotation<reference::Roll::run<float>>},
-    {"RotaryEmbedding", kRotationName, make_rotation<reference::Rotary<false>::run<float>>},
-    {"RotaryEmbeddingGrad", kRotationName, make_rotation<reference::Rotary<true>::run<float>>},
+constexpr std::string_view kName = "native:rotation";
+constexpr KernelRow kRows[] = {
+    {"Roll", "native:copy", make_body<reference::Roll::run<float>>},
+    {"RotaryEmbedding", kName, make_body<reference::Rotary<false>::run<float>>},
+    {"RotaryEmbeddingGrad", kName, make_body<reference::Rotary<true>::run<float>>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> rotation_kernels() { return kRotationRows; }
+std::span<const KernelRow> rotation_kernels() { return kRows; }
 
 }  // namespace rehearsal::exec::native

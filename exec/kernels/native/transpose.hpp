@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "exec/kernels/native/loops.hpp"
+
 namespace rehearsal::exec::native {
 
 /// A matrix and its transpose in memory: rows of `from` are `from_stride` apart, rows of `to` (columns of `from`) `to_stride`.
@@ -11,9 +13,19 @@ struct MatrixTranspose {
   T* to;
   std::int64_t rows, columns, from_stride, to_stride;
 
+  void run() const {
+    if constexpr (sizeof(T) == 4)
+      loops().transpose32(from, from_stride, to, to_stride, rows, columns);
+    else if constexpr (sizeof(T) == 2)
+      loops().transpose16(from, from_stride, to, to_stride, rows, columns);
+    else
+      by_squares();
+  }
+
+ private:
   /// Through a small square, so that whole cache lines are read and written even where strides are powers of two, which would make
   /// the lines of one column evict each other.
-  void run() const {
+  void by_squares() const {
     T square[kTile][kTile];
     for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
       for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
@@ -26,7 +38,6 @@ struct MatrixTranspose {
     }
   }
 
- private:
   static constexpr std::int64_t kTile = 16;
 };
 

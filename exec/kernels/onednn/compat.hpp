@@ -26,6 +26,7 @@ struct ProductShape {
 #if DNNL_VERSION_MAJOR >= 3
 
 inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) { return desc.get_dims(); }
+inline dnnl::memory::data_type type_of(const dnnl::memory::desc& desc) { return desc.get_data_type(); }
 inline Forward forward(const ConvolutionShape& s, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
   const auto kind = dnnl::prop_kind::forward_training;
   return {engine, kind, kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high, attributes};
@@ -45,6 +46,7 @@ inline Matmul product(const ProductShape& s, const dnnl::primitive_attr& attribu
 #else
 
 inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) { return desc.dims(); }
+inline dnnl::memory::data_type type_of(const dnnl::memory::desc& desc) { return desc.data_type(); }
 inline Forward forward(const ConvolutionShape& s, const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
   const auto kind = dnnl::prop_kind::forward_training;
   return {dnnl::convolution_forward::desc(kind, kDirect, s.image, s.weights, s.bias, s.windows, s.strides, s.dilations, s.low, s.high),

@@ -20,6 +20,7 @@ struct Factor {
   graph::Shape batch;
   std::int64_t rows, columns;
   bool transposed;
+  DType type;
 
   [[nodiscard]] memory::desc description(std::size_t batch_rank) const {
     memory::dims dims(batch_rank - batch.size(), 1);
@@ -30,22 +31,23 @@ struct Factor {
     dims.insert(dims.end(), {rows, columns});
     strides.push_back(transposed ? 1 : columns);
     strides.push_back(transposed ? rows : 1);
-    return {dims, memory::data_type::f32, strides};
+    return {dims, data_type(type), strides};
   }
 };
 
-struct MatmulProduct {
+struct Product {
   Factor a, b;
   graph::Shape batch;
 };
 
-MatmulProduct product_of(const graph::NodeView& view) {
+Product product_of(const graph::NodeView& view) {
   const auto p = graph::matrix_product(view.input(0).shape, view.input(1).shape, view.attributes);
-  MatmulProduct product{
-      {p.a.batch, p.m, p.k, p.a.transposed}, {p.b.batch, p.k, p.n, p.b.transposed}, graph::broadcast(p.a.batch, p.b.batch)};
+  const DType type = view.output().dtype;
+  Product product{
+      {p.a.batch, p.m, p.k, p.a.transposed, type}, {p.b.batch, p.k, p.n, p.b.transposed, type}, graph::broadcast(p.a.batch, p.b.batch)};
   // One matrix for a whole batch: its rows lie one after another, a single large product.
   if (graph::element_count(p.b.batch) == 1 && !p.a.transposed && p.a.batch == product.batch) {
-    product.a = {{}, graph::element_count(p.a.batch) * p.m, p.k, false};
+    product.a = {{}, graph::element_count(p.a.batch) * p.m, p.k, false, type};
     product.b.batch = {};
     product.batch = {};
   }
@@ -55,11 +57,12 @@ MatmulProduct product_of(const graph::NodeView& view) {
 std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {
   const auto p = product_of(r.view());
   const std::size_t rank = p.batch.size();
-  const auto a = p.a.description(rank), b = p.b.description(rank), c = Factor{p.batch, p.a.rows, p.b.columns, false}.description(rank);
+  const auto a = p.a.description(rank), b = p.b.description(rank),
+             c = Factor{p.batch, p.a.rows, p.b.columns, false, p.a.type}.description(rank);
   const bool packs = rank == 0 && p.a.rows >= kRowsWorthPacking && p.b.rows * p.b.columns >= kElementsWorthPacking;
   memory::desc addend;
-  if (bias) addend = Factor{{}, 1, p.b.columns, false}.description(0);
-  const auto pd = product({a, packs ? any_layout(b) : b, addend, c}, with_scratchpad(), cpu());
+  if (bias) addend = Factor{{}, 1, p.b.columns, false, p.a.type}.description(0);
+  const auto pd = worthwhile(product({a, packs ? any_layout(b) : b, addend, c}, with_scratchpad(), cpu()), p.a.type);
   PrimitivePlan plan{[pd] { return dnnl::matmul(pd); }, pd.scratchpad_desc(), {}, r.threads};
   plan.bindings = {{DNNL_ARG_SRC, false, 0, a, a}, {DNNL_ARG_WEIGHTS, false, 1, b, pd.weights_desc()}, {DNNL_ARG_DST, true, 0, c, c}};
   if (bias) plan.bindings.push_back({DNNL_ARG_BIAS, false, 2, addend, addend});
@@ -67,12 +70,12 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& r, bool bias) {
 }
 
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& request, std::string& reason) {
-  if (!all_f32(request, reason)) return nullptr;
+  if (!takes(request, reason)) return nullptr;
   return or_refuse(request.threads, reason, [&] { return make_product(request, false); });
 }
 
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request, std::string& reason) {
-  if (!all_f32(request, reason)) return nullptr;
+  if (!takes(request, reason)) return nullptr;
   const auto view = request.view();
   const bool bias = view.has_input(2);
   if (request.attributes.number("alpha", 1.0) != 1.0 || (bias && request.attributes.number("beta", 1.0) != 1.0)) {
@@ -88,13 +91,13 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request, std::string& rea
   return or_refuse(request.threads, reason, [&] { return make_product(request, bias); });
 }
 
-constexpr KernelRow kMatmulRows[] = {
+constexpr KernelRow kRows[] = {
     {"MatMul", "onednn:matmul", make_matmul},
     {"Gemm", "onednn:matmul", make_gemm},
 };
 
 }  // namespace
 
-std::span<const KernelRow> matmul_kernels() { return kMatmulRows; }
+std::span<const KernelRow> matmul_kernels() { return kRows; }
 
 }  // namespace rehearsal::exec::onednn

@@ -128,7 +128,10 @@ dnnl::primitive_attr with_scratchpad() {
   return attributes;
 }
 
-dnnl::memory::desc described(const graph::Shape& shape, plan::Format format) {
+dnnl::memory::data_type data_type(DType type) { return type == DType::BF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32; }
+
+dnnl::memory::desc described(const graph::TensorType& type, plan::Format format) {
+  const auto& shape = type.shape;
   dnnl::memory::dims strides(shape.size(), 1);
   const std::size_t rank = shape.size();
   if (format == plan::Format::ChannelsLast) {
@@ -138,12 +141,10 @@ dnnl::memory::desc described(const graph::Shape& shape, plan::Format format) {
   } else {
     for (std::size_t d = rank; d-- > 1;) strides[d - 1] = strides[d] * shape[d];
   }
-  return {dnnl::memory::dims(shape.begin(), shape.end()), dnnl::memory::data_type::f32, strides};
+  return {dnnl::memory::dims(shape.begin(), shape.end()), data_type(type.dtype), strides};
 }
 
-dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
-  return {dims_of(desc), dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
-}
+dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) { return {dims_of(desc), type_of(desc), dnnl::memory::format_tag::any}; }
 
 std::string library_version() {
   const auto* v = dnnl::version();
@@ -162,12 +163,36 @@ std::unique_ptr<Kernel> or_refuse(int threads, std::string& reason, const std::f
   }
 }
 
-bool all_f32(const KernelRequest& request, std::string& reason) {
+namespace {
+
+/// True when oneDNN uses the processor's instructions for products of bf16; ONEDNN_MAX_CPU_ISA can forbid them.
+bool multiplies_bf16() {
+  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  static const bool answer = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
+  return answer;
+}
+
+bool has_units(DType type, std::string& reason) {
+  if (type == DType::F32) return true;
+  if (type != DType::BF16)
+    reason = "only f32 and bf16, not " + std::string(name(type));
+  else if (!multiplies_bf16())
+    reason = "bf16 wants AVX512_BF16 or AMX, which this processor lacks or ONEDNN_MAX_CPU_ISA forbids";
+  else
+    return true;
+  return false;
+}
+
+}  // namespace
+
+bool takes(const KernelRequest& request, std::string& reason) {
+  const DType wanted = request.view().input(0).dtype;
+  if (!has_units(wanted, reason)) return false;
   for (const auto* types : {&request.inputs, &request.outputs})
     for (const auto& type : *types) {
       if (!type) continue;
-      if (type->dtype != DType::F32)
-        reason = "only f32, not " + std::string(name(type->dtype));
+      if (type->dtype != wanted)
+        reason = "operands and results of one type, not " + std::string(name(wanted)) + " and " + std::string(name(type->dtype));
       else if (graph::element_count(type->shape) == 0)
         reason = "an empty tensor";
       else

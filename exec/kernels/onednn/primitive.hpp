@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <dnnl.hpp>
@@ -16,8 +17,10 @@ namespace rehearsal::exec::onednn {
 /// Scratch memory comes from the kernel's workspace, so that a plan knows all memory.
 [[nodiscard]] dnnl::primitive_attr with_scratchpad();
 
-/// f32 memory of a local tensor, as it lies in the arena.
-[[nodiscard]] dnnl::memory::desc described(const graph::Shape& shape, plan::Format format);
+/// Of an element type that takes() lets pass.
+[[nodiscard]] dnnl::memory::data_type data_type(DType type);
+/// Memory of a local tensor, as it lies in the arena.
+[[nodiscard]] dnnl::memory::desc described(const graph::TensorType& type, plan::Format format);
 /// The same shape in whichever layout the primitive likes best.
 [[nodiscard]] dnnl::memory::desc any_layout(const dnnl::memory::desc& desc);
 
@@ -39,10 +42,18 @@ struct PrimitivePlan {
 
 [[nodiscard]] std::unique_ptr<Kernel> make_kernel(PrimitivePlan plan);
 
+/// Throws dnnl::error where oneDNN would compute in 16 bits with nothing but its reference loops, which are slower than f32.
+template <class Description>
+const Description& worthwhile(const Description& description, DType type) {
+  if (type != DType::F32 && std::string_view(description.impl_info_str()).starts_with("ref"))
+    throw dnnl::error(dnnl_unimplemented, "only its reference loops");
+  return description;
+}
+
 /// Runs `make`; what oneDNN throws becomes a refusal.
 [[nodiscard]] std::unique_ptr<Kernel> or_refuse(int threads, std::string& reason, const std::function<std::unique_ptr<Kernel>()>& make);
 
-/// True when every operand and result is f32.
-[[nodiscard]] bool all_f32(const KernelRequest& request, std::string& reason);
+/// True when every operand and result has one type, f32 or bf16, that the processor has units for, and elements; else says why not.
+[[nodiscard]] bool takes(const KernelRequest& request, std::string& reason);
 
 }  // namespace rehearsal::exec::onednn

@@ -1,5 +1,4 @@
-// Every fast kernel against the reference kernel of the same node, in every order of images that it takes, and with no more
-// workspace than it asked for.
+// Every fast kernel against the reference kernel of the same node, in every order of images and every type that it takes.
 
 #include "exec/kernels/fast.hpp"
 
@@ -9,10 +8,10 @@
 #include <cstring>
 #include <memory>
 
-#include "base/hash.hpp"
 #include "exec/interpreter.hpp"
 #include "exec/kernels/cpu_backend.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/kernels/against_reference.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::exec;
@@ -22,151 +21,6 @@ using Sizes = std::vector<std::int64_t>;
 using Types = std::vector<std::optional<graph::TensorType>>;
 
 namespace {
-
-struct Case {
-  std::string op;
-  graph::Attributes attributes;
-  std::vector<Shape> shapes;           ///< of operands
-  std::vector<DType> types = {};       ///< default f32; Count: an absent operand
-  std::vector<double> constants = {};  ///< operand i is constant where not 0: counts, labels
-};
-
-/// Memory of exactly so many bytes, 64-byte aligned, with a guard behind it.
-class Memory {
- public:
-  explicit Memory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, (bytes_ + 127) / 64 * 64)));
-    std::memset(data_.get(), 0x5A, (bytes_ + 127) / 64 * 64);
-  }
-  [[nodiscard]] std::byte* data() const { return data_.get(); }
-  [[nodiscard]] std::size_t size() const { return bytes_; }
-  [[nodiscard]] bool guarded() const {
-    return std::all_of(data_.get() + bytes_, data_.get() + (bytes_ + 127) / 64 * 64, [](std::byte b) { return b == std::byte{0x5A}; });
-  }
-
- private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  std::size_t bytes_;
-  std::unique_ptr<std::byte, Free> data_;
-};
-
-Memory zeroed(const graph::TensorType& type) {
-  Memory m(static_cast<std::int64_t>(graph::size_of(type).value()));
-  std::memset(m.data(), 0, m.size());
-  return m;
-}
-
-double draw(std::uint64_t operand, std::int64_t i) {
-  return 2.0 * static_cast<double>(Hasher().add(operand).add(i).value() % 100003) / 100003.0 - 1.0;
-}
-
-void fill(const Memory& m, const graph::TensorType& type, std::uint64_t operand, double constant) {
-  const auto count = graph::element_count(type.shape);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double v = constant != 0 ? constant : draw(operand, i);
-    switch (type.dtype) {
-      case DType::F32:
-        reinterpret_cast<float*>(m.data())[i] = static_cast<float>(v);
-        break;
-      case DType::F64:
-        reinterpret_cast<double*>(m.data())[i] = v;
-        break;
-      case DType::I64:
-        reinterpret_cast<std::int64_t*>(m.data())[i] = constant != 0 ? static_cast<std::int64_t>(constant) : i % 3;
-        break;
-      case DType::Bool:
-        reinterpret_cast<bool*>(m.data())[i] = v > 0;
-        break;
-      default:
-        FAIL("a type that this test does not fill");
-    }
-  }
-}
-
-/// One node with its operands in plain order.
-struct Node {
-  explicit Node(const Case& c) : schema(graph::op_table()[graph::op(c.op)]), attributes(c.attributes) {
-    for (std::size_t i = 0; i < c.shapes.size(); ++i)
-      inputs.push_back(i < c.types.size() && c.types[i] == DType::Count
-                           ? std::nullopt
-                           : std::optional(graph::TensorType{i < c.types.size() ? c.types[i] : DType::F32, c.shapes[i]}));
-    for (auto& type : schema.infer({inputs, {}, attributes})) outputs.emplace_back(std::move(type));
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      operands.push_back(inputs[i] ? zeroed(*inputs[i]) : Memory(0));
-      if (inputs[i]) fill(operands.back(), *inputs[i], i + 1, i < c.constants.size() ? c.constants[i] : 0.0);
-    }
-  }
-  const graph::OpSchema& schema;
-  graph::Attributes attributes;
-  Types inputs, outputs;
-  std::vector<Memory> operands;
-};
-
-std::vector<Memory> run(const Node& node, Kernel& kernel, std::span<const Format> from, std::span<const Format> to) {
-  std::vector<Memory> own, results;
-  std::vector<TensorView> in, out;
-  own.reserve(node.inputs.size());
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    in.emplace_back();
-    if (!node.inputs[i]) continue;
-    own.push_back(zeroed(*node.inputs[i]));
-    reorder({node.operands[i].data(), own.back().data(), Format::Plain, from[i]}, *node.inputs[i], 1);
-    in.back() = {own.back().data(), &*node.inputs[i], from[i]};
-  }
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    results.emplace_back(static_cast<std::int64_t>(graph::size_of(*node.outputs[i]).value()));
-    out.push_back({results.back().data(), &*node.outputs[i], to[i]});
-  }
-  const Memory workspace(kernel.workspace_bytes());
-  for (int repetition = 0; repetition < 2; ++repetition) kernel.run(in, out, {0, 0, workspace.data()});
-  CHECK(workspace.guarded());
-  std::vector<Memory> plain;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    CHECK(results[i].guarded());
-    plain.push_back(zeroed(*node.outputs[i]));
-    reorder({results[i].data(), plain.back().data(), to[i], Format::Plain}, *node.outputs[i], 1);
-  }
-  return plain;
-}
-
-double element(const Memory& m, DType type, std::int64_t i) {
-  return type == DType::F64 ? reinterpret_cast<const double*>(m.data())[i]
-                            : static_cast<double>(reinterpret_cast<const float*>(m.data())[i]);
-}
-
-/// Largest difference over the largest element.
-double difference(const Memory& a, const Memory& b, const graph::TensorType& type) {
-  double largest = 1e-30, apart = 0;
-  for (std::int64_t i = 0; i < graph::element_count(type.shape); ++i) {
-    const double x = element(a, type.dtype, i), y = element(b, type.dtype, i);
-    largest = std::max(largest, std::fabs(y));
-    apart = std::max(apart, std::isfinite(x) ? std::fabs(x - y) : HUGE_VAL);
-  }
-  return apart / largest;
-}
-
-/// Runs the kernel that the backend offers when images are in order `now`. `wants` is the implementation expected.
-void check(const Case& c, Format now, std::string_view wants, int threads = 1) {
-  INFO(c.op << " {" << c.attributes.to_text() << "} operand 0 " << graph::to_text(c.shapes[0]) << ' ' << name(now) << " threads "
-            << threads);
-  const Node node(c);
-  std::vector<Format> formats;
-  for (const auto& type : node.inputs)
-    formats.push_back(type && type->shape.size() >= 3 && type->shape == node.inputs[0]->shape ? now : Format::Plain);
-  const CpuBackend backend("onednn");
-  const auto offer = backend.offer({node.schema, node.attributes, node.inputs, node.outputs, formats, threads});
-  CHECK(offer.implementation == wants);
-  const auto kernel = backend.make(
-      offer.implementation, {node.schema, node.attributes, node.inputs, node.outputs, offer.input_formats, offer.output_formats, threads});
-  CHECK(static_cast<double>(kernel->workspace_bytes()) <= offer.workspace.value());
-  const std::vector<Format> plain(std::max(node.inputs.size(), node.outputs.size()), Format::Plain);
-  const auto oracle = make_reference_kernel({node.schema, node.attributes, node.inputs, node.outputs,
-                                             std::span(plain).first(node.inputs.size()), std::span(plain).first(node.outputs.size()), 1});
-  const auto fast = run(node, *kernel, offer.input_formats, offer.output_formats), slow = run(node, *oracle, plain, plain);
-  for (std::size_t i = 0; i < fast.size(); ++i) CHECK(difference(fast[i], slow[i], *node.outputs[i]) < 1e-5);
-}
 
 void check_orders(const Case& c, std::string_view wants) {
   for (const auto now : {Format::Plain, Format::ChannelsLast})
@@ -188,6 +42,8 @@ TEST_CASE("fast convolutions agree with the reference in any shape") {
       {{1, 8, 7, 7}, {8, 4, 3, 3}, {1, 8, 5, 5}, {{"group", std::int64_t{2}}}, {7, 7}, {3, 3}},
       {{1, 17, 9, 9}, {17, 1, 3, 3}, {1, 17, 9, 9}, {{"group", std::int64_t{17}}, {"pads", Sizes{1, 1, 1, 1}}}, {9, 9}, {3, 3}},
       {{1, 5, 11, 10}, {7, 5, 3, 2}, {1, 7, 7, 10}, {{"dilations", Sizes{2, 1}}, {"pads", Sizes{0, 1, 0, 0}}}, {11, 10}, {3, 2}},
+      {{2, 16, 9, 8}, {32, 16, 1, 1}, {2, 32, 9, 8}, {}, {9, 8}, {1, 1}},
+      {{2, 16, 9, 8}, {32, 16, 1, 1}, {2, 32, 11, 10}, {{"pads", Sizes{1, 1, 1, 1}}}, {9, 8}, {1, 1}},
       {{2, 4, 10}, {6, 4, 3}, {2, 6, 10}, {{"pads", Sizes{1, 1}}}, {10}, {3}},
       {{1, 3, 5, 6, 7}, {4, 3, 3, 3, 3}, {1, 4, 3, 4, 5}, {}, {5, 6, 7}, {3, 3, 3}},
   };
@@ -478,4 +334,37 @@ TEST_CASE("fast kernels leave f64 to the reference") {
   check({"Relu", {}, {{4, 4}}, {DType::F64}}, Format::Plain, "reference:any");
   check({"MatMul", {}, {{4, 4}, {4, 4}}, {DType::F64, DType::F64}}, Format::Plain, "reference:any");
   check({"BatchNormSums", {}, {{2, 3, 4, 4}}, {DType::F64}}, Format::ChannelsLast, "reference:any");
+}
+
+TEST_CASE("16 bits are loaded and stored by the kernels themselves, without widened copies of whole tensors") {
+  const Shape x{2, 16, 4, 4}, v{16}, rows{6, 32}, statistics{6, 1};
+  const DType b = DType::BF16;
+  const Case cases[] = {
+      {"Relu", {}, {x}},
+      {"Add", {}, {x, x}},
+      {"Where", {}, {rows, rows, rows}, {DType::Bool, b, b}},
+      {"BatchNormSums", {{"count", std::int64_t{32}}}, {x}},
+      {"BatchNormApply", {{"count", std::int64_t{32}}}, {x, {2, 16}, v, v}, {b, DType::F64, b, b}},
+      {"LayerNormalization", {}, {rows, {32}, {32}}},
+      {"LayerNormalizationGradInput", {}, {rows, statistics, statistics, rows, {32}}},
+      {"Softmax", {}, {rows}},
+      {"LogSumExp", {{"axis", std::int64_t{1}}}, {rows}},
+      {"MaxPool", {{"kernel_shape", Sizes{2, 2}}}, {x}},
+      {"ReduceSum", {{"axes", Sizes{0}}}, {rows}},
+      {"Transpose", {}, {rows}},
+      {"Split", {{"split", Sizes{2, 4}}}, {rows}},
+      {"Gather", {}, {rows, {3}}, {b, DType::I64}},
+      {"GatherGrad", {{"shape", Sizes{6, 32}}}, {{3, 32}, {3}}, {b, DType::I64}},
+      {"Cast", {{"to", std::string("f32")}}, {rows}},
+  };
+  for (const auto& c : cases) CHECK(compared(in_type(c, b), Format::ChannelsLast, 1).starts_with("native:"));
+}
+
+TEST_CASE("products of bf16 run on the processor's units for them, or the offer says what is missing") {
+  const Types factors(2, graph::TensorType{DType::BF16, {64, 64}}), product(1, graph::TensorType{DType::BF16, {64, 64}});
+  const std::vector<Format> formats(2, Format::Plain);
+  const auto offer = CpuBackend("onednn").offer({graph::op_table()[graph::op("MatMul")], {}, factors, product, formats, 1});
+  const bool direct = offer.implementation == "onednn:matmul", widened = offer.implementation == "widened:onednn:matmul";
+  CHECK((direct || widened));
+  if (widened) CHECK_THAT(offer.why, contains("AVX512_BF16 or AMX"));
 }

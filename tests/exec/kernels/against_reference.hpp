@@ -1,0 +1,30 @@
+#pragma once
+// One node by the kernel that the backend offers, held against the reference kernel, with no more workspace than it asked for.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_schema.hpp"
+#include "plan/format.hpp"
+
+namespace rehearsal::exec {
+
+struct Case {
+  std::string op;
+  graph::Attributes attributes;
+  std::vector<graph::Shape> shapes;    ///< of operands
+  std::vector<DType> types = {};       ///< default f32; Count: an absent operand
+  std::vector<double> constants = {};  ///< operand i is constant where not 0: counts, labels
+};
+
+/// Runs the kernel that the backend offers when images are in order `now`, and compares it with the reference. Returns the implementation.
+std::string compared(const Case& c, plan::Format now, int threads = 1);
+
+/// The same case in 16 bits.
+Case in_type(Case c, DType narrow);
+
+/// In f32 by the implementation `wants`; in 16 bits by the same, or by it on widened operands where it has no kernel for them.
+void check(const Case& c, plan::Format now, std::string_view wants, int threads = 1);
+
+}  // namespace rehearsal::exec
