@@ -44,7 +44,7 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
   return header;
 }
 
-double median(std::vector<double> values) {
+double median_of_trainer(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -173,7 +173,7 @@ class Run {
 
   void finish() {
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
-    outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / median(seconds_);
+    outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / median_of_trainer(seconds_);
     outcome_.evaluated = header_.evaluated;
     outcome_.stragglers = stragglers(training_.program, waiting_.gather(training_));
     if (!outcome_.energy)

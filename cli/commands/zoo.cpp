@@ -54,7 +54,7 @@ int write(const ZooOptions& o, Terminal& terminal) {
 
 Action add_zoo(CLI::App& app) {
   auto o = std::make_shared<ZooOptions>();
-  app.add_option("NAME", o->name, "a model with parameters, such as resnet50?image=128; none: list_of_zoo them all");
+  app.add_option("NAME", o->name, "a model with parameters, such as resnet50?image=128; none: list them all");
   app.add_option("-o,--output", o->output, "where to write it as ONNX, without weights");
   app.add_option("--batch", o->batch, "samples in a batch");
   return [o](Terminal& terminal) { return o->name.empty() ? list_of_zoo(terminal) : write(*o, terminal); };

@@ -56,7 +56,7 @@ void forget(const std::string& path) {
   ::close(handle);
 }
 
-double median(std::vector<double> values) {
+double median_of_storage(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -73,7 +73,7 @@ Seconds latency_of(const std::vector<std::string>& files, double seconds) {
     file.read(0, std::span(first).first(static_cast<std::size_t>(std::min(kFirstBytes, file.size()))));
     times.push_back(now_seconds() - begin);
   }
-  return Seconds(median(times));
+  return Seconds(median_of_storage(times));
 }
 
 /// `work(file)` on so many threads, file by file, again from the first one on while there is time; every thread does at least one.

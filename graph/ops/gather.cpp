@@ -36,7 +36,7 @@ std::vector<TensorType> infer_gather(const NodeView& node) {
   return {{node.input(0).dtype, gathered_shape(data, node.input(1).shape, data_axis(node, data))}};
 }
 
-/// Labels: the dimensions of the gathered tensor, then one for the rows picked from. GatherOperands in the order (data, indices, gathered).
+/// Labels: the dimensions of the gathered tensor, then one for the rows picked from. Operands in the order (data, indices, gathered).
 struct GatherLabels {
   TensorLabels data, indices, gathered;
   int rows = 0;

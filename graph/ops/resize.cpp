@@ -70,7 +70,7 @@ std::vector<TensorType> infer_resize_gradient(const NodeView& node) {
   return {{node.input(0).dtype, with_trailing(node.input(0).shape, shape)}};
 }
 
-/// ResizeSizes after padding `shape` with the attribute "pads" (all low sides of the trailing axes, then all high sides).
+/// Sizes after padding `shape` with the attribute "pads" (all low sides of the trailing axes, then all high sides).
 ResizeSizes padded(const Attributes& attributes, const ResizeSizes& shape) {
   const ResizeSizes pads = attributes.integers("pads");
   ResizeSizes sizes = shape;

@@ -179,7 +179,7 @@ class BlockWalk {
   std::int64_t loaded_ = -1;
 };
 
-class Forward : BlockWalk {
+class AttentionForward : BlockWalk {
  public:
   using BlockWalk::BlockWalk;
   static std::int64_t scratch(const AttentionProblem& p) {
@@ -296,9 +296,9 @@ void run_attention(const Call& call) {
   const AttentionRows rows(call, 0);
   const auto& p = rows.problem();
   const std::int64_t each = Blocking(p).rows, blocks = (p.rows + each - 1) / each, all = p.matrices() * blocks;
-  const std::int64_t parts = std::max<std::int64_t>(1, std::min<std::int64_t>(call.threads(), all)), scratch = Forward::scratch(p);
+  const std::int64_t parts = std::max<std::int64_t>(1, std::min<std::int64_t>(call.threads(), all)), scratch = AttentionForward::scratch(p);
   parallel_items(static_cast<int>(parts), parts, 1, [&](std::int64_t part) {
-    Forward forward(rows, static_cast<float*>(call.context.workspace) + part * scratch);
+    AttentionForward forward(rows, static_cast<float*>(call.context.workspace) + part * scratch);
     for (std::int64_t i = part * all / parts; i < (part + 1) * all / parts; ++i)
       forward.run(i / blocks, i % blocks * each, std::min(each, p.rows - i % blocks * each));
   });
@@ -325,13 +325,13 @@ std::unique_ptr<Kernel> make_attention(const KernelRequest& request, std::string
   return make_kernel(request, kBody, request.threads * bytes);
 }
 
-constexpr KernelRow kRows[] = {
-    {"Attention", "native:attention", make_attention<run_attention, Forward, 0>},
+constexpr KernelRow kAttentionRows[] = {
+    {"Attention", "native:attention", make_attention<run_attention, AttentionForward, 0>},
     {"AttentionGrad", "native:attention", make_attention<run_gradient, Backward, 1>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> attention_kernels() { return kRows; }
+std::span<const KernelRow> attention_kernels() { return kAttentionRows; }
 
 }  // namespace rehearsal::exec::native

@@ -108,7 +108,7 @@ std::unique_ptr<Kernel> make_function(const KernelRequest& request, std::string&
   return request.inputs.size() == 1 ? make<Function<1>>(request, reason) : make<Function<2>>(request, reason);
 }
 
-struct Where {
+struct ElementwiseWhere {
   template <class T>
   static void run(const Call& call) {
     for_each_piece<3>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
@@ -120,7 +120,7 @@ struct Where {
 
 std::unique_ptr<Kernel> make_where(const KernelRequest& request, std::string& reason) {
   const auto output = request.view().output();
-  const Body body = reference::body_for<Where>(output.dtype, reference::Types<float, Bf16, F16>{});
+  const Body body = reference::body_for<ElementwiseWhere>(output.dtype, reference::Types<float, Bf16, F16>{});
   if (body != nullptr && graph::element_count(output.shape) > 0) return make_kernel(request, body);
   reason = "only f32, bf16 and f16, not empty";
   return nullptr;
@@ -143,7 +143,7 @@ struct Cast {
   }
 };
 
-std::unique_ptr<Kernel> make_cast(const KernelRequest& request, std::string& reason) {
+std::unique_ptr<Kernel> make_cast_of_elementwise(const KernelRequest& request, std::string& reason) {
   const auto view = request.view();
   const DType from = view.input(0).dtype, to = view.output().dtype;
   Body body = nullptr;
@@ -161,7 +161,7 @@ std::vector<KernelRow> make_rows() {
   for (int i = 0; i < l.elementwise_rows; ++i)
     if (std::strchr(l.elementwise[i].op, ':') == nullptr)
       rows.push_back({l.elementwise[i].op, "native:elementwise", make_function, follow_result});
-  rows.push_back({"Cast", "native:elementwise", make_cast, follow_result});
+  rows.push_back({"Cast", "native:elementwise", make_cast_of_elementwise, follow_result});
   rows.push_back({"Where", "native:elementwise", make_where});
   return rows;
 }

@@ -23,7 +23,7 @@ const T* optional_in(const Call& call, std::size_t i) {
 }
 
 /// X, scale?, bias? -> Y, mean, inverse deviation.
-struct Forward {
+struct LayerNormalizationForward {
   template <class T>
   static void run(const Call& call) {
     const Rows rows(call.in_shape(0), call.attributes());
@@ -42,7 +42,7 @@ struct Forward {
 };
 
 /// X, mean, inverse deviation, dY, scale? -> dX.
-struct GradientInput {
+struct LayerNormalizationGradientInput {
   template <class T>
   static void run(const Call& call) {
     const Rows rows(call.in_shape(0), call.attributes());
@@ -87,15 +87,15 @@ std::unique_ptr<Kernel> make_gradient_parameters(const KernelRequest& request, s
                      parts_of(rows.count, rows.length) * 2 * rows.length * static_cast<std::int64_t>(sizeof(double)));
 }
 
-constexpr std::string_view kName = "native:layer-normalization";
-constexpr KernelRow kRows[] = {
-    {"LayerNormalization", kName, make<Forward>},
-    {"LayerNormalizationGradInput", kName, make<GradientInput>},
-    {"LayerNormalizationGradParameters", kName, make_gradient_parameters},
+constexpr std::string_view kLayerNormalizationName = "native:layer-normalization";
+constexpr KernelRow kLayerNormalizationRows[] = {
+    {"LayerNormalization", kLayerNormalizationName, make<LayerNormalizationForward>},
+    {"LayerNormalizationGradInput", kLayerNormalizationName, make<LayerNormalizationGradientInput>},
+    {"LayerNormalizationGradParameters", kLayerNormalizationName, make_gradient_parameters},
 };
 
 }  // namespace
 
-std::span<const KernelRow> layer_normalization_kernels() { return kRows; }
+std::span<const KernelRow> layer_normalization_kernels() { return kLayerNormalizationRows; }
 
 }  // namespace rehearsal::exec::native

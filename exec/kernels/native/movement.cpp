@@ -54,7 +54,7 @@ Offsets offsets_of(const Axes& axes, const std::vector<std::int64_t>& result_str
   return o;
 }
 
-struct Transpose {
+struct MovementTranspose {
   template <class Element>
   static void run(const Call& call) {
     const Axes axes = joined_axes(call);
@@ -132,7 +132,7 @@ void copy_runs(const Call& call, const Runs& r, Element* part, Element* whole, b
   });
 }
 
-struct Concat {
+struct MovementConcat {
   template <class Element>
   static void run(const Call& call) {
     const auto format = call.outputs[0].format;
@@ -146,7 +146,7 @@ struct Concat {
   }
 };
 
-struct Split {
+struct MovementSplit {
   template <class Element>
   static void run(const Call& call) {
     const auto format = call.inputs[0].format;
@@ -164,7 +164,7 @@ struct Split {
 };
 
 /// All images channels-last when one operand is.
-bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+bool images_of_movement(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   const bool any = std::find(node.input_formats.begin(), node.input_formats.end(), plan::Format::ChannelsLast) != node.input_formats.end();
   if (!any || !is_image(node.inputs[0]->shape)) return true;
   std::fill(inputs.begin(), inputs.end(), plan::Format::ChannelsLast);
@@ -189,7 +189,7 @@ struct Picks {
   }
 };
 
-struct Gather {
+struct MovementGather {
   template <class Element>
   static void run(const Call& call) {
     const Picks picks(call, call.in_shape(0), call.in_global(0), call.inputs[0].origin);
@@ -259,14 +259,16 @@ struct GatherGradient {
   }
 };
 
-constexpr KernelRow kRows[] = {
-    {"Transpose", "native:transpose", make_moving<Transpose>}, {"Concat", "native:copy", make_moving<Concat>, images},
-    {"Split", "native:copy", make_moving<Split>, images},      {"Gather", "native:gather", make_moving<Gather>},
+constexpr KernelRow kMovementRows[] = {
+    {"Transpose", "native:transpose", make_moving<MovementTranspose>},
+    {"Concat", "native:copy", make_moving<MovementConcat>, images_of_movement},
+    {"Split", "native:copy", make_moving<MovementSplit>, images_of_movement},
+    {"Gather", "native:gather", make_moving<MovementGather>},
     {"GatherGrad", "native:gather", make<GatherGradient>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> movement_kernels() { return kRows; }
+std::span<const KernelRow> movement_kernels() { return kMovementRows; }
 
 }  // namespace rehearsal::exec::native

@@ -46,7 +46,7 @@ void for_elements(const Call& call, const Image& image, const Row& row, const Bl
 }
 
 /// X -> [sum, sum of squares].
-struct Sums {
+struct NormalizationSums {
   template <class T>
   static void run(const Call& call) {
     const Image image(call.in_shape(0));
@@ -68,7 +68,7 @@ struct Sums {
 };
 
 /// X, sums, scale, bias -> Y.
-struct Apply {
+struct NormalizationApply {
   template <class T>
   static void run(const Call& call) {
     const Image image(call.in_shape(0));
@@ -119,7 +119,7 @@ struct GradientSums {
 };
 
 /// X, sums, scale, dY, gradient sums -> dX.
-struct GradientInput {
+struct NormalizationGradientInput {
   template <class T>
   static void run(const Call& call) {
     const Image image(call.in_shape(0));
@@ -164,16 +164,16 @@ bool follow_image(const plan::LocalNode& node, std::vector<plan::Format>& inputs
   return is_image(node.inputs[0]->shape) && follow(node, inputs, outputs);
 }
 
-constexpr std::string_view kName = "native:normalization";
-constexpr KernelRow kRows[] = {
-    {"BatchNormSums", kName, make_sums<Sums>, follow_image},
-    {"BatchNormApply", kName, make<Apply>, follow_image},
-    {"BatchNormGradSums", kName, make_sums<GradientSums>, follow_image},
-    {"BatchNormGradInput", kName, make<GradientInput>, follow_image},
+constexpr std::string_view kNormalizationName = "native:normalization";
+constexpr KernelRow kNormalizationRows[] = {
+    {"BatchNormSums", kNormalizationName, make_sums<NormalizationSums>, follow_image},
+    {"BatchNormApply", kNormalizationName, make<NormalizationApply>, follow_image},
+    {"BatchNormGradSums", kNormalizationName, make_sums<GradientSums>, follow_image},
+    {"BatchNormGradInput", kNormalizationName, make<NormalizationGradientInput>, follow_image},
 };
 
 }  // namespace
 
-std::span<const KernelRow> normalization_kernels() { return kRows; }
+std::span<const KernelRow> normalization_kernels() { return kNormalizationRows; }
 
 }  // namespace rehearsal::exec::native

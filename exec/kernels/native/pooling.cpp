@@ -58,7 +58,7 @@ struct Best {
   std::vector<std::int32_t> taps;
 };
 
-struct Maximum {
+struct PoolingMaximum {
   template <class T>
   static void run(const Call& call) {
     const Image image(call.in_shape(0));
@@ -177,7 +177,7 @@ std::unique_ptr<Kernel> make_mean(const KernelRequest& request, std::string& rea
 }
 
 /// Everything channels-last, when one operand is.
-bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+bool images_of_pooling(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   const bool any = std::find(node.input_formats.begin(), node.input_formats.end(), plan::Format::ChannelsLast) != node.input_formats.end();
   if (!any) return false;
   std::fill(inputs.begin(), inputs.end(), plan::Format::ChannelsLast);
@@ -185,15 +185,15 @@ bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
   return true;
 }
 
-constexpr KernelRow kRows[] = {
-    {"MaxPool", "native:pooling", make<Maximum>, images},
-    {"MaxPoolGrad", "native:pooling", make_maximum_gradient, images},
-    {"AveragePool", "native:pooling", make_mean<run_mean>, images},
-    {"AveragePoolGrad", "native:pooling", make_mean<run_mean_gradient>, images},
+constexpr KernelRow kPoolingRows[] = {
+    {"MaxPool", "native:pooling", make<PoolingMaximum>, images_of_pooling},
+    {"MaxPoolGrad", "native:pooling", make_maximum_gradient, images_of_pooling},
+    {"AveragePool", "native:pooling", make_mean<run_mean>, images_of_pooling},
+    {"AveragePoolGrad", "native:pooling", make_mean<run_mean_gradient>, images_of_pooling},
 };
 
 }  // namespace
 
-std::span<const KernelRow> pooling_kernels() { return kRows; }
+std::span<const KernelRow> pooling_kernels() { return kPoolingRows; }
 
 }  // namespace rehearsal::exec::native

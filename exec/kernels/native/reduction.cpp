@@ -43,7 +43,7 @@ std::int64_t workspace_of(const Block& b) {
   return (doubles + b.inner) * static_cast<std::int64_t>(sizeof(double));
 }
 
-struct Sum {
+struct ReductionSum {
   template <class T>
   static void run(const Call& call) {
     const auto view = call.problem.view();
@@ -86,7 +86,7 @@ std::unique_ptr<Kernel> make_sum(const KernelRequest& request, std::string& reas
     reason = "the summed axes are not neighbours";
     return nullptr;
   }
-  return make_kernel(request, body_of<Sum>(request), workspace_of(*block));
+  return make_kernel(request, body_of<ReductionSum>(request), workspace_of(*block));
 }
 
 /// Channels-last as it is when all pixels are summed: what is left then has no order of pixels.
@@ -97,13 +97,13 @@ bool pixels_or_plain(const plan::LocalNode& node, std::vector<plan::Format>& inp
   return true;
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kReductionRows[] = {
     {"ReduceSum", "native:reduction", make_sum, pixels_or_plain},
     {"ConvGradBias", "native:reduction", make_sum, pixels_or_plain},
 };
 
 }  // namespace
 
-std::span<const KernelRow> reduction_kernels() { return kRows; }
+std::span<const KernelRow> reduction_kernels() { return kReductionRows; }
 
 }  // namespace rehearsal::exec::native

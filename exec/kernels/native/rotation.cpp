@@ -13,15 +13,15 @@ std::unique_ptr<Kernel> make_body(const KernelRequest& request, std::string& rea
   return takes_f32(request, reason) ? make_kernel(request, kBody) : nullptr;
 }
 
-constexpr std::string_view kName = "native:rotation";
-constexpr KernelRow kRows[] = {
+constexpr std::string_view kRotationName = "native:rotation";
+constexpr KernelRow kRotationRows[] = {
     {"Roll", "native:copy", make_body<reference::Roll::run<float>>},
-    {"RotaryEmbedding", kName, make_body<reference::Rotary<false>::run<float>>},
-    {"RotaryEmbeddingGrad", kName, make_body<reference::Rotary<true>::run<float>>},
+    {"RotaryEmbedding", kRotationName, make_body<reference::Rotary<false>::run<float>>},
+    {"RotaryEmbeddingGrad", kRotationName, make_body<reference::Rotary<true>::run<float>>},
 };
 
 }  // namespace
 
-std::span<const KernelRow> rotation_kernels() { return kRows; }
+std::span<const KernelRow> rotation_kernels() { return kRotationRows; }
 
 }  // namespace rehearsal::exec::native

@@ -47,7 +47,7 @@ std::unique_ptr<Kernel> make_softmax(const KernelRequest& request, std::string& 
   return make_kernel(request, body_of<B>(request));
 }
 
-struct LogSumExp {
+struct SoftmaxLogSumExp {
   template <class T>
   static void run(const Call& call) {
     const std::int64_t classes = call.in_shape(0).back(), rows = graph::element_count(call.in_shape(0)) / classes;
@@ -131,7 +131,7 @@ bool classes_last(const KernelRequest& request, std::string& reason) {
 }
 
 std::unique_ptr<Kernel> make_log_sum_exp(const KernelRequest& request, std::string& reason) {
-  return classes_last(request, reason) ? make_kernel(request, body_of<LogSumExp>(request)) : nullptr;
+  return classes_last(request, reason) ? make_kernel(request, body_of<SoftmaxLogSumExp>(request)) : nullptr;
 }
 
 template <class B, std::size_t kWeights>
@@ -144,7 +144,7 @@ std::unique_ptr<Kernel> make_loss(const KernelRequest& request, std::string& rea
   return nullptr;
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kSoftmaxRows[] = {
     {"Softmax", "native:softmax", make_softmax<Softmax>},
     {"SoftmaxGrad", "native:softmax", make_softmax<SoftmaxGradient>},
     {"LogSumExp", "native:softmax", make_log_sum_exp},
@@ -154,6 +154,6 @@ constexpr KernelRow kRows[] = {
 
 }  // namespace
 
-std::span<const KernelRow> softmax_kernels() { return kRows; }
+std::span<const KernelRow> softmax_kernels() { return kSoftmaxRows; }
 
 }  // namespace rehearsal::exec::native

@@ -173,7 +173,7 @@ std::unique_ptr<Kernel> make(const KernelRequest& request, std::string& reason) 
 }
 
 /// Everything that is an image in channels-last order.
-bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
+bool images_of_convolution(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std::vector<plan::Format>& outputs) {
   const auto rank = node.inputs[0]->shape.size();
   if (rank < 3 || rank > 5) return false;
   const bool weight_result = node.schema.name == "ConvGradWeight";
@@ -182,15 +182,15 @@ bool images(const plan::LocalNode& node, std::vector<plan::Format>& inputs, std:
   return true;
 }
 
-constexpr KernelRow kRows[] = {
-    {"Conv", "onednn:convolution", make<make_forward>, images},
-    {"ConvTranspose", "onednn:convolution", make<make_transposed>, images},
-    {"ConvGradInput", "onednn:convolution", make<make_backward_data>, images},
-    {"ConvGradWeight", "onednn:convolution", make<make_backward_weights>, images},
+constexpr KernelRow kConvolutionRows[] = {
+    {"Conv", "onednn:convolution", make<make_forward>, images_of_convolution},
+    {"ConvTranspose", "onednn:convolution", make<make_transposed>, images_of_convolution},
+    {"ConvGradInput", "onednn:convolution", make<make_backward_data>, images_of_convolution},
+    {"ConvGradWeight", "onednn:convolution", make<make_backward_weights>, images_of_convolution},
 };
 
 }  // namespace
 
-std::span<const KernelRow> convolution_kernels() { return kRows; }
+std::span<const KernelRow> convolution_kernels() { return kConvolutionRows; }
 
 }  // namespace rehearsal::exec::onednn

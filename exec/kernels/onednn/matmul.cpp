@@ -91,13 +91,13 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request, std::string& rea
   return or_refuse(request.threads, reason, [&] { return make_product(request, bias); });
 }
 
-constexpr KernelRow kRows[] = {
+constexpr KernelRow kMatmulRows[] = {
     {"MatMul", "onednn:matmul", make_matmul},
     {"Gemm", "onednn:matmul", make_gemm},
 };
 
 }  // namespace
 
-std::span<const KernelRow> matmul_kernels() { return kRows; }
+std::span<const KernelRow> matmul_kernels() { return kMatmulRows; }
 
 }  // namespace rehearsal::exec::onednn

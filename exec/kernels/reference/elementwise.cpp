@@ -81,7 +81,7 @@ struct Map {
   }
 };
 
-struct Where {
+struct ElementwiseWhere {
   template <class T>
   static void run(const Call& call) {
     for_each_piece<3>(call, [&](const auto& at, const auto& steps, std::int64_t count) {
@@ -129,7 +129,7 @@ Body cast_body(DType from, DType to, Types<From...>) {
 
 using Castable = Everything;
 
-std::unique_ptr<Kernel> make_cast(const KernelRequest& request, std::string& reason) {
+std::unique_ptr<Kernel> make_cast_of_elementwise(const KernelRequest& request, std::string& reason) {
   const DType from = request.view().input(0).dtype, to = request.view().output().dtype;
   if (const Body body = cast_body(from, to, Castable{})) return make_kernel(request, body, reason);
   return refuse_type(request, from, reason);
@@ -165,8 +165,8 @@ void add_connectives(std::vector<KernelRow>& rows, scalar::List<F...>) {
 std::vector<KernelRow> make_rows_elementwise() {
   std::vector<KernelRow> rows;
   rows.push_back({"Equal", kElementwiseAny, make_by_input<Map<scalar::Equal>, Everything>});
-  rows.push_back({"Where", kElementwiseAny, make_by_size<Where>});
-  rows.push_back({"Cast", kElementwiseAny, make_cast});
+  rows.push_back({"Where", kElementwiseAny, make_by_size<ElementwiseWhere>});
+  rows.push_back({"Cast", kElementwiseAny, make_cast_of_elementwise});
   add_unaries(rows, scalar::Unaries{});
   add_numeric(rows, scalar::Binaries{});
   add_numeric(rows, scalar::Comparisons{});

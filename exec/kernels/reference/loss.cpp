@@ -55,7 +55,7 @@ struct Item {
   }
 };
 
-/// LossScores [outer, classes, inner] with one label for each (outer, inner): all classes, or a block of them, which begins at `first`.
+/// Scores [outer, classes, inner] with one label for each (outer, inner): all classes, or a block of them, which begins at `first`.
 template <class T>
 struct LossScores {
   LossScores(const Call& call, std::size_t weights_operand)
@@ -111,7 +111,7 @@ struct LossScores {
   }
 };
 
-struct LogSumExp {
+struct LossLogSumExp {
   template <class T>
   static void run(const Call& call) {
     const auto axis = graph::normalize_axis(call.attributes().integer("axis", 1), call.in_shape(0).size());
@@ -240,7 +240,7 @@ constexpr KernelRow gradient_row(std::string_view op) {
 }
 
 constexpr KernelRow kLossRows[] = {
-    {"LogSumExp", "reference:any", make_by_input<LogSumExp, Floats>},
+    {"LogSumExp", "reference:any", make_by_input<LossLogSumExp, Floats>},
     {"CrossEntropySum", "reference:any", make_by_input<CrossEntropySum, Floats>},
     {"CrossEntropyGrad", "reference:any", make_by_output<CrossEntropyGrad, Floats>},
     {"CrossEntropyWeight", "reference:any", make_by_output<CrossEntropyWeight, Floats>},

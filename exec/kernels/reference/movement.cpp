@@ -20,7 +20,7 @@ struct Reshape {
   }
 };
 
-struct Transpose {
+struct MovementTranspose {
   template <class T>
   static void run(const Call& call) {
     const Shape& shape = call.in_shape(0);
@@ -77,7 +77,7 @@ struct SliceGrad {
   }
 };
 
-struct Split {
+struct MovementSplit {
   template <class T>
   static void run(const Call& call) {
     const std::size_t axis = graph::axis_of(call.problem.view(), 0);
@@ -91,7 +91,7 @@ struct Split {
   }
 };
 
-struct Concat {
+struct MovementConcat {
   template <class T>
   static void run(const Call& call) {
     const std::size_t axis = graph::axis_of(call.problem.view(), 0);
@@ -145,12 +145,12 @@ struct Range {
 constexpr std::string_view kMovementAny = "reference:any";
 constexpr KernelRow kMovementRows[] = {
     {"Reshape", kMovementAny, make_by_size<Reshape>},
-    {"Transpose", kMovementAny, make_by_size<Transpose>},
+    {"Transpose", kMovementAny, make_by_size<MovementTranspose>},
     {"Expand", kMovementAny, make_by_size<Expand>},
     {"Slice", kMovementAny, make_by_size<Slice>},
     {"SliceGrad", kMovementAny, make_by_size<SliceGrad>},
-    {"Split", kMovementAny, make_by_input<Split, Everything>},
-    {"Concat", kMovementAny, make_by_size<Concat>},
+    {"Split", kMovementAny, make_by_input<MovementSplit, Everything>},
+    {"Concat", kMovementAny, make_by_size<MovementConcat>},
     {"Tile", kMovementAny, make_by_size<Tile>},
     {"Trilu", kMovementAny, make_by_size<Trilu>},
     {"ConstantOfShape", kMovementAny, make_by_output<ConstantOfShape, Everything>},

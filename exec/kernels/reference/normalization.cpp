@@ -56,7 +56,7 @@ void apply_row(T* y, const T* x, std::int64_t length, double slope, double offse
 }
 
 /// X -> sums.
-struct Sums {
+struct NormalizationSums {
   template <class T>
   static void run(const Call& call) {
     const NormalizationLayout layout(call.in_shape(0), call.out_shape());
@@ -75,7 +75,7 @@ struct Sums {
 };
 
 /// X, sums, scale, bias -> Y.
-struct Apply {
+struct NormalizationApply {
   template <class T>
   static void run(const Call& call) {
     const NormalizationLayout layout(call.in_shape(0), call.in_shape(1));
@@ -245,8 +245,8 @@ struct InferenceGradParameters {
 };
 
 const KernelRow kNormalizationRows[] = {
-    {"BatchNormSums", "reference:any", make_by_input<Sums, Floats>},
-    {"BatchNormApply", "reference:any", make_by_output<Apply, Floats>},
+    {"BatchNormSums", "reference:any", make_by_input<NormalizationSums, Floats>},
+    {"BatchNormApply", "reference:any", make_by_output<NormalizationApply, Floats>},
     {"BatchNormGradSums", "reference:any", make_by_input<GradSums<false>, Floats>},
     {"BatchNormGradInput", "reference:any", make_by_output<NormalizationGradInput<false>, Floats>},
     {"BatchNormGradParameters", "reference:any", make_by_input<BatchNormGradParameters, Floats, 1>},
@@ -254,8 +254,8 @@ const KernelRow kNormalizationRows[] = {
     {"BatchNormInference", "reference:any", make_by_output<Inference, Floats>},
     {"BatchNormInferenceGradInput", "reference:any", make_by_output<InferenceGradInput, Floats>},
     {"BatchNormInferenceGradParameters", "reference:any", make_by_input<InferenceGradParameters, Floats>},
-    {"GroupNormSums", "reference:any", make_by_input<Sums, Floats>},
-    {"GroupNormApply", "reference:any", make_by_output<Apply, Floats>},
+    {"GroupNormSums", "reference:any", make_by_input<NormalizationSums, Floats>},
+    {"GroupNormApply", "reference:any", make_by_output<NormalizationApply, Floats>},
     {"GroupNormGradSums", "reference:any", make_by_input<GradSums<true>, Floats>},
     {"GroupNormGradInput", "reference:any", make_by_output<NormalizationGradInput<true>, Floats>},
     {"GroupNormGradParameters", "reference:any", make_by_input<GroupNormGradParameters, Floats>},

@@ -18,7 +18,7 @@ using graph::StridedView;
 template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, T, double>;
 
-struct Sum {
+struct ReductionSum {
   template <class T>
   static Wide<T> start() {
     return 0;
@@ -39,7 +39,7 @@ struct ReductionProduct {
   }
 };
 /// NaN wins, as in the elementwise functions.
-struct Maximum {
+struct ReductionMaximum {
   template <class T>
   static Wide<T> start() {
     return std::is_integral_v<T> ? std::numeric_limits<Wide<T>>::min() : -std::numeric_limits<Wide<T>>::infinity();
@@ -169,8 +169,8 @@ struct CumSum {
 
 constexpr std::string_view kReductionAny = "reference:any";
 constexpr KernelRow kReductionRows[] = {
-    {"ReduceSum", kReductionAny, make_by_output<Reduce<Sum>, Numbers>},
-    {"ReduceMax", kReductionAny, make_by_output<Reduce<Maximum>, Numbers>},
+    {"ReduceSum", kReductionAny, make_by_output<Reduce<ReductionSum>, Numbers>},
+    {"ReduceMax", kReductionAny, make_by_output<Reduce<ReductionMaximum>, Numbers>},
     {"ReduceMin", kReductionAny, make_by_output<Reduce<Minimum>, Numbers>},
     {"ReduceProd", kReductionAny, make_by_output<Reduce<ReductionProduct>, Numbers>},
     {"ReduceProdGrad", kReductionAny, make_by_output<ReduceProdGrad, Floats>},

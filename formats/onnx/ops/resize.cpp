@@ -19,7 +19,7 @@ struct Target {
   std::vector<double> scales;  ///< as the file gives them; empty when it gives sizes
 };
 
-/// ResizeSizes for the named axes under "keep_aspect_ratio_policy".
+/// Sizes for the named axes under "keep_aspect_ratio_policy".
 void keep_aspect(const NodeImport& n, ResizeSizes& wanted, const ResizeSizes& axes) {
   const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
   if (policy == "stretch") return;
