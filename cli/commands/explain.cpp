@@ -140,15 +140,15 @@ Json changes_json(const std::vector<predict::Change>& changes) {
 }
 
 /// What fits on one screen.
-struct Summary {
+struct OneScreen {
   predict::Assessment assessment;
   std::vector<predict::AxisRole> axes;
   std::vector<predict::Change> helpful;
   std::string schedules, remedy;
 };
 
-Summary summary_of(predict::Predictor& predictor, const plan::Plan& plan, const std::vector<predict::StagePlan>& stages) {
-  Summary s{predictor.closed(plan), predict::axis_roles(plan, stages), {}, {}, {}};
+OneScreen summary_of(predict::Predictor& predictor, const plan::Plan& plan, const std::vector<predict::StagePlan>& stages) {
+  OneScreen s{predictor.closed(plan), predict::axis_roles(plan, stages), {}, {}, {}};
   s.helpful = predict::helpful_changes(predictor, s.assessment);
   s.schedules = predict::schedule_comparison(predictor, s.assessment);
   s.remedy = remedy_of(predictor, s.assessment);
@@ -187,7 +187,7 @@ void print_memory(const predict::Assessment& a, std::ostream& out) {
       << shares_text(parts, static_cast<double>(a.memory_bytes)) << "\n";
 }
 
-void print_summary(const Summary& s, std::ostream& out) {
+void print_summary(const OneScreen& s, std::ostream& out) {
   for (const auto& role : s.axes) {
     out << std::left << std::setw(8) << role.axis + "=" + std::to_string(role.degree) << role.does;
     if (role.bytes > 0) out << "; " << bytes_text(role.bytes) << " a step and rank, " << to_text(role.communication) << " by themselves";
