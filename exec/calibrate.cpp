@@ -96,9 +96,11 @@ CalibrationResult calibrate_together(Communicator& world, const CalibrationBudge
   require_equal_nodes(world, c.context);
   c.context.items["ranks"] = std::to_string(world.size()) + (world.nodes() > 1 ? " on " + std::to_string(world.nodes()) + " nodes" : "");
   world.barrier();
-  const auto limits = bench::measure_core(budget.seconds * kCoreShare);
-  c.link_samples = bench::measure_links(world, budget.seconds * kLinkShare);
+  auto limits = bench::measure_core(budget.seconds * kCoreShare);
   const CpuBackend backend("onednn");
+  limits.bf16 = bench::product_rate(backend, DType::BF16);
+  limits.f16 = bench::product_rate(backend, DType::F16);
+  c.link_samples = bench::measure_links(world, budget.seconds * kLinkShare);
   auto kernels = prepared(backend, budget, 1, memory_of_machine() * kShareOfMemory / world.local_size());
   world.barrier();
   const double seconds = budget.seconds * kKernelShare;

@@ -86,6 +86,8 @@ platforms::Device device_of(const CoreLimits& limits, Bytes memory, const std::s
   d.generation = "x86";
   d.peaks["f32"] = {limits.f32, measured + ": independent multiply-adds"};
   d.peaks["f64"] = {limits.f64, measured + ": independent multiply-adds"};
+  for (const auto& [type, rate] : {std::pair(DType::BF16, limits.bf16), std::pair(DType::F16, limits.f16)})
+    if (rate.value() > 0) d.peaks[std::string(name(type))] = {rate, measured + ": a product of large matrices"};
   d.memory = {memory, "/proc/meminfo divided by the cores"};
   d.memory_bandwidth = {limits.memory, measured + ": a += b beyond the last-level cache"};
   d.idle_power = {Watts(kIdleWattsOfCore), kEstimate};
@@ -120,8 +122,12 @@ CoreLimits measure_core(double seconds) {
     for (int i = 0; i < 16; ++i) l.f32.add(a.data(), b.data(), kCached);
   });
   if (sink == 0) return {};  // never: keeps the sums alive
-  return {FlopsPerSecond(flops / 4 / single), FlopsPerSecond(flops / 8 / wide), BytesPerSecond(12.0 * kElements / stream),
-          BytesPerSecond(16.0 * 4 * kCached / cached)};
+  return {FlopsPerSecond(flops / 4 / single),
+          FlopsPerSecond(flops / 8 / wide),
+          BytesPerSecond(12.0 * kElements / stream),
+          BytesPerSecond(16.0 * 4 * kCached / cached),
+          FlopsPerSecond(0),
+          FlopsPerSecond(0)};
 }
 
 int physical_cores() {

@@ -10,8 +10,9 @@ namespace rehearsal::exec::bench {
 /// Of one core while the others do the same.
 struct CoreLimits {
   FlopsPerSecond f32, f64;
-  BytesPerSecond memory;     ///< a[i] = b[i] + c[i] on arrays larger than the last-level cache
-  BytesPerSecond reduction;  ///< bytes added into what is in cache: what adding a received message takes
+  BytesPerSecond memory;               ///< a[i] = b[i] + c[i] on arrays larger than the last-level cache
+  BytesPerSecond reduction;            ///< bytes added into what is in cache: what adding a received message takes
+  FlopsPerSecond bf16 = {}, f16 = {};  ///< of a large product by the kernel that a plan would take; 0: not measured
 };
 
 /// Best of short bursts of thread CPU time within `seconds`.

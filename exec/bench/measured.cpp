@@ -37,7 +37,8 @@ void fill(const Memory& m, const graph::TensorType& type) {
       case DType::F32:
         static_cast<float*>(m.get())[i] = static_cast<float>(v);
         break;
-      case DType::BF16: {
+      case DType::BF16:
+      case DType::F16: {
         const auto wide = static_cast<float>(v);
         narrow(&wide, type.dtype, static_cast<std::uint16_t*>(m.get()) + i, 1);
         break;
@@ -150,6 +151,19 @@ void Measured::run() {
   Run r{thread_seconds() - cpu, now_seconds() - wall, true};
   r.quiet = interruptions() == before;
   runs_.push_back(r);
+}
+
+FlopsPerSecond product_rate(const CpuBackend& backend, DType type) {
+  constexpr std::int64_t kSize = 1024;
+  constexpr int kRuns = 8;
+  const graph::TensorType matrix{type, {kSize, kSize}};
+  Measured product({"MatMul", {}, {matrix, matrix}}, backend, 1);
+  double least = HUGE_VAL;
+  for (int run = 0; run < kRuns; ++run) {
+    product.run();
+    least = std::min(least, product.runs().back().cpu);
+  }
+  return FlopsPerSecond(product.kernel().work.flops.value() / least);
 }
 
 double quantile(std::vector<double> values, double q) {

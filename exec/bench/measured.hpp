@@ -38,6 +38,9 @@ class Measured {
   std::vector<Run> runs_;
 };
 
+/// Of a product of large matrices of this type on one core, the fastest of a few.
+[[nodiscard]] FlopsPerSecond product_rate(const CpuBackend& backend, DType type);
+
 /// Robust statistics of runs; nothing is left out but the first (which makes machine code), and interrupted wall times where enough
 /// are not.
 [[nodiscard]] costmodel::Sample sample_of(const costmodel::KernelCase& kernel, std::span<const Run> runs);

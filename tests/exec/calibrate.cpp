@@ -21,7 +21,8 @@ using Sizes = std::vector<std::int64_t>;
 
 namespace {
 
-const bench::CoreLimits kCore{FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10), BytesPerSecond(1e10)};
+const bench::CoreLimits kCore{FlopsPerSecond(1e11), FlopsPerSecond(5e10), BytesPerSecond(1e10),
+                              BytesPerSecond(1e10), FlopsPerSecond(4e11), FlopsPerSecond(0)};
 
 }  // namespace
 
@@ -93,6 +94,9 @@ TEST_CASE("the file of a machine is a platform and its measurements") {
   CHECK(platform == r.platform);
   CHECK(r.calibration.context.items.at("cores") == std::to_string(bench::physical_cores()));
   CHECK(r.calibration.context.items.count("libraries") == 1);
+  // bf16 at 4e11 was measured, f16 (0) was not: a prediction in it has no peak, and says so.
+  CHECK(platform.nodes[0].device.peak("bf16")->value() == 4e11);
+  CHECK(!platform.nodes[0].device.peak("f16").has_value());
 }
 
 TEST_CASE("nodes that were measured are on a switch, with the link between them") {
@@ -118,6 +122,29 @@ TEST_CASE("nodes that were measured are on a switch, with the link between them"
   const auto read = costmodel::calibration_from_json_text(nlohmann::json::parse(text).at("calibration").dump(), "machine.json");
   REQUIRE(read.node_link.has_value());
   CHECK(read.node_link->bandwidth.value() == c.node_link->bandwidth.value());
+}
+
+TEST_CASE("the sweep has every family in bf16, and products of both 16-bit types have a rate") {
+  std::set<std::string> wide, narrow;
+  for (const auto& c : bench::sweep(false)) (c.inputs[0]->dtype == DType::BF16 ? narrow : wide).insert(c.op);
+  CHECK(narrow.contains("MatMul"));
+  CHECK(narrow.contains("ConvGradWeight"));
+  CHECK(narrow.contains("AttentionGrad"));
+  CHECK(narrow.contains("Cast"));
+  CHECK(wide.contains("SgdUpdate"));
+  CHECK(!narrow.contains("SgdUpdate"));  // updates are of f32 masters
+  const CpuBackend backend("onednn");
+  for (const auto type : {DType::BF16, DType::F16}) {
+    const double rate = bench::product_rate(backend, type).value();
+    CHECK(rate > 1e8);
+    CHECK(rate < 1e14);  // a core of today's matrix units does a few 10^12
+  }
+}
+
+TEST_CASE("a kernel that reads 16 bits is priced as one, also where its sums are f64") {
+  const graph::TensorType image{DType::BF16, {2, 4, 8, 8}};
+  const bench::Measured measured({"BatchNormSums", {{"count", std::int64_t{128}}}, {image}, true}, CpuBackend("onednn"), 1);
+  CHECK(measured.kernel().dtype == DType::BF16);
 }
 
 TEST_CASE("the limits of a core are physical") {
