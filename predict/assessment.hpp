@@ -2,8 +2,8 @@
 // What training by a plan on a platform will take: the answer of `estimate`, and what a search compares.
 
 #include <array>
-#include <memory>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

@@ -139,7 +139,8 @@ void RoleBuilder::receive_for_update() {
   }
 }
 
-/// What this stage has added up over its micro-batches, the rank with its other copy has over the others: both send theirs and add the other's.
+/// What this stage has added up over its micro-batches, the rank with its other copy has over the others: both send theirs and add the
+/// other's.
 void RoleBuilder::add_up_both_copies() {
   receive_for_update();
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) widen_bucket(bucket, exchange_);

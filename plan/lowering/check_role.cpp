@@ -59,7 +59,8 @@ class RoleCheck {
 
   template <class List, class Index>
   void need(const List& list, Index index, const char* what) const {
-    if (index != static_cast<Index>(-1) && static_cast<std::size_t>(index) >= list.size()) fail_here(std::string("names a ") + what + " that is not there");
+    if (index != static_cast<Index>(-1) && static_cast<std::size_t>(index) >= list.size())
+      fail_here(std::string("names a ") + what + " that is not there");
   }
 
   void check(const Instruction& i) const {
@@ -102,7 +103,8 @@ class RoleCheck {
         runs[slot.body] = true;
       }
     for (std::size_t b = 0; b < runs.size(); ++b)
-      if (!runs[b] && !r_.bodies[b].instructions.empty() && has_micro_batches(r_.bodies[b])) fail("body " + std::to_string(b) + " never runs");
+      if (!runs[b] && !r_.bodies[b].instructions.empty() && has_micro_batches(r_.bodies[b]))
+        fail("body " + std::to_string(b) + " never runs");
   }
 
   /// Of a bidirectional pipeline's two copies one has none where there are too few.

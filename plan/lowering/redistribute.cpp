@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "plan/lowering/algorithms.hpp"
-#include "plan/lowering/sharded_gradients.hpp"
 #include "plan/lowering/gathered_parameters.hpp"
+#include "plan/lowering/sharded_gradients.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::plan {

@@ -45,7 +45,8 @@ void keep_apart(RoleWork& work) {
 
 void join(RoleWork& work) {
   work.joined = std::move(work.copies.front()->role());
-  if (work.copies.size() > 1) work.joined = joined_copies(std::move(work.joined), std::move(work.copies.back()->role()), work.context.plan.pp);
+  if (work.copies.size() > 1)
+    work.joined = joined_copies(std::move(work.joined), std::move(work.copies.back()->role()), work.context.plan.pp);
   work.copies.clear();
 }
 
@@ -71,8 +72,8 @@ using Builder = RoleBuilder;
 
 constexpr std::array kPasses{
     RolePass{"open bodies", "the stage's chunks", "empty bodies, in the order in which a micro-batch passes them", always, open_bodies},
-    RolePass{"plan gradients", "what is summed over which ranks", "buckets, and a place in one for every gradient that is only summed", always,
-             on_copies<&Builder::plan_gradients>},
+    RolePass{"plan gradients", "what is summed over which ranks", "buckets, and a place in one for every gradient that is only summed",
+             always, on_copies<&Builder::plan_gradients>},
     RolePass{"forward", "the stage's nodes", "kernels of the forward pass with their loads, conversions, messages and stashes", always,
              on_copies<&Builder::place_forward>},
     RolePass{"backward", "forward", "kernels of the backward pass, what they recompute and restore, and sums of gradients", always,
@@ -87,7 +88,8 @@ constexpr std::array kPasses{
     RolePass{"report loss", "update", "the step's loss, on the stage that has it", always, on_copies<&Builder::report_loss>},
     RolePass{"close gathers", "all uses of sharded parameters", "gathers that share a message, with all that it carries", always,
              on_copies<&Builder::close_gathers>},
-    RolePass{"prefetch", "gathers where they are used", "gathers ahead of their use, as far as memory for them goes", overlaps, prefetch_gathers},
+    RolePass{"prefetch", "gathers where they are used", "gathers ahead of their use, as far as memory for them goes", overlaps,
+             prefetch_gathers},
     RolePass{"defer sums", "sums where they arrive", "sums of sharded gradients taken in late, behind the backward pass", overlaps,
              defer_sums_of_gradients},
     RolePass{"hold sums back", "sums where gradients are made", "the first sum behind the backward passes", keeps_apart,
@@ -117,7 +119,8 @@ Role build_role(const LoweringContext& context, int stage, int rank, Watched wat
     if (!pass.applies(context)) continue;
     pass.run(work);
     if (checks) check_role(work.role(), pass.name);
-    if (watched == Watched::Yes && context.options.after_pass) context.options.after_pass({pass.name, pass.leaves, context.program, work.role()});
+    if (watched == Watched::Yes && context.options.after_pass)
+      context.options.after_pass({pass.name, pass.leaves, context.program, work.role()});
   }
   return std::move(work.joined);
 }

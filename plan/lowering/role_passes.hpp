@@ -14,9 +14,9 @@ namespace rehearsal::plan {
 /// What passes work on: one stage, or, where the pipeline is bidirectional, the stages of both copies that the rank has.
 struct RoleWork {
   const LoweringContext& context;
-  int stage = 0, rank = 0;                            ///< the rank stands for its role
+  int stage = 0, rank = 0;                             ///< the rank stands for its role
   std::vector<std::unique_ptr<RoleBuilder>> copies{};  ///< until they are joined
-  Role joined{};                                      ///< from then on
+  Role joined{};                                       ///< from then on
 
   [[nodiscard]] const Role& role() const { return copies.empty() ? joined : copies.front()->role(); }
 };

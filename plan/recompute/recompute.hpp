@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "graph/training.hpp"
-#include "plan/schedules/pipeline.hpp"
 #include "plan/plan.hpp"
 #include "plan/recompute/forward_results.hpp"
+#include "plan/schedules/pipeline.hpp"
 
 namespace rehearsal::plan {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "graph/op_schema.hpp"
-#include "plan/schedules/stages.hpp"
 #include "plan/recompute/recompute.hpp"
+#include "plan/schedules/stages.hpp"
 
 namespace rehearsal::plan {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "graph/training.hpp"
-#include "plan/schedules/stages.hpp"
 #include "plan/schedules/chunks.hpp"
+#include "plan/schedules/stages.hpp"
 
 namespace rehearsal::plan {
 

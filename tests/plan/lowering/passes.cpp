@@ -17,8 +17,8 @@ using namespace rehearsal::plan;
 namespace {
 
 graph::TrainingGraph decoder() {
-  return graph::build_training_graph(
-      graph::with_initial_values(graph::zoo::build("gpt?layers=4&hidden=16&heads=2&seq=8&vocab=24", 16)), {});
+  return graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=4&hidden=16&heads=2&seq=8&vocab=24", 16)),
+                                     {});
 }
 
 struct Left {
