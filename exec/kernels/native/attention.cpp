@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "exec/kernels/native/attention_products.hpp"
+#include "exec/kernels/native/attention_tiles.hpp"
 #include "exec/kernels/native/families.hpp"
 #include "exec/kernels/native/native.hpp"
 
@@ -283,7 +284,23 @@ std::unique_ptr<Kernel> make_attention(const KernelRequest& request, std::string
   return make_kernel(request, body_of<Run<Walk, kQueries>>(request), request.threads * elements * static_cast<std::int64_t>(sizeof(float)));
 }
 
+template <template <class> class Walk, std::size_t kQueries>
+std::unique_ptr<Kernel> make_tiled(const KernelRequest& request, std::string& reason) {
+  if (!takes(request, reason)) return nullptr;
+  const DType type = request.view().input(0).dtype;
+  if (type != DType::BF16) {
+    reason = "only bf16, not " + std::string(name(type));
+    return nullptr;
+  }
+  const auto p = graph::attention_problem(request.view(), kQueries);
+  if (!has_tiles(reason) || (kQueries == 1 && !sums_in_place(p, type, reason))) return nullptr;
+  return make_kernel(request, Run<Walk, kQueries>::template by<TileProducts>,
+                     request.threads * elements_of<Walk<TileProducts>>(p) * static_cast<std::int64_t>(sizeof(float)));
+}
+
 constexpr KernelRow kRows[] = {
+    {"Attention", "amx:attention", make_tiled<Forward, 0>},
+    {"AttentionGrad", "amx:attention", make_tiled<Backward, 1>},
     {"Attention", "native:attention", make_attention<Forward, 0>},
     {"AttentionGrad", "native:attention", make_attention<Backward, 1>},
 };
