@@ -62,12 +62,18 @@ static void product_rows(const MatrixProduct& p, const float* a, const float* b,
   a += i * p.a_row;
   c += i * p.c_row;
   switch (p.rows - i) {
-    case 1: return product_tile<1, C>(p, a, b, c, end);
-    case 2: return product_tile<2, C>(p, a, b, c, end);
-    case 3: return product_tile<3, C>(p, a, b, c, end);
-    case 4: return product_tile<4, C>(p, a, b, c, end);
-    case 5: return product_tile<5, C>(p, a, b, c, end);
-    default: return;
+    case 1:
+      return product_tile<1, C>(p, a, b, c, end);
+    case 2:
+      return product_tile<2, C>(p, a, b, c, end);
+    case 3:
+      return product_tile<3, C>(p, a, b, c, end);
+    case 4:
+      return product_tile<4, C>(p, a, b, c, end);
+    case 5:
+      return product_tile<5, C>(p, a, b, c, end);
+    default:
+      return;
   }
 }
 
@@ -76,14 +82,22 @@ static void product_part(const MatrixProduct& p, const float* a, const float* b,
   for (I j = 0; j < p.columns; j += kTileVectors * kLanes) {
     const I left = p.columns - j, vectors = left >= kTileVectors * kLanes ? kTileVectors : (left + kLanes - 1) / kLanes;
     TileEnd end{left >= vectors * kLanes ? kLanes : left - (vectors - 1) * kLanes, p.depth, p.depth};
-    while (end.last < kLanes && end.whole_rows > 0 && (end.whole_rows - 1) * p.b_row + j + vectors * kLanes > p.b_elements) --end.whole_rows;
+    while (end.last < kLanes && end.whole_rows > 0 && (end.whole_rows - 1) * p.b_row + j + vectors * kLanes > p.b_elements)
+      --end.whole_rows;
     switch (vectors) {
-      case 1: product_rows<1>(p, a, b + j, c + j, end); break;
-      case 2: product_rows<2>(p, a, b + j, c + j, end); break;
+      case 1:
+        product_rows<1>(p, a, b + j, c + j, end);
+        break;
+      case 2:
+        product_rows<2>(p, a, b + j, c + j, end);
+        break;
 #if defined(__AVX512F__)
-      case 3: product_rows<3>(p, a, b + j, c + j, end); break;
+      case 3:
+        product_rows<3>(p, a, b + j, c + j, end);
+        break;
 #endif
-      default: product_rows<kTileVectors>(p, a, b + j, c + j, end);
+      default:
+        product_rows<kTileVectors>(p, a, b + j, c + j, end);
     }
   }
 }
@@ -176,5 +190,5 @@ REHEARSAL_FLATTEN void range_shown(const std::uint8_t* flags, I n, bool hidden, 
   range_of(flags, n, range, [where](std::uint8_t flag) { return flag != where; });
 }
 
-static constexpr AttentionLoops kAttention = {matrix_product, transpose<float>, scale_rows, divide_rows, add_rows,
-                                              hide_rows,      keep_row,  largest_of<float>, range_above, range_shown};
+static constexpr AttentionLoops kAttention = {matrix_product, transpose<float>, scale_rows,        divide_rows, add_rows,
+                                              hide_rows,      keep_row,         largest_of<float>, range_above, range_shown};

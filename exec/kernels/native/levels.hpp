@@ -11,7 +11,13 @@ namespace rehearsal::exec::native {
 [[nodiscard]] const Loops& loops_avx2();    ///< x86 with AVX2 and FMA
 [[nodiscard]] const Loops& loops_avx512();  ///< x86 with AVX-512 F, BW, DQ, VL
 
-/// Those that this machine can run, the best first.
+/// Instruction sets beyond the plainest, each with those before it.
+enum class Level : std::uint8_t { Default, Avx2, Avx512, Amx };
+/// False where the environment's REHEARSAL_MAX_ISA (default, avx2, avx512 or amx) names a lower one, as for trying what other machines run.
+/// Throws BadInput for another word.
+[[nodiscard]] bool allows(Level level);
+
+/// Those that this machine can run and REHEARSAL_MAX_ISA allows, the best first.
 [[nodiscard]] std::vector<const Loops*> levels_here();
 
 }  // namespace rehearsal::exec::native

@@ -384,5 +384,5 @@ static constexpr LoopsOver<T> loops_of() {
 }
 static const Loops kLoops = {
     loops_of<float>(), loops_of<Bf16>(), loops_of<F16>(),
-    kAttention, transpose<std::uint32_t>, transpose<std::uint16_t>, sgd, adam, multiply_add<float>, multiply_add<double>, kVectorBytes,
+    kAttention, transpose<std::uint32_t>, transpose<std::uint16_t>, pair_rows, sgd, adam, multiply_add<float>, multiply_add<double>, kVectorBytes,
 };

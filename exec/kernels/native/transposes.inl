@@ -75,3 +75,12 @@ static void transpose(const T* from, I from_row, T* to, I to_row, I rows, I colu
   for (I r = 0; r < rows; ++r)
     for (I c = r < whole_rows ? whole_columns : 0; c < columns; ++c) to[c * to_row + r] = from[r * from_row + c];
 }
+
+/// Of rows of 2 bytes: words of two rows, one below the other, to_row words from pair to pair.
+static void pair_rows(const std::uint16_t* from, I from_row, std::uint32_t* to, I to_row, I pairs, I columns) {
+  for (I p = 0; p < pairs; ++p, from += 2 * from_row, to += to_row) {
+    const std::uint16_t* below = from + from_row;
+#pragma omp simd
+    for (I c = 0; c < columns; ++c) to[c] = static_cast<std::uint32_t>(from[c]) | (static_cast<std::uint32_t>(below[c]) << 16U);
+  }
+}

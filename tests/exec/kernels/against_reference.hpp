@@ -24,7 +24,8 @@ std::string compared(const Case& c, plan::Format now, int threads = 1);
 /// The same case in 16 bits.
 Case in_type(Case c, DType narrow);
 
-/// In f32 by the implementation `wants`; in 16 bits by the same, or by it on widened operands where it has no kernel for them.
+/// In f32 by the implementation `wants`; in 16 bits by the same, by tiles of bf16, or by it on widened operands where it
+/// has no kernel for them.
 void check(const Case& c, plan::Format now, std::string_view wants, int threads = 1);
 
 }  // namespace rehearsal::exec
