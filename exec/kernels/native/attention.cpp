@@ -15,8 +15,8 @@ namespace {
 
 using graph::AttentionProblem;
 using reference::AttentionRows;
-using AttentionGuard = AttentionProblem::AttentionGuard;
-using AttentionKind = graph::AttentionStep::AttentionKind;
+using AttentionGuard = AttentionProblem::Guard;
+using AttentionKind = graph::AttentionStep::Kind;
 
 constexpr std::int64_t kFewKeys = 64;  ///< so many cost less than looking for those that are hidden
 /// A score that no row with another one sees: e to such a power is 0. Where all scores of a row are near it, every key counts.
