@@ -51,6 +51,7 @@ class InputPredictor final : public Predictor {
 
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override {
     auto outlook = inner_->outlook(plan);
+    if (!has_place(plan)) return outlook;
     const double least = outlook.step.value();
     outlook.step = Seconds(of(plan).later.step({least, least, least}).value);
     return outlook;
@@ -87,6 +88,13 @@ class InputPredictor final : public Predictor {
     a.imbalance = played.imbalance;
     a.events += played.events;
     return a;
+  }
+
+  /// Where there are too few devices, or axes do not divide each other, closed() says so.
+  [[nodiscard]] bool has_place(const plan::Plan& plan) const {
+    int ranks = 1;
+    for (const auto& axis : plan::mesh_of(plan)) ranks *= axis.size;
+    return ranks == plan.ranks() && ranks <= platforms::device_count(platform());
   }
 
   /// Plans that lay ranks out alike have the same.

@@ -93,6 +93,14 @@ TEST_CASE("search ranks plans by steps that wait, and explain says that they do"
     REQUIRE(plan.contains("input"));
     CHECK(value(plan, "step_seconds") >= value(plan.at("input"), "seconds") * (1 - 1e-9));
   }
+  // Plans that have no place are refused as ever.
+  const TemporaryFolder folder;
+  write_text(folder / "plans", "dp=16\ndp=64\ndp=3,ep=2\n");
+  const auto ranked =
+      result_of(rehearse("search zoo:resnet50 --format json --platform dgx-a100 --nodes 2 --batch 2048 --dtype bf16 --confirm 0 --plans " +
+                         (folder / "plans") + kPictures));
+  CHECK(ranked.at("plans").size() == 1);
+  CHECK(ranked.at("refused").size() == 2);
   const auto explained =
       rehearse(std::string("explain dp=16 --model zoo:resnet50 --platform dgx-a100 --nodes 2 --batch 2048 --dtype bf16") + kPictures);
   CHECK(explained.status == 0);

@@ -23,6 +23,8 @@ mode_t mode_in(std::va_list words, int flags) { return (flags & O_CREAT) != 0 ? 
 
 }  // namespace
 
+// The C library's own names for parameters begin with underscores.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 extern "C" __attribute__((visibility("default"))) int open(const char* path, int flags, ...) {
   std::va_list words;
   va_start(words, flags);
@@ -31,6 +33,7 @@ extern "C" __attribute__((visibility("default"))) int open(const char* path, int
   return slowly("open", path, flags, mode);
 }
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 extern "C" __attribute__((visibility("default"))) int open64(const char* path, int flags, ...) {
   std::va_list words;
   va_start(words, flags);
