@@ -80,12 +80,14 @@ std::string in_peoples_units(double value, std::span<const PeoplesUnit> units) {
   return text;
 }
 
-constexpr double kMinute = 60, kHour = 3600, kDay = 86400, kKilowattHour = 3.6e6;
-constexpr PeoplesUnit kDurations[] = {{10 * kMinute, kMinute, "min"}, {2 * kHour, kHour, "h"}, {2 * kDay, kDay, "days"}};
+constexpr double kSecondsOfMinute = 60, kSecondsOfHour = 3600, kSecondsOfDay = 86400, kKilowattHour = 3.6e6;
+constexpr PeoplesUnit kDurations[] = {{10 * kSecondsOfMinute, kSecondsOfMinute, "min"},
+                                      {2 * kSecondsOfHour, kSecondsOfHour, "h"},
+                                      {2 * kSecondsOfDay, kSecondsOfDay, "days"}};
 constexpr PeoplesUnit kEnergies[] = {{0.1 * kKilowattHour, kKilowattHour, "kWh"},
                                      {1e3 * kKilowattHour, 1e3 * kKilowattHour, "MWh"},
                                      {1e6 * kKilowattHour, 1e6 * kKilowattHour, "GWh"}};
-constexpr PeoplesUnit kDeviceTimes[] = {{0, 1, "device-seconds"}, {10 * kMinute, kHour, "device-hours"}};
+constexpr PeoplesUnit kDeviceTimes[] = {{0, 1, "device-seconds"}, {10 * kSecondsOfMinute, kSecondsOfHour, "device-hours"}};
 constexpr PeoplesUnit kMasses[] = {{0, 1, "kg"}, {1e4, 1e3, "t"}};
 
 std::string rate_text(double value, const char* what) {

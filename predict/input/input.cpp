@@ -213,13 +213,13 @@ class NodeInput {
   double samples_;
 };
 
-void require(bool right, const char* option, const std::string& what) {
+void require_option(bool right, const char* option, const std::string& what) {
   if (!right) throw BadInput(option, what);
 }
 
 void check_cache(const InputQuestion& q, const platforms::Platform& platform) {
   if (q.cache == nullptr || q.cache == &cache_kinds().front()) {
-    require(!q.cache_size, "--cache", "a cache that keeps nothing has no size; write for example node=64GB");
+    require_option(!q.cache_size, "--cache", "a cache that keeps nothing has no size; write for example node=64GB");
     return;
   }
   for (const auto& group : platform.nodes) {
@@ -259,9 +259,9 @@ std::string unknown_storage(const platforms::Platform& platform) {
 }
 
 void check_input(const InputQuestion& q, const platforms::Platform& platform) {
-  require(q.data.samples >= 1, "--dataset", "has no samples; write for example samples=1.28M,bytes=110kB");
-  require(q.data.stored.value() >= 0, "--dataset", "bytes of a sample must be from 0 on, for example bytes=110kB");
-  require(q.data.requests >= 0 && std::isfinite(q.data.requests), "--dataset", "requests for a sample must be a number from 0 on");
+  require_option(q.data.samples >= 1, "--dataset", "has no samples; write for example samples=1.28M,bytes=110kB");
+  require_option(q.data.stored.value() >= 0, "--dataset", "bytes of a sample must be from 0 on, for example bytes=110kB");
+  require_option(q.data.requests >= 0 && std::isfinite(q.data.requests), "--dataset", "requests for a sample must be a number from 0 on");
   if (const auto unknown = unknown_storage(platform); !unknown.empty()) throw BadInput("--dataset", unknown);
   for (const auto& group : platform.nodes)
     if (q.data.on_disk && !storage_of(group).disk_bandwidth)
