@@ -15,6 +15,24 @@ namespace rehearsal::plan {
   return order;
 }
 
+/// What was moved ahead of an instruction that it waited for has no more reason to: the next one of its stream behind that has, which
+/// stands where it stood.
+inline void hand_on_waiting(Body& body, std::uint16_t number) {
+  auto& list = body.instructions;
+  for (std::size_t at = 0; at < list.size(); ++at) {
+    const auto is_ahead = [&](const Dependency& d) { return d.body == number && d.instruction >= at; };
+    for (const Dependency& d : std::vector<Dependency>(list[at].after)) {
+      if (!is_ahead(d)) continue;
+      for (std::size_t next = d.instruction + std::size_t{1}; next < list.size(); ++next) {
+        if (list[next].stream != list[at].stream) continue;
+        list[next].after.push_back(d);
+        break;
+      }
+    }
+    std::erase_if(list[at].after, is_ahead);
+  }
+}
+
 /// `orders`: by body, each instruction's present place in the order that is wanted.
 inline void reorder(Role& role, const std::vector<std::vector<std::size_t>>& orders) {
   std::vector<std::vector<std::uint32_t>> moved(role.bodies.size());
@@ -31,6 +49,7 @@ inline void reorder(Role& role, const std::vector<std::vector<std::size_t>>& ord
   for (Body& body : role.bodies)
     for (Instruction& i : body.instructions)
       for (Dependency& d : i.after) d.instruction = moved[d.body][d.instruction];
+  for (std::size_t b = 0; b < role.bodies.size(); ++b) hand_on_waiting(role.bodies[b], static_cast<std::uint16_t>(b));
 }
 
 }  // namespace rehearsal::plan
