@@ -9,14 +9,12 @@
 namespace rehearsal::exec {
 namespace {
 
-constexpr std::int64_t kSampleReaderIgnoredLabel = -100;  // of cross-entropy, as in PyTorch
-
 template <class T>
 std::optional<std::int64_t> outside(const std::byte* values, std::int64_t count, const Wanted& wanted) {
   const auto* v = reinterpret_cast<const T*>(values);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto value = static_cast<std::int64_t>(v[i]);
-    if ((value < 0 || value >= wanted.classes) && !(wanted.target && value == kSampleReaderIgnoredLabel)) return value;
+    if ((value < 0 || value >= wanted.classes) && value != wanted.ignored) return value;
   }
   return std::nullopt;
 }

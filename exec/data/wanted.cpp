@@ -27,6 +27,18 @@ std::int64_t classes_of(const graph::TrainingGraph& training, TensorId input) {
   return classes;
 }
 
+namespace {
+
+/// What the loss leaves out of its labels, which may be an input of the model: PyTorch's ignore_index.
+std::int64_t ignored_label(const graph::TrainingGraph& training, TensorId input) {
+  constexpr std::int64_t kUsual = -100;
+  for (const auto& node : training.graph.nodes())
+    if (graph::schema(node).name == "CrossEntropySum" && node.inputs[1] == input) return node.attributes.integer("ignore_index", kUsual);
+  return input == training.target ? kUsual : kNoneIgnored;
+}
+
+}  // namespace
+
 std::vector<Wanted> wanted_of(const graph::TrainingGraph& training, const std::map<std::string, std::string>& arrays) {
   const auto& g = training.graph;
   std::vector<Wanted> wanted;
@@ -36,7 +48,7 @@ std::vector<Wanted> wanted_of(const graph::TrainingGraph& training, const std::m
     const auto& shape = tensor.type.shape;
     const auto named = arrays.find(tensor.name);
     wanted.push_back({tensor.name, tensor.type, !shape.empty() && shape.front() == training.batch, t == training.target,
-                      classes_of(training, t), named == arrays.end() ? std::string() : named->second});
+                      classes_of(training, t), ignored_label(training, t), named == arrays.end() ? std::string() : named->second});
   };
   for (auto t : g.inputs())
     if (t != training.target) add(t);

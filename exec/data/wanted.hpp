@@ -2,6 +2,7 @@
 // What a model wants of the data.
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,14 +12,18 @@
 
 namespace rehearsal::exec {
 
+/// No label is left out: no data have this one.
+inline constexpr std::int64_t kNoneIgnored = std::numeric_limits<std::int64_t>::min();
+
 /// An input of the model, or the target.
 struct Wanted {
   std::string input;
   graph::TensorType type;  ///< whole: the first dimension is the batch, where `per_sample`
   bool per_sample = true;  ///< false: one value for all samples
   bool target = false;
-  std::int64_t classes = 0;  ///< integers are below this; 0: nothing is known of them
-  std::string array = {};    ///< of the data, as the user says; empty: the one that suits it
+  std::int64_t classes = 0;             ///< integers are below this; 0: nothing is known of them
+  std::int64_t ignored = kNoneIgnored;  ///< a label that the loss leaves out
+  std::string array = {};               ///< of the data, as the user says; empty: the one that suits it
   [[nodiscard]] graph::Shape sample_shape() const { return {type.shape.begin() + (per_sample ? 1 : 0), type.shape.end()}; }
 };
 
