@@ -280,9 +280,10 @@ graph::Graph with_element_type(graph::Graph model, DType dtype, std::vector<std:
   if (size_of(dtype) != 2) return graph::with_float_type(model, dtype);
   auto narrowed = graph::with_narrow_type(model, dtype);
   if (narrowed.kept > 0)
-    warnings.push_back(std::to_string(narrowed.kept) + " operators compute in f32, from '" + narrowed.first + "' on: batch statistics of " +
-                       std::to_string(narrowed.fewest_values) + " values, where " + std::string(name(dtype)) + " needs " +
-                       std::to_string(graph::kFewestStatistics));
+    warnings.push_back(std::to_string(narrowed.kept) + " operators compute in f32, with " +
+                       std::to_string(std::lround(100 * narrowed.share)) + " % of the FLOPs of convolutions and matrix products, from '" +
+                       narrowed.first + "' on: batch statistics of " + std::to_string(narrowed.fewest_values) + " values, where " +
+                       std::string(name(dtype)) + " needs " + std::to_string(graph::kFewestStatistics));
   return std::move(narrowed.graph);
 }
 

@@ -43,6 +43,17 @@ class Kept {
   [[nodiscard]] std::int64_t count() const { return std::count(kept_.begin(), kept_.end(), true); }
   [[nodiscard]] const std::string& first() const { return first_; }
   [[nodiscard]] std::int64_t fewest() const { return fewest_; }
+  [[nodiscard]] double share() const {
+    double kept = 0, all = 0;
+    for (std::size_t n = 0; n < kept_.size(); ++n) {
+      const Node& node = model_.nodes()[n];
+      if (!is_product(node)) continue;
+      const double flops = work_of(schema(node), NodeTypes(model_, node).view()).flops.value();
+      all += flops;
+      kept += kept_[n] ? flops : 0;
+    }
+    return all > 0 ? kept / all : 0;
+  }
 
  private:
   /// Back to the products of matrices, convolutions and inputs.
@@ -180,8 +191,8 @@ class Narrowing {
 
 NarrowedGraph with_narrow_type(const Graph& model, DType dtype) {
   const Kept kept(model);
-  if (kept.count() == 0) return {with_float_type(model, dtype), 0, {}, 0};
-  return {Narrowing(model, kept, dtype).build(), kept.count(), kept.first(), kept.fewest()};
+  if (kept.count() == 0) return {with_float_type(model, dtype), 0, {}, 0, 0};
+  return {Narrowing(model, kept, dtype).build(), kept.count(), kept.first(), kept.fewest(), kept.share()};
 }
 
 }  // namespace rehearsal::graph

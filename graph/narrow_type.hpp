@@ -19,6 +19,7 @@ struct NarrowedGraph {
   std::int64_t kept = 0;           ///< nodes that compute in f32
   std::string first;               ///< the first normalization that is kept; "" for none
   std::int64_t fewest_values = 0;  ///< smallest number of values that a statistic of theirs has
+  double share = 0;                ///< of the FLOPs of convolutions and matrix products, what they compute: what the rule costs
 };
 
 /// The model with every f32 tensor in `dtype` (f16 or bf16), running statistics and what the rule above says apart. A Cast stands where

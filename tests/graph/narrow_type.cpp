@@ -65,6 +65,8 @@ TEST_CASE("what statistics of few values reach stays in f32") {
   const auto narrowed = with_narrow_type(gated(true), DType::BF16);
   CHECK(narrowed.first == "gate_norm");
   CHECK(narrowed.fewest_values == 4);
+  // FLOPs at 4 * 1024 pixels: first 2 * 4096 * 8 * 3 = 196608, last 2 * 4096 * 8 * 8 = 524288; gate at 4 pixels 2 * 4 * 8 * 8 = 512
+  CHECK(narrowed.share == Approx(512.0 / (196608 + 524288 + 512)));
   for (const char* tensor : {"x", "first", "first.weight", "first_norm.weight", "mean", "last", "last.weight", "y"})
     CHECK(type(narrowed.graph, tensor) == DType::BF16);
   for (const char* tensor : {"gate", "gate.weight", "gate_norm.weight", "gate_norm.mean", "first_norm.mean", "product"})
@@ -74,6 +76,7 @@ TEST_CASE("what statistics of few values reach stays in f32") {
 TEST_CASE("up to the loss, where nothing is normalized over more") {
   const auto narrowed = with_narrow_type(gated(false), DType::F16);
   for (const char* tensor : {"product", "last", "last.weight", "y"}) CHECK(type(narrowed.graph, tensor) == DType::F32);
+  CHECK(narrowed.share == Approx((524288.0 + 512) / (196608 + 524288 + 512)));
   for (const char* tensor : {"first", "first_norm.weight", "mean"}) CHECK(type(narrowed.graph, tensor) == DType::F16);
 }
 
