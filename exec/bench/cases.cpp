@@ -108,6 +108,9 @@ void add_tokens(std::vector<Case>& cases, std::int64_t batch, std::int64_t lengt
   cases.push_back({"LayerNormalization", last, {x, v, v}});
   cases.push_back({"LayerNormalizationGradInput", last, {x, rows, rows, x, v}});
   cases.push_back({"LayerNormalizationGradParameters", last, {x, rows, rows, x}});
+  cases.push_back({"RMSNormalization", last, {x, v}});
+  cases.push_back({"RMSNormalizationGradInput", last, {x, rows, x, v}});
+  cases.push_back({"RMSNormalizationGradParameters", last, {x, rows, x}});
   cases.push_back({"Gelu", tanh, {wide}});
   cases.push_back({"GeluGrad", tanh, {wide, wide}});
   cases.push_back({"Add", {}, {x, x}});

@@ -55,7 +55,10 @@ plan::KernelOffer CpuBackend::widened_offer(const plan::LocalNode& node, const s
   auto offer = this->offer({node.schema, wide.attributes(), wide.inputs(), wide.outputs(), node.input_formats, node.threads, others});
   offer.implementation = std::string(kWidened) + offer.implementation;
   offer.workspace += Bytes(static_cast<double>(bytes));
-  offer.why = reasons + (offer.why.empty() ? "" : "; " + offer.why);
+  if (offer.why.empty() || offer.why == reasons)
+    offer.why = reasons;
+  else
+    offer.why = reasons + "; widened, " + offer.why;
   return offer;
 }
 

@@ -1,4 +1,4 @@
-// Layer normalization: rows of the normalized axes.
+// Layer normalization and that by the root mean square: rows of the normalized axes.
 
 #include <cmath>
 
@@ -60,7 +60,7 @@ struct LayerNormalizationGradientInput {
 };
 
 /// X, mean, inverse deviation, dY -> dscale, dbias.
-struct GradientParameters {
+struct LayerNormalizationGradientParameters {
   template <class T>
   static void run(const Call& call) {
     const Rows rows(call.in_shape(0), call.attributes());
@@ -80,18 +80,72 @@ struct GradientParameters {
   }
 };
 
+/// X, scale? -> Y, inverse root mean square.
+struct RootForward {
+  template <class T>
+  static void run(const Call& call) {
+    const Rows rows(call.in_shape(0), call.attributes());
+    const T* scale = optional_in<T>(call, 1);
+    const double epsilon = call.attributes().number("epsilon", 1e-5), count = static_cast<double>(rows.length);
+    parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
+      const T* x = call.in<T>(0) + row * rows.length;
+      const auto inverse = static_cast<float>(1.0 / std::sqrt(loops_over<T>().row_squares(x, rows.length, 0) / count + epsilon));
+      loops_over<T>().normalize_row(call.out<T>() + row * rows.length, x, rows.length, {0.0F, inverse}, scale, nullptr);
+      if (call.has_output(1)) call.out<T>(1)[row] = rounded<T>(inverse);
+    });
+  }
+};
+
+/// X, inverse root mean square, dY, scale? -> dX.
+struct RootGradientInput {
+  template <class T>
+  static void run(const Call& call) {
+    const Rows rows(call.in_shape(0), call.attributes());
+    const T* scale = optional_in<T>(call, 3);
+    const auto count = static_cast<double>(rows.length);
+    parallel_items(call.threads(), rows.count, rows.worth_a_thread(), [&](std::int64_t row) {
+      const T *x = call.in<T>(0) + row * rows.length, *dy = call.in<T>(2) + row * rows.length;
+      const auto inverse = static_cast<double>(number(call.in<T>(1)[row]));
+      double sums[2];
+      loops_over<T>().scaled_sums(x, dy, scale, rows.length, 0, sums);
+      const double linear = inverse * inverse * inverse * sums[1] / count;
+      loops_over<T>().scaled_line(call.out<T>() + row * rows.length, dy, x, scale, rows.length, {inverse, -linear, 0});
+    });
+  }
+};
+
+/// X, inverse root mean square, dY -> dscale.
+struct RootGradientParameters {
+  template <class T>
+  static void run(const Call& call) {
+    const Rows rows(call.in_shape(0), call.attributes());
+    const std::int64_t length = rows.length;
+    std::vector<double> total(static_cast<std::size_t>(2 * length));
+    sum_parts(call, {rows.count, length, 2 * length}, total.data(), [&](std::int64_t first, std::int64_t count, double* sums) {
+      for (std::int64_t row = first; row < first + count; ++row)
+        loops_over<T>().parameter_row(call.in<T>(0) + row * length, call.in<T>(2) + row * length, length,
+                                      {0.0F, number(call.in<T>(1)[row])}, sums, sums + length);
+    });
+    loops_over<T>().from_f32(call.out<T>(), std::vector<float>(total.begin(), total.begin() + length).data(), length);
+  }
+};
+
+template <class B>
 std::unique_ptr<Kernel> make_gradient_parameters(const KernelRequest& request, std::string& reason) {
   if (!takes(request, reason)) return nullptr;
   const Rows rows(request.view().input(0).shape, request.attributes);
-  return make_kernel(request, body_of<GradientParameters>(request),
+  return make_kernel(request, body_of<B>(request),
                      parts_of(rows.count, rows.length) * 2 * rows.length * static_cast<std::int64_t>(sizeof(double)));
 }
 
-constexpr std::string_view kLayerNormalizationName = "native:layer-normalization";
+constexpr std::string_view kLayerNormalizationName = "native:layer-normalization", kRootNormalizationName = "native:rms-normalization";
 constexpr KernelRow kLayerNormalizationRows[] = {
     {"LayerNormalization", kLayerNormalizationName, make<LayerNormalizationForward>},
     {"LayerNormalizationGradInput", kLayerNormalizationName, make<LayerNormalizationGradientInput>},
-    {"LayerNormalizationGradParameters", kLayerNormalizationName, make_gradient_parameters},
+    {"LayerNormalizationGradParameters", kLayerNormalizationName, make_gradient_parameters<LayerNormalizationGradientParameters>},
+    {"RMSNormalization", kRootNormalizationName, make<RootForward>},
+    {"RMSNormalizationGradInput", kRootNormalizationName, make<RootGradientInput>},
+    {"RMSNormalizationGradParameters", kRootNormalizationName, make_gradient_parameters<RootGradientParameters>},
 };
 
 }  // namespace

@@ -174,7 +174,9 @@ bool multiplies_bf16() {
 
 bool has_units(DType type, std::string& reason) {
   if (type == DType::F32) return true;
-  if (type != DType::BF16)
+  if (type == DType::F16)
+    reason = "f16 with sums in f32 wants AMX-FP16, which is not used here";
+  else if (type != DType::BF16)
     reason = "only f32 and bf16, not " + std::string(name(type));
   else if (!multiplies_bf16())
     reason = "bf16 wants AVX512_BF16 or AMX, which this processor lacks or ONEDNN_MAX_CPU_ISA forbids";

@@ -262,6 +262,10 @@ TEST_CASE("fast normalizations agree with the reference") {
     const graph::Attributes last{{"axis", std::int64_t{-1}}};
     check({"LayerNormalization", last, {x, v, v}}, Format::Plain, "native:layer-normalization");
     check({"LayerNormalization", last, {x, v}}, Format::Plain, "native:layer-normalization", 2);
+    check({"RMSNormalization", last, {x, v}}, Format::Plain, "native:rms-normalization", 2);
+    check({"RMSNormalization", last, {x}}, Format::Plain, "native:rms-normalization");
+    check({"RMSNormalizationGradInput", last, {x, rows, x, v}, {}, {0, 1.5}}, Format::Plain, "native:rms-normalization");
+    check({"RMSNormalizationGradParameters", last, {x, rows, x}, {}, {0, 1.5}}, Format::Plain, "native:rms-normalization", 2);
     check({"LayerNormalizationGradInput", last, {x, rows, rows, x, v}, {}, {0, 0.1, 1.5}}, Format::Plain, "native:layer-normalization");
     check({"LayerNormalizationGradParameters", last, {x, rows, rows, x}, {}, {0, 0.1, 1.5}}, Format::Plain, "native:layer-normalization",
           2);
