@@ -13,7 +13,7 @@ TemporaryFile::~TemporaryFile() {
 }
 
 int work_as_rank(Terminal& terminal, const std::string& doing, const RankWork& work) {
-  exec::MpiSession session;
+  exec::MpiSession session(&terminal.err());
   return exec::run_as_rank(
       session,
       [&](exec::Communicator& world) {

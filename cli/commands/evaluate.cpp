@@ -55,7 +55,7 @@ Action add_evaluate(CLI::App& app) {
   app.add_option("--outputs", o->outputs, "an .npz file to write the model's outputs to");
   app.add_option("--backend", o->backend, "auto, onednn or reference");
   return [o](Terminal& terminal) {
-    exec::MpiSession mpi;
+    exec::MpiSession mpi(&terminal.err());
     return exec::run_as_rank(
         mpi, [&](exec::Communicator& world) { return evaluate(*o, world, terminal); }, terminal.err());
   };

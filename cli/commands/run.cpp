@@ -436,7 +436,7 @@ Action add_run(CLI::App& app) {
   app.add_option("--log-every", o->log_every, "steps between lines of progress (default: a line a second at most)");
   return [o](Terminal& terminal) {
     install_termination_handler();
-    exec::MpiSession mpi;
+    exec::MpiSession mpi(&terminal.err());
     exec::refuse_lone_rank(mpi.world());
     const int status = exec::run_as_rank(
         mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); }, terminal.err());

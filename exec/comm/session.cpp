@@ -15,6 +15,7 @@
 #include "base/parse_number.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/comm/mpi_error.hpp"
+#include "exec/comm/start_watch.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -69,12 +70,15 @@ void MpiSession::end_within(double seconds, int status) {
   }).detach();
 }
 
-MpiSession::MpiSession() : world_(nullptr, [](Communicator* c) { delete c; }), exceptions_at_start_(std::uncaught_exceptions()) {
+MpiSession::MpiSession(std::ostream* told)
+    : world_(nullptr, [](Communicator* c) { delete c; }), exceptions_at_start_(std::uncaught_exceptions()) {
   const auto stall_seconds = stall_seconds_of_environment();
   int initialized = 0;
   MPI_Initialized(&initialized);
   ensure(initialized == 0, "one MpiSession per process");
   prefer_settings();
+  std::optional<StartWatch> watch;
+  if (told != nullptr && launched()) watch.emplace(start_seconds(stall_seconds, launched_ranks().value_or(1)), *told);
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "starting MPI");
   world_.reset(new Communicator());

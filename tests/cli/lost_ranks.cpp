@@ -79,3 +79,15 @@ TEST_CASE("a rank that stands still ends the job after one timeout, which follow
   REQUIRE(ranks.size() == 2);
   CHECK(ranks[1].at("state") == "stopped");
 }
+
+TEST_CASE("a rank that is stopped before it has reached MPI ends the job, and is named") {
+  const TemporaryFolder folder;
+  const std::string stopped = "sh -c '[ \"${OMPI_COMM_WORLD_RANK:-${PMIX_RANK}}\" = 1 ] && kill -STOP $$; exec \"" REHEARSAL_COMMAND
+                              "\" \"$@\"' rank ";
+  const auto job = run_shell("REHEARSAL_STALL_SECONDS=1 " REHEARSAL_MPIRUN " -n 2 " + stopped + "run " + kGpt +
+                             " --batch 4 --plan dp=2 --steps 2; echo $? > " + (folder / "status"));
+  INFO(job.err);
+  REQUIRE(std::filesystem::exists(folder / "status"));  // else the job was still there when the time of run_shell was over
+  CHECK(text_of(folder / "status") == "4\n");
+  CHECK_THAT(job.err, contains("MPI has not started within 20.2 s: rank 1 (process ") && contains(") is stopped"));  // 20 + 2 x 0.1
+}
