@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "exec/block_moves.hpp"
+#include "exec/flush_denormals.hpp"
 #include "exec/initial_values.hpp"
 #include "exec/local_memory.hpp"
 #include "exec/messages.hpp"
@@ -56,6 +57,7 @@ class Executor::Impl {
         moves_(program_, world_.rank()),
         loading_(program_, g_, world_.rank()) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
+    flush_.emplace();
     prepare();
     set_initial_values(training, options.seed, memory_, device_);
   }
@@ -406,6 +408,7 @@ class Executor::Impl {
   const ComputeBackend& backend_;
   Communicator& world_;
   ExecutorOptions options_;
+  std::optional<FlushDenormals> flush_;
   const plan::Role& role_;
   Device& device_;
   LocalMemory memory_;
