@@ -99,6 +99,7 @@ NodeGroup read_group(ObjectReader reader) {
   if (reader.has("nic")) group.nic = read_nic(reader.object("nic"));
   group.host_cores = static_cast<int>(reader.integer("host_cores", 1, 1'000'000));
   group.host_memory = reader.quantity("host_memory", kMemory);
+  group.host_memory_bandwidth = reader.quantity_or_none("host_memory_bandwidth", kBandwidths);
   group.host_power = reader.quantity("host_power", kPowers);
   group.price = reader.quantity("price", kPrices);
   group.storage_bandwidth = reader.quantity_or_none("storage_bandwidth", kBandwidths);

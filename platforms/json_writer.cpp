@@ -132,6 +132,7 @@ Ordered group_json(const NodeGroup& group) {
   if (group.nic.count > 0) writer.plain("nic", nic_json(group.nic));
   writer.plain("host_cores", group.host_cores);
   writer.quantity("host_memory", group.host_memory);
+  writer.quantity("host_memory_bandwidth", group.host_memory_bandwidth);
   writer.quantity("host_power", group.host_power);
   writer.quantity("price", group.price);
   writer.quantity("storage_bandwidth", group.storage_bandwidth);

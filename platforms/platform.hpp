@@ -141,6 +141,7 @@ struct NodeGroup {
   Nic nic;
   int host_cores = 1;  ///< physical cores of the host
   Sourced<Bytes> host_memory;
+  std::optional<Sourced<BytesPerSecond>> host_memory_bandwidth;  ///< at which the host reads and writes it, all sockets together
   Sourced<Watts> host_power;                                 ///< everything in the node but the devices
   Sourced<DollarsPerHour> price;                             ///< the whole node
   std::optional<Sourced<BytesPerSecond>> storage_bandwidth;  ///< at which it writes checkpoints while all nodes do

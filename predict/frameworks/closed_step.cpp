@@ -260,8 +260,10 @@ class LanePlayer {
     std::size_t unit = 0;
     for (const auto& piece : step_.chunks[c])
       for (int r = 0; r < piece.count; ++r) {
-        clock.wait_for_messages(gathered_[c][unit++]);
-        clock.run(timer(stage).parts()[piece.part].forward.queue);
+        const auto& forward = timer(stage).parts()[piece.part].forward;
+        if (!forward.steps.empty()) clock.wait_for_messages(gathered_[c][unit]);
+        clock.run(forward.queue);
+        ++unit;
       }
   }
 

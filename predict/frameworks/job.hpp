@@ -27,6 +27,7 @@ struct Recipe {
   double tensor_overlap = -1;         ///< 0 off, 1 on, below 0: as the framework does
   bool expert_overlap = false;        ///< tokens travel to their experts and back beside another micro-batch's computation
   ExpertLoad expert_load;             ///< tokens among experts
+  int offloaded_blocks = 0;           ///< that offload=activations moves; 0: all
   bool parallel_blocks = false;       ///< attention and MLP share one reduction
   double attention_window = 0;        ///< tokens; 0: all
   bool parameter_servers = false;     ///< gradients go to servers on all nodes and back

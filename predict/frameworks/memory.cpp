@@ -15,6 +15,7 @@ constexpr double kGatheredCopies = 2;  // layers whose gathered parameters are t
 constexpr double kSelectiveOpShare = 0.4, kSelectiveOpRest = 0.3;
 constexpr double kLogitBytes32 = 12;
 constexpr double kLogitBytesFused = 7;  // 2, an fp32 copy that becomes its gradient in place, and some of that in 16 bits
+constexpr double kBlocksUnderWay = 2;   // one at work, and one on its way to the host or back
 constexpr double kMoments = 8;          // bytes of two fp32 values, which profiles count among the optimizer's state
 
 bool is_fp16(const costmodel::Precision& p) {
@@ -43,12 +44,7 @@ costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Prec
   return s;
 }
 
-/// Of one repetition of a part: what every pass keeps, and what the one at work has besides.
-struct PassBytes {
-  double each = 0, at_work = 0;
-};
-
-PassBytes pass_bytes(const Part& part, const FrameworkJob& job, bool image) {
+PassBytes kept_by_pass(const Part& part, const FrameworkJob& job, bool image) {
   const double others = part.kept.others, attention = part.kept.attention;
   const double input = std::min(part.boundary_bytes, part.kept.all());  // its predecessor's result, which its kernels keep anyway
   switch (part.repeated || image ? job.recompute : Recompute::None) {
@@ -66,6 +62,28 @@ PassBytes pass_bytes(const Part& part, const FrameworkJob& job, bool image) {
   return {others + attention, 0};
 }
 
+}  // namespace
+
+double offloaded_share(const FrameworkJob& job, const ModelParts& model) {
+  if (job.plan.offload != plan::Offload::Activations) return 0;
+  if (job.recipe.offloaded_blocks == 0) return 1;
+  double blocks = 0;
+  for (const auto& part : model.parts)
+    if (part.repeated) blocks += part.repeats;
+  return blocks > 0 ? std::min(1.0, job.recipe.offloaded_blocks / blocks) : 0;
+}
+
+PassBytes pass_bytes(const Part& part, const FrameworkJob& job, const ModelParts& model) {
+  auto bytes = kept_by_pass(part, job, model.image);
+  if (!part.repeated) return bytes;
+  bytes.offloaded = bytes.each * offloaded_share(job, model);
+  bytes.each -= bytes.offloaded;
+  if (bytes.offloaded > 0) bytes.at_work += kBlocksUnderWay * (bytes.each + bytes.offloaded);
+  return bytes;
+}
+
+namespace {
+
 class StageMemory {
  public:
   StageMemory(const StagedStep& step, int stage)
@@ -79,7 +97,7 @@ class StageMemory {
     RankMemory m;
     m.stage = stage_;
     add_states(m);
-    m.activations = checkpoints_stages() ? checkpointed_stage() : kept_passes();
+    m.activations = checkpoints_stages() ? checkpointed_stage() : kept_passes(m.host);
     m.activations += logits();
     return m;
   }
@@ -101,7 +119,8 @@ class StageMemory {
       m.weights += (trained * bytes.weights + (weights.all - trained) * frozen_bytes) / (gathers ? ranks : 1);
       m.update += job_.profile.update_copies * trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
       if (!job_.recipe.update_in_backward) m.gradients += trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
-      m.optimizer += trained * bytes.optimizer / (job_.plan.zero >= 1 ? ranks : 1);
+      const double optimizer = trained * bytes.optimizer / (job_.plan.zero >= 1 ? ranks : 1);
+      (job_.plan.offload == plan::Offload::Optimizer ? m.host : m.optimizer) += optimizer;
     };
     for_pieces([&](const Part& part, int count) {
       // Embeddings and what makes the logits are left as they are.
@@ -130,14 +149,18 @@ class StageMemory {
     return kept + boundary / std::max(1.0, parts) * step_.shape.micro_batches;
   }
 
-  [[nodiscard]] double kept_passes() const {
-    double each = 0, at_work = 0;
+  /// What is offloaded is added to `host`.
+  [[nodiscard]] double kept_passes(double& host) const {
+    double each = 0, at_work = 0, offloaded = 0;
     for_pieces([&](const Part& part, int count) {
-      const auto bytes = pass_bytes(part, job_, model_.image);
+      const auto bytes = pass_bytes(part, job_, model_);
       each += bytes.each * count;
+      offloaded += bytes.offloaded * count;
       at_work = std::max(at_work, bytes.at_work);
     });
-    return each / step_.shape.chunks * step_.held[static_cast<std::size_t>(stage_)] + at_work;
+    const double passes = step_.held[static_cast<std::size_t>(stage_)] / static_cast<double>(step_.shape.chunks);
+    host += offloaded * passes;
+    return each * passes + at_work;
   }
 
   /// The loss computes with the result of one micro-batch in fp32; a chunked one never has all of it.

@@ -12,10 +12,21 @@ struct RankMemory {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;
   double gathered = 0;  ///< sharded parameters that are whole for the layers at work
+  double host = 0;      ///< in the host's memory
   double update = 0;    ///< what the update needs beside the states, when the activations are gone
   [[nodiscard]] double states() const { return weights + gradients + optimizer + gathered; }
   [[nodiscard]] double all() const { return states() + std::max(activations, update); }
 };
+
+/// Of one repetition of a part.
+struct PassBytes {
+  double each = 0;       ///< that every pass keeps on the device
+  double at_work = 0;    ///< that the pass at work has besides
+  double offloaded = 0;  ///< that every pass keeps in the host's memory
+};
+[[nodiscard]] PassBytes pass_bytes(const Part&, const FrameworkJob&, const ModelParts&);
+/// Of the activations of a block, where only some blocks are offloaded: a mean over all of them.
+[[nodiscard]] double offloaded_share(const FrameworkJob&, const ModelParts&);
 
 /// Of the fullest stage.
 [[nodiscard]] RankMemory memory_of(const StagedStep&);

@@ -92,8 +92,20 @@ void fuse(const PlanQuestion& q, Violations& v) {
 }
 
 void offload(const PlanQuestion& q, Violations& v) {
-  if (q.plan.offload != plan::Offload::None)
-    v.push_back({"offload", "is for Rehearsal's own execution", "leave it out, or use --framework rehearse"});
+  if (q.plan.offload == plan::Offload::None) return;
+  if (q.profile.checkpoints_stages && q.plan.offload == plan::Offload::Activations)
+    v.push_back({"offload", q.profile.name + " computes whole stages again and has no activations to move", "leave it out"});
+  for (const auto& nodes : q.platform.nodes) {
+    const auto says = "platform " + q.platform.name + " does not say how quick ";
+    if (nodes.device.kind == platforms::DeviceKind::Cpu)
+      v.push_back({"offload", "the memory of " + nodes.device.name + " is the host's", "leave it out"});
+    else if (!nodes.device.host_bandwidth)
+      v.push_back({"offload", says + "the link of " + nodes.device.name + " to the host's memory is",
+                   "add device.host_bandwidth (\"32 GB/s\") to its node"});
+    else if (q.plan.offload == plan::Offload::Optimizer && !nodes.host_memory_bandwidth)
+      v.push_back({"offload", says + "the memory of the host is that would update what stays there",
+                   "add host_memory_bandwidth (\"400 GB/s\") to its node"});
+  }
 }
 
 void compression(const PlanQuestion& q, Violations& v) {

@@ -52,7 +52,8 @@ class FrameworkPredictor final : public Predictor {
     auto violations = questions_->violations(plan);
     if (!violations.empty()) return violations;
     try {
-      static_cast<void>(questions_->ask(plan));
+      const auto& question = questions_->ask(plan);
+      require_room_on_host(question, memory_of(question.step));
     } catch (const Refusal& refusal) {
       violations.push_back({"plan", refusal.what(), "use smaller degrees"});
     }
@@ -107,7 +108,19 @@ class FrameworkPredictor final : public Predictor {
  private:
   static const costmodel::ConstantsFile& constants() { return costmodel::published_constants(); }
 
+  /// All ranks of a node are taken to move as much as the fullest one.
+  static void require_room_on_host(const Question& q, const RankMemory& m) {
+    if (m.host <= 0) return;
+    const auto& node = q.job.platform.nodes[q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)]];
+    const Bytes wanted(m.host * std::min(node.devices, q.job.plan.ranks()));
+    if (wanted > node.host_memory.value)
+      throw Refusal("offload=" + std::string(plan::name(q.job.plan.offload)) + ": a node would hold " + to_text(wanted) +
+                    " in its host's memory, " + to_text(wanted - node.host_memory.value) + " more than it has");
+  }
+
   void set_memory(const Question& q, const RankMemory& m, Assessment& a) const {
+    require_room_on_host(q, m);
+    a.host_bytes = static_cast<std::int64_t>(m.host);
     const auto site = costmodel::effect_of(site_, q.job.device().name, "memory", costmodel::kNoMechanism);
     const double reading = device_reading(m, profile_, constants().values) * std::exp(site.log_factor);
     const auto group = q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)];

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "plan/lowering/lowering.hpp"
+#include "predict/frameworks/memory.hpp"
+#include "predict/frameworks/program_axes.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -18,20 +20,6 @@ using plan::When;
 
 /// Where an instruction stands, for those that wait for it.
 using Place = plan::Dependency;
-
-/// Axis of a program that a kind of exchange goes along; the longest run of axes that are all among `names`.
-std::uint8_t axis_among(const plan::Program& program, const std::vector<std::string>& names) {
-  std::size_t best = 0;
-  int most = 0;
-  for (std::size_t a = 0; a < program.axes.size(); ++a) {
-    std::string rest = program.axes[a].name + ".";
-    bool all = true;
-    for (std::size_t dot = rest.find('.'); dot != std::string::npos; rest = rest.substr(dot + 1), dot = rest.find('.'))
-      all = all && std::find(names.begin(), names.end(), rest.substr(0, dot)) != names.end();
-    if (all && program.axes[a].size > most) most = program.axes[a].size, best = a;
-  }
-  return static_cast<std::uint8_t>(best);
-}
 
 /// Ranks that do the same.
 struct RolePlace {
@@ -47,7 +35,7 @@ class RoleWriter {
       : step_(step),
         job_(step.job),
         model_(model),
-        program_(program),
+        axes_(job_, program),
         timer_(*place.timer),
         stage_(place.stage),
         element_bytes_(job_.precision_on(place.group).element_bytes),
@@ -149,15 +137,6 @@ class RoleWriter {
     return i;
   }
 
-  [[nodiscard]] std::uint8_t replicas_axis() const { return axis_among(program_, {"dp", "shard", "ep", "cp"}); }
-  /// Of replicas among which the plan deals out.
-  [[nodiscard]] std::uint8_t shards_axis() const {
-    return job_.plan.has_shard_groups() ? axis_among(program_, {"shard", "ep", "cp"}) : replicas_axis();
-  }
-  [[nodiscard]] std::uint8_t axis_of(ExchangeAxis axis) const {
-    if (axis == ExchangeAxis::Expert && job_.plan.ep > job_.plan.expert_ranks()) return axis_among(program_, {"ep", "cp"});
-    return axis_among(program_, {axis == ExchangeAxis::Tensor ? "tp" : axis == ExchangeAxis::Expert ? "ep" : "cp"});
-  }
   [[nodiscard]] graph::NodeId node(const Part& part, int repetition, std::uint32_t offset) const {
     const auto& span = model_.spans()[part.span];
     return static_cast<graph::NodeId>(span.first + static_cast<std::size_t>(repetition) * span.length + offset);
@@ -169,7 +148,8 @@ class RoleWriter {
   /// One step of a pass. Backward passes name the forward nodes that they differentiate.
   Place write_step(std::uint16_t body, const TimedStep& timed, const PassStep& step, graph::NodeId id, bool again) {
     Instruction i;
-    if (step.exchange) i = collective_instruction(step.exchange->kind, axis_of(step.exchange->axis), step.exchange->bytes, Stream::Compute);
+    if (step.exchange)
+      i = collective_instruction(step.exchange->kind, axes_.of(step.exchange->axis), step.exchange->bytes, Stream::Compute);
     i.node = id;
     i.phase = role_.bodies[body].kind == BodyKind::Backward && !again ? graph::Phase::Backward : graph::Phase::Forward;
     i.again = again;
@@ -181,11 +161,30 @@ class RoleWriter {
     return *last_;
   }
 
+  /// What kernels wait for of activations that are on their way to the host or back.
+  void write_transfer(std::uint16_t body, const Part& part, InstructionKind kind, double seconds) {
+    if (seconds <= 0) return;
+    Instruction i;
+    i.kind = kind;
+    i.stream = Stream::Host;
+    i.inputs = i.outputs = {bytes_buffer(pass_bytes(part, job_, timer_.model()).offloaded)};
+    i.phase = kind == InstructionKind::Stash ? graph::Phase::Forward : graph::Phase::Backward;
+    i.after = std::exchange(waits_for_, {});
+    if (last_) i.after.push_back(*last_);
+    last_ = emit(body, std::move(i), alone(seconds));
+    waits_for_.push_back(*last_);
+  }
+
   void write_pass(std::uint16_t body, std::size_t part, int repetition, bool again) {
     const auto& steps = timer_.model().parts[part];
     const auto& pass = again ? timer_.parts()[part].again : timer_.parts()[part].forward;
-    for (const auto& timed : pass.steps)
+    for (const auto& timed : pass.steps) {
+      if (timed.source == kHostTransfer) {
+        write_transfer(body, steps, again ? InstructionKind::Restore : InstructionKind::Stash, timed.queue.device);
+        continue;
+      }
       write_step(body, timed, steps.forward[timed.source], node(steps, repetition, steps.forward[timed.source].node), again);
+    }
   }
 
   /// Which gradients a body computes.
@@ -223,11 +222,11 @@ class RoleWriter {
       return emit(body, std::move(i), alone(seconds));
     };
     const bool whole = sums_whole_gradients(job_);
-    const auto place = emitted(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, whole ? replicas_axis() : shards_axis(),
+    const auto place = emitted(whole ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, whole ? axes_.replicas() : axes_.shards(),
                                sum.elements, sum.seconds - sum.of_copies);
     if (sum.of_copies <= 0) return place;
     const double parts = static_cast<double>(job_.plan.shard_ranks()) * job_.plan.cp;
-    return emitted(CollectiveKind::AllReduce, axis_among(program_, {"dp"}), sum.elements / parts, sum.of_copies);
+    return emitted(CollectiveKind::AllReduce, axes_.copies(), sum.elements / parts, sum.of_copies);
   }
 
   [[nodiscard]] std::vector<Place> after_last() const { return last_ ? std::vector{*last_} : std::vector<Place>(); }
@@ -270,12 +269,14 @@ class RoleWriter {
   void send_to(std::uint16_t body, std::size_t other, std::uint32_t channel, double bytes) {
     if (step_.stage_of(other) == stage_) return;
     auto i = message(InstructionKind::Send, step_.stage_of(other), channel, bytes);
-    i.after = after_last();
+    i.after = std::exchange(waits_for_, {});  // a chunk without a kernel hands on what it got
+    if (last_) i.after.push_back(*last_);
     emit(body, std::move(i), alone(timer_.send(bytes)));
   }
 
   void write_forward_chunk(int own, std::size_t chunk, double cast) {
     const auto body = forward_[static_cast<std::size_t>(own)];
+    last_.reset();
     if (chunk > 0) receive_from(body, chunk - 1, static_cast<std::uint32_t>(2 * chunk), step_.boundary_bytes(chunk - 1));
     write_extra(body, "cast", cast);
     if (gathers_every_pass(job_))
@@ -304,7 +305,7 @@ class RoleWriter {
     std::size_t waiting = 0;
     auto unit_node = graph::NodeId::None;
     const auto gather = [&](double elements) {
-      auto i = collective_instruction(CollectiveKind::AllGather, shards_axis(), elements * weight_bytes(), Stream::Collective);
+      auto i = collective_instruction(CollectiveKind::AllGather, axes_.shards(), elements * weight_bytes(), Stream::Collective);
       i.node = unit_node;
       const auto place = emit(prologue_, std::move(i), alone(timer_.parameter_gather(elements)));
       for (; waiting > 0; --waiting) places.emplace_back(place);
@@ -322,6 +323,7 @@ class RoleWriter {
   void write_backward_chunk(int own, std::size_t chunk, double accumulate) {
     const auto body = backward_[static_cast<std::size_t>(own)];
     const bool splits = step_.schedule->splits_backward;
+    last_.reset();
     if (chunk + 1 < step_.chunks.size())
       receive_from(body, chunk + 1, static_cast<std::uint32_t>(2 * chunk + 3), step_.boundary_bytes(chunk));
     if (gathers_every_pass(job_))
@@ -355,7 +357,8 @@ class RoleWriter {
     const bool ahead = job_.profile.gathers_layerwise && overlaps(job_), gathers = !backward || !job_.recipe.keeps_gathered;
     const auto gather = [&](const Unit& unit, std::optional<Place> after) {
       const auto& part = timer_.model().parts[unit.part];
-      auto i = collective_instruction(CollectiveKind::AllGather, shards_axis(), timer_.parts()[unit.part].gather_bytes, Stream::Collective);
+      auto i =
+          collective_instruction(CollectiveKind::AllGather, axes_.shards(), timer_.parts()[unit.part].gather_bytes, Stream::Collective);
       if (after) i.after = {*after};
       i.node = node(part, unit.repetition, 0);
       return emit(body, std::move(i), alone(timer_.parts()[unit.part].gather));
@@ -408,10 +411,10 @@ class RoleWriter {
     exchange_tied_embedding(update.after);
     emit(update_, std::move(update), alone(timer_.update(parameters, tensors)));
     if (gathers_once() && !overlaps(job_))
-      emit(update_, collective_instruction(CollectiveKind::AllGather, shards_axis(), parameters * weight_bytes(), Stream::Compute),
+      emit(update_, collective_instruction(CollectiveKind::AllGather, axes_.shards(), parameters * weight_bytes(), Stream::Compute),
            alone(timer_.parameter_gather(parameters)));
     if (const double seconds = timer_.coordination(); seconds > 0)
-      emit(update_, collective_instruction(CollectiveKind::Broadcast, replicas_axis(), 1, Stream::Compute), alone(seconds));
+      emit(update_, collective_instruction(CollectiveKind::Broadcast, axes_.replicas(), 1, Stream::Compute), alone(seconds));
   }
 
   void exchange_tied_embedding(std::vector<Place>& awaited) {
@@ -440,7 +443,7 @@ class RoleWriter {
   const StagedStep& step_;
   const FrameworkJob& job_;
   const FoldedModel& model_;
-  const plan::Program& program_;
+  ProgramAxes axes_;
   const StepTimer& timer_;
   int stage_;
   double element_bytes_, gradient_bytes_, bucket_elements_;

@@ -28,6 +28,14 @@ Questions::Questions(graph::Graph model, TrainingSetting setting, const costmode
 std::vector<plan::Violation> Questions::violations(const plan::Plan& plan) const {
   const auto question = asked(plan);
   auto violations = plan_violations(question);
+  if (const int blocks = setting_.recipe.offloaded_blocks; blocks > 0 && plan.offload != plan::Offload::Activations)
+    violations.push_back({"offload", "--recipe offload_layers=" + std::to_string(blocks) + " says of how many blocks activations are moved",
+                          "offload=activations"});
+  else if (blocks > limits_.blocks)
+    violations.push_back(
+        {"offload",
+         "--recipe offload_layers=" + std::to_string(blocks) + ": the model has " + std::to_string(limits_.blocks) + " equal blocks",
+         "leave it out to move all"});
   if (setting_.recipe.update_in_backward && question.micro_batches() > 1)
     violations.push_back({"micro_batch",
                           "an update in the backward pass takes the gradient of a whole step, and there are " +
@@ -69,7 +77,7 @@ const ModelParts& Questions::parts(const FrameworkJob& job, const FoldedModel& m
 const Questions::Timed& Questions::timed(const FrameworkJob& job) {
   const auto grain = grain_of(model_, job);
   const auto& p = job.plan;
-  const TimersKey key{degrees_of(job), grain, p.dp, p.pp, p.zero, p.zero_group, p.recompute, p.order, p.overlap};
+  const TimersKey key{degrees_of(job), grain, p.dp, p.pp, p.zero, p.zero_group, p.recompute, p.offload, p.order, p.overlap};
   if (const auto known = timed_.find(key); known != timed_.end()) return *known->second;
   if (timed_.size() >= kTimersKept) {
     last_.reset();

@@ -1,6 +1,7 @@
 #include "predict/frameworks/recipe.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -42,6 +43,33 @@ bool set_frozen(Recipe& recipe, std::string_view value) {
   return recipe.frozen_bytes >= 0;
 }
 
+bool set_offloaded_blocks(Recipe& recipe, std::string_view value) {
+  const auto blocks = parse_number<int>(value);
+  if (!blocks || *blocks < 1) return false;
+  recipe.offloaded_blocks = *blocks;
+  return true;
+}
+
+/// How many tokens of its own document a token stands among, in the mean: of lengths l it is the sum of l² over the sum of l.
+double tokens_beside(std::istream& lengths) {
+  double sum = 0, squares = 0;
+  for (std::string line; std::getline(lengths, line);) {
+    if (line.empty()) continue;
+    const auto length = parse_number<double>(line);
+    if (!length || !(*length >= 1)) return 0;
+    sum += *length;
+    squares += *length * *length;
+  }
+  return sum > 0 ? squares / sum : 0;
+}
+
+bool set_packed(Recipe& recipe, std::string_view value) {
+  const auto length = parse_number<double>(value);
+  std::ifstream file{length ? std::string() : std::string(value)};
+  recipe.attention_window = length ? *length : tokens_beside(file);
+  return recipe.attention_window >= 1;
+}
+
 bool set_power(Recipe& recipe, std::string_view value) {
   const auto watts = parse_number<double>(value);
   if (!watts || !(*watts > 0)) return false;
@@ -59,6 +87,9 @@ constexpr RecipeRow kRecipe[] = {
     {"tensor_overlap", "on|off", "sums of tensor parallelism hide behind products", set_tensor_overlap},
     {"fp32_reduction", "on|off", "sharded gradients are summed in 32 bits", set_switch<&Recipe::fp32_reduction>},
     {"keeps_gathered", "on|off", "zero=3 gathers once for both passes (SHARD_GRAD_OP)", set_switch<&Recipe::keeps_gathered>},
+    {"offload_layers", "N", "blocks that offload=activations moves (default: all)", set_offloaded_blocks},
+    {"packed", "tokens|FILE", "sequences are documents of that length, or of the lengths in FILE (one a line), that do not see each other",
+     set_packed},
     {"parallel_blocks", "on|off", "attention and feed-forward layer share one sum over tp", set_switch<&Recipe::parallel_blocks>},
     {"power", "watts", "limit of a device", set_power},
 };

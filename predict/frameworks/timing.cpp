@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costmodel/update_traffic.hpp"
+#include "predict/frameworks/memory.hpp"
 
 namespace rehearsal::predict::frameworks {
 namespace {
@@ -68,6 +69,7 @@ StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const cos
       job_(job),
       network_(network),
       c_(c),
+      node_(job.platform.nodes[group]),
       device_(job.device(group)),
       precision_(job.precision_on(group)),
       groups_(groups_of(job.platform, job.plan)),
@@ -82,6 +84,7 @@ void StepTimer::time(const Part& part, PartTime& t) const {
   t.forward = pass(part.forward, false);
   t.backward = pass(part.backward, true);
   t.again = recomputed(part, t.forward);
+  add_transfers(part, t);
   t.whole_backward = t.again.queue.then(t.backward.queue);
   t.input_gradients = t.again.queue;
   std::vector<LaunchQueue> all, weights;
@@ -198,6 +201,19 @@ bool StepTimer::is_recomputed(const Part& part, const PassStep& step, int& produ
   return false;
 }
 
+/// Activations travel beside the kernels of a block, and the next one waits where that takes longer (Rhu et al. 2016).
+void StepTimer::add_transfers(const Part& part, PartTime& t) const {
+  const double bytes = pass_bytes(part, job_, model_).offloaded;
+  if (bytes <= 0) return;
+  const double seconds = bytes / device_.host_bandwidth->value.value();
+  const auto waiting = [&](double beside) { return TimedStep{on_both(0, std::max(0.0, seconds - beside)), kHostTransfer, true, false}; };
+  t.forward.add(waiting(t.forward.queue.device));
+  TimedPass fetched;
+  fetched.add(waiting(t.again.queue.device + t.backward.queue.device));
+  for (const auto& step : t.again.steps) fetched.add(step);
+  t.again = fetched;
+}
+
 TimedPass StepTimer::recomputed(const Part& part, const TimedPass& forward) const {
   TimedPass again;
   if (!part.repeated && !model_.image) return again;
@@ -255,9 +271,23 @@ double StepTimer::update(double parameters, double tensors) const {
   const bool composed = job_.profile.composed_optimizer && traffic.slots >= 2;
   const double bytes = composed ? kComposedBytes : precision_.element_bytes == 4 ? traffic.single : traffic.mixed;
   const double own = parameters / (job_.plan.zero > 0 ? groups_.shards.ranks : 1);
+  if (job_.plan.offload == plan::Offload::Optimizer) return update_on_host(own);
   const double per_tensor = composed ? kComposedKernels : kKernelsPerTensor;
   const double launches = job_.profile.fused_optimizer && !composed ? kFusedOptimizerKernels : per_tensor * tensors;
   return slowdown_ * (c_[C::OptimizerBytes] * own * bytes / memory_ + launches * kOptimizerLaunch);
+}
+
+/// Gradients go to the host, which updates what it keeps and sends weights back meanwhile (Ren et al., USENIX ATC 2021, section 4; table 4:
+/// a billion parameters take 0.22 s, half of what the memory of a DGX-2's host would allow).
+double StepTimer::update_on_host(double own) const {
+  constexpr double kShareOfPeak = 0.5;
+  const auto traffic = costmodel::update_traffic(job_.recipe.optimizer);
+  const int sharing = std::min(node_.devices, job_.plan.ranks());
+  const double host = own * (precision_.element_bytes == 4 ? traffic.single : traffic.mixed) * sharing /
+                      (kShareOfPeak * node_.host_memory_bandwidth->value.value());
+  const double link = device_.host_bandwidth->value.value();
+  const double out = own * gradient_bytes(job_, precision_) / link, back = own * precision_.element_bytes / link;
+  return slowdown_ * (out + std::max(host, back));
 }
 
 double StepTimer::tied_embedding() const {

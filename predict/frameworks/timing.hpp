@@ -11,6 +11,9 @@
 
 namespace rehearsal::predict::frameworks {
 
+/// Source of a step that is none of the part: waiting for activations on their way to the host or back.
+inline constexpr std::uint32_t kHostTransfer = ~std::uint32_t{0};
+
 struct TimedStep {
   costmodel::LaunchQueue queue;
   std::uint32_t source = 0;  ///< index of the step in Part::forward or Part::backward
@@ -40,7 +43,7 @@ struct BackwardSegment {
 
 struct PartTime {
   TimedPass forward;
-  TimedPass again;  ///< what the backward pass computes again before it begins
+  TimedPass again;  ///< what the backward pass fetches and computes again before it begins
   TimedPass backward;
   std::vector<ReadyGradients> ready;
   costmodel::LaunchQueue whole_backward;                     ///< again, then backward
@@ -83,6 +86,8 @@ class StepTimer {
   void time(const Part&, PartTime&) const;
   [[nodiscard]] TimedStep timed(const PassStep&, std::size_t index, double exchange_seconds) const;
   [[nodiscard]] TimedPass pass(const std::vector<PassStep>&, bool backward) const;
+  void add_transfers(const Part&, PartTime&) const;
+  [[nodiscard]] double update_on_host(double own) const;
   [[nodiscard]] TimedPass recomputed(const Part&, const TimedPass& forward) const;
   [[nodiscard]] bool is_recomputed(const Part&, const PassStep&, int& products) const;
   [[nodiscard]] double exchange_seconds(const Exchange&, bool backward) const;
@@ -95,6 +100,7 @@ class StepTimer {
   const FrameworkJob& job_;
   const costmodel::Network& network_;
   const costmodel::Constants& c_;
+  const platforms::NodeGroup& node_;
   const platforms::Device& device_;
   costmodel::Precision precision_;
   RankGroups groups_;
