@@ -157,7 +157,8 @@ class Communicator {
 /// Destroyed while an exception is under way, one of several ranks leaves MPI unfinished, so that mpirun ends the others.
 class MpiSession {
  public:
-  /// Throws EnvironmentFailure when MPI cannot start, BadInput when REHEARSAL_STALL_SECONDS is not a positive number. Where a launcher's
+  /// Throws EnvironmentFailure when MPI cannot start, BadInput when REHEARSAL_STALL_SECONDS is not a positive number, and
+  /// what refuse_lone_rank() does where srun has started several processes and told MPI nothing. Where a launcher's
   /// ranks do not find each other in time (start_watch.hpp), `told` hears why and the process ends; without it they are waited for.
   explicit MpiSession(std::ostream* told = nullptr);
   ~MpiSession();

@@ -70,6 +70,23 @@ void MpiSession::end_within(double seconds, int status) {
   }).detach();
 }
 
+namespace {
+
+void refuse_several_alone() {
+  for (const char* variable : {"SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS"}) {
+    const char* text = std::getenv(variable);
+    const auto tasks = text == nullptr ? std::nullopt : parse_number<int>(text);
+    if (tasks && *tasks > 1)
+      throw Error(ExitStatus::Usage,
+                  std::string(variable) + "=" + text + ", but this process is alone: " + text +
+                      " processes would each train by themselves. Start them so that MPI finds them all (srun --mpi=pmix, or "
+                      "mpirun of the MPI that rehearse was built with), or unset " +
+                      variable + " to train in one process");
+  }
+}
+
+}  // namespace
+
 MpiSession::MpiSession(std::ostream* told)
     : world_(nullptr, [](Communicator* c) { delete c; }), exceptions_at_start_(std::uncaught_exceptions()) {
   const auto stall_seconds = stall_seconds_of_environment();
@@ -78,6 +95,7 @@ MpiSession::MpiSession(std::ostream* told)
   ensure(initialized == 0, "one MpiSession per process");
   prefer_settings();
   std::optional<StartWatch> watch;
+  if (told != nullptr && !launched() && std::getenv("SLURM_STEP_ID") != nullptr) refuse_several_alone();  // Open MPI ends such a process
   if (told != nullptr && launched()) watch.emplace(start_seconds(stall_seconds, launched_ranks().value_or(1)), *told);
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "starting MPI");
@@ -97,17 +115,7 @@ MpiSession::~MpiSession() {
 }
 
 void refuse_lone_rank(const Communicator& world) {
-  if (world.size() > 1) return;
-  for (const char* variable : {"SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS"}) {
-    const char* text = std::getenv(variable);
-    const auto tasks = text == nullptr ? std::nullopt : parse_number<int>(text);
-    if (tasks && *tasks > 1)
-      throw Error(ExitStatus::Usage,
-                  std::string(variable) + "=" + text + ", but this process is alone: " + text +
-                      " processes would each train by themselves. Start them so that MPI finds them all (srun --mpi=pmix, or "
-                      "mpirun of the MPI that rehearse was built with), or unset " +
-                      variable + " to train in one process");
-  }
+  if (world.size() == 1) refuse_several_alone();
 }
 
 int run_as_rank(MpiSession& session, const std::function<int(Communicator&)>& body, std::ostream& out) {
