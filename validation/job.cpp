@@ -218,6 +218,15 @@ double computed_length(const RecordJob& job, const Record& r) {
   return seq;
 }
 
+/// Activations that the record says are kept by the host, where the catalogue knows the link to it.
+void set_offload(const Record& r, RecordJob& job) {
+  const double layers = r.plan.number("cpu_offload_layers").value_or(0);
+  if (layers < 1 && !r.plan.truth("activation_offload")) return;
+  if (!job.machine.platform.nodes.front().device.host_bandwidth) return;
+  job.plan.offload = plan::Offload::Activations;
+  job.recipe.offloaded_blocks = static_cast<int>(layers);
+}
+
 void set_modes(const Record& r, RecordJob& job) {
   auto& p = job.plan;
   auto& recipe = job.recipe;
@@ -249,6 +258,7 @@ void set_modes(const Record& r, RecordJob& job) {
   recipe.channels_last_single = layout.empty() ? f.channels_last_single : layout != "nchw";
   recipe.optimizer = optimizer_of(r, job);
   recipe.power_limit = job.machine.power_limit;
+  set_offload(r, job);
 }
 
 }  // namespace
