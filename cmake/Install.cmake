@@ -26,7 +26,8 @@ if(TARGET rehearse)
     target_link_options(rehearse PRIVATE -static-libstdc++ -static-libgcc)
   endif()
   if(SKBUILD)  # a wheel: the program and what it opens lie in the Python package
-    install(TARGETS rehearse ${REHEARSAL_SIM_TARGET} RUNTIME DESTINATION rehearsal/bin LIBRARY DESTINATION rehearsal/bin COMPONENT wheel)
+    install(TARGETS rehearse ${REHEARSAL_SIM_TARGET} RUNTIME DESTINATION rehearsal/bin COMPONENT wheel
+      LIBRARY DESTINATION rehearsal/bin COMPONENT wheel)
   endif()
   rehearsal_guard(rehearse)
   add_dependencies(product rehearse ${REHEARSAL_SIM_TARGET})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from rehearsal import options as o
 from rehearsal.command import ask
-from rehearsal.errors import Interrupted, UsageError
+from rehearsal.errors import Interrupted
 from rehearsal.models import as_argument
 from rehearsal.results import Collectives, Estimate, Explanation, Inspection, SearchResult, Simulation, Validation
 
@@ -50,19 +50,18 @@ def search(model: Model, *, platform: Union[o.Text, Sequence[o.Text]], inputs: I
         try:
             answer = ask("search", [argument], {"platform": platform, **given})
         except Interrupted as stopped:
-            raise Interrupted(SearchResult.of(stopped.result) if stopped.result else None) from None
+            raise Interrupted(stopped.result and SearchResult.of(stopped.result)) from None
     return SearchResult.of(answer.document, answer.warnings)
 
 
-def simulate(model: Model, *, platform: o.Text, plan: Union[o.Text, Mapping[str, object], None] = None, inputs: Inputs = None,
-             **options: Unpack[o.SimulateOptions]) -> Simulation:
+def simulate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options: Unpack[o.SimulateOptions]) -> Simulation:
     """Plays a plan on a modelled cluster: `rehearse simulate`. `fidelity` "folded" and "full" need the simulator, "closed" does not.
 
     >>> simulate("zoo:resnet18", platform="dgx-a100", plan={"dp": 8}, batch=64, fidelity="closed").bottleneck
     'compute'
     """
     with as_argument(model, inputs, options) as (argument, given):
-        answer = ask("simulate", [argument], {"platform": platform, "plan": plan, **given})
+        answer = ask("simulate", [argument], {"platform": platform, **given})
     return Simulation.of(answer.document, answer.warnings)
 
 
@@ -76,8 +75,7 @@ def explain(plan: Union[o.Text, Mapping[str, object]], *, model: Union[Model, No
     """
     with as_argument(model, inputs, options) as (argument, given):
         answer = ask("explain", [o.text_of(plan)], {"model": argument, **given})
-    document = answer.document
-    return Explanation.of(document if document else {"text": answer.text}, answer.warnings)
+    return Explanation.of(answer.maybe or {"text": answer.text}, answer.warnings)
 
 
 def inspect(model: Model, *, inputs: Inputs = None, **options: Unpack[o.InspectOptions]) -> Inspection:
@@ -113,7 +111,7 @@ def validate(**options: Unpack[o.ValidateOptions]) -> Validation:
     return Validation.of({**last["summary"], "records": records}, answer.warnings)
 
 
-def report(*traces: o.Text, **options: Unpack[o.ReportOptions]) -> dict:
+def report(*traces: o.Text, **options: Unpack[o.ReportOptions]) -> dict[str, Any]:
     """Traces as one page: `rehearse report`. Returns what was written.
 
     >>> report("trace.json", output="page.html")
@@ -121,17 +119,13 @@ def report(*traces: o.Text, **options: Unpack[o.ReportOptions]) -> dict:
     ...
     rehearsal.errors.BadInput: trace.json: cannot be read
     """
-    return ask("report", traces, options).document or {}
+    return ask("report", traces, options).document
 
 
-def call(command: str, *arguments: o.Text, **options: Any) -> dict:
+def call(command: str, *arguments: o.Text, **options: Any) -> dict[str, Any]:
     """Any command that answers with JSON, such as `compare`, `learn`, `zoo` or `platform`.
 
     >>> call("platform", "show", "dgx-a100")["name"]
     'dgx-a100'
     """
-    answer = ask(command, arguments, options)
-    document = answer.document
-    if document is None:
-        raise UsageError(f"{command} does not answer with one JSON document")
-    return document
+    return ask(command, arguments, options).document

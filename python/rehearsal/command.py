@@ -14,8 +14,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rehearsal.errors import EnvironmentFailure, Interrupted, RehearsalWarning, of_status
+from rehearsal.errors import EnvironmentFailure, InternalError, Interrupted, RehearsalWarning, of_status
 from rehearsal.options import words_of
 
 PREFIX, WARNING, ERROR = "rehearse: ", "rehearse: warning: ", "rehearse: error: "
@@ -55,7 +56,7 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
     @property
-    def document(self) -> dict | None:
+    def maybe(self) -> dict[str, Any] | None:
         """The one JSON document, where it is one."""
         try:
             return json.loads(self.text)
@@ -63,18 +64,26 @@ class Answer:
             return None
 
     @property
-    def lines(self) -> list[dict]:
+    def document(self) -> dict[str, Any]:
+        """The one JSON document; raises InternalError where it is none."""
+        document = self.maybe
+        if document is None:
+            raise InternalError(f"rehearse did not answer with a JSON document: {self.text[:100]!r}")
+        return document
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
         """A JSON document a line."""
         return [json.loads(line) for line in self.text.splitlines() if line]
 
 
-def end(process: subprocess.Popen) -> None:
+def end(process: subprocess.Popen[str]) -> None:
     """By force, with the workers of a simulation."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 
 
-def ended_early(process: subprocess.Popen) -> str:
+def ended_early(process: subprocess.Popen[str]) -> str:
     """Asks the program to stop, as Ctrl-C does in a terminal; what it printed."""
     process.send_signal(signal.SIGINT)
     try:
@@ -102,14 +111,14 @@ def ask(command: str, arguments: Sequence[object] = (), options: Mapping[str, ob
         out, err = process.communicate()
     except KeyboardInterrupt:
         answer = Answer(ended_early(process))
-        raise Interrupted(answer.document) from None
+        raise Interrupted(answer.maybe) from None
     except BaseException:
         end(process)
         raise
     answer = Answer(out, tuple(said(err, WARNING)))
     if process.returncode != 0:
         errors = said(err, ERROR)
-        raise of_status(process.returncode, "\n".join(errors) or err.strip(), answer.document)
+        raise of_status(process.returncode, "\n".join(errors) or err.strip(), answer.maybe)
     for sentence in answer.warnings:
         warnings.warn(sentence, RehearsalWarning, stacklevel=3)
     return answer

@@ -1,13 +1,15 @@
 """What can go wrong, by whose fault it is: the text and the exit status are the command's."""
 from __future__ import annotations
 
+from typing import Any
+
 
 class RehearsalError(Exception):
     """Any failure. `status` is what `rehearse` ended with, `document` what it had answered until then, if anything."""
 
     status = 70
 
-    def __init__(self, text: str, document: dict | None = None) -> None:
+    def __init__(self, text: str, document: dict[str, Any] | None = None) -> None:
         super().__init__(text)
         self.document = document
 
@@ -47,7 +49,7 @@ class Interrupted(KeyboardInterrupt):
 
     status = 75
 
-    def __init__(self, result: object = None) -> None:
+    def __init__(self, result: Any = None) -> None:
         super().__init__("interrupted")
         self.result = result
 
@@ -56,10 +58,10 @@ class RehearsalWarning(UserWarning):
     """A warning of the command, in its words."""
 
 
-BY_STATUS = {kind.status: kind for kind in (BadInput, UsageError, Refusal, EnvironmentFailure, InternalError)}
+BY_STATUS: dict[int, type[RehearsalError]] = {kind.status: kind for kind in (BadInput, UsageError, Refusal, EnvironmentFailure, InternalError)}
 
 
-def of_status(status: int, text: str, document: dict | None) -> RehearsalError:
+def of_status(status: int, text: str, document: dict[str, Any] | None) -> RehearsalError:
     """The exception that stands for this exit status; any other status, such as a signal's, is a failure of the environment."""
     if status in BY_STATUS:
         return BY_STATUS[status](text, document)

@@ -55,11 +55,11 @@ def flat(document: dict, before: str = "") -> dict[str, Any]:
 class Result:
     """What all results can do."""
 
-    document: dict = field(repr=False)
-    warnings: tuple[str, ...] = field(repr=False, default=())
+    document: dict[str, Any] = field(repr=False)
+    warnings: tuple[str, ...] = field(repr=False)
 
     @classmethod
-    def of(cls: type[R], document: dict, warnings: tuple[str, ...] = ()) -> R:
+    def of(cls: type[R], document: dict[str, Any], warnings: tuple[str, ...] = ()) -> R:
         """The fields that this class names, taken from the document; those that it lacks keep their defaults."""
         known = {f.name: f for f in dataclasses.fields(cls) if f.name not in ("document", "warnings")}
         values = {name: cls._typed(name, document[name]) for name in known if name in document}
@@ -73,7 +73,7 @@ class Result:
         """A key of the document as it is, such as `result["goodput"]`."""
         return self.document[key]
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """The document that `rehearse … --format json` prints."""
         return self.document
 
@@ -86,25 +86,25 @@ class Result:
 class Estimate(Result):
     """What a training costs under one plan. Keys that depend on the question (`goodput`, `input`, `vary`) are in the document."""
 
-    plan: str = ""
-    model: str = ""
+    plan: str
+    ranks: int
+    step_seconds: Quantity
+    total_seconds: Quantity
+    samples_per_second: Quantity
+    memory_bytes: Quantity
+    energy_joules: Quantity
+    cost_dollars: Quantity
+    carbon_kg: Quantity
+    mfu: float
+    bottleneck: str
+    breakdown: dict[str, float]
+    evidence: dict[str, float]
+    fidelity: str
+    tokens_per_second: Optional[Quantity] = None  # where samples have tokens
     platform: str = ""
+    model: str = ""  # of a search's plans the search's, as batch and framework
     batch: int = 0
     framework: str = ""
-    fidelity: str = ""
-    ranks: int = 0
-    step_seconds: Optional[Quantity] = None
-    total_seconds: Optional[Quantity] = None
-    samples_per_second: Optional[Quantity] = None
-    tokens_per_second: Optional[Quantity] = None
-    memory_bytes: Optional[Quantity] = None
-    energy_joules: Optional[Quantity] = None
-    cost_dollars: Optional[Quantity] = None
-    carbon_kg: Optional[Quantity] = None
-    mfu: Optional[float] = None
-    bottleneck: str = ""
-    breakdown: dict[str, float] = field(default_factory=dict)
-    evidence: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row; with `vary` one for every value."""
@@ -123,15 +123,16 @@ class Simulation(Estimate):
 class SearchResult(Result):
     """The best plans first, and what was left out."""
 
-    plans: tuple[Estimate, ...] = ()
-    model: str = ""
-    objective: str = ""
-    searched: int = 0
-    pruned: dict[str, int] = field(default_factory=dict)
-    refused: list[dict[str, str]] = field(default_factory=list)
-    exhausted: bool = False
-    seconds: float = 0.0
-    plans_per_second: float = 0.0
+    plans: tuple[Estimate, ...]
+    model: str
+    batch: int
+    objective: str
+    searched: int
+    pruned: dict[str, int]
+    exhausted: bool
+    seconds: float
+    plans_per_second: float
+    refused: list[dict[str, str]] = field(default_factory=list)  # of `plans=FILE`
 
     @classmethod
     def _typed(cls, name: str, value: Any) -> Any:
@@ -154,9 +155,9 @@ class Explanation(Result):
     model: str = ""
     platform: str = ""
     step_seconds: Optional[Quantity] = None
-    axes: list[dict] = field(default_factory=list)
-    would_help: list[dict] = field(default_factory=list)
-    stages: list[dict] = field(default_factory=list)
+    axes: list[dict[str, Any]] = field(default_factory=list)
+    would_help: list[dict[str, Any]] = field(default_factory=list)
+    stages: list[dict[str, Any]] = field(default_factory=list)
     text: str = field(default="", repr=False)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -168,10 +169,10 @@ class Explanation(Result):
 class Validation(Result):
     """Predictions of runs that others measured; `document` is the summary."""
 
-    all: dict = field(default_factory=dict)
-    families: list[dict] = field(default_factory=list)
-    coverage: dict = field(default_factory=dict)
-    records: list[dict] = field(default_factory=list, repr=False)
+    all: dict[str, Any]
+    families: list[dict[str, Any]]
+    coverage: dict[str, Any]
+    records: list[dict[str, Any]] = field(repr=False)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a record."""
@@ -182,16 +183,16 @@ class Validation(Result):
 class Inspection(Result):
     """What a model is."""
 
-    model: str = ""
-    parameters: int = 0
-    trainable_parameters: int = 0
+    model: str
+    parameters: int
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+    operators: dict[str, int]
+    untrainable: list[dict[str, Any]]
+    damage: list[dict[str, Any]]
+    trainable_parameters: int = 0  # this and the next two where the model can be trained
     flops: dict[str, float] = field(default_factory=dict)
     activation_bytes: float = 0.0
-    inputs: list[dict] = field(default_factory=list)
-    outputs: list[dict] = field(default_factory=list)
-    operators: dict[str, int] = field(default_factory=dict)
-    untrainable: list[dict] = field(default_factory=list)
-    damage: list[dict] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a kind of operator."""
@@ -202,10 +203,10 @@ class Inspection(Result):
 class Collectives(Result):
     """How long a collective takes, by algorithm and size."""
 
-    platform: str = ""
-    kind: str = ""
-    ranks: int = 0
-    collectives: list[dict] = field(default_factory=list)
+    platform: str
+    kind: str
+    ranks: int
+    collectives: list[dict[str, Any]]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a size and algorithm."""
