@@ -27,7 +27,8 @@
 namespace rehearsal::cli {
 namespace {
 
-std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device, const std::string& machine, std::vector<std::string>& warnings) {
+std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device, const std::string& machine,
+                                           std::vector<std::string>& warnings) {
   if (device.kind != platforms::DeviceKind::Cpu) return std::make_unique<plan::TableBackend>();
   auto kernels = cpu_kernels(machine);
   if (!kernels.doubt.empty()) warnings.push_back(kernels.doubt);

@@ -11,8 +11,9 @@ namespace rehearsal::cli {
 namespace {
 
 [[nodiscard]] EnvironmentFailure lacking(const std::string& what) {
-  return EnvironmentFailure(what + ": this build of Rehearsal predicts only, without kernels, data and MPI (REHEARSAL_EXECUTION=OFF); "
-                                   "its Debian package and scripts/build make one with them");
+  return EnvironmentFailure(what +
+                            ": this build of Rehearsal predicts only, without kernels, data and MPI (REHEARSAL_EXECUTION=OFF); "
+                            "its Debian package and scripts/build make one with them");
 }
 
 /// A command that has to compute: whatever it is told, it cannot.

@@ -11,12 +11,11 @@ Ended whole(const std::string& arguments) { return run_shell(std::string(REHEARS
 }  // namespace
 
 TEST_CASE("devices that are not here are predicted as by the whole program, to the last digit") {
-  for (const auto* arguments :
-       {"estimate zoo:resnet50 --platform dgx-a100 --batch 2048 --format json",
-        "estimate zoo:resnet18 --platform dgx-a100 --framework rehearse --batch 64 --plan dp=8 --format json",
-        "explain dp=8 --model zoo:resnet18 --platform dgx-a100 --batch 64 --layers --format json",
-        "collective --platform dgx-a100 --sizes 1MB,64MB --format json", "validate --family collective --format json",
-        "inspect zoo:resnet18 --batch 4 --format json"}) {
+  for (const auto* arguments : {"estimate zoo:resnet50 --platform dgx-a100 --batch 2048 --format json",
+                                "estimate zoo:resnet18 --platform dgx-a100 --framework rehearse --batch 64 --plan dp=8 --format json",
+                                "explain dp=8 --model zoo:resnet18 --platform dgx-a100 --batch 64 --layers --format json",
+                                "collective --platform dgx-a100 --sizes 1MB,64MB --format json",
+                                "validate --family collective --format json", "inspect zoo:resnet18 --batch 4 --format json"}) {
     INFO(arguments);
     const auto alone = rehearse(arguments);
     CHECK(alone.status == 0);
@@ -35,11 +34,10 @@ TEST_CASE("a CPU is predicted without its layouts, which is said, and close to w
 }
 
 TEST_CASE("what computes, reads samples or knows kernels is refused in one line") {
-  for (const auto* arguments :
-       {"run zoo:resnet18 --steps 3 --lr 1", "calibrate --quick", "evaluate model.onnx --data x.npz", "bench collectives",
-        "conformance folder --gradients", "inspect zoo:resnet18 --kernels",
-        "estimate zoo:resnet18 --platform xeon-2s-10gbe --batch 32 --machine x.json",
-        "estimate zoo:resnet18 --platform xeon-2s-10gbe --batch 32 --data x.npz"})
+  for (const auto* arguments : {"run zoo:resnet18 --steps 3 --lr 1", "calibrate --quick", "evaluate model.onnx --data x.npz",
+                                "bench collectives", "conformance folder --gradients", "inspect zoo:resnet18 --kernels",
+                                "estimate zoo:resnet18 --platform xeon-2s-10gbe --batch 32 --machine x.json",
+                                "estimate zoo:resnet18 --platform xeon-2s-10gbe --batch 32 --data x.npz"})
     check_failure(rehearse(arguments), 4, {kLacking, "scripts/build"});
   check_failure(rehearse("estimate zoo:resnet18 --platform dgx-a100 --batch 32 --dataset samples=9k,bytes=9kB --data-threads 999"), 1,
                 {"--data-threads 999", "0 to 256"});
