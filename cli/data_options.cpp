@@ -26,32 +26,12 @@ void DataFlags::add_reading_to(CLI::App& app) {
   app.add_option("--data-threads", threads, "that read ahead, of each rank (default: its share of the cores; 0: none)");
 }
 
-exec::DataOptions DataFlags::options(std::uint64_t seed, int default_threads) const {
-  exec::DataOptions options;
-  options.sources = data;
-  for (const auto& text : inputs) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) throw BadInput("--input " + text, "write NAME=ARRAY, for example --input x=photo");
-    if (!options.arrays.emplace(text.substr(0, equals), text.substr(equals + 1)).second)
-      throw BadInput("--input " + text, "names an array for " + text.substr(0, equals) + " a second time");
-  }
-  if (shuffle != "on" && shuffle != "off") throw BadInput("--shuffle " + shuffle, "use on or off");
-  options.shuffle = shuffle == "on";
-  options.seed = seed;
+int DataFlags::checked_threads(int otherwise) const {
   constexpr int kMostThreads = 256;
-  options.threads = threads.value_or(default_threads);
-  if (options.threads < 0 || options.threads > kMostThreads)
-    throw BadInput("--data-threads " + std::to_string(options.threads), "must be 0 to " + std::to_string(kMostThreads));
-  if (!image_size.empty()) options.pictures.size = exec::parse_picture_size(image_size);
-  exec::parse_augmentation(augment, options.pictures);
-  exec::parse_normalization(normalize, options.pictures);
-  return options;
-}
-
-exec::DataOptions evaluated(exec::DataOptions options, std::vector<std::string> sources) {
-  options.sources = std::move(sources);
-  options.shuffle = options.pictures.crop = options.pictures.flip = false;
-  return options;
+  const int number = threads.value_or(otherwise);
+  if (number < 0 || number > kMostThreads)
+    throw BadInput("--data-threads " + std::to_string(number), "must be 0 to " + std::to_string(kMostThreads));
+  return number;
 }
 
 }  // namespace rehearsal::cli

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "exec/data/data.hpp"
-
 namespace CLI {
 class App;
+}
+
+namespace rehearsal::exec {
+struct DataOptions;
 }
 
 namespace rehearsal::cli {
@@ -21,6 +23,8 @@ struct DataFlags {
 
   void add_to(CLI::App&);          ///< what a training takes
   void add_reading_to(CLI::App&);  ///< without --data, --shuffle and --augment
+  /// What --data-threads says, or this. Throws BadInput.
+  [[nodiscard]] int checked_threads(int otherwise) const;
   /// Throws BadInput naming the option. `threads`: where --data-threads does not say how many.
   [[nodiscard]] exec::DataOptions options(std::uint64_t seed, int threads) const;
 };

@@ -10,8 +10,7 @@
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
-#include "exec/data/wanted.hpp"
-#include "exec/thread_time.hpp"
+#include "cli/on_this_machine.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -106,34 +105,6 @@ Dataset read_dataset_keys(const std::string& text) {
   return dataset;
 }
 
-/// Of samples in the order of a training: bytes of files, and seconds of one core.
-predict::DatasetFacts facts_of(const DataFlags& flags, const ModelOptions& model) {
-  constexpr std::int64_t kMostRead = 64;
-  std::vector<std::string> warnings;
-  const auto training = load_training(model, warnings);
-  auto alone = flags.options(model.seed, 0);
-  alone.threads = 0;
-  predict::DatasetFacts facts;
-  facts.samples = static_cast<double>(exec::samples_of(alone, training));
-  if (facts.samples == 0) throw BadInput("--data", "synthetic samples come from nowhere; name files, or describe them with --dataset");
-  const auto source = exec::open_data(alone, training);
-  const auto read = std::min(kMostRead, training.batch);
-  double worked = 0;
-  std::vector<std::byte> to;
-  for (const auto& wanted : exec::wanted_of(training, alone.arrays)) {
-    auto type = wanted.type;
-    type.shape.front() = read;
-    to.resize(std::max(to.size(), static_cast<std::size_t>(graph::size_of(type).value())));
-    const double begin = exec::thread_seconds();
-    source->read({wanted.input, type, 0, read}, to.data());
-    worked += exec::thread_seconds() - begin;
-  }
-  facts.stored = Bytes(static_cast<double>(source->figures().bytes) / static_cast<double>(read));
-  facts.work = platforms::Sourced<Seconds>(Seconds(worked / static_cast<double>(read)),
-                                           "measured on this machine with " + std::to_string(read) + " samples of " + flags.data.front());
-  return facts;
-}
-
 /// "node", "global=64GB"
 void read_cache(const std::string& text, predict::InputQuestion& question) {
   const auto equals = text.find('=');
@@ -189,8 +160,7 @@ KnownInput known_input(const InputOptions& o, const ModelOptions& model, const p
   }
   if (question.data.samples > 0) known.samples = question.data.samples;
   if (!o.cache.empty()) read_cache(o.cache, question);
-  question.threads = o.data.options(0, 0).threads;
-  if (!o.data.threads) question.threads.reset();
+  question.threads = reading_threads(o.data);
   if (!stored) {
     if (o.cache.empty() && !o.data.threads) return known;  // a count alone
     throw BadInput(o.cache.empty() ? "--data-threads" : "--cache",

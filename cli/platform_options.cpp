@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "cli/on_this_machine.hpp"
 #include "plan/lowering/algorithms.hpp"
 #include "plan/shares.hpp"
 #include "platforms/catalog.hpp"
@@ -27,9 +27,12 @@
 namespace rehearsal::cli {
 namespace {
 
-std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device) {
-  if (device.kind == platforms::DeviceKind::Cpu) return std::make_unique<exec::CpuBackend>("auto");
-  return std::make_unique<plan::TableBackend>();
+std::unique_ptr<plan::Backend> backend_for(const platforms::Device& device, const std::string& machine,
+                                           std::vector<std::string>& warnings) {
+  if (device.kind != platforms::DeviceKind::Cpu) return std::make_unique<plan::TableBackend>();
+  auto kernels = cpu_kernels(machine);
+  if (!kernels.doubt.empty()) warnings.push_back(kernels.doubt);
+  return std::move(kernels.backend);
 }
 
 /// What the others wait for: whichever order the nodes of a platform are written down in.
@@ -98,7 +101,7 @@ void PlatformOptions::add_costs_to(CLI::App& app) {
 struct JobSetup::Own {
   Own(const ModelOptions& options, const PlatformOptions& o, const platforms::Platform& platform, std::vector<std::string>& warnings)
       : training(load_training(options, warnings, Purpose::Predict)),
-        backend(backend_for(slowest_device(platform, peak_key(options)))),
+        backend(backend_for(slowest_device(platform, peak_key(options)), o.machine, warnings)),
         models(models_of(options, o, platform)),
         job{training, std::make_shared<const graph::LogicalDims>(training.graph), platform,
             *backend, models[slowest_group(platform, peak_key(options))],         peak_key(options)} {

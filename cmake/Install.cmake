@@ -22,6 +22,13 @@ add_custom_target(product COMMENT "rehearse and what it opens")  # what scripts/
 if(TARGET rehearse)
   set_target_properties(rehearse PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   install(TARGETS rehearse RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  if(REHEARSAL_STATIC)
+    target_link_options(rehearse PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+  if(SKBUILD)  # a wheel: the program and what it opens lie in the Python package
+    install(TARGETS rehearse ${REHEARSAL_SIM_TARGET} RUNTIME DESTINATION rehearsal/bin COMPONENT wheel
+      LIBRARY DESTINATION rehearsal/bin COMPONENT wheel)
+  endif()
   rehearsal_guard(rehearse)
   add_dependencies(product rehearse ${REHEARSAL_SIM_TARGET})
   if(TARGET rehearsal_cuda_module)

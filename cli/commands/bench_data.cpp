@@ -12,6 +12,7 @@
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
 #include "cli/model_options.hpp"
+#include "exec/data/data.hpp"
 #include "exec/data/wanted.hpp"
 
 namespace rehearsal::cli {

@@ -12,7 +12,7 @@
 #include "base/join.hpp"
 #include "cli/command.hpp"
 #include "cli/model_options.hpp"
-#include "exec/backends.hpp"
+#include "cli/on_this_machine.hpp"
 #include "graph/dims/dims.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/lowering/lowering.hpp"
@@ -129,7 +129,7 @@ Json kernels_json(const ModelOptions& model, const std::string& wanted) {
   std::vector<std::string> warnings;
   const auto training = load_training(model, warnings);
   const bool wide = element_type(model) == DType::F64 && wanted == "auto";
-  const auto backend = exec::make_backend({.name = wide ? "reference" : wanted, .tf32 = model.dtype == "tf32"});
+  const auto backend = kernels_here(wide ? "reference" : wanted, model.dtype == "tf32");
   const Listening listening(*backend);
   plan::LoweringOptions options;
   options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -223,7 +223,7 @@ Action add_inspect(CLI::App& app) {
   app.add_flag("--tensors", o->tensors, "type of every tensor");
   app.add_flag("--dims", o->dims, "logical dimensions, how far each can be split, and what blocks it");
   app.add_flag("--kernels", o->kernels, "what runs every operator of a training step here, and why nothing faster does");
-  app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + exec::backend_names());
+  app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + kernels_here_names());
   return [o](Terminal& terminal) { return inspect(*o, terminal); };
 }
 
