@@ -41,6 +41,8 @@ Action add_explain(CLI::App&);
 Action add_compare(CLI::App&);
 Action add_learn(CLI::App&);
 Action add_report(CLI::App&);
+Action add_export(CLI::App&);
+Action add_import(CLI::App&);
 Action add_validate(CLI::App&);
 Action add_fit(CLI::App&);
 

@@ -102,6 +102,8 @@ graph::LossScale loss_scale_of(const ModelOptions& o) {
   throw BadInput("--loss-scale " + o.loss_scale, "must be a finite number above 0, or dynamic");
 }
 
+}  // namespace
+
 graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
   graph::OptimizerSettings settings{o.optimizer, {}};
   const auto takes = [&](std::string_view name) {
@@ -121,8 +123,6 @@ graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
   if (!o.betas.empty()) set_betas(o.betas, settings.values);
   return settings;
 }
-
-}  // namespace
 
 void ModelOptions::add_reference_to(CLI::App& app) {
   app.add_option("MODEL", model, "an ONNX file, zoo:NAME?key=value&..., or hf:FOLDER/config.json")->required();

@@ -54,6 +54,8 @@ enum class Completeness { Trainable, Inspected, Structure };
 /// Globs of tensor names that name, besides, what the file calls the weights that they match (an exporter renamed or shared them).
 [[nodiscard]] std::vector<std::string> with_stored_names(std::vector<std::string> globs,
                                                          const std::vector<formats::ExporterDamage>& damage);
+/// What --optimizer, --lr, ... say, without defaults.
+[[nodiscard]] graph::OptimizerSettings optimizer_of(const ModelOptions&);
 enum class Purpose : std::uint8_t { Predict, Train };
 /// The training graph in the element type of --dtype.
 /// To train for real throws Refusal when the exporter computed with weights that --freeze and --train do not name: the model that was

@@ -1,0 +1,70 @@
+#include "exchange/frameworks/export.hpp"
+
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.hpp"
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "cli/command.hpp"
+#include "cli/platform_options.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct ExportOptions {
+  std::string plan, framework, output;
+  ModelOptions model;
+};
+
+/// What a training of ours can have and a configuration of another framework cannot say.
+void refuse_other_training(const ModelOptions& o) {
+  const auto refuse = [](const char* option) { throw Refusal(std::string(option) + ": is for Rehearsal's own execution; leave it out"); };
+  if (!o.lora.empty()) refuse("--lora");
+  if (!o.freeze.empty()) refuse("--freeze");
+  if (!o.train.empty()) refuse("--train");
+  if (o.clip_value) refuse("--clip-value");
+}
+
+exchange::TrainingJob export_job(ExportOptions o) {
+  const auto file = plan_argument(o.plan);
+  take_context(o.model, file.context);
+  refuse_other_training(o.model);
+  exchange::TrainingJob job;
+  job.plan = file.plan;
+  job.model = o.model.model;
+  job.batch = o.model.batch.value_or(0);
+  job.loss = o.model.loss;
+  job.dtype = o.model.dtype;
+  job.optimizer = graph::completed(optimizer_of(o.model));
+  job.clip_norm = o.model.clip_norm.value_or(0);
+  job.loss_scale = o.model.loss_scale;
+  return job;
+}
+
+int export_plan(const ExportOptions& o, Terminal& terminal) {
+  const auto text = exchange::exported(o.framework, export_job(o));
+  if (!o.output.empty()) write_file_atomically(o.output, text);
+  if (terminal.json())
+    terminal.print(nlohmann::ordered_json{{"schema", 1}, {"for", o.framework}, {"text", text}});
+  else if (o.output.empty())
+    terminal.out() << text << std::flush;
+  return 0;
+}
+
+}  // namespace
+
+Action add_export(CLI::App& app) {
+  auto o = std::make_shared<ExportOptions>();
+  app.add_option("PLAN", o->plan, "a plan file, as search -o writes it, or compact text")->required();
+  app.add_option("--for", o->framework, joined(exchange::framework_rows(), ", ", &exchange::FrameworkRow::name))->required();
+  app.add_option("-o,--output", o->output, "where to write it; otherwise it is printed");
+  app.add_option("--model", o->model.model, "zoo:NAME?key=value&... or hf:FOLDER/config.json, where the plan file names none");
+  o->model.add_sizes_to(app);
+  o->model.add_training_to(app);
+  return [o](Terminal& terminal) { return export_plan(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli

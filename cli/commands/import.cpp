@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.hpp"
+#include "base/error.hpp"
+#include "base/names.hpp"
+#include "cli/command.hpp"
+#include "cli/platform_options.hpp"
+#include "exchange/logs/link_fit.hpp"
+#include "plan/collectives/collective.hpp"
+#include "platforms/json.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ImportOptions {
+  std::string file, output, kind;
+  PlatformOptions platform;
+  std::optional<int> ranks, ranks_per_node;
+};
+
+std::string import_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw BadInput(path, "cannot be read");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+exchange::LogHints hints_of(const ImportOptions& o) {
+  exchange::LogHints hints{std::nullopt, o.ranks};
+  if (o.kind.empty()) return hints;
+  using plan::CollectiveKind;
+  constexpr std::array kLogged{CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
+                               CollectiveKind::AllToAll,  CollectiveKind::Broadcast, CollectiveKind::Reduce};
+  const auto names = names_of_rows(kLogged, [](CollectiveKind kind) { return plan::name(kind); });
+  const auto name = known_name("--kind", o.kind, names);
+  hints.kind = kLogged[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())];
+  return hints;
+}
+
+Json json_of(const exchange::LinkFit& fit) {
+  Json figures = Json::array(), rows = Json::array();
+  for (const auto& f : fit.figures)
+    figures.push_back({{"figure", f.name}, {"before", f.before}, {"after", f.after}, {"has_effect", f.has_effect}});
+  for (const auto& r : fit.rows)
+    rows.push_back({{"message_bytes", r.size.value()},
+                    {"measured_seconds", r.measured.value()},
+                    {"before_seconds", r.before.value()},
+                    {"after_seconds", r.after.value()}});
+  return {{"fitted", figures},
+          {"mean_error_before", fit.mean_before},
+          {"mean_error_after", fit.mean_after},
+          {"worst_error_after", fit.worst_after},
+          {"messages", rows}};
+}
+
+int import_links(const ImportOptions& o, const std::string& text, Terminal& terminal) {
+  if (o.platform.platform.empty())
+    throw BadInput(o.file,
+                   "is a log of collectives, whose times are fitted to a platform's links; give --platform (rehearse platform list)");
+  const auto log = exchange::read_collective_log(text, o.file, hints_of(o));
+  const auto fit = exchange::fit_links(load_platform(o.platform), log, "fitted to " + log.tool + ", " + o.file, o.ranks_per_node);
+  if (!o.output.empty()) write_file_atomically(o.output, platforms::to_json_text(fit.platform) + "\n");
+  for (const auto& f : fit.figures)
+    if (!f.has_effect) terminal.warn(f.name + " stays at " + f.before + ": no predicted time of this log depends on it");
+  Json result{{"schema", 1},
+              {"file", o.file},
+              {"is", log.tool},
+              {"kind", log.kind ? std::string(plan::name(*log.kind)) : "message"},
+              {"ranks", log.ranks},
+              {"nodes", log.nodes},
+              {"platform", fit.platform.name}};
+  if (!o.output.empty()) result["output"] = o.output;
+  result.update(json_of(fit));
+  terminal.print(result);
+  return 0;
+}
+
+int import_file(const ImportOptions& o, Terminal& terminal) {
+  const auto text = import_text(o.file);
+  if (exchange::is_collective_log(text)) return import_links(o, text, terminal);
+  throw BadInput(o.file, "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests");
+}
+
+}  // namespace
+
+Action add_import(CLI::App& app) {
+  auto o = std::make_shared<ImportOptions>();
+  app.add_option("FILE", o->file, "a log of nccl-tests, rccl-tests or OSU's latency tests")->required();
+  app.add_option("-o,--output", o->output, "where to write what was made of it: the platform with its links as measured");
+  app.add_option("--platform", o->platform.platform, kPlatformHelp);
+  app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
+  app.add_option("--devices", o->platform.devices, "how many devices of it");
+  app.add_option("--kind", o->kind, "the collective, where the log does not name it: all-reduce, all-gather, ...");
+  app.add_option("--ranks", o->ranks, "how many ranks took part, where the log does not say (OSU)");
+  app.add_option("--ranks-per-node", o->ranks_per_node, "of a message: 1 when it crossed the network");
+  return [o](Terminal& terminal) { return import_file(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli
