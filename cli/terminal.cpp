@@ -1,8 +1,11 @@
 #include "cli/terminal.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -199,8 +202,34 @@ std::string to_text(const Json& result) {
   return text;
 }
 
-void Terminal::print(const Json& result) const {
-  out_ << (json_ ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : to_text(result)) << std::flush;
+std::string Terminal::text_of(const Json& result) const {
+  return json_ ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : to_text(result);
+}
+
+void Terminal::print(const Json& result) const { out_ << text_of(result) << std::flush; }
+
+void Terminal::print_within(const Json& result, double seconds) const {
+  out_ << std::flush;
+  write_within(STDOUT_FILENO, text_of(result), seconds);
+}
+
+bool write_within(int file, std::string_view text, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  const int flags = fcntl(file, F_GETFL);
+  fcntl(file, F_SETFL, flags | O_NONBLOCK);
+  for (auto now = Clock::now(); !text.empty() && now < end; now = Clock::now()) {
+    const auto written = write(file, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+      continue;
+    }
+    if (written < 0 && errno != EAGAIN && errno != EINTR) break;
+    pollfd room{file, POLLOUT, 0};
+    poll(&room, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(end - now).count()));
+  }
+  fcntl(file, F_SETFL, flags);
+  return text.empty();
 }
 
 bool Terminal::draws() const { return isatty(STDERR_FILENO) != 0; }

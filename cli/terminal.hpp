@@ -4,6 +4,7 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -20,6 +21,9 @@ class Terminal {
   [[nodiscard]] bool json() const { return json_; }
   /// Prints a result document: JSON as it is, or as text with units taken from the keys' suffixes. Only rank 0 of a run calls it.
   void print(const nlohmann::ordered_json& result) const;
+  /// The same, but what stdout has not taken within so many seconds is dropped. Launchers that end a job stop reading what its ranks print,
+  /// and a rank that waits for them is killed before it has told its status.
+  void print_within(const nlohmann::ordered_json& result, double seconds) const;
   /// A line that is neither a warning nor an error.
   void say(const std::string& sentence) const;
   void warn(const std::string& sentence) const;
@@ -32,6 +36,8 @@ class Terminal {
   [[nodiscard]] std::unique_ptr<Progress> progress(const std::string& label) const;
 
  private:
+  [[nodiscard]] std::string text_of(const nlohmann::ordered_json& result) const;
+
   std::ostream& out_;
   std::ostream& err_;
   bool json_ = false;
@@ -39,6 +45,9 @@ class Terminal {
 
 /// Lines of text for a result: "step  12.3 ms", nested objects indented, arrays of objects as tables.
 [[nodiscard]] std::string to_text(const nlohmann::ordered_json& result);
+
+/// Writes to a pipe or terminal what it takes within so many seconds; says whether that was all.
+bool write_within(int file, std::string_view text, double seconds);
 
 /// Ctrl-C asks long work to stop; a second one ends the program.
 void install_interrupt_handler();

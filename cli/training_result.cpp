@@ -12,16 +12,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// First, last and evenly spaced ones between: `--metrics` has all of them.
-void add_losses(const exec::TrainingOutcome& outcome, Json& result) {
-  constexpr std::size_t kMost = 1002;
+void add_losses(const exec::TrainingOutcome& outcome, std::size_t most, Json& result) {
   const auto& losses = outcome.losses;
-  if (losses.size() <= kMost) {
+  if (losses.size() <= most) {
     result["losses"] = losses;
     return;
   }
   Json few = Json::array(), steps = Json::array();
-  for (std::size_t n = 0; n < kMost; ++n) {
-    const auto at = n * (losses.size() - 1) / (kMost - 1);
+  for (std::size_t n = 0; n < most; ++n) {
+    const auto at = n * (losses.size() - 1) / (most - 1);
     few.push_back(losses[at]);
     steps.push_back(outcome.first_step + static_cast<std::int64_t>(at));
   }
@@ -42,14 +41,14 @@ Json to_json(const std::vector<exec::Straggler>& stragglers) {
 
 }  // namespace
 
-nlohmann::ordered_json result_of(const exec::TrainingOutcome& outcome, const plan::Program& program) {
+nlohmann::ordered_json result_of(const exec::TrainingOutcome& outcome, const plan::Program& program, std::size_t most_losses) {
   Json j;
   j["schema"] = 1;
   j["plan"] = plan::to_text(program.plan);
   j["ranks"] = program.ranks;
   j["steps"] = outcome.losses.size();
   j["first_step"] = outcome.first_step;
-  add_losses(outcome, j);
+  add_losses(outcome, most_losses, j);
   if (outcome.skipped > 0) j["skipped_steps"] = outcome.skipped;
   if (outcome.interrupted) j["interrupted"] = true;
   j["samples_per_second"] = outcome.samples_per_second;

@@ -338,7 +338,7 @@ struct Ending {
 void write_results(const Ending& ending, const exec::Training& job, Terminal& terminal) {
   const auto& o = ending.options;
   auto& outcome = ending.outcome;
-  auto result = result_of(outcome, job.program);
+  auto result = result_of(outcome, job.program, terminal.json() ? kMostLosses : kMostLossesToRead);
   if (ending.trained) use_trained(o, *ending.trained, job.world, terminal, result);
   if (ending.predicted) result["predicted_step_seconds"] = to_json(*ending.predicted);
   if (ending.predicted && !outcome.losses.empty()) remember(o, outcome, job.program, *ending.predicted);
@@ -347,6 +347,9 @@ void write_results(const Ending& ending, const exec::Training& job, Terminal& te
     traces::write_trace(o.trace, *outcome.trace);
     result["trace"] = o.trace;
   }
+  // A launcher kills an interrupted job a second later, and reads nothing more until then.
+  constexpr double kPatience = 0.2;
+  if (outcome.interrupted && job.world.size() > 1) return terminal.print_within(result, kPatience);
   terminal.print(result);
 }
 

@@ -152,6 +152,8 @@ TEST_CASE("the result has at most 1,002 losses of a long training, the first and
   for (std::size_t n = 0; n < 1002; ++n) CHECK(result["losses"][n] == losses.at(result["losses_steps"][n]));
   CHECK(result["losses_steps"].front() == 1);
   CHECK(result["losses_steps"].back() == 2500);
+  const auto text = rehearse(std::string("run ") + kGpt + " --batch 2 --steps 40 --dtype f64").out;
+  CHECK_THAT(text, contains("losses steps        1, 4, 8, 11, 15, 18, 22, 25, 29, 32, 36, 40\n"));  // 1 + [39 n / 11]
 }
 
 TEST_CASE("what was done behind a checkpoint and lost is taken out of the metrics when training goes on") {

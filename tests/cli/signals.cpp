@@ -103,3 +103,18 @@ TEST_CASE("a second SIGINT ends at once") {
   CHECK_THAT(ended.out, contains("status 130"));
   CHECK(ended.seconds < 30);
 }
+
+TEST_CASE("ranks of a launcher that has stopped reading what they print still end with their status") {
+  // The answer holds 1,002 losses, more than a terminal's or a pipe's buffer takes beside what else is in it.
+  const TemporaryFolder folder;
+  const std::string metrics = folder / "m.jsonl", status = folder / "status.";
+  const std::string rank =
+      "sh -c 'trap : INT TERM; \"" REHEARSAL_COMMAND "\" \"$@\"; echo $? > " + status + "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-0}}' rank ";
+  const std::string job = REHEARSAL_MPIRUN " -n 2 " + rank +
+                          run("--plan dp=2 --steps 100000000 --metrics " + metrics + " --checkpoint " + (folder / "saved"));
+  const auto ended = run_shell("touch " + metrics + "; " + job + " & job=$!; while [ \"$(wc -l < " + metrics +
+                               ")\" -lt 1100 ] && kill -0 $job; do sleep 0.05; done; kill -INT $job; wait $job");
+  INFO(ended.err);
+  CHECK(lines_of(ended.err, "; saved in " + (folder / "saved")) == 1);
+  for (const auto* number : {"0", "1"}) CHECK(text_of(status + number) == "75\n");
+}
