@@ -22,11 +22,19 @@ std::string buffers_text(const Role& role, const std::vector<BufferIndex>& buffe
   return text;
 }
 
+/// Operator, node, and whose kernel it is. Kernels of other frameworks need be no operator of ours ("update"), and belong to no node then.
+std::string kernel_text(const Role& role, const Instruction& i, const graph::Graph& g) {
+  const auto& kernel = role.kernels[static_cast<std::size_t>(i.kernel)];
+  const bool has_node = i.node != graph::NodeId::None;
+  std::string text = kernel.op.empty() ? std::string(schema_of(role, i, g[i.node]).name) : kernel.op;
+  if (has_node) text += " " + g[i.node].name;
+  return kernel.implementation.empty() ? text : text + " by " + kernel.implementation;
+}
+
 std::string what(const Program& program, const Role& role, const Instruction& i, const graph::Graph& g) {
   switch (i.kind) {
     case InstructionKind::Kernel:
-      return std::string(schema_of(role, i, g[i.node]).name) + " " + g[i.node].name + " by " +
-             role.kernels[static_cast<std::size_t>(i.kernel)].implementation;
+      return kernel_text(role, i, g);
     case InstructionKind::Collective: {
       const auto& c = role.collectives[static_cast<std::size_t>(i.collective)];
       return std::string(name(c.kind)) + " (" + c.algorithm + ") over " + program.axes[c.axis].name;

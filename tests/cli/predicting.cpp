@@ -273,6 +273,21 @@ TEST_CASE("explain shows the passes of lowering, and the Program behind each") {
   check_failure(rehearse(asked + "--passes --framework megatron-core"), 3, {"--framework rehearse"});
 }
 
+TEST_CASE("explain prints and draws the Program of every framework") {
+  const TemporaryFolder folder;
+  const auto framework = GENERATE("pytorch", "megatron-core", "deepspeed", "rehearse");
+  const std::string plan = framework == std::string("megatron-core") ? "dp=2,tp=2,pp=2,micro_batch=1" : "dp=8";
+  const auto drawing = folder / "program.dot";
+  const auto asked = rehearse("explain " + plan + " --model " + kDecoder + " --batch 16 --optimizer adam --platform dgx-a100 --framework " +
+                              framework + " --program --dot " + drawing);
+  INFO(framework << ": " << asked.err);
+  REQUIRE(asked.status == 0);
+  CHECK_THAT(asked.out, contains("stage 0, arena"));
+  CHECK_THAT(asked.out, contains(framework == std::string("rehearse") ? "AdamUpdate " : "update by "));
+  std::ifstream drawn(drawing);
+  CHECK_THAT(std::string(std::istreambuf_iterator<char>(drawn), {}), contains("digraph"));
+}
+
 TEST_CASE("explain says on one screen what axes do, where time and memory go, and why gpipe and 1f1b differ") {
   const std::string asked = std::string("explain dp=2,tp=2,pp=2,micro_batch=1,schedule=gpipe --model ") + kDecoder +
                             " --batch 16 --platform dgx-a100 --dtype bf16 ";
