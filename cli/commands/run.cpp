@@ -335,6 +335,10 @@ struct Ending {
   const std::optional<costmodel::Interval>& predicted;
 };
 
+/// Seconds. mpirun kills an interrupted job a second after it told the ranks, the writing of a checkpoint included, and reads nothing of
+/// what they print until then.
+constexpr double kPatienceOfLaunchers = 0.2;
+
 void write_results(const Ending& ending, const exec::Training& job, Terminal& terminal) {
   const auto& o = ending.options;
   auto& outcome = ending.outcome;
@@ -347,9 +351,7 @@ void write_results(const Ending& ending, const exec::Training& job, Terminal& te
     traces::write_trace(o.trace, *outcome.trace);
     result["trace"] = o.trace;
   }
-  // A launcher kills an interrupted job a second later, and reads nothing more until then.
-  constexpr double kPatience = 0.2;
-  if (outcome.interrupted && job.world.size() > 1) return terminal.print_within(result, kPatience);
+  if (outcome.interrupted && job.world.size() > 1) return terminal.print_within(result, kPatienceOfLaunchers / 2);
   terminal.print(result);
 }
 
@@ -443,8 +445,9 @@ Action add_run(CLI::App& app) {
     exec::refuse_lone_rank(mpi.world());
     const int status = exec::run_as_rank(
         mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); }, terminal.err());
-    constexpr double kPatience = 0.2;  // seconds; mpirun kills a second after it was told to end, the writing of a checkpoint included
-    if (status == static_cast<int>(ExitStatus::Interrupted)) exec::MpiSession::end_within(kPatience, status);
+    // Rank 0 first: once a rank has ended with a status mpirun kills the others, and its own status is that one.
+    const double last = mpi.world().rank() == 0 ? 0 : kPatienceOfLaunchers / 10;
+    if (status == static_cast<int>(ExitStatus::Interrupted)) exec::MpiSession::end_within(kPatienceOfLaunchers + last, status);
     return status;
   };
 }
