@@ -34,6 +34,7 @@ constexpr Flag kFlags[] = {
     {"volumes_transposed", &FrameworkProfile::volumes_transposed},
     {"gradient_overlap", &FrameworkProfile::gradient_overlap},
     {"tuned_overlap", &FrameworkProfile::tuned_overlap},
+    {"gathers_in_computing_type", &FrameworkProfile::gathers_in_computing_type},
     {"tensor_overlap", &FrameworkProfile::tensor_overlap},
     {"dispatches_by_node", &FrameworkProfile::dispatches_by_node},
     {"backward_tensor_overlap", &FrameworkProfile::backward_tensor_overlap},

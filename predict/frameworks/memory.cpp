@@ -113,10 +113,15 @@ class StageMemory {
     const auto bytes = state_bytes(job_, precision_);
     const bool gathers = gathers_every_pass(job_);
     const double replicas = static_cast<double>(job_.plan.has_shard_groups() ? job_.plan.shard_ranks() : job_.plan.dp) * job_.plan.cp;
-    double largest = 0;
+    // fp32 values that are sharded with the optimizer, beside a gathered copy in the type of the computation.
+    const bool copies = job_.profile.gathers_in_computing_type && job_.plan.zero > 0 && replicas > 1;
+    double largest = 0, whole = 0;
     const auto add = [&](const Weights& weights, double ranks, double frozen_bytes) {
       const double trained = weights.trained;
-      m.weights += (trained * bytes.weights + (weights.all - trained) * frozen_bytes) / (gathers ? ranks : 1);
+      const double kept = copies ? std::min(bytes.weights, precision_.element_bytes + bytes.weights / ranks) : bytes.weights;
+      m.weights += gathers ? (trained * bytes.weights + (weights.all - trained) * frozen_bytes) / ranks
+                           : trained * kept + (weights.all - trained) * frozen_bytes;
+      whole += weights.all;
       m.update += job_.profile.update_copies * trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
       if (!job_.recipe.update_in_backward) m.gradients += trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
       const double optimizer = trained * bytes.optimizer / (job_.plan.zero >= 1 ? ranks : 1);
@@ -130,7 +135,7 @@ class StageMemory {
       largest = std::max(largest, part.weights.all);
       if (job_.recipe.update_in_backward) m.gradients = std::max(m.gradients, part.weights.trained * bytes.gradients);
     });
-    if (gathers) m.gathered = kGatheredCopies * precision_.element_bytes * largest;
+    if (gathers) m.gathered = precision_.element_bytes * (job_.recipe.keeps_gathered ? whole : kGatheredCopies * largest);
   }
 
   [[nodiscard]] bool checkpoints_stages() const {

@@ -29,6 +29,23 @@ TEST_CASE("sharding divides states, recomputation drops activations") {
   CHECK(s.memory().activations < whole.activations);
 }
 
+TEST_CASE("FSDP gathers in the type of the computation, and shards the fp32 values beside it") {
+  Sample s(kSmall, platforms::load("dgx-h100"), "torchtitan", "bf16");
+  const double parameters = 6 * (12.0 * 64 * 64 + 13 * 64) + 1000 * 64 + 32 * 64 + 2 * 64;
+  s.job.plan.dp = 8;
+  CHECK(s.memory().weights == Approx(4 * parameters));
+  s.job.plan.zero = 2;
+  CHECK(s.memory().weights == Approx((2 + 4 / 8.0) * parameters));
+  s.job.plan.zero = 3;
+  CHECK(s.memory().weights == Approx(4 / 8.0 * parameters));
+  CHECK(s.memory().gathered < 2 * parameters);
+  s.job.recipe.keeps_gathered = true;  // for the backward pass, too
+  CHECK(s.memory().gathered == Approx(2 * parameters));
+  Sample single(kSmall, platforms::load("dgx-h100"), "torchtitan", "fp32");
+  single.job.plan.dp = 8, single.job.plan.zero = 2;
+  CHECK(single.memory().weights == Approx(4 * parameters));  // what is gathered is what would be sharded
+}
+
 TEST_CASE("gradients of fp16 wait in fp16, and become fp32 where the state is") {
   // Megatron-Core's table of bytes a parameter: 20, and 4 + 16 / d with the distributed optimizer, where bf16 has 18 and 6 + 12 / d.
   Sample half(kSmall, platforms::load("dgx-a100"), "megatron", "fp16"), brain(kSmall, platforms::load("dgx-a100"), "megatron");
