@@ -129,6 +129,16 @@ TEST_CASE("precisions fall back to what a device has") {
   CHECK(precision_of(p100, "fp16").peak == Approx(10.6e12));
 }
 
+TEST_CASE("units that are no quicker in 8 bits compute in 16") {
+  const auto gaudi = platforms::load_device("Gaudi3-128GB");
+  REQUIRE(gaudi.peak("fp8")->value() == gaudi.peak("bf16")->value());
+  const auto narrow = precision_of(gaudi, "fp8"), half = precision_of(gaudi, "bf16");
+  CHECK(narrow.arithmetic == Arithmetic::Half);
+  CHECK(narrow.peak == half.peak);
+  CHECK(narrow.cast_bytes == half.cast_bytes);
+  CHECK(precision_of(platforms::load_device("H100-SXM5-80GB"), "fp8").arithmetic == Arithmetic::Fp8);
+}
+
 TEST_CASE("products of 8 and 4 bits have the scales that a device's units know") {
   const auto h100 = platforms::load_device("H100-SXM5-80GB"), gb300 = platforms::load_device("GB300-279GB");
   const auto scaling = [&](const char* text) { return precision_of(h100, text).scaling; };
