@@ -271,10 +271,11 @@ double StepTimer::update(double parameters, double tensors) const {
   const bool composed = job_.profile.composed_optimizer && traffic.slots >= 2;
   const double bytes = composed ? kComposedBytes : precision_.element_bytes == 4 ? traffic.single : traffic.mixed;
   const double own = parameters / (job_.plan.zero > 0 ? groups_.shards.ranks : 1);
-  if (job_.plan.offload == plan::Offload::Optimizer) return update_on_host(own);
   const double per_tensor = composed ? kComposedKernels : kKernelsPerTensor;
   const double launches = job_.profile.fused_optimizer && !composed ? kFusedOptimizerKernels : per_tensor * tensors;
-  return slowdown_ * (c_[C::OptimizerBytes] * own * bytes / memory_ + launches * kOptimizerLaunch);
+  const double issued = slowdown_ * launches * kOptimizerLaunch;  // the host goes through the tensors wherever it has them updated
+  if (job_.plan.offload == plan::Offload::Optimizer) return issued + update_on_host(own);
+  return issued + slowdown_ * c_[C::OptimizerBytes] * own * bytes / memory_;
 }
 
 /// Gradients go to the host, which updates what it keeps and sends weights back meanwhile (Ren et al., USENIX ATC 2021, section 4; table 4:
