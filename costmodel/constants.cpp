@@ -118,6 +118,10 @@ void read_row(const Json& row, ConstantsFile& file, std::array<bool, kCoefficien
 
 std::string_view name(Coefficient c) { return kNames[static_cast<std::size_t>(c)].name; }
 
+double FittedEvidence::widening(const platforms::Device& device) const {
+  return std::ranges::find(devices, device.name) == devices.end() ? kUnseenDevice : 1;
+}
+
 double FittedEvidence::of(std::string_view group) const {
   const auto found = log_factor.find(group);
   return found != log_factor.end() ? found->second : log_factor.at("default");

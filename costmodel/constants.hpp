@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "platforms/platform.hpp"
+
 namespace rehearsal::costmodel {
 
 /// One number of the model. Shares are of a datasheet figure; "us", "ms", "W" and "GiB" are the units of the file.
@@ -116,6 +118,9 @@ struct FittedEvidence {
   std::vector<std::string> devices, frameworks;
   std::vector<SeenRuns> runs;
   [[nodiscard]] double of(std::string_view group) const;  ///< "default" where the group has none
+  static constexpr double kUnseenDevice = 1.5;
+  /// How much wider intervals are: kUnseenDevice where no published run of the device entered the fit, else 1.
+  [[nodiscard]] double widening(const platforms::Device&) const;
 };
 
 struct ConstantsFile {

@@ -77,6 +77,8 @@ CostModel::CostModel(platforms::Device device, Calibration calibration, std::str
   for (const auto& f : calibration_->fits) index->fits[key_of(f.op, f.implementation, f.family, f.dtype, f.threads)] = &f;
   for (const auto& c : calibration_->corrections) index->corrections[c.scope + '@' + std::to_string(c.threads)] = &c;
   index_ = std::move(index);
+  // No published run is of a processor; what its datasheet is worth is said by the families' own errors.
+  if (device_.kind != platforms::DeviceKind::Cpu) widening_ = published_constants().evidence.widening(device_);
   if (device_.peak("f32") || device_.peak(peak_key_)) rates_ = wide_ = rates_for(device_, peak_key_);
   if (device_.peak("f32")) wide_ = rates_for(device_, "f32");
 }
@@ -130,7 +132,7 @@ Estimate CostModel::by_datasheet(const KernelCase& k) const {
           launch_bound            ? Mechanism::Launch
           : flop_time > byte_time ? row.mechanism
                                   : Mechanism::MemoryRate,
-          launch_bound ? 0.5 : row.log_error, Evidence::Datasheet};
+          (launch_bound ? 0.5 : row.log_error) * widening_, Evidence::Datasheet};
 }
 
 Estimate CostModel::corrected(const KernelCase& k, Estimate estimate) const {

@@ -45,6 +45,7 @@ class CostModel {
   platforms::Device device_;
   std::shared_ptr<const Calibration> calibration_;  ///< the index points into it
   std::string peak_key_;                            ///< which peak applies: "f32", "tf32", "f16", "bf16", "fp8"
+  double widening_ = 1;                              ///< of what the datasheet says
   RateTable rates_, wide_;                          ///< of peak_key_ and of f32
   struct Index;
   std::shared_ptr<const Index> index_;

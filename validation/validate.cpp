@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 9> kTimes{
 /// Measured keys that are context of a question, not its answer.
 constexpr std::array<std::string_view, 5> kContext{"epochs", "samples_to_target", "params", "pue", "gpu_utilisation_pct"};
 
-constexpr double kUnknownDevice = 1.5, kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1,
+constexpr double kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1,
                  kAssumedShape = 1.3;
 
 template <class List>
@@ -99,10 +99,9 @@ class Judge {
 }  // namespace
 
 double widening_of(const Prepared& p, const costmodel::FittedEvidence& evidence) {
-  const auto& device = p.job.machine.platform.nodes.front().device.name;
+  const auto& device = p.job.machine.platform.nodes.front().device;
   const bool assumed_device = among(p.job.assumed, "device"), assumed_framework = among(p.job.assumed, "framework");
-  double factor = 1;
-  if (assumed_device || !was_seen(evidence.devices, device)) factor *= kUnknownDevice;
+  double factor = assumed_device ? costmodel::FittedEvidence::kUnseenDevice : evidence.widening(device);
   if (!p.collective && (assumed_framework || !was_seen(evidence.frameworks, p.job.framework->name))) factor *= kUnseenFramework;
   if (among(p.job.assumed, "micro-batch")) factor *= kAssumedMicroBatch;
   if (among(p.job.assumed, "shape")) factor *= kAssumedShape;

@@ -18,7 +18,6 @@
 namespace rehearsal::predict::frameworks {
 namespace {
 
-constexpr double kUnseen = 1.5;  // wider where no published run of the device entered the fit
 
 constexpr double kMedianMemoryError = 0.087;  // of published readings, their sources left out of the fit (docs/accuracy.md)
 
@@ -126,7 +125,7 @@ class FrameworkPredictor final : public Predictor {
     const auto group = q.step.lanes.front().groups[static_cast<std::size_t>(m.stage)];
     a.memory_bytes = static_cast<std::int64_t>(reading);
     a.memory_capacity = static_cast<std::int64_t>(q.job.device(group).memory.value.value());
-    const double width = std::exp(constants().evidence.of("memory") * (known_device(q) ? 1 : kUnseen) * site.narrowing);
+    const double width = std::exp(constants().evidence.of("memory") * constants().evidence.widening(q.job.device()) * site.narrowing);
     a.memory_low = static_cast<std::int64_t>(reading / width);
     a.memory_high = static_cast<std::int64_t>(reading * width);
     a.memory_median_error = kMedianMemoryError;
@@ -150,11 +149,6 @@ class FrameworkPredictor final : public Predictor {
     return 0;
   }
 
-  [[nodiscard]] static bool known_device(const Question& q) {
-    const auto& seen = constants().evidence.devices;
-    return std::find(seen.begin(), seen.end(), q.job.device().name) != seen.end();
-  }
-
   Assessment assessed(const Question& q, const RankMemory& memory, StepTime time) const {
     const auto& model = q.step.lanes.front().timers.front()->model();
     const auto features = costmodel::site_features(time.matrix_share, time.memory_share, time.exposed / time.seconds);
@@ -166,7 +160,7 @@ class FrameworkPredictor final : public Predictor {
     a.ranks = q.job.plan.ranks();
     a.step = Seconds(time.seconds);
     const double width =
-        std::exp(constants().evidence.of(std::string(model.time_group())) * (known_device(q) ? 1 : kUnseen) * site.narrowing);
+        std::exp(constants().evidence.of(std::string(model.time_group())) * constants().evidence.widening(q.job.device()) * site.narrowing);
     a.step_seconds = {time.seconds, time.seconds / width, time.seconds * width};
     a.samples_per_second = q.job.batch / time.seconds;
     a.tokens_per_sample = tokens_;

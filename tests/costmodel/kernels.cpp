@@ -42,6 +42,21 @@ TEST_CASE("what is bound by memory takes the bytes at the share of bandwidth tha
   CHECK(model.kernel(relu).seconds.value() == Approx(share(C::GapCaptured) * 1e-6 + 2e-3 / share(C::MemoryHopper)));
 }
 
+TEST_CASE("what a datasheet says of an accelerator that no published run is of is half as sure again") {
+  auto device = chip();
+  const auto error_of = [&] {
+    return CostModel(device, {}, "bf16").kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e15), Bytes(1e6)}, DType::BF16, 1}).log_error;
+  };
+  const double unseen = error_of();
+  device.name = "A100-SXM4-80GB";
+  CHECK(unseen == Approx(1.5 * error_of()));
+  // Nor is any run of a processor; there, the families' own errors are what its datasheet is worth.
+  device.kind = platforms::DeviceKind::Cpu;
+  const double processor = error_of();
+  device.name = "another";
+  CHECK(error_of() == processor);
+}
+
 TEST_CASE("a processor has as many cores as threads, and its other types in proportion to their peaks") {
   auto device = chip();
   device.kind = platforms::DeviceKind::Cpu;
