@@ -66,6 +66,8 @@ Network::Network(const platforms::Platform& platform) {
   trees_ = uses_trees(node.device.generation);
   ethernet_ = platform.topology.kind != "single" && node.nic.kind == platforms::NicKind::Ethernet && card_share_ * devices_ < kSlowNetwork;
   fabric_ = &collective_table().fabric(nvlink_ ? LinkFamily::Nvlink : LinkFamily::Pcie, node.device.generation);
+  if (const auto dims = platform.topology.parameters.find("dims"); dims != platform.topology.parameters.end())
+    torus_dims_ = static_cast<double>(dims->second.size());
   card_latency_ = node.nic.latency.value.value() / kMicro;
   const double port = intra_.bandwidth.value.value();
   for (int ranks = 1; ranks <= devices_; ++ranks) {
@@ -97,8 +99,9 @@ double Network::latency(CollectiveKind kind, double bytes, int inside, int nodes
   double us = c[C::CollectiveLaunch] + f * 2 * hops_of(inside) * c[C::CollectiveStep] * (nvlink_ ? 1.0 : kPcieLatencyFactor);
   if (switched_ && bytes >= kProtocolSwitchBytes) us *= kProtocolSwitchCost;
   if (nodes > 1) {
-    // Trees exist for all-reduce only; gather and scatter pass every node in turn.
-    const double steps = kind == CollectiveKind::AllReduce ? 2 * std::log2(nodes) : nodes - 1;
+    // Trees exist for all-reduce only; gather and scatter pass every node in turn, on a torus along one dimension after the other.
+    const double along = torus_dims_ > 0 ? torus_dims_ * (std::pow(nodes, 1.0 / torus_dims_) - 1) : nodes - 1;
+    const double steps = kind == CollectiveKind::AllReduce ? 2 * std::log2(nodes) : along;
     us += steps * c[C::CollectiveNodeStep] * (ethernet_ ? kEthernetLatencyFactor : 1.0);
   }
   return us * 1e-6;

@@ -64,6 +64,7 @@ class Network {
   platforms::IntraLink intra_;
   const FabricRow* fabric_ = nullptr;
   double card_latency_ = 0;   ///< us
+  double torus_dims_ = 0;     ///< of the network between nodes; 0: it is none
   std::vector<double> bus_;   ///< by ranks - 1: bytes per second without protocol losses
   std::vector<bool> closes_;  ///< by ranks - 1: whether a ring of wires does
   int devices_ = 1;

@@ -13,6 +13,7 @@
 #include "plan/shares.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/checkpoint_size.hpp"
+#include "predict/group_links.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -139,7 +140,7 @@ plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener
   options.bucket_bytes = static_cast<std::int64_t>(costmodel::own_framework().bucket_bytes);
   const platforms::Fabric fabric(job.platform);
   options.links = [&](const plan::Program& mesh, std::size_t axis) {
-    return collective_links(mesh, job.platform, fabric, job.model, {axis, 0});
+    return GroupLinks(mesh, job.platform, fabric, job.model).of({axis, 0});
   };
   options.dims = job.dims;
   options.rules = job.rules;

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "plan/collectives/exchange.hpp"
 #include "platforms/fabric.hpp"
+#include "predict/group_links.hpp"
 #include "predict/playing.hpp"
 #include "predict/steady.hpp"
 
@@ -40,7 +41,8 @@ using MeetingKey = std::tuple<int, std::size_t, std::size_t>;
 /// What the players of one evaluation share.
 struct Play {
   const EvaluationRequest& request;
-  platforms::Fabric fabric;
+  const platforms::Fabric& fabric;
+  GroupLinks links;
   std::vector<std::vector<int>> kinds;  ///< of replicas: a rank for every stage
   std::map<MessageKey, Arrival> messages;
   std::map<MeetingKey, Meeting> meetings;
@@ -203,7 +205,7 @@ class Player {
     const auto& r = play_.request;
     if (r.costs.with_messages) return estimate_in(costs_, role_, slot(), instruction_).seconds.value();
     const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
-    const auto links = collective_links(r.program, r.platform, play_.fabric, r.model, {info.axis, rank_});
+    const auto& links = play_.links.of({info.axis, rank_});
     const auto element = static_cast<std::int64_t>(size_of(role_.buffers[i.outputs.front()].dtype));
     const auto count = plan::message_bytes(role_, i, variant_in(role_, slot())) / element;
     const plan::CollectiveMember member{rank_, micro_batch(), count, static_cast<double>(element), links.ranks_per_node};
@@ -268,7 +270,8 @@ class ClosedForm final : public StepEvaluator {
 
  private:
   static StepCost played(const EvaluationRequest& request) {
-    Play play{request, platforms::Fabric(request.platform), kinds_of_replicas(request.program, request.costs, request.platform), {}, {}};
+    const platforms::Fabric fabric(request.platform);
+    Play play{request, fabric, GroupLinks(request.program, request.platform, fabric, request.model), kinds_of_replicas(request.program, request.costs, request.platform), {}, {}};
     std::vector<Player> players;
     std::vector<int> ranks;
     for (std::size_t kind = 0; kind < play.kinds.size(); ++kind)

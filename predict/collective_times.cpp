@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "costmodel/constants.hpp"
 #include "costmodel/network.hpp"
+#include "predict/group_links.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -65,8 +66,9 @@ std::vector<CollectiveTime> collective_times(const CollectiveQuestion& q, StepEv
     return CollectiveTime{std::move(name), seconds, BytesPerSecond(q.size.value() * bus_factor(q.kind, q.ranks) / seconds.value())};
   };
   const bool has_library = platforms::device_of(q.platform, 0).kind != platforms::DeviceKind::Cpu;
-  const auto links = collective_links(alone(q, ""), q.platform, platforms::Fabric(q.platform), q.model, {0, 0});
-  const auto chosen = plan::best_collective(q.kind, q.ranks, q.size, links).name;
+  const auto program = alone(q, "");
+  const platforms::Fabric fabric(q.platform);
+  const auto chosen = plan::best_collective(q.kind, q.ranks, q.size, GroupLinks(program, q.platform, fabric, q.model).of({0, 0})).name;
   std::vector<CollectiveTime> times;
   for (const auto& row : plan::collective_table()) {
     if (row.kind != q.kind) continue;

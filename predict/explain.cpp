@@ -4,6 +4,7 @@
 #include <map>
 
 #include "plan/collectives/exchange.hpp"
+#include "predict/group_links.hpp"
 #include "predict/playing.hpp"
 
 namespace rehearsal::predict {
@@ -69,7 +70,8 @@ class StageExplainer {
         costs_(step.costs.roles[step.program.role_of[static_cast<std::size_t>(rank)]]),
         messages_priced_(step.costs.with_messages),
         rank_(rank),
-        fabric_(predictor.platform()) {}
+        fabric_(predictor.platform()),
+        links_(program_, predictor.platform(), fabric_, predictor.cost_model()) {}
 
   StagePlan explain() && {
     StagePlan stage;
@@ -195,9 +197,9 @@ class StageExplainer {
   [[nodiscard]] std::string send_text(const plan::Instruction& i) const {
     return "send to stage " + std::to_string(role_.stage + role_.messages[static_cast<std::size_t>(i.message)].stage_offset);
   }
-  [[nodiscard]] Seconds collective_seconds(const plan::Instruction& i) const {
+  [[nodiscard]] Seconds collective_seconds(const plan::Instruction& i) {
     const auto& c = role_.collectives[static_cast<std::size_t>(i.collective)];
-    const auto links = collective_links(program_, predictor_.platform(), fabric_, predictor_.cost_model(), {c.axis, rank_});
+    const auto& links = links_.of({c.axis, rank_});
     const auto bytes = static_cast<double>(size_of(role_.buffers[i.outputs.front()].dtype));
     const plan::CollectiveMember member{rank_, 0, static_cast<std::int64_t>(static_cast<double>(plan::message_bytes(role_, i, 0)) / bytes),
                                         bytes, links.ranks_per_node};
@@ -225,6 +227,7 @@ class StageExplainer {
   bool messages_priced_;
   int rank_;
   platforms::Fabric fabric_;
+  GroupLinks links_;
   std::map<std::uint16_t, int> slots_;  ///< by body: how often it runs
   std::map<std::string, LayerPlan, std::less<>> layers_;
   std::vector<std::string> order_;

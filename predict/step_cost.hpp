@@ -140,12 +140,4 @@ class StepEvaluator {
 /// Plays every role's streams with closed forms for messages and collectives: no contention between different messages.
 [[nodiscard]] std::unique_ptr<StepEvaluator> closed_form_evaluator();
 
-/// Links that the group of `rank` along a mesh axis uses on a platform.
-struct GroupMember {
-  std::size_t axis = 0;
-  int rank = 0;
-};
-[[nodiscard]] plan::CollectiveLinks collective_links(const plan::Program&, const platforms::Platform&, const platforms::Fabric&,
-                                                     const costmodel::CostModel&, GroupMember);
-
 }  // namespace rehearsal::predict

@@ -12,6 +12,7 @@ Playback::Playback(const predict::EvaluationRequest& request, PlaybackOptions op
     : request_(request),
       options_(std::move(options)),
       routes_(routes),
+      links_(request.program, request.platform, routes.fabric(), request.model),
       network_(network),
       messages_(routes, network, request.model.communication_factor()),
       collectives_(messages_, network, request.model.reduction_rate()),
@@ -244,9 +245,8 @@ void Playback::collect(Place at, const Run& run) {
   end_run(at);
 }
 
-double Playback::closed_form_seconds(const plan::CollectiveInfo& info, const plan::Role& role, const plan::CollectiveMember& member) const {
-  const auto links =
-      predict::collective_links(request_.program, request_.platform, routes_.fabric(), request_.model, {info.axis, member.rank});
+double Playback::closed_form_seconds(const plan::CollectiveInfo& info, const plan::Role& role, const plan::CollectiveMember& member) {
+  const auto& links = links_.of({info.axis, member.rank});
   return plan::collective_time(request_.program, info, role, member, links).value() * messages_.factor();
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "predict/group_links.hpp"
 #include "predict/playing.hpp"
 #include "sim/collectives.hpp"
 #include "sim/priced_messages.hpp"
@@ -101,11 +102,12 @@ class Playback final : public Listener {
   void collective_ended(int rank);
   [[nodiscard]] double bytes_of(const RankState&, const Run&) const;
   [[nodiscard]] const Group& group(int rank, std::size_t axis);
-  [[nodiscard]] double closed_form_seconds(const plan::CollectiveInfo&, const plan::Role&, const plan::CollectiveMember&) const;
+  [[nodiscard]] double closed_form_seconds(const plan::CollectiveInfo&, const plan::Role&, const plan::CollectiveMember&);
 
   const predict::EvaluationRequest& request_;
   PlaybackOptions options_;
   Routes& routes_;
+  predict::GroupLinks links_;
   Network& network_;
   Messages messages_;
   Collectives collectives_;

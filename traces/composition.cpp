@@ -7,6 +7,7 @@
 #include "plan/collectives/collective.hpp"
 #include "plan/collectives/rows.hpp"
 #include "plan/lowering/lowering.hpp"
+#include "predict/group_links.hpp"
 #include "predict/step_cost.hpp"
 #include "traces/timeline.hpp"
 
@@ -45,7 +46,7 @@ class Links {
       const auto path = fabric_.path(rank, rank + 1 < mesh_.ranks ? rank + 1 : rank - 1);
       return (path.latency + size / path.bandwidth).value();
     }
-    const auto links = predict::collective_links(mesh_, platform_, fabric_, model_, {axis_of(kind), rank});
+    const auto links = predict::GroupLinks(mesh_, platform_, fabric_, model_).of({axis_of(kind), rank});
     if (kind.kernel.implementation == plan::kExchange) return exchange_seconds(kind, links);
     return row_of(kind).closed_form(kind.message_ranks, size, links).value();
   }

@@ -33,7 +33,7 @@ std::int64_t pairwise_memory(int rank, int ranks, std::int64_t count) { return P
 /// (P-1)(a + S/(P B)). The last rank of a node has a message across nodes in every step.
 Seconds pairwise_time_of_all_to_all(int ranks, Bytes size, const CollectiveLinks& links) {
   const Bytes piece = size / static_cast<double>(ranks);
-  return static_cast<double>(ranks - 1) * slowest_message(ranks, piece, links, links.ranks_per_node);
+  return all_distances(ranks, piece, links);
 }
 
 /// Bruck's algorithm: the blocks that travel over the distance 2^k are those whose way, as a number, has this bit. A block of way j was

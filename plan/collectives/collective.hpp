@@ -32,6 +32,12 @@ struct CollectiveStep {
 inline constexpr std::string_view kExchange = "pairwise-exchange";
 
 /// Links as a collective sees them: ranks of one node share `inner` links, nodes are joined by `outer` ones.
+/// The slowest of messages that all ranks send equally far at the same time, through what they share of the network between nodes.
+struct NetworkPath {
+  Seconds latency;
+  BytesPerSecond bandwidth;
+};
+
 struct CollectiveLinks {
   Seconds inner_latency, outer_latency;
   BytesPerSecond inner_bandwidth, outer_bandwidth;  ///< of one message
@@ -39,6 +45,10 @@ struct CollectiveLinks {
   int ranks_per_node = 1;                           ///< of this group: neighbouring ranks fill one node after the other
   /// Of all messages together that ranks of this group on one node send at a time, to each other and to other nodes.
   BytesPerSecond node_inner = kUnlimited, node_outer = kUnlimited;
+
+  /// [k]: every rank sends to the one 2^k further around its group; ranks exchange with those whose number differs in bit k. Empty: messages
+  /// share nothing of the network, and are as quick however far they go.
+  std::vector<NetworkPath> around{}, across{};
 
   static constexpr BytesPerSecond kUnlimited{std::numeric_limits<double>::infinity()};
 };

@@ -41,7 +41,7 @@ Seconds exchange_time(int me, const std::vector<CollectiveStep>& steps, double e
     if (other < 0) return Seconds(0);
     const bool outer = other / node != me / node;
     return message_time(links, outer, Bytes(static_cast<double>(count) * element_bytes),
-                        outer ? std::min(std::abs(other - me), node) : node);
+                        outer ? std::min(std::abs(other - me), node) : node, path_of(links.around, std::abs(other - me)));
   };
   Seconds total;
   for (const auto& step : steps) total += std::max(time_of(step.send_to, step.send_count), time_of(step.receive_from, step.receive_count));

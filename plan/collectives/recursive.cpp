@@ -97,7 +97,8 @@ bool crosses(int ranks, int distance, const CollectiveLinks& links) {
 
 Seconds pair_time(int ranks, int distance, Bytes size, const CollectiveLinks& links) {
   const bool outer = crosses(ranks, distance, links);
-  return message_time(links, outer, size, outer ? std::min(distance, links.ranks_per_node) : std::min(ranks, links.ranks_per_node));
+  const int senders = std::min(outer ? distance : ranks, links.ranks_per_node);
+  return message_time(links, outer, size, senders, path_of(links.across, distance));
 }
 
 bool fold_crosses(int ranks, const CollectiveLinks& links) {

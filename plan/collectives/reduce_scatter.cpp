@@ -58,7 +58,7 @@ std::vector<CollectiveStep> pairwise_steps_of_reduce_scatter(int rank, int ranks
 /// (P-1)(a + S/(P B) + g S/P)
 Seconds pairwise_time_of_reduce_scatter(int ranks, Bytes size, const CollectiveLinks& links) {
   const Bytes piece = size / static_cast<double>(ranks);
-  return static_cast<double>(ranks - 1) * (slowest_message(ranks, piece, links, links.ranks_per_node) + piece / links.reduction);
+  return all_distances(ranks, piece, links) + static_cast<double>(ranks - 1) * (piece / links.reduction);
 }
 
 }  // namespace

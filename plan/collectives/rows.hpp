@@ -82,7 +82,11 @@ void add_step(std::vector<CollectiveStep>&, CollectiveStep);
 /// The slowest message of a step in which every rank sends `distance` far around: every rank waits for the one before it, so it sets the
 /// pace.
 [[nodiscard]] Seconds slowest_message(int ranks, Bytes, const CollectiveLinks&, int distance = 1);
-/// Of one of the messages that `senders` ranks of a node send at a time.
-[[nodiscard]] Seconds message_time(const CollectiveLinks&, bool outer, Bytes, int senders = 1);
+/// Of steps in which every rank sends 1, 2, ... ranks - 1 far around.
+[[nodiscard]] Seconds all_distances(int ranks, Bytes, const CollectiveLinks&);
+/// Of one of the messages that `senders` ranks of a node send at a time; to other nodes on `path`, where there is one.
+[[nodiscard]] Seconds message_time(const CollectiveLinks&, bool outer, Bytes, int senders = 1, const NetworkPath* path = nullptr);
+/// What is known of messages of such a length; nullptr where nothing is shared.
+[[nodiscard]] const NetworkPath* path_of(const std::vector<NetworkPath>& by_distance, int distance);
 
 }  // namespace rehearsal::plan

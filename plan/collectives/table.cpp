@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 
 #include "base/error.hpp"
@@ -41,14 +42,29 @@ CollectiveStep exchange(int to, Range sent, int from, Range received, bool reduc
 Seconds slowest_message(int ranks, Bytes size, const CollectiveLinks& links, int distance) {
   if (one_node(ranks, links)) return message_time(links, false, size, ranks);
   const int leaving = std::min(distance, links.ranks_per_node), staying = links.ranks_per_node - leaving;
-  const Seconds outer = message_time(links, true, size, leaving);
+  const Seconds outer = message_time(links, true, size, leaving, path_of(links.around, distance));
   return links.ranks_per_node == 1 ? outer : std::max(outer, message_time(links, false, size, std::max(staying, 1)));
 }
 
-Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size, int senders) {
+Seconds all_distances(int ranks, Bytes size, const CollectiveLinks& links) {
+  if (links.around.empty()) return static_cast<double>(ranks - 1) * slowest_message(ranks, size, links, links.ranks_per_node);
+  Seconds total;
+  for (int distance = 1; distance < ranks; ++distance)  // the shorter way round
+    total += slowest_message(ranks, size, links, std::min(distance, ranks - distance));
+  return total;
+}
+
+Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size, int senders, const NetworkPath* path) {
   const auto shared = (outer ? links.node_outer : links.node_inner) / senders;
-  return outer ? links.outer_latency + size / std::min(links.outer_bandwidth, shared)
-               : links.inner_latency + size / std::min(links.inner_bandwidth, shared);
+  if (!outer) return links.inner_latency + size / std::min(links.inner_bandwidth, shared);
+  if (path == nullptr) return links.outer_latency + size / std::min(links.outer_bandwidth, shared);
+  return std::max(links.outer_latency, path->latency) + size / std::min({links.outer_bandwidth, shared, path->bandwidth});
+}
+
+const NetworkPath* path_of(const std::vector<NetworkPath>& by_distance, int distance) {
+  if (by_distance.empty()) return nullptr;
+  const auto power = std::bit_width(static_cast<unsigned>(std::max(distance, 1))) - 1;
+  return &by_distance[std::min(static_cast<std::size_t>(power), by_distance.size() - 1)];
 }
 
 std::span<const CollectiveRow> collective_table() {

@@ -1,6 +1,7 @@
 // The steps of every collective, played message by message, against hand calculations and the closed form.
 #include "sim/collectives.hpp"
 
+#include "predict/group_links.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sample.hpp"
 
@@ -17,6 +18,14 @@ void check_both(const Job& job, const platforms::Platform& platform, double expe
 }
 
 constexpr double us = 1e-6;
+
+std::string_view quickest_of(int ranks, Bytes size, const platforms::Platform& platform) {
+  const auto job = one_collective(ranks, "ring", CollectiveKind::AllReduce, 1);
+  const costmodel::CostModel model(platforms::device_of(platform, 0), {}, "f32");
+  const platforms::Fabric fabric(platform);
+  predict::GroupLinks links(job.program, platform, fabric, model);
+  return plan::best_collective(CollectiveKind::AllReduce, ranks, size, links.of({0, 0})).name;
+}
 
 }  // namespace
 
@@ -55,6 +64,25 @@ TEST_CASE("a hierarchy adds inside nodes first and uses every card") {
   check_both(one_collective(8, "halving-doubling", CollectiveKind::AllReduce, 2'000'000), cluster(2, 4, 1), 943 * us);
   // In a ring one rank of a node sends to the other node: 2·7·(4 + 100) + 7.
   check_both(one_collective(8, "ring", CollectiveKind::AllReduce, 2'000'000), cluster(2, 4, 1), 1463 * us);
+}
+
+TEST_CASE("messages that go far on a torus share its links, and closed forms know it") {
+  // A ring of 8 nodes with links of 10 GB/s and 1 us, as quick as the cards, which take 4 us: to the node d further on 4 + d us.
+  auto ring = cluster(8, 1, 1);
+  ring.topology.kind = "torus";
+  ring.topology.parameters = {{"dims", {8}}};
+  ring.topology.bandwidth = BytesPerSecond(10e9);
+  const double hop = 1, card = 4;
+  // 8 MB round the ring in blocks of 1 MB, one on every link: 14·(5 + 100) + 7·1 us.
+  check_both(one_collective(8, "ring", CollectiveKind::AllReduce, 2'000'000), ring, (14 * (card + hop + 100) + 7) * us);
+  // Exchanges of 4, 2 and 1 MB at distances 1, 2 and 4, where every link carries as many messages at a time: 400 us each.
+  const double out = (card + hop + 400) + (card + 2 * hop + 2 * 200) + (card + 4 * hop + 4 * 100);
+  check_both(one_collective(8, "halving-doubling", CollectiveKind::AllReduce, 2'000'000), ring, (2 * out + 4 + 2 + 1) * us);
+  check_both(one_collective(8, "recursive-doubling", CollectiveKind::AllReduce, 2'000'000), ring,
+             (3 * card + 7 * hop + 7 * 800 + 3 * 8) * us);
+  // So the ring is what is taken for large vectors, where a switch would have halves exchanged.
+  CHECK(quickest_of(8, Bytes(8e6), ring) == "ring");
+  CHECK(quickest_of(8, Bytes(8e6), cluster(8, 1, 1)) == "halving-doubling");
 }
 
 TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {

@@ -1,0 +1,125 @@
+#include "predict/group_links.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace rehearsal::predict {
+namespace {
+
+/// What the groups on a rank's node have of the node's cards and of its bus, all of them sending at the same time.
+void share_node(const plan::Program& program, const platforms::Platform& platform, int rank, plan::CollectiveLinks& links) {
+  const auto& node = platforms::node_of(platform, rank);
+  const int first = rank - platforms::place(platform, rank).local;
+  const double groups = static_cast<double>(std::min(node.devices, program.ranks - first)) / links.ranks_per_node;
+  if (node.nic.count > 0) links.node_outer = *node.nic.bandwidth * (node.nic.count / groups);
+  if (node.intra.total_bandwidth)
+    links.node_inner = node.intra.total_bandwidth->value / groups;
+  else if (node.intra.kind == platforms::IntraKind::SharedMemory)
+    links.node_inner = *node.intra.bandwidth / groups;
+}
+
+/// Messages that are sent at the same time, and what they share of the network between nodes.
+class Traffic {
+ public:
+  explicit Traffic(const platforms::Fabric& fabric) : fabric_(fabric) {}
+
+  void send(int from, int to) {
+    fabric_.route(from, to, route_);
+    const auto is_shared = [&](std::uint32_t link) { return fabric_.link(link).role == platforms::LinkRole::Network; };
+    std::erase_if(route_.links, [&](std::uint32_t link) { return !is_shared(link); });
+    if (route_.links.empty()) return;
+    latency_ = std::max(latency_, route_.latency);
+    for (const auto link : route_.links) ++messages_[link];
+  }
+
+  /// The longest latency of all, and what is left to each message of the link that is shared by most of them.
+  [[nodiscard]] plan::NetworkPath slowest() const {
+    plan::NetworkPath path{latency_, plan::CollectiveLinks::kUnlimited};
+    for (const auto& [link, count] : messages_) path.bandwidth = std::min(path.bandwidth, fabric_.link(link).bandwidth / count);
+    return path;
+  }
+
+ private:
+  const platforms::Fabric& fabric_;
+  platforms::Route route_;
+  Seconds latency_{0};
+  std::unordered_map<std::uint32_t, int> messages_;
+};
+
+/// Every rank sends to the member of its group at another coordinate, `to(coordinate)`; beyond the group's size to nobody.
+template <class To>
+plan::NetworkPath path_of(const plan::Program& program, const platforms::Fabric& fabric, std::size_t axis, const To& to) {
+  Traffic traffic(fabric);
+  const auto& mesh = program.axes[axis];
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    const int own = plan::coordinate(program, rank, axis), other = to(own);
+    if (other < mesh.size) traffic.send(rank, rank + (other - own) * mesh.stride);
+  }
+  return traffic.slowest();
+}
+
+bool crosses_network(const plan::Program& program, const platforms::Fabric& fabric) {
+  const auto route = fabric.route(0, program.ranks - 1);
+  return std::ranges::any_of(route.links, [&](auto link) { return fabric.link(link).role == platforms::LinkRole::Network; });
+}
+
+}  // namespace
+
+GroupLinks::GroupLinks(const plan::Program& program, const platforms::Platform& platform, const platforms::Fabric& fabric,
+                       const costmodel::CostModel& model)
+    : program_(program), platform_(platform), fabric_(fabric), model_(model) {}
+
+const plan::CollectiveLinks& GroupLinks::of(GroupMember member) {
+  const std::pair key{member.axis, member.rank};
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  auto links = measured(member);
+  if (links.ranks_per_node < program_.axes[member.axis].size) {
+    const auto& far = distances(member.axis);
+    links.around = far.around;
+    links.across = far.across;
+  }
+  return known_.emplace(key, std::move(links)).first->second;
+}
+
+const GroupLinks::Distances& GroupLinks::distances(std::size_t axis) {
+  if (const auto known = distances_.find(axis); known != distances_.end()) return known->second;
+  Distances result;
+  const int size = program_.axes[axis].size;
+  if (crosses_network(program_, fabric_))
+    for (int distance = 1; distance < size; distance *= 2) {
+      result.around.push_back(path_of(program_, fabric_, axis, [&](int own) { return (own + distance) % size; }));
+      result.across.push_back(path_of(program_, fabric_, axis, [&](int own) { return own ^ distance; }));
+    }
+  return distances_.emplace(axis, std::move(result)).first->second;
+}
+
+plan::CollectiveLinks GroupLinks::measured(GroupMember member) const {
+  const int rank = member.rank;
+  const auto members = plan::group(program_, rank, member.axis);
+  const int home = platforms::place(platform_, rank).node;
+  int inside = 0, neighbour = -1, stranger = -1;
+  for (const int r : members) {
+    const bool near = platforms::place(platform_, r).node == home;
+    inside += near ? 1 : 0;
+    if (r == rank) continue;
+    if (near && neighbour < 0) neighbour = r;
+    if (!near && stranger < 0) stranger = r;
+  }
+  plan::CollectiveLinks links;
+  links.ranks_per_node = inside;
+  links.reduction = model_.reduction_rate();
+  const auto measure = [&](int other, Seconds& latency, BytesPerSecond& bandwidth) {
+    const auto path = fabric_.path(rank, other);
+    latency = path.latency;
+    bandwidth = path.bandwidth;
+  };
+  if (neighbour >= 0) measure(neighbour, links.inner_latency, links.inner_bandwidth);
+  if (stranger >= 0) measure(stranger, links.outer_latency, links.outer_bandwidth);
+  if (neighbour < 0) links.inner_latency = links.outer_latency, links.inner_bandwidth = links.outer_bandwidth;
+  if (stranger < 0) links.outer_latency = links.inner_latency, links.outer_bandwidth = links.inner_bandwidth;
+  share_node(program_, platform_, rank, links);
+  return links;
+}
+
+}  // namespace rehearsal::predict

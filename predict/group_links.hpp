@@ -1,0 +1,44 @@
+#pragma once
+// What messages between the ranks of a group cost, while all groups along the same axis of the mesh send theirs.
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "costmodel/cost_model.hpp"
+#include "plan/collectives/collective.hpp"
+#include "plan/program.hpp"
+#include "platforms/fabric.hpp"
+
+namespace rehearsal::predict {
+
+/// Where a rank stands: along an axis of the mesh of a Program.
+struct GroupMember {
+  std::size_t axis = 0;
+  int rank = 0;
+};
+
+/// Looked up once for every rank that is asked about. Refers to what it is made of.
+class GroupLinks {
+ public:
+  GroupLinks(const plan::Program&, const platforms::Platform&, const platforms::Fabric&, const costmodel::CostModel&);
+
+  [[nodiscard]] const plan::CollectiveLinks& of(GroupMember);
+
+ private:
+  /// By powers of two of the distance, as plan::CollectiveLinks has them.
+  struct Distances {
+    std::vector<plan::NetworkPath> around, across;
+  };
+  [[nodiscard]] plan::CollectiveLinks measured(GroupMember) const;
+  [[nodiscard]] const Distances& distances(std::size_t axis);
+
+  const plan::Program& program_;
+  const platforms::Platform& platform_;
+  const platforms::Fabric& fabric_;
+  const costmodel::CostModel& model_;
+  std::map<std::pair<std::size_t, int>, plan::CollectiveLinks> known_;
+  std::map<std::size_t, Distances> distances_;
+};
+
+}  // namespace rehearsal::predict
