@@ -9,7 +9,8 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "cli/command.hpp"
-#include "cli/platform_options.hpp"
+#include "cli/importing.hpp"
+#include "exchange/kineto/kineto.hpp"
 #include "exchange/logs/link_fit.hpp"
 #include "plan/collectives/collective.hpp"
 #include "platforms/json.hpp"
@@ -18,12 +19,6 @@ namespace rehearsal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct ImportOptions {
-  std::string file, output, kind;
-  PlatformOptions platform;
-  std::optional<int> ranks, ranks_per_node;
-};
 
 std::string import_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -83,17 +78,32 @@ int import_links(const ImportOptions& o, const std::string& text, Terminal& term
   return 0;
 }
 
+/// Enough of a file to see what it is.
+std::string beginning_of(const std::string& path) {
+  constexpr std::size_t kEnough = 4096;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw BadInput(path, "cannot be read");
+  std::string text(kEnough, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
 int import_file(const ImportOptions& o, Terminal& terminal) {
+  const auto beginning = beginning_of(o.file);
+  if (beginning.starts_with("\x1f\x8b")) throw BadInput(o.file, "is packed by gzip; unpack it first (gunzip -k)");
+  if (exchange::is_kineto(beginning)) return import_profile(o, terminal);
   const auto text = import_text(o.file);
   if (exchange::is_collective_log(text)) return import_links(o, text, terminal);
-  throw BadInput(o.file, "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests");
+  throw BadInput(o.file,
+                 "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests, or a trace of the PyTorch profiler");
 }
 
 }  // namespace
 
 Action add_import(CLI::App& app) {
   auto o = std::make_shared<ImportOptions>();
-  app.add_option("FILE", o->file, "a log of nccl-tests, rccl-tests or OSU's latency tests")->required();
+  app.add_option("FILE", o->file, "a log of nccl-tests, rccl-tests or OSU's latency tests, or a trace of the PyTorch profiler")->required();
   app.add_option("-o,--output", o->output, "where to write what was made of it: the platform with its links as measured");
   app.add_option("--platform", o->platform.platform, kPlatformHelp);
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
@@ -101,6 +111,7 @@ Action add_import(CLI::App& app) {
   app.add_option("--kind", o->kind, "the collective, where the log does not name it: all-reduce, all-gather, ...");
   app.add_option("--ranks", o->ranks, "how many ranks took part, where the log does not say (OSU)");
   app.add_option("--ranks-per-node", o->ranks_per_node, "of a message: 1 when it crossed the network");
+  app.add_flag("--collectives", o->collectives, "of a trace: refuse it when it does not say what its collectives are");
   return [o](Terminal& terminal) { return import_file(*o, terminal); };
 }
 

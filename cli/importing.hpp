@@ -1,0 +1,22 @@
+#pragma once
+// What `import` is asked for; kinds of files that have a source of their own.
+
+#include <optional>
+#include <string>
+
+#include "cli/platform_options.hpp"
+#include "cli/terminal.hpp"
+
+namespace rehearsal::cli {
+
+struct ImportOptions {
+  std::string file, output, kind;
+  PlatformOptions platform;
+  std::optional<int> ranks, ranks_per_node;
+  bool collectives = false;
+};
+
+/// A trace of the PyTorch profiler.
+int import_profile(const ImportOptions&, Terminal&);
+
+}  // namespace rehearsal::cli
