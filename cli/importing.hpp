@@ -11,6 +11,7 @@ namespace rehearsal::cli {
 
 struct ImportOptions {
   std::string file, output, kind;
+  ModelOptions model;
   PlatformOptions platform;
   std::optional<int> ranks, ranks_per_node;
   bool collectives = false;

@@ -104,13 +104,20 @@ int import_file(const ImportOptions& o, Terminal& terminal) {
 Action add_import(CLI::App& app) {
   auto o = std::make_shared<ImportOptions>();
   app.add_option("FILE", o->file, "a log of nccl-tests, rccl-tests or OSU's latency tests, or a trace of the PyTorch profiler")->required();
-  app.add_option("-o,--output", o->output, "where to write what was made of it: the platform with its links as measured");
+  app.add_option("-o,--output", o->output,
+                 "where to write what was made of it: the platform with its links as measured; of a trace a line more of measured runs");
   app.add_option("--platform", o->platform.platform, kPlatformHelp);
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
   app.add_option("--devices", o->platform.devices, "how many devices of it");
   app.add_option("--kind", o->kind, "the collective, where the log does not name it: all-reduce, all-gather, ...");
   app.add_option("--ranks", o->ranks, "how many ranks took part, where the log does not say (OSU)");
   app.add_option("--ranks-per-node", o->ranks_per_node, "of a message: 1 when it crossed the network");
+  app.add_option("--model", o->model.model, "of a trace with -o: what was trained, zoo:NAME?key=value&... or hf:FOLDER/config.json");
+  app.add_option("--batch", o->model.batch, "global samples of one optimizer step");
+  app.add_option("--plan", o->platform.plan, "by which plan: compact text such as dp=8,zero=3, or a plan file");
+  app.add_option("--framework", o->platform.framework, "by which framework: torchtitan, megatron-core, pytorch, ...");
+  o->model.add_dtype_to(app, "arithmetic: f32, tf32, f16, bf16, fp8, ...");
+  app.add_option("--optimizer", o->model.optimizer, "sgd, adam, adamw, ...; default sgd");
   app.add_flag("--collectives", o->collectives, "of a trace: refuse it when it does not say what its collectives are");
   return [o](Terminal& terminal) { return import_file(*o, terminal); };
 }
