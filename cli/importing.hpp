@@ -6,6 +6,7 @@
 
 #include "cli/platform_options.hpp"
 #include "cli/terminal.hpp"
+#include "exchange/frameworks/import.hpp"
 
 namespace rehearsal::cli {
 
@@ -19,5 +20,7 @@ struct ImportOptions {
 
 /// A trace of the PyTorch profiler.
 int import_profile(const ImportOptions&, Terminal&);
+/// A configuration of another framework, into a plan file.
+int import_configuration(const ImportOptions&, const exchange::ImportedJob&, Terminal&);
 
 }  // namespace rehearsal::cli

@@ -95,22 +95,26 @@ int import_file(const ImportOptions& o, Terminal& terminal) {
   if (exchange::is_kineto(beginning)) return import_profile(o, terminal);
   const auto text = import_text(o.file);
   if (exchange::is_collective_log(text)) return import_links(o, text, terminal);
+  if (exchange::is_megatron(text)) return import_configuration(o, exchange::imported_megatron(text, o.file, o.ranks), terminal);
   throw BadInput(o.file,
-                 "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests, or a trace of the PyTorch profiler");
+                 "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests, a trace of the PyTorch profiler, or "
+                 "flags of Megatron-LM");
 }
 
 }  // namespace
 
 Action add_import(CLI::App& app) {
   auto o = std::make_shared<ImportOptions>();
-  app.add_option("FILE", o->file, "a log of nccl-tests, rccl-tests or OSU's latency tests, or a trace of the PyTorch profiler")->required();
+  app.add_option("FILE", o->file,
+                 "a log of nccl-tests, rccl-tests or OSU's latency tests, a trace of the PyTorch profiler, or flags of Megatron-LM")
+      ->required();
   app.add_option("-o,--output", o->output,
                  "where to write what was made of it: the platform with its links as measured; of a trace a line more of measured runs");
   app.add_option("--platform", o->platform.platform, kPlatformHelp);
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
   app.add_option("--devices", o->platform.devices, "how many devices of it");
   app.add_option("--kind", o->kind, "the collective, where the log does not name it: all-reduce, all-gather, ...");
-  app.add_option("--ranks", o->ranks, "how many ranks took part, where the log does not say (OSU)");
+  app.add_option("--ranks", o->ranks, "how many ranks took part, where the file does not say (OSU, flags)");
   app.add_option("--ranks-per-node", o->ranks_per_node, "of a message: 1 when it crossed the network");
   app.add_option("--model", o->model.model, "of a trace with -o: what was trained, zoo:NAME?key=value&... or hf:FOLDER/config.json");
   app.add_option("--batch", o->model.batch, "global samples of one optimizer step");

@@ -129,6 +129,31 @@ TEST_CASE("a measured run without its training, or of another one, is refused") 
   check_failure(rehearse(import + model + "--plan dp=8 --framework pytorch"), 1, {trace, "no marks of steps"});
 }
 
+TEST_CASE("flags of Megatron-LM become a plan file that estimate takes") {
+  const TemporaryFolder folder;
+  const auto flags = folder / "flags.txt", plan = folder / "plan.json";
+  const std::string model = " 'zoo:gpt?layers=4&hidden=256&heads=8&seq=128&vocab=1000'";
+  (void)result_of(rehearse("export dp=2,tp=2,pp=2,micro_batch=1,zero=1 --for megatron-core --model" + model +
+                           " --batch 16 --dtype bf16 --optimizer adamw -o " + flags + " --format json"));
+  const auto result = result_of(rehearse("import " + flags + " --ranks 8 -o " + plan + " --format json"));
+  CHECK(result.at("is") == "configuration of megatron-core");
+  CHECK(result.at("plan") == "dp=2,tp=2,pp=2,micro_batch=1,zero=1");
+  CHECK(result.at("batch") == 16);
+  CHECK(result.at("optimizer").at("name") == "adamw");
+  CHECK(result.at("left_out").size() > 0);
+  const auto asked = result.at("asked_by").get<std::string>();
+  const std::string beginning = "rehearse ";
+  REQUIRE(asked.starts_with(beginning));
+  const auto estimate = result_of(rehearse(asked.substr(beginning.size()) + " --platform dgx-h100 --format json"));
+  const auto direct = result_of(rehearse("estimate" + model +
+                                         " --batch 16 --dtype bf16 --optimizer adamw --framework megatron-core "
+                                         "--plan dp=2,tp=2,pp=2,micro_batch=1,zero=1 --platform dgx-h100 --format json"));
+  CHECK(estimate.at("step_seconds") == direct.at("step_seconds"));
+  check_failure(rehearse("import " + flags), 1, {flags, "--ranks"});
+  write_text(flags, "--num-layers 4 --micro-batch-size 1 --no-such-flag");
+  check_failure(rehearse("import " + flags + " --ranks 8"), 3, {"--hidden-size: is missing", "--no-such-flag: is not known here"});
+}
+
 TEST_CASE("import refuses what it cannot read") {
   const TemporaryFolder folder;
   const auto file = folder / "file";
