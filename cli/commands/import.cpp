@@ -95,10 +95,11 @@ int import_file(const ImportOptions& o, Terminal& terminal) {
   if (exchange::is_kineto(beginning)) return import_profile(o, terminal);
   const auto text = import_text(o.file);
   if (exchange::is_collective_log(text)) return import_links(o, text, terminal);
+  if (exchange::is_torchtitan(text)) return import_configuration(o, exchange::imported_torchtitan(text, o.file, o.ranks), terminal);
   if (exchange::is_megatron(text)) return import_configuration(o, exchange::imported_megatron(text, o.file, o.ranks), terminal);
   throw BadInput(o.file,
                  "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests, a trace of the PyTorch profiler, or "
-                 "flags of Megatron-LM");
+                 "a configuration of Megatron-LM or torchtitan");
 }
 
 }  // namespace
@@ -106,7 +107,8 @@ int import_file(const ImportOptions& o, Terminal& terminal) {
 Action add_import(CLI::App& app) {
   auto o = std::make_shared<ImportOptions>();
   app.add_option("FILE", o->file,
-                 "a log of nccl-tests, rccl-tests or OSU's latency tests, a trace of the PyTorch profiler, or flags of Megatron-LM")
+                 "a log of nccl-tests, rccl-tests or OSU's latency tests, a trace of the PyTorch profiler, or a configuration of "
+                 "Megatron-LM or torchtitan")
       ->required();
   app.add_option("-o,--output", o->output,
                  "where to write what was made of it: the platform with its links as measured; of a trace a line more of measured runs");

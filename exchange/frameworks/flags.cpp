@@ -42,6 +42,10 @@ Flags::Flags(const std::string& text, std::string file) : file_(std::move(file))
   for (std::string line; std::getline(in, line);) read_line(line);
 }
 
+Flags::Flags(const Settings& settings, std::string file) : file_(std::move(file)) {
+  for (const auto& [key, value] : settings) flags_[key] = {{value}, false};
+}
+
 void Flags::read_line(const std::string& line) {
   std::string open;
   bool first = true;
@@ -93,6 +97,7 @@ Flags::Flag* Flags::find(std::string_view flag) {
 }
 
 bool Flags::has(std::string_view flag) { return find(flag) != nullptr; }
+bool Flags::denied(std::string_view flag) { return flags_.contains(flag) && find(flag) == nullptr; }
 
 std::optional<std::string> Flags::text(std::string_view flag) {
   const auto* found = find(flag);

@@ -6,9 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rehearsal::exchange {
+
+/// Keys and their values, as they stand in a file.
+using Settings = std::vector<std::pair<std::string, std::string>>;
 
 /// Flags by name ("--num-layers", with dashes for underscores), the last of several. What was asked for is remembered, so that the rest
 /// can be told.
@@ -18,9 +22,13 @@ class Flags {
   /// of the shell, a program (.py) or variables of flags (${NAME[@]}, $..._ARGS). Comments and quotes are left out; $NAME, ${NAME} and
   /// ${NAME:-otherwise} stand for what the text set before.
   Flags(const std::string& text, std::string file);
+  /// Keys of a file of another form, the last of several.
+  Flags(const Settings&, std::string file);
 
   /// Whether a flag is given, as a switch or with a value. YAML's `false` is as if it were not there.
   [[nodiscard]] bool has(std::string_view flag);
+  /// Whether it is given as `false`.
+  [[nodiscard]] bool denied(std::string_view flag);
   /// Its only value; nothing where the flag is not given. Throws BadInput naming file and flag: none or several, or a variable that
   /// nothing set.
   [[nodiscard]] std::optional<std::string> text(std::string_view flag);

@@ -27,4 +27,10 @@ struct ImportedJob {
 /// flag that is not known or asks for what no plan or model of ours says.
 [[nodiscard]] ImportedJob imported_megatron(const std::string& text, const std::string& file, std::optional<int> ranks);
 
+/// Whether a text is a configuration of torchtitan.
+[[nodiscard]] bool is_torchtitan(const std::string& text);
+/// A TOML file of torchtitan's releases up to 0.2, or a module of Python as export writes it for 0.3. `ranks`: needed where the shards of
+/// data parallelism are all that are left (-1). Throws as imported_megatron().
+[[nodiscard]] ImportedJob imported_torchtitan(const std::string& text, const std::string& file, std::optional<int> ranks);
+
 }  // namespace rehearsal::exchange

@@ -18,6 +18,15 @@ struct Found {
   }
 };
 
+/// Keys that begin so say nothing about a step, and why.
+struct IdleKey {
+  std::string_view beginning, reason;
+};
+/// What nobody asked for is left out with its reason, or refused.
+void sort_rest(const Flags&, std::span<const IdleKey>, Found&);
+/// Throws Refusal with a line for everything that was refused.
+void require_nothing_refused(const Found&, const std::string& file);
+
 /// The decoder that the flags describe: a row of the zoo with the values that differ from its own.
 void read_megatron_model(Flags&, Found&);
 

@@ -241,8 +241,12 @@ std::int64_t common(const Spans& a, const Spans& b) {
 }  // namespace
 
 bool is_kineto(const std::string& beginning) {
-  const auto first = beginning.find_first_not_of(" \t\r\n");
-  return first != beginning.npos && (beginning[first] == '{' || beginning[first] == '[');
+  constexpr const char* kBlanks = " \t\r\n";
+  const auto first = beginning.find_first_not_of(kBlanks);
+  if (first == beginning.npos) return false;
+  if (beginning[first] == '{') return true;
+  const auto next = beginning.find_first_not_of(kBlanks, first + 1);  // "[job]" begins a file of another kind
+  return beginning[first] == '[' && next != beginning.npos && std::string_view("{[]").find(beginning[next]) != std::string_view::npos;
 }
 
 KinetoTrace read_kineto(std::istream& in, const std::string& file) {

@@ -129,7 +129,7 @@ TEST_CASE("a measured run without its training, or of another one, is refused") 
   check_failure(rehearse(import + model + "--plan dp=8 --framework pytorch"), 1, {trace, "no marks of steps"});
 }
 
-TEST_CASE("flags of Megatron-LM become a plan file that estimate takes") {
+TEST_CASE("configurations of other frameworks become plans that estimate takes") {
   const TemporaryFolder folder;
   const auto flags = folder / "flags.txt", plan = folder / "plan.json";
   const std::string model = " 'zoo:gpt?layers=4&hidden=256&heads=8&seq=128&vocab=1000'";
@@ -150,6 +150,16 @@ TEST_CASE("flags of Megatron-LM become a plan file that estimate takes") {
                                          "--plan dp=2,tp=2,pp=2,micro_batch=1,zero=1 --platform dgx-h100 --format json"));
   CHECK(estimate.at("step_seconds") == direct.at("step_seconds"));
   check_failure(rehearse("import " + flags), 1, {flags, "--ranks"});
+  const auto module = folder / "rehearsed.py";
+  (void)result_of(
+      rehearse("export dp=8,zero=3,recompute=full --for torchtitan --model zoo:llama3-8b --batch 16 --dtype bf16 --optimizer adamw "
+               "-o " +
+               module + " --format json"));
+  const auto titan = result_of(rehearse("import " + module + " --format json"));
+  CHECK(titan.at("plan") == "dp=8,zero=3,recompute=full");
+  CHECK(titan.at("asked_by") ==
+        "rehearse estimate 'zoo:llama3-8b' --batch 16 --dtype bf16 --optimizer adamw --framework torchtitan --plan "
+        "dp=8,zero=3,recompute=full");
   write_text(flags, "--num-layers 4 --micro-batch-size 1 --no-such-flag");
   check_failure(rehearse("import " + flags + " --ranks 8"), 3, {"--hidden-size: is missing", "--no-such-flag: is not known here"});
 }

@@ -205,5 +205,126 @@ TEST_CASE("what is wrong with flags is said with file and flag") {
   CHECK_FALSE(is_megatron("nothing of it"));
 }
 
+ImportedJob titan(const std::string& text, std::optional<int> ranks = {}) { return imported_torchtitan(text, "job.toml", ranks); }
+
+/// A plan that torchtitan can run, every key of which means something in it.
+plan::Plan titan_plan(std::mt19937& generator, bool experts) {
+  const auto one_of = [&](std::initializer_list<int> values) {
+    return values.begin()[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(generator)];
+  };
+  plan::Plan p;
+  p.dp = one_of({1, 2, 4, 8});
+  p.zero = p.dp > 1 ? one_of({0, 2, 3}) : 0;
+  if (p.zero > 0 && p.dp == 8) p.zero_group = one_of({0, 2, 4});
+  p.tp = experts || p.zero == 0 ? 1 : one_of({1, 2, 4});
+  p.cp = one_of({1, 2});
+  p.pp = p.zero == 0 ? 1 : one_of({1, 2, 4});
+  if (experts && p.zero > 0 && p.zero_group == 0) p.ep = one_of({1, 2});
+  if (p.pp > 1) p.schedule = std::array{"1f1b", "gpipe", "interleaved"}[static_cast<std::size_t>(one_of({0, 1, 2}))];
+  if (p.schedule == "interleaved") p.interleave = 2;
+  p.sequence_parallel = p.tp > 1 && one_of({0, 1}) == 1;
+  p.recompute.rule = std::array{plan::RecomputeRule::None, plan::RecomputeRule::SelectiveOps,
+                                plan::RecomputeRule::Full}[static_cast<std::size_t>(one_of({0, 1, 2}))];
+  if (const int micro = one_of({1, 2, 8}); micro < 64 / p.dp) p.micro_batch = micro;
+  return p;
+}
+
+TEST_CASE("a plan that was exported to torchtitan comes back") {
+  std::mt19937 generator(11);
+  constexpr std::array kModels{"zoo:llama3-8b", "zoo:llama3-70b?seq=4096", "zoo:qwen3-0.6b", "zoo:qwen3-30b-a3b"};
+  for (std::size_t n = 0; n < 500; ++n) {
+    TrainingJob job;
+    job.model = kModels[n % kModels.size()];
+    job.plan = titan_plan(generator, n % kModels.size() == 3);
+    job.batch = 64;
+    job.dtype = n % 2 == 0 ? "bf16" : "f32";
+    job.optimizer = graph::completed({n % 5 == 0 ? "adam" : "adamw", {}});
+    job.clip_norm = n % 3 == 0 ? 1 : 0;
+    const auto text = exported("torchtitan", job);
+    CAPTURE(text);
+    const auto imported = titan(text, job.plan.ranks());
+    CHECK(plan::to_text(imported.job.plan) == plan::to_text(job.plan));
+    CHECK(imported.job.dtype == job.dtype);
+    CHECK(imported.job.batch == 64);
+    CHECK(imported.job.clip_norm == job.clip_norm);
+    CHECK(imported.job.optimizer.name == job.optimizer.name);
+    for (const auto& [name, value] : imported.job.optimizer.values) CHECK(job.optimizer.values.at(name) == value);
+    CHECK(imported.job.optimizer.values.size() == 5);
+    auto again = job;
+    again.model = imported.job.model;
+    CHECK(exported("torchtitan", again) == text);
+  }
+}
+
+const std::string kTitan = R"(# a comment
+[job]
+description = "Llama 3 8B training"   # with = in it
+[model]
+name = "llama3"
+flavor = "8B"
+converters = [
+  "float8",
+]
+[optimizer]
+name = "AdamW"
+lr = 3e-4
+[training]
+local_batch_size = 2
+seq_len = 4096
+max_norm = 0.5
+steps = 1000
+[activation_checkpoint]
+mode = 'selective'
+selective_ac_option = 'op'
+[float8]
+recipe_name = "rowwise"
+[parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = -1
+tensor_parallel_degree = 2
+)";
+
+TEST_CASE("TOML of torchtitan is read with its defaults") {
+  const auto imported = titan(kTitan, 32);
+  // 32 ranks / 2 of tensor parallelism = 16 replicas: 2 copies dealt out among 8; a batch of 2 each
+  CHECK(plan::to_text(imported.job.plan) == "dp=16,tp=2,zero=3,zero_group=8,recompute=selective-op,sequence_parallel=on");
+  CHECK(imported.job.model == "zoo:llama3-8b?seq=4096");
+  CHECK(imported.job.batch == 32);
+  CHECK(imported.job.dtype == "fp8-rowwise");
+  CHECK(imported.job.optimizer.values.at("lr") == 3e-4);
+  CHECK(imported.job.clip_norm == 0.5);
+  CHECK(reason_of(imported, "job.description") == "folders and names");
+  const auto staged = titan(kTitan + "pipeline_parallel_degree = 2\npipeline_parallel_schedule = \"GPipe\"\n", 32);
+  CHECK(staged.job.plan.zero == 2);  // pipelines keep parameters between micro-batches
+  CHECK(staged.job.plan.micro_batch == 1);
+  CHECK(staged.job.plan.schedule == "gpipe");
+}
+
+TEST_CASE("what of torchtitan no plan says is refused by key") {
+  const auto refused = [](const std::string& from, const std::string& to, const std::string& words) {
+    auto text = kTitan;
+    const auto at = text.find(from);
+    REQUIRE(at != text.npos);
+    text.replace(at, from.size(), to);
+    CHECK_THROWS_WITH(titan(text, 32), contains(words));
+  };
+  refused("\"8B\"", "\"405B\"", "model.name, model.flavor: are llama3 and 405B");
+  refused("'op'", "'2'", "activation_checkpoint.selective_ac_option: is 2");
+  refused("mode = 'selective'", "", "activation_checkpoint.mode: is missing");
+  refused("\"rowwise\"", "\"rowwise_with_gw_hp\"", "model.converters: is float8 by rowwise_with_gw_hp");
+  refused("steps = 1000", "enable_cpu_offload = true", "training.enable_cpu_offload: is no key of a plan");
+  refused("steps = 1000", "mixed_precision_param = \"float16\"", "training.mixed_precision_param: is float16");
+  refused("steps = 1000", "colour = 3", "training.colour: is not known here");
+  refused("name = \"AdamW\"", "name = \"Muon\"", "optimizer.name: is Muon");
+  refused("seq_len = 4096", "", "training.seq_len: is missing");
+  refused("local_batch_size = 2", "", "job.toml: training.local_batch_size: is missing or 0");
+  refused("local_batch_size = 2", "local_batch_size = 2\nglobal_batch_size = 40",
+          "training.global_batch_size: is 40, which 16 replicas of 2");
+  refused("shard_degree = -1", "shard_degree = 4", "do not multiply to 32 ranks");
+  CHECK_THROWS_WITH(titan(kTitan), contains("parallelism.data_parallel_shard_degree: is -1, all ranks that are left; give --ranks"));
+  CHECK(is_torchtitan(kTitan));
+  CHECK_FALSE(is_torchtitan(kModel));
+}
+
 }  // namespace
 }  // namespace rehearsal::exchange

@@ -114,6 +114,14 @@ TEST_CASE("collectives have bytes and ranks, and are refused where the profiler 
                     contains("says of 'ncclKernel_SendRecv' neither its collective nor its bytes"));
 }
 
+TEST_CASE("a file is taken for a trace by its first signs") {
+  CHECK(is_kineto(" {\n"));
+  CHECK(is_kineto("[ {"));
+  CHECK_FALSE(is_kineto("[job]\n"));
+  CHECK_FALSE(is_kineto("# nccl-tests {"));
+  CHECK_FALSE(is_kineto(""));
+}
+
 TEST_CASE("what is wrong with a trace is said with file, event and key") {
   CHECK_THROWS_WITH(read_text("{\"traceEvents\": 3}"), contains("a.json: traceEvents: must be a list"));
   CHECK_THROWS_WITH(read_text("[]"), contains("a.json: is no JSON object"));
