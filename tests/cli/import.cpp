@@ -175,6 +175,11 @@ TEST_CASE("import refuses what it cannot read") {
   refused("\x1f\x8b\x08", {file, "packed by gzip", "gunzip -k"});
   refused("", {file, "is nothing that is read"});
   refused("some words", {file, "is nothing that is read", "PyTorch profiler"});
+  write_text(file, profile());
+  check_failure(rehearse("import " + file + " --kind all-reduce"), 1, {"--kind: is not for a profile, which " + file + " is"});
+  check_failure(rehearse("import " + file + " --batch 8"), 1, {"--batch: is for the record of a measured run", "-o"});
+  write_text(file, "--num-layers 4 --micro-batch-size 1");
+  check_failure(rehearse("import " + file + " --platform dgx-h100"), 1, {"--platform: is not for a configuration"});
   refused("{\"model\": 1}", {file, "traceEvents", "must be a list of events"});
   refused(profile().substr(0, 700), {file, "ends in the middle"});
 }
