@@ -75,17 +75,27 @@ constexpr std::array kElementBytes{ElementBytes{"Float", 4},  ElementBytes{"BFlo
                                    ElementBytes{"Byte", 1},   ElementBytes{"Char", 1},          ElementBytes{"Short", 2},
                                    ElementBytes{"Bool", 1},   ElementBytes{"Float8_e4m3fn", 1}, ElementBytes{"Float8_e5m2", 1}};
 
-void read_message(const EventReader& in, GpuEvent& event) {
-  event.collective = in.text(in.arguments(), "Collective name");
-  if (event.collective.empty()) return;
+/// Throws BadInput where the profiler wrote it in a way that is not known.
+void read_message_or_refuse(const EventReader& in, GpuEvent& event) {
   const auto type = in.text(in.arguments(), "dtype");
   const auto* row = std::ranges::find(kElementBytes, type, &ElementBytes::name);
   if (row == kElementBytes.end()) in.refuse("args.dtype", "'" + type + "' is no type of elements that is known");
-  const auto elements = std::max(in.argument("In msg nelems"), in.argument("Out msg nelems"));
+  const auto taken = in.argument("In msg nelems"), given = in.argument("Out msg nelems"), elements = std::max(taken, given);
   if (elements < 0 || elements > std::numeric_limits<std::int64_t>::max() / row->bytes)
     in.refuse("args.In msg nelems", "must be 0 or more");
   event.bytes = elements * row->bytes;
   event.group = static_cast<int>(std::clamp<std::int64_t>(in.argument("Group size"), 0, std::numeric_limits<int>::max()));
+  event.collective = in.text(in.arguments(), "Collective name");
+}
+
+/// Time divides without it, so what is wrong with it is kept for who asks for collectives.
+void read_message(const EventReader& in, GpuEvent& event) {
+  if (in.text(in.arguments(), "Collective name").empty()) return;
+  try {
+    read_message_or_refuse(in, event);
+  } catch (const BadInput& error) {
+    event.unreadable = error.what();
+  }
 }
 
 constexpr std::int64_t kNobody = -1;  // correlation of what no call started
@@ -129,7 +139,7 @@ void read_event(const EventReader& in, Parts& parts) {
   const auto correlation = in.arguments().contains("correlation") ? in.argument("correlation") : kNobody;
   if (on_gpu(category)) {
     if (category == "cuda_sync" && !has_stream(in)) return;
-    GpuEvent event{name, work_of(name), static_cast<std::int64_t>(std::ceil(begin)), 0, {}, 0, 0};
+    GpuEvent event{name, work_of(name), static_cast<std::int64_t>(std::ceil(begin)), 0, {}, {}, 0, 0};
     event.end = static_cast<std::int64_t>(std::floor(begin + std::max(0.0, in.number("dur"))));
     if (event.work == GpuWork::Communication) read_message(in, event);
     parts.launched.push_back({std::move(event), correlation});
@@ -286,6 +296,7 @@ std::vector<CollectiveSum> collectives(const KinetoTrace& trace) {
   std::vector<CollectiveSum> sums;
   for (const auto& event : trace.events) {
     if (event.work != GpuWork::Communication) continue;
+    if (!event.unreadable.empty()) throw Refusal(event.unreadable);
     if (event.collective.empty())
       throw Refusal(
           "the trace says of '" + event.name.substr(0, 60) +

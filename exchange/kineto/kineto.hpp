@@ -18,6 +18,7 @@ struct GpuEvent {
   std::int64_t begin = 0, end = 0;  ///< whole microseconds: begins rounded up, ends rounded down; end may be begin - 1
   /// Of communication, where the profiler wrote it; empty and 0 otherwise.
   std::string collective;
+  std::string unreadable;  ///< why it is not known, where it was written in another way
   std::int64_t bytes = 0;  ///< of the larger of what a rank gives and gets
   int group = 0;           ///< ranks
 };
@@ -33,8 +34,8 @@ struct KinetoTrace {
 /// out because its work may be cut off; all of them where nothing is marked. Names decide which are communication and memory. Rounding,
 /// names and the choice of steps are those of Holistic Trace Analysis (hta/common/types.py, trace.py, trace_parser.py in release 0.6.1), so
 /// that times are equal. Events are read one by one: memory is for those that are kept.
-/// Throws BadInput naming `file`, the event's number and the key: no JSON, no "traceEvents", a time that is no number, a type of elements
-/// that is unknown, and a trace without work of a GPU.
+/// Throws BadInput naming `file`, the event's number and the key: no JSON, no "traceEvents", a time that is no number, and a trace
+/// without work of a GPU.
 [[nodiscard]] KinetoTrace read_kineto(std::istream&, const std::string& file);
 /// Whether a file that begins so can be one: a JSON object or list.
 [[nodiscard]] bool is_kineto(const std::string& beginning);
@@ -55,7 +56,8 @@ struct CollectiveSum {
   std::int64_t count = 0;
   std::int64_t microseconds = 0;  ///< of all together
 };
-/// By name, ranks and size, longest first. Throws Refusal naming the first kernel of communication about which the trace says nothing.
+/// By name, ranks and size, longest first. Throws Refusal naming the first kernel of communication about which the trace says
+/// nothing, or nothing that is understood.
 [[nodiscard]] std::vector<CollectiveSum> collectives(const KinetoTrace&);
 
 }  // namespace rehearsal::exchange
