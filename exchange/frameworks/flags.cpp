@@ -25,13 +25,13 @@ std::vector<std::string> words_of(const std::string& line) {
 
 bool is_name(std::string_view text) {
   constexpr std::string_view kSigns = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
-  return !text.empty() && text.find_first_not_of(kSigns) == text.npos;
+  return !text.empty() && text.find_first_not_of(kSigns) == std::string::npos;
 }
 
 /// Words of a shell that are no value of the flag before them: signs, arrays of flags, the program.
 bool ends_values(const std::string& word) {
   constexpr std::array<std::string_view, 8> kSigns{"(", ")", "|", "&&", "&", ";", ">", "2>&1"};
-  return std::ranges::find(kSigns, word) != kSigns.end() || word.find("[@]") != word.npos || word.ends_with(".py") ||
+  return std::ranges::find(kSigns, word) != kSigns.end() || word.find("[@]") != std::string::npos || word.ends_with(".py") ||
          word.ends_with("_ARGS");
 }
 
@@ -52,7 +52,7 @@ void Flags::read_line(const std::string& line) {
   for (auto word : words_of(line)) {
     const auto equals = word.find('=');
     if (first && word == "export") continue;
-    if (first && equals != word.npos && is_name(std::string_view(word).substr(0, equals))) {
+    if (first && equals != std::string::npos && is_name(std::string_view(word).substr(0, equals))) {
       open.clear();
       const auto value = word.substr(equals + 1);
       if (!value.starts_with("--") && value != "(") variables_[word.substr(0, equals)] = replaced(value);
@@ -74,7 +74,7 @@ void Flags::add(const std::string& word, std::string& open) {
   open = word.substr(0, end);
   std::ranges::replace(open, '_', '-');
   flags_[open] = {};
-  if (end != word.npos && end + 1 < word.size()) flags_[open].values.push_back(replaced(word.substr(end + 1)));
+  if (end != std::string::npos && end + 1 < word.size()) flags_[open].values.push_back(replaced(word.substr(end + 1)));
 }
 
 std::string Flags::replaced(const std::string& word) const {

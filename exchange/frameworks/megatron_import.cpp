@@ -285,7 +285,7 @@ void sort_flags(MegatronReader& r) { sort_rest(r.flags, kIdleFlags, r.found); }
 
 bool is_megatron(const std::string& text) {
   return std::ranges::any_of(std::array{"--num-layers", "--micro-batch-size", "--tensor-model-parallel-size"},
-                             [&](const char* flag) { return text.find(flag) != text.npos; });
+                             [&](const char* flag) { return text.find(flag) != std::string::npos; });
 }
 
 ImportedJob imported_megatron(const std::string& text, const std::string& file, std::optional<int> ranks) {

@@ -1,4 +1,5 @@
 // The model of Megatron-LM's flags. Defaults are those of megatron/training/arguments.py.
+#include <cmath>
 #include <regex>
 
 #include "base/parse_number.hpp"
@@ -55,7 +56,7 @@ void read_attention(Sizes& s) {
   s.set("qkv_bias", s.flags.has("--add-qkv-bias") ? 1 : 0);
   s.set("qk_norm", s.flags.has("--qk-layernorm") ? 1 : 0);
   s.set("theta", s.flags.whole("--rotary-base").value_or(10000));
-  s.set("rotary", static_cast<std::int64_t>(100 * s.flags.number("--rotary-percent").value_or(1) + 0.5));
+  s.set("rotary", std::llround(100 * s.flags.number("--rotary-percent").value_or(1)));
   const auto window = s.flags.text("--window-size");
   if (!window) return;
   const auto before = parse_number<std::int64_t>(std::string_view(*window).substr(0, window->find(',')));
@@ -89,7 +90,7 @@ void read_experts(Sizes& s) {
   s.set("top_k", s.flags.whole("--moe-router-topk").value_or(2));
   const auto width = s.flags.whole("--moe-ffn-hidden-size").value_or(s.of("ffn"));
   s.set("moe_ffn", width == s.of("ffn") ? 0 : width);
-  s.set("capacity", static_cast<std::int64_t>(100 * s.flags.number("--moe-expert-capacity-factor").value_or(kNothingDropped) + 0.5));
+  s.set("capacity", std::llround(100 * s.flags.number("--moe-expert-capacity-factor").value_or(kNothingDropped)));
   s.set("dense_layers", dense_layers(s));
   const auto shared = s.flags.whole("--moe-shared-expert-intermediate-size").value_or(0);
   if (width < 1 || shared % width != 0)

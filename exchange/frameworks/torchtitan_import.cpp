@@ -69,7 +69,7 @@ std::string bare(const std::string& value) {
       text += c;
   }
   const auto first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
-  return first == text.npos ? "" : text.substr(first, last - first + 1);
+  return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
 /// "[section]" and "key = value"; a list may go on in further lines.
@@ -81,7 +81,7 @@ Settings toml_settings(const std::string& text) {
     const auto content = bare(line);
     const auto equals = content.find('=');
     if (content.starts_with('[') && content.ends_with(']')) section = content.substr(1, content.size() - 2) + ".";
-    if (content.starts_with('[') || equals == content.npos) continue;
+    if (content.starts_with('[') || equals == std::string::npos) continue;
     auto value = bare(content.substr(equals + 1));
     while (value.starts_with('[') && !value.ends_with(']') && std::getline(in, line)) value += bare(line);
     settings.emplace_back(section + bare(content.substr(0, equals)), value);
@@ -97,7 +97,7 @@ Settings python_settings(const std::string& text) {
   for (std::string line; std::getline(in, line);) {
     const auto first = line.find_first_not_of(" \t");
     const auto equals = line.find(" = ");
-    if (first == line.npos || equals == line.npos || line.compare(first, kName.size(), kName) != 0) continue;
+    if (first == std::string::npos || equals == std::string::npos || line.compare(first, kName.size(), kName) != 0) continue;
     const auto key = line.substr(first, equals - first);
     const bool list = key == "config.optimizer.param_groups";  // its quotes are read below
     const auto value = line.substr(equals + 3);
@@ -229,7 +229,7 @@ void read_groups(const std::string& text, std::map<std::string, double>& values)
   for (const auto& [written, ours] :
        {Name{"\"lr\": ", "lr"}, Name{"\"eps\": ", "eps"}, Name{"\"weight_decay\": ", "weight_decay"}, Name{"\"betas\": (", "beta1"}}) {
     const auto at = text.find(written);
-    if (at == text.npos) continue;
+    if (at == std::string::npos) continue;
     auto rest = std::string_view(text).substr(at + std::string_view(written).size());
     if (const auto value = take_number<double>(rest)) values[ours] = *value;
     if (std::string_view(ours) != "beta1" || !rest.starts_with(", ")) continue;
@@ -241,10 +241,10 @@ void read_groups(const std::string& text, std::map<std::string, double>& values)
 void read_optimizer(TitanReader& r) {
   auto& optimizer = r.found.job.optimizer;
   const auto groups = r.keys.text("optimizer.param_groups").value_or("");
-  const bool adam = groups.find("optimizer_name=\"Adam\"") != groups.npos;
-  const auto name = r.python ? (adam                                      ? "Adam"
-                                : groups.find("\"AdamW\"") != groups.npos ? "AdamW"
-                                                                          : groups)
+  const bool adam = groups.find("optimizer_name=\"Adam\"") != std::string::npos;
+  const auto name = r.python ? (adam                                            ? "Adam"
+                                : groups.find("\"AdamW\"") != std::string::npos ? "AdamW"
+                                                                                : groups)
                              : r.keys.text("optimizer.name").value_or("AdamW");
   if (name != "AdamW" && name != "Adam")
     r.found.refuse(r.python ? "optimizer.param_groups" : "optimizer.name", "is " + name, "use Adam or AdamW");
@@ -266,12 +266,13 @@ void sort_titan_rest(TitanReader& r) {
 }  // namespace
 
 bool is_torchtitan(const std::string& text) {
-  const bool toml = text.find("[parallelism]") != text.npos || (text.find("[model]") != text.npos && text.find("flavor") != text.npos);
-  return toml || text.find("from torchtitan") != text.npos;
+  const bool toml = text.find("[parallelism]") != std::string::npos ||
+                    (text.find("[model]") != std::string::npos && text.find("flavor") != std::string::npos);
+  return toml || text.find("from torchtitan") != std::string::npos;
 }
 
 ImportedJob imported_torchtitan(const std::string& text, const std::string& file, std::optional<int> ranks) {
-  const bool python = text.find("from torchtitan") != text.npos;
+  const bool python = text.find("from torchtitan") != std::string::npos;
   TitanReader r{Flags(python ? python_settings(text) : toml_settings(text), file), file, python, {}};
   read_model(r);
   read_degrees(r, ranks);

@@ -56,7 +56,7 @@ bool begins_with_one_of(const std::string& name, std::initializer_list<const cha
   return std::ranges::any_of(beginnings, [&](const char* b) { return name.starts_with(b); });
 }
 bool holds_one_of(const std::string& name, std::initializer_list<const char*> parts) {
-  return std::ranges::any_of(parts, [&](const char* part) { return name.find(part) != name.npos; });
+  return std::ranges::any_of(parts, [&](const char* part) { return name.find(part) != std::string::npos; });
 }
 
 GpuWork work_of(const std::string& name) {
@@ -253,10 +253,10 @@ std::int64_t common(const Spans& a, const Spans& b) {
 bool is_kineto(const std::string& beginning) {
   constexpr const char* kBlanks = " \t\r\n";
   const auto first = beginning.find_first_not_of(kBlanks);
-  if (first == beginning.npos) return false;
+  if (first == std::string::npos) return false;
   if (beginning[first] == '{') return true;
   const auto next = beginning.find_first_not_of(kBlanks, first + 1);  // "[job]" begins a file of another kind
-  return beginning[first] == '[' && next != beginning.npos && std::string_view("{[]").find(beginning[next]) != std::string_view::npos;
+  return beginning[first] == '[' && next != std::string::npos && std::string_view("{[]").find(beginning[next]) != std::string_view::npos;
 }
 
 KinetoTrace read_kineto(std::istream& in, const std::string& file) {
