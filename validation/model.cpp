@@ -329,8 +329,6 @@ RecordModel recurrent_translator(const Record& r, const std::string& name) {
   return model;
 }
 
-}  // namespace
-
 /// The model in the zoo's own words, with every value as it stands there.
 RecordModel zoo_model(const Record& r) {
   RecordModel model;
@@ -346,6 +344,8 @@ RecordModel zoo_model(const Record& r) {
   model.seq = model.sequence ? static_cast<double>(model.values.at("seq")) : 0;
   return model;
 }
+
+}  // namespace
 
 RecordModel model_of(const Record& r) {
   if (r.model.has("zoo")) return zoo_model(r);

@@ -140,7 +140,7 @@ TEST_CASE("configurations of other frameworks become plans that estimate takes")
   CHECK(result.at("plan") == "dp=2,tp=2,pp=2,micro_batch=1,zero=1");
   CHECK(result.at("batch") == 16);
   CHECK(result.at("optimizer").at("name") == "adamw");
-  CHECK(result.at("left_out").size() > 0);
+  CHECK_FALSE(result.at("left_out").empty());
   const auto asked = result.at("asked_by").get<std::string>();
   const std::string beginning = "rehearse ";
   REQUIRE(asked.starts_with(beginning));
