@@ -44,7 +44,9 @@ constexpr std::array kCommands{
     CommandRow{"export", "a plan as flags or configuration of another framework",
                "rehearse export dp=8,tp=8,zero=1 --for megatron-core --model zoo:llama3-8b --batch 64 --dtype bf16 --optimizer adamw",
                add_export},
-    CommandRow{"import", "what other programs measured: logs of collectives into the links of a platform",
+    CommandRow{"import",
+               "what other programs wrote: logs of collectives into the links of a platform, profiles of PyTorch, configurations of "
+               "Megatron-LM and torchtitan",
                "rehearse import tests/exchange/nccl-tests-2xh100-pcie.log --platform h100-pcie-8x", add_import},
     CommandRow{"validate", "predictions against published training runs", "rehearse validate --family collective", add_validate},
     CommandRow{"fit", "the constants of the accelerator model from published training runs, with errors of sources left out",

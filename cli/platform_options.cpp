@@ -339,6 +339,7 @@ nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
                                  {"model", model.model},
                                  {"platform", platform_.name},
                                  {"batch", predictor_->batch()},
+                                 {"dtype", model.dtype},
                                  {"framework", predictor_->framework().name},
                                  {"framework_evidence", evidence},
                                  {"price_basis", costmodel::price_basis(platform_)}};

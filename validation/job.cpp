@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "base/error.hpp"
+#include "graph/training.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "validation/known_models.hpp"
 
@@ -317,6 +318,7 @@ FrameworkChoice framework_of(const Record& r, const platforms::Device& device) {
   static const std::regex kCommit(R"( ?\(commit [^)]*\))");
   const auto source = std::regex_replace(lower_case(r.source), kCommit, "");
   const auto* found = stated.empty() ? nullptr : costmodel::recognise_framework("framework:" + stated);
+  if (const auto* named = costmodel::find_framework(stated); named != nullptr && r.plan.has("text")) return {named, true};
   if (found == nullptr) found = costmodel::recognise_framework(source);
   // Ports keep the name of what they port; what compiles and runs kernels on Gaudi is its own.
   if (found != nullptr && device.name.starts_with("Gaudi")) found = framework_of_device(device);
@@ -336,6 +338,32 @@ void set_length(const Record& r, RecordJob& job) {
   job.model.values["predictions"] = holds(r.plan.text("task"), "squad") ? 1 : static_cast<std::int64_t>(guessed);
 }
 
+/// The plan as compact text: every key as `estimate` takes it, and nothing that is usual elsewhere in its place.
+void take_plan(const Record& r, RecordJob& job) {
+  try {
+    job.plan = plan::parse_plan(r.plan.written("text"));
+    job.recipe.optimizer = graph::optimizer_row(r.plan.text("optimizer")).name;
+  } catch (const BadInput& error) {
+    throw Refusal(std::string("plan: ") + error.what());
+  }
+  const auto& p = job.plan;
+  if (!p.searched.empty()) throw Refusal("plan.text: " + p.searched.front() + "=auto is no plan that ran");
+  if (p.ranks() != job.machine.devices)
+    throw Refusal("plan.text: has " + std::to_string(p.ranks()) + " ranks, hardware.count is " + std::to_string(job.machine.devices));
+  const double batch = positive(r, "global_batch"), replica = batch / p.dp;
+  if (batch <= 0) throw Refusal("plan.global_batch: is missing");
+  job.micro_batch = p.micro_batch ? static_cast<double>(*p.micro_batch) : replica;
+  job.micro_batches = static_cast<int>(std::max(1.0, std::floor(replica / job.micro_batch)));
+  job.samples = batch;
+  job.tokens = batch * job.model.seq;
+  job.recompute = p.recompute.rule;
+  const auto& f = *job.framework;
+  job.recipe.fp32_reduction = f.reduces_in_fp32;
+  job.recipe.channels_last = f.channels_last;
+  job.recipe.channels_last_single = f.channels_last_single;
+  job.recipe.power_limit = job.machine.power_limit;
+}
+
 }  // namespace
 
 RecordJob job_of(const Record& r) {
@@ -347,9 +375,13 @@ RecordJob job_of(const Record& r) {
   job.framework = adjusted(r, *choice.profile);
   job.arithmetic = precision_text(r, job);
   job.precision = costmodel::precision_of(device, job.arithmetic);
-  set_degrees(r, job);
-  set_batches(r, job);
-  set_modes(r, job);
+  if (r.plan.has("text")) {
+    take_plan(r, job);
+  } else {
+    set_degrees(r, job);
+    set_batches(r, job);
+    set_modes(r, job);
+  }
   if (job.model.sequence && job.model.values.contains("seq")) set_length(r, job);
   if (!job.machine.device_known) job.assumed.push_back("device");
   if (!choice.named) job.assumed.push_back("framework");

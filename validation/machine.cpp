@@ -227,10 +227,29 @@ void set_cards(RecordMachine& machine, const Record& r, int per_node) {
   topology.latency = {kSwitchLatency, "NVIDIA Quantum QM8700 product brief: 130 ns port to port"};
 }
 
+/// A platform of the catalogue or a file, of which the job has the first devices.
+RecordMachine named_machine(const Record& r) {
+  const auto& h = r.hardware;
+  const auto count = h.number_or("count", 0);
+  if (count < 1 || count > 1e7 || count != std::floor(count)) throw Refusal("hardware.count: must be a whole number from 1 to 10000000");
+  RecordMachine machine;
+  machine.devices = static_cast<int>(count);
+  try {
+    machine.platform = platforms::with_devices(platforms::load(h.written("platform")), machine.devices);
+  } catch (const BadInput& error) {
+    throw Refusal(std::string("hardware.platform: ") + error.what());
+  }
+  if (machine.platform.nodes.size() > 1)
+    throw Refusal("hardware.platform: '" + h.written("platform") + "' has several kinds of nodes, and records are of one");
+  machine.power_limit = h.number_or("power_limit_W", 0);
+  return machine;
+}
+
 }  // namespace
 
 RecordMachine machine_of(const Record& r) {
   const auto& h = r.hardware;
+  if (h.has("platform")) return named_machine(r);
   if (h.text("gpu").empty() && h.text("device").empty()) throw Refusal("hardware.gpu: is missing");
   RecordMachine machine;
   auto device = catalogue_device(h);

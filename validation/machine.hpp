@@ -16,7 +16,8 @@ struct RecordMachine {
   bool network_known = true;  ///< the rate of the cards is stated, or nothing leaves the node
 };
 
-/// The catalogue's device with the record's own figures put over it, in nodes wired as the record says. Throws Refusal naming the key.
+/// The platform that the record names, else the catalogue's device with the record's own figures put over it, in nodes wired as the record
+/// says. Throws Refusal naming the key.
 [[nodiscard]] RecordMachine machine_of(const Record&);
 
 }  // namespace rehearsal::validation

@@ -329,9 +329,26 @@ RecordModel recurrent_translator(const Record& r, const std::string& name) {
   return model;
 }
 
+/// The model in the zoo's own words, with every value as it stands there.
+RecordModel zoo_model(const Record& r) {
+  RecordModel model;
+  try {
+    const auto choice = graph::zoo::parse(r.model.written("zoo"));
+    model.zoo = choice.row->name;
+    model.values.insert(choice.values.begin(), choice.values.end());
+  } catch (const BadInput& error) {
+    throw Refusal(std::string("model.zoo: ") + error.what());
+  }
+  model.values.erase("batch");
+  model.sequence = model.values.contains("seq");
+  model.seq = model.sequence ? static_cast<double>(model.values.at("seq")) : 0;
+  return model;
+}
+
 }  // namespace
 
 RecordModel model_of(const Record& r) {
+  if (r.model.has("zoo")) return zoo_model(r);
   const auto name = dashed(r.model.text("name"));
   const bool sized = names_decoder(name) && shape_of_size(name, 0);
   const bool transformer_like = r.model.number_or("hidden", 0) > 0 || known_shape(name) || sized || r.family.starts_with("transformer");

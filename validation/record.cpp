@@ -21,18 +21,18 @@ constexpr std::string_view kTopKeys =
 constexpr std::string_view kModelKeys =
     " name family layers hidden heads kv_heads ffn seq vocab params attn mem_len enc_layers dec_layers enc_seq dec_seq kv_channels image "
     "num_sequential_layers bytes dtype size tokens train_samples params_bytes_MB experts topk classes channels batch d "
-    "active_params experts_topk moe_ffn shared_experts dense_layers tied_embeddings qkv_bias ";
+    "active_params experts_topk moe_ffn shared_experts dense_layers tied_embeddings qkv_bias zoo ";
 constexpr std::string_view kHardwareKeys =
     " gpu device count gpus_per_node intra_topology intra_bw_GBps network inter_bw_GBps_per_gpu mem_GiB mem_bw_TBps peak_tflops_16bit "
     "peak_tflops_fp16 peak_tflops_fp32 peak_tflops_fp8 peak_tflops_fp4 tdp_W power_limit_W power_cap_W cpu "
-    "nvlink_domain power_note ";
+    "nvlink_domain power_note platform ";
 constexpr std::string_view kPlanKeys =
     " dp tp pp cp ep interleave micro_batch grad_accum global_batch local_batch chunks balance schedule recompute zero sharding "
     "mixed_precision_mode precision optimizer seq_parallel tp_overlap grad_bucketing overlap layout compiler framework task comm "
     "parallel_block sliding_window_attention spatial_parallel lora collective algorithm ranks plan_as micro_batch_tokens optimisation "
     "config step recompute_modules recompute_num_layers cpu_offload_layers cpu_offload activation_offload cuda_graph moe_a2a_overlap "
     "dispatcher kernels transformer_engine attn_flash chunked_loss optimizer_in_backward quantisation quantised_ops lora_rank lora_targets "
-    "lora_quantised packed zero1_group ";
+    "lora_quantised packed zero1_group text ";
 
 struct Section {
   const char* key;
@@ -128,10 +128,12 @@ std::optional<double> Fields::number(std::string_view key) const {
   return found == fields_.end() ? std::nullopt : found->second.number;
 }
 
-std::string Fields::text(std::string_view key) const {
+std::string Fields::written(std::string_view key) const {
   const auto found = fields_.find(key);
-  return found == fields_.end() || found->second.null ? "" : lower_case(found->second.text);
+  return found == fields_.end() || found->second.null ? "" : found->second.text;
 }
+
+std::string Fields::text(std::string_view key) const { return lower_case(written(key)); }
 
 RecordFile read_records(std::istream& in, const std::string& where) {
   RecordFile file;

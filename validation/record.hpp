@@ -24,7 +24,9 @@ class Fields {
   [[nodiscard]] bool has(std::string_view key) const { return fields_.contains(key); }
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
   [[nodiscard]] double number_or(std::string_view key, double otherwise) const { return number(key).value_or(otherwise); }
-  /// Lower case; empty where the key is absent.
+  /// As it stands there; empty where the key is absent.
+  [[nodiscard]] std::string written(std::string_view key) const;
+  /// The same in lower case.
   [[nodiscard]] std::string text(std::string_view key) const;
   /// A number but 0, or "true", "yes", "on".
   [[nodiscard]] bool truth(std::string_view key) const;

@@ -9,7 +9,8 @@
 #include "base/error.hpp"
 #include "base/names.hpp"
 #include "cli/command.hpp"
-#include "cli/platform_options.hpp"
+#include "cli/importing.hpp"
+#include "exchange/kineto/kineto.hpp"
 #include "exchange/logs/link_fit.hpp"
 #include "plan/collectives/collective.hpp"
 #include "platforms/json.hpp"
@@ -18,12 +19,6 @@ namespace rehearsal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct ImportOptions {
-  std::string file, output, kind;
-  PlatformOptions platform;
-  std::optional<int> ranks, ranks_per_node;
-};
 
 std::string import_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -83,24 +78,95 @@ int import_links(const ImportOptions& o, const std::string& text, Terminal& term
   return 0;
 }
 
+/// Enough of a file to see what it is.
+std::string beginning_of(const std::string& path) {
+  constexpr std::size_t kEnough = 4096;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw BadInput(path, "cannot be read");
+  std::string text(kEnough, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+enum FileKind : unsigned { kLog = 1, kProfile = 2, kRecord = 4, kConfiguration = 8 };  // kRecord: a profile with -o
+
+/// An option, and the kinds of files that it is for.
+struct ImportOption {
+  const char* name;
+  unsigned kinds;
+  bool (*given)(const ImportOptions&);
+};
+constexpr ImportOption kImportOptions[] = {
+    {"--platform", kLog | kRecord, [](const ImportOptions& o) { return !o.platform.platform.empty(); }},
+    {"--nodes", kLog | kRecord, [](const ImportOptions& o) { return o.platform.nodes.has_value(); }},
+    {"--devices", kLog | kRecord, [](const ImportOptions& o) { return o.platform.devices.has_value(); }},
+    {"--kind", kLog, [](const ImportOptions& o) { return !o.kind.empty(); }},
+    {"--ranks", kLog | kConfiguration, [](const ImportOptions& o) { return o.ranks.has_value(); }},
+    {"--ranks-per-node", kLog, [](const ImportOptions& o) { return o.ranks_per_node.has_value(); }},
+    {"--model", kRecord, [](const ImportOptions& o) { return !o.model.model.empty(); }},
+    {"--batch", kRecord, [](const ImportOptions& o) { return o.model.batch.has_value(); }},
+    {"--plan", kRecord, [](const ImportOptions& o) { return !o.platform.plan.empty(); }},
+    {"--framework", kRecord, [](const ImportOptions& o) { return !o.platform.framework.empty(); }},
+    {"--dtype", kRecord, [](const ImportOptions& o) { return o.model.dtype != ModelOptions{}.dtype; }},
+    {"--optimizer", kRecord, [](const ImportOptions& o) { return o.model.optimizer != ModelOptions{}.optimizer; }},
+    {"--collectives", kProfile | kRecord, [](const ImportOptions& o) { return o.collectives; }}};
+
+/// What such a file does not need is refused, never ignored.
+void require_options_of(FileKind kind, const char* what, const ImportOptions& o) {
+  for (const auto& option : kImportOptions) {
+    if (!option.given(o) || (option.kinds & kind) != 0) continue;
+    const bool for_record = kind == kProfile && (option.kinds & kRecord) != 0;
+    throw BadInput(option.name, for_record ? "is for the record of a measured run: say with -o where to write it"
+                                           : "is not for " + std::string(what) + ", which " + o.file + " is");
+  }
+}
+
 int import_file(const ImportOptions& o, Terminal& terminal) {
+  const auto beginning = beginning_of(o.file);
+  if (beginning.starts_with("\x1f\x8b")) throw BadInput(o.file, "is packed by gzip; unpack it first (gunzip -k)");
+  if (exchange::is_kineto(beginning)) {
+    require_options_of(o.output.empty() ? kProfile : kRecord, "a profile", o);
+    return import_profile(o, terminal);
+  }
   const auto text = import_text(o.file);
-  if (exchange::is_collective_log(text)) return import_links(o, text, terminal);
-  throw BadInput(o.file, "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests");
+  if (exchange::is_collective_log(text)) {
+    require_options_of(kLog, "a log of collectives", o);
+    return import_links(o, text, terminal);
+  }
+  if (const bool titan = exchange::is_torchtitan(text); titan || exchange::is_megatron(text)) {
+    require_options_of(kConfiguration, "a configuration", o);
+    return import_configuration(o, (titan ? exchange::imported_torchtitan : exchange::imported_megatron)(text, o.file, o.ranks), terminal);
+  }
+  throw BadInput(o.file,
+                 "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests, a trace of the PyTorch profiler, or "
+                 "a configuration of Megatron-LM or torchtitan");
 }
 
 }  // namespace
 
 Action add_import(CLI::App& app) {
   auto o = std::make_shared<ImportOptions>();
-  app.add_option("FILE", o->file, "a log of nccl-tests, rccl-tests or OSU's latency tests")->required();
-  app.add_option("-o,--output", o->output, "where to write what was made of it: the platform with its links as measured");
+  app.add_option("FILE", o->file,
+                 "a log of nccl-tests, rccl-tests or OSU's latency tests, a trace of the PyTorch profiler, or a configuration of "
+                 "Megatron-LM or torchtitan")
+      ->required();
+  app.add_option("-o,--output", o->output,
+                 "where to write what was made of it: the platform with its links as measured; of a trace a line more of measured runs; of "
+                 "a configuration the plan file");
   app.add_option("--platform", o->platform.platform, kPlatformHelp);
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
   app.add_option("--devices", o->platform.devices, "how many devices of it");
   app.add_option("--kind", o->kind, "the collective, where the log does not name it: all-reduce, all-gather, ...");
-  app.add_option("--ranks", o->ranks, "how many ranks took part, where the log does not say (OSU)");
+  app.add_option("--ranks", o->ranks, "how many ranks took part, where the file does not say (OSU, configurations)");
   app.add_option("--ranks-per-node", o->ranks_per_node, "of a message: 1 when it crossed the network");
+  app.add_option("--model", o->model.model, "of a trace with -o: what was trained, zoo:NAME?key=value&... or hf:FOLDER/config.json");
+  app.add_option("--batch", o->model.batch, "global samples of one optimizer step");
+  app.add_option("--plan", o->platform.plan, "by which plan: compact text such as dp=8,zero=3, or a plan file");
+  app.add_option("--framework", o->platform.framework, "by which framework: torchtitan, megatron-core, pytorch, ...");
+  o->model.add_dtype_to(app, "arithmetic: f32, tf32, f16, bf16, fp8, ...");
+  app.add_option("--optimizer", o->model.optimizer, "sgd, adam, adamw, ...; default sgd");
+  app.add_flag("--collectives", o->collectives, "of a trace: refuse it when it does not say what its collectives are");
   return [o](Terminal& terminal) { return import_file(*o, terminal); };
 }
 

@@ -5,20 +5,13 @@
 
 #include "base/join.hpp"
 #include "exchange/frameworks/rules.hpp"
+#include "exchange/frameworks/torchtitan_names.hpp"
 #include "exchange/frameworks/zoo_reference.hpp"
 #include "plan/schedules/chunks.hpp"
 #include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::exchange {
 namespace {
-
-struct TitanModel {
-  std::string_view preset, module, function;
-};
-constexpr std::array kTitanModels{TitanModel{"llama3-8b", "llama3", "llama3_8b"},       TitanModel{"llama3-70b", "llama3", "llama3_70b"},
-                                  TitanModel{"qwen3-0.6b", "qwen3", "qwen3_0_6b"},      TitanModel{"qwen3-1.7b", "qwen3", "qwen3_1_7b"},
-                                  TitanModel{"qwen3-14b", "qwen3", "qwen3_14b"},        TitanModel{"qwen3-32b", "qwen3", "qwen3_32b"},
-                                  TitanModel{"qwen3-30b-a3b", "qwen3", "qwen3_30b_a3b"}};
 
 /// What the two differ in is how long samples are, and how many of them the graph has.
 bool same_shape(const graph::zoo::ZooChoice& a, const graph::zoo::ZooChoice& b) {
@@ -71,13 +64,6 @@ void titan_batch(const TrainingJob& job, Sheet& sheet) {
   if (pipeline) sheet.set("config.parallelism.pipeline_parallel_microbatch_size", std::to_string(job.micro_batch()));
 }
 
-struct TitanSchedule {
-  std::string_view ours, theirs;
-};
-constexpr std::array kTitanSchedules{TitanSchedule{"gpipe", "GPipe"}, TitanSchedule{"1f1b", "1F1B"},
-                                     TitanSchedule{"interleaved", "Interleaved1F1B"}, TitanSchedule{"zb-v", "ZBVZeroBubble"},
-                                     TitanSchedule{"dualpipe-v", "DualPipeV"}};
-
 void titan_schedule(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.pp == 1) return;
   const auto name = plan::schedule_of(job.plan).name;
@@ -97,14 +83,6 @@ void titan_zero(const TrainingJob& job, Sheet& sheet) {
   else if (job.plan.zero > 1)
     sheet.set("config.parallelism.fsdp_reshard_after_forward", job.plan.zero == 3 ? "\"always\"" : "\"never\"");
 }
-
-struct TitanRecompute {
-  plan::RecomputeRule rule;
-  std::string_view written;
-};
-constexpr std::array kTitanRecompute{TitanRecompute{plan::RecomputeRule::None, "None"},
-                                     TitanRecompute{plan::RecomputeRule::SelectiveOps, "SelectiveAC.Config()"},
-                                     TitanRecompute{plan::RecomputeRule::Full, "FullAC.Config()"}};
 
 void titan_recompute(const TrainingJob& job, Sheet& sheet) {
   const auto* row = std::ranges::find(kTitanRecompute, job.plan.recompute.rule, &TitanRecompute::rule);
