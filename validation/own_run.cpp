@@ -17,7 +17,7 @@
 namespace rehearsal::validation {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 struct MeasuredKey {
   const char* key;
@@ -50,17 +50,17 @@ double required(const Record& r, const char* section, const char* key) {
 }
 
 /// A member of an object, of the kind that `kind` names.
-const Json& member(const Json& object, const char* key, const std::string& where, bool (Json::*is)() const noexcept) {
+const OrderedJson& member(const OrderedJson& object, const char* key, const std::string& where, bool (OrderedJson::*is)() const noexcept) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   if (!object.is_object() || found == object.end() || !((*found).*is)())
     throw BadInput(where + ": " + key, "is missing; `rehearse estimate ... --format json` writes it");
   return *found;
 }
 
-Json read_result(const std::string& path) {
+OrderedJson read_result(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw BadInput(path, "cannot be read");
-  auto result = Json::parse(in, nullptr, false);
+  auto result = OrderedJson::parse(in, nullptr, false);
   if (!result.is_object()) throw BadInput(path, "is no result of `rehearse estimate --format json`");
   return result;
 }
@@ -76,8 +76,8 @@ std::string whole_model(const std::string& model) {
 }  // namespace
 
 std::string record_line(const OwnRun& run) {
-  Json line{{"id", run.id}, {"family", "own run"}, {"source", run.source}};
-  line["model"] = Json::object();
+  OrderedJson line{{"id", run.id}, {"family", "own run"}, {"source", run.source}};
+  line["model"] = OrderedJson::object();
   line["hardware"] = {{"platform", run.platform}, {"count", run.devices}};
   line["plan"] = {{"text", run.plan}, {"global_batch", run.batch}};
   for (const auto& row : kTexts) line[row.section][row.key] = run.*row.text;
@@ -107,19 +107,19 @@ OwnRun own_run(const Record& r) {
 
 PredictedRun read_prediction(const std::string& path) {
   const auto result = read_result(path);
-  const auto text = [&](const char* key) { return member(result, key, path, &Json::is_string).get<std::string>(); };
+  const auto text = [&](const char* key) { return member(result, key, path, &OrderedJson::is_string).get<std::string>(); };
   PredictedRun p;
   p.asked.model = text("model");
   p.asked.platform = text("platform");
   p.asked.plan = text("plan");
   p.asked.framework = text("framework");
   p.asked.precision = text("dtype");
-  p.asked.devices = member(result, "ranks", path, &Json::is_number_integer).get<int>();
-  p.asked.batch = member(result, "batch", path, &Json::is_number_integer).get<std::int64_t>();
+  p.asked.devices = member(result, "ranks", path, &OrderedJson::is_number_integer).get<int>();
+  p.asked.batch = member(result, "batch", path, &OrderedJson::is_number_integer).get<std::int64_t>();
   p.predicted.step =
-      member(member(result, "step_seconds", path, &Json::is_object), "value", path + ": step_seconds", &Json::is_number).get<double>();
-  const auto& parts = member(result, "breakdown", path, &Json::is_object);
-  const auto part = [&](const char* key) { return member(parts, key, path + ": breakdown", &Json::is_number).get<double>(); };
+      member(member(result, "step_seconds", path, &OrderedJson::is_object), "value", path + ": step_seconds", &OrderedJson::is_number).get<double>();
+  const auto& parts = member(result, "breakdown", path, &OrderedJson::is_object);
+  const auto part = [&](const char* key) { return member(parts, key, path + ": breakdown", &OrderedJson::is_number).get<double>(); };
   p.predicted.compute = part("compute") + part("recompute") + part("optimizer");
   p.predicted.exposed = part("exposed_communication");
   p.predicted.idle = part("bubble") + part("io");
