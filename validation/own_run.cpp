@@ -117,7 +117,8 @@ PredictedRun read_prediction(const std::string& path) {
   p.asked.devices = member(result, "ranks", path, &OrderedJson::is_number_integer).get<int>();
   p.asked.batch = member(result, "batch", path, &OrderedJson::is_number_integer).get<std::int64_t>();
   p.predicted.step =
-      member(member(result, "step_seconds", path, &OrderedJson::is_object), "value", path + ": step_seconds", &OrderedJson::is_number).get<double>();
+      member(member(result, "step_seconds", path, &OrderedJson::is_object), "value", path + ": step_seconds", &OrderedJson::is_number)
+          .get<double>();
   const auto& parts = member(result, "breakdown", path, &OrderedJson::is_object);
   const auto part = [&](const char* key) { return member(parts, key, path + ": breakdown", &OrderedJson::is_number).get<double>(); };
   p.predicted.compute = part("compute") + part("recompute") + part("optimizer");
