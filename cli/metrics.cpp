@@ -156,8 +156,10 @@ void Metrics::add(const exec::StepReport& r) {
   row[kSamplesRate] = number_text(rate, kDigits);
   if (options_.tokens > 0) row[kTokensRate] = number_text(rate * static_cast<double>(options_.tokens), kDigits);
   row[kResident] = std::to_string(exec::resident_bytes());
-  if (r.data.bytes > 0) row[kDataRate] = number_text(static_cast<double>(r.data.bytes) / r.seconds, kDigits);
-  if (r.data.waited > 0) row[kDataSeconds] = number_text(r.data.waited, kDigits);
+  if (options_.reads_data) {
+    row[kDataRate] = number_text(static_cast<double>(r.data.bytes) / r.seconds, kDigits);
+    row[kDataSeconds] = number_text(r.data.waited, kDigits);
+  }
   if (r.energy) row[kEnergy] = number_text(r.energy->value(), kDigits);
   write(form_.record(row));
 }

@@ -15,6 +15,7 @@ struct MetricsOptions {
   bool f64 = false;  ///< losses in 17 digits instead of 9
   std::int64_t batch = 1;
   std::int64_t tokens = 0;  ///< of a sample; 0: it is no sequence of them
+  bool reads_data = false;  ///< from files: every step says what it read, 0 when its samples had been read ahead
   /// A training that goes on behind this step adds to what the file says of the steps up to there; another one begins it again.
   std::optional<std::int64_t> after;
 };

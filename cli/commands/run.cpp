@@ -280,8 +280,8 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
   if (job.world.rank() != 0) return exec::train(executor, job, data, options);
   const auto& o = watching.options;
   const auto tokens = predict::tokens_per_sample(job.graph.graph);
-  Metrics metrics(
-      {o.metrics, job.program.dtype == DType::F64, job.program.batch, tokens, watching.header ? std::optional(done) : std::nullopt});
+  Metrics metrics({o.metrics, job.program.dtype == DType::F64, job.program.batch, tokens, !o.data.data.empty(),
+                   watching.header ? std::optional(done) : std::nullopt});
   TrainingLog log(watching.terminal, {done + options.steps, job.program.batch, tokens, o.log_every});
   options.on_step = [&](const exec::StepReport& r) {
     metrics.add(r);

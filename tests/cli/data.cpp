@@ -85,12 +85,16 @@ TEST_CASE("metrics tell what was read") {
                            (folder / "t.bin?dtype=uint16'") + " --metrics " + (folder / "m.jsonl")));
   std::istringstream lines(text_of(folder / "m.jsonl"));
   int count = 0;
+  double read = 0;  // a step whose samples were read ahead may read none itself
   for (std::string line; std::getline(lines, line); ++count) {
     const auto entry = nlohmann::json::parse(line);
-    CHECK(entry.at("data_bytes_per_second").get<double>() > 0);
+    CHECK(entry.at("data_bytes_per_second").get<double>() >= 0);
+    CHECK(entry.at("data_seconds").get<double>() >= 0);
     CHECK(entry.at("data_seconds").get<double>() < entry.at("seconds").get<double>());
+    read += entry.at("data_bytes_per_second").get<double>() * entry.at("seconds").get<double>();
   }
   CHECK(count == 3);
+  CHECK(read >= 3 * 4 * 4 * 2 * (1 - 1e-4));  // three steps of four samples of four tokens of two bytes; rates have six digits
 }
 
 TEST_CASE("data that cannot be had ends every rank with 1, and one sentence says why") {
