@@ -1,55 +1,19 @@
 #include "cli/launch/supervise.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <thread>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/parse_number.hpp"
+#include "cli/launch/process.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
 constexpr int kKilled = 128;  ///< and the number of the signal
 
-pid_t start(const std::vector<std::string>& words) {
-  const pid_t child = fork();
-  if (child < 0) throw EnvironmentFailure(std::string("no process could be started: ") + std::strerror(errno));
-  if (child > 0) return child;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, SIG_DFL);
-  std::vector<char*> arguments;
-  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  constexpr int kNotFound = 127;
-  _exit(kNotFound);
-}
-
-int status_of(int code) { return WIFEXITED(code) ? WEXITSTATUS(code) : kKilled + WTERMSIG(code); }
-
-/// Waits for the child; what asks this process to stop is passed on once, as the signal that mpirun hands to its ranks as it is.
-int wait_for(pid_t child) {
-  constexpr auto kPause = std::chrono::milliseconds(20);
-  int code = 0;
-  for (bool told = false; waitpid(child, &code, WNOHANG) == 0; std::this_thread::sleep_for(kPause)) {
-    if (told || !interrupted()) continue;
-    ::kill(child, SIGUSR1);
-    told = true;
-  }
-  return status_of(code);
-}
-
 bool answers(const Host& host) {
-  const pid_t child = start({"timeout", "30", "mpirun", "--host", host.name, "-n", "1", "true"});
-  return wait_for(child) == 0;
+  return wait_for_process(start_process({"timeout", "30", "mpirun", "--host", host.name, "-n", "1", "true"})).status == 0;
 }
 
 std::string host_list(const std::vector<Host>& hosts) {
@@ -93,7 +57,8 @@ std::vector<Host> hosts_of(const std::string& text) {
 int supervise(LaunchJob job, const std::string& program, const SupervisionOptions& options, Terminal& terminal) {
   auto hosts = options.hosts;
   for (int restart = 0;; ++restart) {
-    const int status = wait_for(start(words_of(job, program, hosts)));
+    const auto [status, hung] = wait_for_process(start_process(words_of(job, program, hosts)));
+    if (hung) terminal.warn("all ranks have ended, and mpirun did not within 5 s: it was killed");
     const bool lost = status == static_cast<int>(ExitStatus::Environment) || status > kKilled;
     if (!lost || interrupted()) return status;
     if (restart == options.restarts) {

@@ -101,6 +101,22 @@ TEST_CASE("a rank that is lost costs a restart, and the losses are those of a tr
   CHECK(losses_in(metrics) == losses_in(whole));
 }
 
+TEST_CASE("a launcher that hangs when all its ranks have ended is ended, and the job goes on") {
+  const Planned job(1);
+  const auto bin = job.folder / "bin", times = job.folder / "times";
+  fs::create_directory(bin);
+  // Stands still behind the first job, as Open MPI's may; the next one it only counts.
+  write_text(bin + "/mpirun", "#!/bin/bash\necho started >> " + times + "\n[ $(wc -l < " + times +
+                                  ") -gt 1 ] && exit 0\nsleep 0.3\nkill -STOP $$\nexit 0\n");
+  fs::permissions(bin + "/mpirun", fs::perms::owner_all);
+  const auto ended = run_shell("PATH=" + bin + ":$PATH timeout 30 \"" REHEARSAL_COMMAND "\" launch mpirun " + job.plan +
+                               " --restarts 1 --steps 4 --checkpoint " + job.saved);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err, contains("all ranks have ended, and mpirun did not within 5 s: it was killed") && contains("restart 1 of 1"));
+  CHECK(text_of(times) == "started\nstarted\n");
+}
+
 TEST_CASE("what launch cannot do is said before anything starts") {
   const Planned job(2);
   check_failure(job.launch("slurm", "--steps 5"), 1, {"--platform"});
