@@ -141,7 +141,8 @@ void InputOptions::add_to(CLI::App& app) {
       ->allow_extra_args(false);
   data.add_reading_to(app);
   app.add_option("--cache", cache,
-                 "what nodes keep of the samples: none, node, node:lru, node:clairvoyant or global; node=64GB says how much memory "
+                 "what nodes keep of the samples: " + joined(names_of_rows(predict::cache_kinds(), &predict::CacheKind::name), ", ") +
+                     "; node=64GB says how much memory "
                  "(default: what the platform says)");
 }
 

@@ -3,11 +3,35 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
+#include <vector>
 
 namespace rehearsal::predict {
 namespace {
 
 constexpr double kRest = 1e-9;  ///< chance that is left out of a sum
+
+struct QuadraturePoint {
+  double at, weight;
+};
+/// Gauss and Legendre's rule between 0 and 1: exact for polynomials up to the degree 2 kPoints - 1. Roots by Newton's method.
+std::span<const QuadraturePoint> gauss_legendre() {
+  constexpr int kPoints = 16, kSteps = 8;
+  static const auto kRule = [] {
+    std::array<QuadraturePoint, kPoints> rule{};
+    for (int i = 0; i < kPoints; ++i) {
+      double x = std::cos(std::numbers::pi * (i + 0.75) / (kPoints + 0.5)), slope = 1;
+      for (int step = 0; step < kSteps; ++step) {
+        const double value = std::legendre(kPoints, x);
+        slope = kPoints * (x * value - std::legendre(kPoints - 1, x)) / (x * x - 1);
+        x -= value / slope;
+      }
+      rule[static_cast<std::size_t>(i)] = {(1 + x) / 2, 1 / ((1 - x * x) * slope * slope)};
+    }
+    return rule;
+  }();
+  return kRule;
+}
 
 bool has_end(const CacheQuestion& q) { return q.epochs >= 2; }
 
@@ -57,21 +81,77 @@ double binomial(int trials, double p, int successes) {
                   successes * std::log(p) + (trials - successes) * std::log1p(-p));
 }
 
-/// Samples in order of how often they are wanted, the room filled from the top: of what is wanted in all epochs that share is kept, and
-/// each kept sample comes from the storage once. The first epoch reads 1 / n of the samples from there.
+/// Which share of the samples that a node wants r times it keeps: the room filled from those that it wants most often.
+std::vector<double> kept_by_wants(const CacheQuestion& q, int epochs) {
+  std::vector<double> kept(static_cast<std::size_t>(epochs) + 1);
+  double left = q.room;
+  for (int often = epochs; often > 0 && left > 0; --often) {
+    const double there = binomial(epochs, 1.0 / q.nodes, often);
+    kept[static_cast<std::size_t>(often)] = there > left ? left / there : 1;
+    left -= std::min(left, there);
+  }
+  return kept;
+}
+
+/// Of what is wanted in all epochs that share is kept, and each kept sample comes from the storage once. The first epoch reads 1 / n of the
+/// samples from there.
 CachedShares clairvoyant(const CacheQuestion& q) {
   if (!has_end(q)) return own_alone(q.room);
   const double wanted = 1.0 / q.nodes;
   const int epochs = static_cast<int>(q.epochs);
-  double left = q.room, kept_wants = 0, kept = 0;
-  for (int often = epochs; often > 0 && left > 0; --often) {
-    const double taken = std::min(left, binomial(epochs, wanted, often));
+  const auto share = kept_by_wants(q, epochs);
+  double kept_wants = 0, kept = 0;
+  for (int often = 1; often <= epochs; ++often) {
+    const double taken = share[static_cast<std::size_t>(often)] * binomial(epochs, wanted, often);
     kept_wants += often * taken;
     kept += taken;
-    left -= taken;
   }
   const double from_storage = epochs * wanted - kept_wants + kept;
   return own_alone(1 - (from_storage - wanted) / ((epochs - 1) * wanted));
+}
+
+/// The product of two polynomials of one degree, without what is of a higher one.
+std::vector<double> product(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> c(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    for (std::size_t j = 0; i + j < a.size(); ++j) c[i + j] += a[i] * b[j];
+  return c;
+}
+
+/// The mean of y^M, M being how many of a sample's `epochs` uses are at nodes that keep it. The uses of the nodes are independent Poisson
+/// numbers of the mean epochs / n, given that they sum to `epochs`: a coefficient of the n-th power of one node's polynomial.
+double mean_power_of_keepers(const std::vector<double>& kept, int nodes, double y) {
+  const auto epochs = static_cast<int>(kept.size()) - 1;
+  const auto poisson = [](double mean, int k) { return std::exp(k * std::log(mean) - mean - std::lgamma(k + 1.0)); };
+  std::vector<double> node(kept.size()), all(kept.size());
+  for (int r = 0; r <= epochs; ++r) {
+    const double keeps = kept[static_cast<std::size_t>(r)];
+    node[static_cast<std::size_t>(r)] = poisson(static_cast<double>(epochs) / nodes, r) * (keeps * std::pow(y, r) + 1 - keeps);
+  }
+  all[0] = 1;
+  for (int left = nodes; left > 0; left /= 2) {
+    if (left % 2 == 1) all = product(all, node);
+    if (left > 1) node = product(node, node);
+  }
+  return all.back() / poisson(epochs, epochs);
+}
+
+/// A node asks the others for what they keep. The first use of a sample at a node that keeps it, and all before that, come from the
+/// storage: of E uses in random order, M of them at such nodes, (E + 1) / (M + 1) in the mean, and E where M is 0. The mean of 1 / (M + 1)
+/// is that of y^M over y from 0 to 1. Behind so many epochs that counting all of them changes nothing, uses that find no keeper grow with E
+/// alone.
+CachedShares global_clairvoyant(const CacheQuestion& q) {
+  constexpr int kCounted = 200;
+  const double own = clairvoyant(q).own;
+  const int counted = has_end(q) ? static_cast<int>(std::min<double>(q.epochs, kCounted)) : kCounted;
+  const auto kept = kept_by_wants(q, counted);
+  const double nowhere = mean_power_of_keepers(kept, q.nodes, 0);
+  double reciprocal = 0;
+  for (const auto& [point, weight] : gauss_legendre()) reciprocal += weight * mean_power_of_keepers(kept, q.nodes, point);
+  const double of_keepers = (counted + 1) * reciprocal - (counted + 1) * nowhere;  // until one keeps it, where any does
+  const double storage = has_end(q) ? (q.epochs * nowhere + of_keepers - 1) / (q.epochs - 1) : nowhere;
+  const double missing = std::clamp(storage, 0.0, 1 - own);
+  return {own, 1 - own - missing, missing};
 }
 
 /// A node keeps what it read first of its own share, then, where all have room for more, what peers gave it.
@@ -82,11 +162,13 @@ CachedShares global(const CacheQuestion& q) {
 }
 
 constexpr std::array kKinds{
-    CacheKind{"none", "nothing is kept", none},
-    CacheKind{"node", "a node keeps what it reads until its cache is full", node},
-    CacheKind{"node:lru", "a node drops what it has not wanted for longest, as the page cache does", lru},
-    CacheKind{"node:clairvoyant", "a node keeps what it will want most often, as NoPFS does", clairvoyant},
-    CacheKind{"global", "nodes keep different samples and ask each other for them", global},
+    CacheKind{"none", "nothing is kept", false, none},
+    CacheKind{"node", "a node keeps what it reads until its cache is full", false, node},
+    CacheKind{"node:lru", "a node drops what it has not wanted for longest, as the page cache does", false, lru},
+    CacheKind{"node:clairvoyant", "a node keeps what it will want most often", false, clairvoyant},
+    CacheKind{"global", "nodes keep different samples and ask each other for them", true, global},
+    CacheKind{"global:clairvoyant", "a node keeps what it will want most often and asks others for what they keep, as NoPFS does", true,
+              global_clairvoyant},
 };
 
 }  // namespace

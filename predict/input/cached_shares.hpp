@@ -12,8 +12,11 @@
 //                 square of u and v where X Y >= (1 - c) / (1 - p)^(k - 1), X and Y being uniform between 1 - p and 1. On one node that is
 //                 c + (1 - c) ln(1 - c): an epoch that does not fit washes out most of the one before.
 //   clairvoyant   the order follows from the seed, so a node knows how often it will want each sample and keeps those that it wants most
-//                 often (NoPFS, section 4). They come from the storage once.
+//                 often. They come from the storage once.
 //   global        first-touch on all nodes, none of which keeps what another one has; a sample that any of them has is asked for there.
+//   global:clairvoyant   each node keeps what it will want most often, and a sample that another one keeps is asked for there (NoPFS,
+//                 section 4). Of the E uses of a sample M are at nodes that keep it. Those until the first of these come from the storage:
+//                 (E + 1) / (M + 1) in the mean, as uses come in random order.
 
 #include <span>
 #include <string_view>
@@ -34,9 +37,10 @@ struct CacheQuestion {
 /// A way to keep samples; one row each.
 struct CacheKind {
   std::string_view name, description;
+  bool asks_peers;                                           ///< over the network between nodes
   CachedShares (*behind_first_epoch)(const CacheQuestion&);  ///< in the mean of the epochs that follow the first
 };
-/// none, node, node:lru, node:clairvoyant, global; none comes first.
+/// One row each, none first.
 [[nodiscard]] std::span<const CacheKind> cache_kinds();
 
 }  // namespace rehearsal::predict

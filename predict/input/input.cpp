@@ -232,8 +232,9 @@ void check_cache(const InputQuestion& q, const platforms::Platform& platform) {
       throw BadInput(
           "--cache " + std::string(q.cache->name) + "=" + to_text(*q.cache_size),
           "is more than the " + to_text(group.host_memory.value) + " of memory that a node of platform " + platform.name + " has");
-    if (q.cache->name == "global" && platforms::node_count(platform) > 1 && group.nic.count == 0)
-      throw BadInput("--cache global", "the nodes of platform " + platform.name + " have no network (\"nic\"); use --cache node");
+    if (q.cache->asks_peers && platforms::node_count(platform) > 1 && group.nic.count == 0)
+      throw BadInput("--cache " + std::string(q.cache->name),
+                     "the nodes of platform " + platform.name + " have no network (\"nic\"); use --cache node");
   }
 }
 
