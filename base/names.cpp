@@ -70,6 +70,17 @@ std::string suggestion(std::string_view wrong, const Names& names) {
   return near ? "; did you mean \"" + *near + "\"?" : ".";
 }
 
+std::string similar_names(std::string_view wrong, const Names& names) {
+  constexpr std::size_t kFewestLetters = 2, kMostTold = 16;
+  const auto plain = plain_spelling(wrong);
+  const auto letters = plain.substr(0, std::ranges::find_if(plain, [](unsigned char c) { return std::isalpha(c) == 0; }) - plain.begin());
+  if (letters.size() < kFewestLetters) return {};
+  Names similar;
+  for (const auto name : names)
+    if (plain_spelling(name).find(letters) != std::string::npos) similar.push_back(name);
+  return similar.empty() || similar.size() > kMostTold ? std::string() : " Similar: " + joined(similar) + ".";
+}
+
 std::string_view known_name(const std::string& where, std::string_view text, const Names& names) {
   if (const auto found = find_name(text, names)) return *found;
   throw BadInput(where, "'" + std::string(text) + "' is unknown" + suggestion(text, names) + " Known: " + joined(names));

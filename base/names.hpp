@@ -33,6 +33,10 @@ template <class Range, class Name = std::identity>
 /// What follows "is unknown": "; did you mean "X"?" with the nearest name, else a full stop.
 [[nodiscard]] std::string suggestion(std::string_view wrong, const Names&);
 
+/// " Similar: A, B." with the names that begin with the same letters, or hold them; empty where none or too many do. For tables that are
+/// too long to be told whole.
+[[nodiscard]] std::string similar_names(std::string_view wrong, const Names&);
+
 /// find_name(). Throws BadInput "WHERE: 'TEXT' is unknown; did you mean "X"? Known: ..." where there is none.
 [[nodiscard]] std::string_view known_name(const std::string& where, std::string_view text, const Names&);
 

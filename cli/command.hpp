@@ -17,6 +17,7 @@ using Action = std::function<int(Terminal&)>;
 
 struct CommandRow {
   std::string_view name, description, example;
+  std::string_view group;  ///< of `rehearse --help`; empty: for scripts, not shown
   /// Adds the command's options to its parser and returns what to do once they are parsed.
   Action (*add)(CLI::App& parser);
 };
@@ -45,5 +46,8 @@ Action add_export(CLI::App&);
 Action add_import(CLI::App&);
 Action add_validate(CLI::App&);
 Action add_fit(CLI::App&);
+Action add_completion(CLI::App&);
+Action add_complete(CLI::App&);
+Action add_man(CLI::App&);
 
 }  // namespace rehearsal::cli

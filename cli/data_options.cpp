@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "cli/help/page.hpp"
 
 namespace rehearsal::cli {
 
 void DataFlags::add_to(CLI::App& app) {
+  const OptionGroup group(app, "Data");
   app.add_option("--data", data,
                  "synthetic, FILE.npz, a folder of .npy arrays, a folder of CLASS/NAME.jpg, SHARD-{000..099}.tar, "
                  "tokens:FILE.bin?dtype=uint16, Megatron's PREFIX.idx, ... (docs/data.md); may be given several times")

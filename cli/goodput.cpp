@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
+#include "cli/help/page.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -45,6 +46,7 @@ predict::CheckpointEvery checkpoint_every(const std::string& text) {
 }
 
 void GoodputOptions::add_to(CLI::App& app) {
+  const OptionGroup group(app, "Failures and checkpoints");
   app.add_option("--failures", failures, "of a device in a day, over what the platform says (time_between_failures)");
   app.add_option("--checkpoint-every", every,
                  "between checkpoints: steps such as 500, or a time such as 10min (default: what lets the training end first)");

@@ -10,6 +10,7 @@
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
+#include "cli/help/page.hpp"
 #include "cli/on_this_machine.hpp"
 
 namespace rehearsal::cli {
@@ -132,6 +133,7 @@ Dataset parse_dataset(const std::string& text) {
 }
 
 void InputOptions::add_to(CLI::App& app) {
+  const OptionGroup group(app, "Data");
   app.add_option(
       "--dataset", dataset,
       "samples of an epoch, or more of them: samples=1.28M,bytes=110kB (stored, of one), decode=jpeg:500x375 (stored pixels; or 3ms "
@@ -143,7 +145,7 @@ void InputOptions::add_to(CLI::App& app) {
   app.add_option("--cache", cache,
                  "what nodes keep of the samples: " + joined(names_of_rows(predict::cache_kinds(), &predict::CacheKind::name), ", ") +
                      "; node=64GB says how much memory "
-                 "(default: what the platform says)");
+                     "(default: what the platform says)");
 }
 
 KnownInput known_input(const InputOptions& o, const ModelOptions& model, const platforms::Platform& platform) {

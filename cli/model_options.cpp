@@ -3,15 +3,18 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "cli/adapter_option.hpp"
+#include "cli/help/page.hpp"
 #include "formats/hugging_face/config.hpp"
 #include "formats/onnx/import.hpp"
 #include "graph/loss_scaling.hpp"
@@ -27,6 +30,9 @@ struct PredictedType {
 };
 constexpr PredictedType kPredictedTypes[] = {
     {"fp8", "fp8"}, {"fp8-rowwise", "fp8"}, {"fp8-block", "fp8"}, {"mxfp8", "fp8"}, {"nvfp4", "fp4"}};
+
+constexpr std::array<std::string_view, 10> kArithmetics{"f32", "f64",         "tf32",      "f16",   "bf16",
+                                                        "fp8", "fp8-rowwise", "fp8-block", "mxfp8", "nvfp4"};
 
 /// One name of an arithmetic that goes by several.
 std::string named_arithmetic(const std::string& text) {
@@ -57,9 +63,7 @@ std::string named_arithmetic(const std::string& text) {
                                      {"nvfp4", "nvfp4"}};
   const auto names = names_of_rows(kSpellings, &Spelling::spelling);
   const auto found = find_name(text, names);
-  if (!found)
-    throw BadInput("--dtype " + text,
-                   "is unknown" + suggestion(text, names) + " Use f32, f64, tf32, f16, bf16, fp8, fp8-rowwise, fp8-block, mxfp8 or nvfp4");
+  if (!found) throw BadInput("--dtype " + text, "is unknown" + suggestion(text, names) + " Use " + joined(kArithmetics));
   return std::string(std::ranges::find(kSpellings, *found, &Spelling::spelling)->name);
 }
 
@@ -130,6 +134,7 @@ void ModelOptions::add_reference_to(CLI::App& app) {
 }
 
 void ModelOptions::add_sizes_to(CLI::App& app) {
+  const OptionGroup group(app, "Model");
   app.add_option("--batch", batch, "global samples of one optimizer step");
   app.add_option("--bind", binds, "NAME=VALUE of another symbol of the model")->take_all();
 }
@@ -145,6 +150,7 @@ void ModelOptions::add_to(CLI::App& app) {
 }
 
 void ModelOptions::add_training_to(CLI::App& app) {
+  const OptionGroup group(app, "How it is trained");
   app.add_option("--loss", loss,
                  "cross-entropy, mse, l1, huber, bce, dice, nll, kl, none, or the name of an output; others added to it: "
                  "cross-entropy+0.01*balance");
@@ -152,20 +158,21 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--freeze", freeze, "glob of tensor names that are not trained")->take_all();
   app.add_option("--train", train, "glob of tensor names that are trained whatever the rule says")->take_all();
   app.add_option("--lora", lora, "RANK[,alpha=A][,targets=GLOB+GLOB]: low-rank adapters are trained beside the weights, which are not");
-  app.add_option("--dropout", dropout, "on or off");
+  app.add_option("--dropout", dropout, "on or off: off leaves out the dropout that the model has");
   app.add_option_function<std::string>(
-      "--optimizer", [this](const std::string& text) { optimizer = graph::optimizer_row(text).name; }, "sgd (default), adam, adamw, ...");
-  app.add_option("--lr", lr, "learning rate");
-  app.add_option("--momentum", momentum);
-  app.add_option("--nesterov", nesterov, "on or off");
-  app.add_option("--betas", betas, "A,B");
+      "--optimizer", [this](const std::string& text) { optimizer = graph::optimizer_row(text).name; },
+      joined(names_of_rows(graph::optimizer_table(), &graph::OptimizerRow::name)) + " (default: sgd)");
+  app.add_option("--lr", lr, "learning rate (default: the optimizer's, as in PyTorch)");
+  app.add_option("--momentum", momentum, "share of the last update that the next one keeps (default: the optimizer's)");
+  app.add_option("--nesterov", nesterov, "on or off: momentum looks one step ahead");
+  app.add_option("--betas", betas, "A,B: shares of the last moments that Adam and its kin keep (default: the optimizer's)");
   app.add_option("--trust", trust, "trust coefficient of LARS");
-  app.add_option("--eps", eps);
-  app.add_option("--weight-decay", weight_decay);
+  app.add_option("--eps", eps, "added to a denominator that might be 0 (default: the optimizer's)");
+  app.add_option("--weight-decay", weight_decay, "share of a weight that an update takes away (default: the optimizer's)");
   app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
   app.add_option("--clip-value", clip_value, "largest magnitude of an element of a gradient; taken before --clip-norm");
   app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
-  add_dtype_to(app, "f32 (default), f64, tf32, f16, bf16, fp8, fp8-rowwise, fp8-block, mxfp8 or nvfp4");
+  add_dtype_to(app, joined(kArithmetics) + " (default: f32)");
   app.add_option("--seed", seed, "of everything random")->check([](const std::string& text) {
     return parse_number<std::uint64_t>(text) ? std::string() : text + " is no whole number from 0";
   });
@@ -244,6 +251,8 @@ graph::EvaluationGraph load_evaluation(const ModelOptions& o, std::int64_t batch
   options.target_name = o.target;
   return graph::build_evaluation_graph(model, options);
 }
+
+std::span<const std::string_view> arithmetic_names() { return kArithmetics; }
 
 bool is_predicted_alone(std::string_view dtype) {
   return std::ranges::find(kPredictedTypes, dtype, &PredictedType::name) != std::end(kPredictedTypes);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,8 @@ enum class Purpose : std::uint8_t { Predict, Train };
 [[nodiscard]] graph::EvaluationGraph load_evaluation(const ModelOptions&, std::int64_t batch);
 /// The arithmetic whose peak applies, as platforms name it; and the element type in memory.
 [[nodiscard]] std::string peak_key(const ModelOptions&);
+/// What --dtype takes, each under the name that answers say.
+[[nodiscard]] std::span<const std::string_view> arithmetic_names();
 /// Products of 8 or 4 bits, which nothing here computes in.
 [[nodiscard]] bool is_predicted_alone(std::string_view dtype);
 [[nodiscard]] DType element_type(const ModelOptions&);

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "cli/help/page.hpp"
 #include "cli/on_this_machine.hpp"
 #include "plan/lowering/algorithms.hpp"
 #include "plan/shares.hpp"
@@ -57,26 +58,16 @@ platforms::Platform load_platform(const PlatformOptions& o) {
   return costmodel::with_costs(std::move(platform), o.costs);
 }
 
-namespace {
-
-std::string recipe_help() {
-  std::string text = "KEY=VALUE,...: what recipes of a --framework choose besides the plan";
-  char sign = ':';
-  for (const auto& row : predict::frameworks::recipe_table()) {
-    text += std::string(1, sign) + " " + std::string(row.key) + "=" + std::string(row.values) + " (" + std::string(row.description) + ")";
-    sign = ',';
-  }
-  return text;
-}
-
-}  // namespace
-
 void PlatformOptions::add_to(CLI::App& app) {
-  app.add_option("--platform", platform, kPlatformHelp)->required();
+  {
+    const OptionGroup group(app, "Where and how it runs");
+    app.add_option("--platform", platform, kPlatformHelp)->required();
+  }
   add_without_platform_to(app);
 }
 
 void PlatformOptions::add_without_platform_to(CLI::App& app) {
+  const OptionGroup group(app, "Where and how it runs");
   app.add_option("--nodes", nodes, "how many nodes of it");
   app.add_option("--devices", devices, "how many devices of it");
   app.add_option("--machine", machine, "measurements: machine.json as calibrate and learn write it");
@@ -84,14 +75,15 @@ void PlatformOptions::add_without_platform_to(CLI::App& app) {
                  "how the job is run: rehearse (our own execution) or a framework such as megatron-core, torchtitan, pytorch; left out: "
                  "what runs on such "
                  "devices today");
-  app.add_option("--recipe", recipe, recipe_help());
+  app.add_option("--recipe", recipe, "KEY=VALUE,...: what recipes of a --framework choose besides the plan; the keys are listed below");
   app.add_option("--imbalance", imbalance,
                  "tokens among experts: balanced (default), zipf:S, or a file with a JSON list of a number for each");
-  add_costs_to(app);
   app.add_option("--plan", plan, "compact text such as dp=8,pp=2, or a plan file");
+  add_costs_to(app);
 }
 
 void PlatformOptions::add_costs_to(CLI::App& app) {
+  const OptionGroup group(app, "Prices");
   app.add_option("--price", costs.dollars_per_device_hour, "dollars for a device and hour, over what the platform says");
   app.add_option("--pue", costs.pue, "power of the building over power of the machines");
   app.add_option("--carbon", costs.grams_per_kilowatt_hour, "grams of CO2 for a kWh of electricity");

@@ -7,16 +7,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <ostream>
-#include <span>
 
 #include <nlohmann/json.hpp>
 
-#include "base/units.hpp"
 #include "cli/printable.hpp"
+#include "cli/result_text.hpp"
+#include "cli/wrap.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -34,6 +33,18 @@ void on_termination(int) { terminations = 1; }
 
 constexpr double kRedrawSeconds = 0.1;
 
+/// "3.2 s", "1:05", "2:03:04"
+std::string clock_text(double seconds) {
+  constexpr int kMinute = 60;
+  const auto whole = static_cast<long long>(seconds + 0.5);
+  char text[32];
+  if (whole >= kMinute * kMinute)
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", whole / (kMinute * kMinute), whole / kMinute % kMinute, whole % kMinute);
+  else
+    std::snprintf(text, sizeof text, "%lld:%02lld", whole / kMinute, whole % kMinute);
+  return text;
+}
+
 class Bar final : public Progress {
  public:
   Bar(std::ostream& err, std::string label, bool shown) : err_(err), label_(std::move(label)), shown_(shown) {}
@@ -41,169 +52,38 @@ class Bar final : public Progress {
     if (shown_ && drawn_) err_ << "\r\033[K" << std::flush;
   }
   void advance(std::string_view what, double done, double total) override {
+    constexpr int kLength = 30;
     if (!shown_ || total <= 0 || (done < total && !redraw_.due())) return;
-    const auto filled = static_cast<int>(30 * done / total);
-    err_ << '\r' << label_ << " [" << std::string(static_cast<std::size_t>(filled), '#')
-         << std::string(static_cast<std::size_t>(30 - filled), '.') << "] " << done << " of " << total << ' ' << what << "\033[K"
-         << std::flush;
+    const auto filled = static_cast<std::size_t>(kLength * std::clamp(done / total, 0.0, 1.0));
+    err_ << '\r' << label_ << " [" << std::string(filled, '#') << std::string(kLength - filled, '.') << "] " << done << " of " << total
+         << ' ' << what << pace(what, done, total) << "\033[K" << std::flush;
     drawn_ = true;
   }
   [[nodiscard]] bool stop_requested() const override { return interrupted(); }
 
  private:
+  /// Rate and time left, once there is something to tell them from.
+  [[nodiscard]] std::string pace(std::string_view what, double done, double total) const {
+    constexpr double kEnough = 0.5;  // seconds
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    if (seconds < kEnough || done <= 0 || done >= total) return {};
+    char rate[32];
+    std::snprintf(rate, sizeof rate, "  %.3g ", done / seconds);
+    const bool is_time = what == "s";  // a rate of seconds a second says nothing
+    return (is_time ? std::string() : rate + std::string(what) + "/s") + "  ETA " + clock_text((total - done) * seconds / done);
+  }
+
   std::ostream& err_;
   std::string label_;
   bool shown_, drawn_ = false;
   Throttle redraw_{kRedrawSeconds};
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
-
-std::string number_text(double value) {
-  if (!std::isfinite(value)) return "not finite";
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer,
-                value == static_cast<double>(static_cast<long long>(value)) && value < 1e15 && value > -1e15 ? "%.0f" : "%.4g", value);
-  return buffer;
-}
-
-/// From this on, a unit is what people say; `name` follows the number.
-struct PeoplesUnit {
-  double from, factor;
-  std::string_view name;
-};
-
-/// Below the first unit: empty.
-std::string in_peoples_units(double value, std::span<const PeoplesUnit> units) {
-  std::string text;
-  for (const auto& unit : units)
-    if (std::isfinite(value) && value >= unit.from) {
-      char buffer[64];
-      std::snprintf(buffer, sizeof buffer, "%.4g ", value / unit.factor);
-      text = buffer + std::string(unit.name);
-    }
-  return text;
-}
-
-constexpr double kSecondsOfMinute = 60, kSecondsOfHour = 3600, kSecondsOfDay = 86400, kKilowattHour = 3.6e6;
-constexpr PeoplesUnit kDurations[] = {{10 * kSecondsOfMinute, kSecondsOfMinute, "min"},
-                                      {2 * kSecondsOfHour, kSecondsOfHour, "h"},
-                                      {2 * kSecondsOfDay, kSecondsOfDay, "days"}};
-constexpr PeoplesUnit kEnergies[] = {{0.1 * kKilowattHour, kKilowattHour, "kWh"},
-                                     {1e3 * kKilowattHour, 1e3 * kKilowattHour, "MWh"},
-                                     {1e6 * kKilowattHour, 1e6 * kKilowattHour, "GWh"}};
-constexpr PeoplesUnit kDeviceTimes[] = {{0, 1, "device-seconds"}, {10 * kSecondsOfMinute, kSecondsOfHour, "device-hours"}};
-constexpr PeoplesUnit kMasses[] = {{0, 1, "kg"}, {1e4, 1e3, "t"}};
-
-std::string rate_text(double value, const char* what) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, value >= 100 && value < 1e9 ? "%.0f %s" : "%.3g %s", value, what);
-  return buffer;
-}
-
-/// A number under a key such as "step_seconds" with the unit that the key's end names.
-std::string with_unit(const std::string& key, double value) {
-  if (key == "device_seconds") return in_peoples_units(value, kDeviceTimes);
-  if (key.ends_with("seconds")) {
-    const auto text = in_peoples_units(value, kDurations);
-    return text.empty() ? rehearsal::to_text(Seconds(value)) : text;
-  }
-  if (key.ends_with("bytes_per_second")) return rehearsal::to_text(BytesPerSecond(value));
-  if (key.ends_with("bytes")) return rehearsal::to_text(Bytes(value));
-  if (key.ends_with("joules")) {
-    const auto text = in_peoples_units(value, kEnergies);
-    return text.empty() ? rehearsal::to_text(Joules(value)) : text;
-  }
-  if (key == "tokens_per_second_per_device") return rate_text(value, "tokens/s/device");
-  if (key == "tokens_per_second") return rate_text(value, "tokens/s");
-  if (key == "samples_per_second") return rate_text(value, "samples/s");
-  if (key.ends_with("dollars")) return rehearsal::to_text(Dollars(value));
-  if (key.ends_with("flops")) return rehearsal::to_text(Flops(value));
-  if (key.ends_with("_kg")) return in_peoples_units(value, kMasses);
-  return number_text(value);
-}
-
-bool is_interval(const Json& v) { return v.is_object() && v.contains("value") && v.contains("low") && v.contains("high"); }
-
-std::string scalar_text(const std::string& key, const Json& v) {
-  if (is_interval(v)) {
-    std::string text = with_unit(key, v["value"].get<double>()) + "  (90 %: " + with_unit(key, v["low"].get<double>()) + " to " +
-                       with_unit(key, v["high"].get<double>()) + ")";
-    if (v.contains("capacity")) text += " of " + with_unit(key, v["capacity"].get<double>());
-    return text;
-  }
-  if (v.is_number()) return with_unit(key, v.get<double>());
-  if (v.is_string()) return printable(v.get<std::string>(), true);
-  if (v.is_boolean()) return v.get<bool>() ? "yes" : "no";
-  if (v.is_array()) {
-    std::string text;
-    for (const auto& item : v) text += (text.empty() ? "" : ", ") + scalar_text(key, item);
-    return text.empty() ? "none" : text;
-  }
-  return v.is_null() ? "unknown" : v.dump();
-}
-
-std::string title(std::string key) {
-  if (key == "device_seconds") return "device time";
-  if (key.ends_with("_per_device")) return "per device";
-  for (const char* unit : {"_seconds", "_bytes", "_joules", "_dollars", "_kg"})
-    if (key.ends_with(unit)) key.resize(key.size() - std::string_view(unit).size());
-  std::replace(key.begin(), key.end(), '_', ' ');
-  return printable(key, false);
-}
-
-bool is_table(const Json& v) { return v.is_array() && !v.empty() && v.front().is_object(); }
-
-void append_table(std::string& text, const Json& rows, const std::string& indent) {
-  std::vector<std::string> keys;
-  for (const auto& row : rows)
-    for (const auto& [key, value] : row.items())
-      if ((!value.is_object() || is_interval(value)) && std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
-  std::vector<std::vector<std::string>> cells(1);
-  for (const auto& key : keys) cells[0].push_back(title(key));
-  for (const auto& row : rows) {
-    auto& line = cells.emplace_back();
-    for (const auto& key : keys)
-      line.push_back(
-          row.contains(key) ? (is_interval(row[key]) ? with_unit(key, row[key]["value"].get<double>()) : scalar_text(key, row[key])) : "");
-  }
-  std::vector<std::size_t> widths(keys.size());
-  for (const auto& line : cells)
-    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
-  for (const auto& line : cells) {
-    text += indent;
-    for (std::size_t c = 0; c < line.size(); ++c)
-      text += line[c] + (c + 1 < line.size() ? std::string(widths[c] - line[c].size() + 2, ' ') : "");
-    text += '\n';
-  }
-}
-
-void append(std::string& text, const Json& object, const std::string& indent) {
-  std::size_t width = 0;
-  for (const auto& [key, value] : object.items())
-    if (!value.is_object() || is_interval(value)) width = std::max(width, title(key).size());
-  for (const auto& [key, value] : object.items()) {
-    if (key == "schema") continue;
-    if (is_table(value)) {
-      text += indent + title(key) + ":\n";
-      append_table(text, value, indent + "  ");
-    } else if (value.is_object() && !is_interval(value)) {
-      text += indent + title(key) + ":\n";
-      append(text, value, indent + "  ");
-    } else {
-      text += indent + title(key) + std::string(width - title(key).size() + 2, ' ') + scalar_text(key, value) + '\n';
-    }
-  }
-}
 
 }  // namespace
 
-std::string to_text(const Json& result) {
-  std::string text;
-  append(text, result, "");
-  return text;
-}
-
 std::string Terminal::text_of(const Json& result) const {
-  return json_ ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : to_text(result);
+  return json_ ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : result_text(result, window_columns());
 }
 
 void Terminal::print(const Json& result) const { out_ << text_of(result) << std::flush; }

@@ -32,7 +32,7 @@ class Terminal {
   [[nodiscard]] std::ostream& err() const { return err_; }
   /// True when what is written to err() is seen at once, on a terminal where a line can be drawn over another.
   [[nodiscard]] bool draws() const;
-  /// A bar on a terminal, silence elsewhere; stops on Ctrl-C.
+  /// A bar with rate and time left on a terminal, silence elsewhere; stops on Ctrl-C.
   [[nodiscard]] std::unique_ptr<Progress> progress(const std::string& label) const;
 
  private:
@@ -42,9 +42,6 @@ class Terminal {
   std::ostream& err_;
   bool json_ = false;
 };
-
-/// Lines of text for a result: "step  12.3 ms", nested objects indented, arrays of objects as tables.
-[[nodiscard]] std::string to_text(const nlohmann::ordered_json& result);
 
 /// Writes to a pipe or terminal what it takes within so many seconds; says whether that was all.
 bool write_within(int file, std::string_view text, double seconds);

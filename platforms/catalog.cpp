@@ -55,8 +55,9 @@ std::string name_of_platform(const std::string& text, const Folders& folders) {
   const Names all(names.begin(), names.end());
   if (const auto found = find_name(text, all)) return std::string(*found);
   if (auto machine = machine_of_device(text, folders)) return *machine;
-  throw BadInput("platform \"" + text + "\"",
-                 "is not in the catalogue" + suggestion(text, all) + " It has " + joined(names) + "; a file is named with its .json");
+  throw BadInput("platform \"" + text + "\"", "is not in the catalogue" + suggestion(text, all) + similar_names(text, all) +
+                                                  " `rehearse platform list` lists all " + std::to_string(names.size()) +
+                                                  "; a file is named with its .json");
 }
 
 }  // namespace

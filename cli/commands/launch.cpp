@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "cli/command.hpp"
+#include "cli/help/wrong_words.hpp"
 #include "cli/launch/best_plan.hpp"
 #include "cli/launch/job.hpp"
 #include "cli/launch/supervise.hpp"
@@ -129,7 +130,7 @@ int launch(const LaunchOptions& o, Terminal& terminal) {
 
 Action add_launch(CLI::App& app) {
   auto o = std::make_shared<LaunchOptions>();
-  app.add_option("KIND", o->kind, "slurm, mpirun or kubernetes")->required()->check(CLI::IsMember({"slurm", "mpirun", "kubernetes"}));
+  app.add_option("KIND", o->kind, "slurm, mpirun or kubernetes")->required()->check(one_of({"slurm", "mpirun", "kubernetes"}));
   app.add_option("PLAN", o->plan, "a plan file, as search -o writes it; options of run stand behind it")->required();
   app.add_option("--platform", o->platform.platform, std::string(kPlatformHelp) + "; the time limit and ranks per node follow from it");
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");

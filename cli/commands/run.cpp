@@ -14,6 +14,7 @@
 #include "cli/data_options.hpp"
 #include "cli/evaluating.hpp"
 #include "cli/goodput.hpp"
+#include "cli/help/page.hpp"
 #include "cli/history.hpp"
 #include "cli/metrics.hpp"
 #include "cli/platform_options.hpp"
@@ -407,38 +408,53 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   return static_cast<int>(outcome.interrupted ? ExitStatus::Interrupted : ExitStatus::Done);
 }
 
+void add_course_to(CLI::App& app, RunOptions& o) {
+  const OptionGroup group(app, "How long it is trained");
+  app.add_option("--steps", o.steps, "optimizer steps (default 10)");
+  app.add_option("--epochs", o.epochs, "passes over the data, instead of --steps");
+  app.add_option("--schedule", o.schedule,
+                 "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
+  app.add_option("--warmup", o.warmup, "steps in which the learning rate rises to its value");
+  app.add_option("--on-nan", o.on_nan, "what a loss that is not finite does: stop (default), skip (the step is left out) or go (on)");
+}
+
+void add_checkpoints_to(CLI::App& app, RunOptions& o) {
+  const OptionGroup group(app, "Checkpoints");
+  app.add_option("--checkpoint", o.checkpoint, "folder to save to");
+  app.add_option("--checkpoint-every", o.checkpoint_every,
+                 "between checkpoints: steps such as 500, or a time such as 10min (default: only the end)");
+  app.add_option("--keep", o.keep, "so many checkpoints stay, the last ones (default 1)");
+  app.add_flag("--keep-best", o.keep_best, "and the one with the lowest loss on --eval data");
+  app.add_option("--resume", o.resume, "folder of a checkpoint to continue from, with --steps further steps");
+  app.add_flag("--continue", o.go_on,
+               "go on with what --checkpoint holds, where it holds something; --steps and --epochs are those of the whole training then");
+}
+
+void add_watching_to(CLI::App& app, RunOptions& o) {
+  const OptionGroup group(app, "Watching it");
+  app.add_option("--eval", o.eval, "data as for --data, on which the trained model is evaluated")->take_all()->allow_extra_args(false);
+  app.add_option("--eval-every", o.eval_every, "and every so many steps of training");
+  app.add_option("--stop-after", o.stop_after, "so many evaluations without a lower loss end the training");
+  app.add_option("--metrics", o.metrics,
+                 "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
+  app.add_option("--log-every", o.log_every, "steps between lines of progress (default: a line a second at most)");
+  app.add_option("--trace", o.trace, "where to write what was measured");
+  app.add_option("--machine", o.machine,
+                 "a calibration of this machine: the step is predicted by it, and both are kept beside it (rehearse history)");
+}
+
 }  // namespace
 
 Action add_run(CLI::App& app) {
   auto o = std::make_shared<RunOptions>();
   o->model.add_to(app);
   o->data.add_to(app);
+  add_course_to(app, *o);
+  add_checkpoints_to(app, *o);
+  add_watching_to(app, *o);
   app.add_option("--plan", o->plan, "compact text or a plan file; default: data parallel over the ranks started");
-  app.add_option("--steps", o->steps, "optimizer steps (default 10)");
-  app.add_option("--epochs", o->epochs);
-  app.add_option("--schedule", o->schedule,
-                 "of the learning rate: constant, step, cosine, polynomial or linear, with parameters as in step:every=30,factor=0.1");
-  app.add_option("--warmup", o->warmup, "steps in which the learning rate rises to its value");
   app.add_option("--backend", o->backend, exec::backend_names());
-  app.add_option("--metrics", o->metrics,
-                 "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
-  app.add_option("--machine", o->machine,
-                 "a calibration of this machine: the step is predicted by it, and both are kept beside it (rehearse history)");
-  app.add_option("--trace", o->trace, "where to write what was measured");
-  app.add_option("--checkpoint", o->checkpoint, "folder to save to");
-  app.add_option("--checkpoint-every", o->checkpoint_every,
-                 "between checkpoints: steps such as 500, or a time such as 10min (default: only the end)");
-  app.add_option("--keep", o->keep, "so many checkpoints stay, the last ones (default 1)");
-  app.add_flag("--keep-best", o->keep_best, "and the one with the lowest loss on --eval data");
-  app.add_option("--eval", o->eval, "data as for --data, on which the trained model is evaluated")->take_all()->allow_extra_args(false);
-  app.add_option("--eval-every", o->eval_every, "and every so many steps of training");
-  app.add_option("--stop-after", o->stop_after, "so many evaluations without a lower loss end the training");
   app.add_option("--export", o->trained, "where to write the model with its trained weights");
-  app.add_option("--resume", o->resume, "folder of a checkpoint to continue from, with --steps further steps");
-  app.add_flag("--continue", o->go_on,
-               "go on with what --checkpoint holds, where it holds something; --steps and --epochs are those of the whole training then");
-  app.add_option("--on-nan", o->on_nan, "what a loss that is not finite does: stop (default), skip (the step is left out) or go (on)");
-  app.add_option("--log-every", o->log_every, "steps between lines of progress (default: a line a second at most)");
   return [o](Terminal& terminal) {
     install_termination_handler();
     exec::MpiSession mpi(&terminal.err());

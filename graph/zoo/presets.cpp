@@ -7,6 +7,25 @@
 namespace rehearsal::graph::zoo {
 namespace {
 
+// GPT-3: Brown et al., "Language Models are Few-Shot Learners" (2020), table 2.1.
+constexpr ZooPreset kFirstTransformers[] = {
+    {"gpt2", "gpt", ""},
+    {"gpt2-medium", "gpt2", "layers=24&hidden=1024&heads=16"},
+    {"gpt2-large", "gpt2", "layers=36&hidden=1280&heads=20"},
+    {"gpt2-xl", "gpt2", "layers=48&hidden=1600&heads=25"},
+    {"gpt3-6.7b", "gpt2", "layers=32&hidden=4096&heads=32&seq=2048"},
+    {"gpt3-13b", "gpt3-6.7b", "layers=40&hidden=5120&heads=40"},
+    {"gpt3-175b", "gpt3-6.7b", "layers=96&hidden=12288&heads=96"},
+    {"bert-base", "bert", ""},
+    {"bert-large", "bert", "layers=24&hidden=1024&heads=16"},
+    {"t5-base", "t5", ""},
+    {"t5-small", "t5", "enc_layers=6&dec_layers=6&hidden=512&heads=8&ffn=2048"},
+    {"t5-large", "t5", "enc_layers=24&dec_layers=24&hidden=1024&heads=16&ffn=4096"},
+    {"vit_b_16", "vit", ""},
+    {"vit_l_16", "vit", "layers=24&hidden=1024&heads=16"},
+    {"vit_h_14", "vit", "patch=14&layers=32&hidden=1280&heads=16"},
+};
+
 constexpr ZooPreset kPresetsLlama[] = {
     {"llama2-7b", "llama", "seq=4096"},
     {"llama2-13b", "llama2-7b", "layers=40&hidden=5120&heads=40&ffn=13824"},
@@ -101,8 +120,8 @@ constexpr ZooPreset kHybrids[] = {
 std::span<const ZooPreset> zoo_presets() {
   static const std::vector<ZooPreset> kRows = [] {
     std::vector<ZooPreset> rows;
-    for (const std::span<const ZooPreset> table :
-         std::initializer_list<std::span<const ZooPreset>>{kPresetsLlama, kQwen, kGemma, kMixtures, kDeepSeek, kHybrids})
+    for (const std::span<const ZooPreset> table : std::initializer_list<std::span<const ZooPreset>>{
+             kFirstTransformers, kPresetsLlama, kQwen, kGemma, kMixtures, kDeepSeek, kHybrids})
       rows.insert(rows.end(), table.begin(), table.end());
     return rows;
   }();

@@ -136,8 +136,8 @@ ZooChoice parse(std::string_view reference, const ZooValues& defaults) {
   for (const ZooPreset& preset : presets) names.push_back(preset.name);
   const auto found = find_name(name, names);
   if (!found)
-    throw BadInput("zoo:" + std::string(name), "there is no such model" + suggestion(name, names) + " There are " + zoo_names_of(rows) +
-                                                   "; and by size " + zoo_names_of(presets));
+    throw BadInput("zoo:" + std::string(name), "there is no such model" + suggestion(name, names) + similar_names(name, names) +
+                                                   " `rehearse zoo` lists all " + std::to_string(names.size()));
   ZooChoice choice = defaults_of(*found);
   for (const auto& [key, value] : defaults) {
     check_range(*choice.row, parameter_named(*choice.row, key), value);
