@@ -22,6 +22,16 @@ add_custom_target(product COMMENT "rehearse and what it opens")  # what scripts/
 if(TARGET rehearse)
   set_target_properties(rehearse PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   install(TARGETS rehearse RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  # Manual pages and completion, as the program itself writes them.
+  set(shells bash-completion/completions/rehearse zsh/vendor-completions/_rehearse fish/vendor_completions.d/rehearse.fish)
+  install(CODE "
+    set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+    execute_process(COMMAND \"$<TARGET_FILE:rehearse>\" man -o \"\${share}/man/man1\" COMMAND_ERROR_IS_FATAL ANY)
+    foreach(file ${shells})
+      string(REGEX MATCH \"^[a-z]+\" shell \"\${file}\")
+      execute_process(COMMAND \"$<TARGET_FILE:rehearse>\" completion \${shell} OUTPUT_VARIABLE script COMMAND_ERROR_IS_FATAL ANY)
+      file(WRITE \"\${share}/\${file}\" \"\${script}\")
+    endforeach()" COMPONENT program)
   if(REHEARSAL_STATIC)
     target_link_options(rehearse PRIVATE -static-libstdc++ -static-libgcc)
   endif()
