@@ -404,10 +404,23 @@ TEST_CASE("an image of another size reaches the classifier of VGG") {
   }
 }
 
+TEST_CASE("networks that people call by name have the parameters that their authors' files have") {
+  // transformers 4.x (GPT2LMHeadModel, BertForMaskedLM, T5ForConditionalGeneration) and torchvision (vit_*), counted by
+  // sum(p.numel() for p in model.parameters()).
+  const std::pair<const char*, std::int64_t> kCounts[] = {
+      {"gpt2", 124'439'808},      {"gpt2-medium", 354'823'168}, {"gpt2-large", 774'030'080},
+      {"gpt2-xl", 1'557'611'200}, {"bert-large", 335'174'458},  {"t5-small", 60'506'624},
+      {"t5-large", 737'668'096},  {"vit_l_16", 304'326'632},    {"vit_h_14", 632'045'800}};
+  for (const auto& [name, count] : kCounts) {
+    INFO(name);
+    CHECK(parameters_of(zoo::build(std::string("zoo:") + name, 1)) == count);
+  }
+}
+
 TEST_CASE("references are parsed strictly") {
   CHECK(zoo::parse("zoo:gpt").values.at("layers") == 12);
   CHECK(zoo::parse("gpt?layers=2&hidden=256").values.at("hidden") == 256);
-  CHECK_THROWS_WITH(zoo::parse("zoo:gtp"), contains("gtp") && contains("resnet50") && contains("gpt"));
+  CHECK_THROWS_WITH(zoo::parse("zoo:gtp"), contains("gtp") && contains("did you mean \"gpt\"?") && contains("`rehearse zoo` lists all"));
   CHECK_THROWS_WITH(zoo::parse("zoo:gpt?depth=3"), contains("depth") && contains("layers") && contains("vocab"));
   CHECK_THROWS_WITH(zoo::parse("zoo:gpt?layers=-1"), contains("layers=-1") && contains("1 to"));
   CHECK_THROWS_AS(zoo::parse("zoo:gpt?layers=99999999999999999999"), BadInput);
