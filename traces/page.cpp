@@ -2,36 +2,142 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
-#include <fstream>
-
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "plan/schedules/chunks.hpp"
-#include "platforms/strict_json.hpp"
 #include "traces/compare.hpp"
+#include "traces/page_parts.hpp"
 #include "traces/timeline.hpp"
+#include "traces/timeline_data.hpp"
 
 namespace rehearsal::traces {
 namespace {
 
-constexpr double kPageWidth = 1100, kLeft = 130, kRow = 20, kGap = 5;
-constexpr std::array<std::string_view, 4> kPageColours{"#9d9d9d", "#4c78a8", "#f58518", "#54a24b"};  // by BodyKind
-constexpr std::string_view kMessageColour = "#e45756";
+constexpr double kPercent = 100;
 
-constexpr std::string_view kHead = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Rehearsal: traces</title><style>
-body{font:14px/1.4 system-ui,sans-serif;margin:24px auto;max-width:1160px;padding:0 12px;color:#222;background:#fff}
-h1{font-size:22px}h2{font-size:17px;margin-top:28px}p{color:#555}
-table{border-collapse:collapse}td,th{padding:2px 12px 2px 0;text-align:right;border-bottom:1px solid #eee}
-td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}.frame{overflow-x:auto}
-svg text{font-size:11px;fill:#444}rect:hover{stroke:#000;stroke-width:1}
-.key span{display:inline-block;width:11px;height:11px;margin:0 5px 0 14px}
-@media(prefers-color-scheme:dark){body{background:#161616;color:#ddd}p,svg text{color:#aaa;fill:#aaa}td,th{border-color:#333}rect:hover{stroke:#fff}}
-</style></head><body><h1>Training steps</h1>
-)";
+std::string heading(const Trace& t) {
+  const auto note = t.plan.empty() ? std::string() : plan::other_mathematics(plan::parse_plan(t.plan));
+  return "<h2>" + escaped(t.kind) + ": " + escaped(t.model) + ", " + escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n" +
+         (note.empty() ? "" : "<p>" + escaped(note) + "</p>\n");
+}
+
+/// What the timeline shows of the ranks.
+std::string about_ranks(const Trace& trace, const StepRecord& step) {
+  const auto roles = rank_roles(trace, step);
+  const auto seconds = "Step " + std::to_string(step.step) + ": " + seconds_text(step.end - step.begin);
+  const auto ranks = trace.plan.empty() ? trace.ranks.size() : static_cast<std::size_t>(plan::parse_plan(trace.plan).ranks());
+  if (trace.ranks.size() < ranks)
+    return "<p>" + seconds + ". The trace has " + std::to_string(trace.ranks.size()) + " of the plan's " + std::to_string(ranks) +
+           " ranks, one of those that do the same.</p>\n";
+  if (roles.size() == trace.ranks.size()) return "<p>" + seconds + "</p>\n";
+  return "<p>" + seconds + ". Of " + std::to_string(trace.ranks.size()) + " ranks those that do the same are shown once, " +
+         std::to_string(roles.size()) + " in all.</p>\n";
+}
+
+std::string cells(const ComparedRow& row, bool both, double step) {
+  std::string text = "<tr><td class=\"text\">" + escaped(row.phase) + "</td><td class=\"text\">" + escaped(row.op) + "</td><td>" +
+                     std::to_string(row.instructions) + "</td><td>" + seconds_text(row.predicted) + "</td>";
+  if (both)
+    text += "<td>" + seconds_text(row.measured) + "</td><td>" + seconds_text(row.error()) + "</td>";
+  else
+    text += "<td>" + fixed(step > 0 ? 100 * row.predicted / step : 0) + " %</td>";
+  return text + "</tr>\n";
+}
+
+/// The rows that take most of the time; the others are folded away.
+std::string table(Comparison c, bool both, const std::array<std::string, 2>& kinds) {
+  constexpr std::size_t kShown = 12;
+  if (!both) std::ranges::stable_sort(c.rows, std::greater<>(), &ComparedRow::predicted);
+  const std::string head = "<table><tr><th class=\"text\">phase</th><th class=\"text\">operator</th><th>instructions</th><th>" +
+                           escaped(kinds[0]) + "</th><th>" + (both ? escaped(kinds[1]) + "</th><th>difference" : "share") + "</th></tr>\n";
+  std::string shown = head, folded = head;
+  for (std::size_t n = 0; n < c.rows.size(); ++n) (n < kShown ? shown : folded) += cells(c.rows[n], both, c.predicted_step);
+  shown += cells({"step", "sum", c.predicted_step, c.measured_step, 0}, both, c.predicted_step) + "</table>\n";
+  if (c.rows.size() > kShown)
+    shown +=
+        "<details><summary>" + std::to_string(c.rows.size() - kShown) + " more that take less</summary>" + folded + "</table></details>\n";
+  return "<div class=\"frame\">" + shown + "</div>\n";
+}
+
+/// Seconds of a step, in the mean over what is shown of the ranks.
+StepAccount mean_account(const Trace& trace, const StepRecord& step) {
+  StepAccount mean;
+  const auto roles = rank_roles(trace, step);
+  for (const auto& role : roles) {
+    const auto account = accounts(*role.shown, {step}).front();
+    const double share = static_cast<double>(role.ranks.size()) / static_cast<double>(trace.ranks.size());
+    mean.compute += share * account.compute;
+    mean.exposed += share * account.exposed;
+    mean.idle += share * account.idle;
+  }
+  return mean;
+}
+
+std::string share_of(double seconds, double step) {
+  return "<td>" + seconds_text(seconds) + "</td><td>" + fixed(step > 0 ? kPercent * seconds / step : 0) + " %</td>";
+}
+
+/// Several traces beside each other: what their steps take, and where it goes.
+std::string summary(std::span<const Trace> traces) {
+  double best = 0;
+  for (const auto& t : traces)
+    if (const auto step = typical_step(t); best == 0 || step.end - step.begin < best) best = step.end - step.begin;
+  std::string text =
+      "<h2>Side by side</h2>\n<div class=\"frame\"><table><tr><th class=\"text\">trace</th><th "
+      "class=\"text\">plan</th><th>step</th><th>over the "
+      "shortest</th><th>computing</th><th></th><th>waiting for messages</th><th></th><th>nothing to do</th><th></th></tr>\n";
+  for (const auto& t : traces) {
+    const auto step = typical_step(t);
+    const double seconds = step.end - step.begin;
+    const auto account = mean_account(t, step);
+    text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + escaped(t.kind) +
+            "</td><td class=\"text\">" + escaped(t.plan) + "</td><td>" + seconds_text(seconds) + "</td><td>" +
+            fixed(best > 0 ? kPercent * (seconds / best - 1) : 0) + " %</td>" + share_of(account.compute, seconds) +
+            share_of(account.exposed, seconds) + share_of(account.idle, seconds) + "</tr>\n";
+  }
+  return text + "</table></div>\n";
+}
+
+std::string key() {
+  std::string text = "<p class=\"key\">";
+  constexpr std::pair<const char*, const char*> kEntries[] = {{"before the micro-batches", "prologue"},
+                                                              {"forward, with its micro-batch", "forward"},
+                                                              {"backward", "backward"},
+                                                              {"update", "update"},
+                                                              {"messages", "message"},
+                                                              {"launching kernels", "host"},
+                                                              {"nothing is computed", "idle"}};
+  for (const auto& [name, colour] : kEntries) text += std::string("<span style=\"background:var(--") + colour + ")\"></span>" + name;
+  return text + "</p>\n<div class=\"buttons\"><button data-does=\"in\">zoom in</button><button data-does=\"out\">zoom out</button>" +
+         "<button data-does=\"whole\">whole step</button><button data-does=\"messages\">messages</button>" +
+         "<span>wheel or + and − zoom, dragging or arrow keys move, 0 shows the whole step, m folds messages away</span></div>\n";
+}
+
+/// Whether two traces are of one program, so that its instructions can be compared.
+bool comparable(std::span<const Trace> traces) {
+  return traces.size() == 2 && traces[0].model == traces[1].model && traces[0].plan == traces[1].plan && traces[0].batch == traces[1].batch;
+}
+
+std::string traces_section(std::span<const Trace> traces) {
+  if (traces.empty()) return {};
+  std::string text = (traces.size() > 1 ? summary(traces) : "") + key();
+  const bool both = comparable(traces);
+  for (std::size_t n = 0; n < traces.size(); ++n) {
+    const auto& t = traces[n];
+    text += heading(t) + about_ranks(t, typical_step(t)) + "<div class=\"timeline\" id=\"timeline-" + std::to_string(n) + "\"></div>\n";
+    if (!both) text += table(compare(t, t), false, {t.kind, ""});
+  }
+  if (both) text += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {traces[0].kind, traces[1].kind});
+  return text + "<div id=\"hint\"></div><script type=\"application/json\" id=\"data\">" + timeline_data(traces) + "</script>\n<script>" +
+         std::string(timeline_script()) + "</script>\n";
+}
+
+std::string title_of(const FoundPlans* found, std::span<const Trace> traces) {
+  return traces.empty() ? "Plans for " + found->model : "Training steps of " + traces.front().model;
+}
+
+}  // namespace
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -58,167 +164,16 @@ std::string fixed(double value) {
 
 std::string seconds_text(double seconds) { return escaped(rehearsal::to_text(Seconds(seconds))); }
 
-std::string heading(const Trace& t) {
-  const auto note = t.plan.empty() ? std::string() : plan::other_mathematics(plan::parse_plan(t.plan));
-  return "<h2>" + escaped(t.kind) + ": " + escaped(t.model) + ", " + escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n" +
-         (note.empty() ? "" : "<p>" + escaped(note) + "</p>\n");
-}
+std::string to_page(std::span<const Trace> traces) { return to_page(nullptr, traces); }
 
-/// Of the counted steps the one of median duration.
-StepRecord typical_step(const Trace& trace) {
-  auto steps = counted_steps(trace);
-  std::stable_sort(steps.begin(), steps.end(), [](const StepRecord& a, const StepRecord& b) { return a.end - a.begin < b.end - b.begin; });
-  return steps[steps.size() / 2];
-}
-
-std::string rectangle(const EventKind& kind, const Event& e, double x, double width, double y) {
-  const auto colour = communicates(kind) ? kMessageColour : kPageColours[static_cast<std::size_t>(kind.identity.body)];
-  return "<rect x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" width=\"" + fixed(std::max(width, 0.2)) + "\" height=\"" + fixed(kRow) +
-         "\" fill=\"" + std::string(colour) + "\"><title>" + escaped(kind.kernel.op) + " " + escaped(kind.name) + ", micro-batch " +
-         std::to_string(e.micro_batch) + ": " + seconds_text(e.end - e.begin) + "</title></rect>\n";
-}
-
-/// Streams of a rank that have events in a step, in order.
-std::vector<plan::Stream> used_streams(const RankTrace& rank, std::int32_t step) {
-  std::array<bool, static_cast<std::size_t>(plan::Stream::Count)> used{};
-  for (const auto& e : rank.events)
-    if (e.step == step) used[static_cast<std::size_t>(e.stream)] = true;
-  std::vector<plan::Stream> streams;
-  for (std::size_t s = 0; s < used.size(); ++s)
-    if (used[s]) streams.push_back(static_cast<plan::Stream>(s));
-  return streams;
-}
-
-std::string timeline(const Trace& trace, double longest) {
-  const auto step = typical_step(trace);
-  const double scale = (kPageWidth - kLeft) / longest;
-  std::string rows;
-  double y = 0;
-  for (const auto& rank : trace.ranks)
-    for (const auto stream : used_streams(rank, step.step)) {
-      rows += "<text x=\"0\" y=\"" + fixed(y + kRow * 0.7) + "\">rank " + std::to_string(rank.rank) + " " +
-              std::string(plan::name(stream)) + "</text>\n";
-      for (const auto& e : rank.events)
-        if (e.step == step.step && e.stream == stream)
-          rows += rectangle(rank.kinds[e.kind], e, kLeft + (e.begin - step.begin) * scale, (e.end - e.begin) * scale, y);
-      y += kRow + kGap;
-    }
-  return "<p>Step " + std::to_string(step.step) + ": " + seconds_text(step.end - step.begin) + "</p>\n<div class=\"frame\"><svg width=\"" +
-         fixed(kPageWidth) + "\" height=\"" + fixed(y) + "\">\n" + rows + "</svg></div>\n";
-}
-
-std::string cells(const ComparedRow& row, bool both, double step) {
-  std::string text = "<tr><td>" + escaped(row.phase) + "</td><td>" + escaped(row.op) + "</td><td>" + std::to_string(row.instructions) +
-                     "</td><td>" + seconds_text(row.predicted) + "</td>";
-  if (both)
-    text += "<td>" + seconds_text(row.measured) + "</td><td>" + seconds_text(row.error()) + "</td>";
-  else
-    text += "<td>" + fixed(step > 0 ? 100 * row.predicted / step : 0) + " %</td>";
-  return text + "</tr>\n";
-}
-
-std::string table(Comparison c, bool both, const std::array<std::string, 2>& kinds) {
-  if (!both)
-    std::stable_sort(c.rows.begin(), c.rows.end(), [](const ComparedRow& a, const ComparedRow& b) { return a.predicted > b.predicted; });
-  std::string text = "<table><tr><th>phase</th><th>operator</th><th>instructions</th><th>" + escaped(kinds[0]) + "</th><th>" +
-                     (both ? escaped(kinds[1]) + "</th><th>difference" : "share") + "</th></tr>\n";
-  for (const auto& row : c.rows) text += cells(row, both, c.predicted_step);
-  return text + cells({"step", "sum", c.predicted_step, c.measured_step, 0}, both, c.predicted_step) + "</table>\n";
-}
-
-std::string key() {
-  std::string text = "<p class=\"key\">";
-  const std::pair<std::string_view, std::string_view> entries[] = {{"before the micro-batches", kPageColours[0]},
-                                                                   {"forward", kPageColours[1]},
-                                                                   {"backward", kPageColours[2]},
-                                                                   {"update", kPageColours[3]},
-                                                                   {"messages", kMessageColour}};
-  for (const auto& [name, colour] : entries) text += "<span style=\"background:" + std::string(colour) + "\"></span>" + std::string(name);
-  return text + "</p>\n";
-}
-
-/// Bars of one scale: where a step goes under every plan.
-std::string plans_table(std::span<const FoundPlan> plans) {
-  constexpr double kBar = 360;
-  double longest = 1e-12;
-  for (const auto& p : plans) longest = std::max(longest, p.step_seconds);
-  std::string text = "<h2>Plans that were found</h2>\n<p class=\"key\">";
-  const std::array<std::pair<std::string_view, std::string_view>, 4> parts{{{"computing", kPageColours[1]},
-                                                                            {"exposed communication", kMessageColour},
-                                                                            {"pipeline bubble", kPageColours[0]},
-                                                                            {"the rest", kPageColours[3]}}};
-  for (const auto& [name, colour] : parts) text += "<span style=\"background:" + std::string(colour) + "\"></span>" + std::string(name);
-  text +=
-      "</p>\n<table><tr><th>plan</th><th>where a step goes</th><th>step</th><th>90 % interval</th><th>memory</th><th>why not</th></tr>\n";
-  for (const auto& p : plans) {
-    const double seconds[] = {p.compute, p.communication, p.bubble, p.rest};
-    std::string bar;
-    double x = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const double width = seconds[i] / longest * kBar;
-      bar += "<rect x=\"" + fixed(x) + "\" y=\"2\" width=\"" + fixed(width) + "\" height=\"12\" fill=\"" + std::string(parts[i].second) +
-             "\"><title>" + std::string(parts[i].first) + ": " + seconds_text(seconds[i]) + "</title></rect>";
-      x += width;
-    }
-    text += "<tr><td>" + escaped(p.plan) + "</td><td><svg width=\"" + fixed(kBar) + "\" height=\"16\">" + bar + "</svg></td><td>" +
-            seconds_text(p.step_seconds) + "</td><td>" + seconds_text(p.low) + " to " + seconds_text(p.high) + "</td><td>" +
-            escaped(rehearsal::to_text(Bytes(p.memory_bytes))) + "</td><td>" + escaped(p.why_not) + "</td></tr>\n";
-  }
-  return text + "</table>\n";
-}
-
-std::string traces_text(std::span<const Trace> traces) {
-  double longest = 0;
-  for (const auto& t : traces) {
-    const auto step = typical_step(t);
-    longest = std::max(longest, step.end - step.begin);
-  }
-  std::string text = traces.empty() ? "" : key();
-  for (const auto& t : traces) {
-    text += heading(t) + timeline(t, std::max(longest, 1e-12));
-    if (traces.size() != 2) text += table(compare(t, t), false, {t.kind, ""});
-  }
-  if (traces.size() == 2)
-    text += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {traces[0].kind, traces[1].kind});
-  return text;
-}
-
-}  // namespace
-
-std::string to_page(std::span<const Trace> traces) { return to_page({}, traces); }
-
-std::string to_page(std::span<const FoundPlan> plans, std::span<const Trace> traces) {
-  if (traces.empty() && plans.empty()) throw BadInput("report", "needs at least one trace, or a search");
-  return std::string(kHead) + (plans.empty() ? "" : plans_table(plans)) + traces_text(traces) + "</body></html>\n";
-}
-
-std::vector<FoundPlan> read_search(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(path, "cannot be read");
-  try {
-    std::vector<FoundPlan> plans;
-    const auto search = nlohmann::json::parse(in);
-    for (const auto& p : search.at("plans")) {
-      const auto& step = p.at("step_seconds");
-      const auto& parts = p.at("breakdown");
-      FoundPlan found;
-      found.plan = p.at("plan").get<std::string>();
-      found.why_not = p.value("why_not", "");
-      found.step_seconds = step.at("value").get<double>();
-      found.low = step.at("low").get<double>();
-      found.high = step.at("high").get<double>();
-      found.compute = parts.at("compute").get<double>();
-      found.communication = parts.at("exposed_communication").get<double>();
-      found.bubble = parts.at("bubble").get<double>();
-      found.rest = parts.at("recompute").get<double>() + parts.at("optimizer").get<double>() + parts.at("io").get<double>();
-      found.memory_bytes = p.at("memory_bytes").at("value").get<double>();
-      plans.push_back(std::move(found));
-    }
-    if (plans.empty()) throw BadInput(path, "holds no plan");
-    return plans;
-  } catch (const nlohmann::json::exception& error) {
-    throw BadInput(path, std::string("is no result of `rehearse search --format json`: ") + platforms::reason_of(error));
-  }
+std::string to_page(const FoundPlans* found, std::span<const Trace> traces) {
+  if (traces.empty() && found == nullptr) throw BadInput("report", "needs at least one trace, or a search");
+  const auto title = escaped(title_of(found, traces));
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+         "content=\"width=device-width,initial-scale=1\">"
+         "<title>" +
+         title + "</title><style>\n" + std::string(page_style()) + "</style></head><body><h1>" + title + "</h1>\n" +
+         (found == nullptr ? "" : plans_section(*found)) + traces_section(traces) + "</body></html>\n";
 }
 
 }  // namespace rehearsal::traces

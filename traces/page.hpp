@@ -1,5 +1,6 @@
 #pragma once
-// Traces as one self-contained HTML page: a timeline of one step per rank and stream, and where the time goes.
+// Traces and searches as one self-contained HTML page: timelines of steps that can be zoomed, where the time goes, and the plans of a
+// search.
 
 #include <span>
 #include <string>
@@ -9,8 +10,9 @@
 
 namespace rehearsal::traces {
 
-/// The page shows, of every trace, the step of median duration, all on one scale of time; and seconds per phase and operator kind: of two
-/// traces of one program predicted beside measured (see compare), else of each trace alone. Throws BadInput without a step or a trace.
+/// The page shows, of every trace, the step of median duration, all on one clock, ranks that do the same once; of several a summary side by
+/// side; and seconds per phase and operator kind: of two traces of one program beside each other (see compare), else of each trace alone.
+/// Throws BadInput without a step or a trace.
 [[nodiscard]] std::string to_page(std::span<const Trace> traces);
 
 /// A plan that a search found.
@@ -18,12 +20,21 @@ struct FoundPlan {
   std::string plan, why_not;
   double step_seconds = 0, low = 0, high = 0;                   ///< with the 90 % interval
   double compute = 0, communication = 0, bubble = 0, rest = 0;  ///< seconds of the step
-  double memory_bytes = 0;
+  double memory_bytes = 0, cost_dollars = 0;
+};
+/// What was searched, and the plans, best first.
+struct FoundPlans {
+  std::string model, platform, dtype, framework, objective;
+  std::int64_t batch = 0;
+  std::vector<FoundPlan> plans;
 };
 /// The result of `rehearse search --format json`. Throws BadInput naming file and key when it is something else.
-[[nodiscard]] std::vector<FoundPlan> read_search(const std::string& path);
+[[nodiscard]] FoundPlans read_search(const std::string& path);
 
-/// The same page, with the plans of a search, best first, before the traces; with plans there may be no trace.
-[[nodiscard]] std::string to_page(std::span<const FoundPlan> plans, std::span<const Trace> traces);
+/// Part of a page: time and memory of every plan, those that nothing beats in both, and what each gains and gives up.
+[[nodiscard]] std::string plans_section(const FoundPlans&);
+
+/// The same page, with a search before the traces; with one there may be no trace.
+[[nodiscard]] std::string to_page(const FoundPlans* found, std::span<const Trace> traces);
 
 }  // namespace rehearsal::traces

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "traces/page_parts.hpp"
 
 namespace rehearsal::traces {
 namespace {
@@ -89,12 +90,6 @@ struct Chart {
   std::vector<Curve> curves;
   bool from_zero = false;
 };
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  return out;
-}
 
 std::string number_text(double value) {
   std::array<char, 32> text{};

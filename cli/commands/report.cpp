@@ -39,11 +39,11 @@ int report(const ReportOptions& o, Terminal& terminal) {
     throw BadInput("report", "nothing to write; use -o page.html, --chrome trace.json or --csv trace.csv");
   if (o.traces.empty() && (o.search.empty() || !o.chrome.empty() || !o.csv.empty()))
     throw BadInput("report", "needs a trace; a page alone can be made of --search FILE");
-  const auto plans = o.search.empty() ? std::vector<traces::FoundPlan>{} : traces::read_search(o.search);
+  const auto found = o.search.empty() ? std::nullopt : std::optional(traces::read_search(o.search));
   std::vector<traces::Trace> all;
   for (const auto& path : o.traces) all.push_back(traces::read_trace(path));
   nlohmann::ordered_json result{{"schema", 1}};
-  const auto page = [&](std::span<const traces::Trace> traces) { return traces::to_page(plans, traces); };
+  const auto page = [&](std::span<const traces::Trace> traces) { return traces::to_page(found ? &*found : nullptr, traces); };
   const std::tuple<const char*, const std::string&, std::function<std::string(std::span<const traces::Trace>)>> outputs[] = {
       {"page", o.page, page}, {"chrome", o.chrome, traces::to_chrome_json}, {"csv", o.csv, traces::to_csv}};
   for (const auto& [name, path, write] : outputs) {

@@ -9,6 +9,7 @@
 #include "tests/traces/sample.hpp"
 #include "traces/chrome.hpp"
 #include "traces/page.hpp"
+#include "traces/timeline_data.hpp"
 
 namespace rehearsal::traces {
 namespace {
@@ -67,23 +68,85 @@ std::size_t times(const std::string& text, const std::string& part) {
   return n;
 }
 
-TEST_CASE("the page shows every rank and stream and needs nothing else") {
+nlohmann::json data_of(const std::string& page) {
+  constexpr std::string_view kBegin = "id=\"data\">";
+  const auto begin = page.find(kBegin) + kBegin.size();
+  return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+TEST_CASE("the page has what its timelines show, and needs nothing else") {
   const std::vector<Trace> traces{two_ranks(), two_ranks()};
   const auto page = to_page(traces);
-  CHECK(times(page, "<rect ") == 8);
-  CHECK(times(page, ">rank 1 ") == 4);  // two streams of two traces
-  CHECK(times(page, "<table>") == 1);   // both traces beside each other
-  CHECK(times(page, "<tr>") == times(page, "</tr>"));
+  CHECK(times(page, "<table>") == 2);  // both beside each other: their steps, and their instructions
+  CHECK(times(page, "<tr>") + times(page, "<tr class=\"best\">") == times(page, "</tr>"));
   CHECK(page.find("http") == std::string::npos);
-  CHECK(page.find("layer &quot;1&quot;, first") != std::string::npos);
   CHECK(times(to_page({traces.data(), 1}), "<table>") == 1);
   CHECK(times(page, "different mathematics") == 0);
+  // Both ranks do the same: one is shown. Its first event begins 0.5 s into the step and takes a second; the message follows at once.
+  const auto shown = data_of(page).at("traces").at(0);
+  CHECK(shown.at("step") == 3'000'000'000);
+  CHECK(shown.at("roles").size() == 1);
+  CHECK(shown.at("roles")[0].at("label") == "ranks 0 to 1 (2)");
+  CHECK(shown.at("roles")[0].at("lanes")[0].at("events") == nlohmann::json({500'000'000, 1'000'000'000, 0, 0}));
+  CHECK(shown.at("roles")[0].at("lanes")[1].at("name") == "messages");
+  CHECK(shown.at("roles")[0].at("lanes")[1].at("events") == nlohmann::json({1'500'000'000, 1'500'000'000, 1, 0}));
+  CHECK(shown.at("kinds")[0].at("name") == "layer \"1\", first");
+  CHECK(page.find("Of 2 ranks those that do the same are shown once, 1 in all") != std::string::npos);
+}
+
+TEST_CASE("traces of other plans stand side by side, and mathematics that differ are named") {
   auto delayed = two_ranks();
   delayed.plan = "pp=2,micro_batch=1,schedule=pipedream-2bw";
   CHECK(times(to_page({&delayed, 1}), "before the last update: different mathematics") == 1);
   auto other = two_ranks();
   other.plan = "dp=2,micro_batch=1";
-  CHECK_THROWS_AS(to_page(std::vector<Trace>{two_ranks(), other}), BadInput);
+  other.steps = {{0, 0, 6, 0, false}};
+  const auto page = to_page(std::vector<Trace>{two_ranks(), other});
+  CHECK(times(page, "<table>") == 3);                 // side by side, and where the time of each goes
+  CHECK(page.find("100.00 %") != std::string::npos);  // 6 s over 3 s
+  // A second of computing and 1.5 s of waiting in each: of 6 s 16.67 % and 25 %.
+  CHECK(page.find("16.67 %") != std::string::npos);
+  CHECK(page.find("25.00 %") != std::string::npos);
+}
+
+TEST_CASE("many events are joined until they fit, by pass and micro-batch") {
+  Trace t = sample::empty_trace("simulated");
+  t.steps = {{0, 0, 10, 0, false}};
+  RankTrace r{0, {sample::computing(sample::kernel("Add", graph::CostFamily::MatMul, 1, 1), plan::BodyKind::Forward, 0)}, {}};
+  for (int n = 0; n < 1000; ++n) r.events.push_back({0, n / 500, 0, plan::Stream::Compute, n * 0.01, (n + 1) * 0.01, 0.01});
+  t.ranks.push_back(r);
+  const auto whole = nlohmann::json::parse(timeline_data({&t, 1}, 1000)), few = nlohmann::json::parse(timeline_data({&t, 1}, 10));
+  CHECK(whole["traces"][0]["roles"][0]["lanes"][0]["events"].size() == 4 * 1000);
+  // Two micro-batches of 500 instructions of 10 ms: two blocks of 5 s of a forward pass, -1 - 1.
+  CHECK(few["traces"][0]["roles"][0]["lanes"][0]["events"] ==
+        nlohmann::json({0, 5'000'000'000, -2, 0, 5'000'000'000, 5'000'000'000, -2, 1}));
+}
+
+TEST_CASE("names cannot end the script that holds them") {
+  auto t = two_ranks();
+  t.ranks[0].kinds[0].name = "</script><b>";
+  const auto page = to_page({&t, 1});
+  CHECK(times(page, "</script>") == 2);  // data and program
+  CHECK(data_of(page).at("traces")[0].at("kinds")[0].at("name") == "</script><b>");
+}
+
+FoundPlans three_plans() {
+  FoundPlans found{"zoo:x", "cluster", "bf16", "nemo", "time", 64, {}};
+  found.plans = {{"dp=4", "", 1.0, 0.9, 1.1, 0.8, 0.1, 0, 0.1, 40e9, 2},
+                 {"tp=4", "slow", 1.5, 1.4, 1.6, 0.8, 0.6, 0, 0.1, 10e9, 3},
+                 {"pp=4", "slower", 2.0, 1.9, 2.1, 0.8, 0.6, 0.5, 0.1, 20e9, 4}};
+  return found;
+}
+
+TEST_CASE("a search says what was asked, what nothing beats, and what each plan gives up") {
+  const auto page = plans_section(three_plans());
+  for (const auto* words : {"Plans for zoo:x on cluster", "batch 64, bf16, as nemo runs it; least time first",
+                            // 1.5 s over 1 s, 10 GB under 40 GB, $3 over $2
+                            "50.0 % more time, 75.0 % less memory, 50.0 % more money"})
+    CHECK(page.find(words) != std::string::npos);
+  // pp=4 is beaten by tp=4 in both: two of three points are on the front, and one line of key has the colour of computing, too.
+  CHECK(times(page, "r=\"5\" fill=\"var(--forward)\"") == 2);
+  CHECK(times(page, "r=\"5\" fill=\"var(--prologue)\"") == 1);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ TEST_CASE("the page draws what there is, and a spike among many steps is seen") 
     training.entries.push_back(entry);
   }
   const auto page = to_page(std::vector{training});
-  CHECK_THAT(page, contains("loss by step") && contains("a&lt;b>.jsonl") && contains("<polyline"));
+  CHECK_THAT(page, contains("loss by step") && contains("a&lt;b&gt;.jsonl") && contains("<polyline"));
   CHECK_THAT(page, !contains("samples per second"));
   CHECK(page.size() < 60'000);
   // The highest value is at the top of the chart, the others at its bottom: 10 and 200 - 24.

@@ -1,0 +1,175 @@
+// The plans of a search, on the page.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+#include "platforms/strict_json.hpp"
+#include "traces/page.hpp"
+#include "traces/page_parts.hpp"
+
+namespace rehearsal::traces {
+namespace {
+
+std::string bytes_text(double bytes) { return escaped(to_text(Bytes(bytes))); }
+
+/// "12 % more", "3 % less", "the same"
+std::string against(double value, double best, const char* more, const char* less) {
+  constexpr double kSame = 5e-4, kPercent = 100;
+  if (best <= 0 || std::abs(value / best - 1) < kSame) return {};
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1f %% %s", kPercent * std::abs(value / best - 1), value > best ? more : less);
+  return text;
+}
+
+/// What one gains and gives up by taking the plan instead of the first one.
+std::string trade(const FoundPlan& plan, const FoundPlan& first) {
+  std::string text;
+  for (const auto& part : {against(plan.step_seconds, first.step_seconds, "more time", "less time"),
+                           against(plan.memory_bytes, first.memory_bytes, "more memory", "less memory"),
+                           against(plan.cost_dollars, first.cost_dollars, "more money", "less money")})
+    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+  return text.empty() ? "as the first one" : text;
+}
+
+/// Whether no other plan is as good in time and in memory, and better in one.
+bool on_front(const FoundPlan& plan, std::span<const FoundPlan> plans) {
+  return std::ranges::none_of(plans, [&](const FoundPlan& other) {
+    return other.step_seconds <= plan.step_seconds && other.memory_bytes <= plan.memory_bytes &&
+           (other.step_seconds < plan.step_seconds || other.memory_bytes < plan.memory_bytes);
+  });
+}
+
+struct Axis {
+  double least = 0, most = 0, from = 0, to = 0;  ///< values, pixels
+  [[nodiscard]] double at(double value) const { return from + (value - least) / (most - least) * (to - from); }
+};
+
+/// A tenth wider than what it shows.
+Axis axis_of(std::span<const FoundPlan> plans, double FoundPlan::*value, double from, double to) {
+  const auto [least, most] = std::ranges::minmax(plans, {}, value);
+  const double margin = std::max(0.1 * (most.*value - least.*value), 0.02 * most.*value + 1e-12);
+  return {std::max(0.0, least.*value - margin), most.*value + margin, from, to};
+}
+
+std::string label_at(double x, double y, const char* anchor, const std::string& text) {
+  return "<text x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" text-anchor=\"" + anchor + "\">" + text + "</text>";
+}
+
+/// Time and memory of every plan; those that nothing beats in both are joined.
+std::string front(std::span<const FoundPlan> plans) {
+  constexpr double kWidth = 560, kHeight = 260, kLeft = 80, kBottom = 40, kMargin = 12, kRight = 36;
+  const auto x = axis_of(plans, &FoundPlan::step_seconds, kLeft, kWidth - kRight);
+  const auto y = axis_of(plans, &FoundPlan::memory_bytes, kHeight - kBottom, kMargin);
+  std::string svg = "<svg class=\"front\" viewBox=\"0 0 " + fixed(kWidth) + " " + fixed(kHeight) +
+                    "\" style=\"width:100%;max-width:700px\" role=\"img\">";
+  svg += "<path d=\"M" + fixed(kLeft) + " " + fixed(kMargin) + "V" + fixed(kHeight - kBottom) + "H" + fixed(kWidth - kRight) +
+         "\" fill=\"none\" stroke=\"var(--line)\"/>";
+  constexpr int kTicks = 4;
+  for (int n = 0; n <= kTicks; ++n) {
+    const double time = x.least + (x.most - x.least) * n / kTicks, memory = y.least + (y.most - y.least) * n / kTicks;
+    svg += label_at(x.at(time), kHeight - kBottom + 16, "middle", seconds_text(time)) +
+           label_at(kLeft - 6, y.at(memory) + 4, "end", bytes_text(memory));
+  }
+  svg += label_at((kLeft + kWidth) / 2, kHeight - 6, "middle", "a step") + label_at(kLeft + 6, kMargin + 6, "start", "memory of a device");
+  std::vector<const FoundPlan*> best;
+  for (const auto& plan : plans)
+    if (on_front(plan, plans)) best.push_back(&plan);
+  std::ranges::sort(best, {}, [](const FoundPlan* p) { return p->step_seconds; });
+  std::string line;
+  for (const auto* plan : best)
+    line += (line.empty() ? "M" : "L") + fixed(x.at(plan->step_seconds)) + " " + fixed(y.at(plan->memory_bytes));
+  svg += "<path d=\"" + line + "\" fill=\"none\" stroke=\"var(--forward)\"/>";
+  for (const auto& plan : plans)
+    svg += "<circle cx=\"" + fixed(x.at(plan.step_seconds)) + "\" cy=\"" + fixed(y.at(plan.memory_bytes)) + "\" r=\"5\" fill=\"var(--" +
+           (on_front(plan, plans) ? "forward" : "prologue") + ")\"><title>" + escaped(plan.plan) + ": " + seconds_text(plan.step_seconds) +
+           ", " + bytes_text(plan.memory_bytes) + "</title></circle>";
+  return svg + "</svg>\n<p>Plans on the line are quicker than all that need no more memory.</p>\n";
+}
+
+struct Part {
+  const char *name, *colour;
+  double FoundPlan::*seconds;
+};
+constexpr std::array kParts{Part{"computing", "forward", &FoundPlan::compute},
+                            Part{"exposed communication", "message", &FoundPlan::communication},
+                            Part{"pipeline bubble", "prologue", &FoundPlan::bubble}, Part{"the rest", "update", &FoundPlan::rest}};
+
+/// Where a step goes, in shares of it.
+std::string bar(const FoundPlan& plan) {
+  const double step = plan.compute + plan.communication + plan.bubble + plan.rest;
+  constexpr double kPercent = 100;
+  std::string text = "<span class=\"bar\">";
+  for (const auto& part : kParts)
+    text += "<i style=\"width:" + fixed(step > 0 ? kPercent * plan.*part.seconds / step : 0) + "%;background:var(--" + part.colour +
+            ")\" title=\"" + part.name + ": " + seconds_text(plan.*part.seconds) + "\"></i>";
+  return text + "</span>";
+}
+
+std::string row(const FoundPlan& plan, const FoundPlan& first) {
+  const bool is_first = &plan == &first;
+  return std::string("<tr") + (is_first ? " class=\"best\"" : "") + "><td class=\"text\">" + escaped(plan.plan) + "</td><td>" + bar(plan) +
+         "</td><td>" + seconds_text(plan.step_seconds) + "</td><td>" + seconds_text(plan.low) + " to " + seconds_text(plan.high) +
+         "</td><td>" + bytes_text(plan.memory_bytes) + "</td><td>" + escaped(to_text(Dollars(plan.cost_dollars))) +
+         "</td><td class=\"text\">" + (is_first ? "the best" : trade(plan, first)) + "</td><td class=\"text\">" + escaped(plan.why_not) +
+         "</td></tr>\n";
+}
+
+}  // namespace
+
+std::string plans_section(const FoundPlans& found) {
+  const auto& plans = found.plans;
+  std::string text = "<h2>Plans for " + escaped(found.model) + " on " + escaped(found.platform) + "</h2>\n<p>batch " +
+                     std::to_string(found.batch) + ", " + escaped(found.dtype) + ", as " + escaped(found.framework) + " runs it; least " +
+                     escaped(found.objective) + " first</p>\n";
+  if (plans.size() > 1) text += front(plans);
+  text += "<p class=\"key\">";
+  for (const auto& part : kParts) text += std::string("<span style=\"background:var(--") + part.colour + ")\"></span>" + part.name;
+  text +=
+      "</p>\n<div class=\"frame\"><table><tr><th class=\"text\">plan</th><th class=\"text\">where a step goes</th><th>step</th><th>90 % "
+      "interval</th><th>memory</th><th>money</th><th class=\"text\">instead of the first</th><th class=\"text\">why not</th></tr>\n";
+  for (const auto& p : plans) text += row(p, plans.front());
+  return text + "</table></div>\n";
+}
+
+FoundPlans read_search(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw BadInput(path, "cannot be read");
+  try {
+    FoundPlans all;
+    const auto search = nlohmann::json::parse(in);
+    all.model = search.value("model", "");
+    all.platform = search.value("platform", "");
+    all.dtype = search.value("dtype", "");
+    all.framework = search.value("framework", "");
+    all.objective = search.value("objective", "time");
+    all.batch = search.value("batch", std::int64_t{0});
+    for (const auto& p : search.at("plans")) {
+      const auto& step = p.at("step_seconds");
+      const auto& parts = p.at("breakdown");
+      FoundPlan found;
+      found.plan = p.at("plan").get<std::string>();
+      found.why_not = p.value("why_not", "");
+      found.step_seconds = step.at("value").get<double>();
+      found.low = step.at("low").get<double>();
+      found.high = step.at("high").get<double>();
+      found.compute = parts.at("compute").get<double>();
+      found.communication = parts.at("exposed_communication").get<double>();
+      found.bubble = parts.at("bubble").get<double>();
+      found.rest = parts.at("recompute").get<double>() + parts.at("optimizer").get<double>() + parts.at("io").get<double>();
+      found.memory_bytes = p.at("memory_bytes").at("value").get<double>();
+      if (const auto cost = p.find("cost_dollars"); cost != p.end() && cost->is_object()) found.cost_dollars = cost->value("value", 0.0);
+      all.plans.push_back(std::move(found));
+    }
+    if (all.plans.empty()) throw BadInput(path, "holds no plan");
+    return all;
+  } catch (const nlohmann::json::exception& error) {
+    throw BadInput(path, std::string("is no result of `rehearse search --format json`: ") + platforms::reason_of(error));
+  }
+}
+
+}  // namespace rehearsal::traces
