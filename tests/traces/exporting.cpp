@@ -49,9 +49,43 @@ TEST_CASE("Chrome export is valid JSON with everything that the format asks for"
   }
   CHECK(by_phase["X"] == 8);            // two events on two ranks of two traces
   CHECK(by_phase["M"] == 4 * (1 + 5));  // a process and five streams each
-  CHECK(by_phase.size() == 2);          // complete events only: nothing begins without an end
+  CHECK(by_phase["C"] == 4 * 2);        // a message each, that begins and ends
+  CHECK(by_phase.size() == 3);          // complete events: nothing begins without an end
   CHECK(used == std::set<int>{0, 1, 1000, 1001});
   CHECK(named == used);
+}
+
+TEST_CASE("an arrow leads from every send to its receive, and rates are those of what is on its way") {
+  Trace t = sample::empty_trace("simulated");
+  t.steps = {{0, 0, 4, 0, false}};
+  for (int rank : {0, 1}) {
+    RankTrace r{rank, {sample::all_reduce(64, 1)}, {}};
+    r.kinds[0].identity.kind = rank == 0 ? plan::InstructionKind::Send : plan::InstructionKind::Receive;
+    r.kinds[0].identity.tensor = 7;
+    // Two micro-batches; the second one's message is received later than it is sent.
+    for (int m : {0, 1})
+      r.events.push_back({0, m, 0, rank == 0 ? plan::Stream::Send : plan::Stream::Receive, 1.0 * m, m + 0.5 + 0.5 * rank, 0});
+    t.ranks.push_back(std::move(r));
+  }
+  const auto json = nlohmann::json::parse(to_chrome_json({&t, 1}));
+  std::map<int, std::vector<nlohmann::json>> arrows;
+  std::vector<double> rates;
+  for (const auto& e : json.at("traceEvents")) {
+    if (e.at("ph") == "s" || e.at("ph") == "f") arrows[e.at("id").get<int>()].push_back(e);
+    if (e.at("ph") == "C" && e.at("pid") == 0) rates.push_back(e.at("args").at("bytes/s").get<double>());
+  }
+  REQUIRE(arrows.size() == 2);
+  for (const auto& [id, ends] : arrows) {
+    REQUIRE(ends.size() == 2);
+    CHECK(ends[0].at("ph") == "s");
+    CHECK(ends[0].at("pid") == 0);
+    CHECK(ends[1].at("pid") == 1);
+    CHECK(ends[0].at("ts").get<double>() == Approx(1e6 * id));          // the m-th is sent after m seconds
+    CHECK(ends[1].at("ts").get<double>() == Approx(1e6 * (id + 0.5)));  // and received during a second
+  }
+  // 64 elements of four bytes in half a second, then nothing, twice.
+  const double rate = static_cast<double>(t.ranks[0].kinds[0].message_bytes) / 0.5;
+  CHECK(rates == std::vector<double>{rate, 0, rate, 0});
 }
 
 TEST_CASE("the table quotes what needs it") {
