@@ -44,3 +44,21 @@ TEST_CASE("the shares of a benchmarked step sum to one") {
   CHECK(search.at("plans_per_second") > 0);
   check_failure(rehearse("bench nonsense --format json"), 1, {"nonsense", "import"});
 }
+
+TEST_CASE("the page of published runs has a picture for every family and quantity, and a point for every run that was answered") {
+  const TemporaryFolder folder;
+  const auto ended = rehearse("validate --format json --html " + (folder / "page.html"));
+  REQUIRE(ended.status == 0);
+  const auto summary = nlohmann::json::parse(ended.out.substr(ended.out.find("{\"summary\""))).at("summary");
+  const auto page = text_of(folder / "page.html");
+  const auto count = [&](const std::string& part) {
+    std::size_t times = 0;
+    for (auto at = page.find(part); at != std::string::npos; at = page.find(part, at + part.size())) ++times;
+    return times;
+  };
+  CHECK(count("<circle ") == summary.at("all").at("answered").get<std::size_t>());
+  CHECK(count("<figure>") >= summary.at("families").size());
+  CHECK(count("<figure>") == count("role='img'"));
+  CHECK(page.find("http") == std::string::npos);
+  CHECK(page.find("nan") == std::string::npos);
+}
