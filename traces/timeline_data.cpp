@@ -41,7 +41,7 @@ Lanes lanes_of(const RankTrace& rank, const StepRecord& step) {
 }
 
 /// Neighbours of one pass over one micro-batch, of which each is shorter than `least`, as one.
-std::vector<Drawn> joined(const std::vector<Drawn>& lane, double least) {
+std::vector<Drawn> with_short_ones_joined(const std::vector<Drawn>& lane, double least) {
   std::vector<Drawn> result;
   bool open = false;  // the last one takes more
   for (const auto& e : lane) {
@@ -112,7 +112,7 @@ std::size_t count(const std::vector<std::vector<DrawnRole>>& traces, double leas
   std::size_t events = 0;
   for (const auto& roles : traces)
     for (const auto& role : roles)
-      for (const auto& lane : role.lanes) events += least > 0 ? joined(lane, least).size() : lane.size();
+      for (const auto& lane : role.lanes) events += least > 0 ? with_short_ones_joined(lane, least).size() : lane.size();
   return events;
 }
 
@@ -122,7 +122,7 @@ Json trace_json(const Trace& trace, const std::vector<DrawnRole>& roles, double 
   for (const auto& [role, lanes] : roles) {
     auto shown = Json::array();
     for (std::size_t n = 0; n < kLanes; ++n)
-      if (!lanes[n].empty()) shown.push_back(lane_json(least > 0 ? joined(lanes[n], least) : lanes[n], kLaneNames[n], *role.shown, kinds));
+      if (!lanes[n].empty()) shown.push_back(lane_json(least > 0 ? with_short_ones_joined(lanes[n], least) : lanes[n], kLaneNames[n], *role.shown, kinds));
     drawn.push_back({{"label", label(role)}, {"lanes", std::move(shown)}});
   }
   const auto step = typical_step(trace);

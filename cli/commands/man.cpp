@@ -13,16 +13,12 @@
 namespace rehearsal::cli {
 namespace {
 
-std::vector<const CLI::App*> commands_of(const CLI::App& root) {
-  return root.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); });
-}
-
 /// rehearse.1, rehearse-estimate.1, ...
 int write_all(const CLI::App& root, const std::string& folder, Terminal& terminal) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) throw BadInput(folder, "cannot be made: " + problem.message());
-  auto commands = commands_of(root);
+  auto commands = shown_commands(root);
   commands.insert(commands.begin(), &root);
   for (const auto* command : commands) {
     const auto page = help_page(*command);
@@ -48,7 +44,7 @@ Action add_man(CLI::App& app) {
     const CLI::App* shown = root;
     if (!o->command.empty()) {
       Names names;
-      for (const auto* command : commands_of(*root)) names.push_back(command->get_name());
+      for (const auto* command : shown_commands(*root)) names.push_back(command->get_name());
       const auto name = known_name("man", o->command, names);
       shown = root->get_subcommands([&](const CLI::App* c) { return c->get_name() == name; }).front();
     }

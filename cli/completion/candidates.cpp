@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/help/page.hpp"
 #include "cli/model_options.hpp"
 #include "costmodel/framework.hpp"
 #include "graph/training.hpp"
@@ -111,9 +112,9 @@ Candidates options_of(const CLI::App& command, const std::string& typed) {
   return found;
 }
 
-Candidates commands_of(const CLI::App& app, const std::string& typed) {
+Candidates matching_commands(const CLI::App& app, const std::string& typed) {
   Candidates found;
-  for (const auto* command : app.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); }))
+  for (const auto* command : shown_commands(app))
     if (command->get_name().starts_with(typed)) found.push_back({command->get_name(), command->get_description()});
   return found;
 }
@@ -158,7 +159,7 @@ std::vector<Candidate> candidates(const CLI::App& root, const std::vector<std::s
   if (own.size() > 1)
     if (const auto* option = wants_value(*command, own[own.size() - 2])) return values_of(*option, own[own.size() - 2], typed);
   if (typed.starts_with('-')) return options_of(*command, typed);
-  auto found = own.size() <= 1 ? commands_of(*command, typed) : Candidates();
+  auto found = own.size() <= 1 ? matching_commands(*command, typed) : Candidates();
   if (const auto* argument = next_argument(*command, own)) {
     const auto values = values_of(*argument, argument->get_name(true), typed);
     found.insert(found.end(), values.begin(), values.end());

@@ -66,9 +66,9 @@ HelpGroup recipe_keys_group() {
   return group;
 }
 
-std::vector<HelpGroup> commands_of(const CLI::App& app) {
+std::vector<HelpGroup> command_groups(const CLI::App& app) {
   std::vector<HelpGroup> groups;
-  for (const auto* command : app.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); })) {
+  for (const auto* command : shown_commands(app)) {
     const auto title = command->get_group() == "Subcommands" ? std::string("Commands") : command->get_group();
     if (groups.empty() || groups.back().title != title) groups.push_back({title, {}});
     groups.back().entries.push_back({command->get_name(), "", command->get_description()});
@@ -77,7 +77,7 @@ std::vector<HelpGroup> commands_of(const CLI::App& app) {
 }
 
 /// Own options first, then those that commands share, last what all of them have.
-std::vector<HelpGroup> options_of(const CLI::App& app) {
+std::vector<HelpGroup> option_groups(const CLI::App& app) {
   auto titles = app.get_groups();
   std::ranges::stable_sort(titles, {}, [](const std::string& t) { return t == kOwnGroup ? 0 : t == kOutputGroup ? 2 : 1; });
   std::vector<HelpGroup> groups;
@@ -136,6 +136,10 @@ std::string upper(std::string text) {
 
 }  // namespace
 
+std::vector<const CLI::App*> shown_commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); });
+}
+
 HelpPage help_page(const CLI::App& app) {
   HelpPage page{full_name(app), app.get_description(), {}, {}, examples_of(app)};
   HelpGroup arguments{"Arguments", {}};
@@ -143,8 +147,8 @@ HelpPage help_page(const CLI::App& app) {
     arguments.entries.push_back(entry_of(*option));
   page.usage = usage_of(app, page.command, arguments.entries);
   if (!arguments.entries.empty()) page.groups.push_back(arguments);
-  for (auto& group : commands_of(app)) page.groups.push_back(std::move(group));
-  for (auto& group : options_of(app)) page.groups.push_back(std::move(group));
+  for (auto& group : command_groups(app)) page.groups.push_back(std::move(group));
+  for (auto& group : option_groups(app)) page.groups.push_back(std::move(group));
   if (app.get_option_no_throw("--plan") != nullptr) page.groups.push_back(plan_keys_group());
   if (app.get_option_no_throw("--recipe") != nullptr) page.groups.push_back(recipe_keys_group());
   return page;

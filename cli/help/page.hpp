@@ -26,6 +26,8 @@ struct HelpPage {
   std::vector<std::string> examples;
 };
 
+/// The commands of a parser that its help shows.
+[[nodiscard]] std::vector<const CLI::App*> shown_commands(const CLI::App&);
 /// Arguments, commands and options by group; the keys of a plan where the command takes one.
 [[nodiscard]] HelpPage help_page(const CLI::App&);
 /// For a window of so many columns.

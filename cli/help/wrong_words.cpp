@@ -4,13 +4,10 @@
 
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "cli/help/page.hpp"
 
 namespace rehearsal::cli {
 namespace {
-
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); });
-}
 
 /// The command that the words name, or the program.
 const CLI::App& command_of(const CLI::App& root) {
@@ -38,7 +35,7 @@ std::string about_unknown_options(const CLI::App& command) {
 /// Where one of several commands is wanted, and another word stands, or none.
 std::string about_missing_command(const CLI::App& command) {
   Names names;
-  for (const auto* each : commands_of(command)) names.push_back(each->get_name());
+  for (const auto* each : shown_commands(command)) names.push_back(each->get_name());
   for (const auto& word : command.remaining())
     if (!word.starts_with('-'))
       return "'" + word + "' is no command of " + command.get_name() + suggestion(word, names) + " It has " + joined(names);
