@@ -11,7 +11,7 @@ NAMED = re.compile(r"\bdocs/([A-Za-z0-9_/-]+\.md)(?:#([a-z0-9-]+))?")
 SOURCES = {".cpp", ".hpp", ".py", ".cmake", ".txt", ".toml", ".md", ".inl", ""}
 ELSEWHERE = ("build", "shared", "dist")  # folders at the root that are no sources
 # The checks and their tests speak of pages that do not exist; third-party sources name documents of other projects.
-EXEMPT = ("tests/structure", "tests/docs", "validation/records", "platforms/catalog")
+EXEMPT = ("tests/structure", "tests/docs", "docs/site", "validation/records", "platforms/catalog")
 
 
 def problems_of_page(page, known):
