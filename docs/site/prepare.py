@@ -13,7 +13,7 @@ from reference import Program, pages
 NAMED = re.compile(r"(?<!\[)`docs/([A-Za-z0-9_/-]+\.md)(#[a-z0-9-]+)?`")
 REMARK = re.compile(r"^<!-- (?:run|not run|output|by hand).*-->$")
 ITEM, ROW = re.compile(r"^(?:[*-]|\d+\.) "), re.compile(r"^\|")
-OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?!docs/)([^)]*)\)")
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#:\s]+)\)")
 
 
 def title_of(path):
@@ -27,7 +27,12 @@ def linked(line, source, root):
         target = root / "docs" / found.group(1)
         depth = len(source.relative_to(root / "docs").parts) - 1
         return f"[{title_of(target)}]({'../' * depth}{found.group(1)}{found.group(2) or ''})"
-    return OUTSIDE.sub(r"\1 (`\2`)", NAMED.sub(link, line))
+
+    def path(found):
+        target = (source.parent / found.group(2)).resolve()
+        inside = target.is_relative_to(root / "docs") or not target.is_relative_to(root)
+        return found.group(0) if inside else f"{found.group(1)} (`{target.relative_to(root)}`)"
+    return NAMED.sub(link, LINK.sub(path, line))
 
 
 def starts_block(line, before):
