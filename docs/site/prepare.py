@@ -11,7 +11,7 @@ from pathlib import Path
 from reference import Program, pages
 
 NAMED = re.compile(r"(?<!\[)`docs/([A-Za-z0-9_/-]+\.md)(#[a-z0-9-]+)?`")
-REMARK = re.compile(r"^<!-- (?:run|not run|output|by hand).*-->$")
+REMARK = re.compile(r"^<!-- (?:run|not run|output|by hand|rows).*-->$")
 ITEM, ROW = re.compile(r"^(?:[*-]|\d+\.) "), re.compile(r"^\|")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#:\s]+)\)")
 

@@ -4,7 +4,7 @@
 Every block of commands that starts `rehearse` in README.md and docs/ says before it whether it runs (pages.py has the remarks). Those of a
 page run one after the other in a folder of their own, in which docs and tests are the repository's, DOCS is docs/, and rehearse is REHEARSE.
 What a page shows of the output must be what was printed; a picture beside the page of the name of a file that its commands wrote must be
-that file; and in tutorials a number with its unit in the text must stand in one of these outputs, unless `<!-- by hand -->` stands before
+that file; a table with a remark `rows` has what its commands print; and in tutorials a number with its unit in the text must stand in one of these outputs, unless `<!-- by hand -->` stands before
 its paragraph. --refresh writes what is printed now into the pages and pictures in place of what they show.
 Without PAGE: all pages. Exit status 1 if anything differs."""
 import argparse
@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pages import LINK, all_pages, read_page
+from pages import LINK, Block, all_pages, checked_rows, read_page
 from shown import first_missing, quantities, refreshed, squeezed
 
 SECONDS = 120  # after which a block is taken to hang
@@ -109,6 +109,22 @@ def check_pictures(page, folder, options, problems):
                 problems.say(page, number, f"{target} is not what the commands above make now")
 
 
+def check_tables(page, folder, options, problems):
+    count = 0
+    for number, command, cells in checked_rows(page):
+        _, printed = execute(Block(number, "run", "", [command]), folder, options.variables)
+        count += 1
+        text = " ".join(squeezed(line) for line in printed)
+        for quantity in (q for cell in cells for q in quantities(cell)):
+            if not stands_in(quantity, text):
+                problems.say(page, number, f"{quantity} is not printed (any more) by {command}")
+    return count
+
+
+def stands_in(quantity, text):
+    return re.search(r"(?<![\d.])" + re.escape(quantity), text) is not None
+
+
 def check_numbers(page, problems):
     shown = " ".join(squeezed(line) for b in page.blocks for line in b.lines)
     by_hand = False
@@ -118,7 +134,7 @@ def check_numbers(page, problems):
         elif line.strip() == "<!-- by hand -->":
             by_hand = True
         for quantity in [] if by_hand else quantities(line):
-            if not re.search(r"(?<![\d.])" + re.escape(quantity), shown):
+            if not stands_in(quantity, shown):
                 problems.say(page, number, f"{quantity} stands in no output on this page; <!-- by hand --> excuses a paragraph")
 
 
@@ -133,18 +149,19 @@ def write_back(page):
 def check_page(path, options, problems):
     page = read_page(path)
     check_marked(page, problems)
-    if any(block.runs() for block in page.blocks):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            for there in ("docs", "tests"):
-                (folder / there).symlink_to(options.root / there)
-            check_blocks(page, folder, options, problems)
-            check_pictures(page, folder, options, problems)
-        if options.refresh:
-            write_back(page)
+    count = sum(block.runs() for block in page.blocks)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for there in ("docs", "tests"):
+            (folder / there).symlink_to(options.root / there)
+        check_blocks(page, folder, options, problems)
+        check_pictures(page, folder, options, problems)
+        count += check_tables(page, folder, options, problems)
+    if options.refresh and any(block.remark == "output" for block in page.blocks):
+        write_back(page)
     if path.parent.name == "tutorials":
         check_numbers(page, problems)
-    return sum(block.runs() for block in page.blocks)
+    return count
 
 
 def main():
@@ -161,7 +178,7 @@ def main():
     problems = Problems(options.root)
     pages = [p.resolve() for p in options.pages] or all_pages(options.root)
     count = sum(check_page(p, options, problems) for p in pages)
-    print(f"{len(pages)} pages, {count} blocks of commands run, {problems.count} problems")
+    print(f"{len(pages)} pages, {count} examples run, {problems.count} problems")
     return 1 if problems.count else 0
 
 

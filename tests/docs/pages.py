@@ -5,6 +5,7 @@ A remark is an HTML comment on the line before a block, which no reader of the p
     <!-- run: exit 3 -->         the same, and must end with 3
     <!-- run: needs MODULE -->   the same where Python has this module, else it is skipped, which is said
     <!-- not run: REASON -->     commands that are not executed here, and why
+    <!-- rows N...: COMMAND -->  before a table: COMMAND with the code of a row's first cell in place of {} prints what is in its N-th cells
     <!-- output -->              what the last executed block printed; a line of … leaves out lines, … in a line leaves out text
 """
 import re
@@ -64,6 +65,25 @@ def read_page(path):
         else:
             text.append((number, line))
     return Page(path, lines, blocks, text)
+
+
+TABLE = re.compile(r"^<!-- rows ([\d ]+): (.*) -->$")
+
+
+def checked_rows(page):
+    """(line, command, [cell]) of every row of a table with a remark `rows`; several remarks may follow each other."""
+    remarks = []
+    for number, line in page.text:
+        found = TABLE.match(line)
+        if found:
+            remarks.append(found)
+        elif not line.startswith("|"):
+            remarks = []
+        elif remarks and "`" in line.split("|")[1]:
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            for columns, command in (remark.groups() for remark in remarks):
+                code = "".join(re.findall(r"`([^`]*)`", cells[0]))
+                yield number, command.replace("{}", code), [cells[int(c) - 1] for c in columns.split()]
 
 
 def all_pages(root):

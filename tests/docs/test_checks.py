@@ -88,6 +88,12 @@ class Pages(unittest.TestCase):
         self.page('<svg x="1.5"/>\n', "docs/tutorials/a.svg")
         self.assertEqual("", self.problems(picture))
 
+    def test_tables(self):
+        page = "<!-- rows 2: echo step {} -->\n| a | b |\n| --- | --- |\n| `7 ms` | 7 ms |\n| `8 ms` | 9 ms |\n"
+        said = self.problems(page)
+        self.assertEqual(said.count("is not printed"), 1)
+        self.assertIn("9 ms is not printed (any more) by echo step 8 ms", said)
+
     def test_numbers_in_sentences(self):
         self.assertIn("5 ms stands in no output", self.problems("It takes 5 ms.\n"))
         self.assertEqual("", self.problems("<!-- by hand -->\nIt takes 5 ms.\n"))
