@@ -149,6 +149,14 @@ def frameworks(_program, root):
             + table(["Name", "What it is", "Source"], rows)}
 
 
+def constants(_program, root):
+    held = json.loads((root / "costmodel/constants/accelerators.json").read_text(encoding="utf-8"))
+    rows = [[code(c["name"]), f"{c['value']:.4g}", cell(c["status"]), cell(c.get("meaning", "")), cell(c.get("source", ""))] for c in held["constants"]]
+    return {"constants.md": "# Constants of the model\n\n" + FROM.format("`costmodel/constants/accelerators.json`") + cell(held["description"])
+            + f"\n\nFrozen on {held['frozen']['date']}. \"The same\" is what the row above says, for another kind of device.\n\n"
+            + table(["Name", "Value", "Status", "Meaning", "Source"], rows)}
+
+
 def named_lists(_program, root):
     optimizers = [[code(r[0]), cell(r[1])] for r in rows_in(root / "graph/optimizers.cpp", r"(?<=\n    )\{")]
     schedules = [[code(r[0]), cell(r[1])] for p in sorted((root / "plan/schedules").glob("*.cpp"))
@@ -156,8 +164,8 @@ def named_lists(_program, root):
     collectives = [[cell(r[1].replace("CollectiveKind::", "")), code(r[0]), cell(r[2])] for p in sorted((root / "plan/collectives").glob("*.cpp"))
                    for r in rows_in(p, r"return (?:CollectiveRow)?\{") if len(r) > 3 and "CollectiveKind::" in r[1]]
     statuses = re.findall(r"^  (\w+) = (\d+),\s*(?:///< (.*))?$", (root / "base/error.hpp").read_text(encoding="utf-8"), re.M)
-    return {"optimizers.md": "# Optimizers\n\n" + FROM.format("`graph/optimizers.cpp`") + table(["`--optimizer`", "What it is"], optimizers),
-            "schedules.md": "# Pipeline schedules\n\n" + FROM.format("`plan/schedules/`") + table(["`schedule=`", "What it is"], schedules),
+    return {"optimizers.md": "# Optimizers\n\n" + FROM.format("`graph/optimizers.cpp`") + "What `--optimizer` takes.\n\n" + table(["Name", "What it is"], optimizers),
+            "schedules.md": "# Pipeline schedules\n\n" + FROM.format("`plan/schedules/`") + "Values of the key `schedule`.\n\n" + table(["Name", "What it is"], schedules),
             "collective-list.md": "# Collective algorithms\n\n" + FROM.format("`plan/collectives/`") + table(["Kind", "Name", "What it is"], sorted(collectives)),
             "exit-status.md": "# Exit statuses\n\n" + FROM.format("`base/error.hpp`")
             + table(["Status", "Name", "Meaning"], [[n, cell(name), cell(why or "what was asked for was done")] for name, n, why in statuses])}
@@ -166,7 +174,7 @@ def named_lists(_program, root):
 def pages(program, root):
     """{path below reference/: text}"""
     result = {}
-    for make in (commands, plan_keys, platform_files, models, machines, frameworks, named_lists):
+    for make in (commands, plan_keys, platform_files, models, machines, frameworks, constants, named_lists):
         made = make(program, root)
         short = [name for name, text in made.items() if "| --- |" not in text]
         if short:
