@@ -46,7 +46,9 @@ def check_reference(root, program, folder):
     yield from differences("options of estimate", shown, options)
     yield from differences("optimizers", first_cells(pages / "optimizers.md"), optimizers)
     nav = re.findall(r": ([\w/-]+\.md)$", (root / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    written = [str(path.relative_to(root / "docs")) for path in (root / "docs").rglob("*.md")]
     yield from (f"mkdocs.yml: {name} is no page" for name in nav if not (folder / name).exists())
+    yield from (f"mkdocs.yml: docs/{name} has no line under nav" for name in written if name not in nav)
 
 
 def check_build(root, program, folder):
