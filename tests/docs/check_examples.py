@@ -8,7 +8,6 @@ that file; a table with a remark `rows` has what its commands print; and in tuto
 its paragraph. --refresh writes what is printed now into the pages and pictures in place of what they show.
 Without PAGE: all pages. Exit status 1 if anything differs."""
 import argparse
-import importlib.util
 import os
 import re
 import shutil
@@ -50,6 +49,11 @@ def execute(block, folder, variables):
     return done.returncode, done.stdout.splitlines()
 
 
+def has_module(name, variables):
+    """Of the python3 that a reader's shell, and the block, would start."""
+    return subprocess.run(["python3", "-c", f"import {name}"], env=variables, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def check_shown(page, block, printed, options, problems):
     missing = first_missing(block.lines, printed)
     if missing is None:
@@ -75,7 +79,7 @@ def check_marked(page, problems):
 def check_blocks(page, folder, options, problems):
     printed = None
     for block in page.blocks:
-        if block.needs() and importlib.util.find_spec(block.needs()) is None:
+        if block.needs() and not has_module(block.needs(), options.variables):
             print(f"{page.path.relative_to(options.root)}:{block.line + 1}: skipped, for Python has no {block.needs()} here")
         elif block.runs():
             status, printed = execute(block, folder, options.variables)
