@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""timeline.py PREDICTED.json MEASURED.json -o FILE.svg: one step of both traces, rank by rank and stream by stream, on one scale.
+"""timeline.py TRACE... -o FILE.svg [--titles TITLE...] [--only STREAM...]: one step of every trace, rank by rank and stream by stream, on one scale.
 
-The README's picture is made with it from the demo's traces (build/demo). The step shown is the median one of its trace."""
+The README's picture is made with it from the demo's traces (build/demo), predicted and measured; the tutorials' from traces of
+`rehearse simulate`. The step shown is the median one of its trace."""
 import argparse
 import json
 from html import escape
@@ -44,32 +45,45 @@ def merged(bars, least):
     return result
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("predicted")
-    parser.add_argument("measured")
-    parser.add_argument("-o", required=True)
-    arguments = parser.parse_args()
-    parts, y, tracks = [], 30, []
-    for title, path in (("predicted", arguments.predicted), ("measured", arguments.measured)):
+def read_tracks(traces, titles, only):
+    tracks = []
+    for title, path in zip(titles, traces):
         with open(path, encoding="utf-8") as f:
-            tracks.append((title, *lanes(json.load(f))))
-    longest = max(seconds for _, _, seconds in tracks)
-    scale = (WIDTH - LEFT - 20) / longest
+            rows, seconds = lanes(json.load(f))
+        tracks.append((title, [row for row in rows if not only or row[0].split()[-1] in only], seconds))
+    return tracks
+
+
+def draw(tracks):
+    parts, y, shown = [], 30, set()
+    scale = (WIDTH - LEFT - 20) / max(seconds for _, _, seconds in tracks)
     for title, rows, seconds in tracks:
-        parts.append(f'<text x="8" y="{y}" font-weight="bold">{title}: a step of {seconds * 1000:.0f} ms</text>')
+        parts.append(f'<text x="8" y="{y}" font-weight="bold">{escape(title)}: a step of {seconds * 1000:.0f} ms</text>')
         y += 10
         for name, bars in rows:
             parts.append(f'<text x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>')
             for begin, end, kind in merged(bars, 0.3 / scale):
+                shown.add(kind)
                 parts.append(f'<rect x="{LEFT + begin * scale:.1f}" y="{y}" width="{max((end - begin) * scale, 0.3):.1f}" height="{ROW}" fill="{COLOURS[kind]}"/>')
             y += ROW + GAP
         y += 24
-    for i, (kind, colour) in enumerate(COLOURS.items()):
-        parts.append(f'<rect x="{LEFT + i * 140}" y="{y - 12}" width="12" height="12" fill="{colour}"/><text x="{LEFT + i * 140 + 18}" y="{y - 2}">{kind}</text>')
+    for i, kind in enumerate(k for k in COLOURS if k in shown):
+        parts.append(f'<rect x="{LEFT + i * 140}" y="{y - 12}" width="12" height="12" fill="{COLOURS[kind]}"/><text x="{LEFT + i * 140 + 18}" y="{y - 2}">{kind}</text>')
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 8}" font-family="sans-serif" font-size="12">'
+            f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("traces", nargs="+")
+    parser.add_argument("-o", required=True)
+    parser.add_argument("--titles", nargs="+", default=["predicted", "measured"], help="one for each trace")
+    parser.add_argument("--only", nargs="+", choices=STREAMS, help="streams that are shown; default: all")
+    arguments = parser.parse_args()
+    if len(arguments.titles) < len(arguments.traces):
+        parser.error(f"{len(arguments.traces)} traces need as many --titles")
     with open(arguments.o, "w", encoding="utf-8") as f:
-        f.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 8}" font-family="sans-serif" font-size="12">'
-                f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n')
+        f.write(draw(read_tracks(arguments.traces, arguments.titles, arguments.only)))
 
 
 if __name__ == "__main__":
