@@ -122,7 +122,8 @@ Json trace_json(const Trace& trace, const std::vector<DrawnRole>& roles, double 
   for (const auto& [role, lanes] : roles) {
     auto shown = Json::array();
     for (std::size_t n = 0; n < kLanes; ++n)
-      if (!lanes[n].empty()) shown.push_back(lane_json(least > 0 ? with_short_ones_joined(lanes[n], least) : lanes[n], kLaneNames[n], *role.shown, kinds));
+      if (!lanes[n].empty())
+        shown.push_back(lane_json(least > 0 ? with_short_ones_joined(lanes[n], least) : lanes[n], kLaneNames[n], *role.shown, kinds));
     drawn.push_back({{"label", label(role)}, {"lanes", std::move(shown)}});
   }
   const auto step = typical_step(trace);
