@@ -160,7 +160,11 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--lora", lora, "RANK[,alpha=A][,targets=GLOB+GLOB]: low-rank adapters are trained beside the weights, which are not");
   app.add_option("--dropout", dropout, "on or off: off leaves out the dropout that the model has");
   app.add_option_function<std::string>(
-      "--optimizer", [this](const std::string& text) { optimizer = graph::optimizer_row(text).name; },
+      "--optimizer",
+      [this](const std::string& text) {
+        optimizer = graph::optimizer_row(text).name;
+        names_optimizer = true;
+      },
       joined(names_of_rows(graph::optimizer_table(), &graph::OptimizerRow::name)) + " (default: sgd)");
   app.add_option("--lr", lr, "learning rate (default: the optimizer's, as in PyTorch)");
   app.add_option("--momentum", momentum, "share of the last update that the next one keeps (default: the optimizer's)");

@@ -25,6 +25,7 @@ struct ModelOptions {
   std::optional<std::int64_t> batch;
   std::vector<std::string> binds, freeze, train;
   std::string loss, lora, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32", loss_scale;
+  bool names_optimizer = false;  ///< --optimizer was given
   std::optional<double> lr, momentum, weight_decay, trust, eps, clip_norm, clip_value;
   std::uint64_t seed = 0;
 

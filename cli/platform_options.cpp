@@ -342,7 +342,7 @@ nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
 plan::PlanContext JobSetup::context(const ModelOptions& model) const {
   std::vector<std::string> said;
   const auto hash = own_ ? own_->training.graph.hash() : load_training(model, said, Purpose::Predict).graph.hash();
-  return {model.model, hash, predictor_->batch(), model.loss.empty() ? "auto" : model.loss, element_type(model)};
+  return {model.model, hash, predictor_->batch(), model.loss.empty() ? "auto" : model.loss, element_type(model), model.optimizer};
 }
 
 plan::PlanFile plan_argument(const std::string& text) {
@@ -363,6 +363,7 @@ void take_context(ModelOptions& o, const plan::PlanContext& context) {
   if (!o.batch && context.batch > 0) o.batch = context.batch;
   if (o.loss.empty() && context.loss != "auto") o.loss = context.loss;
   if (o.dtype == ModelOptions{}.dtype) o.dtype = std::string(name(context.dtype));
+  if (!o.names_optimizer && !context.optimizer.empty()) o.optimizer = graph::optimizer_row(context.optimizer).name;
 }
 
 }  // namespace rehearsal::cli

@@ -84,7 +84,7 @@ class JobSetup {
 [[nodiscard]] plan::PlanFile plan_argument(const std::string& text);
 /// The same, which must have been made for this training when it names one. Throws BadInput.
 [[nodiscard]] plan::Plan plan_for(const std::string& text, const graph::TrainingGraph&);
-/// A file of a plan or Program stands for the model, batch, loss and type that it was made for, where they are not given.
+/// A file of a plan or Program stands for the model, batch, loss, type and optimizer that it was made for, where they are not given.
 void take_context(ModelOptions&, const plan::PlanContext&);
 
 }  // namespace rehearsal::cli

@@ -58,6 +58,7 @@ struct PlanContext {
   std::int64_t batch = 0;  ///< global samples of one optimizer step
   std::string loss;
   DType dtype = DType::F32;
+  std::string optimizer = {};  ///< name; empty where the file does not say
 };
 
 /// Throws BadInput naming the key: unknown, doubled, without value, or out of range, and what would be right.

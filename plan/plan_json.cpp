@@ -90,11 +90,11 @@ std::string required_text(const json& context, const std::string& path, const st
 }
 
 PlanContext read_context(const json& context, const std::string& path) {
-  static constexpr std::array<std::string_view, 5> kKeys{"model", "model_hash", "batch", "loss", "dtype"};
+  static constexpr std::array<std::string_view, 6> kKeys{"model", "model_hash", "batch", "loss", "dtype", "optimizer"};
   if (!context.is_object()) refuse(path, "context", "must be an object with model, model_hash, batch, loss and dtype");
   for (const auto& [key, value] : context.items())
     if (std::ranges::find(kKeys, key) == kKeys.end())
-      refuse(path, "context." + key, "is no key here; known keys: model, model_hash, batch, loss, dtype");
+      refuse(path, "context." + key, "is no key here; known keys: model, model_hash, batch, loss, dtype, optimizer");
   PlanContext result;
   result.model = required_text(context, path, "model");
   result.model_hash = required_text(context, path, "model_hash");
@@ -109,6 +109,7 @@ PlanContext read_context(const json& context, const std::string& path) {
   static constexpr std::array kTypes{DType::F32, DType::F64, DType::F16, DType::BF16};
   if (!dtype || std::ranges::find(kTypes, *dtype) == kTypes.end()) refuse(path, "context.dtype", "must be one of f32, f64, f16, bf16");
   result.dtype = *dtype;
+  if (context.contains("optimizer")) result.optimizer = required_text(context, path, "optimizer");
   return result;
 }
 
@@ -151,6 +152,7 @@ void write_plan_file(const std::string& path, const PlanFile& file) {
                          {"batch", context.batch},
                          {"loss", context.loss},
                          {"dtype", std::string(name(context.dtype))}};
+  if (!context.optimizer.empty()) document["context"]["optimizer"] = context.optimizer;
   for (const auto& row : plan_keys()) {
     const json value = value_in_json(row, file.plan);
     if (!value.is_null()) document[std::string(row.section)][std::string(row.key)] = value;

@@ -48,7 +48,7 @@ def sections(help_text):
 
 
 def subcommands(program, words):
-    found = dict(sections(program.says(*words, "--help"))).get("Subcommands", [])
+    found = dict(sections(program.says(*words, "--help"))).get("Commands", [])
     return [name for name, _ in found]
 
 
@@ -58,7 +58,10 @@ def command_text(program, words, level):
     usage = next(line for line in lines if line.startswith("Usage:"))
     parts = [f"{'#' * level} rehearse {' '.join(words)}\n\n{cell(lines[0])}\n\n```\n{usage[len('Usage: '):]}\n```\n"]
     for title, entries in sections(text):
-        if title not in ("Example", "Examples", "Subcommands"):
+        if title.startswith("Keys of a "):
+            kind = title.split(",")[0].removeprefix("Keys of a ")
+            parts.append(f"Keys of a {kind}: `rehearse {' '.join(words)} --help`" + (", [and here](../plan-keys.md)" if kind == "plan" else "") + ".\n")
+        elif title not in ("Example", "Examples", "Commands"):
             parts.append(f"**{title}**\n\n" + table([title.rstrip("s"), "Meaning"], [[code(n), cell(m)] for n, m in entries]))
     example = len(words) == 1 and re.search(r"^Examples?:\n((?:  .*\n?)+)", text, re.M)
     if example:
@@ -69,11 +72,15 @@ def command_text(program, words, level):
 
 def commands(program, _root):
     pages = {}
-    rows = []
-    for name, meaning in dict(sections(program.says("--help")))["Subcommands"]:
-        pages[f"commands/{name}.md"] = command_text(program, [name], 1)
-        rows.append([f"[`{name}`](commands/{name}.md)", cell(meaning)])
-    pages["commands.md"] = "# Commands\n\n" + FROM.format("`rehearse --help`") + table(["Command", "What it does"], rows)
+    text = "# Commands\n\n" + FROM.format("`rehearse --help`")
+    for title, entries in sections(program.says("--help")):
+        if title == "Output":
+            continue
+        for name, _ in entries:
+            pages[f"commands/{name}.md"] = command_text(program, [name], 1)
+        rows = [[f"[`{name}`](commands/{name}.md)", cell(meaning)] for name, meaning in entries]
+        text += f"## {title}\n\n" + table(["Command", "What it does"], rows) + "\n"
+    pages["commands.md"] = text
     return pages
 
 

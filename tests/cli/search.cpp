@@ -63,6 +63,22 @@ TEST_CASE("what search writes is run, explained and simulated without naming the
   check_failure(run("--optimizer sgd"), 1, {plan, "was made for another training", "optimizer"});
 }
 
+TEST_CASE("a plan file has the optimizer that it was searched for, and what is given stands over it") {
+  const TemporaryFolder folder;
+  const auto plan = folder / "plan.json";
+  (void)result_of(rehearse(std::string("search ") + kGpt +
+                           " --batch 8 --optimizer adamw --platform dgx-a100 --devices 2 --plan dp=2 --format json -o " + plan));
+  CHECK(nlohmann::json::parse(text_of(plan)).at("context").at("optimizer") == "adamw");
+  const auto losses = [](const std::string& words) { return losses_of(rehearse(words + " --steps 4 --lr 0.1 --seed 3 --format json", 2)); };
+  const auto named = std::string("run ") + kGpt + " --batch 8 --plan dp=2 --optimizer ";
+  CHECK(losses("run " + plan) == losses(named + "adamw"));
+  CHECK(losses("run " + plan) != losses(named + "sgd"));
+  check_failure(rehearse("run " + plan + " --optimizer sgd --steps 1", 2), 1, {"another training"});
+  const std::string exported = "export " + plan + " --for megatron-core --model zoo:llama3-8b";
+  CHECK_THAT(rehearse(exported).out, contains("--optimizer adam\n") || contains("--optimizer adam "));
+  CHECK_THAT(rehearse(exported + " --optimizer sgd").out, contains("--optimizer sgd"));
+}
+
 TEST_CASE("a list of plans that is broken is named line by line, and one that is whole is ranked as it is") {
   const TemporaryFolder folder;
   const std::string ask = std::string("search ") + kGpt + " --batch 8 --platform dgx-a100 --devices 4 --format json --plans ";

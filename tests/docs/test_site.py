@@ -34,7 +34,7 @@ def check_reference(root, program, folder):
     keys = [key for section in ("mesh", "pipeline", "rules", "placement") for key in schema[section]["properties"]]
     schedules = [name for name in schema["pipeline"]["properties"]["schedule"]["enum"] if name != "auto"]
     says = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
-    commands = re.findall(r"^  ([a-z]+) ", says.split("Subcommands:")[1], re.M)
+    commands = re.findall(r"^  ([a-z]+) ", says.split("\nOutput:")[0], re.M)
     helped = subprocess.run([program, "estimate", "--help"], check=True, capture_output=True, text=True).stdout
     options = re.findall(r"^  (?:-\w,)?(--[a-z-]+)", helped, re.M)
     shown = [re.search(r"--[a-z-]+", cell).group(0) for cell in first_cells(pages / "commands/estimate.md") if "--" in cell]

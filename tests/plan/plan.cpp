@@ -76,7 +76,7 @@ struct TemporaryFile {
   ~TemporaryFile() { std::filesystem::remove(path); }
 };
 
-const PlanContext kContext{"zoo:gpt?layers=2", "0123456789abcdef", 64, "cross-entropy", DType::BF16};
+const PlanContext kContext{"zoo:gpt?layers=2", "0123456789abcdef", 64, "cross-entropy", DType::BF16, "adamw"};
 
 /// Reads plan.json with one value changed; the refusal's message.
 std::string file_refusal(const std::string& pointer, const nlohmann::json& value) {
@@ -145,6 +145,7 @@ TEST_CASE("text and file give back every plan") {
     CHECK(read.context.batch == 64);
     CHECK(read.context.loss == "cross-entropy");
     CHECK(read.context.dtype == DType::BF16);
+    CHECK(read.context.optimizer == "adamw");
   }
 }
 
