@@ -56,7 +56,9 @@ constexpr PeoplesUnit kDeviceTimes[] = {{0, 1, "device-seconds"}, {10 * kSeconds
 constexpr PeoplesUnit kMasses[] = {{0, 1, "kg"}, {1e4, 1e3, "t"}};
 
 constexpr double kPercent = 100;
-constexpr std::string_view kShares[] = {"share", "mfu", "effective", "median_error", "coverage"};
+/// Ends of the keys of shares.
+constexpr std::string_view kShares[] = {"share",        "mfu",      "effective",        "mean_error",
+                                        "median_error", "coverage", "held_by_interval", "mean_regret"};
 
 std::string rate_text(double value, const char* what) {
   char buffer[64];
@@ -82,7 +84,7 @@ std::string with_unit(const std::string& key, double value) {
   if (key == "samples_per_second") return rate_text(value, "samples/s");
   if (key.ends_with("dollars")) return rehearsal::to_text(Dollars(value));
   if (key.ends_with("flops")) return rehearsal::to_text(Flops(value));
-  if (std::ranges::find(kShares, key) != std::end(kShares)) return number_text(kPercent * value) + " %";
+  if (std::ranges::any_of(kShares, [&](auto end) { return key.ends_with(end); })) return number_text(kPercent * value) + " %";
   if (key.ends_with("_kg")) return in_peoples_units(value, kMasses);
   return number_text(value);
 }

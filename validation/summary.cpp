@@ -30,6 +30,8 @@ struct Tally {
     const double measured = *r.measured.number(key);
     errors.push_back(std::fabs(error->second));
     widths.push_back(interval.high / interval.value);
+    if (interval.low == interval.high) return;
+    ++row.bounded;
     row.held += interval.low <= measured && measured <= interval.high;
   }
 

@@ -21,8 +21,7 @@ constexpr std::array<std::string_view, 9> kTimes{
 /// Measured keys that are context of a question, not its answer.
 constexpr std::array<std::string_view, 5> kContext{"epochs", "samples_to_target", "params", "pue", "gpu_utilisation_pct"};
 
-constexpr double kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1,
-                 kAssumedShape = 1.3;
+constexpr double kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1, kAssumedShape = 1.3;
 
 template <class List>
 bool among(const List& list, std::string_view key) {
@@ -43,11 +42,7 @@ class Judge {
       : constants_(constants), site_(site), player_(std::move(player)) {}
 
   Verdict verdict(const Record& r) {
-    Verdict v;
-    v.id = r.id;
-    v.family = r.family;
-    v.source = r.source;
-    v.plan_set = plan_set_of(r);
+    auto v = unanswered(r);
     try {
       judge(r, v);
     } catch (const Error& error) {
@@ -71,8 +66,7 @@ class Judge {
     for (const auto& [key, field] : r.measured.all()) {
       const auto found = a.values.find(key);
       if (found == a.values.end() || among(kContext, key)) continue;
-      v.predicted[key] = interval(p, a, key, wider);
-      if (field.number && *field.number > 0) v.errors[key] = v.predicted[key].value / *field.number - 1;
+      predict_as(v, r, key, interval(p, a, key, wider));
     }
     if (v.predicted.empty()) {
       std::string keys;
@@ -132,6 +126,20 @@ std::string time_key(const Record& r) {
   for (const auto key : kTimes)
     if (const auto value = r.measured.number(key); value && *value > 0) return std::string(key);
   return "";
+}
+
+Verdict unanswered(const Record& r) {
+  Verdict v;
+  v.id = r.id;
+  v.family = r.family;
+  v.source = r.source;
+  v.plan_set = plan_set_of(r);
+  return v;
+}
+
+void predict_as(Verdict& v, const Record& r, const std::string& key, const costmodel::Interval& interval) {
+  v.predicted[key] = interval;
+  if (const auto measured = r.measured.number(key); measured && *measured > 0) v.errors[key] = interval.value / *measured - 1;
 }
 
 std::vector<Verdict> validate(std::span<const Record> records, const costmodel::ConstantsFile& constants, const costmodel::Site& site,

@@ -28,6 +28,11 @@ struct Verdict {
   std::string plan_set;  ///< records with equal text differ in their plan alone
 };
 
+/// A verdict of this record that predicts nothing yet.
+[[nodiscard]] Verdict unanswered(const Record&);
+/// Enters a prediction of one of the record's measured quantities, and its error where a value was measured.
+void predict_as(Verdict&, const Record&, const std::string& key, const costmodel::Interval&);
+
 /// Makes what plays steps; nullptr where none is wanted.
 using PlayerOf = std::function<std::unique_ptr<predict::StepEvaluator>()>;
 
@@ -48,7 +53,8 @@ using PlayerOf = std::function<std::unique_ptr<predict::StepEvaluator>()>;
 /// Errors of a family, or of all.
 struct ErrorRow {
   std::string family;
-  int answered = 0, refused = 0, held = 0;        ///< held: measured inside the interval
+  int answered = 0, refused = 0;
+  int bounded = 0, held = 0;                      ///< answered with an interval; measured inside it
   double mean = 0, median = 0, median_width = 0;  ///< of |error|; of high / value
 };
 /// How much slower than the best measured plan the one is that predictions choose, over sets of at least three plans.

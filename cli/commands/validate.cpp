@@ -1,7 +1,7 @@
 #include "validation/validate.hpp"
 
-#include <algorithm>
-#include <cmath>
+#include <filesystem>
+#include <set>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -9,10 +9,11 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
-#include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
+#include "cli/validation_json.hpp"
 #include "predict/simulation.hpp"
+#include "validation/answers.hpp"
 #include "validation/embedded.hpp"
 #include "validation/page.hpp"
 
@@ -20,100 +21,87 @@ namespace rehearsal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using validation::ErrorRow;
-using validation::Summary;
+using validation::RecordFile;
 using validation::Verdict;
 
 struct ValidateOptions {
-  std::string measured, machine, family, html, through = "closed";
+  std::string measured, machine, family, html, answers, against, through = "closed";
 };
 
-Json evidence_json(const Verdict& v) {
-  const auto& s = v.step;
-  return {{"device", v.device},
-          {"arithmetic", v.arithmetic},
-          {"framework", v.framework},
-          {"assumed", v.assumed},
-          {"played", v.played},
-          {"breakdown",
-           {{"forward", s.forward},
-            {"backward", s.backward},
-            {"recompute", s.recompute},
-            {"bubble", s.bubble},
-            {"tensor", s.exchanges},
-            {"exposed_communication", s.exposed},
-            {"optimizer", s.optimizer},
-            {"coordination", s.coordination},
-            {"matrix_share", s.matrix_share},
-            {"memory_share", s.memory_share}}}};
-}
-
-Json json_of(const Verdict& v) {
-  Json line{{"id", v.id}};
-  if (!v.refused.empty()) {
-    line["refused"] = v.refused;
-    return line;
-  }
-  for (const auto& [key, interval] : v.predicted) line["predicted"][key] = to_json(interval);
-  for (const auto& [key, error] : v.errors) line["error"][key] = error;
-  line["evidence"] = evidence_json(v);
-  return line;
-}
-
-Json json_of(const ErrorRow& row) {
-  return {{"family", row.family},
-          {"answered", row.answered},
-          {"refused", row.refused},
-          {"mean_error", row.mean},
-          {"median_error", row.median},
-          {"held_by_interval", row.answered > 0 ? static_cast<double>(row.held) / row.answered : 0.0},
-          {"median_interval_factor", row.median_width}};
-}
-
-Json json_of(const Summary& s) {
-  Json json{{"schema", 1}, {"all", json_of(s.all)}, {"families", Json::array()}, {"refusals", s.refusals}};
-  json["played"] = s.played;
-  json["regret"] = {{"mean", s.choice.mean_regret}, {"worst", s.choice.worst_regret}, {"sets", s.choice.sets}};
-  json["rank_correlation"] = {{"mean", s.choice.rank_correlation}, {"sets", s.choice.sets}};
-  json["coverage"] = {{"share", s.all.answered > 0 ? static_cast<double>(s.all.held) / s.all.answered : 0.0},
-                      {"held", s.all.held},
-                      {"answered", s.all.answered}};
-  for (const auto& row : s.families) json["families"].push_back(json_of(row));
-  return json;
-}
-
-std::string warning_of(const std::set<std::string>& keys) {
-  std::string text = "unknown keys are ignored:";
-  for (const auto& key : keys) text += " " + key;
-  return text;
+void warn_of(Terminal& terminal, const std::string& what, const std::set<std::string>& names) {
+  constexpr std::size_t kMost = 12;
+  if (names.empty()) return;
+  std::string text = what;
+  std::size_t said = 0;
+  for (const auto& name : names)
+    if (said++ < kMost) text += " " + name;
+  if (said > kMost) text += " and " + std::to_string(said - kMost) + " more";
+  terminal.warn(text);
 }
 
 /// The file that is named, or the product's own copy of some records.
-validation::RecordFile records_of(const ValidateOptions& o) {
-  if (!o.measured.empty()) return validation::read_record_file(o.measured);
+RecordFile records_of(const ValidateOptions& o, Terminal& terminal) {
   std::istringstream own{std::string(validation::embedded_records())};
-  return validation::read_records(own, "validation/records/published.jsonl");
+  auto file =
+      o.measured.empty() ? validation::read_records(own, "validation/records/published.jsonl") : validation::read_record_file(o.measured);
+  warn_of(terminal, "unknown keys are ignored:", file.unknown_keys);
+  if (!o.family.empty()) std::erase_if(file.records, [&](const auto& r) { return r.family != o.family; });
+  return file;
+}
+
+std::vector<Verdict> own_answers(const ValidateOptions& o, const RecordFile& file, Terminal& terminal) {
+  const auto site = o.machine.empty() ? costmodel::Site{} : costmodel::read_site(o.machine);
+  const auto progress = terminal.progress("validate");
+  validation::PlayerOf player;
+  const auto fidelity = fidelity_of(o.through, "--through");
+  if (fidelity != Fidelity::Closed) player = [&] { return predict::open_simulator(name(fidelity)); };
+  return validation::validate(file.records, costmodel::published_constants(), site, *progress, player);
+}
+
+std::vector<Verdict> answers_in(const std::string& path, const RecordFile& file, const ValidateOptions& o, Terminal& terminal) {
+  auto answers = validation::read_answer_file(path, file.records);
+  if (o.family.empty()) warn_of(terminal, path + ": answers records that are not there:", answers.unknown_ids);
+  if (o.family.empty()) warn_of(terminal, path + ": predicts what no record measures:", answers.unknown_keys);
+  return std::move(answers.verdicts);
+}
+
+/// Options that would change nothing.
+void refuse_idle_options(const ValidateOptions& o) {
+  if (!o.answers.empty() && !o.machine.empty())
+    throw BadInput("--machine", "changes our own predictions; --answers takes them from a file");
+  if (!o.answers.empty() && o.through != "closed")
+    throw BadInput("--through", "changes our own predictions; --answers takes them from a file");
+  if (!o.against.empty() && !o.html.empty()) throw BadInput("--html", "draws one set of answers; leave out --against");
+}
+
+int compare_answers(const ValidateOptions& o, const RecordFile& file, const std::vector<Verdict>& ours, Terminal& terminal) {
+  Contestants who{o.answers.empty() ? "rehearse" : std::filesystem::path(o.answers).stem().string(),
+                  std::filesystem::path(o.against).stem().string()};
+  if (who.first == who.second) who = {o.answers.empty() ? "rehearse" : o.answers, o.against};
+  const auto comparison = validation::compare(ours, answers_in(o.against, file, o, terminal), file.records);
+  const auto summary = comparison_json(comparison, who);
+  if (!terminal.json()) {
+    terminal.print(summary);
+    return 0;
+  }
+  for (const auto& duel : comparison.duels) terminal.out() << duel_json(duel, who).dump() << '\n';
+  terminal.out() << Json{{"summary", summary}}.dump() << '\n';
+  return 0;
 }
 
 int validate(const ValidateOptions& o, Terminal& terminal) {
-  namespace pub = validation;
-  auto file = records_of(o);
-  if (!file.unknown_keys.empty()) terminal.warn(warning_of(file.unknown_keys));
-  if (!o.family.empty()) std::erase_if(file.records, [&](const auto& r) { return r.family != o.family; });
-  const auto site = o.machine.empty() ? costmodel::Site{} : costmodel::read_site(o.machine);
-  const auto progress = terminal.progress("validate");
-  pub::PlayerOf player;
-  const auto fidelity = fidelity_of(o.through, "--through");
-  if (fidelity != Fidelity::Closed) player = [&] { return predict::open_simulator(name(fidelity)); };
-  const auto verdicts = pub::validate(file.records, costmodel::published_constants(), site, *progress, player);
-  const auto summary = pub::summarise(verdicts, file.records);
-  if (!o.html.empty()) write_file_atomically(o.html, pub::validation_page(verdicts, file.records));
-  if (terminal.json())
-    for (const auto& v : verdicts) terminal.out() << json_of(v).dump() << '\n';
-  if (terminal.json())
-    terminal.out() << Json{{"summary", json_of(summary)}}.dump() << '\n';
-  else
-    terminal.print(json_of(summary));
+  refuse_idle_options(o);
+  const auto file = records_of(o, terminal);
+  const auto verdicts = o.answers.empty() ? own_answers(o, file, terminal) : answers_in(o.answers, file, o, terminal);
+  if (!o.against.empty()) return compare_answers(o, file, verdicts, terminal);
+  const auto summary = validation::summarise(verdicts, file.records);
+  if (!o.html.empty()) write_file_atomically(o.html, validation::validation_page(verdicts, file.records));
+  if (!terminal.json()) {
+    terminal.print(summary_json(summary));
+    return 0;
+  }
+  for (const auto& v : verdicts) terminal.out() << verdict_json(v).dump() << '\n';
+  terminal.out() << Json{{"summary", summary_json(summary)}}.dump() << '\n';
   return 0;
 }
 
@@ -125,6 +113,8 @@ Action add_validate(CLI::App& app) {
   app.add_option("--machine", o->machine, "a site that `rehearse learn RECORDS --into` wrote");
   app.add_option("--family", o->family, "only records of this family");
   app.add_option("--through", o->through, "closed (formulas), folded or full: records are answered by playing their steps");
+  app.add_option("--answers", o->answers, "scores these instead of our own predictions: JSON lines as this command writes them");
+  app.add_option("--against", o->against, "answers of another predictor in the same form, compared with the first ones record by record");
   app.add_option("--html", o->html, "a page with the picture");
   return [o](Terminal& terminal) { return validate(*o, terminal); };
 }

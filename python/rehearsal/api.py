@@ -8,7 +8,8 @@ from rehearsal import options as o
 from rehearsal.command import ask
 from rehearsal.errors import Interrupted
 from rehearsal.models import as_argument
-from rehearsal.results import Collectives, Estimate, Explanation, Inspection, SearchResult, Simulation, Validation
+from rehearsal.results import (AnswerComparison, Collectives, Estimate, Explanation, Inspection, SearchResult, Simulation,
+                               Validation)
 
 if TYPE_CHECKING:
     from typing import Unpack  # Python 3.11; for type checkers alone
@@ -109,6 +110,19 @@ def validate(**options: Unpack[o.ValidateOptions]) -> Validation:
     answer = ask("validate", [], options)
     *records, last = answer.lines
     return Validation.of({**last["summary"], "records": records}, answer.warnings)
+
+
+def compare_answers(against: o.Text, **options: Unpack[o.ValidateOptions]) -> AnswerComparison:
+    """Another predictor's answers beside ours, or beside those of a file: `rehearse validate --against`.
+
+    >>> compare_answers("theirs.jsonl")
+    Traceback (most recent call last):
+    ...
+    rehearsal.errors.BadInput: theirs.jsonl: cannot be read; a file of answers, one JSON object a line
+    """
+    answer = ask("validate", [], {"against": against, **options})
+    *records, last = answer.lines
+    return AnswerComparison.of({**last["summary"], "records": records}, answer.warnings)
 
 
 def report(*traces: o.Text, **options: Unpack[o.ReportOptions]) -> dict[str, Any]:

@@ -160,6 +160,7 @@ class ValidateOptions(TypedDict, total=False):
     machine: Text
     family: str
     through: str
+    answers: Text
     html: Text
 
 

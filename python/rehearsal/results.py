@@ -180,6 +180,21 @@ class Validation(Result):
 
 
 @dataclass(frozen=True)
+class AnswerComparison(Result):
+    """Two sets of predictions of the same records; `document` is the summary."""
+
+    answers: list[dict[str, Any]]  # a score each, over what each answered
+    records_that_both_answered: int
+    families: list[dict[str, Any]]
+    records: list[dict[str, Any]] = field(repr=False)  # those that both answered
+    of_these: list[dict[str, Any]] = field(default_factory=list)  # a score each, over those
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a record that both answered."""
+        return [flat(record) for record in self.records]
+
+
+@dataclass(frozen=True)
 class Inspection(Result):
     """What a model is."""
 

@@ -1,0 +1,132 @@
+#include "cli/validation_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/assessment_json.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using validation::ErrorRow;
+using validation::Summary;
+using validation::Verdict;
+
+Json evidence_json(const Verdict& v) {
+  const auto& s = v.step;
+  return {{"device", v.device},
+          {"arithmetic", v.arithmetic},
+          {"framework", v.framework},
+          {"assumed", v.assumed},
+          {"played", v.played},
+          {"breakdown",
+           {{"forward", s.forward},
+            {"backward", s.backward},
+            {"recompute", s.recompute},
+            {"bubble", s.bubble},
+            {"tensor", s.exchanges},
+            {"exposed_communication", s.exposed},
+            {"optimizer", s.optimizer},
+            {"coordination", s.coordination},
+            {"matrix_share", s.matrix_share},
+            {"memory_share", s.memory_share}}}};
+}
+
+/// Nothing where no answer had an interval.
+Json held_share(const ErrorRow& row) { return row.bounded > 0 ? Json(static_cast<double>(row.held) / row.bounded) : Json(nullptr); }
+
+Json row_json(const ErrorRow& row) {
+  return {{"family", row.family},
+          {"answered", row.answered},
+          {"refused", row.refused},
+          {"mean_error", row.mean},
+          {"median_error", row.median},
+          {"held_by_interval", held_share(row)},
+          {"median_interval_factor", row.median_width}};
+}
+
+/// Nothing where too few plans of one job were answered for a choice.
+Json regret_of(const Summary& s) { return s.choice.sets > 0 ? Json(s.choice.mean_regret) : Json(nullptr); }
+
+Json score_json(const std::string& who, const Summary& s) {
+  return {{"of", who},
+          {"answered", s.all.answered},
+          {"refused", s.all.refused},
+          {"mean_error", s.all.mean},
+          {"median_error", s.all.median},
+          {"held_by_interval", held_share(s.all)},
+          {"mean_regret", regret_of(s)},
+          {"sets_of_plans", s.choice.sets}};
+}
+
+Json shared_score_json(const std::string& who, const Summary& s, int nearer) {
+  return {{"of", who},
+          {"mean_error", s.all.mean},
+          {"median_error", s.all.median},
+          {"held_by_interval", held_share(s.all)},
+          {"mean_regret", regret_of(s)},
+          {"nearer", nearer}};
+}
+
+Json family_json(const ErrorRow& first, const ErrorRow& second, const validation::Nearer& nearer, const Contestants& who) {
+  return {{"family", first.family},
+          {"records", first.answered},
+          {who.first + "_median_error", first.median},
+          {who.second + "_median_error", second.median},
+          {who.first + "_nearer", nearer.first},
+          {who.second + "_nearer", nearer.second}};
+}
+
+Json value_json(const costmodel::Interval& interval) {
+  return interval.low == interval.high ? Json(interval.value) : Json(to_json(interval));
+}
+
+}  // namespace
+
+Json verdict_json(const Verdict& v) {
+  Json line{{"id", v.id}};
+  if (!v.refused.empty()) {
+    line["refused"] = v.refused;
+    return line;
+  }
+  for (const auto& [key, interval] : v.predicted) line["predicted"][key] = to_json(interval);
+  for (const auto& [key, error] : v.errors) line["error"][key] = error;
+  if (!v.framework.empty()) line["evidence"] = evidence_json(v);
+  return line;
+}
+
+Json summary_json(const Summary& s) {
+  Json json{{"schema", 1}, {"all", row_json(s.all)}, {"families", Json::array()}, {"refusals", s.refusals}};
+  json["played"] = s.played;
+  json["regret"] = {{"mean", s.choice.mean_regret}, {"worst", s.choice.worst_regret}, {"sets", s.choice.sets}};
+  json["rank_correlation"] = {{"mean", s.choice.rank_correlation}, {"sets", s.choice.sets}};
+  json["coverage"] = {{"share", held_share(s.all)}, {"held", s.all.held}, {"answered", s.all.bounded}};
+  for (const auto& row : s.families) json["families"].push_back(row_json(row));
+  return json;
+}
+
+Json duel_json(const validation::Duel& duel, const Contestants& who) {
+  return {{"id", duel.id},
+          {"quantity", duel.key},
+          {"measured", duel.measured},
+          {who.first, value_json(duel.first)},
+          {who.second, value_json(duel.second)}};
+}
+
+Json comparison_json(const validation::Comparison& c, const Contestants& who) {
+  Json json{{"schema", 1}};
+  json["answers"] = {score_json(who.first, c.first), score_json(who.second, c.second)};
+  json["records_that_both_answered"] = c.duels.size();
+  if (!c.duels.empty())
+    json["of_these"] = {shared_score_json(who.first, c.first_of_both, c.nearer.first),
+                        shared_score_json(who.second, c.second_of_both, c.nearer.second)};
+  json["families"] = Json::array();
+  for (std::size_t i = 0; i < c.first_of_both.families.size(); ++i) {
+    const auto& family = c.first_of_both.families[i];
+    json["families"].push_back(family_json(family, c.second_of_both.families[i], c.nearer_by_family.at(family.family), who));
+  }
+  json["refusals"] = {{who.first, c.first.refusals}, {who.second, c.second.refusals}};
+  return json;
+}
+
+}  // namespace rehearsal::cli
