@@ -200,6 +200,13 @@ struct MemoryPlan {
   std::vector<std::int64_t> by_category;  ///< bytes, indexed by MemoryCategory; sums to arena_bytes with `Workspace` taking gaps
 };
 
+/// Bytes of a role whose buffers are not its tensors, as in Programs of frameworks.
+struct MemoryOutline {
+  std::int64_t resident = 0;      ///< all the time
+  std::int64_t kept_by_pass = 0;  ///< from the forward pass of a micro-batch through a chunk to the end of its backward pass
+  std::int64_t at_work = 0;       ///< between the first pass and the last, whatever pass is at work
+};
+
 struct Role {
   int stage = 0;
   std::vector<Buffer> buffers;
@@ -216,6 +223,7 @@ struct Role {
   std::vector<std::uint8_t> variant_of;       ///< by micro-batch
   BufferIndex arrivals = kNoBuffer;           ///< what sums between ranks need beside their vectors (collectives/arrivals.hpp)
   MemoryPlan memory;
+  MemoryOutline outline;
 };
 
 struct MeshAxisInfo {

@@ -25,6 +25,7 @@ void TraceBuilder::add(int rank, int step, std::span<const predict::TimedInstruc
     at = trace_.ranks.end() - 1;
   }
   const auto& role = program_.role(rank);
+  const auto& memory = in_use(rank);
   for (const auto& p : played) {
     Event event;
     event.kind = kind_of(*at, p);
@@ -34,8 +35,13 @@ void TraceBuilder::add(int rank, int step, std::span<const predict::TimedInstruc
     event.begin = p.begin + shift;
     event.end = p.end + shift;
     event.busy = p.busy;
+    if (event.stream == plan::Stream::Compute) event.in_use = memory.at(p.body, p.instruction, p.micro_batch);
     at->events.push_back(event);
   }
+}
+
+const plan::BytesInUse& TraceBuilder::in_use(int rank) {
+  return in_use_.try_emplace(program_.role_of[static_cast<std::size_t>(rank)], program_, program_.role(rank)).first->second;
 }
 
 std::uint32_t TraceBuilder::kind_of(RankTrace& rank, const predict::TimedInstruction& p) {

@@ -1,11 +1,13 @@
 #pragma once
 // From what an interpreter reports to a Trace. Both interpreters use this, so that their traces differ in times only.
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "plan/memory/in_use.hpp"
 #include "predict/step_cost.hpp"
 #include "traces/trace.hpp"
 
@@ -28,12 +30,14 @@ class TraceBuilder {
   struct Kinds;
   std::uint32_t kind_of(RankTrace&, const predict::TimedInstruction&);
   [[nodiscard]] EventKind describe(int rank, const predict::TimedInstruction&) const;
+  const plan::BytesInUse& in_use(int rank);
 
   const plan::Program& program_;
   const graph::Graph& graph_;  ///< whose nodes and tensors the program names
   const predict::ProgramCosts* costs_ = nullptr;
   int threads_;
   Trace trace_;
+  std::map<std::uint32_t, plan::BytesInUse> in_use_;                         ///< by role
   std::vector<std::vector<std::pair<std::uint64_t, std::uint32_t>>> known_;  ///< by rank: (body, instruction, variant) -> kind, sorted
 };
 

@@ -108,6 +108,20 @@ void append_rates(Json& events, const RankTrace& rank, int process) {
   }
 }
 
+/// Bytes of the device's memory that hold something, as they change.
+void append_memory(Json& events, const RankTrace& rank, int process) {
+  std::int64_t last = 0;
+  for (const auto& e : rank.events) {
+    if (e.in_use <= 0 || e.in_use == last) continue;
+    last = e.in_use;
+    events.push_back({{"name", "memory in use, bytes"},
+                      {"ph", "C"},
+                      {"pid", process},
+                      {"ts", e.begin * kMicroseconds},
+                      {"args", {{"bytes", e.in_use}}}});
+  }
+}
+
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string result = "\"";
@@ -155,6 +169,7 @@ std::string to_chrome_json(std::span<const Trace> traces) {
         events.push_back(metadata("thread_name", process, stream, std::string(plan::name(static_cast<plan::Stream>(stream)))));
       for (const auto& e : rank.events) events.push_back(event_of(rank, e, process));
       append_rates(events, rank, process);
+      append_memory(events, rank, process);
     }
   for (std::size_t n = 0; n < traces.size(); ++n) append_arrows(events, traces[n], kProcessesPerTrace * static_cast<int>(n), arrows);
   return Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -78,6 +78,15 @@ std::string share_of(double seconds, double step) {
   return "<td>" + seconds_text(seconds) + "</td><td>" + fixed(step > 0 ? kPercent * seconds / step : 0) + " %</td>";
 }
 
+/// Of the fullest rank.
+std::string most_memory(const Trace& trace, const StepRecord& step) {
+  std::int64_t most = 0;
+  for (const auto& rank : trace.ranks)
+    for (const auto& e : rank.events)
+      if (e.step == step.step) most = std::max(most, e.in_use);
+  return most > 0 ? to_text(Bytes(static_cast<double>(most))) : "not known";
+}
+
 /// Several traces beside each other: what their steps take, and where it goes.
 std::string summary(std::span<const Trace> traces) {
   double best = 0;
@@ -86,7 +95,8 @@ std::string summary(std::span<const Trace> traces) {
   std::string text =
       "<h2>Side by side</h2>\n<div class=\"frame\"><table><tr><th class=\"text\">trace</th><th "
       "class=\"text\">plan</th><th>step</th><th>over the "
-      "shortest</th><th>computing</th><th></th><th>waiting for messages</th><th></th><th>nothing to do</th><th></th></tr>\n";
+      "shortest</th><th>computing</th><th></th><th>waiting for messages</th><th></th><th>nothing to do</th><th></th><th>memory at "
+      "most</th></tr>\n";
   for (const auto& t : traces) {
     const auto step = typical_step(t);
     const double seconds = step.end - step.begin;
@@ -94,7 +104,7 @@ std::string summary(std::span<const Trace> traces) {
     text += std::string("<tr") + (seconds == best ? " class=\"best\"" : "") + "><td class=\"text\">" + escaped(t.kind) +
             "</td><td class=\"text\">" + escaped(t.plan) + "</td><td>" + seconds_text(seconds) + "</td><td>" +
             fixed(best > 0 ? kPercent * (seconds / best - 1) : 0) + " %</td>" + share_of(account.compute, seconds) +
-            share_of(account.exposed, seconds) + share_of(account.idle, seconds) + "</tr>\n";
+            share_of(account.exposed, seconds) + share_of(account.idle, seconds) + "<td>" + most_memory(t, step) + "</td></tr>\n";
   }
   return text + "</table></div>\n";
 }
@@ -105,6 +115,8 @@ std::string key() {
                                                               {"forward, with its micro-batch", "forward"},
                                                               {"backward", "backward"},
                                                               {"update", "update"},
+                                                              {"memory in use", "memory"},
+                                                              {"at its fullest", "fullest"},
                                                               {"messages", "message"},
                                                               {"launching kernels", "host"},
                                                               {"nothing is computed", "idle"}};

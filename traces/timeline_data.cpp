@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "traces/memory_levels.hpp"
 #include "traces/timeline.hpp"
 
 namespace rehearsal::traces {
@@ -116,17 +117,30 @@ std::size_t count(const std::vector<std::vector<DrawnRole>>& traces, double leas
   return events;
 }
 
+/// [begin behind the one before, bytes] in one flat list.
+Json memory_json(const RankTrace& rank, const StepRecord& step) {
+  constexpr std::size_t kMostLevels = 600;  // half the width of a screen
+  auto levels = Json::array();
+  std::int64_t at = 0;
+  for (const auto& level : memory_levels(rank, step, kMostLevels)) {
+    const auto begin = std::llround((level.begin - step.begin) * kNanoseconds);
+    levels.insert(levels.end(), {begin - at, level.bytes});
+    at = begin;
+  }
+  return levels;
+}
+
 Json trace_json(const Trace& trace, const std::vector<DrawnRole>& roles, double least) {
   Kinds kinds;
   auto drawn = Json::array();
+  const auto step = typical_step(trace);
   for (const auto& [role, lanes] : roles) {
     auto shown = Json::array();
     for (std::size_t n = 0; n < kLanes; ++n)
       if (!lanes[n].empty())
         shown.push_back(lane_json(least > 0 ? with_short_ones_joined(lanes[n], least) : lanes[n], kLaneNames[n], *role.shown, kinds));
-    drawn.push_back({{"label", label(role)}, {"lanes", std::move(shown)}});
+    drawn.push_back({{"label", label(role)}, {"lanes", std::move(shown)}, {"memory", memory_json(*role.shown, step)}});
   }
-  const auto step = typical_step(trace);
   return {{"title", trace.kind + " " + trace.plan},
           {"step", std::llround((step.end - step.begin) * kNanoseconds)},
           {"kinds", std::move(kinds).all()},

@@ -84,10 +84,11 @@ EventKind kind_of(const Json& j) {
 Json json_of(const RankTrace& r) {
   Json kinds = Json::array(), events = Json::array();
   for (const auto& k : r.kinds) kinds.push_back(json_of(k));
-  for (const auto& e : r.events) events.push_back({e.kind, e.micro_batch, e.step, static_cast<int>(e.stream), e.begin, e.end, e.busy});
+  for (const auto& e : r.events)
+    events.push_back({e.kind, e.micro_batch, e.step, static_cast<int>(e.stream), e.begin, e.end, e.busy, e.in_use});
   return {{"rank", r.rank},
           {"kinds", kinds},
-          {"event_keys", {"kind", "micro_batch", "step", "stream", "begin_seconds", "end_seconds", "busy_seconds"}},
+          {"event_keys", {"kind", "micro_batch", "step", "stream", "begin_seconds", "end_seconds", "busy_seconds", "in_use_bytes"}},
           {"events", events}};
 }
 
@@ -99,7 +100,7 @@ RankTrace rank_of(const Json& j) {
     Event event{e.at(0).get<std::uint32_t>(), e.at(1).get<std::int32_t>(),
                 e.at(2).get<std::int32_t>(),  checked<plan::Stream>(e.at(3).get<int>(), static_cast<int>(plan::Stream::Count), "stream"),
                 e.at(4).get<double>(),        e.at(5).get<double>(),
-                e.at(6).get<double>()};
+                e.at(6).get<double>(),        e.size() > 7 ? e.at(7).get<std::int64_t>() : 0};
     if (event.kind >= r.kinds.size())
       throw BadInput("an event refers to kind " + std::to_string(event.kind) + " of " + std::to_string(r.kinds.size()));
     r.events.push_back(event);

@@ -30,6 +30,7 @@ struct Event {
   plan::Stream stream = plan::Stream::Compute;
   double begin = 0, end = 0;  ///< seconds since the beginning of step 0 of the trace, on a clock common to the ranks
   double busy = 0;            ///< thread CPU seconds of the instruction where measured, else end - begin
+  std::int64_t in_use = 0;    ///< bytes of the device's memory that hold something meanwhile; 0: not known
 };
 
 struct RankTrace {

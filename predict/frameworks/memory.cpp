@@ -97,9 +97,19 @@ class StageMemory {
     RankMemory m;
     m.stage = stage_;
     add_states(m);
-    m.activations = checkpoints_stages() ? checkpointed_stage() : kept_passes(m.host);
+    const auto kept = checkpoints_stages() ? checkpointed_stage() : kept_passes();
+    m.activations = kept.each * passes() + kept.at_work;
+    m.host += kept.offloaded * passes();
     m.activations += logits();
     return m;
+  }
+
+  [[nodiscard]] plan::MemoryOutline outline() const {
+    RankMemory m;
+    add_states(m);
+    const auto kept = checkpoints_stages() ? checkpointed_stage() : kept_passes();
+    const auto whole = [](double bytes) { return static_cast<std::int64_t>(std::llround(bytes)); };
+    return {whole(m.states()), whole(kept.each / step_.shape.chunks), whole(kept.at_work + logits())};
   }
 
  private:
@@ -144,28 +154,32 @@ class StageMemory {
 
   /// A stage that is recomputed as a whole: every micro-batch keeps its input, the one at work all that its backward pass needs (Huang et
   /// al. 2019, section 2.3).
-  [[nodiscard]] double checkpointed_stage() const {
+  [[nodiscard]] PassBytes checkpointed_stage() const {
     double kept = 0, boundary = 0, parts = 0;
     for_pieces([&](const Part& part, int count) {
       kept += part.kept.all() * count;
       boundary += part.boundary_bytes * count;
       parts += count;
     });
-    return kept + boundary / std::max(1.0, parts) * step_.shape.micro_batches;
+    return {boundary / std::max(1.0, parts), kept, 0};
   }
 
-  /// What is offloaded is added to `host`.
-  [[nodiscard]] double kept_passes(double& host) const {
-    double each = 0, at_work = 0, offloaded = 0;
+  /// Of all chunks together.
+  [[nodiscard]] PassBytes kept_passes() const {
+    PassBytes kept;
     for_pieces([&](const Part& part, int count) {
       const auto bytes = pass_bytes(part, job_, model_);
-      each += bytes.each * count;
-      offloaded += bytes.offloaded * count;
-      at_work = std::max(at_work, bytes.at_work);
+      kept.each += bytes.each * count;
+      kept.offloaded += bytes.offloaded * count;
+      kept.at_work = std::max(kept.at_work, bytes.at_work);
     });
-    const double passes = step_.held[static_cast<std::size_t>(stage_)] / static_cast<double>(step_.shape.chunks);
-    host += offloaded * passes;
-    return each * passes + at_work;
+    return kept;
+  }
+
+  /// Through all chunks, that the schedule holds when it holds most.
+  [[nodiscard]] double passes() const {
+    if (checkpoints_stages()) return step_.shape.micro_batches;
+    return step_.held[static_cast<std::size_t>(stage_)] / static_cast<double>(step_.shape.chunks);
   }
 
   /// The loss computes with the result of one micro-batch in fp32; a chunked one never has all of it.
@@ -194,6 +208,8 @@ RankMemory memory_of(const StagedStep& step) {
   }
   return fullest;
 }
+
+plan::MemoryOutline outline_of(const StagedStep& step, int stage) { return StageMemory(step, stage).outline(); }
 
 Bytes checkpoint_bytes(const FrameworkJob& job, double trained) {
   const auto bytes = kept_bytes(job, job.precision_on(0));

@@ -30,6 +30,8 @@ struct PassBytes {
 
 /// Of the fullest stage.
 [[nodiscard]] RankMemory memory_of(const StagedStep&);
+/// Of one stage, as it comes and goes in a step: what device_reading() adds to tensors is not in it.
+[[nodiscard]] plan::MemoryOutline outline_of(const StagedStep&, int stage);
 /// What a checkpoint holds: weights that are trained, and all that the optimizer keeps for them, master weights included.
 [[nodiscard]] Bytes checkpoint_bytes(const FrameworkJob&, double trained);
 /// What the device reports: allocator, context, buffers of communication.

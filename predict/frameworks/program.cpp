@@ -42,6 +42,7 @@ class RoleWriter {
         gradient_bytes_(gradient_bytes(job_, job_.precision_on(place.group))),
         bucket_elements_(bucket_elements(job_, job_.precision_on(place.group))) {
     role_.stage = place.stage;
+    role_.outline = outline_of(step, place.stage);
     role_.variant_samples = {static_cast<std::int64_t>(std::max(1.0, job_.micro_batch))};
     role_.variant_of.assign(static_cast<std::size_t>(step.shape.micro_batches), 0);
   }

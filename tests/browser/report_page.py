@@ -36,7 +36,7 @@ const frames = async n => { for (let i = 0; i < n; ++i) await new Promise(r => r
     for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3]) colours.add(pixels[i] + ',' + pixels[i + 1] + ',' + pixels[i + 2]);
     found.colours = colours.size;
     const texts = new Set();
-    for (let x = canvas.clientWidth * 0.3; x < canvas.clientWidth; x += 3) texts.add(point(x, 30));
+    for (let x = canvas.clientWidth * 0.3; x < canvas.clientWidth; x += 3) texts.add(point(x, 30)).add(point(x, 60));
     found.hints = [...texts].filter(Boolean);
     const tall = canvas.clientHeight;
     wheel(-400); await frames(3); found.zoomed = view();
@@ -92,7 +92,7 @@ def check_timeline(page, width, dark):
     check(f"{where}: a timeline for each trace", len(found["heights"]) == len(SCHEDULES) and min(found["heights"]) > 100, found["heights"])
     check(f"{where}: passes, messages, bubbles and text are drawn", found["colours"] > 8, found["colours"])
     hints = "\n\n".join(found["hints"])
-    for word in ("forward, micro-batch", "backward, micro-batch", "FLOP/s", "nothing is computed for", "rank"):
+    for word in ("forward, micro-batch", "backward, micro-batch", "FLOP/s", "nothing is computed for", "rank", "of memory in use", "the most in this step"):
         check(f"{where}: hovering tells of {word}", word in hints, found["hints"][:3])
     zoomed, moved = [list(map(float, found[n][:2])) for n in ("zoomed", "moved")]
     check(f"{where}: the wheel zooms", 0 < zoomed[1] - zoomed[0] < 0.6 * end, zoomed)

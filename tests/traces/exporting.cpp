@@ -8,6 +8,7 @@
 #include "tests/catch.hpp"
 #include "tests/traces/sample.hpp"
 #include "traces/chrome.hpp"
+#include "traces/memory_levels.hpp"
 #include "traces/page.hpp"
 #include "traces/timeline_data.hpp"
 
@@ -53,6 +54,32 @@ TEST_CASE("Chrome export is valid JSON with everything that the format asks for"
   CHECK(by_phase.size() == 3);          // complete events: nothing begins without an end
   CHECK(used == std::set<int>{0, 1, 1000, 1001});
   CHECK(named == used);
+}
+
+TEST_CASE("memory in use is a counter that changes when it does") {
+  Trace t = sample::empty_trace("simulated");
+  t.steps = {{0, 0, 4, 0, false}};
+  RankTrace r{0, {sample::computing(sample::kernel("MatMul", graph::CostFamily::MatMul, 1000, 100), plan::BodyKind::Forward, 0)}, {}};
+  const auto run = [&](double begin, std::int64_t in_use) {
+    r.events.push_back({0, 0, 0, plan::Stream::Compute, begin, begin + 1, 1, in_use});
+  };
+  run(0, 500), run(1, 500), run(2, 900), run(3, 400);
+  t.ranks.push_back(r);
+  std::vector<std::pair<double, double>> counted;
+  const auto exported = nlohmann::json::parse(to_chrome_json(std::vector{t}));
+  for (const auto& e : exported.at("traceEvents"))
+    if (e.at("ph") == "C" && e.at("name") == "memory in use, bytes")
+      counted.emplace_back(e.at("ts").get<double>(), e.at("args").at("bytes").get<double>());
+  CHECK(counted == std::vector<std::pair<double, double>>{{0, 500}, {2e6, 900}, {3e6, 400}});
+  const auto levels = [&](std::size_t most) {
+    std::vector<std::pair<double, std::int64_t>> found;
+    for (const auto& level : memory_levels(r, t.steps[0], most)) found.emplace_back(level.begin, level.bytes);
+    return found;
+  };
+  CHECK(levels(3) == std::vector<std::pair<double, std::int64_t>>{{0, 500}, {2, 900}, {3, 400}});
+  // Two halves: 500 at most in the first, 900 in the second, which ends lower.
+  CHECK(levels(2) == std::vector<std::pair<double, std::int64_t>>{{0, 500}, {2, 900}});
+  CHECK(levels(1) == std::vector<std::pair<double, std::int64_t>>{{0, 900}});
 }
 
 TEST_CASE("an arrow leads from every send to its receive, and rates are those of what is on its way") {

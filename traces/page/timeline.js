@@ -3,8 +3,10 @@
   'use strict';
   const data = JSON.parse(document.getElementById('data').textContent);
   const BODIES = ['prologue', 'forward', 'backward', 'update'];
-  const HEIGHT = {compute: 22, messages: 12, host: 8}, GAP = 3, ROLE_GAP = 12, AXIS = 22, LEAST_SHARE = 1e-6;
+  const HEIGHT = {compute: 22, memory: 26, messages: 12, host: 8}, GAP = 3, ROLE_GAP = 12, AXIS = 22, LEAST_SHARE = 1e-6;
   const longest = Math.max(...data.traces.map(t => t.step));
+  // The same height is the same memory in every trace.
+  const mostMemory = Math.max(0, ...data.traces.flatMap(t => t.roles.flatMap(r => r.memory.filter((_, i) => i % 2))));
   const view = {begin: 0, end: longest, messages: true};
   const timelines = [];
   const hint = document.getElementById('hint');
@@ -36,6 +38,18 @@
     return events;
   }
 
+  // Memory comes as [begin behind the level before, bytes] in one flat list; a level lasts until the next.
+  function levels(role, end) {
+    const found = [];
+    let begin = 0;
+    for (let i = 0; i < role.memory.length; i += 2) {
+      begin += role.memory[i];
+      if (found.length) found[found.length - 1].end = begin;
+      found.push({begin, end, bytes: role.memory[i + 1]});
+    }
+    return found;
+  }
+
   // Times without an event of the lane: shaded as bubbles.
   function gaps(events, end) {
     const found = [];
@@ -64,7 +78,8 @@
       this.trace = trace;
       this.roles = trace.roles.map(role => {
         const lanes = role.lanes.map(lane => ({name: lane.name, events: unpack(trace, lane)}));
-        const compute = lanes.find(l => l.name === 'compute');
+        const compute = lanes.find(l => l.name === 'compute'), memory = levels(role, trace.step);
+        if (memory.length) lanes.splice(1, 0, {name: 'memory', events: memory, most: Math.max(...memory.map(l => l.bytes))});
         return {label: role.label, lanes, bubbles: compute ? gaps(compute.events, trace.step) : [], passes: compute ? passes(compute.events) : []};
       });
       this.canvas = document.createElement('canvas');
@@ -87,7 +102,7 @@
       for (const role of this.roles) {
         const first = y;
         for (const lane of role.lanes) {
-          if (lane.name !== 'compute' && !view.messages) continue;
+          if (lane.name !== 'compute' && lane.name !== 'memory' && !view.messages) continue;
           found.push({role, lane, y, height: HEIGHT[lane.name] || HEIGHT.messages});
           y += (HEIGHT[lane.name] || HEIGHT.messages) + GAP;
         }
@@ -140,12 +155,24 @@
         c.fillStyle = style;
         c.fillRect(x, y, Math.max(this.x(span.end) - x, least), height);
       };
+      if (lane.name === 'memory') {
+        for (const level of lane.events) this.drawLevel(level, lane, y, height);
+        c.restore();
+        return;
+      }
       if (lane.name === 'compute') for (const bubble of role.bubbles) fill(bubble, colour('idle'), 0);
       const styles = {message: colour('message'), host: colour('host')};
       for (const body of BODIES) styles[body] = colour(body);
       for (const e of lane.events) fill(e, lane.name === 'compute' ? styles[e.body] : lane.name === 'host' ? styles.host : styles.message, 0.4);
       if (lane.name === 'compute') this.drawNumbers(role, y, height);
       c.restore();
+    }
+
+    drawLevel(level, lane, y, height) {
+      if (level.end < view.begin || level.begin > view.end) return;
+      const c = this.c, x = this.x(level.begin), tall = Math.max(1, height * level.bytes / mostMemory);
+      c.fillStyle = colour(level.bytes === lane.most ? 'fullest' : 'memory');
+      c.fillRect(x, y + height - tall, Math.max(this.x(level.end) - x, 0.6), tall);
     }
 
     drawNumbers(role, y, height) {
@@ -187,6 +214,9 @@
         return `${place.role.label}\nnothing is computed for ${timeText(bubble.end - bubble.begin)}` +
                (under.length ? `\nmeanwhile on its way: ${[...new Set(under.map(e => e.kind ? e.kind.op : 'messages'))].join(', ')}` : '');
       }
+      if (place.lane.name === 'memory')
+        return `${place.role.label}\n${amountText(event.bytes, 'B')} of memory in use from ${timeText(event.begin)}` +
+               (event.bytes === place.lane.most ? '\nthe most in this step' : `\nat most ${amountText(place.lane.most, 'B')} in this step`);
       const lines = [place.role.label], kind = event.kind;
       lines.push(kind ? `${kind.op}  ${kind.name}` : 'several short instructions');
       lines.push(`${event.body}, micro-batch ${event.microBatch}`, `${timeText(event.end - event.begin)} from ${timeText(event.begin)}`);

@@ -1,6 +1,8 @@
 // Bytes of one rank.
 
 #include "graph/adapters.hpp"
+#include "plan/memory/in_use.hpp"
+#include "predict/frameworks/program.hpp"
 #include "tests/catch.hpp"
 #include "tests/predict/frameworks/sample.hpp"
 
@@ -133,6 +135,24 @@ TEST_CASE("a stage keeps as many micro-batches as its schedule holds") {
   };
   // 1F1B holds three micro-batches on the first stage, GPipe all eight.
   CHECK(activations("gpipe") > 2 * activations("1f1b"));
+}
+
+TEST_CASE("a played step holds at its fullest moment what the closed form says") {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
+    for (const auto recompute : {Recompute::None, Recompute::Full}) {
+      Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
+      s.job.plan.pp = 3;
+      s.job.plan.schedule = schedule;
+      s.job.plan.interleave = std::string(schedule) == "interleaved" ? 2 : 1;
+      s.job.micro_batches = 6;
+      s.job.recompute = recompute;
+      const auto program = s.ask([&](const StagedStep& step) { return program_of(step, s.model).program; });
+      std::int64_t fullest = 0;
+      for (const auto& role : program.roles) fullest = std::max(fullest, plan::BytesInUse(program, role).peak());
+      const auto memory = s.memory();
+      CAPTURE(schedule);
+      CHECK(static_cast<double>(fullest) == Approx(memory.states() + memory.activations).epsilon(1e-6));
+    }
 }
 
 TEST_CASE("recomputation needs no more memory, whatever the stage holds") {
