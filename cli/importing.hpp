@@ -1,12 +1,14 @@
 #pragma once
 // What `import` is asked for; kinds of files that have a source of their own.
 
+#include <iosfwd>
 #include <optional>
 #include <string>
 
 #include "cli/platform_options.hpp"
 #include "cli/terminal.hpp"
 #include "exchange/frameworks/import.hpp"
+#include "exchange/profile/profile.hpp"
 
 namespace rehearsal::cli {
 
@@ -18,8 +20,13 @@ struct ImportOptions {
   bool collectives = false;
 };
 
-/// A trace of the PyTorch profiler.
-int import_profile(const ImportOptions&, Terminal&);
+/// A kind of files that say what a device did.
+struct ProfileKind {
+  const char* name;
+  exchange::GpuProfile (*read)(std::istream&, const std::string& file);
+  const char* without_steps;  ///< why one without marks of steps makes no record
+};
+int import_profile(const ImportOptions&, const ProfileKind&, Terminal&);
 /// A configuration of another framework, into a plan file.
 int import_configuration(const ImportOptions&, const exchange::ImportedJob&, Terminal&);
 

@@ -10,6 +10,7 @@
 #include "base/names.hpp"
 #include "cli/command.hpp"
 #include "cli/importing.hpp"
+#include "exchange/chakra/chakra.hpp"
 #include "exchange/kineto/kineto.hpp"
 #include "exchange/logs/link_fit.hpp"
 #include "plan/collectives/collective.hpp"
@@ -122,12 +123,25 @@ void require_options_of(FileKind kind, const char* what, const ImportOptions& o)
   }
 }
 
+struct RecognisedProfile {
+  bool (*begins_so)(const std::string& beginning);
+  ProfileKind kind;
+};
+constexpr RecognisedProfile kProfiles[] = {
+    {exchange::is_kineto,
+     {"profile of PyTorch", exchange::read_kineto,
+      "has no marks of steps (ProfilerStep#N): call step() of the profiler after every step of training"}},
+    {exchange::is_chakra,
+     {"Chakra execution trace", exchange::read_chakra,
+      "is a Chakra trace, which has no marks of steps; the profile of PyTorch that it was made from has them"}}};
+
 int import_file(const ImportOptions& o, Terminal& terminal) {
   const auto beginning = beginning_of(o.file);
   if (beginning.starts_with("\x1f\x8b")) throw BadInput(o.file, "is packed by gzip; unpack it first (gunzip -k)");
-  if (exchange::is_kineto(beginning)) {
+  for (const auto& profile : kProfiles) {
+    if (!profile.begins_so(beginning)) continue;
     require_options_of(o.output.empty() ? kProfile : kRecord, "a profile", o);
-    return import_profile(o, terminal);
+    return import_profile(o, profile.kind, terminal);
   }
   const auto text = import_text(o.file);
   if (exchange::is_collective_log(text)) {
@@ -139,8 +153,8 @@ int import_file(const ImportOptions& o, Terminal& terminal) {
     return import_configuration(o, (titan ? exchange::imported_torchtitan : exchange::imported_megatron)(text, o.file, o.ranks), terminal);
   }
   throw BadInput(o.file,
-                 "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests, a trace of the PyTorch profiler, or "
-                 "a configuration of Megatron-LM or torchtitan");
+                 "is nothing that is read: a log of nccl-tests, rccl-tests or of OSU's latency tests, a trace of the PyTorch profiler, a "
+                 "Chakra execution trace, or a configuration of Megatron-LM or torchtitan");
 }
 
 }  // namespace
@@ -148,8 +162,8 @@ int import_file(const ImportOptions& o, Terminal& terminal) {
 Action add_import(CLI::App& app) {
   auto o = std::make_shared<ImportOptions>();
   app.add_option("FILE", o->file,
-                 "a log of nccl-tests, rccl-tests or OSU's latency tests, a trace of the PyTorch profiler, or a configuration of "
-                 "Megatron-LM or torchtitan")
+                 "a log of nccl-tests, rccl-tests or OSU's latency tests, a trace of the PyTorch profiler, a Chakra execution trace, "
+                 "or a configuration of Megatron-LM or torchtitan")
       ->required();
   app.add_option("-o,--output", o->output,
                  "where to write what was made of it: the platform with its links as measured; of a trace a line more of measured runs; of "

@@ -10,7 +10,6 @@
 #include "base/join.hpp"
 #include "cli/importing.hpp"
 #include "exchange/frameworks/zoo_reference.hpp"
-#include "exchange/kineto/kineto.hpp"
 #include "validation/own_run.hpp"
 
 namespace rehearsal::cli {
@@ -21,7 +20,7 @@ using Json = nlohmann::ordered_json;
 double seconds(std::int64_t microseconds) { return static_cast<double>(microseconds) * 1e-6; }
 
 /// The collectives of a trace, or in their place why they are left out, unless they were asked for.
-void add_collectives(const exchange::KinetoTrace& trace, bool wanted, Json& result) {
+void add_collectives(const exchange::GpuProfile& trace, bool wanted, Json& result) {
   try {
     Json list = Json::array();
     for (const auto& sum : exchange::collectives(trace))
@@ -46,6 +45,19 @@ Json json_of(const exchange::TimeBreakdown& times) {
           {"overlap_seconds", seconds(times.overlap)}};
 }
 
+/// How time divides, or where that is not known the sums of what there is.
+void add_breakdown(const exchange::GpuProfile& trace, Json& result) {
+  if (trace.has_begins) {
+    result["breakdown"] = json_of(exchange::breakdown(trace));
+    return;
+  }
+  const auto sums = exchange::work_sums(trace);
+  result["sums"] = {{"compute_seconds", seconds(sums.compute)},
+                    {"communication_seconds", seconds(sums.communication)},
+                    {"copies_seconds", seconds(sums.memory)}};
+  result["breakdown_is"] = "left out: nodes say how long they took (duration_micros) and not when they began (start_time_micros)";
+}
+
 Json json_of_steps(const std::vector<double>& steps) {
   const auto [least, most] = std::ranges::minmax(steps);
   const auto count = static_cast<double>(steps.size());
@@ -59,7 +71,7 @@ Json json_of_steps(const std::vector<double>& steps) {
           {"most_seconds", most}};
 }
 
-validation::StepSeconds step_of(const exchange::KinetoTrace& trace, const Json& steps) {
+validation::StepSeconds step_of(const exchange::GpuProfile& trace, const Json& steps) {
   const auto times = exchange::breakdown(trace);
   const auto of_step = [&](std::int64_t microseconds) { return seconds(microseconds) / static_cast<double>(trace.step_seconds.size()); };
   validation::StepSeconds step;
@@ -74,7 +86,7 @@ validation::StepSeconds step_of(const exchange::KinetoTrace& trace, const Json& 
 }
 
 /// What a record needs beside the trace; every option that is missing is named.
-void require_training(const ImportOptions& o, const exchange::KinetoTrace& trace) {
+void require_training(const ImportOptions& o, const ProfileKind& kind, const exchange::GpuProfile& trace) {
   std::vector<std::string> missing;
   if (o.model.model.empty()) missing.emplace_back("--model");
   if (!o.model.batch) missing.emplace_back("--batch");
@@ -82,8 +94,7 @@ void require_training(const ImportOptions& o, const exchange::KinetoTrace& trace
   if (o.platform.platform.empty()) missing.emplace_back("--platform");
   if (!missing.empty())
     throw BadInput("-o " + o.output, "a measured run is of a training that the trace does not name: give " + joined(missing));
-  if (trace.step_seconds.empty())
-    throw BadInput(o.file, "has no marks of steps (ProfilerStep#N): call step() of the profiler after every step of training");
+  if (trace.step_seconds.empty()) throw BadInput(o.file, kind.without_steps);
 }
 
 /// Of the zoo: a record names its model by it.
@@ -93,7 +104,7 @@ std::string model_reference(const std::string& model) {
   throw BadInput("--model " + model, "records name models that Rehearsal builds; write zoo:NAME?key=value&... or hf:FOLDER/config.json");
 }
 
-validation::OwnRun run_of(const ImportOptions& o, const exchange::KinetoTrace& trace, Terminal& terminal) {
+validation::OwnRun run_of(const ImportOptions& o, const exchange::GpuProfile& trace, Terminal& terminal) {
   JobSetup setup(o.model, o.platform);
   for (const auto& warning : setup.warnings()) terminal.warn(warning);
   if (setup.own_job() != nullptr)
@@ -128,8 +139,7 @@ void append_record(const std::string& path, const std::string& id, const std::st
   write_file_atomically(path, text + line + "\n");
 }
 
-void add_record(const ImportOptions& o, const exchange::KinetoTrace& trace, Terminal& terminal, Json& result) {
-  require_training(o, trace);
+void add_record(const ImportOptions& o, const exchange::GpuProfile& trace, Terminal& terminal, Json& result) {
   auto run = run_of(o, trace, terminal);
   run.measured = step_of(trace, result.at("steps"));
   if (std::ifstream(o.output)) static_cast<void>(validation::read_record_file(o.output));  // refuses what is no file of records
@@ -140,17 +150,20 @@ void add_record(const ImportOptions& o, const exchange::KinetoTrace& trace, Term
 
 }  // namespace
 
-int import_profile(const ImportOptions& o, Terminal& terminal) {
+int import_profile(const ImportOptions& o, const ProfileKind& kind, Terminal& terminal) {
   std::ifstream in(o.file, std::ios::binary);
-  const auto trace = exchange::read_kineto(in, o.file);
-  Json result{{"schema", 1}, {"file", o.file}, {"is", "profile of PyTorch"}};
+  const auto trace = kind.read(in, o.file);
+  Json result{{"schema", 1}, {"file", o.file}, {"is", kind.name}};
   if (trace.rank) result["rank"] = *trace.rank;
   if (trace.ranks) result["ranks"] = *trace.ranks;
   result["gpu_events"] = trace.events.size();
   if (!trace.step_seconds.empty()) result["steps"] = json_of_steps(trace.step_seconds);
-  result["breakdown"] = json_of(exchange::breakdown(trace));
+  add_breakdown(trace, result);
   add_collectives(trace, o.collectives, result);
-  if (!o.output.empty()) add_record(o, trace, terminal, result);
+  if (!o.output.empty()) {
+    require_training(o, kind, trace);
+    add_record(o, trace, terminal, result);
+  }
   terminal.print(result);
   return 0;
 }

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +10,7 @@
 #include "cli/fidelity.hpp"
 #include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
+#include "exchange/chakra/chakra.hpp"
 #include "plan/program_json.hpp"
 #include "platforms/json.hpp"
 #include "predict/playing.hpp"
@@ -21,7 +24,7 @@ struct SimulateOptions {
   ModelOptions model;
   PlatformOptions platform;
   GoodputOptions goodput;
-  std::string fidelity = "full", trace;
+  std::string fidelity = "full", trace, chakra;
   std::string program;  ///< a Program's file in place of model and plan
 };
 
@@ -49,17 +52,25 @@ predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup
   return setup.predictor().priced(plan::read_program_file(path, predict::lower_or_say_all(*own, heading.plan), own->training.graph));
 }
 
+/// The rank of every row of the timeline: evaluators that let one replica stand for all report its stages instead of the ranks.
+std::vector<int> ranks_shown(const JobSetup& setup, const Recording& recording) {
+  const auto& program = recording.step.program;
+  if (recording.timeline.size() != static_cast<std::size_t>(program.ranks))
+    return predict::representatives(program, recording.step.costs, setup.platform());
+  std::vector<int> ranks(recording.timeline.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict::Assessment& a, const Recording& recording) {
   const auto& program = recording.step.program;
   const int threads = predict::threads_per_rank(setup.platform(), program.ranks);
   traces::TraceBuilder builder(program, setup.predictor().graph(), "simulated", threads);
   builder.set_costs(&recording.step.costs);
   builder.add_step({0, 0.0, a.step.value(), 0.0, false});
-  // Evaluators that let one replica stand for all report its stages instead of the ranks.
-  const auto representatives = predict::representatives(program, recording.step.costs, setup.platform());
-  const bool by_rank = recording.timeline.size() == static_cast<std::size_t>(program.ranks);
+  const auto shown = ranks_shown(setup, recording);
   for (std::size_t n = 0; n < recording.timeline.size(); ++n)
-    if (!recording.timeline[n].empty()) builder.add(by_rank ? static_cast<int>(n) : representatives[n], 0, recording.timeline[n], 0.0);
+    if (!recording.timeline[n].empty()) builder.add(shown[n], 0, recording.timeline[n], 0.0);
   auto& trace = builder.trace();
   trace.model = o.model.model;
   trace.platform = platforms::to_json_text(setup.platform());
@@ -67,22 +78,39 @@ void write_trace(const SimulateOptions& o, const JobSetup& setup, const predict:
   traces::write_trace(o.trace, trace);
 }
 
+std::string chakra_file(const std::string& prefix, const std::string& what) { return prefix + "." + what; }
+
+void write_chakra(const SimulateOptions& o, const JobSetup& setup, const Recording& recording, Terminal& terminal) {
+  const auto& program = recording.step.program;
+  const exchange::PlayedStep played{program, setup.predictor().graph(), recording.timeline, ranks_shown(setup, recording),
+                                    predict::threads_per_rank(setup.platform(), program.ranks)};
+  const auto progress = terminal.progress("chakra");
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    if (progress->stop_requested()) throw Error(ExitStatus::Interrupted, "--chakra: interrupted after " + std::to_string(rank) + " ranks");
+    write_file_atomically(chakra_file(o.chakra, std::to_string(rank) + ".et"), exchange::chakra_trace(played, rank));
+    progress->advance("ranks", rank + 1, program.ranks);
+  }
+  write_file_atomically(chakra_file(o.chakra, "groups.json"), exchange::chakra_groups(program));
+}
+
 int simulate(const SimulateOptions& given, Terminal& terminal) {
   auto o = with_model_of_program(given);
   if (!o.program.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";
   const auto fidelity = fidelity_of(o.fidelity);
   if (!o.trace.empty()) require_place(o.trace);
+  if (!o.chakra.empty()) require_place(chakra_file(o.chakra, "groups.json"));
   JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto answered = o.program.empty() ? setup.plan(o.model, o.platform) : AnsweredPlan{};
   answered.tell(terminal);
   Recording recording;
   recording.step = o.program.empty() ? setup.predictor().playable(answered.plan) : stored_step(o.program, setup);
-  auto assessment = assess(setup.predictor(), fidelity, recording, !o.trace.empty());
+  auto assessment = assess(setup.predictor(), fidelity, recording, !o.trace.empty() || !o.chakra.empty());
   const double steps = setup.steps();
   assessment.goodput = predict::goodput_of(predict::mean_of_training(assessment, steps), setup.platform(), o.goodput.question(steps));
   for (const auto& w : assessment.warnings) terminal.warn(w);
   if (!o.trace.empty()) write_trace(o, setup, assessment, recording);
+  if (!o.chakra.empty()) write_chakra(o, setup, recording, terminal);
   auto result = setup.heading(o.model);
   result["fidelity"] = name(fidelity);
   answered.tell(result);
@@ -90,6 +118,7 @@ int simulate(const SimulateOptions& given, Terminal& terminal) {
   result["events"] = assessment.events;
   result["wall_seconds"] = recording.wall_seconds;
   if (!o.trace.empty()) result["trace"] = o.trace;
+  if (!o.chakra.empty()) result["chakra"] = chakra_file(o.chakra, "groups.json");
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));
   return 0;
 }
@@ -102,6 +131,7 @@ Action add_simulate(CLI::App& app) {
   o->platform.add_to(app);
   add_fidelity_to(app, o->fidelity);
   app.add_option("--trace", o->trace, "where to write what was simulated");
+  app.add_option("--chakra", o->chakra, "PREFIX: the same as Chakra execution traces, PREFIX.RANK.et of every rank and PREFIX.groups.json");
   o->platform.input.extent.add_to(app);
   o->platform.input.add_to(app);
   o->goodput.add_to(app);

@@ -202,50 +202,13 @@ class TraceReader {
   std::size_t number_ = 0;
 };
 
-void read_ranks(const json& document, const std::string& file, KinetoTrace& trace) {
+void read_ranks(const json& document, const std::string& file, GpuProfile& trace) {
   const auto about = document.find("distributedInfo");
   if (about == document.end() || !about->is_object()) return;
   const EventReader in(*about, file + ": distributedInfo");
   const auto whole = [&](const char* key) { return static_cast<int>(std::clamp(in.number(key), 0.0, 1e8)); };
   if (in.has("rank")) trace.rank = whole("rank");
   if (in.has("world_size")) trace.ranks = whole("world_size");
-}
-
-using Spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
-
-/// Of events that meet a condition, without overlaps, in order.
-template <class Condition>
-Spans merged(const KinetoTrace& trace, Condition condition) {
-  Spans spans;
-  for (const auto& event : trace.events)
-    if (condition(event)) spans.emplace_back(event.begin, event.end);
-  std::ranges::sort(spans);
-  Spans result;
-  for (const auto& span : spans) {
-    if (!result.empty() && span.first <= result.back().second)
-      result.back().second = std::max(result.back().second, span.second);
-    else
-      result.push_back(span);
-  }
-  return result;
-}
-
-std::int64_t length(const Spans& spans) {
-  std::int64_t sum = 0;
-  for (const auto& [begin, end] : spans) sum += end - begin;
-  return sum;
-}
-
-std::int64_t common(const Spans& a, const Spans& b) {
-  std::int64_t sum = 0;
-  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end();) {
-    sum += std::max<std::int64_t>(0, std::min(i->second, j->second) - std::max(i->first, j->first));
-    if (i->second < j->second)
-      ++i;
-    else
-      ++j;
-  }
-  return sum;
 }
 
 }  // namespace
@@ -259,13 +222,13 @@ bool is_kineto(const std::string& beginning) {
   return beginning[first] == '[' && next != std::string::npos && std::string_view("{[]").find(beginning[next]) != std::string_view::npos;
 }
 
-KinetoTrace read_kineto(std::istream& in, const std::string& file) {
+GpuProfile read_kineto(std::istream& in, const std::string& file) {
   Parts parts;
   const json document = TraceReader(file, parts).read(in);
   if (!document.is_object()) throw BadInput(file, "is no JSON object, as the PyTorch profiler writes it");
   const auto events = document.find("traceEvents");
   if (events == document.end() || !events->is_array()) throw BadInput(file + ": traceEvents", "must be a list of events");
-  KinetoTrace trace;
+  GpuProfile trace;
   read_ranks(document, file, trace);
   const bool any = !parts.launched.empty();
   keep_whole_steps(parts);
@@ -276,40 +239,6 @@ KinetoTrace read_kineto(std::istream& in, const std::string& file) {
                                "ProfilerActivity.CUDA");
   trace.step_seconds = step_seconds(parts);
   return trace;
-}
-
-TimeBreakdown breakdown(const KinetoTrace& trace) {
-  const auto all = merged(trace, [](const GpuEvent&) { return true; });
-  const auto computing = merged(trace, [](const GpuEvent& e) { return e.work == GpuWork::Compute; });
-  const auto communicating = merged(trace, [](const GpuEvent& e) { return e.work == GpuWork::Communication; });
-  TimeBreakdown result;
-  if (all.empty()) return result;
-  result.idle = all.back().second - all.front().first - length(all);
-  result.compute = length(computing);
-  result.non_compute = length(all) - result.compute;
-  result.communication = length(communicating);
-  result.overlap = common(computing, communicating);
-  return result;
-}
-
-std::vector<CollectiveSum> collectives(const KinetoTrace& trace) {
-  std::vector<CollectiveSum> sums;
-  for (const auto& event : trace.events) {
-    if (event.work != GpuWork::Communication) continue;
-    if (!event.unreadable.empty()) throw Refusal(event.unreadable);
-    if (event.collective.empty())
-      throw Refusal(
-          "the trace says of '" + event.name.substr(0, 60) +
-          "' neither its collective nor its bytes (\"Collective name\", \"In msg nelems\" in args); collectives need a profile by a "
-          "newer PyTorch");
-    auto found = std::ranges::find_if(
-        sums, [&](const CollectiveSum& s) { return s.name == event.collective && s.group == event.group && s.bytes == event.bytes; });
-    if (found == sums.end()) found = sums.insert(sums.end(), {event.collective, event.group, event.bytes, 0, 0});
-    found->count += 1;
-    found->microseconds += event.end - event.begin;
-  }
-  std::ranges::stable_sort(sums, std::greater<>(), &CollectiveSum::microseconds);
-  return sums;
 }
 
 }  // namespace rehearsal::exchange

@@ -117,6 +117,7 @@ class SimulateOptions(PredictionOptions, total=False):
 
     fidelity: str
     trace: Text
+    chakra: Text
 
 
 class SearchOptions(PredictionOptions, total=False):

@@ -183,3 +183,34 @@ TEST_CASE("import refuses what it cannot read") {
   refused("{\"model\": 1}", {file, "traceEvents", "must be a list of events"});
   refused(profile().substr(0, 700), {file, "ends in the middle"});
 }
+
+TEST_CASE("a played step goes out as Chakra traces and comes back") {
+  const TemporaryFolder folder;
+  const std::string question = "simulate 'zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100' --platform dgx-a100 --devices 4 --batch 8 ";
+  const auto written = [&](const std::string& more, const std::string& prefix) {
+    return result_of(rehearse(question + "--plan dp=2,pp=2,micro_batch=2 --chakra " + prefix + " --format json " + more));
+  };
+  for (const std::string more : {"--framework rehearse", "--framework megatron-core", "--framework megatron-core --fidelity folded"}) {
+    INFO(more);
+    const auto prefix = folder / "step";
+    const double step = written(more, prefix).at("step_seconds").at("value");
+    CHECK(nlohmann::json::parse(text_of(prefix + ".groups.json")).size() == 4);  // two of dp, two of pp
+    double longest = 0;
+    for (const char* rank : {"0", "1", "2", "3"}) {
+      const auto read = result_of(rehearse("import " + prefix + "." + rank + ".et --format json"));
+      CHECK(read.at("is") == "Chakra execution trace");
+      longest = std::max(longest, read.at("breakdown").at("total_seconds").get<double>());
+      CHECK(!read.at("collectives").empty());
+    }
+    CHECK(longest <= step + 2e-6);
+    CHECK(longest > 0.8 * step);  // all of it but the first launch and what comes before
+  }
+  const auto file = folder / "step.0.et";
+  check_failure(rehearse("import " + file + " -o " + (folder / "runs.jsonl")), 1, {"--model"});
+  const auto whole = text_of(file);
+  write_text(file, whole.substr(0, whole.size() / 2));
+  check_failure(rehearse("import " + file), 1, {file, "message", "the file is cut off"});
+  check_failure(rehearse(question + "--plan cp=4,attention=ring --framework rehearse --chakra " + (folder / "ring")), 3,
+                {"Chakra traces have no collective"});
+  check_failure(rehearse(question + "--plan dp=4 --chakra " + (folder / "missing/step")), 1, {"missing"});
+}

@@ -14,11 +14,11 @@ std::string event(const std::string& category, const std::string& name, const st
   return R"({"ph": "X", "cat": ")" + category + R"(", "name": ")" + name + "\", " + times + ", \"args\": {" + arguments + "}}";
 }
 std::string file_of(const std::string& events) { return "{\"traceEvents\": [" + events + "]}"; }
-KinetoTrace read_text(const std::string& text) {
+GpuProfile read_text(const std::string& text) {
   std::istringstream in(text);
   return read_kineto(in, "a.json");
 }
-KinetoTrace read(const std::string& events) { return read_text(file_of(events)); }
+GpuProfile read(const std::string& events) { return read_text(file_of(events)); }
 
 const std::string kReduce = R"("stream": 9, "correlation": 3, "Collective name": "allreduce", "In msg nelems": 10, "Out msg nelems": 10, )"
                             R"("Group size": 2, "dtype": "Float")";

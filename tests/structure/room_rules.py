@@ -6,7 +6,7 @@ from sources import ROOMS
 # vendor: (pattern of its headers, rooms whose sources may include it)
 VENDORS = {
     "ONNX": (r"onnx/", ["formats"]),
-    "Protobuf": (r"google/protobuf/|.*\.pb\.h$", ["formats"]),
+    "Protobuf": (r"google/protobuf/|.*\.pb\.h$", ["formats", "exchange"]),
     "SimGrid": (r"simgrid/|xbt/|smpi/|simgrid\.h$", ["sim"]),
     "oneDNN": (r"dnnl|oneapi/dnnl", ["exec"]),
     "MPI": (r"mpi\.h$|mpi-ext\.h$", ["exec"]),
