@@ -14,8 +14,6 @@
 namespace rehearsal::traces {
 namespace {
 
-constexpr double kPercent = 100;
-
 std::string heading(const Trace& t) {
   const auto note = t.plan.empty() ? std::string() : plan::other_mathematics(plan::parse_plan(t.plan));
   return "<h2>" + escaped(t.kind) + ": " + escaped(t.model) + ", " + escaped(t.plan) + ", batch " + std::to_string(t.batch) + "</h2>\n" +

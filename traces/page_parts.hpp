@@ -11,6 +11,7 @@ namespace rehearsal::traces {
 
 /// For text and attributes of HTML.
 [[nodiscard]] std::string escaped(std::string_view);
+inline constexpr double kPercent = 100;
 [[nodiscard]] std::string fixed(double);         ///< two digits behind the point
 [[nodiscard]] std::string seconds_text(double);  ///< "12.3 ms", escaped
 

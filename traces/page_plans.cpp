@@ -19,7 +19,7 @@ std::string bytes_text(double bytes) { return escaped(to_text(Bytes(bytes))); }
 
 /// "12 % more", "3 % less", "the same"
 std::string against(double value, double best, const char* more, const char* less) {
-  constexpr double kSame = 5e-4, kPercent = 100;
+  constexpr double kSame = 5e-4;
   if (best <= 0 || std::abs(value / best - 1) < kSame) return {};
   char text[64];
   std::snprintf(text, sizeof text, "%.1f %% %s", kPercent * std::abs(value / best - 1), value > best ? more : less);
@@ -102,7 +102,6 @@ constexpr std::array kParts{Part{"computing", "forward", &FoundPlan::compute},
 /// Where a step goes, in shares of it.
 std::string bar(const FoundPlan& plan) {
   const double step = plan.compute + plan.communication + plan.bubble + plan.rest;
-  constexpr double kPercent = 100;
   std::string text = "<span class=\"bar\">";
   for (const auto& part : kParts)
     text += "<i style=\"width:" + fixed(step > 0 ? kPercent * plan.*part.seconds / step : 0) + "%;background:var(--" + part.colour +

@@ -81,15 +81,23 @@ EventKind kind_of(const Json& j) {
   return k;
 }
 
+/// Bytes in use of every event, in their order; empty where none is known.
+Json in_use_json(const RankTrace& r) {
+  Json bytes = Json::array();
+  if (std::ranges::any_of(r.events, [](const Event& e) { return e.in_use > 0; }))
+    for (const auto& e : r.events) bytes.push_back(e.in_use);
+  return bytes;
+}
+
 Json json_of(const RankTrace& r) {
   Json kinds = Json::array(), events = Json::array();
   for (const auto& k : r.kinds) kinds.push_back(json_of(k));
-  for (const auto& e : r.events)
-    events.push_back({e.kind, e.micro_batch, e.step, static_cast<int>(e.stream), e.begin, e.end, e.busy, e.in_use});
+  for (const auto& e : r.events) events.push_back({e.kind, e.micro_batch, e.step, static_cast<int>(e.stream), e.begin, e.end, e.busy});
   return {{"rank", r.rank},
           {"kinds", kinds},
-          {"event_keys", {"kind", "micro_batch", "step", "stream", "begin_seconds", "end_seconds", "busy_seconds", "in_use_bytes"}},
-          {"events", events}};
+          {"event_keys", {"kind", "micro_batch", "step", "stream", "begin_seconds", "end_seconds", "busy_seconds"}},
+          {"events", events},
+          {"in_use_bytes", in_use_json(r)}};
 }
 
 RankTrace rank_of(const Json& j) {
@@ -100,11 +108,15 @@ RankTrace rank_of(const Json& j) {
     Event event{e.at(0).get<std::uint32_t>(), e.at(1).get<std::int32_t>(),
                 e.at(2).get<std::int32_t>(),  checked<plan::Stream>(e.at(3).get<int>(), static_cast<int>(plan::Stream::Count), "stream"),
                 e.at(4).get<double>(),        e.at(5).get<double>(),
-                e.at(6).get<double>(),        e.size() > 7 ? e.at(7).get<std::int64_t>() : 0};
+                e.at(6).get<double>()};
     if (event.kind >= r.kinds.size())
       throw BadInput("an event refers to kind " + std::to_string(event.kind) + " of " + std::to_string(r.kinds.size()));
     r.events.push_back(event);
   }
+  const auto in_use = j.value("in_use_bytes", Json::array());
+  if (!in_use.empty() && in_use.size() != r.events.size())
+    throw BadInput("in_use_bytes has " + std::to_string(in_use.size()) + " numbers for " + std::to_string(r.events.size()) + " events");
+  for (std::size_t n = 0; n < in_use.size(); ++n) r.events[n].in_use = in_use[n].get<std::int64_t>();
   return r;
 }
 
