@@ -7,7 +7,7 @@ dp=64: a step takes 0.0... s
 
 Every function is a command of `rehearse`, every keyword one of its options, and every number the one that it prints.
 """
-from rehearsal.api import call, collective, compare_answers, estimate, explain, inspect, report, search, simulate, validate
+from rehearsal.api import call, collective, estimate, explain, inspect, report, search, simulate, validate
 from rehearsal.errors import (BadInput, EnvironmentFailure, InternalError, Interrupted, Refusal, RehearsalError, RehearsalWarning,
                               UsageError)
 from rehearsal.models import export
@@ -17,6 +17,6 @@ from rehearsal.results import (AnswerComparison, Collectives, Estimate, Explanat
 __all__ = [
     "AnswerComparison", "BadInput", "Collectives", "EnvironmentFailure", "Estimate", "Explanation", "Inspection", "InternalError",
     "Interrupted", "Quantity", "Refusal", "RehearsalError", "RehearsalWarning", "Result", "SearchResult", "Simulation", "UsageError",
-    "Validation", "call", "collective", "compare_answers", "estimate", "explain", "export", "inspect", "report", "search", "simulate",
+    "Validation", "call", "collective", "estimate", "explain", "export", "inspect", "report", "search", "simulate",
     "validate",
 ]

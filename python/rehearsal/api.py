@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, overload
 
 from rehearsal import options as o
 from rehearsal.command import ask
@@ -100,29 +100,25 @@ def collective(*, platform: o.Text, **options: Unpack[o.CollectiveOptions]) -> C
     return Collectives.of(answer.document, answer.warnings)
 
 
-def validate(**options: Unpack[o.ValidateOptions]) -> Validation:
-    """Predictions beside published runs: `rehearse validate`.
+@overload
+def validate(*, against: o.Text, **options: Any) -> AnswerComparison: ...
+@overload
+def validate(**options: Unpack[o.ValidateOptions]) -> Validation: ...
+def validate(**options: Any) -> Validation | AnswerComparison:
+    """Predictions beside published runs: `rehearse validate`. With `against` another predictor's answers beside ours.
 
     >>> found = validate(family="collective")
     >>> found.all["answered"] == len(found.rows()) == 9
     True
-    """
-    answer = ask("validate", [], options)
-    *records, last = answer.lines
-    return Validation.of({**last["summary"], "records": records}, answer.warnings)
-
-
-def compare_answers(against: o.Text, **options: Unpack[o.ValidateOptions]) -> AnswerComparison:
-    """Another predictor's answers beside ours, or beside those of a file: `rehearse validate --against`.
-
-    >>> compare_answers("theirs.jsonl")
+    >>> validate(against="theirs.jsonl")
     Traceback (most recent call last):
     ...
     rehearsal.errors.BadInput: theirs.jsonl: cannot be read; a file of answers, one JSON object a line
     """
-    answer = ask("validate", [], {"against": against, **options})
+    answer = ask("validate", [], options)
     *records, last = answer.lines
-    return AnswerComparison.of({**last["summary"], "records": records}, answer.warnings)
+    result = AnswerComparison if "against" in options else Validation
+    return result.of({**last["summary"], "records": records}, answer.warnings)
 
 
 def report(*traces: o.Text, **options: Unpack[o.ReportOptions]) -> dict[str, Any]:

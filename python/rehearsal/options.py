@@ -162,6 +162,7 @@ class ValidateOptions(TypedDict, total=False):
     family: str
     through: str
     answers: Text
+    against: Text
     html: Text
 
 

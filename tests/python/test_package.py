@@ -122,6 +122,12 @@ class Answers(unittest.TestCase):
         *records, last = map(json.loads, command("validate", "--family", "collective").stdout.splitlines())
         validated = rehearsal.validate(family="collective")
         self.assertEqual((validated.records, validated.all), (records, last["summary"]["all"]))
+        with TemporaryDirectory() as folder:
+            path = os.path.join(folder, "theirs.jsonl")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("\n".join(map(json.dumps, records)))
+            compared = rehearsal.validate(family="collective", against=path)
+        self.assertEqual((compared.records_that_both_answered, compared.of_these[1]["of"]), (len(records), "theirs"))
 
     def test_what_is_no_json_is_text(self):
         said = command("explain", "dp=8", "--model", "zoo:resnet18", "--platform", "dgx-a100", "--framework", "rehearse", "--batch", "64",
