@@ -102,3 +102,11 @@ function(rehearsal_test name)
   # Every Program that a test lowers is held to plan/memory/check_messages.hpp.
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} ENVIRONMENT "REHEARSAL_CHECK_PROGRAMS=1;${REHEARSAL_MPI_ENVIRONMENT}")
 endfunction()
+
+# Tests that take more than five seconds, most of them because they start ranks: `scripts/test --fast` leaves them out. To be called where
+# they are defined.
+function(rehearsal_slow_tests)
+  foreach(name ${ARGN})
+    set_property(TEST ${name} APPEND PROPERTY LABELS slow)
+  endforeach()
+endfunction()
