@@ -212,7 +212,7 @@ class Failures(unittest.TestCase):
 
     def test_interrupt_ends_a_search_with_the_best_so_far(self):
         script = ("import rehearsal\n"
-                  "try: rehearsal.search('zoo:llama3.1-405b', platform='dgx-a100', nodes=128, batch=1536, dtype='bf16', budget='60s')\n"
+                  "try: rehearsal.search('zoo:llama3.1-405b', platform='dgx-a100', nodes=4096, batch=65536, dtype='bf16', budget='60s')\n"
                   "except rehearsal.Interrupted as stopped: print('best', stopped.result.best.plan)")
         began = time.monotonic()
         process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", script], stdout=subprocess.PIPE, text=True)
