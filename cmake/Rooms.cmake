@@ -70,6 +70,20 @@ function(rehearsal_vendors target)
   endforeach()
 endfunction()
 
+# Generates FOLDER/NAME.proto's messages where includes from the root find them. Sets NAME to the source file that the room compiles.
+function(rehearsal_messages room folder name)
+  set(place ${CMAKE_CURRENT_BINARY_DIR}/generated/${room}/${folder})
+  add_custom_command(
+    OUTPUT ${place}/${name}.pb.cc ${place}/${name}.pb.h
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${place}
+    COMMAND protobuf::protoc --proto_path=${CMAKE_CURRENT_SOURCE_DIR}/${folder} --cpp_out=${place} ${name}.proto
+    DEPENDS ${folder}/${name}.proto
+    VERBATIM)
+  # Generated code is not ours to fix.
+  set_source_files_properties(${place}/${name}.pb.cc PROPERTIES COMPILE_OPTIONS "-w")
+  set(${name} ${place}/${name}.pb.cc PARENT_SCOPE)
+endfunction()
+
 function(rehearsal_room room)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;VENDOR" ${ARGN})
   rehearsal_check_order(${room} ${ARG_DEPENDS})
