@@ -121,4 +121,27 @@ json read_json_file(const std::string& path) {
   return parse_strict_json(read_limited(file, path), path);
 }
 
+void for_each_json_line(std::istream& in, const std::string& where, const std::function<void(const nlohmann::json&)>& take) {
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string at = where + ": line " + std::to_string(number);
+    const auto document = parse_strict_json(line, at);
+    try {
+      take(document);
+    } catch (const BadInput& error) {
+      throw BadInput(at, error.what());
+    }
+  }
+  if (in.bad()) throw EnvironmentFailure(where + ": cannot be read to its end");
+}
+
+void for_each_json_line(const std::string& path, const char* what, const std::function<void(const nlohmann::json&)>& take) {
+  std::error_code ignored;
+  std::ifstream in(path);
+  if (!in || std::filesystem::is_directory(path, ignored))
+    throw BadInput(path, std::string("cannot be read; ") + what + ", one JSON object a line");
+  for_each_json_line(in, path, take);
+}
+
 }  // namespace rehearsal::platforms

@@ -1,7 +1,6 @@
 #include "validation/answers.hpp"
 
 #include <cmath>
-#include <fstream>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -87,22 +86,7 @@ std::set<std::string> unmeasured_keys(const std::map<std::string, Said>& of_id, 
   return keys;
 }
 
-}  // namespace
-
-AnswerFile read_answers(std::istream& in, const std::string& where, std::span<const Record> records) {
-  std::map<std::string, Said> of_id;
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string at = where + ": line " + std::to_string(number);
-    const auto document = platforms::parse_strict_json(line, at);
-    try {
-      read_line(document, of_id);
-    } catch (const BadInput& error) {
-      throw BadInput(at, error.what());
-    }
-  }
-  if (in.bad()) throw EnvironmentFailure(where + ": cannot be read to its end");
+AnswerFile answers_of(const std::map<std::string, Said>& of_id, std::span<const Record> records) {
   AnswerFile file;
   for (const auto& [id, said] : of_id) file.unknown_ids.insert(id);
   for (const auto& record : records) {
@@ -114,10 +98,18 @@ AnswerFile read_answers(std::istream& in, const std::string& where, std::span<co
   return file;
 }
 
+}  // namespace
+
+AnswerFile read_answers(std::istream& in, const std::string& where, std::span<const Record> records) {
+  std::map<std::string, Said> of_id;
+  platforms::for_each_json_line(in, where, [&](const Json& line) { read_line(line, of_id); });
+  return answers_of(of_id, records);
+}
+
 AnswerFile read_answer_file(const std::string& path, std::span<const Record> records) {
-  std::ifstream in(path);
-  if (!in) throw BadInput(path, "cannot be read; a file of answers, one JSON object a line");
-  return read_answers(in, path, records);
+  std::map<std::string, Said> of_id;
+  platforms::for_each_json_line(path, "a file of answers", [&](const Json& line) { read_line(line, of_id); });
+  return answers_of(of_id, records);
 }
 
 }  // namespace rehearsal::validation

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -137,25 +136,15 @@ std::string Fields::text(std::string_view key) const { return lower_case(written
 
 RecordFile read_records(std::istream& in, const std::string& where) {
   RecordFile file;
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string at = where + ": line " + std::to_string(number);
-    const auto document = platforms::parse_strict_json(line, at);
-    try {
-      file.records.push_back(record_of(document, file.unknown_keys));
-    } catch (const BadInput& error) {
-      throw BadInput(at, error.what());
-    }
-  }
-  if (in.bad()) throw EnvironmentFailure(where + ": cannot be read to its end");
+  platforms::for_each_json_line(in, where, [&](const Json& line) { file.records.push_back(record_of(line, file.unknown_keys)); });
   return file;
 }
 
 RecordFile read_record_file(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw BadInput(path, "cannot be read; a file of records, one JSON object a line");
-  return read_records(in, path);
+  RecordFile file;
+  platforms::for_each_json_line(path, "a file of records",
+                                [&](const Json& line) { file.records.push_back(record_of(line, file.unknown_keys)); });
+  return file;
 }
 
 }  // namespace rehearsal::validation
