@@ -35,12 +35,15 @@ Json evidence_json(const Verdict& v) {
 /// Nothing where no answer had an interval.
 Json held_share(const ErrorRow& row) { return row.bounded > 0 ? Json(static_cast<double>(row.held) / row.bounded) : Json(nullptr); }
 
+/// An error of answers: nothing where there was none.
+Json error_of(const ErrorRow& row, double error) { return row.answered > 0 ? Json(error) : Json(nullptr); }
+
 Json row_json(const ErrorRow& row) {
   return {{"family", row.family},
           {"answered", row.answered},
           {"refused", row.refused},
-          {"mean_error", row.mean},
-          {"median_error", row.median},
+          {"mean_error", error_of(row, row.mean)},
+          {"median_error", error_of(row, row.median)},
           {"held_by_interval", held_share(row)},
           {"median_interval_factor", row.median_width}};
 }
@@ -52,8 +55,8 @@ Json score_json(const std::string& who, const Summary& s) {
   return {{"of", who},
           {"answered", s.all.answered},
           {"refused", s.all.refused},
-          {"mean_error", s.all.mean},
-          {"median_error", s.all.median},
+          {"mean_error", error_of(s.all, s.all.mean)},
+          {"median_error", error_of(s.all, s.all.median)},
           {"held_by_interval", held_share(s.all)},
           {"mean_regret", regret_of(s)},
           {"sets_of_plans", s.choice.sets}};
@@ -61,8 +64,8 @@ Json score_json(const std::string& who, const Summary& s) {
 
 Json shared_score_json(const std::string& who, const Summary& s, int nearer) {
   return {{"of", who},
-          {"mean_error", s.all.mean},
-          {"median_error", s.all.median},
+          {"mean_error", error_of(s.all, s.all.mean)},
+          {"median_error", error_of(s.all, s.all.median)},
           {"held_by_interval", held_share(s.all)},
           {"mean_regret", regret_of(s)},
           {"nearer", nearer}};

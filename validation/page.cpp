@@ -179,14 +179,17 @@ std::string histogram(const std::vector<Point>& points) {
          "' font-size='11'>+100 %</text></svg>";
 }
 
+/// Blank where it is a share of nothing.
+std::string share_of(double value, int count) { return count > 0 ? percent(value) : std::string(); }
+
 std::string family_table(const Summary& summary) {
   std::string html = "<table><tr><th>family</th><th>answered</th><th>refused</th><th>mean</th><th>median</th><th>in interval</th></tr>";
   auto rows = summary.families;
   rows.push_back(summary.all);
   for (const auto& f : rows)
     html += "<tr><td>" + escaped(f.family) + "</td><td>" + std::to_string(f.answered) + "</td><td>" + std::to_string(f.refused) +
-            "</td><td>" + percent(f.mean) + "</td><td>" + percent(f.median) + "</td><td>" +
-            percent(f.answered > 0 ? static_cast<double>(f.held) / f.answered : 0) + "</td></tr>";
+            "</td><td>" + share_of(f.mean, f.answered) + "</td><td>" + share_of(f.median, f.answered) + "</td><td>" +
+            share_of(static_cast<double>(f.held) / std::max(1, f.bounded), f.bounded) + "</td></tr>";
   return html + "</table>";
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
 #include "cli/validation_json.hpp"
@@ -39,13 +40,20 @@ void warn_of(Terminal& terminal, const std::string& what, const std::set<std::st
   terminal.warn(text);
 }
 
+void keep_family(std::vector<validation::Record>& records, const std::string& family) {
+  std::set<std::string_view> families;
+  for (const auto& r : records) families.insert(r.family);
+  (void)known_name("--family", family, Names(families.begin(), families.end()));
+  std::erase_if(records, [&](const auto& r) { return r.family != family; });
+}
+
 /// The file that is named, or the product's own copy of some records.
 RecordFile records_of(const ValidateOptions& o, Terminal& terminal) {
   std::istringstream own{std::string(validation::embedded_records())};
   auto file =
       o.measured.empty() ? validation::read_records(own, "validation/records/published.jsonl") : validation::read_record_file(o.measured);
   warn_of(terminal, "unknown keys are ignored:", file.unknown_keys);
-  if (!o.family.empty()) std::erase_if(file.records, [&](const auto& r) { return r.family != o.family; });
+  if (!o.family.empty()) keep_family(file.records, o.family);
   return file;
 }
 

@@ -1,4 +1,5 @@
 // Two sets of answers to the same records: validate --answers and --against.
+#include <fstream>
 #include <sstream>
 
 #include "tests/cli/rehearse.hpp"
@@ -82,4 +83,22 @@ TEST_CASE("options that would change nothing are refused") {
   refused("--answers " + ours + " --machine site.json", "--machine: changes our own predictions");
   refused("--against " + ours + " --html page.html", "--html: draws one set of answers");
   refused("--against nothing.jsonl", "nothing.jsonl: cannot be read; a file of answers");
+}
+
+TEST_CASE("a set that answers nothing has no errors, and a family that is not there is refused by name") {
+  const TemporaryFolder folder;
+  const auto records = folder / "records.jsonl", none = folder / "none.jsonl";
+  write_text(records, R"({"id":"a","family":"first","measured":{"iteration_time_s":10}}
+)");
+  write_text(none, R"({"id":"a","refused":"too large"}
+)");
+  const auto summary = summary_of(rehearse("validate --measured " + records + " --answers " + none + " --format json"));
+  CHECK(summary.at("all").at("mean_error").is_null());
+  CHECK(summary.at("families").at(0).at("median_error").is_null());
+  const auto page = folder / "page.html";
+  CHECK(rehearse("validate --measured " + records + " --answers " + none + " --html " + page).status == 0);
+  std::stringstream drawn;
+  drawn << std::ifstream(page).rdbuf();
+  CHECK_THAT(drawn.str(), contains("<td>1</td><td></td><td></td><td></td>"));
+  check_failure(rehearse("validate --measured " + records + " --family frist"), 1, {"--family", "frist", "first"});
 }
