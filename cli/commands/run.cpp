@@ -139,6 +139,8 @@ void check_outputs(const RunOptions& o) {
   for (const auto& [flag, value] : {std::pair{"--log-every", o.log_every}, {"--eval-every", o.eval_every}, {"--stop-after", o.stop_after}})
     if (value < 0) throw BadInput(flag + (" " + std::to_string(value)), "must be a positive number");
   if (o.eval_every > 0 && o.eval.empty()) throw BadInput("--eval-every", "needs --eval DATA, what to evaluate on");
+  if (o.eval_every > 0 && o.eval == std::vector<std::string>{"synthetic"})
+    throw BadInput("--eval synthetic", "has no target, so that there is no loss to compare; give files");
   if (o.stop_after > 0 && o.eval_every == 0) throw BadInput("--stop-after", "counts evaluations; give --eval-every N");
   for (const auto& file : {o.trace, o.trained})
     if (!file.empty()) require_place(file);

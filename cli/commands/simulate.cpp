@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <numeric>
 
 #include <CLI/CLI.hpp>
@@ -93,12 +94,21 @@ void write_chakra(const SimulateOptions& o, const JobSetup& setup, const Recordi
   write_file_atomically(chakra_file(o.chakra, "groups.json"), exchange::chakra_groups(program));
 }
 
+/// Of --chakra: rank 0's file is PREFIX.0.et.
+void require_chakra_prefix(const std::string& prefix) {
+  std::error_code ignored;
+  if (prefix.ends_with('/') || std::filesystem::is_directory(prefix, ignored))
+    throw BadInput("--chakra " + prefix, "is a folder; give what the files' names begin with, such as " +
+                                             (std::filesystem::path(prefix) / "step").lexically_normal().string());
+  require_place(chakra_file(prefix, "groups.json"));
+}
+
 int simulate(const SimulateOptions& given, Terminal& terminal) {
   auto o = with_model_of_program(given);
   if (!o.program.empty() && o.platform.framework.empty()) o.platform.framework = "rehearse";
   const auto fidelity = fidelity_of(o.fidelity);
   if (!o.trace.empty()) require_place(o.trace);
-  if (!o.chakra.empty()) require_place(chakra_file(o.chakra, "groups.json"));
+  if (!o.chakra.empty()) require_chakra_prefix(o.chakra);
   JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto answered = o.program.empty() ? setup.plan(o.model, o.platform) : AnsweredPlan{};

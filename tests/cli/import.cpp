@@ -213,4 +213,6 @@ TEST_CASE("a played step goes out as Chakra traces and comes back") {
   check_failure(rehearse(question + "--plan cp=4,attention=ring --framework rehearse --chakra " + (folder / "ring")), 3,
                 {"Chakra traces have no collective"});
   check_failure(rehearse(question + "--plan dp=4 --chakra " + (folder / "missing/step")), 1, {"missing"});
+  for (const auto& place : {folder / "", folder / "absent/"})
+    check_failure(rehearse(question + "--plan dp=4 --chakra " + place), 1, {"--chakra", "is a folder", "names begin"});
 }

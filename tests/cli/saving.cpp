@@ -105,6 +105,7 @@ TEST_CASE("options of checkpoints that mean nothing are refused") {
   check_failure(rehearse(run("--keep 0 --checkpoint nowhere")), 1, {"--keep 0", "at least 1"});
   check_failure(rehearse(run("--keep-best --checkpoint nowhere")), 1, {"--keep-best", "--eval-every"});
   check_failure(rehearse(run("--eval-every 2")), 1, {"--eval-every", "--eval"});
+  check_failure(rehearse(run("--eval synthetic --eval-every 2")), 1, {"--eval synthetic", "target"});
   check_failure(rehearse(run("--stop-after 2")), 1, {"--stop-after", "--eval-every"});
   CHECK(!fs::exists("nowhere"));
 }
