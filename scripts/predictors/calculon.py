@@ -7,18 +7,18 @@ import sys
 from predictors.records import Refused, Transformer, recompute_of
 
 NEEDS = "a checkout of github.com/calculon-ai/calculon: --checkout FOLDER"
-#: Its own descriptions of systems, by device and GiB.
+#: Its own descriptions of systems, by a word of the record's device and GiB.
 SYSTEMS = {("a100", 80): "a100_80g.json", ("h100", 80): "h100_80g_nvl8.json"}
 NODE = 8
 
 
 def add_options(parser):
-    parser.add_argument("--checkout", help="folder of a checkout (calculon)")
+    parser.add_argument("--checkout", required=True, help="folder of a checkout")
 
 
 class Predictor:
     def __init__(self, options):
-        if not options.checkout or not os.path.isdir(os.path.join(options.checkout, "calculon")):
+        if not os.path.isdir(os.path.join(options.checkout, "calculon")):
             raise SystemExit(f"predict-with: calculon needs {NEEDS}")
         sys.path.insert(0, os.path.abspath(options.checkout))
         try:
@@ -29,10 +29,11 @@ class Predictor:
         self.system_of, self.llm, self.folder, self.log = System, Llm, options.checkout, logging.getLogger("calculon")
 
     def system(self, record):
-        key = record.device(), int(record.number("hardware", "mem_GiB") or 80)
-        if key not in SYSTEMS:
-            raise Refused(f"hardware.gpu: Calculon's systems are A100 and H100 of 80 GiB, this is {record.text('hardware', 'gpu')} of {key[1]} GiB")
-        with open(os.path.join(self.folder, "systems", SYSTEMS[key]), encoding="utf-8") as file:
+        device, memory = record.text("hardware", "gpu"), int(record.need("hardware", "mem_GiB"))
+        described = [file for (word, size), file in SYSTEMS.items() if word in device and size == memory]
+        if not described:
+            raise Refused(f"hardware.gpu: Calculon's systems are A100 and H100 of 80 GiB, this is {device or 'a device without a name'} of {memory} GiB")
+        with open(os.path.join(self.folder, "systems", described[0]), encoding="utf-8") as file:
             system = json.load(file)
         if bandwidth := record.number("hardware", "inter_bw_GBps_per_gpu"):
             system["networks"][1]["bandwidth"] = bandwidth

@@ -3,14 +3,18 @@ import contextlib
 import io
 import logging
 
-from predictors.records import DEVICES, Refused, Transformer, recompute_of
+from predictors.records import Refused, Transformer, recompute_of
 
 NEEDS = "the Python package llm-analysis (0.2.2)"
 
 
+#: Records rarely say it, and little follows from it: that of an A100 of 80 GB in llm-analysis' own list.
+USUAL_MEMORY_TBPS = 2.039
+
+
 def add_options(parser):
     parser.add_argument("--efficiency", type=float, default=0.5,
-                        help="share of the peak (llm-analysis; default 0.5, what its constant.py says of Megatron-LM)")
+                        help="share of the peak (default 0.5, what its constant.py says of Megatron-LM)")
 
 
 class Predictor:
@@ -20,6 +24,8 @@ class Predictor:
                 from llm_analysis import analysis, config
         except ImportError:
             raise SystemExit(f"predict-with: llm-analysis needs {NEEDS}: pip install llm-analysis") from None
+        if not 0 < options.efficiency <= 1:
+            raise SystemExit("predict-with: --efficiency must be above 0 and at most 1")
         logging.disable(logging.CRITICAL)
         self.analysis, self.config, self.efficiency = analysis, config, options.efficiency
 
@@ -30,10 +36,9 @@ class Predictor:
         model = self.config.ModelConfig(name=record.id, num_layers=job.layers, n_head=job.heads, hidden_dim=job.hidden, vocab_size=job.vocabulary,
                                         max_seq_len=job.seq, num_key_value_heads=job.kv_heads, ffn_embed_dim=job.ffn,
                                         num_key_value_groups=job.heads // job.kv_heads)
-        known = DEVICES.get(record.device(), (0, 80))
-        gpu = self.config.GPUConfig(name="record", mem_per_GPU_in_GB=record.number("hardware", "mem_GiB") or known[1],
-                                    hbm_bandwidth_in_GB_per_sec=1000 * (record.number("hardware", "mem_bw_TBps") or 2),
-                                    intra_node_bandwidth_in_GB_per_sec=record.number("hardware", "intra_bw_GBps") or 300,
+        gpu = self.config.GPUConfig(name="record", mem_per_GPU_in_GB=record.need("hardware", "mem_GiB"),
+                                    hbm_bandwidth_in_GB_per_sec=1000 * (record.number("hardware", "mem_bw_TBps") or USUAL_MEMORY_TBPS),
+                                    intra_node_bandwidth_in_GB_per_sec=record.need("hardware", "intra_bw_GBps") if job.tp > 1 else 1,
                                     intra_node_min_message_latency=8e-6, peak_fp16_TFLOPS=record.peak() / 1e12)
         said = self.answer(record, job, model, gpu)
         predicted = job.predicted(record, said["latency_per_iter"])

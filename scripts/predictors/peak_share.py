@@ -5,7 +5,7 @@ NEEDS = "nothing"
 
 
 def add_options(parser):
-    parser.add_argument("--share", type=float, default=0.4, help="share of the peak that training reaches (peak-share; default 0.4)")
+    parser.add_argument("--share", type=float, default=0.4, help="share of the peak that training reaches (default 0.4)")
 
 
 class Predictor:

@@ -6,11 +6,6 @@ class Refused(Exception):
     """Why a predictor has no answer to a record."""
 
 
-#: Peak of dense 16-bit products in TFLOP/s and memory in GiB, where the record does not say them: datasheets of their makers.
-DEVICES = {
-    "v100": (125, 32), "a100": (312, 80), "h100": (989, 80), "h200": (989, 141), "gh200": (989, 96), "b200": (2250, 192), "gb200": (2450, 192),
-    "b300": (2250, 288), "gb300": (2450, 288), "mi250x": (383, 128), "mi300x": (1307, 192),
-}
 SIXTEEN_BITS = ("bf16", "fp16", "f16", "half", "mixed", "amp")
 
 
@@ -41,30 +36,17 @@ class Record:
     def measures(self, key):
         return (self.number("measured", key) or 0) > 0
 
-    def device(self):
-        """The longest name of DEVICES that the record's device has in it."""
-        said = self.text("hardware", "gpu").replace("-", "").replace(" ", "")
-        found = [name for name in DEVICES if name in said]
-        return max(found, key=len) if found else None
-
     def peak(self):
-        """Of the record's precision, in FLOP/s."""
+        """Of the record's precision, in FLOP/s, as the record says it."""
         precision = self.text("plan", "precision")
         if "fp8" in precision:
-            return 1e12 * (self.number("hardware", "peak_tflops_fp8") or 2 * self.peak_16bit() / 1e12)
+            return 1e12 * self.need("hardware", "peak_tflops_fp8")
         if any(word in precision for word in ("fp4", "int8", "nf4")):
             raise Refused(f"plan.precision: {precision} is not expressed by this predictor")
         if precision and not any(word in precision for word in SIXTEEN_BITS):
             raise Refused(f"plan.precision: {precision} is not 16 bits")
-        return self.peak_16bit()
-
-    def peak_16bit(self):
-        said = self.number("hardware", "peak_tflops_16bit") or self.number("hardware", "peak_tflops_fp16")
-        if said:
-            return 1e12 * said
-        if self.device() is None:
-            raise Refused(f"hardware.gpu: nothing is known of {self.text('hardware', 'gpu') or 'a device without a name'}")
-        return 1e12 * DEVICES[self.device()][0]
+        key = "peak_tflops_16bit" if self.number("hardware", "peak_tflops_16bit") else "peak_tflops_fp16"
+        return 1e12 * self.need("hardware", key)
 
 
 class Transformer:
@@ -82,9 +64,9 @@ class Transformer:
             if (record.number("plan", key) or 1) > 1:
                 raise Refused(f"plan.{key}: is not expressed by this predictor")
         self.layers, self.hidden, self.heads, self.seq = (int(record.need("model", key)) for key in ("layers", "hidden", "heads", "seq"))
-        self.vocabulary = int(record.number("model", "vocab") or 51200)
+        self.vocabulary = int(record.need("model", "vocab"))
         self.gated = "llama" in record.text("model", "family") + record.text("model", "name")
-        self.ffn = int(record.number("model", "ffn") or (4 * self.hidden if not self.gated else round(8 / 3 * self.hidden)))
+        self.ffn = int(record.need("model", "ffn"))
         self.kv_heads = int(record.number("model", "kv_heads") or self.heads)
         self.devices = int(record.need("hardware", "count"))
         self.tp, self.pp = (int(record.number("plan", key) or 1) for key in ("tp", "pp"))

@@ -7,8 +7,8 @@ import tempfile
 import unittest
 
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "scripts", "predict-with")
-GPT = {"layers": 2, "hidden": 64, "heads": 4, "seq": 32, "vocab": 1000, "name": "GPT"}
-A100 = {"gpu": "A100-SXM4-80GB", "count": 8}
+GPT = {"layers": 2, "hidden": 64, "heads": 4, "seq": 32, "vocab": 1000, "ffn": 256, "name": "GPT"}
+A100 = {"gpu": "A100-SXM4-80GB", "count": 8, "peak_tflops_16bit": 312}
 
 
 def run(predictor, text, *more):
@@ -57,7 +57,9 @@ class PeakShare(unittest.TestCase):
     def test_what_is_not_expressed_is_refused_by_its_key(self):
         cases = {"model.experts": record(model={"experts": 8}), "model.layers: is missing": record(model={"layers": "not stated"}),
                  "plan.cp": record(plan={"cp": 2}), "hardware.count: is 8, and dp x tp x pp is 4": record(plan={"dp": 2}),
-                 "plan.precision: tf32": record(plan={"precision": "tf32"}), "hardware.gpu": record(hardware={"gpu": "abacus"}),
+                 "plan.precision: tf32": record(plan={"precision": "tf32"}), "hardware.peak_tflops_fp16: is missing": record(hardware={"peak_tflops_16bit": None}),
+                 "hardware.peak_tflops_fp8: is missing": record(plan={"precision": "fp8"}), "model.ffn": record(model={"ffn": None}),
+                 "model.vocab: is missing": record(model={"vocab": None}),
                  "does not divide 16 samples": record(plan={"micro_batch": 3}), "plan.recompute: block": record(plan={"recompute": "block"}),
                  "measured: nothing": record(measured={"iteration_time_s": None})}
         for words, case in cases.items():
@@ -70,7 +72,10 @@ class PeakShare(unittest.TestCase):
         done = run("peak-shares", "")
         self.assertEqual(done.returncode, 2)
         self.assertIn("did you mean peak-share?", done.stderr)
-        self.assertIn("--checkout FOLDER", run("calculon", "").stderr)
+        self.assertIn("--checkout", run("calculon", "").stderr)
+        self.assertIn("--checkout FOLDER", run("calculon", "", "--checkout", "nowhere").stderr)
+        self.assertIn("--share must be above 0", run("peak-share", "", "--share", "0").stderr)
+        self.assertIn("unrecognized arguments: --efficiency", run("peak-share", "", "--efficiency", "0.3").stderr)
 
 
 if __name__ == "__main__":
