@@ -14,29 +14,36 @@ constexpr std::int64_t aligned_of_planner(std::int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-bool overlap(const MemoryRequest& a, const MemoryRequest& b) { return a.begin <= b.end && b.begin <= a.end; }
+/// Requests that have their place, sorted by it: copies that lie side by side, since every request is held against all of them.
+struct PlacedRequest {
+  std::int64_t offset, top;
+  std::int32_t begin, end;
+};
+using PlacedRequests = std::vector<PlacedRequest>;
 
-/// Lowest offset at which `request` fits beside the placed ones (sorted by offset).
-std::int64_t lowest_fit(const MemoryRequest& request, const std::vector<const MemoryRequest*>& placed) {
+bool overlap(const MemoryRequest& a, const PlacedRequest& b) { return a.begin <= b.end && b.begin <= a.end; }
+
+/// Lowest offset at which `request` fits beside the placed ones.
+std::int64_t lowest_fit(const MemoryRequest& request, const PlacedRequests& placed) {
   std::int64_t at = 0;
-  for (const auto* other : placed) {
-    if (!overlap(request, *other)) continue;
-    if (at + request.bytes <= other->offset) break;
-    at = std::max(at, other->offset + other->bytes);
+  for (const auto& other : placed) {
+    if (!overlap(request, other)) continue;
+    if (at + request.bytes <= other.offset) break;
+    at = std::max(at, other.top);
   }
   return at;
 }
 
 /// Highest offset at which it ends below `top`; the lowest one where there is none.
-std::int64_t highest_fit(const MemoryRequest& request, const std::vector<const MemoryRequest*>& placed, std::int64_t top) {
+std::int64_t highest_fit(const MemoryRequest& request, const PlacedRequests& placed, std::int64_t top) {
   std::int64_t at = 0, found = -1;
   const auto offer = [&](std::int64_t end) {
     if (at + request.bytes <= end) found = end - request.bytes;
   };
-  for (const auto* other : placed) {
-    if (!overlap(request, *other)) continue;
-    offer(std::min(other->offset, top));
-    at = std::max(at, other->offset + other->bytes);
+  for (const auto& other : placed) {
+    if (!overlap(request, other)) continue;
+    offer(std::min(other.offset, top));
+    at = std::max(at, other.top);
   }
   offer(top);
   return found >= 0 ? found : lowest_fit(request, placed);
@@ -216,15 +223,15 @@ class Layouts {
  private:
   /// One after the other. Returns the height.
   std::int64_t place(const std::vector<std::size_t>& order, bool from_top) {
-    std::vector<const MemoryRequest*> placed;
+    PlacedRequests placed;
+    placed.reserve(order.size());
     std::int64_t height = 0;
     for (const auto i : order) {
       auto& request = requests_[i];
       request.offset = from_top && !peak_.has(request) ? highest_fit(request, placed, peak_.bytes) : lowest_fit(request, placed);
       height = std::max(height, request.offset + request.bytes);
-      const auto at = std::upper_bound(placed.begin(), placed.end(), request.offset,
-                                       [](std::int64_t offset, const MemoryRequest* r) { return offset < r->offset; });
-      placed.insert(at, &request);
+      placed.insert(std::ranges::upper_bound(placed, request.offset, {}, &PlacedRequest::offset),
+                    {request.offset, request.offset + request.bytes, request.begin, request.end});
     }
     if (best_.empty() || height < height_) {
       height_ = height;
@@ -306,9 +313,12 @@ void count_categories(Role& role, const Timeline& timeline) {
     }
   };
   each([&](const Buffer& buffer, Life life, bool in_block) {
-    for (auto t = life.begin; t <= life.end; ++t)
-      live[in_block ? 1 : 0][static_cast<std::size_t>(t)] += aligned_of_planner(buffer.bytes) * buffer.versions;
+    const auto bytes = aligned_of_planner(buffer.bytes) * buffer.versions;
+    auto& changes = live[in_block ? 1 : 0];
+    changes[static_cast<std::size_t>(life.begin)] += bytes;
+    changes[static_cast<std::size_t>(life.end) + 1] -= bytes;
   });
+  for (auto& bytes : live) std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   std::array<std::int32_t, 2> peak{};
   for (std::size_t i = 0; i < live.size(); ++i)
     peak[i] = static_cast<std::int32_t>(std::max_element(live[i].begin(), live[i].end()) - live[i].begin());
