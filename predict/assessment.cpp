@@ -134,9 +134,9 @@ std::vector<double> stage_speeds(const Job& job, const plan::Plan& plan) {
   return speeds;
 }
 
-plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener& after_pass = {}) {
+plan::Program lowered(const Job& job, const plan::Plan& plan, int threads, const PassListener& after_pass) {
   plan::LoweringOptions options;
-  options.threads = threads_per_rank(job.platform, plan.ranks());
+  options.threads = threads;
   options.bucket_bytes = static_cast<std::int64_t>(costmodel::own_framework().bucket_bytes);
   const platforms::Fabric fabric(job.platform);
   options.links = [&](const plan::Program& mesh, std::size_t axis) {
@@ -148,6 +148,10 @@ plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener
   if (!job.models.empty()) options.device_of = [&](int rank) { return group_of(job, rank); };
   options.after_pass = after_pass;
   return plan::lower(job.training, plan, job.backend, options);
+}
+
+plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener& after_pass = {}) {
+  return lowered(job, plan, threads_per_rank(job.platform, plan.ranks()), after_pass);
 }
 
 /// How long replicas take, each as its slowest rank does.
@@ -242,6 +246,8 @@ plan::Program lower_for(const Job& job, const plan::Plan& plan, const PassListen
   check_host_memory(job, program);
   return program;
 }
+
+plan::Program lower_with(const Job& job, const plan::Plan& plan, int threads) { return lowered(job, plan, threads, {}); }
 
 ProgramCosts cost_of(const Job& job, const plan::Program& program) {
   return cost_of(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/op_schema.hpp"
+#include "predict/lowered_bounds.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::predict {
@@ -46,6 +47,8 @@ class LoweredPredictor final : public Predictor {
     return assess(job_, lower_or_say_all(job_, plan), *evaluator, false, nullptr);
   }
 
+  [[nodiscard]] Outlook outlook(const plan::Plan& plan) override { return bounds_.outlook(plan); }
+
   [[nodiscard]] PlayableStep playable(const plan::Plan& plan) override { return priced(lower_or_say_all(job_, plan)); }
 
   [[nodiscard]] PlayableStep priced(plan::Program program) override {
@@ -68,6 +71,7 @@ class LoweredPredictor final : public Predictor {
   }
 
   Job job_;
+  LoweredBounds bounds_{job_};
   SplitLimits limits_;
   bool known_ = false;
 };

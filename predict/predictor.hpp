@@ -39,7 +39,8 @@ struct SplitLimits {
 
 /// What is known of a plan before anyone asks how long its step takes.
 struct Outlook {
-  std::int64_t memory_bytes = 0;  ///< as closed() will say; 0: not known
+  std::int64_t memory_bytes = 0;  ///< as closed() will say, or at least; 0: not known
+  bool checked = false;           ///< closed() will not refuse the plan, and say just this memory; else it may say more
   std::int64_t memory_capacity = 0;
   double memory_median_error = 0;  ///< as closed() will say
   Seconds step;                    ///< closed() will not say less

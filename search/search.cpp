@@ -88,7 +88,7 @@ class Searching {
   /// Plans that were given, and are too large by no more than predictions of memory are wrong by.
   [[nodiscard]] std::vector<predict::Assessment>& doubtful() { return doubtful_; }
   [[nodiscard]] std::string why_none() const {
-    if (!nearest_.empty()) return nearest_;
+    if (nearest_) return shortage_of(*nearest_);
     if (!last_refusal_.empty()) return last_refusal_;
     return stopped_ ? "the search was stopped before it found one" : "the space is empty";
   }
@@ -210,7 +210,7 @@ class Searching {
       for (const auto& variant : space.variants(size)) {
         const auto plans = space.recomputing(variant);
         result_.pruned[kDoesNotFit] += static_cast<std::int64_t>(plans.size());
-        if (nearest_.empty() && !plans.empty()) static_cast<void>(assess(plans.back()));
+        if (!nearest_ && !plans.empty()) static_cast<void>(assess(plans.back()));
       }
   }
 
@@ -256,12 +256,13 @@ class Searching {
     const auto outlook = predictor_.outlook(plan);
     if (given_ && !outlook.fits() && outlook.may_fit() && may_fit(plan)) return "";
     if (!outlook.fits()) {
-      note_nearest(plan, outlook.memory_bytes - outlook.memory_capacity);
+      note_nearest({plan, outlook.memory_bytes - outlook.memory_capacity, outlook.checked});
       prune(kDoesNotFit);
       return shortage_text(outlook);
     }
     fits_ = true;
-    if (!best_.may_enter(outlook)) {
+    const bool may_be_refused = given_ && !outlook.checked;  // which whoever gave it wants to know
+    if (!may_be_refused && !best_.may_enter(outlook)) {
       prune(kCannotWin);
       return "";
     }
@@ -269,7 +270,7 @@ class Searching {
     ++result_.searched;
     fits_ = a.fits();
     if (!fits_) {
-      note_nearest(plan, a.memory_bytes - a.memory_capacity);
+      note_nearest({plan, a.memory_bytes - a.memory_capacity, true});
       prune(kDoesNotFit);
       --result_.searched;
       return predict::shortage(a);
@@ -290,14 +291,25 @@ class Searching {
   }
 
   static std::string shortage_text(const predict::Outlook& o) {
-    return "needs " + to_text(Bytes(static_cast<double>(o.memory_bytes))) + ", and the device has " +
-           to_text(Bytes(static_cast<double>(o.memory_capacity)));
+    return std::string("needs ") + (o.checked ? "" : "at least ") + to_text(Bytes(static_cast<double>(o.memory_bytes))) +
+           ", and the device has " + to_text(Bytes(static_cast<double>(o.memory_capacity)));
   }
 
-  void note_nearest(const plan::Plan& plan, std::int64_t missing) {
-    if (!nearest_.empty() && missing >= nearest_missing_) return;
-    nearest_missing_ = missing;
-    nearest_ = "the nearest is " + to_text(plan) + ", which " + predict::shortage(predictor_.closed(plan));
+  /// A plan that does not fit.
+  struct TooLarge {
+    plan::Plan plan;
+    std::int64_t missing = 0;
+    bool exactly = true;  ///< else at least
+  };
+
+  /// What is known exactly comes before what is not.
+  void note_nearest(const TooLarge& found) {
+    const auto rank = [](const TooLarge& p) { return std::pair(!p.exactly, p.missing); };
+    if (!nearest_ || rank(found) < rank(*nearest_)) nearest_ = found;
+  }
+
+  [[nodiscard]] std::string shortage_of(const TooLarge& nearest) const {
+    return "the nearest is " + to_text(nearest.plan) + ", which " + predict::shortage(predictor_.closed(nearest.plan));
   }
 
   predict::Predictor& predictor_;
@@ -315,8 +327,8 @@ class Searching {
   bool given_ = false;
   std::vector<predict::Assessment> doubtful_;
   double last_value_ = 0;
-  std::int64_t nearest_missing_ = 0;
-  std::string nearest_, last_refusal_;
+  std::optional<TooLarge> nearest_;
+  std::string last_refusal_;
 };
 
 /// All predictors together.

@@ -68,7 +68,7 @@ class FrameworkPredictor final : public Predictor {
     const auto& question = questions_->ask(plan);
     Assessment a;
     set_memory(question, memory_of(question.step), a);
-    Outlook outlook{a.memory_bytes, a.memory_capacity, a.memory_median_error, {}, {}};
+    Outlook outlook{a.memory_bytes, true, a.memory_capacity, a.memory_median_error, {}, {}};
     if (!outlook.fits() || !site_.corrections.empty()) return outlook;  // a site makes plans quicker or slower by what they are made of
     const auto least = least_step(question.step);
     outlook.step = Seconds(least.seconds);

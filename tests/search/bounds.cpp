@@ -68,3 +68,74 @@ TEST_CASE("a bound is never more than the closed form, and memory is what that s
   REQUIRE(looked > 500);
   CHECK(tightness / looked > 0.7);  // worth its time
 }
+
+namespace {
+
+/// Plans that differ in everything that a search varies, and in what it does not.
+std::vector<std::string> own_plans(const std::vector<std::string>& splits) {
+  std::vector<std::string> all;
+  for (const auto& split : splits)
+    for (const char* stages : {"", ",pp=2", ",pp=2,schedule=gpipe", ",pp=2,schedule=interleaved,interleave=2", ",pp=2,schedule=zb-h1",
+                               ",pp=2,schedule=dualpipe", ",pp=2,schedule=pipedream-2bw", ",pp=4"})
+      for (const char* rest : {"", ",zero=1", ",zero=2,zero_group=2", ",zero=3", ",zero=1,overlap=off,offload=optimizer", ",recompute=full",
+                               ",zero=3,recompute=selective,order=tp.cp.ep.pp.dp"})
+        all.push_back(split + stages + rest);
+  return all;
+}
+
+struct OwnCase {
+  const char* model;
+  DType dtype;
+  const char* optimizer;
+  std::vector<std::string> splits;
+};
+
+struct Tightness {
+  int looked = 0;
+  double seconds = 0, memory = 0;
+};
+
+/// Bounds beside the closed form, of plans that can be used.
+Tightness compare_bounds(Predictor& predictor, const std::vector<std::string>& plans) {
+  Tightness sum;
+  for (const auto& text : plans) {
+    INFO(text);
+    const auto plan = parse_plan(text);
+    if (!predictor.violations(plan).empty()) continue;
+    const auto outlook = predictor.outlook(plan);
+    const auto a = predictor.closed(plan);
+    CHECK_FALSE(outlook.checked);
+    CHECK(outlook.step <= a.step);
+    CHECK(outlook.memory_bytes <= a.memory_bytes);
+    for (const auto& row : objective_table()) CHECK(row.least(outlook) <= row.value(a) * (1 + 1e-12));
+    ++sum.looked;
+    sum.seconds += outlook.step / a.step;
+    sum.memory += static_cast<double>(outlook.memory_bytes) / static_cast<double>(a.memory_bytes);
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("of our own execution a bound is never more than the closed form, in time, memory, energy and money") {
+  const std::vector<std::string> language{
+      "dp=1,micro_batch=2",       "dp=2,micro_batch=1",      "dp=2,tp=2,micro_batch=2",    "dp=4,tp=2,sequence_parallel=on",
+      "dp=2,cp=2,attention=ring", "dp=2,cp=2,micro_batch=2", "dp=4,shares=equal,fuse=none"};
+  const std::vector<OwnCase> cases{
+      {"gpt?layers=4&hidden=64&heads=4&seq=32&vocab=96", DType::F32, "adam", language},
+      {"gpt?layers=4&hidden=64&heads=4&seq=32&vocab=96&tied=0", DType::BF16, "adamw", language},
+      {"moe?layers=2&hidden=32&heads=4&kv_heads=4&ffn=64&vocab=64&seq=16&experts=4&top_k=2&capacity=125",
+       DType::F32,
+       "sgd",
+       {"dp=2,ep=2", "dp=4,ep=2,micro_batch=1", "dp=4,ep=4,tp=2", "dp=2,tp=2"}},
+      {"resnet18?image=32&classes=10", DType::F32, "sgd", {"dp=2", "dp=4", "dp=2,spatial=2", "dp=8,bn=local", "dp=1,tp=2"}}};
+  for (const auto& c : cases) {
+    INFO(c.model << " " << name(c.dtype) << " " << c.optimizer);
+    OwnExecution setting(16, c.model, 8, c.dtype, c.optimizer);
+    const auto predictor = setting.predictor();
+    const auto sum = compare_bounds(*predictor, own_plans(c.splits));
+    CHECK(sum.looked > 20);
+    CHECK(sum.seconds / sum.looked > 0.4);  // worth its time
+    CHECK(sum.memory / sum.looked > 0.2);
+  }
+}

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "graph/narrow_type.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/frameworks/predictor.hpp"
+#include "predict/lowered_predictor.hpp"
 #include "search/search.hpp"
 
 namespace rehearsal::search::oracle {
@@ -110,6 +112,31 @@ struct Megatron {
   }
   platforms::Platform platform;
   std::unique_ptr<Predictor> predictor;
+};
+
+/// Our own execution of a small model on devices of the catalogue, whose memory can be set.
+struct OwnExecution {
+  explicit OwnExecution(int count = 4, const std::string& network = "gpt?layers=2&hidden=64&heads=2&seq=32&vocab=96", int batch = 4,
+                        DType dtype = DType::F32, const std::string& optimizer = "sgd")
+      : devices(count) {
+    auto forward = graph::zoo::build(network, batch);
+    if (dtype != DType::F32) forward = graph::with_narrow_type(forward, dtype).graph;
+    graph::TrainingOptions options;
+    options.optimizer.name = optimizer;
+    training = graph::build_training_graph(graph::with_initial_values(forward), options);
+    dims = std::make_shared<const graph::LogicalDims>(training.graph);
+  }
+
+  int devices;
+  graph::TrainingGraph training;
+  std::shared_ptr<const graph::LogicalDims> dims;
+  platforms::Platform platform = platforms::with_devices(platforms::load("dgx-a100"), devices);
+  plan::TableBackend backend;
+  costmodel::CostModel model{platforms::device_of(platform, 0), {}, "f32"};
+
+  [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return predict::lowered_predictor(job()); }
+  [[nodiscard]] predict::Job job() const { return {training, dims, platform, backend, model, "f32"}; }
+  void set_memory(double bytes) { platform.nodes.front().device.memory = Bytes(bytes); }
 };
 
 inline bool beats(const Assessment& a, const Assessment& b) {

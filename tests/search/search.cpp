@@ -23,30 +23,9 @@ using namespace rehearsal::predict;
 using namespace rehearsal::search;
 using namespace rehearsal::search::oracle;
 
-namespace {
-
-/// A small GPT on four devices of the catalogue, whose memory can be set.
-struct Setting {
-  explicit Setting(int count = 4) : devices(count) {}
-
-  int devices;
-  graph::TrainingGraph training =
-      graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=32&vocab=96", 4)), {});
-  std::shared_ptr<const graph::LogicalDims> dims = std::make_shared<const graph::LogicalDims>(training.graph);
-  platforms::Platform platform = platforms::with_devices(platforms::load("dgx-a100"), devices);
-  TableBackend backend;
-  costmodel::CostModel model{platforms::device_of(platform, 0), {}, "f32"};
-
-  [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return lowered_predictor(job()); }
-  [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
-  void set_memory(double bytes) { platform.nodes.front().device.memory = Bytes(bytes); }
-};
-
-}  // namespace
-
 TEST_CASE("a search of our own execution finds what trying every plan finds") {
   const std::vector<std::string> free{"dp", "tp", "pp", "cp", "micro_batch", "zero", "schedule", "recompute"};
-  const Setting setting(4);
+  const OwnExecution setting(4);
   const auto predictor = setting.predictor();
   std::vector<std::string> plans;
   for (const int ranks : {1, 2, 4})
@@ -257,7 +236,7 @@ TEST_CASE("a budget of time is kept") {
 }
 
 TEST_CASE("the same search gives the same plans") {
-  const Setting setting;
+  const OwnExecution setting;
   const auto plans_of = [&](const std::string& objective) {
     std::vector<std::string> plans;
     for (const auto& p : found(*setting.predictor(), objective, {"dp", "pp", "tp", "micro_batch"}).plans)
@@ -274,7 +253,7 @@ TEST_CASE("the same search gives the same plans") {
 }
 
 TEST_CASE("when nothing fits the search says by how much") {
-  Setting setting;
+  OwnExecution setting;
   const std::vector<std::string> free{"dp", "pp", "tp", "zero", "micro_batch", "recompute"};
   const auto least = found(*setting.predictor(), "memory", free).plans.front().answer;
   // One byte less than the leanest plan needs: it alone is the nearest, and misses by that byte.
@@ -295,7 +274,7 @@ TEST_CASE("when nothing fits the search says by how much") {
 }
 
 TEST_CASE("a plan that does not fit recomputes as little as lets it fit") {
-  Setting setting;
+  OwnExecution setting;
   SearchOptions options;
   options.fixed = parse_plan("dp=1");
   options.free = {"recompute"};
@@ -323,7 +302,7 @@ TEST_CASE("a plan that does not fit recomputes as little as lets it fit") {
 }
 
 TEST_CASE("the remedy of a plan that does not fit is a change with which it fits") {
-  Setting setting;
+  OwnExecution setting;
   const auto evaluator = closed_form_evaluator();
   const auto plan = parse_plan("dp=1");
   setting.set_memory(1);
@@ -337,7 +316,7 @@ TEST_CASE("the remedy of a plan that does not fit is a change with which it fits
 }
 
 TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
-  const Setting setting;
+  const OwnExecution setting;
   SearchOptions options;
   options.fixed = parse_plan("dp=2,pp=2,allreduce=ring,micro_batch=1");
   options.free = {"schedule"};
@@ -362,8 +341,8 @@ TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
 }
 
 TEST_CASE("several platforms are one choice, and share the budget") {
-  const Setting here;
-  Setting there;
+  const OwnExecution here;
+  OwnExecution there;
   there.platform = platforms::with_devices(platforms::load("dgx-h100"), 4);
   there.model = costmodel::CostModel(platforms::device_of(there.platform, 0), {}, "f32");
   const auto ours = here.predictor(), theirs = there.predictor();
@@ -392,7 +371,7 @@ TEST_CASE("several platforms are one choice, and share the budget") {
 }
 
 TEST_CASE("auto is the quickest value of one key, the others stay") {
-  const Setting setting;
+  const OwnExecution setting;
   const auto job = setting.job();
   const auto evaluator = closed_form_evaluator();
   const auto best = with_best_values(*setting.predictor(), parse_plan("dp=2,tp=2,zero=auto"));

@@ -1,0 +1,38 @@
+#pragma once
+// What no step of our own execution falls below, found without lowering every plan: plans that split the layers alike run the same kernels,
+// however many replicas and stages they have, whatever is sharded, recomputed or in which order stages work.
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "predict/assessment.hpp"
+#include "predict/predictor.hpp"
+
+namespace rehearsal::predict {
+
+class LoweredBounds {
+ public:
+  explicit LoweredBounds(const Job& job) : job_(job) {}
+
+  /// No time is known of plans with uneven micro-batches, and nothing on platforms with several kinds of devices.
+  [[nodiscard]] Outlook outlook(const plan::Plan&);
+
+ private:
+  /// A micro-batch on its way through all layers, on one of the ranks that share out their tensors.
+  struct Pass {
+    Seconds kernels;           ///< forward and backward
+    double working_bytes = 0;  ///< what the passes read and what stays from step to step: weights, constants
+    double update_bytes = 0;   ///< what only updates use: optimizer state, weights in f32 beside those of 16 bits
+    [[nodiscard]] double bytes(const plan::Plan&) const;  ///< on the fullest stage at least
+  };
+
+  [[nodiscard]] const std::optional<Pass>& pass_of(const plan::Plan&, std::int64_t samples);
+  [[nodiscard]] std::optional<Pass> lowered_pass(const plan::Plan& split, int threads) const;
+  [[nodiscard]] Pass measured(const plan::Program&, int threads) const;
+
+  const Job& job_;
+  std::map<std::string, std::optional<Pass>> known_;  ///< by how layers are split, and threads; nothing: cannot be lowered alone
+};
+
+}  // namespace rehearsal::predict
