@@ -44,6 +44,7 @@ struct Play {
   const platforms::Fabric& fabric;
   GroupLinks links;
   std::vector<std::vector<int>> kinds;  ///< of replicas: a rank for every stage
+  std::size_t micro_batches;            ///< that have a number
   std::map<MessageKey, Arrival> messages;
   std::map<MeetingKey, Meeting> meetings;
 };
@@ -60,9 +61,7 @@ class Player {
         host_(play.request.costs.interference),
         samples_(play.request, role_),
         met_(play.request.program.axes.size()) {
-    for (const auto& body : role_.bodies)
-      finished_.emplace_back(body.instructions.size(),
-                             std::vector<double>(static_cast<std::size_t>(numbered_micro_batches(play.request.program)), 0.0));
+    for (const auto& body : role_.bodies) finished_.emplace_back(body.instructions.size(), std::vector<double>(play.micro_batches, 0.0));
   }
 
   /// Runs until the end or until a message is missing. True when something was done.
@@ -271,7 +270,13 @@ class ClosedForm final : public StepEvaluator {
  private:
   static StepCost played(const EvaluationRequest& request) {
     const platforms::Fabric fabric(request.platform);
-    Play play{request, fabric, GroupLinks(request.program, request.platform, fabric, request.model), kinds_of_replicas(request.program, request.costs, request.platform), {}, {}};
+    Play play{request,
+              fabric,
+              GroupLinks(request.program, request.platform, fabric, request.model),
+              kinds_of_replicas(request.program, request.costs, request.platform),
+              static_cast<std::size_t>(numbered_micro_batches(request.program)),
+              {},
+              {}};
     std::vector<Player> players;
     std::vector<int> ranks;
     for (std::size_t kind = 0; kind < play.kinds.size(); ++kind)
@@ -286,19 +291,26 @@ class ClosedForm final : public StepEvaluator {
       cost.events += players[n].events();
       if (request.keep_timeline && n < play.kinds.front().size()) cost.timeline.push_back(players[n].take_timeline());
     }
+    const auto like = players_like(request.program, ranks);
     set_device_energy(
-        request, [&](int rank) { return cost.busy_seconds[player_like(request.program, ranks, rank)]; }, cost);
+        request, [&](int rank) { return cost.busy_seconds[like[request.program.role_of[static_cast<std::size_t>(rank)]]]; }, cost);
     return cost;
   }
 
-  /// The player with a rank's role, or the first of its stage.
-  static std::size_t player_like(const plan::Program& program, const std::vector<int>& players, int rank) {
-    const auto role_of = [&](int r) { return program.role_of[static_cast<std::size_t>(r)]; };
-    const auto same = [&](int other) { return role_of(other) == role_of(rank); };
-    const auto same_stage = [&](int other) { return program.role(other).stage == program.role(rank).stage; };
-    auto found = std::ranges::find_if(players, same);
-    if (found == players.end()) found = std::ranges::find_if(players, same_stage);
-    return static_cast<std::size_t>(found - players.begin());
+  /// By role: the first player that has it, or the first of its stage.
+  static std::vector<std::size_t> players_like(const plan::Program& program, const std::vector<int>& players) {
+    std::map<std::uint32_t, std::size_t> of_role;
+    std::map<int, std::size_t> of_stage;
+    for (std::size_t n = 0; n < players.size(); ++n) {
+      of_role.try_emplace(program.role_of[static_cast<std::size_t>(players[n])], n);
+      of_stage.try_emplace(program.role(players[n]).stage, n);
+    }
+    std::vector<std::size_t> like;
+    for (std::uint32_t role = 0; role < program.roles.size(); ++role) {
+      const auto own = of_role.find(role);
+      like.push_back(own != of_role.end() ? own->second : of_stage.at(program.roles[role].stage));
+    }
+    return like;
   }
 };
 
