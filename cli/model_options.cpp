@@ -198,7 +198,7 @@ bool is_built(std::string_view model) { return model.starts_with("zoo:") || mode
 
 namespace {
 
-LoadedModel read_model(const ModelOptions& o, Completeness completeness) {
+LoadedModel read_model(const ModelOptions& o, Completeness completeness, const formats::ImportListener& after_pass) {
   if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
     throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
   LoadedModel loaded;
@@ -220,6 +220,7 @@ LoadedModel read_model(const ModelOptions& o, Completeness completeness) {
   options.batch = o.batch;
   options.collect_unknown = options.allow_missing_weights = completeness != Completeness::Trainable;
   options.assume_sizes = completeness == Completeness::Structure;
+  options.after_pass = after_pass;
   auto imported = formats::import_onnx(o.model, options);
   loaded.graph = std::move(imported.graph);
   loaded.warnings = std::move(imported.warnings);
@@ -233,8 +234,8 @@ LoadedModel read_model(const ModelOptions& o, Completeness completeness) {
 
 }  // namespace
 
-LoadedModel load_model(const ModelOptions& o, Completeness completeness) {
-  auto loaded = read_model(o, completeness);
+LoadedModel load_model(const ModelOptions& o, Completeness completeness, const formats::ImportListener& after_pass) {
+  auto loaded = read_model(o, completeness, after_pass);
   if (!o.lora.empty()) loaded.graph = adapted(loaded.graph, o.lora);
   return loaded;
 }

@@ -52,7 +52,9 @@ enum class Completeness { Trainable, Inspected, Structure };
 [[nodiscard]] bool is_built(std::string_view model);
 /// A file or a zoo: or hf: reference. Inspected: goes on after unknown operators and without weights. Structure: sizes that nobody gave,
 /// too.
-[[nodiscard]] LoadedModel load_model(const ModelOptions&, Completeness = Completeness::Trainable);
+/// `after_pass`, where it is given, hears of every pass over a file.
+[[nodiscard]] LoadedModel load_model(const ModelOptions&, Completeness = Completeness::Trainable,
+                                     const formats::ImportListener& after_pass = {});
 /// Globs of tensor names that name, besides, what the file calls the weights that they match (an exporter renamed or shared them).
 [[nodiscard]] std::vector<std::string> with_stored_names(std::vector<std::string> globs,
                                                          const std::vector<formats::ExporterDamage>& damage);

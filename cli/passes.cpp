@@ -8,8 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/units.hpp"
+#include "cli/printable.hpp"
+#include "cli/text_table.hpp"
+#include "cli/wrap.hpp"
 #include "plan/describe.hpp"
 #include "plan/lowering/role_passes.hpp"
 
@@ -59,7 +63,75 @@ void print_role(const std::vector<PassesRow>& rows, std::ostream& out) {
         << (row.arena_bytes > 0 ? " (" + to_text(Bytes(static_cast<double>(row.arena_bytes))) + ")" : "") << "\n";
 }
 
+constexpr std::size_t kNamedChanges = 3;  ///< of one kind, in text
+
+/// The passes of an import; before the first there is nothing.
+std::vector<formats::ImportPassResult> import_passes_of(const ModelOptions& model, Completeness completeness) {
+  if (is_built(model.model))
+    throw Refusal("--passes: " + model.model + " is built by Rehearsal itself; passes of import are of ONNX files");
+  std::vector<formats::ImportPassResult> passes;
+  static_cast<void>(load_model(model, completeness, [&](const formats::ImportPassResult& result) { passes.push_back(result); }));
+  return passes;
+}
+
+nlohmann::ordered_json import_pass_json(const formats::ImportPassResult& pass, const formats::ImportPassResult& before) {
+  auto changes = nlohmann::ordered_json::array();
+  for (const auto& change : pass.changes) changes.push_back({{"what", change.what}, {"name", change.name}, {"detail", change.detail}});
+  return {{"pass", pass.pass},
+          {"takes", pass.takes},
+          {"leaves", pass.leaves},
+          {"of", pass.of_file ? "file" : "graph"},
+          {"nodes_before", before.nodes},
+          {"nodes", pass.nodes},
+          {"tensors_before", before.tensors},
+          {"tensors", pass.tensors},
+          {"changes", changes}};
+}
+
+/// "folded 14: Shape_1, Shape_2, Gather_7, ..."; a line a kind of change, in the order in which they came first.
+std::vector<std::string> lines_of(const std::vector<formats::ImportChange>& changes) {
+  std::vector<std::pair<std::string_view, std::vector<std::string>>> kinds;
+  for (const auto& change : changes) {
+    auto kind = std::ranges::find(kinds, change.what, [](const auto& k) { return k.first; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {change.what, {}});
+    kind->second.push_back(change.name + (change.detail.empty() ? "" : " (" + change.detail + ")"));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [what, names] : kinds) {
+    const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamedChanges)));
+    lines.push_back(std::string(what) + " " + std::to_string(names.size()) + ": " + joined(first, ", ") +
+                    (names.size() > kNamedChanges ? ", ..." : ""));
+  }
+  return lines;
+}
+
+void print_import_text(const std::vector<formats::ImportPassResult>& passes, std::ostream& out) {
+  const std::size_t columns = window_columns();
+  TextTable table{{"pass", "of the", "nodes", "tensors", "leaves"}, {}};
+  for (const auto& pass : passes)
+    table.rows.push_back({{std::string(pass.pass), true},
+                          {pass.of_file ? "file" : "graph"},
+                          {std::to_string(pass.nodes)},
+                          {std::to_string(pass.tensors)},
+                          {std::string(pass.leaves), true}});
+  out << to_text(table, 0, columns);
+  for (const auto& pass : passes) {
+    if (pass.changes.empty()) continue;
+    out << "\n" << pass.pass << "\n";
+    for (const auto& line : lines_of(pass.changes)) out << "  " << hanging(printable(line, false), 4, columns) << "\n";
+  }
+}
+
 }  // namespace
+
+void print_import_passes(const ModelOptions& model, Completeness completeness, Terminal& terminal) {
+  const auto passes = import_passes_of(model, completeness);
+  if (!terminal.json()) return print_import_text(passes, terminal.out());
+  auto list = nlohmann::ordered_json::array();
+  for (std::size_t p = 0; p < passes.size(); ++p)
+    list.push_back(import_pass_json(passes[p], p == 0 ? formats::ImportPassResult{} : passes[p - 1]));
+  terminal.print({{"schema", 1}, {"model", model.model}, {"passes", list}});
+}
 
 void print_passes(const predict::Job& job, const plan::Plan& plan, Terminal& terminal) {
   const auto roles = rows_of(job, plan);

@@ -1,12 +1,17 @@
 #pragma once
-// The passes of lowering, and what each of them leaves: `explain --passes` and `--after`.
+// The passes of import and of lowering, and what each of them leaves: `inspect --passes`, `explain --passes` and `--after`.
 
 #include <string>
 
+#include "cli/model_options.hpp"
 #include "cli/terminal.hpp"
 #include "predict/assessment.hpp"
 
 namespace rehearsal::cli {
+
+/// A line for every pass of import: how many nodes and tensors the file or graph has behind it; then what it did to which of them. Throws
+/// Refusal where the model is no file.
+void print_import_passes(const ModelOptions&, Completeness, Terminal&);
 
 /// A line for every pass over every role: how many instructions, buffers and messages the role has behind it.
 void print_passes(const predict::Job&, const plan::Plan&, Terminal&);

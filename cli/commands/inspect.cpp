@@ -13,6 +13,7 @@
 #include "cli/command.hpp"
 #include "cli/model_options.hpp"
 #include "cli/on_this_machine.hpp"
+#include "cli/passes.hpp"
 #include "graph/dims/dims.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/lowering/lowering.hpp"
@@ -25,7 +26,7 @@ using Json = nlohmann::ordered_json;
 struct InspectOptions {
   ModelOptions model;
   std::string backend = "auto";
-  bool tensors = false, dims = false, kernels = false;
+  bool tensors = false, dims = false, kernels = false, passes = false;
 };
 
 Json type_json(const graph::TensorType& type) { return {{"dtype", std::string(row(type.dtype).numpy_name)}, {"shape", type.shape}}; }
@@ -170,7 +171,12 @@ Json untrainable_json(const LoadedModel& loaded, const graph::TrainingGraph* tra
 }
 
 int inspect(const InspectOptions& o, Terminal& terminal) {
-  const auto loaded = load_model(o.model, o.dims ? Completeness::Structure : Completeness::Inspected);
+  const auto completeness = o.dims ? Completeness::Structure : Completeness::Inspected;
+  if (o.passes) {
+    print_import_passes(o.model, completeness, terminal);
+    return 0;
+  }
+  const auto loaded = load_model(o.model, completeness);
   auto warnings = loaded.warnings;
   Json result{{"schema", 1}, {"model", o.model.model}};
   result["inputs"] = list_json(loaded.graph, loaded.graph.inputs());
@@ -223,6 +229,7 @@ Action add_inspect(CLI::App& app) {
   app.add_flag("--tensors", o->tensors, "type of every tensor");
   app.add_flag("--dims", o->dims, "logical dimensions, how far each can be split, and what blocks it");
   app.add_flag("--kernels", o->kernels, "what runs every operator of a training step here, and why nothing faster does");
+  app.add_flag("--passes", o->passes, "the passes that import a file, what each leaves, and what it folded, dropped or recognized");
   app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + kernels_here_names());
   return [o](Terminal& terminal) { return inspect(*o, terminal); };
 }

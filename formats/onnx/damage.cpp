@@ -207,4 +207,33 @@ std::vector<ExporterDamage> find_damage(const ModelFile& file, const Declaration
   return damage;
 }
 
+std::vector<std::string> sentences_about(const std::vector<ExporterDamage>& damage) {
+  static constexpr std::pair<const char*, const char*> kSentences[] = {
+      {"merged", "were stored once with others of equal values, and are trained apart again"},
+      {"constant", "are none, but constants that were stored once with weights of equal values; they are constants again"},
+      {"restored", "were left out because they were 0, and are trained again"},
+      {"folded",
+       "went into other weights with a BatchNormalization, which is not there any more in training; export with the model in training "
+       "mode, and with optimize=False (or TrainingMode.TRAINING and do_constant_folding=False)"},
+      {"renamed",
+       "are transposed or packed under names that the exporter made up; they train, but --freeze, --train and checkpoints know "
+       "them by those names; export with optimize=False to keep them"},
+      {"unfolded", "were folded into other tensors by repeating, picking or transposing their values, and are weights again"},
+      {"computed",
+       "were used up by the exporter, which computed other tensors with them: what it made of them trains in their place or not at all, "
+       "which is not training the model; export with optimize=False"},
+      {"missing", "are read by no node: they were folded into other tensors, or left out because they were 0; export with optimize=False"}};
+  std::vector<std::string> sentences;
+  for (const auto& [what, sentence] : kSentences) {
+    std::size_t count = 0;
+    std::string first;
+    for (const ExporterDamage& weight : damage) {
+      if (weight.what != what) continue;
+      if (count++ == 0) first = weight.tensor;
+    }
+    if (count > 0) sentences.push_back(std::to_string(count) + " weights ('" + first + "'" + (count > 1 ? ", ...) " : ") ") + sentence);
+  }
+  return sentences;
+}
+
 }  // namespace rehearsal::formats

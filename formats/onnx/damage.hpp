@@ -18,4 +18,7 @@ std::vector<ExporterDamage> separate_merged(onnx::ModelProto& model);
 /// What cannot be undone, weight by weight.
 [[nodiscard]] std::vector<ExporterDamage> find_damage(const ModelFile& file, const Declarations& declarations);
 
+/// One sentence for each kind of damage, with how many weights have it and the first of them.
+[[nodiscard]] std::vector<std::string> sentences_about(const std::vector<ExporterDamage>& damage);
+
 }  // namespace rehearsal::formats

@@ -19,6 +19,7 @@
 // Identity(stored tensor) is a stored tensor of its own: exporters merge equal values, which would tie unrelated parameters.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,6 +38,22 @@ struct GivenInput {
   std::vector<graph::Value> known;  ///< as many as types: the input is a constant; empty: it is fed
 };
 
+/// What a pass of import did to one thing.
+struct ImportChange {
+  std::string_view what;  ///< "folded", "dropped", "recognized", "bound", ... (docs/onnx.md lists them)
+  std::string name;       ///< of the node, tensor or size
+  std::string detail = {};
+};
+
+/// What stands behind a pass of import (import_passes.hpp).
+struct ImportPassResult {
+  std::string_view pass, takes, leaves;
+  bool of_file = true;  ///< nodes and tensors are the file's; false: the graph's
+  std::size_t nodes = 0, tensors = 0;
+  std::vector<ImportChange> changes;
+};
+using ImportListener = std::function<void(const ImportPassResult&)>;
+
 struct ImportOptions {
   std::optional<std::int64_t> batch;          ///< binds the symbolic first dimension of every data input
   std::map<std::string, std::int64_t> binds;  ///< other symbols; an anonymous dimension is named "<input>.<axis>"
@@ -46,6 +63,7 @@ struct ImportOptions {
   bool recognize = true;                      ///< operators written as several nodes become one again (graph/patterns/patterns.hpp)
   bool allow_missing_weights = false;         ///< external data that is not there becomes unknown contents, with a warning
   bool assume_sizes = false;                  ///< sizes that nobody gives: 4 where inputs begin with them, else 16; with a warning
+  ImportListener after_pass = {};             ///< hears of every pass
 };
 
 struct UnknownOperator {

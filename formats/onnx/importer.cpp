@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "formats/onnx/damage.hpp"
-#include "formats/onnx/doubts.hpp"
-#include "formats/onnx/folded.hpp"
+#include "base/join.hpp"
 #include "formats/onnx/ops/rows.hpp"
 #include "formats/onnx/rebatch/batch_trace.hpp"
-#include "formats/onnx/rebatch/rebatch.hpp"
-#include "graph/patterns/patterns.hpp"
+#include "graph/op_schema.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -18,6 +15,7 @@ using graph::Role;
 using graph::TensorId;
 
 constexpr int kDeepestScope = 32;
+constexpr std::size_t kLongestExpansion = 8;    ///< nodes that are listed by name
 constexpr std::size_t kMostInlined = 1U << 20;  ///< nodes of function bodies: a bound for functions that call each other
 
 OpsetVersions versions_of(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
@@ -64,30 +62,44 @@ void Importer::prepare() {
   }
 }
 
-ImportedModel Importer::run() && {
-  prepare();
-  try {
-    bind_symbols();
-    add_inputs();
-    run_nodes(nodes_, main_);
-    add_outputs();
-  } catch (const DependsOnData& error) {
-    throw DependsOnData(error.tensor(), file_.path + ": " + error.what());
-  } catch (const BadInput& error) {
-    const std::string what = error.what();
-    throw BadInput(what.starts_with(file_.path) ? what : file_.path + ": " + what);
-  }
+void Importer::import_nodes() { run_nodes(nodes_, main_); }
+
+ImportedModel Importer::finish() && {
   record_declared();
   warn_of_missing();
-  warn_of_damage();
-  result_.graph = std::move(builder_).build();
-  if (options_.recognize) {
-    auto recognized = graph::with_recognized_operators(std::move(result_.graph));
-    result_.graph = std::move(recognized.graph);
-    result_.recognized = std::move(recognized.counts);
-  }
-  for (const auto& doubt : doubts_about(file_, declarations_, result_.graph)) warn(doubt);
+  std::vector<std::string> nodes;
+  if (options_.after_pass)
+    for (const auto& node : builder_.so_far().nodes()) nodes.push_back(node.name);
+  graph::Renumbering numbers;
+  result_.graph = std::move(builder_).build(&numbers);
+  for (std::size_t n = 0; n < nodes.size(); ++n)
+    if (numbers.nodes[n] == graph::NodeId::None) note("dropped", nodes[n], "no output needs it");
   return std::move(result_);
+}
+
+// What was done
+
+void Importer::note(std::string_view what, std::string name, std::string detail) {
+  if (options_.after_pass) changes_.push_back({what, std::move(name), std::move(detail)});
+}
+
+/// What became of a node of the file, where it is not one node of the graph.
+void Importer::note_node(const onnx::NodeProto& node, const Scope& scope, std::size_t first_node, std::size_t first_tensor) {
+  if (!options_.after_pass || node.output_size() == 0) return;
+  const std::string called = scope.prefix + (node.name().empty() ? node.output(0) : node.name());
+  const auto& nodes = builder_.so_far().nodes();
+  if (nodes.size() == first_node) {
+    const auto result = scope.meanings.find(node.output(0));
+    const auto* t = result == scope.meanings.end() ? nullptr : std::get_if<TensorId>(&result->second);
+    if (is_stored_node(node) || !t) return;
+    if (graph::index(*t) >= first_tensor) return note("folded", called, node.op_type() + ", its result is known");
+    return note("passed over", called, node.op_type() + ", its result is '" + builder_[*t].name + "'");
+  }
+  if (nodes.size() == first_node + 1) return;
+  std::vector<std::string_view> operators;
+  for (std::size_t n = first_node; n < nodes.size(); ++n) operators.push_back(graph::schema(nodes[n]).name);
+  const bool many = operators.size() > kLongestExpansion;
+  note("expanded", called, node.op_type() + " as " + (many ? std::to_string(operators.size()) + " nodes" : joined(operators)));
 }
 
 // Inputs and outputs
@@ -220,7 +232,7 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
   const ImportRow* row = find_import_row(node.domain(), node.op_type(), version);
   if (!row) view.unsupported("this operator is not supported");
   for (const std::string& name : node.input()) view.inputs_.push_back(name.empty() ? Meaning{} : look_up(name, scope));
-  const std::size_t first_new = builder_.so_far().tensors().size();
+  const std::size_t first_new = builder_.so_far().tensors().size(), first_node = builder_.node_count();
   const std::size_t visit = trace_ ? trace_->before(view, node) : 0;
   row->import(view);
   if (trace_) trace_->after(visit, view);
@@ -235,6 +247,7 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
     }
     bind_result(node.output(i), std::move(view.outputs_[k]), first_new, scope);
   }
+  note_node(node, scope, first_node, first_new);
 }
 
 void Importer::bind_result(const std::string& name, Meaning meaning, std::size_t first_new, Scope& scope) {
@@ -258,9 +271,10 @@ bool Importer::reads_unknown(const onnx::NodeProto& node, Scope& scope) {
 /// Results of a node that cannot be imported: of the type that the file declares, or unknown.
 void Importer::skip(const onnx::NodeProto& node, Scope& scope, const std::string& reason) {
   scope_ = nullptr;
+  const std::string called = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
+  note("left out", scope.prefix + called, reason.empty() ? "it reads what such a node makes" : reason);
   if (!reason.empty()) {
-    const std::string name = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
-    result_.unknown.push_back({scope.prefix + name, node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type(), reason});
+    result_.unknown.push_back({scope.prefix + called, node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type(), reason});
   }
   for (const std::string& name : node.output()) {
     if (name.empty()) continue;
@@ -311,6 +325,8 @@ void Importer::call(const onnx::NodeProto& node, const onnx::FunctionProto& func
   for (int i = 0; i < std::min(node.output_size(), function.output_size()); ++i) {
     if (!node.output(i).empty()) bind_result(node.output(i), look_up(function.output(i), inner), 0, scope);
   }
+  note("inlined", inner.prefix.substr(0, inner.prefix.size() - 1),
+       "a call of " + function.name() + ", " + std::to_string(nodes.size()) + " nodes");
 }
 
 std::vector<Meaning> Importer::run_graph(const onnx::GraphProto& body, Scope& scope, const std::vector<Meaning>& arguments,
@@ -429,27 +445,6 @@ void Importer::warn_of_missing() {
     warn(path + " does not exist: the values of " + std::to_string(tensors.size()) + " tensors ('" + tensors.front() +
          "', ...) are not known");
   }
-}
-
-namespace {
-
-ImportedModel import_file(const ModelFile& file, const ImportOptions& options) {
-  Importer importer(file, options);
-  if (options.batch) {
-    const auto written = importer.written_batch();
-    if (written && *written != *options.batch) return import_rebatched(file, options, *written);
-  }
-  return std::move(importer).run();
-}
-
-}  // namespace
-
-ImportedModel import_onnx(const std::string& path, const ImportOptions& options) {
-  ModelFile file = read_model(path);
-  file.separated = separate_merged(file.model);
-  const auto unfolded = unfold(file);
-  file.separated.insert(file.separated.end(), unfolded.begin(), unfolded.end());
-  return import_file(file, options);
 }
 
 }  // namespace rehearsal::formats

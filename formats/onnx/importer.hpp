@@ -1,5 +1,6 @@
 #pragma once
-// The pass over a file's nodes. NodeImport is its face to the import rows.
+// From the messages of a file to a graph: the passes of import_passes.hpp that go over its sizes, inputs, nodes and outputs. NodeImport is
+// its face to the import rows.
 
 #include <map>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "formats/onnx/import.hpp"
@@ -30,7 +32,19 @@ class Importer {
   /// The batch that the file is written for: the first dimension of the first data input that has more than one row. nullopt when the file
   /// leaves the first dimension of an input open.
   [[nodiscard]] std::optional<std::int64_t> written_batch();
-  [[nodiscard]] ImportedModel run() &&;
+
+  // In this order. Each throws BadInput.
+  void bind_sizes();
+  void add_inputs();
+  void import_nodes();
+  void add_outputs();
+  /// The graph without what no output needs, and what the file says about itself.
+  [[nodiscard]] ImportedModel finish() &&;
+
+  [[nodiscard]] const graph::Graph& so_far() const { return builder_.so_far(); }
+  /// What was done since the last call; only where ImportOptions::after_pass is given.
+  [[nodiscard]] std::vector<ImportChange> take_changes() { return std::exchange(changes_, {}); }
+  [[nodiscard]] const Declarations& declarations() const { return declarations_; }
 
  private:
   friend class NodeImport;
@@ -47,17 +61,15 @@ class Importer {
   };
 
   void prepare();
-  void bind_symbols();
   void bind_first_dimensions();
+  [[noreturn]] void refuse_unbound(const std::set<std::string>& unbound, const std::set<std::string>& first) const;
   void assume(const std::set<std::string>& unbound, const std::set<std::string>& first);
   [[nodiscard]] std::vector<std::string> dimension_texts(const onnx::ValueInfoProto& info) const;
   [[nodiscard]] graph::TensorType bound_type(const onnx::ValueInfoProto& info) const;
   [[nodiscard]] bool has_written_batch(const onnx::ValueInfoProto& info) const;
   [[nodiscard]] bool is_data_input(const onnx::ValueInfoProto& info) const;
-  void add_inputs();
   void add_given(const std::string& name, const GivenInput& given);
   graph::TensorId output_tensor(graph::TensorId t, const std::string& name);
-  void add_outputs();
   void record_declared();
 
   void run_nodes(const NodeList& nodes, Scope& scope);
@@ -80,7 +92,8 @@ class Importer {
   [[nodiscard]] bool is_output(const std::string& name) const;
   graph::TensorId copy_of_stored(graph::TensorId t, const std::string& name, const Candidate& candidate);
   void warn(const std::string& sentence);
-  void warn_of_damage();
+  void note(std::string_view what, std::string name, std::string detail = {});
+  void note_node(const onnx::NodeProto& node, const Scope& scope, std::size_t first_node, std::size_t first_tensor);
   void warn_of_missing();
 
   const ModelFile& file_;
@@ -101,6 +114,7 @@ class Importer {
   Scope main_;
   Scope* scope_ = nullptr;  ///< of the node being imported
   ImportedModel result_;
+  std::vector<ImportChange> changes_;
   std::size_t calls_ = 0, inlined_ = 0, streams_ = 0;
 };
 

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
-#include "formats/onnx/damage.hpp"
 #include "formats/onnx/importer.hpp"
 #include "formats/onnx/rebatch/batch_trace.hpp"
 
@@ -90,7 +89,8 @@ void Importer::bind_first_dimensions() {
   }
 }
 
-void Importer::bind_symbols() {
+void Importer::bind_sizes() {
+  prepare();
   bindings_ = options_.binds;
   for (const auto& [name, value] : bindings_) {
     if (value < 0) throw BadInput("--bind " + name + "=" + std::to_string(value), "a size must not be negative");
@@ -115,8 +115,12 @@ void Importer::bind_symbols() {
       warn("--bind " + name + "=" + std::to_string(value) + ": no input has a size of this name" +
            (known.empty() ? "" : "; there are " + quoted(known)));
   }
-  if (unbound.empty()) return;
-  if (options_.assume_sizes) return assume(unbound, first);
+  if (!unbound.empty() && !options_.assume_sizes) refuse_unbound(unbound, first);
+  if (!unbound.empty()) assume(unbound, first);
+  for (const auto& [name, value] : bindings_) note("bound", name, "to " + std::to_string(value));
+}
+
+void Importer::refuse_unbound(const std::set<std::string>& unbound, const std::set<std::string>& first) const {
   const std::string example = *unbound.begin();
   throw BadInput("the sizes " + quoted(unbound) + " have no value; give each with --bind, as in --bind " + example + "=16" +
                  (first.empty() || options_.batch ? "" : ", and the first dimension of the inputs (" + quoted(first) + ") with --batch"));
@@ -128,37 +132,6 @@ void Importer::assume(const std::set<std::string>& unbound, const std::set<std::
   warn("sizes without a value are assumed: " +
        joined(unbound, ", ", [&](const std::string& name) { return "'" + name + "' = " + std::to_string(bindings_.at(name)); }) +
        "; give them with --batch and --bind");
-}
-
-/// One sentence for each kind of damage; ImportedModel::damage has the weights one by one.
-void Importer::warn_of_damage() {
-  static constexpr std::pair<const char*, const char*> kSentences[] = {
-      {"merged", "were stored once with others of equal values, and are trained apart again"},
-      {"constant", "are none, but constants that were stored once with weights of equal values; they are constants again"},
-      {"restored", "were left out because they were 0, and are trained again"},
-      {"folded",
-       "went into other weights with a BatchNormalization, which is not there any more in training; export with the model in training "
-       "mode, and with optimize=False (or TrainingMode.TRAINING and do_constant_folding=False)"},
-      {"renamed",
-       "are transposed or packed under names that the exporter made up; they train, but --freeze, --train and checkpoints know "
-       "them by those names; export with optimize=False to keep them"},
-      {"unfolded", "were folded into other tensors by repeating, picking or transposing their values, and are weights again"},
-      {"computed",
-       "were used up by the exporter, which computed other tensors with them: what it made of them trains in their place or not at all, "
-       "which is not training the model; export with optimize=False"},
-      {"missing", "are read by no node: they were folded into other tensors, or left out because they were 0; export with optimize=False"}};
-  result_.damage = file_.separated;
-  const auto found = find_damage(file_, declarations_);
-  result_.damage.insert(result_.damage.end(), found.begin(), found.end());
-  for (const auto& [what, sentence] : kSentences) {
-    std::size_t count = 0;
-    std::string first;
-    for (const ExporterDamage& damage : result_.damage) {
-      if (damage.what != what) continue;
-      if (count++ == 0) first = damage.tensor;
-    }
-    if (count > 0) warn(std::to_string(count) + " weights ('" + first + "'" + (count > 1 ? ", ...) " : ") ") + sentence);
-  }
 }
 
 }  // namespace rehearsal::formats

@@ -13,8 +13,7 @@ namespace rehearsal::formats {
 struct ModelFile {
   std::string path;
   std::uint64_t bytes = 0;
-  onnx::ModelProto model;                 ///< long payloads left out (wire.hpp)
-  std::vector<ExporterDamage> separated;  ///< weights that were merged in the file, and are not in `model`
+  onnx::ModelProto model;  ///< long payloads left out (wire.hpp)
 };
 
 /// Throws BadInput naming the file and, where there is one, the byte at fault.

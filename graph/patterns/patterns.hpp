@@ -2,7 +2,6 @@
 // Operators that exporters wrote as several nodes, recognized again: LayerNormalization from its mean, difference and root, and so on.
 // Fused rows are cheaper, and the cost model, split rules and kernels know them. To recognize another: one file, one row.
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,9 +31,14 @@ struct PatternRow {
 /// All rows; of two that match, the one that comes first counts.
 [[nodiscard]] const std::vector<PatternRow>& pattern_table();
 
+struct RecognizedPattern {
+  std::string_view pattern;  ///< its row's name
+  std::string node;          ///< its last node's
+  std::size_t nodes = 0;     ///< that were written for it
+};
 struct RecognizedGraph {
   Graph graph;
-  std::map<std::string, std::int64_t> counts;  ///< by pattern
+  std::vector<RecognizedPattern> found = {};  ///< from the first node to the last
 };
 /// The same computation with fewer nodes. Names of inputs, outputs, stored tensors and of the last result of every pattern stay.
 [[nodiscard]] RecognizedGraph with_recognized_operators(Graph graph);

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "graph/builder.hpp"
@@ -96,12 +98,13 @@ RecognizedGraph with_recognized_operators(Graph graph) {
     for (const PatternRow& row : pattern_table()) {
       auto found = row.match(matcher, graph[id]);
       if (!found) continue;
-      ++result.counts[std::string(row.name)];
+      result.found.push_back({row.name, graph[id].name, found->covered.size() + 1});
       covered.insert(found->covered.begin(), found->covered.end());
       if (!found->op.empty()) matches.emplace(id, std::move(*found));
       break;
     }
   }
+  std::ranges::reverse(result.found);
   result.graph = matches.empty() ? std::move(graph) : Rewriting(graph, matches).build();
   return result;
 }

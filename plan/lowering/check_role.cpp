@@ -1,7 +1,6 @@
 #include "plan/lowering/check_role.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -129,14 +128,5 @@ class RoleCheck {
 }  // namespace
 
 void check_role(const Role& role, std::string_view after_pass) { RoleCheck(role, after_pass).run(); }
-
-bool checks_every_program() {
-#ifdef NDEBUG
-  static const bool asked = std::getenv("REHEARSAL_CHECK_PROGRAMS") != nullptr;
-  return asked;
-#else
-  return true;
-#endif
-}
 
 }  // namespace rehearsal::plan

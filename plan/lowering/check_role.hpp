@@ -13,7 +13,4 @@ namespace rehearsal::plan {
 /// Throws InternalError naming the pass, the instruction and the buffer.
 void check_role(const Role&, std::string_view after_pass);
 
-/// In builds with assertions; in others where REHEARSAL_CHECK_PROGRAMS is set, as it is for the tests.
-[[nodiscard]] bool checks_every_program();
-
 }  // namespace rehearsal::plan

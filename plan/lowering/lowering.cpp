@@ -5,10 +5,10 @@
 #include <map>
 #include <tuple>
 
+#include "base/checking.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "plan/lowering/algorithms.hpp"
-#include "plan/lowering/check_role.hpp"
 #include "plan/lowering/role_passes.hpp"
 #include "plan/memory/check_messages.hpp"
 #include "plan/plan_keys.hpp"
@@ -401,7 +401,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   refuse_uneven_meetings(program);
   warn_about_narrow_sums(context, program);
   warn_about_algorithms(program);
-  if (options.check_messages || checks_every_program()) check_messages(program);
+  if (options.check_messages || checks_every_pass()) check_messages(program);
   return program;
 }
 

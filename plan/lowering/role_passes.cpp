@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/checking.hpp"
 #include "plan/collectives/arrivals.hpp"
 #include "plan/lowering/apart.hpp"
 #include "plan/lowering/bidirectional.hpp"
@@ -114,7 +115,7 @@ std::span<const RolePass> role_passes() { return kPasses; }
 
 Role build_role(const LoweringContext& context, int stage, int rank, Watched watched) {
   auto work = begin(context, stage, rank);
-  const bool checks = checks_every_program();
+  const bool checks = checks_every_pass();
   for (const RolePass& pass : kPasses) {
     if (!pass.applies(context)) continue;
     pass.run(work);

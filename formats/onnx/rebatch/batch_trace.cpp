@@ -232,6 +232,21 @@ void BatchTrace::apply_patches(std::size_t visit, NodeImport& node) {
   for (const OperandPatch& patch : found->second) apply(patch, node);
 }
 
+std::vector<std::pair<std::string, std::string>> BatchTrace::rewritten() const {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
+    const auto found = patches_.find(visit);
+    if (found == patches_.end()) continue;
+    for (const OperandPatch& patch : found->second) {
+      const std::string operand = "operand " + std::to_string(patch.operand), index = std::to_string(patch.index);
+      all.emplace_back(visits_[visit].described, patch.kind == OperandPatch::Kind::Sizes
+                                                     ? operand + ": element " + index + ", a size, follows the batch"
+                                                     : operand + ": its length along axis " + index + " follows the batch");
+    }
+  }
+  return all;
+}
+
 std::vector<std::string> BatchTrace::remarks() const {
   std::size_t sizes = 0, rows = 0;
   for (const auto& [visit, patches] : patches_) {

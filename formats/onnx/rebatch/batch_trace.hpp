@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "formats/onnx/node_import.hpp"
@@ -72,6 +73,8 @@ class BatchTrace {
   [[nodiscard]] std::int64_t written() const { return batches_.written; }
   [[nodiscard]] std::int64_t batch() const { return batch_; }
   [[nodiscard]] std::vector<std::string> remarks() const;
+  /// The nodes of which operands are written anew, and what of them.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> rewritten() const;
 
   /// Thrown in the probe when something upstream has to be rewritten: the probe starts again.
   struct Again {};

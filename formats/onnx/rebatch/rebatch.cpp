@@ -9,19 +9,24 @@ namespace {
 
 constexpr int kMostProbes = 400;  ///< every one finds at least one constant that has to follow
 
-ImportedModel pass(const ModelFile& file, ImportOptions options, BatchTrace& trace, BatchTrace::Pass which, std::int64_t batch) {
+void pass(const ModelFile& file, const ImportOptions& wanted, BatchTrace& trace, BatchTrace::Pass which, std::int64_t batch) {
+  ImportOptions options = wanted;
   options.batch = batch;
+  options.after_pass = {};
   trace.begin(which, batch);
-  ImportedModel model = Importer(file, options, &trace).run();
+  Importer importer(file, options, &trace);
+  importer.bind_sizes();
+  importer.add_inputs();
+  importer.import_nodes();
+  importer.add_outputs();
   trace.end();
-  return model;
 }
 
 void probe(const ModelFile& file, const ImportOptions& options, BatchTrace& trace) {
   const std::int64_t batch = trace.choose_probe();
   for (int round = 0; round < kMostProbes; ++round) {
     try {
-      (void)pass(file, options, trace, BatchTrace::Pass::Probe, batch);
+      pass(file, options, trace, BatchTrace::Pass::Probe, batch);
       return;
     } catch (const BatchTrace::Again&) {
       continue;
@@ -36,22 +41,21 @@ void probe(const ModelFile& file, const ImportOptions& options, BatchTrace& trac
 
 }  // namespace
 
-ImportedModel import_rebatched(const ModelFile& file, const ImportOptions& options, std::int64_t written) {
+BatchTrace sizes_that_follow(const ModelFile& file, const ImportOptions& options, std::int64_t written) {
   BatchTrace trace(written);
-  (void)pass(file, options, trace, BatchTrace::Pass::Written, written);
-  std::string reason;
+  pass(file, options, trace, BatchTrace::Pass::Written, written);
   try {
     probe(file, options, trace);
-    ImportedModel model = pass(file, options, trace, BatchTrace::Pass::Wanted, *options.batch);
-    const auto remarks = trace.remarks();
-    model.warnings.insert(model.warnings.begin(), remarks.begin(), remarks.end());
-    return model;
+    return trace;
   } catch (const NotRebatchable& error) {
-    reason = error.reason;
+    refuse_batch(file, options, trace, error.reason);
   } catch (const BadInput& error) {
-    reason = error.what();
+    refuse_batch(file, options, trace, error.what());
   }
-  throw BadInput(file.path, "the model is written for a batch of " + std::to_string(written) + " and cannot be used with " +
+}
+
+void refuse_batch(const ModelFile& file, const ImportOptions& options, const BatchTrace& trace, const std::string& reason) {
+  throw BadInput(file.path, "the model is written for a batch of " + std::to_string(trace.written()) + " and cannot be used with " +
                                 std::to_string(*options.batch) + ": " + reason +
                                 "; export it with a dynamic batch (dynamic_shapes or dynamic_axes) or with the batch that is wanted");
 }
