@@ -11,7 +11,7 @@
 #include "cli/conformance.hpp"
 #include "cli/help/page.hpp"
 #include "cli/help/wrong_words.hpp"
-#include "cli/wrap.hpp"
+#include "cli/text/wrap.hpp"
 
 namespace {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/thread_time.hpp"
 #include "exec/backends.hpp"
 #include "exec/data/data.hpp"
-#include "exec/data/wanted.hpp"
-#include "exec/kernels/cpu_backend.hpp"
-#include "exec/thread_time.hpp"
+#include "exec/data/values/wanted.hpp"
+#include "exec/host/cpu_backend.hpp"
 
 namespace rehearsal::cli {
 
@@ -34,9 +34,9 @@ predict::DatasetFacts facts_of(const DataFlags& flags, const ModelOptions& model
     auto type = wanted.type;
     type.shape.front() = read;
     to.resize(std::max(to.size(), static_cast<std::size_t>(graph::size_of(type).value())));
-    const double begin = exec::thread_seconds();
+    const double begin = thread_seconds();
     source->read({wanted.input, type, 0, read}, to.data());
-    worked += exec::thread_seconds() - begin;
+    worked += thread_seconds() - begin;
   }
   facts.stored = Bytes(static_cast<double>(source->figures().bytes) / static_cast<double>(read));
   facts.work = platforms::Sourced<Seconds>(Seconds(worked / static_cast<double>(read)),

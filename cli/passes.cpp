@@ -11,11 +11,11 @@
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/units.hpp"
-#include "cli/printable.hpp"
-#include "cli/text_table.hpp"
-#include "cli/wrap.hpp"
-#include "plan/describe.hpp"
+#include "cli/text/printable.hpp"
+#include "cli/text/text_table.hpp"
+#include "cli/text/wrap.hpp"
 #include "plan/lowering/role_passes.hpp"
+#include "plan/program/describe.hpp"
 
 namespace rehearsal::cli {
 namespace {

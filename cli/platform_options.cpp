@@ -21,7 +21,7 @@
 #include "predict/frameworks/predictor.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "predict/frameworks/usual.hpp"
-#include "predict/input/input_predictor.hpp"
+#include "predict/input_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "search/search.hpp"
 

@@ -4,7 +4,7 @@
 #include "cli/model_options.hpp"
 #include "costmodel/estimate.hpp"
 #include "graph/training.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::cli {
 

@@ -13,9 +13,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/printable.hpp"
-#include "cli/result_text.hpp"
-#include "cli/wrap.hpp"
+#include "cli/text/printable.hpp"
+#include "cli/text/result_text.hpp"
+#include "cli/text/wrap.hpp"
 
 namespace rehearsal::cli {
 namespace {

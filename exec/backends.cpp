@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/module.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 
 namespace rehearsal::exec {
 namespace {

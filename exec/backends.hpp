@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "exec/backend.hpp"
+#include "exec/kernels/compute_backend.hpp"
 
 namespace rehearsal::exec {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "graph/gradient.hpp"
 #include "graph/training.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "exec/backends.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "plan/memory/planner.hpp"
 

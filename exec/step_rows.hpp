@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exec/learning_rate.hpp"
-#include "exec/row_end.hpp"
+#include "exec/play/row_end.hpp"
 
 namespace rehearsal::exec {
 

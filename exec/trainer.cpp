@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/finite_steps.hpp"
-#include "exec/last_instructions.hpp"
+#include "exec/play/last_instructions.hpp"
 #include "exec/recorder.hpp"
 #include "exec/resident.hpp"
 #include "exec/step_rows.hpp"

@@ -8,10 +8,10 @@
 
 #include "exec/checkpoint/saving.hpp"
 #include "exec/energy.hpp"
-#include "exec/executor.hpp"
 #include "exec/held_out.hpp"
 #include "exec/learning_rate.hpp"
-#include "exec/waiting.hpp"
+#include "exec/play/executor.hpp"
+#include "exec/play/waiting.hpp"
 #include "traces/trace.hpp"
 
 namespace rehearsal::exec {

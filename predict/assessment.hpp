@@ -13,7 +13,7 @@
 #include "plan/backend.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "predict/goodput.hpp"
-#include "predict/input/waiting.hpp"
+#include "predict/plan_input.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::predict {

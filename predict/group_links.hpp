@@ -7,7 +7,7 @@
 
 #include "costmodel/cost_model.hpp"
 #include "plan/collectives/collective.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 #include "platforms/fabric.hpp"
 
 namespace rehearsal::predict {

@@ -14,7 +14,7 @@
 #include "costmodel/kernel_rows.hpp"
 #include "graph/training.hpp"
 #include "plan/collectives/collective.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/platform.hpp"
 

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
 #include "plan/collectives/collective.hpp"
-#include "plan/collectives/rows.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "predict/group_links.hpp"
 #include "predict/step_cost.hpp"

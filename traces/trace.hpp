@@ -8,7 +8,7 @@
 
 #include "costmodel/calibration.hpp"
 #include "costmodel/estimate.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::traces {
 

@@ -17,7 +17,7 @@
 #include "cli/command.hpp"
 #include "cli/platform_options.hpp"
 #include "exec/bench/machine.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/import.hpp"

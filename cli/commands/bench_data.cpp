@@ -13,7 +13,7 @@
 #include "cli/data_options.hpp"
 #include "cli/model_options.hpp"
 #include "exec/data/data.hpp"
-#include "exec/data/wanted.hpp"
+#include "exec/data/values/wanted.hpp"
 
 namespace rehearsal::cli {
 namespace {

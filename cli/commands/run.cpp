@@ -27,7 +27,7 @@
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/export_trained.hpp"
-#include "plan/settle.hpp"
+#include "plan/program/settle.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::cli {

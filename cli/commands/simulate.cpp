@@ -12,7 +12,7 @@
 #include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
 #include "exchange/chakra/chakra.hpp"
-#include "plan/program_json.hpp"
+#include "plan/program/program_json.hpp"
 #include "platforms/json.hpp"
 #include "predict/playing.hpp"
 #include "predict/violations.hpp"

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/wrap.hpp"
+#include "cli/text/wrap.hpp"
 #include "plan/plan_keys.hpp"
 #include "predict/frameworks/recipe.hpp"
 

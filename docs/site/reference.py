@@ -85,9 +85,9 @@ def commands(program, _root):
 
 
 def plan_keys(_program, root):
-    rows = [[code(r[0]), code(r[1]), "yes" if r[3] == "true" else "no", cell(r[6])] for r in rows_in(root / "plan/plan_keys.cpp", r"PlanKey\{")]
+    rows = [[code(r[0]), code(r[1]), "yes" if r[3] == "true" else "no", cell(r[6])] for r in rows_in(root / "plan/keys/plan_keys.cpp", r"PlanKey\{")]
     schema = json.loads((root / "plan/schema/plan.schema.json").read_text(encoding="utf-8"))
-    return {"plan-keys.md": "# Keys of a plan\n\n" + FROM.format("`plan/plan_keys.cpp` and `plan/schema/plan.schema.json`")
+    return {"plan-keys.md": "# Keys of a plan\n\n" + FROM.format("`plan/keys/plan_keys.cpp` and `plan/schema/plan.schema.json`")
             + "In compact text: `dp=4,pp=2,micro_batch=1`. In a plan file each key stands in its section. What is left out is neutral.\n\n"
             + table(["Key", "Section of a file", "`auto` leaves it to the search", "Meaning"], rows)
             + "\n## Schema of plan files\n\n" + cell(schema["description"]) + "\n\n```json\n" + json.dumps(schema, indent=2) + "\n```\n"}

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_time.hpp"
 #include "exec/comm/communicator.hpp"
-#include "exec/kernels/fast.hpp"
+#include "exec/host/fast.hpp"
 #include "exec/kernels/native/loops.hpp"
-#include "exec/thread_time.hpp"
 
 namespace rehearsal::exec::bench {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "base/thread_time.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/kernels/narrow.hpp"
-#include "exec/thread_time.hpp"
 #include "predict/step_cost.hpp"
 
 namespace rehearsal::exec::bench {

@@ -7,7 +7,7 @@
 
 #include "costmodel/calibration.hpp"
 #include "exec/bench/cases.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 
 namespace rehearsal::exec::bench {
 

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/thread_time.hpp"
 #include "exec/bench/machine.hpp"
 #include "exec/comm/communicator.hpp"
 #include "exec/data/pictures/picture_input.hpp"
 #include "exec/data/stored_file.hpp"
-#include "exec/thread_time.hpp"
 
 namespace rehearsal::exec::bench {
 namespace {

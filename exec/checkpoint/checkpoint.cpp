@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "exec/block_moves.hpp"
 #include "exec/checkpoint/checksum.hpp"
 #include "exec/checkpoint/folder.hpp"
 #include "exec/checkpoint/part.hpp"
+#include "exec/host/block_moves.hpp"
 #include "graph/master_weights.hpp"
 #include "platforms/strict_json.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/checkpoint/manifest.hpp"
-#include "exec/executor.hpp"
+#include "exec/play/executor.hpp"
 
 namespace rehearsal::exec {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "exec/executor.hpp"
+#include "exec/play/executor.hpp"
 
 namespace rehearsal::exec {
 

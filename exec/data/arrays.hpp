@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "exec/data/convert.hpp"
 #include "exec/data/dataset.hpp"
 #include "exec/data/stored_file.hpp"
+#include "exec/data/values/convert.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::exec {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exec/data/data.hpp"
-#include "exec/data/wanted.hpp"
+#include "exec/data/values/wanted.hpp"
 
 namespace rehearsal::exec {
 

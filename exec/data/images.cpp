@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "exec/data/dataset_rows.hpp"
 #include "exec/data/image_samples.hpp"
-#include "exec/data/rows.hpp"
 #include "exec/data/stored_file.hpp"
 
 namespace rehearsal::exec {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "exec/data/rows.hpp"
+#include "exec/data/dataset_rows.hpp"
 #include "exec/data/token_streams.hpp"
 
 namespace rehearsal::exec {

@@ -5,8 +5,8 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "exec/data/arrays.hpp"
+#include "exec/data/dataset_rows.hpp"
 #include "exec/data/npz.hpp"
-#include "exec/data/rows.hpp"
 
 namespace rehearsal::exec {
 namespace {

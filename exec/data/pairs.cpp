@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "exec/data/dataset.hpp"
+#include "exec/data/dataset_rows.hpp"
 #include "exec/data/pictures/picture_input.hpp"
-#include "exec/data/rows.hpp"
 #include "exec/data/stored_file.hpp"
 
 namespace rehearsal::exec {

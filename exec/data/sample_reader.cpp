@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "exec/block_moves.hpp"
+#include "exec/host/block_moves.hpp"
 
 namespace rehearsal::exec {
 namespace {

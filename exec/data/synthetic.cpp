@@ -6,7 +6,7 @@
 #include "base/hash.hpp"
 #include "base/random.hpp"
 #include "exec/data/data.hpp"
-#include "exec/data/wanted.hpp"
+#include "exec/data/values/wanted.hpp"
 #include "exec/kernels/narrow.hpp"
 
 namespace rehearsal::exec {

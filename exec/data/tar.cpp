@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
+#include "exec/data/dataset_rows.hpp"
 #include "exec/data/image_samples.hpp"
-#include "exec/data/rows.hpp"
 #include "exec/data/tar_index.hpp"
 
 namespace rehearsal::exec {

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
-#include "exec/data/convert.hpp"
+#include "exec/data/values/convert.hpp"
 
 namespace rehearsal::exec {
 namespace {

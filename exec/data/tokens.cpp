@@ -1,7 +1,7 @@
 // Files of nothing but tokens: .bin in the element type that is said, or one .npy array.
 #include "base/error.hpp"
+#include "exec/data/dataset_rows.hpp"
 #include "exec/data/npz.hpp"
-#include "exec/data/rows.hpp"
 #include "exec/data/token_streams.hpp"
 
 namespace rehearsal::exec {

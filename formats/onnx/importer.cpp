@@ -4,8 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/join.hpp"
-#include "formats/onnx/ops/rows.hpp"
-#include "formats/onnx/rebatch/batch_trace.hpp"
+#include "formats/onnx/import_row.hpp"
 #include "graph/op_schema.hpp"
 
 namespace rehearsal::formats {
@@ -31,8 +30,8 @@ bool is_stored_node(const onnx::NodeProto& node) {
 
 }  // namespace
 
-Importer::Importer(const ModelFile& file, const ImportOptions& options, BatchTrace* trace)
-    : file_(file), options_(options), trace_(trace), declarations_(file.model), opsets_(versions_of(file.model.opset_import())) {
+Importer::Importer(const ModelFile& file, const ImportOptions& options, ImportWatcher* watcher)
+    : file_(file), options_(options), watcher_(watcher), declarations_(file.model), opsets_(versions_of(file.model.opset_import())) {
   for (const auto& function : file.model.functions()) {
     functions_[function_key(function.domain(), function.name())] = &function;
     function_opsets_[&function] = versions_of(function.opset_import());
@@ -115,12 +114,12 @@ void Importer::add_inputs() {
     if (!info.type().has_tensor_type())
       throw BadInput("input '" + info.name() + "'", "is no tensor; sequences, maps and optionals cannot be fed");
     graph::TensorType type = bound_type(info);
-    const bool data = is_data_input(info), rows = trace_ && data && has_written_batch(info);
-    if (rows) type.shape[0] = trace_->batch();
+    const bool data = is_data_input(info), rows = watcher_ && data && has_written_batch(info);
+    if (rows) type.shape[0] = watcher_->batch();
     const TensorId t =
         data ? builder_.add_input(info.name(), type)
              : builder_.add_stored(info.name(), type, role_of_stored(candidate(info.name(), type, main_), {}), {type.dtype, {}});
-    if (rows) trace_->note_input(t, type.shape);
+    if (rows) watcher_->note_input(t, type.shape);
     if (!main_.meanings.emplace(info.name(), t).second) throw BadInput("input '" + info.name() + "'", "is listed twice");
   }
 }
@@ -186,7 +185,7 @@ void Importer::record_declared() {
   for (const auto& node : model.graph().node()) ++result_.operators[node.op_type()];
   for (const auto& [name, meaning] : main_.meanings) {
     if (const auto* t = std::get_if<TensorId>(&meaning)) {
-      const auto grown = trace_ ? trace_->grown(*t) : std::nullopt;
+      const auto grown = watcher_ ? watcher_->grown(*t) : std::nullopt;
       result_.tensors[name] = grown ? *grown : builder_.type(*t);
     }
     if (std::holds_alternative<std::monostate>(meaning) && !result_.tensors.contains(name)) result_.unresolved.push_back(name);
@@ -233,9 +232,9 @@ void Importer::import_row(const onnx::NodeProto& node, Scope& scope) {
   if (!row) view.unsupported("this operator is not supported");
   for (const std::string& name : node.input()) view.inputs_.push_back(name.empty() ? Meaning{} : look_up(name, scope));
   const std::size_t first_new = builder_.so_far().tensors().size(), first_node = builder_.node_count();
-  const std::size_t visit = trace_ ? trace_->before(view, node) : 0;
+  const std::size_t visit = watcher_ ? watcher_->before(view, node) : 0;
   row->import(view);
-  if (trace_) trace_->after(visit, view);
+  if (watcher_) watcher_->after(visit, view);
   scope_ = previous;
   for (int i = 0; i < node.output_size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
@@ -274,13 +273,14 @@ void Importer::skip(const onnx::NodeProto& node, Scope& scope, const std::string
   const std::string called = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
   note("left out", scope.prefix + called, reason.empty() ? "it reads what such a node makes" : reason);
   if (!reason.empty()) {
-    result_.unknown.push_back({scope.prefix + called, node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type(), reason});
+    result_.unknown.push_back(
+        {scope.prefix + called, node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type(), reason});
   }
   for (const std::string& name : node.output()) {
     if (name.empty()) continue;
     scope.meanings[name] = Meaning{};
     const auto* info = &scope == &main_ ? declarations_.value_info(name) : nullptr;
-    if (!info || !info->type().tensor_type().has_shape() || trace_) continue;  // declared with the batch of the file
+    if (!info || !info->type().tensor_type().has_shape() || watcher_) continue;  // declared with the batch of the file
     try {
       const graph::TensorType type = bound_type(*info);
       scope.meanings[name] = builder_.add_stored(builder_.fresh_name(name), type, Role::Constant, {type.dtype, {}});

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "formats/onnx/import.hpp"
+#include "formats/onnx/import_watcher.hpp"
 #include "formats/onnx/model_file.hpp"
 #include "formats/onnx/node_import.hpp"
 #include "formats/onnx/stored.hpp"
@@ -23,12 +24,10 @@ namespace rehearsal::formats {
 
 using OpsetVersions = std::map<std::string, std::int64_t>;
 
-class BatchTrace;
-
 class Importer {
  public:
-  /// `trace`: watches and steers an import with another batch than the file's (rebatch/batch_trace.hpp); may be nullptr.
-  Importer(const ModelFile& file, const ImportOptions& options, BatchTrace* trace = nullptr);
+  /// `watcher`: of an import with another batch than the file's (rebatch/batch_trace.hpp); may be nullptr.
+  Importer(const ModelFile& file, const ImportOptions& options, ImportWatcher* watcher = nullptr);
   /// The batch that the file is written for: the first dimension of the first data input that has more than one row. nullopt when the file
   /// leaves the first dimension of an input open.
   [[nodiscard]] std::optional<std::int64_t> written_batch();
@@ -98,7 +97,7 @@ class Importer {
 
   const ModelFile& file_;
   const ImportOptions& options_;
-  BatchTrace* trace_;
+  ImportWatcher* watcher_;
   Declarations declarations_;
   NodeList nodes_;                  ///< of the main graph, in topological order
   bool stores_all_listed_ = false;  ///< initializers and inputs have every parameter that the exporter lists

@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "formats/onnx/importer.hpp"
-#include "formats/onnx/rebatch/batch_trace.hpp"
 
 namespace rehearsal::formats {
 namespace {
@@ -43,7 +42,7 @@ graph::TensorType Importer::bound_type(const onnx::ValueInfoProto& info) const {
 
 bool Importer::has_written_batch(const onnx::ValueInfoProto& info) const {
   const auto& dims = info.type().tensor_type().shape();
-  return dims.dim_size() > 0 && dims.dim(0).has_dim_value() && dims.dim(0).dim_value() == trace_->written();
+  return dims.dim_size() > 0 && dims.dim(0).has_dim_value() && dims.dim(0).dim_value() == watcher_->written();
 }
 
 std::optional<std::int64_t> Importer::written_batch() {
@@ -82,7 +81,7 @@ void Importer::bind_first_dimensions() {
     const auto size = evaluate_size(texts[0], bindings_, &unbound);
     if (!size && unbound.size() == 1 && *unbound.begin() == texts[0]) {
       bindings_[texts[0]] = *options_.batch;
-    } else if (!trace_ && size && *size != *options_.batch && !options_.binds.contains(texts[0])) {
+    } else if (!watcher_ && size && *size != *options_.batch && !options_.binds.contains(texts[0])) {
       warn("input '" + info.name() + "' has " + std::to_string(*size) + " rows in the file, not the batch of " +
            std::to_string(*options_.batch));
     }

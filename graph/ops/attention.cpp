@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "graph/ops/families.hpp"
 #include "graph/ops/labels.hpp"
+#include "graph/ops/op_families.hpp"
 
 namespace rehearsal::graph {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
-#include "graph/ops/families.hpp"
 #include "graph/ops/labels.hpp"
+#include "graph/ops/op_families.hpp"
 #include "graph/ops/statistics.hpp"
 #include "graph/ops/window.hpp"
 

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
 #include "graph/ops/axes.hpp"
-#include "graph/ops/families.hpp"
+#include "graph/ops/op_families.hpp"
 
 namespace rehearsal::graph {
 namespace {

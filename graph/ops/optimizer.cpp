@@ -1,8 +1,8 @@
 // Updates of parameters: operands (parameter, gradient, step or none, state...), results (parameter, state...).
 
 #include "base/error.hpp"
-#include "graph/ops/families.hpp"
 #include "graph/ops/labels.hpp"
+#include "graph/ops/op_families.hpp"
 
 namespace rehearsal::graph {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
-#include "graph/ops/families.hpp"
 #include "graph/ops/labels.hpp"
+#include "graph/ops/op_families.hpp"
 #include "graph/ops/window.hpp"
 
 namespace rehearsal::graph {

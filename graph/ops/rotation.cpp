@@ -6,8 +6,8 @@
 #include "base/error.hpp"
 #include "graph/gradient.hpp"
 #include "graph/ops/axes.hpp"
-#include "graph/ops/families.hpp"
 #include "graph/ops/labels.hpp"
+#include "graph/ops/op_families.hpp"
 
 namespace rehearsal::graph {
 namespace {

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "plan/collectives/rows.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

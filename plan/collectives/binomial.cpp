@@ -1,5 +1,5 @@
 // Reduce and all-reduce over binomial trees; the tree of the broadcast, with its messages turned round.
-#include "plan/collectives/rows.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/collectives/rows.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "plan/collectives/rows.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "plan/collectives/algorithm_rows.hpp"
 #include "plan/collectives/arrivals.hpp"
-#include "plan/collectives/rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

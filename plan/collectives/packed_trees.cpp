@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
-#include "plan/collectives/rows.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

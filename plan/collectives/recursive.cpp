@@ -3,7 +3,7 @@
 // Communication Operations in MPICH, IJHPCA 2005, sections 4.4 and 4.5).
 #include <algorithm>
 
-#include "plan/collectives/rows.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "plan/collectives/rows.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 

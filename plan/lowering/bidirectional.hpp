@@ -1,7 +1,7 @@
 #pragma once
 // Pipelines with two copies of the model that go opposite ways (DualPipe): a rank has a stage of each.
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 

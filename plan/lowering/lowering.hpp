@@ -10,7 +10,7 @@
 #include "graph/training.hpp"
 #include "plan/backend.hpp"
 #include "plan/collectives/collective.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 #include "plan/sharding/rules.hpp"
 #include "plan/sharding/sharding.hpp"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 

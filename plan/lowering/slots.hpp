@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 #include "plan/schedules/schedule.hpp"
 
 namespace rehearsal::plan {

@@ -2,7 +2,7 @@
 // Holds a Program to the rule that nobody sees fail until a message is slow: memory is written only when every message from it has left,
 // read only when every message into it has arrived, and no two ranks wait for each other.
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 

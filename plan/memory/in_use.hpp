@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Lays out the arena of a role. exec/ allocates exactly these bytes, so the predicted peak of a run is its real arena.
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::plan {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "plan/schedules/rows.hpp"
+#include "plan/schedules/schedule_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "plan/block.hpp"
-#include "plan/schedules/rows.hpp"
+#include "plan/schedules/schedule_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "plan/schedules/rows.hpp"
+#include "plan/schedules/schedule_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

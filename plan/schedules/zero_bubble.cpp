@@ -2,7 +2,7 @@
 // has something to do.
 #include <algorithm>
 
-#include "plan/schedules/rows.hpp"
+#include "plan/schedules/schedule_rows.hpp"
 
 namespace rehearsal::plan {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "platforms/topologies/rows.hpp"
+#include "platforms/topologies/topology_rows.hpp"
 
 namespace rehearsal::platforms {
 namespace {

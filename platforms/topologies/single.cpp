@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "platforms/topologies/rows.hpp"
+#include "platforms/topologies/topology_rows.hpp"
 
 namespace rehearsal::platforms {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "platforms/topologies/rows.hpp"
+#include "platforms/topologies/topology_rows.hpp"
 
 namespace rehearsal::platforms {
 namespace {

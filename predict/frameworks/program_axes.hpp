@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 #include "predict/frameworks/job.hpp"
 #include "predict/frameworks/part.hpp"
 

@@ -25,7 +25,6 @@
 #include "plan/plan.hpp"
 #include "platforms/platform.hpp"
 #include "predict/input/cached_shares.hpp"
-#include "predict/step_cost.hpp"
 
 namespace rehearsal::predict {
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <sstream>
 
-#include "cli/text_table.hpp"
-#include "cli/wrap.hpp"
+#include "cli/text/text_table.hpp"
+#include "cli/text/wrap.hpp"
 #include "tests/cli/rehearse.hpp"
 
 using namespace rehearsal::cli;

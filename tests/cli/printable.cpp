@@ -1,5 +1,5 @@
 // Names in files can hold anything; what reaches the terminal cannot steer it.
-#include "cli/printable.hpp"
+#include "cli/text/printable.hpp"
 
 #include "tests/catch.hpp"
 #include "tests/cli/rehearse.hpp"

@@ -10,7 +10,7 @@
 #include "costmodel/cost_model.hpp"
 #include "exec/bench/machine.hpp"
 #include "exec/bench/measured.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/json.hpp"
 #include "tests/catch.hpp"

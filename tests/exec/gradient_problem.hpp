@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "graph/gradient.hpp"
 #include "tests/exec/gradients.hpp"
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/gradient_problem.hpp"
 

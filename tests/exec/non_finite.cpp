@@ -1,5 +1,5 @@
 // Numbers that are none: how many there are, and which instruction they come from.
-#include "exec/non_finite.hpp"
+#include "exec/host/non_finite.hpp"
 
 #include <cmath>
 #include <limits>

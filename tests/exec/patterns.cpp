@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "graph/training.hpp"
 #include "tests/catch.hpp"
 

@@ -1,5 +1,5 @@
 // The forms in which results wait for the backward pass.
-#include "exec/stashes.hpp"
+#include "exec/host/stashes.hpp"
 
 #include <array>
 #include <cmath>

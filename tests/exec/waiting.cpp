@@ -1,5 +1,5 @@
 // Who is called a straggler, and the notes of a rank that others read.
-#include "exec/waiting.hpp"
+#include "exec/play/waiting.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,11 +1,11 @@
 // What each pass of import does to a file or graph, on models small enough to follow by hand.
 
-#include "formats/onnx/import_passes.hpp"
+#include "formats/onnx/passes/import_passes.hpp"
 
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "formats/onnx/check_file.hpp"
+#include "formats/onnx/passes/check_file.hpp"
 #include "graph/builder.hpp"
 #include "graph/check_graph.hpp"
 #include "tests/catch.hpp"
@@ -176,8 +176,7 @@ TEST_CASE("what is checked behind every pass finds a graph that a pass has broke
   const auto of_another_type = broken([](auto& b, auto y) { b.set_dtype(y, DType::F64); });
   CHECK(contains(of_another_type, "after 'some pass'"));
   CHECK(contains(of_another_type, "(Transpose)"));
-  const auto of_another_shape =
-      broken([](auto& b, auto y) { b.set_attribute(b[y].producer, "perm", std::vector<std::int64_t>{0, 1}); });
+  const auto of_another_shape = broken([](auto& b, auto y) { b.set_attribute(b[y].producer, "perm", std::vector<std::int64_t>{0, 1}); });
   CHECK(contains(of_another_shape, "of shape [2,3], which has [3,2]"));
   CHECK(contains(broken([](auto& b, auto y) { b.set_role(y, graph::Role::Input); }), "has the role of an input, and is none"));
 }

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "exec/data/rows.hpp"
+#include "exec/data/dataset_rows.hpp"
 #include "tests/fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

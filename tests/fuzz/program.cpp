@@ -7,7 +7,7 @@
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"
-#include "plan/program_json.hpp"
+#include "plan/program/program_json.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/error.hpp"
 #include "graph/zoo/zoo.hpp"
-#include "plan/describe.hpp"
-#include "plan/program_json.hpp"
+#include "plan/program/describe.hpp"
+#include "plan/program/program_json.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/lowered_predictor.hpp"
 #include "tests/catch.hpp"

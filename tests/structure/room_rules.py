@@ -61,14 +61,36 @@ def check_cycles(sources):
         if not s.in_tests:
             edges[s.room] |= {room_of(h) for _, h, _ in s.includes if room_of(h) not in (None, s.room)}
     for room in ROOMS:
-        reached, todo = set(), list(edges[room])
-        while todo:
-            other = todo.pop()
-            if other not in reached:
-                reached.add(other)
-                todo += edges[other]
+        reached = reached_from(room, edges)
         if room in reached:
             yield f"{room}/: room '{room}' includes itself through {', '.join(sorted(reached - {room}))}"
+
+
+def reached_from(start, edges):
+    """Everything that `start` comes to along edges {node: set of nodes}; itself only where a cycle leads back."""
+    reached, todo = set(), list(edges.get(start, ()))
+    while todo:
+        other = todo.pop()
+        if other not in reached:
+            reached.add(other)
+            todo += edges.get(other, ())
+    return reached
+
+
+def check_folder_cycles(sources):
+    """Folders of a room do not include each other in circles: a folder and those below it are folders like any two others. What a table
+    lists stands beside the table, and what its rows share stands above both."""
+    edges, places = {}, {}
+    for s in sources:
+        for line, header, _ in s.includes if not s.in_tests else ():
+            own, other = folder(s.path), folder(header) if room_of(header) == s.room else None
+            if other not in (None, own):
+                edges.setdefault(own, set()).add(other)
+                places.setdefault((own, other), f"{s.path}:{line}: includes {header}")
+    reached = {f: reached_from(f, edges) for f in edges}
+    for (own, other), place in sorted(places.items()):
+        if own in reached.get(other, ()):
+            yield f"{place}: {other} includes {own} too, or through others: folders of a room must not include each other in circles"
 
 
 def check_vendors(sources):
@@ -112,4 +134,4 @@ def folder(path):
     return path.rsplit("/", 1)[0] + "/"
 
 
-RULES = {"order": check_order, "cycle": check_cycles, "vendor": check_vendors, "public-header": check_public_headers}
+RULES = {"order": check_order, "cycle": check_cycles, "folder-cycle": check_folder_cycles, "vendor": check_vendors, "public-header": check_public_headers}

@@ -1,9 +1,9 @@
 #pragma once
 // Pictures and classes as the inputs of a model want them.
 
-#include "exec/data/convert.hpp"
 #include "exec/data/pictures/picture.hpp"
-#include "exec/data/wanted.hpp"
+#include "exec/data/values/convert.hpp"
+#include "exec/data/values/wanted.hpp"
 
 namespace rehearsal::exec {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/backend.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
+#include "exec/kernels/compute_backend.hpp"
 #include "exec/kernels/kernel_tables.hpp"
 
 namespace rehearsal::exec::cuda {

@@ -4,8 +4,8 @@
 
 #include "base/units.hpp"
 #include "exec/comm/communicator.hpp"
+#include "exec/host/stashes.hpp"
 #include "exec/kernels/cuda/check.hpp"
-#include "exec/stashes.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::exec::cuda {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/device.hpp"
 #include "exec/kernels/cuda/moves.hpp"
+#include "exec/kernels/device.hpp"
 
 namespace rehearsal::exec::cuda {
 

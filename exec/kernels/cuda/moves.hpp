@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "exec/device.hpp"
+#include "exec/kernels/device.hpp"
 
 namespace rehearsal::exec::cuda {
 

@@ -1,5 +1,5 @@
 #pragma once
-// The families of our own fast kernels. A family is one file and one line here and in exec/kernels/fast.cpp.
+// The families of our own fast kernels. A family is one file and one line here and in exec/host/fast.cpp.
 
 #include <span>
 

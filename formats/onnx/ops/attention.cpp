@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "formats/onnx/ops/heads.hpp"
-#include "formats/onnx/ops/rows.hpp"
+#include "formats/onnx/ops/import_families.hpp"
 
 namespace rehearsal::formats {
 

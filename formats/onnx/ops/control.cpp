@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "formats/onnx/ops/rows.hpp"
+#include "formats/onnx/ops/import_families.hpp"
 
 namespace rehearsal::formats {
 namespace {

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <numeric>
 
-#include "formats/onnx/ops/rows.hpp"
+#include "formats/onnx/ops/import_families.hpp"
 #include "graph/losses.hpp"
 
 namespace rehearsal::formats {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "formats/onnx/ops/rows.hpp"
+#include "formats/onnx/ops/import_families.hpp"
 
 namespace rehearsal::formats {
 namespace {

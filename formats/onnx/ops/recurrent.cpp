@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "formats/onnx/ops/import_families.hpp"
 #include "formats/onnx/ops/recurrent_activation.hpp"
-#include "formats/onnx/ops/rows.hpp"
 
 namespace rehearsal::formats {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "formats/onnx/ops/rows.hpp"
+#include "formats/onnx/ops/import_families.hpp"
 
 namespace rehearsal::formats {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "formats/onnx/ops/rows.hpp"
+#include "formats/onnx/ops/import_families.hpp"
 #include "graph/ops/axes.hpp"
 
 namespace rehearsal::formats {

@@ -1,6 +1,6 @@
 // Sequences whose length and positions are known, which disappear.
 
-#include "formats/onnx/ops/rows.hpp"
+#include "formats/onnx/ops/import_families.hpp"
 
 namespace rehearsal::formats {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/onnx/node_import.hpp"
+#include "formats/onnx/import_watcher.hpp"
 #include "formats/onnx/rebatch/factors.hpp"
 
 namespace rehearsal::formats {
@@ -55,7 +55,7 @@ struct OperandPatch {
   std::int64_t step = 0;
 };
 
-class BatchTrace {
+class BatchTrace final : public ImportWatcher {
  public:
   enum class Pass : std::uint8_t { Written, Probe, Wanted };
 
@@ -66,12 +66,11 @@ class BatchTrace {
   void end() const;
   /// After a probe that led nowhere: whether there is another place for a batch of 1 to try. The probe starts anew.
   [[nodiscard]] bool try_another_place();
-  /// The type of a constant that follows the batch wherever it is read.
-  [[nodiscard]] std::optional<graph::TensorType> grown(graph::TensorId t) const;
+  [[nodiscard]] std::optional<graph::TensorType> grown(graph::TensorId t) const override;
   /// A prime that divides no size of the file.
   [[nodiscard]] std::int64_t choose_probe() const;
-  [[nodiscard]] std::int64_t written() const { return batches_.written; }
-  [[nodiscard]] std::int64_t batch() const { return batch_; }
+  [[nodiscard]] std::int64_t written() const override { return batches_.written; }
+  [[nodiscard]] std::int64_t batch() const override { return batch_; }
   [[nodiscard]] std::vector<std::string> remarks() const;
   /// The nodes of which operands are written anew, and what of them.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> rewritten() const;
@@ -79,12 +78,10 @@ class BatchTrace {
   /// Thrown in the probe when something upstream has to be rewritten: the probe starts again.
   struct Again {};
 
-  /// A data input whose first dimension is the batch: its size in this pass, and its law.
-  void note_input(graph::TensorId t, const graph::Shape& shape);
-
-  /// Around the import of a node. `before` may replace operands. Returns the node's number.
-  std::size_t before(NodeImport& node, const onnx::NodeProto& proto);
-  void after(std::size_t visit, NodeImport& node);
+  /// Notes its law, too.
+  void note_input(graph::TensorId t, const graph::Shape& shape) override;
+  std::size_t before(NodeImport& node, const onnx::NodeProto& proto) override;
+  void after(std::size_t visit, NodeImport& node) override;
 
  private:
   friend class RebatchRule;

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "exec/data/npz.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "exec/trainer.hpp"
 #include "graph/zoo/layers.hpp"
 #include "plan/lowering/lowering.hpp"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "graph/training.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::exec::sample {
 

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <vector>
 
-#include "exec/executor.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
+#include "exec/play/executor.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/executor/models.hpp"
 #include "tests/process.hpp"

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "exec/data/data.hpp"
-#include "exec/executor.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
+#include "exec/play/executor.hpp"
 #include "plan/lowering/lowering.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/comm/session.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "exec/device.hpp"
+#include "exec/kernels/device.hpp"
 
 namespace rehearsal::exec {
 

@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "base/hash.hpp"
-#include "exec/interpreter.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "exec/kernels/narrow.hpp"
+#include "exec/play/interpreter.hpp"
 #include "tests/catch.hpp"
 
 namespace rehearsal::exec {

@@ -1,6 +1,6 @@
 // Every fast kernel against the reference kernel of the same node, in every order of images and every type that it takes.
 
-#include "exec/kernels/fast.hpp"
+#include "exec/host/fast.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <cstring>
 #include <memory>
 
-#include "exec/interpreter.hpp"
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
+#include "exec/play/interpreter.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/kernels/against_reference.hpp"
 

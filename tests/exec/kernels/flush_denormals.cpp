@@ -1,9 +1,9 @@
-#include "exec/flush_denormals.hpp"
+#include "exec/play/flush_denormals.hpp"
+
+#include <omp.h>
 
 #include <array>
 #include <limits>
-
-#include <omp.h>
 
 #include "tests/catch.hpp"
 

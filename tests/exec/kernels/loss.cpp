@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "graph/training.hpp"
 #include "tests/catch.hpp"
 

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <span>
 
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "graph/training.hpp"
 #include "tests/catch.hpp"
 

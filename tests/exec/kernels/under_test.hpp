@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "exec/device.hpp"
+#include "exec/kernels/device.hpp"
 #include "exec/kernels/kernel.hpp"
 
 namespace rehearsal::exec {

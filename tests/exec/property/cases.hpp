@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "exec/kernels/cpu_backend.hpp"
+#include "exec/host/cpu_backend.hpp"
 #include "graph/training.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 #include "tests/exec/property/random_draws.hpp"
 
 namespace rehearsal::property {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <map>
 
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 
 namespace rehearsal::property {
 

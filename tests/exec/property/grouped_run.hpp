@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "graph/training.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::property {
 

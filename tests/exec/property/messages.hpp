@@ -3,7 +3,7 @@
 #include <string>
 
 #include "graph/graph.hpp"
-#include "plan/program.hpp"
+#include "plan/program/program.hpp"
 
 namespace rehearsal::property {
 

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "exec/trainer.hpp"
-#include "plan/settle.hpp"
+#include "plan/program/settle.hpp"
 #include "tests/exec/property/cases.hpp"
 #include "tests/exec/property/reference.hpp"
 #include "traces/trace.hpp"

@@ -7,8 +7,8 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "exec/data/data.hpp"
-#include "exec/interpreter.hpp"
 #include "exec/kernels/narrow.hpp"
+#include "exec/play/interpreter.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::property {

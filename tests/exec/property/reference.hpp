@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "exec/executor.hpp"
+#include "exec/play/executor.hpp"
 #include "graph/training.hpp"
 #include "tests/exec/property/grouped_run.hpp"
 

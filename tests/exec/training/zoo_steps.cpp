@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/random.hpp"
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "graph/adapters.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"

@@ -1,5 +1,5 @@
 // A settled Program answers what its ranks ask while they play it as before.
-#include "plan/settle.hpp"
+#include "plan/program/settle.hpp"
 
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "exec/interpreter.hpp"
+#include "exec/play/interpreter.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"

@@ -1,11 +1,10 @@
 // What waiting for samples makes of an answer.
-#include "predict/input/waiting.hpp"
-
 #include "graph/zoo/zoo.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/assessment.hpp"
 #include "predict/frameworks/predictor.hpp"
-#include "predict/input/input_predictor.hpp"
+#include "predict/input_predictor.hpp"
+#include "predict/plan_input.hpp"
 #include "tests/catch.hpp"
 
 using namespace rehearsal;

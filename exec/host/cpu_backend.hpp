@@ -1,0 +1,46 @@
+#pragma once
+// The CPU as a plan::Backend: what lowering asks, and the kernels that the executor then runs, from the same tables.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/kernels/compute_backend.hpp"
+#include "exec/kernels/kernel_tables.hpp"
+
+namespace rehearsal::exec {
+
+/// Kernel tables in order of preference. "reference": the portable ones only; "onednn": oneDNN and our own fast ones first.
+class CpuBackend final : public ComputeBackend {
+ public:
+  /// Throws BadInput for a name other than "auto", "onednn", "reference".
+  explicit CpuBackend(const std::string& wanted);
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override;
+  [[nodiscard]] bool reorders(const graph::TensorType& type, plan::Format from, plan::Format to) const override;
+  [[nodiscard]] bool fuses_attention() const override { return true; }
+  [[nodiscard]] bool plans_arrivals() const override { return true; }
+  [[nodiscard]] std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const override;
+  void forget() const override;
+  [[nodiscard]] Device& device() const override { return *device_; }
+
+ private:
+  [[nodiscard]] std::optional<plan::KernelOffer> direct_offer(const plan::LocalNode& node, std::string& reasons) const;
+  [[nodiscard]] plan::KernelOffer widened_offer(const plan::LocalNode& node, const std::string& reasons) const;
+
+  std::string name_;
+  std::unique_ptr<Device> device_ = make_host();
+  KernelTables fast_, reference_;  ///< in order of preference; the first has none where only the portable ones are wanted
+  mutable std::map<std::string, plan::KernelOffer> known_;  ///< by signature: making a kernel is costly
+};
+
+void reorder(const ReorderTask&, const graph::TensorType&, int threads);
+
+/// sum += addend, element by element (floating-point types).
+void accumulate(void* sum, const void* addend, const graph::TensorType&, int threads);
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,37 @@
+#include "exec/host/fast.hpp"
+
+#include <vector>
+
+#include "exec/kernels/native/families.hpp"
+#ifdef REHEARSAL_HAS_ONEDNN
+#include "exec/kernels/onednn/families.hpp"
+#endif
+
+namespace rehearsal::exec {
+
+std::span<const KernelRow> fast_kernels() {
+  static const std::vector<KernelRow> kRows = [] {
+    std::vector<KernelRow> rows;
+    const auto add = [&](std::span<const KernelRow> more) { rows.insert(rows.end(), more.begin(), more.end()); };
+#ifdef REHEARSAL_HAS_ONEDNN
+    add(onednn::convolution_kernels());
+    add(onednn::matmul_kernels());
+#endif
+    for (auto* family : {native::elementwise_kernels, native::normalization_kernels, native::layer_normalization_kernels,
+                         native::softmax_kernels, native::attention_kernels, native::pooling_kernels, native::reduction_kernels,
+                         native::movement_kernels, native::rotation_kernels, native::optimizer_kernels})
+      add(family());
+    return rows;
+  }();
+  return kRows;
+}
+
+std::string kernel_libraries() {
+#ifdef REHEARSAL_HAS_ONEDNN
+  return onednn::library_version();
+#else
+  return "none";
+#endif
+}
+
+}  // namespace rehearsal::exec

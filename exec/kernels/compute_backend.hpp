@@ -1,0 +1,25 @@
+#pragma once
+// A kind of device that this process can compute on: what lowering asks (plan::Backend), and the kernels and the memory that the executor
+// then uses. Adding one: a folder in exec/kernels/ and a row in exec/backends.cpp.
+
+#include <memory>
+#include <string>
+
+#include "exec/kernels/device.hpp"
+#include "exec/kernels/kernel.hpp"
+#include "plan/backend.hpp"
+
+namespace rehearsal::exec {
+
+class ComputeBackend : public plan::Backend {
+ public:
+  /// The kernel that was offered under this name; one that is shareable may be in use elsewhere. Throws Refusal naming operator and reason
+  /// when it does not accept.
+  [[nodiscard]] virtual std::shared_ptr<Kernel> make(const std::string& implementation, const KernelRequest& request) const = 0;
+  /// Drops what offer() and make() remember, for when every kernel is made: they would answer the same again, more slowly.
+  virtual void forget() const {}
+  /// Where its kernels run.
+  [[nodiscard]] virtual Device& device() const = 0;
+};
+
+}  // namespace rehearsal::exec

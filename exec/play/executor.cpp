@@ -1,0 +1,470 @@
+#include "exec/play/executor.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "base/error.hpp"
+#include "exec/host/block_moves.hpp"
+#include "exec/host/stashes.hpp"
+#include "exec/play/flush_denormals.hpp"
+#include "exec/play/initial_values.hpp"
+#include "exec/play/local_memory.hpp"
+#include "exec/play/messages.hpp"
+#include "exec/play/operand_views.hpp"
+#include "exec/play/played_times.hpp"
+#include "exec/play/sample_loading.hpp"
+#include "exec/play/stored_tensors.hpp"
+#include "plan/collectives/exchange.hpp"
+#include "plan/memory/under_way.hpp"
+#include "predict/playing.hpp"
+
+namespace rehearsal::exec {
+namespace {
+
+using graph::TensorId;
+using plan::BufferIndex;
+using plan::Instruction;
+using plan::InstructionKind;
+
+/// An instruction made ready.
+struct Prepared {
+  std::vector<std::shared_ptr<Kernel>> kernels;          ///< by variant
+  std::vector<std::vector<plan::CollectiveStep>> steps;  ///< of collectives, by variant
+  std::vector<int> group;
+};
+
+}  // namespace
+
+class Executor::Impl {
+ public:
+  Impl(const Training& training, const ComputeBackend& backend, const ExecutorOptions& options)
+      : program_(training.program),
+        g_(training.graph.graph),
+        backend_(backend),
+        world_(training.world),
+        options_(options),
+        role_(program_.role(world_.rank())),
+        device_(backend.device()),
+        memory_(role_, device_),
+        stored_(role_, memory_, device_),
+        operands_(program_, g_, world_.rank(), memory_),
+        messages_(world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
+        moves_(program_, world_.rank()),
+        loading_(program_, g_, world_.rank()) {
+    omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
+    flush_.emplace();
+    prepare();
+    set_initial_values(training, options.seed, memory_, device_);
+  }
+
+  StepResult step(const StepRequest& request, DataSource& data) {
+    now_.step = request.step;
+    row_end_ = request.row.end;
+    data_ = &data;
+    record_ = request.record;
+    result_ = {};
+    if (record_) times_.begin_step();
+    result_.begin = now_seconds();
+    if (request.step == request.row.first)
+      for (const auto& slot : role_.opening) play(slot);
+    bool asked = !request.may_update;
+    for (const auto& slot : role_.slots) {
+      const bool asks = !asked && is_first_update(slot);
+      asked = asked || asks;
+      if (asks) now_ = plan::moment_of(program_, role_, slot, now_.step);
+      if (asks && !may_update(request)) {
+        result_.updated = false;
+        break;  // updates stand last
+      }
+      play(slot);
+    }
+    if (!asked && !may_update(request)) result_.updated = false;  // a stage that updates nothing answers, too
+    world_.note({.doing = Doing::Meeting, .step = request.step, .since = now_seconds()});
+    device_.wait();
+    const double played = now_seconds();
+    if (plan::awaited_behind_step(program_, request.step + 1 == row_end_)) messages_.wait_all();
+    result_.end = now_seconds();
+    result_.waited += result_.end - played;
+    if (record_) result_.played = times_.take();
+    take_finished();
+    if (tickets_.empty()) messages_.forget();
+    if (result_.updated) done_ = request.step + 1;
+    return std::move(result_);
+  }
+
+  void progress() { messages_.progress(); }
+
+  bool passes_are_finite(bool with_gradients) {
+    if (with_gradients) messages_.wait_all();  // sums between ranks
+    auto& buffers = with_gradients ? gradients_and_loss_ : loss_parts_;
+    if (!buffers) buffers = results_of_passes(role_, with_gradients);
+    return std::none_of(buffers->begin(), buffers->end(), [&](BufferIndex b) { return has_non_finite(b); });
+  }
+
+  std::optional<BadTensor> find_non_finite(std::int64_t step, DataSource& data) {
+    watch_.emplace();
+    (void)this->step({{step, step + 1}, step, false, [] { return false; }}, data);
+    auto found = watch_->find();
+    watch_.reset();
+    return found;
+  }
+
+  /// The rate is an attribute of the nodes that update parameters: another rate, other kernels.
+  void set_rate(double factor) {
+    if (factor == rate_) return;
+    rate_ = factor;
+    for (std::size_t b = 0; b < role_.bodies.size(); ++b)
+      for (std::size_t n = 0; n < role_.bodies[b].instructions.size(); ++n) {
+        const auto& i = role_.bodies[b].instructions[n];
+        if (i.kind != InstructionKind::Kernel || g_[i.node].phase != graph::Phase::Update || !g_[i.node].attributes.has("lr")) continue;
+        auto& p = prepared_[b][n];
+        for (std::size_t v = 0; v < p.kernels.size(); ++v) p.kernels[v] = make_kernel(i, v);
+      }
+    backend_.forget();
+  }
+  [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + messages_.allocated_bytes(); }
+
+  [[nodiscard]] const StoredTensors& stored() const { return stored_; }
+  void read_stored(TensorId t, int age, std::byte* to) const { stored_.read(t, done_ - age, to); }
+  void set_stored(TensorId t, std::span<const std::byte> block, int age) { stored_.write(t, done_ - age, block); }
+
+  void continue_after(std::int64_t steps, std::int64_t samples) {
+    done_ = steps;
+    loading_.continue_at(steps, samples);
+  }
+
+  [[nodiscard]] plan::Region stored_region(TensorId t) const {
+    return plan::region(program_, *stored_.buffer(t), plan::position(program_, world_.rank(), 0));
+  }
+
+  [[nodiscard]] std::optional<KeptResult> result(TensorId t) const { return stored_.result(t, g_[t].type, now_); }
+
+ private:
+  struct Begun {
+    Ticket ticket{};
+    plan::UnderWay message;
+  };
+
+  // ---- preparation
+  void prepare() {
+    prepared_.resize(role_.bodies.size());
+    for (std::size_t b = 0; b < role_.bodies.size(); ++b) {
+      const auto variants = plan::per_micro_batch(role_.bodies[b].kind) ? role_.variant_samples.size() : 1;
+      for (const auto& i : role_.bodies[b].instructions) prepared_[b].push_back(prepare_one(i, variants));
+    }
+    backend_.forget();
+  }
+
+  Prepared prepare_one(const Instruction& i, std::size_t variants) {
+    Prepared p;
+    if (i.kind == InstructionKind::Kernel)
+      for (std::size_t v = 0; v < variants; ++v) p.kernels.push_back(make_kernel(i, v));
+    if (i.kind == InstructionKind::Collective) prepare_collective(i, variants, p);
+    return p;
+  }
+
+  [[nodiscard]] const graph::TensorType& type_of(BufferIndex b, std::size_t variant) const { return operands_.type(b, variant); }
+
+  std::shared_ptr<Kernel> make_kernel(const Instruction& i, std::size_t variant) {
+    const auto& node = g_[i.node];
+    const auto type = [&](BufferIndex b) { return b == plan::kNoBuffer ? std::nullopt : std::optional(type_of(b, variant)); };
+    std::vector<std::optional<graph::TensorType>> inputs, outputs;
+    std::transform(i.inputs.begin(), i.inputs.end(), std::back_inserter(inputs), type);
+    std::transform(i.outputs.begin(), i.outputs.end(), std::back_inserter(outputs), type);
+    const auto& info = role_.kernels[static_cast<std::size_t>(i.kernel)];
+    auto attributes = plan::attributes_of(role_, i, node);
+    if (rate_ != 1) attributes.set("lr", node.attributes.number("lr", 0) * rate_);
+    const KernelRequest request{
+        plan::schema_of(role_, i, node), attributes, inputs, outputs, info.input_formats, info.output_formats, options_.threads};
+    auto kernel = backend_.make(info.implementation, request);
+    if (kernel->workspace_bytes() > info.workspace_bytes)
+      throw InternalError("kernel " + info.implementation + " of " + node.name + " wants more workspace than the plan gave it");
+    return kernel;
+  }
+
+  void prepare_collective(const Instruction& i, std::size_t variants, Prepared& p) {
+    const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
+    p.group = plan::group(program_, world_.rank(), info.axis);
+    for (std::size_t v = 0; v < variants; ++v) {
+      const auto micro_batch = static_cast<int>(std::find(role_.variant_of.begin(), role_.variant_of.end(), v) - role_.variant_of.begin());
+      const auto type = type_of(i.outputs.front(), v);
+      const auto count = graph::element_count(type.shape);
+      const auto bytes = static_cast<double>(size_of(type.dtype));
+      p.steps.push_back(plan::steps_of(program_, info, role_, {world_.rank(), micro_batch, count, bytes, world_.ranks_per_node(p.group)}));
+    }
+  }
+
+  // ---- playing
+  void play(const plan::Slot& slot) {
+    slot_ = slot;
+    const auto& body = role_.bodies[slot.body];
+    per_micro_batch_ = plan::per_micro_batch(body.kind);
+    now_ = plan::moment_of(program_, role_, slot, now_.step);
+    if (now_.slot_step >= row_end_) return;
+    micro_batch_ = slot.micro_batch % program_.micro_batches;
+    for (const auto& [key, begun] : tickets_)
+      if (plan::awaited_by_slot(program_, role_, slot, now_.step, begun.message)) await(begun);
+    for (std::uint32_t n = 0; n < body.instructions.size(); ++n) {
+      const auto& i = body.instructions[n];
+      if (plan::runs(program_, role_, i, micro_batch_)) play_one(i, n);
+    }
+  }
+
+  void await(const Begun& begun) {
+    if (messages_.done(begun.ticket)) return;
+    const auto& m = begun.message;
+    const double since = now_seconds();
+    world_.note({Doing::Awaiting, m.body, m.instruction, m.micro_batch, m.step, since});
+    while (!messages_.done(begun.ticket)) messages_.idle();
+    result_.waits.push_back({m.body, m.instruction, now_seconds() - since});
+    result_.waited += result_.waits.back().seconds;
+  }
+
+  /// All ranks agree: what this takes is waiting.
+  bool may_update(const StepRequest& request) {
+    const double since = now_seconds();
+    const bool may = request.may_update();
+    result_.waited += now_seconds() - since;
+    return may;
+  }
+
+  void await_dependencies(const Instruction& i) {
+    for (const auto& d : i.after) {
+      if (!plan::communicates(role_.bodies[d.body].instructions[d.instruction])) continue;
+      const auto number = plan::number_of(program_, now_.step, plan::micro_batch_of(program_, role_, slot_, d));
+      if (const auto at = tickets_.find({d.body, d.instruction, number}); at != tickets_.end()) await(at->second);
+    }
+  }
+
+  void play_one(const Instruction& i, std::uint32_t n) {
+    await_dependencies(i);
+    world_.note({Doing::Playing, slot_.body, n, micro_batch_, now_.slot_step, now_seconds()});
+    if (plan::communicates(i)) {
+      start(i, n);
+      messages_.progress();
+      return;
+    }
+    if (record_) times_.begin();
+    compute(i, prepared_[slot_.body][n]);
+    if (watch_) look(i);
+    if (record_) times_.end({slot_.body, n, slot_.micro_batch, 0, 0, 0});
+    messages_.progress();
+  }
+
+  void compute(const Instruction& i, Prepared& p) {
+    const auto from = [&]() -> const graph::TensorType& { return type_of(i.inputs.front(), variant()); };
+    const auto to = [&]() -> const graph::TensorType& { return type_of(i.outputs.back(), variant()); };
+    switch (i.kind) {
+      case InstructionKind::Kernel:
+        return run_kernel(i, p);
+      case InstructionKind::Reorder:
+        return device_.reorder(
+            {data(i.inputs[0]), data(i.outputs[0]), role_.buffers[i.inputs[0]].format, role_.buffers[i.outputs[0]].format}, from());
+      case InstructionKind::Accumulate:
+        return add_up(i, from().dtype);
+      case InstructionKind::Load:
+        return load(i, to());
+      case InstructionKind::Slice:
+      case InstructionKind::Pack:
+      case InstructionKind::Unpack:
+        for (const auto& move : moves_.of(i, loop_micro_batch()))
+          device_.copy_block(move.copy, size_of(to().dtype), data(i.inputs[move.input]), data(i.outputs[move.output]));
+        return;
+      case InstructionKind::Mask:
+        return mask(i, to());
+      case InstructionKind::Stash:
+      case InstructionKind::Restore:
+        if (const auto dense = device_.copy_stash({from(), to()}, data(i.inputs[0]), data(i.outputs[0])))
+          refuse_dense({g_[i.tensor].name, dense, graph::element_count(from().shape), world_.rank(), now_.slot_step}, program_.plan);
+        return;
+      case InstructionKind::Report:
+        device_.download(&result_.loss, data(i.inputs[0]), sizeof result_.loss);
+        result_.owns_loss = true;
+        return;
+      default:
+        throw InternalError("an instruction that does not compute");
+    }
+  }
+
+  /// The first micro-batch copies.
+  void add_up(const Instruction& i, DType dtype) {
+    const bool first = per_micro_batch_ && micro_batch_ == role_.bodies[slot_.body].first;
+    for (const auto& m : moves_.of(i, loop_micro_batch()))
+      first ? device_.copy_block(m.copy, size_of(dtype), data(i.inputs[0]), data(i.outputs[0]))
+            : device_.add_block(m.copy, dtype, data(i.inputs[0]), data(i.outputs[0]));
+  }
+
+  /// Read into memory of the host, from where the device takes it.
+  void load(const Instruction& i, const graph::TensorType& type) {
+    const auto& buffer = role_.buffers[i.outputs[0]];
+    const SampleLoading::Place place{now_.slot_step, loop_micro_batch()};
+    if (device_.is_host()) return loading_.load(*data_, buffer, type, place, data(i.outputs[0]));
+    std::vector<std::byte> samples(static_cast<std::size_t>(graph::size_of(type).value()));
+    loading_.load(*data_, buffer, type, place, samples.data());
+    device_.upload(data(i.outputs[0]), samples.data(), samples.size());
+  }
+
+  [[nodiscard]] bool has_non_finite(BufferIndex b) const {
+    return device_.has_non_finite(role_.buffers[b].dtype, data(b), graph::element_count(type_of(b, 0).shape));
+  }
+
+  /// Updates a step that begins with that slot's body.
+  [[nodiscard]] bool is_first_update(const plan::Slot& slot) const {
+    const auto updates = [&](const plan::Slot& s) { return role_.bodies[s.body].kind == plan::BodyKind::Update; };
+    const auto first = std::find_if(role_.slots.begin(), role_.slots.end(), updates);
+    return first != role_.slots.end() && &*first == &slot;
+  }
+
+  void look(const Instruction& i) {
+    operands_.set(i, pass());
+    const HostCopies inputs(device_, operands_.inputs()), made(device_, operands_.outputs());
+    std::vector<TensorView> outputs(made.views().begin(), made.views().end());
+    for (std::size_t n = 0; n < outputs.size(); ++n)
+      if (i.outputs[n] != plan::kNoBuffer && !holds_numbers(role_.buffers[i.outputs[n]])) outputs[n] = {};
+    watch_->look({inputs.views(), outputs}, [&](std::size_t output, std::int64_t element) { return described(i, output, element); });
+  }
+
+  [[nodiscard]] BadTensor described(const Instruction& i, std::size_t output, std::int64_t element) const {
+    const auto& buffer = role_.buffers[i.outputs[output]];
+    BadTensor bad;
+    bad.tensor = g_[buffer.tensor].name;
+    bad.made_by = i.kind == InstructionKind::Kernel ? std::string(graph::schema(g_[i.node]).name) + " " + g_[i.node].name
+                                                    : std::string(plan::name(i.kind));
+    if (i.kind == InstructionKind::Load) {
+      const auto samples = loading_.samples(buffer, {now_.slot_step, loop_micro_batch()});
+      const auto per_sample = std::max<std::int64_t>(1, graph::element_count(type_of(i.outputs[output], variant()).shape) / samples.count);
+      bad.made_by = data_->origin_of(samples.first + element / per_sample);
+    }
+    bad.in_backward = role_.bodies[slot_.body].kind == plan::BodyKind::Backward;
+    bad.micro_batch = micro_batch_;
+    return bad;
+  }
+
+  void run_kernel(const Instruction& i, Prepared& p) {
+    operands_.set(i, pass());
+    RunContext context{options_.seed, now_.slot_step, i.workspace == plan::kNoBuffer ? nullptr : data(i.workspace), device_.stream(),
+                       device_.fault()};
+    p.kernels[std::min(variant(), p.kernels.size() - 1)]->run(operands_.inputs(), operands_.outputs(), context);
+  }
+
+  /// One of the coordinates that share a tensor keeps it, for the others it is zero: their sum is the tensor.
+  void mask(const Instruction& i, const graph::TensorType& type) {
+    const auto bytes = static_cast<std::size_t>(graph::size_of(type).value());
+    if (plan::position(program_, world_.rank(), 0)[static_cast<std::size_t>(i.axis)] == 0)
+      device_.copy(data(i.outputs[0]), data(i.inputs[0]), bytes);
+    else
+      device_.clear(data(i.outputs[0]), bytes);
+  }
+
+  void start(const Instruction& i, std::uint32_t n) {
+    Begun s{{}, {slot_.body, n, now_.step, slot_.micro_batch}};
+    const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
+    if (i.kind == InstructionKind::Collective) {
+      auto& p = prepared_[slot_.body][n];
+      const auto& type = type_of(i.outputs.back(), variant());
+      s.ticket = messages_.start_collective(
+          {&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), type.dtype, graph::element_count(type.shape),
+           role_.collectives[static_cast<std::size_t>(i.collective)].reduction},
+          name);
+    } else {
+      const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
+      const int other = plan::peer(program_, world_.rank(), info);
+      const auto bytes = static_cast<std::size_t>(plan::message_bytes(role_, i, variant()));
+      const int tag = static_cast<int>(
+          info.channel % 32749U);  // messages of equal tag keep their order, so a clash is harmless within one micro-batch order
+      s.ticket = i.kind == InstructionKind::Send ? messages_.start_send(other, data(i.inputs[0]), bytes, tag, name)
+                                                 : messages_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
+    }
+    tickets_[{slot_.body, n, plan::number_of(program_, now_.step, slot_.micro_batch)}] = s;
+  }
+
+  /// What has ended belongs to the step that began it.
+  void take_finished() {
+    std::erase_if(tickets_, [&](const auto& entry) {
+      const auto& [ticket, message] = entry.second;
+      if (!messages_.done(ticket)) return false;
+      const auto times = messages_.times(ticket);
+      const predict::TimedInstruction ended{message.body, message.instruction, message.micro_batch, times.start, times.end, 0};
+      if (record_ && message.step == now_.step) result_.played.push_back(ended);
+      if (record_ && message.step < now_.step) result_.late.emplace_back(message.step, ended);
+      return true;
+    });
+  }
+
+  [[nodiscard]] OperandViews::Pass pass() const { return {loop_micro_batch(), variant(), now_}; }
+  [[nodiscard]] int loop_micro_batch() const { return per_micro_batch_ ? micro_batch_ : 0; }
+  [[nodiscard]] std::size_t variant() const { return per_micro_batch_ ? plan::variant_of_micro_batch(role_, micro_batch_) : 0; }
+
+  [[nodiscard]] void* data(BufferIndex b) const { return memory_.at(b, now_); }
+
+  inline static const std::string kNothing;
+  const plan::Program& program_;
+  const graph::Graph& g_;
+  const ComputeBackend& backend_;
+  Communicator& world_;
+  ExecutorOptions options_;
+  std::optional<FlushDenormals> flush_;
+  const plan::Role& role_;
+  Device& device_;
+  LocalMemory memory_;
+  StoredTensors stored_;
+  OperandViews operands_;
+  Messages messages_;
+  std::vector<std::vector<Prepared>> prepared_;
+  plan::Slot slot_;
+  int micro_batch_ = 0;
+  plan::Moment now_;
+  std::int64_t row_end_ = 1, done_ = 0;  ///< done_: steps that were
+  bool per_micro_batch_ = false, record_ = false;
+  PlayedTimes times_{device_};
+  double rate_ = 1;
+  DataSource* data_ = nullptr;
+  StepResult result_;
+  std::optional<std::vector<BufferIndex>> loss_parts_, gradients_and_loss_;  ///< of passes_are_finite(), once asked for
+  std::optional<NonFiniteWatch> watch_;
+  std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
+  BlockMoves moves_;
+  SampleLoading loading_;
+};
+
+int threads_per_rank(const Communicator& world) {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world.local_size());
+}
+
+Executor::Executor(const Training& training, const ComputeBackend& backend, const ExecutorOptions& options)
+    : impl_(std::make_unique<Impl>(training, backend, options)) {}
+Executor::~Executor() = default;
+StepResult Executor::step(const StepRequest& request, DataSource& data) { return impl_->step(request, data); }
+StepResult Executor::step(std::int64_t step, DataSource& data) { return impl_->step({{step, step + 1}, step, false, {}}, data); }
+bool Executor::passes_are_finite(bool with_gradients) { return impl_->passes_are_finite(with_gradients); }
+std::optional<BadTensor> Executor::find_non_finite(std::int64_t step, DataSource& data) { return impl_->find_non_finite(step, data); }
+void Executor::progress() { impl_->progress(); }
+void Executor::set_rate(double factor) { impl_->set_rate(factor); }
+std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }
+std::int64_t Executor::stored_bytes(TensorId tensor) const {
+  const auto* b = impl_->stored().buffer(tensor);
+  return b == nullptr ? 0 : b->bytes;
+}
+void Executor::read_stored(TensorId tensor, int age, std::byte* to) const { impl_->read_stored(tensor, age, to); }
+std::vector<std::byte> Executor::stored(TensorId tensor, int age) const {
+  std::vector<std::byte> block(static_cast<std::size_t>(stored_bytes(tensor)));
+  if (!block.empty()) impl_->read_stored(tensor, age, block.data());
+  return block;
+}
+void Executor::set_stored(TensorId tensor, std::span<const std::byte> block, int age) { impl_->set_stored(tensor, block, age); }
+int Executor::versions(TensorId tensor) const {
+  const auto* b = impl_->stored().buffer(tensor);
+  return b == nullptr ? 1 : b->versions;
+}
+void Executor::continue_after(std::int64_t steps, std::int64_t samples) { impl_->continue_after(steps, samples); }
+plan::Region Executor::stored_region(TensorId tensor) const { return impl_->stored_region(tensor); }
+const plan::Layout& Executor::stored_layout(TensorId tensor) const { return impl_->stored().buffer(tensor)->layout; }
+std::optional<KeptResult> Executor::result(TensorId tensor) const { return impl_->result(tensor); }
+std::vector<TensorId> Executor::stored_tensors() const { return impl_->stored().all(); }
+
+}  // namespace rehearsal::exec

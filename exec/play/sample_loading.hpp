@@ -1,0 +1,40 @@
+#pragma once
+// What a Load instruction does: this rank's part of the samples of a micro-batch.
+
+#include <cstdint>
+#include <vector>
+
+#include "exec/data/data.hpp"
+#include "plan/program/program.hpp"
+
+namespace rehearsal::exec {
+
+/// Of one rank. What it refers to must outlive it.
+class SampleLoading {
+ public:
+  SampleLoading(const plan::Program& program, const graph::Graph& graph, int rank) : program_(program), g_(graph), rank_(rank) {}
+
+  /// `step` began with sample number `first` of the training; later ones follow.
+  void continue_at(std::int64_t step, std::int64_t first) { step_ = step, first_ = first; }
+  struct Place {
+    std::int64_t step = 0;
+    int micro_batch = 0;  ///< 0 where an input is loaded once a step
+  };
+  /// The first sample of which the rank has a part, and how many there are.
+  [[nodiscard]] plan::SampleRange samples(const plan::Buffer&, const Place&) const;
+  /// Where this rank wants a part of each sample, that is read alone; a source that cannot has room for one whole sample at a time.
+  void load(DataSource&, const plan::Buffer&, const graph::TensorType& local, const Place&, void* to) const;
+
+ private:
+  [[nodiscard]] std::int64_t sample(const Place& place, std::int64_t row) const {
+    return first_ + (place.step - step_) * program_.batch + row;
+  }
+  [[nodiscard]] plan::Region region(const plan::Buffer&, const Place&) const;
+
+  const plan::Program& program_;
+  const graph::Graph& g_;
+  int rank_;
+  std::int64_t step_ = 0, first_ = 0;
+};
+
+}  // namespace rehearsal::exec

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+#include "base/error.hpp"
+#include "plan/collectives/algorithm_rows.hpp"
+
+namespace rehearsal::plan {
+
+void add_step(std::vector<CollectiveStep>& steps, CollectiveStep step) {
+  if (step.send_count == 0) step.send_to = -1;
+  if (step.receive_count == 0) step.receive_from = -1;
+  if (step.send_to >= 0 || step.receive_from >= 0) steps.push_back(step);
+}
+
+CollectiveStep sending(int to, Range range) {
+  CollectiveStep step;
+  step.send_to = to;
+  step.send_first = range.begin;
+  step.send_count = range.count();
+  return step;
+}
+
+CollectiveStep receiving(int from, Range range, bool reduce) {
+  CollectiveStep step;
+  step.receive_from = from;
+  step.receive_first = range.begin;
+  step.receive_count = range.count();
+  step.reduce = reduce;
+  return step;
+}
+
+CollectiveStep exchange(int to, Range sent, int from, Range received, bool reduce) {
+  CollectiveStep step = receiving(from, received, reduce);
+  step.send_to = to;
+  step.send_first = sent.begin;
+  step.send_count = sent.count();
+  return step;
+}
+
+Seconds slowest_message(int ranks, Bytes size, const CollectiveLinks& links, int distance) {
+  if (one_node(ranks, links)) return message_time(links, false, size, ranks);
+  const int leaving = std::min(distance, links.ranks_per_node), staying = links.ranks_per_node - leaving;
+  const Seconds outer = message_time(links, true, size, leaving, path_of(links.around, distance));
+  return links.ranks_per_node == 1 ? outer : std::max(outer, message_time(links, false, size, std::max(staying, 1)));
+}
+
+Seconds all_distances(int ranks, Bytes size, const CollectiveLinks& links) {
+  if (links.around.empty()) return static_cast<double>(ranks - 1) * slowest_message(ranks, size, links, links.ranks_per_node);
+  Seconds total;
+  for (int distance = 1; distance < ranks; ++distance)  // the shorter way round
+    total += slowest_message(ranks, size, links, std::min(distance, ranks - distance));
+  return total;
+}
+
+Seconds message_time(const CollectiveLinks& links, bool outer, Bytes size, int senders, const NetworkPath* path) {
+  const auto shared = (outer ? links.node_outer : links.node_inner) / senders;
+  if (!outer) return links.inner_latency + size / std::min(links.inner_bandwidth, shared);
+  if (path == nullptr) return links.outer_latency + size / std::min(links.outer_bandwidth, shared);
+  return std::max(links.outer_latency, path->latency) + size / std::min({links.outer_bandwidth, shared, path->bandwidth});
+}
+
+const NetworkPath* path_of(const std::vector<NetworkPath>& by_distance, int distance) {
+  if (by_distance.empty()) return nullptr;
+  const auto power = std::bit_width(static_cast<unsigned>(std::max(distance, 1))) - 1;
+  return &by_distance[std::min(static_cast<std::size_t>(power), by_distance.size() - 1)];
+}
+
+std::span<const CollectiveRow> collective_table() {
+  static const std::array kTable{ring_all_reduce(),
+                                 recursive_doubling_all_reduce(),
+                                 halving_doubling_all_reduce(),
+                                 hierarchical_all_reduce(),
+                                 binomial_tree_all_reduce(),
+                                 double_tree_all_reduce(),
+                                 packed_trees_all_reduce(),
+                                 ring_reduce_scatter(),
+                                 recursive_halving_reduce_scatter(),
+                                 pairwise_reduce_scatter(),
+                                 hierarchical_reduce_scatter(),
+                                 ring_all_gather(),
+                                 recursive_doubling_all_gather(),
+                                 bruck_all_gather(),
+                                 hierarchical_all_gather(),
+                                 binomial_broadcast(),
+                                 scatter_all_gather_broadcast(),
+                                 binomial_reduce(),
+                                 rabenseifner_reduce(),
+                                 pairwise_all_to_all(),
+                                 bruck_all_to_all()};
+  return kTable;
+}
+
+const CollectiveRow& collective(CollectiveKind kind, std::string_view name_of_row) {
+  std::string known;
+  for (const auto& row : collective_table()) {
+    if (row.kind != kind) continue;
+    if (row.name == name_of_row) return row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  throw BadInput(std::string(name(kind)),
+                 "'" + std::string(name_of_row) + "' is not known; known algorithms: " + (known.empty() ? "none" : known));
+}
+
+const CollectiveRow& best_collective(CollectiveKind kind, int ranks, Bytes size, const CollectiveLinks& links) {
+  const CollectiveRow* best = nullptr;
+  for (const auto& row : collective_table())
+    if (row.kind == kind && (best == nullptr || row.closed_form(ranks, size, links) < best->closed_form(ranks, size, links))) best = &row;
+  if (best == nullptr) throw InternalError("no algorithm for this kind of collective: " + std::string(name(kind)));
+  return *best;
+}
+
+}  // namespace rehearsal::plan

@@ -1,0 +1,27 @@
+#include "plan/program/settle.hpp"
+
+#include "plan/sharding/sharding.hpp"
+
+namespace rehearsal::plan {
+
+void settle(Program& program) {
+  const Sharding& full = *program.sharding;
+  const std::size_t axes = full.axes.size(), nodes = axes == 0 ? 0 : full.choices.size() / axes;
+  std::vector<bool> windowed(nodes, false);  // their operands' halos follow from the way in which they are split
+  auto settled = std::make_shared<Sharding>();
+  settled->choices.assign(full.choices.size(), -1);
+  for (std::size_t n = 0; n < nodes; ++n)
+    for (std::size_t a = 0; a < axes; ++a) {
+      const auto* way = full.choice(static_cast<graph::NodeId>(n), a);
+      if (way == nullptr || way->kind != graph::LabelKind::Window) continue;
+      windowed[n] = true;
+      settled->choices[n * axes + a] = full.choices[n * axes + a];
+    }
+  settled->axes = full.axes;
+  settled->dims = std::make_shared<const graph::LogicalDims>(full.dims->of_tensors(windowed));
+  settled->rings = full.rings;
+  settled->ring_of_node = full.ring_of_node;
+  program.sharding = std::move(settled);
+}
+
+}  // namespace rehearsal::plan

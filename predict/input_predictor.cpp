@@ -1,0 +1,122 @@
+#include "predict/input_predictor.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "plan/lowering/lowering.hpp"
+#include "predict/bottleneck.hpp"
+#include "predict/plan_input.hpp"
+
+namespace rehearsal::predict {
+namespace {
+
+/// Asks another evaluator for a step of this pace, and knows what it said.
+class Paced final : public StepEvaluator {
+ public:
+  Paced(StepEvaluator& evaluator, const InputPace& pace) : evaluator_(evaluator), pace_(pace) {}
+  [[nodiscard]] std::string_view name() const override { return evaluator_.name(); }
+  [[nodiscard]] StepCost evaluate(const EvaluationRequest& request) override {
+    auto cost = evaluator_.evaluate({request.program, request.costs, request.platform, request.model, request.keep_timeline, pace_});
+    said_ = cost.step;
+    return cost;
+  }
+  [[nodiscard]] Seconds said() const { return said_; }
+
+ private:
+  StepEvaluator& evaluator_;
+  InputPace pace_;
+  Seconds said_;
+};
+
+class InputPredictor final : public Predictor {
+ public:
+  InputPredictor(std::unique_ptr<Predictor> inner, const InputQuestion& question)
+      : inner_(std::move(inner)), question_(question), rests_on_(grounds_of(question, inner_->platform())) {}
+
+  [[nodiscard]] const platforms::Platform& platform() const override { return inner_->platform(); }
+  [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return inner_->framework(); }
+  [[nodiscard]] const graph::Graph& graph() const override { return inner_->graph(); }
+  [[nodiscard]] std::int64_t batch() const override { return inner_->batch(); }
+  [[nodiscard]] const SplitLimits& limits() override { return inner_->limits(); }
+  [[nodiscard]] std::vector<plan::Violation> violations(const plan::Plan& plan) override { return inner_->violations(plan); }
+  [[nodiscard]] const costmodel::CostModel& cost_model() const override { return inner_->cost_model(); }
+  [[nodiscard]] PlayableStep playable(const plan::Plan& plan) override { return inner_->playable(plan); }
+  [[nodiscard]] PlayableStep priced(plan::Program program) override { return inner_->priced(std::move(program)); }
+
+  [[nodiscard]] Assessment closed(const plan::Plan& plan) override {
+    auto a = inner_->closed(plan);
+    add_input(a, of(a.plan), platform(), rests_on_);
+    return a;
+  }
+
+  [[nodiscard]] Outlook outlook(const plan::Plan& plan) override {
+    auto outlook = inner_->outlook(plan);
+    if (!has_place(plan)) return outlook;
+    const double least = outlook.step.value();
+    outlook.step = Seconds(of(plan).later.step({least, least, least}).value);
+    return outlook;
+  }
+
+  /// Once as if samples were there, and again, at their pace, where that makes the step longer.
+  [[nodiscard]] Assessment played(const PlayableStep& step, StepEvaluator& evaluator, Timeline* timeline) override {
+    const auto& input = of(step.program.plan);
+    Paced alone(evaluator, {});
+    auto a = inner_->played(step, alone, timeline);
+    const auto computing = a;
+    add_input(a, input, platform(), rests_on_);
+    if (a.step_seconds.value <= computing.step_seconds.value) return a;
+    // Sites and power limits stretch what an evaluator says, and not the storage.
+    const double stretch = computing.step / alone.said();
+    Paced paced(evaluator, {Seconds(input.later.pace.value / stretch), Seconds(input.later.beside.value / stretch)});
+    if (timeline != nullptr) timeline->clear();
+    const auto waiting = inner_->played(step, paced, timeline);
+    return with_times_of(waiting, std::move(a));
+  }
+
+ private:
+  /// What was played stands over what was reckoned; its interval stays that of computing and input.
+  static Assessment with_times_of(const Assessment& played, Assessment a) {
+    const double by = played.step.value() / a.step_seconds.value;
+    a.samples_per_second /= by;
+    a.mfu /= by;
+    a.step = played.step;
+    a.step_seconds = {played.step.value(), std::min(a.step_seconds.low, played.step.value()),
+                      std::max(a.step_seconds.high, played.step.value())};
+    a.breakdown = played.breakdown;
+    a.bottleneck = bottleneck_of(played.breakdown);
+    a.limiting_rank = played.limiting_rank;
+    a.imbalance = played.imbalance;
+    a.events += played.events;
+    return a;
+  }
+
+  /// Where there are too few devices, or axes do not divide each other, closed() says so.
+  [[nodiscard]] bool has_place(const plan::Plan& plan) const {
+    int ranks = 1;
+    for (const auto& axis : plan::mesh_of(plan)) ranks *= axis.size;
+    return ranks == plan.ranks() && ranks <= platforms::device_count(platform());
+  }
+
+  /// Plans that lay ranks out alike have the same.
+  const StepInput& of(const plan::Plan& plan) {
+    std::vector<std::tuple<std::string, int, int>> mesh;
+    for (const auto& axis : plan::mesh_of(plan)) mesh.emplace_back(axis.name, axis.size, axis.stride);
+    const auto [known, fresh] = known_.try_emplace(std::move(mesh));
+    if (fresh) known->second = input_of(question_, platform(), plan, batch());
+    return known->second;
+  }
+
+  std::unique_ptr<Predictor> inner_;
+  InputQuestion question_;
+  std::string rests_on_;
+  std::map<std::vector<std::tuple<std::string, int, int>>, StepInput> known_;
+};
+
+}  // namespace
+
+std::unique_ptr<Predictor> with_input(std::unique_ptr<Predictor> inner, const InputQuestion& question) {
+  check_input(question, inner->platform());
+  return std::make_unique<InputPredictor>(std::move(inner), question);
+}
+
+}  // namespace rehearsal::predict
