@@ -1,7 +1,7 @@
 """Sizes, names and words: what keeps a file readable and the tree free of leftovers."""
 import re
 
-from sources import bare, without_directives
+from sources import CODE, ROOMS, bare, without_directives
 
 FUNCTION_LINES = 50
 FILE_LINES = 500
@@ -15,6 +15,8 @@ NAME = re.compile(r"([\w:~]+|operator\s*\S+)\s*\($")
 LEFTOVERS = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "HA" + "CK", r"\bXX" + "X" + r"\b"]))
 MACHINE_PATHS = re.compile("|".join(r"(?<![\w.~}/])/" + top + "/" for top in ["work", "root", "home"]))
 PRINTING = re.compile(r"\bstd::(cout|cerr|clog|printf|puts|exit|abort)\b|(?<![\w.:>])(printf|puts|exit|abort)\s*\(")
+NAMED_IN_PAGES = re.compile(r"`([a-z]+/[\w./-]+)`")
+NAMED_IN_CODE = re.compile(r"(?:^|(?<=[ (`]))([a-z]+/[\w./-]+\.(?:cpp|hpp|inl|cu|md|py))\b", re.MULTILINE)
 VAGUE = re.compile(r"(?:^|_)(utils?|helpers?|manager|misc|common|stuff)(?:_|$)", re.IGNORECASE)
 VAGUE_TYPE = re.compile(r"\b(?:class|struct)\s+(\w*(?:Utils?|Helper|Manager))\b")
 
@@ -188,10 +190,27 @@ def check_catch(root, files, sources):
                 yield f"{s.path}:{line}: includes {header}; include tests/catch.hpp"
 
 
+def check_paths(root, files, sources):
+    """A file or folder of ours that a comment or a page names is there."""
+    there = set(files)
+    for path in files:
+        while "/" in path:
+            path = path.rsplit("/", 1)[0]
+            there.add(path)
+    for path in files:
+        if not path.endswith((".md", ".txt") + CODE):
+            continue
+        with open(f"{root}/{path}", encoding="utf-8", errors="replace") as f:
+            text = f.read()
+        for match in (NAMED_IN_PAGES if path.endswith(".md") else NAMED_IN_CODE).finditer(text):
+            if match.group(1).split("/")[0] in ROOMS + ["scripts", "docs", "python"] and match.group(1).rstrip("/.") not in there:
+                yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {match.group(1)} is not there"
+
+
 def line_of(text, match):
     position = text.find(match.group(1))
     return text.count("\n", 0, max(position, 0)) + 1
 
 
 RULES = {"function": check_functions, "file-length": check_files, "repetition": check_repetition, "name": check_names, "header": check_headers,
-         "printing": check_printing, "word": check_words, "catch": check_catch}
+         "printing": check_printing, "word": check_words, "catch": check_catch, "path": check_paths}
