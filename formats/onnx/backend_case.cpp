@@ -79,7 +79,7 @@ Message read_message(const std::string& path) {
 /// Reads one value for an input or output of the model.
 class ValueReader {
  public:
-  explicit ValueReader(std::string path) : file_{std::move(path), 0, {}, {}} {}
+  explicit ValueReader(std::string path) : file_{std::move(path), 0, {}} {}
 
   CaseValue read(const onnx::ValueInfoProto& info) const {
     CaseValue value{info.name(), BackendCaseKind::Tensor, {}};

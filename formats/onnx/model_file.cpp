@@ -125,7 +125,7 @@ std::shared_ptr<const std::vector<std::byte>> typed_data(const onnx::TensorProto
 
 ModelFile read_model(const std::string& path) {
   const MappedFile mapped(path);
-  ModelFile file{path, mapped.bytes().size(), {}, {}};
+  ModelFile file{path, mapped.bytes().size(), {}};
   const std::string small = without_payloads(mapped.bytes(), path);
   google::protobuf::io::ArrayInputStream stream(small.data(), static_cast<int>(small.size()));
   google::protobuf::io::CodedInputStream coded(&stream);
