@@ -31,7 +31,7 @@ class AfterTraining {
   [[nodiscard]] TensorId copied(TensorId t) const { return t == TensorId::None ? t : copy_[index(t)]; }
 
   void add(const Node& node) {
-    if (schema(node).name == "Dropout") {
+    if (has(schema(node).traits, Trait::TrainingOnly)) {
       copy_[index(node.outputs[0])] = copied(node.inputs[0]);
       return;
     }

@@ -58,11 +58,33 @@ enum class Trait : std::uint32_t {
   Random = 8,          ///< draws numbers from (seed, step, node, global index)
   DataDependent = 16,  ///< the output shape depends on values: only allowed when folded at import
   Positional = 32,     ///< a result depends on where its elements lie in the unsplit tensors: blocks must be one range of indices
+  TrainingOnly = 64,   ///< after training the result is operand 0; meanwhile some of it is zero
+  SameValues = 128,    ///< the result has the operand's values, perhaps as another element type
 };
 [[nodiscard]] constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }
 [[nodiscard]] constexpr bool has(Trait set, Trait one) { return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(one)) != 0; }
+
+/// Through which operands a pending sum may pass: f(sum of parts) = sum of f(part).
+enum class LinearIn : std::uint8_t {
+  None,   ///< also of operators that enlarge or convert: resolving before them moves fewer bytes
+  First,  ///< in operand 0 alone
+  All,    ///< in all operands together
+};
+
+/// How the two sides of a sliding window lie in an operator: o·stride - low + tap·dilation of the large side is read for position o of the
+/// small one.
+struct WindowSides {
+  std::int8_t large = 0, small = 0;  ///< operand that is this side; -1: result 0
+  std::int8_t kernel = -1;           ///< operand that is the weight; -1: attribute kernel_shape
+  bool sums_positions = false;       ///< the result has no position: blocks are those of the small side
+  bool crops = false;                ///< the result is that of the block's rows of the large side, of which windows need more
+  bool averages = false;             ///< divides by the elements of a window, which a block's border must not change
+};
+
+/// What an operator is in attention that is written as nodes: softmax(queries keys, masked) values.
+enum class AttentionPart : std::uint8_t { None, Product, Softmax, Choice };
 
 struct OpSchema {
   std::string_view name;              ///< our name; ONNX's where the meaning is ONNX's newest
@@ -82,6 +104,17 @@ struct OpSchema {
   std::string_view no_gradient = {};  ///< the printable reason when `gradient` is nullptr ("integer result", ...)
   /// Values of all outputs when all (present) inputs are known small tensors; nullptr: never folded.
   std::vector<Value> (*evaluate)(const NodeView&, std::span<const Value* const> inputs) = nullptr;
+
+  LinearIn linear = LinearIn::None;
+  /// The operand that is added to the result once (a bias): where the result is a pending sum, one rank adds it and the others add zero.
+  /// -1: there is none.
+  std::int8_t addend = -1;
+  /// Operands that are pairs of sums over 'count' elements of the batch, by which the node normalizes: bit i for operand i.
+  std::uint8_t batch_statistics = 0;
+  std::optional<WindowSides> window = std::nullopt;
+  AttentionPart in_attention = AttentionPart::None;
+
+  [[nodiscard]] constexpr bool is_batch_statistic(std::size_t operand) const { return (batch_statistics >> operand & 1) != 0; }
 };
 
 /// All rows, in a fixed order (the order of the families' files).

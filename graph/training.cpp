@@ -91,9 +91,8 @@ class TrainingStep {
 
   /// Readers of a Dropout read its operand; the node stays, keeping everything, where it is an output of the model.
   void remove_dropout() {
-    const OpIndex dropout = op("Dropout");
     for (std::size_t n = 0; n < model_.nodes().size(); ++n) {
-      if (model_.nodes()[n].op != dropout) continue;
+      if (!has(schema(model_.nodes()[n]).traits, Trait::TrainingOnly)) continue;
       const Node node = builder_[static_cast<NodeId>(n)];  // not the model's: its operand may be a Dropout that is gone
       builder_.replace_uses(node.outputs[0], node.inputs[0]);
       builder_.set_attribute(static_cast<NodeId>(n), "ratio", 0.0);

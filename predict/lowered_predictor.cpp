@@ -36,7 +36,7 @@ class LoweredPredictor final : public Predictor {
     limits_.recompute = {{}, {Rule::Selective}, {Rule::Budget, static_cast<std::int64_t>(least_memory().value())}, {Rule::Full}};
     limits_.weights = !use.weights.empty();
     limits_.batch_statistics = std::any_of(graph().nodes().begin(), graph().nodes().end(),
-                                           [](const graph::Node& n) { return graph::schema(n).name == "BatchNormSums"; });
+                                           [](const graph::Node& n) { return graph::schema(n).batch_statistics != 0; });
     return limits_;
   }
 

@@ -70,7 +70,7 @@ class RoleFinder {
     const OpSchema& row = schema(node);
     if (row.family == CostFamily::Convolution || row.family == CostFamily::Pooling) look_at_image(id);
     if (row.name == "Gather") look_at_table(id);
-    if (row.name == "Softmax") look_at_softmax(id);
+    if (row.in_attention == AttentionPart::Softmax) look_at_softmax(id);
     if (row.name == "CrossEntropySum") give(axis_of(id, 0, 1), Use::Classes);
     if (row.name == "TopK" && !is_image(dims_.of_operand(id, 0))) give(axis_of(id, 0, -1), Use::Experts);
     if (row.name == "LayerNormalization" || row.name == "RMSNormalization") give(dims_.of_operand(id, 0).back(), Use::Hidden);
@@ -114,7 +114,7 @@ class RoleFinder {
       if (graph_[x].producer == NodeId::None) return;
       const NodeId from = graph_[x].producer;
       const Node& node = graph_[from];
-      if (schema(node).name == "MatMul") return look_at_scores(from);
+      if (schema(node).in_attention == AttentionPart::Product) return look_at_scores(from);
       if (!has(schema(node).traits, Trait::Elementwise) && !has(schema(node).traits, Trait::View)) return;
       x = largest_operand(node);
     }
@@ -143,8 +143,8 @@ class RoleFinder {
     TensorId x = graph_[id].inputs[0];
     for (int step = 0; step < kLongestChain && graph_[x].producer != NodeId::None; ++step) {
       const Node& node = graph_[graph_[x].producer];
-      if (schema(node).name == "Softmax") return give(dims_.of(graph_[id].outputs[0]).back(), Use::HeadFeatures);
-      if (schema(node).name != "Dropout" && !has(schema(node).traits, Trait::Elementwise) && !has(schema(node).traits, Trait::View)) return;
+      if (schema(node).in_attention == AttentionPart::Softmax) return give(dims_.of(graph_[id].outputs[0]).back(), Use::HeadFeatures);
+      if (!has(schema(node).traits, Trait::Elementwise) && !has(schema(node).traits, Trait::View)) return;
       x = largest_operand(node);
     }
   }

@@ -146,6 +146,11 @@ void zero_gradient(GradientContext& g) {
   g.set(0, g.emit1("ConstantOfShape", {}, {{"shape", type.shape}, {"dtype", std::string(name(type.dtype))}}));
 }
 
+LinearIn linear_in(std::string_view function) {
+  if (function == "Identity" || function == "Neg" || function == "Scale") return LinearIn::First;
+  return function == "Add" || function == "Sub" ? LinearIn::All : LinearIn::None;
+}
+
 template <class F>
 OpSchema row_of() {
   OpSchema row{.name = F::name, .description = F::description, .traits = Trait::Elementwise | Trait::InPlace};
@@ -154,6 +159,8 @@ OpSchema row_of() {
   row.work = work_of_elementwise<F>;
   row.evaluate = evaluate<F>;
   if (F::predicate) row.no_gradient = "truth values have no gradient";
+  row.linear = linear_in(F::name);
+  if (F::name == "Identity") row.traits = row.traits | Trait::SameValues;
   return row;
 }
 
@@ -342,12 +349,15 @@ OpSchema where_row() {
   row.labels = elementwise_labels;
   row.work = no_flops;
   row.gradient = where_gradient;
+  row.in_attention = AttentionPart::Choice;
   row.evaluate = evaluate_where;
   return row;
 }
 
 OpSchema cast_row() {
-  OpSchema row{.name = "Cast", .description = "x as elements of the type that the attribute to names", .traits = Trait::Elementwise};
+  OpSchema row{.name = "Cast",
+               .description = "x as elements of the type that the attribute to names",
+               .traits = Trait::Elementwise | Trait::SameValues};
   row.infer = infer_cast;
   row.labels = elementwise_labels;
   row.work = no_flops;

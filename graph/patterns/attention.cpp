@@ -8,14 +8,14 @@ namespace {
 
 constexpr int kMostBetween = 8;  ///< scales, masks, casts, dropout
 
-/// The node of row `op` above t, with only elementwise nodes and views between.
-NodeId above(const PatternMatcher& m, TensorId t, std::string_view op) {
+/// The part of attention above t, with only elementwise nodes and views between.
+NodeId above(const PatternMatcher& m, TensorId t, AttentionPart part) {
   for (int step = 0; step < kMostBetween && t != TensorId::None && m.producer(t) != NodeId::None; ++step) {
     const NodeId n = m.producer(t);
     const Node& node = m.graph()[n];
-    if (PatternMatcher::is(node, op)) return n;
+    if (schema(node).in_attention == part) return n;
     const Trait traits = schema(node).traits;
-    const bool passes = has(traits, Trait::Elementwise) || has(traits, Trait::View) || PatternMatcher::is(node, "Dropout");
+    const bool passes = has(traits, Trait::Elementwise) || has(traits, Trait::View);
     if (!passes) return NodeId::None;
     // of a mask and scores, the scores have the full size
     TensorId next = TensorId::None;
@@ -31,9 +31,9 @@ NodeId above(const PatternMatcher& m, TensorId t, std::string_view op) {
 }  // namespace
 
 std::optional<Recognized> match_attention(const PatternMatcher& m, const Node& node) {
-  if (!PatternMatcher::is(node, "MatMul")) return std::nullopt;
-  const NodeId weights = above(m, node.inputs[0], "Softmax");
-  if (weights == NodeId::None || above(m, m.graph()[weights].inputs[0], "MatMul") == NodeId::None) return std::nullopt;
+  if (schema(node).in_attention != AttentionPart::Product) return std::nullopt;
+  const NodeId weights = above(m, node.inputs[0], AttentionPart::Softmax);
+  if (weights == NodeId::None || above(m, m.graph()[weights].inputs[0], AttentionPart::Product) == NodeId::None) return std::nullopt;
   return Recognized{};
 }
 

@@ -14,7 +14,6 @@
 #include "plan/plan_keys.hpp"
 #include "plan/sharding/classes.hpp"
 #include "plan/sharding/fusion.hpp"
-#include "plan/sharding/linear.hpp"
 #include "plan/sharding/rules.hpp"
 #include "plan/shares.hpp"
 
@@ -121,7 +120,7 @@ void warn_about_statistics(const graph::Graph& g, Program& program) {
   const Plan& plan = program.plan;
   if (plan.bn == BatchStatistics::Batch) return;
   const bool normalizes =
-      std::any_of(g.nodes().begin(), g.nodes().end(), [](const graph::Node& n) { return is_batch_statistic(graph::schema(n).name, 1); });
+      std::any_of(g.nodes().begin(), g.nodes().end(), [](const graph::Node& n) { return graph::schema(n).is_batch_statistic(1); });
   const std::int64_t groups = std::int64_t{program.micro_batches} * (plan.bn == BatchStatistics::Local ? plan.dp : 1);
   if (!normalizes || groups == 1) {
     program.warnings.push_back("bn=" + std::string(name(plan.bn)) + " is without effect: " +

@@ -40,9 +40,10 @@ std::vector<bool> full_of_zeros(const ForwardResults& results) {
   const auto& g = results.graph();
   std::vector<bool> zeros(g.tensors().size(), false);
   for (const auto& node : g.nodes()) {
-    const auto op = graph::schema(node).name;
-    if (op == "Relu") zeros[graph::index(node.outputs.front())] = true;
-    if (op == "Dropout") zeros[graph::index(node.outputs.front())] = zeros[graph::index(results.root(node.inputs.front()))];
+    const auto& row = graph::schema(node);
+    if (row.name == "Relu") zeros[graph::index(node.outputs.front())] = true;
+    if (graph::has(row.traits, graph::Trait::TrainingOnly))
+      zeros[graph::index(node.outputs.front())] = zeros[graph::index(results.root(node.inputs.front()))];
   }
   return zeros;
 }

@@ -14,6 +14,7 @@
 
 namespace rehearsal::plan {
 
+using graph::AttentionPart;
 using graph::AttentionStep;
 using graph::NodeId;
 using graph::Phase;
@@ -62,11 +63,12 @@ class KernelFinder {
   };
 
   [[nodiscard]] std::string_view op(NodeId n) const { return graph::schema(g_[n]).name; }
+  [[nodiscard]] bool is(NodeId n, AttentionPart part) const { return graph::schema(g_[n]).in_attention == part; }
   [[nodiscard]] std::string named(NodeId n) const { return std::string(op(n)) + " " + g_[n].name; }
   [[nodiscard]] const graph::Shape& shape(TensorId t) const { return g_[t].type.shape; }
   [[nodiscard]] bool same_type(TensorId a, TensorId b) const { return g_[a].type == g_[b].type; }
   [[nodiscard]] bool changes_nothing(NodeId n) const {
-    return (op(n) == "Identity" || op(n) == "Cast") && same_type(g_[n].inputs[0], g_[n].outputs[0]);
+    return graph::has(graph::schema(g_[n]).traits, graph::Trait::SameValues) && same_type(g_[n].inputs[0], g_[n].outputs[0]);
   }
 
   [[nodiscard]] std::vector<NodeId> readers(TensorId t, Phase phase) const {
@@ -82,7 +84,7 @@ class KernelFinder {
   [[nodiscard]] bool leads_to_product(TensorId t) const {
     const NodeId n = g_[t].producer;
     if (n == NodeId::None || g_[n].phase != Phase::Forward) return false;
-    if (op(n) == "MatMul") return true;
+    if (is(n, AttentionPart::Product)) return true;
     if (!graph::has(graph::schema(g_[n]).traits, graph::Trait::Elementwise)) return false;
     return std::any_of(g_[n].inputs.begin(), g_[n].inputs.end(),
                        [&](TensorId i) { return i != TensorId::None && shape(i) == shape(t) && leads_to_product(i); });
@@ -91,7 +93,7 @@ class KernelFinder {
   /// Upwards from the softmax; then they stand in forward_ in order, the product first.
   void find_steps(TensorId scores) {
     NodeId n = g_[scores].producer;
-    for (; op(n) != "MatMul"; n = g_[scores].producer) {
+    for (; !is(n, AttentionPart::Product); n = g_[scores].producer) {
       forward_.insert(forward_.begin(), n);
       const auto inside = inside_operand(n);
       if (is_hidden_row_step(n))
@@ -105,7 +107,7 @@ class KernelFinder {
 
   /// A number instead of scores of rows that see no key, where their weights are 0 behind the softmax.
   [[nodiscard]] bool is_hidden_row_step(NodeId n) const {
-    return row_flags_ != TensorId::None && op(n) == "Where" && g_[n].inputs[0] == row_flags_;
+    return row_flags_ != TensorId::None && is(n, AttentionPart::Choice) && g_[n].inputs[0] == row_flags_;
   }
 
   /// The flags come from just these scores: all -infinity.
@@ -149,7 +151,8 @@ class KernelFinder {
     if (op(n) == "Add" && !leads_to_product(inputs[other])) return {n, {Kind::Add, 0, 0, false}, other};
     if (op(n) == "Mul") return {n, {Kind::Scale, number(n, other), -1, false}};
     if (op(n) == "Div" && inside == 0) return {n, {Kind::Divide, number(n, other), -1, false}};
-    if (op(n) == "Where" && inside > 0) return {n, {inside == 1 ? Kind::HideElse : Kind::HideWhere, number(n, 3 - inside), 0, false}, 0};
+    if (is(n, AttentionPart::Choice) && inside > 0)
+      return {n, {inside == 1 ? Kind::HideElse : Kind::HideWhere, number(n, 3 - inside), 0, false}, 0};
     throw FusionObstacle{named(n) + " is no scale and no mask of the scores"};
   }
 
@@ -174,11 +177,11 @@ class KernelFinder {
       }
       if (next.size() != 1) return;
       weighing_.push_back(next[0]);
-      if (op(next[0]) == "MatMul" && g_[next[0]].inputs[0] == weights) return void(mix_ = next[0]);
-      if (op(next[0]) == "Dropout" && !result_.attributes.has("stream")) {
+      if (is(next[0], AttentionPart::Product) && g_[next[0]].inputs[0] == weights) return void(mix_ = next[0]);
+      if (graph::has(graph::schema(g_[next[0]]).traits, graph::Trait::TrainingOnly) && !result_.attributes.has("stream")) {
         for (const std::string_view key : {"ratio", "stream"})
           if (const auto* value = g_[next[0]].attributes.find(key)) result_.attributes.set(key, *value);
-      } else if (op(next[0]) == "Where" && is_number(g_[next[0]].inputs[1], 0) && flags_hidden_rows(g_[next[0]].inputs[0])) {
+      } else if (is(next[0], AttentionPart::Choice) && is_number(g_[next[0]].inputs[1], 0) && flags_hidden_rows(g_[next[0]].inputs[0])) {
         row_flags_ = g_[next[0]].inputs[0];
         result_.attributes.set("guarded", std::int64_t{2});
       } else if (!changes_nothing(next[0])) {
@@ -190,7 +193,7 @@ class KernelFinder {
 
   /// Where(IsNaN(weights), 0, weights).
   [[nodiscard]] bool guards_empty_rows(const std::vector<NodeId>& nodes, TensorId weights) const {
-    if (op(nodes[0]) != "IsNaN" || op(nodes[1]) != "Where") return false;
+    if (op(nodes[0]) != "IsNaN" || !is(nodes[1], AttentionPart::Choice)) return false;
     const auto& inputs = g_[nodes[1]].inputs;
     return inputs[0] == g_[nodes[0]].outputs[0] && inputs[2] == weights && is_number(inputs[1], 0);
   }
@@ -221,7 +224,8 @@ class KernelFinder {
   /// Of a product, by the operand that is not `beside`: reads both.
   [[nodiscard]] NodeId gradient_of_product(NodeId product, TensorId reads, TensorId beside) const {
     for (const NodeId n : readers(reads, Phase::Backward))
-      if (g_[n].forward == product && op(n) == "MatMul" && std::count(g_[n].inputs.begin(), g_[n].inputs.end(), beside) == 1) return n;
+      if (g_[n].forward == product && is(n, AttentionPart::Product) && std::count(g_[n].inputs.begin(), g_[n].inputs.end(), beside) == 1)
+        return n;
     return NodeId::None;
   }
 
@@ -231,9 +235,9 @@ class KernelFinder {
   void find_gradient(NodeId softmax) {
     const TensorId values = g_[mix_].inputs[1], weights = g_[mix_].inputs[0];
     for (const NodeId n : readers(values, Phase::Backward))
-      if (g_[n].forward == mix_ && op(n) == "MatMul" && !reads(n, weights)) of_weights_ = n;
+      if (g_[n].forward == mix_ && is(n, AttentionPart::Product) && !reads(n, weights)) of_weights_ = n;
     for (const NodeId n : readers(weights, Phase::Backward))
-      if (g_[n].forward == mix_ && op(n) == "MatMul") of_values_ = n;
+      if (g_[n].forward == mix_ && is(n, AttentionPart::Product)) of_values_ = n;
     if (of_weights_ == NodeId::None && of_values_ == NodeId::None) return;
     if (of_weights_ == NodeId::None) throw FusionObstacle{"nothing is learned before its softmax"};
     result_gradient_ = g_[of_weights_].inputs[other_operand(of_weights_, values)];
@@ -417,7 +421,7 @@ void fuse_attention(const graph::TrainingGraph& training, Sharding& sharding, co
   for (std::size_t n = 0; n < g.nodes().size(); ++n) {
     const auto id = static_cast<NodeId>(n);
     if (g[id].phase != Phase::Forward) break;
-    if (graph::schema(g[id]).name != "Softmax" || sharding.ring_of(id)) continue;
+    if (graph::schema(g[id]).in_attention != AttentionPart::Softmax || sharding.ring_of(id)) continue;
     if (consumers.empty()) consumers = g.consumers();
     KernelFinder finder(training, sharding, consumers);
     try {

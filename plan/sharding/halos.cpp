@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "plan/sharding/copies.hpp"
-#include "plan/sharding/linear.hpp"
 #include "plan/sharding/sharding.hpp"
 #include "plan/sharding/windows.hpp"
 
@@ -55,7 +54,7 @@ namespace {
 /// The part of the batch over which a node takes its statistics at a coordinate.
 double share_of_statistics(const Sharding& s, NodeId id, const Coordinates& at) {
   const graph::Node& node = s.dims->graph()[id];
-  if (!is_batch_statistic(graph::schema(node).name, 1)) return 1;
+  if (!graph::schema(node).is_batch_statistic(1)) return 1;
   Layout own(s.axes.size());
   for (std::size_t a = 0; a < s.axes.size(); ++a)
     if (s.axes[a].own_statistics && s.splits_samples(id, a)) own[a] = s.wanted[graph::index(id)][0][a];

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
-#include "plan/sharding/linear.hpp"
 #include "plan/sharding/passes.hpp"
 
 namespace rehearsal::plan {
@@ -115,8 +114,8 @@ void refuse_barriers(const graph::Graph& graph, const Sharding& sharding) {
   std::sort(roots.begin(), roots.end());
   roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
   const std::string others = roots.size() > 1 ? " (and " + std::to_string(roots.size() - 1) + " more such sums)" : "";
-  const bool statistics = std::ranges::all_of(
-      sharding.barriers, [&](const TimeBarrier& b) { return is_batch_statistic(graph::schema(graph[b.node]).name, 1); });
+  const bool statistics =
+      std::ranges::all_of(sharding.barriers, [&](const TimeBarrier& b) { return graph::schema(graph[b.node]).is_batch_statistic(1); });
   throw NoMicroBatches("micro-batches: node '" + node.name + "' (" + std::string(graph::schema(node).name) +
                        ") cannot run in the loop: " + first.reason + others + "; let a micro-batch be the replica's whole batch" +
                        (statistics ? ", or give bn=sync or bn=local (other statistics)" : ""));

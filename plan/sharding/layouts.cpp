@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "graph/op_schema.hpp"
-#include "plan/sharding/linear.hpp"
 #include "plan/sharding/passes.hpp"
 #include "plan/sharding/windows.hpp"
 
@@ -216,7 +215,7 @@ class LayoutPass {
       for (std::size_t a = 0; a < axes_; ++a) {
         const bool passed_on = passes_on(id, a) && (i == 0 || all_operands_sum(id));
         const IterDim* way = s_.choice(id, a);
-        const bool added = way && way->kind == graph::LabelKind::Sum && static_cast<int>(i) == addend_of(graph::schema(node).name);
+        const bool added = way && way->kind == graph::LabelKind::Sum && static_cast<int>(i) == graph::schema(node).addend;
         wanted[i][a] = passed_on || added || normalizes_alone(id, i, a) ? partial(graph::LabelKind::Sum) : operand_layout(id, way, i);
       }
       if (unsettled) agree(t, id, i);  // optimizer state: first read by the update
@@ -225,7 +224,7 @@ class LayoutPass {
 
   /// Does each coordinate of the axis use its own part of the sums, as if it were the whole?
   bool normalizes_alone(NodeId id, std::size_t operand, std::size_t axis) const {
-    return task_.axes[axis].own_statistics && s_.splits_samples(id, axis) && is_batch_statistic(graph::schema(graph_[id]).name, operand);
+    return task_.axes[axis].own_statistics && s_.splits_samples(id, axis) && graph::schema(graph_[id]).is_batch_statistic(operand);
   }
 
   /// The way that suits what is read best: most operands already lie so, and nothing reduced if there is a tie. -1: none of `ways` is
@@ -290,16 +289,16 @@ class LayoutPass {
     return task_.dims.atoms().family(before.atom) == task_.dims.atoms().family(way.atom);
   }
 
-  bool all_operands_sum(NodeId id) const { return linear_in(graph::schema(graph_[id]).name) == LinearIn::All; }
+  bool all_operands_sum(NodeId id) const { return graph::schema(graph_[id]).linear == graph::LinearIn::All; }
 
   /// May pending sums over `axis` pass through this node unresolved? Not in time: summing over micro-batches costs no message, and what
   /// follows the sum runs once instead of once per micro-batch.
   bool passes_on(NodeId id, std::size_t axis) const {
     if (s_.choice(id, axis) || task_.axes[axis].in_time) return false;
     const graph::Node& node = graph_[id];
-    const auto linear = linear_in(graph::schema(node).name);
-    if (!linear) return false;
-    const std::size_t count = *linear == LinearIn::First ? 1 : node.inputs.size();
+    const auto linear = graph::schema(node).linear;
+    if (linear == graph::LinearIn::None) return false;
+    const std::size_t count = linear == graph::LinearIn::First ? 1 : node.inputs.size();
     double in = 0, out = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const TensorId t = node.inputs[i];

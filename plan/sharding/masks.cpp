@@ -188,10 +188,11 @@ bool ConstantMasks::see_chosen(const AttentionRing& ring, const RingNode& n, con
 bool ConstantMasks::look_through(const AttentionRing& ring, const RingNode& n, const View& view, Hidden& hidden) {
   const graph::Node& node = g_[n.node];
   const std::string_view op = graph::schema(node).name;
-  if (op == "Cast" || op == "Identity") return true;
+  if (graph::has(graph::schema(node).traits, graph::Trait::SameValues)) return true;
   // Others hide nothing, but what is hidden already may be seen again behind them.
-  if (op != "Where" && op != "Add") return !hidden.any;
-  const bool chooses = op == "Where", inside_first = n.operands[chooses ? 1 : 0].role == KeyRole::Inside;
+  const bool chooses = graph::schema(node).in_attention == graph::AttentionPart::Choice;
+  if (!chooses && op != "Add") return !hidden.any;
+  const bool inside_first = n.operands[chooses ? 1 : 0].role == KeyRole::Inside;
   const std::size_t which = chooses ? (inside_first ? 2 : 1) : (inside_first ? 1 : 0);
   const Value* other = n.operands[which].role == KeyRole::Inside ? nullptr : value_of(node.inputs[which]);
   if (other == nullptr) return false;

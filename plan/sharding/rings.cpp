@@ -14,6 +14,7 @@
 
 namespace rehearsal::plan {
 
+using graph::AttentionPart;
 using graph::IterDim;
 using graph::NodeId;
 using graph::Phase;
@@ -59,6 +60,7 @@ class RingFinder {
 
  private:
   [[nodiscard]] std::string_view op(NodeId n) const { return graph::schema(g_[n]).name; }
+  [[nodiscard]] bool is(NodeId n, AttentionPart part) const { return graph::schema(g_[n]).in_attention == part; }
   [[nodiscard]] bool is_elementwise(NodeId n) const { return graph::has(graph::schema(g_[n]).traits, graph::Trait::Elementwise); }
   [[nodiscard]] std::string named(NodeId n) const { return std::string(op(n)) + " " + g_[n].name; }
 
@@ -82,7 +84,7 @@ class RingFinder {
   /// Products that gather an operand on the axis to make scores of all keys.
   void find_products(TensorId scores, int dim, std::set<NodeId>& found) const {
     const NodeId n = g_[scores].producer;
-    if (n == NodeId::None || g_[n].phase != Phase::Forward || (op(n) != "MatMul" && !is_elementwise(n))) return;
+    if (n == NodeId::None || g_[n].phase != Phase::Forward || (!is(n, AttentionPart::Product) && !is_elementwise(n))) return;
     const IterDim* way = way_at(n, 0, dim, true);
     if (!way) return;
     for (const Place& p : way->inputs) {
@@ -147,10 +149,12 @@ class RingFinder {
 
   /// Weights times a factor: what is linear in them commutes with the factors by which parts of a result are merged.
   [[nodiscard]] bool is_linear(NodeId n) const {
-    static constexpr std::string_view kLinear[] = {"Dropout", "Scale", "Identity", "Cast"};
     const auto& inputs = g_[n].inputs;
-    if (op(n) == "Where") return guards_empty_rows(n);
-    if (op(n) != "IsNaN" && std::find(std::begin(kLinear), std::end(kLinear), op(n)) == std::end(kLinear)) return false;
+    if (is(n, AttentionPart::Choice)) return guards_empty_rows(n);
+    const graph::OpSchema& row = graph::schema(g_[n]);
+    const bool scales = row.linear == graph::LinearIn::First && graph::has(row.traits, graph::Trait::Elementwise);
+    const bool linear = scales || graph::has(row.traits, graph::Trait::TrainingOnly) || graph::has(row.traits, graph::Trait::SameValues);
+    if (op(n) != "IsNaN" && !linear) return false;
     return std::none_of(inputs.begin(), inputs.end(), [&](TensorId t) { return is_flag(t); });
   }
 
@@ -181,7 +185,7 @@ class RingFinder {
     if (n == ring_.softmax) return add_softmax(n, ring_.forward);
     const IterDim* way = way_of(n);
     RingNode node = described(n, way);
-    if (weighs && op(n) == "MatMul" && way->kind == graph::LabelKind::Sum) return add_mix(std::move(node));
+    if (weighs && is(n, AttentionPart::Product) && way->kind == graph::LabelKind::Sum) return add_mix(std::move(node));
     if (weighs ? !is_linear(n) : !is_elementwise(n))
       throw RingsObstacle{named(n) + (weighs ? " is not known to be linear in the weights" : " reads the scores")};
     put_inside(node, 0, way->output(0)->dim);
@@ -272,7 +276,7 @@ class RingFinder {
     const graph::Node& node = g_[n];
     const TensorId values = g_[ring_.forward.back().node].inputs[1];
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == values || op(n) != "MatMul") continue;
+      if (node.inputs[i] == values || !is(n, AttentionPart::Product)) continue;
       ring_.result_gradient = node.inputs[i];
       if (s_.wanted[graph::index(n)][i] != s_.layout(ring_.result) || g_[node.inputs[i]].type.shape != g_[ring_.result].type.shape) break;
       const IterDim* way = way_at(n, 0, static_cast<int>(g_[node.outputs[0]].type.shape.size()) - 1, true);
@@ -338,7 +342,7 @@ bool find_rings(ShardingTask& task, Sharding& result) {
     for (std::size_t n = 0; n < task.graph.nodes().size(); ++n) {
       const auto id = static_cast<NodeId>(n);
       if (task.graph[id].phase != Phase::Forward) break;
-      if (graph::schema(task.graph[id]).name != "Softmax") continue;
+      if (graph::schema(task.graph[id]).in_attention != AttentionPart::Softmax) continue;
       RingFinder finder(task, result, a, consumers);
       try {
         if (!finder.find(id)) continue;

@@ -10,6 +10,8 @@
 namespace rehearsal::plan {
 namespace {
 
+using graph::WindowSides;
+
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
@@ -31,56 +33,31 @@ Range touching(const Axis& a, Range block) {
 
 Range inside(Range rows, std::int64_t size) { return {std::max<std::int64_t>(rows.begin, 0), std::min(rows.end, size)}; }
 
-/// How the sides of a window lie in an operator.
-struct WindowRow {
-  std::string_view op;
-  int large, small;             ///< operand that is the large (small) side; -1: result 0
-  int kernel;                   ///< operand that is the weight; -1: attribute kernel_shape
-  bool sums_positions = false;  ///< the result has no position: blocks are those of the small side
-  bool crops = false;           ///< the result is that of the block's rows of the large side, of which windows need more
-  bool averages = false;        ///< divides by the elements of a window, which a block's border must not change
-};
-
-constexpr WindowRow kWindowsRows[] = {
-    {"Conv", 0, -1, 1},
-    {"MaxPool", 0, -1, -1},
-    {"AveragePool", 0, -1, -1},
-    {"ConvGradInput", -1, 0, 1},
-    {"ConvTranspose", -1, 0, 1},
-    {"ConvGradWeight", 0, 1, -1, true},
-    {"MaxPoolGrad", 0, 1, -1, false, true},
-    {"AveragePoolGrad", -1, 0, -1, false, false, true},
-};
-
-const WindowRow* windows_row_of(const WindowedNode& n) {
-  const auto* row =
-      std::find_if(std::begin(kWindowsRows), std::end(kWindowsRows), [&](const WindowRow& r) { return r.op == n.schema.name; });
-  return row == std::end(kWindowsRows) ? nullptr : row;
-}
+const WindowSides* sides_of(const WindowedNode& n) { return n.schema.window ? &*n.schema.window : nullptr; }
 
 const graph::Shape& shape_of(const WindowedNode& n, int operand) {
   return operand < 0 ? n.view.output().shape : n.view.input(static_cast<std::size_t>(operand)).shape;
 }
 
-graph::Window window_in(const WindowedNode& n, const WindowRow& row) {
-  const auto kernel = row.kernel < 0 ? n.view.attributes.integers("kernel_shape") : graph::spatial_of(shape_of(n, row.kernel));
+graph::Window window_in(const WindowedNode& n, const WindowSides& sides) {
+  const auto kernel = sides.kernel < 0 ? n.view.attributes.integers("kernel_shape") : graph::spatial_of(shape_of(n, sides.kernel));
   return graph::window_of(n.view.attributes, kernel);
 }
 
-Axis axis_in(const WindowedNode& n, const WindowRow& row) {
-  const graph::Window w = window_in(n, row);
+Axis axis_in(const WindowedNode& n, const WindowSides& sides) {
+  const graph::Window w = window_in(n, sides);
   const std::size_t d = n.axis;
-  return {w.strides[d], w.low[d], w.high[d], w.span(d), shape_of(n, row.large)[d + 2], shape_of(n, row.small)[d + 2]};
+  return {w.strides[d], w.low[d], w.high[d], w.span(d), shape_of(n, sides.large)[d + 2], shape_of(n, sides.small)[d + 2]};
 }
 
 /// True where the ranks' blocks are those of the small side.
-bool by_small(const WindowRow& row) { return row.sums_positions || row.small < 0; }
+bool by_small(const WindowSides& sides) { return sides.sums_positions || sides.small < 0; }
 
-Range rows_of(const Axis& a, const WindowRow& row, bool large, Range block) {
-  if (by_small(row)) return large ? inside(covered(a, block), a.large) : block;
+Range rows_of(const Axis& a, const WindowSides& sides, bool large, Range block) {
+  if (by_small(sides)) return large ? inside(covered(a, block), a.large) : block;
   const Range positions = inside(touching(a, block), a.small);
   if (!large) return positions;
-  if (!row.crops) return block;
+  if (!sides.crops) return block;
   const Range seen = inside(covered(a, positions), a.large);
   return {std::min(seen.begin, block.begin), std::max(seen.end, block.end)};
 }
@@ -92,42 +69,42 @@ bool counts_alike(const graph::Window& w, std::size_t axis, const graph::Attribu
 }  // namespace
 
 WindowAnchor anchor_of(const WindowedNode& n) {
-  const WindowRow* row = windows_row_of(n);
-  if (row && row->sums_positions) return {false, static_cast<std::size_t>(row->small)};
+  const WindowSides* sides = sides_of(n);
+  if (sides && sides->sums_positions) return {false, static_cast<std::size_t>(sides->small)};
   return {};
 }
 
 Range rows_needed(const WindowedNode& n, std::size_t operand, Range block) {
   if (is_resized(n)) return resized_rows(n, block);
-  const WindowRow& row = *windows_row_of(n);
-  return rows_of(axis_in(n, row), row, static_cast<int>(operand) == row.large, block);
+  const WindowSides& sides = *sides_of(n);
+  return rows_of(axis_in(n, sides), sides, static_cast<int>(operand) == sides.large, block);
 }
 
 std::int32_t halo_number(const WindowedNode& n, std::size_t operand) {
   if (is_resized(n)) return resized_halo(n);
-  const WindowRow& row = *windows_row_of(n);
-  const Axis a = axis_in(n, row);
-  if ((row.sums_positions && static_cast<int>(operand) == row.small)) return 0;
+  const WindowSides& sides = *sides_of(n);
+  const Axis a = axis_in(n, sides);
+  if ((sides.sums_positions && static_cast<int>(operand) == sides.small)) return 0;
   if (a.span == 1 && a.stride == 1 && a.low == 0 && a.high == 0) return 0;
   Hasher hash;
-  hash.add(std::int64_t{by_small(row)}).add(std::int64_t{static_cast<int>(operand) == row.large});
+  hash.add(std::int64_t{by_small(sides)}).add(std::int64_t{static_cast<int>(operand) == sides.large});
   for (const std::int64_t x : {a.stride, a.low, a.span, a.large, a.small}) hash.add(x);
   return static_cast<std::int32_t>(hash.value() & 0x3FFFFFFF) + 1;
 }
 
 graph::Attributes local_attributes(const WindowedNode& n, Range block, graph::Attributes attributes) {
   if (is_resized(n)) return attributes;  // its kernels ask where blocks begin
-  const WindowRow& row = *windows_row_of(n);
-  const Axis a = axis_in(n, row);
-  graph::Window w = window_in(n, row);
+  const WindowSides& sides = *sides_of(n);
+  const Axis a = axis_in(n, sides);
+  graph::Window w = window_in(n, sides);
   const std::size_t d = n.axis;
   std::int64_t added = 0;
-  if (by_small(row)) {
+  if (by_small(sides)) {
     const Range all = covered(a, block), own = inside(all, a.large);
     w.low[d] = own.begin - all.begin;
     w.high[d] = all.end - own.end;
   } else {
-    const Range from = inside(touching(a, block), a.small), rows = rows_of(a, row, true, block);
+    const Range from = inside(touching(a, block), a.small), rows = rows_of(a, sides, true, block);
     w.low[d] = a.low + rows.begin - from.begin * a.stride;
     const std::int64_t beyond = (from.count() - 1) * a.stride + a.span - w.low[d] - rows.count();
     w.high[d] = std::max<std::int64_t>(beyond, 0);
@@ -136,7 +113,7 @@ graph::Attributes local_attributes(const WindowedNode& n, Range block, graph::At
   std::vector<std::int64_t> pads = w.low;
   pads.insert(pads.end(), w.high.begin(), w.high.end());
   attributes.set("pads", std::move(pads));
-  if (row.averages) attributes.set("count_include_pad", std::int64_t{1});
+  if (sides.averages) attributes.set("count_include_pad", std::int64_t{1});
   if (n.schema.name == "ConvTranspose") {
     auto padding = attributes.integers("output_padding");
     padding.resize(w.rank(), 0);
@@ -167,14 +144,14 @@ graph::Attributes merged_windows(graph::Attributes now, const graph::Attributes&
 
 bool can_cut(const WindowedNode& n, std::int64_t blocks) {
   if (is_resized(n)) return can_cut_resized(n, blocks);
-  const WindowRow* row = windows_row_of(n);
-  if (!row || n.view.attributes.integer("ceil_mode", 0) != 0) return false;
-  if (row->averages && !counts_alike(window_in(n, *row), n.axis, n.view.attributes)) return false;
-  const Axis a = axis_in(n, *row);
-  const std::int64_t dealt = by_small(*row) ? a.small : a.large;
+  const WindowSides* sides = sides_of(n);
+  if (!sides || n.view.attributes.integer("ceil_mode", 0) != 0) return false;
+  if (sides->averages && !counts_alike(window_in(n, *sides), n.axis, n.view.attributes)) return false;
+  const Axis a = axis_in(n, *sides);
+  const std::int64_t dealt = by_small(*sides) ? a.small : a.large;
   for (std::int64_t r = 0; r < blocks; ++r) {
     const Range mine = block(dealt, blocks, r);
-    if (mine.count() < 1 || rows_of(a, *row, true, mine).count() < 1 || rows_of(a, *row, false, mine).count() < 1) return false;
+    if (mine.count() < 1 || rows_of(a, *sides, true, mine).count() < 1 || rows_of(a, *sides, false, mine).count() < 1) return false;
   }
   return true;
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include "plan/sharding/linear.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/gradient_problem.hpp"
 
@@ -153,7 +152,7 @@ std::vector<Numbers> run_in_blocks(const Whole& whole, int label, LabelKind kind
   for (const Cut cut : {Cut{label, 0, middle}, Cut{label, middle, size}}) {
     Local inputs(whole.inputs, cut), outputs(whole.outputs, cut);
     outputs.clear();
-    const int addend = plan::addend_of(graph::schema(whole.node).name);
+    const int addend = graph::schema(whole.node).addend;
     const bool has_addend = addend >= 0 && addend < static_cast<int>(whole.inputs.size()) && whole.inputs[static_cast<std::size_t>(addend)];
     if (kind == LabelKind::Sum && filled > 0 && has_addend) inputs.clear(addend);  // one block adds it
     const std::vector<plan::Format> plain(std::max(inputs.types.size(), outputs.types.size()), plan::Format::Plain);

@@ -105,7 +105,15 @@ class Rules(unittest.TestCase):
     def test_every_rule_has_a_fault(self):
         import room_rules
         import shape_rules
-        self.assertEqual({rule for rules, _, _ in FAULTS for rule in rules.split()}, {*room_rules.RULES, *shape_rules.RULES, "allowed"})
+        self.assertEqual({rule for rules, _, _ in FAULTS for rule in rules.split()} | {"operator"}, {*room_rules.RULES, *shape_rules.RULES, "operator", "allowed"})
+
+    def test_few_files_decide_by_the_name_of_an_operator(self):
+        row = {"graph/ops/softmax.cpp": 'constexpr OpSchema kRows[] = {{.name = "Softmax"}};\n', "graph/zoo/gpt.cpp": 'f("Softmax");\n'}
+        writes = {f"plan/writes{i}.cpp": 'b.add("Softmax", {x});\n' for i in range(9)}
+        asks = {f"plan/asks{i}.cpp": f'bool f{i}() {{ return name == "Softmax"; }}\n' for i in range(6)}
+        self.assertEqual(rules_fired(CLEAN, row, writes, asks), {"operator"})
+        del asks["plan/asks5.cpp"]
+        self.assertEqual(rules_fired(CLEAN, row, writes, asks), set())
 
     def test_allowed_size_is_silent(self):
         self.assertEqual(rules_fired(CLEAN, {"graph/long.cpp": LONG, "tests/structure/allowed.txt": "graph/long.cpp g\n"}), set())
