@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_links.py ROOT: every link of README.md and docs/ leads to a file that is there and to a heading in it, and so does every docs/NAME.md
+"""check_links.py ROOT: every link of README.md and docs/ leads to a file that is there and to a heading in it, a name of the program to a file that has it, and so does every docs/NAME.md
 that sources, scripts and tests speak of. Prints FILE:LINE: what is wrong; exit status 1 if anything is."""
 import re
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 from pages import all_pages, anchors, links, read_page
 
 NAMED = re.compile(r"\bdocs/([A-Za-z0-9_/-]+\.md)(?:#([a-z0-9-]+))?")
+SHOWN = re.compile(r"\[`(?:\w+::)?(\w+)(?:\(\))?`\]\(([\w./-]+\.(?:hpp|cpp))\)")
 SOURCES = {".cpp", ".hpp", ".py", ".cmake", ".txt", ".toml", ".md", ".inl", ""}
 ELSEWHERE = ("build", "shared", "dist")  # folders at the root that are no sources
 # The checks and their tests speak of pages that do not exist; third-party sources name documents of other projects.
@@ -22,6 +23,15 @@ def problems_of_page(page, known):
             yield line, f"{target}: there is no such file"
         elif anchor and path.suffix == ".md" and anchor not in known(path):
             yield line, f"{target}: that page has no heading with this anchor"
+
+
+def problems_of_names(page):
+    """A link that shows a name of the program leads to a file that has it: [`Graph`](../graph/graph.hpp)."""
+    for number, line in enumerate(page.path.read_text(encoding="utf-8").splitlines(), 1):
+        for name, target in SHOWN.findall(line):
+            path = (page.path.parent / target).resolve()
+            if path.exists() and not re.search(rf"\b{name}\b", path.read_text(encoding="utf-8", errors="replace")):
+                yield number, f"{target} has no {name}"
 
 
 def sources(root):
@@ -52,6 +62,7 @@ def find_problems(root):
 
     for path in all_pages(root):
         found += [(path, *p) for p in problems_of_page(read_page(path), known)]
+        found += [(path, *p) for p in problems_of_names(read_page(path))]
     for path in sources(root):
         found += [(path, *p) for p in problems_of_source(path, root, known)]
     return found

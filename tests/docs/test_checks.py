@@ -61,6 +61,11 @@ class Pages(unittest.TestCase):
         self.assertIn("gone.md", whats[0])
         self.assertIn("#two", whats[1])
 
+    def test_names_that_a_link_shows(self):
+        self.page("struct Graph {};\n", "graph.hpp")
+        self.page("# One\n[`Graph`](../../graph.hpp) [`graph::Graph`](../../graph.hpp) [`build()`](../../graph.hpp)\n")
+        self.assertEqual([what for _, _, what in find_problems(self.root)], ["../../graph.hpp has no build"])
+
     def test_pages_that_sources_name(self):
         self.page('// (docs/tutorials/page.md#one), (docs/none.md)\n', "source.cpp")
         self.page("# One\n")
