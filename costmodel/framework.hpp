@@ -24,7 +24,7 @@ enum class AllocatorKind : std::uint8_t { Deepspeed, Pytorch, Static };    ///< 
 /// What people train: what they run it with differs.
 enum class ModelKind : std::uint8_t {
   Decoder,         ///< predicts the next token of a sequence
-  ShardedDecoder,  ///< the same, its parameters dealt out to the replicas and not split otherwise (ZeRO-3, FSDP)
+  ShardedDecoder,  ///< the same, its parameters sharded over the replicas and not split otherwise (ZeRO-3, FSDP)
   Other
 };
 inline constexpr std::size_t kModelKinds = 3;
@@ -50,8 +50,8 @@ struct FrameworkProfile {
   bool gradient_overlap = true;       ///< gradients are reduced during the backward pass
   bool tuned_overlap = false;
   bool gathers_in_computing_type = false;  ///< sharded fp32 parameters are gathered in 16 bits, by PyTorch FSDP's mixed precision
-  bool tensor_overlap = false;           ///< tensor-parallel communication is pipelined with its GEMM
-  bool backward_tensor_overlap = false;  ///< all-reduce of the input gradient beside the weight gradient
+  bool tensor_overlap = false;             ///< tensor-parallel communication is pipelined with its GEMM
+  bool backward_tensor_overlap = false;    ///< all-reduce of the input gradient beside the weight gradient
   Coordination coordination = Coordination::Ddp;
   AttentionKernel attention = AttentionKernel::Plain;
   bool attention_needs_hopper = false;  ///< fused attention on Hopper and newer only

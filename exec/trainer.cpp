@@ -113,7 +113,7 @@ class Run {
     finite_.judge(report, result.updated);
   }
 
-  /// Evaluates and saves what is due behind a row of steps.
+  /// Evaluates and saves what is due behind several steps in a row.
   void keep(bool last) {
     last = last || outcome_.interrupted;
     bool best = false;

@@ -14,7 +14,7 @@ struct Range {
 /// Part r of n elements dealt to p parts: [⌊r·n/p⌋, ⌊(r+1)·n/p⌋). Uneven parts differ by one element, no padding.
 [[nodiscard]] constexpr Range block(std::int64_t n, std::int64_t p, std::int64_t r) { return {r * n / p, (r + 1) * n / p}; }
 
-/// What ranks deal out of a vector: of `units` pieces rank r has block(units, ranks, r), each of `each` elements.
+/// How ranks share a vector: of `units` pieces rank r has block(units, ranks, r), each of `each` elements.
 struct DealtOut {
   std::int64_t units = 0, each = 1;
   friend auto operator<=>(const DealtOut&, const DealtOut&) = default;

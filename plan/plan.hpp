@@ -24,7 +24,7 @@ struct Plan {
   std::string schedule = "1f1b";            ///< a row of schedule_table()
   int interleave = 1;
   int zero = 0;
-  int zero_group = 0;  ///< ranks of `dp` among which `zero` deals out; 0: all of them
+  int zero_group = 0;  ///< ranks of `dp` over which `zero` shards; 0: all of them
   Recompute recompute;
   bool sequence_parallel = false;
   Fusion fuse = Fusion::Attention;
@@ -44,9 +44,9 @@ struct Plan {
   [[nodiscard]] int ranks() const { return dp * tp * pp * cp * spatial[0] * spatial[1] * spatial[2]; }
   /// Ranks of `dp` that share out the experts of one copy of them: all of `ep`, where `ep` divides `dp`.
   [[nodiscard]] int expert_ranks() const { return std::gcd(dp, ep); }
-  /// Ranks of `dp` among which `zero` deals out: a number that divides those that have copies of everything.
+  /// Ranks of `dp` over which `zero` shards: a number that divides those that have copies of everything.
   [[nodiscard]] int shard_ranks() const { return zero_group == 0 ? dp / expert_ranks() : std::gcd(dp / expert_ranks(), zero_group); }
-  /// Are there several groups of replicas, each with a copy of what `zero` deals out inside it?
+  /// Are there several groups of replicas, each with a copy of what `zero` shards inside it?
   [[nodiscard]] bool has_shard_groups() const { return zero > 0 && shard_ranks() < dp / expert_ranks(); }
   friend bool operator==(const Plan&, const Plan&) = default;
 };

@@ -40,7 +40,7 @@ void set_plan_key(Plan&, const PlanKey&, const std::string& value);
 [[nodiscard]] std::vector<std::string> names_in(const std::string& text);
 [[nodiscard]] std::string text_of_names(const std::vector<std::string>&);
 /// A sentence for every key that changes nothing because the axis it belongs to has one coordinate. `copies`: ranks among which sharded
-/// updates are dealt out.
+/// updates are sharded.
 [[nodiscard]] std::vector<std::string> keys_without_effect(const Plan&, int copies);
 /// What is wrong with `zero_group`, whoever runs the plan.
 [[nodiscard]] std::vector<Violation> shard_group_violations(const Plan&);

@@ -1,5 +1,5 @@
 #pragma once
-// What a plan does to a model, layer by layer, in terms that a person can check: how every tensor is dealt out, what is sent for it, and
+// What a plan does to a model, layer by layer, in terms that a person can check: how every tensor is split, what is sent for it, and
 // what that costs.
 
 #include <string>
@@ -37,7 +37,7 @@ struct LayerPlan {
   std::vector<MessageCost> messages;
   std::vector<MessageCost> host_moves;  ///< "to the host", "from the host": what waits in the host's memory
   Seconds compute;                      ///< of one layer in a step: forward, backward and update
-  Seconds recompute;                    ///< of that: what is made again for the backward pass
+  Seconds recompute;                    ///< of that: what is recomputed for the backward pass
   [[nodiscard]] Seconds communication() const;
 };
 

@@ -61,7 +61,7 @@ Plans orders(Predictor& p, const plan::Plan& plan) {
   return plans;
 }
 
-/// Of each stage under interleaved schedules: numbers that deal out the blocks evenly.
+/// Of each stage under interleaved schedules: numbers that split the blocks evenly.
 std::vector<int> chunk_counts(Predictor& p, const plan::Plan& plan) {
   if (!has_key(p, "interleave")) return {};
   if (plan.interleave > 1) return {plan.interleave};

@@ -1,5 +1,5 @@
 #pragma once
-// Steps that follow each other without a flush: one of them takes as long as a row of steps takes longer with one more.
+// Steps that follow each other without a flush: one takes what n + 1 of them take longer than n.
 
 #include <functional>
 

@@ -39,7 +39,7 @@ std::string of_cp(const plan::Plan& p) {
   return "every sequence is cut into " + std::to_string(p.cp) + " parts; attention: " + std::string(name(p.attention));
 }
 std::string of_ep(const plan::Plan& p) {
-  return "experts are dealt out to " + std::to_string(p.ep) + " ranks, tokens go to theirs and back";
+  return "experts are spread over " + std::to_string(p.ep) + " ranks, tokens go to theirs and back";
 }
 
 struct AxisRow {

@@ -58,7 +58,7 @@ class Collectives {
     std::vector<Member> members;
     std::size_t left = 0;
   };
-  /// Kind, algorithm, ranks, ranks per node, elements, what is dealt out; of exchanges also the redistribution, the group and the
+  /// Kind, algorithm, ranks, ranks per node, elements, what is sharded; of exchanges also the redistribution, the group and the
   /// micro-batch.
   using PatternKey =
       std::tuple<plan::CollectiveKind, std::string_view, int, int, std::int64_t, std::vector<plan::DealtOut>, const void*, int, int>;

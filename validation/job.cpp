@@ -157,7 +157,7 @@ int zero_of(const Record& r) {
   return holds_any(dashed(r.plan.text("sharding")), {"full", "hybrid", "hsdp", "fsdp", "grad-op"}) ? kMost : 0;
 }
 
-/// FSDP's hybrid sharding deals out inside of nodes.
+/// FSDP's hybrid sharding shards inside of nodes.
 int zero_group_of(const Record& r, const RecordJob& job) {
   if (job.plan.zero == 0 || !holds_any(dashed(r.plan.text("sharding")), {"hybrid", "hsdp"})) return 0;
   const int per_node = job.machine.platform.nodes.front().devices;

@@ -238,7 +238,7 @@ void print_explanation(const ExplainOptions& o, const JobSetup& setup, const Exp
                  << (program.micro_batches == 1 ? " micro-batch" : " micro-batches") << " a step\n";
   print_summary(summary, terminal.out());
   print_stages(stages, o.layers, terminal.out());
-  if (!o.layers) terminal.out() << "--layers shows every layer: how its tensors are dealt out, and what is sent\n";
+  if (!o.layers) terminal.out() << "--layers shows every layer: how its tensors are split, and what is sent\n";
 }
 
 constexpr const char* kUsualPlatform = "dgx-a100";
@@ -308,7 +308,7 @@ Action add_explain(CLI::App& app) {
   app.add_option("--framework", o->platform.framework, "as in estimate");
   o->platform.add_costs_to(app);
   o->platform.input.add_to(app);
-  app.add_flag("--layers", o->layers, "every layer: how its tensors are dealt out, what is sent, and how long that takes");
+  app.add_flag("--layers", o->layers, "every layer: how its tensors are split, what is sent, and how long that takes");
   app.add_flag("--program", o->program, "every instruction of every role");
   app.add_flag("--passes", o->passes, "the passes that lower a plan to instructions, and what each leaves");
   app.add_option("--after", o->after, "PASS: every instruction of every role as they are behind it")->excludes("--passes");

@@ -27,7 +27,7 @@
 #include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/export_trained.hpp"
-#include "plan/program/settle.hpp"
+#include "plan/program/strip.hpp"
 #include "predict/violations.hpp"
 
 namespace rehearsal::cli {
@@ -212,7 +212,7 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
   };
   auto program = predict::lower_or_say_all([&] { return plan::lower(training, plan, ranks.backend, ranks.options); }, faults, plan);
   if (plan.ranks() != ranks.started) throw BadInput("plan " + plan::to_text(plan), started + "; " + remedy);
-  plan::settle(program);
+  plan::strip(program);
   return program;
 }
 

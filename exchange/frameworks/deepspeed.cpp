@@ -49,8 +49,7 @@ void deepspeed_zero(const TrainingJob& job, Sheet& sheet) {
 }
 
 void deepspeed_zero_group(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.has_shard_groups())
-    sheet.refuse("zero_group", "it deals out among all replicas since MiCS was removed", "use zero_group=all");
+  if (job.plan.has_shard_groups()) sheet.refuse("zero_group", "it shards over all replicas since MiCS was removed", "use zero_group=all");
 }
 
 void deepspeed_recompute(const TrainingJob& job, Sheet& sheet) {

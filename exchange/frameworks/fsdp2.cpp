@@ -7,7 +7,7 @@
 namespace rehearsal::exchange {
 namespace {
 
-/// Replicas that hold copies, and those among which parameters are dealt out.
+/// Replicas that hold copies, and those among which parameters are sharded.
 void fsdp2_dp(const TrainingJob& job, Sheet& sheet) {
   const int among = job.plan.zero_group == 0 ? job.plan.dp : job.plan.zero_group;
   sheet.set("num_processes", std::to_string(job.plan.ranks()));

@@ -53,7 +53,7 @@ void megatron_zero(const TrainingJob& job, Sheet& sheet) {
 void megatron_zero_group(const TrainingJob& job, Sheet& sheet) {
   if (!job.plan.has_shard_groups()) return;
   if (job.plan.zero > 1)
-    sheet.refuse("zero_group", "Megatron-FSDP deals out among all replicas here", "use zero_group=all or zero=1");
+    sheet.refuse("zero_group", "Megatron-FSDP shards over all replicas here", "use zero_group=all or zero=1");
   else
     sheet.set("--num-distributed-optimizer-instances", std::to_string(job.plan.dp / job.plan.shard_ranks()));
 }

@@ -63,8 +63,7 @@ void no_batch_statistics(const TrainingJob& job, Sheet& sheet) {
 }
 
 void even_cuts(const TrainingJob& job, Sheet& sheet) {
-  if (!job.plan.cuts.empty())
-    sheet.refuse("cuts", "nodes of ours are no modules of its models", "leave it out: it deals out layers evenly");
+  if (!job.plan.cuts.empty()) sheet.refuse("cuts", "nodes of ours are no modules of its models", "leave it out: it splits layers evenly");
 }
 
 void usual_order(const TrainingJob& job, Sheet& sheet) {

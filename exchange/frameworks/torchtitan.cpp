@@ -32,7 +32,7 @@ void titan_model(const TrainingJob& job, Sheet& sheet) {
   sheet.set("config.training.seq_len", std::to_string(choice->values.at("seq")));
 }
 
-/// Replicas that hold copies, and those among which parameters are dealt out.
+/// Replicas that hold copies, and those among which parameters are sharded.
 void titan_dp(const TrainingJob& job, Sheet& sheet) {
   const int among = job.plan.zero > 1 ? (job.plan.zero_group == 0 ? job.plan.dp : job.plan.zero_group) : 1;
   sheet.set("config.parallelism.data_parallel_replicate_degree", std::to_string(job.plan.dp / among));

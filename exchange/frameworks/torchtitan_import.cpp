@@ -123,7 +123,7 @@ void read_model(TitanReader& r) {
   if (length) static_cast<void>(graph::zoo::parse(r.found.job.model));
 }
 
-/// Replicas with copies of their own, times those that parameters are dealt out among; -1: all that are left.
+/// Replicas with copies of their own, times those that parameters are sharded among; -1: all that are left.
 void read_degrees(TitanReader& r, std::optional<int> ranks) {
   auto& p = r.into;
   p.tp = r.degree("tensor_parallel_degree");

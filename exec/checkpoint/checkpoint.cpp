@@ -87,7 +87,7 @@ class Whole {
   std::map<std::string, Found> values_, masters_;
 };
 
-/// Parts are dealt out: whichever rank reads a part, one of them has looked at all of its bytes.
+/// Parts are distributed: whichever rank reads a part, one of them has looked at all of its bytes.
 void check_parts(const Json& manifest, const fs::path& folder, const Communicator& world) {
   constexpr std::size_t kPiece = std::size_t{1} << 20U;
   const auto& parts = manifest.at("parts");

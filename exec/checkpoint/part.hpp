@@ -11,7 +11,7 @@ namespace rehearsal::exec {
 /// Roles of tensors in a checkpoint.
 inline constexpr const char *kSlot = "slot", *kOlder = "older";
 
-/// Weights as they were so many updates ago, which schedules without a flush go on with: their name in a checkpoint.
+/// Weights as they were so many updates ago, which asynchronous schedules go on with: their name in a checkpoint.
 [[nodiscard]] inline std::string aged(const std::string& tensor, int age) { return age == 0 ? tensor : tensor + "@" + std::to_string(age); }
 /// Parameters, slots and states are saved.
 [[nodiscard]] bool is_saved(graph::Role);

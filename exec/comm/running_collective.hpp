@@ -45,7 +45,8 @@ class RunningCollective {
   [[nodiscard]] std::byte* address(CollectiveWorkspace&, std::int64_t element) const;
   void make_copies(CollectiveWorkspace&);
   void post(CollectiveWorkspace&);
-  /// Where pieces that are to be added arrive: one behind the other, or, where they are taken in order, in a few places by turns.
+  /// Where pieces that are to be added arrive: one behind the other, or, where they are taken in order, in a few places, one after the
+  /// other.
   void place_pieces();
   void post_receives(CollectiveWorkspace&);
   [[nodiscard]] bool may_be_taken(std::size_t piece) const;

@@ -96,7 +96,7 @@ class Executor {
   [[nodiscard]] std::vector<std::byte> stored(graph::TensorId tensor, int age = 0) const;
   /// Sets it, wherever this rank has it.
   void set_stored(graph::TensorId tensor, std::span<const std::byte> block, int age = 0);
-  /// Versions of a stored tensor: 1, more of weights under a schedule without a flush.
+  /// Versions of a stored tensor: 1, more of weights under an asynchronous schedule.
   [[nodiscard]] int versions(graph::TensorId tensor) const;
   /// Steps that were done before, and samples that they saw: the age of stored tensors and the data count from there.
   void continue_after(std::int64_t steps, std::int64_t samples);

@@ -1,5 +1,6 @@
 #pragma once
-// Where a row of steps ends that ranks play without waiting for each other: at its last step, or sooner when one of them wants it to.
+// Where several steps in a row end that ranks play without waiting for each other: at its last step, or sooner when one of them wants it
+// to.
 
 #include <cstdint>
 #include <deque>

@@ -139,7 +139,7 @@ class RoleFinder {
   }
 
   /// A product with softmax's weights gives the features of a head.
-  void look_at_mix(NodeId id) {
+  void look_at_attention_output(NodeId id) {
     TensorId x = graph_[id].inputs[0];
     for (int step = 0; step < kLongestChain && graph_[x].producer != NodeId::None; ++step) {
       const Node& node = graph_[graph_[x].producer];
@@ -161,7 +161,7 @@ class RoleFinder {
 
   void look_at_product(NodeId id) {
     const int weight = weight_operand(graph_[id]);
-    if (weight < 0) return look_at_mix(id);
+    if (weight < 0) return look_at_attention_output(id);
     const auto operand = static_cast<std::size_t>(weight);
     const TensorDims& matrix = dims_.of_operand(id, operand);
     for (std::size_t d = 0; d + 2 < matrix.size(); ++d) give(matrix[d], Use::Experts);

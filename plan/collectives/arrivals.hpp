@@ -9,7 +9,7 @@ namespace rehearsal::plan {
 
 /// Messages longer than this travel in pieces, and a piece is added while the next one arrives.
 inline constexpr std::size_t kSegmentBytes = 256 * 1024;
-/// Pieces on their way to be added where they are taken by turns: enough that none waits for the one before.
+/// Pieces on their way to be added where they are taken in turn: enough that none waits for the one before.
 inline constexpr std::size_t kArrivalPlaces = 8;
 
 struct SegmentSize {

@@ -222,7 +222,7 @@ constexpr std::array kTable{
     PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
             "shared among replicas: 1 optimizer state, 2 and gradients, 3 and parameters"},
     PlanKey{"zero_group", "rules", kInteger, true, parse_zero_group, print_zero_group,
-            "replicas among which zero deals out, each group with a copy of all of it: a number that divides dp, or all"},
+            "replicas over which zero shards, each group with a copy of all of it: a number that divides dp, or all"},
     PlanKey{"recompute", "rules", kText, true, parse_recompute_key, print_recompute,
             "activations computed again: none, selective, full, as few as let a rank do with so many bytes: 4GiB, or as few as let the "
             "plan fit: fit"},

@@ -1,5 +1,5 @@
 #pragma once
-// Sums of gradients that are dealt out are taken in where they are wanted, or where room for their messages ends: meanwhile the backward
+// Sums of gradients that are sharded are taken in where they are wanted, or where room for their messages ends: meanwhile the backward
 // pass goes on.
 
 #include <cstdint>

@@ -45,7 +45,7 @@ void warn_about_idle_keys(const graph::TrainingGraph& training, Program& program
                                " rounds results between the forward and the backward pass: other mathematics than without it");
   if (plan.zero == 1 && plan.dp > 1 && !keeps_state(training))
     program.warnings.push_back("zero=1 is without effect: " + training.optimizer.name +
-                               " keeps no state of a parameter that could be dealt out");
+                               " keeps no state of a parameter that could be sharded");
 }
 
 std::string which_softmax(const NoRing& n, const graph::Graph& g) { return "attention of " + g[n.softmax].name + ": " + n.reason; }
@@ -314,7 +314,7 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
 
 namespace {
 
-/// Ranks whose parts differ cannot exchange what is dealt out in equal ones.
+/// Ranks whose parts differ cannot exchange what is sharded in equal ones.
 void refuse_exchanged_samples(const graph::Graph& g, const Sharding& sharding) {
   for (const Conversion& c : sharding.conversions)
     for (const ConversionStep& step : c.steps) {

@@ -106,7 +106,7 @@ BufferIndex RoleBuilder::apply_step(const Conversion& conversion, const Conversi
 /// Of what a micro-batch computes another one cannot be given a part: they follow each other.
 void RoleBuilder::refuse_in_time(const Conversion& conversion, const ConversionStep& step) const {
   const auto user = conversion.consumers.empty() ? std::string("the result") : "node '" + g_[conversion.consumers.front().node].name + "'";
-  throw NoMicroBatches("micro-batches: " + user + " wants " + g_[conversion.tensor].name + " dealt out in another way (" +
+  throw NoMicroBatches("micro-batches: " + user + " wants " + g_[conversion.tensor].name + " sharded in another way (" +
                        std::string(name(step.kind)) + ") than micro-batches compute it; let a micro-batch be the replica's whole batch");
 }
 

@@ -1,6 +1,6 @@
 // Attention while keys and values go round a ring of ranks: in every turn a rank works on its rows with one block of keys, and passes the
 // block on (Liu et al. 2023, "Ring Attention", section 3). Forward, parts of the result are merged by the sums of exponentials behind them.
-// Backward, scores are made again block by block, and the gradients of keys and values travel beside them until they are back at the rank
+// Backward, scores are recomputed block by block, and the gradients of keys and values travel beside them until they are back at the rank
 // that they belong to.
 
 #include <algorithm>
@@ -398,7 +398,7 @@ BufferIndex RoleBuilder::kept_result(TensorId t, std::uint16_t body) {
     return kNoBuffer;
   };
   if (find() == kNoBuffer) recompute(t, body);
-  ensure(find() != kNoBuffer, "a result is in memory, or can be made again");
+  ensure(find() != kNoBuffer, "a result is in memory, or can be recomputed");
   return find();
 }
 

@@ -161,7 +161,7 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] bool is_for_update(const Conversion&) const;  ///< of this stage alone
   void reduce_bucket(std::size_t index, std::uint16_t body);
 
-  // Gradients that are dealt out (dealt_gradients.cpp)
+  // Gradients that are sharded (sharded_gradients.cpp)
   class DealtGradients;
   [[nodiscard]] bool travels_alone(const Dealing&, DType) const;
 

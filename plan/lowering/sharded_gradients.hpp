@@ -11,19 +11,19 @@
 
 namespace rehearsal::plan {
 
-/// What a RoleBuilder does with the gradients of its stage that are dealt out.
+/// What a RoleBuilder does with the gradients of its stage that are sharded.
 class RoleBuilder::DealtGradients {
  public:
   explicit DealtGradients(RoleBuilder& builder) : b_(builder) {}
 
-  /// Makes buckets of those of these gradients that are dealt out. They are in the order in which the backward pass makes them.
+  /// Makes buckets of those of these gradients that are sharded. They are in the order in which the backward pass makes them.
   void plan(const std::vector<graph::TensorId>& gradients);
   [[nodiscard]] bool has(graph::TensorId gradient) const { return places_.contains(gradient); }
   /// Where its kernel may leave it: in the vector; kNoBuffer: it goes there later.
   [[nodiscard]] BufferIndex place_of(graph::TensorId gradient) const;
   /// A gradient has been made, or that of one more micro-batch.
   void add(graph::TensorId gradient, BufferIndex made, std::uint16_t body);
-  /// This rank's part of the sum, for the update; kNoBuffer for what the conversion does not deal out.
+  /// This rank's part of the sum, for the update; kNoBuffer for what the conversion does not shard.
   [[nodiscard]] BufferIndex part(graph::TensorId gradient, int conversion);
   /// Sums over ranks that had to wait for more than the backward passes.
   void scatter_rest();
@@ -39,7 +39,7 @@ class RoleBuilder::DealtGradients {
     BufferIndex part = kNoBuffer;
   };
   struct Bucket {
-    std::size_t axis = 0;           ///< of the sharding, over whose ranks they are dealt out
+    std::size_t axis = 0;           ///< of the sharding, over whose ranks they are sharded
     std::vector<std::size_t> sums;  ///< axes over which the parts are still to be summed besides
     DType dtype = DType::F32;
     std::uint16_t body = 0;  ///< that makes the gradients; 0 where they are added up in the vector, whoever makes them

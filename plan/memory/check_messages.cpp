@@ -46,7 +46,7 @@ struct Open {
   std::optional<Address> address;  ///< of messages between stages; a collective is one of equals, which all come to it
 };
 
-/// One rank's way through a row of steps.
+/// One rank's way through several steps in a row.
 class Walk {
  public:
   Walk(const Program& program, int rank, std::int64_t steps, Mail& mail)

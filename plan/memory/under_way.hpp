@@ -2,7 +2,7 @@
 // Messages and collectives that go on while a rank computes, and what it waits for before their memory is used again. exec/ waits as this
 // file says, and check_messages() holds every Program to it.
 // A rank waits for a message in three places: where an instruction names it (Instruction::after), where a slot begins (awaited_by_slot()),
-// and at the end of a step, or of a row of steps without a flush.
+// and at the end of a step, or of several steps in a row without a flush.
 
 #include <cstdint>
 

@@ -390,7 +390,7 @@ class RoleReader {
     for (const auto& shape : role_.buffers[i.outputs.front()].shapes)
       if (graph::element_count(shape) % whole != 0)
         e.refuse("its vector has " + std::to_string(graph::element_count(shape)) + " elements, of which " + std::to_string(whole) +
-                 " are dealt out");
+                 " are sharded");
   }
 
   std::vector<BufferIndex> buffers(const ProgramJsonEntry& e, const char* key) const {

@@ -36,7 +36,7 @@ struct Recomputation {
 /// that cost little more than reading and writing memory: activations, normalizations, dropout, softmax, attention scores (Korthikanti et
 /// al., "Reducing Activation Recomputation in Large Transformer Models", 2022, section 5). A result is dropped when that frees more than
 /// keeping its operands costs, and when no product with weights lies between it and what is kept: else a chain of sums (a residual
-/// stream) would be made again from its beginning.
+/// stream) would be recomputed from its beginning.
 [[nodiscard]] Recomputation selective_recomputation(const ForwardResults&);
 /// The same, with only the first `count` of them dropped, those that save most bytes a second first.
 [[nodiscard]] Recomputation selective_recomputation(const ForwardResults& results, std::size_t count);

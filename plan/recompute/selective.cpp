@@ -15,7 +15,7 @@ namespace {
 
 /// A result that is worth dropping.
 struct Candidate {
-  std::vector<TensorId> dropped;  ///< and what is made again on the way to it
+  std::vector<TensorId> dropped;  ///< and what is recomputed on the way to it
   double saves = 0;               ///< bytes, less what must be kept for its sake
   double costs = 0;               ///< of making it again, in the units of roofline_cost()
 };

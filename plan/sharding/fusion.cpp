@@ -40,7 +40,7 @@ class KernelFinder {
     const TensorId first = g_[softmax].inputs[0];
     if (!leads_to_product(first)) return false;
     find_weighing(softmax);
-    if (mix_ == NodeId::None) return false;
+    if (output_ == NodeId::None) return false;
     if (graph::axis_of(types.view(), -1) + 1 != g_[first].type.shape.size()) throw FusionObstacle{"the keys are not the last dimension"};
     find_steps(first);
     if (row_flags_ != TensorId::None) throw FusionObstacle{g_[row_flags_].name + " hides rows behind the softmax alone"};
@@ -177,7 +177,7 @@ class KernelFinder {
       }
       if (next.size() != 1) return;
       weighing_.push_back(next[0]);
-      if (is(next[0], AttentionPart::Product) && g_[next[0]].inputs[0] == weights) return void(mix_ = next[0]);
+      if (is(next[0], AttentionPart::Product) && g_[next[0]].inputs[0] == weights) return void(output_ = next[0]);
       if (graph::has(graph::schema(g_[next[0]]).traits, graph::Trait::TrainingOnly) && !result_.attributes.has("stream")) {
         for (const std::string_view key : {"ratio", "stream"})
           if (const auto* value = g_[next[0]].attributes.find(key)) result_.attributes.set(key, *value);
@@ -199,16 +199,16 @@ class KernelFinder {
   }
 
   void check_products() {
-    const graph::Node &product = g_[forward_.front()], &mix = g_[mix_];
+    const graph::Node &product = g_[forward_.front()], &output = g_[output_];
     scores_ = product.outputs[0];
     graph::Shape expected = shape(scores_);
-    const bool plain = product.attributes.integer("trans_a", 0) == 0 && mix.attributes.integer("trans_a", 0) == 0 &&
-                       mix.attributes.integer("trans_b", 0) == 0;
+    const bool plain = product.attributes.integer("trans_a", 0) == 0 && output.attributes.integer("trans_a", 0) == 0 &&
+                       output.attributes.integer("trans_b", 0) == 0;
     const bool matrices = expected.size() >= 2 && shape(product.inputs[0]).size() >= 2 && shape(product.inputs[1]).size() >= 2 &&
-                          shape(mix.inputs[1]).size() >= 2 && shape(mix.outputs[0]).size() == expected.size();
+                          shape(output.inputs[1]).size() >= 2 && shape(output.outputs[0]).size() == expected.size();
     if (!plain || !matrices) throw FusionObstacle{"queries or values are stored another way round"};
-    expected.back() = shape(mix.outputs[0]).back();
-    if (shape(mix.outputs[0]) != expected) throw FusionObstacle{named(mix_) + " turns its rows"};
+    expected.back() = shape(output.outputs[0]).back();
+    if (shape(output.outputs[0]) != expected) throw FusionObstacle{named(output_) + " turns its rows"};
     if (product.inputs[0] == product.inputs[1]) throw FusionObstacle{"queries and keys are one tensor"};
     result_.attributes.set("keys_last", std::int64_t{product.attributes.integer("trans_b", 0) == 0 ? 1 : 0});
   }
@@ -233,11 +233,11 @@ class KernelFinder {
 
   /// From the result's gradient to those of queries and keys.
   void find_gradient(NodeId softmax) {
-    const TensorId values = g_[mix_].inputs[1], weights = g_[mix_].inputs[0];
+    const TensorId values = g_[output_].inputs[1], weights = g_[output_].inputs[0];
     for (const NodeId n : readers(values, Phase::Backward))
-      if (g_[n].forward == mix_ && is(n, AttentionPart::Product) && !reads(n, weights)) of_weights_ = n;
+      if (g_[n].forward == output_ && is(n, AttentionPart::Product) && !reads(n, weights)) of_weights_ = n;
     for (const NodeId n : readers(weights, Phase::Backward))
-      if (g_[n].forward == mix_ && is(n, AttentionPart::Product)) of_values_ = n;
+      if (g_[n].forward == output_ && is(n, AttentionPart::Product)) of_values_ = n;
     if (of_weights_ == NodeId::None && of_values_ == NodeId::None) return;
     if (of_weights_ == NodeId::None) throw FusionObstacle{"nothing is learned before its softmax"};
     result_gradient_ = g_[of_weights_].inputs[other_operand(of_weights_, values)];
@@ -292,7 +292,7 @@ class KernelFinder {
 
   void gather() {
     const graph::Node& product = g_[forward_.front()];
-    result_.operands = {{forward_.front(), 0}, {forward_.front(), 1}, {mix_, 1}};
+    result_.operands = {{forward_.front(), 0}, {forward_.front(), 1}, {output_, 1}};
     std::vector<std::int64_t> integers;
     std::vector<double> numbers;
     int others = 0;
@@ -308,7 +308,7 @@ class KernelFinder {
     if (backward_.empty()) return;
     std::sort(backward_.begin(), backward_.end());
     result_.backward = backward_;
-    const TensorId values = g_[mix_].inputs[1];
+    const TensorId values = g_[output_].inputs[1];
     result_.backward_operands = {{of_weights_, other_operand(of_weights_, values)},
                                  use_of(of_keys_, product.inputs[0], result_.operands[0]),
                                  use_of(of_queries_, product.inputs[1], result_.operands[1]),
@@ -329,7 +329,7 @@ class KernelFinder {
   // ---- nobody else wants what is not made any more
 
   [[nodiscard]] bool is_result(TensorId t) const {
-    return t == g_[mix_].outputs[0] || std::find(result_.gradients.begin(), result_.gradients.end(), t) != result_.gradients.end();
+    return t == g_[output_].outputs[0] || std::find(result_.gradients.begin(), result_.gradients.end(), t) != result_.gradients.end();
   }
 
   void check_reach() const {
@@ -344,7 +344,7 @@ class KernelFinder {
           throw FusionObstacle{g_[t].name + " is an output"};
       }
     const graph::Node& product = g_[forward_.front()];
-    const TensorId of[] = {product.inputs[0], product.inputs[1], g_[mix_].inputs[1]};
+    const TensorId of[] = {product.inputs[0], product.inputs[1], g_[output_].inputs[1]};
     for (std::size_t i = 0; i < 3 && !backward_.empty(); ++i) {
       const TensorId gradient = result_.gradients[i];
       if (gradient == TensorId::None) continue;
@@ -366,8 +366,8 @@ class KernelFinder {
         for (const TensorId t : g_[n].outputs)
           if (t != TensorId::None && is_inside(t)) check_layout(t);
       }
-    for (const AxisLayout& l : s_.layout(g_[mix_].outputs[0]))
-      if (l.partial()) throw FusionObstacle{named(mix_) + " leaves a sum over ranks"};
+    for (const AxisLayout& l : s_.layout(g_[output_].outputs[0]))
+      if (l.partial()) throw FusionObstacle{named(output_) + " leaves a sum over ranks"};
     if (backward_.empty()) return;
     for (std::size_t i = 0; i < 3; ++i) check_alike(result_.operands[i], result_.backward_operands[i + 1]);
     if (of_values_ != NodeId::None) check_alike(result_.backward_operands[0], use_of(of_values_, result_gradient_, {}));
@@ -401,7 +401,7 @@ class KernelFinder {
   std::vector<NodeId> weighing_;  ///< behind the softmax, the product with values last
   std::vector<Step> steps_;
   std::map<NodeId, TensorId> bias_gradients_;
-  NodeId mix_ = NodeId::None, of_queries_ = NodeId::None, of_keys_ = NodeId::None, of_values_ = NodeId::None, of_weights_ = NodeId::None;
+  NodeId output_ = NodeId::None, of_queries_ = NodeId::None, of_keys_ = NodeId::None, of_values_ = NodeId::None, of_weights_ = NodeId::None;
   TensorId row_flags_ = TensorId::None;  ///< of rows whose scores are all hidden, until what makes them is found
   TensorId scores_ = TensorId::None, result_gradient_ = TensorId::None;
 };

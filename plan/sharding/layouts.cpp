@@ -92,8 +92,8 @@ class LayoutPass {
     }
   }
 
-  /// Optimizer state lies as its parameter does, whatever reads it first: in 16 bits no update reads the parameter itself. Axes that deal
-  /// out updates deal out the state with them.
+  /// Optimizer state lies as its parameter does, whatever reads it first: in 16 bits no update reads the parameter itself. Axes that
+  /// shard updates shard the state with them.
   void store_slots_as_parameters() {
     for (const auto& p : task_.training.parameters)
       for (const TensorId slot : p.slots) {

@@ -24,7 +24,7 @@ Coordinates moved(const Coordinates& at, std::size_t axis, std::int64_t to) {
   return other;
 }
 
-/// Elements that the ranks of an axis deal out: the atom's, or what outer axes left of them here.
+/// Elements that the ranks of an axis shard: the atom's, or what outer axes left of them here.
 std::int64_t dealt_units(const Sharding& s, const Layout& layout, std::size_t axis, const Coordinates& at) {
   const AxisLayout& mine = layout[axis];
   std::int64_t n = s.dims->atoms().size(mine.atom);
@@ -85,7 +85,7 @@ Packing dealt(const Sharding& s, std::span<const Redistribution> sharing, std::s
     for (std::size_t n = 0; n < which; ++n) b.offset += block(all[n].units, ranks, q).count() * all[n].each;
     b.count = element_count(b.region);
     ensure(b.count == block(all[which].units, ranks, q).count() * all[which].each,
-           "blocks of a split tensor are whole multiples of what the ranks deal out");
+           "blocks of a split tensor are whole multiples of what the ranks share");
     if (!gathers(r) || own) p.packed.push_back(b);
     if (gathers(r) || own) p.unpacked.push_back(std::move(b));
   }
@@ -136,7 +136,7 @@ Dealing dealing_of(const Sharding& s, const Redistribution& r, const Coordinates
   Dealing d;
   d.count = element_count(whole);
   d.out.units = dealt_units(s, split_layout(r), r.axis, at);
-  ensure(d.out.units > 0 && d.count % d.out.units == 0, "blocks of a split tensor are whole multiples of what the ranks deal out");
+  ensure(d.out.units > 0 && d.count % d.out.units == 0, "blocks of a split tensor are whole multiples of what the ranks share");
   d.out.each = d.count / d.out.units;
   d.in_order = blocks_follow_each_other(s, r, whole);
   return d;

@@ -23,13 +23,13 @@ struct Redistribution {
   std::int32_t before = 0, behind = 0;
 };
 
-/// What an all-gather or reduce-scatter of one tensor deals out.
+/// How an all-gather or reduce-scatter shares one tensor among ranks.
 struct Dealing {
   DealtOut out;
   std::int64_t count = 0;  ///< elements of the whole
   bool in_order = false;   ///< every rank's block follows the one before it in the whole tensor: the tensor can be the vector
 };
-/// The same with what is dealt out in equally many units as one.
+/// The same, with what is shared in equally many units joined.
 [[nodiscard]] std::vector<DealtOut> in_fewer(const std::vector<DealtOut>&);
 [[nodiscard]] Dealing dealing_of(const Sharding&, const Redistribution&, const Coordinates& at);
 

@@ -185,7 +185,7 @@ class RingFinder {
     if (n == ring_.softmax) return add_softmax(n, ring_.forward);
     const IterDim* way = way_of(n);
     RingNode node = described(n, way);
-    if (weighs && is(n, AttentionPart::Product) && way->kind == graph::LabelKind::Sum) return add_mix(std::move(node));
+    if (weighs && is(n, AttentionPart::Product) && way->kind == graph::LabelKind::Sum) return add_output(std::move(node));
     if (weighs ? !is_linear(n) : !is_elementwise(n))
       throw RingsObstacle{named(n) + (weighs ? " is not known to be linear in the weights" : " reads the scores")};
     put_inside(node, 0, way->output(0)->dim);
@@ -205,19 +205,19 @@ class RingFinder {
     nodes.push_back(std::move(node));
   }
 
-  void add_mix(RingNode node) {
-    const graph::Node& mix = g_[node.node];
-    const graph::Shape& weights = g_[mix.inputs[0]].type.shape;
+  void add_output(RingNode node) {
+    const graph::Node& output = g_[node.node];
+    const graph::Shape& weights = g_[output.inputs[0]].type.shape;
     graph::Shape expected = weights;
-    expected.back() = g_[mix.outputs[0]].type.shape.back();
+    expected.back() = g_[output.outputs[0]].type.shape.back();
     if (ring_.result != TensorId::None) throw RingsObstacle{"several products sum over its keys"};
     if (node.operands[0].role != KeyRole::Inside || node.operands[0].dim + 1 != static_cast<int>(weights.size()) ||
-        g_[mix.outputs[0]].type.shape != expected)
+        g_[output.outputs[0]].type.shape != expected)
       throw RingsObstacle{named(node.node) + " turns its rows"};
-    if (node.operands[1].role != KeyRole::Passed) throw RingsObstacle{g_[mix.inputs[1]].name + " does not lie split by its keys"};
-    for (const AxisLayout& l : s_.layout(mix.outputs[0]))
+    if (node.operands[1].role != KeyRole::Passed) throw RingsObstacle{g_[output.inputs[1]].name + " does not lie split by its keys"};
+    for (const AxisLayout& l : s_.layout(output.outputs[0]))
       if (l.partial()) throw RingsObstacle{named(node.node) + " leaves a sum over ranks"};
-    ring_.result = mix.outputs[0];
+    ring_.result = output.outputs[0];
     ring_.forward.push_back(std::move(node));
   }
 

@@ -283,7 +283,7 @@ MeshAxis tensor_axis(const graph::TrainingGraph& training, const std::shared_ptr
   return axis;
 }
 
-/// Without state of the optimizer there is nothing that stage 1 of ZeRO could deal out. Where passes use weights of several ages, whole
+/// Without state of the optimizer there is nothing that stage 1 of ZeRO could shard. Where passes use weights of several ages, whole
 /// ones are kept of each.
 MeshAxis sharding_axis(const graph::TrainingGraph& training, const Plan& plan, const char* name, int degree) {
   MeshAxis axis{name, degree, {"batch"}, false};
@@ -292,7 +292,7 @@ MeshAxis sharding_axis(const graph::TrainingGraph& training, const Plan& plan, c
   return axis;
 }
 
-/// Replicas, and inside groups of them those that deal out their updates among each other.
+/// Replicas, and inside groups of them those that shard their updates among each other.
 void add_data_axes(std::vector<MeshAxis>& axes, const graph::TrainingGraph& training, const Plan& plan) {
   const int replicas = plan.dp / plan.ep;
   if (plan.has_shard_groups()) {
@@ -356,14 +356,14 @@ std::vector<MeshAxis> sharding_axes(const graph::TrainingGraph& training, const 
   std::vector<MeshAxis> axes;
   if (!book.use && (plan.tp > 1 || plan.cp > 1 || plan.ep > 1)) book.use = use_of_dimensions(training, *dims);
   add_data_axes(axes, training, plan);
-  // Micro-batches are the innermost axis, but for experts: a micro-batch is dealt out to their ranks, and comes back together for it.
+  // Micro-batches are the innermost axis, but for experts: a micro-batch is spread over their ranks, and comes back together for it.
   MeshAxis time{"micro-batch", micro_batches, {"batch"}, true};
   if (has_uneven_shares(training.batch, plan)) time.counts = micro_batches_of_replicas(training.batch, plan);
   if (plan.ep > 1 && micro_batches > 1) axes.push_back(time);
   if (plan.ep > 1) axes.push_back(expert_axis(*dims, plan, *book.use));
   if (plan.tp > 1) axes.push_back(tensor_axis(training, dims, plan, book));
   if (plan.cp > 1) {
-    // Axes nest in their order. Where both split heads, tp's blocks stay and cp deals out each; where both split the sequence, tp gathers
+    // Axes nest in their order. Where both split heads, tp's blocks stay and cp splits each; where both split the sequence, tp gathers
     // its part of cp's block more often.
     const bool deals_out_heads = plan.attention == AttentionForm::AllToAll;
     axes.insert(axes.end() - (plan.tp > 1 && !deals_out_heads ? 1 : 0), sequence_axis(*dims, plan, *book.use));

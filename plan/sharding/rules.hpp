@@ -32,7 +32,7 @@ struct RuleBook {
 [[nodiscard]] bool keeps_state(const graph::TrainingGraph&);
 [[nodiscard]] DimensionUse use_of_dimensions(const graph::TrainingGraph&, const graph::LogicalDims&);
 
-/// Axes of a plan's mesh, outer to inner, micro-batches among them. Pipeline stages are no axis: they deal out nodes.
+/// Axes of a plan's mesh, outer to inner, micro-batches among them. Pipeline stages are no axis: they distribute nodes.
 /// Tensor parallelism takes the groups of dimensions that make the step cheapest, one after the other (work shared out against bytes moved,
 /// at 1000 FLOP a byte).
 /// Throws Refusal when the model has no dimension that an axis could split.

@@ -22,7 +22,7 @@ struct MeshAxis {
   std::int64_t size = 1;          ///< ranks along it, or micro-batches of a step when `in_time`
   std::vector<std::string> dims;  ///< what it splits, first match wins: "batch", or the name of a logical dimension
   bool in_time = false;           ///< coordinates are micro-batches, played one after the other by the same rank
-  /// ZeRO (Rajbhandari et al. 2020): the update of every parameter is dealt out, and with it the optimizer's state and what is stored of
+  /// ZeRO (Rajbhandari et al. 2020): the update of every parameter is sharded, and with it the optimizer's state and what is stored of
   /// the parameter, along that dimension which gives parts of most equal sizes and which no other axis has.
   bool deals_out_updates = false;
   bool stores_whole = false;                 ///< with it: every coordinate stores whole parameters, gathered from what was updated
@@ -186,7 +186,7 @@ struct Sharding {
   [[nodiscard]] const Conversion* conversion(graph::NodeId node, std::size_t operand) const;
   /// What a coordinate of an axis has of a range of a dimension that outer axes left here.
   [[nodiscard]] Range part(std::size_t axis, graph::AtomId, Range whole, const Coordinates& at) const;
-  /// Does an axis deal out this dimension in parts of its own?
+  /// Does an axis shard this dimension in parts of its own?
   [[nodiscard]] bool deals_unevenly(std::size_t axis, graph::AtomId) const;
   [[nodiscard]] std::int64_t coordinates_count() const;  ///< product of the axes' sizes
 

@@ -1,5 +1,5 @@
 #pragma once
-// How evenly tokens are dealt out among experts.
+// How evenly tokens are spread over experts.
 
 #include <cstdint>
 #include <string>

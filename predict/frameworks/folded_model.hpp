@@ -22,7 +22,7 @@ enum class Grain : std::uint8_t {
   Nodes,   ///< every node by itself: what stages of image networks are cut between
 };
 
-/// Into how many parts each kind of parallelism deals out one micro-batch.
+/// Into how many parts each kind of parallelism splits one micro-batch.
 struct Degrees {
   double micro_batch = 1;  ///< samples of one replica; below 1 the work of one sample is shared out
   int tp = 1, cp = 1, ep = 1;

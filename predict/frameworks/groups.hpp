@@ -9,7 +9,7 @@ namespace rehearsal::predict::frameworks {
 struct RankGroups {
   costmodel::Group tensor, context, expert;
   costmodel::Group replicas;          ///< that sum their gradients: data and context parallel ones
-  costmodel::Group shards, copies;    ///< of these: among which `zero` deals out, and those that have the same part of it
+  costmodel::Group shards, copies;    ///< of these: over which `zero` shards, and those that have the same part of it
   bool stages_between_nodes = false;  ///< a stage and the next one are on different nodes
   int nodes = 1;                      ///< that the plan uses
 };

@@ -191,7 +191,7 @@ double expert_load_of(const graph::Graph& g, const FrameworkJob& job) {
   if (load.balanced()) return 1;
   const auto* router = router_of(g);
   if (router == nullptr)
-    throw Refusal("imbalance: tokens are dealt out unevenly among experts only where there are some, and the model has none");
+    throw Refusal("imbalance: tokens are spread unevenly over experts only where there are some, and the model has none");
   const auto experts = g[router->inputs[0]].type.shape.back(), choices = graph::element_count(g[router->outputs[0]].type.shape);
   if (slots_of(g) > choices + choices / 10)
     throw Refusal("imbalance: every expert computes its capacity of " + std::to_string(slots_of(g) / experts) +

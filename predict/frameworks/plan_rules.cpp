@@ -130,7 +130,7 @@ void bn(const PlanQuestion& q, Violations& v) {
 }
 
 void cuts(const PlanQuestion& q, Violations& v) {
-  if (!q.plan.cuts.empty()) v.push_back({"cuts", q.profile.name + " deals out blocks evenly", "leave it out, or use --framework rehearse"});
+  if (!q.plan.cuts.empty()) v.push_back({"cuts", q.profile.name + " splits blocks evenly", "leave it out, or use --framework rehearse"});
 }
 
 constexpr std::array kRules{PlanRule{"dp", dp},

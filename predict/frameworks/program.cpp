@@ -215,7 +215,7 @@ class RoleWriter {
     return {elements, timer_.reduction(elements), timer_.sum_of_copies(elements)};
   }
 
-  /// `like` says when. Where gradients are dealt out inside groups of replicas, the groups sum their parts afterwards.
+  /// `like` says when. Where gradients are sharded inside groups of replicas, the groups sum their parts afterwards.
   Place emit_sum(std::uint16_t body, const GradientSum& sum, const Instruction& like) {
     const auto emitted = [&](CollectiveKind kind, std::uint8_t axis, double elements, double seconds) {
       auto i = collective_instruction(kind, axis, elements * gradient_bytes_, like.stream);

@@ -15,7 +15,7 @@ class ProgramAxes {
   ProgramAxes(const FrameworkJob& job, const plan::Program& program) : job_(job), program_(program) {}
 
   [[nodiscard]] std::uint8_t replicas() const;
-  /// Of replicas among which the plan deals out.
+  /// Of replicas among which the plan shards.
   [[nodiscard]] std::uint8_t shards() const;
   /// Of groups of replicas that have copies of each other's parts.
   [[nodiscard]] std::uint8_t copies() const;

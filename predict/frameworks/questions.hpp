@@ -1,5 +1,5 @@
 #pragma once
-// Plans on their way to answers: a job, its model dealt out, timed and cut into stages. What plans share is made once.
+// Plans on their way to answers: a job, its model split, timed and cut into stages. What plans share is made once.
 
 #include <map>
 #include <memory>

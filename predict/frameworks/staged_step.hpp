@@ -1,5 +1,5 @@
 #pragma once
-// A step dealt out to the stages of a pipeline: what the closed form and the Program of a framework are both made from.
+// A step split over the stages of a pipeline: what the closed form and the Program of a framework are both made from.
 
 #include <map>
 #include <optional>

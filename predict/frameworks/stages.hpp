@@ -15,7 +15,7 @@ struct Piece {
 /// In the order of the forward pass.
 using Chunk = std::vector<Piece>;
 
-/// A chunk for each of `chunks` places in the order in which a micro-batch passes them. A chain of equal blocks is dealt out evenly where
+/// A chunk for each of `chunks` places in the order in which a micro-batch passes them. A chain of equal blocks is split evenly where
 /// that is possible, as frameworks do: what stands before it goes to the first chunk, what stands behind it to the last one. Otherwise
 /// cuts are where the costliest chunk is cheapest. `slowness`: relative time of a chunk's device, by chunk.
 /// Throws Refusal when there are fewer pieces than chunks.

@@ -227,7 +227,7 @@ double StepTimer::collective(CollectiveKind kind, double bytes, costmodel::Group
   return slowdown_ * network_.seconds(kind, bytes, group, c_);
 }
 
-/// Every rank has its own part of what was dealt out among its group, and the ranks that have the same part of others sum that.
+/// Every rank has its own part of what was sharded among its group, and the ranks that have the same part of others sum that.
 double StepTimer::sum_of_copied_bytes(double bytes) const {
   if (groups_.copies.ranks == 1) return 0;
   return collective(CollectiveKind::AllReduce, bytes / groups_.shards.ranks, groups_.copies);

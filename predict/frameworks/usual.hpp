@@ -11,7 +11,7 @@
 
 namespace rehearsal::predict::frameworks {
 
-/// A decoder has an attention in which no position sees those behind it; it is sharded where the plan deals out parameters (zero=3) and
+/// A decoder has an attention in which no position sees those behind it; it is sharded where the plan shards parameters (zero=3) and
 /// splits them neither by tensors nor by stages.
 [[nodiscard]] costmodel::ModelKind kind_of(const graph::Graph& forward, const plan::Plan& = {});
 

@@ -1,7 +1,7 @@
 #pragma once
 // Which share of the samples that a node wants lies in its own cache, in those of others, or on the storage alone.
 //
-// N samples are dealt out anew among n nodes in every epoch, so a node wants a sample in an epoch with the chance p = 1 / n, and in E
+// N samples are distributed anew among n nodes in every epoch, so a node wants a sample in an epoch with the chance p = 1 / n, and in E
 // epochs Binomial(E, p) times (Dryden, Böhringer, Ben-Nun, Hoefler, "Clairvoyant Prefetching for Distributed Machine Learning I/O", SC
 // 2021, section 3). A cache has room for the share c of the samples. In the first epoch nothing is there. Behind it:
 //

@@ -200,7 +200,7 @@ constexpr bool kShadowed = false;
 #endif
 
 TEST_CASE("what is resident is what was predicted, but for 32 MB or 5 %") {
-  // A ring, sums that arrive from several ranks at a time, ones that are dealt out, many kernels, samples of which each rank wants a part.
+  // A ring, sums that arrive from several ranks at a time, ones that are sharded, many kernels, samples of which each rank wants a part.
   const std::string embedding = "\"zoo:gpt?layers=1&hidden=128&heads=4&seq=16&vocab=50000\" --batch 4 --plan ";
   struct Row {
     std::string arguments;

@@ -79,7 +79,7 @@ TEST_CASE("what Megatron-Core cannot do is refused by key, all keys at once") {
 }
 
 TEST_CASE("torchtitan gets the function of the model with the plan's values") {
-  // 8 replicas in groups of 4: 2 copies, each dealt out among 4
+  // 8 replicas in groups of 4: 2 copies, each sharded among 4
   const auto text = exported("torchtitan", job_of("dp=8,tp=2,zero=3,zero_group=4,micro_batch=2,recompute=selective-op"));
   for (const char* line :
        {"config = llama3_8b()\n", "data_parallel_replicate_degree = 2\n", "data_parallel_shard_degree = 4\n",
@@ -110,7 +110,7 @@ TEST_CASE("DeepSpeed's file has the batch three ways and the optimizer") {
 }
 
 TEST_CASE("FSDP2 gets Accelerate's file, and as remarks what the program says itself") {
-  // 16 replicas dealt out among 8: 2 copies; 64 / 16 / 2 = 2 micro-batches
+  // 16 replicas sharded among 8: 2 copies; 64 / 16 / 2 = 2 micro-batches
   const auto text = exported("fsdp2", job_of("dp=16,zero=3,zero_group=8,micro_batch=2,recompute=full", 64, ""));
   for (const char* line : {"fsdp_version: 2\n", "fsdp_reshard_after_forward: true\n", "parallelism_config_dp_replicate_size: 2\n",
                            "num_processes: 16\n", "parallelism_config_dp_shard_size: 8\n", "gradient_accumulation_steps=2)\n",

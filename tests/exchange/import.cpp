@@ -286,7 +286,7 @@ tensor_parallel_degree = 2
 
 TEST_CASE("TOML of torchtitan is read with its defaults") {
   const auto imported = titan(kTitan, 32);
-  // 32 ranks / 2 of tensor parallelism = 16 replicas: 2 copies dealt out among 8; a batch of 2 each
+  // 32 ranks / 2 of tensor parallelism = 16 replicas: 2 copies sharded among 8; a batch of 2 each
   CHECK(plan::to_text(imported.job.plan) == "dp=16,tp=2,zero=3,zero_group=8,recompute=selective-op,sequence_parallel=on");
   CHECK(imported.job.model == "zoo:llama3-8b?seq=4096");
   CHECK(imported.job.batch == 32);

@@ -118,7 +118,7 @@ TEST_CASE("every collective gives every rank what its kind promises") {
         for (const int ranks_per_node : {1, 2, 3, 4, 16}) check_data(row, ranks, count, ranks_per_node);
 }
 
-TEST_CASE("parts of several tensors are dealt out and gathered together") {
+TEST_CASE("parts of several tensors are sharded and gathered together") {
   // By 3 ranks: 1, 2, 2 pieces of 3 elements, 0, 1, 1 of 4 and 2 of 1 each: 5, 12 and 12 of 29.
   const std::vector<DealtOut> three{{5, 3}, {2, 4}, {6, 1}};
   CHECK(begin_of_part(three, 3, 1) == 5);

@@ -217,7 +217,7 @@ TEST_CASE("idle times by hand") {
   CHECK(schedule("dualpipe-v").idle({4, 16, 2}, t) == 3);  // half of these stages, as many chunks to pass
 }
 
-TEST_CASE("a schedule without a flush leaves nobody idle once the pipe is full") {
+TEST_CASE("an asynchronous schedule leaves nobody idle once the pipe is full") {
   for (const auto& row : schedule_table()) {
     if (!row.asynchronous) continue;
     // 4 stages: 10 steps take as much longer than 9 as the passes of one do

@@ -41,7 +41,7 @@ TEST_CASE("pipelines of equal stages have the bubble of their schedule") {
       }
 }
 
-TEST_CASE("pipelines without a flush take the time of their passes") {
+TEST_CASE("asynchronous pipelines take the time of their passes") {
   for (const auto& [name, stages, micro_batches] : {std::tuple{"pipedream", 4, 1}, std::tuple{"pipedream-2bw", 4, 3}}) {
     INFO(name);
     const auto job = pipeline({name, stages, micro_batches, 1.0, 2.0, 0});

@@ -1,4 +1,4 @@
-// The gradient of attention: weights are made again, tile by tile, from what a first pass keeps of every row: what its scores were shifted
+// The gradient of attention: weights are recomputed, tile by tile, from what a first pass keeps of every row: what its scores were shifted
 // by, one over the sum of its exponentials, and the mean of the weights' gradients. Then each result has a team for each of its tiles,
 // which goes over all rows or keys in one order.
 

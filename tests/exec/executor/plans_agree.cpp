@@ -125,7 +125,7 @@ const std::vector<Case> kCases{
     {"gpt", 4, "dp=3,zero=3"},
     {"gpt", 4, "dp=2,tp=2,zero=3"},
     {"gpt", 4, "dp=2,pp=2,zero=2,micro_batch=1"},
-    // buckets that are dealt out and gathered: added up over micro-batches, over several chunks, with sums over other axes, without overlap
+    // buckets that are sharded and gathered: added up over micro-batches, over several chunks, with sums over other axes, without overlap
     {"mlp", 8, "dp=2,zero=1,micro_batch=2"},
     {"mlp", 8, "dp=2,zero=1,micro_batch=2,overlap=off"},
     {"mlp", 8, "dp=2,zero=3,micro_batch=2,overlap=off"},

@@ -77,7 +77,7 @@ TensorId resized(const Site& s) {
                         {"mode", kModes[static_cast<std::size_t>(s.number(0))]}});
 }
 
-/// Channels dealt out anew among groups (Zhang et al., "ShuffleNet", 2018).
+/// Channels shuffled among groups (Zhang et al., "ShuffleNet", 2018).
 TensorId shuffled(const Site& s) {
   auto& l = s.layers;
   const auto x = s.shape();

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "exec/trainer.hpp"
-#include "plan/program/settle.hpp"
+#include "plan/program/strip.hpp"
 #include "tests/exec/property/cases.hpp"
 #include "tests/exec/property/reference.hpp"
 #include "traces/trace.hpp"
@@ -64,7 +64,7 @@ void prove_case(exec::Communicator& world, const property::Case& c, const std::s
   if (world.rank() == 0) std::printf("%s?\n", to_text(c).c_str()), std::fflush(stdout);
   const auto training = property::training_of(c);
   auto program = property::program_of(c, training);
-  plan::settle(program);
+  plan::strip(program);
   const auto backend = property::backend_of(c);
   const exec::Training job{program, training, world};
   exec::Executor executor(job, backend, {});

@@ -23,7 +23,7 @@ struct WholeOptions {
   /// Other than 0: parameters, inputs and every result of every node are moved by one unit of rounding, up or down at random, in every
   /// step: what rounding leads to.
   std::uint64_t noise = 0;
-  /// Updates by which the weights that gradients are taken at are older than those that the update changes: of schedules without a flush.
+  /// Updates by which the weights that gradients are taken at are older than those that the update changes: of asynchronous schedules.
   std::map<graph::TensorId, int> delays = {};
   /// Samples that batch normalization takes together; empty: all. Not together with delays.
   SampleGroups groups = {};

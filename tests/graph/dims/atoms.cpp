@@ -59,7 +59,7 @@ TEST_CASE("[8, 7] does not align with [7, 8]") {
   CHECK_FALSE(atoms.unify(x, y));
 }
 
-TEST_CASE("cutting deals out leaves and splits where the target divides") {
+TEST_CASE("cutting distributes leaves and splits where the target divides") {
   Atoms atoms;
   const Factors batch = atoms.fresh(6), rows = atoms.fresh(10);
   const Factors flat = {batch[0], rows[0]};

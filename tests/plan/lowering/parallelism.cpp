@@ -257,7 +257,7 @@ TEST_CASE("the rows of an image are split wherever they stand: channels may come
     x = l.linear("fc", x, 5);
     const auto model = std::move(l).finish(x, "logits");
     const auto training = graph::build_training_graph(graph::with_initial_values(model), {});
-    CHECK(use_of_dimensions(training, graph::LogicalDims(training.graph)).image_axes == 2);  // what a search deals out
+    CHECK(use_of_dimensions(training, graph::LogicalDims(training.graph)).image_axes == 2);  // what a search can split
     const auto program = lower(training, parse_plan("spatial=2x1"), TableBackend(), {});
     return program.sharding->layout(training.graph.find("x"))[0];
   };

@@ -1,4 +1,4 @@
-// Sharded updates (ZeRO, Rajbhandari et al. 2020, section 5): gradients are dealt out and parameters gathered in buckets, beside kernels,
+// Sharded updates (ZeRO, Rajbhandari et al. 2020, section 5): gradients are sharded and parameters gathered in buckets, beside kernels,
 // and take no more memory than whole ones.
 #include <algorithm>
 #include <map>
@@ -100,7 +100,7 @@ std::vector<int> kernels_behind(const Role& role, BodyKind kind, CollectiveKind 
 
 }  // namespace
 
-TEST_CASE("gradients are dealt out and parameters gathered in buckets, each byte once") {
+TEST_CASE("gradients are sharded and parameters gathered in buckets, each byte once") {
   const auto training = training_of({});
   const auto bytes = parameter_bytes(training);
   // 3 x (64 x 192 + 64 x 64 + 2 x 64 x 256, biases of 192 + 64 + 256 + 64, 4 x 64 of norms) + (96 + 16) x 64 + 2 x 64 = 157,248 of 4 bytes
@@ -200,7 +200,7 @@ TEST_CASE("a higher stage never needs more memory") {
     }
 }
 
-TEST_CASE("kernels run beside what is gathered and dealt out, unless overlap=off") {
+TEST_CASE("kernels run beside what is gathered and sharded, unless overlap=off") {
   const auto training = training_of({});
   const auto most = [](const std::vector<int>& counts) { return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end()); };
   const auto waiting = [](const std::vector<int>& counts) { return std::count(counts.begin(), counts.end(), 0); };
@@ -245,7 +245,7 @@ TEST_CASE("parts are as equal as a dimension allows, and running statistics stay
     if (images.graph.tensors()[t].role == graph::Role::State) CHECK(program.sharding->layouts[t][0].replicated());
 }
 
-TEST_CASE("what has no state of the optimizer is not dealt out by stage 1, and a warning says so") {
+TEST_CASE("what has no state of the optimizer is not sharded by stage 1, and a warning says so") {
   const auto training = training_of({kGpt, "sgd"});
   const auto program = lowered(training, "dp=2,zero=1");
   REQUIRE(program.warnings.size() == 1);

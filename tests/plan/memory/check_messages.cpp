@@ -32,7 +32,7 @@ Program lowered(const std::string& plan, bool clipped = false) {
   return lower(tied(clipped), parse_plan(plan), TableBackend(), options);
 }
 
-/// Nothing where a schedule without a flush cannot: it wants as many micro-batches as stages, and `pipedream` no shared weights.
+/// Nothing where an asynchronous schedule cannot: it wants as many micro-batches as stages, and `pipedream` no shared weights.
 std::optional<Program> lowered_unless_refused(const std::string& plan, bool clipped) {
   try {
     return lowered(plan, clipped);

@@ -79,9 +79,9 @@ TEST_CASE("full recomputation of n equal layers keeps about 2 sqrt(n) of them") 
   // 3, 2).
   const auto again_by = again(training, full), kept_by = kept(training, full);
   const int last = kept_by.at("Relu") + again_by.at("Relu") - 16;
-  CHECK(last == 0);  // every ReLU is kept or made again, none both
+  CHECK(last == 0);  // every ReLU is kept or recomputed, none both
   CHECK(again_by.size() == 2);
-  // A ReLU is made again with the product in front of it.
+  // A ReLU is recomputed with the product in front of it.
   CHECK(again_by.at("Gemm") == again_by.at("Relu"));
   // 9 layers less at the fullest moment, give or take what one layer's backward pass has at work beside its segment.
   const auto saved = arena(none) - arena(full);

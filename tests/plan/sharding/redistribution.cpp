@@ -1,4 +1,4 @@
-// What ranks deal out: whose elements lie where in the vector of an all-gather or reduce-scatter, alone and with other tensors.
+// What ranks share out: whose elements lie where in the vector of an all-gather or reduce-scatter, alone and with other tensors.
 #include "plan/sharding/redistribution.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 bool deals_out(ConversionKind kind) { return kind == ConversionKind::AllGather || kind == ConversionKind::ReduceScatter; }
 
-/// Every step of every conversion that deals out, in the layouts in which it happens.
+/// Every step of every conversion that shards, in the layouts in which it happens.
 std::vector<Redistribution> dealt_out(const Sharding& s) {
   std::vector<Redistribution> all;
   for (const Conversion& c : s.conversions) {

@@ -1,4 +1,4 @@
-// Tokens that are dealt out unevenly among experts.
+// Tokens that are spread unevenly over experts.
 
 #include <fstream>
 

@@ -180,7 +180,7 @@ TEST_CASE("stages of one chain of blocks are even, what stands before it is the 
   CHECK(weights_of(parts, chunks.front()).all > weights_of(parts, chunks[1]).all);  // the embedding
 }
 
-TEST_CASE("blocks that cannot be dealt out evenly are cut where the costliest chunk is cheapest") {
+TEST_CASE("blocks that cannot be split evenly are cut where the costliest chunk is cheapest") {
   Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
   s.job.plan.pp = 4;
   const auto parts = s.parts();

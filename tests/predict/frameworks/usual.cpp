@@ -37,7 +37,7 @@ TEST_CASE("every device of the catalogue has one usual framework for every kind 
     }
 }
 
-TEST_CASE("decoders whose parameters are dealt out are run with FSDP where attention is fused, and with DeepSpeed elsewhere") {
+TEST_CASE("decoders whose parameters are sharded are run with FSDP where attention is fused, and with DeepSpeed elsewhere") {
   const auto model = graph::zoo::build("gpt?layers=2&hidden=64&heads=2&seq=16&vocab=64", 2);
   const auto kind = [&](const char* plan) { return kind_of(model, plan::parse_plan(plan)); };
   CHECK(kind("dp=8,zero=3") == ModelKind::ShardedDecoder);

@@ -1,4 +1,4 @@
-// Shares of what caches hold, against epochs that are dealt out and caches that are filled sample by sample.
+// Shares of what caches hold, against epochs that are distributed and caches that are filled sample by sample.
 #include "predict/input/cached_shares.hpp"
 
 #include <algorithm>
@@ -143,7 +143,7 @@ void check_near(const CachedShares& predicted, const CachedShares& counted) {
 
 }  // namespace
 
-TEST_CASE("what was dealt out and cached sample by sample is what the formulas say") {
+TEST_CASE("what was distributed and cached sample by sample is what the formulas say") {
   constexpr int kSamples = 8000;
   for (const int nodes : {1, 2, 8})
     for (const int epochs : {2, 5, 20}) {

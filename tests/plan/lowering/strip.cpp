@@ -1,5 +1,5 @@
-// A settled Program answers what its ranks ask while they play it as before.
-#include "plan/program/settle.hpp"
+// A stripped Program answers what its ranks ask while they play it as before.
+#include "plan/program/strip.hpp"
 
 #include "graph/zoo/zoo.hpp"
 #include "plan/lowering/lowering.hpp"
@@ -39,7 +39,7 @@ std::vector<Held> all_held(const Program& program) {
 
 }  // namespace
 
-TEST_CASE("a settled program knows where every block lies") {
+TEST_CASE("a stripped program knows where every block lies") {
   struct Row {
     const char *model, *plan;
   };
@@ -56,7 +56,7 @@ TEST_CASE("a settled program knows where every block lies") {
     const auto before = all_held(program);
     REQUIRE(!before.front().buffers.empty());
     REQUIRE(!before.front().moved.empty());
-    settle(program);
+    strip(program);
     CHECK(program.sharding->conversions.empty());
     CHECK(all_held(program) == before);
   }
