@@ -12,7 +12,7 @@
 
 namespace rehearsal::cli {
 
-struct ImportOptions {
+struct ImportCommand {
   std::string file, output, kind;
   ModelOptions model;
   PlatformOptions platform;
@@ -26,8 +26,8 @@ struct ProfileKind {
   exchange::GpuProfile (*read)(std::istream&, const std::string& file);
   const char* without_steps;  ///< why one without marks of steps makes no record
 };
-int import_profile(const ImportOptions&, const ProfileKind&, Terminal&);
+int import_profile(const ImportCommand&, const ProfileKind&, Terminal&);
 /// A configuration of another framework, into a plan file.
-int import_configuration(const ImportOptions&, const exchange::ImportedJob&, Terminal&);
+int import_configuration(const ImportCommand&, const exchange::ImportedJob&, Terminal&);
 
 }  // namespace rehearsal::cli

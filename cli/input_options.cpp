@@ -69,19 +69,20 @@ void read_decoding(const std::string& value, predict::DatasetFacts& facts) {
 /// A key of --dataset.
 struct DatasetKey {
   std::string_view name;
-  void (*read)(const std::string& value, Dataset&);
+  void (*read)(const std::string& value, DatasetOption&);
 };
-constexpr std::array kDatasetKeys{DatasetKey{"samples", [](const std::string& v, Dataset& d) { d.facts.samples = count(v); }},
-                                  DatasetKey{"bytes", [](const std::string& v, Dataset& d) { d.facts.stored = bytes(v), d.stored = true; }},
-                                  DatasetKey{"decode", [](const std::string& v, Dataset& d) { read_decoding(v, d.facts); }},
-                                  DatasetKey{"files", [](const std::string& v, Dataset& d) { d.facts.requests = count(v); }},
-                                  DatasetKey{"on", [](const std::string& v, Dataset& d) {
-                                               if (v != "disk" && v != "shared") throw BadInput("write disk (each node's own) or shared");
-                                               d.facts.on_disk = v == "disk";
-                                             }}};
+constexpr std::array kDatasetKeys{
+    DatasetKey{"samples", [](const std::string& v, DatasetOption& d) { d.facts.samples = count(v); }},
+    DatasetKey{"bytes", [](const std::string& v, DatasetOption& d) { d.facts.stored = bytes(v), d.stored = true; }},
+    DatasetKey{"decode", [](const std::string& v, DatasetOption& d) { read_decoding(v, d.facts); }},
+    DatasetKey{"files", [](const std::string& v, DatasetOption& d) { d.facts.requests = count(v); }},
+    DatasetKey{"on", [](const std::string& v, DatasetOption& d) {
+                 if (v != "disk" && v != "shared") throw BadInput("write disk (each node's own) or shared");
+                 d.facts.on_disk = v == "disk";
+               }}};
 
-Dataset read_dataset_keys(const std::string& text) {
-  Dataset dataset;
+DatasetOption read_dataset_keys(const std::string& text) {
+  DatasetOption dataset;
   dataset.facts.requests = 0;  // files, until all is read
   std::vector<std::string_view> given;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -121,10 +122,10 @@ void read_cache(const std::string& text, predict::InputQuestion& question) {
 
 }  // namespace
 
-Dataset parse_dataset(const std::string& text) {
+DatasetOption parse_dataset(const std::string& text) {
   try {
     if (text.find('=') != std::string::npos) return read_dataset_keys(text);
-    Dataset dataset;
+    DatasetOption dataset;
     dataset.facts.samples = count(text);
     return dataset;
   } catch (const BadInput& problem) {

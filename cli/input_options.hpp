@@ -12,12 +12,12 @@
 namespace rehearsal::cli {
 
 /// What --dataset says.
-struct Dataset {
+struct DatasetOption {
   predict::DatasetFacts facts;
   bool stored = false;  ///< bytes of a sample are known, and not only how many there are
 };
 /// "1281167", or "samples=1.28M,bytes=110kB,decode=jpeg:500x375,files=1000,on=disk". Throws BadInput saying what would be right.
-[[nodiscard]] Dataset parse_dataset(const std::string& text);
+[[nodiscard]] DatasetOption parse_dataset(const std::string& text);
 
 struct InputOptions {
   Extent extent;

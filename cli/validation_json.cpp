@@ -116,7 +116,7 @@ Json duel_json(const validation::Duel& duel, const Contestants& who) {
           {who.second, value_json(duel.second)}};
 }
 
-Json comparison_json(const validation::Comparison& c, const Contestants& who) {
+Json comparison_json(const validation::AnswerComparison& c, const Contestants& who) {
   Json json{{"schema", 1}};
   json["answers"] = {score_json(who.first, c.first), score_json(who.second, c.second)};
   json["records_that_both_answered"] = c.duels.size();

@@ -19,6 +19,6 @@ struct Contestants {
 };
 /// {"id", "quantity", "measured", FIRST, SECOND}.
 [[nodiscard]] nlohmann::ordered_json duel_json(const validation::Duel&, const Contestants&);
-[[nodiscard]] nlohmann::ordered_json comparison_json(const validation::Comparison&, const Contestants&);
+[[nodiscard]] nlohmann::ordered_json comparison_json(const validation::AnswerComparison&, const Contestants&);
 
 }  // namespace rehearsal::cli

@@ -22,7 +22,7 @@ bool is_attention(RateKind kind) {
 
 bool is_of_bytes(RateKind kind) { return kind == RateKind::Elementwise || kind == RateKind::ScoreElementwise; }
 
-double time_of(const KernelRow& row, const RateTable& rates) {
+double time_of(const CostRow& row, const RateTable& rates) {
   const auto kind = static_cast<std::size_t>(row.kind);
   const double work = row.work > 0 ? row.work / rates.flops_per_second[kind] : 0;
   return (joined(row.kind, work, row.bytes / rates.bytes_per_second[kind]) + rates.gap * row.launches) * row.count;
@@ -37,7 +37,7 @@ LaunchQueue LaunchQueue::repeated(double times) const {
   return {host * times, device * times, both + (times - 1) * std::max(host, device)};
 }
 
-LaunchQueue queue_of(const KernelRow& row, const RateTable& rates) {
+LaunchQueue queue_of(const CostRow& row, const RateTable& rates) {
   const double kernels = row.launches * row.count, pieces = std::max(1.0, kernels);
   const LaunchQueue one{kernels * rates.host / pieces, time_of(row, rates) / pieces, 0};
   return LaunchQueue{one.host, one.device, one.host + one.device}.repeated(pieces);

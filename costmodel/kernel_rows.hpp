@@ -28,14 +28,14 @@ inline constexpr std::size_t kRateKinds = static_cast<std::size_t>(RateKind::Cou
 /// Bound by memory alone.
 [[nodiscard]] bool is_of_bytes(RateKind);
 
-struct KernelRow {
+struct CostRow {
   RateKind kind = RateKind::Elementwise;
   double work = 0;      ///< FLOPs after quantisation, of one execution
   double bytes = 0;     ///< traffic to memory, of one execution
   double count = 1;     ///< executions
   double launches = 1;  ///< kernels of one execution
 };
-using KernelRows = std::vector<KernelRow>;
+using KernelRows = std::vector<CostRow>;
 
 /// Rates under one set of constants.
 struct RateTable {
@@ -65,7 +65,7 @@ struct RowTimes {
 
 /// t(row) = max(work / rate, bytes / bandwidth) · count + gap · launches · count.
 [[nodiscard]] RowTimes times_of(const KernelRows&, const RateTable&);
-[[nodiscard]] double time_of(const KernelRow&, const RateTable&);
-[[nodiscard]] LaunchQueue queue_of(const KernelRow&, const RateTable&);
+[[nodiscard]] double time_of(const CostRow&, const RateTable&);
+[[nodiscard]] LaunchQueue queue_of(const CostRow&, const RateTable&);
 
 }  // namespace rehearsal::costmodel

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kLearningRateStep = "step";
 
 /// PyTorch's ConstantLR, StepLR, CosineAnnealingLR and PolynomialLR; "linear" falls to 0 as transformers' get_linear_schedule_with_warmup.
-constexpr ScheduleRow kLearningRateRows[] = {
+constexpr LearningRateRow kLearningRateRows[] = {
     {"constant", "the optimizer's own rate", "", 0, [](double, double, double) { return 1.0; }},
     {kLearningRateStep, "times `factor` after every `every` steps (default: a third of all)", "factor", 0.1,
      [](double drops, double, double factor) { return std::pow(factor, drops); }},
@@ -45,13 +45,14 @@ std::int64_t count_in(const std::string& value, const std::string& text) {
 
 }  // namespace
 
-std::span<const ScheduleRow> learning_rate_table() { return kLearningRateRows; }
+std::span<const LearningRateRow> learning_rate_table() { return kLearningRateRows; }
 
 LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup) : warmup_(warmup) {
   if (warmup < 0) throw BadInput("--warmup " + std::to_string(warmup), "must be a number of steps, 0 or more");
   const auto colon = schedule.find(':');
   const auto name = schedule.substr(0, colon);
-  row_ = std::find_if(std::begin(kLearningRateRows), std::end(kLearningRateRows), [&](const ScheduleRow& row) { return row.name == name; });
+  row_ = std::find_if(std::begin(kLearningRateRows), std::end(kLearningRateRows),
+                      [&](const LearningRateRow& row) { return row.name == name; });
   if (row_ == std::end(kLearningRateRows)) throw BadInput("--schedule " + schedule, "\"" + name + "\" is not known; use one of " + names());
   parameter_ = row_->otherwise;
   if (colon == std::string::npos) return;

@@ -10,14 +10,14 @@
 namespace rehearsal::exec {
 
 /// `t` steps of `steps` have passed since the warmup; the rate as a factor of the optimizer's own.
-struct ScheduleRow {
+struct LearningRateRow {
   std::string_view name;
   std::string_view description;
   std::string_view parameter;  ///< what it takes besides "steps"; empty: nothing
   double otherwise = 0;        ///< the parameter's default
   double (*factor)(double t, double steps, double parameter);
 };
-[[nodiscard]] std::span<const ScheduleRow> learning_rate_table();
+[[nodiscard]] std::span<const LearningRateRow> learning_rate_table();
 
 /// A schedule as --schedule writes it ("cosine", "polynomial:power=2", "step:every=30,factor=0.1"), after a linear warmup.
 class LearningRate {
@@ -32,7 +32,7 @@ class LearningRate {
  private:
   void set(const std::string& key, const std::string& value, const std::string& text);
 
-  const ScheduleRow* row_ = nullptr;  ///< nullptr: constant
+  const LearningRateRow* row_ = nullptr;  ///< nullptr: constant
   std::int64_t warmup_ = 0, steps_ = 0, every_ = 0;
   double parameter_ = 0;
 };

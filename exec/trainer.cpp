@@ -17,12 +17,12 @@ namespace {
 
 constexpr std::int64_t kTrainerWarmUp = 2;
 
-std::vector<RankMemory> gather_memory(Communicator& world, const plan::Program& program, const Executor& executor) {
+std::vector<ResidentMemory> gather_memory(Communicator& world, const plan::Program& program, const Executor& executor) {
   const auto& planned = program.role(world.rank()).memory;
-  const RankMemory own{planned.arena_bytes + planned.host_bytes, executor.arena_bytes(), resident_bytes()};
-  std::vector<RankMemory> all;
+  const ResidentMemory own{planned.arena_bytes + planned.host_bytes, executor.arena_bytes(), resident_bytes()};
+  std::vector<ResidentMemory> all;
   for (const auto& bytes : world.gather({reinterpret_cast<const char*>(&own), sizeof own})) {
-    RankMemory m;
+    ResidentMemory m;
     std::memcpy(&m, bytes.data(), sizeof m);
     all.push_back(m);
   }

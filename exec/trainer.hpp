@@ -51,7 +51,7 @@ struct TrainerOptions {
   std::function<std::string(std::int64_t batch)> hash_with_batch;
 };
 
-struct RankMemory {
+struct ResidentMemory {
   std::int64_t predicted = 0, allocated = 0, resident = 0;
 };
 
@@ -64,7 +64,7 @@ struct TrainingOutcome {
   EvaluatedSoFar evaluated;            ///< of this training and what it goes on with
   double samples_per_second = 0;       ///< median over the steps after two warm-up steps, where there are as many
   std::vector<Straggler> stragglers;   ///< on rank 0
-  std::vector<RankMemory> memory;      ///< by rank; on rank 0
+  std::vector<ResidentMemory> memory;  ///< by rank; on rank 0
   std::optional<Joules> energy;        ///< of all nodes, in these steps; on every rank
   std::string energy_absence;          ///< why there is none; on rank 0
   std::optional<traces::Trace> trace;  ///< on rank 0, when recording

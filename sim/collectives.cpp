@@ -43,7 +43,7 @@ StepPattern match_steps(int ranks, const std::function<std::vector<plan::Collect
   return pattern;
 }
 
-std::shared_ptr<const StepPattern> Collectives::pattern(const CollectiveCall& call, const std::vector<int>& group) {
+std::shared_ptr<const StepPattern> Collectives::pattern(const SimulatedCollective& call, const std::vector<int>& group) {
   const auto& [program, info, role, member, sequence] = call;
   const bool exchanges = info->algorithm == plan::kExchange;
   const void* which = exchanges ? &role->redistributions[static_cast<std::size_t>(info->redistribution)] : nullptr;
@@ -61,7 +61,7 @@ std::shared_ptr<const StepPattern> Collectives::pattern(const CollectiveCall& ca
   return found;
 }
 
-std::uint32_t Collectives::find_or_open(const CollectiveCall& call, const std::vector<int>& group) {
+std::uint32_t Collectives::find_or_open(const SimulatedCollective& call, const std::vector<int>& group) {
   const auto [at, fresh] = open_.try_emplace({call.info->axis, group.front(), call.sequence}, 0);
   if (!fresh) {
     const auto& other = active_[at->second].call;
@@ -79,7 +79,7 @@ std::uint32_t Collectives::find_or_open(const CollectiveCall& call, const std::v
   return at->second;
 }
 
-bool Collectives::join(const CollectiveCall& call, const std::vector<int>& group, int position) {
+bool Collectives::join(const SimulatedCollective& call, const std::vector<int>& group, int position) {
   const auto which = find_or_open(call, group);
   active_[which].members[static_cast<std::size_t>(position)].joined = true;
   if (!begin_step(which, static_cast<std::uint32_t>(position))) return false;

@@ -26,7 +26,7 @@ struct StepPattern {
 [[nodiscard]] StepPattern match_steps(int ranks, const std::function<std::vector<plan::CollectiveStep>(int member)>& steps);
 
 /// One collective of one group, as each of its members asks for it.
-struct CollectiveCall {
+struct SimulatedCollective {
   const plan::Program* program = nullptr;
   const plan::CollectiveInfo* info = nullptr;
   const plan::Role* role = nullptr;
@@ -36,11 +36,11 @@ struct CollectiveCall {
 
 class Collectives {
  public:
-  Collectives(Messages& messages, Network& network, BytesPerSecond reduction)
+  Collectives(SimulatedMessages& messages, FairNetwork& network, BytesPerSecond reduction)
       : messages_(messages), network_(network), reduction_(reduction) {}
 
   /// A member of `group` arrives. True when it has nothing to do and has ended already.
-  bool join(const CollectiveCall&, const std::vector<int>& group, int position);
+  bool join(const SimulatedCollective&, const std::vector<int>& group, int position);
   /// A message has arrived. Ranks that have ended are added to `ended`.
   void arrived(const Purpose&, std::vector<int>& ended);
   void reduced(std::uint64_t number, std::vector<int>& ended);
@@ -53,7 +53,7 @@ class Collectives {
   };
   struct Active {
     std::shared_ptr<const StepPattern> pattern;
-    CollectiveCall call;
+    SimulatedCollective call;
     std::vector<int> group;
     std::vector<Member> members;
     std::size_t left = 0;
@@ -63,8 +63,8 @@ class Collectives {
   using PatternKey =
       std::tuple<plan::CollectiveKind, std::string_view, int, int, std::int64_t, std::vector<plan::DealtOut>, const void*, int, int>;
 
-  std::uint32_t find_or_open(const CollectiveCall&, const std::vector<int>& group);
-  std::shared_ptr<const StepPattern> pattern(const CollectiveCall&, const std::vector<int>& group);
+  std::uint32_t find_or_open(const SimulatedCollective&, const std::vector<int>& group);
+  std::shared_ptr<const StepPattern> pattern(const SimulatedCollective&, const std::vector<int>& group);
   /// True when there is no step left.
   bool begin_step(std::uint32_t which, std::uint32_t position);
   [[nodiscard]] bool is_at(const Active&, int position, std::uint32_t step) const;
@@ -72,8 +72,8 @@ class Collectives {
   void part_ended(std::uint32_t which, std::uint32_t position, std::vector<int>& ended);
   void leave(std::uint32_t which);
 
-  Messages& messages_;
-  Network& network_;
+  SimulatedMessages& messages_;
+  FairNetwork& network_;
   BytesPerSecond reduction_;
   std::vector<Active> active_;
   std::vector<std::uint32_t> unused_;

@@ -9,7 +9,7 @@
 
 namespace rehearsal::sim {
 
-using NetworkOf = std::unique_ptr<Network> (*)(const Routes&);
+using NetworkOf = std::unique_ptr<FairNetwork> (*)(const Routes&);
 
 /// Every rank is played. Timelines are kept of all of up to kRecordedRanks ranks, else of the first rank of every role (others are empty).
 inline constexpr int kRecordedRanks = 16;

@@ -13,7 +13,7 @@ constexpr double kSameRate = 1 + 1e-12;
 
 }  // namespace
 
-void FairShare::start(const Flow& started, double now, Token token) {
+void FairShare::start(const MessageFlow& started, double now, Token token) {
   const auto& route = *started.route;
   ensure(!route.links.empty() && started.bytes > 0, "a flow crosses links and has bytes");
   links_.resize(std::max(links_.size(), routes_.links().size()));

@@ -16,7 +16,7 @@ class FairShare {
   explicit FairShare(const Routes& routes) : routes_(routes) {}
 
   /// The flow's route has links, its bytes are positive.
-  void start(const Flow&, double now, Token);
+  void start(const MessageFlow&, double now, Token);
   /// Gives every flow its rate at `now` and tells when the first one ends; negative where there is none.
   [[nodiscard]] double next_end(double now);
   /// True, with its token, when a flow ends at or before `now` with the rates that are known.

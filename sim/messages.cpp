@@ -2,7 +2,7 @@
 
 namespace rehearsal::sim {
 
-void Messages::send(int from, int to, double bytes, const Purpose& purpose) {
+void SimulatedMessages::send(int from, int to, double bytes, const Purpose& purpose) {
   if (unused_.empty()) {
     unused_.push_back(messages_.size());
     messages_.emplace_back();
@@ -16,9 +16,11 @@ void Messages::send(int from, int to, double bytes, const Purpose& purpose) {
   network_.alarm(network_.now() + route.latency * factor_, token_of(Occasion::LatencyPassed, number));
 }
 
-void Messages::latency_passed(std::uint64_t number) { network_.start(messages_[number].flow, token_of(Occasion::Arrived, number)); }
+void SimulatedMessages::latency_passed(std::uint64_t number) {
+  network_.start(messages_[number].flow, token_of(Occasion::Arrived, number));
+}
 
-Purpose Messages::arrived(std::uint64_t number) {
+Purpose SimulatedMessages::arrived(std::uint64_t number) {
   unused_.push_back(number);
   return messages_[number].purpose;
 }

@@ -19,10 +19,10 @@ struct Purpose {
   std::uint32_t which = 0, sender = 0, step = 0;
 };
 
-class Messages {
+class SimulatedMessages {
  public:
   /// `factor`: on the time that communication takes.
-  Messages(Routes& routes, Network& network, double factor) : routes_(routes), network_(network), factor_(factor) {}
+  SimulatedMessages(Routes& routes, FairNetwork& network, double factor) : routes_(routes), network_(network), factor_(factor) {}
 
   void send(int from, int to, double bytes, const Purpose&);
   void latency_passed(std::uint64_t number);
@@ -35,12 +35,12 @@ class Messages {
 
  private:
   struct Message {
-    Flow flow;
+    MessageFlow flow;
     Purpose purpose;
   };
 
   Routes& routes_;
-  Network& network_;
+  FairNetwork& network_;
   double factor_;
   std::vector<Message> messages_;
   std::vector<std::uint64_t> unused_;

@@ -21,7 +21,7 @@ class Listener {
 /// Bytes on their way over a route, which must outlive them. The latency of the route is no part of a flow: alarms pay for it.
 /// Or a message whose time is known when it is alone: `bytes` are then seconds of it, `loads` the bytes a second that each link of the
 /// route carries for it at full speed, which is 1 second a second.
-struct Flow {
+struct MessageFlow {
   int from = 0, to = 0;
   const KnownRoute* route = nullptr;
   double bytes = 0;
@@ -29,24 +29,24 @@ struct Flow {
 };
 
 /// Flows that share links get max-min fair rates: no flow can be faster without making one slower that is no faster (in its own unit).
-class Network {
+class FairNetwork {
  public:
-  virtual ~Network() = default;
+  virtual ~FairNetwork() = default;
   /// Seconds since run() began.
   [[nodiscard]] virtual double now() const = 0;
   virtual void alarm(double time, Token) = 0;
-  virtual void start(const Flow&, Token) = 0;
+  virtual void start(const MessageFlow&, Token) = 0;
   /// Until nothing is left to happen. What happens at one time is told in a fixed order.
   virtual void run(Listener&) = 0;
 };
 
 /// Own max-min solver in SimGrid's event loop. `routes` must outlive the network; one network at a time.
-[[nodiscard]] std::unique_ptr<Network> fluid_network(const Routes& routes);
+[[nodiscard]] std::unique_ptr<FairNetwork> fluid_network(const Routes& routes);
 
 /// SimGrid's communications. Bytes are rounded to whole ones. For at most kReferenceRanks ranks and kReferenceLinks links in use; must be
 /// the first network of its process.
 inline constexpr int kReferenceRanks = 256;
 inline constexpr int kReferenceLinks = 4096;
-[[nodiscard]] std::unique_ptr<Network> reference_network(const Routes& routes);
+[[nodiscard]] std::unique_ptr<FairNetwork> reference_network(const Routes& routes);
 
 }  // namespace rehearsal::sim

@@ -8,7 +8,7 @@ namespace rehearsal::sim {
 
 using plan::InstructionKind;
 
-Playback::Playback(const predict::EvaluationRequest& request, PlaybackOptions options, Routes& routes, Network& network)
+Playback::Playback(const predict::EvaluationRequest& request, PlaybackOptions options, Routes& routes, FairNetwork& network)
     : request_(request),
       options_(std::move(options)),
       routes_(routes),
@@ -239,7 +239,7 @@ void Playback::collect(Place at, const Run& run) {
     return network_.alarm(stream.free, token_of(Occasion::RunEnded, static_cast<std::uint64_t>(at.rank) * kStreams + at.stream));
   }
   r.collective_stream = at.stream;
-  const CollectiveCall call{&request_.program, &info, r.table->role, member, r.collectives[info.axis]++};
+  const SimulatedCollective call{&request_.program, &info, r.table->role, member, r.collectives[info.axis]++};
   if (!collectives_.join(call, members.ranks, plan::coordinate(request_.program, at.rank, info.axis))) return;
   stream.free = network_.now();
   end_run(at);

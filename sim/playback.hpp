@@ -25,7 +25,7 @@ struct PlaybackOptions {
 /// Plays once.
 class Playback final : public Listener {
  public:
-  Playback(const predict::EvaluationRequest&, PlaybackOptions, Routes&, Network&);
+  Playback(const predict::EvaluationRequest&, PlaybackOptions, Routes&, FairNetwork&);
 
   /// Throws InternalError when instructions wait for each other.
   void play();
@@ -108,8 +108,8 @@ class Playback final : public Listener {
   PlaybackOptions options_;
   Routes& routes_;
   predict::GroupLinks links_;
-  Network& network_;
-  Messages messages_;
+  FairNetwork& network_;
+  SimulatedMessages messages_;
   Collectives collectives_;
   PricedMessages priced_;
   std::vector<Timetable> tables_;  ///< by role; empty where no rank of it is played

@@ -29,7 +29,7 @@ struct PricedCall {
 
 class PricedMessages {
  public:
-  PricedMessages(const platforms::Platform& platform, Routes& routes, Network& network)
+  PricedMessages(const platforms::Platform& platform, Routes& routes, FairNetwork& network)
       : platform_(platform), routes_(routes), network_(network) {}
 
   /// A stream of a rank of `group` begins a collective.
@@ -61,7 +61,7 @@ class PricedMessages {
 
   const platforms::Platform& platform_;
   Routes& routes_;
-  Network& network_;
+  FairNetwork& network_;
   std::deque<Active> active_;  ///< a deque: flows point to their loads
   std::vector<std::uint64_t> unused_;
   std::map<std::tuple<std::size_t, int, std::uint64_t>, std::uint64_t> open_;  ///< axis, first rank, run

@@ -29,9 +29,9 @@ void enter(const Duel& duel, Nearer& nearer) {
 
 }  // namespace
 
-Comparison compare(std::span<const Verdict> first, std::span<const Verdict> second, std::span<const Record> records) {
+AnswerComparison compare(std::span<const Verdict> first, std::span<const Verdict> second, std::span<const Record> records) {
   ensure(first.size() == records.size() && second.size() == records.size(), "one verdict a record");
-  Comparison c;
+  AnswerComparison c;
   c.first = summarise(first, records);
   c.second = summarise(second, records);
   std::vector<Verdict> first_part, second_part;

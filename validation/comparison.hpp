@@ -22,7 +22,7 @@ struct Nearer {
   int first = 0, second = 0, alike = 0;
 };
 
-struct Comparison {
+struct AnswerComparison {
   Summary first, second;                  ///< over all records
   Summary first_of_both, second_of_both;  ///< over the records of `duels`, by their quantity
   std::vector<Duel> duels;                ///< in the records' order
@@ -31,6 +31,6 @@ struct Comparison {
 };
 
 /// One verdict a record in each, in the records' order.
-[[nodiscard]] Comparison compare(std::span<const Verdict> first, std::span<const Verdict> second, std::span<const Record>);
+[[nodiscard]] AnswerComparison compare(std::span<const Verdict> first, std::span<const Verdict> second, std::span<const Record>);
 
 }  // namespace rehearsal::validation

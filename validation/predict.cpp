@@ -32,7 +32,7 @@ double size_in(const std::string& text) {
   return value * scale;
 }
 
-std::optional<CollectiveQuestion> collective_of(const Record& r) {
+std::optional<RecordedCollective> collective_of(const Record& r) {
   auto name = r.plan.text("collective");
   if (name.empty()) {
     if (r.family != "collective") return std::nullopt;
@@ -49,7 +49,7 @@ std::optional<CollectiveQuestion> collective_of(const Record& r) {
       const double ranks = r.plan.number("ranks").value_or(r.hardware.number_or("count", 0));
       if (ranks < 1 || ranks > 1e7) throw Refusal("plan.ranks: is missing, and hardware.count does not stand in for it");
       double bytes = r.model.number("bytes").value_or(size_in(r.model.text("size")));
-      return CollectiveQuestion{kind, bytes > 0 ? bytes : kDefaultCollectiveBytes, static_cast<int>(ranks)};
+      return RecordedCollective{kind, bytes > 0 ? bytes : kDefaultCollectiveBytes, static_cast<int>(ranks)};
     }
   throw Refusal("plan.collective: '" + name + "' is none of all_reduce, all_gather, reduce_scatter, all_to_all, broadcast");
 }

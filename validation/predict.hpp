@@ -18,7 +18,7 @@
 namespace rehearsal::validation {
 
 /// A collective of its own, as nccl-tests measure it.
-struct CollectiveQuestion {
+struct RecordedCollective {
   costmodel::CollectiveKind kind = costmodel::CollectiveKind::AllReduce;
   double bytes = 0;
   int ranks = 1;
@@ -27,10 +27,10 @@ struct CollectiveQuestion {
 /// Everything of a record that no fitted constant enters: asked again and again by a fit.
 struct Prepared {
   RecordJob job;
-  std::optional<CollectiveQuestion> collective;
+  std::optional<RecordedCollective> collective;
   predict::frameworks::ModelParts parts;
   std::optional<predict::frameworks::ModelParts> plain_parts;  ///< without sequence parallelism, where a record compares with that
-  std::optional<costmodel::Network> network;
+  std::optional<costmodel::CollectiveLinks> network;
   bool sums_over_devices = false;                                 ///< the record's memory is of all accelerators together
   std::shared_ptr<const predict::frameworks::FoldedModel> model;  ///< that `parts` are of
   [[nodiscard]] predict::frameworks::FrameworkJob framework_job() const;

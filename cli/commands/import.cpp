@@ -29,7 +29,7 @@ std::string import_text(const std::string& path) {
   return text.str();
 }
 
-exchange::LogHints hints_of(const ImportOptions& o) {
+exchange::LogHints hints_of(const ImportCommand& o) {
   exchange::LogHints hints{std::nullopt, o.ranks};
   if (o.kind.empty()) return hints;
   using plan::CollectiveKind;
@@ -41,7 +41,7 @@ exchange::LogHints hints_of(const ImportOptions& o) {
   return hints;
 }
 
-Json json_of(const exchange::LinkFit& fit) {
+Json json_of(const exchange::LogFit& fit) {
   Json figures = Json::array(), rows = Json::array();
   for (const auto& f : fit.figures)
     figures.push_back({{"figure", f.name}, {"before", f.before}, {"after", f.after}, {"has_effect", f.has_effect}});
@@ -57,7 +57,7 @@ Json json_of(const exchange::LinkFit& fit) {
           {"messages", rows}};
 }
 
-int import_links(const ImportOptions& o, const std::string& text, Terminal& terminal) {
+int import_links(const ImportCommand& o, const std::string& text, Terminal& terminal) {
   if (o.platform.platform.empty())
     throw BadInput(o.file,
                    "is a log of collectives, whose times are fitted to a platform's links; give --platform (rehearse platform list)");
@@ -96,25 +96,25 @@ enum FileKind : unsigned { kLog = 1, kProfile = 2, kRecord = 4, kConfiguration =
 struct ImportOption {
   const char* name;
   unsigned kinds;
-  bool (*given)(const ImportOptions&);
+  bool (*given)(const ImportCommand&);
 };
 constexpr ImportOption kImportOptions[] = {
-    {"--platform", kLog | kRecord, [](const ImportOptions& o) { return !o.platform.platform.empty(); }},
-    {"--nodes", kLog | kRecord, [](const ImportOptions& o) { return o.platform.nodes.has_value(); }},
-    {"--devices", kLog | kRecord, [](const ImportOptions& o) { return o.platform.devices.has_value(); }},
-    {"--kind", kLog, [](const ImportOptions& o) { return !o.kind.empty(); }},
-    {"--ranks", kLog | kConfiguration, [](const ImportOptions& o) { return o.ranks.has_value(); }},
-    {"--ranks-per-node", kLog, [](const ImportOptions& o) { return o.ranks_per_node.has_value(); }},
-    {"--model", kRecord, [](const ImportOptions& o) { return !o.model.model.empty(); }},
-    {"--batch", kRecord, [](const ImportOptions& o) { return o.model.batch.has_value(); }},
-    {"--plan", kRecord, [](const ImportOptions& o) { return !o.platform.plan.empty(); }},
-    {"--framework", kRecord, [](const ImportOptions& o) { return !o.platform.framework.empty(); }},
-    {"--dtype", kRecord, [](const ImportOptions& o) { return o.model.dtype != ModelOptions{}.dtype; }},
-    {"--optimizer", kRecord, [](const ImportOptions& o) { return o.model.optimizer != ModelOptions{}.optimizer; }},
-    {"--collectives", kProfile | kRecord, [](const ImportOptions& o) { return o.collectives; }}};
+    {"--platform", kLog | kRecord, [](const ImportCommand& o) { return !o.platform.platform.empty(); }},
+    {"--nodes", kLog | kRecord, [](const ImportCommand& o) { return o.platform.nodes.has_value(); }},
+    {"--devices", kLog | kRecord, [](const ImportCommand& o) { return o.platform.devices.has_value(); }},
+    {"--kind", kLog, [](const ImportCommand& o) { return !o.kind.empty(); }},
+    {"--ranks", kLog | kConfiguration, [](const ImportCommand& o) { return o.ranks.has_value(); }},
+    {"--ranks-per-node", kLog, [](const ImportCommand& o) { return o.ranks_per_node.has_value(); }},
+    {"--model", kRecord, [](const ImportCommand& o) { return !o.model.model.empty(); }},
+    {"--batch", kRecord, [](const ImportCommand& o) { return o.model.batch.has_value(); }},
+    {"--plan", kRecord, [](const ImportCommand& o) { return !o.platform.plan.empty(); }},
+    {"--framework", kRecord, [](const ImportCommand& o) { return !o.platform.framework.empty(); }},
+    {"--dtype", kRecord, [](const ImportCommand& o) { return o.model.dtype != ModelOptions{}.dtype; }},
+    {"--optimizer", kRecord, [](const ImportCommand& o) { return o.model.optimizer != ModelOptions{}.optimizer; }},
+    {"--collectives", kProfile | kRecord, [](const ImportCommand& o) { return o.collectives; }}};
 
 /// What such a file does not need is refused, never ignored.
-void require_options_of(FileKind kind, const char* what, const ImportOptions& o) {
+void require_options_of(FileKind kind, const char* what, const ImportCommand& o) {
   for (const auto& option : kImportOptions) {
     if (!option.given(o) || (option.kinds & kind) != 0) continue;
     const bool for_record = kind == kProfile && (option.kinds & kRecord) != 0;
@@ -135,7 +135,7 @@ constexpr RecognisedProfile kProfiles[] = {
      {"Chakra execution trace", exchange::read_chakra,
       "is a Chakra trace, which has no marks of steps; the profile of PyTorch that it was made from has them"}}};
 
-int import_file(const ImportOptions& o, Terminal& terminal) {
+int import_file(const ImportCommand& o, Terminal& terminal) {
   const auto beginning = beginning_of(o.file);
   if (beginning.starts_with("\x1f\x8b")) throw BadInput(o.file, "is packed by gzip; unpack it first (gunzip -k)");
   for (const auto& profile : kProfiles) {
@@ -160,7 +160,7 @@ int import_file(const ImportOptions& o, Terminal& terminal) {
 }  // namespace
 
 Action add_import(CLI::App& app) {
-  auto o = std::make_shared<ImportOptions>();
+  auto o = std::make_shared<ImportCommand>();
   app.add_option("FILE", o->file,
                  "a log of nccl-tests, rccl-tests or OSU's latency tests, a trace of the PyTorch profiler, a Chakra execution trace, "
                  "or a configuration of Megatron-LM or torchtitan")

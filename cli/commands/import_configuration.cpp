@@ -41,7 +41,7 @@ std::string question(const exchange::ImportedJob& imported, const std::string& p
 
 }  // namespace
 
-int import_configuration(const ImportOptions& o, const exchange::ImportedJob& imported, Terminal& terminal) {
+int import_configuration(const ImportCommand& o, const exchange::ImportedJob& imported, Terminal& terminal) {
   Json result{{"schema", 1}, {"file", o.file}, {"is", "configuration of " + imported.framework}};
   result.update(json_of(imported));
   if (!o.output.empty()) {

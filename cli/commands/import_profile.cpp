@@ -86,7 +86,7 @@ validation::StepSeconds step_of(const exchange::GpuProfile& trace, const Json& s
 }
 
 /// What a record needs beside the trace; every option that is missing is named.
-void require_training(const ImportOptions& o, const ProfileKind& kind, const exchange::GpuProfile& trace) {
+void require_training(const ImportCommand& o, const ProfileKind& kind, const exchange::GpuProfile& trace) {
   std::vector<std::string> missing;
   if (o.model.model.empty()) missing.emplace_back("--model");
   if (!o.model.batch) missing.emplace_back("--batch");
@@ -104,7 +104,7 @@ std::string model_reference(const std::string& model) {
   throw BadInput("--model " + model, "records name models that Rehearsal builds; write zoo:NAME?key=value&... or hf:FOLDER/config.json");
 }
 
-validation::OwnRun run_of(const ImportOptions& o, const exchange::GpuProfile& trace, Terminal& terminal) {
+validation::OwnRun run_of(const ImportCommand& o, const exchange::GpuProfile& trace, Terminal& terminal) {
   JobSetup setup(o.model, o.platform);
   for (const auto& warning : setup.warnings()) terminal.warn(warning);
   if (setup.own_job() != nullptr)
@@ -139,7 +139,7 @@ void append_record(const std::string& path, const std::string& id, const std::st
   write_file_atomically(path, text + line + "\n");
 }
 
-void add_record(const ImportOptions& o, const exchange::GpuProfile& trace, Terminal& terminal, Json& result) {
+void add_record(const ImportCommand& o, const exchange::GpuProfile& trace, Terminal& terminal, Json& result) {
   auto run = run_of(o, trace, terminal);
   run.measured = step_of(trace, result.at("steps"));
   if (std::ifstream(o.output)) static_cast<void>(validation::read_record_file(o.output));  // refuses what is no file of records
@@ -150,7 +150,7 @@ void add_record(const ImportOptions& o, const exchange::GpuProfile& trace, Termi
 
 }  // namespace
 
-int import_profile(const ImportOptions& o, const ProfileKind& kind, Terminal& terminal) {
+int import_profile(const ImportCommand& o, const ProfileKind& kind, Terminal& terminal) {
   std::ifstream in(o.file, std::ios::binary);
   const auto trace = kind.read(in, o.file);
   Json result{{"schema", 1}, {"file", o.file}, {"is", kind.name}};

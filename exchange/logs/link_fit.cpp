@@ -43,7 +43,7 @@ platforms::Platform with_factors(const platforms::Platform& platform, const Link
 std::vector<double> predicted(const platforms::Platform& platform, const CollectiveLog& log, bool between) {
   std::vector<double> seconds;
   if (!log.kind) {
-    const costmodel::Network network(platform);
+    const costmodel::CollectiveLinks network(platform);
     for (const auto& sample : log.samples)
       seconds.push_back(network.send(sample.size.value(), between, costmodel::published_constants().values));
     return seconds;
@@ -164,13 +164,13 @@ double mean_error(const std::vector<double>& seconds, const CollectiveLog& log, 
 
 }  // namespace
 
-LinkFit fit_links(const platforms::Platform& platform, const CollectiveLog& log, const std::string& source,
-                  std::optional<int> ranks_per_node) {
+LogFit fit_links(const platforms::Platform& platform, const CollectiveLog& log, const std::string& source,
+                 std::optional<int> ranks_per_node) {
   const bool between = between_nodes(platform, log, ranks_per_node);
   const auto& names = between ? kBetween : kInside;
   TwoFactorFit search([&](const Factors& f) { return log_errors(predicted(with_factors(platform, names, f), log, between), log); });
   const auto factors = search.run();
-  LinkFit fit{with_factors(platform, names, factors), {}, {}, 0, 0, 0};
+  LogFit fit{with_factors(platform, names, factors), {}, {}, 0, 0, 0};
   name_source(fit.platform, names, source);
   for (std::size_t i = 0; i < kFigures; ++i) {
     const std::string name(names.figures[i]);

@@ -20,7 +20,7 @@ struct FitRow {
   Seconds measured, before, after;
 };
 
-struct LinkFit {
+struct LogFit {
   platforms::Platform platform;  ///< with the figures fitted; their source names the log
   std::vector<FittedFigure> figures;
   std::vector<FitRow> rows;                                 ///< of the samples
@@ -31,7 +31,7 @@ struct LinkFit {
 /// library on accelerators, our quickest algorithm on processors. Within a node the wiring inside it is fitted, else its cards. The sum of
 /// squares of ln(predicted / measured) is least. `ranks_per_node`: of a message, 1 where it crosses the network.
 /// Throws Refusal where the platform's first devices are not laid out as the log's ranks.
-[[nodiscard]] LinkFit fit_links(const platforms::Platform&, const CollectiveLog&, const std::string& source,
-                                std::optional<int> ranks_per_node);
+[[nodiscard]] LogFit fit_links(const platforms::Platform&, const CollectiveLog&, const std::string& source,
+                               std::optional<int> ranks_per_node);
 
 }  // namespace rehearsal::exchange

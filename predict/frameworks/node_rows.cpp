@@ -6,7 +6,7 @@
 namespace rehearsal::predict::frameworks {
 namespace {
 
-using costmodel::KernelRow;
+using costmodel::CostRow;
 using costmodel::MatmulShape;
 using costmodel::RateKind;
 using graph::CostFamily;
@@ -101,8 +101,8 @@ void RowCollector::add(std::size_t n, std::uint32_t offset) {
 
 void RowCollector::finish() { std::reverse(part_.backward.begin(), part_.backward.end()); }
 
-void RowCollector::forward(const KernelRow& row) { part_.forward.push_back({row, std::nullopt, offset_, false}); }
-void RowCollector::backward(const KernelRow& row, bool weight_gradient) {
+void RowCollector::forward(const CostRow& row) { part_.forward.push_back({row, std::nullopt, offset_, false}); }
+void RowCollector::backward(const CostRow& row, bool weight_gradient) {
   // Below everything that is trained no gradient is wanted.
   if (flow().gradient(graph().nodes()[node_].outputs.front())) part_.backward.push_back({row, std::nullopt, offset_, weight_gradient});
 }
@@ -119,9 +119,9 @@ void RowCollector::product(RateKind kind, const MatmulShape& shape, Gradients g)
   const double bytes = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.batch * p.element_bytes;
   const auto row = [&](double m, double n, double k) {
     // A product with a vector reads its matrix once and needs no matrix units.
-    if (std::min({shape.m, shape.n, shape.k}) <= 1) return KernelRow{RateKind::Elementwise, 0, bytes, 1, 1};
+    if (std::min({shape.m, shape.n, shape.k}) <= 1) return CostRow{RateKind::Elementwise, 0, bytes, 1, 1};
     const auto s = costmodel::aligned({std::max(1.0, m), std::max(1.0, n), std::max(1.0, k), shape.batch}, p.element_bytes, p.matrix_units);
-    return KernelRow{kind, costmodel::quantised_flops(s, s_.device.compute_units, overhead, p.reuse_share), bytes, 1, 1};
+    return CostRow{kind, costmodel::quantised_flops(s, s_.device.compute_units, overhead, p.reuse_share), bytes, 1, 1};
   };
   forward(row(shape.m, shape.n, shape.k));
   // The gradient of the weight comes last: what the pass before waits for is the other one. finish() turns the order round.
@@ -279,7 +279,7 @@ void RowCollector::dense_convolution(const graph::Node& node) {
     const double work = groups > 1
                             ? 2 * m.m * m.n * m.k * groups * kGroupedPenalty
                             : costmodel::quantised_flops(m, s_.device.compute_units, costmodel::kShortLoopOverhead * p.fill_share) / saving;
-    return KernelRow{saving > 1 ? RateKind::Winograd : RateKind::Convolution, work, bytes * (groups > 1 ? kGroupedBytes : 1.0), 1, 1};
+    return CostRow{saving > 1 ? RateKind::Winograd : RateKind::Convolution, work, bytes * (groups > 1 ? kGroupedBytes : 1.0), 1, 1};
   };
   forward(row(ahead));
   if (flow().gradient(node.inputs[1])) backward(row(weights), true);

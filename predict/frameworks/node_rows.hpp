@@ -77,8 +77,8 @@ class RowCollector {
   void cast(graph::TensorId activation);
   void product(costmodel::RateKind, const costmodel::MatmulShape&, Gradients);
   void bytes(Pass forward, Pass backward, costmodel::RateKind = costmodel::RateKind::Elementwise);
-  void forward(const costmodel::KernelRow&);
-  void backward(const costmodel::KernelRow&, bool weight_gradient = false);
+  void forward(const costmodel::CostRow&);
+  void backward(const costmodel::CostRow&, bool weight_gradient = false);
   void count_flops(double forward, Gradients);
   [[nodiscard]] double passes_saved_by_chains(const graph::Node&) const;
   [[nodiscard]] bool image_tensor(graph::TensorId t) const;

@@ -19,12 +19,12 @@ enum class ExchangeAxis : std::uint8_t { Tensor, Context, Expert };
 struct Exchange {
   costmodel::CollectiveKind kind = costmodel::CollectiveKind::AllReduce;
   ExchangeAxis axis = ExchangeAxis::Tensor;
-  double bytes = 0;  ///< of the whole vector, as costmodel::Network counts it
+  double bytes = 0;  ///< of the whole vector, as costmodel::CollectiveLinks counts it
 };
 
 /// One kernel or one exchange of a pass.
 struct PassStep {
-  costmodel::KernelRow row;
+  costmodel::CostRow row;
   std::optional<Exchange> exchange;  ///< then there is no row
   std::uint32_t node = 0;            ///< offset in the part's span
   bool weight_gradient = false;      ///< nothing in the backward pass waits for it

@@ -63,8 +63,8 @@ void TimedPass::add(const TimedStep& step) {
   (step.exchange ? exchanges : kernels) += step.queue.device;
 }
 
-StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const costmodel::Network& network, const costmodel::Constants& c,
-                     std::size_t group)
+StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const costmodel::CollectiveLinks& network,
+                     const costmodel::Constants& c, std::size_t group)
     : model_(model),
       job_(job),
       network_(network),

@@ -57,7 +57,7 @@ struct PartTime {
 
 class StepTimer {
  public:
-  StepTimer(const ModelParts&, const FrameworkJob&, const costmodel::Network&, const costmodel::Constants&, std::size_t group);
+  StepTimer(const ModelParts&, const FrameworkJob&, const costmodel::CollectiveLinks&, const costmodel::Constants&, std::size_t group);
 
   [[nodiscard]] const ModelParts& model() const { return model_; }
   [[nodiscard]] const std::vector<PartTime>& parts() const { return parts_; }
@@ -98,7 +98,7 @@ class StepTimer {
 
   const ModelParts& model_;
   const FrameworkJob& job_;
-  const costmodel::Network& network_;
+  const costmodel::CollectiveLinks& network_;
   const costmodel::Constants& c_;
   const platforms::NodeGroup& node_;
   const platforms::Device& device_;

@@ -20,7 +20,7 @@ class Agenda {
   [[nodiscard]] double now() const { return now_; }
   void alarm(double time, Token token) { alarms_.push({std::max(time, now_), ++order_, token}); }
 
-  void start(const Flow& flow, Token token) {
+  void start(const MessageFlow& flow, Token token) {
     if (flow.bytes > 0 && !flow.route->links.empty())
       flows_.start(flow, now_, token);
     else
@@ -103,12 +103,12 @@ AgendaModel& model_of(World& world) {
   return *model;
 }
 
-class FluidNetwork final : public Network {
+class FluidNetwork final : public FairNetwork {
  public:
   explicit FluidNetwork(const Routes& routes) : agenda_(routes) {}
   [[nodiscard]] double now() const override { return agenda_.now(); }
   void alarm(double time, Token token) override { agenda_.alarm(time, token); }
-  void start(const Flow& flow, Token token) override { agenda_.start(flow, token); }
+  void start(const MessageFlow& flow, Token token) override { agenda_.start(flow, token); }
 
   void run(Listener& listener) override {
     auto& world = World::of_process(1, 0);
@@ -129,6 +129,6 @@ class FluidNetwork final : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> fluid_network(const Routes& routes) { return std::make_unique<FluidNetwork>(routes); }
+std::unique_ptr<FairNetwork> fluid_network(const Routes& routes) { return std::make_unique<FluidNetwork>(routes); }
 
 }  // namespace rehearsal::sim

@@ -22,7 +22,7 @@ ReferenceNetwork*& current() {
   return network;
 }
 
-class ReferenceNetwork final : public Network {
+class ReferenceNetwork final : public FairNetwork {
  public:
   explicit ReferenceNetwork(const Routes& routes)
       : routes_(routes), world_(World::of_process(kReferenceRanks, kReferenceLinks)), base_(simgrid::s4u::Engine::get_clock()) {
@@ -45,7 +45,7 @@ class ReferenceNetwork final : public Network {
     simgrid::kernel::timer::Timer::set(std::max(base_ + time, simgrid::s4u::Engine::get_clock()), [this, token] { happen(token); });
   }
 
-  void start(const Flow& flow, Token token) override {
+  void start(const MessageFlow& flow, Token token) override {
     const auto bytes = std::llround(flow.bytes);
     if (bytes == 0 || flow.route->links.empty()) return alarm(now(), token);
     prepare_links();
@@ -102,6 +102,6 @@ class ReferenceNetwork final : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> reference_network(const Routes& routes) { return std::make_unique<ReferenceNetwork>(routes); }
+std::unique_ptr<FairNetwork> reference_network(const Routes& routes) { return std::make_unique<ReferenceNetwork>(routes); }
 
 }  // namespace rehearsal::sim

@@ -86,7 +86,7 @@ CollectiveLog messages_of(const platforms::Platform& platform, bool between) {
   CollectiveLog log{"OSU", std::nullopt, 2, 0, {}};
   for (double bytes = 64; bytes < 1e9; bytes *= 8)
     log.samples.push_back(
-        {Bytes(bytes), Seconds(costmodel::Network(platform).send(bytes, between, costmodel::published_constants().values))});
+        {Bytes(bytes), Seconds(costmodel::CollectiveLinks(platform).send(bytes, between, costmodel::published_constants().values))});
   return log;
 }
 

@@ -19,7 +19,7 @@ struct Sent {
 /// Starts flows at their times and writes down when each ends.
 class Clock final : public Listener {
  public:
-  Clock(Routes& routes, Network& network, const std::vector<Sent>& flows)
+  Clock(Routes& routes, FairNetwork& network, const std::vector<Sent>& flows)
       : routes_(routes), network_(network), flows_(flows), ends(flows.size(), -1.0) {
     for (std::size_t n = 0; n < flows.size(); ++n) network.alarm(flows[n].start, n);
     network.run(*this);
@@ -35,7 +35,7 @@ class Clock final : public Listener {
 
  private:
   Routes& routes_;
-  Network& network_;
+  FairNetwork& network_;
   const std::vector<Sent>& flows_;
 
  public:
