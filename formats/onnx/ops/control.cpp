@@ -167,9 +167,12 @@ void sequence_map(NodeImport& n) {
     std::vector<Meaning> arguments;
     for (std::size_t i = 0; i < n.input_count(); ++i) {
       const Meaning meaning = n.meaning(i);
-      const auto* parts = std::get_if<std::vector<TensorId>>(&meaning);
-      if (parts && parts->size() != length) n.fail("its sequences have different lengths");
-      arguments.push_back(parts ? Meaning{(*parts)[at]} : meaning);
+      if (const auto* parts = std::get_if<std::vector<TensorId>>(&meaning)) {
+        if (parts->size() != length) n.fail("its sequences have different lengths");
+        arguments.emplace_back((*parts)[at]);
+      } else {
+        arguments.push_back(meaning);
+      }
     }
     const auto given = n.run_body("body", arguments, memory);
     if (given.size() < results.size()) n.fail("its body has too few results");
