@@ -1,7 +1,6 @@
 #include "cli/assessment_json.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -15,11 +14,6 @@ namespace rehearsal::cli {
 using Json = nlohmann::ordered_json;
 
 Json to_json(const costmodel::Interval& i) { return {{"value", i.value}, {"low", i.low}, {"high", i.high}}; }
-
-Json interval_json(double value, double log_error) {
-  const double factor = std::exp(costmodel::kNinetyPercent * log_error);
-  return {{"value", value}, {"low", value / factor}, {"high", value * factor}};
-}
 
 namespace {
 

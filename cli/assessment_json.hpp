@@ -11,7 +11,6 @@
 
 namespace rehearsal::cli {
 
-[[nodiscard]] nlohmann::ordered_json interval_json(double value, double log_error);
 [[nodiscard]] nlohmann::ordered_json to_json(const costmodel::Interval&);
 /// The keys of `estimate` (docs/cli.md).
 [[nodiscard]] nlohmann::ordered_json to_json(const predict::Assessment&, double steps);

@@ -45,8 +45,6 @@ std::int64_t count_in(const std::string& value, const std::string& text) {
 
 }  // namespace
 
-std::span<const LearningRateRow> learning_rate_table() { return kLearningRateRows; }
-
 LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup) : warmup_(warmup) {
   if (warmup < 0) throw BadInput("--warmup " + std::to_string(warmup), "must be a number of steps, 0 or more");
   const auto colon = schedule.find(':');

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,7 +16,6 @@ struct LearningRateRow {
   double otherwise = 0;        ///< the parameter's default
   double (*factor)(double t, double steps, double parameter);
 };
-[[nodiscard]] std::span<const LearningRateRow> learning_rate_table();
 
 /// A schedule as --schedule writes it ("cosine", "polynomial:power=2", "step:every=30,factor=0.1"), after a linear warmup.
 class LearningRate {

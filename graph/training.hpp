@@ -18,7 +18,6 @@ namespace rehearsal::graph {
 struct LossRow {
   std::string_view name;  ///< as in --loss
   std::string_view description;
-  DType target_dtype(const TensorType& prediction) const { return target_type(prediction).dtype; }
   TensorType (*target_type)(const TensorType& prediction);                 ///< what `--data` must hold under the target's name
   TensorId (*build)(GraphBuilder&, TensorId prediction, TensorId target);  ///< scalar loss
 };

@@ -86,8 +86,6 @@ const ObjectiveRow* objective(const std::string& name) {
 
 double value_of(const ObjectiveRow* by, const Assessment& a) { return by == nullptr ? time_of(a) : by->value(a); }
 
-std::span<const LimitRow> limit_table() { return kLimits; }
-
 Limit parse_limit(const std::string& text) {
   const auto equals = text.find('=');
   const auto name = text.substr(0, equals);

@@ -28,7 +28,7 @@ struct ObjectiveRow {
 /// What plans are put in order by: the objective, or time on a front.
 [[nodiscard]] double value_of(const ObjectiveRow* by, const predict::Assessment&);
 
-/// One row per quantity that can be limited.
+/// One row per quantity that can be limited. Total, cost and energy are of the whole training, what failures add to it included.
 struct LimitRow {
   std::string_view name;     ///< as in --limit NAME=VALUE
   std::string_view example;  ///< "2s"
@@ -37,8 +37,6 @@ struct LimitRow {
   double (*least)(const predict::Outlook&, double steps);
   std::string (*print)(double);
 };
-/// step, total, cost, energy, memory, devices. Total, cost and energy are of the whole training, what failures add to it included.
-[[nodiscard]] std::span<const LimitRow> limit_table();
 
 struct Limit {
   const LimitRow* row;

@@ -186,8 +186,4 @@ std::optional<std::int64_t> evaluate_size(std::string_view expression, const Bin
   return value;
 }
 
-bool is_symbol(std::string_view expression) {
-  return !expression.empty() && starts_name(expression.front()) && std::all_of(expression.begin(), expression.end(), continues_name);
-}
-
 }  // namespace rehearsal::formats

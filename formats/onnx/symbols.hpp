@@ -19,7 +19,4 @@ using Bindings = std::map<std::string, std::int64_t>;
 [[nodiscard]] std::optional<std::int64_t> evaluate_size(std::string_view expression, const Bindings& bindings,
                                                         std::set<std::string>* unbound = nullptr);
 
-/// Whether the text is a name alone, not an expression.
-[[nodiscard]] bool is_symbol(std::string_view expression);
-
 }  // namespace rehearsal::formats

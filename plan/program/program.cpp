@@ -138,11 +138,6 @@ BufferIndex base_of(const Role& role, BufferIndex b) {
   return b;
 }
 
-bool is_sign_stash(const Role& role, const Instruction& i) {
-  const auto from = role.buffers[i.inputs.front()].dtype, to = role.buffers[i.outputs.front()].dtype;
-  return from != to && (from == DType::U8 || to == DType::U8);
-}
-
 bool crosses_to_host(const Role& role, const Instruction& i) {
   if (i.kind != InstructionKind::Stash && i.kind != InstructionKind::Restore) return false;
   return role.buffers[i.inputs.front()].on_host != role.buffers[i.outputs.front()].on_host;

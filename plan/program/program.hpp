@@ -170,9 +170,6 @@ struct Instruction {
 struct Role;
 /// The buffer that a view is a view of.
 [[nodiscard]] BufferIndex base_of(const Role&, BufferIndex);
-/// How a stash holds its elements: as they are, in 16 bits (F16, BF16), or one bit each, 1 where an element is positive (U8, eight to a
-/// byte; restored as 1 and 0).
-[[nodiscard]] bool is_sign_stash(const Role&, const Instruction&);
 /// Moves between the device's memory and the host's.
 [[nodiscard]] bool crosses_to_host(const Role&, const Instruction&);
 

@@ -125,12 +125,6 @@ Region region_after(const Sharding& s, const Redistribution& r, const Coordinate
   return held;
 }
 
-std::int64_t exchanged_count(const Sharding& s, const Redistribution& r, const Coordinates& at, std::int64_t to) {
-  if (to == at[r.axis]) return 0;
-  if (r.kind == ConversionKind::Shift) return to == (at[r.axis] + 1) % s.axes[r.axis].size ? element_count(region_before(s, r, at)) : 0;
-  return element_count(intersection(region_before(s, r, at), region_after(s, r, moved(at, r.axis, to))));
-}
-
 Dealing dealing_of(const Sharding& s, const Redistribution& r, const Coordinates& at) {
   const Region whole = whole_region(s, r, at);
   Dealing d;

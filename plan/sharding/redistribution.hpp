@@ -57,9 +57,6 @@ struct Packing {
   return packing_of(sharding, {&alone, 1}, 0, at);
 }
 
-/// Elements that coordinate `at` of the axis sends to coordinate `to` in an exchange; 0 to itself.
-[[nodiscard]] std::int64_t exchanged_count(const Sharding&, const Redistribution&, const Coordinates& at, std::int64_t to);
-
 /// What a coordinate holds before and after.
 [[nodiscard]] Region region_before(const Sharding&, const Redistribution&, const Coordinates& at);
 [[nodiscard]] Region region_after(const Sharding&, const Redistribution&, const Coordinates& at);

@@ -190,12 +190,6 @@ bool Sharding::is_inside_kernel(graph::TensorId t) const {
   return std::find(kernel->gradients.begin(), kernel->gradients.end(), t) == kernel->gradients.end();
 }
 
-std::int64_t Sharding::coordinates_count() const {
-  std::int64_t product = 1;
-  for (const MeshAxis& a : axes) product *= a.size;
-  return product;
-}
-
 const graph::IterDim* Sharding::choice(graph::NodeId node, std::size_t axis) const {
   const int i = choices[graph::index(node) * axes.size() + axis];
   return i < 0 ? nullptr : &dims->iteration(node)[static_cast<std::size_t>(i)];

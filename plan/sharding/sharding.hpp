@@ -188,7 +188,6 @@ struct Sharding {
   [[nodiscard]] Range part(std::size_t axis, graph::AtomId, Range whole, const Coordinates& at) const;
   /// Does an axis shard this dimension in parts of its own?
   [[nodiscard]] bool deals_unevenly(std::size_t axis, graph::AtomId) const;
-  [[nodiscard]] std::int64_t coordinates_count() const;  ///< product of the axes' sizes
 
   /// What of a tensor with dimensions `dims` (of(tensor), or of_operand(node, i) for constants) a coordinate owns under `layout`.
   [[nodiscard]] Region region(const graph::TensorDims& tensor, const Layout& layout, const Coordinates& at) const;

@@ -80,7 +80,6 @@ class StepTimer {
   [[nodiscard]] double coordination() const;
   /// Share of its speed that computation loses while gradients or parameters travel.
   [[nodiscard]] double interference() const;
-  [[nodiscard]] double host_per_kernel() const { return rates_.host; }
 
  private:
   void time(const Part&, PartTime&) const;
