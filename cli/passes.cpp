@@ -65,15 +65,6 @@ void print_role(const std::vector<PassesRow>& rows, std::ostream& out) {
 
 constexpr std::size_t kNamedChanges = 3;  ///< of one kind, in text
 
-/// The passes of an import; before the first there is nothing.
-std::vector<formats::ImportPassResult> import_passes_of(const ModelOptions& model, Completeness completeness) {
-  if (is_built(model.model))
-    throw Refusal("--passes: " + model.model + " is built by Rehearsal itself; passes of import are of ONNX files");
-  std::vector<formats::ImportPassResult> passes;
-  static_cast<void>(load_model(model, completeness, [&](const formats::ImportPassResult& result) { passes.push_back(result); }));
-  return passes;
-}
-
 nlohmann::ordered_json import_pass_json(const formats::ImportPassResult& pass, const formats::ImportPassResult& before) {
   auto changes = nlohmann::ordered_json::array();
   for (const auto& change : pass.changes) changes.push_back({{"what", change.what}, {"name", change.name}, {"detail", change.detail}});
@@ -105,7 +96,9 @@ std::vector<std::string> lines_of(const std::vector<formats::ImportChange>& chan
   return lines;
 }
 
-void print_import_text(const std::vector<formats::ImportPassResult>& passes, std::ostream& out) {
+}  // namespace
+
+void print_import_passes(std::span<const formats::ImportPassResult> passes, std::ostream& out) {
   const std::size_t columns = window_columns();
   TextTable table{{"pass", "of the", "nodes", "tensors", "leaves"}, {}};
   for (const auto& pass : passes)
@@ -122,15 +115,11 @@ void print_import_text(const std::vector<formats::ImportPassResult>& passes, std
   }
 }
 
-}  // namespace
-
-void print_import_passes(const ModelOptions& model, Completeness completeness, Terminal& terminal) {
-  const auto passes = import_passes_of(model, completeness);
-  if (!terminal.json()) return print_import_text(passes, terminal.out());
+nlohmann::ordered_json import_passes_json(std::span<const formats::ImportPassResult> passes) {
   auto list = nlohmann::ordered_json::array();
   for (std::size_t p = 0; p < passes.size(); ++p)
     list.push_back(import_pass_json(passes[p], p == 0 ? formats::ImportPassResult{} : passes[p - 1]));
-  terminal.print({{"schema", 1}, {"model", model.model}, {"passes", list}});
+  return list;
 }
 
 void print_passes(const predict::Job& job, const plan::Plan& plan, Terminal& terminal) {

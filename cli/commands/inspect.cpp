@@ -170,13 +170,42 @@ Json untrainable_json(const LoadedModel& loaded, const graph::TrainingGraph* tra
   return list;
 }
 
+/// The training step; nothing, with a warning, where the model cannot be trained.
+std::optional<graph::TrainingGraph> training_of(const ModelOptions& model, const LoadedModel& loaded, std::vector<std::string>& warnings) {
+  if (!loaded.unknown_text.empty()) return std::nullopt;
+  std::optional<graph::TrainingGraph> training;
+  try {
+    auto options = roles_of(model, loaded.damage);
+    options.loss = model.loss;
+    training = graph::build_training_graph(graph::with_initial_values(loaded.graph), options);
+    warnings.insert(warnings.end(), training->warnings.begin(), training->warnings.end());
+  } catch (const Error& error) {
+    if (error.status() == ExitStatus::Internal || !model.loss.empty()) throw;  // a loss that was asked for must be possible
+    warnings.push_back(std::string("no training graph: ") + error.what());
+    return std::nullopt;
+  }
+  if (model.batch && training->batch != *model.batch)
+    throw BadInput(model.model, "the model is written for a batch of " + std::to_string(training->batch) + ", not " +
+                                    std::to_string(*model.batch) + "; export it with a dynamic batch");
+  return training;
+}
+
+/// Nobody where passes are not shown: what they change is noted for listeners alone.
+formats::ImportListener listener_for(const InspectOptions& o, std::vector<formats::ImportPassResult>& passes) {
+  if (!o.passes) return {};
+  return [&passes](const formats::ImportPassResult& result) { passes.push_back(result); };
+}
+
 int inspect(const InspectOptions& o, Terminal& terminal) {
   const auto completeness = o.dims ? Completeness::Structure : Completeness::Inspected;
-  if (o.passes) {
-    print_import_passes(o.model, completeness, terminal);
+  if (o.passes && is_built(o.model.model))
+    throw Refusal("--passes: " + o.model.model + " is built by Rehearsal itself; passes of import are of ONNX files");
+  std::vector<formats::ImportPassResult> passes;
+  const auto loaded = load_model(o.model, completeness, listener_for(o, passes));
+  if (o.passes && !terminal.json()) {
+    print_import_passes(passes, terminal.out());
     return 0;
   }
-  const auto loaded = load_model(o.model, completeness);
   auto warnings = loaded.warnings;
   Json result{{"schema", 1}, {"model", o.model.model}};
   result["inputs"] = list_json(loaded.graph, loaded.graph.inputs());
@@ -184,25 +213,7 @@ int inspect(const InspectOptions& o, Terminal& terminal) {
   add_parameters(loaded.graph, result);
   std::map<std::string, std::int64_t> operators;
   for (const auto& node : loaded.graph.nodes()) ++operators[std::string(graph::schema(node).name)];
-  std::optional<graph::TrainingGraph> training;
-  std::string refusal;
-  if (loaded.unknown_text.empty()) {
-    try {
-      graph::TrainingOptions options;
-      options.loss = o.model.loss;
-      options.freeze = with_stored_names(o.model.freeze, loaded.damage);
-      options.train = with_stored_names(o.model.train, loaded.damage);
-      training = graph::build_training_graph(graph::with_initial_values(loaded.graph), options);
-      warnings.insert(warnings.end(), training->warnings.begin(), training->warnings.end());
-    } catch (const Error& error) {
-      if (error.status() == ExitStatus::Internal || !o.model.loss.empty()) throw;  // a loss that was asked for must be possible
-      refusal = error.what();
-      warnings.push_back("no training graph: " + refusal);
-    }
-  }
-  if (training && o.model.batch && training->batch != *o.model.batch)
-    throw BadInput(o.model.model, "the model is written for a batch of " + std::to_string(training->batch) + ", not " +
-                                      std::to_string(*o.model.batch) + "; export it with a dynamic batch");
+  const auto training = training_of(o.model, loaded, warnings);
   if (training) add_costs(*training, result);
   result["operators"] = operators;
   result["recognized"] = loaded.recognized;
@@ -216,6 +227,7 @@ int inspect(const InspectOptions& o, Terminal& terminal) {
     result["tensors"] = tensors;
   }
   if (o.dims && training) add_dims(*training, result);
+  if (o.passes) result["passes"] = import_passes_json(passes);
   if (o.kernels && training) result["kernels"] = kernels_json(o.model, o.backend);
   terminal.print(result);
   return 0;

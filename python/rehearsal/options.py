@@ -151,6 +151,7 @@ class InspectOptions(ModelOptions, total=False):
     tensors: bool
     dims: bool
     kernels: bool
+    passes: bool
     backend: str
 
 
