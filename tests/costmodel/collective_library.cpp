@@ -162,6 +162,7 @@ TEST_CASE("nodes of four GH200 on Slingshot, nodes of eight A100 on RoCE, five a
 TEST_CASE("steps of Hopper and Blackwell take the table, all-to-alls and older devices the closed form") {
   const auto& c = published_constants().values;
   for (const char* platform : {"dgx-h100", "gb200-nvl72"}) {
+    INFO(platform);
     const CollectiveLinks network(platforms::load(platform));
     CHECK(network.seconds(Kind::AllReduce, 1e8, {8, 0}, c) == network.library(Kind::AllReduce, 1e8, {8, 0}, c).seconds);
     // 7/8 of the vector over the port's share, and a start for the first message and each of three doublings.

@@ -26,6 +26,7 @@ TEST_CASE("a profile is read, and a wrong key or value is refused by name") {
 TEST_CASE("every profile of the library is read, says where it comes from, and has its own name") {
   CHECK(framework_profiles().size() >= 20);
   for (const auto& p : framework_profiles()) {
+    INFO(p.name);
     CHECK(!p.source.empty());
     CHECK(find_framework(p.name) == &p);
   }
@@ -57,6 +58,7 @@ TEST_CASE("the published schema and the reader of profiles know the same keys") 
   const auto schema = published_schema();
   nlohmann::json all;
   for (const auto& [key, property] : schema.at("properties").items()) {
+    INFO(key);
     CHECK(!property.value("description", "").empty());
     all[key] = example_of(property);
     for (const auto& choice : property.value("enum", nlohmann::json::array())) {
@@ -108,6 +110,7 @@ TEST_CASE("constants read back as they were written and stay inside their bounds
   const auto again = constants_from_json_text(to_json_text(file), "constants");
   for (std::size_t i = 0; i < kCoefficients; ++i) {
     const auto c = static_cast<Coefficient>(i);
+    INFO(file.facts[i].meaning);
     CHECK(again.values[c] == file.values[c]);
     CHECK(file.facts[i].low <= file.values[c]);
     CHECK(file.values[c] <= file.facts[i].high);

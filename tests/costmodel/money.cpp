@@ -1,0 +1,82 @@
+// What a job costs, by hand.
+#include "costmodel/money.hpp"
+
+#include "base/error.hpp"
+#include "tests/catch.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+/// Two nodes of 4 devices at 10 $/h and three of 2 at 4 $/h, whose hosts draw 500 W and 200 W; PUE 1.2, 1e-7 kg and 2e-7 $ a joule.
+platforms::Platform two_groups() {
+  platforms::NodeGroup large, small;
+  large.count = 2, large.devices = 4;
+  large.host_power = Watts(500);
+  large.price = {DollarsPerHour(10), "a quote"};
+  small.count = 3, small.devices = 2;
+  small.host_power = Watts(200);
+  small.price = DollarsPerHour(4);
+  platforms::Platform platform;
+  platform.nodes = {large, small};
+  platform.pue = 1.2;
+  platform.carbon_intensity = KilogramsPerJoule(1e-7);
+  platform.electricity_price = {DollarsPerJoule(2e-7), "a contract"};
+  return platform;
+}
+
+constexpr Seconds kHour{3600};
+
+TEST_CASE("whole nodes are paid for, and their hosts draw power") {
+  // Nine ranks: both large nodes and one small one. Energy 1 MJ + 3600 s · (2·500 + 200) W = 5.32 MJ, times 1.2 = 6.384 MJ.
+  const auto cost = job_cost(two_groups(), 9, kHour, Joules(1e6));
+  CHECK(cost.money.value() == Approx(24));
+  CHECK(cost.energy.value() == Approx(6.384e6));
+  CHECK(cost.carbon_kg == Approx(0.6384));
+  for (const auto& [ranks, dollars] : {std::pair{1, 10.0}, {4, 10.0}, {5, 20.0}, {8, 20.0}, {10, 24.0}, {11, 28.0}, {14, 32.0}}) {
+    INFO(ranks << " ranks");
+    CHECK(job_cost(two_groups(), ranks, kHour, Joules(0)).money.value() == Approx(dollars));
+  }
+}
+
+TEST_CASE("without a price of nodes the electricity is what it costs") {
+  auto platform = two_groups();
+  for (auto& nodes : platform.nodes) nodes.price = {};
+  CHECK(job_cost(platform, 9, kHour, Joules(1e6)).money.value() == Approx(6.384e6 * 2e-7));
+  CHECK(price_basis(platform) == "electricity alone: " + to_exact_text(DollarsPerJoule(2e-7)) +
+                                     " (a contract); the platform says no price of its nodes (--price X)");
+  // A price far below a dollar is a price.
+  platform.nodes[0].price = DollarsPerHour(0.01);
+  CHECK(job_cost(platform, 1, kHour, Joules(1e9)).money.value() == Approx(0.01));
+}
+
+TEST_CASE("what money rests on is said with its source") {
+  CHECK(price_basis(two_groups()) ==
+        "10 $/h for a node of 4 (a quote); 4 $/h for a node of 2 (no source given); nodes in use are paid whole");
+  CHECK_THAT(price_basis(platforms::Platform{}), contains("nothing: "));
+}
+
+TEST_CASE("figures given by hand stand over those of the platform") {
+  const auto platform = with_costs(two_groups(), {2.5, 1.1, 400.0});
+  CHECK(platform.nodes[0].price.value.value() == Approx(10));  // four devices
+  CHECK(platform.nodes[1].price.value.value() == Approx(5));
+  CHECK(platform.pue.value == Approx(1.1));
+  CHECK(platform.carbon_intensity.value.value() == Approx(0.4 / 3.6e6));  // a kilowatt hour is 3.6 MJ
+  CHECK(with_costs(two_groups(), {}) == two_groups());
+}
+
+TEST_CASE("a figure out of bounds is refused with the bounds, which themselves are allowed") {
+  const auto with = [](std::optional<double> price, std::optional<double> pue, std::optional<double> grams) {
+    return with_costs(two_groups(), {price, pue, grams});
+  };
+  CHECK_NOTHROW(with(0, 1, 0));
+  CHECK_NOTHROW(with(1e6, 10, 1e4));
+  CHECK_THROWS_WITH(with(-0.01, {}, {}), contains("--price") && contains("from 0 to 1000000"));
+  CHECK_THROWS_WITH(with(1.1e6, {}, {}), contains("--price"));
+  CHECK_THROWS_WITH(with({}, 0.99, {}), contains("--pue") && contains("from 1 to 10"));
+  CHECK_THROWS_WITH(with({}, 10.1, {}), contains("--pue"));
+  CHECK_THROWS_WITH(with({}, {}, -1), contains("--carbon") && contains("from 0 to 10000"));
+  CHECK_THROWS_AS(with({}, {}, 1.1e4), BadInput);
+}
+
+}  // namespace
+}  // namespace rehearsal::costmodel

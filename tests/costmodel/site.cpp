@@ -1,0 +1,97 @@
+// What a site's runs say: a normal prior around no correction, and a run's noise of 0.06, by hand.
+#include "costmodel/site.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/process.hpp"
+
+namespace rehearsal::costmodel {
+namespace {
+
+constexpr double kNoise = 0.06 * 0.06;
+constexpr double kAll = 0.15 * 0.15;  // how far sites are from the model as a whole
+
+SiteRun run(double log_ratio, const SiteFeatures& features = kNoMechanism, const std::string& device = "A100") {
+  return {"a run", device, "step", features, log_ratio};
+}
+
+TEST_CASE("one run of a site moves its answers part of the way, two move them further") {
+  // Weight of one run: 0.0225 / (0.0225 + 0.0036) = 0.862; what is left of the variance 0.0225·0.0036 / 0.0261.
+  const auto one = effect_of(learn_site({run(0.2)}), "A100", "step", kNoMechanism);
+  CHECK(one.log_factor == Approx(0.2 * kAll / (kAll + kNoise)));
+  CHECK(one.narrowing == Approx(std::sqrt((kAll * kNoise / (kAll + kNoise) + kNoise) / (kAll + kNoise))));
+  // Two: their mean 0.25 with half the noise.
+  const auto two = effect_of(learn_site({run(0.2), run(0.3)}), "A100", "step", kNoMechanism);
+  CHECK(two.log_factor == Approx(0.25 * kAll / (kAll + kNoise / 2)));
+  CHECK(two.narrowing < one.narrowing);
+}
+
+TEST_CASE("what a run says of a mechanism carries over to what depends on it") {
+  // Half of the time in products, a quarter each in communication and overhead. Spreads 0.15, 0.3, 0.3, 0.5, 0.3:
+  // 0.0225 + 0.25·0.09 + 0.0625·0.25 + 0.0625·0.09 = 0.06625.
+  const auto features = site_features(0.5, 0, 0.25);
+  const double prior = 0.06625;
+  const auto site = learn_site({run(0.2, features)});
+  const auto same = effect_of(site, "A100", "step", features);
+  CHECK(same.log_factor == Approx(0.2 * prior / (prior + kNoise)));
+  CHECK(same.narrowing == Approx(std::sqrt((prior * kNoise / (prior + kNoise) + kNoise) / (prior + kNoise))));
+  // Of that, what is common to all is 0.0225 / 0.06625, and products alone 0.0225 + 0.5·0.09.
+  CHECK(effect_of(site, "A100", "step", kNoMechanism).log_factor == Approx(0.2 * kAll / (prior + kNoise)));
+  CHECK(effect_of(site, "A100", "step", site_features(1, 0, 0)).log_factor == Approx(0.2 * (kAll + 0.5 * 0.09) / (prior + kNoise)));
+}
+
+TEST_CASE("a run far off counts less") {
+  // A log ratio of 1 is twice what is odd, so its noise is 0.12.
+  const auto effect = effect_of(learn_site({run(1)}), "A100", "step", kNoMechanism);
+  CHECK(effect.log_factor == Approx(kAll / (kAll + 4 * kNoise)));
+  CHECK(effect_of(learn_site({run(-1)}), "A100", "step", kNoMechanism).log_factor == Approx(-effect.log_factor));
+}
+
+TEST_CASE("devices and groups of quantities have corrections of their own") {
+  auto memory = run(-0.1);
+  memory.group = "memory";
+  const auto site = learn_site({run(0.2), memory, run(0.4, kNoMechanism, "H100")});
+  REQUIRE(site.corrections.size() == 3);
+  CHECK(site.runs.size() == 3);
+  REQUIRE(site.find("A100", "memory") != nullptr);
+  CHECK(site.find("A100", "memory")->mean[0] < 0);
+  CHECK(site.find("A100", "step")->runs == 1);
+  CHECK(site.find("H100", "memory") == nullptr);
+  CHECK(site.knows("H100"));
+  CHECK_FALSE(site.knows("V100"));
+  const auto unknown = effect_of(site, "V100", "step", kNoMechanism);
+  CHECK(unknown.log_factor == 0);
+  CHECK(unknown.narrowing == 1);
+}
+
+TEST_CASE("shares of a step's time: what is neither arithmetic, traffic nor waiting is overhead") {
+  CHECK(site_features(0.5, 0.2, 0.1)[4] == Approx(0.2));
+  CHECK(site_features(0.7, 0.4, 0)[4] == 0);
+  const auto waiting = site_features(0, 0, 1.5);
+  CHECK(waiting[3] == 1);
+  CHECK(waiting[4] == 0);
+}
+
+TEST_CASE("a site's file keeps what else is in it, and gives back the runs") {
+  const TemporaryFolder folder;
+  const auto path = folder / "site.json";
+  write_text(path, R"({"schema": 1, "calibration": {"kept": true}})");
+  CHECK(read_site(path).runs.empty());
+  write_site(path, learn_site({run(0.2), run(0.3)}));
+  CHECK_THAT(text_of(path), contains("\"kept\": true"));
+  const auto again = read_site(path);
+  REQUIRE(again.runs.size() == 2);
+  CHECK(again.runs[1].log_ratio == 0.3);
+  CHECK(again.runs[1].device == "A100");
+  CHECK(again.find("A100", "step")->mean == learn_site({run(0.2), run(0.3)}).find("A100", "step")->mean);
+  CHECK_THROWS_WITH(read_site(folder / "none.json"), contains("none.json"));
+  write_text(path, R"({"published": {"runs": [{"id": "a"}]}})");
+  CHECK_THROWS_WITH(read_site(path), contains("published"));
+  write_text(path, "[]");
+  CHECK_THROWS_AS(read_site(path), BadInput);
+}
+
+}  // namespace
+}  // namespace rehearsal::costmodel
