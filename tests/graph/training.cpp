@@ -150,6 +150,7 @@ TEST_CASE("a step that is not finite does not count") {
   const Graph& graph = training.graph;
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.stored_in == TensorId::None || graph[tensor.stored_in].name.starts_with("loss_scale")) continue;
+    INFO(tensor.name);
     // Where(finite, new, old): old is what the storage holds
     const Node& node = graph[tensor.producer];
     CHECK(schema(node).name == "Where");

@@ -298,6 +298,7 @@ TEST_CASE("the best all-reduce follows size and levels") {
 
 TEST_CASE("two levels move most bytes inside nodes, whatever the kind") {
   for (const auto kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
+    INFO(name(kind));
     CHECK(best_collective(kind, 56, Bytes(1e9), links_with(7)).name == "hierarchical");
     const auto sent_across = [&](const char* algorithm) {
       std::int64_t most = 0;

@@ -35,6 +35,7 @@ constexpr double kUnit = 25e9;  // B/s of one NVLink, each way
 TEST_CASE("trees use links that exist, span all ranks, and share out the whole vector") {
   for (const auto& gpus :
        std::vector<std::vector<int>>{{0, 1}, {0, 1, 2}, {1, 4, 5, 7}, {0, 1, 2, 3, 4}, {0, 1, 3, 4, 5, 7}, {0, 1, 2, 3, 4, 5, 6}}) {
+    INFO(gpus.size() << " GPUs from " << gpus.front() << " to " << gpus.back());
     const auto wiring = dgx1_wiring(gpus);
     const PackedTrees trees(wiring);
     double shares = 0;

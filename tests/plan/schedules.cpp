@@ -220,6 +220,7 @@ TEST_CASE("idle times by hand") {
 TEST_CASE("an asynchronous schedule leaves nobody idle once the pipe is full") {
   for (const auto& row : schedule_table()) {
     if (!row.asynchronous) continue;
+    INFO(row.name);
     // 4 stages: 10 steps take as much longer than 9 as the passes of one do
     const int micro_batches = row.name == "pipedream" ? 1 : 5;
     const PipelineShape s{4, micro_batches, 1};
@@ -235,6 +236,7 @@ TEST_CASE("activations that a stage holds, by hand") {
   CHECK(schedule("1f1b").in_flight(0, 4, 2) == 2);
   CHECK(schedule("gpipe").in_flight(3, 4, 8) == 8);
   for (int stage = 0; stage < 4; ++stage) {
+    INFO("stage " << stage);
     CHECK(schedule("zb-h1").activations(stage, {4, 8, 1}) == 4);       // as stage 0 of 1F1B, on every stage
     CHECK(schedule("zb-v").activations(stage, {4, 8, 2}) == 8);        // chunks of half the size: as much as stage 0 of 1F1B
     CHECK(schedule("dualpipe").activations(stage, {4, 8, 2}) <= 5);    // p + 1 (DeepSeek-V3, table 2)

@@ -63,6 +63,7 @@ platforms::Platform gigabyte_cards(int nodes) {
 TEST_CASE("two flows halve a link until the shorter one has ended") {
   // 1 and 2 GB at 0.5 GB/s: the first ends at 2 s; the second has 1 GB left at 1 GB/s: 3 s.
   for (const auto network : kNetworks) {
+    INFO((network == reference_network ? "reference network" : "fluid network"));
     const auto ends = ends_of(gigabyte_cards(3), {{0, 1, 1e9}, {0, 2, 2e9}}, network);
     CHECK(ends[0] == Approx(2.0).epsilon(1e-12));
     CHECK(ends[1] == Approx(3.0).epsilon(1e-12));
@@ -71,6 +72,7 @@ TEST_CASE("two flows halve a link until the shorter one has ended") {
 
 TEST_CASE("directions of a cable do not disturb each other") {
   for (const auto network : kNetworks) {
+    INFO((network == reference_network ? "reference network" : "fluid network"));
     const auto ends = ends_of(gigabyte_cards(2), {{0, 1, 1e9}, {1, 0, 1e9}}, network);
     CHECK(ends[0] == Approx(1.0).epsilon(1e-12));
     CHECK(ends[1] == Approx(1.0).epsilon(1e-12));
@@ -86,6 +88,7 @@ TEST_CASE("four senders to one receiver share its card") {
     flows.push_back({source, 8, 1e9});
   }
   for (const auto network : kNetworks) {
+    INFO((network == reference_network ? "reference network" : "fluid network"));
     const auto ends = ends_of(gigabyte_cards(9), flows, network);
     for (std::size_t n = 0; n < ends.size(); ++n) CHECK(ends[n] == Approx(n % 2 == 0 ? 4.0 / 3.0 : 4.0).epsilon(1e-9));
   }
@@ -94,6 +97,7 @@ TEST_CASE("four senders to one receiver share its card") {
 TEST_CASE("a flow that comes later takes its share from then on") {
   // 1 GB alone for 0.5 s, then halved: 0.5 + 0.5/0.5 = 1.5 s. The second: 0.5 GB until then, 0.5 GB alone: 2 s.
   for (const auto network : kNetworks) {
+    INFO((network == reference_network ? "reference network" : "fluid network"));
     const auto ends = ends_of(gigabyte_cards(3), {{0, 1, 1e9}, {0, 2, 1e9, 0.5}}, network);
     CHECK(ends[0] == Approx(1.5).epsilon(1e-12));
     CHECK(ends[1] == Approx(2.0).epsilon(1e-12));
@@ -130,6 +134,7 @@ TEST_CASE("programs take the same time on both networks") {
     for (const auto* algorithm : {"ring", "halving-doubling", "hierarchical"}) {
       const auto job = sample::one_collective(16, algorithm, plan::CollectiveKind::AllReduce, 1 << 20);
       const auto reference = job.play(*full_evaluator(reference_network), platform), fluid = job.play(*full_evaluator(), platform);
+      INFO(algorithm << ", " << cards << " cards");
       CHECK(fluid.step.value() == Approx(reference.step.value()).epsilon(1e-9));
       CHECK(fluid.events == reference.events);
     }

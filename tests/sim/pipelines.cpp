@@ -68,6 +68,7 @@ TEST_CASE("where a step goes is told as the closed form tells it") {
   const auto job = pipeline({"1f1b", 3, 4, 1.0, 2.0, 1000});
   const auto closed = job.play(*predict::closed_form_evaluator(), chain(3), true);
   for (const auto& evaluator : {full_evaluator(), folded_evaluator()}) {
+    INFO(evaluator->name());
     const auto cost = job.play(*evaluator, chain(3), true);
     CHECK(cost.breakdown.compute.value() == Approx(closed.breakdown.compute.value()));
     CHECK(cost.breakdown.bubble.value() == Approx(closed.breakdown.bubble.value()).epsilon(1e-9));
@@ -227,6 +228,7 @@ TEST_CASE("programs whose messages share no link take the time of the closed for
 
 TEST_CASE("one replica stands for all where no links are shared") {
   for (std::uint64_t seed = 200; seed < 230; ++seed) {
+    INFO("seed " << seed);
     Dice dice(seed);
     const auto job = random_data_parallel(dice);
     CHECK(job.play(*folded_evaluator(), cluster(1, 16, 0)).step.value() == Approx(job.simulated(cluster(1, 16, 0))).epsilon(1e-9));

@@ -42,6 +42,7 @@ TEST_CASE("the simulator in its own process answers, and the same again") {
   const Module module(REHEARSAL_SIM_MODULE_FILE);
   const auto closed = job().play(*predict::closed_form_evaluator(), chain(2), true);
   for (const auto* fidelity : {"full", "folded"}) {
+    INFO(fidelity);
     const auto simulator = predict::open_simulator(fidelity);
     CHECK(simulator->name() == fidelity);
     const auto once = job().play(*simulator, chain(2), true), again = job().play(*simulator, chain(2), true);

@@ -155,6 +155,7 @@ TEST_CASE("families join the outer factor and other resolutions") {
 
 TEST_CASE("uniting members of one family leaves a family") {
   for (const bool first_stands : {true, false}) {
+    INFO((first_stands ? "a and b" : "b and a"));
     Atoms atoms;
     const Factors a = atoms.fresh(8), b = atoms.fresh(8), half = atoms.fresh(4);
     atoms.relate(a[0], half[0]);
@@ -169,6 +170,7 @@ TEST_CASE("uniting members of one family leaves a family") {
 TEST_CASE("families are those of the relations, in whatever order atoms are united") {
   // c belongs to b, b to a; then b and c become one atom: from c the family was reached through b.
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed " << seed);
     Atoms atoms;
     std::vector<AtomId> all;
     std::vector<int> family;

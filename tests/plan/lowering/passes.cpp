@@ -73,6 +73,7 @@ TEST_CASE("passes run where the plan has something for them to do") {
 TEST_CASE("every pass runs for some plan, in the order of the table") {
   std::set<std::string> seen;
   for (const auto* plan : {"dp=2,overlap=off", "pp=2,micro_batch=1,schedule=dualpipe"}) {
+    INFO(plan);
     std::vector<std::size_t> order;
     for (const auto& left : passes_of(plan)) {
       seen.insert(left.pass);

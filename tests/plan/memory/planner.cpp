@@ -156,6 +156,7 @@ TEST_CASE("layouts by hand") {
 
 TEST_CASE("no two blocks that live at once overlap") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
     std::vector<MemoryRequest> r(40);
     for (std::size_t n = 0; n < r.size(); ++n) {
       r[n].bytes = static_cast<std::int64_t>(random_bits(seed, 1, n) % 50) * 64;
