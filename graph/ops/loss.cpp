@@ -32,12 +32,20 @@ Shape without(Shape shape, int axis) {
   return shape;
 }
 
+/// Class weights, where there are any: floating-point numbers, one a class.
+void require_class_weights(const NodeView& node, std::size_t operand) {
+  if (!node.has_input(operand)) return;
+  require_float(node, operand);
+  require_rank(node, operand, 1, 1);
+}
+
 void require_scores(const NodeView& node, std::size_t weights, std::size_t total) {
   require_float(node, 0);
   require_rank(node, 0, 1, 8);
   const int axis = class_axis(node);
   const std::int64_t classes = node.input(0).shape[static_cast<std::size_t>(axis)];
   require_labels(node.input(1), without(node.input(0).shape, axis), "operand 1");
+  require_class_weights(node, weights);
   if (node.has_input(weights) && node.input(weights).shape != Shape{classes}) {
     throw BadInput("operand " + std::to_string(weights) + " has shape " + to_text(node.input(weights).shape) +
                    ", class weights must have shape " + to_text(Shape{classes}));
@@ -80,6 +88,7 @@ SplitRule labels_log_sum_exp(const NodeView& node) {
 std::vector<TensorType> infer_label_weight(const NodeView& node) {
   require_inputs(node, 1, 2);
   require_labels(node.input(0), node.input(0).shape, "operand 0");
+  require_class_weights(node, 1);
   return {kScalar};
 }
 

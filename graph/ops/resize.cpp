@@ -95,8 +95,9 @@ std::size_t padded_axes(const NodeView& node) {
 }
 
 std::vector<TensorType> infer_pad(const NodeView& node) {
+  const std::size_t axes = padded_axes(node);
   const Shape& x = node.input(0).shape;
-  return {{node.input(0).dtype, with_trailing(x, padded(node.attributes, trailing(x, padded_axes(node))))}};
+  return {{node.input(0).dtype, with_trailing(x, padded(node.attributes, trailing(x, axes)))}};
 }
 
 std::vector<TensorType> infer_pad_gradient(const NodeView& node) {
