@@ -47,6 +47,14 @@ TEST_CASE("work of a convolution and of its gradients is the same product") {
   CHECK(grouped.work().flops.value() == 2 * 2 * 64 * 6 * 2 * 9 + 2 * 6 * 64);
 }
 
+TEST_CASE("a transposed convolution works as its product does, and adds its bias") {
+  // [2, 4, 8, 8] with weights [4, 6, 3, 3]: every element of the operand meets 6·9 weights; the result is [2, 6, 10, 10].
+  const RowOn plain("ConvTranspose", {{{2, 4, 8, 8}}, {{4, 6, 3, 3}}}), biased("ConvTranspose", {{{2, 4, 8, 8}}, {{4, 6, 3, 3}}, {{6}}});
+  CHECK(plain.shape() == Shape{2, 6, 10, 10});
+  CHECK(plain.work().flops.value() == 2.0 * 2 * 4 * 64 * 6 * 9);
+  CHECK(biased.work().flops.value() == plain.work().flops.value() + 2 * 6 * 100);
+}
+
 TEST_CASE("labels of a convolution: batch, group, in, out, then space") {
   const SplitRule plain = RowOn("Conv", {{{2, 4, 8, 8}}, {{6, 4, 3, 3}}}, kSame3).labels();
   CHECK(text_of(plain.inputs[0]) == "0 2 4 5");

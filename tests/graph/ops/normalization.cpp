@@ -59,6 +59,13 @@ TEST_CASE("group statistics sum over the channels of a group and space") {
   CHECK(text_of(parameters.kinds) == "SPPS");
 }
 
+TEST_CASE("work of normalizing a layer is seven operations an element") {
+  // x minus its mean, squared and summed, the deviation, scale and shift.
+  const RowOn layer("LayerNormalization", {{{4, 6, 8}}, {{8}}, {{8}}});
+  CHECK(layer.work().flops.value() == 7 * 192);
+  CHECK(layer.shape(1) == Shape{4, 6, 1});
+}
+
 TEST_CASE("normalized axes of a layer stay whole") {
   const RowOn layer("LayerNormalization", {{{4, 7, 16}}, {{16}}, {{16}}}, {{"axis", std::int64_t{-1}}});
   CHECK(layer.shape(1) == Shape{4, 7, 1});
