@@ -292,8 +292,10 @@ class RoleReader {
 
   void read_communication() {
     role_.messages.clear();
-    for (const auto& e : entry_.entries("messages"))
-      role_.messages.push_back({e.get<std::int32_t>("stage_offset"), e.get<std::uint32_t>("channel")});
+    for (const auto& e : entry_.entries("messages")) {
+      e.only({"stage_offset", "channel"});
+      role_.messages.push_back({e.get<std::int32_t>("stage_offset"), static_cast<std::uint32_t>(e.not_negative("channel"))});
+    }
     role_.collectives.clear();
     for (const auto& e : entry_.entries("collectives")) {
       e.only({"kind", "algorithm", "axis", "dealt", "reduction", "redistribution"});
@@ -324,7 +326,8 @@ class RoleReader {
     role_.bodies.clear();
     const auto entries = entry_.entries("bodies");
     for (const auto& e : entries) {
-      Body body{e.one_of<BodyKind>("kind", names_of<BodyKind, 4>()), e.get<std::uint16_t>("chunk"), {}};
+      e.only({"kind", "chunk", "first", "every", "instructions"});
+      Body body{e.one_of<BodyKind>("kind", names_of<BodyKind, 4>()), static_cast<std::uint16_t>(e.not_negative("chunk")), {}};
       body.first = e.get_or<std::int32_t>("first", 0);
       body.every = e.get_or<std::int32_t>("every", 1);
       if (body.every < 1 || body.first < 0 || body.first >= body.every)
@@ -477,7 +480,7 @@ PlanFile read_program_heading(const std::string& path) {
   file.plan = parse_plan(top.get<std::string>("plan"));
   const auto type = dtype_from_name(context.get<std::string>("dtype"));
   if (!type) context.refuse("dtype is not known");
-  file.context = {context.get<std::string>("model"), context.get<std::string>("model_hash"), context.get<std::int64_t>("batch"),
+  file.context = {context.get<std::string>("model"), context.get<std::string>("model_hash"), context.not_negative("batch"),
                   context.get<std::string>("loss"), *type};
   return file;
 }

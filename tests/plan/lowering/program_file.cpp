@@ -1,0 +1,130 @@
+// A Program's file says everything or is refused: keys are left out, added and made wrong, one at a time.
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "graph/training.hpp"
+#include "graph/zoo/layers.hpp"
+#include "plan/lowering/lowering.hpp"
+#include "plan/program/program_json.hpp"
+#include "tests/catch.hpp"
+#include "tests/process.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::plan;
+using Json = nlohmann::json;
+
+namespace {
+
+/// Two layers on two stages of two replicas each, in two micro-batches: messages, sums of gradients, saved activations.
+struct Written {
+  Written() {
+    write_program_file(path, lowered(), training.graph, {"mlp", training.graph.hash(), 8, "auto", DType::F32});
+    document = Json::parse(text_of(path));
+  }
+  [[nodiscard]] Program lowered() const { return lower(training, parse_plan("dp=2,pp=2,micro_batch=2"), TableBackend(), {}); }
+  static graph::TrainingGraph mlp() {
+    graph::zoo::Layers layers;
+    const auto x = layers.builder().add_input("input", {DType::F32, {8, 6}});
+    const auto y = layers.linear("b", layers.relu("relu", layers.linear("a", x, 6)), 3);
+    return graph::build_training_graph(graph::with_initial_values(std::move(layers).finish(y, "output")), {});
+  }
+  /// What reading the document says; empty where it is taken.
+  [[nodiscard]] std::string refusal(const Json& changed) const {
+    write_text(path, changed.dump(1));
+    try {
+      (void)read_program_heading(path);
+      (void)read_program_file(path, lowered(), training.graph);
+      return "";
+    } catch (const BadInput& error) {
+      return error.what();
+    }
+  }
+
+  TemporaryFolder folder;
+  std::string path = folder / "program.json";
+  graph::TrainingGraph training = mlp();
+  Json document;
+};
+
+/// Places of one object of every kind: of lists the first entry, of instructions the first of each kind.
+void collect(const Json& value, const Json::json_pointer& at, std::vector<Json::json_pointer>& places) {
+  if (value.is_object()) {
+    places.push_back(at);
+    for (const auto& [key, inner] : value.items()) collect(inner, at / key, places);
+  } else if (value.is_array()) {
+    std::set<std::string> kinds;
+    for (std::size_t n = 0; n < value.size(); ++n)
+      if (value[n].is_object() && kinds.insert(value[n].value("kind", "")).second) collect(value[n], at / n, places);
+  }
+}
+
+std::vector<Json::json_pointer> objects_of(const Json& document) {
+  std::vector<Json::json_pointer> places;
+  collect(document, Json::json_pointer(), places);
+  return places;
+}
+
+std::string text_of_keys(const std::set<std::string>& keys) {
+  std::string text;
+  for (const auto& key : keys) text += key + " ";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a Program's file read again is the same file") {
+  const Written w;
+  const auto again = read_program_file(w.path, w.lowered(), w.training.graph);
+  write_program_file(w.path, again, w.training.graph, {"mlp", w.training.graph.hash(), 8, "auto", DType::F32});
+  CHECK(Json::parse(text_of(w.path)) == w.document);
+  const auto heading = read_program_heading(w.path);
+  CHECK(heading.context.batch == 8);
+  CHECK(heading.plan.pp == 2);
+}
+
+TEST_CASE("a key that a Program's file does not know is refused by name") {
+  const Written w;
+  for (const auto& place : objects_of(w.document)) {
+    auto changed = w.document;
+    changed[place]["surplus"] = 1;
+    INFO(place.to_string());
+    if (place.to_string() == "/context") continue;  // what other tools write about a Program does not matter
+    CHECK_THAT(w.refusal(changed), contains("surplus"));
+  }
+}
+
+TEST_CASE("a key that a Program's file lacks is refused by name, except those that mostly say nothing") {
+  const Written w;
+  std::set<std::string> optional;
+  for (const auto& place : objects_of(w.document))
+    for (const auto& [key, value] : w.document[place].items()) {
+      auto changed = w.document;
+      changed[place].erase(key);
+      const auto refusal = w.refusal(changed);
+      INFO(place.to_string() << " without " << key);
+      if (refusal.empty()) optional.insert(key);
+      if (!refusal.empty() && !value.is_array()) CHECK_THAT(refusal, contains(key));  // of a list that is empty what refers to it is named
+    }
+  CHECK(text_of_keys(optional) ==
+        "after axis category input_formats instructions lifetime op output_formats redistribution tensor warnings when ");
+}
+
+TEST_CASE("numbers of a Program's file that lead nowhere are refused") {
+  const Written w;
+  std::set<std::string> taken;
+  for (const auto& place : objects_of(w.document))
+    for (const auto& [key, value] : w.document[place].items()) {
+      if (!value.is_number_integer() && !(value.is_array() && !value.empty() && value[0].is_number_integer())) continue;
+      for (const std::int64_t wrong : {-7, 1'000'000}) {
+        auto changed = w.document;
+        (value.is_array() ? changed[place][key][0] : changed[place][key]) = wrong;
+        INFO(place.to_string() << ": " << key << " " << wrong);
+        if (w.refusal(changed).empty()) taken.insert(key + (wrong < 0 ? "-" : "+"));
+      }
+    }
+  // Sizes have no bound, stages are counted in both directions, and channels and chunks are only compared.
+  CHECK(text_of_keys(taken) ==
+        "arena_bytes+ batch+ bytes+ channel+ chunk+ in_flight+ offset+ saved_stride+ stage_offset+ stage_offset- workspace_bytes+ ");
+}
