@@ -278,6 +278,11 @@ TEST_CASE("samples of one kernel merge, and their spread holds how far apart the
   CHECK(c.samples[0].spread == Approx(std::sqrt(0.02)));
   CHECK(c.samples[0].count == 40);
   CHECK(c.samples[0].cpu_median.value() == 1);  // what was not measured changes nothing
+  auto failed = s;
+  failed.wall_median = Seconds(0), failed.spread = std::sqrt(0.02);
+  CHECK_FALSE(merge_sample(c, failed));
+  CHECK(c.samples[0].wall_median.value() == Approx(std::exp(0.1)));
+  CHECK(c.samples[0].spread == Approx(std::sqrt(0.02)));
   for (const auto change : {0, 1, 2, 3, 4}) {
     auto other = s;
     if (change == 0) other.kernel.op = "Gemm";

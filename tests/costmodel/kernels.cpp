@@ -32,6 +32,14 @@ TEST_CASE("products that stay in f32 in a run of 16 bits have the rate of f32") 
   CHECK(product(wide, DType::F32).value() == Approx(gap + 1 / share(C::MatmulF32)));
   CHECK(product(narrow, DType::BF16).value() == Approx(gap + 1 / (share(C::Matmul16bitOther) * 8)));
   CHECK(product(narrow, DType::F32).value() == Approx(gap + 1 / share(C::MatmulF32)));
+  auto all = chip();
+  for (const char* key : {"tf32", "f16", "fp8", "fp4"}) all.peaks.emplace(key, FlopsPerSecond(8e12)), all.matrix_units.emplace_back(key);
+  for (const char* key : {"f16", "fp8", "fp4"}) {
+    INFO(key);
+    CHECK(product(CostModel(all, {}, key), DType::F32) == product(wide, DType::F32));
+  }
+  // TF32 is how products of f32 are computed there.
+  CHECK(product(CostModel(all, {}, "tf32"), DType::F32).value() < 0.5 * product(wide, DType::F32).value());
 }
 
 TEST_CASE("what is bound by memory takes the bytes at the share of bandwidth that the device's generation reaches") {
@@ -45,7 +53,9 @@ TEST_CASE("what is bound by memory takes the bytes at the share of bandwidth tha
 TEST_CASE("what a datasheet says of an accelerator that no published run is of is half as sure again") {
   auto device = chip();
   const auto error_of = [&] {
-    return CostModel(device, {}, "bf16").kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e15), Bytes(1e6)}, DType::BF16, 1}).log_error;
+    return CostModel(device, {}, "bf16")
+        .kernel({"MatMul", "", "", graph::CostFamily::MatMul, {Flops(1e15), Bytes(1e6)}, DType::BF16, 1})
+        .log_error;
   };
   const double unseen = error_of();
   device.name = "A100-SXM4-80GB";

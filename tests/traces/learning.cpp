@@ -99,10 +99,31 @@ TEST_CASE("factors per family and operator are learned and shrunk while few") {
   // log2 = 0.25 + (1 - 0.25) / 2 = 0.625.
   CHECK(correction(c, "family:matmul").factor == Approx(std::exp2(0.25)));
   CHECK(correction(c, "op:MatMul").factor == Approx(std::exp2(0.625)));
+  // One kernel has no scatter: what is left is the prior's error, by sqrt(1 - 1/4) of 0.3 and sqrt(1 - 1/2) of 0.15.
+  CHECK(correction(c, "family:matmul").log_error == Approx(0.3 * std::sqrt(0.75)));
+  CHECK(correction(c, "op:MatMul").log_error == Approx(0.15 * std::sqrt(0.5)));
   // The kernel itself was measured, another shape is corrected.
   CHECK(model(c).kernel(product(64)).seconds.value() == Approx(2 * benchmark_seconds(product(64))));
   CHECK(model(c).kernel(product(300)).seconds.value() == Approx(std::exp2(0.625) * benchmark_seconds(product(300))).epsilon(0.08));
   CHECK(model(c).kernel(sum(64)).seconds.value() == Approx(benchmark_seconds(sum(64))));
+}
+
+TEST_CASE("of two kernels that disagree the one that slowed down less is believed, the other no more than e times that") {
+  Calibration c = benchmarks();
+  for (const double slower : {1.0, std::exp(2.0)}) {
+    auto s = benchmark(product(slower > 1 ? 64 : 200));
+    s.from_training = true;
+    s.count = 1;
+    s.wall_median = s.wall_median * slower;
+    // Both weigh the same: a second in all.
+    s.count = static_cast<std::int64_t>(std::llround(1 / s.wall_median.value()));
+    costmodel::merge_sample(c, s);
+  }
+  costmodel::learn_kernel_corrections(c, sample::machine().nodes.front().device, "f32");
+  // Logs 0 and 2, of which 1 counts: mean 0.5. Family 0.5/4; operator of two kernels 1/8 + (1/2 - 1/8)·2/3 = 3/8, scatter 1/4.
+  CHECK(correction(c, "op:MatMul").factor == Approx(std::exp(0.375)).epsilon(1e-3));
+  CHECK(correction(c, "op:MatMul").observations == 2);
+  CHECK(correction(c, "op:MatMul").log_error == Approx(std::sqrt(0.25 * 2 / 3 + 0.15 * 0.15 / 3)).epsilon(1e-3));
 }
 
 TEST_CASE("an operator that no benchmark measured does not speak for its family") {
