@@ -94,8 +94,8 @@ TEST_CASE("blocks of an all-to-all go straight to their rank, or bundled") {
 }
 
 TEST_CASE("several messages of one step share the port") {
-  // 3 GPUs wired as a triangle with 1, 1 and 2 lanes: whatever the trees are, no byte may be faster than the ports of 100 GB/s allow:
-  // each rank receives at least its missing 2/3 of the sum twice: 4 MB x 4/3 / 100 GB/s
+  // The trees are those of three GPUs of a DGX-1, but the box joins its devices by a switch, at which each has one port of 100 GB/s. Of an
+  // all-reduce of 4 MB three ports take in at least 2·2 vectors together (two to a root, two from it), so the busiest 4/3: 53.3 us.
   CHECK(one_collective(3, "packed-trees", CollectiveKind::AllReduce, 1'000'000).simulated(cluster(1, 4, 0)) > 53.3 * us);
 }
 
@@ -121,6 +121,7 @@ TEST_CASE("every algorithm equals its closed form where blocks are even; pipelin
 TEST_CASE("the messages of a collective are matched end to end") {
   for (const auto& row : plan::collective_table())
     for (const int ranks : {2, 3, 5, 8, 12}) {
+      INFO(row.name << " of " << plan::name(row.kind) << " on " << ranks);
       const auto pattern = match_steps(ranks, [&](int member) { return row.steps(member, ranks, 103, 4); });
       for (int r = 0; r < ranks; ++r)
         for (const auto& step : pattern.members[static_cast<std::size_t>(r)]) {
