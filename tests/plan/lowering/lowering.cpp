@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "graph/op_schema.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/layers.hpp"
 #include "graph/zoo/zoo.hpp"
@@ -156,6 +157,7 @@ TEST_CASE("bytes that replicas reduce, by hand") {
   CHECK(one.other_bytes == 16);
   // At most 640 bytes each: two layers to a bucket. With micro-batches they are still reduced once a step.
   for (const auto* plan : {"dp=2", "dp=2,micro_batch=1", "dp=2,overlap=off"}) {
+    INFO(plan);
     const auto many = reduced_by(lowered(training, plan, 640), 1);
     CHECK(many.buckets == 2);
     CHECK(many.gradient_bytes == 1280);
@@ -166,6 +168,7 @@ TEST_CASE("bytes that replicas reduce, by hand") {
 TEST_CASE("reductions overlap with the backward pass only when they may") {
   const auto training = mlp(8);
   for (const bool overlap : {true, false}) {
+    INFO((overlap ? "overlap" : "no overlap"));
     const auto program = lowered(training, overlap ? "dp=2" : "dp=2,overlap=off", 640);
     for (const auto& p : played_by(program, 0))
       if (p.instruction->kind == InstructionKind::Collective &&
@@ -206,16 +209,33 @@ TEST_CASE("what replicas sum in the last micro-batch of a pipeline is complete b
 }
 
 TEST_CASE("BatchNormalization's sums are reduced in both passes") {
-  // ResNet-18 has 20 of them; each sums twice per channel forward (sum, sum of squares) and backward.
+  // ResNet-18 has 20 of them: of 64 channels 1 + 4, of 128, 256 and 512 channels 4 and one of the shortcut, 4800 channels in all. Each
+  // has two sums a channel in each pass: of x and x², then of the gradient and its product with the normalized x. 4800·2 sums in f64.
   const auto training = training_of(kResnet, 4);
   const auto program = lowered(training, "dp=2");
-  std::map<BodyKind, int> sums;
+  std::map<std::pair<BodyKind, std::string_view>, std::pair<int, std::int64_t>> sums;
   for (const auto& p : played_by(program, 0)) {
-    if (p.instruction->kind != InstructionKind::Collective) continue;
-    const auto& buffer = program.role(0).buffers[p.instruction->outputs.front()];
-    if (buffer.category != MemoryCategory::Gradients && buffer.bytes > 16) ++sums[p.body->kind];
+    if (p.instruction->kind != InstructionKind::Collective || p.instruction->tensor == graph::TensorId::None) continue;
+    const auto producer = training.graph[p.instruction->tensor].producer;
+    auto& [count, bytes] = sums[{p.body->kind, graph::schema(training.graph[producer]).name}];
+    ++count;
+    bytes += message_bytes(program.role(0), *p.instruction, variant_of(program.role(0), p));
   }
-  CHECK(sums[BodyKind::Forward] >= 20);
+  CHECK(sums[{BodyKind::Forward, "BatchNormSums"}] == std::pair(20, std::int64_t{76'800}));
+  CHECK(sums[{BodyKind::Backward, "BatchNormGradSums"}] == std::pair(20, std::int64_t{76'800}));
+}
+
+TEST_CASE("a micro-batch has at most the samples of a replica, and every replica has as many micro-batches") {
+  const auto problems = [](std::int64_t batch, const std::string& plan) {
+    std::string text;
+    for (const auto& v : validate(mlp(batch), parse_plan(plan))) text += v.key + ": " + v.problem + "\n";
+    return text;
+  };
+  CHECK(problems(4, "dp=2,micro_batch=2").empty());
+  CHECK_THAT(problems(4, "dp=2,micro_batch=3"), contains("micro_batch: 3 samples, but a replica has 2"));
+  // Replicas of 3 and 2 samples: two micro-batches of at most 2 each; three of at most one are one too many for the second.
+  CHECK(problems(5, "dp=2,micro_batch=2").empty());
+  CHECK_THAT(problems(5, "dp=2,micro_batch=1"), contains("micro_batch: the smallest replica has fewer samples"));
 }
 
 TEST_CASE("what is sent is received") {

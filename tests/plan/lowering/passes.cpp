@@ -134,6 +134,43 @@ TEST_CASE("a role that is not what a pass promised is found and named") {
     first_kernel(role).kernel = static_cast<std::int32_t>(role.kernels.size());
     fails("names a kernel that is not there");
   }
+  SECTION("indices that lead nowhere") {
+    const auto sets = static_cast<std::int32_t>(role.attributes.size()), messages = static_cast<std::int32_t>(role.messages.size()),
+               collectives = static_cast<std::int32_t>(role.collectives.size()),
+               redistributions = static_cast<std::int32_t>(role.redistributions.size());
+    const auto copy = role;
+    const auto fails_with = [&](auto&& change, const char* what) {
+      role = copy;
+      change(first_kernel(role));
+      fails(std::string("names a ") + what + " that is not there");
+    };
+    fails_with([&](Instruction& i) { i.workspace = static_cast<BufferIndex>(role.buffers.size()); }, "workspace");
+    fails_with([&](Instruction& i) { i.outputs.front() = static_cast<BufferIndex>(role.buffers.size()); }, "buffer");
+    fails_with([&](Instruction& i) { i.attributes = sets; }, "set of attributes");
+    fails_with([&](Instruction& i) { i.message = messages; }, "message");
+    fails_with([&](Instruction& i) { i.collective = collectives; }, "collective");
+    fails_with([&](Instruction& i) { i.redistribution = redistributions; }, "redistribution");
+  }
+  SECTION("waiting for what is not there, or for its own stream") {
+    auto& kernels = role.bodies[1].instructions;
+    REQUIRE(kernels.size() > 2);
+    kernels.back().after.push_back({static_cast<std::uint16_t>(role.bodies.size()), 0});
+    fails("waits for an instruction that is not there");
+    kernels.back().after.back() = {1, static_cast<std::uint32_t>(kernels.size())};
+    fails("waits for an instruction that is not there");
+    kernels.back().after.back() = {1, 0};
+    kernels.front().stream = kernels.back().stream;
+    fails("waits for its own stream");
+  }
+  SECTION("what is written behind the instruction that reads it") {
+    for (auto& body : role.bodies)
+      if (body.kind == BodyKind::Forward && body.instructions.size() > 2) std::swap(body.instructions[1], body.instructions.back());
+    fails("which nothing has written");
+  }
+  SECTION("a slot of a body that is not there") {
+    role.slots.push_back({static_cast<std::uint16_t>(role.bodies.size()), 0});
+    fails("a slot runs a body that is not there");
+  }
   SECTION("what nothing wrote") {
     auto fresh = role.buffers[first_kernel(role).outputs.front()];
     fresh.part_of = kNoBuffer;

@@ -150,6 +150,19 @@ TEST_CASE("what a product reads of a ReLU waits sparsely, with the room that the
   CHECK(moved(lowered(signs(), "compression=gist-sparse"), InstructionKind::Stash).begin()->second == elements / 8);
 }
 
+TEST_CASE("bits fill the last byte") {
+  // 3 x 3 results of a ReLU: nine signs in two bytes, and sparsely in two bytes made whole numbers (4), with ceil(9 / 2) of them.
+  Layers model;
+  const auto x = model.linear("linear", model.input("input", {3, 3}), 3);
+  const auto y = model.node("twice", "Add", std::vector{model.relu("relu", x), model.constant("one", 1)});
+  CHECK(moved(lowered(trained(std::move(model), y), "compression=gist"), InstructionKind::Stash).begin()->second == 2);
+  Layers chained;
+  auto z = chained.input("input", {3, 3});
+  for (const auto* name : {"a", "b"}) z = chained.relu(std::string(name) + ".relu", chained.linear(name, z, 3));
+  const auto sparse = moved(lowered(trained(std::move(chained), z), "compression=gist-sparse:0.5"), InstructionKind::Stash);
+  CHECK(sparse.at("a.relu:stash") == 4 + 5 * 4);
+}
+
 TEST_CASE("dropout leaves the zeros of a ReLU") {
   Layers model;
   const auto x = model.relu("relu", model.linear("linear", model.input("input", {kRows, kWidth}), kWidth));
