@@ -41,13 +41,20 @@ class Cases {
  public:
   explicit Cases(std::uint64_t seed) : draws_(seed) {}
 
+  /// Fails when of 30 jobs a case hardly any can use a plan: then something is refused that was not, and what is left proves little.
   std::vector<Case> draw(int ranks, std::size_t count) {
     std::vector<Case> cases;
-    while (cases.size() < count)
+    for (std::size_t jobs = 0; cases.size() < count && jobs < 30 * count; ++jobs)
       if (auto c = try_one(ranks)) cases.push_back(std::move(*c));
+    INFO("refused for " << ranks << " ranks:\n" << refusals());
+    REQUIRE(cases.size() == count);
     return cases;
   }
-  [[nodiscard]] const std::map<std::string, int>& refused() const { return refused_; }
+  [[nodiscard]] std::string refusals() const {
+    std::string text;
+    for (const auto& [why, times] : refused_) text += std::to_string(times) + " x " + why + "\n";
+    return text;
+  }
 
  private:
   /// A job, and the first of some plans that it can use.
@@ -161,10 +168,8 @@ TEST_CASE("random models under random plans train as one process does") {
       count += drawn.size();
       if (seconds > 0)
         std::cout << "seed " << seed << ", round " << round << ": " << count << " cases, " << passed() << " s\n" << std::flush;
-      if (std::getenv("REHEARSAL_PROPERTY_REFUSALS") != nullptr)
-        for (const auto& [why, times] : cases.refused()) std::cout << times << " x " << why << "\n";
+      if (std::getenv("REHEARSAL_PROPERTY_REFUSALS") != nullptr) std::cout << cases.refusals();
     }
-  CHECK(count >= 18);
 }
 
 TEST_CASE("without a flush training is what the old weights' gradients make it") {
