@@ -96,8 +96,8 @@ std::string scaled(double value, std::span<const UnitName> units) {
 
 constexpr std::array kSecondText{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, UnitName{"ms", 1e-3}, UnitName{"s", 1.0}};
 constexpr std::array kByteText{UnitName{"B", 1.0}, UnitName{"kB", 1e3}, UnitName{"MB", 1e6}, UnitName{"GB", 1e9}, UnitName{"TB", 1e12}};
-constexpr std::array kFlopText{UnitName{"FLOP", 1.0}, UnitName{"MFLOP", 1e6}, UnitName{"GFLOP", 1e9}, UnitName{"TFLOP", 1e12},
-                               UnitName{"PFLOP", 1e15}};
+constexpr std::array kFlopText{UnitName{"FLOP", 1.0},   UnitName{"MFLOP", 1e6},  UnitName{"GFLOP", 1e9},  UnitName{"TFLOP", 1e12},
+                               UnitName{"PFLOP", 1e15}, UnitName{"EFLOP", 1e18}, UnitName{"ZFLOP", 1e21}, UnitName{"YFLOP", 1e24}};
 constexpr std::array kByteRateText{UnitName{"B/s", 1.0}, UnitName{"kB/s", 1e3}, UnitName{"MB/s", 1e6}, UnitName{"GB/s", 1e9},
                                    UnitName{"TB/s", 1e12}};
 constexpr std::array kJouleText{UnitName{"J", 1.0}, UnitName{"kJ", 1e3}, UnitName{"MJ", 1e6}};
