@@ -13,19 +13,23 @@
 namespace rehearsal::platforms {
 namespace {
 
-void parse_schema(valijson::Schema& schema) {
-  const auto document = nlohmann::json::parse(platform_schema());
+void parse_schema(std::string_view text, valijson::Schema& schema) {
+  const auto document = nlohmann::json::parse(text);
   valijson::SchemaParser().populateSchema(valijson::adapters::NlohmannJsonAdapter(document), schema);
 }
 
 }  // namespace
 
 void check_against_schema(const nlohmann::json& platform, const std::string& where) {
+  check_against_schema(platform, where, {"platform", platform_schema()});
+}
+
+void check_against_schema(const nlohmann::json& value, const std::string& where, const PublishedSchema& published) {
   valijson::Schema schema;
-  parse_schema(schema);
+  parse_schema(published.text, schema);
   valijson::Validator validator(valijson::Validator::kStrongTypes);
   valijson::ValidationResults results;
-  if (validator.validate(schema, valijson::adapters::NlohmannJsonAdapter(platform), &results)) return;
+  if (validator.validate(schema, valijson::adapters::NlohmannJsonAdapter(value), &results)) return;
   std::string message;
   // The deepest complaint is the cause; the others say that its parents are wrong because of it.
   std::size_t depth = 0;
@@ -36,7 +40,7 @@ void check_against_schema(const nlohmann::json& platform, const std::string& whe
     for (const auto& step : error.context) message += step;
     message.append(": ").append(error.description);
   }
-  throw BadInput(where, message.insert(0, "does not follow the platform schema at "));
+  throw BadInput(where, message.insert(0, "does not follow the " + std::string(published.noun) + " schema at "));
 }
 
 }  // namespace rehearsal::platforms
