@@ -2,7 +2,7 @@
 # may appear in this room's sources only (linked PRIVATE, so they never reach a public header).
 
 # The rooms, in the order of docs/design.md: a room may only use rooms that stand before it.
-set(REHEARSAL_ROOMS base platforms graph formats costmodel plan predict search traces exchange validation sim exec cli)
+set(REHEARSAL_ROOMS base platforms graph formats costmodel plan predict search jobs traces exchange validation sim exec cli)
 
 # Vendors that leave nothing to link: whoever links an installed room does not need to have them.
 set(REHEARSAL_HEADER_ONLY_VENDORS nlohmann_json::nlohmann_json Eigen3::Eigen CLI11::CLI11 valijson)

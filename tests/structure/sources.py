@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 
-ROOMS = ["base", "platforms", "graph", "formats", "costmodel", "plan", "predict", "search", "traces", "exchange", "validation", "sim", "exec", "cli"]
+ROOMS = ["base", "platforms", "graph", "formats", "costmodel", "plan", "predict", "search", "jobs", "traces", "exchange", "validation", "sim", "exec", "cli"]
 CODE = (".cpp", ".hpp", ".cu", ".h")
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", ".cache"}
 TOKEN = re.compile(
