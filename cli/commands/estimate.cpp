@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "cli/assessment_json.hpp"
+#include "cli/budget.hpp"
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
 #include "cli/goodput.hpp"
@@ -17,10 +19,22 @@ struct EstimateOptions {
   GoodputOptions goodput;
   std::string fidelity = "closed";
   std::vector<std::string> vary;
+  BudgetOptions budget;
 };
+
+/// A budget says how long is trained, and is answered by closed forms.
+int estimate_budget(const EstimateOptions& o, Fidelity fidelity, Terminal& terminal) {
+  if (o.platform.input.extent.given()) throw BadInput("--budget", "says how long is trained; leave --steps, --epochs and --tokens out");
+  if (!o.vary.empty()) throw BadInput("--vary", "and --budget exclude each other; --sizes asks about several sizes");
+  if (fidelity != Fidelity::Closed) throw BadInput("--fidelity " + o.fidelity, "a budget is answered by closed forms; leave it out");
+  terminal.print(budget_answer(o.budget, {o.model, o.platform, o.goodput}, terminal));
+  return 0;
+}
 
 int estimate(const EstimateOptions& o, Terminal& terminal) {
   const auto fidelity = fidelity_of(o.fidelity);
+  o.budget.require_budget();
+  if (o.budget.given()) return estimate_budget(o, fidelity, terminal);
   JobSetup setup(o.model, o.platform);
   for (const auto& w : setup.warnings()) terminal.warn(w);
   const auto answered = setup.plan(o.model, o.platform);
@@ -49,6 +63,7 @@ Action add_estimate(CLI::App& app) {
   o->platform.input.extent.add_to(app);
   o->platform.input.add_to(app);
   o->goodput.add_to(app);
+  o->budget.add_to(app);
   app.add_option("--vary", o->vary,
                  "KEY=V1,V2,... or KEY=A..B (doubling): a row for every value of a key of the plan, of the platform (link.bandwidth, "
                  "device.memory, ...; x2 is a factor), of batch, devices or nodes; may be given several times")

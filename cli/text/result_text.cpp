@@ -55,6 +55,8 @@ constexpr PeoplesUnit kEnergies[] = {{0.1 * kKilowattHour, kKilowattHour, "kWh"}
 constexpr PeoplesUnit kDeviceTimes[] = {{0, 1, "device-seconds"}, {10 * kSecondsOfMinute, kSecondsOfHour, "device-hours"}};
 constexpr PeoplesUnit kMasses[] = {{0, 1, "kg"}, {1e4, 1e3, "t"}};
 
+constexpr PeoplesUnit kCounts[] = {{1e6, 1e6, "M"}, {1e9, 1e9, "B"}, {1e12, 1e12, "T"}};
+
 constexpr double kPercent = 100;
 /// Ends of the keys of shares.
 constexpr std::string_view kShares[] = {"share",        "mfu",      "effective",        "mean_error",
@@ -65,6 +67,9 @@ std::string rate_text(double value, const char* what) {
   std::snprintf(buffer, sizeof buffer, value >= 100 && value < 1e9 ? "%.0f %s" : "%.3g %s", value, what);
   return buffer;
 }
+
+/// Counts of which people know the first digits; those that are known to the last are whole numbers in JSON.
+bool is_count(const std::string& key) { return key == "parameters" || key == "tokens"; }
 
 /// A number under a key such as "step_seconds" with the unit that the key's end names.
 std::string with_unit(const std::string& key, double value) {
@@ -85,6 +90,7 @@ std::string with_unit(const std::string& key, double value) {
   if (key.ends_with("dollars")) return rehearsal::to_text(Dollars(value));
   if (key.ends_with("flops")) return rehearsal::to_text(Flops(value));
   if (std::ranges::any_of(kShares, [&](auto end) { return key.ends_with(end); })) return number_text(kPercent * value) + " %";
+  if (is_count(key) && value >= kCounts[0].from) return in_peoples_units(value, kCounts);
   if (key.ends_with("_kg")) return in_peoples_units(value, kMasses);
   return number_text(value);
 }
@@ -98,6 +104,7 @@ std::string scalar_text(const std::string& key, const Json& v) {
     if (v.contains("capacity")) text += " of " + with_unit(key, v["capacity"].get<double>());
     return text;
   }
+  if (v.is_number_integer() && is_count(key)) return number_text(v.get<double>());
   if (v.is_number()) return with_unit(key, v.get<double>());
   if (v.is_string()) return printable(v.get<std::string>(), true);
   if (v.is_boolean()) return v.get<bool>() ? "yes" : "no";
