@@ -34,6 +34,7 @@ Action add_calibrate(CLI::App&);
 Action add_collective(CLI::App&);
 Action add_estimate(CLI::App&);
 Action add_search(CLI::App&);
+Action add_jobs(CLI::App&);
 Action add_simulate(CLI::App&);
 Action add_run(CLI::App&);
 Action add_launch(CLI::App&);

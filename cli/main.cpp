@@ -38,6 +38,8 @@ constexpr std::array kCommands{
                "rehearse simulate zoo:resnet50 --platform dgx-a100 --batch 2048 --plan dp=64", kBefore, add_simulate},
     CommandRow{"explain", "what a plan makes every stage do and send",
                "rehearse explain dp=2 --model zoo:resnet18 --batch 8 --platform xeon-2s-10gbe", kBefore, add_explain},
+    CommandRow{"jobs", "several trainings on one cluster: who runs when under which policy, how long they wait, how fair that is",
+               "rehearse jobs jobs.json --platform dgx-a100 --nodes 4 --policy fifo --policy easy --svg jobs.svg", kBefore, add_jobs},
     CommandRow{"run", "trains for real, under mpirun when on several ranks",
                "rehearse run zoo:resnet18?image=64 --batch 4 --data synthetic --steps 2", kTraining, add_run},
     CommandRow{"launch", "a training as a job of Slurm, mpirun or Kubernetes, or started again whenever a rank is lost",

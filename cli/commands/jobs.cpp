@@ -1,0 +1,151 @@
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.hpp"
+#include "base/error.hpp"
+#include "base/join.hpp"
+#include "base/names.hpp"
+#include "cli/command.hpp"
+#include "cli/job_paces.hpp"
+#include "jobs/jobs_json.hpp"
+#include "jobs/picture.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct JobsOptions {
+  std::string file, slice = "1h", picture;
+  std::vector<std::string> policies;
+  PlatformOptions platform;
+  bool schema = false;
+};
+
+std::vector<const jobs::PolicyRow*> policies_of(const JobsOptions& o) {
+  const auto table = jobs::policy_table();
+  std::vector<const jobs::PolicyRow*> rows;
+  for (const auto& name : o.policies) {
+    const auto found = known_name("--policy", name, names_of_rows(table, &jobs::PolicyRow::name));
+    rows.push_back(&*std::ranges::find(table, found, &jobs::PolicyRow::name));
+  }
+  if (rows.empty())
+    for (const auto& row : table) rows.push_back(&row);
+  return rows;
+}
+
+Json job_json(const jobs::Job& job) {
+  const auto& pace = job.pace(job.devices);
+  Json j{{"job", job.name},
+         {"user", job.user},
+         {"devices", job.devices},
+         {"arrival_seconds", job.arrival.value()},
+         {"steps", job.steps},
+         {"step_seconds", pace.step.value()},
+         {"network_share", pace.on_network / pace.step},
+         {"alone_seconds", job.alone().value()}};
+  if (!pace.plan.empty()) j["plan"] = pace.plan;
+  return j;
+}
+
+Json summary_json(const jobs::ScheduleOutcome& o, const std::vector<jobs::Job>& jobs) {
+  double waited = 0, completion = 0, worst = 0;
+  int restarts = 0;
+  for (std::size_t n = 0; n < jobs.size(); ++n) {
+    waited += o.jobs[n].waited.value();
+    completion += (o.jobs[n].finish - jobs[n].arrival).value();
+    worst = std::max(worst, o.jobs[n].fairness);
+    restarts += o.jobs[n].restarts;
+  }
+  const auto count = static_cast<double>(jobs.size());
+  return {{"policy", o.policy},
+          {"makespan_seconds", o.makespan.value()},
+          {"mean_waited_seconds", waited / count},
+          {"mean_completion_seconds", completion / count},
+          {"worst_rho", worst},
+          {"jain", o.jain},
+          {"utilisation_share", o.utilisation},
+          {"restarts", restarts},
+          {"energy_joules", o.energy.value()},
+          {"cost_dollars", o.money.value()}};
+}
+
+void add_outcomes(Json& rows, const jobs::ScheduleOutcome& o, const std::vector<jobs::Job>& jobs) {
+  for (std::size_t n = 0; n < jobs.size(); ++n) {
+    const auto& j = o.jobs[n];
+    rows.push_back({{"policy", o.policy},
+                    {"job", jobs[n].name},
+                    {"start_seconds", j.start.value()},
+                    {"finish_seconds", j.finish.value()},
+                    {"waited_seconds", j.waited.value()},
+                    {"device_seconds", j.served.value()},
+                    {"rho", j.fairness},
+                    {"slowed", j.slowed},
+                    {"restarts", j.restarts}});
+  }
+}
+
+constexpr const char* kRestsOn =
+    "jobs are placed on as few nodes as hold them, as their steps were predicted; of a job on several nodes the communication that its "
+    "step "
+    "shows is taken to be between nodes, and to be drawn out by what others send over the same links between switches; rho is the time a "
+    "job "
+    "takes over that alone on an n-th of the cluster, n jobs being there in the mean; the cluster is paid for and powered until the last "
+    "job ends";
+
+int play_jobs(const JobsOptions& o, Terminal& terminal) {
+  if (o.schema) {
+    terminal.out() << jobs::jobs_schema();
+    return 0;
+  }
+  if (o.file.empty()) throw BadInput("JOBS", "give a file of jobs; `rehearse jobs --schema` says what stands in one");
+  if (o.platform.platform.empty()) throw BadInput("--platform", "say on which cluster the jobs run; `rehearse platform list` has some");
+  if (!o.picture.empty()) require_place(o.picture);
+  const auto policies = policies_of(o);
+  jobs::PolicySettings settings;
+  settings.slice = parse_quantity<Seconds>(o.slice);
+  if (!(settings.slice.value() > 0)) throw BadInput("--slice " + o.slice, "must be a time above 0, such as 1h");
+  const auto platform = load_platform(o.platform);
+  const bool sizes = std::ranges::any_of(policies, [](const auto* row) { return row->resizes; });
+  const auto all = with_paces(jobs::read_jobs_file(o.file), o.platform, sizes, *terminal.progress("predicting"));
+  std::vector<jobs::ScheduleOutcome> outcomes;
+  for (const auto* row : policies) outcomes.push_back(jobs::play(all, platform, *row, settings));
+  Json result{{"schema", 1},
+              {"platform", platform.name},
+              {"nodes", platforms::node_count(platform)},
+              {"devices", platforms::device_count(platform)},
+              {"price_basis", costmodel::price_basis(platform)}};
+  for (const char* list : {"jobs", "policies", "outcomes"}) result[list] = Json::array();
+  for (const auto& job : all) result["jobs"].push_back(job_json(job));
+  for (const auto& outcome : outcomes) {
+    result["policies"].push_back(summary_json(outcome, all));
+    add_outcomes(result["outcomes"], outcome, all);
+  }
+  result["rests_on"] = kRestsOn;
+  if (!o.picture.empty()) {
+    write_file_atomically(o.picture, jobs::to_svg(all, outcomes, platform));
+    result["picture"] = o.picture;
+  }
+  terminal.print(result);
+  return 0;
+}
+
+}  // namespace
+
+Action add_jobs(CLI::App& app) {
+  auto o = std::make_shared<JobsOptions>();
+  app.add_option("JOBS", o->file, "a JSON file of jobs: arrivals, devices, and models or steps (--schema)");
+  app.add_option("--platform", o->platform.platform, kPlatformHelp);
+  app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
+  const auto names = joined(jobs::policy_table(), ", ", &jobs::PolicyRow::name);
+  app.add_option("--policy", o->policies, "who runs when: " + names + "; may be given several times, all of them without it")->take_all();
+  app.add_option("--slice", o->slice, "time after which themis and gang give devices anew");
+  app.add_option("--svg", o->picture, "where to draw who had which devices when");
+  app.add_flag("--schema", o->schema, "prints the JSON Schema of files of jobs");
+  o->platform.add_costs_to(app);
+  return [o](Terminal& terminal) { return play_jobs(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli
