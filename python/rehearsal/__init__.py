@@ -7,16 +7,16 @@ dp=64: a step takes 0.0... s
 
 Every function is a command of `rehearse`, every keyword one of its options, and every number the one that it prints.
 """
-from rehearsal.api import call, collective, estimate, explain, inspect, report, search, simulate, validate
+from rehearsal.api import call, collective, estimate, explain, inspect, jobs, report, search, simulate, validate
 from rehearsal.errors import (BadInput, EnvironmentFailure, InternalError, Interrupted, Refusal, RehearsalError, RehearsalWarning,
                               UsageError)
 from rehearsal.models import export
-from rehearsal.results import (AnswerComparison, Collectives, Estimate, Explanation, Inspection, Quantity, Result, SearchResult,
-                               Simulation, Validation)
+from rehearsal.results import (AnswerComparison, BudgetAnswer, Collectives, Estimate, Explanation, Inspection, Quantity, Result, Schedules,
+                               SearchResult, Simulation, Validation)
 
 __all__ = [
-    "AnswerComparison", "BadInput", "Collectives", "EnvironmentFailure", "Estimate", "Explanation", "Inspection", "InternalError",
-    "Interrupted", "Quantity", "Refusal", "RehearsalError", "RehearsalWarning", "Result", "SearchResult", "Simulation", "UsageError",
-    "Validation", "call", "collective", "estimate", "explain", "export", "inspect", "report", "search", "simulate",
+    "AnswerComparison", "BadInput", "BudgetAnswer", "Collectives", "EnvironmentFailure", "Estimate", "Explanation", "Inspection", "InternalError",
+    "Interrupted", "Quantity", "Refusal", "RehearsalError", "RehearsalWarning", "Result", "Schedules", "SearchResult", "Simulation", "UsageError",
+    "Validation", "call", "collective", "estimate", "explain", "export", "inspect", "jobs", "report", "search", "simulate",
     "validate",
 ]

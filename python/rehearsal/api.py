@@ -8,8 +8,8 @@ from rehearsal import options as o
 from rehearsal.command import ask
 from rehearsal.errors import Interrupted
 from rehearsal.models import as_argument
-from rehearsal.results import (AnswerComparison, Collectives, Estimate, Explanation, Inspection, SearchResult, Simulation,
-                               Validation)
+from rehearsal.results import (AnswerComparison, BudgetAnswer, Collectives, Estimate, Explanation, Inspection, Schedules, SearchResult,
+                               Simulation, Validation)
 
 if TYPE_CHECKING:
     from typing import Unpack  # Python 3.11; for type checkers alone
@@ -22,8 +22,12 @@ Model = Union[o.Text, "torch.nn.Module"]
 Inputs = Any
 
 
-def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options: Unpack[o.EstimateOptions]) -> Estimate:
-    """What training costs on a platform: `rehearse estimate`.
+@overload
+def estimate(model: Model, *, platform: o.Text, budget: o.Several, inputs: Inputs = None, **options: Any) -> BudgetAnswer: ...
+@overload
+def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options: Unpack[o.EstimateOptions]) -> Estimate: ...
+def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options: Any) -> Estimate | BudgetAnswer:
+    """What training costs on a platform: `rehearse estimate`. With `budget` what so much compute, money, time or energy buys.
 
     >>> answer = estimate("zoo:resnet50", platform="dgx-a100", batch=2048)
     >>> answer.plan, answer.ranks, answer.bottleneck
@@ -32,10 +36,13 @@ def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options
     True
     >>> [row["plan"] for row in estimate("zoo:resnet50", platform="dgx-a100", batch=2048, vary={"dp": [16, 32]}).rows()]
     ['dp=16', 'dp=32']
+    >>> spent = estimate("zoo:gpt2", platform="dgx-a100", nodes=1, batch=256, dtype="bf16", optimizer="adamw", plan="dp=8", budget="1e19FLOP")
+    >>> round(spent.training["tokens"]["value"] / 1e9), spent.law
+    (11, 'besiroglu')
     """
     with as_argument(model, inputs, options) as (argument, given):
         answer = ask("estimate", [argument], {"platform": platform, **given})
-    return Estimate.of(answer.document, answer.warnings)
+    return (BudgetAnswer if given.get("budget") else Estimate).of(answer.document, answer.warnings)
 
 
 def search(model: Model, *, platform: Union[o.Text, Sequence[o.Text]], inputs: Inputs = None, **options: Unpack[o.SearchOptions]) -> SearchResult:
@@ -64,6 +71,18 @@ def simulate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options
     with as_argument(model, inputs, options) as (argument, given):
         answer = ask("simulate", [argument], {"platform": platform, **given})
     return Simulation.of(answer.document, answer.warnings)
+
+
+def jobs(file: o.Text, *, platform: o.Text, **options: Unpack[o.JobsOptions]) -> Schedules:
+    """Several trainings on one cluster, who runs when and how long each waits: `rehearse jobs`.
+
+    >>> jobs("jobs.json", platform="dgx-a100")
+    Traceback (most recent call last):
+    ...
+    rehearsal.errors.BadInput: jobs.json: cannot be read; check the name and the permissions
+    """
+    answer = ask("jobs", [file], {"platform": platform, **options})
+    return Schedules.of(answer.document, answer.warnings)
 
 
 def explain(plan: Union[o.Text, Mapping[str, object]], *, model: Union[Model, None] = None, inputs: Inputs = None,

@@ -109,6 +109,9 @@ class EstimateOptions(PredictionOptions, total=False):
     """Of `estimate`."""
 
     fidelity: str
+    budget: Several
+    sizes: Union[str, Sequence[str]]
+    law: str
     vary: Union[Several, Mapping[str, object]]
 
 
@@ -143,6 +146,16 @@ class ExplainOptions(ModelOptions, InputOptions, CostOptions, PlaceOptions, tota
     after: str
     json: Text
     dot: Text
+
+
+class JobsOptions(CostOptions, total=False):
+    """Of `jobs`."""
+
+    nodes: int
+    policy: Several
+    slice: str
+    svg: Text
+    schema: bool
 
 
 class InspectOptions(ModelOptions, total=False):
@@ -187,9 +200,9 @@ class CollectiveOptions(PlaceOptions, total=False):
 
 
 #: Those that stand alone; the others that are True or False are on or off.
-FLAGS = frozenset({"layers", "program", "passes", "tensors", "dims", "kernels"})
+FLAGS = frozenset({"layers", "program", "passes", "tensors", "dims", "kernels", "schema"})
 #: Those that are given once for every value.
-REPEATED = frozenset({"bind", "freeze", "train", "input", "data", "limit", "vary", "platform"})
+REPEATED = frozenset({"bind", "freeze", "train", "input", "data", "limit", "vary", "platform", "policy"})
 #: What the package itself says to the command.
 RESERVED = frozenset({"format", "help"})
 

@@ -112,6 +112,44 @@ class Estimate(Result):
 
 
 @dataclass(frozen=True)
+class BudgetAnswer(Result):
+    """What a budget buys: of one model (`training`), or the best of several sizes (`sizes`, with `flat`: how little it matters)."""
+
+    model: str
+    platform: str
+    batch: int
+    framework: str
+    law: str
+    budget: dict[str, float]
+    sure: str
+    laws: list[dict[str, Any]]
+    best: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    sizes: list[dict[str, Any]] = field(default_factory=list)
+    flat: str = ""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a size; of one model one."""
+        return [flat(size) for size in self.sizes or [self.training]]
+
+
+@dataclass(frozen=True)
+class Schedules(Result):
+    """Several trainings on one cluster, under one policy after the other."""
+
+    platform: str
+    nodes: int
+    devices: int
+    jobs: list[dict[str, Any]]
+    policies: list[dict[str, Any]]
+    outcomes: list[dict[str, Any]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a policy and job."""
+        return [flat(outcome) for outcome in self.outcomes]
+
+
+@dataclass(frozen=True)
 class Simulation(Estimate):
     """An estimate whose step was played."""
 

@@ -47,10 +47,10 @@ def setUpModule():
 
 class Options(unittest.TestCase):
     # A command's options that are arguments of the function, with types of their own.
-    ARGUMENTS = {"estimate": {"platform"}, "simulate": {"platform"}, "search": {"platform"}, "collective": {"platform"}, "explain": {"model"}}
+    ARGUMENTS = {"estimate": {"platform"}, "simulate": {"platform"}, "search": {"platform"}, "collective": {"platform"}, "jobs": {"platform"}, "explain": {"model"}}
 
     def test_every_option_of_a_command_is_a_keyword_and_no_other(self):
-        for name in ("estimate", "search", "simulate", "explain", "inspect", "validate", "report", "collective"):
+        for name in ("estimate", "search", "simulate", "explain", "inspect", "validate", "report", "collective", "jobs"):
             with self.subTest(name):
                 said = subprocess.run([program(), name, "--help"], capture_output=True, text=True, check=True).stdout
                 listed = {found.replace("-", "_") for found in re.findall(r"^  (?:-\w,)?--([a-z-]+)", said, re.MULTILINE)}
@@ -60,7 +60,7 @@ class Options(unittest.TestCase):
 
     def test_flags_are_the_options_without_a_value(self):
         flags = set()
-        for name in ("estimate", "search", "simulate", "explain", "inspect", "validate", "report", "collective"):
+        for name in ("estimate", "search", "simulate", "explain", "inspect", "validate", "report", "collective", "jobs"):
             said = subprocess.run([program(), name, "--help"], capture_output=True, text=True, check=True).stdout
             flags |= {f.replace("-", "_") for f in re.findall(r"^  --([a-z-]+)(?: Excludes: \S+)?(?:  |$)", said, re.MULTILINE)} - options.RESERVED
         self.assertEqual(flags, options.FLAGS)
