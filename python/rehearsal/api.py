@@ -38,7 +38,7 @@ def estimate(model: Model, *, platform: o.Text, inputs: Inputs = None, **options
     ['dp=16', 'dp=32']
     >>> spent = estimate("zoo:gpt2", platform="dgx-a100", nodes=1, batch=256, dtype="bf16", optimizer="adamw", plan="dp=8", budget="1e19FLOP")
     >>> round(spent.training["tokens"]["value"] / 1e9), spent.law
-    (11, 'besiroglu')
+    (12, 'besiroglu')
     """
     with as_argument(model, inputs, options) as (argument, given):
         answer = ask("estimate", [argument], {"platform": platform, **given})
@@ -79,7 +79,7 @@ def jobs(file: o.Text, *, platform: o.Text, **options: Unpack[o.JobsOptions]) ->
     >>> jobs("jobs.json", platform="dgx-a100")
     Traceback (most recent call last):
     ...
-    rehearsal.errors.BadInput: jobs.json: cannot be read; check the name and the permissions
+    rehearsal.errors.BadInput: jobs.json: cannot be opened: No such file or directory
     """
     answer = ask("jobs", [file], {"platform": platform, **options})
     return Schedules.of(answer.document, answer.warnings)
