@@ -23,8 +23,7 @@ bool begins_gather(const Role& role, const Body& body, std::size_t at) {
 class Reordering {
  public:
   Reordering(const Role& role, const Body& body, std::int64_t bytes_ahead) : role_(role), body_(body) {
-    for (std::size_t at = 0; at < body.instructions.size(); ++at)
-      if (begins_gather(role, body, at)) gathers_.push_back(at);
+    find_gathers();
     for (const std::size_t gather : gathers_) room_ = std::max(room_, bytes_of(gather));
     room_ += bytes_ahead;
     for (std::size_t at = 0; at < body.instructions.size(); ++at) pass(at);
@@ -32,14 +31,28 @@ class Reordering {
   [[nodiscard]] const std::vector<std::size_t>& order() const { return order_; }
 
  private:
+  /// But for what the body writes itself, as an update does that goes on with what it made.
+  void find_gathers() {
+    begins_.assign(body_.instructions.size(), false);
+    std::vector<bool> written(role_.buffers.size(), false);
+    const auto is_written = [&](BufferIndex b) { return b != kNoBuffer && written[base_of(role_, b)]; };
+    for (std::size_t at = 0; at < begins_.size(); ++at) {
+      const Instruction& i = body_.instructions[at];
+      begins_[at] = begins_gather(role_, body_, at) && std::ranges::none_of(i.inputs, is_written);
+      if (begins_[at]) gathers_.push_back(at);
+      for (const BufferIndex b : i.outputs)
+        if (b != kNoBuffer) written[base_of(role_, b)] = true;
+    }
+  }
+
   void pass(std::size_t at) {
-    if (begins_gather(role_, body_, at)) {
+    if (begins_[at]) {
       while (!ahead_.empty() && ahead_.front() != at) drop_first();
       if (ahead_.empty()) start_next();
       drop_first();
       return;
     }
-    if (at > 0 && begins_gather(role_, body_, at - 1)) return;  // moved with its packing
+    if (at > 0 && begins_[at - 1]) return;  // moved with its packing
     while (next_ < gathers_.size() && (ahead_.empty() || bytes_ + bytes_of(gathers_[next_]) <= room_)) start_next();
     order_.push_back(at);
   }
@@ -64,6 +77,7 @@ class Reordering {
   const Role& role_;
   const Body& body_;
   std::int64_t room_ = 0, bytes_ = 0;
+  std::vector<bool> begins_;  ///< [instruction]: it packs what is gathered ahead
   std::vector<std::size_t> gathers_, order_;
   std::size_t next_ = 0;
   std::deque<std::size_t> ahead_;  ///< started, and not yet passed
