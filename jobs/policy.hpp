@@ -1,5 +1,5 @@
 #pragma once
-// Who runs when. A policy is a row (jobs/policies.cpp) of a file of its own in jobs/policies/.
+// Who runs when. A policy is a row (jobs/policies/policy_table.cpp) of a file of its own in jobs/policies/.
 
 #include <memory>
 #include <optional>

@@ -1,15 +1,8 @@
-#include <algorithm>
-#include <array>
-
-#include "jobs/policies/rows.hpp"
 #include "jobs/policy.hpp"
 
-namespace rehearsal::jobs {
+#include <algorithm>
 
-std::span<const PolicyRow> policy_table() {
-  static const std::array kPolicies{fifo(), easy(), fair_share(), themis(), gang(), elastic()};
-  return kPolicies;
-}
+namespace rehearsal::jobs {
 
 std::vector<std::size_t> Schedule::in_phase(JobPhase phase) const {
   std::vector<std::size_t> found;
