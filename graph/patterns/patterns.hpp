@@ -34,7 +34,7 @@ struct PatternRow {
 struct RecognizedPattern {
   std::string_view pattern;  ///< its row's name
   std::string node;          ///< its last node's
-  std::size_t nodes = 0;     ///< that were written for it
+  bool stays = false;        ///< its nodes are left as they are
 };
 struct RecognizedGraph {
   Graph graph;

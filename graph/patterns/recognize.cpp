@@ -98,7 +98,7 @@ RecognizedGraph with_recognized_operators(Graph graph) {
     for (const PatternRow& row : pattern_table()) {
       auto found = row.match(matcher, graph[id]);
       if (!found) continue;
-      result.found.push_back({row.name, graph[id].name, found->covered.size() + 1});
+      result.found.push_back({row.name, graph[id].name, found->op.empty()});
       covered.insert(found->covered.begin(), found->covered.end());
       if (!found->op.empty()) matches.emplace(id, std::move(*found));
       break;

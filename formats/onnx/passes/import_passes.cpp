@@ -66,7 +66,8 @@ void recognize(ImportWork& work) {
   work.model.graph = std::move(recognized.graph);
   for (const auto& found : recognized.found) {
     ++work.model.recognized[std::string(found.pattern)];
-    work.note("recognized", found.node, std::string(found.pattern) + ", written as " + std::to_string(found.nodes) + " nodes");
+    const char* how = found.stays ? ", whose nodes stay" : ", one node now";
+    work.note("recognized", found.node, std::string(found.pattern) + how);
   }
 }
 
