@@ -151,16 +151,16 @@ TEST_CASE("what a product reads of a ReLU waits sparsely, with the room that the
 }
 
 TEST_CASE("bits fill the last byte") {
-  // 3 x 3 results of a ReLU: nine signs in two bytes, and sparsely in two bytes made whole numbers (4), with ceil(9 / 2) of them.
+  // 3 x 11 results of a ReLU: 33 signs in five bytes, and sparsely in five bytes made whole numbers (8), with ceil(33 / 2) of them.
   Layers model;
-  const auto x = model.linear("linear", model.input("input", {3, 3}), 3);
+  const auto x = model.linear("linear", model.input("input", {3, 11}), 11);
   const auto y = model.node("twice", "Add", std::vector{model.relu("relu", x), model.constant("one", 1)});
-  CHECK(moved(lowered(trained(std::move(model), y), "compression=gist"), InstructionKind::Stash).begin()->second == 2);
+  CHECK(moved(lowered(trained(std::move(model), y), "compression=gist"), InstructionKind::Stash).begin()->second == 5);
   Layers chained;
-  auto z = chained.input("input", {3, 3});
-  for (const auto* name : {"a", "b"}) z = chained.relu(std::string(name) + ".relu", chained.linear(name, z, 3));
+  auto z = chained.input("input", {3, 11});
+  for (const auto* name : {"a", "b"}) z = chained.relu(std::string(name) + ".relu", chained.linear(name, z, 11));
   const auto sparse = moved(lowered(trained(std::move(chained), z), "compression=gist-sparse:0.5"), InstructionKind::Stash);
-  CHECK(sparse.at("a.relu:stash") == 4 + 5 * 4);
+  CHECK(sparse.at("a.relu:stash") == 8 + 17 * 4);
 }
 
 TEST_CASE("dropout leaves the zeros of a ReLU") {
