@@ -23,10 +23,12 @@ SECONDS = 120  # after which a block is taken to hang
 
 
 def environment(root, program):
-    """mpirun as scripts/settings.sh has it: as root in a container, with more ranks than cores; one thread a rank."""
+    """mpirun as scripts/settings.sh has it: as root in a container, with more ranks than cores; one thread a rank. Kernels are those of
+    AVX2, which every machine that builds this has: workspaces, and so predicted memory on processors, depend on them."""
     mpi = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
            "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
-    return {**os.environ, **mpi, "PATH": f"{program.parent}:{os.environ['PATH']}", "DOCS": str(root / "docs"), "PYTHONDONTWRITEBYTECODE": "1"}
+    kernels = {"REHEARSAL_MAX_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    return {**os.environ, **mpi, **kernels, "PATH": f"{program.parent}:{os.environ['PATH']}", "DOCS": str(root / "docs"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Problems:
