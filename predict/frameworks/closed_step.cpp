@@ -298,23 +298,22 @@ class LanePlayer {
   [[nodiscard]] StepTime ended(std::size_t stage) {
     const auto& timer = this->timer(stage);
     auto& clock = clocks_[stage];
-    Weights weights;
-    double tensors = 0;
+    double parameters = 0, tensors = 0;
     for (int own = 0; own < shape_.chunks; ++own) {
       const auto& chunk = step_.chunks[step_.chunk_of(static_cast<int>(stage), own)];
-      weights += weights_of(timer.model(), chunk);
+      parameters += weights_of(timer.model(), chunk).trained;
       tensors += trained_tensors_of(timer.model(), chunk);
     }
     StepTime t;
     t.stage = static_cast<int>(stage);
     t.host_lead = leads_[stage];
-    t.optimizer = timer.update(weights, tensors);
+    t.optimizer = timer.update(parameters, tensors);
     t.coordination = timer.coordination();
     t.bubble = clock.bubble();
     t.exposed = clock.exposed();
     t.seconds = clock.device() + t.optimizer + t.coordination;
     if (gathers_once() && !overlaps(job_)) {
-      const double gather = timer.parameter_gather(weights.trained);
+      const double gather = timer.parameter_gather(parameters);
       t.exposed += gather;
       t.seconds += gather;
     }
