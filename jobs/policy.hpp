@@ -71,6 +71,7 @@ struct PolicyRow {
   std::string_view description;  ///< with its source
   bool work_conserving = false;  ///< no device is idle on which a waiting job would have room
   bool resizes = false;
+  bool slices = false;  ///< gives devices anew after every PolicySettings::slice
   std::unique_ptr<Policy> (*make)(const PolicySettings&);
 };
 [[nodiscard]] std::span<const PolicyRow> policy_table();

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct JobsOptions {
-  std::string file, slice = "1h", picture;
+  std::string file, slice, picture;
   std::vector<std::string> policies;
   PlatformOptions platform;
   bool schema = false;
@@ -95,6 +95,16 @@ constexpr const char* kRestsOn =
     "takes over that alone on an n-th of the cluster, n jobs being there in the mean; the cluster is paid for and powered until the last "
     "job ends";
 
+jobs::PolicySettings settings_of(const JobsOptions& o, const std::vector<const jobs::PolicyRow*>& policies) {
+  jobs::PolicySettings settings;
+  if (o.slice.empty()) return settings;
+  settings.slice = parse_quantity<Seconds>(o.slice);
+  if (!(settings.slice.value() > 0)) throw BadInput("--slice " + o.slice, "must be a time above 0, such as 1h");
+  if (std::ranges::none_of(policies, [](const auto* row) { return row->slices; }))
+    throw BadInput("--slice " + o.slice, "means nothing to the policies that are asked for; leave it out, or ask for gang or themis");
+  return settings;
+}
+
 int play_jobs(const JobsOptions& o, Terminal& terminal) {
   if (o.schema) {
     terminal.out() << jobs::jobs_schema();
@@ -104,9 +114,7 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
   if (o.platform.platform.empty()) throw BadInput("--platform", "say on which cluster the jobs run; `rehearse platform list` has some");
   if (!o.picture.empty()) require_place(o.picture);
   const auto policies = policies_of(o);
-  jobs::PolicySettings settings;
-  settings.slice = parse_quantity<Seconds>(o.slice);
-  if (!(settings.slice.value() > 0)) throw BadInput("--slice " + o.slice, "must be a time above 0, such as 1h");
+  const auto settings = settings_of(o, policies);
   const auto platform = load_platform(o.platform);
   const bool sizes = std::ranges::any_of(policies, [](const auto* row) { return row->resizes; });
   const auto all = with_paces(jobs::read_jobs_file(o.file), o.platform, sizes, *terminal.progress("predicting"));
@@ -141,7 +149,7 @@ Action add_jobs(CLI::App& app) {
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
   const auto names = joined(jobs::policy_table(), ", ", &jobs::PolicyRow::name);
   app.add_option("--policy", o->policies, "who runs when: " + names + "; may be given several times, all of them without it")->take_all();
-  app.add_option("--slice", o->slice, "time after which themis and gang give devices anew");
+  app.add_option("--slice", o->slice, "time after which themis and gang give devices anew; 1h without it");
   app.add_option("--svg", o->picture, "where to draw who had which devices when");
   app.add_flag("--schema", o->schema, "prints the JSON Schema of files of jobs");
   o->platform.add_costs_to(app);

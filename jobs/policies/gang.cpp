@@ -28,6 +28,7 @@ PolicyRow gang() {
   return {.name = "gang",
           .description = "in turn, a slice of time each, all devices of a job at once (Ousterhout 1982)",
           .work_conserving = true,
+          .slices = true,
           .make = [](const PolicySettings& s) -> std::unique_ptr<Policy> { return std::make_unique<Gang>(s); }};
 }
 

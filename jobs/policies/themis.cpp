@@ -39,6 +39,7 @@ PolicyRow themis() {
       .name = "themis",
       .description = "every lease anew, first to those whose finish-time fairness is worst (Themis, Mahajan et al. 2020, without auctions)",
       .work_conserving = true,
+      .slices = true,
       .make = [](const PolicySettings& s) -> std::unique_ptr<Policy> { return std::make_unique<Themis>(s); }};
 }
 

@@ -44,8 +44,7 @@ TEST_CASE("jobs are played under every policy, and drawn") {
   CHECK(outcomes[2].at("waited_seconds").get<double>() == Approx(880));
   for (const auto& policy : all.at("policies")) {
     CHECK(policy.at("utilisation_share").get<double>() <= 1);
-    CHECK(policy.at("cost_dollars").get<double>() ==
-          Approx(2 * 40.97 * policy.at("makespan_seconds").get<double>() / 3600).epsilon(1e-3));
+    CHECK(policy.at("cost_dollars").get<double>() == Approx(2 * 40.97 * policy.at("makespan_seconds").get<double>() / 3600).epsilon(1e-3));
   }
   std::stringstream svg;
   svg << std::ifstream(file.picture).rdbuf();
@@ -65,6 +64,7 @@ TEST_CASE("jobs that cannot be played are refused by name") {
   const JobsFile file(kMixed);
   check_failure(rehearse(played(file.path, "--policy fair")), 1, {"--policy", "fair-share"});
   check_failure(rehearse(played(file.path, "--slice 0s")), 1, {"--slice 0s"});
+  check_failure(rehearse(played(file.path, "--slice 5min --policy fifo --policy easy")), 1, {"--slice 5min", "gang or themis"});
   check_failure(rehearse(played("no-such-file.json", "")), 1, {"no-such-file.json"});
   check_failure(rehearse("jobs " + file.path + " --format json"), 1, {"--platform"});
   check_failure(rehearse("jobs --format json"), 1, {"JOBS"});
