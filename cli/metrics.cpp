@@ -31,11 +31,14 @@ enum Column : std::uint8_t {
   kEnergy,
   kEvalLoss,
   kEvalAccuracy,
+  kGradientSquare,
+  kGradientVariance,
+  kNoiseScale,
   kColumns
 };
 constexpr std::array<const char*, kColumns> kNames{
-    "step",         "loss",          "seconds",   "samples_per_second", "tokens_per_second", "resident_bytes", "data_bytes_per_second",
-    "data_seconds", "energy_joules", "eval_loss", "eval_accuracy"};
+    "step",         "loss",          "seconds",   "samples_per_second", "tokens_per_second", "resident_bytes",    "data_bytes_per_second",
+    "data_seconds", "energy_joules", "eval_loss", "eval_accuracy",      "gradient_square",   "gradient_variance", "noise_scale"};
 using MetricsRow = std::array<std::string, kColumns>;
 
 std::string number_text(double value, int digits) {
@@ -161,6 +164,11 @@ void Metrics::add(const exec::StepReport& r) {
     row[kDataSeconds] = number_text(r.data.waited, kDigits);
   }
   if (r.energy) row[kEnergy] = number_text(r.energy->value(), kDigits);
+  if (r.noise) {
+    row[kGradientSquare] = number_text(r.noise->square, kDigits);
+    row[kGradientVariance] = number_text(r.noise->variance, kDigits);
+    row[kNoiseScale] = number_text(r.noise->scale.value_or(NAN), kDigits);
+  }
   write(form_.record(row));
 }
 

@@ -86,6 +86,22 @@ void set_betas(const std::string& betas, std::map<std::string, double>& values) 
   values["beta2"] = second;
 }
 
+/// NAME or NAME:KEY=VALUE,...
+void set_optimizer(const std::string& text, ModelOptions& o) {
+  const auto colon = text.find(':');
+  o.optimizer = graph::optimizer_row(text.substr(0, colon)).name;
+  o.hyperparameters.clear();
+  if (colon == std::string::npos) return;
+  std::istringstream pairs(text.substr(colon + 1));
+  for (std::string pair; std::getline(pairs, pair, ',');) {
+    const auto equals = pair.find('=');
+    const auto value = equals == std::string::npos ? std::nullopt : parse_number<double>(std::string_view(pair).substr(equals + 1));
+    if (!value) throw BadInput("--optimizer " + text, "\"" + pair + "\" is no KEY=NUMBER; write for example muon:rms=0,adam_rate=0.1");
+    o.hyperparameters[pair.substr(0, equals)] = *value;
+  }
+  static_cast<void>(graph::completed({o.optimizer, o.hyperparameters}));  // throws for a key that the optimizer does not take
+}
+
 bool on(const std::string& flag, const std::string& value) {
   if (value == "on") return true;
   if (value == "off") return false;
@@ -108,8 +124,22 @@ graph::LossScale loss_scale_of(const ModelOptions& o) {
 
 }  // namespace
 
+double rate_scaling(const ModelOptions& o, std::int64_t batch) {
+  if (o.lr_scaling.empty() && !o.base_batch) return 1;
+  struct Rule {
+    std::string_view name;
+    double power;
+  };
+  static constexpr std::array kRules{Rule{"linear", 1}, Rule{"sqrt", 0.5}};
+  const auto* rule = std::ranges::find(kRules, o.lr_scaling, &Rule::name);
+  if (rule == kRules.end()) throw BadInput("--lr-scaling" + (o.lr_scaling.empty() ? "" : " " + o.lr_scaling), "use linear or sqrt");
+  if (!o.base_batch) throw BadInput("--lr-scaling " + o.lr_scaling, "needs --base-batch N, the batch for which --lr is meant");
+  if (*o.base_batch < 1) throw BadInput("--base-batch " + std::to_string(*o.base_batch), "must be at least 1");
+  return std::pow(static_cast<double>(batch) / static_cast<double>(*o.base_batch), rule->power);
+}
+
 graph::OptimizerSettings optimizer_of(const ModelOptions& o) {
-  graph::OptimizerSettings settings{o.optimizer, {}};
+  graph::OptimizerSettings settings{o.optimizer, o.hyperparameters};
   const auto takes = [&](std::string_view name) {
     const auto& known = graph::optimizer_row(o.optimizer).parameters;
     return std::ranges::find(known, name, &graph::OptimizerParameter::name) != known.end();
@@ -162,11 +192,15 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option_function<std::string>(
       "--optimizer",
       [this](const std::string& text) {
-        optimizer = graph::optimizer_row(text).name;
+        set_optimizer(text, *this);
         names_optimizer = true;
       },
-      joined(names_of_rows(graph::optimizer_table(), &graph::OptimizerRow::name)) + " (default: sgd)");
+      joined(names_of_rows(graph::optimizer_table(), &graph::OptimizerRow::name)) +
+          " (default: sgd), with what else it takes as in muon:rms=0,adam_rate=0.1");
   app.add_option("--lr", lr, "learning rate (default: the optimizer's, as in PyTorch)");
+  app.add_option("--lr-scaling", lr_scaling,
+                 "linear or sqrt: the rate follows the batch from that of --base-batch, for which --lr is meant");
+  app.add_option("--base-batch", base_batch, "the batch for which --lr is meant, with --lr-scaling");
   app.add_option("--momentum", momentum, "share of the last update that the next one keeps (default: the optimizer's)");
   app.add_option("--nesterov", nesterov, "on or off: momentum looks one step ahead");
   app.add_option("--betas", betas, "A,B: shares of the last moments that Adam and its kin keep (default: the optimizer's)");
@@ -289,6 +323,12 @@ void require_trainable(const ModelOptions& o, const std::vector<formats::Exporte
   }
 }
 
+std::int64_t first_dimension(const graph::Graph& model) {
+  for (const auto t : model.inputs())
+    if (!model[t].type.shape.empty()) return model[t].type.shape[0];
+  return 1;
+}
+
 graph::Graph with_element_type(graph::Graph model, DType dtype, std::vector<std::string>& warnings) {
   if (dtype == DType::F32) return model;
   if (size_of(dtype) != 2) return graph::with_float_type(model, dtype);
@@ -320,6 +360,11 @@ graph::TrainingGraph load_training(const ModelOptions& o, std::vector<std::strin
   options.loss = o.loss;
   options.target_name = o.target;
   options.optimizer = optimizer_of(o);
+  options.noise_scale = o.noise_scale;
+  if (!o.lr_scaling.empty() || o.base_batch) {
+    const double rate = graph::completed(options.optimizer).values.at("lr");
+    options.optimizer.values["lr"] = rate * rate_scaling(o, first_dimension(model));
+  }
   options.dropout = on("--dropout", o.dropout);
   options.clip_norm = clipping_of("--clip-norm", o.clip_norm);
   options.clip_value = clipping_of("--clip-value", o.clip_value);

@@ -25,7 +25,11 @@ struct ModelOptions {
   std::optional<std::int64_t> batch;
   std::vector<std::string> binds, freeze, train;
   std::string loss, lora, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32", loss_scale;
-  bool names_optimizer = false;  ///< --optimizer was given
+  bool names_optimizer = false;                   ///< --optimizer was given
+  std::map<std::string, double> hyperparameters;  ///< that it names behind a colon
+  bool noise_scale = false;                       ///< squares of gradients are measured
+  std::string lr_scaling;                         ///< how the rate follows the batch; empty: not
+  std::optional<std::int64_t> base_batch;         ///< for which the rate is meant
   std::optional<double> lr, momentum, weight_decay, trust, eps, clip_norm, clip_value;
   std::uint64_t seed = 0;
 
@@ -58,6 +62,9 @@ enum class Completeness { Trainable, Inspected, Structure };
 /// Globs of tensor names that name, besides, what the file calls the weights that they match (an exporter renamed or shared them).
 [[nodiscard]] std::vector<std::string> with_stored_names(std::vector<std::string> globs,
                                                          const std::vector<formats::ExporterDamage>& damage);
+/// By what --lr-scaling multiplies the rate for a batch: linear (Goyal et al. 2017) or with its root (You et al. 2020). Throws BadInput for
+/// an unknown rule, or one of the two options without the other.
+[[nodiscard]] double rate_scaling(const ModelOptions&, std::int64_t batch);
 /// What --optimizer, --lr, ... say, without defaults.
 [[nodiscard]] graph::OptimizerSettings optimizer_of(const ModelOptions&);
 enum class Purpose : std::uint8_t { Predict, Train };

@@ -157,8 +157,8 @@ struct OwnOption {
 constexpr OwnOption kOwnOptions[] = {
     {"--loss", [](const ModelOptions& o) { return !o.loss.empty() && find_name(o.loss, {"cross-entropy"}) != "cross-entropy"; }},
     {"--dropout", [](const ModelOptions& o) { return o.dropout != ModelOptions{}.dropout; }},
-    // Gradients are clipped by their norm where recipes do: before updates with moments (costmodel/update_traffic.hpp).
-    {"--clip-norm", [](const ModelOptions& o) { return o.clip_norm && !graph::optimizer_row(o.optimizer).counts_steps; }},
+    // Gradients are clipped by their norm where recipes do: before updates with moments (predict/frameworks/timing.cpp).
+    {"--clip-norm", [](const ModelOptions& o) { return o.clip_norm && !graph::has_moments(graph::optimizer_row(o.optimizer)); }},
     {"--clip-value", [](const ModelOptions& o) { return o.clip_value.has_value(); }},
     {"--loss-scale", [](const ModelOptions& o) { return !o.loss_scale.empty(); }}};
 
@@ -341,7 +341,7 @@ nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
 
 plan::PlanContext JobSetup::context(const ModelOptions& model) const {
   std::vector<std::string> said;
-  const auto hash = own_ ? own_->training.graph.hash() : load_training(model, said, Purpose::Predict).graph.hash();
+  const auto hash = own_ ? own_->training.hash() : load_training(model, said, Purpose::Predict).hash();
   return {model.model, hash, predictor_->batch(), model.loss.empty() ? "auto" : model.loss, element_type(model), model.optimizer};
 }
 
@@ -352,7 +352,7 @@ plan::PlanFile plan_argument(const std::string& text) {
 plan::Plan plan_for(const std::string& text, const graph::TrainingGraph& training) {
   const auto file = plan_argument(text);
   const auto& made_for = file.context;
-  if (!made_for.model_hash.empty() && made_for.model_hash != training.graph.hash())
+  if (!made_for.model_hash.empty() && made_for.model_hash != training.hash())
     throw BadInput(text, "was made for another training, of model " + made_for.model + " with batch " + std::to_string(made_for.batch) +
                              ": give the flags of model, loss and optimizer with which it was searched, or search again");
   return file.plan;

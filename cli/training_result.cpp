@@ -39,6 +39,25 @@ Json to_json(const std::vector<exec::Straggler>& stragglers) {
   return all;
 }
 
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+/// With what it says of batches (McCandlish et al. 2018, equation 2.11): at this one a target takes so many times the steps of endless
+/// batches, and so many times the samples of smallest ones.
+Json to_json(const exec::NoiseResult& noise) {
+  Json j{{"parts", noise.of.parts},
+         {"steps", noise.steps},
+         {"gradient_square", noise.square},
+         {"gradient_variance", noise.variance},
+         {"critical_batch", {{"value", or_null(noise.scale)}, {"low", or_null(noise.low)}, {"high", or_null(noise.high)}}}};
+  if (!noise.scale) {
+    j["critical_batch_absence"] = "the gradient is not to be told from its noise in so few steps; measure more, or with larger batches";
+    return j;
+  }
+  j["times_least_steps"] = 1 + *noise.scale / noise.of.batch;
+  j["times_least_samples"] = *noise.scale > 0 ? Json(1 + noise.of.batch / *noise.scale) : Json(nullptr);
+  return j;
+}
+
 }  // namespace
 
 nlohmann::ordered_json result_of(const exec::TrainingOutcome& outcome, const plan::Program& program, std::size_t most_losses) {
@@ -52,6 +71,7 @@ nlohmann::ordered_json result_of(const exec::TrainingOutcome& outcome, const pla
   if (outcome.skipped > 0) j["skipped_steps"] = outcome.skipped;
   if (outcome.interrupted) j["interrupted"] = true;
   j["samples_per_second"] = outcome.samples_per_second;
+  if (outcome.noise) j["noise_scale"] = to_json(*outcome.noise);
   if (!outcome.stragglers.empty()) j["stragglers"] = to_json(outcome.stragglers);
   j["energy_joules"] = outcome.energy ? Json(outcome.energy->value()) : Json(nullptr);
   if (!outcome.energy) j["energy_absence"] = outcome.energy_absence;

@@ -45,7 +45,8 @@ std::int64_t count_in(const std::string& value, const std::string& text) {
 
 }  // namespace
 
-LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup) : warmup_(warmup) {
+LearningRate::LearningRate(const std::string& schedule, std::int64_t warmup, double warmup_from)
+    : warmup_(warmup), warmup_from_(warmup_from) {
   if (warmup < 0) throw BadInput("--warmup " + std::to_string(warmup), "must be a number of steps, 0 or more");
   const auto colon = schedule.find(':');
   const auto name = schedule.substr(0, colon);
@@ -77,7 +78,7 @@ void LearningRate::set(const std::string& key, const std::string& value, const s
 }
 
 double LearningRate::factor(std::int64_t step, std::int64_t last_step) const {
-  if (step <= warmup_) return static_cast<double>(step) / static_cast<double>(warmup_);
+  if (step <= warmup_) return warmup_from_ + (1 - warmup_from_) * static_cast<double>(step) / static_cast<double>(warmup_);
   if (row_ == nullptr) return 1;
   const auto steps = std::max<std::int64_t>(1, (steps_ > 0 ? steps_ : last_step) - warmup_);
   const auto passed = std::min(step - 1 - warmup_, steps);

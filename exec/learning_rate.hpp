@@ -22,8 +22,10 @@ class LearningRate {
  public:
   LearningRate() = default;
   /// Throws BadInput naming the flag for a schedule or key that is not known, or a value outside its range.
-  LearningRate(const std::string& schedule, std::int64_t warmup);
-  /// Factor of step 1, 2, ...: n / warmup up to the warmup's end, then the schedule's. `last_step` ends it where the text does not.
+  /// `warmup_from`: the factor from which the warmup rises.
+  LearningRate(const std::string& schedule, std::int64_t warmup, double warmup_from = 0);
+  /// Factor of step 1, 2, ...: from + (1 - from) n / warmup up to the warmup's end, then the schedule's. `last_step` ends it where the text
+  /// does not.
   [[nodiscard]] double factor(std::int64_t step, std::int64_t last_step) const;
   [[nodiscard]] bool constant() const;
 
@@ -32,7 +34,7 @@ class LearningRate {
 
   const LearningRateRow* row_ = nullptr;  ///< nullptr: constant
   std::int64_t warmup_ = 0, steps_ = 0, every_ = 0;
-  double parameter_ = 0;
+  double parameter_ = 0, warmup_from_ = 0;
 };
 
 }  // namespace rehearsal::exec

@@ -32,7 +32,14 @@ std::vector<ResidentMemory> gather_memory(Communicator& world, const plan::Progr
 /// What the checkpoint that a run goes on with says, or how a run begins.
 CheckpointHeader header_of(Executor& executor, const Training& training, const TrainerOptions& options) {
   const auto& program = training.program;
-  CheckpointHeader header{program.model_hash, 0, 0, options.seed, program.batch, std::string(name(program.dtype)), {}};
+  CheckpointHeader header{program.model_hash,
+                          0,
+                          0,
+                          options.seed,
+                          program.batch,
+                          std::string(name(program.dtype)),
+                          {},
+                          graph::average_share(training.graph.optimizer)};
   if (options.resume.empty()) return header;
   const auto stored = load_checkpoint(options.resume, executor, training, options.hash_with_batch);
   if (stored.seed != options.seed)
@@ -42,6 +49,20 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
   header.samples = stored.samples;
   header.evaluated = stored.evaluated;
   return header;
+}
+
+/// Throws Refusal naming a weight whose gradient is added up over parts of the batch before it is whole: no part of it is seen.
+void require_parts_of_gradients(const Training& training) {
+  const auto& sharding = *training.program.sharding;
+  for (const auto& p : training.graph.parameters)
+    for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
+      const auto& axis = sharding.axes[a];
+      const bool has_samples = axis.in_time || std::ranges::find(axis.dims, "batch") != axis.dims.end();
+      if (!has_samples || axis.size == 1 || sharding.layout(p.gradient)[a].partial()) continue;
+      throw Refusal("--noise-scale: the gradient of '" + training.graph.graph[p.value].name +
+                    "' comes from several uses, and is added up over " + (axis.in_time ? "micro-batches" : axis.name) +
+                    " use by use; let a replica's samples be one micro-batch");
+    }
 }
 
 double median_of_trainer(std::vector<double> values) {
@@ -77,6 +98,10 @@ class Run {
         energy_(options.energy_counters) {
     world_.adopt(stall_);
     outcome_.first_step = header_.step + 1;
+    if (training.graph.noise.whole != graph::TensorId::None) {
+      require_parts_of_gradients(training);
+      noise_.emplace(parts_of(training.program));
+    }
     if (options.record) recorder_.emplace(training, options.threads, outcome_.first_step);
     give_back_idle_memory();
   }
@@ -98,7 +123,8 @@ class Run {
     if (outcome_.losses.empty()) give_back_idle_memory();  // the first step compiles machine code
     ++header_.step;
     header_.samples += training_.program.batch;
-    const auto report = shared(result, rate, end);
+    auto report = shared(result, rate, end);
+    if (noise_ && result.updated) report.noise = noise_->add(gradient_squares());
     outcome_.losses.push_back(report.loss);
     outcome_.skipped += result.updated ? 0 : 1;
     seconds_.push_back(report.seconds);
@@ -171,7 +197,18 @@ class Run {
     return report;
   }
 
+  /// Stored by the ranks of one stage or of all, alike.
+  GradientSquares gradient_squares() {
+    const auto number = [&](graph::TensorId t) {
+      double value = 0;
+      if (executor_.stored_bytes(t) > 0) std::memcpy(&value, executor_.stored(t).data(), sizeof value);
+      return world_.max(value);
+    };
+    return {number(training_.graph.noise.parts), number(training_.graph.noise.whole)};
+  }
+
   void finish() {
+    if (noise_) outcome_.noise = noise_->result();
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / median_of_trainer(seconds_);
     outcome_.evaluated = header_.evaluated;
@@ -200,6 +237,7 @@ class Run {
   Waiting waiting_;
   EnergyMeter energy_;
   std::optional<Recorder> recorder_;
+  std::optional<NoiseScale> noise_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "exec/energy.hpp"
 #include "exec/held_out.hpp"
 #include "exec/learning_rate.hpp"
+#include "exec/noise_scale.hpp"
 #include "exec/play/executor.hpp"
 #include "exec/play/waiting.hpp"
 #include "traces/trace.hpp"
@@ -17,12 +18,13 @@
 namespace rehearsal::exec {
 
 struct StepReport {
-  std::int64_t step = 0;              ///< 1 in the first step of a training
-  double loss = 0;                    ///< mean over the global batch, before the update; NaN when the step was left out, too
-  double seconds = 0;                 ///< of the slowest rank
-  double rate = 1;                    ///< factor of the optimizer's learning rate
-  DataFigures data = {};              ///< bytes of all ranks; seconds of the rank that waited longest
-  std::optional<Joules> energy = {};  ///< of all nodes, where each has counters; since the step before
+  std::int64_t step = 0;                    ///< 1 in the first step of a training
+  double loss = 0;                          ///< mean over the global batch, before the update; NaN when the step was left out, too
+  double seconds = 0;                       ///< of the slowest rank
+  double rate = 1;                          ///< factor of the optimizer's learning rate
+  DataFigures data = {};                    ///< bytes of all ranks; seconds of the rank that waited longest
+  std::optional<Joules> energy = {};        ///< of all nodes, where each has counters; since the step before
+  std::optional<GradientNoise> noise = {};  ///< where it is measured and the step was not left out
 };
 
 /// What becomes of a step whose loss is not finite.
@@ -66,6 +68,7 @@ struct TrainingOutcome {
   std::vector<Straggler> stragglers;   ///< on rank 0
   std::vector<ResidentMemory> memory;  ///< by rank; on rank 0
   std::optional<Joules> energy;        ///< of all nodes, in these steps; on every rank
+  std::optional<NoiseResult> noise;    ///< where it is measured
   std::string energy_absence;          ///< why there is none; on rank 0
   std::optional<traces::Trace> trace;  ///< on rank 0, when recording
 };

@@ -9,20 +9,12 @@
 #include "base/error.hpp"
 #include "graph/builder.hpp"
 #include "graph/op_schema.hpp"
+#include "graph/parameter_use.hpp"
 
 namespace rehearsal::graph {
 namespace {
 
 bool matches(const std::string& glob, const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; }
-
-/// The stored weight that a product's second operand is, as it is or transposed; None: there is none.
-TensorId weight_of(const Graph& g, const Node& node) {
-  if (schema(node).family != CostFamily::MatMul || node.inputs.size() < 2 || node.attributes.integer("trans_a", 0) != 0)
-    return TensorId::None;
-  TensorId t = node.inputs[1];
-  if (g[t].producer != NodeId::None && schema(g[g[t].producer]).name == "Transpose") t = g[g[t].producer].inputs[0];
-  return is_weight(g[t].role) ? t : TensorId::None;
-}
 
 /// Copies a model node by node and puts adapters behind its products.
 class Adapting {
@@ -70,7 +62,7 @@ class Adapting {
   }
 
   void add(const Node& node) {
-    const TensorId weight = weight_of(model_, node);
+    const TensorId weight = weight_of_product(model_, node);
     const bool adapted = weight != TensorId::None && is_target(node, weight);
     std::vector<TensorId> inputs;
     for (const TensorId t : node.inputs) inputs.push_back(t == TensorId::None ? t : copy_[index(t)]);

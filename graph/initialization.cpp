@@ -126,9 +126,7 @@ class Readers {
 
 }  // namespace
 
-std::uint64_t initial_stream(std::string_view tensor_name) {
-  return Hasher().add(is_master(tensor_name) ? parameter_of_master(tensor_name) : tensor_name).value();
-}
+std::uint64_t initial_stream(std::string_view tensor_name) { return Hasher().add(parameter_of_slot(tensor_name)).value(); }
 
 Graph with_initial_values(const Graph& graph) {
   const Readers readers(graph);

@@ -113,6 +113,8 @@ struct OpSchema {
   std::uint8_t batch_statistics = 0;
   std::optional<WindowSides> window = std::nullopt;
   AttentionPart in_attention = AttentionPart::None;
+  /// Of an operand that is a sum over samples it sees each part by itself, where ranks and micro-batches have parts.
+  bool sees_parts = false;
 
   [[nodiscard]] constexpr bool is_batch_statistic(std::size_t operand) const { return (batch_statistics >> operand & 1) != 0; }
 };

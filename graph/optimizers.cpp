@@ -1,4 +1,6 @@
-// Optimizers by PyTorch's equations and defaults; LARS and LAMB treat every tensor as a layer and leave none out.
+// Optimizers by PyTorch's equations and defaults where it has them; LARS and LAMB treat every tensor as a layer and leave none out.
+// Lion: Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms". Adafactor: Shazeer and Stern 2018, as PyTorch has it.
+// Schedule-free: Defazio et al. 2024, "The Road Less Scheduled". Muon: Jordan et al. 2024, with the scale of Liu et al. 2025.
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +8,9 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
-#include "graph/training.hpp"
+#include "graph/master_weights.hpp"
+#include "graph/optimizer.hpp"
+#include "graph/optimizer_builds.hpp"
 
 namespace rehearsal::graph {
 namespace {
@@ -25,44 +29,49 @@ constexpr Hyperparameter kLamb[] = {{"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.99
 
 constexpr Hyperparameter kNovograd[] = {{"lr", 1e-3}, {"beta1", 0.95}, {"beta2", 0.98}, {"eps", 1e-8}, {"weight_decay", 0}};
 
+constexpr Hyperparameter kLion[] = {{"lr", 1e-4}, {"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0}};
+/// `eps` is the resolution of f32, PyTorch's default there.
+constexpr Hyperparameter kAdafactor[] = {{"lr", 1e-2},   {"decay_rate", 0.8}, {"eps", 0x1p-23},
+                                         {"eps2", 1e-3}, {"clip", 1},         {"weight_decay", 0}};
+constexpr Hyperparameter kScheduleFreeSgd[] = {{"lr", 1}, {"momentum", 0.9}, {"weight_decay", 0}, {"weight_power", 2}};
+constexpr Hyperparameter kScheduleFreeAdamw[] = {{"lr", 2.5e-3}, {"beta1", 0.9},      {"beta2", 0.999},
+                                                 {"eps", 1e-8},  {"weight_decay", 0}, {"weight_power", 2}};
+/// `rms` and the rate of the AdamW beside it are such that one --lr serves both.
+constexpr Hyperparameter kMuon[] = {{"lr", 1e-3},   {"momentum", 0.95}, {"nesterov", 1}, {"weight_decay", 0.1}, {"rms", 0.2},
+                                    {"beta1", 0.9}, {"beta2", 0.999},   {"eps", 1e-8},   {"adam_rate", 1}};
+
 constexpr OptimizerSlot kMomentum[] = {{"momentum_buffer", "momentum"}};
 constexpr OptimizerSlot kMoments[] = {{"exp_avg"}, {"exp_avg_sq"}};
 constexpr OptimizerSlot kRmspropSlots[] = {{"square_avg"}, {"momentum_buffer", "momentum"}};
 constexpr OptimizerSlot kAdagradSlots[] = {{"sum"}};
+constexpr OptimizerSlot kLionSlots[] = {{"exp_avg"}};
+constexpr OptimizerSlot kFactoredVariance[] = {{"row_var", {}, SlotShape::Rows}, {"col_var", {}, SlotShape::Columns}};
+constexpr OptimizerSlot kVariance[] = {{"variance"}};
+constexpr OptimizerSlot kAveraged[] = {
+    {kAveragedSlot, {}, SlotShape::Parameter, true}, {"weight_sum", {}, SlotShape::Number}, {"lr_max", {}, SlotShape::Number}};
+constexpr OptimizerSlot kAveragedMoments[] = {{kAveragedSlot, {}, SlotShape::Parameter, true},
+                                              {"exp_avg_sq"},
+                                              {"weight_sum", {}, SlotShape::Number},
+                                              {"lr_max", {}, SlotShape::Number}};
+constexpr OptimizerSlot kMuonSlots[] = {{"momentum_buffer"}};
 
-GraphBuilder::NodeOptions update_named(const std::string& name) { return {name, Phase::Update, NodeId::None, {}}; }
+bool has_two_sides(const ParameterUse& use) { return use.shape.size() > 1; }
+bool is_hidden_matrix(const ParameterUse& use) { return use.hidden_matrix; }
 
-TensorId squared_norm(GraphBuilder& builder, TensorId x, const std::string& name) {
-  return builder.add("SquaredNorm", {x}, {}, update_named(name)).front();
+/// Beside parameters that the optimizer of the same name takes.
+OptimizerRow beside(std::string_view op, std::span<const OptimizerSlot> slots, Attributes fixed, UpdateNodes* build, double extra_passes) {
+  OptimizerRow row;
+  row.op = op;
+  row.slots = slots;
+  row.counts_steps = true;
+  row.fixed = std::move(fixed);
+  row.build = build;
+  row.extra_passes = extra_passes;
+  return row;
 }
 
-std::vector<TensorId> build_lars(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
-  std::vector<TensorId> operands = {o.parameter, o.gradient, squared_norm(builder, o.parameter, name + ".norm"),
-                                    squared_norm(builder, o.gradient, name + ".gradient_norm")};
-  operands.insert(operands.end(), o.slots.begin(), o.slots.end());
-  return builder.add("LarsUpdate", std::move(operands), attributes, update_named(name));
-}
-
-std::vector<TensorId> build_lamb(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes, const std::string& name) {
-  std::vector<TensorId> operands = {o.parameter, o.gradient, o.step};
-  operands.insert(operands.end(), o.slots.begin(), o.slots.end());
-  std::vector<TensorId> results = builder.add("LambDirection", std::move(operands), attributes, update_named(name + ".direction"));
-  const TensorId direction = results[0];
-  results[0] = builder
-                   .add("LambUpdate",
-                        {o.parameter, direction, squared_norm(builder, o.parameter, name + ".norm"),
-                         squared_norm(builder, direction, name + ".direction_norm")},
-                        attributes, update_named(name))
-                   .front();
-  return results;
-}
-
-std::vector<TensorId> build_novograd(GraphBuilder& builder, const UpdateOperands& o, const Attributes& attributes,
-                                     const std::string& name) {
-  std::vector<TensorId> operands = {o.parameter, o.gradient, o.step, squared_norm(builder, o.gradient, name + ".gradient_norm")};
-  operands.insert(operands.end(), o.slots.begin(), o.slots.end());
-  return builder.add("NovogradUpdate", std::move(operands), attributes, update_named(name));
-}
+const OptimizerRow kAdafactorOfVectors = beside("AdafactorUpdate", kVariance, {}, build_adafactor_of_vector, 6);
+const OptimizerRow kAdamwBesideMuon = beside("AdamUpdate", kMoments, {{"decoupled", std::int64_t{1}}}, build_adamw_beside_muon, 0);
 
 const OptimizerRow kOptimizersRows[] = {
     {"sgd", "stochastic gradient descent with momentum", "SgdUpdate", kSgd, kMomentum},
@@ -82,6 +91,56 @@ const OptimizerRow kOptimizersRows[] = {
      {},
      build_novograd,
      1},
+    {"lion", "the sign of a momentum between gradient and average", "LionUpdate", kLion, kLionSlots},
+    {"adafactor",
+     "gradient over the root of a second moment that is kept as sums of rows and columns",
+     "AdafactorUpdate",
+     kAdafactor,
+     kFactoredVariance,
+     true,
+     {},
+     build_adafactor,
+     6,  // the gradient for both sums, the direction written and read twice, the norm of the parameter
+     has_two_sides,
+     &kAdafactorOfVectors},
+    {"schedule-free-sgd",
+     "SGD whose average is evaluated, in place of a schedule of the rate",
+     "ScheduleFreeSgdUpdate",
+     kScheduleFreeSgd,
+     kAveraged,
+     false,
+     {},
+     build_schedule_free_sgd,
+     0,
+     nullptr,
+     nullptr,
+     nullptr,
+     "momentum"},
+    {"schedule-free-adamw",
+     "AdamW whose average is evaluated, in place of a schedule of the rate",
+     "ScheduleFreeAdamwUpdate",
+     kScheduleFreeAdamw,
+     kAveragedMoments,
+     true,
+     {},
+     build_schedule_free_adamw,
+     0,
+     nullptr,
+     nullptr,
+     nullptr,
+     "beta1"},
+    {"muon",
+     "orthogonalized momentum for hidden matrices, AdamW for all other parameters",
+     "MuonUpdate",
+     kMuon,
+     kMuonSlots,
+     false,
+     {},
+     build_muon,
+     12,  // direction and norm; five iterations in 16 bits that read the matrix twice and write it once
+     is_hidden_matrix,
+     &kAdamwBesideMuon,
+     muon_flops},
 };
 
 template <class Rows>
@@ -89,12 +148,19 @@ std::string optimizers_names_of(const Rows& rows) {
   return joined(rows, ", ", [](const auto& row) { return row.name; });
 }
 
-/// Values for which the equations make sense: finite and not negative; momentum and the betas below 1.
-void check_value(std::string_view optimizer, std::string_view name, double value) {
-  const bool below_one = name == "momentum" || name == "beta1" || name == "beta2" || name == "alpha";
-  if (std::isfinite(value) && value >= 0 && !(below_one && value >= 1)) return;
-  throw BadInput("optimizer " + std::string(optimizer), std::string(name) + " is " + std::to_string(value) + ", it must be " +
-                                                            (below_one ? "in [0, 1)" : "a finite number, 0 or more"));
+/// Values for which the equations make sense: finite and not negative; momentum and the betas below 1, and above 0 where it is the share
+/// of an average.
+void check_value(const OptimizerRow& row, std::string_view name, double value) {
+  const bool below_one = name == "momentum" || name == "beta1" || name == "beta2" || name == "alpha", share = name == row.average_share;
+  if (std::isfinite(value) && value >= 0 && !(below_one && value >= 1) && !(share && value == 0)) return;
+  throw BadInput("optimizer " + std::string(row.name), std::string(name) + " is " + std::to_string(value) + ", it must be " +
+                                                           (share       ? "between 0 and 1"
+                                                            : below_one ? "in [0, 1)"
+                                                                        : "a finite number, 0 or more"));
+}
+
+double kept_numbers(const OptimizerSlot& slot, const Shape& parameter) {
+  return static_cast<double>(element_count(slot_shape(slot.shape, parameter)));
 }
 
 }  // namespace
@@ -114,10 +180,43 @@ OptimizerSettings completed(const OptimizerSettings& settings) {
     const auto known = all.values.find(name);
     if (known == all.values.end())
       throw BadInput("optimizer " + settings.name, "takes no '" + name + "'; it takes " + optimizers_names_of(row.parameters));
-    check_value(settings.name, name, value);
+    check_value(row, name, value);
     known->second = value;
   }
   return all;
+}
+
+double average_share(const OptimizerSettings& completed) {
+  const auto name = optimizer_row(completed.name).average_share;
+  return name.empty() ? 0 : completed.values.at(std::string(name));
+}
+
+Shape slot_shape(SlotShape shape, const Shape& parameter) {
+  if (shape == SlotShape::Number) return {};
+  Shape own = parameter;
+  if (shape == SlotShape::Rows) own.back() = 1;
+  if (shape == SlotShape::Columns) own[own.size() - 2] = 1;
+  return own;
+}
+
+const OptimizerRow& row_for(const OptimizerRow& row, const ParameterUse& use) {
+  return row.takes == nullptr || row.takes(use) ? row : *row.others;
+}
+
+bool has_moments(const OptimizerRow& row) {
+  const auto is_moment = [](const OptimizerSlot& slot) { return slot.name == "exp_avg"; };
+  return row.counts_steps || std::ranges::any_of(row.slots, is_moment) || (row.others != nullptr && has_moments(*row.others));
+}
+
+UpdateSize update_size(const OptimizerRow& optimizer, const ParameterUse& use) {
+  const OptimizerRow& row = row_for(optimizer, use);
+  UpdateSize size;
+  size.elements = static_cast<double>(element_count(use.shape));
+  for (const OptimizerSlot& slot : row.slots) size.state += kept_numbers(slot, use.shape);
+  // Reads parameter, gradient and state; writes parameter and state.
+  size.moved = (3 + row.extra_passes) * size.elements + 2 * size.state;
+  if (row.product_flops != nullptr) size.product_flops = row.product_flops(use);
+  return size;
 }
 
 }  // namespace rehearsal::graph

@@ -67,6 +67,7 @@ class TrainingStep {
     loss_ = chosen.loss;
     result_.target = chosen.target;
     if (loss_ != TensorId::None) add_updates();
+    warn_of_statistics();
     return finish();
   }
 
@@ -110,21 +111,42 @@ class TrainingStep {
     LossScaling scaling(builder_, scale_);
     const std::vector<TensorId> gradients = differentiate(builder_, scaling.scaled(loss_), wanted_, result_.untrainable);
     name_gradients(gradients);
+    if (options_.noise_scale) measure_noise(gradients);
     std::vector<TensorId> applied = scaling.unscaled(loss_, gradients);
     if (options_.clip_value > 0) applied = add_value_clipping(builder_, applied, options_.clip_value);
     if (options_.clip_norm > 0) applied = add_clipping(builder_, applied, options_.clip_norm);
     const OptimizerRow& row = optimizer_row(result_.optimizer.name);
-    Attributes attributes = row.fixed;
-    for (const auto& [key, value] : result_.optimizer.values) attributes.set(key, value);
+    const auto uses = parameter_uses(model_);
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       if (gradients[i] == TensorId::None) {
         result_.warnings.push_back("parameter '" + builder_[wanted_[i]].name + "' is not updated: no gradient reaches it from the loss");
       } else {
-        trained_.push_back(updated(row, attributes, scaling, {wanted_[i], gradients[i], applied[i]}));
+        const ParameterUse& use = uses[index(wanted_[i])];
+        trained_.push_back(updated(row_for(row, use), scaling, {wanted_[i], gradients[i], applied[i], use}));
       }
     }
     if (trained_.empty()) refuse();
     if (step_ != TensorId::None) count_step(scaling);
+  }
+
+  /// Of weights that are not those which are evaluated.
+  void warn_of_statistics() {
+    const auto is_statistic = [](const Tensor& tensor) { return tensor.role == Role::State; };
+    if (average_share(result_.optimizer) == 0 || std::ranges::none_of(model_.tensors(), is_statistic)) return;
+    result_.warnings.push_back("optimizer " + result_.optimizer.name +
+                               ": the running statistics of the model are of the weights that training computes with, and the average "
+                               "of the weights, which is evaluated, has others");
+  }
+
+  void measure_noise(const std::vector<TensorId>& gradients) {
+    if (scale_.first > 0) throw Refusal("the noise scale is measured from gradients as they are, and a loss scale multiplies them");
+    if (std::ranges::any_of(model_.tensors(), [](const Tensor& tensor) { return tensor.role == Role::State; }))
+      result_.warnings.emplace_back(
+          "noise scale: normalization by statistics of a batch makes the gradients of its parts depend on each other, and they are "
+          "measured "
+          "as if they did not");
+    if (std::ranges::any_of(gradients, [](TensorId g) { return g != TensorId::None; }))
+      result_.noise = add_noise_measurement(builder_, gradients);
   }
 
   void name_gradients(const std::vector<TensorId>& gradients) {
@@ -136,23 +158,24 @@ class TrainingStep {
 
   struct Trainee {
     TensorId parameter, gradient, applied;  ///< applied: what the optimizer gets
+    const ParameterUse& use;
   };
 
   /// Adds what brings one parameter up to date, on its f32 copy where it has 16 bits.
-  Trained updated(const OptimizerRow& row, const Attributes& attributes, LossScaling& scaling, const Trainee& trainee) {
+  Trained updated(const OptimizerRow& row, LossScaling& scaling, const Trainee& trainee) {
     const std::string parameter_name = builder_[trainee.parameter].name;
     const DType dtype = builder_.type(trainee.parameter).dtype;
     Trained trained{trainee.parameter, trainee.gradient, TensorId::None, {}};
-    UpdateOperands operands{trainee.parameter, trainee.applied, row.counts_steps ? step() : TensorId::None, {}};
+    UpdateOperands operands{trainee.parameter, trainee.applied, row.counts_steps ? step() : TensorId::None, {}, trainee.use, dtype};
     const bool has_master = size_of(dtype) == 2;
     if (has_master) {
       operands.parameter = add_master(trainee.parameter);
       operands.gradient = cast(trainee.applied, DType::F32, parameter_name);
       trained.slots.push_back(operands.parameter);
     }
-    operands.slots = add_slots(row, parameter_name, builder_.type(operands.parameter));
+    operands.slots = add_slots(row, parameter_name, operands.parameter);
     trained.slots.insert(trained.slots.end(), operands.slots.begin(), operands.slots.end());
-    const std::vector<TensorId> results = update_nodes(row, attributes, operands, parameter_name + ".update");
+    const std::vector<TensorId> results = update_nodes(row, operands, parameter_name + ".update");
     trained.updated = store(scaling, results[0], operands.parameter);
     for (std::size_t s = 0; s < operands.slots.size(); ++s) (void)store(scaling, results[s + 1], operands.slots[s]);
     if (has_master) {
@@ -178,18 +201,22 @@ class TrainingStep {
     return builder_.add_stored(master_name(tensor.name), {DType::F32, tensor.type.shape}, Role::Slot, tensor.contents);
   }
 
-  std::vector<TensorId> add_slots(const OptimizerRow& row, const std::string& parameter, const TensorType& type) {
+  std::vector<TensorId> add_slots(const OptimizerRow& row, const std::string& parameter, TensorId of) {
+    const Tensor beginning = builder_[of];
     std::vector<TensorId> slots;
     for (const OptimizerSlot& slot : row.slots) {
       if (!slot.only_with.empty() && result_.optimizer.values.at(std::string(slot.only_with)) == 0) continue;
       const std::string slot_name = builder_.fresh_name(parameter + "." + std::string(slot.name));
-      slots.push_back(builder_.add_stored(slot_name, type, Role::Slot, {type.dtype, Fill{0}}));
+      const DType dtype = slot.shape == SlotShape::Number ? DType::F64 : beginning.type.dtype;
+      slots.push_back(builder_.add_stored(slot_name, {dtype, slot_shape(slot.shape, beginning.type.shape)}, Role::Slot,
+                                          slot.starts_as_parameter ? beginning.contents : Contents{dtype, Fill{0}}));
     }
     return slots;
   }
 
-  std::vector<TensorId> update_nodes(const OptimizerRow& row, const Attributes& attributes, const UpdateOperands& operands,
-                                     const std::string& name) {
+  std::vector<TensorId> update_nodes(const OptimizerRow& row, const UpdateOperands& operands, const std::string& name) {
+    Attributes attributes = row.fixed;
+    for (const auto& [key, value] : result_.optimizer.values) attributes.set(key, value);
     if (row.build) return row.build(builder_, operands, attributes, name);
     std::vector<TensorId> inputs = {operands.parameter, operands.gradient, operands.step};
     inputs.insert(inputs.end(), operands.slots.begin(), operands.slots.end());
@@ -226,6 +253,7 @@ class TrainingStep {
     result_.loss = renumber(loss_);
     result_.target = renumber(result_.target);
     result_.step = renumber(step_);
+    result_.noise = {renumber(result_.noise.parts), renumber(result_.noise.whole)};
     for (const Trained& trained : trained_) {
       TrainedParameter parameter{
           renumber(trained.parameter), renumber(trained.gradient), result_.graph[renumber(trained.updated)].producer, {}};
@@ -258,7 +286,12 @@ Graph with_roles(const Graph& model, const TrainingOptions& options, std::vector
 TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options) { return build_training_graph(model, options, {}); }
 
 TrainingGraph build_training_graph(const Graph& model, const TrainingOptions& options, const LossScale& scale) {
-  return TrainingStep(model, options, scale).build();
+  auto training = TrainingStep(model, options, scale).build();
+  if (!options.noise_scale) return training;
+  auto plain = options;
+  plain.noise_scale = false;
+  training.unmeasured_hash = TrainingStep(model, plain, scale).build().graph.hash();
+  return training;
 }
 
 }  // namespace rehearsal::graph

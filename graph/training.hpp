@@ -10,6 +10,8 @@
 
 #include "graph/gradient.hpp"
 #include "graph/graph.hpp"
+#include "graph/noise_scale.hpp"
+#include "graph/optimizer.hpp"
 
 namespace rehearsal::graph {
 
@@ -23,44 +25,6 @@ struct LossRow {
 };
 [[nodiscard]] std::span<const LossRow> loss_table();
 
-/// Hyperparameters by name ("lr", "momentum", "weight_decay", "beta1", "beta2", "eps", "nesterov", "trust"): each row lists what it takes.
-struct OptimizerSettings {
-  std::string name = "sgd";
-  std::map<std::string, double> values;
-};
-struct OptimizerParameter {
-  std::string_view name;
-  double otherwise;  ///< PyTorch's default
-};
-/// State of a parameter, of the parameter's shape, zero before the first step.
-struct OptimizerSlot {
-  std::string_view name;            ///< PyTorch's: "momentum_buffer", "exp_avg"
-  std::string_view only_with = {};  ///< kept only when this hyperparameter is not 0
-};
-/// Operands of an update that are known before its state: one TensorId per purpose.
-struct UpdateOperands {
-  TensorId parameter, gradient, step;  ///< step: None for optimizers that do not count
-  std::vector<TensorId> slots;
-};
-struct OptimizerRow {
-  std::string_view name;
-  std::string_view description;
-  std::string_view op;  ///< operator row of its update node: (parameter, gradient, step, slots...) -> (parameter, slots...)
-  std::span<const OptimizerParameter> parameters;
-  std::span<const OptimizerSlot> slots;
-  bool counts_steps = false;
-  Attributes fixed = {};  ///< attributes of the update node besides the hyperparameters
-  /// Adds the nodes of one parameter's update and returns (new parameter, new slots...); nullptr: one node of row `op`.
-  std::vector<TensorId> (*build)(GraphBuilder&, const UpdateOperands&, const Attributes&, const std::string& name) = nullptr;
-  double extra_passes = 0;  ///< over a parameter's elements: norms, and a direction that is written and read again
-};
-[[nodiscard]] std::span<const OptimizerRow> optimizer_table();
-/// Throws BadInput listing the names when there is no such optimizer.
-[[nodiscard]] const OptimizerRow& optimizer_row(std::string_view name);
-/// `settings` with every default filled in. Throws BadInput naming a hyperparameter that the optimizer does not take (and those it takes),
-/// or a value outside its range.
-[[nodiscard]] OptimizerSettings completed(const OptimizerSettings& settings);
-
 struct TrainingOptions {
   std::string loss;  ///< a row of loss_table(), "none", an output's name, or "" (what the graph ends in, else cross-entropy on output 0)
   std::string target_name = "target";
@@ -70,6 +34,7 @@ struct TrainingOptions {
   bool dropout = true;              ///< off: every Dropout keeps everything
   double clip_norm = 0;             ///< largest norm of all gradients together; 0: not clipped
   double clip_value = 0;            ///< largest magnitude of a gradient's element, taken before the norm; 0: not clipped
+  bool noise_scale = false;         ///< the squares are computed from which the gradient noise scale follows (noise_scale.hpp)
 };
 
 struct TrainedParameter {
@@ -90,6 +55,11 @@ struct TrainingGraph {
   std::vector<std::string> warnings;
   std::int64_t batch = 0;       ///< size of the batch dimension of the inputs
   OptimizerSettings optimizer;  ///< with all defaults filled in
+  NoiseTensors noise;           ///< None unless they were asked for
+  std::string unmeasured_hash;  ///< of the graph without them; empty where it has none
+
+  /// Identity of what is trained, whatever is measured meanwhile.
+  [[nodiscard]] std::string hash() const { return unmeasured_hash.empty() ? graph.hash() : unmeasured_hash; }
 };
 
 /// Throws Refusal when nothing can be trained, listing the nodes in the way.

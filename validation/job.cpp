@@ -191,9 +191,10 @@ std::string optimizer_of(const Record& r, const RecordJob& job) {
   struct Row {
     std::string_view beginning, optimizer;
   };
-  constexpr Row kRows[] = {{"adamw", "adamw"}, {"adadelta", "nadam"},  {"adafactor", "adagrad"}, {"adam", "adam"},    {"lamb", "lamb"},
-                           {"lars", "lars"},   {"rmsprop", "rmsprop"}, {"adagrad", "adagrad"},   {"momentum", "sgd"}, {"nesterov", "sgd"},
-                           {"sgd", "sgd"},     {"fused", "adam"},      {"distributed", "adam"}};
+  constexpr Row kRows[] = {{"adamw", "adamw"},     {"adadelta", "nadam"},  {"adafactor", "adafactor"}, {"adam", "adam"},
+                           {"lamb", "lamb"},       {"lion", "lion"},       {"muon", "muon"},           {"lars", "lars"},
+                           {"rmsprop", "rmsprop"}, {"adagrad", "adagrad"}, {"momentum", "sgd"},        {"nesterov", "sgd"},
+                           {"sgd", "sgd"},         {"fused", "adam"},      {"distributed", "adam"}};
   if (job.model.block_alone) return "none";
   const auto text = r.plan.text("optimizer");
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& known) { return text.starts_with(known.beginning); });

@@ -50,9 +50,8 @@ int import_configuration(const ImportCommand& o, const exchange::ImportedJob& im
     const auto training = load_training(options, warnings);
     for (const auto& warning : warnings) terminal.warn(warning);
     const auto loss = imported.job.loss.empty() ? "auto" : imported.job.loss;
-    plan::write_plan_file(
-        o.output,
-        {imported.job.plan, {options.model, training.graph.hash(), imported.job.batch, loss, element_type(options), options.optimizer}});
+    plan::write_plan_file(o.output, {imported.job.plan,
+                                     {options.model, training.hash(), imported.job.batch, loss, element_type(options), options.optimizer}});
     result["output"] = o.output;
   }
   result["asked_by"] = question(imported, o.output.empty() ? plan::to_text(imported.job.plan) : o.output);

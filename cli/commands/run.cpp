@@ -61,12 +61,13 @@ void take_model_of_plan(RunOptions& o) {
 
 /// What is trained, had it the optimizer of `other`.
 std::string hash_with_optimizer(ModelOptions model, const ModelOptions& other) {
-  std::tie(model.optimizer, model.betas, model.nesterov, model.loss_scale) =
-      std::tie(other.optimizer, other.betas, other.nesterov, other.loss_scale);
-  std::tie(model.lr, model.momentum, model.weight_decay, model.trust, model.eps, model.clip_norm, model.clip_value) =
-      std::tie(other.lr, other.momentum, other.weight_decay, other.trust, other.eps, other.clip_norm, other.clip_value);
+  std::tie(model.optimizer, model.hyperparameters, model.betas, model.nesterov, model.loss_scale) =
+      std::tie(other.optimizer, other.hyperparameters, other.betas, other.nesterov, other.loss_scale);
+  std::tie(model.lr, model.lr_scaling, model.base_batch, model.momentum, model.weight_decay, model.trust, model.eps, model.clip_norm,
+           model.clip_value) = std::tie(other.lr, other.lr_scaling, other.base_batch, other.momentum, other.weight_decay, other.trust,
+                                        other.eps, other.clip_norm, other.clip_value);
   std::vector<std::string> ignored;
-  return load_training(model, ignored, Purpose::Train).graph.hash();
+  return load_training(model, ignored, Purpose::Train).hash();
 }
 
 plan::Plan plan_of(const RunOptions& o, const graph::TrainingGraph& training, int ranks, std::vector<std::string>& warnings) {
@@ -77,7 +78,7 @@ plan::Plan plan_of(const RunOptions& o, const graph::TrainingGraph& training, in
   }
   auto file = plan_argument(o.plan);
   const auto& hash = file.context.model_hash;
-  if (hash.empty() || hash == training.graph.hash()) return file.plan;
+  if (hash.empty() || hash == training.hash()) return file.plan;
   if (hash_with_optimizer(o.model, ModelOptions{}) != hash) return plan_for(o.plan, training);
   warnings.push_back(o.plan + " was searched for the default optimizer, and " + o.model.optimizer +
                      " trains now: memory and times are others than it was chosen by");
@@ -129,6 +130,11 @@ exec::SavingOptions saving_options(const RunOptions& o) {
   if (o.keep_best && o.eval_every == 0)
     throw BadInput("--keep-best", "the best is the one with the lowest loss on --eval data; give --eval-every N");
   return options;
+}
+
+/// Under the linear rule the warm-up begins at the rate of the base batch (Goyal et al. 2017, section 2.2), else at 0.
+double warmup_from(const ModelOptions& model, std::int64_t batch) {
+  return model.lr_scaling == "linear" ? std::min(1.0, 1 / rate_scaling(model, batch)) : 0;
 }
 
 /// What would otherwise be found out after the training.
@@ -264,7 +270,7 @@ exec::TrainerOptions trainer_options(const RunOptions& o, const exec::LearningRa
   options.hash_with_batch = [model = o.model](std::int64_t batch) mutable {
     model.batch = batch;
     std::vector<std::string> ignored;
-    return load_training(model, ignored, Purpose::Train).graph.hash();
+    return load_training(model, ignored, Purpose::Train).hash();
   };
   return options;
 }
@@ -309,6 +315,7 @@ exec::TrainingOutcome watched(exec::Executor& executor, const exec::Training& jo
 void check_request(const RunOptions& o) {
   check_precision(o.model.dtype);
   check_outputs(o);
+  (void)exec::LearningRate(o.schedule, o.warmup);
   (void)on_nan_of(o.on_nan);
   (void)o.data.options(o.model.seed, 1);
   exec::require_data(o.data.data);
@@ -379,9 +386,9 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   if (element_type(o.model) == DType::F16 && o.model.loss_scale.empty()) o.model.loss_scale = "dynamic";
   check_request(o);
   find_what_goes_on(o, world);
-  const exec::LearningRate rate(o.schedule, o.warmup);
   std::vector<std::string> warnings;
   const auto training = load_training(o.model, warnings, Purpose::Train);
+  const exec::LearningRate rate(o.schedule, o.warmup, warmup_from(o.model, training.batch));
   const bool wide = element_type(o.model) == DType::F64 && o.backend == "auto";
   const auto made = exec::make_backend({wide ? "reference" : o.backend, world.local_rank(), o.model.dtype == "tf32"});
   const auto& backend = *made;
@@ -389,6 +396,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   lowering.threads = exec::threads_per_rank(world);
   lowering.check_messages = true;
   const auto program = lowered(training, plan_of(o, training, world.size(), warnings), {backend, lowering, world.size()});
+  if (o.model.noise_scale) exec::require_parts(program);
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o, training.batch, warnings);
   if (world.rank() == 0)
@@ -439,6 +447,8 @@ void add_watching_to(CLI::App& app, RunOptions& o) {
   app.add_option("--stop-after", o.stop_after, "so many evaluations without a lower loss end the training");
   app.add_option("--metrics", o.metrics,
                  "JSON lines, one a step; a table where the name ends in .csv; TensorBoard's events where it has tfevents");
+  app.add_flag("--noise-scale", o.model.noise_scale,
+               "measure the gradient noise scale, and from it the critical batch: into --metrics and the result");
   app.add_option("--log-every", o.log_every, "steps between lines of progress (default: a line a second at most)");
   app.add_option("--trace", o.trace, "where to write what was measured");
   app.add_option("--machine", o.machine,

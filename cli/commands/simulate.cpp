@@ -47,7 +47,7 @@ predict::PlayableStep stored_step(const std::string& path, const JobSetup& setup
   const auto heading = plan::read_program_heading(path);
   const auto* own = setup.own_job();
   if (own == nullptr) throw Refusal(path + ": a stored Program is our own execution; leave --framework out or use --framework rehearse");
-  if (heading.context.model_hash != own->training.graph.hash())
+  if (heading.context.model_hash != own->training.hash())
     throw BadInput(path, "was made for another training of " + heading.context.model +
                              "; give the optimizer and the other flags with which it was exported");
   return setup.predictor().priced(plan::read_program_file(path, predict::lower_or_say_all(*own, heading.plan), own->training.graph));

@@ -31,18 +31,29 @@ plan::Region region_from(const Json& dims) {
   return region;
 }
 
-/// Puts whole tensors together from the blocks of parts, slots left out: master weights stand for their parameter.
+/// x, of which the weights y have `share`, and z the rest: y = (1 - share) z + share x.
+template <class T>
+void set_average(StoredValue& weights, const StoredValue& z, double share) {
+  auto* y = reinterpret_cast<T*>(weights.bytes.data());
+  const auto* from = reinterpret_cast<const T*>(z.bytes.data());
+  for (std::size_t i = 0; i < weights.bytes.size() / sizeof(T); ++i)
+    y[i] = static_cast<T>(static_cast<double>(y[i]) + (1 - 1 / share) * (static_cast<double>(from[i]) - static_cast<double>(y[i])));
+}
+
+/// Puts whole tensors together from the blocks of parts, slots left out: master weights stand for their parameter, and where a share of
+/// the weights is their average, that average does.
 class Whole {
  public:
-  explicit Whole(std::string where) : where_(std::move(where)) {}
+  Whole(std::string where, double average_share) : where_(std::move(where)), share_(average_share) {}
 
   void add(const Json& tensors, std::string_view bytes) {
     for (const auto& t : tensors) {
       auto tensor_name = t.at("name").get<std::string>();
-      const bool slot = t.value("role", "") == kSlot, master = slot && graph::is_master(tensor_name);
-      if (master) tensor_name = graph::parameter_of_master(tensor_name);
-      if ((slot && !master) || t.value("role", "") == kOlder) continue;
-      add_block(t, bytes, master ? masters_[tensor_name] : values_[tensor_name]);
+      const bool slot = t.value("role", "") == kSlot, averaged = slot && share_ > 0 && graph::is_averaged(tensor_name);
+      const bool master = slot && graph::is_master(tensor_name);
+      if ((slot && !master && !averaged) || t.value("role", "") == kOlder) continue;
+      if (slot) tensor_name = graph::parameter_of_slot(tensor_name);
+      add_block(t, bytes, (master ? masters_ : averaged ? averaged_ : values_)[tensor_name]);
     }
   }
 
@@ -50,11 +61,8 @@ class Whole {
     for (auto& [tensor_name, found] : masters_) values_[tensor_name] = std::move(found);
     StoredValues values;
     for (auto& [tensor_name, found] : values_) {
-      std::int64_t elements = 0;
-      for (const auto& region : found.regions) elements += plan::element_count(region);
-      if (elements < graph::element_count(found.value.type.shape))
-        throw BadInput(where_, "holds only " + std::to_string(elements) + " elements of tensor " + tensor_name + " of shape " +
-                                   graph::to_text(found.value.type.shape));
+      require_whole(tensor_name, found);
+      if (const auto z = averaged_.find(tensor_name); z != averaged_.end()) average(tensor_name, found, z->second);
       values[tensor_name] = std::move(found.value);
     }
     return values;
@@ -65,6 +73,20 @@ class Whole {
     StoredValue value;
     std::vector<plan::Region> regions;
   };
+
+  void require_whole(const std::string& tensor_name, const Found& found) const {
+    std::int64_t elements = 0;
+    for (const auto& region : found.regions) elements += plan::element_count(region);
+    if (elements < graph::element_count(found.value.type.shape))
+      throw BadInput(where_, "holds only " + std::to_string(elements) + " elements of tensor " + tensor_name + " of shape " +
+                                 graph::to_text(found.value.type.shape));
+  }
+
+  void average(const std::string& tensor_name, Found& weights, const Found& z) const {
+    require_whole(tensor_name, z);
+    if (z.value.type != weights.value.type) throw BadInput(where_, "tensor " + tensor_name + " and its average are of different types");
+    (z.value.type.dtype == DType::F64 ? set_average<double> : set_average<float>)(weights.value, z.value, share_);
+  }
 
   void add_block(const Json& t, std::string_view bytes, Found& found) {
     const auto type = dtype_from_name(t.at("dtype").get<std::string>());
@@ -84,7 +106,8 @@ class Whole {
   }
 
   std::string where_;
-  std::map<std::string, Found> values_, masters_;
+  double share_;
+  std::map<std::string, Found> values_, masters_, averaged_;
 };
 
 /// Parts are distributed: whichever rank reads a part, one of them has looked at all of its bytes.
@@ -172,7 +195,7 @@ StoredValues trained_values(Executor& executor, const Training& training) {
   const PartPlan own(executor, training);
   const auto lists = training.world.gather(own.tensors());
   const auto bytes = training.world.gather(own.copy(executor));
-  Whole whole("the trained values");
+  Whole whole("the trained values", graph::average_share(training.graph.optimizer));
   for (std::size_t rank = 0; rank < lists.size(); ++rank) whole.add(Json::parse(lists[rank]), bytes[rank]);
   return std::move(whole).finish();
 }
@@ -182,7 +205,7 @@ StoredValues read_checkpoint(const std::string& folder) {
   const auto manifest = read_manifest(place);
   try {
     (void)entries_of(manifest, place);
-    Whole whole(folder);
+    Whole whole(folder, header_of(manifest).average_share);
     for (const auto& part : manifest.at("parts")) {
       const auto file = part_file(place, part);
       std::ifstream in(file, std::ios::binary);
@@ -222,7 +245,7 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
     executor.continue_after(header.step, header.samples);
     for (auto t : executor.stored_tensors()) {
       const auto& tensor = training.graph.graph[t];
-      if (!is_saved(tensor.role)) continue;
+      if (!is_saved(tensor)) continue;
       std::vector<std::byte> block(static_cast<std::size_t>(executor.stored_bytes(t)));
       for (int age = 0; age < executor.versions(t); ++age) {
         const auto at = entries.find(aged(tensor.name, age));

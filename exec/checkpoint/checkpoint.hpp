@@ -22,7 +22,8 @@ struct StoredValue {
 };
 using StoredValues = std::map<std::string, StoredValue>;
 
-/// What was trained, by tensor name: parameters (master weights where there are some) and running statistics. Collective; on rank 0, the
+/// What was trained, by tensor name: parameters (master weights where there are some; their average where the optimizer keeps one) and
+/// running statistics. Collective; on rank 0, the
 /// others get nothing.
 [[nodiscard]] StoredValues trained_values(Executor&, const Training&);
 /// All tensors of a checkpoint but optimizer slots, as trained_values() has them. Throws BadInput as load_checkpoint() does.

@@ -25,6 +25,7 @@ struct CheckpointHeader {
   std::int64_t batch = 0;
   std::string dtype;
   EvaluatedSoFar evaluated;
+  double average_share = 0;  ///< of the average in the weights that training computes with (graph/optimizer.hpp); 0: there is none
 };
 
 inline constexpr const char* kManifest = "manifest.json";

@@ -36,13 +36,16 @@ Json to_json(const plan::Region& region) {
 
 }  // namespace
 
-bool is_saved(graph::Role role) { return role == graph::Role::Parameter || role == graph::Role::Slot || role == graph::Role::State; }
+bool is_saved(const graph::Tensor& tensor) {
+  const auto role = tensor.role;
+  return role == graph::Role::Parameter || role == graph::Role::State || (role == graph::Role::Slot && !graph::is_measured(tensor.name));
+}
 
 PartPlan::PartPlan(Executor& executor, const Training& training) : file_(part_name(training.program, training.world.rank())) {
   Json tensors = Json::array();
   for (auto t : executor.stored_tensors()) {
     const auto& tensor = training.graph.graph[t];
-    if (!is_saved(tensor.role) || !writes(training.program, training.world.rank(), executor.stored_layout(t))) continue;
+    if (!is_saved(tensor) || !writes(training.program, training.world.rank(), executor.stored_layout(t))) continue;
     for (int age = 0; age < executor.versions(t); ++age) {
       const auto size = static_cast<std::size_t>(executor.stored_bytes(t));
       tensors.push_back({{"name", aged(tensor.name, age)},

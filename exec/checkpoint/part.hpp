@@ -13,8 +13,8 @@ inline constexpr const char *kSlot = "slot", *kOlder = "older";
 
 /// Weights as they were so many updates ago, which asynchronous schedules go on with: their name in a checkpoint.
 [[nodiscard]] inline std::string aged(const std::string& tensor, int age) { return age == 0 ? tensor : tensor + "@" + std::to_string(age); }
-/// Parameters, slots and states are saved.
-[[nodiscard]] bool is_saved(graph::Role);
+/// Parameters, slots and states are saved, but for what is only measured.
+[[nodiscard]] bool is_saved(const graph::Tensor&);
 
 /// The tensors that this rank saves, and where in its part: the same in every step. Of the ranks that hold the same block the first one
 /// saves it.

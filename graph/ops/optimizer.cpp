@@ -1,6 +1,7 @@
 // Updates of parameters: operands (parameter, gradient, step or none, state...), results (parameter, state...).
 
 #include "base/error.hpp"
+#include "graph/noise_scale.hpp"
 #include "graph/ops/labels.hpp"
 #include "graph/ops/op_families.hpp"
 
@@ -54,6 +55,72 @@ std::vector<TensorType> infer_normed_update(const NodeView& node) {
   return std::vector<TensorType>(3, node.input(0));
 }
 
+/// (parameter, gradient, step, state..., a number) -> (parameter, state...)
+std::vector<TensorType> infer_averaged_update(const NodeView& node) {
+  if (node.inputs.size() < 5) throw BadInput("has " + std::to_string(node.inputs.size()) + " operands, it needs a state and a number");
+  require_inputs(node, 2, 6);
+  require_step(node, 2);
+  const std::size_t number = node.inputs.size() - 1;
+  require_scalar(node, number);
+  for (std::size_t i = 1; i < number; ++i)
+    if (i != 2) require_same_type(node, 0, i);
+  return std::vector<TensorType>(number - 2, node.input(0));
+}
+
+/// (sum of weights, highest rate) -> (share of this step, both)
+std::vector<TensorType> infer_share(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_scalar(node, 0);
+  require_scalar(node, 1);
+  return std::vector<TensorType>(3, node.input(0));
+}
+
+/// (average, mean of squares, step) -> average
+std::vector<TensorType> infer_average(const NodeView& node) {
+  require_inputs(node, 3, 3);
+  require_same_type(node, 0, 1);
+  require_step(node, 2);
+  return {node.input(0)};
+}
+
+/// (gradient, variance) or (gradient, that of rows, of columns, the mean of that of rows) -> direction
+std::vector<TensorType> infer_direction(const NodeView& node) {
+  require_inputs(node, 2, 4);
+  if (node.inputs.size() == 2) {
+    require_same_type(node, 0, 1);
+    return {node.input(0)};
+  }
+  const auto types = infer_broadcast(node);
+  if (types.front() != node.input(0)) throw BadInput("operands 1 to 3 must broadcast to the gradient " + to_text(node.input(0).shape));
+  return types;
+}
+
+/// (parameter, direction, step, squared norm of each) -> parameter
+std::vector<TensorType> infer_clipped_update(const NodeView& node) {
+  require_inputs(node, 5, 5);
+  require_same_type(node, 0, 1);
+  require_step(node, 2);
+  require_scalar(node, 3);
+  require_scalar(node, 4);
+  return {node.input(0)};
+}
+
+/// Two operands of one type, and that type as many times.
+template <std::size_t kResults>
+std::vector<TensorType> infer_pair(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_same_type(node, 0, 1);
+  return std::vector<TensorType>(kResults, node.input(0));
+}
+
+/// (matrices, squared norm of each) -> matrices
+std::vector<TensorType> infer_normalized(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  const auto types = infer_broadcast(node);
+  if (types.front() != node.input(0)) throw BadInput("operand 1 must broadcast to operand 0 " + to_text(node.input(0).shape));
+  return types;
+}
+
 std::vector<TensorType> infer_norm(const NodeView& node) {
   require_inputs(node, 1, 1);
   require_float(node, 0);
@@ -100,6 +167,27 @@ const OpSchema kOptimizerRows[] = {
         "NovogradUpdate",
         "NovoGrad (Ginsburg et al. 2019, algorithm 1): the second moment is one number per tensor, kept in every element of its state.",
         infer_normed_update),
+    update<7>("LionUpdate", "The sign of a momentum (Chen et al. 2023, algorithm 2), with decoupled weight decay."),
+    update<9>("ScheduleFreeSgdUpdate", "Schedule-free SGD (Defazio et al. 2024, algorithm 1): the parameter is y, the state z.",
+              infer_averaged_update),
+    update<17>("ScheduleFreeAdamwUpdate",
+               "Schedule-free AdamW (Defazio et al. 2024, section 4): the parameter is y, the state z and the "
+               "second moment.",
+               infer_averaged_update),
+    update<4>("ScheduleFreeShare", "The share of a step's z in the average: its rate to a power, over the sum of all steps'.", infer_share,
+              Trait::None),
+    update<4>("AdafactorAverage", "average + (mean - average) step^-decay_rate (Shazeer, Stern 2018, algorithm 4).", infer_average),
+    update<6>("AdafactorDirection",
+              "The gradient over the root of its second moment, given as it is or by rows and columns (Shazeer, Stern 2018, algorithm 4).",
+              infer_direction, Trait::Elementwise),
+    update<4>("AdafactorUpdate", "A step along a direction, clipped by its root mean square and scaled by the parameter's.",
+              infer_clipped_update),
+    update<5>("MuonMomentum", "(gradient, momentum) to the direction of Muon (Jordan et al. 2024), and the new momentum.", infer_pair<2>,
+              Trait::Elementwise),
+    update<1>("DivideByNorm", "x over the root of a sum of squares, or over `least` where that is more.", infer_normalized,
+              Trait::Elementwise),
+    update<3>("LinearCombination", "alpha x + beta y.", infer_pair<1>),
+    update<5>("MuonUpdate", "(1 - lr weight_decay) parameter - lr scale direction.", infer_pair<1>),
     {.name = "SquaredNorm",
      .description = "Sum of squares of all elements, in f64.",
      .family = CostFamily::Reduction,
@@ -107,6 +195,14 @@ const OpSchema kOptimizerRows[] = {
      .labels = labels_norm,
      .work = work_norm,
      .no_gradient = kNotDifferentiated},
+    {.name = kSquaresOfParts,
+     .description = "Sum of squares of a sum over samples; where ranks and micro-batches have parts of it, of each part by itself.",
+     .family = CostFamily::Reduction,
+     .infer = infer_norm,
+     .labels = labels_norm,
+     .work = work_norm,
+     .no_gradient = kNotDifferentiated,
+     .sees_parts = true},
 };
 
 }  // namespace

@@ -357,7 +357,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   if (const auto violations = validate(training, plan); !violations.empty()) throw Refusal("plan: " + sentence(violations));
   Program program;
   const auto rules = options.rules ? options.rules : std::make_shared<RuleBook>();
-  if (rules->model_hash.empty()) rules->model_hash = training.graph.hash();
+  if (rules->model_hash.empty()) rules->model_hash = training.hash();
   program.model_hash = rules->model_hash;
   program.plan = plan;
   if (!training.parameters.empty()) program.dtype = training.graph[training.parameters.front().value].type.dtype;

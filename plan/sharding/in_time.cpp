@@ -36,7 +36,7 @@ class TimePass {
 
   void visit(NodeId id) {
     const graph::Node& node = graph_[id];
-    const bool inside = s_.choice(id, axis_) != nullptr;
+    const bool inside = s_.choice(id, axis_) != nullptr || reads_parts(task_, s_, id, axis_);
     bool after = false;
     TensorId root = TensorId::None;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {

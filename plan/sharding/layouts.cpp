@@ -93,14 +93,21 @@ class LayoutPass {
   }
 
   /// Optimizer state lies as its parameter does, whatever reads it first: in 16 bits no update reads the parameter itself. Axes that
-  /// shard updates shard the state with them.
+  /// shard updates shard the state with them. What a state does not have (sums of rows have no columns) it is whole along.
   void store_slots_as_parameters() {
     for (const auto& p : task_.training.parameters)
-      for (const TensorId slot : p.slots) {
-        if (task_.dims.of(slot) != task_.dims.of(p.value)) continue;
-        for (std::size_t a = 0; a < axes_; ++a)
-          if (!task_.axes[a].deals_out_updates) s_.layouts[graph::index(slot)][a] = s_.layouts[graph::index(p.value)][a];
-      }
+      for (const TensorId slot : p.slots)
+        for (std::size_t a = 0; a < axes_; ++a) {
+          const AxisLayout& own = s_.layouts[graph::index(p.value)][a];
+          if (!task_.axes[a].deals_out_updates && (!own.split() || has_dimension_of(slot, p.value, own)))
+            s_.layouts[graph::index(slot)][a] = own;
+        }
+  }
+
+  bool has_dimension_of(TensorId slot, TensorId parameter, const AxisLayout& split) const {
+    const auto &own = task_.dims.of(slot), &of = task_.dims.of(parameter);
+    const auto dim = static_cast<std::size_t>(split.dim);
+    return own.size() == of.size() && own[dim] == of[dim];
   }
 
   /// On every axis the way that the stored parameter's layout stands for.
@@ -294,9 +301,11 @@ class LayoutPass {
   /// May pending sums over `axis` pass through this node unresolved? Not in time: summing over micro-batches costs no message, and what
   /// follows the sum runs once instead of once per micro-batch.
   bool passes_on(NodeId id, std::size_t axis) const {
-    if (s_.choice(id, axis) || task_.axes[axis].in_time) return false;
     const graph::Node& node = graph_[id];
-    const auto linear = graph::schema(node).linear;
+    const auto& schema = graph::schema(node);
+    if (schema.sees_parts) return reads_parts(task_, s_, id, axis);
+    if (s_.choice(id, axis) || task_.axes[axis].in_time) return false;
+    const auto linear = schema.linear;
     if (linear == graph::LinearIn::None) return false;
     const std::size_t count = linear == graph::LinearIn::First ? 1 : node.inputs.size();
     double in = 0, out = 0;
@@ -329,6 +338,14 @@ class LayoutPass {
 };
 
 }  // namespace
+
+bool reads_parts(const ShardingTask& task, const Sharding& result, NodeId id, std::size_t axis) {
+  const graph::Node& node = task.graph[id];
+  const MeshAxis& of = task.axes[axis];
+  const bool has_samples = of.in_time || std::ranges::find(of.dims, "batch") != of.dims.end();
+  return graph::schema(node).sees_parts && has_samples &&
+         result.layouts[graph::index(node.inputs[0])][axis] == partial(graph::LabelKind::Sum);
+}
 
 void lay_out(const ShardingTask& task, Sharding& result) { LayoutPass(task, result).run(); }
 

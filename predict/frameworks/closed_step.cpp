@@ -298,22 +298,23 @@ class LanePlayer {
   [[nodiscard]] StepTime ended(std::size_t stage) {
     const auto& timer = this->timer(stage);
     auto& clock = clocks_[stage];
-    double parameters = 0, tensors = 0;
+    Weights weights;
+    double tensors = 0;
     for (int own = 0; own < shape_.chunks; ++own) {
       const auto& chunk = step_.chunks[step_.chunk_of(static_cast<int>(stage), own)];
-      parameters += weights_of(timer.model(), chunk).trained;
+      weights += weights_of(timer.model(), chunk);
       tensors += trained_tensors_of(timer.model(), chunk);
     }
     StepTime t;
     t.stage = static_cast<int>(stage);
     t.host_lead = leads_[stage];
-    t.optimizer = timer.update(parameters, tensors);
+    t.optimizer = timer.update(weights, tensors);
     t.coordination = timer.coordination();
     t.bubble = clock.bubble();
     t.exposed = clock.exposed();
     t.seconds = clock.device() + t.optimizer + t.coordination;
     if (gathers_once() && !overlaps(job_)) {
-      const double gather = timer.parameter_gather(parameters);
+      const double gather = timer.parameter_gather(weights.trained);
       t.exposed += gather;
       t.seconds += gather;
     }

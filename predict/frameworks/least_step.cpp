@@ -77,7 +77,7 @@ class LaneBound {
       const auto& p = chunks_[step_.chunk_of(stage, n)];
       weights += p.weights, tensors += p.tensors, messages += p.messages;
     }
-    const double updated = timer.update(weights.trained, tensors) + reduced_apart(timer, stage) + timer.coordination();
+    const double updated = timer.update(weights, tensors) + reduced_apart(timer, stage) + timer.coordination();
     // The device's kernels follow each other, and so does what the host does to launch them.
     const double device = m * timer.cast(weights.all);
     const double whole = std::max(device + own(stage, &Passes::backward, &costmodel::LaunchQueue::device),

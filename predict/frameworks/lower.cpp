@@ -15,7 +15,8 @@ using graph::TensorId;
 /// Weights that a part's nodes use.
 class WeightCounter {
  public:
-  explicit WeightCounter(const RowSetting& setting) : s_(setting) {
+  explicit WeightCounter(const RowSetting& setting) : s_(setting), uses_(graph::parameter_uses(setting.model.graph())) {
+    if (s_.job.recipe.optimizer != "none") optimizer_ = &graph::optimizer_row(s_.job.recipe.optimizer);
     for (std::size_t a = 0; a < s_.sharding.axes.size(); ++a)
       if (s_.sharding.axes[a].name == "ep") expert_axis_ = a;
   }
@@ -25,7 +26,7 @@ class WeightCounter {
     for (const auto t : s_.model.graph().nodes()[node].inputs) {
       if (t == TensorId::None || !graph::is_weight(s_.model.graph()[t].role)) continue;
       const bool trained = s_.model.graph()[t].role == graph::Role::Parameter;
-      const Weights elements{s_.elements(t), trained ? s_.elements(t) : 0};
+      const Weights elements = trained ? with_update(t) : Weights{s_.elements(t)};
       const auto [known, fresh] = part_of_.try_emplace(t, part.span);
       if (!fresh) {
         if (known->second != part.span) part.shared_weights += elements;
@@ -40,7 +41,18 @@ class WeightCounter {
   }
 
  private:
+  /// Ranks that share out a weight share out its update.
+  [[nodiscard]] Weights with_update(TensorId t) const {
+    const double elements = s_.elements(t);
+    if (optimizer_ == nullptr) return {elements, elements};
+    const auto update = graph::update_size(*optimizer_, uses_[graph::index(t)]);
+    const double share = update.elements > 0 ? elements / update.elements : 0;
+    return {elements, elements, share * update.state, share * update.moved, share * update.product_flops};
+  }
+
   const RowSetting& s_;
+  std::vector<graph::ParameterUse> uses_;
+  const graph::OptimizerRow* optimizer_ = nullptr;
   std::optional<std::size_t> expert_axis_;
   std::map<TensorId, std::size_t> part_of_;
 };

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/update_traffic.hpp"
-
 namespace rehearsal::predict::frameworks {
 namespace {
 
@@ -22,15 +20,19 @@ bool is_fp16(const costmodel::Precision& p) {
   return p.arithmetic == costmodel::Arithmetic::Half && p.element_bytes == 2 && !p.brain && !p.autocast;
 }
 
-/// Of a parameter from step to step, gradients aside.
+/// Of a parameter from step to step, gradients aside; the optimizer's without the numbers that it keeps.
 costmodel::StateBytes kept_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
   if (job.recipe.optimizer == "none") return {precision.element_bytes * 1.0, precision.element_bytes * 1.0, 0};
-  const double slots = 4.0 * costmodel::update_traffic(job.recipe.optimizer).slots;
-  if (precision.element_bytes == 4) return {4, 4, slots};
-  if (job.profile.pure_16bit && !precision.autocast) return {2, 2, slots / 2};
+  if (precision.element_bytes == 4) return {4, 4, 0};
+  if (job.profile.pure_16bit && !precision.autocast) return {2, 2, 0};
   auto s = job.profile.state;
-  s.optimizer += slots - kMoments;
+  s.optimizer -= kMoments;
   return s;
+}
+
+/// Of a number that the optimizer keeps.
+double number_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
+  return precision.element_bytes != 4 && job.profile.pure_16bit && !precision.autocast ? 2 : 4;
 }
 
 costmodel::StateBytes state_bytes(const FrameworkJob& job, const costmodel::Precision& precision) {
@@ -134,7 +136,8 @@ class StageMemory {
       whole += weights.all;
       m.update += job_.profile.update_copies * trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
       if (!job_.recipe.update_in_backward) m.gradients += trained * bytes.gradients / (job_.plan.zero >= 2 ? ranks : 1);
-      const double optimizer = trained * bytes.optimizer / (job_.plan.zero >= 1 ? ranks : 1);
+      const double optimizer =
+          (trained * bytes.optimizer + weights.state * number_bytes(job_, precision_)) / (job_.plan.zero >= 1 ? ranks : 1);
       (job_.plan.offload == plan::Offload::Optimizer ? m.host : m.optimizer) += optimizer;
     };
     for_pieces([&](const Part& part, int count) {
@@ -211,9 +214,10 @@ RankMemory memory_of(const StagedStep& step) {
 
 plan::MemoryOutline outline_of(const StagedStep& step, int stage) { return StageMemory(step, stage).outline(); }
 
-Bytes checkpoint_bytes(const FrameworkJob& job, double trained) {
-  const auto bytes = kept_bytes(job, job.precision_on(0));
-  return Bytes(trained * (bytes.weights + bytes.optimizer));
+Bytes checkpoint_bytes(const FrameworkJob& job, const Weights& weights) {
+  const auto precision = job.precision_on(0);
+  const auto bytes = kept_bytes(job, precision);
+  return Bytes(weights.trained * (bytes.weights + bytes.optimizer) + weights.state * number_bytes(job, precision));
 }
 
 double device_reading(const RankMemory& m, const costmodel::FrameworkProfile& profile, const costmodel::Constants& c) {

@@ -33,7 +33,7 @@ struct PassBytes {
 /// Of one stage, as it comes and goes in a step: what device_reading() adds to tensors is not in it.
 [[nodiscard]] plan::MemoryOutline outline_of(const StagedStep&, int stage);
 /// What a checkpoint holds: weights that are trained, and all that the optimizer keeps for them, master weights included.
-[[nodiscard]] Bytes checkpoint_bytes(const FrameworkJob&, double trained);
+[[nodiscard]] Bytes checkpoint_bytes(const FrameworkJob&, const Weights&);
 /// What the device reports: allocator, context, buffers of communication.
 [[nodiscard]] double device_reading(const RankMemory&, const costmodel::FrameworkProfile&, const costmodel::Constants&);
 

@@ -38,17 +38,19 @@ struct Kept {
   [[nodiscard]] double all() const { return others + attention; }
 };
 
-/// Elements of weights.
+/// Elements of weights, and what the update of those takes that are trained.
 struct Weights {
   double all = 0, trained = 0;
-  Weights& operator+=(const Weights& more) {
-    all += more.all;
-    trained += more.trained;
-    return *this;
+  double state = 0;          ///< numbers that the optimizer keeps of them
+  double moved = 0;          ///< numbers that the update reads and writes
+  double product_flops = 0;  ///< of matrix products in the update
+
+  Weights& operator+=(const Weights& more) { return *this = *this + more; }
+  friend Weights operator+(const Weights& a, const Weights& b) {
+    return {a.all + b.all, a.trained + b.trained, a.state + b.state, a.moved + b.moved, a.product_flops + b.product_flops};
   }
-  friend Weights operator+(Weights a, const Weights& b) { return a += b; }
-  friend Weights operator-(const Weights& a, const Weights& b) { return {a.all - b.all, a.trained - b.trained}; }
-  friend Weights operator*(double n, const Weights& w) { return {n * w.all, n * w.trained}; }
+  friend Weights operator-(const Weights& a, const Weights& b) { return a + -1 * b; }
+  friend Weights operator*(double n, const Weights& w) { return {n * w.all, n * w.trained, n * w.state, n * w.moved, n * w.product_flops}; }
 };
 
 /// One repetition of a span on one rank, for one micro-batch.

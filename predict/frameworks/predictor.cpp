@@ -18,7 +18,6 @@
 namespace rehearsal::predict::frameworks {
 namespace {
 
-
 constexpr double kMedianMemoryError = 0.087;  // of published readings, their sources left out of the fit (docs/accuracy.md)
 
 using Question = Questions::Question;
@@ -36,8 +35,12 @@ class FrameworkPredictor final : public Predictor {
         constants().values);
     hash_ = graph().hash();
     tokens_ = static_cast<double>(tokens_per_sample(graph()));
-    for (const auto& tensor : graph().tensors())
-      if (tensor.role == graph::Role::Parameter) trained_ += static_cast<double>(graph::element_count(tensor.type.shape));
+    const auto uses = graph::parameter_uses(graph());
+    for (std::size_t t = 0; t < uses.size(); ++t) {
+      if (graph().tensors()[t].role != graph::Role::Parameter) continue;
+      const auto update = graph::update_size(graph::optimizer_row(optimizer), uses[t]);
+      weights_ += {update.elements, update.elements, update.state, update.moved, update.product_flops};
+    }
   }
 
   [[nodiscard]] const platforms::Platform& platform() const override { return platform_; }
@@ -172,7 +175,7 @@ class FrameworkPredictor final : public Predictor {
     a.warnings = plan::keys_without_effect(q.job.plan, q.job.plan.dp * q.job.plan.cp);
     if (auto warning = warning_about(q.job.plan); !warning.empty()) a.warnings.push_back(std::move(warning));
     set_memory(q, memory, a);
-    a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, trained_), a.ranks, platform_);
+    a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);
     a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
     a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
     return a;
@@ -237,7 +240,8 @@ class FrameworkPredictor final : public Predictor {
   costmodel::CostModel cost_model_;
   std::unique_ptr<Questions> questions_;
   std::string hash_;
-  double tokens_ = 0, trained_ = 0;
+  double tokens_ = 0;
+  Weights weights_;
 };
 
 }  // namespace

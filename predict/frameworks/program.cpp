@@ -399,10 +399,11 @@ class RoleWriter {
 
   void write_update() {
     if (has_replicas(job_) && !overlaps(job_) && !gathers_every_pass(job_)) write_reductions_apart();
-    double parameters = 0, tensors = 0;
+    Weights weights;
+    double tensors = 0;
     for (int own = 0; own < step_.shape.chunks; ++own) {
       const auto& chunk = step_.chunks[step_.chunk_of(stage_, own)];
-      parameters += weights_of(timer_.model(), chunk).trained;
+      weights += weights_of(timer_.model(), chunk);
       tensors += trained_tensors_of(timer_.model(), chunk);
     }
     Instruction update;
@@ -410,10 +411,10 @@ class RoleWriter {
     update.kernel = kernel("update");
     update.after = reductions_;
     exchange_tied_embedding(update.after);
-    emit(update_, std::move(update), alone(timer_.update(parameters, tensors)));
+    emit(update_, std::move(update), alone(timer_.update(weights, tensors)));
     if (gathers_once() && !overlaps(job_))
-      emit(update_, collective_instruction(CollectiveKind::AllGather, axes_.shards(), parameters * weight_bytes(), Stream::Compute),
-           alone(timer_.parameter_gather(parameters)));
+      emit(update_, collective_instruction(CollectiveKind::AllGather, axes_.shards(), weights.trained * weight_bytes(), Stream::Compute),
+           alone(timer_.parameter_gather(weights.trained)));
     if (const double seconds = timer_.coordination(); seconds > 0)
       emit(update_, collective_instruction(CollectiveKind::Broadcast, axes_.replicas(), 1, Stream::Compute), alone(seconds));
   }

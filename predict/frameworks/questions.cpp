@@ -36,6 +36,9 @@ std::vector<plan::Violation> Questions::violations(const plan::Plan& plan) const
         {"offload",
          "--recipe offload_layers=" + std::to_string(blocks) + ": the model has " + std::to_string(limits_.blocks) + " equal blocks",
          "leave it out to move all"});
+  if (const auto& row = graph::optimizer_row(setting_.optimizer); row.product_flops && plan.offload == plan::Offload::Optimizer)
+    violations.push_back({"offload", setting_.optimizer + " multiplies matrices in its update, and no framework does that on the host",
+                          "offload=none, or an optimizer without products"});
   if (setting_.recipe.update_in_backward && question.micro_batches() > 1)
     violations.push_back({"micro_batch",
                           "an update in the backward pass takes the gradient of a whole step, and there are " +

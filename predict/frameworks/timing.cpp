@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/update_traffic.hpp"
 #include "predict/frameworks/memory.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -265,29 +264,35 @@ double StepTimer::cast(double parameters) const {
   return casts ? slowdown_ * parameters * kCastBytes / memory_ : 0;
 }
 
-double StepTimer::update(double parameters, double tensors) const {
+/// In f32; beside it recipes with 16-bit weights write those, and take the norm of all gradients before they are clipped, where the
+/// optimizer smooths gradients.
+double StepTimer::update_bytes(const Weights& own) const {
+  constexpr double kBytes = 4;
+  const bool mixed = precision_.element_bytes != 4 && graph::has_moments(graph::optimizer_row(job_.recipe.optimizer));
+  return kBytes * (own.moved + (mixed ? own.trained : 0));
+}
+
+double StepTimer::update(const Weights& weights, double tensors) const {
   if (job_.recipe.optimizer == "none") return 0;
-  const auto traffic = costmodel::update_traffic(job_.recipe.optimizer);
-  const bool composed = job_.profile.composed_optimizer && traffic.slots >= 2;
-  const double bytes = composed ? kComposedBytes : precision_.element_bytes == 4 ? traffic.single : traffic.mixed;
-  const double own = parameters / (job_.plan.zero > 0 ? groups_.shards.ranks : 1);
+  const bool composed = job_.profile.composed_optimizer && graph::optimizer_row(job_.recipe.optimizer).slots.size() >= 2;
+  const Weights own = 1.0 / (job_.plan.zero > 0 ? groups_.shards.ranks : 1) * weights;
+  const double bytes = composed ? kComposedBytes * own.trained : update_bytes(own);
   const double per_tensor = composed ? kComposedKernels : kKernelsPerTensor;
   const double launches = job_.profile.fused_optimizer && !composed ? kFusedOptimizerKernels : per_tensor * tensors;
   const double issued = slowdown_ * launches * kOptimizerLaunch;  // the host goes through the tensors wherever it has them updated
   if (job_.plan.offload == plan::Offload::Optimizer) return issued + update_on_host(own);
-  return issued + slowdown_ * c_[C::OptimizerBytes] * own * bytes / memory_;
+  const double products = own.product_flops / rates_.flops_per_second[static_cast<std::size_t>(RateKind::Matmul)];
+  return issued + slowdown_ * (c_[C::OptimizerBytes] * bytes / memory_ + products);
 }
 
 /// Gradients go to the host, which updates what it keeps and sends weights back meanwhile (Ren et al., USENIX ATC 2021, section 4; table 4:
 /// a billion parameters take 0.22 s, half of what the memory of a DGX-2's host would allow).
-double StepTimer::update_on_host(double own) const {
+double StepTimer::update_on_host(const Weights& own) const {
   constexpr double kShareOfPeak = 0.5;
-  const auto traffic = costmodel::update_traffic(job_.recipe.optimizer);
   const int sharing = std::min(node_.devices, job_.plan.ranks());
-  const double host = own * (precision_.element_bytes == 4 ? traffic.single : traffic.mixed) * sharing /
-                      (kShareOfPeak * node_.host_memory_bandwidth->value.value());
+  const double host = update_bytes(own) * sharing / (kShareOfPeak * node_.host_memory_bandwidth->value.value());
   const double link = device_.host_bandwidth->value.value();
-  const double out = own * gradient_bytes(job_, precision_) / link, back = own * precision_.element_bytes / link;
+  const double out = own.trained * gradient_bytes(job_, precision_) / link, back = own.trained * precision_.element_bytes / link;
   return slowdown_ * (out + std::max(host, back));
 }
 

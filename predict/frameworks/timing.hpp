@@ -73,7 +73,7 @@ class StepTimer {
   [[nodiscard]] double accumulation(double parameters) const;
   /// 16-bit copies of fp32 weights, made for every micro-batch.
   [[nodiscard]] double cast(double parameters) const;
-  [[nodiscard]] double update(double parameters, double tensors) const;
+  [[nodiscard]] double update(const Weights&, double tensors) const;
   /// Gradients of an embedding that first and last stage share.
   [[nodiscard]] double tied_embedding() const;
   /// A fixed cost of every data-parallel step.
@@ -86,7 +86,8 @@ class StepTimer {
   [[nodiscard]] TimedStep timed(const PassStep&, std::size_t index, double exchange_seconds) const;
   [[nodiscard]] TimedPass pass(const std::vector<PassStep>&, bool backward) const;
   void add_transfers(const Part&, PartTime&) const;
-  [[nodiscard]] double update_on_host(double own) const;
+  [[nodiscard]] double update_bytes(const Weights&) const;
+  [[nodiscard]] double update_on_host(const Weights& own) const;
   [[nodiscard]] TimedPass recomputed(const Part&, const TimedPass& forward) const;
   [[nodiscard]] bool is_recomputed(const Part&, const PassStep&, int& products) const;
   [[nodiscard]] double exchange_seconds(const Exchange&, bool backward) const;

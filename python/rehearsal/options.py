@@ -30,6 +30,8 @@ class ModelOptions(TypedDict, total=False):
     dropout: Union[bool, str]
     optimizer: str
     lr: Number
+    lr_scaling: str
+    base_batch: int
     momentum: Number
     nesterov: Union[bool, str]
     betas: Union[str, Sequence[float]]

@@ -44,3 +44,11 @@ TEST_CASE("a schedule that is over stays where it ended") {
   CHECK(std::abs(LearningRate("linear:steps=5", 0).factor(9, 10)) < 1e-12);
   CHECK(std::abs(LearningRate("cosine:steps=5,final=0.1", 0).factor(9, 10) - 0.1) < 1e-12);
 }
+
+TEST_CASE("a warm-up may begin at a share of the rate") {
+  // From a quarter in four steps: 0.25 + 0.75 n / 4
+  const LearningRate rate("constant", 4, 0.25);
+  CHECK(rate.factor(1, 10) == Approx(0.4375).epsilon(1e-14));
+  CHECK(rate.factor(4, 10) == Approx(1).epsilon(1e-14));
+  CHECK(rate.factor(5, 10) == 1);
+}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.hpp"
 #include "graph/loss_scaling.hpp"
@@ -122,6 +123,7 @@ TEST_CASE("slots follow the optimizer and its hyperparameters") {
     CHECK((training.step != TensorId::None) == (name.substr(0, 4) == "adam" || name == "nadam" || name == "lamb" || name == "novograd"));
     return names;
   };
+  CHECK(slots_of("lion", {}) == Names{"fc.weight.exp_avg"});
   CHECK(slots_of("sgd", {}).empty());
   CHECK(slots_of("sgd", {{"momentum", 0.9}}) == Names{"fc.weight.momentum_buffer"});
   CHECK(slots_of("adam", {}) == Names{"fc.weight.exp_avg", "fc.weight.exp_avg_sq"});
@@ -131,6 +133,101 @@ TEST_CASE("slots follow the optimizer and its hyperparameters") {
   CHECK(slots_of("adagrad", {}) == Names{"fc.weight.sum"});
   CHECK(slots_of("lars", {{"momentum", 0.9}}) == Names{"fc.weight.momentum_buffer"});
   CHECK(slots_of("lamb", {}) == Names{"fc.weight.exp_avg", "fc.weight.exp_avg_sq"});
+}
+
+namespace {
+
+/// Of the n-th parameter: name and shape of every slot.
+std::vector<std::pair<std::string, Shape>> shapes_of_slots(const TrainingGraph& training, std::size_t n) {
+  std::vector<std::pair<std::string, Shape>> slots;
+  for (const TensorId slot : training.parameters[n].slots) slots.emplace_back(training.graph[slot].name, training.graph[slot].type.shape);
+  return slots;
+}
+
+TrainingGraph trained_by(const Graph& model, const std::string& optimizer) {
+  TrainingOptions options = with_loss("mse");
+  options.optimizer.name = optimizer;
+  return build_training_graph(model, options);
+}
+
+using Slots = std::vector<std::pair<std::string, Shape>>;
+
+}  // namespace
+
+TEST_CASE("Adafactor keeps sums of rows and columns of what has two sides") {
+  const auto training = trained_by(linear_model(), "adafactor");
+  CHECK(shapes_of_slots(training, 0) == Slots{{"fc.weight.row_var", {3, 1}}, {"fc.weight.col_var", {1, 2}}});
+  CHECK(shapes_of_slots(training, 1) == Slots{{"fc.bias.variance", {2}}});
+  CHECK(training.step != TensorId::None);
+}
+
+TEST_CASE("schedule-free optimizers begin with z at the weights, whatever these are drawn from") {
+  const auto training = trained_by(with_initial_values(linear_model()), "schedule-free-adamw");
+  CHECK(shapes_of_slots(training, 0) == Slots{{"fc.weight.schedule_free.z", {3, 2}},
+                                              {"fc.weight.exp_avg_sq", {3, 2}},
+                                              {"fc.weight.weight_sum", {}},
+                                              {"fc.weight.lr_max", {}}});
+  const Graph& g = training.graph;
+  const auto values = [&](const std::string& tensor) {
+    const Tensor& t = g[g.find(tensor)];
+    std::vector<float> numbers(6);
+    read_into(t.contents, t.type.shape, t.type.dtype, {7, initial_stream(t.name)}, reinterpret_cast<std::byte*>(numbers.data()));
+    return numbers;
+  };
+  CHECK(values("fc.weight.schedule_free.z") == values("fc.weight"));
+  CHECK(values("fc.weight")[0] != values("fc.weight")[1]);
+  CHECK_THROWS_WITH(completed({"schedule-free-sgd", {{"momentum", 0.0}}}), contains("momentum") && contains("between 0 and 1"));
+}
+
+TEST_CASE("Muon takes hidden matrices: no tables, no matrices that make outputs, no vectors") {
+  GraphBuilder builder;
+  const auto stored = [&](const char* name, Shape shape) {
+    return builder.add_stored(name, {DType::F32, std::move(shape)}, Role::Parameter, {});
+  };
+  const TensorId tokens = builder.add_input("tokens", {DType::I64, {4}}), table = stored("table", {10, 6}), inner = stored("inner", {6, 8}),
+                 turned = stored("turned", {6, 8}), bias = stored("bias", {6}), head = stored("head", {6, 10}),
+                 tied = stored("tied", {6, 6});
+  TensorId x = builder.add("Gather", {table, tokens}).front();
+  x = builder.add1("Tanh", {builder.add1("MatMul", {x, inner})});
+  x = builder.add1("Add", {builder.add1("MatMul", {x, turned}, {{"trans_b", std::int64_t{1}}}), bias});
+  x = builder.add1("Add", {builder.add1("MatMul", {x, tied}), x});  // a residual is no output of tied's product
+  builder.set_outputs({builder.add1("Add", {builder.add1("MatMul", {x, head}), stored("head.bias", {10})})});
+  const Graph model = std::move(builder).build();
+  const auto uses = parameter_uses(model);
+  const auto use = [&](const char* name) { return uses[index(model.find(name))]; };
+  CHECK(!use("table").hidden_matrix);
+  CHECK(!use("head").hidden_matrix);
+  CHECK(!use("bias").hidden_matrix);
+  CHECK(use("tied").hidden_matrix);
+  CHECK((use("inner").hidden_matrix && !use("inner").outputs_are_rows && use("inner").rows == 6 && use("inner").columns == 8));
+  CHECK((use("turned").hidden_matrix && use("turned").outputs_are_rows));
+  const auto training = trained_by(model, "muon");
+  std::map<std::string, std::string> updates;
+  for (const auto& p : training.parameters) updates[training.graph[p.value].name] = schema(training.graph[p.update]).name;
+  CHECK(updates == std::map<std::string, std::string>{{"table", "AdamUpdate"},
+                                                      {"inner", "MuonUpdate"},
+                                                      {"turned", "MuonUpdate"},
+                                                      {"bias", "AdamUpdate"},
+                                                      {"tied", "MuonUpdate"},
+                                                      {"head", "AdamUpdate"},
+                                                      {"head.bias", "AdamUpdate"}});
+}
+
+TEST_CASE("what an update takes is counted parameter by parameter") {
+  const ParameterUse matrix{{4, 6}, true, 4, 6, false}, vector{{6}};
+  const auto size = [](const char* optimizer, const ParameterUse& use) { return update_size(optimizer_row(optimizer), use); };
+  CHECK(size("adamw", matrix).state == 48);
+  CHECK(size("adamw", matrix).moved == 7 * 24);  // parameter, gradient, two moments; all but the gradient written
+  CHECK(size("adamw", matrix).product_flops == 0);
+  CHECK(size("lion", matrix).state == 24);
+  CHECK(size("adafactor", matrix).state == 4 + 6);
+  CHECK(size("adafactor", vector).state == 6);
+  CHECK(size("schedule-free-sgd", matrix).state == 24 + 2);
+  CHECK(size("muon", matrix).state == 24);
+  CHECK(size("muon", vector).state == 12);
+  // five times X X^T, its square, and their sum times X: 2 (4 4 6) + 2 (4 4 4) + 2 (4 4 6)
+  CHECK(size("muon", matrix).product_flops == 5 * (192 + 128 + 192));
+  CHECK(size("muon", vector).product_flops == 0);
 }
 
 TEST_CASE("the step counter starts at 1 and is stored over itself") {

@@ -1,6 +1,7 @@
 // The equations of PyTorch's optimizers, computed in double and stored in the parameter's type.
 // Every body reads element i before it writes it: results may lie over operands.
 
+#include <algorithm>
 #include <cmath>
 
 #include "exec/kernels/reference/families.hpp"
@@ -182,6 +183,166 @@ struct NovogradUpdate {
   }
 };
 
+struct Lion {
+  template <class T>
+  static void run(const Call& call) {
+    const auto& a = call.attributes();
+    const double lr = a.number("lr", 1e-4), beta1 = a.number("beta1", 0.9), beta2 = a.number("beta2", 0.99),
+                 decay = a.number("weight_decay", 0);
+    each_parameter<T, 1>(call, kFirstState, [=](double p, double g, double* state) {
+      const double between = beta1 * state[0] + (1 - beta1) * g;
+      state[0] = beta2 * state[0] + (1 - beta2) * g;
+      const double sign = between > 0 ? 1 : between < 0 ? -1 : 0;
+      return p * (1 - lr * decay) - lr * sign;
+    });
+  }
+};
+
+/// Operands: sum of weights, highest rate; results: share of this step, both.
+struct ScheduleFreeShare {
+  template <class T>
+  static void run(const Call& call) {
+    const double highest = std::max(call.attributes().number("lr", 0), *call.in<double>(1));
+    const double weight = std::pow(highest, call.attributes().number("weight_power", 2)), sum = *call.in<double>(0) + weight;
+    *call.out<double>(0) = sum > 0 ? weight / sum : 0;
+    *call.out<double>(1) = sum;
+    *call.out<double>(2) = highest;
+  }
+};
+
+struct AveragedStep {
+  AveragedStep(const Call& call, const char* share_name, std::size_t operand)
+      : lr(call.attributes().number("lr", 0)),
+        share(call.attributes().number(share_name, 0.9)),
+        decay(call.attributes().number("weight_decay", 0)),
+        fresh(*call.in<double>(operand)) {}
+  /// From y and z along a direction: z takes the whole step, y what is left of it.
+  double moved(double y, double direction, double& z) const {
+    y += fresh * (z - y) + lr * (share * (1 - fresh) - 1) * direction;
+    z -= lr * direction;
+    return y;
+  }
+  double lr, share, decay, fresh;
+};
+
+/// Operands: parameter, gradient, step or none, z, share of this step.
+struct ScheduleFreeSgd {
+  template <class T>
+  static void run(const Call& call) {
+    const AveragedStep step(call, "momentum", 4);
+    each_parameter<T, 1>(call, kFirstState, [&](double p, double g, double* state) { return step.moved(p, g + step.decay * p, state[0]); });
+  }
+};
+
+/// Operands: parameter, gradient, step, z, second moment, share of this step.
+struct ScheduleFreeAdamw {
+  template <class T>
+  static void run(const Call& call) {
+    const AveragedStep step(call, "beta1", 5);
+    const double beta2 = call.attributes().number("beta2", 0.999), eps = call.attributes().number("eps", 1e-8);
+    const double correction = 1 - std::pow(beta2, static_cast<double>(*call.in<std::int64_t>(2)));
+    each_parameter<T, 2>(call, kFirstState, [&](double p, double g, double* state) {
+      state[1] = beta2 * state[1] + (1 - beta2) * g * g;
+      return step.moved(p, g / (std::sqrt(state[1] / correction) + eps) + step.decay * p, state[0]);
+    });
+  }
+};
+
+/// Operands: average, mean of squares, step.
+struct AdafactorAverage {
+  template <class T>
+  static void run(const Call& call) {
+    const double share = std::pow(static_cast<double>(*call.in<std::int64_t>(2)), -call.attributes().number("decay_rate", 0.8));
+    each_parameter<T, 0>(call, 3, [=](double average, double mean, double*) { return average + share * (mean - average); });
+  }
+};
+
+/// Operands: gradient and variance, or gradient, variance of rows, of columns, and the mean of that of rows.
+struct AdafactorDirection {
+  template <class T>
+  static void run(const Call& call) {
+    const double eps = call.attributes().number("eps", 0x1p-23);
+    if (!call.has_input(2)) {
+      each_parameter<T, 0>(call, 2, [=](double g, double v, double*) { return g / std::sqrt(std::max(v, eps * eps)); });
+      return;
+    }
+    const auto& shape = call.in_shape(0);
+    const std::int64_t rows = shape[shape.size() - 2], columns = shape.back(),
+                       matrices = graph::element_count(shape) / std::max<std::int64_t>(1, rows * columns);
+    const T *g = call.in<T>(0), *of_rows = call.in<T>(1), *of_columns = call.in<T>(2), *mean = call.in<T>(3);
+    T* out = call.out<T>();
+    parallel_items(call.threads(), matrices * rows, 1, [&](std::int64_t row) {
+      const std::int64_t matrix = row / rows;
+      const double share = static_cast<double>(of_rows[row]) / std::max(static_cast<double>(mean[matrix]), eps);
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const double variance = share * static_cast<double>(of_columns[matrix * columns + c]);
+        out[row * columns + c] = static_cast<T>(static_cast<double>(g[row * columns + c]) / std::sqrt(std::max(variance, eps * eps)));
+      }
+    });
+  }
+};
+
+/// Operands: parameter, direction, step, their squared norms.
+struct AdafactorUpdate {
+  template <class T>
+  static void run(const Call& call) {
+    const auto& a = call.attributes();
+    const double lr = a.number("lr", 1e-2), decay = a.number("weight_decay", 0);
+    const auto elements = static_cast<double>(a.integer("elements", 1));
+    const double rate = std::min(lr, 1 / std::sqrt(static_cast<double>(*call.in<std::int64_t>(2))));
+    const double size = std::sqrt(*call.in<double>(3) / elements), direction = std::sqrt(*call.in<double>(4) / elements);
+    const double step = rate * std::max(a.number("eps2", 1e-3), size) / std::max(1.0, direction / a.number("clip", 1));
+    each_parameter<T, 0>(call, 5, [=](double p, double u, double*) { return p * (1 - lr * decay) - step * u; });
+  }
+};
+
+/// Operands: gradient, momentum; results: direction, momentum. each_parameter's "parameter" is the gradient.
+struct MuonMomentum {
+  template <class T>
+  static void run(const Call& call) {
+    const auto& a = call.attributes();
+    const double momentum = a.number("momentum", 0.95);
+    const bool nesterov = a.number("nesterov", 1) != 0;
+    each_parameter<T, 1>(call, 1, [=](double g, double, double* state) {
+      state[0] = momentum * state[0] + (1 - momentum) * g;
+      return nesterov ? momentum * state[0] + (1 - momentum) * g : state[0];
+    });
+  }
+};
+
+/// Operands: matrices, the squared norm of each.
+struct DivideByNorm {
+  template <class T>
+  static void run(const Call& call) {
+    const double least = call.attributes().number("least", 0);
+    const std::int64_t matrices = graph::element_count(call.in_shape(1));
+    const std::int64_t each = matrices == 0 ? 0 : graph::element_count(call.in_shape(0)) / matrices;
+    const T *x = call.in<T>(0), *square = call.in<T>(1);
+    T* out = call.out<T>();
+    parallel_items(call.threads(), matrices * each, kOptimizerGrain, [&](std::int64_t i) {
+      out[i] = static_cast<T>(static_cast<double>(x[i]) / std::max(least, std::sqrt(static_cast<double>(square[i / each]))));
+    });
+  }
+};
+
+struct LinearCombination {
+  template <class T>
+  static void run(const Call& call) {
+    const double alpha = call.attributes().number("alpha", 1), beta = call.attributes().number("beta", 1);
+    each_parameter<T, 0>(call, 2, [=](double x, double y, double*) { return alpha * x + beta * y; });
+  }
+};
+
+/// Operands: parameter, direction.
+struct MuonUpdate {
+  template <class T>
+  static void run(const Call& call) {
+    const auto& a = call.attributes();
+    const double lr = a.number("lr", 1e-3), kept = 1 - lr * a.number("weight_decay", 0), step = lr * a.number("scale", 1);
+    each_parameter<T, 0>(call, 2, [=](double p, double u, double*) { return kept * p - step * u; });
+  }
+};
+
 /// In one thread and one order: norms must not depend on the number of threads.
 struct SquaredNorm {
   template <class T>
@@ -203,7 +364,19 @@ constexpr KernelRow kOptimizerRows[] = {
     {"LambDirection", "reference:any", make_by_output<LambDirection, Floats>},
     {"LambUpdate", "reference:any", make_by_output<LambUpdate, Floats>},
     {"NovogradUpdate", "reference:any", make_by_output<NovogradUpdate, Floats>},
+    {"LionUpdate", "reference:any", make_by_output<Lion, Floats>},
+    {"ScheduleFreeShare", "reference:any", make_by_output<ScheduleFreeShare, Types<double>>},
+    {"ScheduleFreeSgdUpdate", "reference:any", make_by_output<ScheduleFreeSgd, Floats>},
+    {"ScheduleFreeAdamwUpdate", "reference:any", make_by_output<ScheduleFreeAdamw, Floats>},
+    {"AdafactorAverage", "reference:any", make_by_output<AdafactorAverage, Floats>},
+    {"AdafactorDirection", "reference:any", make_by_output<AdafactorDirection, Floats>},
+    {"AdafactorUpdate", "reference:any", make_by_output<AdafactorUpdate, Floats>},
+    {"MuonMomentum", "reference:any", make_by_output<MuonMomentum, Floats>},
+    {"DivideByNorm", "reference:any", make_by_output<DivideByNorm, Floats>},
+    {"LinearCombination", "reference:any", make_by_output<LinearCombination, Floats>},
+    {"MuonUpdate", "reference:any", make_by_output<MuonUpdate, Floats>},
     {"SquaredNorm", "reference:any", make_by_input<SquaredNorm, Floats>},
+    {"SquaredNormOfParts", "reference:any", make_by_input<SquaredNorm, Floats>},
 };
 
 }  // namespace

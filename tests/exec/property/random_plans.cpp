@@ -246,8 +246,35 @@ TEST_CASE("16-bit training keeps f32 copies and moments in the parts that parame
              {4, layers + "dp=2,tp=2,zero=3/lamb:lr=0.01:eps=1e-4/"},
              {4, layers + "tp=2,pp=2/adam:lr=0.01:eps=1e-4:clip=0.1/"},
              {2, experts + "dp=2,ep=2" + adam},
+             {2, layers + "dp=2,zero=1/adafactor:lr=0.05:eps=1e-3/"},
+             {2, layers + "tp=2/schedule-free-adamw:lr=0.02:eps=1e-4/"},
+             {2, layers + "pp=2,micro_batch=4/schedule-free-sgd:lr=0.1/"},
              {4, experts + "dp=2,tp=2,ep=2" + adam}})
       cases[ranks].push_back(property::parse_case(text + dtype + "/400"));
+  for (auto& [ranks, of_ranks] : cases) Proof(ranks).run(std::move(of_ranks));
+}
+
+TEST_CASE("optimizers that see matrices, averages or signs train alike under every plan, on real ranks") {
+  const std::string words = "tok.6.24.16+attention.2.1.1+dense.8+act.3+dense.6+class.5", layers = words + "/8/",
+                    layers_of_nine = words + "/9/", images = "img.4.6.6+conv.4.3.1.1.0.1.1+average+class.3/8/",
+                    experts = "seq.4.6+experts.2.1.3+dense.6+class.5/8/";
+  std::map<int, std::vector<Case>> cases;
+  for (const auto* optimizer :
+       {"lion:lr=0.01:weight_decay=0.1", "adafactor:lr=0.05:eps=1e-3:weight_decay=0.1", "schedule-free-sgd:lr=0.1:weight_decay=0.1",
+        "schedule-free-adamw:lr=0.02:eps=1e-4:weight_decay=0.1", "muon:lr=0.02:eps=1e-4"})
+    for (const auto& [ranks, text] : std::vector<std::pair<int, std::string>>{{1, layers + "dp=1,micro_batch=2/"},
+                                                                              {2, layers + "dp=2,zero=1/"},
+                                                                              {2, layers + "dp=2,zero=2,micro_batch=2/"},
+                                                                              {3, layers_of_nine + "dp=3,zero=3,micro_batch=1/"},
+                                                                              {2, layers + "tp=2/"},
+                                                                              {2, layers + "pp=2,micro_batch=4,offload=optimizer/"},
+                                                                              {4, layers + "dp=2,tp=2,zero=1/"},
+                                                                              {4, layers + "tp=2,pp=2,micro_batch=4,schedule=zb-h1/"},
+                                                                              {4, layers + "dp=4,zero=2,zero_group=2/"},
+                                                                              {2, images + "dp=2,zero=1/"},
+                                                                              {2, images + "tp=2/"},
+                                                                              {2, experts + "dp=2,ep=2/"}})
+      cases[ranks].push_back(property::parse_case(text + optimizer + "/f64/400"));
   for (auto& [ranks, of_ranks] : cases) Proof(ranks).run(std::move(of_ranks));
 }
 

@@ -116,10 +116,10 @@ TEST_CASE("every key of a plan has a rule, and what a framework does not honour 
   const auto predictor = framework_predictor({graph::zoo::build("zoo:gpt?layers=4&hidden=64&heads=4&seq=32&vocab=100", 8), "bf16", "adam"},
                                              platform, *costmodel::find_framework("megatron-core"));
   for (const char* text :
-       {"dp=2,spatial=1x1x2", "dp=2,compression=bf16", "dp=2,allreduce=ring",
-        "dp=2,algorithms=all-reduce:dp:4:ring", "dp=2,bn=sync", "dp=2,fuse=none", "dp=2,recompute=4GiB", "dp=2,ep=2", "dp=2,shares=3:1",
-        "dp=3", "dp=2,micro_batch=3", "dp=1,interleave=2", "dp=2,cp=2,attention=all-to-all", "pp=2,schedule=pipedream,micro_batch=1",
-        "pp=2,schedule=dualpipe,micro_batch=1", "pp=2,cuts=h.2.ln_1,micro_batch=1"}) {
+       {"dp=2,spatial=1x1x2", "dp=2,compression=bf16", "dp=2,allreduce=ring", "dp=2,algorithms=all-reduce:dp:4:ring", "dp=2,bn=sync",
+        "dp=2,fuse=none", "dp=2,recompute=4GiB", "dp=2,ep=2", "dp=2,shares=3:1", "dp=3", "dp=2,micro_batch=3", "dp=1,interleave=2",
+        "dp=2,cp=2,attention=all-to-all", "pp=2,schedule=pipedream,micro_batch=1", "pp=2,schedule=dualpipe,micro_batch=1",
+        "pp=2,cuts=h.2.ln_1,micro_batch=1"}) {
     const auto plan = plan::parse_plan(text);
     const std::string last = text;
     const auto from = last.rfind(',') == std::string::npos ? 0 : last.rfind(',') + 1;
@@ -143,8 +143,26 @@ TEST_CASE("every optimizer of the table has a cost of its own, and no other name
         ->closed(plan::parse_plan("dp=8"));
   };
   for (const auto& row : graph::optimizer_table()) CHECK(step(row.name).breakdown.optimizer.value() > 0);
+  CHECK(step("muon").breakdown.optimizer > step("adamw").breakdown.optimizer);
   CHECK(step("lamb").breakdown.optimizer > step("sgd").breakdown.optimizer);
   CHECK_THROWS_AS(step("adamw2"), BadInput);
+}
+
+TEST_CASE("ranks that share out Muon's update share out its products, and no host makes them") {
+  const auto platform = platforms::load("dgx-a100");
+  const auto predictor =
+      framework_predictor({graph::zoo::build("zoo:gpt?layers=2&hidden=4096&heads=32&seq=32&vocab=100", 8), "bf16", "muon"}, platform,
+                          *costmodel::find_framework("megatron-core"));
+  const auto whole = predictor->closed(plan::parse_plan("dp=8")).breakdown.optimizer.value(),
+             shared = predictor->closed(plan::parse_plan("dp=8,zero=1")).breakdown.optimizer.value();
+  CHECK(shared < whole / 7);
+  // 5 (4 r^2 c + 2 r^3) for 4096 x 12288, 4096 x 4096 and twice 4096 x 16384, of two layers, at no more than 312 TFLOP/s
+  const double cube = 4096.0 * 4096 * 4096;
+  CHECK(whole > 2 * 5 * cube * ((4 * 3 + 2) + (4 + 2) + 2 * (4 * 4 + 2)) / 312e12);
+  const auto violations = predictor->violations(plan::parse_plan("dp=8,zero=1,offload=optimizer"));
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].key == "offload");
+  CHECK_THAT(violations[0].problem, contains("muon multiplies matrices in its update"));
 }
 
 }  // namespace

@@ -31,6 +31,21 @@ TEST_CASE("sharding divides states, recomputation drops activations") {
   CHECK(s.memory().activations < whole.activations);
 }
 
+TEST_CASE("optimizers keep of each parameter what its shape asks for") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron");
+  const auto states = [&](const char* optimizer) {
+    s.job.recipe.optimizer = optimizer;
+    return s.memory().states();
+  };
+  const double matrices = 6 * 12.0 * 64 * 64, parameters = matrices + 6 * 13 * 64 + 1000 * 64 + 32 * 64 + 2 * 64;
+  CHECK(states("lion") == Approx(14 * parameters));  // one number of four bytes less than adam's two
+  CHECK(states("schedule-free-adamw") == Approx(18 * parameters).epsilon(1e-3));
+  CHECK(states("muon") == Approx(18 * parameters - 4 * matrices));
+  // Rows and columns of 64 x 192, 64 x 64, 64 x 256 and 256 x 64, of both tables; of vectors all of it.
+  const double kept = 6 * (256 + 128 + 320 + 320 + 13 * 64) + 1064 + 96 + 2 * 64;
+  CHECK(states("adafactor") == Approx(10 * parameters + 4 * kept));
+}
+
 TEST_CASE("FSDP gathers in the type of the computation, and shards the fp32 values beside it") {
   Sample s(kSmall, platforms::load("dgx-h100"), "torchtitan", "bf16");
   const double parameters = 6 * (12.0 * 64 * 64 + 13 * 64) + 1000 * 64 + 32 * 64 + 2 * 64;

@@ -1,0 +1,62 @@
+#pragma once
+// The gradient noise scale of a training while it runs (McCandlish et al., "An Empirical Model of Large-Batch Training", 2018): gradients
+// of parts of a batch are noisier than its own, and from both follow the square of the true gradient and the variance of one sample's.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/program/program.hpp"
+
+namespace rehearsal::exec {
+
+/// Into what a plan divides the samples of a step.
+struct PartsOfBatch {
+  double batch = 1;         ///< samples
+  double square_share = 1;  ///< sum over the parts of (samples of the part / batch)^2
+  std::int64_t parts = 1;
+};
+[[nodiscard]] PartsOfBatch parts_of(const plan::Program&);
+/// Throws Refusal naming the key of the plan under which gradients of parts are none of samples of their own, or there is one part.
+void require_parts(const plan::Program&);
+
+/// What the sums of a step are made of: |G|^2 of the batch's gradient, and sum of |g|^2 over the parts', all of the mean loss of the batch.
+struct GradientSquares {
+  double parts = 0, whole = 0;
+};
+
+/// Of one step: unbiased, and so may be below 0.
+struct GradientNoise {
+  double square = 0;                 ///< of the true gradient's norm
+  double variance = 0;               ///< of the gradient of one sample, summed over its elements
+  std::optional<double> scale = {};  ///< samples: variance / square, both smoothed over steps; none while the square is not above 0
+};
+
+/// With part p of b_p samples of B, q = sum (b_p / B)^2: E parts = q square + variance / B, E whole = square + variance / B. Equal parts
+/// give McCandlish's equations A.2 and A.3.
+[[nodiscard]] GradientNoise noise_of(const PartsOfBatch&, const GradientSquares&);
+
+struct NoiseResult {
+  PartsOfBatch of;
+  std::int64_t steps = 0;
+  double square = 0, variance = 0;  ///< means over the steps
+  /// Samples: variance / square. None where the square is not above 0: more steps or larger batches show it.
+  std::optional<double> scale = {};
+  /// 90 % interval from how much steps differ; none below four steps. The low end is 0 at least.
+  std::optional<double> low = {}, high = {};
+};
+
+class NoiseScale {
+ public:
+  explicit NoiseScale(const PartsOfBatch& parts) : parts_(parts) {}
+  GradientNoise add(const GradientSquares&);
+  [[nodiscard]] NoiseResult result() const;
+
+ private:
+  PartsOfBatch parts_;
+  std::vector<GradientNoise> steps_;
+  double smooth_square_ = 0, smooth_variance_ = 0;
+};
+
+}  // namespace rehearsal::exec

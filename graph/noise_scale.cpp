@@ -1,0 +1,30 @@
+#include "graph/noise_scale.hpp"
+
+#include <string>
+
+namespace rehearsal::graph {
+namespace {
+
+/// The sum of numbers that `op` makes of each gradient, stored.
+TensorId stored_sum(GraphBuilder& builder, std::span<const TensorId> gradients, std::string_view op, std::string_view what) {
+  const std::string name = std::string(kMeasuredPrefix).append(what);
+  const Phase phase = op == kSquaresOfParts ? Phase::Backward : Phase::Update;  // parts are there before they are added up
+  TensorId sum = TensorId::None;
+  for (const TensorId g : gradients) {
+    if (g == TensorId::None) continue;
+    const TensorId square = builder.add(op, {g}, {}, {name, phase, NodeId::None, {}}).front();
+    sum = sum == TensorId::None ? square : builder.add("Add", {sum, square}, {}, {name + ".sum", Phase::Update, NodeId::None, {}}).front();
+  }
+  const TensorId slot = builder.add_stored(builder.fresh_name(name), {DType::F64, {}}, Role::Slot, {DType::F64, Fill{0}});
+  const TensorId kept = builder.add("Scale", {sum}, {{"factor", 1.0}}, {name + ".kept", Phase::Update, NodeId::None, {}}).front();
+  builder.set_stored_in(kept, slot);
+  return slot;
+}
+
+}  // namespace
+
+NoiseTensors add_noise_measurement(GraphBuilder& builder, std::span<const TensorId> gradients) {
+  return {stored_sum(builder, gradients, kSquaresOfParts, "parts"), stored_sum(builder, gradients, "SquaredNorm", "whole")};
+}
+
+}  // namespace rehearsal::graph

@@ -1,0 +1,21 @@
+#pragma once
+// Updates that are more than one node: what OptimizerRow::build is.
+
+#include "graph/optimizer.hpp"
+
+namespace rehearsal::graph {
+
+using UpdateNodes = std::vector<TensorId>(GraphBuilder&, const UpdateOperands&, const Attributes&, const std::string& name);
+
+UpdateNodes build_lars, build_lamb, build_novograd;
+/// Of matrices, and of what has no two sides.
+UpdateNodes build_adafactor, build_adafactor_of_vector;
+/// Their last two slots are the sum of weights and the highest rate.
+UpdateNodes build_schedule_free_sgd, build_schedule_free_adamw;
+/// Of hidden matrices, and of all else: AdamW at `adam_rate` times the rate.
+UpdateNodes build_muon, build_adamw_beside_muon;
+
+/// Products of Muon's iterations for one parameter.
+[[nodiscard]] double muon_flops(const ParameterUse& use);
+
+}  // namespace rehearsal::graph

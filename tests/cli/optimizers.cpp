@@ -1,0 +1,160 @@
+// Optimizers from the command line: what they take, what is evaluated, how they go on, and what is measured of gradients.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "exec/checkpoint/checkpoint.hpp"
+#include "tests/cli/rehearse.hpp"
+
+namespace {
+
+std::string run_of(const std::string& more) { return std::string("run ") + kGpt + " --batch 4 --format json " + more; }
+
+/// Whose weights have one use each.
+constexpr const char* kUntied = "'zoo:gpt?layers=1&hidden=8&heads=2&seq=4&vocab=11&tied=0'";
+
+/// The lines of a metrics file.
+std::vector<nlohmann::json> steps_of(const std::string& file) {
+  std::vector<nlohmann::json> steps;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) steps.push_back(nlohmann::json::parse(line));
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("what an optimizer takes stands behind its name") {
+  const auto plain = losses_of(rehearse(run_of("--steps 3 --dtype f64 --optimizer muon --lr 0.02")));
+  CHECK(losses_of(rehearse(run_of("--steps 3 --dtype f64 --optimizer muon:lr=0.02,rms=0.2"))) == plain);
+  CHECK(losses_of(rehearse(run_of("--steps 3 --dtype f64 --optimizer Muon:rms=0 --lr 0.02"))) != plain);
+  check_failure(rehearse(run_of("--steps 1 --optimizer muon:rank=3")), 1, {"optimizer muon", "'rank'", "adam_rate"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer lion:beta1=high")), 1, {"--optimizer lion:beta1=high", "KEY=NUMBER"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer schedule-free-sgd --momentum 0.0")), 1, {"schedule-free-sgd", "between 0 and 1"});
+  check_failure(rehearse(run_of("--steps 1 --optimizer lionn")), 1, {"lionn", "lion"});
+}
+
+TEST_CASE("every newer optimizer goes on from a checkpoint as if nothing had been, under another plan") {
+  for (const std::string optimizer : {"lion", "adafactor", "schedule-free-sgd", "schedule-free-adamw", "muon"})
+    for (const std::string dtype : {"f64", "bf16"}) {
+      INFO(optimizer << " " << dtype);
+      const TemporaryFolder folder;
+      const auto base = "--dtype " + dtype + " --optimizer " + optimizer + " --lr 0.02";
+      const auto whole = losses_of(rehearse(run_of(base + " --steps 4")));
+      CHECK(whole[3] != whole[0]);
+      (void)result_of(rehearse(run_of(base + " --steps 2 --checkpoint " + (folder / "c"))));
+      const auto rest = losses_of(rehearse(run_of(base + " --steps 2 --plan dp=2,zero=1 --resume " + (folder / "c")), 2));
+      REQUIRE(rest.size() == 2);
+      for (std::size_t n = 0; n < 2; ++n) CHECK(std::abs(rest[n] - whole[n + 2]) <= (dtype == "f64" ? 1e-12 : 3e-2));
+    }
+}
+
+TEST_CASE("what a checkpoint of schedule-free training stands for is the average of its weights") {
+  const TemporaryFolder folder;
+  const auto [plan, ranks] = GENERATE(std::pair{"dp=1", 0}, std::pair{"dp=2,zero=3", 2}, std::pair{"pp=2", 2});
+  INFO(plan);
+  const std::string checkpoint = folder / "c";
+  (void)result_of(
+      rehearse(std::string("run ") + kUntied +
+                   " --batch 4 --format json --dtype f64 --optimizer schedule-free-sgd:momentum=0.6 --lr 0.1 --steps 3 --plan " +
+                   std::string(plan) + " --checkpoint " + checkpoint,
+               ranks));
+  const auto place = std::filesystem::path(checkpoint) / "step-3";
+  const auto manifest = nlohmann::json::parse(std::ifstream(place / "manifest.json"));
+  CHECK(manifest.at("average_share") == 0.6);
+  // Blocks as they lie in the parts, in order.
+  std::map<std::string, std::vector<double>> stored;
+  for (const auto& part : manifest.at("parts")) {
+    std::ifstream in(place / part.at("file").get<std::string>(), std::ios::binary);
+    for (const auto& t : part.at("tensors")) {
+      auto& values = stored[t.at("name")];
+      std::vector<double> block(t.at("bytes").get<std::size_t>() / sizeof(double));
+      in.seekg(t.at("offset").get<std::int64_t>());
+      in.read(reinterpret_cast<char*>(block.data()), static_cast<std::streamsize>(block.size() * sizeof(double)));
+      values.insert(values.end(), block.begin(), block.end());
+    }
+  }
+  double moved = 0, average = 0, sum = 0;
+  for (const auto& [name, value] : rehearsal::exec::read_checkpoint(checkpoint)) {
+    const auto z = stored.find(name + ".schedule_free.z");
+    REQUIRE(z != stored.end());
+    const auto& y = stored.at(name);
+    // y = 0.4 z + 0.6 x. Sums do not see in which order ranks hold their blocks.
+    const auto* x = reinterpret_cast<const double*>(value.bytes.data());
+    REQUIRE(value.bytes.size() == y.size() * sizeof(double));
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      average += x[i] * x[i];
+      const double expected = (y[i] - 0.4 * z->second[i]) / 0.6;
+      sum += expected * expected;
+      moved += std::abs(y[i] - z->second[i]);
+    }
+  }
+  CHECK(average == Approx(sum).epsilon(1e-12));
+  CHECK(moved > 1e-3);
+}
+
+TEST_CASE("the rate follows the batch by a rule") {
+  const auto losses = [](const std::string& more) { return losses_of(rehearse(run_of("--steps 3 --dtype f64 " + more))); };
+  CHECK(losses("--lr 0.1 --lr-scaling linear --base-batch 2") == losses("--lr 0.2"));
+  CHECK(losses("--lr 0.1 --lr-scaling sqrt --base-batch 1") == losses("--lr 0.2"));
+  CHECK(losses("--lr-scaling linear --base-batch 8") == losses("--lr 0.0005"));  // of the optimizer's own 0.001
+  // The linear rule's warm-up begins at the base batch's rate: 0.1 + 0.1 n / 2, so that its second step is the whole rate's first.
+  const auto warm = losses("--lr 0.1 --lr-scaling linear --base-batch 2 --warmup 2");
+  CHECK(warm[1] == losses("--lr 0.15")[1]);
+  check_failure(rehearse(run_of("--lr-scaling cubic --base-batch 2")), 1, {"--lr-scaling cubic", "linear or sqrt"});
+  check_failure(rehearse(run_of("--lr-scaling sqrt")), 1, {"--base-batch"});
+  check_failure(rehearse(run_of("--base-batch 4")), 1, {"--lr-scaling"});
+}
+
+TEST_CASE("squares of gradients are those of the parts that a plan makes") {
+  const TemporaryFolder folder;
+  const auto measured = [&](const std::string& more, int ranks) {
+    const auto file = folder / "m.jsonl";
+    const auto result = result_of(
+        rehearse(std::string("run ") + kUntied + " --format json --dtype f64 --lr 0 --noise-scale --metrics " + file + " " + more, ranks));
+    CHECK(result.at("noise_scale").at("steps") == steps_of(file).size());
+    return steps_of(file);
+  };
+  const auto number = [](const nlohmann::json& step, const char* key) { return step.at(key).get<double>(); };
+  // Halves of a batch of four, as batches of two of their own: their whole gradient is what a half's is of the batch.
+  const auto halves = measured("--batch 2 --steps 2 --plan micro_batch=1", 0);
+  double expected = 0;
+  for (const auto& half : halves) expected += (number(half, "gradient_square") + number(half, "gradient_variance") / 2) / 4;
+  struct Plan {
+    const char* text;
+    int ranks;
+  };
+  for (const auto& plan : {Plan{"micro_batch=2", 0},
+                           {"dp=2", 2},
+                           {"dp=2,zero=1", 2},
+                           {"dp=2,zero=3", 2},
+                           {"tp=2,micro_batch=2", 2},
+                           {"tp=2,sequence_parallel=on,micro_batch=2", 2},
+                           {"pp=2,micro_batch=2", 2},
+                           {"dp=2,overlap=off", 2}}) {
+    INFO(plan.text);
+    const auto step = measured(std::string("--batch 4 --steps 1 --plan ") + plan.text, plan.ranks)[0];
+    CHECK(number(step, "gradient_square") / 2 + number(step, "gradient_variance") / 4 == Approx(expected).epsilon(3e-5));
+  }
+  // Figures have six digits. Quarters, on two ranks and on one.
+  const auto one = measured("--batch 4 --steps 1 --plan micro_batch=1", 0)[0],
+             two = measured("--batch 4 --steps 1 --plan dp=2,micro_batch=1", 2)[0];
+  CHECK(number(one, "gradient_square") == Approx(number(two, "gradient_square")).epsilon(3e-5));
+  CHECK(number(one, "gradient_variance") == Approx(number(two, "gradient_variance")).epsilon(3e-5));
+}
+
+TEST_CASE("measuring gradients changes no loss, and is no other training") {
+  const TemporaryFolder folder;
+  const std::string base = "--steps 2 --dtype f64 --optimizer adamw --plan dp=2 ";
+  const auto without = losses_of(rehearse(run_of(base + "--checkpoint " + (folder / "c")), 2));
+  CHECK(losses_of(rehearse(run_of(base + "--noise-scale"), 2)) == without);
+  CHECK(losses_of(rehearse(run_of(base + "--noise-scale --resume " + (folder / "c")), 2)) ==
+        losses_of(rehearse(run_of(base + "--resume " + (folder / "c")), 2)));
+}
+
+TEST_CASE("where a batch has no parts of samples of their own the noise scale is refused") {
+  check_failure(rehearse(run_of("--steps 1 --noise-scale")), 3, {"--noise-scale", "one part", "micro_batch"});
+  check_failure(rehearse(run_of("--steps 1 --noise-scale --plan micro_batch=2")), 3, {"--noise-scale", "wte.weight", "several uses"});
+  check_failure(rehearse(run_of("--steps 1 --noise-scale --plan cp=2"), 2), 3, {"--noise-scale", "cp=2", "use cp=1"});
+  check_failure(rehearse(run_of("--steps 1 --noise-scale --plan dp=2 --loss-scale 8"), 2), 3, {"noise scale", "loss scale"});
+}

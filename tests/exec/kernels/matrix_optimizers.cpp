@@ -1,0 +1,261 @@
+// Optimizers that see a parameter as a matrix, or whose weights are not those that are evaluated, against their papers' equations written
+// down once more: whatever the gradients are, which here are given.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "exec/play/interpreter.hpp"
+#include "graph/training.hpp"
+#include "tests/catch.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::exec;
+using graph::TensorId;
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+/// `rows` x `columns`, row-major.
+struct Matrix {
+  std::int64_t rows, columns;
+  Numbers values;
+  double& at(std::int64_t r, std::int64_t c) { return values[static_cast<std::size_t>(r * columns + c)]; }
+  [[nodiscard]] double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * columns + c)]; }
+};
+
+Matrix filled(std::int64_t rows, std::int64_t columns, const std::function<double(std::int64_t, std::int64_t)>& value) {
+  Matrix m{rows, columns, Numbers(static_cast<std::size_t>(rows * columns))};
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c) m.at(r, c) = value(r, c);
+  return m;
+}
+
+/// Numbers without a pattern, of another size in every step.
+Matrix gradient(std::int64_t rows, std::int64_t columns, int step) {
+  return filled(rows, columns, [=](std::int64_t r, std::int64_t c) {
+    return std::sin(1.7 * static_cast<double>(r) + 2.9 * static_cast<double>(c) + 0.8 * step) * (0.3 + 0.2 * step);
+  });
+}
+
+Matrix beginning(std::int64_t rows, std::int64_t columns) {
+  return filled(rows, columns,
+                [](std::int64_t r, std::int64_t c) { return 0.5 + 0.25 * static_cast<double>(r) - 0.125 * static_cast<double>(c); });
+}
+
+struct Job {
+  std::string optimizer;
+  std::map<std::string, double> values;
+  std::vector<Matrix> gradients;
+};
+
+/// What is stored under a name behind every step. The loss is the sum of a (I w), so that the gradient of w is a; w is a hidden matrix.
+std::vector<Numbers> train(const Job& job, const std::string& stored = "w", DType dtype = DType::F64) {
+  const auto rows = job.gradients.front().rows, columns = job.gradients.front().columns;
+  graph::GraphBuilder builder;
+  const TensorId unit = builder.add_input("unit", {dtype, {rows, rows}}), a = builder.add_input("a", {dtype, {rows, columns}});
+  const TensorId w =
+      builder.add_stored("w", {dtype, {rows, columns}}, graph::Role::Parameter,
+                         graph::contents_of(graph::Value::of_reals(beginning(rows, columns).values, {rows, columns}, dtype)));
+  const TensorId product = builder.add1("Mul", {a, builder.add1("MatMul", {unit, w})});
+  builder.set_outputs({builder
+                           .add("ReduceSum", {product}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}},
+                                {"", graph::Phase::Forward, graph::NodeId::None, {"loss"}})
+                           .front()});
+  graph::TrainingOptions options;
+  options.optimizer = {job.optimizer, job.values};
+  const auto training = graph::build_training_graph(std::move(builder).build(), options);
+  Interpreter interpreter(training.graph);
+  interpreter.set_reals(training.graph.find("unit"),
+                        filled(rows, rows, [](std::int64_t r, std::int64_t c) { return r == c ? 1.0 : 0.0; }).values);
+  std::vector<Numbers> history;
+  for (std::size_t step = 0; step < job.gradients.size(); ++step) {
+    interpreter.set_reals(training.graph.find("a"), job.gradients[step].values);
+    interpreter.run(static_cast<std::int64_t>(step));
+    history.push_back(interpreter.get_reals(training.graph.find(stored)));
+  }
+  return history;
+}
+
+void check_same(const Numbers& got, const Numbers& expected, double tolerance) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).epsilon(0).margin(tolerance));
+}
+
+std::vector<Matrix> three_gradients(std::int64_t rows, std::int64_t columns) {
+  return {gradient(rows, columns, 0), gradient(rows, columns, 1), gradient(rows, columns, 2)};
+}
+
+double norm(const Matrix& m) {
+  double sum = 0;
+  for (const double v : m.values) sum += v * v;
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+TEST_CASE("Lion takes the sign of what lies between gradient and average, and then averages") {
+  // Chen et al. 2023, algorithm 2
+  const auto gradients = three_gradients(3, 2);
+  Numbers w = beginning(3, 2).values, m(6, 0.0);
+  const auto got = train({"lion", {{"lr", 0.1}, {"beta1", 0.95}, {"beta2", 0.5}, {"weight_decay", 0.5}}, gradients});
+  int turned = 0;
+  for (std::size_t step = 0; step < 3; ++step) {
+    for (std::size_t i = 0; i < 6; ++i) {
+      const double g = gradients[step].values[i], c = 0.95 * m[i] + 0.05 * g;
+      turned += c * g < 0;
+      w[i] -= 0.1 * ((c > 0) - (c < 0) + 0.5 * w[i]);
+      m[i] = 0.5 * m[i] + 0.5 * g;
+    }
+    check_same(got[step], w, 1e-14);
+  }
+  CHECK(turned > 0);  // the gradient alone would say otherwise
+}
+
+TEST_CASE("Adafactor keeps the second moment of a matrix as that of rows and of columns") {
+  // Shazeer and Stern 2018, algorithm 4, with PyTorch's defaults but for the rate
+  const std::int64_t rows = 3, columns = 4;
+  const auto gradients = three_gradients(rows, columns);
+  const double eps = std::ldexp(1.0, -23), lr = 0.05, decay = 0.1;
+  Matrix w = beginning(rows, columns);
+  Numbers of_rows(3, 0.0), of_columns(4, 0.0);
+  const Job job{"adafactor", {{"lr", lr}, {"weight_decay", decay}}, gradients};
+  const auto got = train(job), got_rows = train(job, "w.row_var"), got_columns = train(job, "w.col_var");
+  for (int step = 0; step < 3; ++step) {
+    const auto& g = gradients[static_cast<std::size_t>(step)];
+    const double t = step + 1, fresh = std::pow(t, -0.8);
+    Numbers row_means(3, 0.0), column_means(4, 0.0);
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c) {
+        row_means[static_cast<std::size_t>(r)] += g.at(r, c) * g.at(r, c) / columns;
+        column_means[static_cast<std::size_t>(c)] += g.at(r, c) * g.at(r, c) / rows;
+      }
+    double mean = 0;
+    for (std::size_t r = 0; r < 3; ++r) of_rows[r] += fresh * (row_means[r] - of_rows[r]), mean += of_rows[r] / 3;
+    for (std::size_t c = 0; c < 4; ++c) of_columns[c] += fresh * (column_means[c] - of_columns[c]);
+    const Matrix u = filled(rows, columns, [&](std::int64_t r, std::int64_t c) {
+      return g.at(r, c) /
+             std::sqrt(std::max(eps * eps, of_rows[static_cast<std::size_t>(r)] * of_columns[static_cast<std::size_t>(c)] / mean));
+    });
+    const double elements = 12, rate = std::min(lr, 1 / std::sqrt(t)) * std::max(1e-3, norm(w) / std::sqrt(elements));
+    const double clipped = std::max(1.0, norm(u) / std::sqrt(elements));
+    for (std::size_t i = 0; i < w.values.size(); ++i) w.values[i] = w.values[i] * (1 - lr * decay) - rate / clipped * u.values[i];
+    check_same(got[static_cast<std::size_t>(step)], w.values, 1e-13);
+    check_same(got_rows[static_cast<std::size_t>(step)], of_rows, 1e-14);
+    check_same(got_columns[static_cast<std::size_t>(step)], of_columns, 1e-14);
+  }
+}
+
+TEST_CASE("schedule-free SGD trains y, between z and the average x") {
+  // Defazio et al. 2024, algorithm 1: z takes the step, x is the mean of all z weighted by the square of the rate, y = 0.2 z + 0.8 x
+  const auto gradients = three_gradients(2, 3);
+  Numbers x = beginning(2, 3).values, y = x, z = x;
+  const Job job{"schedule-free-sgd", {{"lr", 0.3}, {"momentum", 0.8}, {"weight_decay", 0.25}}, gradients};
+  const auto got = train(job), got_z = train(job, "w.schedule_free.z"), sums = train(job, "w.weight_sum"), highest = train(job, "w.lr_max");
+  for (std::size_t step = 0; step < 3; ++step) {
+    const double c = 1.0 / (static_cast<double>(step) + 1);
+    for (std::size_t i = 0; i < 6; ++i) {
+      z[i] -= 0.3 * (gradients[step].values[i] + 0.25 * y[i]);
+      x[i] = (1 - c) * x[i] + c * z[i];
+      y[i] = 0.2 * z[i] + 0.8 * x[i];
+    }
+    check_same(got[step], y, 1e-14);
+    check_same(got_z[step], z, 1e-14);
+    check_same(sums[step], {0.09 * (static_cast<double>(step) + 1)}, 1e-15);
+    check_same(highest[step], {0.3}, 0);
+  }
+}
+
+TEST_CASE("schedule-free AdamW scales the step by its second moment") {
+  const auto gradients = three_gradients(2, 2);
+  Numbers x = beginning(2, 2).values, y = x, z = x, v(4, 0.0);
+  const auto got = train({"schedule-free-adamw", {{"lr", 0.05}, {"beta1", 0.9}, {"beta2", 0.7}, {"weight_decay", 0.2}}, gradients});
+  for (std::size_t step = 0; step < 3; ++step) {
+    const double t = static_cast<double>(step) + 1, c = 1 / t;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const double g = gradients[step].values[i];
+      v[i] = 0.7 * v[i] + 0.3 * g * g;
+      z[i] -= 0.05 * (g / (std::sqrt(v[i] / (1 - std::pow(0.7, t))) + 1e-8) + 0.2 * y[i]);
+      x[i] = (1 - c) * x[i] + c * z[i];
+      y[i] = 0.1 * z[i] + 0.9 * x[i];
+    }
+    check_same(got[step], y, 1e-14);
+  }
+}
+
+namespace {
+
+/// Turned by an angle in the first two of its dimensions: its columns are orthogonal and of length 1.
+Matrix turned(std::int64_t size, double angle) {
+  return filled(size, size, [=](std::int64_t r, std::int64_t c) {
+    if (r > 1 || c > 1) return r == c ? 1.0 : 0.0;
+    return r == c ? std::cos(angle) : r < c ? -std::sin(angle) : std::sin(angle);
+  });
+}
+
+/// U diag(s) V^T with U and V turned: its singular values are s.
+Matrix with_singular_values(std::int64_t rows, std::int64_t columns, const Numbers& s, double angle) {
+  const Matrix u = turned(rows, angle), v = turned(columns, -0.7 * angle);
+  return filled(rows, columns, [&](std::int64_t r, std::int64_t c) {
+    double sum = 0;
+    for (std::size_t k = 0; k < s.size(); ++k) sum += u.at(r, static_cast<std::int64_t>(k)) * s[k] * v.at(c, static_cast<std::int64_t>(k));
+    return sum;
+  });
+}
+
+/// What five of Muon's iterations make of singular values.
+Numbers near_one(const Numbers& s) {
+  double square = 0;
+  for (const double x : s) square += x * x;
+  Numbers result;
+  for (double x : s) {
+    x /= std::sqrt(square);
+    for (int i = 0; i < 5; ++i) x = 3.4445 * x - 4.7750 * std::pow(x, 3) + 2.0315 * std::pow(x, 5);
+    result.push_back(x);
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("Muon keeps the singular vectors of the momentum and brings its singular values near one") {
+  // An odd polynomial of a matrix acts on its singular values alone (Jordan et al. 2024).
+  const Numbers s{2, 0.5};
+  for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 2}, {2, 3}, {4, 2}}) {
+    const Matrix g = with_singular_values(rows, columns, s, 0.4);
+    const Matrix o = with_singular_values(rows, columns, near_one(s), 0.4);
+    Numbers expected = beginning(rows, columns).values, jordan = expected;
+    const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(rows, columns)));
+    // Rows of w are what goes in: its columns come out.
+    const double own = std::sqrt(std::max(1.0, static_cast<double>(columns) / static_cast<double>(rows)));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      jordan[i] -= 0.1 * own * o.values[i];
+      expected[i] = (1 - 0.1 * 0.5) * expected[i] - 0.1 * scale * o.values[i];
+    }
+    // In the first step momentum is a share of the gradient, whose size does not matter.
+    check_same(train({"muon", {{"lr", 0.1}, {"weight_decay", 0.5}}, {g}})[0], expected, 1e-12);
+    check_same(train({"muon", {{"lr", 0.1}, {"weight_decay", 0}, {"rms", 0}}, {g}})[0], jordan, 1e-12);
+  }
+}
+
+TEST_CASE("Muon's momentum averages, and looks ahead") {
+  // Gradients of the same singular vectors: everything happens to their values. m = 0.9 m + 0.1 g, then 0.9 m + 0.1 g is taken.
+  const std::vector<Numbers> s{{2, 0.5}, {0.25, 1}};
+  const std::vector<Matrix> gradients{with_singular_values(2, 3, s[0], 0.3), with_singular_values(2, 3, s[1], 0.3)};
+  for (const bool nesterov : {true, false}) {
+    const auto got =
+        train({"muon", {{"lr", 0.1}, {"momentum", 0.9}, {"weight_decay", 0}, {"rms", 1}, {"nesterov", nesterov ? 1 : 0}}, gradients});
+    Numbers w = beginning(2, 3).values, m{0, 0};
+    for (std::size_t step = 0; step < 2; ++step) {
+      Numbers taken(2);
+      for (std::size_t k = 0; k < 2; ++k) {
+        m[k] = 0.9 * m[k] + 0.1 * s[step][k];
+        taken[k] = nesterov ? 0.9 * m[k] + 0.1 * s[step][k] : m[k];
+      }
+      const Matrix o = with_singular_values(2, 3, near_one(taken), 0.3);
+      for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.1 * std::sqrt(3.0) * o.values[i];
+      check_same(got[step], w, 1e-12);
+    }
+  }
+}
