@@ -5,7 +5,9 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "graph/op_schema.hpp"
 #include "plan/schedules/schedule.hpp"
+#include "plan/sharding/sharding.hpp"
 
 namespace rehearsal::exec {
 namespace {
@@ -39,6 +41,42 @@ double deviation_of_ratio(const Moments& m, double count) {
   return std::sqrt(std::max(0.0, relative) / count);
 }
 
+void refuse_noise_scale(const std::string& what, const std::string& remedy) { throw Refusal("--noise-scale: " + what + "; " + remedy); }
+
+void require_plan_with_parts(const plan::Program& program) {
+  const auto& p = program.plan;
+  if (p.cp > 1)
+    refuse_noise_scale("cp=" + std::to_string(p.cp) + " divides every sample among ranks, whose gradients are of no samples of their own",
+                       "use cp=1");
+  if (p.ep > 1)
+    refuse_noise_scale("ep=" + std::to_string(p.ep) + " gives the gradients of experts other parts than those of other weights",
+                       "use ep=1");
+  if (p.spatial != decltype(p.spatial){1, 1, 1})
+    refuse_noise_scale("spatial divides every sample among ranks, whose gradients are of no samples of their own", "leave it out");
+  if (p.pp > 1 && plan::schedule(p.schedule).asynchronous)
+    refuse_noise_scale("with schedule=" + p.schedule + " the gradients of a step are of several versions of the weights",
+                       "use a schedule with a flush");
+  if (parts_of(program).parts < 2)
+    refuse_noise_scale("the batch has one part, and the noise is seen in how parts differ",
+                       "give dp=2 or more, or a micro_batch below the batch");
+}
+
+/// On every axis that divides samples, what is squared part by part must be a sum that is not added up yet.
+void require_gradients_in_parts(const plan::Sharding& sharding, const graph::Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (!graph::schema(node).sees_parts) continue;
+    const graph::TensorId gradient = node.inputs[0];
+    for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
+      const auto& axis = sharding.axes[a];
+      const bool has_samples = axis.in_time || std::ranges::find(axis.dims, "batch") != axis.dims.end();
+      if (!has_samples || axis.size == 1 || sharding.layout(gradient)[a].partial()) continue;
+      refuse_noise_scale("'" + graph[gradient].name + "' comes from several uses of its weight, and is added up over " +
+                             (axis.in_time ? "micro-batches" : axis.name) + " use by use",
+                         "let a replica's samples be one micro-batch");
+    }
+  }
+}
+
 }  // namespace
 
 PartsOfBatch parts_of(const plan::Program& program) {
@@ -55,21 +93,9 @@ PartsOfBatch parts_of(const plan::Program& program) {
   return parts;
 }
 
-void require_parts(const plan::Program& program) {
-  const auto& p = program.plan;
-  const auto refuse = [](const std::string& what, const std::string& remedy) { throw Refusal("--noise-scale: " + what + "; " + remedy); };
-  if (p.cp > 1)
-    refuse("cp=" + std::to_string(p.cp) + " divides every sample among ranks, whose gradients are of no samples of their own", "use cp=1");
-  if (p.ep > 1)
-    refuse("ep=" + std::to_string(p.ep) + " gives the gradients of experts other parts than those of other weights", "use ep=1");
-  if (p.spatial != decltype(p.spatial){1, 1, 1})
-    refuse("spatial divides every sample among ranks, whose gradients are of no samples of their own", "leave it out");
-  const auto& schedule = plan::schedule(p.schedule);
-  if (p.pp > 1 && schedule.asynchronous)
-    refuse("with schedule=" + p.schedule + " the gradients of a step are of several versions of the weights",
-           "use a schedule with a flush");
-  if (parts_of(program).parts < 2)
-    refuse("the batch has one part, and the noise is seen in how parts differ", "give dp=2 or more, or a micro_batch below the batch");
+void require_parts(const plan::Program& program, const graph::TrainingGraph& training) {
+  require_plan_with_parts(program);
+  require_gradients_in_parts(*program.sharding, training.graph);
 }
 
 GradientNoise noise_of(const PartsOfBatch& parts, const GradientSquares& squares) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/training.hpp"
 #include "plan/program/program.hpp"
 
 namespace rehearsal::exec {
@@ -18,8 +19,10 @@ struct PartsOfBatch {
   std::int64_t parts = 1;
 };
 [[nodiscard]] PartsOfBatch parts_of(const plan::Program&);
-/// Throws Refusal naming the key of the plan under which gradients of parts are none of samples of their own, or there is one part.
-void require_parts(const plan::Program&);
+/// Throws Refusal naming the key of the plan under which gradients of parts are none of samples of their own, or there is one part; or a
+/// weight whose gradient is added up over parts of the batch before it is whole, so that no part of it is seen. Reads the layouts of the
+/// sharding, which plan::strip() leaves out.
+void require_parts(const plan::Program&, const graph::TrainingGraph&);
 
 /// What the sums of a step are made of: |G|^2 of the batch's gradient, and sum of |g|^2 over the parts', all of the mean loss of the batch.
 struct GradientSquares {

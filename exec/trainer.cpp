@@ -51,20 +51,6 @@ CheckpointHeader header_of(Executor& executor, const Training& training, const T
   return header;
 }
 
-/// Throws Refusal naming a weight whose gradient is added up over parts of the batch before it is whole: no part of it is seen.
-void require_parts_of_gradients(const Training& training) {
-  const auto& sharding = *training.program.sharding;
-  for (const auto& p : training.graph.parameters)
-    for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
-      const auto& axis = sharding.axes[a];
-      const bool has_samples = axis.in_time || std::ranges::find(axis.dims, "batch") != axis.dims.end();
-      if (!has_samples || axis.size == 1 || sharding.layout(p.gradient)[a].partial()) continue;
-      throw Refusal("--noise-scale: the gradient of '" + training.graph.graph[p.value].name +
-                    "' comes from several uses, and is added up over " + (axis.in_time ? "micro-batches" : axis.name) +
-                    " use by use; let a replica's samples be one micro-batch");
-    }
-}
-
 double median_of_trainer(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -98,10 +84,7 @@ class Run {
         energy_(options.energy_counters) {
     world_.adopt(stall_);
     outcome_.first_step = header_.step + 1;
-    if (training.graph.noise.whole != graph::TensorId::None) {
-      require_parts_of_gradients(training);
-      noise_.emplace(parts_of(training.program));
-    }
+    if (training.graph.noise.whole != graph::TensorId::None) noise_.emplace(parts_of(training.program));
     if (options.record) recorder_.emplace(training, options.threads, outcome_.first_step);
     give_back_idle_memory();
   }

@@ -2,8 +2,22 @@
 
 #include <string>
 
+#include "graph/op_schema.hpp"
+
 namespace rehearsal::graph {
 namespace {
+
+/// What has the same elements in another order, nearest to the product that made them: a gradient is added up over micro-batches there,
+/// before it is moved once.
+TensorId before_moves(const GraphBuilder& builder, TensorId t) {
+  for (NodeId made_by = builder[t].producer; made_by != NodeId::None; made_by = builder[t].producer) {
+    const Node& node = builder[made_by];
+    const DimsRule rule = schema(node).dims;
+    if (rule != DimsRule::Transpose && rule != DimsRule::View) break;
+    t = node.inputs[0];
+  }
+  return t;
+}
 
 /// The sum of numbers that `op` makes of each gradient, stored.
 TensorId stored_sum(GraphBuilder& builder, std::span<const TensorId> gradients, std::string_view op, std::string_view what) {
@@ -12,7 +26,7 @@ TensorId stored_sum(GraphBuilder& builder, std::span<const TensorId> gradients, 
   TensorId sum = TensorId::None;
   for (const TensorId g : gradients) {
     if (g == TensorId::None) continue;
-    const TensorId square = builder.add(op, {g}, {}, {name, phase, NodeId::None, {}}).front();
+    const TensorId square = builder.add(op, {before_moves(builder, g)}, {}, {name, phase, NodeId::None, {}}).front();
     sum = sum == TensorId::None ? square : builder.add("Add", {sum, square}, {}, {name + ".sum", Phase::Update, NodeId::None, {}}).front();
   }
   const TensorId slot = builder.add_stored(builder.fresh_name(name), {DType::F64, {}}, Role::Slot, {DType::F64, Fill{0}});

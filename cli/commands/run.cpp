@@ -218,6 +218,7 @@ plan::Program lowered(const graph::TrainingGraph& training, const plan::Plan& pl
   };
   auto program = predict::lower_or_say_all([&] { return plan::lower(training, plan, ranks.backend, ranks.options); }, faults, plan);
   if (plan.ranks() != ranks.started) throw BadInput("plan " + plan::to_text(plan), started + "; " + remedy);
+  if (training.noise.whole != graph::TensorId::None) exec::require_parts(program, training);
   plan::strip(program);
   return program;
 }
@@ -396,7 +397,6 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   lowering.threads = exec::threads_per_rank(world);
   lowering.check_messages = true;
   const auto program = lowered(training, plan_of(o, training, world.size(), warnings), {backend, lowering, world.size()});
-  if (o.model.noise_scale) exec::require_parts(program);
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o, training.batch, warnings);
   if (world.rank() == 0)
