@@ -119,7 +119,7 @@ Topology read_topology(ObjectReader reader) {
   Topology topology;
   topology.kind = row.kind;
   for (const auto& parameter : row.parameters)
-    if (reader.has(parameter.key) || parameter.fallback == 0)
+    if (reader.has(parameter.key) || !parameter.fallback)
       topology.parameters.emplace(parameter.key, reader.integers(parameter.key, parameter.low, parameter.high, parameter.most));
   if (row.has_latency) topology.latency = reader.quantity("latency", kLatencies);
   if (row.has_links) {

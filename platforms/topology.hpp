@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,7 +49,7 @@ struct ParameterRow {
   std::string_view key;
   std::string_view meaning;
   std::int64_t low = 1, high = kMostDevices;
-  std::int64_t fallback = 0;  ///< 0: must be given
+  std::optional<std::int64_t> fallback = {};  ///< none: must be given
   int most = 1;               ///< how many numbers the list may have
 };
 

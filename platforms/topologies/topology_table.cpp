@@ -31,7 +31,7 @@ std::int64_t parameter(const Topology& topology, std::string_view key) {
   if (const auto found = topology.parameters.find(key); found != topology.parameters.end() && !found->second.empty())
     return found->second.front();
   for (const auto& row : topology_row(topology.kind).parameters)
-    if (row.key == key && row.fallback != 0) return row.fallback;
+    if (row.key == key && row.fallback) return *row.fallback;
   throw BadInput("topology." + std::string(key) + ": a " + topology.kind + " needs it");
 }
 

@@ -145,6 +145,23 @@ TEST_CASE("a dragonfly takes at most one local, one global and one local hop") {
   CHECK(fabric.link(fabric.route(0, 11).links[2]).bandwidth.value() == Approx(3 * kTrunk));
 }
 
+TEST_CASE("adaptive routing shares all links of a router and of a group") {
+  // 3 groups of 5 routers with 2 nodes each. Of the 4 other routers, with two links each, half: 4 trunks. Of the 2 other groups, with
+  // three links each, half: 3 trunks.
+  const Fabric fabric(cluster(
+      30, 1, 1, "dragonfly",
+      {{"groups", {3}}, {"routers", {5}}, {"nodes_per_router", {2}}, {"local_width", {2}}, {"global_width", {3}}, {"adaptive", {1}}}));
+  CHECK(way(fabric, 0, 1) == Way{"node0.nic0.out", "node1.nic0.in"});
+  CHECK(way(fabric, 0, 2) == Way{"node0.nic0.out", "group0.router0.out", "group0.router1.in", "node2.nic0.in"});
+  CHECK(way(fabric, 3, 29) ==
+        Way{"node3.nic0.out", "group0.router1.out", "group0.out", "group2.in", "group2.router4.in", "node29.nic0.in"});
+  CHECK(fabric.link(fabric.route(0, 2).links[1]).bandwidth.value() == Approx(4 * kTrunk));
+  CHECK(fabric.link(fabric.route(3, 29).links[2]).bandwidth.value() == Approx(3 * kTrunk));
+  // Latencies are those of the shortest ways: one hop within a group, three between groups, and the last switch.
+  CHECK(fabric.path(0, 2).latency.value() == Approx(2e-6 + 2 * 0.5e-6));
+  CHECK(fabric.path(3, 29).latency.value() == Approx(2e-6 + 4 * 0.5e-6));
+}
+
 TEST_CASE("a dragonfly may have more groups than routers in a group") {
   // 40 groups of 4 routers: every pair of the 160 nodes has a way of at most three hops.
   const Fabric fabric(cluster(160, 1, 1, "dragonfly", {{"groups", {40}}, {"routers", {4}}, {"nodes_per_router", {1}}}));
