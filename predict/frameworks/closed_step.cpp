@@ -201,23 +201,28 @@ class LanePlayer {
       clock.run(chunks_[c].input_gradients);
     else if (gathers_every_pass(job_))
       run_gathered(stage, c, true);
-    else if (last(m) && reduces())
+    else if (reduces_beside(c, m))
       run_and_reduce(stage, c, false);
     else
-      clock.run(last(m) ? chunks_[c].last_backward : chunks_[c].backward);
+      run_backward(stage, c, m);
     if (c > 0) backward_[c][m] = handed_over(stage, c - 1, step_.stage_of(c - 1));
     return true;
   }
 
+  void run_backward(std::size_t stage, std::size_t c, std::size_t m) {
+    clocks_[stage].run(last(m) ? chunks_[c].last_backward : chunks_[c].backward);
+    if (last(m) && reduces()) start_sums(stage, c);
+  }
+
   void run_weights(std::size_t stage, std::size_t c, std::size_t m) {
-    if (last(m) && reduces())
-      run_and_reduce(stage, c, true);
-    else
-      clocks_[stage].run(chunks_[c].weight_gradients);
+    if (reduces_beside(c, m)) return run_and_reduce(stage, c, true);
+    clocks_[stage].run(chunks_[c].weight_gradients);
+    if (last(m) && reduces()) start_sums(stage, c);
   }
 
   [[nodiscard]] bool last(std::size_t m) const { return m + 1 == static_cast<std::size_t>(micro_batches_); }
   [[nodiscard]] bool reduces() const { return has_replicas(job_) && overlaps(job_); }
+  [[nodiscard]] bool reduces_beside(std::size_t c, std::size_t m) const { return last(m) && reduces() && !step_.sums_in_bubble(c); }
 
   /// What lies between two chunks, in either direction.
   double handed_over(std::size_t stage, std::size_t boundary, int to) {
@@ -243,14 +248,16 @@ class LanePlayer {
     if (const auto rest = bucket.rest()) clock.start(timer.reduction(*rest));
   }
 
-  /// All gradients of a stage, after its last backward pass.
-  void reduce_apart(std::size_t stage) {
-    auto& clock = clocks_[stage];
+  /// Sums of a chunk's gradients, one after the other from now on.
+  void start_sums(std::size_t stage, std::size_t c) {
     const auto& timer = this->timer(stage);
     const double capacity = bucket_elements(job_, job_.precision_on(lane_.groups[stage]));
-    for (int own = shape_.chunks - 1; own >= 0; --own)
-      for (const double bucket : gradient_buckets(timer, step_.chunks[step_.chunk_of(static_cast<int>(stage), own)], capacity))
-        clock.start(timer.reduction(bucket));
+    for (const double bucket : gradient_buckets(timer, step_.chunks[c], capacity)) clocks_[stage].start(timer.reduction(bucket));
+  }
+
+  /// All gradients of a stage, after its last backward pass.
+  void reduce_apart(std::size_t stage) {
+    for (int own = shape_.chunks - 1; own >= 0; --own) start_sums(stage, step_.chunk_of(static_cast<int>(stage), own));
   }
 
   /// Every unit waits for the bucket of parameters that it is in.
@@ -288,9 +295,9 @@ class LanePlayer {
 
   /// First and last stage add up the gradients of the embedding that both have.
   void add_tied_embedding() {
-    const double seconds = timer(0).tied_embedding();
-    if (seconds <= 0) return;
-    const double both = std::max(clocks_.front().device(), clocks_.back().device()) + seconds;
+    const double bytes = timer(0).tied_embedding_bytes();
+    if (bytes <= 0) return;
+    const double both = std::max(clocks_.front().device(), clocks_.back().device()) + timer(0).send(bytes);
     clocks_.front().wait_for_stage(both);
     clocks_.back().wait_for_stage(both);
   }

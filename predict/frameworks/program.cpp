@@ -330,19 +330,22 @@ class RoleWriter {
     if (gathers_every_pass(job_))
       write_gathered(body, step_.chunks[chunk], true);
     else
-      write_reduced(body, step_.chunks[chunk], splits ? Gradients::OfInputs : Gradients::All, splits ? 0 : accumulate);
+      write_reduced(body, chunk, splits ? Gradients::OfInputs : Gradients::All, splits ? 0 : accumulate);
     if (chunk > 0) send_to(body, chunk - 1, static_cast<std::uint32_t>(2 * chunk + 1), step_.boundary_bytes(chunk - 1));
-    if (splits) write_reduced(weights_[static_cast<std::size_t>(own)], step_.chunks[chunk], Gradients::OfWeights, accumulate);
+    if (splits) write_reduced(weights_[static_cast<std::size_t>(own)], chunk, Gradients::OfWeights, accumulate);
   }
 
-  void write_reduced(std::uint16_t body, const Chunk& chunk, Gradients which, double accumulate) {
-    const bool reduces = which != Gradients::OfInputs && has_replicas(job_) && overlaps(job_);
+  void write_reduced(std::uint16_t body, std::size_t chunk, Gradients which, double accumulate) {
+    const bool reduces = which != Gradients::OfInputs && has_replicas(job_) && overlaps(job_), behind = step_.sums_in_bubble(chunk);
+    const auto& pieces = step_.chunks[chunk];
     BucketFiller bucket(bucket_elements_);
-    for (auto piece = chunk.rbegin(); piece != chunk.rend(); ++piece)
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece)
       for (int r = piece->first + piece->count - 1; r >= piece->first; --r)
-        write_backward(body, piece->part, r, which, reduces ? &bucket : nullptr);
+        write_backward(body, piece->part, r, which, reduces && !behind ? &bucket : nullptr);
     write_extra(body, "accumulate", accumulate);
     if (const auto rest = bucket.rest()) reduce(body, *rest);
+    if (reduces && behind)
+      for (const double sum : gradient_buckets(timer_, pieces, bucket_elements_)) reduce(body, sum);
   }
 
   /// Parameters are gathered a unit ahead of the computation, gradients scattered behind it.
@@ -394,7 +397,7 @@ class RoleWriter {
   void write_reductions_apart() {
     for (int own = step_.shape.chunks - 1; own >= 0; --own)
       for (const double bucket : gradient_buckets(timer_, step_.chunks[step_.chunk_of(stage_, own)], bucket_elements_))
-        emit_sum(update_, gradient_sum(bucket), Instruction{});
+        reductions_.push_back(emit_sum(update_, gradient_sum(bucket), Instruction{}));
   }
 
   void write_update() {
@@ -420,15 +423,14 @@ class RoleWriter {
   }
 
   void exchange_tied_embedding(std::vector<Place>& awaited) {
-    const double seconds = timer_.tied_embedding();
+    const double bytes = timer_.tied_embedding_bytes();
     const int last = step_.shape.stages - 1;
-    if (seconds <= 0 || (stage_ != 0 && stage_ != last)) return;
+    if (bytes <= 0 || (stage_ != 0 && stage_ != last)) return;
     const auto channel = static_cast<std::uint32_t>(2 * step_.chunks.size() + 2);
-    const double bytes = timer_.model().parts.front().weights.trained * 2;
     auto send = message(InstructionKind::Send, stage_ == 0 ? last : 0, channel, bytes);
     send.after = reductions_;
     if (last_) send.after.push_back(*last_);
-    emit(update_, std::move(send), alone(seconds));
+    emit(update_, std::move(send), alone(timer_.send(bytes)));
     awaited.push_back(emit(update_, message(InstructionKind::Receive, stage_ == 0 ? last : 0, channel, bytes), alone(0)));
   }
 

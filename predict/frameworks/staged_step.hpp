@@ -32,6 +32,12 @@ struct StagedStep {
   }
   /// Stage on which a chunk of the model is.
   [[nodiscard]] int stage_of(std::size_t chunk) const { return stage_of_chunk[chunk]; }
+  /// Does the stage of a chunk sum the gradients of its last pass behind it, beside the sums of the stages before? It would wait for
+  /// them, and a sum beside the pass would slow what they wait for. Megatron-Core's schedules do so: all stages but the first reduce in
+  /// the bubble (core/pipeline_parallel/schedules.py, `grad_sync_func`).
+  [[nodiscard]] bool sums_in_bubble(std::size_t chunk) const {
+    return stage_of(chunk) != stage_of(0) && chunk == chunk_of(stage_of(chunk), 0);
+  }
   /// Bytes of what a chunk hands to the next one, on one rank.
   [[nodiscard]] double boundary_bytes(std::size_t chunk) const;
   std::vector<int> stage_of_chunk;

@@ -296,10 +296,11 @@ double StepTimer::update_on_host(const Weights& own) const {
   return slowdown_ * (out + std::max(host, back));
 }
 
-double StepTimer::tied_embedding() const {
-  if (job_.plan.pp == 1 || !job_.profile.tied_embedding_reduction || model_.parts.empty()) return 0;
-  const double shared = model_.parts.front().weights.trained;
-  return shared > 0 ? slowdown_ * network_.seconds(CollectiveKind::AllReduce, shared * 2, {2, 1}, c_) : 0;
+double StepTimer::tied_embedding_bytes() const {
+  if (job_.plan.pp == 1 || !job_.profile.tied_embedding_reduction) return 0;
+  double shared = 0;
+  for (const auto& part : model_.parts) shared += part.shared_weights.trained;
+  return shared * gradient_bytes(job_, precision_);
 }
 
 double StepTimer::coordination() const {

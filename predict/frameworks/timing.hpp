@@ -74,8 +74,8 @@ class StepTimer {
   /// 16-bit copies of fp32 weights, made for every micro-batch.
   [[nodiscard]] double cast(double parameters) const;
   [[nodiscard]] double update(const Weights&, double tensors) const;
-  /// Gradients of an embedding that first and last stage share.
-  [[nodiscard]] double tied_embedding() const;
+  /// Of the gradients of an embedding that first and last stage share, which they exchange; 0 where they share none.
+  [[nodiscard]] double tied_embedding_bytes() const;
   /// A fixed cost of every data-parallel step.
   [[nodiscard]] double coordination() const;
   /// Share of its speed that computation loses while gradients or parameters travel.
