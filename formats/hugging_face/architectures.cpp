@@ -262,6 +262,44 @@ void read_deepseek_v3(const Configuration& c, ZooValues& v) {
   v["gate"] = 1;
 }
 
+/// Which blocks choose tokens by themselves, or see what an earlier one chose: a few first ones do, then every so many.
+void read_index_layers(const Configuration& c, ZooValues& v) {
+  const auto types = c.texts("indexer_types");
+  if (types.empty()) return;
+  if (static_cast<std::int64_t>(types.size()) != v.at("layers"))
+    c.refuse("indexer_types", "has " + std::to_string(types.size()) + " entries for num_hidden_layers=" + std::to_string(v.at("layers")));
+  const auto first = std::ranges::find(types, "shared") - types.begin();
+  if (first == 0) c.refuse("indexer_types", "begins with 'shared'; the first layer must choose by itself, 'full'");
+  const auto every = std::find(types.begin() + first, types.end(), "full") - types.begin() - first + 1;
+  v["index_first"] = first;
+  v["index_every"] = every;
+  for (std::ptrdiff_t layer = 0; layer < std::ssize(types); ++layer)
+    if (types[static_cast<std::size_t>(layer)] != (layer < first || (layer - first + 1) % every == 0 ? "full" : "shared"))
+      c.refuse("indexer_types", "is not regular: 'full' must stand at the first " + std::to_string(first) + " places and then at every " +
+                                    std::to_string(every) + "th alone, else 'shared'");
+}
+
+/// DeepSeek-V3 with an index that chooses what a query sees.
+void read_indexed(const Configuration& c, ZooValues& v) {
+  read_deepseek_v3(c, v);
+  v["q_lora"] = c.size("q_lora_rank");
+  v["index_heads"] = c.size("index_n_heads", 64);
+  v["index_dim"] = c.size("index_head_dim", 128);
+  v["index_top"] = c.size("index_topk", 2048);
+  read_index_layers(c, v);
+}
+
+/// Blocks without experts come first, by their number or by a word for each.
+void read_glm_moe_dsa(const Configuration& c, ZooValues& v) {
+  read_indexed(c, v);
+  const auto types = c.texts("mlp_layer_types");
+  if (types.empty()) return;
+  const auto dense = std::ranges::find(types, "sparse") - types.begin();
+  if (std::ssize(types) != v.at("layers") || std::count(types.begin() + dense, types.end(), "sparse") != std::ssize(types) - dense)
+    c.refuse("mlp_layer_types", "must be a word for every layer: 'dense' for the first ones, then 'sparse'");
+  v["dense_layers"] = dense;
+}
+
 void read_glm4_moe(const Configuration& c, ZooValues& v) {
   read_gated_decoder(c, v);
   v["head_dim"] = c.size("head_dim", 128);
@@ -401,6 +439,7 @@ constexpr Architecture kArchitectures[] = {
     {"mistral", "llama", read_mistral},
     {"phi3", "llama", read_phi3},
     {"qwen2", "llama", read_qwen2},
+    {"mimo", "llama", read_qwen2},
     {"qwen3", "llama", read_qwen3},
     {"qwen3_vl_text", "llama", read_qwen3},
     {"olmo2", "llama", read_olmo2},
@@ -419,6 +458,8 @@ constexpr Architecture kArchitectures[] = {
     {"deepseek_v2", "moe", read_deepseek_v2},
     {"glm4_moe", "moe", read_glm4_moe},
     {"kimi_k2", "moe", read_deepseek_v3},
+    {"deepseek_v32", "moe", read_indexed},
+    {"glm_moe_dsa", "moe", read_glm_moe_dsa},
     {"nemotron_h", "hybrid", read_nemotron_h},
 };
 

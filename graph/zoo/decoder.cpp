@@ -10,6 +10,7 @@
 #include "graph/zoo/experts.hpp"
 #include "graph/zoo/latent_attention.hpp"
 #include "graph/zoo/models.hpp"
+#include "graph/zoo/token_choice.hpp"
 
 namespace rehearsal::graph::zoo {
 namespace {
@@ -131,6 +132,12 @@ constexpr ZooParameter kMoe[] = {
     {"nope_dim", 128, 1, 100'000, "with kv_lora: features of a head's queries and keys without position"},
     {"rope_dim", 64, 2, 100'000, "with kv_lora: features of a head's queries, and of one key for all, that turn with the position"},
     {"v_dim", 128, 1, 100'000, "with kv_lora: features of a head's values"},
+    {"index_heads", 0, 0, 10'000,
+     "with q_lora: heads of an index that chooses the tokens which a query sees (DeepSeek-V3.2); 0: all are seen"},
+    {"index_dim", 128, 2, 100'000, "with index_heads: their features"},
+    {"index_top", 2048, 1, 1'000'000, "with index_heads: tokens that a query sees"},
+    {"index_first", 0, 0, 10'000, "with index_heads: first blocks that choose by themselves (GLM-5.2)"},
+    {"index_every", 1, 1, 10'000, "with index_heads: behind them every so many blocks one chooses, the others see what it chose"},
     {"mtp", 0, 0, 100,
      "modules that predict a further token each (DeepSeek-V3), with an output of this name: --loss cross-entropy+0.3*mtp"},
     kDecoderBatch};
@@ -180,6 +187,13 @@ class Decoder {
     require_heads(std::string(style_.model), own_width ? heads_ : hidden_, heads_, kv_heads_);
     if (style_.alibi && kv_heads_ != heads_)
       refuse("kv_heads=" + std::to_string(kv_heads_) + " must be heads=" + std::to_string(heads_) + " or 0");
+    if (value("index_heads", 0) > 0 && (!latent_ || value("q_lora", 0) == 0))
+      refuse("index_heads=" + std::to_string(value("index_heads", 0)) +
+             " needs kv_lora and q_lora: an index scores by what queries come from");
+    if (value("index_heads", 0) > 0 && (value("index_dim", 0) < value("rope_dim", 0) || value("window", 0) > 0))
+      refuse(value("window", 0) > 0 ? "window has no meaning with index_heads; leave it out"
+                                    : "index_dim=" + std::to_string(value("index_dim", 0)) +
+                                          " must be at least rope_dim=" + std::to_string(value("rope_dim", 0)) + ", which of it turns");
     if (!latent_) return;
     if (kv_heads_ != heads_)
       refuse("kv_heads=" + std::to_string(kv_heads_) + ": with kv_lora every head has keys and values of its own; give kv_heads=0");
@@ -257,10 +271,21 @@ class Decoder {
     if (value("sinks", 0) != 0) own.sinks = layers_.parameter(name + ".sinks", {heads_});
     if (latent_) {
       const LatentSizes sizes{value("q_lora", 0), value("kv_lora", 0), value("nope_dim", 0), value("rope_dim", 0), value("v_dim", 0)};
-      return layers_.dense(name + ".o_proj", attend_latent(layers_, name, x, sizes, own), hidden_, style_.bias);
+      const LatentInput input{x, narrow_queries(layers_, name, x, sizes)};
+      if (value("index_heads", 0) > 0) own.mask = seen_by(layer, name, input);
+      return layers_.dense(name + ".o_proj", attend_latent(layers_, name, input, sizes, own), hidden_, style_.bias);
     }
     return layers_.dense(name + ".o_proj", attend(layers_, name, projections(name, x, own), own), hidden_,
                          style_.bias || value("o_bias", 0) != 0);
+  }
+
+  /// The mask of a block's own choice of tokens, or of the last one before it.
+  TensorId seen_by(std::int64_t layer, const std::string& name, const LatentInput& input) {
+    const std::int64_t first = value("index_first", 0), every = value("index_every", 1);
+    if (seen_ == TensorId::None || layer < first || (layer - first + 1) % every == 0)
+      seen_ = chosen_tokens(layers_, name + ".indexer", input, {value("index_heads", 0), value("index_dim", 0), value("index_top", 0)},
+                            attention_);
+    return seen_;
   }
 
   Projections projections(const std::string& name, TensorId x, const Attention& own) {
@@ -352,6 +377,7 @@ class Decoder {
   Layers layers_;
   Attention attention_;
   TensorId tokens_ = TensorId::None, head_ = TensorId::None;  ///< weights of the embedding and of the result, where it has its own
+  TensorId seen_ = TensorId::None;                            ///< the last mask that an index chose
   TensorId near_mask_ = TensorId::None;                       ///< attention_.mask, of the tokens in the window
   Rotary near_rotary_;                                        ///< of layers with a window, where they have their own
   TensorId balance_ = TensorId::None;                         ///< of all layers so far

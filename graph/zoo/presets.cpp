@@ -47,6 +47,7 @@ constexpr ZooPreset kQwen[] = {
     {"qwen2.5-14b", "qwen2.5-7b", "layers=48&hidden=5120&heads=40&kv_heads=8&ffn=13824"},
     {"qwen2.5-32b", "qwen2.5-14b", "layers=64&ffn=27648"},
     {"qwen2.5-72b", "qwen2.5-14b", "layers=80&hidden=8192&heads=64&ffn=29568"},
+    {"mimo-7b", "llama", "layers=36&kv_heads=8&head_dim=128&vocab=151680&theta=640000&qkv_bias=1&seq=4096"},
     {"qwen3-8b", "llama", "layers=36&kv_heads=8&head_dim=128&ffn=12288&vocab=151936&theta=1000000&qk_norm=1&seq=4096"},
     {"qwen3-0.6b", "qwen3-8b", "layers=28&hidden=1024&heads=16&ffn=3072&tied=1"},
     {"qwen3-1.7b", "qwen3-8b", "layers=28&hidden=2048&heads=16&ffn=6144&tied=1"},
@@ -102,6 +103,10 @@ constexpr ZooPreset kDeepSeek[] = {
     {"deepseek-v3", "deepseek-v2",
      "layers=61&hidden=7168&ffn=18432&moe_ffn=2048&experts=256&top_k=8&shared_experts=1&dense_layers=3&gate=1&gate_scale=2500&vocab="
      "129280"},
+    {"deepseek-v3.2", "deepseek-v3", "index_heads=64"},
+    {"glm-5", "deepseek-v3",
+     "layers=78&hidden=6144&heads=64&ffn=12288&q_lora=2048&nope_dim=192&v_dim=256&theta=1000000&index_heads=32&vocab=154880"},
+    {"glm-5.2", "glm-5", "theta=8000000&index_first=3&index_every=4"},
 };
 
 constexpr ZooPreset kHybrids[] = {

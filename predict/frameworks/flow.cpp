@@ -143,6 +143,14 @@ void Flow::find_cores() {
     if (op_name(graph_->nodes()[n]) == "Softmax") follow_core(n);
 }
 
+/// How many have a score that is at least the last one of the best, as an index chooses the tokens that a query sees; 0: another condition.
+double Flow::best_of(const graph::Node& comparison) const {
+  if (op_name(comparison) != "GreaterOrEqual") return 0;
+  const auto* last = origin(comparison.inputs[1]);
+  const auto* best = last != nullptr && op_name(*last) == "ReduceMin" ? origin(last->inputs[0]) : nullptr;
+  return best != nullptr && op_name(*best) == "TopK" ? static_cast<double>(best->attributes.integer("k", 0)) : 0;
+}
+
 /// Keys that the last query sees through a mask; 0: all of them, or it is not known. A mask too large to be stored is made of conditions,
 /// of which key > query - window is one; the first of its numbers are 0 and -window.
 double Flow::window_of(TensorId mask) {
@@ -157,7 +165,9 @@ double Flow::window_of(TensorId mask) {
   if (made == nullptr || op_name(*made) != "And") return 0;
   for (const auto condition : made->inputs) {
     const auto* comparison = origin(condition);
-    if (comparison == nullptr || op_name(*comparison) != "Greater") continue;
+    if (comparison == nullptr) continue;
+    if (const double chosen = best_of(*comparison); chosen > 0) return chosen;
+    if (op_name(*comparison) != "Greater") continue;
     const auto &key = (*graph_)[comparison->inputs[0]], &last = (*graph_)[comparison->inputs[1]];
     if (key.contents.known() && last.contents.known()) return values_of(key).front() - values_of(last).front();
   }
@@ -175,9 +185,10 @@ void Flow::follow_core(std::size_t softmax) {
     for (const auto t : node->inputs) {
       const auto* from = origin(t);
       core.causal |= t != TensorId::None && is_stored_mask((*graph_)[t]);
-      if (t != TensorId::None && !activation(t) && op_name(*node) == "Where") core.window = std::max(core.window, window_of(t));
+      const bool mask = t != TensorId::None && ((*graph_)[t].type.dtype == DType::Bool || !activation(t));
+      if (mask && op_name(*node) == "Where") core.window = std::max(core.window, window_of(t));
       if (from == nullptr) continue;
-      if (!activation(t)) {
+      if (mask) {
         for (const auto i : from->inputs) core.causal |= origin(i) != nullptr && is_comparison(op_name(*origin(i)));
         core.causal |= is_comparison(op_name(*from));
       } else if (next == nullptr || is_product(*from)) {

@@ -41,7 +41,7 @@ std::int64_t parameters(const std::string& text) {
   std::int64_t count = 0;
   const auto graph = graph::zoo::build(read_hugging_face(File(text).reference()).zoo, 1);
   for (const auto& tensor : graph.tensors())
-    if (tensor.role == graph::Role::Parameter) count += graph::element_count(tensor.type.shape);
+    if (graph::is_weight(tensor.role)) count += graph::element_count(tensor.type.shape);
   return count;
 }
 
@@ -64,6 +64,7 @@ TEST_CASE("configuration files describe models with as many parameters as transf
   CHECK(parameters(config("mistral", R"("sliding_window": 8)")) == 4528);
   CHECK(parameters(config("phi3", R"("partial_rotary_factor": 0.5)")) == 4528);
   CHECK(parameters(config("qwen2")) == 4592);
+  CHECK(parameters(config("mimo")) == 4592);  // Qwen2 with modules that predict further tokens
   CHECK(parameters(config("qwen3", R"("head_dim": 6)")) == 5320);
   CHECK(parameters(config("olmo2")) == 4576);
   CHECK(parameters(config("gemma", R"("head_dim": 6)")) == 4800);
@@ -84,6 +85,13 @@ TEST_CASE("configuration files describe models with as many parameters as transf
   CHECK(parameters(config("deepseek_v2", chosen + latent + R"("n_routed_experts": 3, "n_shared_experts": 1, "q_lora_rank": null)")) ==
         7024);
   CHECK(parameters(config("deepseek_v3", chosen + latent + R"("n_routed_experts": 4, "n_shared_experts": 2, "q_lora_rank": 12)")) == 8088);
+  // An index has, by hand, 12 * 3 * 6 for its queries, 16 * 6 and 2 * 6 for its keys, 16 * 3 for its heads: 372 a layer that chooses.
+  const std::string indexed =
+      chosen + latent + R"("n_routed_experts": 4, "n_shared_experts": 2, "q_lora_rank": 12, "index_n_heads": 3, "index_head_dim": 6)";
+  CHECK(parameters(config("deepseek_v32", indexed)) == 8088 + 2 * 372);
+  CHECK(parameters(config("glm_moe_dsa", indexed + R"(, "indexer_types": ["full", "shared"])")) == 8088 + 372);
+  CHECK_THAT(refused(config("glm_moe_dsa", indexed + R"(, "indexer_types": ["shared", "shared"])")), contains("indexer_types"));
+  CHECK_THAT(refused(config("glm_moe_dsa", indexed + R"(, "mlp_layer_types": ["sparse", "dense"])")), contains("mlp_layer_types"));
   const std::string routed =
       R"("attention_bias": true, "use_qk_norm": true, "n_routed_experts": 4, "n_shared_experts": 1, "head_dim": 8, )";
   CHECK(parameters(config("glm4_moe", chosen + routed + R"("moe_intermediate_size": 10, "first_k_dense_replace": 1)")) == 7728);
@@ -180,7 +188,7 @@ TEST_CASE("configuration files that cannot be read are refused by file and key")
 }
 
 TEST_CASE("architectures that the zoo does not build are refused with the nearest that it does") {
-  CHECK_THAT(refused(config("deepseek_v32")), contains("model_type: 'deepseek_v32' is not read; the nearest that is read is deepseek_v3"));
+  CHECK_THAT(refused(config("deepseek_v33")), contains("model_type: 'deepseek_v33' is not read; the nearest that is read is deepseek_v3"));
   CHECK_THAT(refused(config("mamba2")), contains("'mamba2' is not read") && contains("Read are llama"));
   CHECK_THAT(refused(config("llama", R"("mlp_bias": true)")), contains("mlp_bias: only false is built"));
   CHECK_THAT(refused(config("llama", R"("hidden_act": "gelu")")), contains("hidden_act: is 'gelu'; only 'silu' is built"));

@@ -106,7 +106,7 @@ Values probe(const Values& gradient, std::uint64_t stream) {
 
 TEST_CASE("every gradient of a transformer is the slope of the loss") {
   const std::string name = GENERATE("gpt", "gpt-neox", "mpt", "llama", "llama of wide heads", "gemma", "olmo", "moe", "balanced moe",
-                                    "latent moe", "moe of scaled input", "moe of all scores and sinks", "hybrid",
+                                    "latent moe", "moe of chosen tokens", "moe of scaled input", "moe of all scores and sinks", "hybrid",
                                     "hybrid with latent experts", "bert", "transformer", "t5", "vit");
   INFO(name);
   const auto small = [](const char* of, const char* more) { return graph::zoo::small_variant(of) + more; };
@@ -123,6 +123,10 @@ TEST_CASE("every gradient of a transformer is the slope of the loss") {
         "1"
         "&gate_scale=2500&kv_lora=8&q_lora=12&nope_dim=4&rope_dim=2&v_dim=6&mtp=2",
         "cross-entropy+0.3*mtp"}},
+      {"moe of chosen tokens",
+       {"moe?batch=2&layers=3&hidden=16&heads=4&kv_heads=0&ffn=24&moe_ffn=12&seq=8&vocab=11&experts=3&kv_lora=8&q_lora=12&nope_dim=4&rope_"
+        "dim=2&v_dim=6&index_heads=3&index_dim=6&index_top=2&index_first=1&index_every=2",
+        ""}},
       {"moe of scaled input",
        {"moe?batch=2&layers=2&hidden=16&heads=4&kv_heads=2&ffn=12&seq=8&vocab=11&experts=3&top_k=1&gate=2&moe_every=2&o_bias=1&qk_norm=3&"
         "nope_every=2",

@@ -15,7 +15,7 @@ namespace {
 
 std::int64_t parameters_of(const Graph& graph) {
   std::int64_t count = 0;
-  for (const Tensor& tensor : graph.tensors()) count += tensor.role == Role::Parameter ? element_count(tensor.type.shape) : 0;
+  for (const Tensor& tensor : graph.tensors()) count += is_weight(tensor.role) ? element_count(tensor.type.shape) : 0;
   return count;
 }
 
@@ -141,6 +141,10 @@ constexpr Published kPublished[] = {
     {"qwen2.5-7b", 7'615'616'512, kHuggingFace},
     {"qwen2.5-72b", 72'706'203'648, kHuggingFace},
     {"qwen3-0.6b", 596'049'920, kHuggingFace},
+    {"mimo-7b", 7'622'619'136, "by hand: 2 x 151680 x 4096 + 36 x (4096 x 10240 + 6144 + 3 x 4096 x 11008 + 2 x 4096) + 4096"},
+    {"deepseek-v3.2", 671'877'929'216, kTransformers},
+    {"glm-5", 743'911'199'232, kTransformers},
+    {"glm-5.2", 743'377'000'704, kTransformers},
     {"qwen3-8b", 8'190'735'360, kHuggingFace},
     {"qwen3-32b", 32'762'123'264, kHuggingFace},
     {"qwen3-30b-a3b", 30'532'122'624, kHuggingFace},
@@ -316,6 +320,25 @@ TEST_CASE("the products of latent attention count by hand") {
       "moe?layers=1&hidden=16&heads=4&kv_heads=0&seq=8&vocab=11&experts=3&top_k=1&capacity=100&ffn=10&kv_lora=8&nope_dim=5&rope_dim=2&v_"
       "dim=3");
   CHECK(flops_of(graph, {"MatMul"}) == 2.0 * 8 * (448 + 160 + 256 + 192 + 48 + 176) + 2.0 * 9 * 480 + 2.0 * 64 * 4 * 10);
+}
+
+TEST_CASE("an index that chooses tokens has weights that are not trained, and products that count by hand") {
+  const std::string latent =
+      "moe?layers=4&hidden=16&heads=4&kv_heads=0&seq=8&vocab=11&experts=3&ffn=10&kv_lora=8&q_lora=12&nope_dim=5&rope_dim=2&v_dim=3";
+  const Graph without = zoo::build(latent), all = zoo::build(latent + "&index_heads=3&index_dim=6&index_top=2");
+  // 12 * 3 * 6 for queries, 16 * 6 and a norm of 2 * 6 for keys, 16 * 3 for the weights of heads
+  constexpr std::int64_t kIndex = 216 + 96 + 12 + 48;
+  CHECK(parameters_of(all) == parameters_of(without) + 4 * kIndex);
+  CHECK(build_training_graph(with_initial_values(all), {}).parameters.size() ==
+        build_training_graph(with_initial_values(without), {}).parameters.size());
+  // 8 tokens by every weight but the norm's, and 3 heads' scores of 8 by 8 tokens and 6 features
+  CHECK(flops_of(all, {"MatMul"}) == flops_of(without, {"MatMul"}) + 4 * (2.0 * 8 * (216 + 96 + 48) + 2.0 * 3 * 64 * 6));
+  // The first block chooses by itself, then every second one behind it: blocks 0 and 2.
+  CHECK(parameters_of(zoo::build(latent + "&index_heads=3&index_dim=6&index_first=1&index_every=2")) ==
+        parameters_of(without) + 2 * kIndex);
+  CHECK_THROWS_WITH(zoo::build("moe?layers=1&index_heads=3"), contains("index_heads=3") && contains("kv_lora"));
+  CHECK_THROWS_WITH(zoo::build(latent + "&index_heads=3&index_dim=1"), contains("index_dim"));
+  CHECK_THROWS_WITH(zoo::build(latent + "&index_heads=3&window=4"), contains("window"));
 }
 
 TEST_CASE("a preset is its model with other defaults") {
