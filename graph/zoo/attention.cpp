@@ -19,7 +19,10 @@ class Heads {
     return split(name, x, {attention_.kv_heads, attention_.heads / attention_.kv_heads}, false);
   }
   [[nodiscard]] TensorId keys(const std::string& name, TensorId x) { return split(name, x, kv(), true); }
-  [[nodiscard]] TensorId values(const std::string& name, TensorId x) { return split(name, x, kv(), false); }
+  [[nodiscard]] TensorId values(const std::string& name, TensorId x) {
+    const TensorId heads = split(name, x, kv(), false);
+    return attention_.norm_values ? layers_.rms_norm(name + "_norm", heads, false) : heads;
+  }
 
   [[nodiscard]] TensorId joined(const std::string& name, TensorId mixed) {
     const Shape s = layers_.shape(mixed);

@@ -37,6 +37,7 @@ struct Attention {
   Rotary rotary;
   TensorId sinks = TensorId::None;  ///< [heads], a score of each head that takes part in the softmax and has no value (gpt-oss, 2025)
   HeadNorm norm = HeadNorm::None;   ///< of queries and keys, before they turn
+  bool norm_values = false;         ///< values have an RMS norm over a head's features, without weights (Gemma 4, 2026)
 };
 /// Throws BadInput naming `model` when hidden is no multiple of heads, or heads none of kv_heads.
 void require_heads(const std::string& model, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads);

@@ -20,8 +20,11 @@ struct Experts {
   std::int64_t ffn = 1;         ///< width of an expert's gated feed-forward layer
   bool balance = false;         ///< wants Mixed::balance
   Gate gate = Gate::Softmax;
-  bool bias = false;        ///< the gate's and the experts' products have biases
-  bool gated = true;        ///< silu(x A) * (x B) in an expert; else the square of relu(x A) (So et al., "Primer", 2021)
+  bool bias = false;     ///< the gate's and the experts' products have biases
+  bool gated = true;     ///< silu(x A) * (x B) in an expert; else the square of relu(x A) (So et al., "Primer", 2021)
+  bool gelu = false;     ///< with gated: gelu by tanh in place of silu (Gemma 4)
+  bool factors = false;  ///< the weight of a chosen expert is multiplied by a number of the expert's own, which is learned (Gemma 4)
+  TensorId routed_by = TensorId::None;  ///< what the gate reads, as x; None: x
   std::int64_t latent = 0;  ///< width to which tokens are brought before they go to experts (Nemotron 3); 0: they go as they are
   double scale = 1;         ///< of the weights ("routed scaling factor" of DeepSeek-V3)
 };

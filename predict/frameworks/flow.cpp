@@ -143,12 +143,23 @@ void Flow::find_cores() {
     if (op_name(graph_->nodes()[n]) == "Softmax") follow_core(n);
 }
 
-/// How many have a score that is at least the last one of the best, as an index chooses the tokens that a query sees; 0: another condition.
-double Flow::best_of(const graph::Node& comparison) const {
-  if (op_name(comparison) != "GreaterOrEqual") return 0;
-  const auto* last = origin(comparison.inputs[1]);
+/// How many have a score that is at least the last one of the best, as an index chooses the tokens that a query sees, or blocks of them;
+/// 0: another condition.
+double Flow::best_of(const graph::Node& condition) const {
+  const auto* node = &condition;
+  double tokens = 1;  // of a block
+  while (op_name(*node) == "Expand" || op_name(*node) == "Split") {
+    const auto from = node->inputs[0];
+    if (op_name(*node) == "Expand")
+      tokens *= static_cast<double>(graph::element_count((*graph_)[node->outputs[0]].type.shape)) /
+                static_cast<double>(graph::element_count((*graph_)[from].type.shape));
+    node = origin(from);
+    if (node == nullptr) return 0;
+  }
+  if (op_name(*node) != "GreaterOrEqual") return 0;
+  const auto* last = origin(node->inputs[1]);
   const auto* best = last != nullptr && op_name(*last) == "ReduceMin" ? origin(last->inputs[0]) : nullptr;
-  return best != nullptr && op_name(*best) == "TopK" ? static_cast<double>(best->attributes.integer("k", 0)) : 0;
+  return best != nullptr && op_name(*best) == "TopK" ? tokens * static_cast<double>(best->attributes.integer("k", 0)) : 0;
 }
 
 /// Keys that the last query sees through a mask; 0: all of them, or it is not known. A mask too large to be stored is made of conditions,

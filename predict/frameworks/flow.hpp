@@ -53,7 +53,7 @@ class Flow {
   void find_cores();
   void follow_core(std::size_t softmax);
   [[nodiscard]] double window_of(graph::TensorId mask);
-  [[nodiscard]] double best_of(const graph::Node& comparison) const;
+  [[nodiscard]] double best_of(const graph::Node& condition) const;
   void find_recurrences();
   [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
   bool mark_cell(std::size_t product, std::size_t target, bool backwards);

@@ -100,6 +100,56 @@ TEST_CASE("configuration files describe models with as many parameters as transf
   CHECK(parameters(R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 4, "n_positions": 8, "vocab_size": 31})") == 7216);
 }
 
+// Counted by transformers 5.24.
+TEST_CASE("layers that mix tokens in several ways have as many parameters as transformers gives them") {
+  const std::string delta =
+      R"("head_dim": 8, "full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 5, )"
+      R"("linear_value_head_dim": 3)";
+  const std::string chosen = R"(, "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 10, )"
+                             R"("shared_expert_intermediate_size": 20)";
+  // By hand: embedding, head and a norm 1008, two norms a block; of the attention 16 * (64 + 32) + 32 * 16 + 2 * 8, of the delta rule 16 *
+  // 52 + 32 * 4 + 8 + 3 + 12 * 16, two feed-forward layers 3 * 16 * 20
+  CHECK(parameters(config("qwen3_5_text", delta)) == 1008 + 64 + 2064 + 1163 + 1920);
+  CHECK(parameters(config("qwen3_next", delta + chosen)) == 9227);
+  CHECK(parameters(config("qwen3_5_moe_text", delta + chosen)) == 9227);
+  CHECK(parameters(config("qwen3_5_text", delta + R"(, "layer_types": ["linear_attention", "full_attention"])")) == 6219);
+  CHECK_THAT(refused(config("qwen3_5_text", delta + R"(, "layer_types": ["full_attention", "linear_attention"])")),
+             contains("layer_types: full_attention must stand at every so many places"));
+  CHECK_THAT(refused(config("qwen3_5_text", R"("linear_num_key_heads": 3, "linear_num_value_heads": 4, "head_dim": 8)")),
+             contains("linear_num_key_heads: is 3, which does not divide linear_num_value_heads=4"));
+  CHECK_THAT(refused(config("qwen3_next", delta + R"(, "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 10, )"
+                                                  R"("shared_expert_intermediate_size": 15)")),
+             contains("shared_expert_intermediate_size: is 15"));
+  const auto gemma = [](const std::string& same, const std::string& more = "") {
+    return config("gemma4_text", R"("head_dim": 6, "global_head_dim": 8, "layer_types": ["sliding_attention", "full_attention"], )"
+                                 R"("num_global_key_value_heads": 1, "hidden_size_per_layer_input": 0, "attention_k_eq_v": )" +
+                                     same + more);
+  };
+  CHECK(parameters(gemma("true")) == 4892);
+  CHECK(parameters(gemma("false")) == 5276);
+  CHECK(parameters(gemma("true", R"(, "enable_moe_block": true, "num_experts": 3, "top_k_experts": 2, "moe_intermediate_size": 10)")) ==
+        8002);
+  CHECK_THAT(refused(config("gemma4_text")), contains("hidden_size_per_layer_input: is 256; only 0 is built"));
+  CHECK_THAT(refused(gemma("true", R"(, "num_kv_shared_layers": 1)")), contains("num_kv_shared_layers: is 1; only 0 is built"));
+  const std::string routed = R"("head_dim": 6, "n_routed_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 10, )";
+  CHECK(parameters(config("mimo_v2_flash", routed + R"("v_head_dim": 5, "hybrid_layer_pattern": [0, 1])")) == 5988);
+  CHECK_THAT(refused(config("mimo_v2_flash", routed + R"("swa_head_dim": 8)")), contains("swa_head_dim: is 8; only 6"));
+  const std::string step = R"("share_expert_dim": 20, "sliding_window": 4, "layer_types": ["full_attention", "sliding_attention"], )"
+                           R"("attention_other_setting": {"num_attention_heads": 6}, )";
+  CHECK(parameters(config("step3p7", routed + step + R"("moe_layers_enum": "1")")) == 7352);
+  CHECK(parameters(config("step3p5", routed + step + R"("mlp_layer_types": ["dense", "sparse"], "rope_theta": [5000000, 10000])")) == 7352);
+  CHECK_THAT(refused(config("step3p7", routed + step + R"("moe_layers_enum": "0")")), contains("moe_layers_enum: must list"));
+  const std::string index =
+      R"("sparse_attention_config": {"sparse_attention_freq": [0, 1], "sparse_index_dim": 6, "sparse_block_size": 4, )"
+      R"("sparse_topk_blocks": 1, "sparse_num_index_heads": )";
+  const std::string minimax = R"("head_dim": 8, "rotary_dim": 4, "dense_intermediate_size": 24, "num_local_experts": 3, )"
+                              R"("num_experts_per_tok": 2, "shared_intermediate_size": 40, "moe_layer_freq": [0, 1], )";
+  CHECK(parameters(config("minimax_m3_vl_text", minimax + index + "2}")) == 10476);
+  CHECK_THAT(refused(config("minimax_m3", minimax + index + "4}")),
+             contains("sparse_attention_config.sparse_num_index_heads: must be num_key_value_heads=2"));
+  CHECK(parameters("{\"model_type\": \"minimax_m3_vl\", \"text_config\": {" + kSizes + ", " + minimax + index + "2}}}") == 10476);
+}
+
 TEST_CASE("hybrid decoders are read by their pattern") {
   const auto with = [](const std::string& more) {
     return config("nemotron_h", R"("mamba_num_heads": 4, "mamba_head_dim": 3, "ssm_state_size": 5, "n_groups": 2, "chunk_size": 4, )"
@@ -151,6 +201,27 @@ TEST_CASE("windows are every other layer of Gemma 2, five of six of Gemma 3, and
             .at("window") == 128);
 }
 
+TEST_CASE("where layers see all tokens is found from the list of them") {
+  const auto values = [](const std::vector<bool>& whole) {
+    std::string list;
+    for (const bool sees_all : whole)
+      list += std::string(list.empty() ? "" : ", ") + (sees_all ? "\"full_attention\"" : "\"sliding_attention\"");
+    std::string text = config("mistral", R"("sliding_window": 4, "layer_types": [)" + list + "]");
+    text.replace(text.find("hidden_layers\": 2"), 17, "hidden_layers\": " + std::to_string(whole.size()));
+    const auto all = graph::zoo::parse(read_hugging_face(File(text).reference()).zoo).values;
+    return std::vector<std::int64_t>{all.at("window_every"), all.at("window_offset"), all.at("window_first")};
+  };
+  using Found = std::vector<std::int64_t>;
+  CHECK(values({false, false, true, false, false, true}) == Found{3, 0, 0});
+  CHECK(values({true, false, false, true, false, false}) == Found{3, 2, 0});
+  CHECK(values({false, true, false, false, false, true}) == Found{4, 2, 0});
+  CHECK(values({true, false, true, false, true, false}) == Found{2, 1, 0});
+  CHECK(values({true, false, false, true, false, false, false, true}) == Found{4, 0, 1});  // the first one, then every fourth
+  CHECK(values({false, false, false}) == Found{0, 0, 0});
+  CHECK(values({false, false, true}) == Found{3, 0, 0});
+  CHECK(values({true, false, false}) == Found{4, 3, 0});
+}
+
 TEST_CASE("of a model with eyes the language model is read, which is said") {
   const File file(R"({"model_type": "qwen3_vl", "tie_word_embeddings": true, "vision_config": {"depth": 3}, "text_config": )" +
                   config("qwen3_vl_text", R"("head_dim": 6)") + "}");
@@ -193,8 +264,10 @@ TEST_CASE("architectures that the zoo does not build are refused with the neares
   CHECK_THAT(refused(config("llama", R"("mlp_bias": true)")), contains("mlp_bias: only false is built"));
   CHECK_THAT(refused(config("llama", R"("hidden_act": "gelu")")), contains("hidden_act: is 'gelu'; only 'silu' is built"));
   CHECK_THAT(refused(config("qwen3", R"("use_sliding_window": true, "sliding_window": 4)")), contains("use_sliding_window"));
-  CHECK_THAT(refused(config("mistral", R"("sliding_window": 4, "layer_types": ["full_attention", "sliding_attention"])")),
-             contains("layer_types: is not regular"));
+  std::string irregular = config("mistral", R"("sliding_window": 4, "layer_types": ["sliding_attention", "full_attention", )"
+                                            R"("full_attention", "sliding_attention", "full_attention"])");
+  irregular.replace(irregular.find("hidden_layers\": 2"), 17, "hidden_layers\": 5");
+  CHECK_THAT(refused(irregular), contains("layer_types: is not regular"));
   CHECK_THAT(refused(config("mistral", R"("layer_types": ["full_attention"])")),
              contains("layer_types: has 1 entries for num_hidden_layers=2"));
 }
