@@ -362,6 +362,8 @@ constexpr Architecture kArchitectures[] = {
     {"minimax_m3_vl", "moe", read_minimax_m3},
     {"minimax_m3_vl_text", "moe", read_minimax_m3},
     {"nemotron_h", "hybrid", read_nemotron_h},
+    {"deepseek_v4", "deepseek-v4", read_deepseek_v4},
+    {"deepseek_ref", "deepseek-v4", read_deepseek_v4},
 };
 
 }  // namespace

@@ -282,6 +282,79 @@ void read_step3(const Configuration& c, ZooValues& v) {
 
 namespace {
 
+/// By what one of many tokens is compressed in each layer: 0 where nothing is.
+std::vector<std::int64_t> ratios_of(const Configuration& c, std::int64_t layers, std::int64_t few, std::int64_t many) {
+  auto ratios = c.counts("compress_ratios");
+  const char* const kFew = "compressed_sparse_attention";
+  const char* const kMany = "heavily_compressed_attention";
+  for (const auto& type : layer_types(c, "layer_types", layers, {kSliding, kFew, kMany}))
+    ratios.push_back(type == kFew ? few : type == kMany ? many : 0);
+  if (std::ssize(ratios) < layers)
+    c.refuse("compress_ratios", "has " + std::to_string(ratios.size()) + " entries for num_hidden_layers=" + std::to_string(layers));
+  ratios.resize(static_cast<std::size_t>(layers));  // modules that predict further tokens stand behind
+  return ratios;
+}
+
+void read_compression(const Configuration& c, ZooValues& v) {
+  constexpr std::int64_t kFirst = 2;
+  v["few"] = 4;
+  v["many"] = 128;
+  if (c.is_object("compress_rates")) {
+    const auto rates = c.part("compress_rates");
+    v["few"] = rates.size("compressed_sparse_attention", 4);
+    v["many"] = rates.size("heavily_compressed_attention", 128);
+  }
+  const auto ratios = ratios_of(c, v.at("layers"), v.at("few"), v.at("many"));
+  v["first_many"] = ratios.front() == 0 ? 0 : 1;
+  for (std::int64_t layer = 0; layer < v.at("layers"); ++layer) {
+    const auto first = v.at("first_many") != 0 ? v.at("many") : 0;
+    const auto expected = layer < kFirst ? first : v.at(layer % 2 == 0 ? "few" : "many");
+    if (const auto ratio = ratios[static_cast<std::size_t>(layer)]; ratio != expected)
+      c.refuse(c.has("layer_types") ? "layer_types" : "compress_ratios",
+               "layer " + std::to_string(layer) + " has " + std::to_string(ratio) + "; built are two layers of 0 or of " +
+                   std::to_string(v.at("many")) + ", then " + std::to_string(v.at("few")) + " and " + std::to_string(v.at("many")) +
+                   " in turn");
+  }
+}
+
+}  // namespace
+
+void read_deepseek_v4(const Configuration& c, ZooValues& v) {
+  must_be(c, "hidden_act", "silu", "silu");
+  must_be(c, "scoring_func", "sqrtsoftplus", "sqrtsoftplus");
+  must_be_set(c, "norm_topk_prob", true, true);
+  must_be_set(c, "attention_bias", false, false);
+  must_be_set(c, "mlp_bias", false, false);
+  if (c.count("num_key_value_heads", 1) != 1) c.refuse("num_key_value_heads", "only 1 is built");
+  read_sizes(c, v, "moe_intermediate_size");
+  v.erase("ffn");
+  v["heads"] = c.size("num_attention_heads");
+  v["head_dim"] = c.size("head_dim", 512);
+  v["rope_dim"] = c.size("qk_rope_head_dim", 64);
+  v["q_lora"] = c.size("q_lora_rank", 1024);
+  v["o_groups"] = c.size("o_groups", 8);
+  v["o_lora"] = c.size("o_lora_rank", 1024);
+  if (v.at("heads") % v.at("o_groups") != 0) c.refuse("o_groups", "does not divide num_attention_heads=" + std::to_string(v.at("heads")));
+  v["window"] = c.size("sliding_window", 128);
+  v["index_heads"] = c.size("index_n_heads", 64);
+  v["index_dim"] = c.size("index_head_dim", 128);
+  v["index_top"] = c.size("index_topk", 512);
+  v["streams"] = c.size("hc_mult", 4);
+  v["sinkhorn"] = c.size("hc_sinkhorn_iters", 20);
+  v["theta"] = std::llround(theta(c, 10'000));
+  v["compress_theta"] = std::llround(c.number("compress_rope_theta", 160'000));
+  v["tied"] = c.flag("tie_word_embeddings", false) ? 1 : 0;
+  read_experts(c, v, "n_routed_experts", "num_experts_per_tok");
+  v["moe_ffn"] = c.size("moe_intermediate_size");
+  if (c.count("n_shared_experts", 1) != 1) c.refuse("n_shared_experts", "only 1 is built");
+  v["gate_scale"] = std::llround(1000 * c.number("routed_scaling_factor", 1.5));
+  v["hash_layers"] =
+      c.has("mlp_layer_types") ? leading(c, "mlp_layer_types", v.at("layers"), "hash_moe", "moe") : c.count("num_hash_layers", 3);
+  read_compression(c, v);
+}
+
+namespace {
+
 /// Blocks of tokens that an index chooses, in all layers but the first ones.
 void read_chosen_blocks(const Configuration& c, ZooValues& v) {
   if (!c.is_object("sparse_attention_config")) return;

@@ -12,6 +12,7 @@ void read_qwen3_5_moe(const Configuration&, ZooValues&);
 void read_gemma4(const Configuration&, ZooValues&);
 void read_mimo_v2_flash(const Configuration&, ZooValues&);
 void read_step3(const Configuration&, ZooValues&);
+void read_deepseek_v4(const Configuration&, ZooValues&);
 void read_minimax_m3(const Configuration&, ZooValues&);
 
 }  // namespace rehearsal::formats

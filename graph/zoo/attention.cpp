@@ -109,6 +109,14 @@ TensorId causal_mask(Layers& layers, std::int64_t length) {
                      {positions(layers, "causal.rows", {length, 1}), positions(layers, "causal.columns", {1, length})});
 }
 
+TensorId window_mask(Layers& layers, TensorId causal, std::int64_t window, std::int64_t length) {
+  const TensorId last =
+      layers.node("window.last", "Sub",
+                  {positions(layers, "window.rows", {length, 1}, DType::F32), layers.constant("window.size", static_cast<double>(window))});
+  const TensorId near = layers.node("window", "Greater", {positions(layers, "window.columns", {1, length}, DType::F32), last});
+  return layers.node("window.causal", "And", {causal, near});
+}
+
 Rotary make_rotary(Layers& layers, const std::string& name, std::int64_t length, std::int64_t width, double base) {
   ensure(width >= 2 && width % 2 == 0, "rotary positions turn pairs of features");
   std::vector<double> frequencies(static_cast<std::size_t>(width / 2));

@@ -48,6 +48,8 @@ void require_heads(const std::string& model, std::int64_t hidden, std::int64_t h
 [[nodiscard]] TensorId capped(Layers&, const std::string& name, TensorId x, double cap);
 /// [length, length], bool: true where a token (row) may look at another (column): not after itself.
 [[nodiscard]] TensorId causal_mask(Layers&, std::int64_t length);
+/// The same where the key is at most window - 1 tokens before the query, too (Beltagy et al., "Longformer", 2020; Mistral 7B).
+[[nodiscard]] TensorId window_mask(Layers&, TensorId causal, std::int64_t window, std::int64_t length);
 /// 0, 1, … as a tensor of this shape and type; one node where it is too large to be a constant.
 [[nodiscard]] TensorId positions(Layers&, const std::string& name, Shape shape, DType dtype = DType::I64);
 

@@ -113,7 +113,7 @@ void DecoderAttention::prepare() {
   near_.attention.heads = heads;
   near_.attention.kv_heads = kv;
   const std::int64_t window = values_.at("window");
-  if (window > 0 && window < seq_) near_.attention.mask = window_mask();
+  if (window > 0 && window < seq_) near_.attention.mask = window_mask(layers_, shared.mask, window, seq_);
   if (values_.at("query_scale") == 0 && near_.width != far_.width)
     near_.attention.scale = layers_.constant("window.scale", 1 / std::sqrt(static_cast<double>(near_.width)));
   const std::int64_t turns = latent_.kv_rank > 0 ? latent_.turning : turning(far_.width, "rotary_dim");
@@ -130,15 +130,6 @@ void DecoderAttention::prepare() {
           make_rotary(layers_, "window.rotary", seq_, near_turns, static_cast<double>(own_theta > 0 ? own_theta : values_.at("theta")));
   }
   if (values_.style.alibi) far_.attention.bias = near_.attention.bias = distance_bias();
-}
-
-/// True where the key is at most window - 1 tokens before the query (Beltagy et al., "Longformer", 2020; Mistral 7B).
-TensorId DecoderAttention::window_mask() {
-  const auto window = static_cast<double>(values_.at("window"));
-  const TensorId last = layers_.node("window.last", "Sub",
-                                     {positions(layers_, "window.rows", {seq_, 1}, DType::F32), layers_.constant("window.size", window)});
-  const TensorId near = layers_.node("window", "Greater", {positions(layers_, "window.columns", {1, seq_}, DType::F32), last});
-  return layers_.node("window.causal", "And", {far_.attention.mask, near});
 }
 
 /// slope of the head · (key's position - last position): a shift that is the same for all keys does not change the softmax.

@@ -62,7 +62,6 @@ class DecoderAttention {
   void check_index() const;
   void set_heads();
   [[nodiscard]] std::int64_t turning(std::int64_t width, const char* own) const;
-  [[nodiscard]] TensorId window_mask();
   [[nodiscard]] TensorId distance_bias();
   [[nodiscard]] bool has_window(std::int64_t layer) const;
   [[nodiscard]] Kind kind_of(std::int64_t layer) const;

@@ -122,6 +122,9 @@ constexpr ZooPreset kMixtures[] = {
 };
 
 constexpr ZooPreset kDeepSeek[] = {
+    {"deepseek-v4-flash", "deepseek-v4", ""},
+    {"deepseek-v4-pro", "deepseek-v4",
+     "layers=61&first_many=1&hidden=7168&heads=128&q_lora=1536&o_groups=16&index_top=1024&experts=384&moe_ffn=3072&gate_scale=2500"},
     {"deepseek-v3.2", "deepseek-v3", "index_heads=64"},
     {"glm-5", "deepseek-v3",
      "layers=78&hidden=6144&heads=64&ffn=12288&q_lora=2048&nope_dim=192&v_dim=256&theta=1000000&index_heads=32&vocab=154880"},

@@ -31,7 +31,7 @@ class Index {
   /// True where a score is at least the last of the chosen ones.
   TensorId chosen(TensorId scores, TensorId mask) {
     const TensorId allowed = layers_.node(name_ + ".allowed", "Where", {mask, scores, layers_.constant(name_ + ".unseen", kUnseen)});
-    return layers_.node(name_ + ".seen", "And", {mask, best_of(allowed)});
+    return layers_.node(name_ + ".seen", "And", {mask, best_scores(layers_, name_, allowed, sizes_.top)});
   }
 
   /// True in the blocks of keys whose best score is at least the last of the chosen ones, and in the query's own: [batch, heads, seq, seq].
@@ -47,19 +47,10 @@ class Index {
     const TensorId best = layers_.node(name_ + ".best", "ReduceMax", {apart}, {{"axes", Shape{4}}, {"keepdims", std::int64_t{0}}});
     const TensorId weighed =
         layers_.node(name_ + ".own", "Where", {elsewhere(seq, blocks), best, layers_.constant(name_ + ".always", kAlways)});
-    return layers_.node(name_ + ".seen", "And", {mask, spread(best_of(weighed), seq)});
+    return layers_.node(name_ + ".seen", "And", {mask, spread(best_scores(layers_, name_, weighed, sizes_.top), seq)});
   }
 
  private:
-  /// True where a score is at least the last of the best along the last axis.
-  TensorId best_of(TensorId scores) {
-    const std::int64_t count = layers_.shape(scores).back();
-    const auto best = layers_.builder().add("TopK", {scores}, {{"axis", std::int64_t{-1}}, {"k", std::min(sizes_.top, count)}},
-                                            {name_ + ".top", Phase::Forward, NodeId::None, {}});
-    const TensorId last = layers_.node(name_ + ".last", "ReduceMin", {best[0]}, {{"axes", Shape{3}}, {"keepdims", std::int64_t{1}}});
-    return layers_.node(name_ + ".kept", "GreaterOrEqual", {scores, last});
-  }
-
   /// query · key, both with a norm: [batch, heads, seq, seq].
   TensorId scores_by_head(TensorId x, const Rotary& rotary) {
     const std::int64_t batch = layers_.shape(x)[0], seq = layers_.shape(x)[1], width = sizes_.width;
@@ -113,6 +104,14 @@ class Index {
 };
 
 }  // namespace
+
+TensorId best_scores(Layers& layers, const std::string& name, TensorId scores, std::int64_t top) {
+  const std::int64_t count = layers.shape(scores).back();
+  const auto best = layers.builder().add("TopK", {scores}, {{"axis", std::int64_t{-1}}, {"k", std::min(top, count)}},
+                                         {name + ".top", Phase::Forward, NodeId::None, {}});
+  const TensorId last = layers.node(name + ".last", "ReduceMin", {best[0]}, {{"axes", Shape{3}}, {"keepdims", std::int64_t{1}}});
+  return layers.node(name + ".kept", "GreaterOrEqual", {scores, last});
+}
 
 TensorId chosen_tokens(Layers& layers, const std::string& name, const LatentInput& input, const TokenIndex& sizes,
                        const Attention& attention) {

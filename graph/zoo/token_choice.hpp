@@ -15,6 +15,8 @@ struct TokenIndex {
   std::int64_t block = 0;   ///< tokens that are chosen together; 0: each by itself
 };
 
+/// True where a score is at least the `top`-th best along the last axis of [batch, heads, queries, keys].
+[[nodiscard]] TensorId best_scores(Layers&, const std::string& name, TensorId scores, std::int64_t top);
 /// [batch, 1, seq, seq], bool: where a query (row) sees a key, at most index.top of those that attention.mask [seq, seq] allows; of equal
 /// scores at the edge all. The index's queries come from input.queries, its keys and the weights of its heads from input.x; what turns is
 /// attention.rotary. With blocks (MiniMax-M3, 2026) [batch, kv_heads, 1, seq, seq] instead, without the 1 where every head has keys of its

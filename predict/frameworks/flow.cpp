@@ -63,7 +63,10 @@ bool is_comparison(std::string_view op) {
 }  // namespace
 
 const graph::Node* router_of(const graph::Graph& g) {
-  const auto router = std::ranges::find_if(g.nodes(), [](const graph::Node& n) { return op_name(n) == "TopK"; });
+  const auto router = std::ranges::find_if(g.nodes(), [&](const graph::Node& n) {
+    // An index that chooses tokens does so by head, too.
+    return op_name(n) == "TopK" && g[n.inputs[0]].type.shape.size() < 4;
+  });
   return router == g.nodes().end() ? nullptr : &*router;
 }
 
@@ -162,6 +165,16 @@ double Flow::best_of(const graph::Node& condition) const {
   return best != nullptr && op_name(*best) == "TopK" ? tokens * static_cast<double>(best->attributes.integer("k", 0)) : 0;
 }
 
+/// Keys of several kinds, each under a mask of its own; all of those of which nothing else is known.
+double Flow::window_of_parts(const graph::Node& concatenation) {
+  double sum = 0;
+  for (const auto part : concatenation.inputs) {
+    const double own = window_of(part);
+    sum += own > 0 ? own : static_cast<double>((*graph_)[part].type.shape.back());
+  }
+  return sum;
+}
+
 /// Keys that the last query sees through a mask; 0: all of them, or it is not known. A mask too large to be stored is made of conditions,
 /// of which key > query - window is one; the first of its numbers are 0 and -window.
 double Flow::window_of(TensorId mask) {
@@ -173,6 +186,8 @@ double Flow::window_of(TensorId mask) {
     return known->second;
   }
   const auto* made = origin(mask);
+  while (made != nullptr && op_name(*made) == "Expand") made = origin(made->inputs[0]);
+  if (made != nullptr && op_name(*made) == "Concat") return window_of_parts(*made);
   if (made == nullptr || op_name(*made) != "And") return 0;
   for (const auto condition : made->inputs) {
     const auto* comparison = origin(condition);

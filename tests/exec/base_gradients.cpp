@@ -113,6 +113,8 @@ GradientCases delta_rule_cases() {
     cases.push_back({"DeltaScan", {drawn({2, 3, 2, 4}), drawn({2, 3, 2, 4}), drawn({2, 3, 2, 5}), drawn({2, 3, 1, 1})}, how});
     cases.push_back({"DeltaScan", {drawn({3, 2, 4}), drawn({3, 2, 4}), drawn({3, 2, 5}), drawn({3, 4, 1}), drawn({3, 4, 5})}, how});
   }
+  for (const std::int64_t iterations : {1, 3})
+    cases.push_back({"Sinkhorn", {drawn({2, 3, 3}, 0.2, 2)}, {{"iterations", iterations}, {"epsilon", 0.01}}});
   return cases;
 }
 

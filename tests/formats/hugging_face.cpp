@@ -150,6 +150,29 @@ TEST_CASE("layers that mix tokens in several ways have as many parameters as tra
   CHECK(parameters("{\"model_type\": \"minimax_m3_vl\", \"text_config\": {" + kSizes + ", " + minimax + index + "2}}}") == 10476);
 }
 
+TEST_CASE("DeepSeek-V4 is read by the ratios of its layers") {
+  const auto with = [](const std::string& more) {
+    std::string text =
+        config("deepseek_v4",
+               R"("head_dim": 8, "qk_rope_head_dim": 2, "q_lora_rank": 12, "o_groups": 2, "o_lora_rank": 5, "index_n_heads": 3, )"
+               R"("index_head_dim": 6, "hc_mult": 2, "moe_intermediate_size": 10, "n_routed_experts": 3, "num_experts_per_tok": 2, )" +
+                   more);
+    text.replace(text.find("hidden_layers\": 2"), 17, "hidden_layers\": 4");
+    return text.replace(text.find("key_value_heads\": 2"), 19, "key_value_heads\": 1");
+  };
+  // Counted by transformers 5.24; the last number is of a module that predicts a further token.
+  CHECK(parameters(with(R"("compress_ratios": [0, 0, 4, 128, 0])")) == 17977);
+  CHECK(parameters(with(R"("compress_ratios": [128, 128, 4, 128, 0])")) == 20553);
+  CHECK(parameters(with(R"("layer_types": ["heavily_compressed_attention", "heavily_compressed_attention", "compressed_sparse_attention", )"
+                        R"("heavily_compressed_attention"])")) == 20553);
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 0, 128, 4])")), contains("compress_ratios: layer 2 has 128"));
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 128, 4, 128])")), contains("compress_ratios: layer 1 has 128"));
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 0])")), contains("compress_ratios: has 2 entries for num_hidden_layers=4"));
+  CHECK_THAT(refused(with(R"("hc_mult": 2)")), contains("compress_ratios"));
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 0, 4, 128], "n_shared_experts": 2)")), contains("n_shared_experts: only 1 is built"));
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 0, 4, 128], "scoring_func": "softmax")")), contains("scoring_func: is 'softmax'"));
+}
+
 TEST_CASE("hybrid decoders are read by their pattern") {
   const auto with = [](const std::string& more) {
     return config("nemotron_h", R"("mamba_num_heads": 4, "mamba_head_dim": 3, "ssm_state_size": 5, "n_groups": 2, "chunk_size": 4, )"

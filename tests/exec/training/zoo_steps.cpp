@@ -107,8 +107,8 @@ Values probe(const Values& gradient, std::uint64_t stream) {
 TEST_CASE("every gradient of a transformer is the slope of the loss") {
   const std::string name =
       GENERATE("gpt", "gpt-neox", "mpt", "llama", "llama of wide heads", "gemma", "olmo", "moe", "balanced moe", "latent moe",
-               "moe of chosen tokens", "moe of chosen blocks", "delta rule", "gated moe", "gemma 4", "gemma 4 with experts",
-               "heads of windows", "gates of heads", "moe of scaled input", "moe of all scores and sinks", "hybrid",
+               "moe of chosen tokens", "moe of chosen blocks", "delta rule", "gated moe", "deepseek-v4", "deepseek-v4 of many", "gemma 4",
+               "gemma 4 with experts", "heads of windows", "gates of heads", "moe of scaled input", "moe of all scores and sinks", "hybrid",
                "hybrid with latent experts", "bert", "transformer", "t5", "vit");
   INFO(name);
   const auto small = [](const char* of, const char* more) { return graph::zoo::small_variant(of) + more; };
@@ -135,6 +135,11 @@ TEST_CASE("every gradient of a transformer is the slope of the loss") {
       {"delta rule", {small("llama", "&full_every=2&delta_key_heads=2&delta_heads=4&delta_key_dim=5&delta_dim=3&chunk=4&attn_gate=1"), ""}},
       {"gated moe",
        {small("moe", "&shared_experts=1&shared_gate=1&full_every=2&delta_key_heads=1&delta_heads=2&delta_key_dim=3&delta_dim=4&chunk=2"),
+        ""}},
+      {"deepseek-v4 of many",
+       {"deepseek-v4?batch=2&layers=2&first_many=1&hidden=12&streams=3&sinkhorn=2&heads=2&head_dim=6&rope_dim=2&q_lora=8&o_groups=1&o_lora="
+        "5&"
+        "window=8&few=2&many=4&index_heads=1&index_dim=2&experts=3&top_k=3&moe_ffn=7&shared_experts=0&hash_layers=2&seq=8&vocab=11&tied=1",
         ""}},
       {"gemma 4",
        {"llama?batch=2&layers=2&hidden=16&heads=4&ffn=24&seq=8&vocab=11&act=1&norms=1&logit_cap=3&embed_scale=1&query_scale=1&qk_norm=1&"

@@ -157,3 +157,38 @@ TEST_CASE("an index that chooses tokens has weights that are not trained, and pr
   CHECK_THROWS_WITH(zoo::build(latent + "&index_heads=3&index_dim=1"), contains("index_dim"));
   CHECK_THROWS_WITH(zoo::build(latent + "&index_heads=3&window=4"), contains("window"));
 }
+
+TEST_CASE("compressed attention and streams of the residual count by hand") {
+  const auto of = [](const std::string& sizes) {
+    return zoo::build(
+        "deepseek-v4?hidden=16&streams=2&sinkhorn=3&heads=4&head_dim=8&rope_dim=2&q_lora=12&o_groups=2&o_lora=5&window=3&few=2&"
+        "many=4&index_heads=3&index_dim=6&index_top=2&experts=3&top_k=2&moe_ffn=10&hash_layers=1&seq=8&vocab=11&" +
+        sizes);
+  };
+  // Embedding and head, a norm; one stream of two of 16: 2 numbers from 32, their bases and a scale. A block's norms, experts of 3 * 16 *
+  // 10, one shared, a gate; before both halves 2 + 2 + 4 numbers from 32, their bases and 3 scales.
+  constexpr std::int64_t kEnds = 2 * 11 * 16 + 16 + 2 * 32 + 2 + 1, kBlock = 2 * 16 + 4 * 480 + 48 + 2 * (8 * 32 + 8 + 3);
+  // Queries 16 to 12, norm, 12 to 4 * 8; keys 16 to 8 and a norm; a score of each head; two groups of 16 to 5, and 10 back to 16.
+  constexpr std::int64_t kAttention = 16 * 12 + 12 + 12 * 32 + 16 * 8 + 8 + 4 + 2 * 16 * 5 + 10 * 16;
+  // Of many: values and scores 16 to 8, places 4 by 8, a norm. Of few twice as wide, with places 2 by 16; the index the same with 6,
+  // queries 12 to 3 * 6, and weights of its heads.
+  constexpr std::int64_t kMany = 2 * 16 * 8 + 32 + 8, kFew = 2 * 16 * 16 + 32 + 8;
+  constexpr std::int64_t kIndex = 2 * 16 * 12 + 24 + 6 + 12 * 18 + 16 * 3;
+  CHECK(parameters_of(of("layers=2")) == kEnds + 2 * (kBlock + kAttention));
+  CHECK(parameters_of(of("layers=2&first_many=1")) == kEnds + 2 * (kBlock + kAttention + kMany));
+  const Graph all = of("layers=4");
+  CHECK(parameters_of(all) == kEnds + 4 * (kBlock + kAttention) + kMany + kFew + kIndex);
+  CHECK(build_training_graph(with_initial_values(all), {}).parameters.size() ==
+        build_training_graph(with_initial_values(of("layers=2")), {}).parameters.size() + 2 * 24 + 4 +
+            4);  // two blocks of 24 weights, and four of each compression; none of the index
+  // Products of block 2 without the experts': 8 tokens by every weight but norms, places, scales and scores; 4 heads' scores of and mixing
+  // by 8 + 4 keys of 8; the index's 3 heads by 4 keys of 6; twice 2 by 2 times 2 by 16 of every token.
+  const double weights = kAttention - 12 - 8 - 4 + 2 * 16 * 16 + 2 * 16 * 12 + 12 * 18 + 48 + 480 + 48 + 2 * 8 * 32;
+  const double few = 2.0 * 8 * weights + 2 * 2.0 * 4 * 8 * 12 * 8 + 2.0 * 3 * 8 * 4 * 6 + 2 * 2.0 * 8 * 2 * 2 * 16;
+  const double experts = 2.0 * 3 * 480 * 7;  // room for 1.25 * 2 / 3 of 8 tokens
+  CHECK(flops_of(of("layers=3"), {"MatMul"}) == flops_of(of("layers=2"), {"MatMul"}) + few + experts);
+  CHECK_THROWS_WITH(zoo::build("deepseek-v4?seq=130"), contains("seq=130") && contains("few=4"));
+  CHECK_THROWS_WITH(zoo::build("deepseek-v4?rope_dim=7"), contains("rope_dim=7"));
+  CHECK_THROWS_WITH(zoo::build("deepseek-v4?o_groups=7"), contains("heads=64") && contains("o_groups=7"));
+  CHECK_THROWS_WITH(zoo::build("deepseek-v4?experts=2"), contains("top_k=6") && contains("experts=2"));
+}

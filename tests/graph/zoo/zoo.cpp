@@ -125,6 +125,8 @@ constexpr Published kPublished[] = {
     {"qwen3-0.6b", 596'049'920, kHuggingFace},
     {"mimo-7b", 7'622'619'136, "by hand: 2 x 151680 x 4096 + 36 x (4096 x 10240 + 6144 + 3 x 4096 x 11008 + 2 x 4096) + 4096"},
     {"qwen3-next-80b-a3b", 79'674'391'296, kTransformers},
+    {"deepseek-v4-flash", 284'332'230'231, kTransformers},
+    {"deepseek-v4-pro", 1'572'997'179'491, kTransformers},
     {"qwen3.5-27b", 26'895'998'464, kTransformers},
     {"qwen3.5-35b-a3b", 34'660'610'688, kTransformers},
     {"qwen3.5-122b-a10b", 122'111'526'912, kTransformers},

@@ -59,6 +59,22 @@ TEST_CASE("an attention whose tokens an index chooses does the work of the chose
   CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4032") < chosen * all);
 }
 
+TEST_CASE("compressed attention does the work of its window and of the compressed tokens that it sees") {
+  const auto work = [](const char* more) {
+    const std::string zoo =
+        "zoo:deepseek-v4?hidden=64&heads=2&head_dim=32&rope_dim=8&q_lora=16&o_groups=1&o_lora=16&experts=2&top_k=1&moe_ffn=8&"
+        "vocab=16&batch=1&seq=4096&index_heads=2&index_dim=16&index_top=64&";
+    return work_of(Sample((zoo + more).c_str(), platforms::load("dgx-h100"), "megatron-core").parts(), RateKind::FlashAttention);
+  };
+  // Of 2 heads of 32 features for 4096 queries, by so many keys; the first queries have fewer before them.
+  const auto pairs = [](double keys, double length) { return 4.0 * 2 * 32 * 4096 * keys * (1 - keys / (2 * length)); };
+  CHECK(work("layers=2") == Approx(2 * pairs(128, 4096)));
+  // a token more of every 128, of which 32 are there
+  CHECK(work("layers=2&first_many=1") == Approx(2 * pairs(128 + 32, 4096 + 32)));
+  // the best 64 of 1024
+  CHECK(work("layers=3") == Approx(2 * pairs(128, 4096) + pairs(128 + 64, 4096 + 1024)));
+}
+
 TEST_CASE("products that an operator makes beside one of its own shape take their time") {
   const auto batched = [&](const char* more) {
     const std::string zoo =
