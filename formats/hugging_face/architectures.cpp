@@ -8,90 +8,11 @@
 #include <map>
 #include <string>
 
+#include "formats/hugging_face/mixed_attention.hpp"
+#include "formats/hugging_face/reading.hpp"
+
 namespace rehearsal::formats {
 namespace {
-
-const char* const kWhole = "full_attention";
-const char* const kSliding = "sliding_attention";
-
-void must_be(const Configuration& c, const std::string& key, const std::string& value, std::string_view otherwise) {
-  if (const auto given = c.text(key, otherwise); given != value) c.refuse(key, "is '" + given + "'; only '" + value + "' is built");
-}
-
-void must_be_set(const Configuration& c, const std::string& key, bool value, bool otherwise) {
-  if (c.flag(key, otherwise) != value) c.refuse(key, std::string("only ") + (value ? "true" : "false") + " is built");
-}
-
-/// rope_theta, under its own key or among rope_parameters, as newer files have it.
-double theta(const Configuration& c, double usual) {
-  if (c.is_object("rope_parameters")) return c.part("rope_parameters").number("rope_theta", c.number("rope_theta", usual));
-  return c.number("rope_theta", usual);
-}
-
-double partial_rotary(const Configuration& c) {
-  if (c.is_object("rope_parameters"))
-    return c.part("rope_parameters").number("partial_rotary_factor", c.number("partial_rotary_factor", 1));
-  return c.number("partial_rotary_factor", 1);
-}
-
-/// Layers, widths, vocabulary.
-void read_sizes(const Configuration& c, ZooValues& v) {
-  v["layers"] = c.size("num_hidden_layers");
-  v["hidden"] = c.size("hidden_size");
-  v["vocab"] = c.size("vocab_size");
-  v["ffn"] = c.size("intermediate_size");
-}
-
-void read_heads(const Configuration& c, ZooValues& v) {
-  const auto heads = c.size("num_attention_heads"), groups = c.size("num_key_value_heads", heads), hidden = v.at("hidden");
-  if (heads % groups != 0)
-    c.refuse("num_key_value_heads",
-             "is " + std::to_string(groups) + ", which does not divide num_attention_heads=" + std::to_string(heads));
-  if (!c.has("head_dim") && hidden % heads != 0)
-    c.refuse("num_attention_heads", "is " + std::to_string(heads) + ", which does not divide hidden_size=" + std::to_string(hidden));
-  v["heads"] = heads;
-  v["kv_heads"] = groups;
-  v["head_dim"] = c.size("head_dim", hidden / heads);
-}
-
-/// Positions that turn pairs of features; the share of a head that turns, in whole percent.
-void read_rotary(const Configuration& c, ZooValues& v, double usual_theta, double share) {
-  v["theta"] = std::llround(theta(c, usual_theta));
-  v["rotary"] = std::llround(100 * share);
-  const auto turning = v.at("head_dim") * v.at("rotary") / 100;
-  if (std::fabs(static_cast<double>(v.at("head_dim")) * share - static_cast<double>(turning)) > 1e-6 || turning % 2 != 0)
-    c.refuse("head_dim", "is " + std::to_string(v.at("head_dim")) + ", of which " + std::to_string(share) + " are no pairs of features");
-}
-
-/// Decoders with RMS norms, gated feed-forward layers and rotary positions, without biases unless attention_bias says so.
-void read_gated_decoder(const Configuration& c, ZooValues& v) {
-  must_be(c, "hidden_act", "silu", "silu");
-  must_be_set(c, "mlp_bias", false, false);
-  read_sizes(c, v);
-  read_heads(c, v);
-  v["tied"] = c.flag("tie_word_embeddings", false) ? 1 : 0;
-}
-
-void read_bias(const Configuration& c, ZooValues& v) { v["qkv_bias"] = v["o_bias"] = c.flag("attention_bias", false) ? 1 : 0; }
-
-/// Every layer, or every so many but one, looks back over a window: what layer_types says.
-void read_window(const Configuration& c, ZooValues& v, std::int64_t window) {
-  const auto types = c.texts("layer_types");
-  if (types.empty()) return void(v["window"] = window);
-  if (static_cast<std::int64_t>(types.size()) != v.at("layers"))
-    c.refuse("layer_types", "has " + std::to_string(types.size()) + " entries for num_hidden_layers=" + std::to_string(v.at("layers")));
-  for (const auto& type : types)
-    if (type != kWhole && type != kSliding)
-      c.refuse("layer_types", "has '" + type + "'; only " + kWhole + " and " + kSliding + " are built");
-  if (std::ranges::count(types, kSliding) == 0) return;
-  v["window"] = window > 0 ? window : c.size("sliding_window");
-  const auto every = std::ranges::find(types, kWhole) - types.begin() + 1;
-  v["window_every"] = every > v.at("layers") ? 0 : every;
-  for (std::int64_t layer = 0; layer < v.at("layers"); ++layer)
-    if ((types[static_cast<std::size_t>(layer)] == kWhole) != ((layer + 1) % every == 0))
-      c.refuse("layer_types",
-               std::string("is not regular: ") + kWhole + " must stand at every " + std::to_string(every) + "th place alone");
-}
 
 void read_llama(const Configuration& c, ZooValues& v) {
   read_gated_decoder(c, v);
@@ -155,13 +76,6 @@ void read_gemma(const Configuration& c, ZooValues& v) {
   read_rotary(c, v, 10'000, 1);
 }
 
-/// A cap is a whole number in the published files.
-std::int64_t cap_of(const Configuration& c, const std::string& key, double usual) {
-  const double cap = c.has(key) ? c.number(key, usual) : usual;
-  if (cap != std::floor(cap)) c.refuse(key, "must be a whole number");
-  return std::llround(cap);
-}
-
 void read_gemma2(const Configuration& c, ZooValues& v) {
   read_gemma(c, v);
   v["norms"] = 1;
@@ -178,15 +92,6 @@ void read_gemma3(const Configuration& c, ZooValues& v) {
   v["theta"] = std::llround(theta(c, 1'000'000));
   v["window_theta"] = std::llround(c.number("rope_local_base_freq", 10'000));
   if (!c.has("layer_types")) v["window_every"] = c.size("sliding_window_pattern", 6);
-}
-
-/// Experts under these keys; how many each token has must be no more than there are.
-void read_experts(const Configuration& c, ZooValues& v, const std::string& number, const std::string& chosen) {
-  v["experts"] = c.size(number);
-  v["top_k"] = c.size(chosen);
-  if (v.at("experts") < 2) c.refuse(number, "is 1; a mixture needs at least 2");
-  if (v.at("top_k") > v.at("experts"))
-    c.refuse(chosen, "is " + std::to_string(v.at("top_k")) + ", more than " + number + "=" + std::to_string(v.at("experts")));
 }
 
 void read_mixtral(const Configuration& c, ZooValues& v) {
@@ -215,15 +120,6 @@ void read_minimax_m2(const Configuration& c, ZooValues& v) {
   v["gate"] = 1;
   const double turning = static_cast<double>(c.size("rotary_dim", v.at("head_dim")));
   read_rotary(c, v, 5'000'000, turning / static_cast<double>(v.at("head_dim")));
-}
-
-/// Experts of a width of their own, shared ones beside them, first blocks without, as DeepSeek's.
-void read_routed(const Configuration& c, ZooValues& v) {
-  read_experts(c, v, "n_routed_experts", "num_experts_per_tok");
-  v["moe_ffn"] = c.size("moe_intermediate_size");
-  v["shared_experts"] = c.count("n_shared_experts", 0);
-  v["dense_layers"] = c.count("first_k_dense_replace", 0);
-  v["gate_scale"] = std::llround(1000 * c.number("routed_scaling_factor", 1));
 }
 
 void read_latent_attention(const Configuration& c, ZooValues& v) {
@@ -260,6 +156,39 @@ void read_deepseek_v3(const Configuration& c, ZooValues& v) {
   must_be(c, "scoring_func", "sigmoid", "sigmoid");
   must_be_set(c, "norm_topk_prob", true, true);
   v["gate"] = 1;
+}
+
+/// Which blocks choose tokens by themselves, or see what an earlier one chose: a few first ones do, then every so many.
+void read_index_layers(const Configuration& c, ZooValues& v) {
+  const auto types = c.texts("indexer_types");
+  if (types.empty()) return;
+  if (static_cast<std::int64_t>(types.size()) != v.at("layers"))
+    c.refuse("indexer_types", "has " + std::to_string(types.size()) + " entries for num_hidden_layers=" + std::to_string(v.at("layers")));
+  const auto first = std::ranges::find(types, "shared") - types.begin();
+  if (first == 0) c.refuse("indexer_types", "begins with 'shared'; the first layer must choose by itself, 'full'");
+  const auto every = std::find(types.begin() + first, types.end(), "full") - types.begin() - first + 1;
+  v["index_first"] = first;
+  v["index_every"] = every;
+  for (std::ptrdiff_t layer = 0; layer < std::ssize(types); ++layer)
+    if (types[static_cast<std::size_t>(layer)] != (layer < first || (layer - first + 1) % every == 0 ? "full" : "shared"))
+      c.refuse("indexer_types", "is not regular: 'full' must stand at the first " + std::to_string(first) + " places and then at every " +
+                                    std::to_string(every) + "th alone, else 'shared'");
+}
+
+/// DeepSeek-V3 with an index that chooses what a query sees.
+void read_indexed(const Configuration& c, ZooValues& v) {
+  read_deepseek_v3(c, v);
+  v["q_lora"] = c.size("q_lora_rank");
+  v["index_heads"] = c.size("index_n_heads", 64);
+  v["index_dim"] = c.size("index_head_dim", 128);
+  v["index_top"] = c.size("index_topk", 2048);
+  read_index_layers(c, v);
+}
+
+/// Blocks without experts come first, by their number or by a word for each.
+void read_glm_moe_dsa(const Configuration& c, ZooValues& v) {
+  read_indexed(c, v);
+  if (c.has("mlp_layer_types")) v["dense_layers"] = leading(c, "mlp_layer_types", v.at("layers"), "dense", "sparse");
 }
 
 void read_glm4_moe(const Configuration& c, ZooValues& v) {
@@ -401,12 +330,15 @@ constexpr Architecture kArchitectures[] = {
     {"mistral", "llama", read_mistral},
     {"phi3", "llama", read_phi3},
     {"qwen2", "llama", read_qwen2},
+    {"mimo", "llama", read_qwen2},
     {"qwen3", "llama", read_qwen3},
     {"qwen3_vl_text", "llama", read_qwen3},
     {"olmo2", "llama", read_olmo2},
     {"gemma", "llama", read_gemma},
     {"gemma2", "llama", read_gemma2},
     {"gemma3_text", "llama", read_gemma3},
+    {"gemma4_text", "llama", read_gemma4, "enable_moe_block"},
+    {"qwen3_5_text", "llama", read_qwen3_5},
     {"gpt2", "gpt", read_gpt2},
     {"gpt_neox", "gpt-neox", read_gpt_neox},
     {"mixtral", "moe", read_mixtral},
@@ -419,7 +351,19 @@ constexpr Architecture kArchitectures[] = {
     {"deepseek_v2", "moe", read_deepseek_v2},
     {"glm4_moe", "moe", read_glm4_moe},
     {"kimi_k2", "moe", read_deepseek_v3},
+    {"deepseek_v32", "moe", read_indexed},
+    {"glm_moe_dsa", "moe", read_glm_moe_dsa},
+    {"qwen3_next", "moe", read_qwen3_next},
+    {"qwen3_5_moe_text", "moe", read_qwen3_5_moe},
+    {"mimo_v2_flash", "moe", read_mimo_v2_flash},
+    {"step3p5", "moe", read_step3},
+    {"step3p7", "moe", read_step3},
+    {"minimax_m3", "moe", read_minimax_m3},
+    {"minimax_m3_vl", "moe", read_minimax_m3},
+    {"minimax_m3_vl_text", "moe", read_minimax_m3},
     {"nemotron_h", "hybrid", read_nemotron_h},
+    {"deepseek_v4", "deepseek-v4", read_deepseek_v4},
+    {"deepseek_ref", "deepseek-v4", read_deepseek_v4},
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Architecture {
   std::string_view type;  ///< model_type
   std::string_view zoo;   ///< row of the zoo
   void (*read)(const Configuration&, ZooValues&);
+  std::string_view mixture_flag = {};  ///< the key that makes it a row of moe instead
 };
 
 [[nodiscard]] std::span<const Architecture> architectures();

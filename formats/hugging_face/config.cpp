@@ -30,9 +30,10 @@ Configuration language_model(const Configuration& whole, std::vector<std::string
   return whole.is_object("text_config") ? whole.part("text_config") : whole;
 }
 
-const Architecture& architecture_of(const Configuration& c) {
-  if (!c.has("model_type")) c.refuse("model_type", "is missing");
-  const auto type = c.text("model_type", "");
+/// The language model's own, or where it has none the whole file's.
+const Architecture& architecture_of(const Configuration& c, const Configuration& whole) {
+  if (!whole.has("model_type") && !c.has("model_type")) c.refuse("model_type", "is missing");
+  const auto type = c.has("model_type") ? c.text("model_type", "") : whole.text("model_type", "");
   const auto rows = architectures();
   const auto row = std::ranges::find(rows, type, &Architecture::type);
   if (row != rows.end()) return *row;
@@ -48,19 +49,23 @@ HuggingFaceModel read_hugging_face(std::string_view reference) {
   if (reference.starts_with(kPrefix)) reference.remove_prefix(kPrefix.size());
   const auto question = std::min(reference.find('?'), reference.size());
   HuggingFaceModel model;
-  const auto config = language_model(Configuration(file_of(reference.substr(0, question))), model.without);
-  const auto& architecture = architecture_of(config);
+  const Configuration whole(file_of(reference.substr(0, question)));
+  const auto config = language_model(whole, model.without);
+  const auto& architecture = architecture_of(config, whole);
   ZooValues values;
   architecture.read(config, values);
   if (!values.contains("seq")) values["seq"] = std::min(kUsualLength, config.size("max_position_embeddings", kUsualLength));
-  const auto choice = graph::zoo::parse(std::string(architecture.zoo) + std::string(reference.substr(question)), values);
+  const bool mixture = !architecture.mixture_flag.empty() && config.flag(std::string(architecture.mixture_flag), false);
+  const auto choice = graph::zoo::parse(std::string(mixture ? "moe" : architecture.zoo) + std::string(reference.substr(question)), values);
   model.zoo = graph::zoo::to_text(choice);
-  const auto further = config.count("num_nextn_predict_layers", 0);
+  std::string modules = "num_nextn_predict_layers";
+  for (const char* key : {"mtp_num_hidden_layers", "num_mtp_modules"})
+    if (config.has(key)) modules = key;
+  const auto further = config.count(modules, 0);
   const auto built = choice.values.find("mtp");
   if (further > 0 && (built == choice.values.end() || built->second == 0))
-    model.without.push_back(
-        "modules that predict further tokens are left out, of which num_nextn_predict_layers=" + std::to_string(further) +
-        (built == choice.values.end() ? std::string() : "; mtp=" + std::to_string(further) + " adds them"));
+    model.without.push_back("modules that predict further tokens are left out, of which " + modules + "=" + std::to_string(further) +
+                            (built == choice.values.end() ? std::string() : "; mtp=" + std::to_string(further) + " adds them"));
   return model;
 }
 

@@ -82,6 +82,31 @@ std::vector<std::string> Configuration::texts(const std::string& key) const {
   return result;
 }
 
+std::vector<std::int64_t> Configuration::counts(const std::string& key) const {
+  std::vector<std::int64_t> result;
+  const auto& list = values_->at(key);
+  if (list.is_null()) return result;
+  if (!list.is_array()) refuse(key, "must be a list of whole numbers");
+  for (const auto& item : list) {
+    if (!item.is_number_integer() || item < 0 || item > kMost) refuse(key, "has " + item.dump() + "; it must be a list of whole numbers");
+    result.push_back(item.get<std::int64_t>());
+  }
+  return result;
+}
+
+std::vector<double> Configuration::numbers(const std::string& key) const {
+  const auto& list = values_->at(key);
+  if (list.is_null()) return {};
+  if (!list.is_array()) return {number(key, 0)};
+  std::vector<double> result;
+  for (const auto& item : list) {
+    if (!item.is_number() || !(item.get<double>() > 0) || item.get<double>() > kMost)
+      refuse(key, "has " + item.dump() + "; it must be a list of numbers above 0");
+    result.push_back(item.get<double>());
+  }
+  return result;
+}
+
 bool Configuration::has(std::string_view key) const { return !values_->at(key).is_null(); }
 
 void Configuration::refuse(const std::string& key, const std::string& what) const { throw BadInput(file_ + ": " + prefix_ + key, what); }

@@ -27,6 +27,10 @@ class Configuration {
   [[nodiscard]] bool flag(const std::string& key, bool otherwise) const;
   [[nodiscard]] std::string text(const std::string& key, std::string_view otherwise) const;
   [[nodiscard]] std::vector<std::string> texts(const std::string& key) const;  ///< of a list; none where there is no such key
+  [[nodiscard]] std::vector<std::int64_t> counts(
+      const std::string& key) const;  ///< whole numbers of a list; none where there is no such key
+  /// Numbers above 0 of a list, or the one that stands there; none where there is no such key.
+  [[nodiscard]] std::vector<double> numbers(const std::string& key) const;
   [[nodiscard]] bool is_object(std::string_view key) const;
   [[nodiscard]] bool is_filled_list(std::string_view key) const;  ///< with something in it
 

@@ -122,7 +122,7 @@ void keep_inside(Taps& taps, std::int64_t in, bool exclude) {
   std::erase_if(taps, [](const Tap& tap) { return tap.weight == 0; });
 }
 
-using Place = std::int64_t (*)(std::int64_t i, std::int64_t in);
+using SourcePlace = std::int64_t (*)(std::int64_t i, std::int64_t in);
 
 std::int64_t wrapped(std::int64_t i, std::int64_t period) { return (i % period + period) % period; }
 
@@ -133,7 +133,7 @@ std::int64_t reflected(std::int64_t i, std::int64_t in) {
 }
 
 constexpr std::int64_t kNowhere = -1;
-constexpr Named<Place> kPlaces[] = {
+constexpr Named<SourcePlace> kPlaces[] = {
     {"constant", [](std::int64_t i, std::int64_t in) { return i >= 0 && i < in ? i : kNowhere; }},
     {"reflect", reflected},
     {"edge", [](std::int64_t i, std::int64_t in) { return std::clamp<std::int64_t>(i, 0, in - 1); }},
@@ -156,7 +156,7 @@ std::vector<Tap> resize_taps(const Attributes& attributes, const ResizedAxis& ax
 }
 
 std::vector<Tap> pad_taps(const Attributes& attributes, std::int64_t in, std::int64_t before, std::int64_t o) {
-  const Place place = named(kPlaces, "mode", attributes.text("mode", "constant"));
+  const SourcePlace place = named(kPlaces, "mode", attributes.text("mode", "constant"));
   const std::int64_t at = place(o - before, in);
   return at == kNowhere ? std::vector<Tap>{} : std::vector<Tap>{{at, 1.0}};
 }

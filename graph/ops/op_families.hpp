@@ -16,6 +16,8 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> dropout_ops();
 [[nodiscard]] std::span<const OpSchema> elementwise_ops();
 [[nodiscard]] std::span<const OpSchema> matmul_ops();
+[[nodiscard]] std::span<const OpSchema> delta_rule_ops();
+[[nodiscard]] std::span<const OpSchema> sinkhorn_ops();
 [[nodiscard]] std::span<const OpSchema> reduction_ops();
 [[nodiscard]] std::span<const OpSchema> movement_ops();
 [[nodiscard]] std::span<const OpSchema> rotation_ops();

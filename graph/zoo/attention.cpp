@@ -19,7 +19,10 @@ class Heads {
     return split(name, x, {attention_.kv_heads, attention_.heads / attention_.kv_heads}, false);
   }
   [[nodiscard]] TensorId keys(const std::string& name, TensorId x) { return split(name, x, kv(), true); }
-  [[nodiscard]] TensorId values(const std::string& name, TensorId x) { return split(name, x, kv(), false); }
+  [[nodiscard]] TensorId values(const std::string& name, TensorId x) {
+    const TensorId heads = split(name, x, kv(), false);
+    return attention_.norm_values ? layers_.rms_norm(name + "_norm", heads, false) : heads;
+  }
 
   [[nodiscard]] TensorId joined(const std::string& name, TensorId mixed) {
     const Shape s = layers_.shape(mixed);
@@ -104,6 +107,14 @@ TensorId capped(Layers& layers, const std::string& name, TensorId x, double cap)
 TensorId causal_mask(Layers& layers, std::int64_t length) {
   return layers.node("causal", "GreaterOrEqual",
                      {positions(layers, "causal.rows", {length, 1}), positions(layers, "causal.columns", {1, length})});
+}
+
+TensorId window_mask(Layers& layers, TensorId causal, std::int64_t window, std::int64_t length) {
+  const TensorId last =
+      layers.node("window.last", "Sub",
+                  {positions(layers, "window.rows", {length, 1}, DType::F32), layers.constant("window.size", static_cast<double>(window))});
+  const TensorId near = layers.node("window", "Greater", {positions(layers, "window.columns", {1, length}, DType::F32), last});
+  return layers.node("window.causal", "And", {causal, near});
 }
 
 Rotary make_rotary(Layers& layers, const std::string& name, std::int64_t length, std::int64_t width, double base) {

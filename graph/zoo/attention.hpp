@@ -37,6 +37,7 @@ struct Attention {
   Rotary rotary;
   TensorId sinks = TensorId::None;  ///< [heads], a score of each head that takes part in the softmax and has no value (gpt-oss, 2025)
   HeadNorm norm = HeadNorm::None;   ///< of queries and keys, before they turn
+  bool norm_values = false;         ///< values have an RMS norm over a head's features, without weights (Gemma 4, 2026)
 };
 /// Throws BadInput naming `model` when hidden is no multiple of heads, or heads none of kv_heads.
 void require_heads(const std::string& model, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads);
@@ -47,6 +48,8 @@ void require_heads(const std::string& model, std::int64_t hidden, std::int64_t h
 [[nodiscard]] TensorId capped(Layers&, const std::string& name, TensorId x, double cap);
 /// [length, length], bool: true where a token (row) may look at another (column): not after itself.
 [[nodiscard]] TensorId causal_mask(Layers&, std::int64_t length);
+/// The same where the key is at most window - 1 tokens before the query, too (Beltagy et al., "Longformer", 2020; Mistral 7B).
+[[nodiscard]] TensorId window_mask(Layers&, TensorId causal, std::int64_t window, std::int64_t length);
 /// 0, 1, … as a tensor of this shape and type; one node where it is too large to be a constant.
 [[nodiscard]] TensorId positions(Layers&, const std::string& name, Shape shape, DType dtype = DType::I64);
 

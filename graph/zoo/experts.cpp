@@ -23,11 +23,10 @@ class Mixture {
   }
 
   Mixed build(TensorId x) {
-    const TensorId gate = layers_.dense(name_ + ".gate", x, experts_.count, experts_.bias);
-    const auto chosen =
-        layers_.builder().add("TopK", {experts_.gate == Gate::SoftmaxOfAll ? likely(gate) : gate},
-                              {{"axis", std::int64_t{-1}}, {"k", experts_.top_k}}, {name_ + ".top", Phase::Forward, NodeId::None, {}});
-    const TensorId weight = layers_.reshape(name_ + ".weight", weights(chosen[0]), {batch_, seq_, experts_.top_k, 1});
+    const TensorId gate =
+        layers_.dense(name_ + ".gate", experts_.routed_by == TensorId::None ? x : experts_.routed_by, experts_.count, experts_.bias);
+    const auto chosen = choices_of(gate);
+    const TensorId weight = layers_.reshape(name_ + ".weight", weights(chosen[0], chosen[1]), {batch_, seq_, experts_.top_k, 1});
     const bool before = experts_.gate == Gate::SigmoidOfInput;
     const TensorId slots = slots_of(layers_.reshape(name_ + ".choice", chosen[1], {batch_, choices(), 1}));
     const TensorId index = layers_.node(name_ + ".index", "Expand", {slots}, {{"shape", Shape{batch_, choices(), hidden_}}});
@@ -57,14 +56,30 @@ class Mixture {
     return sum(name_ + ".balance", layers_.multiply(name_ + ".uneven", share, weight), Shape{0, 1},
                static_cast<double>(experts_.count) / static_cast<double>(batch_));
   }
-  /// Of the chosen scores [batch, seq, top_k].
-  TensorId weights(TensorId scores) {
+  /// Scores and numbers of the chosen.
+  std::vector<TensorId> choices_of(TensorId gate) {
+    if (experts_.chosen != TensorId::None)
+      return {layers_.node(name_ + ".top", "GatherElements", {gate, experts_.chosen}, {{"axis", std::int64_t{2}}}), experts_.chosen};
+    return layers_.builder().add("TopK", {experts_.gate == Gate::SoftmaxOfAll ? likely(gate) : gate},
+                                 {{"axis", std::int64_t{-1}}, {"k", experts_.top_k}}, {name_ + ".top", Phase::Forward, NodeId::None, {}});
+  }
+  /// Of the chosen scores [batch, seq, top_k], and the numbers of the chosen.
+  TensorId weights(TensorId scores, TensorId numbers) {
+    const TensorId weight = shares(scores);
+    if (!experts_.factors) return weight;
+    const TensorId factors = layers_.node(name_ + ".factors.chosen", "Gather",
+                                          {layers_.parameter(name_ + ".factors", {experts_.count}), numbers}, {{"axis", std::int64_t{0}}});
+    return layers_.multiply(name_ + ".weights.by_expert", weight, factors);
+  }
+  TensorId shares(TensorId scores) {
     TensorId weight = scores;
     if (experts_.gate == Gate::Softmax) {
       weight = layers_.node(name_ + ".weights", "Softmax", {scores}, {{"axis", std::int64_t{-1}}});
     } else if (experts_.gate != Gate::SoftmaxOfAll) {
-      weight = layers_.node(name_ + ".weights", "Sigmoid", {scores});
-      if (experts_.gate == Gate::SigmoidShares) {
+      const bool root = experts_.gate == Gate::RootShares;
+      weight = root ? layers_.node(name_ + ".weights", "Sqrt", {layers_.node(name_ + ".weights.size", "Softplus", {scores})})
+                    : layers_.node(name_ + ".weights", "Sigmoid", {scores});
+      if (root || experts_.gate == Gate::SigmoidShares) {
         const TensorId all =
             layers_.node(name_ + ".weights.all", "ReduceSum", {weight}, {{"axes", Shape{2}}, {"keepdims", std::int64_t{1}}});
         weight = layers_.node(name_ + ".weights.shares", "Div", {weight, all});
@@ -113,7 +128,8 @@ class Mixture {
   }
 
   TensorId gated(TensorId x) {
-    const TensorId gate = layers_.silu(name_ + ".act", product(".gate_proj", x, experts_.ffn));
+    const TensorId open = product(".gate_proj", x, experts_.ffn);
+    const TensorId gate = experts_.gelu ? layers_.gelu(name_ + ".act", open, true) : layers_.silu(name_ + ".act", open);
     return layers_.multiply(name_ + ".gated", gate, product(".up_proj", x, experts_.ffn));
   }
 

@@ -11,6 +11,7 @@ enum class Gate : std::uint8_t {
   SigmoidShares,   ///< sigmoids of the chosen scores, divided by their sum (DeepSeek-V3)
   SigmoidOfInput,  ///< their sigmoids multiply what the experts get, not what they give (Llama 4)
   SoftmaxOfAll,    ///< softmax over all scores, of the chosen (DeepSeek-V2)
+  RootShares,      ///< roots of log(1 + e^score) of the chosen, divided by their sum (DeepSeek-V4)
 };
 
 struct Experts {
@@ -20,8 +21,12 @@ struct Experts {
   std::int64_t ffn = 1;         ///< width of an expert's gated feed-forward layer
   bool balance = false;         ///< wants Mixed::balance
   Gate gate = Gate::Softmax;
-  bool bias = false;        ///< the gate's and the experts' products have biases
-  bool gated = true;        ///< silu(x A) * (x B) in an expert; else the square of relu(x A) (So et al., "Primer", 2021)
+  bool bias = false;     ///< the gate's and the experts' products have biases
+  bool gated = true;     ///< silu(x A) * (x B) in an expert; else the square of relu(x A) (So et al., "Primer", 2021)
+  bool gelu = false;     ///< with gated: gelu by tanh in place of silu (Gemma 4)
+  bool factors = false;  ///< the weight of a chosen expert is multiplied by a number of the expert's own, which is learned (Gemma 4)
+  TensorId chosen = TensorId::None;     ///< [batch, seq, top_k], numbers of experts; None: those with the best scores
+  TensorId routed_by = TensorId::None;  ///< what the gate reads, as x; None: x
   std::int64_t latent = 0;  ///< width to which tokens are brought before they go to experts (Nemotron 3); 0: they go as they are
   double scale = 1;         ///< of the weights ("routed scaling factor" of DeepSeek-V3)
 };

@@ -9,9 +9,8 @@ TensorId by_head(Layers& layers, const std::string& name, TensorId x, std::int64
   return layers.transpose(name + ".heads", layers.reshape(name + ".split", x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
 }
 
-TensorId queries(Layers& layers, const std::string& name, TensorId x, const LatentSizes& sizes, const Attention& attention) {
+TensorId queries_by_head(Layers& layers, const std::string& name, TensorId x, const LatentSizes& sizes, const Attention& attention) {
   const std::int64_t width = attention.heads * (sizes.still + sizes.turning);
-  if (sizes.q_rank > 0) x = layers.rms_norm(name + ".q_a_norm", layers.dense(name + ".q_a_proj", x, sizes.q_rank, false));
   const std::string product = sizes.q_rank > 0 ? ".q_b_proj" : ".q_proj";
   const TensorId q = by_head(layers, name + ".q", layers.dense(name + product, x, width, false), attention.heads);
   const auto parts = layers.split(name + ".q.parts", q, -1, {sizes.still, sizes.turning});
@@ -20,9 +19,15 @@ TensorId queries(Layers& layers, const std::string& name, TensorId x, const Late
 
 }  // namespace
 
-TensorId attend_latent(Layers& layers, const std::string& name, TensorId x, const LatentSizes& sizes, const Attention& attention) {
+TensorId narrow_queries(Layers& layers, const std::string& name, TensorId x, const LatentSizes& sizes) {
+  return sizes.q_rank > 0 ? layers.rms_norm(name + ".q_a_norm", layers.dense(name + ".q_a_proj", x, sizes.q_rank, false)) : x;
+}
+
+TensorId attend_latent(Layers& layers, const std::string& name, const LatentInput& input, const LatentSizes& sizes,
+                       const Attention& attention) {
+  const TensorId x = input.x;
   const std::int64_t batch = layers.shape(x)[0], seq = layers.shape(x)[1], heads = attention.heads;
-  const TensorId q = queries(layers, name, x, sizes, attention);
+  const TensorId q = queries_by_head(layers, name, input.queries, sizes, attention);
   const auto narrow = layers.split(name + ".kv_a", layers.dense(name + ".kv_a_proj", x, sizes.kv_rank + sizes.turning, false), 2,
                                    {sizes.kv_rank, sizes.turning});
   const TensorId latent = layers.rms_norm(name + ".kv_a_norm", narrow[0]);

@@ -16,8 +16,16 @@ struct LatentSizes {
   std::int64_t value_size = 128;  ///< of a head's values
 };
 
-/// x [batch, seq, hidden] to [batch, seq, heads · value_size], what the product after it takes. attention.scale is of still + turning
-/// features, attention.rotary of the turning ones. Equations 37 to 47 of the paper; a norm follows each of the narrow vectors.
-TensorId attend_latent(Layers&, const std::string& name, TensorId x, const LatentSizes&, const Attention&);
+struct LatentInput {
+  TensorId x = TensorId::None;        ///< [batch, seq, hidden]
+  TensorId queries = TensorId::None;  ///< [batch, seq, features], what queries come from: narrow_queries()
+};
+
+/// What queries come from: x, or a narrow vector with a norm behind where q_rank says so.
+[[nodiscard]] TensorId narrow_queries(Layers&, const std::string& name, TensorId x, const LatentSizes&);
+/// To [batch, seq, heads · value_size], what the product after it takes. attention.scale
+/// is of still + turning features, attention.rotary of the turning ones. Equations 37 to 47 of the paper; a norm follows each of the narrow
+/// vectors.
+TensorId attend_latent(Layers&, const std::string& name, const LatentInput&, const LatentSizes&, const Attention&);
 
 }  // namespace rehearsal::graph::zoo

@@ -10,6 +10,7 @@ namespace rehearsal::graph::zoo {
 [[nodiscard]] std::span<const ZooRow> unets();
 [[nodiscard]] std::span<const ZooRow> transformers();
 [[nodiscard]] std::span<const ZooRow> decoders();
+[[nodiscard]] std::span<const ZooRow> compressed_decoders();
 [[nodiscard]] std::span<const ZooRow> hybrids();
 [[nodiscard]] std::span<const ZooRow> encoders();
 [[nodiscard]] std::span<const ZooRow> encoder_decoders();

@@ -47,6 +47,7 @@ constexpr ZooPreset kQwen[] = {
     {"qwen2.5-14b", "qwen2.5-7b", "layers=48&hidden=5120&heads=40&kv_heads=8&ffn=13824"},
     {"qwen2.5-32b", "qwen2.5-14b", "layers=64&ffn=27648"},
     {"qwen2.5-72b", "qwen2.5-14b", "layers=80&hidden=8192&heads=64&ffn=29568"},
+    {"mimo-7b", "llama", "layers=36&kv_heads=8&head_dim=128&vocab=151680&theta=640000&qkv_bias=1&seq=4096"},
     {"qwen3-8b", "llama", "layers=36&kv_heads=8&head_dim=128&ffn=12288&vocab=151936&theta=1000000&qk_norm=1&seq=4096"},
     {"qwen3-0.6b", "qwen3-8b", "layers=28&hidden=1024&heads=16&ffn=3072&tied=1"},
     {"qwen3-1.7b", "qwen3-8b", "layers=28&hidden=2048&heads=16&ffn=6144&tied=1"},
@@ -56,6 +57,26 @@ constexpr ZooPreset kQwen[] = {
     {"qwen3-235b-a22b", "moe",
      "layers=94&heads=64&kv_heads=4&head_dim=128&qk_norm=1&ffn=12288&moe_ffn=1536&experts=128&top_k=8&vocab=151936&seq=4096"},
     {"qwen3-30b-a3b", "qwen3-235b-a22b", "layers=48&hidden=2048&heads=32&ffn=6144&moe_ffn=768"},
+    {"qwen3-next-80b-a3b", "moe",
+     "layers=48&hidden=2048&heads=16&kv_heads=2&head_dim=256&rotary=25&theta=10000000&qk_norm=1&attn_gate=1&full_every=4&ffn=5120&moe_ffn="
+     "512&experts=512&top_k=10&shared_experts=1&shared_gate=1&vocab=151936&seq=4096"},
+    {"qwen3.5-35b-a3b", "qwen3-next-80b-a3b", "layers=40&ffn=512&experts=256&top_k=8&vocab=248320"},
+    {"qwen3.5-122b-a10b", "qwen3.5-35b-a3b", "layers=48&hidden=3072&heads=32&delta_heads=64&ffn=1024&moe_ffn=1024"},
+    {"qwen3.5-397b-a17b", "qwen3.5-122b-a10b", "layers=60&hidden=4096&experts=512&top_k=10"},
+    {"qwen3.5-27b", "llama",
+     "layers=64&hidden=5120&heads=24&kv_heads=4&head_dim=256&rotary=25&theta=10000000&qk_norm=1&attn_gate=1&full_every=4&delta_heads=48&"
+     "ffn="
+     "17408&vocab=248320&seq=4096"},
+    {"mimo-v2-flash", "moe",
+     "layers=48&heads=64&kv_heads=4&head_dim=192&value_dim=128&value_scale=707&sinks=2&rotary_dim=64&theta=5000000&window=129&window_every="
+     "6&"
+     "window_first=1&window_theta=10000&window_kv_heads=8&ffn=16384&moe_ffn=2048&experts=256&top_k=8&dense_layers=1&gate=1&vocab=152576&"
+     "seq="
+     "4096"},
+    {"minimax-m3", "moe",
+     "layers=60&hidden=6144&heads=64&kv_heads=4&head_dim=128&rotary_dim=64&theta=5000000&qk_norm=1&index_heads=4&index_block=128&index_top="
+     "16&index_from=3&ffn=12288&moe_ffn=3072&experts=128&top_k=4&shared_experts=1&dense_layers=3&gate=1&gate_scale=2000&vocab=200064&seq="
+     "4096"},
 };
 
 constexpr ZooPreset kGemma[] = {
@@ -71,6 +92,14 @@ constexpr ZooPreset kGemma[] = {
      "layers=62&hidden=5376&heads=32&kv_heads=16&head_dim=128&ffn=21504&vocab=262208&norms=1&qk_norm=1&query_scale=168&window=1024&"
      "window_every=6&theta=1000000&window_theta=10000"},
     {"gemma3-12b", "gemma3-27b", "layers=48&hidden=3840&heads=16&kv_heads=8&head_dim=256&ffn=15360&query_scale=256"},
+    {"gemma4-31b", "llama",
+     "layers=60&hidden=5376&heads=32&kv_heads=4&head_dim=512&ffn=21504&vocab=262144&tied=1&act=1&embed_scale=1&norms=1&qk_norm=1&v_norm=1&"
+     "query_scale=1&logit_cap=30&kv_same=1&rotary_dim=128&rotary_whole=1&theta=1000000&window=1024&window_every=6&window_theta=10000&"
+     "window_kv_heads=16&window_head_dim=256&window_rotary_dim=256&seq=8192"},
+    {"gemma4-26b-a4b", "moe",
+     "layers=30&hidden=2816&heads=16&kv_heads=2&head_dim=512&ffn=2112&moe_ffn=704&experts=128&top_k=8&dense_beside=1&vocab=262144&tied=1&"
+     "act=1&embed_scale=1&norms=1&qk_norm=1&v_norm=1&query_scale=1&logit_cap=30&kv_same=1&rotary_dim=128&rotary_whole=1&theta=1000000&"
+     "window=1024&window_every=6&window_theta=10000&window_kv_heads=8&window_head_dim=256&window_rotary_dim=256&seq=8192"},
     {"gemma3-4b", "gemma3-12b", "layers=34&hidden=2560&heads=8&kv_heads=4&ffn=10240"},
 };
 
@@ -93,6 +122,13 @@ constexpr ZooPreset kMixtures[] = {
 };
 
 constexpr ZooPreset kDeepSeek[] = {
+    {"deepseek-v4-flash", "deepseek-v4", ""},
+    {"deepseek-v4-pro", "deepseek-v4",
+     "layers=61&first_many=1&hidden=7168&heads=128&q_lora=1536&o_groups=16&index_top=1024&experts=384&moe_ffn=3072&gate_scale=2500"},
+    {"deepseek-v3.2", "deepseek-v3", "index_heads=64"},
+    {"glm-5", "deepseek-v3",
+     "layers=78&hidden=6144&heads=64&ffn=12288&q_lora=2048&nope_dim=192&v_dim=256&theta=1000000&index_heads=32&vocab=154880"},
+    {"glm-5.2", "glm-5", "theta=8000000&index_first=3&index_every=4"},
     {"kimi-k2", "deepseek-v3", "heads=64&experts=384&dense_layers=1&gate_scale=2827&vocab=163840&theta=50000"},
     {"deepseek-moe-16b", "moe",
      "layers=28&hidden=2048&heads=16&kv_heads=16&ffn=10944&moe_ffn=1408&experts=64&top_k=6&shared_experts=2&dense_layers=1&gate=3&vocab="

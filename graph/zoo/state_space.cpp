@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "graph/zoo/attention.hpp"
+#include "graph/zoo/chunks.hpp"
 
 namespace rehearsal::graph::zoo {
 namespace {
-
-constexpr double kNothing = -1e9;  ///< an exponent that makes 0
 
 /// Letters of shapes: b batch, l chunks, q tokens of a chunk, g groups, r heads of a group, n state, p features of a head.
 class Scan {
@@ -59,21 +57,11 @@ class Scan {
   }
   TensorId cumulated(TensorId decays) { return layers_.node(name_ + ".sums", "CumSum", {decays}, {{"axis", std::int64_t{4}}}); }
 
-  /// exp(row - column) where the row is at or, `strictly`, after the column; else 0.
-  TensorId decay(const std::string& part, TensorId rows, TensorId columns, bool strictly) {
-    const std::int64_t length = layers_.shape(rows)[layers_.shape(rows).size() - 2];
-    const TensorId after =
-        layers_.node(name_ + part + ".after", strictly ? "Greater" : "GreaterOrEqual",
-                     {positions(layers_, name_ + part + ".rows", {length, 1}), positions(layers_, name_ + part + ".columns", {1, length})});
-    const TensorId between = difference(part + ".between", rows, columns);
-    const TensorId nothing = layers_.constant(name_ + part + ".nothing", kNothing);
-    return exp(part, layers_.node(name_ + part + ".mask", "Where", {after, between, nothing}));
-  }
-
   /// What tokens of a chunk get from the same chunk: (C Bᵀ ∘ decay) x.
   TensorId within(TensorId c, TensorId b_turned, TensorId moved, TensorId sums) {
     const TensorId scores = layers_.matmul(name_ + ".scores", c, b_turned);  // [b, l, g, 1, q, q]
-    const TensorId weights = layers_.multiply(name_ + ".weights", scores, decay(".decay", sums, turned(".sums.turned", sums), false));
+    const TensorId weights = layers_.multiply(
+        name_ + ".weights", scores, decays(layers_, name_ + ".decay", sums, turned(".sums.turned", sums), Triangle::WithDiagonal));
     return layers_.matmul(name_ + ".within", weights, moved);
   }
 
@@ -89,7 +77,7 @@ class Scan {
       return layers_.node(name_ + part, "CumSum", {lasts}, {{"axis", std::int64_t{3}}, {"exclusive", exclusive}});
     };
     const TensorId until = layers_.transpose(name_ + ".until.turned", sum(".until", 0), {0, 1, 2, 4, 3});
-    const TensorId chain = decay(".chain", sum(".before", 1), until, true);  // [b, g, r, l, l]
+    const TensorId chain = decays(layers_, name_ + ".chain", sum(".before", 1), until, Triangle::BelowDiagonal);  // [b, g, r, l, l]
     const TensorId flat = layers_.reshape(name_ + ".states.flat", layers_.transpose(name_ + ".states.turned", states, {0, 2, 3, 1, 4, 5}),
                                           {batch_, s_.groups, shared_, chunks_, s_.state * s_.width});
     const TensorId entering = layers_.transpose(name_ + ".entering",
@@ -104,17 +92,6 @@ class Scan {
   StateSpace s_;
   std::int64_t batch_, chunk_, chunks_, shared_;
 };
-
-/// Every channel by itself, over the tokens before: silu of it.
-TensorId convolved(Layers& layers, const std::string& name, TensorId x, std::int64_t kernel) {
-  const std::int64_t channels = layers.shape(x).back();
-  const TensorId weight = layers.parameter(name + ".weight", {channels, 1, kernel}), bias = layers.parameter(name + ".bias", {channels});
-  const TensorId turned = layers.transpose(name + ".channels", x, {0, 2, 1});
-  const TensorId y =
-      layers.node(name, "Conv", {turned, weight, bias},
-                  {{"kernel_shape", Shape{kernel}}, {"strides", Shape{1}}, {"pads", Shape{kernel - 1, 0}}, {"group", channels}});
-  return layers.transpose(name + ".tokens", layers.silu(name + ".act", y), {0, 2, 1});
-}
 
 }  // namespace
 
@@ -133,7 +110,8 @@ TensorId state_space(Layers& layers, const std::string& name, TensorId x, const 
   const std::int64_t inner = s.heads * s.width, shared = s.groups * s.state;
   const auto parts = layers.split(name + ".parts", layers.dense(name + ".in_proj", x, 2 * inner + 2 * shared + s.heads, false), 2,
                                   {inner, inner + 2 * shared, s.heads});
-  const auto scanned = layers.split(name + ".scanned", convolved(layers, name + ".conv1d", parts[1], s.kernel), 2, {inner, shared, shared});
+  const auto scanned =
+      layers.split(name + ".scanned", causal_convolution(layers, name + ".conv1d", parts[1], s.kernel, true), 2, {inner, shared, shared});
   const TensorId step =
       layers.node(name + ".step", "Softplus", {layers.add(name + ".step.add", parts[2], layers.parameter(name + ".dt_bias", {s.heads}))});
   const TensorId y = Scan(layers, name, shape, s).build(scanned[0], scanned[1], scanned[2], step);

@@ -109,6 +109,7 @@ std::span<const ZooRow> zoo_table() {
                               detectors,
                               transformers,
                               decoders,
+                              compressed_decoders,
                               hybrids,
                               encoders,
                               encoder_decoders,

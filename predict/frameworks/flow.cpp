@@ -63,7 +63,10 @@ bool is_comparison(std::string_view op) {
 }  // namespace
 
 const graph::Node* router_of(const graph::Graph& g) {
-  const auto router = std::ranges::find_if(g.nodes(), [](const graph::Node& n) { return op_name(n) == "TopK"; });
+  const auto router = std::ranges::find_if(g.nodes(), [&](const graph::Node& n) {
+    // An index that chooses tokens does so by head, too.
+    return op_name(n) == "TopK" && g[n.inputs[0]].type.shape.size() < 4;
+  });
   return router == g.nodes().end() ? nullptr : &*router;
 }
 
@@ -143,6 +146,35 @@ void Flow::find_cores() {
     if (op_name(graph_->nodes()[n]) == "Softmax") follow_core(n);
 }
 
+/// How many have a score that is at least the last one of the best, as an index chooses the tokens that a query sees, or blocks of them;
+/// 0: another condition.
+double Flow::best_of(const graph::Node& condition) const {
+  const auto* node = &condition;
+  double tokens = 1;  // of a block
+  while (op_name(*node) == "Expand" || op_name(*node) == "Split") {
+    const auto from = node->inputs[0];
+    if (op_name(*node) == "Expand")
+      tokens *= static_cast<double>(graph::element_count((*graph_)[node->outputs[0]].type.shape)) /
+                static_cast<double>(graph::element_count((*graph_)[from].type.shape));
+    node = origin(from);
+    if (node == nullptr) return 0;
+  }
+  if (op_name(*node) != "GreaterOrEqual") return 0;
+  const auto* last = origin(node->inputs[1]);
+  const auto* best = last != nullptr && op_name(*last) == "ReduceMin" ? origin(last->inputs[0]) : nullptr;
+  return best != nullptr && op_name(*best) == "TopK" ? tokens * static_cast<double>(best->attributes.integer("k", 0)) : 0;
+}
+
+/// Keys of several kinds, each under a mask of its own; all of those of which nothing else is known.
+double Flow::window_of_parts(const graph::Node& concatenation) {
+  double sum = 0;
+  for (const auto part : concatenation.inputs) {
+    const double own = window_of(part);
+    sum += own > 0 ? own : static_cast<double>((*graph_)[part].type.shape.back());
+  }
+  return sum;
+}
+
 /// Keys that the last query sees through a mask; 0: all of them, or it is not known. A mask too large to be stored is made of conditions,
 /// of which key > query - window is one; the first of its numbers are 0 and -window.
 double Flow::window_of(TensorId mask) {
@@ -154,10 +186,14 @@ double Flow::window_of(TensorId mask) {
     return known->second;
   }
   const auto* made = origin(mask);
+  while (made != nullptr && op_name(*made) == "Expand") made = origin(made->inputs[0]);
+  if (made != nullptr && op_name(*made) == "Concat") return window_of_parts(*made);
   if (made == nullptr || op_name(*made) != "And") return 0;
   for (const auto condition : made->inputs) {
     const auto* comparison = origin(condition);
-    if (comparison == nullptr || op_name(*comparison) != "Greater") continue;
+    if (comparison == nullptr) continue;
+    if (const double chosen = best_of(*comparison); chosen > 0) return chosen;
+    if (op_name(*comparison) != "Greater") continue;
     const auto &key = (*graph_)[comparison->inputs[0]], &last = (*graph_)[comparison->inputs[1]];
     if (key.contents.known() && last.contents.known()) return values_of(key).front() - values_of(last).front();
   }
@@ -175,9 +211,10 @@ void Flow::follow_core(std::size_t softmax) {
     for (const auto t : node->inputs) {
       const auto* from = origin(t);
       core.causal |= t != TensorId::None && is_stored_mask((*graph_)[t]);
-      if (t != TensorId::None && !activation(t) && op_name(*node) == "Where") core.window = std::max(core.window, window_of(t));
+      const bool mask = t != TensorId::None && ((*graph_)[t].type.dtype == DType::Bool || !activation(t));
+      if (mask && op_name(*node) == "Where") core.window = std::max(core.window, window_of(t));
       if (from == nullptr) continue;
-      if (!activation(t)) {
+      if (mask) {
         for (const auto i : from->inputs) core.causal |= origin(i) != nullptr && is_comparison(op_name(*origin(i)));
         core.causal |= is_comparison(op_name(*from));
       } else if (next == nullptr || is_product(*from)) {

@@ -53,6 +53,8 @@ class Flow {
   void find_cores();
   void follow_core(std::size_t softmax);
   [[nodiscard]] double window_of(graph::TensorId mask);
+  [[nodiscard]] double window_of_parts(const graph::Node& concatenation);
+  [[nodiscard]] double best_of(const graph::Node& condition) const;
   void find_recurrences();
   [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t node, bool backwards) const;
   bool mark_cell(std::size_t product, std::size_t target, bool backwards);

@@ -203,11 +203,18 @@ void RowCollector::recurrent_step(const MatmulShape& shape) {
   backward({RateKind::Elementwise, 0, cell, 1, kLibraryLaunch});
 }
 
+/// Products of result and first operand that an operator makes: one, but two of a scan of states, and half a one of a triangle.
+double RowCollector::products_of(const graph::Node& node) const {
+  const double one = 2 * static_cast<double>(graph::element_count(graph()[node.outputs[0]].type.shape)) *
+                     static_cast<double>(graph()[node.inputs[0]].type.shape.back());
+  return graph::work_of(graph::schema(node), graph::NodeTypes(graph(), node).view()).flops.value() / one;
+}
+
 /// A product of two activations: of attention, or any other.
 void RowCollector::attention_product(const graph::Node& node) {
   const auto a = s_.operand(node_, 0), y = s_.local(node.outputs[0]);
   const MatmulShape shape{static_cast<double>(y[y.size() - 2]), static_cast<double>(y.back()), static_cast<double>(a.back()),
-                          product_of(y, 0, y.size() - 2)};
+                          product_of(y, 0, y.size() - 2) * products_of(node)};
   const int core = flow().core_of(node_);
   const AttentionCore* attention = core < 0 ? nullptr : &flow().cores()[static_cast<std::size_t>(core)];
   const double head = attention == nullptr ? 8 : attention->first_product == node_ ? shape.k : shape.n;

@@ -49,6 +49,7 @@ class RowCollector {
   };
   void matmul(const graph::Node&);
   void recurrent_step(const costmodel::MatmulShape&);
+  [[nodiscard]] double products_of(const graph::Node&) const;
   void attention_product(const graph::Node&);
   void fused_attention(const AttentionCore&);
   void scores(const AttentionCore&);

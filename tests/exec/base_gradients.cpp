@@ -104,6 +104,20 @@ GradientCases matrix_cases() {
   return cases;
 }
 
+GradientCases delta_rule_cases() {
+  GradientCases cases;
+  for (const std::int64_t flag : {kNo, kYes}) {
+    cases.push_back({"TriangularSolve", {drawn({2, 4, 4}), drawn({2, 4, 3})}, {{"transposed", flag}}});
+    // three chunks of two tokens, states of four features and five columns; one decay for all features, and one for each
+    const graph::Attributes how = {{"reverse", flag}, {"sign", flag == kNo ? kYes : std::int64_t{-1}}};
+    cases.push_back({"DeltaScan", {drawn({2, 3, 2, 4}), drawn({2, 3, 2, 4}), drawn({2, 3, 2, 5}), drawn({2, 3, 1, 1})}, how});
+    cases.push_back({"DeltaScan", {drawn({3, 2, 4}), drawn({3, 2, 4}), drawn({3, 2, 5}), drawn({3, 4, 1}), drawn({3, 4, 5})}, how});
+  }
+  for (const std::int64_t iterations : {1, 3})
+    cases.push_back({"Sinkhorn", {drawn({2, 3, 3}, 0.2, 2)}, {{"iterations", iterations}, {"epsilon", 0.01}}});
+  return cases;
+}
+
 GradientCases reduction_cases() {
   GradientCases cases;
   for (const char* op : {"ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"}) {

@@ -13,9 +13,9 @@ using Kind = GradientOperand::Kind;
 
 namespace {
 
-constexpr GradientCases (*kFamilies[])() = {elementwise_cases, matrix_cases,  reduction_cases,   movement_cases, gather_cases,
-                                            selection_cases,   softmax_cases, convolution_cases, pooling_cases,  normalization_cases,
-                                            resize_cases,      dropout_cases, loss_cases};
+constexpr GradientCases (*kFamilies[])() = {elementwise_cases,   matrix_cases,    delta_rule_cases, reduction_cases,   movement_cases,
+                                            gather_cases,        selection_cases, softmax_cases,    convolution_cases, pooling_cases,
+                                            normalization_cases, resize_cases,    dropout_cases,    loss_cases};
 
 /// Numbers that depend on the stream only.
 std::vector<double> draw(const GradientOperand& operand, std::uint64_t stream) {

@@ -50,6 +50,7 @@ struct GradientCase {
 using GradientCases = std::vector<GradientCase>;
 [[nodiscard]] GradientCases elementwise_cases();
 [[nodiscard]] GradientCases matrix_cases();
+[[nodiscard]] GradientCases delta_rule_cases();
 [[nodiscard]] GradientCases reduction_cases();
 [[nodiscard]] GradientCases movement_cases();
 [[nodiscard]] GradientCases gather_cases();

@@ -41,7 +41,7 @@ std::int64_t parameters(const std::string& text) {
   std::int64_t count = 0;
   const auto graph = graph::zoo::build(read_hugging_face(File(text).reference()).zoo, 1);
   for (const auto& tensor : graph.tensors())
-    if (tensor.role == graph::Role::Parameter) count += graph::element_count(tensor.type.shape);
+    if (graph::is_weight(tensor.role)) count += graph::element_count(tensor.type.shape);
   return count;
 }
 
@@ -64,6 +64,7 @@ TEST_CASE("configuration files describe models with as many parameters as transf
   CHECK(parameters(config("mistral", R"("sliding_window": 8)")) == 4528);
   CHECK(parameters(config("phi3", R"("partial_rotary_factor": 0.5)")) == 4528);
   CHECK(parameters(config("qwen2")) == 4592);
+  CHECK(parameters(config("mimo")) == 4592);  // Qwen2 with modules that predict further tokens
   CHECK(parameters(config("qwen3", R"("head_dim": 6)")) == 5320);
   CHECK(parameters(config("olmo2")) == 4576);
   CHECK(parameters(config("gemma", R"("head_dim": 6)")) == 4800);
@@ -84,12 +85,92 @@ TEST_CASE("configuration files describe models with as many parameters as transf
   CHECK(parameters(config("deepseek_v2", chosen + latent + R"("n_routed_experts": 3, "n_shared_experts": 1, "q_lora_rank": null)")) ==
         7024);
   CHECK(parameters(config("deepseek_v3", chosen + latent + R"("n_routed_experts": 4, "n_shared_experts": 2, "q_lora_rank": 12)")) == 8088);
+  // An index has, by hand, 12 * 3 * 6 for its queries, 16 * 6 and 2 * 6 for its keys, 16 * 3 for its heads: 372 a layer that chooses.
+  const std::string indexed =
+      chosen + latent + R"("n_routed_experts": 4, "n_shared_experts": 2, "q_lora_rank": 12, "index_n_heads": 3, "index_head_dim": 6)";
+  CHECK(parameters(config("deepseek_v32", indexed)) == 8088 + 2 * 372);
+  CHECK(parameters(config("glm_moe_dsa", indexed + R"(, "indexer_types": ["full", "shared"])")) == 8088 + 372);
+  CHECK_THAT(refused(config("glm_moe_dsa", indexed + R"(, "indexer_types": ["shared", "shared"])")), contains("indexer_types"));
+  CHECK_THAT(refused(config("glm_moe_dsa", indexed + R"(, "mlp_layer_types": ["sparse", "dense"])")), contains("mlp_layer_types"));
   const std::string routed =
       R"("attention_bias": true, "use_qk_norm": true, "n_routed_experts": 4, "n_shared_experts": 1, "head_dim": 8, )";
   CHECK(parameters(config("glm4_moe", chosen + routed + R"("moe_intermediate_size": 10, "first_k_dense_replace": 1)")) == 7728);
   CHECK(parameters(R"({"model_type": "gpt_neox", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, )"
                    R"("intermediate_size": 20, "vocab_size": 31, "rotary_pct": 0.25})") == 43176);
   CHECK(parameters(R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 4, "n_positions": 8, "vocab_size": 31})") == 7216);
+}
+
+// Counted by transformers 5.24.
+TEST_CASE("layers that mix tokens in several ways have as many parameters as transformers gives them") {
+  const std::string delta =
+      R"("head_dim": 8, "full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 5, )"
+      R"("linear_value_head_dim": 3)";
+  const std::string chosen = R"(, "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 10, )"
+                             R"("shared_expert_intermediate_size": 20)";
+  // By hand: embedding, head and a norm 1008, two norms a block; of the attention 16 * (64 + 32) + 32 * 16 + 2 * 8, of the delta rule 16 *
+  // 52 + 32 * 4 + 8 + 3 + 12 * 16, two feed-forward layers 3 * 16 * 20
+  CHECK(parameters(config("qwen3_5_text", delta)) == 1008 + 64 + 2064 + 1163 + 1920);
+  CHECK(parameters(config("qwen3_next", delta + chosen)) == 9227);
+  CHECK(parameters(config("qwen3_5_moe_text", delta + chosen)) == 9227);
+  CHECK(parameters(config("qwen3_5_text", delta + R"(, "layer_types": ["linear_attention", "full_attention"])")) == 6219);
+  CHECK_THAT(refused(config("qwen3_5_text", delta + R"(, "layer_types": ["full_attention", "linear_attention"])")),
+             contains("layer_types: full_attention must stand at every so many places"));
+  CHECK_THAT(refused(config("qwen3_5_text", R"("linear_num_key_heads": 3, "linear_num_value_heads": 4, "head_dim": 8)")),
+             contains("linear_num_key_heads: is 3, which does not divide linear_num_value_heads=4"));
+  CHECK_THAT(refused(config("qwen3_next", delta + R"(, "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 10, )"
+                                                  R"("shared_expert_intermediate_size": 15)")),
+             contains("shared_expert_intermediate_size: is 15"));
+  const auto gemma = [](const std::string& same, const std::string& more = "") {
+    return config("gemma4_text", R"("head_dim": 6, "global_head_dim": 8, "layer_types": ["sliding_attention", "full_attention"], )"
+                                 R"("num_global_key_value_heads": 1, "hidden_size_per_layer_input": 0, "attention_k_eq_v": )" +
+                                     same + more);
+  };
+  CHECK(parameters(gemma("true")) == 4892);
+  CHECK(parameters(gemma("false")) == 5276);
+  CHECK(parameters(gemma("true", R"(, "enable_moe_block": true, "num_experts": 3, "top_k_experts": 2, "moe_intermediate_size": 10)")) ==
+        8002);
+  CHECK_THAT(refused(config("gemma4_text")), contains("hidden_size_per_layer_input: is 256; only 0 is built"));
+  CHECK_THAT(refused(gemma("true", R"(, "num_kv_shared_layers": 1)")), contains("num_kv_shared_layers: is 1; only 0 is built"));
+  const std::string routed = R"("head_dim": 6, "n_routed_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 10, )";
+  CHECK(parameters(config("mimo_v2_flash", routed + R"("v_head_dim": 5, "hybrid_layer_pattern": [0, 1])")) == 5988);
+  CHECK_THAT(refused(config("mimo_v2_flash", routed + R"("swa_head_dim": 8)")), contains("swa_head_dim: is 8; only 6"));
+  const std::string step = R"("share_expert_dim": 20, "sliding_window": 4, "layer_types": ["full_attention", "sliding_attention"], )"
+                           R"("attention_other_setting": {"num_attention_heads": 6}, )";
+  CHECK(parameters(config("step3p7", routed + step + R"("moe_layers_enum": "1")")) == 7352);
+  CHECK(parameters(config("step3p5", routed + step + R"("mlp_layer_types": ["dense", "sparse"], "rope_theta": [5000000, 10000])")) == 7352);
+  CHECK_THAT(refused(config("step3p7", routed + step + R"("moe_layers_enum": "0")")), contains("moe_layers_enum: must list"));
+  const std::string index =
+      R"("sparse_attention_config": {"sparse_attention_freq": [0, 1], "sparse_index_dim": 6, "sparse_block_size": 4, )"
+      R"("sparse_topk_blocks": 1, "sparse_num_index_heads": )";
+  const std::string minimax = R"("head_dim": 8, "rotary_dim": 4, "dense_intermediate_size": 24, "num_local_experts": 3, )"
+                              R"("num_experts_per_tok": 2, "shared_intermediate_size": 40, "moe_layer_freq": [0, 1], )";
+  CHECK(parameters(config("minimax_m3_vl_text", minimax + index + "2}")) == 10476);
+  CHECK_THAT(refused(config("minimax_m3", minimax + index + "4}")),
+             contains("sparse_attention_config.sparse_num_index_heads: must be num_key_value_heads=2"));
+  CHECK(parameters("{\"model_type\": \"minimax_m3_vl\", \"text_config\": {" + kSizes + ", " + minimax + index + "2}}}") == 10476);
+}
+
+TEST_CASE("DeepSeek-V4 is read by the ratios of its layers") {
+  const auto with = [](const std::string& more) {
+    std::string text =
+        config("deepseek_v4",
+               R"("head_dim": 8, "qk_rope_head_dim": 2, "q_lora_rank": 12, "o_groups": 2, "o_lora_rank": 5, "index_n_heads": 3, )"
+               R"("index_head_dim": 6, "hc_mult": 2, "moe_intermediate_size": 10, "n_routed_experts": 3, "num_experts_per_tok": 2, )" +
+                   more);
+    text.replace(text.find("hidden_layers\": 2"), 17, "hidden_layers\": 4");
+    return text.replace(text.find("key_value_heads\": 2"), 19, "key_value_heads\": 1");
+  };
+  // Counted by transformers 5.24; the last number is of a module that predicts a further token.
+  CHECK(parameters(with(R"("compress_ratios": [0, 0, 4, 128, 0])")) == 17977);
+  CHECK(parameters(with(R"("compress_ratios": [128, 128, 4, 128, 0])")) == 20553);
+  CHECK(parameters(with(R"("layer_types": ["heavily_compressed_attention", "heavily_compressed_attention", "compressed_sparse_attention", )"
+                        R"("heavily_compressed_attention"])")) == 20553);
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 0, 128, 4])")), contains("compress_ratios: layer 2 has 128"));
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 128, 4, 128])")), contains("compress_ratios: layer 1 has 128"));
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 0])")), contains("compress_ratios: has 2 entries for num_hidden_layers=4"));
+  CHECK_THAT(refused(with(R"("hc_mult": 2)")), contains("compress_ratios"));
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 0, 4, 128], "n_shared_experts": 2)")), contains("n_shared_experts: only 1 is built"));
+  CHECK_THAT(refused(with(R"("compress_ratios": [0, 0, 4, 128], "scoring_func": "softmax")")), contains("scoring_func: is 'softmax'"));
 }
 
 TEST_CASE("hybrid decoders are read by their pattern") {
@@ -143,6 +224,27 @@ TEST_CASE("windows are every other layer of Gemma 2, five of six of Gemma 3, and
             .at("window") == 128);
 }
 
+TEST_CASE("where layers see all tokens is found from the list of them") {
+  const auto values = [](const std::vector<bool>& whole) {
+    std::string list;
+    for (const bool sees_all : whole)
+      list += std::string(list.empty() ? "" : ", ") + (sees_all ? "\"full_attention\"" : "\"sliding_attention\"");
+    std::string text = config("mistral", R"("sliding_window": 4, "layer_types": [)" + list + "]");
+    text.replace(text.find("hidden_layers\": 2"), 17, "hidden_layers\": " + std::to_string(whole.size()));
+    const auto all = graph::zoo::parse(read_hugging_face(File(text).reference()).zoo).values;
+    return std::vector<std::int64_t>{all.at("window_every"), all.at("window_offset"), all.at("window_first")};
+  };
+  using Found = std::vector<std::int64_t>;
+  CHECK(values({false, false, true, false, false, true}) == Found{3, 0, 0});
+  CHECK(values({true, false, false, true, false, false}) == Found{3, 2, 0});
+  CHECK(values({false, true, false, false, false, true}) == Found{4, 2, 0});
+  CHECK(values({true, false, true, false, true, false}) == Found{2, 1, 0});
+  CHECK(values({true, false, false, true, false, false, false, true}) == Found{4, 0, 1});  // the first one, then every fourth
+  CHECK(values({false, false, false}) == Found{0, 0, 0});
+  CHECK(values({false, false, true}) == Found{3, 0, 0});
+  CHECK(values({true, false, false}) == Found{4, 3, 0});
+}
+
 TEST_CASE("of a model with eyes the language model is read, which is said") {
   const File file(R"({"model_type": "qwen3_vl", "tie_word_embeddings": true, "vision_config": {"depth": 3}, "text_config": )" +
                   config("qwen3_vl_text", R"("head_dim": 6)") + "}");
@@ -180,13 +282,15 @@ TEST_CASE("configuration files that cannot be read are refused by file and key")
 }
 
 TEST_CASE("architectures that the zoo does not build are refused with the nearest that it does") {
-  CHECK_THAT(refused(config("deepseek_v32")), contains("model_type: 'deepseek_v32' is not read; the nearest that is read is deepseek_v3"));
+  CHECK_THAT(refused(config("deepseek_v33")), contains("model_type: 'deepseek_v33' is not read; the nearest that is read is deepseek_v3"));
   CHECK_THAT(refused(config("mamba2")), contains("'mamba2' is not read") && contains("Read are llama"));
   CHECK_THAT(refused(config("llama", R"("mlp_bias": true)")), contains("mlp_bias: only false is built"));
   CHECK_THAT(refused(config("llama", R"("hidden_act": "gelu")")), contains("hidden_act: is 'gelu'; only 'silu' is built"));
   CHECK_THAT(refused(config("qwen3", R"("use_sliding_window": true, "sliding_window": 4)")), contains("use_sliding_window"));
-  CHECK_THAT(refused(config("mistral", R"("sliding_window": 4, "layer_types": ["full_attention", "sliding_attention"])")),
-             contains("layer_types: is not regular"));
+  std::string irregular = config("mistral", R"("sliding_window": 4, "layer_types": ["sliding_attention", "full_attention", )"
+                                            R"("full_attention", "sliding_attention", "full_attention"])");
+  irregular.replace(irregular.find("hidden_layers\": 2"), 17, "hidden_layers\": 5");
+  CHECK_THAT(refused(irregular), contains("layer_types: is not regular"));
   CHECK_THAT(refused(config("mistral", R"("layer_types": ["full_attention"])")),
              contains("layer_types: has 1 entries for num_hidden_layers=2"));
 }

@@ -9,6 +9,8 @@ namespace rehearsal::exec::reference {
 
 [[nodiscard]] std::span<const KernelRow> elementwise_kernels();
 [[nodiscard]] std::span<const KernelRow> matmul_kernels();
+[[nodiscard]] std::span<const KernelRow> delta_rule_kernels();
+[[nodiscard]] std::span<const KernelRow> sinkhorn_kernels();
 [[nodiscard]] std::span<const KernelRow> reduction_kernels();
 [[nodiscard]] std::span<const KernelRow> movement_kernels();
 [[nodiscard]] std::span<const KernelRow> rotation_kernels();

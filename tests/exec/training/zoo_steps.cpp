@@ -105,11 +105,14 @@ Values probe(const Values& gradient, std::uint64_t stream) {
 }  // namespace
 
 TEST_CASE("every gradient of a transformer is the slope of the loss") {
-  const std::string name = GENERATE("gpt", "gpt-neox", "mpt", "llama", "llama of wide heads", "gemma", "olmo", "moe", "balanced moe",
-                                    "latent moe", "moe of scaled input", "moe of all scores and sinks", "hybrid",
-                                    "hybrid with latent experts", "bert", "transformer", "t5", "vit");
+  const std::string name =
+      GENERATE("gpt", "gpt-neox", "mpt", "llama", "llama of wide heads", "gemma", "olmo", "moe", "balanced moe", "latent moe",
+               "moe of chosen tokens", "moe of chosen blocks", "delta rule", "gated moe", "deepseek-v4", "deepseek-v4 of many", "gemma 4",
+               "gemma 4 with experts", "heads of windows", "gates of heads", "moe of scaled input", "moe of all scores and sinks", "hybrid",
+               "hybrid with latent experts", "bert", "transformer", "t5", "vit");
   INFO(name);
   const auto small = [](const char* of, const char* more) { return graph::zoo::small_variant(of) + more; };
+  const std::string windows = "moe?batch=2&layers=3&hidden=16&heads=4&kv_heads=2&head_dim=6&ffn=12&seq=8&vocab=11&experts=3&window=3&";
   const std::map<std::string, std::pair<std::string, std::string>> variants{
       {"llama of wide heads", {small("llama", "&head_dim=6&qk_norm=2&qkv_bias=1&window=3&window_every=2"), ""}},
       {"gemma",
@@ -123,6 +126,30 @@ TEST_CASE("every gradient of a transformer is the slope of the loss") {
         "1"
         "&gate_scale=2500&kv_lora=8&q_lora=12&nope_dim=4&rope_dim=2&v_dim=6&mtp=2",
         "cross-entropy+0.3*mtp"}},
+      {"moe of chosen tokens",
+       {"moe?batch=2&layers=3&hidden=16&heads=4&kv_heads=0&ffn=24&moe_ffn=12&seq=8&vocab=11&experts=3&kv_lora=8&q_lora=12&nope_dim=4&rope_"
+        "dim=2&v_dim=6&index_heads=3&index_dim=6&index_top=2&index_first=1&index_every=2",
+        ""}},
+      {"moe of chosen blocks",
+       {small("moe", "&qk_norm=1&rotary_dim=2&index_from=1&index_heads=2&index_dim=6&index_block=3&index_top=2"), ""}},
+      {"delta rule", {small("llama", "&full_every=2&delta_key_heads=2&delta_heads=4&delta_key_dim=5&delta_dim=3&chunk=4&attn_gate=1"), ""}},
+      {"gated moe",
+       {small("moe", "&shared_experts=1&shared_gate=1&full_every=2&delta_key_heads=1&delta_heads=2&delta_key_dim=3&delta_dim=4&chunk=2"),
+        ""}},
+      {"deepseek-v4 of many",
+       {"deepseek-v4?batch=2&layers=2&first_many=1&hidden=12&streams=3&sinkhorn=2&heads=2&head_dim=6&rope_dim=2&q_lora=8&o_groups=1&o_lora="
+        "5&"
+        "window=8&few=2&many=4&index_heads=1&index_dim=2&experts=3&top_k=3&moe_ffn=7&shared_experts=0&hash_layers=2&seq=8&vocab=11&tied=1",
+        ""}},
+      {"gemma 4",
+       {"llama?batch=2&layers=2&hidden=16&heads=4&ffn=24&seq=8&vocab=11&act=1&norms=1&logit_cap=3&embed_scale=1&query_scale=1&qk_norm=1&"
+        "v_norm=1&kv_same=1&head_dim=8&kv_heads=1&rotary_dim=2&rotary_whole=1&window=3&window_every=2&window_theta=100&window_head_dim=6&"
+        "window_kv_heads=2&window_rotary_dim=6&tied=1",
+        ""}},
+      {"gemma 4 with experts", {small("moe", "&act=1&norms=1&dense_beside=1&moe_ffn=8"), ""}},
+      {"heads of windows",
+       {windows + "value_dim=5&value_scale=707&sinks=2&rotary_dim=2&window_every=3&window_first=1&window_kv_heads=4", ""}},
+      {"gates of heads", {windows + "attn_gate=2&window_every=2&window_offset=1&window_heads=6&qk_norm=1", ""}},
       {"moe of scaled input",
        {"moe?batch=2&layers=2&hidden=16&heads=4&kv_heads=2&ffn=12&seq=8&vocab=11&experts=3&top_k=1&gate=2&moe_every=2&o_bias=1&qk_norm=3&"
         "nope_every=2",
@@ -144,9 +171,9 @@ TEST_CASE("every gradient of a transformer is the slope of the loss") {
     INFO(training.graph[training.parameters[p].value].name);
     std::vector<Values> direction(gradients.size());
     direction[p] = probe(gradients[p], p);
-    constexpr double kStep = 1e-6;
-    const double slope = (rehearsal.loss_along(direction, kStep) - rehearsal.loss_along(direction, -kStep)) / (2 * kStep);
-    // the difference quotient is good to step^2 and to 1e-16 / step
+    // The difference quotient is good to step^2 and to 1e-16 / step; the delta rule divides by lengths of vectors, which are small here.
+    const double step = name == "delta rule" ? 1e-7 : 1e-6;
+    const double slope = (rehearsal.loss_along(direction, step) - rehearsal.loss_along(direction, -step)) / (2 * step);
     CHECK(slope == Approx(dot(gradients[p], direction[p])).epsilon(1e-6).margin(1e-9 * largest + 1e-10));
   }
 }
@@ -185,6 +212,19 @@ TEST_CASE("a scan by chunks is the recurrence") {
     const auto training = training_of(
         "hybrid?batch=2&blocks=2&hidden=16&ssm_heads=4&ssm_head_dim=3&ssm_state=5&ssm_groups=2&seq=8&vocab=11&"
         "ffn=7&experts=0&chunk=" +
+            std::to_string(chunk),
+        "", 0);
+    return Rehearsal(training, 7).loss();
+  };
+  const double recurrence = loss(1);
+  for (const int chunk : {2, 4, 8}) CHECK(loss(chunk) == Approx(recurrence).epsilon(1e-12));
+}
+
+TEST_CASE("the delta rule by chunks is the recurrence") {
+  const auto loss = [](int chunk) {
+    const auto training = training_of(
+        "llama?batch=2&layers=2&hidden=16&heads=4&ffn=24&seq=8&vocab=11&full_every=2&delta_key_heads=2&delta_heads=4&delta_key_dim=5&delta_"
+        "dim=3&chunk=" +
             std::to_string(chunk),
         "", 0);
     return Rehearsal(training, 7).loss();

@@ -17,6 +17,10 @@ inline std::string small_variant(std::string_view name) {
       {"hybrid",
        "blocks=2&attention_at=1&hidden=16&heads=4&kv_heads=2&head_dim=6&ssm_heads=4&ssm_head_dim=3&ssm_state=5&ssm_groups=2&chunk=4&seq=8&"
        "vocab=11&ffn=7&experts=3&top_k=2&shared_ffn=9"},
+      {"deepseek-v4",
+       "layers=4&first_many=0&hidden=12&streams=2&sinkhorn=3&heads=4&head_dim=6&rope_dim=2&q_lora=8&o_groups=2&o_lora=5&window=3&few=2&"
+       "many=4&"
+       "index_heads=3&index_dim=4&index_top=1&experts=3&top_k=2&moe_ffn=7&hash_layers=1&seq=8&vocab=11"},
       {"bert", "layers=2&hidden=16&heads=2&seq=8&vocab=11&positions=16&predictions=5"},
       {"transformer", "enc_layers=1&dec_layers=2&hidden=16&heads=2&ffn=24&enc_seq=7&dec_seq=5&vocab=11"},
       {"t5", "enc_layers=1&dec_layers=2&hidden=16&heads=2&kv_channels=6&ffn=24&enc_seq=7&dec_seq=5&vocab=11"},

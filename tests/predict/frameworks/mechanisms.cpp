@@ -44,6 +44,59 @@ TEST_CASE("attention under a stored triangle does half of the work, as under one
   CHECK(work("zoo:gpt?layers=1&hidden=64&heads=1&seq=4096&vocab=16&batch=1") == Approx(4 * folded));
 }
 
+TEST_CASE("an attention whose tokens an index chooses does the work of the chosen ones alone") {
+  const auto work = [&](const char* index, const char* seq) {
+    const std::string zoo = "zoo:moe?layers=1&hidden=64&heads=2&kv_heads=2&ffn=32&vocab=16&experts=2&top_k=1&batch=1";
+    return work_of(Sample((zoo + index + seq).c_str(), platforms::load("dgx-h100"), "megatron-core").parts(), RateKind::FlashAttention);
+  };
+  const double all = work("", "&seq=4096");
+  CHECK(all == Approx(4.0 * 4096 * 4096 * 64 / 2));
+  // 4 blocks of 128 tokens, which the first queries do not have before them: 512 (1 - 512 / 8192) of 4096 / 2 keys on average.
+  const double chosen = 512 * (1 - 512.0 / 8192) / 2048;
+  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4096") == Approx(chosen * all));
+  // the last block has 64 tokens beyond the end
+  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4032") > 0.9 * chosen * all);
+  CHECK(work("&index_heads=2&index_dim=32&index_block=128&index_top=4", "&seq=4032") < chosen * all);
+}
+
+TEST_CASE("compressed attention does the work of its window and of the compressed tokens that it sees") {
+  const auto work = [](const char* more) {
+    const std::string zoo =
+        "zoo:deepseek-v4?hidden=64&heads=2&head_dim=32&rope_dim=8&q_lora=16&o_groups=1&o_lora=16&experts=2&top_k=1&moe_ffn=8&"
+        "vocab=16&batch=1&seq=4096&index_heads=2&index_dim=16&index_top=64&";
+    return work_of(Sample((zoo + more).c_str(), platforms::load("dgx-h100"), "megatron-core").parts(), RateKind::FlashAttention);
+  };
+  // Of 2 heads of 32 features for 4096 queries, by so many keys; the first queries have fewer before them.
+  const auto pairs = [](double keys, double length) { return 4.0 * 2 * 32 * 4096 * keys * (1 - keys / (2 * length)); };
+  CHECK(work("layers=2") == Approx(2 * pairs(128, 4096)));
+  // a token more of every 128, of which 32 are there
+  CHECK(work("layers=2&first_many=1") == Approx(2 * pairs(128 + 32, 4096 + 32)));
+  // the best 64 of 1024
+  CHECK(work("layers=3") == Approx(2 * pairs(128, 4096) + pairs(128 + 64, 4096 + 1024)));
+}
+
+TEST_CASE("products that an operator makes beside one of its own shape take their time") {
+  const auto batched = [&](const char* more) {
+    const std::string zoo =
+        "zoo:llama?layers=2&hidden=64&heads=2&ffn=32&vocab=16&batch=1&seq=256&full_every=2&chunk=64&delta_key_heads=2&"
+        "delta_heads=2&delta_key_dim=128&delta_dim=128";
+    Sample s((zoo + more).c_str(), platforms::load("dgx-h100"), "megatron-core");
+    const auto& graph = s.model.whole();
+    double work = 0;
+    for (const auto& node : graph.nodes()) {
+      const auto name = graph::schema(node).name;
+      if (name == "DeltaScan" || name == "TriangularSolve")
+        work += graph::work_of(graph::schema(node), graph::NodeTypes(graph, node).view()).flops.value();
+    }
+    return std::pair{work_of(s.parts(), RateKind::BatchedMatmul), work};
+  };
+  // Of 4 chunks and 2 heads: scans of 2 products of 64 x 128 x 128, triangles of 63 multiply-adds a row and 128 columns for keys and
+  // values; without the scan, the products of keys, queries, weights and states.
+  const auto [batches, own] = batched("");
+  CHECK(own == 8 * (4.0 * 64 * 128 * 128 + 2 * 64.0 * 63 * 128));
+  CHECK(batches > own + 8 * 2.0 * (2 * 64 * 64 * 128 + 64 * 64 * 128 + 64 * 128 * 128) * 0.9);
+}
+
 TEST_CASE("tf32 convolutions of channels-first tensors convert them, fp32 ones do not") {
   const auto traffic = [&](const char* precision, bool last) {
     Sample s("zoo:vgg11?image=32&classes=10&batch=4", platforms::load("dgx-a100"), "pytorch", precision);

@@ -1,0 +1,74 @@
+// Matrices scaled until their rows and columns add up to 1 (Sinkhorn, Knopp, "Concerning Nonnegative Matrices and Doubly Stochastic
+// Matrices", 1967), as hyper-connections have it (Xie et al., "mHC", 2026).
+
+#include <string>
+
+#include "base/error.hpp"
+#include "graph/gradient.hpp"
+#include "graph/ops/labels.hpp"
+#include "graph/ops/op_families.hpp"
+
+namespace rehearsal::graph {
+namespace {
+
+void require_square_matrices(const NodeView& node, std::size_t operand) {
+  require_float(node, operand);
+  const Shape& shape = node.input(operand).shape;
+  if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
+    throw BadInput("operand " + std::to_string(operand) + " has shape " + to_text(shape) + ", its last two dimensions must be equal");
+  if (const auto rounds = node.attributes.integer("iterations", 1); rounds < 1)
+    throw BadInput("attribute iterations is " + std::to_string(rounds) + ", it must be at least 1");
+}
+
+std::vector<TensorType> infer_sinkhorn(const NodeView& node) {
+  require_inputs(node, 1, 1);
+  require_square_matrices(node, 0);
+  return infer_same(node);
+}
+
+std::vector<TensorType> infer_sinkhorn_gradient(const NodeView& node) {
+  require_inputs(node, 2, 2);
+  require_square_matrices(node, 0);
+  require_same_type(node, 0, 1);
+  if (node.input(0).shape != node.input(1).shape)
+    throw BadInput("operand 1 has shape " + to_text(node.input(1).shape) + ", it must be " + to_text(node.input(0).shape));
+  return {node.input(1)};
+}
+
+/// Matrices are independent of each other, and whole.
+SplitRule sinkhorn_labels(const NodeView& node) {
+  SplitRule rule = elementwise_labels(node);
+  rule.kinds[rule.kinds.size() - 1] = rule.kinds[rule.kinds.size() - 2] = LabelKind::Opaque;
+  return rule;
+}
+
+/// A sum and a division of every element, by columns and by rows.
+Work sinkhorn_work(const NodeView& node) {
+  return elementwise_work(node, 2 * static_cast<double>(2 * node.attributes.integer("iterations", 1) - 1));
+}
+
+void sinkhorn_gradient(GradientContext& g) { g.set(0, g.emit1("SinkhornGrad", {g.gradient_of_output(), g.input(0)}, g.attributes())); }
+
+constexpr OpSchema kSinkhornRows[] = {
+    {.name = "Sinkhorn",
+     .description = "matrices whose columns are divided by their sums, then in turn rows and columns: attributes iterations (of columns), "
+                    "epsilon (added to the sums)",
+     .family = CostFamily::Normalization,
+     .infer = infer_sinkhorn,
+     .labels = sinkhorn_labels,
+     .work = sinkhorn_work,
+     .gradient = sinkhorn_gradient},
+    {.name = "SinkhornGrad",
+     .description = "gradient of Sinkhorn: (gradient, matrices)",
+     .family = CostFamily::Normalization,
+     .infer = infer_sinkhorn_gradient,
+     .labels = sinkhorn_labels,
+     .work = sinkhorn_work,
+     .no_gradient = "part of a gradient; second derivatives are not supported"},
+};
+
+}  // namespace
+
+std::span<const OpSchema> sinkhorn_ops() { return kSinkhornRows; }
+
+}  // namespace rehearsal::graph
