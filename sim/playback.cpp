@@ -151,12 +151,12 @@ void Playback::send(Place at, const Run& run) {
     receiving.began = std::max(receiving.began, network_.now());
   }
   if (unused_addresses_.empty()) {
-    unused_addresses_.push_back(static_cast<std::uint32_t>(addresses_.size()));
-    addresses_.emplace_back();
+    unused_addresses_.push_back(static_cast<std::uint32_t>(on_their_way_.size()));
+    on_their_way_.emplace_back();
   }
   const auto which = unused_addresses_.back();
   unused_addresses_.pop_back();
-  addresses_[which] = address;
+  on_their_way_[which] = {address, static_cast<std::uint32_t>(at.stream)};
   if (request_.costs.with_messages)
     priced_.send(at.rank, other, options_.closed_form_collectives ? 0 : bytes_of(r, run), run.cost.device, {-1, which});
   else
@@ -179,7 +179,7 @@ void Playback::receive(Place at, const Run& run) {
 }
 
 void Playback::letter_arrived(const Purpose& purpose) {
-  const auto address = addresses_[purpose.which];
+  const auto address = on_their_way_[purpose.which].address;
   unused_addresses_.push_back(purpose.which);
   const int from = std::get<0>(address), to = std::get<1>(address);
   auto& letter = letters_[address];
@@ -213,7 +213,8 @@ void Playback::collect_priced(Place at, const Run& run) {
 void Playback::priced_ended(std::uint64_t number) {
   for (const auto& waiting : priced_.ended(number)) {
     if (waiting.rank < 0) {  // a message between stages
-      letter_arrived({false, static_cast<std::uint32_t>(waiting.stream), static_cast<std::uint32_t>(plan::Stream::Send), 0});
+      const auto which = static_cast<std::uint32_t>(waiting.stream);
+      letter_arrived({false, which, on_their_way_[which].sender, 0});
       continue;
     }
     state(waiting.rank).streams[waiting.stream].free = network_.now();

@@ -116,7 +116,11 @@ class Playback final : public Listener {
   std::vector<RankState> ranks_;   ///< in order of PlaybackOptions::ranks
   std::vector<int> slot_of_;       ///< by rank, -1 where not played
   std::map<Address, Letter> letters_;
-  std::vector<Address> addresses_;  ///< of letters on their way, by Purpose::which
+  struct OnItsWay {
+    Address address;
+    std::uint32_t sender = 0;  ///< stream: where processors move messages themselves, that of their kernels
+  };
+  std::vector<OnItsWay> on_their_way_;  ///< letters, by Purpose::which
   std::vector<std::uint32_t> unused_addresses_;
   std::map<std::pair<std::size_t, int>, Group> groups_;  ///< by axis and first rank
   std::vector<int> ended_;
