@@ -199,7 +199,7 @@ constexpr bool kShadowed = true;
 constexpr bool kShadowed = false;
 #endif
 
-TEST_CASE("what is resident is what was predicted, but for 32 MB or 5 %") {
+TEST_CASE("what is resident is what was predicted, but for 34 MB or 5 %") {
   // A ring, sums that arrive from several ranks at a time, ones that are sharded, many kernels, samples of which each rank wants a part.
   const std::string embedding = "\"zoo:gpt?layers=1&hidden=128&heads=4&seq=16&vocab=50000\" --batch 4 --plan ";
   struct Row {
@@ -222,7 +222,7 @@ TEST_CASE("what is resident is what was predicted, but for 32 MB or 5 %") {
       const double predicted = rank.at("predicted_bytes"), resident = rank.at("resident_bytes");
       CHECK(rank.at("allocated_bytes") == predicted);
       CHECK(resident > 0);
-      CHECK((kShadowed || std::abs(resident - predicted) <= std::max(32e6, 0.05 * predicted)));
+      CHECK((kShadowed || std::abs(resident - predicted) <= std::max(34e6, 0.05 * predicted)));
     }
   }
 }
