@@ -18,10 +18,12 @@ double whole_seconds(const StepTimer& timer) {
 /// Time of a chunk's slowest device over that of the quickest one.
 std::vector<double> slowness_of(const StagedStep& step) {
   std::vector<double> slowness(step.stage_of_chunk.size(), 0);
-  double quickest = 0;
+  double quickest = 0, seconds = 0;
+  const StepTimer* known = nullptr;  // most stages are alike
   for (const auto& lane : step.lanes)
     for (std::size_t c = 0; c < slowness.size(); ++c) {
-      const double seconds = whole_seconds(*lane.timers[static_cast<std::size_t>(step.stage_of_chunk[c])]);
+      const StepTimer* timer = lane.timers[static_cast<std::size_t>(step.stage_of_chunk[c])];
+      if (timer != known) known = timer, seconds = whole_seconds(*timer);
       slowness[c] = std::max(slowness[c], seconds);
       quickest = quickest == 0 ? seconds : std::min(quickest, seconds);
     }

@@ -52,54 +52,46 @@ struct Unit {
   double seconds;
 };
 
-/// Cuts so that no chunk takes longer than `most`, each as long as it can be, and none empty.
-std::vector<Chunk> cut_at(const std::vector<Unit>& units, const std::vector<double>& slowness, double most) {
-  std::vector<Chunk> chunks(1);
-  double sum = 0;
+/// Goes through the units in order and begins another chunk where this one would take longer than `most`: each is as long as it can be,
+/// and none empty. Tells `taken` of every unit and its chunk. Returns what the longest chunk takes.
+template <class Taken>
+double cut_at(const std::vector<Unit>& units, const std::vector<double>& slowness, double most, const Taken& taken) {
+  double sum = 0, longest = 0;
+  std::size_t chunk = 0, first = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    const bool last = chunks.size() == slowness.size();
-    const bool needed = units.size() - u <= slowness.size() - chunks.size();  // by the chunks that are still to come
-    const double longer = sum + units[u].seconds * slowness[chunks.size() - 1];
-    if (!chunks.back().empty() && !last && (needed || longer > most)) chunks.emplace_back(), sum = 0;
-    append(chunks.back(), units[u].part, units[u].repetition);
-    sum += units[u].seconds * slowness[chunks.size() - 1];
+    const bool last = chunk + 1 == slowness.size();
+    const bool needed = units.size() - u <= slowness.size() - chunk - 1;  // by the chunks that are still to come
+    if (u > first && !last && (needed || sum + units[u].seconds * slowness[chunk] > most)) ++chunk, first = u, sum = 0;
+    taken(chunk, units[u]);
+    sum += units[u].seconds * slowness[chunk];
+    longest = std::max(longest, sum);
   }
-  return chunks;
-}
-
-double costliest(const std::vector<Chunk>& chunks, const StepTimer& timer, const std::vector<double>& slowness) {
-  double most = 0;
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    double sum = 0;
-    for (const auto& piece : chunks[c]) sum += piece.count * seconds_of(timer.parts()[piece.part]) * slowness[c];
-    most = std::max(most, sum);
-  }
-  return most;
+  return longest;
 }
 
 std::vector<Chunk> balanced(const StepTimer& timer, const std::vector<double>& slowness) {
   std::vector<Unit> units;
   double whole = 0;
-  for (std::size_t p = 0; p < timer.parts().size(); ++p)
+  for (std::size_t p = 0; p < timer.parts().size(); ++p) {
+    const double seconds = seconds_of(timer.parts()[p]);
     for (int r = 0; r < timer.model().parts[p].repeats; ++r) {
-      units.push_back({p, r, seconds_of(timer.parts()[p])});
-      whole += units.back().seconds;
+      units.push_back({p, r, seconds});
+      whole += seconds;
     }
+  }
   if (units.size() < slowness.size())
     throw Refusal("plan: pp: " + std::to_string(slowness.size()) + " chunks of the model are wanted, and it has " +
                   std::to_string(units.size()) + " pieces; use fewer stages or a smaller interleave");
   double low = 0, high = whole * *std::max_element(slowness.begin(), slowness.end());
-  auto best = cut_at(units, slowness, high);
   constexpr int kHalvings = 40;
   for (int i = 0; i < kHalvings && high - low > 1e-6 * high; ++i) {
     const double most = (low + high) / 2;
-    auto chunks = cut_at(units, slowness, most);
-    if (costliest(chunks, timer, slowness) <= most * (1 + 1e-9))
-      high = most, best = std::move(chunks);
-    else
-      low = most;
+    const double longest = cut_at(units, slowness, most, [](std::size_t, const Unit&) {});
+    (longest <= most * (1 + 1e-9) ? high : low) = most;
   }
-  return best;
+  std::vector<Chunk> chunks(slowness.size());
+  cut_at(units, slowness, high, [&](std::size_t c, const Unit& unit) { append(chunks[c], unit.part, unit.repetition); });
+  return chunks;
 }
 
 }  // namespace
