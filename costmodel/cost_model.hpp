@@ -11,6 +11,9 @@
 
 namespace rehearsal::costmodel {
 
+/// Messages are moved by the computing cores themselves, not beside them.
+[[nodiscard]] inline bool host_progressed(const platforms::Device& device) { return device.kind == platforms::DeviceKind::Cpu; }
+
 /// Of our own execution on one device.
 class CostModel {
  public:
@@ -29,8 +32,7 @@ class CostModel {
   [[nodiscard]] double composition_factor() const;
   [[nodiscard]] double composition_log_error() const;
   [[nodiscard]] BytesPerSecond reduction_rate() const;
-  /// Messages are moved by the computing cores themselves, not beside them.
-  [[nodiscard]] bool host_progressed() const { return device_.kind == platforms::DeviceKind::Cpu; }
+  [[nodiscard]] bool host_progressed() const { return costmodel::host_progressed(device_); }
 
  private:
   [[nodiscard]] Estimate exact(const Sample&) const;

@@ -17,7 +17,8 @@ constexpr double kUnknown = -1;
 /// Host, device and messages of one rank.
 class StageClock {
  public:
-  explicit StageClock(double interference) : interference_(interference) {}
+  /// `host_progressed`: messages are moved by the threads that compute.
+  StageClock(double interference, bool host_progressed) : interference_(interference), host_progressed_(host_progressed) {}
 
   /// Kernels that the host issues. Beside messages that are on their way they lose a share of their speed.
   void run(const LaunchQueue& q) {
@@ -37,10 +38,15 @@ class StageClock {
     device_ = std::max(device_, until);
   }
   /// A collective that begins when the device is here and those before it are over. Returns when it ends.
-  double start(double seconds) { return messages_ = std::max(messages_, device_) + seconds; }
-  double start_at(double earliest, double seconds) { return messages_ = std::max(messages_, earliest) + seconds; }
+  double start(double seconds) {
+    if (host_progressed_) return messages_ = moved(seconds);
+    return messages_ = std::max(messages_, device_) + seconds;
+  }
   /// Sends to one neighbour follow each other.
-  double send(double seconds) { return sends_ = std::max(sends_, device_) + seconds; }
+  double send(double seconds) {
+    if (host_progressed_) return moved(seconds);
+    return sends_ = std::max(sends_, device_) + seconds;
+  }
 
   [[nodiscard]] double device() const { return device_; }
   [[nodiscard]] double host() const { return host_; }
@@ -49,6 +55,10 @@ class StageClock {
   [[nodiscard]] double exposed() const { return exposed_; }
 
  private:
+  double moved(double seconds) {
+    exposed_ += seconds;
+    return device_ += seconds;
+  }
   [[nodiscard]] double slowed(double seconds, double busy) const {
     if (busy <= 0 || seconds <= 0) return seconds;
     const double alone = seconds / (1 - interference_);
@@ -56,6 +66,7 @@ class StageClock {
   }
 
   double interference_;
+  bool host_progressed_;
   double host_ = 0, device_ = 0, messages_ = 0, sends_ = 0;
   double bubble_ = 0, exposed_ = 0;
 };
@@ -75,7 +86,7 @@ class LanePlayer {
     shape_.micro_batches = micro_batches;
     const auto stages = static_cast<std::size_t>(shape_.stages);
     for (std::size_t s = 0; s < stages; ++s) {
-      clocks_.emplace_back(timer(s).interference());
+      clocks_.emplace_back(timer(s).interference(), timer(s).host_progressed());
       slots_.push_back(step.schedule->order(static_cast<int>(s), shape_));
       next_.push_back(0);
     }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "costmodel/cost_model.hpp"
 #include "costmodel/kernel_rows.hpp"
 #include "costmodel/network.hpp"
 #include "predict/frameworks/groups.hpp"
@@ -78,6 +79,8 @@ class StepTimer {
   [[nodiscard]] double tied_embedding_bytes() const;
   /// A fixed cost of every data-parallel step.
   [[nodiscard]] double coordination() const;
+  /// Messages are moved by the threads that compute.
+  [[nodiscard]] bool host_progressed() const { return costmodel::host_progressed(device_); }
   /// Share of its speed that computation loses while gradients or parameters travel.
   [[nodiscard]] double interference() const;
 

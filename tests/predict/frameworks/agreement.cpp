@@ -106,6 +106,21 @@ TEST_CASE("closed forms say what the played step takes, and what it goes to") {
   CHECK(gaps[gaps.size() / 2] < 0.002);
 }
 
+TEST_CASE("closed forms know that processors move messages themselves") {
+  const auto player = closed_form_evaluator();
+  for (const char* text : {"pp=2,micro_batch=1", "dp=2,pp=2,micro_batch=1", "dp=4,zero=1,micro_batch=2",
+                           "dp=2,pp=2,micro_batch=1,overlap=off", "dp=2,zero=3", "tp=2,pp=2,micro_batch=2"}) {
+    CAPTURE(text);
+    const auto plan = plan::parse_plan(text);
+    const auto platform = platforms::with_devices(platforms::load("xeon-2s-10gbe"), plan.ranks());
+    const auto predictor = framework_predictor(
+        {graph::zoo::build("zoo:llama?layers=8&hidden=256&heads=4&kv_heads=4&ffn=512&seq=128&vocab=1000", 16), "f32", "adam"}, platform,
+        *costmodel::find_framework("megatron-core"));
+    const auto closed = predictor->closed(plan), played = predictor->played(predictor->playable(plan), *player, nullptr);
+    CHECK(closed.step.value() == Approx(played.step.value()).epsilon(0.05));
+  }
+}
+
 TEST_CASE("in a pipeline sums beside the passes are no slower than sums behind them") {
   // Stages but the first would wait at the end; their sums there cost nobody anything.
   Dice dice(20261125);
