@@ -67,7 +67,7 @@ std::string ObjectReader::path_of(std::string_view key) const { return (path_.em
 void ObjectReader::refuse(std::string_view key, const std::string& what) const { throw BadInput(where_, path_of(key) + ": " + what); }
 
 bool ObjectReader::has(std::string_view key) {
-  known_.emplace_back(key);
+  if (std::ranges::find(known_, key) == known_.end()) known_.emplace_back(key);
   return value_->contains(key);
 }
 

@@ -53,8 +53,18 @@ std::string_view next_assignment(std::string_view& rest) {
   return item;
 }
 
-/// Takes "key=value&..." into the values of a model that was asked for as `name`.
-void assign(ZooChoice& choice, std::string_view name, std::string_view text) {
+/// What stands in a reference must mean something. Defaults may be said again, as the text of a choice does.
+void require_meaning(const ZooChoice& choice, std::string_view name, std::string_view given) {
+  const ZooParameter& parameter = parameter_named(*choice.row, given);
+  if (parameter.with.empty() || choice.values.find(parameter.with)->second != 0) return;
+  const auto value = choice.values.find(parameter.name)->second;
+  if (value == parameter.otherwise) return;
+  throw BadInput("zoo:" + std::string(name), std::string(parameter.name) + "=" + std::to_string(value) + " has a meaning with " +
+                                                 std::string(parameter.with) + " alone; give that, or leave it out");
+}
+
+/// Takes "key=value&..." into the values of a model that was asked for as `name`. Returns the keys.
+std::set<std::string_view> assign(ZooChoice& choice, std::string_view name, std::string_view text) {
   std::set<std::string_view> given;
   while (!text.empty()) {
     const std::string_view item = next_assignment(text);
@@ -66,6 +76,7 @@ void assign(ZooChoice& choice, std::string_view name, std::string_view text) {
       throw BadInput("zoo:" + std::string(name), "'" + std::string(parameter.name) + "' is given twice; keep one");
     choice.values[std::string(parameter.name)] = number(*choice.row, parameter, item.substr(equals + 1));
   }
+  return given;
 }
 
 /// The values of a row or preset.
@@ -144,7 +155,8 @@ ZooChoice parse(std::string_view reference, const ZooValues& defaults) {
     check_range(*choice.row, parameter_named(*choice.row, key), value);
     choice.values[key] = value;
   }
-  assign(choice, name, reference.substr(std::min(question + 1, reference.size())));
+  for (const auto given : assign(choice, name, reference.substr(std::min(question + 1, reference.size()))))
+    require_meaning(choice, name, given);
   return choice;
 }
 

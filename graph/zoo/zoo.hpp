@@ -18,6 +18,7 @@ struct ZooParameter {
   std::int64_t otherwise;  ///< default
   std::int64_t least, most;
   std::string_view description;
+  std::string_view with = {};  ///< parameter without which, where it is 0, this one means nothing
 };
 
 /// The parameters of one model, all given.

@@ -372,6 +372,11 @@ TEST_CASE("references are parsed strictly") {
   CHECK_THROWS_WITH(zoo::build("moe?kv_lora=8&kv_heads=4"), contains("kv_heads=4") && contains("kv_heads=0"));
   CHECK_THROWS_WITH(zoo::build("moe?kv_lora=8&kv_heads=0&head_dim=64"), contains("head_dim=64") && contains("kv_lora"));
   CHECK_THROWS_WITH(zoo::build("moe?kv_lora=8&kv_heads=0&rope_dim=3"), contains("rope_dim=3") && contains("even"));
+  CHECK_THROWS_WITH(zoo::parse("llama?delta_heads=3"), contains("delta_heads=3") && contains("with full_every alone"));
+  CHECK_THROWS_WITH(zoo::parse("moe?window_every=2"), contains("window_every=2") && contains("with window alone"));
+  CHECK_THROWS_WITH(zoo::parse("llama3-8b?chunk=32"), contains("zoo:llama3-8b: chunk=32"));
+  CHECK(zoo::parse("llama?delta_heads=32").values.at("delta_heads") == 32);  // the default, as the text of a choice says it
+  CHECK(zoo::parse("gemma3-27b?window_every=3").values.at("window_every") == 3);
   CHECK_THROWS_WITH(zoo::build("llama?layers=1&head_dim=7"), contains("head_dim=7") && contains("pairs"));
   CHECK_THROWS_WITH(zoo::build("moe?layers=1&hidden=16&heads=2&kv_heads=0&seq=4&mtp=3"), contains("mtp=3") && contains("seq=4"));
   CHECK_THROWS_WITH(zoo::build("vit?image=100"), contains("image=100") && contains("patch=16"));
