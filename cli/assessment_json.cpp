@@ -8,6 +8,7 @@
 #include "cli/goodput.hpp"
 #include "cli/input_json.hpp"
 #include "predict/changes.hpp"
+#include "predict/memory_risk.hpp"
 
 namespace rehearsal::cli {
 
@@ -56,6 +57,7 @@ Json to_json(const predict::Assessment& a, double steps) {
     j["tokens_per_second_per_device"] = rate(a.step_seconds, tokens / a.ranks);
   }
   j["memory_bytes"] = memory_json(a);
+  j["out_of_memory_chance"] = predict::chance_of_running_out(a);
   const auto cost = predict::training_cost(a, steps);
   j["energy_joules"] = scaled(whole, cost.energy.value());
   j["cost_dollars"] = scaled(whole, cost.money.value());
@@ -71,7 +73,22 @@ Json to_json(const predict::Assessment& a, double steps) {
   return j;
 }
 
+namespace {
+
+bool risky(const predict::Assessment& a) { return predict::chance_of_running_out(a) > predict::kRisky; }
+
+/// Of a plan that fits, but for chance.
+void print_risky(Terminal& terminal, Json result, const predict::Assessment& assessment, const std::string& remedy) {
+  terminal.warn("plan " + plan::to_text(assessment.plan) + " runs out of memory with a chance of " +
+                predict::chance_text(predict::chance_of_running_out(assessment)) + (remedy.empty() ? "" : "; " + remedy));
+  if (!remedy.empty()) result["remedy"] = remedy;
+  terminal.print(result);
+}
+
+}  // namespace
+
 void print_for_plan(Terminal& terminal, Json result, const predict::Assessment& assessment, const std::string& remedy) {
+  if (assessment.fits() && risky(assessment)) return print_risky(terminal, std::move(result), assessment, remedy);
   if (assessment.fits()) return terminal.print(result);
   const auto shortage = predict::shortage(assessment);
   if (assessment.may_fit()) {
@@ -87,17 +104,36 @@ void print_for_plan(Terminal& terminal, Json result, const predict::Assessment& 
   throw Refusal("plan " + plan::to_text(assessment.plan) + " " + shortage + (remedy.empty() ? "" : "; " + remedy));
 }
 
-std::string remedy_of(predict::Predictor& predictor, const predict::Assessment& assessment) {
-  if (assessment.fits()) return {};
-  const auto remedy = predict::cheapest_remedy(predictor, assessment.plan);
-  if (!remedy) return "no smaller micro-batch, sharded update, recomputation or offload mends that; use more ranks (rehearse search)";
-  const double now = predictor.closed(assessment.plan).step.value();
+namespace {
+
+/// "with zero=3 it needs 75.9 GB (a chance of running out of 31 %) and a step takes 3 % less"
+std::string sentence_of(const predict::FittingPlan& remedy, Seconds now) {
   std::string changes;
-  for (const auto& change : remedy->changes) changes += (changes.empty() ? "" : ",") + change;
-  const double slower = remedy->assessment.step.value() / now - 1;
+  for (const auto& change : remedy.changes) changes += (changes.empty() ? "" : ",") + change;
+  const double slower = remedy.assessment.step / now - 1;
   const auto percent = std::to_string(static_cast<int>(std::lround(std::abs(slower) * 100)));
-  return "with " + changes + " it needs " + to_text(Bytes(static_cast<double>(remedy->assessment.memory_bytes))) + " and a step takes " +
+  return "with " + changes + " it needs " + to_text(Bytes(static_cast<double>(remedy.assessment.memory_bytes))) +
+         " (a chance of running out of " + predict::chance_text(predict::chance_of_running_out(remedy.assessment)) + ") and a step takes " +
          percent + " % " + (slower < 0 ? "less" : "more");
+}
+
+}  // namespace
+
+std::string remedy_of(predict::Predictor& predictor, const predict::Assessment& assessment) {
+  if (assessment.fits() && !risky(assessment)) return {};
+  constexpr const char* kNothing =
+      "no smaller micro-batch, sharded update, recomputation or offload mends that; use more ranks (rehearse search)";
+  const auto now = predictor.closed(assessment.plan).step;
+  std::string text;
+  if (!assessment.fits()) {
+    const auto remedy = predict::cheapest_remedy(predictor, assessment.plan);
+    if (!remedy) return kNothing;
+    text = sentence_of(*remedy, now);
+    if (!risky(remedy->assessment)) return text;
+  }
+  const auto safe = predict::cheapest_remedy(predictor, assessment.plan, predict::Goal::FitsSafely);
+  if (!safe) return text.empty() ? kNothing : text;
+  return text.empty() ? sentence_of(*safe, now) : text + "; " + sentence_of(*safe, now);
 }
 
 }  // namespace rehearsal::cli

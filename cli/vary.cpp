@@ -133,6 +133,7 @@ class Varied {
     }
     row["memory_bytes"] = all.at("memory_bytes").at("value");
     row["fits"] = a.fits();
+    row["out_of_memory_chance"] = all.at("out_of_memory_chance");
     const char* rate = all.contains("tokens_per_second") ? "tokens_per_second" : "samples_per_second";
     row[rate] = all.at(rate);
     for (const char* key : {"energy_joules", "cost_dollars"}) row[key] = all.at(key);

@@ -1,12 +1,13 @@
 #include "predict/changes.hpp"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/recompute/recompute.hpp"
 #include "predict/free_keys.hpp"
+#include "predict/memory_risk.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -47,17 +48,25 @@ std::vector<Tried> tried(Predictor& predictor, const plan::Plan& plan) {
   return all;
 }
 
+constexpr double kDear = 1.1;  // a change that makes a step so much longer is compared with pairs of changes
+
 class Remedy {
  public:
-  Remedy(Predictor& predictor, const plan::Plan& plan) : predictor_(predictor), plan_(plan), singles_(tried(predictor, plan)) {}
+  Remedy(Predictor& predictor, const plan::Plan& plan, Goal goal)
+      : predictor_(predictor), plan_(plan), goal_(goal), singles_(tried(predictor, plan)) {}
 
   std::optional<FittingPlan> find() && {
     const Tried* quickest = nullptr;
     for (const auto& one : singles_)
-      if (one.assessment.fits() && (quickest == nullptr || one.assessment.step < quickest->assessment.step)) quickest = &one;
-    if (quickest != nullptr) return FittingPlan{quickest->assessment, {quickest->change.text()}};
+      if (reached(one.assessment) && (quickest == nullptr || one.assessment.step < quickest->assessment.step)) quickest = &one;
+    const auto now = assessed(predictor_, plan_);
+    std::optional<FittingPlan> single;
+    if (quickest != nullptr) single = FittingPlan{quickest->assessment, {quickest->change.text()}};
+    if (single && now && single->assessment.step <= now->step * kDear) return single;
     find_savers();
-    if (auto two = best_of_two()) return two;
+    auto two = best_of_two();
+    if (single) return two && two->assessment.step * kDear < single->assessment.step ? std::move(two) : std::move(single);
+    if (two) return two;
     if (!add_changes()) return std::nullopt;
     take_back();
     FittingPlan fitting{*now_, {}};
@@ -67,40 +76,41 @@ class Remedy {
   }
 
  private:
-  /// Of every key the change that saves most memory, and the quickest of those that save some.
+  [[nodiscard]] bool reached(const Assessment& a) const { return a.fits() && (goal_ == Goal::Fits || chance_of_running_out(a) <= kSafe); }
+
+  /// Of every key the changes that save memory, but for those that another one of the key is better than in memory and time.
   void find_savers() {
     const auto before = assessed(predictor_, plan_);
+    const auto better = [](const Tried& a, const Tried& b) {
+      const auto rank = [](const Tried& t) { return std::pair(t.assessment.memory_bytes, t.assessment.step.value()); };
+      return a.change.key == b.change.key && rank(a) < rank(b) && a.assessment.step <= b.assessment.step;
+    };
     for (const auto& one : singles_) {
       if (before && one.assessment.memory_bytes >= before->memory_bytes) continue;
-      auto& [most, quickest] = savers_[one.change.key];
-      if (most == nullptr || one.assessment.memory_bytes < most->assessment.memory_bytes) most = &one;
-      if (quickest == nullptr || one.assessment.step < quickest->assessment.step) quickest = &one;
+      if (std::ranges::none_of(singles_, [&](const Tried& other) { return better(other, one); })) savers_.push_back(&one);
     }
   }
 
   std::optional<FittingPlan> best_of_two() {
-    std::vector<const Tried*> all;
-    for (const auto& [key, savers] : savers_) {
-      all.push_back(savers.first);
-      if (savers.second != savers.first) all.push_back(savers.second);
-    }
     std::optional<FittingPlan> best;
-    for (std::size_t a = 0; a < all.size(); ++a)
-      for (std::size_t b = a + 1; b < all.size(); ++b) {
-        if (all[a]->change.key == all[b]->change.key) continue;
-        auto both = assessed(predictor_, with_changes(all[a]->change.plan, all[b]->change));
-        if (both && both->fits() && (!best || both->step < best->assessment.step))
-          best = FittingPlan{std::move(*both), {all[a]->change.text(), all[b]->change.text()}};
+    for (std::size_t a = 0; a < savers_.size(); ++a)
+      for (std::size_t b = a + 1; b < savers_.size(); ++b) {
+        const auto &one = savers_[a]->change, &other = savers_[b]->change;
+        if (one.key == other.key) continue;
+        auto both = assessed(predictor_, with_changes(one.plan, other));
+        if (both && reached(*both) && (!best || both->step < best->assessment.step))
+          best = FittingPlan{std::move(*both), {one.text(), other.text()}};
       }
     return best;
   }
 
-  /// Of every key the change that saves most memory, the greatest saving first, until the plan fits.
+  /// Of every key the change that saves most memory, the greatest saving first, until the goal is reached.
   bool add_changes() {
-    std::vector<const Tried*> order;
-    for (const auto& [key, savers] : savers_) order.push_back(savers.first);
+    auto order = savers_;
     std::ranges::stable_sort(order, {}, [](const Tried* t) { return t->assessment.memory_bytes; });
+    std::set<std::string_view> keys;
     for (const auto* one : order) {
+      if (!keys.insert(one->change.key).second) continue;
       chosen_.emplace_back(one->change.key, &one->change);
       auto next = assessed(predictor_, with_chosen());
       if (!next || (now_ && next->memory_bytes >= now_->memory_bytes)) {  // not together with the others
@@ -108,12 +118,12 @@ class Remedy {
         continue;
       }
       now_ = std::move(next);
-      if (now_->fits()) return true;
+      if (reached(*now_)) return true;
     }
     return false;
   }
 
-  /// For every key the value with which the plan fits and is quickest, the old one among them.
+  /// For every key the value with which the plan reaches the goal and is quickest, the old one among them.
   void take_back() {
     for (auto& [key, change] : chosen_) {
       std::vector<const ChangedPlan*> others{nullptr};
@@ -123,7 +133,7 @@ class Remedy {
       for (const auto* other : others) {
         change = other;
         auto next = assessed(predictor_, with_chosen());
-        if (next && next->fits() && next->step < now_->step) now_ = std::move(next), best = other;
+        if (next && reached(*next) && next->step < now_->step) now_ = std::move(next), best = other;
       }
       change = best;
     }
@@ -138,9 +148,10 @@ class Remedy {
 
   Predictor& predictor_;
   const plan::Plan& plan_;
+  Goal goal_;
   std::vector<Tried> singles_;
-  std::map<std::string_view, std::pair<const Tried*, const Tried*>> savers_;  ///< by key: saves most, is quickest
-  std::vector<std::pair<std::string_view, const ChangedPlan*>> chosen_;       ///< by key; nullptr: as it was
+  std::vector<const Tried*> savers_;
+  std::vector<std::pair<std::string_view, const ChangedPlan*>> chosen_;  ///< by key; nullptr: as it was
   std::optional<Assessment> now_;
 };
 
@@ -157,7 +168,9 @@ std::vector<Change> helpful_changes(Predictor& predictor, const Assessment& now)
   return changes;
 }
 
-std::optional<FittingPlan> cheapest_remedy(Predictor& predictor, const plan::Plan& plan) { return Remedy(predictor, plan).find(); }
+std::optional<FittingPlan> cheapest_remedy(Predictor& predictor, const plan::Plan& plan, Goal goal) {
+  return Remedy(predictor, plan, goal).find();
+}
 
 std::optional<UsualPlan> with_usual_keys(const Predictor& predictor, const plan::Plan& plan, std::span<const std::string_view> named) {
   UsualPlan usual{plan, {}};

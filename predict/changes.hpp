@@ -1,6 +1,7 @@
 #pragma once
 // What other values of single keys would do to a plan: which of them make it quicker, and with which it fits.
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,15 +24,21 @@ struct Change {
 /// Single changes of keys that fit and save at least kWorthSaying of the step, the best first.
 [[nodiscard]] std::vector<Change> helpful_changes(Predictor&, const Assessment&);
 
-/// How a plan that does not fit can be made to.
+/// What a changed plan has to reach.
+enum class Goal : std::uint8_t {
+  Fits,        ///< is predicted to need no more than there is
+  FitsSafely,  ///< fits, and runs out of memory with a chance of at most kSafe
+};
+
+/// How a plan that does not reach the goal can be made to.
 struct FittingPlan {
   Assessment assessment;
   std::vector<std::string> changes;  ///< "zero=1", "micro_batch=1"
 };
-/// The single change with which the plan fits and takes least time, else the quickest of two. Where these are not enough: changes of
-/// several keys, each the one that saves most memory, as many as it takes, and then each taken back as far as the plan still fits. Nothing
-/// where all together do not fit.
-[[nodiscard]] std::optional<FittingPlan> cheapest_remedy(Predictor&, const plan::Plan&);
+/// The single change with which the plan reaches the goal and takes least time; where there is none, or it makes the step more than a tenth
+/// longer and two changes do not, the quickest of two. Where these are not enough: changes of several keys, each the one that saves most memory, as many as it takes, and then each taken back as far as the goal is still
+/// reached. Nothing where all together do not reach it.
+[[nodiscard]] std::optional<FittingPlan> cheapest_remedy(Predictor&, const plan::Plan&, Goal = Goal::Fits);
 
 /// A plan as the framework's recipes have it.
 struct UsualPlan {

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/parse_number.hpp"
+#include "predict/memory_risk.hpp"
 
 namespace rehearsal::search {
 namespace {
@@ -54,6 +55,15 @@ double plain_number(const std::string& text) {
   return *number;
 }
 
+/// Of the whole: "5%" or "0.05".
+double share(const std::string& text) {
+  std::string_view rest = text;
+  const auto number = take_number<double>(rest);
+  const double value = number.value_or(-1) / (rest == "%" ? 100 : 1);
+  if (!number || !(rest.empty() || rest == "%") || value > 1) throw BadInput("\"" + text + "\" is no share of 1; write for example 5%");
+  return value;
+}
+
 std::string count_text(double value) { return std::to_string(std::llround(value)); }
 
 constexpr std::array kLimits{
@@ -67,6 +77,8 @@ constexpr std::array kLimits{
              [](const Outlook& o, double steps) { return o.cost.energy.value() * steps; }, [](double v) { return to_text(Joules(v)); }},
     LimitRow{"memory", "60GB", quantity<Bytes>, [](const Assessment& a, double) { return static_cast<double>(a.memory_bytes); },
              [](const Outlook& o, double) { return static_cast<double>(o.memory_bytes); }, [](double v) { return to_text(Bytes(v)); }},
+    LimitRow{"out-of-memory", "5%", share, [](const Assessment& a, double) { return predict::chance_of_running_out(a); },
+             [](const Outlook&, double) { return 0.0; }, predict::chance_text},
     LimitRow{"devices", "512", plain_number, [](const Assessment& a, double) { return static_cast<double>(a.ranks); },
              [](const Outlook&, double) { return 0.0; }, count_text},
 };

@@ -18,6 +18,7 @@
 #include "plan/program/describe.hpp"
 #include "plan/program/program_json.hpp"
 #include "predict/changes.hpp"
+#include "predict/memory_risk.hpp"
 #include "predict/summary.hpp"
 #include "predict/violations.hpp"
 
@@ -184,7 +185,8 @@ void print_memory(const predict::Assessment& a, std::ostream& out) {
   for (std::size_t c = 0; c < a.memory_by_category.size(); ++c)
     parts.emplace_back(plan::name(static_cast<plan::MemoryCategory>(c)), static_cast<double>(a.memory_by_category[c]));
   out << "memory  " << bytes_text(a.memory_bytes) << " of " << bytes_text(a.memory_capacity) << " on rank " << a.worst_rank << ": "
-      << shares_text(parts, static_cast<double>(a.memory_bytes)) << "\n";
+      << shares_text(parts, static_cast<double>(a.memory_bytes)) << "; runs out with a chance of "
+      << predict::chance_text(predict::chance_of_running_out(a)) << "\n";
 }
 
 void print_summary(const OneScreen& s, std::ostream& out) {
@@ -197,7 +199,8 @@ void print_summary(const OneScreen& s, std::ostream& out) {
   if (s.assessment.input) out << "input   " << sentence_of_input(s.assessment) << "\n";
   print_memory(s.assessment, out);
   if (!s.schedules.empty()) out << "schedule  " << s.schedules << "\n";
-  if (!s.remedy.empty()) out << "does not fit: it " << predict::shortage(s.assessment) << "; " << s.remedy << "\n";
+  if (!s.remedy.empty() && s.assessment.fits()) out << "safer   " << s.remedy << "\n";
+  if (!s.remedy.empty() && !s.assessment.fits()) out << "does not fit: it " << predict::shortage(s.assessment) << "; " << s.remedy << "\n";
   constexpr std::size_t kShown = 3;
   for (std::size_t n = 0; n < std::min(kShown, s.helpful.size()); ++n)
     out << (n == 0 ? "would help  " : "            ") << s.helpful[n].change << ": "

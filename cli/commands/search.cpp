@@ -196,10 +196,10 @@ Action add_search(CLI::App& app) {
   app.add_option("--platform", o->platforms, std::string(kPlatformHelp) + "; several are a choice of hardware")->required();
   o->platform.add_without_platform_to(app);
   app.add_option("--objective", o->objective, "time, energy, cost, memory or pareto");
-  app.add_option(
-      "--limit", o->limits,
-      "NAME=VALUE that no plan may exceed, of step=2s, total=72h, cost=50000, energy=10MWh, memory=60GB, devices=512; may be given "
-      "several times");
+  app.add_option("--limit", o->limits,
+                 "NAME=VALUE that no plan may exceed, of step=2s, total=72h, cost=50000, energy=10MWh, memory=60GB, out-of-memory=5%, "
+                 "devices=512; may "
+                 "be given several times");
   o->platform.input.extent.add_to(app);
   o->platform.input.add_to(app);
   o->goodput.add_to(app);

@@ -13,6 +13,7 @@
 #include "cli/text/printable.hpp"
 #include "cli/text/text_table.hpp"
 #include "cli/text/wrap.hpp"
+#include "predict/memory_risk.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -89,6 +90,7 @@ std::string with_unit(const std::string& key, double value) {
   if (key == "samples_per_second") return rate_text(value, "samples/s");
   if (key.ends_with("dollars")) return rehearsal::to_text(Dollars(value));
   if (key.ends_with("flops")) return rehearsal::to_text(Flops(value));
+  if (key.ends_with("chance")) return predict::chance_text(value);
   if (std::ranges::any_of(kShares, [&](auto end) { return key.ends_with(end); })) return number_text(kPercent * value) + " %";
   if (is_count(key) && value >= kCounts[0].from) return in_peoples_units(value, kCounts);
   if (key.ends_with("_kg")) return in_peoples_units(value, kMasses);

@@ -13,6 +13,7 @@
 #include "predict/changes.hpp"
 #include "predict/frameworks/predictor.hpp"
 #include "predict/lowered_predictor.hpp"
+#include "predict/memory_risk.hpp"
 #include "predict/violations.hpp"
 #include "tests/catch.hpp"
 #include "tests/search/oracle.hpp"
@@ -104,11 +105,14 @@ TEST_CASE("a limit is kept, and one that nothing keeps is named with what comes 
   std::snprintf(cost, sizeof cost, "cost=%.6f", 1000 * quickest.cost.money.value() * 1.5);
   options.limits = {parse_limit(cost)};
   CHECK(search::search(*setting.predictor, options, progress).plans.front().answer.step == quickest.step);
-  for (const char* wrong : {"speed=1", "step", "step=2", "step=-1s", "cost=many", "memory=3s", "devices=0"})
+  for (const char* wrong : {"out-of-memory=2", "out-of-memory=often", "out-of-memory=5s", "speed=1", "step", "step=2", "step=-1s",
+                            "cost=many", "memory=3s", "devices=0"})
     CHECK_THROWS_WITH(parse_limit(wrong), contains("--limit " + std::string(wrong)));
   CHECK(parse_limit("total=72h").most == 72 * 3600);
   CHECK(parse_limit("energy=10MWh").most == Approx(36e9));
   CHECK(parse_limit("cost=20k").most == 20000);
+  CHECK(parse_limit("out-of-memory=5%").most == Approx(0.05));
+  CHECK(parse_limit("out-of-memory=0.2").most == Approx(0.2));
 }
 
 TEST_CASE("what failures add to a training is ranked and limited with it, and a plan that never ends is none") {
@@ -313,6 +317,20 @@ TEST_CASE("the remedy of a plan that does not fit is a change with which it fits
   REQUIRE(remedy.has_value());
   REQUIRE(remedy->changes.size() == 1);
   CHECK(assess(setting.job(), parse_plan("dp=1," + remedy->changes.front()), *evaluator).fits());
+}
+
+TEST_CASE("the remedy of a plan that may run out of memory is one with which that is unlikely") {
+  Megatron setting(8, 80e9);
+  const auto plan = parse_plan("dp=8,micro_batch=2,zero=1");
+  const auto needed = setting.predictor->closed(plan).memory_bytes;
+  setting.platform.nodes.front().device.memory = Bytes(1.05 * static_cast<double>(needed));  // fits, by 5 % alone
+  const auto now = setting.predictor->closed(plan);
+  REQUIRE(now.fits());
+  REQUIRE(chance_of_running_out(now) > kRisky);
+  const auto remedy = cheapest_remedy(*setting.predictor, plan, Goal::FitsSafely);
+  REQUIRE(remedy.has_value());
+  CHECK(chance_of_running_out(remedy->assessment) <= kSafe);
+  CHECK(cheapest_remedy(*setting.predictor, plan)->assessment.step <= remedy->assessment.step);  // merely to fit takes no more
 }
 
 TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
