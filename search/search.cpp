@@ -223,9 +223,9 @@ class Searching {
       if (!scouted_.empty() && scouted_.contains(to_text(plans[n]))) {
         continue;
       }
-      fits_ = false;
+      useful_ = false;
       static_cast<void>(assess(plans[n]));
-      if (!fits_ || plans[n].recompute.rule != plan::RecomputeRule::None || by == nullptr || !by->hurt_by_recomputing) continue;
+      if (!useful_ || plans[n].recompute.rule != plan::RecomputeRule::None || by == nullptr || !by->hurt_by_recomputing) continue;
       result_.pruned[kRecomputesInVain] += static_cast<std::int64_t>(plans.size() - n - 1);
       return true;
     }
@@ -260,21 +260,21 @@ class Searching {
       prune(kDoesNotFit);
       return shortage_text(outlook);
     }
-    fits_ = true;
     const bool may_be_refused = given_ && !outlook.checked;  // which whoever gave it wants to know
     if (!may_be_refused && !best_.may_enter(outlook)) {
+      useful_ = least_excess(options_.limits, outlook, options_.steps) <= 0;
       prune(kCannotWin);
       return "";
     }
     auto a = disturbed(predictor_.closed(plan), options_);
     ++result_.searched;
-    fits_ = a.fits();
-    if (!fits_) {
+    if (!a.fits()) {
       note_nearest({plan, a.memory_bytes - a.memory_capacity, true});
       prune(kDoesNotFit);
       --result_.searched;
       return predict::shortage(a);
     }
+    useful_ = excess(options_.limits, a, options_.steps) <= 0;
     last_value_ = value_of(objective(options_.objective), a);
     best_.enter(std::move(a));
     return "";
@@ -322,8 +322,8 @@ class Searching {
   std::set<std::string> scouted_;  ///< need not be assessed again
   std::int64_t walked_ = 0;
   bool stopped_ = false;
-  bool loops_ = true;  ///< until a plan with micro-batches has shown that the model has none
-  bool fits_ = false;  ///< the plan assessed last
+  bool loops_ = true;    ///< until a plan with micro-batches has shown that the model has none
+  bool useful_ = false;  ///< the plan assessed last fits, and keeps all limits (a limit of memory may need recomputation)
   bool given_ = false;
   std::vector<predict::Assessment> doubtful_;
   double last_value_ = 0;

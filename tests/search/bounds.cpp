@@ -30,6 +30,30 @@ TEST_CASE("a search under a framework finds the best of what trying every plan f
   CHECK(quickest.searched < static_cast<std::int64_t>(all.size()) / 4);  // most are ruled out
 }
 
+TEST_CASE("under a limit of memory a search finds the best of all plans that keep it, recomputing where that takes it") {
+  Megatron setting(8, 12e9);
+  const auto all = tried(*setting.predictor, megatron_plans(8));
+  std::vector<std::int64_t> needs;
+  for (const auto& a : all) needs.push_back(a.memory_bytes);
+  std::ranges::sort(needs);
+  std::vector<std::string> limits{"out-of-memory=10%", "out-of-memory=1%", "out-of-memory=0.0001%"};
+  for (const std::size_t percentile : {1, 5, 20, 50})
+    limits.push_back("memory=" + std::to_string(needs[needs.size() * percentile / 100]) + "B");
+  for (const auto& text : limits) {
+    SearchOptions options;
+    options.limits = {parse_limit(text)};
+    options.seconds = 600;
+    Progress progress;
+    const auto found = search::search(*setting.predictor, options, progress).plans.front().answer;
+    const Assessment* best = nullptr;
+    for (const auto& a : all)
+      if (excess(options.limits, a, 1) <= 0 && (best == nullptr || a.step < best->step)) best = &a;
+    INFO(text << ": " << to_text(best->plan) << " against " << to_text(found.plan));
+    CHECK(excess(options.limits, found, 1) <= 0);
+    CHECK(found.step.value() <= best->step.value() * (1 + 1e-9));
+  }
+}
+
 TEST_CASE("the front of a framework's plans holds what nothing beats in everything") {
   Megatron setting(4, 20e9);
   const auto all = tried(*setting.predictor, megatron_plans(4));
