@@ -55,6 +55,7 @@ platforms::Platform load_platform(const PlatformOptions& o) {
   if (o.nodes) platform = platforms::with_nodes(platform, *o.nodes);
   if (o.devices) platform = platforms::with_devices(platform, *o.devices);
   for (const auto& [key, value] : o.settings) platform = platforms::with_setting(platform, key, value);
+  if (o.power_cap) platform.name += " at " + std::to_string(std::lround(*o.power_cap)) + " W";
   return costmodel::with_costs(std::move(platform), o.costs);
 }
 

@@ -22,6 +22,7 @@ struct PlatformOptions {
   std::optional<std::int64_t> nodes, devices;
   costmodel::CostOverrides costs;
   InputOptions input;
+  std::optional<double> power_cap;  ///< watts, of what the platform is called among several that differ in them (cli/power_caps.hpp)
   std::vector<std::pair<std::string, std::string>> settings;  ///< figures of the platform that are to be others (platforms/settings.hpp)
 
   void add_to(CLI::App&);

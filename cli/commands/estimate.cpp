@@ -8,6 +8,7 @@
 #include "cli/fidelity.hpp"
 #include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
+#include "cli/power_caps.hpp"
 #include "cli/vary.hpp"
 
 namespace rehearsal::cli {
@@ -25,19 +26,35 @@ struct EstimateOptions {
 /// A budget says how long is trained, and is answered by closed forms.
 int estimate_budget(const EstimateOptions& o, Fidelity fidelity, Terminal& terminal) {
   if (o.platform.input.extent.given()) throw BadInput("--budget", "says how long is trained; leave --steps, --epochs and --tokens out");
+  if (leaves_power_open(o.platform)) throw BadInput("--recipe " + o.platform.recipe, "with --budget give a limit of power in watts");
   if (!o.vary.empty()) throw BadInput("--vary", "and --budget exclude each other; --sizes asks about several sizes");
   if (fidelity != Fidelity::Closed) throw BadInput("--fidelity " + o.fidelity, "a budget is answered by closed forms; leave it out");
   terminal.print(budget_answer(o.budget, {o.model, o.platform, o.goodput}, terminal));
   return 0;
 }
 
+/// The question with the limit of power that takes least energy; `rows` get what each limit does.
+PlatformOptions with_best_cap(const EstimateOptions& o, Fidelity fidelity, nlohmann::ordered_json& rows) {
+  const auto questions = with_power_caps(o.platform);
+  std::vector<CappedStep> steps;
+  for (const auto& capped : questions) {
+    JobSetup setup(o.model, capped);
+    const auto plan = setup.plan(o.model, capped).plan;
+    steps.push_back({*capped.power_cap, assess(setup.predictor(), plan, fidelity, nullptr)});
+  }
+  rows = caps_json(steps);
+  return questions[least_energy(steps)];
+}
+
 int estimate(const EstimateOptions& o, Terminal& terminal) {
   const auto fidelity = fidelity_of(o.fidelity);
   o.budget.require_budget();
   if (o.budget.given()) return estimate_budget(o, fidelity, terminal);
-  JobSetup setup(o.model, o.platform);
+  nlohmann::ordered_json caps;
+  const auto where = leaves_power_open(o.platform) ? with_best_cap(o, fidelity, caps) : o.platform;
+  JobSetup setup(o.model, where);
   for (const auto& w : setup.warnings()) terminal.warn(w);
-  const auto answered = setup.plan(o.model, o.platform);
+  const auto answered = setup.plan(o.model, where);
   answered.tell(terminal);
   const auto& plan = answered.plan;
   auto assessment = assess(setup.predictor(), plan, fidelity, nullptr);
@@ -48,7 +65,8 @@ int estimate(const EstimateOptions& o, Terminal& terminal) {
   result["fidelity"] = name(fidelity);
   answered.tell(result);
   result.update(to_json(assessment, steps));
-  if (!o.vary.empty()) add_variations(result, {o.model, o.platform, setup, plan, assessment, fidelity, o.goodput}, o.vary);
+  if (!caps.is_null()) result["power_caps"] = caps;
+  if (!o.vary.empty()) add_variations(result, {o.model, where, setup, plan, assessment, fidelity, o.goodput}, o.vary);
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));
   return 0;
 }

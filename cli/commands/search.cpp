@@ -17,6 +17,7 @@
 #include "cli/command.hpp"
 #include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
+#include "cli/power_caps.hpp"
 #include "platforms/strict_json.hpp"
 #include "predict/simulation.hpp"
 
@@ -55,7 +56,7 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchOptions& o, Termina
   for (const auto& platform : o.platforms) {
     auto on = o.platform;
     on.platform = platform;
-    setups.push_back(std::make_unique<JobSetup>(o.model, on));
+    for (const auto& capped : with_power_caps(on)) setups.push_back(std::make_unique<JobSetup>(o.model, capped));
     for (const auto& earlier : std::span(setups).first(setups.size() - 1))
       if (earlier->platform().name == setups.back()->platform().name)
         throw BadInput("--platform " + platform, "has the name of another one, " + earlier->platform().name);

@@ -9,10 +9,12 @@
 #include "costmodel/framework.hpp"
 #include "graph/training.hpp"
 #include "graph/zoo/zoo.hpp"
+#include "jobs/policy.hpp"
 #include "plan/plan_keys.hpp"
 #include "platforms/catalog.hpp"
 #include "predict/frameworks/recipe.hpp"
 #include "predict/input/cached_shares.hpp"
+#include "predict/scaling/law.hpp"
 #include "search/objective.hpp"
 
 namespace rehearsal::cli {
@@ -46,6 +48,14 @@ Candidates objectives() {
   return found;
 }
 
+/// Those that can choose a size.
+Candidates laws() {
+  Candidates found;
+  for (const auto& law : predict::scaling::scaling_laws())
+    if (law.loss != nullptr && law.best != nullptr) found.push_back({std::string(law.name), std::string(law.source)});
+  return found;
+}
+
 /// Values that an option takes, wherever it stands.
 struct ValueRow {
   std::string_view option;
@@ -63,6 +73,8 @@ constexpr ValueRow kValues[] = {
     {"--dtype", [] { return of_rows(arithmetic_names(), kItself, kNoText); }},
     {"--fidelity", fidelities},
     {"--objective", objectives},
+    {"--policy", [] { return of_rows(jobs::policy_table(), &jobs::PolicyRow::name, &jobs::PolicyRow::description); }},
+    {"--law", laws},
     {"--cache", [] { return of_rows(predict::cache_kinds(), &predict::CacheKind::name, &predict::CacheKind::description); }},
     {"--plan", [] { return of_rows(plan::plan_keys(), &plan::PlanKey::key, &plan::PlanKey::description, "", "="); }, true},
     {"--recipe",

@@ -91,7 +91,7 @@ constexpr RecipeRow kRecipe[] = {
     {"packed", "tokens|FILE", "sequences are documents of that length, or of the lengths in FILE (one a line), that do not see each other",
      set_packed},
     {"parallel_blocks", "on|off", "attention and feed-forward layer share one sum over tp", set_switch<&Recipe::parallel_blocks>},
-    {"power", "watts", "limit of a device", set_power},
+    {"power", "watts|auto", "limit of a device; auto: estimate takes that of least energy, search ranks plans under all", set_power},
 };
 
 }  // namespace

@@ -151,6 +151,8 @@ TEST_CASE("bash completes commands, options, names and keys of plans") {
   CHECK(completed("rehearse estimate zoo:resnet5") == std::set<std::string>{"resnet50", "resnet50_v1", "resnet50_v2"});
   CHECK(completed("rehearse estimate zoo:x --plan dp=8,zero_") == std::set<std::string>{"8,zero_group="});
   CHECK(completed("rehearse search zoo:x --plan inter") == std::set<std::string>{"interleave="});
+  CHECK(completed("rehearse jobs x.json --policy f") == std::set<std::string>{"fair-share", "fifo"});
+  CHECK(completed("rehearse estimate zoo:x --law h") == std::set<std::string>{"hoffmann-3"});
   // A path is the shell's to complete.
   CHECK(completed("rehearse estimate ./mod") == std::set<std::string>{""});
 }
