@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/table.hpp"
 #include "exec/data/class_names.hpp"
 #include "exec/data/dataset_rows.hpp"
 #include "exec/data/loader.hpp"
@@ -9,11 +10,9 @@
 
 namespace rehearsal::exec {
 
-/// A path is of the first kind that recognises it.
 std::span<const DataKind> data_kinds() {
-  static const DataKind kRows[] = {npz_row(),    npy_row(),        tar_row(),   megatron_row(),
-                                   tokens_row(), cityscapes_row(), pairs_row(), images_row()};
-  return kRows;
+  static const auto kTable = rows_of(kDataKinds);
+  return kTable;
 }
 
 namespace {

@@ -14,7 +14,7 @@
 namespace rehearsal::graph {
 namespace {
 
-enum GroupNormalizationLabel : std::int16_t { Batch, Group, Channel, Spatial };
+enum GroupNormalizationLabel : std::int16_t { GroupNormBatch, GroupNormGroup, GroupNormChannel, GroupNormSpatial };
 enum class GroupNormalizationPart : std::uint8_t { Image, Sums, PerChannel };
 using GroupNormalizationParts = std::initializer_list<GroupNormalizationPart>;
 
@@ -23,13 +23,13 @@ constexpr auto kGroupNormalizationSums = GroupNormalizationPart::Sums;
 constexpr auto kGroupNormalizationChannel = GroupNormalizationPart::PerChannel;
 
 TensorLabels labels_of(GroupNormalizationPart part, const Shape& shape, std::int64_t groups) {
-  if (part == GroupNormalizationPart::Sums) return {DimLabels{}, whole(Batch, shape[1]), whole(Group, shape[2])};
+  if (part == GroupNormalizationPart::Sums) return {DimLabels{}, whole(GroupNormBatch, shape[1]), whole(GroupNormGroup, shape[2])};
   const std::int64_t channels = shape[part == GroupNormalizationPart::Image ? 1 : 0];
-  const DimLabels channel = nested({Group, groups}, {Channel, channels / groups});
+  const DimLabels channel = nested({GroupNormGroup, groups}, {GroupNormChannel, channels / groups});
   if (part == GroupNormalizationPart::PerChannel) return {channel};
-  TensorLabels labels{whole(Batch, shape[0]), channel};
+  TensorLabels labels{whole(GroupNormBatch, shape[0]), channel};
   labels.resize(shape.size());
-  label_spatial(labels, shape, Spatial);
+  label_spatial(labels, shape, GroupNormSpatial);
   return labels;
 }
 
@@ -53,9 +53,9 @@ SplitRule rule(const NodeView& node, GroupNormalizationParts inputs, GroupNormal
     result.outputs.push_back(node.has_output(i) ? labels_of(part, node.output(i).shape, local_groups(node)) : TensorLabels{});
   }
   result.kinds.assign(node.input(0).shape.size() + 1, kinds.spatial);
-  result.kinds[Batch] = kinds.batch;
-  result.kinds[Group] = LabelKind::Parallel;
-  result.kinds[Channel] = kinds.channel;
+  result.kinds[GroupNormBatch] = kinds.batch;
+  result.kinds[GroupNormGroup] = LabelKind::Parallel;
+  result.kinds[GroupNormChannel] = kinds.channel;
   return result;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The families of the operator table: each file beside this one contributes its rows. op_table() concatenates them in this order.
+// The families of the operator table: a file beside this one each, which contributes its rows.
 
 #include <span>
 
@@ -29,5 +29,29 @@ namespace rehearsal::graph {
 [[nodiscard]] std::span<const OpSchema> attention_ops();
 [[nodiscard]] std::span<const OpSchema> loss_ops();
 [[nodiscard]] std::span<const OpSchema> optimizer_ops();
+
+/// In the order of op_table().
+inline constexpr std::span<const OpSchema> (*kOpFamilies[])() = {convolution_ops,
+                                                                 pooling_ops,
+                                                                 normalization_ops,
+                                                                 layer_normalization_ops,
+                                                                 group_normalization_ops,
+                                                                 resize_ops,
+                                                                 dropout_ops,
+                                                                 elementwise_ops,
+                                                                 matmul_ops,
+                                                                 delta_rule_ops,
+                                                                 sinkhorn_ops,
+                                                                 reduction_ops,
+                                                                 movement_ops,
+                                                                 rotation_ops,
+                                                                 gather_ops,
+                                                                 scatter_ops,
+                                                                 selection_ops,
+                                                                 softmax_ops,
+                                                                 blockwise_softmax_ops,
+                                                                 attention_ops,
+                                                                 loss_ops,
+                                                                 optimizer_ops};
 
 }  // namespace rehearsal::graph

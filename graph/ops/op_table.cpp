@@ -8,35 +8,12 @@
 namespace rehearsal::graph {
 namespace {
 
-constexpr std::span<const OpSchema> (*kFamilies[])() = {convolution_ops,
-                                                        pooling_ops,
-                                                        normalization_ops,
-                                                        layer_normalization_ops,
-                                                        group_normalization_ops,
-                                                        resize_ops,
-                                                        dropout_ops,
-                                                        elementwise_ops,
-                                                        matmul_ops,
-                                                        delta_rule_ops,
-                                                        sinkhorn_ops,
-                                                        reduction_ops,
-                                                        movement_ops,
-                                                        rotation_ops,
-                                                        gather_ops,
-                                                        scatter_ops,
-                                                        selection_ops,
-                                                        softmax_ops,
-                                                        blockwise_softmax_ops,
-                                                        attention_ops,
-                                                        loss_ops,
-                                                        optimizer_ops};
-
 struct Table {
   std::vector<OpSchema> rows;
   std::unordered_map<std::string_view, OpIndex> by_name;
 
   Table() {
-    for (const auto family : kFamilies) {
+    for (const auto family : kOpFamilies) {
       for (const OpSchema& row : family()) {
         ensure(by_name.emplace(row.name, static_cast<OpIndex>(rows.size())).second, "two rows of the operator table have one name");
         rows.push_back(row);

@@ -1,5 +1,5 @@
 #pragma once
-// One function per file of this folder; rows of the table in zoo.cpp.
+// The families of the zoo: a file of this folder each.
 
 #include "graph/zoo/zoo.hpp"
 
@@ -33,5 +33,35 @@ namespace rehearsal::graph::zoo {
 [[nodiscard]] std::span<const ZooRow> window_transformers();
 [[nodiscard]] std::span<const ZooRow> mixers();
 [[nodiscard]] std::span<const ZooRow> stacked_unets();
+
+/// In the order of zoo_table().
+inline constexpr std::span<const ZooRow> (*kFamilies[])() = {resnets,
+                                                             vggs,
+                                                             classic_networks,
+                                                             inceptions,
+                                                             densenets,
+                                                             mobile_networks,
+                                                             separable_networks,
+                                                             regular_networks,
+                                                             searched_networks,
+                                                             evolved_networks,
+                                                             modern_networks,
+                                                             vision_transformers,
+                                                             window_transformers,
+                                                             mixers,
+                                                             unets,
+                                                             segmenters,
+                                                             stacked_unets,
+                                                             detectors,
+                                                             transformers,
+                                                             decoders,
+                                                             compressed_decoders,
+                                                             hybrids,
+                                                             encoders,
+                                                             encoder_decoders,
+                                                             recurrent_transformers,
+                                                             translators,
+                                                             denoisers,
+                                                             recommenders};
 
 }  // namespace rehearsal::graph::zoo

@@ -100,34 +100,7 @@ ZooChoice defaults_of(std::string_view name) {
 std::span<const ZooRow> zoo_table() {
   static const std::vector<ZooRow> kRows = [] {
     std::vector<ZooRow> rows;
-    for (const auto family : {resnets,
-                              vggs,
-                              classic_networks,
-                              inceptions,
-                              densenets,
-                              mobile_networks,
-                              separable_networks,
-                              regular_networks,
-                              searched_networks,
-                              evolved_networks,
-                              modern_networks,
-                              vision_transformers,
-                              window_transformers,
-                              mixers,
-                              unets,
-                              segmenters,
-                              stacked_unets,
-                              detectors,
-                              transformers,
-                              decoders,
-                              compressed_decoders,
-                              hybrids,
-                              encoders,
-                              encoder_decoders,
-                              recurrent_transformers,
-                              translators,
-                              denoisers,
-                              recommenders}) {
+    for (const auto family : kFamilies) {
       const auto more = family();
       rows.insert(rows.end(), more.begin(), more.end());
     }

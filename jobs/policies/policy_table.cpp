@@ -1,12 +1,11 @@
-#include <array>
-
+#include "base/table.hpp"
 #include "jobs/policies/rows.hpp"
 
 namespace rehearsal::jobs {
 
 std::span<const PolicyRow> policy_table() {
-  static const std::array kPolicies{fifo(), easy(), fair_share(), themis(), gang(), elastic()};
-  return kPolicies;
+  static const auto kTable = rows_of(kPolicies);
+  return kTable;
 }
 
 }  // namespace rehearsal::jobs

@@ -10,4 +10,7 @@ namespace rehearsal::jobs {
 [[nodiscard]] PolicyRow gang();
 [[nodiscard]] PolicyRow elastic();
 
+/// In the order of policy_table().
+inline constexpr PolicyRow (*kPolicies[])() = {fifo, easy, fair_share, themis, gang, elastic};
+
 }  // namespace rehearsal::jobs

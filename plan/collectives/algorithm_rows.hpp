@@ -30,6 +30,29 @@ namespace rehearsal::plan {
 [[nodiscard]] CollectiveRow pairwise_all_to_all();
 [[nodiscard]] CollectiveRow bruck_all_to_all();
 
+/// In the order of collective_table().
+inline constexpr CollectiveRow (*kAlgorithms[])() = {ring_all_reduce,
+                                                     recursive_doubling_all_reduce,
+                                                     halving_doubling_all_reduce,
+                                                     hierarchical_all_reduce,
+                                                     binomial_tree_all_reduce,
+                                                     double_tree_all_reduce,
+                                                     packed_trees_all_reduce,
+                                                     ring_reduce_scatter,
+                                                     recursive_halving_reduce_scatter,
+                                                     pairwise_reduce_scatter,
+                                                     hierarchical_reduce_scatter,
+                                                     ring_all_gather,
+                                                     recursive_doubling_all_gather,
+                                                     bruck_all_gather,
+                                                     hierarchical_all_gather,
+                                                     binomial_broadcast,
+                                                     scatter_all_gather_broadcast,
+                                                     binomial_reduce,
+                                                     rabenseifner_reduce,
+                                                     pairwise_all_to_all,
+                                                     bruck_all_to_all};
+
 /// Ranks first, first + stride, ... of a collective's group, seen by the one at position `me`.
 struct Ring {
   int first = 0, stride = 1, size = 1, me = 0;

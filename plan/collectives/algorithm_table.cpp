@@ -1,9 +1,10 @@
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/table.hpp"
 #include "plan/collectives/algorithm_rows.hpp"
 
 namespace rehearsal::plan {
@@ -68,27 +69,7 @@ const NetworkPath* path_of(const std::vector<NetworkPath>& by_distance, int dist
 }
 
 std::span<const CollectiveRow> collective_table() {
-  static const std::array kTable{ring_all_reduce(),
-                                 recursive_doubling_all_reduce(),
-                                 halving_doubling_all_reduce(),
-                                 hierarchical_all_reduce(),
-                                 binomial_tree_all_reduce(),
-                                 double_tree_all_reduce(),
-                                 packed_trees_all_reduce(),
-                                 ring_reduce_scatter(),
-                                 recursive_halving_reduce_scatter(),
-                                 pairwise_reduce_scatter(),
-                                 hierarchical_reduce_scatter(),
-                                 ring_all_gather(),
-                                 recursive_doubling_all_gather(),
-                                 bruck_all_gather(),
-                                 hierarchical_all_gather(),
-                                 binomial_broadcast(),
-                                 scatter_all_gather_broadcast(),
-                                 binomial_reduce(),
-                                 rabenseifner_reduce(),
-                                 pairwise_all_to_all(),
-                                 bruck_all_to_all()};
+  static const auto kTable = rows_of(kAlgorithms);
   return kTable;
 }
 

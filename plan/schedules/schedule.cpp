@@ -1,9 +1,10 @@
 #include "plan/schedules/schedule.hpp"
 
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/table.hpp"
 #include "plan/schedules/schedule_rows.hpp"
 
 namespace rehearsal::plan {
@@ -47,8 +48,7 @@ double ScheduleRow::bubble(int stages, int micro_batches) const {
 }
 
 std::span<const ScheduleRow> schedule_table() {
-  static const std::array kTable{gpipe(),     one_f_one_b(), interleaved(), zero_bubble_h1(), zero_bubble_v(),
-                                 dual_pipe(), dual_pipe_v(), pipedream(),   pipedream_2bw()};
+  static const auto kTable = rows_of(kSchedules);
   return kTable;
 }
 

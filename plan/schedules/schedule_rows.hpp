@@ -15,6 +15,10 @@ namespace rehearsal::plan {
 [[nodiscard]] ScheduleRow pipedream();
 [[nodiscard]] ScheduleRow pipedream_2bw();
 
+/// In the order of schedule_table().
+inline constexpr ScheduleRow (*kSchedules[])() = {gpipe,     one_f_one_b, interleaved, zero_bubble_h1, zero_bubble_v,
+                                                  dual_pipe, dual_pipe_v, pipedream,   pipedream_2bw};
+
 /// Writes the slots of a stage; each chunk's micro-batches come in order.
 class SlotList {
  public:

@@ -10,4 +10,7 @@ extern const TopologyRow kDragonfly;
 extern const TopologyRow kTorus;
 extern const TopologyRow kLinks;
 
+/// In the order of topology_rows().
+inline constexpr const TopologyRow* kTopologies[] = {&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, &kLinks};
+
 }  // namespace rehearsal::platforms

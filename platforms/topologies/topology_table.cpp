@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
@@ -8,23 +7,19 @@
 #include "platforms/topology.hpp"
 
 namespace rehearsal::platforms {
-namespace {
 
-constexpr std::array kRows{&kSingle, &kSwitch, &kFatTree, &kDragonfly, &kTorus, &kLinks};
-
-}  // namespace
-
-std::span<const TopologyRow* const> topology_rows() { return kRows; }
+std::span<const TopologyRow* const> topology_rows() { return kTopologies; }
 
 const TopologyRow* find_topology(std::string_view kind) {
-  const auto name = find_name(kind, names_of_rows(kRows, &TopologyRow::kind));
-  return name ? *std::ranges::find(kRows, *name, &TopologyRow::kind) : nullptr;
+  const auto name = find_name(kind, names_of_rows(kTopologies, &TopologyRow::kind));
+  return name ? *std::ranges::find(kTopologies, *name, &TopologyRow::kind) : nullptr;
 }
 
 const TopologyRow& topology_row(std::string_view kind) {
   if (const auto* row = find_topology(kind)) return *row;
   throw BadInput("topology.kind: there is no topology \"" + std::string(kind) + "\"" +
-                 suggestion(kind, names_of_rows(kRows, &TopologyRow::kind)) + " There are " + joined(kRows, ", ", &TopologyRow::kind));
+                 suggestion(kind, names_of_rows(kTopologies, &TopologyRow::kind)) + " There are " +
+                 joined(kTopologies, ", ", &TopologyRow::kind));
 }
 
 std::int64_t parameter(const Topology& topology, std::string_view key) {

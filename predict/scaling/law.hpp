@@ -67,7 +67,7 @@ struct ParametricLoss {
   [[nodiscard]] Allocation best(Flops) const;
 };
 
-/// One law each; laws.cpp lists them.
+/// One law each.
 [[nodiscard]] ScalingLaw hestness_2017();
 [[nodiscard]] ScalingLaw kaplan_2020();
 [[nodiscard]] ScalingLaw hoffmann_2022_envelope();
@@ -76,5 +76,10 @@ struct ParametricLoss {
 [[nodiscard]] ScalingLaw besiroglu_2024();
 [[nodiscard]] ScalingLaw deepseek_2024();
 [[nodiscard]] ScalingLaw llama3_2024();
+
+/// In the order of scaling_laws().
+inline constexpr ScalingLaw (*kLaws[])() = {
+    hestness_2017, kaplan_2020, hoffmann_2022_envelope, hoffmann_2022_profiles, hoffmann_2022_parametric, besiroglu_2024,
+    deepseek_2024, llama3_2024};
 
 }  // namespace rehearsal::predict::scaling

@@ -1,21 +1,20 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
+#include "base/table.hpp"
 #include "predict/scaling/law.hpp"
 
 namespace rehearsal::predict::scaling {
 namespace {
 
 const auto& law_rows() {
-  static const std::array kLaws{
-      hestness_2017(), kaplan_2020(), hoffmann_2022_envelope(), hoffmann_2022_profiles(), hoffmann_2022_parametric(), besiroglu_2024(),
-      deepseek_2024(), llama3_2024()};
-  return kLaws;
+  static const auto kTable = rows_of(kLaws);
+  return kTable;
 }
 
 /// "parameters 7.3e+10 (fitted up to 1.6e+10)"

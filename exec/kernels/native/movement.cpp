@@ -175,7 +175,6 @@ bool images_of_movement(const plan::LocalNode& node, std::vector<plan::Format>& 
 // Rows picked by index, and their gradients added up. Every part of a result is written by one thread, in the order of the indices,
 // so that sums do not depend on the number of threads.
 
-using reference::Rows;
 
 /// The operand or result that is gathered from, and the row of every index in it (-1: another block has it).
 struct Picks {
@@ -185,7 +184,7 @@ struct Picks {
   Picks(const Call& call, const graph::Shape& data, const graph::Shape& global, const graph::Shape* origin) {
     const std::size_t axis = reference::axis_in(call, data);
     split = graph::split_at(data, axis);
-    rows = reference::read_rows(call, Rows{origin ? (*origin)[axis] : 0, split.size, global[axis]});
+    rows = reference::read_rows(call, reference::Rows{origin ? (*origin)[axis] : 0, split.size, global[axis]});
   }
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The families of reference kernels, in the order of their table. A family is one file and one line here and in table.cpp.
+// The families of reference kernels: a file beside this one each.
 
 #include <span>
 
@@ -28,5 +28,28 @@ namespace rehearsal::exec::reference {
 [[nodiscard]] std::span<const KernelRow> dropout_kernels();
 [[nodiscard]] std::span<const KernelRow> loss_kernels();
 [[nodiscard]] std::span<const KernelRow> optimizer_kernels();
+
+/// In the order of reference_kernels().
+inline constexpr std::span<const KernelRow> (*kFamilies[])() = {elementwise_kernels,
+                                                                matmul_kernels,
+                                                                delta_rule_kernels,
+                                                                sinkhorn_kernels,
+                                                                reduction_kernels,
+                                                                movement_kernels,
+                                                                rotation_kernels,
+                                                                gather_kernels,
+                                                                scatter_kernels,
+                                                                selection_kernels,
+                                                                softmax_kernels,
+                                                                blockwise_softmax_kernels,
+                                                                attention_kernels,
+                                                                convolution_kernels,
+                                                                pooling_kernels,
+                                                                normalization_kernels,
+                                                                layer_normalization_kernels,
+                                                                resize_kernels,
+                                                                dropout_kernels,
+                                                                loss_kernels,
+                                                                optimizer_kernels};
 
 }  // namespace rehearsal::exec::reference

@@ -30,4 +30,9 @@ namespace rehearsal::formats {
 [[nodiscard]] std::span<const ImportRow> signal_rows();
 [[nodiscard]] std::span<const ImportRow> stateful_rows();
 
+inline constexpr std::span<const ImportRow> (*kImportFamilies[])() = {
+    attention_rows, constant_rows, control_rows,   convolution_rows,   elementwise_rows,  gather_rows,    loss_rows,
+    matrix_rows,    movement_rows, optimizer_rows, normalization_rows, quantization_rows, recurrent_rows, reduction_rows,
+    resize_rows,    sampling_rows, selection_rows, sequence_rows,      shape_rows,        signal_rows,    stateful_rows};
+
 }  // namespace rehearsal::formats
