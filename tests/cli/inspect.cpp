@@ -1,0 +1,48 @@
+// inspect as a user asks it: what each pass of import did to a file.
+#include "tests/cli/rehearse.hpp"
+#include "tests/process.hpp"
+
+namespace {
+
+std::string written(const TemporaryFolder& folder, const std::string& model) {
+  auto path = folder / "model.onnx";
+  REQUIRE(rehearse("zoo " + model + " --batch 2 -o " + path).status == 0);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("inspect says of every pass of import what it takes and leaves, each beginning where the one before ended") {
+  const TemporaryFolder folder;
+  const auto path = written(folder, kGpt);
+  const auto answer = result_of(rehearse("inspect " + path + " --batch 2 --passes --format json"));
+  const auto& passes = answer.at("passes");
+  REQUIRE(passes.size() > 5);
+  CHECK(passes.front().at("takes") == "a path");
+  CHECK(passes.front().at("nodes_before") == 0);
+  for (std::size_t n = 1; n < passes.size(); ++n) {
+    INFO(passes[n].at("pass"));
+    CHECK_FALSE(passes[n].at("leaves").get<std::string>().empty());
+    CHECK(passes[n].at("nodes_before") == passes[n - 1].at("nodes"));
+    CHECK(passes[n].at("tensors_before") == passes[n - 1].at("tensors"));
+  }
+  int nodes = 0;
+  for (const auto& [op, count] : answer.at("operators").items()) nodes += count.get<int>();
+  CHECK(passes.back().at("nodes") == nodes);
+  // Without being asked nothing is said of passes.
+  CHECK_FALSE(result_of(rehearse("inspect " + path + " --batch 2 --format json")).contains("passes"));
+}
+
+TEST_CASE("a pass that changes a file says what it changed") {
+  const TemporaryFolder folder;
+  const auto text =
+      rehearse("inspect " + written(folder, "'zoo:vit?image=32&patch=16&hidden=16&layers=1&heads=2&classes=3'") + " --batch 2 --passes");
+  INFO(text.err);
+  REQUIRE(text.status == 0);
+  CHECK_THAT(text.out, contains("recognize operators\n  recognized "));
+  CHECK_THAT(text.out, contains("attention"));
+}
+
+TEST_CASE("passes of import are of files alone") {
+  check_failure(rehearse(std::string("inspect ") + kGpt + " --passes"), 3, {"--passes", "built by Rehearsal itself"});
+}
