@@ -91,7 +91,7 @@ TensorType require_image_of_group_normalization(const NodeView& node, std::size_
   return {DType::F64, {2, x[0], groups}};
 }
 
-void require_channels(const NodeView& node, std::size_t i, std::string_view what) {
+void require_group_channels(const NodeView& node, std::size_t i, std::string_view what) {
   require_shape(node, i, {node.input(0).shape[1]}, what);
   require_same_type(node, 0, i);
 }
@@ -100,8 +100,8 @@ std::vector<TensorType> infer_sums(const NodeView& node) { return {require_image
 
 std::vector<TensorType> infer_apply(const NodeView& node) {
   require_sums(node, 1, require_image_of_group_normalization(node, 4).shape);
-  require_channels(node, 2, "scale");
-  require_channels(node, 3, "bias");
+  require_group_channels(node, 2, "scale");
+  require_group_channels(node, 3, "bias");
   (void)statistic_count(node.attributes);
   return {node.input(0)};
 }
@@ -109,7 +109,7 @@ std::vector<TensorType> infer_apply(const NodeView& node) {
 std::vector<TensorType> infer_grad_sums_of_group_normalization(const NodeView& node) {
   const TensorType sums = require_image_of_group_normalization(node, 4);
   require_sums(node, 1, sums.shape);
-  require_channels(node, 2, "scale");
+  require_group_channels(node, 2, "scale");
   require_shape(node, 3, node.input(0).shape, "gradient");
   (void)statistic_count(node.attributes);
   return {sums};
@@ -118,7 +118,7 @@ std::vector<TensorType> infer_grad_sums_of_group_normalization(const NodeView& n
 std::vector<TensorType> infer_grad_input_of_group_normalization(const NodeView& node) {
   const TensorType sums = require_image_of_group_normalization(node, 5);
   require_sums(node, 1, sums.shape);
-  require_channels(node, 2, "scale");
+  require_group_channels(node, 2, "scale");
   require_shape(node, 3, node.input(0).shape, "gradient");
   require_sums(node, 4, sums.shape);
   (void)statistic_count(node.attributes);
