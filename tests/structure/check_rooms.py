@@ -12,6 +12,7 @@ sys.dont_write_bytecode = True
 import operator_rules
 import room_rules
 import shape_rules
+import unity_rules
 from sources import all_files, code_of
 
 ALLOWED = "tests/structure/allowed.txt"
@@ -41,7 +42,7 @@ def violations_of(root, rooms_only=False):
     if rooms_only:
         return found
     allowed, used = read_allowed(root), set()
-    for name, rule in {**shape_rules.RULES, "operator": operator_rules.check_operators}.items():
+    for name, rule in {**shape_rules.RULES, **unity_rules.RULES, "operator": operator_rules.check_operators}.items():
         for v in rule(root, files, sources):
             key = key_of(name, v)
             if name in ("function", "file-length") and key in allowed:

@@ -16,6 +16,7 @@ CLEAN = {
     "base/units.hpp": "#pragma once\nnamespace rehearsal { struct Seconds { double value; }; }\n",
     "graph/graph.hpp": '#pragma once\n#include <nlohmann/json_fwd.hpp>\n#include "base/units.hpp"\n',
     "graph/graph.cpp": '#include "graph/graph.hpp"\n#include <nlohmann/json.hpp>\nint f() { return 1; }\n',
+    "graph/sizes.cpp": "namespace {\nvoid require(int n, std::string_view what) {\n}\n}  // namespace\n",
     "exec/comm/mpi_types.hpp": "#pragma once\n#include <mpi.h>\n",
     "exec/comm/ring.cpp": '#include "exec/comm/mpi_types.hpp"\n#include "plan/program/program.hpp"\n',
     "plan/program/program.hpp": '#pragma once\n#include "plan/plan.hpp"\n',
@@ -61,6 +62,7 @@ FAULTS = [
     ("function", "graph/wide.cpp", "int h(int a, std::map<int, int> b, int c, int d, int e, int f) { return a; }\n"),
     ("file-length", "graph/endless.cpp", "\n" * 501),
     ("repetition", "graph/twice.cpp", TWICE.format("a") + TWICE.format("b")),
+    ("overload", "graph/a.cpp", "namespace {\nvoid require(std::size_t n, const char* why) {\n}\n}  // namespace\n"),
     ("name", "graph/utils.cpp", ""),
     ("name", "graph/shape_helper.cpp", ""),
     ("name", "graph/manager.cpp", "class PlanManager {};\n"),
@@ -105,7 +107,8 @@ class Rules(unittest.TestCase):
     def test_every_rule_has_a_fault(self):
         import room_rules
         import shape_rules
-        self.assertEqual({rule for rules, _, _ in FAULTS for rule in rules.split()} | {"operator"}, {*room_rules.RULES, *shape_rules.RULES, "operator", "allowed"})
+        import unity_rules
+        self.assertEqual({rule for rules, _, _ in FAULTS for rule in rules.split()} | {"operator"}, {*room_rules.RULES, *shape_rules.RULES, *unity_rules.RULES, "operator", "allowed"})
 
     def test_few_files_decide_by_the_name_of_an_operator(self):
         row = {"graph/ops/softmax.cpp": 'constexpr OpSchema kRows[] = {{.name = "Softmax"}};\n', "graph/zoo/gpt.cpp": 'f("Softmax");\n'}
