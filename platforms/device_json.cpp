@@ -37,11 +37,13 @@ Device read_device(ObjectReader reader) {
   device.kind = static_cast<DeviceKind>(reader.choice("kind", kDeviceKindNames));
   device.generation = reader.text_or("generation", "");
   device.compute_units = static_cast<int>(reader.integer("compute_units", 1, 1'000'000));
+  device.compute_capability = reader.number_or_none("compute_capability", 1, 100);
   read_arithmetic(reader, device);
   device.clock = reader.quantity_or_none("clock", kClocks);
   device.l2 = reader.quantity_or_none("l2", Bounds<Bytes>{Bytes(1e3), Bytes(1e12)});
   device.memory_type = reader.text_or("memory_type", "");
   device.memory = reader.quantity("memory", kMemory);
+  device.memory_bus = reader.number_or_none("memory_bus", 8, 1 << 20);
   device.memory_bandwidth = reader.quantity("memory_bandwidth", kBandwidths);
   device.idle_power = reader.quantity("idle_power", kPowers);
   device.busy_power = reader.quantity("busy_power", kPowers);

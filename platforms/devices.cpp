@@ -131,6 +131,17 @@ Device load_device(std::string_view name) {
                  "is not in the catalogue" + suggestion(name, names) + " `rehearse platform devices` lists them");
 }
 
+Device device_called(std::string_view name) {
+  if (const auto* found = find_device(name)) return *found;
+  Names names;
+  for (const auto& device : index().devices) {
+    names.push_back(device.name);
+    names.insert(names.end(), device.aliases.begin(), device.aliases.end());
+  }
+  throw BadInput("device \"" + std::string(name) + "\"",
+                 "is not in the catalogue" + suggestion(name, names) + " `rehearse platform devices` lists them");
+}
+
 const Device* find_device(std::string_view text) {
   for (const auto& words : {words_of(text), words_of(without_remarks(text)), spellings_of(text), spellings_of(without_remarks(text))})
     if (const auto* found = best_match(words)) return found;

@@ -28,6 +28,9 @@ class ObjectWriter {
     object_[key] = figure.value;
     source(key, figure.source);
   }
+  void number(const std::string& key, const std::optional<Sourced<double>>& figure) {
+    if (figure) number(key, *figure);
+  }
   /// Left out where nothing is known of them.
   template <class Part>
   void powers(const Part& part) {
@@ -62,12 +65,14 @@ Ordered device_json(const Device& device) {
   writer.plain("kind", std::string(name(device.kind)));
   if (!device.generation.empty()) writer.plain("generation", device.generation);
   writer.plain("compute_units", device.compute_units);
+  writer.number("compute_capability", device.compute_capability);
   writer.plain("peaks", peaks_json(device));
   if (!device.matrix_units.empty()) writer.plain("matrix_units", device.matrix_units);
   writer.quantity("clock", device.clock);
   writer.quantity("l2", device.l2);
   if (!device.memory_type.empty()) writer.plain("memory_type", device.memory_type);
   writer.quantity("memory", device.memory);
+  writer.number("memory_bus", device.memory_bus);
   writer.quantity("memory_bandwidth", device.memory_bandwidth);
   writer.quantity("idle_power", device.idle_power);
   writer.quantity("busy_power", device.busy_power);

@@ -39,6 +39,9 @@ class ObjectReader {
   /// One number, or a list of 1 to `most`.
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key, std::int64_t low, std::int64_t high, int most);
   [[nodiscard]] Sourced<double> number(std::string_view key, double low, double high);
+  [[nodiscard]] std::optional<Sourced<double>> number_or_none(std::string_view key, double low, double high) {
+    return has(key) ? std::optional(number(key, low, high)) : std::nullopt;
+  }
   /// A text of a number and a unit.
   template <class Q>
   [[nodiscard]] Sourced<Q> quantity(std::string_view key, Bounds<Q> bounds);

@@ -41,14 +41,16 @@ struct Device {
   DeviceKind kind = DeviceKind::Gpu;
   std::string generation;  ///< family that shares efficiencies, lower case: "ampere", "hopper", "x86"; empty where unknown
   int compute_units = 1;   ///< multiprocessors of a GPU, threads that a rank on a CPU device may use
+  std::optional<Sourced<double>> compute_capability;  ///< of NVIDIA's GPUs: 7.5, 8.0, 12.0
   /// Dense peak of the arithmetic named "f64", "f32", "tf32", "f16", "bf16", "fp8", "fp4" (matrix units where the device has them).
   std::map<std::string, Sourced<FlopsPerSecond>, std::less<>> peaks;
   /// The arithmetics of `peaks` that matrix units (tensor cores, matrix cores, systolic arrays) compute; the others run on vector units.
   std::vector<std::string> matrix_units;
-  std::optional<Sourced<Hertz>> clock;  ///< at which the vector units reach their peak (boost clock)
-  std::optional<Sourced<Bytes>> l2;     ///< last cache that all compute units share
-  std::string memory_type;              ///< "HBM2e", "GDDR6X", "DDR5"; empty where unknown
-  Sourced<Bytes> memory;                ///< capacity that one rank may use
+  std::optional<Sourced<Hertz>> clock;        ///< at which the vector units reach their peak (boost clock)
+  std::optional<Sourced<Bytes>> l2;           ///< last cache that all compute units share
+  std::string memory_type;                    ///< "HBM2e", "GDDR6X", "DDR5"; empty where unknown
+  Sourced<Bytes> memory;                      ///< capacity that one rank may use
+  std::optional<Sourced<double>> memory_bus;  ///< bits that the memory moves at once, all chips together
   Sourced<BytesPerSecond> memory_bandwidth;
   Sourced<Watts> idle_power;
   Sourced<Watts> busy_power;                              ///< sustained maximum (TDP)
@@ -142,10 +144,10 @@ struct NodeGroup {
   int host_cores = 1;  ///< physical cores of the host
   Sourced<Bytes> host_memory;
   std::optional<Sourced<BytesPerSecond>> host_memory_bandwidth;  ///< at which the host reads and writes it, all sockets together
-  Sourced<Watts> host_power;                                 ///< everything in the node but the devices
-  Sourced<DollarsPerHour> price;                             ///< the whole node
-  std::optional<Sourced<BytesPerSecond>> storage_bandwidth;  ///< at which it writes checkpoints while all nodes do
-  std::optional<NodeStorage> storage;                        ///< that samples come from
+  Sourced<Watts> host_power;                                     ///< everything in the node but the devices
+  Sourced<DollarsPerHour> price;                                 ///< the whole node
+  std::optional<Sourced<BytesPerSecond>> storage_bandwidth;      ///< at which it writes checkpoints while all nodes do
+  std::optional<NodeStorage> storage;                            ///< that samples come from
   friend bool operator==(const NodeGroup&, const NodeGroup&) = default;
 };
 

@@ -33,8 +33,9 @@ constexpr std::array kParts{Part{"device.peaks.", true, "peaks"},
                             Part{"topology.", false, "topology"},
                             Part{"", false, ""}};
 
+/// What identifies a device for its libraries is no figure that another value of says something new about.
 bool is_figure(std::string_view key, const json& value) {
-  if (key == "schema" || key == "device_limit") return false;
+  if (key == "schema" || key == "device_limit" || key == "compute_capability" || key == "memory_bus") return false;
   if (value.is_number()) return true;
   return value.is_string() && !value.get_ref<const std::string&>().empty() &&
          std::isdigit(static_cast<unsigned char>(value.get_ref<const std::string&>().front())) != 0;

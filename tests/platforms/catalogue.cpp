@@ -4,6 +4,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <span>
 #include <sstream>
@@ -148,6 +149,32 @@ TEST_CASE("devices of the catalogue are physically consistent") {
     CHECK(!device.generation.empty());
     CHECK(!device.memory_type.empty());
   }
+}
+
+TEST_CASE("GPUs' memory moves as many bits a second through each pin as its kind does") {
+  // Gbit/s a pin, slowest to fastest product: bandwidth over the bits of the bus.
+  const std::map<std::string, std::pair<double, double>> rates{{"HBM2", {1.69, 2.5}},  {"HBM2e", {3.0, 3.3}}, {"HBM3", {5.1, 5.3}},
+                                                               {"HBM3e", {6.2, 8.0}}, {"GDDR6", {10, 20}},   {"GDDR6X", {19, 22.5}},
+                                                               {"GDDR7", {28, 30}}};
+  int known = 0;
+  for (const auto& name : device_names()) {
+    const auto device = load_device(name);
+    INFO(name);
+    CHECK(device.memory_bus.has_value() == device.compute_capability.has_value());
+    if (!device.memory_bus) continue;
+    ++known;
+    const auto [least, most] = rates.at(device.memory_type);
+    const double rate = (*device.memory_bandwidth).value() * 8 / device.memory_bus->value / 1e9;
+    CHECK(rate >= least);
+    CHECK(rate <= most);
+    CHECK(!device.memory_bus->source.empty());
+    CHECK(!device.compute_capability->source.empty());
+    const std::map<std::string, std::set<double>> generations{
+        {"volta", {7.0}},  {"turing", {7.5}},     {"ampere", {8.0}},           {"ampere-ga10x", {8.6}},    {"ada", {8.9}},
+        {"hopper", {9.0}}, {"blackwell", {10.0}}, {"blackwell-ultra", {10.3}}, {"blackwell-gb20x", {12.0}}};
+    CHECK(generations.at(device.generation).contains(device.compute_capability->value));
+  }
+  CHECK(known > 50);
 }
 
 TEST_CASE("nodes of the catalogue are plausible") {
