@@ -13,7 +13,9 @@ namespace rehearsal::cli {
 
 CpuKernels cpu_kernels(const std::string&) { return {std::make_unique<exec::CpuBackend>("auto"), {}}; }
 
-std::unique_ptr<plan::Backend> kernels_here(const std::string& name, bool tf32) { return exec::make_backend({.name = name, .tf32 = tf32}); }
+std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted& wanted) {
+  return exec::make_backend({.name = wanted.backend, .tf32 = wanted.tf32, .described = wanted.device});
+}
 
 std::string kernels_here_names() { return exec::backend_names(); }
 

@@ -9,6 +9,7 @@
 #include "cli/data_options.hpp"
 #include "cli/model_options.hpp"
 #include "plan/backend.hpp"
+#include "platforms/platform.hpp"
 #include "predict/input/input.hpp"
 
 namespace rehearsal::cli {
@@ -21,8 +22,13 @@ struct CpuKernels {
 /// `machine`: the file of measurements that predictions rest on, or empty. Throws EnvironmentFailure where it cannot be applied.
 [[nodiscard]] CpuKernels cpu_kernels(const std::string& machine);
 
-/// Whose kernels `inspect --kernels` shows. Throws as exec::make_backend().
-[[nodiscard]] std::unique_ptr<plan::Backend> kernels_here(const std::string& name, bool tf32);
+/// Whose kernels `inspect --kernels` shows: of this machine, or of a GPU of the catalogue. Throws as exec::make_backend().
+struct KernelsWanted {
+  std::string backend;
+  bool tf32 = false;
+  const platforms::Device* device = nullptr;  ///< must outlive them
+};
+[[nodiscard]] std::unique_ptr<plan::Backend> kernels_of(const KernelsWanted&);
 /// For the help of --backend.
 [[nodiscard]] std::string kernels_here_names();
 

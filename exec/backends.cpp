@@ -11,17 +11,30 @@ namespace {
 
 using Factory = ComputeBackend* (*)(int rank_on_machine, bool tf32);
 
-constexpr ModuleNames kCuda{"librehearsal_cuda.so", "REHEARSAL_CUDA_MODULE", "the backend for NVIDIA GPUs",
-                            "It is built where CUDA's compiler is (scripts/build --cuda), and wants libcublasLt and libcudnn to run",
-                            "rehearsal_make_cuda_backend"};
+using DescribedFactory = ComputeBackend* (*)(const platforms::Device&, bool tf32);
+
+constexpr ModuleNames cuda_module(std::string_view factory) {
+  return {"librehearsal_cuda.so", "REHEARSAL_CUDA_MODULE", "the backend for NVIDIA GPUs",
+          "It is built where CUDA's compiler is (scripts/build --cuda), and wants libcublasLt and libcudnn to run", factory};
+}
+
+[[noreturn]] void refuse_device(const BackendRequest& request) {
+  throw Refusal("--device " + request.described->name + ": kernels of --backend " + request.name +
+                " are of this machine; GPUs that are not here are asked about with --backend cuda");
+}
 
 std::unique_ptr<ComputeBackend> on_host(const BackendRequest& request) {
+  if (request.described != nullptr) refuse_device(request);
   if (request.tf32) throw Refusal("--dtype tf32: no kernel of this backend computes in it; use f32, or --backend cuda");
   return std::make_unique<CpuBackend>(request.name);
 }
 
 std::unique_ptr<ComputeBackend> on_gpu(const BackendRequest& request) {
-  const auto factory = reinterpret_cast<Factory>(open_module(kCuda).factory);
+  if (request.described != nullptr) {
+    const auto factory = reinterpret_cast<DescribedFactory>(open_module(cuda_module("rehearsal_make_described_backend")).factory);
+    return std::unique_ptr<ComputeBackend>(factory(*request.described, request.tf32));
+  }
+  const auto factory = reinterpret_cast<Factory>(open_module(cuda_module("rehearsal_make_cuda_backend")).factory);
   return std::unique_ptr<ComputeBackend>(factory(request.rank_on_machine, request.tf32));
 }
 

@@ -35,6 +35,7 @@ struct KernelOffer {
   std::vector<Format> input_formats;   ///< asked for; lowering inserts reorders where they differ
   std::vector<Format> output_formats;  ///< produced
   Bytes workspace;                     ///< scratch memory during the kernel, whatever the size of the micro-batch
+  std::string engine;                  ///< which of a library's kernels, in its own words; empty where it says nothing
   std::string why;                     ///< why a faster implementation refused; empty when none did
 };
 

@@ -17,6 +17,7 @@
 #include "graph/dims/dims.hpp"
 #include "graph/op_schema.hpp"
 #include "plan/lowering/lowering.hpp"
+#include "platforms/devices.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -25,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 struct InspectOptions {
   ModelOptions model;
-  std::string backend = "auto";
+  std::string backend, device;
   bool tensors = false, dims = false, kernels = false, passes = false;
 };
 
@@ -114,23 +115,33 @@ class Listening final : public plan::Backend {
   [[nodiscard]] bool fuses_attention() const override { return backend_.fuses_attention(); }
   [[nodiscard]] plan::KernelOffer offer(const plan::LocalNode& node) const override {
     auto offer = backend_.offer(node);
-    ++counts_[{std::string(node.schema.name), offer.implementation, offer.why}];
+    auto& row = rows_[{std::string(node.schema.name), offer.implementation, offer.engine, offer.why}];
+    ++row.nodes;
+    row.workspace = std::max(row.workspace, offer.workspace);
     return offer;
   }
-  /// Operator, implementation, why not a faster one; and how many nodes.
-  [[nodiscard]] const std::map<std::tuple<std::string, std::string, std::string>, std::int64_t>& counts() const { return counts_; }
+
+  /// Operator, implementation, engine, why not a faster one.
+  using Key = std::tuple<std::string, std::string, std::string, std::string>;
+  struct Row {
+    std::int64_t nodes = 0;
+    Bytes workspace;  ///< the largest
+  };
+  [[nodiscard]] const std::map<Key, Row>& rows() const { return rows_; }
 
  private:
   const plan::Backend& backend_;
-  mutable std::map<std::tuple<std::string, std::string, std::string>, std::int64_t> counts_;
+  mutable std::map<Key, Row> rows_;
 };
 
-/// What runs every operator of a training step on this machine.
-Json kernels_json(const ModelOptions& model, const std::string& wanted) {
+/// What runs every operator of a training step, on this machine or on the device that is asked about.
+Json kernels_json(const InspectOptions& o) {
   std::vector<std::string> warnings;
-  const auto training = load_training(model, warnings);
-  const bool wide = element_type(model) == DType::F64 && wanted == "auto";
-  const auto backend = kernels_here(wide ? "reference" : wanted, model.dtype == "tf32");
+  const auto training = load_training(o.model, warnings);
+  const auto device = o.device.empty() ? std::nullopt : std::optional(platforms::device_called(o.device));
+  auto wanted = !o.backend.empty() ? o.backend : device ? "cuda" : "auto";
+  if (wanted == "auto" && element_type(o.model) == DType::F64) wanted = "reference";
+  const auto backend = kernels_of({wanted, o.model.dtype == "tf32", device ? &*device : nullptr});
   const Listening listening(*backend);
   plan::LoweringOptions options;
   options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -138,12 +149,18 @@ Json kernels_json(const ModelOptions& model, const std::string& wanted) {
   std::map<std::string, std::int64_t> not_fused;
   for (const auto& n : program.sharding->not_fused) ++not_fused[n.reason];
   Json list = Json::array();
-  for (const auto& [key, count] : listening.counts()) {
-    const auto& [op, implementation, why] = key;
-    list.push_back({{"op", op}, {"implementation", implementation}, {"nodes", count}, {"why", why}});
+  for (const auto& [key, row] : listening.rows()) {
+    const auto& [op, implementation, engine, why] = key;
+    list.push_back({{"op", op},
+                    {"implementation", implementation},
+                    {"engine", engine},
+                    {"workspace_bytes", row.workspace.value()},
+                    {"nodes", row.nodes},
+                    {"why", why}});
   }
   for (const auto& [reason, count] : not_fused)
-    list.push_back({{"op", "Attention"}, {"implementation", "its nodes"}, {"nodes", count}, {"why", reason}});
+    list.push_back(
+        {{"op", "Attention"}, {"implementation", "its nodes"}, {"engine", ""}, {"workspace_bytes", 0}, {"nodes", count}, {"why", reason}});
   return list;
 }
 
@@ -228,7 +245,7 @@ int inspect(const InspectOptions& o, Terminal& terminal) {
   }
   if (o.dims && training) add_dims(*training, result);
   if (o.passes) result["passes"] = import_passes_json(passes);
-  if (o.kernels && training) result["kernels"] = kernels_json(o.model, o.backend);
+  if (o.kernels && training) result["kernels"] = kernels_json(o);
   terminal.print(result);
   return 0;
 }
@@ -240,9 +257,11 @@ Action add_inspect(CLI::App& app) {
   o->model.add_to(app);
   app.add_flag("--tensors", o->tensors, "type of every tensor");
   app.add_flag("--dims", o->dims, "logical dimensions, how far each can be split, and what blocks it");
-  app.add_flag("--kernels", o->kernels, "what runs every operator of a training step here, and why nothing faster does");
+  auto* kernels = app.add_flag("--kernels", o->kernels, "what runs every operator of a training step here, and why nothing faster does");
   app.add_flag("--passes", o->passes, "the passes that import a file, what each leaves, and what it folded, dropped or recognized");
-  app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + kernels_here_names());
+  app.add_option("--backend", o->backend, "whose kernels --kernels shows: " + kernels_here_names() + "; default: auto, with --device cuda");
+  app.add_option("--device", o->device, "show what would run on this GPU, which need not be here: h100 (rehearse platform devices)")
+      ->needs(kernels);
   return [o](Terminal& terminal) { return inspect(*o, terminal); };
 }
 

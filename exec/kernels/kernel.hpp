@@ -70,6 +70,8 @@ class Kernel {
   virtual void run(std::span<const TensorView> inputs, std::span<const TensorView> outputs, const RunContext& context) = 0;
   /// Scratch memory that RunContext::workspace must point to, 64-byte aligned.
   [[nodiscard]] virtual std::int64_t workspace_bytes() const { return 0; }
+  /// Which of a library's kernels it is, in the library's own words; empty where it says nothing.
+  [[nodiscard]] virtual std::string engine() const { return {}; }
   /// True: nothing of a run stays, and nothing but the request made it. One then serves all nodes that ask for the same.
   [[nodiscard]] virtual bool is_shareable() const { return false; }
 };

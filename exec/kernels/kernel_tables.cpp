@@ -53,6 +53,7 @@ std::optional<plan::KernelOffer> offer_of(const KernelRow& row, const plan::Loca
   const auto kernel = row.make(request_of(node, offer, device), reason);
   if (kernel == nullptr) return std::nullopt;
   offer.workspace = Bytes(static_cast<double>(kernel->workspace_bytes()));
+  offer.engine = kernel->engine();
   for (const auto& types : node.others) {
     const auto other = offer_of(row, with_types(node, types), device, reason);
     if (!other) return std::nullopt;

@@ -6,8 +6,8 @@
 #include "base/error.hpp"
 #include "exec/kernels/cuda/biases.hpp"
 #include "exec/kernels/cuda/dnn_graph.hpp"
-#include "exec/kernels/cuda/gpu.hpp"
 #include "exec/kernels/cuda/libraries.hpp"
+#include "exec/kernels/cuda/nvidia_gpu.hpp"
 #include "graph/ops/window.hpp"
 
 namespace rehearsal::exec::cuda {
@@ -94,7 +94,7 @@ constexpr OperationRow kGradWeight{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_
                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
 
-DnnPlan plan_of(cudnnHandle_t handle, const OperationRow& row, const ConvolutionsTensors& t, const KernelRequest& r, bool tf32) {
+DnnPlan plan_of(const OperationRow& row, const ConvolutionsTensors& t, const KernelRequest& r, bool tf32) {
   const auto type = r.view().output().dtype;
   const auto image = describe(tensor_of(kImage, t.image, type, t.image_format)),
              weights = describe(tensor_of(kWeights, t.weights, type, plan::Format::Plain)),
@@ -108,7 +108,7 @@ DnnPlan plan_of(cudnnHandle_t handle, const OperationRow& row, const Convolution
       .set_real(row.alpha, 1, type)
       .set_real(row.beta, 0, type)
       .finalize();
-  return {handle, std::move(operation), tf32 || type == DType::F16 || type == DType::BF16};
+  return {gpu_of(r).dnn_target(), std::move(operation), tf32 || type != DType::F32};
 }
 
 /// Operands and result by the ids of a convolution's tensors, in the order of the node.
@@ -119,7 +119,7 @@ struct Roles {
 class Convolution final : public Kernel {
  public:
   Convolution(const KernelRequest& r, DnnPlan plan, Roles roles)
-      : gpu_(static_cast<Gpu&>(*r.device)), plan_(std::move(plan)), roles_(roles), type_(r.view().output()) {
+      : gpu_(gpu_of(r)), plan_(std::move(plan)), roles_(roles), type_(r.view().output()) {
     has_bias_ = roles.result != kWeights && r.view().has_input(2);
     channels_last_ = !r.output_formats.empty() && r.output_formats[0] == plan::Format::ChannelsLast;
     spare_ = (plan_.workspace_bytes() + 255) / 256 * 256;
@@ -130,6 +130,8 @@ class Convolution final : public Kernel {
     return spare_ + (roles_.result == kWeights ? static_cast<std::int64_t>(graph::size_of(type_).value()) : 0);
   }
 
+  [[nodiscard]] std::string engine() const override { return plan_.engine(); }
+
   void run(std::span<const TensorView> in, std::span<const TensorView> out, const RunContext& context) override {
     const bool aligned = reinterpret_cast<std::uintptr_t>(out[0].data) % kAligned == 0;
     void* result = aligned ? out[0].data : static_cast<std::byte*>(context.workspace) + spare_;
@@ -139,7 +141,7 @@ class Convolution final : public Kernel {
   }
 
  private:
-  Gpu& gpu_;
+  NvidiaGpu& gpu_;
   DnnPlan plan_;
   Roles roles_;
   graph::TensorType type_;
@@ -160,14 +162,12 @@ std::unique_ptr<Kernel> or_refuse(const KernelRequest& r, std::string& reason, c
   }
 }
 
-cudnnHandle_t handle_of(const KernelRequest& r) { return static_cast<Gpu&>(*r.device).dnn(); }
-
 template <bool kTf32>
 std::unique_ptr<Kernel> make_forward(const KernelRequest& r, std::string& reason) {
   return or_refuse(r, reason, [&] {
     const ConvolutionsTensors t{r.view().input(0).shape, r.view().input(1).shape, r.view().output().shape, r.input_formats[0],
                                 r.output_formats[0]};
-    return std::make_unique<Convolution>(r, plan_of(handle_of(r), kForward, t, r, kTf32), Roles{kImage, kWeights, kWindows});
+    return std::make_unique<Convolution>(r, plan_of(kForward, t, r, kTf32), Roles{kImage, kWeights, kWindows});
   });
 }
 
@@ -177,7 +177,7 @@ std::unique_ptr<Kernel> make_grad_input(const KernelRequest& r, std::string& rea
   return or_refuse(r, reason, [&] {
     const ConvolutionsTensors t{r.view().output().shape, r.view().input(1).shape, r.view().input(0).shape, r.output_formats[0],
                                 r.input_formats[0]};
-    return std::make_unique<Convolution>(r, plan_of(handle_of(r), kGradInput, t, r, kTf32), Roles{kWindows, kWeights, kImage});
+    return std::make_unique<Convolution>(r, plan_of(kGradInput, t, r, kTf32), Roles{kWindows, kWeights, kImage});
   });
 }
 
@@ -187,7 +187,7 @@ std::unique_ptr<Kernel> make_grad_weight(const KernelRequest& r, std::string& re
   return or_refuse(r, reason, [&] {
     const ConvolutionsTensors t{r.view().input(0).shape, r.view().output().shape, r.view().input(1).shape, r.input_formats[0],
                                 r.input_formats[1]};
-    return std::make_unique<Convolution>(r, plan_of(handle_of(r), kGradWeight, t, r, kTf32), Roles{kImage, kWindows, kWeights});
+    return std::make_unique<Convolution>(r, plan_of(kGradWeight, t, r, kTf32), Roles{kImage, kWindows, kWeights});
   });
 }
 

@@ -16,21 +16,51 @@ void check(cudnnStatus_t status, const char* doing) {
   throw EnvironmentFailure("GPU: " + text);
 }
 
-/// f32 factors rounded for tensor cores.
-bool rounds_to_tf32(cudnnBackendDescriptor_t configuration) {
-  cudnnBackendDescriptor_t engine = nullptr;
-  check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), "reading an engine");
+/// The engine that a configuration is of.
+DnnDescriptor engine_of(cudnnBackendDescriptor_t configuration) {
+  DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  auto* handle = engine.handle();
   std::int64_t count = 0;
-  (void)cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
+  check(cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &handle),
+        "reading an engine");
+  return engine;
+}
+
+/// What of an engine's notes speaks against it. f32 in tensor cores is rounded to tf32; results of f16 that are added up in f16, operands
+/// that are narrowed, and sums whose order changes are never wanted.
+bool is_refused(cudnnBackendNumericalNote_t note, bool tensor_cores) {
+  return note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
+         note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || (!tensor_cores && note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+}
+
+bool suits(cudnnBackendDescriptor_t configuration, bool tensor_cores) {
+  const auto engine = engine_of(configuration);
   cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
   std::int64_t found = 0;
-  (void)cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
-                                 &found, notes);
-  (void)cudnnBackendDestroyDescriptor(engine);
-  return std::any_of(notes, notes + found, [](auto note) {
-    return note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
-           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
-  });
+  check(cudnnBackendGetAttribute(engine.handle(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &found, notes),
+        "reading an engine's notes");
+  return std::none_of(notes, notes + found, [&](auto note) { return is_refused(note, tensor_cores); });
+}
+
+std::string name_of_engine(cudnnBackendDescriptor_t configuration) {
+  auto text = "eng" + std::to_string(engine_of(configuration).integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+  std::vector<DnnDescriptor> choices;
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (int i = 0; i < CUDNN_KNOB_TYPE_COUNTS; ++i) handles.push_back(choices.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR).handle());
+  std::int64_t found = 0;
+  check(cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS,
+                                 &found, handles.data()),
+        "reading an engine's choices");
+  for (std::int64_t i = 0; i < found; ++i) {
+    const auto& choice = choices[static_cast<std::size_t>(i)];
+    cudnnBackendKnobType_t type{};
+    std::int64_t count = 0;
+    check(cudnnBackendGetAttribute(choice.handle(), CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &count, &type),
+          "reading an engine's choices");
+    text += "_k" + std::to_string(static_cast<int>(type)) + "=" + std::to_string(choice.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  }
+  return text;
 }
 
 }  // namespace
@@ -88,34 +118,61 @@ DnnDescriptor describe(const DnnTensor& t) {
   return d;
 }
 
-DnnPlan::DnnPlan(cudnnHandle_t handle, DnnDescriptor operation, bool tf32)
-    : operation_(std::move(operation)), graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-  graph_.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation_).set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle).finalize();
-  DnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode).finalize();
-  constexpr std::int64_t kMost = 16;
-  std::vector<cudnnBackendDescriptor_t> handles;
-  for (std::int64_t i = 0; i < kMost; ++i) handles.push_back(candidates_.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).handle());
-  std::int64_t found = 0;
-  check(cudnnBackendGetAttribute(heuristics.handle(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, kMost, &found,
-                                 handles.data()),
-        "asking for engines");
-  for (std::int64_t i = 0; i < found && !plan_; ++i) {
-    const auto& candidate = candidates_[static_cast<std::size_t>(i)];
-    if (!tf32 && rounds_to_tf32(candidate.handle())) continue;
-    try {
-      auto plan = std::make_unique<DnnDescriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle)
-          .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate)
-          .finalize();
-      workspace_ = plan->integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-      plan_ = std::move(plan);
-    } catch (const Refused&) {
-      continue;  // the next engine
-    }
+DnnDescriptor describe_gpu(const std::string& properties) {
+  try {
+    DnnDescriptor d(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    d.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(properties.size()), properties.c_str())
+        .finalize();
+    return d;
+  } catch (const Refused& refused) {
+    throw EnvironmentFailure("GPU: its description was not taken: " + refused.why);
   }
-  if (!plan_) throw Refused{"cuDNN has no engine for it"};
+}
+
+DnnPlan::DnnPlan(const DnnTarget& target, DnnDescriptor operation, bool tensor_cores)
+    : operation_(std::move(operation)), graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+  graph_.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation_);
+  if (target.described == nullptr) graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
+  graph_.finalize();
+  if (!take_first(CUDNN_HEUR_MODE_A, target, tensor_cores) && !take_first(CUDNN_HEUR_MODE_FALLBACK, target, tensor_cores))
+    throw Refused{"cuDNN has no engine for it"};
+}
+
+bool DnnPlan::take_first(cudnnBackendHeurMode_t mode, const DnnTarget& target, bool tensor_cores) {
+  DnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  if (target.described != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.described);
+  heuristics.finalize();
+  const auto results = [&](std::vector<cudnnBackendDescriptor_t> into) {
+    std::int64_t found = 0;
+    check(cudnnBackendGetAttribute(heuristics.handle(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                   static_cast<std::int64_t>(into.size()), &found, into.data()),
+          "asking for engines");
+    return found;
+  };
+  // All of them: those that leave f32 as it is come behind dozens that do not.
+  std::vector<DnnDescriptor> engines;
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (auto left = results({}); left > 0; --left) handles.push_back(engines.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).handle());
+  const auto found = static_cast<std::size_t>(results(handles));
+  return std::any_of(engines.begin(), engines.begin() + static_cast<std::ptrdiff_t>(std::min(found, engines.size())),
+                     [&](DnnDescriptor& engine) { return suits(engine.handle(), tensor_cores) && build(target, engine); });
+}
+
+bool DnnPlan::build(const DnnTarget& target, DnnDescriptor& engine) {
+  try {
+    auto plan = std::make_unique<DnnDescriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    if (target.described != nullptr) plan->set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.described);
+    if (target.described == nullptr) plan->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
+    plan->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine).finalize();
+    workspace_ = plan->integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+    engine_ = name_of_engine(engine.handle());
+    chosen_ = std::make_unique<DnnDescriptor>(std::move(engine));
+    plan_ = std::move(plan);
+    return true;
+  } catch (const Refused&) {
+    return false;  // the next engine
+  }
 }
 
 void DnnPlan::run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids, const std::vector<void*>& pointers, void* workspace) const {

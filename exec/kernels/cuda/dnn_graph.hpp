@@ -52,19 +52,35 @@ struct DnnTensor {
 };
 [[nodiscard]] DnnDescriptor describe(const DnnTensor&);
 
-/// A graph of one operation as the first engine runs it that cuDNN proposes and `tf32` allows.
+/// A GPU that is not here, from the JSON of its properties (device_properties.hpp). Throws EnvironmentFailure when cuDNN does not take it.
+[[nodiscard]] DnnDescriptor describe_gpu(const std::string& properties);
+
+/// Whom a plan is for: the GPU behind a handle, or the one that describe_gpu() made.
+struct DnnTarget {
+  cudnnHandle_t handle = nullptr;
+  const DnnDescriptor* described = nullptr;
+};
+
+/// A graph of one operation as the first engine runs it that cuDNN proposes and that adds up in f32 (of f64 in f64), in an order that does
+/// not change from run to run.
 class DnnPlan {
  public:
-  /// Throws Refused when there is no engine.
-  DnnPlan(cudnnHandle_t handle, DnnDescriptor operation, bool tf32);
+  /// `tensor_cores`: f32 may be rounded to 10 bits of fraction for them. Throws Refused when there is no engine.
+  DnnPlan(const DnnTarget& target, DnnDescriptor operation, bool tensor_cores);
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_; }
+  /// The engine and its choices as cuDNN's own logs name them: "eng38_k2=1_k14=4".
+  [[nodiscard]] const std::string& engine() const { return engine_; }
   /// Pointers in the order of ids.
   void run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids, const std::vector<void*>& pointers, void* workspace) const;
 
  private:
+  /// Takes the first of the engines that this way of guessing proposes; false: none suits.
+  bool take_first(cudnnBackendHeurMode_t mode, const DnnTarget& target, bool tensor_cores);
+  bool build(const DnnTarget& target, DnnDescriptor& engine);
+
   DnnDescriptor operation_, graph_;
-  std::vector<DnnDescriptor> candidates_;
-  std::unique_ptr<DnnDescriptor> plan_;
+  std::unique_ptr<DnnDescriptor> chosen_, plan_;
+  std::string engine_;
   std::int64_t workspace_ = 0;
 };
 

@@ -1,21 +1,17 @@
 #pragma once
 // One NVIDIA GPU: its memory, a stream on which everything is done in order, and the handles of the libraries that work on that stream.
 
-#include <cublasLt.h>
-#include <cuda_runtime.h>
-#include <cudnn.h>
-
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "exec/kernels/cuda/moves.hpp"
-#include "exec/kernels/device.hpp"
+#include "exec/kernels/cuda/nvidia_gpu.hpp"
 
 namespace rehearsal::exec::cuda {
 
-class Gpu final : public Device {
+class Gpu final : public NvidiaGpu {
  public:
   /// Takes the GPU of that number, round and round. Throws EnvironmentFailure when there is none, or its driver is too old.
   explicit Gpu(int rank_on_machine);
@@ -24,9 +20,10 @@ class Gpu final : public Device {
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Stream stream() const override { return {stream_}; }
   [[nodiscard]] Fault* fault() override { return fault_; }
-  [[nodiscard]] cudaStream_t cuda_stream() const { return stream_; }
-  [[nodiscard]] cublasLtHandle_t blas() const { return blas_; }
-  [[nodiscard]] cudnnHandle_t dnn() const { return dnn_; }
+  [[nodiscard]] DnnTarget dnn_target() const override { return {dnn_, nullptr}; }
+  [[nodiscard]] cudaStream_t cuda_stream() const override { return stream_; }
+  [[nodiscard]] cublasLtHandle_t blas() const override { return blas_; }
+  [[nodiscard]] cudnnHandle_t dnn() const override { return dnn_; }
 
   [[nodiscard]] std::byte* allocate(std::int64_t bytes) override;
   [[nodiscard]] std::byte* allocate_on_host(std::int64_t bytes) override;

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "exec/kernels/cuda/gpu.hpp"
 #include "exec/kernels/cuda/libraries.hpp"
+#include "exec/kernels/cuda/nvidia_gpu.hpp"
 #include "graph/ops/matrix.hpp"
 #include "graph/ops/strided.hpp"
 
@@ -90,7 +90,7 @@ constexpr std::int64_t kMostWorkspace = std::int64_t{32} << 20;  // what NVIDIA 
 class ProductsProduct final : public Kernel {
  public:
   ProductsProduct(const KernelRequest& r, const graph::MatrixProduct& p, bool tf32)
-      : gpu_(static_cast<Gpu&>(*r.device)),
+      : gpu_(gpu_of(r)),
         p_(p),
         type_(r.view().output().dtype),
         batches_(batches_of(p)),
@@ -166,7 +166,7 @@ class ProductsProduct final : public Kernel {
     return result.algo;
   }
 
-  Gpu& gpu_;
+  NvidiaGpu& gpu_;
   graph::MatrixProduct p_;
   DType type_;
   Batches batches_;
