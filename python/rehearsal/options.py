@@ -168,6 +168,7 @@ class InspectOptions(ModelOptions, total=False):
     kernels: bool
     passes: bool
     backend: str
+    device: str
 
 
 class ValidateOptions(TypedDict, total=False):

@@ -92,6 +92,7 @@ class Estimate(Result):
     total_seconds: Quantity
     samples_per_second: Quantity
     memory_bytes: Quantity
+    out_of_memory_chance: float
     energy_joules: Quantity
     cost_dollars: Quantity
     carbon_kg: Quantity
@@ -246,6 +247,7 @@ class Inspection(Result):
     trainable_parameters: int = 0  # this and the next two where the model can be trained
     flops: dict[str, float] = field(default_factory=dict)
     activation_bytes: float = 0.0
+    kernels: list[dict[str, Any]] = field(default_factory=list)  # with kernels=True
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a kind of operator."""
