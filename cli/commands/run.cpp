@@ -117,8 +117,18 @@ void check_precision(const std::string& dtype) {
                   ": no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know it)");
 }
 
+/// A folder of checkpoints that this run does not go on with.
+void warn_of_other_training(const RunOptions& o, std::vector<std::string>& warnings) {
+  if (o.checkpoint.empty() || exec::is_checkpoint_of(o.checkpoint, o.resume)) return;
+  const auto others = exec::checkpoints_in(o.checkpoint);
+  if (others.empty()) return;
+  warnings.push_back("--checkpoint " + o.checkpoint + ": holds " + others.front() +
+                     (others.size() > 1 ? " and " + std::to_string(others.size() - 1) + " more" : "") +
+                     " of another training, which stay; to go on with that one use --continue, else a folder of its own");
+}
+
 exec::SavingOptions saving_options(const RunOptions& o) {
-  exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best};
+  exec::SavingOptions options{o.checkpoint, 0, 0, o.keep, o.keep_best, exec::is_checkpoint_of(o.checkpoint, o.resume)};
   if (!o.checkpoint_every.empty()) {
     const auto every = checkpoint_every(o.checkpoint_every);
     options.every = every.steps.value_or(0);
@@ -399,6 +409,7 @@ int train_as_rank(RunOptions o, exec::Communicator& world, Terminal& terminal) {
   const auto program = lowered(training, plan_of(o, training, world.size(), warnings), {backend, lowering, world.size()});
   warnings.insert(warnings.end(), program.warnings.begin(), program.warnings.end());
   const auto header = header_to_resume(o, training.batch, warnings);
+  if (world.rank() == 0) warn_of_other_training(o, warnings);
   if (world.rank() == 0)
     for (const auto& w : warnings) terminal.warn(w);
   const auto predicted = predicted_step(o, program.plan, world);

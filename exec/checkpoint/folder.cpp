@@ -104,16 +104,33 @@ fs::path newest_checkpoint(const std::string& folder, const std::string& flag) {
   return std::ranges::max_element(found, before)->place;
 }
 
+std::vector<std::string> checkpoints_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& place : places_in(folder)) names.push_back(place.filename().string());
+  return names;
+}
+
+bool is_checkpoint_of(const std::string& folder, const std::string& place) {
+  if (folder.empty() || place.empty()) return false;
+  const auto whole = [](const std::string& path) {
+    auto found = fs::weakly_canonical(path);
+    return found.has_filename() ? found : found.parent_path();  // a slash at the end
+  };
+  return whole(place) == whole(folder) || whole(place).parent_path() == whole(folder);
+}
+
 fs::path unfinished_checkpoint(const fs::path& home, std::int64_t step) {
   return home / (kFolderStep + std::to_string(step) + kUnfinished);
 }
 
-CheckpointFolder::CheckpointFolder(std::string folder) : folder_(fs::path(folder).lexically_normal()) {
+CheckpointFolder::CheckpointFolder(std::string folder, bool goes_on) : folder_(fs::path(folder).lexically_normal()) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();  // a slash at the end
   lock();
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(home_, ignored))
     if (entry.path().filename().string().ends_with(kUnfinished)) fs::remove_all(entry.path(), ignored);
+  if (goes_on) return;
+  for (const auto& place : places_in(home_)) others_.insert(place.filename());
 }
 
 CheckpointFolder::~CheckpointFolder() {
@@ -198,6 +215,7 @@ void CheckpointFolder::link_best(const fs::path& checkpoint) {
 
 void CheckpointFolder::remove_older(int keep) {
   auto found = readable_in(home_);
+  std::erase_if(found, [&](const Found& f) { return others_.contains(f.place.filename()); });
   std::error_code ignored;
   const auto best = fs::read_symlink(home_ / kBest, ignored);
   if (found.size() <= static_cast<std::size_t>(keep)) return;

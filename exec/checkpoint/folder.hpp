@@ -3,13 +3,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace rehearsal::exec {
 
 /// The checkpoint that `folder` is, or the one in it that was written last. `flag`, such as "--resume", stands in messages.
 /// Throws BadInput when there is none.
 [[nodiscard]] std::filesystem::path newest_checkpoint(const std::string& folder, const std::string& flag);
+
+/// Names of the checkpoints in it ("step-120"), sorted; none where there is no such folder.
+[[nodiscard]] std::vector<std::string> checkpoints_in(const std::string& folder);
+
+/// Is `place` the folder itself, as --resume takes it, or a checkpoint in it? Not where one of the two is empty.
+[[nodiscard]] bool is_checkpoint_of(const std::string& folder, const std::string& place);
 
 /// Where the parts of a checkpoint are written before it is whole. `home`: CheckpointFolder::home().
 [[nodiscard]] std::filesystem::path unfinished_checkpoint(const std::filesystem::path& home, std::int64_t step);
@@ -18,9 +26,10 @@ namespace rehearsal::exec {
 /// its first checkpoint: until then all is in another one beside it.
 class CheckpointFolder {
  public:
-  /// Makes the folder, takes it, and removes what a crash left in it. Throws BadInput when `folder` is a file or another process writes to
-  /// it, EnvironmentFailure when it cannot be written to.
-  explicit CheckpointFolder(std::string folder);
+  /// Makes the folder, takes it, and removes what a crash left in it. `goes_on`: checkpoints that are there are of this training; else they
+  /// stay whatever is written. Throws BadInput when `folder` is a file or another process writes to it, EnvironmentFailure when it cannot
+  /// be written to.
+  CheckpointFolder(std::string folder, bool goes_on);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
@@ -33,7 +42,7 @@ class CheckpointFolder {
     std::int64_t step = 0;
     bool best = false;
   };
-  /// Gives the unfinished checkpoint of this step its place, then removes all but the `keep` that were written last and the best one.
+  /// Gives the unfinished checkpoint of this step its place, then removes all of this training but the `keep` that were written last and the best one.
   void take(const Finished&, int keep);
 
  private:
@@ -46,6 +55,7 @@ class CheckpointFolder {
   [[nodiscard]] bool took_lock();
 
   std::filesystem::path folder_, home_;
+  std::set<std::filesystem::path> others_;  ///< names of checkpoints of another training
   int lock_ = -1;
 };
 

@@ -3,7 +3,7 @@
 namespace rehearsal::exec {
 
 Saving::Saving(const SavingOptions& options, Executor& executor, const Training& training) : options_(options), since_(now_seconds()) {
-  if (!options.folder.empty()) writer_.emplace(options.folder, options.keep, executor, training);
+  if (!options.folder.empty()) writer_.emplace(CheckpointWriter::Where{options.folder, options.keep, options.goes_on}, executor, training);
 }
 
 bool Saving::is_writing() { return writer_ && !writer_->part_is_written(); }

@@ -68,9 +68,9 @@ class CheckpointWriter::Task {
   std::thread thread_;
 };
 
-CheckpointWriter::CheckpointWriter(std::string folder, int keep, Executor& executor, const Training& training)
-    : folder_(std::move(folder)), keep_(keep), executor_(executor), world_(training.world), plan_(executor, training) {
-  if (world_.rank() == 0) own_ = std::make_shared<CheckpointFolder>(folder_);
+CheckpointWriter::CheckpointWriter(Where where, Executor& executor, const Training& training)
+    : folder_(where.folder), keep_(where.keep), executor_(executor), world_(training.world), plan_(executor, training) {
+  if (world_.rank() == 0) own_ = std::make_shared<CheckpointFolder>(where.folder, where.goes_on);
   home_ = world_.broadcast(own_ ? own_->home().string() : std::string());
   plans_ = world_.gather(plan_.bytes() == 0 ? std::string() : Json{{"file", plan_.file()}, {"bytes", plan_.bytes()}}.dump());
   const auto tensors = world_.gather(plan_.tensors());

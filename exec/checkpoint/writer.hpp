@@ -14,8 +14,13 @@ namespace rehearsal::exec {
 /// checkpoint gets its place by a rename: until then the one before stays.
 class CheckpointWriter {
  public:
-  /// Collective. Throws as CheckpointFolder does. `keep`: so many stay, at least 1.
-  CheckpointWriter(std::string folder, int keep, Executor&, const Training&);
+  struct Where {
+    std::string folder;
+    int keep = 1;          ///< so many stay, at least 1
+    bool goes_on = false;  ///< with a checkpoint of the folder: those that are there are of this training
+  };
+  /// Collective. Throws as CheckpointFolder does.
+  CheckpointWriter(Where, Executor&, const Training&);
   /// Waits for this rank's thread; while an exception is under way it leaves it alone instead, for a rank that is about to end.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;

@@ -72,8 +72,30 @@ TEST_CASE("the newest is what was written last, whatever its step") {
   (void)result_of(rehearse(run("--steps 2 --keep 9 --resume " + place + "/step-2 --checkpoint " + place)));
   CHECK(names_in(place) == Names{"step-2", "step-4", "step-6", "step-4.2"});
   CHECK(next_step(place) == 5);
-  (void)result_of(rehearse(run("--steps 1 --checkpoint " + place)));
-  CHECK(names_in(place) == Names{"step-1"});
+}
+
+TEST_CASE("a training that begins anew removes no checkpoint of another one") {
+  const TemporaryFolder folder;
+  const auto place = folder / "c";
+  (void)result_of(rehearse(run("--steps 4 --checkpoint-every 2 --keep 2 --checkpoint " + place)));
+  const auto other = rehearse(run("--steps 3 --checkpoint-every 1 --checkpoint " + place));
+  (void)result_of(other);
+  for (const auto* word : {"warning", "step-2 and 1 more", "another training", "--continue"}) CHECK_THAT(other.err, contains(word));
+  CHECK(names_in(place) == Names{"step-2", "step-4", "step-3"});
+  CHECK(next_step(place + "/step-2") == 3);
+  CHECK(next_step(place) == 4);  // what was written last
+  SECTION("what goes on with the folder keeps as many as it is told") {
+    const auto [from, kept] = GENERATE(std::pair{"", "step-4.2"}, std::pair{"/step-4/", "step-5"});
+    const auto ended = rehearse(run("--steps 1 --resume " + place + from + " --checkpoint " + place + "/"));
+    (void)result_of(ended);
+    CHECK(names_in(place) == Names{kept});
+    CHECK_THAT(ended.err, !contains("another training"));
+  }
+  SECTION("one that goes on with a checkpoint of elsewhere removes none here") {
+    (void)result_of(rehearse(run("--steps 2 --checkpoint " + (folder / "d"))));
+    (void)result_of(rehearse(run("--steps 3 --resume " + (folder / "d") + " --checkpoint " + place)));
+    CHECK(names_in(place) == Names{"step-2", "step-4", "step-3", "step-5"});
+  }
 }
 
 TEST_CASE("what a crash left is never resumed, and is removed by the next training") {
@@ -147,7 +169,7 @@ TEST_CASE("two trainings with one folder: the second is refused, the first goes 
   CHECK_THAT(ended.out, contains("second 1"));
   CHECK_THAT(ended.out, contains("first 75"));
   CHECK_THAT(ended.err, contains("writes to it; give this training a folder of its own") && contains("process "));
-  CHECK(names_in(place).size() == 1);
+  CHECK(names_in(place).size() == (saved_before ? 2 : 1));  // what was there is another training's
 }
 
 TEST_CASE("a folder that another user owns is refused before training") {
