@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
@@ -24,15 +25,7 @@
 namespace rehearsal::cli {
 namespace {
 
-/// Arithmetic that predictions alone know: products in 8 or 4 bits, everything else in bf16.
-struct PredictedType {
-  std::string_view name, peak;  ///< and the peak of a platform that it has
-};
-constexpr PredictedType kPredictedTypes[] = {
-    {"fp8", "fp8"}, {"fp8-rowwise", "fp8"}, {"fp8-block", "fp8"}, {"mxfp8", "fp8"}, {"nvfp4", "fp4"}};
-
-constexpr std::array<std::string_view, 10> kArithmetics{"f32", "f64",         "tf32",      "f16",   "bf16",
-                                                        "fp8", "fp8-rowwise", "fp8-block", "mxfp8", "nvfp4"};
+std::string known_arithmetics() { return joined(arithmetic_rows(), ", ", &ArithmeticRow::name); }
 
 /// One name of an arithmetic that goes by several.
 std::string named_arithmetic(const std::string& text) {
@@ -63,8 +56,14 @@ std::string named_arithmetic(const std::string& text) {
                                      {"nvfp4", "nvfp4"}};
   const auto names = names_of_rows(kSpellings, &Spelling::spelling);
   const auto found = find_name(text, names);
-  if (!found) throw BadInput("--dtype " + text, "is unknown" + suggestion(text, names) + " Use " + joined(kArithmetics));
+  if (!found) throw BadInput("--dtype " + text, "is unknown" + suggestion(text, names) + " Use " + known_arithmetics());
   return std::string(std::ranges::find(kSpellings, *found, &Spelling::spelling)->name);
+}
+
+/// The names of options that are written go into the set, whatever their values.
+void note_typed(CLI::App& app, std::set<std::string>& typed) {
+  for (auto* option : app.get_options())
+    option->each([&typed, name = option->get_single_name()](const std::string&) { typed.insert(name); });
 }
 
 std::int64_t bind_value(const std::string& text, std::string& name) {
@@ -167,6 +166,7 @@ void ModelOptions::add_sizes_to(CLI::App& app) {
   const OptionGroup group(app, "Model");
   app.add_option("--batch", batch, "global samples of one optimizer step");
   app.add_option("--bind", binds, "NAME=VALUE of another symbol of the model")->take_all();
+  note_typed(app, typed);
 }
 
 void ModelOptions::add_dtype_to(CLI::App& app, const std::string& help) {
@@ -193,7 +193,6 @@ void ModelOptions::add_training_to(CLI::App& app) {
       "--optimizer",
       [this](const std::string& text) {
         set_optimizer(text, *this);
-        names_optimizer = true;
       },
       joined(names_of_rows(graph::optimizer_table(), &graph::OptimizerRow::name)) +
           " (default: sgd), with what else it takes as in muon:rms=0,adam_rate=0.1");
@@ -210,10 +209,11 @@ void ModelOptions::add_training_to(CLI::App& app) {
   app.add_option("--clip-norm", clip_norm, "largest norm of all gradients together; beyond it they are scaled down");
   app.add_option("--clip-value", clip_value, "largest magnitude of an element of a gradient; taken before --clip-norm");
   app.add_option("--loss-scale", loss_scale, "factor of the loss while it is differentiated, or dynamic (default of run --dtype f16)");
-  add_dtype_to(app, joined(kArithmetics) + " (default: f32)");
+  add_dtype_to(app, known_arithmetics() + " (default: f32)");
   app.add_option("--seed", seed, "of everything random")->check([](const std::string& text) {
     return parse_number<std::uint64_t>(text) ? std::string() : text + " is no whole number from 0";
   });
+  note_typed(app, typed);
 }
 
 std::vector<std::string> with_stored_names(std::vector<std::string> globs, const std::vector<formats::ExporterDamage>& damage) {
@@ -274,11 +274,7 @@ LoadedModel load_model(const ModelOptions& o, Completeness completeness, const f
   return loaded;
 }
 
-DType element_type(const ModelOptions& o) {
-  if (o.dtype == "tf32") return DType::F32;
-  if (is_predicted_alone(o.dtype)) return DType::BF16;
-  return *dtype_from_name(o.dtype);
-}
+DType element_type(const ModelOptions& o) { return find_arithmetic(o.dtype)->stored; }
 
 graph::EvaluationGraph load_evaluation(const ModelOptions& o, std::int64_t batch) {
   auto of_batch = o;
@@ -291,16 +287,7 @@ graph::EvaluationGraph load_evaluation(const ModelOptions& o, std::int64_t batch
   return graph::build_evaluation_graph(model, options);
 }
 
-std::span<const std::string_view> arithmetic_names() { return kArithmetics; }
-
-bool is_predicted_alone(std::string_view dtype) {
-  return std::ranges::find(kPredictedTypes, dtype, &PredictedType::name) != std::end(kPredictedTypes);
-}
-
-std::string peak_key(const ModelOptions& o) {
-  const auto* row = std::ranges::find(kPredictedTypes, o.dtype, &PredictedType::name);
-  return row == std::end(kPredictedTypes) ? o.dtype : std::string(row->peak);
-}
+std::string peak_key(const ModelOptions& o) { return std::string(find_arithmetic(o.dtype)->peak); }
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,7 @@ struct ModelOptions {
   std::optional<std::int64_t> batch;
   std::vector<std::string> binds, freeze, train;
   std::string loss, lora, target = "target", dropout = "on", optimizer = "sgd", betas, nesterov = "off", dtype = "f32", loss_scale;
-  bool names_optimizer = false;                   ///< --optimizer was given
+  std::set<std::string> typed;                    ///< options that the user wrote, without dashes
   std::map<std::string, double> hyperparameters;  ///< that it names behind a colon
   bool noise_scale = false;                       ///< squares of gradients are measured
   std::string lr_scaling;                         ///< how the rate follows the batch; empty: not
@@ -79,10 +80,6 @@ enum class Purpose : std::uint8_t { Predict, Train };
 [[nodiscard]] graph::EvaluationGraph load_evaluation(const ModelOptions&, std::int64_t batch);
 /// The arithmetic whose peak applies, as platforms name it; and the element type in memory.
 [[nodiscard]] std::string peak_key(const ModelOptions&);
-/// What --dtype takes, each under the name that answers say.
-[[nodiscard]] std::span<const std::string_view> arithmetic_names();
-/// Products of 8 or 4 bits, which nothing here computes in.
-[[nodiscard]] bool is_predicted_alone(std::string_view dtype);
 [[nodiscard]] DType element_type(const ModelOptions&);
 
 }  // namespace rehearsal::cli

@@ -8,11 +8,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/arithmetic.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "cli/help/page.hpp"
 #include "cli/on_this_machine.hpp"
+#include "cli/plan_context.hpp"
 #include "plan/lowering/algorithms.hpp"
 #include "plan/shares.hpp"
 #include "platforms/catalog.hpp"
@@ -209,14 +211,14 @@ void require_own_choices(const ModelOptions& model, const PlatformOptions& o) {
     throw Refusal("--imbalance " + o.imbalance + ": rehearse routes tokens by the model's own capacity; name another --framework");
   if (!o.recipe.empty())
     throw Refusal("--recipe " + o.recipe + ": rehearse trains as it is told by the plan; leave it out, or name another --framework");
-  if (is_predicted_alone(model.dtype) && model.dtype != "fp8")
+  if (find_arithmetic(model.dtype)->predicted_alone && model.dtype != "fp8")
     throw Refusal("--dtype " + model.dtype +
                   ": scales and casts of narrow operands are known of frameworks, not of rehearse; use fp8, or name another --framework");
 }
 
 }  // namespace
 
-JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : platform_(load_platform(o)) {
+JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : options_(o), platform_(load_platform(o)) {
   std::optional<LoadedModel> known;
   const auto& framework = framework_of(o, platform_, model, known);
   require_peaks(model, platform_);
@@ -291,14 +293,23 @@ void AnsweredPlan::tell(nlohmann::ordered_json& result) const {
 
 AnsweredPlan JobSetup::plan(const ModelOptions& model, const PlatformOptions& o) {
   const auto instead = look_for_others(model, o);
-  auto answered = taken(o);
+  auto answered = taken(model, o);
   if (!instead.empty()) answered.how_taken = instead + (answered.how_taken.empty() ? "" : "; ") + answered.how_taken;
   return answered;
 }
 
-AnsweredPlan JobSetup::taken(const PlatformOptions& o) const {
+std::string JobSetup::made_for_another(const ModelOptions& model, const plan::PlanFile& file) const {
+  if (file.context.model_hash.empty() || file.context.model_hash == context(model).model_hash) return "";
+  return "the plan file was made for another training, " + made_for(file.context);
+}
+
+AnsweredPlan JobSetup::taken(const ModelOptions& model, const PlatformOptions& o) const {
   if (o.plan.empty())
     return {predict::default_plan(*predictor_), "no --plan: data parallel over all devices with the largest micro-batch that fits"};
+  if (is_plan_file(o.plan) && !own_) {
+    auto file = plan::read_plan_file(o.plan);
+    if (file.plan.searched.empty()) return {std::move(file.plan), made_for_another(model, file)};
+  }
   auto given = own_ ? plan_for(o.plan, own_->training) : plan_argument(o.plan).plan;
   if (given.searched.empty()) return as_usual(std::move(given), o.plan);
   auto best = search::with_best_values(*predictor_, given);
@@ -343,7 +354,9 @@ nlohmann::ordered_json JobSetup::heading(const ModelOptions& model) const {
 plan::PlanContext JobSetup::context(const ModelOptions& model) const {
   std::vector<std::string> said;
   const auto hash = own_ ? own_->training.hash() : load_training(model, said, Purpose::Predict).hash();
-  return {model.model, hash, predictor_->batch(), model.loss.empty() ? "auto" : model.loss, element_type(model), model.optimizer};
+  const auto loss = model.loss.empty() ? "auto" : model.loss;
+  return {model.model,           hash, predictor_->batch(), loss, model.dtype, optimizer_text(model), training_words(model),
+          place_words(options_, predictor_->framework().name)};
 }
 
 plan::PlanFile plan_argument(const std::string& text) {
@@ -352,19 +365,11 @@ plan::PlanFile plan_argument(const std::string& text) {
 
 plan::Plan plan_for(const std::string& text, const graph::TrainingGraph& training) {
   const auto file = plan_argument(text);
-  const auto& made_for = file.context;
-  if (!made_for.model_hash.empty() && made_for.model_hash != training.hash())
-    throw BadInput(text, "was made for another training, of model " + made_for.model + " with batch " + std::to_string(made_for.batch) +
-                             ": give the flags of model, loss and optimizer with which it was searched, or search again");
+  const auto& context = file.context;
+  if (!context.model_hash.empty() && context.model_hash != training.hash())
+    throw BadInput(text, "was made for another training, " + made_for(context) +
+                             ": give the options with which it was searched, or search again");
   return file.plan;
-}
-
-void take_context(ModelOptions& o, const plan::PlanContext& context) {
-  if (o.model.empty()) o.model = context.model;
-  if (!o.batch && context.batch > 0) o.batch = context.batch;
-  if (o.loss.empty() && context.loss != "auto") o.loss = context.loss;
-  if (o.dtype == ModelOptions{}.dtype) o.dtype = std::string(name(context.dtype));
-  if (!o.names_optimizer && !context.optimizer.empty()) o.optimizer = graph::optimizer_row(context.optimizer).name;
 }
 
 }  // namespace rehearsal::cli

@@ -70,10 +70,13 @@ class JobSetup {
   void add_input(const ModelOptions&, const PlatformOptions&);
   void predict_as(const costmodel::FrameworkProfile&, const ModelOptions&, const PlatformOptions&, graph::Graph);
   [[nodiscard]] std::string look_for_others(const ModelOptions&, const PlatformOptions&);
-  [[nodiscard]] AnsweredPlan taken(const PlatformOptions&) const;
+  [[nodiscard]] AnsweredPlan taken(const ModelOptions&, const PlatformOptions&) const;
+  /// A sentence that says so; empty where the file's plan was made for this training, or does not say for which.
+  [[nodiscard]] std::string made_for_another(const ModelOptions&, const plan::PlanFile&) const;
   [[nodiscard]] AnsweredPlan as_usual(plan::Plan, const std::string& text) const;
 
   std::vector<std::string> warnings_;
+  PlatformOptions options_;
   platforms::Platform platform_;
   std::unique_ptr<Own> own_;
   std::unique_ptr<predict::Predictor> predictor_;
@@ -85,7 +88,5 @@ class JobSetup {
 [[nodiscard]] plan::PlanFile plan_argument(const std::string& text);
 /// The same, which must have been made for this training when it names one. Throws BadInput.
 [[nodiscard]] plan::Plan plan_for(const std::string& text, const graph::TrainingGraph&);
-/// A file of a plan or Program stands for the model, batch, loss, type and optimizer that it was made for, where they are not given.
-void take_context(ModelOptions&, const plan::PlanContext&);
 
 }  // namespace rehearsal::cli

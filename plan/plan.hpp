@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dtype.hpp"
 #include "plan/choices.hpp"
+#include "plan/context.hpp"
 
 namespace rehearsal::plan {
 
@@ -49,16 +49,6 @@ struct Plan {
   /// Are there several groups of replicas, each with a copy of what `zero` shards inside it?
   [[nodiscard]] bool has_shard_groups() const { return zero > 0 && shard_ranks() < dp / expert_ranks(); }
   friend bool operator==(const Plan&, const Plan&) = default;
-};
-
-/// What a plan was made for; a stored plan refuses to run on anything else.
-struct PlanContext {
-  std::string model;       ///< file or zoo: reference as given
-  std::string model_hash;  ///< Graph::hash() of the training graph
-  std::int64_t batch = 0;  ///< global samples of one optimizer step
-  std::string loss;
-  DType dtype = DType::F32;
-  std::string optimizer = {};  ///< name; empty where the file does not say
 };
 
 /// Throws BadInput naming the key: unknown, doubled, without value, or out of range, and what would be right.

@@ -15,7 +15,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int kPlanJsonSchema = 1;
-constexpr std::size_t kHashDigits = 16;
 
 json value_in_json(const PlanKey& row, const Plan& plan) {
   if (std::ranges::find(plan.searched, row.key) != plan.searched.end()) return "auto";
@@ -78,41 +77,6 @@ void read_section(Plan& plan, const std::string& path, const std::string& sectio
   }
 }
 
-const json& required(const json& context, const std::string& path, const std::string& key) {
-  if (!context.contains(key)) refuse(path, "context." + key, "is missing");
-  return context.at(key);
-}
-
-std::string required_text(const json& context, const std::string& path, const std::string& key) {
-  const auto& value = required(context, path, key);
-  if (!value.is_string() || value.get_ref<const std::string&>().empty()) refuse(path, "context." + key, "must be a text that is not empty");
-  return value.get<std::string>();
-}
-
-PlanContext read_context(const json& context, const std::string& path) {
-  static constexpr std::array<std::string_view, 6> kKeys{"model", "model_hash", "batch", "loss", "dtype", "optimizer"};
-  if (!context.is_object()) refuse(path, "context", "must be an object with model, model_hash, batch, loss and dtype");
-  for (const auto& [key, value] : context.items())
-    if (std::ranges::find(kKeys, key) == kKeys.end())
-      refuse(path, "context." + key, "is no key here; known keys: model, model_hash, batch, loss, dtype, optimizer");
-  PlanContext result;
-  result.model = required_text(context, path, "model");
-  result.model_hash = required_text(context, path, "model_hash");
-  if (result.model_hash.size() != kHashDigits || result.model_hash.find_first_not_of("0123456789abcdef") != std::string::npos)
-    refuse(path, "context.model_hash", "must be 16 hexadecimal digits (0-9, a-f)");
-  result.loss = required_text(context, path, "loss");
-  const json batch = required(context, path, "batch");
-  if (!batch.is_number_integer() || batch < 1 || batch > std::numeric_limits<std::int64_t>::max())
-    refuse(path, "context.batch", "must be a whole number of at least 1");
-  result.batch = batch.get<std::int64_t>();
-  const auto dtype = dtype_from_name(required_text(context, path, "dtype"));
-  static constexpr std::array kTypes{DType::F32, DType::F64, DType::F16, DType::BF16};
-  if (!dtype || std::ranges::find(kTypes, *dtype) == kTypes.end()) refuse(path, "context.dtype", "must be one of f32, f64, f16, bf16");
-  result.dtype = *dtype;
-  if (context.contains("optimizer")) result.optimizer = required_text(context, path, "optimizer");
-  return result;
-}
-
 /// `searched` in the order of the table, whatever the order of the file.
 void sort_searched(Plan& plan) {
   std::ranges::sort(plan.searched, {}, [](const std::string& key) { return find_plan_key(key); });
@@ -144,15 +108,9 @@ PlanFile read_plan_file(const std::string& path) {
 }
 
 void write_plan_file(const std::string& path, const PlanFile& file) {
-  const auto& context = file.context;
   nlohmann::ordered_json document;
   document["schema"] = kPlanJsonSchema;
-  document["context"] = {{"model", context.model},
-                         {"model_hash", context.model_hash},
-                         {"batch", context.batch},
-                         {"loss", context.loss},
-                         {"dtype", std::string(name(context.dtype))}};
-  if (!context.optimizer.empty()) document["context"]["optimizer"] = context.optimizer;
+  document["context"] = context_json(file.context);
   for (const auto& row : plan_keys()) {
     const json value = value_in_json(row, file.plan);
     if (!value.is_null()) document[std::string(row.section)][std::string(row.key)] = value;

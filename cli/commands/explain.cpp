@@ -14,6 +14,7 @@
 #include "cli/command.hpp"
 #include "cli/input_json.hpp"
 #include "cli/passes.hpp"
+#include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/program/describe.hpp"
 #include "plan/program/program_json.hpp"
@@ -267,7 +268,7 @@ void print_lowering(const ExplainOptions& o, const JobSetup& setup, const plan::
 int explain(const ExplainOptions& given, Terminal& terminal) {
   auto o = given;
   const auto file = plan_argument(o.plan);
-  if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context);
+  if (const auto& context = file.context; !context.model.empty()) take_context(o.model, context), take_place(o.platform, context);
   if (o.model.model.empty()) throw BadInput("--model", "is needed: a plan in compact text does not name its model");
   o.platform.plan = o.plan;
   // Only our own Programs can be stored, and only those are lowered from a graph.
@@ -304,11 +305,13 @@ Action add_explain(CLI::App& app) {
   app.add_option("--model", o->model.model, "the model, when the plan does not name it");
   o->model.add_sizes_to(app);
   o->model.add_training_to(app);
-  app.add_option("--platform", o->platform.platform, "a platform file or name; without it seconds are of a dgx-a100");
+  app.add_option("--platform", o->platform.platform, "a platform file or name; without it the one of the plan file, else seconds are of a dgx-a100");
   app.add_option("--nodes", o->platform.nodes);
   app.add_option("--devices", o->platform.devices);
   app.add_option("--machine", o->platform.machine);
   app.add_option("--framework", o->platform.framework, "as in estimate");
+  app.add_option("--recipe", o->platform.recipe, "as in estimate");
+  app.add_option("--imbalance", o->platform.imbalance, "as in estimate");
   o->platform.add_costs_to(app);
   o->platform.input.add_to(app);
   app.add_flag("--layers", o->layers, "every layer: how its tensors are split, what is sent, and how long that takes");

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "cli/command.hpp"
+#include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 
 namespace rehearsal::cli {
@@ -21,7 +22,7 @@ struct ExportOptions {
 
 /// What a training of ours can have and a configuration of another framework cannot say.
 void refuse_other_training(const ModelOptions& o) {
-  const auto refuse = [](const char* option) { throw Refusal(std::string(option) + ": is for Rehearsal's own execution; leave it out"); };
+  const auto refuse = [](const char* option) { throw Refusal(std::string(option) + ": no configuration that is written here can say it; train the plan with rehearse run"); };
   if (!o.lora.empty()) refuse("--lora");
   if (!o.freeze.empty()) refuse("--freeze");
   if (!o.train.empty()) refuse("--train");

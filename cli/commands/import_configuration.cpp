@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/importing.hpp"
+#include "cli/plan_context.hpp"
 #include "exchange/frameworks/import.hpp"
 #include "plan/plan.hpp"
 
@@ -15,6 +16,9 @@ ModelOptions options_of(const exchange::TrainingJob& job) {
   options.batch = job.batch;
   options.dtype = job.dtype;
   options.optimizer = job.optimizer.name;
+  options.hyperparameters = job.optimizer.values;
+  if (job.clip_norm > 0) options.clip_norm = job.clip_norm;
+  options.loss_scale = job.loss_scale;
   return options;
 }
 
@@ -51,7 +55,8 @@ int import_configuration(const ImportCommand& o, const exchange::ImportedJob& im
     for (const auto& warning : warnings) terminal.warn(warning);
     const auto loss = imported.job.loss.empty() ? "auto" : imported.job.loss;
     plan::write_plan_file(o.output, {imported.job.plan,
-                                     {options.model, training.hash(), imported.job.batch, loss, element_type(options), options.optimizer}});
+                                     {options.model, training.hash(), imported.job.batch, loss, options.dtype, optimizer_text(options),
+                                      training_words(options), {{"framework", {imported.framework}}}}});
     result["output"] = o.output;
   }
   result["asked_by"] = question(imported, o.output.empty() ? plan::to_text(imported.job.plan) : o.output);

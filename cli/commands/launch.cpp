@@ -12,6 +12,7 @@
 #include "cli/launch/best_plan.hpp"
 #include "cli/launch/job.hpp"
 #include "cli/launch/supervise.hpp"
+#include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "predict/assessment.hpp"
 

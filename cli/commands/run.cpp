@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/arithmetic.hpp"
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
 #include "base/units.hpp"
@@ -17,6 +18,7 @@
 #include "cli/help/page.hpp"
 #include "cli/history.hpp"
 #include "cli/metrics.hpp"
+#include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/step_prediction.hpp"
 #include "cli/training_log.hpp"
@@ -112,7 +114,7 @@ exec::OnNan on_nan_of(const std::string& text) {
 
 /// Precisions that only units of a GPU have are known to predictions alone.
 void check_precision(const std::string& dtype) {
-  if (is_predicted_alone(dtype))
+  if (find_arithmetic(dtype)->predicted_alone)
     throw Refusal("--dtype " + dtype +
                   ": no kernel here computes in it; run takes f32, f64, f16 or bf16, and tf32 with --backend cuda (estimates know it)");
 }

@@ -10,6 +10,7 @@
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
 #include "cli/goodput.hpp"
+#include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "exchange/chakra/chakra.hpp"
 #include "plan/program/program_json.hpp"

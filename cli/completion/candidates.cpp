@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/arithmetic.hpp"
 #include "cli/help/page.hpp"
 #include "cli/model_options.hpp"
 #include "costmodel/framework.hpp"
@@ -70,7 +71,7 @@ constexpr ValueRow kValues[] = {
      }},
     {"--optimizer", [] { return of_rows(graph::optimizer_table(), &graph::OptimizerRow::name, &graph::OptimizerRow::description); }},
     {"--loss", [] { return of_rows(graph::loss_table(), &graph::LossRow::name, &graph::LossRow::description); }},
-    {"--dtype", [] { return of_rows(arithmetic_names(), kItself, kNoText); }},
+    {"--dtype", [] { return of_rows(arithmetic_rows(), &ArithmeticRow::name, kNoText); }},
     {"--fidelity", fidelities},
     {"--objective", objectives},
     {"--policy", [] { return of_rows(jobs::policy_table(), &jobs::PolicyRow::name, &jobs::PolicyRow::description); }},

@@ -443,14 +443,12 @@ void require_same_plan(const ProgramJsonEntry& top, const Program& lowered) {
 }  // namespace
 
 void write_program_file(const std::string& path, const Program& program, const graph::Graph& g, const PlanContext& context) {
+  auto of_program = context;
+  of_program.model_hash = program.model_hash;
+  of_program.batch = program.batch;
   Ordered document{{"schema", kProgramJsonSchema},
                    {"kind", "program"},
-                   {"context",
-                    {{"model", context.model},
-                     {"model_hash", program.model_hash},
-                     {"batch", program.batch},
-                     {"loss", context.loss},
-                     {"dtype", std::string(name(context.dtype))}}},
+                   {"context", context_json(of_program)},
                    {"plan", to_text(program.plan)},
                    {"ranks", program.ranks},
                    {"micro_batches", program.micro_batches},
@@ -475,13 +473,9 @@ PlanFile read_program_heading(const std::string& path) {
   if (top.get<int>("schema") != kProgramJsonSchema || top.get<std::string>("kind") != "program")
     top.refuse("is no Program of schema 1, as `rehearse explain --json` writes it");
   if (!top.has("context")) top.refuse("context is missing");
-  const ProgramJsonEntry context(top.raw("context"), path + ": context");
   PlanFile file;
   file.plan = parse_plan(top.get<std::string>("plan"));
-  const auto type = dtype_from_name(context.get<std::string>("dtype"));
-  if (!type) context.refuse("dtype is not known");
-  file.context = {context.get<std::string>("model"), context.get<std::string>("model_hash"), context.not_negative("batch"),
-                  context.get<std::string>("loss"), *type};
+  file.context = read_context(top.raw("context"), path);
   return file;
 }
 

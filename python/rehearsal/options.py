@@ -137,11 +137,10 @@ class SearchOptions(PredictionOptions, total=False):
     output: Text
 
 
-class ExplainOptions(ModelOptions, InputOptions, CostOptions, PlaceOptions, total=False):
+class ExplainOptions(ModelOptions, InputOptions, FrameworkOptions, total=False):
     """Of `explain`."""
 
     platform: Text
-    framework: str
     layers: bool
     program: bool
     passes: bool

@@ -51,9 +51,12 @@ TEST_CASE("what search writes is run, explained and simulated without naming the
   CHECK(result_of(rehearse("explain " + plan + " --model " + kGpt +
                            " --dtype f64 --optimizer adam --platform dgx-a100 --devices 2 --format json"))
             .at("ranks") == ranks);
-  const auto usual = rehearse("explain " + plan + " --optimizer adam --format json");
+  const auto of_file = rehearse("explain " + plan + " --format json");
+  CHECK(result_of(of_file).at("ranks") == ranks);
+  CHECK_THAT(of_file.err, !contains("no --platform"));
+  const auto usual = rehearse(std::string("explain dp=2 --model ") + kGpt + training + "--format json");
   CHECK(result_of(usual).at("platform") == "dgx-a100");
-  CHECK(result_of(usual).at("ranks") == ranks);
+  CHECK(result_of(usual).at("ranks") == 2);
   CHECK_THAT(usual.err, contains("no --platform"));
   const auto run = [&](const std::string& more) { return rehearse("run " + plan + " --steps 2 --format json " + more, ranks.get<int>()); };
   const auto losses = losses_of(run("--optimizer adam"));
@@ -77,6 +80,38 @@ TEST_CASE("a plan file has the optimizer that it was searched for, and what is g
   const std::string exported = "export " + plan + " --for megatron-core --model zoo:llama3-8b";
   CHECK_THAT(rehearse(exported).out, contains("--optimizer adam\n") || contains("--optimizer adam "));
   CHECK_THAT(rehearse(exported + " --optimizer sgd").out, contains("--optimizer sgd"));
+}
+
+TEST_CASE("a plan file has what else was trained, where, and as which framework runs it") {
+  const TemporaryFolder folder;
+  const auto plan = folder / "plan.json";
+  const std::string model = "zoo:llama3-8b", where = " --platform dgx-h100 --nodes 1 --framework megatron-core --recipe frozen=nf4 ";
+  const std::string training = " --batch 16 --dtype fp8 --optimizer adamw:beta2=0.95 --lora 16 --clip-norm 1 ";
+  const auto found = result_of(
+      rehearse("search " + model + training + where + "--plan dp=8,micro_batch=1,zero=1,recompute=auto --confirm 0 --format json -o " + plan));
+  const auto context = nlohmann::json::parse(text_of(plan)).at("context");
+  CHECK(context.at("dtype") == "fp8");
+  CHECK(context.at("optimizer") == "adamw:beta2=0.95");
+  CHECK(context.at("training") == nlohmann::json{{"lora", "16"}, {"clip-norm", "1"}});
+  CHECK(context.at("searched_on") == nlohmann::json{{"platform", "dgx-h100"}, {"nodes", "1"}, {"framework", "megatron-core"}, {"recipe", "frozen=nf4"}});
+  const auto explained = [&](const std::string& more) { return result_of(rehearse("explain " + plan + " --format json " + more)); };
+  const auto& best = found.at("plans")[0];
+  const auto again = explained("");
+  CHECK(again.at("framework") == "megatron-core");
+  CHECK(again.at("memory_bytes") == best.at("memory_bytes"));
+  CHECK(again.at("step_seconds") == best.at("step_seconds"));
+  // What is given stands over the file, a default, too; a recipe is one of the framework that it was given for.
+  CHECK(explained("--dtype bf16").at("step_seconds").at("value") > again.at("step_seconds").at("value"));
+  CHECK(explained("--platform dgx-a100 --dtype bf16").at("platform") == "dgx-a100");
+  CHECK(explained("--framework torchtitan").at("framework") == "torchtitan");
+  check_failure(rehearse("export " + plan + " --for megatron-core"), 3, {"--lora"});
+  const auto other = rehearse("estimate " + model + " --batch 16 --platform dgx-h100 --nodes 1 --dtype bf16 --lora 8 --plan " + plan);
+  CHECK(other.status == 0);
+  CHECK_THAT(other.err, contains("was made for another training") && contains("--lora=16"));
+  auto broken = nlohmann::json::parse(text_of(plan));
+  broken["context"]["training"]["lorra"] = "8";
+  write_text(plan, broken.dump());
+  check_failure(rehearse("explain " + plan), 1, {"context.training", "lorra"});
 }
 
 TEST_CASE("a list of plans that is broken is named line by line, and one that is whole is ranked as it is") {

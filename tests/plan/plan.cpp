@@ -76,7 +76,9 @@ struct TemporaryFile {
   ~TemporaryFile() { std::filesystem::remove(path); }
 };
 
-const PlanContext kContext{"zoo:gpt?layers=2", "0123456789abcdef", 64, "cross-entropy", DType::BF16, "adamw"};
+const PlanContext kContext{"zoo:gpt?layers=2", "0123456789abcdef", 64, "cross-entropy", "fp8-block", "adamw",
+                           {{"lora", {"16,alpha=32"}}, {"freeze", {"a*", "b*"}}},
+                           {{"platform", {"dgx-h100"}}, {"nodes", {"2"}}}};
 
 /// Reads plan.json with one value changed; the refusal's message.
 std::string file_refusal(const std::string& pointer, const nlohmann::json& value) {
@@ -144,8 +146,10 @@ TEST_CASE("text and file give back every plan") {
     CHECK(read.context.model_hash == kContext.model_hash);
     CHECK(read.context.batch == 64);
     CHECK(read.context.loss == "cross-entropy");
-    CHECK(read.context.dtype == DType::BF16);
+    CHECK(read.context.dtype == "fp8-block");
     CHECK(read.context.optimizer == "adamw");
+    CHECK(read.context.training == kContext.training);
+    CHECK(read.context.searched_on == kContext.searched_on);
   }
 }
 
@@ -201,7 +205,11 @@ TEST_CASE("a plan file with a wrong value is refused by file and key") {
   CHECK_THAT(file_refusal("/pipeline/schedule", "foo"), contains("must be one of gpipe, 1f1b"));
   CHECK_THAT(file_refusal("/context/batch", 0), contains("context.batch: must be a whole number of at least 1"));
   CHECK_THAT(file_refusal("/context/batch", 18446744073709551615ULL), contains("context.batch"));
-  CHECK_THAT(file_refusal("/context/dtype", "i32"), contains("context.dtype: must be one of f32, f64, f16, bf16"));
+  CHECK_THAT(file_refusal("/context/dtype", "i32"), contains("context.dtype: must be one of f32, f64, tf32, f16, bf16, fp8"));
+  CHECK_THAT(file_refusal("/context/training", "lora"), contains("context.training: must be an object of options"));
+  CHECK_THAT(file_refusal("/context/training/lora", true), contains("context.training.lora: must be a text"));
+  CHECK_THAT(file_refusal("/context/searched_on/nodes", nullptr), contains("context.searched_on.nodes: must be a text"));
+  CHECK(file_refusal("/context/searched_on/nodes", 4) == "accepted");
   CHECK_THAT(file_refusal("/context/model_hash", "short"), contains("context.model_hash: must be 16 hexadecimal digits"));
   CHECK_THAT(file_refusal("/context/extra", 1), contains("context.extra: is no key here"));
   CHECK_THAT(file_refusal("/mesh/tp", 10000000), contains("mesh: the degrees"));  // 2 times 10 million

@@ -32,7 +32,7 @@ struct Setting {
   [[nodiscard]] Job job() const { return {training, dims, platform, backend, model, "f32"}; }
   [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return lowered_predictor(job()); }
   [[nodiscard]] Program program(const std::string& plan) const { return lower_for(job(), parse_plan(plan)); }
-  [[nodiscard]] PlanContext context() const { return {"zoo:gpt", training.graph.hash(), 4, "auto", DType::F32}; }
+  [[nodiscard]] PlanContext context() const { return {"zoo:gpt", training.graph.hash(), 4, "auto", "f32"}; }
   /// What is written to `path` for a plan.
   [[nodiscard]] nlohmann::json written(const std::string& plan, const std::string& path) const {
     write_program_file(path, program(plan), training.graph, context());

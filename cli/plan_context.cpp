@@ -1,0 +1,166 @@
+#include "cli/plan_context.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <variant>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+template <typename Options>
+using Member = std::variant<std::string Options::*, std::vector<std::string> Options::*, std::optional<double> Options::*,
+                            std::optional<std::int64_t> Options::*, std::uint64_t Options::*>;
+
+template <typename Options>
+struct Kept {
+  const char* option;
+  Member<Options> member;
+};
+
+using M = ModelOptions;
+constexpr std::array kTraining{Kept<M>{"bind", &M::binds},
+                               Kept<M>{"target", &M::target},
+                               Kept<M>{"freeze", &M::freeze},
+                               Kept<M>{"train", &M::train},
+                               Kept<M>{"lora", &M::lora},
+                               Kept<M>{"dropout", &M::dropout},
+                               Kept<M>{"lr", &M::lr},
+                               Kept<M>{"lr-scaling", &M::lr_scaling},
+                               Kept<M>{"base-batch", &M::base_batch},
+                               Kept<M>{"momentum", &M::momentum},
+                               Kept<M>{"nesterov", &M::nesterov},
+                               Kept<M>{"betas", &M::betas},
+                               Kept<M>{"trust", &M::trust},
+                               Kept<M>{"eps", &M::eps},
+                               Kept<M>{"weight-decay", &M::weight_decay},
+                               Kept<M>{"clip-norm", &M::clip_norm},
+                               Kept<M>{"clip-value", &M::clip_value},
+                               Kept<M>{"loss-scale", &M::loss_scale},
+                               Kept<M>{"seed", &M::seed}};
+
+using P = PlatformOptions;
+constexpr std::array kPlace{Kept<P>{"platform", &P::platform}, Kept<P>{"nodes", &P::nodes}, Kept<P>{"devices", &P::devices},
+                            Kept<P>{"machine", &P::machine}};
+constexpr std::array kHow{Kept<P>{"recipe", &P::recipe}, Kept<P>{"imbalance", &P::imbalance}};
+
+std::string text_of(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};  // the shortest that is read as the same number
+}
+
+struct Printed {
+  std::vector<std::string> operator()(const std::string& text) const { return {text}; }
+  std::vector<std::string> operator()(const std::vector<std::string>& texts) const { return texts; }
+  std::vector<std::string> operator()(const std::optional<double>& number) const { return {text_of(*number)}; }
+  std::vector<std::string> operator()(const std::optional<std::int64_t>& number) const { return {std::to_string(*number)}; }
+  std::vector<std::string> operator()(std::uint64_t number) const { return {std::to_string(number)}; }
+};
+
+/// Those that differ from the default.
+template <typename Options, std::size_t kCount>
+void add_words(plan::Words& words, const std::array<Kept<Options>, kCount>& rows, const Options& o) {
+  static const Options kDefault;
+  for (const auto& row : rows)
+    std::visit(
+        [&](auto member) {
+          if (o.*member != kDefault.*member) words[row.option] = Printed()(o.*member);
+        },
+        row.member);
+}
+
+/// As arguments of the command line.
+std::vector<std::string> arguments_of(const plan::Words& words) {
+  std::vector<std::string> arguments;
+  for (const auto& [name, values] : words)
+    for (const auto& value : values) arguments.push_back("--" + name + "=" + value);
+  return arguments;
+}
+
+/// Reads the words as the command line would.
+void parse(CLI::App& app, const plan::Words& words, const std::string& key) {
+  auto arguments = arguments_of(words);
+  std::ranges::reverse(arguments);  // CLI11 takes them from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    throw BadInput("the plan file's context." + key, error.what());
+  }
+}
+
+bool has_any(const plan::Words& words, const std::string& name) { return words.contains(name) && !words.at(name).empty(); }
+
+}  // namespace
+
+plan::Words training_words(const ModelOptions& o) {
+  plan::Words words;
+  add_words(words, kTraining, o);
+  return words;
+}
+
+std::string optimizer_text(const ModelOptions& o) {
+  std::string text = o.optimizer;
+  for (const auto& [key, value] : o.hyperparameters) text += (text == o.optimizer ? ":" : ",") + key + "=" + text_of(value);
+  return text;
+}
+
+plan::Words place_words(const PlatformOptions& o, const std::string& framework) {
+  plan::Words words;
+  add_words(words, kPlace, o);
+  add_words(words, kHow, o);
+  words["framework"] = {framework};
+  return words;
+}
+
+void take_context(ModelOptions& o, const plan::PlanContext& context) {
+  auto words = context.training;
+  words["dtype"] = {context.dtype};
+  if (context.batch > 0) words["batch"] = {std::to_string(context.batch)};
+  if (!context.loss.empty() && context.loss != "auto") words["loss"] = {context.loss};
+  if (!context.optimizer.empty()) words["optimizer"] = {context.optimizer};
+  std::erase_if(words, [&](const auto& word) { return o.typed.contains(word.first); });
+  if (o.batch) words.erase("batch");
+  CLI::App app;
+  ModelOptions& taken = o;
+  auto typed = o.typed;
+  taken.add_sizes_to(app);
+  taken.add_training_to(app);
+  parse(app, words, "training");
+  o.typed = std::move(typed);
+  if (o.model.empty()) o.model = context.model;
+}
+
+void take_place(PlatformOptions& o, const plan::PlanContext& context) {
+  auto words = context.searched_on;
+  const auto drop = [&words](const auto& rows) {
+    for (const auto& row : rows) words.erase(row.option);
+  };
+  if (!o.platform.empty() || o.nodes || o.devices) drop(kPlace);
+  if (!o.machine.empty()) words.erase("machine");
+  if (!o.framework.empty()) drop(kHow), words.erase("framework");
+  if (!o.recipe.empty()) words.erase("recipe");
+  if (!o.imbalance.empty()) words.erase("imbalance");
+  if (!has_any(words, "platform")) drop(kPlace);
+  CLI::App app;
+  app.add_option("--platform", o.platform);
+  app.add_option("--nodes", o.nodes);
+  app.add_option("--devices", o.devices);
+  app.add_option("--machine", o.machine);
+  app.add_option("--framework", o.framework);
+  app.add_option("--recipe", o.recipe);
+  app.add_option("--imbalance", o.imbalance);
+  parse(app, words, "searched_on");
+}
+
+std::string made_for(const plan::PlanContext& context) {
+  std::string text = context.model + " with --batch " + std::to_string(context.batch) + " --loss " + context.loss + " --dtype " + context.dtype;
+  if (!context.optimizer.empty()) text += " --optimizer " + context.optimizer;
+  for (const auto& argument : arguments_of(context.training)) text += " " + argument;
+  return text;
+}
+
+}  // namespace rehearsal::cli
