@@ -13,6 +13,7 @@
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "cli/help/page.hpp"
+#include "cli/framework_rules.hpp"
 #include "cli/on_this_machine.hpp"
 #include "cli/plan_context.hpp"
 #include "plan/lowering/algorithms.hpp"
@@ -25,6 +26,7 @@
 #include "predict/frameworks/usual.hpp"
 #include "predict/input_predictor.hpp"
 #include "predict/lowered_predictor.hpp"
+#include "predict/ruled_predictor.hpp"
 #include "search/search.hpp"
 
 namespace rehearsal::cli {
@@ -227,6 +229,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : option
     own_ = std::make_unique<Own>(model, o, platform_, warnings_);
     predictor_ = predict::lowered_predictor(own_->job);
     add_input(model, o);
+    add_rules(model);
     return;
   }
   require_known_options(model, framework);
@@ -237,6 +240,22 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : option
     throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +
                                     std::to_string(*model.batch) + "; export it with a dynamic batch");
   add_input(model, o);
+  add_rules(model);
+}
+
+void JobSetup::add_rules(const ModelOptions& model) {
+  rules_ = std::make_shared<exchange::PlanRules>(predictor_->framework().name, training_job(model, predictor_->batch()));
+  choosing_ = predict::with_rule(*predictor_, [rules = rules_](const plan::Plan& plan) { return (*rules)(plan).impossible; });
+}
+
+predict::Predictor& JobSetup::changing(const plan::Plan& plan) const {
+  return (*rules_)(plan).impossible.empty() ? *choosing_ : *predictor_;
+}
+
+std::vector<std::string> JobSetup::left_to_program(const plan::Plan& plan) const {
+  std::vector<std::string> left;
+  for (const auto& v : (*rules_)(plan).left_to_program) left.push_back(v.key + ": " + v.problem);
+  return left;
 }
 
 /// How long the training is, and what its steps wait for.
@@ -272,6 +291,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
     predict_as(*other, model, o, usual->graph());
     if (input_.question) predictor_ = predict::with_input(std::move(predictor_), *input_.question);
     if (!room_for(*predictor_, given, o.plan).enough) continue;
+    add_rules(model);
     return "as " + usual->framework().name + " runs it the plan " + room.shortage + "; it is answered as " + other->name +
            " does, of which there are published runs on such devices: name a --framework to have it otherwise";
   }
@@ -305,14 +325,14 @@ std::string JobSetup::made_for_another(const ModelOptions& model, const plan::Pl
 
 AnsweredPlan JobSetup::taken(const ModelOptions& model, const PlatformOptions& o) const {
   if (o.plan.empty())
-    return {predict::default_plan(*predictor_), "no --plan: data parallel over all devices with the largest micro-batch that fits"};
+    return {predict::default_plan(*choosing_), "no --plan: data parallel over all devices with the largest micro-batch that fits"};
   if (is_plan_file(o.plan) && !own_) {
     auto file = plan::read_plan_file(o.plan);
     if (file.plan.searched.empty()) return {std::move(file.plan), made_for_another(model, file)};
   }
   auto given = own_ ? plan_for(o.plan, own_->training) : plan_argument(o.plan).plan;
   if (given.searched.empty()) return as_usual(std::move(given), o.plan);
-  auto best = search::with_best_values(*predictor_, given);
+  auto best = search::with_best_values(*choosing_, given);
   auto sentence = "auto: " + plan::to_text(best) + " is the quickest";
   return {std::move(best), std::move(sentence)};
 }

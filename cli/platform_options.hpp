@@ -11,6 +11,7 @@
 #include "cli/model_options.hpp"
 #include "cli/terminal.hpp"
 #include "costmodel/money.hpp"
+#include "exchange/frameworks/export.hpp"
 #include "predict/predictor.hpp"
 
 namespace rehearsal::cli {
@@ -50,6 +51,12 @@ class JobSetup {
   JobSetup(const ModelOptions&, const PlatformOptions&);
   ~JobSetup();
   [[nodiscard]] predict::Predictor& predictor() const { return *predictor_; }
+  /// For plans that nobody named: it refuses what the framework's configuration cannot say, too.
+  [[nodiscard]] predict::Predictor& choosing() const { return *choosing_; }
+  /// choosing(); predictor() where the plan that is to be changed is one that choosing() refuses.
+  [[nodiscard]] predict::Predictor& changing(const plan::Plan&) const;
+  /// "pp: its stages are made by the program ...": what of a plan the framework's configuration leaves to its user's program.
+  [[nodiscard]] std::vector<std::string> left_to_program(const plan::Plan&) const;
   [[nodiscard]] const platforms::Platform& platform() const { return platform_; }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   /// Of the training that is asked about; 1 where nothing says how long it is.
@@ -68,6 +75,7 @@ class JobSetup {
  private:
   struct Own;
   void add_input(const ModelOptions&, const PlatformOptions&);
+  void add_rules(const ModelOptions&);
   void predict_as(const costmodel::FrameworkProfile&, const ModelOptions&, const PlatformOptions&, graph::Graph);
   [[nodiscard]] std::string look_for_others(const ModelOptions&, const PlatformOptions&);
   [[nodiscard]] AnsweredPlan taken(const ModelOptions&, const PlatformOptions&) const;
@@ -80,6 +88,8 @@ class JobSetup {
   platforms::Platform platform_;
   std::unique_ptr<Own> own_;
   std::unique_ptr<predict::Predictor> predictor_;
+  std::shared_ptr<const exchange::PlanRules> rules_;
+  std::unique_ptr<predict::Predictor> choosing_;
   KnownInput input_;
   double steps_ = 1;
 };

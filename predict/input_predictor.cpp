@@ -6,6 +6,7 @@
 #include "plan/lowering/lowering.hpp"
 #include "predict/bottleneck.hpp"
 #include "predict/plan_input.hpp"
+#include "predict/predictor_around.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -28,29 +29,19 @@ class Paced final : public StepEvaluator {
   Seconds said_;
 };
 
-class InputPredictor final : public Predictor {
+class InputPredictor final : public PredictorAround {
  public:
-  InputPredictor(std::unique_ptr<Predictor> inner, const InputQuestion& question)
-      : inner_(std::move(inner)), question_(question), rests_on_(grounds_of(question, inner_->platform())) {}
-
-  [[nodiscard]] const platforms::Platform& platform() const override { return inner_->platform(); }
-  [[nodiscard]] const costmodel::FrameworkProfile& framework() const override { return inner_->framework(); }
-  [[nodiscard]] const graph::Graph& graph() const override { return inner_->graph(); }
-  [[nodiscard]] std::int64_t batch() const override { return inner_->batch(); }
-  [[nodiscard]] const SplitLimits& limits() override { return inner_->limits(); }
-  [[nodiscard]] std::vector<plan::Violation> violations(const plan::Plan& plan) override { return inner_->violations(plan); }
-  [[nodiscard]] const costmodel::CostModel& cost_model() const override { return inner_->cost_model(); }
-  [[nodiscard]] PlayableStep playable(const plan::Plan& plan) override { return inner_->playable(plan); }
-  [[nodiscard]] PlayableStep priced(plan::Program program) override { return inner_->priced(std::move(program)); }
+  InputPredictor(std::unique_ptr<Predictor> owned, const InputQuestion& question)
+      : PredictorAround(*owned), owned_(std::move(owned)), question_(question), rests_on_(grounds_of(question, platform())) {}
 
   [[nodiscard]] Assessment closed(const plan::Plan& plan) override {
-    auto a = inner_->closed(plan);
+    auto a = inner().closed(plan);
     add_input(a, of(a.plan), platform(), rests_on_);
     return a;
   }
 
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override {
-    auto outlook = inner_->outlook(plan);
+    auto outlook = inner().outlook(plan);
     if (!has_place(plan)) return outlook;
     const double least = outlook.step.value();
     outlook.step = Seconds(of(plan).later.step({least, least, least}).value);
@@ -61,7 +52,7 @@ class InputPredictor final : public Predictor {
   [[nodiscard]] Assessment played(const PlayableStep& step, StepEvaluator& evaluator, Timeline* timeline) override {
     const auto& input = of(step.program.plan);
     Paced alone(evaluator, {});
-    auto a = inner_->played(step, alone, timeline);
+    auto a = inner().played(step, alone, timeline);
     const auto computing = a;
     add_input(a, input, platform(), rests_on_);
     if (a.step_seconds.value <= computing.step_seconds.value) return a;
@@ -69,7 +60,7 @@ class InputPredictor final : public Predictor {
     const double stretch = computing.step / alone.said();
     Paced paced(evaluator, {Seconds(input.later.pace.value / stretch), Seconds(input.later.beside.value / stretch)});
     if (timeline != nullptr) timeline->clear();
-    const auto waiting = inner_->played(step, paced, timeline);
+    const auto waiting = inner().played(step, paced, timeline);
     return with_times_of(waiting, std::move(a));
   }
 
@@ -106,7 +97,7 @@ class InputPredictor final : public Predictor {
     return known->second;
   }
 
-  std::unique_ptr<Predictor> inner_;
+  std::unique_ptr<Predictor> owned_;
   InputQuestion question_;
   std::string rests_on_;
   std::map<std::vector<std::tuple<std::string, int, int>>, StepInput> known_;

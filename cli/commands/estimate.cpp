@@ -67,7 +67,7 @@ int estimate(const EstimateOptions& o, Terminal& terminal) {
   result.update(to_json(assessment, steps));
   if (!caps.is_null()) result["power_caps"] = caps;
   if (!o.vary.empty()) add_variations(result, {o.model, where, setup, plan, assessment, fidelity, o.goodput}, o.vary);
-  print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));
+  print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.changing(assessment.plan), assessment));
   return 0;
 }
 

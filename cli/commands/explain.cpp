@@ -219,7 +219,7 @@ void print_explanation(const ExplainOptions& o, const JobSetup& setup, const Exp
   const auto& step = explained.step;
   const auto stages = predict::explain(setup.predictor(), step);
   const auto& program = step.program;
-  const auto summary = summary_of(setup.predictor(), program.plan, stages);
+  const auto summary = summary_of(setup.changing(program.plan), program.plan, stages);
   if (terminal.json()) {
     auto result = setup.heading(o.model);
     result["schema"] = 2;

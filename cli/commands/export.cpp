@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "cli/command.hpp"
+#include "cli/framework_rules.hpp"
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 
@@ -33,15 +34,8 @@ exchange::TrainingJob export_job(ExportOptions o) {
   const auto file = plan_argument(o.plan);
   take_context(o.model, file.context);
   refuse_other_training(o.model);
-  exchange::TrainingJob job;
+  auto job = training_job(o.model, o.model.batch.value_or(0));
   job.plan = file.plan;
-  job.model = o.model.model;
-  job.batch = o.model.batch.value_or(0);
-  job.loss = o.model.loss;
-  job.dtype = o.model.dtype;
-  job.optimizer = graph::completed(optimizer_of(o.model));
-  job.clip_norm = o.model.clip_norm.value_or(0);
-  job.loss_scale = o.model.loss_scale;
   return job;
 }
 

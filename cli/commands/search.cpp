@@ -19,6 +19,7 @@
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"
 #include "platforms/strict_json.hpp"
+#include "predict/memory_risk.hpp"
 #include "predict/simulation.hpp"
 
 namespace rehearsal::cli {
@@ -126,8 +127,15 @@ std::vector<plan::Plan> plans_of(const std::string& file) {
   return plans;
 }
 
-nlohmann::ordered_json entry_of(const search::RankedPlan& p, double steps) {
+using Setups = std::vector<std::unique_ptr<JobSetup>>;
+
+const JobSetup& setup_of(const Setups& setups, const predict::Assessment& a) {
+  return **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == a.platform; });
+}
+
+nlohmann::ordered_json entry_of(const search::RankedPlan& p, const Setups& setups, double steps) {
   auto entry = to_json(p.answer, steps);
+  if (const auto left = setup_of(setups, p.answer).left_to_program(p.answer.plan); !left.empty()) entry["left_to_program"] = left;
   entry["fidelity"] = p.played ? "folded" : "closed";
   entry["closed_seconds"] = to_json(p.closed.step_seconds);
   entry["platform"] = p.answer.platform;
@@ -138,10 +146,10 @@ nlohmann::ordered_json entry_of(const search::RankedPlan& p, double steps) {
   return entry;
 }
 
-nlohmann::ordered_json result_json(const search::SearchResult& found, double steps) {
+nlohmann::ordered_json result_json(const search::SearchResult& found, const Setups& setups, double steps) {
   nlohmann::ordered_json result;
   auto plans = nlohmann::ordered_json::array();
-  for (const auto& p : found.plans) plans.push_back(entry_of(p, steps));
+  for (const auto& p : found.plans) plans.push_back(entry_of(p, setups, steps));
   result["plans"] = plans;
   if (!found.refused.empty()) {
     auto refused = nlohmann::ordered_json::array();
@@ -156,26 +164,44 @@ nlohmann::ordered_json result_json(const search::SearchResult& found, double ste
   return result;
 }
 
+/// The best plan may be one that runs out of memory as likely as not; one that does not, where it is among those that are shown.
+void warn_of_memory(const search::SearchResult& found, Terminal& terminal) {
+  const auto& best = found.plans.front().answer;
+  const auto chance = predict::chance_of_running_out(best);
+  if (chance <= predict::kRisky || !best.fits()) return;
+  const auto safe =
+      std::ranges::find_if(found.plans, [](const auto& p) { return predict::chance_of_running_out(p.answer) <= predict::kSafe; });
+  std::string instead;
+  if (safe != found.plans.end()) {
+    const auto percent = static_cast<int>(std::lround(100 * (safe->answer.step / best.step - 1)));
+    instead = "; " + plan::to_text(safe->answer.plan) + ", plan " + std::to_string(safe - found.plans.begin() + 1) + " of these, with one of " +
+              predict::chance_text(predict::chance_of_running_out(safe->answer)) + ": a step takes " + std::to_string(std::abs(percent)) +
+              " % " + (percent < 0 ? "less" : "more");
+  }
+  terminal.warn("the best plan runs out of memory with a chance of " + predict::chance_text(chance) + instead +
+                "; --limit out-of-memory=5% looks for safe plans alone");
+}
+
 int search(const SearchOptions& o, Terminal& terminal) {
   if (!o.output.empty()) require_place(o.output);
   const auto given = o.plans.empty() ? std::vector<plan::Plan>() : plans_of(o.plans);
   const auto setups = setups_of(o, terminal);
   std::vector<predict::Predictor*> jobs;
-  for (const auto& setup : setups) jobs.push_back(&setup->predictor());
+  for (const auto& setup : setups) jobs.push_back(given.empty() ? &setup->choosing() : &setup->predictor());
   auto options = search_options(o, *setups.front());
   options.goodput = [&setups, question = o.goodput.question(options.steps)](const predict::Assessment& a) {
-    const auto& setup = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == a.platform; });
-    return predict::goodput_of(predict::mean_of_training(a, question.steps), setup.platform(), question);
+    return predict::goodput_of(predict::mean_of_training(a, question.steps), setup_of(setups, a).platform(), question);
   };
   const auto player = o.confirm > 0 ? predict::open_simulator("folded") : nullptr;
   options.player = player.get();
   const auto progress = terminal.progress("searching");
   const auto found = given.empty() ? search::search(jobs, options, *progress) : search::ranked(jobs, given, options, *progress);
   const auto& best = found.plans.front().answer;
-  const auto& winner = **std::ranges::find_if(setups, [&](const auto& s) { return s->platform().name == best.platform; });
+  const auto& winner = setup_of(setups, best);
   auto result = winner.heading(o.model);
   result["objective"] = o.objective;
-  result.update(result_json(found, options.steps));
+  result.update(result_json(found, setups, options.steps));
+  warn_of_memory(found, terminal);
   if (!found.not_played.empty()) terminal.warn("the best plans were not played: " + found.not_played);
   if (!found.exhausted && !terminal.json())
     terminal.say(

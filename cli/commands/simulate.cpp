@@ -130,7 +130,7 @@ int simulate(const SimulateOptions& given, Terminal& terminal) {
   result["wall_seconds"] = recording.wall_seconds;
   if (!o.trace.empty()) result["trace"] = o.trace;
   if (!o.chakra.empty()) result["chakra"] = chakra_file(o.chakra, "groups.json");
-  print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.predictor(), assessment));
+  print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.changing(assessment.plan), assessment));
   return 0;
 }
 

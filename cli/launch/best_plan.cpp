@@ -10,7 +10,7 @@ plan::Plan best_plan(const JobSetup& setup, double seconds) {
   options.seconds = seconds;
   options.top = 1;
   Progress silent;
-  std::vector<predict::Predictor*> jobs{&setup.predictor()};
+  std::vector<predict::Predictor*> jobs{&setup.choosing()};
   return search::search(jobs, options, silent).plans.front().answer.plan;
 }
 

@@ -26,7 +26,7 @@ void deepspeed_tp(const TrainingJob& job, Sheet& sheet) {
 }
 
 void deepspeed_pp(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.pp > 1) sheet.refuse("pp", "its stages are made by the program (PipelineModule), not by the configuration", "use pp=1");
+  if (job.plan.pp > 1) sheet.leave_to_program("pp", "its stages are made by the program (PipelineModule), not by the configuration", "use pp=1");
 }
 
 void deepspeed_cp(const TrainingJob& job, Sheet& sheet) {
@@ -54,7 +54,7 @@ void deepspeed_zero_group(const TrainingJob& job, Sheet& sheet) {
 
 void deepspeed_recompute(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.recompute.rule != plan::RecomputeRule::None)
-    sheet.refuse("recompute", "what is computed again is said by the program, not by the configuration",
+    sheet.leave_to_program("recompute", "what is computed again is said by the program, not by the configuration",
                  "use recompute=none here, and checkpoint the model's blocks in the program");
 }
 
@@ -63,7 +63,7 @@ void deepspeed_sequence(const TrainingJob& job, Sheet& sheet) {
 }
 
 void deepspeed_fuse(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.fuse != plan::Fusion::Attention) sheet.refuse("fuse", "the program's model says which kernels it uses", "leave it out");
+  if (job.plan.fuse != plan::Fusion::Attention) sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
 }
 
 void deepspeed_offload(const TrainingJob& job, Sheet& sheet) {
@@ -159,7 +159,7 @@ constexpr std::array kDeepSpeedRules{ExportRule{"model", nothing},  // the progr
 }  // namespace
 
 FrameworkRow deepspeed_row() {
-  return {"deepspeed", "DeepSpeed 0.19", "its JSON configuration; the program builds the model", kDeepSpeedRules, nested_json};
+  return {"deepspeed", "DeepSpeed 0.19", "its JSON configuration; the program builds the model", kDeepSpeedRules, nested_json, {"deepspeed"}};
 }
 
 }  // namespace rehearsal::exchange

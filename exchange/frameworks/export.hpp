@@ -38,14 +38,19 @@ class Sheet {
   void refuse(std::string_view key, std::string problem, std::string remedy) {
     refusals_.push_back({std::string(key), std::move(problem), std::move(remedy)});
   }
+  /// The framework can do it, and no configuration says so: its user's program does.
+  void leave_to_program(std::string_view key, std::string problem, std::string remedy) {
+    left_to_program_.push_back({std::string(key), std::move(problem), std::move(remedy)});
+  }
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& settings() const { return settings_; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
   [[nodiscard]] const std::vector<plan::Violation>& refusals() const { return refusals_; }
+  [[nodiscard]] const std::vector<plan::Violation>& left_to_program() const { return left_to_program_; }
 
  private:
   std::vector<std::pair<std::string, std::string>> settings_;
   std::vector<std::string> notes_;
-  std::vector<plan::Violation> refusals_;
+  std::vector<plan::Violation> refusals_, left_to_program_;
 };
 
 /// What becomes of one key: of plan_keys(), or of the training beside the plan (kTrainingKeys).
@@ -63,6 +68,7 @@ struct FrameworkRow {
   std::string_view description;  ///< what is written, and what reads it
   std::span<const ExportRule> rules;
   std::string (*text)(const Sheet&);
+  std::array<std::string_view, 2> profiles{};  ///< of predictions, of what these configurations start; empty: none is it alone
 };
 
 [[nodiscard]] std::span<const FrameworkRow> framework_rows();
@@ -70,5 +76,24 @@ struct FrameworkRow {
 /// The configuration. Throws BadInput for a name that is no framework's, or a batch that its replicas do not divide; throws Refusal with a
 /// line for every key that the framework cannot do ("zero: ...; remedy").
 [[nodiscard]] std::string exported(std::string_view framework, const TrainingJob&);
+
+/// What the framework that is predicted under this name cannot do of a plan, whatever its configuration says of the training beside it.
+struct PlanRefusals {
+  std::vector<plan::Violation> impossible, left_to_program;
+};
+class PlanRules {
+ public:
+  /// `profile`: a name of a framework's profile; one that nothing is exported for has no rules. `job`: of any plan.
+  PlanRules(std::string_view profile, TrainingJob job);
+  [[nodiscard]] bool empty() const { return row_ == nullptr; }
+  [[nodiscard]] PlanRefusals operator()(const plan::Plan&) const;
+
+ private:
+  [[nodiscard]] Sheet written(const plan::Plan&) const;
+
+  const FrameworkRow* row_ = nullptr;
+  TrainingJob job_;
+  std::vector<std::string> always_;  ///< keys of the training that are refused for every plan
+};
 
 }  // namespace rehearsal::exchange

@@ -42,7 +42,7 @@ void fsdp2_cp(const TrainingJob& job, Sheet& sheet) {
 }
 
 void fsdp2_pp(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.pp > 1) sheet.refuse("pp", "stages are torch.distributed.pipelining's, which programs call themselves", "use pp=1");
+  if (job.plan.pp > 1) sheet.leave_to_program("pp", "stages are torch.distributed.pipelining's, which programs call themselves", "use pp=1");
 }
 
 void fsdp2_ep(const TrainingJob& job, Sheet& sheet) {
@@ -63,11 +63,11 @@ void fsdp2_recompute(const TrainingJob& job, Sheet& sheet) {
 
 void fsdp2_sequence(const TrainingJob& job, Sheet& sheet) {
   if (job.plan.tp > 1 && job.plan.sequence_parallel)
-    sheet.refuse("sequence_parallel", "the model's own tensor parallel plan says what is split", "leave it out");
+    sheet.leave_to_program("sequence_parallel", "the model's own tensor parallel plan says what is split", "leave it out");
 }
 
 void fsdp2_fuse(const TrainingJob& job, Sheet& sheet) {
-  if (job.plan.fuse != plan::Fusion::Attention) sheet.refuse("fuse", "the program's model says which kernels it uses", "leave it out");
+  if (job.plan.fuse != plan::Fusion::Attention) sheet.leave_to_program("fuse", "the program's model says which kernels it uses", "leave it out");
 }
 
 void fsdp2_offload(const TrainingJob& job, Sheet& sheet) {

@@ -203,7 +203,7 @@ std::string flag_lines(const Sheet& sheet) {
 }  // namespace
 
 FrameworkRow megatron_core_row() {
-  return {"megatron-core", "Megatron-LM on Megatron-Core 0.16 to 0.20", "flags of pretrain_gpt.py, one a line", kMegatronRules, flag_lines};
+  return {"megatron-core", "Megatron-LM on Megatron-Core 0.16 to 0.20", "flags of pretrain_gpt.py, one a line", kMegatronRules, flag_lines, {"megatron-core", "nemo"}};
 }
 
 }  // namespace rehearsal::exchange

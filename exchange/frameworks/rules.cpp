@@ -105,9 +105,37 @@ std::string exported(std::string_view framework, const TrainingJob& job) {
   check_sizes(job);
   Sheet sheet;
   for (const auto& rule : row.rules) rule.write(job, sheet);
-  if (sheet.refusals().empty()) return row.text(sheet);
+  auto refusals = sheet.refusals();
+  refusals.insert(refusals.end(), sheet.left_to_program().begin(), sheet.left_to_program().end());
+  if (refusals.empty()) return row.text(sheet);
   throw Refusal(std::string(row.release) + " cannot do this:\n" +
-                joined(sheet.refusals(), "\n", [](const plan::Violation& v) { return v.key + ": " + v.problem + "; " + v.remedy; }));
+                joined(refusals, "\n", [](const plan::Violation& v) { return v.key + ": " + v.problem + "; " + v.remedy; }));
+}
+
+PlanRules::PlanRules(std::string_view profile, TrainingJob job) : job_(std::move(job)) {
+  if (profile.empty()) return;
+  for (const auto& row : framework_rows())
+    if (std::ranges::find(row.profiles, profile) != row.profiles.end()) row_ = &row;
+  if (row_ == nullptr) return;
+  const auto sheet = written(plan::Plan{});
+  for (const auto& refusal : sheet.refusals()) always_.push_back(refusal.key);
+}
+
+Sheet PlanRules::written(const plan::Plan& plan) const {
+  auto job = job_;
+  job.plan = plan;
+  Sheet sheet;
+  for (const auto& rule : row_->rules)
+    if (rule.key != "model") rule.write(job, sheet);
+  return sheet;
+}
+
+PlanRefusals PlanRules::operator()(const plan::Plan& plan) const {
+  if (row_ == nullptr) return {};
+  const auto sheet = written(plan);
+  PlanRefusals refusals{sheet.refusals(), sheet.left_to_program()};
+  std::erase_if(refusals.impossible, [&](const plan::Violation& v) { return std::ranges::find(always_, v.key) != always_.end(); });
+  return refusals;
 }
 
 }  // namespace rehearsal::exchange

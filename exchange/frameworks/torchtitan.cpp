@@ -190,7 +190,7 @@ std::string python_module(const Sheet& sheet) {
 
 FrameworkRow torchtitan_row() {
   return {"torchtitan", "torchtitan 0.3.0", "a Python module with a configuration function, for --module and --config", kTitanRules,
-          python_module};
+          python_module, {"torchtitan"}};
 }
 
 }  // namespace rehearsal::exchange

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 
+#include "plan/program/program.hpp"
 #include "predict/frameworks/staged_step.hpp"
 
 namespace rehearsal::predict::frameworks {

@@ -114,6 +114,37 @@ TEST_CASE("a plan file has what else was trained, where, and as which framework 
   check_failure(rehearse("explain " + plan), 1, {"context.training", "lorra"});
 }
 
+TEST_CASE("what is found for a framework its configuration can say") {
+  const std::string framework = GENERATE("megatron-core", "torchtitan");
+  const std::string training = " --batch 32 --dtype bf16 --optimizer adamw ";
+  const auto found = result_of(rehearse("search zoo:llama3-8b" + training + "--platform dgx-h100 --nodes 1 --confirm 0 --top 20 --format json --framework " +
+                                        framework));
+  REQUIRE(found.at("plans").size() == 20);
+  for (const auto& entry : found.at("plans")) {
+    const auto plan = entry.at("plan").get<std::string>();
+    INFO(plan);
+    const auto written = rehearse("export '" + plan + "' --model zoo:llama3-8b --for " + framework + training);
+    INFO(written.err);
+    CHECK(written.status == 0);
+  }
+}
+
+TEST_CASE("what a framework cannot do is not searched, and what its user's program says is marked") {
+  const std::string ask = "search zoo:llama3-8b --batch 32 --dtype bf16 --optimizer adamw --platform dgx-h100 --nodes 1 --confirm 0 --format json ";
+  check_failure(rehearse(ask + "--framework megatron-core --plan dp=2,tp=2,pp=2,micro_batch=1,zero=auto,schedule=zb-h1"), 3,
+                {"schedule", "it has no zb-h1", "use 1f1b or interleaved"});
+  const auto found = result_of(rehearse(ask + "--framework deepspeed --plan dp=8,zero=2,recompute=full,micro_batch=auto")).at("plans")[0];
+  CHECK(found.at("left_to_program").size() == 1);
+  CHECK_THAT(found.at("left_to_program")[0].get<std::string>(), contains("recompute: "));
+}
+
+TEST_CASE("a best plan that may run out of memory is said to, with one that does not") {
+  const std::string ask = "search zoo:llama3-8b --batch 32 --dtype bf16 --optimizer adamw --platform dgx-h100 --nodes 1 --confirm 0 --framework megatron-core ";
+  const auto risky = rehearse(ask + "--plan dp=8,zero=2,micro_batch=auto,recompute=auto --top 20");
+  CHECK_THAT(risky.err, contains("the best plan runs out of memory with a chance of") && contains("of these, with one of") && contains("--limit out-of-memory=5%"));
+  CHECK_THAT(rehearse(ask + "--limit out-of-memory=5%").err, !contains("runs out of memory"));
+}
+
 TEST_CASE("a list of plans that is broken is named line by line, and one that is whole is ranked as it is") {
   const TemporaryFolder folder;
   const std::string ask = std::string("search ") + kGpt + " --batch 8 --platform dgx-a100 --devices 4 --format json --plans ";

@@ -119,6 +119,39 @@ TEST_CASE("FSDP2 gets Accelerate's file, and as remarks what the program says it
   CHECK_THROWS_WITH(exported("fsdp2", job_of("dp=16,zero=1")), contains("zero: it always shares out parameters"));
 }
 
+TEST_CASE("a framework's rules say of a plan what it cannot do, and what is left to the program") {
+  const auto refused = [](const PlanRules& rules, const std::string& plan) {
+    std::vector<std::string> keys;
+    for (const auto& v : rules(plan::parse_plan(plan)).impossible) keys.push_back(v.key);
+    return keys;
+  };
+  using Keys = std::vector<std::string>;
+  const PlanRules megatron("megatron-core", job_of("dp=1"));
+  CHECK(refused(megatron, "dp=2,tp=2,pp=2,micro_batch=1,zero=1").empty());
+  CHECK(refused(megatron, "dp=2,pp=2,micro_batch=1,zero=2") == Keys{"zero"});
+  CHECK(refused(megatron, "pp=2,micro_batch=1,schedule=dualpipe,offload=activations") == Keys{"schedule", "offload"});
+  CHECK(refused(PlanRules("nemo", job_of("dp=1")), "dp=2,pp=2,micro_batch=1,zero=2") == Keys{"zero"});  // runs Megatron-Core
+  const PlanRules deepspeed("deepspeed", job_of("dp=1"));
+  const auto staged = deepspeed(plan::parse_plan("pp=2,micro_batch=1,recompute=full"));
+  CHECK(staged.impossible.empty());
+  REQUIRE(staged.left_to_program.size() == 2);
+  CHECK(staged.left_to_program[0].key == "pp");
+  CHECK(staged.left_to_program[1].key == "recompute");
+  CHECK(PlanRules("pytorch", job_of("dp=1")).empty());
+  CHECK(refused(PlanRules("pytorch", job_of("dp=1")), "pp=2,schedule=dualpipe").empty());
+}
+
+TEST_CASE("what is refused for every plan is no rule about plans") {
+  auto job = job_of("dp=1");
+  const PlanRules bf16("torchtitan", job);
+  CHECK(bf16(plan::parse_plan("tp=2")).impossible.size() == 1);  // bf16 where nothing is shared out
+  CHECK(bf16(plan::parse_plan("tp=2,dp=2,zero=3")).impossible.empty());
+  job.dtype = "f16";
+  job.model = "model.onnx";
+  job.optimizer = graph::completed({"sgd", {}});
+  CHECK(PlanRules("torchtitan", job)(plan::parse_plan("tp=2")).impossible.empty());
+}
+
 TEST_CASE("what is wrong with a job is said before any framework is asked") {
   CHECK_THROWS_WITH(exported("deepsped", job_of("dp=2")), contains("did you mean \"deepspeed\"?"));
   CHECK_THROWS_WITH(exported("deepspeed", job_of("dp=2", 0)), contains("--batch"));
