@@ -66,7 +66,7 @@ class Player final : public Schedule {
 
   ScheduleOutcome play(Policy& policy) {
     for (std::size_t events = 0;; ++events) {
-      ensure(events < kMostEvents, "a schedule ends");
+      if (events == kMostEvents) refuse_endless();
       take_arrivals();
       end_jobs();
       policy.decide(*this);
@@ -80,6 +80,16 @@ class Player final : public Schedule {
   }
 
  private:
+  /// Jobs that lose their devices before they have started again get nothing done.
+  [[noreturn]] void refuse_endless() const {
+    double slowest = 0;
+    for (const auto& s : states_)
+      if (s.begun) slowest = std::max(slowest, restart_of(*s.job, s.job->devices).value());
+    throw Refusal("the schedule has not ended at " + to_text(now_) + ", after " + std::to_string(kMostEvents) +
+                  " events: devices are given anew so often that jobs get little done; a job takes up to " + to_text(Seconds(slowest)) +
+                  " to start again, and --slice should be many times that");
+  }
+
   void require_possible(const Job& job) const {
     for (const auto& [devices, pace] : job.paces)
       if ((devices == job.devices || (devices >= job.least && devices <= job.most)) && !cluster_.can_have(devices))
