@@ -323,9 +323,20 @@ std::string JobSetup::made_for_another(const ModelOptions& model, const plan::Pl
   return "the plan file was made for another training, " + made_for(file.context);
 }
 
+AnsweredPlan JobSetup::by_default(const ModelOptions& model) const {
+  auto plan = predict::default_plan(*choosing_);
+  const auto devices = platforms::device_count(platform_);
+  std::string where = "all devices";
+  if (plan.ranks() < devices)
+    where = std::to_string(plan.ranks()) + " of " + std::to_string(devices) + " devices, since a batch of " +
+            std::to_string(predictor_->batch()) + " has no more equal parts, and the others idle,";
+  std::string sentence = "no --plan: data parallel over " + where + " with the largest micro-batch that fits";
+  if (!model.batch) sentence += "; no --batch: " + std::to_string(predictor_->batch()) + " samples a step, as the model has it";
+  return {std::move(plan), std::move(sentence)};
+}
+
 AnsweredPlan JobSetup::taken(const ModelOptions& model, const PlatformOptions& o) const {
-  if (o.plan.empty())
-    return {predict::default_plan(*choosing_), "no --plan: data parallel over all devices with the largest micro-batch that fits"};
+  if (o.plan.empty()) return by_default(model);
   if (is_plan_file(o.plan) && !own_) {
     auto file = plan::read_plan_file(o.plan);
     if (file.plan.searched.empty()) return {std::move(file.plan), made_for_another(model, file)};

@@ -78,6 +78,7 @@ class JobSetup {
   void add_rules(const ModelOptions&);
   void predict_as(const costmodel::FrameworkProfile&, const ModelOptions&, const PlatformOptions&, graph::Graph);
   [[nodiscard]] std::string look_for_others(const ModelOptions&, const PlatformOptions&);
+  [[nodiscard]] AnsweredPlan by_default(const ModelOptions&) const;
   [[nodiscard]] AnsweredPlan taken(const ModelOptions&, const PlatformOptions&) const;
   /// A sentence that says so; empty where the file's plan was made for this training, or does not say for which.
   [[nodiscard]] std::string made_for_another(const ModelOptions&, const plan::PlanFile&) const;

@@ -115,10 +115,9 @@ SplitLimits FoldedModel::limits() const {
 
 Grain grain_of(const FoldedModel& model, const FrameworkJob& job) {
   if (job.plan.pp == 1) return Grain::Blocks;
-  if (model.has_convolution() || !job.plan.cuts.empty()) return Grain::Nodes;
-  const auto pieces = job.plan.pp * job.plan.interleave;
+  if (model.has_convolution()) return Grain::Nodes;
   const auto& spans = model.spans();
-  const bool blocks = std::any_of(spans.begin(), spans.end(), [&](const Span& s) { return s.repeats >= pieces; });
+  const bool blocks = std::any_of(spans.begin(), spans.end(), [](const Span& s) { return s.repeats > 1; });
   return blocks ? Grain::Blocks : Grain::Nodes;
 }
 

@@ -19,7 +19,7 @@ namespace rehearsal::predict::frameworks {
 /// How finely a model is looked at.
 enum class Grain : std::uint8_t {
   Blocks,  ///< repeated blocks once
-  Nodes,   ///< every node by itself: what stages of image networks are cut between
+  Nodes,   ///< every node by itself: what stages of networks without a chain of blocks are cut between
 };
 
 /// Into how many parts each kind of parallelism splits one micro-batch.
@@ -63,7 +63,7 @@ class FoldedModel {
   std::shared_ptr<plan::RuleBook> rules_ = std::make_shared<plan::RuleBook>();
 };
 
-/// Stages of an image network are cut between any two nodes, those of a chain of blocks between blocks.
+/// Stages of an image network, or of one without a chain of blocks, are cut between any two nodes, those of a chain between blocks.
 [[nodiscard]] Grain grain_of(const FoldedModel&, const FrameworkJob&);
 
 }  // namespace rehearsal::predict::frameworks

@@ -163,13 +163,13 @@ double boundary_of(const RowSetting& s, std::size_t last_node) {
   return outputs.empty() ? 0 : s.bytes(outputs[0]);
 }
 
-Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights) {
+Part part_of(const RowSetting& s, std::size_t span, WeightCounter& weights, CountedTensors& counted) {
   Part part;
   part.span = span;
   part.repeats = s.model.spans()[span].repeats;
   part.repeated = part.repeats > 1;
   std::vector<std::size_t> nodes;
-  RowCollector rows(s, part);
+  RowCollector rows(s, part, counted);
   for (std::uint32_t offset = 0; offset < s.model.spans()[span].length; ++offset) {
     const auto node = s.model.node(span, offset);
     nodes.push_back(node);
@@ -234,7 +234,12 @@ ModelParts parts_of(const FoldedModel& folded, const FrameworkJob& job, std::siz
   model.expert_choices = router == nullptr ? 0 : static_cast<double>(router->attributes.integer("k", 0));
   setting.expert_load = model.expert_load = expert_load_of(folded.graph(), job);
   WeightCounter weights(setting);
-  for (std::size_t span = 0; span < folded.spans().size(); ++span) model.parts.push_back(part_of(setting, span, weights));
+  CountedTensors counted;
+  for (std::size_t span = 0; span < folded.spans().size(); ++span) {
+    // A block keeps all that it reads. A single node shares a stage with the others that read the same, but for the few at its cuts.
+    if (folded.spans()[span].length > 1) counted = {};
+    model.parts.push_back(part_of(setting, span, weights, counted));
+  }
   add_loss(setting, model);
   for (auto& part : model.parts)
     if (job.micro_batch < 1) share_out(part, job.micro_batch);

@@ -215,8 +215,7 @@ void RowCollector::keep(TensorId t) {
     if (graph::schema(node).family != CostFamily::View) break;
     t = node.inputs.front();
   }
-  if (t == TensorId::None || !flow().activation(t) || std::find(kept_.begin(), kept_.end(), t) != kept_.end()) return;
-  kept_.push_back(t);
+  if (t == TensorId::None || !flow().activation(t) || !counted_.kept.insert(t).second) return;
   part_.kept.others += s_.bytes(t);
 }
 
@@ -232,9 +231,7 @@ TensorId RowCollector::source_of(TensorId t) const {
 
 /// In 8 bits, beside what others keep of it.
 void RowCollector::keep_quantised(TensorId t) {
-  if (std::find(quantised_.begin(), quantised_.end(), t) != quantised_.end()) return;
-  quantised_.push_back(t);
-  part_.kept.others += s_.elements(t);
+  if (counted_.quantised.insert(t).second) part_.kept.others += s_.elements(t);
 }
 
 /// What the backward pass of a node reads again.

@@ -178,8 +178,7 @@ void RowCollector::dense_product(const graph::Node& node, const MatmulShape& sha
 
 /// As it is produced: what is gathered is cast before. Products that read the same activation share its copy.
 void RowCollector::cast(graph::TensorId activation) {
-  if (std::find(cast_.begin(), cast_.end(), activation) != cast_.end()) return;
-  cast_.push_back(activation);
+  if (!counted_.cast.insert(activation).second) return;
   forward({RateKind::Elementwise, 0, s_.precision.cast_bytes * s_.elements(activation), 1, 1});
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // One forward node as kernels of its forward and backward pass on one rank.
 
+#include <set>
+
 #include "costmodel/matmul_tiles.hpp"
 #include "graph/op_schema.hpp"
 #include "predict/frameworks/folded_model.hpp"
@@ -30,10 +32,16 @@ struct RowSetting {
   [[nodiscard]] double bytes(graph::TensorId t) const { return elements(t) * precision.element_bytes; }
 };
 
+/// Tensors that are counted once, whichever kernels read them.
+struct CountedTensors {
+  std::set<graph::TensorId> kept, quantised, cast;
+};
+
 /// Collects the kernels of one part.
 class RowCollector {
  public:
-  RowCollector(const RowSetting& setting, Part& part) : s_(setting), part_(part) {}
+  /// `counted`: with those of other parts that one stage may have, too.
+  RowCollector(const RowSetting& setting, Part& part, CountedTensors& counted) : s_(setting), part_(part), counted_(counted) {}
   /// Adds node number `n` of the folded model, the `offset`-th of the part. Backward kernels are collected in the order of the forward
   /// nodes; finish() turns them round.
   void add(std::size_t n, std::uint32_t offset);
@@ -92,7 +100,7 @@ class RowCollector {
   Part& part_;
   std::size_t node_ = 0;      ///< in the folded model
   std::uint32_t offset_ = 0;  ///< in the part
-  std::vector<graph::TensorId> kept_, quantised_, cast_;
+  CountedTensors& counted_;
 };
 
 }  // namespace rehearsal::predict::frameworks

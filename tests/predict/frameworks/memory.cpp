@@ -170,6 +170,41 @@ TEST_CASE("a played step holds at its fullest moment what the closed form says")
     }
 }
 
+TEST_CASE("nodes one by one keep what their blocks keep") {
+  for (const char* precision : {"bf16", "fp8"})
+    for (const char* zoo : {kSmall.c_str(), "zoo:llama?layers=4&hidden=64&heads=4&kv_heads=2&ffn=128&seq=32&vocab=500&batch=2"}) {
+      const Sample blocks(zoo, platforms::load("dgx-h100"), "megatron-core", precision);
+      const FoldedModel nodes(graph::zoo::build(zoo), Grain::Nodes);
+      const auto kept = [](const ModelParts& model) {
+        double sum = 0;
+        for (const auto& part : model.parts) sum += part.kept.all() * part.repeats;
+        return sum;
+      };
+      CAPTURE(zoo, precision);
+      CHECK(kept(parts_of(nodes, blocks.job, 0)) == Approx(kept(blocks.parts())));
+    }
+}
+
+TEST_CASE("chunks of a chain of blocks are cut between blocks, with what is before and behind it as chunks of their own") {
+  Sample s(kSmall, platforms::load("dgx-a100"), "megatron-core");
+  s.job.plan.pp = 4;
+  s.job.plan.schedule = "interleaved";
+  s.job.micro_batches = 8;
+  CHECK(grain_of(s.model, s.job) == Grain::Blocks);
+  const auto activations = [&](int interleave) {
+    s.job.plan.interleave = interleave;
+    CHECK(grain_of(s.model, s.job) == Grain::Blocks);
+    return s.memory().activations;
+  };
+  // One chunk of a block each, or six blocks and both ends: stage 0 holds as many passes of as little.
+  CHECK(activations(2) < 2 * activations(1));
+  s.job.recompute = Recompute::Full;
+  const double recomputed = s.memory().activations;
+  s.job.recompute = Recompute::None;
+  CHECK(recomputed < s.memory().activations);
+  CHECK_THROWS_AS(activations(5), Refusal);
+}
+
 TEST_CASE("recomputation needs no more memory, whatever the stage holds") {
   for (const char* zoo : {"zoo:vit?layers=4&hidden=64&heads=4&image=32&patch=8&classes=10&batch=2", kSmall.c_str()})
     for (const int stages : {1, 2, 4}) {
