@@ -21,14 +21,12 @@ constexpr std::array<std::string_view, 9> kTimes{
 /// Measured keys that are context of a question, not its answer.
 constexpr std::array<std::string_view, 5> kContext{"epochs", "samples_to_target", "params", "pue", "gpu_utilisation_pct"};
 
-constexpr double kUnseenFramework = 1.3, kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1, kAssumedShape = 1.3;
+constexpr double kAssumedMicroBatch = 1.25, kIncomplete = 1.2, kAssumedNetwork = 1.1, kAssumedShape = 1.3;
 
 template <class List>
 bool among(const List& list, std::string_view key) {
   return std::find(list.begin(), list.end(), key) != list.end();
 }
-
-bool was_seen(const std::vector<std::string>& names, const std::string& name) { return names.empty() || among(names, name); }
 
 std::string plan_set_of(const Record& r) {
   const auto part = [](const Fields& f, const char* key) { return f.text(key) + "|"; };
@@ -80,8 +78,16 @@ class Judge {
     const auto effect = effect_of(site_, p.job.machine.platform.nodes.front().device.name, group,
                                   group == "memory" ? costmodel::kNoMechanism : site_features(a));
     const double value = a.values.at(key) * std::exp(is_rate(key) ? -effect.log_factor : effect.log_factor);
-    const double width = std::exp(constants_.evidence.of(group) * wider * effect.narrowing);
+    const double width = std::exp(half_width(p, group, wider) * effect.narrowing);
     return {value, value / width, value * width};
+  }
+
+  /// Published times say something of a time, and of a framework and device that the record names.
+  [[nodiscard]] double half_width(const Prepared& p, const std::string& group, double wider) const {
+    const double of_group = constants_.evidence.of(group) * wider;
+    if (p.collective || group == "memory" || group == "energy" || among(p.job.assumed, "device") || among(p.job.assumed, "framework"))
+      return of_group;
+    return constants_.evidence.drawn_to_runs(of_group, p.job.framework->name, p.job.machine.platform.nodes.front().device.name);
   }
 
   const costmodel::ConstantsFile& constants_;
@@ -96,7 +102,7 @@ double widening_of(const Prepared& p, const costmodel::FittedEvidence& evidence)
   const auto& device = p.job.machine.platform.nodes.front().device;
   const bool assumed_device = among(p.job.assumed, "device"), assumed_framework = among(p.job.assumed, "framework");
   double factor = assumed_device ? costmodel::FittedEvidence::kUnseenDevice : evidence.widening(device);
-  if (!p.collective && (assumed_framework || !was_seen(evidence.frameworks, p.job.framework->name))) factor *= kUnseenFramework;
+  if (!p.collective) factor *= assumed_framework ? costmodel::FittedEvidence::kUnseenFramework : evidence.widening(p.job.framework->name);
   if (among(p.job.assumed, "micro-batch")) factor *= kAssumedMicroBatch;
   if (among(p.job.assumed, "shape")) factor *= kAssumedShape;
   if (among(p.job.assumed, "record")) factor *= kIncomplete;

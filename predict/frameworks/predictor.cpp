@@ -162,8 +162,7 @@ class FrameworkPredictor final : public Predictor {
     a.platform = platform_.name;
     a.ranks = q.job.plan.ranks();
     a.step = Seconds(time.seconds);
-    const double width =
-        std::exp(constants().evidence.of(std::string(model.time_group())) * constants().evidence.widening(q.job.device()) * site.narrowing);
+    const double width = std::exp(constants().evidence.half_width(model.time_group(), profile_.name, q.job.device()) * site.narrowing);
     a.step_seconds = {time.seconds, time.seconds / width, time.seconds * width};
     a.samples_per_second = q.job.batch / time.seconds;
     a.tokens_per_sample = tokens_;

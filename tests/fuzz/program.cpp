@@ -18,7 +18,7 @@ using namespace rehearsal;
 struct Written {
   explicit Written(const fuzz::Scratch& scratch) {
     const std::string path = scratch.folder() + "/program.json";
-    plan::write_program_file(path, program, training.graph, {"zoo:gpt", training.graph.hash(), 4, "auto", DType::F32});
+    plan::write_program_file(path, program, training.graph, {"zoo:gpt", training.graph.hash(), 4, "auto", "f32"});
     std::ifstream in(path);
     text.assign(std::istreambuf_iterator<char>(in), {});
   }

@@ -85,8 +85,11 @@ TEST_CASE("devices, models and frameworks are known by several spellings") {
   CHECK_THAT(of("V100", R"({"name": "a network of next year"})", "PyTorch").refused, contains("model.name"));
   const auto known = of("A100", resnet, "PyTorch"), unknown = of("A100", resnet, "something new");
   const auto width = [](const Verdict& v) { return v.predicted.at("samples_per_s").high / v.predicted.at("samples_per_s").value; };
-  // validate.cpp, kUnseenFramework: the logarithm is 1.3 times as wide.
-  CHECK(std::log(width(unknown)) == Approx(1.3 * std::log(width(known))));
+  // kUnseenFramework: the logarithm is 1.3 times as wide as that of the group; a known framework's is drawn to its own runs.
+  const auto& evidence = costmodel::published_constants().evidence;
+  const double group = evidence.of("image");
+  CHECK(std::log(width(unknown)) == Approx(1.3 * group));
+  CHECK(std::log(width(known)) == Approx(evidence.drawn_to_runs(group, known.framework, known.device)));
 }
 
 TEST_CASE("a variant of a device is found by its memory") {
@@ -283,6 +286,29 @@ TEST_CASE("intervals hold nine tenths of the left-out residuals") {
   const double coverage = set_intervals(evidence, quantities);
   CHECK(evidence.of("g") == Approx(0.9));  // the 90th of 100 residuals 0.01, 0.02, ...
   CHECK(coverage == Approx(0.9).margin(0.02));
+}
+
+TEST_CASE("an interval is drawn to what published times of the framework were off by") {
+  costmodel::FittedEvidence evidence;
+  evidence.log_factor = {{"default", 0.45}, {"transformer", 0.3}};
+  evidence.devices = {"A", "B"};
+  evidence.frameworks = {"f", "g"};
+  evidence.runs = {{"f", "A", 8, 0.1}, {"f", "B", 100, 0.5}, {"g", "B", 2, 0.2}};
+  const auto width = [&](const std::string& framework, const std::string& device) {
+    platforms::Device named;
+    named.name = device;
+    return evidence.half_width("transformer", framework, named);
+  };
+  // ln 1.1 is 0.0953, and 1.645 / 0.674 times that 0.2326: sqrt((8 0.3^2 + 8 0.2326^2) / 16)
+  CHECK(width("f", "A") == Approx(0.2684).epsilon(1e-3));
+  // ln 1.5 is 0.4055, drawn out 0.9896; 100 times count as 16: sqrt((8 0.3^2 + 16 0.9896^2) / 24)
+  CHECK(width("f", "B") == Approx(0.8264).epsilon(1e-3));
+  // None on A; ln 1.2 is 0.1823, drawn out 0.4450; two times: sqrt((8 0.3^2 + 2 0.4450^2) / 10)
+  CHECK(width("g", "A") == Approx(0.3341).epsilon(1e-3));
+  // A device that nobody ran on is wider by 1.5, and 108 times on others count as 4: 0.2326 and 0.9896 in the mean 8 to 100.
+  const double elsewhere = (8 * 0.2326 + 100 * 0.9896) / 108;
+  CHECK(width("f", "C") == Approx(std::sqrt((8 * 0.45 * 0.45 + 4 * elsewhere * elsewhere) / 12)).epsilon(1e-3));
+  CHECK(width("h", "A") == Approx(0.3 * 1.3));  // a framework without any
 }
 
 TEST_CASE("a publication is one repository's document") {

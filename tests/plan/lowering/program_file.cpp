@@ -20,7 +20,7 @@ namespace {
 /// Two layers on two stages of two replicas each, in two micro-batches: messages, sums of gradients, saved activations.
 struct Written {
   Written() {
-    write_program_file(path, lowered(), training.graph, {"mlp", training.graph.hash(), 8, "auto", DType::F32});
+    write_program_file(path, lowered(), training.graph, {"mlp", training.graph.hash(), 8, "auto", "f32"});
     document = Json::parse(text_of(path));
   }
   [[nodiscard]] Program lowered() const { return lower(training, parse_plan("dp=2,pp=2,micro_batch=2"), TableBackend(), {}); }
@@ -77,7 +77,7 @@ std::string text_of_keys(const std::set<std::string>& keys) {
 TEST_CASE("a Program's file read again is the same file") {
   const Written w;
   const auto again = read_program_file(w.path, w.lowered(), w.training.graph);
-  write_program_file(w.path, again, w.training.graph, {"mlp", w.training.graph.hash(), 8, "auto", DType::F32});
+  write_program_file(w.path, again, w.training.graph, {"mlp", w.training.graph.hash(), 8, "auto", "f32"});
   CHECK(Json::parse(text_of(w.path)) == w.document);
   const auto heading = read_program_heading(w.path);
   CHECK(heading.context.batch == 8);
