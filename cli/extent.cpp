@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "cli/counts.hpp"
 #include "cli/help/page.hpp"
 #include "predict/assessment.hpp"
 
@@ -12,9 +13,9 @@ namespace rehearsal::cli {
 
 void Extent::add_to(CLI::App& app) {
   const OptionGroup group(app, "How long it is trained");
-  app.add_option("--steps", steps, "optimizer steps of the whole training");
+  as_count(app.add_option("--steps", steps, "optimizer steps of the whole training"));
   app.add_option("--epochs", epochs, "passes over the data of the whole training");
-  app.add_option("--tokens", tokens, "tokens of the whole training");
+  as_count(app.add_option("--tokens", tokens, "tokens of the whole training, such as 15T"));
 }
 
 namespace {

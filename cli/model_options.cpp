@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +16,7 @@
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "cli/adapter_option.hpp"
+#include "cli/counts.hpp"
 #include "cli/help/page.hpp"
 #include "formats/hugging_face/config.hpp"
 #include "formats/onnx/import.hpp"
@@ -164,7 +166,7 @@ void ModelOptions::add_reference_to(CLI::App& app) {
 
 void ModelOptions::add_sizes_to(CLI::App& app) {
   const OptionGroup group(app, "Model");
-  app.add_option("--batch", batch, "global samples of one optimizer step");
+  as_count(app.add_option("--batch", batch, "global samples of one optimizer step"));
   app.add_option("--bind", binds, "NAME=VALUE of another symbol of the model")->take_all();
   note_typed(app, typed);
 }
@@ -232,6 +234,17 @@ bool is_built(std::string_view model) { return model.starts_with("zoo:") || mode
 
 namespace {
 
+/// A name of the zoo without "zoo:" is no file.
+void require_file(const std::string& model) {
+  if (std::filesystem::exists(model) || model.find_first_of("/.") < model.find('?')) return;
+  try {
+    static_cast<void>(graph::zoo::parse(model));
+  } catch (const BadInput& unknown) {
+    throw BadInput(model, std::string("there is no such file, and the zoo has none of this name: ") + unknown.what());
+  }
+  throw BadInput(model, "there is no such file; the zoo's model of this name is zoo:" + model);
+}
+
 LoadedModel read_model(const ModelOptions& o, Completeness completeness, const formats::ImportListener& after_pass) {
   if (o.batch && (*o.batch < 1 || *o.batch > 1'000'000'000))
     throw BadInput("--batch " + std::to_string(*o.batch), "must be between 1 and 1000000000");
@@ -251,6 +264,7 @@ LoadedModel read_model(const ModelOptions& o, Completeness completeness, const f
     for (const auto& t : loaded.graph.tensors()) loaded.tensors[t.name] = t.type;
     return loaded;
   }
+  require_file(o.model);
   options.batch = o.batch;
   options.collect_unknown = options.allow_missing_weights = completeness != Completeness::Trainable;
   options.assume_sizes = completeness == Completeness::Structure;

@@ -20,6 +20,7 @@
 #include "plan/shares.hpp"
 #include "platforms/catalog.hpp"
 #include "platforms/settings.hpp"
+#include "platforms/usual.hpp"
 #include "predict/changes.hpp"
 #include "predict/frameworks/predictor.hpp"
 #include "predict/frameworks/recipe.hpp"
@@ -221,6 +222,7 @@ void require_own_choices(const ModelOptions& model, const PlatformOptions& o) {
 }  // namespace
 
 JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : options_(o), platform_(load_platform(o)) {
+  for (const auto& sentence : platforms::unusual_figures(platform_)) warnings_.push_back("platform " + platform_.name + ": " + sentence);
   std::optional<LoadedModel> known;
   const auto& framework = framework_of(o, platform_, model, known);
   require_peaks(model, platform_);
@@ -234,7 +236,7 @@ JobSetup::JobSetup(const ModelOptions& model, const PlatformOptions& o) : option
   }
   require_known_options(model, framework);
   auto loaded = known ? std::move(*known) : load_model(model);
-  warnings_ = std::move(loaded.warnings);
+  warnings_.insert(warnings_.end(), loaded.warnings.begin(), loaded.warnings.end());
   predict_as(framework, model, o, graph::with_roles(loaded.graph, roles_of(model, loaded.damage), warnings_));
   if (model.batch && predictor_->batch() != *model.batch)
     throw BadInput(model.model, "the model is written for a batch of " + std::to_string(predictor_->batch()) + ", not " +

@@ -77,7 +77,11 @@ Json row_of(Bytes size, const predict::CollectiveTime& t) {
 costmodel::LibraryRelease release_named(const std::string& text) {
   if (text.empty()) return costmodel::kNewestRelease;
   const auto release = costmodel::library_release(text);
+  const auto newest = costmodel::kNewestRelease;
   if (!release) throw BadInput("--release " + text, "must be two numbers, such as 2.18");
+  if (release->major != newest.major)
+    throw BadInput("--release " + text, "releases of NCCL and RCCL that are known are 2.0 to " + std::to_string(newest.major) + "." +
+                                            std::to_string(newest.minor));
   return *release;
 }
 
@@ -88,7 +92,8 @@ int collective(const CollectiveOptions& o, Terminal& terminal) {
   const auto release = release_named(o.release);
   const auto platform = load_platform(o.platform);
   const auto ranks = o.ranks.value_or(platforms::device_count(platform));
-  if (ranks < 1 || ranks > platforms::device_count(platform))
+  if (ranks < 1) throw BadInput("--ranks " + std::to_string(ranks), "must be at least 2: a collective is among several");
+  if (ranks > platforms::device_count(platform))
     throw Refusal("--ranks " + std::to_string(ranks) + ": platform " + platform.name + " has " +
                   std::to_string(platforms::device_count(platform)) + " devices; use fewer ranks, or more nodes (--nodes)");
   const costmodel::CostModel model(platforms::device_of(platform, 0),

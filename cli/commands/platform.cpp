@@ -5,6 +5,7 @@
 #include "platforms/catalog.hpp"
 #include "platforms/devices.hpp"
 #include "platforms/json.hpp"
+#include "platforms/usual.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -54,11 +55,14 @@ int schema(Terminal& terminal) {
 
 int check(const std::string& path, Terminal& terminal) {
   const auto p = platforms::read_platform_file(path);
+  const auto unusual = platforms::unusual_figures(p);
+  for (const auto& sentence : unusual) terminal.warn(path + ": " + sentence);
   terminal.print({{"schema", 1},
                   {"file", path},
                   {"name", p.name},
                   {"nodes", platforms::node_count(p)},
                   {"devices", platforms::device_count(p)},
+                  {"unusual", unusual},
                   {"valid", true}});
   return 0;
 }

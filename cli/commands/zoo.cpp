@@ -33,6 +33,7 @@ int list_of_zoo(Terminal& terminal) {
 }
 
 int write(const ZooOptions& o, Terminal& terminal) {
+  static_cast<void>(graph::zoo::parse(o.name));  // a name that there is none of is the first thing to say
   if (o.output.empty()) throw BadInput("zoo " + o.name, "give a file to write it to: -o " + o.name + ".onnx");
   const auto graph = graph::zoo::build(o.name, o.batch);
   formats::ExportOptions options;

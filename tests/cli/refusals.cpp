@@ -36,6 +36,14 @@ TEST_CASE("values that mean nothing are refused by name") {
     INFO(command);
     check_failure(rehearse(command + kOnA100), status, {word});
   }
+  check_failure(rehearse("collective --platform dgx-h100 --ranks 0"), 1, {"--ranks 0", "at least 2"});
+  check_failure(rehearse("collective --platform dgx-h100 --ranks 8 --release 9.9"), 1, {"--release 9.9", "2.0 to 2."});
+  check_failure(rehearse("zoo mpl"), 1, {"zoo:mpl", "there is no such model"});
+  check_failure(rehearse("estimate llama3-70b" + kOnA100), 1, {"llama3-70b: there is no such file", "zoo:llama3-70b"});
+  check_failure(rehearse("estimate lama3-70b" + kOnA100), 1, {"lama3-70b: there is no such file", "did you mean \"llama3-70b\""});
+  check_failure(rehearse("estimate none.onnx" + kOnA100), 1, {"none.onnx", "cannot be opened"});
+  check_failure(rehearse("estimate " + gpt + kOnA100 + "--tokens 1X"), 2, {"--tokens 1X", "number"});
+  check_failure(rehearse("estimate " + gpt + "--platform dgx-a100 --devices 2 --batch 1.5"), 2, {"--batch 1.5", "whole number"});
   check_failure(rehearse("inspekt zoo:resnet18"), 2, {"inspekt", "--help"});
   check_failure(rehearse("inspect zoo:resnet18 --loss hinge"), 1, {"hinge", "cross-entropy"});
   check_failure(rehearse("run " + gpt + "--batch 4 --shuffle perhaps"), 1, {"--shuffle", "on or off"});
@@ -45,6 +53,30 @@ TEST_CASE("values that mean nothing are refused by name") {
 TEST_CASE("tokens are counted by the positions of a sample") {
   // batches of 8 samples of 4 positions: 320 tokens are 10 steps
   CHECK(result_of(rehearse(std::string("estimate ") + kGpt + kOnA100 + "--tokens 320 --format json")).at("steps") == 10);
+}
+
+TEST_CASE("counts may have an exponent, or thousands, millions, billions and trillions as a letter") {
+  const auto answer = [](const std::string& counts) {
+    const auto result = result_of(rehearse(std::string("estimate ") + kGpt + " --platform dgx-a100 --devices 2 --format json " + counts));
+    return std::pair{result.at("batch").get<double>(), result.at("steps").get<double>()};
+  };
+  CHECK(answer("--batch 1e3 --steps 2k") == std::pair{1000.0, 2000.0});
+  CHECK(answer("--batch 0.5K --steps 1.5M") == std::pair{500.0, 1.5e6});
+  CHECK(answer("--batch 8 --tokens 3.2B") == std::pair{8.0, 1e8});  // 32 tokens a step
+  CHECK(answer("--batch 8 --tokens 0.0032T") == std::pair{8.0, 1e8});
+}
+
+TEST_CASE("a platform with a figure that no machine has is checked, and predicted on, with a warning") {
+  auto platform = nlohmann::json::parse(rehearse("platform show dgx-h100").out);
+  platform["nodes"][0]["nic"]["latency"] = "3 s";
+  const TemporaryFolder folder;
+  const auto path = folder / "mine.json";
+  write_text(path, platform.dump());
+  for (const std::string& command : {"platform check " + path, std::string("estimate ") + kGpt + " --devices 1 --batch 8 --platform " + path}) {
+    const auto ended = rehearse(command);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.err, contains("nic.latency: 3 s; machines have 100 ns to 100 ms"));
+  }
 }
 
 TEST_CASE("a model too large for every plan is refused with what is missing") {
