@@ -17,6 +17,7 @@
 #include "cli/plan_context.hpp"
 #include "cli/platform_options.hpp"
 #include "plan/program/describe.hpp"
+#include "plan/program/petri_net.hpp"
 #include "plan/program/program_json.hpp"
 #include "predict/changes.hpp"
 #include "predict/memory_risk.hpp"
@@ -33,7 +34,7 @@ struct ExplainOptions {
   ModelOptions model;
   PlatformOptions platform;
   bool program = false, layers = false, passes = false;
-  std::string dot, json, after;
+  std::string dot, pnml, json, after;
 };
 
 Json tensors_json(const std::vector<predict::TensorPlace>& tensors) {
@@ -288,6 +289,8 @@ int explain(const ExplainOptions& given, Terminal& terminal) {
     return 0;
   }
   if (!o.json.empty()) plan::write_program_file(o.json, program, setup.predictor().graph(), setup.context(o.model));
+  if (!o.pnml.empty())
+    write_file_atomically(o.pnml, plan::to_pnml(plan::petri_net_of(program, setup.predictor().graph()), plan::to_text(program.plan)));
   if (!o.dot.empty()) write_file_atomically(o.dot, plan::to_dot(program, setup.predictor().graph()));
   if (!o.program) {
     print_explanation(o, setup, {answered, step}, terminal);
@@ -305,7 +308,8 @@ Action add_explain(CLI::App& app) {
   app.add_option("--model", o->model.model, "the model, when the plan does not name it");
   o->model.add_sizes_to(app);
   o->model.add_training_to(app);
-  app.add_option("--platform", o->platform.platform, "a platform file or name; without it the one of the plan file, else seconds are of a dgx-a100");
+  app.add_option("--platform", o->platform.platform,
+                 "a platform file or name; without it the one of the plan file, else seconds are of a dgx-a100");
   app.add_option("--nodes", o->platform.nodes);
   app.add_option("--devices", o->platform.devices);
   app.add_option("--machine", o->platform.machine);
@@ -319,6 +323,7 @@ Action add_explain(CLI::App& app) {
   app.add_flag("--passes", o->passes, "the passes that lower a plan to instructions, and what each leaves");
   app.add_option("--after", o->after, "PASS: every instruction of every role as they are behind it")->excludes("--passes");
   app.add_option("--json", o->json, "where to write the Program, for `rehearse simulate` or other tools");
+  app.add_option("--pnml", o->pnml, "where to write one replica's step as a Petri net, in the Petri Net Markup Language");
   app.add_option("--dot", o->dot, "where to write the Program as a graph for Graphviz");
   return [o](Terminal& terminal) { return explain(*o, terminal); };
 }

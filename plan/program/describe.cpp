@@ -31,7 +31,9 @@ std::string kernel_text(const Role& role, const Instruction& i, const graph::Gra
   return kernel.implementation.empty() ? text : text + " by " + kernel.implementation;
 }
 
-std::string what(const Program& program, const Role& role, const Instruction& i, const graph::Graph& g) {
+}  // namespace
+
+std::string describe(const Program& program, const Role& role, const Instruction& i, const graph::Graph& g) {
   switch (i.kind) {
     case InstructionKind::Kernel:
       return kernel_text(role, i, g);
@@ -48,8 +50,6 @@ std::string what(const Program& program, const Role& role, const Instruction& i,
   }
 }
 
-}  // namespace
-
 std::string to_text(const Program& program, const Role& role, const graph::Graph& g) {
   std::string text =
       "stage " + std::to_string(role.stage) + ", arena " + rehearsal::to_text(Bytes(static_cast<double>(role.memory.arena_bytes))) + ", " +
@@ -60,7 +60,7 @@ std::string to_text(const Program& program, const Role& role, const graph::Graph
     text += " " + std::string(name(body.kind)) + "\n";
     for (std::size_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
-      text += "  " + std::to_string(n) + " " + what(program, role, i, g) + ": " + buffers_text(role, i.inputs) + " -> " +
+      text += "  " + std::to_string(n) + " " + describe(program, role, i, g) + ": " + buffers_text(role, i.inputs) + " -> " +
               buffers_text(role, i.outputs);
       if (i.when == When::LastMicroBatch) text += " (last micro-batch)";
       if (i.when == When::AllButLastMicroBatch) text += " (not the last micro-batch)";
@@ -107,7 +107,7 @@ class RoleDrawing {
               quoted(std::string(name(body.kind)) + (role_.bodies.size() > 4 ? " " + std::to_string(body.chunk) : "")) + ";\n";
     for (std::size_t n = 0; n < body.instructions.size(); ++n) {
       const auto& i = body.instructions[n];
-      std::string label = what(program_, role_, i, g_);
+      std::string label = describe(program_, role_, i, g_);
       if (i.kind != InstructionKind::Kernel && i.tensor != graph::TensorId::None) label += "\n" + g_[i.tensor].name;
       boxes_ += "      " + id(b, n) + " [shape=" + (i.stream == Stream::Compute ? "box" : "ellipse") + ", label=" + quoted(label) + "];\n";
       add_edges(i, id(b, n));

@@ -6,6 +6,9 @@
 
 namespace rehearsal::plan {
 
+/// What an instruction does, in a few words: "MatMul h.0.attn by onednn", "send to stage 1".
+[[nodiscard]] std::string describe(const Program&, const Role&, const Instruction&, const graph::Graph&);
+
 /// One line per instruction of a role, body by body: what it does, on which tensors, how many bytes, what it waits for.
 [[nodiscard]] std::string to_text(const Program&, const Role&, const graph::Graph&);
 

@@ -147,6 +147,7 @@ class ExplainOptions(ModelOptions, InputOptions, FrameworkOptions, total=False):
     after: str
     json: Text
     dot: Text
+    pnml: Text
 
 
 class JobsOptions(CostOptions, total=False):
