@@ -54,7 +54,13 @@ std::string name_of_platform(const std::string& text, const Folders& folders) {
   const auto names = catalog_names(folders);
   const Names all(names.begin(), names.end());
   if (const auto found = find_name(text, all)) return std::string(*found);
-  if (auto machine = machine_of_device(text, folders)) return *machine;
+  if (auto machine = machine_of_device(text, folders)) {
+    const auto others = words_beside(*find_device(text), text);
+    if (others.empty()) return *machine;
+    throw BadInput("platform \"" + text + "\"", "is not in the catalogue: a machine of the device would be " + *machine + ", but " +
+                                                    joined(others) + " stands beside it; how much of a machine is used is said by " +
+                                                    "--devices and --nodes");
+  }
   throw BadInput("platform \"" + text + "\"", "is not in the catalogue" + suggestion(text, all) + similar_names(text, all) +
                                                   " `rehearse platform list` lists all " + std::to_string(names.size()) +
                                                   "; a file is named with its .json");

@@ -131,8 +131,23 @@ Device load_device(std::string_view name) {
                  "is not in the catalogue" + suggestion(name, names) + " `rehearse platform devices` lists them");
 }
 
+std::vector<std::string> words_beside(const Device& device, std::string_view text) {
+  Words known = words_of("NVIDIA Tesla GeForce AMD Instinct Intel Google GPU GB " + device.name);
+  for (const auto& alias : device.aliases) known.merge(words_of(alias));
+  const auto words = words_in(text, false);
+  std::vector<std::string> unknown;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool counts_bytes = i + 1 < words.size() && words[i + 1] == "gb";  // "80 GB", which names write "80GB"
+    if (known.contains(words[i]) || (counts_bytes && known.contains(words[i] + "gb"))) continue;
+    const auto parts = words_in(words[i], true);
+    const bool in_one = parts.size() > 1 && std::ranges::all_of(parts, [&](const auto& part) { return known.contains(part); });
+    if (!in_one) unknown.push_back(words[i]);  // "rtx3090" is known as "rtx" and "3090"
+  }
+  return unknown;
+}
+
 Device device_called(std::string_view name) {
-  if (const auto* found = find_device(name)) return *found;
+  if (const auto* found = find_device(name); found != nullptr && words_beside(*found, name).empty()) return *found;
   Names names;
   for (const auto& device : index().devices) {
     names.push_back(device.name);
@@ -143,9 +158,13 @@ Device device_called(std::string_view name) {
 }
 
 const Device* find_device(std::string_view text) {
-  for (const auto& words : {words_of(text), words_of(without_remarks(text)), spellings_of(text), spellings_of(without_remarks(text))})
-    if (const auto* found = best_match(words)) return found;
-  return nullptr;
+  const Device* first = nullptr;
+  for (const auto& words : {words_of(text), words_of(without_remarks(text)), spellings_of(text), spellings_of(without_remarks(text))}) {
+    const auto* found = best_match(words);
+    if (found != nullptr && words_beside(*found, text).empty()) return found;
+    if (first == nullptr) first = found;
+  }
+  return first;
 }
 
 }  // namespace rehearsal::platforms

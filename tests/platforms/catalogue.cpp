@@ -153,7 +153,7 @@ TEST_CASE("devices of the catalogue are physically consistent") {
 
 TEST_CASE("GPUs' memory moves as many bits a second through each pin as its kind does") {
   // Gbit/s a pin, slowest to fastest product: bandwidth over the bits of the bus.
-  const std::map<std::string, std::pair<double, double>> rates{{"HBM2", {1.69, 2.5}},  {"HBM2e", {3.0, 3.3}}, {"HBM3", {5.1, 5.3}},
+  const std::map<std::string, std::pair<double, double>> rates{{"HBM2", {1.69, 2.5}}, {"HBM2e", {3.0, 3.3}}, {"HBM3", {5.1, 5.3}},
                                                                {"HBM3e", {6.2, 8.0}}, {"GDDR6", {10, 20}},   {"GDDR6X", {19, 22.5}},
                                                                {"GDDR7", {28, 30}}};
   int known = 0;
@@ -227,6 +227,7 @@ TEST_CASE("what people call a device finds it") {
       {"Titan X 12GB", "GTX-TITAN-X-12GB"},
       {"TPUv3 core 16GB", "TPUv3-core-16GB"},
       {"AMD Instinct MI250X", "MI250X-128GB"},
+      {"V100 32 GB", "V100-SXM2-32GB"},
   };
   for (const auto& [text, name] : called) {
     INFO(text);
@@ -235,6 +236,19 @@ TEST_CASE("what people call a device finds it") {
     CHECK(device->name == name);
   }
   for (const auto* text : {"TPU", "not stated", "", "RTX 9999", "Cerebras WSE-3"}) CHECK(find_device(text) == nullptr);
+}
+
+TEST_CASE("a word beside a device's name is told, not passed over") {
+  const auto beside = [](const std::string& text) { return words_beside(*find_device(text), text); };
+  for (const auto* text : {"h100", "NVIDIA H100 80GB", "a100-40gb", "RTX3090", "AMD Instinct MI300X", "RTX 6000 Ada", "V100 32 GB"}) {
+    INFO(text);
+    CHECK(beside(text).empty());
+  }
+  for (const auto* count : {"3", "8", "16", "64", "512"}) CHECK(beside("h100:" + std::string(count)) == std::vector<std::string>{count});
+  CHECK(beside("big h100 x8") == std::vector<std::string>{"big", "x8"});
+  CHECK(load("h100", {}).name == "dgx-h100");
+  CHECK_THROWS_WITH(load("h100:512", {}), contains("would be dgx-h100, but 512 stands beside it") && contains("--devices"));
+  CHECK_THROWS_WITH(device_called("h100 foo"), contains("device \"h100 foo\""));
 }
 
 TEST_CASE("no two devices go by one name") {
