@@ -12,8 +12,8 @@
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
-#include "cli/help/page.hpp"
 #include "cli/framework_rules.hpp"
+#include "cli/help/page.hpp"
 #include "cli/on_this_machine.hpp"
 #include "cli/plan_context.hpp"
 #include "plan/lowering/algorithms.hpp"
@@ -184,19 +184,20 @@ bool is_plan_file(const std::string& text) {
   return named_so || (text.find('=') == std::string::npos && std::filesystem::exists(text));
 }
 
-/// Whether a plan may fit, as it is written or as recipes have it.
+/// Whether a plan can run, as it is written or as recipes have it.
 struct Room {
   bool enough = false;
-  std::string shortage;  ///< "needs 101 GB on rank 0, ..."; empty where it is not memory that the plan cannot run for
+  std::string hindrance;  ///< "as nemo runs it the plan needs 101 GB on rank 0, ...", or what the framework does not have
 };
 Room room_for(predict::Predictor& predictor, const plan::Plan& plan, const std::string& text) {
   try {
     const auto closed = predictor.closed(plan);
     if (closed.may_fit()) return {true, {}};
     const bool as_recipes = !is_plan_file(text) && predict::usual_remedy(predictor, plan, plan::named_keys(text));
-    return {as_recipes, predict::shortage(closed)};
-  } catch (const Refusal&) {
-    return {};
+    return {as_recipes, "as " + predictor.framework().name + " runs it the plan " + predict::shortage(closed)};
+  } catch (const Refusal& refusal) {
+    const auto faults = predictor.violations(plan);
+    return {false, faults.empty() ? refusal.what() : faults.front().key + ": " + faults.front().problem};
   }
 }
 
@@ -286,7 +287,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
   const auto given = plan_argument(o.plan).plan;
   if (!given.searched.empty()) return "";
   const auto room = room_for(*predictor_, given, o.plan);
-  if (room.enough || room.shortage.empty()) return "";
+  if (room.enough) return "";
   const auto kind = predict::frameworks::kind_of(predictor_->graph(), given);
   auto usual = std::move(predictor_);
   for (const auto* other : predict::frameworks::others_seen_on(platform_, kind)) {
@@ -294,7 +295,7 @@ std::string JobSetup::look_for_others(const ModelOptions& model, const PlatformO
     if (input_.question) predictor_ = predict::with_input(std::move(predictor_), *input_.question);
     if (!room_for(*predictor_, given, o.plan).enough) continue;
     add_rules(model);
-    return "as " + usual->framework().name + " runs it the plan " + room.shortage + "; it is answered as " + other->name +
+    return room.hindrance + "; it is answered as " + other->name +
            " does, of which there are published runs on such devices: name a --framework to have it otherwise";
   }
   predictor_ = std::move(usual);
@@ -388,8 +389,10 @@ plan::PlanContext JobSetup::context(const ModelOptions& model) const {
   std::vector<std::string> said;
   const auto hash = own_ ? own_->training.hash() : load_training(model, said, Purpose::Predict).hash();
   const auto loss = model.loss.empty() ? "auto" : model.loss;
-  return {model.model,           hash, predictor_->batch(), loss, model.dtype, optimizer_text(model), training_words(model),
-          place_words(options_, predictor_->framework().name)};
+  return {model.model,           hash,
+          predictor_->batch(),   loss,
+          model.dtype,           optimizer_text(model),
+          training_words(model), place_words(options_, predictor_->framework().name)};
 }
 
 plan::PlanFile plan_argument(const std::string& text) {
@@ -400,8 +403,8 @@ plan::Plan plan_for(const std::string& text, const graph::TrainingGraph& trainin
   const auto file = plan_argument(text);
   const auto& context = file.context;
   if (!context.model_hash.empty() && context.model_hash != training.hash())
-    throw BadInput(text, "was made for another training, " + made_for(context) +
-                             ": give the options with which it was searched, or search again");
+    throw BadInput(
+        text, "was made for another training, " + made_for(context) + ": give the options with which it was searched, or search again");
   return file.plan;
 }
 

@@ -113,6 +113,7 @@ FrameworkProfile profile_of(const UnorderedJson& json, const std::string& where)
   p.successor = json.value("successor", p.successor);
   p.parallelism = json.value("parallelism", p.parallelism);
   p.values = json.value("values", p.values);
+  p.values_in_pipelines = json.value("values_in_pipelines", p.values_in_pipelines);
   p.usual_keys = json.value("usual_keys", p.usual_keys);
   if (json.contains("usual_on"))
     for (std::size_t kind = 0; kind < kKinds.size(); ++kind)
@@ -125,10 +126,10 @@ FrameworkProfile profile_of(const UnorderedJson& json, const std::string& where)
 }
 
 void refuse_unknown_keys(const UnorderedJson& json, const std::string& where) {
-  constexpr std::array<std::string_view, 18> kOthers{
+  constexpr std::array<std::string_view, 19> kOthers{
       "name",         "description", "source",   "recognised_by", "elementwise_fusion", "normalization_fusion", "launch",
       "coordination", "attention",   "packing",  "allocator",     "state_bytes",        "default_precision",    "successor",
-      "parallelism",  "values",      "usual_on", "usual_keys"};
+      "parallelism",  "values",      "usual_on", "usual_keys",    "values_in_pipelines"};
   for (const auto& item : json.items()) {
     const auto& key = item.key();
     const bool known = std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end() ||

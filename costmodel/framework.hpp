@@ -39,9 +39,10 @@ struct FrameworkProfile {
   std::vector<std::string> recognised_by;  ///< parts of a record's framework or source text, lower case
   /// Keys of a plan that it has besides dp and micro_batch: tp, pp, cp, ep, zero, interleave, ...; empty: all of them.
   std::vector<std::string> parallelism;
-  std::map<std::string, std::vector<std::string>> values;  ///< predicted of a plan's keys; left out: all that there are
-  int elementwise_fusion = 0;                              ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
-  int normalization_fusion = 0;                            ///< 0 none, 1 activation in the backward pass, 2 activation and addition
+  std::map<std::string, std::vector<std::string>> values;               ///< predicted of a plan's keys; left out: all that there are
+  std::map<std::string, std::vector<std::string>> values_in_pipelines;  ///< the same, where the plan has stages
+  int elementwise_fusion = 0;    ///< 0 operators one by one, 1 norms and softmax fused, 2 chains fused
+  int normalization_fusion = 0;  ///< 0 none, 1 activation in the backward pass, 2 activation and addition
   LaunchMode launch = LaunchMode::Eager;
   bool host_bound = false;            ///< the launching thread can be slower than the device
   bool channels_last = true;          ///< convolutions run in the layout of the matrix units
@@ -83,7 +84,13 @@ struct FrameworkProfile {
   double bucket_bytes = 25e6;  ///< of gradients that are summed together
   StateBytes state;
   /// Whether a plan's key may have the value.
-  [[nodiscard]] bool has(const std::string& key, std::string_view value) const {
+  [[nodiscard]] bool has(const std::string& key, std::string_view value) const { return lists(values, key, value); }
+  /// The same for a plan with stages.
+  [[nodiscard]] bool has_in_pipelines(const std::string& key, std::string_view value) const {
+    return has(key, value) && lists(values_in_pipelines, key, value);
+  }
+  [[nodiscard]] static bool lists(const std::map<std::string, std::vector<std::string>>& values, const std::string& key,
+                                  std::string_view value) {
     const auto known = values.find(key);
     return known == values.end() || std::find(known->second.begin(), known->second.end(), value) != known->second.end();
   }

@@ -171,14 +171,44 @@ void add_missing_kinds(const PlanQuestion& q, Violations& v) {
   }
 }
 
-/// Keys whose value is none of those that a profile has.
+/// Whether some kind of models is usually run so on the device's generation.
+bool is_usual_on(const platforms::Device& device, const costmodel::FrameworkProfile& profile) {
+  return std::ranges::any_of(profile.usual_on, [&](const auto& beginnings) {
+    return std::ranges::any_of(beginnings, [&](const auto& beginning) { return device.generation.starts_with(beginning); });
+  });
+}
+
+/// ", or --framework a, b": those that have the value beside the plan's other ones.
+std::string others_with(const PlanQuestion& q, const std::string& key, const std::string& value) {
+  std::string others;
+  for (const auto& profile : costmodel::framework_profiles()) {
+    const auto lacks = [&](std::string_view kind) {
+      const auto& keys = profile.parallelism;
+      return !keys.empty() && std::find(keys.begin(), keys.end(), kind) == keys.end();
+    };
+    const bool knows = !lacks(key) && !(q.plan.pp > 1 && lacks("pp"));
+    const bool usual = is_usual_on(platforms::device_of(q.platform, 0), profile);
+    const bool has = q.plan.pp > 1 ? profile.has_in_pipelines(key, value) : profile.has(key, value);
+    if (knows && has && usual) others += (others.empty() ? "" : ", ") + profile.name;
+  }
+  return others.empty() ? "" : ", or --framework " + others;
+}
+
+/// Keys whose value is none of those that a profile has, and that no rule has refused before.
 void add_missing_values(const PlanQuestion& q, Violations& v) {
   for (const auto& [key, known] : q.profile.values) {
     const bool schedules = key == "schedule";
-    if (schedules && q.plan.pp == 1) continue;
+    if ((schedules && q.plan.pp == 1) || std::ranges::find(v, key, &plan::Violation::key) != v.end()) continue;
     const auto value = schedules ? std::string(plan::schedule_of(q.plan).name) : plan::find_plan_key(key)->print(q.plan);
     if (!q.profile.has(key, value))
-      v.push_back({key, q.profile.name + " does not have " + value, "use " + joined(known, " or ") + ", or another --framework"});
+      v.push_back({key, q.profile.name + " does not have " + value, "use " + joined(known, " or ") + others_with(q, key, value)});
+  }
+  if (q.plan.pp == 1) return;
+  for (const auto& [key, known] : q.profile.values_in_pipelines) {
+    const auto value = plan::find_plan_key(key)->print(q.plan);
+    if (q.profile.has(key, value) && !q.profile.has_in_pipelines(key, value))
+      v.push_back({key, q.profile.name + " does not have " + value + " beside pp=" + std::to_string(q.plan.pp),
+                   "use " + joined(known, " or ") + ", pp=1" + others_with(q, key, value)});
   }
 }
 

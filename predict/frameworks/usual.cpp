@@ -34,20 +34,23 @@ const costmodel::FrameworkProfile& usual_framework(const platforms::Platform& pl
 }
 
 std::vector<const costmodel::FrameworkProfile*> others_seen_on(const platforms::Platform& platform, costmodel::ModelKind kind) {
-  const auto trains = [kind](const costmodel::FrameworkProfile& profile) {
-    const auto usual = [&](costmodel::ModelKind k) { return !profile.usual_on[static_cast<std::size_t>(k)].empty(); };
-    if (usual(kind)) return true;  // profiles that are usual for nothing are of images and encoders
-    return kind == costmodel::ModelKind::Other && !usual(costmodel::ModelKind::Decoder) && !usual(costmodel::ModelKind::ShardedDecoder);
+  using Kind = costmodel::ModelKind;
+  const auto usual = [](const costmodel::FrameworkProfile& profile, Kind k) {
+    return !profile.usual_on[static_cast<std::size_t>(k)].empty();
   };
-  std::vector<std::pair<int, const costmodel::FrameworkProfile*>> found;
+  const auto decodes = [&](const auto& profile) { return usual(profile, Kind::Decoder) || usual(profile, Kind::ShardedDecoder); };
+  const auto trains = [&](const costmodel::FrameworkProfile& profile) {
+    return kind == Kind::Other ? usual(profile, kind) || !decodes(profile) : decodes(profile);
+  };  // profiles that are usual for nothing are of images and encoders
+  std::vector<std::tuple<bool, int, const costmodel::FrameworkProfile*>> found;
   for (const auto& seen : costmodel::published_constants().evidence.runs) {
     const auto* profile = costmodel::find_framework(seen.framework);
     if (profile == nullptr || seen.device != platforms::device_of(platform, 0).name || !trains(*profile)) continue;
-    if (profile != &usual_framework(platform, kind)) found.emplace_back(seen.times, profile);
+    if (profile != &usual_framework(platform, kind)) found.emplace_back(usual(*profile, kind), seen.times, profile);
   }
-  std::ranges::stable_sort(found, std::greater(), [](const auto& entry) { return entry.first; });
+  std::ranges::stable_sort(found, std::greater(), [](const auto& entry) { return std::pair(std::get<0>(entry), std::get<1>(entry)); });
   std::vector<const costmodel::FrameworkProfile*> others;
-  for (const auto& [times, profile] : found) others.push_back(profile);
+  for (const auto& [same_kind, times, profile] : found) others.push_back(profile);
   return others;
 }
 

@@ -403,3 +403,17 @@ TEST_CASE("a plan that fits but is likely to run out of memory is answered with 
       "search zoo:llama3-8b --platform dgx-h100 --nodes 1 --batch 64 --dtype bf16 --confirm 0 --format json --limit out-of-memory=5%"));
   for (const auto& plan : found.at("plans")) CHECK(plan.at("out_of_memory_chance").get<double>() <= 0.05);
 }
+
+TEST_CASE("a plan that the usual framework does not have is answered as one that has it, unless one is named") {
+  const std::string job = "estimate zoo:llama3.1-8b --platform dgx-h100 --nodes 1 --batch 8 --dtype bf16 --format json "
+                          "--plan dp=2,tp=2,pp=2,micro_batch=1,recompute=full,zero=3";
+  const auto answer = result_of(rehearse(job));
+  CHECK(answer.at("framework") == "torchtitan");
+  CHECK_THAT(answer.at("plan_is").get<std::string>(), contains("zero: nemo does not have 3 beside pp=2; it is answered as torchtitan does"));
+  const auto named = rehearse(job + " --framework nemo");
+  CHECK(named.status == 3);
+  CHECK_THAT(named.err, contains("use 0 or 1, pp=1, or --framework pytorch, torchtitan"));
+  const auto impossible = rehearse(job + ",schedule=dualpipe");  // keeps two copies of the model: no framework here has it
+  CHECK(impossible.status == 3);
+  CHECK_THAT(impossible.err, contains("nemo keeps one copy of the model"));
+}

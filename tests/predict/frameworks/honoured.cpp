@@ -117,6 +117,23 @@ TEST_CASE("a key of a plan changes the answer of every evaluator, or is refused 
   }
 }
 
+TEST_CASE("ZeRO-2 and ZeRO-3 are for plans without stages where a framework has them for no other, and those that have are named") {
+  for (const auto* framework : {"megatron-core", "nemo", "deepspeed", "megatron-deepspeed"}) {
+    const Asked asked(kGpt, framework);
+    CAPTURE(framework);
+    for (const auto* fine : {"dp=2,zero=2", "dp=2,zero=3", "dp=2,pp=2,micro_batch=1,zero=1", "dp=2,pp=2,micro_batch=1"})
+      CHECK_NOTHROW(asked.predictor->closed(plan::parse_plan(fine)));
+    for (const auto* zero : {"2", "3"})
+      CHECK_THROWS_WITH(
+          asked.predictor->closed(plan::parse_plan(std::string("dp=2,pp=2,micro_batch=1,zero=") + zero)),
+          contains(std::string("zero: ") + framework + " does not have " + zero + " beside pp=2 (use 0 or 1, pp=1, or --framework ") &&
+              contains("pytorch)"));
+  }
+  CHECK_NOTHROW(Asked(kGpt, "torchtitan").predictor->closed(plan::parse_plan("dp=2,pp=2,micro_batch=1,zero=3")));
+  CHECK_THROWS_WITH(Asked(kGpt, "nemo").predictor->closed(plan::parse_plan("pp=2,micro_batch=1,schedule=zb-v")),
+                    contains("or --framework pytorch)"));
+}
+
 TEST_CASE("a key of an axis that the plan does not have is said to be without effect, under every framework") {
   for (const auto* framework : {"rehearse", "megatron-core"}) {
     const Asked asked(kGpt, framework);
