@@ -73,7 +73,7 @@ void titan_schedule(const TrainingJob& job, Sheet& sheet) {
   sheet.set("config.parallelism.pipeline_parallel_schedule", "\"" + std::string(row->theirs) + "\"");
   sheet.set("config.parallelism.pipeline_parallel_layers_per_stage", "None");
   if (name == "interleaved" && job.plan.interleave != 2)
-    sheet.leave_to_program("interleave", "it puts two parts on a stage unless layers of each are counted", "use interleave=2");
+    sheet.refuse("interleave", "it puts two parts on a stage unless layers of each are counted", "use interleave=2");
 }
 
 void titan_zero(const TrainingJob& job, Sheet& sheet) {
