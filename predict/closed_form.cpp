@@ -43,6 +43,7 @@ struct Play {
   const EvaluationRequest& request;
   const platforms::Fabric& fabric;
   GroupLinks links;
+  MessageTraffic traffic;
   std::vector<std::vector<int>> kinds;  ///< of replicas: a rank for every stage
   std::size_t micro_batches;            ///< that have a number
   std::map<MessageKey, Arrival> messages;
@@ -211,9 +212,9 @@ class Player {
     return plan::collective_time(r.program, info, role_, member, links).value() * r.model.communication_factor();
   }
 
-  [[nodiscard]] double transfer_seconds(const plan::Instruction& i, int other) const {
+  [[nodiscard]] double transfer_seconds(const plan::Instruction& i, const plan::MessageInfo& info) const {
     if (play_.request.costs.with_messages) return estimate_in(costs_, role_, slot(), instruction_).seconds.value();
-    const auto path = play_.fabric.path(rank_, other);
+    const auto path = play_.traffic.path(rank_, info);
     const Bytes size(static_cast<double>(plan::message_bytes(role_, i, variant_in(role_, slot()))));
     return (path.latency + size / path.bandwidth).value() * play_.request.model.communication_factor();
   }
@@ -222,7 +223,7 @@ class Player {
     const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
     const auto stream = stream_on(play_.request.model, i);
     const double begin = ready(i, stream);
-    const double seconds = transfer_seconds(i, plan::peer(play_.request.program, rank_, info));
+    const double seconds = transfer_seconds(i, info);
     play_.messages[{kind_, role_.stage, role_.stage + info.stage_offset, info.channel, micro_batch()}] = {begin, begin + seconds};
     finish(stream, begin, begin + seconds);
   }
@@ -273,6 +274,7 @@ class ClosedForm final : public StepEvaluator {
     Play play{request,
               fabric,
               GroupLinks(request.program, request.platform, fabric, request.model),
+              MessageTraffic(request.program, fabric),
               kinds_of_replicas(request.program, request.costs, request.platform),
               static_cast<std::size_t>(numbered_micro_batches(request.program)),
               {},

@@ -122,4 +122,34 @@ plan::CollectiveLinks GroupLinks::measured(GroupMember member) const {
   return links;
 }
 
+const MessageTraffic::LinkCounts& MessageTraffic::of_stage(int stage, const plan::MessageInfo& message) {
+  const auto [at, fresh] = stages_.try_emplace({stage, message.stage_offset});
+  if (!fresh) return at->second;
+  for (int rank = 0; rank < program_.ranks; ++rank) {
+    if (program_.role(rank).stage != stage) continue;
+    fabric_.route(rank, plan::peer(program_, rank, message), route_);
+    for (const auto link : route_.links) ++at->second[link];
+  }
+  return at->second;
+}
+
+const std::vector<int>& MessageTraffic::crossing(int rank, const plan::MessageInfo& message) {
+  const auto [at, fresh] = crossing_.try_emplace({rank, message.stage_offset});
+  if (!fresh) return at->second;
+  const auto& all = of_stage(program_.role(rank).stage, message);
+  fabric_.route(rank, plan::peer(program_, rank, message), route_);
+  for (const auto link : route_.links) at->second.push_back(all.at(link));
+  return at->second;
+}
+
+platforms::Path MessageTraffic::path(int rank, const plan::MessageInfo& message) {
+  const int other = plan::peer(program_, rank, message);
+  auto path = fabric_.path(rank, other);
+  const auto& counts = crossing(rank, message);
+  fabric_.route(rank, other, route_);
+  for (std::size_t l = 0; l < counts.size(); ++l)
+    path.bandwidth = std::min(path.bandwidth, fabric_.link(route_.links[l]).bandwidth / counts[l]);
+  return path;
+}
+
 }  // namespace rehearsal::predict

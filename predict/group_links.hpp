@@ -1,7 +1,9 @@
 #pragma once
 // What messages between the ranks of a group cost, while all groups along the same axis of the mesh send theirs.
 
+#include <cstdint>
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,28 @@ class GroupLinks {
   const costmodel::CostModel& model_;
   std::map<std::pair<std::size_t, int>, plan::CollectiveLinks> known_;
   std::map<std::size_t, Distances> distances_;
+};
+
+/// Messages between stages, while every rank of the sender's stage sends the same. Looked up once for every rank that is asked about.
+/// Refers to what it is made of.
+class MessageTraffic {
+ public:
+  MessageTraffic(const plan::Program& program, const platforms::Fabric& fabric) : program_(program), fabric_(fabric) {}
+
+  /// How many of these messages cross each link of the rank's route, in the order of Fabric::route().
+  [[nodiscard]] const std::vector<int>& crossing(int rank, const plan::MessageInfo&);
+  /// The rank's route, with what the other messages leave to it.
+  [[nodiscard]] platforms::Path path(int rank, const plan::MessageInfo&);
+
+ private:
+  using LinkCounts = std::unordered_map<std::uint32_t, int>;
+  [[nodiscard]] const LinkCounts& of_stage(int stage, const plan::MessageInfo&);
+
+  const plan::Program& program_;
+  const platforms::Fabric& fabric_;
+  std::map<std::pair<int, int>, LinkCounts> stages_;          ///< by stage and how many stages further the receiver is
+  std::map<std::pair<int, int>, std::vector<int>> crossing_;  ///< by rank and the same
+  platforms::Route route_;
 };
 
 }  // namespace rehearsal::predict

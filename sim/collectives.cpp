@@ -111,7 +111,7 @@ bool Collectives::begin_step(std::uint32_t which, std::uint32_t position) {
 void Collectives::send(std::uint32_t which, std::uint32_t sender, std::uint32_t number) {
   const auto& a = active_[which];
   const auto& step = a.pattern->members[sender][number];
-  messages_.send(a.group[sender], a.group[static_cast<std::size_t>(step.to)], step.send_count * a.call.member.element_bytes,
+  messages_.send({a.group[sender], a.group[static_cast<std::size_t>(step.to)]}, step.send_count * a.call.member.element_bytes,
                  {true, which, sender, number});
 }
 

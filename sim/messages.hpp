@@ -2,6 +2,8 @@
 // Messages between ranks: first the latency of the route, then the bytes.
 
 #include <array>
+#include <deque>
+#include <vector>
 
 #include "sim/network.hpp"
 
@@ -24,7 +26,12 @@ class SimulatedMessages {
   /// `factor`: on the time that communication takes.
   SimulatedMessages(Routes& routes, FairNetwork& network, double factor) : routes_(routes), network_(network), factor_(factor) {}
 
-  void send(int from, int to, double bytes, const Purpose&);
+  struct Ends {
+    int from = 0, to = 0;
+  };
+  void send(Ends, double bytes, const Purpose&);
+  /// Of many messages that are alike and sent together, the only one that is played: `crossing` of them cross each link of its route.
+  void send_one_of(const std::vector<int>& crossing, Ends, double bytes, const Purpose&);
   void latency_passed(std::uint64_t number);
   /// The message does not exist any more.
   [[nodiscard]] Purpose arrived(std::uint64_t number);
@@ -37,12 +44,14 @@ class SimulatedMessages {
   struct Message {
     MessageFlow flow;
     Purpose purpose;
+    std::vector<double> loads;  ///< of one of many
   };
+  Message& begin(Ends, double bytes, const Purpose&);
 
   Routes& routes_;
   FairNetwork& network_;
   double factor_;
-  std::vector<Message> messages_;
+  std::deque<Message> messages_;  ///< flows refer to their loads
   std::vector<std::uint64_t> unused_;
   double joules_ = 0;
   std::int64_t count_ = 0;

@@ -13,6 +13,7 @@ Playback::Playback(const predict::EvaluationRequest& request, PlaybackOptions op
       options_(std::move(options)),
       routes_(routes),
       links_(request.program, request.platform, routes.fabric(), request.model),
+      traffic_(request.program, routes.fabric()),
       network_(network),
       messages_(routes, network, request.model.communication_factor()),
       collectives_(messages_, network, request.model.reduction_rate()),
@@ -160,7 +161,15 @@ void Playback::send(Place at, const Run& run) {
   if (request_.costs.with_messages)
     priced_.send(at.rank, other, options_.closed_form_collectives ? 0 : bytes_of(r, run), run.cost.device, {-1, which});
   else
-    messages_.send(at.rank, other, bytes_of(r, run), {false, which, static_cast<std::uint32_t>(at.stream), 0});
+    send_bytes({at.rank, other}, info, bytes_of(r, run), {false, which, static_cast<std::uint32_t>(at.stream), 0});
+}
+
+/// Where the other replicas are not played, their messages take their share of the links all the same.
+void Playback::send_bytes(SimulatedMessages::Ends ends, const plan::MessageInfo& info, double bytes, const Purpose& purpose) {
+  if (options_.closed_form_collectives)
+    messages_.send_one_of(traffic_.crossing(ends.from, info), ends, bytes, purpose);
+  else
+    messages_.send(ends, bytes, purpose);
 }
 
 void Playback::receive(Place at, const Run& run) {

@@ -93,6 +93,7 @@ class Playback final : public Listener {
   [[nodiscard]] double launch(Place, const Run&, double begin);
   void announce_collectives(RankState&);
   void send(Place, const Run&);
+  void send_bytes(SimulatedMessages::Ends, const plan::MessageInfo&, double bytes, const Purpose&);
   void receive(Place, const Run&);
   void collect(Place, const Run&);
   void collect_priced(Place, const Run&);
@@ -108,6 +109,7 @@ class Playback final : public Listener {
   PlaybackOptions options_;
   Routes& routes_;
   predict::GroupLinks links_;
+  predict::MessageTraffic traffic_;
   FairNetwork& network_;
   SimulatedMessages messages_;
   Collectives collectives_;

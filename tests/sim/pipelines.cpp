@@ -93,7 +93,7 @@ TEST_CASE("energy is idle power for the whole step and the rest while busy") {
 }
 
 TEST_CASE("ranks on one card share it") {
-  // 8 ranks of one node each send 1 GB to their peer on another node through one card of 10 GB/s: 4 us + 8 · 0.1 s. Alone: 0.1 s.
+  // 8 ranks of one node each send 1 GB to their peer on another node through one card of 10 GB/s: 4 us + 8 · 0.1 s. With a card each: 0.1 s.
   Job job({{"dp", 8, 1}, {"pp", 2, 8}}, 1);
   const auto first = job.add_role(0, {}), second = job.add_role(1, {8, 9, 10, 11, 12, 13, 14, 15});
   const auto from = job.add_body(first, BodyKind::Forward), to = job.add_body(second, BodyKind::Forward);
@@ -103,7 +103,8 @@ TEST_CASE("ranks on one card share it") {
   job.role(second).slots = {{to, 0}};
   CHECK(job.simulated(cluster(2, 8, 1)) == Approx(0.8 + kBetween).epsilon(1e-12));
   CHECK(job.simulated(cluster(2, 8, 8)) == Approx(0.1 + kBetween).epsilon(1e-12));
-  CHECK(job.closed_form(cluster(2, 8, 1)) == Approx(0.1 + kBetween).epsilon(1e-12));
+  CHECK(job.closed_form(cluster(2, 8, 1)) == Approx(0.8 + kBetween).epsilon(1e-12));
+  CHECK(job.closed_form(cluster(2, 8, 8)) == Approx(0.1 + kBetween).epsilon(1e-12));
 }
 
 TEST_CASE("a receive that nobody sends to is our own error") {
