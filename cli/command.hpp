@@ -30,6 +30,7 @@ Action add_history(CLI::App&);
 /// Of `bench`: they have options of their own.
 Action add_bench_collectives(CLI::App&);
 Action add_bench_data(CLI::App&);
+Action add_bench_compression(CLI::App&);
 Action add_calibrate(CLI::App&);
 Action add_collective(CLI::App&);
 Action add_estimate(CLI::App&);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "base/join.hpp"
 #include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "base/units.hpp"
+#include "plan/compressors.hpp"
 
 namespace rehearsal::plan {
 
@@ -50,9 +52,38 @@ std::optional<DType> Compression::type_on_the_way() const {
   return rule == CompressionRule::F16 ? std::optional(DType::F16) : std::nullopt;
 }
 
+namespace {
+
+std::string shortest(double number) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  return {digits.data(), end};
+}
+
+Compression with_setting(const CompressorRow& row, std::string_view text) {
+  Compression compression{row.rule};
+  compression.setting = row.usual;
+  if (text.empty()) return compression;
+  const auto number = text.size() > 1 ? parse_number<double>(text.substr(1)) : std::nullopt;
+  if (row.setting.empty()) throw BadInput("must be " + std::string(name(row.rule)) + ": it takes no number");
+  if (!number || !(*number >= row.least) || *number > row.most || (row.whole && *number != std::floor(*number)))
+    throw BadInput("must be " + std::string(name(row.rule)) + ":X, X being " + std::string(row.setting));
+  compression.setting = *number;
+  return compression;
+}
+
+}  // namespace
+
 Compression parse_compression(std::string_view text) {
+  for (const auto& row : compressors())
+    if (const auto own = name(row.rule); text.starts_with(own) && (text.size() == own.size() || text[own.size()] == ':'))
+      return with_setting(row, text.substr(own.size()));
   constexpr auto kSparse = name(CompressionRule::GistSparse);
-  if (!text.starts_with(kSparse) || text == kSparse) return {choice_named<CompressionRule>(text)};
+  if (!text.starts_with(kSparse) || text == kSparse) {
+    const auto rule = choice_named<CompressionRule>(text);
+    const auto* row = compressor(rule);
+    return row == nullptr ? Compression{rule} : with_setting(*row, {});
+  }
   const auto density = text[kSparse.size()] == ':' ? parse_number<double>(text.substr(kSparse.size() + 1)) : std::nullopt;
   if (!density || !(*density > 0) || *density > 1)
     throw BadInput("must be gist-sparse:X, X being the share of elements other than zero that a result has room for: above 0, at most 1");
@@ -61,10 +92,9 @@ Compression parse_compression(std::string_view text) {
 
 std::string to_text(const Compression& compression) {
   std::string text(name(compression.rule));
-  if (!compression.sparse() || compression.density == Compression::kUsualDensity) return text;
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), compression.density).ptr;
-  return text + ":" + std::string(digits.data(), end);
+  if (compression.sparse() && compression.density != Compression::kUsualDensity) return text + ":" + shortest(compression.density);
+  const auto* row = compressor(compression.rule);
+  return row != nullptr && !row->setting.empty() ? text + ":" + shortest(compression.setting) : text;
 }
 
 }  // namespace rehearsal::plan

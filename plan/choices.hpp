@@ -38,22 +38,40 @@ struct Recompute {
 [[nodiscard]] Recompute parse_recompute(std::string_view text);
 [[nodiscard]] std::string to_text(const Recompute&);
 
-/// Of results between forward and backward pass (Gist), or of gradients on their way.
-enum class CompressionRule : std::uint8_t { None, Gist, GistSparse, GistF16, GistBF16, BF16, F16 };
+/// Of results between forward and backward pass (Gist), or of gradients on their way: in 16 bits, or by a row of plan/compressors.hpp.
+enum class CompressionRule : std::uint8_t {
+  None,
+  Gist,
+  GistSparse,
+  GistF16,
+  GistBF16,
+  BF16,
+  F16,
+  Sign,
+  TernGrad,
+  Qsgd,
+  RandomK,
+  OneBit,
+  TopK,
+  RandomKMemory
+};
 struct Compression {
   /// What may be other than zero where the plan does not say. ReLUs behind a normalization leave a half, behind a sum of branches more.
   static constexpr double kUsualDensity = 0.75;
   CompressionRule rule = CompressionRule::None;
   double density = kUsualDensity;  ///< share of elements for which a sparse result has room
+  double setting = 0;              ///< of a compressor of gradients that takes one: levels, or the share of elements that is sent
   friend bool operator==(const Compression&, const Compression&) = default;
 
   [[nodiscard]] bool sparse() const { return rule == CompressionRule::GistSparse; }
   /// In which gradients travel; nothing where they travel as they are.
   [[nodiscard]] std::optional<DType> type_on_the_way() const;
+  /// Whether ranks exchange what a compressor leaves of their gradients.
+  [[nodiscard]] bool of_sums() const { return rule > CompressionRule::F16; }
   /// Whether results wait for the backward pass in fewer bytes.
-  [[nodiscard]] bool of_results() const { return rule != CompressionRule::None && !type_on_the_way(); }
+  [[nodiscard]] bool of_results() const { return rule != CompressionRule::None && rule < CompressionRule::BF16; }
 };
-/// A name, or gist-sparse:X. Throws BadInput when it is neither, or X is not above 0 and at most 1.
+/// A name, or one with its setting: gist-sparse:X, qsgd:X, topk:X. Throws BadInput when it is neither, or X is out of range.
 [[nodiscard]] Compression parse_compression(std::string_view text);
 [[nodiscard]] std::string to_text(const Compression&);
 
@@ -78,7 +96,9 @@ struct ChoiceNames<BatchStatistics> {
 };
 template <>
 struct ChoiceNames<CompressionRule> {
-  static constexpr std::array<std::string_view, 7> kAll{"none", "gist", "gist-sparse", "gist-f16", "gist-bf16", "bf16", "f16"};
+  static constexpr std::array<std::string_view, 14> kAll{"none",    "gist", "gist-sparse", "gist-f16",      "gist-bf16",
+                                                         "bf16",    "f16",  "sign",        "terngrad",      "qsgd",
+                                                         "randomk", "1bit", "topk",        "randomk-memory"};
 };
 template <>
 struct ChoiceNames<RecomputeRule> {  // a budget is written as bytes

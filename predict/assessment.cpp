@@ -77,6 +77,15 @@ void check_host_link(const Job& job, const plan::Plan& plan) {
                 " to the host's memory is; add device.host_bandwidth (\"32 GB/s\") to its node");
 }
 
+/// Ranks on GPUs compress in the host's memory, and how long that takes there nobody has measured.
+void check_compressor(const Job& job, const plan::Plan& plan) {
+  if (!plan.compression.of_sums()) return;
+  for (const auto& nodes : job.platform.nodes)
+    if (nodes.device.kind != platforms::DeviceKind::Cpu)
+      throw Refusal("plan: compression=" + to_text(plan.compression) + ": compressors of gradients are predicted on processors, and " +
+                    nodes.device.name + " of platform " + job.platform.name + " is none; use compression=bf16, f16 or none");
+}
+
 void check_host_memory(const Job& job, const plan::Program& program) {
   if (program.plan.offload == plan::Offload::None) return;
   std::map<int, std::int64_t> used;
@@ -240,6 +249,7 @@ plan::Program lower_for(const Job& job, const plan::Plan& plan, const PassListen
     throw Refusal("plan " + to_text(plan) + " needs " + std::to_string(plan.ranks()) + " devices, platform " + job.platform.name + " has " +
                   std::to_string(platforms::device_count(job.platform)) + "; use fewer ranks or --nodes N");
   check_host_link(job, plan);
+  check_compressor(job, plan);
   auto program = plan.shares == "speed" && plan.dp > 1 && plan.ep == 1 && !plan.has_shard_groups() && differ(job, plan.ranks())
                      ? lowered_by_speed(job, plan)
                      : lowered(job, plan, after_pass);

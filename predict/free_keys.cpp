@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/join.hpp"
+#include "plan/compressors.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/chunks.hpp"
 
@@ -111,6 +112,17 @@ Plans compressions(Predictor&, const plan::Plan& plan) {
   return with_each<&plan::Plan::compression>(plan, std::array{plan::Compression{}, plan::Compression{plan::CompressionRule::Gist}});
 }
 
+/// Those of gradients, each with its usual setting.
+Plans compressions_of_gradients(Predictor&, const plan::Plan& plan) {
+  std::vector<plan::Compression> all{plan::Compression{}};
+  if (plan.dp > 1)
+    for (const auto& row : plan::compressors()) {
+      all.push_back({row.rule});
+      all.back().setting = row.usual;
+    }
+  return with_each<&plan::Plan::compression>(plan, all);
+}
+
 constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&plan::Plan::micro_batch>},
                            FreeKey{"sequence_parallel", sequence_parallelism, reset_member<&plan::Plan::sequence_parallel>},
                            FreeKey{"zero", sharded_updates, reset_member<&plan::Plan::zero>},
@@ -122,7 +134,8 @@ constexpr std::array kKeys{FreeKey{"micro_batch", micro_batches, reset_member<&p
                            FreeKey{"overlap", overlaps, reset_member<&plan::Plan::overlap>, false},
                            FreeKey{"allreduce", choices_of_allreduce, reset_member<&plan::Plan::allreduce>, false},
                            FreeKey{"offload", offloads, reset_member<&plan::Plan::offload>, false},
-                           FreeKey{"compression", compressions, reset_member<&plan::Plan::compression>, false}};
+                           FreeKey{"compression", compressions, reset_member<&plan::Plan::compression>, false},
+                           FreeKey{"compression", compressions_of_gradients, reset_member<&plan::Plan::compression>, false, "compression"}};
 
 /// The keys in which two plans differ, as the second has them.
 std::vector<std::pair<std::string, std::string>> differences(const Predictor& p, const plan::Plan& from, const plan::Plan& to) {
@@ -144,6 +157,7 @@ std::string ChangedPlan::text() const {
 std::vector<ChangedPlan> changed_plans(Predictor& predictor, const plan::Plan& plan) {
   std::vector<ChangedPlan> all;
   for (const auto& row : kKeys) {
+    if (!row.allowed_by.empty()) continue;
     auto neutral = plan;
     row.reset(neutral);
     for (auto& other : row.values(predictor, neutral))

@@ -18,6 +18,8 @@ struct FreeKey {
   std::vector<plan::Plan> (*values)(Predictor&, const plan::Plan&);
   void (*reset)(plan::Plan&);  ///< to the neutral value
   bool searched = true;        ///< by searches that are not told otherwise
+  /// Other mathematics: searched where the user allows it by this word, never proposed.
+  std::string_view allowed_by = {};
 };
 /// In the order in which a search varies them.
 [[nodiscard]] std::span<const FreeKey> free_keys();

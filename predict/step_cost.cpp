@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "plan/compressors.hpp"
 
 namespace rehearsal::predict {
 namespace {
@@ -107,6 +108,32 @@ graph::TensorType copied(const PlacedInstruction& placed) {
   return whole;
 }
 
+/// As long as a core takes per element of it, over copying it (CompressorRow): a rank compresses its own, and decodes what all have sent.
+costmodel::KernelCase compression_case(const plan::Compression& compression, const PlacedInstruction& placed) {
+  const auto& [role, i, variant, threads] = placed;
+  const bool compresses = i.kind == plan::InstructionKind::Compress;
+  const auto vector = static_cast<double>(role.buffers[(compresses ? i.outputs : i.inputs).front()].bytes);
+  const auto gradients = plan::gradients_of(i);
+  double elements = 0, bytes = 0, sent = 0;
+  for (const auto b : gradients) {
+    const auto type = *local_type(role, b, variant);
+    elements += static_cast<double>(graph::element_count(type.shape));
+    bytes += graph::size_of(type).value();
+    sent += static_cast<double>(plan::compressed_bytes(compression, graph::element_count(type.shape), type.dtype));
+  }
+  const double ranks = vector / sent;
+  const auto& row = *plan::compressor(compression.rule);
+  costmodel::KernelCase kernel;
+  kernel.op = std::string(name(i.kind));
+  kernel.family = graph::CostFamily::Movement;
+  kernel.dtype = role.buffers[gradients.front()].dtype;
+  kernel.signature = to_text(compression) + " " + std::to_string(static_cast<std::int64_t>(elements)) + " of " +
+                     std::to_string(static_cast<std::int64_t>(vector));
+  kernel.work = {Flops(elements * (compresses ? 1 : ranks)), Bytes(2 * bytes * (compresses ? row.compressing : ranks * row.decoding))};
+  kernel.threads = threads;
+  return kernel;
+}
+
 }  // namespace
 
 costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Graph& graph, const PlacedInstruction& placed) {
@@ -119,6 +146,8 @@ costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Gra
     return kernel_case({plan::schema_of(role, i, node), {inputs, outputs, plan::attributes_of(role, i, node)}, *info, program.dtype},
                        threads);
   }
+  if (i.kind == plan::InstructionKind::Compress || i.kind == plan::InstructionKind::Decompress)
+    return compression_case(program.plan.compression, placed);
   auto kernel = copy_case(i.kind, copied(placed), info, program.dtype);
   if (i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore)
     kernel.work.bytes =
@@ -133,7 +162,8 @@ bool computes(const plan::Instruction& i) {
   return i.kind == plan::InstructionKind::Kernel || i.kind == plan::InstructionKind::Reorder ||
          i.kind == plan::InstructionKind::Accumulate || i.kind == plan::InstructionKind::Load || i.kind == plan::InstructionKind::Slice ||
          i.kind == plan::InstructionKind::Mask || i.kind == plan::InstructionKind::Pack || i.kind == plan::InstructionKind::Unpack ||
-         i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore;
+         i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore || i.kind == plan::InstructionKind::Compress ||
+         i.kind == plan::InstructionKind::Decompress;
 }
 
 costmodel::Estimate estimate_of(const plan::Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model,

@@ -23,6 +23,7 @@ struct SearchOptions {
   std::size_t top = 5;
   plan::Plan fixed;  ///< what the user fixed; keys in `fixed.searched` and those in `free` are searched
   std::vector<std::string> free = searchable_keys();
+  std::vector<std::string> allowed;  ///< other mathematics that may be chosen: of allowed_words()
   std::vector<Limit> limits;
   double steps = 1;  ///< of the training that limits are about
   /// What a plan gets done while devices fail; nothing: they do not. Throws Refusal where that is nothing.

@@ -143,8 +143,15 @@ std::vector<std::string> searchable_keys() {
   return keys;
 }
 
-PlanSpace::PlanSpace(predict::Predictor& predictor, plan::Plan fixed, std::vector<std::string> free)
-    : predictor_(predictor), fixed_(std::move(fixed)), free_(std::move(free)) {
+std::vector<std::string> allowed_words() {
+  std::vector<std::string> words;
+  for (const auto& row : predict::free_keys())
+    if (!row.allowed_by.empty()) words.emplace_back(row.allowed_by);
+  return words;
+}
+
+PlanSpace::PlanSpace(predict::Predictor& predictor, plan::Plan fixed, FreeKeys free)
+    : predictor_(predictor), fixed_(std::move(fixed)), free_(std::move(free.keys)), allowed_(std::move(free.allowed)) {
   fixed_.searched.clear();
   const auto known = searchable_keys();
   std::erase(free_, "interleave");  // goes with the schedule
@@ -152,6 +159,8 @@ PlanSpace::PlanSpace(predict::Predictor& predictor, plan::Plan fixed, std::vecto
     if (std::find(known.begin(), known.end(), key) == known.end())
       throw BadInput("plan: " + key + "=auto", "this key is not searched; give it a value, searched are " + joined(known));
 }
+
+bool PlanSpace::allows(std::string_view word) const { return std::find(allowed_.begin(), allowed_.end(), word) != allowed_.end(); }
 
 bool PlanSpace::varies(std::string_view key) const { return std::find(free_.begin(), free_.end(), key) != free_.end(); }
 
@@ -173,7 +182,7 @@ template <class Wanted>
 Plans PlanSpace::with_free_keys(const plan::Plan& from, const Wanted& wanted) const {
   std::vector<const predict::FreeKey*> rows;
   for (const auto& row : predict::free_keys())
-    if (varies(row.key) && wanted(row.key)) rows.push_back(&row);
+    if (wanted(row.key) && (row.allowed_by.empty() ? varies(row.key) : allows(row.allowed_by))) rows.push_back(&row);
   return expanded(from, rows, [&](const predict::FreeKey& row, const plan::Plan& plan) { return row.values(predictor_, plan); });
 }
 

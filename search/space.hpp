@@ -10,11 +10,18 @@ namespace rehearsal::search {
 
 /// Keys of a plan that a search varies.
 [[nodiscard]] std::vector<std::string> searchable_keys();
+/// Words that allow other mathematics (predict::FreeKey::allowed_by).
+[[nodiscard]] std::vector<std::string> allowed_words();
+
+struct FreeKeys {
+  std::vector<std::string> keys;
+  std::vector<std::string> allowed;  ///< of allowed_words()
+};
 
 class PlanSpace {
  public:
-  /// `fixed`: the user's plan; keys in `free` and in `fixed.searched` are varied. Throws BadInput when one is free that cannot be.
-  PlanSpace(predict::Predictor&, plan::Plan fixed, std::vector<std::string> free);
+  /// `fixed`: the user's plan; keys in `free` are varied. Throws BadInput when one is free that cannot be.
+  PlanSpace(predict::Predictor&, plan::Plan fixed, FreeKeys free);
 
   /// Degrees of parallelism, those of most ranks first.
   [[nodiscard]] std::vector<plan::Plan> shapes() const;
@@ -29,13 +36,14 @@ class PlanSpace {
 
  private:
   [[nodiscard]] bool varies(std::string_view key) const;
+  [[nodiscard]] bool allows(std::string_view word) const;
   /// With every value of the keys that vary and are wanted.
   template <class Wanted>
   [[nodiscard]] std::vector<plan::Plan> with_free_keys(const plan::Plan& from, const Wanted& wanted) const;
 
   predict::Predictor& predictor_;
   plan::Plan fixed_;
-  std::vector<std::string> free_;
+  std::vector<std::string> free_, allowed_;
 };
 
 }  // namespace rehearsal::search

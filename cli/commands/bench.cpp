@@ -366,7 +366,7 @@ Action add_bench(CLI::App& app) {
   auto o = std::make_shared<BenchOptions>();
   o->model.model = "zoo:resnet18?image=64";
   o->platform.platform = "dgx-a100";
-  app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives and data have options of their own");
+  app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives, data and compression have options of their own");
   app.add_option("MODEL,--model", o->model.model, "of step, simulate and search");
   app.add_option("--batch", o->model.batch);
   o->model.add_dtype_to(app, "f32, f64, f16 or bf16");
@@ -377,8 +377,11 @@ Action add_bench(CLI::App& app) {
   const Action of_collectives = add_bench_collectives(*collectives);
   auto* data = app.add_subcommand("data", "samples per second, read ahead and prepared by threads");
   const Action of_data = add_bench_data(*data);
-  return [o, collectives, of_collectives, data, of_data](Terminal& terminal) {
+  auto* compression = app.add_subcommand("compression", "compressors of gradients, against copying the gradient");
+  const Action of_compression = add_bench_compression(*compression);
+  return [o, collectives, of_collectives, data, of_data, compression, of_compression](Terminal& terminal) {
     if (data->parsed()) return of_data(terminal);
+    if (compression->parsed()) return of_compression(terminal);
     return collectives->parsed() ? of_collectives(terminal) : bench(*o, terminal);
   };
 }

@@ -12,12 +12,14 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/names.hpp"
 #include "base/parse_number.hpp"
 #include "cli/assessment_json.hpp"
 #include "cli/command.hpp"
 #include "cli/goodput.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"
+#include "plan/compressors.hpp"
 #include "platforms/strict_json.hpp"
 #include "predict/memory_risk.hpp"
 #include "predict/simulation.hpp"
@@ -30,7 +32,7 @@ struct SearchOptions {
   PlatformOptions platform;            ///< what holds for all `platforms`
   std::vector<std::string> platforms;  ///< a choice of hardware
   std::string objective = "time", budget, output, plans;
-  std::vector<std::string> limits;
+  std::vector<std::string> limits, allowed;
   GoodputOptions goodput;
   std::size_t top = 5, confirm = 3;
 };
@@ -66,6 +68,29 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchOptions& o, Termina
   return setups;
 }
 
+/// Other mathematics that the search may choose. Only our own execution has any.
+std::vector<std::string> allowed_mathematics(const SearchOptions& o, const JobSetup& first) {
+  const auto known = search::allowed_words();
+  for (const auto& word : o.allowed) {
+    static_cast<void>(known_name("--allow", word, Names(known.begin(), known.end())));
+    if (!o.plans.empty()) throw BadInput("--allow", "and --plans exclude each other: a list of plans says all keys of each");
+    if (first.own_job() == nullptr)
+      throw Refusal("--allow " + word + ": predictions of " + first.predictor().framework().name +
+                    " do not know it; use --framework rehearse");
+    const auto named = o.platform.plan.empty() ? std::vector<std::string_view>() : plan::named_keys(o.platform.plan);
+    for (const auto& key : named)
+      if (key == word) throw BadInput("--allow " + word, "and --plan exclude each other, which says " + word + " itself; leave one out");
+  }
+  return o.allowed;
+}
+
+/// What the best plan costs that no time shows.
+void warn_of_mathematics(const plan::Plan& best, const Terminal& terminal) {
+  if (const auto* row = plan::compressor(best.compression.rule))
+    terminal.warn("the best plan has other mathematics, compression=" + to_text(best.compression) + ": " + std::string(row->caveat) + " (" +
+                  std::string(row->source) + ")");
+}
+
 search::SearchOptions search_options(const SearchOptions& o, const JobSetup& first) {
   search::SearchOptions options;
   options.objective = o.objective;
@@ -73,6 +98,7 @@ search::SearchOptions search_options(const SearchOptions& o, const JobSetup& fir
   options.confirm = o.confirm;
   options.steps = first.steps();
   for (const auto& limit : o.limits) options.limits.push_back(search::parse_limit(limit));
+  options.allowed = allowed_mathematics(o, first);
   set_budget(o.budget, options);
   if (!o.platform.plan.empty()) {
     if (!o.plans.empty()) throw BadInput("--plan", "and --plans exclude each other: a list of plans says all keys of each");
@@ -174,9 +200,9 @@ void warn_of_memory(const search::SearchResult& found, Terminal& terminal) {
   std::string instead;
   if (safe != found.plans.end()) {
     const auto percent = static_cast<int>(std::lround(100 * (safe->answer.step / best.step - 1)));
-    instead = "; " + plan::to_text(safe->answer.plan) + ", plan " + std::to_string(safe - found.plans.begin() + 1) + " of these, with one of " +
-              predict::chance_text(predict::chance_of_running_out(safe->answer)) + ": a step takes " + std::to_string(std::abs(percent)) +
-              " % " + (percent < 0 ? "less" : "more");
+    instead = "; " + plan::to_text(safe->answer.plan) + ", plan " + std::to_string(safe - found.plans.begin() + 1) +
+              " of these, with one of " + predict::chance_text(predict::chance_of_running_out(safe->answer)) + ": a step takes " +
+              std::to_string(std::abs(percent)) + " % " + (percent < 0 ? "less" : "more");
   }
   terminal.warn("the best plan runs out of memory with a chance of " + predict::chance_text(chance) + instead +
                 "; --limit out-of-memory=5% looks for safe plans alone");
@@ -202,6 +228,7 @@ int search(const SearchOptions& o, Terminal& terminal) {
   result["objective"] = o.objective;
   result.update(result_json(found, setups, options.steps));
   warn_of_memory(found, terminal);
+  warn_of_mathematics(best.plan, terminal);
   if (!found.not_played.empty()) terminal.warn("the best plans were not played: " + found.not_played);
   if (!found.exhausted && !terminal.json())
     terminal.say(
@@ -231,6 +258,8 @@ Action add_search(CLI::App& app) {
   o->platform.input.add_to(app);
   o->goodput.add_to(app);
   app.add_option("--budget", o->budget, "30s, or 2000plans to be reproducible; 60s when it is left out");
+  app.add_option("--allow", o->allowed, "other mathematics that may be chosen: compression (of gradients, docs/compression.md)")
+      ->delimiter(',');
   app.add_option("--plans", o->plans, "a file of plans to rank, one a line or a JSON array: these and no others");
   app.add_option("--confirm", o->confirm, "so many of the best plans are played before they are ranked")->check(CLI::Range(0, 1000));
   app.add_option("--top", o->top, "plans to show")->check(CLI::Range(1, 1000));

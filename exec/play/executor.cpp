@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "exec/host/block_moves.hpp"
 #include "exec/host/stashes.hpp"
+#include "exec/play/compressed_sums.hpp"
 #include "exec/play/flush_denormals.hpp"
 #include "exec/play/initial_values.hpp"
 #include "exec/play/local_memory.hpp"
@@ -55,7 +56,8 @@ class Executor::Impl {
         operands_(program_, g_, world_.rank(), memory_),
         messages_(world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
         moves_(program_, world_.rank()),
-        loading_(program_, g_, world_.rank()) {
+        loading_(program_, g_, world_.rank()),
+        compressed_(program_, g_, world_.rank(), device_) {
     omp_set_num_threads(options.threads);  // loops outside the kernels too: ranks share the cores, and a team that spins starves the others
     flush_.emplace();
     prepare();
@@ -282,6 +284,9 @@ class Executor::Impl {
         if (const auto dense = device_.copy_stash({from(), to()}, data(i.inputs[0]), data(i.outputs[0])))
           refuse_dense({g_[i.tensor].name, dense, graph::element_count(from().shape), world_.rank(), now_.slot_step}, program_.plan);
         return;
+      case InstructionKind::Compress:
+      case InstructionKind::Decompress:
+        return compressed_.play(i, [this](BufferIndex b) { return data(b); }, {options_.seed, now_.slot_step});
       case InstructionKind::Report:
         device_.download(&result_.loss, data(i.inputs[0]), sizeof result_.loss);
         result_.owns_loss = true;
@@ -430,6 +435,7 @@ class Executor::Impl {
   std::map<std::tuple<std::uint16_t, std::uint32_t, std::int64_t>, Begun> tickets_;  ///< by body, instruction, plan::number_of()
   BlockMoves moves_;
   SampleLoading loading_;
+  CompressedSums compressed_;
 };
 
 int threads_per_rank(const Communicator& world) {

@@ -8,7 +8,7 @@ namespace {
 int wrapped(int rank, int ranks) { return (rank % ranks + ranks) % ranks; }
 
 /// Where the blocks of one rank lie: what it sends by destination, then what it receives by source.
-struct Places {
+struct BlockPlaces {
   int rank, ranks;
   std::int64_t count;
   [[nodiscard]] std::int64_t own() const { return block(count, ranks, rank).count(); }
@@ -18,7 +18,7 @@ struct Places {
 };
 
 std::vector<CollectiveStep> pairwise_steps_of_all_to_all(int rank, int ranks, std::int64_t count, int) {
-  const Places places{rank, ranks, count};
+  const BlockPlaces places{rank, ranks, count};
   std::vector<CollectiveStep> steps;
   add_step(steps, copying(rank, places.to(rank), places.from(rank)));
   for (int s = 1; s < ranks; ++s) {
@@ -28,7 +28,7 @@ std::vector<CollectiveStep> pairwise_steps_of_all_to_all(int rank, int ranks, st
   return steps;
 }
 
-std::int64_t pairwise_memory(int rank, int ranks, std::int64_t count) { return Places{rank, ranks, count}.end(); }
+std::int64_t pairwise_memory(int rank, int ranks, std::int64_t count) { return BlockPlaces{rank, ranks, count}.end(); }
 
 /// (P-1)(a + S/(P B)). The last rank of a node has a message across nodes in every step.
 Seconds pairwise_time_of_all_to_all(int ranks, Bytes size, const CollectiveLinks& links) {
@@ -85,7 +85,7 @@ class Bruck {
     });
   }
 
-  Places places_;
+  BlockPlaces places_;
   std::int64_t free_;
   std::vector<Range> held_;  ///< by way: how many ranks further its destination is from its source
   std::vector<CollectiveStep> steps_;

@@ -116,6 +116,12 @@ void RoleBuilder::reduce_bucket(std::size_t index, std::uint16_t body) {
   const auto& bucket = buckets_[index];
   const auto when = body == update_ ? When::Always : When::LastMicroBatch;
   const auto axes = joint_axes(bucket.axes);
+  if (const auto first = bucket.gradients.front(); !axes.empty() && travels_compressed(first)) {
+    std::vector<BufferIndex> parts;
+    for (const auto t : bucket.gradients) parts.push_back(part_of_bucket_.at(t));
+    compressed_buckets_[index] = gather_compressed(std::move(parts), {axis_of_compressed(first, axes), body, when});
+    return;
+  }
   auto sum = bucket.buffer;
   if (!axes.empty() && travels_narrowly(bucket.gradients.front())) narrow_buckets_[index] = sum = narrowed(sum, body, when);
   for (const auto axis : axes) all_reduce(sum, bucket.gradients.front(), {axis, body, when});

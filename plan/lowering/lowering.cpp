@@ -8,6 +8,7 @@
 #include "base/checking.hpp"
 #include "base/error.hpp"
 #include "base/join.hpp"
+#include "plan/compressors.hpp"
 #include "plan/lowering/algorithms.hpp"
 #include "plan/lowering/role_passes.hpp"
 #include "plan/memory/check_messages.hpp"
@@ -103,6 +104,25 @@ void warn_about_narrow_sums(const LoweringContext& context, Program& program) {
                              (used ? ": gradients are rounded to 16 bits on their way between ranks, which is different mathematics; what "
                                      "ranks have and what the update reads keeps its type"
                                    : " is without effect: no rank sends gradients of more than 16 bits"));
+}
+
+/// What training loses, where gradients are compressed.
+void warn_about_compressors(Program& program) {
+  const auto* row = compressor(program.plan.compression.rule);
+  if (row == nullptr) return;
+  const bool used = std::ranges::any_of(program.roles, [](const Role& role) {
+    return std::ranges::any_of(role.collectives, [&](const CollectiveInfo& c) { return c.kind == CollectiveKind::AllGather; });
+  });
+  const auto text = "compression=" + to_text(program.plan.compression);
+  if (!used) return program.warnings.push_back(text + " is without effect: no gradient is summed between ranks");
+  program.warnings.push_back(
+      text + ": different mathematics: " + std::string(row->caveat) + " (" + std::string(row->source) + ")" +
+      (row->remembers ? "; what ranks have not sent is in no checkpoint, and begins at 0 where a training goes on" : ""));
+}
+
+void warn_about_sums(const LoweringContext& context, Program& program) {
+  warn_about_narrow_sums(context, program);
+  warn_about_compressors(program);
 }
 
 /// Algorithms for messages that this plan does not send: it was made for another batch or model.
@@ -289,6 +309,26 @@ void check_micro_batches(const graph::TrainingGraph& training, const Plan& p, st
                           "use shares=equal, and a micro_batch and a batch of which every replica has a whole number"});
 }
 
+/// Compressors take a rank's whole gradient, and what they leave is decoded once.
+void check_compressor(const Plan& p, std::vector<Violation>& violations) {
+  if (!p.compression.of_sums()) return;
+  const auto text = to_text(p.compression);
+  const auto refuse = [&](bool holds, const std::string& key, const std::string& with) {
+    if (holds)
+      violations.push_back(
+          {"compression", text + " takes whole gradients, and " + key + " " + with, "use " + key + ", or compression=none"});
+  };
+  refuse(p.zero > 0, "zero=0", "is the only one that leaves them whole");
+  refuse(p.tp > 1, "tp=1", "is the only one that sums them once");
+  refuse(p.cp > 1, "cp=1", "is the only one that sums them once");
+  refuse(p.ep > 1, "ep=1", "is the only one that sums them once");
+  refuse(p.spatial != std::array<int, 3>{1, 1, 1}, "spatial=1x1x1", "is the only one that sums them once");
+  if (p.pp > 1 && schedule_of(p).placement == Placement::Both)
+    violations.push_back({"compression",
+                          text + " takes whole gradients, and with schedule=" + p.schedule + " two ranks have halves of them",
+                          "use another schedule, or compression=none"});
+}
+
 }  // namespace
 
 std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan& plan) {
@@ -308,6 +348,7 @@ std::vector<Violation> validate(const graph::TrainingGraph& training, const Plan
   for (auto& violation : shard_group_violations(p)) violations.push_back(std::move(violation));
   if (p.offload == Offload::Activations && p.compression.of_results())
     violations.push_back({"compression", "has nothing left to compress beside offload=activations", "leave one of them out"});
+  check_compressor(p, violations);
   if (!p.searched.empty()) violations.push_back({p.searched.front(), "is \"auto\"", "run `rehearse search` first, or give a value"});
   return violations;
 }
@@ -398,7 +439,7 @@ Program lower(const graph::TrainingGraph& training, const Plan& plan, const Back
   warn_about_stashes(context, program);
   build_roles(context, program);
   refuse_uneven_meetings(program);
-  warn_about_narrow_sums(context, program);
+  warn_about_sums(context, program);
   warn_about_algorithms(program);
   if (options.check_messages || checks_every_pass()) check_messages(program);
   return program;

@@ -36,6 +36,10 @@ BufferIndex RoleBuilder::narrowed(BufferIndex wide, std::uint16_t body, When whe
 
 /// The sums of a bucket are read in the update first: until then the backward pass goes on.
 void RoleBuilder::widen_bucket(std::size_t bucket, std::uint16_t body) {
+  if (const auto gathered = compressed_buckets_.find(bucket); gathered != compressed_buckets_.end()) {
+    decompress(gathered->second, body);
+    compressed_buckets_.erase(gathered);
+  }
   const auto waiting = narrow_buckets_.find(bucket);
   if (waiting == narrow_buckets_.end()) return;
   emit_move(InstructionKind::Restore, waiting->second, buckets_[bucket].buffer, body);

@@ -201,6 +201,10 @@ BufferIndex RoleBuilder::summed(const Conversion& conversion, std::span<const Co
     role_.buffers[b].layout[step.axis] = step.to;
     axes.push_back(step.axis);
   }
+  if (travels_compressed(conversion.tensor) && is_for_update(conversion)) {
+    decompress(gather_compressed({b}, {axis_of_compressed(conversion.tensor, joint_axes(axes)), body, When::Always}), body);
+    return b;
+  }
   const bool narrow = travels_narrowly(conversion.tensor) && is_for_update(conversion);
   const auto sum = narrow ? narrowed(b, body, When::Always) : b;
   for (const auto axis : joint_axes(axes)) all_reduce(sum, conversion.tensor, {axis, body, When::Always, steps.front().from.reduction});

@@ -176,6 +176,19 @@ class RoleBuilder : public RoleDraft {
   [[nodiscard]] BufferIndex narrowed(BufferIndex wide, std::uint16_t body, When when);
   void widen_bucket(std::size_t bucket, std::uint16_t body);
 
+  // Gradients of which ranks gather what a compressor leaves (compressed_sums.cpp)
+  struct Compressed {
+    BufferIndex vector = kNoBuffer;
+    std::int32_t collective = -1;
+    std::vector<BufferIndex> parts;  ///< gradients, before and behind the sum
+  };
+  [[nodiscard]] bool travels_compressed(graph::TensorId) const;
+  [[nodiscard]] BufferIndex kept_of(BufferIndex gradient);
+  [[nodiscard]] BufferIndex compressed_vector(const std::vector<BufferIndex>& parts, int ranks);
+  [[nodiscard]] Compressed gather_compressed(std::vector<BufferIndex> parts, SumPlace place);
+  void decompress(const Compressed&, std::uint16_t body);
+  [[nodiscard]] std::size_t axis_of_compressed(graph::TensorId, const std::vector<std::size_t>& mesh_axes) const;
+
   // Messages between stages (messages.cpp)
   void send_results(graph::NodeId, std::uint16_t body);
   void keep_until_taken(graph::NodeId, int to, std::uint16_t body);
@@ -190,7 +203,8 @@ class RoleBuilder : public RoleDraft {
   std::unique_ptr<DealtGradients> dealt_gradients_;
   std::unique_ptr<GatheredParameters> gathered_parameters_;
   std::map<graph::TensorId, std::size_t> bucket_of_;
-  std::map<std::size_t, BufferIndex> narrow_buckets_;  ///< summed in fewer bits, and not yet read
+  std::map<std::size_t, BufferIndex> narrow_buckets_;     ///< summed in fewer bits, and not yet read
+  std::map<std::size_t, Compressed> compressed_buckets_;  ///< gathered, and not yet decoded
   std::map<graph::TensorId, BufferIndex> part_of_bucket_, accumulators_;
   std::set<graph::TensorId> time_summed_;  ///< tensors that some consumer wants summed over micro-batches
   std::map<std::pair<BufferIndex, WeightVersion>, BufferIndex> versions_;

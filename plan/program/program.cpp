@@ -13,9 +13,9 @@
 namespace rehearsal::plan {
 
 std::string_view name(InstructionKind kind) {
-  static constexpr std::array<std::string_view, kInstructionKinds> kNames{"kernel", "reorder", "accumulate", "slice",   "mask",
-                                                                          "pack",   "unpack",  "send",       "receive", "collective",
-                                                                          "load",   "report",  "stash",      "restore"};
+  static constexpr std::array<std::string_view, kInstructionKinds> kNames{"kernel", "reorder", "accumulate", "slice",      "mask", "pack",
+                                                                          "unpack", "send",    "receive",    "collective", "load", "report",
+                                                                          "stash",  "restore", "compress",   "decompress"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -176,6 +176,12 @@ int copies_of(const Program& program) {
 }
 
 }  // namespace
+
+std::span<const BufferIndex> gradients_of(const Instruction& i) {
+  if (i.kind == InstructionKind::Decompress) return i.outputs;
+  ensure(i.kind == InstructionKind::Compress, "an instruction about compressed gradients");
+  return std::span(i.inputs).first(i.inputs.size() - (i.outputs.size() - 1));
+}
 
 bool runs(const Program& program, const Role& role, const Instruction& instruction, int micro_batch) {
   const int all = micro_batches_of(program, role);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,11 @@ enum class InstructionKind : std::uint8_t {
   Report,      ///< inputs[0], one f64, is this step's loss
   Stash,       ///< outputs[0], where and how inputs[0] waits until it is wanted again: see Buffer::on_host and stash_encoding()
   Restore,     ///< outputs[0] as it was, or nearly so, from its stash inputs[0]
+  Compress,    ///< this rank's block of outputs[0], what ranks gather, from its gradients, inputs, by the plan's compressor; what one that
+               ///< remembers has kept of each, the other outputs and as many inputs behind the gradients
+  Decompress,  ///< outputs, sums of gradients over the ranks, from what all of them sent, inputs[0]
 };
-inline constexpr int kInstructionKinds = static_cast<int>(InstructionKind::Restore) + 1;
+inline constexpr int kInstructionKinds = static_cast<int>(InstructionKind::Decompress) + 1;
 [[nodiscard]] std::string_view name(InstructionKind);
 
 /// Instructions of one stream run in order; streams run beside each other.
@@ -161,7 +165,7 @@ struct Instruction {
   std::int32_t kernel = -1;          ///< into Role::kernels
   std::int32_t attributes = -1;      ///< into Role::attributes; -1: the node's own
   std::int32_t message = -1;         ///< into Role::messages
-  std::int32_t collective = -1;      ///< into Role::collectives
+  std::int32_t collective = -1;      ///< into Role::collectives; Compress, Decompress: the gather between them
   std::int32_t redistribution = -1;  ///< Pack, Unpack, Accumulate: into Role::redistributions, the first one
   std::int8_t axis = -1;             ///< Mask: of the sharding
   bool again = false;                ///< makes for the backward pass what the forward pass had made and dropped
@@ -291,6 +295,8 @@ struct Identity {
 [[nodiscard]] std::size_t variant_of_micro_batch(const Role&, int micro_batch);
 /// The micro-batch in which an instruction of `slot` finds what it depends on (see Dependency).
 [[nodiscard]] int micro_batch_of(const Program&, const Role&, const Slot& slot, const Dependency&);
+/// Of Compress and Decompress: the gradients that travel.
+[[nodiscard]] std::span<const BufferIndex> gradients_of(const Instruction&);
 /// True when the instruction runs for this micro-batch (see When).
 [[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch);
 /// One rank for every stage, in order of stages: of those of the replica with most samples the one with most to compute in rings, then the

@@ -131,6 +131,7 @@ class SearchOptions(PredictionOptions, total=False):
     objective: str
     limit: Union[Several, Mapping[str, str]]
     budget: str
+    allow: Several
     plans: Text
     confirm: int
     top: int

@@ -405,15 +405,57 @@ TEST_CASE("a plan that fits but is likely to run out of memory is answered with 
 }
 
 TEST_CASE("a plan that the usual framework does not have is answered as one that has it, unless one is named") {
-  const std::string job = "estimate zoo:llama3.1-8b --platform dgx-h100 --nodes 1 --batch 8 --dtype bf16 --format json "
-                          "--plan dp=2,tp=2,pp=2,micro_batch=1,recompute=full,zero=3";
+  const std::string job =
+      "estimate zoo:llama3.1-8b --platform dgx-h100 --nodes 1 --batch 8 --dtype bf16 --format json "
+      "--plan dp=2,tp=2,pp=2,micro_batch=1,recompute=full,zero=3";
   const auto answer = result_of(rehearse(job));
   CHECK(answer.at("framework") == "torchtitan");
-  CHECK_THAT(answer.at("plan_is").get<std::string>(), contains("zero: nemo does not have 3 beside pp=2; it is answered as torchtitan does"));
+  CHECK_THAT(answer.at("plan_is").get<std::string>(),
+             contains("zero: nemo does not have 3 beside pp=2; it is answered as torchtitan does"));
   const auto named = rehearse(job + " --framework nemo");
   CHECK(named.status == 3);
   CHECK_THAT(named.err, contains("use 0 or 1, pp=1, or --framework pytorch, torchtitan"));
   const auto impossible = rehearse(job + ",schedule=dualpipe");  // keeps two copies of the model: no framework here has it
   CHECK(impossible.status == 3);
   CHECK_THAT(impossible.err, contains("nemo keeps one copy of the model"));
+}
+
+TEST_CASE("messages of replicas that share a card take turns, by formulas as in a simulation") {
+  // Ranks 0 and 1 stand on one node and send to 2 and 3 on the other, whose one card has 10 Gbit/s for both: twice the time of one alone.
+  for (const std::string plan : {"dp=2,pp=2,micro_batch=1", "tp=2,pp=2,micro_batch=2", "dp=2,pp=4,micro_batch=1,schedule=gpipe"}) {
+    const auto step = [&](const std::string& fidelity) {
+      return number(
+          result_of(rehearse("simulate 'zoo:gpt?layers=4&hidden=256&heads=4&seq=64&vocab=1000' --platform xeon-2s-10gbe --devices 8 "
+                             "--batch 8 --format json --fidelity " +
+                             fidelity + " --plan " + plan)),
+          "step_seconds");
+    };
+    INFO(plan);
+    CHECK(step("folded") == Approx(step("full")).epsilon(0.01));
+    CHECK(step("closed") == Approx(step("full")).epsilon(0.03));
+  }
+}
+
+TEST_CASE("a step with compressed gradients is the same by formulas, one rank of each role and all ranks") {
+  for (const std::string how : {"sign", "1bit", "terngrad", "qsgd:8", "topk:0.02", "randomk:0.1", "randomk-memory:0.1"})
+    for (const std::string plan : {"dp=4,micro_batch=1", "dp=2,pp=2,micro_batch=1"}) {
+      const auto step = [&](const std::string& fidelity) {
+        return result_of(
+            rehearse("simulate 'zoo:gpt?layers=4&hidden=256&heads=4&seq=64&vocab=1000' --platform xeon-2s-10gbe --devices 4 "
+                     "--batch 8 --format json --fidelity " +
+                     fidelity + " --plan " + plan + ",compression=" + how));
+      };
+      INFO(plan << " " << how);
+      const auto closed = step("closed"), folded = step("folded"), full = step("full");
+      CHECK(number(folded, "step_seconds") == Approx(number(full, "step_seconds")).epsilon(0.03));
+      CHECK(number(closed, "step_seconds") == Approx(number(full, "step_seconds")).epsilon(0.1));
+      CHECK(closed.at("memory_bytes").at("value") == full.at("memory_bytes").at("value"));
+    }
+}
+
+TEST_CASE("compressors of gradients are predicted on processors alone") {
+  const auto refused =
+      rehearse("estimate zoo:resnet18 --platform dgx-a100 --devices 8 --batch 64 --framework rehearse --plan dp=8,compression=topk");
+  CHECK(refused.status == 3);
+  CHECK_THAT(refused.err, contains("compression=topk:0.01: compressors of gradients are predicted on processors"));
 }

@@ -87,13 +87,14 @@ TEST_CASE("a plan file has what else was trained, where, and as which framework 
   const auto plan = folder / "plan.json";
   const std::string model = "zoo:llama3-8b", where = " --platform dgx-h100 --nodes 1 --framework megatron-core --recipe frozen=nf4 ";
   const std::string training = " --batch 16 --dtype fp8 --optimizer adamw:beta2=0.95 --lora 16 --clip-norm 1 ";
-  const auto found = result_of(
-      rehearse("search " + model + training + where + "--plan dp=8,micro_batch=1,zero=1,recompute=auto --confirm 0 --format json -o " + plan));
+  const auto found = result_of(rehearse("search " + model + training + where +
+                                        "--plan dp=8,micro_batch=1,zero=1,recompute=auto --confirm 0 --format json -o " + plan));
   const auto context = nlohmann::json::parse(text_of(plan)).at("context");
   CHECK(context.at("dtype") == "fp8");
   CHECK(context.at("optimizer") == "adamw:beta2=0.95");
   CHECK(context.at("training") == nlohmann::json{{"lora", "16"}, {"clip-norm", "1"}});
-  CHECK(context.at("searched_on") == nlohmann::json{{"platform", "dgx-h100"}, {"nodes", "1"}, {"framework", "megatron-core"}, {"recipe", "frozen=nf4"}});
+  CHECK(context.at("searched_on") ==
+        nlohmann::json{{"platform", "dgx-h100"}, {"nodes", "1"}, {"framework", "megatron-core"}, {"recipe", "frozen=nf4"}});
   const auto explained = [&](const std::string& more) { return result_of(rehearse("explain " + plan + " --format json " + more)); };
   const auto& best = found.at("plans")[0];
   const auto again = explained("");
@@ -117,8 +118,8 @@ TEST_CASE("a plan file has what else was trained, where, and as which framework 
 TEST_CASE("what is found for a framework its configuration can say") {
   const std::string framework = GENERATE("megatron-core", "torchtitan");
   const std::string training = " --batch 32 --dtype bf16 --optimizer adamw ";
-  const auto found = result_of(rehearse("search zoo:llama3-8b" + training + "--platform dgx-h100 --nodes 1 --confirm 0 --top 20 --format json --framework " +
-                                        framework));
+  const auto found = result_of(rehearse("search zoo:llama3-8b" + training +
+                                        "--platform dgx-h100 --nodes 1 --confirm 0 --top 20 --format json --framework " + framework));
   REQUIRE(found.at("plans").size() == 20);
   for (const auto& entry : found.at("plans")) {
     const auto plan = entry.at("plan").get<std::string>();
@@ -130,7 +131,8 @@ TEST_CASE("what is found for a framework its configuration can say") {
 }
 
 TEST_CASE("what a framework cannot do is not searched, and what its user's program says is marked") {
-  const std::string ask = "search zoo:llama3-8b --batch 32 --dtype bf16 --optimizer adamw --platform dgx-h100 --nodes 1 --confirm 0 --format json ";
+  const std::string ask =
+      "search zoo:llama3-8b --batch 32 --dtype bf16 --optimizer adamw --platform dgx-h100 --nodes 1 --confirm 0 --format json ";
   check_failure(rehearse(ask + "--framework megatron-core --plan dp=2,tp=2,pp=2,micro_batch=1,zero=auto,schedule=zb-h1"), 3,
                 {"schedule", "it has no zb-h1", "use 1f1b or interleaved"});
   const auto found = result_of(rehearse(ask + "--framework deepspeed --plan dp=8,zero=2,recompute=full,micro_batch=auto")).at("plans")[0];
@@ -139,10 +141,39 @@ TEST_CASE("what a framework cannot do is not searched, and what its user's progr
 }
 
 TEST_CASE("a best plan that may run out of memory is said to, with one that does not") {
-  const std::string ask = "search zoo:llama3-8b --batch 32 --dtype bf16 --optimizer adamw --platform dgx-h100 --nodes 1 --confirm 0 --framework megatron-core ";
+  const std::string ask =
+      "search zoo:llama3-8b --batch 32 --dtype bf16 --optimizer adamw --platform dgx-h100 --nodes 1 --confirm 0 --framework megatron-core ";
   const auto risky = rehearse(ask + "--plan dp=8,zero=2,micro_batch=auto,recompute=auto --top 20");
-  CHECK_THAT(risky.err, contains("the best plan runs out of memory with a chance of") && contains("of these, with one of") && contains("--limit out-of-memory=5%"));
+  CHECK_THAT(risky.err, contains("the best plan runs out of memory with a chance of") && contains("of these, with one of") &&
+                            contains("--limit out-of-memory=5%"));
   CHECK_THAT(rehearse(ask + "--limit out-of-memory=5%").err, !contains("runs out of memory"));
+}
+
+TEST_CASE("other mathematics are chosen where they are allowed, and said to be other") {
+  const auto number = [](const nlohmann::json& answer, const char* key) { return answer.at(key).at("value").get<double>(); };
+  const std::string job = "'zoo:resnet18?image=32&classes=10' --platform xeon-2s-10gbe --devices 8 --batch 64 --plan dp=8,zero=auto ";
+  const auto plain = result_of(rehearse("search " + job + "--budget 2000plans --format json"));
+  const auto allowed = rehearse("search " + job + "--budget 2000plans --format json --allow compression");
+  REQUIRE(allowed.status == 0);
+  const auto best = nlohmann::json::parse(allowed.out).at("plans").at(0);
+  const auto text = best.at("plan").get<std::string>();
+  CHECK_THAT(text, contains("compression="));
+  CHECK_THAT(allowed.err, contains("the best plan has other mathematics, compression="));
+  CHECK(number(best, "step_seconds") < number(plain.at("plans").at(0), "step_seconds"));
+  // No other compressor is quicker.
+  for (const std::string how : {"none", "sign", "1bit", "terngrad", "qsgd", "topk", "randomk", "randomk-memory"}) {
+    const auto other =
+        result_of(rehearse("simulate 'zoo:resnet18?image=32&classes=10' --platform xeon-2s-10gbe --devices 8 --batch 64 --fidelity folded "
+                           "--format json --plan dp=8,compression=" +
+                           how));
+    CHECK(number(other, "step_seconds") >= number(best, "step_seconds") * (1 - 1e-9));
+  }
+  CHECK_THAT(rehearse("search " + job + "--allow speed").err, contains("--allow: 'speed' is unknown. Known: compression"));
+  CHECK_THAT(rehearse("search zoo:resnet18 --platform xeon-2s-10gbe --batch 64 --allow compression --plan dp=8,compression=sign").err,
+             contains("exclude each other"));
+  const auto elsewhere = rehearse("search zoo:resnet18 --platform dgx-a100 --devices 8 --batch 64 --allow compression");
+  CHECK(elsewhere.status == 3);
+  CHECK_THAT(elsewhere.err, contains("use --framework rehearse"));
 }
 
 TEST_CASE("a list of plans that is broken is named line by line, and one that is whole is ranked as it is") {

@@ -1,0 +1,55 @@
+// How fast compressors of gradients are on this machine, beside copying the gradient.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+#include "exec/bench/compression.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+struct BenchCompressionOptions {
+  std::int64_t elements = 8'000'000;
+  int ranks = 4, repetitions = 3, threads = 1;
+};
+
+int bench_compression(const BenchCompressionOptions& o, Terminal& terminal) {
+  constexpr std::int64_t kMostElements = 1'000'000'000;
+  constexpr int kMostRanks = 4096;
+  if (o.elements < 1 || o.elements > kMostElements)
+    throw BadInput("--elements " + std::to_string(o.elements), "must be from 1 to " + std::to_string(kMostElements));
+  if (o.ranks < 1 || o.ranks > kMostRanks) throw BadInput("--ranks " + std::to_string(o.ranks), "must be from 1 to 4096");
+  if (o.repetitions < 1) throw BadInput("--repetitions " + std::to_string(o.repetitions), "must be at least 1");
+  if (o.threads < 1) throw BadInput("--threads " + std::to_string(o.threads), "must be at least 1");
+  auto rows = nlohmann::ordered_json::array();
+  const auto bytes = static_cast<double>(o.elements) * static_cast<double>(sizeof(float));
+  for (const auto& speed : exec::bench::speeds_of_compressors({o.elements, o.ranks, o.repetitions, o.threads}, interrupted))
+    rows.push_back({{"compression", to_text(speed.how)},
+                    {"sent_share", static_cast<double>(speed.sent_bytes) / bytes},
+                    {"compressing_seconds", speed.compressing},
+                    {"compressing_over_copying", speed.compressing / speed.copying},
+                    {"decoding_seconds", speed.decoding},
+                    {"decoding_over_copying", speed.decoding / speed.copying}});
+  if (interrupted()) terminal.warn("interrupted: these are the compressors that were finished");
+  terminal.print({{"schema", 1},
+                  {"elements", o.elements},
+                  {"threads", o.threads},
+                  {"yardstick", "copying the elements"},
+                  {"decoding_is", "of what one of " + std::to_string(o.ranks) + " ranks sent"},
+                  {"compressors", std::move(rows)}});
+  return 0;
+}
+
+}  // namespace
+
+Action add_bench_compression(CLI::App& compression) {
+  auto o = std::make_shared<BenchCompressionOptions>();
+  compression.add_option("--elements", o->elements, "f32 elements of the gradient (default 8000000)");
+  compression.add_option("--ranks", o->ranks, "whose messages are decoded together (default 4)");
+  compression.add_option("--repetitions", o->repetitions, "of which the quickest counts (default 3)");
+  compression.add_option("--threads", o->threads, "that share the work (default 1)");
+  return [o](Terminal& terminal) { return bench_compression(*o, terminal); };
+}
+
+}  // namespace rehearsal::cli

@@ -1,0 +1,42 @@
+#pragma once
+// Plays Compress and Decompress: what a rank sends of its gradients, and the sum from what all have sent.
+
+#include <functional>
+
+#include "exec/host/compressors/compressor.hpp"
+#include "exec/kernels/device.hpp"
+#include "plan/program/program.hpp"
+
+namespace rehearsal::exec {
+
+/// All that it refers to must outlive it.
+class CompressedSums {
+ public:
+  using Address = std::function<void*(plan::BufferIndex)>;
+  CompressedSums(const plan::Program& program, const graph::Graph& graph, int rank, Device& device)
+      : program_(program), graph_(graph), role_(program.role(rank)), rank_(rank), device_(device) {}
+
+  /// `seed` of the training, `step` from 0.
+  struct When {
+    std::uint64_t seed = 0;
+    std::int64_t step = 0;
+  };
+  void play(const plan::Instruction&, const Address&, When) const;
+
+ private:
+  struct Place {
+    plan::BufferIndex buffer;
+    void* data;
+  };
+  void compress(const plan::Instruction&, const Address&, When) const;
+  void compress_and_keep(Place kept, const CompressorTask&, std::byte* gradient, std::byte* to) const;
+  void decompress(const plan::Instruction&, const Address&, When) const;
+
+  const plan::Program& program_;
+  const graph::Graph& graph_;
+  const plan::Role& role_;
+  int rank_;
+  Device& device_;
+};
+
+}  // namespace rehearsal::exec

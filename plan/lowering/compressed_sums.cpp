@@ -1,0 +1,104 @@
+// Gradients of parameters of which ranks exchange what a compressor leaves (plan/compressors.hpp): each compresses what it has summed over
+// its micro-batches, all gather what all have sent, and each decodes the same sum. Tensor by tensor, so that it does not matter which
+// gradients travel together.
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "base/error.hpp"
+#include "plan/compressors.hpp"
+#include "plan/lowering/role_builder.hpp"
+
+namespace rehearsal::plan {
+
+using graph::TensorId;
+
+bool RoleBuilder::travels_compressed(TensorId t) const {
+  return c_.plan.compression.of_sums() && std::any_of(c_.training.parameters.begin(), c_.training.parameters.end(),
+                                                      [&](const graph::TrainedParameter& p) { return p.gradient == t; });
+}
+
+/// What ranks gather: of each what it sends of all parts, one rank's behind the other's.
+BufferIndex RoleBuilder::compressed_vector(const std::vector<BufferIndex>& parts, int ranks) {
+  std::int64_t bytes = 0;
+  for (const auto b : parts) {
+    const auto& part = role_.buffers[b];
+    if (part.dtype != DType::F32 && part.dtype != DType::F64)
+      throw Refusal("plan: compression=" + to_text(c_.plan.compression) + ": the gradient of " + part.name + " is " +
+                    std::string(name(part.dtype)) + ", and compressors take f32 or f64; use compression=none, or f32");
+    const auto elements = graph::element_count(part.shapes.front());
+    if (elements > std::numeric_limits<std::uint32_t>::max())
+      throw Refusal("plan: compression=" + to_text(c_.plan.compression) + ": the gradient of " + part.name + " has " +
+                    std::to_string(elements) + " elements, and compressors count them in 32 bits; use compression=none");
+    bytes += compressed_bytes(c_.plan.compression, elements, part.dtype);
+  }
+  Buffer vector;
+  vector.name = "gradients:" + to_text(c_.plan.compression);
+  vector.dtype = DType::U8;
+  vector.category = MemoryCategory::Communication;
+  vector.lifetime = Lifetime::Step;
+  vector.bytes = bytes * ranks;
+  vector.shapes = {{vector.bytes}};
+  return new_buffer(std::move(vector), nullptr);
+}
+
+/// Where a compressor that remembers keeps what it has not sent of a gradient.
+BufferIndex RoleBuilder::kept_of(BufferIndex gradient) {
+  const auto& part = role_.buffers[gradient];
+  Buffer kept;
+  kept.name = "not sent:" + part.name;
+  kept.dtype = part.dtype;
+  kept.category = MemoryCategory::OptimizerState;
+  kept.lifetime = Lifetime::Persistent;
+  kept.bytes = part.bytes;
+  kept.shapes = {part.shapes.front()};
+  return new_buffer(std::move(kept), nullptr);
+}
+
+RoleBuilder::Compressed RoleBuilder::gather_compressed(std::vector<BufferIndex> parts, SumPlace place) {
+  const auto first = role_.buffers[parts.front()].tensor;
+  const Compressed gathered{compressed_vector(parts, c_.program.axes[place.mesh_axis].size),
+                            static_cast<std::int32_t>(role_.collectives.size()), std::move(parts)};
+  role_.collectives.push_back({CollectiveKind::AllGather,
+                               algorithm(CollectiveKind::AllGather, place.mesh_axis, role_.buffers[gathered.vector].bytes),
+                               static_cast<std::uint8_t>(place.mesh_axis)});
+  Instruction i;
+  i.when = place.when;
+  i.phase = phase_in(place.body);
+  i.tensor = first;
+  i.collective = gathered.collective;
+  i.outputs = {gathered.vector};
+  auto gather = i;
+  i.kind = InstructionKind::Compress;
+  i.inputs = gathered.parts;
+  if (compressor(c_.plan.compression.rule)->remembers)
+    for (const auto part : gathered.parts) i.outputs.push_back(kept_of(part));
+  i.inputs.insert(i.inputs.end(), i.outputs.begin() + 1, i.outputs.end());
+  emit(place.body, std::move(i));
+  gather.kind = InstructionKind::Collective;
+  gather.stream = Stream::Collective;
+  gather.inputs = {gathered.vector};
+  emit(place.body, std::move(gather));
+  return gathered;
+}
+
+void RoleBuilder::decompress(const Compressed& gathered, std::uint16_t body) {
+  Instruction i;
+  i.kind = InstructionKind::Decompress;
+  i.phase = phase_in(body);
+  i.tensor = role_.buffers[gathered.parts.front()].tensor;
+  i.collective = gathered.collective;
+  i.inputs = {gathered.vector};
+  i.outputs = gathered.parts;
+  emit(body, std::move(i));
+}
+
+/// The one axis over which a gradient is summed: what decodes a sum of sums would be another compressor.
+std::size_t RoleBuilder::axis_of_compressed(TensorId t, const std::vector<std::size_t>& mesh_axes) const {
+  if (mesh_axes.size() == 1) return mesh_axes.front();
+  throw Refusal("plan: compression=" + to_text(c_.plan.compression) + ": " + g_[t].name +
+                " is summed over several axes of ranks; use dp alone, with or without pp");
+}
+
+}  // namespace rehearsal::plan
