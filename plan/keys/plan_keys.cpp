@@ -216,7 +216,8 @@ constexpr std::array kTable{
             "samples per pipeline slot of one replica; left out: the replica's whole batch"},
     PlanKey{"shares", "mesh", kText, false, parse_shares, print_text<&Plan::shares>,
             "of the batch, by replica: speed (what devices differ in; left out: this), equal, or numbers: 3:1, 24x8:8x8"},
-    PlanKey{"schedule", "pipeline", kText, true, parse_schedule, print_text<&Plan::schedule>, "order of forward and backward passes"},
+    PlanKey{"schedule", "pipeline", kText, true, parse_schedule, print_text<&Plan::schedule>,
+            "order of forward and backward passes: gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe, dualpipe-v, pipedream, pipedream-2bw"},
     PlanKey{"interleave", "pipeline", kInteger, true, parse_degree<&Plan::interleave>, print_number<&Plan::interleave>,
             "model chunks per pipeline stage"},
     PlanKey{"zero", "rules", kInteger, true, parse_zero, print_number<&Plan::zero>,
@@ -224,14 +225,14 @@ constexpr std::array kTable{
     PlanKey{"zero_group", "rules", kInteger, true, parse_zero_group, print_zero_group,
             "replicas over which zero shards, each group with a copy of all of it: a number that divides dp, or all"},
     PlanKey{"recompute", "rules", kText, true, parse_recompute_key, print_recompute,
-            "activations computed again: none, selective, full, as few as let a rank do with so many bytes: 4GiB, or as few as let the "
+            "activations computed again: none, selective, selective-op, full, full-except-last, as few as let a rank do with so many "
+            "bytes: 4GiB, or as few as let the "
             "plan fit: fit"},
     PlanKey{"sequence_parallel", "rules", kSwitch, true, parse_switch<&Plan::sequence_parallel>, print_switch<&Plan::sequence_parallel>,
             "splits along the sequence what tensor parallelism would replicate: on, off"},
     PlanKey{"attention", "rules", kText, true, parse_choice<&Plan::attention>, print_choice<&Plan::attention>,
-            "over a sequence that cp splits: gather keys and values, all-to-all from the sequence to the heads and back, or pass keys and "
-            "values "
-            "round a ring"},
+            "over a sequence that cp splits: gather (keys and values), all-to-all (from the sequence to the heads and back), ring (keys "
+            "and values are passed on)"},
     PlanKey{"fuse", "rules", kText, false, parse_choice<&Plan::fuse>, print_choice<&Plan::fuse>,
             "nodes that run as one kernel where the machine has it: attention, none"},
     PlanKey{"offload", "rules", kText, true, parse_choice<&Plan::offload>, print_choice<&Plan::offload>,
@@ -242,7 +243,8 @@ constexpr std::array kTable{
             "randomk-memory:SHARE (docs/compression.md)"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,
-            "algorithm of gradient sums; auto: the quickest"},
+            "algorithm of gradient sums: auto (the quickest), ring, recursive-doubling, halving-doubling, hierarchical, binomial-tree, "
+            "double-tree, packed-trees"},
     PlanKey{"algorithms", "rules", KeyKind::Names, false, parse_algorithms, print_names<&Plan::algorithms>,
             "what auto took for messages, KIND:AXIS:BYTES:ALGORITHM separated by |; search writes it into the plan file"},
     PlanKey{"overlap", "rules", kSwitch, true, parse_switch<&Plan::overlap>, print_switch<&Plan::overlap>,

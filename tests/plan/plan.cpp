@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -76,7 +77,12 @@ struct TemporaryFile {
   ~TemporaryFile() { std::filesystem::remove(path); }
 };
 
-const PlanContext kContext{"zoo:gpt?layers=2", "0123456789abcdef", 64, "cross-entropy", "fp8-block", "adamw",
+const PlanContext kContext{"zoo:gpt?layers=2",
+                           "0123456789abcdef",
+                           64,
+                           "cross-entropy",
+                           "fp8-block",
+                           "adamw",
                            {{"lora", {"16,alpha=32"}}, {"freeze", {"a*", "b*"}}},
                            {{"platform", {"dgx-h100"}}, {"nodes", {"2"}}}};
 
@@ -240,4 +246,22 @@ TEST_CASE("the published schema knows the keys and names that the program knows"
     if (row.kind == CollectiveKind::AllReduce) algorithms.emplace(row.name);
   CHECK(schema["properties"]["pipeline"]["properties"]["schedule"]["enum"].get<std::set<std::string>>() == schedules);
   CHECK(schema["properties"]["rules"]["properties"]["allreduce"]["enum"].get<std::set<std::string>>() == algorithms);
+}
+
+TEST_CASE("the description of a key names every value that it may have") {
+  std::map<std::string_view, std::vector<std::string_view>> values{
+      {"attention", {ChoiceNames<AttentionForm>::kAll.begin(), ChoiceNames<AttentionForm>::kAll.end()}},
+      {"fuse", {ChoiceNames<Fusion>::kAll.begin(), ChoiceNames<Fusion>::kAll.end()}},
+      {"offload", {ChoiceNames<Offload>::kAll.begin(), ChoiceNames<Offload>::kAll.end()}},
+      {"recompute", {ChoiceNames<RecomputeRule>::kAll.begin(), ChoiceNames<RecomputeRule>::kAll.end()}},
+      {"compression", {ChoiceNames<CompressionRule>::kAll.begin(), ChoiceNames<CompressionRule>::kAll.end()}},
+      {"allreduce", {"auto"}}};
+  for (const auto& row : schedule_table()) values["schedule"].push_back(row.name);
+  for (const auto& row : collective_table())
+    if (row.kind == CollectiveKind::AllReduce) values["allreduce"].push_back(row.name);
+  for (const auto& [key, names] : values)
+    for (const auto name : names) {
+      INFO(key << " " << name);
+      CHECK(find_plan_key(key)->description.find(name) != std::string_view::npos);
+    }
 }
