@@ -313,16 +313,15 @@ void check_micro_batches(const graph::TrainingGraph& training, const Plan& p, st
 void check_compressor(const Plan& p, std::vector<Violation>& violations) {
   if (!p.compression.of_sums()) return;
   const auto text = to_text(p.compression);
-  const auto refuse = [&](bool holds, const std::string& key, const std::string& with) {
+  const auto refuse = [&](bool holds, const std::string& key, const std::string& problem) {
     if (holds)
-      violations.push_back(
-          {"compression", text + " takes whole gradients, and " + key + " " + with, "use " + key + ", or compression=none"});
+      violations.push_back({"compression", text + " takes whole gradients, and " + problem, "use " + key + ", or compression=none"});
   };
-  refuse(p.zero > 0, "zero=0", "is the only one that leaves them whole");
-  refuse(p.tp > 1, "tp=1", "is the only one that sums them once");
-  refuse(p.cp > 1, "cp=1", "is the only one that sums them once");
-  refuse(p.ep > 1, "ep=1", "is the only one that sums them once");
-  refuse(p.spatial != std::array<int, 3>{1, 1, 1}, "spatial=1x1x1", "is the only one that sums them once");
+  refuse(p.zero > 0, "zero=0", "zero=" + std::to_string(p.zero) + " sums parts of them");
+  refuse(p.tp > 1, "tp=1", "ranks of tp have parts of them");
+  refuse(p.cp > 1, "cp=1", "cp sums them once more");
+  refuse(p.ep > 1, "ep=1", "ranks of ep have those of other experts");
+  refuse(p.spatial != std::array<int, 3>{1, 1, 1}, "spatial=1x1x1", "spatial sums them once more");
   if (p.pp > 1 && schedule_of(p).placement == Placement::Both)
     violations.push_back({"compression",
                           text + " takes whole gradients, and with schedule=" + p.schedule + " two ranks have halves of them",
