@@ -49,7 +49,7 @@ void GoodputOptions::add_to(CLI::App& app) {
   const OptionGroup group(app, "Failures and checkpoints");
   app.add_option("--failures", failures, "of a device in a day, over what the platform says (time_between_failures)");
   app.add_option("--checkpoint-every", every,
-                 "between checkpoints: steps such as 500, or a time such as 10min (default: what lets the training end first)");
+                 "between checkpoints: steps such as 500, or a time such as 10min; 0: only at the end (default: what lets the training end first)");
   app.add_option("--checkpoint-wait", wait, "time that training waits for one checkpoint, such as 5s (default: until its state is copied)");
   app.add_option("--restart", restart, "time from a failure until training begins again on nodes that are there, such as 10min");
   app.add_option("--replacement", replacement, "time until a node that failed is repaired or replaced, such as 4h");

@@ -21,7 +21,7 @@ int work_as_rank(Terminal& terminal, const std::string& doing, const RankWork& w
         work(world, *progress);
         return 0;
       },
-      terminal.err());
+      [&](const std::string& sentence) { terminal.error(sentence); });
 }
 
 void start_own_ranks(const std::vector<std::string>& arguments, double limit_seconds, int ranks) {

@@ -57,7 +57,8 @@ Action add_evaluate(CLI::App& app) {
   return [o](Terminal& terminal) {
     exec::MpiSession mpi(&terminal.err());
     return exec::run_as_rank(
-        mpi, [&](exec::Communicator& world) { return evaluate(*o, world, terminal); }, terminal.err());
+        mpi, [&](exec::Communicator& world) { return evaluate(*o, world, terminal); },
+        [&](const std::string& sentence) { terminal.error(sentence); });
   };
 }
 

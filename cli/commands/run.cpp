@@ -445,7 +445,7 @@ void add_checkpoints_to(CLI::App& app, RunOptions& o) {
   const OptionGroup group(app, "Checkpoints");
   app.add_option("--checkpoint", o.checkpoint, "folder to save to");
   app.add_option("--checkpoint-every", o.checkpoint_every,
-                 "between checkpoints: steps such as 500, or a time such as 10min (default: only the end)");
+                 "between checkpoints: steps such as 500, or a time such as 10min; 0: only at the end (default)");
   app.add_option("--keep", o.keep, "so many checkpoints stay, the last ones (default 1)");
   app.add_flag("--keep-best", o.keep_best, "and the one with the lowest loss on --eval data");
   app.add_option("--resume", o.resume, "folder of a checkpoint to continue from, with --steps further steps");
@@ -485,7 +485,8 @@ Action add_run(CLI::App& app) {
     exec::MpiSession mpi(&terminal.err());
     exec::refuse_lone_rank(mpi.world());
     const int status = exec::run_as_rank(
-        mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); }, terminal.err());
+        mpi, [&](exec::Communicator& world) { return train_as_rank(*o, world, terminal); },
+        [&](const std::string& sentence) { terminal.error(sentence); });
     // Rank 0 first: once a rank has ended with a status mpirun kills the others, and its own status is that one.
     const double last = mpi.world().rank() == 0 ? 0 : kPatienceOfLaunchers / 10;
     if (status == static_cast<int>(ExitStatus::Interrupted)) exec::MpiSession::end_within(kPatienceOfLaunchers + last, status);

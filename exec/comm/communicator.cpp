@@ -371,7 +371,7 @@ void Communicator::answer_clock(int peer) {
   wait(out, "a clock reading");
 }
 
-void Communicator::end_all(const std::string& sentence, ExitStatus status, std::ostream& out) {
+void Communicator::end_all(const std::string& sentence, ExitStatus status, const Tell& tell) {
   // What one cause does to several ranks is said by the lowest: its end reaches the others while they still sleep here.
   const long milliseconds = rank_ == 0 ? 0 : std::min(600L + 20L * rank_, 2400L);
   const timespec pause{milliseconds / 1000, milliseconds % 1000 * 1'000'000};
@@ -379,7 +379,7 @@ void Communicator::end_all(const std::string& sentence, ExitStatus status, std::
   if (std::ranges::none_of(places_, [](const BoardPlace* place) { return place->has_spoken(); })) {
     own_place().speak();
     const std::string speaker = size() > 1 && rank_ != 0 ? "rank " + std::to_string(rank_) + ": " : "";
-    out << speaker + sentence + "\n" << std::flush;
+    tell(speaker + sentence);
   }
   constexpr double kPatience = 1;  // a launcher that ends the job already may take as long as it is set to before it kills
   MpiSession::end_within(kPatience, static_cast<int>(status));

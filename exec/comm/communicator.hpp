@@ -45,6 +45,9 @@ struct ClockOffset {
 
 class SlowMessages;
 
+/// Where a rank says why a job ends: one sentence.
+using Tell = std::function<void(const std::string& sentence)>;
+
 /// The ranks that were started together. Made by MpiSession; used from one thread at a time.
 class Communicator {
  public:
@@ -106,7 +109,7 @@ class Communicator {
   [[nodiscard]] std::vector<Neighbour> neighbours() const;  ///< ranks of this node, this one included
   /// How a note reads: "the forward pass of step 12: MatMul 'fc1'".
   using Describe = std::function<std::string(int rank, const Note&)>;
-  /// How a job ends whose ranks cannot unwind: end_all(), with the place that run_as_rank() writes to.
+  /// How a job ends whose ranks cannot unwind: end_all(), which tells as run_as_rank() does.
   void end_by(std::function<void(const Error&)> end) { end_ = std::move(end); }
   void describe_notes_by(Describe describe) { describe_ = std::move(describe); }
   [[nodiscard]] std::string described(int rank, const Note& note) const;
@@ -118,9 +121,9 @@ class Communicator {
   /// For tests: from now on what is sent leaves up to so many seconds later, at random, while its sender polls.
   void slow_down(std::uint64_t seed, double longest_seconds);
 
-  /// Ends every rank with this status, after `sentence` was written to `out` ("rank 3: …" unless rank 0). When several ranks fail of
+  /// Ends every rank with this status, after the sentence was told ("rank 3: …" unless rank 0). When several ranks fail of
   /// one cause, the lowest speaks; on its node nobody speaks behind it.
-  [[noreturn]] void end_all(const std::string& sentence, ExitStatus, std::ostream& out);
+  [[noreturn]] void end_all(const std::string& sentence, ExitStatus, const Tell& tell);
 
  private:
   friend class MpiSession;
@@ -179,8 +182,8 @@ class MpiSession {
 /// Throws (exit status 2) when a launcher has started several ranks that do not know each other: each would train alone.
 void refuse_lone_rank(const Communicator& world);
 
-/// Runs `body` as one rank and returns its exit status. What it throws is written to `out` once and ends every rank; a rank that is alone
+/// Runs `body` as one rank and returns its exit status. What it throws is told once and ends every rank; a rank that is alone
 /// passes it on to the caller.
-int run_as_rank(MpiSession&, const std::function<int(Communicator&)>& body, std::ostream& out);
+int run_as_rank(MpiSession&, const std::function<int(Communicator&)>& body, const Tell& tell);
 
 }  // namespace rehearsal::exec

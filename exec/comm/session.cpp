@@ -118,10 +118,10 @@ void refuse_lone_rank(const Communicator& world) {
   if (world.size() == 1) refuse_several_alone();
 }
 
-int run_as_rank(MpiSession& session, const std::function<int(Communicator&)>& body, std::ostream& out) {
+int run_as_rank(MpiSession& session, const std::function<int(Communicator&)>& body, const Tell& tell) {
   auto& world = session.world();
   if (world.size() == 1) return body(world);  // nobody else to end: the caller hears of failures as usual
-  world.end_by([&](const Error& error) { world.end_all(error.what(), error.status(), out); });
+  world.end_by([&](const Error& error) { world.end_all(error.what(), error.status(), tell); });
   try {
     const int status = body(world);
     world.describe_notes_by({});  // the job that it describes is gone
@@ -129,11 +129,11 @@ int run_as_rank(MpiSession& session, const std::function<int(Communicator&)>& bo
     MpiSession::end_within(world.stall_seconds(), status);  // all is done, and finishing MPI would wait for a rank that stands still
     return status;
   } catch (const Error& error) {
-    world.end_all(error.what(), error.status(), out);
+    world.end_all(error.what(), error.status(), tell);
   } catch (const std::bad_alloc&) {
-    world.end_all("out of memory", ExitStatus::Environment, out);
+    world.end_all("out of memory", ExitStatus::Environment, tell);
   } catch (const std::exception& error) {
-    world.end_all(error.what(), ExitStatus::Internal, out);
+    world.end_all(error.what(), ExitStatus::Internal, tell);
   }
 }
 

@@ -72,8 +72,8 @@ TEST_CASE("a rank that stands still ends the job after one timeout, which follow
   // A step of this model takes milliseconds, a second on the busiest of machines: 20 s and 20 steps are no more than 40 s.
   CHECK(ended.seconds > (given ? 2.5 : 15));
   CHECK(ended.seconds < (given ? 20 : 50));
-  CHECK_THAT(ended.err, contains("rank 0 has waited ") && contains(" s for ") && contains("without progress; rank 1 (process ") &&
-                            contains("which a signal has stopped) was at: "));
+  CHECK_THAT(ended.err, contains("rehearse: error: rank 0 has waited ") && contains(" s for ") &&
+                            contains("without progress; rank 1 (process ") && contains("which a signal has stopped) was at: "));
   CHECK_THAT(ended.err, !contains("rank 1: "));
   const auto ranks = job.record();
   REQUIRE(ranks.size() == 2);
@@ -82,8 +82,8 @@ TEST_CASE("a rank that stands still ends the job after one timeout, which follow
 
 TEST_CASE("a rank that is stopped before it has reached MPI ends the job, and is named") {
   const TemporaryFolder folder;
-  const std::string stopped = "sh -c '[ \"${OMPI_COMM_WORLD_RANK:-${PMIX_RANK}}\" = 1 ] && kill -STOP $$; exec \"" REHEARSAL_COMMAND
-                              "\" \"$@\"' rank ";
+  const std::string stopped =
+      "sh -c '[ \"${OMPI_COMM_WORLD_RANK:-${PMIX_RANK}}\" = 1 ] && kill -STOP $$; exec \"" REHEARSAL_COMMAND "\" \"$@\"' rank ";
   const auto job = run_shell("REHEARSAL_STALL_SECONDS=1 " REHEARSAL_MPIRUN " -n 2 " + stopped + "run " + kGpt +
                              " --batch 4 --plan dp=2 --steps 2; echo $? > " + (folder / "status"));
   INFO(job.err);

@@ -67,5 +67,5 @@ int main(int, char** arguments) {
       [&](Communicator& world) {
         return failure == "throw-work" || failure.starts_with("stop-") ? work(world, failure) : train(world, failure);
       },
-      std::cerr);
+      [](const std::string& sentence) { std::cerr << sentence << std::endl; });
 }

@@ -47,5 +47,6 @@ int train_on(Communicator& world, const std::string& file, std::int64_t steps) {
 int main(int, char** arguments) {
   MpiSession session;
   return run_as_rank(
-      session, [&](Communicator& world) { return train_on(world, arguments[1], std::stoll(arguments[2])); }, std::cerr);
+      session, [&](Communicator& world) { return train_on(world, arguments[1], std::stoll(arguments[2])); },
+      [](const std::string& sentence) { std::cerr << sentence << std::endl; });
 }

@@ -126,5 +126,6 @@ int train_all(Communicator& world, int count, char** arguments) {
 int main(int count, char** arguments) {
   MpiSession session;
   return run_as_rank(
-      session, [&](Communicator& world) { return train_all(world, count, arguments); }, std::cerr);
+      session, [&](Communicator& world) { return train_all(world, count, arguments); },
+      [](const std::string& sentence) { std::cerr << sentence << std::endl; });
 }

@@ -96,5 +96,5 @@ int main(int count, char** arguments) {
           prove_case(world, property::parse_case(arguments[n]), std::string(arguments[1]) + "/" + std::to_string(n - 2) + ".json");
         return 0;
       },
-      std::cerr);
+      [](const std::string& sentence) { std::cerr << sentence << std::endl; });
 }
