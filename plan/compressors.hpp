@@ -16,18 +16,18 @@ inline constexpr std::int64_t kCompressedBlock = 512;
 
 struct CompressorRow {
   CompressionRule rule;
-  std::string_view setting;  ///< what the number behind the name may be; empty: there is none
+  std::string_view setting = {};  ///< what the number behind the name may be; empty: there is none
   double usual = 0, least = 0, most = 0;
   bool whole = false;  ///< the number is one
   /// Bytes that a rank sends of a gradient of so many elements, of so many bytes each.
-  std::int64_t (*bytes)(std::int64_t elements, std::int64_t element_bytes, double setting);
+  std::int64_t (*bytes)(std::int64_t elements, std::int64_t element_bytes, double setting) = nullptr;
   /// What a rank did not send is added to its next gradient: error feedback, for which it keeps as many elements as the gradient has.
   bool remembers = false;
   /// Time of a core per element of compressing, and of decoding for each rank that sent, over that of copying an element: measured, see
   /// docs/compression.md.
   double compressing = 1, decoding = 1;
-  std::string_view caveat;  ///< how training differs
-  std::string_view source;
+  std::string_view caveat = {};  ///< how training differs
+  std::string_view source = {};
 };
 
 [[nodiscard]] std::span<const CompressorRow> compressors();
