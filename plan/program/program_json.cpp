@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "plan/program/operands_fault.hpp"
 #include "platforms/strict_json.hpp"
 
 namespace rehearsal::plan {
@@ -383,6 +384,7 @@ class RoleReader {
     const bool reads = i.kind == InstructionKind::Send || i.kind == InstructionKind::Report;
     if (!reads && (i.outputs.empty() || i.outputs.front() == kNoBuffer) && i.kind != InstructionKind::Kernel)
       e.refuse("outputs are missing");
+    if (const auto fault = operands_fault(program_, role_, i, names_.g); !fault.empty()) e.refuse(fault);
   }
 
   void require_collective(const ProgramJsonEntry& e, const Instruction& i) const {

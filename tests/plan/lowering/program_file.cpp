@@ -19,11 +19,11 @@ namespace {
 
 /// Two layers on two stages of two replicas each, in two micro-batches: messages, sums of gradients, saved activations.
 struct Written {
-  Written() {
+  explicit Written(const std::string& plan_text = "dp=2,pp=2,micro_batch=2") : plan(plan_text) {
     write_program_file(path, lowered(), training.graph, {"mlp", training.graph.hash(), 8, "auto", "f32"});
     document = Json::parse(text_of(path));
   }
-  [[nodiscard]] Program lowered() const { return lower(training, parse_plan("dp=2,pp=2,micro_batch=2"), TableBackend(), {}); }
+  [[nodiscard]] Program lowered() const { return lower(training, parse_plan(plan), TableBackend(), {}); }
   static graph::TrainingGraph mlp() {
     graph::zoo::Layers layers;
     const auto x = layers.builder().add_input("input", {DType::F32, {8, 6}});
@@ -42,6 +42,7 @@ struct Written {
     }
   }
 
+  std::string plan;
   TemporaryFolder folder;
   std::string path = folder / "program.json";
   graph::TrainingGraph training = mlp();
@@ -127,4 +128,33 @@ TEST_CASE("numbers of a Program's file that lead nowhere are refused") {
   // Sizes have no bound, stages are counted in both directions, and channels and chunks are only compared.
   CHECK(text_of_keys(taken) ==
         "arena_bytes+ batch+ bytes+ channel+ chunk+ in_flight+ offset+ saved_stride+ stage_offset+ stage_offset- workspace_bytes+ ");
+}
+
+TEST_CASE("an instruction of a Program's file that lacks operands is refused, not looked at") {
+  const Written w("dp=2,compression=topk:0.5");
+  const auto without = [&](const std::string& kind, const std::string& key, const auto& change) {
+    auto changed = w.document;
+    for (auto& role : changed["roles"])
+      for (auto& body : role["bodies"])
+        for (auto& i : body["instructions"])
+          if (i["kind"] == kind) change(i[key]);
+    INFO(kind << " " << key);
+    CHECK_THAT(w.refusal(changed), contains("instructions["));
+  };
+  const auto none = [](Json& list) { list = Json::array(); };
+  const auto nulls = [](Json& list) { std::fill(list.begin(), list.end(), nullptr); };
+  const auto fewer = [](Json& list) { list.erase(list.size() - 1); };
+  const auto more = [](Json& list) { list.push_back(list[0]); };
+  for (const std::string kind : {"kernel", "compress", "decompress"})
+    for (const std::string key : {"inputs", "outputs"}) {
+      without(kind, key, none);
+      without(kind, key, nulls);
+    }
+  without("kernel", "inputs", fewer);
+  without("kernel", "outputs", fewer);
+  without("compress", "inputs", fewer);
+  without("compress", "outputs", fewer);
+  without("compress", "outputs", more);
+  without("decompress", "inputs", more);
+  without("compress", "collective", [](Json& which) { which = nullptr; });
 }
