@@ -71,8 +71,10 @@ std::vector<std::unique_ptr<JobSetup>> setups_of(const SearchOptions& o, Termina
 /// Other mathematics that the search may choose. Only our own execution has any.
 std::vector<std::string> allowed_mathematics(const SearchOptions& o, const JobSetup& first) {
   const auto known = search::allowed_words();
-  for (const auto& word : o.allowed) {
-    static_cast<void>(known_name("--allow", word, Names(known.begin(), known.end())));
+  std::vector<std::string> allowed;
+  for (const auto& given : o.allowed) {
+    const std::string word(known_name("--allow", given, Names(known.begin(), known.end())));
+    allowed.push_back(word);
     if (!o.plans.empty()) throw BadInput("--allow", "and --plans exclude each other: a list of plans says all keys of each");
     if (first.own_job() == nullptr)
       throw Refusal("--allow " + word + ": predictions of " + first.predictor().framework().name +
@@ -81,7 +83,7 @@ std::vector<std::string> allowed_mathematics(const SearchOptions& o, const JobSe
     for (const auto& key : named)
       if (key == word) throw BadInput("--allow " + word, "and --plan exclude each other, which says " + word + " itself; leave one out");
   }
-  return o.allowed;
+  return allowed;
 }
 
 /// What the best plan costs that no time shows.
