@@ -43,101 +43,91 @@ std::int64_t top_k_bytes(std::int64_t elements, std::int64_t element_bytes, doub
   return sent_elements(elements, share) * (element_bytes + static_cast<std::int64_t>(sizeof(std::uint32_t)));
 }
 
-constexpr double kMostLevels = 127;
 constexpr double kUsualShare = 0.01, kLeastShare = 1e-4;
 constexpr std::string_view kShare = "the share of elements that is sent, from 0.0001 to 1";
 
-CompressorRow sign() {
-  CompressorRow row{CompressionRule::Sign};
-  row.bytes = sign_bytes;
-  row.caveat =
-      "every element moves by the learning rate, whatever its size: it wants a rate about a hundredth of SGD's, and may not converge where "
-      "gradients are skewed";
-  row.source = "Bernstein et al., \"signSGD with majority vote is communication efficient and fault tolerant\", ICLR 2019";
-  row.compressing = 3.5, row.decoding = 5;
-  return row;
-}
+constexpr double kMostLevels = 127, kUsualLevels = 4;
 
-CompressorRow terngrad() {
-  CompressorRow row{CompressionRule::TernGrad};
-  row.bytes = terngrad_bytes;
-  row.caveat =
-      "sums are right on average, with a variance that grows with the largest element of each gradient: more steps to the same loss";
-  row.source = "Wen et al., \"TernGrad: ternary gradients to reduce communication in distributed deep learning\", NeurIPS 2017";
-  row.compressing = 23, row.decoding = 2.5;
-  return row;
-}
-
-CompressorRow qsgd() {
-  constexpr double kUsualLevels = 4;
-  CompressorRow row{CompressionRule::Qsgd, "a number of levels from 1 to 127", kUsualLevels, 1, kMostLevels, true};
-  row.bytes = qsgd_bytes;
-  row.caveat = "sums are right on average, with a variance that falls with the number of levels: more steps to the same loss";
-  row.source = "Alistarh et al., \"QSGD: communication-efficient SGD via gradient quantization and encoding\", NeurIPS 2017";
-  row.compressing = 24, row.decoding = 6;
-  return row;
-}
-
-CompressorRow random_k() {
-  CompressorRow row{CompressionRule::RandomK, kShare, kUsualShare, kLeastShare, 1};
-  row.bytes = random_k_bytes;
-  row.caveat =
-      "sums are right on average, with a variance that grows as one over the share: it wants a smaller rate and more steps to the same "
-      "loss";
-  row.source = "Konecny et al., \"Federated learning: strategies for improving communication efficiency\", 2016 (random mask)";
-  row.compressing = 2.4, row.decoding = 0.3;
-  return row;
-}
-
-CompressorRow one_bit() {
-  CompressorRow row{CompressionRule::OneBit};
-  row.bytes = one_bit_bytes;
-  row.remembers = true;
-  row.caveat =
-      "what a bit does not say is added to the next gradient: losses are near those of the same steps without, but momentum piles up on "
-      "updates "
-      "that come late, and wants a smaller rate or none";
-  row.source =
-      "Seide et al., \"1-bit stochastic gradient descent and its application to data-parallel distributed training of speech "
-      "DNNs\", Interspeech 2014";
-  row.compressing = 15, row.decoding = 2.5;
-  return row;
-}
-
-CompressorRow top_k() {
-  CompressorRow row{CompressionRule::TopK, kShare, kUsualShare, kLeastShare, 1};
-  row.bytes = top_k_bytes;
-  row.remembers = true;
-  row.caveat =
-      "small elements wait until they have added up to large ones, some for one over the share of steps; momentum piles up on updates that "
-      "come late, and wants a smaller rate or none";
-  row.source = "Stich et al., \"Sparsified SGD with memory\", NeurIPS 2018";
-  row.compressing = 13.5, row.decoding = 0.3;
-  return row;
-}
-
-CompressorRow random_k_with_memory() {
-  CompressorRow row{CompressionRule::RandomKMemory, kShare, kUsualShare, kLeastShare, 1};
-  row.bytes = random_k_bytes;
-  row.remembers = true;
-  row.caveat =
-      "elements wait until they are drawn, on average for one over the share of steps: it wants a smaller rate, more steps and no momentum";
-  row.source = "Stich et al., \"Sparsified SGD with memory\", NeurIPS 2018";
-  row.compressing = 5.5, row.decoding = 0.3;
-  return row;
-}
+constexpr std::array kRows{
+    CompressorRow{.rule = CompressionRule::Sign,
+                  .bytes = sign_bytes,
+                  .compressing = 3.5,
+                  .decoding = 5,
+                  .caveat = "every element moves by the learning rate, whatever its size: it wants a rate about a hundredth of SGD's, and "
+                            "may not converge where gradients are skewed",
+                  .source = "Bernstein et al., \"signSGD with majority vote is communication efficient and fault tolerant\", ICLR 2019"},
+    CompressorRow{
+        .rule = CompressionRule::TernGrad,
+        .bytes = terngrad_bytes,
+        .compressing = 23,
+        .decoding = 2.5,
+        .caveat =
+            "sums are right on average, with a variance that grows with the largest element of each gradient: more steps to the same loss",
+        .source = "Wen et al., \"TernGrad: ternary gradients to reduce communication in distributed deep learning\", NeurIPS 2017"},
+    CompressorRow{.rule = CompressionRule::Qsgd,
+                  .setting = "a number of levels from 1 to 127",
+                  .usual = kUsualLevels,
+                  .least = 1,
+                  .most = kMostLevels,
+                  .whole = true,
+                  .bytes = qsgd_bytes,
+                  .compressing = 24,
+                  .decoding = 6,
+                  .caveat = "sums are right on average, with a variance that falls with the number of levels: more steps to the same loss",
+                  .source = "Alistarh et al., \"QSGD: communication-efficient SGD via gradient quantization and encoding\", NeurIPS 2017"},
+    CompressorRow{
+        .rule = CompressionRule::RandomK,
+        .setting = kShare,
+        .usual = kUsualShare,
+        .least = kLeastShare,
+        .most = 1,
+        .bytes = random_k_bytes,
+        .compressing = 2.4,
+        .decoding = 0.3,
+        .caveat = "sums are right on average, with a variance that grows as one over the share: it wants a smaller rate and more steps to "
+                  "the same loss",
+        .source = "Konecny et al., \"Federated learning: strategies for improving communication efficiency\", 2016 (random mask)"},
+    CompressorRow{.rule = CompressionRule::OneBit,
+                  .bytes = one_bit_bytes,
+                  .remembers = true,
+                  .compressing = 15,
+                  .decoding = 2.5,
+                  .caveat = "what a bit does not say is added to the next gradient: losses are near those of the same steps without, but "
+                            "momentum piles up on updates that come late, and wants a smaller rate or none",
+                  .source = "Seide et al., \"1-bit stochastic gradient descent and its application to data-parallel distributed training "
+                            "of speech DNNs\", Interspeech 2014"},
+    CompressorRow{.rule = CompressionRule::TopK,
+                  .setting = kShare,
+                  .usual = kUsualShare,
+                  .least = kLeastShare,
+                  .most = 1,
+                  .bytes = top_k_bytes,
+                  .remembers = true,
+                  .compressing = 13.5,
+                  .decoding = 0.3,
+                  .caveat = "small elements wait until they have added up to large ones, some for one over the share of steps; momentum "
+                            "piles up on updates that come late, and wants a smaller rate or none",
+                  .source = "Stich et al., \"Sparsified SGD with memory\", NeurIPS 2018"},
+    CompressorRow{.rule = CompressionRule::RandomKMemory,
+                  .setting = kShare,
+                  .usual = kUsualShare,
+                  .least = kLeastShare,
+                  .most = 1,
+                  .bytes = random_k_bytes,
+                  .remembers = true,
+                  .compressing = 5.5,
+                  .decoding = 0.3,
+                  .caveat = "elements wait until they are drawn, on average for one over the share of steps: it wants a smaller rate, more "
+                            "steps and no momentum",
+                  .source = "Stich et al., \"Sparsified SGD with memory\", NeurIPS 2018"}};
 
 }  // namespace
 
-std::span<const CompressorRow> compressors() {
-  static const std::array kRows{sign(), terngrad(), qsgd(), random_k(), one_bit(), top_k(), random_k_with_memory()};
-  return kRows;
-}
+std::span<const CompressorRow> compressors() { return kRows; }
 
 const CompressorRow* compressor(CompressionRule rule) {
-  const auto rows = compressors();
-  const auto found = std::ranges::find(rows, rule, &CompressorRow::rule);
-  return found == rows.end() ? nullptr : &*found;
+  const auto* found = std::ranges::find(kRows, rule, &CompressorRow::rule);
+  return found == kRows.end() ? nullptr : found;
 }
 
 std::int64_t compressed_bytes(const Compression& compression, std::int64_t elements, DType dtype) {
