@@ -153,33 +153,6 @@ std::string labelled(const std::string& element, const std::string& id, const st
 
 PetriNet petri_net_of(const Program& program, const graph::Graph& graph) { return NetBuilder(program, graph).net(); }
 
-PlayedNet played(const PetriNet& net, int most) {
-  PlayedNet result{std::vector<int>(net.transitions.size()), {}};
-  for (const auto& place : net.places) result.tokens.push_back(place.tokens);
-  std::vector<std::vector<std::size_t>> takers(net.places.size());
-  std::vector<std::size_t> waiting;
-  for (std::size_t t = 0; t < net.transitions.size(); ++t) {
-    for (const auto place : net.transitions[t].takes) takers[place].push_back(t);
-    waiting.push_back(t);
-  }
-  const auto can_fire = [&](std::size_t t) {
-    return std::ranges::all_of(net.transitions[t].takes, [&](std::size_t place) { return result.tokens[place] > 0; });
-  };
-  while (!waiting.empty()) {
-    const auto t = waiting.back();
-    waiting.pop_back();
-    if (!can_fire(t)) continue;
-    if (++result.fired[t] > most)
-      throw BadInput("transition \"" + net.transitions[t].name + "\" fires more than " + std::to_string(most) + " times");
-    for (const auto place : net.transitions[t].takes) --result.tokens[place];
-    for (const auto place : net.transitions[t].gives) {
-      ++result.tokens[place];
-      waiting.insert(waiting.end(), takers[place].begin(), takers[place].end());
-    }
-  }
-  return result;
-}
-
 std::string to_pnml(const PetriNet& net, const std::string& name) {
   std::string text =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<pnml xmlns=\"http://www.pnml.org/version-2009/grammar/pnml\">\n"

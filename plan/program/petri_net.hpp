@@ -30,14 +30,6 @@ struct PetriNet {
 /// "end of rank R's ...". Without a flush, what an earlier step leaves behind is there at the beginning.
 [[nodiscard]] PetriNet petri_net_of(const Program&, const graph::Graph&);
 
-/// Fires what can fire until nothing can. How often each transition fired, and where the tokens are then.
-struct PlayedNet {
-  std::vector<int> fired;   ///< by transition
-  std::vector<int> tokens;  ///< by place
-};
-/// Throws BadInput naming a transition that fires more than `most` times: the net does not come to rest.
-[[nodiscard]] PlayedNet played(const PetriNet&, int most = 1);
-
 /// A place/transition net in the Petri Net Markup Language (ISO/IEC 15909-2:2011).
 [[nodiscard]] std::string to_pnml(const PetriNet&, const std::string& name);
 

@@ -20,6 +20,39 @@ using namespace rehearsal::plan;
 
 namespace {
 
+/// Fires what can fire until nothing can. How often each transition fired, and where the tokens are then.
+struct PlayedNet {
+  std::vector<int> fired;   ///< by transition
+  std::vector<int> tokens;  ///< by place
+};
+/// Throws BadInput naming a transition that fires more than `most` times: the net does not come to rest.
+PlayedNet played(const PetriNet& net, int most = 1) {
+  PlayedNet result{std::vector<int>(net.transitions.size()), {}};
+  for (const auto& place : net.places) result.tokens.push_back(place.tokens);
+  std::vector<std::vector<std::size_t>> takers(net.places.size());
+  std::vector<std::size_t> waiting;
+  for (std::size_t t = 0; t < net.transitions.size(); ++t) {
+    for (const auto place : net.transitions[t].takes) takers[place].push_back(t);
+    waiting.push_back(t);
+  }
+  const auto can_fire = [&](std::size_t t) {
+    return std::ranges::all_of(net.transitions[t].takes, [&](std::size_t place) { return result.tokens[place] > 0; });
+  };
+  while (!waiting.empty()) {
+    const auto t = waiting.back();
+    waiting.pop_back();
+    if (!can_fire(t)) continue;
+    if (++result.fired[t] > most)
+      throw BadInput("transition \"" + net.transitions[t].name + "\" fires more than " + std::to_string(most) + " times");
+    for (const auto place : net.transitions[t].takes) --result.tokens[place];
+    for (const auto place : net.transitions[t].gives) {
+      ++result.tokens[place];
+      waiting.insert(waiting.end(), takers[place].begin(), takers[place].end());
+    }
+  }
+  return result;
+}
+
 const graph::TrainingGraph& decoder() {
   static const auto kDecoder =
       graph::build_training_graph(graph::with_initial_values(graph::zoo::build("gpt?layers=4&hidden=16&heads=2&seq=8&vocab=24", 16)), {});
