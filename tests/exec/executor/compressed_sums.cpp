@@ -6,72 +6,21 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <sstream>
 #include <vector>
 
 #include "base/random.hpp"
 #include "exec/host/compressors/compressor.hpp"
-#include "exec/host/cpu_backend.hpp"
-#include "exec/play/executor.hpp"
 #include "plan/compressors.hpp"
 #include "plan/plan.hpp"
-#include "tests/catch.hpp"
-#include "tests/exec/executor/models.hpp"
-#include "tests/process.hpp"
+#include "tests/exec/executor/halves.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::exec;
-using sample::Case;
+using namespace rehearsal::exec::sample;
 
 namespace {
 
-using Values = std::map<std::string, std::vector<double>>;
-
-/// One rank that trains alone, on half of the samples or on all.
-class OneRank {
- public:
-  OneRank(Communicator& world, const Case& c)
-      : training_(sample::training_of(c)),
-        program_(sample::program_of(c, training_)),
-        backend_(sample::backend_of(c)),
-        executor_({program_, training_, world}, backend_, {}) {}
-
-  double step(std::int64_t step, DataSource& data) { return executor_.step(step, data).loss; }
-  [[nodiscard]] Values weights() {
-    Values values;
-    for (const auto& p : training_.parameters) {
-      const auto block = executor_.stored(p.value);
-      const auto* first = reinterpret_cast<const double*>(block.data());
-      values[training_.graph[p.value].name].assign(first, first + block.size() / sizeof(double));
-    }
-    return values;
-  }
-  void set_weights(const Values& values) {
-    for (const auto& p : training_.parameters)
-      executor_.set_stored(p.value, std::as_bytes(std::span(values.at(training_.graph[p.value].name))));
-  }
-  [[nodiscard]] const graph::TrainingGraph& training() const { return training_; }
-
- private:
-  graph::TrainingGraph training_;
-  plan::Program program_;
-  CpuBackend backend_;
-  Executor executor_;
-};
-
-/// The second half of a batch, or the first.
-class Half final : public DataSource {
- public:
-  Half(DataSource& all, std::int64_t first) : all_(all), first_(first) {}
-  void read(const SampleRequest& r, void* out) override { all_.read({r.input, r.type, r.first + first_, r.count}, out); }
-  [[nodiscard]] std::int64_t samples() const override { return 0; }
-
- private:
-  DataSource& all_;
-  std::int64_t first_;
-};
-
-constexpr double kRate = 0.05, kMomentum = 0.9;  // of sample::training_of
+constexpr double kMomentum = 0.9;  // of sample::training_of
 
 /// Of one rank's gradient; `u` has a number from [0, 1) for every element.
 std::vector<double> ternary(const std::vector<double>& g, const std::vector<double>& u) {
@@ -211,7 +160,7 @@ struct DataOfStep {
 std::vector<Values> gradients_of_halves(Communicator& world, const Case& half, const Values& before, DataOfStep data) {
   std::vector<Values> gradients;
   for (const int r : {0, 1}) {
-    OneRank rank(world, half);
+    Alone rank(world, half);
     Half samples(data.source, (data.step + r) * half.batch);  // the rank itself begins at step times its batch
     rank.set_weights(before);
     (void)rank.step(data.step, samples);
@@ -224,7 +173,7 @@ std::vector<Values> gradients_of_halves(Communicator& world, const Case& half, c
 
 /// Losses when gradients are exchanged as told, under SGD with momentum.
 std::vector<double> defined_losses(Communicator& world, const Case& whole_case, const plan::Compression& how) {
-  OneRank whole(world, whole_case);
+  Alone whole(world, whole_case);
   Case half = whole_case;
   half.batch /= 2;
   const auto data = synthetic_data(whole.training(), 1);
@@ -254,25 +203,6 @@ std::vector<double> defined_losses(Communicator& world, const Case& whole_case, 
   return losses;
 }
 
-/// What train_plans prints of each case.
-std::map<std::string, std::vector<double>> printed_of(const std::vector<Case>& cases, int ranks, const std::string& how) {
-  std::string command =
-      REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " \"" REHEARSAL_TRAIN_PLANS "\" " + std::to_string(kSteps) + " " + how;
-  for (const auto& c : cases) command += " '" + sample::to_text(c) + "'";
-  const auto ended = run_shell(command);
-  INFO(ended.err);
-  REQUIRE(ended.status == 0);
-  std::map<std::string, std::vector<double>> printed;
-  std::istringstream lines(ended.out);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string text;
-    words >> text;
-    for (double number; words >> number;) printed[text].push_back(number);
-  }
-  return printed;
-}
-
 const std::vector<std::string> kCompressors{"sign",     "1bit",         "terngrad",  "qsgd:4",
                                             "qsgd:127", "randomk:0.25", "topk:0.05", "randomk-memory:0.25"};
 
@@ -298,7 +228,7 @@ std::vector<float> there_and_back(const std::string& compressor, const std::vect
 TEST_CASE("what MPI is given to send is what is predicted") {
   std::vector<Case> cases{{"mlp", 8, "dp=2", "f32"}};
   for (const auto& how : kCompressors) cases.push_back({"mlp", 8, "dp=2,compression=" + how, "f32"});
-  auto sent = printed_of(cases, 2, "wire");
+  auto sent = printed_of(cases, 2, std::to_string(kSteps) + " wire");
   const double plain = sent.at(sample::to_text(cases.front())).at(0);
   const auto training = sample::training_of(cases.front());
   for (std::size_t n = 0; n < kCompressors.size(); ++n) {
@@ -329,7 +259,7 @@ TEST_CASE("two ranks that exchange compressed gradients do what the papers say, 
       for (const auto& [plan, wanted] : plans)
         for (const auto& how : kCompressors)
           if (wanted == ranks) cases.push_back({model, 8, plan + ",compression=" + how});
-    losses.merge(printed_of(cases, ranks, "-"));
+    losses.merge(printed_of(cases, ranks, std::to_string(kSteps) + " -"));
   }
   MpiSession session;  // after the launches
   for (const auto& model : models)

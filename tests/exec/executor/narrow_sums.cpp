@@ -1,22 +1,15 @@
 // Gradients that travel in 16 bits, against their definition: two ranks round what their halves of the batch give, and their sum once more.
 #include <cmath>
 #include <map>
-#include <sstream>
 #include <vector>
 
-#include "exec/host/cpu_backend.hpp"
-#include "exec/play/executor.hpp"
-#include "tests/catch.hpp"
-#include "tests/exec/executor/models.hpp"
-#include "tests/process.hpp"
+#include "tests/exec/executor/halves.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::exec;
-using sample::Case;
+using namespace rehearsal::exec::sample;
 
 namespace {
-
-using Values = std::map<std::string, std::vector<double>>;
 
 struct Narrow {
   int bits;      ///< of the significand, the leading one included
@@ -29,52 +22,6 @@ double rounded(double value, const Narrow& type) {
   const int unit = std::max(std::ilogb(value), type.smallest) - (type.bits - 1);
   return std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
 }
-
-/// One rank that trains alone, on half of the samples or on all.
-class Alone {
- public:
-  Alone(Communicator& world, const Case& c)
-      : training_(sample::training_of(c)),
-        program_(sample::program_of(c, training_)),
-        backend_(sample::backend_of(c)),
-        executor_({program_, training_, world}, backend_, {}) {}
-
-  double step(std::int64_t step, DataSource& data) { return executor_.step(step, data).loss; }
-  [[nodiscard]] Values weights() {
-    Values values;
-    for (const auto& p : training_.parameters) {
-      const auto block = executor_.stored(p.value);
-      const auto* first = reinterpret_cast<const double*>(block.data());
-      values[training_.graph[p.value].name].assign(first, first + block.size() / sizeof(double));
-    }
-    return values;
-  }
-  void set_weights(const Values& values) {
-    for (const auto& p : training_.parameters)
-      executor_.set_stored(p.value, std::as_bytes(std::span(values.at(training_.graph[p.value].name))));
-  }
-  [[nodiscard]] const graph::TrainingGraph& training() const { return training_; }
-
- private:
-  graph::TrainingGraph training_;
-  plan::Program program_;
-  CpuBackend backend_;
-  Executor executor_;
-};
-
-/// The second half of a batch, or the first.
-class Half final : public DataSource {
- public:
-  Half(DataSource& all, std::int64_t first) : all_(all), first_(first) {}
-  void read(const SampleRequest& r, void* out) override { all_.read({r.input, r.type, r.first + first_, r.count}, out); }
-  [[nodiscard]] std::int64_t samples() const override { return 0; }
-
- private:
-  DataSource& all_;
-  std::int64_t first_;
-};
-
-constexpr double kRate = 0.05;  // of sample::training_of
 
 /// Loss of the second step when the first one's gradients were rounded as told; nullptr: not at all.
 double second_loss(Communicator& world, const Case& whole_case, const Narrow* type) {
@@ -106,23 +53,6 @@ double second_loss(Communicator& world, const Case& whole_case, const Narrow* ty
   return whole.step(1, *data);
 }
 
-std::map<std::string, std::vector<double>> losses_of(const std::vector<Case>& cases, int ranks = 2) {
-  std::string command = REHEARSAL_MPIRUN " -n " + std::to_string(ranks) + " \"" REHEARSAL_TRAIN_PLANS "\" 2 -";
-  for (const auto& c : cases) command += " '" + sample::to_text(c) + "'";
-  const auto ended = run_shell(command);
-  INFO(ended.err);
-  REQUIRE(ended.status == 0);
-  std::map<std::string, std::vector<double>> losses;
-  std::istringstream lines(ended.out);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string text;
-    words >> text;
-    for (double loss; words >> loss;) losses[text].push_back(loss);
-  }
-  return losses;
-}
-
 }  // namespace
 
 // Before this process is a rank itself: ranks that it launches would inherit its marks.
@@ -136,8 +66,8 @@ TEST_CASE("under hybrid plans rounding moves losses by no more than it does in d
                                        "dp=4,allreduce=packed-trees"};
   std::vector<Case> cases;
   for (const auto& plan : plans) cases.push_back({"mlp", 8, plan + ",compression=f16"});
-  const auto losses = losses_of(cases, 4);
-  const auto exact = losses_of({{"mlp", 8, "dp=2"}}).begin()->second;
+  const auto losses = printed_of(cases, 4, "2 -");
+  const auto exact = printed_of({{"mlp", 8, "dp=2"}}, 2, "2 -").begin()->second;
   for (const auto& [text, found] : losses) {
     INFO(text);
     REQUIRE(found.size() == 2);
@@ -157,7 +87,7 @@ TEST_CASE("gradients that travel in 16 bits are rounded by each rank, and their 
   for (const auto& [model, batch] : models)
     for (const auto& [name, type] : types)
       for (const auto& plan : plans) cases.push_back({model, batch, plan + ",compression=" + name});
-  const auto losses = losses_of(cases);
+  const auto losses = printed_of(cases, 2, "2 -");
   MpiSession session;  // after the launch, whose ranks would inherit its marks
   for (const auto& [model, batch] : models) {
     const Case alone{model, batch, "dp=1"};
