@@ -14,14 +14,16 @@ struct BenchCompressionOptions {
   int ranks = 4, repetitions = 3, threads = 1;
 };
 
+void require_between(const std::string& option, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most) throw BadInput(option + " " + std::to_string(value), "must be from 1 to " + std::to_string(most));
+}
+
 int bench_compression(const BenchCompressionOptions& o, Terminal& terminal) {
-  constexpr std::int64_t kMostElements = 1'000'000'000;
-  constexpr int kMostRanks = 4096;
-  if (o.elements < 1 || o.elements > kMostElements)
-    throw BadInput("--elements " + std::to_string(o.elements), "must be from 1 to " + std::to_string(kMostElements));
-  if (o.ranks < 1 || o.ranks > kMostRanks) throw BadInput("--ranks " + std::to_string(o.ranks), "must be from 1 to 4096");
-  if (o.repetitions < 1) throw BadInput("--repetitions " + std::to_string(o.repetitions), "must be at least 1");
-  if (o.threads < 1) throw BadInput("--threads " + std::to_string(o.threads), "must be at least 1");
+  constexpr std::int64_t kMostElements = 1'000'000'000, kMostRanks = 4096, kMostRepetitions = 1000, kMostThreads = 1024;
+  require_between("--elements", o.elements, kMostElements);
+  require_between("--ranks", o.ranks, kMostRanks);
+  require_between("--repetitions", o.repetitions, kMostRepetitions);
+  require_between("--threads", o.threads, kMostThreads);
   auto rows = nlohmann::ordered_json::array();
   const auto bytes = static_cast<double>(o.elements) * static_cast<double>(sizeof(float));
   for (const auto& speed : exec::bench::speeds_of_compressors({o.elements, o.ranks, o.repetitions, o.threads}, interrupted))
@@ -38,7 +40,7 @@ int bench_compression(const BenchCompressionOptions& o, Terminal& terminal) {
                   {"yardstick", "copying the elements"},
                   {"decoding_is", "of what one of " + std::to_string(o.ranks) + " ranks sent"},
                   {"compressors", std::move(rows)}});
-  return 0;
+  return static_cast<int>(interrupted() ? ExitStatus::Interrupted : ExitStatus::Done);
 }
 
 }  // namespace

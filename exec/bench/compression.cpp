@@ -14,11 +14,11 @@
 namespace rehearsal::exec::bench {
 namespace {
 
-/// Least of several repetitions.
+/// Least of several repetitions, or of those before it is told to stop.
 template <class Work>
-double least_seconds(int repetitions, const Work& work) {
+double least_seconds(int repetitions, const std::function<bool()>& stop, const Work& work) {
   double least = std::numeric_limits<double>::infinity();
-  for (int n = 0; n < repetitions; ++n) {
+  for (int n = 0; n < repetitions && (n == 0 || !stop()); ++n) {
     const double begin = now_seconds();
     work();
     least = std::min(least, now_seconds() - begin);
@@ -43,7 +43,7 @@ std::vector<CompressorSpeed> speeds_of_compressors(const CompressionBench& bench
   const auto original = sample_gradient(bench.elements);
   auto gradient = original;
   std::vector<float> sum(original.size()), kept(original.size());
-  const auto least = [&](const auto& work) { return least_seconds(bench.repetitions, work); };
+  const auto least = [&](const auto& work) { return least_seconds(bench.repetitions, stop, work); };
   const double copying = least([&] { std::memcpy(sum.data(), original.data(), sizeof(float) * original.size()); });
   std::vector<CompressorSpeed> speeds;
   for (const auto& row : plan::compressors()) {
