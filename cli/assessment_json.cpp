@@ -39,6 +39,13 @@ Json memory_json(const predict::Assessment& a) {
   return memory;
 }
 
+Json clocks_json(const predict::StageClocksAnswer& clocks) {
+  Json j{{"slower_share", clocks.slower}, {"energy_saved_share", clocks.saved}, {"stages", Json::array()}};
+  for (const auto& stage : clocks.stages)
+    j["stages"].push_back({{"stage", j["stages"].size()}, {"clock_share", stage.share}, {"watts", stage.watts.value()}});
+  return j;
+}
+
 }  // namespace
 
 Json to_json(const predict::Assessment& a, double steps) {
@@ -62,6 +69,7 @@ Json to_json(const predict::Assessment& a, double steps) {
   j["energy_joules"] = scaled(whole, cost.energy.value());
   j["cost_dollars"] = scaled(whole, cost.money.value());
   j["carbon_kg"] = scaled(whole, cost.carbon_kg);
+  if (a.stage_clocks) j["stage_clocks"] = clocks_json(*a.stage_clocks);
   if (a.input) j["input"] = input_json(a);
   if (a.goodput) j["goodput"] = goodput_json(a);
   j["mfu"] = a.mfu;

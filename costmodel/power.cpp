@@ -28,11 +28,21 @@ double clock_under(double share, const Constants& c) {
   return share > floor ? std::cbrt(std::min(1.0, share)) : std::cbrt(floor) * share / floor;
 }
 
-DevicePower device_power(const platforms::Device& d, Activity a, double limit_watts, const Constants& c) {
-  const double rest = resting_power(d), most = std::max(rest, d.busy_power.value.value());
-  double share = std::min(1.0, c[C::PowerBase] + c[C::PowerMatrix] * a.matrix + c[C::PowerMemory] * a.memory);
+double dynamic_power_at(double clock, const Constants& c) {
+  const double floor = c[C::ClockFloor], knee = std::cbrt(floor);
+  return clock > knee ? clock * clock * clock : floor * clock / knee;
+}
+
+double power_at(const platforms::Device& d, Activity a, double clock, const Constants& c) {
+  const double rest = resting_power(d), most = std::max(rest, d.busy_power.value.value()), drawn = dynamic_power_at(clock, c);
+  double share = std::min(1.0, drawn * (c[C::PowerBase] + c[C::PowerMatrix] * a.matrix / clock) + c[C::PowerMemory] * a.memory);
   if (older_than_volta(d.generation)) share *= c[C::PowerPascal];
-  DevicePower power{rest + (most - rest) * share, 1};
+  return rest + (most - rest) * share;
+}
+
+DevicePower device_power(const platforms::Device& d, Activity a, double limit_watts, const Constants& c) {
+  const double rest = resting_power(d);
+  DevicePower power{power_at(d, a, 1, c), 1};
   if (limit_watts <= 0) return power;
   // Kernels differ in what they draw: a limit clips those above it, and the others do not fill up what it leaves.
   const double held = power.watts / std::pow(1 + std::pow(power.watts / limit_watts, kClipSharpness), 1 / kClipSharpness);

@@ -21,9 +21,14 @@ struct DevicePower {
 /// Clock, as a share of the one without a limit, at which a share of the dynamic power is left: its cube root, since voltage falls with the
 /// clock, down to the least voltage; below it in proportion.
 [[nodiscard]] double clock_under(double share_of_dynamic_power, const Constants&);
+/// The inverse: the share of the dynamic power that is drawn at a share of the clock.
+[[nodiscard]] double dynamic_power_at(double clock, const Constants&);
 /// rest + (TDP - rest) · min(1, base + a·matrix + b·memory), and under a limit (0: none) the clock that keeps it. Boards do not go below
 /// 0.3 of their clock: they draw more than a lower limit allows.
 [[nodiscard]] DevicePower device_power(const platforms::Device&, Activity, double limit_watts, const Constants&);
+/// Watts of a device at a share of its clock. `a`: shares of a step in which it would be busy at its own clock. Arithmetic takes longer by
+/// the clock; bytes, whose memory keeps its own, draw what they drew.
+[[nodiscard]] double power_at(const platforms::Device&, Activity a, double clock, const Constants&);
 /// Watts of a node at the plug: devices and everything else in it.
 [[nodiscard]] double node_power(double device_watts, int devices, const Constants&);
 

@@ -38,6 +38,16 @@ struct Job {
 /// Threads of one rank when `ranks` ranks run on the platform: cores of the node ÷ ranks of the node on CPUs, 1 elsewhere.
 [[nodiscard]] int threads_per_rank(const platforms::Platform&, int ranks);
 
+/// Clocks of a pipeline's stages that were lowered where they wait.
+struct StageClocksAnswer {
+  struct Stage {
+    double share = 1;  ///< of the device's own clock
+    Watts watts;       ///< that a device draws in the mean of a step
+  };
+  std::vector<Stage> stages;
+  double slower = 0, saved = 0;  ///< shares of the step's time and of its energy at full clocks
+};
+
 struct Assessment {
   plan::Plan plan;
   std::string platform;  ///< its name
@@ -62,6 +72,7 @@ struct Assessment {
   std::int64_t host_bytes = 0;  ///< that the worst rank offloads
   std::vector<std::int64_t> memory_by_category;
   costmodel::JobCost cost;  ///< of one step
+  std::optional<StageClocksAnswer> stage_clocks;
   CheckpointSize checkpoint;
   std::optional<PlanInput> input;  ///< where data and storage are known: the step then waits for its samples
   std::optional<Goodput> goodput;  ///< where a training's length is known, and how often its devices fail

@@ -392,26 +392,39 @@ StepTime lane_time(const StagedStep& step, const Lane& lane) {
 
 }  // namespace
 
-void add_contents(const StagedStep& step, StepTime& t) {
+std::vector<costmodel::Activity> busy_seconds(const StagedStep& step) {
   const auto& timer = *step.lanes.front().timers.front();
-  const double m = step.shape.micro_batches, stages = step.shape.stages;
-  double matrix = 0, memory = 0;
-  for (std::size_t c = 0; c < step.chunks.size(); ++c)
+  std::vector<costmodel::Activity> stages(static_cast<std::size_t>(step.shape.stages));
+  for (std::size_t c = 0; c < step.chunks.size(); ++c) {
+    auto& stage = stages[static_cast<std::size_t>(step.stage_of(c))];
     for (const auto& piece : step.chunks[c]) {
       const auto& part = timer.parts()[piece.part];
-      const double n = piece.count, again = part.forward.kernels > 0 ? part.again.kernels / part.forward.kernels : 0;
-      const double exchanges = part.forward.exchanges + part.backward.exchanges + part.again.exchanges;
+      const double n = static_cast<double>(piece.count) * step.shape.micro_batches;
+      const double again = part.forward.kernels > 0 ? part.again.kernels / part.forward.kernels : 0;
+      stage.matrix += n * (part.forward.matrix * (1 + again) + part.backward.matrix);
+      stage.memory += n * (part.forward.memory * (1 + again) + part.backward.memory);
+    }
+  }
+  return stages;
+}
+
+void add_contents(const StagedStep& step, StepTime& t) {
+  const double m = step.shape.micro_batches, stages = step.shape.stages;
+  for (std::size_t c = 0; c < step.chunks.size(); ++c)
+    for (const auto& piece : step.chunks[c]) {
+      const auto& part = step.lanes.front().timers[static_cast<std::size_t>(step.stage_of(c))]->parts()[piece.part];
+      const double n = piece.count, exchanges = part.forward.exchanges + part.backward.exchanges + part.again.exchanges;
       t.forward += n * part.forward.queue.device / stages;
       t.backward += n * (part.again.queue.device + part.backward.queue.device) / stages;
-      matrix += n * m * (part.forward.matrix * (1 + again) + part.backward.matrix) / stages;
-      memory += n * m * (part.forward.memory * (1 + again) + part.backward.memory) / stages;
       if (step.stage_of(c) != t.stage) continue;
       t.recompute += n * m * part.again.kernels;
       t.exchanges += n * m * exchanges;
     }
   t.exposed += t.exchanges;
-  t.matrix_share = std::min(1.0, matrix / t.seconds);
-  t.memory_share = std::min(1.0, memory / t.seconds);
+  costmodel::Activity busy;
+  for (const auto& stage : busy_seconds(step)) busy = {busy.matrix + stage.matrix / stages, busy.memory + stage.memory / stages};
+  t.matrix_share = std::min(1.0, busy.matrix / t.seconds);
+  t.memory_share = std::min(1.0, busy.memory / t.seconds);
 }
 
 StepTime closed_step(const StagedStep& step) {

@@ -3,6 +3,7 @@
 // Synchronization and Linearity, 1992), in which host, device and messages wait for each other as they do when the Program is played
 // kernel by kernel; repeated blocks and micro-batches are powers of it.
 
+#include "costmodel/power.hpp"
 #include "predict/frameworks/staged_step.hpp"
 
 namespace rehearsal::predict::frameworks {
@@ -24,6 +25,8 @@ struct StepTime {
 };
 
 [[nodiscard]] StepTime closed_step(const StagedStep&);
+/// Of a step, by stage: seconds that a rank spends in arithmetic and in bytes of element-wise kernels at the device's own clock.
+[[nodiscard]] std::vector<costmodel::Activity> busy_seconds(const StagedStep&);
 /// Sets what the passes of `time.stage` are made of, whatever they wait for, in a step of so long.
 void add_contents(const StagedStep&, StepTime& time);
 

@@ -34,6 +34,7 @@ struct Recipe {
   bool channels_last = true;          ///< convolutions in the layout of the matrix units
   bool channels_last_single = false;  ///< the same for 32-bit tensors
   double power_limit = 0;             ///< watts a device may draw; 0: what its datasheet says
+  bool stage_clocks = false;          ///< devices of stages that wait for others run at lower clocks
 };
 
 /// One optimizer step under a framework.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "costmodel/power.hpp"
@@ -176,6 +177,7 @@ class FrameworkPredictor final : public Predictor {
     set_memory(q, memory, a);
     a.checkpoint = checkpoint_size(checkpoint_bytes(q.job, weights_), a.ranks, platform_);
     a.cost = cost_of(q, time, costmodel::effect_of(site_, q.job.device().name, "energy", features).log_factor);
+    set_clocks(q, time, a);
     a.mfu = flops_of(model) * q.job.batch / (time.seconds * peak_of(q));
     return a;
   }
@@ -185,12 +187,25 @@ class FrameworkPredictor final : public Predictor {
     return costmodel::device_power(q.job.device(), {time.matrix_share, time.memory_share}, q.job.recipe.power_limit, constants().values);
   }
 
+  static void set_clocks(const Question& q, const StepTime& time, Assessment& a) {
+    if (!q.job.recipe.stage_clocks) return;
+    a.stage_clocks = StageClocksAnswer{{}, q.clocks.slower, q.clocks.saved};
+    for (const double watts : stage_watts(q.step, q.clocks, time.seconds, constants().values)) {
+      const auto stage = a.stage_clocks->stages.size();
+      a.stage_clocks->stages.push_back({q.clocks.shares.empty() ? 1 : q.clocks.shares[stage], Watts(watts)});
+    }
+  }
+
   /// Of one step of so long. `log_factor`: of what devices draw.
   [[nodiscard]] costmodel::JobCost cost_of(const Question& q, const StepTime& time, double log_factor) const {
-    const auto power = power_of(q, time);
     const int ranks = q.job.plan.ranks();
     const Seconds step(time.seconds);
-    return costmodel::job_cost(platform_, ranks, step, Watts(power.watts * std::exp(log_factor)) * step * ranks);
+    double watts = power_of(q, time).watts;
+    if (!q.clocks.shares.empty()) {
+      const auto stages = stage_watts(q.step, q.clocks, time.seconds, constants().values);
+      watts = std::accumulate(stages.begin(), stages.end(), 0.0) / static_cast<double>(stages.size());
+    }
+    return costmodel::job_cost(platform_, ranks, step, Watts(watts * std::exp(log_factor)) * step * ranks);
   }
 
   /// Of one sample.

@@ -105,6 +105,7 @@ const Questions::Question& Questions::ask(const plan::Plan& plan) {
   const auto& shared = timed(job);
   last_.reset();
   last_ = std::make_unique<Question>(std::move(job), *shared.model, stager_, shared.timers);
+  if (setting_.recipe.stage_clocks) last_->clocks = lower_clocks(last_->step, constants_);
   return *last_;
 }
 

@@ -8,7 +8,7 @@
 #include "costmodel/constants.hpp"
 #include "predict/frameworks/folded_model.hpp"
 #include "predict/frameworks/plan_rules.hpp"
-#include "predict/frameworks/staged_step.hpp"
+#include "predict/frameworks/stage_clocks.hpp"
 
 namespace rehearsal::predict::frameworks {
 
@@ -41,6 +41,7 @@ class Questions {
     FrameworkJob job;
     const FoldedModel& model;
     StagedStep step;
+    StageClocks clocks;  ///< where the recipe lowers them
   };
   /// The answer lives until the next call. Throws Refusal when the plan cannot be used.
   const Question& ask(const plan::Plan&);
@@ -72,7 +73,7 @@ class Questions {
   std::map<PartsKey, std::unique_ptr<ModelParts>> parts_;
   std::map<TimersKey, std::unique_ptr<Timed>> timed_;
   Stager stager_;
-  std::unique_ptr<const Question> last_;
+  std::unique_ptr<Question> last_;
 };
 
 }  // namespace rehearsal::predict::frameworks

@@ -71,6 +71,8 @@ bool set_packed(Recipe& recipe, std::string_view value) {
 }
 
 bool set_power(Recipe& recipe, std::string_view value) {
+  recipe.stage_clocks = value == "stages";
+  if (recipe.stage_clocks) return true;
   const auto watts = parse_number<double>(value);
   if (!watts || !(*watts > 0)) return false;
   recipe.power_limit = *watts;
@@ -91,7 +93,10 @@ constexpr RecipeRow kRecipe[] = {
     {"packed", "tokens|FILE", "sequences are documents of that length, or of the lengths in FILE (one a line), that do not see each other",
      set_packed},
     {"parallel_blocks", "on|off", "attention and feed-forward layer share one sum over tp", set_switch<&Recipe::parallel_blocks>},
-    {"power", "watts|auto", "limit of a device; auto: estimate takes that of least energy, search ranks plans under all", set_power},
+    {"power", "watts|auto|stages",
+     "limit of a device; auto: estimate takes that of least energy, search ranks plans under all; stages: those of a pipeline that wait for "
+     "others run at lower clocks",
+     set_power},
 };
 
 }  // namespace

@@ -23,6 +23,11 @@ constexpr double kComposedKernels = 18, kComposedBytes = 180;
 constexpr double kRingExposedForward = 0.15, kRingExposedBackward = 0.3;
 
 LaunchQueue scaled(const LaunchQueue& q, double factor) { return {q.host * factor, q.device * factor, q.both * factor}; }
+/// At a share of the device's clock.
+LaunchQueue slower(const LaunchQueue& q, double clock) {
+  const double more = q.device / clock - q.device;
+  return {q.host, q.device + more, q.both + more};
+}
 LaunchQueue on_both(double host, double device) { return {host, device, host + device}; }
 
 /// Gradients of a part by the backward step after which they are whole.
@@ -75,8 +80,19 @@ StepTimer::StepTimer(const ModelParts& model, const FrameworkJob& job, const cos
       rates_(costmodel::rates_of(device_, precision_, {job.profile, model.image}, c)),
       memory_(costmodel::memory_rate(device_, c)),
       slowdown_(1 + c[C::Spread] * std::log2(groups_.nodes)) {
-  parts_.resize(model.parts.size());
-  for (std::size_t p = 0; p < parts_.size(); ++p) time(model.parts[p], parts_[p]);
+  time_parts();
+}
+
+void StepTimer::time_parts() {
+  parts_.assign(model_.parts.size(), {});
+  for (std::size_t p = 0; p < parts_.size(); ++p) time(model_.parts[p], parts_[p]);
+}
+
+StepTimer StepTimer::at_clock(double share) const {
+  auto slower = *this;
+  slower.clock_ = share;
+  slower.time_parts();
+  return slower;
 }
 
 void StepTimer::time(const Part& part, PartTime& t) const {
@@ -118,6 +134,7 @@ TimedStep StepTimer::timed(const PassStep& step, std::size_t index, double excha
   t.weight_gradient = step.weight_gradient;
   t.exchange = step.exchange.has_value();
   t.queue = t.exchange ? on_both(kKernelsPerExchange * rates_.host, exchange_seconds) : costmodel::queue_of(step.row, rates_);
+  if (!t.exchange) t.queue = slower(t.queue, clock_);
   t.queue = scaled(t.queue, slowdown_ / (step.once_a_step ? job_.micro_batches : 1));
   return t;
 }

@@ -60,6 +60,9 @@ class StepTimer {
  public:
   StepTimer(const ModelParts&, const FrameworkJob&, const costmodel::CollectiveLinks&, const costmodel::Constants&, std::size_t group);
 
+  /// The same at a share of the device's clock: kernels take as much longer, what travels does not.
+  [[nodiscard]] StepTimer at_clock(double share) const;
+
   [[nodiscard]] const ModelParts& model() const { return model_; }
   [[nodiscard]] const std::vector<PartTime>& parts() const { return parts_; }
   /// A sum of so many gradients over the replicas, as the plan's ZeRO makes it.
@@ -85,6 +88,7 @@ class StepTimer {
   [[nodiscard]] double interference() const;
 
  private:
+  void time_parts();
   void time(const Part&, PartTime&) const;
   [[nodiscard]] TimedStep timed(const PassStep&, std::size_t index, double exchange_seconds) const;
   [[nodiscard]] TimedPass pass(const std::vector<PassStep>&, bool backward) const;
@@ -110,6 +114,7 @@ class StepTimer {
   costmodel::RateTable rates_;
   double memory_ = 0;
   double slowdown_ = 1;  ///< of everything, by stragglers among many nodes
+  double clock_ = 1;     ///< of the device, as a share of its own
   std::vector<PartTime> parts_;
 };
 
