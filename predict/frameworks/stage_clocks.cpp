@@ -1,7 +1,6 @@
 #include "predict/frameworks/stage_clocks.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -13,7 +12,7 @@ namespace {
 
 constexpr double kLeastClock = 0.3;  // as boards under a limit of power have it (costmodel/power.cpp)
 constexpr double kClockSteps = 100;  // clocks are set in whole per cents
-constexpr std::array kUsedShares{1.0, 0.75, 0.5, 0.25};
+constexpr int kTenths = 10;  // of the time that a stage waits: as much is tried to be used
 
 /// Seconds that the passes of a micro-batch take on every stage, of replicas on several kinds of devices the longest.
 std::vector<double> pass_seconds(const StagedStep& step) {
@@ -86,8 +85,8 @@ StageClocks lower_clocks(StagedStep& step, const costmodel::Constants& c) {
   const double full = closed_step(step).seconds, full_energy = energy_of(step, {}, full, c);
   StageClocks best;
   auto best_lanes = full_lanes;
-  for (const double used : kUsedShares) {
-    StageClocks tried{clocks_using(used, seconds), {}, 0, 0};
+  for (int tenths = kTenths; tenths > 0; --tenths) {
+    StageClocks tried{clocks_using(static_cast<double>(tenths) / kTenths, seconds), {}, 0, 0};
     if (std::ranges::all_of(tried.shares, [](double clock) { return clock >= 1; })) break;
     SlowerTimers timers(tried.timers);
     for (std::size_t l = 0; l < step.lanes.size(); ++l)

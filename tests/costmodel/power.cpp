@@ -52,6 +52,14 @@ TEST_CASE("below the least voltage the clock falls with the power, and not below
   CHECK(least.watts == Approx(50 + 280 * 0.192));
 }
 
+TEST_CASE("at a lower clock arithmetic takes longer and draws less, and bytes draw what they drew") {
+  const auto c = sample();
+  for (const double share : {0.2, 0.5, 0.7, 1.0}) CHECK(dynamic_power_at(clock_under(share, c), c) == Approx(share));
+  CHECK(power_at(sample_device(), {0.5, 0.25}, 1, c) == Approx(330));
+  // At 0.9: 0.729 * (0.4 + 0.6*0.5/0.9) + 0.4*0.25 = 0.6346 of 350 W.
+  CHECK(power_at(sample_device(), {0.5, 0.25}, 0.9, c) == Approx(50 + 350 * 0.6346).epsilon(1e-4));
+}
+
 TEST_CASE("graphics memory draws its energy per bit at full clock, used or not") {
   auto device = sample_device();
   CHECK(resting_power(device) == Approx(50));
