@@ -26,6 +26,15 @@ JobCost job_cost(const platforms::Platform& platform, int ranks, Seconds time, J
   return cost;
 }
 
+int paid_devices(const platforms::Platform& platform, int ranks) {
+  int paid = 0;
+  for (const auto& nodes : platform.nodes) {
+    const int own = std::min(nodes.count, (std::max(0, ranks - paid) + nodes.devices - 1) / nodes.devices);
+    paid += own * nodes.devices;
+  }
+  return paid;
+}
+
 std::string price_basis(const platforms::Platform& platform) {
   const auto sourced = [](const std::string& figure, const std::string& source) {
     return figure + " (" + (source.empty() ? "no source given" : source) + ")";

@@ -19,6 +19,9 @@ struct JobCost {
 /// whole.
 [[nodiscard]] JobCost job_cost(const platforms::Platform&, int ranks, Seconds time, Joules devices_energy);
 
+/// Devices of the nodes that hold one of the first `ranks`.
+[[nodiscard]] int paid_devices(const platforms::Platform&, int ranks);
+
 /// What the money of job_cost() is reckoned by, in words: "98.32 $/h a node of 8 (AWS p5.48xlarge, on demand)".
 [[nodiscard]] std::string price_basis(const platforms::Platform&);
 

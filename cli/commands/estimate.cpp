@@ -7,6 +7,7 @@
 #include "cli/command.hpp"
 #include "cli/fidelity.hpp"
 #include "cli/goodput.hpp"
+#include "cli/hours.hpp"
 #include "cli/platform_options.hpp"
 #include "cli/power_caps.hpp"
 #include "cli/vary.hpp"
@@ -20,6 +21,7 @@ struct EstimateOptions {
   GoodputOptions goodput;
   std::string fidelity = "closed";
   std::vector<std::string> vary;
+  std::string hours;
   BudgetOptions budget;
 };
 
@@ -27,6 +29,7 @@ struct EstimateOptions {
 int estimate_budget(const EstimateOptions& o, Fidelity fidelity, Terminal& terminal) {
   if (o.platform.input.extent.given()) throw BadInput("--budget", "says how long is trained; leave --steps, --epochs and --tokens out");
   if (leaves_power_open(o.platform)) throw BadInput("--recipe " + o.platform.recipe, "with --budget give a limit of power in watts");
+  if (!o.hours.empty()) throw BadInput("--hours", "and --budget exclude each other: a budget is asked with one price");
   if (!o.vary.empty()) throw BadInput("--vary", "and --budget exclude each other; --sizes asks about several sizes");
   if (fidelity != Fidelity::Closed) throw BadInput("--fidelity " + o.fidelity, "a budget is answered by closed forms; leave it out");
   terminal.print(budget_answer(o.budget, {o.model, o.platform, o.goodput}, terminal));
@@ -65,6 +68,7 @@ int estimate(const EstimateOptions& o, Terminal& terminal) {
   result["fidelity"] = name(fidelity);
   answered.tell(result);
   result.update(to_json(assessment, steps));
+  if (!o.hours.empty()) result["hours"] = hours_json(o.hours, assessment, steps, setup.platform());
   if (!caps.is_null()) result["power_caps"] = caps;
   if (!o.vary.empty()) add_variations(result, {o.model, where, setup, plan, assessment, fidelity, o.goodput}, o.vary);
   print_for_plan(terminal, std::move(result), assessment, remedy_of(setup.changing(assessment.plan), assessment));
@@ -86,6 +90,9 @@ Action add_estimate(CLI::App& app) {
                  "KEY=V1,V2,... or KEY=A..B (doubling): a row for every value of a key of the plan, of the platform (link.bandwidth, "
                  "device.memory, ...; x2 is a factor), of batch, devices or nodes; may be given several times")
       ->take_all();
+  app.add_option("--hours", o->hours,
+                 "CSV with carbon:REGION (g/kWh) and price:REGION (dollars for a device and hour) for every hour: when and where a training "
+                 "emits and costs least (docs/energy.md)");
   return [o](Terminal& terminal) { return estimate(*o, terminal); };
 }
 

@@ -50,7 +50,7 @@ Json job_json(const jobs::Job& job) {
   return j;
 }
 
-Json summary_json(const jobs::ScheduleOutcome& o, const std::vector<jobs::Job>& jobs) {
+Json outcome_json(const jobs::ScheduleOutcome& o, const std::vector<jobs::Job>& jobs) {
   double waited = 0, completion = 0, worst = 0;
   int restarts = 0;
   for (std::size_t n = 0; n < jobs.size(); ++n) {
@@ -128,7 +128,7 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
   for (const char* list : {"jobs", "policies", "outcomes"}) result[list] = Json::array();
   for (const auto& job : all) result["jobs"].push_back(job_json(job));
   for (const auto& outcome : outcomes) {
-    result["policies"].push_back(summary_json(outcome, all));
+    result["policies"].push_back(outcome_json(outcome, all));
     add_outcomes(result["outcomes"], outcome, all);
   }
   result["rests_on"] = kRestsOn;

@@ -115,6 +115,7 @@ class EstimateOptions(PredictionOptions, total=False):
     sizes: Union[str, Sequence[str]]
     law: str
     vary: Union[Several, Mapping[str, object]]
+    hours: Text
 
 
 class SimulateOptions(PredictionOptions, total=False):

@@ -114,6 +114,35 @@ TEST_CASE("search ranks plans with the clocks of their stages lowered") {
   CHECK(value(lower, "energy_joules") < value(full, "energy_joules"));
 }
 
+TEST_CASE("estimate says in which hour and region a training emits and costs least") {
+  const TemporaryFolder folder;
+  const auto path = folder / "hours.csv";
+  write_text(path, "hour,carbon:A,price:B\nnight,100,1\nday,500,3\n");
+  const std::string length = "--plan dp=8 --steps 500000 --carbon 250 --price 2 ";
+  const auto plain = estimate(length), told = estimate(length + "--hours " + path);
+  REQUIRE_FALSE(plain.contains("hours"));
+  const auto& ways = told.at("hours");
+  REQUIRE(ways.size() >= 2);
+  const auto& end = plain.at("goodput");  // with the checkpoints that are waited for
+  // At 250 g/kWh all day the platform says what A emits in hours that are as good as its mean of 300, in proportion.
+  const double hours = value(end, "finished_seconds") / 3600, whole = std::floor(hours / 2), rest = hours - 2 * whole;
+  const double sum = whole * 600 + std::min(rest, 1.0) * 100 + std::max(0.0, rest - 1) * 500;
+  CHECK(ways[0].at("region") == "A");
+  CHECK(ways[0].at("rule") == "now");
+  CHECK(ways[0].at("start") == "night");
+  CHECK(ways[0].at("carbon_kg").get<double>() == Approx(value(end, "carbon_kg") * sum / (250 * hours)));
+  CHECK(ways[0].at("cost_dollars").get<double>() == Approx(value(end, "cost_dollars")));
+  CHECK(ways[0].at("finished_seconds").get<double>() == Approx(value(end, "finished_seconds")));
+  const auto& other = *std::ranges::find_if(ways, [](const auto& w) { return w.at("region") == "B"; });
+  const double paid = whole * 4 + std::min(rest, 1.0) * 1 + std::max(0.0, rest - 1) * 3;
+  CHECK(other.at("cost_dollars").get<double>() == Approx(8 * paid));  // eight devices
+  CHECK(other.at("carbon_kg").get<double>() == Approx(value(end, "carbon_kg")));
+  const std::string ask = "estimate " + std::string(kQuestion) + "--plan dp=8 ";
+  check_failure(rehearse(ask + "--hours " + path), 1, {"--hours", "--steps"});
+  check_failure(rehearse(ask + "--steps 9 --hours /nowhere.csv"), 1, {"/nowhere.csv"});
+  check_failure(rehearse(ask + "--budget 3days --hours " + path), 1, {"--hours", "--budget"});
+}
+
 TEST_CASE("where nothing is chosen a limit is watts") {
   check_failure(rehearse("simulate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto"), 1, {"power=auto"});
   check_failure(rehearse("estimate " + std::string(kQuestion) + "--plan dp=8 --recipe power=auto --budget 3days"), 1, {"watts"});

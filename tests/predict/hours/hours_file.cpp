@@ -1,0 +1,46 @@
+// A file of hourly figures, and what is wrong with some.
+#include "predict/hours/hours_file.hpp"
+
+#include "base/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/process.hpp"
+
+using namespace rehearsal;
+using namespace rehearsal::predict;
+
+TEST_CASE("regions have carbon, prices or both") {
+  const TemporaryFolder folder;
+  const auto path = folder / "hours.csv";
+  write_text(path, "hour,carbon:DE, price:DE ,carbon:FR\r\n00:00,400,2.5,30\n\n01:00, 300 ,2,20.5\n");
+  const auto hours = read_hours(path);
+  CHECK(hours.names == std::vector<std::string>{"00:00", "01:00"});
+  REQUIRE(hours.regions.size() == 2);
+  CHECK(hours.regions[0].name == "DE");
+  CHECK(hours.regions[0].carbon == std::vector<double>{400, 300});
+  CHECK(hours.regions[0].price == std::vector<double>{2.5, 2});
+  CHECK(hours.regions[1].name == "FR");
+  CHECK(hours.regions[1].carbon == std::vector<double>{30, 20.5});
+  CHECK(hours.regions[1].price.empty());
+}
+
+TEST_CASE("a file of hours that is none is refused by line and column") {
+  const TemporaryFolder folder;
+  const auto path = folder / "hours.csv";
+  const auto refused = [&](const std::string& text, const std::string& line, const std::string& why) {
+    write_text(path, text);
+    INFO(text);
+    CHECK_THROWS_WITH(read_hours(path), contains(path + line) && contains(why));
+  };
+  CHECK_THROWS_WITH(read_hours(folder / "none.csv"), contains("cannot be read"));
+  refused("", "", "empty");
+  refused("hour,carbon:DE\n", "", "no hours");
+  refused("time,carbon:DE\n0,1\n", ":1", "called hour");
+  refused("hour\n0\n", ":1", "others follow");
+  refused("hour,wind:DE\n0,1\n", ":1", "wind:DE");
+  refused("hour,carbon:\n0,1\n", ":1", "carbon:REGION");
+  refused("hour,carbon:DE,carbon:DE\n0,1,2\n", ":1", "twice");
+  refused("hour,carbon:DE\n0,1\n1,2,3\n", ":3", "has 3 cells; the first line names 2");
+  refused("hour,carbon:DE\n0,much\n", ":2", "\"much\" in column 2 must be a number from 0 to 10000");
+  refused("hour,carbon:DE\n0,-1\n", ":2", "from 0");
+  refused("hour,price:DE\n0,nan\n", ":2", "\"nan\"");
+}
