@@ -11,6 +11,9 @@
 
 namespace rehearsal::jobs {
 
+/// That files may ask for.
+inline constexpr int kMostJobs = 10'000, kMostDevicesOfJob = 1'000'000;
+
 /// How a job goes on so many devices, with nobody beside it.
 struct Pace {
   Seconds step;

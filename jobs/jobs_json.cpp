@@ -19,7 +19,7 @@ namespace {
 using platforms::Bounds;
 using platforms::ObjectReader;
 
-constexpr int kMostDevicesOfJob = 1'000'000, kMostJobs = 10'000, kMostKinds = 100;
+constexpr int kMostKinds = 100;
 constexpr double kMostSteps = 1e15;
 constexpr Bounds<Seconds> kTimes{Seconds(0), Seconds(1e10)}, kLengths{Seconds(1e-9), Seconds(1e10)};
 constexpr Bounds<Bytes> kSizes{Bytes(0), Bytes(1e18)};

@@ -11,6 +11,7 @@
 #include "cli/job_paces.hpp"
 #include "jobs/jobs_json.hpp"
 #include "jobs/picture.hpp"
+#include "jobs/trace_csv.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -105,6 +106,17 @@ jobs::PolicySettings settings_of(const JobsOptions& o, const std::vector<const j
   return settings;
 }
 
+std::vector<jobs::JobEntry> jobs_in(const std::string& path, Terminal& terminal) {
+  if (!jobs::is_trace_file(path)) return jobs::read_jobs_file(path);
+  auto trace = jobs::read_trace_file(path);
+  const auto left_out = [&](int rows, const char* why) {
+    if (rows > 0) terminal.warn(path + ": " + std::to_string(rows) + (rows > 1 ? " rows are" : " row is") + " left out, " + why);
+  };
+  left_out(trace.without_devices, "for no device or a part of one");
+  left_out(trace.without_length, "without a length: never run, or not at an end");
+  return std::move(trace.jobs);
+}
+
 int play_jobs(const JobsOptions& o, Terminal& terminal) {
   if (o.schema) {
     terminal.out() << jobs::jobs_schema();
@@ -117,7 +129,7 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
   const auto settings = settings_of(o, policies);
   const auto platform = load_platform(o.platform);
   const bool sizes = std::ranges::any_of(policies, [](const auto* row) { return row->resizes; });
-  const auto all = with_paces(jobs::read_jobs_file(o.file), o.platform, sizes, *terminal.progress("predicting"));
+  const auto all = with_paces(jobs_in(o.file, terminal), o.platform, sizes, *terminal.progress("predicting"));
   std::vector<jobs::ScheduleOutcome> outcomes;
   for (const auto* row : policies) outcomes.push_back(jobs::play(all, platform, *row, settings));
   Json result{{"schema", 1},
@@ -144,7 +156,7 @@ int play_jobs(const JobsOptions& o, Terminal& terminal) {
 
 Action add_jobs(CLI::App& app) {
   auto o = std::make_shared<JobsOptions>();
-  app.add_option("JOBS", o->file, "a JSON file of jobs: arrivals, devices, and models or steps (--schema)");
+  app.add_option("JOBS", o->file, "a JSON file of jobs: arrivals, devices, and models or steps (--schema); or a trace of a cluster, CSV with a row for every job (docs/jobs.md)");
   app.add_option("--platform", o->platform.platform, kPlatformHelp);
   app.add_option("--nodes", o->platform.nodes, "how many nodes of it");
   const auto names = joined(jobs::policy_table(), ", ", &jobs::PolicyRow::name);

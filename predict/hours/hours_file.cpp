@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
+#include "base/csv.hpp"
 #include "base/error.hpp"
 #include "base/parse_number.hpp"
 
@@ -19,48 +19,24 @@ struct Column {
   double most;
 };
 
-std::string trimmed(std::string text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && blank(text.back())) text.pop_back();
-  text.erase(text.begin(), std::ranges::find_if_not(text, blank));
-  return text;
-}
-
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells;
-  std::istringstream in(line);
-  for (std::string cell; std::getline(in, cell, ',');) cells.push_back(trimmed(cell));
-  return cells;
-}
-
 class HoursReader {
  public:
-  explicit HoursReader(std::string path) : path_(std::move(path)), in_(path_) {
+  explicit HoursReader(std::string path) : path_(std::move(path)), in_(path_), table_(in_, path_) {
     if (!in_) throw BadInput(path_, "cannot be read");
   }
 
   Hours read() {
-    std::string line;
-    if (!next(line)) throw BadInput(path_, "is empty; its first line names columns, such as hour,carbon:DE,price:DE");
-    read_columns(cells_of(line));
-    while (next(line)) read_hour(cells_of(line));
+    std::vector<std::string> cells;
+    if (!table_.next(cells)) throw BadInput(path_, "is empty; its first line names columns, such as hour,carbon:DE,price:DE");
+    read_columns(cells);
+    while (table_.next(cells)) read_hour(cells);
     if (hours_.names.empty()) throw BadInput(path_, "has no hours below the names of its columns");
     return std::move(hours_);
   }
 
  private:
-  bool next(std::string& line) {
-    while (std::getline(in_, line)) {
-      ++line_;
-      if (!trimmed(line).empty()) return true;
-    }
-    return false;
-  }
-
-  [[noreturn]] void refuse(const std::string& why) const { throw BadInput(path_ + ":" + std::to_string(line_), why); }
-
   void read_columns(const std::vector<std::string>& names) {
-    if (names.size() < 2 || names.front() != "hour") refuse("the first column is called hour, and others follow, such as carbon:DE");
+    if (names.size() < 2 || names.front() != "hour") table_.refuse("the first column is called hour, and others follow, such as carbon:DE");
     for (std::size_t n = 1; n < names.size(); ++n) columns_.push_back(column(names[n]));
   }
 
@@ -68,26 +44,26 @@ class HoursReader {
     const auto colon = name.find(':');
     const auto what = name.substr(0, colon), region = colon == std::string::npos ? std::string() : name.substr(colon + 1);
     if ((what != "carbon" && what != "price") || (colon != std::string::npos && region.empty()))
-      refuse("column \"" + name + "\" is none; write carbon:REGION (g/kWh) or price:REGION (dollars for a device and hour)");
+      table_.refuse("column \"" + name + "\" is none; write carbon:REGION (g/kWh) or price:REGION (dollars for a device and hour)");
     auto known = std::ranges::find(hours_.regions, region, &RegionHours::name);
     if (known == hours_.regions.end()) known = hours_.regions.insert(known, {region, {}, {}});
     const auto at = static_cast<std::size_t>(known - hours_.regions.begin());
     const Column made{what == "carbon" ? &RegionHours::carbon : &RegionHours::price, at, what == "carbon" ? kMostCarbon : kHighestPrice};
     if (std::ranges::any_of(columns_, [&](const Column& c) { return c.figures == made.figures && c.region == at; }))
-      refuse("column \"" + name + "\" is there twice");
+      table_.refuse("column \"" + name + "\" is there twice");
     return made;
   }
 
   void read_hour(const std::vector<std::string>& cells) {
     if (cells.size() != columns_.size() + 1)
-      refuse("has " + std::to_string(cells.size()) + " cells; the first line names " + std::to_string(columns_.size() + 1));
-    if (hours_.names.size() == kMostHours) refuse("is one hour more than the " + std::to_string(kMostHours) + " that a file may have");
+      table_.refuse("has " + std::to_string(cells.size()) + " cells; the first line names " + std::to_string(columns_.size() + 1));
+    if (hours_.names.size() == kMostHours) table_.refuse("is one hour more than the " + std::to_string(kMostHours) + " that a file may have");
     hours_.names.push_back(cells.front());
     for (std::size_t n = 0; n < columns_.size(); ++n) {
       const auto& column = columns_[n];
       const auto figure = parse_number<double>(cells[n + 1]);
       if (!figure || !(*figure >= 0 && *figure <= column.most))
-        refuse("\"" + cells[n + 1] + "\" in column " + std::to_string(n + 2) + " must be a number from 0 to " +
+        table_.refuse("\"" + cells[n + 1] + "\" in column " + std::to_string(n + 2) + " must be a number from 0 to " +
                std::to_string(static_cast<long>(column.most)));
       (hours_.regions[column.region].*column.figures).push_back(*figure);
     }
@@ -95,7 +71,7 @@ class HoursReader {
 
   std::string path_;
   std::ifstream in_;
-  int line_ = 0;
+  CsvReader table_;
   std::vector<Column> columns_;
   Hours hours_;
 };
