@@ -121,8 +121,9 @@ Estimate CostModel::by_datasheet(const KernelCase& k) const {
   const auto& row = row_of(k.family);
   const auto& rates = this->rates(k.dtype);
   const auto kind = static_cast<std::size_t>(row.rate);
-  // A processor's figures are of one core; a rank with several threads has several.
-  const double lanes = device_.kind == platforms::DeviceKind::Cpu ? std::max(1, k.threads) : 1;
+  // A processor's peak is that of all its cores (calibrate: of one); a rank may have some of them, or several processors.
+  const bool processor = device_.kind == platforms::DeviceKind::Cpu;
+  const double lanes = processor ? static_cast<double>(std::max(1, k.threads)) / device_.compute_units : 1;
   const bool matrix = row.rate == RateKind::Convolution || row.rate == RateKind::Matmul;
   const double flop_time = matrix ? k.work.flops.value() / (rates.flops_per_second[kind] * lanes) : 0;
   const double byte_time = k.work.bytes.value() / rates.bytes_per_second[kind];

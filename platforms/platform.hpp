@@ -40,7 +40,7 @@ struct Device {
   std::vector<std::string> aliases;  ///< other names it goes by: platforms/devices.hpp finds it by them
   DeviceKind kind = DeviceKind::Gpu;
   std::string generation;  ///< family that shares efficiencies, lower case: "ampere", "hopper", "x86"; empty where unknown
-  int compute_units = 1;   ///< multiprocessors of a GPU, threads that a rank on a CPU device may use
+  int compute_units = 1;   ///< multiprocessors of a GPU, cores of a processor: `peaks` are of all of them
   std::optional<Sourced<double>> compute_capability;  ///< of NVIDIA's GPUs: 7.5, 8.0, 12.0
   /// Dense peak of the arithmetic named "f64", "f32", "tf32", "f16", "bf16", "fp8", "fp4" (matrix units where the device has them).
   std::map<std::string, Sourced<FlopsPerSecond>, std::less<>> peaks;

@@ -265,6 +265,22 @@ ProgramCosts cost_of(const Job& job, const plan::Program& program) {
       threads_per_rank(job.platform, program.ranks));
 }
 
+namespace {
+
+/// FLOP/s of all that the ranks compute on: on processors the cores that they have, which may be those of several.
+double peak_of(const Job& job, int ranks) {
+  const int threads = threads_per_rank(job.platform, ranks);
+  double peak = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto& device = platforms::device_of(job.platform, rank);
+    const double share = device.kind == platforms::DeviceKind::Cpu ? static_cast<double>(threads) / device.compute_units : 1;
+    peak += share * device.peak(job.peak_key).value_or(FlopsPerSecond(0)).value();
+  }
+  return peak;
+}
+
+}  // namespace
+
 Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& evaluator, bool keep_timeline, StepCost* cost_out) {
   const auto costs = cost_of(job, program);
   auto cost = evaluator.evaluate({program, costs, job.platform, job.model, keep_timeline});
@@ -285,9 +301,7 @@ Assessment assess(const Job& job, const plan::Program& program, StepEvaluator& e
   a.evidence = cost.total.evidence();
   a.events = cost.events;
   a.cost = costmodel::job_cost(job.platform, program.ranks, a.step, cost.devices_energy + cost.links_energy);
-  double peak = 0;
-  for (int rank = 0; rank < program.ranks; ++rank)
-    peak += platforms::device_of(job.platform, rank).peak(job.peak_key).value_or(FlopsPerSecond(0)).value();
+  const double peak = peak_of(job, program.ranks);
   a.mfu = peak > 0 ? flops_of(job.training.graph) / a.step.value() / peak : 0;
   set_memory(job, program, a);
   a.checkpoint = checkpoint_size(program, job.training.graph, job.platform);

@@ -82,6 +82,18 @@ TEST_CASE("costs follow their figures, and say them") {
   check_failure(rehearse(std::string("estimate ") + kDecoder + " --platform dgx-a100 --batch 8 --pue 0.5"), 1, {"--pue", "from 1"});
 }
 
+TEST_CASE("no processor of the catalogue computes more than its cores can, on one socket or two") {
+  for (const std::string platform : {"Xeon-Gold-6248", "Xeon-Platinum-8480+", "EPYC-7742", "EPYC-9654", "Grace", "xeon-2s-10gbe"})
+    for (const std::string where : {"--plan dp=1", "--plan dp=2"}) {
+      const auto asked = rehearse("estimate zoo:bert-base --format json --batch 32 --platform " + platform + " " + where);
+      if (asked.status != 0) continue;  // of one socket alone there are not two
+      const double mfu = result_of(asked).at("mfu").get<double>();
+      INFO(platform << " " << where);
+      CHECK(mfu > 0.1);
+      CHECK(mfu < 0.7);  // products are taken to reach 0.6 of the peak
+    }
+}
+
 TEST_CASE("where a model reads tokens they are counted") {
   const auto answer = estimate("--platform dgx-a100 --dtype bf16 --tokens 1e9");
   CHECK(number(answer, "tokens_per_second") == Approx(128 * number(answer, "samples_per_second")));

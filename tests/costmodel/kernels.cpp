@@ -80,6 +80,11 @@ TEST_CASE("a processor has as many cores as threads, and its other types in prop
   CHECK(seconds("f32", DType::F32, 4) == Approx(1 / share(C::MatmulCpu) / 4));
   CHECK(seconds("f64", DType::F64, 1) == Approx(2 / share(C::MatmulCpu)));
   CHECK(seconds("bf16", DType::BF16, 1) == Approx(1 / share(C::MatmulCpu) / 8));
+  // Of a socket the peak is that of its 20 cores: ten threads have half of it, 40 are on two.
+  device.compute_units = 20;
+  CHECK(seconds("f32", DType::F32, 10) == Approx(2 / share(C::MatmulCpu)));
+  CHECK(seconds("f32", DType::F32, 20) == Approx(1 / share(C::MatmulCpu)));
+  CHECK(seconds("f32", DType::F32, 40) == Approx(0.5 / share(C::MatmulCpu)));
 }
 
 }  // namespace
