@@ -121,7 +121,10 @@ std::string key() {
   for (const auto& [name, colour] : kEntries) text += std::string("<span style=\"background:var(--") + colour + ")\"></span>" + name;
   return text + "</p>\n<div class=\"buttons\"><button data-does=\"in\">zoom in</button><button data-does=\"out\">zoom out</button>" +
          "<button data-does=\"whole\">whole step</button><button data-does=\"messages\">messages</button>" +
-         "<span>wheel or + and − zoom, dragging or arrow keys move, 0 shows the whole step, m folds messages away</span></div>\n";
+         "<span>wheel or + and − zoom, dragging or arrow keys move, 0 shows the whole step, m folds messages away</span></div>\n" +
+         "<div class=\"buttons\"><button id=\"play\">play</button><input id=\"clock\" type=\"range\" min=\"0\" max=\"1000\" value=\"0\" "
+         "aria-label=\"time in the step\"><span>micro-batches as tokens: those that wait for a pass, lie in it, and are kept for their backward "
+         "pass</span></div>\n";
 }
 
 /// Whether two traces are of one program, so that its instructions can be compared.
@@ -135,12 +138,13 @@ std::string traces_section(std::span<const Trace> traces) {
   const bool both = comparable(traces);
   for (std::size_t n = 0; n < traces.size(); ++n) {
     const auto& t = traces[n];
-    text += heading(t) + about_ranks(t, typical_step(t)) + "<div class=\"timeline\" id=\"timeline-" + std::to_string(n) + "\"></div>\n";
+    text += heading(t) + about_ranks(t, typical_step(t)) + "<div class=\"timeline\" id=\"timeline-" + std::to_string(n) + "\"></div>\n<div class=\"tokens\" data-of=\"timeline-" +
+            std::to_string(n) + "\"></div>\n";
     if (!both) text += table(compare(t, t), false, {t.kind, ""});
   }
   if (both) text += "<h2>Where the two differ</h2>\n" + table(compare(traces[0], traces[1]), true, {traces[0].kind, traces[1].kind});
   return text + "<div id=\"hint\"></div><script type=\"application/json\" id=\"data\">" + timeline_data(traces) + "</script>\n<script>" +
-         std::string(timeline_script()) + "</script>\n";
+         std::string(timeline_script()) + "</script>\n<script>" + std::string(tokens_script()) + "</script>\n";
 }
 
 std::string title_of(const FoundPlans* found, std::span<const Trace> traces) {

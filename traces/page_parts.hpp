@@ -7,6 +7,7 @@
 namespace rehearsal::traces {
 
 [[nodiscard]] std::string_view page_style();
+[[nodiscard]] std::string_view tokens_script();    ///< plays micro-batches as tokens below the timelines
 [[nodiscard]] std::string_view timeline_script();  ///< draws what timeline_data() says into #timeline-0, #timeline-1, ...
 
 /// For text and attributes of HTML.

@@ -42,6 +42,22 @@ const frames = async n => { for (let i = 0; i < n; ++i) await new Promise(r => r
     wheel(-400); await frames(3); found.zoomed = view();
     key('ArrowRight'); await frames(3); found.moved = view();
     key('0'); await frames(3); found.back = view();
+    const clock = document.getElementById('clock');
+    const markings = () => [...document.querySelectorAll('.tokens canvas')].map(c => JSON.parse(c.dataset.marking));
+    const at = tick => { clock.value = tick; clock.dispatchEvent(new Event('input')); return markings(); };
+    found.first = markings(); found.last = at(1000);
+    found.kept = []; found.tokens = new Set();
+    for (let tick = 0; tick <= 1000; tick += 2) {
+      at(tick).forEach((net, n) => {
+        found.kept[n] = net.places.map((p, r) => Math.max(p.kept.length, found.kept[n] ? found.kept[n][r] : 0));
+        const moving = net.places.reduce((sum, p) => sum + p.waitsForward.length + p.inForward.length + p.waitsBackward.length + p.inBackward.length, 0);
+        found.tokens.add(moving + net.done);
+        if (net.places.some(p => p.inForward.length + p.inBackward.length > 1)) found.errors.push('two passes at once at ' + tick);
+      });
+    }
+    found.tokens = [...found.tokens];
+    at(0); const play = document.getElementById('play');
+    play.click(); await frames(20); found.playing = Number(clock.value); play.click(); found.button_says = play.textContent;
     key('m'); await frames(3); found.folded = view(); found.lower = canvas.clientHeight < tall;
     document.querySelector('button[data-does=in]').click(); await frames(3); found.button = view();
   } catch (error) { found.errors.push(String(error)); }
@@ -52,7 +68,7 @@ const frames = async n => { for (let i = 0; i < n; ++i) await new Promise(r => r
 </script>"""
 
 # A page that is printed and not shown draws no frames: the clock takes their place.
-FRAMES = "<script>window.requestAnimationFrame = draw => setTimeout(draw, 10);</script>"
+FRAMES = "<script>window.requestAnimationFrame = draw => setTimeout(() => draw(performance.now()), 10);</script>"
 
 failures = 0
 
@@ -98,6 +114,12 @@ def check_timeline(page, width, dark):
     check(f"{where}: the wheel zooms", 0 < zoomed[1] - zoomed[0] < 0.6 * end, zoomed)
     check(f"{where}: an arrow key moves", abs(moved[1] - moved[0] - (zoomed[1] - zoomed[0])) < 2 and moved[0] > zoomed[0], (zoomed, moved))
     check(f"{where}: 0 shows the whole step again", found["back"] == found["whole"], found["back"])
+    # Eight micro-batches through four stages: GPipe keeps all of them on every stage, 1F1B four on the first and one on the last.
+    check(f"{where}: at first all tokens wait", all(sum(len(p["waitsForward"]) for p in net["places"]) >= 7 for net in found["first"]), found["first"])
+    check(f"{where}: at the end all are through", all(net["done"] == 8 and not any(p["kept"] for p in net["places"]) for net in found["last"]), found["last"])
+    check(f"{where}: no token is lost", found["tokens"] == [8], found["tokens"])
+    check(f"{where}: tokens kept by GPipe and 1F1B", found["kept"] == [[8, 8, 8, 8], [4, 3, 2, 1]], found["kept"])
+    check(f"{where}: tokens play", 0 < found["playing"] < 1000 and found["button_says"] == "play", (found["playing"], found["button_says"]))
     check(f"{where}: m folds messages away", found["folded"][2] == "false" and found["lower"], found["folded"])
     check(f"{where}: a button zooms", float(found["button"][1]) - float(found["button"][0]) < 0.6 * end, found["button"])
 

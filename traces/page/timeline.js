@@ -7,7 +7,7 @@
   const longest = Math.max(...data.traces.map(t => t.step));
   // The same height is the same memory in every trace.
   const mostMemory = Math.max(0, ...data.traces.flatMap(t => t.roles.flatMap(r => r.memory.filter((_, i) => i % 2))));
-  const view = {begin: 0, end: longest, messages: true};
+  const view = {begin: 0, end: longest, messages: true, clock: null};
   const timelines = [];
   const hint = document.getElementById('hint');
 
@@ -84,6 +84,7 @@
       });
       this.canvas = document.createElement('canvas');
       this.canvas.tabIndex = 0;
+      this.canvas.timeline = this;  // for the tokens
       this.canvas.setAttribute('role', 'img');
       this.canvas.setAttribute('aria-label', `timeline of ${trace.title}: wheel or + and - zoom, dragging or arrow keys move, 0 shows the whole step`);
       place.append(this.canvas);
@@ -125,6 +126,14 @@
       this.drawAxis();
       for (const place of shown) this.drawLane(place);
       this.drawLabels();
+      this.drawClock();
+    }
+
+    // Where the tokens are in time.
+    drawClock() {
+      if (!(view.clock > view.begin && view.clock < view.end)) return;
+      this.c.fillStyle = colour('ink');
+      this.c.fillRect(this.x(view.clock), AXIS - 4, 1, this.height);
     }
 
     drawAxis() {
@@ -291,6 +300,7 @@
     button.addEventListener('click', actions[button.dataset.does]);
   }
   addEventListener('resize', drawAll);
+  document.addEventListener('clock', e => { view.clock = e.detail; drawAll(); });
   addEventListener('beforeprint', () => { for (const t of timelines) t.draw(); });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
   drawAll();
