@@ -53,7 +53,8 @@ enum class CompressionRule : std::uint8_t {
   RandomK,
   OneBit,
   TopK,
-  RandomKMemory
+  RandomKMemory,
+  PowerSgd
 };
 struct Compression {
   /// What may be other than zero where the plan does not say. ReLUs behind a normalization leave a half, behind a sum of branches more.
@@ -96,9 +97,9 @@ struct ChoiceNames<BatchStatistics> {
 };
 template <>
 struct ChoiceNames<CompressionRule> {
-  static constexpr std::array<std::string_view, 14> kAll{"none",    "gist", "gist-sparse", "gist-f16",      "gist-bf16",
+  static constexpr std::array<std::string_view, 15> kAll{"none",    "gist", "gist-sparse", "gist-f16",      "gist-bf16",
                                                          "bf16",    "f16",  "sign",        "terngrad",      "qsgd",
-                                                         "randomk", "1bit", "topk",        "randomk-memory"};
+                                                         "randomk", "1bit", "topk",        "randomk-memory", "powersgd"};
 };
 template <>
 struct ChoiceNames<RecomputeRule> {  // a budget is written as bytes

@@ -119,7 +119,21 @@ constexpr std::array kRows{
                   .decoding = 0.3,
                   .caveat = "elements wait until they are drawn, on average for one over the share of steps: it wants a smaller rate, more "
                             "steps and no momentum",
-                  .source = "Stich et al., \"Sparsified SGD with memory\", NeurIPS 2018"}};
+                  .source = "Stich et al., \"Sparsified SGD with memory\", NeurIPS 2018"},
+    CompressorRow{.rule = CompressionRule::PowerSgd,
+                  .setting = "a rank from 1 to 64",
+                  .usual = 2,
+                  .least = 1,
+                  .most = 64,
+                  .whole = true,
+                  .factors = true,
+                  .remembers = true,
+                  .compressing = 10,
+                  .decoding = 4,
+                  .caveat = "sums have a few columns' worth of each matrix, and what they lack is added to the next gradient: losses are "
+                            "near those of the same steps without",
+                  .source = "Vogels, Karimireddy, Jaggi, \"PowerSGD: practical low-rank gradient compression for distributed "
+                            "optimization\", NeurIPS 2019"}};
 
 }  // namespace
 
@@ -132,7 +146,7 @@ const CompressorRow* compressor(CompressionRule rule) {
 
 std::int64_t compressed_bytes(const Compression& compression, std::int64_t elements, DType dtype) {
   const auto* row = compressor(compression.rule);
-  ensure(row != nullptr, "a compressor of gradients");
+  ensure(row != nullptr && row->bytes != nullptr, "a compressor whose messages are gathered");
   return 1 + row->bytes(elements, static_cast<std::int64_t>(size_of(dtype)), compression.setting);
 }
 

@@ -19,7 +19,8 @@ struct CompressorRow {
   std::string_view setting = {};  ///< what the number behind the name may be; empty: there is none
   double usual = 0, least = 0, most = 0;
   bool whole = false;  ///< the number is one
-  /// Bytes that a rank sends of a gradient of so many elements, of so many bytes each.
+  bool factors = false;  ///< ranks sum two factors (plan/factors.hpp) instead of gathering what each sends
+  /// Bytes that a rank sends of a gradient of so many elements, of so many bytes each; nullptr: of factors, which depend on its shape.
   std::int64_t (*bytes)(std::int64_t elements, std::int64_t element_bytes, double setting) = nullptr;
   /// What a rank did not send is added to its next gradient: error feedback, for which it keeps as many elements as the gradient has.
   bool remembers = false;

@@ -108,10 +108,17 @@ graph::TensorType copied(const PlacedInstruction& placed) {
   return whole;
 }
 
-/// As long as a core takes per element of it, over copying it (CompressorRow): a rank compresses its own, and decodes what all have sent.
+bool is_of_compressor(const plan::Instruction& i) {
+  return i.kind == plan::InstructionKind::Compress || i.kind == plan::InstructionKind::Recompress ||
+         i.kind == plan::InstructionKind::Decompress;
+}
+
+/// As long as a core takes per element of it, over copying it (CompressorRow): a rank compresses its own, and decodes what all have sent,
+/// or projects it twice and multiplies two factors.
 costmodel::KernelCase compression_case(const plan::Compression& compression, const PlacedInstruction& placed) {
   const auto& [role, i, variant, threads] = placed;
-  const bool compresses = i.kind == plan::InstructionKind::Compress;
+  const bool compresses = i.kind != plan::InstructionKind::Decompress;
+  const auto& row = *plan::compressor(compression.rule);
   const auto vector = static_cast<double>(role.buffers[(compresses ? i.outputs : i.inputs).front()].bytes);
   const auto gradients = plan::gradients_of(i);
   double elements = 0, bytes = 0, sent = 0;
@@ -119,17 +126,17 @@ costmodel::KernelCase compression_case(const plan::Compression& compression, con
     const auto type = *local_type(role, b, variant);
     elements += static_cast<double>(graph::element_count(type.shape));
     bytes += graph::size_of(type).value();
-    sent += static_cast<double>(plan::compressed_bytes(compression, graph::element_count(type.shape), type.dtype));
+    if (!row.factors) sent += static_cast<double>(plan::compressed_bytes(compression, graph::element_count(type.shape), type.dtype));
   }
-  const double ranks = vector / sent;
-  const auto& row = *plan::compressor(compression.rule);
+  const double ranks = row.factors ? 1 : vector / sent;
+  const double passes = row.factors ? row.compressing / 2 : row.compressing;  // P, and then Q
   costmodel::KernelCase kernel;
   kernel.op = std::string(name(i.kind));
   kernel.family = graph::CostFamily::Movement;
   kernel.dtype = role.buffers[gradients.front()].dtype;
   kernel.signature = to_text(compression) + " " + std::to_string(static_cast<std::int64_t>(elements)) + " of " +
                      std::to_string(static_cast<std::int64_t>(vector));
-  kernel.work = {Flops(elements * (compresses ? 1 : ranks)), Bytes(2 * bytes * (compresses ? row.compressing : ranks * row.decoding))};
+  kernel.work = {Flops(elements * (compresses ? 1 : ranks)), Bytes(2 * bytes * (compresses ? passes : ranks * row.decoding))};
   kernel.threads = threads;
   return kernel;
 }
@@ -146,7 +153,7 @@ costmodel::KernelCase kernel_case(const plan::Program& program, const graph::Gra
     return kernel_case({plan::schema_of(role, i, node), {inputs, outputs, plan::attributes_of(role, i, node)}, *info, program.dtype},
                        threads);
   }
-  if (i.kind == plan::InstructionKind::Compress || i.kind == plan::InstructionKind::Decompress)
+  if (is_of_compressor(i))
     return compression_case(program.plan.compression, placed);
   auto kernel = copy_case(i.kind, copied(placed), info, program.dtype);
   if (i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore)
@@ -162,8 +169,7 @@ bool computes(const plan::Instruction& i) {
   return i.kind == plan::InstructionKind::Kernel || i.kind == plan::InstructionKind::Reorder ||
          i.kind == plan::InstructionKind::Accumulate || i.kind == plan::InstructionKind::Load || i.kind == plan::InstructionKind::Slice ||
          i.kind == plan::InstructionKind::Mask || i.kind == plan::InstructionKind::Pack || i.kind == plan::InstructionKind::Unpack ||
-         i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore || i.kind == plan::InstructionKind::Compress ||
-         i.kind == plan::InstructionKind::Decompress;
+         i.kind == plan::InstructionKind::Stash || i.kind == plan::InstructionKind::Restore || is_of_compressor(i);
 }
 
 costmodel::Estimate estimate_of(const plan::Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model,

@@ -4,6 +4,7 @@
 
 #include "base/random.hpp"
 #include "exec/host/compressors/compressor.hpp"
+#include "exec/play/on_host.hpp"
 #include "graph/training.hpp"
 #include "plan/compressors.hpp"
 
@@ -13,35 +14,6 @@ namespace {
 using plan::BufferIndex;
 using plan::Instruction;
 
-/// Memory of the device as the host sees it: itself, or a copy.
-class OnHost {
- public:
-  OnHost(Device& device, void* data, std::int64_t bytes) : device_(device), data_(static_cast<std::byte*>(data)) {
-    if (!device_.is_host()) copy_.resize(static_cast<std::size_t>(bytes));
-  }
-  [[nodiscard]] std::byte* data() { return device_.is_host() ? data_ : copy_.data(); }
-  void fetch() {
-    if (!device_.is_host()) device_.download(copy_.data(), data_, copy_.size());
-  }
-  void store() {
-    if (!device_.is_host()) device_.upload(data_, copy_.data(), copy_.size());
-  }
-
- private:
-  Device& device_;
-  std::byte* data_;
-  std::vector<std::byte> copy_;
-};
-
-/// Different for every tensor, and for the ranks of a group where each draws by itself.
-CompressorTask task_of(const plan::Buffer& part, const graph::Graph& graph, double setting, int member) {
-  constexpr std::uint64_t kOfCompressors = 0x636F6D7072657373, kBetweenRanks = 0x9E3779B97F4A7C15;
-  CompressorTask task{setting, graph::element_count(part.shapes.front())};
-  task.shared_stream = graph::initial_stream(graph[part.tensor].name) ^ kOfCompressors;
-  task.own_stream = task.shared_stream + kBetweenRanks * static_cast<std::uint64_t>(member + 1);
-  return task;
-}
-
 std::uint64_t seed_of_step(CompressedSums::When when) {
   constexpr std::uint64_t kSteps = 0x6772616469656E74;
   return random_bits(when.seed, kSteps, static_cast<std::uint64_t>(when.step));
@@ -49,7 +21,18 @@ std::uint64_t seed_of_step(CompressedSums::When when) {
 
 }  // namespace
 
+CompressorTask CompressedSums::task_of(BufferIndex gradient, int member, When when) const {
+  constexpr std::uint64_t kOfCompressors = 0x636F6D7072657373, kBetweenRanks = 0x9E3779B97F4A7C15;
+  const auto& part = role_.buffers[gradient];
+  CompressorTask task{program_.plan.compression.setting, graph::element_count(part.shapes.front())};
+  task.step_seed = seed_of_step(when);
+  task.shared_stream = graph::initial_stream(graph_[part.tensor].name) ^ kOfCompressors;
+  task.own_stream = task.shared_stream + kBetweenRanks * static_cast<std::uint64_t>(member + 1);
+  return task;
+}
+
 void CompressedSums::play(const Instruction& i, const Address& at, When when) const {
+  if (plan::compressor(program_.plan.compression.rule)->factors) return play_factors(i, at, when);
   i.kind == plan::InstructionKind::Compress ? compress(i, at, when) : decompress(i, at, when);
 }
 
@@ -63,8 +46,7 @@ void CompressedSums::compress(const Instruction& i, const Address& at, When when
   const auto gradients = plan::gradients_of(i);
   for (std::size_t g = 0; g < gradients.size(); ++g) {
     const auto& part = role_.buffers[gradients[g]];
-    auto task = task_of(part, graph_, how.setting, member);
-    task.step_seed = seed_of_step(when);
+    const auto task = task_of(gradients[g], member, when);
     OnHost gradient(device_, at(gradients[g]), part.bytes);
     gradient.fetch();
     if (i.outputs.size() == 1)
@@ -95,8 +77,7 @@ void CompressedSums::decompress(const Instruction& i, const Address& at, When wh
   for (int rank = 0; rank < ranks; ++rank) sent.push_back(gathered.data() + rank * (vector.bytes / ranks));
   for (const BufferIndex b : i.outputs) {
     const auto& part = role_.buffers[b];
-    auto task = task_of(part, graph_, how.setting, plan::coordinate(program_, rank_, axis));
-    task.step_seed = seed_of_step(when);
+    const auto task = task_of(b, plan::coordinate(program_, rank_, axis), when);
     OnHost sum(device_, at(b), part.bytes);
     exec::decompress(how.rule, part.dtype, task, sent, sum.data());
     sum.store();

@@ -1,9 +1,10 @@
 #pragma once
-// Plays Compress and Decompress: what a rank sends of its gradients, and the sum from what all have sent.
+// Plays Compress, Recompress and Decompress: what a rank sends of its gradients, and the sum from what all have sent.
 
 #include <functional>
 
 #include "exec/host/compressors/compressor.hpp"
+#include "exec/host/compressors/power_sgd.hpp"
 #include "exec/kernels/device.hpp"
 #include "plan/program/program.hpp"
 
@@ -28,6 +29,19 @@ class CompressedSums {
     plan::BufferIndex buffer;
     void* data;
   };
+  /// A gradient that travels as two factors, or as it is.
+  struct Factored {
+    FactorTask task;
+    DType dtype;
+    std::int64_t element, bytes;  ///< bytes of an element, and of all
+  };
+  [[nodiscard]] Factored factored(plan::BufferIndex gradient, When) const;
+  /// Different for every tensor, and for the ranks of a group where each draws by itself.
+  [[nodiscard]] CompressorTask task_of(plan::BufferIndex gradient, int member, When) const;
+  void play_factors(const plan::Instruction&, const Address&, When) const;
+  void first_factors(const plan::Instruction&, const Address&, When) const;
+  void second_factors(const plan::Instruction&, const Address&, When) const;
+  void sums_of_factors(const plan::Instruction&, const Address&, When) const;
   void compress(const plan::Instruction&, const Address&, When) const;
   void compress_and_keep(Place kept, const CompressorTask&, std::byte* gradient, std::byte* to) const;
   void decompress(const plan::Instruction&, const Address&, When) const;

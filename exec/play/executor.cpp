@@ -285,6 +285,7 @@ class Executor::Impl {
           refuse_dense({g_[i.tensor].name, dense, graph::element_count(from().shape), world_.rank(), now_.slot_step}, program_.plan);
         return;
       case InstructionKind::Compress:
+      case InstructionKind::Recompress:
       case InstructionKind::Decompress:
         return compressed_.play(i, [this](BufferIndex b) { return data(b); }, {options_.seed, now_.slot_step});
       case InstructionKind::Report:

@@ -19,19 +19,25 @@ bool RoleBuilder::travels_compressed(TensorId t) const {
                                                       [&](const graph::TrainedParameter& p) { return p.gradient == t; });
 }
 
+void RoleBuilder::require_compressible(BufferIndex gradient) const {
+  const auto& part = role_.buffers[gradient];
+  const auto elements = graph::element_count(part.shapes.front());
+  const auto refuse = [&](const std::string& why) {
+    throw Refusal("plan: compression=" + to_text(c_.plan.compression) + ": the gradient of " + part.name + " " + why);
+  };
+  if (part.dtype != DType::F32 && part.dtype != DType::F64)
+    refuse("is " + std::string(name(part.dtype)) + ", and compressors take f32 or f64; use compression=none, or f32");
+  if (elements > std::numeric_limits<std::uint32_t>::max())
+    refuse("has " + std::to_string(elements) + " elements, and compressors count them in 32 bits; use compression=none");
+}
+
 /// What ranks gather: of each what it sends of all parts, one rank's behind the other's.
 BufferIndex RoleBuilder::compressed_vector(const std::vector<BufferIndex>& parts, int ranks) {
   std::int64_t bytes = 0;
   for (const auto b : parts) {
+    require_compressible(b);
     const auto& part = role_.buffers[b];
-    if (part.dtype != DType::F32 && part.dtype != DType::F64)
-      throw Refusal("plan: compression=" + to_text(c_.plan.compression) + ": the gradient of " + part.name + " is " +
-                    std::string(name(part.dtype)) + ", and compressors take f32 or f64; use compression=none, or f32");
-    const auto elements = graph::element_count(part.shapes.front());
-    if (elements > std::numeric_limits<std::uint32_t>::max())
-      throw Refusal("plan: compression=" + to_text(c_.plan.compression) + ": the gradient of " + part.name + " has " +
-                    std::to_string(elements) + " elements, and compressors count them in 32 bits; use compression=none");
-    bytes += compressed_bytes(c_.plan.compression, elements, part.dtype);
+    bytes += compressed_bytes(c_.plan.compression, graph::element_count(part.shapes.front()), part.dtype);
   }
   Buffer vector;
   vector.name = "gradients:" + to_text(c_.plan.compression);
@@ -44,22 +50,23 @@ BufferIndex RoleBuilder::compressed_vector(const std::vector<BufferIndex>& parts
 }
 
 /// Where a compressor that remembers keeps what it has not sent of a gradient.
-BufferIndex RoleBuilder::kept_of(BufferIndex gradient) {
+BufferIndex RoleBuilder::kept_of(BufferIndex gradient, std::int64_t elements) {
   const auto& part = role_.buffers[gradient];
   Buffer kept;
   kept.name = "not sent:" + part.name;
   kept.dtype = part.dtype;
   kept.category = MemoryCategory::OptimizerState;
   kept.lifetime = Lifetime::Persistent;
-  kept.bytes = part.bytes;
-  kept.shapes = {part.shapes.front()};
+  kept.bytes = elements * static_cast<std::int64_t>(size_of(part.dtype));
+  kept.shapes = {{elements}};
   return new_buffer(std::move(kept), nullptr);
 }
 
 RoleBuilder::Compressed RoleBuilder::gather_compressed(std::vector<BufferIndex> parts, SumPlace place) {
+  if (compressor(c_.plan.compression.rule)->factors) return sum_first_factors(std::move(parts), place);
   const auto first = role_.buffers[parts.front()].tensor;
   const Compressed gathered{compressed_vector(parts, c_.program.axes[place.mesh_axis].size),
-                            static_cast<std::int32_t>(role_.collectives.size()), std::move(parts)};
+                            static_cast<std::int32_t>(role_.collectives.size()), std::move(parts), {}, place.mesh_axis};
   role_.collectives.push_back({CollectiveKind::AllGather,
                                algorithm(CollectiveKind::AllGather, place.mesh_axis, role_.buffers[gathered.vector].bytes),
                                static_cast<std::uint8_t>(place.mesh_axis)});
@@ -73,7 +80,7 @@ RoleBuilder::Compressed RoleBuilder::gather_compressed(std::vector<BufferIndex> 
   i.kind = InstructionKind::Compress;
   i.inputs = gathered.parts;
   if (compressor(c_.plan.compression.rule)->remembers)
-    for (const auto part : gathered.parts) i.outputs.push_back(kept_of(part));
+    for (const auto part : gathered.parts) i.outputs.push_back(kept_of(part, graph::element_count(role_.buffers[part].shapes.front())));
   i.inputs.insert(i.inputs.end(), i.outputs.begin() + 1, i.outputs.end());
   emit(place.body, std::move(i));
   gather.kind = InstructionKind::Collective;
@@ -84,6 +91,7 @@ RoleBuilder::Compressed RoleBuilder::gather_compressed(std::vector<BufferIndex> 
 }
 
 void RoleBuilder::decompress(const Compressed& gathered, std::uint16_t body) {
+  if (compressor(c_.plan.compression.rule)->factors) return sum_second_factors(gathered, body);
   Instruction i;
   i.kind = InstructionKind::Decompress;
   i.phase = phase_in(body);

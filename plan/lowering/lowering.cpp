@@ -111,7 +111,9 @@ void warn_about_compressors(Program& program) {
   const auto* row = compressor(program.plan.compression.rule);
   if (row == nullptr) return;
   const bool used = std::ranges::any_of(program.roles, [](const Role& role) {
-    return std::ranges::any_of(role.collectives, [&](const CollectiveInfo& c) { return c.kind == CollectiveKind::AllGather; });
+    return std::ranges::any_of(role.bodies, [](const Body& body) {
+      return std::ranges::any_of(body.instructions, [](const Instruction& i) { return i.kind == InstructionKind::Compress; });
+    });
   });
   const auto text = "compression=" + to_text(program.plan.compression);
   if (!used) return program.warnings.push_back(text + " is without effect: no gradient is summed between ranks");

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "plan/factors.hpp"
 #include "plan/lowering/role_draft.hpp"
 
 namespace rehearsal::plan {
@@ -181,12 +182,20 @@ class RoleBuilder : public RoleDraft {
     BufferIndex vector = kNoBuffer;
     std::int32_t collective = -1;
     std::vector<BufferIndex> parts;  ///< gradients, before and behind the sum
+    std::vector<BufferIndex> kept;   ///< of those that travel as two factors
+    std::size_t mesh_axis = 0;
   };
   [[nodiscard]] bool travels_compressed(graph::TensorId) const;
-  [[nodiscard]] BufferIndex kept_of(BufferIndex gradient);
+  void require_compressible(BufferIndex gradient) const;
+  [[nodiscard]] BufferIndex kept_of(BufferIndex gradient, std::int64_t elements);
   [[nodiscard]] BufferIndex compressed_vector(const std::vector<BufferIndex>& parts, int ranks);
   [[nodiscard]] Compressed gather_compressed(std::vector<BufferIndex> parts, SumPlace place);
   void decompress(const Compressed&, std::uint16_t body);
+  // The same of those of which ranks sum two factors (factored_sums.cpp)
+  [[nodiscard]] Factors factors(BufferIndex gradient) const;
+  [[nodiscard]] BufferIndex factor_vector(const std::vector<BufferIndex>& parts, bool second);
+  [[nodiscard]] Compressed sum_first_factors(std::vector<BufferIndex> parts, SumPlace place);
+  void sum_second_factors(const Compressed&, std::uint16_t body);
   [[nodiscard]] std::size_t axis_of_compressed(graph::TensorId, const std::vector<std::size_t>& mesh_axes) const;
 
   // Messages between stages (messages.cpp)

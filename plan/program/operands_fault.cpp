@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/compressors.hpp"
+#include "plan/factors.hpp"
 
 namespace rehearsal::plan {
 namespace {
@@ -28,11 +29,38 @@ std::string fault_of_kernel(const Role& role, const Instruction& i, const graph:
 
 bool there(const std::vector<BufferIndex>& list) { return !list.empty() && std::ranges::find(list, kNoBuffer) == list.end(); }
 
-std::string fault_of_gradients(const Program& program, const Instruction& i) {
+/// The two factors of gradients (plan/factors.hpp): what is kept stands in the order of the gradients that have some, and vectors are as
+/// long as what lies in them.
+std::string fault_of_factors(const Program& program, const Role& role, const Instruction& i) {
+  const std::string wrong = "inputs and outputs are gradients, their factors and what is kept of them, and some are missing or of another size";
+  const bool compresses = i.kind == InstructionKind::Compress, sums = i.kind == InstructionKind::Decompress;
+  if (compresses && i.outputs.size() > i.inputs.size()) return wrong;
+  if (sums && i.inputs.size() > 1 && i.inputs.size() - 2 > i.outputs.size()) return wrong;
+  const auto gradients = gradients_of(i);
+  std::size_t next = compresses ? 1 : gradients.size();
+  std::int64_t first = 0, second = 0;
+  for (const auto g : gradients) {
+    const auto f = factors_of(role.buffers[g].shapes.front(), program.plan.compression.setting);
+    const auto element = static_cast<std::int64_t>(size_of(role.buffers[g].dtype));
+    first += f.first() * element, second += f.second() * element;
+    if (!f.any() || i.kind == InstructionKind::Recompress) continue;
+    if (next == i.outputs.size() || role.buffers[i.outputs[next++]].bytes != f.kept() * element) return wrong;
+  }
+  if (i.kind != InstructionKind::Recompress && next != i.outputs.size()) return wrong;
+  const bool both = second > 0;
+  if (sums && both != (i.inputs.size() > 1)) return wrong;
+  if (role.buffers[compresses ? i.outputs.front() : i.inputs.front()].bytes != first) return wrong;
+  const auto second_vector = sums ? (both ? i.inputs[1] : kNoBuffer) : i.kind == InstructionKind::Recompress ? i.outputs.front() : kNoBuffer;
+  return second_vector != kNoBuffer && role.buffers[second_vector].bytes != second ? wrong : std::string();
+}
+
+std::string fault_of_gradients(const Program& program, const Role& role, const Instruction& i) {
   const auto* row = compressor(program.plan.compression.rule);
   if (row == nullptr) return "the plan compresses no gradients";
   if (i.collective < 0) return "collective is missing";
   if (!there(i.inputs) || !there(i.outputs)) return "inputs and outputs are gradients and what is sent of them, and some are missing";
+  if (row->factors) return fault_of_factors(program, role, i);
+  if (i.kind == InstructionKind::Recompress) return "the plan's compressor gathers, and makes nothing twice";
   if (i.kind == InstructionKind::Decompress) return i.inputs.size() == 1 ? "" : "inputs are what is gathered, and nothing else";
   const auto kept = row->remembers ? i.inputs.size() / 2 : 0;
   if (i.outputs.size() == 1 + kept && (!row->remembers || i.inputs.size() == 2 * kept)) return {};
@@ -43,8 +71,9 @@ std::string fault_of_gradients(const Program& program, const Instruction& i) {
 
 std::string operands_fault(const Program& program, const Role& role, const Instruction& i, const graph::Graph& graph) {
   if (i.kind == InstructionKind::Kernel) return fault_of_kernel(role, i, graph);
-  const bool compresses = i.kind == InstructionKind::Compress || i.kind == InstructionKind::Decompress;
-  return compresses ? fault_of_gradients(program, i) : std::string();
+  const bool compresses =
+      i.kind == InstructionKind::Compress || i.kind == InstructionKind::Decompress || i.kind == InstructionKind::Recompress;
+  return compresses ? fault_of_gradients(program, role, i) : std::string();
 }
 
 }  // namespace rehearsal::plan

@@ -15,7 +15,7 @@ namespace rehearsal::plan {
 std::string_view name(InstructionKind kind) {
   static constexpr std::array<std::string_view, kInstructionKinds> kNames{"kernel", "reorder", "accumulate", "slice",      "mask", "pack",
                                                                           "unpack", "send",    "receive",    "collective", "load", "report",
-                                                                          "stash",  "restore", "compress",   "decompress"};
+                                                                          "stash",  "restore", "compress",   "decompress", "recompress"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -178,7 +178,9 @@ int copies_of(const Program& program) {
 }  // namespace
 
 std::span<const BufferIndex> gradients_of(const Instruction& i) {
-  if (i.kind == InstructionKind::Decompress) return i.outputs;
+  if (i.kind == InstructionKind::Recompress) return std::span(i.inputs).subspan(1);
+  if (i.kind == InstructionKind::Decompress)
+    return std::span(i.outputs).first(i.inputs.size() > 1 ? i.inputs.size() - 2 : i.outputs.size());
   ensure(i.kind == InstructionKind::Compress, "an instruction about compressed gradients");
   return std::span(i.inputs).first(i.inputs.size() - (i.outputs.size() - 1));
 }

@@ -42,9 +42,11 @@ enum class InstructionKind : std::uint8_t {
   Restore,     ///< outputs[0] as it was, or nearly so, from its stash inputs[0]
   Compress,    ///< this rank's block of outputs[0], what ranks gather, from its gradients, inputs, by the plan's compressor; what one that
                ///< remembers has kept of each, the other outputs and as many inputs behind the gradients
-  Decompress,  ///< outputs, sums of gradients over the ranks, from what all of them sent, inputs[0]
+  Decompress,  ///< outputs, sums of gradients over the ranks, from what all of them sent, inputs[0]; from two factors, inputs[0] and
+               ///< inputs[1], and the gradients themselves, the other inputs: what is kept of each is an output, too
+  Recompress,  ///< outputs[0], the second factors of gradients, from the sum of the first ones, inputs[0], and the gradients, the others
 };
-inline constexpr int kInstructionKinds = static_cast<int>(InstructionKind::Decompress) + 1;
+inline constexpr int kInstructionKinds = static_cast<int>(InstructionKind::Recompress) + 1;
 [[nodiscard]] std::string_view name(InstructionKind);
 
 /// Instructions of one stream run in order; streams run beside each other.
@@ -165,7 +167,7 @@ struct Instruction {
   std::int32_t kernel = -1;          ///< into Role::kernels
   std::int32_t attributes = -1;      ///< into Role::attributes; -1: the node's own
   std::int32_t message = -1;         ///< into Role::messages
-  std::int32_t collective = -1;      ///< into Role::collectives; Compress, Decompress: the gather between them
+  std::int32_t collective = -1;      ///< into Role::collectives; Compress, Recompress: the one of what they make; Decompress: the first one
   std::int32_t redistribution = -1;  ///< Pack, Unpack, Accumulate: into Role::redistributions, the first one
   std::int8_t axis = -1;             ///< Mask: of the sharding
   bool again = false;                ///< makes for the backward pass what the forward pass had made and dropped
@@ -295,7 +297,7 @@ struct Identity {
 [[nodiscard]] std::size_t variant_of_micro_batch(const Role&, int micro_batch);
 /// The micro-batch in which an instruction of `slot` finds what it depends on (see Dependency).
 [[nodiscard]] int micro_batch_of(const Program&, const Role&, const Slot& slot, const Dependency&);
-/// Of Compress and Decompress: the gradients that travel.
+/// Of Compress, Recompress and Decompress: the gradients that travel.
 [[nodiscard]] std::span<const BufferIndex> gradients_of(const Instruction&);
 /// True when the instruction runs for this micro-batch (see When).
 [[nodiscard]] bool runs(const Program&, const Role&, const Instruction&, int micro_batch);

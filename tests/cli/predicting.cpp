@@ -449,7 +449,7 @@ TEST_CASE("messages of replicas that share a card take turns, by formulas as in 
 }
 
 TEST_CASE("a step with compressed gradients is the same by formulas, one rank of each role and all ranks") {
-  for (const std::string how : {"sign", "1bit", "terngrad", "qsgd:8", "topk:0.02", "randomk:0.1", "randomk-memory:0.1"})
+  for (const std::string how : {"sign", "1bit", "terngrad", "qsgd:8", "topk:0.02", "randomk:0.1", "randomk-memory:0.1", "powersgd:2"})
     for (const std::string plan : {"dp=4,micro_batch=1", "dp=2,pp=2,micro_batch=1"}) {
       const auto step = [&](const std::string& fidelity) {
         return result_of(

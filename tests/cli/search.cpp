@@ -161,7 +161,7 @@ TEST_CASE("other mathematics are chosen where they are allowed, and said to be o
   CHECK_THAT(allowed.err, contains("the best plan has other mathematics, compression="));
   CHECK(number(best, "step_seconds") < number(plain.at("plans").at(0), "step_seconds"));
   // No other compressor is quicker.
-  for (const std::string how : {"none", "sign", "1bit", "terngrad", "qsgd", "topk", "randomk", "randomk-memory"}) {
+  for (const std::string how : {"none", "sign", "1bit", "terngrad", "qsgd", "topk", "randomk", "randomk-memory", "powersgd"}) {
     const auto other =
         result_of(rehearse("simulate 'zoo:resnet18?image=32&classes=10' --platform xeon-2s-10gbe --devices 8 --batch 64 --fidelity folded "
                            "--format json --plan dp=8,compression=" +

@@ -10,7 +10,9 @@
 
 #include "base/random.hpp"
 #include "exec/host/compressors/compressor.hpp"
+#include "exec/host/compressors/power_sgd.hpp"
 #include "plan/compressors.hpp"
+#include "plan/factors.hpp"
 #include "plan/plan.hpp"
 #include "tests/exec/executor/halves.hpp"
 
@@ -119,13 +121,33 @@ std::vector<double> sent_of(const plan::Compression& how, const std::string& gra
   }
 }
 
+/// A matrix with its columns made orthonormal, by projections on those before.
+std::vector<double> orthonormal(std::vector<double> p, std::size_t rows, std::size_t rank) {
+  const auto along = [&](std::size_t a, std::size_t b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < rows; ++i) sum += p[i * rank + a] * p[i * rank + b];
+    return sum;
+  };
+  for (std::size_t k = 0; k < rank; ++k) {
+    const double whole = std::sqrt(along(k, k));
+    for (std::size_t o = 0; o < k; ++o)
+      for (double c = along(k, o), i = 0; i < static_cast<double>(rows); ++i)
+        p[static_cast<std::size_t>(i) * rank + k] -= c * p[static_cast<std::size_t>(i) * rank + o];
+    const double left = std::sqrt(along(k, k));
+    for (std::size_t i = 0; i < rows; ++i) p[i * rank + k] = left > 1e-7 * whole ? p[i * rank + k] / left : 0;
+  }
+  return p;
+}
+
 /// Two ranks that exchange what is left of their gradients, each with what it has kept.
 class Exchange {
  public:
   explicit Exchange(const plan::Compression& how) : how_(how) {}
 
   /// The sum that both ranks decode of a gradient of which each has its own.
-  std::vector<double> sum(const std::string& gradient, const std::vector<std::vector<double>>& own, std::int64_t step) {
+  std::vector<double> sum(const graph::Tensor& tensor, const std::vector<std::vector<double>>& own, std::int64_t step) {
+    const auto& gradient = tensor.name;
+    if (how_.rule == plan::CompressionRule::PowerSgd) return low_rank_sum(tensor, own, step);
     std::vector<double> sum(own.front().size(), 0.0);
     for (std::size_t r = 0; r < own.size(); ++r) {
       auto g = own[r];
@@ -145,7 +167,46 @@ class Exchange {
   }
 
  private:
+  /// Algorithms 1 and 2 of Vogels et al. 2019, with the sum in place of the mean.
+  std::vector<double> low_rank_sum(const graph::Tensor& tensor, const std::vector<std::vector<double>>& own, std::int64_t step) {
+    const auto n = static_cast<std::size_t>(tensor.type.shape.front()), m = own.front().size() / n;
+    const auto r = std::min({static_cast<std::size_t>(how_.setting), n, m});
+    std::vector<double> sum(n * m, 0.0);
+    if ((n + m) * r >= n * m) {
+      for (const auto& g : own)
+        for (std::size_t e = 0; e < n * m; ++e) sum[e] += g[e];
+      return sum;
+    }
+    auto& q = q_[tensor.name];
+    q.resize(m * r);
+    const auto seed = random_bits(0, 0x6772616469656E74, static_cast<std::uint64_t>(step));
+    const auto stream = graph::initial_stream(tensor.name) ^ 0x636F6D7072657373ULL;
+    for (std::size_t k = 0; k < r; ++k) {
+      double most = 0;
+      for (std::size_t j = 0; j < m; ++j) most = std::max(most, std::abs(q[j * r + k]));
+      for (std::size_t j = 0; most == 0 && j < m; ++j) q[j * r + k] = random_normal(seed, stream, j * r + k);
+    }
+    std::vector<std::vector<double>> with;
+    std::vector<double> p(n * r, 0.0), second(m * r, 0.0);
+    for (std::size_t rank = 0; rank < own.size(); ++rank) {
+      auto& kept = kept_[{tensor.name, rank}];
+      kept.resize(n * m);
+      auto& g = with.emplace_back(own[rank]);
+      for (std::size_t e = 0; e < n * m; ++e) g[e] += kept[e];
+      for (std::size_t i = 0; i < n * m * r; ++i) p[i / (m * r) * r + i % r] += g[i / r] * q[i / r % m * r + i % r];
+    }
+    p = orthonormal(p, n, r);
+    for (const auto& g : with)
+      for (std::size_t i = 0; i < n * m * r; ++i) second[i / r % m * r + i % r] += g[i / r] * p[i / (m * r) * r + i % r];
+    for (std::size_t i = 0; i < n * m * r; ++i) sum[i / r] += p[i / (m * r) * r + i % r] * second[i / r % m * r + i % r];
+    for (std::size_t rank = 0; rank < own.size(); ++rank)
+      for (std::size_t e = 0; e < n * m; ++e) kept_[{tensor.name, rank}][e] = with[rank][e] - sum[e] / static_cast<double>(own.size());
+    q = second;
+    return sum;
+  }
+
   plan::Compression how_;
+  std::map<std::string, std::vector<double>> q_;
   std::map<std::pair<std::string, std::size_t>, std::vector<double>> kept_;
 };
 
@@ -191,7 +252,7 @@ std::vector<double> defined_losses(Communicator& world, const Case& whole_case, 
       std::vector<std::vector<double>> own{halves[0].at(name), halves[1].at(name)};
       for (auto& g : own)
         for (double& x : g) x /= 2;  // the mean of all is half of the sum of both halves' means
-      const auto sum = exchange.sum(graph[p.gradient].name, own, step);
+      const auto sum = exchange.sum(graph[p.gradient], own, step);
       auto& velocity = velocities[name];
       velocity.resize(sum.size());
       for (std::size_t i = 0; i < sum.size(); ++i) {
@@ -203,8 +264,15 @@ std::vector<double> defined_losses(Communicator& world, const Case& whole_case, 
   return losses;
 }
 
-const std::vector<std::string> kCompressors{"sign",     "1bit",         "terngrad",  "qsgd:4",
-                                            "qsgd:127", "randomk:0.25", "topk:0.05", "randomk-memory:0.25"};
+const std::vector<std::string> kGathering{"sign",     "1bit",         "terngrad",  "qsgd:4",
+                                          "qsgd:127", "randomk:0.25", "topk:0.05", "randomk-memory:0.25"};
+
+std::vector<std::string> with_factors() {
+  auto all = kGathering;
+  all.insert(all.end(), {"powersgd:1", "powersgd:2"});
+  return all;
+}
+const std::vector<std::string> kCompressors = with_factors();
 
 /// All bytes that a compressor sends of a vector, and what a group of one decodes of them.
 std::vector<float> there_and_back(const std::string& compressor, const std::vector<std::vector<float>>& own, std::uint64_t seed = 1) {
@@ -238,7 +306,9 @@ TEST_CASE("what MPI is given to send is what is predicted") {
     for (const auto& p : training.parameters) {
       const auto elements = graph::element_count(training.graph[p.gradient].type.shape);
       bytes += (4 * elements + 63) / 64 * 64;  // gradients lie at multiples of 64 bytes in the vector that is summed
-      compressed += plan::compressed_bytes(how, elements, DType::F32);
+      const auto factors = plan::factors_of(training.graph[p.gradient].type.shape, how.setting);
+      compressed += how.rule == plan::CompressionRule::PowerSgd ? 4 * (factors.first() + factors.second())
+                                                                : plan::compressed_bytes(how, elements, DType::F32);
     }
     // Of two ranks each sends its whole gradient once, in an all-reduce as in a gather of whole messages. All else is the same.
     CHECK(sent.at(sample::to_text(cases[n + 1])).at(0) - plain == 2.0 * kSteps * static_cast<double>(compressed - bytes));
@@ -309,11 +379,43 @@ TEST_CASE("what a compressor that remembers has not sent is added to the next gr
 }
 
 TEST_CASE("one rank's NaN or infinity is every rank's, and so is training told to stop") {
-  for (const auto& how : kCompressors)
+  for (const auto& how : kGathering)
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
       INFO(how);
       for (const float x : there_and_back(how, {{1, 2, 3}, {1, bad, 3}})) CHECK(std::isnan(x));
     }
+}
+
+TEST_CASE("two factors of a matrix, by hand") {
+  // (3+2)*1 is less than 6 elements, (3+2)*2 is not; of [4, 1, 2, 2] the matrix is 4 x 4; a vector and a row have no factors.
+  CHECK(plan::factors_of({3, 2}, 1).rank == 1);
+  CHECK(plan::factors_of({3, 2}, 2).rank == 0);
+  CHECK(plan::factors_of({4, 1, 2, 2}, 1).columns == 4);
+  CHECK(plan::factors_of({4, 1, 2, 2}, 1).kept() == 16 + 4);
+  CHECK(plan::factors_of({7}, 1).first() == 7);
+  CHECK_FALSE(plan::factors_of({1, 7}, 1).any());
+  // M = (3, 4, 0)ᵀ (1, 2), kept from before (0, 0, 0.5)ᵀ (0, 0), and Q = (1, 0): P = M Q = (3, 4, 0), of length 5.
+  const FactorTask task{plan::factors_of({3, 2}, 1), 1, 7};
+  std::vector<double> m{3, 6, 4, 8, 0, 0}, kept{0, 0, 0, 0, 0.5, 0, 1, 0}, p(3), q(2);
+  first_factor(DType::F64, task, m.data(), kept.data(), p.data());
+  CHECK(p == std::vector<double>{3, 4, 0.5});
+  p = {6, 8, 0};  // the sum over two ranks, without what was kept
+  second_factor(DType::F64, task, m.data(), p.data(), q.data());
+  // P is (0.6, 0.8, 0), Mᵀ P = (3*0.6 + 4*0.8, twice that) = (5, 10).
+  CHECK(std::abs(q[0] - 5) < 1e-12);
+  CHECK(std::abs(q[1] - 10) < 1e-12);
+  q = {10, 20};  // the other rank has the same: the sum is twice the gradient
+  from_factors(DType::F64, task, {p.data(), q.data(), 2}, m.data(), kept.data());
+  const std::vector<double> sum{6, 12, 8, 16, 0, 0}, left{0, 0, 0, 0, 0.5, 0, 10, 20};
+  for (std::size_t e = 0; e < sum.size(); ++e) CHECK(std::abs(m[e] - sum[e]) < 1e-12);
+  for (std::size_t e = 0; e < left.size(); ++e) CHECK(std::abs(kept[e] - left[e]) < 1e-12);
+  // NaN of any rank is in the sums, and in what all make of them; what was kept stays.
+  p[1] = std::numeric_limits<double>::quiet_NaN();
+  second_factor(DType::F64, task, m.data(), p.data(), q.data());
+  CHECK(std::isnan(q[0]));
+  from_factors(DType::F64, task, {p.data(), q.data(), 2}, m.data(), kept.data());
+  CHECK(std::isnan(m[0]));
+  CHECK(std::abs(kept[4] - 0.5) < 1e-12);
 }
 
 TEST_CASE("sums of TernGrad, QSGD and random-k are right on average") {
