@@ -128,8 +128,8 @@ constexpr std::array kRows{
                   .whole = true,
                   .factors = true,
                   .remembers = true,
-                  .compressing = 10,
-                  .decoding = 4,
+                  .compressing = 11.5,
+                  .decoding = 5,
                   .caveat = "sums have a few columns' worth of each matrix, and what they lack is added to the next gradient: losses are "
                             "near those of the same steps without",
                   .source = "Vogels, Karimireddy, Jaggi, \"PowerSGD: practical low-rank gradient compression for distributed "

@@ -24,8 +24,8 @@ struct CompressorRow {
   std::int64_t (*bytes)(std::int64_t elements, std::int64_t element_bytes, double setting) = nullptr;
   /// What a rank did not send is added to its next gradient: error feedback, for which it keeps as many elements as the gradient has.
   bool remembers = false;
-  /// Time of a core per element of compressing, and of decoding for each rank that sent, over that of copying an element: measured, see
-  /// docs/compression.md.
+  /// Time of a core per element of compressing, and of decoding for each rank that sent (of factors: once), over that of copying an element:
+  /// measured, see docs/compression.md.
   double compressing = 1, decoding = 1;
   std::string_view caveat = {};  ///< how training differs
   std::string_view source = {};
