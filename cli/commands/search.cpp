@@ -86,6 +86,13 @@ std::vector<std::string> allowed_mathematics(const SearchOptions& o, const JobSe
   return allowed;
 }
 
+/// A plan that names no key as auto is the only one there is.
+void warn_of_nothing_to_search(const SearchOptions& o, const search::SearchOptions& options, const Terminal& terminal) {
+  if (o.platform.plan.empty() || !options.fixed.searched.empty() || !options.allowed.empty()) return;
+  terminal.warn("--plan " + o.platform.plan + " leaves nothing to search: keys that it does not name have their defaults; write KEY=auto for each that is to be searched, as in "
+                "micro_batch=auto");
+}
+
 /// What the best plan costs that no time shows.
 void warn_of_mathematics(const plan::Plan& best, const Terminal& terminal) {
   if (const auto* row = plan::compressor(best.compression.rule))
@@ -217,6 +224,7 @@ int search(const SearchOptions& o, Terminal& terminal) {
   std::vector<predict::Predictor*> jobs;
   for (const auto& setup : setups) jobs.push_back(given.empty() ? &setup->choosing() : &setup->predictor());
   auto options = search_options(o, *setups.front());
+  warn_of_nothing_to_search(o, options, terminal);
   options.goodput = [&setups, question = o.goodput.question(options.steps)](const predict::Assessment& a) {
     return predict::goodput_of(predict::mean_of_training(a, question.steps), setup_of(setups, a).platform(), question);
   };

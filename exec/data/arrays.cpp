@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::exec {
@@ -109,6 +110,20 @@ class ArrayData final : public Dataset {
 };
 
 }  // namespace
+
+const std::string& array_of(const Wanted& wanted) { return wanted.array.empty() ? wanted.input : wanted.array; }
+
+void require_arrays(const std::string& where, const std::vector<std::string>& held, const std::vector<Wanted>& wanted) {
+  std::vector<std::string> missing, options;
+  for (const auto& w : wanted) {
+    if (std::ranges::find(held, array_of(w)) != held.end()) continue;
+    missing.push_back("array \"" + array_of(w) + "\" for input \"" + w.input + "\"");
+    options.push_back("--input " + w.input + "=ARRAY");
+  }
+  if (missing.empty()) return;
+  throw BadInput(where, "holds no " + joined(missing, " and no ") + " of the model; it holds " + joined(held) + "; name the one that it is by " +
+                            joined(options, " "));
+}
 
 std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, const std::string& where, bool in_memory) {
   return std::make_unique<ArrayData>(std::move(columns), where, in_memory);

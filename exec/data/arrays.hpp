@@ -50,6 +50,10 @@ class ArrayColumn {
   std::int64_t rows_ = 0;
 };
 
+/// What the array of an input is called.
+[[nodiscard]] const std::string& array_of(const Wanted&);
+/// Throws BadInput naming every input whose array is not among `held`, and how to say which one it is.
+void require_arrays(const std::string& where, const std::vector<std::string>& held, const std::vector<Wanted>&);
 /// Throws BadInput naming `where` when the columns are of different lengths.
 [[nodiscard]] std::unique_ptr<Dataset> array_data(std::vector<ArrayColumn> columns, const std::string& where, bool in_memory);
 

@@ -86,13 +86,12 @@ std::unique_ptr<Dataset> open_npy_rows(const DatasetRequest& r) {
   const auto arrays = arrays_in(r.place.paths);
   std::vector<ArrayColumn> columns;
   const StoredArray* first = nullptr;
+  std::vector<std::string> names;
+  for (const auto& [name, array] : arrays) names.push_back(name);
+  require_arrays(r.place.paths.front(), names, r.wanted);
   for (const auto& w : r.wanted) {
-    const auto& name = w.array.empty() ? w.input : w.array;
+    const auto& name = array_of(w);
     const auto at = arrays.find(name);
-    if (at == arrays.end())
-      throw BadInput(r.place.paths.front(), "holds no array \"" + name + "\" for input \"" + w.input + "\" of the model; it holds " +
-                                                joined(arrays, ", ", [](const auto& a) { return a.first; }) +
-                                                "; name the one that it is by --input " + w.input + "=ARRAY");
     auto& column = columns.emplace_back(w);
     for (const auto& file : at->second.files) column.add(block_of(file, !at->second.folder.empty()), name);
     if (first == nullptr) first = &at->second;

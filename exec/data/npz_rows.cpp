@@ -1,6 +1,4 @@
 // .npz: arrays with names, held in memory.
-#include "base/error.hpp"
-#include "base/join.hpp"
 #include "exec/data/arrays.hpp"
 #include "exec/data/dataset_rows.hpp"
 #include "exec/data/npz.hpp"
@@ -14,13 +12,11 @@ std::unique_ptr<Dataset> open_npz_rows(const DatasetRequest& r) {
   for (const auto& path : r.place.paths) {
     std::map<std::string, std::shared_ptr<const NpyArray>> arrays;
     for (auto& [name, array] : read_npz(path)) arrays[name] = std::make_shared<const NpyArray>(std::move(array));
+    require_arrays(path, npz_names(path), r.wanted);
     for (std::size_t i = 0; i < r.wanted.size(); ++i) {
       const auto& w = r.wanted[i];
-      const auto& name = w.array.empty() ? w.input : w.array;
+      const auto& name = array_of(w);
       const auto at = arrays.find(name);
-      if (at == arrays.end())
-        throw BadInput(path, "holds no array \"" + name + "\" for input \"" + w.input + "\" of the model; it holds " +
-                                 joined(npz_names(path)) + "; name the one that it is by --input " + w.input + "=ARRAY");
       if (!w.per_sample && path != r.place.paths.front()) continue;
       ArrayBlock block{path, at->second->type};
       block.bytes = std::shared_ptr<const std::vector<std::byte>>(at->second, &at->second->bytes);

@@ -239,7 +239,7 @@ constexpr std::array kTable{
             "kept in the host's memory: none, optimizer, activations"},
     PlanKey{"compression", "rules", kText, true, parse_compression_key, print_compression,
             "of results between forward and backward pass: none, gist, gist-sparse, gist-sparse:0.6 (no bit lost), gist-f16, gist-bf16 "
-            "(rounded); of gradients on their way: bf16, f16, sign, 1bit, terngrad, qsgd:LEVELS, topk:SHARE, randomk:SHARE, "
+            "(rounded); of gradients on their way: bf16, f16, sign, 1bit, terngrad, qsgd:LEVELS, topk:SHARE, randomk:SHARE, powersgd:RANK, "
             "randomk-memory:SHARE (docs/compression.md)"},
     // "auto" is a value here, the algorithm of least closed form, and therefore nothing to search
     PlanKey{"allreduce", "rules", kText, false, parse_allreduce, print_text<&Plan::allreduce>,

@@ -149,6 +149,13 @@ TEST_CASE("a best plan that may run out of memory is said to, with one that does
   CHECK_THAT(rehearse(ask + "--limit out-of-memory=5%").err, !contains("runs out of memory"));
 }
 
+TEST_CASE("a plan without a key that is auto leaves nothing to search, and that is said") {
+  const std::string job = "search zoo:gpt2 --platform dgx-a100 --nodes 1 --batch 64 --dtype bf16 --confirm 0 --plan dp=8";
+  const auto fixed = rehearse(job);
+  CHECK_THAT(fixed.err, contains("--plan dp=8 leaves nothing to search") && contains("micro_batch=auto"));
+  CHECK_THAT(rehearse(job + ",zero=auto").err, !contains("leaves nothing to search"));
+}
+
 TEST_CASE("other mathematics are chosen where they are allowed, and said to be other") {
   const auto number = [](const nlohmann::json& answer, const char* key) { return answer.at(key).at("value").get<double>(); };
   const std::string job = "'zoo:resnet18?image=32&classes=10' --platform xeon-2s-10gbe --devices 8 --batch 64 --plan dp=8,zero=auto ";

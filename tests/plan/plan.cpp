@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "plan/collectives/collective.hpp"
+#include "plan/compressors.hpp"
 #include "plan/plan_keys.hpp"
 #include "plan/schedules/schedule.hpp"
 #include "tests/catch.hpp"
@@ -246,6 +248,14 @@ TEST_CASE("the published schema knows the keys and names that the program knows"
     if (row.kind == CollectiveKind::AllReduce) algorithms.emplace(row.name);
   CHECK(schema["properties"]["pipeline"]["properties"]["schedule"]["enum"].get<std::set<std::string>>() == schedules);
   CHECK(schema["properties"]["rules"]["properties"]["allreduce"]["enum"].get<std::set<std::string>>() == algorithms);
+  const std::regex compression(schema["properties"]["rules"]["properties"]["compression"]["pattern"].get<std::string>());
+  for (const auto& row : compressors())
+    for (const double setting : {row.usual, row.most}) {
+      Compression how{row.rule};
+      how.setting = setting;
+      INFO(to_text(how));
+      CHECK(std::regex_match(to_text(how), compression));
+    }
 }
 
 TEST_CASE("the description of a key names every value that it may have") {

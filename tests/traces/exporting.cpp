@@ -187,7 +187,7 @@ TEST_CASE("names cannot end the script that holds them") {
   auto t = two_ranks();
   t.ranks[0].kinds[0].name = "</script><b>";
   const auto page = to_page({&t, 1});
-  CHECK(times(page, "</script>") == 2);  // data and program
+  CHECK(times(page, "</script>") == 3);  // data, timelines and tokens
   CHECK(data_of(page).at("traces")[0].at("kinds")[0].at("name") == "</script><b>");
 }
 

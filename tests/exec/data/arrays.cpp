@@ -61,6 +61,13 @@ TEST_CASE("arrays of other names") {
   check_refused([&] { (void)stored::opened(folder / "a.npz", wanted); }, {"a.npz", "\"foto\"", "\"x\"", "photo"});
 }
 
+TEST_CASE("all arrays that are missing are named at once") {
+  const TemporaryFolder folder;
+  write_npz(folder / "a.npz", {{"photo", counted({2, 3})}, {"label", counted({2, 1})}});
+  check_refused([&] { (void)stored::opened(folder / "a.npz", wanted_rows()); },
+                {"no array \"x\"", "and no array \"target\"", "it holds", "photo", "--input x=ARRAY --input target=ARRAY"});
+}
+
 TEST_CASE("rows of .npy stay in their files") {
   const TemporaryFolder folder;
   write_npy(folder / "d/x.npy", counted({4, 3}));
