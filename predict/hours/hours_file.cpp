@@ -21,16 +21,14 @@ struct Column {
 
 class HoursReader {
  public:
-  explicit HoursReader(std::string path) : path_(std::move(path)), in_(path_), table_(in_, path_) {
-    if (!in_) throw BadInput(path_, "cannot be read");
-  }
+  HoursReader(std::istream& in, const std::string& name) : name_(name), table_(in, name) {}
 
   Hours read() {
     std::vector<std::string> cells;
-    if (!table_.next(cells)) throw BadInput(path_, "is empty; its first line names columns, such as hour,carbon:DE,price:DE");
+    if (!table_.next(cells)) throw BadInput(name_, "is empty; its first line names columns, such as hour,carbon:DE,price:DE");
     read_columns(cells);
     while (table_.next(cells)) read_hour(cells);
-    if (hours_.names.empty()) throw BadInput(path_, "has no hours below the names of its columns");
+    if (hours_.names.empty()) throw BadInput(name_, "has no hours below the names of its columns");
     return std::move(hours_);
   }
 
@@ -69,8 +67,7 @@ class HoursReader {
     }
   }
 
-  std::string path_;
-  std::ifstream in_;
+  std::string name_;
   CsvReader table_;
   std::vector<Column> columns_;
   Hours hours_;
@@ -78,6 +75,12 @@ class HoursReader {
 
 }  // namespace
 
-Hours read_hours(const std::string& path) { return HoursReader(path).read(); }
+Hours read_hours(std::istream& in, const std::string& name) { return HoursReader(in, name).read(); }
+
+Hours read_hours_file(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) throw BadInput(path, "cannot be read");
+  return read_hours(in, path);
+}
 
 }  // namespace rehearsal::predict

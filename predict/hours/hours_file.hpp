@@ -5,6 +5,7 @@
 // (dollars for a device and hour) or both; a line follows for every hour, in order. The first column is any text that names the hour. After
 // the last hour the first one follows again: 24 lines are a day like all others, 168 a week.
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct Hours {
   std::vector<RegionHours> regions;
 };
 
-/// Throws BadInput naming the file, and the line and column where there is one.
-[[nodiscard]] Hours read_hours(const std::string& path);
+/// Throws BadInput naming the file (or what it is called), and the line and column where there is one.
+[[nodiscard]] Hours read_hours(std::istream&, const std::string& name);
+[[nodiscard]] Hours read_hours_file(const std::string& path);
 
 }  // namespace rehearsal::predict

@@ -12,7 +12,7 @@ TEST_CASE("regions have carbon, prices or both") {
   const TemporaryFolder folder;
   const auto path = folder / "hours.csv";
   write_text(path, "hour,carbon:DE, price:DE ,carbon:FR\r\n00:00,400,2.5,30\n\n01:00, 300 ,2,20.5\n");
-  const auto hours = read_hours(path);
+  const auto hours = read_hours_file(path);
   CHECK(hours.names == std::vector<std::string>{"00:00", "01:00"});
   REQUIRE(hours.regions.size() == 2);
   CHECK(hours.regions[0].name == "DE");
@@ -29,9 +29,9 @@ TEST_CASE("a file of hours that is none is refused by line and column") {
   const auto refused = [&](const std::string& text, const std::string& line, const std::string& why) {
     write_text(path, text);
     INFO(text);
-    CHECK_THROWS_WITH(read_hours(path), contains(path + line) && contains(why));
+    CHECK_THROWS_WITH(read_hours_file(path), contains(path + line) && contains(why));
   };
-  CHECK_THROWS_WITH(read_hours(folder / "none.csv"), contains("cannot be read"));
+  CHECK_THROWS_WITH(read_hours_file(folder / "none.csv"), contains("cannot be read"));
   refused("", "", "empty");
   refused("hour,carbon:DE\n", "", "no hours");
   refused("time,carbon:DE\n0,1\n", ":1", "called hour");
