@@ -238,8 +238,10 @@ std::string bottleneck_of(const Breakdown& b) {
   return std::string(std::ranges::max_element(kBreakdownParts, {}, [&](const BreakdownPart& p) { return b.*p.seconds; })->name);
 }
 
-int threads_per_rank(const platforms::Platform& platform, int ranks) {
-  const auto& node = platforms::node_of(platform, 0);
+int threads_per_rank(const platforms::Platform& platform, int ranks) { return threads_of_rank(platform, ranks, 0); }
+
+int threads_of_rank(const platforms::Platform& platform, int ranks, int rank) {
+  const auto& node = platforms::node_of(platform, rank);
   if (node.device.kind != platforms::DeviceKind::Cpu) return 1;
   return std::max(1, node.host_cores / std::min(ranks, node.devices));
 }
@@ -260,19 +262,19 @@ plan::Program lower_for(const Job& job, const plan::Plan& plan, const PassListen
 plan::Program lower_with(const Job& job, const plan::Plan& plan, int threads) { return lowered(job, plan, threads, {}); }
 
 ProgramCosts cost_of(const Job& job, const plan::Program& program) {
-  return cost_of(
-      program, job.training, [&](int rank) -> const costmodel::CostModel& { return job.model_of(rank); },
-      threads_per_rank(job.platform, program.ranks));
+  return cost_of(program, job.training, [&](int rank) {
+    return RankDevice{job.model_of(rank), threads_of_rank(job.platform, program.ranks, rank)};
+  });
 }
 
 namespace {
 
 /// FLOP/s of all that the ranks compute on: on processors the cores that they have, which may be those of several.
 double peak_of(const Job& job, int ranks) {
-  const int threads = threads_per_rank(job.platform, ranks);
   double peak = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto& device = platforms::device_of(job.platform, rank);
+    const int threads = threads_of_rank(job.platform, ranks, rank);
     const double share = device.kind == platforms::DeviceKind::Cpu ? static_cast<double>(threads) / device.compute_units : 1;
     peak += share * device.peak(job.peak_key).value_or(FlopsPerSecond(0)).value();
   }

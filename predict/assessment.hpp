@@ -37,6 +37,8 @@ struct Job {
 
 /// Threads of one rank when `ranks` ranks run on the platform: cores of the node ÷ ranks of the node on CPUs, 1 elsewhere.
 [[nodiscard]] int threads_per_rank(const platforms::Platform&, int ranks);
+/// The same of one rank: nodes differ in their cores.
+[[nodiscard]] int threads_of_rank(const platforms::Platform&, int ranks, int rank);
 
 /// Clocks of a pipeline's stages that were lowered where they wait.
 struct StageClocksAnswer {

@@ -183,16 +183,15 @@ costmodel::Estimate estimate_of(const plan::Program& program, const graph::Train
 }  // namespace
 
 ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& training, const costmodel::CostModel& model, int threads) {
-  return cost_of(
-      program, training, [&](int) -> const costmodel::CostModel& { return model; }, threads);
+  return cost_of(program, training, [&](int) { return RankDevice{model, threads}; });
 }
 
-ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& training, const ModelOfRank& model_of, int threads) {
+ProgramCosts cost_of(const plan::Program& program, const graph::TrainingGraph& training, const DeviceOfRank& device_of) {
   ProgramCosts costs;
   for (std::uint32_t number = 0; number < program.roles.size(); ++number) {
     const auto& role = program.roles[number];
     const auto first = std::ranges::find(program.role_of, number) - program.role_of.begin();
-    const auto& model = model_of(static_cast<int>(first));
+    const auto [model, threads] = device_of(static_cast<int>(first));
     RoleCosts of_role;
     for (const auto& body : role.bodies) {
       auto& of_body = of_role.seconds.emplace_back(body.instructions.size());

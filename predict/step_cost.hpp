@@ -57,9 +57,13 @@ struct PlacedInstruction {
 /// The cost model's question for an instruction that computes.
 [[nodiscard]] costmodel::KernelCase kernel_case(const plan::Program&, const graph::Graph&, const PlacedInstruction&);
 
-/// Of the device that a rank is.
-using ModelOfRank = std::function<const costmodel::CostModel&(int rank)>;
-[[nodiscard]] ProgramCosts cost_of(const plan::Program&, const graph::TrainingGraph&, const ModelOfRank&, int threads);
+/// What a rank runs on.
+struct RankDevice {
+  const costmodel::CostModel& model;
+  int threads = 1;
+};
+using DeviceOfRank = std::function<RankDevice(int rank)>;
+[[nodiscard]] ProgramCosts cost_of(const plan::Program&, const graph::TrainingGraph&, const DeviceOfRank&);
 [[nodiscard]] ProgramCosts cost_of(const plan::Program&, const graph::TrainingGraph&, const costmodel::CostModel&, int threads);
 
 /// What a rank computes in a step.
