@@ -82,7 +82,7 @@ double LoweredBounds::Pass::bytes(const plan::Plan& plan) const {
 
 Outlook LoweredBounds::outlook(const plan::Plan& plan) {
   Outlook outlook;
-  if (job_.models.size() > 1) return outlook;
+  if (!job_.models.empty()) return outlook;
   const auto micro = even_micro_batches(plan, job_.training.batch);
   const auto& pass = pass_of(plan, micro.samples);
   if (!pass) return outlook;
