@@ -1,6 +1,7 @@
 #include "base/csv.hpp"
 
 #include <istream>
+#include <optional>
 
 #include "base/error.hpp"
 
@@ -8,14 +9,15 @@ namespace rehearsal {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // which spreadsheets write first
 
 std::string trimmed(const std::string& text) {
   const auto begin = text.find_first_not_of(kBlanks);
   return begin == std::string::npos ? std::string() : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-/// Two quotes within quotes are one.
-std::vector<std::string> cells_of(const std::string& line) {
+/// Two quotes within quotes are one. Nothing where one is not closed.
+std::optional<std::vector<std::string>> cells_of(const std::string& line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t n = 0; n < line.size(); ++n) {
@@ -29,6 +31,7 @@ std::vector<std::string> cells_of(const std::string& line) {
       cells.back() += line[n];
     }
   }
+  if (quoted) return std::nullopt;
   for (auto& cell : cells) cell = trimmed(cell);
   return cells;
 }
@@ -37,9 +40,14 @@ std::vector<std::string> cells_of(const std::string& line) {
 
 bool CsvReader::next(std::vector<std::string>& cells) {
   for (std::string line; std::getline(in_, line);) {
-    ++line_;
+    if (++line_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (trimmed(line).empty()) continue;
-    cells = cells_of(line);
+    auto found = cells_of(line);
+    if (!found) refuse("a quote is not closed");
+    if (columns_ == 0) columns_ = found->size();
+    if (found->size() != columns_)
+      refuse("has " + std::to_string(found->size()) + " cells; the first line names " + std::to_string(columns_));
+    cells = std::move(*found);
     return true;
   }
   return false;

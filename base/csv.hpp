@@ -1,5 +1,6 @@
 #pragma once
-// Tables of text: a line for a row, commas between cells, quotes round a cell that has some of its own.
+// Tables of text: a line for a row, commas between cells, quotes round a cell that has some of its own. The first row names columns, and all
+// others have as many cells.
 
 #include <iosfwd>
 #include <string>
@@ -12,7 +13,8 @@ class CsvReader {
   /// `name`: what messages call the table, such as its path.
   CsvReader(std::istream& in, std::string name) : in_(in), name_(std::move(name)) {}
 
-  /// The cells of the next line that is not blank, without blanks around them; false at the end.
+  /// The cells of the next line that is not blank, without blanks around them; false at the end. Throws BadInput naming the line where a
+  /// quote is not closed on it, or where it has more or fewer cells than the first one.
   bool next(std::vector<std::string>& cells);
   /// Throws BadInput naming the line that was read last.
   [[noreturn]] void refuse(const std::string& why) const;
@@ -21,6 +23,7 @@ class CsvReader {
   std::istream& in_;
   std::string name_;
   int line_ = 0;
+  std::size_t columns_ = 0;
 };
 
 }  // namespace rehearsal

@@ -41,17 +41,28 @@ std::string names_of(Means::Column meaning) {
   return joined(names, ", ");
 }
 
-/// "2023-05-17 11:00:58", with T between and whatever follows the seconds, as seconds since 1970.
+/// Seconds east of Greenwich of what follows the seconds of a date: nothing, a fraction, which is left out, Z, or +02:00.
+std::optional<int> offset_of(std::string_view text) {
+  if (text.starts_with('.')) text.remove_prefix(std::min(text.find_first_not_of("0123456789", 1), text.size()));
+  if (text.empty() || text == "Z" || text == "UTC" || text == " UTC") return 0;
+  if (text.size() != 6 || (text[0] != '+' && text[0] != '-') || text[3] != ':') return std::nullopt;
+  const auto hours = parse_number<int>(text.substr(1, 2)), minutes = parse_number<int>(text.substr(4, 2));
+  if (!hours || !minutes || *hours < 0 || *hours > 14 || *minutes < 0 || *minutes > 59) return std::nullopt;
+  return (text[0] == '-' ? -60 : 60) * (60 * *hours + *minutes);
+}
+
+/// "2023-05-17 11:00:58", with T between, as seconds since 1970.
 std::optional<double> time_of_date(const std::string& text) {
   constexpr std::size_t kDate = 19;
   if (text.size() < kDate || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':') return std::nullopt;
   const auto part = [&](std::size_t at, std::size_t digits) { return parse_number<int>(text.substr(at, digits)).value_or(-1); };
   using namespace std::chrono;
   const int month = part(5, 2), day = part(8, 2), hour = part(11, 2), minute = part(14, 2), second = part(17, 2);
-  if (month < 0 || day < 0 || hour < 0 || minute < 0 || second < 0) return std::nullopt;
+  const auto offset = offset_of(std::string_view(text).substr(kDate));
+  if (!offset || month < 0 || day < 0 || hour < 0 || minute < 0 || second < 0 || hour > 23 || minute > 59 || second > 60) return std::nullopt;
   const year_month_day date{year{part(0, 4)}, std::chrono::month{static_cast<unsigned>(month)}, std::chrono::day{static_cast<unsigned>(day)}};
   if (!date.ok()) return std::nullopt;
-  return duration<double>(sys_days{date}.time_since_epoch() + hours{hour} + minutes{minute} + seconds{second}).count();
+  return duration<double>(sys_days{date}.time_since_epoch() + hours{hour} + minutes{minute} + seconds{second - *offset}).count();
 }
 
 class TraceReader {
@@ -74,7 +85,6 @@ class TraceReader {
 
  private:
   void find_columns(std::vector<std::string> names) {
-    columns_ = names.size();
     for (auto& name : names) std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     for (int m = 0; m < Means::Count; ++m)
       for (const auto wanted : kNames[static_cast<std::size_t>(m)])
@@ -117,11 +127,18 @@ class TraceReader {
     return *number;
   }
 
+  /// Thousandths of a device.
+  [[nodiscard]] int share(const std::vector<std::string>& cells) const {
+    if (!at_[Means::Share]) return kWholeDevice;
+    const auto& text = cell(cells, Means::Share);
+    const auto number = text.empty() ? 0 : parse_number<int>(text);
+    if (!number || *number < 0 || *number > kWholeDevice) table_.refuse("\"" + text + "\" is no share of a device from 0 to 1000");
+    return *number;
+  }
+
   void read_row(const std::vector<std::string>& cells, int row) {
-    if (cells.size() != columns_)
-      table_.refuse("has " + std::to_string(cells.size()) + " cells; the first line names " + std::to_string(columns_));
     const double devices = this->devices(cells);
-    const auto share = at_[Means::Share] ? parse_number<int>(cell(cells, Means::Share)).value_or(0) : kWholeDevice;
+    const int share = this->share(cells);
     const auto arrival = time(cells, Means::Arrival);
     const auto length = this->length(cells);
     if (devices < 1 || devices != static_cast<int>(devices) || share < kWholeDevice) return void(++trace_.without_devices);
@@ -144,7 +161,6 @@ class TraceReader {
 
   CsvReader table_;
   std::string name_;
-  std::size_t columns_ = 0;
   std::array<std::optional<std::size_t>, Means::Count> at_;
   std::set<std::string> names_;
   JobTrace trace_;

@@ -53,8 +53,6 @@ class HoursReader {
   }
 
   void read_hour(const std::vector<std::string>& cells) {
-    if (cells.size() != columns_.size() + 1)
-      table_.refuse("has " + std::to_string(cells.size()) + " cells; the first line names " + std::to_string(columns_.size() + 1));
     if (hours_.names.size() == kMostHours) table_.refuse("is one hour more than the " + std::to_string(kMostHours) + " that a file may have");
     hours_.names.push_back(cells.front());
     for (std::size_t n = 0; n < columns_.size(); ++n) {

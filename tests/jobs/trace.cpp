@@ -38,6 +38,8 @@ TEST_CASE("columns of a trace are found by what schedulers call them") {
   CHECK(second.arrival.value() == 30);
   CHECK(second.devices == 8);
   CHECK(second.alone().value() == 3600);
+  const auto zones = read("gpus,arrival,seconds\n1,2023-05-17 02:00:00+02:00,3\n1,2023-05-17T00:00:10.5Z,3\n");
+  CHECK(zones.jobs[1].job.arrival.value() == 10);
   // Begin and end; a job that waits still; a job on processors; a share of a device.
   const auto pods = read(
       "Name,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time\n"
@@ -60,6 +62,9 @@ TEST_CASE("a trace that is none is refused by line") {
   refused("gpus,arrival,seconds\n1,2\n", "trace.csv:2", "has 2 cells; the first line names 3");
   refused("gpus,arrival,seconds\nmany,2,3\n", "trace.csv:2", "\"many\"");
   refused("gpus,arrival,seconds\n1,2023-13-01 00:00:00,3\n", "trace.csv:2", "2023-13-01");
+  refused("gpus,arrival,seconds\n1,2023-05-17 25:00:00,3\n", "trace.csv:2", "25:00:00");
+  refused("gpus,arrival,seconds\n1,2023-05-17 11:00:00 CEST,3\n", "trace.csv:2", "CEST");
+  refused("gpus,gpu_milli,arrival,seconds\n1,half,4,3\n", "trace.csv:2", "\"half\"");
   refused("gpus,arrival,seconds\n1,-4,3\n", "trace.csv:2", "\"-4\"");
   refused("gpus,arrival,seconds\n0,1,3\n", "trace.csv", "no job");
   refused("job_id,gpus,arrival,seconds\na,1,1,3\na,1,1,3\n", "trace.csv:3", "'a'");
