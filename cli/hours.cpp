@@ -12,8 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kSecondsOfHour = 3600;
-
 predict::MovableTraining movable(const predict::Assessment& a, double steps, const platforms::Platform& platform) {
   predict::MovableTraining training;
   auto cost = predict::training_cost(a, steps);
@@ -41,7 +39,7 @@ Json hours_json(const std::string& path, const predict::Assessment& a, double st
     rows.push_back({{"region", way.region},
                     {"rule", way.rule},
                     {"start", hours.names[way.hour % hours.names.size()]},
-                    {"starts_after_seconds", static_cast<double>(way.hour) * kSecondsOfHour},
+                    {"starts_after_seconds", way.begins.value()},
                     {"finished_seconds", way.finished.value()},
                     {"pauses", way.pauses},
                     {"carbon_kg", way.carbon_kg},

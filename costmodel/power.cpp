@@ -7,7 +7,6 @@ namespace rehearsal::costmodel {
 namespace {
 
 using C = Coefficient;
-constexpr double kLeastClock = 0.3;  // of the clock without a limit: boards draw more than a lower limit allows instead
 constexpr double kClipSharpness = 6;
 constexpr int kNodeOfReference = 8;               // devices of the node that host_power_8 speaks of
 constexpr double kGraphicsMemoryJoules = 60e-12;  // per byte of bandwidth: 7.5 pJ a bit of GDDR6, 7.25 of GDDR6X (Micron)

@@ -15,6 +15,9 @@ struct DevicePower {
   double slowdown = 1;  ///< of the device's clock under the limit, at least 1
 };
 
+/// Least share of its clock at which a board runs.
+inline constexpr double kLeastClock = 0.3;
+
 /// Watts of a board whose clocks are up and that computes nothing. HBM boards idle at full clocks; GDDR at full clock draws its energy per
 /// bit whether it is read or not (an A40 goes from 30 to 110 W when a process holds it: NVIDIA/open-gpu-kernel-modules issue 874).
 [[nodiscard]] double resting_power(const platforms::Device&);
@@ -24,7 +27,7 @@ struct DevicePower {
 /// The inverse: the share of the dynamic power that is drawn at a share of the clock.
 [[nodiscard]] double dynamic_power_at(double clock, const Constants&);
 /// rest + (TDP - rest) · min(1, base + a·matrix + b·memory), and under a limit (0: none) the clock that keeps it. Boards do not go below
-/// 0.3 of their clock: they draw more than a lower limit allows.
+/// kLeastClock: they draw more than a lower limit allows.
 [[nodiscard]] DevicePower device_power(const platforms::Device&, Activity, double limit_watts, const Constants&);
 /// Watts of a device at a share of its clock. `a`: shares of a step in which it would be busy at its own clock. Arithmetic takes longer by
 /// the clock; bytes, whose memory keeps its own, draw what they drew.

@@ -38,21 +38,22 @@ std::vector<float> sample_gradient(std::int64_t elements) {
   return gradient;
 }
 
-/// Of a gradient that is a square matrix, or nearly so: projected twice, and multiplied.
+/// Of a gradient that is a square matrix, or nearly so: projected twice, and multiplied. False where its factors are no smaller.
 template <class Least>
-void measure_factors(CompressorSpeed& speed, std::vector<float>& gradient, const Least& least) {
+bool measure_factors(CompressorSpeed& speed, std::vector<float>& gradient, const Least& least) {
   const auto rows = std::max<std::int64_t>(1, std::llround(std::sqrt(static_cast<double>(gradient.size()))));
   const auto columns = static_cast<std::int64_t>(gradient.size()) / rows;
   const FactorTask task{plan::factors_of({rows, columns}, speed.how.setting), 1, 2};
   const auto of = [](std::int64_t elements) { return std::vector<float>(static_cast<std::size_t>(elements)); };
   auto kept = of(task.size.kept()), first = of(task.size.first()), second = of(task.size.second());
-  if (!task.size.any()) return;
+  if (!task.size.any()) return false;
   speed.sent_bytes = static_cast<std::int64_t>(sizeof(float)) * (task.size.first() + task.size.second());
   speed.compressing = least([&] {
     first_factor(DType::F32, task, gradient.data(), kept.data(), first.data());
     second_factor(DType::F32, task, gradient.data(), first.data(), second.data());
   });
   speed.decoding = least([&] { from_factors(DType::F32, task, {first.data(), second.data(), 1}, gradient.data(), kept.data()); });
+  return true;
 }
 
 }  // namespace
@@ -70,8 +71,7 @@ std::vector<CompressorSpeed> speeds_of_compressors(const CompressionBench& bench
     CompressorSpeed speed{{row.rule}, 0, 0, 0, copying};
     speed.how.setting = row.usual;
     if (row.factors) {
-      measure_factors(speed, gradient, least);
-      speeds.push_back(speed);
+      if (measure_factors(speed, gradient, least)) speeds.push_back(speed);
       continue;
     }
     speed.sent_bytes = plan::compressed_bytes(speed.how, bench.elements, DType::F32);

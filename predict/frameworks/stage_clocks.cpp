@@ -10,7 +10,6 @@
 namespace rehearsal::predict::frameworks {
 namespace {
 
-constexpr double kLeastClock = 0.3;  // as boards under a limit of power have it (costmodel/power.cpp)
 constexpr double kClockSteps = 100;  // clocks are set in whole per cents
 constexpr int kTenths = 10;  // of the time that a stage waits: as much is tried to be used
 
@@ -37,7 +36,7 @@ std::vector<double> clocks_using(double share, const std::vector<double>& second
   std::vector<double> clocks;
   for (const double own : seconds) {
     const double clock = own > 0 ? own / (own + share * (slowest - own)) : 1;
-    clocks.push_back(std::max(kLeastClock, std::ceil(clock * kClockSteps) / kClockSteps));
+    clocks.push_back(std::max(costmodel::kLeastClock, std::ceil(clock * kClockSteps) / kClockSteps));
   }
   return clocks;
 }

@@ -65,10 +65,13 @@ class RegionStarts {
     return region_.price.empty() ? training_.money * (hours / length) : Dollars(price_.over(from, hours) * training_.devices);
   }
 
+  [[nodiscard]] static Seconds after(std::size_t hours) { return Seconds(static_cast<double>(hours) * kSecondsOfHour); }
+
   [[nodiscard]] TimedStart from(std::size_t hour, const char* rule) const {
     const double length = training_.length.value() / kSecondsOfHour;
     return {region_.name, rule,
-            hour,         Seconds((static_cast<double>(hour) + length) * kSecondsOfHour),
+            hour,         after(hour),
+            after(hour) + training_.length,
             0,            kilograms(hour, length),
             dollars(hour, length)};
   }
@@ -89,7 +92,7 @@ class RegionStarts {
 
   /// Nothing where it would not end in time.
   [[nodiscard]] std::optional<TimedStart> paused_above(const std::vector<double>& figures, double limit) const {
-    TimedStart way{region_.name, rule_of(limit), 0, Seconds(0), 0, 0, Dollars(0)};
+    TimedStart way{region_.name, rule_of(limit), 0, Seconds(0), Seconds(0), 0, 0, Dollars(0)};
     double left = training_.length.value() / kSecondsOfHour;
     const double again = training_.pause->value() / kSecondsOfHour, most = kLongest * left + static_cast<double>(hours_);
     bool runs = false, begun = false;
@@ -100,13 +103,13 @@ class RegionStarts {
         runs = false;
         continue;
       }
-      if (!begun) way.hour = hour;
+      if (!begun) way.hour = hour, way.begins = after(hour);
       runs = begun = true;
       const double now = std::min(left, 1.0);
       left -= now;
       way.carbon_kg += kilograms(hour, now);
       way.cost += dollars(hour, now);
-      way.finished = Seconds((static_cast<double>(hour) + now) * kSecondsOfHour);
+      way.finished = after(hour) + Seconds(now * kSecondsOfHour);
     }
     return way;
   }

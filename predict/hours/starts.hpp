@@ -24,6 +24,7 @@ struct MovableTraining {
 struct TimedStart {
   std::string region, rule;  ///< rule: "now", "least carbon", "least cost", or "paused above 300 g/kWh"
   std::size_t hour = 0;      ///< at which it begins, from the first of the file
+  Seconds begins;            ///< the same as a time
   Seconds finished;          ///< from the beginning of the file's first hour
   int pauses = 0;
   double carbon_kg = 0;
