@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <chrono>
-#include <fstream>
 #include <set>
 #include <span>
 
@@ -171,8 +170,7 @@ class TraceReader {
 JobTrace read_trace(std::istream& in, const std::string& name) { return TraceReader(in, name).read(); }
 
 JobTrace read_trace_file(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw BadInput(path, "cannot be read");
+  auto in = open_table(path);
   return read_trace(in, path);
 }
 

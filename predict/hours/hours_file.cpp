@@ -1,7 +1,6 @@
 #include "predict/hours/hours_file.hpp"
 
 #include <algorithm>
-#include <fstream>
 
 #include "base/csv.hpp"
 #include "base/error.hpp"
@@ -76,8 +75,7 @@ class HoursReader {
 Hours read_hours(std::istream& in, const std::string& name) { return HoursReader(in, name).read(); }
 
 Hours read_hours_file(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw BadInput(path, "cannot be read");
+  auto in = open_table(path);
   return read_hours(in, path);
 }
 
