@@ -143,24 +143,26 @@ std::vector<double> stage_speeds(const Job& job, const plan::Plan& plan) {
   return speeds;
 }
 
-plan::Program lowered(const Job& job, const plan::Plan& plan, int threads, const PassListener& after_pass) {
+/// What does not depend on where ranks are.
+plan::LoweringOptions options_anywhere(const Job& job, int threads) {
   plan::LoweringOptions options;
   options.threads = threads;
   options.bucket_bytes = static_cast<std::int64_t>(costmodel::own_framework().bucket_bytes);
+  options.dims = job.dims;
+  options.rules = job.rules;
+  return options;
+}
+
+plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener& after_pass = {}) {
+  auto options = options_anywhere(job, threads_per_rank(job.platform, plan.ranks()));
   const platforms::Fabric fabric(job.platform);
   options.links = [&](const plan::Program& mesh, std::size_t axis) {
     return GroupLinks(mesh, job.platform, fabric, job.model).of({axis, 0});
   };
-  options.dims = job.dims;
-  options.rules = job.rules;
   options.stage_speeds = stage_speeds(job, plan);
   if (!job.models.empty()) options.device_of = [&](int rank) { return group_of(job, rank); };
   options.after_pass = after_pass;
   return plan::lower(job.training, plan, job.backend, options);
-}
-
-plan::Program lowered(const Job& job, const plan::Plan& plan, const PassListener& after_pass = {}) {
-  return lowered(job, plan, threads_per_rank(job.platform, plan.ranks()), after_pass);
 }
 
 /// How long replicas take, each as its slowest rank does.
@@ -259,7 +261,9 @@ plan::Program lower_for(const Job& job, const plan::Plan& plan, const PassListen
   return program;
 }
 
-plan::Program lower_with(const Job& job, const plan::Plan& plan, int threads) { return lowered(job, plan, threads, {}); }
+plan::Program lower_anywhere(const Job& job, const plan::Plan& plan, int threads) {
+  return plan::lower(job.training, plan, job.backend, options_anywhere(job, threads));
+}
 
 ProgramCosts cost_of(const Job& job, const plan::Program& program) {
   return cost_of(program, job.training, [&](int rank) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/error.hpp"
@@ -72,6 +73,31 @@ std::set<plan::BufferIndex> read_in_passes(const plan::Role& role) {
   return read;
 }
 
+/// Of all devices: what does not fit there fits nowhere.
+Bytes largest_memory(const platforms::Platform& platform) {
+  const auto memory = [](const platforms::NodeGroup& nodes) { return nodes.device.memory.value; };
+  return memory(*std::ranges::max_element(platform.nodes, {}, memory));
+}
+
+/// Ranks that share out a layer's tensors wait for the slowest of them.
+Seconds slowest_role(const plan::Program& program, const ProgramCosts& costs) {
+  Seconds slowest;
+  for (std::size_t r = 0; r < program.roles.size(); ++r)
+    slowest = std::max(slowest, Seconds(kernel_seconds(program.roles[r], costs.roles[r])));
+  return slowest;
+}
+
+/// What ranks may run on, each kind once.
+std::vector<RankDevice> kinds_of_devices(const Job& job, int ranks) {
+  std::vector<RankDevice> kinds;
+  int first = 0;
+  for (const auto& nodes : job.platform.nodes) {
+    if (first < platforms::device_count(job.platform)) kinds.push_back({job.model_of(first), threads_of_rank(job.platform, ranks, first)});
+    first += nodes.count * nodes.devices;
+  }
+  return kinds;
+}
+
 }  // namespace
 
 double LoweredBounds::Pass::bytes(const plan::Plan& plan) const {
@@ -82,12 +108,12 @@ double LoweredBounds::Pass::bytes(const plan::Plan& plan) const {
 
 Outlook LoweredBounds::outlook(const plan::Plan& plan) {
   Outlook outlook;
-  if (!job_.models.empty()) return outlook;
-  const auto micro = even_micro_batches(plan, job_.training.batch);
+  auto micro = even_micro_batches(plan, job_.training.batch);
+  if (job_.platform.nodes.size() > 1 && plan.shares == "speed") micro.count = 0;  // replicas on quicker devices have more of them
   const auto& pass = pass_of(plan, micro.samples);
   if (!pass) return outlook;
   outlook.memory_bytes = static_cast<std::int64_t>(pass->bytes(plan));
-  outlook.memory_capacity = static_cast<std::int64_t>(platforms::device_of(job_.platform, 0).memory.value.value());
+  outlook.memory_capacity = static_cast<std::int64_t>(largest_memory(job_.platform).value());
   outlook.step = pass->kernels * (passes_in_a_step(plan, micro.count) * kRounding);
   outlook.cost = costmodel::job_cost(job_.platform, plan.ranks(), outlook.step, Joules(0));
   return outlook;
@@ -96,15 +122,18 @@ Outlook LoweredBounds::outlook(const plan::Plan& plan) {
 const std::optional<LoweredBounds::Pass>& LoweredBounds::pass_of(const plan::Plan& plan, std::int64_t samples) {
   auto split = split_of(plan);
   split.micro_batch = samples;
-  const int threads = threads_per_rank(job_.platform, plan.ranks());
-  const auto [found, is_new] = known_.try_emplace(to_text(split) + " " + std::to_string(threads));
-  if (is_new) found->second = lowered_pass(split, threads);
+  const auto devices = kinds_of_devices(job_, plan.ranks());
+  auto key = to_text(split);
+  for (const auto& device : devices) key += " " + std::to_string(device.threads);
+  const auto [found, is_new] = known_.try_emplace(key);
+  if (is_new) found->second = lowered_pass(split, devices);
   return found->second;
 }
 
-std::optional<LoweredBounds::Pass> LoweredBounds::lowered_pass(const plan::Plan& split, int threads) const {
+std::optional<LoweredBounds::Pass> LoweredBounds::lowered_pass(const plan::Plan& split, const std::vector<RankDevice>& devices) const {
+  const int threads = devices.front().threads;
   try {
-    return measured(lower_with(job_, split, threads), threads);
+    return measured(lower_anywhere(job_, split, threads), devices);
   } catch (const plan::NoMicroBatches&) {  // of a model that takes its batch as a whole
   } catch (const Refusal&) {
     return std::nullopt;
@@ -113,17 +142,17 @@ std::optional<LoweredBounds::Pass> LoweredBounds::lowered_pass(const plan::Plan&
   whole.dp = static_cast<int>(job_.training.batch / *split.micro_batch);
   whole.micro_batch.reset();
   try {
-    return measured(lower_with(job_, whole, threads), threads);
+    return measured(lower_anywhere(job_, whole, threads), devices);
   } catch (const Refusal&) {
     return std::nullopt;
   }
 }
 
-LoweredBounds::Pass LoweredBounds::measured(const plan::Program& program, int threads) const {
-  const auto costs = predict::cost_of(program, job_.training, job_.model, threads);
+LoweredBounds::Pass LoweredBounds::measured(const plan::Program& program, const std::vector<RankDevice>& devices) const {
   Pass pass;
-  for (std::size_t r = 0; r < program.roles.size(); ++r)
-    pass.kernels = std::max(pass.kernels, Seconds(kernel_seconds(program.roles[r], costs.roles[r])));
+  pass.kernels = Seconds(std::numeric_limits<double>::infinity());
+  for (const auto& device : devices)
+    pass.kernels = std::min(pass.kernels, slowest_role(program, cost_of(program, job_.training, device.model, device.threads)));
   const auto& role = program.roles.front();
   const auto read = read_in_passes(role);
   for (std::size_t b = 0; b < role.buffers.size(); ++b) {

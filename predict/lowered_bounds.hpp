@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "predict/assessment.hpp"
 #include "predict/predictor.hpp"
@@ -15,21 +16,22 @@ class LoweredBounds {
  public:
   explicit LoweredBounds(const Job& job) : job_(job) {}
 
-  /// No time is known of plans with uneven micro-batches, and nothing on platforms with several kinds of devices.
+  /// No time is known of plans with uneven micro-batches. On several kinds of devices the quickest and the largest count, and no time is
+  /// known of plans whose shares follow speed.
   [[nodiscard]] Outlook outlook(const plan::Plan&);
 
  private:
   /// A micro-batch on its way through all layers, on one of the ranks that share out their tensors.
   struct Pass {
-    Seconds kernels;           ///< forward and backward
+    Seconds kernels;           ///< forward and backward, on the quickest kind of device
     double working_bytes = 0;  ///< what the passes read and what stays from step to step: weights, constants
     double update_bytes = 0;   ///< what only updates use: optimizer state, weights in f32 beside those of 16 bits
     [[nodiscard]] double bytes(const plan::Plan&) const;  ///< on the fullest stage at least
   };
 
   [[nodiscard]] const std::optional<Pass>& pass_of(const plan::Plan&, std::int64_t samples);
-  [[nodiscard]] std::optional<Pass> lowered_pass(const plan::Plan& split, int threads) const;
-  [[nodiscard]] Pass measured(const plan::Program&, int threads) const;
+  [[nodiscard]] std::optional<Pass> lowered_pass(const plan::Plan& split, const std::vector<RankDevice>&) const;
+  [[nodiscard]] Pass measured(const plan::Program&, const std::vector<RankDevice>&) const;
 
   const Job& job_;
   std::map<std::string, std::optional<Pass>> known_;  ///< by how layers are split, and threads; nothing: cannot be lowered alone

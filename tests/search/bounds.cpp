@@ -163,3 +163,26 @@ TEST_CASE("of our own execution a bound is never more than the closed form, in t
     CHECK(sum.memory / sum.looked > 0.2);
   }
 }
+
+TEST_CASE("of our own execution a bound holds on a cluster of two kinds of devices, whichever stands first") {
+  const auto quick = platforms::load("dgx-a100"), slow = platforms::load("dgx1-v100");
+  auto both = quick, turned = quick;
+  for (auto* platform : {&both, &turned}) {
+    platform->nodes = {quick.nodes.front(), slow.nodes.front()};
+    for (auto& nodes : platform->nodes) nodes.count = 1;
+  }
+  std::ranges::reverse(turned.nodes);
+  OwnExecution setting(16, "gpt?layers=4&hidden=64&heads=4&seq=32&vocab=96", 8, DType::F32, "adam");
+  for (const auto& platform : {both, turned}) {
+    setting.set_platform(platform);
+    const auto predictor = setting.predictor();
+    const auto equal =
+        compare_bounds(*predictor, own_plans({"dp=1,micro_batch=2", "dp=2,micro_batch=1,shares=equal", "dp=4,tp=2,shares=equal"}));
+    CHECK(equal.looked > 20);
+    CHECK(equal.seconds / equal.looked > 0.2);
+    // Samples that follow speed: memory alone.
+    const auto by_speed = compare_bounds(*predictor, own_plans({"dp=2,micro_batch=1", "dp=8,tp=2"}));
+    CHECK(by_speed.looked > 10);
+    CHECK(by_speed.memory / by_speed.looked > 0.2);
+  }
+}

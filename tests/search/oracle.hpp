@@ -132,10 +132,20 @@ struct OwnExecution {
   std::shared_ptr<const graph::LogicalDims> dims;
   platforms::Platform platform = platforms::with_devices(platforms::load("dgx-a100"), devices);
   plan::TableBackend backend;
-  costmodel::CostModel model{platforms::device_of(platform, 0), {}, "f32"};
+  std::vector<costmodel::CostModel> models = models_of(platform);  ///< by group of nodes
 
   [[nodiscard]] std::unique_ptr<Predictor> predictor() const { return predict::lowered_predictor(job()); }
-  [[nodiscard]] predict::Job job() const { return {training, dims, platform, backend, model, "f32"}; }
+  [[nodiscard]] predict::Job job() const {
+    predict::Job job{training, dims, platform, backend, models.back(), "f32"};
+    for (const auto& model : models) job.models.push_back(&model);
+    return job;
+  }
+  void set_platform(const platforms::Platform& other) { platform = other, models = models_of(other); }
+  static std::vector<costmodel::CostModel> models_of(const platforms::Platform& platform) {
+    std::vector<costmodel::CostModel> models;
+    for (const auto& nodes : platform.nodes) models.emplace_back(nodes.device, costmodel::Calibration{}, "f32");
+    return models;
+  }
   void set_memory(double bytes) { platform.nodes.front().device.memory = Bytes(bytes); }
 };
 

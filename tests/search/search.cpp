@@ -361,8 +361,7 @@ TEST_CASE("what is fixed stays fixed, and unknown objectives are named") {
 TEST_CASE("several platforms are one choice, and share the budget") {
   const OwnExecution here;
   OwnExecution there;
-  there.platform = platforms::with_devices(platforms::load("dgx-h100"), 4);
-  there.model = costmodel::CostModel(platforms::device_of(there.platform, 0), {}, "f32");
+  there.set_platform(platforms::with_devices(platforms::load("dgx-h100"), 4));
   const auto ours = here.predictor(), theirs = there.predictor();
   const std::vector<Predictor*> jobs{ours.get(), theirs.get()};
   SearchOptions options;
