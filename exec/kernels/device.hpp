@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "exec/kernels/device_collectives.hpp"
 #include "exec/kernels/kernel.hpp"
 
 namespace rehearsal::plan {
@@ -62,6 +63,12 @@ class Device {
   /// Waits for that moment. Marks are forgotten by the next call of forget_marks().
   [[nodiscard]] virtual double time_of(std::int64_t mark) = 0;
   virtual void forget_marks() {}
+
+  /// With the devices of other ranks, so many of which run on this machine. nullptr: this device does none, and the host has to.
+  [[nodiscard]] virtual std::unique_ptr<DeviceCollectives> collectives(int ranks_on_machine, const Meeting&) {
+    static_cast<void>(ranks_on_machine);
+    return nullptr;
+  }
 
   // What the executor itself does with elements.
   virtual void reorder(const ReorderTask&, const graph::TensorType&) = 0;

@@ -36,7 +36,9 @@ using plan::InstructionKind;
 struct Prepared {
   std::vector<std::shared_ptr<Kernel>> kernels;          ///< by variant
   std::vector<std::vector<plan::CollectiveStep>> steps;  ///< of collectives, by variant
+  std::vector<std::vector<std::int64_t>> parts;          ///< of those that the device carries out, by variant
   std::vector<int> group;
+  int device_group = -1;
 };
 
 }  // namespace
@@ -54,7 +56,7 @@ class Executor::Impl {
         memory_(role_, device_),
         stored_(role_, memory_, device_),
         operands_(program_, g_, world_.rank(), memory_),
-        messages_(world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
+        messages_(program_, world_, device_, device_.is_host() ? memory_.arrivals() : std::span<std::byte>()),
         moves_(program_, world_.rank()),
         loading_(program_, g_, world_.rank()),
         compressed_(program_, g_, world_.rank(), device_) {
@@ -148,7 +150,7 @@ class Executor::Impl {
 
  private:
   struct Begun {
-    Ticket ticket{};
+    MessageTicket ticket;
     plan::UnderWay message;
   };
 
@@ -192,12 +194,14 @@ class Executor::Impl {
   void prepare_collective(const Instruction& i, std::size_t variants, Prepared& p) {
     const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
     p.group = plan::group(program_, world_.rank(), info.axis);
+    p.device_group = messages_.devices().of(info, type_of(i.outputs.front(), 0).dtype);
     for (std::size_t v = 0; v < variants; ++v) {
       const auto micro_batch = static_cast<int>(std::find(role_.variant_of.begin(), role_.variant_of.end(), v) - role_.variant_of.begin());
       const auto type = type_of(i.outputs.front(), v);
       const auto count = graph::element_count(type.shape);
       const auto bytes = static_cast<double>(size_of(type.dtype));
       p.steps.push_back(plan::steps_of(program_, info, role_, {world_.rank(), micro_batch, count, bytes, world_.ranks_per_node(p.group)}));
+      if (p.device_group >= 0) p.parts.push_back(plan::begins_of_parts(info.dealt, program_.axes[info.axis].size, count));
     }
   }
 
@@ -371,12 +375,7 @@ class Executor::Impl {
     Begun s{{}, {slot_.body, n, now_.step, slot_.micro_batch}};
     const auto& name = i.tensor == TensorId::None ? kNothing : g_[i.tensor].name;
     if (i.kind == InstructionKind::Collective) {
-      auto& p = prepared_[slot_.body][n];
-      const auto& type = type_of(i.outputs.back(), variant());
-      s.ticket = messages_.start_collective(
-          {&p.steps[std::min(variant(), p.steps.size() - 1)], p.group, data(i.outputs[0]), type.dtype, graph::element_count(type.shape),
-           role_.collectives[static_cast<std::size_t>(i.collective)].reduction},
-          name);
+      s.ticket = start_collective(i, prepared_[slot_.body][n], name);
     } else {
       const auto& info = role_.messages[static_cast<std::size_t>(i.message)];
       const int other = plan::peer(program_, world_.rank(), info);
@@ -387,6 +386,18 @@ class Executor::Impl {
                                                  : messages_.start_receive(other, data(i.outputs[0]), bytes, tag, name);
     }
     tickets_[{slot_.body, n, plan::number_of(program_, now_.step, slot_.micro_batch)}] = s;
+  }
+
+  MessageTicket start_collective(const Instruction& i, const Prepared& p, const std::string& name) {
+    const auto& type = type_of(i.outputs.back(), variant());
+    const auto& info = role_.collectives[static_cast<std::size_t>(i.collective)];
+    const auto count = graph::element_count(type.shape);
+    const auto& steps = p.steps[std::min(variant(), p.steps.size() - 1)];
+    if (p.device_group < 0)
+      return messages_.start_collective(CollectiveCall{&steps, p.group, data(i.outputs[0]), type.dtype, count, info.reduction}, name);
+    const auto& parts = p.parts[std::min(variant(), p.parts.size() - 1)];
+    return messages_.start_collective(
+        DeviceCollective{p.device_group, info.kind, info.reduction, data(i.outputs[0]), type.dtype, count, parts, steps}, name);
   }
 
   /// What has ended belongs to the step that began it.

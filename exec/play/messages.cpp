@@ -1,8 +1,16 @@
 #include "exec/play/messages.hpp"
 
+#include <sched.h>
+
 #include <utility>
 
 namespace rehearsal::exec {
+
+Messages::Messages(const plan::Program& program, Communicator& world, Device& device, std::span<std::byte> beside)
+    : world_(world),
+      device_(device),
+      transfers_(world, plan::kSegmentBytes, beside),
+      groups_(program, world, device, [this] { transfers_.progress(); }) {}
 
 Messages::Staged Messages::stage(std::size_t bytes) {
   const auto size = static_cast<std::int64_t>(bytes);
@@ -15,26 +23,26 @@ void Messages::finish(Staged& staged) {
   unused_.emplace(static_cast<std::int64_t>(staged.bytes), std::move(staged.memory));
 }
 
-Ticket Messages::start_send(int peer, const void* data, std::size_t bytes, int tag, std::string_view what) {
-  if (device_.is_host()) return transfers_.start_send(peer, data, bytes, tag, what);
+MessageTicket Messages::start_send(int peer, const void* data, std::size_t bytes, int tag, std::string_view what) {
+  if (device_.is_host()) return {transfers_.start_send(peer, data, bytes, tag, what), {}};
   auto staged = stage(bytes);
   device_.download(staged.memory->data(), data, bytes);
   const auto ticket = transfers_.start_send(peer, staged.memory->data(), bytes, tag, what);
   staged_.emplace(ticket, std::move(staged));
-  return ticket;
+  return {ticket, {}};
 }
 
-Ticket Messages::start_receive(int peer, void* data, std::size_t bytes, int tag, std::string_view what) {
-  if (device_.is_host()) return transfers_.start_receive(peer, data, bytes, tag, what);
+MessageTicket Messages::start_receive(int peer, void* data, std::size_t bytes, int tag, std::string_view what) {
+  if (device_.is_host()) return {transfers_.start_receive(peer, data, bytes, tag, what), {}};
   auto staged = stage(bytes);
   staged.arrives = data;
   const auto ticket = transfers_.start_receive(peer, staged.memory->data(), bytes, tag, what);
   staged_.emplace(ticket, std::move(staged));
-  return ticket;
+  return {ticket, {}};
 }
 
-Ticket Messages::start_collective(const CollectiveCall& call, std::string_view what) {
-  if (device_.is_host()) return transfers_.start_collective(call, what);
+MessageTicket Messages::start_collective(const CollectiveCall& call, std::string_view what) {
+  if (device_.is_host()) return {transfers_.start_collective(call, what), {}};
   auto staged = stage(static_cast<std::size_t>(call.count) * size_of(call.dtype));
   staged.arrives = call.data;
   device_.download(staged.memory->data(), call.data, staged.bytes);
@@ -42,22 +50,62 @@ Ticket Messages::start_collective(const CollectiveCall& call, std::string_view w
   on_host.data = staged.memory->data();
   const auto ticket = transfers_.start_collective(on_host, what);
   staged_.emplace(ticket, std::move(staged));
-  return ticket;
+  return {ticket, {}};
 }
 
-bool Messages::done(Ticket ticket) {
-  if (!transfers_.done(ticket)) return false;
-  if (const auto at = staged_.find(ticket); at != staged_.end()) {
+MessageTicket Messages::start_collective(const DeviceCollective& collective, std::string_view what) {
+  const auto number = groups_.collectives()->start(collective);
+  if (by_device_.empty()) waiting_.restart();
+  by_device_.push_back({number, what});
+  return {{}, number};
+}
+
+bool Messages::done(const MessageTicket& ticket) {
+  if (ticket.by_device) return groups_.collectives()->done(*ticket.by_device);
+  if (!transfers_.done(ticket.by_host)) return false;
+  if (const auto at = staged_.find(ticket.by_host); at != staged_.end()) {
     finish(at->second);
     staged_.erase(at);
   }
   return true;
 }
 
+void Messages::progress() {
+  transfers_.progress();
+  while (!by_device_.empty() && groups_.collectives()->done(by_device_.front().number)) {
+    by_device_.erase(by_device_.begin());
+    waiting_.restart();
+  }
+}
+
+void Messages::idle() {
+  if (by_device_.empty()) return transfers_.idle();
+  progress();
+  if (by_device_.empty()) return;
+  world_.require_neighbours();
+  waiting_.look(now_seconds());
+  if (waiting_.seconds() > world_.stall_seconds())
+    throw world_.stalled("the devices of other ranks to take part in a collective for '" + std::string(by_device_.front().what) + "'");
+  ::sched_yield();
+}
+
 void Messages::wait_all() {
+  while (!by_device_.empty()) idle();
   transfers_.wait_all();
   for (auto& [ticket, staged] : staged_) finish(staged);
   staged_.clear();
+}
+
+TransferTimes Messages::times(const MessageTicket& ticket) const {
+  if (!ticket.by_device) return transfers_.times(ticket.by_host);
+  const auto times = groups_.collectives()->times(*ticket.by_device);
+  return {times.begin, times.end};
+}
+
+void Messages::forget() {
+  transfers_.forget();
+  by_device_.clear();
+  if (groups_.collectives() != nullptr) groups_.collectives()->forget();
 }
 
 }  // namespace rehearsal::exec

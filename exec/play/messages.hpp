@@ -1,34 +1,44 @@
 #pragma once
-// What a rank sends and receives, from and to the memory of its device: through memory of the host where that is not the device's own.
+// What a rank sends and receives, from and to the memory of its device: by the device itself where it can, else through memory of the host
+// where that is not the device's own.
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "exec/comm/transfers.hpp"
-#include "exec/kernels/device.hpp"
+#include "exec/play/device_groups.hpp"
 
 namespace rehearsal::exec {
 
-/// As Transfers, whose tickets these are. A message from a device leaves when the device has computed it; what arrives is on the device, in
-/// order behind what it was asked for, once done() has said so.
+/// Something started, by the host or by the device; valid until Messages::forget().
+struct MessageTicket {
+  Ticket by_host{};
+  std::optional<std::uint32_t> by_device;
+};
+
+/// As Transfers. A message from a device leaves when the device has computed it; what arrives is on the device, in order behind what it was
+/// asked for, once done() has said so.
 class Messages {
  public:
-  /// `beside`: memory of the host for what collectives need beside their vectors.
-  Messages(Communicator& world, Device& device, std::span<std::byte> beside)
-      : device_(device), transfers_(world, plan::kSegmentBytes, beside) {}
+  /// All ranks of the Program together. `beside`: memory of the host for what collectives need beside their vectors.
+  Messages(const plan::Program&, Communicator& world, Device& device, std::span<std::byte> beside);
 
-  Ticket start_send(int peer, const void* data, std::size_t bytes, int tag, std::string_view what);
-  Ticket start_receive(int peer, void* data, std::size_t bytes, int tag, std::string_view what);
-  Ticket start_collective(const CollectiveCall&, std::string_view what);
+  MessageTicket start_send(int peer, const void* data, std::size_t bytes, int tag, std::string_view what);
+  MessageTicket start_receive(int peer, void* data, std::size_t bytes, int tag, std::string_view what);
+  MessageTicket start_collective(const CollectiveCall&, std::string_view what);
+  /// What the device carries out itself: devices().of() has its group.
+  MessageTicket start_collective(const DeviceCollective&, std::string_view what);
+  [[nodiscard]] const DeviceGroups& devices() const { return groups_; }
 
-  [[nodiscard]] bool done(Ticket);
-  void progress() { transfers_.progress(); }
-  void idle() { transfers_.idle(); }
+  [[nodiscard]] bool done(const MessageTicket&);
+  void progress();
+  void idle();
   void wait_all();
-  [[nodiscard]] TransferTimes times(Ticket ticket) const { return transfers_.times(ticket); }
+  [[nodiscard]] TransferTimes times(const MessageTicket&) const;
   [[nodiscard]] std::int64_t allocated_bytes() const { return transfers_.allocated_bytes(); }
-  void forget() { transfers_.forget(); }
+  void forget();
 
  private:
   /// A message's copy in the host's memory.
@@ -37,11 +47,20 @@ class Messages {
     void* arrives = nullptr;  ///< where on the device; nullptr: it leaves
     std::size_t bytes = 0;
   };
+  /// Of the device, in the order in which they were started and will end.
+  struct UnderWay {
+    std::uint32_t number = 0;
+    std::string_view what;
+  };
   [[nodiscard]] Staged stage(std::size_t bytes);
   void finish(Staged&);
 
+  Communicator& world_;
   Device& device_;
   Transfers transfers_;
+  DeviceGroups groups_;
+  std::vector<UnderWay> by_device_;
+  WaitingTime waiting_;                                                ///< since the device has ended one
   std::map<Ticket, Staged> staged_;                                    ///< under way, or not yet asked for
   std::multimap<std::int64_t, std::unique_ptr<DeviceMemory>> unused_;  ///< by size: memory that a device knows is costly to get
 };

@@ -48,15 +48,21 @@ Seconds exchange_time(int me, const std::vector<CollectiveStep>& steps, double e
   return total;
 }
 
+std::vector<std::int64_t> begins_of_parts(std::span<const DealtOut> dealt, int ranks, std::int64_t count) {
+  std::vector<std::int64_t> begins;
+  const auto all = begin_of_part(dealt, ranks, ranks);
+  for (int r = 0; r <= ranks; ++r)
+    begins.push_back(dealt.empty() ? block(count, ranks, r).begin : all == 0 ? 0 : begin_of_part(dealt, ranks, r) * (count / all));
+  return begins;
+}
+
 namespace {
 
 /// Where the parts of ranks lie in a vector; behind it, in scratch, they follow each other from the own one on.
 class Parts {
  public:
-  explicit Parts(const RowMember& m) : rank_(m.rank), ranks_(m.ranks), count_(m.count) {
-    const auto all = begin_of_part(m.dealt, m.ranks, m.ranks);
-    for (int r = 0; r <= m.ranks; ++r) begins_.push_back(all == 0 ? 0 : begin_of_part(m.dealt, m.ranks, r) * (m.count / all));
-  }
+  explicit Parts(const RowMember& m)
+      : rank_(m.rank), ranks_(m.ranks), count_(m.count), begins_(begins_of_parts(m.dealt, m.ranks, m.count)) {}
   /// Turns a range of parts into one of elements.
   void place(std::int64_t& first, std::int64_t& count) const {
     const auto begin = element(first);

@@ -23,6 +23,8 @@ struct RowMember {
   int ranks_per_node = 1;
   std::span<const DealtOut> dealt = {};
 };
+/// Where the parts of ranks begin in a vector of `count` elements, in order of rank, and where the last one ends.
+[[nodiscard]] std::vector<std::int64_t> begins_of_parts(std::span<const DealtOut> dealt, int ranks, std::int64_t count);
 [[nodiscard]] std::vector<CollectiveStep> steps_in_parts(const CollectiveRow&, const RowMember&);
 
 /// One rank's part in a collective of a Program.

@@ -21,7 +21,7 @@ std::string run(const std::string& model, const std::string& options) {
   const auto or_else = [&](const std::string& option, const std::string& value) {
     return options.find(option + " ") == std::string::npos ? option + " " + value + " " : "";
   };
-  return "run " + model + " --batch 4 --format json " + or_else("--optimizer", "adam") + or_else("--steps", "3") + or_else("--lr", "0.01") +
+  return "run " + model + " --format json " + or_else("--batch", "4") + or_else("--optimizer", "adam") + or_else("--steps", "3") + or_else("--lr", "0.01") +
          options;
 }
 
@@ -132,6 +132,27 @@ TEST_CASE("the calls of NVIDIA's libraries train to the losses of the CPU, whate
   const auto gpu = on_double(run(model, options), ranks);
   CHECK(cpu[2] != cpu[0]);
   CHECK(apart(gpu, cpu) < (model == kSmallNet ? 1e-9 : 2e-5));  // sums in another order, three steps
+}
+
+TEST_CASE("GPUs of their own do collectives among themselves, to the losses of the CPU, whatever the plan") {
+  struct Case {
+    const char* model;
+    int ranks;
+    const char* options;
+  };
+  const auto c = GENERATE(Case{kGpt, 2, "--plan dp=2,micro_batch=1"}, Case{kGpt, 2, "--plan dp=2,zero=1"},
+                          Case{kGpt, 2, "--plan dp=2,zero=3"}, Case{kGpt, 2, "--plan tp=2"},
+                          Case{kGpt, 2, "--plan tp=2,sequence_parallel=on"}, Case{kGpt, 2, "--plan cp=2,attention=all-to-all"},
+                          Case{kGpt, 2, "--plan cp=2,attention=ring"}, Case{kGpt, 4, "--plan dp=2,pp=2,micro_batch=1"},
+                          Case{kGpt, 4, "--plan dp=2,tp=2,zero=1"}, Case{kGpt, 3, "--plan dp=3,zero=2 --batch 6"},
+                          Case{kSmallNet, 2, "--plan spatial=2 --optimizer sgd --dtype f64"},
+                          Case{kGpt, 2, "--plan dp=2,allreduce=halving-doubling"});
+  INFO(c.model << " " << c.options);
+  const auto cpu = losses_of(rehearse(run(c.model, c.options), c.ranks));
+  const auto gpu = on_double(run(c.model, c.options), c.ranks, "REHEARSAL_DOUBLE_GPUS=4 ");
+  CHECK(cpu[2] != cpu[0]);
+  CHECK(apart(gpu, cpu) < 2e-5);
+  CHECK(on_double(run(c.model, c.options), c.ranks, "REHEARSAL_DOUBLE_GPUS=4 REHEARSAL_DOUBLE_ORDER=eager ") == gpu);
 }
 
 TEST_CASE("work is in order whether it is done at once or as late as it may be: the same bits") {

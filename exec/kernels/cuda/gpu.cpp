@@ -6,6 +6,7 @@
 #include "exec/comm/communicator.hpp"
 #include "exec/host/stashes.hpp"
 #include "exec/kernels/cuda/check.hpp"
+#include "exec/kernels/cuda/nccl_collectives.hpp"
 #include "plan/sharding/copies.hpp"
 
 namespace rehearsal::exec::cuda {
@@ -117,9 +118,17 @@ std::int64_t Gpu::mark() {
 double Gpu::time_of(std::int64_t mark) {
   auto* event = events_[static_cast<std::size_t>(mark)];
   check(cudaEventSynchronize(event), "computing");
+  return seconds_of(event);
+}
+
+double Gpu::seconds_of(cudaEvent_t event) const {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, base_, event), "reading a time");
   return base_seconds_ + static_cast<double>(milliseconds) * 1e-3;
+}
+
+std::unique_ptr<DeviceCollectives> Gpu::collectives(int ranks_on_machine, const Meeting& meeting) {
+  return ranks_on_machine > count_of_gpus() ? nullptr : make_nccl_collectives(*this, meeting);
 }
 
 void Gpu::forget_marks() {

@@ -38,6 +38,10 @@ class Gpu final : public NvidiaGpu {
   [[nodiscard]] std::int64_t mark() override;
   [[nodiscard]] double time_of(std::int64_t mark) override;
   void forget_marks() override;
+  /// Of an event that has happened, as time_of().
+  [[nodiscard]] double seconds_of(cudaEvent_t) const;
+  /// By NCCL, where every rank of this machine has a GPU of its own: it takes no two ranks on one.
+  [[nodiscard]] std::unique_ptr<DeviceCollectives> collectives(int ranks_on_machine, const Meeting&) override;
 
   void reorder(const ReorderTask&, const graph::TensorType&) override;
   void copy_block(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to) override;

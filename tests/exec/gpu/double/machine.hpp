@@ -26,6 +26,8 @@ struct Work {
   std::string call;            ///< "cublasLtMatmul"
   std::vector<Touch> touches;  ///< none: those of the scope that it is asked for in
   std::function<void()> run;
+  std::function<void()> offer = {};  ///< before it: what other ranks wait for
+  std::function<bool()> ready = {};  ///< whether they have offered theirs
 };
 
 /// What was known to have happened: by thread, how many of its pieces of work. Thread 0 is the host.
@@ -76,6 +78,8 @@ class Machine {
   void wait_for(Stream* stream, const Event& event);  ///< the stream's further work comes behind
   void finish(Stream* stream);                        ///< the host waits
   void finish(const Event& event);
+  /// Lets the stream go on as far as other ranks let it. Has the event happened?
+  [[nodiscard]] bool has_happened(const Event& event);
 
   /// The host itself reads or writes memory that the device knows, now.
   void host_touches(const Touch& touch, const char* doing);
@@ -95,6 +99,7 @@ class Machine {
   [[nodiscard]] const std::vector<Noted>& noted() const { return noted_; }
   /// Pairs of calls that touch the same memory, one of them writing, in no certain order; and calls that touch what their scope has not.
   [[nodiscard]] const std::vector<std::string>& faults() const { return faults_; }
+  void add_fault(const std::string& fault) { faults_.push_back(fault); }
   void forget() { noted_.clear(), faults_.clear(); }
 
  private:
@@ -115,6 +120,9 @@ class Machine {
   };
 
   void run_to(Stream& stream, std::int64_t number);
+  /// Runs work up to that number; false where it would have to wait for other ranks.
+  bool try_to(Stream& stream, std::int64_t number);
+  [[nodiscard]] bool may_run(Work& work);
   void open(bool is_open);
   void note(const Access& access, const Clock& clock, const Touch& touch);
   void split_at(std::uintptr_t place);

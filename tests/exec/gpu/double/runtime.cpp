@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -49,7 +50,8 @@ const char* cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  const char* gpus = std::getenv("REHEARSAL_DOUBLE_GPUS");
+  *count = gpus == nullptr ? 1 : std::atoi(gpus);
   return begin("cudaGetDeviceCount");
 }
 cudaError_t cudaSetDevice(int) { return begin("cudaSetDevice"); }
@@ -95,6 +97,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const auto error = begin("cudaEventSynchronize"); error != cudaSuccess) return error;
   machine().finish(of(event));
   return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const auto error = begin("cudaEventQuery"); error != cudaSuccess) return error;
+  return machine().has_happened(of(event)) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   *milliseconds = static_cast<float>((of(to).time - of(from).time) * 1e3);

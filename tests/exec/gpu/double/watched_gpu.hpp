@@ -37,6 +37,9 @@ class WatchedGpu final : public cuda::NvidiaGpu {
   [[nodiscard]] std::int64_t mark() override { return gpu_.mark(); }
   [[nodiscard]] double time_of(std::int64_t mark) override { return gpu_.time_of(mark); }
   void forget_marks() override { gpu_.forget_marks(); }
+  [[nodiscard]] std::unique_ptr<DeviceCollectives> collectives(int ranks_on_machine, const Meeting& meeting) override {
+    return gpu_.collectives(ranks_on_machine, meeting);
+  }
   void reorder(const ReorderTask&, const graph::TensorType&) override;
   void copy_block(const plan::BlockCopy&, std::size_t element_bytes, const void* from, void* to) override;
   void add_block(const plan::BlockCopy&, DType, const void* from, void* to) override;
