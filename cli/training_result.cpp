@@ -65,6 +65,8 @@ nlohmann::ordered_json result_of(const exec::TrainingOutcome& outcome, const pla
   j["schema"] = 1;
   j["plan"] = plan::to_text(program.plan);
   j["ranks"] = program.ranks;
+  if (!outcome.device.empty()) j["device"] = outcome.device;
+  if (!outcome.device.empty() && program.ranks > 1) j["collectives_by"] = outcome.collectives;
   j["steps"] = outcome.losses.size();
   j["first_step"] = outcome.first_step;
   add_losses(outcome, most_losses, j);

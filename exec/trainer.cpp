@@ -195,6 +195,8 @@ class Run {
     if (seconds_.size() > static_cast<std::size_t>(kTrainerWarmUp)) seconds_.erase(seconds_.begin(), seconds_.begin() + kTrainerWarmUp);
     outcome_.samples_per_second = seconds_.empty() ? 0 : static_cast<double>(training_.program.batch) / median_of_trainer(seconds_);
     outcome_.evaluated = header_.evaluated;
+    outcome_.device = executor_.device();
+    outcome_.collectives = executor_.collectives();
     outcome_.stragglers = stragglers(training_.program, waiting_.gather(training_));
     if (!outcome_.energy)
       outcome_.energy_absence = energy_.absence().empty() ? "some of the nodes show no counter of energy" : energy_.absence();

@@ -65,6 +65,8 @@ struct TrainingOutcome {
   bool gains_no_more = false;          ///< ended by HeldOutOptions::stop_after
   EvaluatedSoFar evaluated;            ///< of this training and what it goes on with
   double samples_per_second = 0;       ///< median over the steps after two warm-up steps, where there are as many
+  std::string device;                  ///< of this rank; empty: the host
+  std::string collectives;             ///< what carries them out between devices: "NCCL 2.28.9", "host"
   std::vector<Straggler> stragglers;   ///< on rank 0
   std::vector<ResidentMemory> memory;  ///< by rank; on rank 0
   std::optional<Joules> energy;        ///< of all nodes, in these steps; on every rank

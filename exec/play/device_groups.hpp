@@ -19,6 +19,8 @@ class DeviceGroups {
 
   /// nullptr: the host carries out all collectives.
   [[nodiscard]] DeviceCollectives* collectives() const { return collectives_.get(); }
+  /// Are any of the Program's carried out by devices?
+  [[nodiscard]] bool any() const { return !group_of_axis_.empty(); }
   /// The group among which devices carry it out; -1: the host does. So it is where the plan names an algorithm.
   [[nodiscard]] int of(const plan::CollectiveInfo&, DType) const;
 

@@ -131,6 +131,10 @@ class Executor::Impl {
       }
     backend_.forget();
   }
+  [[nodiscard]] std::string device() const { return device_.is_host() ? "" : device_.name(); }
+  [[nodiscard]] std::string collectives() const {
+    return messages_.devices().any() ? messages_.devices().collectives()->name() : "host";
+  }
   [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + messages_.allocated_bytes(); }
 
   [[nodiscard]] const StoredTensors& stored() const { return stored_; }
@@ -463,6 +467,8 @@ bool Executor::passes_are_finite(bool with_gradients) { return impl_->passes_are
 std::optional<BadTensor> Executor::find_non_finite(std::int64_t step, DataSource& data) { return impl_->find_non_finite(step, data); }
 void Executor::progress() { impl_->progress(); }
 void Executor::set_rate(double factor) { impl_->set_rate(factor); }
+std::string Executor::device() const { return impl_->device(); }
+std::string Executor::collectives() const { return impl_->collectives(); }
 std::int64_t Executor::arena_bytes() const { return impl_->arena_bytes(); }
 std::int64_t Executor::stored_bytes(TensorId tensor) const {
   const auto* b = impl_->stored().buffer(tensor);

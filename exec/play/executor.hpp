@@ -87,6 +87,10 @@ class Executor {
   /// Learning rate of the steps to come, as a factor of the optimizer's.
   void set_rate(double factor);
 
+  /// Of this rank; empty: the host.
+  [[nodiscard]] std::string device() const;
+  /// What carries out collectives between devices: "NCCL 2.28.9", or "host" where they go through its memory.
+  [[nodiscard]] std::string collectives() const;
   /// Bytes that were allocated: the program's arena.
   [[nodiscard]] std::int64_t arena_bytes() const;
   /// Of the local block of a persistent tensor on this rank; 0 when this stage does not hold it. For checkpoints and export.

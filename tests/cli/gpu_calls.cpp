@@ -138,21 +138,48 @@ TEST_CASE("GPUs of their own do collectives among themselves, to the losses of t
   struct Case {
     const char* model;
     int ranks;
-    const char* options;
+    const char *options, *by;
   };
-  const auto c = GENERATE(Case{kGpt, 2, "--plan dp=2,micro_batch=1"}, Case{kGpt, 2, "--plan dp=2,zero=1"},
-                          Case{kGpt, 2, "--plan dp=2,zero=3"}, Case{kGpt, 2, "--plan tp=2"},
-                          Case{kGpt, 2, "--plan tp=2,sequence_parallel=on"}, Case{kGpt, 2, "--plan cp=2,attention=all-to-all"},
-                          Case{kGpt, 2, "--plan cp=2,attention=ring"}, Case{kGpt, 4, "--plan dp=2,pp=2,micro_batch=1"},
-                          Case{kGpt, 4, "--plan dp=2,tp=2,zero=1"}, Case{kGpt, 3, "--plan dp=3,zero=2 --batch 6"},
-                          Case{kSmallNet, 2, "--plan spatial=2 --optimizer sgd --dtype f64"},
-                          Case{kGpt, 2, "--plan dp=2,allreduce=halving-doubling"});
+  const std::string gpus = "REHEARSAL_DOUBLE_GPUS=4 ";
+  const auto c = GENERATE(
+      Case{kGpt, 2, "--plan dp=2,micro_batch=1", "NCCL"}, Case{kGpt, 2, "--plan dp=2,zero=1", "NCCL"},
+      Case{kGpt, 2, "--plan dp=2,zero=3", "NCCL"}, Case{kGpt, 2, "--plan tp=2", "NCCL"},
+      Case{kGpt, 2, "--plan tp=2,sequence_parallel=on", "NCCL"}, Case{kGpt, 2, "--plan cp=2,attention=all-to-all", "NCCL"},
+      Case{kGpt, 2, "--plan cp=2,attention=ring", "NCCL"}, Case{kGpt, 4, "--plan dp=2,pp=2,micro_batch=1", "NCCL"},
+      Case{kGpt, 4, "--plan dp=2,tp=2,zero=1", "NCCL"}, Case{kGpt, 3, "--plan dp=3,zero=2 --batch 6", "NCCL"},
+      Case{kSmallNet, 2, "--plan spatial=2 --optimizer sgd --dtype f64", "NCCL"},
+      Case{kGpt, 2, "--plan dp=2,allreduce=halving-doubling", "host"}, Case{kGpt, 2, "--plan pp=2,micro_batch=1,allreduce=ring", "host"});
   INFO(c.model << " " << c.options);
   const auto cpu = losses_of(rehearse(run(c.model, c.options), c.ranks));
-  const auto gpu = on_double(run(c.model, c.options), c.ranks, "REHEARSAL_DOUBLE_GPUS=4 ");
+  const auto gpu = result_of(rehearse(run(c.model, c.options) + " --backend cuda", c.ranks, kDouble + gpus));
+  CHECK(gpu.at("device") == "a double of a GPU (cuda:0)");
+  CHECK_THAT(gpu.at("collectives_by").get<std::string>(), Catch::Matchers::StartsWith(c.by));
+  const auto losses = gpu.at("losses").get<Losses>();
   CHECK(cpu[2] != cpu[0]);
-  CHECK(apart(gpu, cpu) < 2e-5);
-  CHECK(on_double(run(c.model, c.options), c.ranks, "REHEARSAL_DOUBLE_GPUS=4 REHEARSAL_DOUBLE_ORDER=eager ") == gpu);
+  CHECK(apart(losses, cpu) < 2e-5);
+  CHECK(on_double(run(c.model, c.options), c.ranks, gpus + "REHEARSAL_DOUBLE_ORDER=eager ") == losses);
+}
+
+TEST_CASE("ranks that share a GPU send through memory of the host, and say so") {
+  const auto shared = result_of(rehearse(run(kGpt, "--plan dp=2 --backend cuda"), 2, kDouble + "REHEARSAL_DOUBLE_GPUS=1 "));
+  CHECK(shared.at("collectives_by") == "host");
+}
+
+TEST_CASE("NCCL that fails, and ranks that are lost in a collective, end in one sentence and status 4") {
+  const std::string gpus = "REHEARSAL_DOUBLE_GPUS=2 ";
+  struct Failing {
+    const char* failure;
+    std::vector<std::string> words;
+  };
+  for (const auto& c : {Failing{"ncclGetUniqueId:1:2", {"NCCL: naming a group of GPUs", "unhandled system error"}},
+                        Failing{"ncclCommInitRankConfig:1:2", {"NCCL: joining a group of GPUs"}},
+                        Failing{"ncclAllReduce:3:1", {"NCCL: an all-reduce", "unhandled cuda error"}},
+                        Failing{"ncclCommGetAsyncError:9:6", {"NCCL: ", "remote process exited or there was a network error"}}}) {
+    INFO(c.failure);
+    const TemporaryFolder left;  // what a rank that ends leaves behind
+    const auto settings = gpus + "TMPDIR=" + (left / "") + " REHEARSAL_DOUBLE_FAILURE=" + c.failure + " ";
+    check_one_message(rehearse(run(kGpt, "--plan dp=2 --backend cuda"), 2, kDouble + settings), c.words);
+  }
 }
 
 TEST_CASE("work is in order whether it is done at once or as late as it may be: the same bits") {
