@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(1024) run_rows(std::int64_t rows, const Body b
 }
 
 template <class Body>
-__global__ void __launch_bounds__(kTileLanes) run_tiles(std::int64_t tiles, const Body body) {
+__global__ void __launch_bounds__(kTileLanes, 2) run_tiles(std::int64_t tiles, const Body body) {
   for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) body(Team{}, tile);
 }
 
