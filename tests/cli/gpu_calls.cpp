@@ -232,6 +232,31 @@ TEST_CASE("an arena that the GPU has no room for is refused with what there is")
                     {"memory: ", "could not be had on the GPU", "free of 1.05 MB"});
 }
 
+TEST_CASE("gpu-check writes one file: what agrees, and what failed with its reason") {
+  const TemporaryFolder folder;
+  write_text(folder / "nvidia-smi", "#!/bin/sh\ncase \"$*\" in *query-gpu=name\\ *) echo 'NVIDIA H100 80GB HBM3';; *) echo 'GPU 0';; esac\n");
+  std::filesystem::permissions(folder / "nvidia-smi", std::filesystem::perms::owner_all);
+  const auto check = [&](const std::string& before) {
+    return run_shell(kDouble + "REHEARSAL_DOUBLE_GPUS=2 PATH=" + (folder / "") + ":$PATH " + before + " " REHEARSAL_GPU_CHECK
+                 " --quick --rehearse " REHEARSAL_COMMAND " --network " + kGpt + " -o " + (folder / "report.json"));
+  };
+  const auto checked = check("");
+  INFO(checked.out << checked.err);
+  CHECK(checked.status == 0);
+  const auto report = nlohmann::json::parse(text_of(folder / "report.json"));
+  CHECK(report.at("losses").size() == 12);
+  for (const auto& row : report.at("losses")) CHECK(row.at("agree") == true);
+  CHECK(report.at("predictions").at("platform") == "dgx-h100");
+  CHECK(report.at("predictions").at("median_error").is_number());
+  CHECK(report.at("speed").at(0).at("ours").at("step_seconds") > 0);
+  CHECK(report.at("kernels").at("f32").at("differ_from_description").is_array());  // the double's engines are its own
+  CHECK_THAT(report.at("machine").at("gpus").at(0).get<std::string>(), contains("GPU 0"));
+
+  CHECK(check("REHEARSAL_DOUBLE_FAILURE=cublasLtMatmul:4:719").status == 1);
+  const auto lost = nlohmann::json::parse(text_of(folder / "report.json"));
+  CHECK_THAT(lost.at("losses").at(0).at("failed").get<std::string>(), contains("a product by cuBLASLt failed"));
+}
+
 TEST_CASE("a library that is not there is named") {
   check_one_message(rehearse(run(kGpt, "--backend cuda"), 0, "REHEARSAL_CUDA_MODULE=\"" REHEARSAL_GPU_WITHOUT_LIBRARY "\" "),
                     {"the backend for NVIDIA GPUs cannot be opened", "librehearsal_absent.so"});
