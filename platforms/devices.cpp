@@ -132,7 +132,7 @@ Device load_device(std::string_view name) {
 }
 
 std::vector<std::string> words_beside(const Device& device, std::string_view text) {
-  Words known = words_of("NVIDIA Tesla GeForce AMD Instinct Intel Google GPU GB " + device.name);
+  Words known = words_of("NVIDIA Tesla GeForce AMD Instinct Intel Google GPU GB " + device.memory_type + " " + device.name);
   for (const auto& alias : device.aliases) known.merge(words_of(alias));
   const auto words = words_in(text, false);
   std::vector<std::string> unknown;
