@@ -66,8 +66,12 @@ TensorId GraphBuilder::add_stored(std::string name, TensorType type, Role role, 
 }
 
 TensorId GraphBuilder::add_constant(std::string name, Value value) {
+  constexpr std::int64_t kKept = 1 << 14;  // elements; of longer ones, which are rarely asked for, the stored bytes are enough
   const TensorId t = add_stored(std::move(name), value.type, Role::Constant, contents_of(value));
-  values_.emplace(t, std::move(value));
+  if (value.count() <= kKept)
+    values_.emplace(t, std::move(value));
+  else
+    stored_values_.insert(t);
   return t;
 }
 
@@ -107,13 +111,12 @@ std::vector<TensorId> GraphBuilder::add(std::string_view op_name, std::vector<Te
 
 std::optional<std::vector<Value>> GraphBuilder::fold(const OpSchema& row, const NodeView& node, const std::vector<TensorId>& inputs) const {
   if (!row.evaluate) return std::nullopt;
-  std::vector<const Value*> known;
-  for (const TensorId t : inputs) {
-    known.push_back(t == TensorId::None ? nullptr : value(t));
-    if (t != TensorId::None && !known.back()) return std::nullopt;
-  }
+  const auto is_known = [&](TensorId t) { return t == TensorId::None || values_.contains(t) || stored_values_.contains(t); };
+  if (!std::ranges::all_of(inputs, is_known)) return std::nullopt;
   const auto too_large = [](const auto& type) { return type && element_count(type->shape) > kLargestFolded; };
   if (std::any_of(node.outputs.begin(), node.outputs.end(), too_large)) return std::nullopt;
+  std::vector<const Value*> known;
+  for (const TensorId t : inputs) known.push_back(t == TensorId::None ? nullptr : value(t));
   return row.evaluate(node, known);
 }
 
@@ -137,8 +140,8 @@ std::vector<TensorId> GraphBuilder::store_results(const Node& node, const std::v
 }
 
 const Value* GraphBuilder::value(TensorId t) const {
-  const auto found = values_.find(t);
-  return found == values_.end() ? nullptr : &found->second;
+  if (const auto found = values_.find(t); found != values_.end()) return &found->second;
+  return stored_values_.contains(t) ? &values_.emplace(t, value_of((*this)[t])).first->second : nullptr;
 }
 
 std::string GraphBuilder::fresh_name(std::string_view base) {

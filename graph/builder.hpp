@@ -98,7 +98,8 @@ class GraphBuilder {
   [[nodiscard]] std::string fresh_node_name(std::string_view base);
 
   Graph graph_;
-  std::unordered_map<TensorId, Value> values_;
+  mutable std::unordered_map<TensorId, Value> values_;
+  std::unordered_set<TensorId> stored_values_;  ///< of constants that values_ may lack
   std::unordered_set<std::string> node_names_;
   std::unordered_map<std::string, std::size_t> tensor_numbers_, node_numbers_;  ///< by base name: the last number appended to it
   std::vector<TensorId> kept_;

@@ -238,10 +238,11 @@ Contents contents_of(const Value& value) {
   if (!to.write) throw BadInput("values of type " + std::string(name(value.type.dtype)) + " cannot be stored");
   const std::size_t step = size_of(value.type.dtype);
   auto data = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(value.count()) * step);
-  for (std::int64_t i = 0; i < value.count(); ++i) {
-    to.write(value.integral() ? 0 : value.real(i), value.integral() ? value.integer(i) : 0,
-             data->data() + static_cast<std::size_t>(i) * step);
-  }
+  const auto count = static_cast<std::size_t>(value.count());
+  if (value.integral())
+    for (std::size_t i = 0; i < count; ++i) to.write(0, value.integers[i], data->data() + i * step);
+  else
+    for (std::size_t i = 0; i < count; ++i) to.write(value.reals[i], 0, data->data() + i * step);
   return {value.type.dtype, InlineBytes{std::move(data)}};
 }
 

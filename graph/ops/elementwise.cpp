@@ -97,37 +97,56 @@ std::int64_t wrapped_to(std::int64_t x, DType type) {
   }
 }
 
-template <class T, class F>
-auto apply(const F& function, ElementwiseOperands inputs, const std::vector<std::int64_t>& at) {
-  const auto element = [&](std::size_t k) {
-    if constexpr (std::is_integral_v<T>) {
-      return inputs[k]->integer(at[k]);
-    } else {
-      return inputs[k]->real(at[k]);
-    }
-  };
+template <class T>
+std::vector<T> elements_of(const Value& value) {
+  if (value.integral()) return {value.integers.begin(), value.integers.end()};
+  return {value.reals.begin(), value.reals.end()};
+}
+
+/// Calls put(i, result) for every element, computed in T.
+template <class T, class F, class Put>
+void each_result(const F& function, ElementwiseOperands inputs, const Shape& shape, const Put& put) {
+  const auto x = elements_of<T>(*inputs[0]);
   if constexpr (F::arity == 1) {
-    return function.value(element(0));
+    for (std::size_t i = 0; i < x.size(); ++i) put(i, function.value(x[i]));
   } else {
-    return function.value(element(0), element(1));
+    const auto y = elements_of<T>(*inputs[1]);
+    const RowWalk<2> walk({broadcast_view(inputs[0]->type.shape, shape), broadcast_view(inputs[1]->type.shape, shape)});
+    const auto steps = walk.steps();
+    walk.each([&](std::int64_t row, const std::array<std::int64_t, 2>& first) {
+      for (std::int64_t i = 0; i < walk.length(); ++i)
+        put(static_cast<std::size_t>(row * walk.length() + i), function.value(x[static_cast<std::size_t>(first[0] + i * steps[0])],
+                                                                              y[static_cast<std::size_t>(first[1] + i * steps[1])]));
+    });
   }
 }
 
 template <class F>
 std::vector<Value> evaluate(const NodeView& node, ElementwiseOperands inputs) {
   const F function{node.attributes};
-  const TensorType& type = node.output();
-  return {filled(type, inputs, [&](Value& result, std::size_t i, const std::vector<std::int64_t>& at) {
-    if constexpr (F::integers) {
-      if (inputs[0]->integral()) {
-        result.integers[i] = wrapped_to(static_cast<std::int64_t>(apply<std::int64_t>(function, inputs, at)), type.dtype);
-        return;
-      }
+  Value result;
+  result.type = node.output();
+  const auto& [dtype, shape] = result.type;
+  const auto count = static_cast<std::size_t>(element_count(shape));
+  if constexpr (F::integers) {
+    if (inputs[0]->integral()) {
+      result.integers.resize(count);
+      each_result<std::int64_t>(function, inputs, shape, [&, type = dtype](std::size_t i, auto y) {
+        result.integers[i] = wrapped_to(static_cast<std::int64_t>(y), type);
+      });
+      return {std::move(result)};
     }
-    const auto y = apply<double>(function, inputs, at);
-    (result.integral() ? void(result.integers[i] = static_cast<std::int64_t>(y))
-                       : void(result.reals[i] = scalar::rounded(static_cast<double>(y), type.dtype)));
-  })};
+  }
+  if (result.integral()) {
+    result.integers.resize(count);
+    each_result<double>(function, inputs, shape, [&](std::size_t i, auto y) { result.integers[i] = static_cast<std::int64_t>(y); });
+  } else {
+    result.reals.resize(count);
+    each_result<double>(function, inputs, shape, [&, type = dtype](std::size_t i, auto y) {
+      result.reals[i] = scalar::rounded(static_cast<double>(y), type);
+    });
+  }
+  return {std::move(result)};
 }
 
 template <class F>

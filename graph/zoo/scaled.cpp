@@ -41,12 +41,20 @@ struct FamilyParts {
   double beside = 0, block = 0;
 };
 FamilyParts family_parts(ZooChoice choice) {
+  constexpr std::int64_t kShort = 32;  // masks of short sequences are quickly made
+  const auto length = has_key(choice, "seq") ? choice.values.at("seq") : 0;
+  const auto with = [&](const char* key, std::int64_t value) {
+    choice.values[key] = value;
+    return parameters_in(choice);
+  };
   choice.values["batch"] = 1;
   choice.values["layers"] = 1;
-  const double one = parameters_in(choice);
-  choice.values["layers"] = 2;
-  const double two = parameters_in(choice);
-  return {2 * one - two, two - one};
+  const double one = length > 2 * kShort ? with("seq", kShort) : parameters_in(choice);
+  const double block = with("layers", 2) - one;
+  choice.values["layers"] = 1;
+  // A position has as many parameters as any other: those of an embedding, or none.
+  const double positions = length > 2 * kShort ? (with("seq", 2 * kShort) - one) / kShort * static_cast<double>(length - kShort) : 0;
+  return {one - block + positions, block};
 }
 
 /// The width that belongs to so many heads, with everything that grows with it.

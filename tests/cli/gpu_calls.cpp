@@ -153,7 +153,7 @@ TEST_CASE("GPUs of their own do collectives among themselves, to the losses of t
   const auto cpu = losses_of(rehearse(run(c.model, c.options), c.ranks));
   const auto gpu = result_of(rehearse(run(c.model, c.options) + " --backend cuda", c.ranks, kDouble + gpus));
   CHECK(gpu.at("device") == "a double of a GPU (cuda:0)");
-  CHECK_THAT(gpu.at("collectives_by").get<std::string>(), Catch::Matchers::StartsWith(c.by));
+  CHECK(gpu.at("collectives_by").get<std::string>().starts_with(c.by));
   const auto losses = gpu.at("losses").get<Losses>();
   CHECK(cpu[2] != cpu[0]);
   CHECK(apart(losses, cpu) < 2e-5);
