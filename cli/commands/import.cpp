@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/error.hpp"
+#include "base/join.hpp"
 #include "base/names.hpp"
 #include "cli/command.hpp"
 #include "cli/importing.hpp"
@@ -14,6 +15,7 @@
 #include "exchange/kineto/kineto.hpp"
 #include "exchange/logs/link_fit.hpp"
 #include "plan/collectives/collective.hpp"
+#include "platforms/devices.hpp"
 #include "platforms/json.hpp"
 
 namespace rehearsal::cli {
@@ -57,12 +59,26 @@ Json json_of(const exchange::LogFit& fit) {
           {"messages", rows}};
 }
 
+/// Links of other devices may be of the same kind: told, not refused.
+void warn_of_other_devices(const exchange::CollectiveLog& log, const platforms::Platform& platform, const Terminal& terminal) {
+  for (const auto& named : log.devices) {
+    const auto* device = platforms::find_device(named);
+    const auto is_it = [&](const platforms::NodeGroup& nodes) { return device != nullptr && nodes.device.name == device->name; };
+    if (std::ranges::any_of(platform.nodes, is_it)) continue;
+    terminal.warn("the log is of " + named + ", platform " + platform.name + " has " +
+                  joined(platform.nodes, ", ", [](const auto& nodes) { return nodes.device.name; }) +
+                  ": its links are fitted to those of other devices");
+  }
+}
+
 int import_links(const ImportCommand& o, const std::string& text, Terminal& terminal) {
   if (o.platform.platform.empty())
     throw BadInput(o.file,
                    "is a log of collectives, whose times are fitted to a platform's links; give --platform (rehearse platform list)");
   const auto log = exchange::read_collective_log(text, o.file, hints_of(o));
-  const auto fit = exchange::fit_links(load_platform(o.platform), log, "fitted to " + log.tool + ", " + o.file, o.ranks_per_node);
+  const auto platform = load_platform(o.platform);
+  warn_of_other_devices(log, platform, terminal);
+  const auto fit = exchange::fit_links(platform, log, "fitted to " + log.tool + ", " + o.file, o.ranks_per_node);
   if (!o.output.empty()) write_file_atomically(o.output, platforms::to_json_text(fit.platform) + "\n");
   for (const auto& f : fit.figures)
     if (!f.has_effect) terminal.warn(f.name + " stays at " + f.before + ": no predicted time of this log depends on it");

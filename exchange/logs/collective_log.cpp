@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -68,7 +69,7 @@ class LogReader {
 
 /// The head of a log of nccl-tests, as far as it has been read.
 struct NcclHead {
-  std::set<std::string> hosts;
+  std::set<std::string> hosts, devices;
   std::set<int> ranks;
   std::size_t time_column = 0, wrong_column = 0;
 };
@@ -81,6 +82,8 @@ void read_rank(const LogReader& in, NcclHead& head) {
   if (!head.ranks.insert(*rank).second)
     in.refuse("rank " + words[2] + " is there twice: every process measured by itself; nccl-tests must be built with MPI=1");
   head.hosts.insert(*(on + 1));
+  const auto bus = std::ranges::find_if(words, [](const auto& word) { return word.starts_with("[0x"); });  // "[0x01] NVIDIA H100 PCIe"
+  if (bus != words.end() && bus + 1 != words.end()) head.devices.insert(joined(std::span(bus + 1, words.end()), " "));
 }
 
 void read_nccl_comment(const LogReader& in, NcclHead& head, CollectiveLog& log) {
@@ -108,7 +111,7 @@ void read_nccl_row(const LogReader& in, const NcclHead& head, CollectiveLog& log
 }
 
 CollectiveLog read_nccl(const std::string& text, const std::string& file, const LogHints& hints) {
-  CollectiveLog log{"nccl-tests", std::nullopt, 0, 0, {}};
+  CollectiveLog log{"nccl-tests", std::nullopt, 0, 0, {}, {}};
   NcclHead head;
   LogReader in(text, file);
   while (in.next()) {
@@ -121,6 +124,7 @@ CollectiveLog read_nccl(const std::string& text, const std::string& file, const 
   if (!log.kind) refuse_log(file, "does not name its collective, as releases before 2.15 do not; give --kind");
   log.ranks = head.ranks.empty() ? hints.ranks.value_or(0) : static_cast<int>(head.ranks.size());
   log.nodes = static_cast<int>(head.hosts.size());
+  log.devices = head.devices;
   return log;
 }
 
@@ -135,7 +139,7 @@ std::string osu_title(const LogReader& in) {
 }
 
 CollectiveLog read_osu(const std::string& text, const std::string& file, const LogHints& hints) {
-  CollectiveLog log{"OSU", std::nullopt, hints.ranks.value_or(0), 0, {}};
+  CollectiveLog log{"OSU", std::nullopt, hints.ranks.value_or(0), 0, {}, {}};
   LogReader in(text, file);
   bool titled = false, part = false;
   while (in.next()) {

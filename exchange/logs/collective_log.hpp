@@ -2,6 +2,7 @@
 // What nccl-tests, rccl-tests and the OSU micro-benchmarks print: how long a collective, or a message, of so many bytes takes.
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct CollectiveLog {
   std::string tool;                               ///< "nccl-tests" or "OSU"
   std::optional<costmodel::CollectiveKind> kind;  ///< nothing: a message from one rank to another and back, halved
   int ranks = 0, nodes = 0;                       ///< 0: the log does not say
+  std::set<std::string> devices;                  ///< as their driver names them; empty: the log does not say
   std::vector<LogSample> samples;                 ///< in the order of the log, of more than 0 bytes
 };
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -229,6 +230,24 @@ CheckpointHeader read_checkpoint_header(const std::string& folder) {
   }
 }
 
+namespace {
+
+/// "; it holds fc.weight.momentum, which is not trained here"; empty where the names are the same.
+std::string what_differs(const Entries& entries, const graph::Graph& graph) {
+  std::set<std::string> wanted, held;
+  for (const auto& tensor : graph.tensors())
+    if (is_saved(tensor)) wanted.insert(tensor.name);
+  for (const auto& [name, entry] : entries)
+    if (!wanted.contains(name)) held.insert(name);
+  const auto lacks = std::ranges::find_if(wanted, [&](const auto& name) { return !entries.contains(name); });
+  std::string text;
+  if (!held.empty()) text += "; it holds " + *held.begin() + ", which this training has not";
+  if (lacks != wanted.end()) text += "; it lacks " + *lacks + ", which this training has";
+  return text;
+}
+
+}  // namespace
+
 CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, const Training& training,
                                  const HashWithBatch& hash_with_batch) {
   const auto place = newest_checkpoint(folder, "--resume");
@@ -237,10 +256,11 @@ CheckpointHeader load_checkpoint(const std::string& folder, Executor& executor, 
     const auto header = header_of(manifest);
     const bool other_batch = header.batch != training.program.batch && hash_with_batch;
     const auto hash = other_batch ? hash_with_batch(header.batch) : training.program.model_hash;
-    if (header.model_hash != hash)
-      throw BadInput("--resume " + folder, "is of another model" + std::string(hash_with_batch ? "" : " or batch") + " (hash " +
-                                               header.model_hash + ", this is " + hash + ")");
     const auto entries = entries_of(manifest, place);
+    if (header.model_hash != hash)
+      throw BadInput("--resume " + folder, "is of another model, optimizer, type" + std::string(hash_with_batch ? "" : " or batch") +
+                                               " (hash " + header.model_hash + ", this is " + hash + ")" +
+                                               what_differs(entries, training.graph.graph));
     check_parts(manifest, place, training.world);
     executor.continue_after(header.step, header.samples);
     for (auto t : executor.stored_tensors()) {

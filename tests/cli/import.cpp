@@ -164,6 +164,25 @@ TEST_CASE("configurations of other frameworks become plans that estimate takes")
   check_failure(rehearse("import " + flags + " --ranks 8"), 3, {"--hidden-size: is missing", "--no-such-flag: is not known here"});
 }
 
+TEST_CASE("a log of other devices than the platform has is fitted, and that is said") {
+  const TemporaryFolder folder;
+  const auto log = folder / "all-reduce.log";
+  write_text(log,
+             "# Collective test starting: all_reduce_perf\n"
+             "#  Rank  0 Group  0 Pid      1 on     node0 device  0 [0x01] NVIDIA H100 80GB HBM3\n"
+             "#  Rank  1 Group  0 Pid      1 on     node0 device  1 [0x21] NVIDIA H100 80GB HBM3\n"
+             "#                                                        out-of-place                       in-place\n"
+             "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+             "  1073741824     268435456     float     sum      -1   6000  178.9  178.9      0   6000  178.9  178.9      0\n");
+  const auto told = [&](const std::string& platform) {
+    const auto ended = rehearse("import " + log + " --platform " + platform + " --format json");
+    CHECK(ended.status == 0);
+    return ended.err;
+  };
+  CHECK_THAT(told("dgx-h100"), !contains("other devices"));
+  CHECK_THAT(told("dgx-a100"), contains("NVIDIA H100 80GB HBM3") && contains("A100-SXM4-80GB") && contains("other devices"));
+}
+
 TEST_CASE("import refuses what it cannot read") {
   const TemporaryFolder folder;
   const auto file = folder / "file";
