@@ -111,7 +111,7 @@ void read_nccl_row(const LogReader& in, const NcclHead& head, CollectiveLog& log
 }
 
 CollectiveLog read_nccl(const std::string& text, const std::string& file, const LogHints& hints) {
-  CollectiveLog log{"nccl-tests", std::nullopt, 0, 0, {}, {}};
+  CollectiveLog log{"nccl-tests", std::nullopt, 0, 0, {}};
   NcclHead head;
   LogReader in(text, file);
   while (in.next()) {
@@ -139,7 +139,7 @@ std::string osu_title(const LogReader& in) {
 }
 
 CollectiveLog read_osu(const std::string& text, const std::string& file, const LogHints& hints) {
-  CollectiveLog log{"OSU", std::nullopt, hints.ranks.value_or(0), 0, {}, {}};
+  CollectiveLog log{"OSU", std::nullopt, hints.ranks.value_or(0), 0, {}};
   LogReader in(text, file);
   bool titled = false, part = false;
   while (in.next()) {

@@ -20,8 +20,8 @@ struct CollectiveLog {
   std::string tool;                               ///< "nccl-tests" or "OSU"
   std::optional<costmodel::CollectiveKind> kind;  ///< nothing: a message from one rank to another and back, halved
   int ranks = 0, nodes = 0;                       ///< 0: the log does not say
-  std::set<std::string> devices;                  ///< as their driver names them; empty: the log does not say
   std::vector<LogSample> samples;                 ///< in the order of the log, of more than 0 bytes
+  std::set<std::string> devices = {};             ///< as their driver names them; empty: the log does not say
 };
 
 /// What a log leaves unsaid.
