@@ -15,10 +15,8 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/commands/bench_step.hpp"
 #include "cli/platform_options.hpp"
-#include "exec/bench/machine.hpp"
-#include "exec/host/cpu_backend.hpp"
-#include "exec/trainer.hpp"
 #include "formats/onnx/export.hpp"
 #include "formats/onnx/import.hpp"
 #include "formats/onnx/wire.hpp"
@@ -38,6 +36,7 @@ struct BenchOptions {
   ModelOptions model;
   PlatformOptions platform;
   std::int64_t steps = 5;
+  bool roofline = false;
 };
 
 double now_of_bench() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -184,92 +183,7 @@ Json bench_import(const BenchOptions&) {
           {"large", bench_large_import()}};
 }
 
-/// Seconds and FLOPs of the kernels of one operator and implementation.
-struct Share {
-  double seconds = 0, flops = 0;
-  std::int64_t nodes = 0;
-};
-using Shares = std::map<std::pair<std::string, std::string>, Share>;
-
-std::vector<std::optional<graph::TensorType>> types_of(const plan::Role& role, const std::vector<plan::BufferIndex>& buffers) {
-  std::vector<std::optional<graph::TensorType>> types;
-  for (const auto b : buffers)
-    types.push_back(b == plan::kNoBuffer ? std::nullopt
-                                         : std::optional(graph::TensorType{role.buffers[b].dtype, role.buffers[b].shapes.front()}));
-  return types;
-}
-
-Shares shares_of(const exec::StepResult& result, const plan::Role& role, const graph::Graph& g) {
-  Shares shares;
-  for (const auto& played : result.played) {
-    const auto& i = role.bodies[played.body].instructions[played.instruction];
-    if (i.kind == plan::InstructionKind::Send || i.kind == plan::InstructionKind::Receive || i.kind == plan::InstructionKind::Collective)
-      continue;
-    const bool kernel = i.kind == plan::InstructionKind::Kernel;
-    auto& share = kernel ? shares[{std::string(plan::schema_of(role, i, g[i.node]).name),
-                                   role.kernels[static_cast<std::size_t>(i.kernel)].implementation}]
-                         : shares[{std::string(plan::name(i.kind)), ""}];
-    share.seconds += played.end - played.begin;
-    ++share.nodes;
-    if (!kernel) continue;
-    const auto inputs = types_of(role, i.inputs), outputs = types_of(role, i.outputs);
-    share.flops +=
-        graph::work_of(plan::schema_of(role, i, g[i.node]), {inputs, outputs, plan::attributes_of(role, i, g[i.node])}).flops.value();
-  }
-  return shares;
-}
-
-bool is_reference(const std::string& implementation) { return implementation.find("reference:") != std::string::npos; }
-
-/// Where a real training step goes, against the peak of one core.
-Json bench_step(const BenchOptions& o) {
-  std::vector<std::string> warnings;
-  auto model = o.model;
-  if (!model.batch) model.batch = 8;
-  const auto training = load_training(model, warnings);
-  const exec::CpuBackend backend(element_type(model) == DType::F64 ? "reference" : "auto");
-  exec::MpiSession mpi;
-  auto& world = mpi.world();
-  if (world.size() > 1) throw BadInput("bench step", "runs in one process; start it without mpirun");
-  const auto program = plan::lower(training, plan::Plan{}, backend, {});
-  const exec::Training job{program, training, world};
-  exec::Executor executor(job, backend, {1, model.seed});
-  const auto data = exec::synthetic_data(training, model.seed);
-  double least = HUGE_VAL;
-  Shares shares;
-  for (std::int64_t n = 0; n < std::max<std::int64_t>(1, o.steps); ++n) {
-    const auto result = executor.step({{n, n + 1}, n, true, {}}, *data);
-    if (result.end - result.begin >= least) continue;
-    least = result.end - result.begin;
-    shares = shares_of(result, program.roles.front(), training.graph);
-  }
-  const auto peak = exec::bench::measure_core(0.4);
-  const double best = (element_type(model) == DType::F64 ? peak.f64 : peak.f32).value();
-  double seconds = 0, flops = 0, reference = 0;
-  std::vector<std::pair<std::pair<std::string, std::string>, Share>> sorted(shares.begin(), shares.end());
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  for (const auto& [key, share] : sorted) {
-    seconds += share.seconds;
-    flops += share.flops;
-    if (is_reference(key.second)) reference += share.seconds;
-  }
-  Json operators = Json::array();
-  for (const auto& [key, share] : sorted)
-    operators.push_back({{"op", key.first},
-                         {"implementation", key.second},
-                         {"nodes", share.nodes},
-                         {"share", share.seconds / seconds},
-                         {"share_of_peak", share.flops / share.seconds / best}});
-  return {{"model", model.model},
-          {"batch", training.batch},
-          {"threads", 1},
-          {"step_seconds", least},
-          {"yardstick", "multiply-adds of one core in registers"},
-          {"yardstick_flops_per_second", best},
-          {"ratio", flops / least / best},
-          {"share_in_reference_kernels", reference / seconds},
-          {"operators", operators}};
-}
+Json bench_step(const BenchOptions& o) { return step_benchmark({o.model, o.steps, o.roofline}); }
 
 JobSetup setup_of(const BenchOptions& o, std::int64_t batch) {
   auto model = o.model;
@@ -352,6 +266,7 @@ constexpr BenchRow kRows[] = {
     {"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}, {"estimate", bench_estimate}};
 
 int bench(const BenchOptions& o, Terminal& terminal) {
+  if (o.roofline && o.name != "step") throw BadInput("--roofline", "is of `bench step`, not of `bench " + o.name + "`");
   Json result{{"schema", 1}};
   for (const auto& row : kRows)
     if (o.name == "all" || o.name == row.name) result[std::string(row.name)] = row.run(o);
@@ -373,6 +288,7 @@ Action add_bench(CLI::App& app) {
   app.add_option("--platform", o->platform.platform, "of simulate and search");
   app.add_option("--nodes", o->platform.nodes);
   app.add_option("--steps", o->steps, "of step; the fastest counts");
+  app.add_flag("--roofline", o->roofline, "of step: which instructions stay furthest below what arithmetic or memory would let them do");
   auto* collectives = app.add_subcommand("collectives", "every algorithm over sizes, against MPI's own and against its bound");
   const Action of_collectives = add_bench_collectives(*collectives);
   auto* data = app.add_subcommand("data", "samples per second, read ahead and prepared by threads");

@@ -30,7 +30,19 @@ TEST_CASE("every operator of a step has a kernel, and a reason where none faster
 }
 
 TEST_CASE("the shares of a benchmarked step sum to one") {
-  const auto step = result_of(rehearse("bench step " + std::string(kGpt) + " --steps 2 --batch 4 --format json")).at("step");
+  const auto step = result_of(rehearse("bench step " + std::string(kGpt) + " --steps 2 --batch 4 --roofline --format json")).at("step");
+  const auto& roofline = step.at("roofline");
+  CHECK(roofline.at("memory_bytes_per_second") > 0);
+  REQUIRE(roofline.at("losses").size() == 25);
+  double lost = HUGE_VAL;
+  for (const auto& row : roofline.at("losses")) {
+    const double least = row.at("least_seconds"), measured = row.at("measured_seconds");
+    CHECK(row.at("lost_seconds").get<double>() == Approx(measured - least).margin(1e-12));
+    CHECK(row.at("lost_seconds") <= lost);  // the largest first
+    lost = row.at("lost_seconds");
+    CHECK((row.at("bound") == "memory" || row.at("bound") == "arithmetic"));
+  }
+  check_failure(rehearse("bench search --roofline --format json"), 1, {"--roofline", "bench step"});
   double sum = 0, reference = 0;
   for (const auto& op : step.at("operators")) {
     sum += op.at("share").get<double>();
