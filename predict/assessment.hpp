@@ -100,8 +100,8 @@ using PassListener = std::function<void(const plan::PassResult&)>;
 /// of several speeds end at the same time, equal ones where the model cannot do with others; stages are cut by the speed of their devices.
 /// `after_pass`, where it is given, hears of every pass of lowering, unless shares=speed has several ways to try.
 [[nodiscard]] plan::Program lower_for(const Job&, const plan::Plan&, const PassListener& after_pass = {});
-/// On ranks of so many threads that are nowhere in particular: as part of a larger plan, of which the platform may have fewer devices. Shares
-/// are equal, stages are cut as on equal devices, `allreduce=auto` is a ring.
+/// On ranks of so many threads that are nowhere in particular: as part of a larger plan, of which the platform may have fewer devices.
+/// Shares are equal, stages are cut as on equal devices, `allreduce=auto` is a ring.
 [[nodiscard]] plan::Program lower_anywhere(const Job&, const plan::Plan&, int threads);
 [[nodiscard]] ProgramCosts cost_of(const Job&, const plan::Program&);
 

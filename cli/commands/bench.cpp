@@ -281,7 +281,8 @@ Action add_bench(CLI::App& app) {
   auto o = std::make_shared<BenchOptions>();
   o->model.model = "zoo:resnet18?image=64";
   o->platform.platform = "dgx-a100";
-  app.add_option("WHAT", o->name, "import, step, simulate, search, estimate, or all; collectives, data and compression have options of their own");
+  app.add_option("WHAT", o->name,
+                 "import, step, simulate, search, estimate, or all; collectives, data and compression have options of their own");
   app.add_option("MODEL,--model", o->model.model, "of step, simulate and search");
   app.add_option("--batch", o->model.batch);
   o->model.add_dtype_to(app, "f32, f64, f16 or bf16");

@@ -30,7 +30,8 @@ Meeting meeting_of(Communicator& world, std::function<void()> meanwhile) {
           [&world, meanwhile = std::move(meanwhile)](double since) {
             meanwhile();
             world.require_neighbours();
-            if (now_seconds() - since > world.stall_seconds()) throw world.stalled("the devices of other ranks to take part in a collective");
+            if (now_seconds() - since > world.stall_seconds())
+              throw world.stalled("the devices of other ranks to take part in a collective");
             ::sched_yield();
           }};
 }
@@ -56,8 +57,7 @@ void DeviceGroups::join(Communicator& world) {
         if (program_.axes[info.axis].size > 1 && is_by_devices(info, role.buffers[i.outputs.front()].dtype)) axes.insert(info.axis);
       }
   for (const auto axis : axes)
-    group_of_axis_[axis] =
-        collectives_->join(plan::group(program_, world.rank(), axis), plan::coordinate(program_, world.rank(), axis));
+    group_of_axis_[axis] = collectives_->join(plan::group(program_, world.rank(), axis), plan::coordinate(program_, world.rank(), axis));
 }
 
 bool DeviceGroups::is_by_devices(const plan::CollectiveInfo& info, DType dtype) const {

@@ -132,9 +132,7 @@ class Executor::Impl {
     backend_.forget();
   }
   [[nodiscard]] std::string device() const { return device_.is_host() ? "" : device_.name(); }
-  [[nodiscard]] std::string collectives() const {
-    return messages_.devices().any() ? messages_.devices().collectives()->name() : "host";
-  }
+  [[nodiscard]] std::string collectives() const { return messages_.devices().any() ? messages_.devices().collectives()->name() : "host"; }
   [[nodiscard]] std::int64_t arena_bytes() const { return memory_.bytes() + messages_.allocated_bytes(); }
 
   [[nodiscard]] const StoredTensors& stored() const { return stored_; }

@@ -115,8 +115,8 @@ void each_result(const F& function, ElementwiseOperands inputs, const Shape& sha
     const auto steps = walk.steps();
     walk.each([&](std::int64_t row, const std::array<std::int64_t, 2>& first) {
       for (std::int64_t i = 0; i < walk.length(); ++i)
-        put(static_cast<std::size_t>(row * walk.length() + i), function.value(x[static_cast<std::size_t>(first[0] + i * steps[0])],
-                                                                              y[static_cast<std::size_t>(first[1] + i * steps[1])]));
+        put(static_cast<std::size_t>(row * walk.length() + i),
+            function.value(x[static_cast<std::size_t>(first[0] + i * steps[0])], y[static_cast<std::size_t>(first[1] + i * steps[1])]));
     });
   }
 }
@@ -142,9 +142,8 @@ std::vector<Value> evaluate(const NodeView& node, ElementwiseOperands inputs) {
     each_result<double>(function, inputs, shape, [&](std::size_t i, auto y) { result.integers[i] = static_cast<std::int64_t>(y); });
   } else {
     result.reals.resize(count);
-    each_result<double>(function, inputs, shape, [&, type = dtype](std::size_t i, auto y) {
-      result.reals[i] = scalar::rounded(static_cast<double>(y), type);
-    });
+    each_result<double>(function, inputs, shape,
+                        [&, type = dtype](std::size_t i, auto y) { result.reals[i] = scalar::rounded(static_cast<double>(y), type); });
   }
   return {std::move(result)};
 }

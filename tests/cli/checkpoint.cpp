@@ -200,8 +200,8 @@ TEST_CASE("a checkpoint of another model or type is refused") {
       1, {"another model"});
   check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer sgd --format json --resume " + saved.place()), 1,
                 {"another model, optimizer, type", "it holds ", "which this training has not"});
-  check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer adafactor --lr 0.01 --format json --resume " + saved.place()), 1,
-                {"it lacks ", "which this training has"});
+  check_failure(rehearse(std::string("run ") + kGpt + " --batch 4 --optimizer adafactor --lr 0.01 --format json --resume " + saved.place()),
+                1, {"it lacks ", "which this training has"});
 }
 
 TEST_CASE("places where no checkpoint can be") {

@@ -21,8 +21,8 @@ std::string run(const std::string& model, const std::string& options) {
   const auto or_else = [&](const std::string& option, const std::string& value) {
     return options.find(option + " ") == std::string::npos ? option + " " + value + " " : "";
   };
-  return "run " + model + " --format json " + or_else("--batch", "4") + or_else("--optimizer", "adam") + or_else("--steps", "3") + or_else("--lr", "0.01") +
-         options;
+  return "run " + model + " --format json " + or_else("--batch", "4") + or_else("--optimizer", "adam") + or_else("--steps", "3") +
+         or_else("--lr", "0.01") + options;
 }
 
 Losses on_double(const std::string& arguments, int ranks = 0, const std::string& before = "") {
@@ -234,11 +234,13 @@ TEST_CASE("an arena that the GPU has no room for is refused with what there is")
 
 TEST_CASE("gpu-check writes one file: what agrees, and what failed with its reason") {
   const TemporaryFolder folder;
-  write_text(folder / "nvidia-smi", "#!/bin/sh\ncase \"$*\" in *query-gpu=name\\ *) echo 'NVIDIA H100 80GB HBM3';; *) echo 'GPU 0';; esac\n");
+  write_text(folder / "nvidia-smi",
+             "#!/bin/sh\ncase \"$*\" in *query-gpu=name\\ *) echo 'NVIDIA H100 80GB HBM3';; *) echo 'GPU 0';; esac\n");
   std::filesystem::permissions(folder / "nvidia-smi", std::filesystem::perms::owner_all);
   const auto check = [&](const std::string& before) {
-    return run_shell(kDouble + "REHEARSAL_DOUBLE_GPUS=2 PATH=" + (folder / "") + ":$PATH " + before + " " REHEARSAL_GPU_CHECK
-                 " --quick --rehearse " REHEARSAL_COMMAND " --network " + kGpt + " -o " + (folder / "report.json"));
+    return run_shell(kDouble + "REHEARSAL_DOUBLE_GPUS=2 PATH=" + (folder / "") + ":$PATH " + before +
+                     " " REHEARSAL_GPU_CHECK " --quick --rehearse " REHEARSAL_COMMAND " --network " + kGpt + " -o " +
+                     (folder / "report.json"));
   };
   const auto checked = check("");
   INFO(checked.out << checked.err);

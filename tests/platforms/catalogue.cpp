@@ -239,16 +239,24 @@ TEST_CASE("what people call a device finds it") {
 }
 
 TEST_CASE("devices go by the names that their drivers tell") {
-  const std::vector<std::pair<const char*, const char*>> names{
-      {"Tesla V100-SXM2-16GB", "V100-SXM2-16GB"},       {"Tesla T4", "T4-16GB"},
-      {"NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"},      {"NVIDIA A100 80GB PCIe", "A100-PCIE-80GB"},
-      {"NVIDIA H100 80GB HBM3", "H100-SXM5-80GB"},      {"NVIDIA H100 PCIe", "H100-PCIE-80GB"},
-      {"NVIDIA H100 NVL", "H100-NVL-94GB"},             {"NVIDIA H200", "H200-SXM5-141GB"},
-      {"NVIDIA GH200 480GB", "GH200-96GB"},             {"NVIDIA B200", "B200-SXM-180GB"},
-      {"NVIDIA GeForce RTX 3080", "RTX-3080-10GB"},     {"NVIDIA GeForce RTX 4090", "RTX-4090-24GB"},
-      {"NVIDIA RTX A6000", "RTX-A6000-48GB"},           {"NVIDIA RTX 6000 Ada Generation", "RTX-6000-Ada-48GB"},
-      {"NVIDIA L40S", "L40S-48GB"},                     {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX-PRO-6000-96GB"},
-      {"AMD Instinct MI300X", "MI300X-192GB"},          {"NVIDIA A10G", "A10G-24GB"}};
+  const std::vector<std::pair<const char*, const char*>> names{{"Tesla V100-SXM2-16GB", "V100-SXM2-16GB"},
+                                                               {"Tesla T4", "T4-16GB"},
+                                                               {"NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"},
+                                                               {"NVIDIA A100 80GB PCIe", "A100-PCIE-80GB"},
+                                                               {"NVIDIA H100 80GB HBM3", "H100-SXM5-80GB"},
+                                                               {"NVIDIA H100 PCIe", "H100-PCIE-80GB"},
+                                                               {"NVIDIA H100 NVL", "H100-NVL-94GB"},
+                                                               {"NVIDIA H200", "H200-SXM5-141GB"},
+                                                               {"NVIDIA GH200 480GB", "GH200-96GB"},
+                                                               {"NVIDIA B200", "B200-SXM-180GB"},
+                                                               {"NVIDIA GeForce RTX 3080", "RTX-3080-10GB"},
+                                                               {"NVIDIA GeForce RTX 4090", "RTX-4090-24GB"},
+                                                               {"NVIDIA RTX A6000", "RTX-A6000-48GB"},
+                                                               {"NVIDIA RTX 6000 Ada Generation", "RTX-6000-Ada-48GB"},
+                                                               {"NVIDIA L40S", "L40S-48GB"},
+                                                               {"NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX-PRO-6000-96GB"},
+                                                               {"AMD Instinct MI300X", "MI300X-192GB"},
+                                                               {"NVIDIA A10G", "A10G-24GB"}};
   for (const auto& [told, name] : names) {
     INFO(told);
     CHECK(device_called(told).name == name);

@@ -24,12 +24,11 @@ struct TypeRow {
   ncclDataType_t theirs;
   bool reduces;  ///< numbers that NCCL can add and compare
 };
-constexpr std::array kTypes{TypeRow{DType::F32, ncclFloat32, true},  TypeRow{DType::F64, ncclFloat64, true},
-                            TypeRow{DType::F16, ncclFloat16, true},  TypeRow{DType::BF16, ncclBfloat16, true},
-                            TypeRow{DType::I8, ncclInt8, true},      TypeRow{DType::I32, ncclInt32, true},
-                            TypeRow{DType::I64, ncclInt64, true},    TypeRow{DType::U8, ncclUint8, true},
-                            TypeRow{DType::U32, ncclUint32, true},   TypeRow{DType::U64, ncclUint64, true},
-                            TypeRow{DType::Bool, ncclUint8, false}};
+constexpr std::array kTypes{
+    TypeRow{DType::F32, ncclFloat32, true},   TypeRow{DType::F64, ncclFloat64, true}, TypeRow{DType::F16, ncclFloat16, true},
+    TypeRow{DType::BF16, ncclBfloat16, true}, TypeRow{DType::I8, ncclInt8, true},     TypeRow{DType::I32, ncclInt32, true},
+    TypeRow{DType::I64, ncclInt64, true},     TypeRow{DType::U8, ncclUint8, true},    TypeRow{DType::U32, ncclUint32, true},
+    TypeRow{DType::U64, ncclUint64, true},    TypeRow{DType::Bool, ncclUint8, false}};
 const TypeRow* type_row(DType type) {
   const auto* row = std::ranges::find(kTypes, type, &TypeRow::ours);
   return row == kTypes.end() ? nullptr : row;
@@ -133,12 +132,10 @@ struct KindRow {
   void (*make)(const Call&);
   bool reduces;
 };
-constexpr std::array kKinds{KindRow{CollectiveKind::AllReduce, all_reduce, true},
-                            KindRow{CollectiveKind::ReduceScatter, reduce_scatter, true},
-                            KindRow{CollectiveKind::AllGather, all_gather, false},
-                            KindRow{CollectiveKind::AllToAll, exchange, false},
-                            KindRow{CollectiveKind::Halo, exchange, false},
-                            KindRow{CollectiveKind::Shift, exchange, false}};
+constexpr std::array kKinds{
+    KindRow{CollectiveKind::AllReduce, all_reduce, true},  KindRow{CollectiveKind::ReduceScatter, reduce_scatter, true},
+    KindRow{CollectiveKind::AllGather, all_gather, false}, KindRow{CollectiveKind::AllToAll, exchange, false},
+    KindRow{CollectiveKind::Halo, exchange, false},        KindRow{CollectiveKind::Shift, exchange, false}};
 const KindRow* kind_row(CollectiveKind kind) {
   const auto* row = std::ranges::find(kKinds, kind, &KindRow::kind);
   return row == kKinds.end() ? nullptr : row;
@@ -152,9 +149,8 @@ class NcclCollectives final : public DeviceCollectives {
 
   /// Of a rank that fails, what is under way would never end.
   ~NcclCollectives() override {
-    const bool fails = std::uncaught_exceptions() > exceptions_at_start_ || std::ranges::any_of(under_way(), [](const Begun& b) {
-                         return !b.done;
-                       });
+    const bool fails =
+        std::uncaught_exceptions() > exceptions_at_start_ || std::ranges::any_of(under_way(), [](const Begun& b) { return !b.done; });
     for (auto* comm : groups_) fails ? (void)ncclCommAbort(comm) : leave(comm);
     for (const auto& begun : begun_)
       for (auto* event : {begun.asked, begun.begin, begun.end}) (void)cudaEventDestroy(event);

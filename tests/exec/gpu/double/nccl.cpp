@@ -1,5 +1,5 @@
-// The calls of NCCL that the backend makes, between processes of one machine: work of a stream that begins when every rank's stream has come
-// to it. A collective that ranks ask for differently is a fault. NVIDIA, "NCCL documentation", API and usage.
+// The calls of NCCL that the backend makes, between processes of one machine: work of a stream that begins when every rank's stream has
+// come to it. A collective that ranks ask for differently is a fault. NVIDIA, "NCCL documentation", API and usage.
 #include <nccl.h>
 
 #include <algorithm>
@@ -22,9 +22,9 @@ struct ncclComm {
   Mailbox box;
   int rank = 0, ranks = 1;
   bool leaving = false;
-  std::int64_t collectives = 0;                         ///< asked for
-  std::map<std::pair<int, int>, std::int64_t> messages; ///< the same, from one rank to another
-  std::vector<std::string> said;                        ///< what the last work left for others, who have it when they come to the next
+  std::int64_t collectives = 0;                          ///< asked for
+  std::map<std::pair<int, int>, std::int64_t> messages;  ///< the same, from one rank to another
+  std::vector<std::string> said;                         ///< what the last work left for others, who have it when they come to the next
 };
 
 namespace {
@@ -165,9 +165,7 @@ void ask(Together all) {
     *before = std::exchange(shared->comm->said, {});
     for (const auto& asked : shared->calls) offer(*shared->comm, asked);
   };
-  work.ready = [shared] {
-    return std::ranges::all_of(shared->calls, [&](const Asked& asked) { return is_ready(*shared->comm, asked); });
-  };
+  work.ready = [shared] { return std::ranges::all_of(shared->calls, [&](const Asked& asked) { return is_ready(*shared->comm, asked); }); };
   work.run = [shared, before] {
     for (const auto& asked : shared->calls) finish(*shared->comm, asked);
     // Whoever offers this work has done the one before. Messages say so of two ranks alone.
