@@ -99,8 +99,10 @@ std::int64_t wrapped_to(std::int64_t x, DType type) {
 
 template <class T>
 std::vector<T> elements_of(const Value& value) {
-  if (value.integral()) return {value.integers.begin(), value.integers.end()};
-  return {value.reals.begin(), value.reals.end()};
+  std::vector<T> elements(static_cast<std::size_t>(value.count()));
+  for (std::int64_t i = 0; i < value.count(); ++i)
+    elements[static_cast<std::size_t>(i)] = std::is_integral_v<T> ? static_cast<T>(value.integer(i)) : static_cast<T>(value.real(i));
+  return elements;
 }
 
 /// Calls put(i, result) for every element, computed in T.
