@@ -71,7 +71,7 @@ bool Messages::done(const MessageTicket& ticket) {
 }
 
 void Messages::progress() {
-  transfers_.progress();
+  if (transfers_.progress()) waiting_.restart();
   while (!by_device_.empty() && groups_.collectives()->done(by_device_.front().number)) {
     by_device_.erase(by_device_.begin());
     waiting_.restart();

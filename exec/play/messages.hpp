@@ -60,7 +60,7 @@ class Messages {
   Transfers transfers_;
   DeviceGroups groups_;
   std::vector<UnderWay> by_device_;
-  WaitingTime waiting_;                                                ///< since the device has ended one
+  WaitingTime waiting_;                                                ///< since anything has moved, while the device has some under way
   std::map<Ticket, Staged> staged_;                                    ///< under way, or not yet asked for
   std::multimap<std::int64_t, std::unique_ptr<DeviceMemory>> unused_;  ///< by size: memory that a device knows is costly to get
 };
