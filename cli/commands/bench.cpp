@@ -266,6 +266,7 @@ constexpr BenchRow kRows[] = {
     {"import", bench_import}, {"step", bench_step}, {"simulate", bench_simulate}, {"search", bench_search}, {"estimate", bench_estimate}};
 
 int bench(const BenchOptions& o, Terminal& terminal) {
+  if (o.steps < 1) throw BadInput("--steps " + std::to_string(o.steps), "must be at least 1");
   if (o.roofline && o.name != "step") throw BadInput("--roofline", "is of `bench step`, not of `bench " + o.name + "`");
   Json result{{"schema", 1}};
   for (const auto& row : kRows)
@@ -275,10 +276,19 @@ int bench(const BenchOptions& o, Terminal& terminal) {
   return 0;
 }
 
+/// A benchmark with options of its own takes none of the others'.
+void refuse_options_before(const CLI::App& benchmark, const std::vector<CLI::Option*>& of_others) {
+  for (const auto* option : of_others)
+    if (option->count() > 0)
+      throw BadInput(option->get_name(), "is no option of `bench " + benchmark.get_name() + "`; `rehearse bench " + benchmark.get_name() +
+                                             " --help` lists them");
+}
+
 }  // namespace
 
 Action add_bench(CLI::App& app) {
   auto o = std::make_shared<BenchOptions>();
+  const auto before = app.get_options().size();
   o->model.model = "zoo:resnet18?image=64";
   o->platform.platform = "dgx-a100";
   app.add_option("WHAT", o->name,
@@ -290,16 +300,23 @@ Action add_bench(CLI::App& app) {
   app.add_option("--nodes", o->platform.nodes);
   app.add_option("--steps", o->steps, "of step; the fastest counts");
   app.add_flag("--roofline", o->roofline, "of step: which instructions stay furthest below what arithmetic or memory would let them do");
+  auto own = app.get_options();
+  own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(before));
   auto* collectives = app.add_subcommand("collectives", "every algorithm over sizes, against MPI's own and against its bound");
   const Action of_collectives = add_bench_collectives(*collectives);
   auto* data = app.add_subcommand("data", "samples per second, read ahead and prepared by threads");
   const Action of_data = add_bench_data(*data);
   auto* compression = app.add_subcommand("compression", "compressors of gradients, against copying the gradient");
   const Action of_compression = add_bench_compression(*compression);
-  return [o, collectives, of_collectives, data, of_data, compression, of_compression](Terminal& terminal) {
-    if (data->parsed()) return of_data(terminal);
-    if (compression->parsed()) return of_compression(terminal);
-    return collectives->parsed() ? of_collectives(terminal) : bench(*o, terminal);
+  const std::vector<std::pair<const CLI::App*, Action>> with_options{
+      {collectives, of_collectives}, {data, of_data}, {compression, of_compression}};
+  return [o, own, with_options](Terminal& terminal) {
+    for (const auto& [benchmark, act] : with_options) {
+      if (!benchmark->parsed()) continue;
+      refuse_options_before(*benchmark, own);
+      return act(terminal);
+    }
+    return bench(*o, terminal);
   };
 }
 

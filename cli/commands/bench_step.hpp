@@ -11,7 +11,7 @@ namespace rehearsal::cli {
 
 struct StepBenchmark {
   ModelOptions model;
-  std::int64_t steps = 5;  ///< the fastest counts
+  std::int64_t steps = 5;  ///< at least 1; the fastest counts
   bool roofline = false;
 };
 
