@@ -82,7 +82,8 @@ void read_rank(const LogReader& in, NcclHead& head) {
   if (!head.ranks.insert(*rank).second)
     in.refuse("rank " + words[2] + " is there twice: every process measured by itself; nccl-tests must be built with MPI=1");
   head.hosts.insert(*(on + 1));
-  const auto bus = std::ranges::find_if(words, [](const auto& word) { return word.starts_with("[0x"); });  // "[0x01] NVIDIA H100 PCIe"
+  // "[0x01] NVIDIA H100 PCIe", since 2.14 "[0000:01:00] NVIDIA H100 PCIe"
+  const auto bus = std::ranges::find_if(words, [](const auto& word) { return word.starts_with('[') && word.ends_with(']'); });
   if (bus != words.end() && bus + 1 != words.end()) head.devices.insert(joined(std::span(bus + 1, words.end()), " "));
 }
 

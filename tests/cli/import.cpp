@@ -170,7 +170,7 @@ TEST_CASE("a log of other devices than the platform has is fitted, and that is s
   write_text(log,
              "# Collective test starting: all_reduce_perf\n"
              "#  Rank  0 Group  0 Pid      1 on     node0 device  0 [0x01] NVIDIA H100 80GB HBM3\n"
-             "#  Rank  1 Group  0 Pid      1 on     node0 device  1 [0x21] NVIDIA H100 80GB HBM3\n"
+             "#  Rank  1 Group  0 Pid      1 on     node0 device  1 [0000:21:00] NVIDIA H100 80GB HBM3\n"
              "#                                                        out-of-place                       in-place\n"
              "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
              "  1073741824     268435456     float     sum      -1   6000  178.9  178.9      0   6000  178.9  178.9      0\n");
